@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+# weir_module(): one call makes a module, its unit tests, its benchmarks and its fuzzers.
+#
+#   weir_module(core
+#     SOURCES schedule/reserve.cc ...        # weir_core, linking exactly what src/LAYERS allows
+#     TESTS   schedule/reserve_test.cc ...   # one ctest program, weir_core_test
+#     BENCHES schedule/decide_bench.cc ...   # weir_core_bench; ctest runs it for one iteration
+#     FUZZERS schedule/engine_fuzz.cc ...    # libFuzzer with WEIR_FUZZERS, else a replay of tests/corpus/engine_fuzz in ctest
+#     LINKS   fmt::fmt ...)                  # libraries from outside
+
+# Reads src/LAYERS once: WEIR_MODULE_DEPS_<name>, WEIR_MODULE_PURE_<name>.
+file(STRINGS ${CMAKE_SOURCE_DIR}/src/LAYERS weir_layer_lines REGEX "^[a-z]")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/LAYERS)
+foreach(line IN LISTS weir_layer_lines)
+  if(NOT line MATCHES "^([a-z]+) *(pure)? *:(.*)$")
+    message(FATAL_ERROR "src/LAYERS: cannot read the line '${line}'; expected 'NAME [pure]: DEP DEP'")
+  endif()
+  string(STRIP "${CMAKE_MATCH_3}" deps)
+  separate_arguments(deps)
+  set(WEIR_MODULE_PURE_${CMAKE_MATCH_1} "${CMAKE_MATCH_2}")
+  set(WEIR_MODULE_DEPS_${CMAKE_MATCH_1} "${deps}")
+endforeach()
+
+# Warnings are errors for our own code; libraries' headers are SYSTEM and stay out of it.
+add_library(weir_flags INTERFACE)
+target_compile_options(weir_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror
+                       $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>)
+target_include_directories(weir_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
+target_link_libraries(weir_flags INTERFACE Threads::Threads)
+if(WEIR_SANITIZE)
+  target_compile_options(weir_flags INTERFACE -fsanitize=${WEIR_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(weir_flags INTERFACE -fsanitize=${WEIR_SANITIZE})
+  # g++ takes what the instrumentation adds for uses of uninitialised variables.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_compile_options(weir_flags INTERFACE -Wno-maybe-uninitialized)
+  endif()
+endif()
+if(WEIR_FUZZERS)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    message(FATAL_ERROR "WEIR_FUZZERS needs clang: use the preset 'fuzz', or set CMAKE_C_COMPILER and CMAKE_CXX_COMPILER")
+  endif()
+  # The modules tell libFuzzer where they went; only the fuzz programs link its main().
+  target_compile_options(weir_flags INTERFACE -fsanitize=fuzzer-no-link)
+  add_custom_target(fuzzers)
+endif()
+
+# What tests are excused from. Linked last, so that it comes after weir_flags on the command line.
+add_library(weir_test_flags INTERFACE)
+target_compile_options(weir_test_flags INTERFACE -Wno-conversion)
+target_include_directories(weir_test_flags INTERFACE ${CMAKE_SOURCE_DIR})  # "tests/harness/..."
+
+# What the sanitizers do in tests: stop at the first finding, by a signal that a test can't take for an exit status.
+set(WEIR_TEST_ENVIRONMENT
+    ASAN_OPTIONS=abort_on_error=1:detect_stack_use_after_return=1
+    UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1
+    TSAN_OPTIONS=abort_on_error=1:halt_on_error=1:second_deadlock_stack=1)
+
+# All tests that also run under the sanitizers: those with the label `sanitize`. The presets asan and tsan build this.
+add_custom_target(sanitize_tests)
+
+# A test program and its ctest entry. SECONDS bounds it: a hang is a failure, not a wait.
+# LABELS: sanitize (runs under asan and tsan too), e2e (runs alone), long (only with scripts/test --long).
+# NEEDS: our programs and libraries that it starts or loads, built along with it.
+function(weir_gtest name)
+  cmake_parse_arguments(ARG "" "SECONDS" "SOURCES;LINKS;LABELS;NEEDS" ${ARGN})
+  if(NOT WEIR_TESTS)
+    return()
+  endif()
+  if(NOT ARG_SECONDS)
+    set(ARG_SECONDS 120)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE weir_flags ${ARG_LINKS} GTest::gtest GTest::gtest_main rapidcheck weir_test_flags)
+  if(ARG_NEEDS)
+    add_dependencies(${name} ${ARG_NEEDS})
+  endif()
+  if("sanitize" IN_LIST ARG_LABELS)
+    add_dependencies(sanitize_tests ${name})
+  endif()
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_SECONDS} LABELS "${ARG_LABELS}"
+                       ENVIRONMENT "${WEIR_TEST_ENVIRONMENT}")
+endfunction()
+
+function(weir_fuzzer module source)
+  get_filename_component(stem ${source} NAME_WE)
+  set(name weir_${module}_${stem})
+  if(WEIR_FUZZERS)
+    add_executable(${name} ${source})
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    target_link_libraries(${name} PRIVATE weir_flags weir_${module} weir_test_flags)
+    add_dependencies(fuzzers ${name})
+  elseif(WEIR_TESTS)
+    # Without libFuzzer the same target replays its corpus, so that a found input stays found on every compiler.
+    add_executable(${name} ${source} ${CMAKE_SOURCE_DIR}/tests/harness/fuzz_replay.cc)
+    target_link_libraries(${name} PRIVATE weir_flags weir_${module} weir_test_flags)
+    add_dependencies(sanitize_tests ${name})
+    add_test(NAME ${name}_replay COMMAND ${name} ${CMAKE_SOURCE_DIR}/tests/corpus/${stem})
+    set_tests_properties(${name}_replay PROPERTIES TIMEOUT 60 LABELS "fuzz;sanitize"
+                         ENVIRONMENT "${WEIR_TEST_ENVIRONMENT}")
+  endif()
+endfunction()
+
+function(weir_module name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;TESTS;BENCHES;FUZZERS;LINKS" ${ARGN})
+  if(NOT DEFINED WEIR_MODULE_DEPS_${name})
+    message(FATAL_ERROR "module '${name}' has no line in src/LAYERS")
+  endif()
+  add_library(weir_${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(weir_${name} PUBLIC weir_flags ${ARG_LINKS})
+  foreach(dep IN LISTS WEIR_MODULE_DEPS_${name})
+    target_link_libraries(weir_${name} PUBLIC weir_${dep})
+  endforeach()
+  if(ARG_TESTS)
+    weir_gtest(weir_${name}_test SOURCES ${ARG_TESTS} LINKS weir_${name} LABELS sanitize)
+  endif()
+  if(ARG_BENCHES AND WEIR_BENCHES)
+    add_executable(weir_${name}_bench ${ARG_BENCHES})
+    target_link_libraries(weir_${name}_bench PRIVATE weir_flags weir_${name} benchmark::benchmark benchmark::benchmark_main)
+    if(WEIR_TESTS)
+      add_test(NAME weir_${name}_bench_smoke COMMAND weir_${name}_bench --benchmark_min_time=0)
+      set_tests_properties(weir_${name}_bench_smoke PROPERTIES TIMEOUT 60 LABELS bench)
+    endif()
+  endif()
+  foreach(fuzzer IN LISTS ARG_FUZZERS)
+    weir_fuzzer(${name} ${fuzzer})
+  endforeach()
+  if(WEIR_MODULE_PURE_${name} AND WEIR_TESTS)
+    add_test(NAME purity_${name} COMMAND ${CMAKE_SOURCE_DIR}/scripts/check-purity $<TARGET_FILE:weir_${name}>)
+  endif()
+endfunction()

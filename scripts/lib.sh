@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+# Shared by the scripts in this folder: `source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"`.
+# shellcheck shell=bash
+
+ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+LOGS="${ROOT}/build/log"
+
+say() { printf '%s\n' "$*"; }
+
+die() {
+  printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+  exit 1
+}
+
+# How many compilers at once: one a core, fewer where memory is short (a file that uses Beast takes about 1 GiB).
+jobs_count() {
+  local cores gib
+  cores="$(nproc)"
+  gib="$(awk '/^MemAvailable:/ { print int($2 / 1048576) }' /proc/meminfo)"
+  if ((gib < cores)); then cores="${gib}"; fi
+  printf '%s\n' "${WEIR_JOBS:-$((cores > 0 ? cores : 1))}"
+}
+
+# run_logged TITLE LOG COMMAND...: runs it with its output in build/log/LOG; on a terminal shows how far ninja is; on
+# failure prints the log's end and returns the command's status.
+run_logged() {
+  local title="$1" log="${LOGS}/$2" started="${SECONDS}" status=0
+  shift 2
+  mkdir -p "${LOGS}"
+  if [[ -t 1 ]]; then
+    "$@" 2>&1 </dev/null | tee "${log}" | show_progress "${title}" || status="${PIPESTATUS[0]}"
+    printf '\r\033[K'
+  else
+    "$@" >"${log}" 2>&1 </dev/null || status="$?"
+  fi
+  if ((status == 0)); then
+    say "${title}: done in $((SECONDS - started)) s"
+  else
+    say "${title}: FAILED with status ${status} after $((SECONDS - started)) s; the end of ${log#"${ROOT}/"}:" >&2
+    tail -n 60 "${log}" >&2
+  fi
+  return "${status}"
+}
+
+show_progress() {
+  local title="$1" line
+  printf '%s ...' "${title}"
+  while IFS= read -r line; do
+    if [[ "${line}" =~ ^\[([0-9]+/[0-9]+)\] ]]; then
+      printf '\r\033[K%s %s' "${title}" "${BASH_REMATCH[1]}"
+    fi
+  done
+}
+
+# configure_and_build PRESET: in the preset's own folder, of the preset's own targets.
+configure_and_build() {
+  local preset="$1"
+  run_logged "configure ${preset}" "configure-${preset}.log" cmake -S "${ROOT}" --preset "${preset}" || return
+  run_logged "build ${preset}" "build-${preset}.log" \
+    cmake --build "${ROOT}/build/${preset}" --parallel "$(jobs_count)" "${@:2}"
+}
