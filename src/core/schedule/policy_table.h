@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one table of policies. Command line, HTTP API, metrics and docs follow from it; a new policy adds one line.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "core/schedule/policy.h"
+
+namespace weir::core {
+
+struct PolicyParam {
+  std::string_view name;
+  std::string_view unit;
+  double preset;
+  double min;
+  double max;
+  std::string_view summary;
+};
+
+/// Values by parameter name; complete and in range once they come from CheckParams.
+using PolicyParams = std::map<std::string, double, std::less<>>;
+
+struct PolicyEntry {
+  std::string_view name;
+  std::string_view summary;
+  std::span<const PolicyParam> params;
+  std::unique_ptr<Policy> (*make)(const PolicyParams& checked);
+};
+
+std::span<const PolicyEntry> PolicyTable();
+inline constexpr std::string_view kDefaultPolicy = "proportional-share";
+
+/// kNotFound for an unknown name (the message lists the known ones).
+Result<const PolicyEntry*> FindPolicy(std::string_view name);
+
+/// Fills in what is absent. kInvalidArgument for an unknown parameter or a value out of range.
+Result<PolicyParams> CheckParams(const PolicyEntry& entry, const PolicyParams& given);
+
+Result<std::unique_ptr<Policy>> MakePolicy(std::string_view name, const PolicyParams& given);
+
+}  // namespace weir::core

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/schedule/proportional_share.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace weir::core {
+namespace {
+
+/// Virtual time of a vGPU: GPU nanoseconds it was charged, divided by its weight. Equal virtual times are equal
+/// service.
+struct Service {
+  double v = 0;
+  Duration used{};
+  bool member = false;
+};
+
+/// The memory of the largest step seen halves about this often.
+constexpr Duration kStepHalfLife = seconds(1);
+
+/// Ticks go on for this long after the last activity, so that a program of 10 frames/s need not ring for each.
+constexpr Duration kAwake = milliseconds(100);
+
+struct Settings {
+  double quantum_ns;
+  double lag_ns;
+  Duration grace;
+  double hold_duty;
+  Duration member;
+  Duration tick;
+};
+
+class ProportionalShare final : public Policy {
+ public:
+  explicit ProportionalShare(const Settings& settings) : settings_(settings) {}
+
+  Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
+    Charge(input);
+    Recentre(input);
+    const Front front = FrontOf(input);
+    for (std::size_t i = 0; i < input.vgpus.size(); ++i)
+      verdicts[i] = {.admission = Admission::kGated, .allowance = Allow(input.vgpus[i], front), .frame_interval = {}};
+    return front.awake ? input.now + settings_.tick : kNever;
+  }
+
+ private:
+  struct Front {
+    bool competing = false;
+    bool awake = false;  // something competed a moment ago: the next frame is near
+    double limit = 0;    // nobody starts anything beyond this virtual time
+    double least = 0;    // what everybody is offered while nobody competes, in virtual time
+  };
+
+  /// Turns what was used since the last look into virtual time, and remembers how large one step can be.
+  void Charge(const PolicyInput& input) {
+    const Duration elapsed = input.now - last_;
+    last_ = input.now;
+    if (elapsed > Duration{0})
+      largest_step_ns_ *= std::max(0.0, 1.0 - 0.5 * SecondsOf(elapsed) / SecondsOf(kStepHalfLife));
+    for (const VgpuView& vgpu : input.vgpus) {
+      bool fresh = false;
+      Service& service = services_.At(vgpu, fresh);
+      const double step = fresh ? 0 : static_cast<double>((vgpu.used - service.used).count());
+      service.v += step / vgpu.weight;
+      service.used = vgpu.used;
+      largest_step_ns_ = std::max(largest_step_ns_, step);
+    }
+  }
+
+  /// The centre is the weighted mean virtual time of the members: those active within `member`. Who joins starts there,
+  /// with no credit for the time before. A member that lags keeps its claim up to `lag` of device time; two of the
+  /// largest recent steps are added, so that somebody else's long frame never costs a member its claim.
+  void Recentre(const PolicyInput& input) {
+    double weights = 0;
+    for (const VgpuView& vgpu : input.vgpus) {
+      Service& service = ServiceOf(vgpu);
+      const bool member = Competes(vgpu, input.now, settings_.member);
+      if (member && !service.member) service.v = std::max(service.v, center_);
+      service.member = member;
+      if (member) weights += vgpu.weight;
+    }
+    if (weights == 0) return;
+    const double floor = center_ - (settings_.lag_ns + 2 * largest_step_ns_) / weights;
+    double center = 0;
+    for (const VgpuView& vgpu : input.vgpus) {
+      Service& service = ServiceOf(vgpu);
+      if (!service.member) continue;
+      service.v = std::max(service.v, floor);
+      center += service.v * (vgpu.weight / weights);
+    }
+    center_ = center;
+  }
+
+  /// Work-conserving: only who competes at this moment holds the others back.
+  Front FrontOf(const PolicyInput& input) {
+    double all_weights = 0;
+    double member_weights = 0;
+    for (const VgpuView& vgpu : input.vgpus) {
+      all_weights += vgpu.weight;
+      if (ServiceOf(vgpu).member) member_weights += vgpu.weight;
+    }
+    double weights = 0;
+    double least = std::numeric_limits<double>::max();
+    bool awake = false;
+    for (const VgpuView& vgpu : input.vgpus) {
+      awake |= Competes(vgpu, input.now, kAwake);
+      if (!Competes(vgpu, input.now, GraceOf(vgpu, vgpu.weight / std::max(member_weights, 1.0)))) continue;
+      weights += vgpu.weight;
+      least = std::min(least, ServiceOf(vgpu).v);
+    }
+    if (weights == 0) return {false, awake, 0, settings_.quantum_ns / std::max(all_weights, 1.0)};
+    return {true, true, least + settings_.quantum_ns / weights, 0};
+  }
+
+  /// Frames can't be preempted: a long one let in while a vGPU thinks about its next frame costs that vGPU its claim.
+  /// So the device is kept for a vGPU that could use its share (alone, its frames would keep the device busy for that
+  /// fraction, or for `hold_duty`), for about as long as its next frame should take to come. One that can't use its
+  /// share anyway, a game at its own limit of 60 frames/s say, is not waited for.
+  [[nodiscard]] Duration GraceOf(const VgpuView& vgpu, double share) const {
+    const double alone = SecondsOf(vgpu.frame_gpu + vgpu.least_think);
+    const bool able = alone > 0 && SecondsOf(vgpu.frame_gpu) / alone >= std::min(share, settings_.hold_duty);
+    return able ? std::min(settings_.grace, 2 * vgpu.frame_think) : Duration{0};
+  }
+
+  Duration Allow(const VgpuView& vgpu, const Front& front) {
+    const Service& service = ServiceOf(vgpu);
+    const double v = service.member ? service.v : std::max(service.v, center_);
+    const double lead = front.competing ? front.limit - v : front.least;
+    return Duration{static_cast<std::int64_t>(lead * vgpu.weight)};
+  }
+
+  Service& ServiceOf(const VgpuView& vgpu) {
+    bool fresh = false;
+    return services_.At(vgpu, fresh);
+  }
+
+  const Settings settings_;
+  Instant last_{};
+  double center_ = 0;
+  double largest_step_ns_ = 0;  // a frame is reserved at once, so this is about the longest frame
+  SlotStates<Service> services_;
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> MakeProportionalShare(const PolicyParams& checked) {
+  const auto ms = [&checked](std::string_view name) { return checked.find(name)->second * 1e6; };
+  const auto duration = [&ms](std::string_view name) { return Duration{static_cast<std::int64_t>(ms(name))}; };
+  return std::make_unique<ProportionalShare>(Settings{.quantum_ns = ms("quantum_ms"),
+                                                      .lag_ns = ms("lag_ms"),
+                                                      .grace = duration("grace_ms"),
+                                                      .hold_duty = checked.find("hold_duty")->second,
+                                                      .member = duration("member_ms"),
+                                                      .tick = duration("tick_ms")});
+}
+
+}  // namespace weir::core

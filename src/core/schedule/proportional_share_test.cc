@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Single decisions; whole runs are in src/engine/shares_test.cc.
+#include "core/schedule/proportional_share.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+namespace weir::core {
+namespace {
+
+struct Bench {
+  std::unique_ptr<Policy> policy = *MakePolicy("proportional-share", {});
+  std::vector<VgpuView> views;
+  std::vector<Verdict> verdicts;
+  Instant now = InstantFromNs(1'000'000'000);
+  Instant Decide() {
+    verdicts.resize(views.size());
+    return policy->Decide({now, views}, verdicts);
+  }
+};
+
+Bench Two() {
+  Bench b;
+  b.views = {{.id = VgpuId{1}, .slot = 0, .weight = 60, .waiting = 1, .attached = true},
+             {.id = VgpuId{2}, .slot = 1, .weight = 40, .in_flight = 1, .attached = true}};
+  b.Decide();
+  return b;
+}
+
+TEST(ProportionalShare, TheQuantumIsSplitByWeight) {
+  Bench b = Two();
+  EXPECT_EQ(b.verdicts[0].allowance, milliseconds(3));
+  EXPECT_EQ(b.verdicts[1].allowance, milliseconds(2));
+}
+
+TEST(ProportionalShare, WhoIsAheadByMoreThanTheQuantumWaits) {
+  Bench b = Two();
+  b.views[1].used = milliseconds(8);
+  b.now += milliseconds(1);
+  b.Decide();
+  EXPECT_EQ(b.verdicts[1].allowance, milliseconds(-6));
+  EXPECT_EQ(b.verdicts[0].allowance, milliseconds(3));
+}
+
+TEST(ProportionalShare, WaitsForOneThatIsBehindAsLongAsItsNextFrameShouldTake) {
+  Bench b = Two();
+  b.views[1].used = milliseconds(8);
+  b.views[0].waiting = 0;
+  b.views[0].frame_gpu = milliseconds(5);
+  b.views[0].frame_think = b.views[0].least_think = milliseconds(2);
+  b.views[0].last_active = b.now;
+  b.now += milliseconds(3);
+  b.Decide();
+  EXPECT_LT(b.verdicts[1].allowance, Duration{0});
+  b.now += milliseconds(2);
+  b.Decide();
+  EXPECT_GT(b.verdicts[1].allowance, Duration{0});
+}
+
+TEST(ProportionalShare, NobodyWaitsForOneThatCouldNotUseItsShareAlone) {
+  Bench b = Two();
+  b.views[1].used = milliseconds(8);
+  b.views[0].waiting = 0;
+  b.views[0].frame_gpu = milliseconds(2);
+  b.views[0].frame_think = b.views[0].least_think = milliseconds(14);
+  b.views[0].last_active = b.now;
+  b.now += milliseconds(1);
+  b.Decide();
+  EXPECT_GT(b.verdicts[1].allowance, Duration{0});
+}
+
+TEST(ProportionalShare, LooksAgainOnlyWhileSomebodyCompetes) {
+  Bench b = Two();
+  EXPECT_EQ(b.Decide(), b.now + milliseconds(1));
+  b.views[0].waiting = b.views[1].in_flight = 0;
+  b.now += seconds(2);
+  EXPECT_EQ(b.Decide(), kNever);
+  EXPECT_GT(b.verdicts[0].allowance, Duration{0});
+  EXPECT_GT(b.verdicts[1].allowance, Duration{0});
+}
+
+// Whatever was used: somebody who waits may always go, or nothing would ever move.
+RC_GTEST_PROP(ProportionalShare, OneOfThoseWhoCompeteMayAlwaysGo, ()) {
+  Bench b;
+  const auto count = *rc::gen::inRange<std::uint32_t>(1, 8);
+  for (std::uint32_t i = 0; i < count; ++i)
+    b.views.push_back({.id = VgpuId{i + 1},
+                       .slot = i,
+                       .weight = *rc::gen::inRange<std::uint32_t>(1, kWeightMax + 1),
+                       .waiting = 1,
+                       .attached = true});
+  for (int round = 0; round < 20; ++round) {
+    for (VgpuView& vgpu : b.views) vgpu.used += Duration{*rc::gen::inRange<std::int64_t>(-1'000'000, 400'000'000)};
+    b.now += Duration{*rc::gen::inRange<std::int64_t>(0, 2'000'000'000)};
+    b.Decide();
+    bool any = false;
+    for (const Verdict& verdict : b.verdicts) any |= verdict.allowance > Duration{0};
+    RC_ASSERT(any);
+  }
+}
+
+}  // namespace
+}  // namespace weir::core

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/schedule/reserve.h"
+
+#include <algorithm>
+
+namespace weir::core {
+namespace {
+
+// A vGPU that was active this recently is replenished period by period; an idle one is caught up when it comes back.
+constexpr Duration kGrace = milliseconds(100);
+
+/// Budget e_i of vGPU i: replenished every period t, overdrawn by at most one frame.
+/// e_i = min(t·s_i, e_i + t·s_i)   (VGRIS, eq. 1);  s_i = w_i / Σ w over all vGPUs of the device.
+struct Budget {
+  double e_ns = 0;
+  Duration used{};
+};
+
+class Reserve final : public Policy {
+ public:
+  explicit Reserve(Duration period) : period_(period) {}
+
+  Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
+    const std::int64_t periods = PassedPeriods(input.now);
+    double weights = 0;
+    for (const VgpuView& vgpu : input.vgpus) weights += vgpu.weight;
+    bool active = false;
+    for (std::size_t i = 0; i < input.vgpus.size(); ++i) {
+      const VgpuView& vgpu = input.vgpus[i];
+      const double refill = static_cast<double>(period_.count()) * vgpu.weight / weights;
+      verdicts[i] = {
+          .admission = Admission::kGated, .allowance = Replenish(vgpu, refill, periods), .frame_interval = {}};
+      active |= Competes(vgpu, input.now, kGrace);
+    }
+    return active ? next_ : kNever;
+  }
+
+ private:
+  /// Periods that ended since the last look; `next_` is the end of the current one.
+  std::int64_t PassedPeriods(Instant now) {
+    if (next_ == Instant{}) return next_ = now + period_, 0;
+    if (now < next_) return 0;
+    const std::int64_t periods = (now - next_) / period_ + 1;
+    next_ += periods * period_;
+    return periods;
+  }
+
+  /// Closed form over the periods that have passed. What was spent since the last look is charged in the last of them:
+  /// exact when every period is looked at, and never generous after an idle stretch.
+  Duration Replenish(const VgpuView& vgpu, double refill, std::int64_t periods) {
+    bool fresh = false;
+    Budget& budget = budgets_.At(vgpu, fresh);
+    if (fresh) budget = {refill, vgpu.used};
+    if (periods > 1) budget.e_ns = std::min(refill, budget.e_ns + static_cast<double>(periods - 1) * refill);
+    budget.e_ns -= static_cast<double>((vgpu.used - budget.used).count());
+    budget.used = vgpu.used;
+    if (periods > 0) budget.e_ns = std::min(refill, budget.e_ns + refill);
+    return Duration{static_cast<std::int64_t>(budget.e_ns)};
+  }
+
+  Duration period_;
+  Instant next_{};
+  SlotStates<Budget> budgets_;
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> MakeReserve(const PolicyParams& checked) {
+  return std::make_unique<Reserve>(FromSeconds(checked.find("period_ms")->second * 1e-3));
+}
+
+}  // namespace weir::core

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/stats/frame_stats.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace weir::core {
+namespace {
+
+FrameDone FrameAt(Instant end, Duration latency) { return {.begin = end - latency, .present = end, .end = end}; }
+
+TEST(FrameStats, RateIsOfTheLastSecond) {
+  FrameStats stats;
+  Instant now = InstantFromNs(5'000'000'000);
+  for (int i = 0; i < 300; ++i) stats.Add(FrameAt(now += milliseconds(10), milliseconds(10)), {});
+  const FrameWindow window = stats.Window(now);
+  EXPECT_NEAR(window.fps, 100, 1);
+  EXPECT_EQ(window.mean, milliseconds(10));
+  EXPECT_EQ(stats.Window(now + seconds(3)).frames, 0U);
+  EXPECT_EQ(stats.totals().frames, 300U);
+}
+
+TEST(FrameStats, AFrameIsLateBeyondItsPromise) {
+  FrameStats stats;
+  const Instant now = InstantFromNs(5'000'000'000);
+  const FramePromise fps{.fps = 50};  // late after 21 ms
+  stats.Add(FrameAt(now, milliseconds(21)), fps);
+  stats.Add(FrameAt(now, microseconds(21'001)), fps);
+  EXPECT_EQ(stats.totals().late_frames, 1U);
+  stats.Add(FrameAt(now, milliseconds(31)), {.fps = 50, .latency = milliseconds(30)});  // the bound goes first
+  EXPECT_EQ(stats.totals().late_frames, 2U);
+  stats.Add(FrameAt(now, seconds(1)), {});  // no promise, never late
+  EXPECT_EQ(stats.totals().late_frames, 2U);
+}
+
+TEST(FrameStats, PercentilesForgetWhatIsOld) {
+  FrameStats stats;
+  Instant now = InstantFromNs(1'000'000'000);
+  stats.Add(FrameAt(now, seconds(2)), {});
+  for (int i = 0; i < 1100; ++i) stats.Add(FrameAt(now += milliseconds(10), milliseconds(10)), {});
+  EXPECT_EQ(stats.Window(now).max, milliseconds(10));
+  EXPECT_EQ(stats.Window(now + seconds(20)).p99, Duration{0});
+}
+
+RC_GTEST_PROP(LogHistogram, PercentilesAreNearestRankWithinOnePercent, ()) {
+  auto us = *rc::gen::nonEmpty(
+      rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(100, 3'000'000'000)));
+  LogHistogram histogram;
+  for (const std::int64_t v : us) histogram.Add(microseconds(v));
+  std::ranges::sort(us);
+  for (const double p : {0.01, 0.5, 0.95, 0.99, 1.0}) {
+    const auto rank = static_cast<std::size_t>(std::max(1.0, std::ceil(p * static_cast<double>(us.size()) - 1e-9)));
+    const double exact = static_cast<double>(us[rank - 1]);
+    RC_ASSERT(std::abs(static_cast<double>(histogram.Percentile(p).count()) / 1000 - exact) <= exact * 0.01 + 1);
+  }
+}
+
+}  // namespace
+}  // namespace weir::core

