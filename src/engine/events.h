@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens to a node, and what the engine wants done about it. Plain values, so that a run can be recorded,
+// replayed and simulated.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/units.h"
+#include "core/schedule/policy_table.h"
+#include "core/stats/frame_stats.h"
+#include "proto/attach_messages.h"
+#include "proto/gate_layout.h"
+
+namespace weir::engine {
+
+struct DeviceSpec {
+  std::string name;
+  std::string kind;       // "software" or "gpu"
+  std::vector<int> cpus;  // of a software device; empty for a real one
+};
+
+/// What a vGPU is promised and held to. Ranges are checked by the engine.
+struct VgpuSettings {
+  std::uint32_t weight = 100;
+  Share cap = Share::Whole();
+  double fps = 0;      // promised rate; 0: none
+  Duration latency{};  // promised bound of a frame's latency; 0: none
+  Bytes memory_min{};
+  Bytes memory_max{};  // 0: no limit
+  friend bool operator==(const VgpuSettings&, const VgpuSettings&) = default;
+};
+
+// -- Events ----------------------------------------------------------------------------------------------------------
+
+struct CreateVgpu {
+  std::string name;
+  std::string device;  // empty: the first one
+  VgpuSettings settings;
+  VgpuId id;  // none: the engine picks; given when a saved node is restored
+};
+struct SetVgpu {
+  VgpuId id;
+  VgpuSettings settings;
+};
+struct RemoveVgpu {
+  VgpuId id;
+};
+struct PauseVgpu {
+  VgpuId id;
+  bool paused = true;
+};
+struct SetPolicy {
+  std::string device;
+  std::string policy;
+  core::PolicyParams params;
+};
+struct ProcessAttached {
+  VgpuId vgpu;
+  ProcessId process;
+};
+/// `reserved`: what the process had reserved and never settled. Copied from its region, so not to be trusted.
+struct ProcessDetached {
+  VgpuId vgpu;
+  ProcessId process;
+  Duration reserved{};
+};
+
+/// What a gate showed: copied once from shared memory, not checked yet. One entry per vGPU with processes, any order.
+struct GateSample {
+  VgpuId vgpu;
+  std::int64_t allowance_ns = 0;
+  std::uint32_t waiting = 0;
+  std::uint32_t in_flight = 0;
+};
+struct GatesSampled {
+  std::span<const GateSample> samples;
+};
+struct FramesDone {
+  VgpuId vgpu;
+  std::span<const core::FrameDone> frames;
+  std::uint64_t lost = 0;  // records that didn't fit the ring
+  std::uint64_t bad = 0;   // records that made no sense
+};
+
+using Event = std::variant<CreateVgpu, SetVgpu, RemoveVgpu, PauseVgpu, SetPolicy, ProcessAttached, ProcessDetached,
+                           GatesSampled, FramesDone>;
+
+// -- Actions ---------------------------------------------------------------------------------------------------------
+
+/// Add to the vGPU's allowance (may be negative), then wake who waits if `wake`.
+struct Grant {
+  VgpuId vgpu;
+  std::int64_t delta_ns = 0;
+  bool wake = false;
+};
+/// Write the daemon's fields of the vGPU's region; waiting agents are woken so that they see them.
+struct Publish {
+  VgpuId vgpu;
+  proto::GateMode mode = proto::GateMode::kOpen;
+  Duration frame_interval{};
+  Share cap;
+  std::uint32_t memory_limit_slots = 0;
+};
+/// Send a message to all agents of the vGPU.
+struct Tell {
+  VgpuId vgpu;
+  proto::CommandKind command = proto::CommandKind::kPause;
+  std::uint64_t argument = 0;
+};
+
+struct Actions {
+  std::vector<Publish> publish;  // first: a mode must be there before the wake that follows it
+  std::vector<Tell> tell;
+  std::vector<Grant> grant;
+  VgpuId created;
+  Instant look_again = core::kNever;  // sample the gates at this time at the latest
+  void Clear() {
+    publish.clear();
+    tell.clear();
+    grant.clear();
+    created = {};
+    look_again = core::kNever;
+  }
+};
+
+}  // namespace weir::engine

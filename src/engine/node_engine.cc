@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/node_engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/node_state.h"
+
+namespace weir::engine {
+
+namespace {
+
+constexpr Duration kLeastMemory = seconds(10);
+
+/// Means over about eight frames. A stall (loading, a dialogue) is no thinking time: it counts as at most 100 ms.
+void Learn(const core::FrameDone& frame, core::VgpuView& view) {
+  const Duration think = std::clamp<Duration>(frame.present - frame.begin, Duration{0}, milliseconds(100));
+  const bool first = view.frame_gpu == Duration{0} && view.frame_think == Duration{0};
+  view.frame_gpu = first ? frame.gpu : (view.frame_gpu * 7 + frame.gpu) / 8;
+  view.frame_think = first ? think : (view.frame_think * 7 + think) / 8;
+  // On a device made of CPUs the neighbours slow a program's own work down too, so the mean says little about what the
+  // program could do. The least does; it is forgotten at a rate of e in kLeastMemory.
+  const double grown =
+      SecondsOf(view.least_think) * (1 + std::min(SecondsOf(frame.Latency()) / SecondsOf(kLeastMemory), 1.0));
+  view.least_think = first ? think : std::min(think, FromSeconds(grown));
+}
+
+}  // namespace
+
+NodeEngine::NodeEngine(std::vector<DeviceSpec> devices) {
+  WEIR_CHECK(!devices.empty());
+  for (DeviceSpec& spec : devices) {
+    auto device = std::make_unique<Device_>();
+    device->spec = std::move(spec);
+    device->policy_name = core::kDefaultPolicy;
+    auto policy = core::MakePolicy(core::kDefaultPolicy, {});
+    WEIR_CHECK(policy.has_value());
+    device->policy = std::move(*policy);
+    devices_.push_back(std::move(device));
+  }
+}
+
+NodeEngine::~NodeEngine() = default;
+
+Status NodeEngine::Step(Instant now, const Event& event, Actions& actions) {
+  actions.Clear();
+  return std::visit([&](const auto& e) { return On(now, e, actions); }, event);
+}
+
+Status NodeEngine::On(Instant now, const CreateVgpu& event, Actions& actions) {
+  WEIR_TRY_STATUS(CheckName(event.name));
+  WEIR_TRY_STATUS(CheckSettings(event.settings));
+  if (names_.contains(event.name))
+    return Fail(Errc::kAlreadyExists, fmt::format("a vGPU named '{}' exists already", event.name));
+  if (vgpus_.size() >= kVgpusMax)
+    return Fail(Errc::kResourceExhausted, fmt::format("this node holds {} vGPUs, the most it can", kVgpusMax));
+  if (event.id && vgpus_.contains(event.id))
+    return Fail(Errc::kAlreadyExists, fmt::format("a vGPU with id {} exists already", event.id.value));
+  WEIR_TRY(Device_ * device, DeviceNamed(event.device));
+
+  auto vgpu = std::make_unique<Vgpu_>();
+  vgpu->id = event.id ? event.id : VgpuId{next_id_};
+  vgpu->name = event.name;
+  vgpu->settings = event.settings;
+  vgpu->device = device;
+  device->Place(*vgpu);
+  next_id_ = std::max(next_id_, vgpu->id.value + 1);
+  actions.created = vgpu->id;
+  names_.emplace(vgpu->name, vgpu->id);
+  vgpus_.emplace(vgpu->id, std::move(vgpu));
+  Decide(now, *device, actions);
+  return Ok();
+}
+
+Status NodeEngine::On(Instant now, const SetVgpu& event, Actions& actions) {
+  WEIR_TRY(Vgpu_ * vgpu, Get(event.id));
+  WEIR_TRY_STATUS(CheckSettings(event.settings));
+  vgpu->settings = event.settings;
+  vgpu->View().weight = event.settings.weight;
+  vgpu->View().cap = event.settings.cap;
+  vgpu->published = false;
+  Decide(now, *vgpu->device, actions);
+  return Ok();
+}
+
+Status NodeEngine::On(Instant now, const RemoveVgpu& event, Actions& actions) {
+  WEIR_TRY(Vgpu_ * vgpu, Get(event.id));
+  Device_& device = *vgpu->device;
+  device.Drop(*vgpu);
+  names_.erase(vgpu->name);
+  vgpus_.erase(event.id);
+  Decide(now, device, actions);
+  return Ok();
+}
+
+Status NodeEngine::On(Instant now, const PauseVgpu& event, Actions& actions) {
+  WEIR_TRY(Vgpu_ * vgpu, Get(event.id));
+  if (vgpu->paused == event.paused) return Ok();
+  vgpu->paused = event.paused;
+  vgpu->published = false;
+  actions.tell.push_back({vgpu->id, event.paused ? proto::CommandKind::kPause : proto::CommandKind::kResume, 0});
+  Decide(now, *vgpu->device, actions);
+  return Ok();
+}
+
+Status NodeEngine::On(Instant now, const SetPolicy& event, Actions& actions) {
+  WEIR_TRY(Device_ * device, DeviceNamed(event.device));
+  WEIR_TRY(const core::PolicyEntry* entry, core::FindPolicy(event.policy));
+  WEIR_TRY(core::PolicyParams params, core::CheckParams(*entry, event.params));
+  device->policy = entry->make(params);
+  device->policy_name = entry->name;
+  device->params = std::move(params);
+  Decide(now, *device, actions);
+  return Ok();
+}
+
+Status NodeEngine::On(Instant now, const ProcessAttached& event, Actions& actions) {
+  WEIR_TRY(Vgpu_ * vgpu, Get(event.vgpu));
+  vgpu->processes.push_back(event.process);
+  vgpu->View().attached = true;
+  vgpu->View().last_active = now;
+  vgpu->last_progress = now;
+  Decide(now, *vgpu->device, actions);
+  return Ok();
+}
+
+Status NodeEngine::On(Instant now, const ProcessDetached& event, Actions& actions) {
+  WEIR_TRY(Vgpu_ * vgpu, Get(event.vgpu));
+  if (std::erase(vgpu->processes, event.process) == 0)
+    return Fail(Errc::kNotFound, fmt::format("process {} is not attached to '{}'", event.process.value, vgpu->name));
+  // What it had reserved for a frame it never finished goes back, within reason: the figure is the tenant's own.
+  vgpu->View().used -= std::clamp<Duration>(event.reserved, Duration{0}, milliseconds(500));
+  if (vgpu->processes.empty()) {
+    vgpu->View().attached = false;
+    vgpu->View().waiting = vgpu->View().in_flight = 0;
+  }
+  Decide(now, *vgpu->device, actions);
+  return Ok();
+}
+
+Status NodeEngine::On(Instant now, const GatesSampled& event, Actions& actions) {
+  for (const GateSample& sample : event.samples)
+    if (auto vgpu = vgpus_.find(sample.vgpu); vgpu != vgpus_.end()) TakeSample(now, sample, *vgpu->second);
+  Redecide(now, actions);
+  return Ok();
+}
+
+Status NodeEngine::On(Instant, const FramesDone& event, Actions&) {
+  WEIR_TRY(Vgpu_ * vgpu, Get(event.vgpu));
+  const core::FramePromise promise{.fps = vgpu->settings.fps, .latency = vgpu->settings.latency};
+  for (const core::FrameDone& frame : event.frames) {
+    vgpu->frames.Add(frame, promise);
+    Learn(frame, vgpu->View());
+  }
+  vgpu->records_lost += event.lost;
+  vgpu->records_bad += event.bad;
+  return Ok();
+}
+
+// The allowance moves by what we add and by what agents spend, so what was spent is what we expected to find less what
+// we found. An impossible figure (a tenant wrote into its region) is counted and not believed.
+void NodeEngine::TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu) {
+  core::VgpuView& view = vgpu.View();
+  const Duration bound = kSpentSlack + 4 * std::max(now - vgpu.sampled_at, Duration{0});
+  const auto spent = static_cast<__int128>(vgpu.expected_allowance_ns) - sample.allowance_ns;
+  if (spent > bound.count() || spent < -bound.count()) {
+    ++vgpu.samples_bad;
+  } else {
+    view.used += Duration{static_cast<std::int64_t>(spent)};
+    if (spent != 0) vgpu.last_progress = now;
+  }
+  vgpu.expected_allowance_ns = sample.allowance_ns;
+  vgpu.sampled_at = now;
+
+  const bool may_go = sample.allowance_ns > 0 || sample.in_flight > 0;
+  const bool busy = sample.waiting > 0 || sample.in_flight > 0;
+  if (!busy || !may_go) vgpu.last_progress = now;
+  const bool stuck = now - vgpu.last_progress > kStuckAfter;
+  view.waiting = stuck ? 0 : sample.waiting;
+  view.in_flight = stuck ? 0 : sample.in_flight;
+  if ((busy || spent != 0) && !stuck) view.last_active = now;
+}
+
+void NodeEngine::Redecide(Instant now, Actions& actions) {
+  for (auto& device : devices_) Decide(now, *device, actions);
+}
+
+void NodeEngine::Decide(Instant now, Device_& device, Actions& actions) {
+  device.Mark(now);
+  device.verdicts.resize(device.views.size());
+  const Instant look_again = device.policy->Decide({now, device.views}, device.verdicts);
+  actions.look_again = std::min(actions.look_again, look_again);
+  for (std::size_t i = 0; i < device.views.size(); ++i) Apply(*device.owners[i], device.verdicts[i], now, actions);
+}
+
+void NodeEngine::Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions& actions) {
+  const core::VgpuView& view = vgpu.View();
+  if (vgpu.settings.cap < Share::Whole()) {
+    const Duration level = vgpu.cap_bucket.Level(now, vgpu.settings.cap, view.used);
+    verdict.allowance = verdict.admission == core::Admission::kGated ? std::min(verdict.allowance, level) : level;
+    verdict.admission = core::Admission::kGated;
+    if (core::Competes(view, now, core::kCapBurst)) actions.look_again = std::min(actions.look_again, now + kCapTick);
+  }
+  const proto::GateMode mode = vgpu.paused                                    ? proto::GateMode::kPaused
+                               : verdict.admission == core::Admission::kGated ? proto::GateMode::kGated
+                                                                              : proto::GateMode::kOpen;
+  if (!vgpu.published || mode != vgpu.mode || verdict.frame_interval != vgpu.frame_interval) {
+    vgpu.mode = mode;
+    vgpu.frame_interval = verdict.frame_interval;
+    vgpu.published = true;
+    actions.publish.push_back({.vgpu = vgpu.id,
+                               .mode = mode,
+                               .frame_interval = verdict.frame_interval,
+                               .cap = vgpu.settings.cap,
+                               .memory_limit_slots = SlotsOf(vgpu.settings.memory_max)});
+  }
+  if (mode != proto::GateMode::kGated) return;
+  const std::int64_t delta = verdict.allowance.count() - vgpu.expected_allowance_ns;
+  const bool wake = view.waiting > 0 && verdict.allowance > Duration{0};
+  if (delta == 0 && !wake) return;
+  vgpu.expected_allowance_ns += delta;
+  actions.grant.push_back({vgpu.id, delta, wake});
+}
+
+Result<NodeEngine::Vgpu_*> NodeEngine::Get(VgpuId id) const {
+  const auto found = vgpus_.find(id);
+  if (found == vgpus_.end()) return Fail(Errc::kNotFound, fmt::format("no vGPU with id {}", id.value));
+  return found->second.get();
+}
+
+Result<NodeEngine::Device_*> NodeEngine::DeviceNamed(std::string_view name) {
+  if (name.empty()) return devices_.front().get();
+  std::string known;
+  for (auto& device : devices_) {
+    if (device->spec.name == name) return device.get();
+    known += (known.empty() ? "" : ", ") + device->spec.name;
+  }
+  return Fail(Errc::kNotFound, fmt::format("no device named '{}'; existing: {}", name, known));
+}
+
+}  // namespace weir::engine

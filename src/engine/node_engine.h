@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// The node's state machine: Step(now, event) → actions. It owns every decision about vGPUs and does nothing itself; the
+// daemon carries its actions out on real gates, the simulator on modelled ones.
+//
+//   vGPU:   idle ──attach──▶ running ◀──allowance──▶ waiting        paused: from any of them, until resumed
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "core/schedule/cap_bucket.h"
+#include "engine/events.h"
+
+namespace weir::engine {
+
+inline constexpr std::size_t kVgpusMax = 10'000;
+inline constexpr std::size_t kNameBytesMax = 63;
+/// A vGPU in flight, or free to go on, that is charged nothing for this long does not hold others back (a hidden
+/// window's present may block for ever; a hostile agent may claim to wait).
+inline constexpr Duration kStuckAfter = milliseconds(500);
+/// A sample that claims more than this, beyond what the time since the last one allows, is not believed.
+inline constexpr Duration kSpentSlack = seconds(60);
+
+enum class VgpuState : std::uint8_t { kIdle, kRunning, kWaiting, kPaused };
+const char* NameOf(VgpuState state);
+
+/// Everything one can know about a vGPU, as a copy.
+struct VgpuStatus {
+  VgpuId id;
+  std::string name;
+  std::string device;
+  VgpuState state = VgpuState::kIdle;
+  VgpuSettings settings;
+  std::size_t processes = 0;
+  core::FrameTotals totals;
+  core::FrameWindow window;
+  Duration gpu_total{};  // charged since creation
+  double gpu_use = 0;    // of the device's capacity, last second
+  double gpu_share = 0;  // of what all vGPUs of the device used, last second
+  std::uint64_t records_lost = 0;
+  std::uint64_t records_bad = 0;
+  std::uint64_t samples_bad = 0;
+};
+
+struct DeviceStatus {
+  DeviceSpec spec;
+  std::string policy;
+  core::PolicyParams params;
+  std::size_t vgpus = 0;
+  double gpu_use = 0;
+  Duration gpu_total{};
+};
+
+class NodeEngine {
+ public:
+  /// At least one device, names unique. Every device starts with kDefaultPolicy.
+  explicit NodeEngine(std::vector<DeviceSpec> devices);
+  ~NodeEngine();
+  NodeEngine(const NodeEngine&) = delete;
+  NodeEngine& operator=(const NodeEngine&) = delete;
+
+  /// Takes one event at `now` (never earlier than the last) and fills `actions`. An error means that nothing changed.
+  Status Step(Instant now, const Event& event, Actions& actions);
+
+  [[nodiscard]] std::vector<DeviceStatus> Devices(Instant now) const;
+  [[nodiscard]] std::vector<VgpuStatus> Vgpus(Instant now) const;
+  Result<VgpuStatus> Vgpu(Instant now, VgpuId id) const;
+  /// kNotFound lists the existing names.
+  Result<VgpuId> Find(std::string_view name) const;
+
+ private:
+  struct Vgpu_;
+  struct Device_;
+
+  Status On(Instant now, const CreateVgpu& event, Actions& actions);
+  Status On(Instant now, const SetVgpu& event, Actions& actions);
+  Status On(Instant now, const RemoveVgpu& event, Actions& actions);
+  Status On(Instant now, const PauseVgpu& event, Actions& actions);
+  Status On(Instant now, const SetPolicy& event, Actions& actions);
+  Status On(Instant now, const ProcessAttached& event, Actions& actions);
+  Status On(Instant now, const ProcessDetached& event, Actions& actions);
+  Status On(Instant now, const GatesSampled& event, Actions& actions);
+  Status On(Instant now, const FramesDone& event, Actions& actions);
+
+  Result<Vgpu_*> Get(VgpuId id) const;
+  Result<Device_*> DeviceNamed(std::string_view name);
+  VgpuStatus StatusOf(Instant now, const Vgpu_& vgpu) const;
+  void TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu);
+  void Decide(Instant now, Device_& device, Actions& actions);
+  void Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions& actions);
+  void Redecide(Instant now, Actions& actions);
+
+  std::vector<std::unique_ptr<Device_>> devices_;
+  std::map<VgpuId, std::unique_ptr<Vgpu_>> vgpus_;
+  std::map<std::string, VgpuId, std::less<>> names_;
+  std::uint64_t next_id_ = 1;
+};
+
+/// Checks ranges; the message names the field, the value and what is allowed.
+Status CheckSettings(const VgpuSettings& settings);
+/// 1 … 63 of letters, digits, '.', '_' and '-', not starting with '.' or '-': it becomes a file's name.
+Status CheckName(std::string_view name);
+
+}  // namespace weir::engine

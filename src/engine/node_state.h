@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine's own records of devices and vGPUs. Private to src/engine.
+#pragma once
+
+#include "engine/node_engine.h"
+
+namespace weir::engine {
+
+/// How often a capped vGPU's bucket is looked at while it is active, where the policy itself needs no look.
+inline constexpr Duration kCapTick = milliseconds(1);
+
+constexpr std::uint32_t SlotsOf(Bytes bytes) {
+  return static_cast<std::uint32_t>((bytes.count + kSlotBytes.count - 1) / kSlotBytes.count);
+}
+
+/// GPU time at the last eleven tenths of a second: enough to say what was used in the last whole second.
+class UseMarks {
+ public:
+  void Mark(Instant now, Duration used) {
+    const std::int64_t index = NsOf(now) / kStep.count();
+    if (index == last_) return;
+    // Time that was not looked at counts as idle until now: the use is shown when it is known.
+    const std::int64_t first = last_ < 0 || index - last_ > kMarks ? index - kMarks + 1 : last_ + 1;
+    for (std::int64_t i = first; i < index; ++i) At(i) = last_ < 0 ? used : last_used_;
+    At(index) = used;
+    last_ = index;
+    last_used_ = used;
+  }
+  /// GPU time per wall time over the last second (1.0 … 1.1 s).
+  [[nodiscard]] double Rate(Instant now, Duration used) const {
+    if (last_ < 0) return 0;
+    const std::int64_t index = NsOf(now) / kStep.count();
+    if (index - last_ >= kMarks) return 0;
+    const std::int64_t from = std::max<std::int64_t>(index - kMarks + 1, 0);
+    const Duration span = now - InstantFromNs(from * kStep.count());
+    return SecondsOf(used - marks_[static_cast<std::size_t>(from % kMarks)]) / SecondsOf(span);
+  }
+
+ private:
+  static constexpr Duration kStep = milliseconds(100);
+  static constexpr std::int64_t kMarks = 11;
+  Duration& At(std::int64_t index) { return marks_[static_cast<std::size_t>(index % kMarks)]; }
+  std::array<Duration, kMarks> marks_{};
+  std::int64_t last_ = -1;
+  Duration last_used_{};
+};
+
+struct NodeEngine::Vgpu_ {
+  VgpuId id;
+  std::string name;
+  VgpuSettings settings;
+  Device_* device = nullptr;
+  std::size_t index = 0;  // in its device's views
+  std::vector<ProcessId> processes;
+  bool paused = false;
+
+  // What the region holds as far as we know.
+  bool published = false;
+  proto::GateMode mode = proto::GateMode::kOpen;
+  Duration frame_interval{};
+  std::int64_t expected_allowance_ns = 0;
+  Instant sampled_at{};
+  Instant last_progress{};  // last time it was charged something, or had no reason to be
+
+  core::CapBucket cap_bucket;
+  core::FrameStats frames;
+  UseMarks marks;
+  std::uint64_t records_lost = 0;
+  std::uint64_t records_bad = 0;
+  std::uint64_t samples_bad = 0;
+
+  core::VgpuView& View() const;
+};
+
+/// The views lie densely, so that policies walk one array; a view's slot stays the same while its index may change.
+struct NodeEngine::Device_ {
+  DeviceSpec spec;
+  std::string policy_name;
+  core::PolicyParams params;
+  std::unique_ptr<core::Policy> policy;
+  std::vector<core::VgpuView> views;
+  std::vector<Vgpu_*> owners;  // of the views, in the same order
+  std::vector<core::Verdict> verdicts;
+  std::vector<std::uint32_t> free_slots;
+  Duration gone{};  // charged to vGPUs that were removed
+
+  void Place(Vgpu_& vgpu) {
+    const auto fresh = static_cast<std::uint32_t>(views.size());
+    const std::uint32_t slot = free_slots.empty() ? fresh : free_slots.back();
+    if (!free_slots.empty()) free_slots.pop_back();
+    vgpu.index = views.size();
+    owners.push_back(&vgpu);
+    views.push_back({.id = vgpu.id, .slot = slot, .weight = vgpu.settings.weight, .cap = vgpu.settings.cap});
+  }
+  void Drop(const Vgpu_& vgpu) {
+    const std::size_t hole = vgpu.index;
+    gone += views[hole].used;
+    free_slots.push_back(views[hole].slot);
+    views[hole] = views.back();
+    owners[hole] = owners.back();
+    owners[hole]->index = hole;
+    views.pop_back();
+    owners.pop_back();
+  }
+  void Mark(Instant now) {
+    for (std::size_t i = 0; i < owners.size(); ++i) owners[i]->marks.Mark(now, views[i].used);
+  }
+};
+
+inline core::VgpuView& NodeEngine::Vgpu_::View() const { return device->views[index]; }
+
+}  // namespace weir::engine

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the engine tells about itself, and the checks of what it is told.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "engine/node_engine.h"
+#include "engine/node_state.h"
+
+namespace weir::engine {
+
+const char* NameOf(VgpuState state) {
+  switch (state) {
+    case VgpuState::kIdle: return "idle";
+    case VgpuState::kRunning: return "running";
+    case VgpuState::kWaiting: return "waiting";
+    case VgpuState::kPaused: return "paused";
+  }
+  return "unknown";
+}
+
+std::vector<DeviceStatus> NodeEngine::Devices(Instant now) const {
+  std::vector<DeviceStatus> all;
+  for (const auto& device : devices_) {
+    DeviceStatus status{.spec = device->spec,
+                        .policy = device->policy_name,
+                        .params = device->params,
+                        .vgpus = device->views.size(),
+                        .gpu_total = device->gone};
+    for (std::size_t i = 0; i < device->views.size(); ++i) {
+      status.gpu_use += device->owners[i]->marks.Rate(now, device->views[i].used);
+      status.gpu_total += device->views[i].used;
+    }
+    all.push_back(std::move(status));
+  }
+  return all;
+}
+
+std::vector<VgpuStatus> NodeEngine::Vgpus(Instant now) const {
+  std::vector<VgpuStatus> all;
+  for (const auto& [id, vgpu] : vgpus_) all.push_back(StatusOf(now, *vgpu));
+  return all;
+}
+
+Result<VgpuStatus> NodeEngine::Vgpu(Instant now, VgpuId id) const {
+  WEIR_TRY(const Vgpu_* vgpu, Get(id));
+  return StatusOf(now, *vgpu);
+}
+
+Result<VgpuId> NodeEngine::Find(std::string_view name) const {
+  if (const auto found = names_.find(name); found != names_.end()) return found->second;
+  constexpr std::size_t kListedMax = 10;
+  std::string known;
+  std::size_t listed = 0;
+  for (const auto& [other, id] : names_) {
+    if (++listed > kListedMax) break;
+    known += (known.empty() ? "" : ", ") + other;
+  }
+  if (names_.size() > kListedMax) known += fmt::format(" and {} more", names_.size() - kListedMax);
+  return Fail(Errc::kNotFound, names_.empty() ? fmt::format("no vGPU named '{}'; there is none yet", name)
+                                              : fmt::format("no vGPU named '{}'; existing: {}", name, known));
+}
+
+VgpuStatus NodeEngine::StatusOf(Instant now, const Vgpu_& vgpu) const {
+  const core::VgpuView& view = vgpu.View();
+  VgpuStatus status{.id = vgpu.id,
+                    .name = vgpu.name,
+                    .device = vgpu.device->spec.name,
+                    .settings = vgpu.settings,
+                    .processes = vgpu.processes.size(),
+                    .totals = vgpu.frames.totals(),
+                    .window = vgpu.frames.Window(now),
+                    .gpu_total = view.used,
+                    .gpu_use = vgpu.marks.Rate(now, view.used),
+                    .records_lost = vgpu.records_lost,
+                    .records_bad = vgpu.records_bad,
+                    .samples_bad = vgpu.samples_bad};
+  double all = 0;
+  for (std::size_t i = 0; i < vgpu.device->views.size(); ++i)
+    all += vgpu.device->owners[i]->marks.Rate(now, vgpu.device->views[i].used);
+  status.gpu_share = all > 0 ? status.gpu_use / all : 0;
+  status.state = vgpu.paused                             ? VgpuState::kPaused
+                 : view.waiting > 0                      ? VgpuState::kWaiting
+                 : core::Competes(view, now, seconds(1)) ? VgpuState::kRunning
+                                                         : VgpuState::kIdle;
+  return status;
+}
+
+namespace {
+
+Status CheckRange(std::string_view field, double value, double min, double max, std::string_view unit) {
+  if (std::isfinite(value) && value >= min && value <= max) return Ok();
+  return Fail(Errc::kInvalidArgument, fmt::format("{} = {} is outside {} … {}{}", field, value, min, max, unit));
+}
+
+}  // namespace
+
+Status CheckSettings(const VgpuSettings& settings) {
+  WEIR_TRY_STATUS(CheckRange("weight", settings.weight, 1, core::kWeightMax, ""));
+  WEIR_TRY_STATUS(CheckRange("cap", settings.cap.Fraction(), 0.01, 1, ""));
+  WEIR_TRY_STATUS(CheckRange("fps", settings.fps, 0, 1000, " (0: no promise)"));
+  WEIR_TRY_STATUS(CheckRange("latency", MillisecondsOf(settings.latency), 0, 10'000, " ms (0: no promise)"));
+  constexpr Bytes kMemoryMax{std::uint64_t{1} << 50};
+  if (settings.memory_max > kMemoryMax || settings.memory_min > kMemoryMax)
+    return Fail(Errc::kInvalidArgument, "memory limit is over 1 PiB");
+  if (settings.memory_max.count != 0 && settings.memory_min > settings.memory_max)
+    return Fail(Errc::kInvalidArgument, fmt::format("memory: the minimum ({} bytes) is over the maximum ({} bytes)",
+                                                    settings.memory_min.count, settings.memory_max.count));
+  return Ok();
+}
+
+Status CheckName(std::string_view name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
+  };
+  bool good = !name.empty() && name.size() <= kNameBytesMax && name.front() != '.' && name.front() != '-';
+  for (const char c : name) good = good && allowed(c);
+  if (good) return Ok();
+  return Fail(
+      Errc::kInvalidArgument,
+      fmt::format("'{}' can't name a vGPU: 1 to {} letters, digits, '.', '_' or '-', not starting with '.' or '-'",
+                  name, kNameBytesMax));
+}
+
+}  // namespace weir::engine

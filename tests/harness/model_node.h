@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// A modelled node for tests of the engine: frame loops that share one device by processor sharing, gates as the real
+// ones keep them (reserve on entry, settle after), a daemon that looks when the engine asked for it. Virtual time in
+// steps of 50 µs; the same run every time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/prng.h"
+#include "engine/node_engine.h"
+
+namespace weir::testing {
+
+struct ModelLoop {
+  Duration think{};                // of the application, not on the device, per frame
+  Duration gpu = milliseconds(5);  // on the device, per frame
+  double jitter = 0.2;             // gpu is drawn from gpu·(1 ± jitter)
+};
+
+class ModelNode {
+ public:
+  static constexpr Duration kStep = microseconds(50);
+
+  explicit ModelNode(std::uint64_t seed = 1) : engine_({{"embedded", "software", {0}}}), prng_(seed) {}
+
+  VgpuId AddVgpu(const std::string& name, engine::VgpuSettings settings) {
+    Must(engine_.Step(now_, engine::CreateVgpu{name, "", settings, {}}, actions_));
+    const VgpuId id = actions_.created;
+    gates_[id];
+    Carry();
+    return id;
+  }
+  ProcessId AddProcess(VgpuId vgpu, const ModelLoop& loop) {
+    const ProcessId id{++processes_made_};
+    processes_.push_back(
+        {.id = id, .vgpu = vgpu, .loop = loop, .phase = Phase::kThink, .think_until = now_ + loop.think});
+    Must(engine_.Step(now_, engine::ProcessAttached{vgpu, id}, actions_));
+    Carry();
+    return id;
+  }
+  void EndProcess(ProcessId id) {
+    for (auto p = processes_.begin(); p != processes_.end(); ++p) {
+      if (p->id != id) continue;
+      const Duration reserved = p->phase == Phase::kGpu ? p->predicted : Duration{0};
+      const VgpuId vgpu = p->vgpu;
+      processes_.erase(p);
+      Must(engine_.Step(now_, engine::ProcessDetached{vgpu, id, reserved}, actions_));
+      Carry();
+      return;
+    }
+  }
+  void SetPolicy(const std::string& name, const core::PolicyParams& params = {}) {
+    Must(engine_.Step(now_, engine::SetPolicy{"", name, params}, actions_));
+    Carry();
+  }
+  Status Do(const engine::Event& event) {
+    Status status = engine_.Step(now_, event, actions_);
+    if (status) Carry();
+    return status;
+  }
+
+  void RunFor(Duration span) {
+    for (const Instant end = now_ + span; now_ < end; now_ += kStep) {
+      for (Process& p : processes_) Advance(p);
+      RunDevice();
+      if (now_ >= look_again_) Look();
+    }
+  }
+
+  /// GPU time really used by the vGPU's processes, by the model's own record and not by the engine's books.
+  [[nodiscard]] Duration Used(VgpuId vgpu) { return gates_[vgpu].used; }
+  /// Of what all vGPUs used since `before` was taken.
+  struct Usage {
+    std::map<VgpuId, Duration> used;
+    Instant at;
+  };
+  [[nodiscard]] Usage Snapshot() {
+    Usage usage{.used = {}, .at = now_};
+    for (auto& [id, gate] : gates_) usage.used[id] = gate.used;
+    return usage;
+  }
+  [[nodiscard]] double ShareSince(Usage& before, VgpuId vgpu) {
+    Duration all{};
+    for (auto& [id, gate] : gates_) all += gate.used - before.used[id];
+    return SecondsOf(gates_[vgpu].used - before.used[vgpu]) / SecondsOf(all);
+  }
+  [[nodiscard]] double UseSince(Usage& before, VgpuId vgpu) {
+    return SecondsOf(gates_[vgpu].used - before.used[vgpu]) / SecondsOf(now_ - before.at);
+  }
+  [[nodiscard]] double DeviceUseSince(Usage& before) {
+    double all = 0;
+    for (auto& [id, gate] : gates_) all += UseSince(before, id);
+    return all;
+  }
+  std::int64_t& Allowance(VgpuId vgpu) { return gates_[vgpu].allowance; }
+  engine::NodeEngine& engine() { return engine_; }
+  [[nodiscard]] Instant now() const { return now_; }
+  [[nodiscard]] std::uint64_t looks() const { return looks_; }
+
+ private:
+  enum class Phase { kThink, kWait, kGpu };
+  struct Process {
+    ProcessId id;
+    VgpuId vgpu;
+    ModelLoop loop;
+    Phase phase = Phase::kThink;
+    Instant think_until;
+    Instant begin = think_until - loop.think;
+    Instant asked{};
+    Instant passed{};
+    double left_ns = 0;  // of this frame, on the device
+    Duration cost{};
+    Duration predicted{};
+  };
+  struct Gate {
+    proto::GateMode mode = proto::GateMode::kOpen;
+    std::int64_t allowance = 0;
+    Duration used{};
+  };
+
+  static void Must(const Status& status) { WEIR_CHECK(status.has_value()); }
+
+  void Advance(Process& p) {
+    if (p.phase == Phase::kThink && now_ >= p.think_until) {
+      p.phase = Phase::kWait;
+      p.asked = now_;
+    }
+    if (p.phase != Phase::kWait) return;
+    Gate& gate = gates_[p.vgpu];
+    const bool pass =
+        gate.mode == proto::GateMode::kOpen || (gate.mode == proto::GateMode::kGated && gate.allowance > 0);
+    if (!pass) {
+      if (look_again_ == core::kNever) look_again_ = now_;  // rings the doorbell
+      return;
+    }
+    p.cost = FromSeconds(SecondsOf(p.loop.gpu) * (1 + p.loop.jitter * (2 * prng_.Uniform() - 1)));
+    if (p.predicted == Duration{0}) p.predicted = p.loop.gpu;
+    p.left_ns = static_cast<double>(p.cost.count());
+    gate.allowance -= p.predicted.count();
+    p.phase = Phase::kGpu;
+    p.passed = now_;
+    if (look_again_ == core::kNever) look_again_ = now_;
+  }
+
+  void RunDevice() {
+    double running = 0;
+    for (const Process& p : processes_) running += p.phase == Phase::kGpu ? 1 : 0;
+    for (Process& p : processes_) {
+      if (p.phase != Phase::kGpu) continue;
+      const double slice = std::min(p.left_ns, static_cast<double>(kStep.count()) / running);
+      p.left_ns -= slice;
+      gates_[p.vgpu].used += Duration{static_cast<std::int64_t>(slice)};
+      if (p.left_ns > 0) continue;
+      gates_[p.vgpu].allowance -= (p.cost - p.predicted).count();
+      p.predicted = (p.predicted * 3 + p.cost) / 4;
+      p.phase = Phase::kThink;
+      p.think_until = now_ + p.loop.think;
+      const core::FrameDone frame{
+          .begin = p.begin, .present = p.asked, .end = now_, .gpu = p.cost, .wait = p.passed - p.asked};
+      p.begin = now_;
+      Must(engine_.Step(now_, engine::FramesDone{p.vgpu, {&frame, 1}, 0, 0}, scratch_));
+    }
+  }
+
+  void Look() {
+    ++looks_;
+    samples_.clear();
+    for (auto& [id, gate] : gates_) {
+      engine::GateSample sample{.vgpu = id, .allowance_ns = gate.allowance};
+      for (const Process& p : processes_) {
+        if (p.vgpu != id) continue;
+        sample.waiting += p.phase == Phase::kWait ? 1 : 0;
+        sample.in_flight += p.phase == Phase::kGpu ? 1 : 0;
+      }
+      samples_.push_back(sample);
+    }
+    Must(engine_.Step(now_, engine::GatesSampled{samples_}, actions_));
+    Carry();
+  }
+
+  void Carry() {
+    for (const engine::Publish& publish : actions_.publish) gates_[publish.vgpu].mode = publish.mode;
+    for (const engine::Grant& grant : actions_.grant) gates_[grant.vgpu].allowance += grant.delta_ns;
+    look_again_ = actions_.look_again;
+  }
+
+  engine::NodeEngine engine_;
+  engine::Actions actions_;
+  engine::Actions scratch_;
+  std::map<VgpuId, Gate> gates_;
+  std::vector<Process> processes_;
+  std::vector<engine::GateSample> samples_;
+  std::uint64_t processes_made_ = 0;
+  std::uint64_t looks_ = 0;
+  Instant now_ = InstantFromNs(1'000'000'000);
+  Instant look_again_ = core::kNever;
+  Prng prng_;
+};
+
+}  // namespace weir::testing
