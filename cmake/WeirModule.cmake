@@ -6,7 +6,10 @@
 #     TESTS   schedule/reserve_test.cc ...   # one ctest program, weir_core_test
 #     BENCHES schedule/decide_bench.cc ...   # weir_core_bench; ctest runs it for one iteration
 #     FUZZERS schedule/engine_fuzz.cc ...    # libFuzzer with WEIR_FUZZERS, else a replay of tests/corpus/engine_fuzz in ctest
-#     LINKS   fmt::fmt ...)                  # libraries from outside
+#     PCH     <nlohmann/json.hpp> ...        # heavy headers that most of its sources include
+#     LINKS   fmt::fmt ...                   # libraries from outside
+#     THREADS                                # its tests run under the thread sanitizer too
+#     UNSANITIZED)                           # its tests do not run under the address sanitizer, to save time
 
 # Reads src/LAYERS once: WEIR_MODULE_DEPS_<name>, WEIR_MODULE_PURE_<name>.
 file(STRINGS ${CMAKE_SOURCE_DIR}/src/LAYERS weir_layer_lines REGEX "^[a-z]")
@@ -46,7 +49,8 @@ endif()
 
 # What tests are excused from. Linked last, so that it comes after weir_flags on the command line.
 add_library(weir_test_flags INTERFACE)
-target_compile_options(weir_test_flags INTERFACE -Wno-conversion)
+# Tests are compiled more often than they run: -O1 costs half of -O2's time.
+target_compile_options(weir_test_flags INTERFACE -Wno-conversion -O1)
 target_include_directories(weir_test_flags INTERFACE ${CMAKE_SOURCE_DIR})  # "tests/harness/..."
 
 # What the sanitizers do in tests: stop at the first finding, by a signal that a test can't take for an exit status.
@@ -55,14 +59,15 @@ set(WEIR_TEST_ENVIRONMENT
     UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1
     TSAN_OPTIONS=abort_on_error=1:halt_on_error=1:second_deadlock_stack=1)
 
-# All tests that also run under the sanitizers: those with the label `sanitize`. The presets asan and tsan build this.
+# Tests that also run under the sanitizers: label `sanitize` under the preset asan, label `threads` under tsan.
 add_custom_target(sanitize_tests)
+add_custom_target(threads_tests)
 
 # A test program and its ctest entry. SECONDS bounds it: a hang is a failure, not a wait.
-# LABELS: sanitize (runs under asan and tsan too), e2e (runs alone), long (only with scripts/test --long).
+# LABELS: sanitize (runs under asan too), threads (runs under tsan too), e2e (runs alone), long (only with scripts/test --long).
 # NEEDS: our programs and libraries that it starts or loads, built along with it.
 function(weir_gtest name)
-  cmake_parse_arguments(ARG "" "SECONDS" "SOURCES;LINKS;LABELS;NEEDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "SECONDS" "SOURCES;LINKS;LABELS;NEEDS;PCH" ${ARGN})
   if(NOT WEIR_TESTS)
     return()
   endif()
@@ -74,9 +79,12 @@ function(weir_gtest name)
   if(ARG_NEEDS)
     add_dependencies(${name} ${ARG_NEEDS})
   endif()
-  if("sanitize" IN_LIST ARG_LABELS)
-    add_dependencies(sanitize_tests ${name})
-  endif()
+  target_precompile_headers(${name} PRIVATE <gtest/gtest.h> <rapidcheck/gtest.h> ${ARG_PCH})
+  foreach(label sanitize threads)
+    if(${label} IN_LIST ARG_LABELS)
+      add_dependencies(${label}_tests ${name})
+    endif()
+  endforeach()
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_SECONDS} LABELS "${ARG_LABELS}"
                        ENVIRONMENT "${WEIR_TEST_ENVIRONMENT}")
@@ -102,21 +110,32 @@ function(weir_fuzzer module source)
 endfunction()
 
 function(weir_module name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;TESTS;BENCHES;FUZZERS;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "THREADS;UNSANITIZED" "" "SOURCES;TESTS;BENCHES;FUZZERS;LINKS;PCH" ${ARGN})
   if(NOT DEFINED WEIR_MODULE_DEPS_${name})
     message(FATAL_ERROR "module '${name}' has no line in src/LAYERS")
   endif()
   add_library(weir_${name} STATIC ${ARG_SOURCES})
+  if(ARG_PCH)
+    target_precompile_headers(weir_${name} PRIVATE ${ARG_PCH})
+  endif()
   target_link_libraries(weir_${name} PUBLIC weir_flags ${ARG_LINKS})
   foreach(dep IN LISTS WEIR_MODULE_DEPS_${name})
     target_link_libraries(weir_${name} PUBLIC weir_${dep})
   endforeach()
   if(ARG_TESTS)
-    weir_gtest(weir_${name}_test SOURCES ${ARG_TESTS} LINKS weir_${name} LABELS sanitize)
+    set(labels)
+    if(NOT ARG_UNSANITIZED)
+      list(APPEND labels sanitize)
+    endif()
+    if(ARG_THREADS)
+      list(APPEND labels threads)
+    endif()
+    weir_gtest(weir_${name}_test SOURCES ${ARG_TESTS} LINKS weir_${name} LABELS ${labels} PCH ${ARG_PCH})
   endif()
   if(ARG_BENCHES AND WEIR_BENCHES)
     add_executable(weir_${name}_bench ${ARG_BENCHES})
     target_link_libraries(weir_${name}_bench PRIVATE weir_flags weir_${name} benchmark::benchmark benchmark::benchmark_main)
+    target_include_directories(weir_${name}_bench PRIVATE ${CMAKE_SOURCE_DIR})  # "tests/harness/..."
     if(WEIR_TESTS)
       add_test(NAME weir_${name}_bench_smoke COMMAND weir_${name}_bench --benchmark_min_time=0)
       set_tests_properties(weir_${name}_bench_smoke PROPERTIES TIMEOUT 60 LABELS bench)
