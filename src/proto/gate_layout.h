@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gate's shared memory, layout version 1. This file is the specification: fixed-width fields, every offset
+// asserted, each field with its one writer. Published: fields are only added, in reserved space, with a new minor
+// version.
+//
+//        vGPU region (one per vGPU, mapped by all its processes)         process region (one per attachment)
+//       ┌──────────────────────────────────────────────┐                ┌──────────────────────────────────────┐
+//       │ header    magic, version, size     (daemon)  │                │ header                     (daemon)  │
+//       │ control   mode, limits, heartbeat  (daemon)  │                │ state   waiting, in flight  (agent)  │
+//       │ wake      futex word, messages     (daemon)  │                │ ring    head (agent), tail (daemon)  │
+//       │ allowance one atomic        (daemon, agents) │                │ records                     (agent)  │
+//       └──────────────────────────────────────────────┘                └──────────────────────────────────────┘
+//
+// Both are memfds sealed against shrinking and growing before they are passed, so that no side can make the other
+// fault by truncating. A tenant can write anything into its own regions: the daemon never reads back what it wrote
+// itself, copies what the agent wrote once, and then checks the copy.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace weir::proto {
+
+inline constexpr std::uint32_t kVgpuRegionMagic = 0x31475657;     // "WVG1"
+inline constexpr std::uint32_t kProcessRegionMagic = 0x31525057;  // "WPR1"
+inline constexpr std::uint32_t kTurnRegionMagic = 0x314E5457;     // "WTN1"
+
+/// Major: incompatible. Minor: fields were added in reserved space. An agent takes any minor of its own major.
+inline constexpr std::uint16_t kGateVersionMajor = 1;
+inline constexpr std::uint16_t kGateVersionMinor = 0;
+
+/// First bytes of every region. Written by the daemon before the region is passed; never changed.
+struct RegionHeader {
+  std::uint32_t magic;
+  std::uint16_t version_major;
+  std::uint16_t version_minor;
+  std::uint64_t size_bytes;  // of the whole region
+  std::uint64_t id;          // vGPU's or process's or device's
+  std::uint8_t reserved[40];
+};
+static_assert(sizeof(RegionHeader) == 64);
+
+/// What an agent does at the gate.
+enum class GateMode : std::uint32_t {
+  kOpen = 0,    // account, never wait
+  kGated = 1,   // wait while the allowance is not positive
+  kPaused = 2,  // wait until the mode changes
+};
+inline constexpr std::uint32_t kGateModeMax = 2;
+
+using AtomicU32 = std::atomic<std::uint32_t>;
+using AtomicU64 = std::atomic<std::uint64_t>;
+using AtomicI64 = std::atomic<std::int64_t>;
+static_assert(AtomicU32::is_always_lock_free && AtomicI64::is_always_lock_free && AtomicU64::is_always_lock_free);
+
+struct VgpuRegion {
+  RegionHeader header;
+
+  // -- offset 64: control. Writer: daemon. Read by agents on every frame.
+  AtomicU32 mode;                // GateMode
+  AtomicU32 doorbell_wanted;     // 1: the daemon is not looking; whoever enters the gate must ring the doorbell
+  AtomicI64 heartbeat_ns;        // CLOCK_MONOTONIC; written at least every kHeartbeatPeriodNs
+  AtomicI64 frame_interval_ns;   // pace one frame per interval; 0: no pacing
+  AtomicU32 cap_ppm;             // of the device's capacity, for display and agents that limit themselves
+  AtomicU32 memory_limit_slots;  // of kSlotBytes; 0: no limit
+  AtomicU64 messages_sent;  // versioned messages sent to this vGPU's agents so far; a change means: read the socket
+  std::uint8_t reserved0[24];
+
+  // -- offset 128: waking. Writer: daemon. A shared (not private) futex word; bumped before every wake.
+  AtomicU32 wake_word;
+  std::uint8_t reserved1[60];
+
+  // -- offset 192: allowance, on its own cache line. GPU time (ns of the device's unit) the vGPU may still spend.
+  // Agents subtract (reserve on entry, settle after); the daemon adds. Negative: debt, which is never forgiven here.
+  AtomicI64 allowance_ns;
+  AtomicU64 fail_opens;  // Writer: agents. How often an agent went on because the daemon was gone.
+  std::uint8_t reserved2[48];
+};
+static_assert(sizeof(VgpuRegion) == 256);
+static_assert(offsetof(VgpuRegion, mode) == 64);
+static_assert(offsetof(VgpuRegion, doorbell_wanted) == 68);
+static_assert(offsetof(VgpuRegion, heartbeat_ns) == 72);
+static_assert(offsetof(VgpuRegion, frame_interval_ns) == 80);
+static_assert(offsetof(VgpuRegion, cap_ppm) == 88);
+static_assert(offsetof(VgpuRegion, memory_limit_slots) == 92);
+static_assert(offsetof(VgpuRegion, messages_sent) == 96);
+static_assert(offsetof(VgpuRegion, wake_word) == 128);
+static_assert(offsetof(VgpuRegion, allowance_ns) == 192);
+static_assert(offsetof(VgpuRegion, fail_opens) == 200);
+
+/// The region as it travels: a whole page, so that it can be mapped.
+inline constexpr std::uint64_t kVgpuRegionBytes = 4096;
+static_assert(sizeof(VgpuRegion) <= kVgpuRegionBytes);
+
+/// How an agent learns the GPU time of a frame; published so that every figure says where it comes from.
+enum class MeterKind : std::uint32_t {
+  kNone = 0,            // not known yet
+  kWorkerCpuTime = 1,   // software renderer: CPU time of its worker threads / CPUs of the device
+  kTimerQuery = 2,      // GPU timestamps
+  kWallClock = 3,       // duration of the present call: neither of the others told the truth
+  kPresentCpuTime = 4,  // software renderer without workers: CPU time of the presenting thread / CPUs of the device
+};
+inline constexpr std::uint32_t kMeterKindMax = 4;
+constexpr const char* NameOf(MeterKind kind) {
+  constexpr const char* kNames[] = {"none", "worker-cpu-time", "timer-query", "wall-clock", "present-cpu-time"};
+  return static_cast<std::uint32_t>(kind) <= kMeterKindMax ? kNames[static_cast<std::uint32_t>(kind)] : "unknown";
+}
+
+enum class RecordKind : std::uint32_t { kFrame = 1, kLaunch = 2, kAllocation = 3, kEviction = 4 };
+
+/// One frame or task that is done. Writer: agent. Times are CLOCK_MONOTONIC.
+struct Record {
+  std::uint64_t sequence;    // from 1, per process
+  std::uint32_t kind;        // RecordKind
+  std::uint32_t surface;     // window, swapchain or queue: small number, per process
+  std::int64_t begin_ns;     // return of the previous present: the frame begins
+  std::int64_t present_ns;   // call of present
+  std::int64_t end_ns;       // return of present; latency = end - begin (VGRIS, section 3.2)
+  std::int64_t gpu_ns;       // GPU time in the device's unit
+  std::int64_t wait_ns;      // of present - end: spent waiting at the gate
+  std::int64_t reserved_ns;  // what was reserved for it on entry
+};
+static_assert(sizeof(Record) == 64);
+static_assert(offsetof(Record, sequence) == 0);
+static_assert(offsetof(Record, kind) == 8);
+static_assert(offsetof(Record, surface) == 12);
+static_assert(offsetof(Record, begin_ns) == 16);
+static_assert(offsetof(Record, present_ns) == 24);
+static_assert(offsetof(Record, end_ns) == 32);
+static_assert(offsetof(Record, gpu_ns) == 40);
+static_assert(offsetof(Record, wait_ns) == 48);
+static_assert(offsetof(Record, reserved_ns) == 56);
+
+/// A second of frames at 1,000 per second; when it is full new records are dropped and counted.
+inline constexpr std::uint32_t kRingRecords = 1024;
+static_assert((kRingRecords & (kRingRecords - 1)) == 0);
+
+struct ProcessRegion {
+  RegionHeader header;
+
+  // -- offset 64: state. Writer: agent. Gone with the process, so a killed process leaves no stale count behind.
+  AtomicU32 waiting;          // threads waiting at the gate
+  AtomicU32 in_flight;        // threads between the gate and the end of their present
+  AtomicI64 reserved_ns;      // reserved and not settled yet; the daemon returns it when the process dies
+  AtomicU32 meter;            // MeterKind
+  AtomicU32 paused;           // 1 between a `pause` message and its `resume`
+  AtomicU64 records_dropped;  // the ring was full
+  AtomicI64 gpu_ns_total;     // settled so far
+  std::uint8_t reserved0[24];
+
+  // -- offset 128: ring. head: agent, tail: daemon; both count up and are taken modulo kRingRecords.
+  AtomicU64 head;
+  std::uint8_t reserved1[56];
+  AtomicU64 tail;
+  std::uint8_t reserved2[56];
+
+  // -- offset 256
+  char renderer[128];  // Writer: agent, once. GL_RENDERER, UTF-8, zero-terminated.
+  std::uint8_t reserved3[128];
+
+  // -- offset 512
+  Record records[kRingRecords];
+};
+static_assert(offsetof(ProcessRegion, waiting) == 64);
+static_assert(offsetof(ProcessRegion, in_flight) == 68);
+static_assert(offsetof(ProcessRegion, reserved_ns) == 72);
+static_assert(offsetof(ProcessRegion, meter) == 80);
+static_assert(offsetof(ProcessRegion, paused) == 84);
+static_assert(offsetof(ProcessRegion, records_dropped) == 88);
+static_assert(offsetof(ProcessRegion, gpu_ns_total) == 96);
+static_assert(offsetof(ProcessRegion, head) == 128);
+static_assert(offsetof(ProcessRegion, tail) == 192);
+static_assert(offsetof(ProcessRegion, renderer) == 256);
+static_assert(offsetof(ProcessRegion, records) == 512);
+inline constexpr std::uint64_t kProcessRegionBytes = 512 + std::uint64_t{kRingRecords} * sizeof(Record);
+static_assert(sizeof(ProcessRegion) == kProcessRegionBytes);
+
+/// The turn of a device: who may submit where a policy time-slices. Mapped by executors only. Laid out in version 1,
+/// used by the OpenCL executors.
+struct TurnRegion {
+  RegionHeader header;
+
+  // -- offset 64
+  AtomicU64 holder;         // vGPU that holds the turn, 0: nobody. Writer: whoever hands on; daemon when a holder dies.
+  AtomicU32 turn_word;      // shared futex word, bumped at every hand-over. Writer: as holder.
+  AtomicU32 waiting;        // executors waiting for the turn. Writer: executors.
+  AtomicI64 held_since_ns;  // Writer: the holder, on taking it.
+  AtomicI64 quantum_ns;     // Writer: daemon. The holder hands on after this, unless nobody waits.
+  AtomicI64 max_hold_ns;    // Writer: daemon. Beyond it the daemon takes the turn back.
+  AtomicU64 hand_overs;     // Writer: as holder.
+  std::uint8_t reserved0[16];
+
+  // -- offset 128: order in which the turn goes round, vGPU ids. Writer: daemon; 0 ends it.
+  AtomicU64 order[480];
+};
+static_assert(offsetof(TurnRegion, holder) == 64);
+static_assert(offsetof(TurnRegion, turn_word) == 72);
+static_assert(offsetof(TurnRegion, waiting) == 76);
+static_assert(offsetof(TurnRegion, held_since_ns) == 80);
+static_assert(offsetof(TurnRegion, quantum_ns) == 88);
+static_assert(offsetof(TurnRegion, max_hold_ns) == 96);
+static_assert(offsetof(TurnRegion, hand_overs) == 104);
+static_assert(offsetof(TurnRegion, order) == 128);
+inline constexpr std::uint64_t kTurnRegionBytes = 4096;
+static_assert(sizeof(TurnRegion) <= kTurnRegionBytes);
+
+/// The daemon writes its heartbeat at least this often …
+inline constexpr std::int64_t kHeartbeatPeriodNs = 100'000'000;
+/// … and an agent that sees none for this long takes the daemon for dead and goes on unthrottled.
+inline constexpr std::int64_t kHeartbeatStaleNs = 1'000'000'000;
+
+/// Checks a header that came from elsewhere. Returns nullptr when it is acceptable, else what is wrong with it.
+const char* HeaderFault(const RegionHeader& header, std::uint32_t magic, std::uint64_t mapped_bytes);
+
+/// Fills a header. `region` must be zeroed memory of at least `size_bytes`.
+void InitHeader(RegionHeader& header, std::uint32_t magic, std::uint64_t size_bytes, std::uint64_t id);
+
+}  // namespace weir::proto

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proto/gate_layout.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <new>
+
+#include "proto/attach_messages.h"
+#include "tests/harness/golden.h"
+
+namespace weir::proto {
+namespace {
+
+constexpr std::uint64_t kId = 0x1122334455667788;
+
+/// A region as the daemon makes it: zeroed, with a header of layout 1.0.
+template <typename Region>
+std::unique_ptr<Region> NewRegion(std::uint32_t magic, std::uint64_t size_bytes) {
+  auto region = std::make_unique<Region>();
+  std::memset(static_cast<void*>(region.get()), 0, sizeof(Region));
+  InitHeader(region->header, magic, size_bytes, kId);
+  region->header.version_minor = 0;  // the golden bytes are those of 1.0, whichever minor version is the present one
+  return region;
+}
+
+std::vector<std::byte> BytesOf(const void* region, std::size_t size, std::size_t padded_to = 0) {
+  std::vector<std::byte> bytes(std::max(size, padded_to));
+  std::memcpy(bytes.data(), region, size);
+  return bytes;
+}
+
+TEST(GateLayout, VgpuRegionHasItsGoldenBytes) {
+  auto region = NewRegion<VgpuRegion>(kVgpuRegionMagic, kVgpuRegionBytes);
+  region->mode = static_cast<std::uint32_t>(GateMode::kGated);
+  region->doorbell_wanted = 1;
+  region->heartbeat_ns = 0x0102030405060708;
+  region->frame_interval_ns = 16'666'667;
+  region->cap_ppm = 250'000;
+  region->memory_limit_slots = 48;
+  region->messages_sent = 0x2122232425262728;
+  region->wake_word = 0x31323334;
+  region->allowance_ns = -1'500'000;
+  region->fail_opens = 0x4142434445464748;
+  testing::ExpectGolden("gate_v1_vgpu.hex", BytesOf(region.get(), sizeof *region));
+}
+
+TEST(GateLayout, ProcessRegionHasItsGoldenBytes) {
+  auto region = NewRegion<ProcessRegion>(kProcessRegionMagic, kProcessRegionBytes);
+  region->waiting = 3;
+  region->in_flight = 2;
+  region->reserved_ns = 0x0102030405060708;
+  region->meter = static_cast<std::uint32_t>(MeterKind::kWorkerCpuTime);
+  region->paused = 1;
+  region->records_dropped = 0x5152535455565758;
+  region->gpu_ns_total = 0x6162636465666768;
+  region->head = 0x7172737475767778;
+  region->tail = 0x2122232425262728;
+  std::strcpy(region->renderer, "llvmpipe (LLVM 15.0.6, 256 bits)");
+  testing::ExpectGolden("gate_v1_process_head.hex", BytesOf(region.get(), offsetof(ProcessRegion, records)));
+}
+
+Record KnownRecord() {
+  return {.sequence = 0x0102030405060708,
+          .kind = static_cast<std::uint32_t>(RecordKind::kFrame),
+          .surface = 7,
+          .begin_ns = 0x1112131415161718,
+          .present_ns = 0x2122232425262728,
+          .end_ns = 0x3132333435363738,
+          .gpu_ns = 0x4142434445464748,
+          .wait_ns = 0x5152535455565758,
+          .reserved_ns = 0x6162636465666768};
+}
+
+TEST(GateLayout, RecordHasItsGoldenBytes) {
+  const Record record = KnownRecord();
+  testing::ExpectGolden("gate_v1_record.hex", BytesOf(&record, sizeof record));
+}
+
+TEST(GateLayout, RecordsLieOneAfterTheOtherBehindTheHead) {
+  auto region = NewRegion<ProcessRegion>(kProcessRegionMagic, kProcessRegionBytes);
+  region->records[kRingRecords - 1] = KnownRecord();
+  const auto bytes = BytesOf(region.get(), sizeof *region);
+  ASSERT_EQ(bytes.size(), 512u + 1024u * 64u);
+  testing::ExpectGolden("gate_v1_record.hex", std::span(bytes).subspan(512 + 1023 * 64));
+}
+
+TEST(GateLayout, TurnRegionHasItsGoldenBytes) {
+  auto region = NewRegion<TurnRegion>(kTurnRegionMagic, kTurnRegionBytes);
+  region->holder = 0x0102030405060708;
+  region->turn_word = 0x11121314;
+  region->waiting = 5;
+  region->held_since_ns = 0x2122232425262728;
+  region->quantum_ns = 2'000'000;
+  region->max_hold_ns = 20'000'000;
+  region->hand_overs = 0x3132333435363738;
+  region->order[0] = 0x4142434445464748;
+  region->order[1] = 0x5152535455565758;
+  region->order[std::size(region->order) - 1] = 0x6162636465666768;
+  testing::ExpectGolden("gate_v1_turn.hex", BytesOf(region.get(), sizeof *region, kTurnRegionBytes));
+}
+
+// Every value by hand, so that this list and the golden one must both be changed on purpose.
+std::map<std::string, std::uint64_t> Enumerators() {
+  std::map<std::string, std::uint64_t> all{
+      {"GateMode open", static_cast<std::uint64_t>(GateMode::kOpen)},
+      {"GateMode gated", static_cast<std::uint64_t>(GateMode::kGated)},
+      {"GateMode paused", static_cast<std::uint64_t>(GateMode::kPaused)},
+      {"RecordKind frame", static_cast<std::uint64_t>(RecordKind::kFrame)},
+      {"RecordKind launch", static_cast<std::uint64_t>(RecordKind::kLaunch)},
+      {"RecordKind allocation", static_cast<std::uint64_t>(RecordKind::kAllocation)},
+      {"RecordKind eviction", static_cast<std::uint64_t>(RecordKind::kEviction)},
+      {"WelcomeDescriptor vgpu-region", kVgpuRegionFd},
+      {"WelcomeDescriptor process-region", kProcessRegionFd},
+      {"WelcomeDescriptor doorbell", kDoorbellFd},
+      {"CommandKind pause", static_cast<std::uint64_t>(CommandKind::kPause)},
+      {"CommandKind resume", static_cast<std::uint64_t>(CommandKind::kResume)},
+      {"CommandKind evict", static_cast<std::uint64_t>(CommandKind::kEvict)},
+      {"CommandKind drain", static_cast<std::uint64_t>(CommandKind::kDrain)},
+      {"CommandKind migrate", static_cast<std::uint64_t>(CommandKind::kMigrate)},
+      {"CommandKind detach", static_cast<std::uint64_t>(CommandKind::kDetach)},
+  };
+  for (const MeterKind kind : {MeterKind::kNone, MeterKind::kWorkerCpuTime, MeterKind::kTimerQuery,
+                               MeterKind::kWallClock, MeterKind::kPresentCpuTime})
+    all[std::string("MeterKind ") + NameOf(kind)] = static_cast<std::uint64_t>(kind);
+  for (const Api api : {Api::kUnknown, Api::kGl, Api::kVulkan, Api::kCuda, Api::kOpenCl, Api::kModule})
+    all[std::string("Api ") + NameOf(api)] = static_cast<std::uint64_t>(api);
+  for (const ErrcEntry& entry : kErrcTable)
+    all["Errc " + std::string(entry.name)] = static_cast<std::uint64_t>(entry.code);
+  return all;
+}
+
+TEST(GateLayout, PublishedEnumeratorsKeepTheirValues) {
+  std::map<std::string, std::uint64_t> published;
+  std::ifstream file(testing::GoldenPath("published_enums_v1.txt"));
+  ASSERT_TRUE(file);
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    const std::size_t space = line.rfind(' ');
+    published[line.substr(0, space)] = std::stoull(line.substr(space + 1));
+  }
+  EXPECT_EQ(Enumerators(), published);
+}
+
+TEST(GateLayout, TheLargestEnumeratorIsTheLastOne) {
+  EXPECT_EQ(kGateModeMax, static_cast<std::uint32_t>(GateMode::kPaused));
+  EXPECT_EQ(kMeterKindMax, static_cast<std::uint32_t>(MeterKind::kPresentCpuTime));
+  EXPECT_EQ(kApiMax, static_cast<std::uint16_t>(Api::kModule));
+  EXPECT_EQ(kCommandKindMax, static_cast<std::uint16_t>(CommandKind::kDetach));
+  EXPECT_STREQ(NameOf(static_cast<MeterKind>(kMeterKindMax + 1)), "unknown");
+  EXPECT_STREQ(NameOf(static_cast<Api>(kApiMax + 1)), "unknown");
+}
+
+// -- Headers that came from elsewhere ------------------------------------------------------------------------------
+
+RegionHeader GoodHeader() {
+  RegionHeader header{};
+  InitHeader(header, kVgpuRegionMagic, kVgpuRegionBytes, 7);
+  return header;
+}
+
+TEST(HeaderFault, AGoodHeaderHasNone) {
+  EXPECT_EQ(HeaderFault(GoodHeader(), kVgpuRegionMagic, kVgpuRegionBytes), nullptr);
+}
+
+TEST(HeaderFault, AnotherMinorVersionIsAccepted) {
+  for (const std::uint16_t minor : {0, 1, 2, 65'535}) {
+    RegionHeader header = GoodHeader();
+    header.version_minor = minor;
+    EXPECT_EQ(HeaderFault(header, kVgpuRegionMagic, kVgpuRegionBytes), nullptr) << minor;
+  }
+}
+
+TEST(HeaderFault, AnotherMajorVersionIsRefused) {
+  for (const std::uint16_t major : {0, 2, 65'535}) {
+    RegionHeader header = GoodHeader();
+    header.version_major = major;
+    EXPECT_STREQ(HeaderFault(header, kVgpuRegionMagic, kVgpuRegionBytes), "another major version");
+  }
+}
+
+TEST(HeaderFault, AnotherKindOfRegionIsRefused) {
+  const RegionHeader header = GoodHeader();
+  EXPECT_STREQ(HeaderFault(header, kProcessRegionMagic, kVgpuRegionBytes), "wrong magic");
+  EXPECT_STREQ(HeaderFault(header, kTurnRegionMagic, kVgpuRegionBytes), "wrong magic");
+  EXPECT_STREQ(HeaderFault(RegionHeader{}, kVgpuRegionMagic, kVgpuRegionBytes), "wrong magic");
+}
+
+TEST(HeaderFault, ASizeThatIsNotTheMappedOneIsRefused) {
+  const RegionHeader header = GoodHeader();
+  for (const std::uint64_t mapped : {std::uint64_t{0}, kVgpuRegionBytes - 1, kVgpuRegionBytes + 1, ~std::uint64_t{0}})
+    EXPECT_STREQ(HeaderFault(header, kVgpuRegionMagic, mapped), "stated size differs from the mapped size") << mapped;
+}
+
+TEST(HeaderFault, IdZeroIsRefused) {
+  RegionHeader header = GoodHeader();
+  header.id = 0;
+  EXPECT_STREQ(HeaderFault(header, kVgpuRegionMagic, kVgpuRegionBytes), "id is zero");
+}
+
+}  // namespace
+}  // namespace weir::proto

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Little-endian reader and writer for message codecs. The reader is bounded and remembers that it ran out.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weir::proto {
+
+class WireWriter {
+ public:
+  template <std::unsigned_integral T>
+  void Put(T value) {
+    for (std::size_t i = 0; i < sizeof(T); ++i) bytes_.push_back(static_cast<std::byte>((value >> (8 * i)) & 0xFF));
+  }
+  /// Length (one byte), then the bytes; cut at `max`, which is at most 255.
+  void PutShortString(std::string_view text, std::size_t max) {
+    const std::size_t n = std::min(text.size(), max);
+    Put(static_cast<std::uint8_t>(n));
+    for (std::size_t i = 0; i < n; ++i) bytes_.push_back(static_cast<std::byte>(text[i]));
+  }
+  [[nodiscard]] std::vector<std::byte> Take() && { return std::move(bytes_); }
+  [[nodiscard]] std::vector<std::byte>& bytes() { return bytes_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+class WireReader {
+ public:
+  explicit WireReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  /// The next value, or 0 with `short_read()` set when the bytes have ended.
+  template <std::unsigned_integral T>
+  T Get() {
+    if (bytes_.size() < sizeof(T)) return short_read_ = true, bytes_ = {}, T{0};
+    T value = 0;
+    for (std::size_t i = 0; i < sizeof(T); ++i)
+      value =
+          static_cast<T>(value | static_cast<T>(static_cast<T>(std::to_integer<std::uint8_t>(bytes_[i])) << (8 * i)));
+    bytes_ = bytes_.subspan(sizeof(T));
+    return value;
+  }
+  std::string GetShortString() {
+    const std::size_t n = Get<std::uint8_t>();
+    if (bytes_.size() < n) return short_read_ = true, bytes_ = {}, std::string{};
+    std::string text(n, '\0');
+    for (std::size_t i = 0; i < n; ++i) text[i] = static_cast<char>(bytes_[i]);
+    bytes_ = bytes_.subspan(n);
+    return text;
+  }
+  [[nodiscard]] bool short_read() const { return short_read_; }
+
+ private:
+  std::span<const std::byte> bytes_;
+  bool short_read_ = false;
+};
+
+}  // namespace weir::proto

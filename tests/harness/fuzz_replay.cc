@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a libFuzzer target without libFuzzer: every file of the folders given, and of each a fixed set of variations,
+// the same on every machine and compiler. So an input that was found once stays found, and truncation and flipped
+// bytes are tried on each build.
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/prng.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+extern "C" [[gnu::weak]] int LLVMFuzzerInitialize(int* argc, char*** argv);
+
+namespace {
+
+constexpr std::size_t kPrefixesMax = 4096;  // of one file; a longer file is cut at evenly spread lengths
+constexpr int kFlips = 256;
+constexpr int kDoubledPieces = 16;
+constexpr std::uint64_t kSeed = 20180521;
+
+// What runs now, for whoever reads a crash. Written before each input, read by the signal handler.
+char running[512] = "nothing yet";
+std::size_t inputs = 0;
+
+void SayWhatRuns(int signal_number) {
+  static constexpr char kPrefix[] = "\nfuzz_replay: ended while running ";
+  (void)!write(STDERR_FILENO, kPrefix, sizeof kPrefix - 1);
+  (void)!write(STDERR_FILENO, running, std::char_traits<char>::length(running));
+  (void)!write(STDERR_FILENO, "\n", 1);
+  std::signal(signal_number, SIG_DFL);
+  std::raise(signal_number);
+}
+
+void RunOne(const std::string& name, const char* variation, std::size_t at, const std::vector<std::uint8_t>& bytes) {
+  std::snprintf(running, sizeof running, "%s, %s %zu", name.c_str(), variation, at);
+  // A block of just this size, so that the address sanitizer sees a read of one byte too many.
+  auto exact = std::make_unique<std::uint8_t[]>(bytes.size());
+  std::copy(bytes.begin(), bytes.end(), exact.get());
+  LLVMFuzzerTestOneInput(exact.get(), bytes.size());
+  ++inputs;
+}
+
+void RunVariations(const std::string& name, const std::vector<std::uint8_t>& bytes) {
+  RunOne(name, "whole, size", bytes.size(), bytes);
+  const std::size_t step = bytes.size() / kPrefixesMax + 1;
+  for (std::size_t size = 0; size < bytes.size(); size += step)
+    RunOne(name, "first bytes:", size, {bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)});
+  if (bytes.empty()) return;
+
+  weir::Prng prng(kSeed);
+  const auto last = static_cast<std::int64_t>(bytes.size()) - 1;
+  for (int i = 0; i < kFlips; ++i) {
+    auto flipped = bytes;
+    const auto at = static_cast<std::size_t>(prng.Between(0, last));
+    flipped[at] = static_cast<std::uint8_t>(flipped[at] ^ prng.Between(1, 255));
+    RunOne(name, "flipped byte", at, flipped);
+  }
+  for (int i = 0; i < kDoubledPieces; ++i) {
+    const auto begin = prng.Between(0, last);
+    const auto end = prng.Between(begin, last) + 1;
+    auto longer = bytes;
+    longer.insert(longer.begin() + end, bytes.begin() + begin, bytes.begin() + end);
+    RunOne(name, "piece doubled, which begins at byte", static_cast<std::size_t>(begin), longer);
+  }
+}
+
+int Replay(int argc, char** argv) {
+  namespace fs = std::filesystem;
+  if (argc < 2) {
+    std::fprintf(stderr, "usage: %s FOLDER...\n", argv[0]);
+    return 2;
+  }
+  for (int i = 1; i < argc; ++i) {
+    std::vector<fs::path> files;
+    if (fs::is_directory(argv[i]))
+      for (const auto& entry : fs::recursive_directory_iterator(argv[i]))
+        if (entry.is_regular_file()) files.push_back(entry.path());
+    if (files.empty()) {
+      std::fprintf(stderr, "fuzz_replay: %s is missing or has no file: a fuzz target keeps at least one good input\n",
+                   argv[i]);
+      return 1;
+    }
+    std::sort(files.begin(), files.end());
+    for (const auto& file : files) {
+      std::ifstream stream(file, std::ios::binary);
+      const std::vector<std::uint8_t> bytes{std::istreambuf_iterator<char>(stream), {}};
+      if (stream.bad()) {
+        std::fprintf(stderr, "fuzz_replay: cannot read %s\n", file.c_str());
+        return 1;
+      }
+      RunVariations(file.string(), bytes);
+    }
+    std::printf("fuzz_replay: %s: %zu files\n", argv[i], files.size());
+  }
+  std::printf("fuzz_replay: %zu inputs, none crashed\n", inputs);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  for (int signal_number : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) std::signal(signal_number, SayWhatRuns);
+  try {
+    if (LLVMFuzzerInitialize != nullptr) LLVMFuzzerInitialize(&argc, &argv);
+    return Replay(argc, argv);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "fuzz_replay: %s, while running %s\n", e.what(), running);
+    return 1;
+  }
+}

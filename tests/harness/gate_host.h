@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// The daemon's side of one or more gates, on a thread of its own: takes attachments, beats, notes who left. It decides
+// nothing: modes and allowances are what the test or the benchmark sets through With().
+#pragma once
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "gate/host.h"
+#include "platform/clock.h"
+
+namespace weir::testing {
+
+class GateHost {
+ public:
+  /// A process that has gone, and what it had reserved at its end.
+  struct Ended {
+    gate::ProcessInfo info;
+    std::int64_t reserved_ns = 0;
+  };
+
+  GateHost() : stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), thread_([this] { Run(); }) {}
+  explicit GateHost(const std::string& socket_path, const proto::CpuMask& cpus = {}) : GateHost() {
+    Add(socket_path, cpus);
+  }
+  /// As if the daemon died: sockets are closed, nobody is told.
+  ~GateHost() {
+    stopping_ = true;
+    Nudge();
+    thread_.join();
+  }
+  GateHost(const GateHost&) = delete;
+  GateHost& operator=(const GateHost&) = delete;
+
+  /// Opens a gate; the first one has index 0.
+  std::size_t Add(const std::string& socket_path, const proto::CpuMask& cpus = {}, uid_t owner = ::geteuid()) {
+    const std::lock_guard lock(mutex_);
+    auto made = gate::VgpuGate::Make(VgpuId{gates_.size() + 1}, socket_path, owner, cpus, platform::NowNs());
+    WEIR_CHECK(made.has_value());
+    gates_.push_back(std::move(*made));
+    Nudge();
+    return gates_.size() - 1;
+  }
+
+  /// Runs `use` on a gate while the host's thread keeps away from it.
+  template <typename F>
+  auto With(std::size_t index, F use) {
+    const std::lock_guard lock(mutex_);
+    return use(*gates_.at(index));
+  }
+  template <typename F>
+  auto With(F use) {
+    return With(0, std::move(use));
+  }
+
+  // What most tests do with a gate.
+  void SetMode(proto::GateMode mode, std::size_t index = 0) {
+    With(index, [mode](gate::VgpuGate& gate) { gate.Publish({.mode = mode}); });
+  }
+  void SetAllowance(std::int64_t allowance_ns, std::size_t index = 0) {
+    With(index, [=](gate::VgpuGate& gate) { gate.Grant(allowance_ns - gate.AllowanceNs()); });
+  }
+  void Wake(std::size_t index = 0) {
+    With(index, [](gate::VgpuGate& gate) { gate.Wake(); });
+  }
+  std::int64_t AllowanceNs(std::size_t index = 0) {
+    return With(index, [](gate::VgpuGate& gate) { return gate.AllowanceNs(); });
+  }
+  std::size_t Processes(std::size_t index = 0) {
+    return With(index, [](gate::VgpuGate& gate) { return gate.processes().size(); });
+  }
+  std::uint32_t Waiting(std::size_t index = 0) { return Sum(index, &gate::ProcessGate::Waiting); }
+  std::uint32_t InFlight(std::size_t index = 0) { return Sum(index, &gate::ProcessGate::InFlight); }
+  gate::Drained Drain(std::size_t index = 0) {
+    return With(index, [](gate::VgpuGate& gate) {
+      gate::Drained drained;
+      for (const auto& [id, process] : gate.processes()) process->Drain(platform::NowNs(), drained);
+      return drained;
+    });
+  }
+
+  std::vector<Ended> ended() {
+    const std::lock_guard lock(mutex_);
+    return ended_;
+  }
+  /// How many connections were refused, and why the last one was.
+  std::size_t refused() {
+    const std::lock_guard lock(mutex_);
+    return refused_;
+  }
+  Error last_refusal() {
+    const std::lock_guard lock(mutex_);
+    return last_refusal_;
+  }
+  [[nodiscard]] std::uint64_t attachments() const { return next_process_ - 1; }
+
+  /// From now on the heart doesn't beat, and was last heard `age` ago.
+  void StopHeart(Duration age) {
+    const std::lock_guard lock(mutex_);
+    beating_ = false;
+    for (const auto& gate : gates_) gate->Beat(platform::NowNs() - age.count());
+  }
+  /// From now on the test reads what agents send, from ProcessGate::socket().
+  void LeaveAcksUnread() {
+    const std::lock_guard lock(mutex_);
+    read_acks_ = false;
+    Nudge();
+  }
+
+ private:
+  struct Pending {
+    gate::VgpuGate* gate;
+    platform::Fd connection;
+  };
+
+  void Nudge() const {
+    const std::uint64_t one = 1;
+    WEIR_CHECK(::write(stop_.get(), &one, sizeof one) == sizeof one);
+  }
+
+  std::uint32_t Sum(std::size_t index, std::uint32_t (gate::ProcessGate::*count)() const) {
+    return With(index, [count](gate::VgpuGate& gate) {
+      std::uint32_t sum = 0;
+      for (const auto& [id, process] : gate.processes()) sum += ((*process).*count)();
+      return sum;
+    });
+  }
+
+  void Run() {
+    std::vector<pollfd> entries;
+    while (!stopping_) {
+      {
+        const std::lock_guard lock(mutex_);
+        entries.assign({{stop_.get(), POLLIN, 0}});
+        for (const auto& gate : gates_) {
+          entries.push_back({gate->listener(), POLLIN, 0});
+          for (const auto& [id, process] : gate->processes())
+            entries.push_back({process->socket(), static_cast<short>(read_acks_ ? POLLIN : POLLRDHUP), 0});
+        }
+        for (const Pending& pending : pending_) entries.push_back({pending.connection.get(), POLLIN, 0});
+      }
+      ::poll(entries.data(), entries.size(), 20);
+      std::uint64_t nudges = 0;
+      static_cast<void>(!::read(stop_.get(), &nudges, sizeof nudges));
+      const std::lock_guard lock(mutex_);
+      for (const auto& gate : gates_) Serve(*gate);
+      std::erase_if(pending_, [this](Pending& pending) { return Answer(pending); });
+    }
+  }
+
+  void Serve(gate::VgpuGate& gate) {
+    if (beating_) gate.Beat(platform::NowNs());
+    for (auto connection = gate.Accept(); connection; connection = gate.Accept())
+      pending_.push_back({&gate, std::move(*connection)});
+    std::vector<ProcessId> gone;
+    for (const auto& [id, process] : gate.processes())
+      if (HasLeft(*process)) gone.push_back(id);
+    for (const ProcessId id : gone) {
+      const gate::ProcessGate& process = *gate.processes().at(id);
+      ended_.push_back({process.Info(), process.ReservedNs()});
+      gate.Detach(id);
+    }
+  }
+
+  bool HasLeft(gate::ProcessGate& process) const {
+    if (read_acks_) return !process.ReadAcks();
+    pollfd entry{process.socket(), POLLRDHUP, 0};
+    return ::poll(&entry, 1, 0) > 0;
+  }
+
+  /// True: answered, one way or the other.
+  bool Answer(Pending& pending) {
+    if (!platform::WaitReadable(pending.connection.get(), 0)) return false;
+    auto welcome = pending.gate->Welcome(std::move(pending.connection), ProcessId{next_process_});
+    if (welcome) {
+      ++next_process_;
+    } else {
+      ++refused_;
+      last_refusal_ = std::move(welcome).error();
+    }
+    return true;
+  }
+
+  std::mutex mutex_;  // guards all but the atomics
+  std::vector<std::unique_ptr<gate::VgpuGate>> gates_;
+  std::list<Pending> pending_;
+  std::vector<Ended> ended_;
+  std::size_t refused_ = 0;
+  Error last_refusal_;
+  bool beating_ = true;
+  bool read_acks_ = true;
+  std::atomic<std::uint64_t> next_process_{1};
+  std::atomic<bool> stopping_{false};
+  platform::Fd stop_;
+  std::thread thread_;
+};
+
+}  // namespace weir::testing

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tenant without an agent: speaks to the attach socket as it likes and writes into its regions what it likes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "platform/shared_memory.h"
+#include "platform/unix_socket.h"
+#include "proto/attach_messages.h"
+#include "proto/gate_layout.h"
+#include "tests/harness/wait_until.h"
+
+namespace weir::testing {
+
+class RawClient {
+ public:
+  explicit RawClient(const std::string& path) {
+    auto connected = platform::ConnectSeqPacket(path);
+    WEIR_CHECK(connected.has_value());
+    socket_ = std::move(*connected);
+  }
+
+  static proto::Hello GoodHello() {
+    return {proto::kGateVersionMajor, proto::kGateVersionMinor, proto::Api::kGl, "raw"};
+  }
+
+  [[nodiscard]] int socket() const { return socket_.get(); }
+  [[nodiscard]] bool Send(const std::vector<std::byte>& packet, std::span<const int> fds = {}) const {
+    return platform::SendPacket(socket_.get(), packet, fds).has_value();
+  }
+  [[nodiscard]] bool Send(const proto::AttachMessage& message) const { return Send(proto::Encode(message)); }
+
+  /// The next message; an error when the connection was closed instead.
+  Result<proto::AttachMessage> Receive() {
+    if (!platform::WaitReadable(socket_.get(), static_cast<int>(std::chrono::milliseconds(kPatience).count())))
+      return Fail(Errc::kTimeout, "nothing came");
+    WEIR_TRY(platform::Packet packet, platform::ReceivePacket(socket_.get(), proto::kAttachMessageBytesMax));
+    if (packet.bytes.empty()) return Fail(Errc::kUnavailable, "closed");
+    fds_ = std::move(packet.fds);
+    return proto::Decode(packet.bytes);
+  }
+
+  /// Says Hello and maps what comes back. False: refused, or no daemon.
+  bool Attach() {
+    if (!Send(proto::AttachMessage{GoodHello()})) return false;
+    const auto message = Receive();
+    if (!message || !std::holds_alternative<proto::Welcome>(*message) || fds_.size() != proto::kWelcomeFds)
+      return false;
+    auto vgpu = platform::MapForeignRegion(fds_[proto::kVgpuRegionFd].get(), proto::kVgpuRegionBytes);
+    auto process = platform::MapForeignRegion(fds_[proto::kProcessRegionFd].get(), proto::kProcessRegionBytes);
+    if (!vgpu || !process) return false;
+    vgpu_ = std::move(*vgpu);
+    process_ = std::move(*process);
+    process_id_ = std::get<proto::Welcome>(*message).process_id;
+    return true;
+  }
+
+  /// The descriptors of the last message.
+  [[nodiscard]] int fd(std::size_t which) const { return fds_.at(which).get(); }
+  void CloseDescriptors() { fds_.clear(); }
+  [[nodiscard]] proto::VgpuRegion& vgpu() const { return *vgpu_.As<proto::VgpuRegion>(); }
+  [[nodiscard]] proto::ProcessRegion& process() const { return *process_.As<proto::ProcessRegion>(); }
+  [[nodiscard]] std::uint64_t process_id() const { return process_id_; }
+
+  /// Puts a record into the ring, whatever is in it.
+  void Push(const proto::Record& record) const {
+    const std::uint64_t head = process().head.load(std::memory_order_relaxed);
+    process().records[head % proto::kRingRecords] = record;
+    process().head.store(head + 1, std::memory_order_release);
+  }
+
+ private:
+  platform::Fd socket_;
+  std::vector<platform::Fd> fds_;
+  platform::Mapping vgpu_;
+  platform::Mapping process_;
+  std::uint64_t process_id_ = 0;
+};
+
+}  // namespace weir::testing
