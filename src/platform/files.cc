@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "platform/fd.h"
+
+namespace weir::platform {
+namespace {
+
+Status WriteAll(int fd, std::string_view content, const std::string& path) {
+  while (!content.empty()) {
+    const ssize_t written = ::write(fd, content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return ErrnoError("writing " + path, errno);
+    content.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return Ok();
+}
+
+std::string FolderOf(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+const char* Environment(const char* name) {
+  const char* value = ::secure_getenv(name);
+  return value != nullptr && *value != '\0' ? value : nullptr;
+}
+
+}  // namespace
+
+Status WriteFileAtomically(const std::string& path, std::string_view content) {
+  const std::string beside = path + ".new";
+  Fd fd(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (!fd) return ErrnoError("making " + beside, errno);
+  Status status = WriteAll(fd.get(), content, beside);
+  if (status && ::fsync(fd.get()) != 0) status = ErrnoError("syncing " + beside, errno);
+  if (status && ::rename(beside.c_str(), path.c_str()) != 0)
+    status = ErrnoError("renaming " + beside + " to " + path, errno);
+  if (!status) {
+    ::unlink(beside.c_str());
+    return status;
+  }
+  const Fd folder(::open(FolderOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder) ::fsync(folder.get());  // Best effort: some file systems can't, and the rename itself is atomic.
+  return Ok();
+}
+
+Result<std::string> ReadFile(const std::string& path, std::size_t bytes_max) {
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return ErrnoError("opening " + path, errno);
+  std::string content;
+  char block[16384];
+  for (;;) {
+    const ssize_t got = ::read(fd.get(), block, sizeof block);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return ErrnoError("reading " + path, errno);
+    if (got == 0) return content;
+    content.append(block, static_cast<std::size_t>(got));
+    if (content.size() > bytes_max)
+      return Fail(Errc::kResourceExhausted, path + " is longer than " + std::to_string(bytes_max) + " bytes");
+  }
+}
+
+Status MakeFolder(const std::string& path, unsigned mode) {
+  if (::mkdir(path.c_str(), mode) == 0) return Ok();
+  if (errno == ENOENT && path.rfind('/') != std::string::npos && path.rfind('/') != 0) {
+    WEIR_TRY_STATUS(MakeFolder(FolderOf(path), 0755));
+    if (::mkdir(path.c_str(), mode) == 0) return Ok();
+  }
+  if (errno != EEXIST) return ErrnoError("making the folder " + path, errno);
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return ErrnoError("stat " + path, errno);
+  if (!S_ISDIR(info.st_mode)) return Fail(Errc::kAlreadyExists, path + " exists and is not a folder");
+  if (info.st_uid != ::geteuid() && info.st_uid != 0)
+    return Fail(Errc::kPermissionDenied,
+                path + " belongs to user " + std::to_string(info.st_uid) + ", not to this one; it is not used");
+  return Ok();
+}
+
+std::string DefaultRunDir() {
+  if (const char* given = Environment("WEIR_RUN_DIR")) return given;
+  if (::geteuid() == 0) return "/run/weir";
+  if (const char* runtime = Environment("XDG_RUNTIME_DIR")) return std::string(runtime) + "/weir";
+  return "/tmp/weir-" + std::to_string(::geteuid());
+}
+
+std::string DefaultStateDir() {
+  if (const char* given = Environment("WEIR_STATE_DIR")) return given;
+  if (::geteuid() == 0) return "/var/lib/weir";
+  if (const char* state = Environment("XDG_STATE_HOME")) return std::string(state) + "/weir";
+  if (const char* home = Environment("HOME")) return std::string(home) + "/.local/state/weir";
+  return DefaultRunDir() + "/state";
+}
+
+}  // namespace weir::platform

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/process.h"
+
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+
+#include "platform/files.h"
+
+namespace weir::platform {
+
+Result<std::uint64_t> StartTimeOf(pid_t pid) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/stat";
+  WEIR_TRY(const std::string stat, ReadFile(path, 4096));
+  // The command's name is in parentheses and may contain anything: count fields from the last one. Field 22 of proc(5).
+  std::size_t at = stat.rfind(')');
+  for (int field = 2; field < 22 && at != std::string::npos; ++field) at = stat.find(' ', at + 1);
+  std::uint64_t ticks = 0;
+  if (at == std::string::npos ||
+      std::from_chars(stat.data() + at + 1, stat.data() + stat.size(), ticks).ec != std::errc{})
+    return Fail(Errc::kIo, "reading " + path + ": no start time in it");
+  return ticks;
+}
+
+Result<Fd> OpenPidFd(pid_t pid) {
+  Fd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (fd) return fd;
+  if (errno == ESRCH) return Fail(Errc::kNotFound, "process " + std::to_string(pid) + " has ended");
+  return ErrnoError("pidfd_open(" + std::to_string(pid) + ")", errno);
+}
+
+std::vector<int> UsableCpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cpus;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return {0};
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  return cpus;
+}
+
+bool PreferQuickWakeups() {
+  ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
+  return ::setpriority(PRIO_PROCESS, 0, -10) == 0;
+}
+
+}  // namespace weir::platform

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Other processes: is it still the same one, and tell me when it ends.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "platform/fd.h"
+
+namespace weir::platform {
+
+/// Start time in clock ticks since boot: with the pid it names a process for good. kNotFound when there is none.
+Result<std::uint64_t> StartTimeOf(pid_t pid);
+/// Readable once the process has ended. kNotFound when it has already.
+Result<Fd> OpenPidFd(pid_t pid);
+/// CPUs this process may run on.
+std::vector<int> UsableCpus();
+/// Asks for quick wake-ups: a higher priority if that is allowed, and timers without slack. Says whether it got it.
+bool PreferQuickWakeups();
+
+}  // namespace weir::platform

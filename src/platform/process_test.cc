@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/process.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "platform/futex.h"
+#include "platform/shared_memory.h"
+#include "tests/harness/child.h"
+#include "tests/harness/code_of.h"
+#include "tests/harness/wait_until.h"
+
+namespace weir::platform {
+namespace {
+
+using weir::testing::Child;
+using weir::testing::CodeOf;
+using weir::testing::WaitUntil;
+
+TEST(StartTimeOf, NamesAProcessForGood) {
+  const auto mine = StartTimeOf(::getpid());
+  ASSERT_TRUE(mine) << mine.error().message;
+  EXPECT_GT(*mine, 0u);
+  EXPECT_EQ(*StartTimeOf(::getpid()), *mine);
+}
+
+TEST(StartTimeOf, IsNotMisledByTheNameOfTheProgram) {
+  const auto before = StartTimeOf(::getpid());
+  char name[16] = {};
+  ::prctl(PR_GET_NAME, name);
+  ::prctl(PR_SET_NAME, ") R 1 2 (3");
+  const auto named = StartTimeOf(::getpid());
+  ::prctl(PR_SET_NAME, name);
+  ASSERT_TRUE(named);
+  EXPECT_EQ(*named, *before);
+}
+
+TEST(StartTimeOf, FindsNoProcessThatHasEnded) {
+  Child child([] { return 0; });
+  const pid_t pid = child.pid();
+  child.Wait();
+  EXPECT_EQ(CodeOf(StartTimeOf(pid)), Errc::kNotFound);
+  EXPECT_EQ(CodeOf(OpenPidFd(pid)), Errc::kNotFound);
+}
+
+TEST(OpenPidFd, BecomesReadableWhenTheProcessEnds) {
+  Child child([] {
+    for (;;) ::pause();
+    return 0;
+  });
+  const auto fd = OpenPidFd(child.pid());
+  ASSERT_TRUE(fd) << fd.error().message;
+  pollfd entry{fd->get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&entry, 1, 0), 0);
+  child.Kill();
+  EXPECT_EQ(::poll(&entry, 1, 0), 1);
+}
+
+TEST(UsableCpus, AreAtLeastOne) { EXPECT_FALSE(UsableCpus().empty()); }
+
+TEST(Futex, ReturnsAtOnceWhenTheWordHasChanged) {
+  std::atomic<std::uint32_t> word{1};
+  FutexWait(word, 0, std::chrono::hours(1));
+}
+
+TEST(Futex, ReturnsWhenTheTimeIsOver) {
+  std::atomic<std::uint32_t> word{0};
+  FutexWait(word, 0, milliseconds(1));
+}
+
+TEST(Futex, WakesWaitersInOtherProcesses) {
+  const auto region = MakeSharedRegion("weir-test", 4096);
+  ASSERT_TRUE(region);
+  auto* words = region->mapping.As<std::atomic<std::uint32_t>>();  // [0]: waited on, [1]: how many are about to wait
+  const auto wait = [words] {
+    ++words[1];
+    while (words[0] == 0) FutexWait(words[0], 0, std::chrono::hours(1));
+    return 0;
+  };
+  Child a(wait), b(wait);
+  ASSERT_TRUE(WaitUntil([&] { return words[1] == 2; }));
+  words[0] = 1;
+  // A child that read the word before this and sleeps after it finds the word changed; one that sleeps already is
+  // woken.
+  FutexWakeAll(words[0]);
+  EXPECT_EQ(a.Wait(), 0);
+  EXPECT_EQ(b.Wait(), 0);
+}
+
+}  // namespace
+}  // namespace weir::platform

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Unix sockets: who is at the other end, and passing descriptors.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "platform/fd.h"
+
+namespace weir::platform {
+
+/// Listens on a SOCK_SEQPACKET socket at `path` with `mode`. A stale socket file is replaced; anything else at the path
+/// is left alone (kAlreadyExists), and so is a socket on which somebody still listens (kBusy).
+Result<Fd> ListenSeqPacket(const std::string& path, mode_t mode);
+
+/// Connects without blocking. kNotFound or kUnavailable when nobody listens, kTimeout when the backlog is full.
+Result<Fd> ConnectSeqPacket(const std::string& path);
+
+struct Peer {
+  pid_t pid = 0;
+  uid_t uid = 0;
+};
+/// From the kernel (SO_PEERCRED): can't be forged.
+Result<Peer> PeerOf(int fd);
+
+/// One packet, with descriptors. Never blocks; kTimeout when the other side doesn't read.
+Status SendPacket(int fd, std::span<const std::byte> packet, std::span<const int> fds = {});
+
+struct Packet {
+  std::vector<std::byte> bytes;  // empty: the other side has closed
+  std::vector<Fd> fds;
+};
+enum class Descriptors { kTaken, kRefused };
+/// Never blocks: kTimeout when there is nothing. A packet longer than `bytes_max` or with more than 8 descriptors is
+/// kProtocol. Descriptors are close-on-exec. kRefused: a packet with any is kProtocol, and they never become ours:
+/// closing one that a hostile peer made can block.
+Result<Packet> ReceivePacket(int fd, std::size_t bytes_max, Descriptors descriptors = Descriptors::kTaken);
+
+/// Waits until something can be read, at most `timeout_ms`, whatever signals come. False: nothing came.
+bool WaitReadable(int fd, int timeout_ms);
+
+}  // namespace weir::platform
