@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gate/agent.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "gate/attachment.h"
+#include "platform/clock.h"
+#include "platform/futex.h"
+#include "platform/unix_socket.h"
+
+namespace weir::gate {
+namespace {
+
+using proto::kHeartbeatStaleNs;
+
+/// A frame's first prediction, before anything was measured.
+constexpr std::int64_t kFirstPredictionNs = 1'000'000;
+
+bool SocketClosed(int fd) {
+  char byte = 0;
+  const ssize_t got = ::recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+
+}  // namespace
+
+// Not std::lock_guard on std::mutex: the child of a fork has to be able to make the mutex anew.
+class Agent::Lock {
+ public:
+  explicit Lock(pthread_mutex_t& mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
+  ~Lock() { pthread_mutex_unlock(&mutex_); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  pthread_mutex_t& mutex_;
+};
+
+Agent::Agent(std::string attach_path, proto::Api api, std::string program)
+    : attach_path_(std::move(attach_path)), api_(api), program_(std::move(program)) {}
+
+Agent::~Agent() = default;
+
+bool Agent::Wanted() const noexcept {
+  if (attached_.load(std::memory_order_relaxed)) return true;
+  return !attach_path_.empty() && platform::CoarseNowNs() >= next_attempt_ns_.load(std::memory_order_relaxed);
+}
+
+Ticket Agent::Enter(std::int64_t now_ns) noexcept {
+  try {
+    Ticket ticket;
+    Attachment* attachment = nullptr;
+    {
+      const Lock lock(mutex_);
+      attachment = current_ ? current_.get() : AttachIfDue(now_ns);
+      if (attachment == nullptr || !StillThere(*attachment, now_ns, false)) return {};
+      if (attachment->vgpu().messages_sent.load(std::memory_order_acquire) != attachment->messages_seen) {
+        ReadMessages(*attachment);
+        if (attachment->dropped.load(std::memory_order_relaxed)) return Drop(false), Ticket{};
+      }
+      ++attachment->users;
+      ticket.attachment = attachment;
+      ticket.reserved_ns = predicted_ns_ > 0 ? predicted_ns_ : kFirstPredictionNs;
+    }
+    if (!attachment->TryReserve(ticket.reserved_ns)) Wait(*attachment, ticket, now_ns);
+    proto::ProcessRegion& process = attachment->process();
+    process.reserved_ns.fetch_add(ticket.reserved_ns, std::memory_order_relaxed);
+    // Sequentially consistent, here and in the daemon: either it sees us in flight, or we see that it wants the bell.
+    process.in_flight.fetch_add(1, std::memory_order_seq_cst);
+    if (attachment->vgpu().doorbell_wanted.load(std::memory_order_seq_cst) != 0) attachment->RingDoorbell();
+    return ticket;
+  } catch (...) {
+    return {};  // Out of memory, at worst: the program goes on without us.
+  }
+}
+
+void Agent::Leave(const Ticket& ticket, const Frame& frame) noexcept {
+  if (ticket.attachment == nullptr) return;
+  Attachment& attachment = *ticket.attachment;
+  const std::int64_t gpu_ns = std::max<std::int64_t>(frame.gpu_ns, 0);
+  attachment.vgpu().allowance_ns.fetch_sub(gpu_ns - ticket.reserved_ns, std::memory_order_relaxed);
+  proto::ProcessRegion& process = attachment.process();
+  process.reserved_ns.fetch_sub(ticket.reserved_ns, std::memory_order_relaxed);
+  process.gpu_ns_total.fetch_add(gpu_ns, std::memory_order_relaxed);
+  process.in_flight.fetch_sub(1, std::memory_order_relaxed);
+
+  const Lock lock(mutex_);
+  predicted_ns_ = predicted_ns_ == 0 ? gpu_ns : (predicted_ns_ * 3 + gpu_ns) / 4;
+  attachment.Push({.sequence = ++attachment.sequence,
+                   .kind = static_cast<std::uint32_t>(proto::RecordKind::kFrame),
+                   .surface = frame.surface,
+                   .begin_ns = frame.begin_ns,
+                   .present_ns = frame.present_ns,
+                   .end_ns = frame.end_ns,
+                   .gpu_ns = gpu_ns,
+                   .wait_ns = ticket.wait_ns,
+                   .reserved_ns = ticket.reserved_ns});
+  Release(ticket.attachment);
+}
+
+void Agent::Wait(Attachment& attachment, Ticket& ticket, std::int64_t now_ns) {
+  proto::VgpuRegion& region = attachment.vgpu();
+  proto::ProcessRegion& process = attachment.process();
+  process.waiting.fetch_add(1, std::memory_order_seq_cst);
+  const std::int64_t start_ns = now_ns;
+  std::int64_t looked_ns = now_ns;  // at the socket; signals and wakes end a wait early, so the slices are counted here
+  if (region.doorbell_wanted.load(std::memory_order_seq_cst) != 0) attachment.RingDoorbell();
+  for (;;) {
+    const std::uint32_t word = region.wake_word.load(std::memory_order_acquire);
+    if (attachment.TryReserve(ticket.reserved_ns)) break;
+    platform::FutexWait(region.wake_word, word, kWaitSlice);
+    now_ns = platform::NowNs();
+    const bool slice_over = now_ns - looked_ns >= kWaitSlice.count();
+    if (slice_over) looked_ns = now_ns;
+    const Lock lock(mutex_);
+    if (region.messages_sent.load(std::memory_order_acquire) != attachment.messages_seen) ReadMessages(attachment);
+    if (!StillThere(attachment, now_ns, slice_over)) {
+      region.allowance_ns.fetch_sub(ticket.reserved_ns, std::memory_order_relaxed);  // Leave settles it
+      break;
+    }
+  }
+  process.waiting.fetch_sub(1, std::memory_order_relaxed);
+  ticket.wait_ns = now_ns - start_ns;
+}
+
+// Called with the mutex held. False: the daemon is gone; the attachment was dropped and the caller goes on unthrottled.
+bool Agent::StillThere(Attachment& attachment, std::int64_t now_ns, bool look_at_socket) {
+  if (attachment.dropped.load(std::memory_order_relaxed)) {
+    if (current_.get() == &attachment) Drop(false);
+    return false;
+  }
+  const bool stale = now_ns - attachment.vgpu().heartbeat_ns.load(std::memory_order_relaxed) > kHeartbeatStaleNs;
+  const bool suspicious = stale || look_at_socket;
+  if (!suspicious || (!stale && !SocketClosed(attachment.socket.get()))) return true;
+  if (current_.get() == &attachment) Drop(true);
+  return false;
+}
+
+void Agent::Drop(bool count_fail_open) {
+  if (count_fail_open) current_->vgpu().fail_opens.fetch_add(1, std::memory_order_relaxed);
+  current_->dropped.store(true, std::memory_order_relaxed);
+  attached_.store(false, std::memory_order_relaxed);
+  next_attempt_ns_.store(platform::NowNs() + kAttachRetry.count(), std::memory_order_relaxed);
+  Release(current_.release());
+}
+
+// Called with the mutex held, for the agent itself and once for each ticket.
+void Agent::Release(Attachment* attachment) {
+  if (--attachment->users == 0) delete attachment;
+}
+
+void Agent::ReadMessages(Attachment& attachment) {
+  constexpr int kMessagesMax = 64;  // a bound on one visit: the rest is read at the next
+  const std::uint64_t sent = attachment.vgpu().messages_sent.load(std::memory_order_acquire);
+  for (int i = 0; i < kMessagesMax; ++i) {
+    auto packet = platform::ReceivePacket(attachment.socket.get(), proto::kAttachMessageBytesMax);
+    if (!packet && packet.error().code == Errc::kProtocol) continue;
+    if (!packet || packet->bytes.empty()) {  // nothing more, or closed: StillThere sees to that
+      attachment.messages_seen = sent;
+      return;
+    }
+    const auto message = proto::Decode(packet->bytes);
+    if (!message) continue;
+    const auto* command = std::get_if<proto::Command>(&*message);
+    if (command == nullptr) continue;
+    proto::Ack ack{.sequence = command->sequence, .code = Errc::kInternal, .done = true};
+    switch (command->kind) {
+      case proto::CommandKind::kPause: attachment.process().paused.store(1, std::memory_order_relaxed); break;
+      case proto::CommandKind::kResume: attachment.process().paused.store(0, std::memory_order_relaxed); break;
+      case proto::CommandKind::kDetach: attachment.dropped.store(true, std::memory_order_relaxed); break;
+      case proto::CommandKind::kEvict:
+      case proto::CommandKind::kDrain:
+      case proto::CommandKind::kMigrate: ack = {command->sequence, Errc::kInvalidArgument, false}; break;
+    }
+    // An Ack that doesn't fit is the daemon's loss: it never reads, so it takes this agent for dead soon.
+    static_cast<void>(platform::SendPacket(attachment.socket.get(), proto::Encode(ack)));
+  }
+}
+
+Attachment* Agent::AttachIfDue(std::int64_t now_ns) {
+  if (attach_path_.empty() || now_ns < next_attempt_ns_.load(std::memory_order_relaxed)) return nullptr;
+  auto made = TryAttach(now_ns + kAttachWait.count());
+  if (!made) {
+    // Nobody there costs nothing to find out; one that doesn't answer or refuses is asked less and less often.
+    const bool nobody = made.error().code == Errc::kNotFound || made.error().code == Errc::kUnavailable;
+    retry_ns_ =
+        nobody ? kAttachRetry.count() : std::clamp(retry_ns_ * 2, 2 * kAttachRetry.count(), kAttachRetryMax.count());
+    next_attempt_ns_.store(platform::NowNs() + retry_ns_, std::memory_order_relaxed);
+    last_error_ = std::move(made).error().message;
+    return nullptr;
+  }
+  retry_ns_ = 0;
+  last_error_.clear();
+  current_ = std::move(*made);
+  current_->users = 1;
+  attach_count_.fetch_add(1, std::memory_order_relaxed);
+  attached_.store(true, std::memory_order_relaxed);
+  return current_.get();
+}
+
+Result<std::unique_ptr<Attachment>> Agent::TryAttach(std::int64_t deadline_ns) {
+  auto made = std::make_unique<Attachment>();
+  WEIR_TRY(made->socket, platform::ConnectSeqPacket(attach_path_));
+  const proto::Hello hello{proto::kGateVersionMajor, proto::kGateVersionMinor, api_, program_};
+  WEIR_TRY_STATUS(platform::SendPacket(made->socket.get(), proto::Encode(hello)));
+  const std::int64_t left_ms = (deadline_ns - platform::NowNs()) / 1'000'000;
+  if (!platform::WaitReadable(made->socket.get(), static_cast<int>(std::max<std::int64_t>(left_ms, 1))))
+    return Fail(Errc::kTimeout, attach_path_ + ": no answer within the bound; is that a Weir daemon?");
+  WEIR_TRY(platform::Packet packet, platform::ReceivePacket(made->socket.get(), proto::kAttachMessageBytesMax));
+  if (packet.bytes.empty()) return Fail(Errc::kUnavailable, attach_path_ + ": the daemon closed the connection");
+  WEIR_TRY(const proto::AttachMessage message, proto::Decode(packet.bytes));
+  if (const auto* refusal = std::get_if<proto::Refusal>(&message)) {
+    const bool leaving = refusal->code == Errc::kUnavailable;
+    return Fail(leaving ? Errc::kUnavailable : Errc::kPermissionDenied, "the daemon refused: " + refusal->reason);
+  }
+  const auto* welcome = std::get_if<proto::Welcome>(&message);
+  if (welcome == nullptr || packet.fds.size() != proto::kWelcomeFds)
+    return Fail(Errc::kProtocol,
+                attach_path_ + ": expected a Welcome with " + std::to_string(proto::kWelcomeFds) + " descriptors");
+
+  using proto::kProcessRegionBytes, proto::kVgpuRegionBytes;
+  WEIR_TRY(made->vgpu_mapping, platform::MapForeignRegion(packet.fds[proto::kVgpuRegionFd].get(), kVgpuRegionBytes));
+  WEIR_TRY(made->process_mapping,
+           platform::MapForeignRegion(packet.fds[proto::kProcessRegionFd].get(), kProcessRegionBytes));
+  const char* fault = proto::HeaderFault(made->vgpu().header, proto::kVgpuRegionMagic, kVgpuRegionBytes);
+  if (fault == nullptr)
+    fault = proto::HeaderFault(made->process().header, proto::kProcessRegionMagic, kProcessRegionBytes);
+  if (fault != nullptr) return Fail(Errc::kVersionMismatch, attach_path_ + ": the region is not usable: " + fault);
+  made->doorbell = std::move(packet.fds[proto::kDoorbellFd]);
+  made->device_cpus = welcome->device_cpus;
+  return made;
+}
+
+proto::CpuMask Agent::device_cpus() const noexcept {
+  const Lock lock(mutex_);
+  return current_ ? current_->device_cpus : proto::CpuMask{};
+}
+
+void Agent::Describe(proto::MeterKind meter, const char* renderer) noexcept {
+  const Lock lock(mutex_);
+  if (!current_) return;
+  proto::ProcessRegion& process = current_->process();
+  process.meter.store(static_cast<std::uint32_t>(meter), std::memory_order_relaxed);
+  std::strncpy(process.renderer, renderer, sizeof process.renderer - 1);
+}
+
+void Agent::AbandonInChild() noexcept {
+  if (current_ == nullptr) return;
+  current_->socket.Reset();
+  current_->doorbell.Reset();
+}
+
+std::string Agent::last_error() const {
+  const Lock lock(mutex_);
+  return last_error_;
+}
+
+}  // namespace weir::gate

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// An agent's end of the gate: inside a tenant's program (a shim) or an executor. Attaches without a thread of its own,
+// reserves on entry, settles after, and fails open when the daemon is gone.
+//
+//              Welcome                     heartbeat stale, or the socket closed
+//   detached ───────────▶ attached ────────────────────────────────────────────▶ detached
+//      ▲  └── refused, nobody there: try again later, pass everything meanwhile ──┘
+//
+// Bounds: an attempt to attach blocks for at most kAttachWait; a wait at the gate ends at most kWaitSlice after the
+// daemon's death, kHeartbeatStaleNs after it hangs.
+#pragma once
+
+#include <pthread.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/units.h"
+#include "proto/attach_messages.h"
+#include "proto/gate_layout.h"
+
+namespace weir::gate {
+
+inline constexpr Duration kAttachWait = milliseconds(100);
+inline constexpr Duration kWaitSlice = milliseconds(50);
+inline constexpr Duration kAttachRetry = milliseconds(100);
+inline constexpr Duration kAttachRetryMax = seconds(5);
+
+struct Attachment;
+
+/// What Enter hands to Leave. Plain data; a default one means "passed without a gate".
+struct Ticket {
+  Attachment* attachment = nullptr;
+  std::int64_t reserved_ns = 0;
+  std::int64_t wait_ns = 0;
+};
+
+/// Times of one frame (CLOCK_MONOTONIC) and what it cost.
+struct Frame {
+  std::uint32_t surface = 0;
+  std::int64_t begin_ns = 0;    // return of the previous present
+  std::int64_t present_ns = 0;  // call of present, before the gate
+  std::int64_t end_ns = 0;      // return of present
+  std::int64_t gpu_ns = 0;      // in the device's unit
+};
+
+class Agent {
+ public:
+  /// `attach_path`: the vGPU's attach socket; empty: never attaches. `program` is for people.
+  Agent(std::string attach_path, proto::Api api, std::string program);
+  ~Agent();
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+
+  /// Passes the gate, waiting if it must. Thread-safe. `now_ns`: CLOCK_MONOTONIC, just read.
+  Ticket Enter(std::int64_t now_ns) noexcept;
+  /// Settles what Enter reserved and records the frame.
+  void Leave(const Ticket& ticket, const Frame& frame) noexcept;
+
+  /// False while passing everything through.
+  [[nodiscard]] bool attached() const noexcept { return attached_.load(std::memory_order_relaxed); }
+  /// Whether there is any point in calling Enter: attached, or it is time to try again. Costs a coarse clock at most.
+  [[nodiscard]] bool Wanted() const noexcept;
+
+  /// CPUs of a software device, as the daemon said at the last attach; all zero before it.
+  [[nodiscard]] proto::CpuMask device_cpus() const noexcept;
+  /// Counts up at every attach: what was told to the former daemon has to be told again.
+  [[nodiscard]] std::uint64_t attach_count() const noexcept { return attach_count_.load(std::memory_order_relaxed); }
+  /// Publishes where GPU time comes from. No-op while detached.
+  void Describe(proto::MeterKind meter, const char* renderer) noexcept;
+
+  /// For the child of a fork, on the inherited object and before it is forgotten: closes the parent's connection there,
+  /// so that the daemon sees the parent's end when it comes. Touches nothing shared, takes no lock.
+  void AbandonInChild() noexcept;
+
+  /// Why the last attempt to attach failed, for diagnosis; empty after a good one.
+  [[nodiscard]] std::string last_error() const;
+
+ private:
+  class Lock;
+  Attachment* AttachIfDue(std::int64_t now_ns);
+  Result<std::unique_ptr<Attachment>> TryAttach(std::int64_t deadline_ns);
+  void Drop(bool count_fail_open);
+  void ReadMessages(Attachment& attachment);
+  bool StillThere(Attachment& attachment, std::int64_t now_ns, bool look_at_socket);
+  void Wait(Attachment& attachment, Ticket& ticket, std::int64_t now_ns);
+  void Release(Attachment* attachment);
+
+  const std::string attach_path_;
+  const proto::Api api_;
+  const std::string program_;
+
+  mutable pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  std::atomic<bool> attached_{false};
+  std::atomic<std::uint64_t> attach_count_{0};
+  std::atomic<std::int64_t> next_attempt_ns_{0};
+  std::unique_ptr<Attachment> current_;  // guarded by mutex_
+  std::int64_t retry_ns_ = 0;            // guarded by mutex_
+  std::int64_t predicted_ns_ = 0;        // guarded by mutex_
+  std::string last_error_;               // guarded by mutex_
+};
+
+}  // namespace weir::gate

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gate/attachment.h"
+
+#include <unistd.h>
+
+namespace weir::gate {
+
+void Attachment::RingDoorbell() const {
+  const std::uint64_t one = 1;
+  // The daemon's eventfd is non-blocking: when its counter is full the bell is ringing loudly enough.
+  [[maybe_unused]] const ssize_t written = ::write(doorbell.get(), &one, sizeof one);
+}
+
+bool Attachment::TryReserve(std::int64_t cost_ns) {
+  proto::VgpuRegion& region = vgpu();
+  const auto mode = static_cast<proto::GateMode>(region.mode.load(std::memory_order_acquire));
+  if (mode == proto::GateMode::kPaused || process().paused.load(std::memory_order_relaxed) != 0) return false;
+  if (mode == proto::GateMode::kOpen) {
+    region.allowance_ns.fetch_sub(cost_ns, std::memory_order_relaxed);
+    return true;
+  }
+  // Reserve before the work is submitted: of several processes that share the allowance, one gets the last of it.
+  std::int64_t allowance = region.allowance_ns.load(std::memory_order_relaxed);
+  while (allowance > 0)
+    if (region.allowance_ns.compare_exchange_weak(allowance, allowance - cost_ns, std::memory_order_relaxed))
+      return true;
+  return false;
+}
+
+void Attachment::Push(const proto::Record& record) {
+  proto::ProcessRegion& region = process();
+  const std::uint64_t head = region.head.load(std::memory_order_relaxed);
+  if (head - region.tail.load(std::memory_order_acquire) >= proto::kRingRecords) {
+    region.records_dropped.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  region.records[head % proto::kRingRecords] = record;
+  region.head.store(head + 1, std::memory_order_release);
+}
+
+}  // namespace weir::gate

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a gate costs: a frame that passes, attaching, and the daemon's reading. Nothing here waits: allowances are
+// ample.
+#include <benchmark/benchmark.h>
+
+#include "gate/agent.h"
+#include "platform/clock.h"
+#include "tests/harness/gate_host.h"
+#include "tests/harness/raw_client.h"
+#include "tests/harness/temp_folder.h"
+
+namespace weir::gate {
+namespace {
+
+using weir::testing::GateHost;
+using weir::testing::RawClient;
+using weir::testing::TempFolder;
+
+void Present(Agent& agent, std::int64_t now_ns) {
+  const Ticket ticket = agent.Enter(now_ns);
+  agent.Leave(ticket, {.surface = 0, .begin_ns = now_ns, .present_ns = now_ns, .end_ns = now_ns, .gpu_ns = 1'000});
+}
+
+/// Enter and Leave, with the one look at the clock that every present takes.
+void PresentAll(benchmark::State& state, Agent& agent) {
+  for (auto _ : state) Present(agent, platform::NowNs());
+}
+
+void BM_PassWithoutAPath(benchmark::State& state) {
+  Agent agent("", proto::Api::kGl, "bench");
+  PresentAll(state, agent);
+}
+BENCHMARK(BM_PassWithoutAPath);
+
+void BM_PassAttached(benchmark::State& state, proto::GateMode mode) {
+  const TempFolder folder;
+  GateHost host(folder / "v");
+  host.SetAllowance(std::int64_t{1} << 60);
+  host.SetMode(mode);
+  Agent agent(folder / "v", proto::Api::kGl, "bench");
+  Present(agent, platform::NowNs());
+  if (!agent.attached()) return state.SkipWithError(agent.last_error().c_str());
+  PresentAll(state, agent);
+  if (!agent.attached()) state.SkipWithError("lost its gate on the way");
+}
+BENCHMARK_CAPTURE(BM_PassAttached, open, proto::GateMode::kOpen);
+BENCHMARK_CAPTURE(BM_PassAttached, gated, proto::GateMode::kGated);
+
+void BM_AttachAndDetach(benchmark::State& state) {
+  const TempFolder folder;
+  const GateHost host(folder / "v");
+  for (auto _ : state) {
+    Agent agent(folder / "v", proto::Api::kGl, "bench");
+    Present(agent, platform::NowNs());
+    if (!agent.attached()) return state.SkipWithError(agent.last_error().c_str());
+  }
+}
+BENCHMARK(BM_AttachAndDetach)->Unit(benchmark::kMicrosecond)->UseRealTime();
+
+/// What the daemon does every 50 ms for a process that presents 1,000 times a second is a twentieth of this.
+void BM_DrainAFullRing(benchmark::State& state) {
+  const TempFolder folder;
+  GateHost host(folder / "v");
+  RawClient client(folder / "v");
+  if (!client.Attach()) return state.SkipWithError("cannot attach");
+  const std::int64_t now_ns = platform::NowNs();
+  std::uint64_t sequence = 0;
+  Drained drained;
+  host.With([&](VgpuGate& gate) {
+    ProcessGate& process = *gate.processes().begin()->second;
+    for (auto _ : state) {
+      state.PauseTiming();
+      for (std::uint32_t i = 0; i < proto::kRingRecords; ++i)
+        client.Push({.sequence = ++sequence,
+                     .kind = 1,
+                     .surface = 0,
+                     .begin_ns = now_ns,
+                     .present_ns = now_ns,
+                     .end_ns = now_ns,
+                     .gpu_ns = 1'000,
+                     .wait_ns = 0,
+                     .reserved_ns = 0});
+      drained.frames.clear();
+      state.ResumeTiming();
+      process.Drain(now_ns, drained);
+    }
+  });
+  if (drained.frames.size() != proto::kRingRecords) state.SkipWithError("records were lost");
+  state.SetItemsProcessed(state.iterations() * proto::kRingRecords);
+}
+BENCHMARK(BM_DrainAFullRing)->Unit(benchmark::kMicrosecond);
+
+/// What the daemon reads of every gate each time it looks.
+void BM_SampleGates(benchmark::State& state) {
+  const auto gates = static_cast<std::size_t>(state.range(0));
+  const TempFolder folder;
+  GateHost host;
+  std::vector<std::unique_ptr<RawClient>> clients;
+  std::vector<VgpuGate*> sampled;
+  for (std::size_t i = 0; i < gates; ++i) {
+    host.Add(folder / std::to_string(i));
+    clients.push_back(std::make_unique<RawClient>(folder / std::to_string(i)));
+    if (!clients.back()->Attach()) return state.SkipWithError("cannot attach");
+    clients.back()->CloseDescriptors();
+    host.With(i, [&](VgpuGate& gate) { sampled.push_back(&gate); });
+  }
+  std::int64_t sum = 0;
+  host.With([&](VgpuGate&) {  // the host keeps away from all of them
+    for (auto _ : state)
+      for (const VgpuGate* gate : sampled) {
+        sum += gate->AllowanceNs();
+        for (const auto& [id, process] : gate->processes()) sum += process->Waiting() + process->InFlight();
+      }
+  });
+  benchmark::DoNotOptimize(sum);
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(gates));
+}
+BENCHMARK(BM_SampleGates)->Arg(1)->Arg(100);
+
+}  // namespace
+}  // namespace weir::gate

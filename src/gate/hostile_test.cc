@@ -1,0 +1,630 @@
+// SPDX-License-Identifier: Apache-2.0
+// A gate with a hostile end: tenants that write and send what no agent would, and daemons that are none.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <thread>
+
+#include "base/prng.h"
+#include "gate/agent.h"
+#include "gate/host.h"
+#include "platform/clock.h"
+#include "tests/harness/code_of.h"
+#include "tests/harness/gate_host.h"
+#include "tests/harness/raw_client.h"
+#include "tests/harness/temp_folder.h"
+#include "tests/harness/wait_until.h"
+
+namespace weir::gate {
+namespace {
+
+using weir::testing::CodeOf;
+using weir::testing::GateHost;
+using weir::testing::RawClient;
+using weir::testing::TempFolder;
+using weir::testing::WaitUntil;
+
+constexpr std::uint64_t kSeed = 20140604;
+constexpr std::int64_t kDayNs = 86'400LL * 1'000'000'000;
+
+bool Present(Agent& agent) {
+  const std::int64_t now_ns = platform::NowNs();
+  const Ticket ticket = agent.Enter(now_ns);
+  agent.Leave(ticket,
+              {.surface = 0, .begin_ns = now_ns, .present_ns = now_ns, .end_ns = platform::NowNs(), .gpu_ns = 1});
+  return ticket.attachment != nullptr;
+}
+
+// == Hostile tenants =================================================================================================
+
+class HostileTenant : public ::testing::Test {
+ protected:
+  HostileTenant() : path_(folder_ / "v"), host_(path_) {}
+
+  /// An honest neighbour is served as ever.
+  void ExpectServed() {
+    Agent honest(path_, proto::Api::kGl, "honest");
+    EXPECT_TRUE(WaitUntil([&honest] { return Present(honest); })) << honest.last_error();
+  }
+  Drained DrainAll() { return host_.Drain(); }
+
+  TempFolder folder_;
+  const std::string path_;
+  GateHost host_;
+};
+
+/// What the daemon makes of a region, whatever is in it.
+void ExpectSane(const ProcessGate& process, const Drained& drained, std::int64_t now_ns) {
+  EXPECT_LE(drained.frames.size(), proto::kRingRecords);
+  EXPECT_LE(drained.bad, proto::kRingRecords + 1);
+  EXPECT_LE(drained.lost, 1'000'000u);
+  for (const HostFrame& frame : drained.frames) {
+    EXPECT_LE(0, frame.begin_ns);
+    EXPECT_LE(frame.begin_ns, frame.present_ns);
+    EXPECT_LE(frame.present_ns, frame.end_ns);
+    EXPECT_LE(frame.end_ns, now_ns + 1'000'000'000);
+    EXPECT_LE(0, frame.gpu_ns);
+    EXPECT_LE(frame.gpu_ns, kDayNs);
+    EXPECT_LE(0, frame.wait_ns);
+    EXPECT_LE(frame.wait_ns, frame.end_ns - frame.present_ns);
+  }
+  EXPECT_LE(process.Waiting(), 1024u);
+  EXPECT_LE(process.InFlight(), 1024u);
+  EXPECT_LE(0, process.ReservedNs());
+  EXPECT_LE(process.ReservedNs(), kDayNs);
+  const ProcessInfo info = process.Info();
+  EXPECT_EQ(info.pid, ::getpid());
+  EXPECT_LE(static_cast<std::uint32_t>(info.meter), proto::kMeterKindMax);
+  EXPECT_LE(info.renderer.size(), sizeof proto::ProcessRegion::renderer);
+  for (const char c : info.renderer) EXPECT_TRUE(c >= 0x20 && c < 0x7F) << static_cast<int>(c);
+}
+
+TEST_F(HostileTenant, GarbageInItsRegionDoesNotReachTheBooks) {
+  RawClient client(path_);
+  ASSERT_TRUE(client.Attach());
+  Prng prng(kSeed);
+  auto* words = reinterpret_cast<std::uint64_t*>(&client.process());
+  for (int round = 0; round < 300; ++round) {
+    for (std::size_t i = 0; i < proto::kProcessRegionBytes / 8; ++i)
+      __atomic_store_n(&words[i], prng.Next(), __ATOMIC_RELAXED);
+    if (round % 2 == 0)  // a head that looks right, so that the records are read
+      client.process().head = client.process().tail = prng.Next();
+    host_.With([&](VgpuGate& gate) {
+      ProcessGate& process = *gate.processes().begin()->second;
+      Drained drained;
+      const std::int64_t now_ns = platform::NowNs();
+      process.Drain(now_ns, drained);
+      client.process().head += 500;
+      process.Drain(now_ns, drained = {});
+      ExpectSane(process, drained, now_ns);
+    });
+    if (HasFailure()) FAIL() << "round " << round << ", seed " << kSeed;
+  }
+  ExpectServed();
+}
+
+TEST_F(HostileTenant, NearlyGoodRecordsAreCheckedFieldByField) {
+  RawClient client(path_);
+  ASSERT_TRUE(client.Attach());
+  Prng prng(kSeed);
+  std::uint64_t good = 0, bad = 0;
+  for (int round = 0; round < 300; ++round) {
+    const std::int64_t now_ns = platform::NowNs();
+    for (std::uint64_t i = 1; i <= 100; ++i) {
+      proto::Record record{.sequence = static_cast<std::uint64_t>(round) * 100 + i,
+                           .kind = 1,
+                           .surface = 0,
+                           .begin_ns = now_ns - 3000,
+                           .present_ns = now_ns - 2000,
+                           .end_ns = now_ns - 1000,
+                           .gpu_ns = 500,
+                           .wait_ns = 100,
+                           .reserved_ns = 0};
+      if (prng.Next() % 2 == 0) {  // one byte of it is spoilt
+        auto* bytes = reinterpret_cast<unsigned char*>(&record);
+        bytes[prng.Between(8, sizeof record - 1)] ^= static_cast<unsigned char>(prng.Between(1, 255));
+      }
+      client.Push(record);
+    }
+    host_.With([&](VgpuGate& gate) {
+      ProcessGate& process = *gate.processes().begin()->second;
+      Drained drained;
+      process.Drain(now_ns, drained);
+      ExpectSane(process, drained, now_ns);
+      good += drained.frames.size();
+      bad += drained.bad;
+    });
+    if (HasFailure()) FAIL() << "round " << round << ", seed " << kSeed;
+  }
+  EXPECT_EQ(good + bad, 30'000u);
+  EXPECT_GT(good, 15'000u);
+  EXPECT_GT(bad, 5'000u);
+}
+
+TEST_F(HostileTenant, WritingWhileTheDaemonReadsChangesNothingThatWasChecked) {
+  RawClient client(path_);
+  ASSERT_TRUE(client.Attach());
+  std::atomic<bool> done{false};
+  std::thread scribbler([&] {
+    Prng prng(kSeed);
+    auto* words = reinterpret_cast<std::uint64_t*>(&client.process());
+    const std::int64_t now_ns = platform::NowNs();
+    while (!done) {
+      const auto at = static_cast<std::size_t>(prng.Between(8, proto::kProcessRegionBytes / 8 - 1));
+      __atomic_store_n(&words[at], prng.Next() % 4 == 0 ? prng.Next() : static_cast<std::uint64_t>(now_ns),
+                       __ATOMIC_RELAXED);
+      // A record that is good now and then, and is spoilt again at once.
+      proto::Record& record = client.process().records[prng.Next() % 8];
+      __atomic_store_n(&record.kind, 1, __ATOMIC_RELAXED);
+      __atomic_store_n(&record.gpu_ns, 1, __ATOMIC_RELAXED);
+      __atomic_store_n(&record.gpu_ns, -1, __ATOMIC_RELAXED);
+      client.process().head.fetch_add(1, std::memory_order_release);
+    }
+  });
+  for (int round = 0; round < 2'000 && !HasFailure(); ++round)
+    host_.With([&](VgpuGate& gate) {
+      ProcessGate& process = *gate.processes().begin()->second;
+      Drained drained;
+      const std::int64_t now_ns = platform::NowNs();
+      process.Drain(now_ns, drained);
+      ExpectSane(process, drained, now_ns);
+    });
+  done = true;
+  scribbler.join();
+}
+
+TEST_F(HostileTenant, AHeadThatJumpsCostsOneBadRecordAndIsFollowed) {
+  RawClient client(path_);
+  ASSERT_TRUE(client.Attach());
+  const auto drain = [this] { return host_.Drain(); };
+  const std::int64_t now_ns = platform::NowNs();
+  const proto::Record record{.sequence = 1,
+                             .kind = 1,
+                             .surface = 0,
+                             .begin_ns = now_ns,
+                             .present_ns = now_ns,
+                             .end_ns = now_ns,
+                             .gpu_ns = 1,
+                             .wait_ns = 0,
+                             .reserved_ns = 0};
+  client.Push(record);
+  EXPECT_EQ(drain().frames.size(), 1u);
+  std::uint64_t sequence = 1;
+  for (const std::uint64_t head :
+       {std::uint64_t{5'000}, std::uint64_t{100}, std::uint64_t{0}, ~std::uint64_t{0}, std::uint64_t{2'000}}) {
+    client.process().head = head;
+    Drained drained = drain();
+    EXPECT_TRUE(drained.frames.empty()) << head;
+    EXPECT_EQ(drained.bad, 1u) << head;
+    EXPECT_EQ(client.process().tail, head) << head;
+    proto::Record next = record;
+    next.sequence = ++sequence;
+    client.Push(next);
+    EXPECT_EQ(drain().frames.size(), 1u) << "after the jump to " << head;
+  }
+}
+
+TEST_F(HostileTenant, ACountOfLostRecordsIsBelievedWithinReason) {
+  RawClient client(path_);
+  ASSERT_TRUE(client.Attach());
+  client.process().records_dropped = ~std::uint64_t{0};
+  EXPECT_EQ(DrainAll().lost, 1'000'000u);
+  client.process().records_dropped = 5;  // it went backwards
+  EXPECT_EQ(DrainAll().lost, 0u);
+  client.process().records_dropped = 7;
+  EXPECT_EQ(DrainAll().lost, 2u);
+}
+
+TEST_F(HostileTenant, CountsOfThreadsAreBelievedWithinReason) {
+  RawClient client(path_);
+  ASSERT_TRUE(client.Attach());
+  client.process().waiting = client.process().in_flight = 1024;
+  EXPECT_EQ(host_.Waiting() + host_.InFlight(), 2048u);
+  client.process().waiting = client.process().in_flight = 1025;
+  EXPECT_EQ(host_.Waiting() + host_.InFlight(), 0u);
+}
+
+TEST_F(HostileTenant, FiguresOutOfThisWorldCannotOverflowWhatIsReckonedWithThem) {
+  RawClient client(path_);
+  ASSERT_TRUE(client.Attach());
+  for (const std::int64_t figure :
+       {std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()}) {
+    client.vgpu().allowance_ns = figure;
+    EXPECT_LE(-kDayNs, host_.AllowanceNs());
+    EXPECT_LE(host_.AllowanceNs(), kDayNs);
+    client.process().reserved_ns = figure;
+    const std::int64_t reserved_ns =
+        host_.With([](VgpuGate& gate) { return gate.processes().begin()->second->ReservedNs(); });
+    EXPECT_LE(0, reserved_ns);
+    EXPECT_LE(reserved_ns, kDayNs);
+  }
+}
+
+TEST_F(HostileTenant, ItsDescriptorsDoNotLetItResizeRegions) {
+  RawClient client(path_);
+  ASSERT_TRUE(client.Attach());
+  for (const auto which : {proto::kVgpuRegionFd, proto::kProcessRegionFd})
+    for (const off_t size : {off_t{0}, off_t{1}, off_t{1 << 20}}) {
+      errno = 0;
+      EXPECT_NE(::ftruncate(client.fd(which), size), 0);
+      EXPECT_EQ(errno, EPERM);
+      EXPECT_NE(::fcntl(client.fd(which), F_ADD_SEALS, F_SEAL_WRITE), 0);
+    }
+  host_.With([](VgpuGate& gate) { gate.Grant(1); });  // and the daemon's mapping is as it was
+  EXPECT_EQ(client.vgpu().allowance_ns, 1);
+}
+
+TEST_F(HostileTenant, ItsDoorbellDoesNotLetItHoldTheDaemon) {
+  RawClient client(path_);
+  ASSERT_TRUE(client.Attach());
+  const int bell = client.fd(proto::kDoorbellFd);
+  // The flags belong to the eventfd and not to one side: now a plain read of the silent bell would never return.
+  ASSERT_EQ(::fcntl(bell, F_SETFL, ::fcntl(bell, F_GETFL) & ~O_NONBLOCK), 0);
+  host_.With([](VgpuGate& gate) { gate.AnswerDoorbell(); });
+  const std::uint64_t many = ~std::uint64_t{0} - 1;
+  ASSERT_EQ(::write(bell, &many, sizeof many), static_cast<ssize_t>(sizeof many));
+  host_.With([](VgpuGate& gate) { gate.AnswerDoorbell(); });
+  ASSERT_EQ(::write(bell, &many, sizeof many), static_cast<ssize_t>(sizeof many)) << "it was emptied";
+}
+
+TEST_F(HostileTenant, MoreProcessesThanAVgpuMayHaveAreRefused) {
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  limit.rlim_cur = limit.rlim_max;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  if (limit.rlim_cur < 2048) GTEST_SKIP() << "needs 2,048 descriptors";
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (std::size_t i = 0; i < kProcessesPerVgpuMax; ++i) {
+    clients.push_back(std::make_unique<RawClient>(path_));
+    ASSERT_TRUE(clients.back()->Attach()) << i;
+    clients.back()->CloseDescriptors();
+  }
+  RawClient one_more(path_);
+  ASSERT_TRUE(one_more.Send(proto::AttachMessage{RawClient::GoodHello()}));
+  const auto answer = one_more.Receive();
+  ASSERT_TRUE(answer) << answer.error().message;
+  ASSERT_TRUE(std::holds_alternative<proto::Refusal>(*answer));
+  EXPECT_EQ(std::get<proto::Refusal>(*answer).code, Errc::kResourceExhausted);
+  EXPECT_EQ(CodeOf(one_more.Receive()), Errc::kUnavailable) << "and then closed";
+  EXPECT_EQ(host_.Processes(), kProcessesPerVgpuMax);
+  Agent agent(path_, proto::Api::kGl, "one more");
+  EXPECT_FALSE(Present(agent));
+  EXPECT_NE(agent.last_error().find("256 processes already"), std::string::npos) << agent.last_error();
+  clients.pop_back();
+  ASSERT_TRUE(WaitUntil([this] { return host_.Processes() == kProcessesPerVgpuMax - 1; }));
+  ExpectServed();
+}
+
+// -- On the socket ---------------------------------------------------------------------------------------------------
+
+/// What it is told that begins with this packet.
+proto::Refusal RefusalOf(const std::string& path, const std::vector<std::byte>& packet) {
+  RawClient client(path);
+  EXPECT_TRUE(client.Send(packet));
+  const auto answer = client.Receive();
+  EXPECT_TRUE(answer) << answer.error().message;
+  if (!answer || !std::holds_alternative<proto::Refusal>(*answer)) {
+    ADD_FAILURE() << "not refused";
+    return {};
+  }
+  EXPECT_EQ(CodeOf(client.Receive()), Errc::kUnavailable) << "and then closed";
+  return std::get<proto::Refusal>(*answer);
+}
+
+TEST_F(HostileTenant, AHelloOfAnotherVersionIsRefusedAsSuch) {
+  proto::Hello hello = RawClient::GoodHello();
+  hello.gate_version_major = 2;
+  const proto::Refusal layout = RefusalOf(path_, proto::Encode(hello));
+  EXPECT_EQ(layout.code, Errc::kVersionMismatch);
+  EXPECT_NE(layout.reason.find("layout 2"), std::string::npos) << layout.reason;
+  auto packet = proto::Encode(RawClient::GoodHello());
+  packet[4] = std::byte{9};
+  EXPECT_EQ(RefusalOf(path_, packet).code, Errc::kVersionMismatch);
+  ExpectServed();
+}
+
+TEST_F(HostileTenant, AHelloOfAnotherMinorVersionIsWelcome) {
+  proto::Hello hello = RawClient::GoodHello();
+  hello.gate_version_minor = 77;
+  RawClient client(path_);
+  ASSERT_TRUE(client.Send(proto::AttachMessage{hello}));
+  const auto answer = client.Receive();
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_TRUE(std::holds_alternative<proto::Welcome>(*answer));
+}
+
+TEST_F(HostileTenant, GarbageInsteadOfAHelloIsRefused) {
+  Prng prng(kSeed);
+  for (int round = 0; round < 100; ++round) {
+    std::vector<std::byte> packet(static_cast<std::size_t>(prng.Between(1, 600)));
+    for (std::byte& byte : packet) byte = static_cast<std::byte>(prng.Next());
+    EXPECT_EQ(RefusalOf(path_, packet).code, Errc::kProtocol) << "round " << round;
+  }
+  for (const proto::AttachMessage& message :
+       {proto::AttachMessage{proto::Ack{}}, proto::AttachMessage{proto::Welcome{}},
+        proto::AttachMessage{proto::Command{}}})
+    EXPECT_EQ(RefusalOf(path_, proto::Encode(message)).code, Errc::kProtocol);
+  EXPECT_EQ(host_.Processes(), 0u);
+  ExpectServed();
+}
+
+TEST_F(HostileTenant, AHelloThatCarriesDescriptorsIsRefused) {
+  RawClient client(path_);
+  const int own = client.socket();
+  ASSERT_TRUE(client.Send(proto::Encode(RawClient::GoodHello()), {&own, 1}));
+  const auto answer = client.Receive();
+  ASSERT_TRUE(answer) << answer.error().message;
+  ASSERT_TRUE(std::holds_alternative<proto::Refusal>(*answer));
+  EXPECT_EQ(std::get<proto::Refusal>(*answer).code, Errc::kProtocol);
+}
+
+TEST_F(HostileTenant, OneThatSaysNothingOrLeavesAtOnceHoldsNobodyUp) {
+  const RawClient silent(path_);
+  for (int i = 0; i < 50; ++i) const RawClient leaves_at_once(path_);
+  ExpectServed();
+}
+
+TEST_F(HostileTenant, OneThatSendsWhatNoAgentSendsIsDetached) {
+  const std::vector<std::vector<std::byte>> packets{
+      std::vector<std::byte>(10, std::byte{0xFF}), proto::Encode(RawClient::GoodHello()),
+      proto::Encode(proto::Refusal{}), std::vector<std::byte>(proto::kAttachMessageBytesMax + 1, std::byte{1}),
+      std::vector<std::byte>{}};
+  for (const auto& packet : packets) {
+    RawClient client(path_);
+    ASSERT_TRUE(client.Attach());
+    EXPECT_EQ(host_.Processes(), 1u);
+    ASSERT_TRUE(client.Send(packet));
+    EXPECT_TRUE(WaitUntil([this] { return host_.Processes() == 0; })) << packet.size() << " bytes";
+  }
+  ExpectServed();
+}
+
+TEST_F(HostileTenant, OneThatSendsDescriptorsWithItsAcksIsDetached) {
+  RawClient client(path_);
+  ASSERT_TRUE(client.Attach());
+  const int own = client.socket();
+  ASSERT_TRUE(client.Send(proto::Encode(proto::Ack{}), {&own, 1}));
+  EXPECT_TRUE(WaitUntil([this] { return host_.Processes() == 0; }));
+}
+
+TEST_F(HostileTenant, AFloodOfAcksIsReadAPieceAtATime) {
+  RawClient client(path_);
+  ASSERT_TRUE(client.Attach());
+  for (int i = 0; i < 5'000; ++i) {
+    const auto ack = proto::Encode(proto::Ack{static_cast<std::uint64_t>(i), Errc::kInternal, true});
+    ASSERT_TRUE(WaitUntil([&] { return client.Send(ack); }));
+  }
+  EXPECT_EQ(host_.Processes(), 1u);
+  ExpectServed();
+}
+
+TEST_F(HostileTenant, ANameOfControlCharactersIsMadePrintable) {
+  proto::Hello hello = RawClient::GoodHello();
+  hello.program = "evil\n\x1b[31m\x7f\xff\xc3\xa4\"<b>";
+  RawClient client(path_);
+  ASSERT_TRUE(client.Send(proto::AttachMessage{hello}));
+  ASSERT_TRUE(client.Receive());
+  EXPECT_EQ(host_.With([](VgpuGate& gate) { return gate.processes().begin()->second->Info().program; }),
+            "evil??[31m????\"<b>");
+}
+
+// == Daemons that are none ===========================================================================================
+
+/// Listens where a daemon should and answers each connection as it is told to.
+class FakeDaemon {
+ public:
+  using Answer = std::function<void(int connection)>;
+  FakeDaemon(const std::string& path, Answer answer)
+      : listener_(Listen(path)), answer_(std::move(answer)), thread_([this] { Run(); }) {}
+  ~FakeDaemon() {
+    stopping_ = true;
+    thread_.join();
+  }
+
+ private:
+  static platform::Fd Listen(const std::string& path) {
+    auto made = platform::ListenSeqPacket(path, 0600);
+    WEIR_CHECK(made.has_value());
+    return std::move(*made);
+  }
+  void Run() {
+    std::vector<platform::Fd> connections;  // kept open to the end
+    while (!stopping_) {
+      if (!platform::WaitReadable(listener_.get(), 5)) continue;
+      platform::Fd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!connection || !platform::WaitReadable(connection.get(), 1'000)) continue;
+      static_cast<void>(platform::ReceivePacket(connection.get(), proto::kAttachMessageBytesMax).has_value());
+      answer_(connection.get());
+      connections.push_back(std::move(connection));
+    }
+  }
+
+  platform::Fd listener_;
+  Answer answer_;
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+/// A Welcome as a daemon makes it, for spoiling.
+struct Offer {
+  platform::SharedRegion vgpu = *platform::MakeSharedRegion("test-vgpu", proto::kVgpuRegionBytes);
+  platform::SharedRegion process = *platform::MakeSharedRegion("test-process", proto::kProcessRegionBytes);
+  platform::Fd bell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  proto::Welcome welcome{1, 2, proto::kVgpuRegionBytes, proto::kProcessRegionBytes, {}};
+
+  Offer() {
+    proto::InitHeader(vgpu_page().header, proto::kVgpuRegionMagic, proto::kVgpuRegionBytes, 1);
+    proto::InitHeader(process_page().header, proto::kProcessRegionMagic, proto::kProcessRegionBytes, 2);
+    vgpu_page().heartbeat_ns = platform::NowNs();
+  }
+  [[nodiscard]] proto::VgpuRegion& vgpu_page() const { return *vgpu.mapping.As<proto::VgpuRegion>(); }
+  [[nodiscard]] proto::ProcessRegion& process_page() const { return *process.mapping.As<proto::ProcessRegion>(); }
+  void Send(int connection, std::size_t fds = proto::kWelcomeFds) const {
+    const int all[] = {vgpu.fd.get(), process.fd.get(), bell.get(), bell.get()};
+    static_cast<void>(platform::SendPacket(connection, proto::Encode(welcome), {all, fds}).has_value());
+  }
+};
+
+class ForeignDaemon : public ::testing::Test {
+ protected:
+  ForeignDaemon() : path_(folder_ / "v") {}
+
+  /// An agent that meets such a daemon goes on, isn't attached and says why.
+  void ExpectPassedThrough(FakeDaemon::Answer answer, const std::string& why) {
+    const FakeDaemon daemon(path_, std::move(answer));
+    Agent agent(path_, proto::Api::kGl, "test");
+    EXPECT_FALSE(Present(agent));
+    EXPECT_FALSE(agent.attached());
+    EXPECT_NE(agent.last_error().find(why), std::string::npos) << "it says: " << agent.last_error();
+    EXPECT_FALSE(agent.Wanted()) << "and doesn't try again at once";
+  }
+
+  TempFolder folder_;
+  const std::string path_;
+};
+
+TEST_F(ForeignDaemon, ThatSaysNothing) {
+  ExpectPassedThrough([](int) {}, "no answer within the bound");
+}
+
+TEST_F(ForeignDaemon, ThatIsAHealthyOneIsAttachedTo) {  // or the tests below would show nothing
+  const Offer offer;
+  const FakeDaemon daemon(path_, [&offer](int connection) { offer.Send(connection); });
+  Agent agent(path_, proto::Api::kGl, "test");
+  EXPECT_TRUE(Present(agent)) << agent.last_error();
+}
+
+TEST_F(ForeignDaemon, ThatClosesTheConnection) {
+  ExpectPassedThrough([](int connection) { ::shutdown(connection, SHUT_RDWR); }, "closed the connection");
+}
+
+TEST_F(ForeignDaemon, ThatSendsGarbage) {
+  ExpectPassedThrough(
+      [](int connection) {
+        const std::vector<std::byte> garbage(100, std::byte{0xA5});
+        static_cast<void>(platform::SendPacket(connection, garbage).has_value());
+      },
+      "not from Weir");
+}
+
+TEST_F(ForeignDaemon, ThatSendsMoreThanAnyMessage) {
+  ExpectPassedThrough(
+      [](int connection) {
+        const std::vector<std::byte> garbage(5'000, std::byte{0xA5});
+        static_cast<void>(platform::SendPacket(connection, garbage).has_value());
+      },
+      "longer than");
+}
+
+TEST_F(ForeignDaemon, ThatAnswersWithAnotherMessage) {
+  ExpectPassedThrough(
+      [](int connection) {
+        static_cast<void>(platform::SendPacket(connection, proto::Encode(proto::Ack{})).has_value());
+      },
+      "expected a Welcome");
+}
+
+TEST_F(ForeignDaemon, ThatRefuses) {
+  ExpectPassedThrough(
+      [](int connection) {
+        const proto::Refusal refusal{Errc::kPermissionDenied, "you are not on the list"};
+        static_cast<void>(platform::SendPacket(connection, proto::Encode(refusal)).has_value());
+      },
+      "you are not on the list");
+}
+
+TEST_F(ForeignDaemon, ThatPassesTooFewOrTooManyDescriptors) {
+  const Offer offer;
+  for (const std::size_t fds : {0, 1, 2, 4})
+    ExpectPassedThrough([&](int connection) { offer.Send(connection, fds); }, "expected a Welcome with 3 descriptors");
+}
+
+TEST_F(ForeignDaemon, ThatPassesRegionsWhichItCouldTruncate) {
+  const auto unsealed = [](std::uint64_t bytes) {
+    platform::Fd fd(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    WEIR_CHECK(::ftruncate(fd.get(), static_cast<off_t>(bytes)) == 0);
+    return fd;
+  };
+  Offer vgpu_unsealed, process_unsealed;
+  vgpu_unsealed.vgpu.fd = unsealed(proto::kVgpuRegionBytes);
+  process_unsealed.process.fd = unsealed(proto::kProcessRegionBytes);
+  for (const Offer* offer : {&vgpu_unsealed, &process_unsealed})
+    ExpectPassedThrough([offer](int connection) { offer->Send(connection); }, "not a memfd sealed against resizing");
+}
+
+TEST_F(ForeignDaemon, ThatPassesRegionsOfAnotherSize) {
+  Offer shorter, longer;
+  shorter.process = *platform::MakeSharedRegion("test", 4096);
+  longer.vgpu = *platform::MakeSharedRegion("test", 2 * proto::kVgpuRegionBytes);
+  for (const Offer* offer : {&shorter, &longer})
+    ExpectPassedThrough([offer](int connection) { offer->Send(connection); }, "expected");
+}
+
+TEST_F(ForeignDaemon, ThatPassesTheRegionsInTheWrongOrder) {
+  Offer offer;
+  std::swap(offer.vgpu, offer.process);
+  ExpectPassedThrough([&](int connection) { offer.Send(connection); }, "shared region has");
+}
+
+TEST_F(ForeignDaemon, WhoseRegionsHaveAnotherMajorVersion) {
+  const Offer vgpu, process;
+  vgpu.vgpu_page().header.version_major = 2;
+  process.process_page().header.version_major = 0;
+  for (const Offer* offer : {&vgpu, &process})
+    ExpectPassedThrough([offer](int connection) { offer->Send(connection); }, "another major version");
+}
+
+TEST_F(ForeignDaemon, WhoseHeadersAreGarbage) {
+  Prng prng(kSeed);
+  for (int round = 0; round < 50; ++round) {
+    const Offer offer;
+    auto& header = round % 2 == 0 ? offer.vgpu_page().header : offer.process_page().header;
+    for (std::size_t i = 0; i < sizeof header; ++i)
+      reinterpret_cast<unsigned char*>(&header)[i] = static_cast<unsigned char>(prng.Next());
+    ExpectPassedThrough([&](int connection) { offer.Send(connection); }, "the region is not usable");
+  }
+}
+
+TEST_F(ForeignDaemon, ThatNeverStopsSendingCommandsIsReadAPieceAtATime) {
+  const Offer offer;
+  offer.vgpu_page().allowance_ns = 1'000'000'000;
+  std::atomic<bool> flooding{true};
+  const FakeDaemon daemon(path_, [&](int connection) {
+    offer.Send(connection);
+    offer.vgpu_page().messages_sent = 1;
+    const auto command = proto::Encode(proto::Command{1, proto::CommandKind::kEvict, 1});
+    while (flooding) {
+      static_cast<void>(platform::SendPacket(connection, command).has_value());
+      static_cast<void>(platform::ReceivePacket(connection, proto::kAttachMessageBytesMax).has_value());
+      offer.vgpu_page().heartbeat_ns = platform::NowNs();
+    }
+  });
+  Agent agent(path_, proto::Api::kGl, "test");
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(Present(agent)) << agent.last_error();
+  flooding = false;
+}
+
+TEST_F(ForeignDaemon, ThatMisusesAModeThatNobodyKnowsIsFailedOpenWhenItsHeartStops) {
+  const Offer offer;
+  offer.vgpu_page().mode = 77;
+  const FakeDaemon daemon(path_, [&](int connection) { offer.Send(connection); });
+  Agent agent(path_, proto::Api::kGl, "test");
+  std::thread presenter([&] { Present(agent); });
+  EXPECT_TRUE(WaitUntil([&] { return offer.process_page().waiting == 1; }));
+  offer.vgpu_page().heartbeat_ns = 0;
+  presenter.join();
+  EXPECT_FALSE(agent.attached());
+}
+
+}  // namespace
+}  // namespace weir::gate

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+
+#include "gate/host.h"
+
+namespace weir::gate {
+namespace {
+
+/// More threads than this don't present at once; a larger count is garbage.
+constexpr std::uint32_t kThreadsMax = 1024;
+
+/// Times must be in order and in the past, durations small enough that their sums don't overflow.
+bool Plausible(const proto::Record& record, std::uint64_t last_sequence, std::int64_t now_ns) {
+  constexpr std::int64_t kDay = kBelievableNs;
+  constexpr std::int64_t kClockSlack = 1'000'000'000;
+  if (record.kind != static_cast<std::uint32_t>(proto::RecordKind::kFrame)) return false;
+  if (record.sequence <= last_sequence) return false;
+  if (record.begin_ns < 0 || record.begin_ns > record.present_ns || record.present_ns > record.end_ns) return false;
+  if (record.end_ns > now_ns + kClockSlack || record.end_ns - record.begin_ns > kDay) return false;
+  if (record.gpu_ns < 0 || record.gpu_ns > kDay) return false;
+  return record.wait_ns >= 0 && record.wait_ns <= record.end_ns - record.present_ns;
+}
+
+std::string Printable(const char* text, std::size_t size) {
+  std::string out(text, ::strnlen(text, size));
+  // ASCII only, whether char is signed or not: nobody has checked that the rest is UTF-8.
+  std::ranges::replace_if(
+      out, [](unsigned char c) { return c < 0x20 || c >= 0x7F; }, '?');
+  return out;
+}
+
+}  // namespace
+
+ProcessGate::ProcessGate(ProcessId id, platform::Fd socket, platform::Peer peer, const proto::Hello& hello,
+                         platform::SharedRegion region)
+    : id_(id),
+      socket_(std::move(socket)),
+      peer_(peer),
+      api_(hello.api),
+      program_(Printable(hello.program.data(), hello.program.size())),
+      region_(std::move(region)) {}
+
+ProcessInfo ProcessGate::Info() const {
+  char renderer[sizeof page().renderer];
+  std::memcpy(renderer, page().renderer, sizeof renderer);  // copied once, then looked at
+  const std::uint32_t meter = page().meter.load(std::memory_order_relaxed);
+  return {.id = id_,
+          .pid = peer_.pid,
+          .uid = peer_.uid,
+          .api = api_,
+          .program = program_,
+          .renderer = Printable(renderer, sizeof renderer),
+          .meter = meter <= proto::kMeterKindMax ? static_cast<proto::MeterKind>(meter) : proto::MeterKind::kNone};
+}
+
+std::uint32_t ProcessGate::Count(const proto::AtomicU32& word) {
+  // Sequentially consistent, as the agent's write: who doesn't see the doorbell wanted is seen here (Agent::Enter).
+  const std::uint32_t count = word.load(std::memory_order_seq_cst);
+  return count <= kThreadsMax ? count : 0;
+}
+
+void ProcessGate::Drain(std::int64_t now_ns, Drained& into) {
+  const std::uint64_t dropped = page().records_dropped.load(std::memory_order_relaxed);
+  if (dropped > dropped_seen_) into.lost += std::min<std::uint64_t>(dropped - dropped_seen_, 1'000'000);
+  dropped_seen_ = dropped;
+
+  const std::uint64_t head = page().head.load(std::memory_order_acquire);
+  if (head - tail_ > proto::kRingRecords) {  // also when it went backwards
+    ++into.bad;
+    tail_ = head;
+  }
+  for (; tail_ != head; ++tail_) {
+    const proto::Record record = page().records[tail_ % proto::kRingRecords];
+    std::atomic_signal_fence(
+        std::memory_order_seq_cst);  // the compiler must not read the page again for what it checked
+    if (!Plausible(record, sequence_, now_ns)) {
+      ++into.bad;
+      continue;
+    }
+    sequence_ = record.sequence;
+    into.frames.push_back(
+        {peer_.pid, record.begin_ns, record.present_ns, record.end_ns, record.gpu_ns, record.wait_ns});
+  }
+  page().tail.store(tail_, std::memory_order_release);
+}
+
+bool ProcessGate::ReadAcks() {
+  constexpr int kPacketsMax = 64;  // a bound on one visit, not on the agent
+  for (int i = 0; i < kPacketsMax; ++i) {
+    auto packet =
+        platform::ReceivePacket(socket_.get(), proto::kAttachMessageBytesMax, platform::Descriptors::kRefused);
+    if (!packet) return packet.error().code == Errc::kTimeout;
+    if (packet->bytes.empty()) return false;
+    const auto message = proto::Decode(packet->bytes);
+    if (!message || !std::holds_alternative<proto::Ack>(*message)) return false;
+  }
+  return true;
+}
+
+Status ProcessGate::Send(const proto::Command& command) {
+  return platform::SendPacket(socket_.get(), proto::Encode(command));
+}
+
+}  // namespace weir::gate

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "gate/host.h"
+#include "platform/futex.h"
+
+namespace weir::gate {
+
+Result<std::unique_ptr<VgpuGate>> VgpuGate::Make(VgpuId id, const std::string& socket_path, uid_t owner_uid,
+                                                 const proto::CpuMask& device_cpus, std::int64_t now_ns) {
+  std::unique_ptr<VgpuGate> gate(new VgpuGate(id, socket_path, owner_uid, device_cpus));
+  WEIR_TRY(gate->listener_, platform::ListenSeqPacket(socket_path, 0666));
+  gate->doorbell_.Reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!gate->doorbell_) return platform::ErrnoError("making an eventfd", errno);
+  WEIR_TRY(gate->region_, platform::MakeSharedRegion("weir-vgpu-" + std::to_string(id.value), proto::kVgpuRegionBytes));
+  proto::InitHeader(gate->page().header, proto::kVgpuRegionMagic, proto::kVgpuRegionBytes, id.value);
+  gate->Beat(now_ns);
+  return gate;
+}
+
+VgpuGate::~VgpuGate() {
+  if (listener_) ::unlink(socket_path_.c_str());  // else the path belongs to whoever kept Make from listening there
+}
+
+void VgpuGate::AnswerDoorbell() {
+  std::uint64_t rings = 0;
+  // EFD_NONBLOCK isn't enough: agents share the open file, may clear the flag and may empty the bell before us.
+  const iovec part{&rings, sizeof rings};
+  [[maybe_unused]] const ssize_t got = ::preadv2(doorbell_.get(), &part, 1, -1, RWF_NOWAIT);
+}
+
+Result<platform::Fd> VgpuGate::Accept() {
+  platform::Fd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!connection) return platform::ErrnoError("accepting on " + socket_path_, errno);
+  return connection;
+}
+
+Result<proto::Hello> VgpuGate::ReadHello(int connection, const platform::Peer& peer) const {
+  // Read before anything is refused: what lies unread when we close resets the connection, and the Refusal is lost.
+  const auto packet =
+      platform::ReceivePacket(connection, proto::kAttachMessageBytesMax, platform::Descriptors::kRefused);
+  if (peer.uid != 0 && peer.uid != owner_uid_)
+    return Fail(Errc::kPermissionDenied, "user " + std::to_string(peer.uid) +
+                                             " may not attach to this vGPU; its owner is user " +
+                                             std::to_string(owner_uid_));
+  if (processes_.size() >= kProcessesPerVgpuMax)
+    return Fail(Errc::kResourceExhausted,
+                "this vGPU has " + std::to_string(kProcessesPerVgpuMax) + " processes already");
+  if (!packet) return packet.error();
+  WEIR_TRY(proto::AttachMessage message, proto::Decode(packet->bytes));
+  auto* hello = std::get_if<proto::Hello>(&message);
+  if (hello == nullptr) return Fail(Errc::kProtocol, "expected a Hello");
+  if (hello->gate_version_major != proto::kGateVersionMajor)
+    return Fail(Errc::kVersionMismatch, "the agent speaks gate layout " + std::to_string(hello->gate_version_major) +
+                                            ", this daemon " + std::to_string(proto::kGateVersionMajor));
+  return std::move(*hello);
+}
+
+Result<ProcessGate*> VgpuGate::Welcome(platform::Fd connection, ProcessId id) {
+  WEIR_TRY(const platform::Peer peer, platform::PeerOf(connection.get()));
+  auto hello = ReadHello(connection.get(), peer);
+  if (!hello) {
+    const proto::Refusal refusal{hello.error().code, hello.error().message};
+    static_cast<void>(
+        platform::SendPacket(connection.get(), proto::Encode(refusal)));  // best effort: it is refused anyway
+    return std::move(hello).error();
+  }
+  WEIR_TRY(platform::SharedRegion region,
+           platform::MakeSharedRegion("weir-process-" + std::to_string(id.value), proto::kProcessRegionBytes));
+  proto::InitHeader(region.mapping.As<proto::ProcessRegion>()->header, proto::kProcessRegionMagic,
+                    proto::kProcessRegionBytes, id.value);
+  const proto::Welcome welcome{id_.value, id.value, proto::kVgpuRegionBytes, proto::kProcessRegionBytes, device_cpus_};
+  std::array<int, proto::kWelcomeFds> fds{};
+  fds[proto::kVgpuRegionFd] = region_.fd.get();
+  fds[proto::kProcessRegionFd] = region.fd.get();
+  fds[proto::kDoorbellFd] = doorbell_.get();
+  WEIR_TRY_STATUS(platform::SendPacket(connection.get(), proto::Encode(welcome), fds));
+  auto process = std::make_unique<ProcessGate>(id, std::move(connection), peer, *hello, std::move(region));
+  ProcessGate* raw = process.get();
+  processes_.emplace(id, std::move(process));
+  return raw;
+}
+
+void VgpuGate::Detach(ProcessId id) { processes_.erase(id); }
+
+void VgpuGate::Publish(const Controls& controls) {
+  page().frame_interval_ns.store(controls.frame_interval_ns, std::memory_order_relaxed);
+  page().cap_ppm.store(controls.cap_ppm, std::memory_order_relaxed);
+  page().memory_limit_slots.store(controls.memory_limit_slots, std::memory_order_relaxed);
+  page().mode.store(static_cast<std::uint32_t>(controls.mode), std::memory_order_release);
+  Wake();
+}
+
+void VgpuGate::Wake() {
+  page().wake_word.fetch_add(1, std::memory_order_release);
+  platform::FutexWakeAll(page().wake_word);
+}
+
+std::vector<ProcessId> VgpuGate::Tell(proto::CommandKind command, std::uint64_t argument) {
+  std::vector<ProcessId> deaf;
+  ++messages_sent_;
+  for (const auto& [id, process] : processes_)
+    if (!process->Send({messages_sent_, command, argument})) deaf.push_back(id);
+  page().messages_sent.store(messages_sent_, std::memory_order_release);  // after the sending: who sees it finds them
+  Wake();
+  return deaf;
+}
+
+}  // namespace weir::gate
