@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Meters for real GPUs, and the choice among all meters.
+#include <array>
+#include <cstring>
+
+#include "platform/clock.h"
+#include "shim/gl/meter.h"
+
+namespace weir::shim {
+namespace {
+
+constexpr GlFunctions::GlEnum kGlTimestamp = 0x8E28;
+constexpr GlFunctions::GlEnum kGlQueryResult = 0x8866;
+constexpr GlFunctions::GlEnum kGlQueryResultAvailable = 0x8867;
+
+/// Timestamps at the beginning and the end of a frame; the difference is known some frames later.
+///
+/// Truth: in its first frames the meter drains the GPU at both ends, so that the GPU's own span of the frame can be
+/// held against the wall clock: it can't be longer than the frame, and not shorter than half of what the draining took.
+/// One frame that says otherwise and the meter is out (llvmpipe's timestamps, for one, cover only the last tile).
+class TimerMeter final : public Meter {
+ public:
+  explicit TimerMeter(const GlFunctions& gl) : gl_(gl) { gl_.gen_queries(kSlots * 2, queries_.data()); }
+
+  [[nodiscard]] proto::MeterKind kind() const override { return proto::MeterKind::kTimerQuery; }
+  [[nodiscard]] bool truthful() const override { return truthful_; }
+
+  void BeforePresent(std::int64_t now_ns) override {
+    if (!open_) return;
+    const bool check = checks_left_ > 0;
+    std::int64_t drained_ns = 0;
+    if (check) {
+      gl_.finish();
+      drained_ns = platform::NowNs() - now_ns;
+    }
+    gl_.query_counter(End(next_), kGlTimestamp);
+    pending_[next_] = {
+        .waiting = true, .check = check, .wall_ns = now_ns + drained_ns - begun_ns_, .drained_ns = drained_ns};
+    next_ = (next_ + 1) % kSlots;
+    open_ = false;
+    if (check) --checks_left_;
+  }
+
+  std::int64_t AfterPresent(std::int64_t) override {
+    std::int64_t used = 0;
+    while (pending_[oldest_].waiting && Ready(End(oldest_))) {
+      const std::int64_t span = Read(End(oldest_)) - Read(Begin(oldest_));
+      Judge(pending_[oldest_], span);
+      if (span > 0) used += span;
+      pending_[oldest_].waiting = false;
+      oldest_ = (oldest_ + 1) % kSlots;
+    }
+    // A ring that is full is left full: the GPU is that far behind, and waiting here would stall the program.
+    if (!pending_[next_].waiting) {
+      if (checks_left_ > 0) gl_.finish();
+      begun_ns_ = platform::NowNs();
+      gl_.query_counter(Begin(next_), kGlTimestamp);
+      open_ = true;
+    }
+    return used;
+  }
+
+ private:
+  static constexpr int kSlots = 8;
+  static constexpr int kChecks = 20;
+  struct Pending {
+    bool waiting = false;
+    bool check = false;
+    std::int64_t wall_ns = 0;
+    std::int64_t drained_ns = 0;
+  };
+
+  [[nodiscard]] unsigned Begin(int slot) const { return queries_[static_cast<std::size_t>(slot) * 2]; }
+  [[nodiscard]] unsigned End(int slot) const { return queries_[static_cast<std::size_t>(slot) * 2 + 1]; }
+  [[nodiscard]] bool Ready(unsigned query) const {
+    int available = 0;
+    gl_.get_query_iv(query, kGlQueryResultAvailable, &available);
+    return available != 0;
+  }
+  [[nodiscard]] std::int64_t Read(unsigned query) const {
+    std::uint64_t value = 0;
+    gl_.get_query_ui64(query, kGlQueryResult, &value);
+    return static_cast<std::int64_t>(value);
+  }
+  void Judge(const Pending& pending, std::int64_t span) {
+    constexpr std::int64_t kSlackNs = 500'000;
+    if (span < 0 || span > pending.wall_ns + pending.wall_ns / 10 + kSlackNs) truthful_ = false;
+    if (pending.check && span < pending.drained_ns / 2 - kSlackNs) truthful_ = false;
+  }
+
+  const GlFunctions gl_;
+  std::array<unsigned, kSlots * 2> queries_{};
+  std::array<Pending, kSlots> pending_{};
+  int next_ = 0;
+  int oldest_ = 0;
+  int checks_left_ = kChecks;
+  std::int64_t begun_ns_ = 0;
+  bool open_ = false;
+  bool truthful_ = true;
+};
+
+class WallMeter final : public Meter {
+ public:
+  [[nodiscard]] proto::MeterKind kind() const override { return proto::MeterKind::kWallClock; }
+  void BeforePresent(std::int64_t now_ns) override { before_ns_ = now_ns; }
+  std::int64_t AfterPresent(std::int64_t now_ns) override { return now_ns - before_ns_; }
+
+ private:
+  std::int64_t before_ns_ = 0;
+};
+
+std::unique_ptr<Meter> Forced(const std::string& wanted, const GlFunctions& gl, const DeviceCpus& cpus) {
+  if (wanted == NameOf(proto::MeterKind::kWorkerCpuTime)) return MakeWorkerMeter(cpus);
+  if (wanted == NameOf(proto::MeterKind::kTimerQuery)) return MakeTimerMeter(gl);
+  if (wanted == NameOf(proto::MeterKind::kPresentCpuTime)) return MakePresentCpuMeter(cpus);
+  if (wanted == NameOf(proto::MeterKind::kWallClock)) return MakeWallMeter();
+  return nullptr;
+}
+
+}  // namespace
+
+std::unique_ptr<Meter> MakeTimerMeter(const GlFunctions& gl) {
+  if (!gl.HasTimestamps() || gl.finish == nullptr) return nullptr;
+  return std::make_unique<TimerMeter>(gl);
+}
+
+std::unique_ptr<Meter> MakeWallMeter() { return std::make_unique<WallMeter>(); }
+
+std::unique_ptr<Meter> ChooseMeter(const GlFunctions& gl, const DeviceCpus& cpus, const std::string& wanted) {
+  if (auto forced = Forced(wanted, gl, cpus)) return forced;
+  if (auto workers = MakeWorkerMeter(cpus)) return workers;
+  if (IsSoftwareRenderer(gl.Renderer())) return MakePresentCpuMeter(cpus);
+  if (auto timer = MakeTimerMeter(gl)) return timer;
+  return MakeWallMeter();
+}
+
+}  // namespace weir::shim

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much GPU time did this frame take, in the device's one unit? Four answers, in order of preference; a meter that
+// contradicts the wall clock is rejected, and the one in use is published with every figure.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proto/attach_messages.h"
+#include "proto/gate_layout.h"
+#include "shim/gl/gl_functions.h"
+
+namespace weir::shim {
+
+class Meter {
+ public:
+  virtual ~Meter() = default;
+  [[nodiscard]] virtual proto::MeterKind kind() const = 0;
+  /// The driver's present is about to be called (`now_ns`, after the gate).
+  virtual void BeforePresent(std::int64_t now_ns) = 0;
+  /// It has returned. GPU time (ns of the device's unit) that became known since the last call.
+  virtual std::int64_t AfterPresent(std::int64_t now_ns) = 0;
+  /// False once the meter was caught contradicting the wall clock; another one has to take over.
+  [[nodiscard]] virtual bool truthful() const { return true; }
+};
+
+/// The CPUs a software device consists of.
+struct DeviceCpus {
+  proto::CpuMask mask{};
+  [[nodiscard]] int Count() const;
+  [[nodiscard]] bool Known() const { return Count() > 0; }
+};
+
+/// CPU time of the renderer's worker threads (named "llvmpipe-N"), divided by the CPUs of the device; also pins them to
+/// those CPUs. Accurate to about 1 %, unlike llvmpipe's timer queries. Null when this process has no such thread.
+std::unique_ptr<Meter> MakeWorkerMeter(const DeviceCpus& cpus);
+
+/// CPU time of the presenting thread within present, divided by the CPUs of the device: for a software renderer that
+/// was told to use no worker (LP_NUM_THREADS=0).
+std::unique_ptr<Meter> MakePresentCpuMeter(const DeviceCpus& cpus);
+
+/// GPU timestamps around each frame, read some frames later and never waited for; watched against the wall clock in its
+/// first frames. Null when the current context has no timestamps.
+std::unique_ptr<Meter> MakeTimerMeter(const GlFunctions& gl);
+
+/// Duration of the present call. Always there, seldom right.
+std::unique_ptr<Meter> MakeWallMeter();
+
+/// The best meter for the current context. `wanted`: "auto" or the name of a kind (proto::NameOf), to force one.
+std::unique_ptr<Meter> ChooseMeter(const GlFunctions& gl, const DeviceCpus& cpus, const std::string& wanted);
+
+}  // namespace weir::shim

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens around a present: gate, meter, record. One per process.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "gate/agent.h"
+#include "shim/gl/hooks.h"
+#include "shim/gl/meter.h"
+
+namespace weir::shim {
+
+class GlShim {
+ public:
+  GlShim(std::string attach_path, std::string wanted_meter);
+
+  void BeforePresent(weir_gl_present& present, std::uint64_t surface, weir_gl_get_proc get_proc) noexcept;
+  void AfterPresent(weir_gl_present& present) noexcept;
+  void AbandonInChild() noexcept { agent_.AbandonInChild(); }
+
+ private:
+  /// The last present of each window; windows beyond the table share its last entry.
+  struct Surface {
+    std::uint64_t key = 0;
+    std::int64_t end_ns = 0;
+  };
+  static constexpr std::size_t kSurfaces = 64;
+
+  std::uint32_t SurfaceIndex(std::uint64_t key);
+  void PrepareMeter(weir_gl_get_proc get_proc, std::int64_t now_ns);
+  void ExplainOnce();
+
+  gate::Agent agent_;
+  const std::string wanted_meter_;
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // guards what follows
+  std::array<Surface, kSurfaces> surfaces_{};
+  GlFunctions gl_;
+  std::unique_ptr<Meter> meter_;
+  std::string renderer_;
+  std::uint64_t described_ = 0;  // agent_.attach_count() at the last Describe
+  bool explained_ = false;
+};
+
+}  // namespace weir::shim
