@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/control.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+
+#include "daemon/json_fields.h"
+#include "platform/clock.h"
+
+namespace weir::daemon {
+namespace {
+
+using nlohmann::ordered_json;
+
+HttpReply ErrorReply(const Error& error) {
+  const ordered_json body{{"error", {{"code", NameOf(error.code)}, {"message", error.message}}}};
+  return {EntryOf(error.code).http_status, "application/json",
+          body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"};
+}
+HttpReply JsonReply(const ordered_json& body, unsigned status = 200) {
+  return {status, "application/json", body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"};
+}
+
+ordered_json ToJson(const gate::ProcessInfo& process) {
+  return {{"id", process.id.value},       {"pid", process.pid},
+          {"program", process.program},   {"api", proto::NameOf(process.api)},
+          {"renderer", process.renderer}, {"meter", proto::NameOf(process.meter)}};
+}
+
+ordered_json ToJson(const core::FrameWindow& window, const engine::VgpuStatus& status) {
+  return {{"span_ns", window.span.count()},
+          {"frames", window.frames},
+          {"fps", window.fps},
+          {"frame_ms_mean", MillisecondsOf(window.mean)},
+          {"frame_ms_p50", MillisecondsOf(window.p50)},
+          {"frame_ms_p95", MillisecondsOf(window.p95)},
+          {"frame_ms_p99", MillisecondsOf(window.p99)},
+          {"frame_ms_max", MillisecondsOf(window.max)},
+          {"gpu_use", status.gpu_use},
+          {"gpu_share", status.gpu_share},
+          {"wait_share", window.wait_share}};
+}
+
+ordered_json ToJson(const VgpuReport& vgpu) {
+  const engine::VgpuStatus& status = vgpu.status;
+  ordered_json out{{"name", status.name},
+                   {"id", status.id.value},
+                   {"device", status.device},
+                   {"state", engine::NameOf(status.state)},
+                   {"ephemeral", vgpu.ephemeral},
+                   {"owner_uid", vgpu.owner_uid},
+                   {"settings", SettingsToJson(status.settings)},
+                   {"attach", vgpu.attach}};
+  out["processes"] = ordered_json::array();
+  for (const gate::ProcessInfo& process : vgpu.processes) out["processes"].push_back(ToJson(process));
+  out["totals"] = {{"frames", status.totals.frames},      {"late_frames", status.totals.late_frames},
+                   {"gpu_ns", status.gpu_total.count()},  {"wait_ns", status.totals.wait.count()},
+                   {"records_lost", status.records_lost}, {"records_bad", status.records_bad},
+                   {"samples_bad", status.samples_bad},   {"fail_opens", vgpu.fail_opens}};
+  out["window"] = ToJson(status.window, status);
+  return out;
+}
+
+ordered_json ToJson(const engine::DeviceStatus& device) {
+  return {{"name", device.spec.name},
+          {"kind", device.spec.kind},
+          {"cpus", device.spec.cpus},
+          {"policy", device.policy},
+          {"policy_params", ordered_json(device.params)},
+          {"vgpus", device.vgpus},
+          {"gpu_use", device.gpu_use},
+          {"gpu_ns_total", device.gpu_total.count()}};
+}
+
+ordered_json PoliciesJson() {
+  ordered_json out{{"policies", ordered_json::array()}};
+  for (const core::PolicyEntry& entry : core::PolicyTable()) {
+    ordered_json policy{{"name", entry.name}, {"summary", entry.summary}, {"params", ordered_json::array()}};
+    for (const core::PolicyParam& param : entry.params)
+      policy["params"].push_back({{"name", param.name},
+                                  {"unit", param.unit},
+                                  {"default", param.preset},
+                                  {"min", param.min},
+                                  {"max", param.max},
+                                  {"summary", param.summary}});
+    out["policies"].push_back(std::move(policy));
+  }
+  return out;
+}
+
+/// "/v1/vgpus/a/pause" → "v1", "vgpus", "a", "pause". At most kPartsMax; more makes no match anywhere.
+constexpr std::size_t kPartsMax = 5;
+struct Parts {
+  std::array<std::string_view, kPartsMax> part{};
+  std::size_t count = 0;
+  explicit Parts(std::string_view path) {
+    while (!path.empty() && count < kPartsMax) {
+      if (path.front() == '/') path.remove_prefix(1);
+      const std::size_t end = std::min(path.find('/'), path.size());
+      if (end > 0) part[count++] = path.substr(0, end);
+      path.remove_prefix(end);
+    }
+  }
+};
+
+Result<std::uint64_t> QueryNumber(std::string_view query, std::string_view name, std::uint64_t preset) {
+  while (!query.empty()) {
+    const std::string_view pair = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(query.size(), pair.size() + 1));
+    if (pair.size() <= name.size() || pair.substr(0, name.size()) != name || pair[name.size()] != '=') continue;
+    const std::string_view text = pair.substr(name.size() + 1);
+    std::uint64_t value = 0;
+    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (parsed.ec != std::errc{} || parsed.ptr != text.data() + text.size())
+      return Fail(Errc::kInvalidArgument, fmt::format("{}: '{}' is not a whole number", name, text));
+    return value;
+  }
+  return preset;
+}
+bool QueryFlag(std::string_view query, std::string_view name) {
+  return query.find(std::string(name) + "=true") != std::string_view::npos;
+}
+
+Result<HttpReply> CreateVgpu(Node& node, const HttpRequest& request) {
+  WEIR_TRY(nlohmann::json body, ParseObject(request.body));
+  CreateRequest create;
+  create.owner_pid = request.peer_pid;
+  std::uint64_t owner_uid = request.peer_uid;
+  WEIR_TRY_STATUS(TakeString(body, "name", create.name));
+  WEIR_TRY_STATUS(TakeString(body, "device", create.device));
+  WEIR_TRY_STATUS(TakeBool(body, "ephemeral", create.ephemeral));
+  WEIR_TRY_STATUS(TakeUnsigned(body, "owner_uid", owner_uid));
+  WEIR_TRY_STATUS(TakeSettings(body, create.settings));
+  WEIR_TRY_STATUS(ExpectNothingLeft(body));
+  if (owner_uid != request.peer_uid && request.peer_uid != 0)
+    return Fail(Errc::kPermissionDenied, "only root may make a vGPU for another user");
+  create.owner_uid = static_cast<uid_t>(owner_uid);
+  WEIR_TRY(const VgpuReport made, node.Create(create));
+  return JsonReply(ToJson(made), 201);
+}
+
+Result<HttpReply> PatchVgpu(Node& node, const std::string& name, const HttpRequest& request) {
+  WEIR_TRY(nlohmann::json body, ParseObject(request.body));
+  WEIR_TRY(const VgpuReport before, node.Vgpu(name));
+  engine::VgpuSettings settings = before.status.settings;
+  WEIR_TRY_STATUS(TakeSettings(body, settings));
+  WEIR_TRY_STATUS(ExpectNothingLeft(body));
+  WEIR_TRY(const VgpuReport after, node.Set(name, settings));
+  return JsonReply(ToJson(after));
+}
+
+Result<HttpReply> PutPolicy(Node& node, const std::string& device, const HttpRequest& request) {
+  WEIR_TRY(nlohmann::json body, ParseObject(request.body));
+  std::string policy;
+  core::PolicyParams params;
+  WEIR_TRY_STATUS(TakeString(body, "policy", policy));
+  WEIR_TRY_STATUS(TakeNumbers(body, "params", params));
+  WEIR_TRY_STATUS(ExpectNothingLeft(body));
+  WEIR_TRY_STATUS(node.SetPolicy(device, policy, params));
+  for (const engine::DeviceStatus& status : node.Devices())
+    if (status.spec.name == device) return JsonReply(ToJson(status));
+  return Fail(Errc::kInternal, "the device is gone");
+}
+
+Result<HttpReply> Frames(Node& node, const std::string& name, const HttpRequest& request) {
+  WEIR_TRY(const std::uint64_t after, QueryNumber(request.query, "after", 0));
+  WEIR_TRY(const std::uint64_t limit, QueryNumber(request.query, "limit", FrameLog::kFramesMax));
+  WEIR_TRY(const FrameLog::Slice slice, node.Frames(name, after, limit));
+  ordered_json out{{"next", slice.next}, {"lost", slice.lost}, {"frames", ordered_json::array()}};
+  for (const gate::HostFrame& f : slice.frames)
+    out["frames"].push_back({f.pid, f.begin_ns, f.present_ns, f.end_ns, f.gpu_ns, f.wait_ns});
+  return JsonReply(out);
+}
+
+Result<HttpReply> Vgpus(Node& node, const HttpRequest& request) {
+  if (request.method == "POST") return CreateVgpu(node, request);
+  ordered_json out{{"vgpus", ordered_json::array()}};
+  for (const VgpuReport& vgpu : node.Vgpus()) out["vgpus"].push_back(ToJson(vgpu));
+  return JsonReply(out);
+}
+
+Result<HttpReply> OneVgpu(Node& node, const std::string& name, const HttpRequest& request) {
+  if (request.method == "PATCH") return PatchVgpu(node, name, request);
+  if (request.method == "DELETE") {
+    WEIR_TRY_STATUS(node.Remove(name, QueryFlag(request.query, "force")));
+    return JsonReply({{"removed", name}});
+  }
+  WEIR_TRY(const VgpuReport vgpu, node.Vgpu(name));
+  return JsonReply(ToJson(vgpu));
+}
+
+Result<HttpReply> PauseVgpu(Node& node, const std::string& name, bool paused) {
+  WEIR_TRY(const VgpuReport vgpu, node.Pause(name, paused));
+  return JsonReply(ToJson(vgpu));
+}
+
+HttpReply StatusReply(Node& node, const ControlContext& context) {
+  const Instant now = platform::Now();
+  return JsonReply({{"version", WEIR_VERSION},
+                    {"pid", ::getpid()},
+                    {"uptime_ns", (now - context.started).count()},
+                    {"run_dir", context.run_dir},
+                    {"state_dir", context.state_dir},
+                    {"private", context.is_private},
+                    {"now_ns", NsOf(now)},
+                    {"devices", node.Devices().size()},
+                    {"vgpus", node.Vgpus().size()},
+                    {"processes", node.processes()},
+                    {"looks", node.looks()}});
+}
+
+HttpReply DevicesReply(Node& node) {
+  ordered_json out{{"devices", ordered_json::array()}};
+  for (const engine::DeviceStatus& device : node.Devices()) out["devices"].push_back(ToJson(device));
+  return JsonReply(out);
+}
+
+Result<HttpReply> Route(Node& node, const ControlContext& context, const HttpRequest& request) {
+  const Parts path(request.path);
+  const auto is = [&](std::string_view methods, std::initializer_list<std::string_view> parts) {
+    if (path.count != parts.size() || methods.find(request.method) == std::string_view::npos) return false;
+    std::size_t i = 0;
+    for (const std::string_view part : parts)
+      if (const std::string_view have = path.part[i++]; part != "*" && part != have) return false;
+    return true;
+  };
+  const std::string third(path.part[2]);
+  if (is("GET", {"metrics"})) return HttpReply{200, "text/plain; version=0.0.4", MetricsText(node)};
+  if (is("GET", {"v1", "status"})) return StatusReply(node, context);
+  if (is("GET", {"v1", "devices"})) return DevicesReply(node);
+  if (is("GET", {"v1", "policies"})) return JsonReply(PoliciesJson());
+  if (is("PUT", {"v1", "devices", "*", "policy"})) return PutPolicy(node, third, request);
+  if (is("GET POST", {"v1", "vgpus"})) return Vgpus(node, request);
+  if (is("GET PATCH DELETE", {"v1", "vgpus", "*"})) return OneVgpu(node, third, request);
+  if (is("POST", {"v1", "vgpus", "*", "pause"})) return PauseVgpu(node, third, true);
+  if (is("POST", {"v1", "vgpus", "*", "resume"})) return PauseVgpu(node, third, false);
+  if (is("GET", {"v1", "vgpus", "*", "frames"})) return Frames(node, third, request);
+  if (is("POST", {"v1", "shutdown"})) {
+    context.stop();
+    return JsonReply({{"stopping", true}});
+  }
+  return Fail(Errc::kNotFound,
+              fmt::format("no {} {} in this API; see docs/protocol/control-api.md", request.method, request.path));
+}
+
+}  // namespace
+
+HttpReply Control::Handle(const HttpRequest& request) noexcept {
+  try {
+    auto reply = Route(node_, context_, request);
+    return reply ? std::move(*reply) : ErrorReply(reply.error());
+  } catch (const std::exception&) {
+    return {500, "application/json",
+            "{\"error\": {\"code\": \"internal\", \"message\": \"the request could not be carried out\"}}\n"};
+  }
+}
+
+}  // namespace weir::daemon

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The control API (docs/protocol/control-api.md): requests in, replies out, the node in between.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "daemon/http_server.h"
+#include "daemon/node.h"
+
+namespace weir::daemon {
+
+struct ControlContext {
+  std::string run_dir;
+  std::string state_dir;
+  bool is_private = false;
+  Instant started;
+  std::function<void()> stop;
+};
+
+class Control {
+ public:
+  Control(Node& node, ControlContext context) : node_(node), context_(std::move(context)) {}
+  /// Never throws: what goes wrong becomes an error reply.
+  HttpReply Handle(const HttpRequest& request) noexcept;
+
+ private:
+  Node& node_;
+  ControlContext context_;
+};
+
+/// Prometheus text of everything the node knows.
+std::string MetricsText(Node& node);
+
+}  // namespace weir::daemon

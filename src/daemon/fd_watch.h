@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls back whenever a descriptor that somebody else owns becomes readable. Destroying it ends that.
+#pragma once
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <functional>
+
+namespace weir::daemon {
+
+class FdWatch {
+ public:
+  FdWatch(boost::asio::io_context& loop, int fd, std::function<void()> readable)
+      : descriptor_(loop, fd), readable_(std::make_shared<std::function<void()>>(std::move(readable))) {
+    Arm();
+  }
+  ~FdWatch() {
+    if (descriptor_.is_open()) descriptor_.release();  // not ours to close
+  }
+  FdWatch(const FdWatch&) = delete;
+  FdWatch& operator=(const FdWatch&) = delete;
+
+ private:
+  void Arm() {
+    // The handler holds its function: the watch itself may be destroyed from within it.
+    descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                           [this, weak = std::weak_ptr(readable_)](const boost::system::error_code& error) {
+                             const auto readable = weak.lock();
+                             if (error || !readable) return;
+                             (*readable)();
+                             if (readable.use_count() > 1) Arm();
+                           });
+  }
+
+  boost::asio::posix::stream_descriptor descriptor_;
+  std::shared_ptr<std::function<void()>> readable_;
+};
+
+}  // namespace weir::daemon

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prometheus text, from one table of metrics.
+#include <fmt/format.h>
+
+#include <array>
+
+#include "daemon/control.h"
+
+namespace weir::daemon {
+namespace {
+
+struct VgpuMetric {
+  const char* name;
+  const char* type;
+  const char* help;
+  double (*value)(const VgpuReport&);
+};
+
+constexpr std::array kVgpuMetrics{
+    VgpuMetric{"weir_vgpu_frames_total", "counter", "Frames presented",
+               [](const VgpuReport& v) { return static_cast<double>(v.status.totals.frames); }},
+    VgpuMetric{"weir_vgpu_late_frames_total", "counter", "Frames later than promised",
+               [](const VgpuReport& v) { return static_cast<double>(v.status.totals.late_frames); }},
+    VgpuMetric{"weir_vgpu_gpu_seconds_total", "counter", "GPU time charged, in the device's unit",
+               [](const VgpuReport& v) { return SecondsOf(v.status.gpu_total); }},
+    VgpuMetric{"weir_vgpu_wait_seconds_total", "counter", "Time waited at the gate, summed over threads",
+               [](const VgpuReport& v) { return SecondsOf(v.status.totals.wait); }},
+    VgpuMetric{"weir_vgpu_fps", "gauge", "Frames per second, last second",
+               [](const VgpuReport& v) { return v.status.window.fps; }},
+    VgpuMetric{"weir_vgpu_frame_seconds_p99", "gauge", "99th percentile of frame latency, last seconds",
+               [](const VgpuReport& v) { return SecondsOf(v.status.window.p99); }},
+    VgpuMetric{"weir_vgpu_gpu_share", "gauge", "Share of the GPU time used on the device, last second",
+               [](const VgpuReport& v) { return v.status.gpu_share; }},
+    VgpuMetric{"weir_vgpu_gpu_use", "gauge", "GPU time used per second of device capacity, last second",
+               [](const VgpuReport& v) { return v.status.gpu_use; }},
+    VgpuMetric{"weir_vgpu_weight", "gauge", "Weight",
+               [](const VgpuReport& v) -> double { return v.status.settings.weight; }},
+    VgpuMetric{"weir_vgpu_cap", "gauge", "Cap, fraction of the device",
+               [](const VgpuReport& v) { return v.status.settings.cap.Fraction(); }},
+    VgpuMetric{"weir_vgpu_fps_promised", "gauge", "Promised frames per second, 0 for none",
+               [](const VgpuReport& v) { return v.status.settings.fps; }},
+    VgpuMetric{"weir_vgpu_processes", "gauge", "Attached processes",
+               [](const VgpuReport& v) { return static_cast<double>(v.processes.size()); }},
+    VgpuMetric{"weir_vgpu_records_lost_total", "counter", "Frame records that did not fit the ring",
+               [](const VgpuReport& v) { return static_cast<double>(v.status.records_lost); }},
+    VgpuMetric{"weir_vgpu_records_bad_total", "counter", "Frame records that made no sense",
+               [](const VgpuReport& v) { return static_cast<double>(v.status.records_bad); }},
+    VgpuMetric{"weir_vgpu_samples_bad_total", "counter", "Allowances that made no sense",
+               [](const VgpuReport& v) { return static_cast<double>(v.status.samples_bad); }},
+    VgpuMetric{"weir_vgpu_fail_opens_total", "counter", "Times an agent went on without the daemon",
+               [](const VgpuReport& v) { return static_cast<double>(v.fail_opens); }},
+};
+
+}  // namespace
+
+std::string MetricsText(Node& node) {
+  std::string out;
+  const std::vector<VgpuReport> vgpus = node.Vgpus();
+  for (const VgpuMetric& metric : kVgpuMetrics) {
+    out += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", metric.name, metric.help, metric.type);
+    // Names are checked on creation: nothing in them needs escaping.
+    for (const VgpuReport& vgpu : vgpus)
+      out += fmt::format("{}{{vgpu=\"{}\",device=\"{}\"}} {}\n", metric.name, vgpu.status.name, vgpu.status.device,
+                         metric.value(vgpu));
+  }
+  out +=
+      "# HELP weir_device_gpu_use GPU time used per second of capacity, last second\n# TYPE weir_device_gpu_use "
+      "gauge\n";
+  for (const engine::DeviceStatus& device : node.Devices())
+    out += fmt::format("weir_device_gpu_use{{device=\"{}\",policy=\"{}\"}} {}\n", device.spec.name, device.policy,
+                       device.gpu_use);
+  out +=
+      "# HELP weir_device_gpu_seconds_total GPU time charged on the device\n# TYPE weir_device_gpu_seconds_total "
+      "counter\n";
+  for (const engine::DeviceStatus& device : node.Devices())
+    out += fmt::format("weir_device_gpu_seconds_total{{device=\"{}\"}} {}\n", device.spec.name,
+                       SecondsOf(device.gpu_total));
+  out += fmt::format(
+      "# HELP weir_node_looks_total Decisions of the engine\n# TYPE weir_node_looks_total "
+      "counter\nweir_node_looks_total {}\n",
+      node.looks());
+  return out;
+}
+
+}  // namespace weir::daemon

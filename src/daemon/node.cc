@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// The node's loop: looking at gates, carrying actions out, housekeeping.
+#include "daemon/node.h"
+
+#include <boost/asio/post.hpp>
+
+#include "daemon/tenancy.h"
+#include "platform/clock.h"
+#include "platform/files.h"
+#include "platform/process.h"
+
+namespace weir::daemon {
+namespace {
+
+std::chrono::steady_clock::time_point ToSteady(Instant t) {
+  return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(NsOf(t)));  // both are CLOCK_MONOTONIC here
+}
+
+proto::CpuMask MaskOf(const std::vector<int>& cpus) {
+  proto::CpuMask mask{};
+  for (const int cpu : cpus)
+    if (cpu >= 0 && static_cast<std::size_t>(cpu) < mask.size() * 64)
+      mask[static_cast<std::size_t>(cpu) / 64] |= 1ULL << (cpu % 64);
+  return mask;
+}
+
+}  // namespace
+
+Node::Node(boost::asio::io_context& loop, std::string run_dir, engine::DeviceSpec device,
+           std::function<void(const SavedNode&)> save)
+    : loop_(loop),
+      run_dir_(std::move(run_dir)),
+      device_cpus_(MaskOf(device.cpus)),
+      save_(std::move(save)),
+      engine_({std::move(device)}),
+      look_timer_(loop),
+      housekeeping_timer_(loop) {
+  Housekeeping();
+}
+
+Node::~Node() = default;
+
+// -- Looking ---------------------------------------------------------------------------------------------------------
+
+void Node::LookAt(Instant when) {
+  if (when == core::kNever) {
+    look_at_ = when;
+    look_timer_.cancel();
+    return;
+  }
+  look_at_ = std::max(when, looked_ + kLookSpacing);
+  look_timer_.expires_at(ToSteady(look_at_));
+  look_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) Look();
+  });
+}
+
+void Node::LookNow() {
+  const Instant now = platform::Now();
+  if (look_at_ > now) LookAt(now);
+}
+
+void Node::Look() {
+  ++looks_;
+  const Instant now = platform::Now();
+  looked_ = now;
+  samples_.clear();
+  for (const auto& [id, tenancy] : tenancies_) {
+    if (tenancy->gate->processes().empty()) continue;
+    engine::GateSample sample{.vgpu = id, .allowance_ns = tenancy->gate->AllowanceNs()};
+    for (const auto& [process_id, process] : tenancy->gate->processes()) {
+      sample.waiting += process->Waiting();
+      sample.in_flight += process->InFlight();
+    }
+    samples_.push_back(sample);
+  }
+  static_cast<void>(engine_.Step(now, engine::GatesSampled{samples_}, actions_));
+  Carry();
+  // Before the daemon stops looking it asks for the bell, and then looks once more: who entered in between is seen.
+  const bool sleepy = actions_.look_again == core::kNever;
+  const bool asked = WantDoorbells(sleepy);
+  LookAt(sleepy && asked ? now : actions_.look_again);
+}
+
+bool Node::WantDoorbells(bool wanted) {
+  bool changed = false;
+  for (const auto& [id, tenancy] : tenancies_) {
+    const bool here = wanted && tenancy->mode == proto::GateMode::kGated;
+    if (here == tenancy->doorbell_wanted) continue;
+    tenancy->doorbell_wanted = here;
+    tenancy->gate->WantDoorbell(here);
+    changed = true;
+  }
+  return changed;
+}
+
+Status Node::TryStep(const engine::Event& event) {
+  Status status = engine_.Step(platform::Now(), event, actions_);
+  if (!status) return status;
+  Carry();
+  LookNow();
+  return status;
+}
+
+void Node::Step(const engine::Event& event) { static_cast<void>(TryStep(event)); }
+
+void Node::Carry() {
+  for (const engine::Publish& publish : actions_.publish) {
+    const auto found = tenancies_.find(publish.vgpu);
+    if (found == tenancies_.end()) continue;
+    found->second->mode = publish.mode;
+    found->second->gate->Publish({.mode = publish.mode,
+                                  .frame_interval_ns = publish.frame_interval.count(),
+                                  .cap_ppm = publish.cap.ppm,
+                                  .memory_limit_slots = publish.memory_limit_slots});
+  }
+  for (const engine::Tell& tell : actions_.tell) {
+    const auto found = tenancies_.find(tell.vgpu);
+    if (found == tenancies_.end()) continue;
+    // Who doesn't read its messages is taken for dead, as soon as this event is over.
+    for (const ProcessId deaf : found->second->gate->Tell(tell.command, tell.argument))
+      boost::asio::post(loop_, [this, vgpu = tell.vgpu, deaf] {
+        if (const auto tenancy = tenancies_.find(vgpu); tenancy != tenancies_.end()) Detach(*tenancy->second, deaf);
+      });
+  }
+  for (const engine::Grant& grant : actions_.grant) {
+    const auto found = tenancies_.find(grant.vgpu);
+    if (found == tenancies_.end()) continue;
+    if (grant.delta_ns != 0) found->second->gate->Grant(grant.delta_ns);
+    if (grant.wake) found->second->gate->Wake();
+  }
+}
+
+// -- Housekeeping ----------------------------------------------------------------------------------------------------
+
+void Node::Housekeeping() {
+  const Instant now = platform::Now();
+  for (const auto& [id, tenancy] : tenancies_) {
+    tenancy->gate->Beat(NsOf(now));
+    Drain(*tenancy);
+    std::erase_if(tenancy->pending, [now](const auto& entry) { return now > entry.second.deadline; });
+  }
+  for (const VgpuId id : std::exchange(leaving_, {})) Erase(id);
+  if (look_at_ == core::kNever) Look();
+  housekeeping_timer_.expires_after(kHousekeeping);
+  housekeeping_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) Housekeeping();
+  });
+}
+
+void Node::Drain(Tenancy& tenancy) {
+  drained_.frames.clear();
+  drained_.lost = drained_.bad = 0;
+  const std::int64_t now_ns = platform::NowNs();
+  for (const auto& [id, process] : tenancy.gate->processes()) process->Drain(now_ns, drained_);
+  if (drained_.frames.empty() && drained_.lost == 0 && drained_.bad == 0) return;
+  frames_done_.clear();
+  for (const gate::HostFrame& frame : drained_.frames) {
+    tenancy.frames.Add(frame);
+    frames_done_.push_back({.begin = InstantFromNs(frame.begin_ns),
+                            .present = InstantFromNs(frame.present_ns),
+                            .end = InstantFromNs(frame.end_ns),
+                            .gpu = Duration{frame.gpu_ns},
+                            .wait = Duration{frame.wait_ns}});
+  }
+  engine::Actions none;
+  static_cast<void>(engine_.Step(
+      InstantFromNs(now_ns), engine::FramesDone{tenancy.saved.id, frames_done_, drained_.lost, drained_.bad}, none));
+}
+
+// -- Attaching and detaching -----------------------------------------------------------------------------------------
+
+void Node::OnConnection(Tenancy& tenancy) {
+  auto connection = tenancy.gate->Accept();
+  if (!connection || tenancy.pending.size() >= kPendingPerVgpuMax) return;
+  const std::uint64_t number = next_pending_++;
+  const int fd = connection->get();
+  Pending& pending = tenancy.pending[number];
+  pending.connection = std::move(*connection);
+  pending.deadline = platform::Now() + kHelloWithin;
+  pending.watch = std::make_unique<FdWatch>(loop_, fd, [this, &tenancy, number] { OnHello(tenancy, number); });
+}
+
+void Node::OnHello(Tenancy& tenancy, std::uint64_t number) {
+  auto node = tenancy.pending.extract(number);
+  if (node.empty()) return;
+  Pending& pending = node.mapped();
+  pending.watch.reset();
+  const ProcessId id{next_process_++};
+  tenancy.gate->Beat(platform::NowNs());
+  auto process = tenancy.gate->Welcome(std::move(pending.connection), id);
+  if (!process) return;  // it was told why
+  tenancy.socket_watches[id] =
+      std::make_unique<FdWatch>(loop_, (*process)->socket(), [this, &tenancy, id] { OnSocket(tenancy, id); });
+  tenancy.doorbell_wanted = false;
+  tenancy.gate->WantDoorbell(false);
+  Step(engine::ProcessAttached{tenancy.saved.id, id});
+}
+
+void Node::OnSocket(Tenancy& tenancy, ProcessId id) {
+  const auto found = tenancy.gate->processes().find(id);
+  if (found != tenancy.gate->processes().end() && !found->second->ReadAcks()) Detach(tenancy, id);
+}
+
+void Node::Detach(Tenancy& tenancy, ProcessId id) {
+  const auto found = tenancy.gate->processes().find(id);
+  if (found == tenancy.gate->processes().end()) return;
+  Drain(tenancy);
+  const Duration reserved{found->second->ReservedNs()};
+  tenancy.socket_watches.erase(id);
+  tenancy.gate->Detach(id);
+  Step(engine::ProcessDetached{tenancy.saved.id, id, reserved});
+  if (tenancy.owner_ended && tenancy.gate->processes().empty()) leaving_.push_back(tenancy.saved.id);
+}
+
+void Node::OwnerEnded(VgpuId id) {
+  const auto found = tenancies_.find(id);
+  if (found == tenancies_.end()) return;
+  found->second->owner_ended = true;
+  found->second->owner_watch.reset();
+  if (found->second->gate->processes().empty()) leaving_.push_back(id);  // else with its last process
+}
+
+}  // namespace weir::daemon

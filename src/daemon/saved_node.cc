@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/saved_node.h"
+
+#include <fmt/format.h>
+
+#include "daemon/json_fields.h"
+
+namespace weir::daemon {
+namespace {
+
+using nlohmann::json;
+
+Result<SavedVgpu> TakeVgpu(json entry) {
+  SavedVgpu vgpu;
+  std::uint64_t id = 0, uid = 0, pid = 0;
+  WEIR_TRY_STATUS(TakeUnsigned(entry, "id", id));
+  WEIR_TRY_STATUS(TakeString(entry, "name", vgpu.name));
+  WEIR_TRY_STATUS(TakeString(entry, "device", vgpu.device));
+  WEIR_TRY_STATUS(TakeUnsigned(entry, "owner_uid", uid));
+  WEIR_TRY_STATUS(TakeBool(entry, "ephemeral", vgpu.ephemeral));
+  WEIR_TRY_STATUS(TakeUnsigned(entry, "owner_pid", pid));
+  WEIR_TRY_STATUS(TakeUnsigned(entry, "owner_started", vgpu.owner_started));
+  WEIR_TRY_STATUS(TakeBool(entry, "paused", vgpu.paused));
+  WEIR_TRY_STATUS(TakeSettings(entry, vgpu.settings));
+  vgpu.id = VgpuId{id};
+  vgpu.owner_uid = static_cast<uid_t>(uid);
+  vgpu.owner_pid = static_cast<pid_t>(pid);
+  return vgpu;
+}
+
+Result<SavedPolicy> TakePolicy(json entry) {
+  SavedPolicy policy;
+  WEIR_TRY_STATUS(TakeString(entry, "device", policy.device));
+  WEIR_TRY_STATUS(TakeString(entry, "policy", policy.policy));
+  WEIR_TRY_STATUS(TakeNumbers(entry, "params", policy.params));
+  return policy;
+}
+
+Result<json> ArrayIn(const json& root, const char* name) {
+  const auto found = root.find(name);
+  if (found == root.end() || !found->is_array()) return Fail(Errc::kProtocol, fmt::format("no list '{}' in it", name));
+  for (const json& entry : *found)
+    if (!entry.is_object()) return Fail(Errc::kProtocol, fmt::format("an entry of '{}' is not an object", name));
+  return *found;
+}
+
+}  // namespace
+
+std::string ToText(const SavedNode& node) {
+  nlohmann::ordered_json root{{"weir_saved_node", kSavedVersion}};
+  root["policies"] = json::array();
+  for (const SavedPolicy& policy : node.policies)
+    root["policies"].push_back({{"device", policy.device}, {"policy", policy.policy}, {"params", policy.params}});
+  root["vgpus"] = json::array();
+  for (const SavedVgpu& vgpu : node.vgpus) {
+    nlohmann::ordered_json entry{{"id", vgpu.id.value},
+                                 {"name", vgpu.name},
+                                 {"device", vgpu.device},
+                                 {"owner_uid", vgpu.owner_uid},
+                                 {"ephemeral", vgpu.ephemeral},
+                                 {"owner_pid", vgpu.owner_pid},
+                                 {"owner_started", vgpu.owner_started},
+                                 {"paused", vgpu.paused}};
+    entry.update(SettingsToJson(vgpu.settings));
+    root["vgpus"].push_back(std::move(entry));
+  }
+  return root.dump(1) + "\n";
+}
+
+Result<SavedNode> FromText(const std::string& text) {
+  WEIR_TRY(const json root, ParseObject(text));
+  const auto version = root.find("weir_saved_node");
+  if (version == root.end() || !version->is_number_integer()) return Fail(Errc::kProtocol, "not a saved node");
+  if (version->get<std::int64_t>() != kSavedVersion)
+    return Fail(Errc::kVersionMismatch,
+                fmt::format("a saved node of version {}; this daemon reads {}", version->dump(), kSavedVersion));
+  SavedNode node;
+  WEIR_TRY(const json policies, ArrayIn(root, "policies"));
+  for (const json& entry : policies) {
+    WEIR_TRY(SavedPolicy policy, TakePolicy(entry));
+    node.policies.push_back(std::move(policy));
+  }
+  WEIR_TRY(const json vgpus, ArrayIn(root, "vgpus"));
+  for (const json& entry : vgpus) {
+    WEIR_TRY(SavedVgpu vgpu, TakeVgpu(entry));
+    node.vgpus.push_back(std::move(vgpu));
+  }
+  return node;
+}
+
+}  // namespace weir::daemon

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What of a node survives a restart: vGPUs and policies, in one JSON file that is replaced atomically.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "engine/events.h"
+
+namespace weir::daemon {
+
+inline constexpr int kSavedVersion = 1;
+
+struct SavedVgpu {
+  VgpuId id;
+  std::string name;
+  std::string device;
+  engine::VgpuSettings settings;
+  uid_t owner_uid = 0;
+  bool ephemeral = false;
+  pid_t owner_pid = 0;              // of an ephemeral one
+  std::uint64_t owner_started = 0;  // clock ticks: tells a reused pid apart
+  bool paused = false;
+};
+struct SavedPolicy {
+  std::string device;
+  std::string policy;
+  core::PolicyParams params;
+};
+struct SavedNode {
+  std::vector<SavedPolicy> policies;
+  std::vector<SavedVgpu> vgpus;
+};
+
+std::string ToText(const SavedNode& node);
+/// kProtocol for what is no saved node, kVersionMismatch for one of another version.
+Result<SavedNode> FromText(const std::string& text);
+
+}  // namespace weir::daemon

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/saved_node.h"
+
+#include <gtest/gtest.h>
+
+#include "base/prng.h"
+
+namespace weir::daemon {
+namespace {
+
+SavedNode Example() {
+  return {.policies = {{"embedded", "reserve", {{"period_ms", 2.0}}}},
+          .vgpus = {{.id = VgpuId{7},
+                     .name = "game",
+                     .device = "embedded",
+                     .settings = {.weight = 50,
+                                  .cap = Share::FromFraction(0.5),
+                                  .fps = 29.97,
+                                  .latency = milliseconds(33),
+                                  .memory_max = MiB(512)},
+                     .owner_uid = 1000,
+                     .ephemeral = true,
+                     .owner_pid = 4242,
+                     .owner_started = 123456789,
+                     .paused = true}}};
+}
+
+TEST(SavedNode, ComesBackAsItWas) {
+  const auto back = FromText(ToText(Example()));
+  ASSERT_TRUE(back.has_value()) << back.error().message;
+  ASSERT_EQ(back->vgpus.size(), 1U);
+  const SavedVgpu& vgpu = back->vgpus[0];
+  EXPECT_EQ(vgpu.id, VgpuId{7});
+  EXPECT_EQ(vgpu.settings, Example().vgpus[0].settings);
+  EXPECT_EQ(vgpu.owner_pid, 4242);
+  EXPECT_EQ(vgpu.owner_started, 123456789U);
+  EXPECT_TRUE(vgpu.ephemeral && vgpu.paused);
+  EXPECT_EQ(back->policies[0].policy, "reserve");
+  EXPECT_EQ(back->policies[0].params.at("period_ms"), 2.0);
+}
+
+// A published format: this text was written by version 1 and has to be read for ever.
+TEST(SavedNode, VersionOneIsReadForEver) {
+  const auto node = FromText(
+      R"({"weir_saved_node":1,"policies":[{"device":"embedded","policy":"none","params":{}}],)"
+      R"("vgpus":[{"id":3,"name":"a","device":"embedded","owner_uid":0,"ephemeral":false,"owner_pid":0,"owner_started":0,)"
+      R"("paused":false,"weight":30,"cap":0.25,"fps":60,"latency_ms":16.5,"memory_min_bytes":0,"memory_max_bytes":67108864}]})");
+  ASSERT_TRUE(node.has_value()) << node.error().message;
+  EXPECT_EQ(node->vgpus[0].settings.weight, 30U);
+  EXPECT_EQ(node->vgpus[0].settings.cap, Share::FromFraction(0.25));
+  EXPECT_EQ(node->vgpus[0].settings.latency, microseconds(16500));
+}
+
+TEST(SavedNode, AnotherVersionAndGarbageAreRefused) {
+  EXPECT_EQ(FromText(R"({"weir_saved_node":2,"policies":[],"vgpus":[]})").error().code, Errc::kVersionMismatch);
+  for (const char* text : {"{}", "[]", "null", "{\"weir_saved_node\":\"1\"}", "{\"weir_saved_node\":1}",
+                           "{\"weir_saved_node\":1,\"policies\":[],\"vgpus\":[3]}",
+                           "{\"weir_saved_node\":1,\"policies\":[],\"vgpus\":[{\"id\":-1}]}"})
+    EXPECT_FALSE(FromText(text).has_value()) << text;
+}
+
+TEST(SavedNode, NoCutOrFlippedByteCrashes) {
+  const std::string text = ToText(Example());
+  for (std::size_t n = 0; n + 1 < text.size() - 1; ++n)
+    EXPECT_FALSE(FromText(text.substr(0, n)).has_value() && n > 0) << n;
+  Prng prng(11);
+  for (int i = 0; i < 5000; ++i) {
+    std::string flipped = text;
+    flipped[static_cast<std::size_t>(prng.Between(0, static_cast<std::int64_t>(text.size()) - 1))] =
+        static_cast<char>(prng.Next());
+    static_cast<void>(FromText(flipped));
+  }
+}
+
+}  // namespace
+}  // namespace weir::daemon

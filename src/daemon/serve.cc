@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/serve.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <cerrno>
+#include <cstdio>
+
+#include "daemon/control.h"
+#include "daemon/node.h"
+#include "platform/clock.h"
+#include "platform/files.h"
+#include "platform/process.h"
+
+namespace weir::daemon {
+namespace {
+
+constexpr std::size_t kSavedBytesMax = 64u << 20;
+
+struct Places {
+  std::string run_dir;
+  std::string state_file;
+  std::string socket;
+};
+
+/// One daemon per run folder. The lock goes with the process, however it ends.
+Result<platform::Fd> LockFolder(const std::string& run_dir) {
+  const std::string path = run_dir + "/lock";
+  platform::Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!fd) return platform::ErrnoError("opening " + path, errno);
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
+  if (errno != EWOULDBLOCK) return platform::ErrnoError("locking " + path, errno);
+  return Fail(Errc::kBusy,
+              "a node daemon serves " + run_dir + " already; stop it with `weir stop`, or choose another --run-dir");
+}
+
+Result<Places> Prepare(ServeOptions& options) {
+  if (options.run_dir.empty()) options.run_dir = platform::DefaultRunDir();
+  if (options.state_dir.empty()) options.state_dir = platform::DefaultStateDir();
+  Places places{options.run_dir, options.state_dir + "/node.json",
+                options.socket.empty() ? options.run_dir + "/control.sock" : options.socket};
+  WEIR_TRY_STATUS(platform::MakeFolder(places.run_dir));
+  WEIR_TRY_STATUS(platform::MakeFolder(places.run_dir + "/vgpu"));
+  WEIR_TRY_STATUS(platform::MakeFolder(options.state_dir, 0700));
+  return places;
+}
+
+Status CheckCpus(ServeOptions& options) {
+  const std::vector<int> usable = platform::UsableCpus();
+  if (options.device_cpus.empty()) options.device_cpus = usable;
+  for (const int cpu : options.device_cpus)
+    if (std::ranges::find(usable, cpu) == usable.end())
+      return Fail(Errc::kInvalidArgument, "device CPU " + std::to_string(cpu) + " is not one this process may use");
+  return Ok();
+}
+
+/// What was saved; an unreadable file is set aside, never overwritten.
+SavedNode Load(const std::string& path) {
+  const auto text = platform::ReadFile(path, kSavedBytesMax);
+  if (!text && text.error().code == Errc::kNotFound) return {};
+  auto saved = text ? FromText(*text) : Result<SavedNode>(text.error());
+  if (saved) return std::move(*saved);
+  const std::string aside = path + ".unreadable";
+  ::rename(path.c_str(), aside.c_str());
+  std::fprintf(stderr, "weir: %s: %s; set aside as %s, starting with no vGPU\n", path.c_str(),
+               saved.error().message.c_str(), aside.c_str());
+  return {};
+}
+
+void Save(const std::string& path, const SavedNode& saved) {
+  if (const Status status = platform::WriteFileAtomically(path, ToText(saved)); !status)
+    std::fprintf(stderr, "weir: %s; changes since the last save would be lost by a restart\n",
+                 status.error().message.c_str());
+}
+
+/// Ends a private daemon once nobody has used it for a while.
+class IdleWatch {
+ public:
+  IdleWatch(boost::asio::io_context& loop, Node& node, Duration after)
+      : loop_(loop), node_(node), timer_(loop), after_(after) {
+    Check();
+  }
+
+ private:
+  void Check() {
+    const Instant now = platform::Now();
+    if (node_.InUse() || used_ == Instant{}) used_ = now;
+    if (now - used_ >= after_) return loop_.stop();
+    timer_.expires_after(milliseconds(500));
+    timer_.async_wait([this](const boost::system::error_code& error) {
+      if (!error) Check();
+    });
+  }
+  boost::asio::io_context& loop_;
+  Node& node_;
+  boost::asio::steady_timer timer_;
+  const Duration after_;
+  Instant used_{};
+};
+
+}  // namespace
+
+Status Serve(const ServeOptions& given) {
+  ServeOptions options = given;
+  WEIR_TRY_STATUS(CheckCpus(options));
+  WEIR_TRY(const Places places, Prepare(options));
+  WEIR_TRY(const platform::Fd lock, LockFolder(places.run_dir));
+  if (!options.policy.empty()) WEIR_TRY_STATUS(core::MakePolicy(options.policy, {}));
+
+  boost::asio::io_context loop(1);
+  boost::asio::signal_set signals(loop, SIGINT, SIGTERM);
+  signals.async_wait([&loop](const boost::system::error_code& error, int) {
+    if (!error) loop.stop();
+  });
+  const bool quick = platform::PreferQuickWakeups();
+  Node node(loop, places.run_dir, {.name = "embedded", .kind = "software", .cpus = options.device_cpus},
+            [&places](const SavedNode& saved) { Save(places.state_file, saved); });
+  for (const std::string& problem : node.Restore(Load(places.state_file)))
+    std::fprintf(stderr, "weir: not restored: %s\n", problem.c_str());
+  if (!options.policy.empty()) WEIR_TRY_STATUS(node.SetPolicy("", options.policy, {}));
+
+  Control control(node, {.run_dir = places.run_dir,
+                         .state_dir = options.state_dir,
+                         .is_private = options.exit_when_idle,
+                         .started = platform::Now(),
+                         .stop = [&loop] {
+                           // After the reply has gone out.
+                           boost::asio::post(loop, [&loop] { boost::asio::post(loop, [&loop] { loop.stop(); }); });
+                         }});
+  WEIR_TRY(const auto server,
+           HttpServer::Listen(loop, places.socket, [&control](const HttpRequest& r) { return control.Handle(r); }));
+  std::unique_ptr<IdleWatch> idle;
+  if (options.exit_when_idle) idle = std::make_unique<IdleWatch>(loop, node, options.idle_exit_after);
+  if (!options.quiet)
+    std::fprintf(stderr, "weir: serving %s (device 'embedded', %zu CPUs, policy %s%s)\n", places.socket.c_str(),
+                 options.device_cpus.size(), node.Devices().front().policy.c_str(),
+                 quick ? "" : "; normal priority: wake-ups may be late under load");
+  loop.run();
+  return Ok();
+}
+
+}  // namespace weir::daemon

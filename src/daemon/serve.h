@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The node daemon as one call: what `weir serve` runs. It never calls a GPU API.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+
+namespace weir::daemon {
+
+struct ServeOptions {
+  std::string run_dir;           // sockets; empty: platform::DefaultRunDir()
+  std::string state_dir;         // what survives a restart; empty: platform::DefaultStateDir()
+  std::string socket;            // control socket; empty: RUN_DIR/control.sock
+  std::vector<int> device_cpus;  // CPUs that make up the embedded device; empty: all this process may use
+  std::string policy;            // to start with; empty: the saved one, else the default
+  bool exit_when_idle = false;   // a private daemon: ends when nobody has used it for `idle_exit_after`
+  Duration idle_exit_after = seconds(10);
+  bool quiet = false;
+};
+
+/// Serves until SIGINT, SIGTERM, a shutdown request, or idleness if asked for. Errors: kBusy when another daemon serves
+/// the same folder, kInvalidArgument for options that make no sense, what the system says otherwise.
+Status Serve(const ServeOptions& options);
+
+}  // namespace weir::daemon

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the daemon keeps for one vGPU beside the engine's record. Private to the node.
+#pragma once
+
+#include "daemon/node.h"
+
+namespace weir::daemon {
+
+/// A connection that has not said Hello yet.
+struct Node::Pending {
+  platform::Fd connection;
+  std::unique_ptr<FdWatch> watch;
+  Instant deadline;
+};
+
+struct Node::Tenancy {
+  SavedVgpu saved;
+  std::unique_ptr<gate::VgpuGate> gate;
+  proto::GateMode mode = proto::GateMode::kOpen;
+  bool doorbell_wanted = false;
+  FrameLog frames;
+
+  // Watches go before what they watch.
+  std::unique_ptr<FdWatch> listener_watch;
+  std::unique_ptr<FdWatch> doorbell_watch;
+  std::map<ProcessId, std::unique_ptr<FdWatch>> socket_watches;
+  std::map<std::uint64_t, Pending> pending;
+  platform::Fd owner;  // pidfd of the program an ephemeral vGPU was made for
+  std::unique_ptr<FdWatch> owner_watch;
+  bool owner_ended = false;
+};
+
+}  // namespace weir::daemon
