@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+
+#include "cli/demo/demo.h"
+#include "cli/options.h"
+#include "cli/text_units.h"
+
+namespace weir::cli {
+namespace {
+
+constexpr Duration kPhaseMin = seconds(1);
+
+constexpr const char* kExamples =
+    "  weir demo\n"
+    "  weir demo --seconds 5 --policies none,reserve --report /tmp/report.html\n"
+    "\n"
+    "WHAT IT DOES\n"
+    "  Starts a daemon of its own and, where there is no X display, Xvfb. Runs glmark2 twice and glxgears once, with "
+    "the\n"
+    "  weights 50, 30 and 20, changes the policy while they run, and writes down what each got. Needs the packages\n"
+    "  glmark2-x11, mesa-utils and xvfb. Ends with 0 only if every program lived to the end and showed frames.\n";
+
+}  // namespace
+
+void AddDemo(CLI::App& app, Session& session) {
+  auto options = std::make_shared<DemoOptions>();
+  CLI::App* command = AddCommand(
+      app, "demo", "Three unmodified programs share a device, under one policy after another", kExamples, session);
+  AddParsed(*command, "--seconds", "TIME", options->phase, ParseDuration, "Time under each policy (default 15)");
+  command
+      ->add_option_function<std::string>(
+          "--policies", [options](const std::string& text) { options->policies = SplitList(text); },
+          "Policies, in order (default none,proportional-share,reserve)")
+      ->type_name("LIST");
+  command
+      ->add_option("--report", options->report, "Where to write the report; empty: nowhere (default demo-report.html)")
+      ->type_name("FILE");
+  AddParsed(*command, "--device-cpus", "LIST", options->device_cpus, ParseCpuList,
+            "CPUs that are the software device (default: all)");
+  command->add_flag("--xvfb", options->own_display, "Use Xvfb even where there is a display");
+  command->add_flag("--keep", options->keep, "Keep the temporary folder with the programs' and the daemon's logs");
+  command->callback([options, &session] {
+    if (options->phase < kPhaseMin) throw CLI::ValidationError("--seconds", "must be at least 1");
+    for (const std::string& policy : options->policies)
+      if (policy.empty()) throw CLI::ValidationError("--policies", "has an empty name in its list");
+    session.action = [options, &session] {
+      options->json = session.json;
+      return RunDemo(*options);
+    };
+  });
+}
+
+}  // namespace weir::cli

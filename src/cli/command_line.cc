@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/command_line.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <system_error>
+
+#include "cli/options.h"
+#include "cli/table.h"
+#include "cli/version.h"
+
+namespace weir::cli {
+namespace {
+
+constexpr int kUsageError = 2;  // that of Errc::kInvalidArgument too
+
+/// The index, from `from` on, of the first argument that is neither an option of `app` nor an option's value.
+std::size_t FirstPositional(const CLI::App& app, const std::vector<std::string>& arguments, std::size_t from) {
+  std::size_t i = from;
+  while (i < arguments.size() && arguments[i].size() > 1 && arguments[i][0] == '-' && arguments[i] != "--") {
+    const std::string& argument = arguments[i];
+    const CLI::Option* option = argument.find('=') == std::string::npos ? app.get_option_no_throw(argument) : nullptr;
+    const bool takes_value =
+        option != nullptr && option->get_items_expected_max() > 0 && option->get_expected_max() > 0;
+    i += takes_value ? 2 : 1;
+  }
+  return std::min(i, arguments.size());
+}
+
+/// Takes the program of `weir run` off `arguments`: from its name on everything is its own, whatever it looks like.
+/// (CLI11 would take `weir run top` for two commands of ours.)
+std::vector<std::string> TakeProgram(const CLI::App& app, const CLI::App& run, std::vector<std::string>& arguments) {
+  const std::size_t command = FirstPositional(app, arguments, 0);
+  if (command == arguments.size() || arguments[command] != run.get_name()) return {};
+  const std::size_t begin = FirstPositional(run, arguments, command + 1);
+  const bool dashes = begin < arguments.size() && arguments[begin] == "--";
+  std::vector<std::string> program(arguments.begin() + static_cast<std::ptrdiff_t>(begin + (dashes ? 1 : 0)),
+                                   arguments.end());
+  arguments.resize(begin);
+  return program;
+}
+
+std::string CommandName(const CLI::App& app) {
+  std::string name = "weir";
+  for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
+    at = at->get_subcommands().front();
+    name += " " + at->get_name();
+  }
+  return name;
+}
+
+/// CLI11 lists all that it couldn't place, in an order of its own; the option among them is what was mistyped.
+std::string UnexpectedText(const std::vector<std::string>& rest) {
+  for (const std::string& argument : rest)
+    if (argument.starts_with('-')) return fmt::format("unknown option '{}'", argument);
+  return rest.empty() ? "an argument too many" : fmt::format("unexpected argument '{}'", rest.front());
+}
+
+int ReportUsage(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+  Say(error.get_name() == "ExtrasError" ? UnexpectedText(app.remaining(/*recurse=*/true)) : error.what());
+  fmt::print(stderr, "Try '{} --help'.\n", CommandName(app));
+  return kUsageError;
+}
+
+int ReportError(const Error& error, bool json) {
+  if (json)
+    fmt::print(stderr, "{}\n",
+               nlohmann::json{{"error", {{"code", NameOf(error.code)}, {"message", error.message}}}}.dump(
+                   -1, ' ', false, nlohmann::json::error_handler_t::replace));
+  else
+    Say(error.message);
+  return EntryOf(error.code).exit_code;
+}
+
+std::string ExitCodeTable() {
+  std::string text = "EXIT CODES\n   0  done\n";
+  for (const ErrcEntry& entry : kErrcTable) text += fmt::format("  {:>2}  {}\n", entry.exit_code, entry.name);
+  return text;
+}
+
+void DefineCommands(CLI::App& app, CLI::App*& run, Session& session) {
+  app.name("weir");
+  app.set_version_flag("--version", fmt::format("weir {}", kVersion));
+  app.require_subcommand(1);
+  app.footer(
+      "EXAMPLES\n"
+      "  weir demo                            # three programs share a GPU, under three policies\n"
+      "  weir run --weight 50 -- glxgears     # a program with its own part of the GPU\n"
+      "  weir top                             # who gets what, live\n\n" +
+      ExitCodeTable());
+  app.add_flag("--json", session.json, "Print JSON");
+  app.add_option("--socket", session.place_flags.socket, "The daemon's control socket")->type_name("PATH");
+  app.add_option("--run-dir", session.place_flags.run_dir, "The run folder")->type_name("DIR");
+  AddServe(app, session);
+  run = AddRun(app, session);
+  AddTop(app, session);
+  AddVgpu(app, session);
+  AddPolicy(app, session);
+  AddDevices(app, session);
+  AddStatus(app, session);
+  AddStop(app, session);
+  AddDemo(app, session);
+  AddVersion(app, session);
+}
+
+int RunCommandLine(int argc, char** argv) {
+  Session session;
+  CLI::App app("weir shares a GPU between unmodified programs and keeps the promise made to each");
+  CLI::App* run = nullptr;
+  DefineCommands(app, run, session);
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments.empty()) {
+    fmt::print(stderr, "{}", app.help());
+    return kUsageError;
+  }
+  session.program = TakeProgram(app, *run, arguments);
+  try {
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 wants them
+    app.parse(reversed);
+  } catch (const CLI::ParseError& error) {
+    return ReportUsage(app, error);
+  }
+  const Result<int> done = session.action();
+  const int code = done ? *done : ReportError(done.error(), session.json);
+  if (std::fflush(stdout) != 0 && code == 0)
+    return ReportError(Fail(Errc::kIo, fmt::format("cannot write the output: {}", std::strerror(errno))), session.json);
+  return code;
+}
+
+}  // namespace
+
+int Main(int argc, char** argv) {
+  try {
+    return RunCommandLine(argc, argv);
+  } catch (const std::system_error& error) {                           // of fmt, when stdout can't be written
+    if (error.code() == std::errc::broken_pipe) return 128 + SIGPIPE;  // `weir top | head`
+    Say(error.what());
+    return EntryOf(Errc::kIo).exit_code;
+  } catch (const std::exception& error) {
+    Say(fmt::format("internal error: {}; please report it", error.what()));
+    return EntryOf(Errc::kInternal).exit_code;
+  }
+}
+
+}  // namespace weir::cli

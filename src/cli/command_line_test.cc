@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole command lines, as far as they go without a daemon.
+#include "cli/command_line.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace weir::cli {
+namespace {
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+};
+
+Outcome Weir(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "weir");
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  Outcome outcome;
+  outcome.code = Main(static_cast<int>(arguments.size()), argv.data());
+  outcome.out = testing::internal::GetCapturedStdout();
+  outcome.err = testing::internal::GetCapturedStderr();
+  return outcome;
+}
+
+constexpr const char* kNobody = "/nowhere/at/all.sock";
+
+TEST(CommandLine, AnswersAWrongFlagWithOneLineAndAHint) {
+  const Outcome outcome = Weir({"vgpu", "create", "a", "--wieght", "5"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("--wieght"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("Try 'weir vgpu create --help'."), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+}
+
+TEST(CommandLine, NamesTheFlagWhoseValueItCannotRead) {
+  for (const auto& [flag, value] : std::vector<std::pair<std::string, std::string>>{
+           {"--weight", "heavy"}, {"--cap", "all"}, {"--fps", "x"}, {"--latency-ms", "1s"}, {"--memory", "lots"}}) {
+    const Outcome outcome = Weir({"vgpu", "set", "a", flag, value});
+    EXPECT_EQ(outcome.code, 2) << flag;
+    EXPECT_NE(outcome.err.find(flag), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find(value), std::string::npos) << outcome.err;
+  }
+}
+
+TEST(CommandLine, HasExamplesInEveryHelp) {
+  for (const char* command : {"serve", "run", "top", "policy", "devices", "status", "stop", "demo", "vgpu"}) {
+    const Outcome outcome = Weir({command, "--help"});
+    EXPECT_EQ(outcome.code, 0) << command;
+    EXPECT_NE(outcome.out.find("EXAMPLES\n  weir "), std::string::npos) << outcome.out;
+  }
+  for (const char* command : {"create", "set", "list", "show", "rm", "pause", "resume"})
+    EXPECT_NE(Weir({"vgpu", command, "--help"}).out.find("EXAMPLES\n  weir vgpu "), std::string::npos) << command;
+}
+
+TEST(CommandLine, SaysItsVersion) {
+  EXPECT_EQ(Weir({"version"}).out, Weir({"--version"}).out);
+  EXPECT_NE(Weir({"version", "--json"}).out.find("\"version\": \""), std::string::npos);
+}
+
+TEST(CommandLine, EndsWithUsageWhenNothingIsSaid) {
+  const Outcome outcome = Weir({});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("weir demo"), std::string::npos) << outcome.err;
+}
+
+TEST(CommandLine, EndsWithTheTablesExitCode) {
+  const Outcome outcome = Weir({"status", "--socket", kNobody});
+  EXPECT_EQ(outcome.code, 8) << "unavailable";
+  EXPECT_NE(outcome.err.find(kNobody), std::string::npos);
+  const Outcome as_json = Weir({"status", "--json", "--socket", kNobody});
+  EXPECT_EQ(as_json.code, 8);
+  EXPECT_NE(as_json.err.find(R"("code":"unavailable")"), std::string::npos) << as_json.err;
+}
+
+TEST(CommandLine, TakesGlobalOptionsBeforeTheCommandToo) {
+  EXPECT_NE(Weir({"--socket", kNobody, "status"}).err.find(kNobody), std::string::npos);
+}
+
+TEST(WeirRun, LeavesTheProgramsArgumentsAlone) {
+  // Not found, so it is this name that was taken for the program: not an option, not a command of ours.
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"run", "--", "weir-none", "--json", "--help"},
+                                             {"run", "weir-none", "--weight", "x", "--", "--help"},
+                                             {"run", "--weight", "5", "--strict", "weir-none", "top"},
+                                             {"--socket", "/s", "run", "--weight=5", "--", "weir-none"}}) {
+    const Outcome outcome = Weir(arguments);
+    EXPECT_EQ(outcome.code, 127) << outcome.err;
+    EXPECT_NE(outcome.err.find("'weir-none'"), std::string::npos) << outcome.err;
+  }
+}
+
+TEST(WeirRun, MayRunAProgramThatIsCalledLikeACommand) {
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", "/nowhere", 1);
+  const Outcome outcome = Weir({"run", "top", "--once"});
+  setenv("PATH", path.c_str(), 1);
+  EXPECT_EQ(outcome.code, 127);
+  EXPECT_NE(outcome.err.find("'top'"), std::string::npos) << outcome.err;
+}
+
+TEST(WeirRun, EndsLikeAShellWhenTheProgramCannotBeExecuted) {
+  EXPECT_EQ(Weir({"run", "--", "/etc/passwd"}).code, 126);
+  EXPECT_EQ(Weir({"run", "--", "/"}).code, 126);
+}
+
+TEST(WeirRun, WantsAProgramAndNoContradiction) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"run"},
+                                             {"run", "--"},
+                                             {"run", "--wieght", "5", "ls"},
+                                             {"run", "--vgpu", "a", "--weight", "5", "--", "ls"},
+                                             {"run", "--vgpu", "a", "--name", "b", "--", "ls"}}) {
+    const Outcome outcome = Weir(arguments);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_NE(outcome.err.find("Try 'weir run --help'."), std::string::npos) << outcome.err;
+  }
+}
+
+}  // namespace
+}  // namespace weir::cli

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// Commands about the node: status, devices, policy, stop, version.
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "cli/options.h"
+#include "cli/table.h"
+#include "cli/terminal.h"
+#include "cli/text_units.h"
+#include "cli/version.h"
+#include "cli/views.h"
+
+namespace weir::cli {
+namespace {
+
+using nlohmann::json;
+
+Result<int> ShowStatus(const Session& session) {
+  WEIR_TRY(const json status, session.client().Get("/v1/status"));
+  if (session.json) return PrintJson(status), 0;
+  const std::string lines[][2] = {
+      {"version", TextField(status, "version")},
+      {"process",
+       fmt::format("{}{}", WholeField(status, "pid"), status.value("private", json()) == true ? " (private)" : "")},
+      {"up", FormatDuration(nanoseconds(WholeField(status, "uptime_ns")))},
+      {"socket", session.places().socket},
+      {"run folder", TextField(status, "run_dir")},
+      {"state folder", TextField(status, "state_dir")},
+      {"devices", fmt::format("{}", WholeField(status, "devices"))},
+      {"vGPUs", fmt::format("{}", WholeField(status, "vgpus"))},
+      {"processes", fmt::format("{}", WholeField(status, "processes"))},
+  };
+  for (const auto& [name, value] : lines) fmt::print("{:<14}{}\n", name, Printable(value));
+  return 0;
+}
+
+Result<int> ShowDevices(const Session& session) {
+  WEIR_TRY(const json reply, session.client().Get("/v1/devices"));
+  if (session.json) return PrintJson(reply), 0;
+  WEIR_TRY(const auto devices, DevicesFromJson(reply));
+  Table table(
+      {{"DEVICE"}, {"KIND"}, {"CPUS"}, {"POLICY"}, {"VGPUS", Table::Align::kRight}, {"GPU USE", Table::Align::kRight}});
+  for (const DeviceView& d : devices)
+    table.Add({{d.name, Style::kStrong},
+               {d.kind},
+               {d.cpus.empty() ? "-" : d.cpus},
+               {d.policy},
+               {fmt::format("{}", d.vgpus)},
+               {FormatPercent(d.gpu_use)}});
+  fmt::print("{}", table.Render(StdoutTakesColor()));
+  return 0;
+}
+
+std::string RangeText(const ParamView& p) { return fmt::format("{:g} to {:g} {}", p.min, p.max, p.unit); }
+
+Result<int> ShowPolicies(const Session& session) {
+  WEIR_TRY(const json device_reply, session.client().Get("/v1/devices"));
+  WEIR_TRY(const json policy_reply, session.client().Get("/v1/policies"));
+  if (session.json) {
+    PrintJson({{"devices", device_reply.value("devices", json::array())},
+               {"policies", policy_reply.value("policies", json::array())}});
+    return 0;
+  }
+  WEIR_TRY(const auto devices, DevicesFromJson(device_reply));
+  WEIR_TRY(const auto policies, PoliciesFromJson(policy_reply));
+  Table current({{"DEVICE"}, {"POLICY"}, {"PARAMETERS"}});
+  for (const DeviceView& d : devices) current.Add({{d.name}, {d.policy, Style::kStrong}, {d.policy_params}});
+  Table known({{"POLICY"}, {"WHAT IT DOES"}, {"PARAMETER"}, {"DEFAULT", Table::Align::kRight}, {"RANGE"}});
+  for (const PolicyView& policy : policies) {
+    known.Add({{policy.name, Style::kStrong}, {policy.summary}, {""}, {""}, {""}});
+    for (const ParamView& p : policy.params)
+      known.Add({{""}, {"  " + p.summary}, {p.name}, {fmt::format("{:g}", p.default_value)}, {RangeText(p)}});
+  }
+  const bool color = StdoutTakesColor();
+  fmt::print("{}\n{}", current.Render(color), known.Render(color));
+  return 0;
+}
+
+Result<std::string> OnlyDevice(const ControlClient& client) {
+  WEIR_TRY(const json reply, client.Get("/v1/devices"));
+  WEIR_TRY(const auto devices, DevicesFromJson(reply));
+  if (devices.size() == 1) return devices[0].name;
+  std::string names;
+  for (const DeviceView& d : devices) names += (names.empty() ? "" : ", ") + d.name;
+  return Fail(Errc::kInvalidArgument,
+              fmt::format("cannot tell which device is meant; give --device with one of: {}", names));
+}
+
+Result<int> SetPolicy(const Session& session, const std::string& name, const std::string& device_flag,
+                      const std::vector<NamedNumber>& params) {
+  std::string device = device_flag;
+  if (device.empty()) {
+    WEIR_TRY(device, OnlyDevice(session.client()));
+  }
+  json body{{"policy", name}, {"params", json::object()}};
+  for (const auto& [key, value] : params) body["params"][key] = JsonNumber(value);
+  WEIR_TRY(const json reply, session.client().Put("/v1/devices/" + PercentEncode(device) + "/policy", body));
+  if (session.json) return PrintJson(reply), 0;
+  WEIR_TRY(const DeviceView set, DeviceFromJson(reply));
+  fmt::print("{}: {}{}{}\n", Printable(set.name), set.policy, set.policy_params.empty() ? "" : ", ", set.policy_params);
+  return 0;
+}
+
+/// Asks the daemon to end, and waits until nobody answers any more.
+Result<int> Stop(const Session& session) {
+  const ControlClient client = session.client();
+  WEIR_TRY(const json reply, client.Post("/v1/shutdown"));
+  constexpr int kTries = 200;
+  for (int i = 0; i < kTries; ++i) {
+    const auto status = client.Get("/v1/status");
+    if (!status && status.error().code == Errc::kUnavailable) {
+      if (session.json)
+        PrintJson(reply);
+      else
+        fmt::print("stopped\n");
+      return 0;
+    }
+    poll(nullptr, 0, 25);
+  }
+  return Fail(Errc::kTimeout, fmt::format("asked the daemon at {} to stop, but it still answers after 5 s; see its log",
+                                          client.socket_path()));
+}
+
+}  // namespace
+
+void PrintJson(const json& object) { fmt::print("{}\n", object.dump(2, ' ', false, json::error_handler_t::replace)); }
+
+void Say(const std::string& message) { fmt::print(stderr, "weir: {}\n", Printable(message)); }
+
+void AddStatus(CLI::App& app, Session& session) {
+  CLI::App* command = AddCommand(app, "status", "Show whether a daemon runs, and where",
+                                 "  weir status\n  weir status --json | jq .vgpus\n", session);
+  command->callback([&session] { session.action = [&session] { return ShowStatus(session); }; });
+}
+
+void AddDevices(CLI::App& app, Session& session) {
+  CLI::App* command =
+      AddCommand(app, "devices", "List the node's devices", "  weir devices\n  weir devices --json\n", session);
+  command->callback([&session] { session.action = [&session] { return ShowDevices(session); }; });
+}
+
+void AddPolicy(CLI::App& app, Session& session) {
+  struct Flags {
+    std::string name, device;
+    std::vector<NamedNumber> params;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command =
+      AddCommand(app, "policy", "Show or change how a device is shared; running programs feel it at once",
+                 "  weir policy                                # what is in force, and what there is\n"
+                 "  weir policy proportional-share\n"
+                 "  weir policy reserve --param period_ms=1\n",
+                 session);
+  command->add_option("name", flags->name, "The policy to change to")->type_name("NAME");
+  command->add_option("--device", flags->device, "The device (default: the only one)")->type_name("NAME");
+  command
+      ->add_option_function<std::vector<std::string>>(
+          "--param",
+          [flags](const std::vector<std::string>& texts) {
+            for (const std::string& text : texts) {
+              auto param = ParseNamedNumber(text);
+              if (!param) throw CLI::ValidationError("--param", param.error().message);
+              flags->params.push_back(*std::move(param));
+            }
+          },
+          "A parameter of the policy; may be repeated")
+      ->type_name("NAME=NUMBER")
+      ->expected(1)
+      ->take_all();
+  command->callback([flags, &session] {
+    if (flags->name.empty() && (!flags->params.empty() || !flags->device.empty()))
+      throw CLI::ValidationError("policy", "--param and --device need the name of a policy");
+    session.action = [flags, &session] {
+      return flags->name.empty() ? ShowPolicies(session)
+                                 : SetPolicy(session, flags->name, flags->device, flags->params);
+    };
+  });
+}
+
+void AddStop(CLI::App& app, Session& session) {
+  CLI::App* command = AddCommand(app, "stop", "End the daemon; programs go on, unthrottled", "  weir stop\n", session);
+  command->callback([&session] { session.action = [&session] { return Stop(session); }; });
+}
+
+void AddVersion(CLI::App& app, Session& session) {
+  CLI::App* command = AddCommand(app, "version", "Print the version", "", session);
+  command->callback([&session] {
+    session.action = [&session]() -> Result<int> {
+      if (session.json)
+        PrintJson({{"version", kVersion}});
+      else
+        fmt::print("weir {}\n", kVersion);
+      return 0;
+    };
+  });
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// weir run: becomes the program, with the shim preloaded and the way to its vGPU in the environment.
+#include <fmt/format.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "cli/options.h"
+#include "cli/private_daemon.h"
+#include "cli/program.h"
+#include "cli/table.h"
+#include "cli/views.h"
+
+namespace weir::cli {
+namespace {
+
+using nlohmann::json;
+
+// As a shell has them.
+constexpr int kCannotExecute = 126;
+constexpr int kCannotFind = 127;
+constexpr int kNotHeld = 5;  // --strict, and the shim can't get into the program
+
+constexpr std::size_t kNameCharsMax = 40;  // of the part of a vGPU's name that comes from the program's
+
+struct Flags {
+  std::string vgpu, name;
+  VgpuSettings settings;
+  bool strict = false;
+};
+
+/// "glmark2-4242": letters, digits and "._-" of the program's name, then this process, which becomes the program.
+std::string EphemeralName(const std::string& program) {
+  std::string name;
+  for (const char c : std::filesystem::path(program).filename().string().substr(0, kNameCharsMax)) {
+    const bool kept =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+    name += kept ? c : '-';
+  }
+  if (name.empty() || name[0] == '.' || name[0] == '-' || name[0] == '_') name.insert(0, "p");
+  return fmt::format("{}-{}", name, getpid());
+}
+
+/// The vGPU to attach to: the named one, or one of our own that ends with this process.
+Result<VgpuView> TakeVgpu(const Session& session, const Flags& flags) {
+  const ControlClient client = session.client();
+  if (!flags.vgpu.empty()) {
+    WEIR_TRY(const json reply, client.Get(VgpuTarget(flags.vgpu)));
+    return VgpuFromJson(reply);
+  }
+  json body{{"name", flags.name.empty() ? EphemeralName(session.program[0]) : flags.name}, {"ephemeral", true}};
+  AddSettings(flags.settings, body);
+  WEIR_TRY(const json reply, client.Post("/v1/vgpus", body));
+  return VgpuFromJson(reply);
+}
+
+Status SetEnvironment(const VgpuView& vgpu, const std::string& library) {
+  if (vgpu.attach.empty())
+    return Fail(
+        Errc::kProtocol,
+        fmt::format("the daemon gave vGPU '{}' no attach socket; is it a newer version than this weir?", vgpu.name));
+  const char* before = std::getenv("LD_PRELOAD");
+  WEIR_TRY(const std::string preload, ComposePreload(before == nullptr ? "" : before, library));
+  setenv("WEIR_ATTACH", vgpu.attach.c_str(), 1);
+  setenv("LD_PRELOAD", preload.c_str(), 1);
+  return Ok();
+}
+
+/// Returns only when it fails.
+int Execute(std::vector<std::string> arguments) {
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  execvp(argv[0], argv.data());
+  const int error = errno;
+  Say(fmt::format("cannot run '{}': {}", arguments[0], std::strerror(error)));
+  return error == ENOENT ? kCannotFind : kCannotExecute;
+}
+
+Result<int> Run(const Session& session, const Flags& flags) {
+  const auto program = FindProgram(session.program[0]);
+  if (!program) {
+    Say(program.error().message);
+    return program.error().code == Errc::kNotFound ? kCannotFind : kCannotExecute;
+  }
+  if (!program->caution.empty()) {
+    Say((flags.strict ? "not run (--strict): " : "warning: ") + program->caution);
+    if (flags.strict) return kNotHeld;
+  }
+  WEIR_TRY(const std::filesystem::path self, SelfExecutable());
+  WEIR_TRY(const std::string library, FindPreloadLibrary(self));
+  WEIR_TRY_STATUS(EnsureDaemon(session.places()));
+  WEIR_TRY(const VgpuView vgpu, TakeVgpu(session, flags));
+  WEIR_TRY_STATUS(SetEnvironment(vgpu, library));
+  return Execute(session.program);
+}
+
+/// CLI11 doesn't know of the program, which is taken off the command line before.
+class UsageWithProgram : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App*, std::string) const override {
+    return "Usage: weir run [OPTIONS] [--] PROGRAM [ARGUMENTS...]\n";
+  }
+};
+
+constexpr const char* kExamples =
+    "  weir run -- glxgears                          # a vGPU of its own, for as long as it runs\n"
+    "  weir run --weight 50 --fps 60 -- glmark2 -b terrain\n"
+    "  weir vgpu create game --weight 50\n"
+    "  weir run --vgpu game -- ./start-game.sh       # its children share the vGPU\n"
+    "\n"
+    "EXIT CODES\n"
+    "  The program's own; 127 when it can't be found, 126 when it can't be executed; 5 with --strict when it can't be\n"
+    "  held; before it starts also 3 (no such vGPU), 8 (no daemon) and the others of 'weir --help'.\n";
+
+}  // namespace
+
+CLI::App* AddRun(CLI::App& app, Session& session) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = AddCommand(app, "run", "Run a program, unmodified, on a vGPU", kExamples, session);
+  command->formatter(std::make_shared<UsageWithProgram>());
+  auto* vgpu =
+      command->add_option("--vgpu", flags->vgpu, "An existing vGPU (default: a new one that ends with the program)")
+          ->type_name("NAME");
+  command->add_option("--name", flags->name, "The new vGPU's name (default: the program's, with its process id)")
+      ->type_name("NAME")
+      ->excludes(vgpu);
+  command->add_flag("--strict", flags->strict,
+                    "Don't run a program that can't be paced and metered (static, setuid, 32-bit)");
+  AddSettingOptions(*command, flags->settings, /*creates=*/true);
+  command->callback([flags, &session] {
+    if (!flags->vgpu.empty() && flags->settings.Any())
+      throw CLI::ValidationError(
+          "--vgpu", fmt::format("'{0}' has its own settings; change them with 'weir vgpu set {0} ...'", flags->vgpu));
+    if (session.program.empty()) throw CLI::RequiredError("PROGRAM");
+    session.action = [flags, &session] { return Run(session, *flags); };
+  });
+  return command;
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+
+#include "cli/options.h"
+#include "cli/private_daemon.h"
+#include "cli/text_units.h"
+#include "daemon/serve.h"
+
+namespace weir::cli {
+
+void AddServe(CLI::App& app, Session& session) {
+  struct Flags {
+    std::string state_dir, policy;
+    std::vector<int> device_cpus;
+    bool is_private = false;
+    bool quiet = false;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = AddCommand(app, "serve", "Run the node daemon",
+                                 "  weir serve\n"
+                                 "  weir serve --device-cpus 0-1 --policy proportional-share\n"
+                                 "  weir serve --run-dir /tmp/w --state-dir /tmp/w/state    # beside another one\n",
+                                 session);
+  command
+      ->add_option("--state-dir", flags->state_dir,
+                   "Where vGPUs and policies survive a restart (default: /var/lib/weir for root)")
+      ->type_name("DIR");
+  AddParsed(*command, "--device-cpus", "LIST", flags->device_cpus, ParseCpuList,
+            "CPUs that are the software device, as 0-1 (default: all)");
+  command->add_option("--policy", flags->policy, "Policy of the devices (default: the one kept in the state folder)")
+      ->type_name("NAME");
+  command->add_flag("--private", flags->is_private,
+                    "End 10 s after the last tenant, and keep the state in the run folder");
+  command->add_flag("--quiet", flags->quiet, "Say nothing but errors");
+  command->callback([flags, &session] {
+    session.action = [flags, &session]() -> Result<int> {
+      const Places places = session.places();
+      daemon::ServeOptions options;
+      options.run_dir = places.run_dir;
+      options.socket = places.socket;
+      options.state_dir = flags->state_dir;  // empty: the daemon's default
+      if (options.state_dir.empty() && flags->is_private) options.state_dir = places.run_dir + "/state";
+      options.device_cpus = flags->device_cpus;
+      options.policy = flags->policy;
+      options.exit_when_idle = flags->is_private;
+      options.idle_exit_after = kPrivateIdle;
+      options.quiet = flags->quiet;
+      WEIR_TRY_STATUS(daemon::Serve(options));
+      return 0;
+    };
+  });
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// weir vgpu create | set | list | show | rm | pause | resume
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "cli/options.h"
+#include "cli/table.h"
+#include "cli/terminal.h"
+#include "cli/text_units.h"
+#include "cli/views.h"
+
+namespace weir::cli {
+namespace {
+
+using nlohmann::json;
+
+Table ListTable(const std::vector<VgpuView>& vgpus) {
+  constexpr auto kRight = Table::Align::kRight;
+  Table table({{"VGPU"},
+               {"DEVICE"},
+               {"STATE"},
+               {"WEIGHT", kRight},
+               {"CAP", kRight},
+               {"PROMISE"},
+               {"MEMORY"},
+               {"PROCS", kRight},
+               {"FPS", kRight},
+               {"SHARE", kRight}});
+  for (const VgpuView& v : vgpus)
+    table.Add({{v.name, Style::kStrong},
+               {v.device},
+               {v.state},
+               {fmt::format("{:g}", v.settings.weight)},
+               {FormatPercent(v.settings.cap)},
+               {PromiseText(v)},
+               {MemoryText(v)},
+               {fmt::format("{}", v.processes.size())},
+               {fmt::format("{:.1f}", v.window.fps)},
+               {FormatPercent(v.window.gpu_share)}});
+  return table;
+}
+
+Result<int> List(const Session& session) {
+  WEIR_TRY(const json reply, session.client().Get("/v1/vgpus"));
+  if (session.json) return PrintJson(reply), 0;
+  WEIR_TRY(const auto vgpus, VgpusFromJson(reply));
+  if (vgpus.empty()) {
+    fmt::print("no vGPUs; make one with 'weir vgpu create NAME', or run a program with 'weir run -- PROGRAM'\n");
+    return 0;
+  }
+  fmt::print("{}", ListTable(vgpus).Render(StdoutTakesColor()));
+  return 0;
+}
+
+void PrintVgpu(const VgpuView& v) {
+  auto line = [](const char* name, const std::string& value) {
+    fmt::print("{:<14}{}\n", name, value.empty() ? "-" : Printable(value));
+  };
+  line("vGPU", v.name + (v.ephemeral ? " (ends with its program)" : ""));
+  line("device", v.device);
+  line("state", v.state);
+  line("weight", fmt::format("{:g}", v.settings.weight));
+  line("cap", FormatPercent(v.settings.cap));
+  line("promise", PromiseText(v));
+  line("memory", MemoryText(v));
+  line("attach", v.attach);
+  line("frames", fmt::format("{}, late {}", v.totals.frames, v.totals.late_frames));
+  line("GPU time", fmt::format("{:.3f} s", SecondsOf(nanoseconds(v.totals.gpu_ns))));
+  line("waited", fmt::format("{:.3f} s", SecondsOf(nanoseconds(v.totals.wait_ns))));
+  line("now", fmt::format("{:.1f} fps, frame {:.2f} ms mean, {:.2f} ms p99, GPU {}, share {}, waiting {}", v.window.fps,
+                          v.window.frame_ms_mean, v.window.frame_ms_p99, FormatPercent(v.window.gpu_use),
+                          FormatPercent(v.window.gpu_share), FormatPercent(v.window.wait_share)));
+  if (v.totals.records_lost > 0 || v.totals.fail_opens > 0)
+    line("trouble",
+         fmt::format("{} records lost, went on unthrottled {} times", v.totals.records_lost, v.totals.fail_opens));
+  if (v.processes.empty()) return;
+  Table table({{"PID", Table::Align::kRight}, {"PROGRAM"}, {"API"}, {"METER"}, {"RENDERER"}});
+  for (const ProcessView& p : v.processes)
+    table.Add({{fmt::format("{}", p.pid)}, {p.program}, {p.api}, {p.meter}, {p.renderer}});
+  fmt::print("\n{}", table.Render(StdoutTakesColor()));
+}
+
+/// Prints the vGPU that a request answered with, or that there is one line to say about it.
+Result<int> Report(const Session& session, Result<json> reply, const char* done) {
+  WEIR_TRY(const json vgpu, std::move(reply));
+  if (session.json) return PrintJson(vgpu), 0;
+  WEIR_TRY(const VgpuView view, VgpuFromJson(vgpu));
+  if (done == nullptr) return PrintVgpu(view), 0;
+  const std::string promise = PromiseText(view);
+  const std::string memory = MemoryText(view);
+  fmt::print("{} {}: weight {:g}, cap {}{}{}{}{}\n", done, Printable(view.name), view.settings.weight,
+             FormatPercent(view.settings.cap), promise.empty() ? "" : ", promise ", promise,
+             memory.empty() ? "" : ", memory ", memory);
+  return 0;
+}
+
+struct Flags {
+  std::string name;
+  VgpuSettings settings;
+  bool force = false;
+};
+using Work = std::function<Result<int>(const Flags&)>;
+
+/// A subcommand about one vGPU, named first.
+CLI::App* AddNamed(CLI::App& vgpu, Session& session, const char* name, const char* summary, const char* examples,
+                   const Work& work, std::shared_ptr<Flags>& flags) {
+  flags = std::make_shared<Flags>();
+  CLI::App* command = AddCommand(vgpu, name, summary, examples, session);
+  command->add_option("name", flags->name, "The vGPU's name")->required()->type_name("NAME");
+  command->callback([flags, work, &session] { session.action = [flags, work] { return work(*flags); }; });
+  return command;
+}
+
+void AddCreateAndSet(CLI::App& vgpu, Session& session) {
+  std::shared_ptr<Flags> flags;
+  CLI::App* create = AddNamed(
+      vgpu, session, "create", "Make a vGPU",
+      "  weir vgpu create game --weight 50 --fps 60\n  weir vgpu create batch --cap 20% --memory 512M:2G\n",
+      [&session](const Flags& f) {
+        json body{{"name", f.name}};
+        AddSettings(f.settings, body);
+        return Report(session, session.client().Post("/v1/vgpus", body), "created");
+      },
+      flags);
+  AddSettingOptions(*create, flags->settings, /*creates=*/true);
+  CLI::App* set = AddNamed(
+      vgpu, session, "set", "Change a vGPU's limits; running programs feel it at once",
+      "  weir vgpu set game --weight 80\n  weir vgpu set game --fps 0 --cap 0.5\n",
+      [&session](const Flags& f) -> Result<int> {
+        if (!f.settings.Any())
+          return Fail(Errc::kInvalidArgument, "nothing to set; give one of --weight --cap --fps --latency-ms --memory");
+        json body = json::object();
+        AddSettings(f.settings, body);
+        return Report(session, session.client().Patch(VgpuTarget(f.name), body), "set");
+      },
+      flags);
+  AddSettingOptions(*set, flags->settings, /*creates=*/false);
+}
+
+void AddPauseAndResume(CLI::App& vgpu, Session& session) {
+  std::shared_ptr<Flags> flags;
+  AddNamed(
+      vgpu, session, "pause", "Hold a vGPU's programs at their next frame", "  weir vgpu pause batch\n",
+      [&session](const Flags& f) {
+        return Report(session, session.client().Post(VgpuTarget(f.name) + "/pause"), "paused");
+      },
+      flags);
+  AddNamed(
+      vgpu, session, "resume", "Let a paused vGPU's programs go on", "  weir vgpu resume batch\n",
+      [&session](const Flags& f) {
+        return Report(session, session.client().Post(VgpuTarget(f.name) + "/resume"), "resumed");
+      },
+      flags);
+}
+
+Result<int> Remove(const Session& session, const Flags& flags) {
+  WEIR_TRY(const json reply, session.client().Delete(VgpuTarget(flags.name) + (flags.force ? "?force=true" : "")));
+  if (session.json) return PrintJson(reply), 0;
+  fmt::print("removed {}\n", Printable(flags.name));
+  return 0;
+}
+
+}  // namespace
+
+void AddVgpu(CLI::App& app, Session& session) {
+  CLI::App* vgpu = app.add_subcommand("vgpu", "Make, change, list and remove vGPUs");
+  vgpu->footer(
+      "EXAMPLES\n  weir vgpu create game --weight 50 --fps 60\n  weir run --vgpu game -- glxgears\n  weir vgpu list\n");
+  vgpu->require_subcommand(1);
+  AddCreateAndSet(*vgpu, session);
+  CLI::App* list = AddCommand(*vgpu, "list", "List the vGPUs",
+                              "  weir vgpu list\n  weir vgpu list --json | jq -r '.vgpus[].name'\n", session);
+  list->callback([&session] { session.action = [&session] { return List(session); }; });
+  std::shared_ptr<Flags> flags;
+  AddNamed(
+      *vgpu, session, "show", "Show all about one vGPU", "  weir vgpu show game\n",
+      [&session](const Flags& f) { return Report(session, session.client().Get(VgpuTarget(f.name)), nullptr); }, flags);
+  CLI::App* remove = AddNamed(
+      *vgpu, session, "rm", "Remove a vGPU",
+      "  weir vgpu rm game\n  weir vgpu rm game --force    # its programs go on, unthrottled\n",
+      [&session](const Flags& f) { return Remove(session, f); }, flags);
+  remove->add_flag("--force", flags->force, "Even while programs are attached to it");
+  AddPauseAndResume(*vgpu, session);
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/demo/child.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <deque>
+#include <fstream>
+
+namespace weir::cli {
+namespace {
+
+constexpr Duration kGrace = seconds(2);  // between asking a group to end and killing it
+constexpr std::size_t kTailLines = 4;
+
+/// Pointers to what execvpe takes; made before fork, since the child may only do what is safe there.
+struct Image {
+  std::vector<std::string> environment;
+  std::vector<char*> argv, envp;
+
+  explicit Image(const ChildSpec& spec) {
+    auto is_replaced = [&spec](const std::string& entry) {
+      for (const auto& [name, value] : spec.environment)
+        if (entry.starts_with(name + "=")) return true;
+      return false;
+    };
+    for (char** entry = environ; *entry != nullptr; ++entry)
+      if (!is_replaced(*entry)) environment.emplace_back(*entry);
+    for (const auto& [name, value] : spec.environment) environment.push_back(fmt::format("{}={}", name, value));
+    for (std::string& entry : environment) envp.push_back(entry.data());
+    envp.push_back(nullptr);
+    for (const std::string& argument : spec.argv) argv.push_back(const_cast<char*>(argument.c_str()));
+    argv.push_back(nullptr);
+  }
+};
+
+[[noreturn]] void Become(const Image& image, int null_fd, int log_fd, int kept_fd, int error_fd, pid_t parent) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);  // it died before the line above
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  signal(SIGPIPE, SIG_DFL);
+  dup2(null_fd, STDIN_FILENO);
+  dup2(log_fd, STDOUT_FILENO);
+  dup2(log_fd, STDERR_FILENO);
+  if (kept_fd >= 0) fcntl(kept_fd, F_SETFD, 0);
+  execvpe(image.argv[0], image.argv.data(), image.envp.data());
+  const int error = errno;
+  [[maybe_unused]] const ssize_t told = write(error_fd, &error, sizeof(error));
+  _exit(127);
+}
+
+}  // namespace
+
+Result<Child> Child::Start(const ChildSpec& spec) {
+  const Image image(spec);
+  const int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const int log_fd = open(spec.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  int ends[2] = {-1, -1};
+  const bool ready = null_fd >= 0 && log_fd >= 0 && pipe2(ends, O_CLOEXEC) == 0;
+  const pid_t parent = getpid();
+  const pid_t pid = ready ? fork() : -1;
+  int error = errno;
+  if (pid == 0) Become(image, null_fd, log_fd, spec.kept_fd, ends[1], parent);
+  for (const int fd : {null_fd, log_fd, ends[1]})
+    if (fd >= 0) close(fd);
+  if (pid > 0) {
+    setpgid(pid, pid);  // whichever of the two comes first
+    if (read(ends[0], &error, sizeof(error)) != static_cast<ssize_t>(sizeof(error)))
+      error = 0;  // it closed when exec went well
+  }
+  if (ends[0] >= 0) close(ends[0]);
+  if (error == 0 && pid > 0) return Child(pid);
+  if (pid > 0) waitpid(pid, nullptr, 0);
+  return Fail(error == ENOENT ? Errc::kNotFound : Errc::kIo,
+              fmt::format("cannot start {}: {}", spec.argv[0], std::strerror(error)));
+}
+
+Child& Child::operator=(Child&& other) noexcept {
+  if (this != &other) {
+    Stop();
+    pid_ = std::exchange(other.pid_, -1);
+    ended_ = other.ended_;
+  }
+  return *this;
+}
+
+std::optional<std::string> Child::Ended() {
+  int status = 0;
+  if (!ended_ && pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_)
+    ended_ = WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
+                                 : fmt::format("exit code {}", WEXITSTATUS(status));
+  return ended_;
+}
+
+void Child::Stop() {
+  if (pid_ <= 0) return;
+  kill(-pid_, SIGTERM);
+  constexpr int kStepMs = 10;
+  for (Duration waited{0}; !Ended() && waited < kGrace; waited += milliseconds(kStepMs)) poll(nullptr, 0, kStepMs);
+  kill(-pid_, SIGKILL);  // the rest of the group, even where its leader has ended
+  if (!ended_) waitpid(pid_, nullptr, 0);
+  pid_ = -1;
+}
+
+std::string LogTail(const std::string& path) {
+  std::ifstream file(path);
+  std::deque<std::string> lines;
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty()) continue;
+    lines.push_back(line);
+    if (lines.size() > kTailLines) lines.pop_front();
+  }
+  std::string text;
+  for (const std::string& line : lines) text += (text.empty() ? "" : " | ") + line;
+  return text.empty() ? "(it printed nothing)" : text;
+}
+
+}  // namespace weir::cli

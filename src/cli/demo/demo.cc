@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/demo/demo.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "cli/demo/facts.h"
+#include "cli/demo/live_view.h"
+#include "cli/demo/recorder.h"
+#include "cli/demo/report.h"
+#include "cli/demo/stage.h"
+#include "cli/demo/summary.h"
+#include "cli/session.h"
+#include "cli/terminal.h"
+#include "cli/text_units.h"
+#include "platform/clock.h"
+
+namespace weir::cli {
+namespace {
+
+constexpr Duration kPollEvery = milliseconds(250);
+constexpr Duration kWarmUp = milliseconds(1500);     // a policy's windows and the programs' queues settle; not counted
+constexpr Duration kAfterwards = milliseconds(300);  // frames under way at a phase's end are reported
+
+/// One demo, from the first frame to the last.
+class Performance {
+ public:
+  Performance(const DemoOptions& options, Stage& stage, StopSignals& signals, const std::vector<Workload>& workloads)
+      : options_(options),
+        stage_(stage),
+        signals_(signals),
+        recorder_(stage.client(), workloads),
+        view_(options.json ? stderr : stdout) {}
+
+  Status Prepare() {
+    WEIR_TRY(const auto device_reply, stage_.client().Get("/v1/devices"));
+    WEIR_TRY(const auto devices, DevicesFromJson(device_reply));
+    if (devices.empty()) return Fail(Errc::kNotFound, "the demo's daemon has no device to share");
+    device_ = devices[0].name;
+    return Ok();
+  }
+
+  Result<Phase> Play(const std::string& policy) {
+    const nlohmann::json body{{"policy", policy}, {"params", nlohmann::json::object()}};
+    WEIR_TRY_STATUS(stage_.client().Put("/v1/devices/" + PercentEncode(device_) + "/policy", body));
+    WEIR_TRY_STATUS(PollFor(kWarmUp, policy, Part::kWarmUp));
+    WEIR_TRY_STATUS(recorder_.Begin(policy));
+    WEIR_TRY_STATUS(PollFor(options_.phase, policy, Part::kMeasuring));
+    WEIR_TRY_STATUS(recorder_.End());
+    WEIR_TRY_STATUS(PollFor(kAfterwards, policy, Part::kFinishing));
+    view_.FinishPhase();
+    return recorder_.Take();
+  }
+
+ private:
+  Status PollFor(Duration span, const std::string& policy, Part part) {
+    const Instant begin = platform::Now();
+    for (Instant next = begin; platform::Now() < begin + span;) {
+      WEIR_TRY_STATUS(stage_.AllAlive());
+      WEIR_TRY(const Snapshot snapshot, recorder_.Poll());
+      view_.Show(snapshot, policy, part, platform::Now() - begin, span);
+      next = std::min(next + kPollEvery, begin + span);
+      if (signals_.WaitFor(std::max(next - platform::Now(), Duration(1))))
+        return Fail(Errc::kUnavailable, "the demo was stopped");
+    }
+    return stage_.AllAlive();
+  }
+
+  const DemoOptions& options_;
+  Stage& stage_;
+  StopSignals& signals_;
+  Recorder recorder_;
+  LiveView view_;
+  std::string device_;
+};
+
+/// Nothing to object to, or what went wrong though nothing stopped the demo.
+Status CheckFramesSeen(const DemoResult& result) {
+  for (const Phase& phase : result.phases)
+    for (std::size_t i = 0; i < phase.programs.size(); ++i)
+      if (phase.programs[i].frames.empty())
+        return Fail(Errc::kUnavailable,
+                    fmt::format("{} showed no frame under the policy {}", result.workloads[i].name, phase.policy));
+  return Ok();
+}
+
+Status WriteReport(const DemoOptions& options, const DemoResult& result) {
+  if (options.report.empty()) return Ok();
+  std::ofstream file(options.report);  // as readable as the user's umask says: it is meant to be passed on
+  file << RenderReport(result);
+  file.close();
+  if (file) return Ok();
+  return Fail(Errc::kIo, fmt::format("cannot write the report {}: {}; give another place with --report", options.report,
+                                     std::strerror(errno)));
+}
+
+void PrintIntroduction(const DemoOptions& options, const std::vector<Workload>& workloads, const std::string& display) {
+  std::FILE* out = options.json ? stderr : stdout;
+  fmt::print(out, "Three unmodified programs share one device, {} under each policy ({}):\n",
+             FormatDuration(options.phase), display);
+  for (const Workload& workload : workloads)
+    fmt::print(out, "  {:<8} weight {:<3} {}\n", workload.name, workload.weight, CommandText(workload));
+  fmt::print(out, "  promised rate: {}\n\n", LatenessText(workloads));
+}
+
+void PrintOutcome(const DemoOptions& options, const DemoResult& result) {
+  if (options.json) return PrintJson(SummaryJson(result));
+  fmt::print(
+      "{}\nPROMISE and GOT: part of the GPU time that the three used; DEVICE: part of what the device could give. P99: "
+      "nearest rank over all frames. WAIT: of wall "
+      "time, at the gate.\n"
+      "LATE: {}.\n",
+      RenderSummary(result, StdoutTakesColor()), LatenessText(result.workloads));
+  if (!options.report.empty()) fmt::print("report: {}\n", options.report);
+}
+
+}  // namespace
+
+Result<int> RunDemo(const DemoOptions& options) {
+  DemoResult result;
+  result.workloads = DefaultWorkloads();
+  StopSignals signals;
+  auto set = Stage::Set(options, result.workloads, signals);
+  if (signals.Stopped()) return signals.ExitCode();
+  WEIR_TRY(const auto stage, std::move(set));
+  PrintIntroduction(options, result.workloads, stage->display());
+  Performance performance(options, *stage, signals, result.workloads);
+  WEIR_TRY_STATUS(performance.Prepare());
+  WEIR_TRY(result.facts, CollectFacts(stage->client(), stage->display()));
+  for (const std::string& policy : options.policies) {
+    auto phase = performance.Play(policy);
+    if (signals.Stopped()) return signals.ExitCode();
+    if (!phase) return std::move(phase).error();
+    result.phases.push_back(*std::move(phase));
+  }
+  WEIR_TRY_STATUS(WriteReport(options, result));
+  PrintOutcome(options, result);
+  WEIR_TRY_STATUS(CheckFramesSeen(result));
+  return 0;
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the demo runs, and what came of it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+
+namespace weir::cli {
+
+/// A program of the demo and what its vGPU is promised.
+struct Workload {
+  std::string name;  // of the vGPU
+  std::int64_t weight = 100;
+  double fps = 0;  // 0: no rate is promised, and no frame is late
+  std::vector<std::string> command;
+  std::string package;  // Debian's, that has the program
+};
+
+/// Three programs that would each like more of the device than their weight gives them.
+std::vector<Workload> DefaultWorkloads();
+
+struct DemoOptions {
+  Duration phase = seconds(15);
+  std::vector<std::string> policies{"none", "proportional-share", "reserve"};
+  std::string report = "demo-report.html";
+  std::vector<int> device_cpus;  // empty: the daemon's default
+  bool own_display = false;      // an Xvfb even where there is a display
+  bool keep = false;             // the temporary folder, with logs
+  bool json = false;
+};
+
+/// A frame as the daemon recorded it. Its latency is the time since the previous present returned (VGRIS, section 3.2).
+struct Frame {
+  std::int64_t end_ns = 0;
+  std::int64_t latency_ns = 0;
+  std::int64_t gpu_ns = 0;
+};
+
+/// What a vGPU's totals grew by during a phase.
+struct Tally {
+  std::int64_t frames = 0, late_frames = 0, gpu_ns = 0, wait_ns = 0;
+};
+
+struct ProgramPhase {
+  std::vector<Frame> frames;  // that overlap the phase; those that end in it count
+  Tally tally;
+  std::int64_t lost = 0;  // frames that the daemon forgot before they were read
+};
+
+struct Phase {
+  std::string policy;
+  std::int64_t begin_ns = 0, end_ns = 0;  // after the warm-up
+  std::vector<ProgramPhase> programs;     // in the order of the workloads
+};
+
+struct DemoResult {
+  std::vector<Workload> workloads;
+  std::vector<Phase> phases;
+  std::vector<std::pair<std::string, std::string>> facts;  // the machine and the versions, for the report's head
+};
+
+/// The numbers of one program under one policy.
+struct Outcome {
+  double promise = 0;  // its weight's part of all weights
+  double got = 0;      // of the GPU time that all programs used
+  double use = 0;      // of the device's capacity
+  double fps = 0;
+  double mean_ms = 0, p99_ms = 0, max_ms = 0;
+  double wait = 0;  // of wall time, at the gate
+  std::int64_t frames = 0, late_frames = 0;
+};
+Outcome Judge(const DemoResult& result, std::size_t phase, std::size_t program);
+
+/// Nearest rank: the smallest value that at least the fraction `p` (0 … 1] of all values don't exceed. 0 of no values.
+double Percentile(std::vector<double> values, double p);
+
+/// The latencies, in milliseconds, of a program's frames that ended in [begin_ns, end_ns).
+std::vector<double> LatenciesMs(const std::vector<Frame>& frames, std::int64_t begin_ns, std::int64_t end_ns);
+
+}  // namespace weir::cli

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/demo/recorder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/views.h"
+#include "platform/clock.h"
+
+namespace weir::cli {
+namespace {
+
+constexpr std::size_t kFrameFields = 6;  // [pid, begin_ns, present_ns, end_ns, gpu_ns, wait_ns]
+
+}  // namespace
+
+Result<FrameDump> FramesFromJson(const nlohmann::json& reply) {
+  const Error bad = Fail(Errc::kProtocol, "the daemon's reply holds no list of frames");
+  const auto list = reply.find("frames");
+  if (list == reply.end() || !list->is_array()) return bad;
+  FrameDump dump{WholeField(reply, "next"), WholeField(reply, "lost"), {}};
+  dump.frames.reserve(list->size());
+  for (const nlohmann::json& row : *list) {
+    const bool numbers =
+        row.is_array() && row.size() >= kFrameFields &&
+        std::all_of(row.begin(), row.end(), [](const nlohmann::json& field) { return field.is_number_integer(); });
+    if (!numbers) return bad;
+    const auto begin_ns = row[1].get<std::int64_t>();
+    const auto end_ns = row[3].get<std::int64_t>();
+    dump.frames.push_back({end_ns, end_ns - begin_ns, row[4].get<std::int64_t>()});
+  }
+  return dump;
+}
+
+Result<std::vector<Tally>> Recorder::Tallies(const Snapshot& snapshot) const {
+  std::vector<Tally> tallies;
+  for (const Program& program : programs_) {
+    const auto v = std::find_if(snapshot.vgpus.begin(), snapshot.vgpus.end(),
+                                [&](const VgpuView& one) { return one.name == program.name; });
+    if (v == snapshot.vgpus.end())
+      return Fail(Errc::kUnavailable, fmt::format("vGPU '{}' is gone: its program has ended", program.name));
+    tallies.push_back({v->totals.frames, v->totals.late_frames, v->totals.gpu_ns, v->totals.wait_ns});
+  }
+  return tallies;
+}
+
+Result<Snapshot> Recorder::Poll() {
+  for (std::size_t i = 0; i < programs_.size(); ++i) {
+    Program& program = programs_[i];
+    WEIR_TRY(const auto reply,
+             client_.Get(fmt::format("{}/frames?after={}&limit=16384", VgpuTarget(program.name), program.next)));
+    WEIR_TRY(const FrameDump dump, FramesFromJson(reply));
+    program.next = dump.next;
+    if (!recording_) continue;
+    ProgramPhase& kept = phase_.programs[i];
+    kept.lost += dump.lost;
+    kept.frames.insert(kept.frames.end(), dump.frames.begin(), dump.frames.end());
+  }
+  return TakeSnapshot(client_);
+}
+
+Status Recorder::Begin(const std::string& policy) {
+  WEIR_TRY(const Snapshot snapshot, Poll());
+  WEIR_TRY(const std::vector<Tally> tallies, Tallies(snapshot));
+  phase_ = Phase{policy, platform::NowNs(), 0, std::vector<ProgramPhase>(programs_.size())};
+  for (std::size_t i = 0; i < programs_.size(); ++i) programs_[i].at_begin = tallies[i];
+  recording_ = true;
+  return Ok();
+}
+
+Status Recorder::End() {
+  WEIR_TRY(const Snapshot snapshot, Poll());
+  WEIR_TRY(const std::vector<Tally> tallies, Tallies(snapshot));
+  phase_.end_ns = platform::NowNs();
+  for (std::size_t i = 0; i < programs_.size(); ++i) {
+    const Tally& before = programs_[i].at_begin;
+    phase_.programs[i].tally = {tallies[i].frames - before.frames, tallies[i].late_frames - before.late_frames,
+                                tallies[i].gpu_ns - before.gpu_ns, tallies[i].wait_ns - before.wait_ns};
+  }
+  return Ok();
+}
+
+Phase Recorder::Take() {
+  recording_ = false;
+  for (ProgramPhase& program : phase_.programs)
+    std::erase_if(program.frames, [this](const Frame& f) {
+      return f.end_ns < phase_.begin_ns || f.end_ns - f.latency_ns >= phase_.end_ns;
+    });
+  return std::move(phase_);
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collects the frames and totals of a phase from the daemon, a little at a time.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "cli/control_client.h"
+#include "cli/demo/plan.h"
+#include "cli/top_view.h"
+
+namespace weir::cli {
+
+class Recorder {
+ public:
+  Recorder(ControlClient client, const std::vector<Workload>& workloads) : client_(std::move(client)) {
+    for (const Workload& workload : workloads) programs_.push_back({workload.name, 0, {}});
+  }
+
+  /// Reads what came since the last time. Frames are kept only between Begin and Take.
+  Result<Snapshot> Poll();
+  Status Begin(const std::string& policy);
+  /// The phase is over. Frames that were being drawn then are reported later: go on polling for a moment.
+  Status End();
+  Phase Take();
+
+ private:
+  struct Program {
+    std::string name;
+    std::int64_t next = 0;  // the frame to ask for
+    Tally at_begin;
+  };
+  Result<std::vector<Tally>> Tallies(const Snapshot& snapshot) const;
+
+  ControlClient client_;
+  std::vector<Program> programs_;
+  Phase phase_;
+  bool recording_ = false;
+};
+
+/// A reply of GET /v1/vgpus/{name}/frames.
+struct FrameDump {
+  std::int64_t next = 0, lost = 0;
+  std::vector<Frame> frames;
+};
+Result<FrameDump> FramesFromJson(const nlohmann::json& reply);
+
+}  // namespace weir::cli

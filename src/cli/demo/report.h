@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// The demo's report: one HTML file that needs nothing else.
+#pragma once
+
+#include <string>
+
+#include "cli/demo/plan.h"
+
+namespace weir::cli {
+
+std::string RenderReport(const DemoResult& result);
+
+}  // namespace weir::cli

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Frames as curves of a bounded number of points, however many frames there were.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cli/demo/plan.h"
+
+namespace weir::cli {
+
+/// The frames that ended within one slice of time. No single slow frame is lost: it is its slice's maximum.
+struct EnvelopePoint {
+  double time_s = 0;  // the slice's middle, since the beginning
+  double min_ms = 0, max_ms = 0, mean_ms = 0;
+};
+
+/// Cuts [begin_ns, end_ns) into `slices`; those without a frame are left out.
+std::vector<EnvelopePoint> Envelope(const std::vector<Frame>& frames, std::int64_t begin_ns, std::int64_t end_ns,
+                                    std::size_t slices);
+
+/// GPU time in each bin of `bin_ns`. A frame's is spread evenly over the time it took, so that bins shorter than a
+/// frame don't flicker.
+std::vector<double> GpuTimeBins(const std::vector<Frame>& frames, std::int64_t begin_ns, std::int64_t end_ns,
+                                std::int64_t bin_ns);
+
+/// For each program and bin, its part of the GPU time that all used in that bin; 0 where none used any.
+std::vector<std::vector<double>> ShareBins(const Phase& phase, std::int64_t bin_ns);
+
+}  // namespace weir::cli

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/places.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <vector>
+
+#include "cli/text_units.h"
+#include "platform/files.h"
+
+namespace weir::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPreloadLibrary = "libweir-gl-preload.so";
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+}  // namespace
+
+Places FindPlaces(const PlaceFlags& flags) {
+  Places places;
+  // Absolute: a private daemon leaves the current folder.
+  std::error_code unreadable_cwd;
+  const std::string run_dir = flags.run_dir.empty() ? platform::DefaultRunDir() : flags.run_dir;
+  places.run_dir = fs::absolute(run_dir, unreadable_cwd).string();
+  // A run folder given by flag says which daemon is meant more clearly than the environment does.
+  const std::string environment = flags.run_dir.empty() ? Environment("WEIR_SOCKET") : std::string();
+  const std::string& named = flags.socket.empty() ? environment : flags.socket;
+  places.socket_named = !named.empty();
+  places.socket = places.socket_named ? named : places.run_dir + "/control.sock";
+  return places;
+}
+
+Result<fs::path> SelfExecutable() {
+  std::error_code error;
+  fs::path self = fs::read_symlink("/proc/self/exe", error);
+  if (error)
+    return Fail(Errc::kUnavailable, fmt::format("cannot tell where weir is installed: reading /proc/self/exe: {}; is "
+                                                "/proc mounted?",
+                                                error.message()));
+  return self;
+}
+
+Result<std::string> FindPreloadLibrary(const fs::path& self) {
+  const fs::path prefix = self.parent_path().parent_path();
+  std::vector<fs::path> folders{prefix / "lib/weir", prefix / WEIR_INSTALL_LIBDIR / "weir"};
+  if (const std::string extra = Environment("WEIR_LIB_DIR"); !extra.empty()) folders.insert(folders.begin(), extra);
+  std::string tried;
+  for (const fs::path& folder : folders) {
+    const fs::path library = folder / kPreloadLibrary;
+    std::error_code error;
+    if (fs::is_regular_file(library, error)) return fs::absolute(library).lexically_normal().string();
+    tried += (tried.empty() ? "" : ", ") + folder.string();
+  }
+  return Fail(Errc::kNotFound, fmt::format("cannot find {} in {}; reinstall weir, or set WEIR_LIB_DIR to its folder",
+                                           kPreloadLibrary, tried));
+}
+
+Result<std::string> ComposePreload(const std::string& before, const std::string& library) {
+  if (library.find_first_of(" :\t\n") != std::string::npos)
+    return Fail(Errc::kInvalidArgument,
+                fmt::format("cannot preload '{}': LD_PRELOAD takes no path with a blank or a colon in it; install weir "
+                            "elsewhere, or set WEIR_LIB_DIR",
+                            library));
+  if (before.empty()) return library;
+  for (const std::string& part : SplitList(before, ':'))
+    for (const std::string& entry : SplitList(part, ' '))
+      if (entry == library) return before;
+  return before + ":" + library;
+}
+
+}  // namespace weir::cli

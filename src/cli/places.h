@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where things lie: the run folder with the daemon's sockets, the state folder, this program, the shim.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "base/result.h"
+
+namespace weir::cli {
+
+/// How the user named the daemon; empty: not at all.
+struct PlaceFlags {
+  std::string run_dir;
+  std::string socket;
+};
+
+struct Places {
+  std::string run_dir;
+  std::string socket;
+  bool socket_named = false;  // by flag or by WEIR_SOCKET: then only that one will do
+};
+
+/// A flag wins over WEIR_SOCKET, that over a run folder's own; docs/protocol/control-api.md.
+Places FindPlaces(const PlaceFlags& flags);
+
+Result<std::filesystem::path> SelfExecutable();
+
+/// The library that LD_PRELOAD names, beside this program's installation or in $WEIR_LIB_DIR.
+Result<std::string> FindPreloadLibrary(const std::filesystem::path& self);
+
+/// Adds `library` to what LD_PRELOAD held before, once. ld.so knows no quoting: a blank or colon in the path is an
+/// error.
+Result<std::string> ComposePreload(const std::string& before, const std::string& library);
+
+}  // namespace weir::cli

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// One run of `weir`: what the command line said, and what to do about it.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/control_client.h"
+#include "cli/places.h"
+
+namespace weir::cli {
+
+/// Does the work of a command; the value is the exit code.
+using Action = std::function<Result<int>()>;
+
+struct Session {
+  PlaceFlags place_flags;
+  bool json = false;
+  std::vector<std::string> program;  // `weir run`: the program and its arguments
+  Action action;
+
+  [[nodiscard]] Places places() const { return FindPlaces(place_flags); }
+  [[nodiscard]] ControlClient client() const { return ControlClient(places().socket); }
+};
+
+/// The reply of the control API as it is: what scripts read must not change with our tables.
+void PrintJson(const nlohmann::json& json);
+
+/// A message for the user, on stderr: "weir: …".
+void Say(const std::string& message);
+
+}  // namespace weir::cli

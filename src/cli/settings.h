@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a vGPU is promised, as given on the command line. Only what was given is sent; the daemon judges the values.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "cli/text_units.h"
+
+namespace weir::cli {
+
+struct VgpuSettings {
+  std::optional<std::string> device;  // only when it is created
+  std::optional<std::int64_t> weight;
+  std::optional<double> cap;
+  std::optional<double> fps;
+  std::optional<double> latency_ms;
+  std::optional<MemoryRange> memory;
+
+  [[nodiscard]] bool Any() const { return device || weight || cap || fps || latency_ms || memory; }
+};
+
+/// Adds the settings that were given to `body`, a request of the control API.
+void AddSettings(const VgpuSettings& settings, nlohmann::json& body);
+
+/// 60 rather than 60.0, so that what people read in a trace is what they wrote.
+nlohmann::json JsonNumber(double number);
+
+}  // namespace weir::cli

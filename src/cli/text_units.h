@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values as people write them on a command line: 512M, 1G:4G, 40%, 250ms, 0-3,6; and back again.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+
+namespace weir::cli {
+
+struct MemoryRange {
+  Bytes min;
+  Bytes max;
+  friend constexpr auto operator<=>(const MemoryRange&, const MemoryRange&) = default;
+};
+
+/// A parameter of a policy: NAME=NUMBER.
+using NamedNumber = std::pair<std::string, double>;
+
+Result<std::int64_t> ParseWhole(std::string_view text);
+Result<double> ParseNumber(std::string_view text);
+Result<double> ParseFraction(std::string_view text);           // 0.4 or 40%
+Result<Bytes> ParseBytes(std::string_view text);               // 4096, 512M, 64MiB, 1.5G; powers of 1024
+Result<MemoryRange> ParseMemoryRange(std::string_view text);   // MIN:MAX, or just MAX
+Result<std::vector<int>> ParseCpuList(std::string_view text);  // 0-1,4
+Result<Duration> ParseDuration(std::string_view text);         // 15 (seconds), 1.5s, 250ms, 2m
+Result<NamedNumber> ParseNamedNumber(std::string_view text);
+
+std::vector<std::string> SplitList(std::string_view text, char separator = ',');
+
+std::string FormatBytes(Bytes bytes);        // "1.5G"; "0" is "0"
+std::string FormatDuration(Duration span);   // "1 h 3 min", "12 s", "350 ms"
+std::string FormatPercent(double fraction);  // "31 %"; "0.4 %" where a whole number would say too little
+
+}  // namespace weir::cli

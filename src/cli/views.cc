@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/views.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/text_units.h"
+
+namespace weir::cli {
+namespace {
+
+using nlohmann::json;
+
+const json& Field(const json& object, const char* key) {
+  static const json kNothing;
+  if (!object.is_object()) return kNothing;
+  const auto found = object.find(key);
+  return found == object.end() ? kNothing : *found;
+}
+
+/// The field when it is a list, else an empty one.
+const json& ListField(const json& object, const char* key) {
+  static const json kEmpty = json::array();
+  const json& field = Field(object, key);
+  return field.is_array() ? field : kEmpty;
+}
+
+bool BoolField(const json& object, const char* key) {
+  const json& field = Field(object, key);
+  return field.is_boolean() && field.get<bool>();
+}
+
+std::uint64_t CountField(const json& object, const char* key) {
+  const json& field = Field(object, key);
+  return field.is_number_unsigned() ? field.get<std::uint64_t>() : 0;
+}
+
+Result<std::string> NameOf(const json& object, const char* what) {
+  std::string name = TextField(object, "name");
+  if (name.empty()) return Fail(Errc::kProtocol, fmt::format("the daemon's reply holds a {} without a name", what));
+  return name;
+}
+
+/// CPUs 0,1,2,5 as "0-2,5".
+std::string CpuText(const json& cpus) {
+  std::string text;
+  std::int64_t first = -2, last = -2;
+  auto finish = [&] {
+    if (first >= 0)
+      text += fmt::format("{}{}", text.empty() ? "" : ",",
+                          first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last));
+  };
+  for (const json& cpu : cpus) {
+    if (!cpu.is_number_integer()) continue;
+    const auto number = cpu.get<std::int64_t>();
+    if (number != last + 1) {
+      finish();
+      first = number;
+    }
+    last = number;
+  }
+  finish();
+  return text;
+}
+
+ProcessView ProcessFromJson(const json& object) {
+  return {WholeField(object, "pid"), TextField(object, "program"), TextField(object, "api"),
+          TextField(object, "renderer"), TextField(object, "meter")};
+}
+
+template <typename T>
+Result<std::vector<T>> ListFromJson(const json& reply, const char* key, Result<T> (*read)(const json&)) {
+  const json& list = Field(reply, key);
+  if (!list.is_array()) return Fail(Errc::kProtocol, fmt::format("the daemon's reply has no list '{}'", key));
+  std::vector<T> out;
+  for (const json& element : list) {
+    WEIR_TRY(T view, read(element));
+    out.push_back(std::move(view));
+  }
+  return out;
+}
+
+Result<PolicyView> PolicyFromJson(const json& object) {
+  PolicyView policy;
+  WEIR_TRY(policy.name, NameOf(object, "policy"));
+  policy.summary = TextField(object, "summary");
+  for (const json& param : ListField(object, "params"))
+    policy.params.push_back({TextField(param, "name"), TextField(param, "unit"), TextField(param, "summary"),
+                             NumberField(param, "default"), NumberField(param, "min"), NumberField(param, "max")});
+  return policy;
+}
+
+}  // namespace
+
+std::string TextField(const json& object, const char* key) {
+  const json& field = Field(object, key);
+  return field.is_string() ? field.get<std::string>() : std::string();
+}
+
+double NumberField(const json& object, const char* key) {
+  const json& field = Field(object, key);
+  return field.is_number() ? field.get<double>() : 0;
+}
+
+std::int64_t WholeField(const json& object, const char* key) {
+  const json& field = Field(object, key);
+  return field.is_number_integer() ? field.get<std::int64_t>() : 0;
+}
+
+Result<VgpuView> VgpuFromJson(const json& object) {
+  VgpuView v;
+  WEIR_TRY(v.name, NameOf(object, "vGPU"));
+  v.device = TextField(object, "device");
+  v.state = TextField(object, "state");
+  v.attach = TextField(object, "attach");
+  v.ephemeral = BoolField(object, "ephemeral");
+  const json& s = Field(object, "settings");
+  v.settings = {NumberField(s, "weight"),
+                NumberField(s, "cap"),
+                NumberField(s, "fps"),
+                NumberField(s, "latency_ms"),
+                CountField(s, "memory_min_bytes"),
+                CountField(s, "memory_max_bytes")};
+  for (const json& process : ListField(object, "processes")) v.processes.push_back(ProcessFromJson(process));
+  const json& t = Field(object, "totals");
+  v.totals = {WholeField(t, "frames"),  WholeField(t, "late_frames"),  WholeField(t, "gpu_ns"),
+              WholeField(t, "wait_ns"), WholeField(t, "records_lost"), WholeField(t, "fail_opens")};
+  const json& w = Field(object, "window");
+  v.window = {NumberField(w, "fps"),     NumberField(w, "frame_ms_mean"), NumberField(w, "frame_ms_p99"),
+              NumberField(w, "gpu_use"), NumberField(w, "gpu_share"),     NumberField(w, "wait_share")};
+  return v;
+}
+
+Result<DeviceView> DeviceFromJson(const json& object) {
+  DeviceView d;
+  WEIR_TRY(d.name, NameOf(object, "device"));
+  d.kind = TextField(object, "kind");
+  d.policy = TextField(object, "policy");
+  const json& params = Field(object, "policy_params");
+  if (params.is_object())
+    for (const auto& [name, value] : params.items())
+      d.policy_params += fmt::format("{}{}={}", d.policy_params.empty() ? "" : " ", name,
+                                     value.is_number() ? fmt::format("{:g}", value.get<double>()) : value.dump());
+  d.cpus = CpuText(ListField(object, "cpus"));
+  d.vgpus = WholeField(object, "vgpus");
+  d.gpu_use = NumberField(object, "gpu_use");
+  return d;
+}
+
+Result<std::vector<VgpuView>> VgpusFromJson(const json& reply) { return ListFromJson(reply, "vgpus", VgpuFromJson); }
+Result<std::vector<DeviceView>> DevicesFromJson(const json& reply) {
+  return ListFromJson(reply, "devices", DeviceFromJson);
+}
+Result<std::vector<PolicyView>> PoliciesFromJson(const json& reply) {
+  return ListFromJson(reply, "policies", PolicyFromJson);
+}
+
+std::string PromiseText(const VgpuView& vgpu) {
+  std::string text;
+  if (vgpu.settings.fps > 0) text = fmt::format("{:g} fps", vgpu.settings.fps);
+  if (vgpu.settings.latency_ms > 0)
+    text += fmt::format("{}{:g} ms", text.empty() ? "" : ", ", vgpu.settings.latency_ms);
+  return text;
+}
+
+std::string MemoryText(const VgpuView& vgpu) {
+  const auto& s = vgpu.settings;
+  if (s.memory_min_bytes == 0 && s.memory_max_bytes == 0) return "";
+  const std::string max = s.memory_max_bytes == 0 ? "any" : FormatBytes(Bytes{s.memory_max_bytes});
+  return s.memory_min_bytes == 0 ? max : FormatBytes(Bytes{s.memory_min_bytes}) + ":" + max;
+}
+
+}  // namespace weir::cli

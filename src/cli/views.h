@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the CLI shows of the control API's objects. Fields that are missing or of another type read as 0 or "": a newer
+// or older daemon must not break a table. Only a name is insisted on.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace weir::cli {
+
+struct ProcessView {
+  std::int64_t pid = 0;
+  std::string program, api, renderer, meter;
+};
+
+struct VgpuView {
+  std::string name, device, state, attach;
+  bool ephemeral = false;
+  struct {
+    double weight = 0, cap = 0, fps = 0, latency_ms = 0;
+    std::uint64_t memory_min_bytes = 0, memory_max_bytes = 0;
+  } settings;
+  std::vector<ProcessView> processes;
+  struct {
+    std::int64_t frames = 0, late_frames = 0, gpu_ns = 0, wait_ns = 0, records_lost = 0, fail_opens = 0;
+  } totals;
+  struct {
+    double fps = 0, frame_ms_mean = 0, frame_ms_p99 = 0, gpu_use = 0, gpu_share = 0, wait_share = 0;
+  } window;
+};
+
+struct DeviceView {
+  std::string name, kind, policy, policy_params;  // the parameters as "period_ms=1 …"
+  std::string cpus;                               // "0-1"
+  std::int64_t vgpus = 0;
+  double gpu_use = 0;
+};
+
+struct ParamView {
+  std::string name, unit, summary;
+  double default_value = 0, min = 0, max = 0;
+};
+struct PolicyView {
+  std::string name, summary;
+  std::vector<ParamView> params;
+};
+
+Result<VgpuView> VgpuFromJson(const nlohmann::json& json);
+Result<DeviceView> DeviceFromJson(const nlohmann::json& json);
+/// The replies of GET /v1/vgpus, /v1/devices and /v1/policies.
+Result<std::vector<VgpuView>> VgpusFromJson(const nlohmann::json& reply);
+Result<std::vector<DeviceView>> DevicesFromJson(const nlohmann::json& reply);
+Result<std::vector<PolicyView>> PoliciesFromJson(const nlohmann::json& reply);
+
+/// A field of an object, or nothing ("" or 0) when it is missing or of another type.
+std::string TextField(const nlohmann::json& object, const char* key);
+double NumberField(const nlohmann::json& object, const char* key);
+std::int64_t WholeField(const nlohmann::json& object, const char* key);
+
+/// What was promised, in few characters: "60 fps", "20 ms", "60 fps, 20 ms" or "".
+std::string PromiseText(const VgpuView& vgpu);
+/// "64M:1G", "1G" or "" when there is no limit.
+std::string MemoryText(const VgpuView& vgpu);
+
+}  // namespace weir::cli
