@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever dies or lies, the tenant's program goes on and the node comes back to its promises."""
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+import unittest
+
+import weir_e2e as e2e
+
+
+class DaemonDies(e2e.WithNode):
+    def test_twenty_kills_under_load_leave_every_program_running_and_attached(self):
+        programs = {}
+        for name, command in (("a", e2e.PHONG), ("b", e2e.BUMP), ("c", ["glxgears"])):
+            self.node.create(name, weight=100)
+            programs[name] = self.start(command, name)
+        for name in programs:
+            self.wait_frames(name)
+        for kill in range(20):
+            self.node.kill()
+            self.node.start()
+            for name, program in programs.items():
+                self.assertIsNone(program.poll(), f"{name} ended at kill {kill}")
+                e2e.wait_for(lambda n=name: [p["pid"] for p in self.node.vgpu(n)["processes"]] == [programs[n].pid], 10,
+                             f"{name} is attached again after kill {kill}")
+        for name in programs:
+            self.wait_frames(name)
+        share = self.node.measure(5)
+        print({n: f"{s:.3f}" for n, s in share.items()})
+
+    def test_programs_go_on_unthrottled_while_there_is_no_daemon(self):
+        self.node.create("slow", cap=0.02)
+        program = self.start(e2e.PHONG, "slow")
+        self.wait_frames("slow", 3)
+        before = e2e.worker_seconds(program.pid)
+        time.sleep(2)
+        capped = e2e.worker_seconds(program.pid) - before
+        self.node.kill()
+        start = time.monotonic()
+        e2e.wait_for(lambda: e2e.worker_seconds(program.pid) - before > 3 * capped + 0.2, 10, "it runs free")
+        print(f"free after {time.monotonic() - start:.2f} s at most")
+        self.node.start()
+        e2e.wait_for(lambda: self.node.vgpu("slow")["processes"], 10, "it is attached again")
+        time.sleep(1)
+        self.assertLess(self.node.measure(4)["slow"], 0.03)
+
+    def test_a_stopped_daemon_is_a_dead_one(self):
+        self.node.create("slow", cap=0.01)
+        program = self.start(e2e.PHONG, "slow")
+        self.wait_frames("slow", 3)
+        os.kill(self.node.process.pid, signal.SIGSTOP)
+        try:
+            before = e2e.worker_seconds(program.pid)
+            e2e.wait_for(lambda: e2e.worker_seconds(program.pid) - before > 0.5, 15, "it runs free of a hanging daemon")
+        finally:
+            os.kill(self.node.process.pid, signal.SIGCONT)
+        e2e.wait_for(lambda: self.node.vgpu("slow")["processes"], 15, "it is attached again")
+
+
+class TenantsDie(e2e.WithNode):
+    def test_killed_programs_leave_nothing_behind(self):
+        for name in ("a", "b"):
+            self.node.create(name, weight=50)
+        survivor = self.start(e2e.BUMP, "b")
+        self.wait_frames("b")
+        for _ in range(5):
+            victim = self.start(e2e.PHONG, "a")
+            self.wait_frames("a", 5)
+            self.tenants.stop(victim)
+            e2e.wait_for(lambda: not self.node.vgpu("a")["processes"], 5, "the dead one is gone")
+        self.assertIsNone(survivor.poll())
+        e2e.wait_for(lambda: self.node.vgpu("b")["window"]["gpu_share"] > 0.99, 5, "all time goes to the survivor")
+
+    def test_a_fork_attaches_as_itself(self):
+        self.node.create("shell", weight=50)
+        program = self.start(["sh", "-c", "glxgears & glxgears & wait"], "shell")
+        e2e.wait_for(lambda: len(self.node.vgpu("shell")["processes"]) == 2, 20, "both children are attached")
+        self.assertNotIn(program.pid, [p["pid"] for p in self.node.vgpu("shell")["processes"]])
+
+    def test_force_removes_a_busy_vgpu_and_the_program_lives(self):
+        self.node.create("a")
+        program = self.start(["glxgears"], "a")
+        self.wait_frames("a")
+        status, body = self.node.call("DELETE", "/v1/vgpus/a")
+        self.assertEqual((status, body["error"]["code"]), (409, "busy"))
+        self.assertEqual(self.node.call("DELETE", "/v1/vgpus/a?force=true")[0], 200)
+        time.sleep(1)
+        self.assertIsNone(program.poll())
+
+    def test_pause_stops_the_frames_and_resume_starts_them(self):
+        self.node.create("a")
+        self.start(["glxgears"], "a")
+        self.wait_frames("a")
+        self.assertEqual(self.node.call("POST", "/v1/vgpus/a/pause")[1]["state"], "paused")
+        e2e.wait_for(lambda: self.node.vgpu("a")["window"]["frames"] == 0, 5, "no frame in a second")
+        self.assertEqual(self.node.call("POST", "/v1/vgpus/a/resume")[0], 200)
+        self.wait_frames("a")
+
+
+class ForeignEnds(e2e.WithNode):
+    """The attach path leads to something that isn't ours: the program must not notice."""
+
+    def run_against(self, path):
+        result = subprocess.run(["glmark2", "-b", "build:duration=1.5", "-s", "200x200"], capture_output=True, text=True, timeout=60,
+                                env={**os.environ, **self.display.environment, "LD_PRELOAD": e2e.PRELOAD, "WEIR_ATTACH": path})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("glmark2 Score", result.stdout)
+        return result.stderr
+
+    def test_nobody_there(self):
+        self.assertIn("running unthrottled", self.run_against("/nonexistent/x.sock"))
+
+    def test_a_file_instead_of_a_socket(self):
+        path = os.path.join(self.node.folder, "file")
+        open(path, "w").close()
+        self.assertIn("running unthrottled", self.run_against(path))
+
+    def serve(self, behave):
+        path = os.path.join(self.node.folder, "foreign.sock")
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        listener.bind(path)
+        listener.listen()
+        kept = []
+
+        def accept():
+            try:
+                while True:
+                    connection = listener.accept()[0]
+                    kept.append(connection)
+                    behave(connection)
+            except OSError:
+                pass
+
+        threading.Thread(target=accept, daemon=True).start()
+        self.addCleanup(listener.close)
+        return path
+
+    def test_a_server_that_never_answers(self):
+        self.assertIn("no answer", self.run_against(self.serve(lambda connection: None)))
+
+    def test_a_server_that_talks_nonsense(self):
+        self.assertIn("not from Weir", self.run_against(self.serve(lambda connection: connection.send(b"HTTP/1.1 200 OK\r\n\r\n"))))
+
+    def test_a_server_that_hangs_up(self):
+        self.assertIn("running unthrottled", self.run_against(self.serve(lambda connection: connection.close())))
+
+
+class Preloaded(e2e.WithNode):
+    def check(self, command, **options):
+        return subprocess.run(command, capture_output=True, text=True, timeout=30,
+                              env={**os.environ, **self.display.environment, **self.node.environment("nobody")}, **options)
+
+    def test_a_program_without_graphics_is_left_alone(self):
+        for command in (["/bin/ls", "/"], ["/bin/sh", "-c", "echo hello; exit 3"], ["python3", "-c", "print(1)"]):
+            plain = subprocess.run(command, capture_output=True, text=True)
+            preloaded = self.check(command)
+            self.assertEqual((preloaded.returncode, preloaded.stdout, preloaded.stderr), (plain.returncode, plain.stdout, plain.stderr))
+
+    def test_it_attaches_nowhere_without_a_present(self):
+        self.node.create("nobody")
+        self.check(["/bin/ls", "/"])
+        self.assertEqual(self.node.vgpu("nobody")["processes"], [])
+
+
+if __name__ == "__main__":
+    e2e.main()

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The main job: unmodified programs share one device by weight. Shares are checked against the kernel's own account of
+the renderer's threads, not only against the daemon's books."""
+import time
+import unittest
+
+import weir_e2e as e2e
+
+
+class Shares(e2e.WithNode):
+    def three(self, policy):
+        self.node.policy(policy)
+        started = {}
+        for name, weight, command in (("a", 50, e2e.PHONG), ("b", 30, e2e.BUMP), ("c", 20, e2e.TEXTURE)):
+            self.node.create(name, weight=weight)
+            started[name] = self.start(command, name)
+        for name in started:
+            self.wait_frames(name)
+        time.sleep(1)  # start-up is over; what follows is measured over time anyway
+        return started
+
+    def measure_by_kernel(self, programs, seconds):
+        before, start = {n: e2e.worker_seconds(p.pid) for n, p in programs.items()}, time.monotonic()
+        time.sleep(seconds)
+        span = time.monotonic() - start
+        cpus = len(self.node.get("/v1/devices")["devices"][0]["cpus"])
+        return {n: (e2e.worker_seconds(p.pid) - before[n]) / span / cpus for n, p in programs.items()}
+
+    def test_proportional_share_holds_weights_and_hands_time_on(self):
+        programs = self.three("proportional-share")
+        books_before = self.node.gpu_ns()
+        use = self.measure_by_kernel(programs, 20)
+        books_after = self.node.gpu_ns()
+        total = sum(use.values())
+        booked = {n: books_after[n] - books_before[n] for n in use}
+        print({n: f"{u / total:.4f} (books {booked[n] / sum(booked.values()):.4f})" for n, u in use.items()}, f"device {total:.3f}")
+        for name, share in (("a", 0.5), ("b", 0.3), ("c", 0.2)):
+            self.assertAlmostEqual(use[name] / total, share, delta=0.01, msg=name)
+            self.assertAlmostEqual(booked[name] / sum(booked.values()), share, delta=0.01, msg=f"{name}, by the books")
+
+        self.tenants.stop(programs.pop("a"))
+        stopped = time.monotonic()
+        time.sleep(max(0.0, stopped + 1 - time.monotonic()))
+        after = self.measure_by_kernel(programs, 5)
+        print({n: f"{use[n]:.3f} -> {u:.3f}" for n, u in after.items()}, f"device {sum(after.values()):.3f}")
+        self.assertAlmostEqual(after["b"] / sum(after.values()), 0.6, delta=0.02)
+        self.assertGreater(after["b"], use["b"] * 1.2)
+        self.assertGreater(after["c"], use["c"] * 1.2)
+
+    def test_reserve_caps_each_at_its_share(self):
+        programs = self.three("reserve")
+        use = self.measure_by_kernel(programs, 10)
+        print({n: f"{u:.4f}" for n, u in use.items()})
+        for name, share in (("a", 0.5), ("b", 0.3), ("c", 0.2)):
+            self.assertLessEqual(use[name], share + 0.01, msg=name)
+        self.tenants.stop(programs.pop("a"))
+        time.sleep(0.5)
+        use = self.measure_by_kernel(programs, 10)
+        print({n: f"{u:.4f}" for n, u in use.items()})
+        for name, share in (("b", 0.3), ("c", 0.2)):  # nothing of what is free goes to them
+            self.assertLessEqual(use[name], share + 0.01, msg=name)
+            self.assertGreater(use[name], share * 0.8, msg=name)
+
+    def test_a_cap_holds_for_a_lone_program_and_can_be_changed_while_it_runs(self):
+        self.node.policy("none")
+        self.node.create("capped", cap=0.2)
+        programs = {"capped": self.start(e2e.PHONG, "capped")}
+        self.wait_frames("capped")
+        self.assertAlmostEqual(self.measure_by_kernel(programs, 5)["capped"], 0.2, delta=0.02)
+        self.assertEqual(self.node.call("PATCH", "/v1/vgpus/capped", {"cap": 0.1})[0], 200)
+        time.sleep(0.3)
+        self.assertAlmostEqual(self.measure_by_kernel(programs, 5)["capped"], 0.1, delta=0.02)
+
+    def test_four_processes_of_a_tenant_get_no_more_than_one(self):
+        for name in ("one", "four"):
+            self.node.create(name, weight=50)
+        one = [self.start(e2e.PHONG, "one")]
+        four = [self.start(e2e.PHONG, "four") for _ in range(4)]
+        e2e.wait_for(lambda: len(self.node.vgpu("four")["processes"]) == 4, 30, "four processes are attached")
+        for name in ("one", "four"):
+            self.wait_frames(name, 40)
+        programs = {f"p{i}": p for i, p in enumerate(one + four)}
+        use = self.measure_by_kernel(programs, 15)
+        mine, theirs = use["p0"], sum(use[f"p{i}"] for i in range(1, 5))
+        print(f"one {mine:.3f}, four {theirs:.3f}")
+        self.assertLessEqual(theirs / (mine + theirs), 0.51)
+
+
+if __name__ == "__main__":
+    e2e.main()

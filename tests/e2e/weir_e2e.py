@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the end-to-end tests share: a real daemon in a folder of its own, a real X server, real programs as tenants.
+
+No sleep stands for a condition: wait_for() polls one with a deadline. Measurements of a share run for a stated time,
+because a share is something over time.
+"""
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BUILD = os.environ.get("WEIR_BUILD", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../build/dev"))
+WEIR = os.path.join(BUILD, "bin/weir")
+PRELOAD = os.path.join(BUILD, "lib/weir/libweir-gl-preload.so")
+
+
+def wait_for(condition, seconds, what):
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what}: not within {seconds} s")
+        time.sleep(0.02)
+
+
+class UnixHttp(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("weir", timeout=10)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(10)
+        self.sock.connect(self.path)
+
+
+class Node:
+    """A daemon that is started, stopped and killed as a test wishes."""
+
+    def __init__(self, *arguments):
+        self.folder = tempfile.mkdtemp(prefix="weir-e2e-")
+        self.run_dir = os.path.join(self.folder, "run")
+        self.state_dir = os.path.join(self.folder, "state")
+        self.socket = os.path.join(self.run_dir, "control.sock")
+        self.arguments = arguments
+        self.process = None
+        self.log = open(os.path.join(self.folder, "daemon.log"), "ab")
+
+    def start(self):
+        self.process = subprocess.Popen(
+            [WEIR, "serve", "--run-dir", self.run_dir, "--state-dir", self.state_dir, *self.arguments],
+            stderr=self.log, stdout=self.log)
+        wait_for(self.answers, 10, "the daemon answers")
+        return self
+
+    def answers(self):
+        if self.process.poll() is not None:
+            raise AssertionError(f"the daemon ended with {self.process.returncode}: {self.log_text()}")
+        try:
+            return self.get("/v1/status")["pid"] == self.process.pid
+        except (OSError, http.client.HTTPException):
+            return False
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def close(self):
+        if self.process and self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                raise
+        self.log.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def log_text(self):
+        with open(os.path.join(self.folder, "daemon.log"), errors="replace") as log:
+            return log.read()
+
+    def call(self, method, path, body=None):
+        connection = UnixHttp(self.socket)
+        try:
+            connection.request(method, path, json.dumps(body) if body is not None else None)
+            reply = connection.getresponse()
+            text = reply.read().decode()
+            kind = reply.getheader("content-type", "")
+            return reply.status, json.loads(text) if "json" in kind else text
+        finally:
+            connection.close()
+
+    def get(self, path):
+        status, body = self.call("GET", path)
+        if status != 200:
+            raise AssertionError(f"GET {path}: {status} {body}")
+        return body
+
+    def create(self, name, **settings):
+        status, body = self.call("POST", "/v1/vgpus", {"name": name, **settings})
+        if status != 201:
+            raise AssertionError(f"creating {name}: {status} {body}")
+        return body
+
+    def policy(self, name, **params):
+        status, body = self.call("PUT", "/v1/devices/embedded/policy", {"policy": name, "params": params})
+        if status != 200:
+            raise AssertionError(f"policy {name}: {status} {body}")
+
+    def vgpu(self, name):
+        return self.get(f"/v1/vgpus/{name}")
+
+    def gpu_ns(self):
+        return {v["name"]: v["totals"]["gpu_ns"] for v in self.get("/v1/vgpus")["vgpus"]}
+
+    def measure(self, seconds):
+        """GPU time per second of each vGPU over the next `seconds`, by the daemon's books."""
+        before, start = self.gpu_ns(), time.monotonic()
+        time.sleep(seconds)
+        after, span = self.gpu_ns(), time.monotonic() - start
+        return {name: (after[name] - before[name]) / span / 1e9 for name in after if name in before}
+
+    def environment(self, name):
+        return {"LD_PRELOAD": PRELOAD, "WEIR_ATTACH": os.path.join(self.run_dir, "vgpu", name + ".sock")}
+
+
+class Display:
+    """An X server without a screen; Mesa renders on the CPU."""
+
+    def __init__(self):
+        read, write = os.pipe()
+        self.process = subprocess.Popen(
+            ["Xvfb", "-displayfd", str(write), "-screen", "0", "1280x1024x24", "-nolisten", "tcp"],
+            pass_fds=[write], stderr=subprocess.DEVNULL)
+        os.close(write)
+        with os.fdopen(read) as answer:
+            number = answer.readline().strip()
+        if not number:
+            raise AssertionError("Xvfb did not start")
+        self.name = ":" + number
+        self.environment = {"DISPLAY": self.name, "LIBGL_ALWAYS_SOFTWARE": "1", "vblank_mode": "0"}
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+def worker_seconds(pid):
+    """CPU time of the renderer's worker threads, from the kernel and not from our books."""
+    total = 0
+    for task in os.listdir(f"/proc/{pid}/task"):
+        try:
+            with open(f"/proc/{pid}/task/{task}/comm") as comm:
+                if not comm.read().startswith("llvmpipe-"):
+                    continue
+            with open(f"/proc/{pid}/task/{task}/schedstat") as stat:
+                total += int(stat.read().split()[0]) / 1e9
+        except FileNotFoundError:
+            continue
+    return total
+
+
+class Tenants:
+    """Programs that run until the test ends, each in a process group of its own."""
+
+    def __init__(self, display):
+        self.display = display
+        self.processes = []
+
+    def start(self, command, environment=None, **options):
+        process = subprocess.Popen(
+            command, env={**os.environ, **self.display.environment, **(environment or {})},
+            stdout=options.pop("stdout", subprocess.DEVNULL), stderr=options.pop("stderr", subprocess.DEVNULL),
+            start_new_session=True, **options)
+        self.processes.append(process)
+        return process
+
+    def stop(self, process):
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+        self.processes.remove(process)
+
+    def close(self):
+        for process in list(self.processes):
+            self.stop(process)
+
+
+# Three programs that keep the device busy, with frames of different lengths, one of them through EGL.
+PHONG = ["glmark2", "-b", "shading:shading=phong:duration=600", "-s", "800x600"]
+BUMP = ["glmark2", "-b", "bump:duration=600", "-s", "800x600"]
+TEXTURE = ["glmark2-es2", "-b", "texture:duration=600", "-s", "800x600"]
+
+
+class WithNode(unittest.TestCase):
+    serve_arguments = ()
+
+    def setUp(self):
+        self.node = Node(*self.serve_arguments).start()
+        self.addCleanup(self.node.close)
+        self.display = Display()
+        self.addCleanup(self.display.close)
+        self.tenants = Tenants(self.display)
+        self.addCleanup(self.tenants.close)
+
+    def start(self, command, vgpu):
+        return self.tenants.start(command, self.node.environment(vgpu))
+
+    def wait_frames(self, vgpu, more=20, seconds=30):
+        first = self.node.vgpu(vgpu)["totals"]["frames"]
+        wait_for(lambda: self.node.vgpu(vgpu)["totals"]["frames"] >= first + more, seconds, f"frames of {vgpu}")
+
+
+def main():
+    for program in ("Xvfb", "glmark2", "glmark2-es2", "glxgears"):
+        if shutil.which(program) is None:
+            sys.exit(f"{program} is missing; scripts/install-deps --test brings it")
+    unittest.main(verbosity=2)
