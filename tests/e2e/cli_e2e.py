@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`weir` as a user types it: the right way, the wrong way, with no daemon, with one that is in the way."""
+import json
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+import unittest
+
+import weir_e2e as e2e
+
+
+def weir(*arguments, environment=None, run_dir=None, timeout=60, **options):
+    where = ["--run-dir", run_dir] if run_dir else []
+    return subprocess.run([e2e.WEIR, *where, *arguments], capture_output=True, text=True, timeout=timeout,
+                          env={**os.environ, **(environment or {})}, **options)
+
+
+class Commands(e2e.WithNode):
+    def weir(self, *arguments, **options):
+        return weir(*arguments, run_dir=self.node.run_dir, **options)
+
+    def ok(self, *arguments, **options):
+        done = self.weir(*arguments, **options)
+        self.assertEqual(done.returncode, 0, f"{arguments}: {done.stderr}")
+        return done.stdout
+
+    def test_a_day_in_the_life(self):
+        self.ok("vgpu", "create", "game", "--weight", "50", "--fps", "60", "--memory", "256M:1G")
+        shown = json.loads(self.ok("--json", "vgpu", "show", "game"))
+        self.assertEqual(shown["settings"]["memory_min_bytes"], 256 << 20)
+        self.ok("vgpu", "set", "game", "--weight", "20", "--cap", "0.5")
+        self.assertIn("game", self.ok("vgpu", "list"))
+        self.ok("policy", "reserve", "--param", "period_ms=2")
+        self.assertEqual(json.loads(self.ok("--json", "devices"))["devices"][0]["policy"], "reserve")
+        self.assertIn("proportional-share", self.ok("policy"))
+        self.assertIn("game", self.ok("top", "--once"))
+        program = self.tenants.start([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--vgpu", "game", "--", "glxgears"])
+        self.wait_frames("game")
+        self.assertEqual([p["pid"] for p in self.node.vgpu("game")["processes"]], [program.pid])
+        self.assertEqual(self.weir("vgpu", "rm", "game").returncode, 5)
+        self.ok("vgpu", "rm", "game", "--force")
+        self.assertIsNone(program.poll())
+
+    def test_wrong_words_get_one_clear_line_and_a_stable_exit_status(self):
+        self.ok("vgpu", "create", "a")
+        for arguments, status, says in (
+                (("vgpu", "create", "a"), 4, "exists already"),
+                (("vgpu", "create", "b", "--weight", "0"), 2, "weight"),
+                (("vgpu", "create", "b", "--cap", "7"), 2, "cap"),
+                (("vgpu", "create", "b", "--memory", "2G:1G"), 2, "memory"),
+                (("vgpu", "create", "../b"), 2, "can't name a vGPU"),
+                (("vgpu", "show", "nobody"), 3, "no vGPU named 'nobody'"),
+                (("policy", "magic"), 3, "no policy named 'magic'"),
+                (("run", "--vgpu", "nobody", "--", "true"), 3, "no vGPU named 'nobody'"),
+                (("run", "--", "/nonexistent/program"), 127, "/nonexistent/program"),
+                (("run", "--", "/etc/passwd"), 126, "/etc/passwd"),
+                (("vgpu", "create", "b", "--wieght", "3"), 2, "--wieght"),
+                (("frobnicate",), 2, "frobnicate")):
+            done = self.weir(*arguments)
+            self.assertEqual(done.returncode, status, f"{arguments}: {done.stderr}")
+            self.assertIn(says, done.stderr, arguments)
+        self.assertEqual([v["name"] for v in self.node.get("/v1/vgpus")["vgpus"]], ["a"])
+
+    def test_run_makes_a_vgpu_for_the_program_and_it_goes_with_it(self):
+        program = self.tenants.start([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--weight", "7", "--name", "mine", "--", "glxgears"])
+        e2e.wait_for(lambda: self.node.call("GET", "/v1/vgpus/mine")[0] == 200, 10, "the vGPU is there")
+        self.wait_frames("mine")
+        self.assertEqual(self.node.vgpu("mine")["settings"]["weight"], 7)
+        self.node.kill()
+        self.node.start()
+        e2e.wait_for(lambda: self.node.vgpu("mine")["processes"], 10, "it is attached again after a restart")
+        self.tenants.stop(program)
+        e2e.wait_for(lambda: self.node.call("GET", "/v1/vgpus/mine")[0] == 404, 10, "the vGPU is gone")
+
+    def test_run_hands_on_the_exit_status_and_the_output(self):
+        done = self.weir("run", "--", "sh", "-c", "echo out; echo err >&2; exit 42")
+        self.assertEqual((done.returncode, done.stdout), (42, "out\n"))
+        self.assertIn("err\n", done.stderr)
+
+    def test_what_cannot_be_hooked_is_said(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        source, static = os.path.join(folder, "s.c"), os.path.join(folder, "static")
+        with open(source, "w") as text:
+            text.write("int main(void) { return 9; }\n")
+        subprocess.run(["gcc", "-static", "-o", static, source], check=True)
+        done = self.weir("run", "--", static)
+        self.assertEqual(done.returncode, 9, done.stderr)
+        self.assertIn("statically linked", done.stderr)
+        self.assertEqual(self.weir("run", "--strict", "--", static).returncode, 5)
+        if os.geteuid() == 0:
+            setuid = os.path.join(folder, "setuid")
+            subprocess.run(["gcc", "-o", setuid, source], check=True)
+            os.chown(setuid, 65534, 65534)
+            os.chmod(setuid, 0o755 | stat.S_ISUID)
+            done = self.weir("run", "--", setuid)
+            self.assertEqual(done.returncode, 9, done.stderr)
+            self.assertIn("setuid", done.stderr)
+
+    def test_the_state_survives_a_restart_and_a_kill(self):
+        self.ok("vgpu", "create", "kept", "--weight", "33", "--fps", "30")
+        self.ok("policy", "reserve")
+        self.node.kill()
+        self.node.start()
+        kept = self.node.vgpu("kept")
+        self.assertEqual((kept["settings"]["weight"], kept["settings"]["fps"]), (33, 30))
+        self.assertEqual(self.node.get("/v1/devices")["devices"][0]["policy"], "reserve")
+
+    def test_an_unreadable_state_is_set_aside_and_not_lost(self):
+        self.ok("vgpu", "create", "kept")
+        self.node.kill()
+        state = os.path.join(self.node.state_dir, "node.json")
+        with open(state, "w") as text:
+            text.write("{ half a file")
+        self.node.start()
+        self.assertEqual(self.node.get("/v1/vgpus")["vgpus"], [])
+        with open(state + ".unreadable") as text:
+            self.assertEqual(text.read(), "{ half a file")
+        self.assertIn("set aside", self.node.log_text())
+
+    def test_a_second_daemon_is_told_who_serves(self):
+        done = self.weir("serve", "--state-dir", self.node.state_dir)
+        self.assertEqual(done.returncode, 5, done.stderr)
+        self.assertIn("serves", done.stderr)
+
+    def test_metrics_are_there_for_prometheus(self):
+        self.ok("vgpu", "create", "a")
+        status, text = self.node.call("GET", "/metrics")
+        self.assertEqual(status, 200)
+        self.assertIn('weir_vgpu_frames_total{vgpu="a",device="embedded"}', text)
+
+
+class WithoutADaemon(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="weir-e2e-")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def test_commands_say_how_to_start_one(self):
+        done = weir("vgpu", "list", run_dir=self.folder)
+        self.assertEqual(done.returncode, 8, done.stderr)
+        self.assertIn("weir serve", done.stderr)
+
+    def test_run_starts_a_private_one_that_two_programs_share(self):
+        display = e2e.Display()
+        self.addCleanup(display.close)
+        tenants = e2e.Tenants(display)
+        self.addCleanup(tenants.close)
+        for name in ("one", "two"):
+            tenants.start([e2e.WEIR, "--run-dir", self.folder, "run", "--name", name, "--", "glxgears"])
+
+        def attached():
+            done = weir("--json", "vgpu", "list", run_dir=self.folder)
+            return done.returncode == 0 and sum(len(v["processes"]) for v in json.loads(done.stdout)["vgpus"]) == 2
+
+        e2e.wait_for(attached, 20, "both programs are attached to one private daemon")
+        tenants.close()
+        e2e.wait_for(lambda: weir("status", run_dir=self.folder).returncode == 8, 20, "the private daemon ended with its tenants")
+
+
+if __name__ == "__main__":
+    e2e.main()
