@@ -53,6 +53,7 @@ bool Present(Agent& agent, std::int64_t gpu_ns = 0) {
   return ticket.attachment != nullptr;
 }
 
+/// More than one attempt only where the machine is so busy that the answer comes too late for the first.
 bool PresentUntilAttached(Agent& agent) {
   return WaitUntil([&agent] { return Present(agent); });
 }
@@ -80,6 +81,13 @@ class Gate : public ::testing::Test {
   Gate() : path_(folder_ / "v"), host_(std::make_unique<GateHost>(path_)) {}
 
   GateHost& host() { return *host_; }
+  /// Attaches with a frame that costs nothing and leaves no trace.
+  bool Attach(Agent& agent) {
+    const bool attached = PresentUntilAttached(agent);
+    host_->Settle();
+    host_->Drain();
+    return attached;
+  }
   Agent MakeAgent(const std::string& program = "test") { return Agent(path_, proto::Api::kGl, program); }
 
   TempFolder folder_;
@@ -93,7 +101,7 @@ TEST_F(Gate, AnAgentAttachesWhenItFirstPasses) {
   Agent agent = MakeAgent("glxgears");
   EXPECT_FALSE(agent.attached());
   EXPECT_TRUE(agent.Wanted());
-  EXPECT_TRUE(Present(agent));
+  EXPECT_TRUE(Attach(agent));
   EXPECT_TRUE(agent.attached());
   EXPECT_EQ(agent.attach_count(), 1u);
   EXPECT_EQ(agent.last_error(), "");
@@ -136,7 +144,7 @@ TEST_F(Gate, AnAgentLearnsWhichCpusTheDeviceConsistsOf) {
   const std::size_t index = host().Add(folder_ / "cpus", cpus);
   Agent agent(folder_ / "cpus", proto::Api::kGl, "test");
   EXPECT_EQ(agent.device_cpus(), proto::CpuMask{});
-  ASSERT_TRUE(Present(agent));
+  ASSERT_TRUE(Attach(agent));
   EXPECT_EQ(agent.device_cpus(), cpus);
   EXPECT_EQ(host().Processes(index), 1u);
 }
@@ -144,7 +152,7 @@ TEST_F(Gate, AnAgentLearnsWhichCpusTheDeviceConsistsOf) {
 TEST_F(Gate, ADescriptionArrives) {
   Agent agent = MakeAgent();
   agent.Describe(proto::MeterKind::kWallClock, "nobody hears this");
-  ASSERT_TRUE(Present(agent));
+  ASSERT_TRUE(Attach(agent));
   agent.Describe(proto::MeterKind::kTimerQuery, "A renderer with a rather long name");
   agent.Describe(proto::MeterKind::kWorkerCpuTime, "llvmpipe \"x\"\n");
   const auto info = [this] {
@@ -160,7 +168,7 @@ TEST_F(Gate, MakingAGateWhereAnotherListensLeavesThatOneAlone) {
   const auto second = VgpuGate::Make(VgpuId{2}, path_, ::geteuid(), {}, platform::NowNs());
   EXPECT_EQ(CodeOf(second), Errc::kBusy);
   Agent agent = MakeAgent();
-  EXPECT_TRUE(Present(agent)) << agent.last_error();
+  EXPECT_TRUE(Attach(agent)) << agent.last_error();
 }
 
 TEST_F(Gate, MakingAGateWhereAFileIsLeavesTheFileAlone) {
@@ -177,11 +185,11 @@ TEST_F(Gate, AnotherUserIsRefusedAndToldWhy) {
   Child stranger([this] {
     if (::setuid(65'534) != 0) return 2;
     Agent agent(path_, proto::Api::kGl, "stranger");
-    if (Present(agent) || agent.attached()) return 3;
-    return agent.last_error().find("may not attach") != std::string::npos ? 0 : 4;
+    const auto told = [&agent] { return agent.last_error().find("may not attach") != std::string::npos; };
+    return WaitUntil([&] { return Present(agent) || told(); }) && told() && !agent.attached() ? 0 : 1;
   });
   EXPECT_EQ(stranger.Wait(), 0);
-  EXPECT_TRUE(WaitUntil([this] { return host().refused() == 1; }));
+  EXPECT_TRUE(WaitUntil([this] { return host().refused() > 0; }));
   EXPECT_EQ(host().last_refusal().code, Errc::kPermissionDenied);
   EXPECT_EQ(host().Processes(), 0u);
 }
@@ -193,7 +201,7 @@ TEST_F(Gate, ItsOwnerMayAttach) {
   Child owner([this] {
     if (::setuid(65'534) != 0) return 2;
     Agent agent(folder_ / "theirs", proto::Api::kGl, "owner");
-    return Present(agent) ? 0 : 1;
+    return PresentUntilAttached(agent) ? 0 : 1;
   });
   EXPECT_EQ(owner.Wait(), 0);
 }
@@ -202,12 +210,14 @@ TEST_F(Gate, ItsOwnerMayAttach) {
 
 TEST_F(Gate, AnOpenGateCountsAndNeverWaits) {
   Agent agent = MakeAgent();
+  ASSERT_TRUE(Attach(agent));
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(Present(agent, 3'000'000));
   EXPECT_EQ(host().AllowanceNs(), -30'000'000);
 }
 
 TEST_F(Gate, WhatIsReservedOnEntryIsSettledOnLeaving) {
   Agent agent = MakeAgent();
+  ASSERT_TRUE(Attach(agent));
   host().SetAllowance(10'000'000'000);
   host().SetMode(GateMode::kGated);
   const auto reserved = [this] {
@@ -232,13 +242,14 @@ TEST_F(Gate, WhatIsReservedOnEntryIsSettledOnLeaving) {
 
 TEST_F(Gate, GpuTimeOfLessThanNothingIsNothing) {
   Agent agent = MakeAgent();
+  ASSERT_TRUE(Attach(agent));
   ASSERT_TRUE(Present(agent, -5'000'000));
   EXPECT_EQ(host().AllowanceNs(), 0);
 }
 
 TEST_F(Gate, AnOverdrawnGateIsPassedAfterAGrantAndAWake) {
   Agent agent = MakeAgent();
-  ASSERT_TRUE(Present(agent));
+  ASSERT_TRUE(Attach(agent));
   host().SetAllowance(0);
   host().SetMode(GateMode::kGated);
   const Presenter presenter(agent);
@@ -258,6 +269,7 @@ TEST_F(Gate, AnOverdrawnGateIsPassedAfterAGrantAndAWake) {
 
 TEST_F(Gate, DebtIsNotForgiven) {
   Agent agent = MakeAgent();
+  ASSERT_TRUE(Attach(agent));
   host().SetAllowance(1);
   host().SetMode(GateMode::kGated);
   ASSERT_TRUE(Present(agent, 40'000'000));  // overdrawn by one frame, and no more
@@ -283,7 +295,7 @@ TEST_F(Gate, OfSeveralProcessesThatShareTheLastOfTheAllowanceOnePasses) {
   std::vector<std::unique_ptr<Agent>> agents;
   for (int i = 0; i < kAgents; ++i) {
     agents.push_back(std::make_unique<Agent>(path_, proto::Api::kGl, "test"));
-    ASSERT_TRUE(Present(*agents.back()));
+    ASSERT_TRUE(Attach(*agents.back()));
   }
   host().SetAllowance(1);
   host().SetMode(GateMode::kGated);
@@ -304,7 +316,7 @@ TEST_F(Gate, OfSeveralProcessesThatShareTheLastOfTheAllowanceOnePasses) {
 
 TEST_F(Gate, OfSeveralThreadsOfOneProcessOnePasses) {
   Agent agent = MakeAgent();
-  ASSERT_TRUE(Present(agent));
+  ASSERT_TRUE(Attach(agent));
   host().SetAllowance(1);
   host().SetMode(GateMode::kGated);
   std::vector<std::unique_ptr<Presenter>> presenters;
@@ -321,7 +333,7 @@ TEST_F(Gate, OfSeveralThreadsOfOneProcessOnePasses) {
 
 TEST_F(Gate, APausedGateIsPassedWhenItOpens) {
   Agent agent = MakeAgent();
-  ASSERT_TRUE(Present(agent));
+  ASSERT_TRUE(Attach(agent));
   host().SetAllowance(1'000'000'000);
   host().SetMode(GateMode::kPaused);
   const Presenter presenter(agent);
@@ -346,7 +358,7 @@ bool Rang(GateHost& host) {
 
 TEST_F(Gate, TheDoorbellRingsOnEntryOnlyWhenWanted) {
   Agent agent = MakeAgent();
-  ASSERT_TRUE(Present(agent));
+  ASSERT_TRUE(Attach(agent));
   EXPECT_FALSE(Rang(host()));
   host().With([](VgpuGate& gate) { gate.WantDoorbell(true); });
   ASSERT_TRUE(Present(agent));
@@ -359,7 +371,7 @@ TEST_F(Gate, TheDoorbellRingsOnEntryOnlyWhenWanted) {
 
 TEST_F(Gate, TheDoorbellRingsWhenSomebodyHasToWait) {
   Agent agent = MakeAgent();
-  ASSERT_TRUE(Present(agent));
+  ASSERT_TRUE(Attach(agent));
   host().SetAllowance(0);
   host().SetMode(GateMode::kGated);
   host().With([](VgpuGate& gate) { gate.WantDoorbell(true); });
@@ -376,6 +388,7 @@ TEST_F(Gate, TheDoorbellRingsWhenSomebodyHasToWait) {
 
 TEST_F(Gate, RecordsArriveInOrderWithTheirTimes) {
   Agent agent = MakeAgent();
+  ASSERT_TRUE(Attach(agent));
   for (int i = 1; i <= 3; ++i) {
     const Ticket ticket = EnterNow(agent);
     agent.Leave(ticket,
@@ -398,6 +411,7 @@ TEST_F(Gate, RecordsArriveInOrderWithTheirTimes) {
 
 TEST_F(Gate, RecordsBeyondAFullRingAreCountedAsLostAndTheRestArrives) {
   Agent agent = MakeAgent();
+  ASSERT_TRUE(Attach(agent));
   for (std::uint32_t i = 0; i < proto::kRingRecords + 100; ++i) ASSERT_TRUE(Present(agent, i));
   Drained drained = host().Drain();
   ASSERT_EQ(drained.frames.size(), proto::kRingRecords);
@@ -493,7 +507,7 @@ void Tell(GateHost& host, CommandKind command, std::uint64_t argument = 0) {
 
 TEST_F(Gate, APausedProcessWaitsUntilItIsResumedAndAcknowledgesBoth) {
   Agent agent = MakeAgent();
-  ASSERT_TRUE(Present(agent));
+  ASSERT_TRUE(Attach(agent));
   host().LeaveAcksUnread();
   Tell(host(), CommandKind::kPause);
   const Presenter presenter(agent);
@@ -508,7 +522,7 @@ TEST_F(Gate, APausedProcessWaitsUntilItIsResumedAndAcknowledgesBoth) {
 
 TEST_F(Gate, APauseReachesAProcessThatIsWaitingAlready) {
   Agent agent = MakeAgent();
-  ASSERT_TRUE(Present(agent));
+  ASSERT_TRUE(Attach(agent));
   host().LeaveAcksUnread();
   host().SetAllowance(0);
   host().SetMode(GateMode::kGated);
@@ -525,7 +539,7 @@ TEST_F(Gate, APauseReachesAProcessThatIsWaitingAlready) {
 
 TEST_F(Gate, WhatAnAgentCannotDoItRefuses) {
   Agent agent = MakeAgent();
-  ASSERT_TRUE(Present(agent));
+  ASSERT_TRUE(Attach(agent));
   host().LeaveAcksUnread();
   std::uint64_t sequence = 0;
   for (const CommandKind command : {CommandKind::kEvict, CommandKind::kDrain, CommandKind::kMigrate}) {
@@ -537,7 +551,7 @@ TEST_F(Gate, WhatAnAgentCannotDoItRefuses) {
 
 TEST_F(Gate, ADetachedProcessGoesOnUnthrottledAndComesBack) {
   Agent agent = MakeAgent();
-  ASSERT_TRUE(Present(agent));
+  ASSERT_TRUE(Attach(agent));
   host().SetAllowance(0);
   host().SetMode(GateMode::kGated);
   Tell(host(), CommandKind::kDetach);
@@ -551,7 +565,7 @@ TEST_F(Gate, ADetachedProcessGoesOnUnthrottledAndComesBack) {
 
 TEST_F(Gate, AWaitingProcessThatIsDetachedPasses) {
   Agent agent = MakeAgent();
-  ASSERT_TRUE(Present(agent));
+  ASSERT_TRUE(Attach(agent));
   host().SetAllowance(0);
   host().SetMode(GateMode::kGated);
   const Presenter presenter(agent);
@@ -577,7 +591,7 @@ TEST_F(Gate, AnAgentThatWaitsWhenTheDaemonDiesPassesAndCountsIt) {
   RawClient witness(path_);  // keeps the region when the daemon is gone
   ASSERT_TRUE(witness.Attach());
   Agent agent = MakeAgent();
-  ASSERT_TRUE(Present(agent));
+  ASSERT_TRUE(Attach(agent));
   host().SetAllowance(0);
   host().SetMode(GateMode::kGated);
   const Presenter presenter(agent);
@@ -595,7 +609,7 @@ TEST_F(Gate, SeveralThreadsThatWaitWhenTheDaemonDiesAllPassAndCountItOnce) {
   RawClient witness(path_);
   ASSERT_TRUE(witness.Attach());
   Agent agent = MakeAgent();
-  ASSERT_TRUE(Present(agent));
+  ASSERT_TRUE(Attach(agent));
   host().SetMode(GateMode::kPaused);
   std::vector<std::unique_ptr<Presenter>> presenters;
   for (int i = 0; i < 4; ++i) presenters.push_back(std::make_unique<Presenter>(agent));
@@ -610,7 +624,7 @@ TEST_F(Gate, SeveralThreadsThatWaitWhenTheDaemonDiesAllPassAndCountItOnce) {
 
 TEST_F(Gate, AnAgentOfADaemonThatHangsPasses) {
   Agent agent = MakeAgent();
-  ASSERT_TRUE(Present(agent));
+  ASSERT_TRUE(Attach(agent));
   host().SetAllowance(0);
   host().SetMode(GateMode::kGated);
   host().StopHeart(Duration{2 * proto::kHeartbeatStaleNs});
@@ -621,7 +635,7 @@ TEST_F(Gate, AnAgentOfADaemonThatHangsPasses) {
 
 TEST_F(Gate, AnAgentThatWaitsWhenTheDaemonHangsPasses) {
   Agent agent = MakeAgent();
-  ASSERT_TRUE(Present(agent));
+  ASSERT_TRUE(Attach(agent));
   host().SetAllowance(0);
   host().SetMode(GateMode::kGated);
   const Presenter presenter(agent);
@@ -636,7 +650,7 @@ TEST_F(Gate, AnAgentAttachesToTheNextDaemonAtTheSamePath) {
   Agent agent = MakeAgent();
   for (std::uint64_t daemon = 1; daemon <= 3; ++daemon) {
     if (!host_) host_ = std::make_unique<GateHost>(path_);
-    EXPECT_TRUE(PresentUntilAttached(agent));
+    EXPECT_TRUE(Attach(agent));
     EXPECT_EQ(agent.attach_count(), daemon);
     EXPECT_EQ(host().Processes(), 1u);
     // It must notice by itself: through the socket when it has to wait.
@@ -661,8 +675,8 @@ TEST_F(Gate, AProcessKilledInFlightIsSeenToGoAndWhatItReservedIsKnown) {
   });
   ASSERT_TRUE(WaitUntil([this] { return host().InFlight() == 1; }));
   EXPECT_EQ(tenant.Kill(), 128 + SIGKILL);
-  ASSERT_TRUE(WaitUntil([this] { return host().ended().size() == 1; }));
-  const GateHost::Ended ended = host().ended().front();
+  ASSERT_TRUE(WaitUntil([this] { return host().Processes() == 0; }));
+  const GateHost::Ended ended = host().ended().back();
   EXPECT_EQ(ended.info.program, "doomed");
   EXPECT_EQ(ended.reserved_ns, kFirstPredictionNs);
   EXPECT_EQ(host().AllowanceNs(), -kFirstPredictionNs) << "it stays reserved until the daemon gives it back";
@@ -679,12 +693,12 @@ TEST_F(Gate, AProcessKilledWhileItWaitsLeavesNoWaiterBehind) {
   ASSERT_TRUE(WaitUntil([this] { return host().Waiting() == 1; }));
   tenant.Kill();
   EXPECT_TRUE(WaitUntil([this] { return host().Processes() == 0; }));
-  EXPECT_EQ(host().ended().front().reserved_ns, 0);
+  EXPECT_EQ(host().ended().back().reserved_ns, 0);
 }
 
 TEST_F(Gate, AForkedChildThatAbandonsItsParentsAgentLeavesTheParentsEndToBeSeen) {
   auto agent = std::make_unique<Agent>(path_, proto::Api::kGl, "parent");
-  ASSERT_TRUE(Present(*agent));
+  ASSERT_TRUE(Attach(*agent));
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   Child child([&] {
@@ -740,7 +754,7 @@ TEST_F(Gate, AHundredVgpusAreAttachedToAndDetachedFromByManyThreads) {
   done = true;
   sampler.join();
   EXPECT_EQ(failed, 0u);
-  EXPECT_GE(host().attachments(), kVgpus * kThreads * kRounds);
+  EXPECT_TRUE(WaitUntil([this] { return host().attachments() >= kVgpus * kThreads * kRounds; }));
   for (std::size_t i = 0; i < kVgpus; ++i) EXPECT_TRUE(WaitUntil([&] { return host().Processes(i) == 0; })) << i;
   EXPECT_EQ(OpenFds(), fds) << "every descriptor was closed";
 }

@@ -25,10 +25,11 @@ namespace weir::testing {
 
 class GateHost {
  public:
-  /// A process that has gone, and what it had reserved at its end.
+  /// A process that has gone: what it had reserved at its end, and its records that nobody had drained.
   struct Ended {
     gate::ProcessInfo info;
     std::int64_t reserved_ns = 0;
+    gate::Drained drained;
   };
 
   GateHost() : stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), thread_([this] { Run(); }) {}
@@ -89,6 +90,14 @@ class GateHost {
       for (const auto& [id, process] : gate.processes()) process->Drain(platform::NowNs(), drained);
       return drained;
     });
+  }
+
+  /// Who has gone is gone: also what attached too late for an agent that had given up.
+  void Settle() {
+    const std::lock_guard lock(mutex_);
+    for (const auto& gate : gates_) Serve(*gate);
+    std::erase_if(pending_, [this](Pending& pending) { return Answer(pending); });
+    for (const auto& gate : gates_) Serve(*gate);
   }
 
   std::vector<Ended> ended() {
@@ -168,8 +177,9 @@ class GateHost {
     for (const auto& [id, process] : gate.processes())
       if (HasLeft(*process)) gone.push_back(id);
     for (const ProcessId id : gone) {
-      const gate::ProcessGate& process = *gate.processes().at(id);
-      ended_.push_back({process.Info(), process.ReservedNs()});
+      gate::ProcessGate& process = *gate.processes().at(id);
+      ended_.push_back({process.Info(), process.ReservedNs(), {}});
+      process.Drain(platform::NowNs(), ended_.back().drained);
       gate.Detach(id);
     }
   }

@@ -55,13 +55,20 @@ std::vector<pid_t> FindWorkers() {
   return workers;
 }
 
+/// Keeps a worker on the device's CPUs, within what the user allowed the program: a narrower choice stays.
 void Pin(pid_t tid, const DeviceCpus& cpus) {
   cpu_set_t set;
   CPU_ZERO(&set);
-  for (std::size_t cpu = 0; cpu < cpus.mask.size() * 64 && cpu < CPU_SETSIZE; ++cpu)
-    if ((cpus.mask[cpu / 64] >> (cpu % 64) & 1) != 0) CPU_SET(cpu, &set);
-  // Best effort: a container may forbid some of them, and then the kernel's mask is what holds.
-  static_cast<void>(::sched_setaffinity(tid, sizeof set, &set));
+  if (::sched_getaffinity(tid, sizeof set, &set) != 0) return;
+  bool outside = false;
+  for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    const bool of_device = cpu < cpus.mask.size() * 64 && (cpus.mask[cpu / 64] >> (cpu % 64) & 1) != 0;
+    if (of_device || !CPU_ISSET(cpu, &set)) continue;
+    CPU_CLR(cpu, &set);
+    outside = true;
+  }
+  // Nothing to do, or nothing left: a program that was sent elsewhere stays there, and its workers are charged as ever.
+  if (outside && CPU_COUNT(&set) > 0) static_cast<void>(::sched_setaffinity(tid, sizeof set, &set));
 }
 
 int Divisor(const DeviceCpus& cpus) {

@@ -2,6 +2,8 @@
 // Meters for real GPUs, and the choice among all meters.
 #include <array>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include "platform/clock.h"
 #include "shim/gl/meter.h"
@@ -17,7 +19,8 @@ constexpr GlFunctions::GlEnum kGlQueryResultAvailable = 0x8867;
 ///
 /// Truth: in its first frames the meter drains the GPU at both ends, so that the GPU's own span of the frame can be
 /// held against the wall clock: it can't be longer than the frame, and not shorter than half of what the draining took.
-/// One frame that says otherwise and the meter is out (llvmpipe's timestamps, for one, cover only the last tile).
+/// One frame that says otherwise and the meter is out (llvmpipe's timestamps, for one, cover only the last tile); so it
+/// is when no answer has come for kSilentNs.
 class TimerMeter final : public Meter {
  public:
   explicit TimerMeter(const GlFunctions& gl) : gl_(gl) { gl_.gen_queries(kSlots * 2, queries_.data()); }
@@ -34,14 +37,17 @@ class TimerMeter final : public Meter {
       drained_ns = platform::NowNs() - now_ns;
     }
     gl_.query_counter(End(next_), kGlTimestamp);
-    pending_[next_] = {
-        .waiting = true, .check = check, .wall_ns = now_ns + drained_ns - begun_ns_, .drained_ns = drained_ns};
+    pending_[next_] = {.waiting = true,
+                       .check = check,
+                       .ended_ns = now_ns,
+                       .wall_ns = check ? platform::NowNs() - begun_ns_ : 0,  // read last: a wait in between is in both
+                       .drained_ns = drained_ns};
     next_ = (next_ + 1) % kSlots;
     open_ = false;
     if (check) --checks_left_;
   }
 
-  std::int64_t AfterPresent(std::int64_t) override {
+  std::int64_t AfterPresent(std::int64_t now_ns) override {
     std::int64_t used = 0;
     while (pending_[oldest_].waiting && Ready(End(oldest_))) {
       const std::int64_t span = Read(End(oldest_)) - Read(Begin(oldest_));
@@ -50,6 +56,8 @@ class TimerMeter final : public Meter {
       pending_[oldest_].waiting = false;
       oldest_ = (oldest_ + 1) % kSlots;
     }
+    // Queries belong to a context: in another one, or after its end, nothing ever comes back.
+    if (pending_[oldest_].waiting && now_ns - pending_[oldest_].ended_ns > kSilentNs) truthful_ = false;
     // A ring that is full is left full: the GPU is that far behind, and waiting here would stall the program.
     if (!pending_[next_].waiting) {
       if (checks_left_ > 0) gl_.finish();
@@ -63,9 +71,11 @@ class TimerMeter final : public Meter {
  private:
   static constexpr int kSlots = 8;
   static constexpr int kChecks = 20;
+  static constexpr std::int64_t kSilentNs = 2'000'000'000;
   struct Pending {
     bool waiting = false;
     bool check = false;
+    std::int64_t ended_ns = 0;
     std::int64_t wall_ns = 0;
     std::int64_t drained_ns = 0;
   };
@@ -84,8 +94,10 @@ class TimerMeter final : public Meter {
   }
   void Judge(const Pending& pending, std::int64_t span) {
     constexpr std::int64_t kSlackNs = 500'000;
-    if (span < 0 || span > pending.wall_ns + pending.wall_ns / 10 + kSlackNs) truthful_ = false;
-    if (pending.check && span < pending.drained_ns / 2 - kSlackNs) truthful_ = false;
+    if (span < 0) truthful_ = false;
+    if (!pending.check) return;  // the GPU may be frames behind the program: their spans needn't match
+    if (span > pending.wall_ns + pending.wall_ns / 10 + kSlackNs) truthful_ = false;
+    if (span < pending.drained_ns / 2 - kSlackNs) truthful_ = false;
   }
 
   const GlFunctions gl_;
@@ -102,12 +114,16 @@ class TimerMeter final : public Meter {
 class WallMeter final : public Meter {
  public:
   [[nodiscard]] proto::MeterKind kind() const override { return proto::MeterKind::kWallClock; }
-  void BeforePresent(std::int64_t now_ns) override { before_ns_ = now_ns; }
-  std::int64_t AfterPresent(std::int64_t now_ns) override { return now_ns - before_ns_; }
+  void BeforePresent(std::int64_t now_ns) override { before_ns = now_ns; }
+  std::int64_t AfterPresent(std::int64_t now_ns) override {
+    const auto before = std::exchange(before_ns, std::nullopt);
+    return before ? now_ns - *before : 0;  // it may have taken over in mid-present
+  }
 
  private:
-  std::int64_t before_ns_ = 0;
+  static thread_local std::optional<std::int64_t> before_ns;  // several threads may present at once
 };
+thread_local std::optional<std::int64_t> WallMeter::before_ns;
 
 std::unique_ptr<Meter> Forced(const std::string& wanted, const GlFunctions& gl, const DeviceCpus& cpus) {
   if (wanted == NameOf(proto::MeterKind::kWorkerCpuTime)) return MakeWorkerMeter(cpus);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The stub that LD_PRELOAD brings into every program: it answers for the dozen names in kHooks and for nothing else,
- * and does nothing at all until the first present. Presents are reached in three ways, all caught: linked, through
- * dlsym on a handle, through GetProcAddress. The shim proper is opened with RTLD_LOCAL at the first present, so that
- * /bin/ls carries only this file. */
+ * and does nothing else for a program without GL. Presents are reached in three ways, all caught: linked, through
+ * dlsym on a handle, through GetProcAddress. The shim proper is opened with RTLD_LOCAL, and only in programs that use
+ * GL: /bin/ls carries only this file. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -37,8 +37,29 @@ typedef struct hook_entry {
 } hook_entry;
 static const hook_entry kTable[kHooks];
 
-/* The driver's own functions, by hook. Written once each; two threads may find the same value at the same time. */
-static _Atomic(weir_gl_proc) real_functions[kHooks];
+/* What we stand in for, by hook, in the order in which it was found; each entry is written once. Mostly the driver's
+ * function and nothing else. But a program may present through a library that wraps the driver's presents (an overlay,
+ * a recorder) and finds them by way of us: then the first is the wrapper's, and a call from within goes to the next. */
+enum { kReals = 4 };
+static _Atomic(weir_gl_proc) real_functions[kHooks][kReals];
+/* How deep this thread is in calls through each hook. */
+static __thread unsigned char depths[kHooks] __attribute__((tls_model("initial-exec")));
+
+static void remember(int hook, weir_gl_proc found) {
+  for (int i = 0; i < kReals; ++i) {
+    weir_gl_proc known = NULL;
+    if (atomic_compare_exchange_strong(&real_functions[hook][i], &known, found) || known == found) return;
+  }
+}
+
+/* The one to call at this depth; NULL: none is known. */
+static weir_gl_proc known_real(int hook) {
+  for (int i = depths[hook] < kReals ? depths[hook] : kReals - 1; i >= 0; --i) {
+    const weir_gl_proc known = atomic_load_explicit(&real_functions[hook][i], memory_order_acquire);
+    if (known != NULL) return known;
+  }
+  return NULL;
+}
 
 static int hook_named(const char* name) {
   const int maybe = name != NULL && ((name[0] == 'g' && name[1] == 'l' && name[2] == 'X') ||
@@ -74,6 +95,8 @@ static dlsym_function real_dlsym(void) {
   return found;
 }
 
+static void prepare(void);
+
 /* Our function for `name`, if the library behind `handle` has a function of that name; else NULL. Pseudo handles are
  * not ours to answer: RTLD_DEFAULT finds our exported symbol by itself, RTLD_NEXT asks for what comes after the caller.
  */
@@ -87,10 +110,10 @@ WEIR_HIDDEN void* weir_dlsym_answer(void* handle, const char* name) {
   /* ANGLE (Chromium, Electron) exports EGL names of its own and presents through the real ones later. */
   if (name[0] == 'e' && next(handle, "ANGLEGetDisplayPlatform") != NULL) return theirs;
   if (name[0] == 'e') dlerror(); /* the probe's failure is not the program's business */
-  weir_gl_proc expected = NULL;
   weir_gl_proc found = NULL;
   *(void**)&found = theirs;
-  atomic_compare_exchange_strong(&real_functions[hook], &expected, found);
+  remember(hook, found);
+  prepare();
   return ours;
 }
 
@@ -142,19 +165,39 @@ WEIR_EXPORT void* dlsym(void* handle, const char* name) {
 
 /* -- The driver's own functions ---------------------------------------------------------------------------------- */
 
+/* In the library of another function of the same window system that we know already. */
+static void* from_known_library(const char* name) {
+  for (int i = 0; i < kHooks; ++i) {
+    const weir_gl_proc known = kTable[i].name[0] == name[0] ? known_real(i) : NULL;
+    Dl_info info;
+    if (known == NULL || dladdr((void*)known, &info) == 0 || info.dli_fname == NULL) continue;
+    void* handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    void* found = handle != NULL ? real_dlsym()(handle, name) : NULL;
+    if (handle != NULL) dlclose(handle); /* only our reference: the program keeps the library */
+    if (found != NULL) return found;
+  }
+  return NULL;
+}
+
+static void* from_system_library(const char* name) {
+  static const char* const glx[] = {"libGLX.so.0", "libGL.so.1", NULL};
+  static const char* const egl[] = {"libEGL.so.1", NULL};
+  void* found = NULL;
+  for (const char* const* library = name[0] == 'e' ? egl : glx; found == NULL && *library != NULL; ++library) {
+    void* handle = dlopen(*library, RTLD_LAZY | RTLD_LOCAL);
+    if (handle != NULL) found = real_dlsym()(handle, name);
+  }
+  return found;
+}
+
 static weir_gl_proc real_function(int hook) {
-  weir_gl_proc found = atomic_load_explicit(&real_functions[hook], memory_order_acquire);
+  weir_gl_proc found = known_real(hook);
   if (found != NULL) return found;
   const char* name = kTable[hook].name;
   void* pointer = real_dlsym()(RTLD_NEXT, name);
-  if (pointer == NULL) { /* the library was opened privately, by the program or by nobody yet */
-    static const char* const glx[] = {"libGLX.so.0", "libGL.so.1"};
-    static const char* const egl[] = {"libEGL.so.1", "libEGL.so.1"};
-    for (int i = 0; pointer == NULL && i < 2; ++i) {
-      void* handle = dlopen(name[0] == 'e' ? egl[i] : glx[i], RTLD_LAZY | RTLD_LOCAL);
-      if (handle != NULL) pointer = real_dlsym()(handle, name);
-    }
-  }
+  /* Or the library was opened privately: by the program, or by nobody yet. */
+  if (pointer == NULL) pointer = from_known_library(name);
+  if (pointer == NULL) pointer = from_system_library(name);
   if (pointer == NULL) { /* an extension: only GetProcAddress knows it */
     const int getter = name[0] == 'e' ? kEglGetProcAddress : kGlxGetProcAddress;
     if (hook != getter && hook != kGlxGetProcAddressArb) {
@@ -164,8 +207,9 @@ static weir_gl_proc real_function(int hook) {
   } else {
     *(void**)&found = pointer;
   }
+  dlerror(); /* what we failed to find is not the program's business */
   if (found == kTable[hook].ours) found = NULL;
-  if (found != NULL) atomic_store_explicit(&real_functions[hook], found, memory_order_release);
+  if (found != NULL) remember(hook, found);
   return found;
 }
 
@@ -190,8 +234,10 @@ static const weir_gl_hooks* open_shim(void) {
   if (handle != NULL) *(void**)&get = real_dlsym()(handle, "weir_gl_shim_hooks");
   const weir_gl_hooks* hooks = get != NULL ? get() : NULL;
   if (hooks == NULL || hooks->version != WEIR_GL_HOOKS_VERSION) {
-    fprintf(stderr, "weir: %s can't be used (%s); this program runs unthrottled\n", path,
-            handle == NULL ? dlerror() : "another version");
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    const char* why = handle == NULL ? dlerror() : "another version";
+    if (!atomic_flag_test_and_set(&said))
+      fprintf(stderr, "weir: %s can't be used (%s); this program runs unthrottled\n", path, why);
     return &kNothing;
   }
   return hooks;
@@ -208,17 +254,39 @@ static const weir_gl_hooks* shim(void) {
   return hooks == &kNothing ? NULL : hooks;
 }
 
+/* Opens the shim as soon as it shows that the program uses GL, while its heap is still small: what dlopen allocates at
+ * the first present comes to lie where glmark2's frames grow and trim the heap, which doubled its calls of brk and cost
+ * it 6 % of its CPU time. */
+static void prepare(void) { (void)shim(); }
+
+/* A linked program's libraries are there before its main(). */
+__attribute__((constructor)) static void prepare_linked_program(void) {
+  static const char* const libraries[] = {"libGLX.so.0", "libGL.so.1", "libEGL.so.1"};
+  if (getenv("WEIR_ATTACH") == NULL) return;
+  for (size_t i = 0; i < sizeof libraries / sizeof *libraries; ++i) {
+    void* handle = dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
+    if (handle == NULL) continue;
+    dlclose(handle); /* only our reference */
+    prepare();
+    break;
+  }
+  dlerror(); /* what isn't loaded is not the program's business */
+}
+
 /* A present inside a present (a wrapper library that calls on through us) counts once. */
 static __thread int presenting __attribute__((tls_model("initial-exec")));
 
-#define WEIR_PRESENT(surface, getter, call)                                                                           \
+#define WEIR_PRESENT(hook, surface, getter, call)                                                                     \
   do {                                                                                                                \
+    if (depths[hook] >= kReals) break; /* it comes back to us for ever */                                             \
     const weir_gl_hooks* hooks = presenting ? NULL : shim();                                                          \
     weir_gl_present present;                                                                                          \
     ++presenting;                                                                                                     \
     if (hooks != NULL)                                                                                                \
       hooks->before_present(&present, (unsigned long long)(surface), (weir_gl_get_proc)(void*)real_function(getter)); \
+    ++depths[hook];                                                                                                   \
     call;                                                                                                             \
+    --depths[hook];                                                                                                   \
     if (hooks != NULL) hooks->after_present(&present);                                                                \
     --presenting;                                                                                                     \
   } while (0)
@@ -228,7 +296,7 @@ static __thread int presenting __attribute__((tls_model("initial-exec")));
 WEIR_EXPORT void glXSwapBuffers(void* display, unsigned long drawable) {
   void (*const real)(void*, unsigned long) = (void (*)(void*, unsigned long))(void*)real_function(kGlxSwapBuffers);
   if (real == NULL) return;
-  WEIR_PRESENT(drawable, kGlxGetProcAddress, real(display, drawable));
+  WEIR_PRESENT(kGlxSwapBuffers, drawable, kGlxGetProcAddress, real(display, drawable));
 }
 
 WEIR_EXPORT int64_t glXSwapBuffersMscOML(void* display, unsigned long drawable, int64_t target, int64_t divisor,
@@ -237,7 +305,8 @@ WEIR_EXPORT int64_t glXSwapBuffersMscOML(void* display, unsigned long drawable, 
   const function real = (function)(void*)real_function(kGlxSwapBuffersMsc);
   int64_t result = -1;
   if (real == NULL) return result;
-  WEIR_PRESENT(drawable, kGlxGetProcAddress, result = real(display, drawable, target, divisor, rest));
+  WEIR_PRESENT(kGlxSwapBuffersMsc, drawable, kGlxGetProcAddress,
+               result = real(display, drawable, target, divisor, rest));
   return result;
 }
 
@@ -245,7 +314,7 @@ WEIR_EXPORT unsigned eglSwapBuffers(void* display, void* surface) {
   unsigned (*const real)(void*, void*) = (unsigned (*)(void*, void*))(void*)real_function(kEglSwapBuffers);
   unsigned result = 0;
   if (real == NULL) return result;
-  WEIR_PRESENT((uintptr_t)surface, kEglGetProcAddress, result = real(display, surface));
+  WEIR_PRESENT(kEglSwapBuffers, (uintptr_t)surface, kEglGetProcAddress, result = real(display, surface));
   return result;
 }
 
@@ -254,7 +323,7 @@ static unsigned swap_with_damage(int hook, void* display, void* surface, const i
   const function real = (function)(void*)real_function(hook);
   unsigned result = 0;
   if (real == NULL) return result;
-  WEIR_PRESENT((uintptr_t)surface, kEglGetProcAddress, result = real(display, surface, rects, count));
+  WEIR_PRESENT(hook, (uintptr_t)surface, kEglGetProcAddress, result = real(display, surface, rects, count));
   return result;
 }
 
@@ -270,11 +339,14 @@ WEIR_EXPORT unsigned eglSwapBuffersWithDamageEXT(void* display, void* surface, c
 static weir_gl_proc get_proc_address(int getter, const char* name) {
   const weir_gl_get_proc real = (weir_gl_get_proc)(void*)real_function(getter);
   if (real == NULL) return NULL;
+  if (depths[getter] >= kReals) return NULL; /* it comes back to us for ever */
+  ++depths[getter];
   const weir_gl_proc theirs = real(name);
+  --depths[getter];
   const int hook = theirs == NULL ? -1 : hook_named(name);
   if (hook < 0) return theirs;
-  weir_gl_proc expected = NULL;
-  if (theirs != kTable[hook].ours) atomic_compare_exchange_strong(&real_functions[hook], &expected, theirs);
+  if (theirs != kTable[hook].ours) remember(hook, theirs);
+  prepare();
   return kTable[hook].ours;
 }
 

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one present costs, through the preloaded stub and a driver that does nothing. The stub reads its environment
+// once a process, so a process measures one variant: weir_present_bench --variant=NAME. scripts/bench-present runs them
+// all side by side and knows the bars.
+#include <benchmark/benchmark.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/harness/gate_host.h"
+#include "tests/harness/temp_folder.h"
+#include "tests/harness/wait_until.h"
+
+extern "C" {
+void glXSwapBuffers(void* display, unsigned long drawable);  // the stub's: it comes before the fake driver
+void weir_fake_swap(void* display, unsigned long drawable);  // the fake driver's own
+unsigned long weir_fake_swaps(void);
+}
+
+namespace weir {
+namespace {
+
+using testing::GateHost;
+using testing::TempFolder;
+
+struct Variant {
+  const char* name;
+  bool through_stub;
+  const char* attach;  // nullptr: WEIR_ATTACH isn't set; "": the host's socket
+  const char* meter;
+  bool workers;
+};
+constexpr Variant kVariants[] = {
+    {"bare", false, nullptr, nullptr, false},                     // the fake driver alone
+    {"pass-through", true, nullptr, nullptr, false},              // preloaded, and not meant to do anything
+    {"nobody-there", true, "/nonexistent/weir", nullptr, false},  // meant to attach, and no daemon answers
+    {"gated", true, "", "wall-clock", false},                     // an ample allowance, the cheapest meter
+    {"gated-llvmpipe", true, "", "worker-cpu-time", true},        // and the meter that llvmpipe needs, two workers
+};
+
+/// A thread that looks like one of llvmpipe's and sleeps.
+class IdleWorker {
+ public:
+  explicit IdleWorker(const std::string& name)
+      : thread_([this, name] {
+          ::pthread_setname_np(::pthread_self(), name.c_str());
+          named_ = true;
+          ended_.wait(false);
+        }) {
+    while (!named_) std::this_thread::yield();
+  }
+  ~IdleWorker() {
+    ended_ = true;
+    ended_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  std::atomic<bool> named_{false};
+  std::atomic<bool> ended_{false};
+  std::thread thread_;
+};
+
+void BM_Present(benchmark::State& state, const Variant& variant, GateHost* host) {
+  const auto present = variant.through_stub ? &glXSwapBuffers : &weir_fake_swap;
+  constexpr int kBatch = 512;  // half a ring: no record is dropped
+  const auto attached = [&] {
+    present(nullptr, 1);  // opens the shim and attaches
+    return host == nullptr || !host->Drain().frames.empty();
+  };
+  if (!testing::WaitUntil(attached)) return state.SkipWithError("can't attach");
+  const unsigned long before = weir_fake_swaps();
+  std::size_t frames = 0;
+  std::uint64_t lost = 0;
+  while (state.KeepRunningBatch(kBatch)) {
+    for (int i = 0; i < kBatch; ++i) present(nullptr, 1);
+    if (host == nullptr) continue;
+    state.PauseTiming();  // the daemon's part
+    const gate::Drained drained = host->Drain();
+    frames += drained.frames.size();
+    lost += drained.lost + drained.bad;
+    state.ResumeTiming();
+  }
+  const unsigned long swaps = weir_fake_swaps() - before;
+  if (swaps != static_cast<unsigned long>(state.iterations())) state.SkipWithError("a present didn't arrive");
+  if (host != nullptr && (frames != swaps || lost != 0)) state.SkipWithError("presents passed without the gate");
+}
+
+int Run(const Variant& variant, int argc, char** argv) {
+  const TempFolder folder;
+  std::unique_ptr<GateHost> host;
+  std::vector<std::unique_ptr<IdleWorker>> workers;
+  if (variant.workers)
+    for (const char* name : {"llvmpipe-0", "llvmpipe-1"}) workers.push_back(std::make_unique<IdleWorker>(name));
+  ::unsetenv("WEIR_ATTACH");
+  ::unsetenv("WEIR_METER");
+  if (variant.attach != nullptr) {
+    if (*variant.attach == '\0') {
+      host = std::make_unique<GateHost>(folder / "v");
+      host->SetAllowance(std::int64_t{1} << 60);
+      host->SetMode(proto::GateMode::kGated);
+    }
+    ::setenv("WEIR_ATTACH", host ? (folder / "v").c_str() : variant.attach, 1);
+  }
+  if (variant.meter != nullptr) ::setenv("WEIR_METER", variant.meter, 1);
+
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::RegisterBenchmark(variant.name, [&](benchmark::State& state) { BM_Present(state, variant, host.get()); });
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}
+
+}  // namespace
+}  // namespace weir
+
+int main(int argc, char** argv) {
+  static constexpr char kOption[] = "--variant=";
+  for (int i = 1; i < argc; ++i) {
+    if (std::strncmp(argv[i], kOption, sizeof kOption - 1) != 0) continue;
+    for (const weir::Variant& variant : weir::kVariants) {
+      if (std::strcmp(argv[i] + sizeof kOption - 1, variant.name) != 0) continue;
+      std::copy(argv + i + 1, argv + argc + 1, argv + i);
+      return weir::Run(variant, argc - 1, argv);
+    }
+  }
+  std::fprintf(stderr, "usage: weir_present_bench --variant=NAME [--benchmark_...]; NAME is one of:");
+  for (const weir::Variant& variant : weir::kVariants) std::fprintf(stderr, " %s", variant.name);
+  std::fprintf(stderr, "\n");
+  return 2;
+}
