@@ -73,9 +73,7 @@ Status SetEnvironment(const VgpuView& vgpu, const std::string& library) {
 
 /// Returns only when it fails.
 int Execute(std::vector<std::string> arguments) {
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
+  const std::vector<char*> argv = ArgvOf(arguments);
   execvp(argv[0], argv.data());
   const int error = errno;
   Say(fmt::format("cannot run '{}': {}", arguments[0], std::strerror(error)));

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/prctl.h>
+
 #include <memory>
 
 #include "cli/options.h"
@@ -34,6 +36,7 @@ void AddServe(CLI::App& app, Session& session) {
   command->add_flag("--quiet", flags->quiet, "Say nothing but errors");
   command->callback([flags, &session] {
     session.action = [flags, &session]() -> Result<int> {
+      prctl(PR_SET_NAME, "weir");  // not "exe", as one that was started by way of /proc/self/exe is called
       const Places places = session.places();
       daemon::ServeOptions options;
       options.run_dir = places.run_dir;

@@ -50,7 +50,8 @@ Result<int> Top(const Session& session, const Flags& flags) {
       if (StdoutIsTerminal()) fmt::print("every {}; Ctrl-C ends it\n", FormatDuration(flags.interval));
     }
     std::fflush(stdout);
-    if (signals.WaitFor(flags.interval)) return 0;  // Ctrl-C is how it is meant to end
+    if (signals.WaitFor(flags.interval))
+      return signals.Asked() ? 0 : signals.ExitCode();  // Ctrl-C is how it is meant to end
   }
 }
 

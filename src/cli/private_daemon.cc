@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cli/control_client.h"
+#include "cli/program.h"
 #include "platform/clock.h"
 #include "platform/fd.h"
 #include "platform/files.h"
@@ -63,9 +64,7 @@ std::string LastLineOf(const std::string& path) {
 
 /// Forks twice, so that init reaps the daemon; returns its pid.
 Result<pid_t> Detach(std::vector<std::string> arguments, int null_fd, int log_fd) {
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
+  const std::vector<char*> argv = ArgvOf(arguments);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return Fail(Errc::kIo, fmt::format("cannot make a pipe: {}", std::strerror(errno)));
   Fd read_end(ends[0]), write_end(ends[1]);

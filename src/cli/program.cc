@@ -9,6 +9,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -115,6 +116,13 @@ bool DropsPreload(const Privilege& p) {
   const gid_t new_gid = setgid ? p.file_gid : p.effective_gid;
   const bool ids_differ = new_uid != p.caller_uid || new_gid != p.caller_gid;
   return ids_differ || (p.file_capabilities && !p.ignored && p.caller_uid != 0);
+}
+
+std::vector<char*> ArgvOf(std::vector<std::string>& arguments) {
+  std::vector<char*> argv(arguments.size() + 1, nullptr);
+  std::transform(arguments.begin(), arguments.end(), argv.begin(),
+                 [](std::string& argument) { return argument.data(); });
+  return argv;
 }
 
 Result<Program> FindProgram(const std::string& name) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -44,5 +45,8 @@ struct Program {
 
 /// Finds `name` as execvp would and looks at it. Errors: kNotFound, or kPermissionDenied for what can't be executed.
 Result<Program> FindProgram(const std::string& name);
+
+/// Pointers into `arguments`, ended by a null pointer, as execv takes them.
+std::vector<char*> ArgvOf(std::vector<std::string>& arguments);
 
 }  // namespace weir::cli

@@ -34,7 +34,7 @@ std::size_t SequenceLength(std::string_view text, std::uint32_t& code_point) {
 
 std::string Styled(std::string_view text, Style style, bool color) {
   const std::string_view escape = kEscapes[static_cast<std::size_t>(style)];
-  if (!color || escape.empty()) return std::string(text);
+  if (!color || escape.empty() || text.empty()) return std::string(text);
   return std::string(escape) + std::string(text) + "\x1b[0m";
 }
 

@@ -37,16 +37,12 @@ void AlternateScreen::Home() const {
 
 StopSignals::StopSignals() {
   sigemptyset(&set_);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set_, signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) sigaddset(&set_, signal);
   sigprocmask(SIG_BLOCK, &set_, &before_);
-  struct sigaction ignore {};
-  ignore.sa_handler = SIG_IGN;
-  sigaction(SIGPIPE, &ignore, &pipe_before_);
 }
 
 StopSignals::~StopSignals() {
   WaitFor(Duration(0));  // one that is still pending has been obeyed: the command is ending
-  sigaction(SIGPIPE, &pipe_before_, nullptr);
   sigprocmask(SIG_SETMASK, &before_, nullptr);
 }
 

@@ -26,8 +26,8 @@ class AlternateScreen {
   bool used_;
 };
 
-/// Holds INT, TERM and HUP back while it lives, so that a command ends by returning and every destructor runs.
-/// SIGPIPE is ignored: a closed stdout is then an error of a write.
+/// Holds INT, TERM, HUP and PIPE (nobody reads our stdout any more) back while it lives, so that a command ends by
+/// returning and every destructor runs.
 class StopSignals {
  public:
   StopSignals();
@@ -37,13 +37,14 @@ class StopSignals {
   /// Waits, at most `span`; true when one of the signals came, now or earlier.
   bool WaitFor(Duration span);
   [[nodiscard]] bool Stopped() const { return signal_ != 0; }
+  /// The user asked for it, other than by closing a pipe.
+  [[nodiscard]] bool Asked() const { return Stopped() && signal_ != SIGPIPE; }
   /// The shell's convention: 128 + the signal's number.
   [[nodiscard]] int ExitCode() const { return 128 + signal_; }
 
  private:
   sigset_t set_{};
   sigset_t before_{};
-  struct sigaction pipe_before_ {};
   int signal_ = 0;
 };
 

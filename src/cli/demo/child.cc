@@ -14,6 +14,8 @@
 #include <deque>
 #include <fstream>
 
+#include "cli/program.h"
+
 namespace weir::cli {
 namespace {
 
@@ -22,10 +24,10 @@ constexpr std::size_t kTailLines = 4;
 
 /// Pointers to what execvpe takes; made before fork, since the child may only do what is safe there.
 struct Image {
-  std::vector<std::string> environment;
+  std::vector<std::string> arguments, environment;
   std::vector<char*> argv, envp;
 
-  explicit Image(const ChildSpec& spec) {
+  explicit Image(const ChildSpec& spec) : arguments(spec.argv) {
     auto is_replaced = [&spec](const std::string& entry) {
       for (const auto& [name, value] : spec.environment)
         if (entry.starts_with(name + "=")) return true;
@@ -34,10 +36,8 @@ struct Image {
     for (char** entry = environ; *entry != nullptr; ++entry)
       if (!is_replaced(*entry)) environment.emplace_back(*entry);
     for (const auto& [name, value] : spec.environment) environment.push_back(fmt::format("{}={}", name, value));
-    for (std::string& entry : environment) envp.push_back(entry.data());
-    envp.push_back(nullptr);
-    for (const std::string& argument : spec.argv) argv.push_back(const_cast<char*>(argument.c_str()));
-    argv.push_back(nullptr);
+    argv = ArgvOf(arguments);
+    envp = ArgvOf(environment);
   }
 };
 
@@ -89,7 +89,7 @@ Child& Child::operator=(Child&& other) noexcept {
   if (this != &other) {
     Stop();
     pid_ = std::exchange(other.pid_, -1);
-    ended_ = other.ended_;
+    ended_ = std::move(other.ended_);
   }
   return *this;
 }

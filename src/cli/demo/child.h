@@ -25,7 +25,7 @@ class Child {
  public:
   /// Leads a process group of its own, and is killed if this process dies without ending it.
   static Result<Child> Start(const ChildSpec& spec);
-  Child(Child&& other) noexcept : pid_(std::exchange(other.pid_, -1)), ended_(other.ended_) {}
+  Child(Child&& other) noexcept : pid_(std::exchange(other.pid_, -1)), ended_(std::move(other.ended_)) {}
   Child& operator=(Child&& other) noexcept;
   ~Child() { Stop(); }
 

@@ -8,8 +8,8 @@
 namespace weir::cli {
 
 std::vector<Workload> DefaultWorkloads() {
-  // On llvmpipe with two CPUs each of the three, alone, keeps the device busy for more than its weight's part of it:
-  // see the README beside this file. A scene's duration outlasts every phase; the demo ends the programs.
+  // Alone each would use more of a software device with two CPUs than its weight gives it: see the README of this
+  // module. A scene's duration outlasts every phase; the demo ends the programs.
   return {
       {"desktop", 50, 0, {"glmark2", "-s", "800x600", "--run-forever", "-b", "desktop:duration=3600"}, "glmark2-x11"},
       {"phong",

@@ -58,7 +58,13 @@ Result<Snapshot> Recorder::Poll() {
     kept.lost += dump.lost;
     kept.frames.insert(kept.frames.end(), dump.frames.begin(), dump.frames.end());
   }
-  return TakeSnapshot(client_);
+  WEIR_TRY(Snapshot snapshot, TakeSnapshot(client_));
+  auto place = [this](const VgpuView& v) {
+    return std::find_if(programs_.begin(), programs_.end(), [&](const Program& one) { return one.name == v.name; });
+  };
+  std::stable_sort(snapshot.vgpus.begin(), snapshot.vgpus.end(),
+                   [&](const VgpuView& a, const VgpuView& b) { return place(a) < place(b); });
+  return snapshot;
 }
 
 Status Recorder::Begin(const std::string& policy) {

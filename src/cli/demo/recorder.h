@@ -18,7 +18,8 @@ class Recorder {
     for (const Workload& workload : workloads) programs_.push_back({workload.name, 0, {}});
   }
 
-  /// Reads what came since the last time. Frames are kept only between Begin and Take.
+  /// Reads what came since the last time; the vGPUs are in the order of the workloads. Frames are kept only between
+  /// Begin and Take.
   Result<Snapshot> Poll();
   Status Begin(const std::string& policy);
   /// The phase is over. Frames that were being drawn then are reported later: go on polling for a moment.

@@ -20,21 +20,26 @@ constexpr std::size_t kSlices = 300;  // of a frame-time plot: two units of its 
 
 // The colours keep apart for the colour-blind too (after Okabe and Ito), on light and on dark.
 constexpr std::string_view kStyle = R"(
-:root { --ink: #1d2329; --faint: #66717c; --line: #dde2e7; --paper: #ffffff; --card: #f6f8fa; --good: #11734b; --off: #a85400;
+:root { --ink: #1d2329; --faint: #66717c; --line: #dde2e7; --paper: #ffffff; --card: #f6f8fa; --good: #11734b;
+  --off: #a85400;
   --s0: #1f6fc4; --s1: #d9720a; --s2: #0f8a68; --s3: #b0559a; --s4: #8a6d00; --s5: #55606b; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e4e8ec; --faint: #98a3ae; --line: #343c44; --paper: #14181c; --card: #1c2228;
-  --good: #5fd0a0; --off: #f0a860; --s0: #6caef5; --s1: #f2a154; --s2: #4ec9a3; --s3: #dd92c8; --s4: #d9bf4f; --s5: #aab4be; } }
+@media (prefers-color-scheme: dark) { :root { --ink: #e4e8ec; --faint: #98a3ae; --line: #343c44;
+  --paper: #14181c; --card: #1c2228;
+  --good: #5fd0a0; --off: #f0a860; --s0: #6caef5; --s1: #f2a154; --s2: #4ec9a3; --s3: #dd92c8; --s4: #d9bf4f;
+  --s5: #aab4be; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 24px 20px 48px; max-width: 1320px; background: var(--paper); color: var(--ink);
   font: 15px/1.5 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; }
-h1 { font-size: 24px; margin: 0 0 4px; } h2 { font-size: 18px; margin: 32px 0 8px; } h3 { font-size: 14px; margin: 0 0 6px; }
+h1 { font-size: 24px; margin: 0 0 4px; } h2 { font-size: 18px; margin: 32px 0 8px; }
+h3 { font-size: 14px; margin: 0 0 6px; }
 p { margin: 6px 0; max-width: 90ch; } .faint { color: var(--faint); font-size: 13px; }
 code { font: 13px ui-monospace, "DejaVu Sans Mono", monospace; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 16px; margin: 12px 0; font-size: 13px; }
 dt { color: var(--faint); } dd { margin: 0; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { padding: 5px 10px; text-align: right; white-space: nowrap; } th { color: var(--faint); font-weight: 600; font-size: 13px; }
+th, td { padding: 5px 10px; text-align: right; white-space: nowrap; }
+th { color: var(--faint); font-weight: 600; font-size: 13px; }
 th.text, td.text { text-align: left; } thead th { border-bottom: 2px solid var(--line); }
 tbody tr:first-child > * { border-top: 1px solid var(--line); } tbody td.name { font-weight: 600; vertical-align: top; }
 .good { color: var(--good); } .off { color: var(--off); }
@@ -50,7 +55,8 @@ svg .axis { fill: var(--faint); font-size: 11px; } svg .end { text-anchor: end; 
 svg .grid { stroke: var(--line); stroke-width: 1; } svg .band { fill: currentColor; fill-opacity: .22; stroke: none; }
 svg .mean { fill: none; stroke: currentColor; stroke-width: 1.4; stroke-linejoin: round; }
 svg .promise { stroke: currentColor; stroke-width: 1.4; stroke-dasharray: 6 4; }
-svg .edge { stroke: var(--ink); stroke-width: 1.4; stroke-dasharray: 6 4; } svg .area { fill: currentColor; fill-opacity: .75; }
+svg .edge { stroke: var(--ink); stroke-width: 1.4; stroke-dasharray: 6 4; }
+svg .area { fill: currentColor; fill-opacity: .75; }
 )";
 
 std::string ColorRules() {

@@ -83,17 +83,17 @@ TemporaryFolder::~TemporaryFolder() {
 bool NeedsOwnDisplay(const DemoOptions& options) { return options.own_display || Environment("DISPLAY").empty(); }
 
 Status CheckPrograms(const std::vector<Workload>& workloads, bool own_display) {
-  std::string missing;
-  std::set<std::string> packages;
+  std::set<std::string> programs, packages;
   auto check = [&](const std::string& program, const std::string& package) {
     if (FindProgram(program)) return;
-    missing += (missing.empty() ? "" : ", ") + program;
+    programs.insert(program);
     packages.insert(package);
   };
   if (own_display) check("Xvfb", "xvfb");
   for (const Workload& workload : workloads) check(workload.command[0], workload.package);
-  if (missing.empty()) return Ok();
-  std::string install;
+  if (programs.empty()) return Ok();
+  std::string missing, install;
+  for (const std::string& program : programs) missing += (missing.empty() ? "" : ", ") + program;
   for (const std::string& package : packages) install += " " + package;
   return Fail(Errc::kNotFound,
               fmt::format("the demo needs {}, which isn't in $PATH; on Debian: apt-get install{}", missing, install));
