@@ -94,15 +94,13 @@ Outcome RunProgram(const std::vector<std::string>& command, const Environment& m
   return Program(command, more).Wait();
 }
 
-/// A program that attaches to the host. It runs more than once only where the machine is so busy that the host's answer
+/// A program that finds a host. It runs more than once only where the machine is so busy that the host's answer
 /// came too late.
-Outcome RunAttached(GateHost& host, const std::vector<std::string>& command, const Environment& more) {
+Outcome RunAttached(const std::vector<std::string>& command, const Environment& more) {
   Outcome outcome;
   WaitUntil([&] {
-    const std::uint64_t before = host.attachments();
     outcome = RunProgram(command, more);
-    return outcome.err.find("no answer within the bound") == std::string::npos &&
-           WaitUntil([&] { return host.attachments() > before || outcome.status != 0 || !outcome.err.empty(); });
+    return outcome.err.find("no answer within the bound") == std::string::npos;
   });
   return outcome;
 }
@@ -116,7 +114,7 @@ void ExpectHolds(const std::string& name, Environment more = {}) {
   const TempFolder folder;
   GateHost host(folder / "v");
   more["WEIR_ATTACH"] = folder / "v";
-  outcome = RunProgram({WEIR_PROBE, name}, more);
+  outcome = RunAttached({WEIR_PROBE, name}, more);
   EXPECT_EQ(outcome.status, 0) << outcome.out;
   EXPECT_EQ(outcome.out, "ok\n");
   EXPECT_EQ(outcome.err, "");
@@ -152,9 +150,9 @@ TEST(Preload, AProgramStartedByAShellIsReached) {
   const TempFolder folder;
   GateHost host(folder / "v");
   const Outcome outcome =
-      RunProgram({"/bin/sh", "-c", std::string("exec ") + WEIR_PROBE + " handle"}, {{"WEIR_ATTACH", folder / "v"}});
+      RunAttached({"/bin/sh", "-c", std::string("exec ") + WEIR_PROBE + " handle"}, {{"WEIR_ATTACH", folder / "v"}});
   EXPECT_EQ(outcome.out, "ok\n");
-  EXPECT_EQ(host.attachments(), 1u);
+  EXPECT_TRUE(WaitUntil([&] { return host.attachments() > 0; }));
 }
 
 TEST(Preload, AStaticProgramRuns) {
@@ -195,10 +193,10 @@ TEST(Preload, ThreadsMayPresentForTheFirstTimeAtOnce) { ExpectHolds("threads"); 
 TEST(Preload, AProgramLinkedWithItsDriverIsCaught) {
   const TempFolder folder;
   GateHost host(folder / "v");
-  const Outcome outcome = RunProgram({WEIR_PROBE_LINKED}, {{"WEIR_ATTACH", folder / "v"}});
+  const Outcome outcome = RunAttached({WEIR_PROBE_LINKED}, {{"WEIR_ATTACH", folder / "v"}});
   EXPECT_EQ(outcome.out, "ok\n");
   EXPECT_EQ(outcome.err, "");
-  EXPECT_EQ(host.attachments(), 1u);
+  EXPECT_TRUE(WaitUntil([&] { return host.attachments() > 0; }));
 }
 
 // -- With a gate -----------------------------------------------------------------------------------------------------
@@ -207,29 +205,28 @@ TEST(Preload, AFrameIsCountedOncePerPresentAlsoThroughAnOverlay) {
   for (const char* name : {"handle", "overlay"}) {
     const TempFolder folder;
     GateHost host(folder / "v");
-    EXPECT_EQ(RunProgram({WEIR_PROBE, name}, {{"WEIR_ATTACH", folder / "v"}}).out, "ok\n") << name;
-    ASSERT_TRUE(WaitUntil([&] { return host.ended().size() == 1; }));
-    EXPECT_EQ(host.ended().front().drained.frames.size(), std::string(name) == "handle" ? 6u : 3u) << name;
+    EXPECT_EQ(RunAttached({WEIR_PROBE, name}, {{"WEIR_ATTACH", folder / "v"}}).out, "ok\n") << name;
+    ASSERT_TRUE(WaitUntil([&] { return !host.ended().empty() && host.Processes() == 0; }));
+    EXPECT_EQ(host.ended().back().drained.frames.size(), std::string(name) == "handle" ? 6u : 3u) << name;
   }
+}
+
+std::set<pid_t> Attached(GateHost& host) {
+  return host.With([](gate::VgpuGate& gate) {
+    std::set<pid_t> pids;
+    for (const auto& [id, process] : gate.processes()) pids.insert(process->Info().pid);
+    return pids;
+  });
 }
 
 TEST(Preload, AForkedChildAttachesAsAProcessOfItsOwn) {
   const TempFolder folder;
   GateHost host(folder / "v");
   Program program({WEIR_PROBE, "forks"}, {{"WEIR_ATTACH", folder / "v"}});
-  const auto pids = [&host] {
-    return host.With([](gate::VgpuGate& gate) {
-      std::set<pid_t> found;
-      for (const auto& [id, process] : gate.processes()) found.insert(process->Info().pid);
-      return found;
-    });
-  };
-  EXPECT_TRUE(WaitUntil([&] { return pids().size() == 2; }));
-  EXPECT_EQ(host.Processes(), 2u);
-  EXPECT_TRUE(pids().contains(program.pid()));
+  EXPECT_TRUE(WaitUntil([&] { return Attached(host).size() == 2 && host.Processes() == 2; }));
+  EXPECT_TRUE(Attached(host).contains(program.pid()));
   const Outcome outcome = program.Wait();
   EXPECT_EQ(outcome.status, 0) << outcome.out;
-  EXPECT_EQ(outcome.err, "");
   EXPECT_TRUE(WaitUntil([&] { return host.Processes() == 0; }));
 }
 
@@ -237,9 +234,9 @@ TEST(Preload, AForkedChildThatOutlivesItsParentDoesNotKeepItsParentAttached) {
   const TempFolder folder;
   GateHost host(folder / "v");
   Program program({WEIR_PROBE, "forks"}, {{"WEIR_ATTACH", folder / "v"}});
-  ASSERT_TRUE(WaitUntil([&] { return host.Processes() == 2; }));
+  ASSERT_TRUE(WaitUntil([&] { return Attached(host).size() == 2; }));
   ::kill(program.pid(), SIGKILL);
-  EXPECT_TRUE(WaitUntil([&] { return host.Processes() == 1; }));
+  EXPECT_TRUE(WaitUntil([&] { return Attached(host).size() == 1 && !Attached(host).contains(program.pid()); }));
   program.Wait();
   EXPECT_TRUE(WaitUntil([&] { return host.Processes() == 0; })) << "the child ends with its input";
 }

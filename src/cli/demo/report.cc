@@ -125,7 +125,9 @@ std::string Comparison(const DemoResult& result) {
   return out +
          "</table></div>\n<p class=\"faint\">Promise: the weight's part of all weights. Got: part of the GPU time that "
          "all programs used; the mark on "
-         "the bar is the promise. Of device: part of what the device could give. Frame time: between the returns of "
+         "the bar is the promise. Of device: part of what the device could give. A policy that only caps (reserve) "
+         "leaves what one program doesn't use to nobody: there another's part of what was used can exceed its promise, "
+         "its part of the device can't. Frame time: between the returns of "
          "two presents; mean, p99 (nearest rank) and max "
          "over all frames. Wait: of wall time, "
          "spent at the gate. Late: " +
