@@ -108,6 +108,11 @@ std::map<std::string, std::uint64_t> Enumerators() {
       {"GateMode open", static_cast<std::uint64_t>(GateMode::kOpen)},
       {"GateMode gated", static_cast<std::uint64_t>(GateMode::kGated)},
       {"GateMode paused", static_cast<std::uint64_t>(GateMode::kPaused)},
+      {"MeterKind none", static_cast<std::uint64_t>(MeterKind::kNone)},
+      {"MeterKind worker-cpu-time", static_cast<std::uint64_t>(MeterKind::kWorkerCpuTime)},
+      {"MeterKind timer-query", static_cast<std::uint64_t>(MeterKind::kTimerQuery)},
+      {"MeterKind wall-clock", static_cast<std::uint64_t>(MeterKind::kWallClock)},
+      {"MeterKind present-cpu-time", static_cast<std::uint64_t>(MeterKind::kPresentCpuTime)},
       {"RecordKind frame", static_cast<std::uint64_t>(RecordKind::kFrame)},
       {"RecordKind launch", static_cast<std::uint64_t>(RecordKind::kLaunch)},
       {"RecordKind allocation", static_cast<std::uint64_t>(RecordKind::kAllocation)},
@@ -115,6 +120,12 @@ std::map<std::string, std::uint64_t> Enumerators() {
       {"WelcomeDescriptor vgpu-region", kVgpuRegionFd},
       {"WelcomeDescriptor process-region", kProcessRegionFd},
       {"WelcomeDescriptor doorbell", kDoorbellFd},
+      {"Api unknown", static_cast<std::uint64_t>(Api::kUnknown)},
+      {"Api gl", static_cast<std::uint64_t>(Api::kGl)},
+      {"Api vulkan", static_cast<std::uint64_t>(Api::kVulkan)},
+      {"Api cuda", static_cast<std::uint64_t>(Api::kCuda)},
+      {"Api opencl", static_cast<std::uint64_t>(Api::kOpenCl)},
+      {"Api module", static_cast<std::uint64_t>(Api::kModule)},
       {"CommandKind pause", static_cast<std::uint64_t>(CommandKind::kPause)},
       {"CommandKind resume", static_cast<std::uint64_t>(CommandKind::kResume)},
       {"CommandKind evict", static_cast<std::uint64_t>(CommandKind::kEvict)},
@@ -122,11 +133,6 @@ std::map<std::string, std::uint64_t> Enumerators() {
       {"CommandKind migrate", static_cast<std::uint64_t>(CommandKind::kMigrate)},
       {"CommandKind detach", static_cast<std::uint64_t>(CommandKind::kDetach)},
   };
-  for (const MeterKind kind : {MeterKind::kNone, MeterKind::kWorkerCpuTime, MeterKind::kTimerQuery,
-                               MeterKind::kWallClock, MeterKind::kPresentCpuTime})
-    all[std::string("MeterKind ") + NameOf(kind)] = static_cast<std::uint64_t>(kind);
-  for (const Api api : {Api::kUnknown, Api::kGl, Api::kVulkan, Api::kCuda, Api::kOpenCl, Api::kModule})
-    all[std::string("Api ") + NameOf(api)] = static_cast<std::uint64_t>(api);
   for (const ErrcEntry& entry : kErrcTable)
     all["Errc " + std::string(entry.name)] = static_cast<std::uint64_t>(entry.code);
   return all;
@@ -142,6 +148,13 @@ TEST(GateLayout, PublishedEnumeratorsKeepTheirValues) {
     published[line.substr(0, space)] = std::stoull(line.substr(space + 1));
   }
   EXPECT_EQ(Enumerators(), published);
+}
+
+TEST(GateLayout, EnumeratorsAreNamedAsTheyWerePublished) {
+  for (std::uint32_t i = 0; i <= kMeterKindMax; ++i)
+    EXPECT_EQ(Enumerators().at(std::string("MeterKind ") + NameOf(static_cast<MeterKind>(i))), i);
+  for (std::uint16_t i = 0; i <= kApiMax; ++i)
+    EXPECT_EQ(Enumerators().at(std::string("Api ") + NameOf(static_cast<Api>(i))), i);
 }
 
 TEST(GateLayout, TheLargestEnumeratorIsTheLastOne) {

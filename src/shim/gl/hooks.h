@@ -8,6 +8,7 @@
 extern "C" {
 #endif
 
+/* NOLINTBEGIN(readability-identifier-naming): names of a C interface */
 #define WEIR_GL_HOOKS_VERSION 1u
 
 /* Scratch space of one present, on the caller's stack. */
@@ -28,6 +29,7 @@ typedef struct weir_gl_hooks {
 
 /* The one symbol that libweir-gl.so exports. */
 const weir_gl_hooks* weir_gl_shim_hooks(void);
+/* NOLINTEND(readability-identifier-naming) */
 
 #ifdef __cplusplus
 }

@@ -185,7 +185,8 @@ TEST(WorkerMeter, DoesNotChargeWhatWasDoneBeforeItsTime) {
   const std::int64_t before = worker.CpuNs();
   const auto meter = MakeWorkerMeter(CpusOf({0}));
   ASSERT_NE(meter, nullptr);
-  EXPECT_LE(meter->AfterPresent(1), worker.CpuNs() - before);
+  const std::int64_t metered = meter->AfterPresent(1);
+  EXPECT_LE(metered, worker.CpuNs() - before);
 }
 
 TEST(WorkerMeter, ChargesAWorkerThatAppearsLaterFromItsBirth) {
