@@ -351,7 +351,7 @@ bool Rang(GateHost& host) {
   return host.With([](VgpuGate& gate) {
     pollfd entry{gate.doorbell(), POLLIN, 0};
     const bool rang = ::poll(&entry, 1, 0) > 0;
-    gate.AnswerDoorbell();
+    if (rang) gate.AnswerDoorbell();
     return rang;
   });
 }

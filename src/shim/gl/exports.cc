@@ -51,7 +51,7 @@ void AfterPresent(weir_gl_present* present) {
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const weir_gl_hooks* weir_gl_shim_hooks(void) {
-  static const weir_gl_hooks hooks = {WEIR_GL_HOOKS_VERSION, &BeforePresent, &AfterPresent};
-  static const int registered = ::pthread_atfork(nullptr, nullptr, &InChild);
-  return registered == 0 ? &hooks : nullptr;
+  static const weir_gl_hooks kHooks = {WEIR_GL_HOOKS_VERSION, &BeforePresent, &AfterPresent};
+  static const int kRegistered = ::pthread_atfork(nullptr, nullptr, &InChild);
+  return kRegistered == 0 ? &kHooks : nullptr;
 }
