@@ -31,15 +31,17 @@ class UseMarks {
     if (last_ < 0) return 0;
     const std::int64_t index = NsOf(now) / kStep.count();
     if (index - last_ >= kMarks) return 0;
-    const std::int64_t from = std::max<std::int64_t>(index - kMarks + 1, 0);
+    const std::int64_t from = index - kMarks + 1;
     const Duration span = now - InstantFromNs(from * kStep.count());
-    return SecondsOf(used - marks_[static_cast<std::size_t>(from % kMarks)]) / SecondsOf(span);
+    return SecondsOf(used - marks_[PlaceOf(from)]) / SecondsOf(span);
   }
 
  private:
   static constexpr Duration kStep = milliseconds(100);
   static constexpr std::int64_t kMarks = 11;
-  Duration& At(std::int64_t index) { return marks_[static_cast<std::size_t>(index % kMarks)]; }
+  /// Indices before the node's first second are negative; their place in the ring is not.
+  static std::size_t PlaceOf(std::int64_t index) { return static_cast<std::size_t>((index % kMarks + kMarks) % kMarks); }
+  Duration& At(std::int64_t index) { return marks_[PlaceOf(index)]; }
   std::array<Duration, kMarks> marks_{};
   std::int64_t last_ = -1;
   Duration last_used_{};
