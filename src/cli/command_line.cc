@@ -63,7 +63,10 @@ std::string UnexpectedText(const std::vector<std::string>& rest) {
 
 int ReportUsage(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-  Say(error.get_name() == "ExtrasError" ? UnexpectedText(app.remaining(/*recurse=*/true)) : error.what());
+  // A wrong command leaves CLI11 without one before it comes to what it couldn't place.
+  const std::vector<std::string> rest = app.remaining(/*recurse=*/true);
+  const bool misplaced = error.get_name() == "ExtrasError" || (error.get_name() == "RequiredError" && !rest.empty());
+  Say(misplaced ? UnexpectedText(rest) : error.what());
   fmt::print(stderr, "Try '{} --help'.\n", CommandName(app));
   return kUsageError;
 }
