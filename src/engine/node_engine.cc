@@ -216,10 +216,12 @@ void NodeEngine::Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions&
                                .memory_limit_slots = SlotsOf(vgpu.settings.memory_max)});
   }
   if (mode != proto::GateMode::kGated) return;
-  const std::int64_t delta = verdict.allowance.count() - vgpu.expected_allowance_ns;
+  // Modulo 2^64, as the gate's atomic adds: a tenant may have left any value there.
+  const auto delta = static_cast<std::int64_t>(static_cast<std::uint64_t>(verdict.allowance.count()) -
+                                               static_cast<std::uint64_t>(vgpu.expected_allowance_ns));
   const bool wake = view.waiting > 0 && verdict.allowance > Duration{0};
   if (delta == 0 && !wake) return;
-  vgpu.expected_allowance_ns += delta;
+  vgpu.expected_allowance_ns = verdict.allowance.count();
   actions.grant.push_back({vgpu.id, delta, wake});
 }
 

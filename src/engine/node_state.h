@@ -40,7 +40,9 @@ class UseMarks {
   static constexpr Duration kStep = milliseconds(100);
   static constexpr std::int64_t kMarks = 11;
   /// Indices before the node's first second are negative; their place in the ring is not.
-  static std::size_t PlaceOf(std::int64_t index) { return static_cast<std::size_t>((index % kMarks + kMarks) % kMarks); }
+  static std::size_t PlaceOf(std::int64_t index) {
+    return static_cast<std::size_t>((index % kMarks + kMarks) % kMarks);
+  }
   Duration& At(std::int64_t index) { return marks_[PlaceOf(index)]; }
   std::array<Duration, kMarks> marks_{};
   std::int64_t last_ = -1;

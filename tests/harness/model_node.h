@@ -183,7 +183,11 @@ class ModelNode {
 
   void Carry() {
     for (const engine::Publish& publish : actions_.publish) gates_[publish.vgpu].mode = publish.mode;
-    for (const engine::Grant& grant : actions_.grant) gates_[grant.vgpu].allowance += grant.delta_ns;
+    for (const engine::Grant& grant : actions_.grant) {
+      std::int64_t& allowance = gates_[grant.vgpu].allowance;  // wraps, as the gate's atomic does
+      allowance =
+          static_cast<std::int64_t>(static_cast<std::uint64_t>(allowance) + static_cast<std::uint64_t>(grant.delta_ns));
+    }
     look_again_ = actions_.look_again;
   }
 
