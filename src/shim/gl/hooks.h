@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Between the preloaded stub (C, exports the names it answers for) and the shim proper (C++, opened privately at the
- * first present). Neither outlives the other: both are installed together and check the version. */
+ * first sign of GL). Neither outlives the other: both are installed together and check the version. */
 #ifndef WEIR_SHIM_GL_HOOKS_H
 #define WEIR_SHIM_GL_HOOKS_H
 
