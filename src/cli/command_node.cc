@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands about the node: status, devices, policy, stop, version.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 
 #include <cstdio>
@@ -54,7 +55,14 @@ Result<int> ShowDevices(const Session& session) {
   return 0;
 }
 
-std::string RangeText(const ParamView& p) { return fmt::format("{:g} to {:g} {}", p.min, p.max, p.unit); }
+std::string RangeText(const ParamView& p) {
+  return p.choices.empty() ? fmt::format("{:g} to {:g} {}", p.min, p.max, p.unit)
+                           : fmt::format("{}", fmt::join(p.choices, ", "));
+}
+std::string DefaultText(const ParamView& p) {
+  const auto choice = static_cast<std::size_t>(p.default_value);
+  return choice < p.choices.size() ? p.choices[choice] : fmt::format("{:g}", p.default_value);
+}
 
 Result<int> ShowPolicies(const Session& session) {
   WEIR_TRY(const json device_reply, session.client().Get("/v1/devices"));
@@ -72,7 +80,7 @@ Result<int> ShowPolicies(const Session& session) {
   for (const PolicyView& policy : policies) {
     known.Add({{policy.name, Style::kStrong}, {policy.summary}, {""}, {""}, {""}});
     for (const ParamView& p : policy.params)
-      known.Add({{""}, {"  " + p.summary}, {p.name}, {fmt::format("{:g}", p.default_value)}, {RangeText(p)}});
+      known.Add({{""}, {"  " + p.summary}, {p.name}, {DefaultText(p)}, {RangeText(p)}});
   }
   const bool color = StdoutTakesColor();
   fmt::print("{}\n{}", current.Render(color), known.Render(color));
@@ -90,13 +98,19 @@ Result<std::string> OnlyDevice(const ControlClient& client) {
 }
 
 Result<int> SetPolicy(const Session& session, const std::string& name, const std::string& device_flag,
-                      const std::vector<NamedNumber>& params) {
+                      const std::vector<NamedValue>& params) {
   std::string device = device_flag;
   if (device.empty()) {
     WEIR_TRY(device, OnlyDevice(session.client()));
   }
   json body{{"policy", name}, {"params", json::object()}};
-  for (const auto& [key, value] : params) body["params"][key] = JsonNumber(value);
+  for (const auto& [key, value] : params) {
+    json& field = body["params"][key];
+    if (const double* number = std::get_if<double>(&value))
+      field = JsonNumber(*number);
+    else
+      field = std::get<std::string>(value);
+  }
   WEIR_TRY(const json reply, session.client().Put("/v1/devices/" + PercentEncode(device) + "/policy", body));
   if (session.json) return PrintJson(reply), 0;
   WEIR_TRY(const DeviceView set, DeviceFromJson(reply));
@@ -145,14 +159,15 @@ void AddDevices(CLI::App& app, Session& session) {
 void AddPolicy(CLI::App& app, Session& session) {
   struct Flags {
     std::string name, device;
-    std::vector<NamedNumber> params;
+    std::vector<NamedValue> params;
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* command =
       AddCommand(app, "policy", "Show or change how a device is shared; running programs feel it at once",
                  "  weir policy                                # what is in force, and what there is\n"
                  "  weir policy proportional-share\n"
-                 "  weir policy reserve --param period_ms=1\n",
+                 "  weir policy reserve --param period_ms=1\n"
+                 "  weir policy sla-aware --param fps=60 --param sync=finish\n",
                  session);
   command->add_option("name", flags->name, "The policy to change to")->type_name("NAME");
   command->add_option("--device", flags->device, "The device (default: the only one)")->type_name("NAME");
@@ -161,13 +176,13 @@ void AddPolicy(CLI::App& app, Session& session) {
           "--param",
           [flags](const std::vector<std::string>& texts) {
             for (const std::string& text : texts) {
-              auto param = ParseNamedNumber(text);
+              auto param = ParseNamedValue(text);
               if (!param) throw CLI::ValidationError("--param", param.error().message);
               flags->params.push_back(*std::move(param));
             }
           },
           "A parameter of the policy; may be repeated")
-      ->type_name("NAME=NUMBER")
+      ->type_name("NAME=VALUE")
       ->expected(1)
       ->take_all();
   command->callback([flags, &session] {

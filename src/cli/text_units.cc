@@ -131,12 +131,18 @@ Result<Duration> ParseDuration(std::string_view text) {
   return FromSeconds(count);
 }
 
-Result<NamedNumber> ParseNamedNumber(std::string_view text) {
+Result<NamedValue> ParseNamedValue(std::string_view text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos || equals == 0)
-    return Fail(Errc::kInvalidArgument, fmt::format("'{}' is not a parameter; write NAME=NUMBER", text));
-  WEIR_TRY(const double number, ParseNumber(text.substr(equals + 1)));
-  return NamedNumber{std::string(text.substr(0, equals)), number};
+    return Fail(Errc::kInvalidArgument, fmt::format("'{}' is not a parameter; write NAME=VALUE", text));
+  std::string name(text.substr(0, equals));
+  const std::string_view value = text.substr(equals + 1);
+  if (auto number = ParseNumber(value)) return NamedValue{std::move(name), *number};
+  const auto in_word = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_'; };
+  if (value.empty() || value.front() < 'a' || value.front() > 'z' || !std::all_of(value.begin(), value.end(), in_word))
+    return Fail(Errc::kInvalidArgument,
+                fmt::format("'{}' is neither a number nor the name of a choice, in '{}'", value, text));
+  return NamedValue{std::move(name), std::string(value)};
 }
 
 std::vector<std::string> SplitList(std::string_view text, char separator) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/result.h"
@@ -20,7 +21,8 @@ struct MemoryRange {
 };
 
 /// A parameter of a policy: NAME=NUMBER.
-using NamedNumber = std::pair<std::string, double>;
+/// Of a policy's parameter: a number, or the name of a choice.
+using NamedValue = std::pair<std::string, std::variant<double, std::string>>;
 
 Result<std::int64_t> ParseWhole(std::string_view text);
 Result<double> ParseNumber(std::string_view text);
@@ -29,7 +31,7 @@ Result<Bytes> ParseBytes(std::string_view text);               // 4096, 512M, 64
 Result<MemoryRange> ParseMemoryRange(std::string_view text);   // MIN:MAX, or just MAX
 Result<std::vector<int>> ParseCpuList(std::string_view text);  // 0-1,4
 Result<Duration> ParseDuration(std::string_view text);         // 15 (seconds), 1.5s, 250ms, 2m
-Result<NamedNumber> ParseNamedNumber(std::string_view text);
+Result<NamedValue> ParseNamedValue(std::string_view text);     // period_ms=1, sync=finish
 
 std::vector<std::string> SplitList(std::string_view text, char separator = ',');
 

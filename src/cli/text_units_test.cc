@@ -59,9 +59,11 @@ TEST(ParseNumber, TakesTheWholeTextOrNothing) {
   for (const char* text : {"", "1.5", "9223372036854775808"}) EXPECT_FALSE(ParseWhole(text)) << text;
 }
 
-TEST(ParseNamedNumber, SplitsAtTheFirstEqualsSign) {
-  EXPECT_EQ(ParseNamedNumber("period_ms=1.5").value(), (NamedNumber{"period_ms", 1.5}));
-  for (const char* text : {"period_ms", "=1", "a=b", "a=1=2"}) EXPECT_FALSE(ParseNamedNumber(text)) << text;
+TEST(ParseNamedValue, SplitsAtTheFirstEqualsSign) {
+  EXPECT_EQ(ParseNamedValue("period_ms=1.5").value(), (NamedValue{"period_ms", 1.5}));
+  EXPECT_EQ(ParseNamedValue("sync=finish").value(), (NamedValue{"sync", "finish"}));
+  for (const char* text : {"period_ms", "=1", "a=", "a=B", "a=1=2", "a=1x", "a=b c"})
+    EXPECT_FALSE(ParseNamedValue(text)) << text;
 }
 
 TEST(FormatUnits, ReadsLikeAPersonWouldWriteIt) {

@@ -85,9 +85,17 @@ Result<PolicyView> PolicyFromJson(const json& object) {
   PolicyView policy;
   WEIR_TRY(policy.name, NameOf(object, "policy"));
   policy.summary = TextField(object, "summary");
-  for (const json& param : ListField(object, "params"))
-    policy.params.push_back({TextField(param, "name"), TextField(param, "unit"), TextField(param, "summary"),
-                             NumberField(param, "default"), NumberField(param, "min"), NumberField(param, "max")});
+  for (const json& param : ListField(object, "params")) {
+    policy.params.push_back({TextField(param, "name"),
+                             TextField(param, "unit"),
+                             TextField(param, "summary"),
+                             NumberField(param, "default"),
+                             NumberField(param, "min"),
+                             NumberField(param, "max"),
+                             {}});
+    for (const json& choice : ListField(param, "choices"))
+      if (choice.is_string()) policy.params.back().choices.push_back(choice.get<std::string>());
+  }
   return policy;
 }
 
@@ -141,7 +149,9 @@ Result<DeviceView> DeviceFromJson(const json& object) {
   if (params.is_object())
     for (const auto& [name, value] : params.items())
       d.policy_params += fmt::format("{}{}={}", d.policy_params.empty() ? "" : " ", name,
-                                     value.is_number() ? fmt::format("{:g}", value.get<double>()) : value.dump());
+                                     value.is_number()   ? fmt::format("{:g}", value.get<double>())
+                                     : value.is_string() ? value.get<std::string>()
+                                                         : value.dump());
   d.cpus = CpuText(ListField(object, "cpus"));
   d.vgpus = WholeField(object, "vgpus");
   d.gpu_use = NumberField(object, "gpu_use");

@@ -43,6 +43,7 @@ struct DeviceView {
 struct ParamView {
   std::string name, unit, summary;
   double default_value = 0, min = 0, max = 0;
+  std::vector<std::string> choices;  // names of the values 0, 1, …
 };
 struct PolicyView {
   std::string name, summary;

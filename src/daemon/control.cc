@@ -41,7 +41,8 @@ ordered_json ToJson(const core::FrameWindow& window, const engine::VgpuStatus& s
           {"frame_ms_max", MillisecondsOf(window.max)},
           {"gpu_use", status.gpu_use},
           {"gpu_share", status.gpu_share},
-          {"wait_share", window.wait_share}};
+          {"wait_share", window.wait_share},
+          {"pace_share", window.pace_share}};
 }
 
 ordered_json ToJson(const VgpuReport& vgpu) {
@@ -56,11 +57,31 @@ ordered_json ToJson(const VgpuReport& vgpu) {
                    {"attach", vgpu.attach}};
   out["processes"] = ordered_json::array();
   for (const gate::ProcessInfo& process : vgpu.processes) out["processes"].push_back(ToJson(process));
-  out["totals"] = {{"frames", status.totals.frames},      {"late_frames", status.totals.late_frames},
-                   {"gpu_ns", status.gpu_total.count()},  {"wait_ns", status.totals.wait.count()},
-                   {"records_lost", status.records_lost}, {"records_bad", status.records_bad},
-                   {"samples_bad", status.samples_bad},   {"fail_opens", vgpu.fail_opens}};
+  out["totals"] = {{"frames", status.totals.frames},
+                   {"late_frames", status.totals.late_frames},
+                   {"gpu_ns", status.gpu_total.count()},
+                   {"wait_ns", status.totals.wait.count()},
+                   {"pace_ns", status.totals.pace.count()},
+                   {"predicted", status.totals.predicted},
+                   {"mispredicted", status.totals.mispredicted},
+                   {"records_lost", status.records_lost},
+                   {"records_bad", status.records_bad},
+                   {"samples_bad", status.samples_bad},
+                   {"fail_opens", vgpu.fail_opens}};
   out["window"] = ToJson(status.window, status);
+  return out;
+}
+
+/// Choices by their names.
+ordered_json ParamsJson(const std::string& policy, const core::PolicyParams& params) {
+  ordered_json out = ordered_json::object();
+  for (const auto& [name, value] : params) {
+    const std::string_view choice = core::NameOfChoice(policy, name, value);
+    if (choice.empty())
+      out[name] = value;
+    else
+      out[name] = choice;
+  }
   return out;
 }
 
@@ -69,7 +90,7 @@ ordered_json ToJson(const engine::DeviceStatus& device) {
           {"kind", device.spec.kind},
           {"cpus", device.spec.cpus},
           {"policy", device.policy},
-          {"policy_params", ordered_json(device.params)},
+          {"policy_params", ParamsJson(device.policy, device.params)},
           {"vgpus", device.vgpus},
           {"gpu_use", device.gpu_use},
           {"gpu_ns_total", device.gpu_total.count()}};
@@ -79,13 +100,12 @@ ordered_json PoliciesJson() {
   ordered_json out{{"policies", ordered_json::array()}};
   for (const core::PolicyEntry& entry : core::PolicyTable()) {
     ordered_json policy{{"name", entry.name}, {"summary", entry.summary}, {"params", ordered_json::array()}};
-    for (const core::PolicyParam& param : entry.params)
-      policy["params"].push_back({{"name", param.name},
-                                  {"unit", param.unit},
-                                  {"default", param.preset},
-                                  {"min", param.min},
-                                  {"max", param.max},
-                                  {"summary", param.summary}});
+    for (const core::PolicyParam& param : entry.params) {
+      ordered_json one{{"name", param.name}, {"unit", param.unit}, {"default", param.preset},
+                       {"min", param.min},   {"max", param.max},   {"summary", param.summary}};
+      if (!param.choices.empty()) one["choices"] = param.choices;
+      policy["params"].push_back(std::move(one));
+    }
     out["policies"].push_back(std::move(policy));
   }
   return out;
@@ -157,7 +177,7 @@ Result<HttpReply> PutPolicy(Node& node, const std::string& device, const HttpReq
   std::string policy;
   core::PolicyParams params;
   WEIR_TRY_STATUS(TakeString(body, "policy", policy));
-  WEIR_TRY_STATUS(TakeNumbers(body, "params", params));
+  WEIR_TRY_STATUS(TakeParams(body, "params", policy, params));
   WEIR_TRY_STATUS(ExpectNothingLeft(body));
   WEIR_TRY_STATUS(node.SetPolicy(device, policy, params));
   for (const engine::DeviceStatus& status : node.Devices())
@@ -165,13 +185,18 @@ Result<HttpReply> PutPolicy(Node& node, const std::string& device, const HttpReq
   return Fail(Errc::kInternal, "the device is gone");
 }
 
+constexpr std::array kFrameColumns{"pid",    "surface", "begin_ns", "present_ns", "submit_ns",    "end_ns",
+                                   "gpu_ns", "sync_ns", "pace_ns",  "wait_ns",    "predicted_ns", "interval_ns"};
+
 Result<HttpReply> Frames(Node& node, const std::string& name, const HttpRequest& request) {
   WEIR_TRY(const std::uint64_t after, QueryNumber(request.query, "after", 0));
   WEIR_TRY(const std::uint64_t limit, QueryNumber(request.query, "limit", FrameLog::kFramesMax));
   WEIR_TRY(const FrameLog::Slice slice, node.Frames(name, after, limit));
-  ordered_json out{{"next", slice.next}, {"lost", slice.lost}, {"frames", ordered_json::array()}};
+  ordered_json out{{"next", slice.next}, {"lost", slice.lost}, {"columns", kFrameColumns}};
+  out["frames"] = ordered_json::array();
   for (const gate::HostFrame& f : slice.frames)
-    out["frames"].push_back({f.pid, f.begin_ns, f.present_ns, f.end_ns, f.gpu_ns, f.wait_ns});
+    out["frames"].push_back({f.pid, f.surface, f.begin_ns, f.present_ns, f.submit_ns, f.end_ns, f.gpu_ns, f.sync_ns,
+                             f.pace_ns, f.wait_ns, f.predicted_ns, f.interval_ns});
   return JsonReply(out);
 }
 

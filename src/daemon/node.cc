@@ -111,6 +111,7 @@ void Node::Carry() {
     found->second->mode = publish.mode;
     found->second->gate->Publish({.mode = publish.mode,
                                   .frame_interval_ns = publish.frame_interval.count(),
+                                  .frame_sync = publish.sync,
                                   .cap_ppm = publish.cap.ppm,
                                   .memory_limit_slots = publish.memory_limit_slots});
   }
@@ -161,7 +162,11 @@ void Node::Drain(Tenancy& tenancy) {
                             .present = InstantFromNs(frame.present_ns),
                             .end = InstantFromNs(frame.end_ns),
                             .gpu = Duration{frame.gpu_ns},
-                            .wait = Duration{frame.wait_ns}});
+                            .wait = Duration{frame.wait_ns},
+                            .pace = Duration{frame.pace_ns},
+                            .took = Duration{frame.end_ns - frame.submit_ns},
+                            .predicted = Duration{frame.predicted_ns},
+                            .loop = std::uint64_t{static_cast<std::uint32_t>(frame.pid)} << 32 | frame.surface});
   }
   engine::Actions none;
   static_cast<void>(engine_.Step(

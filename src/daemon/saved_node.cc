@@ -32,7 +32,7 @@ Result<SavedPolicy> TakePolicy(json entry) {
   SavedPolicy policy;
   WEIR_TRY_STATUS(TakeString(entry, "device", policy.device));
   WEIR_TRY_STATUS(TakeString(entry, "policy", policy.policy));
-  WEIR_TRY_STATUS(TakeNumbers(entry, "params", policy.params));
+  WEIR_TRY_STATUS(TakeParams(entry, "params", policy.policy, policy.params));
   return policy;
 }
 

@@ -104,6 +104,7 @@ struct Publish {
   VgpuId vgpu;
   proto::GateMode mode = proto::GateMode::kOpen;
   Duration frame_interval{};
+  proto::FrameSync sync = proto::FrameSync::kAuto;
   Share cap;
   std::uint32_t memory_limit_slots = 0;
 };

@@ -13,6 +13,10 @@ namespace {
 
 constexpr Duration kLeastMemory = seconds(10);
 
+// The core knows nothing of the gate's layout; their values are the same.
+static_assert(static_cast<std::uint32_t>(core::FrameSync::kFinish) ==
+              static_cast<std::uint32_t>(proto::FrameSync::kFinish));
+
 /// Means over about eight frames. A stall (loading, a dialogue) is no thinking time: it counts as at most 100 ms.
 void Learn(const core::FrameDone& frame, core::VgpuView& view) {
   const Duration think = std::clamp<Duration>(frame.present - frame.begin, Duration{0}, milliseconds(100));
@@ -79,6 +83,7 @@ Status NodeEngine::On(Instant now, const SetVgpu& event, Actions& actions) {
   vgpu->settings = event.settings;
   vgpu->View().weight = event.settings.weight;
   vgpu->View().cap = event.settings.cap;
+  vgpu->View().promised = PromisedInterval(event.settings);
   vgpu->published = false;
   Decide(now, *vgpu->device, actions);
   return Ok();
@@ -205,13 +210,16 @@ void NodeEngine::Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions&
   const proto::GateMode mode = vgpu.paused                                    ? proto::GateMode::kPaused
                                : verdict.admission == core::Admission::kGated ? proto::GateMode::kGated
                                                                               : proto::GateMode::kOpen;
-  if (!vgpu.published || mode != vgpu.mode || verdict.frame_interval != vgpu.frame_interval) {
+  if (!vgpu.published || mode != vgpu.mode || verdict.frame_interval != vgpu.frame_interval ||
+      verdict.sync != vgpu.sync) {
     vgpu.mode = mode;
     vgpu.frame_interval = verdict.frame_interval;
+    vgpu.sync = verdict.sync;
     vgpu.published = true;
     actions.publish.push_back({.vgpu = vgpu.id,
                                .mode = mode,
                                .frame_interval = verdict.frame_interval,
+                               .sync = static_cast<proto::FrameSync>(verdict.sync),
                                .cap = vgpu.settings.cap,
                                .memory_limit_slots = SlotsOf(vgpu.settings.memory_max)});
   }

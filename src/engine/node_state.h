@@ -2,6 +2,8 @@
 // The engine's own records of devices and vGPUs. Private to src/engine.
 #pragma once
 
+#include <algorithm>
+
 #include "engine/node_engine.h"
 
 namespace weir::engine {
@@ -11,6 +13,13 @@ inline constexpr Duration kCapTick = milliseconds(1);
 
 constexpr std::uint32_t SlotsOf(Bytes bytes) {
   return static_cast<std::uint32_t>((bytes.count + kSlotBytes.count - 1) / kSlotBytes.count);
+}
+
+/// The longest interval between frames that keeps the promise; zero: none was given.
+inline Duration PromisedInterval(const VgpuSettings& settings) {
+  const Duration by_rate = settings.fps > 0 ? FromSeconds(1.0 / settings.fps) : Duration{0};
+  if (settings.latency == Duration{0} || by_rate == Duration{0}) return std::max(settings.latency, by_rate);
+  return std::min(settings.latency, by_rate);
 }
 
 /// GPU time at the last eleven tenths of a second: enough to say what was used in the last whole second.
@@ -62,6 +71,7 @@ struct NodeEngine::Vgpu_ {
   bool published = false;
   proto::GateMode mode = proto::GateMode::kOpen;
   Duration frame_interval{};
+  core::FrameSync sync = core::FrameSync::kAuto;
   std::int64_t expected_allowance_ns = 0;
   Instant sampled_at{};
   Instant last_progress{};  // last time it was charged something, or had no reason to be
@@ -86,7 +96,8 @@ struct NodeEngine::Device_ {
   std::vector<Vgpu_*> owners;  // of the views, in the same order
   std::vector<core::Verdict> verdicts;
   std::vector<std::uint32_t> free_slots;
-  Duration gone{};  // charged to vGPUs that were removed
+  Duration gone{};             // charged to vGPUs that were removed
+  std::int64_t rated_at = -1;  // tenth of a second for which the views hold the rates
 
   void Place(Vgpu_& vgpu) {
     const auto fresh = static_cast<std::uint32_t>(views.size());
@@ -94,7 +105,11 @@ struct NodeEngine::Device_ {
     if (!free_slots.empty()) free_slots.pop_back();
     vgpu.index = views.size();
     owners.push_back(&vgpu);
-    views.push_back({.id = vgpu.id, .slot = slot, .weight = vgpu.settings.weight, .cap = vgpu.settings.cap});
+    views.push_back({.id = vgpu.id,
+                     .slot = slot,
+                     .weight = vgpu.settings.weight,
+                     .cap = vgpu.settings.cap,
+                     .promised = PromisedInterval(vgpu.settings)});
   }
   void Drop(const Vgpu_& vgpu) {
     const std::size_t hole = vgpu.index;
@@ -107,7 +122,12 @@ struct NodeEngine::Device_ {
     owners.pop_back();
   }
   void Mark(Instant now) {
-    for (std::size_t i = 0; i < owners.size(); ++i) owners[i]->marks.Mark(now, views[i].used);
+    const std::int64_t tenth = NsOf(now) / milliseconds(100).count();
+    for (std::size_t i = 0; i < owners.size(); ++i) {
+      owners[i]->marks.Mark(now, views[i].used);
+      if (tenth != rated_at) views[i].rate = owners[i]->frames.Rate(now);
+    }
+    rated_at = tenth;
   }
 };
 

@@ -10,15 +10,31 @@
 #include "gate/attachment.h"
 #include "platform/clock.h"
 #include "platform/futex.h"
+#include "platform/pthread_lock.h"
 #include "platform/unix_socket.h"
 
 namespace weir::gate {
 namespace {
 
+using Lock = platform::PthreadLock;
 using proto::kHeartbeatStaleNs;
 
 /// A frame's first prediction, before anything was measured.
 constexpr std::int64_t kFirstPredictionNs = 1'000'000;
+
+/// Counts this thread among those that wait, as long as it lives.
+class Waiting {
+ public:
+  explicit Waiting(proto::ProcessRegion& process) : process_(process) {
+    process_.waiting.fetch_add(1, std::memory_order_seq_cst);
+  }
+  ~Waiting() { process_.waiting.fetch_sub(1, std::memory_order_relaxed); }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  proto::ProcessRegion& process_;
+};
 
 bool SocketClosed(int fd) {
   char byte = 0;
@@ -27,18 +43,6 @@ bool SocketClosed(int fd) {
 }
 
 }  // namespace
-
-// Not std::lock_guard on std::mutex: the child of a fork has to be able to make the mutex anew.
-class Agent::Lock {
- public:
-  explicit Lock(pthread_mutex_t& mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
-  ~Lock() { pthread_mutex_unlock(&mutex_); }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-
- private:
-  pthread_mutex_t& mutex_;
-};
 
 Agent::Agent(std::string attach_path, proto::Api api, std::string program)
     : attach_path_(std::move(attach_path)), api_(api), program_(std::move(program)) {}
@@ -50,43 +54,84 @@ bool Agent::Wanted() const noexcept {
   return !attach_path_.empty() && platform::CoarseNowNs() >= next_attempt_ns_.load(std::memory_order_relaxed);
 }
 
-Ticket Agent::Enter(std::int64_t now_ns) noexcept {
+Ticket Agent::Arrive(std::int64_t now_ns) noexcept {
   try {
-    Ticket ticket;
-    Attachment* attachment = nullptr;
-    {
-      const Lock lock(mutex_);
-      attachment = current_ ? current_.get() : AttachIfDue(now_ns);
-      if (attachment == nullptr || !StillThere(*attachment, now_ns, false)) return {};
-      if (attachment->vgpu().messages_sent.load(std::memory_order_acquire) != attachment->messages_seen) {
-        ReadMessages(*attachment);
-        if (attachment->dropped.load(std::memory_order_relaxed)) return Drop(false), Ticket{};
-      }
-      ++attachment->users;
-      ticket.attachment = attachment;
-      ticket.reserved_ns = predicted_ns_ > 0 ? predicted_ns_ : kFirstPredictionNs;
+    const Lock lock(mutex_);
+    Attachment* attachment = current_ ? current_.get() : AttachIfDue(now_ns);
+    if (attachment == nullptr || !StillThere(*attachment, now_ns, false)) return {};
+    if (attachment->vgpu().messages_sent.load(std::memory_order_acquire) != attachment->messages_seen) {
+      ReadMessages(*attachment);
+      if (attachment->dropped.load(std::memory_order_relaxed)) return Drop(false), Ticket{};
     }
-    if (!attachment->TryReserve(ticket.reserved_ns)) Wait(*attachment, ticket, now_ns);
-    proto::ProcessRegion& process = attachment->process();
-    process.reserved_ns.fetch_add(ticket.reserved_ns, std::memory_order_relaxed);
-    // Sequentially consistent, here and in the daemon: either it sees us in flight, or we see that it wants the bell.
-    process.in_flight.fetch_add(1, std::memory_order_seq_cst);
-    if (attachment->vgpu().doorbell_wanted.load(std::memory_order_seq_cst) != 0) attachment->RingDoorbell();
-    return ticket;
+    ++attachment->users;
+    return {.attachment = attachment, .reserved_ns = predicted_ns_ > 0 ? predicted_ns_ : kFirstPredictionNs};
   } catch (...) {
     return {};  // Out of memory, at worst: the program goes on without us.
   }
+}
+
+Pace Agent::PaceOf(const Ticket& ticket) noexcept {
+  if (ticket.attachment == nullptr || ticket.attachment->dropped.load(std::memory_order_relaxed)) return {};
+  const proto::VgpuRegion& region = ticket.attachment->vgpu();
+  const std::uint32_t sync = region.frame_sync.load(std::memory_order_relaxed);
+  return {.interval_ns = std::clamp<std::int64_t>(region.frame_interval_ns.load(std::memory_order_relaxed), 0,
+                                                  kPaceIntervalMax.count()),
+          .sync = sync <= proto::kFrameSyncMax ? static_cast<proto::FrameSync>(sync) : proto::FrameSync::kAuto};
+}
+
+std::int64_t Agent::Delay(const Ticket& ticket, std::int64_t until_ns, std::int64_t interval_ns, bool& gone) noexcept {
+  Attachment& attachment = *ticket.attachment;
+  proto::VgpuRegion& region = attachment.vgpu();
+  std::int64_t now_ns = platform::NowNs();
+  std::int64_t looked_ns = now_ns;
+  gone = false;
+  while (now_ns < until_ns) {
+    const std::uint32_t word = region.wake_word.load(std::memory_order_acquire);
+    if (PaceOf(ticket).interval_ns != interval_ns) break;
+    platform::FutexWait(region.wake_word, word, std::min(Duration{until_ns - now_ns}, kWaitSlice));
+    now_ns = platform::NowNs();
+    if (now_ns - looked_ns < kWaitSlice.count()) continue;
+    looked_ns = now_ns;
+    const Lock lock(mutex_);
+    gone = !StillThere(attachment, now_ns, true);
+    if (gone) break;
+  }
+  return now_ns;
+}
+
+void Agent::Enter(Ticket& ticket, std::int64_t now_ns) noexcept {
+  if (ticket.attachment == nullptr) return;
+  Attachment& attachment = *ticket.attachment;
+  try {
+    if (!attachment.TryReserve(ticket.reserved_ns)) Wait(attachment, ticket, now_ns);
+  } catch (...) {  // out of memory: the program goes on, and Leave settles
+    attachment.vgpu().allowance_ns.fetch_sub(ticket.reserved_ns, std::memory_order_relaxed);
+  }
+  proto::ProcessRegion& process = attachment.process();
+  process.reserved_ns.fetch_add(ticket.reserved_ns, std::memory_order_relaxed);
+  // Sequentially consistent, here and in the daemon: either it sees us in flight, or we see that it wants the bell.
+  process.in_flight.fetch_add(1, std::memory_order_seq_cst);
+  if (attachment.vgpu().doorbell_wanted.load(std::memory_order_seq_cst) != 0) attachment.RingDoorbell();
+  ticket.entered = true;
+}
+
+Ticket Agent::Enter(std::int64_t now_ns) noexcept {
+  Ticket ticket = Arrive(now_ns);
+  Enter(ticket, now_ns);
+  return ticket;
 }
 
 void Agent::Leave(const Ticket& ticket, const Frame& frame) noexcept {
   if (ticket.attachment == nullptr) return;
   Attachment& attachment = *ticket.attachment;
   const std::int64_t gpu_ns = std::max<std::int64_t>(frame.gpu_ns, 0);
-  attachment.vgpu().allowance_ns.fetch_sub(gpu_ns - ticket.reserved_ns, std::memory_order_relaxed);
+  const std::int64_t reserved_ns = ticket.entered ? ticket.reserved_ns : 0;
+  attachment.vgpu().allowance_ns.fetch_sub(gpu_ns - reserved_ns, std::memory_order_relaxed);
   proto::ProcessRegion& process = attachment.process();
-  process.reserved_ns.fetch_sub(ticket.reserved_ns, std::memory_order_relaxed);
+  process.reserved_ns.fetch_sub(reserved_ns, std::memory_order_relaxed);
   process.gpu_ns_total.fetch_add(gpu_ns, std::memory_order_relaxed);
-  process.in_flight.fetch_sub(1, std::memory_order_relaxed);
+  if (ticket.entered) process.in_flight.fetch_sub(1, std::memory_order_relaxed);
+  const std::int64_t at_once_ns = std::min(frame.present_ns + ticket.wait_ns, frame.end_ns);
 
   const Lock lock(mutex_);
   predicted_ns_ = predicted_ns_ == 0 ? gpu_ns : (predicted_ns_ * 3 + gpu_ns) / 4;
@@ -95,17 +140,22 @@ void Agent::Leave(const Ticket& ticket, const Frame& frame) noexcept {
                    .surface = frame.surface,
                    .begin_ns = frame.begin_ns,
                    .present_ns = frame.present_ns,
+                   .submit_ns = frame.submit_ns != 0 ? frame.submit_ns : at_once_ns,
                    .end_ns = frame.end_ns,
                    .gpu_ns = gpu_ns,
+                   .sync_ns = frame.sync_ns,
+                   .pace_ns = frame.pace_ns,
                    .wait_ns = ticket.wait_ns,
-                   .reserved_ns = ticket.reserved_ns});
+                   .predicted_ns = frame.predicted_ns,
+                   .interval_ns = frame.interval_ns,
+                   .reserved_ns = reserved_ns,
+                   .reserved = {}});
   Release(ticket.attachment);
 }
 
 void Agent::Wait(Attachment& attachment, Ticket& ticket, std::int64_t now_ns) {
   proto::VgpuRegion& region = attachment.vgpu();
-  proto::ProcessRegion& process = attachment.process();
-  process.waiting.fetch_add(1, std::memory_order_seq_cst);
+  const Waiting waiting(attachment.process());
   const std::int64_t start_ns = now_ns;
   std::int64_t looked_ns = now_ns;  // at the socket; signals and wakes end a wait early, so the slices are counted here
   if (region.doorbell_wanted.load(std::memory_order_seq_cst) != 0) attachment.RingDoorbell();
@@ -123,7 +173,6 @@ void Agent::Wait(Attachment& attachment, Ticket& ticket, std::int64_t now_ns) {
       break;
     }
   }
-  process.waiting.fetch_sub(1, std::memory_order_relaxed);
   ticket.wait_ns = now_ns - start_ns;
 }
 

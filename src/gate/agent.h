@@ -6,8 +6,8 @@
 //   detached ───────────▶ attached ────────────────────────────────────────────▶ detached
 //      ▲  └── refused, nobody there: try again later, pass everything meanwhile ──┘
 //
-// Bounds: an attempt to attach blocks for at most kAttachWait; a wait at the gate ends at most kWaitSlice after the
-// daemon's death, kHeartbeatStaleNs after it hangs.
+// Bounds: an attempt to attach blocks for at most kAttachWait; a wait at the gate or a delay ends at most kWaitSlice
+// after the daemon's death, kHeartbeatStaleNs after it hangs.
 #pragma once
 
 #include <pthread.h>
@@ -27,13 +27,23 @@ inline constexpr Duration kWaitSlice = milliseconds(50);
 inline constexpr Duration kAttachRetry = milliseconds(100);
 inline constexpr Duration kAttachRetryMax = seconds(5);
 
+/// A pace slower than this is taken for this.
+inline constexpr Duration kPaceIntervalMax = seconds(10);
+
 struct Attachment;
 
-/// What Enter hands to Leave. Plain data; a default one means "passed without a gate".
+/// A frame's way through the gate, from Arrive to Leave. Plain data; a default one means "passed without a gate".
 struct Ticket {
   Attachment* attachment = nullptr;
+  bool entered = false;
   std::int64_t reserved_ns = 0;
   std::int64_t wait_ns = 0;
+};
+
+/// What the daemon wants of a frame's pace. No interval: no pace, and no need to synchronise.
+struct Pace {
+  std::int64_t interval_ns = 0;
+  proto::FrameSync sync = proto::FrameSync::kAuto;
 };
 
 /// Times of one frame (CLOCK_MONOTONIC) and what it cost.
@@ -41,8 +51,13 @@ struct Frame {
   std::uint32_t surface = 0;
   std::int64_t begin_ns = 0;    // return of the previous present
   std::int64_t present_ns = 0;  // call of present, before the gate
+  std::int64_t submit_ns = 0;   // call of the driver's present, behind the gate; 0: at once after the wait
   std::int64_t end_ns = 0;      // return of present
   std::int64_t gpu_ns = 0;      // in the device's unit
+  std::int64_t sync_ns = 0;
+  std::int64_t pace_ns = 0;
+  std::int64_t predicted_ns = 0;  // of end - submit; 0: nothing was predicted
+  std::int64_t interval_ns = 0;   // pace in force; 0: none
 };
 
 class Agent {
@@ -53,7 +68,17 @@ class Agent {
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
-  /// Passes the gate, waiting if it must. Thread-safe. `now_ns`: CLOCK_MONOTONIC, just read.
+  /// A frame comes to the gate: attaches if it is time to, reads what the daemon sent. Thread-safe, like all that
+  /// follows. `now_ns`: CLOCK_MONOTONIC, just read. Every ticket with an attachment must come to Leave.
+  Ticket Arrive(std::int64_t now_ns) noexcept;
+  /// The pace as it is now.
+  [[nodiscard]] static Pace PaceOf(const Ticket& ticket) noexcept;
+  /// Sleeps until `until_ns`, or until the interval is no longer `interval_ns`. Returns the time; the daemon's death
+  /// ends it within kWaitSlice, and then `gone` is set: nothing is to be paced.
+  std::int64_t Delay(const Ticket& ticket, std::int64_t until_ns, std::int64_t interval_ns, bool& gone) noexcept;
+  /// Passes the gate, waiting if it must.
+  void Enter(Ticket& ticket, std::int64_t now_ns) noexcept;
+  /// Arrive and Enter, for who paces nothing.
   Ticket Enter(std::int64_t now_ns) noexcept;
   /// Settles what Enter reserved and records the frame.
   void Leave(const Ticket& ticket, const Frame& frame) noexcept;
@@ -78,7 +103,6 @@ class Agent {
   [[nodiscard]] std::string last_error() const;
 
  private:
-  class Lock;
   Attachment* AttachIfDue(std::int64_t now_ns);
   Result<std::unique_ptr<Attachment>> TryAttach(std::int64_t deadline_ns);
   void Drop(bool count_fail_open);

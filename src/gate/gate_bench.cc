@@ -80,10 +80,16 @@ void BM_DrainAFullRing(benchmark::State& state) {
                      .surface = 0,
                      .begin_ns = now_ns,
                      .present_ns = now_ns,
+                     .submit_ns = now_ns,
                      .end_ns = now_ns,
                      .gpu_ns = 1'000,
+                     .sync_ns = 0,
+                     .pace_ns = 0,
                      .wait_ns = 0,
-                     .reserved_ns = 0});
+                     .predicted_ns = 0,
+                     .interval_ns = 0,
+                     .reserved_ns = 0,
+                     .reserved = {}});
       drained.frames.clear();
       state.ResumeTiming();
       process.Drain(now_ns, drained);

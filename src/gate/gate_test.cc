@@ -436,10 +436,16 @@ TEST_F(Gate, RecordsThatCannotBeTrueAreCountedAsBad) {
                            .surface = 0,
                            .begin_ns = now_ns - 30,
                            .present_ns = now_ns - 20,
+                           .submit_ns = now_ns - 13,
                            .end_ns = now_ns - 10,
                            .gpu_ns = 5,
-                           .wait_ns = 10,
-                           .reserved_ns = 0};
+                           .sync_ns = 1,
+                           .pace_ns = 2,
+                           .wait_ns = 4,
+                           .predicted_ns = 3,
+                           .interval_ns = 20,
+                           .reserved_ns = 0,
+                           .reserved = {}};
   const auto drain = [&](const proto::Record& record) {
     client.Push(record);
     return host().With([now_ns](VgpuGate& gate) {
@@ -465,17 +471,23 @@ TEST_F(Gate, RecordsThatCannotBeTrueAreCountedAsBad) {
   expect_bad("a sequence that goes back", [&](auto& r) { r.sequence = good.sequence - 1; });
   expect_bad("before the beginning of time", [](auto& r) { r.begin_ns = -1; });
   expect_bad("present before begin", [](auto& r) { r.present_ns = r.begin_ns - 1; });
-  expect_bad("end before present", [](auto& r) { r.end_ns = r.present_ns - 1; });
+  expect_bad("submitted before present", [](auto& r) { r.submit_ns = r.present_ns - 1; });
+  expect_bad("end before it was submitted", [](auto& r) { r.end_ns = r.submit_ns - 1; });
   expect_bad("in the future", [&](auto& r) { r.end_ns = now_ns + kSecond + 1; });
   expect_bad("longer than a day", [&](auto& r) {
     r.begin_ns = 0;
-    r.present_ns = r.end_ns = std::min(now_ns, kDay + 1);
+    r.present_ns = r.submit_ns = r.end_ns = std::min(now_ns, kDay + 1);
     if (now_ns <= kDay) r.wait_ns = 1;  // a machine that runs for less than a day: spoilt otherwise
   });
   expect_bad("negative GPU time", [](auto& r) { r.gpu_ns = -1; });
   expect_bad("more GPU time than a day", [](auto& r) { r.gpu_ns = kDay + 1; });
   expect_bad("negative wait", [](auto& r) { r.wait_ns = -1; });
-  expect_bad("a wait longer than the present", [](auto& r) { r.wait_ns = r.end_ns - r.present_ns + 1; });
+  expect_bad("a wait longer than it was held", [](auto& r) { r.wait_ns = r.submit_ns - r.present_ns + 1; });
+  expect_bad("negative synchronisation", [](auto& r) { r.sync_ns = -1; });
+  expect_bad("negative delay", [](auto& r) { r.pace_ns = -1; });
+  expect_bad("parts that add up to more than it was held", [](auto& r) { r.pace_ns = r.submit_ns - r.present_ns; });
+  expect_bad("a negative prediction", [](auto& r) { r.predicted_ns = -1; });
+  expect_bad("an interval beyond belief", [](auto& r) { r.interval_ns = kDay + 1; });
   proto::Record last = good;
   last.sequence = ++sequence;
   EXPECT_EQ(drain(last).frames.size(), 1u) << "after bad ones, a good one is believed";

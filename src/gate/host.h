@@ -39,7 +39,10 @@ struct ProcessInfo {
 /// One frame as the agent recorded it, checked.
 struct HostFrame {
   pid_t pid = 0;
-  std::int64_t begin_ns = 0, present_ns = 0, end_ns = 0, gpu_ns = 0, wait_ns = 0;
+  std::uint32_t surface = 0;
+  std::int64_t begin_ns = 0, present_ns = 0, submit_ns = 0, end_ns = 0;
+  std::int64_t gpu_ns = 0, sync_ns = 0, pace_ns = 0, wait_ns = 0;
+  std::int64_t predicted_ns = 0, interval_ns = 0;
 };
 struct Drained {
   std::vector<HostFrame> frames;
@@ -88,6 +91,7 @@ class ProcessGate {
 struct Controls {
   proto::GateMode mode = proto::GateMode::kOpen;
   std::int64_t frame_interval_ns = 0;
+  proto::FrameSync frame_sync = proto::FrameSync::kAuto;
   std::uint32_t cap_ppm = 1'000'000;
   std::uint32_t memory_limit_slots = 0;
 };

@@ -71,12 +71,15 @@ void ExpectSane(const ProcessGate& process, const Drained& drained, std::int64_t
   for (const HostFrame& frame : drained.frames) {
     EXPECT_LE(0, frame.begin_ns);
     EXPECT_LE(frame.begin_ns, frame.present_ns);
-    EXPECT_LE(frame.present_ns, frame.end_ns);
+    EXPECT_LE(frame.present_ns, frame.submit_ns);
+    EXPECT_LE(frame.submit_ns, frame.end_ns);
     EXPECT_LE(frame.end_ns, now_ns + 1'000'000'000);
     EXPECT_LE(0, frame.gpu_ns);
     EXPECT_LE(frame.gpu_ns, kDayNs);
-    EXPECT_LE(0, frame.wait_ns);
-    EXPECT_LE(frame.wait_ns, frame.end_ns - frame.present_ns);
+    EXPECT_LE(0, std::min({frame.sync_ns, frame.pace_ns, frame.wait_ns}));
+    EXPECT_LE(frame.sync_ns + frame.pace_ns + frame.wait_ns, frame.submit_ns - frame.present_ns);
+    EXPECT_LE(0, std::min(frame.predicted_ns, frame.interval_ns));
+    EXPECT_LE(std::max(frame.predicted_ns, frame.interval_ns), kDayNs);
   }
   EXPECT_LE(process.Waiting(), 1024u);
   EXPECT_LE(process.InFlight(), 1024u);
@@ -126,10 +129,16 @@ TEST_F(HostileTenant, NearlyGoodRecordsAreCheckedFieldByField) {
                            .surface = 0,
                            .begin_ns = now_ns - 3000,
                            .present_ns = now_ns - 2000,
+                           .submit_ns = now_ns - 1500,
                            .end_ns = now_ns - 1000,
                            .gpu_ns = 500,
+                           .sync_ns = 100,
+                           .pace_ns = 100,
                            .wait_ns = 100,
-                           .reserved_ns = 0};
+                           .predicted_ns = 400,
+                           .interval_ns = 3000,
+                           .reserved_ns = 0,
+                           .reserved = {}};
       if (prng.Next() % 2 == 0) {  // one byte of it is spoilt
         auto* bytes = reinterpret_cast<unsigned char*>(&record);
         bytes[prng.Between(8, sizeof record - 1)] ^= static_cast<unsigned char>(prng.Between(1, 255));
@@ -193,10 +202,16 @@ TEST_F(HostileTenant, AHeadThatJumpsCostsOneBadRecordAndIsFollowed) {
                              .surface = 0,
                              .begin_ns = now_ns,
                              .present_ns = now_ns,
+                             .submit_ns = now_ns,
                              .end_ns = now_ns,
                              .gpu_ns = 1,
+                             .sync_ns = 0,
+                             .pace_ns = 0,
                              .wait_ns = 0,
-                             .reserved_ns = 0};
+                             .predicted_ns = 0,
+                             .interval_ns = 0,
+                             .reserved_ns = 0,
+                             .reserved = {}};
   client.Push(record);
   EXPECT_EQ(drain().frames.size(), 1u);
   std::uint64_t sequence = 1;

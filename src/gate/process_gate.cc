@@ -16,10 +16,17 @@ bool Plausible(const proto::Record& record, std::uint64_t last_sequence, std::in
   constexpr std::int64_t kClockSlack = 1'000'000'000;
   if (record.kind != static_cast<std::uint32_t>(proto::RecordKind::kFrame)) return false;
   if (record.sequence <= last_sequence) return false;
-  if (record.begin_ns < 0 || record.begin_ns > record.present_ns || record.present_ns > record.end_ns) return false;
+  if (record.begin_ns < 0 || record.begin_ns > record.present_ns || record.present_ns > record.submit_ns) return false;
+  if (record.submit_ns > record.end_ns) return false;
   if (record.end_ns > now_ns + kClockSlack || record.end_ns - record.begin_ns > kDay) return false;
   if (record.gpu_ns < 0 || record.gpu_ns > kDay) return false;
-  return record.wait_ns >= 0 && record.wait_ns <= record.end_ns - record.present_ns;
+  if (record.predicted_ns < 0 || record.predicted_ns > kDay) return false;
+  if (record.interval_ns < 0 || record.interval_ns > kDay) return false;
+  // Each before their sum, which can't overflow then.
+  const std::int64_t held = record.submit_ns - record.present_ns;
+  for (const std::int64_t part : {record.sync_ns, record.pace_ns, record.wait_ns})
+    if (part < 0 || part > held) return false;
+  return record.sync_ns + record.pace_ns + record.wait_ns <= held;
 }
 
 std::string Printable(const char* text, std::size_t size) {
@@ -79,8 +86,18 @@ void ProcessGate::Drain(std::int64_t now_ns, Drained& into) {
       continue;
     }
     sequence_ = record.sequence;
-    into.frames.push_back(
-        {peer_.pid, record.begin_ns, record.present_ns, record.end_ns, record.gpu_ns, record.wait_ns});
+    into.frames.push_back({.pid = peer_.pid,
+                           .surface = record.surface,
+                           .begin_ns = record.begin_ns,
+                           .present_ns = record.present_ns,
+                           .submit_ns = record.submit_ns,
+                           .end_ns = record.end_ns,
+                           .gpu_ns = record.gpu_ns,
+                           .sync_ns = record.sync_ns,
+                           .pace_ns = record.pace_ns,
+                           .wait_ns = record.wait_ns,
+                           .predicted_ns = record.predicted_ns,
+                           .interval_ns = record.interval_ns});
   }
   page().tail.store(tail_, std::memory_order_release);
 }

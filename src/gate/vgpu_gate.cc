@@ -91,6 +91,7 @@ void VgpuGate::Detach(ProcessId id) { processes_.erase(id); }
 
 void VgpuGate::Publish(const Controls& controls) {
   page().frame_interval_ns.store(controls.frame_interval_ns, std::memory_order_relaxed);
+  page().frame_sync.store(static_cast<std::uint32_t>(controls.frame_sync), std::memory_order_relaxed);
   page().cap_ppm.store(controls.cap_ppm, std::memory_order_relaxed);
   page().memory_limit_slots.store(controls.memory_limit_slots, std::memory_order_relaxed);
   page().mode.store(static_cast<std::uint32_t>(controls.mode), std::memory_order_release);

@@ -49,6 +49,17 @@ enum class GateMode : std::uint32_t {
 };
 inline constexpr std::uint32_t kGateModeMax = 2;
 
+/// How a paced frame is synchronised with the device before its present is delayed, so that the time of the present can
+/// be told in advance (VGRIS, section 3.2: "Flush" before "Sleep").
+enum class FrameSync : std::uint32_t {
+  kAuto = 0,    // finish on a software renderer, fence on hardware
+  kNone = 1,    // not at all
+  kFlush = 2,   // submit what is queued
+  kFence = 3,   // submit, and wait for the frame before this one
+  kFinish = 4,  // wait for this frame
+};
+inline constexpr std::uint32_t kFrameSyncMax = 4;
+
 using AtomicU32 = std::atomic<std::uint32_t>;
 using AtomicU64 = std::atomic<std::uint64_t>;
 using AtomicI64 = std::atomic<std::int64_t>;
@@ -65,7 +76,8 @@ struct VgpuRegion {
   AtomicU32 cap_ppm;             // of the device's capacity, for display and agents that limit themselves
   AtomicU32 memory_limit_slots;  // of kSlotBytes; 0: no limit
   AtomicU64 messages_sent;  // versioned messages sent to this vGPU's agents so far; a change means: read the socket
-  std::uint8_t reserved0[24];
+  AtomicU32 frame_sync;     // FrameSync; how a paced frame is synchronised before it is delayed
+  std::uint8_t reserved0[20];
 
   // -- offset 128: waking. Writer: daemon. A shared (not private) futex word; bumped before every wake.
   AtomicU32 wake_word;
@@ -85,6 +97,7 @@ static_assert(offsetof(VgpuRegion, frame_interval_ns) == 80);
 static_assert(offsetof(VgpuRegion, cap_ppm) == 88);
 static_assert(offsetof(VgpuRegion, memory_limit_slots) == 92);
 static_assert(offsetof(VgpuRegion, messages_sent) == 96);
+static_assert(offsetof(VgpuRegion, frame_sync) == 104);
 static_assert(offsetof(VgpuRegion, wake_word) == 128);
 static_assert(offsetof(VgpuRegion, allowance_ns) == 192);
 static_assert(offsetof(VgpuRegion, fail_opens) == 200);
@@ -110,27 +123,43 @@ constexpr const char* NameOf(MeterKind kind) {
 enum class RecordKind : std::uint32_t { kFrame = 1, kLaunch = 2, kAllocation = 3, kEviction = 4 };
 
 /// One frame or task that is done. Writer: agent. Times are CLOCK_MONOTONIC.
+///
+///   begin            present              submit        end
+///     │ the program     │ sync, pace, wait    │ the driver  │
+///     └─────────────────┴─────────────────────┴─────────────┘   latency = end - begin (VGRIS, section 3.2)
 struct Record {
-  std::uint64_t sequence;    // from 1, per process
-  std::uint32_t kind;        // RecordKind
-  std::uint32_t surface;     // window, swapchain or queue: small number, per process
-  std::int64_t begin_ns;     // return of the previous present: the frame begins
-  std::int64_t present_ns;   // call of present
-  std::int64_t end_ns;       // return of present; latency = end - begin (VGRIS, section 3.2)
-  std::int64_t gpu_ns;       // GPU time in the device's unit
-  std::int64_t wait_ns;      // of present - end: spent waiting at the gate
-  std::int64_t reserved_ns;  // what was reserved for it on entry
+  std::uint64_t sequence;     // from 1, per process
+  std::uint32_t kind;         // RecordKind
+  std::uint32_t surface;      // window, swapchain or queue: small number, per process
+  std::int64_t begin_ns;      // return of the previous present: the frame begins
+  std::int64_t present_ns;    // call of present by the program
+  std::int64_t submit_ns;     // call of the driver's present
+  std::int64_t end_ns;        // return of present
+  std::int64_t gpu_ns;        // GPU time in the device's unit
+  std::int64_t sync_ns;       // of submit - present: synchronising the frame with the device
+  std::int64_t pace_ns;       // of submit - present: delayed to keep the pace
+  std::int64_t wait_ns;       // of submit - present: waiting at the gate
+  std::int64_t predicted_ns;  // what end - submit was predicted to be; 0: no prediction
+  std::int64_t interval_ns;   // the pace in force; 0: none
+  std::int64_t reserved_ns;   // GPU time that was reserved for it on entry
+  std::uint8_t reserved[24];
 };
-static_assert(sizeof(Record) == 64);
+static_assert(sizeof(Record) == 128);
 static_assert(offsetof(Record, sequence) == 0);
 static_assert(offsetof(Record, kind) == 8);
 static_assert(offsetof(Record, surface) == 12);
 static_assert(offsetof(Record, begin_ns) == 16);
 static_assert(offsetof(Record, present_ns) == 24);
-static_assert(offsetof(Record, end_ns) == 32);
-static_assert(offsetof(Record, gpu_ns) == 40);
-static_assert(offsetof(Record, wait_ns) == 48);
-static_assert(offsetof(Record, reserved_ns) == 56);
+static_assert(offsetof(Record, submit_ns) == 32);
+static_assert(offsetof(Record, end_ns) == 40);
+static_assert(offsetof(Record, gpu_ns) == 48);
+static_assert(offsetof(Record, sync_ns) == 56);
+static_assert(offsetof(Record, pace_ns) == 64);
+static_assert(offsetof(Record, wait_ns) == 72);
+static_assert(offsetof(Record, predicted_ns) == 80);
+static_assert(offsetof(Record, interval_ns) == 88);
+static_assert(offsetof(Record, reserved_ns) == 96);
+static_assert(offsetof(Record, reserved) == 104);
 
 /// A second of frames at 1,000 per second; when it is full new records are dropped and counted.
 inline constexpr std::uint32_t kRingRecords = 1024;

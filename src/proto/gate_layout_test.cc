@@ -41,6 +41,7 @@ TEST(GateLayout, VgpuRegionHasItsGoldenBytes) {
   region->cap_ppm = 250'000;
   region->memory_limit_slots = 48;
   region->messages_sent = 0x2122232425262728;
+  region->frame_sync = static_cast<std::uint32_t>(FrameSync::kFence);
   region->wake_word = 0x31323334;
   region->allowance_ns = -1'500'000;
   region->fail_opens = 0x4142434445464748;
@@ -68,10 +69,16 @@ Record KnownRecord() {
           .surface = 7,
           .begin_ns = 0x1112131415161718,
           .present_ns = 0x2122232425262728,
+          .submit_ns = 0x2A2B2C2D2E2F2021,
           .end_ns = 0x3132333435363738,
           .gpu_ns = 0x4142434445464748,
+          .sync_ns = 0x4A4B4C4D4E4F4041,
+          .pace_ns = 0x4958575655545352,
           .wait_ns = 0x5152535455565758,
-          .reserved_ns = 0x6162636465666768};
+          .predicted_ns = 0x5A5B5C5D5E5F5051,
+          .interval_ns = 0x6A6B6C6D6E6F6061,
+          .reserved_ns = 0x6162636465666768,
+          .reserved = {}};
 }
 
 TEST(GateLayout, RecordHasItsGoldenBytes) {
@@ -83,8 +90,8 @@ TEST(GateLayout, RecordsLieOneAfterTheOtherBehindTheHead) {
   auto region = NewRegion<ProcessRegion>(kProcessRegionMagic, kProcessRegionBytes);
   region->records[kRingRecords - 1] = KnownRecord();
   const auto bytes = BytesOf(region.get(), sizeof *region);
-  ASSERT_EQ(bytes.size(), 512u + 1024u * 64u);
-  testing::ExpectGolden("gate_v1_record.hex", std::span(bytes).subspan(512 + 1023 * 64));
+  ASSERT_EQ(bytes.size(), 512u + 1024u * 128u);
+  testing::ExpectGolden("gate_v1_record.hex", std::span(bytes).subspan(512 + 1023 * 128));
 }
 
 TEST(GateLayout, TurnRegionHasItsGoldenBytes) {
@@ -108,6 +115,11 @@ std::map<std::string, std::uint64_t> Enumerators() {
       {"GateMode open", static_cast<std::uint64_t>(GateMode::kOpen)},
       {"GateMode gated", static_cast<std::uint64_t>(GateMode::kGated)},
       {"GateMode paused", static_cast<std::uint64_t>(GateMode::kPaused)},
+      {"FrameSync auto", static_cast<std::uint64_t>(FrameSync::kAuto)},
+      {"FrameSync none", static_cast<std::uint64_t>(FrameSync::kNone)},
+      {"FrameSync flush", static_cast<std::uint64_t>(FrameSync::kFlush)},
+      {"FrameSync fence", static_cast<std::uint64_t>(FrameSync::kFence)},
+      {"FrameSync finish", static_cast<std::uint64_t>(FrameSync::kFinish)},
       {"MeterKind none", static_cast<std::uint64_t>(MeterKind::kNone)},
       {"MeterKind worker-cpu-time", static_cast<std::uint64_t>(MeterKind::kWorkerCpuTime)},
       {"MeterKind timer-query", static_cast<std::uint64_t>(MeterKind::kTimerQuery)},
@@ -159,6 +171,7 @@ TEST(GateLayout, EnumeratorsAreNamedAsTheyWerePublished) {
 
 TEST(GateLayout, TheLargestEnumeratorIsTheLastOne) {
   EXPECT_EQ(kGateModeMax, static_cast<std::uint32_t>(GateMode::kPaused));
+  EXPECT_EQ(kFrameSyncMax, static_cast<std::uint32_t>(FrameSync::kFinish));
   EXPECT_EQ(kMeterKindMax, static_cast<std::uint32_t>(MeterKind::kPresentCpuTime));
   EXPECT_EQ(kApiMax, static_cast<std::uint16_t>(Api::kModule));
   EXPECT_EQ(kCommandKindMax, static_cast<std::uint16_t>(CommandKind::kDetach));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A modelled node for tests of the engine: frame loops that share one device by processor sharing, gates as the real
-// ones keep them (reserve on entry, settle after), a daemon that looks when the engine asked for it. Virtual time in
-// steps of 50 µs; the same run every time.
+// ones keep them (reserve on entry, settle after), frames that keep the pace they are told with the shims' own pacer, a
+// daemon that looks when the engine asked for it. Virtual time in steps of 50 µs; the same run every time.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/prng.h"
+#include "core/schedule/frame_pacer.h"
 #include "engine/node_engine.h"
 
 namespace weir::testing {
@@ -101,7 +102,8 @@ class ModelNode {
   [[nodiscard]] std::uint64_t looks() const { return looks_; }
 
  private:
-  enum class Phase { kThink, kWait, kGpu };
+  // A paced frame is synchronised before it is delayed, so its work on the device comes first, as with sync=finish.
+  enum class Phase { kThink, kWait, kGpu, kPace };
   struct Process {
     ProcessId id;
     VgpuId vgpu;
@@ -114,10 +116,13 @@ class ModelNode {
     double left_ns = 0;  // of this frame, on the device
     Duration cost{};
     Duration predicted{};
+    Instant submit{};  // kPace: when to
+    core::FramePacer pacer{};
   };
   struct Gate {
     proto::GateMode mode = proto::GateMode::kOpen;
     std::int64_t allowance = 0;
+    Duration frame_interval{};
     Duration used{};
   };
 
@@ -128,6 +133,7 @@ class ModelNode {
       p.phase = Phase::kWait;
       p.asked = now_;
     }
+    if (p.phase == Phase::kPace && now_ >= p.submit) EndFrame(p);
     if (p.phase != Phase::kWait) return;
     Gate& gate = gates_[p.vgpu];
     const bool pass =
@@ -156,13 +162,27 @@ class ModelNode {
       if (p.left_ns > 0) continue;
       gates_[p.vgpu].allowance -= (p.cost - p.predicted).count();
       p.predicted = (p.predicted * 3 + p.cost) / 4;
-      p.phase = Phase::kThink;
-      p.think_until = now_ + p.loop.think;
-      const core::FrameDone frame{
-          .begin = p.begin, .present = p.asked, .end = now_, .gpu = p.cost, .wait = p.passed - p.asked};
-      p.begin = now_;
-      Must(engine_.Step(now_, engine::FramesDone{p.vgpu, {&frame, 1}, 0, 0}, scratch_));
+      const Duration interval = gates_[p.vgpu].frame_interval;
+      p.submit = interval > Duration{0} ? p.pacer.SubmitAt(interval) : now_;
+      if (p.submit > now_)
+        p.phase = Phase::kPace;
+      else
+        EndFrame(p);
     }
+  }
+
+  void EndFrame(Process& p) {
+    p.phase = Phase::kThink;
+    p.think_until = now_ + p.loop.think;
+    p.pacer.Presented(gates_[p.vgpu].frame_interval, now_, now_);
+    const core::FrameDone frame{.begin = p.begin,
+                                .present = p.asked,
+                                .end = now_,
+                                .gpu = p.cost,
+                                .wait = p.passed - p.asked,
+                                .loop = p.id.value};
+    p.begin = now_;
+    Must(engine_.Step(now_, engine::FramesDone{p.vgpu, {&frame, 1}, 0, 0}, scratch_));
   }
 
   void Look() {
@@ -182,7 +202,10 @@ class ModelNode {
   }
 
   void Carry() {
-    for (const engine::Publish& publish : actions_.publish) gates_[publish.vgpu].mode = publish.mode;
+    for (const engine::Publish& publish : actions_.publish) {
+      gates_[publish.vgpu].mode = publish.mode;
+      gates_[publish.vgpu].frame_interval = publish.frame_interval;
+    }
     for (const engine::Grant& grant : actions_.grant) {
       std::int64_t& allowance = gates_[grant.vgpu].allowance;  // wraps, as the gate's atomic does
       allowance =

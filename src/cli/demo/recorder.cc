@@ -12,7 +12,14 @@
 namespace weir::cli {
 namespace {
 
-constexpr std::size_t kFrameFields = 6;  // [pid, begin_ns, present_ns, end_ns, gpu_ns, wait_ns]
+/// The place of a column in the rows.
+Result<std::size_t> Column(const nlohmann::json& reply, const char* name) {
+  const auto columns = reply.find("columns");
+  if (columns != reply.end() && columns->is_array())
+    for (std::size_t i = 0; i < columns->size(); ++i)
+      if ((*columns)[i] == name) return i;
+  return Fail(Errc::kProtocol, fmt::format("the daemon's list of frames has no column '{}'", name));
+}
 
 }  // namespace
 
@@ -20,16 +27,19 @@ Result<FrameDump> FramesFromJson(const nlohmann::json& reply) {
   const Error bad = Fail(Errc::kProtocol, "the daemon's reply holds no list of frames");
   const auto list = reply.find("frames");
   if (list == reply.end() || !list->is_array()) return bad;
+  WEIR_TRY(const std::size_t begin, Column(reply, "begin_ns"));
+  WEIR_TRY(const std::size_t end, Column(reply, "end_ns"));
+  WEIR_TRY(const std::size_t gpu, Column(reply, "gpu_ns"));
   FrameDump dump{WholeField(reply, "next"), WholeField(reply, "lost"), {}};
   dump.frames.reserve(list->size());
   for (const nlohmann::json& row : *list) {
     const bool numbers =
-        row.is_array() && row.size() >= kFrameFields &&
+        row.is_array() && row.size() > std::max({begin, end, gpu}) &&
         std::all_of(row.begin(), row.end(), [](const nlohmann::json& field) { return field.is_number_integer(); });
     if (!numbers) return bad;
-    const auto begin_ns = row[1].get<std::int64_t>();
-    const auto end_ns = row[3].get<std::int64_t>();
-    dump.frames.push_back({end_ns, end_ns - begin_ns, row[4].get<std::int64_t>()});
+    const auto begin_ns = row[begin].get<std::int64_t>();
+    const auto end_ns = row[end].get<std::int64_t>();
+    dump.frames.push_back({end_ns, end_ns - begin_ns, row[gpu].get<std::int64_t>()});
   }
   return dump;
 }

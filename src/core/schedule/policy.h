@@ -28,6 +28,8 @@ struct VgpuView {
   Duration frame_gpu{};         // mean GPU time of its recent frames
   Duration frame_think{};       // mean time its program takes between two presents, the wait not counted
   Duration least_think{};       // the least of it in the last seconds: what it takes when nothing disturbs it
+  Duration promised{};          // interval between its frames that it was promised; zero: none
+  double rate = 0;              // frames/s of its fastest loop (window, queue) in the last second
   bool attached = false;        // at least one process
 };
 
@@ -36,11 +38,15 @@ enum class Admission : std::uint8_t {
   kGated,  // wait while the allowance is not positive
 };
 
+/// How paced frames are synchronised with the device; the values are those of proto::FrameSync.
+enum class FrameSync : std::uint8_t { kAuto = 0, kNone = 1, kFlush = 2, kFence = 3, kFinish = 4 };
+
 /// What a policy says about one vGPU. `allowance` is what it may spend from now on; negative is debt.
 struct Verdict {
   Admission admission = Admission::kOpen;
   Duration allowance{};
   Duration frame_interval{};  // pace one frame per interval; zero: no pacing
+  FrameSync sync = FrameSync::kAuto;
 };
 
 struct PolicyInput {

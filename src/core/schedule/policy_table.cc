@@ -2,23 +2,30 @@
 #include "core/schedule/policy_table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <cmath>
 
+#include "core/schedule/hybrid.h"
 #include "core/schedule/none.h"
 #include "core/schedule/proportional_share.h"
 #include "core/schedule/reserve.h"
+#include "core/schedule/round_robin.h"
+#include "core/schedule/sla_aware.h"
 
 namespace weir::core {
 namespace {
 
-constexpr std::array<PolicyEntry, 3> kPolicies{{
+constexpr std::array<PolicyEntry, 6> kPolicies{{
     {"none", "first come, first served; only measures", {}, &MakeNone},
     {"proportional-share", "GPU time by weight, idle time goes to whoever wants it", kProportionalShareParams,
      &MakeProportionalShare},
+    {"sla-aware", "each program at its promised rate and no faster (VGRIS)", kSlaAwareParams, &MakeSlaAware},
+    {"hybrid", "shares while every promise is kept, else sla-aware (VGRIS, Algorithm 1)", kHybridParams, &MakeHybrid},
     {"reserve", "each vGPU has its weight's fraction of the device and no more (VGRIS, eq. 1)", kReserveParams,
      &MakeReserve},
+    {"round-robin", "the device goes round in equal turns", kRoundRobinParams, &MakeRoundRobin},
 }};
 
 }  // namespace
@@ -43,12 +50,38 @@ Result<PolicyParams> CheckParams(const PolicyEntry& entry, const PolicyParams& g
       if (param.name == name) known = &param;
     if (known == nullptr)
       return Fail(Errc::kInvalidArgument, fmt::format("policy {} has no parameter '{}'", entry.name, name));
+    if (!known->choices.empty() && value != std::floor(value))
+      return Fail(Errc::kInvalidArgument, fmt::format("policy {}: {} = {} is none of: {}", entry.name, name, value,
+                                                      fmt::join(known->choices, ", ")));
     if (!std::isfinite(value) || value < known->min || value > known->max)
       return Fail(Errc::kInvalidArgument, fmt::format("policy {}: {} = {} is outside {} … {} {}", entry.name, name,
                                                       value, known->min, known->max, known->unit));
     checked[name] = value;
   }
   return checked;
+}
+
+Result<double> ValueOfChoice(const PolicyEntry& entry, std::string_view param, std::string_view choice) {
+  for (const PolicyParam& known : entry.params) {
+    if (known.name != param) continue;
+    for (std::size_t i = 0; i < known.choices.size(); ++i)
+      if (known.choices[i] == choice) return static_cast<double>(i);
+    if (known.choices.empty())
+      return Fail(Errc::kInvalidArgument,
+                  fmt::format("policy {}: {} = '{}' is not a number", entry.name, param, choice));
+    return Fail(Errc::kInvalidArgument, fmt::format("policy {}: {} = '{}' is none of: {}", entry.name, param, choice,
+                                                    fmt::join(known.choices, ", ")));
+  }
+  return Fail(Errc::kInvalidArgument, fmt::format("policy {} has no parameter '{}'", entry.name, param));
+}
+
+std::string_view NameOfChoice(std::string_view policy, std::string_view param, double value) {
+  for (const PolicyEntry& entry : kPolicies)
+    for (const PolicyParam& known : entry.params)
+      if (entry.name == policy && known.name == param && value >= 0 &&
+          value < static_cast<double>(known.choices.size()))
+        return known.choices[static_cast<std::size_t>(value)];
+  return {};
 }
 
 Result<std::unique_ptr<Policy>> MakePolicy(std::string_view name, const PolicyParams& given) {

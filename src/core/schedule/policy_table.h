@@ -20,6 +20,7 @@ struct PolicyParam {
   double min;
   double max;
   std::string_view summary;
+  std::span<const std::string_view> choices{};  // names of the values 0, 1, …; none: any number in the range
 };
 
 /// Values by parameter name; complete and in range once they come from CheckParams.
@@ -40,6 +41,11 @@ Result<const PolicyEntry*> FindPolicy(std::string_view name);
 
 /// Fills in what is absent. kInvalidArgument for an unknown parameter or a value out of range.
 Result<PolicyParams> CheckParams(const PolicyEntry& entry, const PolicyParams& given);
+
+/// The value that a choice's name stands for. kInvalidArgument lists the names.
+Result<double> ValueOfChoice(const PolicyEntry& entry, std::string_view param, std::string_view choice);
+/// The name of a parameter's value when it is a choice, else empty.
+std::string_view NameOfChoice(std::string_view policy, std::string_view param, double value);
 
 Result<std::unique_ptr<Policy>> MakePolicy(std::string_view name, const PolicyParams& given);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/stats/frame_stats.h"
 
+#include <algorithm>
+
 namespace weir::core {
 
 void FrameStats::Add(const FrameDone& frame, const FramePromise& promise) {
@@ -10,6 +12,12 @@ void FrameStats::Add(const FrameDone& frame, const FramePromise& promise) {
   totals_.late_frames += late_after > Duration{0} && latency > late_after ? 1 : 0;
   totals_.gpu += frame.gpu;
   totals_.wait += frame.wait;
+  totals_.pace += frame.pace;
+  if (frame.predicted > Duration{0}) {
+    ++totals_.predicted;
+    const Duration error = frame.took - frame.predicted;
+    totals_.mispredicted += error > kPredictionFailed || error < -kPredictionFailed ? 1 : 0;
+  }
 
   const std::int64_t index = NsOf(frame.end) / kBucket.count();
   Bucket& bucket = buckets_[static_cast<std::size_t>(index % kBuckets)];
@@ -17,6 +25,8 @@ void FrameStats::Add(const FrameDone& frame, const FramePromise& promise) {
   ++bucket.frames;
   bucket.latency += latency;
   bucket.wait += frame.wait;
+  bucket.pace += frame.pace;
+  Count(frame.loop, index);
 
   if (!histograms_)
     histograms_ = std::make_unique<Histograms>(Histograms{.since = frame.end, .current = {}, .previous = {}});
@@ -29,19 +39,51 @@ void FrameStats::Add(const FrameDone& frame, const FramePromise& promise) {
   histograms_->current.Add(latency);
 }
 
+void FrameStats::Count(std::uint64_t key, std::int64_t index) {
+  Loop* place = &loops_[0];
+  for (Loop& loop : loops_) {
+    if (loop.last >= 0 && loop.key == key) {
+      place = &loop;
+      break;
+    }
+    if (loop.last < place->last) place = &loop;
+  }
+  if (place->last < 0 || place->key != key) *place = Loop{.key = key, .last = index - kBuckets};
+  if (index < place->last - kBuckets) return;  // records of one loop come in order; a tenant's own lie is no matter
+  for (std::int64_t i = std::max(place->last + 1, index - kBuckets + 1); i <= index; ++i)
+    place->frames[static_cast<std::size_t>(i % kBuckets)] = 0;
+  place->last = std::max(place->last, index);
+  ++place->frames[static_cast<std::size_t>(index % kBuckets)];
+}
+
+double FrameStats::Rate(Instant now) const {
+  const std::int64_t index = NsOf(now) / kBucket.count();
+  std::uint32_t most = 0;
+  for (const Loop& loop : loops_) {
+    std::uint32_t frames = 0;
+    for (std::int64_t i = std::max(loop.last - kBuckets + 1, index - 10); i < index && i <= loop.last; ++i)
+      if (i >= 0) frames += loop.frames[static_cast<std::size_t>(i % kBuckets)];
+    most = std::max(most, frames);
+  }
+  return most;
+}
+
 FrameWindow FrameStats::Window(Instant now) const {
   FrameWindow window{.span = seconds(1)};
   const std::int64_t index = NsOf(now) / kBucket.count();
   Duration latency{};
   Duration wait{};
+  Duration pace{};
   for (const Bucket& bucket : buckets_) {
-    if (bucket.index < index - 10 || bucket.index >= index) continue;
+    if (!Inside(bucket.index, index)) continue;
+    pace += bucket.pace;
     window.frames += bucket.frames;
     latency += bucket.latency;
     wait += bucket.wait;
   }
-  window.fps = static_cast<double>(window.frames) / SecondsOf(window.span);
+  window.fps = Rate(now);
   window.wait_share = SecondsOf(wait) / SecondsOf(window.span);
+  window.pace_share = SecondsOf(pace) / SecondsOf(window.span);
   if (window.frames > 0) window.mean = latency / static_cast<std::int64_t>(window.frames);
   if (histograms_ && now - histograms_->since < 2 * kHistogramSpan) {
     LogHistogram both = histograms_->current;

@@ -14,11 +14,15 @@ namespace weir::core {
 
 /// One frame, or task, that is done; checked already.
 struct FrameDone {
-  Instant begin;    // return of the previous present
-  Instant present;  // call of present
-  Instant end;      // return of present
-  Duration gpu{};   // GPU time in the device's unit
-  Duration wait{};  // spent waiting at the gate
+  Instant begin;           // return of the previous present
+  Instant present;         // call of present
+  Instant end;             // return of present
+  Duration gpu{};          // GPU time in the device's unit
+  Duration wait{};         // spent waiting at the gate
+  Duration pace{};         // delayed to keep the pace
+  Duration took{};         // the driver's present
+  Duration predicted{};    // what it was predicted to take; zero: no prediction
+  std::uint64_t loop = 0;  // the window or queue of a process that it belongs to
   [[nodiscard]] Duration Latency() const { return end - begin; }
 };
 
@@ -32,19 +36,26 @@ struct FramePromise {
   }
 };
 
+/// A prediction that was off by more than this failed (VGRIS, Fig. 9).
+inline constexpr Duration kPredictionFailed = milliseconds(2);
+
 struct FrameTotals {
   std::uint64_t frames = 0;
   std::uint64_t late_frames = 0;
+  std::uint64_t predicted = 0;     // frames whose present was predicted
+  std::uint64_t mispredicted = 0;  // of these: off by more than kPredictionFailed
   Duration gpu{};
   Duration wait{};
+  Duration pace{};
 };
 
 struct FrameWindow {
   Duration span{};
-  std::uint64_t frames = 0;
-  double fps = 0;
+  std::uint64_t frames = 0;  // of all loops
+  double fps = 0;            // of the fastest loop: a promise holds for each window, not for their sum
   Duration mean{}, p50{}, p95{}, p99{}, max{};
   double wait_share = 0;  // of wall time, summed over threads
+  double pace_share = 0;  // as wait_share
 };
 
 class FrameStats {
@@ -52,6 +63,8 @@ class FrameStats {
   void Add(const FrameDone& frame, const FramePromise& promise);
   [[nodiscard]] const FrameTotals& totals() const { return totals_; }
   [[nodiscard]] FrameWindow Window(Instant now) const;
+  /// Frames/s of the fastest loop in the last whole second.
+  [[nodiscard]] double Rate(Instant now) const;
 
  private:
   static constexpr std::int64_t kBuckets = 11;  // ten whole ones and the current one
@@ -62,14 +75,26 @@ class FrameStats {
     std::uint32_t frames = 0;
     Duration latency{};
     Duration wait{};
+    Duration pace{};
   };
+  /// Frames of one loop by tenths of a second. The longest silent one makes room for a new one.
+  struct Loop {
+    std::uint64_t key = 0;
+    std::int64_t last = -1;  // tenth of a second of its last frame; -1: no loop
+    std::array<std::uint32_t, kBuckets> frames{};
+  };
+  static constexpr std::size_t kLoops = 8;
   struct Histograms {
     Instant since{};
     LogHistogram current;
     LogHistogram previous;
   };
 
+  static bool Inside(std::int64_t bucket, std::int64_t now) { return bucket >= now - 10 && bucket < now; }
+  void Count(std::uint64_t loop, std::int64_t index);
+
   FrameTotals totals_;
+  std::array<Loop, kLoops> loops_{};
   std::array<Bucket, kBuckets> buckets_{};
   std::unique_ptr<Histograms> histograms_;  // made at the first frame: idle vGPUs stay small
 };

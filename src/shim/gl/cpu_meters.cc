@@ -84,7 +84,7 @@ class WorkerMeter final : public Meter {
   [[nodiscard]] bool any() const { return !workers_.empty(); }
   [[nodiscard]] proto::MeterKind kind() const override { return proto::MeterKind::kWorkerCpuTime; }
   void BeforePresent(std::int64_t) override {}
-  std::int64_t AfterPresent(std::int64_t now_ns) override {
+  std::int64_t AfterPresent(std::int64_t now_ns, std::int64_t) override {
     if (scanned_ns_ == 0) scanned_ns_ = now_ns;
     bool lost = false;
     std::int64_t used = Collect(lost);
@@ -141,7 +141,7 @@ class PresentCpuMeter final : public Meter {
   explicit PresentCpuMeter(const DeviceCpus& cpus) : divisor_(Divisor(cpus)) {}
   [[nodiscard]] proto::MeterKind kind() const override { return proto::MeterKind::kPresentCpuTime; }
   void BeforePresent(std::int64_t) override { before_ns = ReadClock(CLOCK_THREAD_CPUTIME_ID); }
-  std::int64_t AfterPresent(std::int64_t) override {
+  std::int64_t AfterPresent(std::int64_t, std::int64_t) override {
     const auto before = std::exchange(before_ns, std::nullopt);
     const auto after = ReadClock(CLOCK_THREAD_CPUTIME_ID);
     return before && after ? (*after - *before) / divisor_ : 0;

@@ -3,12 +3,30 @@
 
 #include <dlfcn.h>
 
+#include <cstdio>
 #include <cstring>
 
 namespace weir::shim {
 namespace {
 
 constexpr GlFunctions::GlEnum kGlRenderer = 0x1F01;
+constexpr GlFunctions::GlEnum kGlVersion = 0x1F02;
+constexpr GlFunctions::GlEnum kGlExtensions = 0x1F03;
+
+const char* Text(const GlFunctions& gl, GlFunctions::GlEnum what) {
+  const unsigned char* text = gl.get_string != nullptr ? gl.get_string(what) : nullptr;
+  return text != nullptr ? reinterpret_cast<const char*>(text) : "";
+}
+
+/// GetProcAddress has an answer for functions that the context lacks. Extensions are asked for only where GL_EXTENSIONS
+/// is no error: in GLES, and in desktop GL before 3.0.
+bool TimestampsAreThere(const GlFunctions& gl) {
+  const GlVersion version = ParseGlVersion(Text(gl, kGlVersion));
+  if (version.major == 0) return true;  // no context that one could ask
+  if (!version.es && version.AtLeast(3, 0)) return version.AtLeast(3, 3);
+  return std::strstr(Text(gl, kGlExtensions), version.es ? "GL_EXT_disjoint_timer_query" : "GL_ARB_timer_query") !=
+         nullptr;
+}
 
 void* FromLibraries(const char* name) {
   static constexpr const char* kLibraries[] = {"libGL.so.1", "libOpenGL.so.0", "libGLESv2.so.2"};
@@ -32,15 +50,35 @@ void Find(F& function, weir_gl_get_proc get_proc, const char* name) {
 
 }  // namespace
 
-std::string GlFunctions::Renderer() const {
-  const unsigned char* text = get_string != nullptr ? get_string(kGlRenderer) : nullptr;
-  return text != nullptr ? reinterpret_cast<const char*>(text) : "";
+std::string GlFunctions::Renderer() const { return Text(*this, kGlRenderer); }
+
+bool GlFunctions::HasFences() const {
+  if (fence_sync == nullptr || is_sync == nullptr || client_wait_sync == nullptr || delete_sync == nullptr)
+    return false;
+  const GlVersion version = ParseGlVersion(Text(*this, kGlVersion));
+  return version.es ? version.AtLeast(3, 0) : version.AtLeast(3, 2);
+}
+
+GlVersion ParseGlVersion(const char* text) {
+  // "4.5 (Compatibility Profile) Mesa 22.3.6", "OpenGL ES 3.2 Mesa 22.3.6", "OpenGL ES-CM 1.1 …"
+  GlVersion version;
+  static constexpr char kEs[] = "OpenGL ES";
+  version.es = std::strncmp(text, kEs, sizeof kEs - 1) == 0;
+  const char* number = std::strpbrk(text, "0123456789");
+  if (number == nullptr || std::sscanf(number, "%3d.%3d", &version.major, &version.minor) != 2) return {};
+  return version;
 }
 
 GlFunctions LookUpGl(weir_gl_get_proc get_proc) {
   GlFunctions gl;
   Find(gl.get_string, get_proc, "glGetString");
   Find(gl.finish, get_proc, "glFinish");
+  Find(gl.flush, get_proc, "glFlush");
+  Find(gl.fence_sync, get_proc, "glFenceSync");
+  Find(gl.is_sync, get_proc, "glIsSync");
+  Find(gl.client_wait_sync, get_proc, "glClientWaitSync");
+  Find(gl.delete_sync, get_proc, "glDeleteSync");
+  if (!TimestampsAreThere(gl)) return gl;
   Find(gl.gen_queries, get_proc, "glGenQueries");
   Find(gl.gen_queries, get_proc, "glGenQueriesEXT");
   Find(gl.query_counter, get_proc, "glQueryCounter");

@@ -47,7 +47,7 @@ class TimerMeter final : public Meter {
     if (check) --checks_left_;
   }
 
-  std::int64_t AfterPresent(std::int64_t now_ns) override {
+  std::int64_t AfterPresent(std::int64_t now_ns, std::int64_t) override {
     std::int64_t used = 0;
     while (pending_[oldest_].waiting && Ready(End(oldest_))) {
       const std::int64_t span = Read(End(oldest_)) - Read(Begin(oldest_));
@@ -115,9 +115,9 @@ class WallMeter final : public Meter {
  public:
   [[nodiscard]] proto::MeterKind kind() const override { return proto::MeterKind::kWallClock; }
   void BeforePresent(std::int64_t now_ns) override { before_ns = now_ns; }
-  std::int64_t AfterPresent(std::int64_t now_ns) override {
+  std::int64_t AfterPresent(std::int64_t now_ns, std::int64_t held_ns) override {
     const auto before = std::exchange(before_ns, std::nullopt);
-    return before ? now_ns - *before : 0;  // it may have taken over in mid-present
+    return before ? now_ns - *before - held_ns : 0;  // it may have taken over in mid-present
   }
 
  private:

@@ -18,10 +18,11 @@ class Meter {
  public:
   virtual ~Meter() = default;
   [[nodiscard]] virtual proto::MeterKind kind() const = 0;
-  /// The driver's present is about to be called (`now_ns`, after the gate).
+  /// The program has called present: the frame is drawn. Synchronising, the pace and the gate come after this.
   virtual void BeforePresent(std::int64_t now_ns) = 0;
-  /// It has returned. GPU time (ns of the device's unit) that became known since the last call.
-  virtual std::int64_t AfterPresent(std::int64_t now_ns) = 0;
+  /// The driver's present has returned; `held_ns` of the time between were the pace's and the gate's. GPU time (ns of
+  /// the device's unit) that became known since the last call.
+  virtual std::int64_t AfterPresent(std::int64_t now_ns, std::int64_t held_ns = 0) = 0;
   /// False once the meter was caught contradicting the wall clock; another one has to take over.
   [[nodiscard]] virtual bool truthful() const { return true; }
 };
@@ -37,15 +38,15 @@ struct DeviceCpus {
 /// those CPUs. Accurate to about 1 %, unlike llvmpipe's timer queries. Null when this process has no such thread.
 std::unique_ptr<Meter> MakeWorkerMeter(const DeviceCpus& cpus);
 
-/// CPU time of the presenting thread within present, divided by the CPUs of the device: for a software renderer that
-/// was told to use no worker (LP_NUM_THREADS=0).
+/// CPU time of the presenting thread within present and synchronising, divided by the CPUs of the device: for a
+/// software renderer that was told to use no worker (LP_NUM_THREADS=0).
 std::unique_ptr<Meter> MakePresentCpuMeter(const DeviceCpus& cpus);
 
 /// GPU timestamps around each frame, read some frames later and never waited for; watched against the wall clock in its
 /// first frames. Null when the current context has no timestamps.
 std::unique_ptr<Meter> MakeTimerMeter(const GlFunctions& gl);
 
-/// Duration of the present call. Always there, seldom right.
+/// Duration of synchronising and the driver's present. Always there, seldom right.
 std::unique_ptr<Meter> MakeWallMeter();
 
 /// The best meter for the current context. `wanted`: "auto" or the name of a kind (proto::NameOf), to force one.

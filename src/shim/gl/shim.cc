@@ -8,58 +8,112 @@
 #include <new>
 
 #include "platform/clock.h"
+#include "platform/pthread_lock.h"
 
 extern "C" char* program_invocation_short_name;  // NOLINT: glibc's
 
 namespace weir::shim {
 namespace {
 
+using Lock = platform::PthreadLock;
+
+constexpr GlFunctions::GlEnum kGlSyncGpuCommandsComplete = 0x9117;
+constexpr unsigned kGlSyncFlushCommandsBit = 1;
+/// The fence of a frame is waited for no longer than this: a GPU that hangs is not ours to mend.
+constexpr std::uint64_t kFenceWaitNs = 100'000'000;
+
+}  // namespace
+
 /// What is kept on the caller's stack between the two halves of a present.
-struct Pass {
+struct GlShim::Pass {
   gate::Ticket ticket;
   std::uint32_t surface;
   bool gated;
   std::int64_t begin_ns;
   std::int64_t present_ns;
+  std::int64_t submit_ns;
+  std::int64_t sync_ns;
+  std::int64_t pace_ns;
+  std::int64_t predicted_ns;
+  std::int64_t interval_ns;
 };
-static_assert(sizeof(Pass) <= sizeof(weir_gl_present));
-static_assert(alignof(Pass) <= alignof(weir_gl_present));
-
-class Lock {
- public:
-  explicit Lock(pthread_mutex_t& mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
-  ~Lock() { pthread_mutex_unlock(&mutex_); }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-
- private:
-  pthread_mutex_t& mutex_;
-};
-
-}  // namespace
 
 GlShim::GlShim(std::string attach_path, std::string wanted_meter)
     : agent_(std::move(attach_path), proto::Api::kGl, program_invocation_short_name),
       wanted_meter_(std::move(wanted_meter)) {}
 
 void GlShim::BeforePresent(weir_gl_present& present, std::uint64_t surface, weir_gl_get_proc get_proc) noexcept {
+  static_assert(sizeof(Pass) <= sizeof(weir_gl_present) && alignof(Pass) <= alignof(weir_gl_present));
   Pass& pass = *new (&present) Pass{};
   if (!agent_.Wanted()) return;
   try {
-    pass.present_ns = platform::NowNs();
-    pass.ticket = agent_.Enter(pass.present_ns);
+    pass.present_ns = pass.submit_ns = platform::NowNs();
+    pass.ticket = agent_.Arrive(pass.present_ns);
     pass.gated = pass.ticket.attachment != nullptr;
-    const Lock lock(mutex_);
-    if (!pass.gated) return ExplainOnce();
-    if (described_ != agent_.attach_count()) PrepareMeter(get_proc, pass.present_ns);
-    pass.surface = SurfaceIndex(surface);
-    const std::int64_t before_ns = surfaces_[pass.surface].end_ns;
-    // Windows that share an entry, or threads that share a window, may have presented while this one waited.
-    pass.begin_ns = before_ns != 0 ? std::min(before_ns, pass.present_ns) : pass.present_ns;
-    meter_->BeforePresent(pass.present_ns + pass.ticket.wait_ns);
+    {
+      const Lock lock(mutex_);
+      if (!pass.gated) return ExplainOnce();
+      if (described_ != agent_.attach_count()) PrepareMeter(get_proc, pass.present_ns);
+      pass.surface = SurfaceIndex(surface);
+      const Surface& last = surfaces_[pass.surface];
+      // Windows that share an entry, or threads that share a window, may have presented while this one waited.
+      pass.begin_ns = last.end_ns != 0 ? std::min(last.end_ns, pass.present_ns) : pass.present_ns;
+      pass.predicted_ns = last.pacer.PredictedPresent().count();
+      meter_->BeforePresent(pass.present_ns);
+    }
+    if (gate::Agent::PaceOf(pass.ticket).interval_ns > 0) KeepPace(pass);
+    agent_.Enter(pass.ticket, pass.submit_ns);
+    pass.submit_ns += pass.ticket.wait_ns;
   } catch (...) {
     // Out of memory, at worst. The ticket, if there is one, is settled in AfterPresent.
   }
+}
+
+// Synchronising first makes the time of the present predictable, and is itself a part of the frame that is measured and
+// not guessed (VGRIS, section 3.2).
+void GlShim::KeepPace(Pass& pass) {
+  gate::Pace pace = gate::Agent::PaceOf(pass.ticket);
+  Synchronise(pace.sync, pass.surface);
+  std::int64_t now_ns = platform::NowNs();
+  pass.sync_ns = now_ns - pass.present_ns;
+  const std::int64_t synchronised_ns = now_ns;
+  for (bool gone = false; !gone; pace = gate::Agent::PaceOf(pass.ticket)) {
+    pass.interval_ns = pace.interval_ns;
+    if (pace.interval_ns == 0) break;
+    Instant submit;
+    {
+      const Lock lock(mutex_);
+      submit = surfaces_[pass.surface].pacer.SubmitAt(Duration{pace.interval_ns});
+    }
+    if (NsOf(submit) <= now_ns) break;
+    now_ns = agent_.Delay(pass.ticket, NsOf(submit), pace.interval_ns, gone);
+    if (now_ns < NsOf(submit)) continue;
+    const Lock lock(mutex_);
+    surfaces_[pass.surface].pacer.Slept(submit, InstantFromNs(now_ns));
+    break;
+  }
+  pass.pace_ns = now_ns - synchronised_ns;
+  pass.submit_ns = now_ns;
+}
+
+// Without the lock: it may take long. What the context lacks is not called, so no error is left in it.
+void GlShim::Synchronise(proto::FrameSync wanted, std::uint32_t surface) {
+  using proto::FrameSync;
+  if (wanted == FrameSync::kAuto) wanted = software_ ? FrameSync::kFinish : FrameSync::kFence;
+  if (wanted == FrameSync::kFence && !gl_.HasFences()) wanted = FrameSync::kFlush;
+  if (wanted == FrameSync::kFinish && gl_.finish != nullptr) return gl_.finish();
+  if (wanted == FrameSync::kFlush && gl_.flush != nullptr) return gl_.flush();
+  if (wanted != FrameSync::kFence) return;
+  GlFunctions::GlSync fence = gl_.fence_sync(kGlSyncGpuCommandsComplete, 0);
+  if (gl_.flush != nullptr) gl_.flush();
+  {
+    const Lock lock(mutex_);
+    std::swap(fence, surfaces_[surface].fence);
+  }
+  // Of the frame before this one, or of another context: that one's name means nothing here.
+  if (fence == nullptr || gl_.is_sync(fence) == 0) return;
+  gl_.client_wait_sync(fence, kGlSyncFlushCommandsBit, kFenceWaitNs);
+  gl_.delete_sync(fence);
 }
 
 void GlShim::AfterPresent(weir_gl_present& present) noexcept {
@@ -69,9 +123,11 @@ void GlShim::AfterPresent(weir_gl_present& present) noexcept {
   std::int64_t gpu_ns = 0;
   try {
     const Lock lock(mutex_);
-    surfaces_[pass.surface].end_ns = end_ns;
+    Surface& surface = surfaces_[pass.surface];
+    surface.end_ns = end_ns;
+    surface.pacer.Presented(Duration{pass.interval_ns}, InstantFromNs(pass.submit_ns), InstantFromNs(end_ns));
     if (meter_ != nullptr) {
-      gpu_ns = meter_->AfterPresent(end_ns);
+      gpu_ns = meter_->AfterPresent(end_ns, pass.pace_ns + pass.ticket.wait_ns);
       if (!meter_->truthful()) {
         std::fprintf(stderr, "weir: GPU timestamps of '%s' contradict the wall clock, or don't come; not used\n",
                      renderer_.c_str());
@@ -85,8 +141,13 @@ void GlShim::AfterPresent(weir_gl_present& present) noexcept {
   agent_.Leave(pass.ticket, {.surface = pass.surface,
                              .begin_ns = pass.begin_ns,
                              .present_ns = pass.present_ns,
+                             .submit_ns = pass.submit_ns,
                              .end_ns = end_ns,
-                             .gpu_ns = gpu_ns});
+                             .gpu_ns = gpu_ns,
+                             .sync_ns = pass.sync_ns,
+                             .pace_ns = pass.pace_ns,
+                             .predicted_ns = pass.predicted_ns,
+                             .interval_ns = pass.interval_ns});
 }
 
 // At every attach. What was rendered while nobody kept books is charged to nobody.
@@ -94,6 +155,7 @@ void GlShim::PrepareMeter(weir_gl_get_proc get_proc, std::int64_t now_ns) {
   if (meter_ == nullptr) {
     gl_ = LookUpGl(get_proc);
     renderer_ = gl_.Renderer();
+    software_ = IsSoftwareRenderer(renderer_);
     meter_ = ChooseMeter(gl_, DeviceCpus{agent_.device_cpus()}, wanted_meter_);
   } else {
     meter_->AfterPresent(now_ns);

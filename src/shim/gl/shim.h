@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "core/schedule/frame_pacer.h"
 #include "gate/agent.h"
 #include "shim/gl/hooks.h"
 #include "shim/gl/meter.h"
@@ -21,14 +22,20 @@ class GlShim {
   void AbandonInChild() noexcept { agent_.AbandonInChild(); }
 
  private:
-  /// The last present of each window; windows beyond the table share its last entry.
+  struct Pass;
+
+  /// Each window's last present and its pace; windows beyond the table share its last entry.
   struct Surface {
     std::uint64_t key = 0;
     std::int64_t end_ns = 0;
+    core::FramePacer pacer;
+    GlFunctions::GlSync fence = nullptr;  // behind the last paced frame
   };
   static constexpr std::size_t kSurfaces = 64;
 
   std::uint32_t SurfaceIndex(std::uint64_t key);
+  void KeepPace(Pass& pass);
+  void Synchronise(proto::FrameSync wanted, std::uint32_t surface);
   void PrepareMeter(weir_gl_get_proc get_proc, std::int64_t now_ns);
   void ExplainOnce();
 
@@ -36,9 +43,10 @@ class GlShim {
   const std::string wanted_meter_;
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // guards what follows
   std::array<Surface, kSurfaces> surfaces_{};
-  GlFunctions gl_;
+  GlFunctions gl_;  // not changed any more once it was looked up
   std::unique_ptr<Meter> meter_;
   std::string renderer_;
+  bool software_ = false;
   std::uint64_t described_ = 0;  // agent_.attach_count() at the last Describe
   bool explained_ = false;
 };

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/schedule/frame_pacer.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+namespace weir::core {
+namespace {
+
+constexpr Duration kInterval = microseconds(16'667);
+
+/// A program whose frames take `work`, whose presents take `present`, and whose sleeps end `late` too late.
+struct Loop {
+  FramePacer pacer;
+  Instant now = InstantFromNs(1'000'000'000);
+  std::vector<Instant> ends;
+
+  void Frame(Duration work, Duration present, Duration late = {}, Duration interval = kInterval) {
+    now += work;
+    const Instant submit = pacer.SubmitAt(interval);
+    if (submit > now) {
+      now = submit + late;
+      pacer.Slept(submit, now);
+    }
+    const Instant called = now;
+    now += present;
+    pacer.Presented(interval, called, now);
+    ends.push_back(now);
+  }
+  [[nodiscard]] Duration Latency(std::size_t frame) const { return ends[frame] - ends[frame - 1]; }
+  [[nodiscard]] Duration Span() const { return ends.back() - ends.front(); }
+};
+
+TEST(FramePacer, TheFirstFrameIsNotDelayed) {
+  Loop loop;
+  loop.Frame(milliseconds(1), milliseconds(1));
+  EXPECT_EQ(loop.ends[0], InstantFromNs(1'002'000'000));
+}
+
+TEST(FramePacer, FramesEndOneIntervalApart) {
+  Loop loop;
+  for (int i = 0; i < 100; ++i) loop.Frame(milliseconds(5), milliseconds(2));
+  for (std::size_t i = 30; i < 100; ++i) EXPECT_EQ(loop.Latency(i), kInterval) << i;
+}
+
+TEST(FramePacer, PredictsThePresentByTheMeanOfTheLastTwenty) {
+  Loop loop;
+  EXPECT_EQ(loop.pacer.PredictedPresent(), Duration{0});
+  for (int i = 0; i < 50; ++i) loop.Frame(milliseconds(1), milliseconds(100));
+  for (int i = 1; i <= 20; ++i) loop.Frame(milliseconds(1), milliseconds(i));
+  EXPECT_EQ(loop.pacer.PredictedPresent(), microseconds(10'500));
+}
+
+TEST(FramePacer, SleepsThatEndTooLateAreAllowedFor) {
+  Loop loop;
+  for (int i = 0; i < 100; ++i) loop.Frame(milliseconds(5), milliseconds(2), microseconds(400));
+  EXPECT_EQ(loop.Span() / 99, kInterval);
+  EXPECT_LE(loop.Latency(99), kInterval + microseconds(1));
+}
+
+TEST(FramePacer, ALateFrameIsMadeGoodByAQuarterOfAnIntervalAFrame) {
+  Loop loop;
+  for (int i = 0; i < 50; ++i) loop.Frame(milliseconds(2), milliseconds(1));
+  loop.Frame(2 * kInterval, milliseconds(1));
+  for (int i = 0; i < 50; ++i) loop.Frame(milliseconds(2), milliseconds(1));
+  for (std::size_t i = 52; i < 101; ++i) {
+    EXPECT_GE(loop.Latency(i), kInterval * 3 / 4) << i;
+    EXPECT_LE(loop.Latency(i), kInterval) << i;
+  }
+  EXPECT_NEAR(SecondsOf(loop.Span()), SecondsOf(kInterval * 100), 1e-6) << "not one frame was lost";
+}
+
+TEST(FramePacer, AStallOfMoreThanFourIntervalsIsNotMadeGood) {
+  Loop loop;
+  for (int i = 0; i < 30; ++i) loop.Frame(milliseconds(2), milliseconds(1));
+  loop.Frame(seconds(2), milliseconds(1));
+  for (int i = 0; i < 30; ++i) loop.Frame(milliseconds(2), milliseconds(1));
+  for (std::size_t i = 32; i < 61; ++i) EXPECT_EQ(loop.Latency(i), kInterval) << i;
+}
+
+TEST(FramePacer, AnotherIntervalHoldsFromTheNextFrame) {
+  Loop loop;
+  for (int i = 0; i < 30; ++i) loop.Frame(milliseconds(2), milliseconds(1));
+  for (int i = 0; i < 30; ++i) loop.Frame(milliseconds(2), milliseconds(1), {}, milliseconds(50));
+  EXPECT_EQ(loop.Latency(30), milliseconds(50));
+  for (int i = 0; i < 30; ++i) loop.Frame(milliseconds(2), milliseconds(1), {}, kInterval);
+  EXPECT_EQ(loop.Latency(60), kInterval);
+}
+
+TEST(FramePacer, AProgramTooSlowForItsPaceIsNeverDelayed) {
+  Loop loop;
+  for (int i = 0; i < 100; ++i) loop.Frame(milliseconds(20), milliseconds(1));
+  EXPECT_EQ(loop.Span(), 99 * milliseconds(21));
+}
+
+Duration Us(int us) { return microseconds(us); }
+
+// With work that fits, whatever it is: the mean rate is the promised one, to the last frame's own error.
+RC_GTEST_PROP(FramePacerLaw, TheMeanRateIsThePromisedOneWhereTheWorkFits, ()) {
+  Loop loop;
+  const auto frames = *rc::gen::container<std::vector<std::pair<int, int>>>(
+      400, rc::gen::pair(rc::gen::inRange(0, 8'000), rc::gen::inRange(0, 4'000)));
+  for (const auto& [work, present] : frames) loop.Frame(Us(work), Us(present));
+  const Duration error = loop.Span() - 399 * kInterval;
+  RC_ASSERT(std::abs(SecondsOf(error)) <= 0.009);
+}
+
+// No frame is held longer than 5/4 of an interval after the last, whatever happened before.
+RC_GTEST_PROP(FramePacerLaw, NoFrameIsHeldForLongerThanItsBound, ()) {
+  Loop loop;
+  const auto frames = *rc::gen::container<std::vector<std::pair<int, int>>>(
+      100, rc::gen::pair(rc::gen::inRange(0, 200'000), rc::gen::inRange(0, 200'000)));
+  for (const auto& [work, present] : frames) {
+    const Instant before = loop.now;
+    if (!loop.ends.empty()) RC_ASSERT(loop.pacer.SubmitAt(kInterval) <= before + kInterval * 5 / 4);
+    loop.Frame(Us(work), Us(present));
+  }
+}
+
+}  // namespace
+}  // namespace weir::core

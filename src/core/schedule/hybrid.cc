@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/schedule/hybrid.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace weir::core {
+namespace {
+
+constexpr Duration kSecond = seconds(1);
+
+struct Settings {
+  Duration least_interval;  // 1 / FPSthres of a vGPU without a promise
+  double fps_slack;
+  double gpu_use;
+  std::int64_t wait_s;
+  std::string_view share_policy;
+  FrameSync sync;
+};
+
+/// What is known of a vGPU for Algorithm 1.
+struct Tenant {
+  Duration used_before{};     // at the start of this second
+  Duration used_at_switch{};  // at the start of the stretch of low use
+  std::int64_t low_s = 0;     // seconds in a row with a rate below its threshold
+  double share = 0;           // s_i; 0: it came after the shares were reckoned, and gets a fair one
+};
+
+std::unique_ptr<Policy> Inner(std::string_view name, const PolicyParams& params) {
+  auto made = MakePolicy(name, params);
+  WEIR_CHECK(made.has_value());
+  return std::move(*made);
+}
+
+///                 some rate < FPSthres for Time s
+///   ┌──▶ shares ─────────────────────────────────▶ sla-aware ──┐
+///   │    s_i = 1/n at first                                    │
+///   └────────── use of the device < GPUthres for Time s ◀──────┘
+///               s_i = u_i + (1 - Σu)/n   (VGRIS, eq. 2)
+class Hybrid final : public Policy {
+ public:
+  explicit Hybrid(const Settings& settings)
+      : settings_(settings),
+        shares_(Inner(settings.share_policy, {})),
+        sla_(Inner("sla-aware",
+                   {{"fps", 1.0 / SecondsOf(settings.least_interval)}, {"sync", static_cast<double>(settings.sync)}})) {
+  }
+
+  Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
+    for (const VgpuView& vgpu : input.vgpus) TenantOf(vgpu);
+    if (second_ends_ == Instant{}) StartSecond(input);
+    if (input.now >= second_ends_) {
+      if (sla_mode_)
+        LookForLowUse(input);
+      else
+        LookForLowRate(input);
+      StartSecond(input);
+    }
+    bool attached = false;
+    for (const VgpuView& vgpu : input.vgpus) attached |= vgpu.attached;
+    const Instant look = sla_mode_ ? sla_->Decide(input, verdicts) : DecideShares(input, verdicts);
+    return attached ? std::min(look, second_ends_) : look;
+  }
+
+ private:
+  void StartSecond(const PolicyInput& input) {
+    second_began_ = input.now;
+    second_ends_ = input.now + kSecond;
+    for (const VgpuView& vgpu : input.vgpus) TenantOf(vgpu).used_before = vgpu.used;
+  }
+
+  /// A program that presents nothing and asks for nothing is not starved.
+  static bool Counts(const VgpuView& vgpu, Instant now) {
+    return vgpu.attached && (vgpu.rate > 0 || Competes(vgpu, now, kSecond));
+  }
+
+  /// Algorithm 1, lines 2 and 3: some vGPU, and the same one, for Time s.
+  void LookForLowRate(const PolicyInput& input) {
+    bool starved = false;
+    for (const VgpuView& vgpu : input.vgpus) {
+      const Duration interval = vgpu.promised > Duration{0} ? vgpu.promised : settings_.least_interval;
+      const bool low = Counts(vgpu, input.now) && vgpu.rate < (1 - settings_.fps_slack) / SecondsOf(interval);
+      Tenant& tenant = TenantOf(vgpu);
+      tenant.low_s = low ? tenant.low_s + 1 : 0;
+      starved |= tenant.low_s >= settings_.wait_s;
+    }
+    if (!starved) return;
+    sla_mode_ = true;
+    low_use_s_ = 0;
+  }
+
+  /// Lines 4 to 6. The use u_i that shares are reckoned from is that of the whole stretch of low use.
+  void LookForLowUse(const PolicyInput& input) {
+    double use = 0;
+    bool attached = false;
+    for (const VgpuView& vgpu : input.vgpus) {
+      Tenant& tenant = TenantOf(vgpu);
+      use += SecondsOf(vgpu.used - tenant.used_before) / SecondsOf(input.now - second_began_);
+      if (low_use_s_ == 0) tenant.used_at_switch = tenant.used_before;
+      attached |= vgpu.attached;
+    }
+    if (low_use_s_ == 0) low_since_ = second_began_;
+    low_use_s_ = use < settings_.gpu_use && attached ? low_use_s_ + 1 : 0;
+    if (low_use_s_ < settings_.wait_s) return;
+    sla_mode_ = false;
+    shares_ = Inner(settings_.share_policy, {});  // what it knew is of another time
+    CalcShares(input);
+  }
+
+  /// s_i = u_i + (1 - Σu)/n   (VGRIS, eq. 2), over the vGPUs in use.
+  void CalcShares(const PolicyInput& input) {
+    double all = 0;
+    double n = 0;
+    const double span = SecondsOf(input.now - low_since_);
+    for (const VgpuView& vgpu : input.vgpus) {
+      Tenant& tenant = TenantOf(vgpu);
+      tenant.low_s = 0;
+      tenant.share = vgpu.attached ? std::max(SecondsOf(vgpu.used - tenant.used_at_switch) / span, 0.0) : 0.0;
+      all += tenant.share;
+      n += vgpu.attached ? 1 : 0;
+    }
+    for (const VgpuView& vgpu : input.vgpus)
+      if (vgpu.attached) TenantOf(vgpu).share += std::max(1 - all, 0.0) / n;
+  }
+
+  /// The shares take the place of the weights.
+  Instant DecideShares(const PolicyInput& input, std::span<Verdict> verdicts) {
+    double known = 0;
+    double n = 0;
+    for (const VgpuView& vgpu : input.vgpus) {
+      known += TenantOf(vgpu).share;
+      n += TenantOf(vgpu).share > 0 ? 1 : 0;
+    }
+    const double fair = n > 0 ? known / n : 1.0 / static_cast<double>(std::max<std::size_t>(input.vgpus.size(), 1));
+    views_.assign(input.vgpus.begin(), input.vgpus.end());
+    for (VgpuView& view : views_) {
+      const double share = TenantOf(view).share;
+      view.weight = static_cast<std::uint32_t>(
+          std::clamp((share > 0 ? share : fair) * kWeightMax, 1.0, static_cast<double>(kWeightMax)));
+    }
+    return shares_->Decide({input.now, views_}, verdicts);
+  }
+
+  Tenant& TenantOf(const VgpuView& vgpu) {
+    bool fresh = false;
+    Tenant& tenant = tenants_.At(vgpu, fresh);
+    if (fresh) tenant.used_before = tenant.used_at_switch = vgpu.used;
+    return tenant;
+  }
+
+  const Settings settings_;
+  std::unique_ptr<Policy> shares_;
+  const std::unique_ptr<Policy> sla_;
+  bool sla_mode_ = false;
+  Instant second_began_{};
+  Instant second_ends_{};
+  Instant low_since_{};
+  std::int64_t low_use_s_ = 0;
+  SlotStates<Tenant> tenants_;
+  std::vector<VgpuView> views_;
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> MakeHybrid(const PolicyParams& checked) {
+  const auto value = [&checked](std::string_view name) { return checked.find(name)->second; };
+  return std::make_unique<Hybrid>(Settings{.least_interval = FromSeconds(1.0 / value("fps")),
+                                           .fps_slack = value("fps_slack"),
+                                           .gpu_use = value("gpu_use"),
+                                           .wait_s = static_cast<std::int64_t>(value("wait_s")),
+                                           .share_policy = kHybridShareNames[static_cast<std::size_t>(value("shares"))],
+                                           .sync = static_cast<FrameSync>(value("sync"))});
+}
+
+}  // namespace weir::core

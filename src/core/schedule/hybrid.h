@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// hybrid: shares while every program keeps its rate, sla-aware while one doesn't (VGRIS, Algorithm 1 and eq. 2).
+// Page: docs/policies/hybrid.md
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string_view>
+
+#include "core/schedule/policy_table.h"
+#include "core/schedule/sla_aware.h"
+
+namespace weir::core {
+
+inline constexpr std::array<std::string_view, 2> kHybridShareNames{"proportional-share", "reserve"};
+
+inline constexpr std::array kHybridParams{
+    PolicyParam{"fps", "frames/s", 30.0, 1.0, 1000.0, "least acceptable rate of a vGPU without a promise (FPSthres)"},
+    PolicyParam{"fps_slack", "fraction", 0.05, 0.0, 0.5, "a rate is too low when it is below its promise by this much"},
+    PolicyParam{"gpu_use", "fraction", 0.85, 0.01, 1.0, "back to shares when the device is used less (GPUthres)"},
+    PolicyParam{"wait_s", "s", 5.0, 1.0, 3600.0, "how long either must last (Time)"},
+    PolicyParam{"shares", "choice", 0.0, 0.0, 1.0, "what keeps the shares; reserve: the paper's letter",
+                kHybridShareNames},
+    PolicyParam{"sync", "choice", 0.0, 0.0, 4.0, "as of sla-aware", kFrameSyncNames},
+};
+
+std::unique_ptr<Policy> MakeHybrid(const PolicyParams& checked);
+
+}  // namespace weir::core

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/schedule/round_robin.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <numeric>
+
+namespace weir::core {
+namespace {
+
+/// vGPUs that always want the device and whose frames take `frame` each; one frame at a time runs.
+struct Bench {
+  explicit Bench(const std::vector<Duration>& frame_lengths) : frames(frame_lengths), verdicts(frame_lengths.size()) {
+    for (std::size_t i = 0; i < frames.size(); ++i)
+      views.push_back({.id = VgpuId{i + 1}, .slot = static_cast<std::uint32_t>(i), .waiting = 1, .attached = true});
+  }
+  /// Who may run now; -1: nobody.
+  int Look() {
+    now += microseconds(500);
+    for (VgpuView& view : views)
+      if (view.waiting + view.in_flight > 0) view.last_active = now;
+    policy->Decide({now, views}, verdicts);
+    int holder = -1;
+    for (std::size_t i = 0; i < views.size(); ++i) {
+      if (verdicts[i].allowance <= Duration{0} || views[i].waiting == 0) continue;
+      EXPECT_EQ(holder, -1) << "two at once";
+      holder = static_cast<int>(i);
+    }
+    return holder;
+  }
+  void RunOneFrame() {
+    const int i = Look();
+    if (i < 0) return;
+    VgpuView& view = views[static_cast<std::size_t>(i)];
+    view.used += frames[static_cast<std::size_t>(i)];
+    now += frames[static_cast<std::size_t>(i)];
+  }
+
+  std::unique_ptr<Policy> policy = *MakePolicy("round-robin", {});
+  std::vector<Duration> frames;
+  std::vector<VgpuView> views;
+  std::vector<Verdict> verdicts;
+  Instant now = InstantFromNs(1'000'000'000);
+};
+
+TEST(RoundRobin, TheTurnGoesRoundInTheOrderOfSlots) {
+  Bench b({milliseconds(2), milliseconds(2), milliseconds(2)});
+  std::vector<int> order;
+  for (int i = 0; i < 6; ++i) {
+    order.push_back(b.Look());
+    b.views[static_cast<std::size_t>(order.back())].used += milliseconds(2);
+  }
+  for (std::size_t i = 3; i < 6; ++i) EXPECT_EQ(order[i], order[i - 3]);
+  std::sort(order.begin(), order.begin() + 3);
+  EXPECT_EQ(std::vector(order.begin(), order.begin() + 3), (std::vector{0, 1, 2}));
+}
+
+TEST(RoundRobin, AnEmptyQueueIsSkipped) {
+  Bench b({milliseconds(2), milliseconds(2), milliseconds(2)});
+  b.views[1].waiting = 0;
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_NE(b.Look(), 1);
+    b.RunOneFrame();
+  }
+  EXPECT_EQ(b.views[1].used, Duration{0});
+  EXPECT_GT(std::min(b.views[0].used, b.views[2].used), milliseconds(8));
+}
+
+TEST(RoundRobin, AFrameInFlightKeepsTheTurn) {
+  Bench b({milliseconds(2), milliseconds(2)});
+  const auto first = static_cast<std::size_t>(b.Look());
+  b.views[first].used += milliseconds(9);  // overran it
+  b.views[first].in_flight = 1;
+  b.views[first].waiting = 0;
+  EXPECT_EQ(b.Look(), -1);
+  b.views[first].in_flight = 0;
+  EXPECT_EQ(b.Look(), static_cast<int>(1 - first));
+}
+
+TEST(RoundRobin, WhenNobodyWantsTheTurnWhoeverComesMayBegin) {
+  Bench b({milliseconds(2), milliseconds(2)});
+  for (VgpuView& view : b.views) view.waiting = 0;
+  b.Look();
+  for (const Verdict& verdict : b.verdicts) EXPECT_GT(verdict.allowance, Duration{0});
+  b.now += seconds(1);
+  EXPECT_EQ(b.policy->Decide({b.now, b.views}, b.verdicts), kNever);
+}
+
+// Frames of any length: nobody gets more than a frame and a turn ahead of another.
+RC_GTEST_PROP(RoundRobinLaw, WhoAlwaysWantsTheDeviceGetsAsMuchAsAnybodyElse, ()) {
+  const auto lengths_us =
+      *rc::gen::container<std::vector<int>>(*rc::gen::inRange<std::size_t>(2, 6), rc::gen::inRange(100, 40'000));
+  std::vector<Duration> lengths;
+  for (const int us : lengths_us) lengths.push_back(microseconds(us));
+  Bench b(lengths);
+  for (int i = 0; i < 2'000; ++i) b.RunOneFrame();
+  Duration least = Duration::max(), most{}, longest{};
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    least = std::min(least, b.views[i].used);
+    most = std::max(most, b.views[i].used);
+    longest = std::max(longest, lengths[i]);
+  }
+  RC_ASSERT(most - least <= longest + 2 * milliseconds(2));
+}
+
+}  // namespace
+}  // namespace weir::core

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/schedule/sla_aware.h"
+
+namespace weir::core {
+namespace {
+
+/// Nothing is decided from moment to moment: each agent delays its own frames (core/schedule/frame_pacer.h) by its own
+/// history, and the controller only says at which pace.
+class SlaAware final : public Policy {
+ public:
+  SlaAware(Duration preset, FrameSync sync) : preset_(preset), sync_(sync) {}
+
+  Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
+    for (std::size_t i = 0; i < input.vgpus.size(); ++i) {
+      const Duration promised = input.vgpus[i].promised;
+      verdicts[i] = {.admission = Admission::kOpen,
+                     .allowance = {},
+                     .frame_interval = promised > Duration{0} ? promised : preset_,
+                     .sync = sync_};
+    }
+    return kNever;
+  }
+
+ private:
+  const Duration preset_;
+  const FrameSync sync_;
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> MakeSlaAware(const PolicyParams& checked) {
+  const double fps = checked.find("fps")->second;
+  return std::make_unique<SlaAware>(fps > 0 ? FromSeconds(1.0 / fps) : Duration{0},
+                                    static_cast<FrameSync>(checked.find("sync")->second));
+}
+
+}  // namespace weir::core

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// sla-aware: each program at its promised rate and no faster, so that what the fast ones don't need is there for the
+// slow ones (VGRIS, section 3.2). Page: docs/policies/sla-aware.md
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string_view>
+
+#include "core/schedule/policy_table.h"
+
+namespace weir::core {
+
+/// Names of FrameSync's values.
+inline constexpr std::array<std::string_view, 5> kFrameSyncNames{"auto", "none", "flush", "fence", "finish"};
+
+inline constexpr std::array kSlaAwareParams{
+    PolicyParam{"fps", "frames/s", 30.0, 0.0, 1000.0, "rate of a vGPU without a promise of its own; 0: as it likes"},
+    PolicyParam{"sync", "choice", 0.0, 0.0, 4.0,
+                "what is done before a frame is delayed; auto: finish on a software renderer, fence on hardware",
+                kFrameSyncNames},
+};
+
+std::unique_ptr<Policy> MakeSlaAware(const PolicyParams& checked);
+
+}  // namespace weir::core

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Frame promises on a modelled device: the engine, the shims' pacer and the policies together, in virtual time.
+#include <gtest/gtest.h>
+
+#include "tests/harness/model_node.h"
+
+namespace weir::engine {
+namespace {
+
+using weir::testing::ModelLoop;
+using weir::testing::ModelNode;
+
+VgpuSettings Fps(double fps) {
+  VgpuSettings settings;
+  settings.fps = fps;
+  return settings;
+}
+
+struct Seen {
+  double fps;
+  double late;  // of its frames
+};
+/// Over the next `span`.
+Seen Watch(ModelNode& node, VgpuId vgpu, Duration span) {
+  const core::FrameTotals before = node.engine().Vgpu(node.now(), vgpu)->totals;
+  node.RunFor(span);
+  const core::FrameTotals after = node.engine().Vgpu(node.now(), vgpu)->totals;
+  const auto frames = static_cast<double>(after.frames - before.frames);
+  return {frames / SecondsOf(span), static_cast<double>(after.late_frames - before.late_frames) / frames};
+}
+
+TEST(SlaAware, WhereTheDeviceSufficesEveryRateIsThePromisedOne) {
+  ModelNode node;
+  const VgpuId light = node.AddVgpu("light", Fps(60)), heavy = node.AddVgpu("heavy", Fps(30));
+  node.AddProcess(light, {.think = milliseconds(1), .gpu = milliseconds(2)});
+  node.AddProcess(heavy, {.think = milliseconds(2), .gpu = milliseconds(10)});
+  node.SetPolicy("sla-aware");
+  node.RunFor(seconds(2));
+  const Seen seen = Watch(node, light, seconds(10));
+  EXPECT_NEAR(seen.fps, 60, 0.6);
+  EXPECT_LT(seen.late, 0.01);
+  EXPECT_NEAR(Watch(node, heavy, seconds(10)).fps, 30, 0.3);
+}
+
+// VGRIS, Fig. 2 and 7: the greedy ones give way, and the starved one gets its rate.
+TEST(SlaAware, AGreedyProgramGivesWayToAStarvedOne) {
+  ModelNode node;
+  const VgpuId greedy = node.AddVgpu("greedy", Fps(30)), starved = node.AddVgpu("starved", Fps(30));
+  for (int i = 0; i < 3; ++i) node.AddProcess(greedy, {.gpu = milliseconds(2)});
+  node.AddProcess(starved, {.gpu = milliseconds(20)});
+  node.SetPolicy("none");
+  node.RunFor(seconds(2));
+  const Seen before = Watch(node, starved, seconds(10));
+  node.SetPolicy("sla-aware");
+  node.RunFor(seconds(2));
+  const Seen after = Watch(node, starved, seconds(10));
+  EXPECT_LT(before.fps, 15);
+  EXPECT_NEAR(after.fps, 30, 0.5);
+  EXPECT_GT(before.late, 0.9);
+  EXPECT_LT(after.late, 0.03);
+}
+
+TEST(SlaAware, AnotherPromiseHoldsForARunningProgram) {
+  ModelNode node;
+  const VgpuId vgpu = node.AddVgpu("a", Fps(20));
+  node.AddProcess(vgpu, {.gpu = milliseconds(2)});
+  node.SetPolicy("sla-aware");
+  node.RunFor(seconds(2));
+  EXPECT_NEAR(Watch(node, vgpu, seconds(5)).fps, 20, 0.4);
+  ASSERT_TRUE(node.Do(SetVgpu{vgpu, Fps(50)}));
+  EXPECT_NEAR(Watch(node, vgpu, seconds(5)).fps, 50, 1);
+  VgpuSettings by_latency;
+  by_latency.latency = milliseconds(25);
+  ASSERT_TRUE(node.Do(SetVgpu{vgpu, by_latency}));
+  EXPECT_NEAR(Watch(node, vgpu, seconds(5)).fps, 40, 1);
+}
+
+TEST(SlaAware, ACapHoldsBesideThePace) {
+  ModelNode node;
+  VgpuSettings settings = Fps(100);
+  settings.cap = Share::FromFraction(0.1);
+  const VgpuId vgpu = node.AddVgpu("a", settings);
+  node.AddProcess(vgpu, {.gpu = milliseconds(5)});
+  node.SetPolicy("sla-aware");
+  node.RunFor(seconds(2));
+  EXPECT_NEAR(Watch(node, vgpu, seconds(10)).fps, 20, 1);
+}
+
+// VGRIS, Fig. 11: shares until one starves, then sla-aware, then shares again when that leaves much of the device idle.
+TEST(Hybrid, TurnsToPromisesWhenAProgramStarvesAndBackWhenTheDeviceIsIdle) {
+  ModelNode node;
+  const VgpuId game = node.AddVgpu("game", Fps(30)), other = node.AddVgpu("other", Fps(30));
+  node.AddProcess(game, {.gpu = milliseconds(20)});
+  node.AddProcess(other, {.gpu = milliseconds(4)});
+  node.SetPolicy("hybrid");
+  node.RunFor(seconds(3));
+  EXPECT_NEAR(Watch(node, game, seconds(2)).fps, 25, 2) << "half of the device is not enough for it";
+  node.RunFor(seconds(2));
+  const Seen game_paced = Watch(node, game, seconds(2));
+  EXPECT_NEAR(game_paced.fps, 30, 1);
+  EXPECT_NEAR(Watch(node, other, seconds(1)).fps, 30, 2);
+  node.RunFor(seconds(5));
+  // 30 · 24 ms = 72 % of the device: back to shares, with what each needs and half of the rest.
+  EXPECT_GT(Watch(node, other, seconds(3)).fps, 40);
+  EXPECT_GT(Watch(node, game, seconds(3)).fps, 30) << "its share is now 60 % + 14 %";
+}
+
+TEST(RoundRobin, GivesProgramsWithFramesOfAnyLengthTheSameGpuTime) {
+  ModelNode node;
+  const VgpuId a = node.AddVgpu("a", {}), b = node.AddVgpu("b", {}), c = node.AddVgpu("c", {});
+  node.AddProcess(a, {.gpu = milliseconds(1)});
+  node.AddProcess(b, {.gpu = milliseconds(4)});
+  node.AddProcess(c, {.gpu = milliseconds(15)});
+  node.SetPolicy("round-robin");
+  node.RunFor(seconds(1));
+  auto before = node.Snapshot();
+  node.RunFor(seconds(20));
+  // What a has to think and the daemon to look between frames is idle time of its turn.
+  for (const VgpuId vgpu : {a, b, c}) EXPECT_NEAR(node.ShareSince(before, vgpu), 1.0 / 3, 0.04);
+}
+
+}  // namespace
+}  // namespace weir::engine
