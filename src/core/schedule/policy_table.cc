@@ -2,7 +2,6 @@
 #include "core/schedule/policy_table.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <array>
 #include <cmath>
@@ -28,6 +27,12 @@ constexpr std::array<PolicyEntry, 6> kPolicies{{
     {"round-robin", "the device goes round in equal turns", kRoundRobinParams, &MakeRoundRobin},
 }};
 
+std::string Joined(std::span<const std::string_view> names) {
+  std::string out;
+  for (const std::string_view name : names) out += (out.empty() ? "" : ", ") + std::string(name);
+  return out;
+}
+
 }  // namespace
 
 std::span<const PolicyEntry> PolicyTable() { return kPolicies; }
@@ -51,8 +56,8 @@ Result<PolicyParams> CheckParams(const PolicyEntry& entry, const PolicyParams& g
     if (known == nullptr)
       return Fail(Errc::kInvalidArgument, fmt::format("policy {} has no parameter '{}'", entry.name, name));
     if (!known->choices.empty() && value != std::floor(value))
-      return Fail(Errc::kInvalidArgument, fmt::format("policy {}: {} = {} is none of: {}", entry.name, name, value,
-                                                      fmt::join(known->choices, ", ")));
+      return Fail(Errc::kInvalidArgument,
+                  fmt::format("policy {}: {} = {} is none of: {}", entry.name, name, value, Joined(known->choices)));
     if (!std::isfinite(value) || value < known->min || value > known->max)
       return Fail(Errc::kInvalidArgument, fmt::format("policy {}: {} = {} is outside {} … {} {}", entry.name, name,
                                                       value, known->min, known->max, known->unit));
@@ -69,8 +74,8 @@ Result<double> ValueOfChoice(const PolicyEntry& entry, std::string_view param, s
     if (known.choices.empty())
       return Fail(Errc::kInvalidArgument,
                   fmt::format("policy {}: {} = '{}' is not a number", entry.name, param, choice));
-    return Fail(Errc::kInvalidArgument, fmt::format("policy {}: {} = '{}' is none of: {}", entry.name, param, choice,
-                                                    fmt::join(known.choices, ", ")));
+    return Fail(Errc::kInvalidArgument,
+                fmt::format("policy {}: {} = '{}' is none of: {}", entry.name, param, choice, Joined(known.choices)));
   }
   return Fail(Errc::kInvalidArgument, fmt::format("policy {} has no parameter '{}'", entry.name, param));
 }

@@ -27,5 +27,28 @@ TEST(PolicyTable, EveryPolicyAnswersForNoVgpuAtAll) {
   }
 }
 
+TEST(PolicyTable, AChoiceIsTakenByItsNameOrItsNumberAndByNothingElse) {
+  const PolicyEntry& entry = **FindPolicy("sla-aware");
+  EXPECT_EQ(ValueOfChoice(entry, "sync", "fence").value(), 3.0);
+  EXPECT_EQ(NameOfChoice("sla-aware", "sync", 3.0), "fence");
+  EXPECT_EQ(NameOfChoice("sla-aware", "fps", 3.0), "");
+  EXPECT_EQ(ValueOfChoice(entry, "sync", "often").error().message,
+            "policy sla-aware: sync = 'often' is none of: auto, none, flush, fence, finish");
+  EXPECT_EQ(ValueOfChoice(entry, "fps", "fast").error().message, "policy sla-aware: fps = 'fast' is not a number");
+  EXPECT_EQ(ValueOfChoice(entry, "speed", "fast").error().message, "policy sla-aware has no parameter 'speed'");
+  EXPECT_EQ(CheckParams(entry, {{"sync", 1.5}}).error().message,
+            "policy sla-aware: sync = 1.5 is none of: auto, none, flush, fence, finish");
+  EXPECT_FALSE(CheckParams(entry, {{"sync", 5.0}}));
+}
+
+TEST(PolicyTable, NamesOfChoicesCoverTheirRange) {
+  for (const PolicyEntry& entry : PolicyTable())
+    for (const PolicyParam& param : entry.params)
+      if (!param.choices.empty()) {
+        EXPECT_EQ(param.min, 0) << entry.name << "." << param.name;
+        EXPECT_EQ(param.max, static_cast<double>(param.choices.size() - 1)) << entry.name << "." << param.name;
+      }
+}
+
 }  // namespace
 }  // namespace weir::core

@@ -36,6 +36,53 @@ TEST(FrameStats, AFrameIsLateBeyondItsPromise) {
   EXPECT_EQ(stats.totals().late_frames, 2U);
 }
 
+TEST(FrameStats, RateIsThatOfTheFastestLoop) {
+  FrameStats stats;
+  Instant now = InstantFromNs(5'000'000'000);
+  for (int i = 0; i < 200; ++i) {
+    now += milliseconds(10);
+    FrameDone frame = FrameAt(now, milliseconds(10));
+    frame.loop = 7;
+    stats.Add(frame, {});
+    frame.loop = 8;
+    if (i % 4 == 0) stats.Add(frame, {});
+  }
+  EXPECT_NEAR(stats.Rate(now), 100, 1);
+  EXPECT_NEAR(stats.Window(now).fps, 100, 1) << "a promise holds for each window";
+  EXPECT_NEAR(static_cast<double>(stats.Window(now).frames), 125, 2);
+  EXPECT_EQ(stats.Rate(now + seconds(2)), 0);
+}
+
+TEST(FrameStats, MoreLoopsThanItCountsPushTheSilentOnesOut) {
+  FrameStats stats;
+  Instant now = InstantFromNs(5'000'000'000);
+  for (int i = 0; i < 2'000; ++i) {
+    now += milliseconds(1);
+    FrameDone frame = FrameAt(now, milliseconds(1));
+    frame.loop = static_cast<std::uint64_t>(i < 1'000 ? i : 5'000);  // a thousand windows of one frame, then one
+    stats.Add(frame, {});
+  }
+  EXPECT_NEAR(stats.Rate(now), 1'000, 101);
+}
+
+TEST(FrameStats, APredictionFailsBeyondTwoMilliseconds) {
+  FrameStats stats;
+  const auto add = [&](Duration took, Duration predicted) {
+    FrameDone frame = FrameAt(InstantFromNs(5'000'000'000), milliseconds(10));
+    frame.took = took;
+    frame.predicted = predicted;
+    stats.Add(frame, {});
+  };
+  add(milliseconds(9), Duration{0});  // nothing was predicted
+  add(milliseconds(3), milliseconds(5));
+  add(milliseconds(7), milliseconds(5));
+  EXPECT_EQ(stats.totals().mispredicted, 0U);
+  add(microseconds(2'999), milliseconds(5));
+  add(microseconds(7'001), milliseconds(5));
+  EXPECT_EQ(stats.totals().mispredicted, 2U);
+  EXPECT_EQ(stats.totals().predicted, 4U);
+}
+
 TEST(FrameStats, PercentilesForgetWhatIsOld) {
   FrameStats stats;
   Instant now = InstantFromNs(1'000'000'000);

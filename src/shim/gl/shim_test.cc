@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/harness/gate_host.h"
 #include "tests/harness/temp_folder.h"
@@ -24,6 +26,8 @@ weir_gl_proc FakeGetProc(const char* name) {
   return std::strcmp(name, "glGetString") == 0 ? reinterpret_cast<weir_gl_proc>(&FakeGetString) : nullptr;
 }
 
+constexpr std::int64_t kMs = 1'000'000;
+
 class Shim : public ::testing::Test {
  protected:
   Shim() : path_(folder_ / "v"), host_(path_) {}
@@ -32,6 +36,10 @@ class Shim : public ::testing::Test {
     weir_gl_present present{};
     shim.BeforePresent(present, surface, &FakeGetProc);
     shim.AfterPresent(present);
+  }
+
+  void SetPace(std::int64_t interval_ns) {
+    host_.With([=](gate::VgpuGate& gate) { gate.Publish({.frame_interval_ns = interval_ns}); });
   }
 
   /// Attaches with presents of a window that no test uses.
@@ -114,6 +122,190 @@ TEST_F(Shim, ManyThreadsPresentAtOnce) {
   EXPECT_EQ(drained.frames.size(), 800u);
   EXPECT_EQ(drained.bad + drained.lost, 0u);
   EXPECT_EQ(host_.InFlight(), 0u);
+}
+
+// -- Pace ------------------------------------------------------------------------------------------------------------
+
+TEST_F(Shim, FramesKeepThePaceTheyAreTold) {
+  GlShim shim(path_, "wall-clock");
+  Attach(shim);
+  SetPace(20 * kMs);
+  for (int i = 0; i < 6; ++i) Present(shim, 1);
+  const auto frames = host_.Drain().frames;
+  ASSERT_EQ(frames.size(), 6u);
+  EXPECT_EQ(frames[0].pace_ns, 0) << "the first frame has no beat to keep";
+  for (std::size_t i = 1; i < 6; ++i) {
+    EXPECT_GE(frames[i].end_ns - frames[i - 1].end_ns, 14 * kMs) << i;  // 3/4 at the least, less what was predicted
+    EXPECT_EQ(frames[i].interval_ns, 20 * kMs);
+    EXPECT_GT(frames[i].predicted_ns, 0);
+    EXPECT_LE(frames[i].sync_ns + frames[i].pace_ns, frames[i].submit_ns - frames[i].present_ns);
+  }
+  EXPECT_GE(frames[5].end_ns - frames[0].end_ns, 4 * 20 * kMs);
+  EXPECT_LT(frames[5].gpu_ns, 10 * kMs) << "the delay is not charged";
+}
+
+TEST_F(Shim, WindowsKeepEachItsOwnPace) {
+  GlShim shim(path_, "wall-clock");
+  Attach(shim);
+  SetPace(30 * kMs);
+  for (int i = 0; i < 4; ++i)
+    for (const std::uint64_t window : {1, 2, 3}) Present(shim, window);
+  int slept = 0;
+  for (const auto& frame : host_.Drain().frames) slept += frame.pace_ns > 15 * kMs ? 1 : 0;
+  EXPECT_LE(slept, 4) << "three windows in one thread wait at the same time, not one after the other";
+}
+
+TEST_F(Shim, ASleepingFrameFeelsAnotherPaceAtOnce) {
+  GlShim shim(path_, "wall-clock");
+  Attach(shim);
+  SetPace(9'000 * kMs);
+  Present(shim, 1);
+  std::thread sleeper([&] { Present(shim, 1); });
+  EXPECT_EQ(host_.InFlight() + host_.Waiting(), 0u) << "who keeps its pace asks nothing of the device";
+  SetPace(0);
+  sleeper.join();
+  Present(shim, 1);
+  for (const auto& frame : host_.Drain().frames) EXPECT_LT(frame.pace_ns, 8'000 * kMs);
+}
+
+TEST_F(Shim, TheDaemonsDeathEndsEveryPace) {
+  GlShim shim(path_, "wall-clock");
+  auto host = std::make_unique<GateHost>(folder_ / "w");
+  GlShim paced(folder_ / "w", "wall-clock");
+  EXPECT_TRUE(WaitUntil([&] {
+    Present(paced, 1);
+    return host->Processes() == 1;
+  }));
+  host->With([](gate::VgpuGate& gate) { gate.Publish({.frame_interval_ns = 9'000 * kMs}); });
+  Present(paced, 1);
+  const std::int64_t start_ns = platform::NowNs();
+  std::thread sleeper([&] { Present(paced, 1); });
+  host.reset();
+  sleeper.join();
+  EXPECT_LT(platform::NowNs() - start_ns, 5'000 * kMs);
+}
+
+TEST_F(Shim, ThePauseOfAVgpuHoldsBehindThePace) {
+  GlShim shim(path_, "wall-clock");
+  Attach(shim);
+  host_.With([](gate::VgpuGate& gate) { gate.Publish({.mode = proto::GateMode::kPaused, .frame_interval_ns = kMs}); });
+  std::thread paused([&] { Present(shim, 1); });
+  EXPECT_TRUE(WaitUntil([this] { return host_.Waiting() == 1; }));
+  host_.SetMode(proto::GateMode::kOpen);
+  paused.join();
+}
+
+// -- Synchronising ---------------------------------------------------------------------------------------------------
+
+/// A driver whose calls are counted. Fences are numbers; those of another context are unknown to it.
+struct FakeGl {
+  const char* renderer = "Fake GPU";
+  const char* version = "4.6 fake";
+  int finishes = 0, flushes = 0;
+  std::uintptr_t fences_made = 0;
+  std::vector<std::uintptr_t> waited{}, deleted{};
+  bool knows_fences = true;
+};
+FakeGl fake;
+
+weir_gl_proc CountingGetProc(const char* name) {
+  const auto as_proc = [](auto* function) { return reinterpret_cast<weir_gl_proc>(function); };
+  const std::string wanted = name;
+  if (wanted == "glGetString")
+    return as_proc(+[](unsigned what) -> const unsigned char* {
+      const char* text = what == 0x1F01 ? fake.renderer : what == 0x1F02 ? fake.version : "";
+      return reinterpret_cast<const unsigned char*>(text);
+    });
+  if (wanted == "glFinish") return as_proc(+[] { ++fake.finishes; });
+  if (wanted == "glFlush") return as_proc(+[] { ++fake.flushes; });
+  if (wanted == "glFenceSync")
+    return as_proc(+[](unsigned, unsigned) { return reinterpret_cast<void*>(++fake.fences_made); });
+  if (wanted == "glIsSync") return as_proc(+[](void*) -> unsigned char { return fake.knows_fences ? 1 : 0; });
+  if (wanted == "glClientWaitSync")
+    return as_proc(+[](void* fence, unsigned, std::uint64_t timeout_ns) -> unsigned {
+      EXPECT_LE(timeout_ns, 1'000'000'000u) << "a bound on what a hung GPU costs";
+      fake.waited.push_back(reinterpret_cast<std::uintptr_t>(fence));
+      return 0;
+    });
+  if (wanted == "glDeleteSync")
+    return as_proc(+[](void* fence) { fake.deleted.push_back(reinterpret_cast<std::uintptr_t>(fence)); });
+  return nullptr;
+}
+
+class Synchronising : public Shim {
+ protected:
+  /// Presents four frames at a pace.
+  void Run(proto::FrameSync sync, std::int64_t interval_ns = kMs) {
+    SetPace(0);
+    GlShim shim(path_, "wall-clock");
+    const auto present = [&shim] {
+      weir_gl_present pass{};
+      shim.BeforePresent(pass, 1, &CountingGetProc);
+      shim.AfterPresent(pass);
+    };
+    EXPECT_TRUE(WaitUntil([&] {
+      present();
+      return !host_.Drain().frames.empty();
+    }));
+    host_.With([&](gate::VgpuGate& gate) { gate.Publish({.frame_interval_ns = interval_ns, .frame_sync = sync}); });
+    for (int i = 0; i < 4; ++i) present();
+  }
+  void SetUp() override { fake = {}; }
+};
+
+TEST_F(Synchronising, AutoWaitsForTheFrameItselfOnASoftwareRenderer) {
+  fake.renderer = "llvmpipe (LLVM 15.0.6, 256 bits)";
+  Run(proto::FrameSync::kAuto);
+  EXPECT_EQ(fake.finishes, 4);
+  EXPECT_EQ(fake.fences_made, 0u);
+}
+
+TEST_F(Synchronising, AutoWaitsForTheFrameBeforeOnHardware) {
+  Run(proto::FrameSync::kAuto);
+  EXPECT_EQ(fake.finishes, 0);
+  EXPECT_EQ(fake.fences_made, 4u);
+  EXPECT_EQ(fake.waited, (std::vector<std::uintptr_t>{1, 2, 3}));
+  EXPECT_EQ(fake.deleted, fake.waited);
+  EXPECT_EQ(fake.flushes, 4) << "what is queued is submitted before the frame sleeps";
+}
+
+TEST_F(Synchronising, AFenceOfAnotherContextIsLeftAlone) {
+  fake.knows_fences = false;
+  Run(proto::FrameSync::kFence);
+  EXPECT_TRUE(fake.waited.empty());
+  EXPECT_TRUE(fake.deleted.empty());
+}
+
+TEST_F(Synchronising, AContextWithoutFencesIsFlushed) {
+  for (const char* version : {"3.1 fake", "OpenGL ES 2.0 fake", "", "what?"}) {
+    fake = {.version = version};
+    Run(proto::FrameSync::kFence);
+    EXPECT_EQ(fake.fences_made, 0u) << version;
+    EXPECT_EQ(fake.flushes, 4) << version;
+  }
+}
+
+TEST_F(Synchronising, NothingIsDoneWhenNothingIsWantedOrNothingIsPaced) {
+  Run(proto::FrameSync::kNone);
+  Run(proto::FrameSync::kFinish, 0);
+  EXPECT_EQ(fake.finishes + fake.flushes, 0);
+  EXPECT_EQ(fake.fences_made, 0u);
+}
+
+TEST(GlVersion, IsReadFromWhatDriversSay) {
+  const auto expect = [](const char* text, bool es, int major, int minor) {
+    const GlVersion version = ParseGlVersion(text);
+    EXPECT_EQ(version.es, es) << text;
+    EXPECT_EQ(version.major, major) << text;
+    EXPECT_EQ(version.minor, minor) << text;
+  };
+  expect("4.5 (Compatibility Profile) Mesa 22.3.6", false, 4, 5);
+  expect("OpenGL ES 3.2 Mesa 22.3.6", true, 3, 2);
+  expect("OpenGL ES-CM 1.1 Mesa", true, 1, 1);
+  expect("4.6.0 NVIDIA 550.54.14", false, 4, 6);
+  for (const char* text : {"", "four", "4", "OpenGL ES"}) expect(text, false, 0, 0);
+  EXPECT_TRUE((GlVersion{false, 4, 0}.AtLeast(3, 3)));
+  EXPECT_FALSE((GlVersion{false, 3, 2}.AtLeast(3, 3)));
 }
 
 TEST_F(Shim, WithoutADaemonEveryPresentPasses) {
