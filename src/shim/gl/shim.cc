@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "platform/clock.h"
 #include "platform/pthread_lock.h"
@@ -70,30 +71,37 @@ void GlShim::BeforePresent(weir_gl_present& present, std::uint64_t surface, weir
 }
 
 // Synchronising first makes the time of the present predictable, and is itself a part of the frame that is measured and
-// not guessed (VGRIS, section 3.2).
+// not guessed (VGRIS, section 3.2). A frame that is late already is not synchronised: there is nothing to predict, and
+// it would lose what the driver does ahead.
 void GlShim::KeepPace(Pass& pass) {
   gate::Pace pace = gate::Agent::PaceOf(pass.ticket);
-  Synchronise(pace.sync, pass.surface);
-  std::int64_t now_ns = platform::NowNs();
-  pass.sync_ns = now_ns - pass.present_ns;
-  const std::int64_t synchronised_ns = now_ns;
+  std::int64_t now_ns = pass.present_ns;
+  std::int64_t began_ns = now_ns;
+  bool synchronised = false;
   for (bool gone = false; !gone; pace = gate::Agent::PaceOf(pass.ticket)) {
     pass.interval_ns = pace.interval_ns;
     if (pace.interval_ns == 0) break;
-    Instant submit;
-    {
-      const Lock lock(mutex_);
-      submit = surfaces_[pass.surface].pacer.SubmitAt(Duration{pace.interval_ns});
+    const std::int64_t submit_ns = SubmitAt(pass);
+    if (submit_ns <= now_ns) break;
+    if (!std::exchange(synchronised, true)) {
+      Synchronise(pace.sync, pass.surface);
+      began_ns = now_ns = platform::NowNs();
+      pass.sync_ns = now_ns - pass.present_ns;
+      continue;
     }
-    if (NsOf(submit) <= now_ns) break;
-    now_ns = agent_.Delay(pass.ticket, NsOf(submit), pace.interval_ns, gone);
-    if (now_ns < NsOf(submit)) continue;
+    now_ns = agent_.Delay(pass.ticket, submit_ns, pace.interval_ns, gone);
+    if (now_ns < submit_ns) continue;
     const Lock lock(mutex_);
-    surfaces_[pass.surface].pacer.Slept(submit, InstantFromNs(now_ns));
+    surfaces_[pass.surface].pacer.Slept(InstantFromNs(submit_ns), InstantFromNs(now_ns));
     break;
   }
-  pass.pace_ns = now_ns - synchronised_ns;
+  pass.pace_ns = now_ns - began_ns;
   pass.submit_ns = now_ns;
+}
+
+std::int64_t GlShim::SubmitAt(const Pass& pass) {
+  const Lock lock(mutex_);
+  return NsOf(surfaces_[pass.surface].pacer.SubmitAt(Duration{pass.interval_ns}));
 }
 
 // Without the lock: it may take long. What the context lacks is not called, so no error is left in it.

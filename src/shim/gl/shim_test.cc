@@ -235,7 +235,7 @@ weir_gl_proc CountingGetProc(const char* name) {
 class Synchronising : public Shim {
  protected:
   /// Presents four frames at a pace.
-  void Run(proto::FrameSync sync, std::int64_t interval_ns = kMs) {
+  void Run(proto::FrameSync sync, std::int64_t interval_ns = 20 * kMs) {
     SetPace(0);
     GlShim shim(path_, "wall-clock");
     const auto present = [&shim] {
@@ -267,6 +267,11 @@ TEST_F(Synchronising, AutoWaitsForTheFrameBeforeOnHardware) {
   EXPECT_EQ(fake.waited, (std::vector<std::uintptr_t>{1, 2, 3}));
   EXPECT_EQ(fake.deleted, fake.waited);
   EXPECT_EQ(fake.flushes, 4) << "what is queued is submitted before the frame sleeps";
+}
+
+TEST_F(Synchronising, AFrameThatIsLateAlreadyIsNotSynchronised) {
+  Run(proto::FrameSync::kFinish, 1);  // a nanosecond: nothing keeps that pace
+  EXPECT_EQ(fake.finishes, 0);
 }
 
 TEST_F(Synchronising, AFenceOfAnotherContextIsLeftAlone) {
