@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <utility>
 
 #include "base/units.h"
 
@@ -53,11 +54,16 @@ class FramePacer {
   /// allowed for in SubmitAt.
   void Slept(Instant wanted, Instant woke) {
     overshoot_.Add(std::clamp<Duration>(woke - wanted, Duration{0}, milliseconds(50)));
+    slept_ = true;
   }
+  /// A program that never has time to spare gains nothing from knowing how long its present takes, and loses what its
+  /// driver does ahead: after kHopeless such frames in a row they are no longer synchronised.
+  [[nodiscard]] bool WorthSynchronising() const { return hurried_ < kHopeless; }
 
   /// The present was called at `submit` and returned at `end`. `interval`: zero while nothing is paced.
   void Presented(Duration interval, Instant submit, Instant end) {
     present_.Add(std::max(end - submit, Duration{0}));
+    hurried_ = std::exchange(slept_, false) ? 0 : std::min(hurried_ + 1, kHopeless);
     // The beat goes on by one interval, unless there is none yet, it is another one, or the frame missed it by far: a
     // stall of more than kForgiven intervals is not made good.
     const Instant next = beat_ + interval;
@@ -70,6 +76,7 @@ class FramePacer {
 
  private:
   static constexpr std::int64_t kForgiven = 4;
+  static constexpr int kHopeless = 20;
 
   [[nodiscard]] Instant EndAt(Duration interval) const {
     if (interval != interval_) return end_ + interval;
@@ -80,6 +87,8 @@ class FramePacer {
   MeanOfLast20 present_;
   MeanOfLast20 overshoot_;
   bool began_ = false;
+  bool slept_ = false;  // this frame
+  int hurried_ = 0;     // frames in a row without time to spare
   Duration interval_{};
   Instant beat_{};  // when the last frame should have ended
   Instant end_{};   // when it did

@@ -96,6 +96,18 @@ TEST(FramePacer, AProgramTooSlowForItsPaceIsNeverDelayed) {
   EXPECT_EQ(loop.Span(), 99 * milliseconds(21));
 }
 
+TEST(FramePacer, SynchronisingIsWorthwhileWhileThereIsTimeToSpareNowAndThen) {
+  Loop loop;
+  for (int i = 0; i < 200; ++i) {
+    loop.Frame(i % 10 == 0 ? milliseconds(1) : milliseconds(18), milliseconds(1));
+    EXPECT_TRUE(loop.pacer.WorthSynchronising()) << i;
+  }
+  for (int i = 0; i < 40; ++i) loop.Frame(milliseconds(30), milliseconds(1));
+  EXPECT_FALSE(loop.pacer.WorthSynchronising());
+  loop.Frame(milliseconds(1), milliseconds(1));
+  EXPECT_TRUE(loop.pacer.WorthSynchronising());
+}
+
 Duration Us(int us) { return microseconds(us); }
 
 // With work that fits, whatever it is: the mean rate is the promised one, to the last frame's own error.

@@ -35,6 +35,7 @@ class GlShim {
 
   std::uint32_t SurfaceIndex(std::uint64_t key);
   void KeepPace(Pass& pass);
+  bool WorthSynchronising(const Pass& pass);
   std::int64_t SubmitAt(const Pass& pass);
   void Synchronise(proto::FrameSync wanted, std::uint32_t surface);
   void PrepareMeter(weir_gl_get_proc get_proc, std::int64_t now_ns);
