@@ -30,7 +30,7 @@ void AddDemo(CLI::App& app, Session& session) {
   command
       ->add_option_function<std::string>(
           "--policies", [options](const std::string& text) { options->policies = SplitList(text); },
-          "Policies, in order (default none,proportional-share,reserve)")
+          "Policies, in order (default none,proportional-share,sla-aware,hybrid)")
       ->type_name("LIST");
   command
       ->add_option("--report", options->report, "Where to write the report; empty: nowhere (default demo-report.html)")

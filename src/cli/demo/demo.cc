@@ -113,9 +113,10 @@ void PrintIntroduction(const DemoOptions& options, const std::vector<Workload>& 
 void PrintOutcome(const DemoOptions& options, const DemoResult& result) {
   if (options.json) return PrintJson(SummaryJson(result));
   fmt::print(
-      "{}\nPROMISE and GOT: part of the GPU time that the three used; DEVICE: part of what the device could give. P99: "
-      "nearest rank over all frames. WAIT: of wall "
-      "time, at the gate.\n"
+      "{}\nPROMISE and GOT: part of the GPU time that the three used; DEVICE: part of what the device could give. FPS: "
+      "got/promised. P99: nearest rank over all frames. WAIT: of wall time, at the gate. proportional-share keeps "
+      "shares, "
+      "sla-aware and hybrid keep rates.\n"
       "LATE: {}.\n",
       RenderSummary(result, StdoutTakesColor()), LatenessText(result.workloads));
   if (!options.report.empty()) fmt::print("report: {}\n", options.report);

@@ -9,17 +9,26 @@ namespace weir::cli {
 
 std::vector<Workload> DefaultWorkloads() {
   // Alone each would use more of a software device with two CPUs than its weight gives it: see the README of this
-  // module. A scene's duration outlasts every phase; the demo ends the programs.
+  // module. Their promised rates together fit the device, so sla-aware can keep them. A scene's duration outlasts every
+  // phase; the demo ends the programs.
   return {
-      {"desktop", 50, 0, {"glmark2", "-s", "800x600", "--run-forever", "-b", "desktop:duration=3600"}, "glmark2-x11"},
+      {"desktop", 50, 25, {"glmark2", "-s", "800x600", "--run-forever", "-b", "desktop:duration=3600"}, "glmark2-x11"},
       {"phong",
        30,
-       0,
+       30,
        {"glmark2", "-s", "800x600", "--run-forever", "-b", "shading:shading=phong:duration=3600"},
        "glmark2-x11"},
       {"gears", 20, 60, {"glxgears", "-geometry", "800x800"}, "mesa-utils"},
   };
 }
+
+Goal GoalOf(std::string_view policy) {
+  if (policy == "proportional-share" || policy == "reserve") return Goal::kShares;
+  if (policy == "sla-aware" || policy == "hybrid") return Goal::kRates;
+  return Goal::kNothing;
+}
+
+bool RateIsKept(const Workload& workload, const Outcome& outcome) { return outcome.fps >= workload.fps * 0.98; }
 
 double Percentile(std::vector<double> values, double p) {
   if (values.empty()) return 0;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/units.h"
@@ -24,7 +25,7 @@ std::vector<Workload> DefaultWorkloads();
 
 struct DemoOptions {
   Duration phase = seconds(15);
-  std::vector<std::string> policies{"none", "proportional-share", "reserve"};
+  std::vector<std::string> policies{"none", "proportional-share", "sla-aware", "hybrid"};
   std::string report = "demo-report.html";
   std::vector<int> device_cpus;  // empty: the daemon's default
   bool own_display = false;      // an Xvfb even where there is a display
@@ -72,6 +73,12 @@ struct Outcome {
   double wait = 0;  // of wall time, at the gate
   std::int64_t frames = 0, late_frames = 0;
 };
+/// What a policy tries to keep, so that a report marks only that.
+enum class Goal : std::uint8_t { kNothing, kShares, kRates };
+Goal GoalOf(std::string_view policy);
+/// Its rate is its promised one, or within a fiftieth of it.
+bool RateIsKept(const Workload& workload, const Outcome& outcome);
+
 Outcome Judge(const DemoResult& result, std::size_t phase, std::size_t program);
 
 /// Nearest rank: the smallest value that at least the fraction `p` (0 … 1] of all values don't exceed. 0 of no values.

@@ -94,6 +94,7 @@ std::string ShareBar(const Outcome& o, std::size_t program) {
 std::string Row(const DemoResult& result, std::size_t program, std::size_t p) {
   const Outcome o = Judge(result, p, program);
   const Workload& workload = result.workloads[program];
+  const Goal goal = GoalOf(result.phases[p].policy);
   const bool near = o.got > o.promise - 0.03 && o.got < o.promise + 0.03;
   std::string out = "<tr>";
   if (p == 0)
@@ -102,12 +103,19 @@ std::string Row(const DemoResult& result, std::size_t program, std::size_t p) {
   const double late_part = o.frames == 0 ? 0 : static_cast<double>(o.late_frames) / static_cast<double>(o.frames);
   const std::string late =
       LateAfterMs(workload) > 0 ? fmt::format("{} ({})", o.late_frames, FormatPercent(late_part)) : "–";
+  const char* rate_class = goal != Goal::kRates || workload.fps <= 0 ? "" : RateIsKept(workload, o) ? "good" : "off";
+  const std::string rate = fmt::format("<td class=\"{}\">{:.1f}{}</td>", rate_class, o.fps,
+                                       workload.fps > 0 ? fmt::format(" of {:g}", workload.fps) : "");
   out += fmt::format(
       "<td class=\"text\">{}</td><td>{:.0f} %</td><td class=\"{}\">{:.1f} "
-      "%</td><td>{}</td><td>{}</td><td>{:.1f}</td><td>{}</td><td>{:.2f}</td>"
+      "%</td><td>{}</td><td>{}</td>{}<td>{}</td><td>{:.2f}</td>"
       "<td>{:.2f}</td><td>{:.2f}</td><td>{}</td></tr>\n",
-      EscapeHtml(result.phases[p].policy), o.promise * 100, near ? "good" : "off", o.got * 100, ShareBar(o, program),
-      FormatPercent(o.use), o.fps, late, o.mean_ms, o.p99_ms, o.max_ms, FormatPercent(o.wait));
+      EscapeHtml(result.phases[p].policy), o.promise * 100,
+      goal != Goal::kShares ? ""
+      : near                ? "good"
+                            : "off",
+      o.got * 100, ShareBar(o, program), FormatPercent(o.use), rate, late, o.mean_ms, o.p99_ms, o.max_ms,
+      FormatPercent(o.wait));
   return out;
 }
 
@@ -152,8 +160,21 @@ std::string LostNote(const Phase& phase) {
                          lost);
 }
 
-/// The share that missed its promise by most.
+std::string RateVerdict(const DemoResult& result, std::size_t p) {
+  std::string text;
+  for (std::size_t i = 0; i < result.workloads.size(); ++i) {
+    const Workload& workload = result.workloads[i];
+    if (workload.fps <= 0) continue;
+    const Outcome o = Judge(result, p, i);
+    text += fmt::format("{}{}: {:.1f} of {:g} frames/s{}", text.empty() ? "" : "; ", EscapeHtml(workload.name), o.fps,
+                        workload.fps, RateIsKept(workload, o) ? "" : " (not kept)");
+  }
+  return fmt::format("<p>Rates: {}.</p>\n", text);
+}
+
+/// The share that missed its promise by most; or the rates, where these are what the policy keeps.
 std::string Verdict(const DemoResult& result, std::size_t p) {
+  if (GoalOf(result.phases[p].policy) == Goal::kRates) return RateVerdict(result, p);
   std::string text;
   double worst = -1;
   for (std::size_t i = 0; i < result.workloads.size(); ++i) {

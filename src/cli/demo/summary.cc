@@ -14,8 +14,18 @@ namespace {
 
 constexpr double kOffByPoints = 0.03;  // a share farther from its promise than this is marked
 
-Style StyleOfShare(const Outcome& o) {
+Style StyleOfShare(const Outcome& o, Goal goal) {
+  if (goal != Goal::kShares) return Style::kPlain;
   return std::abs(o.got - o.promise) <= kOffByPoints ? Style::kGood : Style::kWarning;
+}
+
+Style StyleOfRate(const Workload& workload, const Outcome& o, Goal goal) {
+  if (goal != Goal::kRates || workload.fps <= 0) return Style::kPlain;
+  return RateIsKept(workload, o) ? Style::kGood : Style::kWarning;
+}
+
+std::string RateText(const Workload& workload, const Outcome& o) {
+  return workload.fps > 0 ? fmt::format("{:.1f}/{:g}", o.fps, workload.fps) : fmt::format("{:.1f}", o.fps);
 }
 
 std::string LateText(const Workload& workload, const Outcome& o) {
@@ -63,13 +73,14 @@ std::string RenderSummary(const DemoResult& result, bool color) {
     if (i > 0) table.AddGap();
     for (std::size_t p = 0; p < result.phases.size(); ++p) {
       const Outcome o = Judge(result, p, i);
+      const Goal goal = GoalOf(result.phases[p].policy);
       table.Add({{p == 0 ? result.workloads[i].name : "", Style::kStrong},
                  {result.phases[p].policy},
                  {fmt::format("{:.0f} %", o.promise * 100)},
-                 {fmt::format("{:.1f} %", o.got * 100), StyleOfShare(o)},
+                 {fmt::format("{:.1f} %", o.got * 100), StyleOfShare(o, goal)},
                  {Bar(o.got, 12), Style::kAccent},
                  {FormatPercent(o.use)},
-                 {fmt::format("{:.1f}", o.fps)},
+                 {RateText(result.workloads[i], o), StyleOfRate(result.workloads[i], o, goal)},
                  {LateText(result.workloads[i], o)},
                  {fmt::format("{:.2f}", o.mean_ms)},
                  {fmt::format("{:.2f}", o.p99_ms)},
