@@ -31,8 +31,8 @@ EXPORT void weir_fake_on_swap(void (*then)(void)) { on_swap = then; }
 
 /* -- GLX --------------------------------------------------------------------------------------------------------- */
 
-/* A context is its own configuration: odd ones are single-buffered. */
-enum { kNone, kSingle, kDouble, kConfigs };
+/* Contexts. The first is one that was made from a visual, and names no configuration, as Mesa's. */
+enum { kNone, kSingleByVisual, kDouble, kSingle, kContexts };
 
 EXPORT void glXSwapBuffers(void* display, unsigned long drawable) {
   weir_fake_swap(display, drawable);
@@ -51,33 +51,46 @@ static void copy_sub_buffer(void* display, unsigned long drawable, int x, int y,
 
 EXPORT int glXMakeCurrent(void* display, unsigned long drawable, void* context) {
   (void)display, (void)drawable;
-  return (uintptr_t)context < kConfigs;
+  return (uintptr_t)context < kContexts;
 }
 EXPORT int glXMakeContextCurrent(void* display, unsigned long draw, unsigned long read, void* context) {
   (void)read;
   return glXMakeCurrent(display, draw, context);
 }
+enum {
+  kGlxDoubleBuffer = 5,
+  kGlxVisualId = 0x800B,
+  kGlxScreen = 0x800C,
+  kGlxFbConfigId = 0x8013,
+  kGlxBadAttribute = 2
+};
+
+static int attribute_of(uintptr_t config, int attribute, int* value) {
+  ++queries;
+  switch (attribute) {
+    case kGlxFbConfigId: *value = config == kSingleByVisual ? -1 : (int)config; return 0;
+    case kGlxVisualId: *value = (int)config + 100; return 0;
+    case kGlxDoubleBuffer: *value = config == kDouble; return 0;
+    default: return kGlxBadAttribute;
+  }
+}
 EXPORT int glXQueryContext(void* display, void* context, int attribute, int* value) {
   (void)display;
-  ++queries;
-  if (attribute != 0x8013 && attribute != 0x800C) return 2; /* GLX_FBCONFIG_ID, GLX_SCREEN; GLX_BAD_ATTRIBUTE */
-  *value = attribute == 0x8013 ? (int)(uintptr_t)context : 0;
-  return 0;
+  *value = 0;
+  if (attribute == kGlxScreen) return 0;
+  return attribute == kGlxDoubleBuffer ? kGlxBadAttribute : attribute_of((uintptr_t)context, attribute, value);
 }
-EXPORT void** glXChooseFBConfig(void* display, int screen, const int* wanted, int* count) {
+EXPORT void** glXGetFBConfigs(void* display, int screen, int* count) {
   (void)display;
   ++queries;
-  void** configs = screen == 0 && wanted[0] == 0x8013 && wanted[2] == 0 ? malloc(sizeof *configs) : NULL;
-  *count = configs != NULL;
-  if (configs != NULL) configs[0] = (void*)(uintptr_t)wanted[1];
+  *count = kContexts - 1;
+  void** configs = screen == 0 ? malloc((size_t)*count * sizeof *configs) : NULL;
+  for (uintptr_t i = 0; configs != NULL && i < kContexts - 1; ++i) configs[i] = (void*)(i + 1);
   return configs;
 }
 EXPORT int glXGetFBConfigAttrib(void* display, void* config, int attribute, int* value) {
   (void)display;
-  ++queries;
-  if (attribute != 5) return 2; /* GLX_DOUBLEBUFFER */
-  *value = (uintptr_t)config != kSingle;
-  return 0;
+  return attribute_of((uintptr_t)config, attribute, value);
 }
 
 /* -- EGL --------------------------------------------------------------------------------------------------------- */
@@ -108,7 +121,7 @@ static unsigned post_sub_buffer(void* display, void* surface, int x, int y, int 
 
 EXPORT unsigned eglMakeCurrent(void* display, void* draw, void* read, void* context) {
   (void)display, (void)draw, (void)read;
-  const unsigned made = (uintptr_t)context < kConfigs;
+  const unsigned made = (uintptr_t)context < kContexts;
   egl_error = made ? 0x3000 : 0x3006; /* EGL_BAD_CONTEXT */
   return made;
 }
@@ -117,7 +130,7 @@ EXPORT unsigned eglQueryContext(void* display, void* context, int attribute, int
   ++queries;
   egl_error = attribute == 0x3086 ? 0x3000 : 0x3004; /* EGL_RENDER_BUFFER; EGL_BAD_ATTRIBUTE */
   if (attribute != 0x3086) return 0;
-  *value = (uintptr_t)context == kSingle ? 0x3085 : 0x3084; /* EGL_SINGLE_BUFFER, EGL_BACK_BUFFER */
+  *value = (uintptr_t)context == kDouble ? 0x3084 : 0x3085; /* EGL_BACK_BUFFER, EGL_SINGLE_BUFFER */
   return 1;
 }
 
@@ -151,7 +164,7 @@ static proc find(const named* all, size_t count, const char* name) {
 EXPORT proc glXGetProcAddress(const unsigned char* name) {
   static const named core[] = {
       NAMED(glXSwapBuffers),  NAMED(glXGetProcAddress), NAMED(glXMakeCurrent),       NAMED(glXMakeContextCurrent),
-      NAMED(glXQueryContext), NAMED(glXChooseFBConfig), NAMED(glXGetFBConfigAttrib), NAMED(glGetString),
+      NAMED(glXQueryContext), NAMED(glXGetFBConfigs),   NAMED(glXGetFBConfigAttrib), NAMED(glGetString),
       NAMED(glFlush),         NAMED(glFinish)};
   static const named extensions[] = {{"glXSwapBuffersMscOML", (proc)(void*)swap_msc},
                                      {"glXCopySubBufferMESA", (proc)(void*)copy_sub_buffer}};

@@ -285,6 +285,14 @@ TEST(Preload, AnOverlayIsPreloadedBeforeOrAfterUs) {
     EXPECT_EQ(FramesOf({WEIR_PROBE_LINKED}, {}, preload), 3u) << preload;
 }
 
+TEST(Preload, AnotherLibraryThatHooksDlsymIsAskedToo) {
+  const std::string ours = WEIR_PRELOAD, theirs = WEIR_FAKE_HOOKER;
+  EXPECT_EQ(FramesOf({WEIR_PROBE, "hooker"}, {}, ours + ":" + theirs), 3u);
+  // Before us, it leads the program past us: that works as without us, and nobody counts.
+  const Outcome outcome = Program({WEIR_PROBE, "hooker"}, {}, theirs + ":" + ours).Wait();
+  EXPECT_EQ(outcome.out, "ok\n");
+}
+
 TEST(Preload, APresentLeftByLongjmpIsSettledByTheNext) {
   ExpectHolds("longjmps");
   EXPECT_EQ(FramesOf({WEIR_PROBE, "longjmps"}), 23u);

@@ -183,6 +183,15 @@ static void overlay(void) {
   EXPECT(get("glXNoSuchFunction") == NULL);
 }
 
+/* Another library hooks dlsym too: it is asked as it would be without us. */
+static void hooker(void) {
+  void* gl = open_library("WEIR_FAKE_GL");
+  const swap_function swap = swap_of(gl);
+  for (int i = 0; i < 3; ++i) swap(NULL, 1);
+  EXPECT(swaps_of(gl, "weir_fake_hooker_swaps") == 3);
+  EXPECT(swaps_of(gl, "weir_fake_swaps") == 3);
+}
+
 static void* present_often(void* swap) {
   for (int i = 0; i < 1000; ++i) ((swap_function)swap)(NULL, 1);
   return NULL;
@@ -231,8 +240,9 @@ static void absent(void) {
 
 typedef int (*glx_make_current_function)(void*, unsigned long, void*);
 typedef unsigned (*egl_make_current_function)(void*, void*, void*, void*);
-#define CONTEXT_SINGLE ((void*)1)
+#define CONTEXT_SINGLE_BY_VISUAL ((void*)1)
 #define CONTEXT_DOUBLE ((void*)2)
+#define CONTEXT_SINGLE ((void*)3)
 
 static void* must_find(void* library, const char* name, int is_ours) {
   void* found = dlsym(library, name);
@@ -280,13 +290,13 @@ static void glx_single(void) {
   FIND(flush, gl, "glFlush", 1);
   FIND(finish, gl, "glFinish", 1);
   flush(); /* nothing is current */
-  EXPECT(make_current(NULL, 7, CONTEXT_SINGLE) == 1);
-  for (int frame = 0; frame < 3; ++frame) {
+  for (int frame = 0; frame < 4; ++frame) {
+    EXPECT(make_current(NULL, 7, frame < 2 ? CONTEXT_SINGLE : CONTEXT_SINGLE_BY_VISUAL) == 1);
     for (int i = 0; i < 300; ++i) flush();
     finish();
     usleep(5000);
   }
-  EXPECT(swaps_of(gl, "weir_fake_flushes") == 1 + 3 * 301);
+  EXPECT(swaps_of(gl, "weir_fake_flushes") == 1 + 4 * 301);
   EXPECT(make_current(NULL, 0, NULL) == 1);
   flush();
 }
@@ -582,6 +592,7 @@ int main(int argc, char** argv) {
                {"egl-get-proc", egl_get_proc},
                {"angle", angle},
                {"overlay", overlay},
+               {"hooker", hooker},
                {"threads", threads},
                {"forks", forks},
                {"absent", absent},

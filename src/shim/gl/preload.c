@@ -171,18 +171,30 @@ static void* no_dlsym(void* handle, const char* name) {
   return NULL;
 }
 
-/* Where the assembly below jumps for every name that isn't ours. */
-WEIR_HIDDEN _Atomic(dlsym_function) weir_real_dlsym;
-
+/* libc's, for our own questions. */
 static dlsym_function real_dlsym(void) {
-  dlsym_function found = atomic_load_explicit(&weir_real_dlsym, memory_order_acquire);
+  static _Atomic(dlsym_function) known;
+  dlsym_function found = atomic_load_explicit(&known, memory_order_acquire);
   if (found != NULL) return found;
   /* dlsym moved from libdl to libc in glibc 2.34; older names are each architecture's first version. */
   static const char* const versions[] = {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5", "GLIBC_2.27", "GLIBC_2.0"};
   for (size_t i = 0; found == NULL && i < sizeof versions / sizeof *versions; ++i)
     *(void**)&found = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
   if (found == NULL) found = no_dlsym;
-  atomic_store_explicit(&weir_real_dlsym, found, memory_order_release);
+  atomic_store_explicit(&known, found, memory_order_release);
+  return found;
+}
+
+/* Whom the program would have asked without us: libc, or another library that hooks dlsym (MangoHud). The assembly
+ * below jumps there for every name that isn't ours. */
+WEIR_HIDDEN _Atomic(dlsym_function) weir_next_dlsym;
+
+static dlsym_function next_dlsym(void) {
+  dlsym_function found = atomic_load_explicit(&weir_next_dlsym, memory_order_acquire);
+  if (found != NULL) return found;
+  *(void**)&found = real_dlsym()(RTLD_NEXT, "dlsym");
+  if (found == NULL) found = real_dlsym();
+  atomic_store_explicit(&weir_next_dlsym, found, memory_order_release);
   return found;
 }
 
@@ -201,11 +213,11 @@ static void* from_callers_library(const void* caller, const char* name) {
 /* RTLD_DEFAULT finds our exported symbol by itself. Is there anything behind it? If not, the real dlsym is asked last
  * for what isn't there, so that dlerror has its words. */
 static int is_only_ours(const void* caller, const char* name, const void* ours) {
-  dlsym_function next = real_dlsym();
-  if (next(RTLD_DEFAULT, name) != ours || next(RTLD_NEXT, name) != NULL) return 0;
+  dlsym_function real = real_dlsym();
+  if (real(RTLD_DEFAULT, name) != ours || real(RTLD_NEXT, name) != NULL) return 0;
   const int absent = from_callers_library(caller, name) == NULL;
   if (absent)
-    next(RTLD_NEXT, name);
+    real(RTLD_NEXT, name);
   else
     dlerror();
   return absent;
@@ -216,7 +228,7 @@ static int is_only_ours(const void* caller, const char* name, const void* ours) 
 /* Our function for `name`, if the library behind `handle` has a function of that name; NULL: none of our business. What
  * RTLD_NEXT means depends on who asks, and is never ours to answer. */
 WEIR_HIDDEN void* weir_dlsym_answer(void* handle, const char* name, const void* caller) {
-  dlsym_function next = real_dlsym();
+  dlsym_function next = next_dlsym();
   const int hook = hook_named(name);
   if (hook < 0 || handle == RTLD_NEXT) return NULL;
   const int error_number = errno;
@@ -264,7 +276,7 @@ __asm__(
     "  jne 2f\n"
     "  xorl %eax, %eax\n"
     "2: ret\n"
-    "1: jmp *weir_real_dlsym(%rip)\n"
+    "1: jmp *weir_next_dlsym(%rip)\n"
     ".size dlsym, .-dlsym\n");
 #elif defined(__aarch64__)
 __asm__(
@@ -283,14 +295,14 @@ __asm__(
     "  cmn x9, #1\n"
     "  csel x0, xzr, x9, eq\n"
     "  ret\n"
-    "1: adrp x9, weir_real_dlsym\n"
-    "  ldr x9, [x9, #:lo12:weir_real_dlsym]\n"
+    "1: adrp x9, weir_next_dlsym\n"
+    "  ldr x9, [x9, #:lo12:weir_next_dlsym]\n"
     "  br x9\n"
     ".size dlsym, .-dlsym\n");
 #else
 WEIR_EXPORT void* dlsym(void* handle, const char* name) {
   void* answer = weir_dlsym_answer(handle, name, __builtin_return_address(0));
-  return answer == WEIR_ABSENT ? NULL : answer != NULL ? answer : real_dlsym()(handle, name);
+  return answer == WEIR_ABSENT ? NULL : answer != NULL ? answer : next_dlsym()(handle, name);
 }
 #endif
 
@@ -635,7 +647,7 @@ WEIR_EXPORT void glFlush(void) { linked_end_of_frame(kGlFlush, __builtin_return_
 WEIR_EXPORT void glFinish(void) { linked_end_of_frame(kGlFinish, __builtin_return_address(0)); }
 
 typedef int (*glx_query_context)(void*, void*, int, int*);
-typedef void** (*glx_choose_fb_config)(void*, int, const int*, int*);
+typedef void** (*glx_get_fb_configs)(void*, int, int*);
 typedef int (*glx_get_fb_config_attrib)(void*, void*, int, int*);
 typedef unsigned (*egl_query_context)(void*, void*, int, int*);
 typedef int (*egl_get_error)(void);
@@ -650,25 +662,49 @@ static void free_of_x(void* list) {
     free(list); /* as libX11 does, which the program then opened privately */
 }
 
-/* By the context's configuration, which the client's side of GLX knows without asking the server. */
+/* The last few configurations this thread met: reading the list of hundreds takes tens of microseconds, and some
+ * programs go round their windows in each frame. */
+enum { kConfigsKept = 4 };
+WEIR_THREAD struct {
+  const void* display;
+  int id;
+  int is_single;
+} configs_kept[kConfigsKept];
+WEIR_THREAD unsigned configs_met;
+
+/* By the context's configuration, which the client's side of GLX knows without asking the server. Mesa names it by its
+ * visual when the context was made from one. */
 static int glx_is_single(void* display, void* context) {
-  enum { kFbConfigId = 0x8013, kScreen = 0x800C, kDoubleBuffer = 5 };
-  static _Atomic(weir_gl_proc) query_known, choose_known, attrib_known;
+  enum { kVisualId = 0x800B, kScreen = 0x800C, kFbConfigId = 0x8013, kDoubleBuffer = 5 };
+  static _Atomic(weir_gl_proc) query_known, list_known, attrib_known;
   const glx_query_context query =
       (glx_query_context)(void*)other_function(&query_known, kGlxGetProcAddress, "glXQueryContext");
-  const glx_choose_fb_config choose =
-      (glx_choose_fb_config)(void*)other_function(&choose_known, kGlxGetProcAddress, "glXChooseFBConfig");
+  const glx_get_fb_configs list =
+      (glx_get_fb_configs)(void*)other_function(&list_known, kGlxGetProcAddress, "glXGetFBConfigs");
   const glx_get_fb_config_attrib attrib =
       (glx_get_fb_config_attrib)(void*)other_function(&attrib_known, kGlxGetProcAddress, "glXGetFBConfigAttrib");
-  int id = 0, screen = 0, count = 0, is_double = 1;
-  if (query == NULL || choose == NULL || attrib == NULL) return 0;
-  if (query(display, context, kFbConfigId, &id) != 0 || id == 0) return 0; /* made without a configuration */
-  if (query(display, context, kScreen, &screen) != 0) return 0;
-  const int wanted[] = {kFbConfigId, id, 0};
-  void** configs = choose(display, screen, wanted, &count);
+  if (query == NULL || list == NULL || attrib == NULL) return 0;
+  int key = kFbConfigId, id = 0, screen = 0;
+  if (query(display, context, key, &id) != 0 || id <= 0) {
+    key = kVisualId;
+    if (query(display, context, key, &id) != 0 || id <= 0) return 0; /* made without a configuration */
+  }
+  for (int i = 0; i < kConfigsKept; ++i)
+    if (configs_kept[i].display == display && configs_kept[i].id == id) return configs_kept[i].is_single;
+  int count = 0, is_double = 1;
+  void** configs = query(display, context, kScreen, &screen) == 0 ? list(display, screen, &count) : NULL;
   if (configs == NULL) return 0;
-  if (count != 1 || attrib(display, configs[0], kDoubleBuffer, &is_double) != 0) is_double = 1;
+  for (int i = 0; i < count; ++i) {
+    int its_id = 0;
+    if (attrib(display, configs[i], key, &its_id) != 0 || its_id != id) continue;
+    if (attrib(display, configs[i], kDoubleBuffer, &is_double) != 0) is_double = 1;
+    break;
+  }
   free_of_x(configs);
+  const unsigned place = configs_met++ % kConfigsKept;
+  configs_kept[place].display = display;
+  configs_kept[place].id = id;
+  configs_kept[place].is_single = !is_double;
   return !is_double;
 }
 
