@@ -270,6 +270,15 @@ class BesideMangoHud(Programs):
     def test_a_linked_program_with_us_last(self):
         self.run_beside([*self.theirs("MangoHud"), e2e.PRELOAD], [WINDOWS, "--frames", "40"])
 
+    def test_its_launcher_around_ours(self):
+        environment = {k: v for k, v in self.environment().items() if k not in ("LD_PRELOAD", "WEIR_ATTACH")}
+        done = subprocess.run(["mangohud", e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--vgpu", self.vgpu, "--",
+                               WINDOWS, "--frames", "40"], capture_output=True, text=True, timeout=30,
+                              env={**environment, "MANGOHUD_CONFIG": "no_display"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.wait_gone()
+        self.assertEqual(self.totals()["frames"], 40)
+
     GLMARK2 = ["glmark2", "-b", "build:duration=1", "-s", "200x200"]
 
     def test_a_program_that_uses_dlsym(self):
