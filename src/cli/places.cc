@@ -72,7 +72,8 @@ Result<std::string> ComposePreload(const std::string& before, const std::string&
   for (const std::string& part : SplitList(before, ':'))
     for (const std::string& entry : SplitList(part, ' '))
       if (entry == library) return before;
-  return before + ":" + library;
+  // First: libraries that hook the same names (MangoHud) find the driver's past everybody who comes after them.
+  return library + ":" + before;
 }
 
 }  // namespace weir::cli

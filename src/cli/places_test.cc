@@ -57,8 +57,8 @@ TEST_F(PlacesTest, FindsTheShimBesideTheProgramOrWhereToldTo) {
 
 TEST(ComposePreload, KeepsWhatTheUserPreloads) {
   EXPECT_EQ(ComposePreload("", "/l/a.so").value(), "/l/a.so");
-  EXPECT_EQ(ComposePreload("libx.so", "/l/a.so").value(), "libx.so:/l/a.so");
-  EXPECT_EQ(ComposePreload("x.so y.so:z.so", "/l/a.so").value(), "x.so y.so:z.so:/l/a.so");
+  EXPECT_EQ(ComposePreload("libx.so", "/l/a.so").value(), "/l/a.so:libx.so");
+  EXPECT_EQ(ComposePreload("x.so y.so:z.so", "/l/a.so").value(), "/l/a.so:x.so y.so:z.so");
 }
 
 TEST(ComposePreload, AddsItselfOnlyOnce) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/unix_socket.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -26,6 +27,13 @@ Result<sockaddr_un> AddressOf(const std::string& path) {
                                             std::to_string(sizeof address.sun_path - 1) + " bytes");
   std::memcpy(address.sun_path, path.c_str(), path.size());
   return address;
+}
+
+/// Not 0, 1 or 2. A tenant's program may have closed its standard streams, and would then read from and write to what
+/// we opened.
+Fd AboveStandard(Fd fd) {
+  if (fd.get() < 0 || fd.get() > STDERR_FILENO) return fd;
+  return Fd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
 }
 
 Status RemoveStale(const std::string& path) {
@@ -58,7 +66,7 @@ Result<Fd> ListenSeqPacket(const std::string& path, mode_t mode) {
 
 Result<Fd> ConnectSeqPacket(const std::string& path) {
   WEIR_TRY(const sockaddr_un address, AddressOf(path));
-  Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Fd fd = AboveStandard(Fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)));
   if (!fd) return ErrnoError("making a socket", errno);
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     return ErrnoError("connecting to " + path, errno);
@@ -117,6 +125,7 @@ Result<Packet> ReceivePacket(int fd, std::size_t bytes_max, Descriptors descript
       packet.fds.emplace_back(passed);
     }
   }
+  for (Fd& passed : packet.fds) passed = AboveStandard(std::move(passed));
   if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
     return Fail(Errc::kProtocol,
                 "a packet is longer than " + std::to_string(bytes_max) + " bytes or carries too many descriptors");

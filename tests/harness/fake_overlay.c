@@ -27,6 +27,15 @@ EXPORT void glXSwapBuffers(void* display, unsigned long drawable) {
   --depth;
 }
 
+EXPORT void glFlush(void) {
+  void (*next)(void);
+  *(void**)&next = driver("glFlush");
+  if (++depth > 3) abort();
+  ++swaps;
+  next();
+  --depth;
+}
+
 EXPORT proc glXGetProcAddress(const unsigned char* name) {
   proc (*next)(const unsigned char*);
   *(void**)&next = driver("glXGetProcAddress");

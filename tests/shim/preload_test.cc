@@ -189,6 +189,13 @@ TEST(Preload, SwapBuffersWithDamageIsThereIfTheDriverHasIt) {
 TEST(Preload, AngleIsLeftAlone) { ExpectHolds("angle"); }
 TEST(Preload, AnOverlayThatFindsTheDriverThroughDlsymReachesIt) { ExpectHolds("overlay"); }
 TEST(Preload, ThreadsMayPresentForTheFirstTimeAtOnce) { ExpectHolds("threads"); }
+TEST(Preload, WhereThereIsNoGlItsNamesAreAbsent) { ExpectHolds("absent"); }
+TEST(Preload, EachGlFlushLeadsToTheLibraryThatItWasAskedFrom) { ExpectHolds("two-flushes"); }
+TEST(Preload, ErrnoIsLeftAlone) { ExpectHolds("errno"); }
+TEST(Preload, EglErrorsAreLeftForTheProgram) { ExpectHolds("egl-errors"); }
+TEST(Preload, TheEnvironmentIsLeftAlone) { ExpectHolds("environment"); }
+TEST(Preload, DescriptorsAreNeitherLowNorInherited) { ExpectHolds("descriptors"); }
+TEST(Preload, SignalsAreLeftAloneAndMayInterruptAnything) { ExpectHolds("signals"); }
 
 TEST(Preload, AProgramLinkedWithItsDriverIsCaught) {
   const TempFolder folder;
@@ -209,6 +216,135 @@ TEST(Preload, AFrameIsCountedOncePerPresentAlsoThroughAnOverlay) {
     ASSERT_TRUE(WaitUntil([&] { return !host.ended().empty() && host.Processes() == 0; }));
     EXPECT_EQ(host.ended().back().drained.frames.size(), std::string(name) == "handle" ? 6u : 3u) << name;
   }
+}
+
+/// Runs to its end with a gate: how many frames it showed, and that nothing of it is left.
+std::size_t FramesOf(const std::vector<std::string>& command, const Environment& more = {},
+                     const std::string& preload = WEIR_PRELOAD) {
+  std::size_t frames = 0;
+  WaitUntil([&] {  // again only where the machine is so busy that the host's answer came too late
+    const TempFolder folder;
+    GateHost host(folder / "v");
+    Environment environment = more;
+    environment["WEIR_ATTACH"] = folder / "v";
+    const Outcome outcome = Program(command, environment, preload).Wait();
+    EXPECT_EQ(outcome.status, 0) << outcome.out;
+    EXPECT_EQ(outcome.out, "ok\n");
+    if (outcome.err.find("no answer within the bound") != std::string::npos) return false;
+    EXPECT_EQ(outcome.err, "");
+    host.Settle();
+    EXPECT_TRUE(WaitUntil([&] { return host.attachments() == 0 || (!host.ended().empty() && host.Processes() == 0); }));
+    frames = 0;
+    for (const GateHost::Ended& ended : host.ended()) {
+      frames += ended.drained.frames.size() + ended.drained.lost;
+      EXPECT_EQ(ended.drained.bad, 0u);
+      EXPECT_EQ(ended.reserved_ns, 0) << "every present is settled";
+    }
+    return true;
+  });
+  return frames;
+}
+
+TEST(Preload, EveryKindOfPresentIsAFrame) {
+  EXPECT_EQ(FramesOf({WEIR_PROBE, "handle"}), 6u);
+  EXPECT_EQ(FramesOf({WEIR_PROBE, "glx-get-proc"}), 2u);
+  EXPECT_EQ(FramesOf({WEIR_PROBE, "egl-get-proc"}, {{"WEIR_FAKE_EGL_DAMAGE", "1"}}), 1u);
+  EXPECT_EQ(FramesOf({WEIR_PROBE, "glx-extensions"}, {{"WEIR_FAKE_EXTENSIONS", "1"}}), 3u);
+}
+
+TEST(Preload, AFrameOfManyPartsIsAFrame) {
+  const std::size_t frames = FramesOf({WEIR_PROBE, "parts"}, {{"WEIR_FAKE_EXTENSIONS", "1"}});
+  EXPECT_GE(frames, 2u);    // one a window; more only where the program was interrupted for milliseconds
+  EXPECT_LT(frames, 100u);  // of a thousand parts
+}
+
+TEST(Preload, ASingleBufferedProgramIsCaughtByItsFlushes) {
+  for (const char* name : {"glx-single", "egl-single"}) {
+    const std::size_t frames = FramesOf({WEIR_PROBE, name});
+    EXPECT_GE(frames, 3u) << name;
+    EXPECT_LT(frames, 100u) << name << ", of nine hundred flushes";
+  }
+}
+
+TEST(Preload, ALinkedSingleBufferedProgramIsCaught) {
+  const std::size_t frames = FramesOf({WEIR_PROBE_LINKED, "single"});
+  EXPECT_GE(frames, 3u);
+  EXPECT_LE(frames, 5u);
+}
+
+TEST(Preload, FlushesOfADoubleBufferedProgramAreNothing) {
+  ExpectHolds("double-buffered");
+  EXPECT_EQ(FramesOf({WEIR_PROBE, "double-buffered"}), 3u);
+}
+
+TEST(Preload, SwapsOfASingleBufferedProgramAreItsFrames) { EXPECT_EQ(FramesOf({WEIR_PROBE, "single-swaps"}), 5u); }
+
+TEST(Preload, AnOverlayIsPreloadedBeforeOrAfterUs) {
+  const std::string ours = WEIR_PRELOAD, theirs = WEIR_FAKE_OVERLAY;
+  for (const std::string& preload : {ours + ":" + theirs, theirs + ":" + ours})
+    EXPECT_EQ(FramesOf({WEIR_PROBE_LINKED}, {}, preload), 3u) << preload;
+}
+
+TEST(Preload, AnotherLibraryThatHooksDlsymIsAskedToo) {
+  const std::string ours = WEIR_PRELOAD, theirs = WEIR_FAKE_HOOKER;
+  EXPECT_EQ(FramesOf({WEIR_PROBE, "hooker"}, {}, ours + ":" + theirs), 3u);
+  // Before us, it leads the program past us: that works as without us, and nobody counts.
+  const Outcome outcome = Program({WEIR_PROBE, "hooker"}, {}, theirs + ":" + ours).Wait();
+  EXPECT_EQ(outcome.out, "ok\n");
+}
+
+TEST(Preload, APresentLeftByLongjmpIsSettledByTheNext) {
+  ExpectHolds("longjmps");
+  EXPECT_EQ(FramesOf({WEIR_PROBE, "longjmps"}), 23u);
+}
+
+TEST(Preload, AThreadMayBeCancelledInItsPresent) {
+  ExpectHolds("cancels");
+  EXPECT_EQ(FramesOf({WEIR_PROBE, "cancels"}), 4u);
+}
+
+// -- Ends ------------------------------------------------------------------------------------------------------------
+
+TEST(Preload, AProgramEndsAsItWouldWithoutIt) {
+  struct Case {
+    const char* how;
+    int status;
+    const char* out;
+  };
+  for (const Case& expected :
+       {Case{"return", 0, "ok\npresented\n"}, Case{"exit", 3, "presented\n"}, Case{"_exit", 4, ""},
+        Case{"quick_exit", 5, "presented\n"}, Case{"abort", 134, ""}, Case{"pthread_exit", 0, "presented\n"},
+        Case{"exit in a handler", 7, "presented\n"}, Case{"_exit in a handler", 8, ""}}) {
+    const TempFolder folder;
+    GateHost host(folder / "v");
+    const Environment how{{"WEIR_PROBE_END", expected.how}, {"WEIR_ATTACH", folder / "v"}};
+    for (const std::string& preload : {std::string(WEIR_PRELOAD), std::string()}) {
+      const Outcome outcome = Program({WEIR_PROBE, "ends"}, how, preload).Wait();
+      EXPECT_EQ(outcome.status, expected.status) << expected.how << (preload.empty() ? " without us" : " with us");
+      // What is printed comes through a buffer, and after what is written at once.
+      std::string out = outcome.out;
+      if (out == "presented\nok\n") out = "ok\npresented\n";
+      EXPECT_EQ(out, expected.out) << expected.how;
+    }
+    EXPECT_TRUE(WaitUntil([&] { return host.Processes() == 0; })) << expected.how;
+  }
+}
+
+TEST(Preload, AProgramEndsWhileAThreadWaitsAtTheGate) {
+  const TempFolder folder;
+  GateHost host(folder / "v");
+  host.SetMode(proto::GateMode::kPaused);
+  Program program({WEIR_PROBE, "ends-while-waiting"}, {{"WEIR_ATTACH", folder / "v"}});
+  EXPECT_TRUE(WaitUntil([&] { return host.Waiting() == 1; }));
+  EXPECT_EQ(program.Wait().status, 0);
+  EXPECT_TRUE(WaitUntil([&] { return host.Processes() == 0; }));
+}
+
+TEST(Preload, AProgramThatIsReplacedByExecAttachesAnew) {
+  const TempFolder folder;
+  GateHost host(folder / "v");
+  EXPECT_EQ(RunAttached({WEIR_PROBE, "execs"}, {{"WEIR_ATTACH", folder / "v"}}).out, "ok\n");
+  EXPECT_TRUE(WaitUntil([&] { return host.attachments() >= 2 && host.Processes() == 0; }));
 }
 
 std::set<pid_t> Attached(GateHost& host) {

@@ -18,9 +18,15 @@
 #include "tests/harness/wait_until.h"
 
 extern "C" {
-void glXSwapBuffers(void* display, unsigned long drawable);  // the stub's: it comes before the fake driver
-void weir_fake_swap(void* display, unsigned long drawable);  // the fake driver's own
+// The stub's: it comes before the fake driver.
+void glXSwapBuffers(void* display, unsigned long drawable);
+int glXMakeCurrent(void* display, unsigned long drawable, void* context);
+void glFlush(void);
+// The fake driver's own.
+void weir_fake_swap(void* display, unsigned long drawable);
+void weir_fake_flush(void);
 unsigned long weir_fake_swaps(void);
+unsigned long weir_fake_flushes(void);
 }
 
 namespace weir {
@@ -35,6 +41,7 @@ struct Variant {
   const char* attach;  // nullptr: WEIR_ATTACH isn't set; "": the host's socket
   const char* meter;
   bool workers;
+  bool flush = false;  // glFlush of a double-buffered program instead of a present
 };
 constexpr Variant kVariants[] = {
     {"bare", false, nullptr, nullptr, false},                     // the fake driver alone
@@ -42,6 +49,8 @@ constexpr Variant kVariants[] = {
     {"nobody-there", true, "/nonexistent/weir", nullptr, false},  // meant to attach, and no daemon answers
     {"gated", true, "", "wall-clock", false},                     // an ample allowance, the cheapest meter
     {"gated-llvmpipe", true, "", "worker-cpu-time", true},        // and the meter that llvmpipe needs, two workers
+    {"flush-bare", false, nullptr, nullptr, false, true},         // the fake driver's glFlush alone
+    {"flush", true, "", "wall-clock", false, true},               // while gated: what every flush pays for the few
 };
 
 /// A thread that looks like one of llvmpipe's and sleeps.
@@ -92,6 +101,22 @@ void BM_Present(benchmark::State& state, const Variant& variant, GateHost* host)
   if (host != nullptr && (frames != swaps || lost != 0)) state.SkipWithError("presents passed without the gate");
 }
 
+void BM_Flush(benchmark::State& state, const Variant& variant, GateHost* host) {
+  void* const double_buffered = reinterpret_cast<void*>(2);
+  const auto flush = variant.through_stub ? &glFlush : &weir_fake_flush;
+  const auto attached = [&] {
+    glXSwapBuffers(nullptr, 1);
+    return host == nullptr || !host->Drain().frames.empty();
+  };
+  if (!testing::WaitUntil(attached)) return state.SkipWithError("can't attach");
+  if (glXMakeCurrent(nullptr, 1, double_buffered) == 0) return state.SkipWithError("can't make a context current");
+  const unsigned long before = weir_fake_flushes();
+  for (auto _ : state) flush();
+  if (weir_fake_flushes() - before != static_cast<unsigned long>(state.iterations()))
+    state.SkipWithError("a flush didn't arrive");
+  if (host != nullptr && !host->Drain().frames.empty()) state.SkipWithError("a flush was taken for a frame");
+}
+
 int Run(const Variant& variant, int argc, char** argv) {
   const TempFolder folder;
   std::unique_ptr<GateHost> host;
@@ -112,7 +137,8 @@ int Run(const Variant& variant, int argc, char** argv) {
 
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  benchmark::RegisterBenchmark(variant.name, [&](benchmark::State& state) { BM_Present(state, variant, host.get()); });
+  const auto measure = variant.flush ? &BM_Flush : &BM_Present;
+  benchmark::RegisterBenchmark(variant.name, [&](benchmark::State& state) { measure(state, variant, host.get()); });
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
   return 0;

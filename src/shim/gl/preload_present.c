@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What is around a present: which calls are in progress, the shim proper, what counts as a frame. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "shim/gl/preload.h"
+
+/* -- Calls in progress ------------------------------------------------------------------------------------------- */
+
+/* This thread's calls through us that have not returned, outermost first. A call may also be left by longjmp: it then
+ * lies below the stack of whoever calls next, and is dropped there. */
+typedef struct call {
+  const void* frame;
+  int hook;
+} call;
+enum { kCallsMax = 16 };
+static __thread struct {
+  call open[kCallsMax];
+  int depth;
+  int present_depth; /* depth of the outermost present; 0: none. A present inside it is a part of it */
+  int in_shim;
+  int noted;                  /* at_thread_end knows this thread */
+  const weir_gl_hooks* hooks; /* of the outermost present; NULL: it isn't a frame */
+  weir_gl_present present;
+} calls;
+
+static void settle(void);
+
+void return_to(int depth) {
+  if (calls.present_depth > depth) settle();
+  calls.depth = depth;
+}
+
+int enter(int hook, const void* frame) {
+  int depth = calls.depth;
+  while (depth > 0 && (uintptr_t)calls.open[depth - 1].frame <= (uintptr_t)frame) --depth;
+  if (depth != calls.depth) return_to(depth);
+  int same = 0;
+  for (int i = 0; i < depth; ++i) same += calls.open[i].hook == hook;
+  if (same >= kReals || depth == kCallsMax) return -1;
+  calls.open[depth] = (call){frame, hook};
+  calls.depth = depth + 1;
+  return depth;
+}
+
+int outer_calls(int hook) {
+  int outer = 0;
+  for (int i = 0; i < calls.depth - 1; ++i) outer += calls.open[i].hook == hook;
+  return outer;
+}
+
+/* -- The shim proper --------------------------------------------------------------------------------------------- */
+
+host_state into_shim(void) {
+  host_state host = {errno, 0};
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &host.cancel_state);
+  calls.in_shim = 1;
+  return host;
+}
+
+void out_of_shim(host_state host) {
+  calls.in_shim = 0;
+  errno = host.error_number;
+  pthread_setcancelstate(host.cancel_state, NULL);
+}
+
+static const weir_gl_hooks kNothing = {0};
+
+static const weir_gl_hooks* open_shim(void) {
+  const char* attach = getenv("WEIR_ATTACH");
+  if (attach == NULL || *attach == '\0') return &kNothing;
+  Dl_info self;
+  if (dladdr((void*)&kNothing, &self) == 0 || self.dli_fname == NULL) return &kNothing;
+  const char* slash = strrchr(self.dli_fname, '/');
+  const size_t folder = slash == NULL ? 0 : (size_t)(slash - self.dli_fname) + 1;
+  char path[4096];
+  static const char kName[] = "libweir-gl.so";
+  if (folder + sizeof kName > sizeof path) return &kNothing;
+  memcpy(path, self.dli_fname, folder);
+  memcpy(path + folder, kName, sizeof kName);
+  void* handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  const weir_gl_hooks* (*get)(void) = NULL;
+  if (handle != NULL) *(void**)&get = real_dlsym()(handle, "weir_gl_shim_hooks");
+  const weir_gl_hooks* hooks = get != NULL ? get() : NULL;
+  if (hooks == NULL || hooks->version != WEIR_GL_HOOKS_VERSION) {
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    const char* why = handle == NULL ? dlerror() : "another version";
+    if (!atomic_flag_test_and_set(&said))
+      fprintf(stderr, "weir: %s can't be used (%s); this program runs unthrottled\n", path, why);
+    return &kNothing;
+  }
+  return hooks;
+}
+
+/* Two threads that present for the first time at once both open it: dlopen counts. */
+const weir_gl_hooks* shim(void) {
+  static _Atomic(const weir_gl_hooks*) opened;
+  const weir_gl_hooks* hooks = atomic_load_explicit(&opened, memory_order_acquire);
+  if (hooks == NULL) {
+    const host_state host = into_shim();
+    hooks = open_shim();
+    atomic_store_explicit(&opened, hooks, memory_order_release);
+    out_of_shim(host);
+  }
+  return hooks == &kNothing ? NULL : hooks;
+}
+
+/* The shim is opened as soon as it shows that the program uses GL, while its heap is still small: what dlopen allocates
+ * at the first present comes to lie where glmark2's frames grow and trim the heap, which doubled its calls of brk and
+ * cost it 6 % of its CPU time. A linked program's libraries are there before its main(). */
+__attribute__((constructor)) static void prepare_linked_program(void) {
+  static const char* const libraries[] = {"libGLX.so.0", "libGL.so.1", "libEGL.so.1"};
+  if (getenv("WEIR_ATTACH") == NULL) return;
+  for (size_t i = 0; i < sizeof libraries / sizeof *libraries; ++i) {
+    void* handle = dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
+    if (handle == NULL) continue;
+    dlclose(handle); /* only our reference */
+    shim();
+    break;
+  }
+  dlerror(); /* what isn't loaded is not the program's business */
+}
+
+/* -- Presents ---------------------------------------------------------------------------------------------------- */
+
+__thread drawing_state drawing;
+
+/* Parts of a frame: copied rectangles, and flushes of a single-buffered window. Programs show several in a row, so what
+ * follows within this time belongs to the same frame; 250 such frames a second are more than anybody sees. */
+static const long long kFrameOfParts = 4000000;
+
+static long long now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+static void settle(void) {
+  const weir_gl_hooks* hooks = calls.hooks;
+  if (hooks != NULL) {
+    const host_state host = into_shim();
+    calls.hooks = NULL;
+    hooks->after_present(&calls.present);
+    if (drawing.partial_ns < 0) drawing.partial_ns = now_ns();
+    out_of_shim(host);
+  }
+  calls.present_depth = 0;
+}
+
+/* A thread that is cancelled in the driver's present ends here. */
+static void at_thread_end(void* unused) {
+  (void)unused;
+  return_to(0);
+}
+
+static pthread_key_t thread_key;
+static pthread_once_t thread_key_once = PTHREAD_ONCE_INIT;
+static int thread_key_made;
+static void make_thread_key(void) { thread_key_made = pthread_key_create(&thread_key, at_thread_end) == 0; }
+
+static void note_thread(void) {
+  calls.noted = 1;
+  pthread_once(&thread_key_once, make_thread_key);
+  if (thread_key_made) pthread_setspecific(thread_key, &calls);
+}
+
+int begin_present(int hook, unsigned long long surface, int getter, enum extent extent, const void* frame) {
+  const int depth = enter(hook, frame);
+  if (depth < 0 || calls.present_depth != 0 || calls.in_shim) return depth;
+  calls.present_depth = calls.depth;
+  if (extent == kWhole) {
+    drawing.swapped = surface;
+    drawing.single = 0;
+  }
+  const weir_gl_hooks* hooks = shim();
+  if (hooks == NULL) return depth;
+  if (extent == kPart) {
+    if (drawing.partial_surface == surface && now_ns() - drawing.partial_ns < kFrameOfParts) return depth;
+    drawing.partial_surface = surface;
+    drawing.partial_ns = -1; /* settle() notes when it ended */
+  }
+  const host_state host = into_shim();
+  if (!calls.noted) note_thread();
+  hooks->before_present(&calls.present, surface, (weir_gl_get_proc)(void*)real_function(getter));
+  calls.hooks = hooks;
+  out_of_shim(host);
+  return depth;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Programs that draw into single-buffered windows: their frames end with glFlush or glFinish. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "shim/gl/preload.h"
+
+/* The double-buffered pay a load and a branch: which kind a thread draws into was found out when it made its context
+ * current. Asking at each flush would cost more, and on EGL would take an error from the program. */
+__attribute__((noinline)) static void end_of_single_frame(int hook, weir_gl_proc real) {
+  const int depth = begin_present(hook, drawing.surface, drawing.getter, kPart, WEIR_FRAME);
+  if (depth < 0) return;
+  real();
+  return_to(depth);
+}
+
+void end_of_frame(int hook, weir_gl_proc real) {
+  if (__builtin_expect(drawing.single, 0)) return end_of_single_frame(hook, real);
+  real();
+}
+
+/* What a program that is linked with glFlush would have called: the next one in the order of libraries, or the one of
+ * the library that calls. */
+__attribute__((noinline)) static weir_gl_proc gl_function(int hook, const void* caller) {
+  static const char* const libraries[] = {"libGL.so.1", "libOpenGL.so.0", "libGLESv2.so.2", "libGLESv1_CM.so.1"};
+  const int error_number = errno;
+  const char* name = kTable[hook].name;
+  void* pointer = real_dlsym()(RTLD_NEXT, name);
+  if (pointer == NULL) pointer = from_callers_library(caller, name);
+  if (pointer == NULL) pointer = from_known_library(name);
+  for (size_t i = 0; pointer == NULL && i < sizeof libraries / sizeof *libraries; ++i) {
+    void* handle = dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
+    if (handle == NULL) continue;
+    pointer = real_dlsym()(handle, name);
+    dlclose(handle); /* only our reference */
+  }
+  dlerror(); /* what we failed to find is not the program's business */
+  errno = error_number;
+  weir_gl_proc found = NULL;
+  *(void**)&found = pointer;
+  if (found != NULL) remember(hook, found);
+  return found;
+}
+
+static inline void linked_end_of_frame(int hook, const void* caller) {
+  weir_gl_proc real = atomic_load_explicit(&real_functions[hook][0], memory_order_acquire);
+  if (__builtin_expect(real == NULL, 0)) real = gl_function(hook, caller);
+  if (__builtin_expect(real != NULL, 1)) end_of_frame(hook, real);
+}
+
+WEIR_EXPORT void glFlush(void) { linked_end_of_frame(kGlFlush, __builtin_return_address(0)); }
+WEIR_EXPORT void glFinish(void) { linked_end_of_frame(kGlFinish, __builtin_return_address(0)); }
+
+typedef int (*glx_query_context)(void*, void*, int, int*);
+typedef void** (*glx_get_fb_configs)(void*, int, int*);
+typedef int (*glx_get_fb_config_attrib)(void*, void*, int, int*);
+typedef unsigned (*egl_query_context)(void*, void*, int, int*);
+typedef int (*egl_get_error)(void);
+
+static void free_of_x(void* list) {
+  int (*x_free)(void*) = NULL;
+  *(void**)&x_free = real_dlsym()(RTLD_DEFAULT, "XFree");
+  dlerror();
+  if (x_free != NULL)
+    x_free(list);
+  else
+    free(list); /* as libX11 does, which the program then opened privately */
+}
+
+/* The last few configurations this thread met: reading the list of hundreds takes tens of microseconds, and some
+ * programs go round their windows in each frame. */
+enum { kConfigsKept = 4 };
+static __thread struct {
+  const void* display;
+  int id;
+  int is_single;
+} configs_kept[kConfigsKept];
+static __thread unsigned configs_met;
+
+/* By the context's configuration, which the client's side of GLX knows without asking the server. Mesa names it by its
+ * visual when the context was made from one. */
+static int glx_is_single(void* display, void* context) {
+  enum { kVisualId = 0x800B, kScreen = 0x800C, kFbConfigId = 0x8013, kDoubleBuffer = 5 };
+  static _Atomic(weir_gl_proc) query_known, list_known, attrib_known;
+  const glx_query_context query =
+      (glx_query_context)(void*)other_function(&query_known, kGlxGetProcAddress, "glXQueryContext");
+  const glx_get_fb_configs list =
+      (glx_get_fb_configs)(void*)other_function(&list_known, kGlxGetProcAddress, "glXGetFBConfigs");
+  const glx_get_fb_config_attrib attrib =
+      (glx_get_fb_config_attrib)(void*)other_function(&attrib_known, kGlxGetProcAddress, "glXGetFBConfigAttrib");
+  if (query == NULL || list == NULL || attrib == NULL) return 0;
+  int key = kFbConfigId, id = 0, screen = 0;
+  if (query(display, context, key, &id) != 0 || id <= 0) {
+    key = kVisualId;
+    if (query(display, context, key, &id) != 0 || id <= 0) return 0; /* made without a configuration */
+  }
+  for (int i = 0; i < kConfigsKept; ++i)
+    if (configs_kept[i].display == display && configs_kept[i].id == id) return configs_kept[i].is_single;
+  int count = 0, is_double = 1;
+  void** configs = query(display, context, kScreen, &screen) == 0 ? list(display, screen, &count) : NULL;
+  if (configs == NULL) return 0;
+  for (int i = 0; i < count; ++i) {
+    int its_id = 0;
+    if (attrib(display, configs[i], key, &its_id) != 0 || its_id != id) continue;
+    if (attrib(display, configs[i], kDoubleBuffer, &is_double) != 0) is_double = 1;
+    break;
+  }
+  free_of_x(configs);
+  const unsigned place = configs_met++ % kConfigsKept;
+  configs_kept[place].display = display;
+  configs_kept[place].id = id;
+  configs_kept[place].is_single = !is_double;
+  return !is_double;
+}
+
+/* By what EGL really does, which may differ from what was asked for. Follows a successful eglMakeCurrent, so there is
+ * no error that it could take from the program. */
+static int egl_is_single(void* display, void* context) {
+  enum { kRenderBuffer = 0x3086, kSingleBuffer = 0x3085 };
+  static _Atomic(weir_gl_proc) query_known, error_known;
+  const egl_query_context query =
+      (egl_query_context)(void*)other_function(&query_known, kEglGetProcAddress, "eglQueryContext");
+  int buffer = 0;
+  if (query == NULL) return 0;
+  if (query(display, context, kRenderBuffer, &buffer)) return buffer == kSingleBuffer;
+  const egl_get_error error = (egl_get_error)(void*)other_function(&error_known, kEglGetProcAddress, "eglGetError");
+  if (error != NULL) error(); /* ours, not the program's */
+  return 0;
+}
+
+static void now_drawing(void* display, unsigned long long surface, void* context, int getter) {
+  if (shim() == NULL) return;
+  const host_state host = into_shim();
+  /* A context that stays current stays what it is; EGL's buffer also depends on the surface. */
+  if (context == NULL || surface == 0)
+    drawing.context_is_single = 0;
+  else if (getter == kEglGetProcAddress)
+    drawing.context_is_single = egl_is_single(display, context);
+  else if (drawing.context != context || drawing.getter != getter || drawing.surface == 0)
+    drawing.context_is_single = glx_is_single(display, context);
+  drawing.context = context;
+  drawing.surface = surface;
+  drawing.getter = getter;
+  drawing.single = drawing.context_is_single && surface != drawing.swapped;
+  out_of_shim(host);
+}
+
+WEIR_EXPORT int glXMakeCurrent(void* display, unsigned long drawable, void* context) {
+  const int depth = enter(kGlxMakeCurrent, WEIR_FRAME);
+  if (depth < 0) return 0;
+  typedef int (*function)(void*, unsigned long, void*);
+  const function real = (function)(void*)real_function(kGlxMakeCurrent);
+  const int made = real != NULL && real(display, drawable, context);
+  return_to(depth);
+  if (made) now_drawing(display, drawable, context, kGlxGetProcAddress);
+  return made;
+}
+
+WEIR_EXPORT int glXMakeContextCurrent(void* display, unsigned long draw, unsigned long read, void* context) {
+  const int depth = enter(kGlxMakeContextCurrent, WEIR_FRAME);
+  if (depth < 0) return 0;
+  typedef int (*function)(void*, unsigned long, unsigned long, void*);
+  const function real = (function)(void*)real_function(kGlxMakeContextCurrent);
+  const int made = real != NULL && real(display, draw, read, context);
+  return_to(depth);
+  if (made) now_drawing(display, draw, context, kGlxGetProcAddress);
+  return made;
+}
+
+WEIR_EXPORT unsigned eglMakeCurrent(void* display, void* draw, void* read, void* context) {
+  const int depth = enter(kEglMakeCurrent, WEIR_FRAME);
+  if (depth < 0) return 0;
+  typedef unsigned (*function)(void*, void*, void*, void*);
+  const function real = (function)(void*)real_function(kEglMakeCurrent);
+  const unsigned made = real != NULL ? real(display, draw, read, context) : 0;
+  return_to(depth);
+  if (made) now_drawing(display, (uintptr_t)draw, context, kEglGetProcAddress);
+  return made;
+}

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real programs of every kind, one after the other: each is caught, metered, counted in all its windows and processes,
+and ends as it does without Weir."""
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+import weir_e2e as e2e
+
+WINDOWS = os.path.join(e2e.BUILD, "bin/weir_windows")
+MANGOHUD = "/usr/lib/x86_64-linux-gnu/mangohud"
+GAME = "/usr/games/chromium-bsu"
+
+# What llvmpipe's workers are metered by; programs whose drawing never reaches a worker are allowed another one.
+METER = "worker-cpu-time"
+
+
+class Programs(e2e.WithNode):
+    @classmethod
+    def setUpClass(cls):
+        # One daemon and one X server for all: starting them costs more than most of these tests.
+        cls.node = e2e.Node().start()
+        cls.addClassCleanup(cls.node.close)
+        cls.display = e2e.Display()
+        cls.addClassCleanup(cls.display.close)
+
+    def setUp(self):
+        self.tenants = e2e.Tenants(self.display)
+        self.addCleanup(self.tenants.close)
+        self.vgpu = self._testMethodName[len("test_"):][:40].replace("_", "-")
+        self.node.create(self.vgpu)
+
+    def environment(self, more=None):
+        return {**os.environ, **self.display.environment, **self.node.environment(self.vgpu), **(more or {})}
+
+    def launch(self, command, more=None):
+        return self.tenants.start(command, {**self.node.environment(self.vgpu), **(more or {})})
+
+    def run_to_end(self, command, more=None, seconds=30):
+        return subprocess.run(command, capture_output=True, text=True, timeout=seconds, env=self.environment(more))
+
+    def without_weir(self, command, more=None):
+        return subprocess.run(command, capture_output=True, text=True, timeout=30,
+                              env={**os.environ, **self.display.environment, **(more or {})})
+
+    def totals(self):
+        return self.node.vgpu(self.vgpu)["totals"]
+
+    def processes(self):
+        return self.node.vgpu(self.vgpu)["processes"]
+
+    def wait_gone(self):
+        e2e.wait_for(lambda: not self.processes(), 10, "nothing of it is attached")
+
+    def check_running(self, programs=1, meter=METER, seconds=20):
+        """Frames come, from as many processes as expected, metered as expected; the processes."""
+        try:
+            self.wait_frames(self.vgpu, 10, seconds)
+        except AssertionError as late:
+            states = [(p.args, p.poll()) for p in self.tenants.processes]
+            raise AssertionError(f"{late}; {states}; {self.node.get('/v1/vgpus')}; {self.node.log_text()[-500:]}") from late
+        processes = e2e.wait_for(lambda: self.processes() if len(self.processes()) == programs else None, 10,
+                                 f"{programs} attached processes")
+        for process in processes:
+            self.assertIn("llvmpipe", process["renderer"], process)
+            self.assertEqual(process["meter"], meter, process)
+        totals = self.totals()
+        self.assertGreater(totals["gpu_ns"], 0)
+        self.assertEqual((totals["records_bad"], totals["samples_bad"], totals["fail_opens"]), (0, 0, 0))
+        return processes
+
+    def check_pacing(self):
+        """Held to frames per second by the policy that does so, once there is one."""
+        policies = self.node.get("/v1/policies")["policies"] if self.node.call("GET", "/v1/policies")[0] == 200 else []
+        names = {p["name"] if isinstance(p, dict) else p for p in policies}
+        if "sla-aware" not in names:
+            self.skipTest("no policy named sla-aware: frames per second are not paced")
+        before = self.node.get("/v1/devices")["devices"][0]["policy"]
+        self.node.policy("sla-aware")
+        self.addCleanup(self.node.policy, before)
+        self.assertEqual(self.node.call("PATCH", f"/v1/vgpus/{self.vgpu}", {"fps": 20})[0], 200)
+        time.sleep(1)  # what the change disturbs is over
+        first, start = self.totals()["frames"], time.monotonic()
+        time.sleep(3)
+        fps = (self.totals()["frames"] - first) / (time.monotonic() - start)
+        print(f"{self.vgpu}: {fps:.2f} frames/s")
+        self.assertGreaterEqual(fps, 18)
+        self.assertLessEqual(fps, 22)
+
+
+class Packaged(Programs):
+    def check(self, command, more=None):
+        program = self.launch(command, more)
+        self.assertEqual([p["pid"] for p in self.check_running()], [program.pid])
+        return program
+
+    def test_glxgears(self):
+        program = self.check(["glxgears"])
+        program.terminate()
+        self.assertEqual(program.wait(10), -signal.SIGTERM)
+        self.wait_gone()
+
+    def test_es2gears(self):
+        self.check(["es2gears_x11"])
+
+    def test_glmark2_on_glx_ends_as_ever(self):
+        done = self.run_to_end(["glmark2", "-b", "build:duration=1", "-s", "200x200"])
+        self.assertEqual((done.returncode, "glmark2 Score" in done.stdout, done.stderr.count("\n")), (0, True, 1))
+        self.assertGreater(self.totals()["frames"], 10)
+
+    def test_glmark2_on_egl_ends_as_ever(self):
+        done = self.run_to_end(["glmark2-es2", "-b", "build:duration=1", "-s", "200x200"])
+        self.assertEqual((done.returncode, "glmark2 Score" in done.stdout, done.stderr.count("\n")), (0, True, 1))
+        self.assertGreater(self.totals()["frames"], 10)
+
+    def test_a_game_on_sdl2(self):
+        if not os.path.exists(GAME):
+            self.skipTest("chromium-bsu is not installed; scripts/install-deps --test brings it")
+        with tempfile.TemporaryDirectory() as home:
+            program = self.check([GAME, "--window", "--noaudio"],
+                                 {"SDL_AUDIODRIVER": "dummy", "ALSOFT_DRIVERS": "null", "HOME": home})
+            self.tenants.stop(program)  # before its home goes
+
+    def test_frames_per_second_of_glmark2(self):
+        self.check(["glmark2", "-b", "build:duration=600", "-s", "200x200"])
+        self.check_pacing()
+
+    def test_frames_per_second_of_es2gears(self):
+        self.check(["es2gears_x11"])
+        self.check_pacing()
+
+
+class Windows(Programs):
+    FRAMES = 60
+
+    def check_all_frames(self, windows, *arguments):
+        command = [WINDOWS, "--windows", str(windows), "--frames", str(self.FRAMES), *arguments]
+        plain, done = self.without_weir(command), self.run_to_end(command)
+        self.assertEqual(plain.returncode, 0, plain.stderr)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (plain.returncode, plain.stdout, plain.stderr))
+        shown = int(done.stdout.split()[1])
+        self.assertEqual(shown, windows * self.FRAMES)
+        self.wait_gone()
+        return shown
+
+    def test_one_window(self):
+        self.assertEqual(self.totals()["frames"], 0)
+        shown = self.check_all_frames(1)
+        self.assertEqual(self.totals()["frames"], shown)
+
+    def test_two_windows_in_one_thread(self):
+        shown = self.check_all_frames(2)
+        self.assertEqual(self.totals()["frames"], shown)
+
+    def test_two_windows_in_two_threads(self):
+        shown = self.check_all_frames(2, "--threads")
+        self.assertEqual(self.totals()["frames"], shown)
+
+    def test_single_buffered(self):
+        shown = self.check_all_frames(1, "--single", "--interval-ms", "5")
+        self.assertEqual(self.totals()["frames"], shown)
+
+    def test_two_single_buffered_windows(self):
+        shown = self.check_all_frames(2, "--single", "--interval-ms", "5")
+        self.assertEqual(self.totals()["frames"], shown)
+
+    def test_a_single_buffered_program_is_held_to_its_cap(self):
+        self.assertEqual(self.node.call("PATCH", f"/v1/vgpus/{self.vgpu}", {"cap": 0.05})[0], 200)
+        program = self.launch([WINDOWS, "--single", "--frames", "0"])
+        self.check_running()
+        time.sleep(0.5)
+        before, start = e2e.worker_seconds(program.pid), time.monotonic()
+        time.sleep(2)
+        cpus = len(self.node.get("/v1/devices")["devices"][0]["cpus"])
+        use = (e2e.worker_seconds(program.pid) - before) / (time.monotonic() - start) / cpus
+        print(f"single-buffered, cap 0.05: {use:.4f}")
+        self.assertLess(use, 0.06)
+
+    def test_frames_per_second_of_two_windows_in_two_threads(self):
+        self.launch([WINDOWS, "--windows", "2", "--threads", "--frames", "0"])
+        self.check_running()
+        self.skipTest("whether each window or the program is held to the frames per second is the policy's to say")
+
+    def test_frames_per_second_of_a_single_buffered_program(self):
+        self.launch([WINDOWS, "--single", "--frames", "0", "--interval-ms", "5"])
+        self.check_running()
+        self.check_pacing()
+
+
+class Starts(Programs):
+    def test_a_launcher(self):
+        program = self.launch(["sh", "-c", "env WEIR_E2E=1 nice -n 1 glxgears; exit 0"])
+        self.assertNotEqual([p["pid"] for p in self.check_running()], [program.pid])
+
+    def test_a_launcher_that_becomes_the_program(self):
+        program = self.launch(["sh", "-c", f"exec env {WINDOWS} --frames 0"])
+        self.assertEqual([p["pid"] for p in self.check_running()], [program.pid])
+
+    def test_a_program_and_its_child(self):
+        self.launch(["sh", "-c", f"{WINDOWS} --frames 0 & exec {WINDOWS} --frames 0"])
+        self.check_running(programs=2)
+
+    def test_weir_run(self):
+        program = self.tenants.start([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--vgpu", self.vgpu, "--",
+                                      "sh", "-c", f"{WINDOWS} --frames 0; exit 5"])
+        self.check_running()
+        subprocess.run(["kill", "-TERM", *[str(p["pid"]) for p in self.processes()]], check=True)
+        self.assertEqual(program.wait(10), 5)
+        self.wait_gone()
+
+
+class Ends(Programs):
+    def check(self, term, status):
+        for preloaded in (False, True):
+            program = self.tenants.start([WINDOWS, "--frames", "0", "--term", term],
+                                         self.node.environment(self.vgpu) if preloaded else None,
+                                         stdout=subprocess.PIPE, text=True)
+            if preloaded:
+                self.check_running()
+            else:
+                e2e.wait_for(lambda p=program: e2e.worker_seconds(p.pid) > 0, 10, "it draws")
+            program.terminate()
+            out, _ = program.communicate(timeout=10)
+            self.assertEqual((program.returncode, "frames" in out), (status, status == 0), f"preloaded: {preloaded}")
+        self.wait_gone()
+
+    def test_by_a_handler_that_lets_it_end(self):
+        self.check("clean", 0)
+
+    def test_by_a_handler_that_exits(self):
+        self.check("_exit", 9)
+
+    def test_while_it_waits_at_the_gate(self):
+        program = self.launch([WINDOWS, "--frames", "0", "--term", "_exit"])
+        self.check_running()
+        self.assertEqual(self.node.call("POST", f"/v1/vgpus/{self.vgpu}/pause")[0], 200)
+        e2e.wait_for(lambda: self.node.vgpu(self.vgpu)["window"]["frames"] == 0, 10, "it waits")
+        program.terminate()
+        self.assertEqual(program.wait(10), 9)
+        self.wait_gone()
+
+
+@unittest.skipUnless(os.path.exists(os.path.join(MANGOHUD, "libMangoHud_dlsym.so")),
+                     "MangoHud is not installed; scripts/install-deps --test brings it")
+class BesideMangoHud(Programs):
+    """Another library that hooks the same names. It finds the driver's functions past everybody else, so it has to come
+    after us to leave us anything to catch; before us, the program still works."""
+
+    LIMIT = 40
+
+    def run_beside(self, preload, command):
+        more = {"MANGOHUD": "1", "MANGOHUD_CONFIG": f"fps_limit={self.LIMIT},no_display"}
+        start = time.monotonic()
+        done = self.run_to_end(command, {**more, "LD_PRELOAD": ":".join(preload)})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.wait_gone()
+        frames = self.totals()["frames"]
+        print(f"{self.vgpu}: {frames} frames in {time.monotonic() - start:.1f} s")
+        return frames
+
+    def theirs(self, *names):
+        return [os.path.join(MANGOHUD, f"lib{name}.so") for name in names]
+
+    def test_a_linked_program(self):
+        self.assertEqual(self.run_beside([e2e.PRELOAD, *self.theirs("MangoHud")], [WINDOWS, "--frames", "40"]), 40)
+
+    def test_a_linked_program_with_us_last(self):
+        self.run_beside([*self.theirs("MangoHud"), e2e.PRELOAD], [WINDOWS, "--frames", "40"])
+
+    def test_its_launcher_around_ours(self):
+        environment = {k: v for k, v in self.environment().items() if k not in ("LD_PRELOAD", "WEIR_ATTACH")}
+        done = subprocess.run(["mangohud", e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--vgpu", self.vgpu, "--",
+                               WINDOWS, "--frames", "40"], capture_output=True, text=True, timeout=30,
+                              env={**environment, "MANGOHUD_CONFIG": "no_display"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.wait_gone()
+        self.assertEqual(self.totals()["frames"], 40)
+
+    GLMARK2 = ["glmark2", "-b", "build:duration=1", "-s", "200x200"]
+
+    def test_a_program_that_uses_dlsym(self):
+        frames = self.run_beside([e2e.PRELOAD, *self.theirs("MangoHud_dlsym", "MangoHud")], self.GLMARK2)
+        self.assertGreater(frames, 10)
+        self.assertLess(frames, 5 * self.LIMIT, "MangoHud's own limit holds too")
+
+    def test_a_program_that_uses_dlsym_with_us_last(self):
+        self.run_beside([*self.theirs("MangoHud_dlsym", "MangoHud"), e2e.PRELOAD], self.GLMARK2)
+
+
+if __name__ == "__main__":
+    e2e.main()
