@@ -169,7 +169,6 @@ TEST_F(Shim, ASleepingFrameFeelsAnotherPaceAtOnce) {
 }
 
 TEST_F(Shim, TheDaemonsDeathEndsEveryPace) {
-  GlShim shim(path_, "wall-clock");
   auto host = std::make_unique<GateHost>(folder_ / "w");
   GlShim paced(folder_ / "w", "wall-clock");
   EXPECT_TRUE(WaitUntil([&] {
@@ -177,7 +176,6 @@ TEST_F(Shim, TheDaemonsDeathEndsEveryPace) {
     return host->Processes() == 1;
   }));
   host->With([](gate::VgpuGate& gate) { gate.Publish({.frame_interval_ns = 9'000 * kMs}); });
-  Present(paced, 1);
   const std::int64_t start_ns = platform::NowNs();
   std::thread sleeper([&] { Present(paced, 1); });
   host.reset();
