@@ -169,9 +169,13 @@ Result<HttpReply> Frames(Node& node, const std::string& name, const HttpRequest&
   WEIR_TRY(const std::uint64_t after, QueryNumber(request.query, "after", 0));
   WEIR_TRY(const std::uint64_t limit, QueryNumber(request.query, "limit", FrameLog::kFramesMax));
   WEIR_TRY(const FrameLog::Slice slice, node.Frames(name, after, limit));
-  ordered_json out{{"next", slice.next}, {"lost", slice.lost}, {"frames", ordered_json::array()}};
+  ordered_json out{{"next", slice.next}, {"lost", slice.lost}};
+  out["columns"] = {"pid",    "surface", "begin_ns", "present_ns", "submit_ns",    "end_ns",
+                    "gpu_ns", "sync_ns", "pace_ns",  "wait_ns",    "predicted_ns", "interval_ns"};
+  out["frames"] = ordered_json::array();
   for (const gate::HostFrame& f : slice.frames)
-    out["frames"].push_back({f.pid, f.begin_ns, f.present_ns, f.end_ns, f.gpu_ns, f.wait_ns});
+    out["frames"].push_back(
+        {f.pid, 0, f.begin_ns, f.present_ns, f.present_ns + f.wait_ns, f.end_ns, f.gpu_ns, 0, 0, f.wait_ns, 0, 0});
   return JsonReply(out);
 }
 
