@@ -111,7 +111,8 @@ std::vector<ProgramCommand> DefineCommands(CLI::App& app, Session& session) {
       "  weir demo                            # three programs share a GPU, under three policies\n"
       "  weir run --weight 50 -- glxgears     # a program with its own part of the GPU\n"
       "  weir top                             # who gets what, live\n"
-      "  weir record --out f.csv -- glxgears  # each of its frames, and their figures\n\n" +
+      "  weir record --out f.csv -- glxgears  # each of its frames, and their figures\n"
+      "  weir doctor -- glxgears              # is it held? by what is it measured? if not, why?\n\n" +
       ExitCodeTable());
   app.add_flag("--json", session.json, "Print JSON");
   app.add_option("--socket", session.place_flags.socket, "The daemon's control socket")->type_name("PATH");
@@ -121,6 +122,7 @@ std::vector<ProgramCommand> DefineCommands(CLI::App& app, Session& session) {
   with_program.push_back({AddRun(app, session), /*needs_dashes=*/false});
   AddTop(app, session);
   with_program.push_back({AddRecord(app, session), /*needs_dashes=*/true});
+  with_program.push_back({AddDoctor(app, session), /*needs_dashes=*/false});
   AddVgpu(app, session);
   AddPolicy(app, session);
   AddDevices(app, session);

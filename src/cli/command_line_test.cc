@@ -52,7 +52,7 @@ TEST(CommandLine, NamesTheFlagWhoseValueItCannotRead) {
 
 TEST(CommandLine, HasExamplesInEveryHelp) {
   for (const char* command :
-       {"serve", "run", "record", "top", "policy", "devices", "status", "stop", "demo", "vgpu"}) {
+       {"serve", "run", "record", "doctor", "top", "policy", "devices", "status", "stop", "demo", "vgpu"}) {
     const Outcome outcome = Weir({command, "--help"});
     EXPECT_EQ(outcome.code, 0) << command;
     EXPECT_NE(outcome.out.find("EXAMPLES\n  weir "), std::string::npos) << outcome.out;
@@ -148,6 +148,23 @@ TEST(WeirRecord, LeavesTheProgramsArgumentsAlone) {
 }
 
 TEST(WeirRecord, NeedsADaemonForAVgpu) { EXPECT_EQ(Weir({"record", "a", "--socket", kNobody}).code, 8); }
+
+// Only that these are among the problems: an installation that isn't there comes first.
+TEST(WeirDoctor, EndsWithAProblemOfTheProgram) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"doctor", "--no-run", "--", "weir-none"}, {"doctor", "--no-run", "/etc/passwd", "--json"}}) {
+    const Outcome outcome = Weir(arguments);
+    EXPECT_NE(outcome.code, 0);
+    EXPECT_NE(outcome.out.find("cannot run '" + arguments[arguments[2] == "--" ? 3 : 2]), std::string::npos)
+        << outcome.out;
+  }
+}
+
+TEST(WeirDoctor, EndsWithAProblemOfANamedDaemonThatIsNotThere) {
+  const Outcome outcome = Weir({"doctor", "--json", "--socket", kNobody});
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_NE(outcome.out.find("daemon-gone"), std::string::npos) << outcome.out;
+}
 
 }  // namespace
 }  // namespace weir::cli

@@ -47,6 +47,7 @@ void AddVgpu(CLI::App& app, Session& session);
 void AddPolicy(CLI::App& app, Session& session);
 CLI::App* AddRun(CLI::App& app, Session& session);
 CLI::App* AddRecord(CLI::App& app, Session& session);
+CLI::App* AddDoctor(CLI::App& app, Session& session);
 void AddTop(CLI::App& app, Session& session);
 void AddStatus(CLI::App& app, Session& session);
 void AddStop(CLI::App& app, Session& session);
