@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -32,12 +33,25 @@ std::size_t FirstPositional(const CLI::App& app, const std::vector<std::string>&
   return std::min(i, arguments.size());
 }
 
-/// Takes the program of `weir run` off `arguments`: from its name on everything is its own, whatever it looks like.
-/// (CLI11 would take `weir run top` for two commands of ours.)
-std::vector<std::string> TakeProgram(const CLI::App& app, const CLI::App& run, std::vector<std::string>& arguments) {
-  const std::size_t command = FirstPositional(app, arguments, 0);
-  if (command == arguments.size() || arguments[command] != run.get_name()) return {};
-  const std::size_t begin = FirstPositional(run, arguments, command + 1);
+/// A command that is given a program.
+struct ProgramCommand {
+  const CLI::App* command;
+  bool needs_dashes;  // it may be given something else instead
+};
+
+/// Takes the program off `arguments`: from its name on everything is its own, whatever it looks like. (CLI11 would take
+/// `weir run top` for two commands of ours.)
+std::vector<std::string> TakeProgram(const CLI::App& app, const std::vector<ProgramCommand>& commands,
+                                     std::vector<std::string>& arguments) {
+  const std::size_t given = FirstPositional(app, arguments, 0);
+  const auto found = std::find_if(commands.begin(), commands.end(), [&](const ProgramCommand& one) {
+    return given < arguments.size() && one.command->get_name() == arguments[given];
+  });
+  if (found == commands.end()) return {};
+  std::size_t begin = FirstPositional(*found->command, arguments, given + 1);
+  if (found->needs_dashes)
+    begin = static_cast<std::size_t>(
+        std::find(arguments.begin() + static_cast<std::ptrdiff_t>(begin), arguments.end(), "--") - arguments.begin());
   const bool dashes = begin < arguments.size() && arguments[begin] == "--";
   std::vector<std::string> program(arguments.begin() + static_cast<std::ptrdiff_t>(begin + (dashes ? 1 : 0)),
                                    arguments.end());
@@ -87,7 +101,8 @@ std::string ExitCodeTable() {
   return text;
 }
 
-void DefineCommands(CLI::App& app, CLI::App*& run, Session& session) {
+/// Returns those that are given a program.
+std::vector<ProgramCommand> DefineCommands(CLI::App& app, Session& session) {
   app.name("weir");
   app.set_version_flag("--version", fmt::format("weir {}", kVersion));
   app.require_subcommand(1);
@@ -95,14 +110,19 @@ void DefineCommands(CLI::App& app, CLI::App*& run, Session& session) {
       "EXAMPLES\n"
       "  weir demo                            # three programs share a GPU, under three policies\n"
       "  weir run --weight 50 -- glxgears     # a program with its own part of the GPU\n"
-      "  weir top                             # who gets what, live\n\n" +
+      "  weir top                             # who gets what, live\n"
+      "  weir record --out f.csv -- glxgears  # each of its frames, and their figures\n"
+      "  weir doctor -- glxgears              # is it held? by what is it measured? if not, why?\n\n" +
       ExitCodeTable());
   app.add_flag("--json", session.json, "Print JSON");
   app.add_option("--socket", session.place_flags.socket, "The daemon's control socket")->type_name("PATH");
   app.add_option("--run-dir", session.place_flags.run_dir, "The run folder")->type_name("DIR");
   AddServe(app, session);
-  run = AddRun(app, session);
+  std::vector<ProgramCommand> with_program;
+  with_program.push_back({AddRun(app, session), /*needs_dashes=*/false});
   AddTop(app, session);
+  with_program.push_back({AddRecord(app, session), /*needs_dashes=*/true});
+  with_program.push_back({AddDoctor(app, session), /*needs_dashes=*/false});
   AddVgpu(app, session);
   AddPolicy(app, session);
   AddDevices(app, session);
@@ -110,19 +130,19 @@ void DefineCommands(CLI::App& app, CLI::App*& run, Session& session) {
   AddStop(app, session);
   AddDemo(app, session);
   AddVersion(app, session);
+  return with_program;
 }
 
 int RunCommandLine(int argc, char** argv) {
   Session session;
   CLI::App app("weir shares a GPU between unmodified programs and keeps the promise made to each");
-  CLI::App* run = nullptr;
-  DefineCommands(app, run, session);
+  const std::vector<ProgramCommand> with_program = DefineCommands(app, session);
   std::vector<std::string> arguments(argv + 1, argv + argc);
   if (arguments.empty()) {
     fmt::print(stderr, "{}", app.help());
     return kUsageError;
   }
-  session.program = TakeProgram(app, *run, arguments);
+  session.program = TakeProgram(app, with_program, arguments);
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 wants them
     app.parse(reversed);

@@ -51,7 +51,8 @@ TEST(CommandLine, NamesTheFlagWhoseValueItCannotRead) {
 }
 
 TEST(CommandLine, HasExamplesInEveryHelp) {
-  for (const char* command : {"serve", "run", "top", "policy", "devices", "status", "stop", "demo", "vgpu"}) {
+  for (const char* command :
+       {"serve", "run", "record", "doctor", "top", "policy", "devices", "status", "stop", "demo", "vgpu"}) {
     const Outcome outcome = Weir({command, "--help"});
     EXPECT_EQ(outcome.code, 0) << command;
     EXPECT_NE(outcome.out.find("EXAMPLES\n  weir "), std::string::npos) << outcome.out;
@@ -122,6 +123,47 @@ TEST(WeirRun, WantsAProgramAndNoContradiction) {
     EXPECT_EQ(outcome.code, 2) << outcome.err;
     EXPECT_NE(outcome.err.find("Try 'weir run --help'."), std::string::npos) << outcome.err;
   }
+}
+
+TEST(WeirRecord, WantsAVgpuOrAProgramAndNoContradiction) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"record"},
+                                             {"record", "--"},
+                                             {"record", "game", "--", "ls"},
+                                             {"record", "game", "--weight", "5"},
+                                             {"record", "game", "--name", "x"},
+                                             {"record", "game", "--trace", "-"},
+                                             {"record", "game", "--seconds", "soon"},
+                                             {"record", "game", "more"}}) {
+    const Outcome outcome = Weir(arguments);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_NE(outcome.err.find("Try 'weir record --help'."), std::string::npos) << outcome.err;
+  }
+}
+
+TEST(WeirRecord, LeavesTheProgramsArgumentsAlone) {
+  const Outcome outcome = Weir({"record", "--seconds", "5", "--", "weir-none", "--json", "top", "--"});
+  EXPECT_EQ(outcome.code, 3) << outcome.err;
+  EXPECT_NE(outcome.err.find("'weir-none'"), std::string::npos) << outcome.err;
+}
+
+TEST(WeirRecord, NeedsADaemonForAVgpu) { EXPECT_EQ(Weir({"record", "a", "--socket", kNobody}).code, 8); }
+
+// Only that these are among the problems: an installation that isn't there comes first.
+TEST(WeirDoctor, EndsWithAProblemOfTheProgram) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"doctor", "--no-run", "--", "weir-none"}, {"doctor", "--no-run", "/etc/passwd", "--json"}}) {
+    const Outcome outcome = Weir(arguments);
+    EXPECT_NE(outcome.code, 0);
+    EXPECT_NE(outcome.out.find("cannot run '" + arguments[arguments[2] == "--" ? 3 : 2]), std::string::npos)
+        << outcome.out;
+  }
+}
+
+TEST(WeirDoctor, EndsWithAProblemOfANamedDaemonThatIsNotThere) {
+  const Outcome outcome = Weir({"doctor", "--json", "--socket", kNobody});
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_NE(outcome.out.find("daemon-gone"), std::string::npos) << outcome.out;
 }
 
 }  // namespace

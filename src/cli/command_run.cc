@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // weir run: becomes the program, with the shim preloaded and the way to its vGPU in the environment.
 #include <fmt/format.h>
-#include <sys/types.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,7 +12,7 @@
 #include "cli/options.h"
 #include "cli/private_daemon.h"
 #include "cli/program.h"
-#include "cli/table.h"
+#include "cli/tenant.h"
 #include "cli/views.h"
 
 namespace weir::cli {
@@ -26,49 +25,20 @@ constexpr int kCannotExecute = 126;
 constexpr int kCannotFind = 127;
 constexpr int kNotHeld = 5;  // --strict, and the shim can't get into the program
 
-constexpr std::size_t kNameCharsMax = 40;  // of the part of a vGPU's name that comes from the program's
-
 struct Flags {
   std::string vgpu, name;
   VgpuSettings settings;
   bool strict = false;
 };
 
-/// "glmark2-4242": letters, digits and "._-" of the program's name, then this process, which becomes the program.
-std::string EphemeralName(const std::string& program) {
-  std::string name;
-  for (const char c : std::filesystem::path(program).filename().string().substr(0, kNameCharsMax)) {
-    const bool kept =
-        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
-    name += kept ? c : '-';
-  }
-  if (name.empty() || name[0] == '.' || name[0] == '-' || name[0] == '_') name.insert(0, "p");
-  return fmt::format("{}-{}", name, getpid());
-}
-
 /// The vGPU to attach to: the named one, or one of our own that ends with this process.
 Result<VgpuView> TakeVgpu(const Session& session, const Flags& flags) {
   const ControlClient client = session.client();
-  if (!flags.vgpu.empty()) {
-    WEIR_TRY(const json reply, client.Get(VgpuTarget(flags.vgpu)));
-    return VgpuFromJson(reply);
-  }
-  json body{{"name", flags.name.empty() ? EphemeralName(session.program[0]) : flags.name}, {"ephemeral", true}};
-  AddSettings(flags.settings, body);
-  WEIR_TRY(const json reply, client.Post("/v1/vgpus", body));
+  if (flags.vgpu.empty())
+    return MakeEphemeralVgpu(client, flags.name.empty() ? EphemeralName(session.program[0], getpid()) : flags.name,
+                             flags.settings);
+  WEIR_TRY(const json reply, client.Get(VgpuTarget(flags.vgpu)));
   return VgpuFromJson(reply);
-}
-
-Status SetEnvironment(const VgpuView& vgpu, const std::string& library) {
-  if (vgpu.attach.empty())
-    return Fail(
-        Errc::kProtocol,
-        fmt::format("the daemon gave vGPU '{}' no attach socket; is it a newer version than this weir?", vgpu.name));
-  const char* before = std::getenv("LD_PRELOAD");
-  WEIR_TRY(const std::string preload, ComposePreload(before == nullptr ? "" : before, library));
-  setenv("WEIR_ATTACH", vgpu.attach.c_str(), 1);
-  setenv("LD_PRELOAD", preload.c_str(), 1);
-  return Ok();
 }
 
 /// Returns only when it fails.
@@ -94,17 +64,10 @@ Result<int> Run(const Session& session, const Flags& flags) {
   WEIR_TRY(const std::string library, FindPreloadLibrary(self));
   WEIR_TRY_STATUS(EnsureDaemon(session.places()));
   WEIR_TRY(const VgpuView vgpu, TakeVgpu(session, flags));
-  WEIR_TRY_STATUS(SetEnvironment(vgpu, library));
+  WEIR_TRY(const auto environment, TenantEnvironment(vgpu, library));
+  for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
   return Execute(session.program);
 }
-
-/// CLI11 doesn't know of the program, which is taken off the command line before.
-class UsageWithProgram : public CLI::Formatter {
- public:
-  std::string make_usage(const CLI::App*, std::string) const override {
-    return "Usage: weir run [OPTIONS] [--] PROGRAM [ARGUMENTS...]\n";
-  }
-};
 
 constexpr const char* kExamples =
     "  weir run -- glxgears                          # a vGPU of its own, for as long as it runs\n"
@@ -121,7 +84,7 @@ constexpr const char* kExamples =
 CLI::App* AddRun(CLI::App& app, Session& session) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = AddCommand(app, "run", "Run a program, unmodified, on a vGPU", kExamples, session);
-  command->formatter(std::make_shared<UsageWithProgram>());
+  command->formatter(ProgramUsage("weir run [OPTIONS] [--] PROGRAM [ARGUMENTS...]"));
   auto* vgpu =
       command->add_option("--vgpu", flags->vgpu, "An existing vGPU (default: a new one that ends with the program)")
           ->type_name("NAME");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -8,6 +10,7 @@
 #include "cli/terminal.h"
 #include "cli/text_units.h"
 #include "cli/top_view.h"
+#include "platform/clock.h"
 
 namespace weir::cli {
 namespace {
@@ -28,31 +31,61 @@ Result<int> PrintJsonOnce(const ControlClient& client) {
   return 0;
 }
 
-Result<int> Top(const Session& session, const Flags& flags) {
-  const ControlClient client = session.client();
-  const bool color = StdoutTakesColor() && !flags.no_color;
-  if (flags.once) {
-    if (session.json) return PrintJsonOnce(client);
-    WEIR_TRY(const Snapshot snapshot, TakeSnapshot(client));
-    fmt::print("{}", RenderTop(snapshot, color));
-    return 0;
-  }
-  WEIR_TRY_STATUS(TakeSnapshot(client));  // an error is shown before the screen is taken
+TopOptions OptionsOf(const Flags& flags) {
+  const TerminalSize size = SizeOfTerminal(STDOUT_FILENO);
+  const std::size_t rows = size.rows > 2 ? size.rows - 2 : 0;  // a blank one, and the one that says how to end it
+  return {StdoutTakesColor() && !flags.no_color, TerminalGlyphs(), size.columns, rows};
+}
+
+Result<int> PrintOnce(const Session& session, const Flags& flags) {
+  if (session.json) return PrintJsonOnce(session.client());
+  WEIR_TRY(const Snapshot snapshot, TakeSnapshot(session.client()));
+  TopHistory history;
+  history.Add(snapshot);
+  TopOptions options = OptionsOf(flags);
+  options.rows = 0;  // what scrolls away can be scrolled back
+  fmt::print("{}", RenderTop(snapshot, history, options));
+  return 0;
+}
+
+Result<int> PrintJsonForEver(const ControlClient& client, const Flags& flags) {
   StopSignals signals;
-  const AlternateScreen screen(!session.json);
   while (true) {
-    if (session.json) {
-      WEIR_TRY_STATUS(PrintJsonOnce(client));
-    } else {
-      WEIR_TRY(const Snapshot snapshot, TakeSnapshot(client));
-      screen.Home();
-      fmt::print("{}\n", RenderTop(snapshot, color));
-      if (StdoutIsTerminal()) fmt::print("every {}; Ctrl-C ends it\n", FormatDuration(flags.interval));
-    }
+    WEIR_TRY_STATUS(PrintJsonOnce(client));
     std::fflush(stdout);
-    if (signals.WaitFor(flags.interval))
-      return signals.Asked() ? 0 : signals.ExitCode();  // Ctrl-C is how it is meant to end
+    if (signals.WaitFor(flags.interval)) return signals.Asked() ? 0 : signals.ExitCode();
   }
+}
+
+/// The picture again whenever the terminal changes its size; a new one when the time is up.
+Result<int> Live(const ControlClient& client, const Flags& flags) {
+  WEIR_TRY(Snapshot snapshot, TakeSnapshot(client));  // an error is shown before the screen is taken
+  StopSignals signals;
+  const AlternateScreen screen(true);
+  Keyboard keyboard(StdoutIsTerminal());
+  const std::string hint = StdoutIsTerminal() ? fmt::format("\nevery {}; {} ends it\n", FormatDuration(flags.interval),
+                                                            keyboard.fd() >= 0 ? "q" : "Ctrl-C")
+                                              : "";
+  TopHistory history;
+  while (true) {
+    history.Add(snapshot);
+    const Instant next = platform::Now() + flags.interval;
+    for (bool show = true; platform::Now() < next;) {
+      if (show) screen.Show(RenderTop(snapshot, history, OptionsOf(flags)) + hint);
+      std::fflush(stdout);
+      const Woke woke = signals.WaitForMore(std::max(next - platform::Now(), Duration(0)), keyboard.fd());
+      if (woke == Woke::kStopSignal) return signals.Asked() ? 0 : signals.ExitCode();  // Ctrl-C is meant to end it
+      if (woke == Woke::kKey && keyboard.TakeQuit()) return 0;
+      show = woke == Woke::kResize;
+    }
+    WEIR_TRY(snapshot, TakeSnapshot(client));
+  }
+}
+
+Result<int> Top(const Session& session, const Flags& flags) {
+  if (flags.once) return PrintOnce(session, flags);
+  if (session.json) return PrintJsonForEver(session.client(), flags);
+  return Live(session.client(), flags);
 }
 
 }  // namespace
@@ -65,10 +98,16 @@ void AddTop(CLI::App& app, Session& session) {
       "  weir top --interval 250ms\n"
       "  weir top --once --no-color\n"
       "\n"
+      "KEYS\n"
+      "  q ends it.\n"
+      "\n"
       "COLUMNS\n"
-      "  PROMISE the rate or latency promised; FPS of the last second; MEAN and P99 of a frame's latency (the time\n"
-      "  between two presents) in the last 10 s; GPU of the device's capacity; SHARE of what all vGPUs used;\n"
-      "  WAIT of wall time at the gate; LATE frames that broke the promise, since the vGPU was made.\n",
+      "  GOT/PROMISED frames per second in the last second, and whether a promised rate is kept; the line beside it "
+      "is\n"
+      "  the last 60 pictures. P50 and P99 of a frame's latency (the time between two presents) in the last 10 s, the\n"
+      "  latter against the promised latency. GPU of the device's capacity. LATE frames that broke the promise, of\n"
+      "  those in the last 60 pictures. WAIT of wall time at the gate, PACE slept to keep an even pace.\n"
+      "  Columns that don't fit are left out, PROGRAMS first.\n",
       session);
   AddParsed(*command, "--interval", "TIME", flags->interval, ParseDuration, "Time between two pictures (default 1 s)");
   command->add_flag("--once", flags->once, "Print one picture and end");

@@ -4,6 +4,20 @@
 #include "cli/text_units.h"
 
 namespace weir::cli {
+namespace {
+
+class FixedUsage : public CLI::Formatter {
+ public:
+  explicit FixedUsage(std::string usage) : usage_(std::move(usage)) {}
+  std::string make_usage(const CLI::App*, std::string) const override { return "Usage: " + usage_ + "\n"; }
+
+ private:
+  std::string usage_;
+};
+
+}  // namespace
+
+std::shared_ptr<CLI::Formatter> ProgramUsage(const std::string& usage) { return std::make_shared<FixedUsage>(usage); }
 
 CLI::App* AddCommand(CLI::App& parent, const std::string& name, const std::string& summary, const std::string& examples,
                      Session& session) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -35,12 +36,18 @@ CLI::Option* AddParsed(CLI::App& command, const std::string& flag, const std::st
       ->type_name(value_name);
 }
 
+/// For the help of commands that run a program: CLI11 doesn't know of it, since it is taken off the command line
+/// before.
+std::shared_ptr<CLI::Formatter> ProgramUsage(const std::string& usage);
+
 // Each adds its command to `app`; when it is the one given, session.action is set.
 void AddServe(CLI::App& app, Session& session);
 void AddDevices(CLI::App& app, Session& session);
 void AddVgpu(CLI::App& app, Session& session);
 void AddPolicy(CLI::App& app, Session& session);
 CLI::App* AddRun(CLI::App& app, Session& session);
+CLI::App* AddRecord(CLI::App& app, Session& session);
+CLI::App* AddDoctor(CLI::App& app, Session& session);
 void AddTop(CLI::App& app, Session& session);
 void AddStatus(CLI::App& app, Session& session);
 void AddStop(CLI::App& app, Session& session);

@@ -48,25 +48,6 @@ ImageKind InspectElf(std::string_view head) {
   return ImageKind::kStatic;
 }
 
-Privilege PrivilegeOf(const std::string& path) {
-  Privilege p;
-  p.caller_uid = getuid();
-  p.caller_gid = getgid();
-  p.effective_uid = geteuid();
-  p.effective_gid = getegid();
-  struct stat file {};
-  if (stat(path.c_str(), &file) == 0) {
-    p.mode = file.st_mode;
-    p.file_uid = file.st_uid;
-    p.file_gid = file.st_gid;
-  }
-  p.file_capabilities = getxattr(path.c_str(), "security.capability", nullptr, 0) > 0;
-  struct statvfs mount {};
-  const bool nosuid = statvfs(path.c_str(), &mount) == 0 && (mount.f_flag & ST_NOSUID) != 0;
-  p.ignored = nosuid || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1;
-  return p;
-}
-
 std::string CautionAbout(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string head(kHeadBytes, '\0');
@@ -116,6 +97,25 @@ bool DropsPreload(const Privilege& p) {
   const gid_t new_gid = setgid ? p.file_gid : p.effective_gid;
   const bool ids_differ = new_uid != p.caller_uid || new_gid != p.caller_gid;
   return ids_differ || (p.file_capabilities && !p.ignored && p.caller_uid != 0);
+}
+
+Privilege PrivilegeOf(const std::string& path) {
+  Privilege p;
+  p.caller_uid = getuid();
+  p.caller_gid = getgid();
+  p.effective_uid = geteuid();
+  p.effective_gid = getegid();
+  struct stat file {};
+  if (stat(path.c_str(), &file) == 0) {
+    p.mode = file.st_mode;
+    p.file_uid = file.st_uid;
+    p.file_gid = file.st_gid;
+  }
+  p.file_capabilities = getxattr(path.c_str(), "security.capability", nullptr, 0) > 0;
+  struct statvfs mount {};
+  const bool nosuid = statvfs(path.c_str(), &mount) == 0 && (mount.f_flag & ST_NOSUID) != 0;
+  p.ignored = nosuid || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1;
+  return p;
 }
 
 std::vector<char*> ArgvOf(std::vector<std::string>& arguments) {

@@ -37,6 +37,8 @@ struct Privilege {
   bool ignored = false;  // a nosuid mount, or no_new_privs: the file's bits have no effect
 };
 bool DropsPreload(const Privilege& privilege);
+/// Of executing `path` in this process.
+Privilege PrivilegeOf(const std::string& path);
 
 struct Program {
   std::string path;     // what will be executed

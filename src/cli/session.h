@@ -19,7 +19,7 @@ using Action = std::function<Result<int>()>;
 struct Session {
   PlaceFlags place_flags;
   bool json = false;
-  std::vector<std::string> program;  // `weir run`: the program and its arguments
+  std::vector<std::string> program;  // of `weir run` and the like: the program and its arguments
   Action action;
 
   [[nodiscard]] Places places() const { return FindPlaces(place_flags); }

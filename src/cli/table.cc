@@ -96,14 +96,48 @@ std::string Table::Render(bool color) const {
   return out;
 }
 
-std::string Bar(double fraction, std::size_t width) {
+std::string Bar(double fraction, std::size_t width, Glyphs glyphs) {
   constexpr std::array<const char*, 8> kEighths{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   const double clamped = std::isfinite(fraction) ? std::clamp(fraction, 0.0, 1.0) : 0.0;
+  if (glyphs == Glyphs::kAscii) {
+    const auto full = static_cast<std::size_t>(std::lround(clamped * static_cast<double>(width)));
+    return std::string(full, '#') + std::string(width - full, '.');
+  }
   const auto eighths = static_cast<std::size_t>(std::lround(clamped * static_cast<double>(width) * 8));
   std::string bar;
   for (std::size_t i = 0; i < eighths / 8; ++i) bar += "█";
   bar += kEighths[eighths % 8];
   return bar + std::string(width - DisplayWidth(bar), ' ');
+}
+
+std::string Sparkline(std::span<const double> values, double top, std::size_t width, Glyphs glyphs) {
+  constexpr std::array<const char*, 8> kBlocks{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  constexpr std::array<const char*, 8> kAscii{"_", ".", ":", "-", "=", "+", "*", "#"};
+  const auto& levels = glyphs == Glyphs::kUnicode ? kBlocks : kAscii;
+  values = values.last(std::min(values.size(), width));
+  std::string line(width - values.size(), ' ');
+  for (const double value : values) {
+    const double part = top > 0 && std::isfinite(value) ? std::clamp(value / top, 0.0, 1.0) : 0.0;
+    line += levels[static_cast<std::size_t>(std::lround(part * static_cast<double>(levels.size() - 1)))];
+  }
+  return line;
+}
+
+std::string CutLine(std::string_view line, std::size_t columns) {
+  std::string out;
+  std::size_t used = 0;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '\x1b') {
+      const std::size_t end = std::min(line.find('m', i), line.size() - 1);
+      out += line.substr(i, end - i + 1);
+      i = end;
+      continue;
+    }
+    const bool starts = (static_cast<unsigned char>(line[i]) & 0xC0U) != 0x80;
+    if (starts && ++used > columns) continue;
+    if (used <= columns) out += line[i];
+  }
+  return out;
 }
 
 }  // namespace weir::cli

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,7 +50,17 @@ std::string Printable(std::string_view text);
 /// Columns that valid UTF-8 takes on a terminal, at one a code point.
 std::size_t DisplayWidth(std::string_view text);
 
-/// A bar of `width` columns filled to `fraction` (0 … 1) in eighths: "███▌    ".
-std::string Bar(double fraction, std::size_t width);
+/// What a terminal's font is expected to have.
+enum class Glyphs : std::uint8_t { kUnicode, kAscii };
+
+/// A bar of `width` columns filled to `fraction` (0 … 1) in eighths, "███▌    ", or with "####....".
+std::string Bar(double fraction, std::size_t width, Glyphs glyphs = Glyphs::kUnicode);
+
+/// The last `width` of the values, each a column as high as its part of `top`: "▁▂▅█", or "_.=#". Fewer values are put
+/// to the right, where the newest one is.
+std::string Sparkline(std::span<const double> values, double top, std::size_t width, Glyphs glyphs = Glyphs::kUnicode);
+
+/// The first `columns` of a line; escape sequences take none.
+std::string CutLine(std::string_view line, std::size_t columns);
 
 }  // namespace weir::cli

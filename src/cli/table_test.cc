@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace weir::cli {
 namespace {
 
@@ -59,6 +61,25 @@ TEST(Bar, FillsInEighthsAndNeverOverflows) {
   EXPECT_EQ(Bar(7, 3), "███");
   EXPECT_EQ(Bar(-1, 3), "   ");
   EXPECT_EQ(DisplayWidth(Bar(0.999, 10)), 10U);
+}
+
+TEST(Bar, InAsciiHasNoEighths) {
+  EXPECT_EQ(Bar(0.5, 4, Glyphs::kAscii), "##..");
+  EXPECT_EQ(Bar(7, 4, Glyphs::kAscii), "####");
+}
+
+TEST(Sparkline, PutsTheNewestToTheRight) {
+  const std::vector<double> values{0, 50, 100, 1000, -5, std::nan("")};
+  EXPECT_EQ(Sparkline(values, 100, 8), "  ▁▅██▁▁");
+  EXPECT_EQ(Sparkline(values, 100, 3), "█▁▁");
+  EXPECT_EQ(Sparkline(values, 100, 8, Glyphs::kAscii), "  _=##__");
+  EXPECT_EQ(Sparkline(values, 0, 2), "▁▁");
+  EXPECT_EQ(Sparkline({}, 1, 2), "  ");
+}
+
+TEST(CutLine, CountsNeitherEscapesNorBytes) {
+  EXPECT_EQ(CutLine("\x1b[1mäöü\x1b[0m rest", 2), "\x1b[1mäö\x1b[0m");
+  EXPECT_EQ(CutLine("ab", 5), "ab");
 }
 
 }  // namespace

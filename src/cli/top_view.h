@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `weir top` and the demo's live view show.
+// What `weir top` and the demo's live view show. Pure: the same snapshots, the same picture.
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "base/result.h"
-#include "cli/control_client.h"
-#include "cli/views.h"
+#include "cli/snapshot.h"
+#include "cli/table.h"
+#include "cli/top_history.h"
 
 namespace weir::cli {
 
-/// The node at one moment.
-struct Snapshot {
-  std::vector<DeviceView> devices;
-  std::vector<VgpuView> vgpus;
+struct TopOptions {
+  bool color = false;
+  Glyphs glyphs = Glyphs::kUnicode;
+  std::size_t columns = 0;  // of the terminal; 0: as wide as it comes
+  std::size_t rows = 0;     // likewise
 };
-Result<Snapshot> TakeSnapshot(const ControlClient& client);
 
-/// A line for each device, then a table of vGPUs.
-std::string RenderTop(const Snapshot& snapshot, bool color);
+/// A line for each device, then a table of vGPUs. Where there is not enough room, the columns that matter least are
+/// left out, then rows.
+std::string RenderTop(const Snapshot& snapshot, const TopHistory& history, const TopOptions& options);
 
 }  // namespace weir::cli

@@ -135,8 +135,9 @@ Result<VgpuView> VgpuFromJson(const json& object) {
   v.totals = {WholeField(t, "frames"),  WholeField(t, "late_frames"),  WholeField(t, "gpu_ns"),
               WholeField(t, "wait_ns"), WholeField(t, "records_lost"), WholeField(t, "fail_opens")};
   const json& w = Field(object, "window");
-  v.window = {NumberField(w, "fps"),     NumberField(w, "frame_ms_mean"), NumberField(w, "frame_ms_p99"),
-              NumberField(w, "gpu_use"), NumberField(w, "gpu_share"),     NumberField(w, "wait_share")};
+  v.window = {NumberField(w, "fps"),          NumberField(w, "frame_ms_mean"), NumberField(w, "frame_ms_p99"),
+              NumberField(w, "gpu_use"),      NumberField(w, "gpu_share"),     NumberField(w, "wait_share"),
+              NumberField(w, "frame_ms_p50"), NumberField(w, "pace_share")};
   return v;
 }
 
@@ -147,12 +148,15 @@ Result<DeviceView> DeviceFromJson(const json& object) {
   d.policy = TextField(object, "policy");
   const json& params = Field(object, "policy_params");
   if (params.is_object())
-    for (const auto& [name, value] : params.items())
+    for (const auto& [name, value] : params.items()) {
+      if (value.is_number()) d.params.emplace_back(name, value.get<double>());
       d.policy_params += fmt::format("{}{}={}", d.policy_params.empty() ? "" : " ", name,
                                      value.is_number()   ? fmt::format("{:g}", value.get<double>())
                                      : value.is_string() ? value.get<std::string>()
                                                          : value.dump());
+    }
   d.cpus = CpuText(ListField(object, "cpus"));
+  d.cpu_count = static_cast<std::uint32_t>(ListField(object, "cpus").size());
   d.vgpus = WholeField(object, "vgpus");
   d.gpu_use = NumberField(object, "gpu_use");
   return d;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -30,6 +31,7 @@ struct VgpuView {
   } totals;
   struct {
     double fps = 0, frame_ms_mean = 0, frame_ms_p99 = 0, gpu_use = 0, gpu_share = 0, wait_share = 0;
+    double frame_ms_p50 = 0, pace_share = 0;
   } window;
 };
 
@@ -38,6 +40,8 @@ struct DeviceView {
   std::string cpus;                               // "0-1"
   std::int64_t vgpus = 0;
   double gpu_use = 0;
+  std::vector<std::pair<std::string, double>> params{};
+  std::uint32_t cpu_count = 0;
 };
 
 struct ParamView {

@@ -19,6 +19,12 @@ class WireWriter {
   void Put(T value) {
     for (std::size_t i = 0; i < sizeof(T); ++i) bytes_.push_back(static_cast<std::byte>((value >> (8 * i)) & 0xFF));
   }
+  /// Seven bits a byte, the lowest first; the top bit says that more follow. One byte for values below 128, ten at
+  /// most.
+  void PutVarint(std::uint64_t value) {
+    for (; value >= 0x80; value >>= 7) bytes_.push_back(static_cast<std::byte>((value & 0x7F) | 0x80));
+    bytes_.push_back(static_cast<std::byte>(value));
+  }
   /// Length (one byte), then the bytes; cut at `max`, which is at most 255.
   void PutShortString(std::string_view text, std::size_t max) {
     const std::size_t n = std::min(text.size(), max);
@@ -47,6 +53,27 @@ class WireReader {
     bytes_ = bytes_.subspan(sizeof(T));
     return value;
   }
+  /// What PutVarint wrote. Bits beyond the 64th, and an eleventh byte, count as bytes that have ended.
+  std::uint64_t GetVarint() {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      const auto byte = Get<std::uint8_t>();
+      if (shift == 63 && byte > 1) break;
+      value |= static_cast<std::uint64_t>(byte & 0x7F) << shift;
+      if (byte < 0x80) return value;
+    }
+    short_read_ = true;
+    bytes_ = {};
+    return 0;
+  }
+  /// A reader of the next `size` bytes, which this one skips; of none, with `short_read()` set, when there are fewer.
+  WireReader Part(std::uint64_t size) {
+    if (bytes_.size() < size) return short_read_ = true, bytes_ = {}, WireReader(std::span<const std::byte>{});
+    const WireReader part(bytes_.first(static_cast<std::size_t>(size)));
+    bytes_ = bytes_.subspan(static_cast<std::size_t>(size));
+    return part;
+  }
+  [[nodiscard]] std::size_t left() const { return bytes_.size(); }
   std::string GetShortString() {
     const std::size_t n = Get<std::uint8_t>();
     if (bytes_.size() < n) return short_read_ = true, bytes_ = {}, std::string{};

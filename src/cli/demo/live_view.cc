@@ -2,7 +2,6 @@
 #include "cli/demo/live_view.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,29 +20,6 @@ constexpr const char* NameOf(Part part) {
     case Part::kFinishing: break;
   }
   return "finishing";
-}
-
-/// The first `columns` of a line; escape sequences take none. A line that wraps would upset the redrawing in place.
-std::string CutLine(std::string_view line, std::size_t columns) {
-  std::string out;
-  std::size_t used = 0;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    if (line[i] == '\x1b') {
-      const std::size_t end = std::min(line.find('m', i), line.size() - 1);
-      out += line.substr(i, end - i + 1);
-      i = end;
-      continue;
-    }
-    const bool starts = (static_cast<unsigned char>(line[i]) & 0xC0U) != 0x80;
-    if (starts && ++used > columns) continue;
-    if (used <= columns) out += line[i];
-  }
-  return out;
-}
-
-std::size_t TerminalColumns(int fd) {
-  winsize size{};
-  return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 }  // namespace
@@ -71,14 +47,16 @@ void LiveView::Show(const Snapshot& snapshot, const std::string& policy, Part pa
     std::fflush(out_);
     return;
   }
-  const std::string picture = fmt::format("{}: {} {:.1f} of {:.1f} s {}\n{}", Styled(policy, Style::kStrong, color_),
-                                          NameOf(part), SecondsOf(elapsed), SecondsOf(span),
-                                          Bar(SecondsOf(elapsed) / SecondsOf(span), 20), RenderTop(snapshot, color_));
+  history_.Add(snapshot);
+  const TopOptions view{color_, TerminalGlyphs(), SizeOfTerminal(fileno(out_)).columns, 0};
+  const std::string picture = fmt::format(
+      "{}: {} {:.1f} of {:.1f} s {}\n{}", Styled(policy, Style::kStrong, color_), NameOf(part), SecondsOf(elapsed),
+      SecondsOf(span), Bar(SecondsOf(elapsed) / SecondsOf(span), 20), RenderTop(snapshot, history_, view));
   std::string drawn = lines_ == 0 ? "" : fmt::format("\x1b[{}A", lines_);
   lines_ = 0;
   for (const std::string& line : SplitList(picture, '\n')) {
     if (line.empty() && lines_ == static_cast<std::size_t>(std::count(picture.begin(), picture.end(), '\n'))) break;
-    drawn += CutLine(line, TerminalColumns(fileno(out_))) + "\x1b[0m\x1b[K\n";
+    drawn += CutLine(line, view.columns) + "\x1b[0m\x1b[K\n";
     ++lines_;
   }
   fmt::print(out_, "{}\x1b[J", drawn);

@@ -29,6 +29,7 @@ class LiveView {
   std::FILE* out_;
   bool in_place_;
   bool color_;
+  TopHistory history_;
   std::size_t lines_ = 0;  // of the last picture
   Duration next_line_{0};  // elsewhere than on a terminal
 };

@@ -6,43 +6,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cli/frame_rows.h"
 #include "cli/views.h"
 #include "platform/clock.h"
 
 namespace weir::cli {
-namespace {
-
-/// The place of a column in the rows.
-Result<std::size_t> Column(const nlohmann::json& reply, const char* name) {
-  const auto columns = reply.find("columns");
-  if (columns != reply.end() && columns->is_array())
-    for (std::size_t i = 0; i < columns->size(); ++i)
-      if ((*columns)[i] == name) return i;
-  return Fail(Errc::kProtocol, fmt::format("the daemon's list of frames has no column '{}'", name));
-}
-
-}  // namespace
-
-Result<FrameDump> FramesFromJson(const nlohmann::json& reply) {
-  const Error bad = Fail(Errc::kProtocol, "the daemon's reply holds no list of frames");
-  const auto list = reply.find("frames");
-  if (list == reply.end() || !list->is_array()) return bad;
-  WEIR_TRY(const std::size_t begin, Column(reply, "begin_ns"));
-  WEIR_TRY(const std::size_t end, Column(reply, "end_ns"));
-  WEIR_TRY(const std::size_t gpu, Column(reply, "gpu_ns"));
-  FrameDump dump{WholeField(reply, "next"), WholeField(reply, "lost"), {}};
-  dump.frames.reserve(list->size());
-  for (const nlohmann::json& row : *list) {
-    const bool numbers =
-        row.is_array() && row.size() > std::max({begin, end, gpu}) &&
-        std::all_of(row.begin(), row.end(), [](const nlohmann::json& field) { return field.is_number_integer(); });
-    if (!numbers) return bad;
-    const auto begin_ns = row[begin].get<std::int64_t>();
-    const auto end_ns = row[end].get<std::int64_t>();
-    dump.frames.push_back({end_ns, end_ns - begin_ns, row[gpu].get<std::int64_t>()});
-  }
-  return dump;
-}
 
 Result<std::vector<Tally>> Recorder::Tallies(const Snapshot& snapshot) const {
   std::vector<Tally> tallies;
@@ -61,12 +29,12 @@ Result<Snapshot> Recorder::Poll() {
     Program& program = programs_[i];
     WEIR_TRY(const auto reply,
              client_.Get(fmt::format("{}/frames?after={}&limit=16384", VgpuTarget(program.name), program.next)));
-    WEIR_TRY(const FrameDump dump, FramesFromJson(reply));
-    program.next = dump.next;
+    WEIR_TRY(const FrameRows frames, FrameRowsFromJson(reply));
+    program.next = frames.next;
     if (!recording_) continue;
     ProgramPhase& kept = phase_.programs[i];
-    kept.lost += dump.lost;
-    kept.frames.insert(kept.frames.end(), dump.frames.begin(), dump.frames.end());
+    kept.lost += frames.lost;
+    for (const FrameRow& row : frames.rows) kept.frames.push_back({row.end_ns, row.end_ns - row.begin_ns, row.gpu_ns});
   }
   WEIR_TRY(Snapshot snapshot, TakeSnapshot(client_));
   auto place = [this](const VgpuView& v) {

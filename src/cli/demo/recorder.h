@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 #include "cli/control_client.h"
@@ -39,12 +38,5 @@ class Recorder {
   Phase phase_;
   bool recording_ = false;
 };
-
-/// A reply of GET /v1/vgpus/{name}/frames.
-struct FrameDump {
-  std::int64_t next = 0, lost = 0;
-  std::vector<Frame> frames;
-};
-Result<FrameDump> FramesFromJson(const nlohmann::json& reply);
 
 }  // namespace weir::cli

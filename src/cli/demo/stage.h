@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/child.h"
 #include "cli/control_client.h"
-#include "cli/demo/child.h"
 #include "cli/demo/plan.h"
 #include "cli/terminal.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/demo/child.h"
+#include "cli/child.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -34,6 +34,20 @@ TEST_F(ChildTest, TellsHowItEndedAndWhatItSaid) {
   Await([&] { return child->Ended().has_value(); });
   EXPECT_EQ(*child->Ended(), "exit code 3");
   EXPECT_EQ(LogTail(log_), "blue");
+}
+
+TEST_F(ChildTest, HandsItsOutputToADescriptorAndItsExitCodeOn) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  auto child = Child::Start({.argv = {"sh", "-c", "echo to the pipe; kill -9 $$"}, .output_fd = ends[1]});
+  close(ends[1]);
+  ASSERT_TRUE(child) << child.error().message;
+  char bytes[64];
+  const ssize_t count = read(ends[0], bytes, sizeof bytes);
+  close(ends[0]);
+  EXPECT_EQ(std::string(bytes, count > 0 ? static_cast<std::size_t>(count) : 0), "to the pipe\n");
+  Await([&] { return child->Ended().has_value(); });
+  EXPECT_EQ(child->ExitCode(), 128 + SIGKILL);
 }
 
 TEST_F(ChildTest, SaysWhenTheProgramIsMissing) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/demo/child.h"
+#include "cli/child.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -41,7 +41,12 @@ struct Image {
   }
 };
 
-[[noreturn]] void Become(const Image& image, int null_fd, int log_fd, int kept_fd, int error_fd, pid_t parent) {
+/// Descriptors of the child; -1: as ours.
+struct Streams {
+  int in = -1, out = -1, kept = -1;
+};
+
+[[noreturn]] void Become(const Image& image, const Streams& streams, int error_fd, pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);  // it died before the line above
@@ -49,10 +54,12 @@ struct Image {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   signal(SIGPIPE, SIG_DFL);
-  dup2(null_fd, STDIN_FILENO);
-  dup2(log_fd, STDOUT_FILENO);
-  dup2(log_fd, STDERR_FILENO);
-  if (kept_fd >= 0) fcntl(kept_fd, F_SETFD, 0);
+  if (streams.in >= 0) dup2(streams.in, STDIN_FILENO);
+  if (streams.out >= 0) {
+    dup2(streams.out, STDOUT_FILENO);
+    dup2(streams.out, STDERR_FILENO);
+  }
+  if (streams.kept >= 0) fcntl(streams.kept, F_SETFD, 0);
   execvpe(image.argv[0], image.argv.data(), image.envp.data());
   const int error = errno;
   [[maybe_unused]] const ssize_t told = write(error_fd, &error, sizeof(error));
@@ -64,13 +71,16 @@ struct Image {
 Result<Child> Child::Start(const ChildSpec& spec) {
   const Image image(spec);
   const int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  const int log_fd = open(spec.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  const bool logs = spec.output_fd < 0 && !spec.log_path.empty();
+  const int log_fd = logs ? open(spec.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
+  const bool ours = spec.output_fd < 0 && !logs;
+  const Streams streams{ours && isatty(STDIN_FILENO) == 0 ? -1 : null_fd, logs ? log_fd : spec.output_fd, spec.kept_fd};
   int ends[2] = {-1, -1};
-  const bool ready = null_fd >= 0 && log_fd >= 0 && pipe2(ends, O_CLOEXEC) == 0;
+  const bool ready = null_fd >= 0 && (log_fd >= 0 || !logs) && pipe2(ends, O_CLOEXEC) == 0;
   const pid_t parent = getpid();
   const pid_t pid = ready ? fork() : -1;
   int error = errno;
-  if (pid == 0) Become(image, null_fd, log_fd, spec.kept_fd, ends[1], parent);
+  if (pid == 0) Become(image, streams, ends[1], parent);
   for (const int fd : {null_fd, log_fd, ends[1]})
     if (fd >= 0) close(fd);
   if (pid > 0) {
@@ -90,15 +100,18 @@ Child& Child::operator=(Child&& other) noexcept {
     Stop();
     pid_ = std::exchange(other.pid_, -1);
     ended_ = std::move(other.ended_);
+    exit_code_ = other.exit_code_;
   }
   return *this;
 }
 
 std::optional<std::string> Child::Ended() {
   int status = 0;
-  if (!ended_ && pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_)
+  if (!ended_ && pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_) {
+    exit_code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     ended_ = WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
                                  : fmt::format("exit code {}", WEXITSTATUS(status));
+  }
   return ended_;
 }
 

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// weir doctor: is a program held, by what is it measured, and if not, why?
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/doctor/findings.h"
+#include "cli/doctor/gather.h"
+#include "cli/doctor/trial.h"
+#include "cli/options.h"
+#include "cli/private_daemon.h"
+#include "cli/terminal.h"
+#include "cli/text_units.h"
+
+namespace weir::cli {
+namespace {
+
+struct Flags {
+  Duration span = seconds(5);
+  bool no_run = false;
+  bool no_color = false;
+};
+
+/// A daemon is started for it, as `weir run` does.
+TrialFacts Try(const Session& session, const Flags& flags, const std::string& library) {
+  StopSignals signals;
+  if (const Status daemon = EnsureDaemon(session.places()); !daemon) {
+    TrialFacts facts;
+    facts.code = daemon.error().code;
+    facts.error = daemon.error().message;
+    return facts;
+  }
+  return TryProgram(session.client(), {session.program, library, flags.span}, signals);
+}
+
+Result<int> Examine(const Session& session, const Flags& flags) {
+  DoctorFacts facts;
+  facts.install = GatherInstall();
+  facts.environment = GatherEnvironment();
+  facts.daemon = GatherDaemon(session.places());
+  if (!session.program.empty()) {
+    facts.program = GatherProgram(session.program[0]);
+    if (!flags.no_run && !facts.program->code && facts.install.stub.error.empty())
+      facts.trial = Try(session, flags, facts.install.stub.path);
+  }
+  const std::vector<Finding> findings = Judge(facts);
+  if (session.json)
+    fmt::print("{}\n", FindingsJson(findings, facts).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  else
+    fmt::print("{}", FindingsText(findings, StdoutTakesColor() && !flags.no_color));
+  return ExitCodeOf(findings);
+}
+
+constexpr const char* kExamples =
+    "  weir doctor                          # the installation and the daemon\n"
+    "  weir doctor -- glxgears              # runs it for 5 s: is it held, by which meter?\n"
+    "  weir doctor --seconds 30 -- ./start-game.sh\n"
+    "  weir doctor --no-run --json -- /usr/bin/game\n"
+    "\n"
+    "FINDINGS\n"
+    "  Each is 'ok', a 'note' or a 'problem', with why it is so and what to do about it.\n"
+    "\n"
+    "EXIT CODES\n"
+    "  0 when there is no problem (and the program, if one is given, is held); else that of the first problem: 8 when\n"
+    "  the program is not held or no daemon answers, 3 when something isn't found, 6 when it isn't permitted, and the\n"
+    "  others of 'weir --help'.\n";
+
+}  // namespace
+
+CLI::App* AddDoctor(CLI::App& app, Session& session) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = AddCommand(app, "doctor", "Find out why a program is not held", kExamples, session);
+  command->formatter(ProgramUsage("weir doctor [OPTIONS] [[--] PROGRAM [ARGUMENTS...]]"));
+  AddParsed(*command, "--seconds", "N", flags->span, ParseDuration, "How long the program is run (default 5)");
+  command->add_flag("--no-run", flags->no_run, "Look at the program's files only");
+  command->add_flag("--no-color", flags->no_color, "No colours (NO_COLOR in the environment does it too)");
+  command->callback([flags, &session] { session.action = [flags, &session] { return Examine(session, *flags); }; });
+  return command;
+}
+
+}  // namespace weir::cli

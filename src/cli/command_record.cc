@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// weir record: frames of a vGPU, or of a program that is run for it, into files and figures.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "cli/child.h"
+#include "cli/options.h"
+#include "cli/private_daemon.h"
+#include "cli/program.h"
+#include "cli/record/frame_recorder.h"
+#include "cli/tenant.h"
+#include "cli/terminal.h"
+#include "cli/text_units.h"
+#include "platform/clock.h"
+
+namespace weir::cli {
+namespace {
+
+constexpr Duration kPollEvery = milliseconds(200);
+/// Agents' rings are emptied every 50 ms; what ended before the end of a recording comes after it.
+constexpr Duration kLastFrames = milliseconds(150);
+constexpr Duration kDetachLimit = seconds(1);
+constexpr std::int64_t kForEver = std::numeric_limits<std::int64_t>::max();
+
+struct Flags {
+  std::string vgpu, name;
+  VgpuSettings settings;
+  RecordPaths paths;
+  Duration span{};  // zero: until it is ended
+};
+
+/// Whose frames are recorded, and the program that was started for it.
+struct Subject {
+  VgpuView vgpu;
+  std::optional<Child> child;
+};
+
+Result<VgpuView> NamedVgpu(const ControlClient& client, const std::string& name) {
+  WEIR_TRY(const nlohmann::json reply, client.Get(VgpuTarget(name)));
+  return VgpuFromJson(reply);
+}
+
+/// Makes the vGPU; the program is started once the recorder is ready.
+Result<VgpuView> VgpuForProgram(const Session& session, const Flags& flags) {
+  WEIR_TRY(const Program program, FindProgram(session.program[0]));
+  if (!program.caution.empty()) Say("warning: " + program.caution);
+  WEIR_TRY_STATUS(EnsureDaemon(session.places()));
+  return MakeEphemeralVgpu(
+      session.client(), flags.name.empty() ? EphemeralName(session.program[0], getpid()) : flags.name, flags.settings);
+}
+
+Result<Child> StartProgram(const Session& session, const VgpuView& vgpu) {
+  WEIR_TRY(const std::filesystem::path self, SelfExecutable());
+  WEIR_TRY(const std::string library, FindPreloadLibrary(self));
+  WEIR_TRY(auto environment, TenantEnvironment(vgpu, library));
+  ChildSpec spec;
+  spec.argv = session.program;
+  spec.environment = std::move(environment);
+  return Child::Start(spec);
+}
+
+/// Why recording ends; empty: it doesn't yet.
+std::string EndedBy(const FrameRecorder& recorder, Subject& subject, const StopSignals& signals, bool time_is_up) {
+  if (signals.Stopped()) return "signal";
+  if (subject.child && subject.child->Ended()) return "program";
+  if (recorder.Full()) return "limit";
+  return time_is_up ? "time" : "";
+}
+
+/// Until it ends; the value says why. A vGPU that is removed meanwhile is an end, too.
+Result<std::string> RecordUntilItEnds(FrameRecorder& recorder, Subject& subject, StopSignals& signals, Instant end) {
+  while (true) {
+    const Duration left = end - platform::Now();
+    signals.WaitFor(std::clamp(left, Duration(0), kPollEvery));
+    const std::string why = EndedBy(recorder, subject, signals, platform::Now() >= end);
+    if (!why.empty()) return why;
+    const Status polled = recorder.Poll(kForEver);
+    if (!polled && polled.error().code == Errc::kNotFound) return std::string("vgpu");
+    WEIR_TRY_STATUS(polled);
+  }
+}
+
+/// What ended before `until_ns` and is still on its way.
+Status TakeLastFrames(FrameRecorder& recorder, bool program_ended, std::int64_t until_ns) {
+  const Instant limit = platform::Now() + (program_ended ? kDetachLimit : kLastFrames);
+  while (true) {
+    const Status polled = recorder.Poll(until_ns);
+    if (!polled && polled.error().code == Errc::kNotFound) return Ok();
+    WEIR_TRY_STATUS(polled);
+    if (platform::Now() >= limit || (program_ended && !recorder.Attached())) return Ok();
+    usleep(20'000);
+  }
+}
+
+void PrintSummary(const RecordingSummary& summary, const Session& session, bool csv_on_stdout) {
+  std::FILE* out = csv_on_stdout ? stderr : stdout;
+  fmt::print(out, "{}",
+             session.json ? SummaryJson(summary).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"
+                          : SummaryText(summary));
+  std::fflush(out);
+}
+
+Error NoFrames(const RecordingSummary& summary, const Session& session) {
+  if (!session.program.empty())
+    return Fail(Errc::kUnavailable,
+                fmt::format("'{0}' showed no frame to weir; 'weir doctor -- {0}' tells why", session.program[0]));
+  return Fail(Errc::kUnavailable,
+              fmt::format("no frame was shown on vGPU '{}' while it was recorded", summary.vgpu.name));
+}
+
+Result<int> Record(const Session& session, const Flags& flags) {
+  const bool runs_program = flags.vgpu.empty();
+  const ControlClient client = session.client();
+  Subject subject;
+  WEIR_TRY(subject.vgpu, runs_program ? VgpuForProgram(session, flags) : NamedVgpu(client, flags.vgpu));
+  StopSignals signals;
+  const std::int64_t start_ns = platform::NowNs();
+  FrameRecorder recorder(client, subject.vgpu, start_ns);
+  WEIR_TRY_STATUS(recorder.Begin(flags.paths));
+  if (runs_program) {
+    WEIR_TRY(subject.child, StartProgram(session, subject.vgpu));
+  }
+  const Instant start = InstantFromNs(start_ns);
+  const Instant end = flags.span > Duration(0) ? start + flags.span : InstantFromNs(kForEver);
+  Result<std::string> ended_by = RecordUntilItEnds(recorder, subject, signals, end);
+  const std::int64_t until_ns = platform::NowNs();
+  const bool program_ended = subject.child && subject.child->Ended();
+  Status status = Ok();
+  if (!ended_by)
+    status = ended_by.error();
+  else
+    status = TakeLastFrames(recorder, program_ended, until_ns);
+  if (subject.child) subject.child->Stop();
+  if (Status ended = recorder.End(until_ns); status) status = std::move(ended);
+  const RecordingSummary summary =
+      recorder.Summary(ended_by ? *ended_by : std::string("error"), nanoseconds(until_ns - start_ns));
+  PrintSummary(summary, session, flags.paths.csv == "-");
+  WEIR_TRY_STATUS(status);
+  if (summary.ended_by == "limit") Say("the recording is as long as one can be; it ended there");
+  if (program_ended && subject.child->ExitCode() != 0) return subject.child->ExitCode();
+  if (signals.Stopped() && !signals.Asked()) return signals.ExitCode();
+  if (summary.figures.frames == 0) return NoFrames(summary, session);
+  return 0;
+}
+
+constexpr const char* kExamples =
+    "  weir record game --seconds 30                          # figures of a vGPU's next 30 s\n"
+    "  weir record game --out game.csv                        # until Ctrl-C, each frame in PresentMon's columns\n"
+    "  weir record --seconds 10 --out - -- glmark2 -b terrain | head\n"
+    "  weir record --fps 60 --trace gears.wtrace -- glxgears  # to replay the demand elsewhere\n"
+    "\n"
+    "FILES\n"
+    "  docs/record.md says what each column of the CSV means, docs/protocol/trace.md what a trace holds. What can't "
+    "be\n"
+    "  known from within a program, such as when a frame was displayed, is NA.\n"
+    "\n"
+    "EXIT CODES\n"
+    "  0 when frames were recorded; the program's own when it failed; 8 when there was no frame; 3 no such vGPU or\n"
+    "  program; 7 when the disk is full; the others of 'weir --help'. Whatever the end, the files hold what came "
+    "before.\n";
+
+}  // namespace
+
+CLI::App* AddRecord(CLI::App& app, Session& session) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command =
+      AddCommand(app, "record", "Record frames of a vGPU or of a program, and sum them up", kExamples, session);
+  command->formatter(ProgramUsage("weir record [OPTIONS] VGPU | -- PROGRAM [ARGUMENTS...]"));
+  command->add_option("vgpu", flags->vgpu, "The vGPU to record; or a program behind --, on a vGPU of its own")
+      ->type_name("VGPU");
+  AddParsed(*command, "--seconds", "N", flags->span, ParseDuration,
+            "How long (default: until the program ends, or Ctrl-C)");
+  command->add_option("--out", flags->paths.csv, "Write each frame as comma-separated values; -: to stdout")
+      ->type_name("FILE");
+  command->add_option("--trace", flags->paths.trace, "Write a trace, from which the demand can be replayed")
+      ->type_name("FILE");
+  command->add_option("--name", flags->name, "The program's vGPU (default: the program's name, with a process id)")
+      ->type_name("NAME");
+  AddSettingOptions(*command, flags->settings, /*creates=*/true);
+  command->callback([flags, &session] {
+    if (flags->vgpu.empty() == session.program.empty())
+      throw CLI::ValidationError("VGPU", "give either a vGPU or, behind --, a program");
+    if (!flags->vgpu.empty() && (flags->settings.Any() || !flags->name.empty()))
+      throw CLI::ValidationError(
+          "VGPU", fmt::format("'{0}' has its own settings; change them with 'weir vgpu set {0} ...'", flags->vgpu));
+    if (flags->paths.trace == "-") throw CLI::ValidationError("--trace", "a trace is not text; give a file");
+    session.action = [flags, &session] { return Record(session, *flags); };
+  });
+  return command;
+}
+
+}  // namespace weir::cli

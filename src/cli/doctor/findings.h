@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the facts mean: is the program held, is what it is charged true, and if not, why and what to do. Pure.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "base/errc.h"
+#include "cli/doctor/facts.h"
+
+namespace weir::cli {
+
+enum class Level : std::uint8_t { kOk, kNote, kProblem };
+const char* NameOf(Level level);
+
+struct Finding {
+  std::string id;  // stable, for scripts
+  Level level = Level::kOk;
+  std::string what;
+  std::string why;                 // empty: nothing more to say
+  std::string what_to_do;          // empty: nothing
+  Errc code = Errc::kUnavailable;  // of a problem
+};
+
+/// In the order in which a person should read them.
+std::vector<Finding> Judge(const DoctorFacts& facts);
+
+// The parts of it.
+void JudgeInstall(const InstallFacts& install, std::vector<Finding>& out);
+void JudgeDaemon(const DaemonFacts& daemon, const InstallFacts& install, std::vector<Finding>& out);
+void JudgeEnvironment(const EnvironmentFacts& environment, bool runs_program, bool daemon_answers,
+                      std::vector<Finding>& out);
+void JudgeProgram(const ProgramFacts& program, std::uint16_t own_machine, std::vector<Finding>& out);
+void JudgeTrial(const TrialFacts& trial, const ProgramFacts& program, std::vector<Finding>& out);
+
+/// 0, or the exit code of the first problem.
+int ExitCodeOf(const std::vector<Finding>& findings);
+
+std::string FindingsText(const std::vector<Finding>& findings, bool color);
+nlohmann::ordered_json FindingsJson(const std::vector<Finding>& findings, const DoctorFacts& facts);
+
+}  // namespace weir::cli

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/tenant.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/places.h"
+
+namespace weir::cli {
+namespace {
+
+constexpr std::size_t kNameCharsMax = 40;  // of the part of a vGPU's name that comes from the program's
+
+}  // namespace
+
+std::string EphemeralName(const std::string& program, pid_t owner) {
+  std::string name;
+  for (const char c : std::filesystem::path(program).filename().string().substr(0, kNameCharsMax)) {
+    const bool kept =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+    name += kept ? c : '-';
+  }
+  if (name.empty() || name[0] == '.' || name[0] == '-' || name[0] == '_') name.insert(0, "p");
+  return fmt::format("{}-{}", name, owner);
+}
+
+Result<VgpuView> MakeEphemeralVgpu(const ControlClient& client, const std::string& name, const VgpuSettings& settings) {
+  nlohmann::json body{{"name", name}, {"ephemeral", true}};
+  AddSettings(settings, body);
+  WEIR_TRY(const nlohmann::json reply, client.Post("/v1/vgpus", body));
+  return VgpuFromJson(reply);
+}
+
+Result<std::vector<std::pair<std::string, std::string>>> TenantEnvironment(const VgpuView& vgpu,
+                                                                           const std::string& library) {
+  if (vgpu.attach.empty())
+    return Fail(
+        Errc::kProtocol,
+        fmt::format("the daemon gave vGPU '{}' no attach socket; is it a newer version than this weir?", vgpu.name));
+  const char* before = std::getenv("LD_PRELOAD");
+  WEIR_TRY(std::string preload, ComposePreload(before == nullptr ? "" : before, library));
+  return std::vector<std::pair<std::string, std::string>>{{"WEIR_ATTACH", vgpu.attach},
+                                                          {"LD_PRELOAD", std::move(preload)}};
+}
+
+}  // namespace weir::cli

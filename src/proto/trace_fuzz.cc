@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// DecodeTrace takes any bytes without crashing, and what it makes of them is a trace: encoded again it decodes to the
+// same, and no frame in it ends at no time there is.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+
+#include "proto/trace.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace weir::proto;
+  const auto first = DecodeTrace(std::as_bytes(std::span(data, size)));
+  if (!first) return 0;
+  for (const TraceFrame& frame : first->frames) {
+    const bool possible = frame.begin_ns >= 0 && frame.EndNs() >= frame.begin_ns;
+    if (!possible || frame.process >= first->processes.size()) std::abort();
+  }
+  const auto again = DecodeTrace(EncodeTrace(*first));
+  if (!again || !(*again == *first)) std::abort();
+  return 0;
+}
