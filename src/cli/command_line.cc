@@ -129,6 +129,7 @@ std::vector<ProgramCommand> DefineCommands(CLI::App& app, Session& session) {
   AddStatus(app, session);
   AddStop(app, session);
   AddDemo(app, session);
+  AddSim(app, session);
   AddVersion(app, session);
   return with_program;
 }

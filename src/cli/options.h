@@ -52,6 +52,7 @@ void AddTop(CLI::App& app, Session& session);
 void AddStatus(CLI::App& app, Session& session);
 void AddStop(CLI::App& app, Session& session);
 void AddDemo(CLI::App& app, Session& session);
+void AddSim(CLI::App& app, Session& session);
 void AddVersion(CLI::App& app, Session& session);
 
 }  // namespace weir::cli

@@ -9,6 +9,9 @@ namespace {
 /// The turn is looked at for this long after the last activity.
 constexpr Duration kAwake = milliseconds(100);
 
+/// What a vGPU that is alone may use before the next look, so that its own turns follow each other without a gap.
+constexpr Duration kAhead = milliseconds(20);
+
 /// What a vGPU may still use of its turns; negative: it overran one, and pays with the next.
 struct Credit {
   Duration left{};
@@ -45,6 +48,9 @@ class RoundRobin final : public Policy {
     const VgpuView* holder = nullptr;
     for (const VgpuView& vgpu : input.vgpus)
       if (vgpu.id == holder_) holder = &vgpu;
+    std::size_t wanting = 0;
+    for (const VgpuView& vgpu : input.vgpus) wanting += Wants(vgpu) ? 1 : 0;
+    alone_ = wanting == 1;
     if (holder != nullptr && (holder->in_flight > 0 || (Wants(*holder) && CreditOf(*holder).left > Duration{0})))
       return holder;
     if (holder != nullptr) CreditOf(*holder).left = std::min(CreditOf(*holder).left, Duration{0});
@@ -83,6 +89,7 @@ class RoundRobin final : public Policy {
   /// While nobody wants the turn everybody may begin: who comes first is seen and gets it.
   Duration Allow(const VgpuView& vgpu, const VgpuView* holder) {
     const Duration left = CreditOf(vgpu).left;
+    if (alone_ && &vgpu == holder) return left + kAhead;
     if (holder == nullptr) return std::min(left, Duration{0}) + quantum_;
     return &vgpu == holder ? left : std::min(left, Duration{0});
   }
@@ -96,6 +103,7 @@ class RoundRobin final : public Policy {
   const Duration tick_;
   VgpuId holder_;
   std::uint32_t slot_ = 0;
+  bool alone_ = false;  // nobody else wants the turn
   SlotStates<Credit> credits_;
 };
 

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// weir sim: the product's own engine in a modelled world.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "cli/options.h"
+#include "cli/sim/play.h"
+#include "cli/sim/scenario_file.h"
+#include "cli/table.h"
+#include "cli/terminal.h"
+#include "platform/files.h"
+
+namespace weir::cli {
+namespace {
+
+constexpr int kNotMet = 1;  // exit status: everything was played, and something did not come as expected
+
+struct Flags {
+  std::vector<std::string> scenarios;
+  std::int64_t seed = 0;
+  std::string out;
+};
+
+/// Drawn on a terminal only.
+std::function<void(double)> ProgressBar(const std::string& name) {
+  if (::isatty(STDERR_FILENO) == 0) return {};
+  return [name](double part) {
+    constexpr int kColumns = 30;
+    fmt::print(stderr, "\r{:<24} {:<{}} {:3.0f} % ", name, std::string(static_cast<std::size_t>(part * kColumns), '='),
+               kColumns, part * 100);
+    if (part >= 1) fmt::print(stderr, "\r\033[K");
+    std::fflush(stderr);
+  };
+}
+
+Status WriteResults(const std::string& folder, const Played& played, const std::vector<Judged>& judged) {
+  WEIR_TRY_STATUS(platform::MakeFolder(folder));
+  for (const sim::RunRecord& run : played.runs)
+    WEIR_TRY_STATUS(platform::WriteFileAtomically(folder + "/" + run.label + ".csv", FramesCsv(run)));
+  WEIR_TRY_STATUS(platform::WriteFileAtomically(folder + "/result.json", PlayedJson(played, judged).dump(2) + "\n"));
+  return platform::WriteFileAtomically(folder + "/report.html", ScenarioPage(played, judged));
+}
+
+std::size_t NotMet(const Played& played, const std::vector<Judged>& judged) {
+  std::size_t count = 0;
+  for (const Judged& one : judged) count += one.met ? 0 : 1;
+  for (const sim::RunRecord& run : played.runs) count += run.violations.size();
+  return count;
+}
+
+void PrintViolations(const Played& played) {
+  for (const sim::RunRecord& run : played.runs)
+    for (const std::string& violation : run.violations) fmt::print("violation in {}: {}\n", run.label, violation);
+}
+
+Result<int> RunOne(const Session& session, const Flags& flags) {
+  WEIR_TRY(sim::Scenario scenario, LoadScenario(flags.scenarios.front()));
+  const std::string name = scenario.name;
+  const auto seed = flags.seed != 0 ? static_cast<std::uint64_t>(flags.seed) : scenario.seed;
+  if (!session.json)
+    fmt::print("{}: {} ({})\nseed {}, {:g} s of virtual time, {} tenants, {} devices, {} runs\n\n", name,
+               scenario.title, scenario.source, seed, SecondsOf(scenario.span), scenario.tenants.size(),
+               scenario.devices.size(), scenario.runs.size());
+  const Played played = Play(std::move(scenario), {.seed = seed, .keep_frames = true, .progress = ProgressBar(name)});
+  const std::vector<Judged> judged = JudgeAll(played);
+  if (!flags.out.empty()) WEIR_TRY_STATUS(WriteResults(flags.out, played, judged));
+  if (session.json) {
+    fmt::print("{}\n", PlayedJson(played, judged).dump(2));
+  } else {
+    const bool color = StdoutTakesColor();
+    fmt::print("{}", RunTable(played, color));
+    if (!judged.empty()) fmt::print("\n{}", ExpectationTable(judged, color));
+    PrintViolations(played);
+    fmt::print("\n{:.1f} s of virtual time in {:.2f} s, {:.2f} million events/s\n", played.SimulatedSeconds(),
+               played.wall_s, static_cast<double>(played.Events()) * 1e-6 / played.wall_s);
+    for (const sim::RunRecord& run : played.runs) fmt::print("digest {:016x}  {}\n", run.digest, run.label);
+    if (!flags.out.empty()) fmt::print("written: {}/report.html, result.json, a CSV for each run\n", flags.out);
+  }
+  const std::size_t bad = NotMet(played, judged);
+  if (bad == 0) return 0;
+  Say(fmt::format("{}: {} expectations not met, or violations", name, bad));
+  return kNotMet;
+}
+
+Result<int> List(const Session& session) {
+  WEIR_TRY(const std::vector<std::string> names, ListScenarios());
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  Table table({{"SCENARIO"}, {"SOURCE"}, {"WHAT"}});
+  for (const std::string& name : names) {
+    const auto scenario = LoadScenario(name);
+    const std::string title = scenario ? scenario->title : scenario.error().message;
+    table.Add({{name, Style::kStrong}, {scenario ? scenario->source : ""}, {title}});
+    all.push_back({{"name", name}, {"title", title}});
+  }
+  if (session.json)
+    fmt::print("{}\n", nlohmann::ordered_json{{"scenarios", all}}.dump(2));
+  else
+    fmt::print("{}", table.Render(StdoutTakesColor()));
+  return 0;
+}
+
+/// Every scenario, or those given; a line each.
+Result<int> Check(const Session& session, const Flags& flags) {
+  std::vector<std::string> names = flags.scenarios;
+  if (names.empty()) {
+    WEIR_TRY(names, ListScenarios());
+  }
+  std::size_t failed = 0;
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const std::string& name : names) {
+    WEIR_TRY(sim::Scenario scenario, LoadScenario(name));
+    const auto seed = static_cast<std::uint64_t>(flags.seed);
+    const Played played = Play(std::move(scenario), {.seed = seed, .keep_frames = true, .progress = ProgressBar(name)});
+    const std::vector<Judged> judged = JudgeAll(played);
+    const std::size_t bad = NotMet(played, judged);
+    failed += bad > 0 ? 1 : 0;
+    if (session.json) {
+      all.push_back(PlayedJson(played, judged));
+      continue;
+    }
+    fmt::print("{}  {:<24} {} of {} expectations met, {:.2f} s\n",
+               Styled(bad == 0 ? "ok    " : "FAILED", bad == 0 ? Style::kGood : Style::kBad, StdoutTakesColor()), name,
+               judged.size() - std::min(bad, judged.size()), judged.size(), played.wall_s);
+    for (const Judged& one : judged)
+      if (!one.met)
+        fmt::print("          {}: {} (expected {}; paper: {})\n", WhatText(*one.expectation),
+                   one.fault.empty() ? fmt::format("{:.4g}", one.value) : one.fault, RangeText(*one.expectation),
+                   one.expectation->paper.empty() ? "-" : one.expectation->paper);
+    PrintViolations(played);
+  }
+  if (session.json) fmt::print("{}\n", nlohmann::ordered_json{{"checked", all}}.dump(2));
+  if (failed == 0) return 0;
+  Say(fmt::format("{} of {} scenarios failed", failed, names.size()));
+  return kNotMet;
+}
+
+}  // namespace
+
+void AddSim(CLI::App& app, Session& session) {
+  CLI::App* sim =
+      app.add_subcommand("sim", "Try policies on modelled devices and programs, with the daemon's own engine");
+  sim->footer("EXAMPLES\n  weir sim list\n  weir sim run vgris-fig7\n  weir sim check\n");
+  sim->require_subcommand(1);
+  auto flags = std::make_shared<Flags>();
+  CLI::App* run = AddCommand(*sim, "run", "Play a scenario",
+                             "  weir sim run vgris-fig7\n  weir sim run my.toml --seed 7 --out results\n", session);
+  run->add_option("scenario", flags->scenarios, "A file, or a name that `weir sim list` shows")
+      ->type_name("SCENARIO")
+      ->required()
+      ->expected(1);
+  run->add_option("--out", flags->out, "Write report.html, result.json and a CSV for each run there")->type_name("DIR");
+  run->callback([flags, &session] { session.action = [flags, &session] { return RunOne(session, *flags); }; });
+  CLI::App* list = AddCommand(*sim, "list", "List the scenarios", "  weir sim list\n", session);
+  list->callback([&session] { session.action = [&session] { return List(session); }; });
+  CLI::App* check = AddCommand(*sim, "check", "Play scenarios and check what is expected of them",
+                               "  weir sim check\n  weir sim check vgris-fig7 my.toml --seed 3\n", session);
+  check->add_option("scenarios", flags->scenarios, "Which (default: all)")->type_name("SCENARIO");
+  check->callback([flags, &session] { session.action = [flags, &session] { return Check(session, *flags); }; });
+  for (CLI::App* command : {run, check})
+    command->add_option("--seed", flags->seed, "Instead of the scenario's own")
+        ->type_name("N")
+        ->check(CLI::NonNegativeNumber);
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/sim/scenario_file.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+// Debian's library is built with exceptions, which we do not use: so from the header alone.
+#define TOML_HEADER_ONLY 1
+#define TOML_EXCEPTIONS 0
+#define TOML_ENABLE_FORMATTERS 0
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <climits>
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include "platform/files.h"
+
+namespace weir::cli {
+namespace {
+
+using sim::Change;
+using sim::Expectation;
+using sim::Fault;
+using sim::FaultKind;
+using sim::Run;
+using sim::Scenario;
+using sim::Scene;
+using sim::Tenant;
+
+constexpr double kForever = 1e7;  // s; more than any run
+constexpr std::size_t kFileBytesMax = std::size_t{1} << 20;
+constexpr std::size_t kTenantsMax = 1'000'000;
+
+/// Reads the keys of one table; the first fault stays, and what is left over is one.
+class Reader {
+ public:
+  Reader(const toml::table& table, std::string place) : table_(table), place_(std::move(place)) {}
+
+  template <typename T>
+  void Text(const char* key, T& value) {
+    if (const toml::node* node = Take(key)) {
+      if (const auto text = node->value_exact<std::string>())
+        value = *text;
+      else
+        Complain(*node, fmt::format("'{}' is not a text", key));
+    }
+  }
+  void Number(const char* key, double& value, double min, double max) {
+    const toml::node* node = Take(key);
+    if (node == nullptr) return;
+    const auto number = node->is_number() ? node->value<double>() : std::nullopt;
+    if (!number || !std::isfinite(*number) || *number < min || *number > max)
+      return Complain(*node, fmt::format("'{}' is not a number from {:g} to {:g}", key, min, max));
+    value = *number;
+  }
+  void Whole(const char* key, auto& value, double min, double max) {
+    double number = static_cast<double>(value);
+    Number(key, number, min, max);
+    value = static_cast<std::remove_reference_t<decltype(value)>>(number);
+  }
+  void Flag(const char* key, bool& value) {
+    if (const toml::node* node = Take(key)) {
+      if (const auto flag = node->value_exact<bool>())
+        value = *flag;
+      else
+        Complain(*node, fmt::format("'{}' is neither true nor false", key));
+    }
+  }
+  /// In units of `unit_s` seconds.
+  void Span(const char* key, Duration& value, double unit_s, double max_s = kForever) {
+    double number = SecondsOf(value) / unit_s;
+    Number(key, number, 0, max_s / unit_s);
+    value = FromSeconds(number * unit_s);
+  }
+  void Names(const char* key, std::vector<std::string>& value) {
+    const toml::node* node = Take(key);
+    if (node == nullptr) return;
+    const toml::array* array = node->as_array();
+    if (array == nullptr) return Complain(*node, fmt::format("'{}' is not a list", key));
+    for (const toml::node& one : *array)
+      if (const auto text = one.value_exact<std::string>())
+        value.push_back(*text);
+      else
+        return Complain(one, fmt::format("'{}' holds something that is not a text", key));
+  }
+  void Numbers(const char* key, std::vector<double>& value) {
+    const toml::node* node = Take(key);
+    if (node == nullptr) return;
+    const toml::array* array = node->as_array();
+    if (array == nullptr) return Complain(*node, fmt::format("'{}' is not a list", key));
+    for (const toml::node& one : *array)
+      if (const auto number = one.is_number() ? one.value<double>() : std::nullopt)
+        value.push_back(*number);
+      else
+        return Complain(one, fmt::format("'{}' holds something that is not a number", key));
+  }
+  void Settings(engine::VgpuSettings& settings) {
+    double cap = settings.cap.Fraction(), latency_ms = MillisecondsOf(settings.latency);
+    Whole("weight", settings.weight, 1, core::kWeightMax);
+    Number("cap", cap, 0.01, 1);
+    Number("fps", settings.fps, 0, 1000);
+    Number("latency_ms", latency_ms, 0, 10'000);
+    settings.cap = Share::FromFraction(cap);
+    settings.latency = FromSeconds(latency_ms * 1e-3);
+  }
+  /// Checked against the table of policies.
+  void Policy(std::string& policy, core::PolicyParams& params) {
+    const toml::node* node = table_.get("policy");
+    Text("policy", policy);
+    const auto entry = core::FindPolicy(policy);
+    if (!entry)
+      return Complain(node != nullptr ? *node : static_cast<const toml::node&>(table_), entry.error().message);
+    if (const toml::table* given = Table("params"))
+      for (const auto& [key, value] : *given) {
+        const std::string name(key.str());
+        if (const auto choice = value.value_exact<std::string>()) {
+          const auto number = core::ValueOfChoice(**entry, name, *choice);
+          if (!number) return Complain(value, number.error().message);
+          params[name] = *number;
+        } else if (const auto number = value.is_number() ? value.value<double>() : std::nullopt) {
+          params[name] = *number;
+        } else {
+          return Complain(value, fmt::format("'{}' is neither a number nor a choice", name));
+        }
+      }
+    const auto checked = core::CheckParams(**entry, params);
+    if (!checked) return Complain(table_, checked.error().message);
+    params = *checked;
+  }
+  const toml::table* Table(const char* key) {
+    const toml::node* node = Take(key);
+    if (node != nullptr && !node->is_table()) Complain(*node, fmt::format("'{}' is not a table", key));
+    return node != nullptr ? node->as_table() : nullptr;
+  }
+  /// Calls `use` with a reader of each table of a list, and takes over its fault.
+  template <typename F>
+  void Each(const char* key, F use) {
+    const toml::node* node = Take(key);
+    if (node == nullptr) return;
+    const toml::array* array = node->as_array();
+    if (array == nullptr || (!array->empty() && !array->is_array_of_tables()))
+      return Complain(*node, fmt::format("'{}' is not a list of tables: write [[{}]]", key, key));
+    for (const toml::node& one : *array) {
+      Reader reader(*one.as_table(), place_);
+      use(reader);
+      if (auto status = reader.End(); !status && fault_.empty()) fault_ = status.error().message;
+    }
+  }
+  template <typename F>
+  void Sub(const char* key, F use) {
+    if (const toml::table* table = Table(key)) {
+      Reader reader(*table, place_);
+      use(reader);
+      if (auto status = reader.End(); !status && fault_.empty()) fault_ = status.error().message;
+    }
+  }
+  [[nodiscard]] bool Has(const char* key) const { return table_.contains(key); }
+  void Complain(const std::string& text) { Complain(table_, text); }
+  Status End() {
+    for (const auto& [key, value] : table_)
+      if (!taken_.contains(std::string(key.str()))) Complain(value, fmt::format("unknown key '{}'", key.str()));
+    if (fault_.empty()) return Ok();
+    return Fail(Errc::kInvalidArgument, fault_);
+  }
+  const toml::table& table() const { return table_; }
+
+ private:
+  const toml::node* Take(const char* key) {
+    taken_.insert(key);
+    return table_.get(key);
+  }
+  void Complain(const toml::node& node, const std::string& text) {
+    if (fault_.empty()) fault_ = fmt::format("{}:{}: {}", place_, node.source().begin.line, text);
+  }
+
+  const toml::table& table_;
+  const std::string place_;
+  std::set<std::string, std::less<>> taken_;
+  std::string fault_;
+};
+
+void ReadScene(Reader& reader, Scene& scene) {
+  reader.Span("seconds", scene.length, 1);
+  reader.Span("cpu_ms", scene.cpu, 1e-3, 60);
+  reader.Span("gpu_ms", scene.gpu, 1e-3, 60);
+  reader.Number("jitter", scene.jitter, 0, 0.95);
+  reader.Number("spike", scene.spike, 0, 1000);
+  reader.Whole("spike_every", scene.spike_every, 0, 1e9);
+}
+
+void ReadTenant(Reader& reader, Scenario& scenario) {
+  Tenant tenant;
+  int copies = 1;
+  reader.Text("name", tenant.name);
+  reader.Settings(tenant.settings);
+  reader.Whole("device", tenant.device, 0, static_cast<double>(scenario.devices.size()) - 1);
+  if (reader.Has("gpu_ms")) {
+    Scene scene;
+    reader.Span("cpu_ms", scene.cpu, 1e-3, 60);
+    reader.Span("gpu_ms", scene.gpu, 1e-3, 60);
+    reader.Number("jitter", scene.jitter, 0, 0.95);
+    reader.Number("spike", scene.spike, 0, 1000);
+    reader.Whole("spike_every", scene.spike_every, 0, 1e9);
+    tenant.scenes.push_back(scene);
+  }
+  reader.Each("scene", [&](Reader& one) { ReadScene(one, tenant.scenes.emplace_back()); });
+  reader.Flag("repeat", tenant.repeat);
+  reader.Span("present_ms", tenant.present, 1e-3, 1);
+  reader.Span("batch_ms", tenant.batch, 1e-3, 10);
+  reader.Whole("queue", tenant.queue, 1, 1000);
+  reader.Number("limit_fps", tenant.own_limit_fps, 0, 10'000);
+  reader.Whole("processes", tenant.processes, 1, 1000);
+  reader.Span("start", tenant.start, 1);
+  reader.Span("end", tenant.end, 1);
+  reader.Whole("copies", copies, 1, kTenantsMax);  // spread over the devices, NAME-1 …
+  if (tenant.name.empty()) return reader.Complain("a tenant has no name");
+  if (tenant.scenes.empty()) return reader.Complain(fmt::format("tenant '{}' has no scene: give gpu_ms", tenant.name));
+  for (const Scene& scene : tenant.scenes)
+    if (scene.gpu <= Duration{0})
+      return reader.Complain(fmt::format("tenant '{}': gpu_ms must be above 0", tenant.name));
+  if (tenant.batch <= Duration{0})
+    return reader.Complain(fmt::format("tenant '{}': batch_ms must be above 0", tenant.name));
+  if (copies == 1) return scenario.tenants.push_back(tenant);
+  for (int i = 0; i < copies; ++i) {
+    Tenant copy = tenant;
+    copy.name = fmt::format("{}-{}", tenant.name, i + 1);
+    copy.device = static_cast<std::uint32_t>(static_cast<std::size_t>(i) % scenario.devices.size());
+    scenario.tenants.push_back(std::move(copy));
+  }
+}
+
+const Tenant* FindTenant(const Scenario& scenario, std::string_view name) {
+  for (const Tenant& tenant : scenario.tenants)
+    if (tenant.name == name) return &tenant;
+  return nullptr;
+}
+
+/// The settings of a tenant, changed by what the table holds.
+void ReadTenantSettings(Reader& reader, const Scenario& scenario, const std::string& name,
+                        engine::VgpuSettings& settings) {
+  const Tenant* tenant = FindTenant(scenario, name);
+  if (tenant == nullptr) return reader.Complain(fmt::format("no tenant '{}'", name));
+  settings = tenant->settings;
+  reader.Settings(settings);
+}
+
+void ReadRun(Reader& reader, Scenario& scenario) {
+  Run run;
+  reader.Text("label", run.label);
+  reader.Policy(run.policy, run.params);
+  reader.Names("only", run.only);
+  for (const std::string& name : run.only)
+    if (FindTenant(scenario, name) == nullptr) reader.Complain(fmt::format("no tenant '{}'", name));
+  reader.Sub("settings", [&](Reader& all) {
+    for (const auto& [key, value] : all.table()) {
+      const std::string name(key.str());
+      all.Sub(name.c_str(), [&](Reader& one) { ReadTenantSettings(one, scenario, name, run.settings[name]); });
+    }
+  });
+  reader.Each("change", [&](Reader& one) {
+    Change& change = run.changes.emplace_back();
+    one.Span("at", change.at, 1);
+    one.Text("tenant", change.tenant);
+    if (change.tenant.empty())
+      one.Policy(change.policy, change.params);
+    else
+      ReadTenantSettings(one, scenario, change.tenant, change.settings);
+  });
+  if (run.label.empty()) run.label = run.policy;
+  for (const Run& other : scenario.runs)
+    if (other.label == run.label) reader.Complain(fmt::format("two runs are called '{}'", run.label));
+  scenario.runs.push_back(std::move(run));
+}
+
+/// One run for each value of one tenant's setting, called LABEL-VALUE.
+void ReadSweep(Reader& reader, Scenario& scenario) {
+  Run run;
+  std::string label, tenant_name;
+  std::vector<double> values;
+  reader.Text("label", label);
+  reader.Policy(run.policy, run.params);
+  reader.Names("only", run.only);
+  reader.Text("tenant", tenant_name);
+  reader.Numbers("fps", values);
+  const Tenant* tenant = FindTenant(scenario, tenant_name);
+  if (tenant == nullptr) return reader.Complain(fmt::format("no tenant '{}'", tenant_name));
+  for (const double value : values) {
+    Run one = run;
+    one.label = fmt::format("{}-{:g}", label, value);
+    engine::VgpuSettings settings = tenant->settings;
+    settings.fps = value;
+    one.settings.emplace(tenant_name, settings);
+    scenario.runs.push_back(std::move(one));
+  }
+}
+
+void ReadFault(Reader& reader, Scenario& scenario) {
+  static constexpr std::pair<std::string_view, FaultKind> kKinds[] = {{"daemon-crash", FaultKind::kDaemonCrash},
+                                                                      {"process-kill", FaultKind::kProcessKill},
+                                                                      {"device-stall", FaultKind::kDeviceStall},
+                                                                      {"cpu-steal", FaultKind::kCpuSteal}};
+  Fault fault;
+  std::string kind;
+  reader.Text("kind", kind);
+  reader.Span("at", fault.at, 1);
+  reader.Span("until", fault.until, 1);
+  reader.Whole("device", fault.device, 0, static_cast<double>(scenario.devices.size()) - 1);
+  reader.Text("tenant", fault.tenant);
+  reader.Number("amount", fault.amount, 0, 0.95);
+  bool known = false;
+  for (const auto& [name, value] : kKinds) {
+    if (name != kind) continue;
+    known = true;
+    fault.kind = value;
+  }
+  if (!known) reader.Complain(fmt::format("no fault '{}': daemon-crash, process-kill, device-stall, cpu-steal", kind));
+  if (fault.until <= fault.at) reader.Complain("a fault needs 'until' after its 'at'");
+  scenario.faults.push_back(fault);
+}
+
+void ReadExpectation(Reader& reader, Scenario& scenario) {
+  Expectation& e = scenario.expectations.emplace_back();
+  const auto bound = [&](const char* key, std::optional<double>& value) {
+    if (!reader.Has(key)) return;
+    double number = 0;
+    reader.Number(key, number, -1e12, 1e12);
+    value = number;
+  };
+  reader.Text("metric", e.metric);
+  reader.Text("run", e.run);
+  reader.Text("tenant", e.tenant);
+  reader.Number("from", e.from_s, 0, kForever);
+  reader.Number("to", e.to_s, 0, kForever);
+  reader.Text("per_run", e.per_run);
+  reader.Text("per_tenant", e.per_tenant);
+  reader.Number("parameter", e.parameter, 0, 1e9);
+  reader.Text("paper", e.paper);
+  reader.Text("note", e.note);
+  bound("min", e.min);
+  bound("max", e.max);
+  if (!e.min && !e.max) reader.Complain("an expectation needs 'min', 'max' or both: without them it can't fail");
+}
+
+}  // namespace
+
+Result<Scenario> ParseScenario(std::string_view text, const std::string& place) {
+  const toml::parse_result parsed = toml::parse(text, place);
+  if (!parsed)
+    return Fail(Errc::kInvalidArgument,
+                fmt::format("{}:{}: {}", place, parsed.error().source().begin.line, parsed.error().description()));
+  Scenario scenario;
+  Reader reader(parsed.table(), place);
+  reader.Text("name", scenario.name);
+  reader.Text("title", scenario.title);
+  reader.Text("source", scenario.source);
+  reader.Text("about", scenario.about);
+  reader.Whole("seed", scenario.seed, 0, 9e15);
+  reader.Span("seconds", scenario.span, 1, 1e6);
+  reader.Span("warm_up", scenario.warm_up, 1, 1e6);
+  reader.Sub("device", [&](Reader& one) {
+    sim::Device device;
+    int copies = 1;
+    one.Text("name", device.name);
+    one.Span("switch_us", device.switch_cost, 1e-6, 1);
+    one.Number("cpu_steal", device.cpu_steal, 0, 0.95);
+    one.Whole("copies", copies, 1, 1'000'000);
+    scenario.devices.assign(static_cast<std::size_t>(copies), device);
+  });
+  reader.Each("tenant", [&](Reader& one) { ReadTenant(one, scenario); });
+  reader.Each("run", [&](Reader& one) { ReadRun(one, scenario); });
+  reader.Each("sweep", [&](Reader& one) { ReadSweep(one, scenario); });
+  reader.Each("fault", [&](Reader& one) { ReadFault(one, scenario); });
+  reader.Each("expect", [&](Reader& one) { ReadExpectation(one, scenario); });
+  if (scenario.name.empty()) reader.Complain("a scenario needs a 'name'");
+  if (scenario.tenants.empty()) reader.Complain("a scenario needs a [[tenant]]");
+  if (scenario.tenants.size() > kTenantsMax) reader.Complain("too many tenants");
+  if (scenario.runs.empty()) reader.Complain("a scenario needs a [[run]] or a [[sweep]]");
+  if (scenario.span <= Duration{0}) reader.Complain("'seconds' must be above 0");
+  std::set<std::string> names;
+  for (const Tenant& tenant : scenario.tenants)
+    if (!names.insert(tenant.name).second) reader.Complain(fmt::format("two tenants are called '{}'", tenant.name));
+  WEIR_TRY_STATUS(reader.End());
+  return scenario;
+}
+
+namespace {
+
+/// Beside the program where it is installed, else in the source tree it was built from.
+std::filesystem::path ScenarioFolder() {
+  std::error_code none;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", none);
+  const auto installed = program.parent_path().parent_path() / "share/weir/scenarios";
+  if (!none && std::filesystem::is_directory(installed, none)) return installed;
+  return WEIR_SCENARIOS;
+}
+
+}  // namespace
+
+Result<Scenario> LoadScenario(const std::string& file_or_name) {
+  std::error_code none;
+  std::filesystem::path path = file_or_name;
+  const bool name = file_or_name.find('/') == std::string::npos && !file_or_name.ends_with(".toml");
+  if (name) path = ScenarioFolder() / (file_or_name + ".toml");
+  if (!std::filesystem::exists(path, none))
+    return Fail(Errc::kNotFound, name ? fmt::format("no scenario '{}' in {}; weir sim list shows them", file_or_name,
+                                                    ScenarioFolder().string())
+                                      : fmt::format("no file {}", path.string()));
+  WEIR_TRY(const std::string text, platform::ReadFile(path.string(), kFileBytesMax));
+  return ParseScenario(text, path.filename().string());
+}
+
+Result<std::vector<std::string>> ListScenarios() {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(ScenarioFolder(), error))
+    if (entry.path().extension() == ".toml") names.push_back(entry.path().stem().string());
+  if (error) return Fail(Errc::kIo, fmt::format("cannot list {}: {}", ScenarioFolder().string(), error.message()));
+  std::ranges::sort(names);
+  return names;
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scenarios as TOML files: docs/scenarios.md. Every key is known or refused, with its line.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "sim/scenario.h"
+
+namespace weir::cli {
+
+/// kInvalidArgument names the place and what is allowed there.
+Result<sim::Scenario> ParseScenario(std::string_view text, const std::string& place);
+
+/// A file, or a name: then `NAME.toml` in the folder of scenarios that is installed or that of the source tree.
+Result<sim::Scenario> LoadScenario(const std::string& file_or_name);
+
+/// The files of that folder, by name.
+Result<std::vector<std::string>> ListScenarios();
+
+}  // namespace weir::cli

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/metrics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace weir::sim {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+template <typename F>
+void EachFrame(const Window& w, F use) {
+  for (const FrameRecord& frame : w.tenant->frames)
+    if (frame.end_ns >= w.from_ns && frame.end_ns < w.to_ns) use(frame);
+}
+
+template <typename F>
+double MeanOf(const Window& w, F figure) {
+  double sum = 0;
+  std::uint64_t count = 0;
+  EachFrame(w, [&](const FrameRecord& frame) {
+    sum += figure(frame);
+    ++count;
+  });
+  return count == 0 ? kNan : sum / static_cast<double>(count);
+}
+
+double Ms(std::int64_t ns) { return static_cast<double>(ns) * 1e-6; }
+
+std::vector<double> Latencies(const Window& w) {
+  std::vector<double> ms;
+  EachFrame(w, [&](const FrameRecord& frame) { ms.push_back(Ms(frame.latency_ns)); });
+  std::ranges::sort(ms);
+  return ms;
+}
+
+/// Nearest rank.
+double PercentileMs(const Window& w, double fraction) {
+  const std::vector<double> ms = Latencies(w);
+  if (ms.empty()) return kNan;
+  const double rank = std::ceil(fraction * static_cast<double>(ms.size()));
+  return ms[static_cast<std::size_t>(std::clamp(rank, 1.0, static_cast<double>(ms.size()))) - 1];
+}
+
+/// GPU time in the whole seconds that lie in the window.
+std::vector<double> UseBySecond(const Window& w, const TenantRecord& tenant) {
+  std::vector<double> use;
+  for (std::int64_t s = (w.from_ns + 999'999'999) / 1'000'000'000; (s + 1) * 1'000'000'000 <= w.to_ns; ++s)
+    use.push_back(static_cast<std::size_t>(s) < tenant.gpu_ns_by_s.size()
+                      ? static_cast<double>(tenant.gpu_ns_by_s[static_cast<std::size_t>(s)]) * 1e-9
+                      : 0.0);
+  return use;
+}
+double MeanUse(const Window& w, const TenantRecord& tenant) {
+  const std::vector<double> use = UseBySecond(w, tenant);
+  double sum = 0;
+  for (const double u : use) sum += u;
+  return use.empty() ? kNan : sum / static_cast<double>(use.size());
+}
+double AllUse(const Window& w) {
+  double sum = 0;
+  for (const TenantRecord& tenant : w.run->tenants) sum += MeanUse(w, tenant);
+  return sum;
+}
+
+/// Times at which the tenant's frames began or ceased to be paced: the switches of hybrid.
+std::vector<double> Switches(const Window& w) {
+  std::vector<double> at;
+  bool first = true;
+  bool paced = false;
+  EachFrame(w, [&](const FrameRecord& frame) {
+    if (!first && frame.paced != paced) at.push_back(static_cast<double>(frame.end_ns) * 1e-9);
+    paced = frame.paced;
+    first = false;
+  });
+  return at;
+}
+double ShortestGap(const std::vector<double>& at) {
+  double gap = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 1; i < at.size(); ++i) gap = std::min(gap, at[i] - at[i - 1]);
+  return gap;
+}
+
+double Fps(const Window& w) {
+  std::uint64_t count = 0;
+  EachFrame(w, [&](const FrameRecord&) { ++count; });
+  return static_cast<double>(count) / w.Seconds();
+}
+
+constexpr std::array kMetrics{
+    Metric{"fps", "frames/s", "frames in the window over its length", true, &Fps},
+    Metric{"late", "fraction", "frames whose latency is over `parameter` ms", true,
+           [](const Window& w) {
+             return MeanOf(w, [&](const FrameRecord& f) { return Ms(f.latency_ns) > w.parameter ? 1.0 : 0.0; });
+           }},
+    Metric{"latency_ms", "ms", "mean frame latency", true,
+           [](const Window& w) { return MeanOf(w, [](const FrameRecord& f) { return Ms(f.latency_ns); }); }},
+    Metric{"percentile_ms", "ms", "`parameter` of the frames (0.99, say) have no longer latency", true,
+           [](const Window& w) { return PercentileMs(w, w.parameter); }},
+    Metric{"max_ms", "ms", "longest frame latency", true, [](const Window& w) { return PercentileMs(w, 1.0); }},
+    Metric{"present_ms", "ms", "mean time of the driver's present", true,
+           [](const Window& w) { return MeanOf(w, [](const FrameRecord& f) { return Ms(f.took_ns); }); }},
+    Metric{"pace_ms", "ms", "mean delay of a frame", true,
+           [](const Window& w) { return MeanOf(w, [](const FrameRecord& f) { return Ms(f.pace_ns); }); }},
+    Metric{"wait_ms", "ms", "mean wait of a frame at its gate", true,
+           [](const Window& w) { return MeanOf(w, [](const FrameRecord& f) { return Ms(f.wait_ns); }); }},
+    Metric{"mispredicted", "fraction", "presents predicted wrongly by more than 2 ms", true,
+           [](const Window& w) {
+             return MeanOf(
+                 w, [](const FrameRecord& f) { return std::abs(Ms(f.took_ns - f.predicted_ns)) > 2 ? 1.0 : 0.0; });
+           }},
+    Metric{"gpu_use", "fraction", "of the device's time", true, [](const Window& w) { return MeanUse(w, *w.tenant); }},
+    Metric{"gpu_share", "fraction", "of the GPU time that all used", true,
+           [](const Window& w) { return MeanUse(w, *w.tenant) / AllUse(w); }},
+    Metric{"use_range", "fraction", "largest less least use of a second, over the mean", true,
+           [](const Window& w) {
+             const std::vector<double> use = UseBySecond(w, *w.tenant);
+             if (use.empty()) return kNan;
+             const auto [least, most] = std::ranges::minmax_element(use);
+             return (*most - *least) / MeanUse(w, *w.tenant);
+           }},
+    Metric{"device_use", "fraction", "of the device's time, by all", false, &AllUse},
+    Metric{"switches", "", "how often pacing began or ended", true,
+           [](const Window& w) { return static_cast<double>(Switches(w).size()); }},
+    Metric{"first_switch_s", "s", "when it did so first", true,
+           [](const Window& w) { return Switches(w).empty() ? kNan : Switches(w).front(); }},
+    Metric{"shortest_gap_s", "s", "the shortest time between two switches", true,
+           [](const Window& w) { return ShortestGap(Switches(w)); }},
+};
+
+const Metric* FindMetric(std::string_view name) {
+  for (const Metric& metric : kMetrics)
+    if (metric.name == name) return &metric;
+  return nullptr;
+}
+
+Result<double> Value(const Metric& metric, const RunRecord& run, const std::string& tenant,
+                     const Expectation& expectation) {
+  Window window{.run = &run, .parameter = expectation.parameter};
+  const bool whole = expectation.from_s == 0 && expectation.to_s == 0;
+  window.from_ns = whole ? run.warm_up_ns : static_cast<std::int64_t>(expectation.from_s * 1e9);
+  window.to_ns = expectation.to_s > 0 ? static_cast<std::int64_t>(expectation.to_s * 1e9) : run.span_ns;
+  for (const TenantRecord& one : run.tenants)
+    if (one.name == tenant) window.tenant = &one;
+  if (metric.of_tenant && window.tenant == nullptr)
+    return Fail(Errc::kNotFound, fmt::format("run '{}' has no tenant '{}'", run.label, tenant));
+  const double value = metric.value(window);
+  if (std::isnan(value))
+    return Fail(Errc::kInvalidArgument, fmt::format("{} of '{}' in run '{}' can't be reckoned: nothing in the window",
+                                                    metric.name, tenant, run.label));
+  return value;
+}
+
+const RunRecord* FindRun(const std::vector<RunRecord>& runs, std::string_view label) {
+  for (const RunRecord& run : runs)
+    if (run.label == label) return &run;
+  return nullptr;
+}
+
+/// "fit:exponent:pace_ms:fps", "fit:r2:…", "fit:slope:…": over all runs whose labels begin with `run`; the exponent and
+/// its R² are those of y = a·x^b, the slope and `line_r2` of y = a + b·x. The tenant of y is `per_tenant`, if given.
+Result<double> Fit(const std::vector<RunRecord>& runs, const Expectation& expectation) {
+  std::array<std::string_view, 4> part{};
+  std::string_view rest = expectation.metric;
+  for (std::string_view& one : part) {
+    one = rest.substr(0, rest.find(':'));
+    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+  }
+  const Metric* x = FindMetric(part[2]);
+  const Metric* y = FindMetric(part[3]);
+  if (x == nullptr || y == nullptr)
+    return Fail(Errc::kNotFound, fmt::format("'{}' is not fit:WHAT:METRIC:METRIC", expectation.metric));
+  const bool power = part[1] == "exponent" || part[1] == "r2";
+  std::vector<std::pair<double, double>> points;
+  for (const RunRecord& run : runs) {
+    if (!run.label.starts_with(expectation.run)) continue;
+    WEIR_TRY(const double px, Value(*x, run, expectation.tenant, expectation));
+    const std::string& other = expectation.per_tenant.empty() ? expectation.tenant : expectation.per_tenant;
+    WEIR_TRY(const double py, Value(*y, run, other, expectation));
+    if (power && (px <= 0 || py <= 0)) continue;
+    points.emplace_back(power ? std::log(px) : px, power ? std::log(py) : py);
+  }
+  if (points.size() < 3)
+    return Fail(Errc::kInvalidArgument,
+                fmt::format("{} runs called '{}…' are too few for a fit", points.size(), expectation.run));
+  const Line line = FitLine(points);
+  return part[1] == "exponent" || part[1] == "slope" ? line.b : line.r2;
+}
+
+}  // namespace
+
+std::span<const Metric> MetricTable() { return kMetrics; }
+
+Line FitLine(std::span<const std::pair<double, double>> points) {
+  const auto n = static_cast<double>(points.size());
+  double mx = 0, my = 0, sxx = 0, sxy = 0, syy = 0;
+  for (const auto& [x, y] : points) mx += x / n, my += y / n;
+  for (const auto& [x, y] : points) {
+    sxx += (x - mx) * (x - mx);
+    sxy += (x - mx) * (y - my);
+    syy += (y - my) * (y - my);
+  }
+  if (sxx == 0) return {my, 0, 0};
+  return {my - sxy / sxx * mx, sxy / sxx, syy == 0 ? 1 : sxy * sxy / (sxx * syy)};
+}
+
+Result<double> Measure(const std::vector<RunRecord>& runs, const Expectation& expectation) {
+  if (expectation.metric.starts_with("fit:")) return Fit(runs, expectation);
+  const Metric* metric = FindMetric(expectation.metric);
+  if (metric == nullptr) {
+    std::string known;
+    for (const Metric& one : kMetrics) known += (known.empty() ? "" : ", ") + std::string(one.name);
+    return Fail(Errc::kNotFound, fmt::format("no metric '{}'; known: {}", expectation.metric, known));
+  }
+  const RunRecord* run = FindRun(runs, expectation.run);
+  if (run == nullptr) return Fail(Errc::kNotFound, fmt::format("no run '{}'", expectation.run));
+  WEIR_TRY(double value, Value(*metric, *run, expectation.tenant, expectation));
+  if (expectation.per_run.empty() && expectation.per_tenant.empty()) return value;
+  const RunRecord* base = expectation.per_run.empty() ? run : FindRun(runs, expectation.per_run);
+  if (base == nullptr) return Fail(Errc::kNotFound, fmt::format("no run '{}'", expectation.per_run));
+  WEIR_TRY(
+      const double of,
+      Value(*metric, *base, expectation.per_tenant.empty() ? expectation.tenant : expectation.per_tenant, expectation));
+  return value / of;
+}
+
+Result<Verdict> Judge(const std::vector<RunRecord>& runs, const Expectation& expectation) {
+  WEIR_TRY(const double value, Measure(runs, expectation));
+  const bool met = (!expectation.min || value >= *expectation.min) && (!expectation.max || value <= *expectation.max);
+  return Verdict{value, met};
+}
+
+}  // namespace weir::sim

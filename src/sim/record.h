@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run left behind, by the model's own account and not by the engine's books.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+
+namespace weir::sim {
+
+/// A frame that is done. Times in ns since the run began.
+struct FrameRecord {
+  std::int64_t end_ns = 0;
+  std::int64_t latency_ns = 0;  // between the returns of two presents (VGRIS, section 3.2)
+  std::int64_t gpu_ns = 0;      // that it cost the device
+  std::int64_t pace_ns = 0;
+  std::int64_t wait_ns = 0;
+  std::int64_t took_ns = 0;       // the present, from the driver's call to its return
+  std::int64_t predicted_ns = 0;  // what it was predicted to take; 0: no prediction
+  bool paced = false;
+};
+
+struct TenantRecord {
+  std::string name;
+  std::vector<FrameRecord> frames;        // empty when they are not kept
+  std::vector<std::int64_t> gpu_ns_by_s;  // GPU time, by whole second of the run
+  std::uint64_t frame_count = 0;
+  std::int64_t gpu_ns = 0;
+};
+
+struct RunRecord {
+  std::string label;
+  std::int64_t span_ns = 0;
+  std::int64_t warm_up_ns = 0;
+  std::vector<TenantRecord> tenants{};
+  std::vector<std::int64_t> device_busy_ns{};  // by device
+  std::uint64_t events = 0;
+  std::uint64_t actions = 0;
+  std::uint64_t looks = 0;
+  std::uint64_t digest = 0;               // of all actions; equal for equal seeds
+  std::vector<std::string> violations{};  // what the checkers object to
+};
+
+}  // namespace weir::sim

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is simulated: devices, tenants' programs, the runs to compare, and what must come of them. Plain data; read from
+// TOML by scenario_file.h.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/schedule/policy_table.h"
+#include "engine/events.h"
+
+namespace weir::sim {
+
+/// A stretch of a program's life in which its frames are alike: a scene, a level, a benchmark's test.
+struct Scene {
+  Duration length{};    // zero: to the end
+  Duration cpu{};       // of the program itself, per frame
+  Duration gpu{};       // on the device, per frame
+  double jitter = 0;    // both are drawn from x·(1 ± jitter)
+  double spike = 0;     // one frame in `spike_every` takes this much longer: 0.5 is half as long again
+  int spike_every = 0;  // 0: never
+};
+
+/// A tenant and its program, a frame loop. Commands are queued asynchronously, as a graphics runtime does (VGRIS,
+/// section 2.2): the runtime sends batches of `batch` GPU time, and a present blocks while `queue` batches are under
+/// way.
+struct Tenant {
+  std::string name;
+  engine::VgpuSettings settings;
+  std::uint32_t device = 0;
+  std::vector<Scene> scenes;
+  bool repeat = true;                    // the scenes start again when the last is over
+  Duration present = microseconds(300);  // the driver's present itself, on the CPU
+  Duration batch = milliseconds(2);
+  int queue = 3;
+  double own_limit_fps = 0;  // the program's own limiter or vsync; 0: none
+  int processes = 1;
+  Duration start{};
+  Duration end{};  // zero: stays
+};
+
+/// A device and its node. One engine each: a node decides for itself.
+struct Device {
+  std::string name = "gpu";
+  Duration switch_cost{};  // when the device turns from one program's batches to another's
+  double cpu_steal = 0;    // part of the CPU time that something else takes, 0 … 0.95
+};
+
+/// A change while a run goes on.
+struct Change {
+  Duration at{};
+  std::string tenant;  // empty: of the policy
+  std::string policy;
+  core::PolicyParams params;
+  engine::VgpuSettings settings;
+};
+
+/// What goes wrong, and when. Everything is mended by `until`.
+enum class FaultKind : std::uint8_t { kDaemonCrash, kProcessKill, kDeviceStall, kCpuSteal };
+struct Fault {
+  FaultKind kind = FaultKind::kDaemonCrash;
+  Duration at{};
+  Duration until{};
+  std::uint32_t device = 0;
+  std::string tenant{};  // kProcessKill: one of its processes, restarted at `until`
+  double amount = 0;     // kCpuSteal
+};
+
+/// The same scenario under one policy.
+struct Run {
+  std::string label;
+  std::string policy = "none";
+  core::PolicyParams params{};
+  std::vector<std::string> only{};                         // these tenants; empty: all
+  std::map<std::string, engine::VgpuSettings> settings{};  // instead of the tenant's own
+  std::vector<Change> changes{};
+};
+
+/// A figure of one run, or its ratio to another run's, and the range it must lie in.
+struct Expectation {
+  std::string metric{};  // see metrics.h
+  std::string run{}, tenant{};
+  double from_s = 0, to_s = 0;  // to 0: the end
+  std::string per_run{};        // divided by the same figure of this run, if given
+  std::string per_tenant{};     // or of this tenant
+  double parameter = 0;         // of the metric: the interval in ms, a percentile
+  std::optional<double> min{}, max{};
+  std::string paper{};  // what the paper says, for the column
+  std::string note{};
+};
+
+struct Scenario {
+  std::string name, title, source, about;
+  std::uint64_t seed = 1;
+  Duration span = seconds(60);
+  Duration warm_up{};  // not counted where an expectation names no time
+  std::vector<Device> devices{Device{}};
+  std::vector<Tenant> tenants;
+  std::vector<Run> runs;
+  std::vector<Fault> faults;
+  std::vector<Expectation> expectations;
+};
+
+}  // namespace weir::sim

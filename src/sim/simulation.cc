@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+// The course of a run, and the programs in it.
+#include "sim/simulation.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace weir::sim {
+namespace {
+
+constexpr Duration kFirstPrediction = milliseconds(1);  // as the agent's
+constexpr Duration kCheckEvery = milliseconds(250);
+
+Duration Drawn(Duration mean, double jitter, Prng& prng) {
+  const double factor = 1 + jitter * (2 * prng.Uniform() - 1);
+  return Duration{static_cast<std::int64_t>(static_cast<double>(mean.count()) * factor)};
+}
+
+}  // namespace
+
+Simulation::Simulation(const Scenario& scenario, const Run& run, const RunOptions& options)
+    : scenario_(scenario), run_(run), options_(options) {
+  Prng seeds(options.seed);
+  for (const Device& device : scenario.devices) {
+    nodes_.emplace_back(device.switch_cost);
+    nodes_.back().steal = device.cpu_steal;
+    nodes_.back().policy = run.policy;
+    nodes_.back().params = run.params;
+  }
+  for (const Tenant& tenant : scenario.tenants) {
+    const std::uint64_t seed = seeds.Next();  // of its own, so that leaving a tenant out changes no other's frames
+    if (!run.only.empty() && std::ranges::find(run.only, tenant.name) == run.only.end()) continue;
+    const auto other = run.settings.find(tenant.name);
+    Gate& gate = gates_.emplace_back();
+    gate.tenant = &tenant;
+    gate.settings = other != run.settings.end() ? other->second : tenant.settings;
+    gate.node = tenant.device;
+    gate.first_loop = static_cast<std::uint32_t>(loops_.size());
+    gate.id = VgpuId{gates_.size()};
+    gate.record.name = tenant.name;
+    nodes_[tenant.device].gates.push_back(static_cast<std::uint32_t>(gates_.size() - 1));
+    Prng own(seed);
+    for (int i = 0; i < tenant.processes; ++i) {
+      Loop& loop = loops_.emplace_back();
+      loop.gate = static_cast<std::uint32_t>(gates_.size() - 1);
+      loop.prng = Prng(own.Next());
+    }
+  }
+  for (std::uint32_t node = 0; node < nodes_.size(); ++node) StartNode(node);
+  Schedule();
+}
+
+Simulation::~Simulation() = default;
+
+void Simulation::Schedule() {
+  for (std::uint32_t i = 0; i < gates_.size(); ++i) {
+    heap_.Push(start_ + gates_[i].tenant->start, EventKind::kArrive, i);
+    if (gates_[i].tenant->end > Duration{0}) heap_.Push(start_ + gates_[i].tenant->end, EventKind::kDepart, i);
+  }
+  for (std::uint32_t i = 0; i < run_.changes.size(); ++i)
+    heap_.Push(start_ + run_.changes[i].at, EventKind::kChange, i);
+  for (std::uint32_t i = 0; i < scenario_.faults.size(); ++i) {
+    heap_.Push(start_ + scenario_.faults[i].at, EventKind::kFault, i);
+    heap_.Push(start_ + scenario_.faults[i].until, EventKind::kMend, i);
+  }
+  if (options_.check) heap_.Push(start_ + kCheckEvery, EventKind::kCheck, 0);
+}
+
+void Simulation::RunUntil(Duration at) {
+  const Instant end = start_ + at;
+  while (!heap_.empty() && heap_.Next().at_ns <= NsOf(end)) {
+    const Event event = heap_.Pop();
+    now_ = InstantFromNs(event.at_ns);
+    ++events_;
+    Handle(event);
+  }
+  now_ = end;
+}
+
+RunRecord Simulation::Take() {
+  RunRecord record;
+  record.label = run_.label;
+  record.span_ns = (now_ - start_).count();
+  record.warm_up_ns = scenario_.warm_up.count();
+  record.events = events_;
+  record.actions = actions_;
+  record.looks = looks_;
+  record.digest = digest_;
+  record.violations = violations_;
+  for (Gate& gate : gates_) record.tenants.push_back(std::move(gate.record));
+  for (const Node& node : nodes_) record.device_busy_ns.push_back(node.device.used().count());
+  return record;
+}
+
+void Simulation::Handle(const Event& event) {
+  const std::uint32_t i = event.subject;
+  switch (event.kind) {
+    case EventKind::kLook:
+      if (event.stamp == nodes_[i].look_stamp) Look(i);
+      return;
+    case EventKind::kHousekeep: return Housekeep(i);
+    case EventKind::kPresent:
+      if (event.stamp == loops_[i].stamp) CallPresent(i);
+      return;
+    case EventKind::kPaceOver:
+      if (event.stamp == loops_[i].stamp) KeepPace(i);
+      return;
+    case EventKind::kPresentOver:
+      if (event.stamp == loops_[i].stamp) EndFrame(i);
+      return;
+    case EventKind::kBatchDone:
+      if (event.stamp == nodes_[i].batch_stamp) BatchDone(i);
+      return;
+    case EventKind::kArrive: return Arrive(i);
+    case EventKind::kDepart: return Depart(i);
+    case EventKind::kChange: return Apply(run_.changes[i]);
+    case EventKind::kFault: return Break(scenario_.faults[i]);
+    case EventKind::kMend: return Mend(scenario_.faults[i]);
+    case EventKind::kCheck:
+      Check();
+      heap_.Push(now_ + kCheckEvery, EventKind::kCheck, 0);
+      return;
+  }
+}
+
+// -- Programs --------------------------------------------------------------------------------------------------------
+
+void Simulation::Arrive(std::uint32_t index) {
+  Gate& gate = gates_[index];
+  gate.here = true;
+  for (std::uint32_t i = 0; i < LoopsOf(gate); ++i) StartLoop(gate.first_loop + i);
+}
+
+void Simulation::Depart(std::uint32_t index) {
+  Gate& gate = gates_[index];
+  gate.here = false;
+  for (std::uint32_t i = 0; i < LoopsOf(gate); ++i) StopLoop(gate.first_loop + i);
+}
+
+void Simulation::StartLoop(std::uint32_t index) {
+  Loop& loop = loops_[index];
+  if (loop.state != State::kAbsent) return;
+  loop.pacer = {};
+  loop.begin = loop.scene_began = now_;
+  loop.scene = 0;
+  loop.predicted = Duration{0};
+  loop.reported = loop.finished;
+  BeginFrame(index);
+}
+
+void Simulation::StopLoop(std::uint32_t index) {
+  Loop& loop = loops_[index];
+  if (loop.state == State::kAbsent) return;
+  Node& node = NodeOf(loop);
+  const ProcessId process = loop.process;
+  const Duration reserved = loop.entered ? loop.reserved : Duration{0};
+  ++loop.stamp;
+  loop.state = State::kAbsent;
+  loop.process = {};
+  loop.entered = false;
+  node.device.Forget(index);
+  loop.under_way = node.device.running() && node.device.current().loop == index ? 1 : 0;
+  if (process && node.up) Step(GateOf(loop).node, engine::ProcessDetached{GateOf(loop).id, process, reserved});
+}
+
+const Scene& Simulation::SceneOf(Loop& loop) {
+  const std::vector<Scene>& scenes = GateOf(loop).tenant->scenes;
+  for (;;) {
+    const Scene& scene = scenes[loop.scene];
+    if (scene.length == Duration{0} || now_ < loop.scene_began + scene.length) return scene;
+    const bool last = loop.scene + 1 == scenes.size();
+    if (last && !GateOf(loop).tenant->repeat) return scene;
+    loop.scene_began += scene.length;
+    loop.scene = last ? 0 : loop.scene + 1;
+  }
+}
+
+void Simulation::BeginFrame(std::uint32_t index) {
+  Loop& loop = loops_[index];
+  const Tenant& tenant = *GateOf(loop).tenant;
+  const Scene& scene = SceneOf(loop);
+  Duration cpu = Drawn(scene.cpu, scene.jitter, loop.prng);
+  loop.cost = std::max(Drawn(scene.gpu, scene.jitter, loop.prng), microseconds(1) + Duration{0});
+  ++loop.frame;
+  if (scene.spike_every > 0 && loop.prng.Between(1, scene.spike_every) == 1) {
+    loop.cost = Duration{static_cast<std::int64_t>(static_cast<double>(loop.cost.count()) * (1 + scene.spike))};
+    cpu = Duration{static_cast<std::int64_t>(static_cast<double>(cpu.count()) * (1 + scene.spike))};
+  }
+  const double steal = NodeOf(loop).steal;
+  if (steal > 0) cpu = Duration{static_cast<std::int64_t>(static_cast<double>(cpu.count()) / (1 - steal))};
+  Instant present = now_ + cpu;
+  if (tenant.own_limit_fps > 0) present = std::max(present, loop.begin + FromSeconds(1 / tenant.own_limit_fps));
+  loop.state = State::kDrawing;
+  loop.to_queue = loop.cost;
+  loop.flushed = loop.entered = false;
+  loop.interval = loop.paced = loop.waited = Duration{0};
+  heap_.Push(present, EventKind::kPresent, index, loop.stamp);
+}
+
+void Simulation::CallPresent(std::uint32_t index) {
+  Loop& loop = loops_[index];
+  loop.called = now_;
+  loop.foretold = loop.pacer.PredictedPresent();
+  if (!loop.process && NodeOf(loop).up) Attach(index);
+  const Gate& gate = GateOf(loop);
+  loop.reserved = loop.predicted > Duration{0} ? loop.predicted : kFirstPrediction;
+  loop.synchronised = now_;
+  if (!loop.process || gate.interval == Duration{0}) return EnterGate(index);
+  loop.interval = gate.interval;
+  if (gate.sync == proto::FrameSync::kNone || !loop.pacer.WorthSynchronising()) return KeepPace(index);
+  loop.state = State::kSynchronising;
+  loop.flushed = true;
+  Queue(index);
+}
+
+// auto is a fence, as on hardware: the frame before this one is waited for.
+void Simulation::Synchronise(std::uint32_t index) {
+  Loop& loop = loops_[index];
+  if (loop.to_queue > Duration{0}) return;  // the queue is full
+  const proto::FrameSync sync = GateOf(loop).sync;
+  const Duration unfinished = loop.under_way > 0 ? Duration{loop.under_way * GateOf(loop).tenant->batch} : Duration{0};
+  if (sync == proto::FrameSync::kFinish && loop.under_way > 0) return;
+  const bool fence = sync == proto::FrameSync::kFence || sync == proto::FrameSync::kAuto;
+  if (fence && unfinished > loop.cost + GateOf(loop).tenant->batch) return;
+  loop.synchronised = now_;
+  KeepPace(index);
+}
+
+void Simulation::KeepPace(std::uint32_t index) {
+  Loop& loop = loops_[index];
+  const Gate& gate = GateOf(loop);
+  if (loop.state == State::kPaced) loop.pacer.Slept(loop.resumed, now_);
+  if (!loop.process || gate.interval == Duration{0}) return EnterGate(index);
+  loop.interval = gate.interval;
+  const Instant submit = loop.pacer.SubmitAt(loop.interval);
+  if (submit <= now_) return EnterGate(index);
+  loop.state = State::kPaced;
+  loop.resumed = submit;
+  heap_.Push(submit, EventKind::kPaceOver, index, ++loop.stamp);
+}
+
+void Simulation::EnterGate(std::uint32_t index) {
+  Loop& loop = loops_[index];
+  Gate& gate = GateOf(loop);
+  loop.paced = now_ - loop.synchronised;
+  loop.resumed = now_;
+  if (!loop.process) return PassGate(index);
+  const bool pass =
+      gate.mode == proto::GateMode::kOpen || (gate.mode == proto::GateMode::kGated && gate.allowance_ns > 0);
+  if (pass) {
+    gate.allowance_ns -= loop.reserved.count();
+    loop.entered = true;
+    if (gate.mode == proto::GateMode::kGated) RingBell(gate.node);
+    return PassGate(index);
+  }
+  loop.state = State::kWaiting;
+  gate.waits_since = std::min(gate.waits_since, now_);
+  RingBell(gate.node);
+}
+
+void Simulation::PassGate(std::uint32_t index) {
+  Loop& loop = loops_[index];
+  loop.waited = now_ - loop.resumed;
+  loop.submitted = now_;
+  loop.state = State::kQueueing;
+  Queue(index);
+}
+
+/// Sends batches while the queue has room, and goes on when the last of the frame is in it.
+void Simulation::Queue(std::uint32_t index) {
+  Loop& loop = loops_[index];
+  Gate& gate = GateOf(loop);
+  Node& node = nodes_[gate.node];
+  while (loop.to_queue > Duration{0} && loop.under_way < gate.tenant->queue) {
+    const Duration work = std::min(loop.to_queue, gate.tenant->batch);
+    loop.to_queue -= work;
+    ++loop.under_way;
+    if (node.device.Submit(now_, {index, loop.to_queue == Duration{0}, work}))
+      heap_.Push(node.device.done_at(), EventKind::kBatchDone, gate.node, node.batch_stamp);
+  }
+  if (loop.state == State::kSynchronising) return Synchronise(index);
+  if (loop.to_queue == Duration{0} && loop.state == State::kQueueing) Present(index);
+}
+
+void Simulation::Present(std::uint32_t index) {
+  Loop& loop = loops_[index];
+  loop.state = State::kPresenting;
+  heap_.Push(now_ + GateOf(loop).tenant->present, EventKind::kPresentOver, index, loop.stamp);
+}
+
+void Simulation::EndFrame(std::uint32_t index) {
+  Loop& loop = loops_[index];
+  Gate& gate = GateOf(loop);
+  loop.pacer.Presented(loop.interval, loop.submitted, now_);
+  // The meter knows what the device has finished, as timestamps do that are read some frames later.
+  const Duration gpu = loop.finished - loop.reported;
+  loop.reported = loop.finished;
+  if (loop.process) {
+    gate.allowance_ns -= (gpu - (loop.entered ? loop.reserved : Duration{0})).count();
+    loop.predicted = loop.predicted == Duration{0} ? gpu : (loop.predicted * 3 + gpu) / 4;
+    gate.done.push_back({.begin = loop.begin,
+                         .present = loop.called,
+                         .end = now_,
+                         .gpu = gpu,
+                         .wait = loop.waited,
+                         .pace = loop.paced,
+                         .took = now_ - loop.submitted,
+                         .predicted = loop.foretold,
+                         .loop = index});
+    if (!nodes_[gate.node].housekeeping) {
+      nodes_[gate.node].housekeeping = true;
+      heap_.Push(now_ + milliseconds(50), EventKind::kHousekeep, gate.node);
+    }
+  }
+  ++gate.record.frame_count;
+  if (options_.keep_frames)
+    gate.record.frames.push_back({.end_ns = (now_ - start_).count(),
+                                  .latency_ns = (now_ - loop.begin).count(),
+                                  .gpu_ns = loop.cost.count(),
+                                  .pace_ns = loop.paced.count(),
+                                  .wait_ns = loop.waited.count(),
+                                  .took_ns = (now_ - loop.submitted).count(),
+                                  .predicted_ns = loop.foretold.count(),
+                                  .paced = loop.interval > Duration{0}});
+  loop.entered = false;
+  loop.begin = now_;
+  BeginFrame(index);
+}
+
+}  // namespace weir::sim

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// One run of a scenario in virtual time: the product's own engine on modelled gates, devices and programs.
+//
+//   a loop:  draws ──▶ [synchronises ──▶ is delayed] ──▶ [waits at the gate] ──▶ queues its batches ──▶ presents ──▶
+//   draws
+//                      └── where a pace is in force ┘    └── mode, allowance ┘    └ blocks while full ┘
+//
+// The agent's part is that of gate/agent.cc and shim/gl/shim.cc: reserve on entry, settle after, frames on the shims'
+// own pacer, fail open. The daemon's is that of daemon/node.cc: looks when the engine asked for it or a bell rings.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/prng.h"
+#include "core/schedule/frame_pacer.h"
+#include "engine/node_engine.h"
+#include "sim/device_model.h"
+#include "sim/event_heap.h"
+#include "sim/record.h"
+#include "sim/scenario.h"
+
+namespace weir::sim {
+
+struct RunOptions {
+  std::uint64_t seed = 1;
+  bool keep_frames = true;
+  bool check = true;
+};
+
+class Simulation {
+ public:
+  /// The scenario must have been checked (scenario_file.h) and outlive the simulation.
+  Simulation(const Scenario& scenario, const Run& run, const RunOptions& options);
+  ~Simulation();
+  Simulation(const Simulation&) = delete;
+  Simulation& operator=(const Simulation&) = delete;
+
+  /// Goes on until `at` of virtual time since the start.
+  void RunUntil(Duration at);
+  /// What has come of it so far; at the end of the span, of all of it.
+  [[nodiscard]] RunRecord Take();
+
+ private:
+  enum class State : std::uint8_t { kAbsent, kDrawing, kSynchronising, kPaced, kWaiting, kQueueing, kPresenting };
+  struct Loop {
+    std::uint32_t gate = 0;
+    ProcessId process;  // none: not attached
+    State state = State::kAbsent;
+    std::uint32_t stamp = 0;
+    Prng prng{0};
+    core::FramePacer pacer;
+    Instant begin, called, submitted, synchronised, resumed;
+    Instant scene_began;
+    std::size_t scene = 0;
+    std::uint64_t frame = 0;
+    Duration cost{}, to_queue{};       // of this frame
+    Duration finished{}, reported{};   // on the device, since the start
+    Duration predicted{}, reserved{};  // as the agent reckons
+    Duration interval{};               // the pace of this frame; zero: none
+    Duration paced{}, waited{}, foretold{};
+    int under_way = 0;  // batches
+    bool flushed = false;
+    bool entered = false;
+  };
+  struct Gate {
+    const Tenant* tenant = nullptr;
+    engine::VgpuSettings settings;
+    std::uint32_t node = 0;
+    std::uint32_t first_loop = 0;
+    VgpuId id;
+    proto::GateMode mode = proto::GateMode::kOpen;
+    proto::FrameSync sync = proto::FrameSync::kAuto;
+    Duration interval{};
+    std::int64_t allowance_ns = 0;
+    bool here = false;
+    std::vector<core::FrameDone> done;
+    TenantRecord record;
+    Instant waits_since = Instant::max();  // one of its loops waits at the gate since then
+  };
+  struct Node {
+    std::unique_ptr<engine::NodeEngine> engine;
+    engine::Actions actions;
+    DeviceModel device;
+    std::vector<std::uint32_t> gates;
+    std::string policy;
+    core::PolicyParams params;
+    Instant look_at = core::kNever;
+    Instant looked{};
+    std::uint32_t look_stamp = 0;
+    std::uint32_t batch_stamp = 0;
+    bool housekeeping = false;
+    bool up = true;
+    double steal = 0;
+    explicit Node(Duration switch_cost) : device(switch_cost) {}
+  };
+
+  void Schedule();
+  void Handle(const Event& event);
+  // Programs
+  void Arrive(std::uint32_t gate);
+  void Depart(std::uint32_t gate);
+  void StartLoop(std::uint32_t loop);
+  void StopLoop(std::uint32_t loop);
+  void BeginFrame(std::uint32_t loop);
+  const Scene& SceneOf(Loop& loop);
+  void CallPresent(std::uint32_t loop);
+  void Synchronise(std::uint32_t loop);
+  void KeepPace(std::uint32_t loop);
+  void EnterGate(std::uint32_t loop);
+  void PassGate(std::uint32_t loop);
+  void Queue(std::uint32_t loop);
+  void Present(std::uint32_t loop);
+  void EndFrame(std::uint32_t loop);
+  // Nodes
+  void StartNode(std::uint32_t node);
+  void BatchDone(std::uint32_t node);
+  void Look(std::uint32_t node);
+  void LookAt(std::uint32_t node, Instant when);
+  void RingBell(std::uint32_t node);
+  void Housekeep(std::uint32_t node);
+  void Step(std::uint32_t node, const engine::Event& event);
+  void Carry(std::uint32_t node);
+  void WakeGate(std::uint32_t gate);
+  void Attach(std::uint32_t loop);
+  void Apply(const Change& change);
+  void Break(const Fault& fault);
+  void Mend(const Fault& fault);
+  void Check();
+  void Mix(std::uint64_t value) { digest_ = (digest_ ^ value) * 0x100000001B3ULL; }
+  [[nodiscard]] std::uint32_t LoopsOf(const Gate& gate) const {
+    return static_cast<std::uint32_t>(gate.tenant->processes);
+  }
+  Gate& GateOf(const Loop& loop) { return gates_[loop.gate]; }
+  Node& NodeOf(const Loop& loop) { return nodes_[gates_[loop.gate].node]; }
+
+  const Scenario& scenario_;
+  const Run& run_;
+  const RunOptions options_;
+  EventHeap heap_;
+  Instant start_ = InstantFromNs(1'000'000'000);
+  Instant now_ = start_;
+  std::vector<Node> nodes_;
+  std::vector<Gate> gates_;
+  std::vector<Loop> loops_;
+  std::vector<engine::GateSample> samples_;
+  std::uint64_t next_process_ = 1;
+  std::uint64_t events_ = 0;
+  std::uint64_t actions_ = 0;
+  std::uint64_t looks_ = 0;
+  std::uint64_t digest_ = 0xCBF29CE484222325ULL;
+  std::vector<std::string> violations_;
+};
+
+}  // namespace weir::sim

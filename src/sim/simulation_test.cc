@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/simulation.h"
+
+#include <gtest/gtest.h>
+
+#include "sim/metrics.h"
+
+namespace weir::sim {
+namespace {
+
+Tenant Program(const std::string& name, double gpu_ms, double cpu_ms = 0, double jitter = 0.1) {
+  Tenant tenant;
+  tenant.name = name;
+  tenant.scenes = {{.cpu = FromSeconds(cpu_ms * 1e-3), .gpu = FromSeconds(gpu_ms * 1e-3), .jitter = jitter}};
+  return tenant;
+}
+
+Scenario Of(std::vector<Tenant> tenants, Duration span = seconds(20)) {
+  Scenario scenario;
+  scenario.name = "test";
+  scenario.span = span;
+  scenario.warm_up = seconds(2);
+  scenario.tenants = std::move(tenants);
+  return scenario;
+}
+
+RunRecord Play(const Scenario& scenario, const std::string& policy, std::uint64_t seed = 1) {
+  Run run{.label = policy, .policy = policy};
+  run.params = *core::CheckParams(**core::FindPolicy(policy), {});
+  Simulation simulation(scenario, run, {.seed = seed});
+  simulation.RunUntil(scenario.span);
+  RunRecord record = simulation.Take();
+  EXPECT_TRUE(record.violations.empty()) << record.violations.front();
+  return record;
+}
+
+double Get(const RunRecord& run, const char* metric, const std::string& tenant, double parameter = 0) {
+  const auto value = Measure({run}, {.metric = metric, .run = run.label, .tenant = tenant, .parameter = parameter});
+  EXPECT_TRUE(value) << (value ? "" : value.error().message);
+  return value ? *value : 0;
+}
+
+TEST(Simulation, ALoneProgramRunsAsFastAsTheDeviceLetsIt) {
+  const RunRecord run = Play(Of({Program("a", 10)}), "none");
+  EXPECT_NEAR(Get(run, "fps", "a"), 100, 2);
+  EXPECT_NEAR(Get(run, "gpu_use", "a"), 1, 0.02);
+}
+
+TEST(Simulation, DrawingAndRenderingOverlap) {
+  // 8 ms of its own and 8 ms on the device: queued frames keep both busy.
+  Tenant tenant = Program("a", 8, 8);
+  tenant.queue = 8;
+  EXPECT_GT(Get(Play(Of({tenant}), "none"), "fps", "a"), 110);
+}
+
+TEST(Simulation, FirstComeFirstServedFavoursWhoKeepsMoreQueued) {
+  Tenant greedy = Program("greedy", 6), modest = Program("modest", 20);
+  greedy.batch = milliseconds(6);
+  modest.batch = milliseconds(2);
+  const RunRecord run = Play(Of({greedy, modest}), "none");
+  EXPECT_GT(Get(run, "gpu_share", "greedy"), 0.6);
+}
+
+TEST(Simulation, SharesAreThoseOfTheWeights) {
+  Tenant a = Program("a", 4), b = Program("b", 9), c = Program("c", 2);
+  a.settings.weight = 50, b.settings.weight = 30, c.settings.weight = 20;
+  const RunRecord run = Play(Of({a, b, c}, seconds(30)), "proportional-share");
+  EXPECT_NEAR(Get(run, "gpu_share", "a"), 0.5, 0.01);
+  EXPECT_NEAR(Get(run, "gpu_share", "b"), 0.3, 0.01);
+  EXPECT_NEAR(Get(run, "gpu_share", "c"), 0.2, 0.01);
+}
+
+TEST(Simulation, PacedProgramsKeepTheirRates) {
+  Tenant a = Program("a", 3, 2), b = Program("b", 12, 4);
+  a.settings.fps = 60, b.settings.fps = 30;
+  const RunRecord run = Play(Of({a, b}), "sla-aware");
+  EXPECT_NEAR(Get(run, "fps", "a"), 60, 0.6);
+  EXPECT_NEAR(Get(run, "fps", "b"), 30, 0.3);
+  EXPECT_LT(Get(run, "late", "a", 1000.0 / 60 + 1), 0.01);
+}
+
+TEST(Simulation, ScenesFollowOneAnother) {
+  Tenant tenant = Program("a", 1);
+  tenant.scenes = {{.length = seconds(5), .gpu = milliseconds(10)}, {.length = seconds(5), .gpu = milliseconds(20)}};
+  const RunRecord run = Play(Of({tenant}), "none");
+  const auto fps = [&](double from, double to) {
+    return *Measure({run}, {.metric = "fps", .run = "none", .tenant = "a", .from_s = from, .to_s = to});
+  };
+  EXPECT_NEAR(fps(1, 5), 100, 2);
+  EXPECT_NEAR(fps(6, 10), 50, 2);
+  EXPECT_NEAR(fps(11, 15), 100, 2);
+}
+
+TEST(Simulation, TenantsComeAndGo) {
+  Tenant guest = Program("guest", 10);
+  guest.start = seconds(5), guest.end = seconds(10);
+  const RunRecord run = Play(Of({Program("host", 10), guest}), "proportional-share");
+  for (const FrameRecord& frame : run.tenants[1].frames) {
+    EXPECT_GE(frame.end_ns, 5'000'000'000);
+    EXPECT_LE(frame.end_ns, 10'000'000'000);
+  }
+  EXPECT_GT(run.tenants[1].frames.size(), 200u);
+}
+
+TEST(Simulation, ADaemonThatCrashesLeavesProgramsUnthrottledAndTakesThemBack) {
+  Tenant tenant = Program("a", 2);
+  tenant.settings.cap = Share::FromFraction(0.2);
+  Scenario scenario = Of({tenant});
+  scenario.faults = {{.kind = FaultKind::kDaemonCrash, .at = seconds(8), .until = seconds(12)}};
+  const RunRecord run = Play(scenario, "none");
+  const auto use = [&](std::size_t s) { return static_cast<double>(run.tenants[0].gpu_ns_by_s[s]) * 1e-9; };
+  EXPECT_NEAR(use(6), 0.2, 0.02);
+  EXPECT_GT(use(10), 0.9);
+  EXPECT_NEAR(use(15), 0.2, 0.02);
+}
+
+TEST(Simulation, AKilledProcessComesBack) {
+  Scenario scenario = Of({Program("a", 5), Program("b", 5)});
+  scenario.faults = {{.kind = FaultKind::kProcessKill, .at = seconds(5), .until = seconds(6), .tenant = "a"}};
+  const RunRecord run = Play(scenario, "proportional-share");
+  EXPECT_LT(run.tenants[0].gpu_ns_by_s[5], 50'000'000);
+  EXPECT_GT(run.tenants[0].gpu_ns_by_s[8], 400'000'000);
+}
+
+TEST(Simulation, ADeviceThatStallsDelaysAndNothingMore) {
+  Scenario scenario = Of({Program("a", 5), Program("b", 5)});
+  scenario.faults = {{.kind = FaultKind::kDeviceStall, .at = seconds(5), .until = seconds(7)}};
+  const RunRecord run = Play(scenario, "proportional-share");
+  EXPECT_EQ(run.tenants[0].gpu_ns_by_s[6], 0);
+  EXPECT_NEAR(static_cast<double>(run.tenants[0].gpu_ns_by_s[10]) * 1e-9, 0.5, 0.05);
+}
+
+TEST(Simulation, TheSameSeedGivesTheSameRunAndAnotherAnother) {
+  const Scenario scenario = Of({Program("a", 3, 1, 0.5), Program("b", 7, 0, 0.5)}, seconds(5));
+  for (const core::PolicyEntry& policy : core::PolicyTable()) {
+    const RunRecord first = Play(scenario, std::string(policy.name), 7);
+    const RunRecord second = Play(scenario, std::string(policy.name), 7);
+    EXPECT_EQ(first.digest, second.digest) << policy.name;
+    EXPECT_EQ(first.events, second.events) << policy.name;
+    EXPECT_EQ(first.tenants[0].gpu_ns, second.tenants[0].gpu_ns) << policy.name;
+  }
+  EXPECT_NE(Play(scenario, "proportional-share", 7).digest, Play(scenario, "proportional-share", 8).digest);
+}
+
+TEST(Simulation, AnIdleDeviceCostsNoEvents) {
+  Tenant tenant = Program("a", 2);
+  tenant.end = seconds(1);
+  const RunRecord brief = Play(Of({tenant}, seconds(10)), "proportional-share");
+  const RunRecord longer = Play(Of({tenant}, seconds(1000)), "proportional-share");
+  EXPECT_LT(longer.looks, brief.looks + 5);
+}
+
+}  // namespace
+}  // namespace weir::sim
