@@ -160,6 +160,7 @@ void AddSim(CLI::App& app, Session& session) {
                                "  weir sim check\n  weir sim check vgris-fig7 my.toml --seed 3\n", session);
   check->add_option("scenarios", flags->scenarios, "Which (default: all)")->type_name("SCENARIO");
   check->callback([flags, &session] { session.action = [flags, &session] { return Check(session, *flags); }; });
+  AddSimReplay(*sim, session);
   for (CLI::App* command : {run, check})
     command->add_option("--seed", flags->seed, "Instead of the scenario's own")
         ->type_name("N")

@@ -53,6 +53,7 @@ void AddStatus(CLI::App& app, Session& session);
 void AddStop(CLI::App& app, Session& session);
 void AddDemo(CLI::App& app, Session& session);
 void AddSim(CLI::App& app, Session& session);
+void AddSimReplay(CLI::App& sim, Session& session);
 void AddVersion(CLI::App& app, Session& session);
 
 }  // namespace weir::cli

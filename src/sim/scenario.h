@@ -24,6 +24,13 @@ struct Scene {
   int spike_every = 0;  // 0: never
 };
 
+/// What one recorded frame asked for.
+struct Demand {
+  Duration cpu{};      // of the program
+  Duration gpu{};      // on the device
+  Duration present{};  // of the present itself, the device's part left out
+};
+
 /// A tenant and its program, a frame loop. Commands are queued asynchronously, as a graphics runtime does (VGRIS,
 /// section 2.2): the runtime sends batches of `batch` GPU time, and a present blocks while `queue` batches are under
 /// way.
@@ -36,7 +43,9 @@ struct Tenant {
   Duration present = microseconds(300);  // the driver's present itself, on the CPU
   Duration batch = milliseconds(2);
   int queue = 3;
-  double own_limit_fps = 0;  // the program's own limiter or vsync; 0: none
+  bool finishes = false;  // its present returns when the device has finished the frame, as a software renderer's does
+  std::vector<Demand> recorded{};  // instead of scenes: these frames, over and over
+  double own_limit_fps = 0;        // the program's own limiter or vsync; 0: none
   int processes = 1;
   Duration start{};
   Duration end{};  // zero: stays

@@ -177,17 +177,32 @@ const Scene& Simulation::SceneOf(Loop& loop) {
   }
 }
 
-void Simulation::BeginFrame(std::uint32_t index) {
-  Loop& loop = loops_[index];
+/// What the next frame will ask for. Returns the program's own part.
+Duration Simulation::DrawFrame(Loop& loop) {
   const Tenant& tenant = *GateOf(loop).tenant;
+  constexpr Duration kLeastWork = microseconds(1);
+  if (!tenant.recorded.empty()) {
+    const Demand& demand = tenant.recorded[loop.frame++ % tenant.recorded.size()];
+    loop.cost = std::max(demand.gpu, kLeastWork);
+    loop.present = demand.present;
+    return demand.cpu;
+  }
   const Scene& scene = SceneOf(loop);
   Duration cpu = Drawn(scene.cpu, scene.jitter, loop.prng);
-  loop.cost = std::max(Drawn(scene.gpu, scene.jitter, loop.prng), microseconds(1) + Duration{0});
+  loop.cost = std::max(Drawn(scene.gpu, scene.jitter, loop.prng), kLeastWork);
+  loop.present = tenant.present;
   ++loop.frame;
   if (scene.spike_every > 0 && loop.prng.Between(1, scene.spike_every) == 1) {
     loop.cost = Duration{static_cast<std::int64_t>(static_cast<double>(loop.cost.count()) * (1 + scene.spike))};
     cpu = Duration{static_cast<std::int64_t>(static_cast<double>(cpu.count()) * (1 + scene.spike))};
   }
+  return cpu;
+}
+
+void Simulation::BeginFrame(std::uint32_t index) {
+  Loop& loop = loops_[index];
+  const Tenant& tenant = *GateOf(loop).tenant;
+  Duration cpu = DrawFrame(loop);
   const double steal = NodeOf(loop).steal;
   if (steal > 0) cpu = Duration{static_cast<std::int64_t>(static_cast<double>(cpu.count()) / (1 - steal))};
   Instant present = now_ + cpu;
@@ -281,13 +296,14 @@ void Simulation::Queue(std::uint32_t index) {
       heap_.Push(node.device.done_at(), EventKind::kBatchDone, gate.node, node.batch_stamp);
   }
   if (loop.state == State::kSynchronising) return Synchronise(index);
-  if (loop.to_queue == Duration{0} && loop.state == State::kQueueing) Present(index);
+  if (loop.state != State::kQueueing || loop.to_queue > Duration{0}) return;
+  if (!gate.tenant->finishes || loop.under_way == 0) Present(index);
 }
 
 void Simulation::Present(std::uint32_t index) {
   Loop& loop = loops_[index];
   loop.state = State::kPresenting;
-  heap_.Push(now_ + GateOf(loop).tenant->present, EventKind::kPresentOver, index, loop.stamp);
+  heap_.Push(now_ + loop.present, EventKind::kPresentOver, index, loop.stamp);
 }
 
 void Simulation::EndFrame(std::uint32_t index) {

@@ -54,10 +54,10 @@ class Simulation {
     Instant scene_began;
     std::size_t scene = 0;
     std::uint64_t frame = 0;
-    Duration cost{}, to_queue{};       // of this frame
-    Duration finished{}, reported{};   // on the device, since the start
-    Duration predicted{}, reserved{};  // as the agent reckons
-    Duration interval{};               // the pace of this frame; zero: none
+    Duration cost{}, to_queue{}, present{};  // of this frame
+    Duration finished{}, reported{};         // on the device, since the start
+    Duration predicted{}, reserved{};        // as the agent reckons
+    Duration interval{};                     // the pace of this frame; zero: none
     Duration paced{}, waited{}, foretold{};
     int under_way = 0;  // batches
     bool flushed = false;
@@ -104,6 +104,7 @@ class Simulation {
   void StopLoop(std::uint32_t loop);
   void BeginFrame(std::uint32_t loop);
   const Scene& SceneOf(Loop& loop);
+  Duration DrawFrame(Loop& loop);
   void CallPresent(std::uint32_t loop);
   void Synchronise(std::uint32_t loop);
   void KeepPace(std::uint32_t loop);

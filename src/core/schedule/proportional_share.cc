@@ -21,6 +21,10 @@ constexpr Duration kStepHalfLife = seconds(1);
 /// Ticks go on for this long after the last activity, so that a program of 10 frames/s need not ring for each.
 constexpr Duration kAwake = milliseconds(100);
 
+/// A vGPU that has been alone for as long as one is remembered is looked at less often, and may use more until then.
+constexpr Duration kLoneTick = milliseconds(5);
+constexpr Duration kLoneAhead = milliseconds(20);
+
 struct Settings {
   double quantum_ns;
   double lag_ns;
@@ -38,12 +42,34 @@ class ProportionalShare final : public Policy {
     Charge(input);
     Recentre(input);
     const Front front = FrontOf(input);
+    if (const VgpuView* lone = LoneMember(input)) return DecideLone(input, *lone, verdicts);
     for (std::size_t i = 0; i < input.vgpus.size(); ++i)
       verdicts[i] = {.admission = Admission::kGated, .allowance = Allow(input.vgpus[i], front), .frame_interval = {}};
     return front.awake ? input.now + settings_.tick : kNever;
   }
 
  private:
+  /// The one that was active in the last `member` of time, if there is but one; null: none, or several.
+  const VgpuView* LoneMember(const PolicyInput& input) {
+    const VgpuView* lone = nullptr;
+    for (const VgpuView& vgpu : input.vgpus) {
+      if (!ServiceOf(vgpu).member) continue;
+      if (lone != nullptr) return nullptr;
+      lone = &vgpu;
+    }
+    return lone;
+  }
+
+  /// With nobody to share with there is nothing to decide from tick to tick. Who comes is seen within kLoneTick, passes
+  /// at once, and starts with the same virtual time.
+  Instant DecideLone(const PolicyInput& input, const VgpuView& lone, std::span<Verdict> verdicts) {
+    for (std::size_t i = 0; i < input.vgpus.size(); ++i) {
+      const Duration quantum{static_cast<std::int64_t>(settings_.quantum_ns)};
+      verdicts[i] = {.admission = Admission::kGated, .allowance = input.vgpus[i].id == lone.id ? kLoneAhead : quantum};
+    }
+    return Competes(lone, input.now, kAwake) ? input.now + std::max(kLoneTick, settings_.tick) : kNever;
+  }
+
   struct Front {
     bool competing = false;
     bool awake = false;  // something competed a moment ago: the next frame is near

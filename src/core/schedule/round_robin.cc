@@ -11,6 +11,9 @@ constexpr Duration kAwake = milliseconds(100);
 
 /// What a vGPU that is alone may use before the next look, so that its own turns follow each other without a gap.
 constexpr Duration kAhead = milliseconds(20);
+/// Alone for this long, it is looked at less often.
+constexpr Duration kAloneFor = seconds(1);
+constexpr Duration kLoneTick = milliseconds(5);
 
 /// What a vGPU may still use of its turns; negative: it overran one, and pays with the next.
 struct Credit {
@@ -27,7 +30,9 @@ class RoundRobin final : public Policy {
 
   Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
     bool awake = false;
+    std::size_t lately = 0;
     for (const VgpuView& vgpu : input.vgpus) {
+      lately += Competes(vgpu, input.now, kAloneFor) ? 1 : 0;
       bool fresh = false;
       Credit& credit = credits_.At(vgpu, fresh);
       if (!fresh) credit.left -= vgpu.used - credit.used;
@@ -37,7 +42,7 @@ class RoundRobin final : public Policy {
     const VgpuView* holder = Turn(input);
     for (std::size_t i = 0; i < input.vgpus.size(); ++i)
       verdicts[i] = {.admission = Admission::kGated, .allowance = Allow(input.vgpus[i], holder)};
-    return awake ? input.now + tick_ : kNever;
+    return !awake ? kNever : input.now + (lately == 1 ? std::max(kLoneTick, tick_) : tick_);
   }
 
  private:

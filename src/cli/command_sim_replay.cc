@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// weir sim replay: what if the programs that were recorded ran under another policy?
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+
+#include "cli/options.h"
+#include "cli/sim/replay.h"
+#include "cli/table.h"
+#include "cli/terminal.h"
+#include "cli/text_units.h"
+#include "platform/files.h"
+
+namespace weir::cli {
+namespace {
+
+struct Flags {
+  std::vector<std::string> traces;
+  std::string policy;
+  std::vector<NamedValue> params;
+};
+
+Result<core::PolicyParams> ParamsOf(const std::string& policy, const std::vector<NamedValue>& given) {
+  WEIR_TRY(const core::PolicyEntry* entry, core::FindPolicy(policy));
+  core::PolicyParams params;
+  for (const auto& [name, value] : given) {
+    if (const double* number = std::get_if<double>(&value)) {
+      params[name] = *number;
+    } else {
+      WEIR_TRY(params[name], core::ValueOfChoice(*entry, name, std::get<std::string>(value)));
+    }
+  }
+  return core::CheckParams(*entry, params);
+}
+
+std::string OffText(double model, double record) {
+  return record > 0 ? fmt::format("{:+.1f} %", (model / record - 1) * 100) : "-";
+}
+
+Result<int> RunReplay(const Session& session, const Flags& flags) {
+  std::vector<proto::Trace> traces;
+  for (const std::string& file : flags.traces) {
+    WEIR_TRY(const std::string text, platform::ReadFile(file, proto::kTraceBytesMax));
+    auto trace = proto::DecodeTrace(std::as_bytes(std::span(text)));
+    if (!trace) return Fail(trace.error().code, fmt::format("{}: {}", file, trace.error().message));
+    traces.push_back(*std::move(trace));
+  }
+  WEIR_TRY(Replay replay, Replay::Make(std::move(traces)));
+  const std::string policy = flags.policy.empty() ? replay.policy() : flags.policy;
+  WEIR_TRY(core::PolicyParams params, ParamsOf(policy, flags.params));
+  if (policy == replay.policy() && flags.params.empty()) params = replay.params();
+
+  replay.Calibrate();
+  const auto real = replay.SecondHalf(), model = replay.PlaySecondHalf();
+  const auto what_if = replay.Play(policy, params);
+  if (session.json) {
+    nlohmann::ordered_json out{
+        {"recorded_policy", replay.policy()}, {"policy", policy}, {"vgpus", nlohmann::ordered_json::array()}};
+    for (std::size_t i = 0; i < real.size(); ++i)
+      out["vgpus"].push_back(
+          {{"name", real[i].vgpu},
+           {"recorded", {{"fps", replay.recorded()[i].fps}, {"share", replay.recorded()[i].share}}},
+           {"second_half", {{"fps", real[i].fps}, {"share", real[i].share}}},
+           {"model_of_second_half", {{"fps", model[i].fps}, {"share", model[i].share}}},
+           {"what_if", {{"fps", what_if[i].fps}, {"share", what_if[i].share}, {"gpu_use", what_if[i].use}}}});
+    fmt::print("{}\n", out.dump(2));
+    return 0;
+  }
+  const bool color = StdoutTakesColor();
+  constexpr auto kRight = Table::Align::kRight;
+  fmt::print(
+      "{} of frames of {} vGPUs, recorded under {}\n\nThe model, fitted to the first half, against the second:\n",
+      FormatDuration(replay.span()), real.size(), replay.policy());
+  Table check({{"VGPU"},
+               {"RECORDED fps", kRight},
+               {"MODEL fps", kRight},
+               {"OFF BY", kRight},
+               {"RECORDED share", kRight},
+               {"MODEL share", kRight}});
+  for (std::size_t i = 0; i < real.size(); ++i)
+    check.Add({{real[i].vgpu, Style::kStrong},
+               {fmt::format("{:.1f}", real[i].fps)},
+               {fmt::format("{:.1f}", model[i].fps)},
+               {OffText(model[i].fps, real[i].fps),
+                std::abs(model[i].fps / real[i].fps - 1) < 0.05 ? Style::kGood : Style::kWarning},
+               {fmt::format("{:.1f} %", real[i].share * 100)},
+               {fmt::format("{:.1f} %", model[i].share * 100)}});
+  fmt::print("{}\nWhat if: {}\n", check.Render(color), policy);
+  Table then({{"VGPU"},
+              {"RECORDED fps", kRight},
+              {"THEN fps", kRight},
+              {"RECORDED share", kRight},
+              {"THEN share", kRight},
+              {"OF DEVICE", kRight}});
+  for (std::size_t i = 0; i < real.size(); ++i)
+    then.Add({{real[i].vgpu, Style::kStrong},
+              {fmt::format("{:.1f}", replay.recorded()[i].fps)},
+              {fmt::format("{:.1f}", what_if[i].fps)},
+              {fmt::format("{:.1f} %", replay.recorded()[i].share * 100)},
+              {fmt::format("{:.1f} %", what_if[i].share * 100)},
+              {FormatPercent(what_if[i].use)}});
+  fmt::print(
+      "{}\nThe programs' own work is taken to cost what it cost when it was recorded; on a software device it costs "
+      "less\n"
+      "where the others do less.\n",
+      then.Render(color));
+  return 0;
+}
+
+}  // namespace
+
+void AddSimReplay(CLI::App& sim, Session& session) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = AddCommand(sim, "replay", "What if recorded programs ran under another policy?",
+                                 "  weir record game --trace game.wtrace --seconds 20 &\n"
+                                 "  weir record render --trace render.wtrace --seconds 20\n"
+                                 "  weir sim replay game.wtrace render.wtrace --policy hybrid\n",
+                                 session);
+  command->add_option("traces", flags->traces, "Traces of vGPUs of one device, recorded at the same time")
+      ->type_name("FILE")
+      ->required();
+  command->add_option("--policy", flags->policy, "The policy to try (default: that of the record)")->type_name("NAME");
+  command
+      ->add_option_function<std::vector<std::string>>(
+          "--param",
+          [flags](const std::vector<std::string>& texts) {
+            for (const std::string& text : texts) {
+              auto param = ParseNamedValue(text);
+              if (!param) throw CLI::ValidationError("--param", param.error().message);
+              flags->params.push_back(*std::move(param));
+            }
+          },
+          "A parameter of the policy; may be repeated")
+      ->type_name("NAME=VALUE")
+      ->expected(1)
+      ->take_all();
+  command->callback([flags, &session] { session.action = [flags, &session] { return RunReplay(session, *flags); }; });
+}
+
+}  // namespace weir::cli
