@@ -99,7 +99,7 @@ sim::Scenario Replay::ScenarioOf(std::int64_t from_ns, std::int64_t to_ns) const
     const proto::Trace& trace = traces_[i];
     for (const auto& [process, surface] : LoopsOf(trace)) {
       sim::Tenant tenant;
-      tenant.name = fmt::format("{}/{}/{}", trace.header.vgpu, process, surface);
+      tenant.name = fmt::format("{}-{}-{}", i, process, surface);
       tenant.settings.weight = std::clamp<std::uint32_t>(trace.header.weight, 1, core::kWeightMax);
       tenant.settings.cap = Share{std::clamp<std::uint32_t>(trace.header.cap_ppm, 10'000, Share::kWholePpm)};
       tenant.settings.fps = static_cast<double>(trace.header.fps_milli) * 1e-3;
@@ -126,11 +126,11 @@ std::vector<Recorded> Replay::PlayPart(std::int64_t from_ns, std::int64_t to_ns,
   std::vector<Recorded> all;
   double sum = 0;
   const double span_s = SecondsOf(scenario.span);
-  for (const proto::Trace& trace : traces_) {
+  for (std::size_t i = 0; i < traces_.size(); ++i) {
     Recorded& one = all.emplace_back();
-    one.vgpu = trace.header.vgpu;
+    one.vgpu = traces_[i].header.vgpu;
     for (const sim::TenantRecord& tenant : record.tenants) {
-      if (tenant.name.substr(0, tenant.name.find('/')) != one.vgpu) continue;
+      if (!tenant.name.starts_with(fmt::format("{}-", i))) continue;
       one.fps += static_cast<double>(tenant.frame_count) / span_s;
       one.use += static_cast<double>(tenant.gpu_ns) * 1e-9 / span_s;
     }
