@@ -39,8 +39,10 @@ std::function<void(double)> ProgressBar(const std::string& name) {
 
 Status WriteResults(const std::string& folder, const Played& played, const std::vector<Judged>& judged) {
   WEIR_TRY_STATUS(platform::MakeFolder(folder));
-  for (const sim::RunRecord& run : played.runs)
+  for (const sim::RunRecord& run : played.runs) {
     WEIR_TRY_STATUS(platform::WriteFileAtomically(folder + "/" + run.label + ".csv", FramesCsv(run)));
+    WEIR_TRY_STATUS(platform::WriteFileAtomically(folder + "/" + run.label + "-seconds.csv", SecondsCsv(run)));
+  }
   WEIR_TRY_STATUS(platform::WriteFileAtomically(folder + "/result.json", PlayedJson(played, judged).dump(2) + "\n"));
   return platform::WriteFileAtomically(folder + "/report.html", ScenarioPage(played, judged));
 }
@@ -78,7 +80,7 @@ Result<int> RunOne(const Session& session, const Flags& flags) {
     fmt::print("\n{:.1f} s of virtual time in {:.2f} s, {:.2f} million events/s\n", played.SimulatedSeconds(),
                played.wall_s, static_cast<double>(played.Events()) * 1e-6 / played.wall_s);
     for (const sim::RunRecord& run : played.runs) fmt::print("digest {:016x}  {}\n", run.digest, run.label);
-    if (!flags.out.empty()) fmt::print("written: {}/report.html, result.json, a CSV for each run\n", flags.out);
+    if (!flags.out.empty()) fmt::print("written: {}/report.html, result.json, two CSVs for each run\n", flags.out);
   }
   const std::size_t bad = NotMet(played, judged);
   if (bad == 0) return 0;
@@ -152,7 +154,9 @@ void AddSim(CLI::App& app, Session& session) {
       ->type_name("SCENARIO")
       ->required()
       ->expected(1);
-  run->add_option("--out", flags->out, "Write report.html, result.json and a CSV for each run there")->type_name("DIR");
+  run->add_option("--out", flags->out,
+                  "Write report.html, result.json and two CSVs for each run there: by frame, by second")
+      ->type_name("DIR");
   run->callback([flags, &session] { session.action = [flags, &session] { return RunOne(session, *flags); }; });
   CLI::App* list = AddCommand(*sim, "list", "List the scenarios", "  weir sim list\n", session);
   list->callback([&session] { session.action = [&session] { return List(session); }; });

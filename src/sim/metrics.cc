@@ -162,8 +162,8 @@ const RunRecord* FindRun(const std::vector<RunRecord>& runs, std::string_view la
   return nullptr;
 }
 
-/// "fit:exponent:pace_ms:fps", "fit:r2:…", "fit:slope:…": over all runs whose labels begin with `run`; the exponent and
-/// its R² are those of y = a·x^b, the slope and `line_r2` of y = a + b·x. The tenant of y is `per_tenant`, if given.
+/// "fit:exponent:pace_ms:fps": over all runs whose labels begin with `run`. The exponent and `r2` are those of
+/// y = a·x^b, slope, intercept and `line_r2` those of y = a + b·x. The tenant of y is `per_tenant`, if given.
 Result<double> Fit(const std::vector<RunRecord>& runs, const Expectation& expectation) {
   std::array<std::string_view, 4> part{};
   std::string_view rest = expectation.metric;
@@ -175,6 +175,10 @@ Result<double> Fit(const std::vector<RunRecord>& runs, const Expectation& expect
   const Metric* y = FindMetric(part[3]);
   if (x == nullptr || y == nullptr)
     return Fail(Errc::kNotFound, fmt::format("'{}' is not fit:WHAT:METRIC:METRIC", expectation.metric));
+  static constexpr std::array<std::string_view, 5> kWhats{"exponent", "r2", "slope", "intercept", "line_r2"};
+  if (std::ranges::find(kWhats, part[1]) == kWhats.end())
+    return Fail(Errc::kNotFound,
+                fmt::format("'{}' fits nothing: exponent, r2, slope, intercept or line_r2", expectation.metric));
   const bool power = part[1] == "exponent" || part[1] == "r2";
   std::vector<std::pair<double, double>> points;
   for (const RunRecord& run : runs) {
@@ -189,6 +193,7 @@ Result<double> Fit(const std::vector<RunRecord>& runs, const Expectation& expect
     return Fail(Errc::kInvalidArgument,
                 fmt::format("{} runs called '{}…' are too few for a fit", points.size(), expectation.run));
   const Line line = FitLine(points);
+  if (part[1] == "intercept") return line.a;
   return part[1] == "exponent" || part[1] == "slope" ? line.b : line.r2;
 }
 

@@ -76,11 +76,15 @@ TEST(Metrics, FitCurvesOverRuns) {
   EXPECT_NEAR(Get({.metric = "fit:exponent:pace_ms:fps", .run = "s-", .tenant = "a"}, runs), -1, 0.02);
   EXPECT_NEAR(Get({.metric = "fit:r2:pace_ms:fps", .run = "s-", .tenant = "a"}, runs), 1, 0.01);
   EXPECT_NEAR(Get({.metric = "fit:slope:fps:fps", .run = "s-", .tenant = "a"}, runs), 1, 1e-9);
+  EXPECT_NEAR(Get({.metric = "fit:intercept:fps:fps", .run = "s-", .tenant = "a"}, runs), 0, 1e-9);
+  EXPECT_NEAR(Get({.metric = "fit:slope:fps:fps", .run = "s-", .tenant = "a", .per_tenant = "b"}, runs), 0, 1e-9);
+  EXPECT_NEAR(Get({.metric = "fit:intercept:fps:fps", .run = "s-", .tenant = "a", .per_tenant = "b"}, runs), 20, 1e-9);
 }
 
 TEST(Metrics, SayWhatIsMissing) {
   const std::vector<RunRecord> runs{Known("r")};
   EXPECT_EQ(Measure(runs, {.metric = "speed", .run = "r"}).error().code, Errc::kNotFound);
+  EXPECT_EQ(Measure(runs, {.metric = "fit:curve:fps:fps", .run = "r", .tenant = "a"}).error().code, Errc::kNotFound);
   EXPECT_EQ(Measure(runs, {.metric = "fps", .run = "q", .tenant = "a"}).error().message, "no run 'q'");
   EXPECT_EQ(Measure(runs, {.metric = "fps", .run = "r", .tenant = "z"}).error().message, "run 'r' has no tenant 'z'");
   EXPECT_EQ(Measure(runs, {.metric = "latency_ms", .run = "r", .tenant = "a", .from_s = 20, .to_s = 30}).error().code,

@@ -162,6 +162,10 @@ void Simulation::StopLoop(std::uint32_t index) {
   loop.entered = false;
   node.device.Forget(index);
   loop.under_way = node.device.running() && node.device.current().loop == index ? 1 : 0;
+  Gate& gate = GateOf(loop);
+  const auto waits = [](const Loop& one) { return one.state == State::kWaiting; };
+  if (std::none_of(loops_.begin() + gate.first_loop, loops_.begin() + gate.first_loop + LoopsOf(gate), waits))
+    gate.waits_since = Instant::max();
   if (process && node.up) Step(GateOf(loop).node, engine::ProcessDetached{GateOf(loop).id, process, reserved});
 }
 

@@ -102,6 +102,13 @@ TEST(Simulation, TenantsComeAndGo) {
   EXPECT_GT(run.tenants[1].frames.size(), 200u);
 }
 
+TEST(Simulation, AProgramThatLeavesWhileItWaitsIsNotStarved) {
+  Tenant guest = Program("guest", 20);
+  guest.settings.cap = Share::FromFraction(0.01);  // waits most of the time, and when it leaves
+  guest.end = milliseconds(4100);
+  EXPECT_TRUE(Play(Of({Program("host", 5), guest}), "none").violations.empty());
+}
+
 TEST(Simulation, ADaemonThatCrashesLeavesProgramsUnthrottledAndTakesThemBack) {
   Tenant tenant = Program("a", 2);
   tenant.settings.cap = Share::FromFraction(0.2);

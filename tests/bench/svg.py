@@ -33,7 +33,8 @@ def plot(series, x_label, y_label, *, y_max=None, marks=(), lines=()):
     def y_of(y):
         return HEIGHT - BOTTOM - min(y, y_high) / y_high * (HEIGHT - TOP - BOTTOM)
 
-    out = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT + 22}" role="img">']
+    rows = (len(series) + 3) // 4  # of the legend
+    out = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT + 8 + 14 * rows}" role="img">']
     for y in ticks(0, y_high):
         out.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y_of(y):.1f}" y2="{y_of(y):.1f}" class="grid"/>'
                    f'<text x="{LEFT - 6}" y="{y_of(y) + 4:.1f}" text-anchor="end">{y:g}</text>')

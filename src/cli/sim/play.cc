@@ -144,7 +144,12 @@ std::string ExpectationTable(const std::vector<Judged>& judged, bool color) {
 
 nlohmann::ordered_json PlayedJson(const Played& played, const std::vector<Judged>& judged) {
   using nlohmann::ordered_json;
-  ordered_json out{{"scenario", played.scenario.name}, {"seed", played.seed}, {"runs", ordered_json::array()}};
+  ordered_json out{{"scenario", played.scenario.name},
+                   {"title", played.scenario.title},
+                   {"source", played.scenario.source},
+                   {"about", played.scenario.about},
+                   {"seed", played.seed},
+                   {"runs", ordered_json::array()}};
   for (const sim::RunRecord& run : played.runs) {
     ordered_json one{{"label", run.label},
                      {"events", run.events},
@@ -165,7 +170,10 @@ nlohmann::ordered_json PlayedJson(const Played& played, const std::vector<Judged
     ordered_json e{{"what", WhatText(*one.expectation)},
                    {"range", RangeText(*one.expectation)},
                    {"paper", one.expectation->paper},
+                   {"note", one.expectation->note},
                    {"met", one.met}};
+    if (one.expectation->min) e["min"] = *one.expectation->min;
+    if (one.expectation->max) e["max"] = *one.expectation->max;
     if (one.fault.empty())
       e["value"] = one.value;
     else
@@ -183,6 +191,20 @@ std::string FramesCsv(const sim::RunRecord& run) {
       out += fmt::format("{},{:.6f},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{}\n", tenant.name,
                          static_cast<double>(f.end_ns) * 1e-9, ms(f.latency_ns), ms(f.gpu_ns), ms(f.pace_ns),
                          ms(f.wait_ns), ms(f.took_ns), ms(f.predicted_ns), f.paced ? 1 : 0);
+  return out;
+}
+
+std::string SecondsCsv(const sim::RunRecord& run) {
+  std::string out = "tenant,second,frames,gpu_ms\n";
+  const auto seconds = static_cast<std::size_t>((run.span_ns + 999'999'999) / 1'000'000'000);
+  for (const sim::TenantRecord& tenant : run.tenants) {
+    std::vector<std::uint64_t> frames(seconds);
+    for (const sim::FrameRecord& f : tenant.frames)
+      if (const auto s = static_cast<std::size_t>(f.end_ns / 1'000'000'000); s < seconds) ++frames[s];
+    for (std::size_t s = 0; s < seconds; ++s)
+      out += fmt::format("{},{},{},{:.4f}\n", tenant.name, s, frames[s],
+                         s < tenant.gpu_ns_by_s.size() ? static_cast<double>(tenant.gpu_ns_by_s[s]) * 1e-6 : 0.0);
+  }
   return out;
 }
 

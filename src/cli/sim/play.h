@@ -49,6 +49,8 @@ std::string ExpectationTable(const std::vector<Judged>& judged, bool color);
 nlohmann::ordered_json PlayedJson(const Played& played, const std::vector<Judged>& judged);
 /// One row a frame.
 std::string FramesCsv(const sim::RunRecord& run);
+/// One row a tenant and second: for plots over time.
+std::string SecondsCsv(const sim::RunRecord& run);
 /// A page that is one file.
 std::string ScenarioPage(const Played& played, const std::vector<Judged>& judged);
 

@@ -59,6 +59,7 @@ class Reader {
   void Whole(const char* key, auto& value, double min, double max) {
     double number = static_cast<double>(value);
     Number(key, number, min, max);
+    if (number != std::floor(number)) Complain(*table_.get(key), fmt::format("'{}' is not a whole number", key));
     value = static_cast<std::remove_reference_t<decltype(value)>>(number);
   }
   void Flag(const char* key, bool& value) {
@@ -247,6 +248,12 @@ void ReadTenantSettings(Reader& reader, const Scenario& scenario, const std::str
   reader.Settings(settings);
 }
 
+void AddRun(Reader& reader, Scenario& scenario, Run run) {
+  for (const Run& other : scenario.runs)
+    if (other.label == run.label) reader.Complain(fmt::format("two runs are called '{}'", run.label));
+  scenario.runs.push_back(std::move(run));
+}
+
 void ReadRun(Reader& reader, Scenario& scenario) {
   Run run;
   reader.Text("label", run.label);
@@ -270,9 +277,7 @@ void ReadRun(Reader& reader, Scenario& scenario) {
       ReadTenantSettings(one, scenario, change.tenant, change.settings);
   });
   if (run.label.empty()) run.label = run.policy;
-  for (const Run& other : scenario.runs)
-    if (other.label == run.label) reader.Complain(fmt::format("two runs are called '{}'", run.label));
-  scenario.runs.push_back(std::move(run));
+  AddRun(reader, scenario, std::move(run));
 }
 
 /// One run for each value of one tenant's setting, called LABEL-VALUE.
@@ -287,13 +292,15 @@ void ReadSweep(Reader& reader, Scenario& scenario) {
   reader.Numbers("fps", values);
   const Tenant* tenant = FindTenant(scenario, tenant_name);
   if (tenant == nullptr) return reader.Complain(fmt::format("no tenant '{}'", tenant_name));
+  if (values.empty()) reader.Complain("a sweep needs 'fps', a list of numbers");
   for (const double value : values) {
+    if (value < 0 || value > 1000) reader.Complain("a sweep's 'fps' are from 0 to 1000");
     Run one = run;
     one.label = fmt::format("{}-{:g}", label, value);
     engine::VgpuSettings settings = tenant->settings;
     settings.fps = value;
     one.settings.emplace(tenant_name, settings);
-    scenario.runs.push_back(std::move(one));
+    AddRun(reader, scenario, std::move(one));
   }
 }
 

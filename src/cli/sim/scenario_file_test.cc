@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/sim/scenario_file.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "cli/sim/play.h"
+
+namespace weir::cli {
+namespace {
+
+/// Ten lines; what a test adds begins at the eleventh.
+constexpr std::string_view kLeast = R"(name = "least"
+seconds = 1
+
+[[tenant]]
+name = "a"
+gpu_ms = 10
+
+[[run]]
+policy = "none"
+
+)";
+
+sim::Scenario Read(const std::string& more = "") {
+  auto scenario = ParseScenario(std::string(kLeast) + more, "x.toml");
+  EXPECT_TRUE(scenario) << (scenario ? "" : scenario.error().message);
+  return scenario ? *scenario : sim::Scenario{};
+}
+
+/// What is said of the least scenario with `more` behind it.
+std::string FaultOf(const std::string& more) {
+  const auto scenario = ParseScenario(std::string(kLeast) + more, "x.toml");
+  EXPECT_FALSE(scenario) << more;
+  if (scenario) return "";
+  EXPECT_EQ(scenario.error().code, Errc::kInvalidArgument);
+  return scenario.error().message;
+}
+
+TEST(ScenarioFile, EveryOneThatWeShipIsRead) {
+  const auto names = ListScenarios();
+  ASSERT_TRUE(names);
+  EXPECT_GE(names->size(), 13u);
+  for (const std::string& name : *names) {
+    const auto scenario = LoadScenario(name);
+    ASSERT_TRUE(scenario) << scenario.error().message;
+    EXPECT_EQ(scenario->name, name);
+    EXPECT_FALSE(scenario->title.empty()) << name;
+    EXPECT_FALSE(scenario->source.empty()) << name;
+    EXPECT_FALSE(scenario->about.empty()) << name;
+    EXPECT_FALSE(scenario->expectations.empty()) << name;
+  }
+}
+
+TEST(ScenarioFile, UnitsAreThoseOfTheKeys) {
+  const sim::Scenario s = ParseScenario(R"(
+name = "units"
+seconds = 40
+warm_up = 2.5
+seed = 7
+[device]
+name = "card"
+switch_us = 20
+cpu_steal = 0.25
+copies = 2
+[[tenant]]
+name = "a"
+weight = 30
+cap = 0.5
+fps = 60
+latency_ms = 40
+cpu_ms = 1.5
+gpu_ms = 8.25
+jitter = 0.1
+spike = 0.5
+spike_every = 40
+present_ms = 0.4
+batch_ms = 2.5
+queue = 4
+limit_fps = 120
+processes = 2
+start = 5
+end = 20
+repeat = false
+device = 1
+[[run]]
+policy = "sla-aware"
+params = { fps = 25, sync = "flush" }
+)",
+                                        "x.toml")
+                              .value();
+  EXPECT_EQ(s.span, seconds(40));
+  EXPECT_EQ(s.warm_up, milliseconds(2500));
+  EXPECT_EQ(s.seed, 7u);
+  ASSERT_EQ(s.devices.size(), 2u);
+  EXPECT_EQ(s.devices[1].switch_cost, microseconds(20));
+  EXPECT_DOUBLE_EQ(s.devices[1].cpu_steal, 0.25);
+  const sim::Tenant& a = s.tenants.at(0);
+  EXPECT_EQ(a.settings.weight, 30u);
+  EXPECT_DOUBLE_EQ(a.settings.cap.Fraction(), 0.5);
+  EXPECT_EQ(a.settings.latency, milliseconds(40));
+  EXPECT_EQ(a.scenes.at(0).cpu, microseconds(1500));
+  EXPECT_EQ(a.scenes.at(0).gpu, microseconds(8250));
+  EXPECT_EQ(a.scenes.at(0).spike_every, 40);
+  EXPECT_EQ(a.present, microseconds(400));
+  EXPECT_EQ(a.batch, microseconds(2500));
+  EXPECT_EQ(a.queue, 4);
+  EXPECT_EQ(a.processes, 2);
+  EXPECT_EQ(a.start, seconds(5));
+  EXPECT_EQ(a.end, seconds(20));
+  EXPECT_EQ(a.device, 1u);
+  EXPECT_FALSE(a.repeat);
+  EXPECT_EQ(s.runs.at(0).label, "sla-aware");
+  EXPECT_DOUBLE_EQ(s.runs.at(0).params.at("fps"), 25);
+  EXPECT_DOUBLE_EQ(s.runs.at(0).params.at("sync"), 2);
+}
+
+TEST(ScenarioFile, CopiesAreNumberedAndSpreadOverTheDevices) {
+  const sim::Scenario s = ParseScenario(R"(
+name = "copies"
+[device]
+copies = 2
+[[tenant]]
+name = "a"
+gpu_ms = 1
+copies = 3
+[[run]]
+policy = "none"
+)",
+                                        "x.toml")
+                              .value();
+  ASSERT_EQ(s.tenants.size(), 3u);
+  EXPECT_EQ(s.tenants[2].name, "a-3");
+  EXPECT_EQ(s.tenants[1].device, 1u);
+  EXPECT_EQ(s.tenants[2].device, 0u);
+}
+
+TEST(ScenarioFile, ASweepIsARunForEachValue) {
+  const sim::Scenario s = Read(R"([[sweep]]
+label = "fps"
+policy = "sla-aware"
+tenant = "a"
+fps = [30, 12.5]
+)");
+  ASSERT_EQ(s.runs.size(), 3u);
+  EXPECT_EQ(s.runs[1].label, "fps-30");
+  EXPECT_EQ(s.runs[2].label, "fps-12.5");
+  EXPECT_DOUBLE_EQ(s.runs[2].settings.at("a").fps, 12.5);
+}
+
+TEST(ScenarioFile, ARunChangesTheSettingsItNames) {
+  const sim::Scenario s = Read(R"([[run]]
+label = "capped"
+policy = "none"
+[run.settings]
+a = { cap = 0.3 }
+[[run.change]]
+at = 0.5
+tenant = "a"
+cap = 0.6
+)");
+  EXPECT_DOUBLE_EQ(s.runs.at(1).settings.at("a").cap.Fraction(), 0.3);
+  EXPECT_DOUBLE_EQ(s.runs.at(1).changes.at(0).settings.cap.Fraction(), 0.6);
+  EXPECT_EQ(s.runs.at(1).changes.at(0).at, milliseconds(500));
+}
+
+TEST(ScenarioFile, AnUnknownKeyIsRefusedWithItsLine) {
+  EXPECT_EQ(FaultOf("[[tenant]]\nname = \"b\"\ngpu_ms = 1\nweigth = 3\n"), "x.toml:14: unknown key 'weigth'");
+  EXPECT_EQ(FaultOf("[devices]\nname = \"b\"\n"), "x.toml:11: unknown key 'devices'");
+  EXPECT_EQ(FaultOf("[[expect]]\nmetric = \"fps\"\nmin = 1\nwarn = true\n"), "x.toml:14: unknown key 'warn'");
+}
+
+TEST(ScenarioFile, AValueOfTheWrongTypeOrSizeIsRefusedWithItsLine) {
+  const std::string tenant = "[[tenant]]\nname = \"b\"\ngpu_ms = 1\n";
+  EXPECT_EQ(FaultOf(tenant + "weight = \"3\"\n"), "x.toml:14: 'weight' is not a number from 1 to 10000");
+  EXPECT_EQ(FaultOf(tenant + "weight = 1.5\n"), "x.toml:14: 'weight' is not a whole number");
+  EXPECT_EQ(FaultOf(tenant + "cap = 1.5\n"), "x.toml:14: 'cap' is not a number from 0.01 to 1");
+  EXPECT_EQ(FaultOf(tenant + "repeat = 1\n"), "x.toml:14: 'repeat' is neither true nor false");
+  EXPECT_EQ(FaultOf(tenant + "device = 1\n"), "x.toml:14: 'device' is not a number from 0 to 0");
+  EXPECT_EQ(FaultOf("[[tenant]]\nname = 7\ngpu_ms = 1\n"), "x.toml:12: 'name' is not a text");
+  EXPECT_EQ(FaultOf("[run]\npolicy = \"none\"\n").substr(0, 10), "x.toml:11:");
+  EXPECT_EQ(FaultOf("[[run]]\nlabel = \"r\"\nonly = \"a\"\n"), "x.toml:13: 'only' is not a list");
+  EXPECT_EQ(FaultOf("[[run]]\nlabel = \"r\"\nonly = [\"a\", 1]\n"),
+            "x.toml:13: 'only' holds something that is not a text");
+  EXPECT_EQ(FaultOf("expect = 3\n"), "x.toml:11: unknown key 'expect'") << "it belongs to the run before it";
+}
+
+TEST(ScenarioFile, WhatIsNotTomlIsRefusedWithItsLine) {
+  EXPECT_EQ(FaultOf("[[run]\n").substr(0, 10), "x.toml:11:");
+  EXPECT_EQ(FaultOf("[[tenant]]\nname = \"b\"\nname = \"c\"\n").substr(0, 10), "x.toml:13:") << "a key twice";
+}
+
+TEST(ScenarioFile, APolicyAndItsParametersMustExist) {
+  EXPECT_TRUE(FaultOf("[[run]]\npolicy = \"fair\"\n").starts_with("x.toml:12: no policy named 'fair'"))
+      << FaultOf("[[run]]\npolicy = \"fair\"\n");
+  const std::string run = "[[run]]\nlabel = \"r\"\npolicy = \"reserve\"\n";
+  EXPECT_NE(FaultOf(run + "params = { period = 1 }\n").find("'period'"), std::string::npos);
+  EXPECT_NE(FaultOf(run + "params = { period_ms = 0 }\n").find("period_ms"), std::string::npos);
+  EXPECT_NE(FaultOf(run + "params = { period_ms = true }\n").find("x.toml:14:"), std::string::npos);
+  EXPECT_NE(FaultOf("[[run]]\npolicy = \"sla-aware\"\nparams = { sync = \"never\" }\n").find("x.toml:13:"),
+            std::string::npos);
+}
+
+TEST(ScenarioFile, AnExpectationThatCannotFailIsRefused) {
+  EXPECT_EQ(FaultOf("[[expect]]\nmetric = \"fps\"\nrun = \"none\"\ntenant = \"a\"\n"),
+            "x.toml:11: an expectation needs 'min', 'max' or both: without them it can't fail");
+}
+
+TEST(ScenarioFile, NamesAreGivenOnce) {
+  EXPECT_EQ(FaultOf("[[tenant]]\nname = \"a\"\ngpu_ms = 1\n"), "x.toml:1: two tenants are called 'a'");
+  EXPECT_EQ(FaultOf("[[run]]\npolicy = \"none\"\n"), "x.toml:11: two runs are called 'none'");
+  EXPECT_EQ(FaultOf("[[sweep]]\nlabel = \"s\"\npolicy = \"none\"\ntenant = \"a\"\nfps = [30, 30]\n"),
+            "x.toml:11: two runs are called 's-30'");
+}
+
+TEST(ScenarioFile, WhatIsNamedMustExist) {
+  EXPECT_EQ(FaultOf("[[run]]\nlabel = \"r\"\nonly = [\"b\"]\n"), "x.toml:11: no tenant 'b'");
+  EXPECT_EQ(FaultOf("[[run]]\nlabel = \"r\"\n[run.settings]\nb = { fps = 1 }\n").substr(9), ": no tenant 'b'");
+  EXPECT_EQ(FaultOf("[[sweep]]\nlabel = \"s\"\ntenant = \"b\"\nfps = [1]\n"), "x.toml:11: no tenant 'b'");
+  EXPECT_EQ(FaultOf("[[sweep]]\nlabel = \"s\"\ntenant = \"a\"\n"), "x.toml:11: a sweep needs 'fps', a list of numbers");
+  EXPECT_EQ(FaultOf("[[sweep]]\nlabel = \"s\"\ntenant = \"a\"\nfps = [2000]\n"),
+            "x.toml:11: a sweep's 'fps' are from 0 to 1000");
+}
+
+TEST(ScenarioFile, AFaultHasAKindAndAnEnd) {
+  EXPECT_EQ(FaultOf("[[fault]]\nkind = \"fire\"\nat = 1\nuntil = 2\n"),
+            "x.toml:11: no fault 'fire': daemon-crash, process-kill, device-stall, cpu-steal");
+  EXPECT_EQ(FaultOf("[[fault]]\nkind = \"device-stall\"\nat = 2\nuntil = 2\n"),
+            "x.toml:11: a fault needs 'until' after its 'at'");
+}
+
+TEST(ScenarioFile, AScenarioNeedsNameTenantRunAndSpan) {
+  const auto fault = [](std::string_view text) { return ParseScenario(text, "x.toml").error().message; };
+  EXPECT_NE(fault("seconds = 1\n").find("needs a 'name'"), std::string::npos);
+  EXPECT_NE(fault("name = \"x\"\n").find("needs a [[tenant]]"), std::string::npos);
+  const std::string tenant = "[[tenant]]\nname = \"a\"\n";
+  EXPECT_NE(fault("name = \"x\"\n" + tenant + "gpu_ms = 1\n").find("needs a [[run]]"), std::string::npos);
+  EXPECT_NE(fault("name = \"x\"\n" + tenant).find("has no scene"), std::string::npos);
+  EXPECT_NE(fault("name = \"x\"\nseconds = 0\n" + tenant + "gpu_ms = 1\n[[run]]\n").find("'seconds' must be above 0"),
+            std::string::npos);
+}
+
+TEST(ScenarioFile, AFileThatIsNotThereIsSaidSo) {
+  EXPECT_EQ(LoadScenario("no-such-scenario").error().code, Errc::kNotFound);
+  EXPECT_EQ(LoadScenario("./no-such.toml").error().message, "no file ./no-such.toml");
+}
+
+TEST(ScenarioFile, WhatComesOfItIsJudgedAndWritten) {
+  const Played played = Play(Read(R"([[expect]]
+metric = "fps"
+run = "none"
+tenant = "a"
+min = 95
+paper = "100"
+note = "why"
+[[expect]]
+metric = "fps"
+run = "none"
+tenant = "b"
+min = 1
+)"),
+                             {});
+  const std::vector<Judged> judged = JudgeAll(played);
+  ASSERT_EQ(judged.size(), 2u);
+  EXPECT_TRUE(judged[0].met);
+  EXPECT_FALSE(judged[1].met) << "what can't be reckoned is not met";
+  EXPECT_EQ(judged[1].fault, "run 'none' has no tenant 'b'");
+  const auto json = PlayedJson(played, judged);
+  EXPECT_EQ(json["expectations"][0]["note"], "why");
+  EXPECT_EQ(json["expectations"][0]["met"], true);
+  EXPECT_EQ(SecondsCsv(played.runs[0]).substr(0, 36), "tenant,second,frames,gpu_ms\na,0,100,");
+}
+
+}  // namespace
+}  // namespace weir::cli
