@@ -193,6 +193,14 @@ void NodeEngine::Redecide(Instant now, Actions& actions) {
 
 void NodeEngine::Decide(Instant now, Device_& device, Actions& actions) {
   device.Mark(now);
+  for (std::size_t i = 0; i < device.views.size(); ++i) {
+    core::VgpuView& view = device.views[i];
+    Vgpu_& vgpu = *device.owners[i];
+    view.held = false;
+    if (view.cap >= Share::Whole()) continue;
+    vgpu.cap_level = vgpu.cap_bucket.Level(now, view.cap, view.used);
+    view.held = vgpu.cap_level <= Duration{0};
+  }
   device.verdicts.resize(device.views.size());
   const Instant look_again = device.policy->Decide({now, device.views}, device.verdicts);
   actions.look_again = std::min(actions.look_again, look_again);
@@ -202,7 +210,7 @@ void NodeEngine::Decide(Instant now, Device_& device, Actions& actions) {
 void NodeEngine::Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions& actions) {
   const core::VgpuView& view = vgpu.View();
   if (vgpu.settings.cap < Share::Whole()) {
-    const Duration level = vgpu.cap_bucket.Level(now, vgpu.settings.cap, view.used);
+    const Duration level = vgpu.cap_level;
     verdict.allowance = verdict.admission == core::Admission::kGated ? std::min(verdict.allowance, level) : level;
     verdict.admission = core::Admission::kGated;
     if (core::Competes(view, now, core::kCapBurst)) actions.look_again = std::min(actions.look_again, now + kCapTick);

@@ -91,7 +91,8 @@ class ProportionalShare final : public Policy {
     center_ = center;
   }
 
-  /// Work-conserving: only who competes at this moment holds the others back.
+  /// Work-conserving: only who competes at this moment holds the others back. Who is held by its cap could not use what
+  /// is kept for it.
   Front FrontOf(const PolicyInput& input) {
     double all_weights = 0;
     double member_weights = 0;
@@ -104,7 +105,7 @@ class ProportionalShare final : public Policy {
     bool awake = false;
     for (const VgpuView& vgpu : input.vgpus) {
       awake |= Competes(vgpu, input.now, kAwake);
-      if (!Competes(vgpu, input.now, GraceOf(vgpu, vgpu.weight / std::max(member_weights, 1.0)))) continue;
+      if (vgpu.held || !Competes(vgpu, input.now, GraceOf(vgpu, vgpu.weight / std::max(member_weights, 1.0)))) continue;
       weights += vgpu.weight;
       least = std::min(least, ServiceOf(vgpu).v);
     }
