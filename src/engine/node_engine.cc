@@ -84,6 +84,7 @@ Status NodeEngine::On(Instant now, const SetVgpu& event, Actions& actions) {
   vgpu->View().weight = event.settings.weight;
   vgpu->View().cap = event.settings.cap;
   vgpu->View().promised = PromisedInterval(event.settings);
+  if (event.settings.cap >= Share::Whole()) vgpu->cap_bucket = {};  // what is used without a cap is owed to none
   vgpu->published = false;
   Decide(now, *vgpu->device, actions);
   return Ok();

@@ -142,6 +142,20 @@ TEST(Cap, WhoIsHeldByItsCapHoldsNobodyBack) {
   }
 }
 
+TEST(Cap, WhatWasUsedWhileThereWasNoneIsNotOwedToTheNext) {
+  ModelNode node;
+  const VgpuId id = node.AddVgpu("a", {.cap = Share::FromFraction(0.5)});
+  node.AddProcess(id, {.think = microseconds(100), .gpu = milliseconds(5)});
+  node.RunFor(seconds(1));
+  ASSERT_TRUE(node.Do(engine::SetVgpu{id, {}}));
+  node.RunFor(seconds(10));
+  ASSERT_TRUE(node.Do(engine::SetVgpu{id, {.cap = Share::FromFraction(0.2)}}));
+  node.RunFor(seconds(1));
+  auto before = node.Snapshot();
+  node.RunFor(seconds(10));
+  EXPECT_NEAR(node.UseSince(before, id), 0.2, 0.5 * kPoint);
+}
+
 TEST(EveryPolicy, FourProcessesGetNoMoreThanOne) {
   for (const std::string policy : {"proportional-share", "reserve"}) {
     ModelNode node;
