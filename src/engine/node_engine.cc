@@ -32,15 +32,17 @@ void Learn(const core::FrameDone& frame, core::VgpuView& view) {
 
 }  // namespace
 
-NodeEngine::NodeEngine(std::vector<DeviceSpec> devices) {
+NodeEngine::NodeEngine(std::vector<DeviceSpec> devices, PolicyMaker maker) : maker_(std::move(maker)) {
   WEIR_CHECK(!devices.empty());
   for (DeviceSpec& spec : devices) {
     auto device = std::make_unique<Device_>();
     device->spec = std::move(spec);
     device->policy_name = core::kDefaultPolicy;
-    auto policy = core::MakePolicy(core::kDefaultPolicy, {});
-    WEIR_CHECK(policy.has_value());
-    device->policy = std::move(*policy);
+    const auto entry = core::FindPolicy(core::kDefaultPolicy);
+    WEIR_CHECK(entry.has_value());
+    auto params = core::CheckParams(**entry, {});
+    WEIR_CHECK(params.has_value());
+    device->policy = Make(**entry, *params);
     devices_.push_back(std::move(device));
   }
 }
@@ -114,7 +116,7 @@ Status NodeEngine::On(Instant now, const SetPolicy& event, Actions& actions) {
   WEIR_TRY(Device_ * device, DeviceNamed(event.device));
   WEIR_TRY(const core::PolicyEntry* entry, core::FindPolicy(event.policy));
   WEIR_TRY(core::PolicyParams params, core::CheckParams(*entry, event.params));
-  device->policy = entry->make(params);
+  device->policy = Make(*entry, params);
   device->policy_name = entry->name;
   device->params = std::move(params);
   Decide(now, *device, actions);
@@ -240,6 +242,11 @@ void NodeEngine::Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions&
   if (delta == 0 && !wake) return;
   vgpu.expected_allowance_ns = verdict.allowance.count();
   actions.grant.push_back({vgpu.id, delta, wake});
+}
+
+std::unique_ptr<core::Policy> NodeEngine::Make(const core::PolicyEntry& entry,
+                                               const core::PolicyParams& checked) const {
+  return maker_ ? maker_(entry, checked) : entry.make(checked);
 }
 
 Result<NodeEngine::Vgpu_*> NodeEngine::Get(VgpuId id) const {
