@@ -211,6 +211,7 @@ void Node::Detach(Tenancy& tenancy, ProcessId id) {
   const auto found = tenancy.gate->processes().find(id);
   if (found == tenancy.gate->processes().end()) return;
   Drain(tenancy);
+  Look();  // what it spent until now is still its own: nobody looks at a gate without processes
   const Duration reserved{found->second->ReservedNs()};
   tenancy.socket_watches.erase(id);
   tenancy.gate->Detach(id);

@@ -32,15 +32,17 @@ void Learn(const core::FrameDone& frame, core::VgpuView& view) {
 
 }  // namespace
 
-NodeEngine::NodeEngine(std::vector<DeviceSpec> devices) {
+NodeEngine::NodeEngine(std::vector<DeviceSpec> devices, PolicyMaker maker) : maker_(std::move(maker)) {
   WEIR_CHECK(!devices.empty());
   for (DeviceSpec& spec : devices) {
     auto device = std::make_unique<Device_>();
     device->spec = std::move(spec);
     device->policy_name = core::kDefaultPolicy;
-    auto policy = core::MakePolicy(core::kDefaultPolicy, {});
-    WEIR_CHECK(policy.has_value());
-    device->policy = std::move(*policy);
+    const auto entry = core::FindPolicy(core::kDefaultPolicy);
+    WEIR_CHECK(entry.has_value());
+    auto params = core::CheckParams(**entry, {});
+    WEIR_CHECK(params.has_value());
+    device->policy = Make(**entry, *params);
     devices_.push_back(std::move(device));
   }
 }
@@ -84,6 +86,7 @@ Status NodeEngine::On(Instant now, const SetVgpu& event, Actions& actions) {
   vgpu->View().weight = event.settings.weight;
   vgpu->View().cap = event.settings.cap;
   vgpu->View().promised = PromisedInterval(event.settings);
+  if (event.settings.cap >= Share::Whole()) vgpu->cap_bucket = {};  // what is used without a cap is owed to none
   vgpu->published = false;
   Decide(now, *vgpu->device, actions);
   return Ok();
@@ -113,7 +116,7 @@ Status NodeEngine::On(Instant now, const SetPolicy& event, Actions& actions) {
   WEIR_TRY(Device_ * device, DeviceNamed(event.device));
   WEIR_TRY(const core::PolicyEntry* entry, core::FindPolicy(event.policy));
   WEIR_TRY(core::PolicyParams params, core::CheckParams(*entry, event.params));
-  device->policy = entry->make(params);
+  device->policy = Make(*entry, params);
   device->policy_name = entry->name;
   device->params = std::move(params);
   Decide(now, *device, actions);
@@ -193,6 +196,14 @@ void NodeEngine::Redecide(Instant now, Actions& actions) {
 
 void NodeEngine::Decide(Instant now, Device_& device, Actions& actions) {
   device.Mark(now);
+  for (std::size_t i = 0; i < device.views.size(); ++i) {
+    core::VgpuView& view = device.views[i];
+    Vgpu_& vgpu = *device.owners[i];
+    view.held = false;
+    if (view.cap >= Share::Whole()) continue;
+    vgpu.cap_level = vgpu.cap_bucket.Level(now, view.cap, view.used);
+    view.held = vgpu.cap_level <= Duration{0};
+  }
   device.verdicts.resize(device.views.size());
   const Instant look_again = device.policy->Decide({now, device.views}, device.verdicts);
   actions.look_again = std::min(actions.look_again, look_again);
@@ -202,7 +213,7 @@ void NodeEngine::Decide(Instant now, Device_& device, Actions& actions) {
 void NodeEngine::Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions& actions) {
   const core::VgpuView& view = vgpu.View();
   if (vgpu.settings.cap < Share::Whole()) {
-    const Duration level = vgpu.cap_bucket.Level(now, vgpu.settings.cap, view.used);
+    const Duration level = vgpu.cap_level;
     verdict.allowance = verdict.admission == core::Admission::kGated ? std::min(verdict.allowance, level) : level;
     verdict.admission = core::Admission::kGated;
     if (core::Competes(view, now, core::kCapBurst)) actions.look_again = std::min(actions.look_again, now + kCapTick);
@@ -231,6 +242,11 @@ void NodeEngine::Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions&
   if (delta == 0 && !wake) return;
   vgpu.expected_allowance_ns = verdict.allowance.count();
   actions.grant.push_back({vgpu.id, delta, wake});
+}
+
+std::unique_ptr<core::Policy> NodeEngine::Make(const core::PolicyEntry& entry,
+                                               const core::PolicyParams& checked) const {
+  return maker_ ? maker_(entry, checked) : entry.make(checked);
 }
 
 Result<NodeEngine::Vgpu_*> NodeEngine::Get(VgpuId id) const {

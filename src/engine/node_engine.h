@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -55,10 +56,13 @@ struct DeviceStatus {
   Duration gpu_total{};
 };
 
+/// Makes a policy of its entry in the table; tests put theirs in between.
+using PolicyMaker = std::function<std::unique_ptr<core::Policy>(const core::PolicyEntry&, const core::PolicyParams&)>;
+
 class NodeEngine {
  public:
-  /// At least one device, names unique. Every device starts with kDefaultPolicy.
-  explicit NodeEngine(std::vector<DeviceSpec> devices);
+  /// At least one device, names unique. Every device starts with kDefaultPolicy. `maker`: empty, as in any daemon.
+  explicit NodeEngine(std::vector<DeviceSpec> devices, PolicyMaker maker = {});
   ~NodeEngine();
   NodeEngine(const NodeEngine&) = delete;
   NodeEngine& operator=(const NodeEngine&) = delete;
@@ -86,6 +90,7 @@ class NodeEngine {
   Status On(Instant now, const GatesSampled& event, Actions& actions);
   Status On(Instant now, const FramesDone& event, Actions& actions);
 
+  std::unique_ptr<core::Policy> Make(const core::PolicyEntry& entry, const core::PolicyParams& checked) const;
   Result<Vgpu_*> Get(VgpuId id) const;
   Result<Device_*> DeviceNamed(std::string_view name);
   VgpuStatus StatusOf(Instant now, const Vgpu_& vgpu) const;
@@ -94,6 +99,7 @@ class NodeEngine {
   void Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions& actions);
   void Redecide(Instant now, Actions& actions);
 
+  PolicyMaker maker_;
   std::vector<std::unique_ptr<Device_>> devices_;
   std::map<VgpuId, std::unique_ptr<Vgpu_>> vgpus_;
   std::map<std::string, VgpuId, std::less<>> names_;

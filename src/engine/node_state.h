@@ -77,6 +77,7 @@ struct NodeEngine::Vgpu_ {
   Instant last_progress{};  // last time it was charged something, or had no reason to be
 
   core::CapBucket cap_bucket;
+  Duration cap_level{};  // of the bucket, at the last decision
   core::FrameStats frames;
   UseMarks marks;
   std::uint64_t records_lost = 0;

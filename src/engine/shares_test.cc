@@ -126,6 +126,36 @@ TEST(Cap, HoldsUnderEveryPolicyAndForALoneVgpu) {
   }
 }
 
+TEST(Cap, WhoIsHeldByItsCapHoldsNobodyBack) {
+  for (const std::string policy : {"proportional-share", "round-robin"}) {
+    ModelNode node;
+    node.SetPolicy(policy);
+    const VgpuId capped = node.AddVgpu("capped", {.weight = 100, .cap = Share::FromFraction(0.1)});
+    const VgpuId other = node.AddVgpu("other", {.weight = 100});
+    node.AddProcess(capped, {.think = microseconds(50), .gpu = milliseconds(8)});
+    node.AddProcess(other, {.think = microseconds(50), .gpu = milliseconds(8)});
+    node.RunFor(seconds(1));
+    auto before = node.Snapshot();
+    node.RunFor(seconds(10));
+    EXPECT_NEAR(node.UseSince(before, capped), 0.1, 0.5 * kPoint) << policy;
+    EXPECT_GT(node.UseSince(before, other), 0.8) << policy;
+  }
+}
+
+TEST(Cap, WhatWasUsedWhileThereWasNoneIsNotOwedToTheNext) {
+  ModelNode node;
+  const VgpuId id = node.AddVgpu("a", {.cap = Share::FromFraction(0.5)});
+  node.AddProcess(id, {.think = microseconds(100), .gpu = milliseconds(5)});
+  node.RunFor(seconds(1));
+  ASSERT_TRUE(node.Do(engine::SetVgpu{id, {}}));
+  node.RunFor(seconds(10));
+  ASSERT_TRUE(node.Do(engine::SetVgpu{id, {.cap = Share::FromFraction(0.2)}}));
+  node.RunFor(seconds(1));
+  auto before = node.Snapshot();
+  node.RunFor(seconds(10));
+  EXPECT_NEAR(node.UseSince(before, id), 0.2, 0.5 * kPoint);
+}
+
 TEST(EveryPolicy, FourProcessesGetNoMoreThanOne) {
   for (const std::string policy : {"proportional-share", "reserve"}) {
     ModelNode node;

@@ -3,6 +3,7 @@
 // program is the driver's; what a program can't queue it waits for.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 
@@ -36,7 +37,7 @@ class DeviceModel {
     return true;
   }
   /// Nothing is finished before `until`: the device hangs, or is reset.
-  void Stall(Instant until) { stalled_until_ = until; }
+  void Stall(Instant until) { stalled_until_ = std::max(stalled_until_, until); }
   /// Takes what a program has queued and not begun.
   void Forget(std::uint32_t loop) {
     std::erase_if(queue_, [loop](const Batch& batch) { return batch.loop == loop; });

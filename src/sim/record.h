@@ -24,10 +24,19 @@ struct FrameRecord {
 
 struct TenantRecord {
   std::string name;
-  std::vector<FrameRecord> frames;        // empty when they are not kept
-  std::vector<std::int64_t> gpu_ns_by_s;  // GPU time, by whole second of the run
+  std::vector<FrameRecord> frames;  // empty when they are not kept
+  // By whole second of the run.
+  std::vector<std::int64_t> gpu_ns_by_s;
+  std::vector<std::int64_t> wanting_ns_by_s;  // one of its loops waited at the gate, queued, or had the device run
+  std::vector<std::uint32_t> frames_by_s;
   std::uint64_t frame_count = 0;
   std::int64_t gpu_ns = 0;
+  // For its processes while they were attached: what their agents took from the allowance, and what the device did.
+  std::int64_t charged_ns = 0;
+  std::int64_t worked_ns = 0;
+  // The same since its daemon began, beside what that daemon says it was.
+  std::int64_t worked_since_ns = 0;
+  std::int64_t booked_ns = 0;
 };
 
 struct RunRecord {

@@ -5,27 +5,28 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "sim/checkers.h"
 #include "sim/simulation.h"
 
 namespace weir::sim {
 namespace {
 
 constexpr Duration kLookSpacing = microseconds(200);  // as the daemon's
-/// A loop that waits at its gate for longer than this, with nobody pausing it, is starved.
-constexpr Duration kStarvedAfter = seconds(5);
 
 }  // namespace
 
 void Simulation::StartNode(std::uint32_t index) {
   Node& node = nodes_[index];
   node.engine = std::make_unique<engine::NodeEngine>(
-      std::vector<engine::DeviceSpec>{{.name = scenario_.devices[index].name, .kind = "gpu", .cpus = {}}});
+      std::vector<engine::DeviceSpec>{{.name = scenario_.devices[index].name, .kind = "gpu", .cpus = {}}},
+      options_.tamper.policy);
   node.up = true;
   Step(index, engine::SetPolicy{"", node.policy, node.params});
   for (const std::uint32_t gate : node.gates) {
     gates_[gate].allowance_ns = 0;
     gates_[gate].mode = proto::GateMode::kOpen;
     gates_[gate].interval = Duration{0};
+    gates_[gate].record.worked_since_ns = 0;
     Step(index, engine::CreateVgpu{gates_[gate].tenant->name, "", gates_[gate].settings, gates_[gate].id});
   }
 }
@@ -37,10 +38,14 @@ void Simulation::BatchDone(std::uint32_t index) {
   Loop& loop = loops_[batch.loop];
   TenantRecord& record = GateOf(loop).record;
   record.gpu_ns += batch.work.count();
-  const auto second = static_cast<std::size_t>((now_ - start_) / seconds(1));
-  if (record.gpu_ns_by_s.size() <= second) record.gpu_ns_by_s.resize(second + 1);
-  record.gpu_ns_by_s[second] += batch.work.count();
+  if (record.gpu_ns_by_s.size() <= Second()) record.gpu_ns_by_s.resize(Second() + 1);
+  record.gpu_ns_by_s[Second()] += batch.work.count();
+  if (loop.process) {
+    record.worked_ns += batch.work.count();
+    record.worked_since_ns += batch.work.count();
+  }
   --loop.under_way;
+  NoteWanting(batch.loop);
   if (loop.state == State::kAbsent) return;
   loop.finished += batch.work;
   if (loop.state == State::kQueueing || loop.state == State::kSynchronising) Queue(batch.loop);
@@ -59,11 +64,8 @@ void Simulation::RingBell(std::uint32_t index) {
   if (nodes_[index].up && nodes_[index].look_at == core::kNever) LookAt(index, now_);
 }
 
-void Simulation::Look(std::uint32_t index) {
-  Node& node = nodes_[index];
-  if (!node.up) return;
-  ++looks_;
-  node.looked = now_;
+void Simulation::Sample(std::uint32_t index) {
+  const Node& node = nodes_[index];
   samples_.clear();
   for (const std::uint32_t g : node.gates) {
     const Gate& gate = gates_[g];
@@ -78,6 +80,14 @@ void Simulation::Look(std::uint32_t index) {
     }
     if (attached) samples_.push_back(sample);
   }
+}
+
+void Simulation::Look(std::uint32_t index) {
+  Node& node = nodes_[index];
+  if (!node.up) return;
+  ++looks_;
+  node.looked = now_;
+  Sample(index);
   WEIR_CHECK(node.engine->Step(now_, engine::GatesSampled{samples_}, node.actions).has_value());
   Carry(index);
   LookAt(index, node.actions.look_again);
@@ -86,6 +96,7 @@ void Simulation::Look(std::uint32_t index) {
 void Simulation::Housekeep(std::uint32_t index) {
   Node& node = nodes_[index];
   node.housekeeping = false;
+  if (node.up && node.look_at == core::kNever) Look(index);
   for (const std::uint32_t g : node.gates) {
     Gate& gate = gates_[g];
     if (gate.done.empty()) continue;
@@ -111,6 +122,7 @@ void Simulation::Step(std::uint32_t index, const engine::Event& event) {
 
 void Simulation::Carry(std::uint32_t index) {
   Node& node = nodes_[index];
+  if (options_.tamper.actions) options_.tamper.actions(now_, node.actions);
   Mix(static_cast<std::uint64_t>(NsOf(now_)));
   Mix(index);
   // Waking may lead to another step, so what is to be woken is collected first.
@@ -137,29 +149,33 @@ void Simulation::Carry(std::uint32_t index) {
   for (const std::uint32_t gate : woken) WakeGate(gate);
 }
 
-/// As a futex does: everybody who waits looks again, and the allowance goes to who comes first.
+/// As a futex does: everybody who waits looks again, the longest waiting first, and the allowance goes to who comes
+/// first.
 void Simulation::WakeGate(std::uint32_t index) {
   Gate& gate = gates_[index];
-  bool waits = false;
   for (std::uint32_t i = 0; i < LoopsOf(gate); ++i) {
     const std::uint32_t l = gate.first_loop + i;
     Loop& loop = loops_[l];
-    if (loop.state == State::kPaced && gate.interval != loop.interval) {
-      ++loop.stamp;
-      loop.resumed = now_;
-      KeepPace(l);
-    } else if (loop.state == State::kWaiting) {
+    if (loop.state != State::kPaced || gate.interval == loop.interval) continue;
+    ++loop.stamp;
+    loop.resumed = now_;
+    KeepPace(l);
+  }
+  for (;;) {
+    std::uint32_t first = gate.first_loop + LoopsOf(gate);
+    for (std::uint32_t l = gate.first_loop; l < gate.first_loop + LoopsOf(gate); ++l) {
+      const Loop& loop = loops_[l];
       const bool pass = !loop.process || gate.mode == proto::GateMode::kOpen ||
                         (gate.mode == proto::GateMode::kGated && gate.allowance_ns > 0);
-      if (pass) {
-        loop.entered = loop.process.value != 0;
-        if (loop.entered) gate.allowance_ns -= loop.reserved.count();
-        PassGate(l);
-      }
+      if (loop.state != State::kWaiting || !pass) continue;
+      if (first == gate.first_loop + LoopsOf(gate) || loop.resumed < loops_[first].resumed) first = l;
     }
-    waits |= loop.state == State::kWaiting;
+    if (first == gate.first_loop + LoopsOf(gate)) return;
+    Loop& loop = loops_[first];
+    loop.entered = loop.process.value != 0;
+    if (loop.entered) Charge(gate, loop.reserved);
+    PassGate(first);
   }
-  if (!waits) gate.waits_since = Instant::max();
 }
 
 void Simulation::Attach(std::uint32_t index) {
@@ -185,7 +201,29 @@ void Simulation::Apply(const Change& change) {
   }
 }
 
-void Simulation::Break(const Fault& fault) {
+/// Another fault of the same kind, on the same thing, isn't over yet.
+bool Simulation::StillBroken(const Fault& like) const {
+  for (std::uint32_t i = 0; i < scenario_.faults.size(); ++i) {
+    const Fault& fault = scenario_.faults[i];
+    if (broken_[i] && fault.kind == like.kind && fault.device == like.device && fault.tenant == like.tenant)
+      return true;
+  }
+  return false;
+}
+
+double Simulation::StealOf(std::uint32_t node) const {
+  double steal = scenario_.devices[node].cpu_steal;
+  for (std::uint32_t i = 0; i < scenario_.faults.size(); ++i) {
+    const Fault& fault = scenario_.faults[i];
+    if (broken_[i] && fault.kind == FaultKind::kCpuSteal && fault.device == node)
+      steal = std::max(steal, std::clamp(fault.amount, 0.0, 0.95));
+  }
+  return steal;
+}
+
+void Simulation::Break(std::uint32_t index) {
+  const Fault& fault = scenario_.faults[index];
+  broken_[index] = true;
   Node& node = nodes_[fault.device];
   switch (fault.kind) {
     case FaultKind::kDaemonCrash:
@@ -196,6 +234,7 @@ void Simulation::Break(const Fault& fault) {
       for (const std::uint32_t g : node.gates) {
         for (std::uint32_t i = 0; i < LoopsOf(gates_[g]); ++i) {
           Loop& loop = loops_[gates_[g].first_loop + i];
+          if (loop.entered) gates_[g].record.charged_ns -= loop.reserved.count();
           loop.process = {};
           loop.entered = false;
         }
@@ -205,35 +244,90 @@ void Simulation::Break(const Fault& fault) {
       }
       return;
     case FaultKind::kProcessKill:
-      for (const Gate& gate : gates_)
-        if (gate.tenant->name == fault.tenant) StopLoop(gate.first_loop);
+      for (Gate& gate : gates_) {
+        if (gate.tenant->name != fault.tenant) continue;
+        gate.killed = true;
+        StopLoop(gate.first_loop);
+      }
       return;
     case FaultKind::kDeviceStall: node.device.Stall(start_ + fault.until); return;
-    case FaultKind::kCpuSteal: node.steal = std::clamp(fault.amount, 0.0, 0.95); return;
+    case FaultKind::kCpuSteal: node.steal = StealOf(fault.device); return;
   }
 }
 
-void Simulation::Mend(const Fault& fault) {
+void Simulation::Mend(std::uint32_t index) {
+  const Fault& fault = scenario_.faults[index];
+  broken_[index] = false;
   Node& node = nodes_[fault.device];
   switch (fault.kind) {
-    case FaultKind::kDaemonCrash: return StartNode(fault.device);
+    case FaultKind::kDaemonCrash:
+      if (!StillBroken(fault)) StartNode(fault.device);
+      return;
     case FaultKind::kProcessKill:
-      for (const Gate& gate : gates_)
-        if (gate.tenant->name == fault.tenant && gate.here) StartLoop(gate.first_loop);
+      for (Gate& gate : gates_) {
+        if (gate.tenant->name != fault.tenant || StillBroken(fault)) continue;
+        gate.killed = false;
+        if (gate.here) StartLoop(gate.first_loop);
+      }
       return;
     case FaultKind::kDeviceStall: return;
-    case FaultKind::kCpuSteal: node.steal = scenario_.devices[fault.device].cpu_steal; return;
+    case FaultKind::kCpuSteal: node.steal = StealOf(fault.device); return;
   }
+}
+
+// -- The record ------------------------------------------------------------------------------------------------------
+
+void Simulation::NoteWanting(std::uint32_t index) {
+  Loop& loop = loops_[index];
+  const bool wants = loop.under_way > 0 || loop.state == State::kWaiting || loop.state == State::kQueueing ||
+                     loop.state == State::kPresenting || loop.state == State::kSynchronising;
+  if (wants == loop.wants) return;
+  loop.wants = wants;
+  Gate& gate = GateOf(loop);
+  gate.wanting += wants ? 1 : -1;
+  if (wants && gate.wanting == 1) gate.wants_since = now_;
+  if (!wants && gate.wanting == 0) CountWanting(gate);
+}
+
+/// Up to now, by seconds.
+void Simulation::CountWanting(Gate& gate) {
+  std::vector<std::int64_t>& by_s = gate.record.wanting_ns_by_s;
+  for (Instant from = gate.wants_since; from < now_;) {
+    const std::int64_t second = (from - start_) / seconds(1);
+    const Instant to = std::min(now_, start_ + seconds(second + 1));
+    if (by_s.size() <= static_cast<std::size_t>(second)) by_s.resize(static_cast<std::size_t>(second) + 1);
+    by_s[static_cast<std::size_t>(second)] += (to - from).count();
+    from = to;
+  }
+  gate.wants_since = now_;
+}
+
+void Simulation::Charge(Gate& gate, Duration taken) {
+  gate.allowance_ns -= taken.count();
+  gate.record.charged_ns += taken.count();
+}
+
+/// What the daemon says of its vGPUs, having looked at the gates once more; nothing is carried out.
+void Simulation::TakeBooks(std::uint32_t index) {
+  Node& node = nodes_[index];
+  if (!node.up) return;
+  Sample(index);
+  WEIR_CHECK(node.engine->Step(now_, engine::GatesSampled{samples_}, node.actions).has_value());
+  for (const std::uint32_t g : node.gates)
+    gates_[g].record.booked_ns = node.engine->Vgpu(now_, gates_[g].id)->gpu_total.count();
 }
 
 /// Apart from the engine: a loop that waits must get on.
 void Simulation::Check() {
   constexpr std::size_t kViolationsMax = 100;
-  for (Gate& gate : gates_) {
-    if (now_ - gate.waits_since < kStarvedAfter || violations_.size() >= kViolationsMax) continue;
-    violations_.push_back(fmt::format("{:.3f} s: '{}' has waited at its gate for {:.1f} s", SecondsOf(now_ - start_),
-                                      gate.tenant->name, SecondsOf(now_ - gate.waits_since)));
-    gate.waits_since = now_;
+  for (Loop& loop : loops_) {
+    if (loop.state != State::kWaiting || now_ - loop.starved_from < kStarvedAfter) continue;
+    const Tenant& tenant = *GateOf(loop).tenant;
+    if (now_ - loop.starved_from < PatienceOf(scenario_, run_, tenant) || violations_.size() >= kViolationsMax)
+      continue;
+    violations_.push_back(fmt::format("progress: {:.3f} s: '{}' has waited at its gate for {:.1f} s",
+                                      SecondsOf(now_ - start_), tenant.name, SecondsOf(now_ - loop.resumed)));
+    loop.starved_from = now_;  // said again when it has lasted as long once more
   }
 }
 

@@ -21,7 +21,7 @@ Duration Drawn(Duration mean, double jitter, Prng& prng) {
 }  // namespace
 
 Simulation::Simulation(const Scenario& scenario, const Run& run, const RunOptions& options)
-    : scenario_(scenario), run_(run), options_(options) {
+    : scenario_(scenario), run_(run), options_(options), broken_(scenario.faults.size()) {
   Prng seeds(options.seed);
   for (const Device& device : scenario.devices) {
     nodes_.emplace_back(device.switch_cost);
@@ -89,7 +89,11 @@ RunRecord Simulation::Take() {
   record.looks = looks_;
   record.digest = digest_;
   record.violations = violations_;
-  for (Gate& gate : gates_) record.tenants.push_back(std::move(gate.record));
+  for (std::uint32_t node = 0; node < nodes_.size(); ++node) TakeBooks(node);
+  for (Gate& gate : gates_) {
+    if (gate.wanting > 0) CountWanting(gate);
+    record.tenants.push_back(std::move(gate.record));
+  }
   for (const Node& node : nodes_) record.device_busy_ns.push_back(node.device.used().count());
   return record;
 }
@@ -116,8 +120,8 @@ void Simulation::Handle(const Event& event) {
     case EventKind::kArrive: return Arrive(i);
     case EventKind::kDepart: return Depart(i);
     case EventKind::kChange: return Apply(run_.changes[i]);
-    case EventKind::kFault: return Break(scenario_.faults[i]);
-    case EventKind::kMend: return Mend(scenario_.faults[i]);
+    case EventKind::kFault: return Break(i);
+    case EventKind::kMend: return Mend(i);
     case EventKind::kCheck:
       Check();
       heap_.Push(now_ + kCheckEvery, EventKind::kCheck, 0);
@@ -130,7 +134,7 @@ void Simulation::Handle(const Event& event) {
 void Simulation::Arrive(std::uint32_t index) {
   Gate& gate = gates_[index];
   gate.here = true;
-  for (std::uint32_t i = 0; i < LoopsOf(gate); ++i) StartLoop(gate.first_loop + i);
+  for (std::uint32_t i = gate.killed ? 1 : 0; i < LoopsOf(gate); ++i) StartLoop(gate.first_loop + i);
 }
 
 void Simulation::Depart(std::uint32_t index) {
@@ -155,6 +159,7 @@ void Simulation::StopLoop(std::uint32_t index) {
   if (loop.state == State::kAbsent) return;
   Node& node = NodeOf(loop);
   const ProcessId process = loop.process;
+  if (process && node.up) Look(GateOf(loop).node);  // what it spent is still its own
   const Duration reserved = loop.entered ? loop.reserved : Duration{0};
   ++loop.stamp;
   loop.state = State::kAbsent;
@@ -163,9 +168,8 @@ void Simulation::StopLoop(std::uint32_t index) {
   node.device.Forget(index);
   loop.under_way = node.device.running() && node.device.current().loop == index ? 1 : 0;
   Gate& gate = GateOf(loop);
-  const auto waits = [](const Loop& one) { return one.state == State::kWaiting; };
-  if (std::none_of(loops_.begin() + gate.first_loop, loops_.begin() + gate.first_loop + LoopsOf(gate), waits))
-    gate.waits_since = Instant::max();
+  NoteWanting(index);
+  gate.record.charged_ns -= reserved.count();  // the daemon gives it back
   if (process && node.up) Step(GateOf(loop).node, engine::ProcessDetached{GateOf(loop).id, process, reserved});
 }
 
@@ -215,6 +219,7 @@ void Simulation::BeginFrame(std::uint32_t index) {
   loop.to_queue = loop.cost;
   loop.flushed = loop.entered = false;
   loop.interval = loop.paced = loop.waited = Duration{0};
+  NoteWanting(index);
   heap_.Push(present, EventKind::kPresent, index, loop.stamp);
 }
 
@@ -269,13 +274,14 @@ void Simulation::EnterGate(std::uint32_t index) {
   const bool pass =
       gate.mode == proto::GateMode::kOpen || (gate.mode == proto::GateMode::kGated && gate.allowance_ns > 0);
   if (pass) {
-    gate.allowance_ns -= loop.reserved.count();
+    Charge(gate, loop.reserved);
     loop.entered = true;
     if (gate.mode == proto::GateMode::kGated) RingBell(gate.node);
     return PassGate(index);
   }
   loop.state = State::kWaiting;
-  gate.waits_since = std::min(gate.waits_since, now_);
+  loop.starved_from = now_;
+  NoteWanting(index);
   RingBell(gate.node);
 }
 
@@ -299,6 +305,7 @@ void Simulation::Queue(std::uint32_t index) {
     if (node.device.Submit(now_, {index, loop.to_queue == Duration{0}, work}))
       heap_.Push(node.device.done_at(), EventKind::kBatchDone, gate.node, node.batch_stamp);
   }
+  NoteWanting(index);
   if (loop.state == State::kSynchronising) return Synchronise(index);
   if (loop.state != State::kQueueing || loop.to_queue > Duration{0}) return;
   if (!gate.tenant->finishes || loop.under_way == 0) Present(index);
@@ -318,7 +325,7 @@ void Simulation::EndFrame(std::uint32_t index) {
   const Duration gpu = loop.finished - loop.reported;
   loop.reported = loop.finished;
   if (loop.process) {
-    gate.allowance_ns -= (gpu - (loop.entered ? loop.reserved : Duration{0})).count();
+    Charge(gate, gpu - (loop.entered ? loop.reserved : Duration{0}));
     loop.predicted = loop.predicted == Duration{0} ? gpu : (loop.predicted * 3 + gpu) / 4;
     gate.done.push_back({.begin = loop.begin,
                          .present = loop.called,
@@ -335,6 +342,8 @@ void Simulation::EndFrame(std::uint32_t index) {
     }
   }
   ++gate.record.frame_count;
+  if (gate.record.frames_by_s.size() <= Second()) gate.record.frames_by_s.resize(Second() + 1);
+  ++gate.record.frames_by_s[Second()];
   if (options_.keep_frames)
     gate.record.frames.push_back({.end_ns = (now_ - start_).count(),
                                   .latency_ns = (now_ - loop.begin).count(),

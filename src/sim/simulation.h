@@ -9,6 +9,7 @@
 // own pacer, fail open. The daemon's is that of daemon/node.cc: looks when the engine asked for it or a bell rings.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -22,10 +23,17 @@
 
 namespace weir::sim {
 
+/// For tests of the checkers: what a bug would do, between the engine and the world. Empty in any other run.
+struct Tamper {
+  engine::PolicyMaker policy{};
+  std::function<void(Instant, engine::Actions&)> actions{};
+};
+
 struct RunOptions {
   std::uint64_t seed = 1;
   bool keep_frames = true;
   bool check = true;
+  Tamper tamper{};
 };
 
 class Simulation {
@@ -51,6 +59,7 @@ class Simulation {
     Prng prng{0};
     core::FramePacer pacer;
     Instant begin, called, submitted, synchronised, resumed;
+    Instant starved_from;  // it has waited since then, as far as was said
     Instant scene_began;
     std::size_t scene = 0;
     std::uint64_t frame = 0;
@@ -62,6 +71,7 @@ class Simulation {
     int under_way = 0;  // batches
     bool flushed = false;
     bool entered = false;
+    bool wants = false;  // waits, queues, or has work on the device
   };
   struct Gate {
     const Tenant* tenant = nullptr;
@@ -76,7 +86,9 @@ class Simulation {
     bool here = false;
     std::vector<core::FrameDone> done;
     TenantRecord record;
-    Instant waits_since = Instant::max();  // one of its loops waits at the gate since then
+    int wanting = 0;        // of its loops
+    Instant wants_since{};  // where one does
+    bool killed = false;    // its first process, by a fault that isn't mended yet
   };
   struct Node {
     std::unique_ptr<engine::NodeEngine> engine;
@@ -116,6 +128,7 @@ class Simulation {
   // Nodes
   void StartNode(std::uint32_t node);
   void BatchDone(std::uint32_t node);
+  void Sample(std::uint32_t node);
   void Look(std::uint32_t node);
   void LookAt(std::uint32_t node, Instant when);
   void RingBell(std::uint32_t node);
@@ -125,10 +138,18 @@ class Simulation {
   void WakeGate(std::uint32_t gate);
   void Attach(std::uint32_t loop);
   void Apply(const Change& change);
-  void Break(const Fault& fault);
-  void Mend(const Fault& fault);
+  void Break(std::uint32_t fault);
+  void Mend(std::uint32_t fault);
+  [[nodiscard]] bool StillBroken(const Fault& like) const;
+  [[nodiscard]] double StealOf(std::uint32_t node) const;
+  // The record
+  void NoteWanting(std::uint32_t loop);
+  void CountWanting(Gate& gate);
+  void Charge(Gate& gate, Duration taken);
+  void TakeBooks(std::uint32_t node);
   void Check();
   void Mix(std::uint64_t value) { digest_ = (digest_ ^ value) * 0x100000001B3ULL; }
+  [[nodiscard]] std::size_t Second() const { return static_cast<std::size_t>((now_ - start_) / seconds(1)); }
   [[nodiscard]] std::uint32_t LoopsOf(const Gate& gate) const {
     return static_cast<std::uint32_t>(gate.tenant->processes);
   }
@@ -145,6 +166,7 @@ class Simulation {
   std::vector<Gate> gates_;
   std::vector<Loop> loops_;
   std::vector<engine::GateSample> samples_;
+  std::vector<bool> broken_;  // by fault
   std::uint64_t next_process_ = 1;
   std::uint64_t events_ = 0;
   std::uint64_t actions_ = 0;

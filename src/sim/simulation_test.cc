@@ -137,6 +137,21 @@ TEST(Simulation, ADeviceThatStallsDelaysAndNothingMore) {
   EXPECT_NEAR(static_cast<double>(run.tenants[0].gpu_ns_by_s[10]) * 1e-9, 0.5, 0.05);
 }
 
+// Seed 2035 of the swarm.
+TEST(ProportionalShare, WhoUsedWhatAHeavyOneLeftIsNotStarvedWhenAnotherComes) {
+  Tenant heavy = Program("heavy", 7.1, 2.9, 0.2), light = Program("light", 8.2, 3.6),
+         guest = Program("guest", 1.2, 6.3);
+  heavy.settings.weight = 485, light.settings.weight = 13, guest.settings.weight = 87;
+  heavy.own_limit_fps = 60;
+  guest.start = seconds(5);
+  const Scenario scenario = Of({heavy, light, guest});
+  const sim::Run run{.label = "run", .policy = "proportional-share", .params = {{"lag_ms", 400.0}}};
+  Simulation simulation(scenario, run, {});
+  simulation.RunUntil(scenario.span);
+  const std::vector<std::int64_t> use = simulation.Take().tenants[1].gpu_ns_by_s;
+  for (std::size_t s = 6; s + 3 < 20; s += 3) EXPECT_GT(use[s] + use[s + 1] + use[s + 2], 16'000'000) << s << " s";
+}
+
 TEST(Simulation, TheSameSeedGivesTheSameRunAndAnotherAnother) {
   const Scenario scenario = Of({Program("a", 3, 1, 0.5), Program("b", 7, 0, 0.5)}, seconds(5));
   for (const core::PolicyEntry& policy : core::PolicyTable()) {

@@ -95,29 +95,36 @@ class ProportionalShare final : public Policy {
 
   /// The centre is the weighted mean virtual time of the members: those active within `member`. Who joins starts there,
   /// with no credit for the time before. A member that lags keeps its claim up to `lag` of device time; two of the
-  /// largest recent steps are added, so that somebody else's long frame never costs a member its claim.
+  /// largest recent steps are added, so that somebody else's long frame never costs a member its claim. The claim is
+  /// against who is farthest ahead, too: a heavy member that lags is nearly the centre itself, and a light one that
+  /// used what the heavy one left would else wait until all of it was made up for.
   void Recentre(const PolicyInput& input) {
     double weights = 0;
+    double ahead = std::numeric_limits<double>::lowest();
     for (const VgpuView& vgpu : input.vgpus) {
       Service& service = ServiceOf(vgpu);
       const bool member = Competes(vgpu, input.now, settings_.member);
       if (member && !service.member) service.v = std::max(service.v, center_);
       service.member = member;
-      if (member) weights += vgpu.weight;
+      if (!member) continue;
+      weights += vgpu.weight;
+      ahead = std::max(ahead, service.v - 2 * largest_step_ns_ / vgpu.weight);  // but for frames that can't be cut
     }
     if (weights == 0) return;
-    const double floor = center_ - (settings_.lag_ns + 2 * largest_step_ns_) / weights;
+    const double claim = settings_.lag_ns + 2 * largest_step_ns_;
+    const double floor = center_ - claim / weights;
     double center = 0;
     for (const VgpuView& vgpu : input.vgpus) {
       Service& service = ServiceOf(vgpu);
       if (!service.member) continue;
-      service.v = std::max(service.v, floor);
+      service.v = std::max({service.v, floor, ahead - claim / vgpu.weight});
       center += service.v * (vgpu.weight / weights);
     }
     center_ = center;
   }
 
-  /// Work-conserving: only who competes at this moment holds the others back.
+  /// Work-conserving: only who competes at this moment holds the others back. Who is held by its cap could not use what
+  /// is kept for it.
   Front FrontOf(const PolicyInput& input) {
     double all_weights = 0;
     double member_weights = 0;
@@ -130,7 +137,7 @@ class ProportionalShare final : public Policy {
     bool awake = false;
     for (const VgpuView& vgpu : input.vgpus) {
       awake |= Competes(vgpu, input.now, kAwake);
-      if (!Competes(vgpu, input.now, GraceOf(vgpu, vgpu.weight / std::max(member_weights, 1.0)))) continue;
+      if (vgpu.held || !Competes(vgpu, input.now, GraceOf(vgpu, vgpu.weight / std::max(member_weights, 1.0)))) continue;
       weights += vgpu.weight;
       least = std::min(least, ServiceOf(vgpu).v);
     }

@@ -46,7 +46,10 @@ class RoundRobin final : public Policy {
   }
 
  private:
-  static bool Wants(const VgpuView& vgpu) { return vgpu.attached && (vgpu.waiting > 0 || vgpu.in_flight > 0); }
+  /// Who is held by its cap could not use the turn.
+  static bool Wants(const VgpuView& vgpu) {
+    return vgpu.attached && (vgpu.in_flight > 0 || (vgpu.waiting > 0 && !vgpu.held));
+  }
 
   /// Who has the turn now; null: nobody wants it.
   const VgpuView* Turn(const PolicyInput& input) {

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/checkers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/schedule/cap_bucket.h"
+
+namespace weir::sim {
+namespace {
+
+constexpr std::int64_t kSecondNs = 1'000'000'000;
+/// Shorter stretches say little about shares and rates.
+constexpr std::int64_t kStretchMin = 4;
+/// Who waited, queued or ran for this part of every second wanted the device all the time.
+constexpr double kAlways = 0.98;
+/// Shares and rates are promised within this, besides what frames that can't be cut short come to.
+constexpr double kWithin = 0.02;
+/// Part of its frames' GPU time that who wants the device all the time may think.
+constexpr double kThinks = 0.03;
+/// Parts of the device that is kept for others' next frames at most, while somebody always wants it.
+constexpr double kFloor = 0.5;
+/// After a late frame the next are shorter, until a stall of four intervals is made good (core/schedule/frame_pacer.h).
+constexpr double kFramesMadeGood = 6;
+/// Demands fit well when they come to this part of the device, and their longest frames to this part of an interval.
+constexpr double kFits = 0.6;
+constexpr double kFitsInterval = 0.9;
+
+Duration LongestOf(const Scene& scene, Duration mean) {
+  const double spike = scene.spike_every > 0 ? 1 + scene.spike : 1;
+  return FromSeconds(SecondsOf(mean) * (1 + scene.jitter) * spike);
+}
+Duration LongestFrame(const Tenant& tenant) {
+  Duration longest{};
+  for (const Scene& scene : tenant.scenes) longest = std::max(longest, LongestOf(scene, scene.gpu));
+  return longest;
+}
+Duration LongestThink(const Tenant& tenant) {
+  Duration longest{};
+  for (const Scene& scene : tenant.scenes) longest = std::max(longest, LongestOf(scene, scene.cpu));
+  return longest;
+}
+Duration MeanFrame(const Tenant& tenant) {
+  Duration mean{};
+  for (const Scene& scene : tenant.scenes) mean = std::max(mean, scene.gpu);
+  return mean;
+}
+
+bool Plays(const Run& run, const Tenant& tenant) {
+  return run.only.empty() || std::ranges::find(run.only, tenant.name) != run.only.end();
+}
+
+/// In force at `at` of the run.
+engine::VgpuSettings SettingsAt(const Run& run, const Tenant& tenant, Duration at) {
+  const auto own = run.settings.find(tenant.name);
+  engine::VgpuSettings settings = own != run.settings.end() ? own->second : tenant.settings;
+  Duration since{-1};
+  for (const Change& change : run.changes) {
+    if (change.tenant != tenant.name || change.at > at || change.at < since) continue;
+    settings = change.settings;
+    since = change.at;
+  }
+  return settings;
+}
+
+struct Span {
+  Duration from{}, to{};
+};
+
+/// When something happens to a device or to who uses it.
+std::vector<Span> Disturbances(const Scenario& scenario, const Run& run, std::uint32_t device) {
+  std::vector<Span> all{{Duration{0}, Duration{0}}};
+  const auto is_here = [&](const std::string& name) {
+    return std::ranges::any_of(scenario.tenants, [&](const Tenant& t) { return t.name == name && t.device == device; });
+  };
+  for (const Change& change : run.changes)
+    if (change.tenant.empty() || is_here(change.tenant)) all.push_back({change.at, change.at});
+  for (const Fault& fault : scenario.faults)
+    if (fault.kind == FaultKind::kProcessKill ? is_here(fault.tenant) : fault.device == device)
+      all.push_back({fault.at, fault.until});
+  for (const Tenant& tenant : scenario.tenants) {
+    if (tenant.device != device || !Plays(run, tenant)) continue;
+    all.push_back({tenant.start, tenant.start});
+    if (tenant.end > Duration{0}) all.push_back({tenant.end, tenant.end});
+  }
+  std::ranges::stable_sort(all, {}, &Span::from);
+  return all;
+}
+
+/// A tenant beside its record.
+struct Seen {
+  const Tenant* tenant = nullptr;
+  const TenantRecord* record = nullptr;
+  engine::VgpuSettings settings{};  // in force in the stretch that is looked at
+};
+
+class Checker {
+ public:
+  Checker(const Scenario& scenario, const Run& run, const RunRecord& record)
+      : scenario_(scenario), run_(run), record_(record) {}
+
+  std::vector<std::string> All() {
+    for (const TenantRecord& record : record_.tenants)
+      for (const Tenant& tenant : scenario_.tenants)
+        if (tenant.name == record.name) {
+          CheckCaps({&tenant, &record});
+          CheckBooks({&tenant, &record});
+        }
+    for (std::uint32_t device = 0; device < scenario_.devices.size(); ++device)
+      for (const Stretch& stretch : CalmStretches(scenario_, run_, device)) {
+        const std::vector<Seen> here = Here(device, stretch);
+        CheckProgress(here, stretch);
+        if (stretch.to_s - stretch.from_s < kStretchMin) continue;
+        if (stretch.policy == "proportional-share" || stretch.policy == "round-robin") CheckShares(here, stretch);
+        if (stretch.policy == "sla-aware") CheckRates(here, stretch, device);
+        if (stretch.policy == "reserve") CheckReserve(here, stretch, device);
+      }
+    return std::move(objections_);
+  }
+
+ private:
+  template <typename... Args>
+  void Object(fmt::format_string<Args...> format, Args&&... args) {
+    objections_.push_back(fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  template <typename T>
+  static double Sum(const std::vector<T>& by_second, std::int64_t from_s, std::int64_t to_s) {
+    double sum = 0;
+    for (std::int64_t s = from_s; s < to_s && s < static_cast<std::int64_t>(by_second.size()); ++s)
+      sum += static_cast<double>(by_second[static_cast<std::size_t>(s)]);
+    return sum;
+  }
+  static double Use(const Seen& seen, const Stretch& stretch) {
+    return Sum(seen.record->gpu_ns_by_s, stretch.from_s, stretch.to_s) * 1e-9;
+  }
+  static double Extent(const Seen& seen) { return SecondsOf(ExtentOf(*seen.tenant)); }
+
+  /// Who is there all along.
+  std::vector<Seen> Here(std::uint32_t device, const Stretch& stretch) const {
+    std::vector<Seen> here;
+    for (const TenantRecord& record : record_.tenants)
+      for (const Tenant& tenant : scenario_.tenants)
+        if (tenant.name == record.name && tenant.device == device && tenant.start <= seconds(stretch.from_s) &&
+            (tenant.end == Duration{0} || tenant.end >= seconds(stretch.to_s)))
+          here.push_back({&tenant, &record, SettingsAt(run_, tenant, seconds(stretch.from_s))});
+    return here;
+  }
+
+  bool DaemonIsDead(std::uint32_t device, Duration from, Duration to) const {
+    return std::ranges::any_of(scenario_.faults, [&](const Fault& fault) {
+      return fault.kind == FaultKind::kDaemonCrash && fault.device == device && fault.at <= to &&
+             fault.until + seconds(1) >= from;
+    });
+  }
+  /// What is charged to nobody, or given back: the frames of processes that are killed or end.
+  double Killed(const Seen& seen, Duration from, Duration to) const {
+    double kills = 0;
+    for (const Fault& fault : scenario_.faults)
+      if (fault.kind == FaultKind::kProcessKill && fault.tenant == seen.tenant->name && fault.at <= to &&
+          fault.until >= from)
+        kills += 1;
+    return kills;
+  }
+
+  void CheckCaps(const Seen& seen) {
+    for (std::int64_t s = 0; (s + 1) * kSecondNs <= record_.span_ns; ++s) {
+      const Duration from = seconds(s);
+      const Duration to = seconds(s + 1);
+      if (DaemonIsDead(seen.tenant->device, from, to)) continue;
+      Share cap = SettingsAt(run_, *seen.tenant, from).cap;
+      for (const Change& change : run_.changes)
+        if (change.tenant == seen.tenant->name && change.at >= from - milliseconds(100) && change.at <= to)
+          cap = std::max({cap, change.settings.cap, SettingsAt(run_, *seen.tenant, change.at - nanoseconds(1)).cap});
+      if (cap >= Share::Whole()) continue;
+      const double used = Sum(seen.record->gpu_ns_by_s, s, s + 1) * 1e-9;
+      const double slack = SecondsOf(cap.Of(core::kCapBurst)) +
+                           Extent(seen) * (2 + Killed(seen, from - seconds(1), to)) + kWithin * cap.Fraction();
+      if (used > cap.Fraction() + slack)
+        Object("caps: {} … {} s: '{}' used {:.3f} of the device; its cap is {:.3f}, the slack {:.3f}", s, s + 1,
+               seen.tenant->name, used, cap.Fraction(), slack);
+    }
+  }
+
+  void CheckBooks(const Seen& seen) {
+    double kills = Killed(seen, Duration{0}, scenario_.span) * 2 + (seen.tenant->end > Duration{0} ? 1 : 0);
+    for (const Fault& fault : scenario_.faults)  // what was not settled yet is nobody's
+      kills += fault.kind == FaultKind::kDaemonCrash && fault.device == seen.tenant->device ? 1 : 0;
+    const double bound = Extent(seen) * (2 + kills);
+    const double off = static_cast<double>(seen.record->charged_ns - seen.record->worked_ns) * 1e-9;
+    if (std::abs(off) > bound)
+      Object("books: agents of '{}' took {:.4f} s from its allowance, the device did {:.4f} s for them; bound {:.4f} s",
+             seen.tenant->name, static_cast<double>(seen.record->charged_ns) * 1e-9,
+             static_cast<double>(seen.record->worked_ns) * 1e-9, bound);
+    const double unbooked = static_cast<double>(seen.record->booked_ns - seen.record->worked_since_ns) * 1e-9;
+    if (std::abs(unbooked) > bound)
+      Object(
+          "books: the daemon knows of {:.4f} s of '{}', the device did {:.4f} s since the daemon began; bound {:.4f} s",
+          static_cast<double>(seen.record->booked_ns) * 1e-9, seen.tenant->name,
+          static_cast<double>(seen.record->worked_since_ns) * 1e-9, bound);
+  }
+
+  void CheckProgress(const std::vector<Seen>& here, const Stretch& stretch) {
+    for (const Seen& seen : here) {
+      const Duration patience = PatienceOf(scenario_, run_, *seen.tenant);
+      if (seconds(stretch.to_s - stretch.from_s) < patience) continue;
+      if (Sum(seen.record->frames_by_s, stretch.from_s, stretch.to_s) == 0)
+        Object("progress: {} … {} s: '{}' finished no frame", stretch.from_s, stretch.to_s, seen.tenant->name);
+    }
+  }
+
+  static bool AlwaysWants(const Seen& seen, const Stretch& stretch) {
+    for (std::int64_t s = stretch.from_s; s < stretch.to_s; ++s)
+      if (Sum(seen.record->wanting_ns_by_s, s, s + 1) < kAlways * kSecondNs) return false;
+    return seen.settings.cap >= Share::Whole();
+  }
+  /// Hardly anything of its own to do between two frames, so that it competes without a pause. Who thinks while the
+  /// device does what it queued before wants the device, too, but is not waited for.
+  static bool ComesBackAtOnce(const Seen& seen, double thinks) {
+    return seen.tenant->own_limit_fps == 0 && std::ranges::all_of(seen.tenant->scenes, [&](const Scene& s) {
+             return SecondsOf(s.cpu) <= thinks * SecondsOf(s.gpu);
+           });
+  }
+
+  /// The virtual times of those who compete all the time lie within a quantum and their own frames of the least one
+  /// (docs/policies/proportional-share.md), at the beginning of a stretch and at its end.
+  void CheckShares(const std::vector<Seen>& here, const Stretch& stretch) {
+    const bool turns = stretch.policy == "round-robin";
+    const auto weight_of = [&](const Seen& seen) { return turns ? 1.0 : seen.settings.weight; };
+    const double quantum = stretch.params.find("quantum_ms")->second * 1e-3;
+    double all_weights = 0, weights = 0, used = 0, extents = 0;
+    std::vector<Seen> wanting;
+    for (const Tenant& tenant : scenario_.tenants)
+      if (!here.empty() && tenant.device == here.front().tenant->device && Plays(run_, tenant))
+        all_weights += turns ? 1.0 : SettingsAt(run_, tenant, seconds(stretch.from_s)).weight;
+    for (const Seen& seen : here) {
+      if (!AlwaysWants(seen, stretch) || !ComesBackAtOnce(seen, turns ? 0 : kThinks)) continue;
+      wanting.push_back(seen);
+      weights += weight_of(seen);
+      used += Use(seen, stretch);
+      extents += Extent(seen);
+    }
+    for (const Seen& seen : wanting) {
+      const double part = weight_of(seen) / weights;
+      const double got = Use(seen, stretch);
+      const double slack = 2 * (quantum * (turns ? 2 : part) + Extent(seen) + part * extents) + kWithin * part * used;
+      if (wanting.size() > 1 && std::abs(got - part * used) > slack)
+        Object(
+            "shares: {} … {} s: '{}' used {:.3f} s of {:.3f} s that those used who always wanted the device; its part "
+            "is {:.3f}, that is {:.3f} s, the slack {:.3f} s",
+            stretch.from_s, stretch.to_s, seen.tenant->name, got, used, part, part * used, slack);
+      const double least = kFloor * weight_of(seen) / all_weights * static_cast<double>(stretch.to_s - stretch.from_s);
+      if (got < least - slack)
+        Object(
+            "floor: {} … {} s: '{}' always wanted the device and used {:.3f} s of it; expected {:.3f} s at least, less "
+            "a slack of {:.3f} s",
+            stretch.from_s, stretch.to_s, seen.tenant->name, got, least, slack);
+    }
+  }
+
+  static double RateOf(const Seen& seen, const Stretch& stretch) {
+    const double preset = stretch.params.find("fps")->second;
+    const double by_latency = seen.settings.latency > Duration{0} ? 1 / SecondsOf(seen.settings.latency) : 0;
+    const double promised = std::max(seen.settings.fps, by_latency);
+    return promised > 0 ? promised : preset;
+  }
+
+  void CheckRates(const std::vector<Seen>& here, const Stretch& stretch, std::uint32_t device) {
+    double demand = 0, longest = 0;
+    bool all_paced = true;
+    for (const Seen& seen : here) {
+      const double rate = RateOf(seen, stretch);
+      all_paced = all_paced && rate > 0;
+      demand += rate * SecondsOf(MeanFrame(*seen.tenant)) * seen.tenant->processes;
+      longest += SecondsOf(LongestFrame(*seen.tenant)) * seen.tenant->processes;
+    }
+    const double span = static_cast<double>(stretch.to_s - stretch.from_s);
+    for (const Seen& seen : here) {
+      const double rate = RateOf(seen, stretch);
+      if (rate == 0) continue;
+      const double processes = seen.tenant->processes;
+      const double frames = Sum(seen.record->frames_by_s, stretch.from_s, stretch.to_s);
+      const double expected = rate * span * processes;
+      if (frames > expected * (1 + kWithin) + kFramesMadeGood * processes)
+        Object("rates: {} … {} s: '{}' made {:.0f} frames; {:.1f} were promised, {:.0f} more would be a late one's",
+               stretch.from_s, stretch.to_s, seen.tenant->name, frames, expected, kFramesMadeGood * processes);
+      const double think = SecondsOf(LongestThink(*seen.tenant)) / (1 - scenario_.devices[device].cpu_steal);
+      const bool fits = all_paced && demand < kFits && seen.settings.cap >= Share::Whole() &&
+                        (seen.tenant->own_limit_fps == 0 || seen.tenant->own_limit_fps > 1.2 * rate) &&
+                        (think + SecondsOf(seen.tenant->present) + longest) * rate < kFitsInterval;
+      if (fits && frames < expected * (1 - kWithin) - processes)
+        Object("rates: {} … {} s: '{}' made {:.0f} frames; {:.1f} were promised and the device suffices",
+               stretch.from_s, stretch.to_s, seen.tenant->name, frames, expected);
+    }
+  }
+
+  void CheckReserve(const std::vector<Seen>& here, const Stretch& stretch, std::uint32_t device) {
+    double weights = 0;
+    for (const Tenant& tenant : scenario_.tenants)
+      if (tenant.device == device && Plays(run_, tenant))
+        weights += SettingsAt(run_, tenant, seconds(stretch.from_s)).weight;
+    for (const Seen& seen : here) {
+      const double share = seen.settings.weight / weights;
+      const double refill = stretch.params.find("period_ms")->second * 1e-3 * share;
+      const double slack = 2 * (Extent(seen) + refill);
+      // In one second, and in all of them: a little more in each would be a lot.
+      for (std::int64_t s = stretch.from_s; s <= stretch.to_s; ++s) {
+        const Stretch part{s < stretch.to_s ? s : stretch.from_s, s < stretch.to_s ? s + 1 : stretch.to_s};
+        const double used = Use(seen, part);
+        const double span = static_cast<double>(part.to_s - part.from_s);
+        if (used > share * span + slack)
+          Object("reserve: {} … {} s: '{}' used {:.3f} s; its share is {:.3f} s, the slack {:.3f} s", part.from_s,
+                 part.to_s, seen.tenant->name, used, share * span, slack);
+      }
+    }
+  }
+
+  const Scenario& scenario_;
+  const Run& run_;
+  const RunRecord& record_;
+  std::vector<std::string> objections_;
+};
+
+}  // namespace
+
+std::vector<Stretch> CalmStretches(const Scenario& scenario, const Run& run, std::uint32_t device) {
+  std::vector<Stretch> calm;
+  const auto add = [&](Duration from, Duration to) {
+    Stretch stretch{(from + kSettled + seconds(1) - nanoseconds(1)) / seconds(1), to / seconds(1), run.policy,
+                    run.params};
+    if (stretch.to_s <= stretch.from_s) return;
+    Duration since{-1};
+    for (const Change& change : run.changes) {
+      if (!change.tenant.empty() || change.at > from || change.at < since) continue;
+      stretch.policy = change.policy;
+      stretch.params = change.params;
+      since = change.at;
+    }
+    if (const auto entry = core::FindPolicy(stretch.policy))
+      if (auto params = core::CheckParams(**entry, stretch.params)) stretch.params = *std::move(params);
+    calm.push_back(std::move(stretch));
+  };
+  Duration busy_until{};
+  for (const Span& span : Disturbances(scenario, run, device)) {
+    if (span.from > busy_until) add(busy_until, std::min(span.from, scenario.span));
+    busy_until = std::max(busy_until, span.to);
+  }
+  add(busy_until, scenario.span);
+  return calm;
+}
+
+Duration ExtentOf(const Tenant& tenant) {
+  const Duration frame = LongestFrame(tenant);
+  return tenant.processes * (frame + tenant.queue * std::min(tenant.batch, frame));
+}
+
+Duration PatienceOf(const Scenario& scenario, const Run& run, const Tenant& tenant) {
+  // With the least part that it had at any time of the run.
+  double weight = core::kWeightMax, cap = 1, others = 0, extents = 0;
+  const auto each = [&](const Tenant& one, auto use) {
+    use(SettingsAt(run, one, Duration{0}));
+    for (const Change& change : run.changes)
+      if (change.tenant == one.name) use(change.settings);
+  };
+  each(tenant, [&](const engine::VgpuSettings& settings) {
+    weight = std::min<double>(weight, settings.weight);
+    cap = std::min(cap, settings.cap.Fraction());
+  });
+  for (const Tenant& one : scenario.tenants) {
+    if (one.device != tenant.device || !Plays(run, one)) continue;
+    extents += SecondsOf(ExtentOf(one));
+    if (one.name == tenant.name) continue;
+    double most = 0;
+    each(one, [&](const engine::VgpuSettings& settings) { most = std::max<double>(most, settings.weight); });
+    others += most;
+  }
+  const double part = std::min(cap, weight / (weight + others));
+  return kStarvedAfter + FromSeconds(2 * (SecondsOf(ExtentOf(tenant)) / part + extents));
+}
+
+std::vector<std::string> CheckRun(const Scenario& scenario, const Run& run, const RunRecord& record) {
+  return Checker(scenario, run, record).All();
+}
+
+}  // namespace weir::sim

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What must hold of any run, recomputed from the model's own record of the device and never from the engine's books.
+// Each objection begins with the checker's name.
+//
+//   caps      over a whole second: cap + burst of the bucket + frames that can't be cut short; not while a daemon is
+//   dead shares    proportional-share, round-robin: who wants the device all the time gets its weight's part of what
+//   they use floor     the same: and at least half of its weight's part of the device itself (kept idle for others at
+//   times) rates     sla-aware: nobody is faster than promised; where the device suffices by far, each is as fast
+//   within 2 % reserve   nobody uses more than its weight's part of the device, plus frames that can't be cut short
+//   progress  everybody who is there gets on
+//   books     what agents took from the allowance is what the device did for them
+//
+// Caps hold at any time. The others are promises for when nothing changes: they are checked in calm stretches.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/schedule/policy_table.h"
+#include "sim/record.h"
+#include "sim/scenario.h"
+
+namespace weir::sim {
+
+/// Who waits at its gate for longer, with nobody pausing it, is starved (but see PatienceOf).
+inline constexpr Duration kStarvedAfter = seconds(5);
+
+/// After something changed, broke, came or went, promises hold again within this.
+inline constexpr Duration kSettled = seconds(2);
+
+/// Whole seconds of a run in which nothing happens to a device, and nothing has for kSettled.
+struct Stretch {
+  std::int64_t from_s = 0;
+  std::int64_t to_s = 0;
+  std::string policy{};
+  core::PolicyParams params{};
+};
+std::vector<Stretch> CalmStretches(const Scenario& scenario, const Run& run, std::uint32_t device);
+
+/// GPU time that a tenant's programs may use beyond what they are allowed to: of each process a frame, which can't be
+/// cut short, and what its queue holds.
+Duration ExtentOf(const Tenant& tenant);
+
+/// How long a tenant may wait at its gate: kStarvedAfter, and the time in which its part of the device pays for its
+/// longest frames and for those of everybody beside it.
+Duration PatienceOf(const Scenario& scenario, const Run& run, const Tenant& tenant);
+
+/// Objections; none: everything held. The record must be of the whole span.
+std::vector<std::string> CheckRun(const Scenario& scenario, const Run& run, const RunRecord& record);
+
+}  // namespace weir::sim

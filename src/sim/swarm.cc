@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/swarm.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "base/check.h"
+#include "sim/checkers.h"
+
+namespace weir::sim {
+namespace {
+
+/// Where a policy's parameter is drawn from: the sensible part of its range in the policy table.
+struct Subset {
+  std::string_view policy, param;
+  double low = 0, high = 0;
+};
+constexpr std::array kSubsets{
+    Subset{"proportional-share", "quantum_ms", 1, 10},
+    Subset{"proportional-share", "lag_ms", 100, 400},
+    Subset{"proportional-share", "grace_ms", 0, 20},
+    Subset{"proportional-share", "hold_duty", 0.3, 1},
+    Subset{"proportional-share", "member_ms", 500, 3000},
+    Subset{"proportional-share", "tick_ms", 0.5, 3},
+    Subset{"sla-aware", "fps", 15, 60},
+    Subset{"hybrid", "fps", 15, 60},
+    Subset{"hybrid", "fps_slack", 0, 0.2},
+    Subset{"hybrid", "gpu_use", 0.5, 0.95},
+    Subset{"hybrid", "wait_s", 1, 5},
+    Subset{"reserve", "period_ms", 0.5, 8},
+    Subset{"round-robin", "quantum_ms", 0.5, 8},
+    Subset{"round-robin", "tick_ms", 0.3, 2},
+};
+
+class Drawer {
+ public:
+  explicit Drawer(std::uint64_t seed) : prng_(seed ^ 0x7377'6172'6D00ULL) {}  // "swarm": not the run's own stream
+
+  Scenario Draw() {
+    Scenario scenario;
+    scenario.span = kSwarmSpan;
+    Run run{.label = "swarm"};
+    DrawPolicy(run.policy, run.params);
+    constexpr std::array kDevices{1, 1, 1, 1, 1, 2, 2, 3, 4};
+    scenario.devices.clear();
+    const int devices = Pick(kDevices);
+    for (int i = 0; i < devices; ++i) scenario.devices.push_back(DrawDevice(i));
+    const std::int64_t tenants = prng_.Between(1, Chance(0.3) ? 12 : 6);
+    light_ = Chance(run.policy == "sla-aware" ? 0.6 : 0.15);
+    for (std::int64_t i = 0; i < tenants; ++i) scenario.tenants.push_back(DrawTenant(i, devices));
+    DrawChanges(scenario, run);
+    DrawFaults(scenario);
+    scenario.runs.push_back(std::move(run));
+    return scenario;
+  }
+
+ private:
+  bool Chance(double p) { return prng_.Uniform() < p; }
+  template <typename T, std::size_t N>
+  T Pick(const std::array<T, N>& choices) {
+    return choices[static_cast<std::size_t>(prng_.Between(0, N - 1))];
+  }
+  Duration Us(std::int64_t low, std::int64_t high) { return microseconds(prng_.Between(low, high)); }
+  Duration Ms(std::int64_t low, std::int64_t high) { return milliseconds(prng_.Between(low, high)); }
+  /// In hundredths, so that it can be read.
+  double Real(double low, double high) {
+    return static_cast<double>(
+               prng_.Between(static_cast<std::int64_t>(low * 100), static_cast<std::int64_t>(high * 100))) /
+           100;
+  }
+
+  void DrawPolicy(std::string& name, core::PolicyParams& params) {
+    const auto table = core::PolicyTable();
+    const core::PolicyEntry& entry = table[static_cast<std::size_t>(prng_.Between(0, std::ssize(table) - 1))];
+    name = entry.name;
+    params.clear();
+    for (const core::PolicyParam& param : entry.params) {
+      if (Chance(0.5)) continue;
+      if (!param.choices.empty()) {
+        params[std::string(param.name)] = static_cast<double>(prng_.Between(0, std::ssize(param.choices) - 1));
+        continue;
+      }
+      for (const Subset& subset : kSubsets)
+        if (subset.policy == entry.name && subset.param == param.name) {
+          const double value = Real(subset.low, subset.high);
+          params[std::string(param.name)] = std::clamp(value, param.min, param.max);
+        }
+    }
+  }
+
+  Device DrawDevice(int index) {
+    Device device{.name = fmt::format("gpu{}", index)};
+    if (Chance(0.3)) device.switch_cost = Us(1, 50);
+    if (Chance(0.2)) device.cpu_steal = Real(0, 0.3);
+    return device;
+  }
+
+  Scene DrawScene() {
+    Scene scene;
+    const double kind = prng_.Uniform();
+    if (light_) {
+      scene.cpu = Us(0, 4'000);
+      scene.gpu = Us(200, 2'000);
+    } else if (kind < 0.55) {  // keeps the device busy
+      scene.cpu = kind < 0.35 ? Duration{0} : Us(0, 500);
+      scene.gpu = Us(2'000, 30'000);
+    } else {
+      scene.cpu = Us(1'000, 12'000);
+      scene.gpu = Us(500, 12'000);
+    }
+    scene.jitter = Real(0, 0.5);
+    if (Chance(0.2)) {
+      scene.spike = Real(0.5, 3);
+      scene.spike_every = static_cast<int>(prng_.Between(20, 200));
+    }
+    return scene;
+  }
+
+  engine::VgpuSettings DrawSettings() {
+    constexpr std::array kRates{15.0, 24.0, 25.0, 30.0, 50.0, 60.0};
+    engine::VgpuSettings settings;
+    settings.weight = static_cast<std::uint32_t>(Chance(0.1) ? prng_.Between(200, 600) : prng_.Between(10, 100));
+    if (Chance(0.25)) settings.cap = Share::FromFraction(Real(0.05, 0.9));
+    if (Chance(0.5)) settings.fps = Pick(kRates);
+    if (Chance(0.15)) settings.latency = Ms(20, 100);
+    return settings;
+  }
+
+  Tenant DrawTenant(std::int64_t index, int devices) {
+    Tenant tenant;
+    tenant.name = fmt::format("t{}", index);
+    tenant.device = static_cast<std::uint32_t>(prng_.Between(0, devices - 1));
+    tenant.settings = DrawSettings();
+    const int scenes = Chance(0.2) ? 2 : 1;
+    for (int i = 0; i < scenes; ++i) tenant.scenes.push_back(DrawScene());
+    if (scenes > 1)
+      for (Scene& scene : tenant.scenes) scene.length = Ms(500, 4'000);
+    tenant.present = Us(50, 1'000);
+    tenant.batch = Us(500, 6'000);
+    tenant.queue = static_cast<int>(prng_.Between(1, 6));
+    if (Chance(0.1)) tenant.own_limit_fps = Chance(0.5) ? 60 : 30;
+    if (Chance(0.2)) tenant.processes = static_cast<int>(prng_.Between(2, 3));
+    if (Chance(0.3)) tenant.start = Ms(100, 7'000);
+    if (Chance(0.15)) tenant.end = tenant.start + Ms(500, 2'000);
+    return tenant;
+  }
+
+  void DrawChanges(const Scenario& scenario, Run& run) {
+    const std::int64_t count = Chance(0.5) ? prng_.Between(1, 4) : 0;
+    std::string last;
+    for (std::int64_t i = 0; i < count; ++i) {
+      Change change;
+      change.at = Ms(500, 8'000);
+      if (Chance(0.4)) {
+        DrawPolicy(change.policy, change.params);
+      } else {
+        // The same one again now and then: what was changed is changed back.
+        const auto any = static_cast<std::size_t>(prng_.Between(0, std::ssize(scenario.tenants) - 1));
+        change.tenant = last.empty() || Chance(0.5) ? scenario.tenants[any].name : last;
+        last = change.tenant;
+        change.settings = DrawSettings();
+      }
+      run.changes.push_back(std::move(change));
+    }
+    std::ranges::stable_sort(run.changes, {}, &Change::at);
+  }
+
+  void DrawFaults(Scenario& scenario) {
+    const std::int64_t count = Chance(0.6) ? prng_.Between(1, 5) : 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      constexpr std::array kKinds{FaultKind::kDaemonCrash, FaultKind::kProcessKill, FaultKind::kDeviceStall,
+                                  FaultKind::kCpuSteal};
+      Fault fault{.kind = Pick(kKinds)};
+      fault.at = Ms(300, 7'500);
+      fault.until = std::min<Duration>(fault.at + Ms(1, 3'000), kMended);
+      fault.device = static_cast<std::uint32_t>(prng_.Between(0, std::ssize(scenario.devices) - 1));
+      if (fault.kind == FaultKind::kProcessKill)
+        fault.tenant =
+            scenario.tenants[static_cast<std::size_t>(prng_.Between(0, std::ssize(scenario.tenants) - 1))].name;
+      if (fault.kind == FaultKind::kCpuSteal) fault.amount = Real(0.1, 0.9);
+      scenario.faults.push_back(std::move(fault));
+    }
+    std::ranges::stable_sort(scenario.faults, {}, &Fault::at);
+  }
+
+  Prng prng_;
+  bool light_ = false;  // programs for which the device suffices
+};
+
+double Ms(Duration d) { return MillisecondsOf(d); }
+
+std::string SettingsText(const engine::VgpuSettings& settings) {
+  std::string out = fmt::format("weight {}", settings.weight);
+  if (settings.cap < Share::Whole()) out += fmt::format(", cap {:g}", settings.cap.Fraction());
+  if (settings.fps > 0) out += fmt::format(", {:g} frames/s", settings.fps);
+  if (settings.latency > Duration{0}) out += fmt::format(", {:g} ms", Ms(settings.latency));
+  return out;
+}
+
+std::string PolicyText(const std::string& policy, const core::PolicyParams& params) {
+  std::string out = policy;
+  for (const auto& [name, value] : params) out += fmt::format(" {}={:g}", name, value);
+  return out;
+}
+
+std::string SceneText(const Scene& scene) {
+  std::string out = fmt::format("{:g} + {:g} ms ± {:g} %", Ms(scene.cpu), Ms(scene.gpu), scene.jitter * 100);
+  if (scene.spike_every > 0) out += fmt::format(", one in {} × {:g}", scene.spike_every, 1 + scene.spike);
+  if (scene.length > Duration{0}) out += fmt::format(" for {:g} s", SecondsOf(scene.length));
+  return out;
+}
+
+std::string FaultText(const Fault& fault) {
+  switch (fault.kind) {
+    case FaultKind::kDaemonCrash: return fmt::format("the daemon of device {} is dead", fault.device);
+    case FaultKind::kProcessKill: return fmt::format("a process of {} is killed", fault.tenant);
+    case FaultKind::kDeviceStall: return fmt::format("device {} stalls", fault.device);
+    case FaultKind::kCpuSteal: return fmt::format("{:g} of device {}'s CPUs are taken", fault.amount, fault.device);
+  }
+  return "";
+}
+
+}  // namespace
+
+Scenario DrawScenario(std::uint64_t seed) {
+  Scenario scenario = Drawer(seed).Draw();
+  scenario.name = fmt::format("swarm-{}", seed);
+  scenario.seed = seed;
+  return scenario;
+}
+
+SeedPlayed PlaySeed(std::uint64_t seed, const Tamper& tamper) {
+  SeedPlayed played{.seed = seed, .scenario = DrawScenario(seed)};
+  const Run& run = played.scenario.runs.front();
+  Simulation simulation(played.scenario, run, {.seed = seed, .keep_frames = false, .tamper = tamper});
+  simulation.RunUntil(played.scenario.span);
+  played.record = simulation.Take();
+  played.objections = played.record.violations;
+  std::ranges::move(CheckRun(played.scenario, run, played.record), std::back_inserter(played.objections));
+  return played;
+}
+
+std::string Describe(const Scenario& scenario) {
+  const Run& run = scenario.runs.front();
+  std::string out = fmt::format("policy {}, {:g} s\n", PolicyText(run.policy, run.params), SecondsOf(scenario.span));
+  for (std::size_t d = 0; d < scenario.devices.size(); ++d) {
+    const Device& device = scenario.devices[d];
+    out += fmt::format("device {}: switch {:g} µs, {:g} of the CPUs taken\n", d, Ms(device.switch_cost) * 1e3,
+                       device.cpu_steal);
+  }
+  for (const Tenant& tenant : scenario.tenants) {
+    out += fmt::format("{} on device {}: {}; {} process{}, present {:g} ms, {} batches of {:g} ms", tenant.name,
+                       tenant.device, SettingsText(tenant.settings), tenant.processes,
+                       tenant.processes == 1 ? "" : "es", Ms(tenant.present), tenant.queue, Ms(tenant.batch));
+    if (tenant.own_limit_fps > 0) out += fmt::format(", its own limit {:g} frames/s", tenant.own_limit_fps);
+    if (tenant.start > Duration{0}) out += fmt::format(", from {:g} s", SecondsOf(tenant.start));
+    if (tenant.end > Duration{0}) out += fmt::format(", to {:g} s", SecondsOf(tenant.end));
+    out += '\n';
+    for (const Scene& scene : tenant.scenes) out += fmt::format("  a frame: {}\n", SceneText(scene));
+  }
+  for (const Change& change : run.changes)
+    out += fmt::format("at {:g} s: {}\n", SecondsOf(change.at),
+                       change.tenant.empty() ? "policy " + PolicyText(change.policy, change.params)
+                                             : change.tenant + ": " + SettingsText(change.settings));
+  for (const Fault& fault : scenario.faults)
+    out += fmt::format("{:g} … {:g} s: {}\n", SecondsOf(fault.at), SecondsOf(fault.until), FaultText(fault));
+  return out;
+}
+
+}  // namespace weir::sim

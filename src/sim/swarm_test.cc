@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/swarm.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <map>
+
+namespace weir::sim {
+namespace {
+
+TEST(Swarm, DrawsWhatTheProductTakes) {
+  for (std::uint64_t seed = 1; seed <= 500; ++seed) {
+    const Scenario scenario = DrawScenario(seed);
+    const sim::Run& run = scenario.runs.front();
+    ASSERT_GE(scenario.tenants.size(), 1u);
+    ASSERT_LE(scenario.tenants.size(), 12u);
+    EXPECT_TRUE(core::CheckParams(**core::FindPolicy(run.policy), run.params)) << Describe(scenario);
+    for (const Tenant& tenant : scenario.tenants) {
+      EXPECT_TRUE(engine::CheckSettings(tenant.settings)) << Describe(scenario);
+      EXPECT_LT(tenant.device, scenario.devices.size());
+    }
+    for (const Change& change : run.changes) {
+      EXPECT_LE(change.at, kMended);
+      if (change.tenant.empty())
+        EXPECT_TRUE(core::CheckParams(**core::FindPolicy(change.policy), change.params)) << Describe(scenario);
+      else
+        EXPECT_TRUE(engine::CheckSettings(change.settings)) << Describe(scenario);
+    }
+    for (const Fault& fault : scenario.faults) EXPECT_LE(fault.until, kMended);
+  }
+}
+
+TEST(Swarm, TheSameSeedGivesTheSameRun) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed)
+    EXPECT_EQ(PlaySeed(seed).record.digest, PlaySeed(seed).record.digest) << seed;
+}
+
+// -- Planted bugs: each must be found ---------------------------------------------------------------------------------
+
+/// The first of a hundred seeds in which something objects; 0: none does.
+std::uint64_t FoundAt(const std::function<Tamper()>& plant) {
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    const SeedPlayed played = PlaySeed(seed, plant());
+    if (played.objections.empty()) continue;
+    std::printf("found with seed %d: %s\n", static_cast<int>(seed), played.objections.front().c_str());
+    return seed;
+  }
+  return 0;
+}
+
+/// Begins anew every second, and so forgives every debt.
+class Forgetful final : public core::Policy {
+ public:
+  Forgetful(const core::PolicyEntry& entry, core::PolicyParams params) : entry_(entry), params_(std::move(params)) {}
+  Instant Decide(const core::PolicyInput& input, std::span<core::Verdict> verdicts) override {
+    const std::int64_t second = NsOf(input.now) / 1'000'000'000;
+    if (!inner_ || second != second_) inner_ = entry_.make(params_);
+    second_ = second;
+    return inner_->Decide(input, verdicts);
+  }
+
+ private:
+  const core::PolicyEntry& entry_;
+  const core::PolicyParams params_;
+  std::unique_ptr<core::Policy> inner_;
+  std::int64_t second_ = 0;
+};
+
+TEST(Swarm, FindsADebtThatIsForgivenEverySecond) {
+  EXPECT_GT(FoundAt([] {
+              return Tamper{.policy = [](const core::PolicyEntry& entry, const core::PolicyParams& params) {
+                return std::make_unique<Forgetful>(entry, params);
+              }};
+            }),
+            0u);
+}
+
+TEST(Swarm, FindsAWakeThatIsLostNowAndThen) {
+  // One wake in a hundred, and with it those of the next second: as an engine that wakes only once for each wait.
+  const auto plant = [] {
+    return Tamper{
+        .actions = [prng = Prng(1), deaf = std::map<VgpuId, Instant>()](Instant now, engine::Actions& actions) mutable {
+          for (engine::Grant& grant : actions.grant) {
+            if (!grant.wake) continue;
+            Instant& until = deaf[grant.vgpu];
+            if (now >= until && prng.Between(1, 100) == 1) until = now + seconds(1);
+            if (now < until) grant.wake = false;
+          }
+        }};
+  };
+  EXPECT_GT(FoundAt(plant), 0u);
+}
+
+/// Takes the first vGPU for the second, and the second for the first.
+class Swapped final : public core::Policy {
+ public:
+  explicit Swapped(std::unique_ptr<core::Policy> inner) : inner_(std::move(inner)) {}
+  Instant Decide(const core::PolicyInput& input, std::span<core::Verdict> verdicts) override {
+    views_.assign(input.vgpus.begin(), input.vgpus.end());
+    if (views_.size() > 1) std::swap(views_[0].weight, views_[1].weight);
+    return inner_->Decide({input.now, views_}, verdicts);
+  }
+
+ private:
+  const std::unique_ptr<core::Policy> inner_;
+  std::vector<core::VgpuView> views_;
+};
+
+TEST(Swarm, FindsWeightsThatAreSwappedByAChangeOfPolicy) {
+  const auto plant = [] {
+    // An engine begins with two policies: the default and the run's.
+    return Tamper{.policy = [made = 0](const core::PolicyEntry& entry,
+                                       const core::PolicyParams& params) mutable -> std::unique_ptr<core::Policy> {
+      if (++made <= 2) return entry.make(params);
+      return std::make_unique<Swapped>(entry.make(params));
+    }};
+  };
+  EXPECT_GT(FoundAt(plant), 0u);
+}
+
+}  // namespace
+}  // namespace weir::sim
