@@ -28,6 +28,9 @@ endforeach()
 add_library(weir_flags INTERFACE)
 target_compile_options(weir_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror
                        $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>)
+# A fused multiply and add rounds once where two instructions round twice, so that a decision would depend on the
+# compiler and on the processor; simulated runs are the same everywhere.
+target_compile_options(weir_flags INTERFACE -ffp-contract=off)
 target_include_directories(weir_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_link_libraries(weir_flags INTERFACE Threads::Threads)
 if(WEIR_SANITIZE)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // weir sim: the product's own engine in a modelled world.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -10,6 +9,7 @@
 #include "cli/options.h"
 #include "cli/sim/play.h"
 #include "cli/sim/scenario_file.h"
+#include "cli/sim/swarm_command.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "platform/files.h"
@@ -24,18 +24,6 @@ struct Flags {
   std::int64_t seed = 0;
   std::string out;
 };
-
-/// Drawn on a terminal only.
-std::function<void(double)> ProgressBar(const std::string& name) {
-  if (::isatty(STDERR_FILENO) == 0) return {};
-  return [name](double part) {
-    constexpr int kColumns = 30;
-    fmt::print(stderr, "\r{:<24} {:<{}} {:3.0f} % ", name, std::string(static_cast<std::size_t>(part * kColumns), '='),
-               kColumns, part * 100);
-    if (part >= 1) fmt::print(stderr, "\r\033[K");
-    std::fflush(stderr);
-  };
-}
 
 Status WriteResults(const std::string& folder, const Played& played, const std::vector<Judged>& judged) {
   WEIR_TRY_STATUS(platform::MakeFolder(folder));
@@ -145,7 +133,7 @@ Result<int> Check(const Session& session, const Flags& flags) {
 void AddSim(CLI::App& app, Session& session) {
   CLI::App* sim =
       app.add_subcommand("sim", "Try policies on modelled devices and programs, with the daemon's own engine");
-  sim->footer("EXAMPLES\n  weir sim list\n  weir sim run vgris-fig7\n  weir sim check\n");
+  sim->footer("EXAMPLES\n  weir sim list\n  weir sim run vgris-fig7\n  weir sim check\n  weir sim swarm\n");
   sim->require_subcommand(1);
   auto flags = std::make_shared<Flags>();
   CLI::App* run = AddCommand(*sim, "run", "Play a scenario",
@@ -165,6 +153,22 @@ void AddSim(CLI::App& app, Session& session) {
   check->add_option("scenarios", flags->scenarios, "Which (default: all)")->type_name("SCENARIO");
   check->callback([flags, &session] { session.action = [flags, &session] { return Check(session, *flags); }; });
   AddSimReplay(*sim, session);
+  auto swarm_flags = std::make_shared<SwarmFlags>();
+  CLI::App* swarm = AddCommand(*sim, "swarm", "Play random scenarios with faults, and check that promises hold",
+                               "  weir sim swarm\n  weir sim swarm --seeds 1000 --from 500\n"
+                               "  weir sim swarm --seed 17\n",
+                               session);
+  swarm->add_option("--seeds", swarm_flags->seeds, "How many (default: 100)")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
+  swarm->add_option("--from", swarm_flags->from, "The first (default: 1)")
+      ->type_name("SEED")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 62));
+  swarm->add_option("--seed", swarm_flags->seed, "Only this one, showing everything that was drawn")
+      ->type_name("SEED")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 62));
+  swarm->callback(
+      [swarm_flags, &session] { session.action = [swarm_flags, &session] { return Swarm(session, *swarm_flags); }; });
   for (CLI::App* command : {run, check})
     command->add_option("--seed", flags->seed, "Instead of the scenario's own")
         ->type_name("N")

@@ -2,8 +2,10 @@
 #include "cli/sim/play.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <cstdio>
 
 #include "cli/table.h"
 #include "cli/text_units.h"
@@ -29,6 +31,17 @@ double Figure(const sim::RunRecord& run, const sim::TenantRecord& tenant, const 
 std::string Short(double value) { return std::isnan(value) ? "-" : fmt::format("{:.4g}", value); }
 
 }  // namespace
+
+std::function<void(double)> ProgressBar(const std::string& name) {
+  if (::isatty(STDERR_FILENO) == 0) return {};
+  return [name](double part) {
+    constexpr int kColumns = 30;
+    fmt::print(stderr, "\r{:<24} {:<{}} {:3.0f} % ", name, std::string(static_cast<std::size_t>(part * kColumns), '='),
+               kColumns, part * 100);
+    if (part >= 1) fmt::print(stderr, "\r\033[K");
+    std::fflush(stderr);
+  };
+}
 
 double Played::SimulatedSeconds() const {
   double sum = 0;

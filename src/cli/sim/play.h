@@ -29,6 +29,8 @@ struct PlayOptions {
   /// Called now and then with the part that is done, 0 … 1.
   std::function<void(double)> progress{};
 };
+/// On stderr, on a terminal only; else none.
+std::function<void(double)> ProgressBar(const std::string& name);
 Played Play(sim::Scenario scenario, const PlayOptions& options);
 
 /// An expectation and what came of it.
