@@ -39,13 +39,26 @@ class RoundRobin final : public Policy {
       credit.used = vgpu.used;
       awake |= Competes(vgpu, input.now, kAwake);
     }
+    if (lately == 1) return DecideLone(input, verdicts);
     const VgpuView* holder = Turn(input);
     for (std::size_t i = 0; i < input.vgpus.size(); ++i)
       verdicts[i] = {.admission = Admission::kGated, .allowance = Allow(input.vgpus[i], holder)};
-    return !awake ? kNever : input.now + (lately == 1 ? std::max(kLoneTick, tick_) : tick_);
+    return awake ? input.now + tick_ : kNever;
   }
 
  private:
+  /// Its turns follow each other, also while it draws: nobody is there whom a debt could be paid to.
+  Instant DecideLone(const PolicyInput& input, std::span<Verdict> verdicts) {
+    bool awake = false;
+    for (std::size_t i = 0; i < input.vgpus.size(); ++i) {
+      const bool lone = Competes(input.vgpus[i], input.now, kAloneFor);
+      if (lone) CreditOf(input.vgpus[i]).left = quantum_;
+      awake |= Competes(input.vgpus[i], input.now, kAwake);
+      verdicts[i] = {.admission = Admission::kGated, .allowance = lone ? kAhead : quantum_};
+    }
+    return awake ? input.now + std::max(kLoneTick, tick_) : kNever;
+  }
+
   /// Who is held by its cap could not use the turn.
   static bool Wants(const VgpuView& vgpu) {
     return vgpu.attached && (vgpu.in_flight > 0 || (vgpu.waiting > 0 && !vgpu.held));
