@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opencl/channel/handshake.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "proto/opencl_messages.h"
+
+namespace weir::opencl {
+namespace {
+
+namespace wire = proto::cl;
+
+constexpr std::size_t kProgramBytesMax = 255;
+
+Result<wire::Header> HeaderOf(std::span<const std::byte> packet, std::uint16_t op) {
+  wire::Header header;
+  if (!wire::ReadHeader(packet, header) || header.size != packet.size() || header.op != op)
+    return Fail(Errc::kProtocol, "what came is no handshake of Weir's OpenCL");
+  return header;
+}
+
+}  // namespace
+
+Result<Connection> Connect(const std::string& path, const std::string& program) {
+  Connection connection;
+  WEIR_TRY(connection.socket, platform::ConnectSeqPacket(path));
+  const int socket = connection.socket.get();
+  WEIR_TRY_STATUS(platform::SendPacket(
+      socket, wire::Encode(wire::Hello{.magic = wire::kHelloMagic,
+                                       .version = wire::kVersion,
+                                       .program = std::string_view(program).substr(0, kProgramBytesMax)})));
+  if (!platform::WaitReadable(socket, static_cast<int>(kHandshakeWait.count() / 1'000'000)))
+    return Fail(Errc::kTimeout, path + ": no executor answered; does the daemon still run?");
+  WEIR_TRY(const platform::Packet packet, platform::ReceivePacket(socket, wire::kHandshakeBytesMax));
+  if (packet.bytes.empty()) return Fail(Errc::kUnavailable, path + ": the executor closed the connection");
+  WEIR_TRY([[maybe_unused]] const auto header, HeaderOf(packet.bytes, wire::Welcome::kOp));
+  wire::Welcome welcome;
+  if (!wire::Decode(packet.bytes, welcome) || welcome.magic != wire::kHelloMagic)
+    return Fail(Errc::kProtocol, path + ": the answer is no Welcome");
+  if (!welcome.refusal.empty()) return Fail(Errc::kPermissionDenied, std::string(welcome.refusal));
+  if (welcome.version == 0 || packet.fds.size() != 2 || welcome.ring_bytes != kRingBytes)
+    return Fail(Errc::kVersionMismatch, path + ": an executor of another version; restart the daemon and the program");
+  connection.version = std::min(welcome.version, wire::kVersion);
+  WEIR_TRY(connection.channel, MapChannel(packet.fds[0].get(), Side::kClient));
+  WEIR_TRY(connection.arena, platform::MapForeignRegion(packet.fds[1].get(), welcome.arena_bytes));
+  return connection;
+}
+
+Result<Accepted> Welcome(platform::Fd connection, uid_t owner, std::uint64_t arena_bytes) {
+  Accepted accepted;
+  accepted.socket = std::move(connection);
+  const int socket = accepted.socket.get();
+  const auto refuse = [&](Errc code, const std::string& why) -> Error {
+    // It is on its way out; whether it can be told is its own affair.
+    static_cast<void>(
+        platform::SendPacket(socket, wire::Encode(wire::Welcome{.magic = wire::kHelloMagic, .refusal = why})));
+    return Fail(code, why);
+  };
+  WEIR_TRY(accepted.peer, platform::PeerOf(socket));
+  if (accepted.peer.uid != owner && accepted.peer.uid != 0)
+    return refuse(Errc::kPermissionDenied, "this vGPU belongs to uid " + std::to_string(owner));
+  WEIR_TRY(const platform::Packet packet,
+           platform::ReceivePacket(socket, wire::kHandshakeBytesMax, platform::Descriptors::kRefused));
+  if (packet.bytes.empty()) return Fail(Errc::kUnavailable, "closed before a Hello");
+  WEIR_TRY([[maybe_unused]] const auto header, HeaderOf(packet.bytes, wire::Hello::kOp));
+  wire::Hello hello;
+  if (!wire::Decode(packet.bytes, hello) || hello.magic != wire::kHelloMagic || hello.version == 0)
+    return refuse(Errc::kProtocol, "that is no Hello");
+  accepted.program = hello.program.substr(0, kProgramBytesMax);
+  accepted.version = std::min(hello.version, wire::kVersion);
+
+  WEIR_TRY(const platform::SharedRegion rings, platform::MakeSharedRegion("weir-opencl-rings", kRingsBytes));
+  WEIR_TRY(accepted.channel, MapChannel(rings.fd.get(), Side::kExecutor));
+  WEIR_TRY(platform::SharedRegion arena, platform::MakeSharedRegion("weir-opencl-arena", arena_bytes));
+  const std::array fds{rings.fd.get(), arena.fd.get()};
+  WEIR_TRY_STATUS(platform::SendPacket(socket,
+                                       wire::Encode(wire::Welcome{.magic = wire::kHelloMagic,
+                                                                  .version = accepted.version,
+                                                                  .ring_bytes = kRingBytes,
+                                                                  .arena_bytes = arena_bytes}),
+                                       fds));
+  accepted.arena = std::move(arena.mapping);
+  return accepted;
+}
+
+bool StillConnected(int socket) {
+  char byte = 0;
+  const ssize_t got = ::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+}
+
+}  // namespace weir::opencl

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a client and an executor meet: one packet each way on a socket that then only tells that the other still lives.
+#pragma once
+
+#include <string>
+
+#include "opencl/channel/ring.h"
+#include "platform/unix_socket.h"
+
+namespace weir::opencl {
+
+inline constexpr Duration kHandshakeWait = seconds(10);  // an executor has to be started, and it loads a compiler
+
+/// The client's side of a connection.
+struct Connection {
+  platform::Fd socket;
+  Channel channel;
+  platform::Mapping arena;
+  std::uint16_t version = 0;  // that both speak
+};
+/// Errors: kNotFound and kUnavailable when nobody listens, kTimeout, kPermissionDenied with the executor's words,
+/// kVersionMismatch, kProtocol.
+Result<Connection> Connect(const std::string& path, const std::string& program);
+
+/// The executor's side.
+struct Accepted {
+  platform::Fd socket;
+  platform::Peer peer;
+  std::string program;  // as the client says
+  std::uint16_t version = 0;
+  Channel channel;
+  platform::Mapping arena;
+};
+/// Reads the Hello of a connection and answers it; makes an arena of `arena_bytes`. `owner`: who may connect, beside
+/// root.
+Result<Accepted> Welcome(platform::Fd connection, uid_t owner, std::uint64_t arena_bytes);
+
+/// False once the other side has closed, or sent something: nothing is sent after the handshake.
+bool StillConnected(int socket);
+
+}  // namespace weir::opencl
