@@ -395,12 +395,11 @@ struct Link {
   static void Fields(auto& m, auto& f) { f(m.request, m.id, m.context, m.devices, m.options, m.programs); }
 };
 
-/// Answered with the driver's binary, in the arena at `to`, where `room` bytes are; what does not fit is not written.
+/// Answered with the driver's binary.
 struct GetBinary {
   static constexpr Op kOp = Op::kGetBinary;
   std::uint32_t request = 0, program = 0, device = 0;
-  std::uint64_t to = 0, room = 0;
-  static void Fields(auto& m, auto& f) { f(m.request, m.program, m.device, m.to, m.room); }
+  static void Fields(auto& m, auto& f) { f(m.request, m.program, m.device); }
 };
 
 /// Makes devices with the ids `first`, `first` + 1 ...; answered with their DeviceFacts.
@@ -443,16 +442,17 @@ struct ImageFormats {
 
 // -- Executor to client -----------------------------------------------------------------------------------------------
 
-/// `body`: of a build, compile or link a BuildFacts; of kGetBinary an 8-byte size; of kCreateSubDevices a
-/// SubDeviceFacts.
+/// One part of an answer; `more`: another follows, and the body is what all of them make up. Of a build, compile or
+/// link it is a BuildFacts, of kGetBinary the bytes, of kCreateSubDevices a SubDeviceFacts.
 struct Reply {
   static constexpr Op kOp = Op::kReply;
   std::uint32_t request = 0;
   std::int32_t status = 0;  // OpenCL's error code
-  Blob body{};
-  std::uint64_t ticket = 0;
-  static void Fields(auto& m, auto& f) { f(m.request, m.status, m.body, m.ticket); }
+  std::uint8_t more = 0;
+  ByteView part{};
+  static void Fields(auto& m, auto& f) { f(m.request, m.status, m.more, m.part); }
 };
+inline constexpr std::size_t kReplyPartBytesMax = 32 * 1024;
 
 /// Times are CLOCK_MONOTONIC, ns; 0 where the device does not say.
 struct EventDone {
