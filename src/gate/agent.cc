@@ -153,6 +153,12 @@ void Agent::Leave(const Ticket& ticket, const Frame& frame) noexcept {
   Release(ticket.attachment);
 }
 
+void Agent::Withdraw(const Ticket& ticket) noexcept {
+  if (ticket.attachment == nullptr) return;
+  const Lock lock(mutex_);
+  Release(ticket.attachment);
+}
+
 void Agent::Wait(Attachment& attachment, Ticket& ticket, std::int64_t now_ns) {
   proto::VgpuRegion& region = attachment.vgpu();
   const Waiting waiting(attachment.process());
@@ -287,6 +293,11 @@ Result<std::unique_ptr<Attachment>> Agent::TryAttach(std::int64_t deadline_ns) {
 proto::CpuMask Agent::device_cpus() const noexcept {
   const Lock lock(mutex_);
   return current_ ? current_->device_cpus : proto::CpuMask{};
+}
+
+std::uint32_t Agent::memory_limit_slots() const noexcept {
+  const Lock lock(mutex_);
+  return current_ ? current_->vgpu().memory_limit_slots.load(std::memory_order_relaxed) : 0;
 }
 
 void Agent::Describe(proto::MeterKind meter, const char* renderer) noexcept {

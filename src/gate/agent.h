@@ -83,6 +83,9 @@ class Agent {
   /// Settles what Enter reserved and records the frame.
   void Leave(const Ticket& ticket, const Frame& frame) noexcept;
 
+  /// Gives a ticket back that was never entered: nothing came of it.
+  void Withdraw(const Ticket& ticket) noexcept;
+
   /// False while passing everything through.
   [[nodiscard]] bool attached() const noexcept { return attached_.load(std::memory_order_relaxed); }
   /// Whether there is any point in calling Enter: attached, or it is time to try again. Costs a coarse clock at most.
@@ -90,6 +93,8 @@ class Agent {
 
   /// CPUs of a software device, as the daemon said at the last attach; all zero before it.
   [[nodiscard]] proto::CpuMask device_cpus() const noexcept;
+  /// Of the vGPU, in slots of 64 MiB; 0: none, or not attached.
+  [[nodiscard]] std::uint32_t memory_limit_slots() const noexcept;
   /// Counts up at every attach: what was told to the former daemon has to be told again.
   [[nodiscard]] std::uint64_t attach_count() const noexcept { return attach_count_.load(std::memory_order_relaxed); }
   /// Publishes where GPU time comes from. No-op while detached.

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Meters for software renderers, from the kernel's CPU clocks.
-#include <dirent.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <bit>
-#include <cstdlib>
+#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <utility>
 
 #include "platform/fd.h"
+#include "platform/thread_cpu.h"
 #include "shim/gl/meter.h"
 
 namespace weir::shim {
@@ -27,18 +26,10 @@ std::optional<std::int64_t> ReadClock(clockid_t clock) {
   return static_cast<std::int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
 }
 
-/// The CPU clock of a thread of this process, by its id (see pthread_getcpuclockid and the kernel's posix-timers.h).
-clockid_t ThreadClock(pid_t tid) {
-  constexpr unsigned kPerThreadSchedClock = 6;
-  return static_cast<clockid_t>((~static_cast<unsigned>(tid) << 3) | kPerThreadSchedClock);
-}
-
-bool IsWorker(int tasks_fd, const char* tid) {
+bool IsWorker(pid_t tid) {
   char path[64];
-  if (std::strlen(tid) > 20) return false;
-  std::strcpy(path, tid);
-  std::strcat(path, "/comm");
-  const platform::Fd fd(::openat(tasks_fd, path, O_RDONLY | O_CLOEXEC));
+  static_cast<void>(std::snprintf(path, sizeof path, "/proc/self/task/%d/comm", static_cast<int>(tid)));
+  const platform::Fd fd(::open(path, O_RDONLY | O_CLOEXEC));
   char name[32] = {};
   if (!fd || ::read(fd.get(), name, sizeof name - 1) <= 0) return false;
   static constexpr char kPrefix[] = "llvmpipe-";
@@ -47,28 +38,9 @@ bool IsWorker(int tasks_fd, const char* tid) {
 
 std::vector<pid_t> FindWorkers() {
   std::vector<pid_t> workers;
-  DIR* tasks = ::opendir("/proc/self/task");
-  if (tasks == nullptr) return workers;
-  while (const dirent* entry = ::readdir(tasks))
-    if (entry->d_name[0] != '.' && IsWorker(::dirfd(tasks), entry->d_name)) workers.push_back(std::atoi(entry->d_name));
-  ::closedir(tasks);
+  for (const pid_t tid : platform::ThreadsOfThisProcess())
+    if (IsWorker(tid)) workers.push_back(tid);
   return workers;
-}
-
-/// Keeps a worker on the device's CPUs, within what the user allowed the program: a narrower choice stays.
-void Pin(pid_t tid, const DeviceCpus& cpus) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(tid, sizeof set, &set) != 0) return;
-  bool outside = false;
-  for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    const bool of_device = cpu < cpus.mask.size() * 64 && (cpus.mask[cpu / 64] >> (cpu % 64) & 1) != 0;
-    if (of_device || !CPU_ISSET(cpu, &set)) continue;
-    CPU_CLR(cpu, &set);
-    outside = true;
-  }
-  // Nothing to do, or nothing left: a program that was sent elsewhere stays there, and its workers are charged as ever.
-  if (outside && CPU_COUNT(&set) > 0) static_cast<void>(::sched_setaffinity(tid, sizeof set, &set));
 }
 
 int Divisor(const DeviceCpus& cpus) {
@@ -105,7 +77,7 @@ class WorkerMeter final : public Meter {
   std::int64_t Collect(bool& lost) {
     std::int64_t used = 0;
     for (Worker& worker : workers_) {
-      const auto clock = ReadClock(ThreadClock(worker.tid));
+      const auto clock = platform::ThreadCpuNs(worker.tid);
       lost |= !clock.has_value();
       if (!clock) continue;
       used += *clock - worker.read_ns;
@@ -117,14 +89,14 @@ class WorkerMeter final : public Meter {
   void Scan(bool first) {
     std::vector<Worker> found;
     for (const pid_t tid : FindWorkers()) {
-      std::int64_t read_ns = first ? ReadClock(ThreadClock(tid)).value_or(0) : 0;
+      std::int64_t read_ns = first ? platform::ThreadCpuNs(tid).value_or(0) : 0;
       bool known = false;
       for (const Worker& worker : workers_) {
         if (worker.tid != tid) continue;
         known = true;
         read_ns = worker.read_ns;
       }
-      if (!known && cpus_.Known()) Pin(tid, cpus_);
+      if (!known && cpus_.Known()) platform::KeepThreadOn(tid, cpus_.mask);
       found.push_back({tid, read_ns});
     }
     workers_ = std::move(found);

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// A session's way through the gate. Tasks are let through in batches, so that a stream of short kernels passes at the
+// cost of the long ones: a batch is reserved for when it begins, and settled when the device has done it.
+//
+//   closed ──Begin: wait for one in flight to end, for the pace, at the gate──▶ open ──Close──▶ in flight ──done──▶
+//   settled
+//
+// At most kInFlightMax batches are on the device, so that what is submitted ahead of the gate is bounded: kQuantum
+// each, or one task.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "base/units.h"
+#include "core/schedule/frame_pacer.h"
+#include "gate/agent.h"
+#include "opencl/executor/device_meter.h"
+
+namespace weir::opencl {
+
+inline constexpr Duration kQuantum = milliseconds(2);
+inline constexpr int kInFlightMax = 2;
+inline constexpr int kTasksPerBatchMax = 512;
+
+/// What all sessions of an executor share: its agent and its meter.
+struct Tenancy {
+  gate::Agent& agent;
+  DeviceMeter& meter;
+};
+
+class Admission {
+ public:
+  explicit Admission(const Tenancy& tenancy) : tenancy_(tenancy) {}
+
+  /// Begins a batch, with what its first command is foreseen to take. Waits for as long as the gate says; for the pace
+  /// too if that is a `task`. `in_turn`: false when what is in flight may be waiting for the client, so that waiting
+  /// for that would be for ever.
+  void Begin(std::int64_t predicted_ns, bool task, bool in_turn);
+  /// Counts a task to the open batch.
+  void Add(std::int64_t predicted_ns);
+  /// Whether the open batch has had enough. A paced one has with its first task.
+  [[nodiscard]] bool Full() const;
+  [[nodiscard]] bool open() const { return open_ != nullptr; }
+
+  struct Batch {
+    gate::Ticket ticket;
+    std::int64_t begin_ns = 0, present_ns = 0, submit_ns = 0, pace_ns = 0, interval_ns = 0;
+    std::int64_t predicted_ns = 0;  // GPU time of its tasks
+    int tasks = 0;
+  };
+
+  /// Closes the open batch: it is on its way. The caller sees to it that Done is called when the device has done it,
+  /// from whichever thread.
+  std::unique_ptr<Batch> Close();
+  /// Settles it and returns the GPU time it took. `device_ns`: what the device's own clock says; counts only where no
+  /// workers are metered.
+  std::int64_t Done(const Batch& batch, std::int64_t device_ns);
+
+  /// Since when the oldest batch has been on the device; 0: nothing is.
+  [[nodiscard]] std::int64_t BusySinceNs() const;
+  /// Waits until nothing is in flight, at most `timeout`.
+  bool Drain(Duration timeout);
+  /// Lets whoever waits go: the session ends.
+  void Abandon();
+
+ private:
+  Tenancy tenancy_;
+  std::unique_ptr<Batch> open_;  // the session's thread only
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  int in_flight_ = 0;
+  std::int64_t busy_since_ns_ = 0;
+  std::int64_t last_end_ns_ = 0;
+  core::FramePacer pacer_;
+  bool abandoned_ = false;
+};
+
+}  // namespace weir::opencl

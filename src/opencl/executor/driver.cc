@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opencl/executor/driver.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+
+#include "platform/thread_cpu.h"
+
+namespace weir::opencl {
+namespace {
+
+/// Handles mean nothing elsewhere, and the client knows how often it has retained.
+constexpr std::array kNotFacts{CL_DEVICE_PLATFORM, CL_DEVICE_PARENT_DEVICE, CL_DEVICE_REFERENCE_COUNT};
+
+/// Platform info: 0x0900 and the pages of extensions that follow it; device info: 0x1000, and what vendors added.
+struct NameRange {
+  std::uint32_t first, last;
+};
+constexpr std::array kPlatformNames{NameRange{0x0900, 0x0925}};
+constexpr std::array kDeviceNames{NameRange{0x1000, 0x1072}, NameRange{0x4000, 0x4055}};
+
+template <typename Get>
+void Collect(std::span<const NameRange> ranges, std::vector<proto::cl::Fact>& facts, Get get) {
+  for (const auto& [first, last] : ranges)
+    for (std::uint32_t name = first; name <= last; ++name) {
+      if (std::ranges::find(kNotFacts, static_cast<int>(name)) != kNotFacts.end()) continue;
+      std::size_t bytes = 0;
+      if (get(name, 0, nullptr, &bytes) != CL_SUCCESS) continue;
+      std::string value(bytes, '\0');
+      if (bytes > 0 && get(name, bytes, value.data(), nullptr) != CL_SUCCESS) continue;
+      facts.push_back({name, std::move(value)});
+    }
+}
+
+}  // namespace
+
+std::vector<std::string> VendorLibraries(const std::string& folder) {
+  std::vector<std::filesystem::path> files;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
+    if (entry.path().extension() == ".icd") files.push_back(entry.path());
+  std::ranges::sort(files);
+  std::vector<std::string> libraries;
+  for (const auto& path : files) {
+    std::ifstream file(path);
+    std::string line;
+    if (std::getline(file, line) && !line.empty() && line.find("weir-opencl") == std::string::npos)
+      libraries.push_back(line);
+  }
+  return libraries;
+}
+
+std::uint64_t DeviceNumber(const cl_icd_dispatch& cl, cl_device_id device, cl_device_info name) {
+  std::uint64_t value = 0;  // numbers are of 4 or 8 bytes, little-endian
+  if (cl.clGetDeviceInfo(device, name, sizeof value, &value, nullptr) != CL_SUCCESS) return 0;
+  return value;
+}
+
+std::string DeviceText(const cl_icd_dispatch& cl, cl_device_id device, cl_device_info name) {
+  std::size_t bytes = 0;
+  if (cl.clGetDeviceInfo(device, name, 0, nullptr, &bytes) != CL_SUCCESS || bytes == 0) return {};
+  std::string text(bytes, '\0');
+  if (cl.clGetDeviceInfo(device, name, bytes, text.data(), nullptr) != CL_SUCCESS) return {};
+  while (!text.empty() && text.back() == '\0') text.pop_back();
+  return text;
+}
+
+Result<std::vector<NativeDevice>> OpenLibrary(const std::string& library) {
+  std::vector<pid_t> before = platform::ThreadsOfThisProcess();
+  // Never closed: drivers leave threads behind.
+  void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return Fail(Errc::kUnavailable, std::string("cannot open an OpenCL driver: ") + ::dlerror());
+  using Lookup = void* (*)(const char*);
+  const auto lookup = reinterpret_cast<Lookup>(::dlsym(handle, "clGetExtensionFunctionAddress"));
+  if (lookup == nullptr) return Fail(Errc::kUnavailable, library + " is no OpenCL driver");
+  const auto platforms_of = reinterpret_cast<clIcdGetPlatformIDsKHR_fn>(lookup("clIcdGetPlatformIDsKHR"));
+  std::array<cl_platform_id, 16> platforms{};
+  cl_uint count = 0;
+  if (platforms_of == nullptr || platforms_of(platforms.size(), platforms.data(), &count) != CL_SUCCESS) count = 0;
+
+  std::vector<NativeDevice> found;
+  for (cl_uint p = 0; p < std::min<cl_uint>(count, platforms.size()); ++p) {
+    // The first member of every object is the vendor's table.
+    const auto* cl = *reinterpret_cast<const cl_icd_dispatch* const*>(platforms[p]);
+    std::array<cl_device_id, 64> devices{};
+    cl_uint here = 0;
+    if (cl->clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, devices.size(), devices.data(), &here) != CL_SUCCESS)
+      continue;
+    for (cl_uint d = 0; d < std::min<cl_uint>(here, devices.size()); ++d) {
+      NativeDevice device{.cl = cl,
+                          .platform = platforms[p],
+                          .device = devices[d],
+                          .library = library,
+                          .name = DeviceText(*cl, devices[d], CL_DEVICE_NAME),
+                          .workers = {}};
+      const bool cpu = (DeviceNumber(*cl, devices[d], CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU) != 0;
+      device.in_host_memory = cpu && DeviceNumber(*cl, devices[d], CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
+      found.push_back(std::move(device));
+    }
+  }
+  std::vector<pid_t> workers;
+  for (const pid_t tid : platform::ThreadsOfThisProcess())
+    if (std::ranges::find(before, tid) == before.end()) workers.push_back(tid);
+  for (NativeDevice& device : found) device.workers = workers;
+  return found;
+}
+
+proto::cl::PlatformFacts FactsOfPlatform(const NativeDevice& device) {
+  proto::cl::PlatformFacts facts;
+  Collect(kPlatformNames, facts.facts, [&](std::uint32_t name, std::size_t room, void* value, std::size_t* bytes) {
+    return device.cl->clGetPlatformInfo(device.platform, name, room, value, bytes);
+  });
+  return facts;
+}
+
+proto::cl::DeviceFacts FactsOfDevice(const cl_icd_dispatch& cl, cl_device_id device, std::uint32_t id,
+                                     bool shares_arena) {
+  proto::cl::DeviceFacts facts{.id = id, .shares_arena = shares_arena, .facts = {}};
+  Collect(kDeviceNames, facts.facts, [&](std::uint32_t name, std::size_t room, void* value, std::size_t* bytes) {
+    return cl.clGetDeviceInfo(device, name, room, value, bytes);
+  });
+  return facts;
+}
+
+}  // namespace weir::opencl

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// weir-executor: started by the daemon when a vGPU's first OpenCL client connects.
+#include <getopt.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "opencl/executor/driver.h"
+#include "opencl/executor/server.h"
+#include "platform/unix_socket.h"
+
+namespace {
+
+constexpr const char* kUsage =
+    "Usage: weir-executor --socket PATH [OPTIONS]     serve OpenCL clients that connect there\n"
+    "       weir-executor --list                      the OpenCL devices of this machine, a line each\n"
+    "\n"
+    "The daemon starts executors by itself; by hand it serves without a daemon, or for looking at things:\n"
+    "  weir-executor --socket /tmp/cl.sock &\n"
+    "  OCL_ICD_VENDORS=.../lib/weir/icd WEIR_OPENCL=/tmp/cl.sock clinfo -l\n"
+    "\n"
+    "  --socket PATH            listen there\n"
+    "  --listener FD            or on this descriptor, which listens already\n"
+    "  --attach PATH            the vGPU's attach socket (default: pass no gate)\n"
+    "  --vgpu NAME              its name, for messages\n"
+    "  --owner UID              who may connect, beside root (default: this user)\n"
+    "  --library FILE           the vendor's OpenCL library (default: the first of /etc/OpenCL/vendors that works)\n"
+    "  --device N               which of its devices (default: 0)\n"
+    "  --cpus N                 for drivers that compute on CPUs: how many workers (default: the driver's choice)\n"
+    "  --copies                 treat a device that computes in host memory as if it had memory of its own\n"
+    "  --idle-exit SECONDS      end when nobody has been connected for so long (default: 10)\n"
+    "  --kernel-timeout SECONDS a kernel that runs longer ends the executor (default: none)\n";
+
+enum Option {
+  kSocket = 1,
+  kListener,
+  kAttach,
+  kVgpu,
+  kOwner,
+  kLibrary,
+  kDevice,
+  kCpus,
+  kCopies,
+  kIdle,
+  kTimeout,
+  kList,
+  kHelp
+};
+
+constexpr option kOptions[] = {{"socket", required_argument, nullptr, kSocket},
+                               {"listener", required_argument, nullptr, kListener},
+                               {"attach", required_argument, nullptr, kAttach},
+                               {"vgpu", required_argument, nullptr, kVgpu},
+                               {"owner", required_argument, nullptr, kOwner},
+                               {"library", required_argument, nullptr, kLibrary},
+                               {"device", required_argument, nullptr, kDevice},
+                               {"cpus", required_argument, nullptr, kCpus},
+                               {"copies", no_argument, nullptr, kCopies},
+                               {"idle-exit", required_argument, nullptr, kIdle},
+                               {"list", no_argument, nullptr, kList},
+                               {"help", no_argument, nullptr, kHelp},
+                               {"kernel-timeout", required_argument, nullptr, kTimeout},
+                               {nullptr, 0, nullptr, 0}};
+
+bool Number(const char* text, double& value) {
+  char* end = nullptr;
+  value = std::strtod(text, &end);
+  return end != text && *end == '\0' && value >= 0 && value < 1e9;
+}
+
+int List() {
+  int found = 0;
+  for (const std::string& library : weir::opencl::VendorLibraries("/etc/OpenCL/vendors")) {
+    const auto devices = weir::opencl::OpenLibrary(library);
+    if (!devices) {
+      std::fprintf(stderr, "weir-executor: %s\n", devices.error().message.c_str());
+      continue;
+    }
+    for (std::size_t i = 0; i < devices->size(); ++i) {
+      const auto& device = (*devices)[i];
+      const auto number = [&](cl_device_info name) {
+        return static_cast<unsigned long long>(weir::opencl::DeviceNumber(*device.cl, device.device, name));
+      };
+      std::printf("%s\t%zu\t%s\t%s\t%llu\t%llu\n", library.c_str(), i,
+                  weir::opencl::DeviceText(*device.cl, device.device, CL_DEVICE_VENDOR).c_str(), device.name.c_str(),
+                  number(CL_DEVICE_MAX_COMPUTE_UNITS), number(CL_DEVICE_GLOBAL_MEM_SIZE));
+      ++found;
+    }
+  }
+  return found > 0 ? 0 : 3;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  weir::opencl::ExecutorOptions options;
+  options.owner = ::getuid();
+  std::string socket;
+  for (int which = 0; (which = ::getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
+    double value = 0;
+    const bool numeric = which == kListener || which == kOwner || which == kDevice || which == kCpus ||
+                         which == kIdle || which == kTimeout;
+    if (numeric && !Number(optarg, value)) {
+      std::fprintf(stderr, "weir-executor: '%s' is no number; see weir-executor --help\n", optarg);
+      return 2;
+    }
+    switch (which) {
+      case kSocket: socket = optarg; break;
+      case kListener: options.listener.Reset(static_cast<int>(value)); break;
+      case kAttach: options.attach = optarg; break;
+      case kVgpu: options.vgpu = optarg; break;
+      case kOwner: options.owner = static_cast<uid_t>(value); break;
+      case kLibrary: options.library = optarg; break;
+      case kDevice: options.device = static_cast<unsigned>(value); break;
+      case kCpus: ::setenv("POCL_MAX_PTHREAD_COUNT", std::to_string(static_cast<int>(value)).c_str(), 1); break;
+      case kCopies: options.copies = true; break;
+      case kIdle: options.idle_exit_after = weir::FromSeconds(value); break;
+      case kTimeout: options.kernel_timeout = weir::FromSeconds(value); break;
+      case kList: return List();
+      case 'h':
+      case kHelp: std::fputs(kUsage, stdout); return 0;
+      default: std::fputs("weir-executor: see weir-executor --help\n", stderr); return 2;
+    }
+  }
+  if (!socket.empty()) {
+    auto listener = weir::platform::ListenSeqPacket(socket, 0666);
+    if (!listener) {
+      std::fprintf(stderr, "weir-executor: %s\n", listener.error().message.c_str());
+      return weir::EntryOf(listener.error().code).exit_code;
+    }
+    options.listener = std::move(*listener);
+  }
+  if (!options.listener) {
+    std::fputs("weir-executor: where are clients to connect? Give --socket or --listener; see weir-executor --help\n",
+               stderr);
+    return 2;
+  }
+  const weir::Status status = weir::opencl::RunExecutor(std::move(options));
+  if (!socket.empty()) ::unlink(socket.c_str());
+  if (status) return 0;
+  std::fprintf(stderr, "weir-executor: %s\n", status.error().message.c_str());
+  return weir::EntryOf(status.error().code).exit_code;
+}

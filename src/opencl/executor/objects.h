@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one session's client has made, by the ids it chose. Objects that could not be made stand there with the reason.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "opencl/channel/cl.h"
+#include "opencl/executor/driver.h"
+#include "opencl/executor/quota.h"
+#include "opencl/executor/replies.h"
+
+namespace weir::opencl {
+
+enum class Kind : std::uint8_t { kDevice, kContext, kQueue, kMemory, kSampler, kProgram, kKernel, kEvent };
+
+struct Object {
+  explicit Object(Kind object_kind) : kind(object_kind) {}
+  virtual ~Object() = default;
+  Object(const Object&) = delete;
+  Object& operator=(const Object&) = delete;
+
+  const Kind kind;
+  cl_int error = CL_SUCCESS;  // why it could not be made
+};
+
+struct Device : Object {
+  static constexpr Kind kKind = Kind::kDevice;
+  static constexpr cl_int kInvalid = CL_INVALID_DEVICE;
+  explicit Device(const cl_icd_dispatch& table) : Object(kKind), cl(table) {}
+  ~Device() override {
+    if (sub && native != nullptr) cl.clReleaseDevice(native);
+  }
+  const cl_icd_dispatch& cl;
+  cl_device_id native = nullptr;
+  bool sub = false;
+  bool in_host_memory = false;
+};
+
+struct Context : Object {
+  static constexpr Kind kKind = Kind::kContext;
+  static constexpr cl_int kInvalid = CL_INVALID_CONTEXT;
+  explicit Context(const cl_icd_dispatch& table) : Object(kKind), cl(table) {}
+  ~Context() override {
+    if (native != nullptr) cl.clReleaseContext(native);
+  }
+  const cl_icd_dispatch& cl;
+  cl_context native = nullptr;
+  bool in_host_memory = true;  // all of its devices compute there
+  std::uint32_t id = 0;
+};
+
+struct Queue : Object {
+  static constexpr Kind kKind = Kind::kQueue;
+  static constexpr cl_int kInvalid = CL_INVALID_COMMAND_QUEUE;
+  explicit Queue(const cl_icd_dispatch& table) : Object(kKind), cl(table) {}
+  ~Queue() override {
+    SetLast(nullptr);
+    if (native != nullptr) cl.clReleaseCommandQueue(native);
+  }
+  /// Takes over one reference.
+  void SetLast(cl_event event) {
+    if (last != nullptr) cl.clReleaseEvent(last);
+    last = event;
+  }
+  const cl_icd_dispatch& cl;
+  cl_command_queue native = nullptr;
+  std::shared_ptr<Context> context;
+  cl_event last = nullptr;  // of the last command, in an in-order queue
+  bool in_order = true;
+  bool profiling = false;           // as the client asked
+  cl_int first_error = CL_SUCCESS;  // of an enqueue without an event, until the next finish
+};
+
+/// A buffer or an image. Its device memory is made when it is first used.
+struct Memory : Object {
+  static constexpr Kind kKind = Kind::kMemory;
+  static constexpr cl_int kInvalid = CL_INVALID_MEM_OBJECT;
+  explicit Memory(const cl_icd_dispatch& table) : Object(kKind), cl(table) {}
+  ~Memory() override;
+  const cl_icd_dispatch& cl;
+  std::shared_ptr<Context> context;
+  std::shared_ptr<Memory> parent;  // of a sub-buffer, or of an image over a buffer
+  cl_mem native = nullptr;
+  bool image = false;
+  cl_mem_flags flags = 0;
+  std::uint64_t size = 0;
+  std::uint64_t origin = 0;   // of a sub-buffer
+  std::byte* host = nullptr;  // of a buffer: its range in the arena
+  bool filled = false;        // and that holds its first content
+  // When it is gone for good: bytes to return, and a ticket to tell the client of.
+  std::shared_ptr<Quota> quota;
+  std::uint64_t charged = 0;
+  std::shared_ptr<Replies> replies;
+  std::uint64_t ticket = 0;
+};
+
+struct Sampler : Object {
+  static constexpr Kind kKind = Kind::kSampler;
+  static constexpr cl_int kInvalid = CL_INVALID_SAMPLER;
+  explicit Sampler(const cl_icd_dispatch& table) : Object(kKind), cl(table) {}
+  ~Sampler() override {
+    if (native != nullptr) cl.clReleaseSampler(native);
+  }
+  const cl_icd_dispatch& cl;
+  cl_sampler native = nullptr;
+};
+
+/// GPU time of a kernel for one work-item, learned from what its batches took.
+struct KernelCost {
+  std::atomic<std::int64_t> ns_per_1024_items{1024};  // to begin with, a nanosecond each
+};
+
+struct Program : Object {
+  static constexpr Kind kKind = Kind::kProgram;
+  static constexpr cl_int kInvalid = CL_INVALID_PROGRAM;
+  explicit Program(const cl_icd_dispatch& table) : Object(kKind), cl(table) {}
+  ~Program() override {
+    if (native != nullptr) cl.clReleaseProgram(native);
+  }
+  const cl_icd_dispatch& cl;
+  cl_program native = nullptr;
+  std::shared_ptr<Context> context;
+  bool may_slice = false;
+  std::map<std::string, std::shared_ptr<KernelCost>, std::less<>> costs;  // by kernel: objects come and go
+};
+
+struct Kernel : Object {
+  static constexpr Kind kKind = Kind::kKernel;
+  static constexpr cl_int kInvalid = CL_INVALID_KERNEL;
+  explicit Kernel(const cl_icd_dispatch& table) : Object(kKind), cl(table) {}
+  ~Kernel() override {
+    if (native != nullptr) cl.clReleaseKernel(native);
+  }
+  const cl_icd_dispatch& cl;
+  cl_kernel native = nullptr;
+  std::shared_ptr<Program> program;
+  std::shared_ptr<KernelCost> cost;
+  // Objects among its arguments. They are not kept: a program may release one, and then has to set another.
+  std::vector<std::optional<std::weak_ptr<Object>>> args;
+  cl_int arg_error = CL_SUCCESS;  // of the last argument that could not be set
+};
+
+struct Event : Object {
+  static constexpr Kind kKind = Kind::kEvent;
+  static constexpr cl_int kInvalid = CL_INVALID_EVENT;
+  explicit Event(const cl_icd_dispatch& table) : Object(kKind), cl(table) {}
+  ~Event() override {
+    if (native != nullptr) cl.clReleaseEvent(native);
+  }
+  const cl_icd_dispatch& cl;
+  cl_event native = nullptr;
+  std::weak_ptr<Object> queue;
+  bool user = false;
+  bool profiling = false;
+};
+
+/// Ids are small numbers: a client's memory is what its objects take, and not what their names are.
+inline constexpr std::uint32_t kIdMax = 1U << 20;
+
+class Objects {
+ public:
+  /// CL_SUCCESS and the object; its kind's error when there is none; its own when it could not be made.
+  template <typename T>
+  cl_int Find(std::uint32_t id, T*& found) const {
+    found = nullptr;
+    if (id >= slots_.size() || !slots_[id] || slots_[id]->kind != T::kKind) return T::kInvalid;
+    found = static_cast<T*>(slots_[id].get());
+    return found->error;
+  }
+  template <typename T>
+  cl_int Share(std::uint32_t id, std::shared_ptr<T>& found) const {
+    T* object = nullptr;
+    const cl_int error = Find(id, object);
+    if (object != nullptr) found = std::static_pointer_cast<T>(slots_[id]);
+    return error;
+  }
+  [[nodiscard]] std::shared_ptr<Object> Any(std::uint32_t id) const {
+    return id < slots_.size() ? slots_[id] : nullptr;
+  }
+  /// Replaces what had the id. False: no such id can be.
+  bool Put(std::uint32_t id, std::shared_ptr<Object> object) {
+    if (id == 0 || id > kIdMax) return false;
+    if (id >= slots_.size()) slots_.resize(std::size_t{id} + 1 + id / 2);
+    slots_[id] = std::move(object);
+    return true;
+  }
+  std::shared_ptr<Object> Take(std::uint32_t id) { return id < slots_.size() ? std::move(slots_[id]) : nullptr; }
+  template <typename T, typename Each>
+  void ForEach(Each each) const {
+    for (const auto& object : slots_)
+      if (object && object->kind == T::kKind) each(static_cast<T&>(*object));
+  }
+  template <typename T, typename Each>
+  void ForEachId(Each each) const {
+    for (std::size_t id = 0; id < slots_.size(); ++id)
+      if (slots_[id] && slots_[id]->kind == T::kKind)
+        each(static_cast<std::uint32_t>(id), static_cast<T&>(*slots_[id]));
+  }
+  void Clear() { slots_.clear(); }
+
+ private:
+  std::vector<std::shared_ptr<Object>> slots_;
+};
+
+}  // namespace weir::opencl

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The executor's way back to one client. Thread-safe: answers come from the session and from the driver's threads.
+// Never waits for the client: what has no room now is kept and sent later.
+#pragma once
+
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include "opencl/channel/ring.h"
+#include "proto/opencl_messages.h"
+
+namespace weir::opencl {
+
+class Replies {
+ public:
+  /// No more than this is kept for a client that doesn't read; then it is given up.
+  static constexpr std::size_t kKeptBytesMax = 64 << 20;
+
+  explicit Replies(RingProducer out) : out_(std::move(out)) {}
+
+  template <typename M>
+  void Send(const M& message) {
+    const std::size_t bytes = proto::cl::SizeOf(message);
+    const std::lock_guard lock(mutex_);
+    if (closed_) return;
+    if (kept_.empty()) {
+      if (std::byte* at = out_.Reserve(bytes)) {
+        proto::cl::EncodeInto(message, {at, bytes});
+        out_.Send(bytes);
+        return;
+      }
+    }
+    Keep(proto::cl::Encode(message));
+  }
+  /// In as many parts as it takes.
+  void Answer(std::uint32_t request, std::int32_t status, proto::cl::ByteView body = {});
+  template <typename M>
+  void AnswerWith(std::uint32_t request, std::int32_t status, const M& body) {
+    proto::cl::FieldWriter counter;
+    M::Fields(body, counter);
+    std::vector<std::byte> bytes(counter.size());
+    proto::cl::FieldWriter writer(bytes);
+    M::Fields(body, writer);
+    Answer(request, status, bytes);
+  }
+
+  /// Sends what was kept, as far as there is room. True: something is still kept.
+  bool Flush();
+  /// The client wrote nonsense, or did not read for too long.
+  [[nodiscard]] bool broken() const;
+  /// Nothing is sent any more.
+  void Close();
+
+ private:
+  void Keep(std::vector<std::byte> message);
+
+  mutable std::mutex mutex_;
+  RingProducer out_;
+  std::deque<std::vector<std::byte>> kept_;
+  std::size_t kept_bytes_ = 0;
+  bool closed_ = false;
+  bool given_up_ = false;
+};
+
+}  // namespace weir::opencl

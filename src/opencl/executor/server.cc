@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opencl/executor/server.h"
+
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <list>
+#include <thread>
+
+#include "opencl/executor/session.h"
+#include "platform/clock.h"
+
+namespace weir::opencl {
+namespace {
+
+constexpr Duration kTick = milliseconds(100);
+constexpr Duration kHelloWithin = seconds(2);
+/// What a session that was told to end gets, before the process ends under it.
+constexpr Duration kEndWithin = milliseconds(500);
+constexpr std::size_t kSessionsMax = 256;
+/// Reported and used when the vGPU has no memory limit: what the device has.
+constexpr std::uint64_t kArenaBytesMin = 64ULL << 20;
+
+void Say(const std::string& text) { std::fprintf(stderr, "weir-executor: %s\n", text.c_str()); }
+
+struct Seat {
+  std::unique_ptr<Session> session;
+  std::thread thread;
+  std::atomic<bool> ended{false};
+  std::int64_t stopped_ns = 0;
+};
+
+class Server {
+ public:
+  Server(ExecutorOptions options, NativeDevice device)
+      : options_(std::move(options)),
+        agent_(options_.attach, proto::Api::kOpenCl, "weir-executor"),
+        device_(std::move(device)),
+        memory_bytes_(std::max(DeviceNumber(*device_.cl, device_.device, CL_DEVICE_GLOBAL_MEM_SIZE), kArenaBytesMin)) {}
+
+  Status Run();
+
+ private:
+  void Attach();
+  void Accept();
+  void Tick(std::int64_t now_ns);
+  void Watch(const Session& session, std::int64_t now_ns) const;
+  [[nodiscard]] std::uint64_t LimitBytes() const {
+    const std::uint64_t slots = agent_.memory_limit_slots();
+    return slots > 0 ? std::min(slots * kSlotBytes.count, memory_bytes_) : memory_bytes_;
+  }
+
+  ExecutorOptions options_;
+  gate::Agent agent_;
+  NativeDevice device_;
+  const std::uint64_t memory_bytes_;
+  std::unique_ptr<DeviceMeter> meter_;
+  std::unique_ptr<Shared> shared_;
+  std::list<Seat> seats_;
+  std::int64_t idle_since_ns_ = 0;
+};
+
+// The agent attaches when a frame arrives; one that never leaves tells us which CPUs make up the device.
+void Server::Attach() {
+  const gate::Ticket ticket = agent_.Arrive(platform::NowNs());
+  const proto::CpuMask cpus = agent_.device_cpus();
+  meter_ = std::make_unique<DeviceMeter>(device_.in_host_memory ? device_.workers : std::vector<pid_t>{}, cpus);
+  agent_.Describe(meter_->by_workers() ? proto::MeterKind::kWorkerCpuTime : proto::MeterKind::kTimerQuery,
+                  device_.name.c_str());
+  if (ticket.attachment != nullptr) agent_.Withdraw(ticket);
+  if (!options_.attach.empty() && !agent_.attached()) Say("not attached to the gate: " + agent_.last_error());
+}
+
+Status Server::Run() {
+  Attach();
+  shared_ = std::make_unique<Shared>(Shared{.device = device_,
+                                            .agent = agent_,
+                                            .meter = *meter_,
+                                            .quota = std::make_shared<Quota>([this] { return LimitBytes(); }),
+                                            .copies = options_.copies});
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGTERM);
+  sigaddset(&ends, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+  const platform::Fd signals(::signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK));
+  idle_since_ns_ = platform::NowNs();
+  for (;;) {
+    pollfd watched[2] = {{options_.listener.get(), POLLIN, 0}, {signals.get(), POLLIN, 0}};
+    if (::poll(watched, 2, static_cast<int>(kTick.count() / 1'000'000)) < 0 && errno != EINTR)
+      return platform::ErrnoError("waiting for clients", errno);
+    if ((watched[1].revents & POLLIN) != 0) break;
+    if ((watched[0].revents & POLLIN) != 0) Accept();
+    const std::int64_t now_ns = platform::NowNs();
+    Tick(now_ns);
+    if (!seats_.empty()) idle_since_ns_ = now_ns;
+    if (now_ns - idle_since_ns_ > options_.idle_exit_after.count()) break;
+  }
+  for (Seat& seat : seats_) seat.session->Stop();
+  const std::int64_t until_ns = platform::NowNs() + kEndWithin.count();
+  while (!seats_.empty() && platform::NowNs() < until_ns) {
+    ::usleep(10'000);
+    Tick(platform::NowNs());
+  }
+  // A kernel that runs on can't be called back; the driver's threads end with the process.
+  if (!seats_.empty()) std::_Exit(0);
+  return Ok();
+}
+
+void Server::Accept() {
+  platform::Fd connection(::accept4(options_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!connection || seats_.size() >= kSessionsMax) return;
+  // Who connects says Hello at once; one that doesn't keeps others from connecting for so long, no more.
+  if (!platform::WaitReadable(connection.get(), static_cast<int>(kHelloWithin.count() / 1'000'000))) return;
+  auto accepted = Welcome(std::move(connection), options_.owner, LimitBytes());
+  if (!accepted) return Say(accepted.error().message);
+  Seat& seat = seats_.emplace_back();
+  seat.session = std::make_unique<Session>(*shared_, std::move(*accepted));
+  seat.thread = std::thread([&seat] {
+    if (const Status status = seat.session->Run(); !status) Say(status.error().message);
+    seat.ended.store(true, std::memory_order_release);
+  });
+}
+
+void Server::Tick(std::int64_t now_ns) {
+  bool all_stuck = true;
+  for (auto seat = seats_.begin(); seat != seats_.end();) {
+    if (seat->ended.load(std::memory_order_acquire)) {
+      seat->thread.join();
+      seat = seats_.erase(seat);
+      continue;
+    }
+    if (seat->stopped_ns == 0 && !StillConnected(seat->session->socket())) {
+      seat->session->Stop();
+      seat->stopped_ns = now_ns;
+    }
+    all_stuck = all_stuck && seat->stopped_ns != 0 && now_ns - seat->stopped_ns > kEndWithin.count();
+    Watch(*seat->session, now_ns);
+    ++seat;
+  }
+  // Everybody has gone and a kernel runs on: it can't be called back, and its memory is to be free.
+  if (all_stuck && !seats_.empty()) std::_Exit(0);
+}
+
+void Server::Watch(const Session& session, std::int64_t now_ns) const {
+  if (options_.kernel_timeout.count() == 0) return;
+  const std::int64_t since_ns = session.BusySinceNs();
+  if (since_ns == 0 || now_ns - since_ns < options_.kernel_timeout.count()) return;
+  Say("a kernel of " + session.program() + " has not ended for " +
+      std::to_string(options_.kernel_timeout.count() / 1'000'000) + " ms: this executor ends, and every client of '" +
+      options_.vgpu + "' loses its device");
+  std::_Exit(3);
+}
+
+}  // namespace
+
+Status RunExecutor(ExecutorOptions options) {
+  std::vector<std::string> libraries{options.library};
+  if (options.library.empty()) libraries = VendorLibraries("/etc/OpenCL/vendors");
+  std::string said = "no OpenCL driver is installed (/etc/OpenCL/vendors names none)";
+  for (const std::string& library : libraries) {
+    auto devices = OpenLibrary(library);
+    if (!devices) {
+      said = devices.error().message;
+      continue;
+    }
+    if (options.device >= devices->size()) {
+      said =
+          library + " has " + std::to_string(devices->size()) + " devices, no number " + std::to_string(options.device);
+      continue;
+    }
+    NativeDevice device = std::move((*devices)[options.device]);
+    return Server(std::move(options), std::move(device)).Run();
+  }
+  return Fail(Errc::kUnavailable, said);
+}
+
+}  // namespace weir::opencl

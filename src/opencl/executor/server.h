@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The executor of one vGPU: takes its clients' connections, a session each, and ends when nobody has been there for a
+// while, or when a kernel has not ended for too long.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "platform/fd.h"
+
+namespace weir::opencl {
+
+struct ExecutorOptions {
+  std::string attach;     // the vGPU's attach socket; empty: passes no gate
+  std::string vgpu;       // its name, for people
+  platform::Fd listener;  // where clients connect
+  uid_t owner = 0;        // who may, beside root
+  std::string library;    // the vendor's; empty: the first that the system names
+  unsigned device = 0;    // of the library's devices
+  bool copies = false;    // treat the device as one with memory of its own
+  Duration idle_exit_after = seconds(10);
+  Duration kernel_timeout{};  // zero: none
+};
+
+/// Until it is idle, or told to end by SIGTERM. Errors: no driver, no such device.
+Status RunExecutor(ExecutorOptions options);
+
+}  // namespace weir::opencl

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions: the loop, and which message is whose.
+#include "opencl/executor/session.h"
+
+#include <algorithm>
+
+#include "platform/clock.h"
+
+namespace weir::opencl {
+namespace {
+
+namespace wire = proto::cl;
+
+constexpr Duration kLook = milliseconds(50);     // at the socket, while nothing comes
+constexpr Duration kLookSoon = milliseconds(1);  // while the client leaves no room for what it was sent
+
+}  // namespace
+
+Session::Session(Shared& shared, Accepted accepted)
+    : shared_(shared),
+      cl_(*shared.device.cl),
+      socket_(std::move(accepted.socket)),
+      program_(std::move(accepted.program)),
+      arena_(std::move(accepted.arena)),
+      control_(std::move(accepted.channel.control)),
+      in_(std::move(accepted.channel.in)),
+      replies_(std::make_shared<Replies>(std::move(accepted.channel.out))),
+      admission_(std::make_shared<Admission>(Tenancy{shared.agent, shared.meter})),
+      scratch_(wire::kMessageBytesMax) {
+  auto device = std::make_shared<Device>(cl_);
+  device->native = shared.device.device;
+  device->in_host_memory = shared.device.in_host_memory && !shared.copies;
+  objects_.Put(1, device);
+  wire::PlatformFacts facts = FactsOfPlatform(shared.device);
+  facts.devices.push_back(FactsOfDevice(cl_, device->native, 1, device->in_host_memory));
+  replies_->AnswerWith(0, CL_SUCCESS, facts);
+}
+
+// The driver's threads may be at work in the arena: it stays until they have ended. Who waits for an event that only
+// the client could set is let go with an error.
+void Session::End() {
+  admission_->Abandon();
+  objects_.ForEach<Event>([this](Event& event) {
+    if (event.user && event.native != nullptr) cl_.clSetUserEventStatus(event.native, CL_DEVICE_NOT_AVAILABLE);
+  });
+  CloseBatch();
+  objects_.ForEach<Queue>([this](Queue& queue) {
+    if (queue.native != nullptr) cl_.clFinish(queue.native);
+  });
+  open_queue_.reset();
+  replies_->Close();
+  objects_.Clear();
+}
+
+Status Session::Run() {
+  const Status status = Serve();
+  End();
+  return status;
+}
+
+Status Session::Serve() {
+  while (!stop_.load(std::memory_order_relaxed)) {
+    WEIR_TRY(const wire::ByteView message, in_.Next(scratch_));
+    if (!message.empty()) {
+      if (!Handle(message)) return Fail(Errc::kProtocol, program_ + " sent what is no message");
+      continue;
+    }
+    CloseBatch();
+    const bool kept = replies_->Flush();
+    if (in_.Wait(kept ? kLookSoon : kLook)) continue;
+    if (replies_->broken()) return Fail(Errc::kProtocol, program_ + " does not read its answers");
+    if (!StillConnected(socket_.get())) break;
+  }
+  return Ok();
+}
+
+void Session::Stop() {
+  stop_.store(true, std::memory_order_relaxed);
+  admission_->Abandon();
+  in_.Interrupt();
+}
+
+std::int64_t Session::BusySinceNs() const {
+  return waits_for_client_.load(std::memory_order_relaxed) ? 0 : admission_->BusySinceNs();
+}
+
+template <typename M>
+bool Session::On(wire::ByteView message) {
+  M decoded;
+  if (!wire::Decode(message, decoded)) return false;
+  Do(decoded);
+  return true;
+}
+
+bool Session::Handle(wire::ByteView message) {
+  wire::Header header;
+  if (!wire::ReadHeader(message, header)) return false;
+  using wire::Op;
+  switch (static_cast<Op>(header.op)) {
+    case Op::kCreateContext: return On<wire::CreateContext>(message);
+    case Op::kCreateQueue: return On<wire::CreateQueue>(message);
+    case Op::kCreateBuffer: return On<wire::CreateBuffer>(message);
+    case Op::kCreateSubBuffer: return On<wire::CreateSubBuffer>(message);
+    case Op::kCreateImage: return On<wire::CreateImage>(message);
+    case Op::kCreateSampler: return On<wire::CreateSampler>(message);
+    case Op::kCreateProgram: return On<wire::CreateProgram>(message);
+    case Op::kCreateProgramFromBinary: return On<wire::CreateProgramFromBinary>(message);
+    case Op::kCreateKernel: return On<wire::CreateKernel>(message);
+    case Op::kCreateUserEvent: return On<wire::CreateUserEvent>(message);
+    case Op::kSetUserEvent: return On<wire::SetUserEvent>(message);
+    case Op::kSetArg: return On<wire::SetArg>(message);
+    case Op::kRelease: return On<wire::Release>(message);
+    case Op::kNdRange: return On<wire::NdRange>(message);
+    case Op::kWriteBuffer: return On<wire::WriteBuffer>(message);
+    case Op::kReadBuffer: return On<wire::ReadBuffer>(message);
+    case Op::kCopyBuffer: return On<wire::CopyBuffer>(message);
+    case Op::kFillBuffer: return On<wire::FillBuffer>(message);
+    case Op::kWriteBufferRect: return On<wire::WriteBufferRect>(message);
+    case Op::kReadBufferRect: return On<wire::ReadBufferRect>(message);
+    case Op::kCopyBufferRect: return On<wire::CopyBufferRect>(message);
+    case Op::kWriteImage: return On<wire::WriteImage>(message);
+    case Op::kReadImage: return On<wire::ReadImage>(message);
+    case Op::kCopyImage: return On<wire::CopyImage>(message);
+    case Op::kFillImage: return On<wire::FillImage>(message);
+    case Op::kCopyImageToBuffer: return On<wire::CopyImageToBuffer>(message);
+    case Op::kCopyBufferToImage: return On<wire::CopyBufferToImage>(message);
+    case Op::kMarker: return On<wire::Marker>(message);
+    case Op::kBarrier: return On<wire::Barrier>(message);
+    case Op::kMigrate: return On<wire::Migrate>(message);
+    case Op::kFlush: return On<wire::Flush>(message);
+    case Op::kBuild: return On<wire::Build>(message);
+    case Op::kCompile: return On<wire::Compile>(message);
+    case Op::kLink: return On<wire::Link>(message);
+    case Op::kGetBinary: return On<wire::GetBinary>(message);
+    case Op::kCreateSubDevices: return On<wire::CreateSubDevices>(message);
+    case Op::kFinish: return On<wire::Finish>(message);
+    case Op::kWatch: return On<wire::Watch>(message);
+    case Op::kKernelWorkGroup: return On<wire::KernelWorkGroup>(message);
+    case Op::kImageFormats: return On<wire::ImageFormats>(message);
+    case Op::kReply:
+    case Op::kEventDone:
+    case Op::kFreed:
+    case Op::kNotice: return false;  // not a client's to send
+  }
+  return (header.flags & wire::kMayIgnore) != 0;
+}
+
+void Session::Keep(std::uint32_t id, std::shared_ptr<Object> object, cl_int error, const char* attempted) {
+  object->error = error;
+  if (error != CL_SUCCESS) Complain(error, attempted);
+  if (!objects_.Put(id, std::move(object))) Complain(CL_INVALID_VALUE, "an id beyond what a client may use");
+}
+
+void Session::Complain(cl_int error, const char* attempted) {
+  replies_->Send(wire::Notice{.context = 0, .status = error, .text = attempted});
+}
+
+bool Session::InArena(std::uint64_t offset, std::uint64_t size) const {
+  return offset <= arena_.bytes() && size <= arena_.bytes() - offset;
+}
+
+cl_int Session::View(const wire::Blob& blob, wire::ByteView& bytes) const {
+  if (blob.kind == wire::Blob::kInline) {
+    bytes = blob.bytes;
+    return CL_SUCCESS;
+  }
+  if (!InArena(blob.offset, blob.size)) return CL_INVALID_VALUE;
+  bytes = {arena_.As<std::byte>() + blob.offset, blob.size};
+  return CL_SUCCESS;
+}
+
+}  // namespace weir::opencl

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// One client's connection: reads its messages in order and carries them out on the driver. A thread of its own; what
+// takes long answers from the driver's threads, so that a message never waits for another one's end.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "opencl/channel/handshake.h"
+#include "opencl/executor/admission.h"
+#include "opencl/executor/objects.h"
+
+namespace weir::opencl {
+
+/// What all sessions of an executor share.
+struct Shared {
+  NativeDevice device;
+  gate::Agent& agent;
+  DeviceMeter& meter;
+  std::shared_ptr<Quota> quota;
+  bool copies = false;  // treat the device as one with memory of its own, whatever it says
+};
+
+class Session {
+ public:
+  Session(Shared& shared, Accepted accepted);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// Until the client has gone or sent what no client sends; the latter is the error. Then nothing of it is left.
+  Status Run();
+  /// From another thread: ends Run soon, whatever it waits for.
+  void Stop();
+  [[nodiscard]] int socket() const { return socket_.get(); }
+  [[nodiscard]] const std::string& program() const { return program_; }
+  /// Since when the device has been at work for this session without a word; 0: it isn't. For the watchdog.
+  [[nodiscard]] std::int64_t BusySinceNs() const;
+
+ private:
+  Status Serve();
+  void End();
+  // -- Dispatch (session.cc). False: malformed.
+  bool Handle(proto::cl::ByteView message);
+  template <typename M>
+  bool On(proto::cl::ByteView message);
+
+  // -- Objects (session_objects.cc)
+  void Do(const proto::cl::CreateContext& m);
+  void Do(const proto::cl::CreateQueue& m);
+  void Do(const proto::cl::CreateBuffer& m);
+  void Do(const proto::cl::CreateSubBuffer& m);
+  void Do(const proto::cl::CreateImage& m);
+  void Do(const proto::cl::CreateSampler& m);
+  void Do(const proto::cl::CreateUserEvent& m);
+  void Do(const proto::cl::SetUserEvent& m);
+  void Do(const proto::cl::CreateKernel& m);
+  void Do(const proto::cl::SetArg& m);
+  void Do(const proto::cl::Release& m);
+  void Do(const proto::cl::CreateSubDevices& m);
+  void Do(const proto::cl::KernelWorkGroup& m);
+  void Do(const proto::cl::ImageFormats& m);
+
+  // -- Programs (session_programs.cc)
+  void Do(const proto::cl::CreateProgram& m);
+  void Do(const proto::cl::CreateProgramFromBinary& m);
+  void Do(const proto::cl::Build& m);
+  void Do(const proto::cl::Compile& m);
+  void Do(const proto::cl::Link& m);
+  void Do(const proto::cl::GetBinary& m);
+
+  // -- Commands (session_commands.cc)
+  void Do(const proto::cl::NdRange& m);
+  void Do(const proto::cl::WriteBuffer& m);
+  void Do(const proto::cl::ReadBuffer& m);
+  void Do(const proto::cl::CopyBuffer& m);
+  void Do(const proto::cl::FillBuffer& m);
+  void Do(const proto::cl::WriteBufferRect& m);
+  void Do(const proto::cl::ReadBufferRect& m);
+  void Do(const proto::cl::CopyBufferRect& m);
+  void Do(const proto::cl::WriteImage& m);
+  void Do(const proto::cl::ReadImage& m);
+  void Do(const proto::cl::CopyImage& m);
+  void Do(const proto::cl::FillImage& m);
+  void Do(const proto::cl::CopyImageToBuffer& m);
+  void Do(const proto::cl::CopyBufferToImage& m);
+  void Do(const proto::cl::Marker& m);
+  void Do(const proto::cl::Barrier& m);
+  void Do(const proto::cl::Migrate& m);
+  void Do(const proto::cl::Flush& m);
+  void Do(const proto::cl::Finish& m);
+  void Do(const proto::cl::Watch& m);
+
+  [[nodiscard]] std::vector<cl_device_id> DevicesOf(const proto::cl::IdList& ids, cl_int& error) const;
+  void AnswerBuild(std::uint32_t request, cl_int status, cl_program program);
+
+  // -- Helpers
+  /// Puts an object under an id; with an error it stands there with the reason, and the client's context is told.
+  void Keep(std::uint32_t id, std::shared_ptr<Object> object, cl_int error, const char* attempted);
+  void Complain(cl_int error, const char* attempted);
+  /// The native memory object, made now if it has not been yet.
+  cl_int Use(std::uint32_t id, Memory*& memory);
+  cl_int Materialise(Memory& memory);
+  /// The bytes of a blob, or an error when it lies outside the arena.
+  cl_int View(const proto::cl::Blob& blob, proto::cl::ByteView& bytes) const;
+  [[nodiscard]] bool InArena(std::uint64_t offset, std::uint64_t size) const;
+
+  /// Enqueues one command: `call(queue, number of events to wait for, these, event to make)`. `device_bytes`: what it
+  /// moves on the device; 0: nothing that is worth passing the gate for.
+  template <typename Call>
+  void Command(const proto::cl::Enqueue& enqueue, std::uint64_t device_bytes, const char* attempted, Call call);
+  /// The same for commands that read `content`: keeps it until they are done, then frees `ticket`.
+  template <typename Call>
+  void Upload(const proto::cl::Enqueue& enqueue, const proto::cl::Blob& content, std::uint64_t ticket,
+              std::uint64_t size, const char* attempted, Call call);
+  cl_int PrepareCommand(const proto::cl::Enqueue& enqueue, Queue*& queue);
+  void EndCommand(const proto::cl::Enqueue& enqueue, Queue* queue, cl_int error, cl_event event, const char* attempted);
+  void SetLast(Queue& queue, cl_event event);
+
+  /// Sees to it that a batch of this queue is open.
+  void Admit(Queue& queue, std::int64_t predicted_ns, bool task);
+  void CloseBatch();
+  /// An event of everything in the queue so far, to be released by the caller; null when there is nothing.
+  cl_event TailOf(Queue& queue);
+  /// Calls `done(status)` when `event` has ended, from whichever thread, once.
+  template <typename DoneFunction>
+  void When(cl_event event, DoneFunction done);
+
+  Shared& shared_;
+  const cl_icd_dispatch& cl_;
+  platform::Fd socket_;
+  const std::string program_;
+  platform::Mapping arena_;
+  platform::Mapping control_;
+  RingConsumer in_;
+  std::shared_ptr<Replies> replies_;
+  std::shared_ptr<Admission> admission_;
+  Objects objects_;
+  std::shared_ptr<Queue> open_queue_;  // whose batch is open
+  cl_event open_first_ = nullptr;      // its first command, where events tell the time
+  std::vector<std::pair<std::shared_ptr<KernelCost>, std::int64_t>> open_costs_;  // and what it runs: items of each
+  std::vector<cl_event> waits_;                                                   // scratch
+  std::vector<std::byte> scratch_;
+  int user_events_ = 0;  // that have not been set: somebody may wait for a message that is still to come
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> waits_for_client_{false};
+};
+
+}  // namespace weir::opencl

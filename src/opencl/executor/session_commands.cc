@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: Apache-2.0
+// Commands: what a client enqueues.
+#include <algorithm>
+#include <limits>
+
+#include "opencl/executor/session.h"
+#include "opencl/executor/slices.h"
+#include "platform/clock.h"
+
+namespace weir::opencl {
+namespace {
+
+namespace wire = proto::cl;
+
+/// What moving a byte is taken to cost, 1/16 ns: some 16 GB/s.
+constexpr std::uint64_t kNsPer16Bytes = 1;
+
+/// A box's bytes, or nothing when that is more than there can be.
+std::uint64_t Product(const std::uint64_t (&region)[3]) {
+  unsigned __int128 product = 1;
+  for (const std::uint64_t n : region) {
+    product *= n;
+    if (product > std::numeric_limits<std::int64_t>::max()) return std::numeric_limits<std::uint64_t>::max();
+  }
+  return static_cast<std::uint64_t>(product);
+}
+
+struct Sizes {
+  explicit Sizes(const std::uint64_t (&from)[3]) : values{from[0], from[1], from[2]} {}
+  std::size_t values[3];
+  operator const std::size_t*() const { return values; }  // NOLINT(google-explicit-constructor)
+};
+
+/// An event's end: what OpenCL's callback gets, and whom it tells.
+template <typename DoneFunction>
+void CL_CALLBACK CallDone(cl_event, cl_int status, void* data) {
+  const std::unique_ptr<DoneFunction> done(static_cast<DoneFunction*>(data));
+  (*done)(status);
+}
+
+std::uint64_t TimeOf(const cl_icd_dispatch& cl, cl_event event, cl_profiling_info name) {
+  cl_ulong ns = 0;
+  if (cl.clGetEventProfilingInfo(event, name, sizeof ns, &ns, nullptr) != CL_SUCCESS) return 0;
+  return ns;
+}
+
+}  // namespace
+
+template <typename DoneFunction>
+void Session::When(cl_event event, DoneFunction done) {
+  auto data = std::make_unique<DoneFunction>(std::move(done));
+  if (cl_.clSetEventCallback(event, CL_COMPLETE, CallDone<DoneFunction>, data.get()) == CL_SUCCESS) {
+    static_cast<void>(data.release());
+  } else {
+    (*data)(CL_OUT_OF_RESOURCES);
+  }
+}
+
+// -- Passing the gate
+// --------------------------------------------------------------------------------------------------
+
+void Session::Admit(Queue& queue, std::int64_t predicted_ns, bool task) {
+  if (admission_->open() && (open_queue_.get() != &queue || admission_->Full())) CloseBatch();
+  if (!admission_->open()) {
+    admission_->Begin(predicted_ns, task, user_events_ == 0);
+    open_first_ = nullptr;
+  }
+  admission_->Add(predicted_ns);
+}
+
+cl_event Session::TailOf(Queue& queue) {
+  if (queue.in_order) {
+    if (queue.last != nullptr) cl_.clRetainEvent(queue.last);
+    return queue.last;
+  }
+  cl_event marker = nullptr;
+  if (cl_.clEnqueueMarkerWithWaitList(queue.native, 0, nullptr, &marker) != CL_SUCCESS) return nullptr;
+  return marker;
+}
+
+void Session::CloseBatch() {
+  if (!admission_->open()) return;
+  Queue& queue = *open_queue_;
+  const cl_event tail = TailOf(queue);
+  cl_.clFlush(queue.native);
+  const cl_event first = std::exchange(open_first_, nullptr);
+  auto done = [admission = admission_, batch = std::shared_ptr<Admission::Batch>(admission_->Close()),
+               costs = std::exchange(open_costs_, {}), &cl = cl_, first, tail](cl_int) {
+    std::int64_t device_ns = 0;
+    if (first != nullptr && tail != nullptr) {
+      const std::uint64_t start = TimeOf(cl, first, CL_PROFILING_COMMAND_START);
+      const std::uint64_t end = TimeOf(cl, tail, CL_PROFILING_COMMAND_END);
+      if (end > start) device_ns = static_cast<std::int64_t>(end - start);
+    }
+    if (first != nullptr) cl.clReleaseEvent(first);
+    const std::int64_t gpu_ns = admission->Done(*batch, device_ns);
+    LearnCosts(costs, batch->predicted_ns, gpu_ns);
+  };
+  if (tail == nullptr) return done(CL_SUCCESS);  // nothing of it was accepted
+  When(tail, std::move(done));
+  cl_.clReleaseEvent(tail);
+}
+
+// -- Any command
+// ---------------------------------------------------------------------------------------------------------
+
+cl_int Session::PrepareCommand(const wire::Enqueue& enqueue, Queue*& queue) {
+  const cl_int error = objects_.Find(enqueue.queue, queue);
+  if (error != CL_SUCCESS) return error;
+  waits_.clear();
+  for (std::size_t i = 0; i < enqueue.waits.size(); ++i) {
+    Event* event = nullptr;
+    const cl_int found = objects_.Find(enqueue.waits[i], event);
+    if (found == CL_INVALID_EVENT) return CL_INVALID_EVENT_WAIT_LIST;
+    if (found != CL_SUCCESS) return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
+    waits_.push_back(event->native);
+  }
+  return CL_SUCCESS;
+}
+
+/// Takes over the reference to `event`.
+void Session::EndCommand(const wire::Enqueue& enqueue, Queue* queue, cl_int error, cl_event event,
+                         const char* attempted) {
+  if (error != CL_SUCCESS) {
+    Complain(error, attempted);
+    if (enqueue.event == 0 && queue != nullptr && queue->first_error == CL_SUCCESS) queue->first_error = error;
+  } else if (!shared_.meter.by_workers() && admission_->open() && open_first_ == nullptr) {
+    cl_.clRetainEvent(event);
+    open_first_ = event;
+  }
+  if (enqueue.event != 0) {
+    auto made = std::make_shared<Event>(cl_);
+    if (event != nullptr) {
+      cl_.clRetainEvent(event);
+      made->native = event;
+      made->queue = objects_.Any(enqueue.queue);
+      made->profiling = queue->profiling;
+    }
+    made->error = error;
+    objects_.Put(enqueue.event, std::move(made));
+  }
+  if (event == nullptr) return;
+  if (queue->in_order) return queue->SetLast(event);
+  cl_.clReleaseEvent(event);
+}
+
+template <typename Call>
+void Session::Command(const wire::Enqueue& enqueue, std::uint64_t device_bytes, const char* attempted, Call call) {
+  Queue* queue = nullptr;
+  cl_event event = nullptr;
+  cl_int error = PrepareCommand(enqueue, queue);
+  if (error == CL_SUCCESS && device_bytes > 0) {
+    Admit(*queue, static_cast<std::int64_t>(device_bytes / 16 * kNsPer16Bytes), /*task=*/false);
+    if (open_queue_.get() != queue) open_queue_ = std::static_pointer_cast<Queue>(objects_.Any(enqueue.queue));
+  }
+  if (error == CL_SUCCESS)
+    error = call(queue->native, static_cast<cl_uint>(waits_.size()), waits_.empty() ? nullptr : waits_.data(), &event);
+  EndCommand(enqueue, queue, error, event, attempted);
+}
+
+template <typename Call>
+void Session::Upload(const wire::Enqueue& enqueue, const wire::Blob& content, std::uint64_t ticket, std::uint64_t size,
+                     const char* attempted, Call call) {
+  wire::ByteView bytes;
+  const cl_int outside = View(content, bytes);
+  const bool fits = outside == CL_SUCCESS && bytes.size() >= size;
+  bool told = ticket == 0;
+  Command(enqueue, size, attempted,
+          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) -> cl_int {
+            if (!fits) return CL_INVALID_VALUE;
+            // The message's own bytes are gone with it.
+            std::shared_ptr<std::byte[]> copy;
+            if (content.kind == wire::Blob::kInline) {
+              copy = std::shared_ptr<std::byte[]>(new std::byte[std::max<std::size_t>(bytes.size(), 1)]);
+              std::ranges::copy(bytes, copy.get());
+            }
+            const cl_int error = call(queue, copy ? copy.get() : bytes.data(), count, waits, event);
+            if (error != CL_SUCCESS || (!copy && ticket == 0)) return error;
+            told = true;
+            When(*event, [copy, ticket, replies = replies_](cl_int) {
+              if (ticket != 0) replies->Send(wire::Freed{.ticket = ticket});
+            });
+            return error;
+          });
+  if (!told) replies_->Send(wire::Freed{.ticket = ticket});
+}
+
+// -- Kernels
+// -------------------------------------------------------------------------------------------------------------
+
+void Session::Do(const wire::NdRange& m) {
+  Queue* queue = nullptr;
+  Kernel* kernel = nullptr;
+  cl_event event = nullptr;
+  cl_int error = PrepareCommand(m.enqueue, queue);
+  if (error == CL_SUCCESS) error = objects_.Find(m.kernel, kernel);
+  if (error == CL_SUCCESS) error = kernel->arg_error;
+  if (error == CL_SUCCESS && (m.dimensions < 1 || m.dimensions > 3)) error = CL_INVALID_WORK_DIMENSION;
+  if (error == CL_SUCCESS)
+    for (const auto& arg : kernel->args)
+      if (arg && arg->expired()) error = CL_INVALID_KERNEL_ARGS;
+  if (error != CL_SUCCESS) return EndCommand(m.enqueue, queue, error, nullptr, "clEnqueueNDRangeKernel");
+
+  std::uint64_t global[3] = {1, 1, 1};
+  std::copy_n(m.global, m.dimensions, global);
+  const std::uint64_t items = Product(global);
+  const std::int64_t predicted_ns = PredictNs(*kernel->cost, items);
+  Admit(*queue, predicted_ns, /*task=*/true);
+  if (open_queue_.get() != queue) open_queue_ = std::static_pointer_cast<Queue>(objects_.Any(m.enqueue.queue));
+  if (!open_costs_.empty() && open_costs_.back().first == kernel->cost)
+    open_costs_.back().second += predicted_ns;
+  else
+    open_costs_.emplace_back(kernel->cost, predicted_ns);
+  error =
+      cl_.clEnqueueNDRangeKernel(queue->native, kernel->native, m.dimensions, Sizes(m.offset), Sizes(m.global),
+                                 m.has_local != 0 ? Sizes(m.local).values : nullptr,
+                                 static_cast<cl_uint>(waits_.size()), waits_.empty() ? nullptr : waits_.data(), &event);
+  EndCommand(m.enqueue, queue, error, event, "clEnqueueNDRangeKernel");
+}
+
+// -- Buffers
+// -------------------------------------------------------------------------------------------------------------
+
+void Session::Do(const wire::WriteBuffer& m) {
+  Memory* buffer = nullptr;
+  const cl_int found = Use(m.buffer, buffer);
+  const std::uint64_t size = m.content.length();
+  Upload(m.enqueue, m.content, m.ticket, size, "clEnqueueWriteBuffer",
+         [&](cl_command_queue queue, const void* bytes, cl_uint count, const cl_event* waits, cl_event* event) {
+           if (found != CL_SUCCESS) return found;
+           return cl_.clEnqueueWriteBuffer(queue, buffer->native, CL_FALSE, m.offset, size, bytes, count, waits, event);
+         });
+}
+
+void Session::Do(const wire::ReadBuffer& m) {
+  Memory* buffer = nullptr;
+  cl_int found = Use(m.buffer, buffer);
+  if (found == CL_SUCCESS && !InArena(m.to, m.size)) found = CL_INVALID_VALUE;
+  Command(m.enqueue, m.size, "clEnqueueReadBuffer",
+          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
+            if (found != CL_SUCCESS) return found;
+            return cl_.clEnqueueReadBuffer(queue, buffer->native, CL_FALSE, m.offset, m.size,
+                                           arena_.As<std::byte>() + m.to, count, waits, event);
+          });
+}
+
+void Session::Do(const wire::CopyBuffer& m) {
+  Memory *from = nullptr, *to = nullptr;
+  cl_int found = Use(m.from, from);
+  if (found == CL_SUCCESS) found = Use(m.to, to);
+  Command(m.enqueue, m.size, "clEnqueueCopyBuffer",
+          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
+            if (found != CL_SUCCESS) return found;
+            return cl_.clEnqueueCopyBuffer(queue, from->native, to->native, m.from_offset, m.to_offset, m.size, count,
+                                           waits, event);
+          });
+}
+
+void Session::Do(const wire::FillBuffer& m) {
+  Memory* buffer = nullptr;
+  const cl_int found = Use(m.buffer, buffer);
+  Command(m.enqueue, m.size, "clEnqueueFillBuffer",
+          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
+            if (found != CL_SUCCESS) return found;
+            return cl_.clEnqueueFillBuffer(queue, buffer->native, m.pattern.data(), m.pattern.size(), m.offset, m.size,
+                                           count, waits, event);
+          });
+}
+
+void Session::Do(const wire::WriteBufferRect& m) {
+  Memory* buffer = nullptr;
+  const cl_int found = Use(m.buffer, buffer);
+  constexpr std::size_t kOrigin[3] = {0, 0, 0};
+  Upload(m.enqueue, m.content, m.ticket, Product(m.region), "clEnqueueWriteBufferRect",
+         [&](cl_command_queue queue, const void* bytes, cl_uint count, const cl_event* waits, cl_event* event) {
+           if (found != CL_SUCCESS) return found;
+           return cl_.clEnqueueWriteBufferRect(queue, buffer->native, CL_FALSE, Sizes(m.origin), kOrigin,
+                                               Sizes(m.region), m.row_pitch, m.slice_pitch, m.region[0],
+                                               m.region[0] * m.region[1], bytes, count, waits, event);
+         });
+}
+
+void Session::Do(const wire::ReadBufferRect& m) {
+  Memory* buffer = nullptr;
+  cl_int found = Use(m.buffer, buffer);
+  const std::uint64_t size = Product(m.region);
+  if (found == CL_SUCCESS && !InArena(m.to, size)) found = CL_INVALID_VALUE;
+  constexpr std::size_t kOrigin[3] = {0, 0, 0};
+  Command(m.enqueue, size, "clEnqueueReadBufferRect",
+          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
+            if (found != CL_SUCCESS) return found;
+            return cl_.clEnqueueReadBufferRect(
+                queue, buffer->native, CL_FALSE, Sizes(m.origin), kOrigin, Sizes(m.region), m.row_pitch, m.slice_pitch,
+                m.region[0], m.region[0] * m.region[1], arena_.As<std::byte>() + m.to, count, waits, event);
+          });
+}
+
+void Session::Do(const wire::CopyBufferRect& m) {
+  Memory *from = nullptr, *to = nullptr;
+  cl_int found = Use(m.from, from);
+  if (found == CL_SUCCESS) found = Use(m.to, to);
+  Command(m.enqueue, Product(m.region), "clEnqueueCopyBufferRect",
+          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
+            if (found != CL_SUCCESS) return found;
+            return cl_.clEnqueueCopyBufferRect(
+                queue, from->native, to->native, Sizes(m.from_origin), Sizes(m.to_origin), Sizes(m.region),
+                m.from_row_pitch, m.from_slice_pitch, m.to_row_pitch, m.to_slice_pitch, count, waits, event);
+          });
+}
+
+// -- Images
+// --------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// Bytes of one pixel of an image; 0: it doesn't say.
+std::uint64_t PixelBytes(const cl_icd_dispatch& cl, cl_mem image) {
+  std::size_t bytes = 0;
+  if (cl.clGetImageInfo(image, CL_IMAGE_ELEMENT_SIZE, sizeof bytes, &bytes, nullptr) != CL_SUCCESS) return 0;
+  return bytes;
+}
+
+/// Bytes of a box of an image, tightly packed.
+std::uint64_t PackedBytes(const cl_icd_dispatch& cl, cl_mem image, const std::uint64_t (&region)[3]) {
+  const unsigned __int128 bytes = static_cast<unsigned __int128>(Product(region)) * PixelBytes(cl, image);
+  constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
+  return bytes > kMax ? kMax : static_cast<std::uint64_t>(bytes);
+}
+
+}  // namespace
+
+void Session::Do(const wire::WriteImage& m) {
+  Memory* image = nullptr;
+  const cl_int found = Use(m.image, image);
+  const std::uint64_t size = found == CL_SUCCESS ? PackedBytes(cl_, image->native, m.region) : 0;
+  Upload(m.enqueue, m.content, m.ticket, size, "clEnqueueWriteImage",
+         [&](cl_command_queue queue, const void* bytes, cl_uint count, const cl_event* waits, cl_event* event) {
+           if (found != CL_SUCCESS) return found;
+           return cl_.clEnqueueWriteImage(queue, image->native, CL_FALSE, Sizes(m.origin), Sizes(m.region), 0, 0, bytes,
+                                          count, waits, event);
+         });
+}
+
+void Session::Do(const wire::ReadImage& m) {
+  Memory* image = nullptr;
+  cl_int found = Use(m.image, image);
+  if (found == CL_SUCCESS && (!InArena(m.to, m.size) || PackedBytes(cl_, image->native, m.region) > m.size))
+    found = CL_INVALID_VALUE;
+  Command(m.enqueue, m.size, "clEnqueueReadImage",
+          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
+            if (found != CL_SUCCESS) return found;
+            return cl_.clEnqueueReadImage(queue, image->native, CL_FALSE, Sizes(m.origin), Sizes(m.region), 0, 0,
+                                          arena_.As<std::byte>() + m.to, count, waits, event);
+          });
+}
+
+void Session::Do(const wire::CopyImage& m) {
+  Memory *from = nullptr, *to = nullptr;
+  cl_int found = Use(m.from, from);
+  if (found == CL_SUCCESS) found = Use(m.to, to);
+  Command(m.enqueue, Product(m.region), "clEnqueueCopyImage",
+          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
+            if (found != CL_SUCCESS) return found;
+            return cl_.clEnqueueCopyImage(queue, from->native, to->native, Sizes(m.from_origin), Sizes(m.to_origin),
+                                          Sizes(m.region), count, waits, event);
+          });
+}
+
+void Session::Do(const wire::FillImage& m) {
+  Memory* image = nullptr;
+  const cl_int found = Use(m.image, image);
+  Command(m.enqueue, Product(m.region), "clEnqueueFillImage",
+          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
+            if (found != CL_SUCCESS) return found;
+            return cl_.clEnqueueFillImage(queue, image->native, m.colour, Sizes(m.origin), Sizes(m.region), count,
+                                          waits, event);
+          });
+}
+
+void Session::Do(const wire::CopyImageToBuffer& m) {
+  Memory *image = nullptr, *buffer = nullptr;
+  cl_int found = Use(m.image, image);
+  if (found == CL_SUCCESS) found = Use(m.buffer, buffer);
+  Command(m.enqueue, Product(m.region), "clEnqueueCopyImageToBuffer",
+          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
+            if (found != CL_SUCCESS) return found;
+            return cl_.clEnqueueCopyImageToBuffer(queue, image->native, buffer->native, Sizes(m.origin),
+                                                  Sizes(m.region), m.offset, count, waits, event);
+          });
+}
+
+void Session::Do(const wire::CopyBufferToImage& m) {
+  Memory *image = nullptr, *buffer = nullptr;
+  cl_int found = Use(m.image, image);
+  if (found == CL_SUCCESS) found = Use(m.buffer, buffer);
+  Command(m.enqueue, Product(m.region), "clEnqueueCopyBufferToImage",
+          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
+            if (found != CL_SUCCESS) return found;
+            return cl_.clEnqueueCopyBufferToImage(queue, buffer->native, image->native, m.offset, Sizes(m.origin),
+                                                  Sizes(m.region), count, waits, event);
+          });
+}
+
+// -- Order
+// ---------------------------------------------------------------------------------------------------------------
+
+void Session::Do(const wire::Marker& m) {
+  Command(m.enqueue, 0, "clEnqueueMarkerWithWaitList",
+          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
+            return cl_.clEnqueueMarkerWithWaitList(queue, count, waits, event);
+          });
+}
+
+void Session::Do(const wire::Barrier& m) {
+  Command(m.enqueue, 0, "clEnqueueBarrierWithWaitList",
+          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
+            return cl_.clEnqueueBarrierWithWaitList(queue, count, waits, event);
+          });
+}
+
+void Session::Do(const wire::Migrate& m) {
+  std::vector<cl_mem> objects;
+  cl_int found = CL_SUCCESS;
+  for (std::size_t i = 0; i < m.objects.size() && found == CL_SUCCESS; ++i) {
+    Memory* memory = nullptr;
+    found = Use(m.objects[i], memory);
+    if (found == CL_SUCCESS) objects.push_back(memory->native);
+  }
+  Command(m.enqueue, 0, "clEnqueueMigrateMemObjects",
+          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
+            if (found != CL_SUCCESS) return found;
+            return cl_.clEnqueueMigrateMemObjects(queue, static_cast<cl_uint>(objects.size()), objects.data(), m.flags,
+                                                  count, waits, event);
+          });
+}
+
+void Session::Do(const wire::Flush& m) {
+  Queue* queue = nullptr;
+  if (objects_.Find(m.queue, queue) != CL_SUCCESS) return;
+  if (open_queue_.get() == queue) CloseBatch();
+  cl_.clFlush(queue->native);
+}
+
+void Session::Do(const wire::Finish& m) {
+  Queue* queue = nullptr;
+  if (const cl_int error = objects_.Find(m.queue, queue); error != CL_SUCCESS)
+    return replies_->Answer(m.request, error);
+  CloseBatch();
+  const cl_int first_error = std::exchange(queue->first_error, CL_SUCCESS);
+  const cl_event tail = TailOf(*queue);
+  if (tail == nullptr) return replies_->Answer(m.request, first_error);
+  cl_.clFlush(queue->native);
+  When(tail, [replies = replies_, request = m.request, first_error](cl_int) { replies->Answer(request, first_error); });
+  cl_.clReleaseEvent(tail);
+}
+
+void Session::Do(const wire::Watch& m) {
+  Event* event = nullptr;
+  const cl_int error = objects_.Find(m.event, event);
+  if (error != CL_SUCCESS) return replies_->Send(wire::EventDone{.event = m.event, .status = error});
+  CloseBatch();
+  if (const auto queue = event->queue.lock()) cl_.clFlush(static_cast<Queue&>(*queue).native);
+  When(event->native, [replies = replies_, id = m.event, native = event->native, &cl = cl_,
+                       profiling = event->profiling](cl_int status) {
+    wire::EventDone done{.event = id, .status = status < 0 ? status : CL_COMPLETE};
+    if (profiling) {
+      done.queued_ns = TimeOf(cl, native, CL_PROFILING_COMMAND_QUEUED);
+      done.submit_ns = TimeOf(cl, native, CL_PROFILING_COMMAND_SUBMIT);
+      done.start_ns = TimeOf(cl, native, CL_PROFILING_COMMAND_START);
+      done.end_ns = TimeOf(cl, native, CL_PROFILING_COMMAND_END);
+    }
+    replies->Send(done);
+  });
+}
+
+}  // namespace weir::opencl

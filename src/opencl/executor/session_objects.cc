@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// Objects that a client makes, changes and releases.
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "opencl/executor/session.h"
+#include "platform/clock.h"
+
+namespace weir::opencl {
+namespace {
+
+namespace wire = proto::cl;
+
+constexpr cl_mem_flags kHostPointerFlags = CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOST_PTR | CL_MEM_ALLOC_HOST_PTR;
+constexpr std::uint32_t kArgsMax = 4096;
+constexpr std::size_t kDevicesMax = 64;
+constexpr std::uint64_t kImageExtentMax = 1U << 20;
+
+}  // namespace
+
+void Session::Do(const wire::CreateContext& m) {
+  auto context = std::make_shared<Context>(cl_);
+  context->id = m.id;
+  std::vector<cl_device_id> devices;
+  cl_int error = m.devices.empty() || m.devices.size() > kDevicesMax ? CL_INVALID_VALUE : CL_SUCCESS;
+  for (std::size_t i = 0; i < m.devices.size() && error == CL_SUCCESS; ++i) {
+    Device* device = nullptr;
+    error = objects_.Find(m.devices[i], device);
+    if (error != CL_SUCCESS) break;
+    devices.push_back(device->native);
+    context->in_host_memory = context->in_host_memory && device->in_host_memory;
+  }
+  if (error == CL_SUCCESS) {
+    const std::array<cl_context_properties, 3> properties{
+        CL_CONTEXT_PLATFORM, reinterpret_cast<cl_context_properties>(shared_.device.platform), 0};
+    context->native = cl_.clCreateContext(properties.data(), static_cast<cl_uint>(devices.size()), devices.data(),
+                                          nullptr, nullptr, &error);
+  }
+  Keep(m.id, std::move(context), error, "clCreateContext");
+}
+
+void Session::Do(const wire::CreateQueue& m) {
+  auto queue = std::make_shared<Queue>(cl_);
+  Device* device = nullptr;
+  cl_int error = objects_.Share(m.context, queue->context);
+  if (error == CL_SUCCESS) error = objects_.Find(m.device, device);
+  if (error == CL_SUCCESS) {
+    constexpr cl_command_queue_properties kKnown = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE;
+    cl_command_queue_properties properties = m.properties & kKnown;
+    queue->in_order = (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0;
+    queue->profiling = (properties & CL_QUEUE_PROFILING_ENABLE) != 0;
+    // Where no worker's clock tells what a task took, its events have to.
+    if (!shared_.meter.by_workers()) properties |= CL_QUEUE_PROFILING_ENABLE;
+    queue->native = cl_.clCreateCommandQueue(queue->context->native, device->native, properties, &error);
+  }
+  Keep(m.id, std::move(queue), error, "clCreateCommandQueue");
+}
+
+void Session::Do(const wire::CreateBuffer& m) {
+  auto buffer = std::make_shared<Memory>(cl_);
+  buffer->flags = m.flags & ~kHostPointerFlags;
+  buffer->size = m.size;
+  buffer->filled = m.filled != 0;
+  cl_int error = objects_.Share(m.context, buffer->context);
+  if (error == CL_SUCCESS && (m.size == 0 || m.offset % wire::kArenaAlignment != 0 || !InArena(m.offset, m.size)))
+    error = CL_INVALID_BUFFER_SIZE;
+  if (error == CL_SUCCESS) {
+    buffer->host = arena_.As<std::byte>() + m.offset;
+    if (shared_.quota->Take(m.size)) {
+      buffer->quota = shared_.quota;
+      buffer->charged = m.size;
+    } else {
+      error = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    }
+  }
+  Keep(m.id, std::move(buffer), error, "clCreateBuffer");
+}
+
+void Session::Do(const wire::CreateSubBuffer& m) {
+  auto buffer = std::make_shared<Memory>(cl_);
+  buffer->flags = m.flags & ~kHostPointerFlags;
+  buffer->origin = m.origin;
+  buffer->size = m.size;
+  cl_int error = objects_.Share(m.parent, buffer->parent);
+  if (error == CL_SUCCESS) {
+    const Memory& parent = *buffer->parent;
+    buffer->context = parent.context;
+    if (parent.image || parent.parent)
+      error = CL_INVALID_MEM_OBJECT;
+    else if (m.size == 0 || m.origin > parent.size || m.size > parent.size - m.origin)
+      error = CL_INVALID_VALUE;
+    else
+      buffer->host = parent.host + m.origin;
+  }
+  Keep(m.id, std::move(buffer), error, "clCreateSubBuffer");
+}
+
+void Session::Do(const wire::CreateImage& m) {
+  auto image = std::make_shared<Memory>(cl_);
+  image->image = true;
+  image->flags = m.flags & ~kHostPointerFlags;
+  wire::ByteView content;
+  cl_int error = objects_.Share(m.context, image->context);
+  if (error == CL_SUCCESS) error = View(m.content, content);
+  cl_image_format format{m.channel_order, m.channel_type};
+  cl_image_desc desc{};
+  desc.image_type = m.type;
+  desc.image_width = m.width;
+  desc.image_height = m.height;
+  desc.image_depth = m.depth;
+  desc.image_array_size = m.array_size;
+  if (error == CL_SUCCESS && m.buffer != 0) {
+    Memory* buffer = nullptr;
+    error = Use(m.buffer, buffer);
+    if (error == CL_SUCCESS) error = objects_.Share(m.buffer, image->parent);
+    if (error == CL_SUCCESS) desc.mem_object = buffer->native;
+    desc.image_row_pitch = m.row_pitch;
+  }
+  const std::array extents{m.width, m.height, m.depth, m.array_size};
+  if (error == CL_SUCCESS && std::ranges::any_of(extents, [](std::uint64_t n) { return n > kImageExtentMax; }))
+    error = CL_INVALID_IMAGE_SIZE;
+  if (error == CL_SUCCESS) {
+    // 16 bytes a pixel at most: what it really takes is known when it is there.
+    unsigned __int128 pixels = 1;
+    for (const std::uint64_t n : extents) pixels *= std::max<std::uint64_t>(n, 1);
+    const cl_mem_flags copy = content.empty() ? 0 : CL_MEM_COPY_HOST_PTR;
+    if (!content.empty() && content.size() < static_cast<std::uint64_t>(pixels)) error = CL_INVALID_HOST_PTR;
+    if (pixels * 16 > UINT64_MAX) error = CL_INVALID_IMAGE_SIZE;
+    if (error == CL_SUCCESS) {
+      const cl_image_desc probe = desc;
+      image->native = cl_.clCreateImage(image->context->native, image->flags | copy, &format, &probe,
+                                        content.empty() ? nullptr : const_cast<std::byte*>(content.data()), &error);
+    }
+  }
+  if (error == CL_SUCCESS && m.buffer == 0) {
+    std::size_t bytes = 0;
+    if (cl_.clGetMemObjectInfo(image->native, CL_MEM_SIZE, sizeof bytes, &bytes, nullptr) != CL_SUCCESS) bytes = 0;
+    image->size = bytes;
+    if (shared_.quota->Take(bytes)) {
+      image->quota = shared_.quota;
+      image->charged = bytes;
+    } else {
+      cl_.clReleaseMemObject(image->native);
+      image->native = nullptr;
+      error = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    }
+  }
+  if (m.ticket != 0) replies_->Send(wire::Freed{.ticket = m.ticket});
+  Keep(m.id, std::move(image), error, "clCreateImage");
+}
+
+void Session::Do(const wire::CreateSampler& m) {
+  auto sampler = std::make_shared<Sampler>(cl_);
+  std::shared_ptr<Context> context;
+  cl_int error = objects_.Share(m.context, context);
+  if (error == CL_SUCCESS)
+    sampler->native = cl_.clCreateSampler(context->native, m.normalized, m.addressing, m.filter, &error);
+  Keep(m.id, std::move(sampler), error, "clCreateSampler");
+}
+
+void Session::Do(const wire::CreateUserEvent& m) {
+  auto event = std::make_shared<Event>(cl_);
+  event->user = true;
+  std::shared_ptr<Context> context;
+  cl_int error = objects_.Share(m.context, context);
+  if (error == CL_SUCCESS) event->native = cl_.clCreateUserEvent(context->native, &error);
+  if (error == CL_SUCCESS) ++user_events_;
+  waits_for_client_.store(user_events_ > 0, std::memory_order_relaxed);
+  Keep(m.id, std::move(event), error, "clCreateUserEvent");
+}
+
+void Session::Do(const wire::SetUserEvent& m) {
+  Event* event = nullptr;
+  if (objects_.Find(m.id, event) != CL_SUCCESS || !event->user)
+    return Complain(CL_INVALID_EVENT, "clSetUserEventStatus");
+  const cl_int status = m.status < 0 ? m.status : CL_COMPLETE;
+  if (cl_.clSetUserEventStatus(event->native, status) != CL_SUCCESS) return;  // it was set before
+  event->user = false;
+  --user_events_;
+  waits_for_client_.store(user_events_ > 0, std::memory_order_relaxed);
+}
+
+void Session::Do(const wire::CreateKernel& m) {
+  auto kernel = std::make_shared<Kernel>(cl_);
+  cl_int error = objects_.Share(m.program, kernel->program);
+  if (error == CL_SUCCESS) {
+    const std::string name(m.name);
+    kernel->native = cl_.clCreateKernel(kernel->program->native, name.c_str(), &error);
+    auto& cost = kernel->program->costs[name];
+    if (!cost) cost = std::make_shared<KernelCost>();
+    kernel->cost = cost;
+  }
+  Keep(m.id, std::move(kernel), error, "clCreateKernel");
+}
+
+void Session::Do(const wire::SetArg& m) {
+  Kernel* kernel = nullptr;
+  if (objects_.Find(m.kernel, kernel) != CL_SUCCESS) return Complain(CL_INVALID_KERNEL, "clSetKernelArg");
+  cl_int error = CL_INVALID_VALUE;
+  std::shared_ptr<Object> kept;
+  switch (static_cast<wire::ArgKind>(m.kind)) {
+    case wire::ArgKind::kData: error = cl_.clSetKernelArg(kernel->native, m.index, m.data.size(), m.data.data()); break;
+    case wire::ArgKind::kLocal:
+    case wire::ArgKind::kNull: error = cl_.clSetKernelArg(kernel->native, m.index, m.size, nullptr); break;
+    case wire::ArgKind::kObject: {
+      kept = objects_.Any(m.object);
+      Memory* memory = nullptr;
+      Sampler* sampler = nullptr;
+      if (kept && kept->kind == Kind::kSampler) {
+        error = objects_.Find(m.object, sampler);
+        if (error == CL_SUCCESS)
+          error = cl_.clSetKernelArg(kernel->native, m.index, sizeof sampler->native, &sampler->native);
+      } else {
+        error = Use(m.object, memory);
+        if (error == CL_SUCCESS)
+          error = cl_.clSetKernelArg(kernel->native, m.index, sizeof memory->native, &memory->native);
+      }
+      break;
+    }
+  }
+  if (error != CL_SUCCESS) {
+    kernel->arg_error = error;
+    return Complain(error, "clSetKernelArg");
+  }
+  kernel->arg_error = CL_SUCCESS;
+  if (m.index >= kArgsMax || (!kept && m.index >= kernel->args.size())) return;
+  if (m.index >= kernel->args.size()) kernel->args.resize(std::size_t{m.index} + 1);
+  kernel->args[m.index] = kept ? std::optional<std::weak_ptr<Object>>(kept) : std::nullopt;
+}
+
+void Session::Do(const wire::Release& m) {
+  std::shared_ptr<Object> object = objects_.Take(m.id);
+  if (object && object->kind == Kind::kMemory && m.ticket != 0) {
+    auto& memory = static_cast<Memory&>(*object);
+    memory.replies = replies_;
+    memory.ticket = m.ticket;
+  } else if (m.ticket != 0) {
+    replies_->Send(wire::Freed{.ticket = m.ticket});
+  }
+  if (object && object->kind == Kind::kEvent && static_cast<Event&>(*object).user) {
+    --user_events_;
+    waits_for_client_.store(user_events_ > 0, std::memory_order_relaxed);
+  }
+  if (object && object == open_queue_) CloseBatch();
+}
+
+void Session::Do(const wire::CreateSubDevices& m) {
+  Device* device = nullptr;
+  cl_int error = objects_.Find(m.device, device);
+  std::vector<cl_device_partition_property> properties;
+  for (std::size_t i = 0; i < m.properties.size(); ++i)
+    properties.push_back(static_cast<cl_device_partition_property>(m.properties[i]));
+  if (properties.empty() || properties.back() != 0) error = CL_INVALID_VALUE;
+  std::array<cl_device_id, kDevicesMax> natives{};
+  cl_uint count = 0;
+  if (error == CL_SUCCESS)
+    error = cl_.clCreateSubDevices(device->native, properties.data(), natives.size(), natives.data(), &count);
+  wire::SubDeviceFacts facts;
+  for (cl_uint i = 0; i < count && error == CL_SUCCESS; ++i) {
+    auto sub = std::make_shared<Device>(cl_);
+    sub->native = natives[i];
+    sub->sub = true;
+    sub->in_host_memory = device->in_host_memory;
+    facts.devices.push_back(FactsOfDevice(cl_, natives[i], m.first + i, sub->in_host_memory));
+    if (!objects_.Put(m.first + i, std::move(sub))) error = CL_OUT_OF_RESOURCES;
+  }
+  replies_->AnswerWith(m.request, error, facts);
+}
+
+void Session::Do(const wire::KernelWorkGroup& m) {
+  Kernel* kernel = nullptr;
+  Device* device = nullptr;
+  std::array<std::byte, 256> value{};
+  std::size_t bytes = 0;
+  cl_int error = objects_.Find(m.kernel, kernel);
+  if (error == CL_SUCCESS) error = objects_.Find(m.device, device);
+  if (error == CL_SUCCESS)
+    error = cl_.clGetKernelWorkGroupInfo(kernel->native, device->native, m.name, value.size(), value.data(), &bytes);
+  replies_->Answer(m.request, error, std::span(value).first(std::min(bytes, value.size())));
+}
+
+void Session::Do(const wire::ImageFormats& m) {
+  Context* context = nullptr;
+  cl_uint count = 0;
+  std::vector<cl_image_format> formats;
+  cl_int error = objects_.Find(m.context, context);
+  if (error == CL_SUCCESS)
+    error = cl_.clGetSupportedImageFormats(context->native, m.flags & ~kHostPointerFlags, m.type, 0, nullptr, &count);
+  if (error == CL_SUCCESS && count > 0) {
+    formats.resize(count);
+    error = cl_.clGetSupportedImageFormats(context->native, m.flags & ~kHostPointerFlags, m.type, count, formats.data(),
+                                           nullptr);
+  }
+  replies_->Answer(m.request, error, std::as_bytes(std::span(formats)));
+}
+
+}  // namespace weir::opencl

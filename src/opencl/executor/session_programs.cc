@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs: source and binaries in, what a build made out.
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+
+#include "opencl/executor/header_folder.h"
+#include "opencl/executor/session.h"
+
+namespace weir::opencl {
+namespace {
+
+namespace wire = proto::cl;
+
+constexpr std::size_t kDevicesMax = 64;
+constexpr std::uint32_t kArgsMax = 4096;
+
+/// What an info function says, as text.
+template <typename Get>
+std::string TextFrom(Get get) {
+  std::size_t bytes = 0;
+  if (get(0, nullptr, &bytes) != CL_SUCCESS || bytes == 0) return {};
+  std::string text(bytes, '\0');
+  if (get(bytes, text.data(), nullptr) != CL_SUCCESS) return {};
+  while (!text.empty() && text.back() == '\0') text.pop_back();
+  return text;
+}
+
+template <typename T, typename Get>
+T NumberFrom(Get get, T otherwise = {}) {
+  T value{};
+  return get(sizeof value, &value, nullptr) == CL_SUCCESS ? value : otherwise;
+}
+
+/// Of the program's devices, those that a client knows by an id.
+struct KnownDevice {
+  std::uint32_t id;
+  cl_device_id native;
+};
+
+wire::ArgFacts FactsOfArg(const cl_icd_dispatch& cl, cl_kernel kernel, cl_uint index, bool& told) {
+  wire::ArgFacts facts;
+  const auto get = [&](cl_kernel_arg_info name) {
+    return [&cl, kernel, index, name](std::size_t room, void* value, std::size_t* bytes) {
+      return cl.clGetKernelArgInfo(kernel, index, name, room, value, bytes);
+    };
+  };
+  cl_kernel_arg_address_qualifier address = 0;
+  told = told && get(CL_KERNEL_ARG_ADDRESS_QUALIFIER)(sizeof address, &address, nullptr) == CL_SUCCESS;
+  facts.address = address;
+  facts.access = NumberFrom<cl_kernel_arg_access_qualifier>(get(CL_KERNEL_ARG_ACCESS_QUALIFIER));
+  facts.type_qualifier = NumberFrom<cl_kernel_arg_type_qualifier>(get(CL_KERNEL_ARG_TYPE_QUALIFIER));
+  facts.type = TextFrom(get(CL_KERNEL_ARG_TYPE_NAME));
+  facts.name = TextFrom(get(CL_KERNEL_ARG_NAME));
+  return facts;
+}
+
+wire::KernelFacts FactsOfKernel(const cl_icd_dispatch& cl, cl_kernel kernel, const std::vector<KnownDevice>& devices) {
+  wire::KernelFacts facts;
+  const auto get = [&](cl_kernel_info name) {
+    return [&cl, kernel, name](std::size_t room, void* value, std::size_t* bytes) {
+      return cl.clGetKernelInfo(kernel, name, room, value, bytes);
+    };
+  };
+  facts.name = TextFrom(get(CL_KERNEL_FUNCTION_NAME));
+  facts.attributes = TextFrom(get(CL_KERNEL_ATTRIBUTES));
+  facts.arg_count = std::min(NumberFrom<cl_uint>(get(CL_KERNEL_NUM_ARGS)), kArgsMax);
+  bool told = true;
+  for (cl_uint i = 0; i < facts.arg_count && told; ++i) facts.args.push_back(FactsOfArg(cl, kernel, i, told));
+  if (!told) facts.args.clear();
+  for (const KnownDevice& device : devices) {
+    const auto group = [&](cl_kernel_work_group_info name) {
+      return [&cl, kernel, name, native = device.native](std::size_t room, void* value, std::size_t* bytes) {
+        return cl.clGetKernelWorkGroupInfo(kernel, native, name, room, value, bytes);
+      };
+    };
+    wire::WorkGroupFacts& there = facts.groups.emplace_back();
+    there.device = device.id;
+    there.size = NumberFrom<std::size_t>(group(CL_KERNEL_WORK_GROUP_SIZE));
+    there.preferred_multiple = NumberFrom<std::size_t>(group(CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE));
+    there.local_bytes = NumberFrom<cl_ulong>(group(CL_KERNEL_LOCAL_MEM_SIZE));
+    there.private_bytes = NumberFrom<cl_ulong>(group(CL_KERNEL_PRIVATE_MEM_SIZE));
+    const auto sizes = NumberFrom<std::array<std::size_t, 3>>(group(CL_KERNEL_COMPILE_WORK_GROUP_SIZE));
+    std::ranges::copy(sizes, there.compile_size);
+  }
+  return facts;
+}
+
+wire::BuildFacts FactsOfBuild(const cl_icd_dispatch& cl, cl_program program, const std::vector<KnownDevice>& devices) {
+  wire::BuildFacts facts;
+  std::vector<cl_device_id> natives(kDevicesMax);
+  std::vector<std::size_t> sizes(kDevicesMax);
+  const auto count =
+      std::min<std::size_t>(kDevicesMax, NumberFrom<cl_uint>([&](std::size_t room, void* value, std::size_t* bytes) {
+                              return cl.clGetProgramInfo(program, CL_PROGRAM_NUM_DEVICES, room, value, bytes);
+                            }));
+  natives.resize(count);
+  sizes.resize(count);
+  if (cl.clGetProgramInfo(program, CL_PROGRAM_DEVICES, count * sizeof(cl_device_id), natives.data(), nullptr) !=
+      CL_SUCCESS)
+    natives.clear();
+  if (cl.clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, count * sizeof(std::size_t), sizes.data(), nullptr) !=
+      CL_SUCCESS)
+    sizes.assign(count, 0);
+  bool built = false;
+  for (std::size_t i = 0; i < natives.size(); ++i) {
+    const auto known = std::ranges::find(devices, natives[i], &KnownDevice::native);
+    if (known == devices.end()) continue;
+    const auto get = [&](cl_program_build_info name) {
+      return [&cl, program, name, native = natives[i]](std::size_t room, void* value, std::size_t* bytes) {
+        return cl.clGetProgramBuildInfo(program, native, name, room, value, bytes);
+      };
+    };
+    wire::DeviceBuildFacts& there = facts.devices.emplace_back();
+    there.device = known->id;
+    there.status = NumberFrom<cl_build_status>(get(CL_PROGRAM_BUILD_STATUS), CL_BUILD_ERROR);
+    there.binary_type = NumberFrom<cl_program_binary_type>(get(CL_PROGRAM_BINARY_TYPE));
+    there.binary_size = sizes[i];
+    there.global_variables = NumberFrom<std::size_t>(get(CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE));
+    there.log = TextFrom(get(CL_PROGRAM_BUILD_LOG));
+    built |= there.status == CL_BUILD_SUCCESS && there.binary_type == CL_PROGRAM_BINARY_TYPE_EXECUTABLE;
+  }
+  cl_uint kernels = 0;
+  if (!built || cl.clCreateKernelsInProgram(program, 0, nullptr, &kernels) != CL_SUCCESS || kernels == 0) return facts;
+  std::vector<cl_kernel> made(kernels);
+  if (cl.clCreateKernelsInProgram(program, kernels, made.data(), nullptr) != CL_SUCCESS) return facts;
+  for (const cl_kernel kernel : made) {
+    facts.kernels.push_back(FactsOfKernel(cl, kernel, devices));
+    cl.clReleaseKernel(kernel);
+  }
+  return facts;
+}
+
+/// The client's headers in a folder, and the options with what we add to them.
+struct Prepared {
+  std::optional<HeaderFolder> folder;
+  std::string options;
+};
+
+}  // namespace
+
+void Session::Do(const wire::CreateProgram& m) {
+  auto program = std::make_shared<Program>(cl_);
+  wire::ByteView source;
+  cl_int error = objects_.Share(m.context, program->context);
+  if (error == CL_SUCCESS) error = View(m.source, source);
+  if (error == CL_SUCCESS) {
+    // Copied by us: the client could change what lies in the arena while the driver reads it.
+    const std::string text(wire::TextOf(source));
+    const char* start = text.data();
+    const std::size_t length = text.size();
+    program->native = cl_.clCreateProgramWithSource(program->context->native, 1, &start, &length, &error);
+  }
+  if (m.ticket != 0) replies_->Send(wire::Freed{.ticket = m.ticket});
+  Keep(m.id, std::move(program), error, "clCreateProgramWithSource");
+}
+
+void Session::Do(const wire::CreateProgramFromBinary& m) {
+  auto program = std::make_shared<Program>(cl_);
+  wire::ByteView binary;
+  cl_int error = objects_.Share(m.context, program->context);
+  if (error == CL_SUCCESS) error = View(m.binary, binary);
+  const std::vector<std::byte> copy(binary.begin(), binary.end());
+  std::vector<cl_device_id> devices;
+  for (std::size_t i = 0; i < m.devices.size() && error == CL_SUCCESS; ++i) {
+    Device* device = nullptr;
+    error = i < kDevicesMax ? objects_.Find(m.devices[i], device) : CL_INVALID_VALUE;
+    if (error == CL_SUCCESS) devices.push_back(device->native);
+  }
+  if (error == CL_SUCCESS) {
+    const std::vector<const unsigned char*> binaries(devices.size(),
+                                                     reinterpret_cast<const unsigned char*>(copy.data()));
+    const std::vector<std::size_t> sizes(devices.size(), copy.size());
+    program->native = cl_.clCreateProgramWithBinary(
+        program->context->native, static_cast<cl_uint>(devices.size()), devices.data(), sizes.data(),
+        const_cast<const unsigned char**>(binaries.data()), nullptr, &error);
+  }
+  if (m.ticket != 0) replies_->Send(wire::Freed{.ticket = m.ticket});
+  Keep(m.id, std::move(program), error, "clCreateProgramWithBinary");
+}
+
+namespace {
+
+template <typename View>
+Result<Prepared> Prepare(std::string_view options, const std::vector<wire::IncludedFile>& headers, View view) {
+  Prepared prepared;
+  // Arguments' names and types are for the client, which checks what a program sets.
+  prepared.options = std::string(options) + " -cl-kernel-arg-info";
+  if (headers.empty()) return prepared;
+  WEIR_TRY(HeaderFolder folder, HeaderFolder::Make());
+  for (const wire::IncludedFile& header : headers) {
+    wire::ByteView content;
+    if (view(header.content, content) != CL_SUCCESS) return Fail(Errc::kInvalidArgument, "a header outside the arena");
+    WEIR_TRY_STATUS(folder.Add(header.name, content));
+  }
+  prepared.options += " -I " + folder.include_path();
+  prepared.folder = std::move(folder);
+  return prepared;
+}
+
+}  // namespace
+
+/// Devices that the client named, or all that it has.
+std::vector<cl_device_id> Session::DevicesOf(const wire::IdList& ids, cl_int& error) const {
+  std::vector<cl_device_id> devices;
+  for (std::size_t i = 0; i < ids.size() && error == CL_SUCCESS; ++i) {
+    Device* device = nullptr;
+    error = i < kDevicesMax ? objects_.Find(ids[i], device) : CL_INVALID_VALUE;
+    if (error == CL_SUCCESS) devices.push_back(device->native);
+  }
+  return devices;
+}
+
+void Session::AnswerBuild(std::uint32_t request, cl_int status, cl_program program) {
+  std::vector<KnownDevice> known;
+  objects_.ForEachId<Device>([&](std::uint32_t id, Device& device) { known.push_back({id, device.native}); });
+  replies_->AnswerWith(request, status, program != nullptr ? FactsOfBuild(cl_, program, known) : wire::BuildFacts{});
+}
+
+void Session::Do(const wire::Build& m) {
+  Program* program = nullptr;
+  cl_int error = objects_.Find(m.program, program);
+  const std::vector<cl_device_id> devices = DevicesOf(m.devices, error);
+  const auto view = [this](const wire::Blob& blob, wire::ByteView& bytes) { return View(blob, bytes); };
+  auto prepared = Prepare(m.options, m.headers, view);
+  if (error == CL_SUCCESS && !prepared) error = CL_OUT_OF_HOST_MEMORY;
+  if (error == CL_SUCCESS)
+    error = cl_.clBuildProgram(program->native, static_cast<cl_uint>(devices.size()),
+                               devices.empty() ? nullptr : devices.data(), prepared->options.c_str(), nullptr, nullptr);
+  for (const wire::IncludedFile& header : m.headers)
+    if (header.ticket != 0) replies_->Send(wire::Freed{.ticket = header.ticket});
+  AnswerBuild(m.request, error, program != nullptr ? program->native : nullptr);
+}
+
+void Session::Do(const wire::Compile& m) {
+  Program* program = nullptr;
+  cl_int error = objects_.Find(m.program, program);
+  const std::vector<cl_device_id> devices = DevicesOf(m.devices, error);
+  const auto view = [this](const wire::Blob& blob, wire::ByteView& bytes) { return View(blob, bytes); };
+  auto prepared = Prepare(m.options, m.headers, view);
+  if (error == CL_SUCCESS && !prepared) error = CL_OUT_OF_HOST_MEMORY;
+  std::vector<cl_program> headers;
+  std::vector<std::string> names;
+  std::vector<const char*> pointers;
+  if (m.header_programs.size() != m.header_names.size()) error = CL_INVALID_VALUE;
+  for (std::size_t i = 0; i < m.header_programs.size() && error == CL_SUCCESS; ++i) {
+    Program* header = nullptr;
+    error = objects_.Find(m.header_programs[i], header);
+    if (error != CL_SUCCESS) break;
+    headers.push_back(header->native);
+    names.emplace_back(m.header_names[i]);
+  }
+  for (const std::string& name : names) pointers.push_back(name.c_str());
+  if (error == CL_SUCCESS)
+    error = cl_.clCompileProgram(program->native, static_cast<cl_uint>(devices.size()),
+                                 devices.empty() ? nullptr : devices.data(), prepared->options.c_str(),
+                                 static_cast<cl_uint>(headers.size()), headers.empty() ? nullptr : headers.data(),
+                                 pointers.empty() ? nullptr : pointers.data(), nullptr, nullptr);
+  for (const wire::IncludedFile& header : m.headers)
+    if (header.ticket != 0) replies_->Send(wire::Freed{.ticket = header.ticket});
+  AnswerBuild(m.request, error, program != nullptr ? program->native : nullptr);
+}
+
+void Session::Do(const wire::Link& m) {
+  auto program = std::make_shared<Program>(cl_);
+  cl_int error = objects_.Share(m.context, program->context);
+  const std::vector<cl_device_id> devices = DevicesOf(m.devices, error);
+  std::vector<cl_program> inputs;
+  for (std::size_t i = 0; i < m.programs.size() && error == CL_SUCCESS; ++i) {
+    Program* input = nullptr;
+    error = objects_.Find(m.programs[i], input);
+    if (error == CL_SUCCESS) inputs.push_back(input->native);
+  }
+  if (error == CL_SUCCESS) {
+    const std::string options(m.options);
+    program->native = cl_.clLinkProgram(program->context->native, static_cast<cl_uint>(devices.size()),
+                                        devices.empty() ? nullptr : devices.data(), options.c_str(),
+                                        static_cast<cl_uint>(inputs.size()), inputs.empty() ? nullptr : inputs.data(),
+                                        nullptr, nullptr, &error);
+  }
+  AnswerBuild(m.request, error, program->native);
+  // A program that a failed link has left has a log to be asked for.
+  Keep(m.id, program, program->native != nullptr ? CL_SUCCESS : error, "clLinkProgram");
+}
+
+void Session::Do(const wire::GetBinary& m) {
+  Program* program = nullptr;
+  Device* device = nullptr;
+  cl_int error = objects_.Find(m.program, program);
+  if (error == CL_SUCCESS) error = objects_.Find(m.device, device);
+  std::vector<unsigned char> binary;
+  if (error == CL_SUCCESS) {
+    std::array<cl_device_id, kDevicesMax> natives{};
+    std::array<std::size_t, kDevicesMax> sizes{};
+    cl_uint count = 0;
+    error = cl_.clGetProgramInfo(program->native, CL_PROGRAM_NUM_DEVICES, sizeof count, &count, nullptr);
+    count = std::min<cl_uint>(count, kDevicesMax);
+    if (error == CL_SUCCESS)
+      error =
+          cl_.clGetProgramInfo(program->native, CL_PROGRAM_DEVICES, count * sizeof natives[0], natives.data(), nullptr);
+    if (error == CL_SUCCESS)
+      error = cl_.clGetProgramInfo(program->native, CL_PROGRAM_BINARY_SIZES, count * sizeof sizes[0], sizes.data(),
+                                   nullptr);
+    const auto at = static_cast<std::size_t>(std::ranges::find(natives, device->native) - natives.begin());
+    if (error == CL_SUCCESS && at >= count) error = CL_INVALID_DEVICE;
+    if (error == CL_SUCCESS && sizes[at] > 0) {
+      binary.resize(sizes[at]);
+      std::array<unsigned char*, kDevicesMax> places{};  // a null place is left out
+      places[at] = binary.data();
+      error =
+          cl_.clGetProgramInfo(program->native, CL_PROGRAM_BINARIES, count * sizeof places[0], places.data(), nullptr);
+    }
+  }
+  replies_->Answer(m.request, error, std::as_bytes(std::span(binary)));
+}
+
+}  // namespace weir::opencl
