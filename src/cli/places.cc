@@ -62,6 +62,14 @@ Result<std::string> FindPreloadLibrary(const fs::path& self) {
                                            kPreloadLibrary, tried));
 }
 
+std::string FindExecutor(const fs::path& self) {
+  const auto library = FindPreloadLibrary(self);
+  if (!library) return {};
+  const fs::path executor = fs::path(*library).parent_path() / "weir-executor";
+  std::error_code error;
+  return fs::is_regular_file(executor, error) ? executor.string() : std::string();
+}
+
 Result<std::string> ComposePreload(const std::string& before, const std::string& library) {
   if (library.find_first_of(" :\t\n") != std::string::npos)
     return Fail(Errc::kInvalidArgument,

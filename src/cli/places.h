@@ -29,6 +29,9 @@ Result<std::filesystem::path> SelfExecutable();
 /// The library that LD_PRELOAD names, beside this program's installation or in $WEIR_LIB_DIR.
 Result<std::string> FindPreloadLibrary(const std::filesystem::path& self);
 
+/// The program that runs OpenCL for a vGPU, in the same folder; empty: there is none.
+std::string FindExecutor(const std::filesystem::path& self);
+
 /// Adds `library` to what LD_PRELOAD held before, once. ld.so knows no quoting: a blank or colon in the path is an
 /// error.
 Result<std::string> ComposePreload(const std::string& before, const std::string& library);

@@ -42,8 +42,16 @@ Result<std::vector<std::pair<std::string, std::string>>> TenantEnvironment(const
         fmt::format("the daemon gave vGPU '{}' no attach socket; is it a newer version than this weir?", vgpu.name));
   const char* before = std::getenv("LD_PRELOAD");
   WEIR_TRY(std::string preload, ComposePreload(before == nullptr ? "" : before, library));
-  return std::vector<std::pair<std::string, std::string>>{{"WEIR_ATTACH", vgpu.attach},
-                                                          {"LD_PRELOAD", std::move(preload)}};
+  std::vector<std::pair<std::string, std::string>> environment{{"WEIR_ATTACH", vgpu.attach},
+                                                               {"LD_PRELOAD", std::move(preload)}};
+  // OpenCL's loader is shown our client library and no other: a vendor's would lead past the vGPU.
+  const std::filesystem::path vendors = std::filesystem::path(library).parent_path() / "icd";
+  std::error_code error;
+  if (!vgpu.opencl.empty() && std::filesystem::is_directory(vendors, error)) {
+    environment.emplace_back("WEIR_OPENCL", vgpu.opencl);
+    environment.emplace_back("OCL_ICD_VENDORS", vendors.string());
+  }
+  return environment;
 }
 
 }  // namespace weir::cli

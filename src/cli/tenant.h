@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What makes a program a tenant: a vGPU, and the two variables that bring the shim into it and the shim to the vGPU.
+// What makes a program a tenant: a vGPU, and the variables that bring the shim and the OpenCL client into it, and both
+// to the vGPU.
 #pragma once
 
 #include <sys/types.h>
@@ -21,7 +22,8 @@ std::string EphemeralName(const std::string& program, pid_t owner);
 /// Ends with this process.
 Result<VgpuView> MakeEphemeralVgpu(const ControlClient& client, const std::string& name, const VgpuSettings& settings);
 
-/// WEIR_ATTACH and LD_PRELOAD for a tenant of `vgpu`; `library` goes behind what LD_PRELOAD holds now.
+/// For a tenant of `vgpu`: WEIR_ATTACH and LD_PRELOAD, WEIR_OPENCL and OCL_ICD_VENDORS; `library` goes behind what
+/// LD_PRELOAD holds now.
 Result<std::vector<std::pair<std::string, std::string>>> TenantEnvironment(const VgpuView& vgpu,
                                                                            const std::string& library);
 

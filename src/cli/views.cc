@@ -122,6 +122,7 @@ Result<VgpuView> VgpuFromJson(const json& object) {
   v.device = TextField(object, "device");
   v.state = TextField(object, "state");
   v.attach = TextField(object, "attach");
+  v.opencl = TextField(object, "opencl");
   v.ephemeral = BoolField(object, "ephemeral");
   const json& s = Field(object, "settings");
   v.settings = {NumberField(s, "weight"),

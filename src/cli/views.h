@@ -19,7 +19,7 @@ struct ProcessView {
 };
 
 struct VgpuView {
-  std::string name, device, state, attach;
+  std::string name, device, state, attach, opencl;
   bool ephemeral = false;
   struct {
     double weight = 0, cap = 0, fps = 0, latency_ms = 0;

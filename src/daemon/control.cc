@@ -54,7 +54,8 @@ ordered_json ToJson(const VgpuReport& vgpu) {
                    {"ephemeral", vgpu.ephemeral},
                    {"owner_uid", vgpu.owner_uid},
                    {"settings", SettingsToJson(status.settings)},
-                   {"attach", vgpu.attach}};
+                   {"attach", vgpu.attach},
+                   {"opencl", vgpu.opencl}};
   out["processes"] = ordered_json::array();
   for (const gate::ProcessInfo& process : vgpu.processes) out["processes"].push_back(ToJson(process));
   out["totals"] = {{"frames", status.totals.frames},

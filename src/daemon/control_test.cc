@@ -24,6 +24,7 @@ class ControlTest : public ::testing::Test {
     char folder[] = "/tmp/weir-control-XXXXXX";
     std::string made = ::mkdtemp(folder);
     std::filesystem::create_directory(made + "/vgpu");
+    std::filesystem::create_directory(made + "/opencl");
     return made;
   }
   ~ControlTest() override { std::filesystem::remove_all(folder_); }
@@ -44,7 +45,7 @@ class ControlTest : public ::testing::Test {
   boost::asio::io_context loop_{1};
   SavedNode saved_;
   int saves_ = 0;
-  Node node_{loop_, folder_, {"embedded", "software", {0, 1}}, [this](const SavedNode& saved) {
+  Node node_{loop_, folder_, {"embedded", "software", {0, 1}}, {}, [this](const SavedNode& saved) {
                saved_ = saved;
                ++saves_;
              }};

@@ -26,11 +26,12 @@ proto::CpuMask MaskOf(const std::vector<int>& cpus) {
 
 }  // namespace
 
-Node::Node(boost::asio::io_context& loop, std::string run_dir, engine::DeviceSpec device,
+Node::Node(boost::asio::io_context& loop, std::string run_dir, engine::DeviceSpec device, ExecutorSetup executors,
            std::function<void(const SavedNode&)> save)
     : loop_(loop),
       run_dir_(std::move(run_dir)),
       device_cpus_(MaskOf(device.cpus)),
+      executors_(std::move(executors)),
       save_(std::move(save)),
       engine_({std::move(device)}),
       look_timer_(loop),

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/executor_host.h"
 #include "daemon/fd_watch.h"
 #include "daemon/frame_log.h"
 #include "daemon/saved_node.h"
@@ -39,6 +40,7 @@ struct CreateRequest {
 struct VgpuReport {
   engine::VgpuStatus status;
   std::string attach;
+  std::string opencl;  // where OpenCL clients connect
   uid_t owner_uid = 0;
   bool ephemeral = false;
   std::uint64_t fail_opens = 0;
@@ -48,7 +50,7 @@ struct VgpuReport {
 class Node {
  public:
   /// `save` is called with the new state after every change that has to survive a restart.
-  Node(boost::asio::io_context& loop, std::string run_dir, engine::DeviceSpec device,
+  Node(boost::asio::io_context& loop, std::string run_dir, engine::DeviceSpec device, ExecutorSetup executors,
        std::function<void(const SavedNode&)> save);
   ~Node();
   Node(const Node&) = delete;
@@ -100,6 +102,7 @@ class Node {
   boost::asio::io_context& loop_;
   const std::string run_dir_;
   const proto::CpuMask device_cpus_;
+  const ExecutorSetup executors_;
   const std::function<void(const SavedNode&)> save_;
   engine::NodeEngine engine_;
   engine::Actions actions_;

@@ -47,6 +47,17 @@ Result<VgpuId> Node::Open(const SavedVgpu& saved) {
     return std::move(gate).error();
   }
   tenancy->gate = std::move(*gate);
+  auto executor = ExecutorHost::Listen(loop_, run_dir_ + "/opencl/" + saved.name + ".sock", executors_,
+                                       {.vgpu = saved.name,
+                                        .attach = tenancy->gate->socket_path(),
+                                        .owner = saved.owner_uid,
+                                        .ephemeral = saved.ephemeral});
+  if (!executor) {
+    Carry();
+    Step(engine::RemoveVgpu{id});
+    return std::move(executor).error();
+  }
+  tenancy->executor = std::move(*executor);
   Tenancy& placed = *tenancy;
   placed.listener_watch =
       std::make_unique<FdWatch>(loop_, placed.gate->listener(), [this, &placed] { OnConnection(placed); });
@@ -119,6 +130,7 @@ void Node::Erase(VgpuId id) {
   const auto found = tenancies_.find(id);
   if (found == tenancies_.end()) return;
   const bool ephemeral = found->second->saved.ephemeral;
+  found->second->executor->End();
   tenancies_.erase(found);
   Step(engine::RemoveVgpu{id});
   if (ephemeral) Save();
@@ -149,6 +161,7 @@ VgpuReport Node::ReportOf(Instant now, Tenancy& tenancy) {
   WEIR_CHECK(status.has_value());
   VgpuReport report{.status = std::move(*status),
                     .attach = tenancy.gate->socket_path(),
+                    .opencl = tenancy.executor->path(),
                     .owner_uid = tenancy.saved.owner_uid,
                     .ephemeral = tenancy.saved.ephemeral,
                     .fail_opens = tenancy.gate->FailOpens(),

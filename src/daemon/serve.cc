@@ -46,6 +46,7 @@ Result<Places> Prepare(ServeOptions& options) {
                 options.socket.empty() ? options.run_dir + "/control.sock" : options.socket};
   WEIR_TRY_STATUS(platform::MakeFolder(places.run_dir));
   WEIR_TRY_STATUS(platform::MakeFolder(places.run_dir + "/vgpu"));
+  WEIR_TRY_STATUS(platform::MakeFolder(places.run_dir + "/opencl"));
   WEIR_TRY_STATUS(platform::MakeFolder(options.state_dir, 0700));
   return places;
 }
@@ -119,6 +120,10 @@ Status Serve(const ServeOptions& given) {
   });
   const bool quick = platform::PreferQuickWakeups();
   Node node(loop, places.run_dir, {.name = "embedded", .kind = "software", .cpus = options.device_cpus},
+            {.program = options.executor,
+             .library = options.opencl_library,
+             .cpus = static_cast<unsigned>(options.device_cpus.size()),
+             .kernel_timeout = options.kernel_timeout},
             [&places](const SavedNode& saved) { Save(places.state_file, saved); });
   for (const std::string& problem : node.Restore(Load(places.state_file)))
     std::fprintf(stderr, "weir: not restored: %s\n", problem.c_str());

@@ -19,6 +19,7 @@ struct Node::Tenancy {
   proto::GateMode mode = proto::GateMode::kOpen;
   bool doorbell_wanted = false;
   FrameLog frames;
+  std::unique_ptr<ExecutorHost> executor;
 
   // Watches go before what they watch.
   std::unique_ptr<FdWatch> listener_watch;

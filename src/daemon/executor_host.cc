@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/executor_host.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <utility>
+
+#include "platform/clock.h"
+#include "platform/process.h"
+#include "platform/spawn.h"
+#include "platform/unix_socket.h"
+#include "proto/opencl_messages.h"
+
+namespace weir::daemon {
+namespace {
+
+/// One that fails this soon would fail again: who waits is told instead of being tried once more.
+constexpr Duration kAtOnce = seconds(5);
+constexpr double kEphemeralIdleSeconds = 1;  // its vGPU is to end soon after its program
+constexpr double kIdleSeconds = 10;
+
+/// Waits for a process that has been told to end. Owns itself.
+class Reaper {
+ public:
+  static void Start(boost::asio::io_context& loop, pid_t pid, platform::Fd process) {
+    auto reaper = std::make_shared<Reaper>();
+    const int fd = process.get();
+    reaper->process_ = std::move(process);
+    reaper->watch_ = std::make_unique<FdWatch>(loop, fd, [reaper, pid]() mutable {
+      ::waitpid(pid, nullptr, 0);
+      reaper->watch_.reset();
+      reaper.reset();
+    });
+  }
+
+ private:
+  platform::Fd process_;
+  std::unique_ptr<FdWatch> watch_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ExecutorHost>> ExecutorHost::Listen(boost::asio::io_context& loop, const std::string& path,
+                                                           ExecutorSetup setup, Tenant tenant) {
+  std::unique_ptr<ExecutorHost> host(new ExecutorHost(loop, path, std::move(setup), std::move(tenant)));
+  // An executor of a former daemon may still answer there; the run folder is ours, and it keeps the clients it has.
+  ::unlink(path.c_str());
+  WEIR_TRY(host->listener_, platform::ListenSeqPacket(path, 0666));
+  host->Watch();
+  return host;
+}
+
+ExecutorHost::~ExecutorHost() {
+  if (listener_) ::unlink(path_.c_str());
+}
+
+void ExecutorHost::Watch() {
+  listener_watch_ = std::make_unique<FdWatch>(loop_, listener_.get(), [this] { OnClient(); });
+}
+
+void ExecutorHost::End() {
+  if (pid_ == 0) return;
+  process_watch_.reset();
+  ::kill(pid_, SIGTERM);  // it sees to it that this takes half a second at most
+  Reaper::Start(loop_, std::exchange(pid_, 0), std::move(process_));
+}
+
+void ExecutorHost::OnClient() {
+  if (setup_.program.empty())
+    return Refuse("this daemon has no executor: weir-executor is not where weir was installed");
+  platform::SpawnSpec spec{
+      .argv = {setup_.program, "--listener", std::to_string(listener_.get()), "--attach", tenant_.attach, "--vgpu",
+               tenant_.vgpu, "--owner", std::to_string(tenant_.owner), "--idle-exit",
+               fmt::format("{}", tenant_.ephemeral ? kEphemeralIdleSeconds : kIdleSeconds)},
+      .kept_fd = listener_.get(),
+      .uid = ::geteuid() == 0 ? tenant_.owner : static_cast<uid_t>(-1)};
+  if (!setup_.library.empty()) spec.argv.insert(spec.argv.end(), {"--library", setup_.library});
+  if (setup_.cpus > 0) spec.argv.insert(spec.argv.end(), {"--cpus", std::to_string(setup_.cpus)});
+  if (setup_.kernel_timeout.count() > 0)
+    spec.argv.insert(spec.argv.end(), {"--kernel-timeout", fmt::format("{}", SecondsOf(setup_.kernel_timeout))});
+  const auto pid = platform::Spawn(spec);
+  if (!pid) return Refuse("the executor can't be started: " + pid.error().message);
+  auto process = platform::OpenPidFd(*pid);
+  listener_watch_.reset();  // it answers from now on
+  pid_ = *pid;
+  started_ = platform::Now();
+  if (!process) return OnEnd();
+  process_ = std::move(*process);
+  process_watch_ = std::make_unique<FdWatch>(loop_, process_.get(), [this] { OnEnd(); });
+}
+
+void ExecutorHost::OnEnd() {
+  process_watch_.reset();
+  int status = 0;
+  ::waitpid(pid_, &status, 0);
+  pid_ = 0;
+  process_.Reset();
+  const bool failed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+  const std::string how = WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
+                                              : fmt::format("exit code {}", WEXITSTATUS(status));
+  if (failed) std::fprintf(stderr, "weir: the executor of '%s' ended with %s\n", tenant_.vgpu.c_str(), how.c_str());
+  if (failed && platform::Now() - started_ < kAtOnce)
+    Refuse("the executor ended at once, with " + how +
+           "; is an OpenCL driver installed? 'weir devices' lists what there is");
+  Watch();
+}
+
+/// Answers everybody who waits in the listener's queue.
+void ExecutorHost::Refuse(const std::string& why) {
+  for (;;) {
+    const platform::Fd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!connection) return;
+    static_cast<void>(platform::SendPacket(
+        connection.get(), proto::cl::Encode(proto::cl::Welcome{.magic = proto::cl::kHelloMagic, .refusal = why})));
+  }
+}
+
+}  // namespace weir::daemon

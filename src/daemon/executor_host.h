@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// One vGPU's OpenCL executor: listens in its place until somebody connects, starts it, and listens again when it has
+// ended.
+//
+//             somebody connects                       it has ended
+//   listening ────────────────────▶ running ────────────────────────▶ listening
+//                   └─ can't be started, or ended at once: whoever waits is told why ─┘
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/asio/io_context.hpp>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "daemon/fd_watch.h"
+#include "platform/fd.h"
+
+namespace weir::daemon {
+
+/// How executors are started; `program` empty: there is none, and OpenCL programs find no device.
+struct ExecutorSetup {
+  std::string program;
+  std::string library;  // the vendor's; empty: the first that works
+  unsigned cpus = 0;    // of a software device
+  Duration kernel_timeout{};
+};
+
+class ExecutorHost {
+ public:
+  struct Tenant {
+    std::string vgpu, attach;
+    uid_t owner = 0;
+    bool ephemeral = false;
+  };
+  static Result<std::unique_ptr<ExecutorHost>> Listen(boost::asio::io_context& loop, const std::string& path,
+                                                      ExecutorSetup setup, Tenant tenant);
+  /// Leaves a running executor alone: its clients go on without a daemon.
+  ~ExecutorHost();
+  ExecutorHost(const ExecutorHost&) = delete;
+  ExecutorHost& operator=(const ExecutorHost&) = delete;
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  /// Ends it, and with it its clients' devices.
+  void End();
+
+ private:
+  ExecutorHost(boost::asio::io_context& loop, std::string path, ExecutorSetup setup, Tenant tenant)
+      : loop_(loop), path_(std::move(path)), setup_(std::move(setup)), tenant_(std::move(tenant)) {}
+  void Watch();
+  void OnClient();
+  void OnEnd();
+  void Refuse(const std::string& why);
+
+  boost::asio::io_context& loop_;
+  const std::string path_;
+  const ExecutorSetup setup_;
+  const Tenant tenant_;
+  platform::Fd listener_;
+  std::unique_ptr<FdWatch> listener_watch_;
+  pid_t pid_ = 0;
+  platform::Fd process_;
+  std::unique_ptr<FdWatch> process_watch_;
+  Instant started_{};
+};
+
+}  // namespace weir::daemon

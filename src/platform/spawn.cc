@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/spawn.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+
+#include "platform/fd.h"
+
+namespace weir::platform {
+namespace {
+
+/// Who the child becomes; looked up before the fork.
+struct User {
+  bool change = false;
+  uid_t uid = 0;
+  gid_t gid = 0;
+};
+
+Result<User> FindUser(uid_t uid) {
+  if (uid == static_cast<uid_t>(-1) || uid == ::geteuid()) return User{};
+  const passwd* entry = ::getpwuid(uid);
+  if (entry == nullptr) return Fail(Errc::kNotFound, "there is no user with uid " + std::to_string(uid));
+  return User{.change = true, .uid = uid, .gid = entry->pw_gid};
+}
+
+[[noreturn]] void Become(const SpawnSpec& spec, const std::vector<char*>& argv, const User& user, int error_fd) {
+  ::setpgid(0, 0);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::signal(SIGPIPE, SIG_DFL);
+  const bool changed =
+      !user.change || (::setgroups(0, nullptr) == 0 && ::setgid(user.gid) == 0 && ::setuid(user.uid) == 0);
+  if (changed && (spec.kept_fd < 0 || ::fcntl(spec.kept_fd, F_SETFD, 0) == 0)) ::execv(argv[0], argv.data());
+  const int error = errno;
+  [[maybe_unused]] const ssize_t told = ::write(error_fd, &error, sizeof error);
+  ::_exit(127);
+}
+
+}  // namespace
+
+Result<pid_t> Spawn(const SpawnSpec& spec) {
+  WEIR_TRY(const User user, FindUser(spec.uid));
+  std::vector<char*> argv;
+  for (const std::string& argument : spec.argv) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  int ends[2] = {-1, -1};
+  if (::pipe2(ends, O_CLOEXEC) != 0) return ErrnoError("starting " + spec.argv[0], errno);
+  const Fd read_end(ends[0]);
+  Fd write_end(ends[1]);
+  const pid_t pid = ::fork();
+  if (pid < 0) return ErrnoError("starting " + spec.argv[0], errno);
+  if (pid == 0) Become(spec, argv, user, write_end.get());
+  write_end.Reset();
+  int error = 0;
+  if (::read(read_end.get(), &error, sizeof error) != static_cast<ssize_t>(sizeof error)) return pid;  // exec went well
+  ::waitpid(pid, nullptr, 0);
+  return ErrnoError("starting " + spec.argv[0], error);
+}
+
+}  // namespace weir::platform
