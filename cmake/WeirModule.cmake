@@ -6,9 +6,10 @@
 #     TESTS   schedule/reserve_test.cc ...   # one ctest program, weir_core_test
 #     BENCHES schedule/decide_bench.cc ...   # weir_core_bench; ctest runs it for one iteration
 #     FUZZERS schedule/engine_fuzz.cc ...    # libFuzzer with WEIR_FUZZERS, else a replay of tests/corpus/engine_fuzz in ctest
-#     PCH     <nlohmann/json.hpp> ...        # heavy headers that most of its sources include
+#     PCH     <nlohmann/json.hpp> ...        # heavy headers that most of its sources include (tests have theirs)
 #     LINKS   fmt::fmt ...                   # libraries from outside
 #     THREADS                                # its tests run under the thread sanitizer too
+#     SEPARATE                               # WEIR_UNITY leaves its files apart: they give different things one name
 #     UNSANITIZED)                           # its tests do not run under the address sanitizer, to save time
 
 # Reads src/LAYERS once: WEIR_MODULE_DEPS_<name>, WEIR_MODULE_PURE_<name>.
@@ -67,10 +68,10 @@ add_custom_target(sanitize_tests)
 add_custom_target(threads_tests)
 
 # A test program and its ctest entry. SECONDS bounds it: a hang is a failure, not a wait.
-# LABELS: sanitize (runs under asan too), threads (runs under tsan too), e2e (runs alone), long (only with scripts/test --long).
+# LABELS: sanitize (runs under asan too), threads (runs under tsan too), e2e (with real programs), long (only with scripts/test --long).
 # NEEDS: our programs and libraries that it starts or loads, built along with it.
 function(weir_gtest name)
-  cmake_parse_arguments(ARG "" "SECONDS" "SOURCES;LINKS;LABELS;NEEDS;PCH" ${ARGN})
+  cmake_parse_arguments(ARG "" "SECONDS" "SOURCES;LINKS;LABELS;NEEDS" ${ARGN})
   if(NOT WEIR_TESTS)
     return()
   endif()
@@ -78,11 +79,20 @@ function(weir_gtest name)
     set(ARG_SECONDS 120)
   endif()
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE weir_flags ${ARG_LINKS} GTest::gtest GTest::gtest_main rapidcheck weir_test_flags)
+  target_link_libraries(${name} PRIVATE weir_flags ${ARG_LINKS} GTest::gtest GTest::gtest_main rapidcheck
+                        nlohmann_json::nlohmann_json weir_test_flags)
   if(ARG_NEEDS)
     add_dependencies(${name} ${ARG_NEEDS})
   endif()
-  target_precompile_headers(${name} PRIVATE <gtest/gtest.h> <rapidcheck/gtest.h> ${ARG_PCH})
+  # They are compiled with the same flags, so the first one's precompiled header does for all. rapidcheck is not in it:
+  # what its headers instantiate would be compiled again by each file, and most have no use for it.
+  get_property(first GLOBAL PROPERTY WEIR_FIRST_GTEST)
+  if(first)
+    target_precompile_headers(${name} REUSE_FROM ${first})
+  else()
+    set_property(GLOBAL PROPERTY WEIR_FIRST_GTEST ${name})
+    target_precompile_headers(${name} PRIVATE <gtest/gtest.h> <nlohmann/json.hpp>)
+  endif()
   foreach(label sanitize threads)
     if(${label} IN_LIST ARG_LABELS)
       add_dependencies(${label}_tests ${name})
@@ -113,7 +123,7 @@ function(weir_fuzzer module source)
 endfunction()
 
 function(weir_module name)
-  cmake_parse_arguments(ARG "THREADS;UNSANITIZED" "" "SOURCES;TESTS;BENCHES;FUZZERS;LINKS;PCH" ${ARGN})
+  cmake_parse_arguments(ARG "THREADS;SEPARATE;UNSANITIZED" "" "SOURCES;TESTS;BENCHES;FUZZERS;LINKS;PCH" ${ARGN})
   if(NOT DEFINED WEIR_MODULE_DEPS_${name})
     message(FATAL_ERROR "module '${name}' has no line in src/LAYERS")
   endif()
@@ -121,6 +131,11 @@ function(weir_module name)
   if(ARG_PCH)
     target_precompile_headers(weir_${name} PRIVATE ${ARG_PCH})
   endif()
+  set(unity OFF)
+  if(WEIR_UNITY AND NOT ARG_SEPARATE)
+    set(unity ON)
+  endif()
+  set_target_properties(weir_${name} PROPERTIES UNITY_BUILD ${unity})
   target_link_libraries(weir_${name} PUBLIC weir_flags ${ARG_LINKS})
   foreach(dep IN LISTS WEIR_MODULE_DEPS_${name})
     target_link_libraries(weir_${name} PUBLIC weir_${dep})
@@ -133,7 +148,10 @@ function(weir_module name)
     if(ARG_THREADS)
       list(APPEND labels threads)
     endif()
-    weir_gtest(weir_${name}_test SOURCES ${ARG_TESTS} LINKS weir_${name} LABELS ${labels} PCH ${ARG_PCH})
+    weir_gtest(weir_${name}_test SOURCES ${ARG_TESTS} LINKS weir_${name} LABELS ${labels})
+    if(TARGET weir_${name}_test)
+      set_target_properties(weir_${name}_test PROPERTIES UNITY_BUILD ${unity})
+    endif()
   endif()
   if(ARG_BENCHES AND WEIR_BENCHES)
     add_executable(weir_${name}_bench ${ARG_BENCHES})

@@ -22,27 +22,25 @@ constexpr const char* kExamples =
 
 }  // namespace
 
-void AddDemo(CLI::App& app, Session& session) {
+void AddDemo(Command app, Session& session) {
   auto options = std::make_shared<DemoOptions>();
-  CLI::App* command = AddCommand(
+  const Command command = AddCommand(
       app, "demo", "Three unmodified programs share a device, under one policy after another", kExamples, session);
-  AddParsed(*command, "--seconds", "TIME", options->phase, ParseDuration, "Time under each policy (default 15)");
-  command
-      ->add_option_function<std::string>(
-          "--policies", [options](const std::string& text) { options->policies = SplitList(text); },
-          "Policies, in order (default none,proportional-share,sla-aware,hybrid)")
-      ->type_name("LIST");
-  command
-      ->add_option("--report", options->report, "Where to write the report; empty: nowhere (default demo-report.html)")
-      ->type_name("FILE");
-  AddParsed(*command, "--device-cpus", "LIST", options->device_cpus, ParseCpuList,
-            "CPUs that are the software device (default: all)");
-  command->add_flag("--xvfb", options->own_display, "Use Xvfb even where there is a display");
-  command->add_flag("--keep", options->keep, "Keep the temporary folder with the programs' and the daemon's logs");
-  command->callback([options, &session] {
-    if (options->phase < kPhaseMin) throw CLI::ValidationError("--seconds", "must be at least 1");
+  command.AddParsed("--seconds", "TIME", options->phase, ParseDuration, "Time under each policy (default 15)");
+  command.AddParsed(
+      "--policies", "LIST", options->policies,
+      [](const std::string& text) -> Result<std::vector<std::string>> { return SplitList(text); },
+      "Policies, in order (default none,proportional-share,sla-aware,hybrid)");
+  command.Add("--report", "FILE", options->report,
+              "Where to write the report; empty: nowhere (default demo-report.html)");
+  command.AddParsed("--device-cpus", "LIST", options->device_cpus, ParseCpuList,
+                    "CPUs that are the software device (default: all)");
+  command.AddFlag("--xvfb", options->own_display, "Use Xvfb even where there is a display");
+  command.AddFlag("--keep", options->keep, "Keep the temporary folder with the programs' and the daemon's logs");
+  command.WhenGiven([options, &session] {
+    if (options->phase < kPhaseMin) RejectUsage("--seconds: must be at least 1");
     for (const std::string& policy : options->policies)
-      if (policy.empty()) throw CLI::ValidationError("--policies", "has an empty name in its list");
+      if (policy.empty()) RejectUsage("--policies: has an empty name in its list");
     session.action = [options, &session] {
       options->json = session.json;
       return RunDemo(*options);

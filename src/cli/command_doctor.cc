@@ -68,14 +68,14 @@ constexpr const char* kExamples =
 
 }  // namespace
 
-CLI::App* AddDoctor(CLI::App& app, Session& session) {
+Command AddDoctor(Command app, Session& session) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = AddCommand(app, "doctor", "Find out why a program is not held", kExamples, session);
-  command->formatter(ProgramUsage("weir doctor [OPTIONS] [[--] PROGRAM [ARGUMENTS...]]"));
-  AddParsed(*command, "--seconds", "N", flags->span, ParseDuration, "How long the program is run (default 5)");
-  command->add_flag("--no-run", flags->no_run, "Look at the program's files only");
-  command->add_flag("--no-color", flags->no_color, "No colours (NO_COLOR in the environment does it too)");
-  command->callback([flags, &session] { session.action = [flags, &session] { return Examine(session, *flags); }; });
+  const Command command = AddCommand(app, "doctor", "Find out why a program is not held", kExamples, session);
+  command.SetUsage("weir doctor [OPTIONS] [[--] PROGRAM [ARGUMENTS...]]");
+  command.AddParsed("--seconds", "N", flags->span, ParseDuration, "How long the program is run (default 5)");
+  command.AddFlag("--no-run", flags->no_run, "Look at the program's files only");
+  command.AddFlag("--no-color", flags->no_color, "No colours (NO_COLOR in the environment does it too)");
+  command.WhenGiven([flags, &session] { session.action = [flags, &session] { return Examine(session, *flags); }; });
   return command;
 }
 

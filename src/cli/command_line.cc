@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -103,6 +104,7 @@ std::string ExitCodeTable() {
 
 /// Returns those that are given a program.
 std::vector<ProgramCommand> DefineCommands(CLI::App& app, Session& session) {
+  const Command weir(app);
   app.name("weir");
   app.set_version_flag("--version", fmt::format("weir {}", kVersion));
   app.require_subcommand(1);
@@ -114,23 +116,23 @@ std::vector<ProgramCommand> DefineCommands(CLI::App& app, Session& session) {
       "  weir record --out f.csv -- glxgears  # each of its frames, and their figures\n"
       "  weir doctor -- glxgears              # is it held? by what is it measured? if not, why?\n\n" +
       ExitCodeTable());
-  app.add_flag("--json", session.json, "Print JSON");
-  app.add_option("--socket", session.place_flags.socket, "The daemon's control socket")->type_name("PATH");
-  app.add_option("--run-dir", session.place_flags.run_dir, "The run folder")->type_name("DIR");
-  AddServe(app, session);
+  weir.AddFlag("--json", session.json, "Print JSON");
+  weir.Add("--socket", "PATH", session.place_flags.socket, "The daemon's control socket");
+  weir.Add("--run-dir", "DIR", session.place_flags.run_dir, "The run folder");
+  AddServe(weir, session);
   std::vector<ProgramCommand> with_program;
-  with_program.push_back({AddRun(app, session), /*needs_dashes=*/false});
-  AddTop(app, session);
-  with_program.push_back({AddRecord(app, session), /*needs_dashes=*/true});
-  with_program.push_back({AddDoctor(app, session), /*needs_dashes=*/false});
-  AddVgpu(app, session);
-  AddPolicy(app, session);
-  AddDevices(app, session);
-  AddStatus(app, session);
-  AddStop(app, session);
-  AddDemo(app, session);
-  AddSim(app, session);
-  AddVersion(app, session);
+  with_program.push_back({&AddRun(weir, session).app(), /*needs_dashes=*/false});
+  AddTop(weir, session);
+  with_program.push_back({&AddRecord(weir, session).app(), /*needs_dashes=*/true});
+  with_program.push_back({&AddDoctor(weir, session).app(), /*needs_dashes=*/false});
+  AddVgpu(weir, session);
+  AddPolicy(weir, session);
+  AddDevices(weir, session);
+  AddStatus(weir, session);
+  AddStop(weir, session);
+  AddDemo(weir, session);
+  AddSim(weir, session);
+  AddVersion(weir, session);
   return with_program;
 }
 

@@ -144,50 +144,38 @@ void PrintJson(const json& object) { fmt::print("{}\n", object.dump(2, ' ', fals
 
 void Say(const std::string& message) { fmt::print(stderr, "weir: {}\n", Printable(message)); }
 
-void AddStatus(CLI::App& app, Session& session) {
-  CLI::App* command = AddCommand(app, "status", "Show whether a daemon runs, and where",
-                                 "  weir status\n  weir status --json | jq .vgpus\n", session);
-  command->callback([&session] { session.action = [&session] { return ShowStatus(session); }; });
+void AddStatus(Command app, Session& session) {
+  const Command command = AddCommand(app, "status", "Show whether a daemon runs, and where",
+                                     "  weir status\n  weir status --json | jq .vgpus\n", session);
+  command.WhenGiven([&session] { session.action = [&session] { return ShowStatus(session); }; });
 }
 
-void AddDevices(CLI::App& app, Session& session) {
-  CLI::App* command =
+void AddDevices(Command app, Session& session) {
+  const Command command =
       AddCommand(app, "devices", "List the node's devices", "  weir devices\n  weir devices --json\n", session);
-  command->callback([&session] { session.action = [&session] { return ShowDevices(session); }; });
+  command.WhenGiven([&session] { session.action = [&session] { return ShowDevices(session); }; });
 }
 
-void AddPolicy(CLI::App& app, Session& session) {
+void AddPolicy(Command app, Session& session) {
   struct Flags {
     std::string name, device;
     std::vector<NamedValue> params;
   };
   auto flags = std::make_shared<Flags>();
-  CLI::App* command =
+  const Command command =
       AddCommand(app, "policy", "Show or change how a device is shared; running programs feel it at once",
                  "  weir policy                                # what is in force, and what there is\n"
                  "  weir policy proportional-share\n"
                  "  weir policy reserve --param period_ms=1\n"
                  "  weir policy sla-aware --param fps=60 --param sync=finish\n",
                  session);
-  command->add_option("name", flags->name, "The policy to change to")->type_name("NAME");
-  command->add_option("--device", flags->device, "The device (default: the only one)")->type_name("NAME");
-  command
-      ->add_option_function<std::vector<std::string>>(
-          "--param",
-          [flags](const std::vector<std::string>& texts) {
-            for (const std::string& text : texts) {
-              auto param = ParseNamedValue(text);
-              if (!param) throw CLI::ValidationError("--param", param.error().message);
-              flags->params.push_back(*std::move(param));
-            }
-          },
-          "A parameter of the policy; may be repeated")
-      ->type_name("NAME=VALUE")
-      ->expected(1)
-      ->take_all();
-  command->callback([flags, &session] {
+  command.Add("name", "NAME", flags->name, "The policy to change to");
+  command.Add("--device", "NAME", flags->device, "The device (default: the only one)");
+  command.AddEachParsed("--param", "NAME=VALUE", flags->params, ParseNamedValue,
+                        "A parameter of the policy; may be repeated");
+  command.WhenGiven([flags, &session] {
     if (flags->name.empty() && (!flags->params.empty() || !flags->device.empty()))
-      throw CLI::ValidationError("policy", "--param and --device need the name of a policy");
+      RejectUsage("policy: --param and --device need the name of a policy");
     session.action = [flags, &session] {
       return flags->name.empty() ? ShowPolicies(session)
                                  : SetPolicy(session, flags->name, flags->device, flags->params);
@@ -195,14 +183,15 @@ void AddPolicy(CLI::App& app, Session& session) {
   });
 }
 
-void AddStop(CLI::App& app, Session& session) {
-  CLI::App* command = AddCommand(app, "stop", "End the daemon; programs go on, unthrottled", "  weir stop\n", session);
-  command->callback([&session] { session.action = [&session] { return Stop(session); }; });
+void AddStop(Command app, Session& session) {
+  const Command command =
+      AddCommand(app, "stop", "End the daemon; programs go on, unthrottled", "  weir stop\n", session);
+  command.WhenGiven([&session] { session.action = [&session] { return Stop(session); }; });
 }
 
-void AddVersion(CLI::App& app, Session& session) {
-  CLI::App* command = AddCommand(app, "version", "Print the version", "", session);
-  command->callback([&session] {
+void AddVersion(Command app, Session& session) {
+  const Command command = AddCommand(app, "version", "Print the version", "", session);
+  command.WhenGiven([&session] {
     session.action = [&session]() -> Result<int> {
       if (session.json)
         PrintJson({{"version", kVersion}});

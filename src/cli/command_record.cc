@@ -167,29 +167,25 @@ constexpr const char* kExamples =
 
 }  // namespace
 
-CLI::App* AddRecord(CLI::App& app, Session& session) {
+Command AddRecord(Command app, Session& session) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command =
+  const Command command =
       AddCommand(app, "record", "Record frames of a vGPU or of a program, and sum them up", kExamples, session);
-  command->formatter(ProgramUsage("weir record [OPTIONS] VGPU | -- PROGRAM [ARGUMENTS...]"));
-  command->add_option("vgpu", flags->vgpu, "The vGPU to record; or a program behind --, on a vGPU of its own")
-      ->type_name("VGPU");
-  AddParsed(*command, "--seconds", "N", flags->span, ParseDuration,
-            "How long (default: until the program ends, or Ctrl-C)");
-  command->add_option("--out", flags->paths.csv, "Write each frame as comma-separated values; -: to stdout")
-      ->type_name("FILE");
-  command->add_option("--trace", flags->paths.trace, "Write a trace, from which the demand can be replayed")
-      ->type_name("FILE");
-  command->add_option("--name", flags->name, "The program's vGPU (default: the program's name, with a process id)")
-      ->type_name("NAME");
-  AddSettingOptions(*command, flags->settings, /*creates=*/true);
-  command->callback([flags, &session] {
+  command.SetUsage("weir record [OPTIONS] VGPU | -- PROGRAM [ARGUMENTS...]");
+  command.Add("vgpu", "VGPU", flags->vgpu, "The vGPU to record; or a program behind --, on a vGPU of its own");
+  command.AddParsed("--seconds", "N", flags->span, ParseDuration,
+                    "How long (default: until the program ends, or Ctrl-C)");
+  command.Add("--out", "FILE", flags->paths.csv, "Write each frame as comma-separated values; -: to stdout");
+  command.Add("--trace", "FILE", flags->paths.trace, "Write a trace, from which the demand can be replayed");
+  command.Add("--name", "NAME", flags->name, "The program's vGPU (default: the program's name, with a process id)");
+  AddSettingOptions(command, flags->settings, /*creates=*/true);
+  command.WhenGiven([flags, &session] {
     if (flags->vgpu.empty() == session.program.empty())
-      throw CLI::ValidationError("VGPU", "give either a vGPU or, behind --, a program");
+      RejectUsage("VGPU: give either a vGPU or, behind --, a program");
     if (!flags->vgpu.empty() && (flags->settings.Any() || !flags->name.empty()))
-      throw CLI::ValidationError(
-          "VGPU", fmt::format("'{0}' has its own settings; change them with 'weir vgpu set {0} ...'", flags->vgpu));
-    if (flags->paths.trace == "-") throw CLI::ValidationError("--trace", "a trace is not text; give a file");
+      RejectUsage(
+          fmt::format("VGPU: '{0}' has its own settings; change them with 'weir vgpu set {0} ...'", flags->vgpu));
+    if (flags->paths.trace == "-") RejectUsage("--trace: a trace is not text; give a file");
     session.action = [flags, &session] { return Record(session, *flags); };
   });
   return command;

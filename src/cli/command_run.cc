@@ -81,24 +81,22 @@ constexpr const char* kExamples =
 
 }  // namespace
 
-CLI::App* AddRun(CLI::App& app, Session& session) {
+Command AddRun(Command app, Session& session) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = AddCommand(app, "run", "Run a program, unmodified, on a vGPU", kExamples, session);
-  command->formatter(ProgramUsage("weir run [OPTIONS] [--] PROGRAM [ARGUMENTS...]"));
-  auto* vgpu =
-      command->add_option("--vgpu", flags->vgpu, "An existing vGPU (default: a new one that ends with the program)")
-          ->type_name("NAME");
-  command->add_option("--name", flags->name, "The new vGPU's name (default: the program's, with its process id)")
-      ->type_name("NAME")
-      ->excludes(vgpu);
-  command->add_flag("--strict", flags->strict,
-                    "Don't run a program that can't be paced and metered (static, setuid, 32-bit)");
-  AddSettingOptions(*command, flags->settings, /*creates=*/true);
-  command->callback([flags, &session] {
+  const Command command = AddCommand(app, "run", "Run a program, unmodified, on a vGPU", kExamples, session);
+  command.SetUsage("weir run [OPTIONS] [--] PROGRAM [ARGUMENTS...]");
+  const Option vgpu =
+      command.Add("--vgpu", "NAME", flags->vgpu, "An existing vGPU (default: a new one that ends with the program)");
+  command.Add("--name", "NAME", flags->name, "The new vGPU's name (default: the program's, with its process id)")
+      .Excludes(vgpu);
+  command.AddFlag("--strict", flags->strict,
+                  "Don't run a program that can't be paced and metered (static, setuid, 32-bit)");
+  AddSettingOptions(command, flags->settings, /*creates=*/true);
+  command.WhenGiven([flags, &session] {
     if (!flags->vgpu.empty() && flags->settings.Any())
-      throw CLI::ValidationError(
-          "--vgpu", fmt::format("'{0}' has its own settings; change them with 'weir vgpu set {0} ...'", flags->vgpu));
-    if (session.program.empty()) throw CLI::RequiredError("PROGRAM");
+      RejectUsage(
+          fmt::format("--vgpu: '{0}' has its own settings; change them with 'weir vgpu set {0} ...'", flags->vgpu));
+    if (session.program.empty()) RejectUsage("PROGRAM is required");
     session.action = [flags, &session] { return Run(session, *flags); };
   });
   return command;

@@ -10,7 +10,7 @@
 
 namespace weir::cli {
 
-void AddServe(CLI::App& app, Session& session) {
+void AddServe(Command app, Session& session) {
   struct Flags {
     std::string state_dir, policy;
     std::vector<int> device_cpus;
@@ -18,23 +18,20 @@ void AddServe(CLI::App& app, Session& session) {
     bool quiet = false;
   };
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = AddCommand(app, "serve", "Run the node daemon",
-                                 "  weir serve\n"
-                                 "  weir serve --device-cpus 0-1 --policy proportional-share\n"
-                                 "  weir serve --run-dir /tmp/w --state-dir /tmp/w/state    # beside another one\n",
-                                 session);
-  command
-      ->add_option("--state-dir", flags->state_dir,
-                   "Where vGPUs and policies survive a restart (default: /var/lib/weir for root)")
-      ->type_name("DIR");
-  AddParsed(*command, "--device-cpus", "LIST", flags->device_cpus, ParseCpuList,
-            "CPUs that are the software device, as 0-1 (default: all)");
-  command->add_option("--policy", flags->policy, "Policy of the devices (default: the one kept in the state folder)")
-      ->type_name("NAME");
-  command->add_flag("--private", flags->is_private,
-                    "End 10 s after the last tenant, and keep the state in the run folder");
-  command->add_flag("--quiet", flags->quiet, "Say nothing but errors");
-  command->callback([flags, &session] {
+  const Command command = AddCommand(app, "serve", "Run the node daemon",
+                                     "  weir serve\n"
+                                     "  weir serve --device-cpus 0-1 --policy proportional-share\n"
+                                     "  weir serve --run-dir /tmp/w --state-dir /tmp/w/state    # beside another one\n",
+                                     session);
+  command.Add("--state-dir", "DIR", flags->state_dir,
+              "Where vGPUs and policies survive a restart (default: /var/lib/weir for root)");
+  command.AddParsed("--device-cpus", "LIST", flags->device_cpus, ParseCpuList,
+                    "CPUs that are the software device, as 0-1 (default: all)");
+  command.Add("--policy", "NAME", flags->policy, "Policy of the devices (default: the one kept in the state folder)");
+  command.AddFlag("--private", flags->is_private,
+                  "End 10 s after the last tenant, and keep the state in the run folder");
+  command.AddFlag("--quiet", flags->quiet, "Say nothing but errors");
+  command.WhenGiven([flags, &session] {
     session.action = [flags, &session]() -> Result<int> {
       prctl(PR_SET_NAME, "weir");  // not "exe", as one that was started by way of /proc/self/exe is called
       const Places places = session.places();

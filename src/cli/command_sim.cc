@@ -18,9 +18,12 @@ namespace weir::cli {
 namespace {
 
 constexpr int kNotMet = 1;  // exit status: everything was played, and something did not come as expected
+constexpr std::int64_t kSeedsMax = 1'000'000'000;
+constexpr std::int64_t kSeedMax = std::int64_t{1} << 62;  // and as many again may follow it
 
 struct Flags {
-  std::vector<std::string> scenarios;
+  std::string scenario;                // of `run`
+  std::vector<std::string> scenarios;  // of `check`
   std::int64_t seed = 0;
   std::string out;
 };
@@ -48,7 +51,7 @@ void PrintViolations(const Played& played) {
 }
 
 Result<int> RunOne(const Session& session, const Flags& flags) {
-  WEIR_TRY(sim::Scenario scenario, LoadScenario(flags.scenarios.front()));
+  WEIR_TRY(sim::Scenario scenario, LoadScenario(flags.scenario));
   const std::string name = scenario.name;
   const auto seed = flags.seed != 0 ? static_cast<std::uint64_t>(flags.seed) : scenario.seed;
   if (!session.json)
@@ -130,49 +133,36 @@ Result<int> Check(const Session& session, const Flags& flags) {
 
 }  // namespace
 
-void AddSim(CLI::App& app, Session& session) {
-  CLI::App* sim =
-      app.add_subcommand("sim", "Try policies on modelled devices and programs, with the daemon's own engine");
-  sim->footer("EXAMPLES\n  weir sim list\n  weir sim run vgris-fig7\n  weir sim check\n  weir sim swarm\n");
-  sim->require_subcommand(1);
+void AddSim(Command app, Session& session) {
+  const Command sim =
+      AddCommandGroup(app, "sim", "Try policies on modelled devices and programs, with the daemon's own engine",
+                      "  weir sim list\n  weir sim run vgris-fig7\n  weir sim check\n  weir sim swarm\n");
   auto flags = std::make_shared<Flags>();
-  CLI::App* run = AddCommand(*sim, "run", "Play a scenario",
-                             "  weir sim run vgris-fig7\n  weir sim run my.toml --seed 7 --out results\n", session);
-  run->add_option("scenario", flags->scenarios, "A file, or a name that `weir sim list` shows")
-      ->type_name("SCENARIO")
-      ->required()
-      ->expected(1);
-  run->add_option("--out", flags->out,
-                  "Write report.html, result.json and two CSVs for each run there: by frame, by second")
-      ->type_name("DIR");
-  run->callback([flags, &session] { session.action = [flags, &session] { return RunOne(session, *flags); }; });
-  CLI::App* list = AddCommand(*sim, "list", "List the scenarios", "  weir sim list\n", session);
-  list->callback([&session] { session.action = [&session] { return List(session); }; });
-  CLI::App* check = AddCommand(*sim, "check", "Play scenarios and check what is expected of them",
-                               "  weir sim check\n  weir sim check vgris-fig7 my.toml --seed 3\n", session);
-  check->add_option("scenarios", flags->scenarios, "Which (default: all)")->type_name("SCENARIO");
-  check->callback([flags, &session] { session.action = [flags, &session] { return Check(session, *flags); }; });
-  AddSimReplay(*sim, session);
+  const Command run = AddCommand(sim, "run", "Play a scenario",
+                                 "  weir sim run vgris-fig7\n  weir sim run my.toml --seed 7 --out results\n", session);
+  run.Add("scenario", "SCENARIO", flags->scenario, "A file, or a name that `weir sim list` shows").Required();
+  run.Add("--out", "DIR", flags->out,
+          "Write report.html, result.json and two CSVs for each run there: by frame, by second");
+  run.WhenGiven([flags, &session] { session.action = [flags, &session] { return RunOne(session, *flags); }; });
+  const Command list = AddCommand(sim, "list", "List the scenarios", "  weir sim list\n", session);
+  list.WhenGiven([&session] { session.action = [&session] { return List(session); }; });
+  const Command check = AddCommand(sim, "check", "Play scenarios and check what is expected of them",
+                                   "  weir sim check\n  weir sim check vgris-fig7 my.toml --seed 3\n", session);
+  check.Add("scenarios", "SCENARIO", flags->scenarios, "Which (default: all)");
+  check.WhenGiven([flags, &session] { session.action = [flags, &session] { return Check(session, *flags); }; });
+  AddSimReplay(sim, session);
   auto swarm_flags = std::make_shared<SwarmFlags>();
-  CLI::App* swarm = AddCommand(*sim, "swarm", "Play random scenarios with faults, and check that promises hold",
-                               "  weir sim swarm\n  weir sim swarm --seeds 1000 --from 500\n"
-                               "  weir sim swarm --seed 17\n",
-                               session);
-  swarm->add_option("--seeds", swarm_flags->seeds, "How many (default: 100)")
-      ->type_name("N")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
-  swarm->add_option("--from", swarm_flags->from, "The first (default: 1)")
-      ->type_name("SEED")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 62));
-  swarm->add_option("--seed", swarm_flags->seed, "Only this one, showing everything that was drawn")
-      ->type_name("SEED")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 62));
-  swarm->callback(
+  const Command swarm = AddCommand(sim, "swarm", "Play random scenarios with faults, and check that promises hold",
+                                   "  weir sim swarm\n  weir sim swarm --seeds 1000 --from 500\n"
+                                   "  weir sim swarm --seed 17\n",
+                                   session);
+  swarm.AddWhole("--seeds", "N", swarm_flags->seeds, 1, kSeedsMax, "How many (default: 100)");
+  swarm.AddWhole("--from", "SEED", swarm_flags->from, 1, kSeedMax, "The first (default: 1)");
+  swarm.AddWhole("--seed", "SEED", swarm_flags->seed, 1, kSeedMax, "Only this one, showing everything that was drawn");
+  swarm.WhenGiven(
       [swarm_flags, &session] { session.action = [swarm_flags, &session] { return Swarm(session, *swarm_flags); }; });
-  for (CLI::App* command : {run, check})
-    command->add_option("--seed", flags->seed, "Instead of the scenario's own")
-        ->type_name("N")
-        ->check(CLI::NonNegativeNumber);
+  for (const Command& command : {run, check})
+    command.AddWhole("--seed", "N", flags->seed, "Instead of the scenario's own");
 }
 
 }  // namespace weir::cli

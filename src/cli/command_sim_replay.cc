@@ -110,32 +110,18 @@ Result<int> RunReplay(const Session& session, const Flags& flags) {
 
 }  // namespace
 
-void AddSimReplay(CLI::App& sim, Session& session) {
+void AddSimReplay(Command sim, Session& session) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = AddCommand(sim, "replay", "What if recorded programs ran under another policy?",
-                                 "  weir record game --trace game.wtrace --seconds 20 &\n"
-                                 "  weir record render --trace render.wtrace --seconds 20\n"
-                                 "  weir sim replay game.wtrace render.wtrace --policy hybrid\n",
-                                 session);
-  command->add_option("traces", flags->traces, "Traces of vGPUs of one device, recorded at the same time")
-      ->type_name("FILE")
-      ->required();
-  command->add_option("--policy", flags->policy, "The policy to try (default: that of the record)")->type_name("NAME");
-  command
-      ->add_option_function<std::vector<std::string>>(
-          "--param",
-          [flags](const std::vector<std::string>& texts) {
-            for (const std::string& text : texts) {
-              auto param = ParseNamedValue(text);
-              if (!param) throw CLI::ValidationError("--param", param.error().message);
-              flags->params.push_back(*std::move(param));
-            }
-          },
-          "A parameter of the policy; may be repeated")
-      ->type_name("NAME=VALUE")
-      ->expected(1)
-      ->take_all();
-  command->callback([flags, &session] { session.action = [flags, &session] { return RunReplay(session, *flags); }; });
+  const Command command = AddCommand(sim, "replay", "What if recorded programs ran under another policy?",
+                                     "  weir record game --trace game.wtrace --seconds 20 &\n"
+                                     "  weir record render --trace render.wtrace --seconds 20\n"
+                                     "  weir sim replay game.wtrace render.wtrace --policy hybrid\n",
+                                     session);
+  command.Add("traces", "FILE", flags->traces, "Traces of vGPUs of one device, recorded at the same time").Required();
+  command.Add("--policy", "NAME", flags->policy, "The policy to try (default: that of the record)");
+  command.AddEachParsed("--param", "NAME=VALUE", flags->params, ParseNamedValue,
+                        "A parameter of the policy; may be repeated");
+  command.WhenGiven([flags, &session] { session.action = [flags, &session] { return RunReplay(session, *flags); }; });
 }
 
 }  // namespace weir::cli

@@ -90,9 +90,9 @@ Result<int> Top(const Session& session, const Flags& flags) {
 
 }  // namespace
 
-void AddTop(CLI::App& app, Session& session) {
+void AddTop(Command app, Session& session) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = AddCommand(
+  const Command command = AddCommand(
       app, "top", "Watch who gets what",
       "  weir top\n"
       "  weir top --interval 250ms\n"
@@ -109,11 +109,11 @@ void AddTop(CLI::App& app, Session& session) {
       "  those in the last 60 pictures. WAIT of wall time at the gate, PACE slept to keep an even pace.\n"
       "  Columns that don't fit are left out, PROGRAMS first.\n",
       session);
-  AddParsed(*command, "--interval", "TIME", flags->interval, ParseDuration, "Time between two pictures (default 1 s)");
-  command->add_flag("--once", flags->once, "Print one picture and end");
-  command->add_flag("--no-color", flags->no_color, "No colours (NO_COLOR in the environment does it too)");
-  command->callback([flags, &session] {
-    if (flags->interval < kIntervalMin) throw CLI::ValidationError("--interval", "must be at least 100ms");
+  command.AddParsed("--interval", "TIME", flags->interval, ParseDuration, "Time between two pictures (default 1 s)");
+  command.AddFlag("--once", flags->once, "Print one picture and end");
+  command.AddFlag("--no-color", flags->no_color, "No colours (NO_COLOR in the environment does it too)");
+  command.WhenGiven([flags, &session] {
+    if (flags->interval < kIntervalMin) RejectUsage("--interval: must be at least 100ms");
     session.action = [flags, &session] { return Top(session, *flags); };
   });
 }

@@ -103,18 +103,18 @@ struct Flags {
 using Work = std::function<Result<int>(const Flags&)>;
 
 /// A subcommand about one vGPU, named first.
-CLI::App* AddNamed(CLI::App& vgpu, Session& session, const char* name, const char* summary, const char* examples,
-                   const Work& work, std::shared_ptr<Flags>& flags) {
+Command AddNamed(Command vgpu, Session& session, const char* name, const char* summary, const char* examples,
+                 const Work& work, std::shared_ptr<Flags>& flags) {
   flags = std::make_shared<Flags>();
-  CLI::App* command = AddCommand(vgpu, name, summary, examples, session);
-  command->add_option("name", flags->name, "The vGPU's name")->required()->type_name("NAME");
-  command->callback([flags, work, &session] { session.action = [flags, work] { return work(*flags); }; });
+  const Command command = AddCommand(vgpu, name, summary, examples, session);
+  command.Add("name", "NAME", flags->name, "The vGPU's name").Required();
+  command.WhenGiven([flags, work, &session] { session.action = [flags, work] { return work(*flags); }; });
   return command;
 }
 
-void AddCreateAndSet(CLI::App& vgpu, Session& session) {
+void AddCreateAndSet(Command vgpu, Session& session) {
   std::shared_ptr<Flags> flags;
-  CLI::App* create = AddNamed(
+  const Command create = AddNamed(
       vgpu, session, "create", "Make a vGPU",
       "  weir vgpu create game --weight 50 --fps 60\n  weir vgpu create batch --cap 20% --memory 512M:2G\n",
       [&session](const Flags& f) {
@@ -123,8 +123,8 @@ void AddCreateAndSet(CLI::App& vgpu, Session& session) {
         return Report(session, session.client().Post("/v1/vgpus", body), "created");
       },
       flags);
-  AddSettingOptions(*create, flags->settings, /*creates=*/true);
-  CLI::App* set = AddNamed(
+  AddSettingOptions(create, flags->settings, /*creates=*/true);
+  const Command set = AddNamed(
       vgpu, session, "set", "Change a vGPU's limits; running programs feel it at once",
       "  weir vgpu set game --weight 80\n  weir vgpu set game --fps 0 --cap 0.5\n",
       [&session](const Flags& f) -> Result<int> {
@@ -135,10 +135,10 @@ void AddCreateAndSet(CLI::App& vgpu, Session& session) {
         return Report(session, session.client().Patch(VgpuTarget(f.name), body), "set");
       },
       flags);
-  AddSettingOptions(*set, flags->settings, /*creates=*/false);
+  AddSettingOptions(set, flags->settings, /*creates=*/false);
 }
 
-void AddPauseAndResume(CLI::App& vgpu, Session& session) {
+void AddPauseAndResume(Command vgpu, Session& session) {
   std::shared_ptr<Flags> flags;
   AddNamed(
       vgpu, session, "pause", "Hold a vGPU's programs at their next frame", "  weir vgpu pause batch\n",
@@ -163,25 +163,24 @@ Result<int> Remove(const Session& session, const Flags& flags) {
 
 }  // namespace
 
-void AddVgpu(CLI::App& app, Session& session) {
-  CLI::App* vgpu = app.add_subcommand("vgpu", "Make, change, list and remove vGPUs");
-  vgpu->footer(
-      "EXAMPLES\n  weir vgpu create game --weight 50 --fps 60\n  weir run --vgpu game -- glxgears\n  weir vgpu list\n");
-  vgpu->require_subcommand(1);
-  AddCreateAndSet(*vgpu, session);
-  CLI::App* list = AddCommand(*vgpu, "list", "List the vGPUs",
-                              "  weir vgpu list\n  weir vgpu list --json | jq -r '.vgpus[].name'\n", session);
-  list->callback([&session] { session.action = [&session] { return List(session); }; });
+void AddVgpu(Command app, Session& session) {
+  const Command vgpu = AddCommandGroup(
+      app, "vgpu", "Make, change, list and remove vGPUs",
+      "  weir vgpu create game --weight 50 --fps 60\n  weir run --vgpu game -- glxgears\n  weir vgpu list\n");
+  AddCreateAndSet(vgpu, session);
+  const Command list = AddCommand(vgpu, "list", "List the vGPUs",
+                                  "  weir vgpu list\n  weir vgpu list --json | jq -r '.vgpus[].name'\n", session);
+  list.WhenGiven([&session] { session.action = [&session] { return List(session); }; });
   std::shared_ptr<Flags> flags;
   AddNamed(
-      *vgpu, session, "show", "Show all about one vGPU", "  weir vgpu show game\n",
+      vgpu, session, "show", "Show all about one vGPU", "  weir vgpu show game\n",
       [&session](const Flags& f) { return Report(session, session.client().Get(VgpuTarget(f.name)), nullptr); }, flags);
-  CLI::App* remove = AddNamed(
-      *vgpu, session, "rm", "Remove a vGPU",
+  const Command remove = AddNamed(
+      vgpu, session, "rm", "Remove a vGPU",
       "  weir vgpu rm game\n  weir vgpu rm game --force    # its programs go on, unthrottled\n",
       [&session](const Flags& f) { return Remove(session, f); }, flags);
-  remove->add_flag("--force", flags->force, "Even while programs are attached to it");
-  AddPauseAndResume(*vgpu, session);
+  remove.AddFlag("--force", flags->force, "Even while programs are attached to it");
+  AddPauseAndResume(vgpu, session);
 }
 
 }  // namespace weir::cli

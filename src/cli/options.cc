@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/options.h"
 
+#include <CLI/CLI.hpp>
+
 #include "cli/text_units.h"
 
 namespace weir::cli {
@@ -15,39 +17,108 @@ class FixedUsage : public CLI::Formatter {
   std::string usage_;
 };
 
+template <typename Target>
+Option AddValue(CLI::App& app, const std::string& name, const std::string& value_name, Target& target,
+                const std::string& summary) {
+  return Option(*app.add_option(name, target, summary)->type_name(value_name));
+}
+
 }  // namespace
 
-std::shared_ptr<CLI::Formatter> ProgramUsage(const std::string& usage) { return std::make_shared<FixedUsage>(usage); }
+void RejectUsage(const std::string& message) { throw CLI::ValidationError(message); }  // CLI11's way; ends in Main
 
-CLI::App* AddCommand(CLI::App& parent, const std::string& name, const std::string& summary, const std::string& examples,
-                     Session& session) {
-  CLI::App* command = parent.add_subcommand(name, summary);
-  if (!examples.empty()) command->footer("EXAMPLES\n" + examples);
-  command->add_flag("--json", session.json, "Print JSON, in the form of docs/protocol/control-api.md");
-  command
-      ->add_option("--socket", session.place_flags.socket,
-                   "The daemon's control socket (default: $WEIR_SOCKET, else in the run folder)")
-      ->type_name("PATH");
-  command
-      ->add_option("--run-dir", session.place_flags.run_dir,
-                   "The run folder (default: /run/weir for root, else $XDG_RUNTIME_DIR/weir)")
-      ->type_name("DIR");
+Option Option::Required() const { return Option(*option_->required()); }
+Option Option::Excludes(Option other) const { return Option(*option_->excludes(other.option_)); }
+
+void Command::AddFlag(const std::string& name, bool& target, const std::string& summary) const {
+  app_->add_flag(name, target, summary);
+}
+
+Option Command::Add(const std::string& name, const std::string& value_name, std::string& target,
+                    const std::string& summary) const {
+  return AddValue(*app_, name, value_name, target, summary);
+}
+
+Option Command::Add(const std::string& name, const std::string& value_name, std::optional<std::string>& target,
+                    const std::string& summary) const {
+  return AddValue(*app_, name, value_name, target, summary);
+}
+
+Option Command::Add(const std::string& name, const std::string& value_name, std::vector<std::string>& target,
+                    const std::string& summary) const {
+  return AddValue(*app_, name, value_name, target, summary);
+}
+
+void Command::AddWhole(const std::string& name, const std::string& value_name, std::int64_t& target,
+                       const std::string& summary) const {
+  app_->add_option(name, target, summary)->type_name(value_name)->check(CLI::NonNegativeNumber);
+}
+
+void Command::AddWhole(const std::string& name, const std::string& value_name, std::int64_t& target, std::int64_t min,
+                       std::int64_t max, const std::string& summary) const {
+  app_->add_option(name, target, summary)->type_name(value_name)->check(CLI::Range(min, max));
+}
+
+void Command::AddRead(const std::string& flag, const std::string& value_name, const std::string& summary,
+                      Read read) const {
+  app_->add_option_function<std::string>(
+          flag,
+          [flag, read = std::move(read)](const std::string& text) {
+            if (const Status status = read(text); !status) RejectUsage(flag + ": " + status.error().message);
+          },
+          summary)
+      ->type_name(value_name);
+}
+
+void Command::AddEachRead(const std::string& flag, const std::string& value_name, const std::string& summary,
+                          Read read) const {
+  app_->add_option_function<std::vector<std::string>>(
+          flag,
+          [flag, read = std::move(read)](const std::vector<std::string>& texts) {
+            for (const std::string& text : texts)
+              if (const Status status = read(text); !status) RejectUsage(flag + ": " + status.error().message);
+          },
+          summary)
+      ->type_name(value_name)
+      ->expected(1)
+      ->take_all();
+}
+
+void Command::SetUsage(const std::string& usage) const { app_->formatter(std::make_shared<FixedUsage>(usage)); }
+
+void Command::WhenGiven(std::function<void()> then) const { app_->callback(std::move(then)); }
+
+Command AddCommand(Command parent, const std::string& name, const std::string& summary, const std::string& examples,
+                   Session& session) {
+  const Command command(*parent.app().add_subcommand(name, summary));
+  if (!examples.empty()) command.app().footer("EXAMPLES\n" + examples);
+  command.AddFlag("--json", session.json, "Print JSON, in the form of docs/protocol/control-api.md");
+  command.Add("--socket", "PATH", session.place_flags.socket,
+              "The daemon's control socket (default: $WEIR_SOCKET, else in the run folder)");
+  command.Add("--run-dir", "DIR", session.place_flags.run_dir,
+              "The run folder (default: /run/weir for root, else $XDG_RUNTIME_DIR/weir)");
   return command;
 }
 
-void AddSettingOptions(CLI::App& command, VgpuSettings& settings, bool creates) {
-  if (creates)
-    command.add_option("--device", settings.device, "The device to share (default: the node's first)")
-        ->type_name("NAME");
-  AddParsed(command, "--weight", "N", settings.weight, ParseWhole,
-            "Proportional share of what is contended, 1 to 10000 (default 100)");
-  AddParsed(command, "--cap", "SHARE", settings.cap, ParseFraction,
-            "Upper limit of GPU time, 0.01 to 1, or 40% (default 1)");
-  AddParsed(command, "--fps", "N", settings.fps, ParseNumber, "Promised frames per second; 0: none");
-  AddParsed(command, "--latency-ms", "N", settings.latency_ms, ParseNumber,
-            "Promised upper limit of a frame's latency; 0: none");
-  AddParsed(command, "--memory", "[MIN:]MAX", settings.memory, ParseMemoryRange,
-            "Device memory, as 512M or 512M:1G; a MAX of 0: no limit");
+Command AddCommandGroup(Command parent, const std::string& name, const std::string& summary,
+                        const std::string& examples) {
+  CLI::App* group = parent.app().add_subcommand(name, summary);
+  group->footer("EXAMPLES\n" + examples);
+  group->require_subcommand(1);
+  return Command(*group);
+}
+
+void AddSettingOptions(Command command, VgpuSettings& settings, bool creates) {
+  if (creates) command.Add("--device", "NAME", settings.device, "The device to share (default: the node's first)");
+  command.AddParsed("--weight", "N", settings.weight, ParseWhole,
+                    "Proportional share of what is contended, 1 to 10000 (default 100)");
+  command.AddParsed("--cap", "SHARE", settings.cap, ParseFraction,
+                    "Upper limit of GPU time, 0.01 to 1, or 40% (default 1)");
+  command.AddParsed("--fps", "N", settings.fps, ParseNumber, "Promised frames per second; 0: none");
+  command.AddParsed("--latency-ms", "N", settings.latency_ms, ParseNumber,
+                    "Promised upper limit of a frame's latency; 0: none");
+  command.AddParsed("--memory", "[MIN:]MAX", settings.memory, ParseMemoryRange,
+                    "Device memory, as 512M or 512M:1G; a MAX of 0: no limit");
 }
 
 }  // namespace weir::cli

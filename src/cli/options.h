@@ -1,59 +1,121 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the commands' command lines have in common. Only files that define options include this: CLI11 compiles slowly.
+// The command lines of `weir`'s commands, said in our words. CLI11 reads them, and no header of ours shows it: with its
+// templates in each command's file, the commands took half of the build.
 #pragma once
 
-#include <CLI/CLI.hpp>
-#include <memory>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
-#include <type_traits>
+#include <utility>
+#include <vector>
 
+#include "base/result.h"
 #include "cli/session.h"
 #include "cli/settings.h"
 
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
 namespace weir::cli {
 
+/// Ends the reading of the command line: `message`, how to get help, and the exit code of wrong usage.
+[[noreturn]] void RejectUsage(const std::string& message);
+
+/// An option of a command, or an argument: what has no dashes before its name.
+class Option {
+ public:
+  explicit Option(CLI::Option& option) : option_(&option) {}
+
+  Option Required() const;
+  Option Excludes(Option other) const;
+
+ private:
+  CLI::Option* option_;
+};
+
+/// A command that is being defined. `value_name` is how the help calls the value; targets outlive the reading.
+class Command {
+ public:
+  explicit Command(CLI::App& app) : app_(&app) {}
+
+  void AddFlag(const std::string& name, bool& target, const std::string& summary) const;
+  Option Add(const std::string& name, const std::string& value_name, std::string& target,
+             const std::string& summary) const;
+  Option Add(const std::string& name, const std::string& value_name, std::optional<std::string>& target,
+             const std::string& summary) const;
+  Option Add(const std::string& name, const std::string& value_name, std::vector<std::string>& target,
+             const std::string& summary) const;
+  /// Zero or more.
+  void AddWhole(const std::string& name, const std::string& value_name, std::int64_t& target,
+                const std::string& summary) const;
+  void AddWhole(const std::string& name, const std::string& value_name, std::int64_t& target, std::int64_t min,
+                std::int64_t max, const std::string& summary) const;
+
+  /// An option whose text `parse` reads, a Result<Target>; its error is shown behind the flag's name.
+  template <typename Target, typename Parse>
+  void AddParsed(const std::string& flag, const std::string& value_name, Target& target, Parse parse,
+                 const std::string& summary) const {
+    AddRead(flag, value_name, summary, [&target, parse](const std::string& text) -> Status {
+      WEIR_TRY(target, parse(text));
+      return Ok();
+    });
+  }
+  /// The same for an option that may be repeated.
+  template <typename Item, typename Parse>
+  void AddEachParsed(const std::string& flag, const std::string& value_name, std::vector<Item>& target, Parse parse,
+                     const std::string& summary) const {
+    AddEachRead(flag, value_name, summary, [&target, parse](const std::string& text) -> Status {
+      WEIR_TRY(Item item, parse(text));
+      target.push_back(std::move(item));
+      return Ok();
+    });
+  }
+
+  /// For the help of commands that run a program: CLI11 doesn't know of it, since it is taken off the command line
+  /// before.
+  void SetUsage(const std::string& usage) const;
+
+  /// What follows when this is the command given, and its options are read.
+  void WhenGiven(std::function<void()> then) const;
+
+  [[nodiscard]] CLI::App& app() const { return *app_; }
+
+ private:
+  using Read = std::function<Status(const std::string& text)>;
+  void AddRead(const std::string& flag, const std::string& value_name, const std::string& summary, Read read) const;
+  void AddEachRead(const std::string& flag, const std::string& value_name, const std::string& summary, Read read) const;
+
+  CLI::App* app_;
+};
+
 /// A subcommand with the global options and its examples.
-CLI::App* AddCommand(CLI::App& parent, const std::string& name, const std::string& summary, const std::string& examples,
-                     Session& session);
+Command AddCommand(Command parent, const std::string& name, const std::string& summary, const std::string& examples,
+                   Session& session);
 
-/// The settings of a vGPU; `session` of a command that creates it takes --device too.
-void AddSettingOptions(CLI::App& command, VgpuSettings& settings, bool creates);
+/// A command that only holds others, one of which must be given.
+Command AddCommandGroup(Command parent, const std::string& name, const std::string& summary,
+                        const std::string& examples);
 
-/// An option whose text `parse` reads; its error is shown behind the flag's name.
-template <typename Target, typename Parse>
-CLI::Option* AddParsed(CLI::App& command, const std::string& flag, const std::string& value_name, Target& target,
-                       Parse parse, const std::string& summary) {
-  return command
-      .add_option_function<std::string>(
-          flag,
-          [&target, parse, flag](const std::string& text) {
-            auto parsed = parse(text);
-            if (!parsed) throw CLI::ValidationError(flag, parsed.error().message);  // CLI11's way; ends in Main
-            target = *std::move(parsed);
-          },
-          summary)
-      ->type_name(value_name);
-}
-
-/// For the help of commands that run a program: CLI11 doesn't know of it, since it is taken off the command line
-/// before.
-std::shared_ptr<CLI::Formatter> ProgramUsage(const std::string& usage);
+/// The settings of a vGPU; a command that creates it takes --device too.
+void AddSettingOptions(Command command, VgpuSettings& settings, bool creates);
 
 // Each adds its command to `app`; when it is the one given, session.action is set.
-void AddServe(CLI::App& app, Session& session);
-void AddDevices(CLI::App& app, Session& session);
-void AddVgpu(CLI::App& app, Session& session);
-void AddPolicy(CLI::App& app, Session& session);
-CLI::App* AddRun(CLI::App& app, Session& session);
-CLI::App* AddRecord(CLI::App& app, Session& session);
-CLI::App* AddDoctor(CLI::App& app, Session& session);
-void AddTop(CLI::App& app, Session& session);
-void AddStatus(CLI::App& app, Session& session);
-void AddStop(CLI::App& app, Session& session);
-void AddDemo(CLI::App& app, Session& session);
-void AddSim(CLI::App& app, Session& session);
-void AddSimReplay(CLI::App& sim, Session& session);
-void AddVersion(CLI::App& app, Session& session);
+void AddServe(Command app, Session& session);
+void AddDevices(Command app, Session& session);
+void AddVgpu(Command app, Session& session);
+void AddPolicy(Command app, Session& session);
+Command AddRun(Command app, Session& session);
+Command AddRecord(Command app, Session& session);
+Command AddDoctor(Command app, Session& session);
+void AddTop(Command app, Session& session);
+void AddStatus(Command app, Session& session);
+void AddStop(Command app, Session& session);
+void AddDemo(Command app, Session& session);
+void AddSim(Command app, Session& session);
+void AddSimReplay(Command sim, Session& session);
+void AddVersion(Command app, Session& session);
 
 }  // namespace weir::cli

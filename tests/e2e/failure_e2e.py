@@ -28,7 +28,7 @@ class DaemonDies(e2e.WithNode):
                              f"{name} is attached again after kill {kill}")
         for name in programs:
             self.wait_frames(name)
-        share = self.node.measure(5)
+        share = self.node.measure(2)
         print({n: f"{s:.3f}" for n, s in share.items()})
 
     def test_programs_go_on_unthrottled_while_there_is_no_daemon(self):
