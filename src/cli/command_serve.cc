@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cli/options.h"
+#include "cli/places.h"
 #include "cli/private_daemon.h"
 #include "cli/text_units.h"
 #include "daemon/serve.h"
@@ -12,7 +13,8 @@ namespace weir::cli {
 
 void AddServe(Command app, Session& session) {
   struct Flags {
-    std::string state_dir, policy;
+    std::string state_dir, policy, opencl_library;
+    Duration kernel_timeout = seconds(60);
     std::vector<int> device_cpus;
     bool is_private = false;
     bool quiet = false;
@@ -28,6 +30,10 @@ void AddServe(Command app, Session& session) {
   command.AddParsed("--device-cpus", "LIST", flags->device_cpus, ParseCpuList,
                     "CPUs that are the software device, as 0-1 (default: all)");
   command.Add("--policy", "NAME", flags->policy, "Policy of the devices (default: the one kept in the state folder)");
+  command.Add("--opencl-library", "FILE", flags->opencl_library,
+              "The vendor's OpenCL driver (default: the first of /etc/OpenCL/vendors that works)");
+  command.AddParsed("--kernel-timeout", "TIME", flags->kernel_timeout, ParseDuration,
+                    "An OpenCL kernel that runs longer costs its vGPU the executor (default: 60 s; 0: none does)");
   command.AddFlag("--private", flags->is_private,
                   "End 10 s after the last tenant, and keep the state in the run folder");
   command.AddFlag("--quiet", flags->quiet, "Say nothing but errors");
@@ -42,6 +48,10 @@ void AddServe(Command app, Session& session) {
       if (options.state_dir.empty() && flags->is_private) options.state_dir = places.run_dir + "/state";
       options.device_cpus = flags->device_cpus;
       options.policy = flags->policy;
+      WEIR_TRY(const std::filesystem::path self, SelfExecutable());
+      options.executor = FindExecutor(self);
+      options.opencl_library = flags->opencl_library;
+      options.kernel_timeout = flags->kernel_timeout;
       options.exit_when_idle = flags->is_private;
       options.idle_exit_after = kPrivateIdle;
       options.quiet = flags->quiet;
