@@ -29,6 +29,14 @@ constexpr std::uint64_t kArenaBytesMin = 64ULL << 20;
 
 void Say(const std::string& text) { std::fprintf(stderr, "weir-executor: %s\n", text.c_str()); }
 
+sigset_t SignalsToEnd() {
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGTERM);
+  sigaddset(&ends, SIGINT);
+  return ends;
+}
+
 struct Seat {
   std::unique_ptr<Session> session;
   std::thread thread;
@@ -84,11 +92,7 @@ Status Server::Run() {
                                             .meter = *meter_,
                                             .quota = std::make_shared<Quota>([this] { return LimitBytes(); }),
                                             .copies = options_.copies});
-  sigset_t ends;
-  sigemptyset(&ends);
-  sigaddset(&ends, SIGTERM);
-  sigaddset(&ends, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+  const sigset_t ends = SignalsToEnd();
   const platform::Fd signals(::signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK));
   idle_since_ns_ = platform::NowNs();
   for (;;) {
@@ -161,6 +165,9 @@ void Server::Watch(const Session& session, std::int64_t now_ns) const {
 }  // namespace
 
 Status RunExecutor(ExecutorOptions options) {
+  // Before any thread is started, the driver's among them: none of them is to take a signal.
+  const sigset_t ends = SignalsToEnd();
+  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   std::vector<std::string> libraries{options.library};
   if (options.library.empty()) libraries = VendorLibraries("/etc/OpenCL/vendors");
   std::string said = "no OpenCL driver is installed (/etc/OpenCL/vendors names none)";

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+// The executor as a process, on PoCL, against a client that speaks the protocol by hand.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "platform/spawn.h"
+#include "tests/opencl/raw_client.h"
+
+namespace weir {
+namespace {
+
+namespace wire = proto::cl;
+using testing::BodyAs;
+using testing::RawClient;
+
+constexpr std::uint32_t kDevice = 1, kContext = 2, kQueue = 3, kProgram = 4, kKernel = 5, kIn = 6, kOut = 7;
+constexpr std::uint64_t kBytes = 1 << 20;
+constexpr const char* kSource =
+    "kernel void twice(global const int* in, global int* out) { out[get_global_id(0)] = 2 * in[get_global_id(0)]; }\n"
+    "kernel void endless(global volatile int* out) { while (out[0] != 42) out[1] += 1; }\n"
+    "kernel void crash(global int* out) { *(global int*)(1) = out[0]; }\n";
+
+class Executor : public ::testing::Test {
+ protected:
+  void SetUp() override { Start({}); }
+  void TearDown() override { EXPECT_EQ(Stop(), 0); }
+
+  void Start(std::vector<std::string> more) {
+    folder_ = (std::filesystem::temp_directory_path() / "weir-executor-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
+    std::vector<std::string> argv{WEIR_EXECUTOR, "--socket", folder_ + "/s", "--cpus", "2"};
+    argv.insert(argv.end(), more.begin(), more.end());
+    const auto pid = platform::Spawn({.argv = argv});
+    ASSERT_TRUE(pid) << pid.error().message;
+    pid_ = *pid;
+  }
+  /// Its exit code, or minus the signal that ended it.
+  int Stop() {
+    if (pid_ == 0) return 0;
+    ::kill(pid_, SIGTERM);
+    return Await();
+  }
+  int Await() {
+    int status = 0;
+    ::waitpid(std::exchange(pid_, 0), &status, 0);
+    std::filesystem::remove_all(folder_);
+    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+  }
+
+  RawClient Connected() {
+    for (int attempt = 0;; ++attempt) {
+      auto connection = opencl::Connect(folder_ + "/s", "executor_test");
+      if (connection) return RawClient(std::move(*connection));
+      if (attempt == 500) {
+        ADD_FAILURE() << connection.error().message;
+        std::abort();
+      }
+      ::usleep(20'000);
+    }
+  }
+  /// A context, a queue and the program, built.
+  void Prepare(RawClient& client) {
+    client.Send(wire::CreateContext{.id = kContext, .devices = wire::IdList(&kDevice, 1)});
+    client.Send(wire::CreateQueue{.id = kQueue, .context = kContext, .device = kDevice});
+    client.Send(
+        wire::CreateProgram{.id = kProgram, .context = kContext, .source = wire::Blob::Inline(wire::BytesOf(kSource))});
+    client.Send(wire::Build{.request = 1, .program = kProgram});
+    ASSERT_EQ(client.AnswerTo(1).status, CL_SUCCESS);
+  }
+  void MakeBuffer(RawClient& client, std::uint32_t id, std::uint64_t offset, std::uint64_t bytes = kBytes) {
+    client.Send(
+        wire::CreateBuffer{.id = id, .context = kContext, .flags = CL_MEM_READ_WRITE, .size = bytes, .offset = offset});
+  }
+  void Launch(RawClient& client, const char* name, std::initializer_list<std::uint32_t> buffers, std::uint64_t items,
+              std::uint32_t event = 0) {
+    client.Send(wire::CreateKernel{.id = kKernel, .program = kProgram, .name = name});
+    std::uint32_t index = 0;
+    for (const std::uint32_t buffer : buffers)
+      client.Send(wire::SetArg{.kernel = kKernel,
+                               .index = index++,
+                               .kind = static_cast<std::uint8_t>(wire::ArgKind::kObject),
+                               .object = buffer});
+    client.Send(wire::NdRange{
+        .enqueue = {.queue = kQueue, .event = event}, .kernel = kKernel, .dimensions = 1, .global = {items, 0, 0}});
+  }
+
+  pid_t pid_ = 0;
+  std::string folder_;
+};
+
+TEST_F(Executor, RunsAKernelInTheArena) {
+  RawClient client = Connected();
+  const auto facts = BodyAs<wire::PlatformFacts>(client.AnswerTo(0).body);
+  ASSERT_EQ(facts.devices.size(), 1U);
+  EXPECT_EQ(facts.devices[0].shares_arena, 1);
+  Prepare(client);
+  MakeBuffer(client, kIn, 0);
+  MakeBuffer(client, kOut, kBytes);
+  for (int i = 0; i < 1000; ++i) reinterpret_cast<int*>(client.arena())[i] = i;
+  Launch(client, "twice", {kIn, kOut}, 1000);
+  ASSERT_EQ(client.Finish(kQueue), CL_SUCCESS);
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(reinterpret_cast<int*>(client.arena() + kBytes)[i], 2 * i);
+}
+
+TEST_F(Executor, TellsWhatABuildMade) {
+  RawClient client = Connected();
+  Prepare(client);
+  client.Send(wire::CreateProgram{
+      .id = 20,
+      .context = kContext,
+      .source = wire::Blob::Inline(wire::BytesOf("kernel void k(int n, global float4* a, local int* s) {}"))});
+  client.Send(wire::Build{.request = 2, .program = 20});
+  const auto facts = BodyAs<wire::BuildFacts>(client.AnswerTo(2).body);
+  ASSERT_EQ(facts.kernels.size(), 1U);
+  EXPECT_EQ(facts.kernels[0].name, "k");
+  ASSERT_EQ(facts.kernels[0].args.size(), 3U);
+  EXPECT_EQ(facts.kernels[0].args[0].type, "int");
+  EXPECT_EQ(facts.kernels[0].args[1].address, static_cast<std::uint32_t>(CL_KERNEL_ARG_ADDRESS_GLOBAL));
+  EXPECT_EQ(facts.kernels[0].args[2].address, static_cast<std::uint32_t>(CL_KERNEL_ARG_ADDRESS_LOCAL));
+
+  client.Send(wire::CreateProgram{
+      .id = 21, .context = kContext, .source = wire::Blob::Inline(wire::BytesOf("kernel void k( {"))});
+  client.Send(wire::Build{.request = 3, .program = 21});
+  const auto answer = client.AnswerTo(3);
+  EXPECT_EQ(answer.status, CL_BUILD_PROGRAM_FAILURE);
+  const auto failed = BodyAs<wire::BuildFacts>(answer.body);
+  ASSERT_EQ(failed.devices.size(), 1U);
+  EXPECT_NE(failed.devices[0].log.find("error"), std::string::npos);
+}
+
+TEST_F(Executor, FindsWhatAProgramIncludes) {
+  RawClient client = Connected();
+  Prepare(client);
+  client.Send(wire::CreateProgram{
+      .id = 20,
+      .context = kContext,
+      .source = wire::Blob::Inline(
+          wire::BytesOf("#include \"../common/three.h\"\nkernel void k(global int* a) { a[0] = THREE; }"))});
+  wire::Build build{.request = 2, .program = 20};
+  build.headers.push_back(
+      {.name = "../common/three.h", .content = wire::Blob::Inline(wire::BytesOf("#define THREE 3\n"))});
+  client.Send(build);
+  EXPECT_EQ(client.AnswerTo(2).status, CL_SUCCESS);
+  build.request = 3;
+  build.headers[0].name = "../../../../../../../../../../../../tmp/weir-escaped.h";
+  client.Send(build);
+  EXPECT_NE(client.AnswerTo(3).status, CL_SUCCESS);
+  EXPECT_FALSE(std::filesystem::exists("/tmp/weir-escaped.h"));
+}
+
+TEST_F(Executor, AnErrorStaysWhereItBelongs) {
+  RawClient client = Connected();
+  Prepare(client);
+  MakeBuffer(client, kIn, 0);
+  MakeBuffer(client, kOut, client.arena_bytes() - 4096);  // beyond the arena
+  Launch(client, "twice", {kIn, kOut}, 8, 30);
+  EXPECT_LT(client.EndOf(30), 0);
+  EXPECT_EQ(client.Finish(kQueue), CL_SUCCESS);  // the event has told
+  Launch(client, "twice", {kIn, kOut}, 8);
+  EXPECT_NE(client.Finish(kQueue), CL_SUCCESS);
+  EXPECT_EQ(client.Finish(kQueue), CL_SUCCESS);
+  EXPECT_FALSE(client.notices.empty());
+}
+
+TEST_F(Executor, ForeignAndForgedIdsFailAndHarmNothing) {
+  RawClient client = Connected();
+  Prepare(client);
+  for (const std::uint32_t id : {0U, 1U, 3U, 999U, 0xFFFFFFFFU}) {
+    client.Send(wire::CreateBuffer{.id = 50, .context = id, .size = 64});
+    client.Send(wire::CopyBuffer{.enqueue = {.queue = id}, .from = id, .to = id, .size = 4});
+    client.Send(wire::SetArg{.kernel = id, .kind = 1, .object = id});
+    client.Send(wire::SetUserEvent{.id = id, .status = 0});
+    client.Send(wire::Flush{.queue = id});
+  }
+  client.Send(wire::CreateBuffer{.id = 0xFFFFFFFF, .context = kContext, .size = 64});
+  client.Send(wire::Release{.id = 0xFFFFFFFF});
+  EXPECT_NE(client.Finish(77), CL_SUCCESS);
+  EXPECT_EQ(client.Finish(kQueue), CL_INVALID_MEM_OBJECT);  // of the copy on it; told once
+  EXPECT_EQ(client.Finish(kQueue), CL_SUCCESS);
+}
+
+TEST_F(Executor, MalformedBytesEndTheirConnectionAndNoOther) {
+  RawClient other = Connected();
+  Prepare(other);
+  {
+    RawClient client = Connected();
+    std::vector<std::byte> bytes = wire::Encode(wire::NdRange{});
+    bytes.resize(bytes.size() - 3);  // within a field
+    const auto size = static_cast<std::uint32_t>(bytes.size());
+    std::memcpy(bytes.data(), &size, sizeof size);
+    client.SendBytes(bytes);
+    EXPECT_TRUE(client.Gone());
+  }
+  {
+    RawClient client = Connected();
+    const wire::Header unknown{8, 9999, 0};
+    client.SendBytes(std::as_bytes(std::span(&unknown, 1)));
+    EXPECT_TRUE(client.Gone());
+  }
+  {
+    RawClient client = Connected();
+    const wire::Header ignored{8, 9999, wire::kMayIgnore};
+    client.SendBytes(std::as_bytes(std::span(&ignored, 1)));
+    Prepare(client);
+  }
+  EXPECT_EQ(other.Finish(kQueue), CL_SUCCESS);
+}
+
+TEST_F(Executor, ARangeIsFreeWhenWhatUsedItHasEnded) {
+  RawClient client = Connected();
+  Prepare(client);
+  MakeBuffer(client, kIn, 0);
+  MakeBuffer(client, kOut, kBytes);
+  Launch(client, "twice", {kIn, kOut}, 1000);
+  client.Send(wire::Release{.id = kIn, .ticket = 5});
+  client.Send(wire::Release{.id = kOut, .ticket = 6});
+  EXPECT_TRUE(client.Freed(5));
+  EXPECT_TRUE(client.Freed(6));
+  MakeBuffer(client, kIn, 0);  // never used
+  client.Send(wire::Release{.id = kIn, .ticket = 7});
+  EXPECT_TRUE(client.Freed(7));
+}
+
+TEST_F(Executor, AKernelWhoseBufferIsGoneIsNotRun) {
+  RawClient client = Connected();
+  Prepare(client);
+  MakeBuffer(client, kIn, 0);
+  MakeBuffer(client, kOut, kBytes);
+  Launch(client, "twice", {kIn, kOut}, 1000);
+  client.Send(wire::Release{.id = kOut, .ticket = 6});
+  client.Send(wire::NdRange{
+      .enqueue = {.queue = kQueue, .event = 31}, .kernel = kKernel, .dimensions = 1, .global = {8, 0, 0}});
+  EXPECT_EQ(client.EndOf(31), CL_INVALID_KERNEL_ARGS);
+}
+
+// More batches than may be in flight wait for an event that only a later message sets: waiting for them would be for
+// ever.
+TEST_F(Executor, WaitsForNothingThatTheClientHasToSet) {
+  RawClient client = Connected();
+  Prepare(client);
+  MakeBuffer(client, kIn, 0);
+  MakeBuffer(client, kOut, kBytes);
+  client.Send(wire::CreateUserEvent{.id = 40, .context = kContext});
+  const std::uint32_t event = 40;
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    client.Send(wire::Marker{.enqueue = {.queue = kQueue, .event = 0, .waits = wire::IdList(&event, 1)}});
+    Launch(client, "twice", {kIn, kOut}, 1000);
+    client.Send(wire::Flush{.queue = kQueue});
+  }
+  client.Send(wire::SetUserEvent{.id = 40, .status = CL_COMPLETE});
+  EXPECT_EQ(client.Finish(kQueue), CL_SUCCESS);
+}
+
+TEST_F(Executor, AClientThatGoesAwayTakesItsMemoryAlong) {
+  RawClient watcher = Connected();
+  Prepare(watcher);
+  const auto resident = [this] {
+    std::ifstream file("/proc/" + std::to_string(pid_) + "/statm");
+    std::uint64_t size = 0, pages = 0;
+    file >> size >> pages;
+    return pages * 4096;
+  };
+  const std::uint64_t before = resident();
+  {
+    RawClient client = Connected();
+    Prepare(client);
+    constexpr std::uint64_t kBig = 256 << 20;
+    MakeBuffer(client, kIn, 0, kBig);
+    client.Send(
+        wire::FillBuffer{.enqueue = {.queue = kQueue}, .buffer = kIn, .size = kBig, .pattern = wire::BytesOf("abcd")});
+    ASSERT_EQ(client.Finish(kQueue), CL_SUCCESS);
+    EXPECT_GT(resident(), before + kBig / 2);
+  }
+  for (int i = 0; i < 100 && resident() > before + (32 << 20); ++i) ::usleep(10'000);
+  EXPECT_LT(resident(), before + (32 << 20));
+}
+
+TEST_F(Executor, AClientThatDoesNotReadIsKeptWaitingAlone) {
+  RawClient other = Connected();
+  Prepare(other);
+  RawClient client = Connected();
+  Prepare(client);
+  for (std::uint32_t i = 0; i < 60'000; ++i) {
+    const std::vector<std::byte> finish = wire::Encode(wire::Finish{.request = 100 + i, .queue = kQueue});
+    while (client.connection().channel.out.Reserve(finish.size()) == nullptr)
+      client.connection().channel.out.WaitForRoom(finish.size(), milliseconds(100));
+    client.SendBytes(finish);
+  }
+  EXPECT_EQ(other.Finish(kQueue), CL_SUCCESS);
+  EXPECT_EQ(client.AnswerTo(100).status, CL_SUCCESS);
+  EXPECT_EQ(client.AnswerTo(100 + 59'999).status, CL_SUCCESS);
+}
+
+TEST_F(Executor, EndsWithoutAnybodyItWaitsFor) {
+  // A kernel that never ends: its client goes, and nothing but the process's end can free its memory.
+  {
+    RawClient client = Connected();
+    Prepare(client);
+    MakeBuffer(client, kOut, 0);
+    Launch(client, "endless", {kOut}, 1);
+    client.Send(wire::Flush{.queue = kQueue});
+    ::usleep(300'000);
+  }
+  EXPECT_EQ(Await(), 0);
+}
+
+class ExecutorWithATimeout : public Executor {
+ protected:
+  void SetUp() override { Start({"--kernel-timeout", "1"}); }
+};
+TEST_F(ExecutorWithATimeout, EndsWhenAKernelDoesNot) {
+  RawClient client = Connected();
+  Prepare(client);
+  MakeBuffer(client, kOut, 0);
+  Launch(client, "endless", {kOut}, 1);
+  client.Send(wire::Flush{.queue = kQueue});
+  EXPECT_TRUE(client.Gone());
+  EXPECT_EQ(Await(), 3);
+}
+TEST_F(ExecutorWithATimeout, ACrashEndsTheExecutorAndTheClientSeesIt) {
+  RawClient client = Connected();
+  Prepare(client);
+  MakeBuffer(client, kOut, 0);
+  Launch(client, "crash", {kOut}, 1);
+  client.Send(wire::Flush{.queue = kQueue});
+  EXPECT_TRUE(client.Gone());
+  EXPECT_EQ(Await(), -SIGSEGV);
+}
+
+class ExecutorThatCopies : public Executor {
+ protected:
+  void SetUp() override { Start({"--copies"}); }
+};
+TEST_F(ExecutorThatCopies, KeepsTheBuffersApartFromTheArena) {
+  RawClient client = Connected();
+  EXPECT_EQ(BodyAs<wire::PlatformFacts>(client.AnswerTo(0).body).devices.at(0).shares_arena, 0);
+  Prepare(client);
+  std::memset(client.arena(), 7, kBytes);
+  client.Send(wire::CreateBuffer{
+      .id = kIn, .context = kContext, .flags = CL_MEM_READ_WRITE, .size = kBytes, .offset = 0, .filled = 1});
+  MakeBuffer(client, kOut, kBytes);
+  Launch(client, "twice", {kIn, kOut}, 1000);
+  client.Send(wire::ReadBuffer{.enqueue = {.queue = kQueue}, .buffer = kOut, .size = 4000, .to = 2 * kBytes});
+  ASSERT_EQ(client.Finish(kQueue), CL_SUCCESS);
+  EXPECT_EQ(reinterpret_cast<int*>(client.arena() + 2 * kBytes)[999], 2 * 0x07070707);
+  EXPECT_EQ(reinterpret_cast<int*>(client.arena() + kBytes)[999], 0);
+}
+
+}  // namespace
+}  // namespace weir
