@@ -295,6 +295,12 @@ proto::CpuMask Agent::device_cpus() const noexcept {
   return current_ ? current_->device_cpus : proto::CpuMask{};
 }
 
+bool Agent::gated() const noexcept {
+  const Lock lock(mutex_);
+  return current_ &&
+         current_->vgpu().mode.load(std::memory_order_relaxed) == static_cast<std::uint32_t>(proto::GateMode::kGated);
+}
+
 std::uint32_t Agent::memory_limit_slots() const noexcept {
   const Lock lock(mutex_);
   return current_ ? current_->vgpu().memory_limit_slots.load(std::memory_order_relaxed) : 0;

@@ -93,6 +93,8 @@ class Agent {
 
   /// CPUs of a software device, as the daemon said at the last attach; all zero before it.
   [[nodiscard]] proto::CpuMask device_cpus() const noexcept;
+  /// Whether anybody is to wait at the gate now.
+  [[nodiscard]] bool gated() const noexcept;
   /// Of the vGPU, in slots of 64 MiB; 0: none, or not attached.
   [[nodiscard]] std::uint32_t memory_limit_slots() const noexcept;
   /// Counts up at every attach: what was told to the former daemon has to be told again.

@@ -66,7 +66,7 @@ enum class Op : std::uint16_t {
   kNotice = 103,
 };
 
-// -- Objects ----------------------------------------------------------------------------------------------------------
+// -- Objects ---------------------------------------------------------------------------------------------------------
 
 struct CreateContext {
   static constexpr Op kOp = Op::kCreateContext;
@@ -180,7 +180,7 @@ struct Release {
   static void Fields(auto& m, auto& f) { f(m.id, m.ticket); }
 };
 
-// -- Commands ---------------------------------------------------------------------------------------------------------
+// -- Commands --------------------------------------------------------------------------------------------------------
 
 /// What every command has. `event`: the id of the event it makes, or 0.
 struct Enqueue {
@@ -352,7 +352,7 @@ struct Flush {
   static void Fields(auto& m, auto& f) { f(m.queue); }
 };
 
-// -- Requests ---------------------------------------------------------------------------------------------------------
+// -- Requests --------------------------------------------------------------------------------------------------------
 
 /// Options as the program gave them, less the include paths: what they led to is in `headers`.
 struct IncludedFile {
@@ -440,7 +440,7 @@ struct ImageFormats {
   static void Fields(auto& m, auto& f) { f(m.request, m.context, m.flags, m.type); }
 };
 
-// -- Executor to client -----------------------------------------------------------------------------------------------
+// -- Executor to client ----------------------------------------------------------------------------------------------
 
 /// One part of an answer; `more`: another follows, and the body is what all of them make up. Of a build, compile or
 /// link it is a BuildFacts, of kGetBinary the bytes, of kCreateSubDevices a SubDeviceFacts.
@@ -478,7 +478,7 @@ struct Notice {
   static void Fields(auto& m, auto& f) { f(m.context, m.status, m.text); }
 };
 
-// -- Bodies -----------------------------------------------------------------------------------------------------------
+// -- Bodies ----------------------------------------------------------------------------------------------------------
 
 struct ArgFacts {
   std::string name, type;
@@ -548,7 +548,7 @@ struct PlatformFacts {
   static void Fields(auto& m, auto& f) { f(m.facts, m.devices); }
 };
 
-// -- The handshake, one packet each way on the socket -----------------------------------------------------------------
+// -- The handshake, one packet each way on the socket ----------------------------------------------------------------
 
 struct Hello {
   static constexpr std::uint16_t kOp = 1;

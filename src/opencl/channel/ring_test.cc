@@ -128,8 +128,7 @@ TEST_F(Ring, AWaitMayBeInterrupted) {
   }
 }
 
-// -- The other side may be anybody
-// ---------------------------------------------------------------------------------------
+// -- The other side may be anybody -----------------------------------------------------------------------------------
 
 TEST_F(Ring, APositionThatCannotBeIsRefused) {
   control().produced.store(kRingBytes + 8);

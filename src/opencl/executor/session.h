@@ -12,6 +12,7 @@
 #include "opencl/channel/handshake.h"
 #include "opencl/executor/admission.h"
 #include "opencl/executor/objects.h"
+#include "opencl/executor/slices.h"
 
 namespace weir::opencl {
 
@@ -119,6 +120,8 @@ class Session {
   void EndCommand(const proto::cl::Enqueue& enqueue, Queue* queue, cl_int error, cl_event event, const char* attempted);
   void SetLast(Queue& queue, cl_event event);
 
+  cl_int LaunchOne(std::uint32_t id, Queue& queue, const Kernel& kernel, const Launch& launch,
+                   std::int64_t predicted_ns, cl_event& event);
   /// Sees to it that a batch of this queue is open.
   void Admit(Queue& queue, std::int64_t predicted_ns, bool task);
   void CloseBatch();

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "opencl/executor/kernel_cost.h"
 #include "opencl/executor/session.h"
-#include "opencl/executor/slices.h"
 #include "platform/clock.h"
 
 namespace weir::opencl {
@@ -14,6 +14,9 @@ namespace wire = proto::cl;
 
 /// What moving a byte is taken to cost, 1/16 ns: some 16 GB/s.
 constexpr std::uint64_t kNsPer16Bytes = 1;
+
+/// Of one launch.
+constexpr std::uint64_t kSlicesMax = 4096;
 
 /// A box's bytes, or nothing when that is more than there can be.
 std::uint64_t Product(const std::uint64_t (&region)[3]) {
@@ -56,8 +59,7 @@ void Session::When(cl_event event, DoneFunction done) {
   }
 }
 
-// -- Passing the gate
-// --------------------------------------------------------------------------------------------------
+// -- Passing the gate ------------------------------------------------------------------------------------------------
 
 void Session::Admit(Queue& queue, std::int64_t predicted_ns, bool task) {
   if (admission_->open() && (open_queue_.get() != &queue || admission_->Full())) CloseBatch();
@@ -101,8 +103,7 @@ void Session::CloseBatch() {
   cl_.clReleaseEvent(tail);
 }
 
-// -- Any command
-// ---------------------------------------------------------------------------------------------------------
+// -- Any command -----------------------------------------------------------------------------------------------------
 
 cl_int Session::PrepareCommand(const wire::Enqueue& enqueue, Queue*& queue) {
   const cl_int error = objects_.Find(enqueue.queue, queue);
@@ -185,8 +186,7 @@ void Session::Upload(const wire::Enqueue& enqueue, const wire::Blob& content, st
   if (!told) replies_->Send(wire::Freed{.ticket = ticket});
 }
 
-// -- Kernels
-// -------------------------------------------------------------------------------------------------------------
+// -- Kernels ---------------------------------------------------------------------------------------------------------
 
 void Session::Do(const wire::NdRange& m) {
   Queue* queue = nullptr;
@@ -201,25 +201,44 @@ void Session::Do(const wire::NdRange& m) {
       if (arg && arg->expired()) error = CL_INVALID_KERNEL_ARGS;
   if (error != CL_SUCCESS) return EndCommand(m.enqueue, queue, error, nullptr, "clEnqueueNDRangeKernel");
 
-  std::uint64_t global[3] = {1, 1, 1};
-  std::copy_n(m.global, m.dimensions, global);
-  const std::uint64_t items = Product(global);
-  const std::int64_t predicted_ns = PredictNs(*kernel->cost, items);
-  Admit(*queue, predicted_ns, /*task=*/true);
-  if (open_queue_.get() != queue) open_queue_ = std::static_pointer_cast<Queue>(objects_.Any(m.enqueue.queue));
-  if (!open_costs_.empty() && open_costs_.back().first == kernel->cost)
-    open_costs_.back().second += predicted_ns;
-  else
-    open_costs_.emplace_back(kernel->cost, predicted_ns);
-  error =
-      cl_.clEnqueueNDRangeKernel(queue->native, kernel->native, m.dimensions, Sizes(m.offset), Sizes(m.global),
-                                 m.has_local != 0 ? Sizes(m.local).values : nullptr,
-                                 static_cast<cl_uint>(waits_.size()), waits_.empty() ? nullptr : waits_.data(), &event);
+  Launch launch{.dimensions = m.dimensions, .has_local = m.has_local != 0};
+  std::copy_n(m.offset, m.dimensions, launch.offset);
+  std::copy_n(m.global, m.dimensions, launch.global);
+  if (launch.has_local) std::copy_n(m.local, m.dimensions, launch.local);
+  const std::int64_t predicted_ns = PredictNs(*kernel->cost, Product(launch.global));
+  // Where the gate is open nobody waits for a place between two pieces.
+  const bool cut =
+      kernel->program->may_slice && queue->in_order && predicted_ns > 2 * kQuantum.count() && shared_.agent.gated();
+  if (!cut) {
+    error = LaunchOne(m.enqueue.queue, *queue, *kernel, launch, predicted_ns, event);
+    return EndCommand(m.enqueue, queue, error, event, "clEnqueueNDRangeKernel");
+  }
+  const auto parts = static_cast<std::uint64_t>(predicted_ns / kQuantum.count());
+  const std::vector<Launch> slices = Slices(launch, std::min(parts, kSlicesMax));
+  const auto each_ns = predicted_ns / static_cast<std::int64_t>(slices.size());
+  for (std::size_t i = 0; i < slices.size() && error == CL_SUCCESS; ++i) {
+    if (event != nullptr) queue->SetLast(std::exchange(event, nullptr));  // a batch may end with it
+    error = LaunchOne(m.enqueue.queue, *queue, *kernel, slices[i], each_ns, event);
+    waits_.clear();  // the first has waited, and the queue is in order
+  }
   EndCommand(m.enqueue, queue, error, event, "clEnqueueNDRangeKernel");
 }
 
-// -- Buffers
-// -------------------------------------------------------------------------------------------------------------
+cl_int Session::LaunchOne(std::uint32_t id, Queue& queue, const Kernel& kernel, const Launch& launch,
+                          std::int64_t predicted_ns, cl_event& event) {
+  Admit(queue, predicted_ns, /*task=*/true);
+  if (open_queue_.get() != &queue) open_queue_ = std::static_pointer_cast<Queue>(objects_.Any(id));
+  if (!open_costs_.empty() && open_costs_.back().first == kernel.cost)
+    open_costs_.back().second += predicted_ns;
+  else
+    open_costs_.emplace_back(kernel.cost, predicted_ns);
+  return cl_.clEnqueueNDRangeKernel(queue.native, kernel.native, launch.dimensions, Sizes(launch.offset),
+                                    Sizes(launch.global), launch.has_local ? Sizes(launch.local).values : nullptr,
+                                    static_cast<cl_uint>(waits_.size()), waits_.empty() ? nullptr : waits_.data(),
+                                    &event);
+}
+
+// -- Buffers ---------------------------------------------------------------------------------------------------------
 
 void Session::Do(const wire::WriteBuffer& m) {
   Memory* buffer = nullptr;
@@ -308,8 +327,7 @@ void Session::Do(const wire::CopyBufferRect& m) {
           });
 }
 
-// -- Images
-// --------------------------------------------------------------------------------------------------------------
+// -- Images ----------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -401,8 +419,7 @@ void Session::Do(const wire::CopyBufferToImage& m) {
           });
 }
 
-// -- Order
-// ---------------------------------------------------------------------------------------------------------------
+// -- Order -----------------------------------------------------------------------------------------------------------
 
 void Session::Do(const wire::Marker& m) {
   Command(m.enqueue, 0, "clEnqueueMarkerWithWaitList",

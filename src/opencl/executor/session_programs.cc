@@ -7,6 +7,7 @@
 
 #include "opencl/executor/header_folder.h"
 #include "opencl/executor/session.h"
+#include "opencl/executor/slices.h"
 
 namespace weir::opencl {
 namespace {
@@ -136,6 +137,7 @@ wire::BuildFacts FactsOfBuild(const cl_icd_dispatch& cl, cl_program program, con
 struct Prepared {
   std::optional<HeaderFolder> folder;
   std::string options;
+  bool may_slice = true;
 };
 
 }  // namespace
@@ -148,6 +150,7 @@ void Session::Do(const wire::CreateProgram& m) {
   if (error == CL_SUCCESS) {
     // Copied by us: the client could change what lies in the arena while the driver reads it.
     const std::string text(wire::TextOf(source));
+    program->may_slice = MayBeSliced(text);
     const char* start = text.data();
     const std::size_t length = text.size();
     program->native = cl_.clCreateProgramWithSource(program->context->native, 1, &start, &length, &error);
@@ -187,12 +190,14 @@ Result<Prepared> Prepare(std::string_view options, const std::vector<wire::Inclu
   Prepared prepared;
   // Arguments' names and types are for the client, which checks what a program sets.
   prepared.options = std::string(options) + " -cl-kernel-arg-info";
+  prepared.may_slice = MayBeSliced(options);  // it may define names
   if (headers.empty()) return prepared;
   WEIR_TRY(HeaderFolder folder, HeaderFolder::Make());
   for (const wire::IncludedFile& header : headers) {
     wire::ByteView content;
     if (view(header.content, content) != CL_SUCCESS) return Fail(Errc::kInvalidArgument, "a header outside the arena");
     WEIR_TRY_STATUS(folder.Add(header.name, content));
+    prepared.may_slice = prepared.may_slice && MayBeSliced(wire::TextOf(content));
   }
   prepared.options += " -I " + folder.include_path();
   prepared.folder = std::move(folder);
@@ -225,6 +230,7 @@ void Session::Do(const wire::Build& m) {
   const auto view = [this](const wire::Blob& blob, wire::ByteView& bytes) { return View(blob, bytes); };
   auto prepared = Prepare(m.options, m.headers, view);
   if (error == CL_SUCCESS && !prepared) error = CL_OUT_OF_HOST_MEMORY;
+  if (error == CL_SUCCESS) program->may_slice = program->may_slice && prepared->may_slice;
   if (error == CL_SUCCESS)
     error = cl_.clBuildProgram(program->native, static_cast<cl_uint>(devices.size()),
                                devices.empty() ? nullptr : devices.data(), prepared->options.c_str(), nullptr, nullptr);

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opencl/executor/slices.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+namespace weir::opencl {
+namespace {
+
+TEST(Slices, SourcesThatAskOnlyForTheirGlobalIdMayBeCut) {
+  EXPECT_TRUE(MayBeSliced("kernel void k(global float* a) { a[get_global_id(0)] *= 2; }"));
+  for (const char* asks : {"get_group_id(0)", "get_num_groups(0)", "get_global_size(0)", "get_global_offset(0)",
+                           "get_local_id(0)", "get_local_size(0)", "atomic_inc(a)", "atom_add(a, 1)", "printf(\"x\")",
+                           "barrier(1)", "get_global_linear_id()", "get_enqueued_local_size(0)", "get_work_dim()"})
+    EXPECT_FALSE(MayBeSliced(std::string("kernel void k(global int* a) { ") + asks + "; }")) << asks;
+  EXPECT_FALSE(MayBeSliced("#define ID(x) get_##x##_id(0)"));
+}
+
+// They cover the launch, each work-item once and in order, and no group is torn.
+RC_GTEST_PROP(Slices, MakeUpTheLaunch, ()) {
+  Launch launch;
+  launch.dimensions = static_cast<unsigned>(*rc::gen::inRange(1, 4));
+  launch.has_local = *rc::gen::arbitrary<bool>();
+  for (unsigned d = 0; d < launch.dimensions; ++d) {
+    launch.local[d] = static_cast<std::uint64_t>(*rc::gen::inRange(1, 65));
+    launch.global[d] =
+        static_cast<std::uint64_t>(*rc::gen::inRange(1, 3'000)) * (launch.has_local ? launch.local[d] : 1);
+    launch.offset[d] = static_cast<std::uint64_t>(*rc::gen::inRange(0, 100));
+  }
+  const auto parts = static_cast<std::uint64_t>(*rc::gen::inRange(0, 70));
+  const std::vector<Launch> slices = Slices(launch, parts);
+  RC_ASSERT(!slices.empty());
+  RC_ASSERT(slices.size() <= std::max<std::uint64_t>(parts, 1));
+  unsigned along = 0;
+  for (unsigned d = 0; d < launch.dimensions; ++d)
+    if (slices[0].global[d] != launch.global[d]) along = d;
+  std::uint64_t at = launch.offset[along];
+  for (const Launch& slice : slices) {
+    for (unsigned d = 0; d < launch.dimensions; ++d) {
+      if (launch.has_local) RC_ASSERT(slice.global[d] % launch.local[d] == 0);
+      if (d != along) RC_ASSERT(slice.offset[d] == launch.offset[d] && slice.global[d] == launch.global[d]);
+    }
+    RC_ASSERT(slice.global[along] > 0);
+    RC_ASSERT(slice.offset[along] == at);
+    at += slice.global[along];
+  }
+  RC_ASSERT(at == launch.offset[along] + launch.global[along]);
+}
+
+}  // namespace
+}  // namespace weir::opencl
