@@ -162,6 +162,8 @@ struct Event : Object {
 
 /// Ids are small numbers: a client's memory is what its objects take, and not what their names are.
 inline constexpr std::uint32_t kIdMax = 1U << 20;
+inline constexpr std::uint32_t kArgsMax = 4096;
+inline constexpr std::size_t kDevicesMax = 64;
 
 class Objects {
  public:

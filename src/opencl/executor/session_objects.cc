@@ -13,8 +13,6 @@ namespace {
 namespace wire = proto::cl;
 
 constexpr cl_mem_flags kHostPointerFlags = CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOST_PTR | CL_MEM_ALLOC_HOST_PTR;
-constexpr std::uint32_t kArgsMax = 4096;
-constexpr std::size_t kDevicesMax = 64;
 constexpr std::uint64_t kImageExtentMax = 1U << 20;
 
 }  // namespace

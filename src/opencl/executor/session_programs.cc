@@ -14,9 +14,6 @@ namespace {
 
 namespace wire = proto::cl;
 
-constexpr std::size_t kDevicesMax = 64;
-constexpr std::uint32_t kArgsMax = 4096;
-
 /// What an info function says, as text.
 template <typename Get>
 std::string TextFrom(Get get) {
