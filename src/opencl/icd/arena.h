@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which ranges of the shared arena are in use. Best fit, so that large ranges stay whole; neighbours that are free are
+// one. All operations are O(log n) in the number of free ranges.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "proto/opencl_messages.h"
+
+namespace weir::opencl::icd {
+
+class ArenaRanges {
+ public:
+  ArenaRanges() = default;
+  explicit ArenaRanges(std::uint64_t bytes);
+
+  /// The offset of a free range of at least `bytes`, at a multiple of kArenaAlignment. Nothing: no such range.
+  std::optional<std::uint64_t> Take(std::uint64_t bytes);
+  /// Gives back what Take(bytes) returned.
+  void GiveBack(std::uint64_t offset, std::uint64_t bytes);
+
+  [[nodiscard]] std::uint64_t free_bytes() const { return free_bytes_; }
+  [[nodiscard]] std::size_t free_ranges() const { return by_offset_.size(); }
+  /// What a range of `bytes` really takes; 0: more than there can be.
+  static constexpr std::uint64_t Rounded(std::uint64_t bytes) {
+    if (bytes > UINT64_MAX - proto::cl::kArenaAlignment) return 0;
+    const std::uint64_t at_least = bytes == 0 ? 1 : bytes;
+    return (at_least + proto::cl::kArenaAlignment - 1) / proto::cl::kArenaAlignment * proto::cl::kArenaAlignment;
+  }
+
+ private:
+  using ByOffset = std::map<std::uint64_t, std::uint64_t>;
+  void Insert(std::uint64_t offset, std::uint64_t bytes);
+  void Erase(ByOffset::iterator range);
+
+  ByOffset by_offset_;                                        // free: offset, bytes
+  std::set<std::pair<std::uint64_t, std::uint64_t>> by_size_;  // free: bytes, offset
+  std::uint64_t free_bytes_ = 0;
+};
+
+}  // namespace weir::opencl::icd

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// Building, compiling and linking. One round trip; what comes back answers all later questions.
+#include <cstring>
+
+#include "opencl/icd/includes.h"
+#include "opencl/icd/memory.h"
+#include "opencl/icd/program.h"
+#include "platform/pthread_lock.h"
+
+namespace weir::opencl::icd {
+namespace {
+
+using Notify = void(CL_CALLBACK*)(cl_program, void*);
+
+/// Headers on their way: the message keeps views of them, or they lie in the arena.
+class Headers {
+ public:
+  explicit Headers(std::map<std::string, std::string> files) : files_(std::move(files)) {}
+
+  /// False: no room.
+  bool Add(Link& link, std::vector<wire::IncludedFile>& list) {
+    std::size_t in_message = 0;
+    for (const auto& [name, content] : files_) {
+      wire::IncludedFile file{.name = name};
+      in_message += name.size() + content.size();
+      if (in_message <= wire::kInlineBytesMax) {
+        file.content = wire::Blob::Inline(wire::BytesOf(content));
+      } else {
+        in_message -= content.size();
+        const auto offset = link.Allocate(content.size());
+        if (!offset) return false;
+        std::memcpy(link.arena() + *offset, content.data(), content.size());
+        file.content = wire::Blob::Arena(*offset, content.size());
+        file.ticket = link.NewTicket({*offset, content.size()});
+      }
+      list.push_back(file);
+    }
+    return true;
+  }
+
+ private:
+  std::map<std::string, std::string> files_;
+};
+
+/// Notes that a build has begun. Under the program's mutex.
+void Begin(Program& program, const std::vector<std::uint32_t>& ids, std::string_view options) {
+  for (DeviceBuild& build : program.builds) {
+    if (!ids.empty() && std::find(ids.begin(), ids.end(), build.device->id) == ids.end()) continue;
+    build.status = CL_BUILD_IN_PROGRESS;
+    build.options = options;
+    build.log.clear();
+  }
+}
+
+/// Asks, and takes the facts over. Under the program's mutex.
+template <typename M>
+cl_int AskAndTake(Program& program, M& request) {
+  Answer answer;
+  const cl_int error = program.link->Ask(request, answer);
+  if (!answer.body.empty()) TakeFacts(program, answer);
+  for (DeviceBuild& build : program.builds)
+    if (build.status == CL_BUILD_IN_PROGRESS) build.status = error == CL_SUCCESS ? CL_BUILD_SUCCESS : CL_BUILD_ERROR;
+  return error;
+}
+
+/// The program hears of the end by its callback if it gave one, and then not by the call.
+cl_int Report(Program& program, Notify notify, void* user, cl_int error) {
+  if (notify == nullptr) return error;
+  const Link::StateLock lock(*program.link);
+  program.link->Post([notify, user, held = Ref<Program>(&program)] {
+    notify(reinterpret_cast<cl_program>(held.get()), user);
+  });
+  return error == CL_BUILD_PROGRAM_FAILURE || error == CL_COMPILE_PROGRAM_FAILURE || error == CL_LINK_PROGRAM_FAILURE
+             ? CL_SUCCESS
+             : error;
+}
+
+}  // namespace
+
+namespace api {
+
+cl_int BuildProgram(cl_program handle, cl_uint count, const cl_device_id* list, const char* options, Notify notify,
+                    void* user) {
+  Program* program = As<Program>(handle);
+  if (program == nullptr) return CL_INVALID_PROGRAM;
+  if (notify == nullptr && user != nullptr) return CL_INVALID_VALUE;
+  if (!program->link->usable()) return kGone;
+  const Ref<Program> held(program);
+  cl_int error = CL_SUCCESS;
+  {
+    const platform::PthreadLock lock(program->mutex);
+    std::vector<std::uint32_t> ids;
+    if (const cl_int wrong = ReadDevices(*program, count, list, ids); wrong != CL_SUCCESS) return wrong;
+    if (program->kernels_made.load() != 0 || (!program->from_source && !program->from_binary))
+      return CL_INVALID_OPERATION;
+    const std::string_view given = options != nullptr ? options : "";
+    const BuildOptions read = ReadBuildOptions(given);
+    Headers headers(program->from_source ? FindIncludedFiles(program->source, read)
+                                         : std::map<std::string, std::string>());
+    wire::Build request{.program = program->id, .devices = {ids.data(), ids.size()}, .options = read.text};
+    if (!headers.Add(*program->link, request.headers)) return CL_OUT_OF_RESOURCES;
+    Begin(*program, ids, given);
+    if (program->from_source) program->arg_info = read.arg_info;
+    error = AskAndTake(*program, request);
+  }
+  return Report(*program, notify, user, error);
+}
+
+cl_int CompileProgram(cl_program handle, cl_uint count, const cl_device_id* list, const char* options,
+                      cl_uint header_count, const cl_program* header_list, const char** header_names, Notify notify,
+                      void* user) {
+  Program* program = As<Program>(handle);
+  if (program == nullptr) return CL_INVALID_PROGRAM;
+  if ((notify == nullptr && user != nullptr) || (header_count == 0) != (header_list == nullptr) ||
+      (header_count == 0) != (header_names == nullptr))
+    return CL_INVALID_VALUE;
+  if (!program->link->usable()) return kGone;
+  const Ref<Program> held(program);
+  cl_int error = CL_SUCCESS;
+  {
+    const platform::PthreadLock lock(program->mutex);
+    std::vector<std::uint32_t> ids, header_ids;
+    if (const cl_int wrong = ReadDevices(*program, count, list, ids); wrong != CL_SUCCESS) return wrong;
+    if (program->kernels_made.load() != 0 || !program->from_source) return CL_INVALID_OPERATION;
+    const std::string_view given = options != nullptr ? options : "";
+    const BuildOptions read = ReadBuildOptions(given);
+    std::map<std::string, std::string> files = FindIncludedFiles(program->source, read);
+    wire::Compile request{.program = program->id, .devices = {ids.data(), ids.size()}, .options = read.text};
+    for (cl_uint i = 0; i < header_count; ++i) {
+      const Program* header = As<Program>(header_list[i]);
+      if (header == nullptr || header_names[i] == nullptr) return CL_INVALID_PROGRAM;
+      header_ids.push_back(header->id);
+      request.header_names.emplace_back(header_names[i]);
+      files.erase(header_names[i]);  // the program's own word comes first
+      // Headers include headers.
+      for (auto& [name, content] : FindIncludedFiles(header->source, read)) files.emplace(name, content);
+    }
+    for (cl_uint i = 0; i < header_count; ++i) files.erase(header_names[i]);
+    request.header_programs = {header_ids.data(), header_ids.size()};
+    Headers headers(std::move(files));
+    if (!headers.Add(*program->link, request.headers)) return CL_OUT_OF_RESOURCES;
+    Begin(*program, ids, given);
+    program->arg_info = read.arg_info;
+    error = AskAndTake(*program, request);
+  }
+  return Report(*program, notify, user, error);
+}
+
+cl_program LinkProgram(cl_context context_handle, cl_uint count, const cl_device_id* list, const char* options,
+                       cl_uint input_count, const cl_program* inputs, Notify notify, void* user, cl_int* error) {
+  Context* context = As<Context>(context_handle);
+  if (context == nullptr) return Refuse(CL_INVALID_CONTEXT, error);
+  if ((count == 0) != (list == nullptr) || input_count == 0 || inputs == nullptr ||
+      (notify == nullptr && user != nullptr))
+    return Refuse(CL_INVALID_VALUE, error);
+  if (!context->link->usable()) return Refuse(kGone, error);
+  std::vector<Device*> devices;
+  std::vector<std::uint32_t> ids, input_ids;
+  for (cl_uint i = 0; i < count; ++i) {
+    Device* device = As<Device>(list[i]);
+    if (device == nullptr || !context->Has(*device)) return Refuse(CL_INVALID_DEVICE, error);
+    devices.push_back(device);
+    ids.push_back(device->id);
+  }
+  bool arg_info = true;
+  for (cl_uint i = 0; i < input_count; ++i) {
+    Program* input = As<Program>(inputs[i]);
+    if (input == nullptr) return Refuse(CL_INVALID_PROGRAM, error);
+    const platform::PthreadLock lock(input->mutex);
+    for (const DeviceBuild& build : input->builds)
+      if (build.status != CL_BUILD_SUCCESS && !input->from_binary) return Refuse(CL_INVALID_OPERATION, error);
+    arg_info = arg_info && input->arg_info;
+    input_ids.push_back(input->id);
+  }
+  Program* program = NewProgram(*context, devices);
+  program->arg_info = arg_info;
+  const std::string_view given = options != nullptr ? options : "";
+  cl_int result = CL_SUCCESS;
+  {
+    const platform::PthreadLock lock(program->mutex);
+    {
+      Link::Sending sending(*context->link);
+      if (sending.usable()) program->id = sending.NewId();
+    }
+    wire::Link request{.id = program->id,
+                       .context = context->id,
+                       .devices = {ids.data(), ids.size()},
+                       .options = given,
+                       .programs = {input_ids.data(), input_ids.size()}};
+    Begin(*program, {}, given);
+    result = AskAndTake(*program, request);
+  }
+  if (result != CL_SUCCESS && result != CL_LINK_PROGRAM_FAILURE) {
+    Drop(*program);
+    return Refuse(result, error);
+  }
+  result = Report(*program, notify, user, result);
+  auto* const made = Give<cl_program>(program, error);
+  // Its log is worth reading.
+  if (error != nullptr) *error = result;
+  return made;
+}
+
+}  // namespace api
+}  // namespace weir::opencl::icd

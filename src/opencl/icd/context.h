@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// A context: its devices, and whom to tell what.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "opencl/icd/device.h"
+#include "opencl/icd/link.h"
+
+namespace weir::opencl::icd {
+
+struct Context : Object {
+  static constexpr Kind kKind = Kind::kContext;
+  explicit Context(Link* of) : Object(kKind, of) {}
+  static void End(Context* context);
+  [[nodiscard]] bool Has(const Device& device) const;
+  [[nodiscard]] bool has_images() const;
+
+  std::vector<Ref<Device>> devices;
+  std::vector<cl_context_properties> given;
+  bool shares_arena = false;  // all of its devices do
+  void(CL_CALLBACK* notify)(const char*, const void*, std::size_t, void*) = nullptr;
+  void* notify_user = nullptr;
+  std::vector<std::function<void()>> destructor_callbacks;  // state lock
+};
+
+}  // namespace weir::opencl::icd

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// The dispatch table, and how loaders get at it. Every slot has a function: those of features that no device of ours has
+// fail as OpenCL 3.0 says. No exception leaves the library.
+#include <array>
+#include <cstring>
+#include <string_view>
+#include <tuple>
+
+#include "opencl/icd/link.h"
+
+namespace weir::opencl::icd {
+namespace {
+
+/// What a function returns that could not do its work. One that makes something says why through its last argument.
+template <typename R, typename... A>
+R Failure(cl_int code, A... arguments) {
+  if constexpr (std::is_same_v<R, cl_int>) {
+    return code;
+  } else {
+    if constexpr (sizeof...(A) > 0) {
+      auto last = std::get<sizeof...(A) - 1>(std::tuple<A...>(arguments...));
+      if constexpr (std::is_same_v<decltype(last), cl_int*>)
+        if (last != nullptr) *last = code;
+    }
+    return R();
+  }
+}
+
+template <auto kFunction>
+struct Guarded;
+template <typename R, typename... A, R (*kFunction)(A...)>
+struct Guarded<kFunction> {
+  static R Call(A... arguments) noexcept {
+    try {
+      return kFunction(arguments...);
+    } catch (...) {
+      return Failure<R>(CL_OUT_OF_HOST_MEMORY, arguments...);
+    }
+  }
+};
+
+template <typename F, cl_int kCode>
+struct Absent;
+template <typename R, typename... A, cl_int kCode>
+struct Absent<R (*)(A...), kCode> {
+  static R Call(A... arguments) noexcept { return Failure<R>(kCode, arguments...); }
+};
+
+/// Slots of other systems' graphics, whose types nobody here knows. Those that return an object return none.
+cl_int AbsentCommand() { return CL_INVALID_OPERATION; }
+void* AbsentObject() { return nullptr; }
+
+cl_icd_dispatch MakeDispatch() {
+  cl_icd_dispatch table{};
+#define WEIR_SLOT(name) table.cl##name = &Guarded<&api::name>::Call;
+  WEIR_ENTRY_POINTS(WEIR_SLOT)
+#undef WEIR_SLOT
+#define WEIR_ABSENT(name, code) table.cl##name = &Absent<cl_api_cl##name, code>::Call;
+  WEIR_ABSENT(EnqueueNativeKernel, CL_INVALID_OPERATION)
+  WEIR_ABSENT(CreateProgramWithBuiltInKernels, CL_INVALID_VALUE)
+  WEIR_ABSENT(CreatePipe, CL_INVALID_OPERATION)
+  WEIR_ABSENT(GetPipeInfo, CL_INVALID_MEM_OBJECT)
+  WEIR_ABSENT(SVMAlloc, CL_INVALID_OPERATION)
+  WEIR_ABSENT(EnqueueSVMFree, CL_INVALID_OPERATION)
+  WEIR_ABSENT(EnqueueSVMMemcpy, CL_INVALID_OPERATION)
+  WEIR_ABSENT(EnqueueSVMMemFill, CL_INVALID_OPERATION)
+  WEIR_ABSENT(EnqueueSVMMap, CL_INVALID_OPERATION)
+  WEIR_ABSENT(EnqueueSVMUnmap, CL_INVALID_OPERATION)
+  WEIR_ABSENT(EnqueueSVMMigrateMem, CL_INVALID_OPERATION)
+  WEIR_ABSENT(SetKernelArgSVMPointer, CL_INVALID_OPERATION)
+  WEIR_ABSENT(SetKernelExecInfo, CL_INVALID_OPERATION)
+  WEIR_ABSENT(GetKernelSubGroupInfo, CL_INVALID_OPERATION)
+  WEIR_ABSENT(GetKernelSubGroupInfoKHR, CL_INVALID_OPERATION)
+  WEIR_ABSENT(CreateProgramWithIL, CL_INVALID_OPERATION)
+  WEIR_ABSENT(SetDefaultDeviceCommandQueue, CL_INVALID_OPERATION)
+  WEIR_ABSENT(SetProgramReleaseCallback, CL_INVALID_OPERATION)
+  WEIR_ABSENT(SetProgramSpecializationConstant, CL_INVALID_OPERATION)
+  WEIR_ABSENT(CreateFromGLBuffer, CL_INVALID_OPERATION)
+  WEIR_ABSENT(CreateFromGLTexture, CL_INVALID_OPERATION)
+  WEIR_ABSENT(CreateFromGLTexture2D, CL_INVALID_OPERATION)
+  WEIR_ABSENT(CreateFromGLTexture3D, CL_INVALID_OPERATION)
+  WEIR_ABSENT(CreateFromGLRenderbuffer, CL_INVALID_OPERATION)
+  WEIR_ABSENT(GetGLObjectInfo, CL_INVALID_GL_OBJECT)
+  WEIR_ABSENT(GetGLTextureInfo, CL_INVALID_GL_OBJECT)
+  WEIR_ABSENT(EnqueueAcquireGLObjects, CL_INVALID_OPERATION)
+  WEIR_ABSENT(EnqueueReleaseGLObjects, CL_INVALID_OPERATION)
+  WEIR_ABSENT(GetGLContextInfoKHR, CL_INVALID_OPERATION)
+  WEIR_ABSENT(CreateEventFromGLsyncKHR, CL_INVALID_OPERATION)
+  WEIR_ABSENT(CreateSubDevicesEXT, CL_INVALID_OPERATION)
+  WEIR_ABSENT(RetainDeviceEXT, CL_INVALID_OPERATION)
+  WEIR_ABSENT(ReleaseDeviceEXT, CL_INVALID_OPERATION)
+  WEIR_ABSENT(CreateFromEGLImageKHR, CL_INVALID_OPERATION)
+  WEIR_ABSENT(EnqueueAcquireEGLObjectsKHR, CL_INVALID_OPERATION)
+  WEIR_ABSENT(EnqueueReleaseEGLObjectsKHR, CL_INVALID_OPERATION)
+  WEIR_ABSENT(CreateEventFromEGLSyncKHR, CL_INVALID_OPERATION)
+#undef WEIR_ABSENT
+  table.clSVMFree = [](cl_context, void*) {};
+#define WEIR_FOREIGN(name, function) \
+  table.cl##name = reinterpret_cast<decltype(table.cl##name)>(reinterpret_cast<void*>(&function));
+  WEIR_FOREIGN(GetDeviceIDsFromD3D10KHR, AbsentCommand)
+  WEIR_FOREIGN(CreateFromD3D10BufferKHR, AbsentObject)
+  WEIR_FOREIGN(CreateFromD3D10Texture2DKHR, AbsentObject)
+  WEIR_FOREIGN(CreateFromD3D10Texture3DKHR, AbsentObject)
+  WEIR_FOREIGN(EnqueueAcquireD3D10ObjectsKHR, AbsentCommand)
+  WEIR_FOREIGN(EnqueueReleaseD3D10ObjectsKHR, AbsentCommand)
+  WEIR_FOREIGN(GetDeviceIDsFromD3D11KHR, AbsentCommand)
+  WEIR_FOREIGN(CreateFromD3D11BufferKHR, AbsentObject)
+  WEIR_FOREIGN(CreateFromD3D11Texture2DKHR, AbsentObject)
+  WEIR_FOREIGN(CreateFromD3D11Texture3DKHR, AbsentObject)
+  WEIR_FOREIGN(CreateFromDX9MediaSurfaceKHR, AbsentObject)
+  WEIR_FOREIGN(EnqueueAcquireD3D11ObjectsKHR, AbsentCommand)
+  WEIR_FOREIGN(EnqueueReleaseD3D11ObjectsKHR, AbsentCommand)
+  WEIR_FOREIGN(GetDeviceIDsFromDX9MediaAdapterKHR, AbsentCommand)
+  WEIR_FOREIGN(EnqueueAcquireDX9MediaSurfacesKHR, AbsentCommand)
+  WEIR_FOREIGN(EnqueueReleaseDX9MediaSurfacesKHR, AbsentCommand)
+#undef WEIR_FOREIGN
+  return table;
+}
+
+/// For tests: messages and round trips of this process's connection so far.
+void ReadStats(cl_ulong* messages, cl_ulong* round_trips) {
+  Link* link = Link::Existing();
+  *messages = link == nullptr ? 0 : link->stats().messages.load();
+  *round_trips = link == nullptr ? 0 : link->stats().round_trips.load();
+}
+
+struct NamedFunction {
+  std::string_view name;
+  void* function;
+};
+
+}  // namespace
+
+const cl_icd_dispatch kDispatch = MakeDispatch();
+
+namespace api {
+
+void* GetExtensionFunctionAddress(const char* name) {
+  if (name == nullptr) return nullptr;
+  // What a loader asks before it has a table, and what belongs to no table.
+  static const std::array<NamedFunction, 3> kFunctions{{
+      {"clIcdGetPlatformIDsKHR", reinterpret_cast<void*>(&Guarded<&GetPlatformIDs>::Call)},
+      {"clGetPlatformInfo", reinterpret_cast<void*>(&Guarded<&GetPlatformInfo>::Call)},
+      {"weirGetOpenClStats", reinterpret_cast<void*>(&ReadStats)},
+  }};
+  for (const NamedFunction& entry : kFunctions)
+    if (entry.name == name) return entry.function;
+  return nullptr;
+}
+
+void* GetExtensionFunctionAddressForPlatform(cl_platform_id /*platform*/, const char* name) {
+  return GetExtensionFunctionAddress(name);
+}
+
+}  // namespace api
+}  // namespace weir::opencl::icd

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opencl/icd/enqueue.h"
+
+namespace weir::opencl::icd {
+
+cl_int Command::Open(cl_command_queue queue, cl_uint wait_count, const cl_event* wait_list, cl_event* event) {
+  queue_ = As<Queue>(queue);
+  if (queue_ == nullptr) return CL_INVALID_COMMAND_QUEUE;
+  if (!queue_->link->usable()) return kGone;
+  event_ = event;
+  if (event != nullptr && queue_->profiling()) begun_ns_ = static_cast<std::uint64_t>(platform::NowNs());
+  if (wait_count == 0 && wait_list == nullptr) return CL_SUCCESS;
+  return waits_.Read(*queue_->context, wait_count, wait_list);
+}
+
+cl_int Command::WaitUntilItMay() const {
+  if (may_be_done_here()) return CL_SUCCESS;
+  waits_.Watch();
+  if (const cl_int error = queue_->WaitUntilIdle(); error != CL_SUCCESS) return error;
+  return waits_.Wait();
+}
+
+cl_int Command::DoneHere(cl_command_type type) {
+  if (event_ != nullptr) *event_ = reinterpret_cast<cl_event>(LocalEvent(*queue_, type, begun_ns_));
+  return CL_SUCCESS;
+}
+
+Event* Command::NewEvent(cl_command_type type) {
+  auto* event = new Event(*queue_->context, queue_, type);
+  event->queued_ns = begun_ns_;
+  return event;
+}
+
+void Command::Expect(Event& event, std::unique_ptr<Arrival> arrival, Link::Sending& sending) {
+  Hold(event);
+  {
+    const Link::StateLock lock(link());
+    event.arrival = std::move(arrival);
+    queue_->arrivals.push_back(&event);
+  }
+  made_ = Ref<Event>(&event);
+  link().Watch(event, sending);
+}
+
+void Command::Hand(Event* event) {
+  if (event_ == nullptr) {  // ours alone
+    event->references.store(0, std::memory_order_relaxed);
+    Drop(*event);
+    return;
+  }
+  made_ = Ref<Event>(event);
+  *event_ = reinterpret_cast<cl_event>(event);
+}
+
+cl_int Command::NotSent(Event* event, cl_int error) {
+  if (event != nullptr) Drop(*event);
+  return error;
+}
+
+cl_int Command::WaitForIt() {
+  Event* event = made_.get();
+  if (event == nullptr) return CL_SUCCESS;
+  link().Watch(std::array<Event*, 1>{event});
+  if (!link().WaitUntil([event] { return event->done(); })) return kGone;
+  const cl_int status = event->Status();
+  if (status >= CL_COMPLETE) return CL_SUCCESS;
+  return waits_.complete() ? status : CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
+}
+
+}  // namespace weir::opencl::icd

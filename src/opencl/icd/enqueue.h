@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all clEnqueue… functions share: reading the queue and the wait list, sending the command, making its event.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "opencl/icd/event.h"
+#include "opencl/icd/queue.h"
+#include "platform/clock.h"
+
+namespace weir::opencl::icd {
+
+class Command {
+ public:
+  /// CL_SUCCESS, or what is wrong with these arguments.
+  cl_int Open(cl_command_queue queue, cl_uint wait_count, const cl_event* wait_list, cl_event* event);
+
+  [[nodiscard]] Queue& queue() const { return *queue_; }
+  [[nodiscard]] Link& link() const { return *queue_->link; }
+  [[nodiscard]] const WaitList& waits() const { return waits_; }
+  [[nodiscard]] bool wants_event() const { return event_ != nullptr; }
+  /// What Send sent has an event, the program's or one of our own.
+  [[nodiscard]] bool has_made_event() const { return static_cast<bool>(made_); }
+
+  /// The command may be carried out here and now: buffers are their ranges, nothing runs, nothing is waited for.
+  [[nodiscard]] bool may_be_done_here() const {
+    return queue_->works_in_arena() && queue_->idle() && waits_.complete();
+  }
+  /// After waiting it may be carried out here. Only of a queue in order: in others a command that comes before may wait
+  /// for one that comes after.
+  [[nodiscard]] bool may_be_done_here_after_waiting() const {
+    return queue_->works_in_arena() && (queue_->in_order() || queue_->idle());
+  }
+  /// Waits until it may be done here: one round trip.
+  [[nodiscard]] cl_int WaitUntilItMay() const;
+  /// It has been carried out here.
+  cl_int DoneHere(cl_command_type type);
+
+  /// Sends `command`. With `arrival` it is watched, and what it reads is delivered before it is seen to be complete.
+  template <typename M>
+  cl_int Send(M& command, cl_command_type type, std::unique_ptr<Arrival> arrival = nullptr) {
+    const bool watched = arrival != nullptr;
+    Event* event = event_ != nullptr || watched ? NewEvent(type) : nullptr;
+    {
+      Link::Sending sending(link());
+      if (!sending.usable()) return NotSent(event, kGone);
+      if (event != nullptr) event->id = sending.NewId();
+      command.enqueue = {.queue = queue_->id, .event = event != nullptr ? event->id : 0, .waits = waits_.ids()};
+      if (!sending.Send(command)) {
+        if (event != nullptr) sending.FreeId(std::exchange(event->id, 0));
+        return NotSent(event, link().usable() ? CL_OUT_OF_RESOURCES : kGone);
+      }
+      const std::uint64_t sequence = queue_->issued.load(std::memory_order_relaxed) + 1;
+      queue_->issued.store(sequence, std::memory_order_release);
+      if (event != nullptr) event->sequence = sequence;
+      if (watched) Expect(*event, std::move(arrival), sending);
+    }
+    if (event != nullptr) Hand(event);
+    return CL_SUCCESS;
+  }
+  /// Waits for what Send sent, if that has an event. CL_SUCCESS or how it ended.
+  cl_int WaitForIt();
+
+ private:
+  Event* NewEvent(cl_command_type type);
+  void Expect(Event& event, std::unique_ptr<Arrival> arrival, Link::Sending& sending);
+  void Hand(Event* event);
+  static cl_int NotSent(Event* event, cl_int error);
+
+  Queue* queue_ = nullptr;
+  WaitList waits_;
+  cl_event* event_ = nullptr;
+  std::uint64_t begun_ns_ = 0;
+  Ref<Event> made_;
+};
+
+}  // namespace weir::opencl::icd

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads, writes, copies and fills of buffers.
+#include <bit>
+#include <cstring>
+
+#include "opencl/icd/box_copy.h"
+#include "opencl/icd/enqueue.h"
+#include "opencl/icd/memory.h"
+
+namespace weir::opencl::icd {
+namespace {
+
+/// Above this a blocking write waits and copies once, rather than copying twice.
+constexpr std::size_t kStagedBytesMax = 4 << 20;
+
+bool Inside(const Memory& buffer, std::size_t offset, std::size_t size) {
+  return offset <= buffer.size && size <= buffer.size - offset;
+}
+
+/// A box in a buffer or in the program's memory.
+struct Rect {
+  std::size_t origin[3] = {}, row_pitch = 0, slice_pitch = 0;
+  [[nodiscard]] std::size_t first() const { return origin[0] + origin[1] * row_pitch + origin[2] * slice_pitch; }
+};
+
+/// Pitches of 0 are those of tightly packed boxes. False: these make no sense.
+bool MakeRect(const std::size_t* origin, const std::size_t* region, std::size_t row_pitch, std::size_t slice_pitch,
+              Rect& rect) {
+  if (row_pitch == 0) row_pitch = region[0];
+  if (row_pitch < region[0]) return false;
+  if (slice_pitch == 0) slice_pitch = row_pitch * region[1];
+  if (slice_pitch < row_pitch * region[1]) return false;
+  // Of one slice the pitch is never used, and programs give all sorts.
+  if (region[2] > 1 && slice_pitch % row_pitch != 0) return false;
+  rect = {.origin = {origin[0], origin[1], origin[2]}, .row_pitch = row_pitch, .slice_pitch = slice_pitch};
+  return true;
+}
+
+bool Inside(const Memory& buffer, const Rect& rect, const std::size_t* region) {
+  unsigned __int128 end = rect.origin[0] + static_cast<unsigned __int128>(region[0]);
+  end += static_cast<unsigned __int128>(rect.origin[1] + region[1] - 1) * rect.row_pitch;
+  end += static_cast<unsigned __int128>(rect.origin[2] + region[2] - 1) * rect.slice_pitch;
+  return end <= buffer.size;
+}
+
+bool Empty(const std::size_t* region) { return region[0] == 0 || region[1] == 0 || region[2] == 0; }
+
+void Copy3(std::uint64_t (&to)[3], const std::size_t* from) {
+  for (int i = 0; i < 3; ++i) to[i] = from[i];
+}
+
+/// Reads through the arena: the bytes come to the program when the command is done.
+template <typename M>
+cl_int ReadStaged(Command& command, M& read, cl_command_type type, bool blocking, Arrival arrival) {
+  const std::size_t bytes = arrival.box[0] * arrival.box[1] * arrival.box[2];
+  const auto offset = command.link().Allocate(bytes);
+  if (!offset) return command.link().usable() ? CL_OUT_OF_RESOURCES : kGone;
+  arrival.from = read.to = *offset;
+  arrival.free_after = {*offset, bytes};
+  const cl_int error = command.Send(read, type, std::make_unique<Arrival>(arrival));
+  if (error != CL_SUCCESS) {
+    command.link().Free({*offset, bytes});
+    return error;
+  }
+  return blocking ? command.WaitForIt() : CL_SUCCESS;
+}
+
+}  // namespace
+
+namespace api {
+
+cl_int EnqueueReadBuffer(cl_command_queue queue, cl_mem handle, cl_bool blocking, std::size_t offset, std::size_t size,
+                         void* to, cl_uint wait_count, const cl_event* wait_list, cl_event* event) {
+  Command command;
+  if (const cl_int error = command.Open(queue, wait_count, wait_list, event); error != CL_SUCCESS) return error;
+  Memory* buffer = nullptr;
+  if (const cl_int error = CheckMemory(handle, *command.queue().context, true, buffer); error != CL_SUCCESS)
+    return error;
+  if (to == nullptr || size == 0 || !Inside(*buffer, offset, size)) return CL_INVALID_VALUE;
+  if ((buffer->flags & kHostMayNotRead) != 0) return CL_INVALID_OPERATION;
+  if (command.may_be_done_here() || (blocking != CL_FALSE && command.may_be_done_here_after_waiting())) {
+    if (const cl_int error = command.WaitUntilItMay(); error != CL_SUCCESS) return error;
+    std::memcpy(to, buffer->bytes() + offset, size);
+    return command.DoneHere(CL_COMMAND_READ_BUFFER);
+  }
+  wire::ReadBuffer read{.buffer = buffer->id, .offset = offset, .size = size};
+  return ReadStaged(command, read, CL_COMMAND_READ_BUFFER, blocking != CL_FALSE,
+                    {.to = static_cast<std::byte*>(to), .box = {size, 1, 1}, .row_pitch = size, .slice_pitch = size});
+}
+
+cl_int EnqueueWriteBuffer(cl_command_queue queue, cl_mem handle, cl_bool blocking, std::size_t offset,
+                          std::size_t size, const void* from, cl_uint wait_count, const cl_event* wait_list,
+                          cl_event* event) {
+  Command command;
+  if (const cl_int error = command.Open(queue, wait_count, wait_list, event); error != CL_SUCCESS) return error;
+  Memory* buffer = nullptr;
+  if (const cl_int error = CheckMemory(handle, *command.queue().context, true, buffer); error != CL_SUCCESS)
+    return error;
+  if (from == nullptr || size == 0 || !Inside(*buffer, offset, size)) return CL_INVALID_VALUE;
+  if ((buffer->flags & kHostMayNotWrite) != 0) return CL_INVALID_OPERATION;
+  const bool large = blocking != CL_FALSE && size > kStagedBytesMax;
+  bool here = command.may_be_done_here() || (large && command.may_be_done_here_after_waiting());
+  StagedContent content;
+  if (!here && !content.Of(command.link(), from, size)) {
+    // No room for a second copy. There is for the first.
+    here = command.may_be_done_here_after_waiting();
+    if (!here) return command.link().usable() ? CL_OUT_OF_RESOURCES : kGone;
+  }
+  if (here) {
+    if (const cl_int error = command.WaitUntilItMay(); error != CL_SUCCESS) return error;
+    std::memcpy(buffer->bytes() + offset, from, size);
+    return command.DoneHere(CL_COMMAND_WRITE_BUFFER);
+  }
+  wire::WriteBuffer write{
+      .buffer = buffer->id, .offset = offset, .content = content.blob(), .ticket = content.ticket()};
+  if (const cl_int error = command.Send(write, CL_COMMAND_WRITE_BUFFER); error != CL_SUCCESS) return error;
+  // The program's memory is its own again. Only who asked for the event may see that the write isn't done yet.
+  return blocking != CL_FALSE && command.wants_event() ? command.WaitForIt() : CL_SUCCESS;
+}
+
+cl_int EnqueueReadBufferRect(cl_command_queue queue, cl_mem handle, cl_bool blocking, const std::size_t* buffer_origin,
+                             const std::size_t* host_origin, const std::size_t* region, std::size_t buffer_row_pitch,
+                             std::size_t buffer_slice_pitch, std::size_t host_row_pitch, std::size_t host_slice_pitch,
+                             void* to, cl_uint wait_count, const cl_event* wait_list, cl_event* event) {
+  Command command;
+  if (const cl_int error = command.Open(queue, wait_count, wait_list, event); error != CL_SUCCESS) return error;
+  Memory* buffer = nullptr;
+  if (const cl_int error = CheckMemory(handle, *command.queue().context, true, buffer); error != CL_SUCCESS)
+    return error;
+  Rect there, here;
+  if (to == nullptr || buffer_origin == nullptr || host_origin == nullptr || region == nullptr || Empty(region) ||
+      !MakeRect(buffer_origin, region, buffer_row_pitch, buffer_slice_pitch, there) ||
+      !MakeRect(host_origin, region, host_row_pitch, host_slice_pitch, here) || !Inside(*buffer, there, region))
+    return CL_INVALID_VALUE;
+  if ((buffer->flags & kHostMayNotRead) != 0) return CL_INVALID_OPERATION;
+  std::byte* const first = static_cast<std::byte*>(to) + here.first();
+  const std::size_t box[3] = {region[0], region[1], region[2]};
+  if (command.may_be_done_here() || (blocking != CL_FALSE && command.may_be_done_here_after_waiting())) {
+    if (const cl_int error = command.WaitUntilItMay(); error != CL_SUCCESS) return error;
+    CopyBox({first, here.row_pitch, here.slice_pitch},
+            {buffer->bytes() + there.first(), there.row_pitch, there.slice_pitch}, box);
+    return command.DoneHere(CL_COMMAND_READ_BUFFER_RECT);
+  }
+  wire::ReadBufferRect read{
+      .buffer = buffer->id, .row_pitch = there.row_pitch, .slice_pitch = there.slice_pitch};
+  Copy3(read.origin, buffer_origin);
+  Copy3(read.region, region);
+  return ReadStaged(command, read, CL_COMMAND_READ_BUFFER_RECT, blocking != CL_FALSE,
+                    {.to = first,
+                     .box = {region[0], region[1], region[2]},
+                     .row_pitch = here.row_pitch,
+                     .slice_pitch = here.slice_pitch});
+}
+
+cl_int EnqueueWriteBufferRect(cl_command_queue queue, cl_mem handle, cl_bool blocking,
+                              const std::size_t* buffer_origin, const std::size_t* host_origin,
+                              const std::size_t* region, std::size_t buffer_row_pitch, std::size_t buffer_slice_pitch,
+                              std::size_t host_row_pitch, std::size_t host_slice_pitch, const void* from,
+                              cl_uint wait_count, const cl_event* wait_list, cl_event* event) {
+  Command command;
+  if (const cl_int error = command.Open(queue, wait_count, wait_list, event); error != CL_SUCCESS) return error;
+  Memory* buffer = nullptr;
+  if (const cl_int error = CheckMemory(handle, *command.queue().context, true, buffer); error != CL_SUCCESS)
+    return error;
+  Rect there, here;
+  if (from == nullptr || buffer_origin == nullptr || host_origin == nullptr || region == nullptr || Empty(region) ||
+      !MakeRect(buffer_origin, region, buffer_row_pitch, buffer_slice_pitch, there) ||
+      !MakeRect(host_origin, region, host_row_pitch, host_slice_pitch, here) || !Inside(*buffer, there, region))
+    return CL_INVALID_VALUE;
+  if ((buffer->flags & kHostMayNotWrite) != 0) return CL_INVALID_OPERATION;
+  // CopyBox only reads there.
+  auto* const first = const_cast<std::byte*>(static_cast<const std::byte*>(from)) + here.first();
+  const std::size_t box[3] = {region[0], region[1], region[2]};
+  if (command.may_be_done_here()) {
+    CopyBox({buffer->bytes() + there.first(), there.row_pitch, there.slice_pitch},
+            {first, here.row_pitch, here.slice_pitch}, box);
+    return command.DoneHere(CL_COMMAND_WRITE_BUFFER_RECT);
+  }
+  StagedContent content;
+  if (!content.Make(command.link(), box[0] * box[1] * box[2]))
+    return command.link().usable() ? CL_OUT_OF_RESOURCES : kGone;
+  CopyBox(Packed(content.into(), box), {first, here.row_pitch, here.slice_pitch}, box);
+  wire::WriteBufferRect write{.buffer = buffer->id,
+                              .row_pitch = there.row_pitch,
+                              .slice_pitch = there.slice_pitch,
+                              .content = content.blob(),
+                              .ticket = content.ticket()};
+  Copy3(write.origin, buffer_origin);
+  Copy3(write.region, region);
+  if (const cl_int error = command.Send(write, CL_COMMAND_WRITE_BUFFER_RECT); error != CL_SUCCESS) return error;
+  return blocking != CL_FALSE && command.wants_event() ? command.WaitForIt() : CL_SUCCESS;
+}
+
+cl_int EnqueueCopyBuffer(cl_command_queue queue, cl_mem from_handle, cl_mem to_handle, std::size_t from_offset,
+                         std::size_t to_offset, std::size_t size, cl_uint wait_count, const cl_event* wait_list,
+                         cl_event* event) {
+  Command command;
+  if (const cl_int error = command.Open(queue, wait_count, wait_list, event); error != CL_SUCCESS) return error;
+  Memory *from = nullptr, *to = nullptr;
+  if (const cl_int error = CheckMemory(from_handle, *command.queue().context, true, from); error != CL_SUCCESS)
+    return error;
+  if (const cl_int error = CheckMemory(to_handle, *command.queue().context, true, to); error != CL_SUCCESS)
+    return error;
+  if (size == 0 || !Inside(*from, from_offset, size) || !Inside(*to, to_offset, size)) return CL_INVALID_VALUE;
+  // Parts of one buffer overlap where their places in the arena do.
+  const std::uint64_t a = from->at + from_offset, b = to->at + to_offset;
+  if (a < b + size && b < a + size) return CL_MEM_COPY_OVERLAP;
+  wire::CopyBuffer copy{
+      .from = from->id, .to = to->id, .from_offset = from_offset, .to_offset = to_offset, .size = size};
+  return command.Send(copy, CL_COMMAND_COPY_BUFFER);
+}
+
+cl_int EnqueueCopyBufferRect(cl_command_queue queue, cl_mem from_handle, cl_mem to_handle,
+                             const std::size_t* from_origin, const std::size_t* to_origin, const std::size_t* region,
+                             std::size_t from_row_pitch, std::size_t from_slice_pitch, std::size_t to_row_pitch,
+                             std::size_t to_slice_pitch, cl_uint wait_count, const cl_event* wait_list,
+                             cl_event* event) {
+  Command command;
+  if (const cl_int error = command.Open(queue, wait_count, wait_list, event); error != CL_SUCCESS) return error;
+  Memory *from = nullptr, *to = nullptr;
+  if (const cl_int error = CheckMemory(from_handle, *command.queue().context, true, from); error != CL_SUCCESS)
+    return error;
+  if (const cl_int error = CheckMemory(to_handle, *command.queue().context, true, to); error != CL_SUCCESS)
+    return error;
+  Rect a, b;
+  if (from_origin == nullptr || to_origin == nullptr || region == nullptr || Empty(region) ||
+      !MakeRect(from_origin, region, from_row_pitch, from_slice_pitch, a) ||
+      !MakeRect(to_origin, region, to_row_pitch, to_slice_pitch, b) || !Inside(*from, a, region) ||
+      !Inside(*to, b, region))
+    return CL_INVALID_VALUE;
+  if (from == to && (a.row_pitch != b.row_pitch || a.slice_pitch != b.slice_pitch)) return CL_INVALID_VALUE;
+  if (from == to) {
+    bool apart = false;
+    for (int i = 0; i < 3; ++i)
+      apart = apart || from_origin[i] + region[i] <= to_origin[i] || to_origin[i] + region[i] <= from_origin[i];
+    if (!apart) return CL_MEM_COPY_OVERLAP;
+  }
+  wire::CopyBufferRect copy{.from = from->id,
+                            .to = to->id,
+                            .from_row_pitch = a.row_pitch,
+                            .from_slice_pitch = a.slice_pitch,
+                            .to_row_pitch = b.row_pitch,
+                            .to_slice_pitch = b.slice_pitch};
+  Copy3(copy.from_origin, from_origin);
+  Copy3(copy.to_origin, to_origin);
+  Copy3(copy.region, region);
+  return command.Send(copy, CL_COMMAND_COPY_BUFFER_RECT);
+}
+
+cl_int EnqueueFillBuffer(cl_command_queue queue, cl_mem handle, const void* pattern, std::size_t pattern_size,
+                         std::size_t offset, std::size_t size, cl_uint wait_count, const cl_event* wait_list,
+                         cl_event* event) {
+  Command command;
+  if (const cl_int error = command.Open(queue, wait_count, wait_list, event); error != CL_SUCCESS) return error;
+  Memory* buffer = nullptr;
+  if (const cl_int error = CheckMemory(handle, *command.queue().context, true, buffer); error != CL_SUCCESS)
+    return error;
+  if (pattern == nullptr || !std::has_single_bit(pattern_size) || pattern_size > 128 || offset % pattern_size != 0 ||
+      size % pattern_size != 0 || !Inside(*buffer, offset, size))
+    return CL_INVALID_VALUE;
+  if (size == 0) {  // nothing to fill, but an event to wait for
+    wire::Marker marker;
+    return command.Send(marker, CL_COMMAND_FILL_BUFFER);
+  }
+  wire::FillBuffer fill{.buffer = buffer->id,
+                        .offset = offset,
+                        .size = size,
+                        .pattern = {static_cast<const std::byte*>(pattern), pattern_size}};
+  return command.Send(fill, CL_COMMAND_FILL_BUFFER);
+}
+
+cl_int EnqueueMigrateMemObjects(cl_command_queue queue, cl_uint count, const cl_mem* handles,
+                                cl_mem_migration_flags flags, cl_uint wait_count, const cl_event* wait_list,
+                                cl_event* event) {
+  Command command;
+  if (const cl_int error = command.Open(queue, wait_count, wait_list, event); error != CL_SUCCESS) return error;
+  constexpr cl_mem_migration_flags kKnown = CL_MIGRATE_MEM_OBJECT_HOST | CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED;
+  if (count == 0 || handles == nullptr || (flags & ~kKnown) != 0) return CL_INVALID_VALUE;
+  std::vector<std::uint32_t> ids;
+  for (cl_uint i = 0; i < count; ++i) {
+    const Memory* memory = As<Memory>(handles[i]);
+    if (memory == nullptr) return CL_INVALID_MEM_OBJECT;
+    if (memory->context.get() != command.queue().context.get()) return CL_INVALID_CONTEXT;
+    ids.push_back(memory->id);
+  }
+  wire::Migrate migrate{.objects = {ids.data(), ids.size()}, .flags = flags};
+  return command.Send(migrate, CL_COMMAND_MIGRATE_MEM_OBJECTS);
+}
+
+}  // namespace api
+}  // namespace weir::opencl::icd

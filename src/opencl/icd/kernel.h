@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// A kernel and its arguments. They are kept here, so that a missing one is found by the enqueue itself, a clone has them,
+// and one that hasn't changed isn't sent again.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "opencl/icd/program.h"
+
+namespace weir::opencl::icd {
+
+/// What an argument takes, from what the driver tells.
+struct ArgType {
+  enum class Class : std::uint8_t { kUnknown, kBuffer, kImage, kSampler, kLocal, kData, kNeverThere };
+  Class what = Class::kUnknown;
+  std::size_t bytes = 0;  // of kData; 0: not known
+};
+ArgType ArgTypeOf(const wire::ArgFacts& facts);
+
+struct KernelArg {
+  static constexpr std::size_t kFew = 16;
+  bool set = false;
+  wire::ArgKind kind = wire::ArgKind::kData;
+  std::uint64_t size = 0;    // of data; of local memory; of the pointer to nothing
+  std::uint64_t serial = 0;  // of the object
+  std::uint32_t object = 0;
+  std::byte few[kFew];          // data of at most kFew bytes …
+  std::vector<std::byte> more;  // … and longer
+  [[nodiscard]] wire::ByteView data() const { return {size <= kFew ? few : more.data(), size}; }
+};
+
+struct Kernel : Object {
+  static constexpr Kind kKind = Kind::kKernel;
+  Kernel(Program& of, std::shared_ptr<const wire::KernelFacts> what);
+  static void End(Kernel* kernel);
+  /// Of this device, or of the one that it is a part of; null: nothing is known.
+  [[nodiscard]] const wire::WorkGroupFacts* GroupsOn(const Device& device, bool parents_too) const;
+
+  Ref<Program> program;
+  std::shared_ptr<const wire::KernelFacts> facts;
+  std::vector<ArgType> types;
+  std::vector<KernelArg> args;
+  std::uint32_t args_missing = 0;
+};
+
+}  // namespace weir::opencl::icd

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one platform. It outlives connections: loaders keep its handle over a fork and over the executor's death.
+#pragma once
+
+#include "opencl/icd/object.h"
+
+namespace weir::opencl::icd {
+
+struct Platform : Object {
+  static constexpr Kind kKind = Kind::kPlatform;
+  Platform() : Object(kKind) {}
+};
+Platform& ThePlatform();
+inline cl_platform_id PlatformHandle() { return reinterpret_cast<cl_platform_id>(&ThePlatform()); }
+
+}  // namespace weir::opencl::icd
