@@ -108,6 +108,29 @@ TEST_F(Executor, RunsAKernelInTheArena) {
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(reinterpret_cast<int*>(client.arena() + kBytes)[i], 2 * i);
 }
 
+TEST_F(Executor, TellsWhenACommandRan) {
+  RawClient client = Connected();
+  Prepare(client);
+  MakeBuffer(client, kIn, 0);
+  MakeBuffer(client, kOut, kBytes);
+  client.Send(
+      wire::CreateQueue{.id = 33, .context = kContext, .device = kDevice, .properties = CL_QUEUE_PROFILING_ENABLE});
+  client.Send(wire::CreateKernel{.id = kKernel, .program = kProgram, .name = "twice"});
+  for (const std::uint32_t index : {0U, 1U})
+    client.Send(wire::SetArg{.kernel = kKernel, .index = index, .kind = 1, .object = index == 0 ? kIn : kOut});
+  const auto before = static_cast<std::uint64_t>(platform::NowNs());
+  client.Send(
+      wire::NdRange{.enqueue = {.queue = 33, .event = 34}, .kernel = kKernel, .dimensions = 1, .global = {1000, 0, 0}});
+  ASSERT_EQ(client.EndOf(34), CL_COMPLETE);
+  const wire::EventDone done = client.Ended(34);
+  // The device's clock is another one; it is known to some fraction of a millisecond.
+  EXPECT_LE(before, done.queued_ns + 5'000'000);
+  EXPECT_LE(done.queued_ns, done.submit_ns);
+  EXPECT_LE(done.submit_ns, done.start_ns);
+  EXPECT_LT(done.start_ns, done.end_ns);
+  EXPECT_LE(done.end_ns, static_cast<std::uint64_t>(platform::NowNs()));
+}
+
 TEST_F(Executor, TellsWhatABuildMade) {
   RawClient client = Connected();
   Prepare(client);

@@ -57,6 +57,7 @@ class RawClient {
     while (!ended_.contains(event) && Receive(until)) continue;
     return ended_.contains(event) ? ended_[event].status : -9999;
   }
+  proto::cl::EventDone Ended(std::uint32_t event) { return ended_[event]; }
   bool Freed(std::uint64_t ticket, Duration within = seconds(30)) {
     const std::int64_t until = platform::NowNs() + within.count();
     while (freed_[ticket] == 0 && Receive(until)) continue;

@@ -11,6 +11,7 @@
 
 #include "opencl/channel/handshake.h"
 #include "opencl/executor/admission.h"
+#include "opencl/executor/device_clock.h"
 #include "opencl/executor/objects.h"
 #include "opencl/executor/slices.h"
 
@@ -22,6 +23,7 @@ struct Shared {
   gate::Agent& agent;
   DeviceMeter& meter;
   std::shared_ptr<Quota> quota;
+  std::shared_ptr<DeviceClock> clock = std::make_shared<DeviceClock>();
   bool copies = false;  // treat the device as one with memory of its own, whatever it says
 };
 

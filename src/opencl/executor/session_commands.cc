@@ -477,14 +477,19 @@ void Session::Do(const wire::Watch& m) {
   if (error != CL_SUCCESS) return replies_->Send(wire::EventDone{.event = m.event, .status = error});
   CloseBatch();
   if (const auto queue = event->queue.lock()) cl_.clFlush(static_cast<Queue&>(*queue).native);
-  When(event->native, [replies = replies_, id = m.event, native = event->native, &cl = cl_,
+  When(event->native, [replies = replies_, clock = shared_.clock, id = m.event, native = event->native, &cl = cl_,
                        profiling = event->profiling](cl_int status) {
     wire::EventDone done{.event = id, .status = status < 0 ? status : CL_COMPLETE};
-    if (profiling) {
-      done.queued_ns = TimeOf(cl, native, CL_PROFILING_COMMAND_QUEUED);
-      done.submit_ns = TimeOf(cl, native, CL_PROFILING_COMMAND_SUBMIT);
-      done.start_ns = TimeOf(cl, native, CL_PROFILING_COMMAND_START);
-      done.end_ns = TimeOf(cl, native, CL_PROFILING_COMMAND_END);
+    const std::uint64_t end_ns = profiling ? TimeOf(cl, native, CL_PROFILING_COMMAND_END) : 0;
+    if (end_ns != 0) {
+      clock->Observe(static_cast<std::int64_t>(end_ns), platform::NowNs());
+      const auto at = [&](cl_profiling_info name) {
+        return static_cast<std::uint64_t>(clock->NodeNs(static_cast<std::int64_t>(TimeOf(cl, native, name))));
+      };
+      done.queued_ns = at(CL_PROFILING_COMMAND_QUEUED);
+      done.submit_ns = at(CL_PROFILING_COMMAND_SUBMIT);
+      done.start_ns = at(CL_PROFILING_COMMAND_START);
+      done.end_ns = at(CL_PROFILING_COMMAND_END);
     }
     replies->Send(done);
   });

@@ -37,7 +37,7 @@ class ArenaRanges {
   void Insert(std::uint64_t offset, std::uint64_t bytes);
   void Erase(ByOffset::iterator range);
 
-  ByOffset by_offset_;                                        // free: offset, bytes
+  ByOffset by_offset_;                                         // free: offset, bytes
   std::set<std::pair<std::uint64_t, std::uint64_t>> by_size_;  // free: bytes, offset
   std::uint64_t free_bytes_ = 0;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program gets as its binary: the driver's, and with it what the driver told of its kernels when it was built from
-// source, since drivers don't tell that of binaries. A cache of binaries outlives drivers and devices, so it says whose it
-// is. Little-endian; fields are only ever appended.
+// What a program gets as its binary: the driver's, and with it what the driver told of its kernels when it was built
+// from source, since drivers don't tell that of binaries. A cache of binaries outlives drivers and devices, so it says
+// whose it is. Little-endian; fields are only ever appended.
 #pragma once
 
 #include <optional>
@@ -18,8 +18,8 @@ inline constexpr std::uint32_t kEnvelopeVersion = 1;
 
 struct BinaryEnvelope {
   std::string platform{}, device{}, driver{};  // whose binary it is
-  std::uint32_t binary_type = 0;         // cl_program_binary_type
-  std::uint8_t arg_info = 0;             // the program asked for -cl-kernel-arg-info
+  std::uint32_t binary_type = 0;               // cl_program_binary_type
+  std::uint8_t arg_info = 0;                   // the program asked for -cl-kernel-arg-info
   std::string options{};
   std::vector<proto::cl::KernelFacts> kernels{};
   proto::cl::ByteView native{};  // the driver's

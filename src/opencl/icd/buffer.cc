@@ -66,8 +66,7 @@ cl_mem CreateBuffer(cl_context context, cl_mem_flags flags, std::size_t size, vo
   return CreateBufferWithProperties(context, nullptr, flags, size, host_ptr, error);
 }
 
-cl_mem CreateSubBuffer(cl_mem handle, cl_mem_flags flags, cl_buffer_create_type type, const void* info,
-                       cl_int* error) {
+cl_mem CreateSubBuffer(cl_mem handle, cl_mem_flags flags, cl_buffer_create_type type, const void* info, cl_int* error) {
   Memory* parent = As<Memory>(handle);
   if (parent == nullptr || !parent->is_buffer() || parent->parent) return Refuse(CL_INVALID_MEM_OBJECT, error);
   constexpr cl_mem_flags kAccess = CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY;
@@ -80,15 +79,16 @@ cl_mem CreateSubBuffer(cl_mem handle, cl_mem_flags flags, cl_buffer_create_type 
   const bool kernel_wrong =
       ((whole & CL_MEM_WRITE_ONLY) != 0 && (flags & (CL_MEM_READ_WRITE | CL_MEM_READ_ONLY)) != 0) ||
       ((whole & CL_MEM_READ_ONLY) != 0 && (flags & (CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY)) != 0);
-  const bool host_wrong = ((whole & CL_MEM_HOST_WRITE_ONLY) != 0 && (flags & CL_MEM_HOST_READ_ONLY) != 0) ||
-                          ((whole & CL_MEM_HOST_READ_ONLY) != 0 && (flags & CL_MEM_HOST_WRITE_ONLY) != 0) ||
-                          ((whole & CL_MEM_HOST_NO_ACCESS) != 0 &&
-                           (flags & (CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_WRITE_ONLY)) != 0);
+  const bool host_wrong =
+      ((whole & CL_MEM_HOST_WRITE_ONLY) != 0 && (flags & CL_MEM_HOST_READ_ONLY) != 0) ||
+      ((whole & CL_MEM_HOST_READ_ONLY) != 0 && (flags & CL_MEM_HOST_WRITE_ONLY) != 0) ||
+      ((whole & CL_MEM_HOST_NO_ACCESS) != 0 && (flags & (CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_WRITE_ONLY)) != 0);
   if (kernel_wrong || host_wrong || type != CL_BUFFER_CREATE_TYPE_REGION || info == nullptr)
     return Refuse(CL_INVALID_VALUE, error);
   cl_buffer_region region;
   std::memcpy(&region, info, sizeof region);
-  if (region.origin > parent->size || region.size > parent->size - region.origin) return Refuse(CL_INVALID_VALUE, error);
+  if (region.origin > parent->size || region.size > parent->size - region.origin)
+    return Refuse(CL_INVALID_VALUE, error);
   if (region.size == 0) return Refuse(CL_INVALID_BUFFER_SIZE, error);
   bool aligned = false;
   for (const auto& device : parent->context->devices) aligned = aligned || region.origin % device->base_alignment == 0;
@@ -104,12 +104,11 @@ cl_mem CreateSubBuffer(cl_mem handle, cl_mem_flags flags, cl_buffer_create_type 
   memory->origin = region.origin;
   memory->at = parent->at + region.origin;
   if (parent->host_ptr != nullptr) memory->host_ptr = static_cast<std::byte*>(parent->host_ptr) + region.origin;
-  return Announce(memory,
-                  wire::CreateSubBuffer{.parent = parent->id,
-                                        .flags = WireFlags(memory->flags),
-                                        .origin = region.origin,
-                                        .size = region.size},
-                  error);
+  return Announce(
+      memory,
+      wire::CreateSubBuffer{
+          .parent = parent->id, .flags = WireFlags(memory->flags), .origin = region.origin, .size = region.size},
+      error);
 }
 
 }  // namespace api

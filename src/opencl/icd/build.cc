@@ -67,9 +67,8 @@ cl_int AskAndTake(Program& program, M& request) {
 cl_int Report(Program& program, Notify notify, void* user, cl_int error) {
   if (notify == nullptr) return error;
   const Link::StateLock lock(*program.link);
-  program.link->Post([notify, user, held = Ref<Program>(&program)] {
-    notify(reinterpret_cast<cl_program>(held.get()), user);
-  });
+  program.link->Post(
+      [notify, user, held = Ref<Program>(&program)] { notify(reinterpret_cast<cl_program>(held.get()), user); });
   return error == CL_BUILD_PROGRAM_FAILURE || error == CL_COMPILE_PROGRAM_FAILURE || error == CL_LINK_PROGRAM_FAILURE
              ? CL_SUCCESS
              : error;

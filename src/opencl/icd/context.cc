@@ -90,7 +90,8 @@ cl_context CreateContext(const cl_context_properties* properties, cl_uint count,
                          Notify notify, void* user, cl_int* error) {
   std::size_t length = 0;
   if (const cl_int wrong = CheckProperties(properties, length); wrong != CL_SUCCESS) return Refuse(wrong, error);
-  if (count == 0 || handles == nullptr || (notify == nullptr && user != nullptr)) return Refuse(CL_INVALID_VALUE, error);
+  if (count == 0 || handles == nullptr || (notify == nullptr && user != nullptr))
+    return Refuse(CL_INVALID_VALUE, error);
   std::vector<Device*> devices;
   for (cl_uint i = 0; i < count; ++i) {
     Device* device = As<Device>(handles[i]);

@@ -39,7 +39,8 @@ void Device::End(Device* device) {
 
 Device* MakeDevice(Link& link, const wire::DeviceFacts& facts, Device* parent) {
   const char* type = std::getenv("WEIR_OPENCL_DEVICE_TYPE");
-  const FactRules rules{.arena_bytes = link.arena_bytes(), .as_gpu = type != nullptr && std::string_view(type) == "gpu"};
+  const FactRules rules{.arena_bytes = link.arena_bytes(),
+                        .as_gpu = type != nullptr && std::string_view(type) == "gpu"};
   return new Device(&link, facts.id, facts.shares_arena != 0, OurFacts(FactTable(facts.facts), rules), parent);
 }
 
@@ -50,7 +51,9 @@ std::uint32_t PartsAtMost(const Device& device, const cl_device_partition_proper
   const std::uint32_t units = std::max(device.facts.Get<cl_uint>(CL_DEVICE_MAX_COMPUTE_UNITS, 1), 1U);
   switch (properties[0]) {
     case CL_DEVICE_PARTITION_EQUALLY:
-      return length >= 3 && properties[1] > 0 ? units / static_cast<std::uint32_t>(std::min<std::intptr_t>(properties[1], units)) : 0;
+      return length >= 3 && properties[1] > 0
+                 ? units / static_cast<std::uint32_t>(std::min<std::intptr_t>(properties[1], units))
+                 : 0;
     case CL_DEVICE_PARTITION_BY_COUNTS: return static_cast<std::uint32_t>(length);
     case CL_DEVICE_PARTITION_BY_AFFINITY_DOMAIN: return units;
     default: return 0;
@@ -83,9 +86,10 @@ cl_int GetDeviceIDs(cl_platform_id platform, cl_device_type type, cl_uint count,
   if (link != nullptr) {
     for (Device* device : link->devices()) {
       const bool is_default = device == link->devices().front();
-      const bool fits = type == CL_DEVICE_TYPE_ALL ? device->type != CL_DEVICE_TYPE_CUSTOM
-                                                   : (device->type & type & ~cl_device_type{CL_DEVICE_TYPE_DEFAULT}) != 0 ||
-                                                         ((type & CL_DEVICE_TYPE_DEFAULT) != 0 && is_default);
+      const bool fits = type == CL_DEVICE_TYPE_ALL
+                            ? device->type != CL_DEVICE_TYPE_CUSTOM
+                            : (device->type & type & ~cl_device_type{CL_DEVICE_TYPE_DEFAULT}) != 0 ||
+                                  ((type & CL_DEVICE_TYPE_DEFAULT) != 0 && is_default);
       if (!fits) continue;
       if (devices != nullptr && found < count) devices[found] = reinterpret_cast<cl_device_id>(device);
       ++found;
@@ -135,7 +139,8 @@ cl_int CreateSubDevices(cl_device_id handle, const cl_device_partition_property*
   if (!supported) return CL_INVALID_VALUE;
   const std::size_t length = LengthOf(properties);
   const std::uint32_t at_most = PartsAtMost(*device, properties, length);
-  if (at_most == 0) return properties[0] == CL_DEVICE_PARTITION_EQUALLY ? CL_INVALID_VALUE : CL_INVALID_DEVICE_PARTITION_COUNT;
+  if (at_most == 0)
+    return properties[0] == CL_DEVICE_PARTITION_EQUALLY ? CL_INVALID_VALUE : CL_INVALID_DEVICE_PARTITION_COUNT;
 
   Link& link = *device->link;
   static_assert(sizeof(cl_device_partition_property) == sizeof(std::uint64_t));

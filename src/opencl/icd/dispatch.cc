@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dispatch table, and how loaders get at it. Every slot has a function: those of features that no device of ours has
-// fail as OpenCL 3.0 says. No exception leaves the library.
+// The dispatch table, and how loaders get at it. Every slot has a function: those of features that no device of ours
+// has fail as OpenCL 3.0 says. No exception leaves the library.
 #include <array>
 #include <cstring>
 #include <string_view>

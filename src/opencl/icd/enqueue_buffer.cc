@@ -88,9 +88,8 @@ cl_int EnqueueReadBuffer(cl_command_queue queue, cl_mem handle, cl_bool blocking
                     {.to = static_cast<std::byte*>(to), .box = {size, 1, 1}, .row_pitch = size, .slice_pitch = size});
 }
 
-cl_int EnqueueWriteBuffer(cl_command_queue queue, cl_mem handle, cl_bool blocking, std::size_t offset,
-                          std::size_t size, const void* from, cl_uint wait_count, const cl_event* wait_list,
-                          cl_event* event) {
+cl_int EnqueueWriteBuffer(cl_command_queue queue, cl_mem handle, cl_bool blocking, std::size_t offset, std::size_t size,
+                          const void* from, cl_uint wait_count, const cl_event* wait_list, cl_event* event) {
   Command command;
   if (const cl_int error = command.Open(queue, wait_count, wait_list, event); error != CL_SUCCESS) return error;
   Memory* buffer = nullptr;
@@ -141,8 +140,7 @@ cl_int EnqueueReadBufferRect(cl_command_queue queue, cl_mem handle, cl_bool bloc
             {buffer->bytes() + there.first(), there.row_pitch, there.slice_pitch}, box);
     return command.DoneHere(CL_COMMAND_READ_BUFFER_RECT);
   }
-  wire::ReadBufferRect read{
-      .buffer = buffer->id, .row_pitch = there.row_pitch, .slice_pitch = there.slice_pitch};
+  wire::ReadBufferRect read{.buffer = buffer->id, .row_pitch = there.row_pitch, .slice_pitch = there.slice_pitch};
   Copy3(read.origin, buffer_origin);
   Copy3(read.region, region);
   return ReadStaged(command, read, CL_COMMAND_READ_BUFFER_RECT, blocking != CL_FALSE,
@@ -152,11 +150,10 @@ cl_int EnqueueReadBufferRect(cl_command_queue queue, cl_mem handle, cl_bool bloc
                      .slice_pitch = here.slice_pitch});
 }
 
-cl_int EnqueueWriteBufferRect(cl_command_queue queue, cl_mem handle, cl_bool blocking,
-                              const std::size_t* buffer_origin, const std::size_t* host_origin,
-                              const std::size_t* region, std::size_t buffer_row_pitch, std::size_t buffer_slice_pitch,
-                              std::size_t host_row_pitch, std::size_t host_slice_pitch, const void* from,
-                              cl_uint wait_count, const cl_event* wait_list, cl_event* event) {
+cl_int EnqueueWriteBufferRect(cl_command_queue queue, cl_mem handle, cl_bool blocking, const std::size_t* buffer_origin,
+                              const std::size_t* host_origin, const std::size_t* region, std::size_t buffer_row_pitch,
+                              std::size_t buffer_slice_pitch, std::size_t host_row_pitch, std::size_t host_slice_pitch,
+                              const void* from, cl_uint wait_count, const cl_event* wait_list, cl_event* event) {
   Command command;
   if (const cl_int error = command.Open(queue, wait_count, wait_list, event); error != CL_SUCCESS) return error;
   Memory* buffer = nullptr;

@@ -21,8 +21,10 @@ bool HostPitches(const Memory& image, const std::size_t (&bytes)[3], std::size_t
   const std::size_t least = rows_are_slices ? row_pitch : row_pitch * bytes[1];
   const bool flat = image.type == CL_MEM_OBJECT_IMAGE2D || image.type == CL_MEM_OBJECT_IMAGE1D ||
                     image.type == CL_MEM_OBJECT_IMAGE1D_BUFFER;
-  if (slice_pitch == 0) slice_pitch = least;
-  else if (flat || slice_pitch < least) return false;
+  if (slice_pitch == 0)
+    slice_pitch = least;
+  else if (flat || slice_pitch < least)
+    return false;
   if (rows_are_slices) row_pitch = slice_pitch;
   return true;
 }

@@ -3,13 +3,14 @@
 
 #include <cstring>
 
-#include "opencl/icd/info.h"
 #include "opencl/icd/box_copy.h"
+#include "opencl/icd/info.h"
 #include "platform/clock.h"
 
 namespace weir::opencl::icd {
 
-Event::Event(Context& of, Queue* in, cl_command_type what) : Object(kKind, of.link), context(&of), queue(in), type(what) {}
+Event::Event(Context& of, Queue* in, cl_command_type what)
+    : Object(kKind, of.link), context(&of), queue(in), type(what) {}
 
 void Event::End(Event* event) {
   event->link->Release(event->id);

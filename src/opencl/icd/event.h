@@ -18,11 +18,11 @@ namespace weir::opencl::icd {
 
 /// Bytes that lie in the arena when a command is done, and that the program wants elsewhere.
 struct Arrival {
-  std::uint64_t from = 0;             // in the arena, tightly packed
-  std::byte* to = nullptr;            // the first byte of the box
-  std::size_t box[3] = {0, 1, 1};     // bytes of a row, rows, slices
+  std::uint64_t from = 0;          // in the arena, tightly packed
+  std::byte* to = nullptr;         // the first byte of the box
+  std::size_t box[3] = {0, 1, 1};  // bytes of a row, rows, slices
   std::size_t row_pitch = 0, slice_pitch = 0;
-  Range free_after{};                 // bytes 0: stays
+  Range free_after{};  // bytes 0: stays
 };
 
 struct EventCallback {

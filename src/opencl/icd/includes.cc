@@ -93,8 +93,8 @@ std::vector<Directive> Directives(std::string_view text) {
     }
     const std::size_t end = line.find(close, 1);
     if (end == std::string_view::npos || end == 1) continue;
-    found.push_back({std::string(line.substr(1, end - 1)),
-                     close == '"' ? Directive::Form::kQuoted : Directive::Form::kAngled});
+    found.push_back(
+        {std::string(line.substr(1, end - 1)), close == '"' ? Directive::Form::kQuoted : Directive::Form::kAngled});
   }
   return found;
 }
@@ -209,7 +209,8 @@ class Search {
     fs::recursive_directory_iterator at(folder, fs::directory_options::skip_permission_denied, error);
     for (; !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
       if (at.depth() >= kFolderDepthMax) at.disable_recursion_pending();
-      if (LooksLikeHeader(at->path())) Take(Relative(at->path().lexically_relative(folder).string()), at->path().string());
+      if (LooksLikeHeader(at->path()))
+        Take(Relative(at->path().lexically_relative(folder).string()), at->path().string());
     }
   }
 
@@ -225,7 +226,9 @@ class Search {
 BuildOptions ReadBuildOptions(std::string_view options) {
   BuildOptions result;
   const std::vector<Word> words = Words(options);
-  const auto add = [&result](const std::string& raw) { result.text.append(result.text.empty() ? "" : " ").append(raw); };
+  const auto add = [&result](const std::string& raw) {
+    result.text.append(result.text.empty() ? "" : " ").append(raw);
+  };
   for (std::size_t i = 0; i < words.size(); ++i) {
     const Word& word = words[i];
     if (word.text.starts_with("-I")) {

@@ -24,8 +24,9 @@ struct InfoAnswer {
     return CL_SUCCESS;
   }
   template <typename T>
-  requires(std::is_trivially_copyable_v<T> && !std::is_array_v<T>)
-  [[nodiscard]] cl_int Value(const T& v) const { return Bytes(&v, sizeof v); }
+  requires(std::is_trivially_copyable_v<T> && !std::is_array_v<T>) [[nodiscard]] cl_int Value(const T& v) const {
+    return Bytes(&v, sizeof v);
+  }
   template <typename Handle>
   [[nodiscard]] cl_int Object(const void* object) const {
     return Value(static_cast<Handle>(const_cast<void*>(object)));

@@ -36,15 +36,22 @@ constexpr std::array<Scalar, 17> kScalars{{{"char", 1},
 /// Of a scalar or a vector of them; 0: of something else.
 std::size_t BytesOf(std::string_view type) {
   std::size_t digits = 0;
-  while (digits < type.size() && type[type.size() - 1 - digits] >= '0' && type[type.size() - 1 - digits] <= '9') ++digits;
+  while (digits < type.size() && type[type.size() - 1 - digits] >= '0' && type[type.size() - 1 - digits] <= '9')
+    ++digits;
   const std::string_view base = type.substr(0, type.size() - digits), width = type.substr(type.size() - digits);
   std::size_t count = 1;
-  if (width == "2") count = 2;
-  else if (width == "3" || width == "4") count = 4;
-  else if (width == "8") count = 8;
-  else if (width == "16") count = 16;
-  else if (!width.empty()) return 0;
-  const auto* const scalar = std::find_if(kScalars.begin(), kScalars.end(), [base](const Scalar& s) { return s.name == base; });
+  if (width == "2")
+    count = 2;
+  else if (width == "3" || width == "4")
+    count = 4;
+  else if (width == "8")
+    count = 8;
+  else if (width == "16")
+    count = 16;
+  else if (!width.empty())
+    return 0;
+  const auto* const scalar =
+      std::find_if(kScalars.begin(), kScalars.end(), [base](const Scalar& s) { return s.name == base; });
   return scalar == kScalars.end() ? 0 : scalar->bytes * count;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel and its arguments. They are kept here, so that a missing one is found by the enqueue itself, a clone has them,
-// and one that hasn't changed isn't sent again.
+// A kernel and its arguments. They are kept here, so that a missing one is found by the enqueue itself, a clone has
+// them, and one that hasn't changed isn't sent again.
 #pragma once
 
 #include <memory>

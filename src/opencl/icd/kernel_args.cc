@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// clSetKernelArg. What an argument is comes from what the driver told when the program was built; where it told nothing,
-// a value of a pointer's size that is a living object of ours is that object.
+// clSetKernelArg. What an argument is comes from what the driver told when the program was built; where it told
+// nothing, a value of a pointer's size that is a living object of ours is that object.
 #include <cstring>
 
 #include "opencl/icd/kernel.h"

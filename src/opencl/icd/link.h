@@ -57,9 +57,9 @@ struct Range {
 
 /// For tests and for people: WEIR_OPENCL_STATS=1 prints them at the end.
 struct LinkStats {
-  std::atomic<std::uint64_t> messages{0};     // sent
-  std::atomic<std::uint64_t> round_trips{0};  // calls that had to wait for the executor
-  std::atomic<std::uint64_t> inline_bytes{0}; // of messages
+  std::atomic<std::uint64_t> messages{0};      // sent
+  std::atomic<std::uint64_t> round_trips{0};   // calls that had to wait for the executor
+  std::atomic<std::uint64_t> inline_bytes{0};  // of messages
 };
 
 class Link {
@@ -75,7 +75,8 @@ class Link {
   [[nodiscard]] LinkStats& stats() { return stats_; }
   [[nodiscard]] const std::string& tag() const { return tag_; }  // of binaries: the driver and its version
 
-  // -- Sending ---------------------------------------------------------------------------------------------------------
+  // -- Sending
+  // ---------------------------------------------------------------------------------------------------------
 
   /// Holds the send lock.
   class Sending {
@@ -121,7 +122,8 @@ class Link {
       Sending sending(*this);
       if (!sending.usable()) return answer.status = kGone;
       request.request = Expect(answer);
-      if (!sending.Send(request)) return Unexpect(request.request), answer.status = usable() ? CL_OUT_OF_RESOURCES : kGone;
+      if (!sending.Send(request))
+        return Unexpect(request.request), answer.status = usable() ? CL_OUT_OF_RESOURCES : kGone;
     }
     return Await(answer);
   }
@@ -134,7 +136,8 @@ class Link {
   /// Tells the executor that an object of ours is gone.
   void Release(std::uint32_t id, std::uint64_t ticket = 0);
 
-  // -- Waiting and receiving -------------------------------------------------------------------------------------------
+  // -- Waiting and receiving
+  // -------------------------------------------------------------------------------------------
 
   class StateLock {
    public:
@@ -165,7 +168,8 @@ class Link {
   /// The same under the send lock.
   void Watch(Event& event, Sending& sending);
 
-  // -- Callbacks -------------------------------------------------------------------------------------------------------
+  // -- Callbacks
+  // -------------------------------------------------------------------------------------------------------
 
   /// Runs `callback` on our thread, with no lock held. Under the state lock.
   void Post(std::function<void()> callback);
@@ -176,7 +180,8 @@ class Link {
   void WantNotices(Context& context);
   void ForgetNotices(std::uint32_t context_id);
 
-  // -- The arena -------------------------------------------------------------------------------------------------------
+  // -- The arena
+  // -------------------------------------------------------------------------------------------------------
 
   [[nodiscard]] std::byte* arena() const { return arena_base_; }
   [[nodiscard]] std::uint64_t arena_bytes() const { return connection_.arena.bytes(); }
@@ -188,7 +193,8 @@ class Link {
   /// `then` is posted.
   std::uint64_t NewTicket(Range range, std::vector<std::function<void()>> then = {});
 
-  // -- Live memory objects and samplers, for arguments that nothing is known of ----------------------------------------
+  // -- Live memory objects and samplers, for arguments that nothing is known of
+  // ----------------------------------------
 
   void Enlist(const Object& object);
   void Delist(const Object& object);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Maps. A buffer on a device that works in the arena is mapped where it lies; on others its range is read into, and
-// written from at unmap. Of CL_MEM_USE_HOST_PTR the program gets its own memory, and bytes are copied between it and the
-// range at map and unmap. An image is mapped as a packed copy.
+// written from at unmap. Of CL_MEM_USE_HOST_PTR the program gets its own memory, and bytes are copied between it and
+// the range at map and unmap. An image is mapped as a packed copy.
 #include <algorithm>
 #include <cstring>
 

@@ -18,7 +18,8 @@ void Program::End(Program* program) {
 }
 
 DeviceBuild* Program::BuildOf(const Device& device) {
-  const auto at = std::find_if(builds.begin(), builds.end(), [&](const auto& build) { return build.device.get() == &device; });
+  const auto at =
+      std::find_if(builds.begin(), builds.end(), [&](const auto& build) { return build.device.get() == &device; });
   return at == builds.end() ? nullptr : &*at;
 }
 
@@ -145,11 +146,13 @@ cl_program CreateProgramWithSource(cl_context handle, cl_uint count, const char*
   program->from_source = true;
   program->source = std::move(source);
   if (content.ticket() == 0 && program->source.size() <= wire::kInlineBytesMax)
-    return Announce(program,
-                    wire::CreateProgram{.context = context->id, .source = wire::Blob::Inline(wire::BytesOf(program->source))},
-                    error);
-  return Announce(
-      program, wire::CreateProgram{.context = context->id, .source = content.blob(), .ticket = content.ticket()}, error);
+    return Announce(
+        program,
+        wire::CreateProgram{.context = context->id, .source = wire::Blob::Inline(wire::BytesOf(program->source))},
+        error);
+  return Announce(program,
+                  wire::CreateProgram{.context = context->id, .source = content.blob(), .ticket = content.ticket()},
+                  error);
 }
 
 cl_program CreateProgramWithBinary(cl_context handle, cl_uint count, const cl_device_id* list,
