@@ -102,6 +102,24 @@ cl_int WaitList::Wait() const {
   return CL_SUCCESS;
 }
 
+namespace {
+
+/// What is known of an event by now. What has ended, as a later command, a wait or a clFinish has told, must not be seen
+/// running. In order that can be told from the queue; elsewhere only the executor knows, and `ask` asks it, once.
+void LearnStatus(Event& event, bool ask) {
+  Link& link = *event.link;
+  const bool first = !event.watched.load(std::memory_order_relaxed);
+  link.Watch(std::array<Event*, 1>{&event});
+  link.Drain();
+  if (event.done()) return;
+  if (event.queue->ended.load(std::memory_order_acquire) >= event.sequence)
+    link.WaitUntil([&event] { return event.done(); });
+  else if (ask && first)
+    link.Sync();
+}
+
+}  // namespace
+
 // -- Entry points ----------------------------------------------------------------------------------------------------
 
 namespace api {
@@ -136,11 +154,7 @@ cl_int GetEventInfo(cl_event handle, cl_event_info name, std::size_t size, void*
     default: return CL_INVALID_VALUE;
   }
   if (!event->done() && event->id != 0 && event->queue) {
-    event->link->Watch(std::array<Event*, 1>{event});
-    event->link->Drain();
-    // What has ended, as a later command or a clFinish has told, must not be seen running: how it ended is on its way.
-    if (event->queue->ended.load(std::memory_order_acquire) >= event->sequence && event->sequence != 0)
-      event->link->WaitUntil([event] { return event->done(); });
+    LearnStatus(*event, !event->queue->in_order());
     if (!event->done() && !event->link->usable()) return answer.Value(kGone);
   }
   return answer.Value(event->Status());
@@ -151,12 +165,7 @@ cl_int GetEventProfilingInfo(cl_event handle, cl_profiling_info name, std::size_
   Event* event = As<Event>(handle);
   if (event == nullptr) return CL_INVALID_EVENT;
   if (!event->queue || !event->queue->profiling()) return CL_PROFILING_INFO_NOT_AVAILABLE;
-  if (!event->done() && event->id != 0) {
-    event->link->Watch(std::array<Event*, 1>{event});
-    event->link->Drain();
-    if (event->queue->ended.load(std::memory_order_acquire) >= event->sequence)
-      event->link->WaitUntil([event] { return event->done(); });
-  }
+  if (!event->done() && event->id != 0) LearnStatus(*event, true);
   if (event->Status() != CL_COMPLETE) return CL_PROFILING_INFO_NOT_AVAILABLE;
   const InfoAnswer answer{size, value, size_ret};
   switch (name) {

@@ -61,11 +61,11 @@ std::optional<std::string> ReadWhole(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-/// As the compiler will find it under one folder; empty: it would lie outside of it.
+/// As the compiler will find it under one folder, or beside it.
 std::string Relative(const std::string& name) {
   std::string path = fs::path(name).lexically_normal().string();
   path.erase(0, path.find_first_not_of('/'));
-  return path == ".." || path.starts_with("../") || path == "." ? std::string() : path;
+  return path == ".." || path == "." ? std::string() : path;
 }
 
 std::string FolderOf(const std::string& path) { return fs::path(path).parent_path().string(); }

@@ -163,6 +163,8 @@ class Link {
   /// Something that a waiting thread may wait for has changed without a message. Under the state lock.
   void Wake();
 
+  /// Waits until the executor has carried out what was sent; whatever watched event had ended then is known to have.
+  void Sync();
   /// Watches events that nobody watches yet: each will end some day, by the executor's word.
   void Watch(std::span<Event* const> events);
   /// The same under the send lock.

@@ -161,9 +161,12 @@ void Link::OnEventDone(const wire::EventDone& done) {
     if (done.event >= watched_.size()) return;
     event = std::exchange(watched_[done.event], nullptr);
     if (event == nullptr) return;
-    event->submit_ns = std::max(event->queued_ns, done.submit_ns);
-    event->start_ns = std::max(event->submit_ns, done.start_ns);
-    event->end_ns = std::max(event->start_ns, done.end_ns);
+    // It can't have been queued there before it was here: then the driver's clock is another one.
+    const bool other_clock = done.queued_ns != 0 && done.queued_ns < event->queued_ns;
+    const std::uint64_t shift = other_clock ? event->queued_ns - done.queued_ns : 0;
+    event->submit_ns = std::max(event->queued_ns, done.submit_ns + shift);
+    event->start_ns = std::max(event->submit_ns, done.start_ns + shift);
+    event->end_ns = std::max(event->start_ns, done.end_ns + shift);
     // Of a command that failed nothing arrives.
     if (done.status < 0 || (event->queue && !event->queue->in_order())) arrival = std::move(event->arrival);
     if (event->queue && !event->queue->in_order()) listed = std::erase(event->queue->arrivals, event) > 0;
@@ -224,6 +227,12 @@ void Link::Watch(std::span<Event* const> events) {
   Sending sending(*this);
   for (Event* event : events)
     if (sending.usable()) Watch(*event, sending);
+}
+
+void Link::Sync() {
+  wire::ImageFormats request;  // of no context: an answer without work
+  Answer answer;
+  Ask(request, answer);
 }
 
 void Link::Lose(const std::string& why) {
