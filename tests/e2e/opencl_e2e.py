@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Unmodified OpenCL programs as tenants, on PoCL: shares, faults, and company of OpenGL programs."""
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import weir_e2e as e2e
+
+LOOP = os.path.join(e2e.BUILD, "bin/opencl_loop")
+
+
+def loop(seconds, items=1 << 16, rounds=2000, ahead=4):
+    return [LOOP, str(seconds), str(items), str(rounds), str(ahead)]
+
+
+def executors_of(node, vgpu):
+    """Pids of the executors that the daemon has started for a vGPU."""
+    return [p["pid"] for p in node.vgpu(vgpu)["processes"] if p["api"] == "opencl"]
+
+
+def pocl_seconds(pid):
+    """CPU time of an executor's threads but for its own: they are the driver's workers."""
+    total = 0
+    for task in os.listdir(f"/proc/{pid}/task"):
+        try:
+            with open(f"/proc/{pid}/task/{task}/comm") as comm:
+                if comm.read().strip() == "weir-session" or int(task) == pid:
+                    continue
+            with open(f"/proc/{pid}/task/{task}/schedstat") as stat:
+                total += int(stat.read().split()[0]) / 1e9
+        except FileNotFoundError:
+            continue
+    return total
+
+
+class OpenCl(e2e.WithNode):
+    def environment(self, name):
+        return {**self.node.environment(name), "WEIR_OPENCL": os.path.join(self.node.run_dir, "opencl", name + ".sock"),
+                "OCL_ICD_VENDORS": os.path.join(e2e.BUILD, "lib/weir/icd")}
+
+    def start(self, command, vgpu, **options):
+        return self.tenants.start(command, self.environment(vgpu), **options)
+
+    def run_to_end(self, command, vgpu, seconds=60):
+        done = subprocess.run(command, env={**os.environ, **self.environment(vgpu)}, capture_output=True, text=True,
+                              timeout=seconds)
+        return done.returncode, done.stdout, done.stderr
+
+    def wait_busy(self, vgpu, seconds=30):
+        first = self.node.vgpu(vgpu)["totals"]["gpu_ns"]
+        e2e.wait_for(lambda: self.node.vgpu(vgpu)["totals"]["gpu_ns"] > first, seconds, f"{vgpu} computes")
+
+    def shares_by_kernel(self, vgpus, seconds):
+        pids = {v: executors_of(self.node, v)[0] for v in vgpus}
+        before = {v: pocl_seconds(p) for v, p in pids.items()}
+        time.sleep(seconds)
+        used = {v: pocl_seconds(p) - before[v] for v, p in pids.items()}
+        return {v: u / sum(used.values()) for v, u in used.items()}
+
+    def test_programs_give_the_results_they_give_without_us(self):
+        self.node.create("a")
+        code, out, err = self.run_to_end(loop(1), "a")
+        self.assertEqual((code, "wrong 0" in out), (0, True), err)
+        code, out, err = self.run_to_end(["clinfo", "-l"], "a")
+        self.assertEqual(code, 0, err)
+        self.assertIn("Platform #0: Weir", out)
+        self.assertNotIn("Portable Computing Language", out)
+        code, out, err = self.run_to_end(["clblast_test_xaxpy"], "a", 120)
+        self.assertEqual(code, 0, out + err)
+        self.assertIn("36 test(s) passed", out.replace("\x1b[32m", "").replace("\x1b[0m", ""))
+
+    def test_shares_follow_weights(self):
+        self.node.policy("proportional-share")
+        for name, weight in (("heavy", 75), ("light", 25)):
+            self.node.create(name, weight=weight)
+            self.start(loop(600), name)
+        for name in ("heavy", "light"):
+            self.wait_busy(name)
+        time.sleep(1)  # start-up is over
+        books = self.node.gpu_ns()
+        shares = self.shares_by_kernel(("heavy", "light"), 15)
+        books = {n: t - books[n] for n, t in self.node.gpu_ns().items()}
+        print({n: f"{s:.4f} (books {books[n] / sum(books.values()):.4f})" for n, s in shares.items()})
+        self.assertAlmostEqual(shares["heavy"], 0.75, delta=0.01)
+        self.assertAlmostEqual(books["heavy"] / sum(books.values()), 0.75, delta=0.01)
+
+    def test_long_kernels_and_short_ones_share_fairly(self):
+        self.node.policy("proportional-share")
+        self.node.create("long")
+        self.node.create("short")
+        self.start(loop(600, items=1 << 20, rounds=20000, ahead=1), "long")
+        self.start(loop(600, items=1 << 12, rounds=200, ahead=64), "short")
+        for name in ("long", "short"):
+            self.wait_busy(name)
+        time.sleep(2)
+        shares = self.shares_by_kernel(("long", "short"), 10)
+        print({n: f"{s:.4f}" for n, s in shares.items()})
+        self.assertAlmostEqual(shares["short"], 0.5, delta=0.05)
+
+    def test_beside_an_opengl_program(self):
+        self.node.policy("proportional-share")
+        self.node.create("game", weight=50)
+        self.node.create("compute", weight=50)
+        self.start(e2e.PHONG, "game")
+        self.start(loop(600), "compute")
+        self.wait_frames("game")
+        self.wait_busy("compute")
+        time.sleep(1)
+        use = self.node.measure(12)
+        print({n: f"{u:.3f}" for n, u in use.items()})
+        self.assertAlmostEqual(use["game"] / sum(use.values()), 0.5, delta=0.02)
+
+    def test_a_client_that_is_killed_leaves_nothing(self):
+        self.node.create("a")
+        program = self.start(loop(600, items=1 << 24, rounds=1), "a")
+        self.wait_busy("a")
+        pid = executors_of(self.node, "a")[0]
+        with open(f"/proc/{pid}/statm") as statm:
+            self.assertGreater(int(statm.read().split()[1]) * 4096, 64 << 20)
+        self.tenants.stop(program)
+
+        def arena_is_gone():
+            try:
+                with open(f"/proc/{pid}/maps") as maps:
+                    return "weir-opencl-arena" not in maps.read()
+            except FileNotFoundError:
+                return True
+
+        e2e.wait_for(arena_is_gone, 5, "the arena is gone")
+
+    def test_an_executor_that_is_killed_costs_its_own_clients_only(self):
+        self.node.create("a")
+        self.node.create("b")
+        loser = self.start(loop(600), "a", stderr=subprocess.PIPE)
+        other = self.start(loop(600), "b")
+        for name in ("a", "b"):
+            self.wait_busy(name)
+        os.kill(executors_of(self.node, "a")[0], signal.SIGKILL)
+        self.assertEqual(loser.wait(10), 2)
+        self.assertIn(b"error", loser.stderr.read())
+        loser.stderr.close()
+        self.assertIsNone(other.poll())
+        self.wait_busy("b")
+        code, out, err = self.run_to_end(loop(0.5), "a")
+        self.assertEqual((code, "wrong 0" in out), (0, True), err)
+
+    def test_the_daemons_death_and_return_are_not_felt(self):
+        self.node.create("a")
+        program = self.start(loop(4), "a", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(program.stdout.close)
+        self.addCleanup(program.stderr.close)
+        self.wait_busy("a")
+        self.node.kill()
+        time.sleep(0.5)
+        self.node.start()
+        out, err = program.communicate(timeout=30)
+        self.assertEqual((program.returncode, b"wrong 0" in out), (0, True), err)
+        code, out, err = self.run_to_end(loop(0.5), "a")
+        self.assertEqual(code, 0, err)
+
+    def test_a_memory_limit_holds(self):
+        self.node.create("small", memory_max_bytes=64 << 20)
+        code, _, err = self.run_to_end(loop(0.2, items=1 << 25, rounds=1), "small")  # 128 MiB
+        self.assertEqual(code, 2, err)
+        self.assertIn("clCreateBuffer", err)
+        code, _, err = self.run_to_end(loop(0.2, items=1 << 20, rounds=1), "small")
+        self.assertEqual(code, 0, err)
+
+    def test_weir_run_brings_a_program_to_its_vgpu(self):
+        done = subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--weight", "20", "--", *loop(0.5)],
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, "wrong 0" in done.stdout), (0, True), done.stderr)
+
+    def test_a_program_without_a_daemon_finds_no_device_and_is_told_why(self):
+        done = subprocess.run(["clinfo", "-l"], env={**os.environ, "WEIR_OPENCL": "/nowhere/a.sock",
+                              "OCL_ICD_VENDORS": os.path.join(e2e.BUILD, "lib/weir/icd")},
+                              capture_output=True, text=True, timeout=30)
+        self.assertNotIn("Weir", done.stdout)
+        self.assertIn("/nowhere/a.sock", done.stderr)
+
+
+if __name__ == "__main__":
+    for program in ("clinfo", "clblast_test_xaxpy"):
+        if shutil.which(program) is None:
+            sys.exit(f"{program} is missing; scripts/install-deps --test brings it")
+    unittest.main(verbosity=2)
