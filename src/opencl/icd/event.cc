@@ -104,8 +104,8 @@ cl_int WaitList::Wait() const {
 
 namespace {
 
-/// What is known of an event by now. What has ended, as a later command, a wait or a clFinish has told, must not be seen
-/// running. In order that can be told from the queue; elsewhere only the executor knows, and `ask` asks it, once.
+/// What is known of an event by now. What has ended, as a later command, a wait or a clFinish has told, must not be
+/// seen running. In order that can be told from the queue; elsewhere only the executor knows, and `ask` asks it, once.
 void LearnStatus(Event& event, bool ask) {
   Link& link = *event.link;
   const bool first = !event.watched.load(std::memory_order_relaxed);

@@ -62,7 +62,7 @@ bool IsOf(const BinaryEnvelope& envelope, const Device& device) {
 /// Gets and keeps a device's binary. Under the program's mutex.
 cl_int FetchBinary(Program& program, DeviceBuild& build) {
   if (!build.binary.empty() || build.status != CL_BUILD_SUCCESS) return CL_SUCCESS;
-  wire::GetBinary request{.program = program.id,   .device = build.known_as != 0 ? build.known_as : build.device->id};
+  wire::GetBinary request{.program = program.id, .device = build.known_as != 0 ? build.known_as : build.device->id};
   Answer answer;
   if (const cl_int error = program.link->Ask(request, answer); error != CL_SUCCESS) return error;
   BinaryEnvelope envelope{.platform = program.link->tag(),
