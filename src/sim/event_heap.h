@@ -39,22 +39,24 @@ class EventHeap {
  public:
   void Push(Instant at, EventKind kind, std::uint32_t subject, std::uint32_t stamp = 0) {
     heap_.push_back({NsOf(at), ++pushed_, subject, stamp, kind});
-    std::push_heap(heap_.begin(), heap_.end(), Later);
+    std::push_heap(heap_.begin(), heap_.end(), Later{});
   }
   [[nodiscard]] bool empty() const { return heap_.empty(); }
   [[nodiscard]] std::size_t size() const { return heap_.size(); }
   [[nodiscard]] const Event& Next() const { return heap_.front(); }
   Event Pop() {
-    std::pop_heap(heap_.begin(), heap_.end(), Later);
+    std::pop_heap(heap_.begin(), heap_.end(), Later{});
     const Event event = heap_.back();
     heap_.pop_back();
     return event;
   }
 
  private:
-  static bool Later(const Event& a, const Event& b) {
-    return a.at_ns != b.at_ns ? a.at_ns > b.at_ns : a.order > b.order;
-  }
+  struct Later {  // a type, so that the compiler sees through it
+    bool operator()(const Event& a, const Event& b) const {
+      return a.at_ns != b.at_ns ? a.at_ns > b.at_ns : a.order > b.order;
+    }
+  };
   std::vector<Event> heap_;
   std::uint64_t pushed_ = 0;
 };

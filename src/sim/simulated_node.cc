@@ -125,8 +125,9 @@ void Simulation::Carry(std::uint32_t index) {
   if (options_.tamper.actions) options_.tamper.actions(now_, node.actions);
   Mix(static_cast<std::uint64_t>(NsOf(now_)));
   Mix(index);
-  // Waking may lead to another step, so what is to be woken is collected first.
-  std::vector<std::uint32_t> woken;
+  // Waking may lead to another step, so what is to be woken is collected first. Its memory is used again.
+  std::vector<std::uint32_t> woken = std::move(woken_);
+  woken.clear();
   const auto gate_of = [&](VgpuId id) { return static_cast<std::uint32_t>(id.value - 1); };
   for (const engine::Publish& publish : node.actions.publish) {
     Gate& gate = gates_[gate_of(publish.vgpu)];
@@ -147,6 +148,7 @@ void Simulation::Carry(std::uint32_t index) {
   }
   actions_ += node.actions.publish.size() + node.actions.grant.size() + node.actions.tell.size();
   for (const std::uint32_t gate : woken) WakeGate(gate);
+  woken_ = std::move(woken);
 }
 
 /// As a futex does: everybody who waits looks again, the longest waiting first, and the allowance goes to who comes

@@ -38,6 +38,7 @@ Simulation::Simulation(const Scenario& scenario, const Run& run, const RunOption
     gate.settings = other != run.settings.end() ? other->second : tenant.settings;
     gate.node = tenant.device;
     gate.first_loop = static_cast<std::uint32_t>(loops_.size());
+    gate.loops = static_cast<std::uint32_t>(tenant.processes);
     gate.id = VgpuId{gates_.size()};
     gate.record.name = tenant.name;
     nodes_[tenant.device].gates.push_back(static_cast<std::uint32_t>(gates_.size() - 1));

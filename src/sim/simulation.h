@@ -51,11 +51,16 @@ class Simulation {
 
  private:
   enum class State : std::uint8_t { kAbsent, kDrawing, kSynchronising, kPaced, kWaiting, kQueueing, kPresenting };
+  /// What a look needs comes first, in one cache line; so in Gate.
   struct Loop {
     std::uint32_t gate = 0;
+    std::uint32_t stamp = 0;
     ProcessId process;  // none: not attached
     State state = State::kAbsent;
-    std::uint32_t stamp = 0;
+    bool flushed = false;
+    bool entered = false;
+    bool wants = false;  // waits, queues, or has work on the device
+    int under_way = 0;   // batches
     Prng prng{0};
     core::FramePacer pacer;
     Instant begin, called, submitted, synchronised, resumed;
@@ -68,21 +73,18 @@ class Simulation {
     Duration predicted{}, reserved{};        // as the agent reckons
     Duration interval{};                     // the pace of this frame; zero: none
     Duration paced{}, waited{}, foretold{};
-    int under_way = 0;  // batches
-    bool flushed = false;
-    bool entered = false;
-    bool wants = false;  // waits, queues, or has work on the device
   };
   struct Gate {
-    const Tenant* tenant = nullptr;
-    engine::VgpuSettings settings;
-    std::uint32_t node = 0;
-    std::uint32_t first_loop = 0;
     VgpuId id;
+    std::int64_t allowance_ns = 0;
+    std::uint32_t first_loop = 0;
+    std::uint32_t loops = 0;
+    std::uint32_t node = 0;
     proto::GateMode mode = proto::GateMode::kOpen;
     proto::FrameSync sync = proto::FrameSync::kAuto;
     Duration interval{};
-    std::int64_t allowance_ns = 0;
+    const Tenant* tenant = nullptr;
+    engine::VgpuSettings settings;
     bool here = false;
     std::vector<core::FrameDone> done;
     TenantRecord record;
@@ -150,9 +152,7 @@ class Simulation {
   void Check();
   void Mix(std::uint64_t value) { digest_ = (digest_ ^ value) * 0x100000001B3ULL; }
   [[nodiscard]] std::size_t Second() const { return static_cast<std::size_t>((now_ - start_) / seconds(1)); }
-  [[nodiscard]] std::uint32_t LoopsOf(const Gate& gate) const {
-    return static_cast<std::uint32_t>(gate.tenant->processes);
-  }
+  static std::uint32_t LoopsOf(const Gate& gate) { return gate.loops; }
   Gate& GateOf(const Loop& loop) { return gates_[loop.gate]; }
   Node& NodeOf(const Loop& loop) { return nodes_[gates_[loop.gate].node]; }
 
@@ -166,6 +166,7 @@ class Simulation {
   std::vector<Gate> gates_;
   std::vector<Loop> loops_;
   std::vector<engine::GateSample> samples_;
+  std::vector<std::uint32_t> woken_;
   std::vector<bool> broken_;  // by fault
   std::uint64_t next_process_ = 1;
   std::uint64_t events_ = 0;
