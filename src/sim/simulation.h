@@ -46,6 +46,7 @@ class Simulation {
 
   /// Goes on until `at` of virtual time since the start.
   void RunUntil(Duration at);
+  [[nodiscard]] std::uint64_t events() const { return events_; }
   /// What has come of it so far; at the end of the span, of all of it.
   [[nodiscard]] RunRecord Take();
 
