@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "base/check.h"
 #include "sim/checkers.h"
@@ -135,8 +136,15 @@ void Simulation::Carry(std::uint32_t index) {
     gate.interval = publish.frame_interval;
     gate.sync = publish.sync;
     woken.push_back(gate_of(publish.vgpu));
-    Mix(publish.vgpu.value * 4 + static_cast<std::uint64_t>(publish.mode));
+    Mix(publish.vgpu.value * 64 + static_cast<std::uint64_t>(publish.sync) * 8 +
+        static_cast<std::uint64_t>(publish.mode));
     Mix(static_cast<std::uint64_t>(publish.frame_interval.count()));
+    Mix(publish.memory_limit_slots);
+    Mix(std::bit_cast<std::uint64_t>(publish.cap.Fraction()));
+  }
+  for (const engine::Tell& tell : node.actions.tell) {
+    Mix(tell.vgpu.value * 64 + static_cast<std::uint64_t>(tell.command));
+    Mix(tell.argument);
   }
   for (const engine::Grant& grant : node.actions.grant) {
     std::int64_t& allowance = gates_[gate_of(grant.vgpu)].allowance_ns;  // wraps, as the gate's atomic does

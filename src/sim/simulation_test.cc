@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+
 #include "sim/metrics.h"
 
 namespace weir::sim {
@@ -170,6 +173,25 @@ TEST(Simulation, AnIdleDeviceCostsNoEvents) {
   const RunRecord brief = Play(Of({tenant}, seconds(10)), "proportional-share");
   const RunRecord longer = Play(Of({tenant}, seconds(1000)), "proportional-share");
   EXPECT_LT(longer.looks, brief.looks + 5);
+}
+
+TEST(Simulation, TheDigestIsOfAllThatIsPublished) {
+  Tenant tenant = Program("a", 3, 2);
+  tenant.settings.fps = 60;
+  const Scenario scenario = Of({tenant}, seconds(1));
+  sim::Run run{.label = "sla-aware", .policy = "sla-aware"};
+  run.params = *core::CheckParams(**core::FindPolicy(run.policy), {});
+  const auto digest = [&](const std::function<void(engine::Publish&)>& change) {
+    const auto tampered = [&](Instant, engine::Actions& actions) { std::ranges::for_each(actions.publish, change); };
+    Simulation simulation(scenario, run, {.tamper = {.actions = tampered}});
+    simulation.RunUntil(scenario.span);
+    return simulation.Take().digest;
+  };
+  const std::uint64_t as_it_is = digest([](engine::Publish&) {});
+  // For the modelled program the same.
+  EXPECT_NE(as_it_is, digest([](engine::Publish& publish) { publish.sync = proto::FrameSync::kFence; }));
+  EXPECT_NE(as_it_is, digest([](engine::Publish& publish) { publish.cap = Share::FromFraction(0.9); }));
+  EXPECT_NE(as_it_is, digest([](engine::Publish& publish) { publish.memory_limit_slots += 1; }));
 }
 
 }  // namespace
