@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "core/schedule/cap_bucket.h"
 
@@ -117,6 +118,7 @@ class Checker {
         if (stretch.policy == "sla-aware") CheckRates(here, stretch, device);
         if (stretch.policy == "reserve") CheckReserve(here, stretch, device);
       }
+    std::ranges::move(CheckMemory(scenario_, run_, record_), std::back_inserter(objections_));
     return std::move(objections_);
   }
 

@@ -45,6 +45,7 @@ struct Tenant {
   int queue = 3;
   bool finishes = false;  // its present returns when the device has finished the frame, as a software renderer's does
   std::vector<Demand> recorded{};  // instead of scenes: these frames, over and over
+  Bytes memory{};                  // its buffers; every frame reads them all
   double own_limit_fps = 0;        // the program's own limiter or vsync; 0: none
   int processes = 1;
   Duration start{};
@@ -55,7 +56,9 @@ struct Tenant {
 struct Device {
   std::string name = "gpu";
   Duration switch_cost{};  // when the device turns from one program's batches to another's
-  double cpu_steal = 0;    // part of the CPU time that something else takes, 0 … 0.95
+  Bytes memory{};          // 0: as much as is wanted
+  double link_bytes_per_s = 12e9;
+  double cpu_steal = 0;  // part of the CPU time that something else takes, 0 … 0.95
 };
 
 /// A change while a run goes on.

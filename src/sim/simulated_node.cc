@@ -135,6 +135,8 @@ void Simulation::Carry(std::uint32_t index) {
     gate.mode = publish.mode;
     gate.interval = publish.frame_interval;
     gate.sync = publish.sync;
+    node.memory.Limit(gate.memory, publish.memory_limit_slots);  // holds also while the daemon is dead
+    NoteMemory(gate);
     woken.push_back(gate_of(publish.vgpu));
     Mix(publish.vgpu.value * 64 + static_cast<std::uint64_t>(publish.sync) * 8 +
         static_cast<std::uint64_t>(publish.mode));
@@ -310,6 +312,19 @@ void Simulation::CountWanting(Gate& gate) {
     from = to;
   }
   gate.wants_since = now_;
+}
+
+void Simulation::NoteMemory(Gate& gate) {
+  std::vector<MemoryHeld>& held = gate.record.memory;
+  if (gate.memory.resident == (held.empty() ? 0 : held.back().slots)) return;
+  held.push_back({(now_ - start_).count(), gate.memory.resident});
+}
+
+void Simulation::NoteCopied(Gate& gate, std::uint32_t slots) {
+  if (slots == 0) return;
+  std::vector<std::uint32_t>& by_s = gate.record.copied_slots_by_s;
+  if (by_s.size() <= Second()) by_s.resize(Second() + 1);
+  by_s[Second()] += slots;
 }
 
 void Simulation::Charge(Gate& gate, Duration taken) {

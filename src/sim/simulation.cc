@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "base/check.h"
 
@@ -24,7 +25,7 @@ Simulation::Simulation(const Scenario& scenario, const Run& run, const RunOption
     : scenario_(scenario), run_(run), options_(options), broken_(scenario.faults.size()) {
   Prng seeds(options.seed);
   for (const Device& device : scenario.devices) {
-    nodes_.emplace_back(device.switch_cost);
+    nodes_.emplace_back(device);
     nodes_.back().steal = device.cpu_steal;
     nodes_.back().policy = run.policy;
     nodes_.back().params = run.params;
@@ -41,6 +42,7 @@ Simulation::Simulation(const Scenario& scenario, const Run& run, const RunOption
     gate.loops = static_cast<std::uint32_t>(tenant.processes);
     gate.id = VgpuId{gates_.size()};
     gate.record.name = tenant.name;
+    gate.memory.footprint = SlotsFor(tenant.memory);
     nodes_[tenant.device].gates.push_back(static_cast<std::uint32_t>(gates_.size() - 1));
     Prng own(seed);
     for (int i = 0; i < tenant.processes; ++i) {
@@ -171,6 +173,11 @@ void Simulation::StopLoop(std::uint32_t index) {
   Gate& gate = GateOf(loop);
   NoteWanting(index);
   gate.record.charged_ns -= reserved.count();  // the daemon gives it back
+  const auto loops = std::span(loops_).subspan(gate.first_loop, LoopsOf(gate));
+  if (std::ranges::all_of(loops, [](const Loop& each) { return each.state == State::kAbsent; })) {
+    node.memory.Release(gate.memory);
+    NoteMemory(gate);
+  }
   if (process && node.up) Step(GateOf(loop).node, engine::ProcessDetached{GateOf(loop).id, process, reserved});
 }
 
@@ -216,6 +223,12 @@ void Simulation::BeginFrame(std::uint32_t index) {
   if (steal > 0) cpu = Duration{static_cast<std::int64_t>(static_cast<double>(cpu.count()) / (1 - steal))};
   Instant present = now_ + cpu;
   if (tenant.own_limit_fps > 0) present = std::max(present, loop.begin + FromSeconds(1 / tenant.own_limit_fps));
+  if (Gate& gate = GateOf(loop); gate.memory.footprint > 0) {  // copied while it draws
+    const MemoryModel::Touched touched = NodeOf(loop).memory.Touch(now_, gate.memory);
+    present = std::max(present, touched.there);
+    NoteMemory(gate);
+    NoteCopied(gate, touched.copied);
+  }
   loop.state = State::kDrawing;
   loop.to_queue = loop.cost;
   loop.flushed = loop.entered = false;

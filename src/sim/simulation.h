@@ -18,6 +18,7 @@
 #include "engine/node_engine.h"
 #include "sim/device_model.h"
 #include "sim/event_heap.h"
+#include "sim/memory_model.h"
 #include "sim/record.h"
 #include "sim/scenario.h"
 
@@ -91,12 +92,14 @@ class Simulation {
     TenantRecord record;
     int wanting = 0;        // of its loops
     Instant wants_since{};  // where one does
-    bool killed = false;    // its first process, by a fault that isn't mended yet
+    Holding memory;
+    bool killed = false;  // its first process, by a fault that isn't mended yet
   };
   struct Node {
     std::unique_ptr<engine::NodeEngine> engine;
     engine::Actions actions;
     DeviceModel device;
+    MemoryModel memory;
     std::vector<std::uint32_t> gates;
     std::string policy;
     core::PolicyParams params;
@@ -107,7 +110,8 @@ class Simulation {
     bool housekeeping = false;
     bool up = true;
     double steal = 0;
-    explicit Node(Duration switch_cost) : device(switch_cost) {}
+    explicit Node(const Device& modelled)
+        : device(modelled.switch_cost), memory(modelled.memory, modelled.link_bytes_per_s) {}
   };
 
   void Schedule();
@@ -148,6 +152,8 @@ class Simulation {
   // The record
   void NoteWanting(std::uint32_t loop);
   void CountWanting(Gate& gate);
+  void NoteMemory(Gate& gate);
+  void NoteCopied(Gate& gate, std::uint32_t slots);
   void Charge(Gate& gate, Duration taken);
   void TakeBooks(std::uint32_t node);
   void Check();

@@ -98,12 +98,19 @@ class Reader {
       else
         return Complain(one, fmt::format("'{}' holds something that is not a number", key));
   }
+  /// In MiB; a fraction of one is not kept.
+  void Memory(const char* key, Bytes& value) {
+    std::uint64_t mb = value.count >> 20;
+    Whole(key, mb, 0, 1 << 24);
+    value = MiB(mb);
+  }
   void Settings(engine::VgpuSettings& settings) {
     double cap = settings.cap.Fraction(), latency_ms = MillisecondsOf(settings.latency);
     Whole("weight", settings.weight, 1, core::kWeightMax);
     Number("cap", cap, 0.01, 1);
     Number("fps", settings.fps, 0, 1000);
     Number("latency_ms", latency_ms, 0, 10'000);
+    Memory("memory_max_mb", settings.memory_max);
     settings.cap = Share::FromFraction(cap);
     settings.latency = FromSeconds(latency_ms * 1e-3);
   }
@@ -212,6 +219,7 @@ void ReadTenant(Reader& reader, Scenario& scenario) {
   reader.Span("present_ms", tenant.present, 1e-3, 1);
   reader.Span("batch_ms", tenant.batch, 1e-3, 10);
   reader.Whole("queue", tenant.queue, 1, 1000);
+  reader.Memory("memory_mb", tenant.memory);
   reader.Number("limit_fps", tenant.own_limit_fps, 0, 10'000);
   reader.Whole("processes", tenant.processes, 1, 1000);
   reader.Span("start", tenant.start, 1);
@@ -372,6 +380,10 @@ Result<Scenario> ParseScenario(std::string_view text, const std::string& place) 
     int copies = 1;
     one.Text("name", device.name);
     one.Span("switch_us", device.switch_cost, 1e-6, 1);
+    double link_gb_s = device.link_bytes_per_s * 1e-9;
+    one.Memory("memory_mb", device.memory);
+    one.Number("link_gb_s", link_gb_s, 0.001, 10'000);
+    device.link_bytes_per_s = link_gb_s * 1e9;
     one.Number("cpu_steal", device.cpu_steal, 0, 0.95);
     one.Whole("copies", copies, 1, 1'000'000);
     scenario.devices.assign(static_cast<std::size_t>(copies), device);
