@@ -31,9 +31,9 @@ struct Demand {
   Duration present{};  // of the present itself, the device's part left out
 };
 
-/// A tenant and its program, a frame loop. Commands are queued asynchronously, as a graphics runtime does (VGRIS,
-/// section 2.2): the runtime sends batches of `batch` GPU time, and a present blocks while `queue` batches are under
-/// way.
+/// A tenant and its program, a frame loop or a loop of compute tasks. Commands are queued asynchronously, as a graphics
+/// runtime does (VGRIS, section 2.2): the runtime sends batches of `batch` GPU time, and a present blocks while `queue`
+/// batches are under way.
 struct Tenant {
   std::string name;
   engine::VgpuSettings settings;
@@ -46,7 +46,12 @@ struct Tenant {
   bool finishes = false;  // its present returns when the device has finished the frame, as a software renderer's does
   std::vector<Demand> recorded{};  // instead of scenes: these frames, over and over
   Bytes memory{};                  // its buffers; every frame reads them all
-  double own_limit_fps = 0;        // the program's own limiter or vsync; 0: none
+  // A loop of tasks instead of frames, without a pace: each launch passes the gate, runs to its end on the device, and
+  // is waited for.
+  bool compute = false;
+  Duration slice{};   // a task's launches have this GPU time each; zero: one launch
+  Duration period{};  // between two tasks' beginnings; of those missed meanwhile one is made good; zero: back to back
+  double own_limit_fps = 0;  // the program's own limiter or vsync; 0: none
   int processes = 1;
   Duration start{};
   Duration end{};  // zero: stays

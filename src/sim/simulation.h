@@ -75,6 +75,9 @@ class Simulation {
     Duration predicted{}, reserved{};        // as the agent reckons
     Duration interval{};                     // the pace of this frame; zero: none
     Duration paced{}, waited{}, foretold{};
+    // Of a compute task: what is still to be launched, its cost and waits so far, its beginning.
+    Duration task_left{}, task_cost{}, task_waited{};
+    Instant task_began, release;
   };
   struct Gate {
     VgpuId id;
@@ -124,6 +127,7 @@ class Simulation {
   void BeginFrame(std::uint32_t loop);
   const Scene& SceneOf(Loop& loop);
   Duration DrawFrame(Loop& loop);
+  void Launch(std::uint32_t loop);
   void CallPresent(std::uint32_t loop);
   void Synchronise(std::uint32_t loop);
   void KeepPace(std::uint32_t loop);
@@ -159,6 +163,7 @@ class Simulation {
   void Check();
   void Mix(std::uint64_t value) { digest_ = (digest_ ^ value) * 0x100000001B3ULL; }
   [[nodiscard]] std::size_t Second() const { return static_cast<std::size_t>((now_ - start_) / seconds(1)); }
+  static Duration BatchOf(const Tenant& tenant) { return tenant.compute ? Duration::max() : tenant.batch; }
   static std::uint32_t LoopsOf(const Gate& gate) { return gate.loops; }
   Gate& GateOf(const Loop& loop) { return gates_[loop.gate]; }
   Node& NodeOf(const Loop& loop) { return nodes_[gates_[loop.gate].node]; }
