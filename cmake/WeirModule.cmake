@@ -4,7 +4,7 @@
 #   weir_module(core
 #     SOURCES schedule/reserve.cc ...        # weir_core, linking exactly what src/LAYERS allows
 #     TESTS   schedule/reserve_test.cc ...   # one ctest program, weir_core_test
-#     BENCHES schedule/decide_bench.cc ...   # weir_core_bench; ctest runs it for one iteration
+#     BENCHES schedule/decide_bench.cc ...   # weir_core_bench; ctest runs each for one iteration, but for what has `long` in its name
 #     FUZZERS schedule/engine_fuzz.cc ...    # libFuzzer with WEIR_FUZZERS, else a replay of tests/corpus/engine_fuzz in ctest
 #     PCH     <nlohmann/json.hpp> ...        # heavy headers that most of its sources include (tests have theirs)
 #     LINKS   fmt::fmt ...                   # libraries from outside
@@ -158,7 +158,7 @@ function(weir_module name)
     target_link_libraries(weir_${name}_bench PRIVATE weir_flags weir_${name} benchmark::benchmark benchmark::benchmark_main)
     target_include_directories(weir_${name}_bench PRIVATE ${CMAKE_SOURCE_DIR})  # "tests/harness/..."
     if(WEIR_TESTS)
-      add_test(NAME weir_${name}_bench_smoke COMMAND weir_${name}_bench --benchmark_min_time=0)
+      add_test(NAME weir_${name}_bench_smoke COMMAND weir_${name}_bench --benchmark_min_time=0 --benchmark_filter=-long)
       set_tests_properties(weir_${name}_bench_smoke PROPERTIES TIMEOUT 60 LABELS bench)
     endif()
   endif()

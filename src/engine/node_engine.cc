@@ -148,19 +148,28 @@ Status NodeEngine::On(Instant now, const ProcessDetached& event, Actions& action
 }
 
 Status NodeEngine::On(Instant now, const GatesSampled& event, Actions& actions) {
-  for (const GateSample& sample : event.samples)
-    if (auto vgpu = vgpus_.find(sample.vgpu); vgpu != vgpus_.end()) TakeSample(now, sample, *vgpu->second);
+  // Samples mostly come in the order of the views: the next one is looked for behind the last one.
+  Vgpu_* vgpu = nullptr;
+  for (const GateSample& sample : event.samples) {
+    vgpu = vgpu != nullptr ? vgpu->device->Behind(*vgpu) : nullptr;
+    if (vgpu == nullptr || vgpu->id != sample.vgpu) {
+      const auto found = vgpus_.find(sample.vgpu);
+      vgpu = found != vgpus_.end() ? found->second.get() : nullptr;
+    }
+    if (vgpu != nullptr) TakeSample(now, sample, *vgpu);
+  }
   Redecide(now, actions);
   return Ok();
 }
 
-Status NodeEngine::On(Instant, const FramesDone& event, Actions&) {
+Status NodeEngine::On(Instant now, const FramesDone& event, Actions&) {
   WEIR_TRY(Vgpu_ * vgpu, Get(event.vgpu));
   const core::FramePromise promise{.fps = vgpu->settings.fps, .latency = vgpu->settings.latency};
   for (const core::FrameDone& frame : event.frames) {
     vgpu->frames.Add(frame, promise);
     Learn(frame, vgpu->View());
   }
+  vgpu->View().rate = vgpu->frames.Rate(now);
   vgpu->records_lost += event.lost;
   vgpu->records_bad += event.bad;
   return Ok();

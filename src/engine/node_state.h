@@ -78,11 +78,11 @@ struct NodeEngine::Vgpu_ {
 
   core::CapBucket cap_bucket;
   Duration cap_level{};  // of the bucket, at the last decision
-  core::FrameStats frames;
   UseMarks marks;
   std::uint64_t records_lost = 0;
   std::uint64_t records_bad = 0;
   std::uint64_t samples_bad = 0;
+  core::FrameStats frames;  // last: large, and no part of a look
 
   core::VgpuView& View() const;
 };
@@ -98,7 +98,7 @@ struct NodeEngine::Device_ {
   std::vector<core::Verdict> verdicts;
   std::vector<std::uint32_t> free_slots;
   Duration gone{};             // charged to vGPUs that were removed
-  std::int64_t rated_at = -1;  // tenth of a second for which the views hold the rates
+  std::int64_t rated_at = -1;  // tenth of a second for which the views hold the rates; FramesDone renews them, too
 
   void Place(Vgpu_& vgpu) {
     const auto fresh = static_cast<std::uint32_t>(views.size());
@@ -122,8 +122,12 @@ struct NodeEngine::Device_ {
     views.pop_back();
     owners.pop_back();
   }
+  /// The next one in the order of the views; null: it was the last.
+  [[nodiscard]] Vgpu_* Behind(const Vgpu_& vgpu) const {
+    return vgpu.index + 1 < owners.size() ? owners[vgpu.index + 1] : nullptr;
+  }
   void Mark(Instant now) {
-    const std::int64_t tenth = NsOf(now) / milliseconds(100).count();
+    const std::int64_t tenth = NsOf(now) / Duration{milliseconds(100)}.count();
     for (std::size_t i = 0; i < owners.size(); ++i) {
       owners[i]->marks.Mark(now, views[i].used);
       if (tenth != rated_at) views[i].rate = owners[i]->frames.Rate(now);

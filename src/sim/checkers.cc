@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "core/schedule/cap_bucket.h"
 
@@ -117,6 +118,7 @@ class Checker {
         if (stretch.policy == "sla-aware") CheckRates(here, stretch, device);
         if (stretch.policy == "reserve") CheckReserve(here, stretch, device);
       }
+    std::ranges::move(CheckMemory(scenario_, run_, record_), std::back_inserter(objections_));
     return std::move(objections_);
   }
 
@@ -219,9 +221,9 @@ class Checker {
   /// Hardly anything of its own to do between two frames, so that it competes without a pause. Who thinks while the
   /// device does what it queued before wants the device, too, but is not waited for.
   static bool ComesBackAtOnce(const Seen& seen, double thinks) {
-    return seen.tenant->own_limit_fps == 0 && std::ranges::all_of(seen.tenant->scenes, [&](const Scene& s) {
-             return SecondsOf(s.cpu) <= thinks * SecondsOf(s.gpu);
-           });
+    return seen.tenant->own_limit_fps == 0 && seen.tenant->period == Duration{0} &&
+           std::ranges::all_of(seen.tenant->scenes,
+                               [&](const Scene& s) { return SecondsOf(s.cpu) <= thinks * SecondsOf(s.gpu); });
   }
 
   /// The virtual times of those who compete all the time lie within a quantum and their own frames of the least one
@@ -272,14 +274,14 @@ class Checker {
     bool all_paced = true;
     for (const Seen& seen : here) {
       const double rate = RateOf(seen, stretch);
-      all_paced = all_paced && rate > 0;
+      all_paced = all_paced && rate > 0 && !seen.tenant->compute && seen.tenant->memory.count == 0;
       demand += rate * SecondsOf(MeanFrame(*seen.tenant)) * seen.tenant->processes;
       longest += SecondsOf(LongestFrame(*seen.tenant)) * seen.tenant->processes;
     }
     const double span = static_cast<double>(stretch.to_s - stretch.from_s);
     for (const Seen& seen : here) {
       const double rate = RateOf(seen, stretch);
-      if (rate == 0) continue;
+      if (rate == 0 || seen.tenant->compute) continue;  // tasks have no pace
       const double processes = seen.tenant->processes;
       const double frames = Sum(seen.record->frames_by_s, stretch.from_s, stretch.to_s);
       const double expected = rate * span * processes;

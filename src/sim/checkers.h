@@ -8,6 +8,7 @@
 //   times) rates     sla-aware: nobody is faster than promised; where the device suffices by far, each is as fast
 //   within 2 % reserve   nobody uses more than its weight's part of the device, plus frames that can't be cut short
 //   progress  everybody who is there gets on
+//   memory    limits and the device's size hold, and what is not held is copied (CheckMemory)
 //   books     what agents took from the allowance is what the device did for them
 //
 // Caps hold at any time. The others are promises for when nothing changes: they are checked in calm stretches.
@@ -45,6 +46,10 @@ Duration ExtentOf(const Tenant& tenant);
 /// How long a tenant may wait at its gate: kStarvedAfter, and the time in which its part of the device pays for its
 /// longest frames and for those of everybody beside it.
 Duration PatienceOf(const Scenario& scenario, const Run& run, const Tenant& tenant);
+
+/// Memory, of any scenario: nobody holds more than its limit, all no more than the device has; what a frame reads and
+/// doesn't hold is copied for it, and no more is copied than the link carries. From the record alone.
+std::vector<std::string> CheckMemory(const Scenario& scenario, const Run& run, const RunRecord& record);
 
 /// Objections; none: everything held. The record must be of the whole span.
 std::vector<std::string> CheckRun(const Scenario& scenario, const Run& run, const RunRecord& record);

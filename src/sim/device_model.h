@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
+#include <vector>
 
 #include "base/units.h"
 
@@ -52,14 +52,14 @@ class DeviceModel {
   void StartNext(Instant now) {
     const bool other = queue_.front().loop != current_.loop;
     current_ = queue_.front();
-    queue_.pop_front();
+    queue_.erase(queue_.begin());
     running_ = true;
     began_ = std::max(now, stalled_until_);
     done_at_ = began_ + (other ? switch_cost_ : Duration{0}) + current_.work;
   }
 
   const Duration switch_cost_;
-  std::deque<Batch> queue_;
+  std::vector<Batch> queue_;  // short, and nothing while it is empty: there may be 100,000 devices
   Batch current_{.loop = ~std::uint32_t{0}};
   bool running_ = false;
   Instant began_{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens next. A binary heap with a total order: by time, then by the order of scheduling, so that a run is the
+// What happens next. A heap with a total order: by time, then by the order of scheduling, so that a run is the
 // same every time.
 #pragma once
 
@@ -38,22 +38,43 @@ struct Event {
 class EventHeap {
  public:
   void Push(Instant at, EventKind kind, std::uint32_t subject, std::uint32_t stamp = 0) {
-    heap_.push_back({NsOf(at), ++pushed_, subject, stamp, kind});
-    std::push_heap(heap_.begin(), heap_.end(), Later);
+    const Event event{NsOf(at), ++pushed_, subject, stamp, kind};
+    heap_.push_back(event);
+    std::size_t hole = heap_.size() - 1;
+    while (hole > 0 && Earlier(event, heap_[(hole - 1) / kChildren])) {
+      heap_[hole] = heap_[(hole - 1) / kChildren];
+      hole = (hole - 1) / kChildren;
+    }
+    heap_[hole] = event;
   }
   [[nodiscard]] bool empty() const { return heap_.empty(); }
   [[nodiscard]] std::size_t size() const { return heap_.size(); }
   [[nodiscard]] const Event& Next() const { return heap_.front(); }
   Event Pop() {
-    std::pop_heap(heap_.begin(), heap_.end(), Later);
-    const Event event = heap_.back();
+    const Event first = heap_.front();
+    const Event last = heap_.back();
     heap_.pop_back();
-    return event;
+    if (heap_.empty()) return first;
+    std::size_t hole = 0;
+    for (std::size_t child = 1; child < heap_.size(); child = hole * kChildren + 1) {
+      std::size_t least = child;
+      const std::size_t end = std::min(child + kChildren, heap_.size());
+      for (++child; child < end; ++child)
+        if (Earlier(heap_[child], heap_[least])) least = child;
+      if (!Earlier(heap_[least], last)) break;
+      heap_[hole] = heap_[least];
+      hole = least;
+    }
+    heap_[hole] = last;
+    return first;
   }
 
  private:
-  static bool Later(const Event& a, const Event& b) {
-    return a.at_ns != b.at_ns ? a.at_ns > b.at_ns : a.order > b.order;
+  /// Four children lie in two or three cache lines, and there are half as many levels as with two: where the events do
+  /// not fit the cache, misses are what a pop costs.
+  static constexpr std::size_t kChildren = 4;
+  static bool Earlier(const Event& a, const Event& b) {
+    return a.at_ns != b.at_ns ? a.at_ns < b.at_ns : a.order < b.order;
   }
   std::vector<Event> heap_;
   std::uint64_t pushed_ = 0;

@@ -86,6 +86,26 @@ double ShortestGap(const std::vector<double>& at) {
   return gap;
 }
 
+constexpr double kSlotMb = static_cast<double>(kSlotBytes.count) / (1 << 20);
+
+double MostMemoryMb(const Window& w) {
+  std::uint32_t most = 0;
+  std::uint32_t at_begin = 0;
+  for (const MemoryHeld& held : w.tenant->memory) {
+    if (held.at_ns <= w.from_ns) at_begin = held.slots;
+    if (held.at_ns > w.from_ns && held.at_ns < w.to_ns) most = std::max(most, held.slots);
+  }
+  return std::max(most, at_begin) * kSlotMb;
+}
+double CopiedMbPerSecond(const Window& w) {
+  double slots = 0;
+  std::int64_t count = 0;
+  for (std::int64_t s = (w.from_ns + 999'999'999) / 1'000'000'000; (s + 1) * 1'000'000'000 <= w.to_ns; ++s, ++count)
+    if (static_cast<std::size_t>(s) < w.tenant->copied_slots_by_s.size())
+      slots += w.tenant->copied_slots_by_s[static_cast<std::size_t>(s)];
+  return count == 0 ? kNan : slots * kSlotMb / static_cast<double>(count);
+}
+
 double Fps(const Window& w) {
   std::uint64_t count = 0;
   EachFrame(w, [&](const FrameRecord&) { ++count; });
@@ -124,6 +144,8 @@ constexpr std::array kMetrics{
              const auto [least, most] = std::ranges::minmax_element(use);
              return (*most - *least) / MeanUse(w, *w.tenant);
            }},
+    Metric{"memory_mb", "MiB", "most device memory held at a time", true, &MostMemoryMb},
+    Metric{"copied_mb_s", "MiB/s", "copied to the device, in whole seconds of the window", true, &CopiedMbPerSecond},
     Metric{"device_use", "fraction", "of the device's time, by all", false, &AllUse},
     Metric{"switches", "", "how often pacing began or ended", true,
            [](const Window& w) { return static_cast<double>(Switches(w).size()); }},

@@ -22,6 +22,12 @@ struct FrameRecord {
   bool paced = false;
 };
 
+/// Slots of device memory that a tenant holds from a moment on.
+struct MemoryHeld {
+  std::int64_t at_ns = 0;
+  std::uint32_t slots = 0;
+};
+
 struct TenantRecord {
   std::string name;
   std::vector<FrameRecord> frames;  // empty when they are not kept
@@ -29,6 +35,8 @@ struct TenantRecord {
   std::vector<std::int64_t> gpu_ns_by_s;
   std::vector<std::int64_t> wanting_ns_by_s;  // one of its loops waited at the gate, queued, or had the device run
   std::vector<std::uint32_t> frames_by_s;
+  std::vector<std::uint32_t> copied_slots_by_s;
+  std::vector<MemoryHeld> memory;  // in order; before the first: none
   std::uint64_t frame_count = 0;
   std::int64_t gpu_ns = 0;
   // For its processes while they were attached: what their agents took from the allowance, and what the device did.

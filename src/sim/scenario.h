@@ -31,9 +31,9 @@ struct Demand {
   Duration present{};  // of the present itself, the device's part left out
 };
 
-/// A tenant and its program, a frame loop. Commands are queued asynchronously, as a graphics runtime does (VGRIS,
-/// section 2.2): the runtime sends batches of `batch` GPU time, and a present blocks while `queue` batches are under
-/// way.
+/// A tenant and its program, a frame loop or a loop of compute tasks. Commands are queued asynchronously, as a graphics
+/// runtime does (VGRIS, section 2.2): the runtime sends batches of `batch` GPU time, and a present blocks while `queue`
+/// batches are under way.
 struct Tenant {
   std::string name;
   engine::VgpuSettings settings;
@@ -45,7 +45,13 @@ struct Tenant {
   int queue = 3;
   bool finishes = false;  // its present returns when the device has finished the frame, as a software renderer's does
   std::vector<Demand> recorded{};  // instead of scenes: these frames, over and over
-  double own_limit_fps = 0;        // the program's own limiter or vsync; 0: none
+  Bytes memory{};                  // its buffers; every frame reads them all
+  // A loop of tasks instead of frames, without a pace: each launch passes the gate, runs to its end on the device, and
+  // is waited for.
+  bool compute = false;
+  Duration slice{};   // a task's launches have this GPU time each; zero: one launch
+  Duration period{};  // between two tasks' beginnings; of those missed meanwhile one is made good; zero: back to back
+  double own_limit_fps = 0;  // the program's own limiter or vsync; 0: none
   int processes = 1;
   Duration start{};
   Duration end{};  // zero: stays
@@ -55,7 +61,9 @@ struct Tenant {
 struct Device {
   std::string name = "gpu";
   Duration switch_cost{};  // when the device turns from one program's batches to another's
-  double cpu_steal = 0;    // part of the CPU time that something else takes, 0 … 0.95
+  Bytes memory{};          // 0: as much as is wanted
+  double link_bytes_per_s = 12e9;
+  double cpu_steal = 0;  // part of the CPU time that something else takes, 0 … 0.95
 };
 
 /// A change while a run goes on.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "base/check.h"
 #include "sim/checkers.h"
@@ -125,17 +126,27 @@ void Simulation::Carry(std::uint32_t index) {
   if (options_.tamper.actions) options_.tamper.actions(now_, node.actions);
   Mix(static_cast<std::uint64_t>(NsOf(now_)));
   Mix(index);
-  // Waking may lead to another step, so what is to be woken is collected first.
-  std::vector<std::uint32_t> woken;
+  // Waking may lead to another step, so what is to be woken is collected first. Its memory is used again.
+  std::vector<std::uint32_t> woken = std::move(woken_);
+  woken.clear();
   const auto gate_of = [&](VgpuId id) { return static_cast<std::uint32_t>(id.value - 1); };
   for (const engine::Publish& publish : node.actions.publish) {
     Gate& gate = gates_[gate_of(publish.vgpu)];
     gate.mode = publish.mode;
     gate.interval = publish.frame_interval;
     gate.sync = publish.sync;
+    node.memory.Limit(gate.memory, publish.memory_limit_slots);  // holds also while the daemon is dead
+    NoteMemory(gate);
     woken.push_back(gate_of(publish.vgpu));
-    Mix(publish.vgpu.value * 4 + static_cast<std::uint64_t>(publish.mode));
+    Mix(publish.vgpu.value * 64 + static_cast<std::uint64_t>(publish.sync) * 8 +
+        static_cast<std::uint64_t>(publish.mode));
     Mix(static_cast<std::uint64_t>(publish.frame_interval.count()));
+    Mix(publish.memory_limit_slots);
+    Mix(std::bit_cast<std::uint64_t>(publish.cap.Fraction()));
+  }
+  for (const engine::Tell& tell : node.actions.tell) {
+    Mix(tell.vgpu.value * 64 + static_cast<std::uint64_t>(tell.command));
+    Mix(tell.argument);
   }
   for (const engine::Grant& grant : node.actions.grant) {
     std::int64_t& allowance = gates_[gate_of(grant.vgpu)].allowance_ns;  // wraps, as the gate's atomic does
@@ -147,6 +158,7 @@ void Simulation::Carry(std::uint32_t index) {
   }
   actions_ += node.actions.publish.size() + node.actions.grant.size() + node.actions.tell.size();
   for (const std::uint32_t gate : woken) WakeGate(gate);
+  woken_ = std::move(woken);
 }
 
 /// As a futex does: everybody who waits looks again, the longest waiting first, and the allowance goes to who comes
@@ -300,6 +312,19 @@ void Simulation::CountWanting(Gate& gate) {
     from = to;
   }
   gate.wants_since = now_;
+}
+
+void Simulation::NoteMemory(Gate& gate) {
+  std::vector<MemoryHeld>& held = gate.record.memory;
+  if (gate.memory.resident == (held.empty() ? 0 : held.back().slots)) return;
+  held.push_back({(now_ - start_).count(), gate.memory.resident});
+}
+
+void Simulation::NoteCopied(Gate& gate, std::uint32_t slots) {
+  if (slots == 0) return;
+  std::vector<std::uint32_t>& by_s = gate.record.copied_slots_by_s;
+  if (by_s.size() <= Second()) by_s.resize(Second() + 1);
+  by_s[Second()] += slots;
 }
 
 void Simulation::Charge(Gate& gate, Duration taken) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "base/check.h"
 
@@ -24,7 +25,7 @@ Simulation::Simulation(const Scenario& scenario, const Run& run, const RunOption
     : scenario_(scenario), run_(run), options_(options), broken_(scenario.faults.size()) {
   Prng seeds(options.seed);
   for (const Device& device : scenario.devices) {
-    nodes_.emplace_back(device.switch_cost);
+    nodes_.emplace_back(device);
     nodes_.back().steal = device.cpu_steal;
     nodes_.back().policy = run.policy;
     nodes_.back().params = run.params;
@@ -38,8 +39,10 @@ Simulation::Simulation(const Scenario& scenario, const Run& run, const RunOption
     gate.settings = other != run.settings.end() ? other->second : tenant.settings;
     gate.node = tenant.device;
     gate.first_loop = static_cast<std::uint32_t>(loops_.size());
+    gate.loops = static_cast<std::uint32_t>(tenant.processes);
     gate.id = VgpuId{gates_.size()};
     gate.record.name = tenant.name;
+    gate.memory.footprint = SlotsFor(tenant.memory);
     nodes_[tenant.device].gates.push_back(static_cast<std::uint32_t>(gates_.size() - 1));
     Prng own(seed);
     for (int i = 0; i < tenant.processes; ++i) {
@@ -147,7 +150,7 @@ void Simulation::StartLoop(std::uint32_t index) {
   Loop& loop = loops_[index];
   if (loop.state != State::kAbsent) return;
   loop.pacer = {};
-  loop.begin = loop.scene_began = now_;
+  loop.begin = loop.scene_began = loop.release = now_;
   loop.scene = 0;
   loop.predicted = Duration{0};
   loop.reported = loop.finished;
@@ -170,6 +173,11 @@ void Simulation::StopLoop(std::uint32_t index) {
   Gate& gate = GateOf(loop);
   NoteWanting(index);
   gate.record.charged_ns -= reserved.count();  // the daemon gives it back
+  const auto loops = std::span(loops_).subspan(gate.first_loop, LoopsOf(gate));
+  if (std::ranges::all_of(loops, [](const Loop& each) { return each.state == State::kAbsent; })) {
+    node.memory.Release(gate.memory);
+    NoteMemory(gate);
+  }
   if (process && node.up) Step(GateOf(loop).node, engine::ProcessDetached{GateOf(loop).id, process, reserved});
 }
 
@@ -215,6 +223,21 @@ void Simulation::BeginFrame(std::uint32_t index) {
   if (steal > 0) cpu = Duration{static_cast<std::int64_t>(static_cast<double>(cpu.count()) / (1 - steal))};
   Instant present = now_ + cpu;
   if (tenant.own_limit_fps > 0) present = std::max(present, loop.begin + FromSeconds(1 / tenant.own_limit_fps));
+  if (Gate& gate = GateOf(loop); gate.memory.footprint > 0) {  // copied while it draws
+    const MemoryModel::Touched touched = NodeOf(loop).memory.Touch(now_, gate.memory);
+    present = std::max(present, touched.there);
+    NoteMemory(gate);
+    NoteCopied(gate, touched.copied);
+  }
+  if (tenant.compute) {
+    loop.task_left = loop.task_cost = loop.cost;
+    loop.task_waited = Duration{0};
+    if (tenant.period > Duration{0}) {
+      present = std::max(present, loop.release);
+      loop.release += tenant.period * ((present - loop.release) / tenant.period + 1);
+    }
+    if (tenant.slice > Duration{0}) loop.cost = std::min(loop.cost, tenant.slice);
+  }
   loop.state = State::kDrawing;
   loop.to_queue = loop.cost;
   loop.flushed = loop.entered = false;
@@ -223,15 +246,24 @@ void Simulation::BeginFrame(std::uint32_t index) {
   heap_.Push(present, EventKind::kPresent, index, loop.stamp);
 }
 
+/// The next slice of the same task.
+void Simulation::Launch(std::uint32_t index) {
+  Loop& loop = loops_[index];
+  loop.cost = loop.to_queue = std::min(loop.task_left, GateOf(loop).tenant->slice);
+  loop.waited = Duration{0};
+  CallPresent(index);
+}
+
 void Simulation::CallPresent(std::uint32_t index) {
   Loop& loop = loops_[index];
   loop.called = now_;
+  if (loop.task_left == loop.task_cost) loop.task_began = now_;
   loop.foretold = loop.pacer.PredictedPresent();
   if (!loop.process && NodeOf(loop).up) Attach(index);
   const Gate& gate = GateOf(loop);
   loop.reserved = loop.predicted > Duration{0} ? loop.predicted : kFirstPrediction;
   loop.synchronised = now_;
-  if (!loop.process || gate.interval == Duration{0}) return EnterGate(index);
+  if (!loop.process || gate.interval == Duration{0} || gate.tenant->compute) return EnterGate(index);
   loop.interval = gate.interval;
   if (gate.sync == proto::FrameSync::kNone || !loop.pacer.WorthSynchronising()) return KeepPace(index);
   loop.state = State::kSynchronising;
@@ -299,7 +331,7 @@ void Simulation::Queue(std::uint32_t index) {
   Gate& gate = GateOf(loop);
   Node& node = nodes_[gate.node];
   while (loop.to_queue > Duration{0} && loop.under_way < gate.tenant->queue) {
-    const Duration work = std::min(loop.to_queue, gate.tenant->batch);
+    const Duration work = std::min(loop.to_queue, BatchOf(*gate.tenant));
     loop.to_queue -= work;
     ++loop.under_way;
     if (node.device.Submit(now_, {index, loop.to_queue == Duration{0}, work}))
@@ -308,7 +340,7 @@ void Simulation::Queue(std::uint32_t index) {
   NoteWanting(index);
   if (loop.state == State::kSynchronising) return Synchronise(index);
   if (loop.state != State::kQueueing || loop.to_queue > Duration{0}) return;
-  if (!gate.tenant->finishes || loop.under_way == 0) Present(index);
+  if (!(gate.tenant->finishes || gate.tenant->compute) || loop.under_way == 0) Present(index);
 }
 
 void Simulation::Present(std::uint32_t index) {
@@ -341,15 +373,25 @@ void Simulation::EndFrame(std::uint32_t index) {
       heap_.Push(now_ + milliseconds(50), EventKind::kHousekeep, gate.node);
     }
   }
+  const bool compute = gate.tenant->compute;
+  if (compute) {
+    loop.task_waited += loop.waited;
+    loop.task_left -= loop.cost;
+    if (loop.task_left > Duration{0}) {
+      loop.entered = false;
+      loop.begin = now_;
+      return Launch(index);
+    }
+  }
   ++gate.record.frame_count;
   if (gate.record.frames_by_s.size() <= Second()) gate.record.frames_by_s.resize(Second() + 1);
   ++gate.record.frames_by_s[Second()];
   if (options_.keep_frames)
     gate.record.frames.push_back({.end_ns = (now_ - start_).count(),
-                                  .latency_ns = (now_ - loop.begin).count(),
-                                  .gpu_ns = loop.cost.count(),
+                                  .latency_ns = (now_ - (compute ? loop.task_began : loop.begin)).count(),
+                                  .gpu_ns = (compute ? loop.task_cost : loop.cost).count(),
                                   .pace_ns = loop.paced.count(),
-                                  .wait_ns = loop.waited.count(),
+                                  .wait_ns = (compute ? loop.task_waited : loop.waited).count(),
                                   .took_ns = (now_ - loop.submitted).count(),
                                   .predicted_ns = loop.foretold.count(),
                                   .paced = loop.interval > Duration{0}});

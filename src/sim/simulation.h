@@ -18,6 +18,7 @@
 #include "engine/node_engine.h"
 #include "sim/device_model.h"
 #include "sim/event_heap.h"
+#include "sim/memory_model.h"
 #include "sim/record.h"
 #include "sim/scenario.h"
 
@@ -46,16 +47,22 @@ class Simulation {
 
   /// Goes on until `at` of virtual time since the start.
   void RunUntil(Duration at);
+  [[nodiscard]] std::uint64_t events() const { return events_; }
   /// What has come of it so far; at the end of the span, of all of it.
   [[nodiscard]] RunRecord Take();
 
  private:
   enum class State : std::uint8_t { kAbsent, kDrawing, kSynchronising, kPaced, kWaiting, kQueueing, kPresenting };
+  /// What a look needs comes first, in one cache line; so in Gate.
   struct Loop {
     std::uint32_t gate = 0;
+    std::uint32_t stamp = 0;
     ProcessId process;  // none: not attached
     State state = State::kAbsent;
-    std::uint32_t stamp = 0;
+    bool flushed = false;
+    bool entered = false;
+    bool wants = false;  // waits, queues, or has work on the device
+    int under_way = 0;   // batches
     Prng prng{0};
     core::FramePacer pacer;
     Instant begin, called, submitted, synchronised, resumed;
@@ -68,32 +75,34 @@ class Simulation {
     Duration predicted{}, reserved{};        // as the agent reckons
     Duration interval{};                     // the pace of this frame; zero: none
     Duration paced{}, waited{}, foretold{};
-    int under_way = 0;  // batches
-    bool flushed = false;
-    bool entered = false;
-    bool wants = false;  // waits, queues, or has work on the device
+    // Of a compute task: what is still to be launched, its cost and waits so far, its beginning.
+    Duration task_left{}, task_cost{}, task_waited{};
+    Instant task_began, release;
   };
   struct Gate {
-    const Tenant* tenant = nullptr;
-    engine::VgpuSettings settings;
-    std::uint32_t node = 0;
-    std::uint32_t first_loop = 0;
     VgpuId id;
+    std::int64_t allowance_ns = 0;
+    std::uint32_t first_loop = 0;
+    std::uint32_t loops = 0;
+    std::uint32_t node = 0;
     proto::GateMode mode = proto::GateMode::kOpen;
     proto::FrameSync sync = proto::FrameSync::kAuto;
     Duration interval{};
-    std::int64_t allowance_ns = 0;
+    const Tenant* tenant = nullptr;
+    engine::VgpuSettings settings;
     bool here = false;
     std::vector<core::FrameDone> done;
     TenantRecord record;
     int wanting = 0;        // of its loops
     Instant wants_since{};  // where one does
-    bool killed = false;    // its first process, by a fault that isn't mended yet
+    Holding memory;
+    bool killed = false;  // its first process, by a fault that isn't mended yet
   };
   struct Node {
     std::unique_ptr<engine::NodeEngine> engine;
     engine::Actions actions;
     DeviceModel device;
+    MemoryModel memory;
     std::vector<std::uint32_t> gates;
     std::string policy;
     core::PolicyParams params;
@@ -104,7 +113,8 @@ class Simulation {
     bool housekeeping = false;
     bool up = true;
     double steal = 0;
-    explicit Node(Duration switch_cost) : device(switch_cost) {}
+    explicit Node(const Device& modelled)
+        : device(modelled.switch_cost), memory(modelled.memory, modelled.link_bytes_per_s) {}
   };
 
   void Schedule();
@@ -117,6 +127,7 @@ class Simulation {
   void BeginFrame(std::uint32_t loop);
   const Scene& SceneOf(Loop& loop);
   Duration DrawFrame(Loop& loop);
+  void Launch(std::uint32_t loop);
   void CallPresent(std::uint32_t loop);
   void Synchronise(std::uint32_t loop);
   void KeepPace(std::uint32_t loop);
@@ -145,14 +156,15 @@ class Simulation {
   // The record
   void NoteWanting(std::uint32_t loop);
   void CountWanting(Gate& gate);
+  void NoteMemory(Gate& gate);
+  void NoteCopied(Gate& gate, std::uint32_t slots);
   void Charge(Gate& gate, Duration taken);
   void TakeBooks(std::uint32_t node);
   void Check();
   void Mix(std::uint64_t value) { digest_ = (digest_ ^ value) * 0x100000001B3ULL; }
   [[nodiscard]] std::size_t Second() const { return static_cast<std::size_t>((now_ - start_) / seconds(1)); }
-  [[nodiscard]] std::uint32_t LoopsOf(const Gate& gate) const {
-    return static_cast<std::uint32_t>(gate.tenant->processes);
-  }
+  static Duration BatchOf(const Tenant& tenant) { return tenant.compute ? Duration::max() : tenant.batch; }
+  static std::uint32_t LoopsOf(const Gate& gate) { return gate.loops; }
   Gate& GateOf(const Loop& loop) { return gates_[loop.gate]; }
   Node& NodeOf(const Loop& loop) { return nodes_[gates_[loop.gate].node]; }
 
@@ -166,6 +178,7 @@ class Simulation {
   std::vector<Gate> gates_;
   std::vector<Loop> loops_;
   std::vector<engine::GateSample> samples_;
+  std::vector<std::uint32_t> woken_;
   std::vector<bool> broken_;  // by fault
   std::uint64_t next_process_ = 1;
   std::uint64_t events_ = 0;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events a second, and how the cost of an event grows with the number of tenants.
 #include <benchmark/benchmark.h>
+#include <sys/resource.h>
+
+#include <memory>
 
 #include "sim/simulation.h"
 
@@ -49,6 +52,61 @@ BENCHMARK_CAPTURE(BM_Simulation, proportional_share, "proportional-share")
     ->Args({1, 10, 60})
     ->Args({64, 1'000, 60})
     ->Unit(benchmark::kMillisecond);
+
+/// A minute of as many devices as tenants, `state.range(1)` frames/s each: time, and the process's peak of memory.
+void BM_Minute(benchmark::State& state, const char* policy) {
+  const auto devices = static_cast<std::size_t>(state.range(0));
+  Scenario scenario = Cluster(devices, devices, static_cast<double>(state.range(1)));
+  scenario.span = seconds(60);
+  if (state.range(1) == 0)
+    for (Tenant& tenant : scenario.tenants) tenant.start = seconds(61);
+  Run run{.label = policy, .policy = policy};
+  run.params = *core::CheckParams(**core::FindPolicy(policy), {});
+  std::uint64_t events = 0;
+  for (auto _ : state) {
+    Simulation simulation(scenario, run, {.seed = 1, .keep_frames = false});
+    simulation.RunUntil(scenario.span);
+    events += simulation.events();
+  }
+  state.SetItemsProcessed(static_cast<std::int64_t>(events));
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  state.counters["peak_MB"] = static_cast<double>(usage.ru_maxrss) / 1024;
+}
+BENCHMARK_CAPTURE(BM_Minute, sla_aware, "sla-aware")->Args({1'000, 1})->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_Minute, long, "sla-aware")  // not among the tests
+    ->Args({100'000, 0})
+    ->Args({100'000, 1})
+    ->Unit(benchmark::kMillisecond);
+
+/// What an event costs, by the number of tenants, each on its own device: `state.range(1)` ms at 60 frames/s, after
+/// everybody has come.
+void BM_Growth(benchmark::State& state, const char* policy) {
+  const auto tenants = static_cast<std::size_t>(state.range(0));
+  Scenario scenario = Cluster(tenants, tenants, 60);
+  for (std::size_t i = 0; i < tenants; ++i)  // in no order, so that the heap has something to do
+    scenario.tenants[i].start = microseconds(static_cast<std::int64_t>(i * 7'919 % 16'667));
+  Run run{.label = policy, .policy = policy};
+  run.params = *core::CheckParams(**core::FindPolicy(policy), {});
+  constexpr Duration kBegun = milliseconds(200);
+  std::uint64_t events = 0;
+  for (auto _ : state) {
+    state.PauseTiming();
+    auto simulation = std::make_unique<Simulation>(scenario, run, RunOptions{.seed = 1, .keep_frames = false});
+    simulation->RunUntil(kBegun);
+    const std::uint64_t before = simulation->events();
+    state.ResumeTiming();
+    simulation->RunUntil(kBegun + milliseconds(state.range(1)));
+    state.PauseTiming();
+    events += simulation->events() - before;
+    simulation.reset();
+    state.ResumeTiming();
+  }
+  state.SetItemsProcessed(static_cast<std::int64_t>(events));
+  state.counters["events"] = static_cast<double>(events) / static_cast<double>(state.iterations());
+}
+BENCHMARK_CAPTURE(BM_Growth, sla_aware, "sla-aware")->ArgsProduct({{10, 100, 1'000}, {200, 1'000}});
+BENCHMARK_CAPTURE(BM_Growth, long, "sla-aware")->ArgsProduct({{10'000, 100'000}, {200, 1'000}});
 
 }  // namespace
 }  // namespace weir::sim

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+
+#include "sim/checkers.h"
 #include "sim/metrics.h"
 
 namespace weir::sim {
@@ -170,6 +174,99 @@ TEST(Simulation, AnIdleDeviceCostsNoEvents) {
   const RunRecord brief = Play(Of({tenant}, seconds(10)), "proportional-share");
   const RunRecord longer = Play(Of({tenant}, seconds(1000)), "proportional-share");
   EXPECT_LT(longer.looks, brief.looks + 5);
+}
+
+TEST(Simulation, TheDigestIsOfAllThatIsPublished) {
+  Tenant tenant = Program("a", 3, 2);
+  tenant.settings.fps = 60;
+  const Scenario scenario = Of({tenant}, seconds(1));
+  sim::Run run{.label = "sla-aware", .policy = "sla-aware"};
+  run.params = *core::CheckParams(**core::FindPolicy(run.policy), {});
+  const auto digest = [&](const std::function<void(engine::Publish&)>& change) {
+    const auto tampered = [&](Instant, engine::Actions& actions) { std::ranges::for_each(actions.publish, change); };
+    Simulation simulation(scenario, run, {.tamper = {.actions = tampered}});
+    simulation.RunUntil(scenario.span);
+    return simulation.Take().digest;
+  };
+  const std::uint64_t as_it_is = digest([](engine::Publish&) {});
+  // For the modelled program the same.
+  EXPECT_NE(as_it_is, digest([](engine::Publish& publish) { publish.sync = proto::FrameSync::kFence; }));
+  EXPECT_NE(as_it_is, digest([](engine::Publish& publish) { publish.cap = Share::FromFraction(0.9); }));
+  EXPECT_NE(as_it_is, digest([](engine::Publish& publish) { publish.memory_limit_slots += 1; }));
+}
+
+Tenant Tasks(const std::string& name, double gpu_ms) {
+  Tenant tenant = Program(name, gpu_ms, 0, 0);
+  tenant.compute = true;
+  tenant.present = Duration{0};
+  return tenant;
+}
+
+TEST(ComputeTasks, RunBackToBack) {
+  const RunRecord run = Play(Of({Tasks("a", 40)}), "none");
+  EXPECT_NEAR(Get(run, "fps", "a"), 25, 0.1);
+  EXPECT_NEAR(Get(run, "latency_ms", "a"), 40, 0.01);
+  EXPECT_NEAR(Get(run, "gpu_use", "a"), 1, 0.01);
+}
+
+TEST(ComputeTasks, KeepTheirPeriodAndDoNotCatchUp) {
+  Tenant tenant = Tasks("a", 40);
+  tenant.period = milliseconds(100);
+  EXPECT_NEAR(Get(Play(Of({tenant}), "none"), "fps", "a"), 10, 0.1);
+  Scenario stalled = Of({tenant});
+  stalled.faults = {{.kind = FaultKind::kDeviceStall, .at = seconds(5), .until = seconds(10)}};
+  const RunRecord run = Play(stalled, "none");
+  const auto after = Measure({run}, {.metric = "fps", .run = "none", .tenant = "a", .from_s = 11, .to_s = 20});
+  EXPECT_NEAR(*after, 10, 0.2);
+}
+
+TEST(ComputeTasks, ALaunchIsNotPreempted) {
+  // A frame of 1 ms comes behind whole launches; slices let it in.
+  Tenant frames = Program("frames", 1, 5, 0);
+  frames.finishes = true;
+  Tenant tasks = Tasks("tasks", 60);
+  const double whole = Get(Play(Of({frames, tasks}), "none"), "max_ms", "frames");
+  tasks.slice = milliseconds(4);
+  const double sliced = Get(Play(Of({frames, tasks}), "none"), "max_ms", "frames");
+  EXPECT_GT(whole, 55);
+  EXPECT_LT(sliced, 5 + 4 + 1 + 1);
+}
+
+TEST(ComputeTasks, ATaskIsTheSumOfItsSlices) {
+  Tenant tasks = Tasks("a", 50);
+  tasks.slice = milliseconds(8);  // six, and one of two
+  const RunRecord run = Play(Of({tasks}), "proportional-share");
+  for (const FrameRecord& task : run.tenants[0].frames) EXPECT_EQ(task.gpu_ns, 50'000'000);
+  EXPECT_NEAR(Get(run, "fps", "a"), 20, 0.1);
+}
+
+TEST(ComputeTasks, ShareByWeightWithFrames) {
+  Tenant frames = Program("frames", 4), tasks = Tasks("tasks", 30);
+  frames.settings.weight = 70, tasks.settings.weight = 30;
+  tasks.slice = milliseconds(5);
+  const RunRecord run = Play(Of({frames, tasks}, seconds(30)), "proportional-share");
+  EXPECT_NEAR(Get(run, "gpu_share", "frames"), 0.7, 0.01);
+}
+
+TEST(ComputeTasks, HaveNoPace) {
+  const RunRecord run = Play(Of({Tasks("a", 2)}), "sla-aware");
+  EXPECT_GT(Get(run, "fps", "a"), 400);
+}
+
+TEST(ComputeTasks, AreCheckedUnderEveryPolicy) {
+  Tenant frames = Program("frames", 4, 3), tasks = Tasks("tasks", 24), periodic = Tasks("periodic", 20);
+  frames.settings.weight = 60, tasks.settings.weight = 30, periodic.settings.weight = 10;
+  tasks.slice = milliseconds(4), periodic.period = milliseconds(200);
+  for (const core::PolicyEntry& policy : core::PolicyTable()) {
+    const Scenario scenario = Of({frames, tasks, periodic});
+    sim::Run run{.label = std::string(policy.name), .policy = std::string(policy.name)};
+    run.params = *core::CheckParams(policy, {});
+    Simulation simulation(scenario, run, {});
+    simulation.RunUntil(scenario.span);
+    const RunRecord record = simulation.Take();
+    EXPECT_TRUE(record.violations.empty());
+    EXPECT_EQ(CheckRun(scenario, run, record), std::vector<std::string>{}) << policy.name;
+  }
 }
 
 }  // namespace

@@ -4,12 +4,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 
 #include "cli/table.h"
 #include "cli/text_units.h"
 #include "platform/clock.h"
+#include "sim/checkers.h"
 
 namespace weir::cli {
 namespace {
@@ -67,6 +70,8 @@ Played Play(sim::Scenario scenario, const PlayOptions& options) {
       if (options.progress) options.progress((before + static_cast<double>(slice) / kSlices) / runs);
     }
     played.runs.push_back(simulation.Take());
+    sim::RunRecord& record = played.runs.back();
+    std::ranges::move(sim::CheckMemory(played.scenario, run, record), std::back_inserter(record.violations));
   }
   played.wall_s = SecondsOf(platform::Now() - began);
   return played;

@@ -32,6 +32,7 @@ using sim::Tenant;
 
 constexpr double kForever = 1e7;  // s; more than any run
 constexpr std::size_t kFileBytesMax = std::size_t{1} << 20;
+constexpr Duration kLaunch = microseconds(20);  // of a compute task's launch, on the CPU
 constexpr std::size_t kTenantsMax = 1'000'000;
 
 /// Reads the keys of one table; the first fault stays, and what is left over is one.
@@ -98,12 +99,19 @@ class Reader {
       else
         return Complain(one, fmt::format("'{}' holds something that is not a number", key));
   }
+  /// In MiB; a fraction of one is not kept.
+  void Memory(const char* key, Bytes& value) {
+    std::uint64_t mb = value.count >> 20;
+    Whole(key, mb, 0, 1 << 24);
+    value = MiB(mb);
+  }
   void Settings(engine::VgpuSettings& settings) {
     double cap = settings.cap.Fraction(), latency_ms = MillisecondsOf(settings.latency);
     Whole("weight", settings.weight, 1, core::kWeightMax);
     Number("cap", cap, 0.01, 1);
     Number("fps", settings.fps, 0, 1000);
     Number("latency_ms", latency_ms, 0, 10'000);
+    Memory("memory_max_mb", settings.memory_max);
     settings.cap = Share::FromFraction(cap);
     settings.latency = FromSeconds(latency_ms * 1e-3);
   }
@@ -195,7 +203,11 @@ void ReadScene(Reader& reader, Scene& scene) {
 void ReadTenant(Reader& reader, Scenario& scenario) {
   Tenant tenant;
   int copies = 1;
+  std::string kind = "frames";
   reader.Text("name", tenant.name);
+  reader.Text("kind", kind);
+  tenant.compute = kind == "compute";
+  if (tenant.compute) tenant.present = kLaunch;
   reader.Settings(tenant.settings);
   reader.Whole("device", tenant.device, 0, static_cast<double>(scenario.devices.size()) - 1);
   if (reader.Has("gpu_ms")) {
@@ -212,11 +224,18 @@ void ReadTenant(Reader& reader, Scenario& scenario) {
   reader.Span("present_ms", tenant.present, 1e-3, 1);
   reader.Span("batch_ms", tenant.batch, 1e-3, 10);
   reader.Whole("queue", tenant.queue, 1, 1000);
+  reader.Memory("memory_mb", tenant.memory);
+  reader.Span("slice_ms", tenant.slice, 1e-3, 60);
+  reader.Span("period_ms", tenant.period, 1e-3, 3600);
   reader.Number("limit_fps", tenant.own_limit_fps, 0, 10'000);
   reader.Whole("processes", tenant.processes, 1, 1000);
   reader.Span("start", tenant.start, 1);
   reader.Span("end", tenant.end, 1);
   reader.Whole("copies", copies, 1, kTenantsMax);  // spread over the devices, NAME-1 …
+  if (!tenant.compute && kind != "frames")
+    return reader.Complain(fmt::format("no kind '{}' of tenant: frames, compute", kind));
+  if (!tenant.compute && (tenant.slice > Duration{0} || tenant.period > Duration{0}))
+    return reader.Complain("slice_ms and period_ms are of tenants of the kind 'compute'");
   if (tenant.name.empty()) return reader.Complain("a tenant has no name");
   if (tenant.scenes.empty()) return reader.Complain(fmt::format("tenant '{}' has no scene: give gpu_ms", tenant.name));
   for (const Scene& scene : tenant.scenes)
@@ -372,6 +391,10 @@ Result<Scenario> ParseScenario(std::string_view text, const std::string& place) 
     int copies = 1;
     one.Text("name", device.name);
     one.Span("switch_us", device.switch_cost, 1e-6, 1);
+    double link_gb_s = device.link_bytes_per_s * 1e-9;
+    one.Memory("memory_mb", device.memory);
+    one.Number("link_gb_s", link_gb_s, 0.001, 10'000);
+    device.link_bytes_per_s = link_gb_s * 1e9;
     one.Number("cpu_steal", device.cpu_steal, 0, 0.95);
     one.Whole("copies", copies, 1, 1'000'000);
     scenario.devices.assign(static_cast<std::size_t>(copies), device);

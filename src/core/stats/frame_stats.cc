@@ -2,6 +2,7 @@
 #include "core/stats/frame_stats.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace weir::core {
 
@@ -32,8 +33,9 @@ void FrameStats::Add(const FrameDone& frame, const FramePromise& promise) {
     histograms_ = std::make_unique<Histograms>(Histograms{.since = frame.end, .current = {}, .previous = {}});
   if (frame.end - histograms_->since >= kHistogramSpan) {
     const bool stale = frame.end - histograms_->since >= 2 * kHistogramSpan;
-    histograms_->previous = stale ? LogHistogram{} : histograms_->current;
+    std::swap(histograms_->previous, histograms_->current);
     histograms_->current.Clear();
+    if (stale) histograms_->previous.Clear();
     histograms_->since = frame.end;
   }
   histograms_->current.Add(latency);
@@ -60,6 +62,7 @@ double FrameStats::Rate(Instant now) const {
   const std::int64_t index = NsOf(now) / kBucket.count();
   std::uint32_t most = 0;
   for (const Loop& loop : loops_) {
+    if (loop.last < 0) break;  // places are taken in order, and a place that is taken stays so
     std::uint32_t frames = 0;
     for (std::int64_t i = std::max(loop.last - kBuckets + 1, index - 10); i < index && i <= loop.last; ++i)
       if (i >= 0) frames += loop.frames[static_cast<std::size_t>(i % kBuckets)];

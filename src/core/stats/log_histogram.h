@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Histogram of durations in log-linear buckets: percentiles within 1 % of the true value from 0.1 ms to over two hours.
+// Memory is that of the octaves between the shortest and the longest value: a program's frames span two or three.
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <vector>
 
 #include "base/units.h"
 
@@ -13,13 +15,19 @@ namespace weir::core {
 class LogHistogram {
  public:
   void Add(Duration value) {
-    ++counts_[BucketOf(value)];
+    ++At(BucketOf(value));
     ++total_;
     if (value > max_) max_ = value;
   }
-  void Clear() { *this = LogHistogram{}; }
+  /// Keeps its memory.
+  void Clear() {
+    std::ranges::fill(counts_, 0);
+    total_ = 0;
+    max_ = Duration{0};
+  }
   void Merge(const LogHistogram& other) {
-    for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
+    for (std::size_t i = 0; i < other.counts_.size(); ++i)
+      if (other.counts_[i] > 0) At(other.first_ + i) += other.counts_[i];
     total_ += other.total_;
     if (other.max_ > max_) max_ = other.max_;
   }
@@ -35,7 +43,7 @@ class LogHistogram {
     std::uint64_t seen = 0;
     for (std::size_t i = 0; i < counts_.size(); ++i) {
       seen += counts_[i];
-      if (seen >= rank) return MiddleOf(i) < max_ ? MiddleOf(i) : max_;
+      if (seen >= rank) return MiddleOf(first_ + i) < max_ ? MiddleOf(first_ + i) : max_;
     }
     return max_;
   }
@@ -45,6 +53,19 @@ class LogHistogram {
   static constexpr std::uint32_t kSub = 1U << kSubBits;
   static constexpr std::uint32_t kOctaves = 28;
 
+  std::uint32_t& At(std::size_t bucket) {
+    if (bucket < first_ || bucket >= first_ + counts_.size()) Reach(bucket / kSub * kSub);
+    return counts_[bucket - first_];
+  }
+  /// Whole octaves, so that this is seldom.
+  void Reach(std::size_t octave) {
+    if (counts_.empty()) first_ = octave;
+    if (octave < first_) {
+      counts_.insert(counts_.begin(), first_ - octave, 0);
+      first_ = octave;
+    }
+    counts_.resize(std::max(counts_.size(), octave + kSub - first_));
+  }
   static std::size_t BucketOf(Duration value) {
     const std::int64_t us = value.count() / 1000;
     if (us < static_cast<std::int64_t>(kSub)) return us < 0 ? 0 : static_cast<std::size_t>(us);
@@ -61,7 +82,8 @@ class LogHistogram {
     return microseconds((kSub + sub) * width_us) + nanoseconds(500 * width_us);
   }
 
-  std::array<std::uint32_t, kOctaves * kSub> counts_{};
+  std::vector<std::uint32_t> counts_;  // of the buckets from `first_` on
+  std::size_t first_ = 0;
   std::uint64_t total_ = 0;
   Duration max_{};
 };

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// A host's clock: it began somewhere, and runs faster or slower than virtual time by some millionths.
+#pragma once
+
+#include <cstdint>
+
+#include "base/units.h"
+
+namespace weir::sim {
+
+class HostClock {
+ public:
+  /// `drift_ppm` above -1,000,000: a clock never stands still or runs backwards.
+  constexpr HostClock(Duration offset, std::int64_t drift_ppm) : offset_(offset), drift_ppm_(drift_ppm) {}
+
+  /// What it shows at a time of the simulation.
+  [[nodiscard]] constexpr Instant Read(Instant at) const {
+    const std::int64_t ns = NsOf(at);
+    // In two parts, so that years do not overflow.
+    const std::int64_t drifted = ns / kMillion * drift_ppm_ + ns % kMillion * drift_ppm_ / kMillion;
+    return InstantFromNs(ns + drifted + offset_.count());
+  }
+  /// How long a timer that the host sets for `duration` really takes, rounded up.
+  [[nodiscard]] constexpr Duration Takes(Duration duration) const {
+    const std::int64_t rate = kMillion + drift_ppm_;
+    const std::int64_t ns = duration.count();
+    return Duration{ns / rate * kMillion + (ns % rate * kMillion + rate - 1) / rate};
+  }
+
+ private:
+  static constexpr std::int64_t kMillion = 1'000'000;
+  Duration offset_;
+  std::int64_t drift_ppm_;
+};
+
+}  // namespace weir::sim
