@@ -13,10 +13,10 @@ enum { kRounds = 9 };
 static cl_context context;
 static cl_command_queue queue;
 static cl_kernel kernel;
-static char *host;
+static char* host;
 static size_t big = (size_t)256 << 20;
 
-static void check(cl_int error, const char *what) {
+static void check(cl_int error, const char* what) {
   if (error == CL_SUCCESS) return;
   fprintf(stderr, "opencl_speed: %s: error %d\n", what, error);
   exit(2);
@@ -28,13 +28,13 @@ static double now_ns(void) {
   return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-static int by_value(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
+static int by_value(const void* a, const void* b) {
+  const double x = *(const double*)a, y = *(const double*)b;
   return (x > y) - (x < y);
 }
 
 /* Calls `round(n)` a few times; each says what n of it took. */
-static void measure(const char *name, int n, void (*round)(int n)) {
+static void measure(const char* name, int n, void (*round)(int n)) {
   double times[kRounds];
   round(n / 4 + 1);
   for (int i = 0; i < kRounds; ++i) {
@@ -85,7 +85,8 @@ static void read_big(int n) {
 static void map_big(int n) {
   for (int i = 0; i < n; ++i) {
     cl_int error;
-    char *at = clEnqueueMapBuffer(queue, large, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, (size_t)4 << 20, 0, NULL, NULL, &error);
+    char* at = clEnqueueMapBuffer(queue, large, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, (size_t)4 << 20, 0, NULL, NULL,
+                                  &error);
     check(error, "map");
     at[i % 4096] = 1;
     check(clEnqueueUnmapMemObject(queue, large, at, 0, NULL, NULL), "unmap");
@@ -115,7 +116,7 @@ static void device_info(int n) {
 int main(void) {
   cl_platform_id platform;
   cl_int error;
-  const char *source = "kernel void touch(global int* a) { a[get_global_id(0)] += 1; }";
+  const char* source = "kernel void touch(global int* a) { a[get_global_id(0)] += 1; }";
   check(clGetPlatformIDs(1, &platform, NULL), "clGetPlatformIDs");
   check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL), "clGetDeviceIDs");
   context = clCreateContext(NULL, 1, &device, NULL, NULL, &error);

@@ -462,13 +462,17 @@ void Session::Do(const wire::Finish& m) {
   Queue* queue = nullptr;
   if (const cl_int error = objects_.Find(m.queue, queue); error != CL_SUCCESS)
     return replies_->Answer(m.request, error);
-  CloseBatch();
   const cl_int first_error = std::exchange(queue->first_error, CL_SUCCESS);
-  const cl_event tail = TailOf(*queue);
-  if (tail == nullptr) return replies_->Answer(m.request, first_error);
-  cl_.clFlush(queue->native);
-  When(tail, [replies = replies_, request = m.request, first_error](cl_int) { replies->Answer(request, first_error); });
-  cl_.clReleaseEvent(tail);
+  if (const cl_event tail = TailOf(*queue); tail != nullptr) {
+    cl_.clFlush(queue->native);
+    // Before the batch's own: the client is woken, and then the books are kept.
+    When(tail,
+         [replies = replies_, request = m.request, first_error](cl_int) { replies->Answer(request, first_error); });
+    cl_.clReleaseEvent(tail);
+  } else {
+    replies_->Answer(m.request, first_error);
+  }
+  CloseBatch();
 }
 
 void Session::Do(const wire::Watch& m) {

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "opencl/icd/bulk_copy.h"
+
 namespace weir::opencl::icd {
 
 struct Pitched {
@@ -20,7 +22,7 @@ inline void CopyBox(Pitched to, Pitched from, const std::size_t (&box)[3]) {
   const bool slices_touch =
       rows_touch && ((to.slice_pitch == box[0] * box[1] && from.slice_pitch == box[0] * box[1]) || box[2] == 1);
   if (slices_touch) {
-    std::memcpy(to.base, from.base, box[0] * box[1] * box[2]);
+    BulkCopy(to.base, from.base, box[0] * box[1] * box[2]);
     return;
   }
   for (std::size_t slice = 0; slice < box[2]; ++slice) {

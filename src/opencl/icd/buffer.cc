@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 
+#include "opencl/icd/bulk_copy.h"
 #include "opencl/icd/memory.h"
 
 namespace weir::opencl::icd {
@@ -52,7 +53,7 @@ cl_mem CreateBufferWithProperties(cl_context handle, const cl_mem_properties* pr
   memory->range = {*offset, size};
   memory->at = *offset;
   if (properties != nullptr) memory->given = {0};
-  if (host_ptr != nullptr) std::memcpy(memory->bytes(), host_ptr, size);
+  if (host_ptr != nullptr) BulkCopy(memory->bytes(), host_ptr, size);
   return Announce(memory,
                   wire::CreateBuffer{.context = context->id,
                                      .flags = WireFlags(flags),

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "opencl/icd/box_copy.h"
+#include "opencl/icd/bulk_copy.h"
 #include "opencl/icd/enqueue.h"
 #include "opencl/icd/memory.h"
 
@@ -80,7 +81,7 @@ cl_int EnqueueReadBuffer(cl_command_queue queue, cl_mem handle, cl_bool blocking
   if ((buffer->flags & kHostMayNotRead) != 0) return CL_INVALID_OPERATION;
   if (command.may_be_done_here() || (blocking != CL_FALSE && command.may_be_done_here_after_waiting())) {
     if (const cl_int error = command.WaitUntilItMay(); error != CL_SUCCESS) return error;
-    std::memcpy(to, buffer->bytes() + offset, size);
+    BulkCopy(to, buffer->bytes() + offset, size);
     return command.DoneHere(CL_COMMAND_READ_BUFFER);
   }
   wire::ReadBuffer read{.buffer = buffer->id, .offset = offset, .size = size};
@@ -107,7 +108,7 @@ cl_int EnqueueWriteBuffer(cl_command_queue queue, cl_mem handle, cl_bool blockin
   }
   if (here) {
     if (const cl_int error = command.WaitUntilItMay(); error != CL_SUCCESS) return error;
-    std::memcpy(buffer->bytes() + offset, from, size);
+    BulkCopy(buffer->bytes() + offset, from, size);
     return command.DoneHere(CL_COMMAND_WRITE_BUFFER);
   }
   wire::WriteBuffer write{

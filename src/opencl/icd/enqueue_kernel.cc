@@ -52,6 +52,7 @@ cl_int EnqueueRange(cl_command_queue queue, cl_kernel handle, cl_uint dimensions
     return command.Send(marker, type);
   }
   if (const cl_int error = ReadLocal(*kernel, device, local, range); error != CL_SUCCESS) return error;
+  if (const cl_int error = SendArgs(*kernel); error != CL_SUCCESS) return error;
   return command.Send(range, type);
 }
 

@@ -22,6 +22,7 @@ ArgType ArgTypeOf(const wire::ArgFacts& facts);
 struct KernelArg {
   static constexpr std::size_t kFew = 16;
   bool set = false;
+  bool sent = false;  // the executor has it
   wire::ArgKind kind = wire::ArgKind::kData;
   std::uint64_t size = 0;    // of data; of local memory; of the pointer to nothing
   std::uint64_t serial = 0;  // of the object
@@ -43,6 +44,10 @@ struct Kernel : Object {
   std::vector<ArgType> types;
   std::vector<KernelArg> args;
   std::uint32_t args_missing = 0;
+  bool args_unsent = false;
 };
+
+/// Tells the executor of the arguments that it has not been told of yet.
+cl_int SendArgs(Kernel& kernel);
 
 }  // namespace weir::opencl::icd

@@ -93,6 +93,19 @@ cl_int SendArg(const Kernel& kernel, std::uint32_t index, const KernelArg& arg) 
 
 }  // namespace
 
+// Programs set one argument several times between two launches, and all of them before each: what counts is what they
+// are then.
+cl_int SendArgs(Kernel& kernel) {
+  if (!kernel.args_unsent) return CL_SUCCESS;
+  for (std::uint32_t i = 0; i < kernel.args.size(); ++i) {
+    if (kernel.args[i].sent || !kernel.args[i].set) continue;
+    if (const cl_int error = SendArg(kernel, i, kernel.args[i]); error != CL_SUCCESS) return error;
+    kernel.args[i].sent = true;
+  }
+  kernel.args_unsent = false;
+  return CL_SUCCESS;
+}
+
 namespace api {
 
 cl_int SetKernelArg(cl_kernel handle, cl_uint index, std::size_t size, const void* from) {
@@ -115,7 +128,9 @@ cl_int SetKernelArg(cl_kernel handle, cl_uint index, std::size_t size, const voi
     std::memcpy(value.size <= KernelArg::kFew ? arg.few : arg.more.data(), value.data, value.size);
   }
   if (!std::exchange(arg.set, true)) --kernel->args_missing;
-  return SendArg(*kernel, index, arg);
+  arg.sent = false;
+  kernel->args_unsent = true;
+  return CL_SUCCESS;
 }
 
 cl_kernel CloneKernel(cl_kernel handle, cl_int* error) {
@@ -135,8 +150,8 @@ cl_kernel CloneKernel(cl_kernel handle, cl_int* error) {
   }
   clone->args = kernel->args;
   clone->args_missing = kernel->args_missing;
-  for (std::uint32_t i = 0; i < clone->args.size() && result == CL_SUCCESS; ++i)
-    if (clone->args[i].set) result = SendArg(*clone, i, clone->args[i]);
+  for (KernelArg& arg : clone->args) arg.sent = false;
+  clone->args_unsent = true;
   if (result == CL_SUCCESS) return Give<cl_kernel>(clone, error);
   Drop(*clone);
   return Refuse(result, error);

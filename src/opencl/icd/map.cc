@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "opencl/icd/box_copy.h"
+#include "opencl/icd/bulk_copy.h"
 #include "opencl/icd/enqueue.h"
 #include "opencl/icd/memory.h"
 
@@ -45,7 +46,7 @@ cl_int MapBuffer(Command& command, Memory& buffer, bool blocking, const MappedRe
   std::byte* const in_arena = buffer.bytes() + region.offset;
   if (command.may_be_done_here() || (blocking && command.may_be_done_here_after_waiting())) {
     if (const cl_int error = command.WaitUntilItMay(); error != CL_SUCCESS) return error;
-    if (buffer.uses_host_ptr() && wanted) std::memcpy(region.pointer, in_arena, region.size);
+    if (buffer.uses_host_ptr() && wanted) BulkCopy(region.pointer, in_arena, region.size);
     return command.DoneHere(CL_COMMAND_MAP_BUFFER);
   }
   std::unique_ptr<Arrival> arrival;
@@ -73,7 +74,7 @@ cl_int MapBuffer(Command& command, Memory& buffer, bool blocking, const MappedRe
 cl_int UnmapBuffer(Command& command, Memory& buffer, const MappedRegion& region) {
   const bool written = region.for_writing();
   // Nothing on the device may touch the region while the program may write to it, so it need not be waited for.
-  if (buffer.uses_host_ptr() && written) std::memcpy(buffer.bytes() + region.offset, region.pointer, region.size);
+  if (buffer.uses_host_ptr() && written) BulkCopy(buffer.bytes() + region.offset, region.pointer, region.size);
   if (command.may_be_done_here()) return command.DoneHere(CL_COMMAND_UNMAP_MEM_OBJECT);
   if (command.queue().works_in_arena() || !written) {
     wire::Marker marker;

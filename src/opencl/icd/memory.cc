@@ -3,6 +3,7 @@
 
 #include <bit>
 
+#include "opencl/icd/bulk_copy.h"
 #include "opencl/icd/info.h"
 
 namespace weir::opencl::icd {
@@ -64,7 +65,7 @@ bool StagedContent::Of(Link& link, const void* from, std::size_t bytes) {
     return true;
   }
   if (!Make(link, bytes)) return false;
-  std::memcpy(into_, from, bytes);
+  BulkCopy(into_, from, bytes);
   return true;
 }
 
