@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <memory>
 
+#include "cli/opencl_devices.h"
 #include "cli/options.h"
+#include "cli/places.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "cli/text_units.h"
@@ -39,8 +41,21 @@ Result<int> ShowStatus(const Session& session) {
 }
 
 Result<int> ShowDevices(const Session& session) {
-  WEIR_TRY(const json reply, session.client().Get("/v1/devices"));
-  if (session.json) return PrintJson(reply), 0;
+  WEIR_TRY(json reply, session.client().Get("/v1/devices"));
+  WEIR_TRY(const auto self, SelfExecutable());
+  const auto opencl = ListOpenClDevices(FindExecutor(self));
+  if (session.json) {
+    json& list = reply["opencl_devices"] = json::array();
+    if (opencl)
+      for (const OpenClDevice& d : *opencl)
+        list.push_back({{"library", d.library},
+                        {"number", d.number},
+                        {"vendor", d.vendor},
+                        {"name", d.name},
+                        {"compute_units", d.compute_units},
+                        {"memory_bytes", d.memory_bytes}});
+    return PrintJson(reply), 0;
+  }
   WEIR_TRY(const auto devices, DevicesFromJson(reply));
   Table table(
       {{"DEVICE"}, {"KIND"}, {"CPUS"}, {"POLICY"}, {"VGPUS", Table::Align::kRight}, {"GPU USE", Table::Align::kRight}});
@@ -52,6 +67,17 @@ Result<int> ShowDevices(const Session& session) {
                {fmt::format("{}", d.vgpus)},
                {FormatPercent(d.gpu_use)}});
   fmt::print("{}", table.Render(StdoutTakesColor()));
+  if (!opencl) {
+    fmt::print("\nOpenCL: {}\n", Printable(opencl.error().message));
+    return 0;
+  }
+  Table drivers({{"OPENCL DEVICE"}, {"DRIVER"}, {"UNITS", Table::Align::kRight}, {"MEMORY", Table::Align::kRight}});
+  for (const OpenClDevice& d : *opencl)
+    drivers.Add({{d.name, Style::kStrong},
+                 {fmt::format("{} {}", d.library, d.number)},
+                 {fmt::format("{}", d.compute_units)},
+                 {FormatBytes(Bytes{d.memory_bytes})}});
+  fmt::print("\n{}", drivers.Render(StdoutTakesColor()));
   return 0;
 }
 
@@ -152,7 +178,8 @@ void AddStatus(Command app, Session& session) {
 
 void AddDevices(Command app, Session& session) {
   const Command command =
-      AddCommand(app, "devices", "List the node's devices", "  weir devices\n  weir devices --json\n", session);
+      AddCommand(app, "devices", "List the node's devices, and those that this machine's OpenCL drivers offer",
+                 "  weir devices\n  weir devices --json\n", session);
   command.WhenGiven([&session] { session.action = [&session] { return ShowDevices(session); }; });
 }
 

@@ -5,6 +5,7 @@
 #include <grp.h>
 #include <linux/close_range.h>
 #include <pwd.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,6 +40,7 @@ Result<User> FindUser(uid_t uid) {
   ::signal(SIGPIPE, SIG_DFL);
   const bool changed =
       !user.change || (::setgroups(0, nullptr) == 0 && ::setgid(user.gid) == 0 && ::setuid(user.uid) == 0);
+  ::setpriority(PRIO_PROCESS, 0, 0);  // ours may be a better one, which is nobody else's
   // What a library opened without saying so is not to live on in a program that outlives us.
   ::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
   if (changed && (spec.kept_fd < 0 || ::fcntl(spec.kept_fd, F_SETFD, 0) == 0)) ::execv(argv[0], argv.data());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starts a program that lives on by itself: in a group of its own, with the environment of this process.
+// Starts a program that lives on by itself: in a group of its own, with the environment of this process and an
+// ordinary priority.
 #pragma once
 
 #include <sys/types.h>

@@ -13,10 +13,11 @@
   X(GetDeviceIDs)                                                                                                      \
   X(GetDeviceInfo)                                                                                                     \
   X(CreateContext)                                                                                                     \
-  X(CreateContextFromType) X(RetainContext) X(ReleaseContext) X(GetContextInfo) X(CreateCommandQueue) X(               \
-      RetainCommandQueue) X(ReleaseCommandQueue) X(GetCommandQueueInfo) X(SetCommandQueueProperty) X(CreateBuffer)     \
-      X(CreateImage2D) X(CreateImage3D) X(RetainMemObject) X(ReleaseMemObject) X(GetSupportedImageFormats)             \
-          X(GetMemObjectInfo) X(GetImageInfo) X(CreateSampler) X(RetainSampler) X(ReleaseSampler) X(GetSamplerInfo) X( \
+  X(CreateContextFromType)                                                                                             \
+  X(RetainContext) X(ReleaseContext) X(GetContextInfo) X(CreateCommandQueue) X(RetainCommandQueue)                     \
+      X(ReleaseCommandQueue) X(GetCommandQueueInfo) X(SetCommandQueueProperty) X(CreateBuffer) X(CreateImage2D) X(     \
+          CreateImage3D) X(RetainMemObject) X(ReleaseMemObject) X(GetSupportedImageFormats) X(GetMemObjectInfo)        \
+          X(GetImageInfo) X(CreateSampler) X(RetainSampler) X(ReleaseSampler) X(GetSamplerInfo) X(                     \
               CreateProgramWithSource) X(CreateProgramWithBinary) X(RetainProgram) X(ReleaseProgram) X(BuildProgram)   \
               X(UnloadCompiler) X(GetProgramInfo) X(GetProgramBuildInfo) X(CreateKernel) X(CreateKernelsInProgram) X(  \
                   RetainKernel) X(ReleaseKernel) X(SetKernelArg) X(GetKernelInfo) X(GetKernelWorkGroupInfo)            \
