@@ -2,6 +2,7 @@
 #include "opencl/executor/server.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -127,6 +128,7 @@ void Server::Accept() {
   Seat& seat = seats_.emplace_back();
   seat.session = std::make_unique<Session>(*shared_, std::move(*accepted));
   seat.thread = std::thread([&seat] {
+    ::pthread_setname_np(::pthread_self(), "weir-session");
     if (const Status status = seat.session->Run(); !status) Say(status.error().message);
     seat.ended.store(true, std::memory_order_release);
   });
