@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -24,6 +25,7 @@ constexpr std::uint64_t kBytes = 1 << 20;
 constexpr const char* kSource =
     "kernel void twice(global const int* in, global int* out) { out[get_global_id(0)] = 2 * in[get_global_id(0)]; }\n"
     "kernel void endless(global volatile int* out) { while (out[0] != 42) out[1] += 1; }\n"
+    "kernel void slow(global volatile int* out) { for (int i = 0; i < 400000000; ++i) out[1] = i; }\n"
     "kernel void crash(global int* out) { *(global int*)(1) = out[0]; }\n";
 
 class Executor : public ::testing::Test {
@@ -354,6 +356,127 @@ TEST_F(ExecutorWithATimeout, ACrashEndsTheExecutorAndTheClientSeesIt) {
   client.Send(wire::Flush{.queue = kQueue});
   EXPECT_TRUE(client.Gone());
   EXPECT_EQ(Await(), -SIGSEGV);
+}
+
+/// Memory that was freed reads as rubbish, so that who uses it is found.
+class ExecutorWithParts : public Executor {
+ protected:
+  static constexpr std::uint32_t kPart = 10, kOtherPart = 11;
+  void SetUp() override {
+    ::setenv("MALLOC_PERTURB_", "165", 1);
+    Start({});
+    ::unsetenv("MALLOC_PERTURB_");
+  }
+  /// A context of two parts, with a queue on the first.
+  void PrepareParts(RawClient& client) {
+    constexpr std::uint64_t kEqually[] = {CL_DEVICE_PARTITION_EQUALLY, 1, 0};
+    constexpr std::uint32_t kParts[] = {kPart, kOtherPart};
+    client.Send(wire::CreateSubDevices{.request = 5, .device = kDevice, .first = kPart, .properties = {kEqually, 3}});
+    const auto made = BodyAs<wire::SubDeviceFacts>(client.AnswerTo(5).body);
+    ASSERT_EQ(made.devices.size(), 2U);
+    client.Send(wire::CreateContext{.id = kContext, .devices = wire::IdList(kParts, 2)});
+    client.Send(wire::CreateQueue{.id = kQueue, .context = kContext, .device = kPart});
+    client.Send(
+        wire::CreateProgram{.id = kProgram, .context = kContext, .source = wire::Blob::Inline(wire::BytesOf(kSource))});
+    client.Send(wire::Build{.request = 1, .program = kProgram});
+  }
+};
+
+TEST_F(ExecutorWithParts, NamesThemInWhatABuildMade) {
+  RawClient client = Connected();
+  PrepareParts(client);
+  const auto facts = BodyAs<wire::BuildFacts>(client.AnswerTo(1).body);
+  ASSERT_EQ(facts.devices.size(), 2U);
+  EXPECT_EQ(facts.devices[0].device, kPart);
+  EXPECT_EQ(facts.devices[1].device, kOtherPart);
+  EXPECT_EQ(facts.devices[1].status, CL_BUILD_SUCCESS);
+  ASSERT_FALSE(facts.kernels.empty());
+  ASSERT_EQ(facts.kernels[0].groups.size(), 2U);
+  EXPECT_EQ(facts.kernels[0].groups[1].device, kOtherPart);
+  EXPECT_GT(facts.kernels[0].groups[1].size, 0U);
+  client.Send(wire::GetBinary{.request = 2, .program = kProgram, .device = kOtherPart});
+  const auto binary = client.AnswerTo(2);
+  EXPECT_EQ(binary.status, CL_SUCCESS);
+  EXPECT_EQ(binary.body.size(), facts.devices[1].binary_size);
+}
+
+TEST_F(ExecutorWithParts, KeepsThemForWhatUsesThem) {
+  RawClient other = Connected();
+  Prepare(other);
+  for (const bool released : {false, true}) {
+    RawClient client = Connected();
+    PrepareParts(client);
+    ASSERT_EQ(client.AnswerTo(1).status, CL_SUCCESS);
+    MakeBuffer(client, kIn, 0);
+    MakeBuffer(client, kOut, kBytes);
+    if (released) {
+      client.Send(wire::Release{.id = kPart});
+      client.Send(wire::Release{.id = kOtherPart});
+    }
+    Launch(client, "twice", {kIn, kOut}, 1000, 30);
+    ASSERT_EQ(client.EndOf(30), CL_COMPLETE);
+    if (released) client.Send(wire::Release{.id = kContext});
+    client.Send(wire::Release{.id = kQueue});
+    client.Send(wire::Release{.id = 30});
+  }
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(other.Finish(kQueue), CL_SUCCESS);
+    ::usleep(10'000);
+  }
+}
+
+TEST_F(ExecutorWithParts, WaitsForWhatRunsInAQueueThatWasReleased) {
+  RawClient other = Connected();
+  Prepare(other);
+  for (const bool parts : {false, true}) {
+    RawClient client = Connected();
+    parts ? PrepareParts(client) : Prepare(client);
+    MakeBuffer(client, kOut, 0);
+    Launch(client, "slow", {kOut}, 1);
+    for (const std::uint32_t id : {kOut, kQueue, kKernel, kProgram, kContext, kPart, kOtherPart})
+      client.Send(wire::Release{.id = id});
+    // Whatever else comes is carried out after that.
+    client.Send(wire::Finish{.request = 9, .queue = kQueue});
+    EXPECT_EQ(client.AnswerTo(9).status, CL_INVALID_COMMAND_QUEUE);
+  }
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_EQ(other.Finish(kQueue), CL_SUCCESS) << i;
+    ::usleep(10'000);
+  }
+}
+
+// A client copies what a read brought when it hears of the read's end. Who waits for the marker only relies on that.
+TEST_F(Executor, AReadIsToldOfBeforeWhatWaitedForIt) {
+  RawClient client = Connected();
+  Prepare(client);
+  constexpr std::uint32_t kOther = 8;
+  client.Send(wire::CreateQueue{.id = kOther, .context = kContext, .device = kDevice});
+  MakeBuffer(client, kIn, 0);
+  for (std::uint32_t round = 0; round < 3000; ++round) {
+    const std::uint32_t read = 100 + 4 * round, between = read, marker = read + 2, start = read + 3;
+    client.Send(wire::CreateUserEvent{.id = start, .context = kContext});
+    client.Send(wire::ReadBuffer{.enqueue = {.queue = kQueue, .event = read, .waits = wire::IdList(&start, 1)},
+                                 .buffer = kIn,
+                                 .size = 4096,
+                                 .to = kBytes});
+    client.Send(wire::Watch{.event = read});
+    client.Send(wire::Marker{.enqueue = {.queue = kOther, .event = marker, .waits = wire::IdList(&between, 1)}});
+    client.Send(wire::Watch{.event = marker});
+    client.Send(wire::Flush{.queue = kQueue});
+    client.Send(wire::SetUserEvent{.id = start});
+    ASSERT_EQ(client.EndOf(marker), CL_COMPLETE);
+    ASSERT_EQ(std::ranges::count(client.ended_in_order, read), 1) << "in round " << round;
+  }
+}
+
+TEST_F(Executor, NothingWaitsForAnEventThatNobodyCanSetAnyMore) {
+  RawClient client = Connected();
+  Prepare(client);
+  client.Send(wire::CreateUserEvent{.id = 40, .context = kContext});
+  const std::uint32_t event = 40;
+  client.Send(wire::Marker{.enqueue = {.queue = kQueue, .event = 41, .waits = wire::IdList(&event, 1)}});
+  client.Send(wire::Release{.id = 40});
+  EXPECT_NE(client.EndOf(41, seconds(5)), -9999);
 }
 
 class ExecutorThatCopies : public Executor {

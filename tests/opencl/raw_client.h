@@ -74,6 +74,7 @@ class RawClient {
   [[nodiscard]] std::uint64_t arena_bytes() const { return connection_.arena.bytes(); }
   opencl::Connection& connection() { return connection_; }
   std::vector<std::string> notices;
+  std::vector<std::uint32_t> ended_in_order;  // events
 
  private:
   /// One message, if one comes within 20 ms. False: it is too late for more.
@@ -100,6 +101,7 @@ class RawClient {
       case proto::cl::Op::kEventDone:
         EXPECT_TRUE(proto::cl::Decode(*message, done));
         ended_[done.event] = done;
+        ended_in_order.push_back(done.event);
         break;
       case proto::cl::Op::kFreed:
         EXPECT_TRUE(proto::cl::Decode(*message, freed));

@@ -83,9 +83,9 @@ std::int64_t Admission::BusySinceNs() const {
   return busy_since_ns_;
 }
 
-bool Admission::Drain(Duration timeout) {
+void Admission::Drain() {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, timeout, [this] { return in_flight_ == 0; });
+  changed_.wait(lock, [this] { return in_flight_ == 0; });
 }
 
 void Admission::Abandon() {

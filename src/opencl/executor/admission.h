@@ -61,8 +61,8 @@ class Admission {
 
   /// Since when the oldest batch has been on the device; 0: nothing is.
   [[nodiscard]] std::int64_t BusySinceNs() const;
-  /// Waits until nothing is in flight, at most `timeout`.
-  bool Drain(Duration timeout);
+  /// Waits until nothing is in flight.
+  void Drain();
   /// Lets whoever waits go: the session ends.
   void Abandon();
 

@@ -34,11 +34,11 @@ struct Device : Object {
   static constexpr cl_int kInvalid = CL_INVALID_DEVICE;
   explicit Device(const cl_icd_dispatch& table) : Object(kKind), cl(table) {}
   ~Device() override {
-    if (sub && native != nullptr) cl.clReleaseDevice(native);
+    if (parent && native != nullptr) cl.clReleaseDevice(native);
   }
   const cl_icd_dispatch& cl;
   cl_device_id native = nullptr;
-  bool sub = false;
+  std::shared_ptr<Device> parent;  // of a part
   bool in_host_memory = false;
 };
 
@@ -51,7 +51,8 @@ struct Context : Object {
   }
   const cl_icd_dispatch& cl;
   cl_context native = nullptr;
-  bool in_host_memory = true;  // all of its devices compute there
+  std::vector<std::pair<std::uint32_t, std::shared_ptr<Device>>> devices;  // by the client's ids
+  bool in_host_memory = true;                                              // all of its devices compute there
   std::uint32_t id = 0;
 };
 

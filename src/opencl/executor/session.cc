@@ -47,6 +47,7 @@ void Session::End() {
   objects_.ForEach<Queue>([this](Queue& queue) {
     if (queue.native != nullptr) cl_.clFinish(queue.native);
   });
+  admission_->Drain();  // a queue that was released may be busy
   open_queue_.reset();
   replies_->Close();
   objects_.Clear();

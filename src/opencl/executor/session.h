@@ -97,7 +97,7 @@ class Session {
   void Do(const proto::cl::Watch& m);
 
   [[nodiscard]] std::vector<cl_device_id> DevicesOf(const proto::cl::IdList& ids, cl_int& error) const;
-  void AnswerBuild(std::uint32_t request, cl_int status, cl_program program);
+  void AnswerBuild(std::uint32_t request, cl_int status, const Program* program);
 
   // -- Helpers
   /// Puts an object under an id; with an error it stands there with the reason, and the client's context is told.
@@ -142,6 +142,8 @@ class Session {
   RingConsumer in_;
   std::shared_ptr<Replies> replies_;
   std::shared_ptr<Admission> admission_;
+  // Parts of the device that the client has made. They stay: to PoCL a queue or a context is no reason to keep one.
+  std::vector<std::shared_ptr<Device>> parts_;
   Objects objects_;
   std::shared_ptr<Queue> open_queue_;  // whose batch is open
   cl_event open_first_ = nullptr;      // its first command, where events tell the time

@@ -23,10 +23,11 @@ void Session::Do(const wire::CreateContext& m) {
   std::vector<cl_device_id> devices;
   cl_int error = m.devices.empty() || m.devices.size() > kDevicesMax ? CL_INVALID_VALUE : CL_SUCCESS;
   for (std::size_t i = 0; i < m.devices.size() && error == CL_SUCCESS; ++i) {
-    Device* device = nullptr;
-    error = objects_.Find(m.devices[i], device);
+    std::shared_ptr<Device> device;
+    error = objects_.Share(m.devices[i], device);
     if (error != CL_SUCCESS) break;
     devices.push_back(device->native);
+    context->devices.emplace_back(m.devices[i], device);
     context->in_host_memory = context->in_host_memory && device->in_host_memory;
   }
   if (error == CL_SUCCESS) {
@@ -237,6 +238,8 @@ void Session::Do(const wire::Release& m) {
     replies_->Send(wire::Freed{.ticket = m.ticket});
   }
   if (object && object->kind == Kind::kEvent && static_cast<Event&>(*object).user) {
+    // Nobody can set it any more, and what waits for it would wait for ever.
+    cl_.clSetUserEventStatus(static_cast<Event&>(*object).native, CL_INVALID_EVENT);
     --user_events_;
     waits_for_client_.store(user_events_ > 0, std::memory_order_relaxed);
   }
@@ -244,8 +247,8 @@ void Session::Do(const wire::Release& m) {
 }
 
 void Session::Do(const wire::CreateSubDevices& m) {
-  Device* device = nullptr;
-  cl_int error = objects_.Find(m.device, device);
+  std::shared_ptr<Device> device;
+  cl_int error = objects_.Share(m.device, device);
   std::vector<cl_device_partition_property> properties;
   for (std::size_t i = 0; i < m.properties.size(); ++i)
     properties.push_back(static_cast<cl_device_partition_property>(m.properties[i]));
@@ -258,8 +261,9 @@ void Session::Do(const wire::CreateSubDevices& m) {
   for (cl_uint i = 0; i < count && error == CL_SUCCESS; ++i) {
     auto sub = std::make_shared<Device>(cl_);
     sub->native = natives[i];
-    sub->sub = true;
+    sub->parent = device;
     sub->in_host_memory = device->in_host_memory;
+    parts_.push_back(sub);
     facts.devices.push_back(FactsOfDevice(cl_, natives[i], m.first + i, sub->in_host_memory));
     if (!objects_.Put(m.first + i, std::move(sub))) error = CL_OUT_OF_RESOURCES;
   }

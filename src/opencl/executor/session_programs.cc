@@ -31,11 +31,40 @@ T NumberFrom(Get get, T otherwise = {}) {
   return get(sizeof value, &value, nullptr) == CL_SUCCESS ? value : otherwise;
 }
 
-/// Of the program's devices, those that a client knows by an id.
+/// A device that the client has made a program for, and the one the driver says it has made it for: PoCL names the
+/// whole device where a part of it was given.
 struct KnownDevice {
   std::uint32_t id;
   cl_device_id native;
+  std::size_t place;  // among the program's devices
 };
+
+std::vector<cl_device_id> DevicesOfProgram(const cl_icd_dispatch& cl, cl_program program) {
+  cl_uint count = 0;
+  if (cl.clGetProgramInfo(program, CL_PROGRAM_NUM_DEVICES, sizeof count, &count, nullptr) != CL_SUCCESS) return {};
+  std::vector<cl_device_id> natives(std::min<std::size_t>(count, kDevicesMax));
+  if (cl.clGetProgramInfo(program, CL_PROGRAM_DEVICES, natives.size() * sizeof natives[0], natives.data(), nullptr) !=
+      CL_SUCCESS)
+    return {};
+  return natives;
+}
+
+/// Nothing where the program is not for that device.
+std::optional<KnownDevice> KnownAs(const std::vector<cl_device_id>& natives, std::uint32_t id, const Device& device) {
+  for (const Device* at = &device; at != nullptr; at = at->parent.get()) {
+    const auto found = std::ranges::find(natives, at->native);
+    if (found != natives.end()) return KnownDevice{id, at->native, static_cast<std::size_t>(found - natives.begin())};
+  }
+  return std::nullopt;
+}
+
+std::vector<std::size_t> BinarySizes(const cl_icd_dispatch& cl, cl_program program, std::size_t count) {
+  std::vector<std::size_t> sizes(count);
+  if (cl.clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, count * sizeof sizes[0], sizes.data(), nullptr) !=
+      CL_SUCCESS)
+    sizes.assign(count, 0);
+  return sizes;
+}
 
 wire::ArgFacts FactsOfArg(const cl_icd_dispatch& cl, cl_kernel kernel, cl_uint index, bool& told) {
   wire::ArgFacts facts;
@@ -85,44 +114,34 @@ wire::KernelFacts FactsOfKernel(const cl_icd_dispatch& cl, cl_kernel kernel, con
   return facts;
 }
 
-wire::BuildFacts FactsOfBuild(const cl_icd_dispatch& cl, cl_program program, const std::vector<KnownDevice>& devices) {
+wire::BuildFacts FactsOfBuild(const cl_icd_dispatch& cl, const Program& program) {
   wire::BuildFacts facts;
-  std::vector<cl_device_id> natives(kDevicesMax);
-  std::vector<std::size_t> sizes(kDevicesMax);
-  const auto count =
-      std::min<std::size_t>(kDevicesMax, NumberFrom<cl_uint>([&](std::size_t room, void* value, std::size_t* bytes) {
-                              return cl.clGetProgramInfo(program, CL_PROGRAM_NUM_DEVICES, room, value, bytes);
-                            }));
-  natives.resize(count);
-  sizes.resize(count);
-  if (cl.clGetProgramInfo(program, CL_PROGRAM_DEVICES, count * sizeof(cl_device_id), natives.data(), nullptr) !=
-      CL_SUCCESS)
-    natives.clear();
-  if (cl.clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, count * sizeof(std::size_t), sizes.data(), nullptr) !=
-      CL_SUCCESS)
-    sizes.assign(count, 0);
+  const std::vector<cl_device_id> natives = DevicesOfProgram(cl, program.native);
+  const std::vector<std::size_t> sizes = BinarySizes(cl, program.native, natives.size());
+  std::vector<KnownDevice> devices;
+  for (const auto& [id, device] : program.context->devices)
+    if (const auto known = KnownAs(natives, id, *device)) devices.push_back(*known);
   bool built = false;
-  for (std::size_t i = 0; i < natives.size(); ++i) {
-    const auto known = std::ranges::find(devices, natives[i], &KnownDevice::native);
-    if (known == devices.end()) continue;
+  for (const KnownDevice& device : devices) {
     const auto get = [&](cl_program_build_info name) {
-      return [&cl, program, name, native = natives[i]](std::size_t room, void* value, std::size_t* bytes) {
-        return cl.clGetProgramBuildInfo(program, native, name, room, value, bytes);
+      return [&cl, &program, name, &device](std::size_t room, void* value, std::size_t* bytes) {
+        return cl.clGetProgramBuildInfo(program.native, device.native, name, room, value, bytes);
       };
     };
     wire::DeviceBuildFacts& there = facts.devices.emplace_back();
-    there.device = known->id;
+    there.device = device.id;
     there.status = NumberFrom<cl_build_status>(get(CL_PROGRAM_BUILD_STATUS), CL_BUILD_ERROR);
     there.binary_type = NumberFrom<cl_program_binary_type>(get(CL_PROGRAM_BINARY_TYPE));
-    there.binary_size = sizes[i];
+    there.binary_size = sizes[device.place];
     there.global_variables = NumberFrom<std::size_t>(get(CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE));
     there.log = TextFrom(get(CL_PROGRAM_BUILD_LOG));
     built |= there.status == CL_BUILD_SUCCESS && there.binary_type == CL_PROGRAM_BINARY_TYPE_EXECUTABLE;
   }
   cl_uint kernels = 0;
-  if (!built || cl.clCreateKernelsInProgram(program, 0, nullptr, &kernels) != CL_SUCCESS || kernels == 0) return facts;
+  if (!built || cl.clCreateKernelsInProgram(program.native, 0, nullptr, &kernels) != CL_SUCCESS || kernels == 0)
+    return facts;
   std::vector<cl_kernel> made(kernels);
-  if (cl.clCreateKernelsInProgram(program, kernels, made.data(), nullptr) != CL_SUCCESS) return facts;
+  if (cl.clCreateKernelsInProgram(program.native, kernels, made.data(), nullptr) != CL_SUCCESS) return facts;
   for (const cl_kernel kernel : made) {
     facts.kernels.push_back(FactsOfKernel(cl, kernel, devices));
     cl.clReleaseKernel(kernel);
@@ -214,10 +233,9 @@ std::vector<cl_device_id> Session::DevicesOf(const wire::IdList& ids, cl_int& er
   return devices;
 }
 
-void Session::AnswerBuild(std::uint32_t request, cl_int status, cl_program program) {
-  std::vector<KnownDevice> known;
-  objects_.ForEachId<Device>([&](std::uint32_t id, Device& device) { known.push_back({id, device.native}); });
-  replies_->AnswerWith(request, status, program != nullptr ? FactsOfBuild(cl_, program, known) : wire::BuildFacts{});
+void Session::AnswerBuild(std::uint32_t request, cl_int status, const Program* program) {
+  const bool there = program != nullptr && program->native != nullptr;
+  replies_->AnswerWith(request, status, there ? FactsOfBuild(cl_, *program) : wire::BuildFacts{});
 }
 
 void Session::Do(const wire::Build& m) {
@@ -233,7 +251,7 @@ void Session::Do(const wire::Build& m) {
                                devices.empty() ? nullptr : devices.data(), prepared->options.c_str(), nullptr, nullptr);
   for (const wire::IncludedFile& header : m.headers)
     if (header.ticket != 0) replies_->Send(wire::Freed{.ticket = header.ticket});
-  AnswerBuild(m.request, error, program != nullptr ? program->native : nullptr);
+  AnswerBuild(m.request, error, program);
 }
 
 void Session::Do(const wire::Compile& m) {
@@ -262,7 +280,7 @@ void Session::Do(const wire::Compile& m) {
                                  pointers.empty() ? nullptr : pointers.data(), nullptr, nullptr);
   for (const wire::IncludedFile& header : m.headers)
     if (header.ticket != 0) replies_->Send(wire::Freed{.ticket = header.ticket});
-  AnswerBuild(m.request, error, program != nullptr ? program->native : nullptr);
+  AnswerBuild(m.request, error, program);
 }
 
 void Session::Do(const wire::Link& m) {
@@ -282,7 +300,7 @@ void Session::Do(const wire::Link& m) {
                                         static_cast<cl_uint>(inputs.size()), inputs.empty() ? nullptr : inputs.data(),
                                         nullptr, nullptr, &error);
   }
-  AnswerBuild(m.request, error, program->native);
+  AnswerBuild(m.request, error, program.get());
   // A program that a failed link has left has a log to be asked for.
   Keep(m.id, program, program->native != nullptr ? CL_SUCCESS : error, "clLinkProgram");
 }
@@ -294,25 +312,17 @@ void Session::Do(const wire::GetBinary& m) {
   if (error == CL_SUCCESS) error = objects_.Find(m.device, device);
   std::vector<unsigned char> binary;
   if (error == CL_SUCCESS) {
-    std::array<cl_device_id, kDevicesMax> natives{};
-    std::array<std::size_t, kDevicesMax> sizes{};
-    cl_uint count = 0;
-    error = cl_.clGetProgramInfo(program->native, CL_PROGRAM_NUM_DEVICES, sizeof count, &count, nullptr);
-    count = std::min<cl_uint>(count, kDevicesMax);
-    if (error == CL_SUCCESS)
-      error =
-          cl_.clGetProgramInfo(program->native, CL_PROGRAM_DEVICES, count * sizeof natives[0], natives.data(), nullptr);
-    if (error == CL_SUCCESS)
-      error = cl_.clGetProgramInfo(program->native, CL_PROGRAM_BINARY_SIZES, count * sizeof sizes[0], sizes.data(),
-                                   nullptr);
-    const auto at = static_cast<std::size_t>(std::ranges::find(natives, device->native) - natives.begin());
-    if (error == CL_SUCCESS && at >= count) error = CL_INVALID_DEVICE;
-    if (error == CL_SUCCESS && sizes[at] > 0) {
-      binary.resize(sizes[at]);
-      std::array<unsigned char*, kDevicesMax> places{};  // a null place is left out
-      places[at] = binary.data();
-      error =
-          cl_.clGetProgramInfo(program->native, CL_PROGRAM_BINARIES, count * sizeof places[0], places.data(), nullptr);
+    const std::vector<cl_device_id> natives = DevicesOfProgram(cl_, program->native);
+    const std::vector<std::size_t> sizes = BinarySizes(cl_, program->native, natives.size());
+    const auto known = KnownAs(natives, m.device, *device);
+    if (!known) {
+      error = CL_INVALID_DEVICE;
+    } else if (sizes[known->place] > 0) {
+      binary.resize(sizes[known->place]);
+      std::vector<unsigned char*> places(natives.size());  // a null place is left out
+      places[known->place] = binary.data();
+      error = cl_.clGetProgramInfo(program->native, CL_PROGRAM_BINARIES, places.size() * sizeof places[0],
+                                   places.data(), nullptr);
     }
   }
   replies_->Answer(m.request, error, std::as_bytes(std::span(binary)));

@@ -62,7 +62,7 @@ bool IsOf(const BinaryEnvelope& envelope, const Device& device) {
 /// Gets and keeps a device's binary. Under the program's mutex.
 cl_int FetchBinary(Program& program, DeviceBuild& build) {
   if (!build.binary.empty() || build.status != CL_BUILD_SUCCESS) return CL_SUCCESS;
-  wire::GetBinary request{.program = program.id, .device = build.known_as != 0 ? build.known_as : build.device->id};
+  wire::GetBinary request{.program = program.id, .device = build.device->id};
   Answer answer;
   if (const cl_int error = program.link->Ask(request, answer); error != CL_SUCCESS) return error;
   BinaryEnvelope envelope{.platform = program.link->tag(),
@@ -95,16 +95,6 @@ cl_program Announce(Program* program, M message, cl_int* error) {
 
 }  // namespace
 
-namespace {
-
-bool IsOrIsPartOf(const Device& device, std::uint32_t id) {
-  for (const Device* at = &device; at != nullptr; at = at->parent.get())
-    if (at->id == id) return true;
-  return false;
-}
-
-}  // namespace
-
 void TakeFacts(Program& program, const Answer& answer) {
   wire::BuildFacts facts;
   wire::FieldReader reader(answer.body);
@@ -112,8 +102,7 @@ void TakeFacts(Program& program, const Answer& answer) {
   if (reader.malformed()) return;
   for (wire::DeviceBuildFacts& told : facts.devices) {
     for (DeviceBuild& build : program.builds) {
-      if (!IsOrIsPartOf(*build.device, told.device)) continue;
-      build.known_as = told.device;
+      if (build.device->id != told.device) continue;
       build.status = told.status;
       build.binary_type = told.binary_type;
       build.log = told.log;

@@ -14,7 +14,6 @@ namespace weir::opencl::icd {
 
 struct DeviceBuild {
   Ref<Device> device;
-  std::uint32_t known_as = 0;  // to the driver, once it has built: some build for the device that this is a part of
   cl_build_status status = CL_BUILD_NONE;
   cl_program_binary_type binary_type = CL_PROGRAM_BINARY_TYPE_NONE;
   std::string options{}, log{};
