@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "opencl/icd/link.h"
+#include "platform/clock.h"
 #include "platform/spawn.h"
 #include "tests/harness/temp_folder.h"
 
@@ -272,6 +273,17 @@ TEST_F(OpenCl, FindsIncludedFilesWhereTheProgramRuns) {
   cl.clReleaseProgram(program);
 }
 
+TEST_F(OpenCl, FindsFilesThatAreIncludedByAbsoluteNames) {
+  const testing::TempFolder folder;
+  std::ofstream(folder / "n.h") << "#include <" << folder / "m.h"
+                                << ">\n";
+  std::ofstream(folder / "m.h") << "#define N 43\n";
+  cl_program program =
+      Program(("#include \"" + (folder / "n.h") + "\"\nkernel void f(global int* out) { *out = N; }").c_str());
+  EXPECT_EQ(error_, CL_SUCCESS);
+  cl.clReleaseProgram(program);
+}
+
 TEST_F(OpenCl, ABinaryBringsItsKernelsBack) {
   cl_program source = Program(kSource, "-cl-kernel-arg-info");
   std::size_t size = 0;
@@ -325,6 +337,35 @@ TEST_F(OpenCl, LinksWhatItCompiled) {
   cl.clReleaseKernel(kernel);
   for (cl_program each : {program, parts[0], parts[1], headers}) cl.clReleaseProgram(each);
   cl.clReleaseMemObject(out);
+}
+
+TEST_F(OpenCl, ProgramsOfPartsOfADeviceKnowThem) {
+  const cl_device_partition_property equally[] = {CL_DEVICE_PARTITION_EQUALLY, 1, 0};
+  cl_device_id parts[2] = {};
+  ASSERT_EQ(cl.clCreateSubDevices(device_, equally, 2, parts, nullptr), CL_SUCCESS);
+  cl_context context = cl.clCreateContext(nullptr, 2, parts, nullptr, nullptr, &error_);
+  cl_program program = cl.clCreateProgramWithSource(context, 1, const_cast<const char**>(&kSource), nullptr, &error_);
+  ASSERT_EQ(cl.clBuildProgram(program, 1, &parts[1], nullptr, nullptr, nullptr), CL_SUCCESS);
+  cl_build_status status = CL_BUILD_NONE;
+  cl.clGetProgramBuildInfo(program, parts[1], CL_PROGRAM_BUILD_STATUS, sizeof status, &status, nullptr);
+  EXPECT_EQ(status, CL_BUILD_SUCCESS);
+  cl_kernel add = cl.clCreateKernel(program, "add", &error_);
+  std::size_t size = 0;
+  cl.clGetKernelWorkGroupInfo(add, parts[1], CL_KERNEL_WORK_GROUP_SIZE, sizeof size, &size, nullptr);
+  EXPECT_GT(size, 0U);
+  cl_command_queue queue = cl.clCreateCommandQueue(context, parts[1], 0, &error_);
+  std::vector<int> ones(16, 1), back(16);
+  cl_mem buffer = cl.clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, 64, ones.data(), &error_);
+  for (cl_device_id part : parts) EXPECT_EQ(cl.clReleaseDevice(part), CL_SUCCESS) << "the context keeps it";
+  Set(add, 0, buffer), Set(add, 1, buffer), Set(add, 2, 5);
+  EXPECT_EQ(Launch(add, 16, nullptr, queue), CL_SUCCESS);
+  EXPECT_EQ(cl.clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, 64, back.data(), 0, nullptr, nullptr), CL_SUCCESS);
+  EXPECT_EQ(back, std::vector<int>(16, 6));
+  cl.clReleaseMemObject(buffer);
+  cl.clReleaseCommandQueue(queue);
+  cl.clReleaseKernel(add);
+  cl.clReleaseProgram(program);
+  cl.clReleaseContext(context);
 }
 
 // -- Memory
@@ -632,6 +673,75 @@ TEST_F(OpenCl, AChildOfAForkConnectsAnew) {
   cl_mem buffer = Buffer(64);
   EXPECT_EQ(Read(buffer, 1).size(), 1U) << "the parent goes on";
   cl.clReleaseMemObject(buffer);
+}
+
+/// Bits of what was wrong, by a child: it connects anew, and this process keeps its own connection.
+int InAChild(const std::function<int()>& test) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(test());
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+TEST_F(OpenCl, CpusAreCalledGpusForProgramsThatAskForNothingElse) {
+  cl_device_id device = nullptr;
+  EXPECT_EQ(cl.clGetDeviceIDs(platform_, CL_DEVICE_TYPE_CPU, 1, &device, nullptr), CL_SUCCESS);
+  EXPECT_EQ(cl.clGetDeviceIDs(platform_, CL_DEVICE_TYPE_GPU, 1, &device, nullptr), CL_DEVICE_NOT_FOUND);
+  EXPECT_EQ(InAChild([&] {
+              ::setenv("WEIR_OPENCL_DEVICE_TYPE", "gpu", 1);
+              const auto find = [&](cl_device_type type) {
+                return cl.clGetDeviceIDs(platform_, type, 1, &device, nullptr);
+              };
+              int wrong = find(CL_DEVICE_TYPE_CPU) != CL_DEVICE_NOT_FOUND ? 1 : 0;
+              wrong |= find(CL_DEVICE_TYPE_DEFAULT) != CL_SUCCESS ? 2 : 0;
+              wrong |= find(CL_DEVICE_TYPE_ACCELERATOR) != CL_DEVICE_NOT_FOUND ? 4 : 0;
+              if (find(CL_DEVICE_TYPE_GPU) != CL_SUCCESS) return wrong | 8;
+              cl_device_type type = 0;
+              cl.clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof type, &type, nullptr);
+              return wrong | ((type & (CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU)) != CL_DEVICE_TYPE_GPU ? 16 : 0);
+            }),
+            0);
+}
+
+TEST_F(OpenCl, EveryCallFailsSoonWhenTheExecutorIsGone) {
+  EXPECT_EQ(InAChild([&] {
+              const testing::TempFolder folder;
+              const std::string socket = folder / "s";
+              const auto executor = platform::Spawn({.argv = {WEIR_EXECUTOR, "--socket", socket, "--cpus", "2"}});
+              for (int attempt = 0; ::access(socket.c_str(), F_OK) != 0 && attempt < 1000; ++attempt) ::usleep(20'000);
+              ::setenv("WEIR_OPENCL", socket.c_str(), 1);
+              cl_device_id device = nullptr;
+              cl_int error = CL_SUCCESS;
+              if (cl.clGetDeviceIDs(platform_, CL_DEVICE_TYPE_ALL, 1, &device, nullptr) != CL_SUCCESS) return 1;
+              cl_context context = cl.clCreateContext(nullptr, 1, &device, nullptr, nullptr, &error);
+              cl_command_queue queue = cl.clCreateCommandQueue(context, device, 0, &error);
+              cl_mem buffer = cl.clCreateBuffer(context, 0, 64, nullptr, &error);
+              cl_event mine = cl.clCreateUserEvent(context, &error), filled = nullptr;
+              const int one = 1;
+              if (cl.clEnqueueFillBuffer(queue, buffer, &one, 4, 0, 64, 1, &mine, &filled) != CL_SUCCESS) return 2;
+              int wrong = 0;
+              std::thread waiter([&] { wrong |= cl.clWaitForEvents(1, &filled) >= 0 ? 4 : 0; });
+              ::usleep(50'000);
+              ::kill(*executor, SIGKILL);
+              const std::int64_t killed_ns = platform::NowNs();
+              waiter.join();
+              wrong |= platform::NowNs() - killed_ns > 500'000'000 ? 8 : 0;
+              wrong |= cl.clFinish(queue) != kGone ? 16 : 0;
+              cl.clCreateBuffer(context, 0, 64, nullptr, &error);
+              wrong |= error != kGone ? 32 : 0;
+              int back = 0;
+              wrong |=
+                  cl.clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, 4, &back, 0, nullptr, nullptr) != kGone ? 64 : 0;
+              for (cl_event event : {mine, filled}) cl.clReleaseEvent(event);
+              wrong |= cl.clReleaseMemObject(buffer) != CL_SUCCESS || cl.clReleaseCommandQueue(queue) != CL_SUCCESS ||
+                               cl.clReleaseContext(context) != CL_SUCCESS
+                           ? 128
+                           : 0;
+              ::waitpid(*executor, nullptr, 0);
+              return wrong;
+            }),
+            0);
 }
 
 }  // namespace

@@ -72,8 +72,13 @@ std::string FolderOf(const std::string& path) { return fs::path(path).parent_pat
 
 struct Directive {
   std::string name;
+  std::size_t at = 0;  // of the name's first character in the text
   enum class Form { kQuoted, kAngled, kMacro } form = Form::kMacro;
 };
+
+std::size_t At(std::string_view part, std::string_view text) {
+  return static_cast<std::size_t>(part.data() - text.data());
+}
 
 /// All #include lines, whether a condition leaves them out or not.
 std::vector<Directive> Directives(std::string_view text) {
@@ -88,13 +93,14 @@ std::vector<Directive> Directives(std::string_view text) {
     if (line.empty()) continue;
     const char close = line[0] == '"' ? '"' : line[0] == '<' ? '>' : '\0';
     if (close == 0) {
-      found.push_back({std::string(line), Directive::Form::kMacro});
+      found.push_back({std::string(line), At(line, text), Directive::Form::kMacro});
       continue;
     }
     const std::size_t end = line.find(close, 1);
     if (end == std::string_view::npos || end == 1) continue;
+    const std::string_view name = line.substr(1, end - 1);
     found.push_back(
-        {std::string(line.substr(1, end - 1)), close == '"' ? Directive::Form::kQuoted : Directive::Form::kAngled});
+        {std::string(name), At(name, text), close == '"' ? Directive::Form::kQuoted : Directive::Form::kAngled});
   }
   return found;
 }
@@ -147,8 +153,9 @@ class Search {
       todo_.pop_front();
       Scan(found_.at(file.name), file.name, file.path);
     }
-    if (!guessed_all_) return std::move(found_);
-    for (const std::string& folder : options_.folders) TakeAll(folder);
+    if (guessed_all_)
+      for (const std::string& folder : options_.folders) TakeAll(folder);
+    for (auto& [name, content] : found_) content = WithRelativeIncludes(content);
     return std::move(found_);
   }
 
@@ -257,6 +264,15 @@ BuildOptions ReadBuildOptions(std::string_view options) {
     result.arg_info = result.arg_info || word.text == "-cl-kernel-arg-info";
     add(word.raw);
   }
+  return result;
+}
+
+std::string WithRelativeIncludes(std::string_view source) {
+  std::string result(source);
+  const std::vector<Directive> all = Directives(source);
+  for (auto directive = all.rbegin(); directive != all.rend(); ++directive)
+    if (directive->form != Directive::Form::kMacro && directive->name.starts_with('/'))
+      result.replace(directive->at, directive->name.size(), Relative(directive->name));
   return result;
 }
 

@@ -27,4 +27,7 @@ inline constexpr std::size_t kIncludedFilesMax = 1024;
 /// nothing, all headers of the folders are taken. What is not found is left to the compiler to complain about.
 std::map<std::string, std::string> FindIncludedFiles(std::string_view source, const BuildOptions& options);
 
+/// The source with absolute names in its #include lines made relative: under those names the files come with it.
+std::string WithRelativeIncludes(std::string_view source);
+
 }  // namespace weir::opencl::icd

@@ -84,6 +84,16 @@ TEST_F(Includes, ByUnknownMacrosBringAllHeadersOfTheFolders) {
   EXPECT_EQ(found, (Files{{"a.h", "a"}, {"sub/b.cl", "b"}}));
 }
 
+TEST_F(Includes, ByAbsoluteNamesAreFoundUnderRelativeOnes) {
+  Write("inc/a.h", "#include <" + (folder_ / "inc/b.h") + ">\n// a");
+  Write("inc/b.h", "b");
+  const std::string relative = (folder_ / "inc/").substr(1);
+  const std::string source = "int x;\n# include \"" + (folder_ / "inc/a.h") + "\"\n#include \"c.h\"\n";
+  EXPECT_EQ(FindIncludedFiles(source, ReadBuildOptions("")),
+            (Files{{relative + "a.h", "#include <" + relative + "b.h>\n// a"}, {relative + "b.h", "b"}}));
+  EXPECT_EQ(WithRelativeIncludes(source), "int x;\n# include \"" + relative + "a.h\"\n#include \"c.h\"\n");
+}
+
 TEST_F(Includes, AreBounded) {
   Write("big.h", std::string(kIncludedBytesMax + 1, ' '));
   EXPECT_TRUE(FindIncludedFiles("#include \"big.h\"", ReadBuildOptions("-I" + folder_.path())).empty());

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "opencl/icd/binary_envelope.h"
+#include "opencl/icd/includes.h"
 #include "opencl/icd/info.h"
 #include "opencl/icd/memory.h"
 #include "platform/pthread_lock.h"
@@ -139,17 +140,13 @@ cl_program CreateProgramWithSource(cl_context handle, cl_uint count, const char*
     else
       source.append(texts[i]);
   }
+  const std::string sent = WithRelativeIncludes(source);
   StagedContent content;
-  if (!content.Of(*context->link, source.data(), source.size()))
+  if (!content.Of(*context->link, sent.data(), sent.size()))
     return Refuse(context->link->usable() ? CL_OUT_OF_RESOURCES : kGone, error);
   Program* program = NewProgram(*context, {});
   program->from_source = true;
   program->source = std::move(source);
-  if (content.ticket() == 0 && program->source.size() <= wire::kInlineBytesMax)
-    return Announce(
-        program,
-        wire::CreateProgram{.context = context->id, .source = wire::Blob::Inline(wire::BytesOf(program->source))},
-        error);
   return Announce(program,
                   wire::CreateProgram{.context = context->id, .source = content.blob(), .ticket = content.ticket()},
                   error);
