@@ -10,7 +10,7 @@
 namespace weir::opencl::icd {
 namespace {
 
-using Notify = void(CL_CALLBACK*)(cl_program, void*);
+using BuildNotify = void(CL_CALLBACK*)(cl_program, void*);
 
 /// Headers on their way: the message keeps views of them, or they lie in the arena.
 class Headers {
@@ -64,7 +64,7 @@ cl_int AskAndTake(Program& program, M& request) {
 }
 
 /// The program hears of the end by its callback if it gave one, and then not by the call.
-cl_int Report(Program& program, Notify notify, void* user, cl_int error) {
+cl_int Report(Program& program, BuildNotify notify, void* user, cl_int error) {
   if (notify == nullptr) return error;
   const Link::StateLock lock(*program.link);
   program.link->Post(
@@ -78,7 +78,7 @@ cl_int Report(Program& program, Notify notify, void* user, cl_int error) {
 
 namespace api {
 
-cl_int BuildProgram(cl_program handle, cl_uint count, const cl_device_id* list, const char* options, Notify notify,
+cl_int BuildProgram(cl_program handle, cl_uint count, const cl_device_id* list, const char* options, BuildNotify notify,
                     void* user) {
   Program* program = As<Program>(handle);
   if (program == nullptr) return CL_INVALID_PROGRAM;
@@ -106,8 +106,8 @@ cl_int BuildProgram(cl_program handle, cl_uint count, const cl_device_id* list, 
 }
 
 cl_int CompileProgram(cl_program handle, cl_uint count, const cl_device_id* list, const char* options,
-                      cl_uint header_count, const cl_program* header_list, const char** header_names, Notify notify,
-                      void* user) {
+                      cl_uint header_count, const cl_program* header_list, const char** header_names,
+                      BuildNotify notify, void* user) {
   Program* program = As<Program>(handle);
   if (program == nullptr) return CL_INVALID_PROGRAM;
   if ((notify == nullptr && user != nullptr) || (header_count == 0) != (header_list == nullptr) ||
@@ -146,7 +146,7 @@ cl_int CompileProgram(cl_program handle, cl_uint count, const cl_device_id* list
 }
 
 cl_program LinkProgram(cl_context context_handle, cl_uint count, const cl_device_id* list, const char* options,
-                       cl_uint input_count, const cl_program* inputs, Notify notify, void* user, cl_int* error) {
+                       cl_uint input_count, const cl_program* inputs, BuildNotify notify, void* user, cl_int* error) {
   Context* context = As<Context>(context_handle);
   if (context == nullptr) return Refuse(CL_INVALID_CONTEXT, error);
   if ((count == 0) != (list == nullptr) || input_count == 0 || inputs == nullptr ||

@@ -14,15 +14,16 @@
   X(GetDeviceInfo)                                                                                                     \
   X(CreateContext)                                                                                                     \
   X(CreateContextFromType)                                                                                             \
-  X(RetainContext) X(ReleaseContext) X(GetContextInfo) X(CreateCommandQueue) X(RetainCommandQueue)                     \
-      X(ReleaseCommandQueue) X(GetCommandQueueInfo) X(SetCommandQueueProperty) X(CreateBuffer) X(CreateImage2D) X(     \
-          CreateImage3D) X(RetainMemObject) X(ReleaseMemObject) X(GetSupportedImageFormats) X(GetMemObjectInfo)        \
-          X(GetImageInfo) X(CreateSampler) X(RetainSampler) X(ReleaseSampler) X(GetSamplerInfo) X(                     \
-              CreateProgramWithSource) X(CreateProgramWithBinary) X(RetainProgram) X(ReleaseProgram) X(BuildProgram)   \
-              X(UnloadCompiler) X(GetProgramInfo) X(GetProgramBuildInfo) X(CreateKernel) X(CreateKernelsInProgram) X(  \
-                  RetainKernel) X(ReleaseKernel) X(SetKernelArg) X(GetKernelInfo) X(GetKernelWorkGroupInfo)            \
-                  X(WaitForEvents) X(GetEventInfo) X(RetainEvent) X(ReleaseEvent) X(GetEventProfilingInfo) X(Flush) X( \
-                      Finish) X(EnqueueReadBuffer) X(EnqueueWriteBuffer) X(EnqueueCopyBuffer) X(EnqueueReadImage)      \
+  X(RetainContext)                                                                                                     \
+  X(ReleaseContext) X(GetContextInfo) X(CreateCommandQueue) X(RetainCommandQueue) X(ReleaseCommandQueue)               \
+      X(GetCommandQueueInfo) X(SetCommandQueueProperty) X(CreateBuffer) X(CreateImage2D) X(CreateImage3D) X(           \
+          RetainMemObject) X(ReleaseMemObject) X(GetSupportedImageFormats) X(GetMemObjectInfo) X(GetImageInfo)         \
+          X(CreateSampler) X(RetainSampler) X(ReleaseSampler) X(GetSamplerInfo) X(CreateProgramWithSource) X(          \
+              CreateProgramWithBinary) X(RetainProgram) X(ReleaseProgram) X(BuildProgram) X(UnloadCompiler)            \
+              X(GetProgramInfo) X(GetProgramBuildInfo) X(CreateKernel) X(CreateKernelsInProgram) X(RetainKernel) X(    \
+                  ReleaseKernel) X(SetKernelArg) X(GetKernelInfo) X(GetKernelWorkGroupInfo) X(WaitForEvents)           \
+                  X(GetEventInfo) X(RetainEvent) X(ReleaseEvent) X(GetEventProfilingInfo) X(Flush) X(Finish) X(        \
+                      EnqueueReadBuffer) X(EnqueueWriteBuffer) X(EnqueueCopyBuffer) X(EnqueueReadImage)                \
                       X(EnqueueWriteImage) X(EnqueueCopyImage) X(EnqueueCopyImageToBuffer) X(EnqueueCopyBufferToImage) \
                           X(EnqueueMapBuffer) X(EnqueueMapImage) X(EnqueueUnmapMemObject) X(EnqueueNDRangeKernel)      \
                               X(EnqueueTask) X(EnqueueMarker) X(EnqueueWaitForEvents) X(EnqueueBarrier)                \

@@ -86,7 +86,7 @@ cl_int UnmapBuffer(Command& command, Memory& buffer, const MappedRegion& region)
   return command.Send(write, CL_COMMAND_UNMAP_MEM_OBJECT);
 }
 
-void Copy3(std::uint64_t (&to)[3], const std::size_t (&from)[3]) {
+void CopyBox3(std::uint64_t (&to)[3], const std::size_t (&from)[3]) {
   for (int i = 0; i < 3; ++i) to[i] = from[i];
 }
 
@@ -108,8 +108,8 @@ cl_int UnmapImage(Command& command, Memory& image, const MappedRegion& region) {
   wire::WriteImage write{.image = image.id,
                          .content = wire::Blob::Arena(region.staging.offset, region.staging.bytes),
                          .ticket = link.NewTicket(region.staging)};
-  Copy3(write.origin, region.origin);
-  Copy3(write.region, region.region);
+  CopyBox3(write.origin, region.origin);
+  CopyBox3(write.region, region.region);
   return command.Send(write, CL_COMMAND_UNMAP_MEM_OBJECT);
 }
 
@@ -179,8 +179,8 @@ void* EnqueueMapImage(cl_command_queue queue, cl_mem handle, cl_bool blocking, c
     wrong = command.Send(marker, CL_COMMAND_MAP_IMAGE);
   } else {
     wire::ReadImage read{.image = image->id, .to = *offset, .size = size};
-    Copy3(read.origin, box.origin);
-    Copy3(read.region, box.region);
+    CopyBox3(read.origin, box.origin);
+    CopyBox3(read.region, box.region);
     auto arrival = std::make_unique<Arrival>(Arrival{.box = {0, 0, 0}});
     if (image->uses_host_ptr())
       *arrival = {.from = *offset,

@@ -28,7 +28,8 @@ cl_int Queue::WaitUntilIdle() {
 
 namespace {
 
-constexpr cl_command_queue_properties kKnown = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE;
+constexpr cl_command_queue_properties kKnownProperties =
+    CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE;
 
 cl_command_queue MakeQueue(cl_context context_handle, cl_device_id device_handle,
                            cl_command_queue_properties properties, std::vector<cl_queue_properties> given,
@@ -37,7 +38,7 @@ cl_command_queue MakeQueue(cl_context context_handle, cl_device_id device_handle
   if (context == nullptr) return Refuse(CL_INVALID_CONTEXT, error);
   Device* device = As<Device>(device_handle);
   if (device == nullptr || !context->Has(*device)) return Refuse(CL_INVALID_DEVICE, error);
-  if ((properties & ~(kKnown | CL_QUEUE_ON_DEVICE | CL_QUEUE_ON_DEVICE_DEFAULT)) != 0)
+  if ((properties & ~(kKnownProperties | CL_QUEUE_ON_DEVICE | CL_QUEUE_ON_DEVICE_DEFAULT)) != 0)
     return Refuse(CL_INVALID_VALUE, error);
   if ((properties & ~device->queue_properties) != 0) return Refuse(CL_INVALID_QUEUE_PROPERTIES, error);
   auto* queue = new Queue(*context, *device);
@@ -115,7 +116,7 @@ cl_int SetCommandQueueProperty(cl_command_queue handle, cl_command_queue_propert
                                cl_command_queue_properties* before) {
   const Queue* queue = As<Queue>(handle);
   if (queue == nullptr) return CL_INVALID_COMMAND_QUEUE;
-  if ((properties & ~kKnown) != 0) return CL_INVALID_VALUE;
+  if ((properties & ~kKnownProperties) != 0) return CL_INVALID_VALUE;
   if (before != nullptr) *before = queue->properties;
   return CL_INVALID_OPERATION;
 }
