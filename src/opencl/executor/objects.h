@@ -29,13 +29,12 @@ struct Object {
   cl_int error = CL_SUCCESS;  // why it could not be made
 };
 
+/// The device, or a part of it. No part is ever released: to a driver a queue or a context is no reason to keep one,
+/// and its threads come back to a queue for a moment after its last event has been told of. They end with the process.
 struct Device : Object {
   static constexpr Kind kKind = Kind::kDevice;
   static constexpr cl_int kInvalid = CL_INVALID_DEVICE;
   explicit Device(const cl_icd_dispatch& table) : Object(kKind), cl(table) {}
-  ~Device() override {
-    if (parent && native != nullptr) cl.clReleaseDevice(native);
-  }
   const cl_icd_dispatch& cl;
   cl_device_id native = nullptr;
   std::shared_ptr<Device> parent;  // of a part
@@ -165,6 +164,7 @@ struct Event : Object {
 inline constexpr std::uint32_t kIdMax = 1U << 20;
 inline constexpr std::uint32_t kArgsMax = 4096;
 inline constexpr std::size_t kDevicesMax = 64;
+inline constexpr std::uint32_t kPartsMax = 4096;  // of devices, in an executor's life
 
 class Objects {
  public:

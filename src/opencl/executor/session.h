@@ -142,8 +142,6 @@ class Session {
   RingConsumer in_;
   std::shared_ptr<Replies> replies_;
   std::shared_ptr<Admission> admission_;
-  // Parts of the device that the client has made. They stay: to PoCL a queue or a context is no reason to keep one.
-  std::vector<std::shared_ptr<Device>> parts_;
   Objects objects_;
   std::shared_ptr<Queue> open_queue_;  // whose batch is open
   cl_event open_first_ = nullptr;      // its first command, where events tell the time

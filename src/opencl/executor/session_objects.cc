@@ -2,6 +2,7 @@
 // Objects that a client makes, changes and releases.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <string>
 
 #include "opencl/executor/session.h"
@@ -14,6 +15,8 @@ namespace wire = proto::cl;
 
 constexpr cl_mem_flags kHostPointerFlags = CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOST_PTR | CL_MEM_ALLOC_HOST_PTR;
 constexpr std::uint64_t kImageExtentMax = 1U << 20;
+
+std::atomic<std::uint32_t> g_parts_made{0};
 
 }  // namespace
 
@@ -253,17 +256,18 @@ void Session::Do(const wire::CreateSubDevices& m) {
   for (std::size_t i = 0; i < m.properties.size(); ++i)
     properties.push_back(static_cast<cl_device_partition_property>(m.properties[i]));
   if (properties.empty() || properties.back() != 0) error = CL_INVALID_VALUE;
+  if (error == CL_SUCCESS && g_parts_made.load() >= kPartsMax) error = CL_OUT_OF_RESOURCES;
   std::array<cl_device_id, kDevicesMax> natives{};
   cl_uint count = 0;
   if (error == CL_SUCCESS)
     error = cl_.clCreateSubDevices(device->native, properties.data(), natives.size(), natives.data(), &count);
+  if (error == CL_SUCCESS) g_parts_made += count;
   wire::SubDeviceFacts facts;
   for (cl_uint i = 0; i < count && error == CL_SUCCESS; ++i) {
     auto sub = std::make_shared<Device>(cl_);
     sub->native = natives[i];
     sub->parent = device;
     sub->in_host_memory = device->in_host_memory;
-    parts_.push_back(sub);
     facts.devices.push_back(FactsOfDevice(cl_, natives[i], m.first + i, sub->in_host_memory));
     if (!objects_.Put(m.first + i, std::move(sub))) error = CL_OUT_OF_RESOURCES;
   }
