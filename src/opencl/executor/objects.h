@@ -29,8 +29,8 @@ struct Object {
   cl_int error = CL_SUCCESS;  // why it could not be made
 };
 
-/// The device, or a part of it. No part is ever released: to a driver a queue or a context is no reason to keep one,
-/// and its threads come back to a queue for a moment after its last event has been told of. They end with the process.
+/// The device, or a part of it. No part is ever released: to PoCL a queue is no reason to keep one, and its threads may
+/// come back to a queue after its last event has been told of. They end with the process.
 struct Device : Object {
   static constexpr Kind kKind = Kind::kDevice;
   static constexpr cl_int kInvalid = CL_INVALID_DEVICE;
