@@ -53,13 +53,8 @@ endif()
 
 # What tests are excused from. Linked last, so that it comes after weir_flags on the command line.
 add_library(weir_test_flags INTERFACE)
-# Tests are compiled more often than they run: -O1 costs half of -O2's time, and under the sanitizers -O0 half of that.
-target_compile_options(weir_test_flags INTERFACE -Wno-conversion)
-if(WEIR_SANITIZE)
-  target_compile_options(weir_test_flags INTERFACE -O0)
-else()
-  target_compile_options(weir_test_flags INTERFACE -O1)
-endif()
+# Tests are compiled more often than they run: -O1 costs half of -O2's time.
+target_compile_options(weir_test_flags INTERFACE -Wno-conversion -O1)
 target_include_directories(weir_test_flags INTERFACE ${CMAKE_SOURCE_DIR})  # "tests/harness/..."
 
 # What the sanitizers do in tests: stop at the first finding, by a signal that a test can't take for an exit status.

@@ -99,7 +99,7 @@ class OpenCl(e2e.WithNode):
         time.sleep(2)
         shares = self.shares_by_kernel(("long", "short"), 10)
         print({n: f"{s:.4f}" for n, s in shares.items()})
-        self.assertAlmostEqual(shares["short"], 0.5, delta=0.05)
+        self.assertAlmostEqual(shares["short"], 0.5, delta=0.01)
 
     def test_beside_an_opengl_program(self):
         self.node.policy("proportional-share")

@@ -13,11 +13,13 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "base/units.h"
 #include "core/schedule/frame_pacer.h"
 #include "gate/agent.h"
 #include "opencl/executor/device_meter.h"
+#include "opencl/executor/kernel_cost.h"
 
 namespace weir::opencl {
 
@@ -35,12 +37,19 @@ class Admission {
  public:
   explicit Admission(const Tenancy& tenancy) : tenancy_(tenancy) {}
 
-  /// Begins a batch, with what its first command is foreseen to take. Waits for as long as the gate says; for the pace
-  /// too if that is a `task`. `in_turn`: false when what is in flight may be waiting for the client, so that waiting
-  /// for that would be for ever.
-  void Begin(std::int64_t predicted_ns, bool task, bool in_turn);
-  /// Counts a task to the open batch.
+  struct Entry {
+    bool task = false;   // it waits for the pace, too
+    bool alone = false;  // nothing else is in flight while it is
+    bool in_turn =
+        true;  // false when what is in flight may be waiting for the client: waiting for that would be for ever
+  };
+
+  /// Begins a batch, with what its first command is foreseen to take. Waits for as long as the gate says.
+  void Begin(std::int64_t predicted_ns, const Entry& entry);
+  /// Counts a command to the open batch.
   void Add(std::int64_t predicted_ns);
+  /// Says that it launches a kernel with this many work-items.
+  void AddLaunch(const std::shared_ptr<KernelCost>& cost, std::uint64_t items, std::int64_t predicted_ns);
   /// Whether the open batch has had enough. A paced one has with its first task.
   [[nodiscard]] bool Full() const;
   [[nodiscard]] bool open() const { return open_ != nullptr; }
@@ -50,14 +59,16 @@ class Admission {
     std::int64_t begin_ns = 0, present_ns = 0, submit_ns = 0, pace_ns = 0, interval_ns = 0;
     std::int64_t predicted_ns = 0;  // GPU time of its tasks
     int tasks = 0;
+    bool alone = false;
+    std::vector<CostPart> launches;
   };
 
   /// Closes the open batch: it is on its way. The caller sees to it that Done is called when the device has done it,
   /// from whichever thread.
   std::unique_ptr<Batch> Close();
-  /// Settles it and returns the GPU time it took. `device_ns`: what the device's own clock says; counts only where no
+  /// Settles it, and learns what its kernels cost. `device_ns`: what the device's own clock says; counts only where no
   /// workers are metered.
-  std::int64_t Done(const Batch& batch, std::int64_t device_ns);
+  void Done(const Batch& batch, std::int64_t device_ns);
 
   /// Since when the oldest batch has been on the device; 0: nothing is.
   [[nodiscard]] std::int64_t BusySinceNs() const;
@@ -73,6 +84,7 @@ class Admission {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   int in_flight_ = 0;
+  bool alone_ = false;  // what is in flight is to be so by itself
   std::int64_t busy_since_ns_ = 0;
   std::int64_t last_end_ns_ = 0;
   core::FramePacer pacer_;

@@ -6,26 +6,49 @@
 namespace weir::opencl {
 namespace {
 
-constexpr std::int64_t kDayNs = 86'400LL * 1'000'000'000;
-constexpr std::int64_t kCostMax = 1LL << 50;
+constexpr double kDayNs = 86'400e9;
+
+/// What is left of the sums with each batch: they span some eight.
+constexpr double kKept = 7.0 / 8;
+
+/// A batch that took this many times what was foreseen is of other work, with other arguments say: what was known of
+/// the work before would only blur it. Two batches told as one are twice.
+constexpr double kSurprise = 4;
 
 }  // namespace
 
-std::int64_t PredictNs(const KernelCost& cost, std::uint64_t items) {
-  const auto ns = static_cast<unsigned __int128>(cost.ns_per_1024_items.load(std::memory_order_relaxed)) * items / 1024;
-  return ns > static_cast<unsigned __int128>(kDayNs) ? kDayNs : static_cast<std::int64_t>(ns);
+double KernelCost::NsPerItem() const { return items_ > 0 ? std::max(gpu_ns_ / items_, 1e-3) : 1.0; }
+
+std::int64_t KernelCost::PredictNs(std::uint64_t items) const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::int64_t>(std::min(NsPerItem() * static_cast<double>(items), kDayNs));
 }
 
-void LearnCosts(const std::vector<std::pair<std::shared_ptr<KernelCost>, std::int64_t>>& costs,
-                std::int64_t predicted_ns, std::int64_t gpu_ns) {
-  constexpr std::int64_t kStepMax = 16;
-  const double ratio = static_cast<double>(std::max<std::int64_t>(gpu_ns, 1)) /
-                       static_cast<double>(std::max<std::int64_t>(predicted_ns, 1));
-  const double step = (1 + std::clamp(ratio, 1.0 / kStepMax, static_cast<double>(kStepMax))) / 2;
-  for (const auto& [cost, share] : costs) {
-    const auto before = static_cast<double>(cost->ns_per_1024_items.load(std::memory_order_relaxed));
-    cost->ns_per_1024_items.store(std::clamp<std::int64_t>(static_cast<std::int64_t>(before * step), 1, kCostMax),
-                                  std::memory_order_relaxed);
+std::uint64_t KernelCost::ItemsIn(std::int64_t gpu_ns) const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::uint64_t>(std::max(static_cast<double>(gpu_ns) / NsPerItem(), 1.0));
+}
+
+bool KernelCost::known() const {
+  const std::lock_guard lock(mutex_);
+  return lessons_ >= 2;
+}
+
+void KernelCost::Learn(double gpu_ns, double items) {
+  if (items <= 0) return;
+  const std::lock_guard lock(mutex_);
+  const bool anew = lessons_ < 2 || gpu_ns > kSurprise * NsPerItem() * items;
+  const double kept = anew ? 0 : kKept;
+  gpu_ns_ = kept * gpu_ns_ + gpu_ns;
+  items_ = kept * items_ + items;
+  if (lessons_ < 2) ++lessons_;
+}
+
+void LearnCosts(const std::vector<CostPart>& parts, std::int64_t predicted_ns, std::int64_t gpu_ns) {
+  for (const CostPart& part : parts) {
+    const double share =
+        predicted_ns > 0 ? static_cast<double>(part.predicted_ns) / static_cast<double>(predicted_ns) : 0;
+    part.cost->Learn(share * static_cast<double>(gpu_ns), static_cast<double>(part.items));
   }
 }
 

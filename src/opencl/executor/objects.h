@@ -12,6 +12,7 @@
 
 #include "opencl/channel/cl.h"
 #include "opencl/executor/driver.h"
+#include "opencl/executor/kernel_cost.h"
 #include "opencl/executor/quota.h"
 #include "opencl/executor/replies.h"
 
@@ -109,11 +110,6 @@ struct Sampler : Object {
   }
   const cl_icd_dispatch& cl;
   cl_sampler native = nullptr;
-};
-
-/// GPU time of a kernel for one work-item, learned from what its batches took.
-struct KernelCost {
-  std::atomic<std::int64_t> ns_per_1024_items{1024};  // to begin with, a nanosecond each
 };
 
 struct Program : Object {

@@ -122,10 +122,11 @@ class Session {
   void EndCommand(const proto::cl::Enqueue& enqueue, Queue* queue, cl_int error, cl_event event, const char* attempted);
   void SetLast(Queue& queue, cl_event event);
 
-  cl_int LaunchOne(std::uint32_t id, Queue& queue, const Kernel& kernel, const Launch& launch,
-                   std::int64_t predicted_ns, cl_event& event);
+  /// `alone`: nothing else is on the device meanwhile, so that what it takes is known.
+  cl_int LaunchOne(std::uint32_t id, Queue& queue, const Kernel& kernel, const Launch& launch, bool alone,
+                   cl_event& event);
   /// Sees to it that a batch of this queue is open.
-  void Admit(Queue& queue, std::int64_t predicted_ns, bool task);
+  void Admit(Queue& queue, std::int64_t predicted_ns, Admission::Entry entry);
   void CloseBatch();
   /// An event of everything in the queue so far, to be released by the caller; null when there is nothing.
   cl_event TailOf(Queue& queue);
@@ -145,8 +146,7 @@ class Session {
   Objects objects_;
   std::shared_ptr<Queue> open_queue_;  // whose batch is open
   cl_event open_first_ = nullptr;      // its first command, where events tell the time
-  std::vector<std::pair<std::shared_ptr<KernelCost>, std::int64_t>> open_costs_;  // and what it runs: items of each
-  std::vector<cl_event> waits_;                                                   // scratch
+  std::vector<cl_event> waits_;        // scratch
   std::vector<std::byte> scratch_;
   int user_events_ = 0;  // that have not been set: somebody may wait for a message that is still to come
   std::atomic<bool> stop_{false};

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "opencl/executor/kernel_cost.h"
 #include "opencl/executor/session.h"
 #include "platform/clock.h"
 
@@ -16,7 +15,15 @@ namespace wire = proto::cl;
 constexpr std::uint64_t kNsPer16Bytes = 1;
 
 /// Of one launch.
-constexpr std::uint64_t kSlicesMax = 4096;
+constexpr std::uint64_t kPiecesMax = 4096;
+
+/// Of a kernel that is new, this part of a launch is tried first.
+constexpr std::uint64_t kProbes = 64;
+
+std::uint64_t PiecesOf(const KernelCost& cost, std::uint64_t items) {
+  if (!cost.known()) return kProbes;
+  return std::min(static_cast<std::uint64_t>(cost.PredictNs(items) / kQuantum.count()), kPiecesMax);
+}
 
 /// A box's bytes, or nothing when that is more than there can be.
 std::uint64_t Product(const std::uint64_t (&region)[3]) {
@@ -61,10 +68,11 @@ void Session::When(cl_event event, DoneFunction done) {
 
 // -- Passing the gate ------------------------------------------------------------------------------------------------
 
-void Session::Admit(Queue& queue, std::int64_t predicted_ns, bool task) {
-  if (admission_->open() && (open_queue_.get() != &queue || admission_->Full())) CloseBatch();
+void Session::Admit(Queue& queue, std::int64_t predicted_ns, Admission::Entry entry) {
+  if (admission_->open() && (open_queue_.get() != &queue || entry.alone || admission_->Full())) CloseBatch();
   if (!admission_->open()) {
-    admission_->Begin(predicted_ns, task, user_events_ == 0);
+    entry.in_turn = user_events_ == 0;
+    admission_->Begin(predicted_ns, entry);
     open_first_ = nullptr;
   }
   admission_->Add(predicted_ns);
@@ -86,8 +94,8 @@ void Session::CloseBatch() {
   const cl_event tail = TailOf(queue);
   cl_.clFlush(queue.native);
   const cl_event first = std::exchange(open_first_, nullptr);
-  auto done = [admission = admission_, batch = std::shared_ptr<Admission::Batch>(admission_->Close()),
-               costs = std::exchange(open_costs_, {}), &cl = cl_, first, tail](cl_int) {
+  auto done = [admission = admission_, batch = std::shared_ptr<Admission::Batch>(admission_->Close()), &cl = cl_, first,
+               tail](cl_int) {
     std::int64_t device_ns = 0;
     if (first != nullptr && tail != nullptr) {
       const std::uint64_t start = TimeOf(cl, first, CL_PROFILING_COMMAND_START);
@@ -95,8 +103,7 @@ void Session::CloseBatch() {
       if (end > start) device_ns = static_cast<std::int64_t>(end - start);
     }
     if (first != nullptr) cl.clReleaseEvent(first);
-    const std::int64_t gpu_ns = admission->Done(*batch, device_ns);
-    LearnCosts(costs, batch->predicted_ns, gpu_ns);
+    admission->Done(*batch, device_ns);
   };
   if (tail == nullptr) return done(CL_SUCCESS);  // nothing of it was accepted
   When(tail, std::move(done));
@@ -151,7 +158,7 @@ void Session::Command(const wire::Enqueue& enqueue, std::uint64_t device_bytes, 
   cl_event event = nullptr;
   cl_int error = PrepareCommand(enqueue, queue);
   if (error == CL_SUCCESS && device_bytes > 0) {
-    Admit(*queue, static_cast<std::int64_t>(device_bytes / 16 * kNsPer16Bytes), /*task=*/false);
+    Admit(*queue, static_cast<std::int64_t>(device_bytes / 16 * kNsPer16Bytes), {.task = false});
     if (open_queue_.get() != queue) open_queue_ = std::static_pointer_cast<Queue>(objects_.Any(enqueue.queue));
   }
   if (error == CL_SUCCESS)
@@ -205,33 +212,35 @@ void Session::Do(const wire::NdRange& m) {
   std::copy_n(m.offset, m.dimensions, launch.offset);
   std::copy_n(m.global, m.dimensions, launch.global);
   if (launch.has_local) std::copy_n(m.local, m.dimensions, launch.local);
-  const std::int64_t predicted_ns = PredictNs(*kernel->cost, Product(launch.global));
-  // Where the gate is open nobody waits for a place between two pieces.
-  const bool cut =
-      kernel->program->may_slice && queue->in_order && predicted_ns > 2 * kQuantum.count() && shared_.agent.gated();
-  if (!cut) {
-    error = LaunchOne(m.enqueue.queue, *queue, *kernel, launch, predicted_ns, event);
-    return EndCommand(m.enqueue, queue, error, event, "clEnqueueNDRangeKernel");
-  }
-  const auto parts = static_cast<std::uint64_t>(predicted_ns / kQuantum.count());
-  const std::vector<Launch> slices = Slices(launch, std::min(parts, kSlicesMax));
-  const auto each_ns = predicted_ns / static_cast<std::int64_t>(slices.size());
-  for (std::size_t i = 0; i < slices.size() && error == CL_SUCCESS; ++i) {
+  // Where the gate is open nobody waits for a place between two pieces, and nothing need be known.
+  const bool gated = shared_.agent.gated();
+  const std::uint64_t items = Product(launch.global);
+  const bool cut = gated && kernel->program->may_slice && queue->in_order &&
+                   (!kernel->cost->known() || kernel->cost->PredictNs(items) > 2 * kQuantum.count());
+  Slicer slicer(launch, cut ? PiecesOf(*kernel->cost, items) : 1);
+  while (!slicer.done()) {
+    if (stop_.load(std::memory_order_relaxed)) {
+      error = CL_OUT_OF_RESOURCES;
+      break;
+    }
     if (event != nullptr) queue->SetLast(std::exchange(event, nullptr));  // a batch may end with it
-    error = LaunchOne(m.enqueue.queue, *queue, *kernel, slices[i], each_ns, event);
+    const bool known = kernel->cost->known();
+    const Launch piece = slicer.Next(known ? kernel->cost->ItemsIn(kQuantum.count()) : items / kProbes);
+    error = LaunchOne(m.enqueue.queue, *queue, *kernel, piece, /*alone=*/gated && !known, event);
+    if (error != CL_SUCCESS) break;
     waits_.clear();  // the first has waited, and the queue is in order
   }
   EndCommand(m.enqueue, queue, error, event, "clEnqueueNDRangeKernel");
 }
 
-cl_int Session::LaunchOne(std::uint32_t id, Queue& queue, const Kernel& kernel, const Launch& launch,
-                          std::int64_t predicted_ns, cl_event& event) {
-  Admit(queue, predicted_ns, /*task=*/true);
+cl_int Session::LaunchOne(std::uint32_t id, Queue& queue, const Kernel& kernel, const Launch& launch, bool alone,
+                          cl_event& event) {
+  const std::uint64_t items = Product(launch.global);
+  // While two pieces are measured the second is foreseen to take what the first did, compiling and all.
+  const std::int64_t predicted_ns = kernel.cost->PredictNs(items);
+  Admit(queue, predicted_ns, {.task = true, .alone = alone});
   if (open_queue_.get() != &queue) open_queue_ = std::static_pointer_cast<Queue>(objects_.Any(id));
-  if (!open_costs_.empty() && open_costs_.back().first == kernel.cost)
-    open_costs_.back().second += predicted_ns;
-  else
-    open_costs_.emplace_back(kernel.cost, predicted_ns);
+  admission_->AddLaunch(kernel.cost, items, predicted_ns);
   return cl_.clEnqueueNDRangeKernel(queue.native, kernel.native, launch.dimensions, Sizes(launch.offset),
                                     Sizes(launch.global), launch.has_local ? Sizes(launch.local).values : nullptr,
                                     static_cast<cl_uint>(waits_.size()), waits_.empty() ? nullptr : waits_.data(),

@@ -36,37 +36,34 @@ bool Names(std::string_view source, const auto& words) {
 
 bool MayBeSliced(std::string_view source) { return !Names(source, kTold) && !Names(source, kToldOfGroups); }
 
-std::vector<Launch> Slices(const Launch& launch, std::uint64_t parts) {
-  if (parts < 2) return {launch};
-  unsigned along = 0;
-  std::uint64_t most = 0;
-  const auto unit_of = [&](unsigned d) {
-    if (launch.has_local) return std::max<std::uint64_t>(launch.local[d], 1);
-    return d == 0 ? kUnit : std::uint64_t{1};
-  };
+Slicer::Slicer(const Launch& launch, std::uint64_t pieces) : whole_(launch) {
+  if (pieces < 2) return;
+  std::uint64_t most = 1;
   for (unsigned d = launch.dimensions; d-- > 0;) {
-    const std::uint64_t groups = launch.global[d] / unit_of(d);
+    const std::uint64_t unit = launch.has_local ? std::max<std::uint64_t>(launch.local[d], 1) : d == 0 ? kUnit : 1;
+    const std::uint64_t groups = launch.global[d] / unit;
     if (groups <= most) continue;
-    along = d;
+    cut_ = true;
+    along_ = d;
+    unit_ = unit;
     most = groups;
-    if (groups >= parts) break;
+    if (groups >= pieces) break;
   }
-  parts = std::min(parts, most);
-  if (parts < 2) return {launch};
-  const std::uint64_t unit = unit_of(along);
-  const std::uint64_t groups = launch.global[along] / unit;
-  std::vector<Launch> slices;
-  std::uint64_t begin = 0;
-  for (std::uint64_t part = 0; part < parts; ++part) {
-    // The last one takes what is less than a unit, too.
-    const auto through = static_cast<std::uint64_t>(static_cast<unsigned __int128>(groups) * (part + 1) / parts);
-    const std::uint64_t end = part + 1 == parts ? launch.global[along] : through * unit;
-    Launch& slice = slices.emplace_back(launch);
-    slice.offset[along] += begin;
-    slice.global[along] = end - begin;
-    begin = end;
-  }
-  return slices;
+  // No overflow: what is cut has been checked to have fewer work-items than that.
+  items_per_unit_ = unit_;
+  for (unsigned d = 0; d < launch.dimensions; ++d)
+    if (d != along_) items_per_unit_ *= launch.global[d];
+}
+
+Launch Slicer::Next(std::uint64_t items) {
+  const std::uint64_t left = whole_.global[along_] - begin_;
+  const std::uint64_t units = std::max<std::uint64_t>(items / std::max<std::uint64_t>(items_per_unit_, 1), 1);
+  done_ = !cut_ || units >= left / unit_ || left - units * unit_ < units * unit_ / 2;
+  Launch piece = whole_;
+  piece.offset[along_] += begin_;
+  piece.global[along_] = done_ ? left : units * unit_;
+  begin_ += piece.global[along_];
+  return piece;
 }
 
 }  // namespace weir::opencl

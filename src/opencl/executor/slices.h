@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <string_view>
-#include <vector>
 
 namespace weir::opencl {
 
@@ -22,8 +21,24 @@ struct Launch {
   std::uint64_t local[3] = {1, 1, 1};
 };
 
-/// `parts` pieces at most, in order, that make up the launch: cut between work-groups, along the slowest dimension that
-/// has enough of them, else along the one that has most. One piece where it can't be cut.
-std::vector<Launch> Slices(const Launch& launch, std::uint64_t parts);
+/// Takes a launch apart, from its beginning to its end: between work-groups, along the slowest dimension that has
+/// `pieces` of them, else along the one that has most.
+class Slicer {
+ public:
+  /// `pieces`: about how many there are to be. Below 2, and where it can't be cut, the launch is one.
+  Slicer(const Launch& launch, std::uint64_t pieces);
+
+  [[nodiscard]] bool done() const { return done_; }
+  /// The next piece: of about this many work-items, one group at least. What would leave less than half as much for the
+  /// last takes that too. Not when done.
+  Launch Next(std::uint64_t items);
+
+ private:
+  const Launch whole_;
+  bool cut_ = false, done_ = false;
+  unsigned along_ = 0;
+  std::uint64_t unit_ = 1, items_per_unit_ = 1;
+  std::uint64_t begin_ = 0;  // of what is left, along that dimension
+};
 
 }  // namespace weir::opencl
