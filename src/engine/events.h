@@ -12,6 +12,7 @@
 
 #include "base/ids.h"
 #include "base/units.h"
+#include "core/oversubscribe/oversell.h"
 #include "core/schedule/policy_table.h"
 #include "core/stats/frame_stats.h"
 #include "proto/attach_messages.h"
@@ -43,6 +44,9 @@ struct CreateVgpu {
   std::string device;  // empty: the first one
   VgpuSettings settings;
   VgpuId id;  // none: the engine picks; given when a saved node is restored
+  /// kBestEffort: without a promise, of what is left. Else the engine says which it is, unless it is `restored`.
+  core::Sale sale = core::Sale::kGuaranteed;
+  bool restored = false;
 };
 struct SetVgpu {
   VgpuId id;
@@ -58,6 +62,12 @@ struct PauseVgpu {
 struct SetPolicy {
   std::string device;
   std::string policy;
+  core::PolicyParams params;
+};
+/// How the device is sold; the vGPUs that there are stay.
+struct SetOversell {
+  std::string device;
+  core::OversellMode mode = core::OversellMode::kOff;
   core::PolicyParams params;
 };
 struct ProcessAttached {
@@ -88,8 +98,8 @@ struct FramesDone {
   std::uint64_t bad = 0;   // records that made no sense
 };
 
-using Event = std::variant<CreateVgpu, SetVgpu, RemoveVgpu, PauseVgpu, SetPolicy, ProcessAttached, ProcessDetached,
-                           GatesSampled, FramesDone>;
+using Event = std::variant<CreateVgpu, SetVgpu, RemoveVgpu, PauseVgpu, SetPolicy, SetOversell, ProcessAttached,
+                           ProcessDetached, GatesSampled, FramesDone>;
 
 // -- Actions ---------------------------------------------------------------------------------------------------------
 
@@ -115,16 +125,26 @@ struct Tell {
   std::uint64_t argument = 0;
 };
 
+/// Something was decided, for people to read: what, about whom, and why.
+struct Note {
+  std::string device;
+  std::string kind;  // a word: sold, overload, regained, stolen …
+  std::string vgpu;  // empty: the device
+  std::string text;
+};
+
 struct Actions {
   std::vector<Publish> publish;  // first: a mode must be there before the wake that follows it
   std::vector<Tell> tell;
   std::vector<Grant> grant;
+  std::vector<Note> notes;
   VgpuId created;
   Instant look_again = core::kNever;  // sample the gates at this time at the latest
   void Clear() {
     publish.clear();
     tell.clear();
     grant.clear();
+    notes.clear();
     created = {};
     look_again = core::kNever;
   }

@@ -17,6 +17,9 @@ constexpr Duration kLeastMemory = seconds(10);
 static_assert(static_cast<std::uint32_t>(core::FrameSync::kFinish) ==
               static_cast<std::uint32_t>(proto::FrameSync::kFinish));
 
+/// Agents are told of caps for people's sake: not of every hundredth.
+bool Apart(Share a, Share b) { return (a > b ? a.ppm - b.ppm : b.ppm - a.ppm) >= Share::kWholePpm / 100; }
+
 /// Means over about eight frames. A stall (loading, a dialogue) is no thinking time: it counts as at most 100 ms.
 void Learn(const core::FrameDone& frame, core::VgpuView& view) {
   const Duration think = std::clamp<Duration>(frame.present - frame.begin, Duration{0}, milliseconds(100));
@@ -43,6 +46,9 @@ NodeEngine::NodeEngine(std::vector<DeviceSpec> devices, PolicyMaker maker) : mak
     auto params = core::CheckParams(**entry, {});
     WEIR_CHECK(params.has_value());
     device->policy = Make(**entry, *params);
+    auto selling = core::CheckOversellParams({});
+    WEIR_CHECK(selling.has_value());
+    device->sales = std::make_unique<core::Oversell>(core::OversellMode::kOff, *selling);
     devices_.push_back(std::move(device));
   }
 }
@@ -70,6 +76,7 @@ Status NodeEngine::On(Instant now, const CreateVgpu& event, Actions& actions) {
   vgpu->name = event.name;
   vgpu->settings = event.settings;
   vgpu->device = device;
+  WEIR_TRY_STATUS(device->sales->Add(vgpu->id, vgpu->settings.cap, event.sale, event.restored));
   device->Place(*vgpu);
   next_id_ = std::max(next_id_, vgpu->id.value + 1);
   actions.created = vgpu->id;
@@ -82,9 +89,10 @@ Status NodeEngine::On(Instant now, const CreateVgpu& event, Actions& actions) {
 Status NodeEngine::On(Instant now, const SetVgpu& event, Actions& actions) {
   WEIR_TRY(Vgpu_ * vgpu, Get(event.id));
   WEIR_TRY_STATUS(CheckSettings(event.settings));
+  WEIR_TRY_STATUS(vgpu->device->sales->SetCeiling(vgpu->id, event.settings.cap));
   vgpu->settings = event.settings;
   vgpu->View().weight = event.settings.weight;
-  vgpu->View().cap = event.settings.cap;
+  vgpu->View().cap = vgpu->device->sales->CapOf(vgpu->id);
   vgpu->View().promised = PromisedInterval(event.settings);
   if (event.settings.cap >= Share::Whole()) vgpu->cap_bucket = {};  // what is used without a cap is owed to none
   vgpu->published = false;
@@ -96,6 +104,7 @@ Status NodeEngine::On(Instant now, const RemoveVgpu& event, Actions& actions) {
   WEIR_TRY(Vgpu_ * vgpu, Get(event.id));
   Device_& device = *vgpu->device;
   device.Drop(*vgpu);
+  device.sales->Remove(vgpu->id);
   names_.erase(vgpu->name);
   vgpus_.erase(event.id);
   Decide(now, device, actions);
@@ -205,23 +214,28 @@ void NodeEngine::Redecide(Instant now, Actions& actions) {
 
 void NodeEngine::Decide(Instant now, Device_& device, Actions& actions) {
   device.Mark(now);
+  if (device.sales->mode() != core::OversellMode::kOff) SeeSales(now, device, actions);
+  const bool kept = device.policy->keeps_caps();
   for (std::size_t i = 0; i < device.views.size(); ++i) {
     core::VgpuView& view = device.views[i];
     Vgpu_& vgpu = *device.owners[i];
     view.held = false;
-    if (view.cap >= Share::Whole()) continue;
+    if (kept || view.cap >= Share::Whole()) continue;
     vgpu.cap_level = vgpu.cap_bucket.Level(now, view.cap, view.used);
     view.held = vgpu.cap_level <= Duration{0};
   }
   device.verdicts.resize(device.views.size());
   const Instant look_again = device.policy->Decide({now, device.views}, device.verdicts);
   actions.look_again = std::min(actions.look_again, look_again);
-  for (std::size_t i = 0; i < device.views.size(); ++i) Apply(*device.owners[i], device.verdicts[i], now, actions);
+  for (std::size_t i = 0; i < device.views.size(); ++i) {
+    if (kept) device.views[i].held = device.verdicts[i].held;
+    Apply(*device.owners[i], device.verdicts[i], now, actions);
+  }
 }
 
 void NodeEngine::Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions& actions) {
   const core::VgpuView& view = vgpu.View();
-  if (vgpu.settings.cap < Share::Whole()) {
+  if (view.cap < Share::Whole() && !vgpu.device->policy->keeps_caps()) {
     const Duration level = vgpu.cap_level;
     verdict.allowance = verdict.admission == core::Admission::kGated ? std::min(verdict.allowance, level) : level;
     verdict.admission = core::Admission::kGated;
@@ -231,16 +245,17 @@ void NodeEngine::Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions&
                                : verdict.admission == core::Admission::kGated ? proto::GateMode::kGated
                                                                               : proto::GateMode::kOpen;
   if (!vgpu.published || mode != vgpu.mode || verdict.frame_interval != vgpu.frame_interval ||
-      verdict.sync != vgpu.sync) {
+      verdict.sync != vgpu.sync || Apart(view.cap, vgpu.published_cap)) {
     vgpu.mode = mode;
     vgpu.frame_interval = verdict.frame_interval;
     vgpu.sync = verdict.sync;
+    vgpu.published_cap = view.cap;
     vgpu.published = true;
     actions.publish.push_back({.vgpu = vgpu.id,
                                .mode = mode,
                                .frame_interval = verdict.frame_interval,
                                .sync = static_cast<proto::FrameSync>(verdict.sync),
-                               .cap = vgpu.settings.cap,
+                               .cap = view.cap,
                                .memory_limit_slots = SlotsOf(vgpu.settings.memory_max)});
   }
   if (mode != proto::GateMode::kGated) return;

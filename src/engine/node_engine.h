@@ -36,6 +36,8 @@ struct VgpuStatus {
   std::string device;
   VgpuState state = VgpuState::kIdle;
   VgpuSettings settings;
+  core::Sale sale = core::Sale::kGuaranteed;
+  Share cap_now = Share::Whole();  // at most the cap in its settings, which is its ceiling where a device is oversold
   std::size_t processes = 0;
   core::FrameTotals totals;
   core::FrameWindow window;
@@ -54,6 +56,13 @@ struct DeviceStatus {
   std::size_t vgpus = 0;
   double gpu_use = 0;
   Duration gpu_total{};
+  // Selling (docs/oversubscription.md)
+  core::OversellMode oversell = core::OversellMode::kOff;
+  core::PolicyParams oversell_params;
+  double sold = 0;  // ceilings, in devices
+  double load = 0;  // what promises need of the device
+  core::SalesOffer offer;
+  core::Account account;
 };
 
 /// Makes a policy of its entry in the table; tests put theirs in between.
@@ -85,6 +94,7 @@ class NodeEngine {
   Status On(Instant now, const RemoveVgpu& event, Actions& actions);
   Status On(Instant now, const PauseVgpu& event, Actions& actions);
   Status On(Instant now, const SetPolicy& event, Actions& actions);
+  Status On(Instant now, const SetOversell& event, Actions& actions);
   Status On(Instant now, const ProcessAttached& event, Actions& actions);
   Status On(Instant now, const ProcessDetached& event, Actions& actions);
   Status On(Instant now, const GatesSampled& event, Actions& actions);
@@ -98,6 +108,8 @@ class NodeEngine {
   void Decide(Instant now, Device_& device, Actions& actions);
   void Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions& actions);
   void Redecide(Instant now, Actions& actions);
+  void SeeSales(Instant now, Device_& device, Actions& actions);
+  std::string NameOf(VgpuId id) const;
 
   PolicyMaker maker_;
   std::vector<std::unique_ptr<Device_>> devices_;

@@ -29,7 +29,8 @@ TEST(NodeEngine, RefusesWhatMakesNoSenseAndSaysWhy) {
             "memory: the minimum (2097152 bytes) is over the maximum (1048576 bytes)");
   EXPECT_EQ(refused(SetVgpu{VgpuId{99}, {}}), "no vGPU with id 99");
   EXPECT_EQ(refused(SetPolicy{"", "fastest", {}}),
-            "no policy named 'fastest'; known: none, proportional-share, sla-aware, hybrid, reserve, round-robin");
+            "no policy named 'fastest'; known: none, proportional-share, sla-aware, hybrid, reserve, cap, "
+            "cap-paper, round-robin");
   EXPECT_EQ(refused(SetPolicy{"", "reserve", {{"period_ms", 0.0}}}),
             "policy reserve: period_ms = 0 is outside 0.1 … 1000 ms");
   EXPECT_EQ(refused(SetPolicy{"", "none", {{"speed", 1.0}}}), "policy none has no parameter 'speed'");

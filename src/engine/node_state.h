@@ -76,6 +76,7 @@ struct NodeEngine::Vgpu_ {
   Instant sampled_at{};
   Instant last_progress{};  // last time it was charged something, or had no reason to be
 
+  Share published_cap;
   core::CapBucket cap_bucket;
   Duration cap_level{};  // of the bucket, at the last decision
   UseMarks marks;
@@ -93,6 +94,8 @@ struct NodeEngine::Device_ {
   std::string policy_name;
   core::PolicyParams params;
   std::unique_ptr<core::Policy> policy;
+  std::unique_ptr<core::Oversell> sales;  // never null
+  std::vector<core::OversellNote> said;   // scratch
   std::vector<core::VgpuView> views;
   std::vector<Vgpu_*> owners;  // of the views, in the same order
   std::vector<core::Verdict> verdicts;
@@ -109,7 +112,7 @@ struct NodeEngine::Device_ {
     views.push_back({.id = vgpu.id,
                      .slot = slot,
                      .weight = vgpu.settings.weight,
-                     .cap = vgpu.settings.cap,
+                     .cap = sales->CapOf(vgpu.id),
                      .promised = PromisedInterval(vgpu.settings)});
   }
   void Drop(const Vgpu_& vgpu) {

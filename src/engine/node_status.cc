@@ -26,7 +26,13 @@ std::vector<DeviceStatus> NodeEngine::Devices(Instant now) const {
                         .policy = device->policy_name,
                         .params = device->params,
                         .vgpus = device->views.size(),
-                        .gpu_total = device->gone};
+                        .gpu_total = device->gone,
+                        .oversell = device->sales->mode(),
+                        .oversell_params = device->sales->params(),
+                        .sold = device->sales->sold(),
+                        .load = device->sales->load(),
+                        .offer = device->sales->OfferNow(),
+                        .account = device->sales->account()};
     for (std::size_t i = 0; i < device->views.size(); ++i) {
       status.gpu_use += device->owners[i]->marks.Rate(now, device->views[i].used);
       status.gpu_total += device->views[i].used;
@@ -67,6 +73,8 @@ VgpuStatus NodeEngine::StatusOf(Instant now, const Vgpu_& vgpu) const {
                     .name = vgpu.name,
                     .device = vgpu.device->spec.name,
                     .settings = vgpu.settings,
+                    .sale = vgpu.device->sales->SaleOf(vgpu.id),
+                    .cap_now = view.cap,
                     .processes = vgpu.processes.size(),
                     .totals = vgpu.frames.totals(),
                     .window = vgpu.frames.Window(now),

@@ -115,6 +115,7 @@ TEST(Reserve, CapsEachAtItsShareAndLeavesTheRestUnused) {
 
 TEST(Cap, HoldsUnderEveryPolicyAndForALoneVgpu) {
   for (const core::PolicyEntry& policy : core::PolicyTable()) {
+    if (policy.name == "cap-paper") continue;  // forgives debt: caps_test.cc
     ModelNode node;
     node.SetPolicy(std::string(policy.name));
     const VgpuId capped = node.AddVgpu("capped", {.weight = 100, .cap = Share::FromFraction(0.25)});

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/prng.h"
@@ -99,6 +100,12 @@ class ModelNode {
   std::int64_t& Allowance(VgpuId vgpu) { return gates_[vgpu].allowance; }
   engine::NodeEngine& engine() { return engine_; }
   [[nodiscard]] Instant now() const { return now_; }
+  /// What was decided since the last call.
+  struct Noted {
+    Instant at;
+    engine::Note note;
+  };
+  std::vector<Noted> TakeNotes() { return std::exchange(notes_, {}); }
   [[nodiscard]] std::uint64_t looks() const { return looks_; }
 
  private:
@@ -202,6 +209,7 @@ class ModelNode {
   }
 
   void Carry() {
+    for (const engine::Note& note : actions_.notes) notes_.push_back({now_, note});
     for (const engine::Publish& publish : actions_.publish) {
       gates_[publish.vgpu].mode = publish.mode;
       gates_[publish.vgpu].frame_interval = publish.frame_interval;
@@ -218,6 +226,7 @@ class ModelNode {
   engine::Actions actions_;
   engine::Actions scratch_;
   std::map<VgpuId, Gate> gates_;
+  std::vector<Noted> notes_;
   std::vector<Process> processes_;
   std::vector<engine::GateSample> samples_;
   std::uint64_t processes_made_ = 0;

@@ -48,6 +48,7 @@ struct Verdict {
   Duration allowance{};
   Duration frame_interval{};  // pace one frame per interval; zero: no pacing
   FrameSync sync = FrameSync::kAuto;
+  bool held = false;  // by its cap; of policies that keep caps
 };
 
 struct PolicyInput {
@@ -64,6 +65,8 @@ class Policy {
   /// Writes one verdict for each view (`verdicts` has the same length and order) and returns when to look again.
   /// Total: any input gives a safe answer. Never allocates once every slot has been seen.
   virtual Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) = 0;
+  /// Whether it holds vGPUs to their caps itself. For others it is done for them.
+  [[nodiscard]] virtual bool keeps_caps() const { return false; }
 };
 
 /// Competes for the device right now: something waits, something runs, or something did a moment ago.

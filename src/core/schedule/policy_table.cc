@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "core/schedule/cap.h"
 #include "core/schedule/hybrid.h"
 #include "core/schedule/none.h"
 #include "core/schedule/proportional_share.h"
@@ -16,7 +17,7 @@
 namespace weir::core {
 namespace {
 
-constexpr std::array<PolicyEntry, 6> kPolicies{{
+constexpr std::array<PolicyEntry, 8> kPolicies{{
     {"none", "first come, first served; only measures", {}, &MakeNone},
     {"proportional-share", "GPU time by weight, idle time goes to whoever wants it", kProportionalShareParams,
      &MakeProportionalShare},
@@ -24,6 +25,9 @@ constexpr std::array<PolicyEntry, 6> kPolicies{{
     {"hybrid", "shares while every promise is kept, else sla-aware (VGRIS, Algorithm 1)", kHybridParams, &MakeHybrid},
     {"reserve", "each vGPU has its weight's fraction of the device and no more (VGRIS, eq. 1)", kReserveParams,
      &MakeReserve},
+    {"cap", "each vGPU at most its cap of every period, in stages (gOver); debt is carried", kCapParams, &MakeCap},
+    {"cap-paper", "gOver's Algorithms 2 and 3 to the letter: each period forgives debt", kCapPaperParams,
+     &MakeCapPaper},
     {"round-robin", "the device goes round in equal turns", kRoundRobinParams, &MakeRoundRobin},
 }};
 

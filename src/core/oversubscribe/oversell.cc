@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/oversubscribe/oversell.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace weir::core {
+namespace {
+
+/// A program is watched stage by stage for this long after its last activity.
+constexpr Duration kAwake = seconds(1);
+
+/// The same device is not warned of more often.
+constexpr Duration kWarnEvery = seconds(10);
+
+/// A ceiling is promised within two stages of needing it.
+constexpr int kDeniedMax = 2;
+
+constexpr double kAlmost = 1e-4;  // of the device: equal caps
+
+constexpr std::array<std::string_view, 4> kModes{"off", "strict", "static", "adaptive"};
+
+}  // namespace
+
+const char* NameOf(OversellMode mode) { return kModes[static_cast<std::size_t>(mode)].data(); }
+
+Result<OversellMode> ModeNamed(std::string_view name) {
+  for (std::size_t i = 0; i < kModes.size(); ++i)
+    if (kModes[i] == name) return static_cast<OversellMode>(i);
+  return Fail(Errc::kInvalidArgument,
+              fmt::format("no way of selling named '{}'; known: {}", name, fmt::join(kModes, ", ")));
+}
+
+const char* NameOf(OversellNote::Kind kind) {
+  switch (kind) {
+    case OversellNote::Kind::kOverload: return "overload";
+    case OversellNote::Kind::kAtCeiling: return "at-ceiling";
+    case OversellNote::Kind::kRegained: return "regained";
+    case OversellNote::Kind::kStolen: return "stolen";
+    case OversellNote::Kind::kWarning: return "warning";
+    case OversellNote::Kind::kSellable: return "sellable";
+    case OversellNote::Kind::kBroken: return "broken";
+    case OversellNote::Kind::kKept: return "kept";
+  }
+  return "unknown";
+}
+
+Result<PolicyParams> CheckOversellParams(const PolicyParams& given) {
+  static constexpr PolicyEntry kEntry{"oversell", "", kOversellParams, nullptr};
+  return CheckParams(kEntry, given);
+}
+
+Oversell::Oversell(OversellMode mode, const PolicyParams& params)
+    : mode_(mode),
+      params_(params),
+      stage_(FromSeconds(Param("stage_ms") * 1e-3)),
+      report_(std::max(FromSeconds(Param("report_ms") * 1e-3), stage_)),
+      margin_(Param("margin")),
+      overload_line_(Param("overload_line")),
+      tolerance_(Param("rate_tolerance")),
+      regain_(Param("regain") >= 0.5),
+      prices_{.device_hour = Param("price"),
+              .best_effort = Param("best_effort_price"),
+              .penalty = Param("penalty"),
+              .device_cost = Param("device_cost")} {}
+
+// -- Who is there ----------------------------------------------------------------------------------------------------
+
+Oversell::Watched* Oversell::Find(VgpuId id) {
+  const auto found = std::ranges::lower_bound(members_, id, {}, &Watched::id);
+  return found != members_.end() && found->id == id ? &*found : nullptr;
+}
+const Oversell::Watched* Oversell::Find(VgpuId id) const {
+  const auto found = std::ranges::lower_bound(members_, id, {}, &Watched::id);
+  return found != members_.end() && found->id == id ? &*found : nullptr;
+}
+
+double Oversell::CeilingsOf(Sale sale) const {
+  double sum = 0;
+  for (const Watched& member : members_) sum += member.sale == sale ? member.ceiling : 0;
+  return sum;
+}
+
+double Oversell::sold() const { return CeilingsOf(Sale::kGuaranteed) + CeilingsOf(Sale::kOversold); }
+
+Status Oversell::Add(VgpuId id, Share ceiling, Sale sale, bool restored) {
+  const double asked = ceiling.Fraction();
+  if (!restored && sale != Sale::kBestEffort) {
+    const SalesOffer offer = OfferNow();
+    sale = asked <= offer.guaranteed + kAlmost ? Sale::kGuaranteed : Sale::kOversold;
+    if (asked > offer.most() + kAlmost)
+      return Fail(
+          Errc::kResourceExhausted,
+          fmt::format("a cap of {:.0f} % can't be sold now; at most {:.0f} % can: {}. Ask for less, try again later, "
+                      "or take what is left with best effort",
+                      asked * 100, std::floor(offer.most() * 100), offer.reason));
+  } else if (restored && sale == Sale::kGuaranteed && CeilingsOf(Sale::kGuaranteed) + asked > 1 + kAlmost) {
+    sale = Sale::kOversold;
+  }
+  const auto at = std::ranges::lower_bound(members_, id, {}, &Watched::id);
+  members_.insert(at, Watched{.id = id, .sale = sale, .ceiling = asked, .cap = 0});
+  calm_ = 0;
+  Divide();
+  return Ok();
+}
+
+Status Oversell::SetCeiling(VgpuId id, Share ceiling) {
+  Watched* member = Find(id);
+  if (member == nullptr || std::abs(member->ceiling - ceiling.Fraction()) < kAlmost) return Ok();
+  const double before = std::exchange(member->ceiling, 0.0);
+  const SalesOffer offer = OfferNow();
+  const double asked = ceiling.Fraction();
+  const bool more = asked > before + kAlmost;
+  const bool guaranteed = member->sale == Sale::kGuaranteed && asked <= offer.guaranteed + kAlmost;
+  if (more && !guaranteed && member->sale != Sale::kBestEffort && asked > offer.most() + kAlmost) {
+    member->ceiling = before;
+    return Fail(Errc::kResourceExhausted, fmt::format("a cap of {:.0f} % can't be sold now; at most {:.0f} % can: {}",
+                                                      asked * 100, std::floor(offer.most() * 100), offer.reason));
+  }
+  member->ceiling = asked;
+  if (member->sale == Sale::kGuaranteed && !guaranteed && more) member->sale = Sale::kOversold;
+  Divide();
+  return Ok();
+}
+
+void Oversell::Remove(VgpuId id) {
+  std::erase_if(members_, [id](const Watched& member) { return member.id == id; });
+  Divide();
+}
+
+Share Oversell::CapOf(VgpuId id) const {
+  const Watched* member = Find(id);
+  return member == nullptr ? Share::Whole() : Share::FromFraction(std::clamp(member->cap, 0.0, 1.0));
+}
+Sale Oversell::SaleOf(VgpuId id) const {
+  const Watched* member = Find(id);
+  return member == nullptr ? Sale::kGuaranteed : member->sale;
+}
+
+// -- Caps ------------------------------------------------------------------------------------------------------------
+
+template <typename Change>
+void Oversell::Rearrange(OversellNote::Kind kind, std::vector<OversellNote>* notes, Change change) {
+  holders_.clear();
+  for (const Watched& member : members_)
+    holders_.push_back({.id = member.id,
+                        .sale = member.sale,
+                        .ceiling = member.ceiling,
+                        .cap = member.cap,
+                        .use = member.use,
+                        .need = member.need,
+                        .limited = member.limited && member.cap < member.ceiling - kAlmost,
+                        .lends = member.stages_unlimited >= static_cast<int>(Watched::kMarks),
+                        .needy = member.needy,
+                        .lateness = member.lateness});
+  done_.clear();
+  change(holders_);
+  for (std::size_t i = 0; i < members_.size(); ++i) members_[i].cap = holders_[i].cap;
+  if (notes == nullptr) return;
+  for (const Transfer& transfer : done_) {
+    if (transfer.amount < 0.005) continue;  // every stage has some of these
+    OversellNote note = NoteOf(kind, *Find(transfer.to));
+    note.from = transfer.from;
+    note.amount = transfer.amount;
+    notes->push_back(note);
+  }
+}
+
+/// After somebody came, went or changed: each its ceiling where the device suffices, else as the mode says.
+void Oversell::Divide() {
+  if (mode_ != OversellMode::kAdaptive) {
+    const double sum = CeilingsOf(Sale::kGuaranteed) + CeilingsOf(Sale::kOversold);
+    const double part = mode_ == OversellMode::kStatic && sum > 1 ? 1 / sum : 1.0;
+    for (Watched& member : members_) {
+      const bool leftovers = member.sale == Sale::kBestEffort && mode_ != OversellMode::kOff;
+      member.cap = leftovers ? std::min(member.ceiling, std::max(1 - sum, 0.0)) : member.ceiling * part;
+    }
+    return;
+  }
+  Rearrange(OversellNote::Kind::kRegained, nullptr, [this](std::vector<CapHolder>& holders) {
+    Fit(holders);
+    for (std::size_t i = 0; i < holders.size(); ++i)
+      if (holders[i].cap < holders[i].ceiling && members_[i].marks == 0) MakePlace(holders, i, margin_, done_);
+  });
+}
+
+SalesOffer Oversell::OfferNow() const {
+  const double guaranteed = CeilingsOf(Sale::kGuaranteed);
+  SalesOffer offer{.guaranteed = std::max(1 - guaranteed, 0.0),
+                   .reason = fmt::format("{:.0f} % is sold", sold() * 100)};
+  switch (mode_) {
+    case OversellMode::kOff: offer.guaranteed = 1; break;
+    case OversellMode::kStrict: break;
+    case OversellMode::kStatic:
+      offer.oversold = std::clamp(Param("ratio") - sold(), 0.0, 1.0);
+      offer.guaranteed = std::max(1 - sold(), 0.0);
+      break;
+    case OversellMode::kAdaptive: {
+      const auto wanted = static_cast<int>(Param("calm_reports"));
+      if (calm_ < wanted) {
+        offer.reason += fmt::format(", and {} of {} reports in succession were calm", calm_, wanted);
+      } else if (load_ >= Param("low_line")) {
+        offer.reason += fmt::format(", and the load is {:.0f} % of the device (more is sold below {:.0f} %)",
+                                    load_ * 100, Param("low_line") * 100);
+      } else {
+        offer.oversold = std::clamp((Param("fill_line") - load_) / std::clamp(expected_use_, 0.1, 1.0), 0.0, 1.0);
+        offer.reason += fmt::format(", the load is {:.0f} % of the device, and what is sold uses {:.0f} % of itself",
+                                    load_ * 100, expected_use_ * 100);
+      }
+      break;
+    }
+  }
+  return offer;
+}
+
+// -- Watching --------------------------------------------------------------------------------------------------------
+
+Instant Oversell::See(Instant now, std::span<const VgpuView> views, std::vector<OversellNote>& notes) {
+  if (mode_ == OversellMode::kOff || members_.empty()) return kNever;
+  if (!started_) {
+    started_ = true;
+    stage_began_ = report_began_ = now;
+  }
+  bool attached = false, awake = false;
+  for (const VgpuView& view : views) {
+    Watched* member = Find(view.id);
+    if (member == nullptr) continue;
+    See(view, *member);
+    attached |= view.attached;
+    awake |= Competes(view, now, kAwake);
+  }
+  if (now - stage_began_ >= stage_) Stage(now, views, notes);
+  if (awake) return stage_began_ + stage_;
+  return attached ? report_began_ + report_ : kNever;
+}
+
+void Oversell::See(const VgpuView& view, Watched& member) const {
+  ++member.looks;
+  if (view.waiting == 0) return;
+  ++member.waiting_looks;
+  member.limited |= view.held;
+}
+
+void Oversell::Stage(Instant now, std::span<const VgpuView> views, std::vector<OversellNote>& notes) {
+  const Duration passed = now - stage_began_;
+  stage_began_ = now;
+  for (const VgpuView& view : views) {
+    Watched* member = Find(view.id);
+    if (member == nullptr) continue;
+    member->cap_seconds += member->cap * SecondsOf(passed);
+    ++member->stages;
+    member->limited_stages += member->limited ? 1 : 0;
+    member->denied_stages += member->limited && member->cap < (1 - tolerance_) * member->ceiling ? 1 : 0;
+    member->stages_unlimited = member->limited ? 0 : member->stages_unlimited + 1;
+    member->busy_stages += Competes(view, now, stage_) ? 1 : 0;
+    Measure(now, view, *member);
+  }
+  if (mode_ == OversellMode::kAdaptive && regain_)
+    Rearrange(OversellNote::Kind::kRegained, &notes,
+              [this](std::vector<CapHolder>& holders) { Regain(holders, margin_, done_); });
+  const Duration span = now - report_began_;
+  if (span >= report_) {
+    Report(span, views, notes);
+    if (mode_ == OversellMode::kAdaptive) Mitigate(now, notes);
+    report_began_ = now;
+  }
+  for (Watched& member : members_) member.limited = false;
+}
+
+/// Use over the last second, and the part of it that its promise needs.
+void Oversell::Measure(Instant now, const VgpuView& view, Watched& member) const {
+  const std::size_t place = member.marks % Watched::kMarks;
+  const std::size_t oldest = member.marks < Watched::kMarks ? 0 : place;
+  if (member.marks > 0) {
+    const double span = SecondsOf(now - member.marked_at[oldest]);
+    if (span > 0) member.use = std::max(SecondsOf(view.used - member.marked[oldest]) / span, 0.0);
+  }
+  member.marked_at[place] = now;
+  member.marked[place] = view.used;
+  ++member.marks;
+  member.rate = view.rate;
+  member.promised = view.promised > Duration{0} ? 1 / SecondsOf(view.promised) : 0;
+  const bool enough = member.promised > 0 && member.rate > member.promised;
+  member.need = enough ? member.use * member.promised / member.rate : member.use;
+  member.lateness = member.promised > 0 ? std::clamp(1 - member.rate / member.promised, -1.0, 1.0) : 0;
+  // Rates are counted in whole frames.
+  const bool late = member.promised > 0 && member.rate < member.promised * (1 - tolerance_) - 0.5;
+  member.needy = member.sale != Sale::kBestEffort && member.limited && (member.promised == 0 || late);
+}
+
+// -- Reports ---------------------------------------------------------------------------------------------------------
+
+OversellNote Oversell::NoteOf(OversellNote::Kind kind, const Watched& member) const {
+  return {.kind = kind,
+          .vgpu = member.id,
+          .cap = member.cap,
+          .use = member.cap > 0 ? member.use / member.cap : 1,
+          .rate = member.rate,
+          .promised = member.promised};
+}
+
+void Oversell::Report(Duration span, std::span<const VgpuView> views, std::vector<OversellNote>& notes) {
+  double needed = 0, ceilings = 0;
+  load_ = 0;
+  for (const VgpuView& view : views) {
+    Watched* member = Find(view.id);
+    if (member == nullptr) continue;
+    Judge(span, view, *member, notes);
+    account_.Book(prices_, member->ceiling, member->sale == Sale::kBestEffort, span, member->busy_stages > 0,
+                  member->broken);
+    if (member->sale != Sale::kBestEffort) {
+      load_ += member->need;
+      if (view.attached) needed += member->need, ceilings += member->ceiling;
+    }
+    member->used = view.used;
+    member->cap_seconds = 0;
+    member->stages = member->limited_stages = member->denied_stages = member->busy_stages = 0;
+    member->looks = member->waiting_looks = 0;
+  }
+  account_.BookDevice(prices_, span);
+  if (ceilings > 0) expected_use_ = 0.8 * expected_use_ + 0.2 * needed / ceilings;
+}
+
+/// Overload is a rate below the promised one, or, for who was promised a share, use above the line where the cap is
+/// below the ceiling. At its ceiling a vGPU has what was sold.
+void Oversell::Judge(Duration span, const VgpuView& view, Watched& member, std::vector<OversellNote>& notes) {
+  const double use = SecondsOf(view.used - member.used) / SecondsOf(span);
+  const double cap = member.cap_seconds / SecondsOf(span);
+  const bool best_effort = member.sale == Sale::kBestEffort;
+  const bool busy = member.stages > 0 && member.busy_stages >= member.stages - 1;  // all the time
+  const bool waited = member.limited_stages > 0 || member.waiting_looks * 10 > member.looks;
+  const bool all_of_ceiling = use >= (1 - tolerance_) * member.ceiling;
+  const bool below_ceiling = cap < (1 - tolerance_) * member.ceiling;
+  const bool slow = member.promised > 0 && member.rate < member.promised * (1 - tolerance_) - 0.5;
+  member.late = busy && slow && waited && !all_of_ceiling;
+  member.over = use > overload_line_ * cap && member.limited_stages > 0 ? member.over + 1 : 0;
+  const bool starved =
+      member.promised == 0 && below_ceiling && member.over >= static_cast<int>(Param("overload_reports"));
+  const bool denied =
+      member.promised == 0 && busy && !all_of_ceiling &&
+      (member.denied_stages > kDeniedMax ||
+       (member.waiting_looks * 2 > member.looks && use < (1 - 2 * tolerance_) * std::min(cap, member.ceiling)));
+  const bool overloaded = !best_effort && (member.late || starved);
+  const bool at_ceiling = busy && slow && waited && all_of_ceiling;
+  const bool broken = !best_effort && (member.late || denied);
+  if (overloaded && !member.overloaded) notes.push_back(NoteOf(OversellNote::Kind::kOverload, member));
+  if (at_ceiling && !member.at_ceiling) notes.push_back(NoteOf(OversellNote::Kind::kAtCeiling, member));
+  if (broken != member.broken)
+    notes.push_back(NoteOf(broken ? OversellNote::Kind::kBroken : OversellNote::Kind::kKept, member));
+  member.overloaded = overloaded;
+  member.at_ceiling = at_ceiling;
+  member.broken = broken;
+}
+
+void Oversell::Mitigate(Instant now, std::vector<OversellNote>& notes) {
+  std::vector<std::size_t> signals;
+  for (std::size_t i = 0; i < members_.size(); ++i)
+    if (members_[i].overloaded) signals.push_back(i);
+  std::ranges::stable_sort(signals, std::greater{}, [this](std::size_t i) { return members_[i].lateness; });
+  calm_ = signals.empty() ? calm_ + 1 : 0;
+  const Weights weights{.use = Param("weight_use"), .lateness = Param("weight_late")};
+  for (const std::size_t to : signals)
+    Rearrange(OversellNote::Kind::kStolen, &notes, [&](std::vector<CapHolder>& holders) {
+      Transfer transfer;
+      if (Steal(holders, to, Param("steal"), weights, transfer) > 0) done_.push_back(transfer);
+    });
+  if (signals.size() > 1 && (warned_ == Instant{} || now - warned_ >= kWarnEvery)) Warn(now, notes);
+  const bool offering = OfferNow().oversold > 0;
+  if (offering != offering_)
+    notes.push_back({.kind = OversellNote::Kind::kSellable, .amount = OfferNow().most(), .use = load_});
+  offering_ = offering;
+}
+
+/// Several overloaded at once: one is to be moved away. The one that was sold least firmly, of these the one that uses
+/// most, so that moving it helps most.
+void Oversell::Warn(Instant now, std::vector<OversellNote>& notes) {
+  const Watched* victim = nullptr;
+  for (const Watched& member : members_) {
+    if (member.use <= 0) continue;
+    if (victim == nullptr || member.sale > victim->sale || (member.sale == victim->sale && member.use > victim->use))
+      victim = &member;
+  }
+  if (victim == nullptr) return;
+  warned_ = now;
+  notes.push_back(NoteOf(OversellNote::Kind::kWarning, *victim));
+}
+
+}  // namespace weir::core

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// gOver for one device: watches, moves caps, and says what can be sold. Pure; the daemon and the simulator run the same
+// object. Page: docs/oversubscription.md
+//
+//   every decision   who waits, who is held by its cap                       See
+//   every stage      back to the ceiling who needs it (100 ms)               caps.h, Regain
+//   every report     use, rate, overload; steal, warn, calm, sell (1 s)      gOver, section 3.3 and Algorithm 1
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/oversubscribe/caps.h"
+#include "core/oversubscribe/economics.h"
+#include "core/schedule/policy_table.h"
+
+namespace weir::core {
+
+enum class OversellMode : std::uint8_t {
+  kOff,       // caps are what they are set to, whatever their sum
+  kStrict,    // nothing is sold twice: ceilings add up to the device at most
+  kStatic,    // ceilings add up to `ratio` devices at most, and each has its part of one
+  kAdaptive,  // gOver
+};
+const char* NameOf(OversellMode mode);
+/// kInvalidArgument lists the names.
+Result<OversellMode> ModeNamed(std::string_view name);
+
+inline constexpr std::array kOversellParams{
+    PolicyParam{"ratio", "devices", 2.0, 1.0, 100.0, "static: ceilings sold, over what there is"},
+    PolicyParam{"stage_ms", "ms", 100.0, 10.0, 10000.0, "how soon who needs its ceiling has it (gOver: 100 ms)"},
+    PolicyParam{"report_ms", "ms", 1000.0, 100.0, 60000.0, "between two reports (gOver: 1 s)"},
+    PolicyParam{"overload_line", "part of the cap", 0.95, 0.5, 1.0,
+                "use above it is overload: U_o (gOver: about 95 %)"},
+    PolicyParam{"overload_reports", "reports", 3.0, 1.0, 100.0, "that many in succession above it (gOver: 3)"},
+    PolicyParam{"rate_tolerance", "part of the rate", 0.05, 0.0, 0.5,
+                "a rate this much below the promised one is kept"},
+    PolicyParam{"steal", "part", 0.2, 0.0, 1.0,
+                "of the lightest one's unused cap goes to who is overloaded (gOver: 0.2)"},
+    PolicyParam{"weight_use", "", 1.0, 0.0, 100.0, "of use, for who is the lightest: w_u (gOver gives none)"},
+    PolicyParam{"weight_late", "", 1.0, 0.0, 100.0, "of lateness, for who is the lightest: w_e (gOver gives none)"},
+    PolicyParam{"calm_reports", "reports", 3.0, 1.0, 100.0, "without overload before more is sold (gOver: 3)"},
+    PolicyParam{"low_line", "part of the device", 0.75, 0.0, 1.0,
+                "more is sold below this load: U_l (gOver gives none)"},
+    PolicyParam{"fill_line", "part of the device", 0.95, 0.1, 1.0,
+                "what is sold is expected to fill it to here at most"},
+    PolicyParam{"margin", "part of the use", 0.1, 0.0, 2.0, "left above its use to whoever lends"},
+    PolicyParam{"regain", "0 or 1", 1.0, 0.0, 1.0,
+                "1: ceilings come back within a stage; 0: as gOver, only by stealing"},
+    PolicyParam{"price", "per device-hour", 1.0, 0.0, 1e6, "of a ceiling of the whole device"},
+    PolicyParam{"best_effort_price", "part of the price", 0.3, 0.0, 1.0, "for best effort"},
+    PolicyParam{"penalty", "times the price", 10.0, 0.0, 1e6, "for a second with a broken promise"},
+    PolicyParam{"device_cost", "per hour", 0.4, 0.0, 1e6, "of the device"},
+};
+/// Complete and in range, as CheckParams of a policy.
+Result<PolicyParams> CheckOversellParams(const PolicyParams& given);
+
+/// What was decided, and for what reason.
+struct OversellNote {
+  enum class Kind : std::uint8_t { kOverload, kAtCeiling, kRegained, kStolen, kWarning, kSellable, kBroken, kKept };
+  Kind kind = Kind::kOverload;
+  VgpuId vgpu{};        // whom it is about; none: the device
+  VgpuId from{};        // whose cap was taken
+  double cap = 0;       // of `vgpu`, after it
+  double amount = 0;    // moved, or sellable
+  double use = 0;       // of its own cap; of a device: the load
+  double rate = 0;      // frames/s
+  double promised = 0;  // frames/s
+};
+const char* NameOf(OversellNote::Kind kind);
+
+/// What can be sold now.
+struct SalesOffer {
+  double guaranteed = 0;  // ceiling that can be kept whatever the others do
+  double oversold = 0;    // ceiling that can be sold because others don't use theirs
+  std::string reason;     // why no more
+  [[nodiscard]] double most() const { return std::max(guaranteed, oversold); }
+};
+
+class Oversell {
+ public:
+  /// `params` checked.
+  Oversell(OversellMode mode, const PolicyParams& params);
+
+  [[nodiscard]] OversellMode mode() const { return mode_; }
+  [[nodiscard]] const PolicyParams& params() const { return params_; }
+
+  /// One more. `restored`: it was sold before, as `sale`; else the sale follows from what is free. kResourceExhausted
+  /// says what can be sold instead, and nothing has changed.
+  Status Add(VgpuId id, Share ceiling, Sale sale, bool restored);
+  /// kResourceExhausted where the new ceiling can't be sold; nothing has changed.
+  Status SetCeiling(VgpuId id, Share ceiling);
+  void Remove(VgpuId id);
+
+  /// At every decision, before it: notes who waits and who is held, and takes the stages that have begun. Returns when
+  /// to look again at the latest; `notes` grows by what was decided.
+  Instant See(Instant now, std::span<const VgpuView> views, std::vector<OversellNote>& notes);
+
+  /// What it may use now. Whole for one that was not added.
+  [[nodiscard]] Share CapOf(VgpuId id) const;
+  [[nodiscard]] Sale SaleOf(VgpuId id) const;
+  [[nodiscard]] SalesOffer OfferNow() const;
+  [[nodiscard]] const Account& account() const { return account_; }
+  [[nodiscard]] double sold() const;  // ceilings, best effort not counted
+  [[nodiscard]] double load() const { return load_; }
+
+ private:
+  /// One vGPU: what was seen of it since the stage began, and since the report did.
+  struct Watched {
+    VgpuId id;
+    Sale sale = Sale::kGuaranteed;
+    double ceiling = 1;
+    double cap = 1;
+    // The stage
+    bool limited = false;
+    int stages_unlimited = 0;  // in succession
+    // The last second, stage by stage: when, and GPU time until then.
+    static constexpr std::size_t kMarks = 10;
+    std::array<Instant, kMarks> marked_at{};
+    std::array<Duration, kMarks> marked{};
+    std::size_t marks = 0;
+    // The report
+    Duration used{};  // when it began
+    double cap_seconds = 0;
+    int stages = 0, limited_stages = 0, denied_stages = 0, busy_stages = 0;
+    std::int64_t looks = 0, waiting_looks = 0;
+    // What the last report said
+    double use = 0, need = 0, rate = 0, promised = 0, lateness = 0;
+    bool late = false, needy = false, overloaded = false, at_ceiling = false, broken = false;
+    int over = 0;
+  };
+
+  Watched* Find(VgpuId id);
+  [[nodiscard]] const Watched* Find(VgpuId id) const;
+  void See(const VgpuView& view, Watched& member) const;
+  void Stage(Instant now, std::span<const VgpuView> views, std::vector<OversellNote>& notes);
+  void Measure(Instant now, const VgpuView& view, Watched& member) const;
+  void Report(Duration span, std::span<const VgpuView> views, std::vector<OversellNote>& notes);
+  void Judge(Duration span, const VgpuView& view, Watched& member, std::vector<OversellNote>& notes);
+  void Mitigate(Instant now, std::vector<OversellNote>& notes);
+  void Warn(Instant now, std::vector<OversellNote>& notes);
+  void Divide();
+  /// Runs `exchange(holders)` and takes over the caps that come of it.
+  template <typename Change>
+  void Rearrange(OversellNote::Kind kind, std::vector<OversellNote>* notes, Change change);
+  [[nodiscard]] OversellNote NoteOf(OversellNote::Kind kind, const Watched& member) const;
+  [[nodiscard]] double Param(std::string_view name) const { return params_.find(name)->second; }
+  [[nodiscard]] double CeilingsOf(Sale sale) const;
+
+  const OversellMode mode_;
+  const PolicyParams params_;
+  const Duration stage_, report_;
+  const double margin_, overload_line_, tolerance_;
+  const bool regain_;
+  const Prices prices_;
+  std::vector<Watched> members_;    // by id, ascending
+  std::vector<CapHolder> holders_;  // of the members, in the same order
+  std::vector<Transfer> done_;
+  Instant stage_began_{}, report_began_{}, warned_{};
+  bool started_ = false;
+  int calm_ = 0;
+  double load_ = 0;
+  double expected_use_ = 0.5;  // of a ceiling
+  bool offering_ = false;
+  Account account_;
+};
+
+}  // namespace weir::core

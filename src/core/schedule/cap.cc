@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/schedule/cap.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/schedule/proportional_share.h"
+#include "core/schedule/round_robin.h"
+#include "core/schedule/time_slices.h"
+
+namespace weir::core {
+namespace {
+
+/// Who was active this recently is looked at stage by stage; who comes back later is caught up then.
+constexpr Duration kGrace = milliseconds(100);
+
+/// Which of those with time left goes next is another policy's matter: in shares of the caps, or in turns (gOver,
+/// Algorithm 3: the next in the ring with a slice above zero; an empty queue is skipped). To that policy, who has none
+/// left is held.
+class Cap final : public Policy {
+ public:
+  Cap(const SliceClock& clock, std::unique_ptr<Policy> order) : clock_(clock), order_(std::move(order)) {}
+
+  [[nodiscard]] bool keeps_caps() const override { return true; }
+
+  Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
+    views_.assign(input.vgpus.begin(), input.vgpus.end());
+    left_.resize(views_.size());
+    bool awake = false;
+    for (std::size_t i = 0; i < views_.size(); ++i) {
+      VgpuView& view = views_[i];
+      bool fresh = false;
+      left_[i] = slices_.At(view, fresh).Left(clock_, input.now, view.cap, view.used);
+      view.weight = std::max<std::uint32_t>(view.cap.ppm / (Share::kWholePpm / kWeightMax), 1);
+      view.held = left_[i] <= Duration{0};
+      awake |= Competes(view, input.now, kGrace);
+    }
+    const Instant look_again = order_->Decide({input.now, views_}, verdicts);
+    for (std::size_t i = 0; i < views_.size(); ++i) {
+      verdicts[i].allowance = std::min(verdicts[i].allowance, left_[i]);
+      verdicts[i].held = views_[i].held;
+    }
+    return awake ? std::min(look_again, clock_.BeginOf(clock_.StageAt(input.now) + 1)) : look_again;
+  }
+
+ private:
+  const SliceClock clock_;
+  const std::unique_ptr<Policy> order_;
+  SlotStates<TimeSlice> slices_;
+  std::vector<VgpuView> views_;
+  std::vector<Duration> left_;
+};
+
+SliceClock ClockOf(const PolicyParams& checked, bool forgives) {
+  const auto stages = static_cast<std::int64_t>(checked.find("stages")->second);
+  return {.stage = FromSeconds(checked.find("period_ms")->second * 1e-3 / static_cast<double>(stages)),
+          .stages = stages,
+          .forgives = forgives};
+}
+
+/// A policy of the table with some parameters set.
+std::unique_ptr<Policy> Order(std::unique_ptr<Policy> (*make)(const PolicyParams&), std::span<const PolicyParam> params,
+                              PolicyParams given) {
+  for (const PolicyParam& param : params) given.emplace(param.name, param.preset);
+  return make(given);
+}
+
+}  // namespace
+
+// The device is not kept idle for who thinks: slices say already that its time will come.
+std::unique_ptr<Policy> MakeCap(const PolicyParams& checked) {
+  return std::make_unique<Cap>(ClockOf(checked, /*forgives=*/false),
+                               Order(&MakeProportionalShare, kProportionalShareParams,
+                                     {{"quantum_ms", checked.find("quantum_ms")->second}, {"grace_ms", 0}}));
+}
+
+std::unique_ptr<Policy> MakeCapPaper(const PolicyParams& checked) {
+  return std::make_unique<Cap>(
+      ClockOf(checked, /*forgives=*/true),
+      Order(&MakeRoundRobin, kRoundRobinParams, {{"quantum_ms", checked.find("quantum_ms")->second}}));
+}
+
+}  // namespace weir::core

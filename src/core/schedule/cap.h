@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// cap: each vGPU has its cap's part of every period and no more, in stages; debt is carried. cap-paper: the same to the
+// letter of gOver, which forgives it. Page: docs/policies/cap.md
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "core/schedule/policy_table.h"
+
+namespace weir::core {
+
+inline constexpr std::array kCapParams{
+    PolicyParam{"period_ms", "ms", 1000.0, 10.0, 60000.0, "what is left of a period is lost at its end (gOver: 1 s)"},
+    PolicyParam{"stages", "stages", 10.0, 1.0, 100.0, "of a period, each with its part of the cap (gOver: 10)"},
+    PolicyParam{"quantum_ms", "ms of GPU time", 5.0, 0.1, 100.0,
+                "how far those with time left may together run ahead of the last"},
+};
+inline constexpr std::array kCapPaperParams{
+    PolicyParam{"period_ms", "ms", 1000.0, 10.0, 60000.0, "debt and savings end with it (gOver: 1 s)"},
+    PolicyParam{"stages", "stages", 10.0, 1.0, 100.0, "of a period, each with its part of the cap (gOver: 10)"},
+    PolicyParam{"quantum_ms", "ms of GPU time", 1.0, 0.1, 100.0, "length of a turn (gVirt: about 1 ms)"},
+};
+
+std::unique_ptr<Policy> MakeCap(const PolicyParams& checked);
+std::unique_ptr<Policy> MakeCapPaper(const PolicyParams& checked);
+
+}  // namespace weir::core

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Selling more than there is, on a modelled node in virtual time: the same engine that the daemon runs.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/harness/model_node.h"
+
+namespace weir::engine {
+namespace {
+
+using core::OversellMode;
+using core::Sale;
+using testing::ModelNode;
+
+VgpuSettings Sold(double ceiling, double fps = 0) {
+  VgpuSettings settings{.cap = Share::FromFraction(ceiling)};
+  settings.fps = fps;
+  return settings;
+}
+
+void Oversell(ModelNode& node, OversellMode mode, core::PolicyParams params = {}) {
+  ASSERT_TRUE(node.Do(SetOversell{"", mode, std::move(params)}).has_value());
+}
+
+VgpuStatus StatusOf(ModelNode& node, VgpuId id) { return *node.engine().Vgpu(node.now(), id); }
+DeviceStatus DeviceOf(ModelNode& node) { return node.engine().Devices(node.now()).front(); }
+
+bool Said(const std::vector<ModelNode::Noted>& notes, const std::string& kind, const std::string& vgpu) {
+  return std::ranges::any_of(notes, [&](const auto& n) { return n.note.kind == kind && n.note.vgpu == vgpu; });
+}
+
+TEST(Strict, NothingIsSoldTwice) {
+  ModelNode node;
+  Oversell(node, OversellMode::kStrict);
+  node.AddVgpu("a", Sold(0.6));
+  node.AddVgpu("b", Sold(0.4));
+  const Status refused = node.Do(CreateVgpu{.name = "c", .device = "", .settings = Sold(0.1), .id = {}});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Errc::kResourceExhausted);
+  EXPECT_NE(refused.error().message.find("at most 0 % can"), std::string::npos) << refused.error().message;
+  ASSERT_TRUE(node.Do(SetVgpu{*node.engine().Find("a"), Sold(0.5)}).has_value());
+  ASSERT_TRUE(node.Do(CreateVgpu{.name = "c", .device = "", .settings = Sold(0.1), .id = {}}).has_value());
+  EXPECT_FALSE(node.Do(SetVgpu{*node.engine().Find("b"), Sold(0.5)}).has_value());
+  EXPECT_DOUBLE_EQ(StatusOf(node, *node.engine().Find("b")).settings.cap.Fraction(), 0.4) << "nothing has changed";
+}
+
+TEST(Strict, IsRefusedWhereMoreIsSoldAlready) {
+  ModelNode node;
+  node.AddVgpu("a", Sold(0.8));
+  node.AddVgpu("b", Sold(0.8));
+  const Status refused = node.Do(SetOversell{"", OversellMode::kStrict, {}});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message.find("add up to 160 %"), std::string::npos) << refused.error().message;
+}
+
+TEST(Static, EachHasItsPartOfTheDevice) {
+  ModelNode node;
+  Oversell(node, OversellMode::kStatic, {{"ratio", 1.5}});
+  std::vector<VgpuId> ids;
+  for (const char* name : {"a", "b", "c"}) ids.push_back(node.AddVgpu(name, Sold(0.5)));
+  EXPECT_NEAR(StatusOf(node, ids[0]).cap_now.Fraction(), 1.0 / 3, 1e-4);  // gOver, section 4.3: 33 % of 50 at ratio 1.5
+  EXPECT_FALSE(node.Do(CreateVgpu{.name = "d", .device = "", .settings = Sold(0.5), .id = {}}).has_value());
+}
+
+struct Calm {
+  ModelNode node;
+  VgpuId a, b;
+  ProcessId pa;
+  explicit Calm(double fps = 0) {
+    node.SetPolicy("cap");
+    Oversell(node, OversellMode::kAdaptive);
+    a = node.AddVgpu("a", Sold(0.5, fps));
+    b = node.AddVgpu("b", Sold(0.5, fps));
+    pa = node.AddProcess(a, {.think = milliseconds(20), .gpu = milliseconds(4)});  // a sixth of the device
+    node.AddProcess(b, {.think = milliseconds(20), .gpu = milliseconds(4)});
+  }
+};
+
+TEST(Adaptive, SellsMoreAfterThreeCalmReportsAndNotBefore) {
+  Calm calm;
+  EXPECT_EQ(StatusOf(calm.node, calm.a).sale, Sale::kGuaranteed);
+  calm.node.RunFor(milliseconds(2'500));
+  EXPECT_FALSE(calm.node.Do(CreateVgpu{.name = "c", .device = "", .settings = Sold(0.5), .id = {}}).has_value());
+  calm.node.RunFor(seconds(2));
+  EXPECT_TRUE(Said(calm.node.TakeNotes(), "sellable", ""));
+  const VgpuId c = calm.node.AddVgpu("c", Sold(0.5));
+  EXPECT_EQ(StatusOf(calm.node, c).sale, Sale::kOversold);
+  EXPECT_NEAR(StatusOf(calm.node, c).cap_now.Fraction(), 0.5, 0.02) << "what the others leave idle is enough";
+  EXPECT_NEAR(DeviceOf(calm.node).sold, 1.5, 1e-6);
+  EXPECT_FALSE(calm.node.Do(CreateVgpu{.name = "d", .device = "", .settings = Sold(0.5), .id = {}}).has_value())
+      << "one at a time: the next after three more calm reports";
+}
+
+TEST(Adaptive, WhoNeedsItsCeilingAfterAMinuteOfIdlenessIsThereWithinTwoStages) {
+  Calm calm;
+  calm.node.RunFor(seconds(5));
+  calm.node.EndProcess(calm.pa);
+  const VgpuId c = calm.node.AddVgpu("c", Sold(0.6));
+  calm.node.AddProcess(c, {.think = microseconds(100), .gpu = milliseconds(5)});  // takes all it gets
+  calm.node.RunFor(seconds(60));
+  ASSERT_LT(StatusOf(calm.node, calm.a).cap_now.Fraction(), 0.4) << "its cap is lent meanwhile";
+  calm.node.AddProcess(calm.a, {.think = microseconds(100), .gpu = milliseconds(5)});
+  calm.node.RunFor(milliseconds(200));
+  EXPECT_NEAR(StatusOf(calm.node, calm.a).cap_now.Fraction(), 0.5, 1e-3);
+  calm.node.RunFor(seconds(1));
+  auto before = calm.node.Snapshot();
+  calm.node.RunFor(seconds(5));
+  EXPECT_NEAR(calm.node.UseSince(before, calm.a), 0.5, 0.02) << "and uses it";
+}
+
+TEST(Adaptive, APromiseOfFramesGivesUpWhatItDoesNotNeedAndNoMore) {
+  Calm calm(/*fps=*/30);
+  // It could draw 240 frames/s; 30 of 4 ms are an eighth of the device.
+  calm.node.AddProcess(calm.a, {.think = microseconds(100), .gpu = milliseconds(4)});
+  calm.node.RunFor(seconds(6));
+  EXPECT_LT(DeviceOf(calm.node).load, 0.4) << "the frames beyond the promised rate are no load";
+  const VgpuId c = calm.node.AddVgpu("c", Sold(0.5));
+  calm.node.AddProcess(c, {.think = microseconds(100), .gpu = milliseconds(5)});
+  calm.node.RunFor(seconds(10));
+  EXPECT_GT(StatusOf(calm.node, calm.a).window.fps, 28.5);
+  EXPECT_GT(StatusOf(calm.node, calm.b).window.fps, 28.5);
+  auto before = calm.node.Snapshot();
+  calm.node.RunFor(seconds(10));
+  EXPECT_GT(calm.node.UseSince(before, c), 0.45);
+  EXPECT_GT(calm.node.DeviceUseSince(before), 0.9);
+  EXPECT_LT(DeviceOf(calm.node).account.BrokenPart(), 0.05);
+}
+
+TEST(Adaptive, SeveralOverloadedAtOnceAreAWarningThatNamesOneToMove) {
+  ModelNode node;
+  node.SetPolicy("cap");
+  Oversell(node, OversellMode::kAdaptive);
+  std::vector<VgpuId> ids;
+  for (const char* name : {"a", "b"}) ids.push_back(node.AddVgpu(name, Sold(0.5, 30)));
+  node.RunFor(seconds(1));
+  for (const VgpuId id : ids) node.AddProcess(id, {.think = milliseconds(25), .gpu = milliseconds(3)});
+  node.RunFor(seconds(5));
+  std::vector<VgpuId> more;
+  for (const char* name : {"c", "d"}) {
+    more.push_back(node.AddVgpu(name, Sold(0.5, 30)));
+    node.AddProcess(more.back(), {.think = milliseconds(25), .gpu = milliseconds(3)});
+    node.RunFor(seconds(8));
+  }
+  node.TakeNotes();
+  for (const VgpuId id : more)  // of a sudden each needs 45 % of the device for its 30 frames/s
+    for (int i = 0; i < 3; ++i) node.AddProcess(id, {.think = milliseconds(1), .gpu = milliseconds(15)});
+  for (const VgpuId id : ids)
+    for (int i = 0; i < 3; ++i) node.AddProcess(id, {.think = milliseconds(1), .gpu = milliseconds(15)});
+  node.RunFor(seconds(10));
+  const auto notes = node.TakeNotes();
+  EXPECT_TRUE(Said(notes, "warning", "c") || Said(notes, "warning", "d")) << "the less firmly sold goes first";
+  EXPECT_FALSE(Said(notes, "warning", "a") || Said(notes, "warning", "b"));
+  EXPECT_GT(DeviceOf(node).account.penalty, 0);
+}
+
+TEST(BestEffort, HasWhatNobodyWantsAndGivesItBackAtOnce) {
+  ModelNode node;
+  node.SetPolicy("cap");
+  Oversell(node, OversellMode::kAdaptive);
+  const VgpuId a = node.AddVgpu("a", Sold(1));
+  ASSERT_TRUE(
+      node.Do(CreateVgpu{.name = "scraps", .device = "", .settings = Sold(1), .id = {}, .sale = Sale::kBestEffort})
+          .has_value());
+  const VgpuId scraps = *node.engine().Find("scraps");
+  node.AddProcess(scraps, {.think = microseconds(100), .gpu = milliseconds(5)});
+  node.RunFor(seconds(3));
+  auto before = node.Snapshot();
+  node.RunFor(seconds(5));
+  EXPECT_GT(node.UseSince(before, scraps), 0.85);
+  node.AddProcess(a, {.think = microseconds(100), .gpu = milliseconds(5)});
+  node.RunFor(milliseconds(500));
+  before = node.Snapshot();
+  node.RunFor(seconds(5));
+  EXPECT_GT(node.UseSince(before, a), 0.95);
+  EXPECT_EQ(DeviceOf(node).account.broken_s, 0);
+}
+
+}  // namespace
+}  // namespace weir::engine
