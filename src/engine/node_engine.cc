@@ -21,10 +21,12 @@ static_assert(static_cast<std::uint32_t>(core::FrameSync::kFinish) ==
 bool Apart(Share a, Share b) { return (a > b ? a.ppm - b.ppm : b.ppm - a.ppm) >= Share::kWholePpm / 100; }
 
 /// Means over about eight frames. A stall (loading, a dialogue) is no thinking time: it counts as at most 100 ms.
-void Learn(const core::FrameDone& frame, core::VgpuView& view) {
+void Learn(const core::FrameDone& frame, Duration& last_gpu, core::VgpuView& view) {
   const Duration think = std::clamp<Duration>(frame.present - frame.begin, Duration{0}, milliseconds(100));
   const bool first = view.frame_gpu == Duration{0} && view.frame_think == Duration{0};
   view.frame_gpu = first ? frame.gpu : (view.frame_gpu * 7 + frame.gpu) / 8;
+  view.recent_gpu = std::min(frame.gpu, last_gpu);
+  last_gpu = frame.gpu;
   view.frame_think = first ? think : (view.frame_think * 7 + think) / 8;
   // On a device made of CPUs the neighbours slow a program's own work down too, so the mean says little about what the
   // program could do. The least does; it is forgotten at a rate of e in kLeastMemory.
@@ -176,7 +178,7 @@ Status NodeEngine::On(Instant now, const FramesDone& event, Actions&) {
   const core::FramePromise promise{.fps = vgpu->settings.fps, .latency = vgpu->settings.latency};
   for (const core::FrameDone& frame : event.frames) {
     vgpu->frames.Add(frame, promise);
-    Learn(frame, vgpu->View());
+    Learn(frame, vgpu->last_gpu, vgpu->View());
   }
   vgpu->View().rate = vgpu->frames.Rate(now);
   vgpu->records_lost += event.lost;

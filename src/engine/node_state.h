@@ -77,6 +77,7 @@ struct NodeEngine::Vgpu_ {
   Instant last_progress{};  // last time it was charged something, or had no reason to be
 
   Share published_cap;
+  Duration last_gpu{};  // of the last frame
   core::CapBucket cap_bucket;
   Duration cap_level{};  // of the bucket, at the last decision
   UseMarks marks;

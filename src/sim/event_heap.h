@@ -20,6 +20,7 @@ enum class EventKind : std::uint8_t {
   kBatchDone,    // a device has finished a batch
   kArrive,       // a tenant's program starts
   kDepart,       // and ends
+  kSell,         // customers ask what is to be had
   kChange,       // the operator changes something
   kFault,        // something breaks
   kMend,         // and works again

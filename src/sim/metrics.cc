@@ -112,6 +112,87 @@ double Fps(const Window& w) {
   return static_cast<double>(count) / w.Seconds();
 }
 
+// -- Selling
+
+/// Whole seconds of the window in which the tenant's program ran from beginning to end: whether it had what was
+/// promised. Frames are counted whole and 5 % below a rate is kept, as the node's own reports have it; a share is
+/// promised to who wants the device all the time.
+struct KeptSeconds {
+  double all = 0, broken = 0;
+};
+KeptSeconds KeptOf(const Window& w, const TenantRecord& tenant) {
+  constexpr double kTolerance = 0.05, kAllTheTimeNs = 0.9e9;
+  KeptSeconds seconds;
+  if (tenant.sold_ns < 0 || tenant.best_effort) return seconds;
+  const auto at = [](const auto& by_s, std::int64_t s) {
+    return static_cast<std::size_t>(s) < by_s.size() ? static_cast<double>(by_s[static_cast<std::size_t>(s)]) : 0.0;
+  };
+  for (std::int64_t s = (w.from_ns + 999'999'999) / 1'000'000'000; (s + 1) * 1'000'000'000 <= w.to_ns; ++s) {
+    const double wanting = at(tenant.wanting_ns_by_s, s);
+    const bool before = s > 0 && at(tenant.wanting_ns_by_s, s - 1) > 0, after = at(tenant.wanting_ns_by_s, s + 1) > 0;
+    const bool last = (s + 2) * 1'000'000'000 > w.run->span_ns;
+    if (wanting <= 0 || !before || (!after && !last)) continue;
+    ++seconds.all;
+    const bool slow =
+        tenant.promised_fps > 0 && at(tenant.frames_by_s, s) < tenant.promised_fps * (1 - kTolerance) - 0.5;
+    const bool denied = tenant.promised_fps <= 0 && wanting >= kAllTheTimeNs &&
+                        at(tenant.gpu_ns_by_s, s) < (1 - kTolerance) * tenant.ceiling * 1e9;
+    if (slow || denied) ++seconds.broken;
+  }
+  return seconds;
+}
+double BrokenPart(const Window& w) {
+  KeptSeconds sum;
+  for (const TenantRecord& tenant : w.run->tenants) {
+    const KeptSeconds one = KeptOf(w, tenant);
+    sum.all += one.all;
+    sum.broken += one.broken;
+  }
+  return sum.all > 0 ? sum.broken / sum.all : kNan;
+}
+
+/// Part of the window's whole seconds in which somebody's was broken.
+double BrokenTime(const Window& w) {
+  double broken = 0, all = 0;
+  for (std::int64_t s = (w.from_ns + 999'999'999) / 1'000'000'000; (s + 1) * 1'000'000'000 <= w.to_ns; ++s, ++all) {
+    const Window second{.run = w.run, .from_ns = s * 1'000'000'000, .to_ns = (s + 1) * 1'000'000'000};
+    broken += std::ranges::any_of(w.run->tenants, [&](const TenantRecord& t) { return KeptOf(second, t).broken > 0; });
+  }
+  return all > 0 ? broken / all : kNan;
+}
+
+bool SoldBy(const TenantRecord& tenant, std::int64_t at_ns) { return tenant.sold_ns >= 0 && tenant.sold_ns < at_ns; }
+
+/// What is in force at the window's end.
+double Sold(const Window& w) {
+  double sum = 0;
+  for (const TenantRecord& tenant : w.run->tenants) sum += SoldBy(tenant, w.to_ns) ? 1 : 0;
+  return sum;
+}
+double SoldRatio(const Window& w) {
+  double sum = 0;
+  for (const TenantRecord& tenant : w.run->tenants)
+    if (SoldBy(tenant, w.to_ns) && !tenant.best_effort) sum += tenant.ceiling;
+  return sum / static_cast<double>(std::max<std::size_t>(w.run->device_busy_ns.size(), 1));
+}
+
+/// Per hour, over the window, of all devices together.
+core::Account AccountOf(const Window& w) {
+  core::Account account;
+  const core::Prices& prices = w.run->prices;
+  for (const TenantRecord& tenant : w.run->tenants) {
+    if (!SoldBy(tenant, w.to_ns)) continue;
+    const Duration span{w.to_ns - std::max(w.from_ns, tenant.sold_ns)};
+    account.Book(prices, tenant.ceiling, tenant.best_effort, span, false, false);
+    account.Book(prices, tenant.ceiling, tenant.best_effort, FromSeconds(KeptOf(w, tenant).broken), true, true);
+    account.revenue -= prices.device_hour / 3600 * tenant.ceiling * KeptOf(w, tenant).broken;  // booked once
+  }
+  account.BookDevice(prices, Duration{(w.to_ns - w.from_ns) * static_cast<std::int64_t>(w.run->device_busy_ns.size())});
+  const double hours = w.Seconds() / 3600;
+  account.revenue /= hours, account.penalty /= hours, account.cost /= hours;
+  return account;
+}
+
 constexpr std::array kMetrics{
     Metric{"fps", "frames/s", "frames in the window over its length", true, &Fps},
     Metric{"late", "fraction", "frames whose latency is over `parameter` ms", true,
@@ -147,6 +228,23 @@ constexpr std::array kMetrics{
     Metric{"memory_mb", "MiB", "most device memory held at a time", true, &MostMemoryMb},
     Metric{"copied_mb_s", "MiB/s", "copied to the device, in whole seconds of the window", true, &CopiedMbPerSecond},
     Metric{"device_use", "fraction", "of the device's time, by all", false, &AllUse},
+    Metric{"sold", "vGPUs", "sold by the window's end", false, &Sold},
+    Metric{"sold_ratio", "devices", "their ceilings, best effort not counted, over the devices", false, &SoldRatio},
+    Metric{
+        "sold_at_s", "s", "when the tenant's vGPU was sold", true,
+        [](const Window& w) { return w.tenant->sold_ns < 0 ? kNan : static_cast<double>(w.tenant->sold_ns) * 1e-9; }},
+    Metric{"broken", "fraction", "of all vGPUs' whole seconds, those without what was promised", false, &BrokenPart},
+    Metric{"broken_time", "fraction", "of the seconds, those in which somebody's promise was broken", false,
+           &BrokenTime},
+    Metric{"tenant_broken", "fraction", "the same of one tenant", true,
+           [](const Window& w) {
+             const KeptSeconds kept = KeptOf(w, *w.tenant);
+             return kept.all > 0 ? kept.broken / kept.all : kNan;
+           }},
+    Metric{"revenue", "per hour", "what was sold earned", false, [](const Window& w) { return AccountOf(w).revenue; }},
+    Metric{"penalty", "per hour", "broken promises cost", false, [](const Window& w) { return AccountOf(w).penalty; }},
+    Metric{"net", "per hour", "revenue less penalty and the devices' cost", false,
+           [](const Window& w) { return AccountOf(w).Net(); }},
     Metric{"switches", "", "how often pacing began or ended", true,
            [](const Window& w) { return static_cast<double>(Switches(w).size()); }},
     Metric{"first_switch_s", "s", "when it did so first", true,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "core/oversubscribe/economics.h"
 
 namespace weir::sim {
 
@@ -39,6 +40,11 @@ struct TenantRecord {
   std::vector<MemoryHeld> memory;  // in order; before the first: none
   std::uint64_t frame_count = 0;
   std::int64_t gpu_ns = 0;
+  // What was sold.
+  std::int64_t sold_ns = 0;  // when; -1: never
+  double ceiling = 1;
+  double promised_fps = 0;
+  bool best_effort = false;
   // For its processes while they were attached: what their agents took from the allowance, and what the device did.
   std::int64_t charged_ns = 0;
   std::int64_t worked_ns = 0;
@@ -53,6 +59,7 @@ struct RunRecord {
   std::int64_t warm_up_ns = 0;
   std::vector<TenantRecord> tenants{};
   std::vector<std::int64_t> device_busy_ns{};  // by device
+  core::Prices prices{};
   std::uint64_t events = 0;
   std::uint64_t actions = 0;
   std::uint64_t looks = 0;

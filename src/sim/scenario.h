@@ -55,6 +55,10 @@ struct Tenant {
   int processes = 1;
   Duration start{};
   Duration end{};  // zero: stays
+  // A customer's vGPU is made when its device sells it, from `start` on and after those before it in the file; its
+  // program starts then. Others have theirs from the beginning.
+  bool customer = false;
+  core::Sale sale = core::Sale::kGuaranteed;  // or best effort
 };
 
 /// A device and its node. One engine each: a node decides for itself.
@@ -91,6 +95,8 @@ struct Run {
   std::string label;
   std::string policy = "none";
   core::PolicyParams params{};
+  core::OversellMode oversell = core::OversellMode::kOff;
+  core::PolicyParams oversell_params{};
   std::vector<std::string> only{};                         // these tenants; empty: all
   std::map<std::string, engine::VgpuSettings> settings{};  // instead of the tenant's own
   std::vector<Change> changes{};

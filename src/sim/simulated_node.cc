@@ -23,12 +23,19 @@ void Simulation::StartNode(std::uint32_t index) {
       options_.tamper.policy);
   node.up = true;
   Step(index, engine::SetPolicy{"", node.policy, node.params});
+  if (run_.oversell != core::OversellMode::kOff)
+    Step(index, engine::SetOversell{"", run_.oversell, run_.oversell_params});
   for (const std::uint32_t gate : node.gates) {
     gates_[gate].allowance_ns = 0;
     gates_[gate].mode = proto::GateMode::kOpen;
     gates_[gate].interval = Duration{0};
     gates_[gate].record.worked_since_ns = 0;
-    Step(index, engine::CreateVgpu{gates_[gate].tenant->name, "", gates_[gate].settings, gates_[gate].id});
+    if (!gates_[gate].sold) continue;
+    const bool restored = now_ > start_;
+    Step(index, engine::CreateVgpu{gates_[gate].tenant->name, "", gates_[gate].settings, gates_[gate].id,
+                                   gates_[gate].sale, restored});
+    if (!restored && node.engine->Vgpu(now_, gates_[gate].id))
+      gates_[gate].sale = node.engine->Vgpu(now_, gates_[gate].id)->sale;
   }
 }
 
@@ -207,7 +214,7 @@ void Simulation::Apply(const Change& change) {
     if (nodes_[n].up) Step(n, engine::SetPolicy{"", change.policy, change.params});
   }
   for (Gate& gate : gates_) {
-    if (gate.tenant->name != change.tenant) continue;
+    if (gate.tenant->name != change.tenant || !gate.sold) continue;
     gate.settings = change.settings;
     if (nodes_[gate.node].up) Step(gate.node, engine::SetVgpu{gate.id, change.settings});
   }
@@ -339,7 +346,7 @@ void Simulation::TakeBooks(std::uint32_t index) {
   Sample(index);
   WEIR_CHECK(node.engine->Step(now_, engine::GatesSampled{samples_}, node.actions).has_value());
   for (const std::uint32_t g : node.gates)
-    gates_[g].record.booked_ns = node.engine->Vgpu(now_, gates_[g].id)->gpu_total.count();
+    if (gates_[g].sold) gates_[g].record.booked_ns = node.engine->Vgpu(now_, gates_[g].id)->gpu_total.count();
 }
 
 /// Apart from the engine: a loop that waits must get on.

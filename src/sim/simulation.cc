@@ -19,6 +19,12 @@ Duration Drawn(Duration mean, double jitter, Prng& prng) {
   return Duration{static_cast<std::int64_t>(static_cast<double>(mean.count()) * factor)};
 }
 
+core::Prices PricesOf(const core::PolicyParams& given) {
+  const auto params = core::CheckOversellParams(given);
+  WEIR_CHECK(params.has_value());
+  return core::PricesOf(*params);
+}
+
 }  // namespace
 
 Simulation::Simulation(const Scenario& scenario, const Run& run, const RunOptions& options)
@@ -43,7 +49,14 @@ Simulation::Simulation(const Scenario& scenario, const Run& run, const RunOption
     gate.id = VgpuId{gates_.size()};
     gate.record.name = tenant.name;
     gate.memory.footprint = SlotsFor(tenant.memory);
+    gate.sold = !tenant.customer;
+    gate.sale = tenant.sale;
+    gate.record.sold_ns = tenant.customer ? -1 : 0;
+    gate.record.ceiling = gate.settings.cap.Fraction();
+    gate.record.promised_fps = gate.settings.fps;
+    gate.record.best_effort = tenant.sale == core::Sale::kBestEffort;
     nodes_[tenant.device].gates.push_back(static_cast<std::uint32_t>(gates_.size() - 1));
+    if (tenant.customer) nodes_[tenant.device].customers.push_back(static_cast<std::uint32_t>(gates_.size() - 1));
     Prng own(seed);
     for (int i = 0; i < tenant.processes; ++i) {
       Loop& loop = loops_.emplace_back();
@@ -59,7 +72,7 @@ Simulation::~Simulation() = default;
 
 void Simulation::Schedule() {
   for (std::uint32_t i = 0; i < gates_.size(); ++i) {
-    heap_.Push(start_ + gates_[i].tenant->start, EventKind::kArrive, i);
+    if (!gates_[i].tenant->customer) heap_.Push(start_ + gates_[i].tenant->start, EventKind::kArrive, i);
     if (gates_[i].tenant->end > Duration{0}) heap_.Push(start_ + gates_[i].tenant->end, EventKind::kDepart, i);
   }
   for (std::uint32_t i = 0; i < run_.changes.size(); ++i)
@@ -68,6 +81,8 @@ void Simulation::Schedule() {
     heap_.Push(start_ + scenario_.faults[i].at, EventKind::kFault, i);
     heap_.Push(start_ + scenario_.faults[i].until, EventKind::kMend, i);
   }
+  for (std::uint32_t node = 0; node < nodes_.size(); ++node)
+    if (!nodes_[node].customers.empty()) heap_.Push(start_, EventKind::kSell, node);
   if (options_.check) heap_.Push(start_ + kCheckEvery, EventKind::kCheck, 0);
 }
 
@@ -87,6 +102,7 @@ RunRecord Simulation::Take() {
   record.label = run_.label;
   record.span_ns = (now_ - start_).count();
   record.warm_up_ns = scenario_.warm_up.count();
+  record.prices = PricesOf(run_.oversell_params);
   record.events = events_;
   record.actions = actions_;
   record.looks = looks_;
@@ -121,6 +137,7 @@ void Simulation::Handle(const Event& event) {
       if (event.stamp == nodes_[i].batch_stamp) BatchDone(i);
       return;
     case EventKind::kArrive: return Arrive(i);
+    case EventKind::kSell: return Sell(i);
     case EventKind::kDepart: return Depart(i);
     case EventKind::kChange: return Apply(run_.changes[i]);
     case EventKind::kFault: return Break(i);
@@ -138,6 +155,26 @@ void Simulation::Arrive(std::uint32_t index) {
   Gate& gate = gates_[index];
   gate.here = true;
   for (std::uint32_t i = gate.killed ? 1 : 0; i < LoopsOf(gate); ++i) StartLoop(gate.first_loop + i);
+}
+
+/// Customers are served in turn, and come back every second.
+void Simulation::Sell(std::uint32_t index) {
+  Node& node = nodes_[index];
+  while (node.up && !node.customers.empty()) {
+    const std::uint32_t next = node.customers.front();
+    Gate& gate = gates_[next];
+    if (start_ + gate.tenant->start > now_) break;
+    const engine::CreateVgpu bought{
+        .name = gate.tenant->name, .device = "", .settings = gate.settings, .id = gate.id, .sale = gate.sale};
+    if (!node.engine->Step(now_, bought, node.actions)) break;
+    Carry(index);
+    gate.sold = true;
+    gate.sale = node.engine->Vgpu(now_, gate.id)->sale;
+    gate.record.sold_ns = (now_ - start_).count();
+    node.customers.erase(node.customers.begin());
+    Arrive(next);
+  }
+  if (!node.customers.empty()) heap_.Push(now_ + seconds(1), EventKind::kSell, index);
 }
 
 void Simulation::Depart(std::uint32_t index) {

@@ -96,6 +96,8 @@ class Simulation {
     int wanting = 0;        // of its loops
     Instant wants_since{};  // where one does
     Holding memory;
+    bool sold = false;  // it has a vGPU
+    core::Sale sale = core::Sale::kGuaranteed;
     bool killed = false;  // its first process, by a fault that isn't mended yet
   };
   struct Node {
@@ -104,6 +106,7 @@ class Simulation {
     DeviceModel device;
     MemoryModel memory;
     std::vector<std::uint32_t> gates;
+    std::vector<std::uint32_t> customers;  // gates that are not sold yet, in the order in which they come
     std::string policy;
     core::PolicyParams params;
     Instant look_at = core::kNever;
@@ -121,6 +124,7 @@ class Simulation {
   void Handle(const Event& event);
   // Programs
   void Arrive(std::uint32_t gate);
+  void Sell(std::uint32_t node);
   void Depart(std::uint32_t gate);
   void StartLoop(std::uint32_t loop);
   void StopLoop(std::uint32_t loop);

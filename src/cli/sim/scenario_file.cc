@@ -139,6 +139,24 @@ class Reader {
     if (!checked) return Complain(table_, checked.error().message);
     params = *checked;
   }
+  /// How the device is sold, with its parameters.
+  void Oversell(core::OversellMode& mode, core::PolicyParams& params) {
+    std::string name = core::NameOf(mode);
+    Text("oversell", name);
+    if (const auto named = core::ModeNamed(name))
+      mode = *named;
+    else
+      return Complain(table_, named.error().message);
+    if (const toml::table* given = Table("oversell_params"))
+      for (const auto& [key, value] : *given) {
+        const auto number = value.is_number() ? value.value<double>() : std::nullopt;
+        if (!number) return Complain(value, fmt::format("'{}' is not a number", key.str()));
+        params[std::string(key.str())] = *number;
+      }
+    const auto checked = core::CheckOversellParams(params);
+    if (!checked) return Complain(table_, checked.error().message);
+    params = *checked;
+  }
   const toml::table* Table(const char* key) {
     const toml::node* node = Take(key);
     if (node != nullptr && !node->is_table()) Complain(*node, fmt::format("'{}' is not a table", key));
@@ -231,6 +249,10 @@ void ReadTenant(Reader& reader, Scenario& scenario) {
   reader.Whole("processes", tenant.processes, 1, 1000);
   reader.Span("start", tenant.start, 1);
   reader.Span("end", tenant.end, 1);
+  bool best_effort = false;
+  reader.Flag("customer", tenant.customer);
+  reader.Flag("best_effort", best_effort);
+  if (best_effort) tenant.sale = core::Sale::kBestEffort;
   reader.Whole("copies", copies, 1, kTenantsMax);  // spread over the devices, NAME-1 …
   if (!tenant.compute && kind != "frames")
     return reader.Complain(fmt::format("no kind '{}' of tenant: frames, compute", kind));
@@ -277,6 +299,7 @@ void ReadRun(Reader& reader, Scenario& scenario) {
   Run run;
   reader.Text("label", run.label);
   reader.Policy(run.policy, run.params);
+  reader.Oversell(run.oversell, run.oversell_params);
   reader.Names("only", run.only);
   for (const std::string& name : run.only)
     if (FindTenant(scenario, name) == nullptr) reader.Complain(fmt::format("no tenant '{}'", name));
@@ -308,16 +331,21 @@ void ReadSweep(Reader& reader, Scenario& scenario) {
   reader.Policy(run.policy, run.params);
   reader.Names("only", run.only);
   reader.Text("tenant", tenant_name);
-  reader.Numbers("fps", values);
+  const bool of_caps = reader.Has("cap");
+  reader.Numbers(of_caps ? "cap" : "fps", values);
   const Tenant* tenant = FindTenant(scenario, tenant_name);
   if (tenant == nullptr) return reader.Complain(fmt::format("no tenant '{}'", tenant_name));
-  if (values.empty()) reader.Complain("a sweep needs 'fps', a list of numbers");
+  if (values.empty()) reader.Complain("a sweep needs 'fps' or 'cap', a list of numbers");
   for (const double value : values) {
+    if (of_caps && (value < 0.01 || value > 1)) reader.Complain("a sweep's 'cap' are from 0.01 to 1");
     if (value < 0 || value > 1000) reader.Complain("a sweep's 'fps' are from 0 to 1000");
     Run one = run;
     one.label = fmt::format("{}-{:g}", label, value);
     engine::VgpuSettings settings = tenant->settings;
-    settings.fps = value;
+    if (of_caps)
+      settings.cap = Share::FromFraction(value);
+    else
+      settings.fps = value;
     one.settings.emplace(tenant_name, settings);
     AddRun(reader, scenario, std::move(one));
   }

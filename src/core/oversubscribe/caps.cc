@@ -19,6 +19,9 @@ double Free(std::span<const CapHolder> holders) {
   return std::max(1 - held, 0.0);
 }
 
+double Claims(const CapHolder& holder) {
+  return holder.needy ? std::max(std::min(holder.claim, holder.ceiling) - holder.cap, 0.0) : 0;
+}
 double Lacks(const CapHolder& holder) { return holder.limited ? std::max(holder.ceiling - holder.cap, 0.0) : 0; }
 
 /// Takes `wanted` from `sources`, in proportion to what each can give, and hands it to those who lack in proportion to
@@ -93,9 +96,7 @@ void Regain(std::span<CapHolder> holders, double margin, std::vector<Transfer>& 
   Exchange exchange(holders, done);
   const auto idle = [margin](const CapHolder& holder) { return holder.Idle(margin); };
   for (const Sale sale : {Sale::kGuaranteed, Sale::kOversold}) {
-    const auto needs = [sale](const CapHolder& holder) {
-      return holder.sale == sale && holder.needy ? Lacks(holder) : 0.0;
-    };
+    const auto needs = [sale](const CapHolder& holder) { return holder.sale == sale ? Claims(holder) : 0.0; };
     exchange.Hand(needs);
     exchange.Move(idle, needs);
     exchange.Move([&](const CapHolder& holder) { return holder.needy ? 0.0 : holder.Spare(margin); }, needs);

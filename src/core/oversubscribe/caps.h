@@ -6,7 +6,7 @@
 //   ceiling   what was sold: the cap in its settings (gOver, section 3.3: "initial cap")
 //   cap       what it may use now                       sum over all ≤ 1
 //   use       what it did use
-//   need      the part of that which keeps its promise  ≤ use: frames beyond the promised rate are not needed
+//   need      what keeps its promise: frames beyond the promised rate need nothing, those that are missing do
 #pragma once
 
 #include <cstdint>
@@ -33,10 +33,13 @@ struct CapHolder {
   bool limited = false;  // it would use more if its cap were higher
   bool lends = true;     // it has not been limited for a while
   bool needy = false;    // and its promise is not kept as it is
+  double claim = 1;      // the cap that would keep it: where a share was promised, the ceiling
   double lateness = 0;   // part of the promised rate that it lacks; negative: it has more
 
   /// What it leaves alone now, or leaves alone but for what its promise doesn't ask for.
-  [[nodiscard]] double Idle(double margin) const { return lends && !limited ? Above(use, margin) : 0; }
+  [[nodiscard]] double Idle(double margin) const {
+    return lends && !limited ? Above(use > need ? use : need, margin) : 0;
+  }
   [[nodiscard]] double Spare(double margin) const { return Above(need, margin); }
 
  private:
@@ -52,10 +55,10 @@ struct Transfer {
   double amount = 0;
 };
 
-/// Gives those that are limited and below their ceilings more, at most up to these. First who is needy, in the order of
-/// sale: of what nobody holds, of what others leave idle, of what their promises don't need, and of all that those have
-/// who were sold less firmly. Then who merely wants more: of what is free or idle. Of one kind all in proportion to
-/// what they lack. No cap passes its ceiling, and the sum of all grows by what nobody held.
+/// Gives those that are limited more. First who is needy, up to its claim, in the order of sale: of what nobody holds,
+/// of what others leave idle, of what their promises don't need, and of all that those have who were sold less firmly.
+/// Then who merely wants more, up to its ceiling: of what is free or idle. Of one kind all in proportion to what they
+/// lack. No cap passes its ceiling, and the sum of all grows by what nobody held.
 void Regain(std::span<CapHolder> holders, double margin, std::vector<Transfer>& done);
 
 /// Makes place for one that has just been sold and has nothing yet: of what is free, idle or spare.

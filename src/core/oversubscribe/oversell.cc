@@ -51,6 +51,14 @@ Result<PolicyParams> CheckOversellParams(const PolicyParams& given) {
   return CheckParams(kEntry, given);
 }
 
+Prices PricesOf(const PolicyParams& checked) {
+  const auto value = [&checked](std::string_view name) { return checked.find(name)->second; };
+  return {.device_hour = value("price"),
+          .best_effort = value("best_effort_price"),
+          .penalty = value("penalty"),
+          .device_cost = value("device_cost")};
+}
+
 Oversell::Oversell(OversellMode mode, const PolicyParams& params)
     : mode_(mode),
       params_(params),
@@ -60,10 +68,7 @@ Oversell::Oversell(OversellMode mode, const PolicyParams& params)
       overload_line_(Param("overload_line")),
       tolerance_(Param("rate_tolerance")),
       regain_(Param("regain") >= 0.5),
-      prices_{.device_hour = Param("price"),
-              .best_effort = Param("best_effort_price"),
-              .penalty = Param("penalty"),
-              .device_cost = Param("device_cost")} {}
+      prices_(PricesOf(params_)) {}
 
 // -- Who is there ----------------------------------------------------------------------------------------------------
 
@@ -153,6 +158,7 @@ void Oversell::Rearrange(OversellNote::Kind kind, std::vector<OversellNote>* not
                         .limited = member.limited && member.cap < member.ceiling - kAlmost,
                         .lends = member.stages_unlimited >= static_cast<int>(Watched::kMarks),
                         .needy = member.needy,
+                        .claim = member.claim,
                         .lateness = member.lateness});
   done_.clear();
   change(holders_);
@@ -237,8 +243,10 @@ Instant Oversell::See(Instant now, std::span<const VgpuView> views, std::vector<
 
 void Oversell::See(const VgpuView& view, Watched& member) const {
   ++member.looks;
+  ++member.stage_looks;
   if (view.waiting == 0) return;
   ++member.waiting_looks;
+  ++member.stage_waits;
   member.limited |= view.held;
 }
 
@@ -248,6 +256,12 @@ void Oversell::Stage(Instant now, std::span<const VgpuView> views, std::vector<O
   for (const VgpuView& view : views) {
     Watched* member = Find(view.id);
     if (member == nullptr) continue;
+    // Where all are at their caps the device may be full a little before they are, and wait in the driver's queue
+    // instead: of who waits for it most, or is late, and has used nearly all of its cap, a higher cap is what it lacks.
+    const bool waits = member->stage_waits * 3 > member->stage_looks;
+    const bool late =
+        view.promised > Duration{0} && view.rate * SecondsOf(view.promised) < 1 && Competes(view, now, stage_);
+    member->limited |= (waits || late) && member->use >= (1 - margin_) * member->cap;
     member->cap_seconds += member->cap * SecondsOf(passed);
     ++member->stages;
     member->limited_stages += member->limited ? 1 : 0;
@@ -265,7 +279,10 @@ void Oversell::Stage(Instant now, std::span<const VgpuView> views, std::vector<O
     if (mode_ == OversellMode::kAdaptive) Mitigate(now, notes);
     report_began_ = now;
   }
-  for (Watched& member : members_) member.limited = false;
+  for (Watched& member : members_) {
+    member.limited = false;
+    member.stage_looks = member.stage_waits = 0;
+  }
 }
 
 /// Use over the last second, and the part of it that its promise needs.
@@ -284,9 +301,22 @@ void Oversell::Measure(Instant now, const VgpuView& view, Watched& member) const
   const bool enough = member.promised > 0 && member.rate > member.promised;
   member.need = enough ? member.use * member.promised / member.rate : member.use;
   member.lateness = member.promised > 0 ? std::clamp(1 - member.rate / member.promised, -1.0, 1.0) : 0;
-  // Rates are counted in whole frames.
-  const bool late = member.promised > 0 && member.rate < member.promised * (1 - tolerance_) - 0.5;
-  member.needy = member.sale != Sale::kBestEffort && member.limited && (member.promised == 0 || late);
+  // Rates are counted in whole frames. They are of the last second: of a scene that has just become heavier its frames
+  // tell sooner what it will need.
+  const bool late = member.rate < member.promised - 0.5;  // helped before the tolerance is used up
+  const double foreseen = member.promised * SecondsOf(std::max(view.frame_gpu, view.recent_gpu));
+  const bool short_of_it = member.limited && foreseen > member.cap;
+  const bool held_up = late && (member.limited || member.stage_waits > 0);  // not at rest of its own accord
+  if (short_of_it || held_up) member.need = std::max(member.need, std::min(foreseen, member.ceiling));
+  member.claim = member.ceiling;
+  if (member.promised > 0) {
+    // What the last second says, where frames alone don't: of several windows, or where frames take longer than they
+    // cost.
+    constexpr double kFasterAtMost = 4;
+    const double slow = late ? std::min(member.promised / std::max(member.rate, 1e-3), kFasterAtMost) : 1;
+    member.claim = std::max(foreseen, late ? member.cap * slow : 0) * (1 + margin_);
+  }
+  member.needy = member.sale != Sale::kBestEffort && member.limited && (member.promised == 0 || late || short_of_it);
 }
 
 // -- Reports ---------------------------------------------------------------------------------------------------------

@@ -57,6 +57,7 @@ inline constexpr std::array kOversellParams{
 };
 /// Complete and in range, as CheckParams of a policy.
 Result<PolicyParams> CheckOversellParams(const PolicyParams& given);
+Prices PricesOf(const PolicyParams& checked);
 
 /// What was decided, and for what reason.
 struct OversellNote {
@@ -116,6 +117,7 @@ class Oversell {
     double cap = 1;
     // The stage
     bool limited = false;
+    int stage_looks = 0, stage_waits = 0;
     int stages_unlimited = 0;  // in succession
     // The last second, stage by stage: when, and GPU time until then.
     static constexpr std::size_t kMarks = 10;
@@ -128,7 +130,7 @@ class Oversell {
     int stages = 0, limited_stages = 0, denied_stages = 0, busy_stages = 0;
     std::int64_t looks = 0, waiting_looks = 0;
     // What the last report said
-    double use = 0, need = 0, rate = 0, promised = 0, lateness = 0;
+    double use = 0, need = 0, claim = 1, rate = 0, promised = 0, lateness = 0;
     bool late = false, needy = false, overloaded = false, at_ceiling = false, broken = false;
     int over = 0;
   };

@@ -26,6 +26,7 @@ struct VgpuView {
   std::uint32_t in_flight = 0;  // threads between the gate and the end of their present
   Instant last_active{};        // when one of the two was last seen above zero
   Duration frame_gpu{};         // mean GPU time of its recent frames
+  Duration recent_gpu{};        // the least of its last two frames': what they cost now, but for one that stands out
   Duration frame_think{};       // mean time its program takes between two presents, the wait not counted
   Duration least_think{};       // the least of it in the last seconds: what it takes when nothing disturbs it
   Duration promised{};          // interval between its frames that it was promised; zero: none
