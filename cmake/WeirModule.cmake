@@ -9,7 +9,6 @@
 #     PCH     <nlohmann/json.hpp> ...        # heavy headers that most of its sources include (tests have theirs)
 #     LINKS   fmt::fmt ...                   # libraries from outside
 #     THREADS                                # its tests run under the thread sanitizer too
-#     SEPARATE                               # WEIR_UNITY leaves its files apart: they give different things one name
 #     UNSANITIZED)                           # its tests do not run under the address sanitizer, to save time
 
 # Reads src/LAYERS once: WEIR_MODULE_DEPS_<name>, WEIR_MODULE_PURE_<name>.
@@ -63,6 +62,23 @@ set(WEIR_TEST_ENVIRONMENT
     UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1
     TSAN_OPTIONS=abort_on_error=1:halt_on_error=1:second_deadlock_stack=1)
 
+# With WEIR_UNITY, a target's files are compiled a batch at a time: up to four as one, more as two or more of up to
+# sixteen, so that two processors share them. A name in an anonymous namespace is therefore its module's, not its
+# file's; the same goes for a module's tests.
+function(weir_unity name)
+  if(NOT WEIR_UNITY)
+    return()
+  endif()
+  get_target_property(sources ${name} SOURCES)
+  list(LENGTH sources count)
+  math(EXPR batches "(${count} + 15) / 16")
+  if(batches EQUAL 1 AND count GREATER 4)
+    set(batches 2)
+  endif()
+  math(EXPR size "(${count} + ${batches} - 1) / ${batches}")
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${size})
+endfunction()
+
 # Tests that also run under the sanitizers: label `sanitize` under the preset asan, label `threads` under tsan.
 add_custom_target(sanitize_tests)
 add_custom_target(threads_tests)
@@ -79,6 +95,7 @@ function(weir_gtest name)
     set(ARG_SECONDS 120)
   endif()
   add_executable(${name} ${ARG_SOURCES})
+  weir_unity(${name})
   target_link_libraries(${name} PRIVATE weir_flags ${ARG_LINKS} GTest::gtest GTest::gtest_main rapidcheck
                         nlohmann_json::nlohmann_json weir_test_flags)
   if(ARG_NEEDS)
@@ -123,7 +140,7 @@ function(weir_fuzzer module source)
 endfunction()
 
 function(weir_module name)
-  cmake_parse_arguments(ARG "THREADS;SEPARATE;UNSANITIZED" "" "SOURCES;TESTS;BENCHES;FUZZERS;LINKS;PCH" ${ARGN})
+  cmake_parse_arguments(ARG "THREADS;UNSANITIZED" "" "SOURCES;TESTS;BENCHES;FUZZERS;LINKS;PCH" ${ARGN})
   if(NOT DEFINED WEIR_MODULE_DEPS_${name})
     message(FATAL_ERROR "module '${name}' has no line in src/LAYERS")
   endif()
@@ -131,11 +148,7 @@ function(weir_module name)
   if(ARG_PCH)
     target_precompile_headers(weir_${name} PRIVATE ${ARG_PCH})
   endif()
-  set(unity OFF)
-  if(WEIR_UNITY AND NOT ARG_SEPARATE)
-    set(unity ON)
-  endif()
-  set_target_properties(weir_${name} PROPERTIES UNITY_BUILD ${unity})
+  weir_unity(weir_${name})
   target_link_libraries(weir_${name} PUBLIC weir_flags ${ARG_LINKS})
   foreach(dep IN LISTS WEIR_MODULE_DEPS_${name})
     target_link_libraries(weir_${name} PUBLIC weir_${dep})
@@ -149,9 +162,6 @@ function(weir_module name)
       list(APPEND labels threads)
     endif()
     weir_gtest(weir_${name}_test SOURCES ${ARG_TESTS} LINKS weir_${name} LABELS ${labels})
-    if(TARGET weir_${name}_test)
-      set_target_properties(weir_${name}_test PROPERTIES UNITY_BUILD ${unity})
-    endif()
   endif()
   if(ARG_BENCHES AND WEIR_BENCHES)
     add_executable(weir_${name}_bench ${ARG_BENCHES})

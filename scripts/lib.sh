@@ -52,10 +52,12 @@ show_progress() {
   done
 }
 
-# configure_and_build PRESET: in the preset's own folder, of the preset's own targets.
+# configure_and_build PRESET: in the preset's own folder, of the preset's own targets. A folder that is there already
+# keeps its choice of WEIR_UNITY.
 configure_and_build() {
-  local preset="$1"
-  run_logged "configure ${preset}" "configure-${preset}.log" cmake -S "${ROOT}" --preset "${preset}" || return
+  local preset="$1" options=()
+  if [[ "${preset}" == dev && ! -e "${ROOT}/build/dev/CMakeCache.txt" ]]; then options+=(-DWEIR_UNITY=ON); fi
+  run_logged "configure ${preset}" "configure-${preset}.log" cmake -S "${ROOT}" --preset "${preset}" "${options[@]}" || return
   run_logged "build ${preset}" "build-${preset}.log" \
     cmake --build "${ROOT}/build/${preset}" --parallel "$(jobs_count)" "${@:2}"
 }

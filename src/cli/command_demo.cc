@@ -10,7 +10,7 @@ namespace {
 
 constexpr Duration kPhaseMin = seconds(1);
 
-constexpr const char* kExamples =
+constexpr const char* kDemoExamples =
     "  weir demo\n"
     "  weir demo --seconds 5 --policies none,reserve --report /tmp/report.html\n"
     "\n"
@@ -25,7 +25,7 @@ constexpr const char* kExamples =
 void AddDemo(Command app, Session& session) {
   auto options = std::make_shared<DemoOptions>();
   const Command command = AddCommand(
-      app, "demo", "Three unmodified programs share a device, under one policy after another", kExamples, session);
+      app, "demo", "Three unmodified programs share a device, under one policy after another", kDemoExamples, session);
   command.AddParsed("--seconds", "TIME", options->phase, ParseDuration, "Time under each policy (default 15)");
   command.AddParsed(
       "--policies", "LIST", options->policies,

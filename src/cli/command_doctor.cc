@@ -16,14 +16,14 @@
 namespace weir::cli {
 namespace {
 
-struct Flags {
+struct DoctorFlags {
   Duration span = seconds(5);
   bool no_run = false;
   bool no_color = false;
 };
 
 /// A daemon is started for it, as `weir run` does.
-TrialFacts Try(const Session& session, const Flags& flags, const std::string& library) {
+TrialFacts Try(const Session& session, const DoctorFlags& flags, const std::string& library) {
   StopSignals signals;
   if (const Status daemon = EnsureDaemon(session.places()); !daemon) {
     TrialFacts facts;
@@ -34,7 +34,7 @@ TrialFacts Try(const Session& session, const Flags& flags, const std::string& li
   return TryProgram(session.client(), {session.program, library, flags.span}, signals);
 }
 
-Result<int> Examine(const Session& session, const Flags& flags) {
+Result<int> Examine(const Session& session, const DoctorFlags& flags) {
   DoctorFacts facts;
   facts.install = GatherInstall();
   facts.environment = GatherEnvironment();
@@ -52,7 +52,7 @@ Result<int> Examine(const Session& session, const Flags& flags) {
   return ExitCodeOf(findings);
 }
 
-constexpr const char* kExamples =
+constexpr const char* kDoctorExamples =
     "  weir doctor                          # the installation and the daemon\n"
     "  weir doctor -- glxgears              # runs it for 5 s: is it held, by which meter?\n"
     "  weir doctor --seconds 30 -- ./start-game.sh\n"
@@ -69,8 +69,8 @@ constexpr const char* kExamples =
 }  // namespace
 
 Command AddDoctor(Command app, Session& session) {
-  auto flags = std::make_shared<Flags>();
-  const Command command = AddCommand(app, "doctor", "Find out why a program is not held", kExamples, session);
+  auto flags = std::make_shared<DoctorFlags>();
+  const Command command = AddCommand(app, "doctor", "Find out why a program is not held", kDoctorExamples, session);
   command.SetUsage("weir doctor [OPTIONS] [[--] PROGRAM [ARGUMENTS...]]");
   command.AddParsed("--seconds", "N", flags->span, ParseDuration, "How long the program is run (default 5)");
   command.AddFlag("--no-run", flags->no_run, "Look at the program's files only");

@@ -11,19 +11,19 @@
 namespace weir::cli {
 namespace {
 
-struct Outcome {
+struct WeirOutcome {
   int code = -1;
   std::string out, err;
 };
 
-Outcome Weir(std::vector<std::string> arguments) {
+WeirOutcome Weir(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "weir");
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
-  Outcome outcome;
+  WeirOutcome outcome;
   outcome.code = Main(static_cast<int>(arguments.size()), argv.data());
   outcome.out = testing::internal::GetCapturedStdout();
   outcome.err = testing::internal::GetCapturedStderr();
@@ -33,7 +33,7 @@ Outcome Weir(std::vector<std::string> arguments) {
 constexpr const char* kNobody = "/nowhere/at/all.sock";
 
 TEST(CommandLine, AnswersAWrongFlagWithOneLineAndAHint) {
-  const Outcome outcome = Weir({"vgpu", "create", "a", "--wieght", "5"});
+  const WeirOutcome outcome = Weir({"vgpu", "create", "a", "--wieght", "5"});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_NE(outcome.err.find("--wieght"), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.err.find("Try 'weir vgpu create --help'."), std::string::npos) << outcome.err;
@@ -43,7 +43,7 @@ TEST(CommandLine, AnswersAWrongFlagWithOneLineAndAHint) {
 TEST(CommandLine, NamesTheFlagWhoseValueItCannotRead) {
   for (const auto& [flag, value] : std::vector<std::pair<std::string, std::string>>{
            {"--weight", "heavy"}, {"--cap", "all"}, {"--fps", "x"}, {"--latency-ms", "1s"}, {"--memory", "lots"}}) {
-    const Outcome outcome = Weir({"vgpu", "set", "a", flag, value});
+    const WeirOutcome outcome = Weir({"vgpu", "set", "a", flag, value});
     EXPECT_EQ(outcome.code, 2) << flag;
     EXPECT_NE(outcome.err.find(flag), std::string::npos) << outcome.err;
     EXPECT_NE(outcome.err.find(value), std::string::npos) << outcome.err;
@@ -53,7 +53,7 @@ TEST(CommandLine, NamesTheFlagWhoseValueItCannotRead) {
 TEST(CommandLine, HasExamplesInEveryHelp) {
   for (const char* command :
        {"serve", "run", "record", "doctor", "top", "policy", "devices", "status", "stop", "demo", "vgpu"}) {
-    const Outcome outcome = Weir({command, "--help"});
+    const WeirOutcome outcome = Weir({command, "--help"});
     EXPECT_EQ(outcome.code, 0) << command;
     EXPECT_NE(outcome.out.find("EXAMPLES\n  weir "), std::string::npos) << outcome.out;
   }
@@ -67,16 +67,16 @@ TEST(CommandLine, SaysItsVersion) {
 }
 
 TEST(CommandLine, EndsWithUsageWhenNothingIsSaid) {
-  const Outcome outcome = Weir({});
+  const WeirOutcome outcome = Weir({});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_NE(outcome.err.find("weir demo"), std::string::npos) << outcome.err;
 }
 
 TEST(CommandLine, EndsWithTheTablesExitCode) {
-  const Outcome outcome = Weir({"status", "--socket", kNobody});
+  const WeirOutcome outcome = Weir({"status", "--socket", kNobody});
   EXPECT_EQ(outcome.code, 8) << "unavailable";
   EXPECT_NE(outcome.err.find(kNobody), std::string::npos);
-  const Outcome as_json = Weir({"status", "--json", "--socket", kNobody});
+  const WeirOutcome as_json = Weir({"status", "--json", "--socket", kNobody});
   EXPECT_EQ(as_json.code, 8);
   EXPECT_NE(as_json.err.find(R"("code":"unavailable")"), std::string::npos) << as_json.err;
 }
@@ -92,7 +92,7 @@ TEST(WeirRun, LeavesTheProgramsArgumentsAlone) {
                                              {"run", "weir-none", "--weight", "x", "--", "--help"},
                                              {"run", "--weight", "5", "--strict", "weir-none", "top"},
                                              {"--socket", "/s", "run", "--weight=5", "--", "weir-none"}}) {
-    const Outcome outcome = Weir(arguments);
+    const WeirOutcome outcome = Weir(arguments);
     EXPECT_EQ(outcome.code, 127) << outcome.err;
     EXPECT_NE(outcome.err.find("'weir-none'"), std::string::npos) << outcome.err;
   }
@@ -101,7 +101,7 @@ TEST(WeirRun, LeavesTheProgramsArgumentsAlone) {
 TEST(WeirRun, MayRunAProgramThatIsCalledLikeACommand) {
   const std::string path = std::getenv("PATH");
   setenv("PATH", "/nowhere", 1);
-  const Outcome outcome = Weir({"run", "top", "--once"});
+  const WeirOutcome outcome = Weir({"run", "top", "--once"});
   setenv("PATH", path.c_str(), 1);
   EXPECT_EQ(outcome.code, 127);
   EXPECT_NE(outcome.err.find("'top'"), std::string::npos) << outcome.err;
@@ -119,7 +119,7 @@ TEST(WeirRun, WantsAProgramAndNoContradiction) {
                                              {"run", "--wieght", "5", "ls"},
                                              {"run", "--vgpu", "a", "--weight", "5", "--", "ls"},
                                              {"run", "--vgpu", "a", "--name", "b", "--", "ls"}}) {
-    const Outcome outcome = Weir(arguments);
+    const WeirOutcome outcome = Weir(arguments);
     EXPECT_EQ(outcome.code, 2) << outcome.err;
     EXPECT_NE(outcome.err.find("Try 'weir run --help'."), std::string::npos) << outcome.err;
   }
@@ -135,14 +135,14 @@ TEST(WeirRecord, WantsAVgpuOrAProgramAndNoContradiction) {
                                              {"record", "game", "--trace", "-"},
                                              {"record", "game", "--seconds", "soon"},
                                              {"record", "game", "more"}}) {
-    const Outcome outcome = Weir(arguments);
+    const WeirOutcome outcome = Weir(arguments);
     EXPECT_EQ(outcome.code, 2) << outcome.err;
     EXPECT_NE(outcome.err.find("Try 'weir record --help'."), std::string::npos) << outcome.err;
   }
 }
 
 TEST(WeirRecord, LeavesTheProgramsArgumentsAlone) {
-  const Outcome outcome = Weir({"record", "--seconds", "5", "--", "weir-none", "--json", "top", "--"});
+  const WeirOutcome outcome = Weir({"record", "--seconds", "5", "--", "weir-none", "--json", "top", "--"});
   EXPECT_EQ(outcome.code, 3) << outcome.err;
   EXPECT_NE(outcome.err.find("'weir-none'"), std::string::npos) << outcome.err;
 }
@@ -153,7 +153,7 @@ TEST(WeirRecord, NeedsADaemonForAVgpu) { EXPECT_EQ(Weir({"record", "a", "--socke
 TEST(WeirDoctor, EndsWithAProblemOfTheProgram) {
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
            {"doctor", "--no-run", "--", "weir-none"}, {"doctor", "--no-run", "/etc/passwd", "--json"}}) {
-    const Outcome outcome = Weir(arguments);
+    const WeirOutcome outcome = Weir(arguments);
     EXPECT_NE(outcome.code, 0);
     EXPECT_NE(outcome.out.find("cannot run '" + arguments[arguments[2] == "--" ? 3 : 2]), std::string::npos)
         << outcome.out;
@@ -161,7 +161,7 @@ TEST(WeirDoctor, EndsWithAProblemOfTheProgram) {
 }
 
 TEST(WeirDoctor, EndsWithAProblemOfANamedDaemonThatIsNotThere) {
-  const Outcome outcome = Weir({"doctor", "--json", "--socket", kNobody});
+  const WeirOutcome outcome = Weir({"doctor", "--json", "--socket", kNobody});
   EXPECT_NE(outcome.code, 0);
   EXPECT_NE(outcome.out.find("daemon-gone"), std::string::npos) << outcome.out;
 }

@@ -81,7 +81,7 @@ Result<int> ShowDevices(const Session& session) {
   return 0;
 }
 
-std::string RangeText(const ParamView& p) {
+std::string ParamRangeText(const ParamView& p) {
   return p.choices.empty() ? fmt::format("{:g} to {:g} {}", p.min, p.max, p.unit)
                            : fmt::format("{}", fmt::join(p.choices, ", "));
 }
@@ -106,7 +106,7 @@ Result<int> ShowPolicies(const Session& session) {
   for (const PolicyView& policy : policies) {
     known.Add({{policy.name, Style::kStrong}, {policy.summary}, {""}, {""}, {""}});
     for (const ParamView& p : policy.params)
-      known.Add({{""}, {"  " + p.summary}, {p.name}, {DefaultText(p)}, {RangeText(p)}});
+      known.Add({{""}, {"  " + p.summary}, {p.name}, {DefaultText(p)}, {ParamRangeText(p)}});
   }
   const bool color = StdoutTakesColor();
   fmt::print("{}\n{}", current.Render(color), known.Render(color));

@@ -22,13 +22,13 @@
 namespace weir::cli {
 namespace {
 
-constexpr Duration kPollEvery = milliseconds(200);
+constexpr Duration kFramesPollEvery = milliseconds(200);
 /// Agents' rings are emptied every 50 ms; what ended before the end of a recording comes after it.
 constexpr Duration kLastFrames = milliseconds(150);
 constexpr Duration kDetachLimit = seconds(1);
 constexpr std::int64_t kForEver = std::numeric_limits<std::int64_t>::max();
 
-struct Flags {
+struct RecordFlags {
   std::string vgpu, name;
   VgpuSettings settings;
   RecordPaths paths;
@@ -47,7 +47,7 @@ Result<VgpuView> NamedVgpu(const ControlClient& client, const std::string& name)
 }
 
 /// Makes the vGPU; the program is started once the recorder is ready.
-Result<VgpuView> VgpuForProgram(const Session& session, const Flags& flags) {
+Result<VgpuView> VgpuForProgram(const Session& session, const RecordFlags& flags) {
   WEIR_TRY(const Program program, FindProgram(session.program[0]));
   if (!program.caution.empty()) Say("warning: " + program.caution);
   WEIR_TRY_STATUS(EnsureDaemon(session.places()));
@@ -77,7 +77,7 @@ std::string EndedBy(const FrameRecorder& recorder, Subject& subject, const StopS
 Result<std::string> RecordUntilItEnds(FrameRecorder& recorder, Subject& subject, StopSignals& signals, Instant end) {
   while (true) {
     const Duration left = end - platform::Now();
-    signals.WaitFor(std::clamp(left, Duration(0), kPollEvery));
+    signals.WaitFor(std::clamp(left, Duration(0), kFramesPollEvery));
     const std::string why = EndedBy(recorder, subject, signals, platform::Now() >= end);
     if (!why.empty()) return why;
     const Status polled = recorder.Poll(kForEver);
@@ -114,7 +114,7 @@ Error NoFrames(const RecordingSummary& summary, const Session& session) {
               fmt::format("no frame was shown on vGPU '{}' while it was recorded", summary.vgpu.name));
 }
 
-Result<int> Record(const Session& session, const Flags& flags) {
+Result<int> Record(const Session& session, const RecordFlags& flags) {
   const bool runs_program = flags.vgpu.empty();
   const ControlClient client = session.client();
   Subject subject;
@@ -149,7 +149,7 @@ Result<int> Record(const Session& session, const Flags& flags) {
   return 0;
 }
 
-constexpr const char* kExamples =
+constexpr const char* kRecordExamples =
     "  weir record game --seconds 30                          # figures of a vGPU's next 30 s\n"
     "  weir record game --out game.csv                        # until Ctrl-C, each frame in PresentMon's columns\n"
     "  weir record --seconds 10 --out - -- glmark2 -b terrain | head\n"
@@ -168,9 +168,9 @@ constexpr const char* kExamples =
 }  // namespace
 
 Command AddRecord(Command app, Session& session) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<RecordFlags>();
   const Command command =
-      AddCommand(app, "record", "Record frames of a vGPU or of a program, and sum them up", kExamples, session);
+      AddCommand(app, "record", "Record frames of a vGPU or of a program, and sum them up", kRecordExamples, session);
   command.SetUsage("weir record [OPTIONS] VGPU | -- PROGRAM [ARGUMENTS...]");
   command.Add("vgpu", "VGPU", flags->vgpu, "The vGPU to record; or a program behind --, on a vGPU of its own");
   command.AddParsed("--seconds", "N", flags->span, ParseDuration,

@@ -25,14 +25,14 @@ constexpr int kCannotExecute = 126;
 constexpr int kCannotFind = 127;
 constexpr int kNotHeld = 5;  // --strict, and the shim can't get into the program
 
-struct Flags {
+struct RunFlags {
   std::string vgpu, name;
   VgpuSettings settings;
   bool strict = false;
 };
 
 /// The vGPU to attach to: the named one, or one of our own that ends with this process.
-Result<VgpuView> TakeVgpu(const Session& session, const Flags& flags) {
+Result<VgpuView> TakeVgpu(const Session& session, const RunFlags& flags) {
   const ControlClient client = session.client();
   if (flags.vgpu.empty())
     return MakeEphemeralVgpu(client, flags.name.empty() ? EphemeralName(session.program[0], getpid()) : flags.name,
@@ -50,7 +50,7 @@ int Execute(std::vector<std::string> arguments) {
   return error == ENOENT ? kCannotFind : kCannotExecute;
 }
 
-Result<int> Run(const Session& session, const Flags& flags) {
+Result<int> RunProgram(const Session& session, const RunFlags& flags) {
   const auto program = FindProgram(session.program[0]);
   if (!program) {
     Say(program.error().message);
@@ -69,7 +69,7 @@ Result<int> Run(const Session& session, const Flags& flags) {
   return Execute(session.program);
 }
 
-constexpr const char* kExamples =
+constexpr const char* kRunExamples =
     "  weir run -- glxgears                          # a vGPU of its own, for as long as it runs\n"
     "  weir run --weight 50 --fps 60 -- glmark2 -b terrain\n"
     "  weir vgpu create game --weight 50\n"
@@ -82,8 +82,8 @@ constexpr const char* kExamples =
 }  // namespace
 
 Command AddRun(Command app, Session& session) {
-  auto flags = std::make_shared<Flags>();
-  const Command command = AddCommand(app, "run", "Run a program, unmodified, on a vGPU", kExamples, session);
+  auto flags = std::make_shared<RunFlags>();
+  const Command command = AddCommand(app, "run", "Run a program, unmodified, on a vGPU", kRunExamples, session);
   command.SetUsage("weir run [OPTIONS] [--] PROGRAM [ARGUMENTS...]");
   const Option vgpu =
       command.Add("--vgpu", "NAME", flags->vgpu, "An existing vGPU (default: a new one that ends with the program)");
@@ -97,7 +97,7 @@ Command AddRun(Command app, Session& session) {
       RejectUsage(
           fmt::format("--vgpu: '{0}' has its own settings; change them with 'weir vgpu set {0} ...'", flags->vgpu));
     if (session.program.empty()) RejectUsage("PROGRAM is required");
-    session.action = [flags, &session] { return Run(session, *flags); };
+    session.action = [flags, &session] { return RunProgram(session, *flags); };
   });
   return command;
 }

@@ -21,7 +21,7 @@ constexpr int kNotMet = 1;  // exit status: everything was played, and something
 constexpr std::int64_t kSeedsMax = 1'000'000'000;
 constexpr std::int64_t kSeedMax = std::int64_t{1} << 62;  // and as many again may follow it
 
-struct Flags {
+struct SimFlags {
   std::string scenario;                // of `run`
   std::vector<std::string> scenarios;  // of `check`
   std::int64_t seed = 0;
@@ -50,7 +50,7 @@ void PrintViolations(const Played& played) {
     for (const std::string& violation : run.violations) fmt::print("violation in {}: {}\n", run.label, violation);
 }
 
-Result<int> RunOne(const Session& session, const Flags& flags) {
+Result<int> RunOne(const Session& session, const SimFlags& flags) {
   WEIR_TRY(sim::Scenario scenario, LoadScenario(flags.scenario));
   const std::string name = scenario.name;
   const auto seed = flags.seed != 0 ? static_cast<std::uint64_t>(flags.seed) : scenario.seed;
@@ -79,7 +79,7 @@ Result<int> RunOne(const Session& session, const Flags& flags) {
   return kNotMet;
 }
 
-Result<int> List(const Session& session) {
+Result<int> PrintScenarios(const Session& session) {
   WEIR_TRY(const std::vector<std::string> names, ListScenarios());
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   Table table({{"SCENARIO"}, {"SOURCE"}, {"WHAT"}});
@@ -97,7 +97,7 @@ Result<int> List(const Session& session) {
 }
 
 /// Every scenario, or those given; a line each.
-Result<int> Check(const Session& session, const Flags& flags) {
+Result<int> Check(const Session& session, const SimFlags& flags) {
   std::vector<std::string> names = flags.scenarios;
   if (names.empty()) {
     WEIR_TRY(names, ListScenarios());
@@ -137,7 +137,7 @@ void AddSim(Command app, Session& session) {
   const Command sim =
       AddCommandGroup(app, "sim", "Try policies on modelled devices and programs, with the daemon's own engine",
                       "  weir sim list\n  weir sim run vgris-fig7\n  weir sim check\n  weir sim swarm\n");
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<SimFlags>();
   const Command run = AddCommand(sim, "run", "Play a scenario",
                                  "  weir sim run vgris-fig7\n  weir sim run my.toml --seed 7 --out results\n", session);
   run.Add("scenario", "SCENARIO", flags->scenario, "A file, or a name that `weir sim list` shows").Required();
@@ -145,7 +145,7 @@ void AddSim(Command app, Session& session) {
           "Write report.html, result.json and two CSVs for each run there: by frame, by second");
   run.WhenGiven([flags, &session] { session.action = [flags, &session] { return RunOne(session, *flags); }; });
   const Command list = AddCommand(sim, "list", "List the scenarios", "  weir sim list\n", session);
-  list.WhenGiven([&session] { session.action = [&session] { return List(session); }; });
+  list.WhenGiven([&session] { session.action = [&session] { return PrintScenarios(session); }; });
   const Command check = AddCommand(sim, "check", "Play scenarios and check what is expected of them",
                                    "  weir sim check\n  weir sim check vgris-fig7 my.toml --seed 3\n", session);
   check.Add("scenarios", "SCENARIO", flags->scenarios, "Which (default: all)");

@@ -15,7 +15,7 @@
 namespace weir::cli {
 namespace {
 
-struct Flags {
+struct ReplayFlags {
   std::vector<std::string> traces;
   std::string policy;
   std::vector<NamedValue> params;
@@ -38,7 +38,7 @@ std::string OffText(double model, double record) {
   return record > 0 ? fmt::format("{:+.1f} %", (model / record - 1) * 100) : "-";
 }
 
-Result<int> RunReplay(const Session& session, const Flags& flags) {
+Result<int> RunReplay(const Session& session, const ReplayFlags& flags) {
   std::vector<proto::Trace> traces;
   for (const std::string& file : flags.traces) {
     WEIR_TRY(const std::string text, platform::ReadFile(file, proto::kTraceBytesMax));
@@ -111,7 +111,7 @@ Result<int> RunReplay(const Session& session, const Flags& flags) {
 }  // namespace
 
 void AddSimReplay(Command sim, Session& session) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ReplayFlags>();
   const Command command = AddCommand(sim, "replay", "What if recorded programs ran under another policy?",
                                      "  weir record game --trace game.wtrace --seconds 20 &\n"
                                      "  weir record render --trace render.wtrace --seconds 20\n"

@@ -17,7 +17,7 @@ namespace {
 
 constexpr Duration kIntervalMin = milliseconds(100);
 
-struct Flags {
+struct TopFlags {
   Duration interval = seconds(1);
   bool once = false;
   bool no_color = false;
@@ -31,13 +31,13 @@ Result<int> PrintJsonOnce(const ControlClient& client) {
   return 0;
 }
 
-TopOptions OptionsOf(const Flags& flags) {
+TopOptions OptionsOf(const TopFlags& flags) {
   const TerminalSize size = SizeOfTerminal(STDOUT_FILENO);
   const std::size_t rows = size.rows > 2 ? size.rows - 2 : 0;  // a blank one, and the one that says how to end it
   return {StdoutTakesColor() && !flags.no_color, TerminalGlyphs(), size.columns, rows};
 }
 
-Result<int> PrintOnce(const Session& session, const Flags& flags) {
+Result<int> PrintOnce(const Session& session, const TopFlags& flags) {
   if (session.json) return PrintJsonOnce(session.client());
   WEIR_TRY(const Snapshot snapshot, TakeSnapshot(session.client()));
   TopHistory history;
@@ -48,7 +48,7 @@ Result<int> PrintOnce(const Session& session, const Flags& flags) {
   return 0;
 }
 
-Result<int> PrintJsonForEver(const ControlClient& client, const Flags& flags) {
+Result<int> PrintJsonForEver(const ControlClient& client, const TopFlags& flags) {
   StopSignals signals;
   while (true) {
     WEIR_TRY_STATUS(PrintJsonOnce(client));
@@ -58,7 +58,7 @@ Result<int> PrintJsonForEver(const ControlClient& client, const Flags& flags) {
 }
 
 /// The picture again whenever the terminal changes its size; a new one when the time is up.
-Result<int> Live(const ControlClient& client, const Flags& flags) {
+Result<int> Live(const ControlClient& client, const TopFlags& flags) {
   WEIR_TRY(Snapshot snapshot, TakeSnapshot(client));  // an error is shown before the screen is taken
   StopSignals signals;
   const AlternateScreen screen(true);
@@ -82,7 +82,7 @@ Result<int> Live(const ControlClient& client, const Flags& flags) {
   }
 }
 
-Result<int> Top(const Session& session, const Flags& flags) {
+Result<int> Top(const Session& session, const TopFlags& flags) {
   if (flags.once) return PrintOnce(session, flags);
   if (session.json) return PrintJsonForEver(session.client(), flags);
   return Live(session.client(), flags);
@@ -91,7 +91,7 @@ Result<int> Top(const Session& session, const Flags& flags) {
 }  // namespace
 
 void AddTop(Command app, Session& session) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<TopFlags>();
   const Command command = AddCommand(
       app, "top", "Watch who gets what",
       "  weir top\n"

@@ -41,7 +41,7 @@ Table ListTable(const std::vector<VgpuView>& vgpus) {
   return table;
 }
 
-Result<int> List(const Session& session) {
+Result<int> ListVgpus(const Session& session) {
   WEIR_TRY(const json reply, session.client().Get("/v1/vgpus"));
   if (session.json) return PrintJson(reply), 0;
   WEIR_TRY(const auto vgpus, VgpusFromJson(reply));
@@ -95,17 +95,17 @@ Result<int> Report(const Session& session, Result<json> reply, const char* done)
   return 0;
 }
 
-struct Flags {
+struct VgpuFlags {
   std::string name;
   VgpuSettings settings;
   bool force = false;
 };
-using Work = std::function<Result<int>(const Flags&)>;
+using Work = std::function<Result<int>(const VgpuFlags&)>;
 
 /// A subcommand about one vGPU, named first.
 Command AddNamed(Command vgpu, Session& session, const char* name, const char* summary, const char* examples,
-                 const Work& work, std::shared_ptr<Flags>& flags) {
-  flags = std::make_shared<Flags>();
+                 const Work& work, std::shared_ptr<VgpuFlags>& flags) {
+  flags = std::make_shared<VgpuFlags>();
   const Command command = AddCommand(vgpu, name, summary, examples, session);
   command.Add("name", "NAME", flags->name, "The vGPU's name").Required();
   command.WhenGiven([flags, work, &session] { session.action = [flags, work] { return work(*flags); }; });
@@ -113,11 +113,11 @@ Command AddNamed(Command vgpu, Session& session, const char* name, const char* s
 }
 
 void AddCreateAndSet(Command vgpu, Session& session) {
-  std::shared_ptr<Flags> flags;
+  std::shared_ptr<VgpuFlags> flags;
   const Command create = AddNamed(
       vgpu, session, "create", "Make a vGPU",
       "  weir vgpu create game --weight 50 --fps 60\n  weir vgpu create batch --cap 20% --memory 512M:2G\n",
-      [&session](const Flags& f) {
+      [&session](const VgpuFlags& f) {
         json body{{"name", f.name}};
         AddSettings(f.settings, body);
         return Report(session, session.client().Post("/v1/vgpus", body), "created");
@@ -127,7 +127,7 @@ void AddCreateAndSet(Command vgpu, Session& session) {
   const Command set = AddNamed(
       vgpu, session, "set", "Change a vGPU's limits; running programs feel it at once",
       "  weir vgpu set game --weight 80\n  weir vgpu set game --fps 0 --cap 0.5\n",
-      [&session](const Flags& f) -> Result<int> {
+      [&session](const VgpuFlags& f) -> Result<int> {
         if (!f.settings.Any())
           return Fail(Errc::kInvalidArgument, "nothing to set; give one of --weight --cap --fps --latency-ms --memory");
         json body = json::object();
@@ -139,22 +139,22 @@ void AddCreateAndSet(Command vgpu, Session& session) {
 }
 
 void AddPauseAndResume(Command vgpu, Session& session) {
-  std::shared_ptr<Flags> flags;
+  std::shared_ptr<VgpuFlags> flags;
   AddNamed(
       vgpu, session, "pause", "Hold a vGPU's programs at their next frame", "  weir vgpu pause batch\n",
-      [&session](const Flags& f) {
+      [&session](const VgpuFlags& f) {
         return Report(session, session.client().Post(VgpuTarget(f.name) + "/pause"), "paused");
       },
       flags);
   AddNamed(
       vgpu, session, "resume", "Let a paused vGPU's programs go on", "  weir vgpu resume batch\n",
-      [&session](const Flags& f) {
+      [&session](const VgpuFlags& f) {
         return Report(session, session.client().Post(VgpuTarget(f.name) + "/resume"), "resumed");
       },
       flags);
 }
 
-Result<int> Remove(const Session& session, const Flags& flags) {
+Result<int> Remove(const Session& session, const VgpuFlags& flags) {
   WEIR_TRY(const json reply, session.client().Delete(VgpuTarget(flags.name) + (flags.force ? "?force=true" : "")));
   if (session.json) return PrintJson(reply), 0;
   fmt::print("removed {}\n", Printable(flags.name));
@@ -170,15 +170,16 @@ void AddVgpu(Command app, Session& session) {
   AddCreateAndSet(vgpu, session);
   const Command list = AddCommand(vgpu, "list", "List the vGPUs",
                                   "  weir vgpu list\n  weir vgpu list --json | jq -r '.vgpus[].name'\n", session);
-  list.WhenGiven([&session] { session.action = [&session] { return List(session); }; });
-  std::shared_ptr<Flags> flags;
+  list.WhenGiven([&session] { session.action = [&session] { return ListVgpus(session); }; });
+  std::shared_ptr<VgpuFlags> flags;
   AddNamed(
       vgpu, session, "show", "Show all about one vGPU", "  weir vgpu show game\n",
-      [&session](const Flags& f) { return Report(session, session.client().Get(VgpuTarget(f.name)), nullptr); }, flags);
+      [&session](const VgpuFlags& f) { return Report(session, session.client().Get(VgpuTarget(f.name)), nullptr); },
+      flags);
   const Command remove = AddNamed(
       vgpu, session, "rm", "Remove a vGPU",
       "  weir vgpu rm game\n  weir vgpu rm game --force    # its programs go on, unthrottled\n",
-      [&session](const Flags& f) { return Remove(session, f); }, flags);
+      [&session](const VgpuFlags& f) { return Remove(session, f); }, flags);
   remove.AddFlag("--force", flags->force, "Even while programs are attached to it");
   AddPauseAndResume(vgpu, session);
 }

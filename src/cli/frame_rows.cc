@@ -15,26 +15,26 @@ namespace {
 
 using nlohmann::json;
 
-struct Column {
+struct RowColumn {
   const char* name;
   std::int64_t FrameRow::*field;
   bool needed = false;
 };
-constexpr std::array kColumns{
-    Column{"pid", &FrameRow::pid, true},
-    Column{"surface", &FrameRow::surface},
-    Column{"begin_ns", &FrameRow::begin_ns, true},
-    Column{"present_ns", &FrameRow::present_ns, true},
-    Column{"submit_ns", &FrameRow::submit_ns},
-    Column{"end_ns", &FrameRow::end_ns, true},
-    Column{"gpu_ns", &FrameRow::gpu_ns},
-    Column{"sync_ns", &FrameRow::sync_ns},
-    Column{"pace_ns", &FrameRow::pace_ns},
-    Column{"wait_ns", &FrameRow::wait_ns},
-    Column{"predicted_ns", &FrameRow::predicted_ns},
-    Column{"interval_ns", &FrameRow::interval_ns},
+constexpr std::array kRowColumns{
+    RowColumn{"pid", &FrameRow::pid, true},
+    RowColumn{"surface", &FrameRow::surface},
+    RowColumn{"begin_ns", &FrameRow::begin_ns, true},
+    RowColumn{"present_ns", &FrameRow::present_ns, true},
+    RowColumn{"submit_ns", &FrameRow::submit_ns},
+    RowColumn{"end_ns", &FrameRow::end_ns, true},
+    RowColumn{"gpu_ns", &FrameRow::gpu_ns},
+    RowColumn{"sync_ns", &FrameRow::sync_ns},
+    RowColumn{"pace_ns", &FrameRow::pace_ns},
+    RowColumn{"wait_ns", &FrameRow::wait_ns},
+    RowColumn{"predicted_ns", &FrameRow::predicted_ns},
+    RowColumn{"interval_ns", &FrameRow::interval_ns},
 };
-using Positions = std::array<std::optional<std::size_t>, kColumns.size()>;
+using Positions = std::array<std::optional<std::size_t>, kRowColumns.size()>;
 
 Error Unreadable(const std::string& what) {
   return Fail(Errc::kProtocol,
@@ -45,23 +45,23 @@ Result<Positions> FindColumns(const json& reply) {
   const auto names = reply.find("columns");
   if (names == reply.end() || !names->is_array()) return Unreadable("its reply names no columns");
   Positions positions;
-  for (std::size_t i = 0; i < kColumns.size(); ++i) {
-    const auto found = std::find(names->begin(), names->end(), json(kColumns[i].name));
+  for (std::size_t i = 0; i < kRowColumns.size(); ++i) {
+    const auto found = std::find(names->begin(), names->end(), json(kRowColumns[i].name));
     if (found != names->end())
       positions[i] = static_cast<std::size_t>(found - names->begin());
-    else if (kColumns[i].needed)
-      return Unreadable(fmt::format("there is no column '{}'", kColumns[i].name));
+    else if (kRowColumns[i].needed)
+      return Unreadable(fmt::format("there is no column '{}'", kRowColumns[i].name));
   }
   return positions;
 }
 
 Result<FrameRow> RowFromJson(const json& fields, const Positions& positions) {
   FrameRow row;
-  for (std::size_t i = 0; i < kColumns.size(); ++i) {
+  for (std::size_t i = 0; i < kRowColumns.size(); ++i) {
     if (!positions[i]) continue;
     const bool number = fields.is_array() && *positions[i] < fields.size() && fields[*positions[i]].is_number_integer();
-    if (!number) return Unreadable(fmt::format("a row has no whole number in its column '{}'", kColumns[i].name));
-    row.*kColumns[i].field = fields[*positions[i]].get<std::int64_t>();
+    if (!number) return Unreadable(fmt::format("a row has no whole number in its column '{}'", kRowColumns[i].name));
+    row.*kRowColumns[i].field = fields[*positions[i]].get<std::int64_t>();
   }
   if (!positions[4]) row.submit_ns = row.present_ns;
   const bool in_order = 0 <= row.begin_ns && row.begin_ns <= row.present_ns && row.present_ns <= row.submit_ns &&

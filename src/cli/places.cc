@@ -16,12 +16,12 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPreloadLibrary = "libweir-gl-preload.so";
 
-std::string Environment(const char* name) {
+}  // namespace
+
+std::string EnvironmentVariable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? std::string() : std::string(value);
 }
-
-}  // namespace
 
 Places FindPlaces(const PlaceFlags& flags) {
   Places places;
@@ -30,7 +30,7 @@ Places FindPlaces(const PlaceFlags& flags) {
   const std::string run_dir = flags.run_dir.empty() ? platform::DefaultRunDir() : flags.run_dir;
   places.run_dir = fs::absolute(run_dir, unreadable_cwd).string();
   // A run folder given by flag says which daemon is meant more clearly than the environment does.
-  const std::string environment = flags.run_dir.empty() ? Environment("WEIR_SOCKET") : std::string();
+  const std::string environment = flags.run_dir.empty() ? EnvironmentVariable("WEIR_SOCKET") : std::string();
   const std::string& named = flags.socket.empty() ? environment : flags.socket;
   places.socket_named = !named.empty();
   places.socket = places.socket_named ? named : places.run_dir + "/control.sock";
@@ -50,7 +50,8 @@ Result<fs::path> SelfExecutable() {
 Result<std::string> FindPreloadLibrary(const fs::path& self) {
   const fs::path prefix = self.parent_path().parent_path();
   std::vector<fs::path> folders{prefix / "lib/weir", prefix / WEIR_INSTALL_LIBDIR / "weir"};
-  if (const std::string extra = Environment("WEIR_LIB_DIR"); !extra.empty()) folders.insert(folders.begin(), extra);
+  if (const std::string extra = EnvironmentVariable("WEIR_LIB_DIR"); !extra.empty())
+    folders.insert(folders.begin(), extra);
   std::string tried;
   for (const fs::path& folder : folders) {
     const fs::path library = folder / kPreloadLibrary;

@@ -21,6 +21,9 @@ struct Places {
   bool socket_named = false;  // by flag or by WEIR_SOCKET: then only that one will do
 };
 
+/// Empty: it is not set, or empty.
+std::string EnvironmentVariable(const char* name);
+
 /// A flag wins over WEIR_SOCKET, that over a run folder's own; docs/protocol/control-api.md.
 Places FindPlaces(const PlaceFlags& flags);
 

@@ -27,7 +27,7 @@ constexpr Elf64_Half kMachine = EM_AARCH64;
 #else
 #error "say here which ELF machine this is"
 #endif
-constexpr std::size_t kHeadBytes =
+constexpr std::size_t kElfHeadBytes =
     64 * 1024;  // program headers lie right behind the ELF header in all but crafted files
 
 ImageKind InspectElf(std::string_view head) {
@@ -50,7 +50,7 @@ ImageKind InspectElf(std::string_view head) {
 
 std::string CautionAbout(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  std::string head(kHeadBytes, '\0');
+  std::string head(kElfHeadBytes, '\0');
   file.read(head.data(), static_cast<std::streamsize>(head.size()));
   head.resize(static_cast<std::size_t>(file.gcount()));
   const ImageKind kind = InspectImage(head);

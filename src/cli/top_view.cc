@@ -84,7 +84,7 @@ struct TopColumn {
 
 Cell CellOf(const Got& got) { return {got.text, got.style}; }
 
-constexpr auto kRight = Table::Align::kRight;
+constexpr auto kAlignRight = Table::Align::kRight;
 
 // The one list of columns, in their order.
 const std::array<TopColumn, 13>& Columns() {
@@ -99,31 +99,31 @@ const std::array<TopColumn, 13>& Columns() {
        [](const Row& r) {
          return Cell{r.v.state, StyleOfState(r.v.state)};
        }},
-      {{"GOT/PROMISED", kRight}, 0, [](const Row& r) { return CellOf(RateOf(r.v, r.glyphs)); }},
+      {{"GOT/PROMISED", kAlignRight}, 0, [](const Row& r) { return CellOf(RateOf(r.v, r.glyphs)); }},
       {{"FPS LATELY"},
        9,
        [](const Row& r) {
          return Cell{Sparkline(r.history.fps, TopOf(r.history.fps, r.v.settings.fps), r.spark_columns, r.glyphs),
                      Style::kAccent};
        }},
-      {{"P50 ms", kRight}, 6, [](const Row& r) { return Cell{fmt::format("{:.1f}", r.v.window.frame_ms_p50)}; }},
-      {{"P99 ms", kRight}, 2, [](const Row& r) { return CellOf(SlowestOf(r.v, r.glyphs)); }},
-      {{"GPU", kRight}, 1, [](const Row& r) { return Cell{FormatPercent(r.v.window.gpu_use)}; }},
+      {{"P50 ms", kAlignRight}, 6, [](const Row& r) { return Cell{fmt::format("{:.1f}", r.v.window.frame_ms_p50)}; }},
+      {{"P99 ms", kAlignRight}, 2, [](const Row& r) { return CellOf(SlowestOf(r.v, r.glyphs)); }},
+      {{"GPU", kAlignRight}, 1, [](const Row& r) { return Cell{FormatPercent(r.v.window.gpu_use)}; }},
       {{""},
        8,
        [](const Row& r) {
          return Cell{Bar(r.v.window.gpu_use, kBarColumns, r.glyphs), Style::kAccent};
        }},
-      {{"WEIGHT/CAP", kRight},
+      {{"WEIGHT/CAP", kAlignRight},
        7,
        [](const Row& r) { return Cell{fmt::format("{:g}/{}", r.v.settings.weight, FormatPercent(r.v.settings.cap))}; }},
-      {{"LATE", kRight},
+      {{"LATE", kAlignRight},
        3,
        [](const Row& r) {
          return Cell{Late(r.history, r.v), r.history.LateFraction() > 0.01 ? Style::kWarning : Style::kPlain};
        }},
-      {{"WAIT", kRight}, 4, [](const Row& r) { return Cell{FormatPercent(r.v.window.wait_share)}; }},
-      {{"PACE", kRight}, 10, [](const Row& r) { return Cell{FormatPercent(r.v.window.pace_share)}; }},
+      {{"WAIT", kAlignRight}, 4, [](const Row& r) { return Cell{FormatPercent(r.v.window.wait_share)}; }},
+      {{"PACE", kAlignRight}, 10, [](const Row& r) { return Cell{FormatPercent(r.v.window.pace_share)}; }},
       {{"PROGRAMS"},
        11,
        [](const Row& r) {

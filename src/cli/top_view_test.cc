@@ -8,7 +8,7 @@
 namespace weir::cli {
 namespace {
 
-Snapshot Known() {
+Snapshot KnownSnapshot() {
   Snapshot snapshot;
   snapshot.devices.push_back({"embedded", "software", "reserve", "period_ms=1", "0-1", 1, 0.5});
   VgpuView a;
@@ -39,7 +39,7 @@ std::string Rendered(const Snapshot& snapshot, const TopOptions& options = {}) {
 }
 
 TEST(RenderTop, ShowsTheDeviceAndEachVgpu) {
-  EXPECT_EQ(Rendered(Known()),
+  EXPECT_EQ(Rendered(KnownSnapshot()),
             "embedded  reserve period_ms=1  GPU █████      50 %                     ▅\n"
             "\n"
             "VGPU  STATE     GOT/PROMISED  FPS LATELY            P50 ms  P99 ms   GPU              WEIGHT/CAP   LATE  "
@@ -49,14 +49,14 @@ TEST(RenderTop, ShowsTheDeviceAndEachVgpu) {
 }
 
 TEST(RenderTop, InAsciiWhereTheTerminalHasNoMore) {
-  const std::string text = Rendered(Known(), {.glyphs = Glyphs::kAscii});
+  const std::string text = Rendered(KnownSnapshot(), {.glyphs = Glyphs::kAscii});
   EXPECT_NE(text.find("#####....."), std::string::npos) << text;
   EXPECT_NE(text.find("59.9/60 fps ok"), std::string::npos) << text;
   for (const char c : text) EXPECT_EQ(c & 0x80, 0) << text;
 }
 
 TEST(RenderTop, MarksWhatWasPromisedAndNotGot) {
-  Snapshot snapshot = Known();
+  Snapshot snapshot = KnownSnapshot();
   snapshot.vgpus[0].window.fps = 31;
   snapshot.vgpus[0].settings.latency_ms = 17;
   const std::string text = Rendered(snapshot, {.color = true});
@@ -68,17 +68,17 @@ TEST(RenderTop, MarksWhatWasPromisedAndNotGot) {
 
 TEST(RenderTop, LeavesOutWhatMattersLeastWhereThereIsNoRoom) {
   for (const std::size_t columns : {40, 60, 80, 100, 120, 200}) {
-    const std::string text = Rendered(Known(), {.columns = columns});
+    const std::string text = Rendered(KnownSnapshot(), {.columns = columns});
     for (const std::string& line : SplitList(text, '\n')) EXPECT_LE(DisplayWidth(line), columns) << text;
     EXPECT_NE(text.find("59.9/60 fps ✓"), std::string::npos) << text;
   }
-  const std::string narrow = Rendered(Known(), {.columns = 80});
+  const std::string narrow = Rendered(KnownSnapshot(), {.columns = 80});
   EXPECT_EQ(narrow.find("PROGRAMS"), std::string::npos) << narrow;
   EXPECT_NE(narrow.find("LATE"), std::string::npos) << narrow;
 }
 
 TEST(RenderTop, CutsNamesOfProgramsRatherThanLeavingThemOut) {
-  Snapshot snapshot = Known();
+  Snapshot snapshot = KnownSnapshot();
   snapshot.vgpus[0].processes[0].program = std::string(100, 'x');
   const std::string text = Rendered(snapshot, {.columns = 140});
   EXPECT_NE(text.find("PROGRAMS"), std::string::npos) << text;
@@ -87,7 +87,7 @@ TEST(RenderTop, CutsNamesOfProgramsRatherThanLeavingThemOut) {
 }
 
 TEST(RenderTop, ShowsAllThatItRemembersWhereThereIsRoom) {
-  const Snapshot snapshot = Known();
+  const Snapshot snapshot = KnownSnapshot();
   const TopHistory history = HistoryOf(snapshot, 60);
   std::string sixty;
   for (int i = 0; i < 60; ++i) sixty += "█";
@@ -96,7 +96,7 @@ TEST(RenderTop, ShowsAllThatItRemembersWhereThereIsRoom) {
 }
 
 TEST(RenderTop, SaysHowManyLinesAreLeftOut) {
-  Snapshot snapshot = Known();
+  Snapshot snapshot = KnownSnapshot();
   for (int i = 0; i < 30; ++i) snapshot.vgpus.push_back(snapshot.vgpus[0]);
   const std::string text = Rendered(snapshot, {.columns = 80, .rows = 20});
   EXPECT_EQ(SplitList(text, '\n').size(), 21U);  // and what is behind the last line's end
@@ -106,7 +106,7 @@ TEST(RenderTop, SaysHowManyLinesAreLeftOut) {
 TEST(RenderTop, SaysWhatToDoWhenThereIsNothingToShow) { EXPECT_NE(Rendered({}).find("weir run"), std::string::npos); }
 
 TEST(TopHistory, RemembersTheLastSixtyPictures) {
-  const Snapshot snapshot = Known();
+  const Snapshot snapshot = KnownSnapshot();
   const TopHistory history = HistoryOf(snapshot, 100);
   EXPECT_EQ(history.OfVgpu("a").fps.size(), kHistorySamples);
   EXPECT_EQ(history.UseOfDevice("embedded").size(), kHistorySamples);
@@ -114,7 +114,7 @@ TEST(TopHistory, RemembersTheLastSixtyPictures) {
 }
 
 TEST(TopHistory, LateFramesAreOfThoseThatWereShownMeanwhile) {
-  Snapshot snapshot = Known();
+  Snapshot snapshot = KnownSnapshot();
   TopHistory history = HistoryOf(snapshot);
   EXPECT_DOUBLE_EQ(history.OfVgpu("a").LateFraction(), 0.01) << "of all, while there is one picture";
   snapshot.vgpus[0].totals.frames += 100;
@@ -124,7 +124,7 @@ TEST(TopHistory, LateFramesAreOfThoseThatWereShownMeanwhile) {
 }
 
 TEST(TopHistory, ForgetsWhatIsGoneAndWhatBeganAnew) {
-  Snapshot snapshot = Known();
+  Snapshot snapshot = KnownSnapshot();
   TopHistory history = HistoryOf(snapshot, 5);
   snapshot.vgpus[0].totals.frames = 3;
   history.Add(snapshot);

@@ -37,7 +37,7 @@ using weir::testing::WaitUntil;
 constexpr std::uint64_t kSeed = 20140604;
 constexpr std::int64_t kDayNs = 86'400LL * 1'000'000'000;
 
-bool Present(Agent& agent) {
+bool PresentFrame(Agent& agent) {
   const std::int64_t now_ns = platform::NowNs();
   const Ticket ticket = agent.Enter(now_ns);
   agent.Leave(ticket,
@@ -54,7 +54,7 @@ class HostileTenant : public ::testing::Test {
   /// An honest neighbour is served as ever.
   void ExpectServed() {
     Agent honest(path_, proto::Api::kGl, "honest");
-    EXPECT_TRUE(WaitUntil([&honest] { return Present(honest); })) << honest.last_error();
+    EXPECT_TRUE(WaitUntil([&honest] { return PresentFrame(honest); })) << honest.last_error();
   }
   Drained DrainAll() { return host_.Drain(); }
 
@@ -314,7 +314,7 @@ TEST_F(HostileTenant, MoreProcessesThanAVgpuMayHaveAreRefused) {
   EXPECT_EQ(host_.Processes(), kProcessesPerVgpuMax);
   Agent agent(path_, proto::Api::kGl, "one more");
   EXPECT_TRUE(WaitUntil([&] {
-    EXPECT_FALSE(Present(agent));
+    EXPECT_FALSE(PresentFrame(agent));
     return agent.last_error().find("256 processes already") != std::string::npos;
   })) << agent.last_error();
   clients.pop_back();
@@ -502,7 +502,7 @@ class ForeignDaemon : public ::testing::Test {
     Agent agent(path_, proto::Api::kGl, "test");
     // More than one attempt only where the machine is so busy that the answer comes too late for the first.
     EXPECT_TRUE(WaitUntil([&] {
-      EXPECT_FALSE(Present(agent));
+      EXPECT_FALSE(PresentFrame(agent));
       return agent.last_error().find(why) != std::string::npos;
     })) << "it says: "
         << agent.last_error();
@@ -521,7 +521,7 @@ TEST_F(ForeignDaemon, ThatIsAHealthyOneIsAttachedTo) {  // or the tests below wo
   const Offer offer;
   const FakeDaemon daemon(path_, [&offer](int connection) { offer.Send(connection); });
   Agent agent(path_, proto::Api::kGl, "test");
-  EXPECT_TRUE(WaitUntil([&] { return Present(agent); })) << agent.last_error();
+  EXPECT_TRUE(WaitUntil([&] { return PresentFrame(agent); })) << agent.last_error();
 }
 
 TEST_F(ForeignDaemon, ThatClosesTheConnection) {
@@ -630,8 +630,8 @@ TEST_F(ForeignDaemon, ThatNeverStopsSendingCommandsIsReadAPieceAtATime) {
     }
   });
   Agent agent(path_, proto::Api::kGl, "test");
-  EXPECT_TRUE(WaitUntil([&] { return Present(agent); })) << agent.last_error();
-  for (int i = 0; i < 100; ++i) EXPECT_TRUE(Present(agent)) << agent.last_error();
+  EXPECT_TRUE(WaitUntil([&] { return PresentFrame(agent); })) << agent.last_error();
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(PresentFrame(agent)) << agent.last_error();
   flooding = false;
 }
 
@@ -641,7 +641,7 @@ TEST_F(ForeignDaemon, ThatMisusesAModeThatNobodyKnowsIsFailedOpenWhenItsHeartSto
   const FakeDaemon daemon(path_, [&](int connection) { offer.Send(connection); });
   Agent agent(path_, proto::Api::kGl, "test");
   std::thread presenter([&] {
-    while (offer.process_page().waiting == 0 && !Present(agent)) std::this_thread::yield();
+    while (offer.process_page().waiting == 0 && !PresentFrame(agent)) std::this_thread::yield();
   });
   EXPECT_TRUE(WaitUntil([&] { return offer.process_page().waiting == 1; }));
   offer.vgpu_page().heartbeat_ns = 0;

@@ -25,7 +25,7 @@
 namespace weir::cli {
 namespace {
 
-constexpr Duration kPollEvery = milliseconds(250);
+constexpr Duration kDemoPollEvery = milliseconds(250);
 constexpr Duration kWarmUp = milliseconds(1500);     // a policy's windows and the programs' queues settle; not counted
 constexpr Duration kAfterwards = milliseconds(300);  // frames under way at a phase's end are reported
 
@@ -66,7 +66,7 @@ class Performance {
       WEIR_TRY_STATUS(stage_.AllAlive());
       WEIR_TRY(const Snapshot snapshot, recorder_.Poll());
       view_.Show(snapshot, policy, part, platform::Now() - begin, span);
-      next = std::min(next + kPollEvery, begin + span);
+      next = std::min(next + kDemoPollEvery, begin + span);
       if (signals_.WaitFor(std::max(next - platform::Now(), Duration(1))))
         return Fail(Errc::kUnavailable, "the demo was stopped");
     }

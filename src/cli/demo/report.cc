@@ -16,7 +16,7 @@ namespace weir::cli {
 namespace {
 
 constexpr std::int64_t kBinNs = 250'000'000;
-constexpr std::size_t kSlices = 300;  // of a frame-time plot: two units of its width each
+constexpr std::size_t kPlotSlices = 300;  // of a frame-time plot: two units of its width each
 
 // The colours keep apart for the colour-blind too (after Okabe and Ito), on light and on dark.
 constexpr std::string_view kStyle = R"(
@@ -91,7 +91,7 @@ std::string ShareBar(const Outcome& o, std::size_t program) {
       program % kSeriesColors, std::clamp(o.got, 0.0, 1.0) * 100, o.promise * 100);
 }
 
-std::string Row(const DemoResult& result, std::size_t program, std::size_t p) {
+std::string PhaseRow(const DemoResult& result, std::size_t program, std::size_t p) {
   const Outcome o = Judge(result, p, program);
   const Workload& workload = result.workloads[program];
   const Goal goal = GoalOf(result.phases[p].policy);
@@ -126,7 +126,7 @@ std::string Comparison(const DemoResult& result) {
       "<th>FPS</th><th>late frames</th><th>mean, ms</th><th>p99, ms</th><th>max, ms</th><th>wait</th></tr></thead>\n";
   for (std::size_t program = 0; program < result.workloads.size(); ++program) {
     out += "<tbody>\n";
-    for (std::size_t p = 0; p < result.phases.size(); ++p) out += Row(result, program, p);
+    for (std::size_t p = 0; p < result.phases.size(); ++p) out += PhaseRow(result, program, p);
     out += "</tbody>\n";
   }
   const std::string lateness = LatenessText(result.workloads);
@@ -146,7 +146,7 @@ std::vector<FrameTimeCurve> CurvesOf(const DemoResult& result, const Phase& phas
   std::vector<FrameTimeCurve> curves;
   for (std::size_t i = 0; i < phase.programs.size(); ++i)
     curves.push_back({result.workloads[i].name,
-                      Envelope(phase.programs[i].frames, phase.begin_ns, phase.end_ns, kSlices),
+                      Envelope(phase.programs[i].frames, phase.begin_ns, phase.end_ns, kPlotSlices),
                       LateAfterMs(result.workloads[i])});
   return curves;
 }

@@ -8,12 +8,12 @@
 namespace weir::cli {
 namespace {
 
-constexpr std::int64_t kMs = 1'000'000;
+constexpr std::int64_t kPlotMs = 1'000'000;
 
 TEST(Envelope, KeepsTheOneSlowFrameAmongThousands) {
   std::vector<Frame> frames;
-  for (std::int64_t i = 1; i < 10'000; ++i) frames.push_back({i * kMs, (i == 5'000 ? 90 : 1) * kMs, 0});
-  const auto points = Envelope(frames, 0, 10'000 * kMs, 100);
+  for (std::int64_t i = 1; i < 10'000; ++i) frames.push_back({i * kPlotMs, (i == 5'000 ? 90 : 1) * kPlotMs, 0});
+  const auto points = Envelope(frames, 0, 10'000 * kPlotMs, 100);
   ASSERT_EQ(points.size(), 100U);
   EXPECT_DOUBLE_EQ(points[50].max_ms, 90);
   EXPECT_DOUBLE_EQ(points[50].min_ms, 1);
@@ -23,14 +23,15 @@ TEST(Envelope, KeepsTheOneSlowFrameAmongThousands) {
 }
 
 TEST(Envelope, LeavesOutSlicesWithoutFramesAndFramesOutsideThePhase) {
-  const auto points = Envelope({{-1, kMs, 0}, {15 * kMs, kMs, 0}, {100 * kMs, kMs, 0}}, 0, 100 * kMs, 10);
+  const auto points =
+      Envelope({{-1, kPlotMs, 0}, {15 * kPlotMs, kPlotMs, 0}, {100 * kPlotMs, kPlotMs, 0}}, 0, 100 * kPlotMs, 10);
   ASSERT_EQ(points.size(), 1U);
   EXPECT_DOUBLE_EQ(points[0].time_s, 0.015);
   EXPECT_TRUE(Envelope({{1, 1, 1}}, 5, 5, 10).empty());
 }
 
 TEST(GpuTimeBins, SpreadsAFrameOverTheTimeItTook) {
-  const auto bins = GpuTimeBins({{30 * kMs, 30 * kMs, 9}}, 0, 40 * kMs, 10 * kMs);
+  const auto bins = GpuTimeBins({{30 * kPlotMs, 30 * kPlotMs, 9}}, 0, 40 * kPlotMs, 10 * kPlotMs);
   ASSERT_EQ(bins.size(), 4U);
   EXPECT_DOUBLE_EQ(bins[0], 3);
   EXPECT_DOUBLE_EQ(bins[1], 3);
@@ -39,14 +40,15 @@ TEST(GpuTimeBins, SpreadsAFrameOverTheTimeItTook) {
 }
 
 TEST(GpuTimeBins, CountsOfAFrameAcrossAnEndOnlyThePartInside) {
-  const auto bins = GpuTimeBins({{5 * kMs, 10 * kMs, 8}, {25 * kMs, 10 * kMs, 8}}, 0, 20 * kMs, 10 * kMs);
+  const auto bins =
+      GpuTimeBins({{5 * kPlotMs, 10 * kPlotMs, 8}, {25 * kPlotMs, 10 * kPlotMs, 8}}, 0, 20 * kPlotMs, 10 * kPlotMs);
   EXPECT_DOUBLE_EQ(std::accumulate(bins.begin(), bins.end(), 0.0), 8);
 }
 
 TEST(ShareBins, AddUpToOneWhereAnythingWasUsed) {
-  Phase phase{"none", 0, 20 * kMs, {}};
-  phase.programs = {{{{10 * kMs, 10 * kMs, 30}}, {}, 0}, {{{10 * kMs, 10 * kMs, 10}}, {}, 0}};
-  const auto shares = ShareBins(phase, 10 * kMs);
+  Phase phase{"none", 0, 20 * kPlotMs, {}};
+  phase.programs = {{{{10 * kPlotMs, 10 * kPlotMs, 30}}, {}, 0}, {{{10 * kPlotMs, 10 * kPlotMs, 10}}, {}, 0}};
+  const auto shares = ShareBins(phase, 10 * kPlotMs);
   EXPECT_DOUBLE_EQ(shares[0][0], 0.75);
   EXPECT_DOUBLE_EQ(shares[1][0], 0.25);
   EXPECT_DOUBLE_EQ(shares[0][1], 0);

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <set>
 
+#include "cli/places.h"
 #include "cli/program.h"
 #include "cli/views.h"
 #include "platform/clock.h"
@@ -25,11 +26,6 @@ namespace fs = std::filesystem;
 constexpr Duration kDisplayLimit = seconds(15);
 constexpr Duration kDaemonLimit = seconds(5);
 constexpr Duration kFramesLimit = seconds(60);  // a program loads and compiles its shaders first
-
-std::string Environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
 
 /// The number that Xvfb writes once it takes connections.
 std::string ReadDisplayNumber(int fd, Child& xvfb) {
@@ -62,7 +58,7 @@ Status CheckPolicies(const ControlClient& client, const std::vector<std::string>
 }  // namespace
 
 Result<TemporaryFolder> TemporaryFolder::Make(bool keep) {
-  const std::string base = Environment("TMPDIR");
+  const std::string base = EnvironmentVariable("TMPDIR");
   std::string path = (base.empty() ? "/tmp" : base) + "/weir-demo-XXXXXX";
   if (mkdtemp(path.data()) == nullptr)
     return Fail(Errc::kIo, fmt::format("cannot make a temporary folder {}: {}; set TMPDIR to one you may write to",
@@ -80,7 +76,9 @@ TemporaryFolder::~TemporaryFolder() {
   fs::remove_all(path_, nothing_more_to_do);
 }
 
-bool NeedsOwnDisplay(const DemoOptions& options) { return options.own_display || Environment("DISPLAY").empty(); }
+bool NeedsOwnDisplay(const DemoOptions& options) {
+  return options.own_display || EnvironmentVariable("DISPLAY").empty();
+}
 
 Status CheckPrograms(const std::vector<Workload>& workloads, bool own_display) {
   std::set<std::string> programs, packages;
@@ -115,7 +113,7 @@ Status Stage::StartDisplay(bool own) {
   // A program that waits for the display's refresh would not want more than its part of the device.
   environment_ = {{"vblank_mode", "0"}, {"__GL_SYNC_TO_VBLANK", "0"}};
   if (!own) {
-    display_name_ = "display " + Environment("DISPLAY");
+    display_name_ = "display " + EnvironmentVariable("DISPLAY");
     return Ok();
   }
   int ends[2];

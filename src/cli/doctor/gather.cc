@@ -9,13 +9,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli/control_client.h"
 #include "cli/doctor/elf_image.h"
+#include "cli/places.h"
 #include "cli/program.h"
 #include "cli/text_units.h"
 #include "cli/version.h"
@@ -28,12 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kHeadBytes = 4096;
-
-std::string Variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
+constexpr std::size_t kScriptHeadBytes = 4096;
 
 bool Exists(const char* path) { return access(path, F_OK) == 0; }
 
@@ -71,7 +66,7 @@ ImageFacts LookAt(const std::string& path) {
   const platform::Fd fd = OpenRegular(path);
   if (!fd) return image;
   const auto read = [&fd](std::uint64_t offset, std::size_t size) { return ReadAt(fd.get(), offset, size); };
-  const std::string head = read(0, kHeadBytes);
+  const std::string head = read(0, kScriptHeadBytes);
   if (head.starts_with("#!")) {
     image.type = ImageType::kScript;
     const ScriptLine line = ParseScriptLine(head);
@@ -141,13 +136,14 @@ InstallFacts GatherInstall() {
 
 EnvironmentFacts GatherEnvironment() {
   EnvironmentFacts environment;
-  environment.display = Variable("DISPLAY");
-  environment.wayland_display = Variable("WAYLAND_DISPLAY");
-  for (const std::string& part : SplitList(Variable("LD_PRELOAD"), ':'))
+  environment.display = EnvironmentVariable("DISPLAY");
+  environment.wayland_display = EnvironmentVariable("WAYLAND_DISPLAY");
+  for (const std::string& part : SplitList(EnvironmentVariable("LD_PRELOAD"), ':'))
     for (const std::string& entry : SplitList(part, ' '))
       if (!entry.empty()) environment.preload.push_back(entry);
-  environment.flatpak = Exists("/.flatpak-info") || !Variable("FLATPAK_ID").empty();
-  environment.steam_container = Exists("/run/pressure-vessel") || !Variable("PRESSURE_VESSEL_RUNTIME").empty();
+  environment.flatpak = Exists("/.flatpak-info") || !EnvironmentVariable("FLATPAK_ID").empty();
+  environment.steam_container =
+      Exists("/run/pressure-vessel") || !EnvironmentVariable("PRESSURE_VESSEL_RUNTIME").empty();
   environment.container = Exists("/.dockerenv") || Exists("/run/.containerenv");
   return environment;
 }

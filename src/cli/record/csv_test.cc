@@ -10,7 +10,7 @@
 namespace weir::cli {
 namespace {
 
-constexpr std::int64_t kMs = 1'000'000;
+constexpr std::int64_t kNsPerMs = 1'000'000;
 
 /// A row's cells by the names of their columns.
 std::map<std::string, std::string> Cells(const std::string& line) {
@@ -27,20 +27,20 @@ const ProcessView kGears{42, "glxgears", "gl", "llvmpipe", "worker-cpu-time"};
 FrameRow KnownRow() {
   return {.pid = 42,
           .surface = 1,
-          .begin_ns = 110 * kMs,
-          .present_ns = 114 * kMs,
-          .submit_ns = 117 * kMs,
-          .end_ns = 120 * kMs,
-          .gpu_ns = 5 * kMs,
-          .sync_ns = kMs / 2,
-          .pace_ns = kMs,
-          .wait_ns = kMs / 4,
-          .predicted_ns = 2 * kMs,
-          .interval_ns = 16 * kMs};
+          .begin_ns = 110 * kNsPerMs,
+          .present_ns = 114 * kNsPerMs,
+          .submit_ns = 117 * kNsPerMs,
+          .end_ns = 120 * kNsPerMs,
+          .gpu_ns = 5 * kNsPerMs,
+          .sync_ns = kNsPerMs / 2,
+          .pace_ns = kNsPerMs,
+          .wait_ns = kNsPerMs / 4,
+          .predicted_ns = 2 * kNsPerMs,
+          .interval_ns = 16 * kNsPerMs};
 }
 
 TEST(Csv, SaysWhatEachPartOfAFrameTook) {
-  auto cells = Cells(CsvRows(100 * kMs, 0).Row(KnownRow(), kGears));
+  auto cells = Cells(CsvRows(100 * kNsPerMs, 0).Row(KnownRow(), kGears));
   EXPECT_EQ(cells["Application"], "glxgears");
   EXPECT_EQ(cells["ProcessID"], "42");
   EXPECT_EQ(cells["SwapChainAddress"], "0x1");
@@ -76,15 +76,15 @@ TEST(Csv, MsBetweenPresentsIsOfTwoNeighboursOfOneSurface) {
   FrameRow next{.pid = 42,
                 .surface = 1,
                 .begin_ns = row.end_ns,
-                .present_ns = 130 * kMs,
-                .submit_ns = 130 * kMs,
-                .end_ns = 131 * kMs};
+                .present_ns = 130 * kNsPerMs,
+                .submit_ns = 130 * kNsPerMs,
+                .end_ns = 131 * kNsPerMs};
   FrameRow other = next;
   other.surface = 2;
   EXPECT_EQ(Cells(rows.Row(other, kGears))["MsBetweenPresents"], "NA");
   EXPECT_EQ(Cells(rows.Row(next, kGears))["MsBetweenPresents"], "16.0000");
-  next.begin_ns = 140 * kMs;  // a frame between the two was lost
-  next.present_ns = next.submit_ns = next.end_ns = 150 * kMs;
+  next.begin_ns = 140 * kNsPerMs;  // a frame between the two was lost
+  next.present_ns = next.submit_ns = next.end_ns = 150 * kNsPerMs;
   EXPECT_EQ(Cells(rows.Row(next, kGears))["MsBetweenPresents"], "NA");
 }
 

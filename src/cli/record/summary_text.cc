@@ -15,7 +15,7 @@ using nlohmann::ordered_json;
 
 std::string Line(const char* name, const std::string& value) { return fmt::format("  {:<58}{:>10}\n", name, value); }
 
-std::string Part(std::uint64_t part, std::uint64_t whole) {
+std::string PartText(std::uint64_t part, std::uint64_t whole) {
   if (whole == 0) return fmt::format("{}", part);
   return fmt::format("{} of {} ({})", part, whole,
                      FormatPercent(static_cast<double>(part) / static_cast<double>(whole)));
@@ -60,9 +60,9 @@ std::string SummaryText(const RecordingSummary& s) {
                                     MillisecondsOf(f.p99), MillisecondsOf(f.max)));
     const std::string promise = PromiseText(s.vgpu);
     text += fmt::format("  {:<30}{:>38}\n", promise.empty() ? "late frames" : fmt::format("late frames ({})", promise),
-                        promise.empty() ? "nothing was promised" : Part(f.late, f.frames));
+                        promise.empty() ? "nothing was promised" : PartText(f.late, f.frames));
     text += fmt::format("  {:<30}{:>38}\n", "presents mispredicted (2 ms)",
-                        f.predicted == 0 ? "nothing was predicted" : Part(f.mispredicted, f.predicted));
+                        f.predicted == 0 ? "nothing was predicted" : PartText(f.mispredicted, f.predicted));
   }
   text += Line("frames lost", fmt::format("{}", s.lost));
   for (const std::string& file : s.files) text += Printable("wrote " + file) + '\n';

@@ -8,7 +8,7 @@
 namespace weir::cli {
 namespace {
 
-RecordingSummary Known() {
+RecordingSummary KnownRecording() {
   RecordingSummary s;
   s.vgpu.name = "game";
   s.vgpu.settings.fps = 60;
@@ -28,7 +28,7 @@ RecordingSummary Known() {
 }
 
 TEST(RecordingSummary, NamesTheThreeLowsApart) {
-  EXPECT_EQ(SummaryText(Known()),
+  EXPECT_EQ(SummaryText(KnownRecording()),
             "vGPU 'game', 5 s: 300 frames of glxgears(42), 1 surface\n"
             "  mean FPS (frames / time)                                    60.0 fps\n"
             "  1 % low, percentile (1 / p99)                               50.0 fps\n"
@@ -42,12 +42,12 @@ TEST(RecordingSummary, NamesTheThreeLowsApart) {
 }
 
 TEST(RecordingSummary, HasEveryFigureForScripts) {
-  const auto json = SummaryJson(Known());
-  EXPECT_EQ(json["fps_low_1_percent"]["integral"], 44);
-  EXPECT_EQ(json["fps_low_0_1_percent"]["slowest_mean"], 39);
-  EXPECT_EQ(json["late_frames"], 3);
-  EXPECT_EQ(json["frame_ms"]["p99"], 20);
-  EXPECT_EQ(json["processes"][0]["program"], "glxgears");
+  const auto summary = SummaryJson(KnownRecording());
+  EXPECT_EQ(summary["fps_low_1_percent"]["integral"], 44);
+  EXPECT_EQ(summary["fps_low_0_1_percent"]["slowest_mean"], 39);
+  EXPECT_EQ(summary["late_frames"], 3);
+  EXPECT_EQ(summary["frame_ms"]["p99"], 20);
+  EXPECT_EQ(summary["processes"][0]["program"], "glxgears");
 }
 
 TEST(RecordingSummary, WithoutFramesThereAreNoFigures) {

@@ -17,7 +17,7 @@
 namespace weir::cli {
 namespace {
 
-constexpr int kSlices = 50;  // progress is told this often a run
+constexpr int kProgressSteps = 50;  // progress is told this often a run
 
 double MeanFps(const sim::RunRecord& run, const sim::TenantRecord& tenant) {
   sim::Expectation whole{.metric = "fps", .run = run.label, .tenant = tenant.name};
@@ -64,10 +64,10 @@ Played Play(sim::Scenario scenario, const PlayOptions& options) {
   const auto runs = static_cast<double>(played.scenario.runs.size());
   for (const sim::Run& run : played.scenario.runs) {
     sim::Simulation simulation(played.scenario, run, {.seed = played.seed, .keep_frames = options.keep_frames});
-    for (int slice = 1; slice <= kSlices; ++slice) {
-      simulation.RunUntil(played.scenario.span * slice / kSlices);
+    for (int slice = 1; slice <= kProgressSteps; ++slice) {
+      simulation.RunUntil(played.scenario.span * slice / kProgressSteps);
       const auto before = static_cast<double>(played.runs.size());
-      if (options.progress) options.progress((before + static_cast<double>(slice) / kSlices) / runs);
+      if (options.progress) options.progress((before + static_cast<double>(slice) / kProgressSteps) / runs);
     }
     played.runs.push_back(simulation.Take());
     sim::RunRecord& record = played.runs.back();

@@ -266,9 +266,9 @@ min = 1
   EXPECT_TRUE(judged[0].met);
   EXPECT_FALSE(judged[1].met) << "what can't be reckoned is not met";
   EXPECT_EQ(judged[1].fault, "run 'none' has no tenant 'b'");
-  const auto json = PlayedJson(played, judged);
-  EXPECT_EQ(json["expectations"][0]["note"], "why");
-  EXPECT_EQ(json["expectations"][0]["met"], true);
+  const auto told = PlayedJson(played, judged);
+  EXPECT_EQ(told["expectations"][0]["note"], "why");
+  EXPECT_EQ(told["expectations"][0]["met"], true);
   EXPECT_EQ(SecondsCsv(played.runs[0]).substr(0, 36), "tenant,second,frames,gpu_ms\na,0,100,");
 }
 

@@ -12,7 +12,7 @@ namespace weir::cli {
 namespace {
 
 constexpr std::array kColors{"#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#0891b2", "#be185d", "#4d7c0f"};
-constexpr double kWidth = 760, kHeight = 220, kLeft = 46, kTop = 10, kBottom = 34;
+constexpr double kFpsWidth = 760, kFpsHeight = 220, kFpsLeft = 46, kFpsTop = 10, kFpsBottom = 34;
 constexpr std::size_t kCurvesMax = 8;
 constexpr std::size_t kRunsMax = 12;
 
@@ -29,18 +29,20 @@ std::string FpsPlot(const sim::RunRecord& run) {
       if (const auto s = static_cast<std::size_t>(frame.end_ns / 1'000'000'000); s < seconds) ++fps[s];
     most = std::max(most, *std::ranges::max_element(fps));
   }
-  const auto x_of = [&](double s) { return kLeft + s / static_cast<double>(seconds) * (kWidth - kLeft - 8); };
-  const auto y_of = [&](double v) { return kHeight - kBottom - v / (most * 1.05) * (kHeight - kTop - kBottom); };
-  std::string out = fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\">", kWidth, kHeight + 18);
+  const auto x_of = [&](double s) { return kFpsLeft + s / static_cast<double>(seconds) * (kFpsWidth - kFpsLeft - 8); };
+  const auto y_of = [&](double v) {
+    return kFpsHeight - kFpsBottom - v / (most * 1.05) * (kFpsHeight - kFpsTop - kFpsBottom);
+  };
+  std::string out = fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\">", kFpsWidth, kFpsHeight + 18);
   for (int i = 0; i <= 4; ++i) {
     const double v = most * i / 4;
     out += fmt::format(
         "<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/><text x=\"{}\" y=\"{:.1f}\" "
         "text-anchor=\"end\">{:.0f}</text>",
-        kLeft, kWidth - 8, y_of(v), y_of(v), kLeft - 5, y_of(v) + 4, v);
+        kFpsLeft, kFpsWidth - 8, y_of(v), y_of(v), kFpsLeft - 5, y_of(v) + 4, v);
     const double s = static_cast<double>(seconds) * i / 4;
     out += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{:g} s</text>", x_of(s),
-                       kHeight - kBottom + 15, s);
+                       kFpsHeight - kFpsBottom + 15, s);
   }
   for (std::size_t c = 0; c < curves.size(); ++c) {
     std::string points;
@@ -49,8 +51,8 @@ std::string FpsPlot(const sim::RunRecord& run) {
     out += fmt::format(
         "<polyline fill=\"none\" stroke=\"{0}\" stroke-width=\"1.4\" points=\"{1}\"/><rect x=\"{2}\" y=\"{3}\" "
         "width=\"10\" height=\"10\" fill=\"{0}\"/><text x=\"{4}\" y=\"{5}\">{6}</text>",
-        kColors[c], points, kLeft + static_cast<double>(c) * 90, kHeight, kLeft + static_cast<double>(c) * 90 + 14,
-        kHeight + 9, EscapeHtml(run.tenants[c].name));
+        kColors[c], points, kFpsLeft + static_cast<double>(c) * 90, kFpsHeight,
+        kFpsLeft + static_cast<double>(c) * 90 + 14, kFpsHeight + 9, EscapeHtml(run.tenants[c].name));
   }
   return out + "</svg>";
 }

@@ -10,7 +10,7 @@ namespace {
 
 constexpr Duration kSecond = seconds(1);
 
-struct Settings {
+struct HybridSettings {
   Duration least_interval;  // 1 / FPSthres of a vGPU without a promise
   double fps_slack;
   double gpu_use;
@@ -40,7 +40,7 @@ std::unique_ptr<Policy> Inner(std::string_view name, const PolicyParams& params)
 ///               s_i = u_i + (1 - Σu)/n   (VGRIS, eq. 2)
 class Hybrid final : public Policy {
  public:
-  explicit Hybrid(const Settings& settings)
+  explicit Hybrid(const HybridSettings& settings)
       : settings_(settings),
         shares_(Inner(settings.share_policy, {})),
         sla_(Inner("sla-aware",
@@ -149,7 +149,7 @@ class Hybrid final : public Policy {
     return tenant;
   }
 
-  const Settings settings_;
+  const HybridSettings settings_;
   std::unique_ptr<Policy> shares_;
   const std::unique_ptr<Policy> sla_;
   bool sla_mode_ = false;
@@ -165,12 +165,13 @@ class Hybrid final : public Policy {
 
 std::unique_ptr<Policy> MakeHybrid(const PolicyParams& checked) {
   const auto value = [&checked](std::string_view name) { return checked.find(name)->second; };
-  return std::make_unique<Hybrid>(Settings{.least_interval = FromSeconds(1.0 / value("fps")),
-                                           .fps_slack = value("fps_slack"),
-                                           .gpu_use = value("gpu_use"),
-                                           .wait_s = static_cast<std::int64_t>(value("wait_s")),
-                                           .share_policy = kHybridShareNames[static_cast<std::size_t>(value("shares"))],
-                                           .sync = static_cast<FrameSync>(value("sync"))});
+  return std::make_unique<Hybrid>(
+      HybridSettings{.least_interval = FromSeconds(1.0 / value("fps")),
+                     .fps_slack = value("fps_slack"),
+                     .gpu_use = value("gpu_use"),
+                     .wait_s = static_cast<std::int64_t>(value("wait_s")),
+                     .share_policy = kHybridShareNames[static_cast<std::size_t>(value("shares"))],
+                     .sync = static_cast<FrameSync>(value("sync"))});
 }
 
 }  // namespace weir::core

@@ -7,8 +7,8 @@ namespace weir::core {
 namespace {
 
 /// Two vGPUs, looked at every 100 ms; `rate` and GPU use are what the test says they are.
-struct Bench {
-  explicit Bench(const PolicyParams& params = {})
+struct HybridBench {
+  explicit HybridBench(const PolicyParams& params = {})
       : policy(*MakePolicy("hybrid", *CheckParams(**FindPolicy("hybrid"), params))) {}
 
   void RunFor(Duration span) {
@@ -38,7 +38,7 @@ struct Bench {
 };
 
 TEST(Hybrid, StartsInFairProportionalShare) {
-  Bench b;
+  HybridBench b;
   b.views[0].weight = 900;  // what an administrator wrote does not matter here
   b.RunFor(milliseconds(100));
   for (const Verdict& verdict : b.verdicts) {
@@ -49,7 +49,7 @@ TEST(Hybrid, StartsInFairProportionalShare) {
 }
 
 TEST(Hybrid, GoesSlaAwareWhenAProgramIsTooSlowForFiveSeconds) {
-  Bench b;
+  HybridBench b;
   b.RunFor(seconds(3));
   b.rate[1] = 20;
   b.RunFor(milliseconds(3'900));
@@ -60,7 +60,7 @@ TEST(Hybrid, GoesSlaAwareWhenAProgramIsTooSlowForFiveSeconds) {
 }
 
 TEST(Hybrid, FiveSecondsMustBeInSuccessionAndOfOneProgram) {
-  Bench b;
+  HybridBench b;
   for (int i = 0; i < 5; ++i) {  // each is slow for four seconds, in turns
     b.rate[0] = i % 2 == 0 ? 10 : 60;
     b.rate[1] = i % 2 == 0 ? 60 : 10;
@@ -70,7 +70,7 @@ TEST(Hybrid, FiveSecondsMustBeInSuccessionAndOfOneProgram) {
 }
 
 TEST(Hybrid, ThePromiseOfAVgpuIsItsThreshold) {
-  Bench b;
+  HybridBench b;
   b.views[0].promised = FromSeconds(1.0 / 60);
   b.rate[0] = 58;  // within the slack of 5 %
   b.RunFor(seconds(20));
@@ -81,7 +81,7 @@ TEST(Hybrid, ThePromiseOfAVgpuIsItsThreshold) {
 }
 
 TEST(Hybrid, AProgramThatPresentsNothingIsNotStarved) {
-  Bench b;
+  HybridBench b;
   b.rate[1] = 0;
   b.views[1].in_flight = 0;
   for (int i = 0; i < 20; ++i) {
@@ -94,7 +94,7 @@ TEST(Hybrid, AProgramThatPresentsNothingIsNotStarved) {
 }
 
 TEST(Hybrid, GoesBackWhenTheDeviceIsUsedLittleForFiveSeconds) {
-  Bench b;
+  HybridBench b;
   b.rate[1] = 20;
   b.RunFor(seconds(7));
   ASSERT_TRUE(b.sla);
@@ -110,7 +110,7 @@ TEST(Hybrid, GoesBackWhenTheDeviceIsUsedLittleForFiveSeconds) {
 
 // s_i = u_i + (1 - Σu)/n: 0.3 + 0.25 and 0.2 + 0.25   (VGRIS, eq. 2)
 TEST(Hybrid, ReckonsSharesByEquationTwoOnlyWhenItGoesBack) {
-  Bench b({{"shares", 1.0}});  // reserve: the allowance after a period is the share of it
+  HybridBench b({{"shares", 1.0}});  // reserve: the allowance after a period is the share of it
   b.rate[1] = 20;
   b.RunFor(seconds(7));
   ASSERT_TRUE(b.sla);
@@ -130,7 +130,7 @@ TEST(Hybrid, ReckonsSharesByEquationTwoOnlyWhenItGoesBack) {
 }
 
 TEST(Hybrid, NoSwitchComesSoonerThanItsWaitTime) {
-  Bench b({{"wait_s", 3.0}});
+  HybridBench b({{"wait_s", 3.0}});
   b.rate[0] = 10;             // always starved
   b.use[0] = b.use[1] = 0.1;  // always idle
   b.RunFor(seconds(60));

@@ -25,7 +25,7 @@ constexpr Duration kAwake = milliseconds(100);
 constexpr Duration kLoneTick = milliseconds(5);
 constexpr Duration kLoneAhead = milliseconds(20);
 
-struct Settings {
+struct ShareSettings {
   double quantum_ns;
   double lag_ns;
   Duration grace;
@@ -36,7 +36,7 @@ struct Settings {
 
 class ProportionalShare final : public Policy {
  public:
-  explicit ProportionalShare(const Settings& settings) : settings_(settings) {}
+  explicit ProportionalShare(const ShareSettings& settings) : settings_(settings) {}
 
   Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
     Charge(input);
@@ -167,7 +167,7 @@ class ProportionalShare final : public Policy {
     return services_.At(vgpu, fresh);
   }
 
-  const Settings settings_;
+  const ShareSettings settings_;
   Instant last_{};
   double center_ = 0;
   double largest_step_ns_ = 0;  // a frame is reserved at once, so this is about the longest frame
@@ -179,12 +179,12 @@ class ProportionalShare final : public Policy {
 std::unique_ptr<Policy> MakeProportionalShare(const PolicyParams& checked) {
   const auto ms = [&checked](std::string_view name) { return checked.find(name)->second * 1e6; };
   const auto duration = [&ms](std::string_view name) { return Duration{static_cast<std::int64_t>(ms(name))}; };
-  return std::make_unique<ProportionalShare>(Settings{.quantum_ns = ms("quantum_ms"),
-                                                      .lag_ns = ms("lag_ms"),
-                                                      .grace = duration("grace_ms"),
-                                                      .hold_duty = checked.find("hold_duty")->second,
-                                                      .member = duration("member_ms"),
-                                                      .tick = duration("tick_ms")});
+  return std::make_unique<ProportionalShare>(ShareSettings{.quantum_ns = ms("quantum_ms"),
+                                                           .lag_ns = ms("lag_ms"),
+                                                           .grace = duration("grace_ms"),
+                                                           .hold_duty = checked.find("hold_duty")->second,
+                                                           .member = duration("member_ms"),
+                                                           .tick = duration("tick_ms")});
 }
 
 }  // namespace weir::core

@@ -8,7 +8,7 @@
 namespace weir::core {
 namespace {
 
-struct Bench {
+struct ShareBench {
   std::unique_ptr<Policy> policy = *MakePolicy("proportional-share", {});
   std::vector<VgpuView> views;
   std::vector<Verdict> verdicts;
@@ -19,8 +19,8 @@ struct Bench {
   }
 };
 
-Bench Two() {
-  Bench b;
+ShareBench Two() {
+  ShareBench b;
   b.views = {{.id = VgpuId{1}, .slot = 0, .weight = 60, .waiting = 1, .attached = true},
              {.id = VgpuId{2}, .slot = 1, .weight = 40, .in_flight = 1, .attached = true}};
   b.Decide();
@@ -28,13 +28,13 @@ Bench Two() {
 }
 
 TEST(ProportionalShare, TheQuantumIsSplitByWeight) {
-  Bench b = Two();
+  ShareBench b = Two();
   EXPECT_EQ(b.verdicts[0].allowance, milliseconds(3));
   EXPECT_EQ(b.verdicts[1].allowance, milliseconds(2));
 }
 
 TEST(ProportionalShare, WhoIsAheadByMoreThanTheQuantumWaits) {
-  Bench b = Two();
+  ShareBench b = Two();
   b.views[1].used = milliseconds(8);
   b.now += milliseconds(1);
   b.Decide();
@@ -43,7 +43,7 @@ TEST(ProportionalShare, WhoIsAheadByMoreThanTheQuantumWaits) {
 }
 
 TEST(ProportionalShare, WaitsForOneThatIsBehindAsLongAsItsNextFrameShouldTake) {
-  Bench b = Two();
+  ShareBench b = Two();
   b.views[1].used = milliseconds(8);
   b.views[0].waiting = 0;
   b.views[0].frame_gpu = milliseconds(5);
@@ -58,7 +58,7 @@ TEST(ProportionalShare, WaitsForOneThatIsBehindAsLongAsItsNextFrameShouldTake) {
 }
 
 TEST(ProportionalShare, NobodyWaitsForOneThatCouldNotUseItsShareAlone) {
-  Bench b = Two();
+  ShareBench b = Two();
   b.views[1].used = milliseconds(8);
   b.views[0].waiting = 0;
   b.views[0].frame_gpu = milliseconds(2);
@@ -70,7 +70,7 @@ TEST(ProportionalShare, NobodyWaitsForOneThatCouldNotUseItsShareAlone) {
 }
 
 TEST(ProportionalShare, LooksAgainOnlyWhileSomebodyCompetes) {
-  Bench b = Two();
+  ShareBench b = Two();
   EXPECT_EQ(b.Decide(), b.now + milliseconds(1));
   b.views[0].waiting = b.views[1].in_flight = 0;
   b.now += seconds(2);
@@ -81,7 +81,7 @@ TEST(ProportionalShare, LooksAgainOnlyWhileSomebodyCompetes) {
 
 // Whatever was used: somebody who waits may always go, or nothing would ever move.
 RC_GTEST_PROP(ProportionalShare, OneOfThoseWhoCompeteMayAlwaysGo, ()) {
-  Bench b;
+  ShareBench b;
   const auto count = *rc::gen::inRange<std::uint32_t>(1, 8);
   for (std::uint32_t i = 0; i < count; ++i)
     b.views.push_back({.id = VgpuId{i + 1},

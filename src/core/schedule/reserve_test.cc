@@ -6,7 +6,7 @@
 namespace weir::core {
 namespace {
 
-struct Bench {
+struct ReserveBench {
   std::unique_ptr<Policy> policy = *MakePolicy("reserve", {});
   std::vector<VgpuView> views{{.id = VgpuId{1}, .slot = 0, .weight = 25, .in_flight = 1, .attached = true},
                               {.id = VgpuId{2}, .slot = 1, .weight = 75, .attached = true}};
@@ -23,7 +23,7 @@ struct Bench {
 
 // e = min(t·s, e + t·s) with t = 1 ms, s = 0.25 (VGRIS, eq. 1)
 TEST(Reserve, ReplenishesByEquationOneEveryMillisecond) {
-  Bench b;
+  ReserveBench b;
   EXPECT_EQ(b.Allowance(Duration{0}), microseconds(250));
   EXPECT_EQ(b.Allowance(milliseconds(1)), microseconds(250));                      // never saved up
   EXPECT_EQ(b.Allowance(milliseconds(1), microseconds(900)), microseconds(-400));  // 250 - 900 + 250
@@ -33,20 +33,20 @@ TEST(Reserve, ReplenishesByEquationOneEveryMillisecond) {
 }
 
 TEST(Reserve, NothingIsReplenishedWithinAPeriod) {
-  Bench b;
+  ReserveBench b;
   b.Allowance(Duration{0});
   EXPECT_EQ(b.Allowance(microseconds(400), microseconds(100)), microseconds(150));
 }
 
 TEST(Reserve, MissedPeriodsAreCaughtUpInClosedForm) {
-  Bench b;
+  ReserveBench b;
   b.Allowance(Duration{0});
   b.Allowance(milliseconds(1), milliseconds(10));  // 0.25 - 10 + 0.25
   EXPECT_EQ(b.Allowance(milliseconds(4)), microseconds(-8500));
 }
 
 TEST(Reserve, WhatIsSpentAfterAnIdleStretchIsNotForgiven) {
-  Bench b;
+  ReserveBench b;
   b.Allowance(Duration{0});
   EXPECT_EQ(b.Allowance(seconds(10), milliseconds(5)), microseconds(-4500));  // 0.25 (full) - 5 + 0.25
 }

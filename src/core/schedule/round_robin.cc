@@ -7,13 +7,13 @@ namespace weir::core {
 namespace {
 
 /// The turn is looked at for this long after the last activity.
-constexpr Duration kAwake = milliseconds(100);
+constexpr Duration kTurnWatched = milliseconds(100);
 
 /// What a vGPU that is alone may use before the next look, so that its own turns follow each other without a gap.
 constexpr Duration kAhead = milliseconds(20);
 /// Alone for this long, it is looked at less often.
 constexpr Duration kAloneFor = seconds(1);
-constexpr Duration kLoneTick = milliseconds(5);
+constexpr Duration kAloneTick = milliseconds(5);
 
 /// What a vGPU may still use of its turns; negative: it overran one, and pays with the next.
 struct Credit {
@@ -37,7 +37,7 @@ class RoundRobin final : public Policy {
       Credit& credit = credits_.At(vgpu, fresh);
       if (!fresh) credit.left -= vgpu.used - credit.used;
       credit.used = vgpu.used;
-      awake |= Competes(vgpu, input.now, kAwake);
+      awake |= Competes(vgpu, input.now, kTurnWatched);
     }
     if (lately == 1) return DecideLone(input, verdicts);
     const VgpuView* holder = Turn(input);
@@ -53,10 +53,10 @@ class RoundRobin final : public Policy {
     for (std::size_t i = 0; i < input.vgpus.size(); ++i) {
       const bool lone = Competes(input.vgpus[i], input.now, kAloneFor);
       if (lone) CreditOf(input.vgpus[i]).left = quantum_;
-      awake |= Competes(input.vgpus[i], input.now, kAwake);
+      awake |= Competes(input.vgpus[i], input.now, kTurnWatched);
       verdicts[i] = {.admission = Admission::kGated, .allowance = lone ? kAhead : quantum_};
     }
-    return awake ? input.now + std::max(kLoneTick, tick_) : kNever;
+    return awake ? input.now + std::max(kAloneTick, tick_) : kNever;
   }
 
   /// Who is held by its cap could not use the turn.

@@ -10,8 +10,9 @@ namespace weir::core {
 namespace {
 
 /// vGPUs that always want the device and whose frames take `frame` each; one frame at a time runs.
-struct Bench {
-  explicit Bench(const std::vector<Duration>& frame_lengths) : frames(frame_lengths), verdicts(frame_lengths.size()) {
+struct TurnBench {
+  explicit TurnBench(const std::vector<Duration>& frame_lengths)
+      : frames(frame_lengths), verdicts(frame_lengths.size()) {
     for (std::size_t i = 0; i < frames.size(); ++i)
       views.push_back({.id = VgpuId{i + 1}, .slot = static_cast<std::uint32_t>(i), .waiting = 1, .attached = true});
   }
@@ -45,7 +46,7 @@ struct Bench {
 };
 
 TEST(RoundRobin, TheTurnGoesRoundInTheOrderOfSlots) {
-  Bench b({milliseconds(2), milliseconds(2), milliseconds(2)});
+  TurnBench b({milliseconds(2), milliseconds(2), milliseconds(2)});
   std::vector<int> order;
   for (int i = 0; i < 6; ++i) {
     order.push_back(b.Look());
@@ -57,7 +58,7 @@ TEST(RoundRobin, TheTurnGoesRoundInTheOrderOfSlots) {
 }
 
 TEST(RoundRobin, AnEmptyQueueIsSkipped) {
-  Bench b({milliseconds(2), milliseconds(2), milliseconds(2)});
+  TurnBench b({milliseconds(2), milliseconds(2), milliseconds(2)});
   b.views[1].waiting = 0;
   for (int i = 0; i < 20; ++i) {
     EXPECT_NE(b.Look(), 1);
@@ -68,7 +69,7 @@ TEST(RoundRobin, AnEmptyQueueIsSkipped) {
 }
 
 TEST(RoundRobin, AFrameInFlightKeepsTheTurn) {
-  Bench b({milliseconds(2), milliseconds(2)});
+  TurnBench b({milliseconds(2), milliseconds(2)});
   const auto first = static_cast<std::size_t>(b.Look());
   b.views[first].used += milliseconds(9);  // overran it
   b.views[first].in_flight = 1;
@@ -79,7 +80,7 @@ TEST(RoundRobin, AFrameInFlightKeepsTheTurn) {
 }
 
 TEST(RoundRobin, WhenNobodyWantsTheTurnWhoeverComesMayBegin) {
-  Bench b({milliseconds(2), milliseconds(2)});
+  TurnBench b({milliseconds(2), milliseconds(2)});
   for (VgpuView& view : b.views) view.waiting = 0;
   b.Look();
   for (const Verdict& verdict : b.verdicts) EXPECT_GT(verdict.allowance, Duration{0});
@@ -93,7 +94,7 @@ RC_GTEST_PROP(RoundRobinLaw, WhoAlwaysWantsTheDeviceGetsAsMuchAsAnybodyElse, ())
       *rc::gen::container<std::vector<int>>(*rc::gen::inRange<std::size_t>(2, 6), rc::gen::inRange(100, 40'000));
   std::vector<Duration> lengths;
   for (const int us : lengths_us) lengths.push_back(microseconds(us));
-  Bench b(lengths);
+  TurnBench b(lengths);
   for (int i = 0; i < 2'000; ++i) b.RunOneFrame();
   Duration least = Duration::max(), most{}, longest{};
   for (std::size_t i = 0; i < lengths.size(); ++i) {

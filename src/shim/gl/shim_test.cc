@@ -26,7 +26,7 @@ weir_gl_proc FakeGetProc(const char* name) {
   return std::strcmp(name, "glGetString") == 0 ? reinterpret_cast<weir_gl_proc>(&FakeGetString) : nullptr;
 }
 
-constexpr std::int64_t kMs = 1'000'000;
+constexpr std::int64_t kNsPerMs = 1'000'000;
 
 class Shim : public ::testing::Test {
  protected:
@@ -129,43 +129,44 @@ TEST_F(Shim, ManyThreadsPresentAtOnce) {
 TEST_F(Shim, FramesKeepThePaceTheyAreTold) {
   GlShim shim(path_, "wall-clock");
   Attach(shim);
-  SetPace(20 * kMs);
+  SetPace(20 * kNsPerMs);
   for (int i = 0; i < 6; ++i) Present(shim, 1);
   const auto frames = host_.Drain().frames;
   ASSERT_EQ(frames.size(), 6u);
   EXPECT_EQ(frames[0].pace_ns, 0) << "the first frame has no beat to keep";
   for (std::size_t i = 1; i < 6; ++i) {
-    EXPECT_GE(frames[i].end_ns - frames[i - 1].end_ns, 14 * kMs) << i;  // 3/4 at the least, less what was predicted
-    EXPECT_EQ(frames[i].interval_ns, 20 * kMs);
+    EXPECT_GE(frames[i].end_ns - frames[i - 1].end_ns, 14 * kNsPerMs)
+        << i;  // 3/4 at the least, less what was predicted
+    EXPECT_EQ(frames[i].interval_ns, 20 * kNsPerMs);
     EXPECT_GT(frames[i].predicted_ns, 0);
     EXPECT_LE(frames[i].sync_ns + frames[i].pace_ns, frames[i].submit_ns - frames[i].present_ns);
   }
-  EXPECT_GE(frames[5].end_ns - frames[0].end_ns, 4 * 20 * kMs);
-  EXPECT_LT(frames[5].gpu_ns, 10 * kMs) << "the delay is not charged";
+  EXPECT_GE(frames[5].end_ns - frames[0].end_ns, 4 * 20 * kNsPerMs);
+  EXPECT_LT(frames[5].gpu_ns, 10 * kNsPerMs) << "the delay is not charged";
 }
 
 TEST_F(Shim, WindowsKeepEachItsOwnPace) {
   GlShim shim(path_, "wall-clock");
   Attach(shim);
-  SetPace(30 * kMs);
+  SetPace(30 * kNsPerMs);
   for (int i = 0; i < 4; ++i)
     for (const std::uint64_t window : {1, 2, 3}) Present(shim, window);
   int slept = 0;
-  for (const auto& frame : host_.Drain().frames) slept += frame.pace_ns > 15 * kMs ? 1 : 0;
+  for (const auto& frame : host_.Drain().frames) slept += frame.pace_ns > 15 * kNsPerMs ? 1 : 0;
   EXPECT_LE(slept, 4) << "three windows in one thread wait at the same time, not one after the other";
 }
 
 TEST_F(Shim, ASleepingFrameFeelsAnotherPaceAtOnce) {
   GlShim shim(path_, "wall-clock");
   Attach(shim);
-  SetPace(9'000 * kMs);
+  SetPace(9'000 * kNsPerMs);
   Present(shim, 1);
   std::thread sleeper([&] { Present(shim, 1); });
   EXPECT_EQ(host_.InFlight() + host_.Waiting(), 0u) << "who keeps its pace asks nothing of the device";
   SetPace(0);
   sleeper.join();
   Present(shim, 1);
-  for (const auto& frame : host_.Drain().frames) EXPECT_LT(frame.pace_ns, 8'000 * kMs);
+  for (const auto& frame : host_.Drain().frames) EXPECT_LT(frame.pace_ns, 8'000 * kNsPerMs);
 }
 
 TEST_F(Shim, TheDaemonsDeathEndsEveryPace) {
@@ -175,18 +176,19 @@ TEST_F(Shim, TheDaemonsDeathEndsEveryPace) {
     Present(paced, 1);
     return host->Processes() == 1;
   }));
-  host->With([](gate::VgpuGate& gate) { gate.Publish({.frame_interval_ns = 9'000 * kMs}); });
+  host->With([](gate::VgpuGate& gate) { gate.Publish({.frame_interval_ns = 9'000 * kNsPerMs}); });
   const std::int64_t start_ns = platform::NowNs();
   std::thread sleeper([&] { Present(paced, 1); });
   host.reset();
   sleeper.join();
-  EXPECT_LT(platform::NowNs() - start_ns, 5'000 * kMs);
+  EXPECT_LT(platform::NowNs() - start_ns, 5'000 * kNsPerMs);
 }
 
 TEST_F(Shim, ThePauseOfAVgpuHoldsBehindThePace) {
   GlShim shim(path_, "wall-clock");
   Attach(shim);
-  host_.With([](gate::VgpuGate& gate) { gate.Publish({.mode = proto::GateMode::kPaused, .frame_interval_ns = kMs}); });
+  host_.With(
+      [](gate::VgpuGate& gate) { gate.Publish({.mode = proto::GateMode::kPaused, .frame_interval_ns = kNsPerMs}); });
   std::thread paused([&] { Present(shim, 1); });
   EXPECT_TRUE(WaitUntil([this] { return host_.Waiting() == 1; }));
   host_.SetMode(proto::GateMode::kOpen);
@@ -196,7 +198,7 @@ TEST_F(Shim, ThePauseOfAVgpuHoldsBehindThePace) {
 // -- Synchronising ---------------------------------------------------------------------------------------------------
 
 /// A driver whose calls are counted. Fences are numbers; those of another context are unknown to it.
-struct FakeGl {
+struct CountedGl {
   const char* renderer = "Fake GPU";
   const char* version = "4.6 fake";
   int finishes = 0, flushes = 0;
@@ -204,36 +206,36 @@ struct FakeGl {
   std::vector<std::uintptr_t> waited{}, deleted{};
   bool knows_fences = true;
 };
-FakeGl fake;
+CountedGl counted_gl;
 
 weir_gl_proc CountingGetProc(const char* name) {
   const auto as_proc = [](auto* function) { return reinterpret_cast<weir_gl_proc>(function); };
   const std::string wanted = name;
   if (wanted == "glGetString")
     return as_proc(+[](unsigned what) -> const unsigned char* {
-      const char* text = what == 0x1F01 ? fake.renderer : what == 0x1F02 ? fake.version : "";
+      const char* text = what == 0x1F01 ? counted_gl.renderer : what == 0x1F02 ? counted_gl.version : "";
       return reinterpret_cast<const unsigned char*>(text);
     });
-  if (wanted == "glFinish") return as_proc(+[] { ++fake.finishes; });
-  if (wanted == "glFlush") return as_proc(+[] { ++fake.flushes; });
+  if (wanted == "glFinish") return as_proc(+[] { ++counted_gl.finishes; });
+  if (wanted == "glFlush") return as_proc(+[] { ++counted_gl.flushes; });
   if (wanted == "glFenceSync")
-    return as_proc(+[](unsigned, unsigned) { return reinterpret_cast<void*>(++fake.fences_made); });
-  if (wanted == "glIsSync") return as_proc(+[](void*) -> unsigned char { return fake.knows_fences ? 1 : 0; });
+    return as_proc(+[](unsigned, unsigned) { return reinterpret_cast<void*>(++counted_gl.fences_made); });
+  if (wanted == "glIsSync") return as_proc(+[](void*) -> unsigned char { return counted_gl.knows_fences ? 1 : 0; });
   if (wanted == "glClientWaitSync")
     return as_proc(+[](void* fence, unsigned, std::uint64_t timeout_ns) -> unsigned {
       EXPECT_LE(timeout_ns, 1'000'000'000u) << "a bound on what a hung GPU costs";
-      fake.waited.push_back(reinterpret_cast<std::uintptr_t>(fence));
+      counted_gl.waited.push_back(reinterpret_cast<std::uintptr_t>(fence));
       return 0;
     });
   if (wanted == "glDeleteSync")
-    return as_proc(+[](void* fence) { fake.deleted.push_back(reinterpret_cast<std::uintptr_t>(fence)); });
+    return as_proc(+[](void* fence) { counted_gl.deleted.push_back(reinterpret_cast<std::uintptr_t>(fence)); });
   return nullptr;
 }
 
 class Synchronising : public Shim {
  protected:
   /// Presents four frames at a pace.
-  void Run(proto::FrameSync sync, std::int64_t interval_ns = 20 * kMs) {
+  void Run(proto::FrameSync sync, std::int64_t interval_ns = 20 * kNsPerMs) {
     SetPace(0);
     GlShim shim(path_, "wall-clock");
     const auto present = [&shim] {
@@ -248,23 +250,23 @@ class Synchronising : public Shim {
     host_.With([&](gate::VgpuGate& gate) { gate.Publish({.frame_interval_ns = interval_ns, .frame_sync = sync}); });
     for (int i = 0; i < 4; ++i) present();
   }
-  void SetUp() override { fake = {}; }
+  void SetUp() override { counted_gl = {}; }
 };
 
 TEST_F(Synchronising, AutoWaitsForTheFrameItselfOnASoftwareRenderer) {
-  fake.renderer = "llvmpipe (LLVM 15.0.6, 256 bits)";
+  counted_gl.renderer = "llvmpipe (LLVM 15.0.6, 256 bits)";
   Run(proto::FrameSync::kAuto);
-  EXPECT_EQ(fake.finishes, 4);
-  EXPECT_EQ(fake.fences_made, 0u);
+  EXPECT_EQ(counted_gl.finishes, 4);
+  EXPECT_EQ(counted_gl.fences_made, 0u);
 }
 
 TEST_F(Synchronising, AutoWaitsForTheFrameBeforeOnHardware) {
   Run(proto::FrameSync::kAuto);
-  EXPECT_EQ(fake.finishes, 0);
-  EXPECT_EQ(fake.fences_made, 4u);
-  EXPECT_EQ(fake.waited, (std::vector<std::uintptr_t>{1, 2, 3}));
-  EXPECT_EQ(fake.deleted, fake.waited);
-  EXPECT_EQ(fake.flushes, 4) << "what is queued is submitted before the frame sleeps";
+  EXPECT_EQ(counted_gl.finishes, 0);
+  EXPECT_EQ(counted_gl.fences_made, 4u);
+  EXPECT_EQ(counted_gl.waited, (std::vector<std::uintptr_t>{1, 2, 3}));
+  EXPECT_EQ(counted_gl.deleted, counted_gl.waited);
+  EXPECT_EQ(counted_gl.flushes, 4) << "what is queued is submitted before the frame sleeps";
 }
 
 TEST_F(Synchronising, AProgramThatNeverHasTimeToSpareIsNotSynchronised) {
@@ -275,31 +277,31 @@ TEST_F(Synchronising, AProgramThatNeverHasTimeToSpareIsNotSynchronised) {
     shim.BeforePresent(pass, 1, &CountingGetProc);
     shim.AfterPresent(pass);
   }
-  EXPECT_LE(fake.fences_made, 21u);
-  EXPECT_GE(fake.fences_made, 1u);
+  EXPECT_LE(counted_gl.fences_made, 21u);
+  EXPECT_GE(counted_gl.fences_made, 1u);
 }
 
 TEST_F(Synchronising, AFenceOfAnotherContextIsLeftAlone) {
-  fake.knows_fences = false;
+  counted_gl.knows_fences = false;
   Run(proto::FrameSync::kFence);
-  EXPECT_TRUE(fake.waited.empty());
-  EXPECT_TRUE(fake.deleted.empty());
+  EXPECT_TRUE(counted_gl.waited.empty());
+  EXPECT_TRUE(counted_gl.deleted.empty());
 }
 
 TEST_F(Synchronising, AContextWithoutFencesIsFlushed) {
   for (const char* version : {"3.1 fake", "OpenGL ES 2.0 fake", "", "what?"}) {
-    fake = {.version = version};
+    counted_gl = {.version = version};
     Run(proto::FrameSync::kFence);
-    EXPECT_EQ(fake.fences_made, 0u) << version;
-    EXPECT_EQ(fake.flushes, 4) << version;
+    EXPECT_EQ(counted_gl.fences_made, 0u) << version;
+    EXPECT_EQ(counted_gl.flushes, 4) << version;
   }
 }
 
 TEST_F(Synchronising, NothingIsDoneWhenNothingIsWantedOrNothingIsPaced) {
   Run(proto::FrameSync::kNone);
   Run(proto::FrameSync::kFinish, 0);
-  EXPECT_EQ(fake.finishes + fake.flushes, 0);
-  EXPECT_EQ(fake.fences_made, 0u);
+  EXPECT_EQ(counted_gl.finishes + counted_gl.flushes, 0);
+  EXPECT_EQ(counted_gl.fences_made, 0u);
 }
 
 TEST(GlVersion, IsReadFromWhatDriversSay) {
