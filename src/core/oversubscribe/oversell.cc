@@ -9,7 +9,7 @@ namespace weir::core {
 namespace {
 
 /// A program is watched stage by stage for this long after its last activity.
-constexpr Duration kAwake = seconds(1);
+constexpr Duration kWatchedFor = seconds(1);
 
 /// The same device is not warned of more often.
 constexpr Duration kWarnEvery = seconds(10);
@@ -234,7 +234,7 @@ Instant Oversell::See(Instant now, std::span<const VgpuView> views, std::vector<
     if (member == nullptr) continue;
     See(view, *member);
     attached |= view.attached;
-    awake |= Competes(view, now, kAwake);
+    awake |= Competes(view, now, kWatchedFor);
   }
   if (now - stage_began_ >= stage_) Stage(now, views, notes);
   if (awake) return stage_began_ + stage_;

@@ -12,7 +12,7 @@ namespace weir::core {
 namespace {
 
 /// Who was active this recently is looked at stage by stage; who comes back later is caught up then.
-constexpr Duration kGrace = milliseconds(100);
+constexpr Duration kRenewedFor = milliseconds(100);
 
 /// Which of those with time left goes next is another policy's matter: in shares of the caps, or in turns (gOver,
 /// Algorithm 3: the next in the ring with a slice above zero; an empty queue is skipped). To that policy, who has none
@@ -33,7 +33,7 @@ class Cap final : public Policy {
       left_[i] = slices_.At(view, fresh).Left(clock_, input.now, view.cap, view.used);
       view.weight = std::max<std::uint32_t>(view.cap.ppm / (Share::kWholePpm / kWeightMax), 1);
       view.held = left_[i] <= Duration{0};
-      awake |= Competes(view, input.now, kGrace);
+      awake |= Competes(view, input.now, kRenewedFor);
     }
     const Instant look_again = order_->Decide({input.now, views_}, verdicts);
     for (std::size_t i = 0; i < views_.size(); ++i) {
