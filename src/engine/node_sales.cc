@@ -43,6 +43,11 @@ std::string NodeEngine::NameOf(VgpuId id) const {
   return found == vgpus_.end() ? "what was free" : found->second->name;
 }
 
+core::Sale NodeEngine::SaleOf(VgpuId id) const {
+  const auto found = vgpus_.find(id);
+  return found == vgpus_.end() ? core::Sale::kGuaranteed : found->second->device->sales->SaleOf(id);
+}
+
 void NodeEngine::SeeSales(Instant now, Device_& device, Actions& actions) {
   device.said.clear();
   actions.look_again = std::min(actions.look_again, device.sales->See(now, device.views, device.said));
