@@ -127,6 +127,8 @@ std::vector<ProgramCommand> DefineCommands(CLI::App& app, Session& session) {
   with_program.push_back({&AddDoctor(weir, session).app(), /*needs_dashes=*/false});
   AddVgpu(weir, session);
   AddPolicy(weir, session);
+  AddOversell(weir, session);
+  AddEvents(weir, session);
   AddDevices(weir, session);
   AddStatus(weir, session);
   AddStop(weir, session);

@@ -51,8 +51,8 @@ TEST(CommandLine, NamesTheFlagWhoseValueItCannotRead) {
 }
 
 TEST(CommandLine, HasExamplesInEveryHelp) {
-  for (const char* command :
-       {"serve", "run", "record", "doctor", "top", "policy", "devices", "status", "stop", "demo", "vgpu"}) {
+  for (const char* command : {"serve", "run", "record", "doctor", "top", "policy", "oversell", "events", "devices",
+                              "status", "stop", "demo", "vgpu"}) {
     const WeirOutcome outcome = Weir({command, "--help"});
     EXPECT_EQ(outcome.code, 0) << command;
     EXPECT_NE(outcome.out.find("EXAMPLES\n  weir "), std::string::npos) << outcome.out;
@@ -148,6 +148,31 @@ TEST(WeirRecord, LeavesTheProgramsArgumentsAlone) {
 }
 
 TEST(WeirRecord, NeedsADaemonForAVgpu) { EXPECT_EQ(Weir({"record", "a", "--socket", kNobody}).code, 8); }
+
+TEST(WeirOversell, ListsTheWaysOfSellingThatThereAre) {
+  const WeirOutcome outcome = Weir({"oversell", "magic", "--socket", kNobody});
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find("known: on (adaptive), off, strict, static"), std::string::npos) << outcome.err;
+}
+
+TEST(WeirOversell, WantsNoContradiction) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"oversell", "--param", "ratio=2"},
+                                             {"oversell", "status", "--param", "ratio=2"},
+                                             {"oversell", "on", "--ratio", "2"},
+                                             {"oversell", "static", "--ratio", "much"},
+                                             {"oversell", "on", "--params"},
+                                             {"oversell", "on", "off"}}) {
+    const WeirOutcome outcome = Weir(arguments);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_NE(outcome.err.find("Try 'weir oversell --help'."), std::string::npos) << outcome.err;
+  }
+}
+
+TEST(WeirEvents, NeedsADaemonAtFirst) {
+  EXPECT_EQ(Weir({"events", "--follow", "--socket", kNobody}).code, 8);
+  EXPECT_EQ(Weir({"events", "-n", "-3"}).code, 2);
+}
 
 // Only that these are among the problems: an installation that isn't there comes first.
 TEST(WeirDoctor, EndsWithAProblemOfTheProgram) {

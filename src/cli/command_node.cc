@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands about the node: status, devices, policy, stop, version.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <poll.h>
 
 #include <cstdio>
@@ -10,6 +9,7 @@
 #include "cli/opencl_devices.h"
 #include "cli/options.h"
 #include "cli/places.h"
+#include "cli/snapshot.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "cli/text_units.h"
@@ -81,15 +81,6 @@ Result<int> ShowDevices(const Session& session) {
   return 0;
 }
 
-std::string ParamRangeText(const ParamView& p) {
-  return p.choices.empty() ? fmt::format("{:g} to {:g} {}", p.min, p.max, p.unit)
-                           : fmt::format("{}", fmt::join(p.choices, ", "));
-}
-std::string DefaultText(const ParamView& p) {
-  const auto choice = static_cast<std::size_t>(p.default_value);
-  return choice < p.choices.size() ? p.choices[choice] : fmt::format("{:g}", p.default_value);
-}
-
 Result<int> ShowPolicies(const Session& session) {
   WEIR_TRY(const json device_reply, session.client().Get("/v1/devices"));
   WEIR_TRY(const json policy_reply, session.client().Get("/v1/policies"));
@@ -106,29 +97,16 @@ Result<int> ShowPolicies(const Session& session) {
   for (const PolicyView& policy : policies) {
     known.Add({{policy.name, Style::kStrong}, {policy.summary}, {""}, {""}, {""}});
     for (const ParamView& p : policy.params)
-      known.Add({{""}, {"  " + p.summary}, {p.name}, {DefaultText(p)}, {ParamRangeText(p)}});
+      known.Add({{""}, {"  " + p.summary}, {p.name}, {DefaultText(p)}, {RangeText(p)}});
   }
   const bool color = StdoutTakesColor();
   fmt::print("{}\n{}", current.Render(color), known.Render(color));
   return 0;
 }
 
-Result<std::string> OnlyDevice(const ControlClient& client) {
-  WEIR_TRY(const json reply, client.Get("/v1/devices"));
-  WEIR_TRY(const auto devices, DevicesFromJson(reply));
-  if (devices.size() == 1) return devices[0].name;
-  std::string names;
-  for (const DeviceView& d : devices) names += (names.empty() ? "" : ", ") + d.name;
-  return Fail(Errc::kInvalidArgument,
-              fmt::format("cannot tell which device is meant; give --device with one of: {}", names));
-}
-
 Result<int> SetPolicy(const Session& session, const std::string& name, const std::string& device_flag,
                       const std::vector<NamedValue>& params) {
-  std::string device = device_flag;
-  if (device.empty()) {
-    WEIR_TRY(device, OnlyDevice(session.client()));
-  }
+  WEIR_TRY(const std::string device, DeviceMeant(session.client(), device_flag));
   json body{{"policy", name}, {"params", json::object()}};
   for (const auto& [key, value] : params) {
     json& field = body["params"][key];

@@ -2,9 +2,11 @@
 // weir vgpu create | set | list | show | rm | pause | resume
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "cli/options.h"
+#include "cli/snapshot.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "cli/text_units.h"
@@ -15,45 +17,60 @@ namespace {
 
 using nlohmann::json;
 
-Table ListTable(const std::vector<VgpuView>& vgpus) {
+bool IsSold(const std::vector<DeviceView>& devices, const VgpuView& vgpu) {
+  return std::ranges::any_of(
+      devices, [&](const DeviceView& device) { return device.name == vgpu.device && device.oversell.on(); });
+}
+
+/// With two columns more where a device is sold.
+Table ListTable(const Snapshot& node) {
   constexpr auto kRight = Table::Align::kRight;
-  Table table({{"VGPU"},
-               {"DEVICE"},
-               {"STATE"},
-               {"WEIGHT", kRight},
-               {"CAP", kRight},
-               {"PROMISE"},
-               {"MEMORY"},
-               {"PROCS", kRight},
-               {"FPS", kRight},
-               {"SHARE", kRight}});
-  for (const VgpuView& v : vgpus)
-    table.Add({{v.name, Style::kStrong},
-               {v.device},
-               {v.state},
-               {fmt::format("{:g}", v.settings.weight)},
-               {FormatPercent(v.settings.cap)},
-               {PromiseText(v)},
-               {MemoryText(v)},
-               {fmt::format("{}", v.processes.size())},
-               {fmt::format("{:.1f}", v.window.fps)},
-               {FormatPercent(v.window.gpu_share)}});
+  const bool sold = std::ranges::any_of(node.devices, [](const DeviceView& device) { return device.oversell.on(); });
+  std::vector<Table::Column> columns{{"VGPU"}, {"DEVICE"}, {"STATE"}, {"WEIGHT", kRight}, {"CAP", kRight}};
+  if (sold) columns.insert(columns.end(), {{"CAP NOW", kRight}, {"SOLD AS"}});
+  columns.insert(columns.end(), {{"PROMISE"}, {"MEMORY"}, {"PROCS", kRight}, {"FPS", kRight}, {"SHARE", kRight}});
+  Table table(std::move(columns));
+  for (const VgpuView& v : node.vgpus) {
+    std::vector<Cell> row{{v.name, Style::kStrong},
+                          {v.device},
+                          {v.state},
+                          {fmt::format("{:g}", v.settings.weight)},
+                          {FormatPercent(v.settings.cap)}};
+    if (sold) {
+      const bool this_one = IsSold(node.devices, v);
+      row.insert(row.end(), {{this_one ? FormatPercent(v.cap_now) : "-"}, {this_one ? v.sale : "-"}});
+    }
+    row.insert(row.end(), {{PromiseText(v)},
+                           {MemoryText(v)},
+                           {fmt::format("{}", v.processes.size())},
+                           {fmt::format("{:.1f}", v.window.fps)},
+                           {FormatPercent(v.window.gpu_share)}});
+    table.Add(std::move(row));
+  }
   return table;
 }
 
 Result<int> ListVgpus(const Session& session) {
-  WEIR_TRY(const json reply, session.client().Get("/v1/vgpus"));
-  if (session.json) return PrintJson(reply), 0;
-  WEIR_TRY(const auto vgpus, VgpusFromJson(reply));
-  if (vgpus.empty()) {
+  if (session.json) {
+    WEIR_TRY(const json reply, session.client().Get("/v1/vgpus"));
+    return PrintJson(reply), 0;
+  }
+  WEIR_TRY(const Snapshot node, TakeSnapshot(session.client()));
+  if (node.vgpus.empty()) {
     fmt::print("no vGPUs; make one with 'weir vgpu create NAME', or run a program with 'weir run -- PROGRAM'\n");
     return 0;
   }
-  fmt::print("{}", ListTable(vgpus).Render(StdoutTakesColor()));
+  fmt::print("{}", ListTable(node).Render(StdoutTakesColor()));
   return 0;
 }
 
-void PrintVgpu(const VgpuView& v) {
+/// "50 %", or what became of it: "50 % (sold as oversold, now 33 %)".
+std::string CapText(const VgpuView& v, bool sold) {
+  const std::string cap = FormatPercent(v.settings.cap);
+  return sold ? fmt::format("{} (sold as {}, now {})", cap, v.sale, FormatPercent(v.cap_now)) : cap;
+}
+
+void PrintVgpu(const VgpuView& v, bool sold) {
   auto line = [](const char* name, const std::string& value) {
     fmt::print("{:<14}{}\n", name, value.empty() ? "-" : Printable(value));
   };
@@ -61,7 +78,7 @@ void PrintVgpu(const VgpuView& v) {
   line("device", v.device);
   line("state", v.state);
   line("weight", fmt::format("{:g}", v.settings.weight));
-  line("cap", FormatPercent(v.settings.cap));
+  line("cap", CapText(v, sold));
   line("promise", PromiseText(v));
   line("memory", MemoryText(v));
   line("attach", v.attach);
@@ -86,12 +103,15 @@ Result<int> Report(const Session& session, Result<json> reply, const char* done)
   WEIR_TRY(const json vgpu, std::move(reply));
   if (session.json) return PrintJson(vgpu), 0;
   WEIR_TRY(const VgpuView view, VgpuFromJson(vgpu));
-  if (done == nullptr) return PrintVgpu(view), 0;
+  WEIR_TRY(const json devices_reply, session.client().Get("/v1/devices"));
+  WEIR_TRY(const auto devices, DevicesFromJson(devices_reply));
+  const bool sold = IsSold(devices, view);
+  if (done == nullptr) return PrintVgpu(view, sold), 0;
   const std::string promise = PromiseText(view);
   const std::string memory = MemoryText(view);
   fmt::print("{} {}: weight {:g}, cap {}{}{}{}{}\n", done, Printable(view.name), view.settings.weight,
-             FormatPercent(view.settings.cap), promise.empty() ? "" : ", promise ", promise,
-             memory.empty() ? "" : ", memory ", memory);
+             CapText(view, sold), promise.empty() ? "" : ", promise ", promise, memory.empty() ? "" : ", memory ",
+             memory);
   return 0;
 }
 
@@ -116,7 +136,8 @@ void AddCreateAndSet(Command vgpu, Session& session) {
   std::shared_ptr<VgpuFlags> flags;
   const Command create = AddNamed(
       vgpu, session, "create", "Make a vGPU",
-      "  weir vgpu create game --weight 50 --fps 60\n  weir vgpu create batch --cap 20% --memory 512M:2G\n",
+      "  weir vgpu create game --weight 50 --fps 60\n  weir vgpu create batch --cap 20% --memory 512M:2G\n"
+      "  weir vgpu create nightly --best-effort    # of what nobody else wants\n",
       [&session](const VgpuFlags& f) {
         json body{{"name", f.name}};
         AddSettings(f.settings, body);

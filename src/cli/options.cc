@@ -119,6 +119,9 @@ void AddSettingOptions(Command command, VgpuSettings& settings, bool creates) {
                     "Promised upper limit of a frame's latency; 0: none");
   command.AddParsed("--memory", "[MIN:]MAX", settings.memory, ParseMemoryRange,
                     "Device memory, as 512M or 512M:1G; a MAX of 0: no limit");
+  if (creates)
+    command.AddFlag("--best-effort", settings.best_effort,
+                    "Of what nobody else wants, without a promise: never refused where a device is oversold");
 }
 
 }  // namespace weir::cli

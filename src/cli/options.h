@@ -99,7 +99,7 @@ Command AddCommand(Command parent, const std::string& name, const std::string& s
 Command AddCommandGroup(Command parent, const std::string& name, const std::string& summary,
                         const std::string& examples);
 
-/// The settings of a vGPU; a command that creates it takes --device too.
+/// The settings of a vGPU; a command that creates it takes --device and --best-effort too.
 void AddSettingOptions(Command command, VgpuSettings& settings, bool creates);
 
 // Each adds its command to `app`; when it is the one given, session.action is set.
@@ -107,6 +107,8 @@ void AddServe(Command app, Session& session);
 void AddDevices(Command app, Session& session);
 void AddVgpu(Command app, Session& session);
 void AddPolicy(Command app, Session& session);
+void AddOversell(Command app, Session& session);
+void AddEvents(Command app, Session& session);
 Command AddRun(Command app, Session& session);
 Command AddRecord(Command app, Session& session);
 Command AddDoctor(Command app, Session& session);

@@ -17,6 +17,7 @@ void AddSettings(const VgpuSettings& settings, nlohmann::json& body) {
   if (settings.cap) body["cap"] = JsonNumber(*settings.cap);
   if (settings.fps) body["fps"] = JsonNumber(*settings.fps);
   if (settings.latency_ms) body["latency_ms"] = JsonNumber(*settings.latency_ms);
+  if (settings.best_effort) body["best_effort"] = true;
   if (settings.memory) {
     body["memory_min_bytes"] = settings.memory->min.count;
     body["memory_max_bytes"] = settings.memory->max.count;

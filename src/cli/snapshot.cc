@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/snapshot.h"
 
+#include <fmt/format.h>
+
 namespace weir::cli {
 
 Result<Snapshot> TakeSnapshot(const ControlClient& client) {
@@ -10,6 +12,17 @@ Result<Snapshot> TakeSnapshot(const ControlClient& client) {
   WEIR_TRY(const auto vgpus, client.Get("/v1/vgpus"));
   WEIR_TRY(snapshot.vgpus, VgpusFromJson(vgpus));
   return snapshot;
+}
+
+Result<std::string> DeviceMeant(const ControlClient& client, const std::string& flag) {
+  if (!flag.empty()) return flag;
+  WEIR_TRY(const auto reply, client.Get("/v1/devices"));
+  WEIR_TRY(const auto devices, DevicesFromJson(reply));
+  if (devices.size() == 1) return devices[0].name;
+  std::string names;
+  for (const DeviceView& d : devices) names += (names.empty() ? "" : ", ") + d.name;
+  return Fail(Errc::kInvalidArgument,
+              fmt::format("cannot tell which device is meant; give --device with one of: {}", names));
 }
 
 }  // namespace weir::cli

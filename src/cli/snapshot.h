@@ -16,4 +16,7 @@ struct Snapshot {
 };
 Result<Snapshot> TakeSnapshot(const ControlClient& client);
 
+/// `flag`, what --device said; else the node's only device. kInvalidArgument lists them where there are several.
+Result<std::string> DeviceMeant(const ControlClient& client, const std::string& flag);
+
 }  // namespace weir::cli

@@ -2,6 +2,7 @@
 #include "cli/views.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
@@ -85,18 +86,16 @@ Result<PolicyView> PolicyFromJson(const json& object) {
   PolicyView policy;
   WEIR_TRY(policy.name, NameOf(object, "policy"));
   policy.summary = TextField(object, "summary");
-  for (const json& param : ListField(object, "params")) {
-    policy.params.push_back({TextField(param, "name"),
-                             TextField(param, "unit"),
-                             TextField(param, "summary"),
-                             NumberField(param, "default"),
-                             NumberField(param, "min"),
-                             NumberField(param, "max"),
-                             {}});
-    for (const json& choice : ListField(param, "choices"))
-      if (choice.is_string()) policy.params.back().choices.push_back(choice.get<std::string>());
-  }
+  policy.params = ParamsFromJson(object);
   return policy;
+}
+
+std::vector<std::pair<std::string, double>> NumbersOf(const json& object) {
+  std::vector<std::pair<std::string, double>> numbers;
+  if (object.is_object())
+    for (const auto& [name, value] : object.items())
+      if (value.is_number()) numbers.emplace_back(name, value.get<double>());
+  return numbers;
 }
 
 }  // namespace
@@ -123,6 +122,8 @@ Result<VgpuView> VgpuFromJson(const json& object) {
   v.state = TextField(object, "state");
   v.attach = TextField(object, "attach");
   v.opencl = TextField(object, "opencl");
+  v.sale = TextField(object, "sale");
+  v.cap_now = NumberField(object, "cap_now");
   v.ephemeral = BoolField(object, "ephemeral");
   const json& s = Field(object, "settings");
   v.settings = {NumberField(s, "weight"),
@@ -148,9 +149,9 @@ Result<DeviceView> DeviceFromJson(const json& object) {
   d.kind = TextField(object, "kind");
   d.policy = TextField(object, "policy");
   const json& params = Field(object, "policy_params");
+  d.params = NumbersOf(params);
   if (params.is_object())
     for (const auto& [name, value] : params.items()) {
-      if (value.is_number()) d.params.emplace_back(name, value.get<double>());
       d.policy_params += fmt::format("{}{}={}", d.policy_params.empty() ? "" : " ", name,
                                      value.is_number()   ? fmt::format("{:g}", value.get<double>())
                                      : value.is_string() ? value.get<std::string>()
@@ -160,7 +161,36 @@ Result<DeviceView> DeviceFromJson(const json& object) {
   d.cpu_count = static_cast<std::uint32_t>(ListField(object, "cpus").size());
   d.vgpus = WholeField(object, "vgpus");
   d.gpu_use = NumberField(object, "gpu_use");
+  const json& oversell = Field(object, "oversell");
+  const json& offer = Field(oversell, "offer");
+  const json& account = Field(oversell, "account");
+  d.oversell = {TextField(oversell, "mode"),     NumbersOf(Field(oversell, "params")), NumberField(oversell, "sold"),
+                NumberField(oversell, "load"),   NumberField(offer, "guaranteed"),     NumberField(offer, "oversold"),
+                TextField(offer, "reason"),      NumberField(account, "revenue"),      NumberField(account, "penalty"),
+                NumberField(account, "cost"),    NumberField(account, "net"),          NumberField(account, "sold_s"),
+                NumberField(account, "broken_s")};
   return d;
+}
+
+EventView EventFromJson(const json& object) {
+  return {WholeField(object, "utc_ns"), TextField(object, "device"), TextField(object, "kind"),
+          TextField(object, "vgpu"), TextField(object, "text")};
+}
+
+std::vector<ParamView> ParamsFromJson(const json& reply) {
+  std::vector<ParamView> params;
+  for (const json& param : ListField(reply, "params")) {
+    params.push_back({TextField(param, "name"),
+                      TextField(param, "unit"),
+                      TextField(param, "summary"),
+                      NumberField(param, "default"),
+                      NumberField(param, "min"),
+                      NumberField(param, "max"),
+                      {}});
+    for (const json& choice : ListField(param, "choices"))
+      if (choice.is_string()) params.back().choices.push_back(choice.get<std::string>());
+  }
+  return params;
 }
 
 Result<std::vector<VgpuView>> VgpusFromJson(const json& reply) { return ListFromJson(reply, "vgpus", VgpuFromJson); }
@@ -184,6 +214,15 @@ std::string MemoryText(const VgpuView& vgpu) {
   if (s.memory_min_bytes == 0 && s.memory_max_bytes == 0) return "";
   const std::string max = s.memory_max_bytes == 0 ? "any" : FormatBytes(Bytes{s.memory_max_bytes});
   return s.memory_min_bytes == 0 ? max : FormatBytes(Bytes{s.memory_min_bytes}) + ":" + max;
+}
+
+std::string RangeText(const ParamView& p) {
+  return p.choices.empty() ? fmt::format("{:g} to {:g} {}", p.min, p.max, p.unit)
+                           : fmt::format("{}", fmt::join(p.choices, ", "));
+}
+std::string DefaultText(const ParamView& p) {
+  const auto choice = static_cast<std::size_t>(p.default_value);
+  return choice < p.choices.size() ? p.choices[choice] : fmt::format("{:g}", p.default_value);
 }
 
 }  // namespace weir::cli

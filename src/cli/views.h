@@ -20,6 +20,8 @@ struct ProcessView {
 
 struct VgpuView {
   std::string name, device, state, attach, opencl;
+  std::string sale;    // "guaranteed", "oversold", "best-effort"
+  double cap_now = 0;  // at most the cap in its settings
   bool ephemeral = false;
   struct {
     double weight = 0, cap = 0, fps = 0, latency_ms = 0;
@@ -42,12 +44,25 @@ struct DeviceView {
   double gpu_use = 0;
   std::vector<std::pair<std::string, double>> params{};
   std::uint32_t cpu_count = 0;
+  struct {
+    std::string mode;  // "off", "strict", "static", "adaptive"; "": of a daemon that doesn't sell
+    std::vector<std::pair<std::string, double>> params{};
+    double sold = 0, load = 0;
+    double guaranteed = 0, oversold = 0;  // what can be sold now
+    std::string reason;                   // and why no more
+    double revenue = 0, penalty = 0, cost = 0, net = 0, sold_s = 0, broken_s = 0;
+    [[nodiscard]] bool on() const { return !mode.empty() && mode != "off"; }
+  } oversell{};
 };
 
 struct ParamView {
   std::string name, unit, summary;
   double default_value = 0, min = 0, max = 0;
   std::vector<std::string> choices;  // names of the values 0, 1, …
+};
+struct EventView {
+  std::int64_t utc_ns = 0;
+  std::string device, kind, vgpu, text;
 };
 struct PolicyView {
   std::string name, summary;
@@ -56,10 +71,12 @@ struct PolicyView {
 
 Result<VgpuView> VgpuFromJson(const nlohmann::json& json);
 Result<DeviceView> DeviceFromJson(const nlohmann::json& json);
-/// The replies of GET /v1/vgpus, /v1/devices and /v1/policies.
+EventView EventFromJson(const nlohmann::json& json);
+/// The replies of GET /v1/vgpus, /v1/devices, /v1/policies and /v1/oversell/params.
 Result<std::vector<VgpuView>> VgpusFromJson(const nlohmann::json& reply);
 Result<std::vector<DeviceView>> DevicesFromJson(const nlohmann::json& reply);
 Result<std::vector<PolicyView>> PoliciesFromJson(const nlohmann::json& reply);
+std::vector<ParamView> ParamsFromJson(const nlohmann::json& reply);
 
 /// A field of an object, or nothing ("" or 0) when it is missing or of another type.
 std::string TextField(const nlohmann::json& object, const char* key);
@@ -70,5 +87,8 @@ std::int64_t WholeField(const nlohmann::json& object, const char* key);
 std::string PromiseText(const VgpuView& vgpu);
 /// "64M:1G", "1G" or "" when there is no limit.
 std::string MemoryText(const VgpuView& vgpu);
+/// A parameter's range, "0 to 1 devices" or its choices, and its default.
+std::string RangeText(const ParamView& param);
+std::string DefaultText(const ParamView& param);
 
 }  // namespace weir::cli

@@ -58,6 +58,23 @@ TEST(Views, WriteADevicesCpusAsRanges) {
   EXPECT_EQ(device->policy_params, "period_ms=1");
 }
 
+TEST(Views, ReadHowADeviceIsSold) {
+  const auto device = DeviceFromJson(json::parse(R"({"name": "embedded", "oversell": {"mode": "adaptive",
+    "params": {"ratio": 1.5, "odd": "x"}, "sold": 1.5, "load": 0.4, "offer": {"guaranteed": 0, "oversold": 0.3, "reason": "r"},
+    "account": {"revenue": 3, "penalty": 1, "cost": 0.5, "net": 1.5, "sold_s": 9, "broken_s": 2}}})"));
+  ASSERT_TRUE(device);
+  EXPECT_TRUE(device->oversell.on());
+  EXPECT_EQ(device->oversell.params.size(), 1U);
+  EXPECT_DOUBLE_EQ(device->oversell.oversold, 0.3);
+  EXPECT_DOUBLE_EQ(device->oversell.net, 1.5);
+  EXPECT_DOUBLE_EQ(device->oversell.broken_s, 2);
+  EXPECT_FALSE(DeviceFromJson(json::parse(R"({"name": "old"})"))->oversell.on());
+  const auto vgpu = VgpuFromJson(json::parse(R"({"name": "a", "sale": "oversold", "cap_now": 0.33})"));
+  ASSERT_TRUE(vgpu);
+  EXPECT_EQ(vgpu->sale, "oversold");
+  EXPECT_DOUBLE_EQ(vgpu->cap_now, 0.33);
+}
+
 TEST(Views, ReadTheTableOfPolicies) {
   const auto policies =
       PoliciesFromJson(json::parse(R"({"policies": [{"name": "none", "summary": "first come", "params": []},

@@ -54,6 +54,8 @@ ordered_json ToJson(const VgpuReport& vgpu) {
                    {"ephemeral", vgpu.ephemeral},
                    {"owner_uid", vgpu.owner_uid},
                    {"settings", SettingsToJson(status.settings)},
+                   {"sale", core::NameOf(status.sale)},
+                   {"cap_now", status.cap_now.Fraction()},
                    {"attach", vgpu.attach},
                    {"opencl", vgpu.opencl}};
   out["processes"] = ordered_json::array();
@@ -86,6 +88,24 @@ ordered_json ParamsJson(const std::string& policy, const core::PolicyParams& par
   return out;
 }
 
+ordered_json OversellJson(const engine::DeviceStatus& device) {
+  const core::Account& account = device.account;
+  return {
+      {"mode", core::NameOf(device.oversell)},
+      {"params", device.oversell_params},
+      {"sold", device.sold},
+      {"load", device.load},
+      {"offer",
+       {{"guaranteed", device.offer.guaranteed}, {"oversold", device.offer.oversold}, {"reason", device.offer.reason}}},
+      {"account",
+       {{"revenue", account.revenue},
+        {"penalty", account.penalty},
+        {"cost", account.cost},
+        {"net", account.Net()},
+        {"sold_s", account.sold_s},
+        {"broken_s", account.broken_s}}}};
+}
+
 ordered_json ToJson(const engine::DeviceStatus& device) {
   return {{"name", device.spec.name},
           {"kind", device.spec.kind},
@@ -94,21 +114,28 @@ ordered_json ToJson(const engine::DeviceStatus& device) {
           {"policy_params", ParamsJson(device.policy, device.params)},
           {"vgpus", device.vgpus},
           {"gpu_use", device.gpu_use},
-          {"gpu_ns_total", device.gpu_total.count()}};
+          {"gpu_ns_total", device.gpu_total.count()},
+          {"oversell", OversellJson(device)}};
+}
+
+ordered_json ToJson(std::span<const core::PolicyParam> params) {
+  ordered_json out = ordered_json::array();
+  for (const core::PolicyParam& param : params) {
+    out.push_back({{"name", param.name},
+                   {"unit", param.unit},
+                   {"default", param.preset},
+                   {"min", param.min},
+                   {"max", param.max},
+                   {"summary", param.summary}});
+    if (!param.choices.empty()) out.back()["choices"] = param.choices;
+  }
+  return out;
 }
 
 ordered_json PoliciesJson() {
   ordered_json out{{"policies", ordered_json::array()}};
-  for (const core::PolicyEntry& entry : core::PolicyTable()) {
-    ordered_json policy{{"name", entry.name}, {"summary", entry.summary}, {"params", ordered_json::array()}};
-    for (const core::PolicyParam& param : entry.params) {
-      ordered_json one{{"name", param.name}, {"unit", param.unit}, {"default", param.preset},
-                       {"min", param.min},   {"max", param.max},   {"summary", param.summary}};
-      if (!param.choices.empty()) one["choices"] = param.choices;
-      policy["params"].push_back(std::move(one));
-    }
-    out["policies"].push_back(std::move(policy));
-  }
+  for (const core::PolicyEntry& entry : core::PolicyTable())
+    out["policies"].push_back({{"name", entry.name}, {"summary", entry.summary}, {"params", ToJson(entry.params)}});
   return out;
 }
 
@@ -152,6 +179,7 @@ Result<HttpReply> CreateVgpu(Node& node, const HttpRequest& request) {
   std::uint64_t owner_uid = request.peer_uid;
   WEIR_TRY_STATUS(TakeString(body, "name", create.name));
   WEIR_TRY_STATUS(TakeString(body, "device", create.device));
+  WEIR_TRY_STATUS(TakeBool(body, "best_effort", create.best_effort));
   WEIR_TRY_STATUS(TakeBool(body, "ephemeral", create.ephemeral));
   WEIR_TRY_STATUS(TakeUnsigned(body, "owner_uid", owner_uid));
   WEIR_TRY_STATUS(TakeSettings(body, create.settings));
@@ -173,6 +201,12 @@ Result<HttpReply> PatchVgpu(Node& node, const std::string& name, const HttpReque
   return JsonReply(ToJson(after));
 }
 
+Result<HttpReply> DeviceReply(Node& node, const std::string& device) {
+  for (const engine::DeviceStatus& status : node.Devices())
+    if (status.spec.name == device) return JsonReply(ToJson(status));
+  return Fail(Errc::kInternal, "the device is gone");
+}
+
 Result<HttpReply> PutPolicy(Node& node, const std::string& device, const HttpRequest& request) {
   WEIR_TRY(nlohmann::json body, ParseObject(request.body));
   std::string policy;
@@ -181,9 +215,19 @@ Result<HttpReply> PutPolicy(Node& node, const std::string& device, const HttpReq
   WEIR_TRY_STATUS(TakeParams(body, "params", policy, params));
   WEIR_TRY_STATUS(ExpectNothingLeft(body));
   WEIR_TRY_STATUS(node.SetPolicy(device, policy, params));
-  for (const engine::DeviceStatus& status : node.Devices())
-    if (status.spec.name == device) return JsonReply(ToJson(status));
-  return Fail(Errc::kInternal, "the device is gone");
+  return DeviceReply(node, device);
+}
+
+Result<HttpReply> PutOversell(Node& node, const std::string& device, const HttpRequest& request) {
+  WEIR_TRY(nlohmann::json body, ParseObject(request.body));
+  std::string name;
+  core::PolicyParams params;
+  WEIR_TRY_STATUS(TakeString(body, "mode", name));
+  WEIR_TRY_STATUS(TakeNumbers(body, "params", params));
+  WEIR_TRY_STATUS(ExpectNothingLeft(body));
+  WEIR_TRY(const core::OversellMode mode, core::ModeNamed(name));
+  WEIR_TRY_STATUS(node.SetOversell(device, mode, params));
+  return DeviceReply(node, device);
 }
 
 constexpr std::array kFrameColumns{"pid",    "surface", "begin_ns", "present_ns", "submit_ns",    "end_ns",
@@ -198,6 +242,23 @@ Result<HttpReply> Frames(Node& node, const std::string& name, const HttpRequest&
   for (const gate::HostFrame& f : slice.frames)
     out["frames"].push_back({f.pid, f.surface, f.begin_ns, f.present_ns, f.submit_ns, f.end_ns, f.gpu_ns, f.sync_ns,
                              f.pace_ns, f.wait_ns, f.predicted_ns, f.interval_ns});
+  return JsonReply(out);
+}
+
+Result<HttpReply> Events(Node& node, const HttpRequest& request) {
+  WEIR_TRY(const std::uint64_t after, QueryNumber(request.query, "after", 0));
+  WEIR_TRY(const std::uint64_t limit, QueryNumber(request.query, "limit", EventLog::kEventsMax));
+  const EventLog::Slice slice = node.events().After(after, limit);
+  ordered_json out{{"began_ns", NsOf(node.began())}, {"next", slice.next}, {"lost", slice.lost}};
+  out["events"] = ordered_json::array();
+  for (const NodeEvent& event : slice.events)
+    out["events"].push_back({{"number", event.number},
+                             {"time_ns", NsOf(event.at)},
+                             {"utc_ns", event.utc_ns},
+                             {"device", event.note.device},
+                             {"kind", event.note.kind},
+                             {"vgpu", event.note.vgpu},
+                             {"text", event.note.text}});
   return JsonReply(out);
 }
 
@@ -259,6 +320,9 @@ Result<HttpReply> Route(Node& node, const ControlContext& context, const HttpReq
   if (is("GET", {"v1", "devices"})) return DevicesReply(node);
   if (is("GET", {"v1", "policies"})) return JsonReply(PoliciesJson());
   if (is("PUT", {"v1", "devices", "*", "policy"})) return PutPolicy(node, third, request);
+  if (is("PUT", {"v1", "devices", "*", "oversell"})) return PutOversell(node, third, request);
+  if (is("GET", {"v1", "oversell", "params"})) return JsonReply({{"params", ToJson(core::kOversellParams)}});
+  if (is("GET", {"v1", "events"})) return Events(node, request);
   if (is("GET POST", {"v1", "vgpus"})) return Vgpus(node, request);
   if (is("GET PATCH DELETE", {"v1", "vgpus", "*"})) return OneVgpu(node, third, request);
   if (is("POST", {"v1", "vgpus", "*", "pause"})) return PauseVgpu(node, third, true);

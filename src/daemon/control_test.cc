@@ -91,6 +91,15 @@ TEST_F(ControlTest, EveryWrongRequestSaysWhatIsWrong) {
         {"PUT", "/v1/devices/embedded/policy", R"({"policy":"reserve","params":{"period_ms":"x"}})", "invalid-argument",
          "a number"},
         {"PUT", "/v1/devices/x/policy", R"({"policy":"none"})", "not-found", "no device named 'x'"},
+        {"PUT", "/v1/devices/embedded/oversell", R"({"mode":"on"})", "invalid-argument", "known: off, strict"},
+        {"PUT", "/v1/devices/embedded/oversell", R"({"mode":"static","params":{"ratio":0.5}})", "invalid-argument",
+         "ratio"},
+        {"PUT", "/v1/devices/embedded/oversell", R"({"mode":"static","params":{"ratio":"x"}})", "invalid-argument",
+         "a number"},
+        {"PUT", "/v1/devices/embedded/oversell", R"({"mode":"static","params":{"rate":2}})", "invalid-argument",
+         "rate"},
+        {"PUT", "/v1/devices/x/oversell", R"({"mode":"off"})", "not-found", "no device named 'x'"},
+        {"POST", "/v1/vgpus", R"({"name":"b","best_effort":1})", "invalid-argument", "true or false"},
         {"GET", "/v1/vgpus/a/frames/x/y/z", "", "not-found", "no GET"},
         {"BREW", "/v1/status", "", "not-found", "no BREW"}}) {
     const Answer answer = Ask(w.method, w.path, w.body);
@@ -144,6 +153,111 @@ TEST_F(ControlTest, WhatCannotBeRestoredIsNamedAndTheRestIs) {
   saved.vgpus.push_back({.id = VgpuId{1}, .name = "bad/name", .device = "embedded", .settings = {}});
   saved.vgpus.push_back({.id = VgpuId{2}, .name = "good", .device = "embedded", .settings = {}});
   EXPECT_EQ(node_.Restore(saved).size(), 2U);
+  EXPECT_EQ(Ask("GET", "/v1/vgpus/good").status, 200U);
+}
+
+TEST_F(ControlTest, SellsADeviceStrictlyAndSaysWhatCanBeSold) {
+  EXPECT_EQ(Ask("GET", "/v1/devices").body["devices"][0]["oversell"]["mode"], "off");
+  const json device = Ask("PUT", "/v1/devices/embedded/oversell", R"({"mode":"strict"})").body;
+  EXPECT_EQ(device["oversell"]["mode"], "strict");
+  EXPECT_EQ(device["oversell"]["offer"]["guaranteed"], 1.0);
+  const json a = Ask("POST", "/v1/vgpus", R"({"name":"a","cap":0.7})").body;
+  EXPECT_EQ(a["sale"], "guaranteed");
+  EXPECT_EQ(a["cap_now"], 0.7);
+  const Answer refused = Ask("POST", "/v1/vgpus", R"({"name":"b","cap":0.5})");
+  EXPECT_EQ(refused.code(), "resource-exhausted");
+  EXPECT_NE(refused.message().find("at most 30 % can"), std::string::npos) << refused.message();
+  EXPECT_EQ(Ask("PATCH", "/v1/vgpus/a", R"({"cap":0.9})").status, 200U);
+  const json c = Ask("POST", "/v1/vgpus", R"({"name":"c","cap":0.5,"best_effort":true})").body;
+  EXPECT_EQ(c["sale"], "best-effort");
+  EXPECT_NEAR(c["cap_now"].get<double>(), 0.1, 1e-4);
+  const json sold = Ask("GET", "/v1/devices").body["devices"][0]["oversell"];
+  EXPECT_NEAR(sold["sold"].get<double>(), 0.9, 1e-4);
+  for (const char* field : {"revenue", "penalty", "cost", "net", "sold_s", "broken_s"})
+    EXPECT_TRUE(sold["account"][field].is_number()) << field;
+  const HttpReply metrics = control_.Handle({"GET", "/metrics", "", "", 0, 1});
+  for (const char* metric :
+       {"weir_vgpu_cap_now{vgpu=\"a\"", "weir_device_sold{", "weir_device_load{", "weir_device_revenue_total{",
+        "weir_device_penalty_total{", "weir_device_broken_seconds_total{", "weir_device_sellable{"})
+    EXPECT_NE(metrics.body.find(metric), std::string::npos) << metric;
+}
+
+TEST_F(ControlTest, TellsTheParametersOfSelling) {
+  const json params = Ask("GET", "/v1/oversell/params").body["params"];
+  EXPECT_EQ(params.size(), core::kOversellParams.size());
+  EXPECT_EQ(params[0]["name"], "ratio");
+  EXPECT_EQ(params[0]["max"], 100.0);
+  const json device =
+      Ask("PUT", "/v1/devices/embedded/oversell", R"({"mode":"static","params":{"ratio":1.5}})").body["oversell"];
+  EXPECT_EQ(device["params"]["ratio"], 1.5);
+  EXPECT_EQ(device["params"].size(), core::kOversellParams.size()) << "complete";
+}
+
+TEST_F(ControlTest, WhatHappensIsTold) {
+  Ask("PUT", "/v1/devices/embedded/oversell", R"({"mode":"strict"})");
+  Ask("PUT", "/v1/devices/embedded/policy", R"({"policy":"reserve","params":{"period_ms":4}})");
+  Ask("POST", "/v1/vgpus", R"({"name":"a","cap":0.7})");
+  Ask("POST", "/v1/vgpus", R"({"name":"b","cap":0.5})");
+  Ask("POST", "/v1/vgpus", R"({"name":"b","cap":9})");  // nonsense, no refusal to sell
+  Ask("PATCH", "/v1/vgpus/a", R"({"cap":0.4})");
+  Ask("PATCH", "/v1/vgpus/a", R"({"weight":4})");
+  Ask("DELETE", "/v1/vgpus/a");
+  const json told = Ask("GET", "/v1/events").body;
+  std::vector<std::string> kinds, vgpus;
+  for (const json& event : told["events"]) {
+    kinds.push_back(event["kind"]);
+    vgpus.push_back(event["vgpu"]);
+    EXPECT_EQ(event["device"], "embedded");
+    EXPECT_EQ(event["number"], kinds.size());
+    EXPECT_GT(event["utc_ns"].get<std::int64_t>(), 1'600'000'000'000'000'000);
+  }
+  EXPECT_EQ(kinds, (std::vector<std::string>{"oversell", "policy", "sold", "refused", "sold", "removed"}));
+  EXPECT_EQ(vgpus, (std::vector<std::string>{"", "", "a", "b", "a", "a"}));
+  EXPECT_EQ(told["next"], 6);
+  EXPECT_EQ(told["lost"], 0);
+  EXPECT_NE(told["events"][1]["text"].get<std::string>().find("period_ms=4"), std::string::npos);
+  EXPECT_EQ(told["events"][2]["text"], "a ceiling of 70 %, guaranteed; cap now 70 %");
+  EXPECT_NE(told["events"][3]["text"].get<std::string>().find("at most 30 % can"), std::string::npos);
+
+  const json two = Ask("GET", "/v1/events", "", 0, "after=3&limit=2").body;
+  EXPECT_EQ(two["events"][0]["number"], 4);
+  EXPECT_EQ(two["next"], 5);
+  EXPECT_EQ(two["began_ns"], told["began_ns"]);
+  EXPECT_EQ(Ask("GET", "/v1/events", "", 0, "after=x").code(), "invalid-argument");
+}
+
+TEST_F(ControlTest, SalesComeBackAsTheyWere) {
+  Ask("POST", "/v1/vgpus", R"({"name":"a","cap":0.6})");
+  Ask("POST", "/v1/vgpus", R"({"name":"b","cap":0.6})");
+  Ask("POST", "/v1/vgpus", R"({"name":"c","best_effort":true})");
+  // Sold together before, so that one of them can't be guaranteed any more.
+  Ask("PUT", "/v1/devices/embedded/oversell", R"({"mode":"adaptive","params":{"low_line":0.5}})");
+  ASSERT_EQ(saved_.vgpus.size(), 3U);
+  EXPECT_EQ(saved_.vgpus[1].sale, core::Sale::kOversold);
+  auto saved = FromText(ToText(saved_));
+  ASSERT_TRUE(saved);
+  std::swap(saved->vgpus[0], saved->vgpus[1]);  // whatever the order
+
+  boost::asio::io_context loop{1};
+  const std::string folder = NewFolder();
+  Node other(loop, folder, {"embedded", "software", {0, 1}}, {}, [](const SavedNode&) {});
+  EXPECT_TRUE(other.Restore(*saved).empty());
+  EXPECT_EQ(other.Vgpu("a")->status.sale, core::Sale::kGuaranteed);
+  EXPECT_EQ(other.Vgpu("b")->status.sale, core::Sale::kOversold);
+  EXPECT_EQ(other.Vgpu("c")->status.sale, core::Sale::kBestEffort);
+  const engine::DeviceStatus device = other.Devices().front();
+  EXPECT_EQ(device.oversell, core::OversellMode::kAdaptive);
+  EXPECT_EQ(device.oversell_params.find("low_line")->second, 0.5);
+  ASSERT_EQ(other.events().After(0, 100).events.size(), 1U) << "nothing was sold or changed by coming back";
+  EXPECT_EQ(other.events().After(0, 100).events[0].note.kind, "restored");
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(ControlTest, AWayOfSellingFromTheFutureIsNamedAndTheVgpusAreRestored) {
+  SavedNode saved;
+  saved.oversell.push_back({"embedded", "auction", {}});
+  saved.vgpus.push_back({.id = VgpuId{2}, .name = "good", .device = "embedded", .settings = {}});
+  ASSERT_EQ(node_.Restore(saved).size(), 1U);
   EXPECT_EQ(Ask("GET", "/v1/vgpus/good").status, 200U);
 }
 

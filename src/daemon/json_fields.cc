@@ -97,6 +97,18 @@ Status TakeUnsigned(json& body, const char* name, std::uint64_t& value) {
   return Ok();
 }
 
+Status TakeNumbers(json& body, const char* name, core::PolicyParams& values) {
+  const auto found = body.find(name);
+  if (found == body.end()) return Ok();
+  if (!found->is_object()) return WrongType(name, "an object of numbers", *found);
+  for (const auto& [key, value] : found->items()) {
+    if (!value.is_number()) return WrongType(key.c_str(), "a number", value);
+    values[key] = value.get<double>();
+  }
+  body.erase(found);
+  return Ok();
+}
+
 Status TakeParams(json& body, const char* name, const std::string& policy, core::PolicyParams& values) {
   const auto found = body.find(name);
   if (found == body.end()) return Ok();

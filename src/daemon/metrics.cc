@@ -43,6 +43,8 @@ constexpr std::array kVgpuMetrics{
                [](const VgpuReport& v) -> double { return v.status.settings.weight; }},
     VgpuMetric{"weir_vgpu_cap", "gauge", "Cap, fraction of the device",
                [](const VgpuReport& v) { return v.status.settings.cap.Fraction(); }},
+    VgpuMetric{"weir_vgpu_cap_now", "gauge", "What it may use at this moment, fraction of the device",
+               [](const VgpuReport& v) { return v.status.cap_now.Fraction(); }},
     VgpuMetric{"weir_vgpu_fps_promised", "gauge", "Promised frames per second, 0 for none",
                [](const VgpuReport& v) { return v.status.settings.fps; }},
     VgpuMetric{"weir_vgpu_processes", "gauge", "Attached processes",
@@ -55,6 +57,33 @@ constexpr std::array kVgpuMetrics{
                [](const VgpuReport& v) { return static_cast<double>(v.status.samples_bad); }},
     VgpuMetric{"weir_vgpu_fail_opens_total", "counter", "Times an agent went on without the daemon",
                [](const VgpuReport& v) { return static_cast<double>(v.fail_opens); }},
+};
+
+using engine::DeviceStatus;
+
+struct DeviceMetric {
+  const char* name;
+  const char* type;
+  const char* help;
+  double (*value)(const DeviceStatus&);
+};
+
+constexpr std::array kDeviceMetrics{
+    DeviceMetric{"weir_device_gpu_seconds_total", "counter", "GPU time charged on the device",
+                 [](const DeviceStatus& d) { return SecondsOf(d.gpu_total); }},
+    DeviceMetric{"weir_device_sold", "gauge", "Ceilings sold, in devices, best effort not counted",
+                 [](const DeviceStatus& d) { return d.sold; }},
+    DeviceMetric{"weir_device_load", "gauge", "What promises need of the device, last report",
+                 [](const DeviceStatus& d) { return d.load; }},
+    DeviceMetric{"weir_device_sellable", "gauge", "The highest cap that can be sold now, fraction of the device",
+                 [](const DeviceStatus& d) { return d.offer.most(); }},
+    DeviceMetric{"weir_device_revenue_total", "counter", "Earned with vGPUs, since selling was last set",
+                 [](const DeviceStatus& d) { return d.account.revenue; }},
+    DeviceMetric{"weir_device_penalty_total", "counter", "Owed for broken promises, since selling was last set",
+                 [](const DeviceStatus& d) { return d.account.penalty; }},
+    DeviceMetric{"weir_device_broken_seconds_total", "counter",
+                 "Time with a broken promise, summed over vGPUs, since selling was last set",
+                 [](const DeviceStatus& d) { return d.account.broken_s; }},
 };
 
 }  // namespace
@@ -72,15 +101,15 @@ std::string MetricsText(Node& node) {
   out +=
       "# HELP weir_device_gpu_use GPU time used per second of capacity, last second\n# TYPE weir_device_gpu_use "
       "gauge\n";
-  for (const engine::DeviceStatus& device : node.Devices())
+  const std::vector<DeviceStatus> devices = node.Devices();
+  for (const DeviceStatus& device : devices)
     out += fmt::format("weir_device_gpu_use{{device=\"{}\",policy=\"{}\"}} {}\n", device.spec.name, device.policy,
                        device.gpu_use);
-  out +=
-      "# HELP weir_device_gpu_seconds_total GPU time charged on the device\n# TYPE weir_device_gpu_seconds_total "
-      "counter\n";
-  for (const engine::DeviceStatus& device : node.Devices())
-    out += fmt::format("weir_device_gpu_seconds_total{{device=\"{}\"}} {}\n", device.spec.name,
-                       SecondsOf(device.gpu_total));
+  for (const DeviceMetric& metric : kDeviceMetrics) {
+    out += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", metric.name, metric.help, metric.type);
+    for (const DeviceStatus& device : devices)
+      out += fmt::format("{}{{device=\"{}\"}} {}\n", metric.name, device.spec.name, metric.value(device));
+  }
   out += fmt::format(
       "# HELP weir_node_looks_total Decisions of the engine\n# TYPE weir_node_looks_total "
       "counter\nweir_node_looks_total {}\n",

@@ -16,6 +16,10 @@ std::chrono::steady_clock::time_point ToSteady(Instant t) {
   return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(NsOf(t)));  // both are CLOCK_MONOTONIC here
 }
 
+std::int64_t UtcNs() {
+  return std::chrono::duration_cast<nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
 proto::CpuMask MaskOf(const std::vector<int>& cpus) {
   proto::CpuMask mask{};
   for (const int cpu : cpus)
@@ -34,6 +38,7 @@ Node::Node(boost::asio::io_context& loop, std::string run_dir, engine::DeviceSpe
       executors_(std::move(executors)),
       save_(std::move(save)),
       engine_({std::move(device)}),
+      began_(platform::Now()),
       look_timer_(loop),
       housekeeping_timer_(loop) {
   Housekeeping();
@@ -131,6 +136,14 @@ void Node::Carry() {
     if (grant.delta_ns != 0) found->second->gate->Grant(grant.delta_ns);
     if (grant.wake) found->second->gate->Wake();
   }
+  for (engine::Note& note : actions_.notes) Note(std::move(note));
+  actions_.notes.clear();
+}
+
+void Node::Note(engine::Note note) {
+  if (restoring_) return;
+  if (note.device.empty()) note.device = Devices().front().spec.name;
+  events_.Add(platform::Now(), UtcNs(), std::move(note));
 }
 
 // -- Housekeeping ----------------------------------------------------------------------------------------------------

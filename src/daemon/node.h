@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/event_log.h"
 #include "daemon/executor_host.h"
 #include "daemon/fd_watch.h"
 #include "daemon/frame_log.h"
@@ -31,6 +32,7 @@ struct CreateRequest {
   std::string name;
   std::string device;
   engine::VgpuSettings settings;
+  bool best_effort = false;
   bool ephemeral = false;
   uid_t owner_uid = 0;
   pid_t owner_pid = 0;
@@ -56,7 +58,8 @@ class Node {
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  /// Brings saved vGPUs and policies back, under their old ids and sockets. What can't be brought back is listed.
+  /// Brings saved vGPUs, policies and sales back, under their old ids and sockets. What can't be brought back is
+  /// listed.
   std::vector<std::string> Restore(const SavedNode& saved);
 
   Result<VgpuReport> Create(const CreateRequest& request);
@@ -64,11 +67,15 @@ class Node {
   Result<VgpuReport> Pause(const std::string& name, bool paused);
   Status Remove(const std::string& name, bool force);
   Status SetPolicy(const std::string& device, const std::string& policy, const core::PolicyParams& params);
+  Status SetOversell(const std::string& device, core::OversellMode mode, const core::PolicyParams& params);
 
   Result<VgpuReport> Vgpu(const std::string& name);
   std::vector<VgpuReport> Vgpus();
   std::vector<engine::DeviceStatus> Devices();
   Result<FrameLog::Slice> Frames(const std::string& name, std::uint64_t after, std::uint64_t limit);
+  [[nodiscard]] const EventLog& events() const { return events_; }
+  /// When this node's events began: tells their numbers from those of the daemon before it.
+  [[nodiscard]] Instant began() const { return began_; }
 
   [[nodiscard]] std::size_t processes() const;
   /// Somebody is attached, or a program that owns an ephemeral vGPU still lives.
@@ -83,6 +90,8 @@ class Node {
   void Step(const engine::Event& event);
   Status TryStep(const engine::Event& event);
   void Carry();
+  void Note(engine::Note note);
+  void NoteSold(VgpuId id);
   void LookAt(Instant when);
   void LookNow();
   void Look();
@@ -110,6 +119,8 @@ class Node {
   std::vector<core::FrameDone> frames_done_;
   gate::Drained drained_;
   std::map<VgpuId, std::unique_ptr<Tenancy>> tenancies_;
+  EventLog events_;
+  const Instant began_;
   std::vector<VgpuId> leaving_;  // ephemeral vGPUs to remove once the current event is over
   boost::asio::steady_timer look_timer_;
   boost::asio::steady_timer housekeeping_timer_;

@@ -8,6 +8,20 @@
 #include "platform/process.h"
 
 namespace weir::daemon {
+namespace {
+
+std::string Percent(Share share) { return fmt::format("{:.0f} %", share.Fraction() * 100); }
+
+std::string ParamsText(const std::string& policy, const core::PolicyParams& params) {
+  std::string text;
+  for (const auto& [name, value] : params) {
+    const std::string_view choice = core::NameOfChoice(policy, name, value);
+    text += choice.empty() ? fmt::format(", {}={:g}", name, value) : fmt::format(", {}={}", name, choice);
+  }
+  return text;
+}
+
+}  // namespace
 
 std::vector<std::string> Node::Restore(const SavedNode& saved) {
   std::vector<std::string> problems;
@@ -15,6 +29,12 @@ std::vector<std::string> Node::Restore(const SavedNode& saved) {
   for (const SavedPolicy& policy : saved.policies)
     if (const Status set = TryStep(engine::SetPolicy{policy.device, policy.policy, policy.params}); !set)
       problems.push_back("policy of " + policy.device + ": " + set.error().message);
+  // Before there is anything to sell, so that what was sold is not judged again.
+  for (const SavedOversell& sold : saved.oversell) {
+    const auto mode = core::ModeNamed(sold.mode);
+    const Status set = mode ? TryStep(engine::SetOversell{sold.device, *mode, sold.params}) : Status(mode.error());
+    if (!set) problems.push_back("how " + sold.device + " is sold: " + set.error().message);
+  }
   for (const SavedVgpu& vgpu : saved.vgpus) {
     if (vgpu.ephemeral) {
       const auto started = platform::StartTimeOf(vgpu.owner_pid);
@@ -26,14 +46,25 @@ std::vector<std::string> Node::Restore(const SavedNode& saved) {
       Step(engine::PauseVgpu{*opened, true});
   }
   restoring_ = false;
+  if (!saved.vgpus.empty())
+    Note({.device = "",
+          .kind = "restored",
+          .vgpu = "",
+          .text = fmt::format("{} of {} vGPUs are back", tenancies_.size(), saved.vgpus.size())});
   Save();
   return problems;
 }
 
 // Makes the vGPU in the engine, then its gate. Without a gate the engine forgets it again.
 Result<VgpuId> Node::Open(const SavedVgpu& saved) {
-  Status created =
-      engine_.Step(platform::Now(), engine::CreateVgpu{saved.name, saved.device, saved.settings, saved.id}, actions_);
+  Status created = engine_.Step(platform::Now(),
+                                engine::CreateVgpu{.name = saved.name,
+                                                   .device = saved.device,
+                                                   .settings = saved.settings,
+                                                   .id = saved.id,
+                                                   .sale = saved.sale,
+                                                   .restored = restoring_},
+                                actions_);
   if (!created) return std::move(created).error();
   const VgpuId id = actions_.created;
   auto tenancy = std::make_unique<Tenancy>();
@@ -87,20 +118,34 @@ Result<VgpuReport> Node::Create(const CreateRequest& request) {
                   .settings = request.settings,
                   .owner_uid = request.owner_uid,
                   .ephemeral = request.ephemeral,
-                  .owner_pid = request.ephemeral ? request.owner_pid : 0};
+                  .owner_pid = request.ephemeral ? request.owner_pid : 0,
+                  .sale = request.best_effort ? core::Sale::kBestEffort : core::Sale::kGuaranteed};
   if (request.ephemeral) {
     if (saved.name.empty()) saved.name = fmt::format("program-{}", request.owner_pid);
     WEIR_TRY(saved.owner_started, platform::StartTimeOf(request.owner_pid));
   }
-  WEIR_TRY(const VgpuId id, Open(saved));
+  const auto opened = Open(saved);
+  if (!opened) {
+    if (opened.error().code == Errc::kResourceExhausted)
+      Note({.device = saved.device, .kind = "refused", .vgpu = saved.name, .text = opened.error().message});
+    return opened.error();
+  }
+  const VgpuId id = *opened;
+  NoteSold(id);
   Save();
   return ReportOf(platform::Now(), *tenancies_.at(id));
 }
 
 Result<VgpuReport> Node::Set(const std::string& name, const engine::VgpuSettings& settings) {
   WEIR_TRY(Tenancy * tenancy, Find(name));
-  WEIR_TRY_STATUS(TryStep(engine::SetVgpu{tenancy->saved.id, settings}));
+  if (Status set = TryStep(engine::SetVgpu{tenancy->saved.id, settings}); !set) {
+    if (set.error().code == Errc::kResourceExhausted)
+      Note({.device = tenancy->saved.device, .kind = "refused", .vgpu = name, .text = set.error().message});
+    return set.error();
+  }
+  const bool other_cap = settings.cap != tenancy->saved.settings.cap;
   tenancy->saved.settings = settings;
+  if (other_cap) NoteSold(tenancy->saved.id);
   Save();
   return ReportOf(platform::Now(), *tenancy);
 }
@@ -130,24 +175,62 @@ void Node::Erase(VgpuId id) {
   const auto found = tenancies_.find(id);
   if (found == tenancies_.end()) return;
   const bool ephemeral = found->second->saved.ephemeral;
+  const std::string device = found->second->saved.device, name = found->second->saved.name;
+  const bool ended = found->second->owner_ended;
   found->second->executor->End();
   tenancies_.erase(found);
   Step(engine::RemoveVgpu{id});
+  Note({.device = device, .kind = "removed", .vgpu = name, .text = ended ? "its program has ended" : "as asked"});
   if (ephemeral) Save();
 }
 
 Status Node::SetPolicy(const std::string& device, const std::string& policy, const core::PolicyParams& params) {
   WEIR_TRY_STATUS(TryStep(engine::SetPolicy{device, policy, params}));
+  for (const engine::DeviceStatus& status : Devices())
+    if (device.empty() || status.spec.name == device) {
+      Note({.device = status.spec.name,
+            .kind = "policy",
+            .vgpu = "",
+            .text = "the policy is " + status.policy + ParamsText(policy, status.params)});
+      break;
+    }
   Save();
   return Ok();
+}
+
+Status Node::SetOversell(const std::string& device, core::OversellMode mode, const core::PolicyParams& params) {
+  WEIR_TRY_STATUS(TryStep(engine::SetOversell{device, mode, params}));
+  Save();
+  return Ok();
+}
+
+/// As what it is sold since it was made, or its ceiling was changed.
+void Node::NoteSold(VgpuId id) {
+  const auto vgpu = engine_.Vgpu(platform::Now(), id);
+  WEIR_CHECK(vgpu.has_value());
+  for (const engine::DeviceStatus& device : Devices()) {
+    if (device.spec.name != vgpu->device) continue;
+    const bool off = device.oversell == core::OversellMode::kOff;
+    Note({.device = vgpu->device,
+          .kind = "sold",
+          .vgpu = vgpu->name,
+          .text = off ? fmt::format("a cap of {}; selling is off", Percent(vgpu->settings.cap))
+                      : fmt::format("a ceiling of {}, {}; cap now {}", Percent(vgpu->settings.cap),
+                                    core::NameOf(vgpu->sale), Percent(vgpu->cap_now))});
+  }
 }
 
 void Node::Save() {
   if (restoring_) return;
   SavedNode saved;
-  for (const engine::DeviceStatus& device : engine_.Devices(platform::Now()))
+  for (const engine::DeviceStatus& device : engine_.Devices(platform::Now())) {
     saved.policies.push_back({device.spec.name, device.policy, device.params});
-  for (const auto& [id, tenancy] : tenancies_) saved.vgpus.push_back(tenancy->saved);
+    saved.oversell.push_back({device.spec.name, core::NameOf(device.oversell), device.oversell_params});
+  }
+  for (const auto& [id, tenancy] : tenancies_) {
+    saved.vgpus.push_back(tenancy->saved);
+    saved.vgpus.back().sale = engine_.SaleOf(id);  // a new ceiling or another way of selling may have changed it
+  }
   save_(saved);
 }
 

@@ -21,6 +21,9 @@ Result<SavedVgpu> TakeVgpu(json entry) {
   WEIR_TRY_STATUS(TakeUnsigned(entry, "owner_pid", pid));
   WEIR_TRY_STATUS(TakeUnsigned(entry, "owner_started", vgpu.owner_started));
   WEIR_TRY_STATUS(TakeBool(entry, "paused", vgpu.paused));
+  std::string sale = core::NameOf(vgpu.sale);
+  WEIR_TRY_STATUS(TakeString(entry, "sale", sale));
+  WEIR_TRY(vgpu.sale, core::SaleNamed(sale));
   WEIR_TRY_STATUS(TakeSettings(entry, vgpu.settings));
   vgpu.id = VgpuId{id};
   vgpu.owner_uid = static_cast<uid_t>(uid);
@@ -34,6 +37,14 @@ Result<SavedPolicy> TakePolicy(json entry) {
   WEIR_TRY_STATUS(TakeString(entry, "policy", policy.policy));
   WEIR_TRY_STATUS(TakeParams(entry, "params", policy.policy, policy.params));
   return policy;
+}
+
+Result<SavedOversell> TakeOversell(json entry) {
+  SavedOversell oversell;
+  WEIR_TRY_STATUS(TakeString(entry, "device", oversell.device));
+  WEIR_TRY_STATUS(TakeString(entry, "mode", oversell.mode));
+  WEIR_TRY_STATUS(TakeNumbers(entry, "params", oversell.params));
+  return oversell;
 }
 
 Result<json> ArrayIn(const json& root, const char* name) {
@@ -51,6 +62,9 @@ std::string ToText(const SavedNode& node) {
   root["policies"] = json::array();
   for (const SavedPolicy& policy : node.policies)
     root["policies"].push_back({{"device", policy.device}, {"policy", policy.policy}, {"params", policy.params}});
+  root["oversell"] = json::array();
+  for (const SavedOversell& oversell : node.oversell)
+    root["oversell"].push_back({{"device", oversell.device}, {"mode", oversell.mode}, {"params", oversell.params}});
   root["vgpus"] = json::array();
   for (const SavedVgpu& vgpu : node.vgpus) {
     nlohmann::ordered_json entry{{"id", vgpu.id.value},
@@ -60,7 +74,8 @@ std::string ToText(const SavedNode& node) {
                                  {"ephemeral", vgpu.ephemeral},
                                  {"owner_pid", vgpu.owner_pid},
                                  {"owner_started", vgpu.owner_started},
-                                 {"paused", vgpu.paused}};
+                                 {"paused", vgpu.paused},
+                                 {"sale", core::NameOf(vgpu.sale)}};
     entry.update(SettingsToJson(vgpu.settings));
     root["vgpus"].push_back(std::move(entry));
   }
@@ -79,6 +94,13 @@ Result<SavedNode> FromText(const std::string& text) {
   for (const json& entry : policies) {
     WEIR_TRY(SavedPolicy policy, TakePolicy(entry));
     node.policies.push_back(std::move(policy));
+  }
+  if (root.contains("oversell")) {
+    WEIR_TRY(const json oversell, ArrayIn(root, "oversell"));
+    for (const json& entry : oversell) {
+      WEIR_TRY(SavedOversell sold, TakeOversell(entry));
+      node.oversell.push_back(std::move(sold));
+    }
   }
   WEIR_TRY(const json vgpus, ArrayIn(root, "vgpus"));
   for (const json& entry : vgpus) {

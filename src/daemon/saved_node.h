@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of a node survives a restart: vGPUs and policies, in one JSON file that is replaced atomically.
+// What of a node survives a restart: vGPUs, policies and how devices are sold, in one JSON file that is replaced
+// atomically.
 #pragma once
 
 #include <sys/types.h>
@@ -23,14 +24,22 @@ struct SavedVgpu {
   pid_t owner_pid = 0;              // of an ephemeral one
   std::uint64_t owner_started = 0;  // clock ticks: tells a reused pid apart
   bool paused = false;
+  core::Sale sale = core::Sale::kGuaranteed;
 };
 struct SavedPolicy {
   std::string device;
   std::string policy;
   core::PolicyParams params;
 };
+/// How a device is sold.
+struct SavedOversell {
+  std::string device;
+  std::string mode;
+  core::PolicyParams params;
+};
 struct SavedNode {
   std::vector<SavedPolicy> policies;
+  std::vector<SavedOversell> oversell;  // none in files from before there was selling
   std::vector<SavedVgpu> vgpus;
 };
 

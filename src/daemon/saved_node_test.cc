@@ -10,6 +10,7 @@ namespace {
 
 SavedNode Example() {
   return {.policies = {{"embedded", "reserve", {{"period_ms", 2.0}}}},
+          .oversell = {{"embedded", "adaptive", {{"low_line", 0.6}}}},
           .vgpus = {{.id = VgpuId{7},
                      .name = "game",
                      .device = "embedded",
@@ -22,7 +23,8 @@ SavedNode Example() {
                      .ephemeral = true,
                      .owner_pid = 4242,
                      .owner_started = 123456789,
-                     .paused = true}}};
+                     .paused = true,
+                     .sale = core::Sale::kOversold}}};
 }
 
 TEST(SavedNode, ComesBackAsItWas) {
@@ -35,8 +37,12 @@ TEST(SavedNode, ComesBackAsItWas) {
   EXPECT_EQ(vgpu.owner_pid, 4242);
   EXPECT_EQ(vgpu.owner_started, 123456789U);
   EXPECT_TRUE(vgpu.ephemeral && vgpu.paused);
+  EXPECT_EQ(vgpu.sale, core::Sale::kOversold);
   EXPECT_EQ(back->policies[0].policy, "reserve");
   EXPECT_EQ(back->policies[0].params.at("period_ms"), 2.0);
+  ASSERT_EQ(back->oversell.size(), 1U);
+  EXPECT_EQ(back->oversell[0].mode, "adaptive");
+  EXPECT_EQ(back->oversell[0].params.at("low_line"), 0.6);
 }
 
 // A published format: this text was written by version 1 and has to be read for ever.
@@ -49,13 +55,17 @@ TEST(SavedNode, VersionOneIsReadForEver) {
   EXPECT_EQ(node->vgpus[0].settings.weight, 30U);
   EXPECT_EQ(node->vgpus[0].settings.cap, Share::FromFraction(0.25));
   EXPECT_EQ(node->vgpus[0].settings.latency, microseconds(16500));
+  EXPECT_EQ(node->vgpus[0].sale, core::Sale::kGuaranteed) << "nothing was sold otherwise then";
+  EXPECT_TRUE(node->oversell.empty());
 }
 
 TEST(SavedNode, AnotherVersionAndGarbageAreRefused) {
   EXPECT_EQ(FromText(R"({"weir_saved_node":2,"policies":[],"vgpus":[]})").error().code, Errc::kVersionMismatch);
   for (const char* text : {"{}", "[]", "null", "{\"weir_saved_node\":\"1\"}", "{\"weir_saved_node\":1}",
                            "{\"weir_saved_node\":1,\"policies\":[],\"vgpus\":[3]}",
-                           "{\"weir_saved_node\":1,\"policies\":[],\"vgpus\":[{\"id\":-1}]}"})
+                           "{\"weir_saved_node\":1,\"policies\":[],\"vgpus\":[{\"id\":-1}]}",
+                           "{\"weir_saved_node\":1,\"policies\":[],\"vgpus\":[{\"id\":1,\"sale\":\"rented\"}]}",
+                           "{\"weir_saved_node\":1,\"policies\":[],\"oversell\":{},\"vgpus\":[]}"})
     EXPECT_FALSE(FromText(text).has_value()) << text;
 }
 

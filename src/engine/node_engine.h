@@ -82,6 +82,8 @@ class NodeEngine {
   [[nodiscard]] std::vector<DeviceStatus> Devices(Instant now) const;
   [[nodiscard]] std::vector<VgpuStatus> Vgpus(Instant now) const;
   Result<VgpuStatus> Vgpu(Instant now, VgpuId id) const;
+  /// As what it was sold; of a vGPU that there is.
+  [[nodiscard]] core::Sale SaleOf(VgpuId id) const;
   /// kNotFound lists the existing names.
   Result<VgpuId> Find(std::string_view name) const;
 

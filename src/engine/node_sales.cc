@@ -28,6 +28,7 @@ std::string InWords(const OversellNote& note, const std::string& from) {
     case OversellNote::Kind::kWarning:
       return fmt::format("several are overloaded: this one should be moved to another device ({})", use);
     case OversellNote::Kind::kSellable:
+      if (note.amount < 0.01) return fmt::format("nothing more can be sold: the load is {}", Percent(note.use));
       return fmt::format("a cap of up to {} can be sold: the load is {}", Percent(note.amount), Percent(note.use));
     case OversellNote::Kind::kBroken:
       return "its promise is broken: " + (note.promised > 0 ? rate : use + ", and it wants more");
@@ -41,6 +42,11 @@ std::string InWords(const OversellNote& note, const std::string& from) {
 std::string NodeEngine::NameOf(VgpuId id) const {
   const auto found = vgpus_.find(id);
   return found == vgpus_.end() ? "what was free" : found->second->name;
+}
+
+core::Sale NodeEngine::SaleOf(VgpuId id) const {
+  const auto found = vgpus_.find(id);
+  return found == vgpus_.end() ? core::Sale::kGuaranteed : found->second->device->sales->SaleOf(id);
 }
 
 void NodeEngine::SeeSales(Instant now, Device_& device, Actions& actions) {

@@ -54,6 +54,34 @@ TEST(Strict, IsRefusedWhereMoreIsSoldAlready) {
   EXPECT_NE(refused.error().message.find("add up to 160 %"), std::string::npos) << refused.error().message;
 }
 
+TEST(Off, WhatComesBackIsWhatItWas) {
+  ModelNode node;
+  for (std::uint64_t id : {1, 2}) {
+    ASSERT_TRUE(node.Do(CreateVgpu{.name = "v" + std::to_string(id),
+                                   .device = "",
+                                   .settings = Sold(1),
+                                   .id = VgpuId{id},
+                                   .sale = Sale::kGuaranteed,
+                                   .restored = true})
+                    .has_value());
+    EXPECT_EQ(StatusOf(node, VgpuId{id}).sale, Sale::kGuaranteed);
+  }
+}
+
+TEST(Strict, NobodyPaysForTheTimeBeforeItCame) {
+  ModelNode node;
+  Oversell(node, OversellMode::kStrict, {{"price", 3600}, {"device_cost", 36}});
+  const VgpuId first = node.AddVgpu("first", Sold(1));
+  ASSERT_TRUE(node.Do(RemoveVgpu{first}).has_value());
+  const double cost = DeviceOf(node).account.cost;
+  node.RunFor(seconds(100));
+  const VgpuId a = node.AddVgpu("a", Sold(1));
+  node.AddProcess(a, {.think = milliseconds(20), .gpu = milliseconds(4)});
+  node.RunFor(milliseconds(2'500));
+  EXPECT_NEAR(DeviceOf(node).account.revenue, 2, 0.5) << "its own seconds, of a price of 1 each";
+  EXPECT_NEAR(DeviceOf(node).account.cost - cost, 1.02, 0.02) << "the device has its cost all the time";
+}
+
 TEST(Static, EachHasItsPartOfTheDevice) {
   ModelNode node;
   Oversell(node, OversellMode::kStatic, {{"ratio", 1.5}});

@@ -218,7 +218,8 @@ TEST(ScenarioFile, WhatIsNamedMustExist) {
   EXPECT_EQ(FaultOf("[[run]]\nlabel = \"r\"\nonly = [\"b\"]\n"), "x.toml:11: no tenant 'b'");
   EXPECT_EQ(FaultOf("[[run]]\nlabel = \"r\"\n[run.settings]\nb = { fps = 1 }\n").substr(9), ": no tenant 'b'");
   EXPECT_EQ(FaultOf("[[sweep]]\nlabel = \"s\"\ntenant = \"b\"\nfps = [1]\n"), "x.toml:11: no tenant 'b'");
-  EXPECT_EQ(FaultOf("[[sweep]]\nlabel = \"s\"\ntenant = \"a\"\n"), "x.toml:11: a sweep needs 'fps', a list of numbers");
+  EXPECT_EQ(FaultOf("[[sweep]]\nlabel = \"s\"\ntenant = \"a\"\n"),
+            "x.toml:11: a sweep needs 'fps' or 'cap', a list of numbers");
   EXPECT_EQ(FaultOf("[[sweep]]\nlabel = \"s\"\ntenant = \"a\"\nfps = [2000]\n"),
             "x.toml:11: a sweep's 'fps' are from 0 to 1000");
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <string>
 
 namespace weir::core {
 namespace {
@@ -90,6 +91,14 @@ const char* NameOf(Sale sale) {
     case Sale::kBestEffort: return "best-effort";
   }
   return "unknown";
+}
+Result<Sale> SaleNamed(std::string_view name) {
+  std::string known;
+  for (const Sale sale : kSales) {
+    if (NameOf(sale) == name) return sale;
+    known += (known.empty() ? "" : ", ") + std::string(NameOf(sale));
+  }
+  return Fail(Errc::kInvalidArgument, "no sale is called '" + std::string(name) + "'; known: " + known);
 }
 
 void Regain(std::span<CapHolder> holders, double margin, std::vector<Transfer>& done) {

@@ -11,9 +11,11 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/ids.h"
+#include "base/result.h"
 
 namespace weir::core {
 
@@ -21,6 +23,8 @@ namespace weir::core {
 /// want theirs at the same time; `kBestEffort` has what nobody wants, and no promise.
 enum class Sale : std::uint8_t { kGuaranteed, kOversold, kBestEffort };
 const char* NameOf(Sale sale);
+/// kInvalidArgument lists the names.
+Result<Sale> SaleNamed(std::string_view name);
 
 /// One vGPU, in fractions of the device.
 struct CapHolder {

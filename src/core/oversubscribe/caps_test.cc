@@ -118,6 +118,12 @@ RC_GTEST_PROP(Steal, PicksTheSameOneInAnyOrder, ()) {
   if (first > 0) RC_ASSERT(one.from == other.from);
 }
 
+TEST(Sale, IsFoundByItsName) {
+  for (const Sale sale : {Sale::kGuaranteed, Sale::kOversold, Sale::kBestEffort})
+    EXPECT_EQ(*SaleNamed(NameOf(sale)), sale);
+  EXPECT_NE(SaleNamed("rented").error().message.find("guaranteed, oversold, best-effort"), std::string::npos);
+}
+
 TEST(Steal, TakesFromTheTrueLightest) {
   // As printed, Algorithm 1 compares with a minimum that never changes, and would take the last one.
   Holders holders{

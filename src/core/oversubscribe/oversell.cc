@@ -100,7 +100,8 @@ Status Oversell::Add(VgpuId id, Share ceiling, Sale sale, bool restored) {
           fmt::format("a cap of {:.0f} % can't be sold now; at most {:.0f} % can: {}. Ask for less, try again later, "
                       "or take what is left with best effort",
                       asked * 100, std::floor(offer.most() * 100), offer.reason));
-  } else if (restored && sale == Sale::kGuaranteed && CeilingsOf(Sale::kGuaranteed) + asked > 1 + kAlmost) {
+  } else if (mode_ != OversellMode::kOff && sale == Sale::kGuaranteed &&
+             CeilingsOf(Sale::kGuaranteed) + asked > 1 + kAlmost) {
     sale = Sale::kOversold;
   }
   const auto at = std::ranges::lower_bound(members_, id, {}, &Watched::id);
@@ -131,6 +132,7 @@ Status Oversell::SetCeiling(VgpuId id, Share ceiling) {
 
 void Oversell::Remove(VgpuId id) {
   std::erase_if(members_, [id](const Watched& member) { return member.id == id; });
+  empty_ = members_.empty();
   Divide();
 }
 
@@ -223,10 +225,16 @@ SalesOffer Oversell::OfferNow() const {
 // -- Watching --------------------------------------------------------------------------------------------------------
 
 Instant Oversell::See(Instant now, std::span<const VgpuView> views, std::vector<OversellNote>& notes) {
-  if (mode_ == OversellMode::kOff || members_.empty()) return kNever;
+  if (mode_ == OversellMode::kOff) return kNever;
   if (!started_) {
     started_ = true;
     stage_began_ = report_began_ = now;
+  }
+  if (empty_) {  // until now: who has come is not charged for that time
+    account_.BookDevice(prices_, now - report_began_);
+    stage_began_ = report_began_ = now;
+    empty_ = members_.empty();
+    if (empty_) return kNever;
   }
   bool attached = false, awake = false;
   for (const VgpuView& view : views) {

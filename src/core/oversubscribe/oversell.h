@@ -163,6 +163,7 @@ class Oversell {
   std::vector<Transfer> done_;
   Instant stage_began_{}, report_began_{}, warned_{};
   bool started_ = false;
+  bool empty_ = true;  // nothing was sold when last seen
   int calm_ = 0;
   double load_ = 0;
   double expected_use_ = 0.5;  // of a ceiling

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// weir events: what was decided on the node, and why.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <deque>
+#include <memory>
+
+#include "cli/event_text.h"
+#include "cli/options.h"
+#include "cli/terminal.h"
+
+namespace weir::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr Duration kPollEvery = milliseconds(200);
+constexpr int kPageEvents = 1000;
+
+struct Flags {
+  std::int64_t last = 20;
+  std::string vgpu;
+  bool follow = false;
+};
+
+/// Reads on where it was. A daemon that was started anew counts from 1 again, and is read from there.
+class EventReader {
+ public:
+  explicit EventReader(ControlClient client) : client_(std::move(client)) {}
+
+  /// One page of what came since; empty: nothing more for now.
+  Result<json> Next() {
+    WEIR_TRY(json page, Page());
+    const std::int64_t began = WholeField(page, "began_ns");
+    restarted_ = began_ != 0 && began != began_;
+    began_ = began;
+    if (restarted_) {
+      next_ = 0;
+      WEIR_TRY(page, Page());
+    }
+    lost_ = WholeField(page, "lost");
+    next_ = WholeField(page, "next");
+    return page.value("events", json::array());
+  }
+  /// As of the last page.
+  [[nodiscard]] bool restarted() const { return restarted_; }
+  [[nodiscard]] std::int64_t lost() const { return lost_; }
+
+ private:
+  Result<json> Page() { return client_.Get(fmt::format("/v1/events?after={}&limit={}", next_, kPageEvents)); }
+
+  ControlClient client_;
+  std::int64_t next_ = 0, began_ = 0, lost_ = 0;
+  bool restarted_ = false;
+};
+
+void Print(const Session& session, const Flags& flags, const json& event) {
+  if (!flags.vgpu.empty() && TextField(event, "vgpu") != flags.vgpu) return;
+  if (session.json)
+    fmt::print("{}\n", event.dump(-1, ' ', false, json::error_handler_t::replace));
+  else
+    fmt::print("{}", EventLine(EventFromJson(event), StdoutTakesColor()));
+}
+
+/// The last ones there are.
+Status PrintLast(const Session& session, const Flags& flags, EventReader& reader) {
+  std::deque<json> last;
+  while (true) {
+    WEIR_TRY(const json page, reader.Next());
+    if (page.empty()) break;
+    for (const json& event : page) {
+      if (!flags.vgpu.empty() && TextField(event, "vgpu") != flags.vgpu) continue;
+      last.push_back(event);
+      if (last.size() > static_cast<std::size_t>(flags.last)) last.pop_front();
+    }
+  }
+  for (const json& event : last) Print(session, flags, event);
+  return Ok();
+}
+
+/// The daemon is away and may come back.
+bool Passes(const Error& error) {
+  return error.code == Errc::kUnavailable || error.code == Errc::kTimeout || error.code == Errc::kIo;
+}
+
+Result<int> Follow(const Session& session, const Flags& flags, EventReader& reader) {
+  StopSignals signals;
+  bool away = false;
+  while (true) {
+    std::fflush(stdout);
+    if (signals.WaitFor(kPollEvery)) return signals.Asked() ? 0 : signals.ExitCode();  // Ctrl-C is meant to end it
+    const auto page = reader.Next();
+    if (!page) {
+      if (!Passes(page.error())) return page.error();
+      if (!away) Say("the daemon doesn't answer; waiting for it to come back");
+      away = true;
+      continue;
+    }
+    if (reader.restarted())
+      Say("the daemon has been started anew; its events follow");
+    else if (away)
+      Say("the daemon answers again");
+    away = false;
+    if (reader.lost() > 0) Say(fmt::format("{} events are gone: the daemon keeps no more", reader.lost()));
+    for (const json& event : *page) Print(session, flags, event);
+  }
+}
+
+Result<int> Events(const Session& session, const Flags& flags) {
+  EventReader reader(session.client());
+  WEIR_TRY_STATUS(PrintLast(session, flags, reader));
+  if (!flags.follow) return 0;
+  return Follow(session, flags, reader);
+}
+
+}  // namespace
+
+void AddEvents(Command app, Session& session) {
+  auto flags = std::make_shared<Flags>();
+  const Command command =
+      AddCommand(app, "events", "Show what was sold, refused, moved and broken, and why",
+                 "  weir events\n"
+                 "  weir events --follow\n"
+                 "  weir events -n 1000 --vgpu game\n"
+                 "  weir events --follow -n 0 --json | jq -r 'select(.kind == \"broken\") | .vgpu'\n"
+                 "\n"
+                 "  With --json each event is one line. What the kinds mean: docs/protocol/control-api.md.\n",
+                 session);
+  command.AddFlag("-f,--follow", flags->follow,
+                  "Go on with what happens, until Ctrl-C; waits for a daemon that is gone");
+  command.AddWhole("-n,--last", "N", flags->last, "That many of the latest (default 20; the daemon keeps 10000)");
+  command.Add("--vgpu", "NAME", flags->vgpu, "Only what is about this vGPU");
+  command.WhenGiven([flags, &session] { session.action = [flags, &session] { return Events(session, *flags); }; });
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The last decisions on the node in words, for whoever asks over the control API. Bounded; says how many were lost to
+// the bound.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "engine/events.h"
+
+namespace weir::daemon {
+
+struct NodeEvent {
+  std::uint64_t number = 0;  // the first one is 1
+  Instant at;
+  std::int64_t utc_ns = 0;  // since 1970
+  engine::Note note;
+};
+
+class EventLog {
+ public:
+  static constexpr std::size_t kEventsMax = 10'000;
+
+  void Add(Instant at, std::int64_t utc_ns, engine::Note note) {
+    if (events_.size() == kEventsMax) events_.pop_front();
+    events_.push_back({.number = ++last_, .at = at, .utc_ns = utc_ns, .note = std::move(note)});
+  }
+
+  struct Slice {
+    std::uint64_t next = 0;  // ask for what comes after this one
+    std::uint64_t lost = 0;  // events after `after` that are gone
+    std::vector<NodeEvent> events;
+  };
+  /// Events numbered above `after`, oldest first.
+  [[nodiscard]] Slice After(std::uint64_t after, std::uint64_t limit) const {
+    Slice slice;
+    const std::uint64_t oldest = last_ - events_.size();
+    std::uint64_t from = after > last_ ? last_ : after;
+    if (from < oldest) {
+      slice.lost = oldest - from;
+      from = oldest;
+    }
+    for (; from < last_ && slice.events.size() < limit; ++from) slice.events.push_back(events_[from - oldest]);
+    slice.next = from;
+    return slice;
+  }
+
+ private:
+  std::deque<NodeEvent> events_;
+  std::uint64_t last_ = 0;
+};
+
+}  // namespace weir::daemon
