@@ -8,6 +8,7 @@
 #     FUZZERS schedule/engine_fuzz.cc ...    # libFuzzer with WEIR_FUZZERS, else a replay of tests/corpus/engine_fuzz in ctest
 #     PCH     <nlohmann/json.hpp> ...        # heavy headers that most of its sources include (tests have theirs)
 #     LINKS   fmt::fmt ...                   # libraries from outside
+#     BUSY                                   # its tests compute for seconds
 #     THREADS                                # its tests run under the thread sanitizer too
 #     UNSANITIZED)                           # its tests do not run under the address sanitizer, to save time
 
@@ -50,11 +51,15 @@ if(WEIR_FUZZERS)
   add_custom_target(fuzzers)
 endif()
 
-# What tests are excused from. Linked last, so that it comes after weir_flags on the command line.
-add_library(weir_test_flags INTERFACE)
-# Tests are compiled more often than they run: -O1 costs half of -O2's time.
-target_compile_options(weir_test_flags INTERFACE -Wno-conversion -O1)
-target_include_directories(weir_test_flags INTERFACE ${CMAKE_SOURCE_DIR})  # "tests/harness/..."
+# What tests are excused from. These two are linked last, so that they come after weir_flags on the command line.
+# Most tests run for a moment, and are compiled more often than that: under the address sanitizer -O0 takes half of
+# -O1's time, without it four fifths. Those that compute for seconds are busy.
+foreach(flags weir_test_flags weir_busy_test_flags)
+  add_library(${flags} INTERFACE)
+  target_include_directories(${flags} INTERFACE ${CMAKE_SOURCE_DIR})  # "tests/harness/..."
+endforeach()
+target_compile_options(weir_test_flags INTERFACE -Wno-conversion -O0)
+target_compile_options(weir_busy_test_flags INTERFACE -Wno-conversion -O1)
 
 # What the sanitizers do in tests: stop at the first finding, by a signal that a test can't take for an exit status.
 set(WEIR_TEST_ENVIRONMENT
@@ -85,29 +90,33 @@ add_custom_target(threads_tests)
 
 # A test program and its ctest entry. SECONDS bounds it: a hang is a failure, not a wait.
 # LABELS: sanitize (runs under asan too), threads (runs under tsan too), e2e (with real programs), long (only with scripts/test --long).
-# NEEDS: our programs and libraries that it starts or loads, built along with it.
+# NEEDS: our programs and libraries that it starts or loads, built along with it. BUSY: it computes for seconds.
 function(weir_gtest name)
-  cmake_parse_arguments(ARG "" "SECONDS" "SOURCES;LINKS;LABELS;NEEDS" ${ARGN})
+  cmake_parse_arguments(ARG "BUSY" "SECONDS" "SOURCES;LINKS;LABELS;NEEDS" ${ARGN})
   if(NOT WEIR_TESTS)
     return()
   endif()
   if(NOT ARG_SECONDS)
     set(ARG_SECONDS 120)
   endif()
+  set(flags weir_test_flags)
+  if(ARG_BUSY)
+    set(flags weir_busy_test_flags)
+  endif()
   add_executable(${name} ${ARG_SOURCES})
   weir_unity(${name})
   target_link_libraries(${name} PRIVATE weir_flags ${ARG_LINKS} GTest::gtest GTest::gtest_main rapidcheck
-                        nlohmann_json::nlohmann_json weir_test_flags)
+                        nlohmann_json::nlohmann_json ${flags})
   if(ARG_NEEDS)
     add_dependencies(${name} ${ARG_NEEDS})
   endif()
-  # They are compiled with the same flags, so the first one's precompiled header does for all. rapidcheck is not in it:
-  # what its headers instantiate would be compiled again by each file, and most have no use for it.
-  get_property(first GLOBAL PROPERTY WEIR_FIRST_GTEST)
+  # The first one's precompiled header does for all that are compiled with the same flags. rapidcheck is not in it: what
+  # its headers instantiate would be compiled again by each file, and most have no use for it.
+  get_property(first GLOBAL PROPERTY WEIR_FIRST_GTEST_${flags})
   if(first)
     target_precompile_headers(${name} REUSE_FROM ${first})
   else()
-    set_property(GLOBAL PROPERTY WEIR_FIRST_GTEST ${name})
+    set_property(GLOBAL PROPERTY WEIR_FIRST_GTEST_${flags} ${name})
     target_precompile_headers(${name} PRIVATE <gtest/gtest.h> <nlohmann/json.hpp>)
   endif()
   foreach(label sanitize threads)
@@ -126,12 +135,16 @@ function(weir_fuzzer module source)
   if(WEIR_FUZZERS)
     add_executable(${name} ${source})
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
-    target_link_libraries(${name} PRIVATE weir_flags weir_${module} weir_test_flags)
+    target_link_libraries(${name} PRIVATE weir_flags weir_${module} weir_busy_test_flags)
     add_dependencies(fuzzers ${name})
   elseif(WEIR_TESTS)
     # Without libFuzzer the same target replays its corpus, so that a found input stays found on every compiler.
-    add_executable(${name} ${source} ${CMAKE_SOURCE_DIR}/tests/harness/fuzz_replay.cc)
-    target_link_libraries(${name} PRIVATE weir_flags weir_${module} weir_test_flags)
+    if(NOT TARGET weir_fuzz_replay)
+      add_library(weir_fuzz_replay OBJECT ${CMAKE_SOURCE_DIR}/tests/harness/fuzz_replay.cc)
+      target_link_libraries(weir_fuzz_replay PRIVATE weir_flags weir_test_flags)
+    endif()
+    add_executable(${name} ${source})
+    target_link_libraries(${name} PRIVATE weir_flags weir_${module} weir_fuzz_replay weir_test_flags)
     add_dependencies(sanitize_tests ${name})
     add_test(NAME ${name}_replay COMMAND ${name} ${CMAKE_SOURCE_DIR}/tests/corpus/${stem})
     set_tests_properties(${name}_replay PROPERTIES TIMEOUT 60 LABELS "fuzz;sanitize"
@@ -140,7 +153,7 @@ function(weir_fuzzer module source)
 endfunction()
 
 function(weir_module name)
-  cmake_parse_arguments(ARG "THREADS;UNSANITIZED" "" "SOURCES;TESTS;BENCHES;FUZZERS;LINKS;PCH" ${ARGN})
+  cmake_parse_arguments(ARG "BUSY;THREADS;UNSANITIZED" "" "SOURCES;TESTS;BENCHES;FUZZERS;LINKS;PCH" ${ARGN})
   if(NOT DEFINED WEIR_MODULE_DEPS_${name})
     message(FATAL_ERROR "module '${name}' has no line in src/LAYERS")
   endif()
@@ -161,7 +174,11 @@ function(weir_module name)
     if(ARG_THREADS)
       list(APPEND labels threads)
     endif()
-    weir_gtest(weir_${name}_test SOURCES ${ARG_TESTS} LINKS weir_${name} LABELS ${labels})
+    set(busy)
+    if(ARG_BUSY)
+      set(busy BUSY)
+    endif()
+    weir_gtest(weir_${name}_test ${busy} SOURCES ${ARG_TESTS} LINKS weir_${name} LABELS ${labels})
   endif()
   if(ARG_BENCHES AND WEIR_BENCHES)
     add_executable(weir_${name}_bench ${ARG_BENCHES})
