@@ -18,7 +18,7 @@ using nlohmann::json;
 constexpr Duration kPollEvery = milliseconds(200);
 constexpr int kPageEvents = 1000;
 
-struct Flags {
+struct EventsFlags {
   std::int64_t last = 20;
   std::string vgpu;
   bool follow = false;
@@ -55,7 +55,7 @@ class EventReader {
   bool restarted_ = false;
 };
 
-void Print(const Session& session, const Flags& flags, const json& event) {
+void Print(const Session& session, const EventsFlags& flags, const json& event) {
   if (!flags.vgpu.empty() && TextField(event, "vgpu") != flags.vgpu) return;
   if (session.json)
     fmt::print("{}\n", event.dump(-1, ' ', false, json::error_handler_t::replace));
@@ -64,7 +64,7 @@ void Print(const Session& session, const Flags& flags, const json& event) {
 }
 
 /// The last ones there are.
-Status PrintLast(const Session& session, const Flags& flags, EventReader& reader) {
+Status PrintLast(const Session& session, const EventsFlags& flags, EventReader& reader) {
   std::deque<json> last;
   while (true) {
     WEIR_TRY(const json page, reader.Next());
@@ -84,7 +84,7 @@ bool Passes(const Error& error) {
   return error.code == Errc::kUnavailable || error.code == Errc::kTimeout || error.code == Errc::kIo;
 }
 
-Result<int> Follow(const Session& session, const Flags& flags, EventReader& reader) {
+Result<int> Follow(const Session& session, const EventsFlags& flags, EventReader& reader) {
   StopSignals signals;
   bool away = false;
   while (true) {
@@ -107,7 +107,7 @@ Result<int> Follow(const Session& session, const Flags& flags, EventReader& read
   }
 }
 
-Result<int> Events(const Session& session, const Flags& flags) {
+Result<int> Events(const Session& session, const EventsFlags& flags) {
   EventReader reader(session.client());
   WEIR_TRY_STATUS(PrintLast(session, flags, reader));
   if (!flags.follow) return 0;
@@ -117,7 +117,7 @@ Result<int> Events(const Session& session, const Flags& flags) {
 }  // namespace
 
 void AddEvents(Command app, Session& session) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<EventsFlags>();
   const Command command =
       AddCommand(app, "events", "Show what was sold, refused, moved and broken, and why",
                  "  weir events\n"

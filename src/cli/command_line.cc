@@ -86,8 +86,8 @@ int ReportUsage(const CLI::App& app, const CLI::ParseError& error) {
   return kUsageError;
 }
 
-int ReportError(const Error& error, bool json) {
-  if (json)
+int ReportError(const Error& error, bool as_json) {
+  if (as_json)
     fmt::print(stderr, "{}\n",
                nlohmann::json{{"error", {{"code", NameOf(error.code)}, {"message", error.message}}}}.dump(
                    -1, ' ', false, nlohmann::json::error_handler_t::replace));

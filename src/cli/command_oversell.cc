@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Flags {
+struct OversellFlags {
   std::string word, device;
   std::vector<NamedValue> params;
   std::optional<double> ratio;
@@ -51,7 +51,7 @@ Result<Snapshot> Chosen(const ControlClient& client, const std::string& device) 
   return node;
 }
 
-Result<int> ShowStatus(const Session& session, const Flags& flags) {
+Result<int> ShowStatus(const Session& session, const OversellFlags& flags) {
   if (session.json) {
     WEIR_TRY(const json devices, session.client().Get("/v1/devices"));
     WEIR_TRY(const json vgpus, session.client().Get("/v1/vgpus"));
@@ -69,7 +69,7 @@ Result<int> ShowStatus(const Session& session, const Flags& flags) {
   return 0;
 }
 
-Result<int> ShowParams(const Session& session, const Flags& flags) {
+Result<int> ShowParams(const Session& session, const OversellFlags& flags) {
   WEIR_TRY(const json reply, session.client().Get("/v1/oversell/params"));
   if (session.json) return PrintJson(reply), 0;
   WEIR_TRY(const Snapshot node, Chosen(session.client(), flags.device));
@@ -77,7 +77,7 @@ Result<int> ShowParams(const Session& session, const Flags& flags) {
   return 0;
 }
 
-Result<int> Sell(const Session& session, const Flags& flags) {
+Result<int> Sell(const Session& session, const OversellFlags& flags) {
   WEIR_TRY(const std::string mode, ModeTyped(flags.word));
   json body{{"mode", mode}, {"params", json::object()}};
   for (const auto& [key, value] : flags.params) {
@@ -99,7 +99,7 @@ Result<int> Sell(const Session& session, const Flags& flags) {
 }  // namespace
 
 void AddOversell(Command app, Session& session) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<OversellFlags>();
   const Command command = AddCommand(
       app, "oversell", "Sell what others leave unused, and give it back when they need it",
       "  weir oversell                              # how devices are sold, what can be sold now and why no more\n"

@@ -6,7 +6,7 @@
 namespace weir::daemon {
 namespace {
 
-EventLog Filled(std::uint64_t count) {
+EventLog FilledEvents(std::uint64_t count) {
   EventLog log;
   for (std::uint64_t i = 1; i <= count; ++i)
     log.Add(InstantFromNs(static_cast<std::int64_t>(i)), 0,
@@ -15,7 +15,7 @@ EventLog Filled(std::uint64_t count) {
 }
 
 TEST(EventLog, GivesWhatCameAfterInOrder) {
-  const EventLog log = Filled(10);
+  const EventLog log = FilledEvents(10);
   const EventLog::Slice slice = log.After(7, 100);
   ASSERT_EQ(slice.events.size(), 3U);
   EXPECT_EQ(slice.events.front().number, 8U);
@@ -26,7 +26,7 @@ TEST(EventLog, GivesWhatCameAfterInOrder) {
 }
 
 TEST(EventLog, SaysHowManyWereLostToItsBound) {
-  const EventLog log = Filled(EventLog::kEventsMax + 100);
+  const EventLog log = FilledEvents(EventLog::kEventsMax + 100);
   const EventLog::Slice slice = log.After(0, EventLog::kEventsMax);
   EXPECT_EQ(slice.lost, 100U);
   EXPECT_EQ(slice.events.front().number, 101U);
@@ -35,7 +35,7 @@ TEST(EventLog, SaysHowManyWereLostToItsBound) {
 }
 
 TEST(EventLog, ALimitIsContinuedWhereItEnded) {
-  const EventLog log = Filled(10);
+  const EventLog log = FilledEvents(10);
   const EventLog::Slice first = log.After(0, 4);
   EXPECT_EQ(first.next, 4U);
   EXPECT_EQ(log.After(first.next, 100).events.front().number, 5U);
@@ -43,7 +43,7 @@ TEST(EventLog, ALimitIsContinuedWhereItEnded) {
 }
 
 TEST(EventLog, ANumberFromTheFutureGivesNothingAndTheNewestOne) {
-  const EventLog::Slice slice = Filled(3).After(1'000'000, 10);
+  const EventLog::Slice slice = FilledEvents(3).After(1'000'000, 10);
   EXPECT_TRUE(slice.events.empty());
   EXPECT_EQ(slice.next, 3U);
   EXPECT_EQ(EventLog().After(0, 10).next, 0U);

@@ -112,8 +112,8 @@ TEST(Summary, ListsEveryProgramUnderEveryPolicy) {
 }
 
 TEST(Summary, HasTheSameNumbersAsJson) {
-  const nlohmann::json json = SummaryJson(Made(100));
-  const nlohmann::json& gears = json.at("phases").at(1).at("programs").at(2);
+  const nlohmann::json summary = SummaryJson(Made(100));
+  const nlohmann::json& gears = summary.at("phases").at(1).at("programs").at(2);
   EXPECT_EQ(gears.at("name"), "gears");
   EXPECT_DOUBLE_EQ(gears.at("promise").get<double>(), 0.2);
   EXPECT_DOUBLE_EQ(gears.at("got").get<double>(), 0.5);

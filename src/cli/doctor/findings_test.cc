@@ -281,12 +281,12 @@ TEST(Findings, AreALineEachForPeopleAndAnObjectEachForScripts) {
             "problem broken?[2J\n"
             "        why: it fell\n"
             "        do:  lift it\n");
-  const auto json = FindingsJson(findings, Healthy());
-  EXPECT_EQ(json["ok"], false);
-  EXPECT_EQ(json["hooked"], true);
-  EXPECT_EQ(json["findings"][1]["id"], "b");
-  EXPECT_EQ(json["findings"][1]["code"], "unavailable");
-  EXPECT_EQ(json["trial"]["attached"][0]["meter"], "worker-cpu-time");
+  const auto found = FindingsJson(findings, Healthy());
+  EXPECT_EQ(found["ok"], false);
+  EXPECT_EQ(found["hooked"], true);
+  EXPECT_EQ(found["findings"][1]["id"], "b");
+  EXPECT_EQ(found["findings"][1]["code"], "unavailable");
+  EXPECT_EQ(found["trial"]["attached"][0]["meter"], "worker-cpu-time");
 }
 
 }  // namespace
