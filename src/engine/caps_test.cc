@@ -37,6 +37,20 @@ TEST(Cap, HoldsForKernelsOfAnyLengthAndForSeveralProcesses) {
             << cap << ", " << MillisecondsOf(kernel) << " ms, " << processes << " processes";
 }
 
+// A kernel that waits for somebody else's can't use its slice in time.
+TEST(Cap, IsReachedBesideSomebodyWhoseKernelsAreLong) {
+  ModelNode node;
+  node.SetPolicy("cap");
+  const VgpuId small = node.AddVgpu("small", Capped(0.2)), large = node.AddVgpu("large", Capped(0.6));
+  for (const VgpuId vgpu : {small, large})
+    node.AddProcess(vgpu, {.think = microseconds(100), .gpu = milliseconds(500), .jitter = 0.1});
+  node.RunFor(seconds(3));
+  auto before = node.Snapshot();
+  node.RunFor(seconds(60));
+  EXPECT_NEAR(node.UseSince(before, small), 0.2, 0.02);
+  EXPECT_NEAR(node.UseSince(before, large), 0.6, 0.02);
+}
+
 // gOver, Algorithm 2, line 6 forgives what was overdrawn: ours is not the letter for this reason.
 TEST(CapPaper, ForgivesTheDebtOfALongKernel) {
   EXPECT_NEAR(UseUnder("cap-paper", 0.1, {milliseconds(1), 1}), 0.1, 0.02);

@@ -73,6 +73,7 @@ struct SetOversell {
 struct ProcessAttached {
   VgpuId vgpu;
   ProcessId process;
+  bool draws = true;  // presents frames; else its records are of computing
 };
 /// `reserved`: what the process had reserved and never settled. Copied from its region, so not to be trusted.
 struct ProcessDetached {

@@ -137,7 +137,9 @@ Status NodeEngine::On(Instant now, const SetPolicy& event, Actions& actions) {
 Status NodeEngine::On(Instant now, const ProcessAttached& event, Actions& actions) {
   WEIR_TRY(Vgpu_ * vgpu, Get(event.vgpu));
   vgpu->processes.push_back(event.process);
+  if (event.draws) vgpu->drawing.push_back(event.process);
   vgpu->View().attached = true;
+  vgpu->View().draws = !vgpu->drawing.empty();
   vgpu->View().last_active = now;
   vgpu->last_progress = now;
   Decide(now, *vgpu->device, actions);
@@ -148,6 +150,8 @@ Status NodeEngine::On(Instant now, const ProcessDetached& event, Actions& action
   WEIR_TRY(Vgpu_ * vgpu, Get(event.vgpu));
   if (std::erase(vgpu->processes, event.process) == 0)
     return Fail(Errc::kNotFound, fmt::format("process {} is not attached to '{}'", event.process.value, vgpu->name));
+  std::erase(vgpu->drawing, event.process);
+  vgpu->View().draws = !vgpu->drawing.empty();
   // What it had reserved for a frame it never finished goes back, within reason: the figure is the tenant's own.
   vgpu->View().used -= std::clamp<Duration>(event.reserved, Duration{0}, milliseconds(500));
   if (vgpu->processes.empty()) {

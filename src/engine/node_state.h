@@ -65,6 +65,7 @@ struct NodeEngine::Vgpu_ {
   Device_* device = nullptr;
   std::size_t index = 0;  // in its device's views
   std::vector<ProcessId> processes;
+  std::vector<ProcessId> drawing;  // of these
   bool paused = false;
 
   // What the region holds as far as we know.

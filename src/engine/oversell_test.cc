@@ -204,5 +204,20 @@ TEST(BestEffort, HasWhatNobodyWantsAndGivesItBackAtOnce) {
   EXPECT_EQ(DeviceOf(node).account.broken_s, 0);
 }
 
+TEST(BestEffort, PaysForWhatItUses) {
+  ModelNode node;
+  Oversell(node, OversellMode::kAdaptive, {{"price", 3600}, {"best_effort_price", 0.5}, {"device_cost", 0}});
+  ASSERT_TRUE(
+      node.Do(CreateVgpu{.name = "scraps", .device = "", .settings = Sold(1), .id = {}, .sale = Sale::kBestEffort})
+          .has_value());
+  node.RunFor(milliseconds(5'500));
+  EXPECT_EQ(DeviceOf(node).account.revenue, 0) << "and it uses nothing";
+  const VgpuId scraps = *node.engine().Find("scraps");
+  node.AddProcess(scraps, {.think = milliseconds(15), .gpu = milliseconds(5)});
+  auto before = node.Snapshot();
+  node.RunFor(seconds(20));
+  EXPECT_NEAR(DeviceOf(node).account.revenue, 20 * 0.5 * node.UseSince(before, scraps), 0.3);
+}
+
 }  // namespace
 }  // namespace weir::engine

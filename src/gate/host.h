@@ -57,6 +57,7 @@ class ProcessGate {
               platform::SharedRegion region);
 
   [[nodiscard]] ProcessId id() const { return id_; }
+  [[nodiscard]] proto::Api api() const { return api_; }
   [[nodiscard]] int socket() const { return socket_.get(); }
   [[nodiscard]] const platform::SharedRegion& region() const { return region_; }
   [[nodiscard]] ProcessInfo Info() const;

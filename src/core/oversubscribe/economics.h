@@ -9,7 +9,7 @@ namespace weir::core {
 
 struct Prices {
   double device_hour = 1.0;  // of a ceiling of the whole device; of less, in proportion
-  double best_effort = 0.3;  // of that price, for best effort
+  double best_effort = 0.3;  // of that price for best effort, which pays for what it uses
   double penalty = 10.0;     // for each second in which a promise was broken: this many times the price of that second
   double device_cost = 0.4;  // per hour that the device is there
 };
@@ -23,9 +23,11 @@ struct Account {
   [[nodiscard]] double Net() const { return revenue - penalty - cost; }
   [[nodiscard]] double BrokenPart() const { return sold_s > 0 ? broken_s / sold_s : 0; }
 
-  /// A vGPU that was sold, for `span`. `busy`: of it with a program, `broken`: of that without what was promised.
-  void Book(const Prices& prices, double ceiling, bool best_effort, Duration span, bool busy, bool broken) {
-    const double price = prices.device_hour / 3600 * ceiling * (best_effort ? prices.best_effort : 1) * SecondsOf(span);
+  /// A vGPU that was sold, for `span`. `paid_for`, of the device: its ceiling; of best effort, what it used. `busy`: of
+  /// it with a program, `broken`: of that without what was promised.
+  void Book(const Prices& prices, double paid_for, bool best_effort, Duration span, bool busy, bool broken) {
+    const double price =
+        prices.device_hour / 3600 * paid_for * (best_effort ? prices.best_effort : 1) * SecondsOf(span);
     revenue += price;
     if (!busy || best_effort) return;
     sold_s += SecondsOf(span);

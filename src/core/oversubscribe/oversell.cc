@@ -345,9 +345,10 @@ void Oversell::Report(Duration span, std::span<const VgpuView> views, std::vecto
     Watched* member = Find(view.id);
     if (member == nullptr) continue;
     Judge(span, view, *member, notes);
-    account_.Book(prices_, member->ceiling, member->sale == Sale::kBestEffort, span, member->busy_stages > 0,
-                  member->broken);
-    if (member->sale != Sale::kBestEffort) {
+    const bool best_effort = member->sale == Sale::kBestEffort;
+    const double paid_for = best_effort ? SecondsOf(view.used - member->used) / SecondsOf(span) : member->ceiling;
+    account_.Book(prices_, paid_for, best_effort, span, member->busy_stages > 0, member->broken);
+    if (!best_effort) {
       load_ += member->need;
       if (view.attached) needed += member->need, ceilings += member->ceiling;
     }

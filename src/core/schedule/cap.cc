@@ -30,7 +30,9 @@ class Cap final : public Policy {
     for (std::size_t i = 0; i < views_.size(); ++i) {
       VgpuView& view = views_[i];
       bool fresh = false;
-      left_[i] = slices_.At(view, fresh).Left(clock_, input.now, view.cap, view.used);
+      const bool wants = view.waiting > 0 || view.in_flight > 0;
+      const Duration kept = wants ? view.frame_gpu : Duration{0};
+      left_[i] = slices_.At(view, fresh).Left(clock_, input.now, view.cap, view.used, kept);
       view.weight = std::max<std::uint32_t>(view.cap.ppm / (Share::kWholePpm / kWeightMax), 1);
       view.held = left_[i] <= Duration{0};
       awake |= Competes(view, input.now, kRenewedFor);

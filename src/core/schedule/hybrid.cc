@@ -80,7 +80,9 @@ class Hybrid final : public Policy {
     bool starved = false;
     for (const VgpuView& vgpu : input.vgpus) {
       const Duration interval = vgpu.promised > Duration{0} ? vgpu.promised : settings_.least_interval;
-      const bool low = Counts(vgpu, input.now) && vgpu.rate < (1 - settings_.fps_slack) / SecondsOf(interval);
+      const bool has_rate = vgpu.draws || vgpu.promised > Duration{0};
+      const bool low =
+          has_rate && Counts(vgpu, input.now) && vgpu.rate < (1 - settings_.fps_slack) / SecondsOf(interval);
       Tenant& tenant = TenantOf(vgpu);
       tenant.low_s = low ? tenant.low_s + 1 : 0;
       starved |= tenant.low_s >= settings_.wait_s;

@@ -48,6 +48,17 @@ TEST(Hybrid, StartsInFairProportionalShare) {
   EXPECT_EQ(b.verdicts[0].allowance, b.verdicts[1].allowance);
 }
 
+TEST(Hybrid, WhoOnlyComputesIsNeverTooSlow) {
+  HybridBench b;
+  b.rate[1] = 1;  // a kernel a second
+  b.views[1].draws = false;
+  b.RunFor(seconds(20));
+  EXPECT_FALSE(b.sla);
+  b.views[1].promised = milliseconds(33);
+  b.RunFor(seconds(7));
+  EXPECT_TRUE(b.sla) << "but for what it was promised";
+}
+
 TEST(Hybrid, GoesSlaAwareWhenAProgramIsTooSlowForFiveSeconds) {
   HybridBench b;
   b.RunFor(seconds(3));

@@ -32,6 +32,7 @@ struct VgpuView {
   Duration promised{};          // interval between its frames that it was promised; zero: none
   double rate = 0;              // frames/s of its fastest loop (window, queue) in the last second
   bool attached = false;        // at least one process
+  bool draws = true;            // one of them draws; of one that only computes, a rate nobody promised means nothing
   bool held = false;            // by its cap: it can't go on now, whatever the policy says
 };
 

@@ -12,10 +12,11 @@ class SlaAware final : public Policy {
 
   Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
     for (std::size_t i = 0; i < input.vgpus.size(); ++i) {
-      const Duration promised = input.vgpus[i].promised;
+      const VgpuView& vgpu = input.vgpus[i];
+      const Duration unpromised = vgpu.draws ? preset_ : Duration{0};  // nobody looks at what only computes
       verdicts[i] = {.admission = Admission::kOpen,
                      .allowance = {},
-                     .frame_interval = promised > Duration{0} ? promised : preset_,
+                     .frame_interval = vgpu.promised > Duration{0} ? vgpu.promised : unpromised,
                      .sync = sync_};
     }
     return kNever;

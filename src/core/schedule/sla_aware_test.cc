@@ -26,6 +26,12 @@ TEST(SlaAware, WhoWasPromisedNothingRunsAtThePresetRate) {
   EXPECT_EQ(Decide({{"fps", 0.0}}, {.id = VgpuId{1}}).frame_interval, Duration{0});
 }
 
+TEST(SlaAware, WhoOnlyComputesIsPacedByAPromiseAndByNothingElse) {
+  EXPECT_EQ(Decide({}, {.id = VgpuId{1}, .draws = false}).frame_interval, Duration{0});
+  EXPECT_EQ(Decide({}, {.id = VgpuId{1}, .promised = milliseconds(20), .draws = false}).frame_interval,
+            milliseconds(20));
+}
+
 TEST(SlaAware, TellsHowToSynchronise) {
   for (std::size_t i = 0; i < kFrameSyncNames.size(); ++i)
     EXPECT_EQ(Decide({{"sync", static_cast<double>(i)}}, {.id = VgpuId{1}}).sync, static_cast<FrameSync>(i));

@@ -2,7 +2,9 @@
 // GPU time in slices: gOver's Algorithm 2 for one vGPU. A period has `stages` stages; each brings the cap's part of a
 // stage, what a stage leaves is added to the next, and what the period leaves is lost.
 //
-//   stage 0:  slice = min(slice, 0) + stage·cap      ours: debt is carried, or a 500 ms kernel at 10 % would get 50 %
+//   stage 0:  slice = min(slice, kept) + stage·cap   ours: debt is carried, or a 500 ms kernel at 10 % would get 50 %;
+//                                                    kept: nothing, or, for who wants the device at that moment, what
+//                                                    a kernel takes: it may have had to let a longer one pass
 //             slice = stage·cap                      the paper's, line 6
 //   others:   slice = slice + stage·cap              line 8
 #pragma once
@@ -25,15 +27,15 @@ struct SliceClock {
 class TimeSlice {
  public:
   /// What may be spent at `now`, given all that was charged so far. `cap` may change between calls and holds from the
-  /// next stage on.
-  Duration Left(const SliceClock& clock, Instant now, Share cap, Duration used) {
+  /// next stage on. `kept`: of what a period leaves, at most the cap's part of one.
+  Duration Left(const SliceClock& clock, Instant now, Share cap, Duration used, Duration kept) {
     const std::int64_t stage = clock.StageAt(now);
     const Duration each = cap.Of(clock.stage);
     if (stage_ < 0) {
       left_ = each;
     } else {
       left_ -= used - used_;
-      Pass(clock, stage_, stage, each);
+      Pass(clock, stage_, stage, each, std::min(kept, each * clock.stages));
     }
     stage_ = stage;
     used_ = used;
@@ -42,7 +44,7 @@ class TimeSlice {
 
  private:
   /// All stages that have begun since, at once: those of whole periods that change nothing but debt in one step.
-  void Pass(const SliceClock& clock, std::int64_t from, std::int64_t to, Duration each) {
+  void Pass(const SliceClock& clock, std::int64_t from, std::int64_t to, Duration each, Duration kept) {
     const std::int64_t looked_at = 2 * clock.stages;
     if (to - from > looked_at) {
       const std::int64_t skipped = to - from - looked_at;
@@ -53,7 +55,7 @@ class TimeSlice {
       from += skipped;
     }
     for (std::int64_t stage = from + 1; stage <= to; ++stage) {
-      if (stage % clock.stages == 0) left_ = clock.forgives ? Duration{0} : std::min(left_, Duration{0});
+      if (stage % clock.stages == 0) left_ = clock.forgives ? Duration{0} : std::min(left_, kept);
       left_ += each;
     }
   }
