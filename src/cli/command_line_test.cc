@@ -51,8 +51,8 @@ TEST(CommandLine, NamesTheFlagWhoseValueItCannotRead) {
 }
 
 TEST(CommandLine, HasExamplesInEveryHelp) {
-  for (const char* command : {"serve", "run", "record", "doctor", "top", "policy", "oversell", "events", "devices",
-                              "status", "stop", "demo", "vgpu"}) {
+  for (const char* command : {"serve", "run", "record", "doctor", "top", "policy", "oversell", "plan", "events",
+                              "devices", "status", "stop", "demo", "vgpu"}) {
     const WeirOutcome outcome = Weir({command, "--help"});
     EXPECT_EQ(outcome.code, 0) << command;
     EXPECT_NE(outcome.out.find("EXAMPLES\n  weir "), std::string::npos) << outcome.out;
@@ -167,6 +167,41 @@ TEST(WeirOversell, WantsNoContradiction) {
     EXPECT_EQ(outcome.code, 2) << outcome.err;
     EXPECT_NE(outcome.err.find("Try 'weir oversell --help'."), std::string::npos) << outcome.err;
   }
+}
+
+TEST(WeirPlan, NamesTheOptionWhoseValueIsWrong) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{{"--ratios", "0.5"},
+                                                                                         {"--ratios", "2,2"},
+                                                                                         {"--cap", "150%"},
+                                                                                         {"--fps", "-1"},
+                                                                                         {"--seconds", "1"},
+                                                                                         {"--customers", "0"},
+                                                                                         {"--param", "price"}}) {
+    const WeirOutcome outcome = Weir({"plan", "--trace", "t", arguments[0], arguments[1]});
+    EXPECT_EQ(outcome.code, 2) << arguments[0];
+    EXPECT_NE(outcome.err.find(arguments[0]), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("Try 'weir plan --help'."), std::string::npos) << outcome.err;
+  }
+  EXPECT_NE(Weir({"plan"}).err.find("--trace"), std::string::npos);
+}
+
+TEST(WeirPlan, SaysWhatIsWrongBeforeItReadsATrace) {
+  const auto fault = [](const std::string& param) {
+    const WeirOutcome outcome = Weir({"plan", "--trace", "/nowhere/t", "--param", param});
+    EXPECT_EQ(outcome.code, 2) << param;
+    return outcome.err;
+  };
+  EXPECT_NE(fault("prize=2").find("no parameter 'prize'; known: ratio, "), std::string::npos);
+  EXPECT_NE(fault("penalty=-1").find("penalty = -1 is outside"), std::string::npos);
+  EXPECT_NE(fault("penalty=much").find("'much' is not a number"), std::string::npos);
+  EXPECT_NE(fault("ratio=2").find("--ratios"), std::string::npos);
+  const WeirOutcome missing = Weir({"plan", "--trace", "/nowhere/t"});
+  EXPECT_EQ(missing.code, 3);
+  EXPECT_NE(missing.err.find("/nowhere/t"), std::string::npos) << missing.err;
+  EXPECT_NE(missing.err.find("weir record --trace FILE"), std::string::npos) << missing.err;
+  const WeirOutcome junk = Weir({"plan", "--trace", "/etc/passwd"});
+  EXPECT_EQ(junk.code, 9);
+  EXPECT_NE(junk.err.find("not a trace"), std::string::npos) << junk.err;
 }
 
 TEST(WeirEvents, NeedsADaemonAtFirst) {

@@ -9,6 +9,7 @@
 
 #include "cli/options.h"
 #include "cli/oversell_view.h"
+#include "cli/sim/selling_plan.h"
 #include "cli/snapshot.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
@@ -80,12 +81,8 @@ Result<int> ShowParams(const Session& session, const OversellFlags& flags) {
 Result<int> Sell(const Session& session, const OversellFlags& flags) {
   WEIR_TRY(const std::string mode, ModeTyped(flags.word));
   json body{{"mode", mode}, {"params", json::object()}};
-  for (const auto& [key, value] : flags.params) {
-    const double* number = std::get_if<double>(&value);
-    if (number == nullptr)
-      return Fail(Errc::kInvalidArgument, fmt::format("{}: '{}' is not a number", key, std::get<std::string>(value)));
-    body["params"][key] = JsonNumber(*number);
-  }
+  WEIR_TRY(const core::PolicyParams params, OversellParamsOf(flags.params));
+  for (const auto& [key, value] : params) body["params"][key] = JsonNumber(value);
   if (flags.ratio) body["params"]["ratio"] = JsonNumber(*flags.ratio);
   WEIR_TRY(const std::string device, DeviceMeant(session.client(), flags.device));
   WEIR_TRY(const json reply, session.client().Put("/v1/devices/" + PercentEncode(device) + "/oversell", body));

@@ -12,7 +12,6 @@
 #include "cli/sim/swarm_command.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
-#include "platform/files.h"
 
 namespace weir::cli {
 namespace {
@@ -27,16 +26,6 @@ struct SimFlags {
   std::int64_t seed = 0;
   std::string out;
 };
-
-Status WriteResults(const std::string& folder, const Played& played, const std::vector<Judged>& judged) {
-  WEIR_TRY_STATUS(platform::MakeFolder(folder));
-  for (const sim::RunRecord& run : played.runs) {
-    WEIR_TRY_STATUS(platform::WriteFileAtomically(folder + "/" + run.label + ".csv", FramesCsv(run)));
-    WEIR_TRY_STATUS(platform::WriteFileAtomically(folder + "/" + run.label + "-seconds.csv", SecondsCsv(run)));
-  }
-  WEIR_TRY_STATUS(platform::WriteFileAtomically(folder + "/result.json", PlayedJson(played, judged).dump(2) + "\n"));
-  return platform::WriteFileAtomically(folder + "/report.html", ScenarioPage(played, judged));
-}
 
 std::size_t NotMet(const Played& played, const std::vector<Judged>& judged) {
   std::size_t count = 0;

@@ -7,10 +7,10 @@
 
 #include "cli/options.h"
 #include "cli/sim/replay.h"
+#include "cli/sim/trace_file.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "cli/text_units.h"
-#include "platform/files.h"
 
 namespace weir::cli {
 namespace {
@@ -34,17 +34,11 @@ Result<core::PolicyParams> ParamsOf(const std::string& policy, const std::vector
   return core::CheckParams(*entry, params);
 }
 
-std::string OffText(double model, double record) {
-  return record > 0 ? fmt::format("{:+.1f} %", (model / record - 1) * 100) : "-";
-}
-
 Result<int> RunReplay(const Session& session, const ReplayFlags& flags) {
   std::vector<proto::Trace> traces;
   for (const std::string& file : flags.traces) {
-    WEIR_TRY(const std::string text, platform::ReadFile(file, proto::kTraceBytesMax));
-    auto trace = proto::DecodeTrace(std::as_bytes(std::span(text)));
-    if (!trace) return Fail(trace.error().code, fmt::format("{}: {}", file, trace.error().message));
-    traces.push_back(*std::move(trace));
+    WEIR_TRY(proto::Trace trace, LoadTrace(file));
+    traces.push_back(std::move(trace));
   }
   WEIR_TRY(Replay replay, Replay::Make(std::move(traces)));
   const std::string policy = flags.policy.empty() ? replay.policy() : flags.policy;

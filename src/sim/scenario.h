@@ -44,8 +44,9 @@ struct Tenant {
   Duration batch = milliseconds(2);
   int queue = 3;
   bool finishes = false;  // its present returns when the device has finished the frame, as a software renderer's does
-  std::vector<Demand> recorded{};  // instead of scenes: these frames, over and over
-  Bytes memory{};                  // its buffers; every frame reads them all
+  // Instead of scenes: of each of its loops these frames, over and over. As many as `processes`, none of them empty.
+  std::vector<std::vector<Demand>> recorded{};
+  Bytes memory{};  // its buffers; every frame reads them all
   // A loop of tasks instead of frames, without a pace: each launch passes the gate, runs to its end on the device, and
   // is waited for.
   bool compute = false;

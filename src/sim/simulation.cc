@@ -235,7 +235,9 @@ Duration Simulation::DrawFrame(Loop& loop) {
   const Tenant& tenant = *GateOf(loop).tenant;
   constexpr Duration kLeastWork = microseconds(1);
   if (!tenant.recorded.empty()) {
-    const Demand& demand = tenant.recorded[loop.frame++ % tenant.recorded.size()];
+    const std::vector<Demand>& frames =
+        tenant.recorded[static_cast<std::size_t>(&loop - &loops_[GateOf(loop).first_loop])];
+    const Demand& demand = frames[loop.frame++ % frames.size()];
     loop.cost = std::max(demand.gpu, kLeastWork);
     loop.present = demand.present;
     return demand.cpu;

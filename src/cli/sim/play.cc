@@ -12,6 +12,7 @@
 #include "cli/table.h"
 #include "cli/text_units.h"
 #include "platform/clock.h"
+#include "platform/files.h"
 #include "sim/checkers.h"
 
 namespace weir::cli {
@@ -224,6 +225,16 @@ std::string SecondsCsv(const sim::RunRecord& run) {
                          s < tenant.gpu_ns_by_s.size() ? static_cast<double>(tenant.gpu_ns_by_s[s]) * 1e-6 : 0.0);
   }
   return out;
+}
+
+Status WriteResults(const std::string& folder, const Played& played, const std::vector<Judged>& judged) {
+  WEIR_TRY_STATUS(platform::MakeFolder(folder));
+  for (const sim::RunRecord& run : played.runs) {
+    WEIR_TRY_STATUS(platform::WriteFileAtomically(folder + "/" + run.label + ".csv", FramesCsv(run)));
+    WEIR_TRY_STATUS(platform::WriteFileAtomically(folder + "/" + run.label + "-seconds.csv", SecondsCsv(run)));
+  }
+  WEIR_TRY_STATUS(platform::WriteFileAtomically(folder + "/result.json", PlayedJson(played, judged).dump(2) + "\n"));
+  return platform::WriteFileAtomically(folder + "/report.html", ScenarioPage(played, judged));
 }
 
 }  // namespace weir::cli

@@ -38,6 +38,10 @@ sim::Demand DemandOf(const proto::TraceFrame& frame, double factor) {
 
 }  // namespace
 
+std::string OffText(double model, double record) {
+  return record > 0 ? fmt::format("{:+.1f} %", (model / record - 1) * 100) : "-";
+}
+
 Result<Replay> Replay::Make(std::vector<proto::Trace> traces) {
   if (traces.empty()) return Fail(Errc::kInvalidArgument, "a replay needs a trace");
   Replay replay;
@@ -45,8 +49,9 @@ Result<Replay> Replay::Make(std::vector<proto::Trace> traces) {
   replay.to_ns_ = std::numeric_limits<std::int64_t>::max();
   for (const proto::Trace& trace : traces) {
     if (trace.frames.size() < 20)
-      return Fail(Errc::kInvalidArgument, fmt::format("the trace of '{}' has {} frames; a replay needs 20",
-                                                      trace.header.vgpu, trace.frames.size()));
+      return Fail(Errc::kInvalidArgument,
+                  fmt::format("the trace of '{}' has {} frames, and 20 are needed: record it for longer",
+                              trace.header.vgpu, trace.frames.size()));
     if (trace.header.device != traces.front().header.device || trace.header.policy != traces.front().header.policy)
       return Fail(Errc::kInvalidArgument,
                   fmt::format("'{}' was recorded on {} under {}, '{}' on {} under {}: not at the same time",
@@ -89,29 +94,49 @@ std::vector<Recorded> Replay::Count(std::int64_t from_ns, std::int64_t to_ns) co
   return all;
 }
 
+sim::Tenant Replay::TenantOf(std::size_t i, std::int64_t from_ns, std::int64_t to_ns, std::int64_t start_ns) const {
+  const proto::Trace& trace = traces_[i];
+  const bool software = trace.header.device_kind == "software";
+  sim::Tenant tenant;
+  tenant.name = fmt::format("{}", i);
+  tenant.settings.weight = std::clamp<std::uint32_t>(trace.header.weight, 1, core::kWeightMax);
+  tenant.settings.cap = Share{std::clamp<std::uint32_t>(trace.header.cap_ppm, 10'000, Share::kWholePpm)};
+  tenant.settings.fps = static_cast<double>(trace.header.fps_milli) * 1e-3;
+  tenant.settings.latency = Duration{static_cast<std::int64_t>(trace.header.latency_ns)};
+  tenant.finishes = software;  // its workers take turns on the CPUs in small slices
+  tenant.batch = software ? microseconds(500) : milliseconds(2);
+  tenant.queue = software ? 4 : 8;
+  for (const auto& loop : LoopsOf(trace)) {
+    std::vector<sim::Demand> frames;
+    for (const bool later : {true, false})
+      for (const proto::TraceFrame& frame : trace.frames)
+        if (std::pair(frame.process, frame.surface) == loop && Inside(frame, from_ns, to_ns) &&
+            (frame.begin_ns >= start_ns) == later)
+          frames.push_back(DemandOf(frame, factors_[i]));
+    if (!frames.empty()) tenant.recorded.push_back(std::move(frames));
+  }
+  tenant.processes = static_cast<int>(tenant.recorded.size());
+  return tenant;
+}
+
+sim::Tenant Replay::ProgramsFrom(std::size_t i, double part) const {
+  std::int64_t from_ns = std::numeric_limits<std::int64_t>::max(), to_ns = 0;
+  for (const proto::TraceFrame& frame : traces_[i].frames) {
+    from_ns = std::min(from_ns, frame.begin_ns);
+    to_ns = std::max(to_ns, frame.EndNs() + 1);
+  }
+  const auto offset_ns = static_cast<std::int64_t>(static_cast<double>(to_ns - from_ns) * part);
+  return TenantOf(i, from_ns, to_ns, from_ns + offset_ns);
+}
+
 sim::Scenario Replay::ScenarioOf(std::int64_t from_ns, std::int64_t to_ns) const {
   sim::Scenario scenario;
   scenario.name = "replay";
   scenario.span = Duration{to_ns - from_ns};
   scenario.devices.front().name = traces_.front().header.device;
-  const bool software = traces_.front().header.device_kind == "software";
   for (std::size_t i = 0; i < traces_.size(); ++i) {
-    const proto::Trace& trace = traces_[i];
-    for (const auto& [process, surface] : LoopsOf(trace)) {
-      sim::Tenant tenant;
-      tenant.name = fmt::format("{}-{}-{}", i, process, surface);
-      tenant.settings.weight = std::clamp<std::uint32_t>(trace.header.weight, 1, core::kWeightMax);
-      tenant.settings.cap = Share{std::clamp<std::uint32_t>(trace.header.cap_ppm, 10'000, Share::kWholePpm)};
-      tenant.settings.fps = static_cast<double>(trace.header.fps_milli) * 1e-3;
-      tenant.settings.latency = Duration{static_cast<std::int64_t>(trace.header.latency_ns)};
-      tenant.finishes = software;  // its workers take turns on the CPUs in small slices
-      tenant.batch = software ? microseconds(500) : milliseconds(2);
-      tenant.queue = software ? 4 : 8;
-      for (const proto::TraceFrame& frame : trace.frames)
-        if (frame.process == process && frame.surface == surface && Inside(frame, from_ns, to_ns))
-          tenant.recorded.push_back(DemandOf(frame, factors_[i]));
-      if (!tenant.recorded.empty()) scenario.tenants.push_back(std::move(tenant));
-    }
+    sim::Tenant tenant = TenantOf(i, from_ns, to_ns, from_ns);
+    if (tenant.processes > 0) scenario.tenants.push_back(std::move(tenant));
   }
   return scenario;
 }
@@ -130,7 +155,7 @@ std::vector<Recorded> Replay::PlayPart(std::int64_t from_ns, std::int64_t to_ns,
     Recorded& one = all.emplace_back();
     one.vgpu = traces_[i].header.vgpu;
     for (const sim::TenantRecord& tenant : record.tenants) {
-      if (!tenant.name.starts_with(fmt::format("{}-", i))) continue;
+      if (tenant.name != fmt::format("{}", i)) continue;
       one.fps += static_cast<double>(tenant.frame_count) / span_s;
       one.use += static_cast<double>(tenant.gpu_ns) * 1e-9 / span_s;
     }

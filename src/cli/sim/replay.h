@@ -20,6 +20,9 @@ struct Recorded {
   double use = 0;    // of the device
 };
 
+/// By how much a rate of the model is off: "+1.2 %".
+std::string OffText(double model, double record);
+
 /// Traces that were recorded at the same time on one device. kInvalidArgument: of other devices, or with no time in
 /// common, or without frames.
 class Replay {
@@ -40,12 +43,18 @@ class Replay {
   [[nodiscard]] std::vector<Recorded> SecondHalf() const { return Count(Middle(), to_ns_); }
   [[nodiscard]] std::vector<Recorded> PlaySecondHalf() const;
 
+  /// The programs of trace `i`, as fitted: all frames of its record from `part` (0 … 1) of it on, and round again.
+  [[nodiscard]] sim::Tenant ProgramsFrom(std::size_t i, double part) const;
+
  private:
   [[nodiscard]] std::int64_t Middle() const { return from_ns_ + (to_ns_ - from_ns_) / 2; }
   [[nodiscard]] std::vector<Recorded> Count(std::int64_t from_ns, std::int64_t to_ns) const;
   [[nodiscard]] std::vector<Recorded> PlayPart(std::int64_t from_ns, std::int64_t to_ns, const std::string& policy,
                                                const core::PolicyParams& params) const;
   [[nodiscard]] sim::Scenario ScenarioOf(std::int64_t from_ns, std::int64_t to_ns) const;
+  /// Of the frames from `from_ns` to `to_ns` those from `start_ns` on, then the others. No loop where there are none.
+  [[nodiscard]] sim::Tenant TenantOf(std::size_t i, std::int64_t from_ns, std::int64_t to_ns,
+                                     std::int64_t start_ns) const;
 
   std::vector<proto::Trace> traces_;
   std::vector<Recorded> recorded_;

@@ -62,6 +62,31 @@ TEST(Replay, AnswersWhatAnotherPolicyWouldHaveDone) {
   EXPECT_GE(paced[1].fps, replay.recorded()[1].fps * 0.99) << "what the other gives up can only help";
 }
 
+TEST(Replay, WindowsOfOneVgpuAreLoopsOfOneTenant) {
+  auto two = Of("a", 4 * kMs, 6 * kMs, 4 * kMs);
+  const std::size_t count = two.frames.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    two.frames.push_back(two.frames[i]);
+    two.frames.back().surface = 1;
+  }
+  const Replay replay = Made({two});
+  const sim::Tenant tenant = replay.ProgramsFrom(0, 0);
+  EXPECT_EQ(tenant.processes, 2);
+  ASSERT_EQ(tenant.recorded.size(), 2u);
+  EXPECT_EQ(tenant.recorded[0].size(), count);
+  EXPECT_EQ(tenant.recorded[1].size(), count);
+}
+
+TEST(Replay, AProgramMayBeginInTheMiddleOfItsRecord) {
+  auto trace = Of("a", 4 * kMs, 6 * kMs, 4 * kMs);
+  trace.frames.front().gpu_ns = kMs;
+  const Replay replay = Made({trace});
+  const auto whole = replay.ProgramsFrom(0, 0).recorded.at(0), later = replay.ProgramsFrom(0, 0.25).recorded.at(0);
+  ASSERT_EQ(later.size(), whole.size());
+  EXPECT_EQ(whole.front().gpu, milliseconds(1));
+  EXPECT_EQ(later[whole.size() - whole.size() / 4].gpu, milliseconds(1)) << "then from its beginning on";
+}
+
 TEST(Replay, WhatDoesNotBelongTogetherIsRefused) {
   EXPECT_EQ(Replay::Make({}).error().code, Errc::kInvalidArgument);
   auto elsewhere = Of("b", kMs, kMs, kMs);

@@ -322,14 +322,34 @@ void ReadRun(Reader& reader, Scenario& scenario) {
   AddRun(reader, scenario, std::move(run));
 }
 
-/// One run for each value of one tenant's setting, called LABEL-VALUE.
+/// One run for each value of a parameter of selling.
+void ReadOversellSweep(Reader& reader, Scenario& scenario, const std::string& label, const Run& run) {
+  std::string name;
+  std::vector<double> values;
+  reader.Text("oversell_param", name);
+  reader.Numbers("values", values);
+  if (run.oversell == core::OversellMode::kOff) reader.Complain("a sweep of an oversell_param needs 'oversell'");
+  if (values.empty()) reader.Complain("a sweep of an oversell_param needs 'values', a list of numbers");
+  for (const double value : values) {
+    Run one = run;
+    one.label = fmt::format("{}-{:g}", label, value);
+    one.oversell_params[name] = value;
+    const auto checked = core::CheckOversellParams(one.oversell_params);
+    if (!checked) return reader.Complain(checked.error().message);
+    AddRun(reader, scenario, std::move(one));
+  }
+}
+
+/// One run for each value of one tenant's setting, or of a parameter of selling, called LABEL-VALUE.
 void ReadSweep(Reader& reader, Scenario& scenario) {
   Run run;
   std::string label, tenant_name;
   std::vector<double> values;
   reader.Text("label", label);
   reader.Policy(run.policy, run.params);
+  reader.Oversell(run.oversell, run.oversell_params);
   reader.Names("only", run.only);
+  if (reader.Has("oversell_param")) return ReadOversellSweep(reader, scenario, label, run);
   reader.Text("tenant", tenant_name);
   const bool of_caps = reader.Has("cap");
   reader.Numbers(of_caps ? "cap" : "fps", values);

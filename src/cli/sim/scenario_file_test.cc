@@ -149,6 +149,34 @@ fps = [30, 12.5]
   EXPECT_DOUBLE_EQ(s.runs[2].settings.at("a").fps, 12.5);
 }
 
+TEST(ScenarioFile, ASweepMayBeOfAParameterOfSelling) {
+  const sim::Scenario s = Read(R"([[sweep]]
+label = "low"
+policy = "cap"
+oversell = "adaptive"
+oversell_params = { steal = 0.1 }
+oversell_param = "low_line"
+values = [0.5, 0.75]
+)");
+  ASSERT_EQ(s.runs.size(), 3u);
+  EXPECT_EQ(s.runs[1].label, "low-0.5");
+  EXPECT_EQ(s.runs[2].oversell, core::OversellMode::kAdaptive);
+  EXPECT_DOUBLE_EQ(s.runs[2].oversell_params.at("low_line"), 0.75);
+  EXPECT_DOUBLE_EQ(s.runs[2].oversell_params.at("steal"), 0.1) << "those that are not swept are the sweep's";
+}
+
+TEST(ScenarioFile, ASweepOfAParameterOfSellingNamesOneThatThereIs) {
+  const std::string head = "[[sweep]]\nlabel = \"s\"\noversell = \"adaptive\"\n";
+  const auto fault = [&](const std::string& rest) { return FaultOf(head + rest); };
+  EXPECT_NE(fault("oversell_param = \"low\"\nvalues = [0.5]\n").find("no parameter 'low'; known: ratio, stage_ms"),
+            std::string::npos);
+  EXPECT_NE(fault("oversell_param = \"low_line\"\nvalues = [0.5, 1.5]\n").find("low_line = 1.5 is outside 0 … 1"),
+            std::string::npos);
+  EXPECT_NE(fault("oversell_param = \"low_line\"\n").find("needs 'values'"), std::string::npos);
+  EXPECT_NE(FaultOf("[[sweep]]\nlabel = \"s\"\noversell_param = \"low_line\"\nvalues = [1]\n").find("needs 'oversell'"),
+            std::string::npos);
+}
+
 TEST(ScenarioFile, ARunChangesTheSettingsItNames) {
   const sim::Scenario s = Read(R"([[run]]
 label = "capped"

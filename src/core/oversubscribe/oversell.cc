@@ -48,6 +48,13 @@ const char* NameOf(OversellNote::Kind kind) {
 
 Result<PolicyParams> CheckOversellParams(const PolicyParams& given) {
   static constexpr PolicyEntry kEntry{"oversell", "", kOversellParams, nullptr};
+  for (const auto& [name, value] : given)
+    if (std::ranges::find(kOversellParams, name, &PolicyParam::name) == kOversellParams.end()) {
+      std::string known;
+      for (const PolicyParam& param : kOversellParams)
+        known += fmt::format("{}{}", known.empty() ? "" : ", ", param.name);
+      return Fail(Errc::kInvalidArgument, fmt::format("selling has no parameter '{}'; known: {}", name, known));
+    }
   return CheckParams(kEntry, given);
 }
 
