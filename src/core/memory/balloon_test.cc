@@ -422,6 +422,7 @@ RC_GTEST_PROP(Balloon, WhoGaveUpSlotsIsLeftAloneForAWhileBetweenTheLines, ()) {
   for (const MemoryView& view : rig.views) static_cast<void>(rig.Ask(view.id.value, 60));
   std::map<std::uint64_t, Instant> shrunk;
   for (int i = 0; i < 40; ++i) {
+    for (MemoryView& view : rig.views) view.in_use = SlotsWorth(*rc::gen::inRange<std::uint32_t>(0, 60));
     rig.Look(0.8);
     for (const BalloonNote& note : rig.notes) {
       if (note.kind != NoteKind::kShrunkIdle) continue;
