@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/memory/balloon.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+namespace weir::core {
+namespace {
+
+double PerMebibyte(Bytes bytes) { return static_cast<double>(bytes.count) / static_cast<double>(MiB(1).count); }
+
+/// What a total has grown by; one that fell has begun anew.
+Duration GrownBy(Duration& before, Duration total) {
+  const Duration from = std::exchange(before, total);
+  return std::max(total >= from ? total - from : total, Duration{});
+}
+
+}  // namespace
+
+const char* NameOf(MemoryPressure pressure) {
+  switch (pressure) {
+    case MemoryPressure::kLow: return "low";
+    case MemoryPressure::kMiddle: return "middle";
+    case MemoryPressure::kHigh: return "high";
+  }
+  return "unknown";
+}
+
+const char* NameOf(BalloonNote::Kind kind) {
+  switch (kind) {
+    case BalloonNote::Kind::kGranted: return "granted";
+    case BalloonNote::Kind::kPartly: return "partly-granted";
+    case BalloonNote::Kind::kHas: return "has-it";
+    case BalloonNote::Kind::kAtMaximum: return "refused-at-maximum";
+    case BalloonNote::Kind::kOverhead: return "refused-overhead";
+    case BalloonNote::Kind::kJustShrunk: return "refused-just-shrunk";
+    case BalloonNote::Kind::kThrash: return "refused-thrash";
+    case BalloonNote::Kind::kShrunkIdle: return "shrunk-idle";
+    case BalloonNote::Kind::kShrunkOverhead: return "shrunk-overhead";
+    case BalloonNote::Kind::kBounds: return "bounds";
+    case BalloonNote::Kind::kPressure: return "pressure";
+  }
+  return "unknown";
+}
+
+Result<PolicyParams> CheckBalloonParams(const PolicyParams& given) {
+  static constexpr PolicyEntry kBalloonEntry{"balloon", "", kBalloonParams, nullptr};
+  WEIR_TRY(PolicyParams params, CheckParams(kBalloonEntry, given));
+  if (const double low = params.find("low_line")->second, high = params.find("high_line")->second; low > high)
+    return Fail(Errc::kInvalidArgument,
+                fmt::format("low_line {} is above high_line {}; lower the one or raise the other", low, high));
+  return params;
+}
+
+Balloon::Balloon(const PolicyParams& params, const DeviceMemory& device)
+    : params_(params),
+      look_(Milliseconds("look_ms")),
+      rest_(Milliseconds("rest_ms")),
+      regrow_(Milliseconds("regrow_ms")),
+      thrash_window_(Milliseconds("thrash_window_ms")),
+      low_line_(Param("low_line")),
+      high_line_(Param("high_line")),
+      steal_max_(Param("steal_max") > 0 ? Param("steal_max") : 100.0 * std::max(device.cpus, 1U)),
+      copy_max_(Param("copy_max") > 0 ? Param("copy_max") : 100.0 / std::max(device.cpus, 1U)),
+      cpus_(std::max(device.cpus, 1U)),
+      shrink_slots_(static_cast<std::uint32_t>(Param("shrink_slots"))),
+      thrash_turns_(std::min(static_cast<std::size_t>(Param("thrash_turns")), kTurnsMax)),
+      arena_(device.slots, Param("layout") >= 0.5 ? SlotLayout::kScattered : SlotLayout::kContiguous, device.slot) {}
+
+// -- Who is there ----------------------------------------------------------------------------------------------------
+
+const Balloon::Ballooned* Balloon::Find(VgpuId id) const {
+  const auto found = std::ranges::lower_bound(members_, id, {}, &Ballooned::id);
+  return found != members_.end() && found->id == id ? &*found : nullptr;
+}
+Balloon::Ballooned* Balloon::Find(VgpuId id) { return const_cast<Ballooned*>(std::as_const(*this).Find(id)); }
+
+std::uint32_t Balloon::MinOf(VgpuId id) const {
+  const Ballooned* member = Find(id);
+  return member == nullptr ? 0 : member->min;
+}
+std::uint32_t Balloon::MaxOf(VgpuId id) const {
+  const Ballooned* member = Find(id);
+  return member == nullptr ? 0 : member->max;
+}
+
+std::uint64_t Balloon::guaranteed() const {
+  std::uint64_t sum = 0;
+  for (const Ballooned& member : members_) sum += member.min;
+  return sum;
+}
+
+/// `first` the minimum and `count` the maximum, in slots. A minimum takes whole slots; a maximum that ends within a
+/// slot doesn't reach it, except where the minimum does. `promised`: it is guaranteed already.
+Result<SlotRange> Balloon::Bounds(VgpuId id, Bytes min, Bytes max, bool promised) const {
+  const std::uint32_t least = arena_.SlotsFor(min);
+  const std::uint64_t whole = max.count / arena_.slot_bytes().count;
+  std::uint32_t most =
+      max.count == 0 ? arena_.slots() : static_cast<std::uint32_t>(std::min<std::uint64_t>(whole, arena_.slots()));
+  if (max.count != 0 && max < min)
+    return Fail(Errc::kInvalidArgument,
+                fmt::format("vGPU {} can't have at least {:.0f} MiB and at most {:.0f} MiB; give the smaller one first",
+                            id.value, PerMebibyte(min), PerMebibyte(max)));
+  if (least > arena_.slots())
+    return Fail(Errc::kInvalidArgument,
+                fmt::format("vGPU {} can't be guaranteed {:.0f} MiB: the device has {} slots of {:.0f} MiB", id.value,
+                            PerMebibyte(min), arena_.slots(), PerMebibyte(arena_.slot_bytes())));
+  most = std::max({most, least, std::min(arena_.slots(), 1U)});
+  const Ballooned* member = Find(id);
+  const std::uint64_t others = guaranteed() - (member == nullptr ? 0 : member->min);
+  const auto limit = static_cast<std::uint64_t>(Param("sold_max") * arena_.slots());
+  const bool more = member == nullptr || least > member->min;
+  if (!promised && more && least > 0 && others + least > limit)
+    return Fail(
+        Errc::kResourceExhausted,
+        fmt::format("vGPU {} can't be guaranteed {} slots of {:.0f} MiB: {} are guaranteed to others, of {} that "
+                    "may be; at most {} can be. Ask for less, or raise sold_max",
+                    id.value, least, PerMebibyte(arena_.slot_bytes()), others, limit,
+                    limit > others ? limit - others : 0));
+  return SlotRange{least, most};
+}
+
+void Balloon::Enter(VgpuId id, SlotRange bounds) {
+  const auto at = std::ranges::lower_bound(members_, id, {}, &Ballooned::id);
+  members_.insert(at, Ballooned{.id = id, .min = bounds.first, .max = bounds.count});
+}
+
+Status Balloon::Add(VgpuId id, Bytes min, Bytes max) {
+  WEIR_TRY(const SlotRange bounds, Bounds(id, min, max, Find(id) != nullptr));
+  WEIR_TRY_STATUS(arena_.Add(id, bounds.first, bounds.count));
+  Enter(id, bounds);
+  return Ok();
+}
+
+Status Balloon::Restore(VgpuId id, Bytes min, Bytes max, std::span<const SlotRange> place) {
+  WEIR_TRY(const SlotRange bounds, Bounds(id, min, max, true));
+  WEIR_TRY_STATUS(arena_.AddAt(id, place, bounds.count));
+  Enter(id, bounds);
+  WEIR_TRY_STATUS(SetBounds(id, min, max));
+  return Ok();
+}
+
+Status Balloon::Remove(VgpuId id) {
+  WEIR_TRY_STATUS(arena_.Remove(id));
+  std::erase_if(members_, [id](const Ballooned& member) { return member.id == id; });
+  return Ok();
+}
+
+Result<BalloonNote> Balloon::SetBounds(VgpuId id, Bytes min, Bytes max) {
+  Ballooned* member = Find(id);
+  if (member == nullptr)
+    return Fail(Errc::kNotFound, fmt::format("vGPU {} has no memory on this device to set", id.value));
+  WEIR_TRY(const SlotRange bounds, Bounds(id, min, max, false));
+  member->min = bounds.first;
+  member->max = bounds.count;
+  const std::uint32_t held = arena_.CountOf(id);
+  const std::uint32_t target = std::clamp(held, member->min, member->max);
+  SlotChange change;
+  if (target > held) change = *arena_.Expand(id, target - held);
+  if (target < held) change = *arena_.Reduce(id, held - target);
+  BalloonNote note = NoteOf(BalloonNote::Kind::kBounds, id);
+  note.slots = target > held ? target - held : held - target;
+  note.change = change;
+  return note;
+}
+
+BalloonNote Balloon::NoteOf(BalloonNote::Kind kind, VgpuId id) const {
+  const Ballooned* member = Find(id);
+  return {.kind = kind,
+          .vgpu = id,
+          .held = arena_.CountOf(id),
+          .used = member == nullptr ? 0 : member->used,
+          .pressure = pressure_,
+          .overhead = overhead_,
+          .steal = steal_,
+          .copying = copying_};
+}
+
+// -- Asks ------------------------------------------------------------------------------------------------------------
+
+Grant Balloon::Refuse(BalloonNote::Kind kind, VgpuId id, std::uint32_t wanted, Instant again) const {
+  BalloonNote note = NoteOf(kind, id);
+  note.wanted = wanted;
+  return {.note = note, .again = again};
+}
+
+/// When it may grow again; in the past: it may now. Growth after growth is no turn.
+Instant Balloon::BrakedUntil(const Ballooned& member) const {
+  if (!member.shrunk_last || member.turns < thrash_turns_) return Instant::min();
+  return member.turned[(member.turns - thrash_turns_) % kTurnsMax] + thrash_window_;
+}
+
+Result<Grant> Balloon::Ask(Instant now, VgpuId id, Bytes need) {
+  Ballooned* member = Find(id);
+  if (member == nullptr)
+    return Fail(Errc::kNotFound, fmt::format("vGPU {} has no memory on this device to ask more of", id.value));
+  if (need.count == 0)
+    return Fail(Errc::kInvalidArgument, fmt::format("vGPU {} asks for no memory; one byte is the least", id.value));
+  const std::uint32_t wanted = arena_.SlotsFor(need);
+  const std::uint32_t held = arena_.CountOf(id);
+  const std::uint32_t target = std::min(wanted, member->max);
+  if (wanted <= held) return Refuse(BalloonNote::Kind::kHas, id, wanted, now);
+  if (target <= held) return Refuse(BalloonNote::Kind::kAtMaximum, id, wanted, Instant::max());
+  if (pressure_ == MemoryPressure::kHigh)
+    return Refuse(BalloonNote::Kind::kOverhead, id, wanted, std::max(now, looked_at_ + look_));
+  if (member->shrunk && pressure_ != MemoryPressure::kLow && now < member->shrunk_at + regrow_)
+    return Refuse(BalloonNote::Kind::kJustShrunk, id, wanted, member->shrunk_at + regrow_);
+  if (const Instant until = BrakedUntil(*member); now < until)
+    return Refuse(BalloonNote::Kind::kThrash, id, wanted, until);
+
+  const SlotChange change = *arena_.Expand(id, target - held);
+  if (std::exchange(member->shrunk_last, false)) member->turned[member->turns++ % kTurnsMax] = now;
+  BalloonNote note = NoteOf(target < wanted ? BalloonNote::Kind::kPartly : BalloonNote::Kind::kGranted, id);
+  note.slots = target - held;
+  note.wanted = wanted;
+  note.change = change;
+  return Grant{.note = note, .again = now};
+}
+
+// -- Looks -----------------------------------------------------------------------------------------------------------
+
+Instant Balloon::See(Instant now, std::span<const MemoryView> views, std::vector<BalloonNote>& notes) {
+  if (!started_) {
+    started_ = true;
+    looked_at_ = now;
+    Measure(Duration{}, views);
+    return now + look_;
+  }
+  if (now < looked_at_ + look_) return looked_at_ + look_;
+  Measure(now - looked_at_, views);
+  looked_at_ = now;
+  const MemoryPressure before = pressure_;
+  pressure_ = overhead_ > high_line_  ? MemoryPressure::kHigh
+              : overhead_ > low_line_ ? MemoryPressure::kMiddle
+                                      : MemoryPressure::kLow;
+  if (pressure_ != before) notes.push_back(NoteOf(BalloonNote::Kind::kPressure, {}));
+  if (pressure_ != MemoryPressure::kLow) ShrinkOne(now, notes);
+  return now + look_;
+}
+
+/// Equations 1 to 3 over what the totals have grown by. In eq. 2 the times of a thread add up to the span, so that the
+/// sum over its threads is their number times the ratio of their sums. `span` 0: only notes where the totals stand.
+void Balloon::Measure(Duration span, std::span<const MemoryView> views) {
+  Duration copying{};
+  double steal = 0;
+  for (Ballooned& member : members_) member.present = false;
+  for (const MemoryView& view : views) {
+    Ballooned* member = Find(view.id);
+    if (member == nullptr || member->present) continue;
+    const Duration copied = GrownBy(member->copying, view.copying);
+    const Duration stolen = GrownBy(member->steal, view.steal);
+    const Duration others = GrownBy(member->elsewhere, view.elsewhere);
+    member->used = arena_.SlotsFor(view.in_use);
+    member->present = true;
+    if (!std::exchange(member->seen, true)) continue;
+    copying += copied;
+    if (stolen > Duration{}) steal += view.threads * SecondsOf(stolen) / (SecondsOf(stolen) + SecondsOf(others));
+  }
+  if (span <= Duration{}) return;
+  copying_ = SecondsOf(copying) / (SecondsOf(span) * cpus_) * 100;
+  steal_ = steal * 100;
+  overhead_ = std::min(steal_ / steal_max_, 1.0) + std::min(copying_ / copy_max_, 1.0);
+}
+
+bool Balloon::Rests(const Ballooned& member, Instant now) const {
+  return member.shrunk && now < member.shrunk_at + rest_;
+}
+
+/// Slots that it could give up: above its minimum, and between the lines only what it doesn't use. Of one that was not
+/// seen all are taken to be used.
+std::uint32_t Balloon::Spare(const Ballooned& member) const {
+  const std::uint32_t held = arena_.CountOf(member.id);
+  std::uint32_t kept = member.min;
+  if (pressure_ == MemoryPressure::kMiddle) kept = std::max(kept, member.present ? member.used : held);
+  return held > kept ? held - kept : 0;
+}
+
+/// One vGPU gives up slots. First one whose slots others hold too (else no copy is saved); above the high line then one
+/// that has not just done so; then the one with most to spare; then the one that gave up slots longest ago, for
+/// fairness. "Holds much and uses least" (gBalloon, 3.2) is the most that is held and not used.
+void Balloon::ShrinkOne(Instant now, std::vector<BalloonNote>& notes) {
+  using Rank = std::tuple<bool, bool, std::uint32_t, std::int64_t>;
+  Ballooned* chosen = nullptr;
+  Rank best{};
+  for (Ballooned& member : members_) {
+    const std::uint32_t spare = Spare(member);
+    const bool rests = Rests(member, now);
+    if (spare == 0 || (rests && pressure_ == MemoryPressure::kMiddle)) continue;
+    const std::int64_t long_ago = member.shrunk ? -NsOf(member.shrunk_at) : std::numeric_limits<std::int64_t>::max();
+    Rank rank{true, !rests, spare, long_ago};
+    if (chosen != nullptr && rank <= best) continue;  // not even if others hold its slots
+    std::get<0>(rank) = arena_.SharesAny(member.id);
+    if (chosen != nullptr && rank <= best) continue;
+    chosen = &member;
+    best = rank;
+  }
+  if (chosen == nullptr) return;
+  const std::uint32_t slots = std::min(std::get<2>(best), shrink_slots_);
+  const SlotChange change = *arena_.Reduce(chosen->id, slots);
+  chosen->shrunk = chosen->shrunk_last = true;
+  chosen->shrunk_at = now;
+  BalloonNote note =
+      NoteOf(pressure_ == MemoryPressure::kHigh ? BalloonNote::Kind::kShrunkOverhead : BalloonNote::Kind::kShrunkIdle,
+             chosen->id);
+  note.slots = slots;
+  note.change = change;
+  notes.push_back(note);
+}
+
+}  // namespace weir::core

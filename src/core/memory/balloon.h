@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// gBalloon for one device: how many slots each vGPU holds, as its need and everybody's overhead have it. Pure; the
+// daemon and the simulator run the same object. Page: docs/memory.md
+//
+//   an ask       grant it, or refuse it                                                            gBalloon, 3.1
+//   every look   overhead f = α·W + β·R_copy over the time since the last one (0.5 s)              gBalloon, eq. 1 to 3
+//
+//      f   0            low_line 0.5            high_line 1                 2
+//          ├── kLow ─────────┼───── kMiddle ───────┼──────── kHigh ─────────┤
+//   asks     granted           granted               refused
+//   a look   -                 who holds most that   somebody gives up two slots,
+//                              it doesn't use gives  used or not
+//                              up two of those
+#pragma once
+
+#include <array>
+#include <span>
+#include <vector>
+
+#include "core/memory/slot_arena.h"
+#include "core/schedule/policy_table.h"
+
+namespace weir::core {
+
+inline constexpr std::array<std::string_view, 2> kSlotLayouts{"contiguous", "scattered"};
+
+inline constexpr std::array kBalloonParams{
+    PolicyParam{"look_ms", "ms", 500.0, 50.0, 60000.0, "between two looks at the overhead (gBalloon, 3.2: 0.5 s)"},
+    PolicyParam{"low_line", "", 0.5, 0.0, 2.0,
+                "overhead above it: who holds most that it doesn't use gives slots up (gBalloon, 3.2: 0.5)"},
+    PolicyParam{"high_line", "", 1.0, 0.0, 2.0,
+                "overhead above it: nobody gets more, and slots go used or not (gBalloon, 3.2: 1)"},
+    PolicyParam{"shrink_slots", "slots", 2.0, 1.0, 1024.0, "given up at one look (gBalloon, 3.2: two of 64 MB)"},
+    PolicyParam{"steal_max", "%", 0.0, 0.0, 1e9,
+                "the largest W of this machine, 1/α (gBalloon, eq. 3); 0: 100 for each CPU, twice as many threads want "
+                "to run as can"},
+    PolicyParam{"copy_max", "%", 0.0, 0.0, 100.0,
+                "the largest R_copy of this machine, 1/β (gBalloon, eq. 3); 0: 100/CPUs, one CPU does nothing but copy "
+                "(gBalloon, 3.2: one does)"},
+    PolicyParam{"rest_ms", "ms", 2000.0, 0.0, 60000.0,
+                "who gave up slots gives up no more for so long; above the high line only if another can (ours)"},
+    PolicyParam{"regrow_ms", "ms", 2000.0, 0.0, 60000.0,
+                "who gave up slots gets none for so long, unless overhead is low (ours)"},
+    PolicyParam{"thrash_turns", "times", 2.0, 1.0, 8.0,
+                "that it may grow after it gave up slots, in a window (ours; the paper has no brake)"},
+    PolicyParam{"thrash_window_ms", "ms", 10000.0, 0.0, 600000.0, "that window (ours)"},
+    PolicyParam{"sold_max", "devices", 2.0, 0.01, 1000.0,
+                "guaranteed minima together, at most (gBalloon, section 4: 15 of 384 MB on 3,456 MB are 1.7)"},
+    PolicyParam{"layout", "", 0.0, 0.0, 1.0, "of a vGPU's slots (gBalloon, 3.3: one range; section 6: any slots)",
+                kSlotLayouts},
+};
+/// Complete and in range, as CheckParams of a policy; and low_line is at most high_line.
+Result<PolicyParams> CheckBalloonParams(const PolicyParams& given);
+
+struct DeviceMemory {
+  std::uint32_t slots = 0;
+  Bytes slot = kSlotBytes;
+  std::uint32_t cpus = 1;  // of the host, at least 1: N in eq. 1. Where something else copies, how many of those
+};
+
+/// What is seen of a vGPU. Totals count from any beginning and never fall; one that does has begun anew.
+struct MemoryView {
+  VgpuId id;
+  Bytes in_use{};        // distinct bytes that ran, or wait to run, since the last look; spilled ones included
+  Duration copying{};    // total: its contents out and in at switches, since others hold its slots too. Not: what it
+                         // moves because its own slots don't suffice, or shrinking it would raise f
+  Duration steal{};      // total over its threads: ready to run and not running (run-queue wait; w in eq. 2)
+  Duration elsewhere{};  // total over its threads: any other time, running or blocked (s in eq. 2)
+  std::uint32_t threads = 0;  // how many these were
+};
+
+enum class MemoryPressure : std::uint8_t { kLow, kMiddle, kHigh };
+const char* NameOf(MemoryPressure pressure);
+
+/// What was decided, and for what reason.
+struct BalloonNote {
+  enum class Kind : std::uint8_t {
+    kGranted,         // all that was asked
+    kPartly,          // up to its maximum
+    kHas,             // it holds as much already
+    kAtMaximum,       // refused: it may not hold more
+    kOverhead,        // refused: f is over the high line
+    kJustShrunk,      // refused: it gave up slots less than regrow_ms ago, and f is not low
+    kThrash,          // refused: it has gone to and fro too often
+    kShrunkIdle,      // it held most that it didn't use, f is over the low line
+    kShrunkOverhead,  // used or not, f is over the high line
+    kBounds,          // its bounds were changed, and it no longer lay between them
+    kPressure,        // the device's pressure is another
+  };
+  Kind kind = Kind::kGranted;
+  VgpuId vgpu{};              // none: the device
+  std::uint32_t slots = 0;    // taken or given up
+  std::uint32_t held = 0;     // afterwards
+  std::uint32_t wanted = 0;   // asked for, in all
+  std::uint32_t used = 0;     // in use when it was last seen
+  SlotChange change{};        // how they lie
+  MemoryPressure pressure{};  // at the last look, as are:
+  double overhead = 0;        // f
+  double steal = 0;           // W, %
+  double copying = 0;         // R_copy, %
+};
+const char* NameOf(BalloonNote::Kind kind);
+
+struct Grant {
+  BalloonNote note;
+  Instant again{};  // refused: not sooner may it help to ask again. Else: now
+  [[nodiscard]] bool granted() const {
+    return note.kind == BalloonNote::Kind::kGranted || note.kind == BalloonNote::Kind::kPartly ||
+           note.kind == BalloonNote::Kind::kHas;
+  }
+};
+
+class Balloon {
+ public:
+  /// `params` checked.
+  Balloon(const PolicyParams& params, const DeviceMemory& device);
+
+  /// It holds its minimum at once. `max` 0: the device. kResourceExhausted when that minimum can't be guaranteed (the
+  /// message says how much can), kInvalidArgument for bounds that contradict each other or are more than the device.
+  Status Add(VgpuId id, Bytes min, Bytes max);
+  /// As Add, with the slots that it held before the daemon was started anew: what was promised stays promised.
+  Status Restore(VgpuId id, Bytes min, Bytes max, std::span<const SlotRange> place);
+  /// On a running program, at once: it holds no less than `min` and no more than `max` afterwards. Errors as of Add.
+  /// kNotFound for an unknown one.
+  Result<BalloonNote> SetBounds(VgpuId id, Bytes min, Bytes max);
+  Status Remove(VgpuId id);
+
+  /// `need`: all bytes that it wants on the device at once. kNotFound, and kInvalidArgument for none.
+  Result<Grant> Ask(Instant now, VgpuId id, Bytes need);
+
+  /// Looks when a look is due. Returns when to look again; `notes` grows by what was decided.
+  Instant See(Instant now, std::span<const MemoryView> views, std::vector<BalloonNote>& notes);
+
+  [[nodiscard]] const SlotArena& arena() const { return arena_; }
+  [[nodiscard]] const PolicyParams& params() const { return params_; }
+  [[nodiscard]] std::uint32_t MinOf(VgpuId id) const;  // slots; 0 for an unknown one
+  [[nodiscard]] std::uint32_t MaxOf(VgpuId id) const;
+  [[nodiscard]] std::uint64_t guaranteed() const;  // slots, all minima together
+  [[nodiscard]] MemoryPressure pressure() const { return pressure_; }
+  [[nodiscard]] double overhead() const { return overhead_; }  // f, 0 to 2
+  [[nodiscard]] double steal() const { return steal_; }        // W, %: to calibrate steal_max with
+  [[nodiscard]] double copying() const { return copying_; }    // R_copy, %: to calibrate copy_max with
+
+ private:
+  static constexpr std::size_t kTurnsMax = 8;
+
+  struct Ballooned {
+    VgpuId id;
+    std::uint32_t min = 0, max = 0;
+    bool shrunk = false;       // ever
+    bool shrunk_last = false;  // and has not grown since
+    Instant shrunk_at{};
+    std::array<Instant, kTurnsMax> turned{};  // when it grew after it had given up slots, a ring
+    std::size_t turns = 0;
+    bool seen = false;
+    bool present = false;  // in the views of this look
+    Duration copying{}, steal{}, elsewhere{};
+    std::uint32_t used = 0;
+  };
+
+  [[nodiscard]] const Ballooned* Find(VgpuId id) const;
+  [[nodiscard]] Ballooned* Find(VgpuId id);
+  [[nodiscard]] Result<SlotRange> Bounds(VgpuId id, Bytes min, Bytes max, bool promised) const;
+  void Enter(VgpuId id, SlotRange bounds);
+  [[nodiscard]] BalloonNote NoteOf(BalloonNote::Kind kind, VgpuId id) const;
+  [[nodiscard]] Grant Refuse(BalloonNote::Kind kind, VgpuId id, std::uint32_t wanted, Instant again) const;
+  [[nodiscard]] Instant BrakedUntil(const Ballooned& member) const;
+  void Measure(Duration span, std::span<const MemoryView> views);
+  void ShrinkOne(Instant now, std::vector<BalloonNote>& notes);
+  [[nodiscard]] std::uint32_t Spare(const Ballooned& member) const;
+  [[nodiscard]] bool Rests(const Ballooned& member, Instant now) const;
+  [[nodiscard]] double Param(std::string_view name) const { return params_.find(name)->second; }
+  [[nodiscard]] Duration Milliseconds(std::string_view name) const { return FromSeconds(Param(name) * 1e-3); }
+
+  const PolicyParams params_;
+  const Duration look_, rest_, regrow_, thrash_window_;
+  const double low_line_, high_line_, steal_max_, copy_max_;
+  const std::uint32_t cpus_, shrink_slots_;
+  const std::size_t thrash_turns_;
+  SlotArena arena_;
+  std::vector<Ballooned> members_;  // by id, ascending
+  bool started_ = false;
+  Instant looked_at_{};
+  MemoryPressure pressure_ = MemoryPressure::kLow;
+  double overhead_ = 0, steal_ = 0, copying_ = 0;
+};
+
+}  // namespace weir::core
