@@ -137,6 +137,22 @@ TEST(Adaptive, WhoNeedsItsCeilingAfterAMinuteOfIdlenessIsThereWithinTwoStages) {
   EXPECT_NEAR(calm.node.UseSince(before, calm.a), 0.5, 0.02) << "and uses it";
 }
 
+// Beside two that take all they get it waits for them, and not for its slice: of a second's use it says little yet.
+TEST(Adaptive, WhoComesBackBesideSeveralIsThereWithinTwoStages) {
+  Calm calm;
+  calm.node.SetPolicy("cap");
+  calm.node.RunFor(seconds(5));
+  calm.node.EndProcess(calm.pa);
+  const VgpuId c = calm.node.AddVgpu("c", Sold(0.4));
+  for (const VgpuId busy : {calm.b, c})
+    calm.node.AddProcess(busy, {.think = microseconds(100), .gpu = milliseconds(10)});
+  calm.node.RunFor(seconds(60));
+  ASSERT_LT(StatusOf(calm.node, calm.a).cap_now.Fraction(), 0.2);
+  calm.node.AddProcess(calm.a, {.think = microseconds(100), .gpu = milliseconds(10)});
+  calm.node.RunFor(milliseconds(250));
+  EXPECT_NEAR(StatusOf(calm.node, calm.a).cap_now.Fraction(), 0.5, 1e-3);
+}
+
 TEST(Adaptive, APromiseOfFramesGivesUpWhatItDoesNotNeedAndNoMore) {
   Calm calm(/*fps=*/30);
   // It could draw 240 frames/s; 30 of 4 ms are an eighth of the device.

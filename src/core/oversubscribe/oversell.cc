@@ -11,6 +11,9 @@ namespace {
 /// A program is watched stage by stage for this long after its last activity.
 constexpr Duration kWatchedFor = seconds(1);
 
+/// Who was not limited in so many stages in succession has come back, if it now waits.
+constexpr int kCameBack = 5;
+
 /// The same device is not warned of more often.
 constexpr Duration kWarnEvery = seconds(10);
 
@@ -276,7 +279,11 @@ void Oversell::Stage(Instant now, std::span<const VgpuView> views, std::vector<O
     const bool waits = member->stage_waits * 3 > member->stage_looks;
     const bool late =
         view.promised > Duration{0} && view.rate * SecondsOf(view.promised) < 1 && Competes(view, now, stage_);
-    member->limited |= (waits || late) && member->use >= (1 - margin_) * member->cap;
+    // Who has only just come back has used little of the last second. Its use of this stage tells, or that it waited
+    // for most of it: those who have more of the cap go first.
+    const double of_stage = member->marks > 0 ? SecondsOf(view.used - member->LastMarked()) / SecondsOf(passed) : 0;
+    const bool kept_back = member->stages_unlimited >= kCameBack && member->stage_waits * 3 > member->stage_looks * 2;
+    member->limited |= (waits || late) && (kept_back || std::max(member->use, of_stage) >= (1 - margin_) * member->cap);
     member->cap_seconds += member->cap * SecondsOf(passed);
     ++member->stages;
     member->limited_stages += member->limited ? 1 : 0;
@@ -315,6 +322,9 @@ void Oversell::Measure(Instant now, const VgpuView& view, Watched& member) const
   member.promised = view.promised > Duration{0} ? 1 / SecondsOf(view.promised) : 0;
   const bool enough = member.promised > 0 && member.rate > member.promised;
   member.need = enough ? member.use * member.promised / member.rate : member.use;
+  // Who was promised a share, and wanted more in this second, spares nothing: it may only just have come back for it.
+  const bool content = member.stages_unlimited >= static_cast<int>(Watched::kMarks);
+  if (member.promised == 0 && !content) member.need = std::max(member.need, member.cap);
   member.lateness = member.promised > 0 ? std::clamp(1 - member.rate / member.promised, -1.0, 1.0) : 0;
   // Rates are counted in whole frames. They are of the last second: of a scene that has just become heavier its frames
   // tell sooner what it will need.
@@ -356,8 +366,9 @@ void Oversell::Report(Duration span, std::span<const VgpuView> views, std::vecto
     const double paid_for = best_effort ? SecondsOf(view.used - member->used) / SecondsOf(span) : member->ceiling;
     account_.Book(prices_, paid_for, best_effort, span, member->busy_stages > 0, member->broken);
     if (!best_effort) {
-      load_ += member->need;
-      if (view.attached) needed += member->need, ceilings += member->ceiling;
+      const double need = member->promised > 0 ? member->need : member->use;
+      load_ += need;
+      if (view.attached) needed += need, ceilings += member->ceiling;
     }
     member->used = view.used;
     member->cap_seconds = 0;

@@ -124,6 +124,7 @@ class Oversell {
     std::array<Instant, kMarks> marked_at{};
     std::array<Duration, kMarks> marked{};
     std::size_t marks = 0;
+    [[nodiscard]] Duration LastMarked() const { return marked[(marks - 1) % kMarks]; }
     // The report
     Duration used{};  // when it began
     double cap_seconds = 0;
