@@ -213,7 +213,7 @@ void Node::OnHello(Tenancy& tenancy, std::uint64_t number) {
       std::make_unique<FdWatch>(loop_, (*process)->socket(), [this, &tenancy, id] { OnSocket(tenancy, id); });
   tenancy.doorbell_wanted = false;
   tenancy.gate->WantDoorbell(false);
-  Step(engine::ProcessAttached{tenancy.saved.id, id, (*process)->api() != proto::Api::kOpenCl});
+  Step(engine::ProcessAttached{tenancy.saved.id, id, proto::Draws((*process)->api())});
 }
 
 void Node::OnSocket(Tenancy& tenancy, ProcessId id) {

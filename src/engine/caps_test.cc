@@ -37,7 +37,7 @@ TEST(Cap, HoldsForKernelsOfAnyLengthAndForSeveralProcesses) {
             << cap << ", " << MillisecondsOf(kernel) << " ms, " << processes << " processes";
 }
 
-// A kernel that waits for somebody else's can't use its slice in time.
+// Long kernels of others stand in its way; that its slice is kept meanwhile: core/schedule/time_slices_test.cc.
 TEST(Cap, IsReachedBesideSomebodyWhoseKernelsAreLong) {
   ModelNode node;
   node.SetPolicy("cap");

@@ -139,7 +139,7 @@ Status NodeEngine::On(Instant now, const ProcessAttached& event, Actions& action
   vgpu->processes.push_back(event.process);
   if (event.draws) vgpu->drawing.push_back(event.process);
   vgpu->View().attached = true;
-  vgpu->View().draws = !vgpu->drawing.empty();
+  vgpu->View().draws = vgpu->Draws();
   vgpu->View().last_active = now;
   vgpu->last_progress = now;
   Decide(now, *vgpu->device, actions);
@@ -151,7 +151,7 @@ Status NodeEngine::On(Instant now, const ProcessDetached& event, Actions& action
   if (std::erase(vgpu->processes, event.process) == 0)
     return Fail(Errc::kNotFound, fmt::format("process {} is not attached to '{}'", event.process.value, vgpu->name));
   std::erase(vgpu->drawing, event.process);
-  vgpu->View().draws = !vgpu->drawing.empty();
+  vgpu->View().draws = vgpu->Draws();
   // What it had reserved for a frame it never finished goes back, within reason: the figure is the tenant's own.
   vgpu->View().used -= std::clamp<Duration>(event.reserved, Duration{0}, milliseconds(500));
   if (vgpu->processes.empty()) {

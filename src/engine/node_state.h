@@ -66,6 +66,7 @@ struct NodeEngine::Vgpu_ {
   std::size_t index = 0;  // in its device's views
   std::vector<ProcessId> processes;
   std::vector<ProcessId> drawing;  // of these
+  [[nodiscard]] bool Draws() const { return processes.empty() || !drawing.empty(); }
   bool paused = false;
 
   // What the region holds as far as we know.

@@ -34,6 +34,8 @@ enum WelcomeDescriptor { kVgpuRegionFd, kProcessRegionFd, kDoorbellFd, kWelcomeF
 enum class Api : std::uint16_t { kUnknown = 0, kGl = 1, kVulkan = 2, kCuda = 3, kOpenCl = 4, kModule = 5 };
 inline constexpr std::uint16_t kApiMax = 5;
 const char* NameOf(Api api);
+/// Whether it presents frames. An agent that doesn't say is taken to.
+constexpr bool Draws(Api api) { return api == Api::kUnknown || api == Api::kGl || api == Api::kVulkan; }
 
 /// What the daemon may ask of an agent. Memory, oversubscription and partition use these and invent no others.
 enum class CommandKind : std::uint16_t { kPause = 1, kResume = 2, kEvict = 3, kDrain = 4, kMigrate = 5, kDetach = 6 };

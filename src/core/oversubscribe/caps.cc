@@ -150,11 +150,10 @@ double Steal(std::span<CapHolder> holders, std::size_t to, double part, const We
   return stolen;
 }
 
-bool Fit(std::span<CapHolder> holders) {
-  bool changed = false;
+void Fit(std::span<CapHolder> holders) {
   double sum = 0;
   for (CapHolder& holder : holders) {
-    if (holder.cap > holder.ceiling) holder.cap = holder.ceiling, changed = true;
+    holder.cap = std::min(holder.cap, holder.ceiling);
     sum += holder.cap;
   }
   for (auto sale = kSales.rbegin(); sale != kSales.rend() && sum > 1 + 1e-9; ++sale) {
@@ -165,9 +164,7 @@ bool Fit(std::span<CapHolder> holders) {
     for (CapHolder& holder : holders)
       if (holder.sale == *sale) holder.cap *= kept;
     sum -= of_these * (1 - kept);
-    changed = true;
   }
-  return changed;
 }
 
 }  // namespace weir::core

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who holds how much of a device that is oversold: one dynamic cap for each vGPU, between nothing and its ceiling,
-// together never more than the device. Pure; what it decides with is measured by monitor.h. Page:
+// together never more than the device. Pure; what it decides with is measured in oversell.h. Page:
 // docs/oversubscription.md
 //
 //   ceiling   what was sold: the cap in its settings (gOver, section 3.3: "initial cap")
@@ -79,7 +79,7 @@ struct Weights {
 double Steal(std::span<CapHolder> holders, std::size_t to, double part, const Weights& weights, Transfer& done);
 
 /// Lowers caps until they fit the device, as when a ceiling was lowered or a vGPU came that was not sold here: best
-/// effort first, then in proportion. True: something changed.
-bool Fit(std::span<CapHolder> holders);
+/// effort first, then what was oversold; of one kind in proportion.
+void Fit(std::span<CapHolder> holders);
 
 }  // namespace weir::core
