@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "platform/clock.h"
@@ -63,7 +64,8 @@ TEST(SoftwareRenderers, AreKnownByTheirNames) {
 
 // == Workers =========================================================================================================
 
-/// A thread that looks like a renderer's worker and burns as much CPU time as it is told to.
+/// A thread that looks like a renderer's worker and burns as much CPU time as it is told to. When it is destroyed the
+/// kernel no longer lists it: joining alone returns a moment before that, and the next test would find this one's.
 class Worker {
  public:
   explicit Worker(const char* name) : thread_([this, name] { Run(name); }) {
@@ -78,6 +80,7 @@ class Worker {
     }
     changed_.notify_all();
     thread_.join();
+    EXPECT_TRUE(WaitUntil([this] { return ::access(("/proc/self/task/" + std::to_string(tid_)).c_str(), F_OK) != 0; }));
   }
 
   /// Burns it and is asleep again, or about to be.
@@ -106,6 +109,7 @@ class Worker {
   void Run(const char* name) {
     ::pthread_setname_np(::pthread_self(), name);
     std::unique_lock lock(mutex_);
+    tid_ = ::gettid();
     named_ = true;
     changed_.notify_all();
     for (;;) {
@@ -122,6 +126,7 @@ class Worker {
   std::function<void()> work_;
   bool named_ = false;
   bool ending_ = false;
+  pid_t tid_ = 0;
   std::thread thread_;
 };
 
