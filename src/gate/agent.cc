@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 
 #include "gate/attachment.h"
 #include "platform/clock.h"
@@ -301,9 +302,65 @@ bool Agent::gated() const noexcept {
          current_->vgpu().mode.load(std::memory_order_relaxed) == static_cast<std::uint32_t>(proto::GateMode::kGated);
 }
 
-std::uint32_t Agent::memory_limit_slots() const noexcept {
+// Its number is read first and again behind the rest, and is odd while the rest is written: what lies between two
+// orders is neither.
+MemoryOrder Agent::memory_order() const noexcept {
   const Lock lock(mutex_);
-  return current_ ? current_->vgpu().memory_limit_slots.load(std::memory_order_relaxed) : 0;
+  if (!current_) return memory_order_;
+  const proto::VgpuRegion& region = current_->vgpu();
+  for (int i = 0; i < 8; ++i) {
+    const MemoryOrder order{.number = region.memory_order.load(std::memory_order_acquire),
+                            .elastic = region.memory_elastic.load(std::memory_order_acquire) == 1,
+                            .limit = region.memory_limit_slots.load(std::memory_order_acquire),
+                            .here = region.memory_here_slots.load(std::memory_order_acquire),
+                            .max = region.memory_max_slots.load(std::memory_order_acquire)};
+    if (order.number == 0) break;  // none was given yet
+    if (order.number % 2 != 0 || region.memory_order.load(std::memory_order_acquire) != order.number) continue;
+    memory_order_ = order;
+    break;
+  }
+  return memory_order_;
+}
+
+void Agent::AwaitMemoryOrder(std::uint32_t known, Duration timeout) noexcept {
+  Attachment* attachment = nullptr;
+  {
+    const Lock lock(mutex_);
+    attachment = current_.get();
+    if (attachment != nullptr) ++attachment->users;
+  }
+  if (attachment == nullptr) {
+    const timespec nap{.tv_sec = 0, .tv_nsec = std::min<std::int64_t>(timeout.count(), kWaitSlice.count())};
+    ::nanosleep(&nap, nullptr);
+    return;
+  }
+  proto::VgpuRegion& region = attachment->vgpu();
+  const std::uint32_t word = region.wake_word.load(std::memory_order_acquire);
+  if (region.memory_order.load(std::memory_order_acquire) == known)
+    platform::FutexWait(region.wake_word, word, std::min(timeout, kWaitSlice));
+  const Lock lock(mutex_);
+  Release(attachment);
+}
+
+void Agent::ReportMemory(const MemoryReport& report, bool ring) noexcept {
+  const Lock lock(mutex_);
+  if (!current_) return;
+  proto::MemoryWords& words = current_->process().memory;
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  words.resident_slots.store(report.resident_slots, kRelaxed);
+  words.need_bytes.store(report.need_bytes, kRelaxed);
+  words.must_bytes.store(report.must_bytes, kRelaxed);
+  words.in_use_bytes.store(report.in_use_bytes, kRelaxed);
+  words.made_bytes.store(report.made_bytes, kRelaxed);
+  words.switch_copy_ns.store(static_cast<std::uint64_t>(report.switch_copy_ns), kRelaxed);
+  words.copied_out.store(report.copied_out, kRelaxed);
+  words.copied_in.store(report.copied_in, kRelaxed);
+  words.evictions.store(report.evictions, kRelaxed);
+  words.steal_ns.store(static_cast<std::uint64_t>(report.steal_ns), kRelaxed);
+  words.elsewhere_ns.store(static_cast<std::uint64_t>(report.elsewhere_ns), kRelaxed);
+  words.threads.store(report.threads, kRelaxed);
+  words.order_done.store(report.done, std::memory_order_release);
+  if (ring) current_->RingDoorbell();
 }
 
 void Agent::Describe(proto::MeterKind meter, const char* renderer) noexcept {

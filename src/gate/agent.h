@@ -60,6 +60,25 @@ struct Frame {
   std::int64_t interval_ns = 0;   // pace in force; 0: none
 };
 
+/// What the daemon grants of the device's memory, in slots of 64 MiB.
+struct MemoryOrder {
+  std::uint32_t number = 0;  // to be answered with MemoryReport::done
+  bool elastic = false;      // false: only `limit` says anything
+  std::uint32_t limit = 0;   // what it holds; not elastic: of what it makes, 0 for no limit
+  std::uint32_t here = 0;    // of these, its own now: contents beyond it are to be evicted
+  std::uint32_t max = 0;     // of what it makes, resident or not; 0: no limit
+};
+
+/// An executor's books of elastic memory: proto::MemoryWords, one by one.
+struct MemoryReport {
+  std::uint32_t done = 0, resident_slots = 0;
+  std::uint64_t need_bytes = 0, must_bytes = 0, in_use_bytes = 0, made_bytes = 0;
+  std::int64_t switch_copy_ns = 0;
+  std::uint64_t copied_out = 0, copied_in = 0, evictions = 0;
+  std::int64_t steal_ns = 0, elsewhere_ns = 0;
+  std::uint32_t threads = 0;
+};
+
 class Agent {
  public:
   /// `attach_path`: the vGPU's attach socket; empty: never attaches. `program` is for people.
@@ -95,8 +114,12 @@ class Agent {
   [[nodiscard]] proto::CpuMask device_cpus() const noexcept;
   /// Whether anybody is to wait at the gate now.
   [[nodiscard]] bool gated() const noexcept;
-  /// Of the vGPU, in slots of 64 MiB; 0: none, or not attached.
-  [[nodiscard]] std::uint32_t memory_limit_slots() const noexcept;
+  /// As it is now; while nobody is there, as it was last: memory is no less others' for that.
+  [[nodiscard]] MemoryOrder memory_order() const noexcept;
+  /// Until the order has another number than `known`; at most `timeout`, and at times sooner.
+  void AwaitMemoryOrder(std::uint32_t known, Duration timeout) noexcept;
+  /// Publishes the books, and rings if somebody is to look at once. No-op while detached.
+  void ReportMemory(const MemoryReport& report, bool ring) noexcept;
   /// Counts up at every attach: what was told to the former daemon has to be told again.
   [[nodiscard]] std::uint64_t attach_count() const noexcept { return attach_count_.load(std::memory_order_relaxed); }
   /// Publishes where GPU time comes from. No-op while detached.
@@ -130,6 +153,7 @@ class Agent {
   std::int64_t retry_ns_ = 0;            // guarded by mutex_
   std::int64_t predicted_ns_ = 0;        // guarded by mutex_
   std::string last_error_;               // guarded by mutex_
+  mutable MemoryOrder memory_order_;     // guarded by mutex_; the last that was seen
 };
 
 }  // namespace weir::gate

@@ -677,6 +677,71 @@ TEST_F(Gate, AnAgentAttachesToTheNextDaemonAtTheSamePath) {
 
 // -- A tenant dies ---------------------------------------------------------------------------------------------------
 
+TEST_F(Gate, MemoryIsOrderedAndAnsweredFor) {
+  Agent agent(path_, proto::Api::kOpenCl, "executor");
+  ASSERT_TRUE(Attach(agent));
+  EXPECT_FALSE(agent.memory_order().elastic) << "nothing was ordered yet";
+  const Controls controls{
+      .memory_limit_slots = 16, .memory_elastic = true, .memory_here_slots = 12, .memory_max_slots = 20};
+  const std::uint32_t number = host().With([&](VgpuGate& gate) {
+    gate.Publish(controls);
+    const std::uint32_t first = gate.memory_order();
+    gate.Publish(controls);
+    EXPECT_EQ(gate.memory_order(), first) << "nothing new";
+    return first;
+  });
+  agent.AwaitMemoryOrder(0, seconds(10));  // it has come: no wait
+  const MemoryOrder order = agent.memory_order();
+  EXPECT_EQ(order.number, number);
+  EXPECT_TRUE(order.elastic);
+  EXPECT_EQ(order.limit, 16u);
+  EXPECT_EQ(order.here, 12u);
+  EXPECT_EQ(order.max, 20u);
+
+  agent.ReportMemory({.done = number,
+                      .resident_slots = 11,
+                      .need_bytes = 1 << 20,
+                      .must_bytes = 1 << 10,
+                      .in_use_bytes = 3,
+                      .made_bytes = ~0ULL,
+                      .switch_copy_ns = 5,
+                      .copied_out = 6,
+                      .copied_in = 7,
+                      .evictions = 8,
+                      .steal_ns = 9,
+                      .elsewhere_ns = -1,
+                      .threads = ~0U},
+                     /*ring=*/true);
+  const MemoryBooks books = host().With([](VgpuGate& gate) { return gate.processes().begin()->second->Memory(); });
+  EXPECT_EQ(books.order_done, number);
+  EXPECT_EQ(books.resident_slots, 11u);
+  EXPECT_EQ(books.need, Bytes{1 << 20});
+  EXPECT_EQ(books.must, Bytes{1 << 10});
+  EXPECT_EQ(books.in_use, Bytes{3});
+  EXPECT_LT(books.made.count, 1ULL << 51) << "nobody has that much";
+  EXPECT_EQ(books.switch_copy, Duration{5});
+  EXPECT_EQ(books.copied_out, Bytes{6});
+  EXPECT_EQ(books.copied_in, Bytes{7});
+  EXPECT_EQ(books.evictions, 8u);
+  EXPECT_EQ(books.steal, Duration{9});
+  EXPECT_GE(books.elsewhere, Duration{0}) << "a total is not negative";
+  EXPECT_LT(books.threads, 1u << 20);
+}
+
+TEST_F(Gate, AMemoryOrderOutlivesTheDaemonThatGaveIt) {
+  Agent agent(path_, proto::Api::kOpenCl, "executor");
+  ASSERT_TRUE(Attach(agent));
+  host().With([](VgpuGate& gate) {
+    gate.Publish({.memory_limit_slots = 4, .memory_elastic = true, .memory_here_slots = 2});
+    return 0;
+  });
+  ASSERT_EQ(agent.memory_order().here, 2u);
+  host_.reset();
+  EXPECT_TRUE(WaitUntil([&agent] { return !Present(agent); }));
+  EXPECT_TRUE(agent.memory_order().elastic) << "the memory is no less others' for that";
+  EXPECT_EQ(agent.memory_order().here, 2u);
+}
+
 TEST_F(Gate, AProcessKilledInFlightIsSeenToGoAndWhatItReservedIsKnown) {
   Child tenant([this] {
     Agent agent(path_, proto::Api::kGl, "doomed");

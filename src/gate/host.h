@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/units.h"
 #include "platform/shared_memory.h"
 #include "platform/unix_socket.h"
 #include "proto/attach_messages.h"
@@ -50,6 +51,16 @@ struct Drained {
   std::uint64_t bad = 0;
 };
 
+/// What an executor says of its memory, within what can be believed. `order_done` answers VgpuGate::memory_order.
+struct MemoryBooks {
+  std::uint32_t order_done = 0;
+  std::uint32_t resident_slots = 0;
+  Bytes need{}, must{}, in_use{}, made{}, copied_out{}, copied_in{};
+  Duration switch_copy{}, steal{}, elsewhere{};
+  std::uint64_t evictions = 0;
+  std::uint32_t threads = 0;
+};
+
 /// One attached process.
 class ProcessGate {
  public:
@@ -67,6 +78,7 @@ class ProcessGate {
   [[nodiscard]] std::int64_t ReservedNs() const {
     return std::clamp<std::int64_t>(page().reserved_ns.load(std::memory_order_relaxed), 0, kBelievableNs);
   }
+  [[nodiscard]] MemoryBooks Memory() const;
   /// Appends the records since the last call. `now_ns` bounds what can be believed.
   void Drain(std::int64_t now_ns, Drained& into);
   /// Reads what the agent sent. False: it has closed, or sent what no agent sends.
@@ -95,6 +107,13 @@ struct Controls {
   proto::FrameSync frame_sync = proto::FrameSync::kAuto;
   std::uint32_t cap_ppm = 1'000'000;
   std::uint32_t memory_limit_slots = 0;
+  bool memory_elastic = false;
+  std::uint32_t memory_here_slots = 0;
+  std::uint32_t memory_max_slots = 0;
+  [[nodiscard]] bool SameMemory(const Controls& other) const {
+    return memory_limit_slots == other.memory_limit_slots && memory_elastic == other.memory_elastic &&
+           memory_here_slots == other.memory_here_slots && memory_max_slots == other.memory_max_slots;
+  }
 };
 
 /// One vGPU: its region, its attach socket and its processes.
@@ -124,6 +143,8 @@ class VgpuGate {
 
   void Beat(std::int64_t now_ns) { page().heartbeat_ns.store(now_ns, std::memory_order_relaxed); }
   void Publish(const Controls& controls);
+  /// Of the memory that was published last; 0: none was yet.
+  [[nodiscard]] std::uint32_t memory_order() const { return memory_order_; }
   void WantDoorbell(bool wanted) { page().doorbell_wanted.store(wanted ? 1 : 0, std::memory_order_seq_cst); }
   /// Within ± kBelievableNs, whatever a tenant wrote.
   [[nodiscard]] std::int64_t AllowanceNs() const {
@@ -149,6 +170,8 @@ class VgpuGate {
   platform::Fd doorbell_;
   platform::SharedRegion region_;
   std::uint64_t messages_sent_ = 0;
+  std::uint32_t memory_order_ = 0;
+  Controls published_;
   std::map<ProcessId, std::unique_ptr<ProcessGate>> processes_;
 };
 

@@ -61,6 +61,33 @@ ProcessInfo ProcessGate::Info() const {
           .meter = meter <= proto::kMeterKindMax ? static_cast<proto::MeterKind>(meter) : proto::MeterKind::kNone};
 }
 
+MemoryBooks ProcessGate::Memory() const {
+  static constexpr std::uint64_t kBytesMax = 1ULL << 50;
+  static constexpr std::uint32_t kThreadsSeenMax = 1U << 16;
+  const proto::MemoryWords& words = page().memory;
+  const auto bytes = [](const proto::AtomicU64& word) {
+    return Bytes{std::min(word.load(std::memory_order_relaxed), kBytesMax)};
+  };
+  // Totals may be of any age: what is reckoned with is their difference.
+  const auto time = [](const proto::AtomicU64& word) {
+    return Duration{
+        static_cast<std::int64_t>(std::min<std::uint64_t>(word.load(std::memory_order_relaxed), 1ULL << 61))};
+  };
+  return {.order_done = words.order_done.load(std::memory_order_acquire),
+          .resident_slots = words.resident_slots.load(std::memory_order_relaxed),
+          .need = bytes(words.need_bytes),
+          .must = bytes(words.must_bytes),
+          .in_use = bytes(words.in_use_bytes),
+          .made = bytes(words.made_bytes),
+          .copied_out = bytes(words.copied_out),
+          .copied_in = bytes(words.copied_in),
+          .switch_copy = time(words.switch_copy_ns),
+          .steal = time(words.steal_ns),
+          .elsewhere = time(words.elsewhere_ns),
+          .evictions = words.evictions.load(std::memory_order_relaxed),
+          .threads = std::min(words.threads.load(std::memory_order_relaxed), kThreadsSeenMax)};
+}
+
 std::uint32_t ProcessGate::Count(const proto::AtomicU32& word) {
   // Sequentially consistent, as the agent's write: who doesn't see the doorbell wanted is seen here (Agent::Enter).
   const std::uint32_t count = word.load(std::memory_order_seq_cst);

@@ -93,7 +93,15 @@ void VgpuGate::Publish(const Controls& controls) {
   page().frame_interval_ns.store(controls.frame_interval_ns, std::memory_order_relaxed);
   page().frame_sync.store(static_cast<std::uint32_t>(controls.frame_sync), std::memory_order_relaxed);
   page().cap_ppm.store(controls.cap_ppm, std::memory_order_relaxed);
-  page().memory_limit_slots.store(controls.memory_limit_slots, std::memory_order_relaxed);
+  if (memory_order_ == 0 || !controls.SameMemory(published_)) {
+    page().memory_order.store(++memory_order_, std::memory_order_release);  // a reader in between reads once more
+    page().memory_limit_slots.store(controls.memory_limit_slots, std::memory_order_release);
+    page().memory_elastic.store(controls.memory_elastic ? 1 : 0, std::memory_order_release);
+    page().memory_here_slots.store(controls.memory_here_slots, std::memory_order_release);
+    page().memory_max_slots.store(controls.memory_max_slots, std::memory_order_release);
+    page().memory_order.store(++memory_order_, std::memory_order_release);
+  }
+  published_ = controls;
   page().mode.store(static_cast<std::uint32_t>(controls.mode), std::memory_order_release);
   Wake();
 }

@@ -28,7 +28,7 @@ inline constexpr std::uint32_t kTurnRegionMagic = 0x314E5457;     // "WTN1"
 
 /// Major: incompatible. Minor: fields were added in reserved space. An agent takes any minor of its own major.
 inline constexpr std::uint16_t kGateVersionMajor = 1;
-inline constexpr std::uint16_t kGateVersionMinor = 0;
+inline constexpr std::uint16_t kGateVersionMinor = 1;  // 1.1: elastic memory
 
 /// First bytes of every region. Written by the daemon before the region is passed; never changed.
 struct RegionHeader {
@@ -77,7 +77,14 @@ struct VgpuRegion {
   AtomicU32 memory_limit_slots;  // of kSlotBytes; 0: no limit
   AtomicU64 messages_sent;  // versioned messages sent to this vGPU's agents so far; a change means: read the socket
   AtomicU32 frame_sync;     // FrameSync; how a paced frame is synchronised before it is delayed
-  std::uint8_t reserved0[20];
+
+  // Elastic memory (1.1). Contents beyond memory_here_slots are evicted to host memory, and an executor says when that
+  // is done: it answers memory_order in memory_order_done. Not elastic: memory_limit_slots is all there is to it.
+  AtomicU32 memory_elastic;     // 1: what follows holds
+  AtomicU32 memory_here_slots;  // of memory_limit_slots, those that are its own now; the others' turn is another's
+  AtomicU32 memory_max_slots;   // of what is made, resident or not; 0: no limit
+  AtomicU32 memory_order;       // counts up by two when one of these or the limit changes; odd while they are written
+  std::uint8_t reserved0[4];
 
   // -- offset 128: waking. Writer: daemon. A shared (not private) futex word; bumped before every wake.
   AtomicU32 wake_word;
@@ -98,6 +105,10 @@ static_assert(offsetof(VgpuRegion, cap_ppm) == 88);
 static_assert(offsetof(VgpuRegion, memory_limit_slots) == 92);
 static_assert(offsetof(VgpuRegion, messages_sent) == 96);
 static_assert(offsetof(VgpuRegion, frame_sync) == 104);
+static_assert(offsetof(VgpuRegion, memory_elastic) == 108);
+static_assert(offsetof(VgpuRegion, memory_here_slots) == 112);
+static_assert(offsetof(VgpuRegion, memory_max_slots) == 116);
+static_assert(offsetof(VgpuRegion, memory_order) == 120);
 static_assert(offsetof(VgpuRegion, wake_word) == 128);
 static_assert(offsetof(VgpuRegion, allowance_ns) == 192);
 static_assert(offsetof(VgpuRegion, fail_opens) == 200);
@@ -165,6 +176,37 @@ static_assert(offsetof(Record, reserved) == 104);
 inline constexpr std::uint32_t kRingRecords = 1024;
 static_assert((kRingRecords & (kRingRecords - 1)) == 0);
 
+/// An executor's books of elastic memory (1.1). Writer: agent. Bytes are those of buffers and images; totals never
+/// fall.
+struct MemoryWords {
+  AtomicU32 order_done;      // the last memory_order that it has carried out
+  AtomicU32 resident_slots;  // what it has on the device, in whole slots
+  AtomicU64 need_bytes;      // what it would have there at once; more than it holds: it asks for that
+  AtomicU64 must_bytes;      // what a command that waits now needs at once, all of it; 0: none waits for memory
+  AtomicU64 in_use_bytes;    // touched within the last half second, or waited for
+  AtomicU64 made_bytes;      // resident or not
+  AtomicU64 switch_copy_ns;  // total: out and in because slots were others' for a while
+  AtomicU64 copied_out;      // total bytes, for whatever reason
+  AtomicU64 copied_in;       // total bytes
+  AtomicU64 evictions;       // total buffers and images
+  AtomicU64 steal_ns;        // total over its threads, less the driver's workers: ready to run and not running
+  AtomicU64 elsewhere_ns;    // total over the same: any other time
+  AtomicU32 threads;         // how many these are
+  std::uint8_t reserved[36];
+};
+static_assert(sizeof(MemoryWords) == 128);
+static_assert(offsetof(MemoryWords, need_bytes) == 8);
+static_assert(offsetof(MemoryWords, must_bytes) == 16);
+static_assert(offsetof(MemoryWords, in_use_bytes) == 24);
+static_assert(offsetof(MemoryWords, made_bytes) == 32);
+static_assert(offsetof(MemoryWords, switch_copy_ns) == 40);
+static_assert(offsetof(MemoryWords, copied_out) == 48);
+static_assert(offsetof(MemoryWords, copied_in) == 56);
+static_assert(offsetof(MemoryWords, evictions) == 64);
+static_assert(offsetof(MemoryWords, steal_ns) == 72);
+static_assert(offsetof(MemoryWords, elsewhere_ns) == 80);
+static_assert(offsetof(MemoryWords, threads) == 88);
+
 struct ProcessRegion {
   RegionHeader header;
 
@@ -186,7 +228,7 @@ struct ProcessRegion {
 
   // -- offset 256
   char renderer[128];  // Writer: agent, once. GL_RENDERER, UTF-8, zero-terminated.
-  std::uint8_t reserved3[128];
+  MemoryWords memory;  // 1.1; executors only
 
   // -- offset 512
   Record records[kRingRecords];
@@ -201,6 +243,7 @@ static_assert(offsetof(ProcessRegion, gpu_ns_total) == 96);
 static_assert(offsetof(ProcessRegion, head) == 128);
 static_assert(offsetof(ProcessRegion, tail) == 192);
 static_assert(offsetof(ProcessRegion, renderer) == 256);
+static_assert(offsetof(ProcessRegion, memory) == 384);
 static_assert(offsetof(ProcessRegion, records) == 512);
 inline constexpr std::uint64_t kProcessRegionBytes = 512 + std::uint64_t{kRingRecords} * sizeof(Record);
 static_assert(sizeof(ProcessRegion) == kProcessRegionBytes);

@@ -48,6 +48,38 @@ TEST(GateLayout, VgpuRegionHasItsGoldenBytes) {
   testing::ExpectGolden("gate_v1_vgpu.hex", BytesOf(region.get(), sizeof *region));
 }
 
+TEST(GateLayout, VgpuRegionOf11HasItsGoldenBytes) {
+  auto region = NewRegion<VgpuRegion>(kVgpuRegionMagic, kVgpuRegionBytes);
+  region->header.version_minor = 1;
+  region->memory_limit_slots = 16;
+  region->memory_elastic = 1;
+  region->memory_here_slots = 0x11121314;
+  region->memory_max_slots = 0x21222324;
+  region->memory_order = 0x31323334;
+  testing::ExpectGolden("gate_v1_1_vgpu.hex", BytesOf(region.get(), sizeof *region));
+}
+
+TEST(GateLayout, MemoryWordsOf11HaveTheirGoldenBytes) {
+  auto region = NewRegion<ProcessRegion>(kProcessRegionMagic, kProcessRegionBytes);
+  region->header.version_minor = 1;
+  MemoryWords& memory = region->memory;
+  memory.order_done = 0x01020304;
+  memory.resident_slots = 0x11121314;
+  memory.need_bytes = 0x2122232425262728;
+  memory.must_bytes = 0x3132333435363738;
+  memory.in_use_bytes = 0x4142434445464748;
+  memory.made_bytes = 0x5152535455565758;
+  memory.switch_copy_ns = 0x6162636465666768;
+  memory.copied_out = 0x7172737475767778;
+  memory.copied_in = 0x0102030405060708;
+  memory.evictions = 0x1112131415161718;
+  memory.steal_ns = 0x2A2B2C2D2E2F2021;
+  memory.elsewhere_ns = 0x3A3B3C3D3E3F3031;
+  memory.threads = 0x4A4B4C4D;
+  const auto bytes = BytesOf(region.get(), offsetof(ProcessRegion, records));
+  testing::ExpectGolden("gate_v1_1_memory.hex", std::span(bytes).subspan(offsetof(ProcessRegion, memory)));
+}
+
 TEST(GateLayout, ProcessRegionHasItsGoldenBytes) {
   auto region = NewRegion<ProcessRegion>(kProcessRegionMagic, kProcessRegionBytes);
   region->waiting = 3;

@@ -61,7 +61,8 @@ class Server {
   void Tick(std::int64_t now_ns);
   void Watch(const Session& session, std::int64_t now_ns) const;
   [[nodiscard]] std::uint64_t LimitBytes() const {
-    const std::uint64_t slots = agent_.memory_limit_slots();
+    const gate::MemoryOrder order = agent_.memory_order();
+    const std::uint64_t slots = order.elastic ? order.max : order.limit;
     return slots > 0 ? std::min(slots * kSlotBytes.count, memory_bytes_) : memory_bytes_;
   }
 
