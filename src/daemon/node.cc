@@ -80,12 +80,42 @@ void Node::Look() {
     }
     samples_.push_back(sample);
   }
-  static_cast<void>(engine_.Step(now, engine::GatesSampled{samples_}, actions_));
+  SampleMemory();
+  static_cast<void>(engine_.Step(now, engine::GatesSampled{samples_, memory_samples_}, actions_));
   Carry();
   // Before the daemon stops looking it asks for the bell, and then looks once more: who entered in between is seen.
   const bool sleepy = actions_.look_again == core::kNever;
   const bool asked = WantDoorbells(sleepy);
   LookAt(sleepy && asked ? now : actions_.look_again);
+}
+
+/// Executors' books, where memory is elastic: added up over a vGPU's executors, of which there is one as a rule.
+void Node::SampleMemory() {
+  memory_samples_.clear();
+  if (!engine_.elastic()) return;
+  for (const auto& [id, tenancy] : tenancies_) {
+    engine::MemorySample sample{.vgpu = id};
+    bool there = false;
+    for (const auto& [process_id, process] : tenancy->gate->processes()) {
+      if (process->api() != proto::Api::kOpenCl) continue;
+      const gate::MemoryBooks books = process->Memory();
+      sample.done = sample.done && books.order_done == tenancy->gate->memory_order();
+      sample.resident += books.resident_slots;
+      sample.need.count += books.need.count;
+      sample.must = std::max(sample.must, books.must);
+      sample.in_use.count += books.in_use.count;
+      sample.made.count += books.made.count;
+      sample.copied_out.count += books.copied_out.count;
+      sample.copied_in.count += books.copied_in.count;
+      sample.switch_copy += books.switch_copy;
+      sample.steal += books.steal;
+      sample.elsewhere += books.elsewhere;
+      sample.evictions += books.evictions;
+      sample.threads += books.threads;
+      there = true;
+    }
+    if (there) memory_samples_.push_back(sample);
+  }
 }
 
 bool Node::WantDoorbells(bool wanted) {
@@ -119,7 +149,10 @@ void Node::Carry() {
                                   .frame_interval_ns = publish.frame_interval.count(),
                                   .frame_sync = publish.sync,
                                   .cap_ppm = publish.cap.ppm,
-                                  .memory_limit_slots = publish.memory_limit_slots});
+                                  .memory_limit_slots = publish.memory.limit,
+                                  .memory_elastic = publish.memory.elastic,
+                                  .memory_here_slots = publish.memory.here,
+                                  .memory_max_slots = publish.memory.max});
   }
   for (const engine::Tell& tell : actions_.tell) {
     const auto found = tenancies_.find(tell.vgpu);

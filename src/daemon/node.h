@@ -95,6 +95,7 @@ class Node {
   void LookAt(Instant when);
   void LookNow();
   void Look();
+  void SampleMemory();
   bool WantDoorbells(bool wanted);
   void Housekeeping();
   void OnConnection(Tenancy& tenancy);
@@ -116,6 +117,7 @@ class Node {
   engine::NodeEngine engine_;
   engine::Actions actions_;
   std::vector<engine::GateSample> samples_;
+  std::vector<engine::MemorySample> memory_samples_;
   std::vector<core::FrameDone> frames_done_;
   gate::Drained drained_;
   std::map<VgpuId, std::unique_ptr<Tenancy>> tenancies_;

@@ -12,6 +12,7 @@
 
 #include "base/ids.h"
 #include "base/units.h"
+#include "core/memory/balloon.h"
 #include "core/oversubscribe/oversell.h"
 #include "core/schedule/policy_table.h"
 #include "core/stats/frame_stats.h"
@@ -70,6 +71,13 @@ struct SetOversell {
   core::OversellMode mode = core::OversellMode::kOff;
   core::PolicyParams params;
 };
+/// The device's memory becomes elastic, or (`size` 0) is not. What vGPUs hold begins at their minima.
+struct SetMemory {
+  std::string device;
+  Bytes size{};
+  core::PolicyParams params;
+  std::uint32_t cpus = 1;  // of the host
+};
 struct ProcessAttached {
   VgpuId vgpu;
   ProcessId process;
@@ -89,8 +97,19 @@ struct GateSample {
   std::uint32_t waiting = 0;
   std::uint32_t in_flight = 0;
 };
+/// What an executor said of its memory, within what can be believed. Totals never fall.
+struct MemorySample {
+  VgpuId vgpu;
+  bool done = true;  // it has carried out what was last published
+  std::uint32_t resident = 0;
+  Bytes need{}, must{}, in_use{}, made{}, copied_out{}, copied_in{};
+  Duration switch_copy{}, steal{}, elsewhere{};
+  std::uint64_t evictions = 0;
+  std::uint32_t threads = 0;
+};
 struct GatesSampled {
   std::span<const GateSample> samples;
+  std::span<const MemorySample> memory{};  // one per vGPU whose executor is there, where memory is elastic
 };
 struct FramesDone {
   VgpuId vgpu;
@@ -99,8 +118,8 @@ struct FramesDone {
   std::uint64_t bad = 0;   // records that made no sense
 };
 
-using Event = std::variant<CreateVgpu, SetVgpu, RemoveVgpu, PauseVgpu, SetPolicy, SetOversell, ProcessAttached,
-                           ProcessDetached, GatesSampled, FramesDone>;
+using Event = std::variant<CreateVgpu, SetVgpu, RemoveVgpu, PauseVgpu, SetPolicy, SetOversell, SetMemory,
+                           ProcessAttached, ProcessDetached, GatesSampled, FramesDone>;
 
 // -- Actions ---------------------------------------------------------------------------------------------------------
 
@@ -110,6 +129,14 @@ struct Grant {
   std::int64_t delta_ns = 0;
   bool wake = false;
 };
+/// What a vGPU has of the device's memory, in slots. Not elastic: `limit` is of what it makes, 0 for none.
+struct MemoryGrant {
+  bool elastic = false;
+  std::uint32_t limit = 0;  // held
+  std::uint32_t here = 0;   // of these, its own now
+  std::uint32_t max = 0;    // of what it makes
+  friend bool operator==(const MemoryGrant&, const MemoryGrant&) = default;
+};
 /// Write the daemon's fields of the vGPU's region; waiting agents are woken so that they see them.
 struct Publish {
   VgpuId vgpu;
@@ -117,7 +144,7 @@ struct Publish {
   Duration frame_interval{};
   proto::FrameSync sync = proto::FrameSync::kAuto;
   Share cap;
-  std::uint32_t memory_limit_slots = 0;
+  MemoryGrant memory;
 };
 /// Send a message to all agents of the vGPU.
 struct Tell {

@@ -79,6 +79,13 @@ Status NodeEngine::On(Instant now, const CreateVgpu& event, Actions& actions) {
   vgpu->settings = event.settings;
   vgpu->device = device;
   WEIR_TRY_STATUS(device->sales->Add(vgpu->id, vgpu->settings.cap, event.sale, event.restored));
+  if (device->memory) {
+    const VgpuSettings& promised = vgpu->settings;
+    if (Status added = device->memory->balloon.Add(vgpu->id, promised.memory_min, promised.memory_max); !added) {
+      device->sales->Remove(vgpu->id);
+      return added;
+    }
+  }
   device->Place(*vgpu);
   next_id_ = std::max(next_id_, vgpu->id.value + 1);
   actions.created = vgpu->id;
@@ -91,7 +98,18 @@ Status NodeEngine::On(Instant now, const CreateVgpu& event, Actions& actions) {
 Status NodeEngine::On(Instant now, const SetVgpu& event, Actions& actions) {
   WEIR_TRY(Vgpu_ * vgpu, Get(event.id));
   WEIR_TRY_STATUS(CheckSettings(event.settings));
+  const Share before = vgpu->settings.cap;
   WEIR_TRY_STATUS(vgpu->device->sales->SetCeiling(vgpu->id, event.settings.cap));
+  if (vgpu->device->memory) {
+    const auto bounds =
+        vgpu->device->memory->balloon.SetBounds(vgpu->id, event.settings.memory_min, event.settings.memory_max);
+    if (!bounds) {
+      static_cast<void>(vgpu->device->sales->SetCeiling(vgpu->id, before));
+      return bounds.error();
+    }
+    vgpu->memory_asks_at = {};
+    if (bounds->slots > 0) Say(*bounds, *vgpu->device, actions);
+  }
   vgpu->settings = event.settings;
   vgpu->View().weight = event.settings.weight;
   vgpu->View().cap = vgpu->device->sales->CapOf(vgpu->id);
@@ -107,6 +125,7 @@ Status NodeEngine::On(Instant now, const RemoveVgpu& event, Actions& actions) {
   Device_& device = *vgpu->device;
   device.Drop(*vgpu);
   device.sales->Remove(vgpu->id);
+  if (device.memory) static_cast<void>(device.memory->balloon.Remove(vgpu->id));
   names_.erase(vgpu->name);
   vgpus_.erase(event.id);
   Decide(now, device, actions);
@@ -173,6 +192,13 @@ Status NodeEngine::On(Instant now, const GatesSampled& event, Actions& actions) 
     }
     if (vgpu != nullptr) TakeSample(now, sample, *vgpu);
   }
+  for (const MemorySample& sample : event.memory)
+    if (const auto found = vgpus_.find(sample.vgpu); found != vgpus_.end()) {
+      found->second->memory_sample = sample;
+      found->second->memory_fresh = true;
+    }
+  for (auto& device : devices_)
+    if (device->memory) SeeMemory(now, *device, actions);
   Redecide(now, actions);
   return Ok();
 }
@@ -251,18 +277,19 @@ void NodeEngine::Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions&
                                : verdict.admission == core::Admission::kGated ? proto::GateMode::kGated
                                                                               : proto::GateMode::kOpen;
   if (!vgpu.published || mode != vgpu.mode || verdict.frame_interval != vgpu.frame_interval ||
-      verdict.sync != vgpu.sync || Apart(view.cap, vgpu.published_cap)) {
+      verdict.sync != vgpu.sync || Apart(view.cap, vgpu.published_cap) || MemoryOf(vgpu) != vgpu.memory) {
     vgpu.mode = mode;
     vgpu.frame_interval = verdict.frame_interval;
     vgpu.sync = verdict.sync;
     vgpu.published_cap = view.cap;
+    vgpu.memory = MemoryOf(vgpu);
     vgpu.published = true;
     actions.publish.push_back({.vgpu = vgpu.id,
                                .mode = mode,
                                .frame_interval = verdict.frame_interval,
                                .sync = static_cast<proto::FrameSync>(verdict.sync),
                                .cap = view.cap,
-                               .memory_limit_slots = SlotsOf(vgpu.settings.memory_max)});
+                               .memory = vgpu.memory});
   }
   if (mode != proto::GateMode::kGated) return;
   // Modulo 2^64, as the gate's atomic adds: a tenant may have left any value there.

@@ -20,6 +20,8 @@ namespace weir::engine {
 
 inline constexpr std::size_t kVgpusMax = 10'000;
 inline constexpr std::size_t kNameBytesMax = 63;
+/// 16 TiB of elastic memory.
+inline constexpr std::uint64_t kSlotsMax = 1ULL << 18;
 /// A vGPU in flight, or free to go on, that is charged nothing for this long does not hold others back (a hidden
 /// window's present may block for ever; a hostile agent may claim to wait).
 inline constexpr Duration kStuckAfter = milliseconds(500);
@@ -47,6 +49,36 @@ struct VgpuStatus {
   std::uint64_t records_lost = 0;
   std::uint64_t records_bad = 0;
   std::uint64_t samples_bad = 0;
+  // Elastic memory (docs/memory.md); in slots
+  MemoryGrant memory;
+  std::uint32_t memory_min = 0;
+  bool memory_waits = false;   // a command waits for slots that are others' now
+  MemorySample memory_sample;  // as its executor said last
+};
+
+struct SlotStatus {
+  std::uint32_t sharers = 0;
+  VgpuId owner{};  // whose it is now
+  bool leaving = false;
+};
+struct MemoryHolder {
+  VgpuId id;
+  std::string name;
+  std::vector<core::SlotRange> holds;
+};
+/// A device's elastic memory; no slots: it isn't.
+struct MemoryStatus {
+  std::string device;
+  core::PolicyParams params;
+  std::vector<SlotStatus> slots;
+  std::vector<MemoryHolder> holders;
+  std::uint64_t guaranteed = 0;  // slots, all minima together
+  std::uint64_t held = 0;        // all together
+  double overhead = 0;           // f
+  double steal = 0;              // W, %
+  double copying = 0;            // R_copy, %
+  core::MemoryPressure pressure{};
+  std::uint64_t switches = 0;
 };
 
 struct DeviceStatus {
@@ -81,6 +113,9 @@ class NodeEngine {
 
   [[nodiscard]] std::vector<DeviceStatus> Devices(Instant now) const;
   [[nodiscard]] std::vector<VgpuStatus> Vgpus(Instant now) const;
+  [[nodiscard]] std::vector<MemoryStatus> Memory() const;
+  /// Whether somebody has to sample executors' books.
+  [[nodiscard]] bool elastic() const;
   Result<VgpuStatus> Vgpu(Instant now, VgpuId id) const;
   /// As what it was sold; of a vGPU that there is.
   [[nodiscard]] core::Sale SaleOf(VgpuId id) const;
@@ -90,6 +125,7 @@ class NodeEngine {
  private:
   struct Vgpu_;
   struct Device_;
+  struct Memory_;
 
   Status On(Instant now, const CreateVgpu& event, Actions& actions);
   Status On(Instant now, const SetVgpu& event, Actions& actions);
@@ -97,6 +133,7 @@ class NodeEngine {
   Status On(Instant now, const PauseVgpu& event, Actions& actions);
   Status On(Instant now, const SetPolicy& event, Actions& actions);
   Status On(Instant now, const SetOversell& event, Actions& actions);
+  Status On(Instant now, const SetMemory& event, Actions& actions);
   Status On(Instant now, const ProcessAttached& event, Actions& actions);
   Status On(Instant now, const ProcessDetached& event, Actions& actions);
   Status On(Instant now, const GatesSampled& event, Actions& actions);
@@ -111,6 +148,10 @@ class NodeEngine {
   void Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions& actions);
   void Redecide(Instant now, Actions& actions);
   void SeeSales(Instant now, Device_& device, Actions& actions);
+  void SeeMemory(Instant now, Device_& device, Actions& actions);
+  void AskMemory(Instant now, Vgpu_& vgpu, Actions& actions);
+  void Say(const core::BalloonNote& note, const Device_& device, Actions& actions) const;
+  static MemoryGrant MemoryOf(const Vgpu_& vgpu);
   std::string NameOf(VgpuId id) const;
 
   PolicyMaker maker_;

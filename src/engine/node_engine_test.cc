@@ -67,7 +67,7 @@ TEST(NodeEngine, PublishesLimitsInTheUnitsOfTheGate) {
                           CreateVgpu{"a", "", {.cap = Share::FromFraction(0.5), .memory_max = MiB(65)}, {}}, actions));
   ASSERT_EQ(actions.publish.size(), 1U);
   EXPECT_EQ(actions.publish[0].cap.ppm, 500'000U);
-  EXPECT_EQ(actions.publish[0].memory_limit_slots, 2U);
+  EXPECT_EQ(actions.publish[0].memory.limit, 2U);
 }
 
 TEST(NodeEngine, AnAllowanceWrittenByAHostileTenantIsNotBelieved) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/memory/slot_turns.h"
 #include "engine/node_engine.h"
 
 namespace weir::engine {
@@ -79,6 +80,7 @@ struct NodeEngine::Vgpu_ {
   Instant last_progress{};  // last time it was charged something, or had no reason to be
 
   Share published_cap;
+  MemoryGrant memory;   // likewise
   Duration last_gpu{};  // of the last frame
   core::CapBucket cap_bucket;
   Duration cap_level{};  // of the bucket, at the last decision
@@ -86,9 +88,28 @@ struct NodeEngine::Vgpu_ {
   std::uint64_t records_lost = 0;
   std::uint64_t records_bad = 0;
   std::uint64_t samples_bad = 0;
+
+  // Elastic memory
+  MemorySample memory_sample;  // the last
+  bool memory_fresh = false;   // it came with the present event
+  Bytes memory_must{};         // the most that one command needed at once, of late
+  Instant memory_must_at{};
+  Instant memory_asks_at{};                                                    // not sooner again
+  core::BalloonNote::Kind memory_refused = core::BalloonNote::Kind::kGranted;  // for what reason, last
+
   core::FrameStats frames;  // last: large, and no part of a look
 
   core::VgpuView& View() const;
+};
+
+/// Who holds which slots, and whose they are now.
+struct NodeEngine::Memory_ {
+  core::Balloon balloon;
+  core::SlotTurns turns;
+  std::vector<core::MemoryView> views;  // these three: scratch
+  std::vector<core::SlotNeed> needs;
+  std::vector<core::BalloonNote> said;
+  std::vector<VgpuId> changed;
 };
 
 /// The views lie densely, so that policies walk one array; a view's slot stays the same while its index may change.
@@ -99,6 +120,7 @@ struct NodeEngine::Device_ {
   std::unique_ptr<core::Policy> policy;
   std::unique_ptr<core::Oversell> sales;  // never null
   std::vector<core::OversellNote> said;   // scratch
+  std::unique_ptr<Memory_> memory;        // null: not elastic
   std::vector<core::VgpuView> views;
   std::vector<Vgpu_*> owners;  // of the views, in the same order
   std::vector<core::Verdict> verdicts;

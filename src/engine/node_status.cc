@@ -82,7 +82,11 @@ VgpuStatus NodeEngine::StatusOf(Instant now, const Vgpu_& vgpu) const {
                     .gpu_use = vgpu.marks.Rate(now, view.used),
                     .records_lost = vgpu.records_lost,
                     .records_bad = vgpu.records_bad,
-                    .samples_bad = vgpu.samples_bad};
+                    .samples_bad = vgpu.samples_bad,
+                    .memory = MemoryOf(vgpu),
+                    .memory_min = vgpu.device->memory ? vgpu.device->memory->balloon.MinOf(vgpu.id) : 0,
+                    .memory_waits = vgpu.device->memory && vgpu.device->memory->turns.Waits(vgpu.id),
+                    .memory_sample = vgpu.memory_sample};
   double all = 0;
   for (std::size_t i = 0; i < vgpu.device->views.size(); ++i)
     all += vgpu.device->owners[i]->marks.Rate(now, vgpu.device->views[i].used);

@@ -55,7 +55,7 @@ TEST(CheckMemory, LimitsHoldWhileTheyChangeAndTheDaemonIsDead) {
 
 TEST(CheckMemory, FindsAnEngineThatPublishesNoLimit) {
   const auto forget = [](Instant, engine::Actions& actions) {
-    for (engine::Publish& publish : actions.publish) publish.memory_limit_slots = 0;
+    for (engine::Publish& publish : actions.publish) publish.memory.limit = 0;
   };
   Scenario scenario = Two();
   scenario.tenants[1].start = seconds(1);

@@ -142,13 +142,13 @@ void Simulation::Carry(std::uint32_t index) {
     gate.mode = publish.mode;
     gate.interval = publish.frame_interval;
     gate.sync = publish.sync;
-    node.memory.Limit(gate.memory, publish.memory_limit_slots);  // holds also while the daemon is dead
+    node.memory.Limit(gate.memory, publish.memory.limit);  // holds also while the daemon is dead
     NoteMemory(gate);
     woken.push_back(gate_of(publish.vgpu));
     Mix(publish.vgpu.value * 64 + static_cast<std::uint64_t>(publish.sync) * 8 +
         static_cast<std::uint64_t>(publish.mode));
     Mix(static_cast<std::uint64_t>(publish.frame_interval.count()));
-    Mix(publish.memory_limit_slots);
+    Mix(publish.memory.limit);
     Mix(std::bit_cast<std::uint64_t>(publish.cap.Fraction()));
   }
   for (const engine::Tell& tell : node.actions.tell) {

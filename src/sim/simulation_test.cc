@@ -192,7 +192,7 @@ TEST(Simulation, TheDigestIsOfAllThatIsPublished) {
   // For the modelled program the same.
   EXPECT_NE(as_it_is, digest([](engine::Publish& publish) { publish.sync = proto::FrameSync::kFence; }));
   EXPECT_NE(as_it_is, digest([](engine::Publish& publish) { publish.cap = Share::FromFraction(0.9); }));
-  EXPECT_NE(as_it_is, digest([](engine::Publish& publish) { publish.memory_limit_slots += 1; }));
+  EXPECT_NE(as_it_is, digest([](engine::Publish& publish) { publish.memory.limit += 1; }));
 }
 
 Tenant Tasks(const std::string& name, double gpu_ms) {

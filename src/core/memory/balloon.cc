@@ -194,31 +194,38 @@ Instant Balloon::BrakedUntil(const Ballooned& member) const {
   return member.turned[(member.turns - thrash_turns_) % kTurnsMax] + thrash_window_;
 }
 
-Result<Grant> Balloon::Ask(Instant now, VgpuId id, Bytes need) {
+Grant Balloon::Give(Instant now, Ballooned& member, std::uint32_t wanted, std::uint32_t target) {
+  const std::uint32_t held = arena_.CountOf(member.id);
+  const SlotChange change = *arena_.Expand(member.id, target - held);
+  if (std::exchange(member.shrunk_last, false)) member.turned[member.turns++ % kTurnsMax] = now;
+  BalloonNote note = NoteOf(target < wanted ? BalloonNote::Kind::kPartly : BalloonNote::Kind::kGranted, member.id);
+  note.slots = target - held;
+  note.wanted = wanted;
+  note.change = change;
+  return {.note = note, .again = now};
+}
+
+Result<Grant> Balloon::Ask(Instant now, VgpuId id, Bytes need, Bytes must) {
   Ballooned* member = Find(id);
   if (member == nullptr)
     return Fail(Errc::kNotFound, fmt::format("vGPU {} has no memory on this device to ask more of", id.value));
   if (need.count == 0)
     return Fail(Errc::kInvalidArgument, fmt::format("vGPU {} asks for no memory; one byte is the least", id.value));
-  const std::uint32_t wanted = arena_.SlotsFor(need);
+  const std::uint32_t wanted = arena_.SlotsFor(std::max(need, must));
   const std::uint32_t held = arena_.CountOf(id);
   const std::uint32_t target = std::min(wanted, member->max);
   if (wanted <= held) return Refuse(BalloonNote::Kind::kHas, id, wanted, now);
   if (target <= held) return Refuse(BalloonNote::Kind::kAtMaximum, id, wanted, Instant::max());
+  const std::uint32_t least = std::min(arena_.SlotsFor(must), member->max);
+  const auto or_least = [&](BalloonNote::Kind kind, Instant again) {
+    return least > held ? Give(now, *member, wanted, least) : Refuse(kind, id, wanted, again);
+  };
   if (pressure_ == MemoryPressure::kHigh)
-    return Refuse(BalloonNote::Kind::kOverhead, id, wanted, std::max(now, looked_at_ + look_));
+    return or_least(BalloonNote::Kind::kOverhead, std::max(now, looked_at_ + look_));
   if (member->shrunk && pressure_ != MemoryPressure::kLow && now < member->shrunk_at + regrow_)
-    return Refuse(BalloonNote::Kind::kJustShrunk, id, wanted, member->shrunk_at + regrow_);
-  if (const Instant until = BrakedUntil(*member); now < until)
-    return Refuse(BalloonNote::Kind::kThrash, id, wanted, until);
-
-  const SlotChange change = *arena_.Expand(id, target - held);
-  if (std::exchange(member->shrunk_last, false)) member->turned[member->turns++ % kTurnsMax] = now;
-  BalloonNote note = NoteOf(target < wanted ? BalloonNote::Kind::kPartly : BalloonNote::Kind::kGranted, id);
-  note.slots = target - held;
-  note.wanted = wanted;
-  note.change = change;
-  return Grant{.note = note, .again = now};
+    return or_least(BalloonNote::Kind::kJustShrunk, member->shrunk_at + regrow_);
+  if (const Instant until = BrakedUntil(*member); now < until) return or_least(BalloonNote::Kind::kThrash, until);
+  return Give(now, *member, wanted, target);
 }
 
 // -- Looks -----------------------------------------------------------------------------------------------------------
@@ -255,6 +262,7 @@ void Balloon::Measure(Duration span, std::span<const MemoryView> views) {
     const Duration stolen = GrownBy(member->steal, view.steal);
     const Duration others = GrownBy(member->elsewhere, view.elsewhere);
     member->used = arena_.SlotsFor(view.in_use);
+    member->must = arena_.SlotsFor(view.must);
     member->present = true;
     if (!std::exchange(member->seen, true)) continue;
     copying += copied;
@@ -270,11 +278,11 @@ bool Balloon::Rests(const Ballooned& member, Instant now) const {
   return member.shrunk && now < member.shrunk_at + rest_;
 }
 
-/// Slots that it could give up: above its minimum, and between the lines only what it doesn't use. Of one that was not
-/// seen all are taken to be used.
+/// Slots that it could give up: above its minimum and what one command needs, and between the lines only what it
+/// doesn't use. Of one that was not seen all are taken to be used.
 std::uint32_t Balloon::Spare(const Ballooned& member) const {
   const std::uint32_t held = arena_.CountOf(member.id);
-  std::uint32_t kept = member.min;
+  std::uint32_t kept = std::max(member.min, member.present ? member.must : 0);
   if (pressure_ == MemoryPressure::kMiddle) kept = std::max(kept, member.present ? member.used : held);
   return held > kept ? held - kept : 0;
 }

@@ -7,7 +7,7 @@
 //
 //      f   0            low_line 0.5            high_line 1                 2
 //          ├── kLow ─────────┼───── kMiddle ───────┼──────── kHigh ─────────┤
-//   asks     granted           granted               refused
+//   asks     granted           granted               refused, but what one command needs at once
 //   a look   -                 who holds most that   somebody gives up two slots,
 //                              it doesn't use gives  used or not
 //                              up two of those
@@ -46,6 +46,10 @@ inline constexpr std::array kBalloonParams{
     PolicyParam{"thrash_window_ms", "ms", 10000.0, 0.0, 600000.0, "that window (ours)"},
     PolicyParam{"sold_max", "devices", 2.0, 0.01, 1000.0,
                 "guaranteed minima together, at most (gBalloon, section 4: 15 of 384 MB on 3,456 MB are 1.7)"},
+    PolicyParam{"turn_ms", "ms", 200.0, 1.0, 60000.0,
+                "a turn at slots that several hold, at least, while it is used (ours)"},
+    PolicyParam{"turn_copies", "times", 4.0, 1.0, 100.0,
+                "and at least so many times what a switch takes: copying is then at most a fifth (ours)"},
     PolicyParam{"layout", "", 0.0, 0.0, 1.0, "of a vGPU's slots (gBalloon, 3.3: one range; section 6: any slots)",
                 kSlotLayouts},
 };
@@ -62,6 +66,7 @@ struct DeviceMemory {
 struct MemoryView {
   VgpuId id;
   Bytes in_use{};        // distinct bytes that ran, or wait to run, since the last look; spilled ones included
+  Bytes must{};          // the most that one command of late needs at once: less is not left to it
   Duration copying{};    // total: its contents out and in at switches, since others hold its slots too. Not: what it
                          // moves because its own slots don't suffice, or shrinking it would raise f
   Duration steal{};      // total over its threads: ready to run and not running (run-queue wait; w in eq. 2)
@@ -125,8 +130,9 @@ class Balloon {
   Result<BalloonNote> SetBounds(VgpuId id, Bytes min, Bytes max);
   Status Remove(VgpuId id);
 
-  /// `need`: all bytes that it wants on the device at once. kNotFound, and kInvalidArgument for none.
-  Result<Grant> Ask(Instant now, VgpuId id, Bytes need);
+  /// `need`: all bytes that it wants on the device at once. `must`: of these, what one command that waits now needs; it
+  /// could never run with less, so that much is granted under any overhead. kNotFound, and kInvalidArgument for none.
+  Result<Grant> Ask(Instant now, VgpuId id, Bytes need, Bytes must = {});
 
   /// Looks when a look is due. Returns when to look again; `notes` grows by what was decided.
   Instant See(Instant now, std::span<const MemoryView> views, std::vector<BalloonNote>& notes);
@@ -156,6 +162,7 @@ class Balloon {
     bool present = false;  // in the views of this look
     Duration copying{}, steal{}, elsewhere{};
     std::uint32_t used = 0;
+    std::uint32_t must = 0;
   };
 
   [[nodiscard]] const Ballooned* Find(VgpuId id) const;
@@ -164,6 +171,7 @@ class Balloon {
   void Enter(VgpuId id, SlotRange bounds);
   [[nodiscard]] BalloonNote NoteOf(BalloonNote::Kind kind, VgpuId id) const;
   [[nodiscard]] Grant Refuse(BalloonNote::Kind kind, VgpuId id, std::uint32_t wanted, Instant again) const;
+  Grant Give(Instant now, Ballooned& member, std::uint32_t wanted, std::uint32_t target);
   [[nodiscard]] Instant BrakedUntil(const Ballooned& member) const;
   void Measure(Duration span, std::span<const MemoryView> views);
   void ShrinkOne(Instant now, std::vector<BalloonNote>& notes);

@@ -98,10 +98,12 @@ Status SlotArena::Remove(VgpuId id) {
 void SlotArena::Take(SlotRange range) {
   for (std::uint32_t i = 0; i < range.count; ++i) ++sharers_[range.first + i];
   total_ += range.count;
+  ++changes_;
 }
 void SlotArena::Give(SlotRange range) {
   for (std::uint32_t i = 0; i < range.count; ++i) --sharers_[range.first + i];
   total_ -= range.count;
+  ++changes_;
 }
 
 // -- A first place ---------------------------------------------------------------------------------------------------
@@ -239,6 +241,7 @@ SlotChange SlotArena::TakeLeastShared(Holder& holder, std::uint32_t slots) {
   }
   holder.count += slots;
   total_ += slots;
+  ++changes_;
   return change;
 }
 
@@ -259,6 +262,7 @@ SlotChange SlotArena::GiveMostShared(Holder& holder, std::uint32_t slots) {
   }
   holder.count -= slots;
   total_ -= slots;
+  ++changes_;
   return change;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which slots of a device's memory each vGPU holds. Slots may be held by several: whoever runs has them, the others'
-// contents wait in host memory (residency.h). gBalloon, Algorithm 1, and what its section 6 leaves open. Pure. Page:
+// contents wait in host memory (slot_turns.h). gBalloon, Algorithm 1, and what its section 6 leaves open. Pure. Page:
 // docs/memory.md
 //
 //   contiguous   one range for each, which grows and shrinks at its two ends        gBalloon, section 3.3
@@ -89,6 +89,8 @@ class SlotArena {
   [[nodiscard]] bool SharesAny(VgpuId id) const;
   /// Slots held, by all together.
   [[nodiscard]] std::uint64_t total() const { return total_; }
+  /// Counts up whenever somebody holds other slots.
+  [[nodiscard]] std::uint64_t changes() const { return changes_; }
 
  private:
   struct Holder {
@@ -119,6 +121,7 @@ class SlotArena {
   std::vector<std::uint32_t> sharers_;
   std::vector<Holder> holders_;  // by id, ascending
   std::uint64_t total_ = 0;
+  std::uint64_t changes_ = 0;
 };
 
 template <typename Each>

@@ -3,8 +3,8 @@
 #include <benchmark/benchmark.h>
 
 #include "base/prng.h"
-#include "core/memory/residency.h"
 #include "core/memory/slot_arena.h"
+#include "core/memory/slot_turns.h"
 
 namespace weir::core {
 namespace {
@@ -41,20 +41,25 @@ void BM_ArenaAdd(benchmark::State& state, SlotLayout layout) {
   }
 }
 
-void BM_ResidencySwitch(benchmark::State& state, SlotLayout layout) {
+/// Looks at `waiting` of them that wait, one after the other; executors answer at once.
+void BM_TurnsLook(benchmark::State& state, SlotLayout layout, bool waiting) {
   const SlotArena arena = CrowdedArena(layout, state.range(0));
-  Residency residency(kBenchSlots);
-  const auto count = static_cast<std::uint64_t>(state.range(0));
-  std::uint64_t turn = 0, copies = 0;
+  SlotTurns turns(kBenchSlots, {});
+  std::vector<SlotNeed> needs;
+  for (const VgpuId id : arena.ids()) needs.push_back({.id = id});
+  std::vector<VgpuId> changed;
+  Instant now = InstantFromNs(1'000'000'000);
+  turns.See(now, arena, needs, changed);
+  std::size_t turn = 0;
   for (auto _ : state) {
-    const VgpuId runs{1 + turn % count}, next{1 + (turn + 1) % count};
-    ++turn;
-    const ResidencyPlan plan = residency.Plan(arena, runs, next);
-    copies += plan.copies_in;
-    static_cast<void>(residency.Done(plan));
-    for (const SlotRange& range : arena.RangesOf(runs)) static_cast<void>(residency.Wrote(runs, range));
+    now += milliseconds(1);
+    SlotNeed& need = needs[turn++ % needs.size()];
+    if (waiting) need.must = need.wants = arena.CountOf(need.id);
+    changed.clear();
+    turns.See(now, arena, needs, changed);
+    need.must = 0;
   }
-  benchmark::DoNotOptimize(copies);
+  benchmark::DoNotOptimize(turns.switches());
 }
 
 BENCHMARK_CAPTURE(BM_ArenaChange, contiguous_2, SlotLayout::kContiguous, 2U)->Arg(10)->Arg(1000);
@@ -63,8 +68,9 @@ BENCHMARK_CAPTURE(BM_ArenaChange, scattered_2, SlotLayout::kScattered, 2U)->Arg(
 BENCHMARK_CAPTURE(BM_ArenaChange, scattered_8192, SlotLayout::kScattered, 8192U)->Arg(10)->Arg(1000);
 BENCHMARK_CAPTURE(BM_ArenaAdd, contiguous, SlotLayout::kContiguous)->Arg(10)->Arg(1000);
 BENCHMARK_CAPTURE(BM_ArenaAdd, scattered, SlotLayout::kScattered)->Arg(10)->Arg(1000);
-BENCHMARK_CAPTURE(BM_ResidencySwitch, contiguous, SlotLayout::kContiguous)->Arg(10)->Arg(1000);
-BENCHMARK_CAPTURE(BM_ResidencySwitch, scattered, SlotLayout::kScattered)->Arg(10)->Arg(1000);
+BENCHMARK_CAPTURE(BM_TurnsLook, quiet, SlotLayout::kContiguous, false)->Arg(10)->Arg(1000);
+BENCHMARK_CAPTURE(BM_TurnsLook, contiguous, SlotLayout::kContiguous, true)->Arg(10)->Arg(1000);
+BENCHMARK_CAPTURE(BM_TurnsLook, scattered, SlotLayout::kScattered, true)->Arg(10)->Arg(1000);
 
 }  // namespace
 }  // namespace weir::core

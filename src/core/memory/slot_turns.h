@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whose each slot of a device is now. vGPUs that hold the same slot take turns at it: its contents are evicted before
+// another's are restored, and nobody gets a slot before the one before it has said that it is gone. gVirt copies at a
+// switch of contexts (gBalloon, section 2.1); here switches are rarer than frames, since contents are copied, and a
+// turn is the longer the more a switch costs. Pure. Page: docs/memory.md
+//
+//            wanted, or nobody else there              another's turn, or it holds the slot no more
+//   nobody's ─────────────────────────────▶ its own ──────────────────────────────────────────────▶ leaving
+//      ▲                                                                                              │
+//      └──────────────────────────────────── its executor has evicted what is over ◀──────────────────┘
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/memory/slot_arena.h"
+
+namespace weir::core {
+
+/// What is seen of a vGPU whose executor is there. One that isn't has nothing on the device.
+struct SlotNeed {
+  VgpuId id;
+  std::uint32_t wants = 0;     // slots that it would have on the device at once
+  std::uint32_t must = 0;      // slots that a command needs at once which waits for them; 0: none waits
+  std::uint32_t resident = 0;  // slots that its contents take there
+  Instant active{};            // when its commands last ran or waited at the gate
+  bool done = true;            // it has carried out the last order: nothing is there beyond HereOf
+};
+
+struct TurnTimes {
+  Duration least = milliseconds(200);  // a turn, while it is used
+  double copies = 4;                   // and at least as many times what a switch took
+};
+
+class SlotTurns {
+ public:
+  SlotTurns(std::uint32_t slots, const TurnTimes& times);
+
+  /// `needs`: each vGPU once, any order. Returns when to look again, `kNever` if nothing waits for time to pass; whose
+  /// HereOf is another now is appended to `changed`.
+  Instant See(Instant now, const SlotArena& arena, std::span<const SlotNeed> needs, std::vector<VgpuId>& changed);
+
+  /// Slots that are its own now.
+  [[nodiscard]] std::uint32_t HereOf(VgpuId id) const;
+  /// Whose it is, also while it is leaving; none: nobody's.
+  [[nodiscard]] VgpuId OwnerOf(std::uint32_t slot) const {
+    return slot < slots_.size() ? slots_[slot].owner : VgpuId{};
+  }
+  [[nodiscard]] bool Leaving(std::uint32_t slot) const { return slot < slots_.size() && slots_[slot].leaving; }
+  /// A command of it waits for slots that are others'.
+  [[nodiscard]] bool Waits(VgpuId id) const;
+  /// Switches so far: a vGPU got all that it waited for.
+  [[nodiscard]] std::uint64_t switches() const { return switches_; }
+
+ private:
+  struct Slot {
+    VgpuId owner{};
+    bool leaving = false;
+    bool claimed = false;  // within a look: somebody waits for it
+  };
+  struct Taker {
+    VgpuId id;
+    SlotNeed need;
+    bool present = false;     // in this look
+    std::uint32_t here = 0;   // its own, not leaving
+    std::uint32_t total = 0;  // and leaving
+    bool waits = false;       // for slots
+    bool switching = false;   // a command waits, for slots or for what is restored to them
+    Instant since{};          // the same
+    Instant ordered{};        // somebody was told to leave for it
+    Instant began{};          // its turn: it had all slots, or then ran
+    Duration took{};          // a switch to it: mean over about four
+  };
+
+  [[nodiscard]] Taker* Find(VgpuId id);
+  [[nodiscard]] const Taker* Find(VgpuId id) const;
+  void Note(Instant now, std::span<const SlotNeed> needs);
+  void Follow(Instant now, const SlotArena& arena);
+  [[nodiscard]] bool Quiet(const SlotArena& arena) const;
+  void Settle(const SlotArena& arena);
+  void Serve(Instant now, const SlotArena& arena, Taker& waiter);
+  void GiveFree(const SlotArena& arena);
+  bool Take(std::uint32_t slot, Taker& taker);
+  void Leave(std::uint32_t slot);
+  /// When it may be taken from its owner; in the past: now.
+  [[nodiscard]] Instant TakenFrom(const Taker& owner, const Taker& waiter) const;
+  [[nodiscard]] std::uint32_t TargetOf(const SlotArena& arena, const Taker& taker) const;
+
+  const TurnTimes times_;
+  std::vector<Slot> slots_;
+  std::vector<Taker> takers_;  // by id, ascending
+  std::vector<Taker*> queue_;  // scratch: who waits, longest first
+  std::uint64_t beyond_ = 0;   // resident slots that no account says: an executor of a daemon before this one
+  std::uint64_t taken_ = 0;    // slots with an owner
+  std::uint64_t leaving_ = 0;  // of these
+  std::uint64_t arena_seen_ = ~0ULL;
+  bool others_ = true;  // somebody came or went
+  std::uint64_t switches_ = 0;
+  Instant look_again_{};
+};
+
+}  // namespace weir::core

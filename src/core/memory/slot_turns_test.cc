@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/memory/slot_turns.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/prng.h"
+#include "core/schedule/policy.h"
+
+namespace weir::core {
+namespace {
+
+/// An executor as SlotTurns sees it: evicts and restores what it is told to, a while later.
+struct ModelExecutor {
+  std::uint32_t needs = 0;     // slots, of the command that runs or waits; 0: none does
+  std::uint32_t resident = 0;  // what is really there
+  std::uint32_t told = 0;      // HereOf, as of the last order
+  Instant done_at{};           // it has carried that out
+  Instant began_at{};          // the command waits since
+  [[nodiscard]] bool Runs() const { return needs > 0 && resident >= needs; }
+};
+
+struct TurnsRig {
+  explicit TurnsRig(std::uint32_t slots, const TurnTimes& times = {}) : arena(slots), turns(slots, times) {}
+
+  void Add(std::uint64_t id, SlotRange range) {
+    ASSERT_TRUE(arena.AddAt(VgpuId{id}, std::span(&range, range.count > 0 ? 1 : 0)).has_value());
+    executors[VgpuId{id}];
+  }
+  ModelExecutor& Of(std::uint64_t id) { return executors.at(VgpuId{id}); }
+  void Needs(std::uint64_t id, std::uint32_t slots) {
+    Of(id).needs = slots;
+    Of(id).began_at = now;
+  }
+
+  /// Executors carry orders out, then one look.
+  void Look() {
+    needs.clear();
+    for (auto& [id, executor] : executors) {
+      const bool done = now >= executor.done_at;
+      if (done) {
+        executor.resident = std::min(executor.resident, executor.told);
+        // What it is to have there is restored when there is room for all of it, or ahead.
+        executor.resident = std::max(executor.resident, std::min(executor.needs, executor.told));
+      }
+      needs.push_back({.id = id,
+                       .wants = executor.needs,
+                       .must = executor.Runs() ? 0 : executor.needs,
+                       .resident = executor.resident,
+                       .active = executor.Runs() ? now : executor.began_at,
+                       .done = done});
+    }
+    changed.clear();
+    next = turns.See(now, arena, needs, changed);
+    for (const VgpuId id : changed) {
+      const auto found = executors.find(id);
+      if (found == executors.end()) continue;
+      found->second.told = turns.HereOf(id);
+      found->second.done_at = now + delay;
+    }
+    orders += changed.size();
+  }
+  void Run(Duration span, Duration step = milliseconds(1)) {
+    for (const Instant until = now + span; now < until; now += step) Look();
+  }
+
+  SlotArena arena;
+  SlotTurns turns;
+  std::map<VgpuId, ModelExecutor> executors;
+  std::vector<SlotNeed> needs;
+  std::vector<VgpuId> changed;
+  Duration delay = milliseconds(5);
+  Instant now = InstantFromNs(1'000'000'000);
+  Instant next{};
+  std::uint64_t orders = 0;
+};
+
+TEST(SlotTurns, WhoSharesWithNobodyHasAllItHoldsAtOnce) {
+  TurnsRig rig(8);
+  rig.Add(1, {0, 3});
+  rig.Add(2, {3, 5});
+  rig.Look();
+  EXPECT_EQ(rig.turns.HereOf(VgpuId{1}), 3u);
+  EXPECT_EQ(rig.turns.HereOf(VgpuId{2}), 5u);
+  rig.orders = 0;
+  rig.Needs(1, 3);
+  rig.Needs(2, 5);
+  rig.Run(seconds(5));
+  EXPECT_EQ(rig.orders, 0u);
+  EXPECT_EQ(rig.next, kNever);
+}
+
+TEST(SlotTurns, ASlotThatSeveralHoldIsNobodysUntilItIsWanted) {
+  TurnsRig rig(4);
+  rig.Add(1, {0, 3});
+  rig.Add(2, {2, 2});
+  rig.Look();
+  EXPECT_EQ(rig.turns.HereOf(VgpuId{1}), 2u);
+  EXPECT_EQ(rig.turns.HereOf(VgpuId{2}), 1u);
+  EXPECT_EQ(rig.turns.OwnerOf(2), VgpuId{});
+  rig.Needs(2, 2);
+  rig.Look();
+  EXPECT_EQ(rig.turns.OwnerOf(2), VgpuId{2});
+}
+
+TEST(SlotTurns, NobodyGetsASlotBeforeTheOneBeforeItSaysThatItIsGone) {
+  TurnsRig rig(4);
+  rig.Add(1, {0, 4});
+  rig.Add(2, {0, 4});
+  rig.Needs(1, 4);
+  rig.Run(milliseconds(100));
+  ASSERT_TRUE(rig.Of(1).Runs());
+  rig.Needs(1, 0);         // at rest, and its contents are there
+  rig.delay = seconds(3);  // it takes its time to evict
+  rig.Needs(2, 4);
+  rig.Run(seconds(2));
+  EXPECT_EQ(rig.turns.HereOf(VgpuId{1}), 0u);
+  EXPECT_EQ(rig.turns.HereOf(VgpuId{2}), 0u) << "the slots are leaving";
+  EXPECT_TRUE(rig.turns.Leaving(0));
+  EXPECT_TRUE(rig.turns.Waits(VgpuId{2}));
+  rig.delay = milliseconds(1);
+  rig.Run(seconds(2));
+  EXPECT_EQ(rig.turns.HereOf(VgpuId{2}), 4u);
+  EXPECT_TRUE(rig.Of(2).Runs());
+}
+
+TEST(SlotTurns, TwoThatComputeTakeTurnsOfTheLeastLength) {
+  TurnsRig rig(4, {.least = milliseconds(200), .copies = 1});
+  rig.Add(1, {0, 3});
+  rig.Add(2, {1, 3});
+  rig.Needs(1, 3);
+  rig.Needs(2, 3);
+  std::map<std::uint64_t, int> ran;
+  for (int ms = 0; ms < 10'000; ++ms) {
+    rig.Run(milliseconds(1));
+    ASSERT_FALSE(rig.Of(1).Runs() && rig.Of(2).Runs());
+    for (const std::uint64_t id : {1, 2}) ran[id] += rig.Of(id).Runs() ? 1 : 0;
+  }
+  EXPECT_NEAR(ran[1], ran[2], 300);
+  EXPECT_GT(ran[1] + ran[2], 9'300) << "a switch takes two delays, of 5 ms each";
+  EXPECT_NEAR(static_cast<double>(rig.turns.switches()), 10'000.0 / 212, 5);
+}
+
+TEST(SlotTurns, ATurnIsTheLongerTheMoreASwitchTakes) {
+  TurnsRig rig(4, {.least = milliseconds(1), .copies = 9});
+  rig.delay = milliseconds(50);
+  rig.Add(1, {0, 4});
+  rig.Add(2, {0, 4});
+  rig.Needs(1, 4);
+  rig.Needs(2, 4);
+  int ran = 0;
+  rig.Run(seconds(5));
+  for (int ms = 0; ms < 20'000; ++ms) {
+    rig.Run(milliseconds(1));
+    ran += rig.Of(1).Runs() || rig.Of(2).Runs() ? 1 : 0;
+  }
+  EXPECT_NEAR(ran / 20'000.0, 0.95, 0.02) << "switches take a tenth, and who is to leave computes on for half of that";
+}
+
+TEST(SlotTurns, WhoRestsGivesWayAtOnceAndWhoPausesForLessThanASwitchTakesDoesNot) {
+  TurnsRig rig(4, {.least = seconds(10), .copies = 1});
+  rig.Add(1, {0, 4});
+  rig.Add(2, {0, 4});
+  rig.Needs(1, 4);
+  rig.Run(milliseconds(50));
+  rig.Needs(1, 0);
+  rig.Of(1).began_at = rig.now;
+  rig.Needs(2, 4);
+  rig.Run(milliseconds(1));
+  EXPECT_FALSE(rig.turns.Leaving(0));
+  rig.Run(milliseconds(50));
+  EXPECT_TRUE(rig.Of(2).Runs()) << "and not after ten seconds";
+}
+
+TEST(SlotTurns, WhoComputesIsNotInterruptedForSlotsThatDoNotSuffice) {
+  TurnsRig rig(6, {.least = milliseconds(100), .copies = 1});
+  rig.Add(1, {0, 2});
+  rig.Add(2, {4, 2});
+  rig.Add(3, {0, 6});
+  rig.Needs(1, 2);
+  rig.Run(milliseconds(500));  // its turn has been over for long
+  rig.Needs(2, 2);
+  rig.Run(milliseconds(20));
+  rig.Needs(3, 6);
+  rig.Run(milliseconds(30));
+  EXPECT_TRUE(rig.Of(1).Runs()) << "vGPU 2 has its turn, so that vGPU 3 could not run without these";
+  EXPECT_EQ(rig.turns.HereOf(VgpuId{3}), 2u) << "but it has what is free, and restores ahead";
+  rig.Run(milliseconds(200));
+  EXPECT_TRUE(rig.Of(3).Runs() || rig.Of(1).Runs());
+}
+
+TEST(SlotTurns, WhatIsHeldNoMoreLeaves) {
+  TurnsRig rig(4);
+  rig.Add(1, {0, 4});
+  rig.Needs(1, 4);
+  rig.Run(milliseconds(20));
+  ASSERT_TRUE(rig.arena.Reduce(VgpuId{1}, 2).has_value());
+  rig.Run(milliseconds(20));
+  EXPECT_EQ(rig.turns.HereOf(VgpuId{1}), 2u);
+  EXPECT_EQ(rig.Of(1).resident, 2u);
+}
+
+TEST(SlotTurns, WhoGoesLeavesItsSlotsToOthers) {
+  TurnsRig rig(4, {.least = seconds(100), .copies = 1});
+  rig.Add(1, {0, 4});
+  rig.Add(2, {0, 4});
+  rig.Needs(1, 4);
+  rig.Run(milliseconds(20));
+  rig.Needs(2, 4);
+  rig.Run(milliseconds(20));
+  ASSERT_FALSE(rig.Of(2).Runs());
+  rig.executors.erase(VgpuId{1});  // its executor was killed; it still holds slots
+  rig.Run(milliseconds(20));
+  EXPECT_TRUE(rig.Of(2).Runs());
+}
+
+TEST(SlotTurns, AnExecutorOfADaemonBeforeThisOneIsReckonedWith) {
+  TurnsRig rig(4);
+  rig.Add(1, {0, 4});
+  rig.Add(2, {0, 4});
+  rig.Of(1).resident = rig.Of(1).told = 4;  // as it was told by the one before
+  rig.Of(1).done_at = rig.now + seconds(1);
+  rig.Needs(2, 4);
+  rig.Look();
+  EXPECT_EQ(rig.turns.HereOf(VgpuId{2}), 0u) << "the device is full";
+  for (int i = 0; i < 3000; ++i) {
+    rig.Run(milliseconds(1));
+    ASSERT_LE(rig.Of(1).resident + rig.Of(2).resident, 4u);
+    if (i == 1000) rig.Of(1).told = 0;  // it takes over what the new one says
+  }
+  EXPECT_TRUE(rig.Of(2).Runs());
+}
+
+TEST(SlotTurns, WhoSaysThatItWaitsForEverHasNoMoreThanATurn) {
+  TurnsRig rig(2);
+  rig.Add(1, {0, 2});
+  rig.Add(2, {0, 2});
+  rig.Needs(1, 2);
+  const auto liar = [&] {  // has its slots and never runs
+    rig.Of(1).needs = 3;
+    rig.Of(1).began_at = rig.now;
+  };
+  liar();
+  rig.Run(milliseconds(20));
+  rig.Needs(2, 2);
+  int ran = 0;
+  for (int i = 0; i < 15'000; ++i) {
+    rig.Run(milliseconds(1));
+    ran += rig.Of(2).Runs() ? 1 : 0;
+  }
+  EXPECT_GT(ran, 200);
+}
+
+// == Laws ============================================================================================================
+
+/// Ranges that overlap in every way, executors that answer late, needs that come and go.
+RC_GTEST_PROP(SlotTurnsLaws, WhatIsOnTheDeviceNeverExceedsItAndEverybodyIsServed, (std::uint64_t seed)) {
+  Prng random(seed);
+  const auto below = [&random](std::uint64_t n) { return static_cast<std::uint32_t>(random.Next() % n); };
+  const std::uint32_t slots = 2 + below(12), members = 1 + below(6);
+  TurnsRig rig(slots, {.least = milliseconds(1 + below(50)), .copies = 1.0 + below(4)});
+  for (std::uint32_t id = 1; id <= members; ++id) {
+    const std::uint32_t first = below(slots);
+    rig.Add(id, {first, 1 + below(slots - first)});
+  }
+  std::map<std::uint64_t, Instant> waits_since;
+  for (int step = 0; step < 6000; ++step) {
+    rig.delay = milliseconds(below(20));
+    if (below(40) == 0) {
+      const std::uint64_t id = 1 + below(members);
+      rig.Needs(id, below(rig.arena.CountOf(VgpuId{id}) + 1));
+    }
+    if (below(400) == 0) {
+      const VgpuId id{1 + below(members)};
+      const std::uint32_t held = rig.arena.CountOf(id);
+      if (below(2) == 0 && held < slots)
+        static_cast<void>(rig.arena.Expand(id, 1));
+      else if (held > 1)
+        static_cast<void>(rig.arena.Reduce(id, 1));
+      ModelExecutor& executor = rig.executors.at(id);
+      executor.needs = std::min(executor.needs, rig.arena.CountOf(id));
+    }
+    rig.Run(milliseconds(1));
+    std::uint64_t resident = 0;
+    std::map<VgpuId, std::uint32_t> here;
+    for (std::uint32_t i = 0; i < slots; ++i)
+      if (rig.turns.OwnerOf(i) && !rig.turns.Leaving(i)) {
+        ++here[rig.turns.OwnerOf(i)];
+        RC_ASSERT(rig.arena.Holds(rig.turns.OwnerOf(i), i));
+      }
+    for (const auto& [id, executor] : rig.executors) {
+      resident += executor.resident;
+      RC_ASSERT(rig.turns.HereOf(id) == here[id]);
+      RC_ASSERT(rig.turns.HereOf(id) <= rig.arena.CountOf(id));
+      if (executor.needs == 0 || executor.Runs()) {
+        waits_since[id.value] = rig.now;
+      } else {
+        // A turn of each other one, at its longest: turns, switches, and a late answer to each.
+        RC_ASSERT(rig.now - waits_since.try_emplace(id.value, rig.now).first->second < seconds(2) * members);
+      }
+    }
+    RC_ASSERT(resident <= slots);
+  }
+}
+
+RC_GTEST_PROP(SlotTurnsLaws, NothingIsOrderedWhereNobodyWaits, (std::uint64_t seed)) {
+  Prng random(seed);
+  TurnsRig rig(10);
+  for (std::uint64_t id = 1; id <= 4; ++id) rig.Add(id, {static_cast<std::uint32_t>(random.Next() % 6), 4});
+  rig.Run(milliseconds(50));
+  for (std::uint64_t id = 1; id <= 4; ++id) rig.Needs(id, rig.turns.HereOf(VgpuId{id}));
+  rig.orders = 0;
+  rig.Run(milliseconds(200));
+  RC_ASSERT(rig.orders == 0u);
+}
+
+}  // namespace
+}  // namespace weir::core

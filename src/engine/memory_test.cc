@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elastic memory through the engine: bounds, asks, orders, what is published and what is said.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "engine/node_engine.h"
+
+namespace weir::engine {
+namespace {
+
+Bytes SlotBytes(std::uint64_t slots) { return Bytes{slots * kSlotBytes.count}; }
+
+/// A node of one device, and executors that do at once what they are told.
+struct MemoryNode {
+  explicit MemoryNode(std::uint64_t slots, core::PolicyParams params = {}) : engine({DeviceSpec{"gpu", "gpu", {}}}) {
+    EXPECT_TRUE(Do(SetMemory{"", SlotBytes(slots), std::move(params), 1}).has_value());
+  }
+  Status Do(const Event& event) {
+    const Status status = engine.Step(now, event, actions);
+    for (const Publish& publish : actions.publish) granted[publish.vgpu] = publish.memory;
+    notes.insert(notes.end(), actions.notes.begin(), actions.notes.end());
+    return status;
+  }
+  VgpuId Add(const std::string& name, std::uint64_t min, std::uint64_t max) {
+    const Status added = Do(CreateVgpu{name, "", {.memory_min = SlotBytes(min), .memory_max = SlotBytes(max)}, {}});
+    EXPECT_TRUE(added.has_value()) << added.error().message;
+    const VgpuId id = actions.created;
+    EXPECT_TRUE(Do(ProcessAttached{id, ProcessId{id.value}, false}).has_value());
+    samples.push_back({.vgpu = id, .threads = 1});
+    return id;
+  }
+  MemorySample& Of(VgpuId id) { return *std::ranges::find(samples, id, &MemorySample::vgpu); }
+  void Look() {
+    now += milliseconds(1);
+    for (MemorySample& sample : samples)
+      sample.resident = std::min<std::uint32_t>(
+          static_cast<std::uint32_t>((sample.made.count + kSlotBytes.count - 1) / kSlotBytes.count),
+          granted[sample.vgpu].here);
+    std::vector<GateSample> gates;
+    for (const MemorySample& sample : samples)
+      gates.push_back({.vgpu = sample.vgpu, .in_flight = running[sample.vgpu] ? 1U : 0U});
+    ASSERT_TRUE(Do(GatesSampled{gates, samples}).has_value());
+  }
+  void LookFor(Duration span) {
+    for (const Instant until = now + span; now < until;) Look();
+  }
+  [[nodiscard]] bool Said(const std::string& kind) const {
+    return std::ranges::any_of(notes, [&](const Note& note) { return note.kind == kind; });
+  }
+
+  NodeEngine engine;
+  Actions actions;
+  Instant now = InstantFromNs(1'000'000'000);
+  std::vector<MemorySample> samples;
+  std::map<VgpuId, MemoryGrant> granted;
+  std::map<VgpuId, bool> running;
+  std::vector<Note> notes;
+};
+
+TEST(ElasticMemory, BeginsAtTheMinimumAndGrowsWithTheNeed) {
+  MemoryNode node(16);
+  const VgpuId a = node.Add("a", 2, 8);
+  EXPECT_EQ(node.granted[a], (MemoryGrant{.elastic = true, .limit = 2, .here = 0, .max = 8}));
+  node.Look();
+  EXPECT_EQ(node.granted[a].here, 2u);
+  node.Of(a).made = node.Of(a).need = node.Of(a).must = SlotBytes(5);
+  node.Look();
+  EXPECT_EQ(node.granted[a].limit, 5u);
+  EXPECT_EQ(node.granted[a].here, 5u);
+  EXPECT_TRUE(node.Said("memory-granted"));
+  const VgpuStatus status = *node.engine.Vgpu(node.now, a);
+  EXPECT_EQ(status.memory.limit, 5u);
+  EXPECT_EQ(status.memory_min, 2u);
+  EXPECT_EQ(status.memory_sample.need, SlotBytes(5));
+  const MemoryStatus memory = node.engine.Memory().front();
+  EXPECT_EQ(memory.slots.size(), 16u);
+  EXPECT_EQ(memory.held, 5u);
+  EXPECT_EQ(std::ranges::count(memory.slots, a, &SlotStatus::owner), 5);
+}
+
+TEST(ElasticMemory, ARefusalIsSaidOnceAndNotAskedAgainAndAgain) {
+  MemoryNode node(16);
+  const VgpuId a = node.Add("a", 2, 4);
+  node.Of(a).made = node.Of(a).need = SlotBytes(9);
+  node.LookFor(seconds(3));
+  EXPECT_EQ(node.granted[a].limit, 4u);
+  EXPECT_EQ(std::ranges::count(node.notes, "memory-refused-at-maximum", &Note::kind), 1);
+}
+
+TEST(ElasticMemory, BoundsOfARunningProgramMoveWhatItHoldsAtOnce) {
+  MemoryNode node(16);
+  const VgpuId a = node.Add("a", 2, 4);
+  node.Of(a).made = node.Of(a).need = SlotBytes(9);
+  node.LookFor(milliseconds(10));
+  ASSERT_TRUE(node.Do(SetVgpu{a, {.memory_min = SlotBytes(2), .memory_max = SlotBytes(9)}}).has_value());
+  node.Look();
+  EXPECT_EQ(node.granted[a].limit, 9u) << "it asked for more, and now may";
+  ASSERT_TRUE(node.Do(SetVgpu{a, {.memory_min = SlotBytes(1), .memory_max = SlotBytes(3)}}).has_value());
+  EXPECT_EQ(node.granted[a].limit, 3u) << "with the event";
+  node.Look();
+  EXPECT_EQ(node.granted[a].here, 3u);
+  const Status refused = node.Do(SetVgpu{a, {.memory_min = SlotBytes(17)}});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message.find("the device has 16 slots"), std::string::npos) << refused.error().message;
+  EXPECT_EQ(node.engine.Vgpu(node.now, a)->settings.memory_max, SlotBytes(3)) << "nothing has changed";
+}
+
+TEST(ElasticMemory, AMinimumThatCannotBeGuaranteedIsRefusedWithItsCap) {
+  MemoryNode node(4, {{"sold_max", 1}});
+  ASSERT_TRUE(node.Do(SetOversell{"", core::OversellMode::kStrict, {}}).has_value());
+  ASSERT_TRUE(node.Do(CreateVgpu{"a", "", {.cap = Share::FromFraction(0.5), .memory_min = SlotBytes(3)}, {}}));
+  const Status refused =
+      node.Do(CreateVgpu{"b", "", {.cap = Share::FromFraction(0.5), .memory_min = SlotBytes(2)}, {}});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Errc::kResourceExhausted);
+  EXPECT_TRUE(node.Do(CreateVgpu{"c", "", {.cap = Share::FromFraction(0.5), .memory_min = SlotBytes(1)}, {}}))
+      << "the cap of the one that was refused is free";
+}
+
+TEST(ElasticMemory, TwoThatShareSlotsHaveThemByTurns) {
+  MemoryNode node(8, {{"turn_ms", 50}});
+  const VgpuId a = node.Add("a", 6, 6), b = node.Add("b", 6, 6);
+  for (const VgpuId id : {a, b}) node.Of(id).made = node.Of(id).need = SlotBytes(6);
+  std::map<VgpuId, int> had;
+  for (int ms = 0; ms < 2000; ++ms) {
+    // Whose slots are all there runs; the other one waits.
+    for (const VgpuId id : {a, b}) {
+      node.running[id] = node.granted[id].here == 6;
+      node.Of(id).must = node.running[id] ? Bytes{} : SlotBytes(6);
+    }
+    node.Look();
+    ASSERT_LE(node.granted[a].here + node.granted[b].here, 8u);
+    for (const VgpuId id : {a, b}) had[id] += node.granted[id].here == 6 ? 1 : 0;
+  }
+  EXPECT_GT(had[a], 850);
+  EXPECT_GT(had[b], 850);
+  EXPECT_NEAR(static_cast<double>(node.engine.Memory().front().switches), 2000.0 / 52, 4);
+}
+
+TEST(ElasticMemory, WhoIsRemovedLeavesItsSlots) {
+  MemoryNode node(4);
+  const VgpuId a = node.Add("a", 4, 4), b = node.Add("b", 4, 4);
+  node.Of(a).made = node.Of(a).need = node.Of(a).must = SlotBytes(4);
+  node.Look();
+  ASSERT_EQ(node.granted[a].here, 4u);
+  ASSERT_TRUE(node.Do(RemoveVgpu{a}).has_value());
+  std::erase_if(node.samples, [a](const MemorySample& sample) { return sample.vgpu == a; });
+  node.Of(b).made = node.Of(b).need = node.Of(b).must = SlotBytes(4);
+  node.Look();
+  EXPECT_EQ(node.granted[b].here, 4u);
+}
+
+TEST(ElasticMemory, CanBeTurnedOffAndOnAgain) {
+  MemoryNode node(8);
+  const VgpuId a = node.Add("a", 2, 4);
+  node.Look();
+  ASSERT_TRUE(node.Do(SetMemory{"", Bytes{}, {}, 1}).has_value());
+  EXPECT_EQ(node.granted[a], (MemoryGrant{.limit = 4}));
+  EXPECT_FALSE(node.engine.elastic());
+  EXPECT_TRUE(node.engine.Memory().front().slots.empty());
+  ASSERT_TRUE(node.Do(SetMemory{"", SlotBytes(8), {}, 1}).has_value());
+  node.Look();
+  EXPECT_EQ(node.granted[a].here, 2u);
+  EXPECT_FALSE(node.Do(SetMemory{"", SlotBytes(1), {{"sold_max", 1}}, 1}).has_value()) << "2 are guaranteed";
+  EXPECT_EQ(node.engine.Memory().front().slots.size(), 8u) << "nothing has changed";
+}
+
+}  // namespace
+}  // namespace weir::engine

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// A device's elastic memory: what core/memory decides, carried to vGPUs' gates, and said in words.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/node_engine.h"
+#include "engine/node_state.h"
+
+namespace weir::engine {
+namespace {
+
+using core::BalloonNote;
+
+/// What one command has needed at once is not taken from its vGPU for so long.
+constexpr Duration kMustKept = seconds(10);
+
+std::string Slots(std::uint64_t slots) { return fmt::format("{} slot{}", slots, slots == 1 ? "" : "s"); }
+
+std::string InWords(const BalloonNote& note) {
+  const std::string overhead =
+      fmt::format("overhead {:.2f} of 2 (steal {:.0f} %, copying {:.1f} %)", note.overhead, note.steal, note.copying);
+  const std::string holds = fmt::format("it holds {}", Slots(note.held));
+  using Kind = BalloonNote::Kind;
+  switch (note.kind) {
+    case Kind::kGranted:
+    case Kind::kPartly:
+      return fmt::format(
+          "asked for {}, got {} more{}: {} now", Slots(note.wanted), note.slots,
+          note.change.overlap > 0 ? fmt::format(", shared with others {} times", note.change.overlap) : "", holds);
+    case Kind::kHas: return fmt::format("asked for {}, and {}", Slots(note.wanted), holds);
+    case Kind::kAtMaximum:
+      return fmt::format("asked for {}: {}, the most it may. Raise it: weir vgpu set NAME --memory MIN:MAX",
+                         Slots(note.wanted), holds);
+    case Kind::kOverhead: return fmt::format("asked for {}: not now, {}; {}", Slots(note.wanted), overhead, holds);
+    case Kind::kJustShrunk:
+      return fmt::format("asked for {}: not now, it gave some up a moment ago; {}", Slots(note.wanted), holds);
+    case Kind::kThrash:
+      return fmt::format("asked for {}: not now, it has grown and shrunk too often; {}", Slots(note.wanted), holds);
+    case Kind::kShrunkIdle:
+      return fmt::format("gives up {} that it doesn't use: {}, and uses {}; {}", Slots(note.slots), holds, note.used,
+                         overhead);
+    case Kind::kShrunkOverhead: return fmt::format("gives up {}: {}; {}", Slots(note.slots), holds, overhead);
+    case Kind::kBounds: return fmt::format("its bounds are others: {} now", holds);
+    case Kind::kPressure: return fmt::format("memory pressure is {}: {}", core::NameOf(note.pressure), overhead);
+  }
+  return "";
+}
+
+}  // namespace
+
+void NodeEngine::Say(const BalloonNote& note, const Device_& device, Actions& actions) const {
+  const auto found = vgpus_.find(note.vgpu);
+  actions.notes.push_back({.device = device.spec.name,
+                           .kind = std::string("memory-") + core::NameOf(note.kind),
+                           .vgpu = found == vgpus_.end() ? "" : found->second->name,
+                           .text = InWords(note)});
+}
+
+MemoryGrant NodeEngine::MemoryOf(const Vgpu_& vgpu) {
+  if (!vgpu.device->memory) return {.limit = SlotsOf(vgpu.settings.memory_max)};
+  const Memory_& memory = *vgpu.device->memory;
+  return {.elastic = true,
+          .limit = memory.balloon.arena().CountOf(vgpu.id),
+          .here = memory.turns.HereOf(vgpu.id),
+          .max = memory.balloon.MaxOf(vgpu.id)};
+}
+
+/// More than it holds: an ask. One that was refused is not made again before it can help, unless a command waits that
+/// could never run without.
+void NodeEngine::AskMemory(Instant now, Vgpu_& vgpu, Actions& actions) {
+  core::Balloon& balloon = vgpu.device->memory->balloon;
+  const MemorySample& sample = vgpu.memory_sample;
+  const std::uint32_t held = balloon.arena().CountOf(vgpu.id);
+  const std::uint32_t must = balloon.arena().SlotsFor(sample.must);
+  const Bytes need = std::max(sample.need, sample.must);
+  if (balloon.arena().SlotsFor(need) <= held) return;
+  const bool urgent = must > held && held < balloon.MaxOf(vgpu.id);
+  if (now < vgpu.memory_asks_at && !urgent) return;
+  const auto grant = balloon.Ask(now, vgpu.id, need, sample.must);
+  if (!grant) return;
+  vgpu.memory_asks_at = grant->again;
+  if (grant->granted() || grant->note.kind != vgpu.memory_refused) Say(grant->note, *vgpu.device, actions);
+  vgpu.memory_refused = grant->note.kind;
+}
+
+void NodeEngine::SeeMemory(Instant now, Device_& device, Actions& actions) {
+  Memory_& memory = *device.memory;
+  memory.views.clear();
+  memory.needs.clear();
+  memory.said.clear();
+  memory.changed.clear();
+  for (Vgpu_* vgpu : device.owners) {
+    if (!std::exchange(vgpu->memory_fresh, false)) continue;
+    const MemorySample& sample = vgpu->memory_sample;
+    if (sample.must >= vgpu->memory_must || now - vgpu->memory_must_at > kMustKept) {
+      vgpu->memory_must = sample.must;
+      vgpu->memory_must_at = now;
+    }
+    AskMemory(now, *vgpu, actions);
+    const core::SlotArena& arena = memory.balloon.arena();
+    memory.views.push_back({.id = vgpu->id,
+                            .in_use = sample.in_use,
+                            .must = vgpu->memory_must,
+                            .copying = sample.switch_copy,
+                            .steal = sample.steal,
+                            .elsewhere = sample.elsewhere,
+                            .threads = sample.threads});
+    memory.needs.push_back({.id = vgpu->id,
+                            .wants = arena.SlotsFor(sample.need),
+                            .must = arena.SlotsFor(sample.must),
+                            .resident = sample.resident,
+                            .active = vgpu->View().last_active,
+                            .done = sample.done});
+  }
+  const Instant next = memory.balloon.See(now, memory.views, memory.said);
+  for (const BalloonNote& note : memory.said) Say(note, device, actions);
+  const Instant turn = memory.turns.See(now, memory.balloon.arena(), memory.needs, memory.changed);
+  if (!memory.needs.empty()) actions.look_again = std::min({actions.look_again, next, turn});
+}
+
+Status NodeEngine::On(Instant now, const SetMemory& event, Actions& actions) {
+  WEIR_TRY(Device_ * device, DeviceNamed(event.device));
+  std::unique_ptr<Memory_> memory;
+  if (event.size.count > 0) {
+    WEIR_TRY(const core::PolicyParams params, core::CheckBalloonParams(event.params));
+    const std::uint64_t slots = event.size.count / kSlotBytes.count;
+    if (slots == 0 || slots > kSlotsMax)
+      return Fail(Errc::kInvalidArgument,
+                  fmt::format("{} can't have {} MiB of elastic memory: give between {} and {} MiB", device->spec.name,
+                              event.size.count >> 20, kSlotBytes.count >> 20, (kSlotBytes.count >> 20) * kSlotsMax));
+    memory = std::make_unique<Memory_>(
+        Memory_{.balloon = core::Balloon(params, {.slots = static_cast<std::uint32_t>(slots), .cpus = event.cpus}),
+                .turns = core::SlotTurns(static_cast<std::uint32_t>(slots),
+                                         {.least = FromSeconds(params.find("turn_ms")->second * 1e-3),
+                                          .copies = params.find("turn_copies")->second}),
+                .views = {},
+                .needs = {},
+                .said = {},
+                .changed = {}});
+    for (const auto& [id, vgpu] : vgpus_)
+      if (vgpu->device == device)
+        WEIR_TRY_STATUS(memory->balloon.Add(id, vgpu->settings.memory_min, vgpu->settings.memory_max));
+  }
+  device->memory = std::move(memory);
+  for (Vgpu_* vgpu : device->owners) vgpu->memory_asks_at = {};
+  actions.notes.push_back(
+      {.device = device->spec.name,
+       .kind = "memory",
+       .vgpu = "",
+       .text = device->memory ? fmt::format("memory is elastic: {} of {} MiB",
+                                            Slots(device->memory->balloon.arena().slots()), kSlotBytes.count >> 20)
+                              : std::string("memory is not elastic")});
+  Decide(now, *device, actions);
+  return Ok();
+}
+
+bool NodeEngine::elastic() const {
+  return std::ranges::any_of(devices_, [](const auto& device) { return device->memory != nullptr; });
+}
+
+std::vector<MemoryStatus> NodeEngine::Memory() const {
+  std::vector<MemoryStatus> all;
+  for (const auto& device : devices_) {
+    MemoryStatus& status = all.emplace_back();
+    status.device = device->spec.name;
+    if (!device->memory) continue;
+    const core::Balloon& balloon = device->memory->balloon;
+    const core::SlotTurns& turns = device->memory->turns;
+    for (std::uint32_t slot = 0; slot < balloon.arena().slots(); ++slot)
+      status.slots.push_back({balloon.arena().sharers()[slot], turns.OwnerOf(slot), turns.Leaving(slot)});
+    for (const Vgpu_* vgpu : device->owners)
+      status.holders.push_back({vgpu->id, vgpu->name, balloon.arena().RangesOf(vgpu->id)});
+    std::ranges::sort(status.holders, {}, &MemoryHolder::id);
+    status.params = balloon.params();
+    status.guaranteed = balloon.guaranteed();
+    status.held = balloon.arena().total();
+    status.overhead = balloon.overhead();
+    status.steal = balloon.steal();
+    status.copying = balloon.copying();
+    status.pressure = balloon.pressure();
+    status.switches = turns.switches();
+  }
+  return all;
+}
+
+}  // namespace weir::engine
