@@ -128,6 +128,7 @@ std::vector<ProgramCommand> DefineCommands(CLI::App& app, Session& session) {
   AddVgpu(weir, session);
   AddPolicy(weir, session);
   AddOversell(weir, session);
+  AddMemory(weir, session);
   AddPlan(weir, session);
   AddEvents(weir, session);
   AddDevices(weir, session);

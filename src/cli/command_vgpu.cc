@@ -80,7 +80,12 @@ void PrintVgpu(const VgpuView& v, bool sold) {
   line("weight", fmt::format("{:g}", v.settings.weight));
   line("cap", CapText(v, sold));
   line("promise", PromiseText(v));
-  line("memory", MemoryText(v));
+  const auto& m = v.memory;
+  line("memory", !m.elastic ? MemoryText(v)
+                            : fmt::format("{} to {} slots of 64M; holds {}, {} its own now{}; made {}, copied {}",
+                                          m.min_slots, m.max_slots, m.held_slots, m.here_slots,
+                                          m.waits ? ", waits" : "", FormatBytes(Bytes{m.made_bytes}),
+                                          FormatBytes(Bytes{m.copied_out_bytes + m.copied_in_bytes})));
   line("attach", v.attach);
   line("frames", fmt::format("{}, late {}", v.totals.frames, v.totals.late_frames));
   line("GPU time", fmt::format("{:.3f} s", SecondsOf(nanoseconds(v.totals.gpu_ns))));

@@ -136,6 +136,11 @@ Result<VgpuView> VgpuFromJson(const json& object) {
   const json& t = Field(object, "totals");
   v.totals = {WholeField(t, "frames"),  WholeField(t, "late_frames"),  WholeField(t, "gpu_ns"),
               WholeField(t, "wait_ns"), WholeField(t, "records_lost"), WholeField(t, "fail_opens")};
+  const json& m = Field(object, "memory");
+  v.memory = {BoolField(m, "elastic"),           BoolField(m, "waits"),           CountField(m, "min_slots"),
+              CountField(m, "max_slots"),        CountField(m, "held_slots"),     CountField(m, "here_slots"),
+              CountField(m, "resident_slots"),   CountField(m, "in_use_bytes"),   CountField(m, "made_bytes"),
+              CountField(m, "copied_out_bytes"), CountField(m, "copied_in_bytes")};
   const json& w = Field(object, "window");
   v.window = {NumberField(w, "fps"),          NumberField(w, "frame_ms_mean"), NumberField(w, "frame_ms_p99"),
               NumberField(w, "gpu_use"),      NumberField(w, "gpu_share"),     NumberField(w, "wait_share"),

@@ -32,6 +32,11 @@ struct VgpuView {
     std::int64_t frames = 0, late_frames = 0, gpu_ns = 0, wait_ns = 0, records_lost = 0, fail_opens = 0;
   } totals;
   struct {
+    bool elastic = false, waits = false;
+    std::uint64_t min_slots = 0, max_slots = 0, held_slots = 0, here_slots = 0, resident_slots = 0;
+    std::uint64_t in_use_bytes = 0, made_bytes = 0, copied_out_bytes = 0, copied_in_bytes = 0;
+  } memory;
+  struct {
     double fps = 0, frame_ms_mean = 0, frame_ms_p99 = 0, gpu_use = 0, gpu_share = 0, wait_share = 0;
     double frame_ms_p50 = 0, pace_share = 0;
   } window;

@@ -45,6 +45,24 @@ ordered_json ToJson(const core::FrameWindow& window, const engine::VgpuStatus& s
           {"pace_share", window.pace_share}};
 }
 
+ordered_json MemoryJson(const engine::VgpuStatus& status) {
+  const engine::MemorySample& sample = status.memory_sample;
+  return {{"elastic", status.memory.elastic},
+          {"min_slots", status.memory_min},
+          {"max_slots", status.memory.max},
+          {"held_slots", status.memory.elastic ? status.memory.limit : 0},
+          {"here_slots", status.memory.here},
+          {"waits", status.memory_waits},
+          {"resident_slots", sample.resident},
+          {"need_bytes", sample.need.count},
+          {"in_use_bytes", sample.in_use.count},
+          {"made_bytes", sample.made.count},
+          {"copied_out_bytes", sample.copied_out.count},
+          {"copied_in_bytes", sample.copied_in.count},
+          {"evictions", sample.evictions},
+          {"switch_ns", sample.switch_copy.count()}};
+}
+
 ordered_json ToJson(const VgpuReport& vgpu) {
   const engine::VgpuStatus& status = vgpu.status;
   ordered_json out{{"name", status.name},
@@ -71,6 +89,7 @@ ordered_json ToJson(const VgpuReport& vgpu) {
                    {"records_bad", status.records_bad},
                    {"samples_bad", status.samples_bad},
                    {"fail_opens", vgpu.fail_opens}};
+  out["memory"] = MemoryJson(status);
   out["window"] = ToJson(status.window, status);
   return out;
 }
@@ -106,6 +125,46 @@ ordered_json OversellJson(const engine::DeviceStatus& device) {
         {"broken_s", account.broken_s}}}};
 }
 
+ordered_json MemoryJson(const engine::MemoryStatus& memory) {
+  ordered_json params = ordered_json::object();
+  for (const auto& [name, value] : memory.params) {
+    const auto* param = std::ranges::find(core::kBalloonParams, name, &core::PolicyParam::name);
+    if (param->choices.empty())
+      params[name] = value;
+    else
+      params[name] = param->choices[static_cast<std::size_t>(value)];
+  }
+  return {{"slots", memory.slots},
+          {"slot_bytes", kSlotBytes.count},
+          {"held_slots", memory.held},
+          {"guaranteed_slots", memory.guaranteed},
+          {"overhead", memory.overhead},
+          {"steal_percent", memory.steal},
+          {"copying_percent", memory.copying},
+          {"pressure", core::NameOf(memory.pressure)},
+          {"switches", memory.switches},
+          {"params", std::move(params)}};
+}
+
+/// Per slot: how many hold it, whose it is now (by vGPU id; 0: nobody's), and whether that one is leaving.
+ordered_json MapJson(const engine::MemoryMap& map) {
+  ordered_json out{{"sharers", ordered_json::array()},
+                   {"owners", ordered_json::array()},
+                   {"leaving", ordered_json::array()},
+                   {"holders", ordered_json::array()}};
+  for (const engine::SlotStatus& slot : map.slots) {
+    out["sharers"].push_back(slot.sharers);
+    out["owners"].push_back(slot.owner.value);
+    out["leaving"].push_back(slot.leaving);
+  }
+  for (const engine::MemoryHolder& holder : map.holders) {
+    ordered_json ranges = ordered_json::array();
+    for (const core::SlotRange& range : holder.holds) ranges.push_back({range.first, range.count});
+    out["holders"].push_back({{"name", holder.name}, {"id", holder.id.value}, {"ranges", std::move(ranges)}});
+  }
+  return out;
+}
+
 ordered_json ToJson(const engine::DeviceStatus& device) {
   return {{"name", device.spec.name},
           {"kind", device.spec.kind},
@@ -115,7 +174,8 @@ ordered_json ToJson(const engine::DeviceStatus& device) {
           {"vgpus", device.vgpus},
           {"gpu_use", device.gpu_use},
           {"gpu_ns_total", device.gpu_total.count()},
-          {"oversell", OversellJson(device)}};
+          {"oversell", OversellJson(device)},
+          {"memory", MemoryJson(device.memory)}};
 }
 
 ordered_json ToJson(std::span<const core::PolicyParam> params) {
@@ -230,6 +290,32 @@ Result<HttpReply> PutOversell(Node& node, const std::string& device, const HttpR
   return DeviceReply(node, device);
 }
 
+Result<HttpReply> MemoryReply(Node& node, const std::string& device) {
+  for (const engine::DeviceStatus& status : node.Devices()) {
+    if (status.spec.name != device) continue;
+    WEIR_TRY(const engine::MemoryMap map, node.Memory(device));
+    ordered_json out{{"device", device}};
+    out.update(MemoryJson(status.memory));
+    out["copy_bytes_per_s"] = node.copy_bytes_per_s();
+    out.update(MapJson(map));
+    return JsonReply(out);
+  }
+  return node.Memory(device).error();  // there is none of that name
+}
+
+Result<HttpReply> PutMemory(Node& node, const std::string& device, const HttpRequest& request) {
+  WEIR_TRY(nlohmann::json body, ParseObject(request.body));
+  std::uint64_t size = 0;
+  double copy_bytes_per_s = 0;
+  core::PolicyParams params;
+  WEIR_TRY_STATUS(TakeUnsigned(body, "size_bytes", size));
+  WEIR_TRY_STATUS(TakeNumber(body, "copy_bytes_per_s", copy_bytes_per_s));
+  WEIR_TRY_STATUS(TakeParams(body, "params", core::kBalloonEntry, params));
+  WEIR_TRY_STATUS(ExpectNothingLeft(body));
+  WEIR_TRY_STATUS(node.SetMemory(device, Bytes{size}, params, copy_bytes_per_s));
+  return MemoryReply(node, device);
+}
+
 constexpr std::array kFrameColumns{"pid",    "surface", "begin_ns", "present_ns", "submit_ns",    "end_ns",
                                    "gpu_ns", "sync_ns", "pace_ns",  "wait_ns",    "predicted_ns", "interval_ns"};
 
@@ -321,6 +407,9 @@ Result<HttpReply> Route(Node& node, const ControlContext& context, const HttpReq
   if (is("GET", {"v1", "policies"})) return JsonReply(PoliciesJson());
   if (is("PUT", {"v1", "devices", "*", "policy"})) return PutPolicy(node, third, request);
   if (is("PUT", {"v1", "devices", "*", "oversell"})) return PutOversell(node, third, request);
+  if (is("GET", {"v1", "devices", "*", "memory"})) return MemoryReply(node, third);
+  if (is("PUT", {"v1", "devices", "*", "memory"})) return PutMemory(node, third, request);
+  if (is("GET", {"v1", "memory", "params"})) return JsonReply({{"params", ToJson(core::kBalloonParams)}});
   if (is("GET", {"v1", "oversell", "params"})) return JsonReply({{"params", ToJson(core::kOversellParams)}});
   if (is("GET", {"v1", "events"})) return Events(node, request);
   if (is("GET POST", {"v1", "vgpus"})) return Vgpus(node, request);

@@ -99,6 +99,16 @@ TEST_F(ControlTest, EveryWrongRequestSaysWhatIsWrong) {
         {"PUT", "/v1/devices/embedded/oversell", R"({"mode":"static","params":{"rate":2}})", "invalid-argument",
          "rate"},
         {"PUT", "/v1/devices/x/oversell", R"({"mode":"off"})", "not-found", "no device named 'x'"},
+        {"PUT", "/v1/devices/x/memory", R"({"size_bytes":0})", "not-found", "no device named 'x'"},
+        {"GET", "/v1/devices/x/memory", "", "not-found", "no device named 'x'"},
+        {"PUT", "/v1/devices/embedded/memory", R"({"size_bytes":1})", "invalid-argument", "between 64 and"},
+        {"PUT", "/v1/devices/embedded/memory", R"({"size_bytes":-1})", "invalid-argument", "not negative"},
+        {"PUT", "/v1/devices/embedded/memory", R"({"size_bytes":134217728,"params":{"layout":"round"}})",
+         "invalid-argument", "contiguous, scattered"},
+        {"PUT", "/v1/devices/embedded/memory", R"({"size_bytes":134217728,"params":{"low_line":1.5}})",
+         "invalid-argument", "low_line 1.5 is above high_line 1"},
+        {"PUT", "/v1/devices/embedded/memory", R"({"size_bytes":134217728,"copy_bytes_per_s":-1})", "invalid-argument",
+         "give 0"},
         {"POST", "/v1/vgpus", R"({"name":"b","best_effort":1})", "invalid-argument", "true or false"},
         {"GET", "/v1/vgpus/a/frames/x/y/z", "", "not-found", "no GET"},
         {"BREW", "/v1/status", "", "not-found", "no BREW"}}) {
@@ -297,6 +307,42 @@ TEST_F(ControlTest, NoRequestWhateverCrashes) {
         {prng.Next() % 2 ? "POST" : "PATCH", prng.Next() % 2 ? "/v1/vgpus" : "/v1/vgpus/a", "", body, 0, ::getpid()});
     EXPECT_TRUE(reply.status < 500 || reply.status == 507) << body << reply.body;
   }
+}
+
+TEST_F(ControlTest, MemoryIsMadeElasticShownAndSaved) {
+  EXPECT_EQ(Ask("GET", "/v1/devices/embedded/memory").body["slots"], 0);
+  ASSERT_EQ(
+      Ask("POST", "/v1/vgpus", R"({"name":"a","memory_min_bytes":134217728,"memory_max_bytes":268435456})").status,
+      201U);
+  const Answer made = Ask("PUT", "/v1/devices/embedded/memory",
+                          R"({"size_bytes":536870912,"params":{"layout":"scattered"},"copy_bytes_per_s":12e9})");
+  ASSERT_EQ(made.status, 200U) << made.body;
+  EXPECT_EQ(made.body["slots"], 8);
+  EXPECT_EQ(made.body["params"]["layout"], "scattered");
+  EXPECT_EQ(made.body["held_slots"], 2);
+  EXPECT_EQ(made.body["sharers"].size(), 8U);
+  EXPECT_EQ(made.body["holders"][0]["name"], "a");
+  EXPECT_EQ(made.body["holders"][0]["ranges"], json::parse("[[0,2]]"));
+  EXPECT_EQ(made.body["copy_bytes_per_s"], 12e9);
+  const json vgpu = Ask("GET", "/v1/vgpus/a").body["memory"];
+  EXPECT_EQ(vgpu["held_slots"], 2);
+  EXPECT_EQ(vgpu["min_slots"], 2);
+  EXPECT_EQ(vgpu["max_slots"], 4);
+  EXPECT_EQ(Ask("PATCH", "/v1/vgpus/a", R"({"memory_min_bytes":201326592})").body["memory"]["held_slots"], 3);
+  EXPECT_EQ(Ask("POST", "/v1/vgpus", R"({"name":"b","memory_min_bytes":17179869184})").code(), "invalid-argument");
+  ASSERT_EQ(saved_.memory.size(), 1U);
+  EXPECT_EQ(saved_.memory[0].size_bytes, 536870912U);
+  EXPECT_EQ(saved_.memory[0].params.at("layout"), 1.0);
+  EXPECT_FALSE(Ask("GET", "/v1/memory/params").body["params"].empty());
+
+  Node next{loop_, NewFolder(), {"embedded", "software", {0}}, {}, [](const SavedNode&) {}};
+  EXPECT_TRUE(next.Restore(saved_).empty());
+  EXPECT_EQ(next.Devices().front().memory.slots, 8U);
+  EXPECT_EQ(next.copy_bytes_per_s(), 12e9);
+  EXPECT_EQ(next.Vgpu("a")->status.memory.limit, 3U);
+
+  EXPECT_EQ(Ask("PUT", "/v1/devices/embedded/memory", R"({"size_bytes":0})").body["slots"], 0);
+  EXPECT_TRUE(saved_.memory.empty());
 }
 
 }  // namespace

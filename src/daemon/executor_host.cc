@@ -46,8 +46,8 @@ class Reaper {
 }  // namespace
 
 Result<std::unique_ptr<ExecutorHost>> ExecutorHost::Listen(boost::asio::io_context& loop, const std::string& path,
-                                                           ExecutorSetup setup, Tenant tenant) {
-  std::unique_ptr<ExecutorHost> host(new ExecutorHost(loop, path, std::move(setup), std::move(tenant)));
+                                                           const ExecutorSetup& setup, Tenant tenant) {
+  std::unique_ptr<ExecutorHost> host(new ExecutorHost(loop, path, setup, std::move(tenant)));
   // An executor of a former daemon may still answer there; the run folder is ours, and it keeps the clients it has.
   ::unlink(path.c_str());
   WEIR_TRY(host->listener_, platform::ListenSeqPacket(path, 0666));
@@ -83,6 +83,8 @@ void ExecutorHost::OnClient() {
   if (setup_.cpus > 0) spec.argv.insert(spec.argv.end(), {"--cpus", std::to_string(setup_.cpus)});
   if (setup_.kernel_timeout.count() > 0)
     spec.argv.insert(spec.argv.end(), {"--kernel-timeout", fmt::format("{}", SecondsOf(setup_.kernel_timeout))});
+  if (setup_.copy_bytes_per_s > 0)
+    spec.argv.insert(spec.argv.end(), {"--copy-bandwidth", fmt::format("{}", setup_.copy_bytes_per_s / 1e9)});
   const auto pid = platform::Spawn(spec);
   if (!pid) return Refuse("the executor can't be started: " + pid.error().message);
   auto process = platform::OpenPidFd(*pid);

@@ -26,6 +26,7 @@ struct ExecutorSetup {
   std::string library;  // the vendor's; empty: the first that works
   unsigned cpus = 0;    // of a software device
   Duration kernel_timeout{};
+  double copy_bytes_per_s = 0;  // of elastic memory's copies, to model a link; 0: as fast as it goes
 };
 
 class ExecutorHost {
@@ -35,8 +36,9 @@ class ExecutorHost {
     uid_t owner = 0;
     bool ephemeral = false;
   };
+  /// `setup` outlives it and may change: whoever is started later is started as it is then.
   static Result<std::unique_ptr<ExecutorHost>> Listen(boost::asio::io_context& loop, const std::string& path,
-                                                      ExecutorSetup setup, Tenant tenant);
+                                                      const ExecutorSetup& setup, Tenant tenant);
   /// Leaves a running executor alone: its clients go on without a daemon.
   ~ExecutorHost();
   ExecutorHost(const ExecutorHost&) = delete;
@@ -47,8 +49,8 @@ class ExecutorHost {
   void End();
 
  private:
-  ExecutorHost(boost::asio::io_context& loop, std::string path, ExecutorSetup setup, Tenant tenant)
-      : loop_(loop), path_(std::move(path)), setup_(std::move(setup)), tenant_(std::move(tenant)) {}
+  ExecutorHost(boost::asio::io_context& loop, std::string path, const ExecutorSetup& setup, Tenant tenant)
+      : loop_(loop), path_(std::move(path)), setup_(setup), tenant_(std::move(tenant)) {}
   void Watch();
   void OnClient();
   void OnEnd();
@@ -56,7 +58,7 @@ class ExecutorHost {
 
   boost::asio::io_context& loop_;
   const std::string path_;
-  const ExecutorSetup setup_;
+  const ExecutorSetup& setup_;
   const Tenant tenant_;
   platform::Fd listener_;
   std::unique_ptr<FdWatch> listener_watch_;

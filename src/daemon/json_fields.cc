@@ -97,6 +97,15 @@ Status TakeUnsigned(json& body, const char* name, std::uint64_t& value) {
   return Ok();
 }
 
+Status TakeNumber(json& body, const char* name, double& value) {
+  const auto found = body.find(name);
+  if (found == body.end()) return Ok();
+  if (!found->is_number()) return WrongType(name, "a number", *found);
+  value = found->get<double>();
+  body.erase(found);
+  return Ok();
+}
+
 Status TakeNumbers(json& body, const char* name, core::PolicyParams& values) {
   const auto found = body.find(name);
   if (found == body.end()) return Ok();
@@ -110,13 +119,18 @@ Status TakeNumbers(json& body, const char* name, core::PolicyParams& values) {
 }
 
 Status TakeParams(json& body, const char* name, const std::string& policy, core::PolicyParams& values) {
+  if (!body.contains(name)) return Ok();
+  WEIR_TRY(const core::PolicyEntry* entry, core::FindPolicy(policy));
+  return TakeParams(body, name, *entry, values);
+}
+
+Status TakeParams(json& body, const char* name, const core::PolicyEntry& entry, core::PolicyParams& values) {
   const auto found = body.find(name);
   if (found == body.end()) return Ok();
   if (!found->is_object()) return WrongType(name, "an object of numbers and choices", *found);
-  WEIR_TRY(const core::PolicyEntry* entry, core::FindPolicy(policy));
   for (const auto& [key, value] : found->items()) {
     if (value.is_string()) {
-      WEIR_TRY(values[key], core::ValueOfChoice(*entry, key, value.get<std::string>()));
+      WEIR_TRY(values[key], core::ValueOfChoice(entry, key, value.get<std::string>()));
       continue;
     }
     if (!value.is_number()) return WrongType(key.c_str(), "a number", value);

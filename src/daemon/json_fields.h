@@ -19,10 +19,12 @@ Status TakeSettings(nlohmann::json& body, engine::VgpuSettings& settings);
 Status TakeString(nlohmann::json& body, const char* name, std::string& value);
 Status TakeBool(nlohmann::json& body, const char* name, bool& value);
 Status TakeUnsigned(nlohmann::json& body, const char* name, std::uint64_t& value);
+Status TakeNumber(nlohmann::json& body, const char* name, double& value);
 /// Numbers by their names.
 Status TakeNumbers(nlohmann::json& body, const char* name, core::PolicyParams& values);
 /// Numbers, or names of choices, of the parameters of `policy`.
 Status TakeParams(nlohmann::json& body, const char* name, const std::string& policy, core::PolicyParams& values);
+Status TakeParams(nlohmann::json& body, const char* name, const core::PolicyEntry& entry, core::PolicyParams& values);
 
 /// kInvalidArgument when `body` still has fields.
 Status ExpectNothingLeft(const nlohmann::json& body);

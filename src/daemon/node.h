@@ -67,11 +67,15 @@ class Node {
   Result<VgpuReport> Pause(const std::string& name, bool paused);
   Status Remove(const std::string& name, bool force);
   Status SetPolicy(const std::string& device, const std::string& policy, const core::PolicyParams& params);
+  /// Executors that run already go on as they were started. `copy_bytes_per_s` 0: as fast as it goes.
+  Status SetMemory(const std::string& device, Bytes size, const core::PolicyParams& params, double copy_bytes_per_s);
   Status SetOversell(const std::string& device, core::OversellMode mode, const core::PolicyParams& params);
 
   Result<VgpuReport> Vgpu(const std::string& name);
   std::vector<VgpuReport> Vgpus();
   std::vector<engine::DeviceStatus> Devices();
+  [[nodiscard]] Result<engine::MemoryMap> Memory(const std::string& device) const { return engine_.Memory(device); }
+  [[nodiscard]] double copy_bytes_per_s() const { return executors_.copy_bytes_per_s; }
   Result<FrameLog::Slice> Frames(const std::string& name, std::uint64_t after, std::uint64_t limit);
   [[nodiscard]] const EventLog& events() const { return events_; }
   /// When this node's events began: tells their numbers from those of the daemon before it.
@@ -112,7 +116,7 @@ class Node {
   boost::asio::io_context& loop_;
   const std::string run_dir_;
   const proto::CpuMask device_cpus_;
-  const ExecutorSetup executors_;
+  ExecutorSetup executors_;
   const std::function<void(const SavedNode&)> save_;
   engine::NodeEngine engine_;
   engine::Actions actions_;

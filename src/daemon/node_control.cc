@@ -35,6 +35,10 @@ std::vector<std::string> Node::Restore(const SavedNode& saved) {
     const Status set = mode ? TryStep(engine::SetOversell{sold.device, *mode, sold.params}) : Status(mode.error());
     if (!set) problems.push_back("how " + sold.device + " is sold: " + set.error().message);
   }
+  for (const SavedMemory& memory : saved.memory)
+    if (const Status set = SetMemory(memory.device, Bytes{memory.size_bytes}, memory.params, memory.copy_bytes_per_s);
+        !set)
+      problems.push_back("memory of " + memory.device + ": " + set.error().message);
   for (const SavedVgpu& vgpu : saved.vgpus) {
     if (vgpu.ephemeral) {
       const auto started = platform::StartTimeOf(vgpu.owner_pid);
@@ -204,6 +208,19 @@ Status Node::SetOversell(const std::string& device, core::OversellMode mode, con
   return Ok();
 }
 
+Status Node::SetMemory(const std::string& device, Bytes size, const core::PolicyParams& params,
+                       double copy_bytes_per_s) {
+  constexpr double kLinkMax = 1e15;
+  if (!(copy_bytes_per_s >= 0 && copy_bytes_per_s <= kLinkMax))
+    return Fail(Errc::kInvalidArgument,
+                fmt::format("copies at {:g} bytes/s: give 0 (as fast as it goes) to {:g}", copy_bytes_per_s, kLinkMax));
+  WEIR_TRY_STATUS(
+      TryStep(engine::SetMemory{device, size, params, static_cast<std::uint32_t>(platform::UsableCpus().size())}));
+  executors_.copy_bytes_per_s = copy_bytes_per_s;
+  Save();
+  return Ok();
+}
+
 /// As what it is sold since it was made, or its ceiling was changed.
 void Node::NoteSold(VgpuId id) {
   const auto vgpu = engine_.Vgpu(platform::Now(), id);
@@ -226,6 +243,9 @@ void Node::Save() {
   for (const engine::DeviceStatus& device : engine_.Devices(platform::Now())) {
     saved.policies.push_back({device.spec.name, device.policy, device.params});
     saved.oversell.push_back({device.spec.name, core::NameOf(device.oversell), device.oversell_params});
+    if (device.memory.slots > 0)
+      saved.memory.push_back({device.spec.name, device.memory.slots * kSlotBytes.count, device.memory.params,
+                              executors_.copy_bytes_per_s});
   }
   for (const auto& [id, tenancy] : tenancies_) {
     saved.vgpus.push_back(tenancy->saved);

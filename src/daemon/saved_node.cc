@@ -47,6 +47,15 @@ Result<SavedOversell> TakeOversell(json entry) {
   return oversell;
 }
 
+Result<SavedMemory> TakeMemory(json entry) {
+  SavedMemory memory;
+  WEIR_TRY_STATUS(TakeString(entry, "device", memory.device));
+  WEIR_TRY_STATUS(TakeUnsigned(entry, "size_bytes", memory.size_bytes));
+  WEIR_TRY_STATUS(TakeNumbers(entry, "params", memory.params));
+  WEIR_TRY_STATUS(TakeNumber(entry, "copy_bytes_per_s", memory.copy_bytes_per_s));
+  return memory;
+}
+
 Result<json> ArrayIn(const json& root, const char* name) {
   const auto found = root.find(name);
   if (found == root.end() || !found->is_array()) return Fail(Errc::kProtocol, fmt::format("no list '{}' in it", name));
@@ -65,6 +74,12 @@ std::string ToText(const SavedNode& node) {
   root["oversell"] = json::array();
   for (const SavedOversell& oversell : node.oversell)
     root["oversell"].push_back({{"device", oversell.device}, {"mode", oversell.mode}, {"params", oversell.params}});
+  root["memory"] = json::array();
+  for (const SavedMemory& memory : node.memory)
+    root["memory"].push_back({{"device", memory.device},
+                              {"size_bytes", memory.size_bytes},
+                              {"params", memory.params},
+                              {"copy_bytes_per_s", memory.copy_bytes_per_s}});
   root["vgpus"] = json::array();
   for (const SavedVgpu& vgpu : node.vgpus) {
     nlohmann::ordered_json entry{{"id", vgpu.id.value},
@@ -100,6 +115,13 @@ Result<SavedNode> FromText(const std::string& text) {
     for (const json& entry : oversell) {
       WEIR_TRY(SavedOversell sold, TakeOversell(entry));
       node.oversell.push_back(std::move(sold));
+    }
+  }
+  if (root.contains("memory")) {
+    WEIR_TRY(const json memory, ArrayIn(root, "memory"));
+    for (const json& entry : memory) {
+      WEIR_TRY(SavedMemory elastic, TakeMemory(entry));
+      node.memory.push_back(std::move(elastic));
     }
   }
   WEIR_TRY(const json vgpus, ArrayIn(root, "vgpus"));

@@ -37,9 +37,17 @@ struct SavedOversell {
   std::string mode;
   core::PolicyParams params;
 };
+/// A device whose memory is elastic.
+struct SavedMemory {
+  std::string device;
+  std::uint64_t size_bytes = 0;
+  core::PolicyParams params;
+  double copy_bytes_per_s = 0;
+};
 struct SavedNode {
   std::vector<SavedPolicy> policies;
   std::vector<SavedOversell> oversell;  // none in files from before there was selling
+  std::vector<SavedMemory> memory;      // likewise
   std::vector<SavedVgpu> vgpus;
 };
 

@@ -11,6 +11,7 @@ namespace {
 SavedNode Example() {
   return {.policies = {{"embedded", "reserve", {{"period_ms", 2.0}}}},
           .oversell = {{"embedded", "adaptive", {{"low_line", 0.6}}}},
+          .memory = {{"embedded", 54 * kSlotBytes.count, {{"layout", 1}}, 12e9}},
           .vgpus = {{.id = VgpuId{7},
                      .name = "game",
                      .device = "embedded",
@@ -43,6 +44,10 @@ TEST(SavedNode, ComesBackAsItWas) {
   ASSERT_EQ(back->oversell.size(), 1U);
   EXPECT_EQ(back->oversell[0].mode, "adaptive");
   EXPECT_EQ(back->oversell[0].params.at("low_line"), 0.6);
+  ASSERT_EQ(back->memory.size(), 1U);
+  EXPECT_EQ(back->memory[0].size_bytes, 54 * kSlotBytes.count);
+  EXPECT_EQ(back->memory[0].params.at("layout"), 1.0);
+  EXPECT_EQ(back->memory[0].copy_bytes_per_s, 12e9);
 }
 
 // A published format: this text was written by version 1 and has to be read for ever.
@@ -57,6 +62,7 @@ TEST(SavedNode, VersionOneIsReadForEver) {
   EXPECT_EQ(node->vgpus[0].settings.latency, microseconds(16500));
   EXPECT_EQ(node->vgpus[0].sale, core::Sale::kGuaranteed) << "nothing was sold otherwise then";
   EXPECT_TRUE(node->oversell.empty());
+  EXPECT_TRUE(node->memory.empty());
 }
 
 TEST(SavedNode, AnotherVersionAndGarbageAreRefused) {

@@ -312,10 +312,10 @@ Result<NodeEngine::Vgpu_*> NodeEngine::Get(VgpuId id) const {
   return found->second.get();
 }
 
-Result<NodeEngine::Device_*> NodeEngine::DeviceNamed(std::string_view name) {
+Result<NodeEngine::Device_*> NodeEngine::DeviceNamed(std::string_view name) const {
   if (name.empty()) return devices_.front().get();
   std::string known;
-  for (auto& device : devices_) {
+  for (const auto& device : devices_) {
     if (device->spec.name == name) return device.get();
     known += (known.empty() ? "" : ", ") + device->spec.name;
   }

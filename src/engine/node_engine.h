@@ -66,12 +66,16 @@ struct MemoryHolder {
   std::string name;
   std::vector<core::SlotRange> holds;
 };
+/// Which slots are whose.
+struct MemoryMap {
+  std::vector<SlotStatus> slots;
+  std::vector<MemoryHolder> holders;  // by id
+};
+
 /// A device's elastic memory; no slots: it isn't.
 struct MemoryStatus {
-  std::string device;
+  std::uint32_t slots = 0;
   core::PolicyParams params;
-  std::vector<SlotStatus> slots;
-  std::vector<MemoryHolder> holders;
   std::uint64_t guaranteed = 0;  // slots, all minima together
   std::uint64_t held = 0;        // all together
   double overhead = 0;           // f
@@ -95,6 +99,7 @@ struct DeviceStatus {
   double load = 0;  // what promises need of the device
   core::SalesOffer offer;
   core::Account account;
+  MemoryStatus memory;
 };
 
 /// Makes a policy of its entry in the table; tests put theirs in between.
@@ -113,7 +118,8 @@ class NodeEngine {
 
   [[nodiscard]] std::vector<DeviceStatus> Devices(Instant now) const;
   [[nodiscard]] std::vector<VgpuStatus> Vgpus(Instant now) const;
-  [[nodiscard]] std::vector<MemoryStatus> Memory() const;
+  /// Of a device without elastic memory: empty.
+  [[nodiscard]] Result<MemoryMap> Memory(std::string_view device) const;
   /// Whether somebody has to sample executors' books.
   [[nodiscard]] bool elastic() const;
   Result<VgpuStatus> Vgpu(Instant now, VgpuId id) const;
@@ -141,7 +147,7 @@ class NodeEngine {
 
   std::unique_ptr<core::Policy> Make(const core::PolicyEntry& entry, const core::PolicyParams& checked) const;
   Result<Vgpu_*> Get(VgpuId id) const;
-  Result<Device_*> DeviceNamed(std::string_view name);
+  Result<Device_*> DeviceNamed(std::string_view name) const;
   VgpuStatus StatusOf(Instant now, const Vgpu_& vgpu) const;
   void TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu);
   void Decide(Instant now, Device_& device, Actions& actions);
@@ -152,6 +158,7 @@ class NodeEngine {
   void AskMemory(Instant now, Vgpu_& vgpu, Actions& actions);
   void Say(const core::BalloonNote& note, const Device_& device, Actions& actions) const;
   static MemoryGrant MemoryOf(const Vgpu_& vgpu);
+  static MemoryStatus MemoryOf(const Device_& device);
   std::string NameOf(VgpuId id) const;
 
   PolicyMaker maker_;

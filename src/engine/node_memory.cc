@@ -17,6 +17,24 @@ constexpr Duration kMustKept = seconds(10);
 
 std::string Slots(std::uint64_t slots) { return fmt::format("{} slot{}", slots, slots == 1 ? "" : "s"); }
 
+const char* WordOf(BalloonNote::Kind kind) {
+  using Kind = BalloonNote::Kind;
+  switch (kind) {
+    case Kind::kGranted:
+    case Kind::kPartly:
+    case Kind::kHas: return "grown";
+    case Kind::kAtMaximum:
+    case Kind::kOverhead:
+    case Kind::kJustShrunk:
+    case Kind::kThrash: return "not-grown";
+    case Kind::kShrunkIdle:
+    case Kind::kShrunkOverhead: return "shrunk";
+    case Kind::kBounds: return "bounds";
+    case Kind::kPressure: return "pressure";
+  }
+  return "memory";
+}
+
 std::string InWords(const BalloonNote& note) {
   const std::string overhead =
       fmt::format("overhead {:.2f} of 2 (steal {:.0f} %, copying {:.1f} %)", note.overhead, note.steal, note.copying);
@@ -52,7 +70,7 @@ std::string InWords(const BalloonNote& note) {
 void NodeEngine::Say(const BalloonNote& note, const Device_& device, Actions& actions) const {
   const auto found = vgpus_.find(note.vgpu);
   actions.notes.push_back({.device = device.spec.name,
-                           .kind = std::string("memory-") + core::NameOf(note.kind),
+                           .kind = WordOf(note.kind),
                            .vgpu = found == vgpus_.end() ? "" : found->second->name,
                            .text = InWords(note)});
 }
@@ -91,7 +109,10 @@ void NodeEngine::SeeMemory(Instant now, Device_& device, Actions& actions) {
   memory.said.clear();
   memory.changed.clear();
   for (Vgpu_* vgpu : device.owners) {
-    if (!std::exchange(vgpu->memory_fresh, false)) continue;
+    if (!std::exchange(vgpu->memory_fresh, false)) {  // its executor is not there
+      vgpu->memory_sample = {.vgpu = vgpu->id};
+      continue;
+    }
     const MemorySample& sample = vgpu->memory_sample;
     if (sample.must >= vgpu->memory_must || now - vgpu->memory_must_at > kMustKept) {
       vgpu->memory_must = sample.must;
@@ -159,29 +180,31 @@ bool NodeEngine::elastic() const {
   return std::ranges::any_of(devices_, [](const auto& device) { return device->memory != nullptr; });
 }
 
-std::vector<MemoryStatus> NodeEngine::Memory() const {
-  std::vector<MemoryStatus> all;
-  for (const auto& device : devices_) {
-    MemoryStatus& status = all.emplace_back();
-    status.device = device->spec.name;
-    if (!device->memory) continue;
-    const core::Balloon& balloon = device->memory->balloon;
-    const core::SlotTurns& turns = device->memory->turns;
-    for (std::uint32_t slot = 0; slot < balloon.arena().slots(); ++slot)
-      status.slots.push_back({balloon.arena().sharers()[slot], turns.OwnerOf(slot), turns.Leaving(slot)});
-    for (const Vgpu_* vgpu : device->owners)
-      status.holders.push_back({vgpu->id, vgpu->name, balloon.arena().RangesOf(vgpu->id)});
-    std::ranges::sort(status.holders, {}, &MemoryHolder::id);
-    status.params = balloon.params();
-    status.guaranteed = balloon.guaranteed();
-    status.held = balloon.arena().total();
-    status.overhead = balloon.overhead();
-    status.steal = balloon.steal();
-    status.copying = balloon.copying();
-    status.pressure = balloon.pressure();
-    status.switches = turns.switches();
-  }
-  return all;
+MemoryStatus NodeEngine::MemoryOf(const Device_& device) {
+  if (!device.memory) return {};
+  const core::Balloon& balloon = device.memory->balloon;
+  return {.slots = balloon.arena().slots(),
+          .params = balloon.params(),
+          .guaranteed = balloon.guaranteed(),
+          .held = balloon.arena().total(),
+          .overhead = balloon.overhead(),
+          .steal = balloon.steal(),
+          .copying = balloon.copying(),
+          .pressure = balloon.pressure(),
+          .switches = device.memory->turns.switches()};
+}
+
+Result<MemoryMap> NodeEngine::Memory(std::string_view name) const {
+  WEIR_TRY(const Device_* device, DeviceNamed(name));
+  MemoryMap map;
+  if (!device->memory) return map;
+  const core::SlotArena& arena = device->memory->balloon.arena();
+  const core::SlotTurns& turns = device->memory->turns;
+  for (std::uint32_t slot = 0; slot < arena.slots(); ++slot)
+    map.slots.push_back({arena.sharers()[slot], turns.OwnerOf(slot), turns.Leaving(slot)});
+  for (const Vgpu_* vgpu : device->owners) map.holders.push_back({vgpu->id, vgpu->name, arena.RangesOf(vgpu->id)});
+  std::ranges::sort(map.holders, {}, &MemoryHolder::id);
+  return map;
 }
 
 }  // namespace weir::engine

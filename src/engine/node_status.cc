@@ -32,7 +32,8 @@ std::vector<DeviceStatus> NodeEngine::Devices(Instant now) const {
                         .sold = device->sales->sold(),
                         .load = device->sales->load(),
                         .offer = device->sales->OfferNow(),
-                        .account = device->sales->account()};
+                        .account = device->sales->account(),
+                        .memory = MemoryOf(*device)};
     for (std::size_t i = 0; i < device->views.size(); ++i) {
       status.gpu_use += device->owners[i]->marks.Rate(now, device->views[i].used);
       status.gpu_total += device->views[i].used;

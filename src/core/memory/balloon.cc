@@ -48,7 +48,13 @@ const char* NameOf(BalloonNote::Kind kind) {
 }
 
 Result<PolicyParams> CheckBalloonParams(const PolicyParams& given) {
-  static constexpr PolicyEntry kBalloonEntry{"balloon", "", kBalloonParams, nullptr};
+  for (const auto& [name, value] : given)
+    if (std::ranges::find(kBalloonParams, name, &PolicyParam::name) == kBalloonParams.end()) {
+      std::string known;
+      for (const PolicyParam& param : kBalloonParams)
+        known += fmt::format("{}{}", known.empty() ? "" : ", ", param.name);
+      return Fail(Errc::kInvalidArgument, fmt::format("elastic memory has no parameter '{}'; known: {}", name, known));
+    }
   WEIR_TRY(PolicyParams params, CheckParams(kBalloonEntry, given));
   if (const double low = params.find("low_line")->second, high = params.find("high_line")->second; low > high)
     return Fail(Errc::kInvalidArgument,

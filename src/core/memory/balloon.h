@@ -53,6 +53,7 @@ inline constexpr std::array kBalloonParams{
     PolicyParam{"layout", "", 0.0, 0.0, 1.0, "of a vGPU's slots (gBalloon, 3.3: one range; section 6: any slots)",
                 kSlotLayouts},
 };
+inline constexpr PolicyEntry kBalloonEntry{"memory", "gBalloon: memory that follows the need", kBalloonParams, nullptr};
 /// Complete and in range, as CheckParams of a policy; and low_line is at most high_line.
 Result<PolicyParams> CheckBalloonParams(const PolicyParams& given);
 

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// weir memory: a device's memory, who holds which part of it, and whether it follows the need (docs/memory.md).
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+
+#include "cli/memory_view.h"
+#include "cli/opencl_devices.h"
+#include "cli/options.h"
+#include "cli/places.h"
+#include "cli/snapshot.h"
+#include "cli/terminal.h"
+#include "cli/text_units.h"
+
+namespace weir::cli {
+namespace {
+
+using nlohmann::json;
+
+struct MemoryFlags {
+  std::string word, device;
+  std::optional<Bytes> size;
+  std::optional<double> copy_gb_s;
+  std::optional<std::string> layout;
+  std::vector<NamedValue> params;
+  bool list_params = false;
+};
+
+/// What the map may take beside the table's other columns; a pipe gets a wide one.
+std::size_t MapWidth() {
+  constexpr std::size_t kOtherColumns = 70, kLeast = 16, kPiped = 128;
+  const std::size_t columns = SizeOfTerminal(1).columns;
+  return columns == 0 ? kPiped : std::max(columns, kOtherColumns + kLeast) - kOtherColumns;
+}
+
+Result<int> ShowMap(const Session& session, const json& reply) {
+  if (session.json) return PrintJson(reply), 0;
+  WEIR_TRY(const Snapshot node, TakeSnapshot(session.client()));
+  fmt::print("{}",
+             MemoryMapText(MemoryMapFromJson(reply), node.vgpus, MapWidth(), StdoutTakesColor(), TerminalGlyphs()));
+  return 0;
+}
+
+Result<int> ShowMemory(const Session& session, const MemoryFlags& flags) {
+  std::vector<std::string> devices{flags.device};
+  if (flags.device.empty()) {
+    WEIR_TRY(const Snapshot node, TakeSnapshot(session.client()));
+    devices.clear();
+    for (const DeviceView& device : node.devices) devices.push_back(device.name);
+  }
+  for (const std::string& device : devices) {
+    WEIR_TRY(const json reply, session.client().Get("/v1/devices/" + PercentEncode(device) + "/memory"));
+    WEIR_TRY_STATUS(ShowMap(session, reply));
+  }
+  return 0;
+}
+
+Result<int> ShowMemoryParams(const Session& session, const MemoryFlags& flags) {
+  WEIR_TRY(const json reply, session.client().Get("/v1/memory/params"));
+  if (session.json) return PrintJson(reply), 0;
+  WEIR_TRY(const std::string device, DeviceMeant(session.client(), flags.device));
+  WEIR_TRY(const json in_force, session.client().Get("/v1/devices/" + PercentEncode(device) + "/memory"));
+  fmt::print("{}", MemoryParamsText(ParamsFromJson(reply), MemoryMapFromJson(in_force), StdoutTakesColor()));
+  return 0;
+}
+
+/// Of the first OpenCL device there is.
+Result<Bytes> SizeOfDevice() {
+  WEIR_TRY(const std::filesystem::path self, SelfExecutable());
+  const auto devices = ListOpenClDevices(FindExecutor(self));
+  if (!devices || devices->empty() || devices->front().memory_bytes == 0)
+    return Fail(Errc::kInvalidArgument, "how much memory the device has is not known here; give --size");
+  return Bytes{devices->front().memory_bytes};
+}
+
+Result<int> SetElastic(const Session& session, const MemoryFlags& flags) {
+  json body{{"size_bytes", 0}};
+  if (flags.word == "on") {
+    const Result<Bytes> size = flags.size ? Result<Bytes>(*flags.size) : SizeOfDevice();
+    if (!size) return size.error();
+    body["size_bytes"] = size->count;
+    body["params"] = json::object();
+    for (const auto& [name, value] : flags.params)
+      std::visit([&, key = name](const auto& v) { body["params"][key] = v; }, value);
+    if (flags.layout) body["params"]["layout"] = *flags.layout;
+    if (flags.copy_gb_s) body["copy_bytes_per_s"] = JsonNumber(*flags.copy_gb_s * 1e9);
+  }
+  WEIR_TRY(const std::string device, DeviceMeant(session.client(), flags.device));
+  WEIR_TRY(const json reply, session.client().Put("/v1/devices/" + PercentEncode(device) + "/memory", body));
+  return ShowMap(session, reply);
+}
+
+}  // namespace
+
+void AddMemory(Command app, Session& session) {
+  auto flags = std::make_shared<MemoryFlags>();
+  const Command command = AddCommand(
+      app, "memory", "Device memory: who holds which slots, and whether it follows the need",
+      "  weir memory                               # the slot map: who holds what, whose it is now\n"
+      "  weir memory on --size 4G                  # vGPUs get what they need, between --memory MIN:MAX\n"
+      "  weir memory on --size 4G --layout scattered --copy-bandwidth 12   # GB/s: models a PCIe link\n"
+      "  weir vgpu set game --memory 384M:1G       # on a running program\n"
+      "  weir memory off                           # --memory is a fixed limit again\n"
+      "  weir memory --params                      # parameters: what is in force, defaults, ranges\n\n"
+      "Holds for OpenCL programs whose executor starts afterwards; those that run go on as they were started.\n",
+      session);
+  command.Add("what", "on|off|status", flags->word, "Make it elastic, or not; status shows it");
+  command.Add("--device", "NAME", flags->device, "The device (default: the only one; status: all)");
+  command.AddParsed("--size", "SIZE", flags->size, ParseBytes,
+                    "on: the device's memory, as 4G (default: what its OpenCL driver says)");
+  command.Add("--layout", "contiguous|scattered", flags->layout, "on: of a vGPU's slots (default: contiguous)");
+  command.AddParsed("--copy-bandwidth", "GB/S", flags->copy_gb_s, ParseNumber,
+                    "on: copies take as long as over a link of that speed (default: as fast as they go)");
+  command.AddEachParsed("--param", "NAME=VALUE", flags->params, ParseNamedValue,
+                        "on: a parameter; may be repeated. Those not given get their defaults");
+  command.AddFlag("--params", flags->list_params, "List the parameters");
+  command.WhenGiven([flags, &session] {
+    const bool shows = flags->word.empty() || flags->word == "status";
+    if (!shows && flags->word != "on" && flags->word != "off")
+      RejectUsage(fmt::format("memory: '{}' is none of on, off, status", flags->word));
+    if (flags->word != "on" && (flags->size || flags->copy_gb_s || flags->layout || !flags->params.empty()))
+      RejectUsage("memory: --size, --layout, --copy-bandwidth and --param are of 'weir memory on'");
+    if (flags->list_params && !shows) RejectUsage("memory: --params lists them and changes nothing");
+    session.action = [flags, shows, &session] {
+      return flags->list_params ? ShowMemoryParams(session, *flags)
+             : shows            ? ShowMemory(session, *flags)
+                                : SetElastic(session, *flags);
+    };
+  });
+}
+
+}  // namespace weir::cli
