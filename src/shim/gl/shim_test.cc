@@ -219,16 +219,18 @@ weir_gl_proc CountingGetProc(const char* name) {
   if (wanted == "glFinish") return as_proc(+[] { ++counted_gl.finishes; });
   if (wanted == "glFlush") return as_proc(+[] { ++counted_gl.flushes; });
   if (wanted == "glFenceSync")
-    return as_proc(+[](unsigned, unsigned) { return reinterpret_cast<void*>(++counted_gl.fences_made); });
-  if (wanted == "glIsSync") return as_proc(+[](void*) -> unsigned char { return counted_gl.knows_fences ? 1 : 0; });
+    return as_proc(+[](unsigned, unsigned) { return reinterpret_cast<GlFunctions::GlSync>(++counted_gl.fences_made); });
+  if (wanted == "glIsSync")
+    return as_proc(+[](GlFunctions::GlSync) -> unsigned char { return counted_gl.knows_fences ? 1 : 0; });
   if (wanted == "glClientWaitSync")
-    return as_proc(+[](void* fence, unsigned, std::uint64_t timeout_ns) -> unsigned {
+    return as_proc(+[](GlFunctions::GlSync fence, unsigned, std::uint64_t timeout_ns) -> unsigned {
       EXPECT_LE(timeout_ns, 1'000'000'000u) << "a bound on what a hung GPU costs";
       counted_gl.waited.push_back(reinterpret_cast<std::uintptr_t>(fence));
       return 0;
     });
   if (wanted == "glDeleteSync")
-    return as_proc(+[](void* fence) { counted_gl.deleted.push_back(reinterpret_cast<std::uintptr_t>(fence)); });
+    return as_proc(
+        +[](GlFunctions::GlSync fence) { counted_gl.deleted.push_back(reinterpret_cast<std::uintptr_t>(fence)); });
   return nullptr;
 }
 
