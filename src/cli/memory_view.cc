@@ -76,6 +76,26 @@ MemoryMapView MemoryMapFromJson(const nlohmann::json& reply) {
   return map;
 }
 
+std::string MemoryLines(const MemoryMapView& map, const std::vector<VgpuView>& vgpus, std::size_t width, bool color,
+                        Glyphs glyphs) {
+  std::string out =
+      fmt::format("{}  memory {} of {} held, overhead {:.2f} of 2 ({})\n",
+                  Styled(Printable(map.device), Style::kStrong, color), FormatBytes(Bytes{map.held * map.slot_bytes}),
+                  FormatBytes(Bytes{map.slots * map.slot_bytes}), map.overhead, Printable(map.pressure));
+  Table table({{"VGPU"}, {"HERE/HELD/MAX", kRight}, {"USES", kRight}, {"SLOTS"}});
+  for (const MemoryMapView::Holder& holder : map.holders) {
+    const VgpuView* v = Find(vgpus, holder.name);
+    if (v == nullptr) continue;
+    const auto& m = v->memory;
+    table.Add(
+        {{holder.name, Style::kStrong},
+         {fmt::format("{}/{}/{}", m.here_slots, m.held_slots, m.max_slots), m.waits ? Style::kWarning : Style::kPlain},
+         {FormatBytes(Bytes{m.in_use_bytes})},
+         {SlotRow(map, holder, width, glyphs), Style::kAccent}});
+  }
+  return table.empty() ? out : out + table.Render(color);
+}
+
 std::string MemoryParamsText(const std::vector<ParamView>& params, const MemoryMapView& map, bool color) {
   Table table({{"PARAMETER"}, {map.device, kRight}, {"DEFAULT", kRight}, {"RANGE"}, {"WHAT IT IS"}});
   for (const ParamView& param : params) {

@@ -36,6 +36,10 @@ MemoryMapView MemoryMapFromJson(const nlohmann::json& reply);
 std::string MemoryMapText(const MemoryMapView& map, const std::vector<VgpuView>& vgpus, std::size_t width, bool color,
                           Glyphs glyphs);
 
+/// A line for the device, and one for each of its vGPUs: what it holds and the map. For a live view.
+std::string MemoryLines(const MemoryMapView& map, const std::vector<VgpuView>& vgpus, std::size_t width, bool color,
+                        Glyphs glyphs);
+
 /// The parameters, with what is in force.
 std::string MemoryParamsText(const std::vector<ParamView>& params, const MemoryMapView& map, bool color);
 

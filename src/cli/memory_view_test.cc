@@ -40,6 +40,15 @@ TEST(MemoryView, SaysWhatEachHasAndWhoWaits) {
   EXPECT_NE(text.find("##=-.."), std::string::npos) << text;
 }
 
+TEST(MemoryView, HasShortLinesForALiveView) {
+  VgpuView a;
+  a.name = "a", a.memory.held_slots = 4, a.memory.here_slots = 2, a.memory.max_slots = 6;
+  const std::string text = MemoryLines(MemoryMapFromJson(MapReply()), {a}, 80, false, Glyphs::kAscii);
+  EXPECT_NE(text.find("embedded  memory 512M of 384M held, overhead 0.25 of 2 (low)\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("2/4/6"), std::string::npos) << text;
+  EXPECT_NE(text.find("##=-.."), std::string::npos) << text;
+}
+
 TEST(MemoryView, OfMemoryThatIsNotElasticSaysHowToMakeItSo) {
   const std::string text =
       MemoryMapText(MemoryMapFromJson({{"device", "gpu"}, {"slots", 0}}), {}, 80, false, Glyphs::kAscii);

@@ -11,6 +11,11 @@ Result<Snapshot> TakeSnapshot(const ControlClient& client) {
   WEIR_TRY(snapshot.devices, DevicesFromJson(devices));
   WEIR_TRY(const auto vgpus, client.Get("/v1/vgpus"));
   WEIR_TRY(snapshot.vgpus, VgpusFromJson(vgpus));
+  for (const DeviceView& device : snapshot.devices) {
+    if (device.memory_slots == 0) continue;
+    WEIR_TRY(const auto memory, client.Get("/v1/devices/" + PercentEncode(device.name) + "/memory"));
+    snapshot.memory.push_back(MemoryMapFromJson(memory));
+  }
   return snapshot;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "cli/control_client.h"
+#include "cli/memory_view.h"
 #include "cli/views.h"
 
 namespace weir::cli {
@@ -13,6 +14,7 @@ namespace weir::cli {
 struct Snapshot {
   std::vector<DeviceView> devices;
   std::vector<VgpuView> vgpus;
+  std::vector<MemoryMapView> memory{};  // of the devices where it is elastic
 };
 Result<Snapshot> TakeSnapshot(const ControlClient& client);
 

@@ -209,6 +209,11 @@ std::string RenderTop(const Snapshot& snapshot, const TopHistory& history, const
   out += '\n';
   out += snapshot.vgpus.empty() ? "no vGPUs; run a program with 'weir run -- PROGRAM'\n"
                                 : RenderTable(snapshot, history, options);
+  constexpr std::size_t kBesideMap = 48, kMapColumns = 64;
+  const std::size_t map_columns =
+      options.columns == 0 ? kMapColumns : std::max(options.columns, kBesideMap + kSparkColumns) - kBesideMap;
+  for (const MemoryMapView& map : snapshot.memory)
+    out += '\n' + MemoryLines(map, snapshot.vgpus, map_columns, options.color, options.glyphs);
   return Fit(out, options);
 }
 

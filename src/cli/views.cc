@@ -162,6 +162,7 @@ Result<DeviceView> DeviceFromJson(const json& object) {
                                      : value.is_string() ? value.get<std::string>()
                                                          : value.dump());
     }
+  d.memory_slots = CountField(Field(object, "memory"), "slots");
   d.cpus = CpuText(ListField(object, "cpus"));
   d.cpu_count = static_cast<std::uint32_t>(ListField(object, "cpus").size());
   d.vgpus = WholeField(object, "vgpus");

@@ -49,6 +49,7 @@ struct DeviceView {
   double gpu_use = 0;
   std::vector<std::pair<std::string, double>> params{};
   std::uint32_t cpu_count = 0;
+  std::uint64_t memory_slots = 0;  // of elastic memory; 0: it isn't
   struct {
     std::string mode;  // "off", "strict", "static", "adaptive"; "": of a daemon that doesn't sell
     std::vector<std::pair<std::string, double>> params{};
