@@ -131,6 +131,7 @@ void NodeEngine::SeeMemory(Instant now, Device_& device, Actions& actions) {
                             .wants = arena.SlotsFor(sample.need),
                             .must = arena.SlotsFor(sample.must),
                             .resident = sample.resident,
+                            .copying = sample.switch_copy,
                             .active = vgpu->View().last_active,
                             .done = sample.done});
   }

@@ -79,10 +79,8 @@ void SlotTurns::Note(Instant now, std::span<const SlotNeed> needs) {
 /// Nothing can be given or is to be taken, so that a look costs no walk over all slots.
 bool SlotTurns::Quiet(const SlotArena& arena) const {
   if (others_ || leaving_ > 0 || arena.changes() != arena_seen_) return false;
-  const bool room = taken_ < slots_.size();
   return std::ranges::none_of(takers_, [&](const Taker& taker) {
-    return taker.need.must > 0 || taker.switching || taker.need.resident > taker.total ||
-           (room && taker.here < TargetOf(arena, taker));
+    return taker.restoring || taker.here < TargetOf(arena, taker) || taker.need.resident > taker.total;
   });
 }
 
@@ -108,21 +106,31 @@ void SlotTurns::Settle(const SlotArena& arena) {
     if (taker.present && taker.need.resident > taker.total) beyond_ += taker.need.resident - taker.total;
 }
 
-/// Who waits, the longest first, and how long it took who waits no more.
+/// Who waits, the longest first.
 void SlotTurns::Follow(Instant now, const SlotArena& arena) {
   queue_.clear();
   for (Taker& taker : takers_) {
-    const bool waits = taker.present && taker.need.must > 0;
-    if (waits && !std::exchange(taker.switching, true)) taker.since = taker.ordered = taker.began = now;
-    if (!waits && std::exchange(taker.switching, false)) {  // it has what it waited for, and runs
-      const Duration took = now - taker.ordered;
-      taker.took = taker.took == Duration{} ? took : (taker.took * 3 + took) / 4;
+    if (taker.restoring && taker.need.must == 0) {  // it runs: its turn begins
+      taker.restoring = false;
       taker.began = now;
     }
-    taker.waits = waits && taker.here < TargetOf(arena, taker);
-    if (taker.waits) queue_.push_back(&taker);
+    const bool waits = taker.present && taker.here < TargetOf(arena, taker);
+    if (waits && !taker.waits) taker.since = now;
+    taker.waits = waits;
+    if (waits) queue_.push_back(&taker);
   }
   std::ranges::sort(queue_, {}, [](const Taker* taker) { return std::pair(taker->since, taker->id); });
+}
+
+/// It has all that it waited for.
+void SlotTurns::BeginTurn(Instant now, Taker& taker) {
+  taker.waits = false;
+  taker.restoring = taker.need.must > 0;
+  taker.began = now;
+  const Duration from = std::exchange(taker.copied, taker.need.copying);
+  const Duration copied = taker.need.copying >= from ? taker.need.copying - from : Duration{};
+  taker.took = taker.took == Duration{} ? copied : (taker.took * 3 + copied) / 4;
+  ++switches_;
 }
 
 std::uint32_t SlotTurns::TargetOf(const SlotArena& arena, const Taker& taker) const {
@@ -134,7 +142,7 @@ Instant SlotTurns::TakenFrom(const Taker& owner, const Taker& waiter) const {
     const bool younger = std::pair(owner.since, owner.id) > std::pair(waiter.since, waiter.id);
     return younger ? Instant::min() : kNever;
   }
-  if (owner.switching) return owner.began + kRestoredWithin;
+  if (owner.restoring) return owner.began + kRestoredWithin;
   const Duration by_cost{static_cast<std::int64_t>(static_cast<double>(owner.took.count()) * times_.copies)};
   return std::min(owner.began + std::max(times_.least, by_cost), owner.need.active + std::max(kRestsAfter, owner.took));
 }
@@ -144,6 +152,9 @@ Instant SlotTurns::TakenFrom(const Taker& owner, const Taker& waiter) const {
 void SlotTurns::Serve(Instant now, const SlotArena& arena, Taker& waiter) {
   const std::uint32_t target = TargetOf(arena, waiter);
   std::uint32_t missing = target > waiter.here ? target - waiter.here : 0;
+  // What one command needs suffices for it to run.
+  const std::uint32_t spared = target - std::clamp(waiter.need.must, std::uint32_t{0}, target);
+  const bool blocked = waiter.need.must > waiter.here;
   std::uint32_t due = 0;
   const auto each_other = [&](auto visit) {
     arena.ForEachSlot(waiter.id, [&](std::uint32_t i) {
@@ -172,20 +183,15 @@ void SlotTurns::Serve(Instant now, const SlotArena& arena, Taker& waiter) {
       look_again_ = std::min(look_again_, when);
     }
   });
-  if (due >= missing)
+  if (due + (blocked ? spared : 0) >= missing)
     each_other([&](std::uint32_t i, Slot& slot) {
       if (slot.leaving || !slot.owner || TakenFrom(*Find(slot.owner), waiter) > now) return;
-      waiter.ordered = now;
       Find(slot.owner)->since = now;  // if it still waits, then behind everybody else
       Leave(i);
       slot.claimed = true;
       --missing;
     });
-  if (waiter.here >= target) {
-    waiter.waits = false;
-    waiter.began = now;
-    ++switches_;
-  }
+  if (waiter.here >= target) BeginTurn(now, waiter);
 }
 
 /// To who wants it, and to who is the only one there that holds it.

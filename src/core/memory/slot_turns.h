@@ -21,16 +21,17 @@ namespace weir::core {
 /// What is seen of a vGPU whose executor is there. One that isn't has nothing on the device.
 struct SlotNeed {
   VgpuId id;
-  std::uint32_t wants = 0;     // slots that it would have on the device at once
+  std::uint32_t wants = 0;     // slots that it would have on the device at once; with less it evicts its own
   std::uint32_t must = 0;      // slots that a command needs at once which waits for them; 0: none waits
   std::uint32_t resident = 0;  // slots that its contents take there
+  Duration copying{};          // total: out and in since slots were another's for a while
   Instant active{};            // when its commands last ran or waited at the gate
   bool done = true;            // it has carried out the last order: nothing is there beyond HereOf
 };
 
 struct TurnTimes {
   Duration least = milliseconds(200);  // a turn, while it is used
-  double copies = 4;                   // and at least as many times what a switch took
+  double copies = 4;                   // and at least as many times what its switches had it copy
 };
 
 class SlotTurns {
@@ -48,7 +49,7 @@ class SlotTurns {
     return slot < slots_.size() ? slots_[slot].owner : VgpuId{};
   }
   [[nodiscard]] bool Leaving(std::uint32_t slot) const { return slot < slots_.size() && slots_[slot].leaving; }
-  /// A command of it waits for slots that are others'.
+  /// It wants, or a command of it waits for, slots that are others'.
   [[nodiscard]] bool Waits(VgpuId id) const;
   /// Switches so far: a vGPU got all that it waited for.
   [[nodiscard]] std::uint64_t switches() const { return switches_; }
@@ -65,12 +66,12 @@ class SlotTurns {
     bool present = false;     // in this look
     std::uint32_t here = 0;   // its own, not leaving
     std::uint32_t total = 0;  // and leaving
-    bool waits = false;       // for slots
-    bool switching = false;   // a command waits, for slots or for what is restored to them
-    Instant since{};          // the same
-    Instant ordered{};        // somebody was told to leave for it
-    Instant began{};          // its turn: it had all slots, or then ran
-    Duration took{};          // a switch to it: mean over about four
+    bool waits = false;       // it wants more than is its own now
+    bool restoring = false;   // it has what it waited for, and does not run yet
+    Instant since{};          // it waits
+    Instant began{};          // its turn
+    Duration took{};          // what it copied from one turn to the next: mean over about four
+    Duration copied{};        // total, when its turn began
   };
 
   [[nodiscard]] Taker* Find(VgpuId id);
@@ -79,6 +80,7 @@ class SlotTurns {
   void Follow(Instant now, const SlotArena& arena);
   [[nodiscard]] bool Quiet(const SlotArena& arena) const;
   void Settle(const SlotArena& arena);
+  void BeginTurn(Instant now, Taker& taker);
   void Serve(Instant now, const SlotArena& arena, Taker& waiter);
   void GiveFree(const SlotArena& arena);
   bool Take(std::uint32_t slot, Taker& taker);

@@ -19,6 +19,7 @@ struct ModelExecutor {
   std::uint32_t resident = 0;  // what is really there
   std::uint32_t told = 0;      // HereOf, as of the last order
   Instant done_at{};           // it has carried that out
+  Duration copied{};           // each order takes its delay
   Instant began_at{};          // the command waits since
   [[nodiscard]] bool Runs() const { return needs > 0 && resident >= needs; }
 };
@@ -50,6 +51,7 @@ struct TurnsRig {
                        .wants = executor.needs,
                        .must = executor.Runs() ? 0 : executor.needs,
                        .resident = executor.resident,
+                       .copying = executor.copied,
                        .active = executor.Runs() ? now : executor.began_at,
                        .done = done});
     }
@@ -60,6 +62,7 @@ struct TurnsRig {
       if (found == executors.end()) continue;
       found->second.told = turns.HereOf(id);
       found->second.done_at = now + delay;
+      found->second.copied += delay;
     }
     orders += changed.size();
   }
@@ -190,6 +193,51 @@ TEST(SlotTurns, WhoComputesIsNotInterruptedForSlotsThatDoNotSuffice) {
   EXPECT_EQ(rig.turns.HereOf(VgpuId{3}), 2u) << "but it has what is free, and restores ahead";
   rig.Run(milliseconds(200));
   EXPECT_TRUE(rig.Of(3).Runs() || rig.Of(1).Runs());
+}
+
+TEST(SlotTurns, WhoCouldDoWithLessHasItsTurnsToo) {
+  SlotArena arena(4);
+  const SlotRange whole{0, 4};
+  for (const std::uint64_t id : {1, 2}) ASSERT_TRUE(arena.AddAt(VgpuId{id}, std::span(&whole, 1)).has_value());
+  SlotTurns turns(4, {.least = milliseconds(100), .copies = 1});
+  std::map<std::uint64_t, int> had;
+  std::vector<VgpuId> changed;
+  Instant now = InstantFromNs(1'000'000'000);
+  for (int ms = 0; ms < 2000; ++ms, now += milliseconds(1)) {
+    std::vector<SlotNeed> needs;  // both run on what they have, and evict their own for each command
+    for (const std::uint64_t id : {1, 2})
+      needs.push_back({.id = VgpuId{id}, .wants = 4, .resident = turns.HereOf(VgpuId{id}), .active = now});
+    turns.See(now, arena, needs, changed);
+    for (const std::uint64_t id : {1, 2}) had[id] += turns.HereOf(VgpuId{id}) == 4 ? 1 : 0;
+  }
+  EXPECT_NEAR(had[1], 1000, 100);
+  EXPECT_NEAR(had[2], 1000, 100);
+}
+
+TEST(SlotTurns, WhoWaitsForOneSlotDoesNotWaitForAllThatItWants) {
+  SlotArena arena(4);
+  const SlotRange whole{0, 4}, first{0, 1};
+  ASSERT_TRUE(arena.AddAt(VgpuId{1}, std::span(&first, 1)).has_value());
+  ASSERT_TRUE(arena.AddAt(VgpuId{2}, std::span(&whole, 1)).has_value());
+  const SlotRange rest{1, 3};
+  ASSERT_TRUE(arena.AddAt(VgpuId{3}, std::span(&rest, 1)).has_value());
+  SlotTurns turns(4, {.least = milliseconds(100), .copies = 1});
+  std::vector<VgpuId> changed;
+  Instant now = InstantFromNs(1'000'000'000);
+  const auto look = [&](std::uint32_t must) {
+    now += milliseconds(1);
+    turns.See(now, arena,
+              std::vector<SlotNeed>{{.id = VgpuId{1}, .wants = 1, .active = now},
+                                    {.id = VgpuId{2}, .wants = must == 0 ? 0U : 4U, .must = must, .active = now},
+                                    {.id = VgpuId{3}, .wants = 3, .active = now - seconds(10)}},
+              changed);
+  };
+  look(0);
+  now += milliseconds(150);  // the first one's turn is over
+  look(0);
+  look(1);
+  look(1);
+  EXPECT_GE(turns.HereOf(VgpuId{2}), 1u);
 }
 
 TEST(SlotTurns, WhatIsHeldNoMoreLeaves) {
