@@ -30,6 +30,7 @@ constexpr const char* kUsage =
     "  --device N               which of its devices (default: 0)\n"
     "  --cpus N                 for drivers that compute on CPUs: how many workers (default: the driver's choice)\n"
     "  --copies                 treat a device that computes in host memory as if it had memory of its own\n"
+    "  --copy-bandwidth GB/S    elastic memory: model a link to the device that is as fast as this (default: none)\n"
     "  --idle-exit SECONDS      end when nobody has been connected for so long (default: 10)\n"
     "  --kernel-timeout SECONDS a kernel that runs longer ends the executor (default: none)\n";
 
@@ -43,6 +44,7 @@ enum Option {
   kDevice,
   kCpus,
   kCopies,
+  kCopyBandwidth,
   kIdle,
   kTimeout,
   kList,
@@ -58,6 +60,7 @@ constexpr option kOptions[] = {{"socket", required_argument, nullptr, kSocket},
                                {"device", required_argument, nullptr, kDevice},
                                {"cpus", required_argument, nullptr, kCpus},
                                {"copies", no_argument, nullptr, kCopies},
+                               {"copy-bandwidth", required_argument, nullptr, kCopyBandwidth},
                                {"idle-exit", required_argument, nullptr, kIdle},
                                {"list", no_argument, nullptr, kList},
                                {"help", no_argument, nullptr, kHelp},
@@ -101,7 +104,7 @@ int main(int argc, char** argv) {
   for (int which = 0; (which = ::getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
     double value = 0;
     const bool numeric = which == kListener || which == kOwner || which == kDevice || which == kCpus ||
-                         which == kIdle || which == kTimeout;
+                         which == kCopyBandwidth || which == kIdle || which == kTimeout;
     if (numeric && !Number(optarg, value)) {
       std::fprintf(stderr, "weir-executor: '%s' is no number; see weir-executor --help\n", optarg);
       return 2;
@@ -116,6 +119,7 @@ int main(int argc, char** argv) {
       case kDevice: options.device = static_cast<unsigned>(value); break;
       case kCpus: ::setenv("POCL_MAX_PTHREAD_COUNT", std::to_string(static_cast<int>(value)).c_str(), 1); break;
       case kCopies: options.copies = true; break;
+      case kCopyBandwidth: options.copy_bytes_per_s = value * 1e9; break;
       case kIdle: options.idle_exit_after = weir::FromSeconds(value); break;
       case kTimeout: options.kernel_timeout = weir::FromSeconds(value); break;
       case kList: return List();

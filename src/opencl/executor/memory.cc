@@ -3,45 +3,13 @@
 #include "opencl/executor/session.h"
 
 namespace weir::opencl {
-namespace {
-
-namespace wire = proto::cl;
-
-/// What is to happen when a memory object is gone for good.
-struct Gone {
-  std::shared_ptr<Quota> quota;
-  std::uint64_t charged;
-  std::shared_ptr<Replies> replies;
-  std::uint64_t ticket;
-
-  void Tell() const {
-    if (quota) quota->Return(charged);
-    if (ticket != 0 && replies) replies->Send(wire::Freed{.ticket = ticket});
-  }
-};
-
-void CL_CALLBACK WhenGone(cl_mem, void* data) {
-  const std::unique_ptr<Gone> gone(static_cast<Gone*>(data));
-  gone->Tell();
-}
-
-}  // namespace
-
 Memory::~Memory() {
-  auto gone = std::make_unique<Gone>(Gone{std::move(quota), charged, std::move(replies), ticket});
-  // Commands that were enqueued keep the native object, and with it the range it lies in.
-  if (native != nullptr && cl.clSetMemObjectDestructorCallback(native, WhenGone, gone.get()) == CL_SUCCESS) {
-    static_cast<void>(gone.release());
+  if (stored) {
+    // Whoever has it pinned, or moves it, is the last to know it.
+    stored->gone = std::move(gone);
   } else {
-    gone->Tell();
+    ReleaseAndTell(cl, native, std::move(gone));
   }
-  if (native != nullptr) cl.clReleaseMemObject(native);
-}
-
-cl_int Session::Use(std::uint32_t id, Memory*& memory) {
-  cl_int error = objects_.Find(id, memory);
-  if (error == CL_SUCCESS && memory->native == nullptr) error = Materialise(*memory);
-  return error;
 }
 
 cl_int Session::Materialise(Memory& memory) {

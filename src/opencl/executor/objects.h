@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "opencl/executor/kernel_cost.h"
 #include "opencl/executor/quota.h"
 #include "opencl/executor/replies.h"
+#include "opencl/executor/stored.h"
 
 namespace weir::opencl {
 
@@ -47,13 +49,26 @@ struct Context : Object {
   static constexpr cl_int kInvalid = CL_INVALID_CONTEXT;
   explicit Context(const cl_icd_dispatch& table) : Object(kKind), cl(table) {}
   ~Context() override {
+    if (service_ != nullptr) cl.clReleaseCommandQueue(service_);
     if (native != nullptr) cl.clReleaseContext(native);
+  }
+  /// A queue of ours, for contents that move. Null: the driver makes none.
+  cl_command_queue Service() {
+    std::call_once(service_made_, [this] {
+      cl_int refused = CL_SUCCESS;
+      service_ = cl.clCreateCommandQueue(native, devices.front().second->native, 0, &refused);
+    });
+    return service_;
   }
   const cl_icd_dispatch& cl;
   cl_context native = nullptr;
   std::vector<std::pair<std::uint32_t, std::shared_ptr<Device>>> devices;  // by the client's ids
   bool in_host_memory = true;                                              // all of its devices compute there
   std::uint32_t id = 0;
+
+ private:
+  std::once_flag service_made_;
+  cl_command_queue service_ = nullptr;
 };
 
 struct Queue : Object {
@@ -78,7 +93,8 @@ struct Queue : Object {
   cl_int first_error = CL_SUCCESS;  // of an enqueue without an event, until the next finish
 };
 
-/// A buffer or an image. Its device memory is made when it is first used.
+/// A buffer or an image. Its device memory is made when it is first used; where memory is elastic its contents come and
+/// go, and `native` is valid for the command that has acquired it.
 struct Memory : Object {
   static constexpr Kind kKind = Kind::kMemory;
   static constexpr cl_int kInvalid = CL_INVALID_MEM_OBJECT;
@@ -94,11 +110,9 @@ struct Memory : Object {
   std::uint64_t origin = 0;   // of a sub-buffer
   std::byte* host = nullptr;  // of a buffer: its range in the arena
   bool filled = false;        // and that holds its first content
-  // When it is gone for good: bytes to return, and a ticket to tell the client of.
-  std::shared_ptr<Quota> quota;
-  std::uint64_t charged = 0;
-  std::shared_ptr<Replies> replies;
-  std::uint64_t ticket = 0;
+  Gone gone;
+  std::shared_ptr<Stored> stored;  // elastic
+  bool read_only = false;          // elastic: kernels don't write to it
 };
 
 struct Sampler : Object {
@@ -139,6 +153,9 @@ struct Kernel : Object {
   std::shared_ptr<KernelCost> cost;
   // Objects among its arguments. They are not kept: a program may release one, and then has to set another.
   std::vector<std::optional<std::weak_ptr<Object>>> args;
+  // Elastic: of each argument, whether the kernel can't write through it, and the native object that it was set to.
+  std::vector<bool> reads_only;
+  std::vector<std::uint64_t> set_to;
   cl_int arg_error = CL_SUCCESS;  // of the last argument that could not be set
 };
 

@@ -14,6 +14,7 @@
 #include <list>
 #include <thread>
 
+#include "opencl/executor/memory_keeper.h"
 #include "opencl/executor/session.h"
 #include "platform/clock.h"
 
@@ -57,6 +58,8 @@ class Server {
 
  private:
   void Attach();
+  void Share();
+  void TellWhatIsMade();
   void Accept();
   void Tick(std::int64_t now_ns);
   void Watch(const Session& session, std::int64_t now_ns) const;
@@ -72,6 +75,7 @@ class Server {
   const std::uint64_t memory_bytes_;
   std::unique_ptr<DeviceMeter> meter_;
   std::unique_ptr<Shared> shared_;
+  std::unique_ptr<MemoryKeeper> keeper_;  // null: memory isn't elastic
   std::list<Seat> seats_;
   std::int64_t idle_since_ns_ = 0;
 };
@@ -87,13 +91,36 @@ void Server::Attach() {
   if (!options_.attach.empty() && !agent_.attached()) Say("not attached to the gate: " + agent_.last_error());
 }
 
-Status Server::Run() {
-  Attach();
+// Whether memory is elastic is decided here, for good: buffers that are ranges of the arena can't go anywhere.
+void Server::Share() {
+  const gate::MemoryOrder order = agent_.memory_order();
+  std::shared_ptr<BufferStore> store;
+  if (order.elastic) {
+    store = std::make_shared<BufferStore>(
+        BufferStore::Options{.device_bytes = memory_bytes_, .copy_bytes_per_s = options_.copy_bytes_per_s});
+    keeper_ = std::make_unique<MemoryKeeper>(agent_, store, device_.workers, order);
+  }
   shared_ = std::make_unique<Shared>(Shared{.device = device_,
                                             .agent = agent_,
                                             .meter = *meter_,
                                             .quota = std::make_shared<Quota>([this] { return LimitBytes(); }),
-                                            .copies = options_.copies});
+                                            .copies = options_.copies || order.elastic,
+                                            .store = store});
+}
+
+// An order that came too late: all that is made stays, and the daemon is told so.
+void Server::TellWhatIsMade() {
+  const gate::MemoryOrder order = agent_.memory_order();
+  if (!order.elastic) return;
+  const std::uint64_t made = shared_->quota->used();
+  const auto slots = static_cast<std::uint32_t>((made + kSlotBytes.count - 1) / kSlotBytes.count);
+  agent_.ReportMemory({.done = order.number, .resident_slots = slots, .in_use_bytes = made, .made_bytes = made},
+                      /*ring=*/false);
+}
+
+Status Server::Run() {
+  Attach();
+  Share();
   const sigset_t ends = SignalsToEnd();
   const platform::Fd signals(::signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK));
   idle_since_ns_ = platform::NowNs();
@@ -105,6 +132,7 @@ Status Server::Run() {
     if ((watched[0].revents & POLLIN) != 0) Accept();
     const std::int64_t now_ns = platform::NowNs();
     Tick(now_ns);
+    if (!keeper_) TellWhatIsMade();
     if (!seats_.empty()) idle_since_ns_ = now_ns;
     if (now_ns - idle_since_ns_ > options_.idle_exit_after.count()) break;
   }

@@ -79,6 +79,7 @@ void Session::Stop() {
   stop_.store(true, std::memory_order_relaxed);
   admission_->Abandon();
   in_.Interrupt();
+  if (shared_.store != nullptr) shared_.store->Wake();
 }
 
 std::int64_t Session::BusySinceNs() const {

@@ -11,6 +11,7 @@
 
 #include "opencl/channel/handshake.h"
 #include "opencl/executor/admission.h"
+#include "opencl/executor/buffer_store.h"
 #include "opencl/executor/device_clock.h"
 #include "opencl/executor/objects.h"
 #include "opencl/executor/slices.h"
@@ -24,7 +25,8 @@ struct Shared {
   DeviceMeter& meter;
   std::shared_ptr<Quota> quota;
   std::shared_ptr<DeviceClock> clock = std::make_shared<DeviceClock>();
-  bool copies = false;  // treat the device as one with memory of its own, whatever it says
+  bool copies = false;                 // treat the device as one with memory of its own, whatever it says
+  std::shared_ptr<BufferStore> store;  // null: memory isn't elastic
 };
 
 class Session {
@@ -103,9 +105,42 @@ class Session {
   /// Puts an object under an id; with an error it stands there with the reason, and the client's context is told.
   void Keep(std::uint32_t id, std::shared_ptr<Object> object, cl_int error, const char* attempted);
   void Complain(cl_int error, const char* attempted);
-  /// The native memory object, made now if it has not been yet.
-  cl_int Use(std::uint32_t id, Memory*& memory);
+  // -- Memory (memory.cc; where it is elastic session_memory.cc)
+  /// A memory object that the next command uses. Its native one is there now; where memory is elastic when the command
+  /// has claimed what it uses.
+  cl_int Reads(std::uint32_t id, Memory*& memory) {
+    return Use(id, memory, [](const Memory&) { return ByteRange{}; });
+  }
+  /// It writes to `where(memory)`, a range of it, which is asked for only if somebody wants to know.
+  template <typename Where>
+  cl_int Writes(std::uint32_t id, Memory*& memory, Where where) {
+    return Use(id, memory, where);
+  }
+  template <typename Where>
+  cl_int Use(std::uint32_t id, Memory*& memory, Where where) {
+    const cl_int error = objects_.Find(id, memory);
+    if (error != CL_SUCCESS) return error;
+    if (shared_.store == nullptr) return memory->native == nullptr ? Materialise(*memory) : CL_SUCCESS;
+    const ByteRange written = where(*memory);
+    NoteUse(*memory, !written.empty(), written);
+    return CL_SUCCESS;
+  }
   cl_int Materialise(Memory& memory);
+  void NoteUse(Memory& memory, bool writes, const ByteRange& range);
+  /// Passes the gate with everything there and pinned that the command uses; waits for the device's memory if it must.
+  cl_int Claim(Queue& queue, std::uint32_t queue_id, std::int64_t predicted_ns, const Admission::Entry& entry);
+  cl_int ClaimOnce(Queue& queue, std::uint32_t queue_id, std::int64_t predicted_ns, const Admission::Entry& entry,
+                   bool& again);
+  void EndBatchBeforeCompiling();
+  cl_int WhyNot(BufferStore::Outcome outcome, cl_int error);
+  void NoteArgs(const Kernel& kernel);
+  /// Its arguments' native objects are others when they have been away.
+  cl_int SetArgsAnew(Kernel& kernel);
+  void LearnArgs(Kernel& kernel) const;
+  cl_int MakeStoredImage(const proto::cl::CreateImage& m, Memory& image, const Shape& shape,
+                         proto::cl::ByteView content);
+  /// 0: there are no such images.
+  std::uint64_t PixelBytesOf(const Context& context, const Shape& shape) const;
   /// The bytes of a blob, or an error when it lies outside the arena.
   cl_int View(const proto::cl::Blob& blob, proto::cl::ByteView& bytes) const;
   [[nodiscard]] bool InArena(std::uint64_t offset, std::uint64_t size) const;
@@ -123,10 +158,11 @@ class Session {
   void SetLast(Queue& queue, cl_event event);
 
   /// `alone`: nothing else is on the device meanwhile, so that what it takes is known.
-  cl_int LaunchOne(std::uint32_t id, Queue& queue, const Kernel& kernel, const Launch& launch, bool alone,
-                   cl_event& event);
+  cl_int LaunchOne(std::uint32_t id, Queue& queue, Kernel& kernel, const Launch& launch, bool alone, cl_event& event);
   /// Sees to it that a batch of this queue is open.
-  void Admit(Queue& queue, std::int64_t predicted_ns, Admission::Entry entry);
+  void OpenBatch(Queue& queue, std::uint32_t id, std::int64_t predicted_ns, Admission::Entry entry);
+  /// The same, with all that the command uses, and counts it to the batch.
+  cl_int Admit(Queue& queue, std::uint32_t id, std::int64_t predicted_ns, const Admission::Entry& entry);
   void CloseBatch();
   /// An event of everything in the queue so far, to be released by the caller; null when there is nothing.
   cl_event TailOf(Queue& queue);
@@ -148,7 +184,10 @@ class Session {
   cl_event open_first_ = nullptr;      // its first command, where events tell the time
   std::vector<cl_event> waits_;        // scratch
   std::vector<std::byte> scratch_;
-  int user_events_ = 0;  // that have not been set: somebody may wait for a message that is still to come
+  std::vector<MemoryUse> uses_;  // elastic: of the command that is being carried out
+  std::unique_ptr<Pins> pins_;   // elastic: the open batch's
+  std::string why_not_;          // elastic: what to say of the command's error
+  int user_events_ = 0;          // that have not been set: somebody may wait for a message that is still to come
   std::atomic<bool> stop_{false};
   std::atomic<bool> waits_for_client_{false};
 };

@@ -35,6 +35,10 @@ std::uint64_t Product(const std::uint64_t (&region)[3]) {
   return static_cast<std::uint64_t>(product);
 }
 
+ByteRange Part(const Memory& memory, std::uint64_t begin, std::uint64_t size) {
+  return ByteRange::Within(memory.size, begin, size);
+}
+
 struct Sizes {
   explicit Sizes(const std::uint64_t (&from)[3]) : values{from[0], from[1], from[2]} {}
   std::size_t values[3];
@@ -68,14 +72,24 @@ void Session::When(cl_event event, DoneFunction done) {
 
 // -- Passing the gate ------------------------------------------------------------------------------------------------
 
-void Session::Admit(Queue& queue, std::int64_t predicted_ns, Admission::Entry entry) {
+void Session::OpenBatch(Queue& queue, std::uint32_t id, std::int64_t predicted_ns, Admission::Entry entry) {
   if (admission_->open() && (open_queue_.get() != &queue || entry.alone || admission_->Full())) CloseBatch();
   if (!admission_->open()) {
     entry.in_turn = user_events_ == 0;
     admission_->Begin(predicted_ns, entry);
     open_first_ = nullptr;
   }
+  if (open_queue_.get() != &queue) open_queue_ = std::static_pointer_cast<Queue>(objects_.Any(id));
+}
+
+cl_int Session::Admit(Queue& queue, std::uint32_t id, std::int64_t predicted_ns, const Admission::Entry& entry) {
+  if (shared_.store != nullptr && !uses_.empty()) {
+    if (const cl_int error = Claim(queue, id, predicted_ns, entry); error != CL_SUCCESS) return error;
+  } else {
+    OpenBatch(queue, id, predicted_ns, entry);
+  }
   admission_->Add(predicted_ns);
+  return CL_SUCCESS;
 }
 
 cl_event Session::TailOf(Queue& queue) {
@@ -95,7 +109,7 @@ void Session::CloseBatch() {
   cl_.clFlush(queue.native);
   const cl_event first = std::exchange(open_first_, nullptr);
   auto done = [admission = admission_, batch = std::shared_ptr<Admission::Batch>(admission_->Close()), &cl = cl_, first,
-               tail](cl_int) {
+               tail, pins = std::move(pins_)](cl_int) mutable {
     std::int64_t device_ns = 0;
     if (first != nullptr && tail != nullptr) {
       const std::uint64_t start = TimeOf(cl, first, CL_PROFILING_COMMAND_START);
@@ -103,6 +117,7 @@ void Session::CloseBatch() {
       if (end > start) device_ns = static_cast<std::int64_t>(end - start);
     }
     if (first != nullptr) cl.clReleaseEvent(first);
+    pins.reset();
     admission->Done(*batch, device_ns);
   };
   if (tail == nullptr) return done(CL_SUCCESS);  // nothing of it was accepted
@@ -130,7 +145,8 @@ cl_int Session::PrepareCommand(const wire::Enqueue& enqueue, Queue*& queue) {
 void Session::EndCommand(const wire::Enqueue& enqueue, Queue* queue, cl_int error, cl_event event,
                          const char* attempted) {
   if (error != CL_SUCCESS) {
-    Complain(error, attempted);
+    Complain(error, why_not_.empty() ? attempted : (attempted + (": " + why_not_)).c_str());
+    why_not_.clear();
     if (enqueue.event == 0 && queue != nullptr && queue->first_error == CL_SUCCESS) queue->first_error = error;
   } else if (!shared_.meter.by_workers() && admission_->open() && open_first_ == nullptr) {
     cl_.clRetainEvent(event);
@@ -157,10 +173,9 @@ void Session::Command(const wire::Enqueue& enqueue, std::uint64_t device_bytes, 
   Queue* queue = nullptr;
   cl_event event = nullptr;
   cl_int error = PrepareCommand(enqueue, queue);
-  if (error == CL_SUCCESS && device_bytes > 0) {
-    Admit(*queue, static_cast<std::int64_t>(device_bytes / 16 * kNsPer16Bytes), {.task = false});
-    if (open_queue_.get() != queue) open_queue_ = std::static_pointer_cast<Queue>(objects_.Any(enqueue.queue));
-  }
+  if (error == CL_SUCCESS && (device_bytes > 0 || !uses_.empty()))
+    error = Admit(*queue, enqueue.queue, static_cast<std::int64_t>(device_bytes / 16 * kNsPer16Bytes), {.task = false});
+  uses_.clear();
   if (error == CL_SUCCESS)
     error = call(queue->native, static_cast<cl_uint>(waits_.size()), waits_.empty() ? nullptr : waits_.data(), &event);
   EndCommand(enqueue, queue, error, event, attempted);
@@ -207,6 +222,7 @@ void Session::Do(const wire::NdRange& m) {
     for (const auto& arg : kernel->args)
       if (arg && arg->expired()) error = CL_INVALID_KERNEL_ARGS;
   if (error != CL_SUCCESS) return EndCommand(m.enqueue, queue, error, nullptr, "clEnqueueNDRangeKernel");
+  if (shared_.store != nullptr) NoteArgs(*kernel);
 
   Launch launch{.dimensions = m.dimensions, .has_local = m.has_local != 0};
   std::copy_n(m.offset, m.dimensions, launch.offset);
@@ -230,16 +246,19 @@ void Session::Do(const wire::NdRange& m) {
     if (error != CL_SUCCESS) break;
     waits_.clear();  // the first has waited, and the queue is in order
   }
+  uses_.clear();
   EndCommand(m.enqueue, queue, error, event, "clEnqueueNDRangeKernel");
 }
 
-cl_int Session::LaunchOne(std::uint32_t id, Queue& queue, const Kernel& kernel, const Launch& launch, bool alone,
+// Each piece claims what the kernel uses for itself: between two batches an order can take it away.
+cl_int Session::LaunchOne(std::uint32_t id, Queue& queue, Kernel& kernel, const Launch& launch, bool alone,
                           cl_event& event) {
   const std::uint64_t items = Product(launch.global);
   // While two pieces are measured the second is foreseen to take what the first did, compiling and all.
   const std::int64_t predicted_ns = kernel.cost->PredictNs(items);
-  Admit(queue, predicted_ns, {.task = true, .alone = alone});
-  if (open_queue_.get() != &queue) open_queue_ = std::static_pointer_cast<Queue>(objects_.Any(id));
+  cl_int error = Admit(queue, id, predicted_ns, {.task = true, .alone = alone});
+  if (error == CL_SUCCESS && shared_.store != nullptr) error = SetArgsAnew(kernel);
+  if (error != CL_SUCCESS) return error;
   admission_->AddLaunch(kernel.cost, items, predicted_ns);
   return cl_.clEnqueueNDRangeKernel(queue.native, kernel.native, launch.dimensions, Sizes(launch.offset),
                                     Sizes(launch.global), launch.has_local ? Sizes(launch.local).values : nullptr,
@@ -251,8 +270,8 @@ cl_int Session::LaunchOne(std::uint32_t id, Queue& queue, const Kernel& kernel, 
 
 void Session::Do(const wire::WriteBuffer& m) {
   Memory* buffer = nullptr;
-  const cl_int found = Use(m.buffer, buffer);
   const std::uint64_t size = m.content.length();
+  const cl_int found = Writes(m.buffer, buffer, [&](const Memory& to) { return Part(to, m.offset, size); });
   Upload(m.enqueue, m.content, m.ticket, size, "clEnqueueWriteBuffer",
          [&](cl_command_queue queue, const void* bytes, cl_uint count, const cl_event* waits, cl_event* event) {
            if (found != CL_SUCCESS) return found;
@@ -262,7 +281,7 @@ void Session::Do(const wire::WriteBuffer& m) {
 
 void Session::Do(const wire::ReadBuffer& m) {
   Memory* buffer = nullptr;
-  cl_int found = Use(m.buffer, buffer);
+  cl_int found = Reads(m.buffer, buffer);
   if (found == CL_SUCCESS && !InArena(m.to, m.size)) found = CL_INVALID_VALUE;
   Command(m.enqueue, m.size, "clEnqueueReadBuffer",
           [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
@@ -274,8 +293,9 @@ void Session::Do(const wire::ReadBuffer& m) {
 
 void Session::Do(const wire::CopyBuffer& m) {
   Memory *from = nullptr, *to = nullptr;
-  cl_int found = Use(m.from, from);
-  if (found == CL_SUCCESS) found = Use(m.to, to);
+  cl_int found = Reads(m.from, from);
+  if (found == CL_SUCCESS)
+    found = Writes(m.to, to, [&](const Memory& there) { return Part(there, m.to_offset, m.size); });
   Command(m.enqueue, m.size, "clEnqueueCopyBuffer",
           [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
             if (found != CL_SUCCESS) return found;
@@ -286,7 +306,7 @@ void Session::Do(const wire::CopyBuffer& m) {
 
 void Session::Do(const wire::FillBuffer& m) {
   Memory* buffer = nullptr;
-  const cl_int found = Use(m.buffer, buffer);
+  const cl_int found = Writes(m.buffer, buffer, [&](const Memory& to) { return Part(to, m.offset, m.size); });
   Command(m.enqueue, m.size, "clEnqueueFillBuffer",
           [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
             if (found != CL_SUCCESS) return found;
@@ -297,7 +317,9 @@ void Session::Do(const wire::FillBuffer& m) {
 
 void Session::Do(const wire::WriteBufferRect& m) {
   Memory* buffer = nullptr;
-  const cl_int found = Use(m.buffer, buffer);
+  const cl_int found = Writes(m.buffer, buffer, [&](const Memory& to) {
+    return HullOfBox(to.size, m.origin, m.region, m.row_pitch, m.slice_pitch);
+  });
   constexpr std::size_t kOrigin[3] = {0, 0, 0};
   Upload(m.enqueue, m.content, m.ticket, Product(m.region), "clEnqueueWriteBufferRect",
          [&](cl_command_queue queue, const void* bytes, cl_uint count, const cl_event* waits, cl_event* event) {
@@ -310,7 +332,7 @@ void Session::Do(const wire::WriteBufferRect& m) {
 
 void Session::Do(const wire::ReadBufferRect& m) {
   Memory* buffer = nullptr;
-  cl_int found = Use(m.buffer, buffer);
+  cl_int found = Reads(m.buffer, buffer);
   const std::uint64_t size = Product(m.region);
   if (found == CL_SUCCESS && !InArena(m.to, size)) found = CL_INVALID_VALUE;
   constexpr std::size_t kOrigin[3] = {0, 0, 0};
@@ -325,8 +347,11 @@ void Session::Do(const wire::ReadBufferRect& m) {
 
 void Session::Do(const wire::CopyBufferRect& m) {
   Memory *from = nullptr, *to = nullptr;
-  cl_int found = Use(m.from, from);
-  if (found == CL_SUCCESS) found = Use(m.to, to);
+  cl_int found = Reads(m.from, from);
+  if (found == CL_SUCCESS)
+    found = Writes(m.to, to, [&](const Memory& there) {
+      return HullOfBox(there.size, m.to_origin, m.region, m.to_row_pitch, m.to_slice_pitch);
+    });
   Command(m.enqueue, Product(m.region), "clEnqueueCopyBufferRect",
           [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
             if (found != CL_SUCCESS) return found;
@@ -340,15 +365,18 @@ void Session::Do(const wire::CopyBufferRect& m) {
 
 namespace {
 
+ByteRange Whole(const Memory& memory) { return {0, std::max<std::uint64_t>(memory.size, 1)}; }
+
 /// Bytes of one pixel of an image; 0: it doesn't say.
-std::uint64_t PixelBytes(const cl_icd_dispatch& cl, cl_mem image) {
+std::uint64_t PixelBytes(const cl_icd_dispatch& cl, const Memory& image) {
+  if (image.stored) return image.stored->shape.pixel_bytes;
   std::size_t bytes = 0;
-  if (cl.clGetImageInfo(image, CL_IMAGE_ELEMENT_SIZE, sizeof bytes, &bytes, nullptr) != CL_SUCCESS) return 0;
+  if (cl.clGetImageInfo(image.native, CL_IMAGE_ELEMENT_SIZE, sizeof bytes, &bytes, nullptr) != CL_SUCCESS) return 0;
   return bytes;
 }
 
 /// Bytes of a box of an image, tightly packed.
-std::uint64_t PackedBytes(const cl_icd_dispatch& cl, cl_mem image, const std::uint64_t (&region)[3]) {
+std::uint64_t PackedBytes(const cl_icd_dispatch& cl, const Memory& image, const std::uint64_t (&region)[3]) {
   const unsigned __int128 bytes = static_cast<unsigned __int128>(Product(region)) * PixelBytes(cl, image);
   constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
   return bytes > kMax ? kMax : static_cast<std::uint64_t>(bytes);
@@ -358,8 +386,8 @@ std::uint64_t PackedBytes(const cl_icd_dispatch& cl, cl_mem image, const std::ui
 
 void Session::Do(const wire::WriteImage& m) {
   Memory* image = nullptr;
-  const cl_int found = Use(m.image, image);
-  const std::uint64_t size = found == CL_SUCCESS ? PackedBytes(cl_, image->native, m.region) : 0;
+  const cl_int found = Writes(m.image, image, Whole);
+  const std::uint64_t size = found == CL_SUCCESS ? PackedBytes(cl_, *image, m.region) : 0;
   Upload(m.enqueue, m.content, m.ticket, size, "clEnqueueWriteImage",
          [&](cl_command_queue queue, const void* bytes, cl_uint count, const cl_event* waits, cl_event* event) {
            if (found != CL_SUCCESS) return found;
@@ -370,8 +398,8 @@ void Session::Do(const wire::WriteImage& m) {
 
 void Session::Do(const wire::ReadImage& m) {
   Memory* image = nullptr;
-  cl_int found = Use(m.image, image);
-  if (found == CL_SUCCESS && (!InArena(m.to, m.size) || PackedBytes(cl_, image->native, m.region) > m.size))
+  cl_int found = Reads(m.image, image);
+  if (found == CL_SUCCESS && (!InArena(m.to, m.size) || PackedBytes(cl_, *image, m.region) > m.size))
     found = CL_INVALID_VALUE;
   Command(m.enqueue, m.size, "clEnqueueReadImage",
           [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
@@ -383,8 +411,8 @@ void Session::Do(const wire::ReadImage& m) {
 
 void Session::Do(const wire::CopyImage& m) {
   Memory *from = nullptr, *to = nullptr;
-  cl_int found = Use(m.from, from);
-  if (found == CL_SUCCESS) found = Use(m.to, to);
+  cl_int found = Reads(m.from, from);
+  if (found == CL_SUCCESS) found = Writes(m.to, to, Whole);
   Command(m.enqueue, Product(m.region), "clEnqueueCopyImage",
           [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
             if (found != CL_SUCCESS) return found;
@@ -395,7 +423,7 @@ void Session::Do(const wire::CopyImage& m) {
 
 void Session::Do(const wire::FillImage& m) {
   Memory* image = nullptr;
-  const cl_int found = Use(m.image, image);
+  const cl_int found = Writes(m.image, image, Whole);
   Command(m.enqueue, Product(m.region), "clEnqueueFillImage",
           [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
             if (found != CL_SUCCESS) return found;
@@ -406,8 +434,10 @@ void Session::Do(const wire::FillImage& m) {
 
 void Session::Do(const wire::CopyImageToBuffer& m) {
   Memory *image = nullptr, *buffer = nullptr;
-  cl_int found = Use(m.image, image);
-  if (found == CL_SUCCESS) found = Use(m.buffer, buffer);
+  cl_int found = Reads(m.image, image);
+  if (found == CL_SUCCESS)
+    found = Writes(m.buffer, buffer,
+                   [&](const Memory& to) { return Part(to, m.offset, PackedBytes(cl_, *image, m.region)); });
   Command(m.enqueue, Product(m.region), "clEnqueueCopyImageToBuffer",
           [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
             if (found != CL_SUCCESS) return found;
@@ -418,8 +448,8 @@ void Session::Do(const wire::CopyImageToBuffer& m) {
 
 void Session::Do(const wire::CopyBufferToImage& m) {
   Memory *image = nullptr, *buffer = nullptr;
-  cl_int found = Use(m.image, image);
-  if (found == CL_SUCCESS) found = Use(m.buffer, buffer);
+  cl_int found = Writes(m.image, image, Whole);
+  if (found == CL_SUCCESS) found = Reads(m.buffer, buffer);
   Command(m.enqueue, Product(m.region), "clEnqueueCopyBufferToImage",
           [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
             if (found != CL_SUCCESS) return found;
@@ -445,16 +475,18 @@ void Session::Do(const wire::Barrier& m) {
 }
 
 void Session::Do(const wire::Migrate& m) {
-  std::vector<cl_mem> objects;
+  std::vector<const Memory*> memories;
   cl_int found = CL_SUCCESS;
   for (std::size_t i = 0; i < m.objects.size() && found == CL_SUCCESS; ++i) {
     Memory* memory = nullptr;
-    found = Use(m.objects[i], memory);
-    if (found == CL_SUCCESS) objects.push_back(memory->native);
+    found = Reads(m.objects[i], memory);
+    if (found == CL_SUCCESS) memories.push_back(memory);
   }
   Command(m.enqueue, 0, "clEnqueueMigrateMemObjects",
           [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
             if (found != CL_SUCCESS) return found;
+            std::vector<cl_mem> objects;
+            for (const Memory* memory : memories) objects.push_back(memory->native);
             return cl_.clEnqueueMigrateMemObjects(queue, static_cast<cl_uint>(objects.size()), objects.data(), m.flags,
                                                   count, waits, event);
           });

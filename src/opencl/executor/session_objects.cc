@@ -70,11 +70,16 @@ void Session::Do(const wire::CreateBuffer& m) {
   if (error == CL_SUCCESS) {
     buffer->host = arena_.As<std::byte>() + m.offset;
     if (shared_.quota->Take(m.size)) {
-      buffer->quota = shared_.quota;
-      buffer->charged = m.size;
+      buffer->gone.quota = shared_.quota;
+      buffer->gone.charged = m.size;
     } else {
       error = CL_MEM_OBJECT_ALLOCATION_FAILURE;
     }
+  }
+  if (error == CL_SUCCESS && shared_.store != nullptr) {
+    buffer->read_only = (buffer->flags & CL_MEM_READ_ONLY) != 0;
+    buffer->stored = shared_.store->Make(buffer->context, {.flags = buffer->flags, .size = m.size}, nullptr,
+                                         buffer->filled ? buffer->host : nullptr);
   }
   Keep(m.id, std::move(buffer), error, "clCreateBuffer");
 }
@@ -95,6 +100,13 @@ void Session::Do(const wire::CreateSubBuffer& m) {
     else
       buffer->host = parent.host + m.origin;
   }
+  if (error == CL_SUCCESS && shared_.store != nullptr) {
+    constexpr cl_mem_flags kKernelAccess = CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY;
+    buffer->read_only =
+        (buffer->flags & kKernelAccess) != 0 ? (buffer->flags & CL_MEM_READ_ONLY) != 0 : buffer->parent->read_only;
+    buffer->stored = shared_.store->Make(buffer->context, {.flags = buffer->flags, .size = m.size, .origin = m.origin},
+                                         buffer->parent->stored, nullptr);
+  }
   Keep(m.id, std::move(buffer), error, "clCreateSubBuffer");
 }
 
@@ -113,10 +125,9 @@ void Session::Do(const wire::CreateImage& m) {
   desc.image_depth = m.depth;
   desc.image_array_size = m.array_size;
   if (error == CL_SUCCESS && m.buffer != 0) {
-    Memory* buffer = nullptr;
-    error = Use(m.buffer, buffer);
-    if (error == CL_SUCCESS) error = objects_.Share(m.buffer, image->parent);
-    if (error == CL_SUCCESS) desc.mem_object = buffer->native;
+    error = objects_.Share(m.buffer, image->parent);
+    if (error == CL_SUCCESS && shared_.store == nullptr) error = Materialise(*image->parent);
+    if (error == CL_SUCCESS) desc.mem_object = image->parent->native;
     desc.image_row_pitch = m.row_pitch;
   }
   const std::array extents{m.width, m.height, m.depth, m.array_size};
@@ -129,19 +140,22 @@ void Session::Do(const wire::CreateImage& m) {
     const cl_mem_flags copy = content.empty() ? 0 : CL_MEM_COPY_HOST_PTR;
     if (!content.empty() && content.size() < static_cast<std::uint64_t>(pixels)) error = CL_INVALID_HOST_PTR;
     if (pixels * 16 > UINT64_MAX) error = CL_INVALID_IMAGE_SIZE;
-    if (error == CL_SUCCESS) {
+    if (error == CL_SUCCESS && shared_.store != nullptr) {
+      error =
+          MakeStoredImage(m, *image, {.flags = image->flags, .image = true, .format = format, .desc = desc}, content);
+    } else if (error == CL_SUCCESS) {
       const cl_image_desc probe = desc;
       image->native = cl_.clCreateImage(image->context->native, image->flags | copy, &format, &probe,
                                         content.empty() ? nullptr : const_cast<std::byte*>(content.data()), &error);
     }
   }
-  if (error == CL_SUCCESS && m.buffer == 0) {
+  if (error == CL_SUCCESS && m.buffer == 0 && shared_.store == nullptr) {
     std::size_t bytes = 0;
     if (cl_.clGetMemObjectInfo(image->native, CL_MEM_SIZE, sizeof bytes, &bytes, nullptr) != CL_SUCCESS) bytes = 0;
     image->size = bytes;
     if (shared_.quota->Take(bytes)) {
-      image->quota = shared_.quota;
-      image->charged = bytes;
+      image->gone.quota = shared_.quota;
+      image->gone.charged = bytes;
     } else {
       cl_.clReleaseMemObject(image->native);
       image->native = nullptr;
@@ -193,6 +207,7 @@ void Session::Do(const wire::CreateKernel& m) {
     if (!cost) cost = std::make_shared<KernelCost>();
     kernel->cost = cost;
   }
+  if (error == CL_SUCCESS && shared_.store != nullptr) LearnArgs(*kernel);
   Keep(m.id, std::move(kernel), error, "clCreateKernel");
 }
 
@@ -214,7 +229,9 @@ void Session::Do(const wire::SetArg& m) {
         if (error == CL_SUCCESS)
           error = cl_.clSetKernelArg(kernel->native, m.index, sizeof sampler->native, &sampler->native);
       } else {
-        error = Use(m.object, memory);
+        error = objects_.Find(m.object, memory);
+        if (error == CL_SUCCESS && shared_.store != nullptr) break;  // set when it is launched
+        if (error == CL_SUCCESS) error = Materialise(*memory);
         if (error == CL_SUCCESS)
           error = cl_.clSetKernelArg(kernel->native, m.index, sizeof memory->native, &memory->native);
       }
@@ -228,6 +245,10 @@ void Session::Do(const wire::SetArg& m) {
   kernel->arg_error = CL_SUCCESS;
   if (m.index >= kArgsMax || (!kept && m.index >= kernel->args.size())) return;
   if (m.index >= kernel->args.size()) kernel->args.resize(std::size_t{m.index} + 1);
+  if (shared_.store != nullptr) {
+    kernel->set_to.resize(kernel->args.size());
+    kernel->set_to[m.index] = 0;
+  }
   kernel->args[m.index] = kept ? std::optional<std::weak_ptr<Object>>(kept) : std::nullopt;
 }
 
@@ -235,8 +256,8 @@ void Session::Do(const wire::Release& m) {
   std::shared_ptr<Object> object = objects_.Take(m.id);
   if (object && object->kind == Kind::kMemory && m.ticket != 0) {
     auto& memory = static_cast<Memory&>(*object);
-    memory.replies = replies_;
-    memory.ticket = m.ticket;
+    memory.gone.replies = replies_;
+    memory.gone.ticket = m.ticket;
   } else if (m.ticket != 0) {
     replies_->Send(wire::Freed{.ticket = m.ticket});
   }

@@ -239,6 +239,7 @@ void Session::AnswerBuild(std::uint32_t request, cl_int status, const Program* p
 }
 
 void Session::Do(const wire::Build& m) {
+  EndBatchBeforeCompiling();
   Program* program = nullptr;
   cl_int error = objects_.Find(m.program, program);
   const std::vector<cl_device_id> devices = DevicesOf(m.devices, error);
@@ -255,6 +256,7 @@ void Session::Do(const wire::Build& m) {
 }
 
 void Session::Do(const wire::Compile& m) {
+  EndBatchBeforeCompiling();
   Program* program = nullptr;
   cl_int error = objects_.Find(m.program, program);
   const std::vector<cl_device_id> devices = DevicesOf(m.devices, error);
@@ -284,6 +286,7 @@ void Session::Do(const wire::Compile& m) {
 }
 
 void Session::Do(const wire::Link& m) {
+  EndBatchBeforeCompiling();
   auto program = std::make_shared<Program>(cl_);
   cl_int error = objects_.Share(m.context, program->context);
   const std::vector<cl_device_id> devices = DevicesOf(m.devices, error);

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opencl/executor/buffer_store.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "platform/clock.h"
+
+namespace weir::opencl {
+namespace {
+
+/// Who waits for so long is let go before all who came later.
+constexpr Duration kInLineAfter = milliseconds(20);
+/// What somebody has waited for stays for so long, so that it may pass the gate and find it.
+constexpr Duration kPromised = milliseconds(50);
+/// What was touched within this is in use, and would be on the device at once.
+constexpr Duration kInUse = milliseconds(500);
+constexpr Duration kWanted = seconds(1);
+/// Between two looks of one that waits at what nobody tells of: whether it is to stop.
+constexpr Duration kLookWhileWaiting = milliseconds(50);
+
+constexpr std::uint64_t kAllOfTheDevice = ~std::uint64_t{0};
+
+std::atomic<std::uint64_t> g_pins_made{0};
+
+}  // namespace
+
+std::string MebibytesOf(std::uint64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+  return text;
+}
+
+// -- Pins ------------------------------------------------------------------------------------------------------------
+
+Pins::Pins(std::shared_ptr<BufferStore> store) : store_(std::move(store)), number_(++g_pins_made) {}
+
+Pins::~Pins() {
+  store_->Unpin(*this);
+  objects_.clear();  // may be the last to know one of them; the lock is free
+}
+
+void BufferStore::Unpin(const Pins& pins) {
+  if (pins.objects_.empty()) return;
+  const std::int64_t now_ns = platform::NowNs();
+  const std::lock_guard lock(mutex_);
+  for (const auto& object : pins.objects_) ledger_.Unpin(*object, now_ns);
+  changed_.notify_all();
+}
+
+// -- Acquiring -------------------------------------------------------------------------------------------------------
+
+/// One session's way to what its command needs.
+struct BufferStore::Working {
+  Roots roots;  // each once
+  Waiter me;
+  InLine* in_line = nullptr;
+  std::int64_t until_ns = 0;  // 0: as long as it takes
+  bool told = false;          // the session's batch is closed
+  cl_int error = CL_SUCCESS;
+};
+
+/// A place in the line, given back when it goes.
+class BufferStore::InLine {
+ public:
+  InLine(BufferStore& store, Waiter& waiter) : store_(store), waiter_(waiter) {}
+  ~InLine() {
+    if (!joined_) return;
+    Lock lock(store_.mutex_);
+    store_.line_.erase(at_);
+    const bool others = !store_.line_.empty();
+    store_.changed_.notify_all();
+    lock.unlock();
+    if (others && store_.tell_) store_.tell_();
+  }
+  InLine(const InLine&) = delete;
+  InLine& operator=(const InLine&) = delete;
+  [[nodiscard]] bool joined() const { return joined_; }
+  /// With the lock held.
+  bool Join(std::int64_t now_ns) {
+    if (joined_) return false;
+    joined_ = true;
+    waiter_.since_ns = now_ns;
+    at_ = store_.line_.insert(store_.line_.end(), &waiter_);
+    return true;
+  }
+
+ private:
+  BufferStore& store_;
+  Waiter& waiter_;
+  std::list<Waiter*>::iterator at_;
+  bool joined_ = false;
+};
+
+Room BufferStore::RoomNow() const {
+  if (!order_.elastic) return {options_.device_bytes, kAllOfTheDevice, taken_};
+  const std::uint64_t most = order_.max > 0 ? order_.max * kSlotBytes.count : options_.device_bytes;
+  return {std::min(most, options_.device_bytes), order_.here * kSlotBytes.count, taken_};
+}
+
+Wish BufferStore::WishOf(const Working& work) const {
+  Wish wish;
+  wish.pinned_besides = ledger_.pinned();
+  for (const auto& root : work.roots) {
+    wish.all += root->bytes;
+    if (root->moving) wish.moving = true;
+    if (!root->resident) wish.missing += root->bytes;
+    if (root->pins > 0) wish.pinned_besides -= root->bytes;
+  }
+  return wish;
+}
+
+/// Somebody came before who could go if others made room.
+bool BufferStore::HasToQueue(const Waiter& me, std::int64_t now_ns) const {
+  for (const Waiter* waiter : line_) {
+    if (waiter == &me) return false;
+    if (waiter->bytes <= RoomNow().allowed && now_ns - waiter->since_ns > kInLineAfter.count()) return true;
+  }
+  return false;
+}
+
+/// Bytes that have to go before `more` may come, but for those that are going.
+std::uint64_t BufferStore::Excess(std::uint64_t more) const {
+  const Room room = RoomNow();
+  const std::uint64_t staying = room.taken - leaving_ + more;
+  return staying > room.allowed ? staying - room.allowed : 0;
+}
+
+/// True: there is room, or one object less in its way.
+bool BufferStore::MakeRoom(Lock& lock, Working& work, std::uint64_t bytes) {
+  const std::uint64_t excess = Excess(bytes);
+  if (excess == 0) return RoomNow().taken + bytes <= RoomNow().allowed;
+  std::vector<Held*> spare = work.me.roots;
+  if (!line_.empty() && line_.front()->bytes <= RoomNow().allowed)
+    spare.insert(spare.end(), line_.front()->roots.begin(), line_.front()->roots.end());
+  const std::vector<Held*> victims = ledger_.Victims(excess, spare, platform::NowNs());
+  std::uint64_t sum = 0;
+  for (const Held* victim : victims) sum += victim->bytes;
+  if (sum < excess) return false;
+  Evict(lock, static_cast<Stored&>(*victims.front()), /*for_an_order=*/false);
+  return true;
+}
+
+/// Of what is missing the first, or room for it.
+BufferStore::Brought BufferStore::BringOne(Lock& lock, Working& work) {
+  std::uint64_t missing = 0;
+  for (const auto& root : work.roots)
+    if (!root->resident) missing += root->bytes;
+  if (!MakeRoom(lock, work, missing)) return Brought::kNone;
+  // The lock may have been free meanwhile.
+  if (taken_ + missing > RoomNow().allowed) return Brought::kSome;
+  for (const auto& root : work.roots) {
+    if (root->resident || root->moving) continue;
+    work.error = Restore(lock, *root);
+    return work.error == CL_SUCCESS ? Brought::kSome : Brought::kFailed;
+  }
+  return Brought::kSome;
+}
+
+/// What fits of it while the rest has to wait: its copy goes on beside others' computing.
+BufferStore::Brought BufferStore::BringAhead(Lock& lock, Working& work) {
+  const Room room = RoomNow();
+  for (const auto& root : work.roots) {
+    if (root->resident || root->moving || room.taken + root->bytes > room.allowed) continue;
+    work.error = Restore(lock, *root);
+    return work.error == CL_SUCCESS ? Brought::kSome : Brought::kFailed;
+  }
+  return Brought::kNone;
+}
+
+/// False: it is not to wait any more.
+bool BufferStore::Wait(Lock& lock, Working& work, const Patience& patience) {
+  if (!work.told) {
+    work.told = true;
+    lock.unlock();
+    patience.before_waiting();
+    lock.lock();
+    return true;
+  }
+  const std::int64_t now_ns = platform::NowNs();
+  if (work.in_line->Join(now_ns)) {
+    if (patience.at_most.count() > 0) work.until_ns = now_ns + patience.at_most.count();
+    if (work.me.bytes > RoomNow().allowed && tell_) {
+      lock.unlock();
+      tell_();
+      lock.lock();
+      return true;
+    }
+  }
+  Duration left = kLookWhileWaiting;
+  if (work.until_ns != 0) left = std::min(left, Duration{work.until_ns - now_ns});
+  if (left.count() <= 0) return false;
+  changed_.wait_for(lock, left);
+  return true;
+}
+
+BufferStore::Outcome BufferStore::AcquireRoots(Working& work, Pins* pins, const Patience& patience) {
+  InLine in_line(*this, work.me);
+  work.in_line = &in_line;
+  Lock lock(mutex_);
+  for (;;) {
+    if (patience.stop != nullptr && patience.stop->load(std::memory_order_relaxed)) return Outcome::kEnded;
+    const std::int64_t now_ns = platform::NowNs();
+    for (const auto& root : work.roots) ledger_.Touch(*root, now_ns);
+    const Wish wish = WishOf(work);
+    work.me.bytes = wish.all;
+    Step step = NextStep(RoomNow(), wish);
+    if (step == Step::kGo) {
+      if (pins != nullptr) {
+        PinAll(work, *pins);
+      } else if (in_line.joined()) {
+        for (const auto& root : work.roots) root->promised_ns = now_ns + kPromised.count();
+      }
+      return Outcome::kThere;
+    }
+    if (step == Step::kNever) return Outcome::kNever;
+    Brought brought = Brought::kNone;
+    if (step == Step::kBring && !HasToQueue(work.me, now_ns)) {
+      brought = BringOne(lock, work);
+    } else if (work.told && !wish.moving && wish.all > RoomNow().allowed) {
+      brought = BringAhead(lock, work);
+    }
+    if (brought == Brought::kFailed) return Outcome::kFailed;
+    if (brought == Brought::kSome) continue;
+    if (!patience.before_waiting) return Outcome::kWouldWait;
+    if (!Wait(lock, work, patience)) return Outcome::kTooLong;
+  }
+}
+
+void BufferStore::PinAll(Working& work, Pins& pins) {
+  const std::int64_t now_ns = platform::NowNs();
+  for (auto& root : work.roots) {
+    if (root->pinned_by == pins.number_) continue;
+    root->pinned_by = pins.number_;
+    ledger_.Pin(*root, now_ns);
+    pins.objects_.push_back(root);
+  }
+}
+
+bool BufferStore::TryQuickly(std::span<const MemoryUse> uses, const Pins& pins) const {
+  return std::ranges::all_of(uses, [&](const MemoryUse& use) { return use.object->root().pinned_by == pins.number_; });
+}
+
+/// What is pinned is this thread's: handles of parts are made, and what will be written is noted.
+cl_int BufferStore::FillIn(std::span<const MemoryUse> uses) {
+  for (const MemoryUse& use : uses) {
+    for (std::vector<Stored*> missing{use.object}; use.object->native == nullptr;) {
+      Stored& at = *missing.back();
+      if (at.parent && at.parent->native == nullptr) {
+        missing.push_back(at.parent.get());
+        continue;
+      }
+      if (const cl_int error = at.MakeNative(); error != CL_SUCCESS) return error;
+      missing.pop_back();
+    }
+    *use.native = use.object->native;
+    if (!use.writes) continue;
+    Stored& root = use.object->root();
+    const ByteRange range = use.object->InRoot(use.range);
+    root.dirty.Cover(range);
+    root.content.Cover(range);
+  }
+  return CL_SUCCESS;
+}
+
+BufferStore::Outcome BufferStore::Acquire(std::span<const MemoryUse> uses, Pins* pins, const Patience& patience,
+                                          cl_int& error) {
+  error = CL_SUCCESS;
+  if (pins == nullptr || !TryQuickly(uses, *pins)) {
+    Working work;
+    for (const MemoryUse& use : uses) {
+      Stored& root = use.object->root();
+      if (std::ranges::find(work.me.roots, &root) != work.me.roots.end()) continue;
+      work.me.roots.push_back(&root);
+      work.roots.push_back(root.shared_from_this());
+    }
+    const Outcome outcome = AcquireRoots(work, pins, patience);
+    error = work.error;
+    if (outcome != Outcome::kThere) return outcome;
+  }
+  if (pins != nullptr) error = FillIn(uses);
+  return error == CL_SUCCESS ? Outcome::kThere : Outcome::kFailed;
+}
+
+bool BufferStore::Ready(std::span<const MemoryUse> uses, const Pins* pins) {
+  if (pins != nullptr && TryQuickly(uses, *pins)) return true;
+  const std::lock_guard lock(mutex_);
+  return taken_ <= RoomNow().allowed && std::ranges::all_of(uses, [](const MemoryUse& use) {
+           return use.object->root().resident && !use.object->root().moving;
+         });
+}
+
+std::uint64_t BufferStore::BytesOf(std::span<const MemoryUse> uses) {
+  std::vector<const Stored*> roots;
+  for (const MemoryUse& use : uses) roots.push_back(&use.object->root());
+  std::ranges::sort(roots);
+  roots.erase(std::ranges::unique(roots).begin(), roots.end());
+  std::uint64_t sum = 0;
+  for (const Stored* root : roots) sum += root->bytes;
+  return sum;
+}
+
+std::uint64_t BufferStore::MostBytes() {
+  const std::lock_guard lock(mutex_);
+  return RoomNow().most;
+}
+
+void BufferStore::Wake() {
+  const std::lock_guard lock(mutex_);
+  changed_.notify_all();
+}
+
+// -- Orders and books ------------------------------------------------------------------------------------------------
+
+void BufferStore::Adopt(const gate::MemoryOrder& order) {
+  const std::lock_guard lock(mutex_);
+  if (order == order_) return;
+  order_ = order;
+  changed_.notify_all();
+}
+
+bool BufferStore::CarryOut() {
+  Lock lock(mutex_);
+  for (;;) {
+    const Room room = RoomNow();
+    if (room.taken <= room.allowed) return true;
+    // What the one that waits longest needs goes last.
+    const std::uint64_t excess = Excess(0);
+    std::vector<Held*> victims;
+    if (!line_.empty()) victims = ledger_.Victims(excess, line_.front()->roots);
+    if (victims.empty()) victims = ledger_.Victims(excess, {});
+    if (victims.empty()) return false;
+    Evict(lock, static_cast<Stored&>(*victims.front()), /*for_an_order=*/true);
+  }
+}
+
+void BufferStore::AwaitChange(Duration timeout) {
+  Lock lock(mutex_);
+  changed_.wait_for(lock, timeout);
+}
+
+gate::MemoryReport BufferStore::Report() {
+  const std::int64_t now_ns = platform::NowNs();
+  const std::lock_guard lock(mutex_);
+  gate::MemoryReport report;
+  report.resident_slots = static_cast<std::uint32_t>((taken_ + kSlotBytes.count - 1) / kSlotBytes.count);
+  report.made_bytes = ledger_.made();
+  report.in_use_bytes = ledger_.UsedSince(now_ns - kInUse.count());
+  report.need_bytes = std::min(ledger_.UsedSince(now_ns - kWanted.count()), report.made_bytes);
+  for (const Waiter* waiter : line_)
+    if (waiter->bytes > RoomNow().allowed) {
+      report.must_bytes = waiter->bytes;
+      break;
+    }
+  report.need_bytes = std::max(report.need_bytes, report.must_bytes);
+  report.switch_copy_ns = switch_copy_ns_;
+  report.copied_out = copied_out_;
+  report.copied_in = copied_in_;
+  report.evictions = evictions_;
+  return report;
+}
+
+}  // namespace weir::opencl
