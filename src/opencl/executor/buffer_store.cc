@@ -17,6 +17,8 @@ constexpr Duration kPromised = milliseconds(50);
 /// What was touched within this is in use, and would be on the device at once.
 constexpr Duration kInUse = milliseconds(500);
 constexpr Duration kWanted = seconds(1);
+/// For a turn of many others, each as long as it takes to be worth its copies.
+constexpr Duration kTurnWithin = seconds(30);
 /// Between two looks of one that waits at what nobody tells of: whether it is to stop.
 constexpr Duration kLookWhileWaiting = milliseconds(50);
 
@@ -56,8 +58,10 @@ struct BufferStore::Working {
   Roots roots;  // each once
   Waiter me;
   InLine* in_line = nullptr;
-  std::int64_t until_ns = 0;  // 0: as long as it takes
-  bool told = false;          // the session's batch is closed
+  std::int64_t until_ns = 0;       // 0: as long as it takes
+  bool told = false;               // the session's batch is closed
+  std::uint64_t turn_bytes = 0;    // what it would have there in its turn; 0: it was not asked for yet
+  std::int64_t turn_until_ns = 0;  // longer it doesn't wait for that
   cl_int error = CL_SUCCESS;
 };
 
@@ -195,6 +199,22 @@ bool BufferStore::Wait(Lock& lock, Working& work, const Patience& patience) {
   return true;
 }
 
+/// While some of its slots are another's, and what it has used of late fits all that it holds but not what it has left.
+bool BufferStore::RatherWaits(Working& work, std::int64_t now_ns) const {
+  if (!turns_ || !order_.elastic || order_.here >= order_.limit) return false;
+  std::uint64_t missing = 0;
+  for (const auto& root : work.roots)
+    if (!root->resident) missing += root->bytes;
+  if (Excess(missing) == 0) return false;
+  if (work.turn_bytes == 0) {
+    work.turn_bytes = std::min(ledger_.UsedSince(now_ns - kWanted.count()), order_.limit * kSlotBytes.count);
+    work.turn_until_ns = now_ns + kTurnWithin.count();
+  }
+  if (work.turn_bytes <= RoomNow().allowed || now_ns >= work.turn_until_ns) return false;
+  work.me.bytes = std::max(work.me.bytes, work.turn_bytes);
+  return true;
+}
+
 BufferStore::Outcome BufferStore::AcquireRoots(Working& work, Pins* pins, const Patience& patience) {
   InLine in_line(*this, work.me);
   work.in_line = &in_line;
@@ -217,7 +237,7 @@ BufferStore::Outcome BufferStore::AcquireRoots(Working& work, Pins* pins, const 
     if (step == Step::kNever) return Outcome::kNever;
     Brought brought = Brought::kNone;
     if (step == Step::kBring && !HasToQueue(work.me, now_ns)) {
-      brought = BringOne(lock, work);
+      if (!RatherWaits(work, now_ns)) brought = BringOne(lock, work);
     } else if (work.told && !wish.moving && wish.all > RoomNow().allowed) {
       brought = BringAhead(lock, work);
     }
@@ -313,10 +333,11 @@ void BufferStore::Wake() {
 
 // -- Orders and books ------------------------------------------------------------------------------------------------
 
-void BufferStore::Adopt(const gate::MemoryOrder& order) {
+void BufferStore::Adopt(const gate::MemoryOrder& order, bool turns) {
   const std::lock_guard lock(mutex_);
-  if (order == order_) return;
+  if (order == order_ && turns == turns_) return;
   order_ = order;
+  turns_ = turns;
   changed_.notify_all();
 }
 

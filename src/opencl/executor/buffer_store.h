@@ -88,7 +88,9 @@ class BufferStore : public std::enable_shared_from_this<BufferStore> {
 
   // -- For whoever carries the daemon's orders here (memory_keeper.h)
 
-  void Adopt(const gate::MemoryOrder& order);
+  /// `turns`: a daemon is there, which gives slots that are others' now back. A command that would throw out what was
+  /// used a moment ago waits for them then: evicting for each command copies without end.
+  void Adopt(const gate::MemoryOrder& order, bool turns = false);
   /// Evicts what is over and can go. True: nothing is over.
   bool CarryOut();
   /// Until pins drop or something else has changed; at most `timeout`.
@@ -122,6 +124,7 @@ class BufferStore : public std::enable_shared_from_this<BufferStore> {
   [[nodiscard]] Room RoomNow() const;
   [[nodiscard]] Wish WishOf(const Working& work) const;
   bool HasToQueue(const Waiter& me, std::int64_t now_ns) const;
+  bool RatherWaits(Working& work, std::int64_t now_ns) const;
   enum class Brought : std::uint8_t { kSome, kNone, kFailed };
   Brought BringOne(Lock& lock, Working& work);
   Brought BringAhead(Lock& lock, Working& work);
@@ -148,6 +151,7 @@ class BufferStore : public std::enable_shared_from_this<BufferStore> {
   Ledger ledger_;
   std::list<Waiter*> line_;
   gate::MemoryOrder order_;
+  bool turns_ = false;
   std::uint64_t taken_ = 0;    // bytes of native objects, and of those that are being made
   std::uint64_t leaving_ = 0;  // of these, released: the driver has not let go of them yet
   std::int64_t switch_copy_ns_ = 0;

@@ -82,6 +82,29 @@ TEST_F(StoreOfBuffers, WhatIsPinnedStaysUntilItsBatchIsDone) {
   EXPECT_EQ(store_->Report().evictions, 1U);
 }
 
+TEST_F(StoreOfBuffers, WhoWouldEvictForEachCommandWaitsForItsTurn) {
+  const auto one = Make(40), other = Make(40);
+  {
+    Pins pins(store_);
+    ASSERT_EQ(Pin(one, pins, true), Outcome::kThere);
+  }
+  store_->Adopt({.number = 8, .elastic = true, .limit = 4, .here = 1}, /*turns=*/true);
+  auto session = Session(other, 1);
+  AwaitWaiting(80 * kMiBytes);  // both: that is what it has used
+  EXPECT_EQ(store_->Report().evictions, 0U);
+  store_->Adopt({.number = 10, .elastic = true, .limit = 4, .here = 4}, /*turns=*/true);
+  session.join();
+  EXPECT_EQ(store_->Report().evictions, 0U);
+  EXPECT_EQ(store_->Report().must_bytes, 0U);
+
+  // Without a daemon nobody gives slots back: it goes on with what it has.
+  store_->Adopt({.number = 12, .elastic = true, .limit = 4, .here = 1}, /*turns=*/false);
+  ASSERT_TRUE(store_->CarryOut());
+  EXPECT_EQ(store_->Report().evictions, 1U);
+  for (const auto& object : {one, other}) Session(object, 2).join();
+  EXPECT_GE(store_->Report().evictions, 2U);
+}
+
 TEST_F(StoreOfBuffers, ABatchKeepsWhatTheClientHasReleased) {
   auto object = Make(40);
   auto pins = std::make_unique<Pins>(store_);

@@ -20,7 +20,7 @@ constexpr Duration kPinsWait = milliseconds(5);
 MemoryKeeper::MemoryKeeper(gate::Agent& agent, std::shared_ptr<BufferStore> store, std::vector<pid_t> workers,
                            const gate::MemoryOrder& order)
     : agent_(agent), store_(std::move(store)), waits_(std::move(workers)) {
-  store_->Adopt(order);
+  store_->Adopt(order, agent_.attached());
   store_->OnWait([this] { Publish(/*ring=*/true); });
   thread_ = std::thread([this] { Run(); });
 }
@@ -38,7 +38,7 @@ void MemoryKeeper::Run() {
     StayAttached();
     const std::uint64_t attach = agent_.attach_count();
     const gate::MemoryOrder order = agent_.memory_order();
-    store_->Adopt(order);
+    store_->Adopt(order, agent_.attached());
     const bool within = store_->CarryOut();
     if (within && (order.number != done_ || attach != told_at_attach)) {
       {
