@@ -78,7 +78,8 @@ Oversell::Oversell(OversellMode mode, const PolicyParams& params)
       overload_line_(Param("overload_line")),
       tolerance_(Param("rate_tolerance")),
       regain_(Param("regain") >= 0.5),
-      prices_(PricesOf(params_)) {}
+      prices_(PricesOf(params_)),
+      part_(FromSeconds(Param("load_span_s") / static_cast<double>(Watched::kParts))) {}
 
 // -- Who is there ----------------------------------------------------------------------------------------------------
 
@@ -203,6 +204,10 @@ void Oversell::Divide() {
   });
 }
 
+std::string Oversell::InSpan() const {
+  return part_ > Duration{0} ? fmt::format("of the last {:.0f} s was up to", Param("load_span_s")) : "is";
+}
+
 SalesOffer Oversell::OfferNow() const {
   const double guaranteed = CeilingsOf(Sale::kGuaranteed);
   SalesOffer offer{.guaranteed = std::max(1 - guaranteed, 0.0),
@@ -218,13 +223,13 @@ SalesOffer Oversell::OfferNow() const {
       const auto wanted = static_cast<int>(Param("calm_reports"));
       if (calm_ < wanted) {
         offer.reason += fmt::format(", and {} of {} reports in succession were calm", calm_, wanted);
-      } else if (load_ >= Param("low_line")) {
-        offer.reason += fmt::format(", and the load is {:.0f} % of the device (more is sold below {:.0f} %)",
-                                    load_ * 100, Param("low_line") * 100);
+      } else if (peak_ >= Param("low_line")) {
+        offer.reason += fmt::format(", and the load {} {:.0f} % of the device (more is sold below {:.0f} %)", InSpan(),
+                                    peak_ * 100, Param("low_line") * 100);
       } else {
-        offer.oversold = std::clamp((Param("fill_line") - load_) / std::clamp(expected_use_, 0.1, 1.0), 0.0, 1.0);
-        offer.reason += fmt::format(", the load is {:.0f} % of the device, and what is sold uses {:.0f} % of itself",
-                                    load_ * 100, expected_use_ * 100);
+        offer.oversold = std::clamp((Param("fill_line") - peak_) / std::clamp(expected_use_, 0.1, 1.0), 0.0, 1.0);
+        offer.reason += fmt::format(", the load {} {:.0f} % of the device, and what is sold uses {:.0f} % of itself",
+                                    InSpan(), peak_ * 100, expected_use_ * 100);
       }
       break;
     }
@@ -297,7 +302,7 @@ void Oversell::Stage(Instant now, std::span<const VgpuView> views, std::vector<O
               [this](std::vector<CapHolder>& holders) { Regain(holders, margin_, done_); });
   const Duration span = now - report_began_;
   if (span >= report_) {
-    Report(span, views, notes);
+    Report(now, span, views, notes);
     if (mode_ == OversellMode::kAdaptive) Mitigate(now, notes);
     report_began_ = now;
   }
@@ -355,9 +360,34 @@ OversellNote Oversell::NoteOf(OversellNote::Kind kind, const Watched& member) co
           .promised = member.promised};
 }
 
-void Oversell::Report(Duration span, std::span<const VgpuView> views, std::vector<OversellNote>& notes) {
+/// Parts of the span that have passed are forgotten, as many as there are at most.
+void Oversell::BeginPart(Instant now) {
+  for (std::size_t i = 0; i < Watched::kParts && part_ > Duration{0} && now - part_began_ >= part_; ++i) {
+    part_began_ += part_;
+    part_now_ = (part_now_ + 1) % Watched::kParts;
+    for (Watched& member : members_)
+      if (member.needed[part_now_] >= 0) member.needed[part_now_] = 0;
+  }
+  if (now - part_began_ >= part_) part_began_ = now;
+}
+
+double Oversell::PeakLoad() const {
+  std::array<double, Watched::kParts> sums{};
+  for (const Watched& member : members_) {
+    if (member.sale == Sale::kBestEffort) continue;
+    const double most = std::max(*std::ranges::max_element(member.needed), 0.0F);
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      const double then = member.needed[i];
+      sums[i] += then >= 0 ? then : most;
+    }
+  }
+  return *std::ranges::max_element(sums);
+}
+
+void Oversell::Report(Instant now, Duration span, std::span<const VgpuView> views, std::vector<OversellNote>& notes) {
   double needed = 0, ceilings = 0;
   load_ = 0;
+  BeginPart(now);
   for (const VgpuView& view : views) {
     Watched* member = Find(view.id);
     if (member == nullptr) continue;
@@ -368,6 +398,8 @@ void Oversell::Report(Duration span, std::span<const VgpuView> views, std::vecto
     if (!best_effort) {
       const double need = member->promised > 0 ? member->need : member->use;
       load_ += need;
+      float& most = member->needed[part_now_];
+      most = part_ > Duration{0} ? std::max(most, static_cast<float>(need)) : static_cast<float>(need);
       if (view.attached) needed += need, ceilings += member->ceiling;
     }
     member->used = view.used;
@@ -375,6 +407,7 @@ void Oversell::Report(Duration span, std::span<const VgpuView> views, std::vecto
     member->stages = member->limited_stages = member->denied_stages = member->busy_stages = 0;
     member->looks = member->waiting_looks = 0;
   }
+  peak_ = PeakLoad();
   account_.BookDevice(prices_, span);
   if (ceilings > 0) expected_use_ = 0.8 * expected_use_ + 0.2 * needed / ceilings;
 }
@@ -425,7 +458,7 @@ void Oversell::Mitigate(Instant now, std::vector<OversellNote>& notes) {
   if (signals.size() > 1 && (warned_ == Instant{} || now - warned_ >= kWarnEvery)) Warn(now, notes);
   const bool offering = OfferNow().oversold > 0;
   if (offering != offering_)
-    notes.push_back({.kind = OversellNote::Kind::kSellable, .amount = OfferNow().most(), .use = load_});
+    notes.push_back({.kind = OversellNote::Kind::kSellable, .amount = OfferNow().most(), .use = peak_});
   offering_ = offering;
 }
 
