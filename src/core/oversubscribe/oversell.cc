@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <cmath>
 
 namespace weir::core {
@@ -13,6 +14,10 @@ constexpr Duration kWatchedFor = seconds(1);
 
 /// Who was not limited in so many stages in succession has come back, if it now waits.
 constexpr int kCameBack = 5;
+
+/// Limited in so many stages of the last second at most, with so much of its cap used, it lends all the same.
+constexpr int kSeldom = 2;
+constexpr double kWellBelow = 0.8;
 
 /// The same device is not warned of more often.
 constexpr Duration kWarnEvery = seconds(10);
@@ -156,6 +161,12 @@ Sale Oversell::SaleOf(VgpuId id) const {
   return member == nullptr ? Sale::kGuaranteed : member->sale;
 }
 
+bool Oversell::Watched::Lends() const {
+  if (stages_unlimited >= static_cast<int>(kMarks)) return true;
+  constexpr std::uint32_t kLastSecond = (1U << kMarks) - 1;
+  return promised > 0 && std::popcount(limited_then & kLastSecond) <= kSeldom && use <= kWellBelow * cap;
+}
+
 // -- Caps ------------------------------------------------------------------------------------------------------------
 
 template <typename Change>
@@ -169,7 +180,7 @@ void Oversell::Rearrange(OversellNote::Kind kind, std::vector<OversellNote>* not
                         .use = member.use,
                         .need = member.need,
                         .limited = member.limited && member.cap < member.ceiling - kAlmost,
-                        .lends = member.stages_unlimited >= static_cast<int>(Watched::kMarks),
+                        .lends = member.Lends(),
                         .needy = member.needy,
                         .claim = member.claim,
                         .lateness = member.lateness});
@@ -294,6 +305,7 @@ void Oversell::Stage(Instant now, std::span<const VgpuView> views, std::vector<O
     member->limited_stages += member->limited ? 1 : 0;
     member->denied_stages += member->limited && member->cap < (1 - tolerance_) * member->ceiling ? 1 : 0;
     member->stages_unlimited = member->limited ? 0 : member->stages_unlimited + 1;
+    member->limited_then = member->limited_then << 1 | (member->limited ? 1U : 0U);
     member->busy_stages += Competes(view, now, stage_) ? 1 : 0;
     Measure(now, view, *member);
   }

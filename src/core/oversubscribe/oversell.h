@@ -120,7 +120,8 @@ class Oversell {
     // The stage
     bool limited = false;
     int stage_looks = 0, stage_waits = 0;
-    int stages_unlimited = 0;  // in succession
+    int stages_unlimited = 0;        // in succession
+    std::uint32_t limited_then = 0;  // the last stages, one a bit
     // The last second, stage by stage: when, and GPU time until then.
     static constexpr std::size_t kMarks = 10;
     std::array<Instant, kMarks> marked_at{};
@@ -134,6 +135,9 @@ class Oversell {
     std::int64_t looks = 0, waiting_looks = 0;
     // What the last report said
     double use = 0, need = 0, claim = 1, rate = 0, promised = 0, lateness = 0;
+    /// Whether what it leaves alone may be lent: it has not been limited for a second, or, where frames keep its
+    /// promise, seldom, with much of its cap left: it waited for others then.
+    [[nodiscard]] bool Lends() const;
     bool late = false, needy = false, overloaded = false, at_ceiling = false, broken = false;
     int over = 0;
     // The load's span: the most that it needed in each part of it. Negative: it was not there yet.
