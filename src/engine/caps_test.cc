@@ -84,5 +84,46 @@ TEST(Cap, ThoseWithTimeLeftShareByTheirCaps) {
   EXPECT_GT(node.DeviceUseSince(before), 0.95);
 }
 
+struct PromisedFrames {
+  double fps = 0, kernels = 0, device = 0;  // frames/s of the first one; of the device: kernels, and all
+};
+
+/// A program that was promised 30 frames/s and needs half of the device and 27 of the 33 ms for each, under a cap of
+/// 50 %, beside two with kernels of 10 ms and four that draw small frames as often as they can.
+PromisedFrames BesideKernels(const core::PolicyParams& params) {
+  ModelNode node;
+  node.SetPolicy("cap", params);
+  engine::VgpuSettings drawing = Capped(0.5);
+  drawing.fps = 30;
+  const VgpuId heavy = node.AddVgpu("heavy", drawing);
+  node.AddProcess(heavy, {.think = milliseconds(13), .gpu = milliseconds(14)});
+  const VgpuId kernels = node.AddVgpu("kernels", Capped(0.25)), more = node.AddVgpu("more-kernels", Capped(0.13));
+  for (const VgpuId vgpu : {kernels, more})
+    node.AddProcess(vgpu, {.think = microseconds(200), .gpu = milliseconds(10), .jitter = 0.05});
+  drawing.cap = Share::FromFraction(0.04);
+  for (int i = 0; i < 4; ++i)
+    node.AddProcess(node.AddVgpu("light" + std::to_string(i), drawing),
+                    {.think = microseconds(1500), .gpu = microseconds(1200)});
+  node.RunFor(seconds(2));
+  auto before = node.Snapshot();
+  PromisedFrames got;
+  const auto frames = [&] { return static_cast<double>(node.engine().Vgpu(node.now(), heavy)->totals.frames); };
+  const double first = frames();
+  node.RunFor(seconds(10));
+  got.fps = (frames() - first) / 10;
+  got.kernels = node.UseSince(before, kernels);
+  got.device = node.DeviceUseSince(before);
+  return got;
+}
+
+TEST(Cap, APromisedRateIsKeptBesideKernelsThatCantBeCut) {
+  const PromisedFrames by_caps = BesideKernels({{"ahead_ms", 0}}), ours = BesideKernels({});
+  EXPECT_LT(by_caps.fps, 28) << "time left for it, and all the others' frames and kernels drawn in turns with its own";
+  EXPECT_GT(ours.fps, 29.5);
+  EXPECT_GT(ours.device, 0.95);
+  EXPECT_GE(ours.device, by_caps.device);
+  EXPECT_NEAR(ours.kernels, 0.25, 0.01) << "nobody's share is less for it";
+}
+
 }  // namespace
 }  // namespace weir

@@ -235,5 +235,24 @@ TEST(BestEffort, PaysForWhatItUses) {
   EXPECT_NEAR(DeviceOf(node).account.revenue, 20 * 0.5 * node.UseSince(before, scraps), 0.3);
 }
 
+/// What can be oversold beside a program that needs most of its ceiling for ten seconds and nearly nothing after that.
+double OfferedAfterAQuietStretch(Duration quiet, double span_s) {
+  ModelNode node;
+  Oversell(node, OversellMode::kAdaptive, {{"load_span_s", span_s}});
+  const VgpuId a = node.AddVgpu("a", Sold(1, 30));
+  const ProcessId heavy = node.AddProcess(a, {.think = milliseconds(2), .gpu = milliseconds(28)});
+  node.RunFor(seconds(10));
+  node.EndProcess(heavy);
+  node.AddProcess(a, {.think = milliseconds(10), .gpu = milliseconds(1)});
+  node.RunFor(quiet);
+  return DeviceOf(node).offer.oversold;
+}
+
+TEST(Adaptive, WhatWasNeededAtItsHighestInTheSpanDecidesWhatIsSold) {
+  EXPECT_EQ(OfferedAfterAQuietStretch(seconds(20), 60), 0) << "it may need that much again";
+  EXPECT_GT(OfferedAfterAQuietStretch(seconds(65), 60), 0.5);
+  EXPECT_GT(OfferedAfterAQuietStretch(seconds(20), 0), 0.5) << "gOver: by the last report";
+}
+
 }  // namespace
 }  // namespace weir::engine

@@ -35,7 +35,7 @@ struct CapHolder {
   double use = 0;
   double need = 0;
   bool limited = false;  // it would use more if its cap were higher
-  bool lends = true;     // it has not been limited for a while
+  bool lends = true;     // it has been limited seldom, or not for a while
   bool needy = false;    // and its promise is not kept as it is
   double claim = 1;      // the cap that would keep it: where a share was promised, the ceiling
   double lateness = 0;   // part of the promised rate that it lacks; negative: it has more

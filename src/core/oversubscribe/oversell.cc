@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <cmath>
 
 namespace weir::core {
@@ -13,6 +14,10 @@ constexpr Duration kWatchedFor = seconds(1);
 
 /// Who was not limited in so many stages in succession has come back, if it now waits.
 constexpr int kCameBack = 5;
+
+/// Limited in so many stages of the last second at most, with so much of its cap used, it lends all the same.
+constexpr int kSeldom = 2;
+constexpr double kWellBelow = 0.8;
 
 /// The same device is not warned of more often.
 constexpr Duration kWarnEvery = seconds(10);
@@ -78,7 +83,8 @@ Oversell::Oversell(OversellMode mode, const PolicyParams& params)
       overload_line_(Param("overload_line")),
       tolerance_(Param("rate_tolerance")),
       regain_(Param("regain") >= 0.5),
-      prices_(PricesOf(params_)) {}
+      prices_(PricesOf(params_)),
+      part_(FromSeconds(Param("load_span_s") / static_cast<double>(Watched::kParts))) {}
 
 // -- Who is there ----------------------------------------------------------------------------------------------------
 
@@ -155,6 +161,12 @@ Sale Oversell::SaleOf(VgpuId id) const {
   return member == nullptr ? Sale::kGuaranteed : member->sale;
 }
 
+bool Oversell::Watched::Lends() const {
+  if (stages_unlimited >= static_cast<int>(kMarks)) return true;
+  constexpr std::uint32_t kLastSecond = (1U << kMarks) - 1;
+  return promised > 0 && std::popcount(limited_then & kLastSecond) <= kSeldom && use <= kWellBelow * cap;
+}
+
 // -- Caps ------------------------------------------------------------------------------------------------------------
 
 template <typename Change>
@@ -168,7 +180,7 @@ void Oversell::Rearrange(OversellNote::Kind kind, std::vector<OversellNote>* not
                         .use = member.use,
                         .need = member.need,
                         .limited = member.limited && member.cap < member.ceiling - kAlmost,
-                        .lends = member.stages_unlimited >= static_cast<int>(Watched::kMarks),
+                        .lends = member.Lends(),
                         .needy = member.needy,
                         .claim = member.claim,
                         .lateness = member.lateness});
@@ -203,6 +215,10 @@ void Oversell::Divide() {
   });
 }
 
+std::string Oversell::InSpan() const {
+  return part_ > Duration{0} ? fmt::format("of the last {:.0f} s was up to", Param("load_span_s")) : "is";
+}
+
 SalesOffer Oversell::OfferNow() const {
   const double guaranteed = CeilingsOf(Sale::kGuaranteed);
   SalesOffer offer{.guaranteed = std::max(1 - guaranteed, 0.0),
@@ -218,13 +234,13 @@ SalesOffer Oversell::OfferNow() const {
       const auto wanted = static_cast<int>(Param("calm_reports"));
       if (calm_ < wanted) {
         offer.reason += fmt::format(", and {} of {} reports in succession were calm", calm_, wanted);
-      } else if (load_ >= Param("low_line")) {
-        offer.reason += fmt::format(", and the load is {:.0f} % of the device (more is sold below {:.0f} %)",
-                                    load_ * 100, Param("low_line") * 100);
+      } else if (peak_ >= Param("low_line")) {
+        offer.reason += fmt::format(", and the load {} {:.0f} % of the device (more is sold below {:.0f} %)", InSpan(),
+                                    peak_ * 100, Param("low_line") * 100);
       } else {
-        offer.oversold = std::clamp((Param("fill_line") - load_) / std::clamp(expected_use_, 0.1, 1.0), 0.0, 1.0);
-        offer.reason += fmt::format(", the load is {:.0f} % of the device, and what is sold uses {:.0f} % of itself",
-                                    load_ * 100, expected_use_ * 100);
+        offer.oversold = std::clamp((Param("fill_line") - peak_) / std::clamp(expected_use_, 0.1, 1.0), 0.0, 1.0);
+        offer.reason += fmt::format(", the load {} {:.0f} % of the device, and what is sold uses {:.0f} % of itself",
+                                    InSpan(), peak_ * 100, expected_use_ * 100);
       }
       break;
     }
@@ -289,6 +305,7 @@ void Oversell::Stage(Instant now, std::span<const VgpuView> views, std::vector<O
     member->limited_stages += member->limited ? 1 : 0;
     member->denied_stages += member->limited && member->cap < (1 - tolerance_) * member->ceiling ? 1 : 0;
     member->stages_unlimited = member->limited ? 0 : member->stages_unlimited + 1;
+    member->limited_then = member->limited_then << 1 | (member->limited ? 1U : 0U);
     member->busy_stages += Competes(view, now, stage_) ? 1 : 0;
     Measure(now, view, *member);
   }
@@ -297,7 +314,7 @@ void Oversell::Stage(Instant now, std::span<const VgpuView> views, std::vector<O
               [this](std::vector<CapHolder>& holders) { Regain(holders, margin_, done_); });
   const Duration span = now - report_began_;
   if (span >= report_) {
-    Report(span, views, notes);
+    Report(now, span, views, notes);
     if (mode_ == OversellMode::kAdaptive) Mitigate(now, notes);
     report_began_ = now;
   }
@@ -355,9 +372,34 @@ OversellNote Oversell::NoteOf(OversellNote::Kind kind, const Watched& member) co
           .promised = member.promised};
 }
 
-void Oversell::Report(Duration span, std::span<const VgpuView> views, std::vector<OversellNote>& notes) {
+/// Parts of the span that have passed are forgotten, as many as there are at most.
+void Oversell::BeginPart(Instant now) {
+  for (std::size_t i = 0; i < Watched::kParts && part_ > Duration{0} && now - part_began_ >= part_; ++i) {
+    part_began_ += part_;
+    part_now_ = (part_now_ + 1) % Watched::kParts;
+    for (Watched& member : members_)
+      if (member.needed[part_now_] >= 0) member.needed[part_now_] = 0;
+  }
+  if (now - part_began_ >= part_) part_began_ = now;
+}
+
+double Oversell::PeakLoad() const {
+  std::array<double, Watched::kParts> sums{};
+  for (const Watched& member : members_) {
+    if (member.sale == Sale::kBestEffort) continue;
+    const double most = std::max(*std::ranges::max_element(member.needed), 0.0F);
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      const double then = member.needed[i];
+      sums[i] += then >= 0 ? then : most;
+    }
+  }
+  return *std::ranges::max_element(sums);
+}
+
+void Oversell::Report(Instant now, Duration span, std::span<const VgpuView> views, std::vector<OversellNote>& notes) {
   double needed = 0, ceilings = 0;
   load_ = 0;
+  BeginPart(now);
   for (const VgpuView& view : views) {
     Watched* member = Find(view.id);
     if (member == nullptr) continue;
@@ -368,6 +410,8 @@ void Oversell::Report(Duration span, std::span<const VgpuView> views, std::vecto
     if (!best_effort) {
       const double need = member->promised > 0 ? member->need : member->use;
       load_ += need;
+      float& most = member->needed[part_now_];
+      most = part_ > Duration{0} ? std::max(most, static_cast<float>(need)) : static_cast<float>(need);
       if (view.attached) needed += need, ceilings += member->ceiling;
     }
     member->used = view.used;
@@ -375,6 +419,7 @@ void Oversell::Report(Duration span, std::span<const VgpuView> views, std::vecto
     member->stages = member->limited_stages = member->denied_stages = member->busy_stages = 0;
     member->looks = member->waiting_looks = 0;
   }
+  peak_ = PeakLoad();
   account_.BookDevice(prices_, span);
   if (ceilings > 0) expected_use_ = 0.8 * expected_use_ + 0.2 * needed / ceilings;
 }
@@ -425,7 +470,7 @@ void Oversell::Mitigate(Instant now, std::vector<OversellNote>& notes) {
   if (signals.size() > 1 && (warned_ == Instant{} || now - warned_ >= kWarnEvery)) Warn(now, notes);
   const bool offering = OfferNow().oversold > 0;
   if (offering != offering_)
-    notes.push_back({.kind = OversellNote::Kind::kSellable, .amount = OfferNow().most(), .use = load_});
+    notes.push_back({.kind = OversellNote::Kind::kSellable, .amount = OfferNow().most(), .use = peak_});
   offering_ = offering;
 }
 

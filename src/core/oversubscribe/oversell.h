@@ -45,6 +45,8 @@ inline constexpr std::array kOversellParams{
     PolicyParam{"calm_reports", "reports", 3.0, 1.0, 100.0, "without overload before more is sold (gOver: 3)"},
     PolicyParam{"low_line", "part of the device", 0.75, 0.0, 1.0,
                 "more is sold below this load: U_l (gOver gives none)"},
+    PolicyParam{"load_span_s", "s", 60.0, 0.0, 3600.0,
+                "the load is the highest of so long; 0: that of the last report (gOver). Default: sweep"},
     PolicyParam{"fill_line", "part of the device", 0.95, 0.1, 1.0,
                 "what is sold is expected to fill it to here at most"},
     PolicyParam{"margin", "part of the use", 0.1, 0.0, 2.0, "left above its use to whoever lends"},
@@ -118,7 +120,8 @@ class Oversell {
     // The stage
     bool limited = false;
     int stage_looks = 0, stage_waits = 0;
-    int stages_unlimited = 0;  // in succession
+    int stages_unlimited = 0;        // in succession
+    std::uint32_t limited_then = 0;  // the last stages, one a bit
     // The last second, stage by stage: when, and GPU time until then.
     static constexpr std::size_t kMarks = 10;
     std::array<Instant, kMarks> marked_at{};
@@ -132,8 +135,19 @@ class Oversell {
     std::int64_t looks = 0, waiting_looks = 0;
     // What the last report said
     double use = 0, need = 0, claim = 1, rate = 0, promised = 0, lateness = 0;
+    /// Whether what it leaves alone may be lent: it has not been limited for a second, or, where frames keep its
+    /// promise, seldom, with much of its cap left: it waited for others then.
+    [[nodiscard]] bool Lends() const;
     bool late = false, needy = false, overloaded = false, at_ceiling = false, broken = false;
     int over = 0;
+    // The load's span: the most that it needed in each part of it. Negative: it was not there yet.
+    static constexpr std::size_t kParts = 60;
+    std::array<float, kParts> needed = Never();
+    static constexpr std::array<float, kParts> Never() {
+      std::array<float, kParts> parts{};
+      parts.fill(-1);
+      return parts;
+    }
   };
 
   Watched* Find(VgpuId id);
@@ -141,7 +155,11 @@ class Oversell {
   void See(const VgpuView& view, Watched& member) const;
   void Stage(Instant now, std::span<const VgpuView> views, std::vector<OversellNote>& notes);
   void Measure(Instant now, const VgpuView& view, Watched& member) const;
-  void Report(Duration span, std::span<const VgpuView> views, std::vector<OversellNote>& notes);
+  void Report(Instant now, Duration span, std::span<const VgpuView> views, std::vector<OversellNote>& notes);
+  /// The highest sum of needs in the span. Of a time when one was not there yet, what it needed most since counts.
+  [[nodiscard]] double PeakLoad() const;
+  void BeginPart(Instant now);
+  [[nodiscard]] std::string InSpan() const;
   void Judge(Duration span, const VgpuView& view, Watched& member, std::vector<OversellNote>& notes);
   void Mitigate(Instant now, std::vector<OversellNote>& notes);
   void Warn(Instant now, std::vector<OversellNote>& notes);
@@ -167,6 +185,10 @@ class Oversell {
   bool empty_ = true;  // nothing was sold when last seen
   int calm_ = 0;
   double load_ = 0;
+  double peak_ = 0;      // the highest load of the span
+  const Duration part_;  // of the load's span; zero: the last report is all
+  std::size_t part_now_ = 0;
+  Instant part_began_{};
   double expected_use_ = 0.5;  // of a ceiling
   bool offering_ = false;
   Account account_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/schedule/promises_first.h"
 #include "core/schedule/proportional_share.h"
 #include "core/schedule/round_robin.h"
 #include "core/schedule/time_slices.h"
@@ -19,7 +20,8 @@ constexpr Duration kRenewedFor = milliseconds(100);
 /// left is held.
 class Cap final : public Policy {
  public:
-  Cap(const SliceClock& clock, std::unique_ptr<Policy> order) : clock_(clock), order_(std::move(order)) {}
+  Cap(const SliceClock& clock, std::unique_ptr<Policy> order, Duration ahead)
+      : clock_(clock), order_(std::move(order)), promises_(ahead) {}
 
   [[nodiscard]] bool keeps_caps() const override { return true; }
 
@@ -38,6 +40,7 @@ class Cap final : public Policy {
       awake |= Competes(view, input.now, kRenewedFor);
     }
     const Instant look_again = order_->Decide({input.now, views_}, verdicts);
+    promises_.Reorder(input.now, views_, left_, verdicts);
     for (std::size_t i = 0; i < views_.size(); ++i) {
       verdicts[i].allowance = std::min(verdicts[i].allowance, left_[i]);
       verdicts[i].held = views_[i].held;
@@ -48,6 +51,7 @@ class Cap final : public Policy {
  private:
   const SliceClock clock_;
   const std::unique_ptr<Policy> order_;
+  PromisesFirst promises_;
   SlotStates<TimeSlice> slices_;
   std::vector<VgpuView> views_;
   std::vector<Duration> left_;
@@ -73,13 +77,14 @@ std::unique_ptr<Policy> Order(std::unique_ptr<Policy> (*make)(const PolicyParams
 std::unique_ptr<Policy> MakeCap(const PolicyParams& checked) {
   return std::make_unique<Cap>(ClockOf(checked, /*forgives=*/false),
                                Order(&MakeProportionalShare, kProportionalShareParams,
-                                     {{"quantum_ms", checked.find("quantum_ms")->second}, {"grace_ms", 0}}));
+                                     {{"quantum_ms", checked.find("quantum_ms")->second}, {"grace_ms", 0}}),
+                               FromSeconds(checked.find("ahead_ms")->second * 1e-3));
 }
 
 std::unique_ptr<Policy> MakeCapPaper(const PolicyParams& checked) {
   return std::make_unique<Cap>(
       ClockOf(checked, /*forgives=*/true),
-      Order(&MakeRoundRobin, kRoundRobinParams, {{"quantum_ms", checked.find("quantum_ms")->second}}));
+      Order(&MakeRoundRobin, kRoundRobinParams, {{"quantum_ms", checked.find("quantum_ms")->second}}), Duration{0});
 }
 
 }  // namespace weir::core

@@ -15,6 +15,9 @@ inline constexpr std::array kCapParams{
     PolicyParam{"stages", "stages", 10.0, 1.0, 100.0, "of a period, each with its part of the cap (gOver: 10)"},
     PolicyParam{"quantum_ms", "ms of GPU time", 5.0, 0.1, 100.0,
                 "how far those with time left may together run ahead of the last"},
+    PolicyParam{
+        "ahead_ms", "ms of GPU time", 2.0, 0.0, 100.0,
+        "while somebody is behind its promised rate, others go when the device has less to do; 0: by caps alone"},
 };
 inline constexpr std::array kCapPaperParams{
     PolicyParam{"period_ms", "ms", 1000.0, 10.0, 60000.0, "debt and savings end with it (gOver: 1 s)"},

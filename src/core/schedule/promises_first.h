@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who is owed a frame goes first, of those that have time left. A frame is drawn in turns with whatever is on the
+// device at the same time, so that a share of the device says little about when it is done: while somebody is owed a
+// frame, the others are let in only as the device comes to the end of what it has.
+//
+//   owed to each       (time / promised interval) - (charged / what its frames cost), within bounds
+//   on the device      (what was charged) - (time that has passed), never below nothing
+//   who goes           of those who wait the one who is owed most, at once; then the others who are owed and those who
+//                      are not, in the order of their allowances, while there is less than `ahead` on the device
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/schedule/policy.h"
+
+namespace weir::core {
+
+class PromisesFirst {
+ public:
+  /// `ahead`: how much the device has to do when the next one is let in: about two looks, or it has nothing to do
+  /// between them. Zero: nobody goes first.
+  explicit PromisesFirst(Duration ahead) : ahead_(ahead) {}
+
+  /// Changes the allowances that a policy gave. `left`: what each may still spend, nothing where it is held.
+  void Reorder(Instant now, std::span<const VgpuView> views, std::span<const Duration> left,
+               std::span<Verdict> verdicts);
+
+ private:
+  struct Creditor {
+    Duration charged{};
+    double frames = 0;   // owed to it; negative: it has drawn before its time
+    bool draws = false;  // one that was owed
+    bool open = true;    // not held when last seen: what it was charged since may be on the device
+  };
+  struct Place {
+    std::size_t index = 0;
+    double owed = 0;
+  };
+
+  bool Account(Instant now, std::span<const VgpuView> views);
+  double OwedTo(const VgpuView& view);
+
+  const Duration ahead_;
+  Instant last_{};
+  Duration on_device_{};
+  SlotStates<Creditor> creditors_;
+  std::vector<Place> queue_;
+};
+
+}  // namespace weir::core

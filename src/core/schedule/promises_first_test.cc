@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Single decisions of `cap`; whole runs are in src/engine/caps_test.cc.
+#include "core/schedule/promises_first.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "core/schedule/policy_table.h"
+
+namespace weir::core {
+namespace {
+
+struct CapBench {
+  std::unique_ptr<Policy> policy;
+  std::vector<VgpuView> views;
+  std::vector<Verdict> verdicts;
+  Instant now = InstantFromNs(5'000'000'000);  // where a period begins
+
+  explicit CapBench(const PolicyParams& params = {}) : policy(*MakePolicy("cap", params)) {}
+  void Decide(Duration after = {}) {
+    now += after;
+    verdicts.resize(views.size());
+    policy->Decide({now, views}, verdicts);
+  }
+  void Charge(std::size_t i, Duration amount) {
+    views[i].used += amount;
+    views[i].last_active = now;
+  }
+};
+
+/// A program that was promised 30 frames/s and hasn't drawn for some of them, and one with long kernels.
+CapBench OwedBesideKernels(const PolicyParams& params = {}) {
+  CapBench b(params);
+  const Share half = Share::FromFraction(0.5);
+  b.views = {{.id = VgpuId{1}, .slot = 0, .cap = half, .frame_gpu = milliseconds(15), .promised = milliseconds(33)},
+             {.id = VgpuId{2}, .slot = 1, .cap = half, .frame_gpu = milliseconds(10)}};
+  for (VgpuView& view : b.views) view.attached = true;
+  b.views[0].last_active = b.now;
+  b.Decide();
+  b.Charge(0, milliseconds(15));
+  b.Decide();
+  b.Decide(milliseconds(65));
+  return b;
+}
+
+TEST(PromisesFirst, NobodyIsLetInBesideAFrameThatIsOwed) {
+  CapBench b = OwedBesideKernels();
+  b.views[0].waiting = b.views[1].waiting = 1;
+  b.Decide();
+  EXPECT_GT(b.verdicts[0].allowance, Duration{0});
+  EXPECT_LE(b.verdicts[1].allowance, Duration{0}) << "a kernel would be drawn in turns with it";
+}
+
+TEST(PromisesFirst, OthersGoAgainWhenTheDeviceIsNearlyDone) {
+  CapBench b = OwedBesideKernels();
+  b.views[0].waiting = 1;
+  b.Decide();
+  b.views[0].waiting = 0, b.views[0].in_flight = 1, b.views[1].waiting = 1;
+  b.Charge(0, milliseconds(15));
+  b.Decide();
+  EXPECT_LE(b.verdicts[1].allowance, Duration{0});
+  b.Decide(milliseconds(14));
+  EXPECT_GT(b.verdicts[1].allowance, Duration{0}) << "the device would have nothing to do until the next look";
+}
+
+TEST(PromisesFirst, AFrameThatNeverEndsKeepsNobodyOut) {
+  CapBench b = OwedBesideKernels();
+  b.views[0].in_flight = 1, b.views[1].waiting = 1;
+  b.Charge(0, milliseconds(15));
+  b.Decide();
+  for (int i = 0; i < 40; ++i) b.Decide(milliseconds(1));
+  EXPECT_GT(b.verdicts[1].allowance, Duration{0});
+}
+
+TEST(PromisesFirst, AtZeroCapsAloneSayWhoGoes) {
+  CapBench b = OwedBesideKernels({{"ahead_ms", 0}});
+  b.views[0].waiting = b.views[1].waiting = 1;
+  b.Decide();
+  EXPECT_GT(b.verdicts[1].allowance, Duration{0});
+}
+
+/// One look of a device's life: who thinks may come, who draws may be done, who is let in is charged for a frame.
+void Live(CapBench& b, std::size_t quiet) {
+  for (std::size_t i = 0; i < b.views.size(); ++i) {
+    VgpuView& view = b.views[i];
+    if (view.in_flight > 0 && *rc::gen::inRange(0, 8) == 0) view.in_flight = 0;
+    if (i != quiet && view.in_flight == 0 && *rc::gen::inRange(0, 3) > 0) view.waiting = 1;
+    if (view.waiting == 0 || b.verdicts[i].allowance <= Duration{0}) continue;
+    view.waiting = 0, view.in_flight = 1;
+    b.Charge(i, view.frame_gpu);
+  }
+  b.Decide(milliseconds(1));
+}
+
+// The law: who was promised frames, is owed one and has time left waits at most for what is on the device.
+RC_GTEST_PROP(PromisesFirst, WhoIsOwedAFrameAndHasTimeLeftWaitsAtMostForWhatIsInFlight, ()) {
+  constexpr std::size_t kNobody = 99;
+  CapBench b;
+  const int count = *rc::gen::inRange(2, 9);
+  for (int i = 0; i < count; ++i)
+    b.views.push_back({.id = VgpuId{static_cast<std::uint64_t>(i + 1)},
+                       .slot = static_cast<std::uint32_t>(i),
+                       .cap = Share::FromFraction(*rc::gen::inRange(5, 60) / 100.0),
+                       .last_active = b.now,
+                       .frame_gpu = microseconds(*rc::gen::inRange(200, 20'000)),
+                       .attached = true});
+  VgpuView& owed = b.views[0];
+  owed.promised = milliseconds(30);
+  owed.frame_gpu += milliseconds(3);
+  b.Decide();
+  for (int look = *rc::gen::inRange(0, 200); look > 0; --look) Live(b, kNobody);
+  for (int look = 0; look < 90; ++look) Live(b, 0);
+  owed.waiting = 1, owed.in_flight = 0;
+  b.Decide();
+  if (b.verdicts[0].held) return;
+  RC_ASSERT(b.verdicts[0].allowance > Duration{0});
+  owed.waiting = 0, owed.in_flight = 1;
+  for (Duration drawn{}; drawn < owed.frame_gpu - milliseconds(2); drawn += milliseconds(1)) {
+    for (std::size_t i = 1; i < b.views.size(); ++i) RC_ASSERT(b.verdicts[i].allowance <= Duration{0});
+    if (drawn == Duration{0}) b.Charge(0, owed.frame_gpu);
+    b.Decide(milliseconds(1));
+  }
+}
+
+}  // namespace
+}  // namespace weir::core
