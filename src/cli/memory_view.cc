@@ -11,8 +11,6 @@
 namespace weir::cli {
 namespace {
 
-constexpr auto kRight = Table::Align::kRight;
-
 std::uint64_t Unsigned(const nlohmann::json& object, const char* key) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(WholeField(object, key), 0));
 }
@@ -82,7 +80,7 @@ std::string MemoryLines(const MemoryMapView& map, const std::vector<VgpuView>& v
       fmt::format("{}  memory {} of {} held, overhead {:.2f} of 2 ({})\n",
                   Styled(Printable(map.device), Style::kStrong, color), FormatBytes(Bytes{map.held * map.slot_bytes}),
                   FormatBytes(Bytes{map.slots * map.slot_bytes}), map.overhead, Printable(map.pressure));
-  Table table({{"VGPU"}, {"HERE/HELD/MAX", kRight}, {"USES", kRight}, {"SLOTS"}});
+  Table table({{"VGPU"}, {"HERE/HELD/MAX", Table::Align::kRight}, {"USES", Table::Align::kRight}, {"SLOTS"}});
   for (const MemoryMapView::Holder& holder : map.holders) {
     const VgpuView* v = Find(vgpus, holder.name);
     if (v == nullptr) continue;
@@ -97,7 +95,11 @@ std::string MemoryLines(const MemoryMapView& map, const std::vector<VgpuView>& v
 }
 
 std::string MemoryParamsText(const std::vector<ParamView>& params, const MemoryMapView& map, bool color) {
-  Table table({{"PARAMETER"}, {map.device, kRight}, {"DEFAULT", kRight}, {"RANGE"}, {"WHAT IT IS"}});
+  Table table({{"PARAMETER"},
+               {map.device, Table::Align::kRight},
+               {"DEFAULT", Table::Align::kRight},
+               {"RANGE"},
+               {"WHAT IT IS"}});
   for (const ParamView& param : params) {
     const auto found = std::ranges::find(map.params, param.name, &std::pair<std::string, std::string>::first);
     table.Add({{param.name, Style::kStrong},
@@ -155,13 +157,13 @@ std::string MemoryMapText(const MemoryMapView& map, const std::vector<VgpuView>&
   if (map.copy_bytes_per_s > 0) line("link", fmt::format("{:.1f} GB/s, modelled", map.copy_bytes_per_s / 1e9));
   if (map.holders.empty()) return out;
   Table table({{"VGPU"},
-               {"MIN", kRight},
-               {"MAX", kRight},
-               {"HOLDS", kRight},
-               {"HERE", kRight},
-               {"USES", kRight},
-               {"MADE", kRight},
-               {"COPIED", kRight},
+               {"MIN", Table::Align::kRight},
+               {"MAX", Table::Align::kRight},
+               {"HOLDS", Table::Align::kRight},
+               {"HERE", Table::Align::kRight},
+               {"USES", Table::Align::kRight},
+               {"MADE", Table::Align::kRight},
+               {"COPIED", Table::Align::kRight},
                {"SLOTS"}});
   for (const MemoryMapView::Holder& holder : map.holders) {
     const VgpuView* v = Find(vgpus, holder.name);

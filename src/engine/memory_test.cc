@@ -103,6 +103,7 @@ TEST(ElasticMemory, BoundsOfARunningProgramMoveWhatItHoldsAtOnce) {
   EXPECT_EQ(node.granted[a].limit, 9u) << "it asked for more, and now may";
   ASSERT_TRUE(node.Do(SetVgpu{a, {.memory_min = SlotBytes(1), .memory_max = SlotBytes(3)}}).has_value());
   EXPECT_EQ(node.granted[a].limit, 3u) << "with the event";
+  EXPECT_EQ(node.granted[a].here, 3u) << "never more its own than it holds";
   node.Look();
   EXPECT_EQ(node.granted[a].here, 3u);
   const Status refused = node.Do(SetVgpu{a, {.memory_min = SlotBytes(17)}});

@@ -80,7 +80,7 @@ MemoryGrant NodeEngine::MemoryOf(const Vgpu_& vgpu) {
   const Memory_& memory = *vgpu.device->memory;
   return {.elastic = true,
           .limit = memory.balloon.arena().CountOf(vgpu.id),
-          .here = memory.turns.HereOf(vgpu.id),
+          .here = std::min(memory.turns.HereOf(vgpu.id), memory.balloon.arena().CountOf(vgpu.id)),
           .max = memory.balloon.MaxOf(vgpu.id)};
 }
 

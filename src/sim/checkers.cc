@@ -7,6 +7,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "core/memory/balloon.h"
 #include "core/schedule/cap_bucket.h"
 
 namespace weir::sim {
@@ -47,6 +48,11 @@ Duration MeanFrame(const Tenant& tenant) {
   Duration mean{};
   for (const Scene& scene : tenant.scenes) mean = std::max(mean, scene.gpu);
   return mean;
+}
+
+bool HasMemory(const Tenant& tenant) {
+  return tenant.memory.count > 0 ||
+         std::ranges::any_of(tenant.scenes, [](const Scene& s) { return s.memory.has_value(); });
 }
 
 bool Plays(const Run& run, const Tenant& tenant) {
@@ -206,7 +212,8 @@ class Checker {
 
   void CheckProgress(const std::vector<Seen>& here, const Stretch& stretch) {
     for (const Seen& seen : here) {
-      const Duration patience = PatienceOf(scenario_, run_, *seen.tenant);
+      const Duration patience =
+          PatienceOf(scenario_, run_, *seen.tenant) + MemoryPatienceOf(scenario_, run_, *seen.tenant);
       if (seconds(stretch.to_s - stretch.from_s) < patience) continue;
       if (Sum(seen.record->frames_by_s, stretch.from_s, stretch.to_s) == 0)
         Object("progress: {} … {} s: '{}' finished no frame", stretch.from_s, stretch.to_s, seen.tenant->name);
@@ -239,6 +246,8 @@ class Checker {
         all_weights += turns ? 1.0 : SettingsAt(run_, tenant, seconds(stretch.from_s)).weight;
     for (const Seen& seen : here) {
       if (!AlwaysWants(seen, stretch) || !ComesBackAtOnce(seen, turns ? 0 : kThinks)) continue;
+      if (run_.memory == MemoryMode::kElastic && HasMemory(*seen.tenant))
+        continue;  // shared by those whose slots are there
       wanting.push_back(seen);
       weights += weight_of(seen);
       used += Use(seen, stretch);
@@ -274,7 +283,7 @@ class Checker {
     bool all_paced = true;
     for (const Seen& seen : here) {
       const double rate = RateOf(seen, stretch);
-      all_paced = all_paced && rate > 0 && !seen.tenant->compute && seen.tenant->memory.count == 0;
+      all_paced = all_paced && rate > 0 && !seen.tenant->compute && !HasMemory(*seen.tenant);
       demand += rate * SecondsOf(MeanFrame(*seen.tenant)) * seen.tenant->processes;
       longest += SecondsOf(LongestFrame(*seen.tenant)) * seen.tenant->processes;
     }
@@ -380,6 +389,26 @@ Duration PatienceOf(const Scenario& scenario, const Run& run, const Tenant& tena
   }
   const double part = std::min(cap, weight / (weight + others));
   return kStarvedAfter + FromSeconds(2 * (SecondsOf(ExtentOf(tenant)) / part + extents));
+}
+
+Duration MemoryPatienceOf(const Scenario& scenario, const Run& run, const Tenant& tenant) {
+  if (run.memory != MemoryMode::kElastic) return Duration{0};
+  const auto params = core::CheckBalloonParams(run.memory_params);
+  const Device& device = scenario.devices[tenant.device];
+  double others = 0, slots = 0, extents = 0;
+  for (const Tenant& one : scenario.tenants) {
+    if (one.device != tenant.device || !Plays(run, one)) continue;
+    Bytes most = one.memory;
+    for (const Scene& scene : one.scenes) most = std::max(most, scene.memory.value_or(Bytes{}));
+    slots += std::ceil(static_cast<double>(most.count) / static_cast<double>(kSlotBytes.count)) * one.processes;
+    extents += SecondsOf(ExtentOf(one));
+    others += one.name == tenant.name ? 0 : 1;
+  }
+  // Everything goes out and in, and through, once.
+  const double copies = 4 * slots * static_cast<double>(kSlotBytes.count) / device.link_bytes_per_s;
+  const double change = copies + extents + 0.1;
+  const double turn = std::max(params->find("turn_ms")->second * 1e-3, params->find("turn_copies")->second * change);
+  return kStarvedAfter + FromSeconds(others * (turn + change) + change);
 }
 
 std::vector<std::string> CheckRun(const Scenario& scenario, const Run& run, const RunRecord& record) {

@@ -47,8 +47,14 @@ Duration ExtentOf(const Tenant& tenant);
 /// longest frames and for those of everybody beside it.
 Duration PatienceOf(const Scenario& scenario, const Run& run, const Tenant& tenant);
 
+/// How long a frame may wait for its memory where that is elastic, while nothing breaks: behind each other one for a
+/// turn and a switch, the slowest there could be.
+Duration MemoryPatienceOf(const Scenario& scenario, const Run& run, const Tenant& tenant);
+
 /// Memory, of any scenario: nobody holds more than its limit, all no more than the device has; what a frame reads and
-/// doesn't hold is copied for it, and no more is copied than the link carries. From the record alone.
+/// doesn't hold is copied for it, and no more is copied than the link carries. Where it is elastic: what is there of
+/// all, or may be, is no more than the device; nobody restores what is not its own; what is ordered away goes; who
+/// waits is served. From the record alone.
 std::vector<std::string> CheckMemory(const Scenario& scenario, const Run& run, const RunRecord& record);
 
 /// Objections; none: everything held. The record must be of the whole span.

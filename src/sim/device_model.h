@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "base/units.h"
@@ -38,6 +39,8 @@ class DeviceModel {
   }
   /// Nothing is finished before `until`: the device hangs, or is reset.
   void Stall(Instant until) { stalled_until_ = std::max(stalled_until_, until); }
+  /// What the device waits for before each batch; none: nothing.
+  void BeforeEach(std::function<Duration(const Batch&)> before) { before_ = std::move(before); }
   /// Takes what a program has queued and not begun.
   void Forget(std::uint32_t loop) {
     std::erase_if(queue_, [loop](const Batch& batch) { return batch.loop == loop; });
@@ -56,6 +59,7 @@ class DeviceModel {
     running_ = true;
     began_ = std::max(now, stalled_until_);
     done_at_ = began_ + (other ? switch_cost_ : Duration{0}) + current_.work;
+    if (before_) done_at_ += before_(current_);
   }
 
   const Duration switch_cost_;
@@ -66,6 +70,7 @@ class DeviceModel {
   Instant done_at_{};
   Instant stalled_until_{};
   Duration used_{};  // busy, switches included
+  std::function<Duration(const Batch&)> before_;
 };
 
 }  // namespace weir::sim

@@ -18,6 +18,8 @@ enum class EventKind : std::uint8_t {
   kPaceOver,     // a loop's delay is over
   kPresentOver,  // the driver's present returns
   kBatchDone,    // a device has finished a batch
+  kCopied,       // a vGPU's slots have been copied
+  kPassed,       // what doesn't fit has been copied for a frame
   kArrive,       // a tenant's program starts
   kDepart,       // and ends
   kSell,         // customers ask what is to be had

@@ -66,6 +66,83 @@ TEST(CheckMemory, FindsAnEngineThatPublishesNoLimit) {
   EXPECT_TRUE(objections[0].starts_with("memory: 0.000 s: 'held' holds 8 slots of its 4")) << objections[0];
 }
 
+/// Four programs of six slots each on a device of sixteen: somebody always waits.
+Scenario FourByTurns() {
+  Scenario scenario;
+  scenario.span = seconds(20);
+  scenario.devices[0].memory = MiB(1024);
+  for (const char* name : {"a", "b", "c", "d"}) {
+    Tenant tenant;
+    tenant.name = name;
+    tenant.memory = MiB(384);
+    tenant.settings.memory_min = MiB(128);
+    tenant.scenes = {{.gpu = milliseconds(5)}};
+    scenario.tenants.push_back(tenant);
+  }
+  sim::Run& run = scenario.runs.emplace_back();
+  run.label = "by-turns";
+  run.memory = MemoryMode::kElastic;
+  run.memory_params = *core::CheckBalloonParams({});
+  return scenario;
+}
+std::vector<std::string> PlayByTurns(const Scenario& scenario, const Tamper& tamper) {
+  Simulation simulation(scenario, scenario.runs[0], {.tamper = tamper});
+  simulation.RunUntil(scenario.span);
+  return CheckMemory(scenario, scenario.runs[0], simulation.Take());
+}
+
+TEST(CheckMemory, ElasticMemoryHoldsAlsoWhenItsDaemonIsAnother) {
+  Scenario scenario = FourByTurns();
+  EXPECT_EQ(PlayByTurns(scenario, {}), std::vector<std::string>{});
+  scenario.faults = {{.kind = FaultKind::kDaemonCrash, .at = seconds(3), .until = milliseconds(3200)},
+                     {.kind = FaultKind::kProcessKill, .at = seconds(6), .until = seconds(7), .tenant = "b"}};
+  EXPECT_EQ(PlayByTurns(scenario, {}), std::vector<std::string>{});
+}
+
+TEST(CheckMemory, FindsAnEngineThatGivesAwayWhatIsStillThere) {
+  const auto all_of_it = [](Instant, engine::Actions& actions) {
+    for (engine::Publish& publish : actions.publish) publish.memory.here = publish.memory.limit;
+  };
+  const auto objections = PlayByTurns(FourByTurns(), {.actions = all_of_it});
+  ASSERT_FALSE(objections.empty());
+  EXPECT_NE(objections[0].find("of the 16 of device 0"), std::string::npos) << objections[0];
+}
+
+TEST(CheckMemory, FindsAnEngineThatGivesMoreThanItLetsHold) {
+  const auto one_more = [](Instant, engine::Actions& actions) {
+    for (engine::Publish& publish : actions.publish) publish.memory.here += publish.vgpu.value == 1 ? 1 : 0;
+  };
+  const auto objections = PlayByTurns(FourByTurns(), {.actions = one_more});
+  ASSERT_FALSE(objections.empty());
+  EXPECT_NE(objections[0].find("are its own"), std::string::npos) << objections[0];
+}
+
+TEST(CheckMemory, FindsAnEngineThatServesSomebodyNoMore) {
+  const auto forget_one = [](Instant, engine::Actions& actions) {
+    for (engine::Publish& publish : actions.publish)
+      if (publish.vgpu.value == 2) publish.memory.here = 0;
+  };
+  Scenario scenario = FourByTurns();
+  scenario.span = seconds(60);
+  const auto objections = PlayByTurns(scenario, {.actions = forget_one});
+  ASSERT_FALSE(objections.empty());
+  EXPECT_NE(objections[0].find("'b' has waited for its memory for"), std::string::npos) << objections[0];
+}
+
+TEST(CheckMemory, FindsAnExecutorThatKeepsWhatItWasToldToGiveUp) {
+  Scenario scenario = FourByTurns();
+  RunRecord record;
+  record.span_ns = 60 * kSecondNs;
+  record.tenants.resize(1);
+  record.tenants[0].name = "a";
+  record.tenants[0].held = {{0, 6}};
+  record.tenants[0].here = {{0, 6}, {kSecondNs, 2}};
+  record.tenants[0].memory = {{0, 6}, {2 * kSecondNs, 2}};
+  EXPECT_TRUE(CheckMemory(scenario, scenario.runs[0], record).empty());
+  record.tenants[0].memory.pop_back();
+  EXPECT_EQ(CheckMemory(scenario, scenario.runs[0], record).size(), 1u);
+}
+
 TEST(CheckMemory, IsReckonedFromTheRecord) {
   const Scenario scenario = Two();
   RunRecord record;

@@ -53,6 +53,11 @@ class MemoryModel {
     if (slots != 0 && holding.resident > slots) Evict(holding, holding.resident - slots);
   }
   void Release(Holding& holding) { Evict(holding, holding.resident); }
+  /// Its program has made other buffers.
+  void Resize(Holding& holding, std::uint32_t footprint) {
+    holding.footprint = footprint;
+    if (holding.resident > footprint) Evict(holding, holding.resident - footprint);
+  }
 
   [[nodiscard]] std::uint32_t used() const { return used_; }
 

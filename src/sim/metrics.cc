@@ -106,6 +106,14 @@ double CopiedMbPerSecond(const Window& w) {
   return count == 0 ? kNan : slots * kSlotMb / static_cast<double>(count);
 }
 
+double MostHeldMb(const Window& w) {
+  Window held = w;
+  TenantRecord tenant;
+  tenant.memory = w.tenant->held;
+  held.tenant = &tenant;
+  return MostMemoryMb(held);
+}
+
 double Fps(const Window& w) {
   std::uint64_t count = 0;
   EachFrame(w, [&](const FrameRecord&) { ++count; });
@@ -226,6 +234,7 @@ constexpr std::array kMetrics{
              return (*most - *least) / MeanUse(w, *w.tenant);
            }},
     Metric{"memory_mb", "MiB", "most device memory held at a time", true, &MostMemoryMb},
+    Metric{"held_mb", "MiB", "most that elastic memory let it have at a time", true, &MostHeldMb},
     Metric{"copied_mb_s", "MiB/s", "copied to the device, in whole seconds of the window", true, &CopiedMbPerSecond},
     Metric{"device_use", "fraction", "of the device's time, by all", false, &AllUse},
     Metric{"sold", "vGPUs", "sold by the window's end", false, &Sold},
@@ -282,6 +291,23 @@ const RunRecord* FindRun(const std::vector<RunRecord>& runs, std::string_view la
   return nullptr;
 }
 
+/// The sum over those whose names begin so, where the name ends with '*'.
+Result<double> ValueOfAll(const Metric& metric, const RunRecord& run, const std::string& tenant,
+                          const Expectation& expectation) {
+  if (!tenant.ends_with('*')) return Value(metric, run, tenant, expectation);
+  const std::string_view begin = std::string_view(tenant).substr(0, tenant.size() - 1);
+  double sum = 0;
+  bool any = false;
+  for (const TenantRecord& one : run.tenants) {
+    if (!one.name.starts_with(begin)) continue;
+    WEIR_TRY(const double value, Value(metric, run, one.name, expectation));
+    sum += value;
+    any = true;
+  }
+  if (!any) return Fail(Errc::kNotFound, fmt::format("run '{}' has no tenant '{}'", run.label, tenant));
+  return sum;
+}
+
 /// "fit:exponent:pace_ms:fps": over all runs whose labels begin with `run`. The exponent and `r2` are those of
 /// y = a·x^b, slope, intercept and `line_r2` those of y = a + b·x. The tenant of y is `per_tenant`, if given.
 Result<double> Fit(const std::vector<RunRecord>& runs, const Expectation& expectation) {
@@ -335,6 +361,18 @@ Line FitLine(std::span<const std::pair<double, double>> points) {
 }
 
 Result<double> Measure(const std::vector<RunRecord>& runs, const Expectation& expectation) {
+  if (!expectation.parts.empty()) {
+    double sum = 0;
+    for (const Part& part : expectation.parts) {
+      Expectation one = expectation;
+      one.parts.clear();
+      one.tenant = part.tenant;
+      one.from_s = part.from_s, one.to_s = part.to_s;
+      WEIR_TRY(const double value, Measure(runs, one));
+      sum += value;
+    }
+    return sum / static_cast<double>(expectation.parts.size());
+  }
   if (expectation.metric.starts_with("fit:")) return Fit(runs, expectation);
   const Metric* metric = FindMetric(expectation.metric);
   if (metric == nullptr) {
@@ -344,13 +382,13 @@ Result<double> Measure(const std::vector<RunRecord>& runs, const Expectation& ex
   }
   const RunRecord* run = FindRun(runs, expectation.run);
   if (run == nullptr) return Fail(Errc::kNotFound, fmt::format("no run '{}'", expectation.run));
-  WEIR_TRY(double value, Value(*metric, *run, expectation.tenant, expectation));
+  WEIR_TRY(double value, ValueOfAll(*metric, *run, expectation.tenant, expectation));
   if (expectation.per_run.empty() && expectation.per_tenant.empty()) return value;
   const RunRecord* base = expectation.per_run.empty() ? run : FindRun(runs, expectation.per_run);
   if (base == nullptr) return Fail(Errc::kNotFound, fmt::format("no run '{}'", expectation.per_run));
-  WEIR_TRY(
-      const double of,
-      Value(*metric, *base, expectation.per_tenant.empty() ? expectation.tenant : expectation.per_tenant, expectation));
+  WEIR_TRY(const double of,
+           ValueOfAll(*metric, *base, expectation.per_tenant.empty() ? expectation.tenant : expectation.per_tenant,
+                      expectation));
   return value / of;
 }
 

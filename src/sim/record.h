@@ -29,6 +29,12 @@ struct MemoryHeld {
   std::uint32_t slots = 0;
 };
 
+/// A frame waited for its memory.
+struct MemoryWait {
+  std::int64_t from_ns = 0;
+  std::int64_t to_ns = 0;
+};
+
 struct TenantRecord {
   std::string name;
   std::vector<FrameRecord> frames;  // empty when they are not kept
@@ -38,6 +44,11 @@ struct TenantRecord {
   std::vector<std::uint32_t> frames_by_s;
   std::vector<std::uint32_t> copied_slots_by_s;
   std::vector<MemoryHeld> memory;  // in order; before the first: none
+  // Where memory is elastic
+  std::vector<MemoryHeld> held;          // slots that it may have, likewise
+  std::vector<MemoryHeld> here;          // of these, its own now
+  std::vector<MemoryWait> memory_waits;  // of a second and more, in order
+  double copied_out_slots = 0;
   std::uint64_t frame_count = 0;
   std::int64_t gpu_ns = 0;
   // What was sold.

@@ -16,12 +16,13 @@ namespace weir::sim {
 
 /// A stretch of a program's life in which its frames are alike: a scene, a level, a benchmark's test.
 struct Scene {
-  Duration length{};    // zero: to the end
-  Duration cpu{};       // of the program itself, per frame
-  Duration gpu{};       // on the device, per frame
-  double jitter = 0;    // both are drawn from x·(1 ± jitter)
-  double spike = 0;     // one frame in `spike_every` takes this much longer: 0.5 is half as long again
-  int spike_every = 0;  // 0: never
+  Duration length{};              // zero: to the end
+  Duration cpu{};                 // of the program itself, per frame
+  Duration gpu{};                 // on the device, per frame
+  double jitter = 0;              // both are drawn from x·(1 ± jitter)
+  double spike = 0;               // one frame in `spike_every` takes this much longer: 0.5 is half as long again
+  int spike_every = 0;            // 0: never
+  std::optional<Bytes> memory{};  // its buffers in this scene; none: the tenant's
 };
 
 /// What one recorded frame asked for.
@@ -46,7 +47,9 @@ struct Tenant {
   bool finishes = false;  // its present returns when the device has finished the frame, as a software renderer's does
   // Instead of scenes: of each of its loops these frames, over and over. As many as `processes`, none of them empty.
   std::vector<std::vector<Demand>> recorded{};
-  Bytes memory{};  // its buffers; every frame reads them all
+  Bytes memory{};    // its buffers; every frame reads them all
+  Bytes command{};   // of these one command needs at once; elastic memory doesn't leave it less
+  double dirty = 1;  // part of what is evicted that has to be copied out
   // A loop of tasks instead of frames, without a pace: each launch passes the gate, runs to its end on the device, and
   // is waited for.
   bool compute = false;
@@ -68,7 +71,11 @@ struct Device {
   Duration switch_cost{};  // when the device turns from one program's batches to another's
   Bytes memory{};          // 0: as much as is wanted
   double link_bytes_per_s = 12e9;
-  double cpu_steal = 0;  // part of the CPU time that something else takes, 0 … 0.95
+  double cpu_steal = 0;    // part of the CPU time that something else takes, 0 … 0.95
+  std::uint32_t cpus = 1;  // of the host
+  double copy_cpus = 0;    // of these, busy while something is copied
+  // Of gVirt: a CPU copies the translation entries of a slot; a slot's objects are returned and bound again.
+  Duration entries{}, returned{};
 };
 
 /// A change while a run goes on.
@@ -91,6 +98,10 @@ struct Fault {
   double amount = 0;     // kCpuSteal
 };
 
+/// Whose a device's memory is. Fixed: each vGPU has up to its limit, who comes first. Elastic: the engine's. Switched:
+/// as gVirt has it (switched_memory.h), each has its limit.
+enum class MemoryMode : std::uint8_t { kFixed, kElastic, kSwitched };
+
 /// The same scenario under one policy.
 struct Run {
   std::string label;
@@ -98,15 +109,26 @@ struct Run {
   core::PolicyParams params{};
   core::OversellMode oversell = core::OversellMode::kOff;
   core::PolicyParams oversell_params{};
+  MemoryMode memory = MemoryMode::kFixed;
+  core::PolicyParams memory_params{};                      // of elastic memory
+  std::optional<Bytes> memory_min{}, memory_max{};         // of each vGPU, in the place of its own
+  std::optional<double> copy_cpus{};                       // in the place of the device's
   std::vector<std::string> only{};                         // these tenants; empty: all
   std::map<std::string, engine::VgpuSettings> settings{};  // instead of the tenant's own
   std::vector<Change> changes{};
 };
 
+/// One tenant, or a time of it.
+struct Part {
+  std::string tenant{};
+  double from_s = 0, to_s = 0;
+};
+
 /// A figure of one run, or its ratio to another run's, and the range it must lie in.
 struct Expectation {
-  std::string metric{};  // see metrics.h
-  std::string run{}, tenant{};
+  std::string metric{};         // see metrics.h
+  std::string run{}, tenant{};  // a name that ends with '*': the sum over all that begin so
+  std::vector<Part> parts{};    // instead: the mean over these, of each one's ratio where it is a ratio
   double from_s = 0, to_s = 0;  // to 0: the end
   std::string per_run{};        // divided by the same figure of this run, if given
   std::string per_tenant{};     // or of this tenant

@@ -25,6 +25,9 @@ void Simulation::StartNode(std::uint32_t index) {
   Step(index, engine::SetPolicy{"", node.policy, node.params});
   if (run_.oversell != core::OversellMode::kOff)
     Step(index, engine::SetOversell{"", run_.oversell, run_.oversell_params});
+  if (Elastic())
+    Step(index,
+         engine::SetMemory{"", scenario_.devices[index].memory, run_.memory_params, scenario_.devices[index].cpus});
   for (const std::uint32_t gate : node.gates) {
     gates_[gate].allowance_ns = 0;
     gates_[gate].mode = proto::GateMode::kOpen;
@@ -37,6 +40,10 @@ void Simulation::StartNode(std::uint32_t index) {
     if (!restored && node.engine->Vgpu(now_, gates_[gate].id))
       gates_[gate].sale = node.engine->Vgpu(now_, gates_[gate].id)->sale;
   }
+  // Executors come back at once, with what they have on the device.
+  for (std::uint32_t loop = 0; Elastic() && loop < loops_.size(); ++loop)
+    if (loops_[loop].state != State::kAbsent && !loops_[loop].process && GateOf(loops_[loop]).node == index)
+      Attach(loop);
 }
 
 void Simulation::BatchDone(std::uint32_t index) {
@@ -56,6 +63,7 @@ void Simulation::BatchDone(std::uint32_t index) {
   NoteWanting(batch.loop);
   if (loop.state == State::kAbsent) return;
   loop.finished += batch.work;
+  if (batch.last_of_frame && loop.pins > 0) Unpin(loop, 1);
   if (loop.state == State::kQueueing || loop.state == State::kSynchronising) Queue(batch.loop);
 }
 
@@ -72,21 +80,30 @@ void Simulation::RingBell(std::uint32_t index) {
   if (nodes_[index].up && nodes_[index].look_at == core::kNever) LookAt(index, now_);
 }
 
+/// An executor's is answered also by a daemon that means to look later.
+void Simulation::RingForMemory(std::uint32_t index) {
+  nodes_[index].rung = true;
+  if (nodes_[index].up && nodes_[index].look_at > now_) LookAt(index, now_);
+}
+
 void Simulation::Sample(std::uint32_t index) {
   const Node& node = nodes_[index];
   samples_.clear();
+  memory_samples_.clear();
   for (const std::uint32_t g : node.gates) {
-    const Gate& gate = gates_[g];
+    Gate& gate = gates_[g];
     engine::GateSample sample{.vgpu = gate.id, .allowance_ns = gate.allowance_ns};
-    bool attached = false;
+    std::uint32_t attached = 0;
     for (std::uint32_t i = 0; i < LoopsOf(gate); ++i) {
       const Loop& loop = loops_[gate.first_loop + i];
       if (!loop.process) continue;
-      attached = true;
+      ++attached;
       sample.waiting += loop.state == State::kWaiting ? 1 : 0;
       sample.in_flight += loop.entered ? 1 : 0;
     }
-    if (attached) samples_.push_back(sample);
+    if (attached == 0) continue;
+    samples_.push_back(sample);
+    if (Elastic()) SampleMemory(gate, attached);
   }
 }
 
@@ -95,10 +112,11 @@ void Simulation::Look(std::uint32_t index) {
   if (!node.up) return;
   ++looks_;
   node.looked = now_;
+  node.rung = false;
   Sample(index);
-  WEIR_CHECK(node.engine->Step(now_, engine::GatesSampled{samples_}, node.actions).has_value());
+  WEIR_CHECK(node.engine->Step(now_, engine::GatesSampled{samples_, memory_samples_}, node.actions).has_value());
   Carry(index);
-  LookAt(index, node.actions.look_again);
+  LookAt(index, node.rung ? now_ : node.actions.look_again);
 }
 
 void Simulation::Housekeep(std::uint32_t index) {
@@ -142,13 +160,19 @@ void Simulation::Carry(std::uint32_t index) {
     gate.mode = publish.mode;
     gate.interval = publish.frame_interval;
     gate.sync = publish.sync;
-    node.memory.Limit(gate.memory, publish.memory.limit);  // holds also while the daemon is dead
-    NoteMemory(gate);
+    // An order holds also while the daemon is dead.
+    if (Elastic()) {
+      TakeOrder(gate_of(publish.vgpu), publish.memory);
+    } else {
+      node.memory.Limit(gate.memory, publish.memory.limit);
+      NoteMemory(gate);
+    }
     woken.push_back(gate_of(publish.vgpu));
     Mix(publish.vgpu.value * 64 + static_cast<std::uint64_t>(publish.sync) * 8 +
         static_cast<std::uint64_t>(publish.mode));
     Mix(static_cast<std::uint64_t>(publish.frame_interval.count()));
     Mix(publish.memory.limit);
+    if (Elastic()) Mix(publish.memory.here);
     Mix(std::bit_cast<std::uint64_t>(publish.cap.Fraction()));
   }
   for (const engine::Tell& tell : node.actions.tell) {
@@ -164,7 +188,10 @@ void Simulation::Carry(std::uint32_t index) {
     Mix(static_cast<std::uint64_t>(grant.delta_ns));
   }
   actions_ += node.actions.publish.size() + node.actions.grant.size() + node.actions.tell.size();
-  for (const std::uint32_t gate : woken) WakeGate(gate);
+  for (const std::uint32_t gate : woken) {
+    if (Elastic()) AdvanceMemory(gate);
+    WakeGate(gate);
+  }
   woken_ = std::move(woken);
 }
 
@@ -323,8 +350,9 @@ void Simulation::CountWanting(Gate& gate) {
 
 void Simulation::NoteMemory(Gate& gate) {
   std::vector<MemoryHeld>& held = gate.record.memory;
-  if (gate.memory.resident == (held.empty() ? 0 : held.back().slots)) return;
-  held.push_back({(now_ - start_).count(), gate.memory.resident});
+  const std::uint32_t slots = Elastic() ? gate.elastic.resident : gate.memory.resident;
+  if (slots == (held.empty() ? 0 : held.back().slots)) return;
+  held.push_back({(now_ - start_).count(), slots});
 }
 
 void Simulation::NoteCopied(Gate& gate, std::uint32_t slots) {
@@ -344,7 +372,7 @@ void Simulation::TakeBooks(std::uint32_t index) {
   Node& node = nodes_[index];
   if (!node.up) return;
   Sample(index);
-  WEIR_CHECK(node.engine->Step(now_, engine::GatesSampled{samples_}, node.actions).has_value());
+  WEIR_CHECK(node.engine->Step(now_, engine::GatesSampled{samples_, memory_samples_}, node.actions).has_value());
   for (const std::uint32_t g : node.gates)
     if (gates_[g].sold) gates_[g].record.booked_ns = node.engine->Vgpu(now_, gates_[g].id)->gpu_total.count();
 }

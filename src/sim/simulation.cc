@@ -48,7 +48,11 @@ Simulation::Simulation(const Scenario& scenario, const Run& run, const RunOption
     gate.loops = static_cast<std::uint32_t>(tenant.processes);
     gate.id = VgpuId{gates_.size()};
     gate.record.name = tenant.name;
+    if (run.memory_min) gate.settings.memory_min = *run.memory_min;
+    if (run.memory_max) gate.settings.memory_max = *run.memory_max;
     gate.memory.footprint = SlotsFor(tenant.memory);
+    gate.elastic.command = SlotsFor(tenant.command);
+    gate.elastic.dirty = tenant.dirty;
     gate.sold = !tenant.customer;
     gate.sale = tenant.sale;
     gate.record.sold_ns = tenant.customer ? -1 : 0;
@@ -64,7 +68,10 @@ Simulation::Simulation(const Scenario& scenario, const Run& run, const RunOption
       loop.prng = Prng(own.Next());
     }
   }
-  for (std::uint32_t node = 0; node < nodes_.size(); ++node) StartNode(node);
+  for (std::uint32_t node = 0; node < nodes_.size(); ++node) {
+    StartMemory(node);
+    StartNode(node);
+  }
   Schedule();
 }
 
@@ -111,6 +118,8 @@ RunRecord Simulation::Take() {
   for (std::uint32_t node = 0; node < nodes_.size(); ++node) TakeBooks(node);
   for (Gate& gate : gates_) {
     if (gate.wanting > 0) CountWanting(gate);
+    for (std::uint32_t i = 0; i < LoopsOf(gate); ++i) NoteMemoryWait(loops_[gate.first_loop + i]);
+    gate.record.copied_out_slots = gate.elastic.copied_out;
     record.tenants.push_back(std::move(gate.record));
   }
   for (const Node& node : nodes_) record.device_busy_ns.push_back(node.device.used().count());
@@ -135,6 +144,13 @@ void Simulation::Handle(const Event& event) {
       return;
     case EventKind::kBatchDone:
       if (event.stamp == nodes_[i].batch_stamp) BatchDone(i);
+      return;
+    case EventKind::kCopied:
+      if (event.stamp != gates_[i].copy_stamp) return;
+      ElasticMemory::Ended(gates_[i].elastic);
+      return AdvanceMemory(i);
+    case EventKind::kPassed:
+      if (event.stamp == loops_[i].stamp) CallPresent(i);
       return;
     case EventKind::kArrive: return Arrive(i);
     case EventKind::kSell: return Sell(i);
@@ -202,6 +218,7 @@ void Simulation::StopLoop(std::uint32_t index) {
   if (process && node.up) Look(GateOf(loop).node);  // what it spent is still its own
   const Duration reserved = loop.entered ? loop.reserved : Duration{0};
   ++loop.stamp;
+  LeaveMemory(loop);
   loop.state = State::kAbsent;
   loop.process = {};
   loop.entered = false;
@@ -213,6 +230,8 @@ void Simulation::StopLoop(std::uint32_t index) {
   const auto loops = std::span(loops_).subspan(gate.first_loop, LoopsOf(gate));
   if (std::ranges::all_of(loops, [](const Loop& each) { return each.state == State::kAbsent; })) {
     node.memory.Release(gate.memory);
+    ElasticMemory::Release(gate.elastic);
+    ++gate.copy_stamp;
     NoteMemory(gate);
   }
   if (process && node.up) Step(GateOf(loop).node, engine::ProcessDetached{GateOf(loop).id, process, reserved});
@@ -258,11 +277,15 @@ void Simulation::BeginFrame(std::uint32_t index) {
   Loop& loop = loops_[index];
   const Tenant& tenant = *GateOf(loop).tenant;
   Duration cpu = DrawFrame(loop);
-  const double steal = NodeOf(loop).steal;
-  if (steal > 0) cpu = Duration{static_cast<std::int64_t>(static_cast<double>(cpu.count()) / (1 - steal))};
+  if (const double steal = StealNow(NodeOf(loop), GateOf(loop).node); steal > 0) {
+    const Duration own = cpu;
+    cpu = Duration{static_cast<std::int64_t>(static_cast<double>(cpu.count()) / (1 - steal))};
+    GateOf(loop).steal += cpu - own;
+  }
   Instant present = now_ + cpu;
   if (tenant.own_limit_fps > 0) present = std::max(present, loop.begin + FromSeconds(1 / tenant.own_limit_fps));
-  if (Gate& gate = GateOf(loop); gate.memory.footprint > 0) {  // copied while it draws
+  UseScene(loop);
+  if (Gate& gate = GateOf(loop); run_.memory == MemoryMode::kFixed && gate.memory.footprint > 0) {  // while it draws
     const MemoryModel::Touched touched = NodeOf(loop).memory.Touch(now_, gate.memory);
     present = std::max(present, touched.there);
     NoteMemory(gate);
@@ -290,6 +313,7 @@ void Simulation::Launch(std::uint32_t index) {
   Loop& loop = loops_[index];
   loop.cost = loop.to_queue = std::min(loop.task_left, GateOf(loop).tenant->slice);
   loop.waited = Duration{0};
+  loop.pinned = false;
   CallPresent(index);
 }
 
@@ -299,6 +323,7 @@ void Simulation::CallPresent(std::uint32_t index) {
   if (loop.task_left == loop.task_cost) loop.task_began = now_;
   loop.foretold = loop.pacer.PredictedPresent();
   if (!loop.process && NodeOf(loop).up) Attach(index);
+  if (!Fetch(index)) return;
   const Gate& gate = GateOf(loop);
   loop.reserved = loop.predicted > Duration{0} ? loop.predicted : kFirstPrediction;
   loop.synchronised = now_;
@@ -307,6 +332,7 @@ void Simulation::CallPresent(std::uint32_t index) {
   if (gate.sync == proto::FrameSync::kNone || !loop.pacer.WorthSynchronising()) return KeepPace(index);
   loop.state = State::kSynchronising;
   loop.flushed = true;
+  Pin(loop);
   Queue(index);
 }
 
@@ -358,8 +384,10 @@ void Simulation::EnterGate(std::uint32_t index) {
 
 void Simulation::PassGate(std::uint32_t index) {
   Loop& loop = loops_[index];
+  if (!loop.pinned && MemoryIsGone(index)) return;
   loop.waited = now_ - loop.resumed;
   loop.submitted = now_;
+  Pin(loop);
   loop.state = State::kQueueing;
   Queue(index);
 }

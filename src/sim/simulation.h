@@ -17,10 +17,12 @@
 #include "core/schedule/frame_pacer.h"
 #include "engine/node_engine.h"
 #include "sim/device_model.h"
+#include "sim/elastic_memory.h"
 #include "sim/event_heap.h"
 #include "sim/memory_model.h"
 #include "sim/record.h"
 #include "sim/scenario.h"
+#include "sim/switched_memory.h"
 
 namespace weir::sim {
 
@@ -52,7 +54,16 @@ class Simulation {
   [[nodiscard]] RunRecord Take();
 
  private:
-  enum class State : std::uint8_t { kAbsent, kDrawing, kSynchronising, kPaced, kWaiting, kQueueing, kPresenting };
+  enum class State : std::uint8_t {
+    kAbsent,
+    kDrawing,
+    kFetching,  // waits for its memory
+    kSynchronising,
+    kPaced,
+    kWaiting,
+    kQueueing,
+    kPresenting
+  };
   /// What a look needs comes first, in one cache line; so in Gate.
   struct Loop {
     std::uint32_t gate = 0;
@@ -78,6 +89,12 @@ class Simulation {
     // Of a compute task: what is still to be launched, its cost and waits so far, its beginning.
     Duration task_left{}, task_cost{}, task_waited{};
     Instant task_began, release;
+    // Elastic memory
+    Instant fetch_from;              // it waits since then
+    std::uint32_t pins = 0;          // its frames that use slots
+    bool queues_for_memory = false;  // it waits
+    bool passed = false;             // what doesn't fit has been copied for this frame
+    bool pinned = false;             // this frame uses slots
   };
   struct Gate {
     VgpuId id;
@@ -96,6 +113,11 @@ class Simulation {
     int wanting = 0;        // of its loops
     Instant wants_since{};  // where one does
     Holding memory;
+    ElasticHolding elastic;
+    std::uint32_t copy_stamp = 0;
+    Instant touched{};  // when a frame last used its memory
+    Instant sampled{};  // its threads' times, up to then
+    Duration steal{}, elsewhere{};
     bool sold = false;  // it has a vGPU
     core::Sale sale = core::Sale::kGuaranteed;
     bool killed = false;  // its first process, by a fault that isn't mended yet
@@ -105,6 +127,9 @@ class Simulation {
     engine::Actions actions;
     DeviceModel device;
     MemoryModel memory;
+    ElasticMemory elastic;
+    std::unique_ptr<SwitchedMemory> switched;
+    RecentPart copying;
     std::vector<std::uint32_t> gates;
     std::vector<std::uint32_t> customers;  // gates that are not sold yet, in the order in which they come
     std::string policy;
@@ -114,10 +139,13 @@ class Simulation {
     std::uint32_t look_stamp = 0;
     std::uint32_t batch_stamp = 0;
     bool housekeeping = false;
+    bool rung = false;  // by an executor, since the last look
     bool up = true;
     double steal = 0;
     explicit Node(const Device& modelled)
-        : device(modelled.switch_cost), memory(modelled.memory, modelled.link_bytes_per_s) {}
+        : device(modelled.switch_cost),
+          memory(modelled.memory, modelled.link_bytes_per_s),
+          elastic(modelled.link_bytes_per_s) {}
   };
 
   void Schedule();
@@ -140,6 +168,20 @@ class Simulation {
   void Queue(std::uint32_t loop);
   void Present(std::uint32_t loop);
   void EndFrame(std::uint32_t loop);
+  // Memory
+  [[nodiscard]] bool Elastic() const { return run_.memory == MemoryMode::kElastic; }
+  void StartMemory(std::uint32_t node);
+  void UseScene(Loop& loop);
+  bool Fetch(std::uint32_t loop);
+  bool MemoryIsGone(std::uint32_t loop);
+  void Pin(Loop& loop);
+  void Unpin(Loop& loop, std::uint32_t pins);
+  void LeaveMemory(Loop& loop);
+  void TakeOrder(std::uint32_t gate, const engine::MemoryGrant& grant);
+  void AdvanceMemory(std::uint32_t gate);
+  void SampleMemory(Gate& gate, std::uint32_t threads);
+  void NoteMemoryWait(Loop& loop);
+  [[nodiscard]] double StealNow(Node& node, std::uint32_t index);
   // Nodes
   void StartNode(std::uint32_t node);
   void BatchDone(std::uint32_t node);
@@ -147,6 +189,7 @@ class Simulation {
   void Look(std::uint32_t node);
   void LookAt(std::uint32_t node, Instant when);
   void RingBell(std::uint32_t node);
+  void RingForMemory(std::uint32_t node);
   void Housekeep(std::uint32_t node);
   void Step(std::uint32_t node, const engine::Event& event);
   void Carry(std::uint32_t node);
@@ -182,6 +225,7 @@ class Simulation {
   std::vector<Gate> gates_;
   std::vector<Loop> loops_;
   std::vector<engine::GateSample> samples_;
+  std::vector<engine::MemorySample> memory_samples_;
   std::vector<std::uint32_t> woken_;
   std::vector<bool> broken_;  // by fault
   std::uint64_t next_process_ = 1;

@@ -37,7 +37,8 @@ constexpr std::array kSubsets{
 
 class Drawer {
  public:
-  explicit Drawer(std::uint64_t seed) : prng_(seed ^ 0x7377'6172'6D00ULL) {}  // "swarm": not the run's own stream
+  explicit Drawer(std::uint64_t seed)  // "swarm", "memory": not the run's own stream
+      : prng_(seed ^ 0x7377'6172'6D00ULL), memory_(seed ^ 0x6D65'6D6F'7279ULL) {}
 
   Scenario Draw() {
     Scenario scenario;
@@ -53,6 +54,7 @@ class Drawer {
     for (std::int64_t i = 0; i < tenants; ++i) scenario.tenants.push_back(DrawTenant(i, devices));
     DrawChanges(scenario, run);
     DrawFaults(scenario);
+    DrawMemory(scenario, run);
     scenario.runs.push_back(std::move(run));
     return scenario;
   }
@@ -186,7 +188,47 @@ class Drawer {
     std::ranges::stable_sort(scenario.faults, {}, &Fault::at);
   }
 
+  /// Elastic memory, from a stream of its own: whoever has none is drawn as ever.
+  void DrawMemory(Scenario& scenario, Run& run) {
+    if (memory_.Uniform() >= 0.3) return;
+    std::swap(prng_, memory_);
+    constexpr std::array kSlots{8, 16, 24, 54};
+    constexpr std::int64_t kCommandMax = 3;  // slots; less is nobody's maximum
+    run.memory = MemoryMode::kElastic;
+    run.memory_params = {{"layout", Chance(0.5) ? 1.0 : 0.0},
+                         {"turn_ms", static_cast<double>(prng_.Between(10, 300))},
+                         {"turn_copies", static_cast<double>(prng_.Between(1, 4))},
+                         {"look_ms", static_cast<double>(prng_.Between(50, 500))}};
+    run.memory_params = *core::CheckBalloonParams(run.memory_params);
+    const std::int64_t slots = Pick(kSlots);
+    for (Device& device : scenario.devices) {
+      device.memory = MiB(static_cast<std::uint64_t>(slots) * 64);
+      device.link_bytes_per_s = static_cast<double>(prng_.Between(20, 200)) * 1e9;
+      device.cpus = static_cast<std::uint32_t>(prng_.Between(1, 8));
+      device.copy_cpus = Chance(0.3) ? 1 : 0;
+    }
+    const auto some = [&](std::int64_t low, std::int64_t high) {
+      return MiB(static_cast<std::uint64_t>(prng_.Between(low * 64, high * 64)));
+    };
+    const auto bound = [&](engine::VgpuSettings& settings) {  // a dozen minima fit twice into the device
+      settings.memory_min = Chance(0.3) ? Bytes{} : some(0, slots / 8);
+      settings.memory_max = Chance(0.3) ? Bytes{} : some(std::max(kCommandMax, slots / 8), slots);
+    };
+    for (Tenant& tenant : scenario.tenants) {
+      bound(tenant.settings);
+      tenant.memory = Chance(0.1) ? Bytes{} : some(1, slots * 5 / 4);
+      if (Chance(0.3)) tenant.command = some(1, kCommandMax);
+      tenant.dirty = Chance(0.5) ? 1 : Real(0, 1);
+      for (Scene& scene : tenant.scenes)
+        if (Chance(0.3)) scene.memory = some(0, slots);
+    }
+    for (Change& change : run.changes)
+      if (!change.tenant.empty()) bound(change.settings);
+    std::swap(prng_, memory_);
+  }
+
   Prng prng_;
+  Prng memory_;
   bool light_ = false;  // programs for which the device suffices
 };
 
@@ -197,6 +239,8 @@ std::string SettingsText(const engine::VgpuSettings& settings) {
   if (settings.cap < Share::Whole()) out += fmt::format(", cap {:g}", settings.cap.Fraction());
   if (settings.fps > 0) out += fmt::format(", {:g} frames/s", settings.fps);
   if (settings.latency > Duration{0}) out += fmt::format(", {:g} ms", Ms(settings.latency));
+  if (settings.memory_min.count + settings.memory_max.count > 0)
+    out += fmt::format(", {} … {} MiB", settings.memory_min.count >> 20, settings.memory_max.count >> 20);
   return out;
 }
 
@@ -210,6 +254,7 @@ std::string SceneText(const Scene& scene) {
   std::string out = fmt::format("{:g} + {:g} ms ± {:g} %", Ms(scene.cpu), Ms(scene.gpu), scene.jitter * 100);
   if (scene.spike_every > 0) out += fmt::format(", one in {} × {:g}", scene.spike_every, 1 + scene.spike);
   if (scene.length > Duration{0}) out += fmt::format(" for {:g} s", SecondsOf(scene.length));
+  if (scene.memory) out += fmt::format(", {} MiB", scene.memory->count >> 20);
   return out;
 }
 
@@ -246,15 +291,23 @@ SeedPlayed PlaySeed(std::uint64_t seed, const Tamper& tamper) {
 std::string Describe(const Scenario& scenario) {
   const Run& run = scenario.runs.front();
   std::string out = fmt::format("policy {}, {:g} s\n", PolicyText(run.policy, run.params), SecondsOf(scenario.span));
+  if (run.memory == MemoryMode::kElastic) out += PolicyText("elastic memory", run.memory_params) + "\n";
   for (std::size_t d = 0; d < scenario.devices.size(); ++d) {
     const Device& device = scenario.devices[d];
-    out += fmt::format("device {}: switch {:g} µs, {:g} of the CPUs taken\n", d, Ms(device.switch_cost) * 1e3,
+    out += fmt::format("device {}: switch {:g} µs, {:g} of the CPUs taken", d, Ms(device.switch_cost) * 1e3,
                        device.cpu_steal);
+    if (run.memory == MemoryMode::kElastic)
+      out += fmt::format(", {} MiB behind {:g} GB/s, {} CPUs, {:g} of them copy", device.memory.count >> 20,
+                         device.link_bytes_per_s * 1e-9, device.cpus, device.copy_cpus);
+    out += '\n';
   }
   for (const Tenant& tenant : scenario.tenants) {
     out += fmt::format("{} on device {}: {}; {} process{}, present {:g} ms, {} batches of {:g} ms", tenant.name,
                        tenant.device, SettingsText(tenant.settings), tenant.processes,
                        tenant.processes == 1 ? "" : "es", Ms(tenant.present), tenant.queue, Ms(tenant.batch));
+    if (tenant.memory.count > 0)
+      out += fmt::format(", {} MiB, {} at once, {:g} dirty", tenant.memory.count >> 20, tenant.command.count >> 20,
+                         tenant.dirty);
     if (tenant.own_limit_fps > 0) out += fmt::format(", its own limit {:g} frames/s", tenant.own_limit_fps);
     if (tenant.start > Duration{0}) out += fmt::format(", from {:g} s", SecondsOf(tenant.start));
     if (tenant.end > Duration{0}) out += fmt::format(", to {:g} s", SecondsOf(tenant.end));

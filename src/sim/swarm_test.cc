@@ -92,6 +92,19 @@ TEST(Swarm, FindsAWakeThatIsLostNowAndThen) {
   EXPECT_GT(FoundAt(plant), 0u);
 }
 
+TEST(Swarm, FindsSlotsThatAreGivenAwayBeforeTheyAreLeft) {
+  // An order that lowers what is somebody's own is lost on its way; the engine believes that it was carried out.
+  const auto plant = [] {
+    return Tamper{.actions = [most = std::map<VgpuId, std::uint32_t>()](Instant, engine::Actions& actions) mutable {
+      for (engine::Publish& publish : actions.publish) {
+        std::uint32_t& before = most[publish.vgpu];
+        before = publish.memory.here = std::max(std::min(before, publish.memory.limit), publish.memory.here);
+      }
+    }};
+  };
+  EXPECT_GT(FoundAt(plant), 0u);
+}
+
 /// Takes the first vGPU for the second, and the second for the first.
 class Swapped final : public core::Policy {
  public:

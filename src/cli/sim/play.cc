@@ -98,6 +98,7 @@ std::string WhatText(const sim::Expectation& e) {
   std::string text = e.metric;
   if (e.parameter != 0) text += fmt::format(" {:g}", e.parameter);
   if (!e.tenant.empty()) text += fmt::format(" of {}", e.tenant);
+  if (!e.parts.empty()) text += fmt::format(" of {} parts", e.parts.size());
   if (!e.per_tenant.empty()) text += fmt::format(" / {}", e.per_tenant);
   if (!e.run.empty()) text += fmt::format(", {}", e.run);
   if (!e.per_run.empty()) text += fmt::format(" / {}", e.per_run);

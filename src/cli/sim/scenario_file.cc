@@ -111,6 +111,7 @@ class Reader {
     Number("cap", cap, 0.01, 1);
     Number("fps", settings.fps, 0, 1000);
     Number("latency_ms", latency_ms, 0, 10'000);
+    Memory("memory_min_mb", settings.memory_min);
     Memory("memory_max_mb", settings.memory_max);
     settings.cap = Share::FromFraction(cap);
     settings.latency = FromSeconds(latency_ms * 1e-3);
@@ -156,6 +157,45 @@ class Reader {
     const auto checked = core::CheckOversellParams(params);
     if (!checked) return Complain(table_, checked.error().message);
     params = *checked;
+  }
+  /// Whose the device's memory is, with the parameters of elastic memory.
+  void MemoryOfRun(Run& run) {
+    static constexpr std::pair<std::string_view, sim::MemoryMode> kModes[] = {{"fixed", sim::MemoryMode::kFixed},
+                                                                              {"elastic", sim::MemoryMode::kElastic},
+                                                                              {"switched", sim::MemoryMode::kSwitched}};
+    std::string name = "fixed";
+    Text("memory", name);
+    const auto* mode = std::ranges::find(kModes, name, &std::pair<std::string_view, sim::MemoryMode>::first);
+    if (mode == std::end(kModes)) return Complain(table_, "'memory' is not one of: fixed, elastic, switched");
+    run.memory = mode->second;
+    const core::PolicyEntry entry{"memory", "", core::kBalloonParams, nullptr};
+    if (const toml::table* given = Table("memory_params"))
+      for (const auto& [key, value] : *given) {
+        const std::string param(key.str());
+        const auto choice = value.value_exact<std::string>();
+        const auto number = choice              ? core::ValueOfChoice(entry, param, *choice)
+                            : value.is_number() ? Result<double>(*value.value<double>())
+                                                : Fail(Errc::kInvalidArgument, "neither a number nor a choice");
+        if (!number) return Complain(value, fmt::format("'{}': {}", param, number.error().message));
+        run.memory_params[param] = *number;
+      }
+    if (run.memory != sim::MemoryMode::kElastic && !run.memory_params.empty())
+      return Complain(table_, "'memory_params' are of memory = \"elastic\"");
+    const auto checked = core::CheckBalloonParams(run.memory_params);
+    if (!checked) return Complain(table_, checked.error().message);
+    if (run.memory == sim::MemoryMode::kElastic) run.memory_params = *checked;
+    const auto maybe = [&](const char* key, std::optional<Bytes>& value) {
+      if (!Has(key)) return;
+      Bytes size;
+      Memory(key, size);
+      value = size;
+    };
+    maybe("memory_min_mb", run.memory_min);
+    maybe("memory_max_mb", run.memory_max);
+    if (!Has("copy_cpus")) return;
+    double cpus = 0;
+    Number("copy_cpus", cpus, 0, 1024);
+    run.copy_cpus = cpus;
   }
   const toml::table* Table(const char* key) {
     const toml::node* node = Take(key);
@@ -216,6 +256,10 @@ void ReadScene(Reader& reader, Scene& scene) {
   reader.Number("jitter", scene.jitter, 0, 0.95);
   reader.Number("spike", scene.spike, 0, 1000);
   reader.Whole("spike_every", scene.spike_every, 0, 1e9);
+  if (!reader.Has("memory_mb")) return;
+  Bytes memory;
+  reader.Memory("memory_mb", memory);
+  scene.memory = memory;
 }
 
 void ReadTenant(Reader& reader, Scenario& scenario) {
@@ -243,6 +287,8 @@ void ReadTenant(Reader& reader, Scenario& scenario) {
   reader.Span("batch_ms", tenant.batch, 1e-3, 10);
   reader.Whole("queue", tenant.queue, 1, 1000);
   reader.Memory("memory_mb", tenant.memory);
+  reader.Memory("command_mb", tenant.command);
+  reader.Number("dirty", tenant.dirty, 0, 1);
   reader.Span("slice_ms", tenant.slice, 1e-3, 60);
   reader.Span("period_ms", tenant.period, 1e-3, 3600);
   reader.Number("limit_fps", tenant.own_limit_fps, 0, 10'000);
@@ -300,6 +346,7 @@ void ReadRun(Reader& reader, Scenario& scenario) {
   reader.Text("label", run.label);
   reader.Policy(run.policy, run.params);
   reader.Oversell(run.oversell, run.oversell_params);
+  reader.MemoryOfRun(run);
   reader.Names("only", run.only);
   for (const std::string& name : run.only)
     if (FindTenant(scenario, name) == nullptr) reader.Complain(fmt::format("no tenant '{}'", name));
@@ -406,6 +453,12 @@ void ReadExpectation(Reader& reader, Scenario& scenario) {
   reader.Text("metric", e.metric);
   reader.Text("run", e.run);
   reader.Text("tenant", e.tenant);
+  reader.Each("parts", [&](Reader& one) {
+    sim::Part& part = e.parts.emplace_back();
+    one.Text("tenant", part.tenant);
+    one.Number("from", part.from_s, 0, kForever);
+    one.Number("to", part.to_s, 0, kForever);
+  });
   reader.Number("from", e.from_s, 0, kForever);
   reader.Number("to", e.to_s, 0, kForever);
   reader.Text("per_run", e.per_run);
@@ -444,6 +497,10 @@ Result<Scenario> ParseScenario(std::string_view text, const std::string& place) 
     one.Number("link_gb_s", link_gb_s, 0.001, 10'000);
     device.link_bytes_per_s = link_gb_s * 1e9;
     one.Number("cpu_steal", device.cpu_steal, 0, 0.95);
+    one.Whole("cpus", device.cpus, 1, 4096);
+    one.Number("copy_cpus", device.copy_cpus, 0, 4096);
+    one.Span("entries_us", device.entries, 1e-6, 1);
+    one.Span("returned_us", device.returned, 1e-6, 1);
     one.Whole("copies", copies, 1, 1'000'000);
     scenario.devices.assign(static_cast<std::size_t>(copies), device);
   });
@@ -457,6 +514,9 @@ Result<Scenario> ParseScenario(std::string_view text, const std::string& place) 
   if (scenario.tenants.size() > kTenantsMax) reader.Complain("too many tenants");
   if (scenario.runs.empty()) reader.Complain("a scenario needs a [[run]] or a [[sweep]]");
   if (scenario.span <= Duration{0}) reader.Complain("'seconds' must be above 0");
+  for (const Run& run : scenario.runs)
+    if (run.memory != sim::MemoryMode::kFixed && scenario.devices.front().memory < kSlotBytes)
+      reader.Complain(fmt::format("run '{}': its device needs a memory_mb of 64 and more", run.label));
   std::set<std::string> names;
   for (const Tenant& tenant : scenario.tenants)
     if (!names.insert(tenant.name).second) reader.Complain(fmt::format("two tenants are called '{}'", tenant.name));
