@@ -12,6 +12,9 @@ namespace {
 constexpr double kOwedMost = 2;
 constexpr double kDrawnAheadMost = 1;
 
+/// A ceiling that is needed is promised within as long.
+constexpr Duration kKeptOutMost = milliseconds(200);
+
 }  // namespace
 
 /// Returns whether a frame is drawn that was owed.
@@ -29,6 +32,7 @@ bool PromisesFirst::Account(Instant now, std::span<const VgpuView> views) {
     if (creditor.open) on_device_ += charged;
     creditor.charged = view.used;
     creditor.open = !view.held;
+    if (fresh || view.waiting == 0 || view.held || charged > Duration{0}) creditor.let_in = now;
     if (view.promised <= Duration{0}) continue;
     creditor.draws |= charged > Duration{0} && creditor.frames > 0;
     creditor.draws &= view.in_flight > 0;
@@ -48,13 +52,19 @@ double PromisesFirst::OwedTo(const VgpuView& view) {
   return std::max(creditors_.At(view, fresh).frames, 0.0);
 }
 
+Duration PromisesFirst::KeptOut(const VgpuView& view) {
+  bool fresh = false;
+  const Duration waited = last_ - creditors_.At(view, fresh).let_in;
+  return waited >= kKeptOutMost ? waited : Duration{0};
+}
+
 void PromisesFirst::Reorder(Instant now, std::span<const VgpuView> views, std::span<const Duration> left,
                             std::span<Verdict> verdicts) {
   if (ahead_ <= Duration{0}) return;
   bool any = Account(now, views);
   queue_.clear();
   for (std::size_t i = 0; i < views.size(); ++i) {
-    queue_.push_back({i, OwedTo(views[i])});
+    queue_.push_back({i, OwedTo(views[i]), KeptOut(views[i])});
     any |= queue_.back().owed > 0;
   }
   if (!any) return;
@@ -62,7 +72,7 @@ void PromisesFirst::Reorder(Instant now, std::span<const VgpuView> views, std::s
   std::ranges::sort(queue_, {}, [&](const Place& place) {
     const VgpuView& view = views[place.index];
     const double lead = SecondsOf(verdicts[place.index].allowance) / view.weight;
-    return std::tuple(view.waiting == 0, -place.owed, -lead, view.id);
+    return std::tuple(view.waiting == 0, -place.kept_out, -place.owed, -lead, view.id);
   });
   Duration on_device = on_device_;
   bool first = true;
@@ -70,9 +80,10 @@ void PromisesFirst::Reorder(Instant now, std::span<const VgpuView> views, std::s
     const VgpuView& view = views[place.index];
     const Duration mine = left[place.index];
     Duration& allowance = verdicts[place.index].allowance;
-    if (on_device >= ahead_ && !(first && place.owed > 0))
+    const bool goes = place.owed > 0 || place.kept_out > Duration{0};
+    if (on_device >= ahead_ && !(first && goes))
       allowance = std::min(allowance, Duration{0});
-    else if (place.owed > 0)
+    else if (goes)
       allowance = mine;
     if (view.waiting == 0 || std::min(allowance, mine) <= Duration{0}) continue;
     on_device += view.frame_gpu;

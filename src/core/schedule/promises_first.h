@@ -7,6 +7,9 @@
 //   on the device      (what was charged) - (time that has passed), never below nothing
 //   who goes           of those who wait the one who is owed most, at once; then the others who are owed and those who
 //                      are not, in the order of their allowances, while there is less than `ahead` on the device
+//   kept out           who has time left and has waited for two stages of 100 ms goes before all of these: where more
+//   is
+//                      promised than there is, frames are owed without end
 #pragma once
 
 #include <span>
@@ -31,15 +34,18 @@ class PromisesFirst {
     Duration charged{};
     double frames = 0;   // owed to it; negative: it has drawn before its time
     bool draws = false;  // one that was owed
+    Instant let_in{};    // since then it waits with time left
     bool open = true;    // not held when last seen: what it was charged since may be on the device
   };
   struct Place {
     std::size_t index = 0;
     double owed = 0;
+    Duration kept_out{};  // when that is too long; else zero
   };
 
   bool Account(Instant now, std::span<const VgpuView> views);
   double OwedTo(const VgpuView& view);
+  Duration KeptOut(const VgpuView& view);
 
   const Duration ahead_;
   Instant last_{};

@@ -72,6 +72,35 @@ TEST(PromisesFirst, AFrameThatNeverEndsKeepsNobodyOut) {
   EXPECT_GT(b.verdicts[1].allowance, Duration{0});
 }
 
+TEST(PromisesFirst, WherePromisesAreMoreThanThereIsNobodyIsKeptOutForLong) {
+  CapBench b;  // two that were promised all of the device each, and one that was promised nothing
+  for (std::uint64_t id = 1; id <= 3; ++id)
+    b.views.push_back({.id = VgpuId{id},
+                       .slot = static_cast<std::uint32_t>(id - 1),
+                       .last_active = b.now,
+                       .frame_gpu = milliseconds(20),
+                       .promised = id < 3 ? milliseconds(20) : Duration{0},
+                       .attached = true});
+  int let_in = 0;
+  Instant free_at = b.now;
+  b.Decide();
+  for (int ms = 0; ms < 2000; ++ms) {
+    const bool done = b.now >= free_at;  // what was on the device
+    for (std::size_t i = 0; i < 3; ++i) {
+      VgpuView& view = b.views[i];
+      if (done) view.in_flight = 0;
+      view.waiting = view.in_flight == 0 ? 1 : 0;
+      if (b.now < free_at || view.waiting == 0 || b.verdicts[i].allowance <= Duration{0}) continue;
+      view.waiting = 0, view.in_flight = 1;
+      b.Charge(i, view.frame_gpu);
+      free_at = b.now + view.frame_gpu;
+      let_in += i == 2 ? 1 : 0;
+    }
+    b.Decide(milliseconds(1));
+  }
+  EXPECT_GE(let_in, 7);
+}
+
 TEST(PromisesFirst, AtZeroCapsAloneSayWhoGoes) {
   CapBench b = OwedBesideKernels({{"ahead_ms", 0}});
   b.views[0].waiting = b.views[1].waiting = 1;
