@@ -94,7 +94,7 @@ class ElasticMemory(unittest.TestCase):
     def test_bounds_of_a_running_program_hold_and_are_given_back(self):
         self.elastic(8)
         self.node.create("a", memory_min_bytes=SLOT, memory_max_bytes=4 * SLOT)
-        program = self.start("a", scenes(8, 192, 256))
+        program = self.start("a", scenes(600, 192, 256))
         self.busy("a", 3)
         self.set("a", SLOT, SLOT)
         e2e.wait_for(lambda: self.memory("a")["held_slots"] == 1 and self.memory("a")["resident_slots"] <= 1, 30,
@@ -102,6 +102,7 @@ class ElasticMemory(unittest.TestCase):
         self.assertIsNone(program.poll())
         self.set("a", SLOT, 4 * SLOT)
         self.busy("a", 3)
+        program.terminate()
         self.right(program)
 
     def test_a_command_that_needs_more_than_its_vgpu_may_have_is_refused_with_the_reason(self):
@@ -117,9 +118,11 @@ class ElasticMemory(unittest.TestCase):
         self.elastic(5)
         for name in ("a", "b"):
             self.node.create(name, memory_min_bytes=SLOT, memory_max_bytes=5 * SLOT)
-        loser, other = self.start("a", scenes(60, 192, 256)), self.start("b", scenes(6, 192, 256))
+        loser, other = self.start("a", scenes(600, 192, 256)), self.start("b", scenes(600, 192, 256))
         self.busy("a", 3)
         loser.send_signal(signal.SIGKILL)
+        self.busy("b", 3)
+        other.terminate()
         self.right(other)
         e2e.wait_for(lambda: self.memory("a")["resident_slots"] == 0, 20, "nothing of it is on the device")
 
@@ -127,12 +130,15 @@ class ElasticMemory(unittest.TestCase):
         self.elastic(5)
         for name in ("a", "b"):
             self.node.create(name, memory_min_bytes=SLOT, memory_max_bytes=5 * SLOT)
-        programs = [self.start(name, scenes(6, 128, 256)) for name in ("a", "b")]
+        programs = [self.start(name, scenes(600, 128, 256)) for name in ("a", "b")]
         self.busy("a", 2)
         self.node.kill()
         self.node.start()
         self.assertEqual(self.node.get("/v1/devices")["devices"][0]["memory"]["slots"], 5)
+        for name in ("a", "b"):
+            self.busy(name, 2)
         for program in programs:
+            program.terminate()
             self.right(program)
 
 

@@ -86,6 +86,11 @@ class ElasticExecutor : public ::testing::Test {
       return gate.processes().empty() ? gate::MemoryBooks{} : gate.processes().begin()->second->Memory();
     });
   }
+  std::uint32_t InFlight() {
+    return gate_->With([](gate::VgpuGate& gate) {
+      return gate.processes().empty() ? 0U : gate.processes().begin()->second->InFlight();
+    });
+  }
   /// As they are once those of before have been replaced.
   gate::MemoryBooks FreshBooks() {
     ::usleep(250'000);

@@ -6,11 +6,12 @@
  *
  * A frame changes every buffer (16 MiB each) of its scene's working set, with ROUNDS (8) steps an item; SCENES (18)
  * share the time, beginning with the FIRST (0); LOW_MIB to HIGH_MIB are what they need. One buffer in CHECKS (64)
- * frames is read back and compared, and all of them at the end. Prints frames and MiB a second and "wrong 0". Exits
- * with 1 when a result was wrong, with 2 when a call failed. */
+ * frames is read back and compared, and all of them at the end, which a SIGTERM brings nearer. Prints frames and MiB a
+ * second and "wrong 0". Exits with 1 when a result was wrong, with 2 when a call failed. */
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -39,6 +40,12 @@ static double now(void) {
   struct timespec t;
   timespec_get(&t, TIME_UTC);
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static volatile sig_atomic_t asked_to_end;
+static void on_signal(int number) {
+  (void)number;
+  asked_to_end = 1;
 }
 
 static cl_command_queue queue;
@@ -92,13 +99,14 @@ int main(int argc, char** argv) {
   check(clSetKernelArg(churn, 1, sizeof rounds, &rounds), "clSetKernelArg");
   values = malloc(kItems * sizeof *values);
   const size_t items = kItems;
+  signal(SIGTERM, on_signal);
   printf("ready\n");
   fflush(stdout);
 
   size_t made = 0, wrong = 0;
   unsigned long frames = 0, touched = 0;
   const double start = now();
-  for (double t = 0; t < seconds; t = now() - start) {
+  for (double t = 0; t < seconds && !asked_to_end; t = now() - start) {
     const int scene = first + (int)(t / seconds * scenes);
     const size_t works = low + (high - low) * (size_t)kProfile[scene % 18] / 100;
     for (; made < works; ++made) { /* a program makes what it needs when it first needs it, and keeps it */

@@ -17,6 +17,10 @@ constexpr Duration kPromised = milliseconds(50);
 /// What was touched within this is in use, and would be on the device at once.
 constexpr Duration kInUse = milliseconds(500);
 constexpr Duration kWanted = seconds(1);
+/// Or within this, while it evicts its own for lack of room: copying slows a program down, and one that is slow uses
+/// little within a second.
+constexpr Duration kWantedWithoutRoom = seconds(10);
+constexpr Duration kWithoutRoom = seconds(2);
 /// For a turn of many others, each as long as it takes to be worth its copies.
 constexpr Duration kTurnWithin = seconds(30);
 /// Between two looks of one that waits at what nobody tells of: whether it is to stop.
@@ -142,6 +146,7 @@ bool BufferStore::MakeRoom(Lock& lock, Working& work, std::uint64_t bytes) {
   std::uint64_t sum = 0;
   for (const Held* victim : victims) sum += victim->bytes;
   if (sum < excess) return false;
+  spilled_ns_ = platform::NowNs();
   Evict(lock, static_cast<Stored&>(*victims.front()), /*for_an_order=*/false);
   return true;
 }
@@ -199,6 +204,12 @@ bool BufferStore::Wait(Lock& lock, Working& work, const Patience& patience) {
   return true;
 }
 
+/// What it would have on the device at once.
+std::uint64_t BufferStore::WantedBytes(std::int64_t now_ns) const {
+  const bool without_room = spilled_ns_ != 0 && now_ns - spilled_ns_ < kWithoutRoom.count();
+  return ledger_.UsedSince(now_ns - (without_room ? kWantedWithoutRoom : kWanted).count());
+}
+
 /// While some of its slots are another's, and what it has used of late fits all that it holds but not what it has left.
 bool BufferStore::RatherWaits(Working& work, std::int64_t now_ns) const {
   if (!turns_ || !order_.elastic || order_.here >= order_.limit) return false;
@@ -207,7 +218,7 @@ bool BufferStore::RatherWaits(Working& work, std::int64_t now_ns) const {
     if (!root->resident) missing += root->bytes;
   if (Excess(missing) == 0) return false;
   if (work.turn_bytes == 0) {
-    work.turn_bytes = std::min(ledger_.UsedSince(now_ns - kWanted.count()), order_.limit * kSlotBytes.count);
+    work.turn_bytes = std::min(WantedBytes(now_ns), order_.limit * kSlotBytes.count);
     work.turn_until_ns = now_ns + kTurnWithin.count();
   }
   if (work.turn_bytes <= RoomNow().allowed || now_ns >= work.turn_until_ns) return false;
@@ -315,7 +326,7 @@ std::uint64_t BufferStore::BytesOf(std::span<const MemoryUse> uses) {
   std::vector<const Stored*> roots;
   for (const MemoryUse& use : uses) roots.push_back(&use.object->root());
   std::ranges::sort(roots);
-  roots.erase(std::ranges::unique(roots).begin(), roots.end());
+  roots.erase(std::unique(roots.begin(), roots.end()), roots.end());
   std::uint64_t sum = 0;
   for (const Stored* root : roots) sum += root->bytes;
   return sum;
@@ -368,7 +379,7 @@ gate::MemoryReport BufferStore::Report() {
   report.resident_slots = static_cast<std::uint32_t>((taken_ + kSlotBytes.count - 1) / kSlotBytes.count);
   report.made_bytes = ledger_.made();
   report.in_use_bytes = ledger_.UsedSince(now_ns - kInUse.count());
-  report.need_bytes = std::min(ledger_.UsedSince(now_ns - kWanted.count()), report.made_bytes);
+  report.need_bytes = std::min(WantedBytes(now_ns), report.made_bytes);
   for (const Waiter* waiter : line_)
     if (waiter->bytes > RoomNow().allowed) {
       report.must_bytes = waiter->bytes;

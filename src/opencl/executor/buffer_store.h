@@ -124,6 +124,7 @@ class BufferStore : public std::enable_shared_from_this<BufferStore> {
   [[nodiscard]] Room RoomNow() const;
   [[nodiscard]] Wish WishOf(const Working& work) const;
   bool HasToQueue(const Waiter& me, std::int64_t now_ns) const;
+  [[nodiscard]] std::uint64_t WantedBytes(std::int64_t now_ns) const;
   bool RatherWaits(Working& work, std::int64_t now_ns) const;
   enum class Brought : std::uint8_t { kSome, kNone, kFailed };
   Brought BringOne(Lock& lock, Working& work);
@@ -152,8 +153,9 @@ class BufferStore : public std::enable_shared_from_this<BufferStore> {
   std::list<Waiter*> line_;
   gate::MemoryOrder order_;
   bool turns_ = false;
-  std::uint64_t taken_ = 0;    // bytes of native objects, and of those that are being made
-  std::uint64_t leaving_ = 0;  // of these, released: the driver has not let go of them yet
+  std::int64_t spilled_ns_ = 0;  // when it last evicted its own for lack of room; 0: never
+  std::uint64_t taken_ = 0;      // bytes of native objects, and of those that are being made
+  std::uint64_t leaving_ = 0;    // of these, released: the driver has not let go of them yet
   std::int64_t switch_copy_ns_ = 0;
   std::uint64_t copied_out_ = 0, copied_in_ = 0, evictions_ = 0;
 };

@@ -4,6 +4,7 @@
 #include "opencl/executor/buffer_store.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -103,6 +104,23 @@ TEST_F(StoreOfBuffers, WhoWouldEvictForEachCommandWaitsForItsTurn) {
   EXPECT_EQ(store_->Report().evictions, 1U);
   for (const auto& object : {one, other}) Session(object, 2).join();
   EXPECT_GE(store_->Report().evictions, 2U);
+}
+
+TEST_F(StoreOfBuffers, WhoEvictsItsOwnAsksForAllThatItUsesAlsoWhenThatTakesLong) {
+  store_->Adopt({.number = 8, .elastic = true, .limit = 1, .here = 1, .max = 4});
+  const auto one = Make(40), other = Make(40);
+  {
+    Pins pins(store_);
+    ASSERT_EQ(Pin(one, pins, true), Outcome::kThere);
+  }
+  ::usleep(1'100'000);
+  EXPECT_EQ(store_->Report().need_bytes, 0U) << "it rests";
+  {
+    Pins pins(store_);
+    ASSERT_EQ(Pin(other, pins, true), Outcome::kThere);
+  }
+  EXPECT_EQ(store_->Report().evictions, 1U);
+  EXPECT_EQ(store_->Report().need_bytes, 80 * kMiBytes);
 }
 
 TEST_F(StoreOfBuffers, ABatchKeepsWhatTheClientHasReleased) {
