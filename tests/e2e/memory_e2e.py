@@ -95,6 +95,8 @@ class ElasticMemory(unittest.TestCase):
         self.elastic(8)
         self.node.create("a", memory_min_bytes=SLOT, memory_max_bytes=4 * SLOT)
         program = self.start("a", scenes(600, 192, 256))
+        # It has made all that its first scene needs: what is made later is held to the new maximum.
+        e2e.wait_for(lambda: self.memory("a")["made_bytes"] >= 192 * MIB, 60, "it has made its buffers")
         self.busy("a", 3)
         self.set("a", SLOT, SLOT)
         e2e.wait_for(lambda: self.memory("a")["held_slots"] == 1 and self.memory("a")["resident_slots"] <= 1, 30,

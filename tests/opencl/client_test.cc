@@ -15,6 +15,7 @@
 #include "opencl/icd/link.h"
 #include "platform/clock.h"
 #include "platform/spawn.h"
+#include "platform/unix_socket.h"
 #include "tests/harness/gate_host.h"
 #include "tests/harness/temp_folder.h"
 
@@ -33,6 +34,11 @@ kernel void sum(global int* out, local int* scratch) {
 kernel __attribute__((reqd_work_group_size(4, 1, 1))) void four(global int* out) { out[get_global_id(0)] = get_local_size(0); }
 kernel void slow(global int* out, int n) { for (int i = 0; i < n; ++i) out[i % 16] = out[(i + 1) % 16] + i; }
 )";
+
+/// Its file is there a moment before it listens.
+void AwaitListener(const std::string& socket) {
+  for (int attempt = 0; !platform::ConnectSeqPacket(socket) && attempt < 1000; ++attempt) ::usleep(20'000);
+}
 
 /// Memory is elastic, and contents are sent away all the time: each test holds all the same, but for what it says of
 /// buffers that are ranges of the arena.
@@ -81,7 +87,7 @@ class Executor : public ::testing::Environment {
     const auto pid = platform::Spawn({.argv = argv});
     ASSERT_TRUE(pid) << pid.error().message;
     pid_ = *pid;
-    for (int attempt = 0; ::access(socket_.c_str(), F_OK) != 0 && attempt < 1000; ++attempt) ::usleep(20'000);
+    AwaitListener(socket_);
     ::setenv("WEIR_OPENCL", socket_.c_str(), 1);
   }
   void TearDown() override {
@@ -749,7 +755,7 @@ TEST_F(OpenCl, EveryCallFailsSoonWhenTheExecutorIsGone) {
               const testing::TempFolder folder;
               const std::string socket = folder / "s";
               const auto executor = platform::Spawn({.argv = {WEIR_EXECUTOR, "--socket", socket, "--cpus", "2"}});
-              for (int attempt = 0; ::access(socket.c_str(), F_OK) != 0 && attempt < 1000; ++attempt) ::usleep(20'000);
+              AwaitListener(socket);
               ::setenv("WEIR_OPENCL", socket.c_str(), 1);
               cl_device_id device = nullptr;
               cl_int error = CL_SUCCESS;
