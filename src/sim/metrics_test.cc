@@ -66,6 +66,22 @@ TEST(Metrics, AreDividedByThoseOfAnotherRunOrTenant) {
   EXPECT_DOUBLE_EQ(Get({.metric = "fps", .run = "slow", .tenant = "b", .per_tenant = "a"}, runs), 2);
 }
 
+TEST(Metrics, AreSummedOverNamesAndAveragedOverParts) {
+  const std::vector<RunRecord> runs{Known("slow"), Known("fast", 2)};
+  const double a = Get({.metric = "fps", .run = "slow", .tenant = "a"}, runs);
+  const double b = Get({.metric = "fps", .run = "slow", .tenant = "b"}, runs);
+  EXPECT_DOUBLE_EQ(Get({.metric = "fps", .run = "slow", .tenant = "*"}, runs), a + b);
+  EXPECT_DOUBLE_EQ(Get({.metric = "fps", .run = "slow", .tenant = "a*"}, runs), a);
+  EXPECT_EQ(Measure(runs, {.metric = "fps", .run = "slow", .tenant = "z*"}).error().code, Errc::kNotFound);
+  EXPECT_DOUBLE_EQ(Get({.metric = "fps", .run = "slow", .parts = {{.tenant = "a"}, {.tenant = "b"}}}, runs),
+                   (a + b) / 2);
+  const double ratio = Get({.metric = "fps", .run = "fast", .tenant = "b", .per_run = "slow"}, runs);
+  EXPECT_DOUBLE_EQ(
+      Get({.metric = "fps", .run = "fast", .parts = {{.tenant = "a"}, {.tenant = "b"}}, .per_run = "slow"}, runs),
+      (2 + ratio) / 2)
+      << "of each one's ratio";
+}
+
 TEST(Metrics, FitCurvesOverRuns) {
   std::vector<RunRecord> runs;
   for (const double factor : {1.0, 2.0, 4.0, 8.0}) {

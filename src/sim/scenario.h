@@ -53,7 +53,8 @@ struct Tenant {
   // A loop of tasks instead of frames, without a pace: each launch passes the gate, runs to its end on the device, and
   // is waited for.
   bool compute = false;
-  Duration slice{};   // a task's launches have this GPU time each; zero: one launch
+  bool cpu_only = false;  // a loop that draws nothing and computes nothing on the device
+  Duration slice{};       // a task's launches have this GPU time each; zero: one launch
   Duration period{};  // between two tasks' beginnings; of those missed meanwhile one is made good; zero: back to back
   double own_limit_fps = 0;  // the program's own limiter or vsync; 0: none
   int processes = 1;

@@ -323,6 +323,10 @@ void Simulation::CallPresent(std::uint32_t index) {
   if (loop.task_left == loop.task_cost) loop.task_began = now_;
   loop.foretold = loop.pacer.PredictedPresent();
   if (!loop.process && NodeOf(loop).up) Attach(index);
+  if (GateOf(loop).tenant->cpu_only) {
+    loop.submitted = now_;
+    return EndFrame(index);
+  }
   if (!Fetch(index)) return;
   const Gate& gate = GateOf(loop);
   loop.reserved = loop.predicted > Duration{0} ? loop.predicted : kFirstPrediction;

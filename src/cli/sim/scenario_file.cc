@@ -269,10 +269,11 @@ void ReadTenant(Reader& reader, Scenario& scenario) {
   reader.Text("name", tenant.name);
   reader.Text("kind", kind);
   tenant.compute = kind == "compute";
+  tenant.cpu_only = kind == "cpu";
   if (tenant.compute) tenant.present = kLaunch;
   reader.Settings(tenant.settings);
   reader.Whole("device", tenant.device, 0, static_cast<double>(scenario.devices.size()) - 1);
-  if (reader.Has("gpu_ms")) {
+  if (reader.Has("gpu_ms") || (tenant.cpu_only && reader.Has("cpu_ms"))) {
     Scene scene;
     reader.Span("cpu_ms", scene.cpu, 1e-3, 60);
     reader.Span("gpu_ms", scene.gpu, 1e-3, 60);
@@ -300,15 +301,16 @@ void ReadTenant(Reader& reader, Scenario& scenario) {
   reader.Flag("best_effort", best_effort);
   if (best_effort) tenant.sale = core::Sale::kBestEffort;
   reader.Whole("copies", copies, 1, kTenantsMax);  // spread over the devices, NAME-1 …
-  if (!tenant.compute && kind != "frames")
-    return reader.Complain(fmt::format("no kind '{}' of tenant: frames, compute", kind));
+  if (!tenant.compute && !tenant.cpu_only && kind != "frames")
+    return reader.Complain(fmt::format("no kind '{}' of tenant: frames, compute, cpu", kind));
   if (!tenant.compute && (tenant.slice > Duration{0} || tenant.period > Duration{0}))
     return reader.Complain("slice_ms and period_ms are of tenants of the kind 'compute'");
   if (tenant.name.empty()) return reader.Complain("a tenant has no name");
   if (tenant.scenes.empty()) return reader.Complain(fmt::format("tenant '{}' has no scene: give gpu_ms", tenant.name));
   for (const Scene& scene : tenant.scenes)
-    if (scene.gpu <= Duration{0})
-      return reader.Complain(fmt::format("tenant '{}': gpu_ms must be above 0", tenant.name));
+    if (tenant.cpu_only ? scene.cpu <= Duration{0} : scene.gpu <= Duration{0})
+      return reader.Complain(
+          fmt::format("tenant '{}': {} must be above 0", tenant.name, tenant.cpu_only ? "cpu_ms" : "gpu_ms"));
   if (tenant.batch <= Duration{0})
     return reader.Complain(fmt::format("tenant '{}': batch_ms must be above 0", tenant.name));
   if (copies == 1) return scenario.tenants.push_back(tenant);

@@ -259,6 +259,60 @@ TEST(ScenarioFile, AFaultHasAKindAndAnEnd) {
             "x.toml:11: a fault needs 'until' after its 'at'");
 }
 
+TEST(ScenarioFile, MemoryMayBeElasticAndChangeWithTheScene) {
+  const auto scenario = ParseScenario(R"(name = "x"
+[device]
+memory_mb = 1024
+cpus = 8
+[[tenant]]
+name = "a"
+memory_min_mb = 64
+command_mb = 10
+dirty = 0.5
+memory_mb = 100
+  [[tenant.scene]]
+  gpu_ms = 1
+  seconds = 2
+  memory_mb = 300
+  [[tenant.scene]]
+  gpu_ms = 1
+[[tenant]]
+name = "b"
+kind = "cpu"
+cpu_ms = 4
+[[run]]
+memory = "elastic"
+memory_params = { layout = "scattered", turn_ms = 50 }
+memory_max_mb = 512
+copy_cpus = 0.5
+)",
+                                      "x.toml");
+  ASSERT_TRUE(scenario) << scenario.error().message;
+  const sim::Tenant& a = scenario->tenants[0];
+  EXPECT_EQ(a.settings.memory_min, MiB(64));
+  EXPECT_EQ(a.command, MiB(10));
+  EXPECT_EQ(a.dirty, 0.5);
+  EXPECT_EQ(a.scenes[0].memory, MiB(300));
+  EXPECT_FALSE(a.scenes[1].memory);
+  EXPECT_TRUE(scenario->tenants[1].cpu_only);
+  const sim::Run& run = scenario->runs[0];
+  EXPECT_EQ(run.memory, sim::MemoryMode::kElastic);
+  EXPECT_EQ(run.memory_params.find("layout")->second, 1);
+  EXPECT_EQ(run.memory_params.find("turn_ms")->second, 50);
+  EXPECT_EQ(run.memory_max, MiB(512));
+  EXPECT_EQ(run.copy_cpus, 0.5);
+  EXPECT_EQ(scenario->devices[0].cpus, 8u);
+}
+
+TEST(ScenarioFile, WhatOnlyElasticMemoryHasIsOfElasticMemory) {
+  const std::string tenant = "name = \"x\"\n[[tenant]]\nname = \"a\"\ngpu_ms = 1\n[[run]]\n";
+  const auto fault = [&](const std::string& keys) { return ParseScenario(tenant + keys, "x.toml").error().message; };
+  EXPECT_NE(fault("memory_params = { turn_ms = 50 }\n").find("are of memory = \"elastic\""), std::string::npos);
+  EXPECT_NE(fault("memory = \"rubber\"\n").find("fixed, elastic, switched"), std::string::npos);
+  EXPECT_NE(fault("memory = \"elastic\"\n").find("its device needs a memory_mb"), std::string::npos);
+  EXPECT_NE(fault("memory = \"elastic\"\nmemory_params = { layout = \"round\" }\n").find("layout"), std::string::npos);
+}
+
 TEST(ScenarioFile, AScenarioNeedsNameTenantRunAndSpan) {
   const auto fault = [](std::string_view text) { return ParseScenario(text, "x.toml").error().message; };
   EXPECT_NE(fault("seconds = 1\n").find("needs a 'name'"), std::string::npos);
