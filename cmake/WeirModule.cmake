@@ -10,7 +10,9 @@
 #     LINKS   fmt::fmt ...                   # libraries from outside
 #     BUSY                                   # its tests compute for seconds
 #     THREADS                                # its tests run under the thread sanitizer too
-#     UNSANITIZED)                           # its tests do not run under the address sanitizer, to save time
+#     SANITIZED_LONG)                        # its tests run under the address sanitizer with scripts/test --long only:
+#                                            # it reads nobody's memory or wire; dev checks its containers' bounds
+#     UNSANITIZED)                           # they never do, to save time
 
 # Reads src/LAYERS once: WEIR_MODULE_DEPS_<name>, WEIR_MODULE_PURE_<name>.
 file(STRINGS ${CMAKE_SOURCE_DIR}/src/LAYERS weir_layer_lines REGEX "^[a-z]")
@@ -88,12 +90,16 @@ function(weir_unity name)
   set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${size})
 endfunction()
 
-# Tests that also run under the sanitizers: label `sanitize` under the preset asan, label `threads` under tsan.
-add_custom_target(sanitize_tests)
-add_custom_target(threads_tests)
+# Tests that also run under the sanitizers: label `sanitize` under the preset asan, label `threads` under tsan, and label
+# `sanitize_long` under asan with scripts/test --long.
+foreach(label sanitize threads sanitize_long)
+  add_custom_target(${label}_tests)
+endforeach()
+add_dependencies(sanitize_long_tests sanitize_tests)
 
 # A test program and its ctest entry. SECONDS bounds it: a hang is a failure, not a wait.
-# LABELS: sanitize (runs under asan too), threads (runs under tsan too), e2e (with real programs), long (only with scripts/test --long).
+# LABELS: sanitize (runs under asan too), sanitize_long (that, with scripts/test --long), threads (runs under tsan too),
+# e2e (with real programs), long (only with scripts/test --long).
 # NEEDS: our programs and libraries that it starts or loads, built along with it. BUSY: it computes for seconds.
 function(weir_gtest name)
   cmake_parse_arguments(ARG "BUSY" "SECONDS" "SOURCES;LINKS;LABELS;NEEDS" ${ARGN})
@@ -123,7 +129,7 @@ function(weir_gtest name)
     set_property(GLOBAL PROPERTY WEIR_FIRST_GTEST_${flags} ${name})
     target_precompile_headers(${name} PRIVATE <gtest/gtest.h> <nlohmann/json.hpp>)
   endif()
-  foreach(label sanitize threads)
+  foreach(label sanitize threads sanitize_long)
     if(${label} IN_LIST ARG_LABELS)
       add_dependencies(${label}_tests ${name})
     endif()
@@ -157,7 +163,7 @@ function(weir_fuzzer module source)
 endfunction()
 
 function(weir_module name)
-  cmake_parse_arguments(ARG "BUSY;THREADS;UNSANITIZED" "" "SOURCES;TESTS;BENCHES;FUZZERS;LINKS;PCH" ${ARGN})
+  cmake_parse_arguments(ARG "BUSY;THREADS;UNSANITIZED;SANITIZED_LONG" "" "SOURCES;TESTS;BENCHES;FUZZERS;LINKS;PCH" ${ARGN})
   if(NOT DEFINED WEIR_MODULE_DEPS_${name})
     message(FATAL_ERROR "module '${name}' has no line in src/LAYERS")
   endif()
@@ -172,7 +178,9 @@ function(weir_module name)
   endforeach()
   if(ARG_TESTS)
     set(labels)
-    if(NOT ARG_UNSANITIZED)
+    if(ARG_SANITIZED_LONG)
+      list(APPEND labels sanitize_long)
+    elseif(NOT ARG_UNSANITIZED)
       list(APPEND labels sanitize)
     endif()
     if(ARG_THREADS)
