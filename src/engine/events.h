@@ -134,7 +134,7 @@ struct MemoryGrant {
   bool elastic = false;
   std::uint32_t limit = 0;  // held
   std::uint32_t here = 0;   // of these, its own now
-  std::uint32_t max = 0;    // of what it makes
+  std::uint32_t max = 0;    // what one of its commands can use
   friend bool operator==(const MemoryGrant&, const MemoryGrant&) = default;
 };
 /// Write the daemon's fields of the vGPU's region; waiting agents are woken so that they see them.

@@ -66,7 +66,7 @@ struct MemoryOrder {
   bool elastic = false;      // false: only `limit` says anything
   std::uint32_t limit = 0;   // what it holds; not elastic: of what it makes, 0 for no limit
   std::uint32_t here = 0;    // of these, its own now: contents beyond it are to be evicted
-  std::uint32_t max = 0;     // of what it makes, resident or not; 0: no limit
+  std::uint32_t max = 0;     // never more than this: what one command uses; 0: no limit
   friend bool operator==(const MemoryOrder&, const MemoryOrder&) = default;
 };
 

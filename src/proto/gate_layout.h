@@ -82,7 +82,7 @@ struct VgpuRegion {
   // is done: it answers memory_order in memory_order_done. Not elastic: memory_limit_slots is all there is to it.
   AtomicU32 memory_elastic;     // 1: what follows holds
   AtomicU32 memory_here_slots;  // of memory_limit_slots, those that are its own now; the others' turn is another's
-  AtomicU32 memory_max_slots;   // of what is made, resident or not; 0: no limit
+  AtomicU32 memory_max_slots;   // the limit is never above it: what one command can use; 0: none
   AtomicU32 memory_order;       // counts up by two when one of these or the limit changes; odd while they are written
   std::uint8_t reserved0[4];
 

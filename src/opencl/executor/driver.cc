@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -118,11 +119,19 @@ proto::cl::PlatformFacts FactsOfPlatform(const NativeDevice& device) {
 }
 
 proto::cl::DeviceFacts FactsOfDevice(const cl_icd_dispatch& cl, cl_device_id device, std::uint32_t id,
-                                     bool shares_arena) {
+                                     bool shares_arena, std::uint64_t memory_bytes) {
   proto::cl::DeviceFacts facts{.id = id, .shares_arena = shares_arena, .facts = {}};
   Collect(kDeviceNames, facts.facts, [&](std::uint32_t name, std::size_t room, void* value, std::size_t* bytes) {
     return cl.clGetDeviceInfo(device, name, room, value, bytes);
   });
+  for (proto::cl::Fact& fact : facts.facts) {
+    if (fact.name != CL_DEVICE_GLOBAL_MEM_SIZE && fact.name != CL_DEVICE_MAX_MEM_ALLOC_SIZE) continue;
+    cl_ulong value = 0;
+    if (fact.value.size() != sizeof value) continue;
+    std::memcpy(&value, fact.value.data(), sizeof value);
+    value = std::min<cl_ulong>(value, memory_bytes);
+    std::memcpy(fact.value.data(), &value, sizeof value);
+  }
   return facts;
 }
 

@@ -32,10 +32,10 @@ std::vector<std::string> VendorLibraries(const std::string& folder);
 /// Opens a library and lists its devices. kUnavailable: it can't be opened, or is no OpenCL driver.
 Result<std::vector<NativeDevice>> OpenLibrary(const std::string& library);
 
-/// What clGetPlatformInfo and clGetDeviceInfo say, but for handles.
+/// What clGetPlatformInfo and clGetDeviceInfo say, but for handles; of memory not more than `memory_bytes`.
 proto::cl::PlatformFacts FactsOfPlatform(const NativeDevice& device);
 proto::cl::DeviceFacts FactsOfDevice(const cl_icd_dispatch& cl, cl_device_id device, std::uint32_t id,
-                                     bool shares_arena);
+                                     bool shares_arena, std::uint64_t memory_bytes);
 
 std::uint64_t DeviceNumber(const cl_icd_dispatch& cl, cl_device_id device, cl_device_info name);
 std::string DeviceText(const cl_icd_dispatch& cl, cl_device_id device, cl_device_info name);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much device memory a vGPU's objects may take together. Counted in bytes; the limit is given in slots of 64 MiB.
+// How much memory a vGPU's objects may take, together and each. In bytes; what a daemon orders are slots of 64 MiB.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -10,23 +11,28 @@ namespace weir::opencl {
 
 class Quota {
  public:
-  /// `limit`: bytes, asked for each time, since it may change on running programs.
-  explicit Quota(std::function<std::uint64_t()> limit) : limit_(std::move(limit)) {}
+  struct Limits {
+    std::uint64_t all = 0;   // bytes of all objects
+    std::uint64_t each = 0;  // of one: more could never be on the device at once
+  };
+  /// `limits` is asked each time, since they may change on running programs.
+  explicit Quota(std::function<Limits()> limits) : limits_(std::move(limits)) {}
 
   [[nodiscard]] bool Take(std::uint64_t bytes) {
     std::uint64_t used = used_.load(std::memory_order_relaxed);
-    const std::uint64_t limit = limit_();
+    const Limits limits = limits_();
+    if (bytes > std::min(limits.each, limits.all)) return false;
     do {
-      if (bytes > limit || used > limit - bytes) return false;
+      if (used > limits.all - bytes) return false;
     } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
     return true;
   }
   void Return(std::uint64_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t used() const { return used_.load(std::memory_order_relaxed); }
-  [[nodiscard]] std::uint64_t limit() const { return limit_(); }
+  [[nodiscard]] Limits limits() const { return limits_(); }
 
  private:
-  std::function<std::uint64_t()> limit_;
+  std::function<Limits()> limits_;
   std::atomic<std::uint64_t> used_{0};
 };
 

@@ -63,11 +63,7 @@ class Server {
   void Accept();
   void Tick(std::int64_t now_ns);
   void Watch(const Session& session, std::int64_t now_ns) const;
-  [[nodiscard]] std::uint64_t LimitBytes() const {
-    const gate::MemoryOrder order = agent_.memory_order();
-    const std::uint64_t slots = order.elastic ? order.max : order.limit;
-    return slots > 0 ? std::min(slots * kSlotBytes.count, memory_bytes_) : memory_bytes_;
-  }
+  [[nodiscard]] Quota::Limits Limits() const;
 
   ExecutorOptions options_;
   gate::Agent agent_;
@@ -103,9 +99,21 @@ void Server::Share() {
   shared_ = std::make_unique<Shared>(Shared{.device = device_,
                                             .agent = agent_,
                                             .meter = *meter_,
-                                            .quota = std::make_shared<Quota>([this] { return LimitBytes(); }),
+                                            .quota = std::make_shared<Quota>([this] { return Limits(); }),
                                             .copies = options_.copies || order.elastic,
                                             .store = store});
+}
+
+// Elastic: what doesn't fit what it holds is evicted, so that a program may make as much as there is, and runs slower;
+// but a command needs each of its objects whole on the device, where there is never more than the maximum.
+Quota::Limits Server::Limits() const {
+  const gate::MemoryOrder order = agent_.memory_order();
+  const auto bytes = [this](std::uint64_t slots) {
+    return slots > 0 ? std::min(slots * kSlotBytes.count, memory_bytes_) : memory_bytes_;
+  };
+  if (keeper_ != nullptr) return {.all = memory_bytes_, .each = bytes(order.max)};
+  const std::uint64_t all = bytes(order.elastic ? order.max : order.limit);
+  return {.all = all, .each = all};
 }
 
 // An order that came too late: all that is made stays, and the daemon is told so.
@@ -152,7 +160,7 @@ void Server::Accept() {
   if (!connection || seats_.size() >= kSessionsMax) return;
   // Who connects says Hello at once; one that doesn't keeps others from connecting for so long, no more.
   if (!platform::WaitReadable(connection.get(), static_cast<int>(kHelloWithin.count() / 1'000'000))) return;
-  auto accepted = Welcome(std::move(connection), options_.owner, LimitBytes());
+  auto accepted = Welcome(std::move(connection), options_.owner, Limits().all);
   if (!accepted) return Say(accepted.error().message);
   Seat& seat = seats_.emplace_back();
   seat.session = std::make_unique<Session>(*shared_, std::move(*accepted));

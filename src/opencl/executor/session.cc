@@ -32,7 +32,7 @@ Session::Session(Shared& shared, Accepted accepted)
   device->in_host_memory = shared.device.in_host_memory && !shared.copies;
   objects_.Put(1, device);
   wire::PlatformFacts facts = FactsOfPlatform(shared.device);
-  facts.devices.push_back(FactsOfDevice(cl_, device->native, 1, device->in_host_memory));
+  facts.devices.push_back(FactsOfDevice(cl_, device->native, 1, device->in_host_memory, shared.quota->limits().each));
   replies_->AnswerWith(0, CL_SUCCESS, facts);
 }
 

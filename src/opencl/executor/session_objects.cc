@@ -289,7 +289,8 @@ void Session::Do(const wire::CreateSubDevices& m) {
     sub->native = natives[i];
     sub->parent = device;
     sub->in_host_memory = device->in_host_memory;
-    facts.devices.push_back(FactsOfDevice(cl_, natives[i], m.first + i, sub->in_host_memory));
+    facts.devices.push_back(
+        FactsOfDevice(cl_, natives[i], m.first + i, sub->in_host_memory, shared_.quota->limits().each));
     if (!objects_.Put(m.first + i, std::move(sub))) error = CL_OUT_OF_RESOURCES;
   }
   replies_->AnswerWith(m.request, error, facts);
