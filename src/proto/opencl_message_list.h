@@ -14,7 +14,7 @@ using FromClient = std::tuple<CreateContext, CreateQueue, CreateBuffer, CreateSu
                               WriteBufferRect, ReadBufferRect, CopyBufferRect, WriteImage, ReadImage, CopyImage,
                               FillImage, CopyImageToBuffer, CopyBufferToImage, Marker, Barrier, Migrate, Flush, Build,
                               Compile, Link, GetBinary, CreateSubDevices, Finish, Watch, KernelWorkGroup, ImageFormats>;
-using FromExecutor = std::tuple<Reply, EventDone, Freed, Notice>;
+using FromExecutor = std::tuple<Reply, EventDone, Freed, Notice, Arrived>;
 using Handshake = std::tuple<Hello, Welcome>;
 
 template <typename M>

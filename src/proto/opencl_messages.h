@@ -64,6 +64,7 @@ enum class Op : std::uint16_t {
   kEventDone = 101,
   kFreed = 102,
   kNotice = 103,
+  kArrived = 104,
 };
 
 // -- Objects ---------------------------------------------------------------------------------------------------------
@@ -478,6 +479,14 @@ struct Notice {
   static void Fields(auto& m, auto& f) { f(m.context, m.status, m.text); }
 };
 
+/// Sent to a distant client (Hello::distant), before anything that could tell it that a read has ended: this part of
+/// the arena is what the read has put there.
+struct Arrived {
+  static constexpr Op kOp = Op::kArrived;
+  std::uint64_t offset = 0, size = 0;
+  static void Fields(auto& m, auto& f) { f(m.offset, m.size); }
+};
+
 // -- Bodies ----------------------------------------------------------------------------------------------------------
 
 struct ArgFacts {
@@ -555,7 +564,8 @@ struct Hello {
   std::uint32_t magic = 0;
   std::uint16_t version = 0;
   std::string_view program{};  // for people
-  static void Fields(auto& m, auto& f) { f(m.magic, m.version, m.program); }
+  std::uint8_t distant = 0;    // 1: its arena is not the executor's; what reads put there is told (Arrived) and sent
+  static void Fields(auto& m, auto& f) { f(m.magic, m.version, m.program, m.distant); }
 };
 
 /// Comes with two descriptors: the rings, the arena. Or with none and a refusal.

@@ -55,9 +55,9 @@ class Executor : public ::testing::Test {
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
   }
 
-  RawClient Connected() {
+  RawClient Connected(bool distant = false) {
     for (int attempt = 0;; ++attempt) {
-      auto connection = opencl::Connect(folder_ + "/s", "executor_test");
+      auto connection = opencl::Connect(folder_ + "/s", "executor_test", distant);
       if (connection) return RawClient(std::move(*connection));
       if (attempt == 500) {
         ADD_FAILURE() << connection.error().message;
@@ -496,6 +496,57 @@ TEST_F(ExecutorThatCopies, KeepsTheBuffersApartFromTheArena) {
   ASSERT_EQ(client.Finish(kQueue), CL_SUCCESS);
   EXPECT_EQ(reinterpret_cast<int*>(client.arena() + 2 * kBytes)[999], 2 * 0x07070707);
   EXPECT_EQ(reinterpret_cast<int*>(client.arena() + kBytes)[999], 0);
+}
+
+// A distant client doesn't see the arena. It hears of a read's end by the read's own event, by the queue's finish, or
+// by whatever waited for it.
+TEST_F(Executor, WhatAReadBroughtIsToldBeforeAnythingThatTellsOfItsEnd) {
+  using Ranges = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+  RawClient client = Connected(/*distant=*/true);
+  EXPECT_EQ(BodyAs<wire::PlatformFacts>(client.AnswerTo(0).body).devices[0].shares_arena, 0);
+  Prepare(client);
+  MakeBuffer(client, kIn, 0);
+  client.Send(
+      wire::FillBuffer{.enqueue = {.queue = kQueue}, .buffer = kIn, .size = 4096, .pattern = wire::BytesOf("x")});
+  const auto read = [&](std::uint32_t queue, std::uint64_t size, std::uint32_t event, wire::IdList waits = {}) {
+    client.Send(wire::ReadBuffer{
+        .enqueue = {.queue = queue, .event = event, .waits = waits}, .buffer = kIn, .size = size, .to = 2 * kBytes});
+  };
+  read(kQueue, 100, 0);
+  read(kQueue, 200, 0);
+  ASSERT_EQ(client.Finish(kQueue), CL_SUCCESS);
+  EXPECT_EQ(client.arrived, (Ranges{{2 * kBytes, 100}, {2 * kBytes, 200}}));
+  EXPECT_EQ(client.arena()[2 * kBytes + 199], std::byte{'x'});
+
+  client.arrived.clear();
+  constexpr std::uint32_t kLoose = 40, kUser = 41, kRead = 42, kAfter = 43;
+  client.Send(wire::CreateQueue{
+      .id = kLoose, .context = kContext, .device = kDevice, .properties = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE});
+  client.Send(wire::CreateUserEvent{.id = kUser, .context = kContext});
+  read(kLoose, 300, kRead, wire::IdList(&kUser, 1));
+  read(kLoose, 400, 0);  // overtakes it
+  client.Send(wire::Marker{.enqueue = {.queue = kLoose, .event = kAfter, .waits = wire::IdList(&kRead, 1)}});
+  read(kQueue, 500, 0);
+  ASSERT_EQ(client.Finish(kQueue), CL_SUCCESS);
+  EXPECT_TRUE(std::ranges::count(client.arrived, std::pair{2 * kBytes, std::uint64_t{500}}) == 1);
+  EXPECT_TRUE(std::ranges::count(client.arrived, std::pair{2 * kBytes, std::uint64_t{300}}) == 0) << "it waits";
+  client.Send(wire::SetUserEvent{.id = kUser, .status = CL_COMPLETE});
+  ASSERT_EQ(client.EndOf(kAfter), CL_COMPLETE);
+  EXPECT_TRUE(std::ranges::count(client.arrived, std::pair{2 * kBytes, std::uint64_t{300}}) == 1);
+  ASSERT_EQ(client.Finish(kLoose), CL_SUCCESS);
+  EXPECT_EQ(client.arrived.size(), 3U) << "once each";
+}
+
+TEST_F(Executor, AReadThatFailsBringsNothing) {
+  RawClient client = Connected(/*distant=*/true);
+  Prepare(client);
+  MakeBuffer(client, kIn, 0);
+  client.Send(wire::ReadBuffer{.enqueue = {.queue = kQueue}, .buffer = kIn, .offset = kBytes, .size = 100});
+  EXPECT_NE(client.Finish(kQueue), CL_SUCCESS);
+  client.Send(
+      wire::ReadBuffer{.enqueue = {.queue = kQueue}, .buffer = kIn, .size = 100, .to = client.arena_bytes() - 99});
+  EXPECT_NE(client.Finish(kQueue), CL_SUCCESS);
+  EXPECT_TRUE(client.arrived.empty());
 }
 
 }  // namespace

@@ -75,6 +75,7 @@ class RawClient {
   opencl::Connection& connection() { return connection_; }
   std::vector<std::string> notices;
   std::vector<std::uint32_t> ended_in_order;  // events
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> arrived;
 
  private:
   /// One message, if one comes within 20 ms. False: it is too late for more.
@@ -92,6 +93,7 @@ class RawClient {
     proto::cl::EventDone done;
     proto::cl::Freed freed;
     proto::cl::Notice notice;
+    proto::cl::Arrived has_arrived;
     switch (static_cast<proto::cl::Op>(header.op)) {
       case proto::cl::Op::kReply:
         EXPECT_TRUE(proto::cl::Decode(*message, reply));
@@ -110,6 +112,10 @@ class RawClient {
       case proto::cl::Op::kNotice:
         EXPECT_TRUE(proto::cl::Decode(*message, notice));
         notices.emplace_back(notice.text);
+        break;
+      case proto::cl::Op::kArrived:
+        EXPECT_TRUE(proto::cl::Decode(*message, has_arrived));
+        arrived.emplace_back(has_arrived.offset, has_arrived.size);
         break;
       default: ADD_FAILURE() << "an executor does not send op " << header.op;
     }

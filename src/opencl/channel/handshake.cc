@@ -25,14 +25,15 @@ Result<wire::Header> HeaderOf(std::span<const std::byte> packet, std::uint16_t o
 
 }  // namespace
 
-Result<Connection> Connect(const std::string& path, const std::string& program) {
+Result<Connection> Connect(const std::string& path, const std::string& program, bool distant) {
   Connection connection;
   WEIR_TRY(connection.socket, platform::ConnectSeqPacket(path));
   const int socket = connection.socket.get();
   WEIR_TRY_STATUS(platform::SendPacket(
       socket, wire::Encode(wire::Hello{.magic = wire::kHelloMagic,
                                        .version = wire::kVersion,
-                                       .program = std::string_view(program).substr(0, kProgramBytesMax)})));
+                                       .program = std::string_view(program).substr(0, kProgramBytesMax),
+                                       .distant = distant})));
   if (!platform::WaitReadable(socket, static_cast<int>(kHandshakeWait.count() / 1'000'000)))
     return Fail(Errc::kTimeout, path + ": no executor answered; does the daemon still run?");
   WEIR_TRY(const platform::Packet packet, platform::ReceivePacket(socket, wire::kHandshakeBytesMax));
@@ -72,6 +73,7 @@ Result<Accepted> Welcome(platform::Fd connection, uid_t owner, std::uint64_t are
     return refuse(Errc::kProtocol, "that is no Hello");
   accepted.program = hello.program.substr(0, kProgramBytesMax);
   accepted.version = std::min(hello.version, wire::kVersion);
+  accepted.distant = hello.distant != 0;
 
   WEIR_TRY(const platform::SharedRegion rings, platform::MakeSharedRegion("weir-opencl-rings", kRingsBytes));
   WEIR_TRY(accepted.channel, MapChannel(rings.fd.get(), Side::kExecutor));

@@ -19,8 +19,8 @@ struct Connection {
   std::uint16_t version = 0;  // that both speak
 };
 /// Errors: kNotFound and kUnavailable when nobody listens, kTimeout, kPermissionDenied with the executor's words,
-/// kVersionMismatch, kProtocol.
-Result<Connection> Connect(const std::string& path, const std::string& program);
+/// kVersionMismatch, kProtocol. `distant`: the arena is copied to another machine, and what is new in it is to be told.
+Result<Connection> Connect(const std::string& path, const std::string& program, bool distant = false);
 
 /// The executor's side.
 struct Accepted {
@@ -28,6 +28,7 @@ struct Accepted {
   platform::Peer peer;
   std::string program;  // as the client says
   std::uint16_t version = 0;
+  bool distant = false;
   Channel channel;
   platform::Mapping arena;
 };

@@ -25,11 +25,12 @@ Session::Session(Shared& shared, Accepted accepted)
       control_(std::move(accepted.channel.control)),
       in_(std::move(accepted.channel.in)),
       replies_(std::make_shared<Replies>(std::move(accepted.channel.out))),
+      arrivals_(accepted.distant ? std::make_shared<Arrivals>(cl_, replies_) : nullptr),
       admission_(std::make_shared<Admission>(Tenancy{shared.agent, shared.meter})),
       scratch_(wire::kMessageBytesMax) {
   auto device = std::make_shared<Device>(cl_);
   device->native = shared.device.device;
-  device->in_host_memory = shared.device.in_host_memory && !shared.copies;
+  device->in_host_memory = shared.device.in_host_memory && !shared.copies && arrivals_ == nullptr;
   objects_.Put(1, device);
   wire::PlatformFacts facts = FactsOfPlatform(shared.device);
   facts.devices.push_back(FactsOfDevice(cl_, device->native, 1, device->in_host_memory, shared.quota->limits().each));
@@ -50,6 +51,7 @@ void Session::End() {
   admission_->Drain();  // a queue that was released may be busy
   open_queue_.reset();
   replies_->Close();
+  if (arrivals_ != nullptr) arrivals_->Forget();
   objects_.Clear();
 }
 
@@ -142,7 +144,8 @@ bool Session::Handle(wire::ByteView message) {
     case Op::kReply:
     case Op::kEventDone:
     case Op::kFreed:
-    case Op::kNotice: return false;  // not a client's to send
+    case Op::kNotice:
+    case Op::kArrived: return false;  // not a client's to send
   }
   return (header.flags & wire::kMayIgnore) != 0;
 }

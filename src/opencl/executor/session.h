@@ -11,6 +11,7 @@
 
 #include "opencl/channel/handshake.h"
 #include "opencl/executor/admission.h"
+#include "opencl/executor/arrivals.h"
 #include "opencl/executor/buffer_store.h"
 #include "opencl/executor/device_clock.h"
 #include "opencl/executor/objects.h"
@@ -164,6 +165,8 @@ class Session {
   /// The same, with all that the command uses, and counts it to the batch.
   cl_int Admit(Queue& queue, std::uint32_t id, std::int64_t predicted_ns, const Admission::Entry& entry);
   void CloseBatch();
+  /// `read` puts this into the arena; a distant client is to be told when.
+  void WillArrive(const proto::cl::Enqueue& enqueue, cl_event read, std::uint64_t offset, std::uint64_t size);
   /// An event of everything in the queue so far, to be released by the caller; null when there is nothing.
   cl_event TailOf(Queue& queue);
   /// Calls `done(status)` when `event` has ended, from whichever thread, once.
@@ -178,6 +181,7 @@ class Session {
   platform::Mapping control_;
   RingConsumer in_;
   std::shared_ptr<Replies> replies_;
+  std::shared_ptr<Arrivals> arrivals_;  // null: the client sees the arena itself
   std::shared_ptr<Admission> admission_;
   Objects objects_;
   std::shared_ptr<Queue> open_queue_;  // whose batch is open

@@ -208,6 +208,12 @@ void Session::Upload(const wire::Enqueue& enqueue, const wire::Blob& content, st
   if (!told) replies_->Send(wire::Freed{.ticket = ticket});
 }
 
+void Session::WillArrive(const wire::Enqueue& enqueue, cl_event read, std::uint64_t offset, std::uint64_t size) {
+  Queue* queue = nullptr;
+  if (arrivals_ == nullptr || objects_.Find(enqueue.queue, queue) != CL_SUCCESS) return;
+  arrivals_->Expect(queue->in_order ? queue->native : nullptr, read, offset, size);
+}
+
 // -- Kernels ---------------------------------------------------------------------------------------------------------
 
 void Session::Do(const wire::NdRange& m) {
@@ -286,8 +292,10 @@ void Session::Do(const wire::ReadBuffer& m) {
   Command(m.enqueue, m.size, "clEnqueueReadBuffer",
           [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
             if (found != CL_SUCCESS) return found;
-            return cl_.clEnqueueReadBuffer(queue, buffer->native, CL_FALSE, m.offset, m.size,
-                                           arena_.As<std::byte>() + m.to, count, waits, event);
+            const cl_int error = cl_.clEnqueueReadBuffer(queue, buffer->native, CL_FALSE, m.offset, m.size,
+                                                         arena_.As<std::byte>() + m.to, count, waits, event);
+            if (error == CL_SUCCESS) WillArrive(m.enqueue, *event, m.to, m.size);
+            return error;
           });
 }
 
@@ -339,9 +347,11 @@ void Session::Do(const wire::ReadBufferRect& m) {
   Command(m.enqueue, size, "clEnqueueReadBufferRect",
           [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
             if (found != CL_SUCCESS) return found;
-            return cl_.clEnqueueReadBufferRect(
+            const cl_int error = cl_.clEnqueueReadBufferRect(
                 queue, buffer->native, CL_FALSE, Sizes(m.origin), kOrigin, Sizes(m.region), m.row_pitch, m.slice_pitch,
                 m.region[0], m.region[0] * m.region[1], arena_.As<std::byte>() + m.to, count, waits, event);
+            if (error == CL_SUCCESS) WillArrive(m.enqueue, *event, m.to, size);
+            return error;
           });
 }
 
@@ -404,8 +414,11 @@ void Session::Do(const wire::ReadImage& m) {
   Command(m.enqueue, m.size, "clEnqueueReadImage",
           [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
             if (found != CL_SUCCESS) return found;
-            return cl_.clEnqueueReadImage(queue, image->native, CL_FALSE, Sizes(m.origin), Sizes(m.region), 0, 0,
-                                          arena_.As<std::byte>() + m.to, count, waits, event);
+            const cl_int error =
+                cl_.clEnqueueReadImage(queue, image->native, CL_FALSE, Sizes(m.origin), Sizes(m.region), 0, 0,
+                                       arena_.As<std::byte>() + m.to, count, waits, event);
+            if (error == CL_SUCCESS) WillArrive(m.enqueue, *event, m.to, PackedBytes(cl_, *image, m.region));
+            return error;
           });
 }
 
@@ -507,8 +520,10 @@ void Session::Do(const wire::Finish& m) {
   if (const cl_event tail = TailOf(*queue); tail != nullptr) {
     cl_.clFlush(queue->native);
     // Before the batch's own: the client is woken, and then the books are kept.
-    When(tail,
-         [replies = replies_, request = m.request, first_error](cl_int) { replies->Answer(request, first_error); });
+    When(tail, [replies = replies_, arrivals = arrivals_, request = m.request, first_error](cl_int) {
+      const wire::Reply answer{.request = request, .status = first_error};
+      arrivals ? arrivals->Tell(answer) : replies->Send(answer);
+    });
     cl_.clReleaseEvent(tail);
   } else {
     replies_->Answer(m.request, first_error);
@@ -522,8 +537,8 @@ void Session::Do(const wire::Watch& m) {
   if (error != CL_SUCCESS) return replies_->Send(wire::EventDone{.event = m.event, .status = error});
   CloseBatch();
   if (const auto queue = event->queue.lock()) cl_.clFlush(static_cast<Queue&>(*queue).native);
-  When(event->native, [replies = replies_, clock = shared_.clock, id = m.event, native = event->native, &cl = cl_,
-                       profiling = event->profiling](cl_int status) {
+  When(event->native, [replies = replies_, arrivals = arrivals_, clock = shared_.clock, id = m.event,
+                       native = event->native, &cl = cl_, profiling = event->profiling](cl_int status) {
     wire::EventDone done{.event = id, .status = status < 0 ? status : CL_COMPLETE};
     const std::uint64_t end_ns = profiling ? TimeOf(cl, native, CL_PROFILING_COMMAND_END) : 0;
     if (end_ns != 0) {
@@ -536,7 +551,7 @@ void Session::Do(const wire::Watch& m) {
       done.start_ns = at(CL_PROFILING_COMMAND_START);
       done.end_ns = at(CL_PROFILING_COMMAND_END);
     }
-    replies->Send(done);
+    arrivals ? arrivals->Tell(done) : replies->Send(done);
   });
 }
 

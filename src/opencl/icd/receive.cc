@@ -124,6 +124,7 @@ void Link::Dispatch(std::span<const std::byte> message) {
       case wire::Op::kFreed:
         if (wire::Freed freed; (good = DecodeAs(message, freed))) OnFreed(freed.ticket);
         break;
+      case wire::Op::kArrived: break;  // for relays (docs/network.md); nobody has made this connection a distant one
       case wire::Op::kNotice:
         if (wire::Notice notice; (good = DecodeAs(message, notice))) OnNotice(notice);
         break;

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a relay and a portal send each other (docs/protocol/network.md): frames, each a header and its bytes. The
+// handshake's frames hold a message of the same encoding as OpenCL's.
+#pragma once
+
+#include "proto/opencl_codec.h"
+
+namespace weir::proto::net {
+
+inline constexpr std::uint32_t kMagic = 0x31544E57;  // "WNT1"
+inline constexpr std::uint16_t kVersion = 1;
+
+enum class Kind : std::uint16_t {
+  kHello = 1,     // relay to portal, the first
+  kWelcome = 2,   // its answer
+  kMessages = 3,  // OpenCL's messages as they stand in a ring: each padded to a multiple of 8
+  kArena = 4,     // bytes to be put at `offset` of the arena, before the messages behind it are carried out
+};
+
+struct FrameHeader {
+  std::uint32_t bytes = 0;  // behind the header
+  std::uint16_t kind = 0;
+  std::uint16_t reserved = 0;
+  std::uint64_t offset = 0;  // kArena; else 0
+};
+inline constexpr std::size_t kFrameHeaderBytes = 16;
+static_assert(sizeof(FrameHeader) == kFrameHeaderBytes);
+
+inline constexpr std::size_t kHandshakeBytesMax = 1024;
+inline constexpr std::size_t kMessagesBytesMax = 256 * 1024;
+inline constexpr std::size_t kArenaBytesMax = 16 << 20;
+
+/// False: no frame has such a header.
+inline bool Plausible(const FrameHeader& header) {
+  switch (static_cast<Kind>(header.kind)) {
+    case Kind::kHello:
+    case Kind::kWelcome: return header.bytes >= cl::kHeaderBytes && header.bytes <= kHandshakeBytesMax;
+    case Kind::kMessages: return header.bytes > 0 && header.bytes % 8 == 0 && header.bytes <= kMessagesBytesMax;
+    case Kind::kArena: return header.bytes > 0 && header.bytes <= kArenaBytesMax;
+  }
+  return false;
+}
+
+struct Hello {
+  static constexpr std::uint16_t kOp = 1;
+  std::uint32_t magic = 0;
+  std::uint16_t version = 0;
+  std::string_view vgpu{};     // of plain connections; where there are certificates, the certificate's counts
+  std::string_view program{};  // for people
+  static void Fields(auto& m, auto& f) { f(m.magic, m.version, m.vgpu, m.program); }
+};
+
+/// Times are the node's CLOCK_MONOTONIC, ns.
+struct Welcome {
+  static constexpr std::uint16_t kOp = 2;
+  std::uint32_t magic = 0;
+  std::uint16_t version = 0;
+  std::uint64_t arena_bytes = 0;
+  std::uint64_t hello_came_ns = 0, sent_ns = 0;
+  std::string_view vgpu{};
+  std::string_view refusal{};  // why there is no connection; then it is closed
+  static void Fields(auto& m, auto& f) {
+    f(m.magic, m.version, m.arena_bytes, m.hello_came_ns, m.sent_ns, m.vgpu, m.refusal);
+  }
+};
+
+}  // namespace weir::proto::net
