@@ -27,7 +27,7 @@ constexpr std::array kByteSuffixes{
 };
 constexpr std::array kTimeSuffixes{
     Suffix{"", 1},   Suffix{"s", 1},    Suffix{"ms", 1e-3}, Suffix{"us", 1e-6},
-    Suffix{"m", 60}, Suffix{"min", 60}, Suffix{"h", 3600},
+    Suffix{"m", 60}, Suffix{"min", 60}, Suffix{"h", 3600},  Suffix{"d", 86'400},
 };
 
 bool SameIgnoringCase(std::string_view a, std::string_view b) {
@@ -125,7 +125,8 @@ Result<Duration> ParseDuration(std::string_view text) {
   Leading leading{};
   const Suffix* suffix = TakeNumber(text, leading) ? FindSuffix(kTimeSuffixes, leading.rest) : nullptr;
   if (suffix == nullptr)
-    return Fail(Errc::kInvalidArgument, fmt::format("'{}' is not a span of time; write 15, 1.5s, 250ms or 2m", text));
+    return Fail(Errc::kInvalidArgument,
+                fmt::format("'{}' is not a span of time; write 15, 1.5s, 250ms, 2m or 30d", text));
   const double count = leading.number * suffix->factor;
   if (count > kSecondsMax) return Fail(Errc::kInvalidArgument, fmt::format("'{}' is too long a span of time", text));
   return FromSeconds(count);

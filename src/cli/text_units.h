@@ -30,7 +30,7 @@ Result<double> ParseFraction(std::string_view text);           // 0.4 or 40%
 Result<Bytes> ParseBytes(std::string_view text);               // 4096, 512M, 64MiB, 1.5G; powers of 1024
 Result<MemoryRange> ParseMemoryRange(std::string_view text);   // MIN:MAX, or just MAX
 Result<std::vector<int>> ParseCpuList(std::string_view text);  // 0-1,4
-Result<Duration> ParseDuration(std::string_view text);         // 15 (seconds), 1.5s, 250ms, 2m
+Result<Duration> ParseDuration(std::string_view text);         // 15 (seconds), 1.5s, 250ms, 2m, 30d
 Result<NamedValue> ParseNamedValue(std::string_view text);     // period_ms=1, sync=finish
 
 std::vector<std::string> SplitList(std::string_view text, char separator = ',');

@@ -43,7 +43,8 @@ TEST(ParseDuration, CountsSecondsUnlessTold) {
   EXPECT_EQ(ParseDuration("1.5s").value(), milliseconds(1500));
   EXPECT_EQ(ParseDuration("250ms").value(), milliseconds(250));
   EXPECT_EQ(ParseDuration("2m").value(), seconds(120));
-  for (const char* text : {"", "s", "-1", "1d", "1e30"}) EXPECT_FALSE(ParseDuration(text)) << text;
+  EXPECT_EQ(ParseDuration("30d").value(), seconds(30 * 86'400));
+  for (const char* text : {"", "s", "-1", "1w", "1e30"}) EXPECT_FALSE(ParseDuration(text)) << text;
 }
 
 TEST(ParseFraction, TakesPercent) {

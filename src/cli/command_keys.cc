@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// weir keys init | token | list | revoke: who may use this node's vGPUs from another machine (docs/network.md).
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <ctime>
+#include <filesystem>
+#include <memory>
+
+#include "cli/key_view.h"
+#include "cli/options.h"
+#include "cli/terminal.h"
+#include "cli/text_units.h"
+#include "net/keys.h"
+#include "platform/files.h"
+
+namespace weir::cli {
+namespace {
+
+using nlohmann::json;
+
+struct KeyFlags {
+  std::string dir, name, vgpu, out, what;
+  Duration valid_for = 30 * net::kDay;
+
+  [[nodiscard]] std::string Folder() const { return dir.empty() ? platform::DefaultStateDir() + "/keys" : dir; }
+};
+
+Result<std::string> MakeNamedKeys(const KeyFlags& flags) {
+  std::string name = flags.name;
+  if (name.empty()) {
+    std::array<char, 256> host{};
+    if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
+    name = NodeNameFrom(host.data());
+  }
+  WEIR_TRY_STATUS(net::MakeNodeKeys(flags.Folder(), name));
+  return name;
+}
+
+Result<int> InitKeys(const Session& session, const KeyFlags& flags) {
+  WEIR_TRY(const std::string name, MakeNamedKeys(flags));
+  if (session.json) return PrintJson({{"node", name}, {"dir", flags.Folder()}}), 0;
+  fmt::print("made the keys of node '{}' in {}\n", name, flags.Folder());
+  return 0;
+}
+
+/// Said before a token is on record: a file is replaced at once, which a device or a pipe must not be.
+Status CheckOut(const std::string& out) {
+  std::error_code error;
+  const auto status = std::filesystem::status(out, error);
+  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return Ok();
+  return Fail(Errc::kInvalidArgument, fmt::format("--out: {} is not a file; without --out the token is printed", out));
+}
+
+/// A token that its tenant will never see is good for nobody.
+Status WriteToken(const KeyFlags& flags, const net::Token& token) {
+  Status written = platform::WriteFileAtomically(flags.out, token.text);
+  if (written) return written;
+  Error error = std::move(written).error();
+  const auto revoked = net::Revoke(flags.Folder(), token.record.serial);
+  error.message +=
+      revoked ? "; the token is revoked" : "; the token is on record, and 'weir keys revoke' takes it back";
+  return error;
+}
+
+Result<int> GiveToken(const Session& session, const KeyFlags& flags) {
+  WEIR_TRY_STATUS(net::CheckKeyName(flags.vgpu));
+  if (!flags.out.empty()) WEIR_TRY_STATUS(CheckOut(flags.out));
+  if (!net::HasNodeKeys(flags.Folder())) {
+    WEIR_TRY(const std::string name, MakeNamedKeys(flags));
+    Say(fmt::format("made the keys of node '{}' in {}", name, flags.Folder()));
+  }
+  WEIR_TRY(const net::Token token, net::MakeToken(flags.Folder(), flags.vgpu, flags.valid_for));
+  if (!flags.out.empty()) WEIR_TRY_STATUS(WriteToken(flags, token));
+  if (session.json) {
+    json reply = TokensToJson({token.record}, std::time(nullptr))[0];
+    reply[flags.out.empty() ? "token" : "file"] = flags.out.empty() ? token.text : flags.out;
+    return PrintJson(reply), 0;
+  }
+  if (flags.out.empty())
+    fmt::print("{}", token.text);
+  else
+    fmt::print("{}: who has this file is vGPU '{}' until {}\n", flags.out, token.record.vgpu,
+               net::TimeText(token.record.expires));
+  return 0;
+}
+
+Result<int> ListKeys(const Session& session, const KeyFlags& flags) {
+  WEIR_TRY(const std::vector<net::TokenRecord> tokens, net::ListTokens(flags.Folder()));
+  const std::int64_t now = std::time(nullptr);
+  if (session.json) return PrintJson({{"tokens", TokensToJson(tokens, now)}}), 0;
+  fmt::print("{}", TokensText(tokens, now, StdoutTakesColor()));
+  return 0;
+}
+
+Result<int> RevokeKeys(const Session& session, const KeyFlags& flags) {
+  WEIR_TRY(std::vector<net::TokenRecord> revoked, net::Revoke(flags.Folder(), flags.what));
+  for (net::TokenRecord& token : revoked) token.revoked = true;
+  if (session.json) return PrintJson({{"revoked", TokensToJson(revoked, std::time(nullptr))}}), 0;
+  if (revoked.empty()) fmt::print("{} was revoked before\n", flags.what);
+  for (const net::TokenRecord& token : revoked) fmt::print("revoked {} of vGPU '{}'\n", token.serial, token.vgpu);
+  return 0;
+}
+
+}  // namespace
+
+void AddKeys(Command app, Session& session) {
+  const Command keys =
+      AddCommandGroup(app, "keys", "Who may use this node's vGPUs from another machine",
+                      "  weir keys token game --out game.token   # a tenant's; makes the node's keys too\n"
+                      "  weir keys list\n"
+                      "  weir keys revoke game\n");
+  auto flags = std::make_shared<KeyFlags>();
+  const auto add = [&](const char* name, const char* summary, const char* examples,
+                       Result<int> (*act)(const Session&, const KeyFlags&)) {
+    const Command command = AddCommand(keys, name, summary, examples, session);
+    command.Add("--dir", "DIR", flags->dir, "The key folder (default: keys in the daemon's state folder)");
+    command.WhenGiven(
+        [flags, act, &session] { session.action = [flags, act, &session] { return act(session, *flags); }; });
+    return command;
+  };
+  const Command init = add("init", "Make the node's keys; those that are there are left alone",
+                           "  weir keys init\n  weir keys init --name gpu-1 --dir /etc/weir/keys\n", InitKeys);
+  const Command token = add("token", "Make a token: the file that lets its owner be a vGPU's tenant",
+                            "  weir keys token game --out game.token\n"
+                            "  weir keys token game --for 12h > game.token && chmod 600 game.token\n",
+                            GiveToken);
+  for (const Command& command : {init, token})
+    command.Add("--name", "NAME", flags->name, "The node's name, when its keys are made (default: the host's)");
+  token.Add("vgpu", "VGPU", flags->vgpu, "The vGPU that it is for; it need not be there yet").Required();
+  token.AddParsed("--for", "TIME", flags->valid_for, ParseDuration,
+                  "How long it is good, as 30d or 12h (default: 30d)");
+  token.Add("--out", "FILE", flags->out, "Where to write it, for its owner's eyes (default: it is printed)");
+  add("list", "List the tokens that were given", "  weir keys list\n  weir keys list --json\n", ListKeys);
+  const Command revoke = add("revoke", "Take tokens back; connections that are open stay",
+                             "  weir keys revoke game               # all of its tokens\n"
+                             "  weir keys revoke 5c0e1f6a90b3d247   # one, by its serial\n",
+                             RevokeKeys);
+  revoke.Add("what", "VGPU|SERIAL", flags->what, "Whose tokens, or which one").Required();
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/key_view.h"
+
+#include <nlohmann/json.hpp>
+
+#include "cli/table.h"
+
+namespace weir::cli {
+
+std::string NodeNameFrom(std::string_view host_name) {
+  constexpr std::size_t kNameBytesMax = 63;
+  std::string name;
+  for (const char c : host_name.substr(0, kNameBytesMax)) {
+    const bool fits = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                      ((c == '.' || c == '-') && !name.empty());
+    if (fits)
+      name += c;
+    else if (!name.empty())
+      name += '-';
+  }
+  return name.empty() ? "node" : name;
+}
+
+std::string_view StateOf(const net::TokenRecord& token, std::int64_t now_s) {
+  return token.revoked ? "revoked" : token.expires < now_s ? "expired" : "good";
+}
+
+std::string TokensText(const std::vector<net::TokenRecord>& tokens, std::int64_t now_s, bool color) {
+  if (tokens.empty()) return "no tokens; make one with 'weir keys token VGPU'\n";
+  Table table({{"SERIAL"}, {"VGPU"}, {"EXPIRES"}, {"STATE"}});
+  for (const net::TokenRecord& token : tokens) {
+    const std::string state(StateOf(token, now_s));
+    table.Add({{token.serial},
+               {token.vgpu, Style::kStrong},
+               {net::TimeText(token.expires)},
+               {state, state == "good" ? Style::kGood : Style::kFaint}});
+  }
+  return table.Render(color);
+}
+
+nlohmann::json TokensToJson(const std::vector<net::TokenRecord>& tokens, std::int64_t now_s) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const net::TokenRecord& token : tokens)
+    list.push_back({{"serial", token.serial},
+                    {"vgpu", token.vgpu},
+                    {"expires_unix_s", token.expires},
+                    {"state", StateOf(token, now_s)}});
+  return list;
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// OpenSSL's objects with one owner each, and its errors as ours. Only net's own sources include this.
+#pragma once
+
+#include <openssl/bio.h>
+#include <openssl/evp.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace weir::net {
+
+struct OpenSslFree {
+  void operator()(BIO* bio) const { BIO_free_all(bio); }
+  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
+  void operator()(X509* certificate) const { X509_free(certificate); }
+  void operator()(X509_EXTENSION* extension) const { X509_EXTENSION_free(extension); }
+  void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
+  void operator()(SSL* ssl) const { SSL_free(ssl); }
+};
+template <typename T>
+using OpenSslPtr = std::unique_ptr<T, OpenSslFree>;
+
+using KeyPtr = OpenSslPtr<EVP_PKEY>;
+using CertificatePtr = OpenSslPtr<X509>;
+
+/// "attempted: what OpenSSL's queue of errors says"; empties the queue.
+Error OpenSslError(std::string_view attempted, Errc code = Errc::kInternal);
+
+/// What a certificate is for. One can't pose as the other: both sides insist on it.
+enum class CertificateKind { kAuthority, kNode, kToken, kOther };
+CertificateKind KindOf(X509& certificate);
+
+/// The name of a vGPU or of a node. Empty: there is none that could be one.
+std::string NameOf(const X509& certificate);
+/// Sixteen hexadecimal digits, for what we have issued.
+std::string SerialOf(const X509& certificate);
+/// In seconds since 1970; 0 where a certificate says nonsense.
+std::int64_t ExpiryOf(const X509& certificate);
+std::int64_t BeginOf(const X509& certificate);
+
+}  // namespace weir::net

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "net/tcp_socket.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "platform/clock.h"
+
+namespace weir::net {
+namespace {
+
+/// How often a wait looks whether the peer is still there.
+constexpr Duration kLookAgain = seconds(2);
+
+timespec TimespecOf(Duration duration) {
+  const auto whole = std::chrono::duration_cast<seconds>(duration);
+  return {static_cast<time_t>(whole.count()), static_cast<long>((duration - whole).count())};
+}
+
+void SetOption(int fd, int level, int name, int value) {
+  ::setsockopt(fd, level, name, &value, sizeof value);  // each of them is of use without the others
+}
+
+}  // namespace
+
+std::string HostAndPort(std::string_view host, std::string_view port) {
+  if (host.find(':') == std::string_view::npos) return fmt::format("{}:{}", host, port);
+  return fmt::format("[{}]:{}", host, port);
+}
+
+std::string PeerText(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  char host[NI_MAXHOST] = {}, port[NI_MAXSERV] = {};
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
+      ::getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    return "a peer that has gone";
+  // An IPv4 peer of a socket that listens on all addresses.
+  constexpr std::string_view kMapped = "::ffff:";
+  const std::string_view name(host);
+  const bool is_mapped = name.starts_with(kMapped) && name.find('.') != std::string_view::npos;
+  return HostAndPort(is_mapped ? name.substr(kMapped.size()) : name, port);
+}
+
+TcpSocket::TcpSocket(platform::Fd connected) : fd_(std::move(connected)), peer_(PeerText(fd_.get())) {
+  const int fd = fd_.get();
+  ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
+  SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  // An idle connection: the kernel asks after 10 s, and ends it when two questions, 5 s apart, stay without an answer.
+  SetOption(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  SetOption(fd, IPPROTO_TCP, TCP_KEEPIDLE, 10);
+  SetOption(fd, IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  SetOption(fd, IPPROTO_TCP, TCP_KEEPCNT, 2);
+  // No TCP_USER_TIMEOUT: Linux ends by it also a connection whose peer answers well but doesn't read, as a paused vGPU
+  // doesn't. HasVanished tells the two apart. No SO_SNDBUF nor SO_RCVBUF: either turns the kernel's own tuning off.
+}
+
+/// Whether what was sent has had no answer for kVanishedAfter. A peer that only doesn't read answers every probe.
+bool TcpSocket::HasVanished() const {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
+  // Probes of a window that has been closed for long come two minutes apart: one or two may be under way, or lost.
+  constexpr int kProbesLost = 3;
+  const bool asked = info.tcpi_retransmits > 0 || info.tcpi_probes >= kProbesLost;
+  return asked && milliseconds(info.tcpi_last_ack_recv) >= kVanishedAfter;
+}
+
+bool TcpSocket::Await(short events, Duration timeout) {
+  const Instant begin = platform::Now();
+  for (;;) {
+    // What shutdown(2) ended is readable, writable and hung up at once, so that no other descriptor is needed.
+    pollfd entry{fd_.get(), events, 0};
+    const Duration left = std::max(timeout - (platform::Now() - begin), Duration::zero());
+    const timespec wait = TimespecOf(std::min(left, kLookAgain));
+    const int ready = ::ppoll(&entry, 1, &wait, nullptr);
+    if (ready > 0 || shut_) return true;
+    if (ready < 0 && errno != EINTR) return true;  // the next call will say what it is
+    if (ready == 0 && HasVanished()) {
+      vanished_ = true;
+      Shutdown();
+      return true;
+    }
+    if (left == Duration::zero()) return false;
+  }
+}
+
+void TcpSocket::Shutdown() {
+  shut_ = true;
+  ::shutdown(fd_.get(), SHUT_RDWR);
+}
+
+Error TcpSocket::EndedBy(int error_number) const {
+  if (vanished_ || error_number == ETIMEDOUT || error_number == EHOSTUNREACH || error_number == ENETUNREACH)
+    return Fail(Errc::kUnavailable,
+                fmt::format("{} has vanished: no answer for {:.0f} s", peer_, SecondsOf(kVanishedAfter)));
+  if (shut_) return Fail(Errc::kUnavailable, fmt::format("the connection to {} was ended on this side", peer_));
+  if (error_number == 0) return Fail(Errc::kUnavailable, "closed by the other side, " + peer_);
+  return Fail(Errc::kUnavailable,
+              platform::ErrnoError("the connection to " + peer_ + " was cut", error_number).message);
+}
+
+}  // namespace weir::net
