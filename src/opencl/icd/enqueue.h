@@ -59,6 +59,16 @@ class Command {
     if (event != nullptr) Hand(event);
     return CL_SUCCESS;
   }
+  /// Sends a part of what Send is to end: without an event, whoever asked for one.
+  template <typename M>
+  cl_int SendPart(M& command) {
+    Link::Sending sending(link());
+    if (!sending.usable()) return kGone;
+    command.enqueue = {.queue = queue_->id, .event = 0, .waits = waits_.ids()};
+    if (!sending.Send(command)) return link().usable() ? CL_OUT_OF_RESOURCES : kGone;
+    queue_->issued.store(queue_->issued.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    return CL_SUCCESS;
+  }
   /// Waits for what Send sent, if that has an event. CL_SUCCESS or how it ended.
   cl_int WaitForIt();
 

@@ -13,6 +13,9 @@ namespace {
 
 /// Above this a blocking write waits and copies once, rather than copying twice.
 constexpr std::size_t kStagedBytesMax = 4 << 20;
+/// A long write is staged and sent in parts: one is on its way, or on the device's link, while the next is copied, and
+/// the arena's ranges are used again while they are warm.
+constexpr std::size_t kPartBytes = 2 << 20;
 
 bool Inside(const Memory& buffer, std::size_t offset, std::size_t size) {
   return offset <= buffer.size && size <= buffer.size - offset;
@@ -66,6 +69,21 @@ cl_int ReadStaged(Command& command, M& read, cl_command_type type, bool blocking
   return blocking ? command.WaitForIt() : CL_SUCCESS;
 }
 
+/// All but the last part of a long write, which is then what is left of it.
+cl_int WriteParts(Command& command, const Memory& buffer, std::size_t& offset, std::size_t& size, const void*& from) {
+  while (size > kPartBytes) {
+    StagedContent content;
+    if (!content.Of(command.link(), from, kPartBytes)) return command.link().usable() ? CL_OUT_OF_RESOURCES : kGone;
+    wire::WriteBuffer part{
+        .buffer = buffer.id, .offset = offset, .content = content.blob(), .ticket = content.ticket()};
+    if (const cl_int error = command.SendPart(part); error != CL_SUCCESS) return error;
+    offset += kPartBytes;
+    size -= kPartBytes;
+    from = static_cast<const std::byte*>(from) + kPartBytes;
+  }
+  return CL_SUCCESS;
+}
+
 }  // namespace
 
 namespace api {
@@ -100,6 +118,10 @@ cl_int EnqueueWriteBuffer(cl_command_queue queue, cl_mem handle, cl_bool blockin
   if ((buffer->flags & kHostMayNotWrite) != 0) return CL_INVALID_OPERATION;
   const bool large = blocking != CL_FALSE && size > kStagedBytesMax;
   bool here = command.may_be_done_here() || (large && command.may_be_done_here_after_waiting());
+  // Of a queue in order the last part is what ends the whole. Who wants times wants those of the whole.
+  if (!here && size > kStagedBytesMax && !command.queue().works_in_arena() && command.queue().in_order() &&
+      !(command.queue().profiling() && command.wants_event()))
+    if (const cl_int error = WriteParts(command, *buffer, offset, size, from); error != CL_SUCCESS) return error;
   StagedContent content;
   if (!here && !content.Of(command.link(), from, size)) {
     // No room for a second copy. There is for the first.
