@@ -129,6 +129,7 @@ std::vector<ProgramCommand> DefineCommands(CLI::App& app, Session& session) {
   AddPolicy(weir, session);
   AddOversell(weir, session);
   AddMemory(weir, session);
+  AddKeys(weir, session);
   AddPlan(weir, session);
   AddEvents(weir, session);
   AddDevices(weir, session);

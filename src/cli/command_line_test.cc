@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
+
+#include "tests/harness/temp_folder.h"
 
 namespace weir::cli {
 namespace {
@@ -21,12 +24,12 @@ WeirOutcome Weir(std::vector<std::string> arguments) {
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
   WeirOutcome outcome;
   outcome.code = Main(static_cast<int>(arguments.size()), argv.data());
-  outcome.out = testing::internal::GetCapturedStdout();
-  outcome.err = testing::internal::GetCapturedStderr();
+  outcome.out = ::testing::internal::GetCapturedStdout();
+  outcome.err = ::testing::internal::GetCapturedStderr();
   return outcome;
 }
 
@@ -52,11 +55,13 @@ TEST(CommandLine, NamesTheFlagWhoseValueItCannotRead) {
 
 TEST(CommandLine, HasExamplesInEveryHelp) {
   for (const char* command : {"serve", "run", "record", "doctor", "top", "policy", "oversell", "plan", "events",
-                              "devices", "status", "stop", "demo", "vgpu"}) {
+                              "devices", "status", "stop", "demo", "vgpu", "keys"}) {
     const WeirOutcome outcome = Weir({command, "--help"});
     EXPECT_EQ(outcome.code, 0) << command;
     EXPECT_NE(outcome.out.find("EXAMPLES\n  weir "), std::string::npos) << outcome.out;
   }
+  for (const char* command : {"init", "token", "list", "revoke"})
+    EXPECT_NE(Weir({"keys", command, "--help"}).out.find("EXAMPLES\n  weir keys "), std::string::npos) << command;
   for (const char* command : {"create", "set", "list", "show", "rm", "pause", "resume"})
     EXPECT_NE(Weir({"vgpu", command, "--help"}).out.find("EXAMPLES\n  weir vgpu "), std::string::npos) << command;
 }
@@ -207,6 +212,47 @@ TEST(WeirPlan, SaysWhatIsWrongBeforeItReadsATrace) {
 TEST(WeirEvents, NeedsADaemonAtFirst) {
   EXPECT_EQ(Weir({"events", "--follow", "--socket", kNobody}).code, 8);
   EXPECT_EQ(Weir({"events", "-n", "-3"}).code, 2);
+}
+
+TEST(WeirKeys, MakesANodesKeysAndATokenInOneCommand) {
+  const weir::testing::TempFolder folder;
+  const std::string dir = folder / "state/keys", out = folder / "game.token";
+  const WeirOutcome made = Weir({"keys", "token", "game", "--dir", dir, "--name", "lab", "--for", "2d", "--out", out});
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_NE(made.err.find("made the keys of node 'lab' in " + dir), std::string::npos) << made.err;
+  EXPECT_NE(made.out.find("game.token: who has this file is vGPU 'game' until "), std::string::npos) << made.out;
+  EXPECT_EQ(std::filesystem::status(out).permissions(), std::filesystem::perms(0600));
+  const WeirOutcome second = Weir({"keys", "token", "desk", "--dir", dir});
+  EXPECT_EQ(second.code, 0);
+  EXPECT_EQ(second.err, "") << "the node has its keys";
+  EXPECT_TRUE(second.out.starts_with("# A token of Weir.")) << second.out;
+  EXPECT_NE(Weir({"keys", "list", "--dir", dir}).out.find("desk"), std::string::npos);
+  const WeirOutcome revoked = Weir({"keys", "revoke", "game", "--dir", dir});
+  EXPECT_EQ(revoked.code, 0) << revoked.err;
+  EXPECT_NE(revoked.out.find("of vGPU 'game'"), std::string::npos) << revoked.out;
+  EXPECT_NE(Weir({"keys", "revoke", "game", "--dir", dir}).out.find("was revoked before"), std::string::npos);
+  const WeirOutcome list = Weir({"keys", "list", "--json", "--dir", dir});
+  EXPECT_NE(list.out.find(R"("state": "revoked")"), std::string::npos) << list.out;
+  EXPECT_NE(list.out.find(R"("state": "good")"), std::string::npos) << list.out;
+}
+
+TEST(WeirKeys, EndsWithTheTablesExitCode) {
+  const weir::testing::TempFolder folder;
+  const std::string dir = folder / "keys";
+  EXPECT_EQ(Weir({"keys"}).code, 2);
+  EXPECT_EQ(Weir({"keys", "token"}).code, 2);
+  EXPECT_EQ(Weir({"keys", "list", "--dir", dir}).code, 3) << "there are no keys";
+  EXPECT_EQ(Weir({"keys", "init", "--dir", dir, "--name", "a b"}).code, 2);
+  EXPECT_EQ(Weir({"keys", "token", "../x", "--dir", dir}).code, 2);
+  EXPECT_FALSE(std::filesystem::exists(dir)) << "a wrong name makes no keys";
+  EXPECT_EQ(Weir({"keys", "init", "--dir", dir}).code, 0);
+  EXPECT_EQ(Weir({"keys", "init", "--dir", dir}).code, 4);
+  EXPECT_EQ(Weir({"keys", "token", "a", "--dir", dir, "--for", "0"}).code, 2);
+  EXPECT_EQ(Weir({"keys", "token", "a", "--dir", dir, "--for", "soon"}).code, 2);
+  EXPECT_EQ(Weir({"keys", "token", "a", "--dir", dir, "--out", "/dev/null"}).code, 2);
+  EXPECT_EQ(Weir({"keys", "token", "a", "--dir", dir, "--out", folder / "none/a.token"}).code, 3);
+  EXPECT_NE(Weir({"keys", "list", "--dir", dir}).out.find("revoked"), std::string::npos) << "it reached nobody";
+  EXPECT_EQ(Weir({"keys", "revoke", "nobody", "--dir", dir}).code, 3);
 }
 
 // Only that these are among the problems: an installation that isn't there comes first.

@@ -68,7 +68,7 @@ Result<int> ShowMemoryParams(const Session& session, const MemoryFlags& flags) {
 /// Of the first OpenCL device there is.
 Result<Bytes> SizeOfDevice() {
   WEIR_TRY(const std::filesystem::path self, SelfExecutable());
-  const auto devices = ListOpenClDevices(FindExecutor(self));
+  const auto devices = ListOpenClDevices(FindHelper(self, kExecutor));
   if (!devices || devices->empty() || devices->front().memory_bytes == 0)
     return Fail(Errc::kInvalidArgument, "how much memory the device has is not known here; give --size");
   return Bytes{devices->front().memory_bytes};

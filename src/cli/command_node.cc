@@ -43,7 +43,7 @@ Result<int> ShowStatus(const Session& session) {
 Result<int> ShowDevices(const Session& session) {
   WEIR_TRY(json reply, session.client().Get("/v1/devices"));
   WEIR_TRY(const auto self, SelfExecutable());
-  const auto opencl = ListOpenClDevices(FindExecutor(self));
+  const auto opencl = ListOpenClDevices(FindHelper(self, kExecutor));
   if (session.json) {
     json& list = reply["opencl_devices"] = json::array();
     if (opencl)

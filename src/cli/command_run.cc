@@ -9,7 +9,9 @@
 #include <filesystem>
 #include <memory>
 
+#include "cli/distant_node.h"
 #include "cli/options.h"
+#include "cli/places.h"
 #include "cli/private_daemon.h"
 #include "cli/program.h"
 #include "cli/tenant.h"
@@ -27,6 +29,7 @@ constexpr int kNotHeld = 5;  // --strict, and the shim can't get into the progra
 
 struct RunFlags {
   std::string vgpu, name;
+  DistantNode distant;
   VgpuSettings settings;
   bool strict = false;
 };
@@ -60,6 +63,14 @@ Result<int> RunProgram(const Session& session, const RunFlags& flags) {
     Say((flags.strict ? "not run (--strict): " : "warning: ") + program->caution);
     if (flags.strict) return kNotHeld;
   }
+  if (!flags.distant.node.empty()) {
+    DistantNode distant = flags.distant;
+    distant.vgpu = flags.vgpu;
+    distant.program = std::filesystem::path(session.program[0]).filename().string();
+    WEIR_TRY(const auto there, StartRelay(distant, session.places().run_dir));
+    for (const auto& [name, value] : there) setenv(name.c_str(), value.c_str(), 1);
+    return Execute(session.program);
+  }
   WEIR_TRY(const std::filesystem::path self, SelfExecutable());
   WEIR_TRY(const std::string library, FindPreloadLibrary(self));
   WEIR_TRY_STATUS(EnsureDaemon(session.places()));
@@ -69,11 +80,28 @@ Result<int> RunProgram(const Session& session, const RunFlags& flags) {
   return Execute(session.program);
 }
 
+void CheckDistant(RunFlags& flags) {
+  DistantNode& distant = flags.distant;
+  if (distant.node.empty()) {
+    if (distant.plain || !distant.token.empty()) RejectUsage("--token and --plain are of another machine: give --node");
+    return;
+  }
+  if (flags.settings.Any() || !flags.name.empty())
+    RejectUsage("--node: what its vGPU is promised is set on that machine, with 'weir vgpu set'");
+  if (distant.plain && flags.vgpu.empty()) RejectUsage("--plain: no token says which vGPU: give --vgpu");
+  if (distant.plain && !distant.token.empty()) RejectUsage("--plain uses no token");
+  if (!distant.plain && !flags.vgpu.empty()) RejectUsage("--vgpu: the token says which vGPU");
+  if (!distant.plain && distant.token.empty()) distant.token = EnvironmentVariable("WEIR_TOKEN");
+  if (!distant.plain && distant.token.empty())
+    RejectUsage("--node: needs --token FILE (or WEIR_TOKEN), made by 'weir keys token VGPU' on that machine");
+}
+
 constexpr const char* kRunExamples =
     "  weir run -- glxgears                          # a vGPU of its own, for as long as it runs\n"
     "  weir run --weight 50 --fps 60 -- glmark2 -b terrain\n"
     "  weir vgpu create game --weight 50\n"
     "  weir run --vgpu game -- ./start-game.sh       # its children share the vGPU\n"
+    "  weir run --node gpu1:7700 --token job.token -- clinfo     # OpenCL, on another machine's device\n"
     "\n"
     "EXIT CODES\n"
     "  The program's own; 127 when it can't be found, 126 when it can't be executed; 5 with --strict when it can't be\n"
@@ -91,8 +119,15 @@ Command AddRun(Command app, Session& session) {
       .Excludes(vgpu);
   command.AddFlag("--strict", flags->strict,
                   "Don't run a program that can't be paced and metered (static, setuid, 32-bit)");
+  command.Add("--node", "HOST:PORT", flags->distant.node,
+              "Compute OpenCL on another machine: where its 'weir serve --listen' is");
+  command.Add("--token", "FILE", flags->distant.token,
+              "With --node: from 'weir keys token' there; says which vGPU (default: $WEIR_TOKEN)");
+  command.AddFlag("--plain", flags->distant.plain,
+                  "With --node and --vgpu: no encryption and no token, for 'weir serve --listen-plain'");
   AddSettingOptions(command, flags->settings, /*creates=*/true);
   command.WhenGiven([flags, &session] {
+    CheckDistant(*flags);
     if (!flags->vgpu.empty() && flags->settings.Any())
       RejectUsage(
           fmt::format("--vgpu: '{0}' has its own settings; change them with 'weir vgpu set {0} ...'", flags->vgpu));

@@ -8,23 +8,49 @@
 #include "cli/private_daemon.h"
 #include "cli/text_units.h"
 #include "daemon/serve.h"
+#include "net/keys.h"
+#include "platform/files.h"
 
 namespace weir::cli {
+namespace {
+
+struct ServeFlags {
+  std::string state_dir, policy, opencl_library;
+  Duration kernel_timeout = seconds(60);
+  std::vector<int> device_cpus;
+  std::string listen, listen_plain, keys_dir;
+  bool is_private = false;
+  bool quiet = false;
+};
+
+/// How tenants on other machines come.
+Status AddPortals(const ServeFlags& flags, const std::filesystem::path& self, daemon::ServeOptions& options) {
+  const std::string program = FindHelper(self, kPortal);
+  if (!flags.listen.empty()) {
+    std::string keys = flags.keys_dir;
+    if (keys.empty()) keys = (options.state_dir.empty() ? platform::DefaultStateDir() : options.state_dir) + "/keys";
+    if (!net::HasNodeKeys(keys))
+      return Fail(Errc::kNotFound, "--listen: this node has no keys in " + keys +
+                                       "; 'weir keys init' makes them, and " +
+                                       "'weir keys token VGPU' also what a tenant needs");
+    options.portals.push_back({.program = program, .listen = flags.listen, .keys_dir = keys, .quiet = flags.quiet});
+  }
+  if (!flags.listen_plain.empty())
+    options.portals.push_back({.program = program, .listen = flags.listen_plain, .keys_dir = {}, .quiet = flags.quiet});
+  return Ok();
+}
+
+}  // namespace
 
 void AddServe(Command app, Session& session) {
-  struct Flags {
-    std::string state_dir, policy, opencl_library;
-    Duration kernel_timeout = seconds(60);
-    std::vector<int> device_cpus;
-    bool is_private = false;
-    bool quiet = false;
-  };
-  auto flags = std::make_shared<Flags>();
-  const Command command = AddCommand(app, "serve", "Run the node daemon",
-                                     "  weir serve\n"
-                                     "  weir serve --device-cpus 0-1 --policy proportional-share\n"
-                                     "  weir serve --run-dir /tmp/w --state-dir /tmp/w/state    # beside another one\n",
-                                     session);
+  auto flags = std::make_shared<ServeFlags>();
+  const Command command =
+      AddCommand(app, "serve", "Run the node daemon",
+                 "  weir serve\n"
+                 "  weir serve --device-cpus 0-1 --policy proportional-share\n"
+                 "  weir serve --listen :7700     # tenants on other machines too; 'weir keys init' first\n"
+                 "  weir serve --run-dir /tmp/w --state-dir /tmp/w/state    # beside another one\n",
+                 session);
   command.Add("--state-dir", "DIR", flags->state_dir,
               "Where vGPUs and policies survive a restart (default: /var/lib/weir for root)");
   command.AddParsed("--device-cpus", "LIST", flags->device_cpus, ParseCpuList,
@@ -34,6 +60,11 @@ void AddServe(Command app, Session& session) {
               "The vendor's OpenCL driver (default: the first of /etc/OpenCL/vendors that works)");
   command.AddParsed("--kernel-timeout", "TIME", flags->kernel_timeout, ParseDuration,
                     "An OpenCL kernel that runs longer costs its vGPU the executor (default: 60 s; 0: none does)");
+  command.Add("--listen", "HOST:PORT", flags->listen,
+              "Let tenants on other machines in there, with their tokens ('weir keys'); ':7700' is on all addresses");
+  command.Add("--keys-dir", "DIR", flags->keys_dir, "This node's keys (default: keys in the state folder)");
+  command.Add("--listen-plain", "HOST:PORT", flags->listen_plain,
+              "The same without encryption or proof: whoever can connect there has every vGPU");
   command.AddFlag("--private", flags->is_private,
                   "End 10 s after the last tenant, and keep the state in the run folder");
   command.AddFlag("--quiet", flags->quiet, "Say nothing but errors");
@@ -49,9 +80,10 @@ void AddServe(Command app, Session& session) {
       options.device_cpus = flags->device_cpus;
       options.policy = flags->policy;
       WEIR_TRY(const std::filesystem::path self, SelfExecutable());
-      options.executor = FindExecutor(self);
+      options.executor = FindHelper(self, kExecutor);
       options.opencl_library = flags->opencl_library;
       options.kernel_timeout = flags->kernel_timeout;
+      WEIR_TRY_STATUS(AddPortals(*flags, self, options));
       options.exit_when_idle = flags->is_private;
       options.idle_exit_after = kPrivateIdle;
       options.quiet = flags->quiet;

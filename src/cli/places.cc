@@ -63,12 +63,12 @@ Result<std::string> FindPreloadLibrary(const fs::path& self) {
                                            kPreloadLibrary, tried));
 }
 
-std::string FindExecutor(const fs::path& self) {
+std::string FindHelper(const fs::path& self, const std::string& name) {
   const auto library = FindPreloadLibrary(self);
   if (!library) return {};
-  const fs::path executor = fs::path(*library).parent_path() / "weir-executor";
+  const fs::path helper = fs::path(*library).parent_path() / name;
   std::error_code error;
-  return fs::is_regular_file(executor, error) ? executor.string() : std::string();
+  return fs::is_regular_file(helper, error) ? helper.string() : std::string();
 }
 
 Result<std::string> ComposePreload(const std::string& before, const std::string& library) {

@@ -32,8 +32,11 @@ Result<std::filesystem::path> SelfExecutable();
 /// The library that LD_PRELOAD names, beside this program's installation or in $WEIR_LIB_DIR.
 Result<std::string> FindPreloadLibrary(const std::filesystem::path& self);
 
-/// The program that runs OpenCL for a vGPU, in the same folder; empty: there is none.
-std::string FindExecutor(const std::filesystem::path& self);
+/// A program of ours that people seldom start, in the same folder; empty: there is none.
+std::string FindHelper(const std::filesystem::path& self, const std::string& name);
+inline constexpr const char* kExecutor = "weir-executor";
+inline constexpr const char* kRelay = "weir-relay";
+inline constexpr const char* kPortal = "weir-portal";
 
 /// Adds `library` to what LD_PRELOAD held before, once. ld.so knows no quoting: a blank or colon in the path is an
 /// error.

@@ -13,6 +13,7 @@
 
 #include "daemon/control.h"
 #include "daemon/node.h"
+#include "daemon/portal_host.h"
 #include "platform/clock.h"
 #include "platform/files.h"
 #include "platform/process.h"
@@ -139,6 +140,11 @@ Status Serve(const ServeOptions& given) {
                          }});
   WEIR_TRY(const auto server,
            HttpServer::Listen(loop, places.socket, [&control](const HttpRequest& r) { return control.Handle(r); }));
+  std::vector<std::unique_ptr<PortalHost>> portals;
+  for (const PortalSetup& setup : options.portals) {
+    WEIR_TRY(auto portal, PortalHost::Start(loop, places.run_dir, setup));
+    portals.push_back(std::move(portal));
+  }
   std::unique_ptr<IdleWatch> idle;
   if (options.exit_when_idle) idle = std::make_unique<IdleWatch>(loop, node, options.idle_exit_after);
   if (!options.quiet)

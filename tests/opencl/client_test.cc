@@ -18,6 +18,7 @@
 #include "platform/unix_socket.h"
 #include "tests/harness/gate_host.h"
 #include "tests/harness/temp_folder.h"
+#include "tests/harness/wait_until.h"
 
 namespace weir::opencl::icd {
 namespace {
@@ -43,6 +44,9 @@ void AwaitListener(const std::string& socket) {
 /// Memory is elastic, and contents are sent away all the time: each test holds all the same, but for what it says of
 /// buffers that are ranges of the arena.
 bool MemoryIsElastic() { return ::getenv("WEIR_TEST_ELASTIC") != nullptr; }
+
+/// The executor is on another machine: the tests reach it by way of a relay and a portal.
+bool IsDistant() { return ::getenv("WEIR_TEST_PORTAL") != nullptr; }
 
 /// A gate that takes all slots away and gives them back, by turns.
 class ElasticGate {
@@ -77,7 +81,7 @@ class Executor : public ::testing::Environment {
  public:
   void SetUp() override {
     ::setenv("POCL_CACHE_DIR", (folder_ / "cache").c_str(), 0);
-    socket_ = folder_ / "s";
+    socket_ = folder_ / "there.sock";
     std::vector<std::string> argv{WEIR_EXECUTOR, "--socket", socket_, "--cpus", "2", "--idle-exit", "600"};
     if (MemoryIsElastic()) {
       gate_ = std::make_unique<ElasticGate>(folder_ / "gate");
@@ -88,18 +92,38 @@ class Executor : public ::testing::Environment {
     ASSERT_TRUE(pid) << pid.error().message;
     pid_ = *pid;
     AwaitListener(socket_);
-    ::setenv("WEIR_OPENCL", socket_.c_str(), 1);
+    ::setenv("WEIR_OPENCL", IsDistant() ? RelayTo(socket_).c_str() : socket_.c_str(), 1);
   }
   void TearDown() override {
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
+    for (const pid_t pid : {pid_, portal_, relay_}) {
+      if (pid == 0) continue;
+      ::kill(pid, SIGKILL);
+      ::waitpid(pid, nullptr, 0);
+    }
   }
 
  private:
+  std::string RelayTo(const std::string& socket) {
+    const std::string port_file = folder_ / "port", here = folder_ / "here.sock";
+    const std::string folder = socket.substr(0, socket.rfind('/'));
+    const auto portal = platform::Spawn({.argv = {::getenv("WEIR_TEST_PORTAL"), "--plain", "--listen", "127.0.0.1:0",
+                                                  "--executors", folder, "--port-file", port_file, "--quiet"}});
+    EXPECT_TRUE(portal) << portal.error().message;
+    portal_ = *portal;
+    std::string port;
+    testing::WaitUntil([&] { return static_cast<bool>(std::getline(std::ifstream(port_file), port)); });
+    const auto relay = platform::Spawn({.argv = {::getenv("WEIR_TEST_RELAY"), "--plain", "--vgpu", "there", "--node",
+                                                 "127.0.0.1:" + port, "--socket", here}});
+    EXPECT_TRUE(relay) << relay.error().message;
+    relay_ = *relay;
+    AwaitListener(here);
+    return here;
+  }
+
   testing::TempFolder folder_;
   std::unique_ptr<ElasticGate> gate_;
   std::string socket_;
-  pid_t pid_ = 0;
+  pid_t pid_ = 0, portal_ = 0, relay_ = 0;
 };
 const auto* const kExecutor = ::testing::AddGlobalTestEnvironment(new Executor);
 
@@ -195,7 +219,7 @@ TEST_F(OpenCl, ComputesWhatTheProgramSays) {
 // ---------------------------------------------------------------------------------------------------
 
 TEST_F(OpenCl, OnlyCallsThatHaveToWaitDo) {
-  if (MemoryIsElastic()) GTEST_SKIP() << "what lies in the arena is read and written there";
+  if (MemoryIsElastic() || IsDistant()) GTEST_SKIP() << "what lies in the arena is read and written there";
   std::vector<int> numbers(1024, 1);
   cl_kernel add = Kernel("add");
   cl_mem a = nullptr, b = nullptr;
@@ -241,6 +265,23 @@ TEST_F(OpenCl, OnlyCallsThatHaveToWaitDo) {
             }),
             (Cost{4, 0}));
   EXPECT_EQ(CostOf([&] { cl.clReleaseProgram(Program(kSource)); }), (Cost{3, 1})) << "create, build, release";
+}
+
+// Also where the device is another machine's: what a program does from its first object to its result is one wait.
+TEST_F(OpenCl, AWholeJobIsOneRoundTrip) {
+  std::vector<int> numbers(1024, 1);
+  cl_kernel add = Kernel("add");
+  const auto job = [&] {
+    cl_mem a = Buffer(4096), b = Buffer(4096);
+    cl.clEnqueueWriteBuffer(queue_, a, CL_FALSE, 0, 4096, numbers.data(), 0, nullptr, nullptr);
+    Set(add, 0, a), Set(add, 1, b), Set(add, 2, 41);
+    Launch(add, 1024);
+    EXPECT_EQ(Read(b, 1024), std::vector<int>(1024, 42));
+    cl.clReleaseMemObject(a), cl.clReleaseMemObject(b);
+  };
+  EXPECT_EQ(CostOf(job).round_trips, 1U);
+  EXPECT_EQ(CostOf(job).round_trips, 1U) << "and again";
+  cl.clReleaseKernel(add);
 }
 
 // -- Errors

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Times what OpenCL programs do most, with whatever platform the loader finds first; scripts/bench-opencl compares two.
- * Prints one "NAME VALUE" a line; a value is nanoseconds for one call, the median of several rounds. */
+ * Prints one "NAME VALUE" a line; a value is nanoseconds for one call, the median of several rounds.
+ *
+ *   opencl_speed [--mib N] [--calls N] [WORD...]    only what has one of the words in its name; N MiB are large (256);
+ *                                                   at most N calls a round */
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
@@ -33,9 +36,20 @@ static int by_value(const void* a, const void* b) {
   return (x > y) - (x < y);
 }
 
+static int words_count, calls_max = 1 << 30;
+static char** words;
+
+static int wanted(const char* name) {
+  for (int i = 0; i < words_count; ++i)
+    if (strstr(name, words[i]) != NULL) return 1;
+  return words_count == 0;
+}
+
 /* Calls `round(n)` a few times; each says what n of it took. */
 static void measure(const char* name, int n, void (*round)(int n)) {
   double times[kRounds];
+  if (!wanted(name)) return;
+  if (n > calls_max) n = calls_max;
   round(n / 4 + 1);
   for (int i = 0; i < kRounds; ++i) {
     const double start = now_ns();
@@ -103,6 +117,19 @@ static void job(int n) {
     clReleaseMemObject(buffer);
   }
 }
+static void whole_job(int n) {
+  for (int i = 0; i < n; ++i) {
+    cl_int error;
+    cl_mem buffer = clCreateBuffer(context, CL_MEM_READ_WRITE, 4096, NULL, &error);
+    check(error, "clCreateBuffer");
+    check(clEnqueueWriteBuffer(queue, buffer, CL_FALSE, 0, 4096, host, 0, NULL, NULL), "write");
+    check(clSetKernelArg(kernel, 0, sizeof buffer, &buffer), "clSetKernelArg");
+    launch();
+    check(clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, 4096, host, 0, NULL, NULL), "read");
+    clReleaseMemObject(buffer);
+  }
+  check(clSetKernelArg(kernel, 0, sizeof small, &small), "clSetKernelArg");
+}
 static void set_arg(int n) {
   for (int i = 0; i < n; ++i) check(clSetKernelArg(kernel, 0, sizeof small, i % 2 ? &small : &large), "clSetKernelArg");
   check(clSetKernelArg(kernel, 0, sizeof small, &small), "clSetKernelArg");
@@ -113,7 +140,15 @@ static void device_info(int n) {
   for (int i = 0; i < n; ++i) clGetDeviceInfo(device, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof units, &units, NULL);
 }
 
-int main(void) {
+int main(int argc, char** argv) {
+  for (; argc > 2 && strncmp(argv[1], "--", 2) == 0; argc -= 2, argv += 2) {
+    if (strcmp(argv[1], "--mib") == 0)
+      big = (size_t)atoi(argv[2]) << 20;
+    else
+      calls_max = atoi(argv[2]);
+  }
+  words = argv + 1;
+  words_count = argc - 1;
   cl_platform_id platform;
   cl_int error;
   const char* source = "kernel void touch(global int* a) { a[get_global_id(0)] += 1; }";
@@ -141,10 +176,14 @@ int main(void) {
   measure("write 4 KiB", 1000, write_small);
   measure("read 4 KiB", 1000, read_small);
   measure("write, kernel, read 4 KiB", 1000, write_kernel_read);
-  measure("write 256 MiB", 1, write_big);
-  measure("read 256 MiB", 1, read_big);
+  char name[32];
+  snprintf(name, sizeof name, "write %zu MiB", big >> 20);
+  measure(name, 1, write_big);
+  snprintf(name, sizeof name, "read %zu MiB", big >> 20);
+  measure(name, 1, read_big);
   measure("map, unmap, finish", 1000, map_big);
   measure("create, write, finish, release", 1000, job);
+  measure("create, write, kernel, read, release", 1000, whole_job);
   measure("set argument", 100000, set_arg);
   measure("device info", 100000, device_info);
   return 0;

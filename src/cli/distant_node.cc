@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/distant_node.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "cli/places.h"
+#include "platform/fd.h"
+#include "platform/files.h"
+#include "platform/spawn.h"
+
+namespace weir::cli {
+namespace {
+
+/// The relay has said what it was: its exit code is our own.
+Errc CodeOf(int status) {
+  const int exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+  for (const ErrcEntry& entry : kErrcTable)
+    if (entry.exit_code == exit_code) return entry.code;
+  return Errc::kUnavailable;
+}
+
+}  // namespace
+
+Result<std::vector<std::pair<std::string, std::string>>> StartRelay(const DistantNode& distant,
+                                                                    const std::string& run_dir) {
+  WEIR_TRY(const std::filesystem::path self, SelfExecutable());
+  WEIR_TRY(const std::string library, FindPreloadLibrary(self));
+  const std::string relay = FindHelper(self, kRelay);
+  const std::filesystem::path vendors = std::filesystem::path(library).parent_path() / "icd";
+  if (relay.empty() || !std::filesystem::is_directory(vendors))
+    return Fail(Errc::kNotFound, "weir-relay or the OpenCL client library is not where weir was installed");
+  WEIR_TRY_STATUS(platform::MakeFolder(run_dir));
+  const std::string socket = fmt::format("{}/relay-{}.sock", run_dir, ::getpid());
+  int ends[2] = {-1, -1};
+  if (::pipe2(ends, O_CLOEXEC) != 0) return platform::ErrnoError("starting the relay", errno);
+  const platform::Fd read_end(ends[0]);
+  platform::Fd write_end(ends[1]);
+  platform::SpawnSpec spec{.argv = {relay, "--node", distant.node, "--socket", socket, "--program", distant.program,
+                                    "--parent", std::to_string(::getpid()), "--ready-fd", std::to_string(ends[1])},
+                           .kept_fd = ends[1]};
+  if (distant.plain) {
+    spec.argv.insert(spec.argv.end(), {"--plain", "--vgpu", distant.vgpu});
+  } else {
+    spec.argv.insert(spec.argv.end(), {"--token", distant.token});
+  }
+  WEIR_TRY(const pid_t pid, platform::Spawn(spec));
+  write_end.Reset();
+  char ready = 0;
+  ssize_t got = 0;
+  do got = ::read(read_end.get(), &ready, 1);
+  while (got < 0 && errno == EINTR);
+  if (got == 1)
+    return std::vector<std::pair<std::string, std::string>>{{"WEIR_OPENCL", socket},
+                                                            {"OCL_ICD_VENDORS", vendors.string()}};
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return Fail(CodeOf(status), "no OpenCL device on " + distant.node);
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/handshake.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "net/tcp_stream.h"
+#include "platform/clock.h"
+
+namespace weir::remote {
+namespace {
+
+struct TwoEnds {
+  TwoEnds() {
+    auto listener = net::TcpListener::Listen({.host = "127.0.0.1", .port = "0"});
+    EXPECT_TRUE(listener) << listener.error().message;
+    auto connected = net::ConnectTcp({.host = "127.0.0.1", .port = std::to_string(listener->port())}, seconds(10));
+    EXPECT_TRUE(connected) << connected.error().message;
+    relay = std::move(*connected);
+    auto accepted = listener->Accept();
+    while (!accepted && accepted.error().code == Errc::kTimeout) accepted = listener->Accept();
+    EXPECT_TRUE(accepted) << accepted.error().message;
+    portal = net::AdoptTcp(std::move(*accepted));
+  }
+  std::unique_ptr<net::Stream> relay, portal;
+};
+
+TEST(Handshake, BothLearnWhatTheOtherSays) {
+  TwoEnds ends;
+  std::thread node([&] {
+    const auto greeting = ReceiveHello(*ends.portal);
+    ASSERT_TRUE(greeting) << greeting.error().message;
+    EXPECT_EQ(greeting->vgpu, "game");
+    EXPECT_EQ(greeting->program, "clinfo");
+    // A node whose clock is an hour ahead, and that took its time.
+    EXPECT_TRUE(SendWelcome(*ends.portal, "game", 1 << 30, platform::NowNs()));
+  });
+  const auto entry = Enter(*ends.relay, {.vgpu = "game", .program = "clinfo"});
+  node.join();
+  ASSERT_TRUE(entry) << entry.error().message;
+  EXPECT_EQ(entry->vgpu, "game");
+  EXPECT_EQ(entry->arena_bytes, 1U << 30);
+  EXPECT_LE(std::abs(entry->ahead_ns), entry->round_trip_ns) << "one clock: the error is at most half of a round trip";
+}
+
+TEST(Handshake, ARefusalIsToldInTheNodesWords) {
+  TwoEnds ends;
+  Refuse(*ends.portal, "this node has no vGPU 'game'");
+  const auto entry = Enter(*ends.relay, {});
+  ASSERT_FALSE(entry);
+  EXPECT_EQ(entry.error().code, Errc::kPermissionDenied);
+  EXPECT_EQ(entry.error().message, "this node has no vGPU 'game'");
+}
+
+TEST(Handshake, WhatIsNoHelloIsRefused) {
+  for (const std::string& text : {std::string("GET / HTTP/1.1\r\nHost: node\r\n\r\n"), std::string(200, '\0'),
+                                  std::string("\xff\xff\xff\xff\x01\0\0\0", 8) + std::string(100, 'x')}) {
+    TwoEnds ends;
+    ASSERT_TRUE(net::SendAll(*ends.relay, std::as_bytes(std::span(text)), seconds(10)));
+    const auto greeting = ReceiveHello(*ends.portal);
+    ASSERT_FALSE(greeting);
+    EXPECT_EQ(greeting.error().code, Errc::kProtocol);
+  }
+}
+
+TEST(Handshake, OneThatGoesInTheMiddleIsNoticed) {
+  TwoEnds ends;
+  const std::string text("\x20\0\0\0\x01\0", 6);
+  ASSERT_TRUE(net::SendAll(*ends.relay, std::as_bytes(std::span(text)), seconds(10)));
+  ends.relay.reset();
+  const auto greeting = ReceiveHello(*ends.portal);
+  ASSERT_FALSE(greeting);
+  EXPECT_EQ(greeting.error().code, Errc::kUnavailable);
+}
+
+}  // namespace
+}  // namespace weir::remote

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/portal.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <list>
+#include <mutex>
+#include <thread>
+
+#include "opencl/channel/handshake.h"
+#include "platform/clock.h"
+#include "remote/crew.h"
+#include "remote/handshake.h"
+#include "remote/pump.h"
+
+namespace weir::remote {
+namespace {
+
+constexpr int kTickMs = 100;
+constexpr std::size_t kUnknownMax = 64;
+constexpr std::size_t kConnectionsMax = 512;
+constexpr std::size_t kNameBytesMax = 63;
+
+void SayPortal(const std::string& text) { std::fprintf(stderr, "weir-portal: %s\n", text.c_str()); }
+
+/// It becomes a file's name.
+bool NamesVgpu(std::string_view name) {
+  const auto good = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
+  };
+  return !name.empty() && name.size() <= kNameBytesMax && name[0] != '.' && name[0] != '-' &&
+         std::ranges::all_of(name, good);
+}
+
+class Portal {
+ public:
+  explicit Portal(PortalOptions options) : options_(std::move(options)) {}
+  Status Run();
+
+ private:
+  void Serve(platform::Fd socket);
+  void Carry(net::Stream& stream);
+  Result<opencl::Connection> Admit(net::Stream& stream, std::string& vgpu, std::int64_t& came_ns);
+  void Cut();
+
+  PortalOptions options_;
+  std::atomic<std::size_t> unknown_{0};
+  std::mutex mutex_;
+  std::list<net::Stream*> open_;
+  bool ending_ = false;
+  Crew crew_;  // last: its threads use the rest
+};
+
+Result<opencl::Connection> Portal::Admit(net::Stream& stream, std::string& vgpu, std::int64_t& came_ns) {
+  WEIR_TRY(const Greeting greeting, ReceiveHello(stream));
+  came_ns = platform::NowNs();
+  vgpu = options_.plain ? greeting.vgpu : stream.peer_name();
+  if (!NamesVgpu(vgpu)) {
+    const std::string why = vgpu.empty() ? "the connection names no vGPU: give --vgpu" : "'" + vgpu + "' names no vGPU";
+    Refuse(stream, why);
+    return Fail(Errc::kPermissionDenied, stream.peer() + ": " + why);
+  }
+  auto connection = opencl::Connect(options_.executors + "/" + vgpu + ".sock", greeting.program + "@" + stream.peer(),
+                                    /*distant=*/true);
+  if (connection) return connection;
+  const Errc code = connection.error().code;
+  const bool absent = code == Errc::kNotFound || code == Errc::kUnavailable;
+  const std::string why = absent
+                              ? "this node has no vGPU '" + vgpu + "' for OpenCL; 'weir vgpu create " + vgpu + "' there"
+                              : connection.error().message;
+  Refuse(stream, why);
+  return Fail(code, stream.peer() + ": " + why);
+}
+
+void Portal::Carry(net::Stream& stream) {
+  std::string vgpu;
+  std::int64_t came_ns = 0;
+  auto connection = Admit(stream, vgpu, came_ns);
+  unknown_.fetch_sub(1);
+  if (!connection) return SayPortal(connection.error().message);
+  Line line{.channel = std::move(connection->channel), .arena = std::move(connection->arena)};
+  if (const Status sent = SendWelcome(stream, vgpu, line.arena.bytes(), came_ns); !sent)
+    return SayPortal(sent.error().message);
+  if (!options_.quiet) SayPortal(stream.peer() + " is connected to '" + vgpu + "'");
+  const int socket = connection->socket.get();
+  OutPump out(line, stream, OutPump::Side::kExecutors);
+  InPump in(line, stream);
+  const auto end = [&](const Status& status) {
+    if (!line.stop.exchange(true) && !status && status.error().code == Errc::kProtocol)
+      SayPortal(stream.peer() + " is cut off: " + status.error().message);
+    stream.Shutdown();
+  };
+  std::thread reader([&] { end(in.Run()); });
+  end(out.Run([&] { return opencl::StillConnected(socket); }));
+  reader.join();
+  if (!options_.quiet) SayPortal(stream.peer() + " has left '" + vgpu + "'");
+}
+
+void Portal::Serve(platform::Fd socket) {
+  auto stream = options_.identify(std::move(socket));
+  if (!stream) {
+    unknown_.fetch_sub(1);
+    return SayPortal(stream.error().message);
+  }
+  auto at = open_.end();
+  {
+    const std::lock_guard lock(mutex_);
+    if (ending_) return;
+    at = open_.insert(open_.end(), stream->get());
+  }
+  Carry(**stream);
+  const std::lock_guard lock(mutex_);
+  open_.erase(at);
+}
+
+void Portal::Cut() {
+  const std::lock_guard lock(mutex_);
+  ending_ = true;
+  for (net::Stream* stream : open_) stream->Shutdown();
+}
+
+Status Portal::Run() {
+  bool leaving = false;
+  for (;;) {
+    pollfd watched[3] = {{leaving ? -1 : options_.listener, POLLIN, 0},
+                         {options_.stop, POLLIN, 0},
+                         {leaving ? -1 : options_.parent, POLLIN, 0}};
+    if (::poll(watched, 3, kTickMs) < 0 && errno != EINTR) return platform::ErrnoError("waiting for peers", errno);
+    const std::size_t at_work = crew_.Reap();
+    if ((watched[1].revents & POLLIN) != 0) {
+      Cut();
+      return Ok();
+    }
+    if ((watched[2].revents & POLLIN) != 0) {
+      leaving = true;
+      if (options_.close_listener) options_.close_listener();
+    }
+    if (leaving && at_work == 0) return Ok();
+    if (leaving || (watched[0].revents & POLLIN) == 0) continue;
+    WEIR_TRY(platform::Fd socket, options_.accept());
+    if (!socket) continue;
+    // Closed without a word: who is known comes again, and who is not is told nothing.
+    if (at_work >= kConnectionsMax || unknown_.load() >= kUnknownMax) continue;
+    unknown_.fetch_add(1);
+    crew_.Start([this, shared = std::make_shared<platform::Fd>(std::move(socket))] { Serve(std::move(*shared)); });
+  }
+}
+
+}  // namespace
+
+Status RunPortal(PortalOptions options) { return Portal(std::move(options)).Run(); }
+
+}  // namespace weir::remote

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// weir-portal: started by `weir serve --listen`, to let tenants on other machines reach their vGPUs' executors.
+#include <getopt.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "net/tcp_stream.h"
+#include "net/tls.h"
+#include "platform/files.h"
+#include "platform/process.h"
+#include "remote/portal.h"
+
+namespace {
+
+using namespace weir;
+
+constexpr Duration kKnownWithin = seconds(10);
+
+constexpr const char* kUsage =
+    "Usage: weir-portal --listen HOST:PORT --executors DIR (--keys DIR | --plain) [OPTIONS]\n"
+    "\n"
+    "'weir serve --listen' starts it by itself.\n"
+    "\n"
+    "  --listen HOST:PORT  accept tenants' relays there; no host: on all addresses; port 0: any that is free\n"
+    "  --executors DIR     where the vGPUs' executors listen: RUN_DIR/opencl\n"
+    "  --keys DIR          this node's keys, made by 'weir keys init'\n"
+    "  --plain             no encryption, and whoever can connect is whoever they say\n"
+    "  --port-file FILE    write the port there when it listens\n"
+    "  --parent PID        let nobody new in when this process has ended, and end when nobody is connected\n"
+    "  --quiet             don't say who comes and goes\n";
+
+enum Option { kListen = 1, kExecutors, kKeys, kPlain, kPortFile, kParent, kQuiet, kHelp };
+
+constexpr option kOptions[] = {{"listen", required_argument, nullptr, kListen},
+                               {"executors", required_argument, nullptr, kExecutors},
+                               {"keys", required_argument, nullptr, kKeys},
+                               {"plain", no_argument, nullptr, kPlain},
+                               {"port-file", required_argument, nullptr, kPortFile},
+                               {"parent", required_argument, nullptr, kParent},
+                               {"quiet", no_argument, nullptr, kQuiet},
+                               {"help", no_argument, nullptr, kHelp},
+                               {nullptr, 0, nullptr, 0}};
+
+int Failed(const Error& error) {
+  std::fprintf(stderr, "weir-portal: %s\n", error.message.c_str());
+  return EntryOf(error.code).exit_code;
+}
+
+int Usage(const char* what) {
+  std::fprintf(stderr, "weir-portal: %s; see weir-portal --help\n", what);
+  return 2;
+}
+
+/// A portal of a former daemon gives the port up when it sees that this one has ended.
+Result<net::TcpListener> ListenSoon(const net::Endpoint& endpoint) {
+  constexpr int kTries = 30;
+  for (int attempt = 0;; ++attempt) {
+    auto listener = net::TcpListener::Listen(endpoint);
+    if (listener || attempt == kTries || listener.error().code != Errc::kAlreadyExists) return listener;
+    ::usleep(100'000);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string listen, keys, port_file;
+  pid_t parent_pid = 0;
+  remote::PortalOptions options;
+  for (int which = 0; (which = ::getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
+    switch (which) {
+      case kListen: listen = optarg; break;
+      case kExecutors: options.executors = optarg; break;
+      case kKeys: keys = optarg; break;
+      case kPlain: options.plain = true; break;
+      case kPortFile: port_file = optarg; break;
+      case kParent: parent_pid = std::atoi(optarg); break;
+      case kQuiet: options.quiet = true; break;
+      case 'h':
+      case kHelp: std::fputs(kUsage, stdout); return 0;
+      default: return Usage("that is no option");
+    }
+  }
+  if (listen.empty() || options.executors.empty()) return Usage("--listen and --executors are needed");
+  if (options.plain == !keys.empty()) return Usage("give --keys, or --plain");
+  const auto endpoint = net::ParseEndpoint(listen);
+  if (!endpoint) return Failed(endpoint.error());
+  if (options.plain) {
+    options.identify = [](platform::Fd socket) -> Result<std::unique_ptr<net::Stream>> {
+      return net::AdoptTcp(std::move(socket));
+    };
+  } else {
+    const auto identity = net::TlsIdentity::OfNode(keys);
+    if (!identity) return Failed(identity.error());
+    options.identify = [who = *identity](platform::Fd socket) {
+      return net::StartTls(std::move(socket), who, net::Role::kServer, kKnownWithin);
+    };
+  }
+  platform::Fd parent;
+  if (parent_pid != 0) {
+    auto opened = platform::OpenPidFd(parent_pid);
+    if (!opened) return Failed(opened.error());
+    parent = std::move(*opened);
+    options.parent = parent.get();
+  }
+  auto listener = ListenSoon(*endpoint);
+  if (!listener) return Failed(listener.error());
+  options.listener = listener->fd();
+  options.close_listener = [&listener] { listener = Fail(Errc::kUnavailable, "closed"); };
+  options.accept = [&]() -> Result<platform::Fd> {
+    auto socket = listener->Accept();
+    // Neither ends the portal: there is nobody, or there will be descriptors again.
+    if (!socket && (socket.error().code == Errc::kTimeout || socket.error().code == Errc::kResourceExhausted))
+      return platform::Fd();
+    return socket;
+  };
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGTERM);
+  sigaddset(&ends, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  const platform::Fd stop(::signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!stop) return Failed(platform::ErrnoError("waiting for signals", errno));
+  options.stop = stop.get();
+  if (!port_file.empty()) {
+    const std::string text = std::to_string(listener->port()) + "\n";
+    if (const Status written = platform::WriteFileAtomically(port_file, text); !written) return Failed(written.error());
+  }
+  const Status status = remote::RunPortal(std::move(options));
+  return status ? 0 : Failed(status.error());
+}

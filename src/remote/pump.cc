@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/pump.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "proto/opencl_arena.h"
+
+namespace weir::remote {
+namespace {
+
+namespace wire = proto::net;
+namespace cl = proto::cl;
+
+constexpr Duration kLook = milliseconds(50);  // then it is seen whether the others are still there
+/// Frames in one send; a send takes as many parts, two for each.
+constexpr std::size_t kFramesMax = 256;
+/// What is sent at once at least goes on its way before more is gathered.
+constexpr std::size_t kEnoughBytes = 4 << 20;
+/// What comes is taken in so much at a time; contents of the arena that are larger go straight there.
+constexpr std::size_t kBufferBytes = wire::kMessagesBytesMax + wire::kFrameHeaderBytes + (64 << 10);
+
+Error OutsideArena(std::uint64_t offset, std::uint64_t size, std::uint64_t arena) {
+  return Fail(Errc::kProtocol, "bytes " + std::to_string(offset) + " and " + std::to_string(size) +
+                                   " on are named, of an arena of " + std::to_string(arena));
+}
+
+}  // namespace
+
+// -- Out -------------------------------------------------------------------------------------------------------------
+
+OutPump::OutPump(Line& line, net::Stream& stream, Side side)
+    : line_(line), stream_(stream), side_(side), messages_(wire::kMessagesBytesMax) {
+  headers_.reserve(kFramesMax + 1);
+  parts_.reserve(2 * kFramesMax + 2);
+}
+
+Status OutPump::Run(const std::function<bool()>& alive) {
+  while (!line_.stop.load(std::memory_order_relaxed)) {
+    WEIR_TRY(const bool some, Gather());
+    if (some) {
+      WEIR_TRY_STATUS(Send());
+      continue;
+    }
+    if (line_.channel.in.Wait(kLook)) continue;
+    if (!alive()) {
+      WEIR_TRY(const bool last, Gather());  // it may have written and gone between the two looks
+      if (!last) break;
+      WEIR_TRY_STATUS(Send());
+    }
+  }
+  return Ok();
+}
+
+Result<bool> OutPump::Gather() {
+  std::uint64_t before = traffic_.arena_bytes.load(std::memory_order_relaxed);
+  headers_.clear();
+  parts_.clear();
+  used_ = framed_ = 0;
+  while (messages_.size() - used_ >= cl::kMessageBytesMax && headers_.size() + 2 < kFramesMax &&
+         traffic_.arena_bytes.load(std::memory_order_relaxed) - before < kEnoughBytes) {
+    WEIR_TRY(const std::span<const std::byte> message, line_.channel.in.Next(std::span(messages_).subspan(used_)));
+    if (message.empty()) break;
+    bool passed_on = true;
+    WEIR_TRY_STATUS(Note(message, passed_on));
+    if (!passed_on) continue;
+    const std::size_t padded = cl::Padded(message.size());
+    std::memset(messages_.data() + used_ + message.size(), 0, padded - message.size());
+    used_ += padded;
+    traffic_.messages.fetch_add(1, std::memory_order_relaxed);
+  }
+  CloseMessages();
+  return !parts_.empty();
+}
+
+Status OutPump::Note(std::span<const std::byte> message, bool& passed_on) {
+  Status status = Ok();
+  if (side_ == Side::kClients) {
+    const bool good = cl::ForEachArenaRange(message, [&](std::uint64_t offset, std::uint64_t size) {
+      if (status) status = AddArena(offset, size);
+    });
+    if (!good) return Fail(Errc::kProtocol, "a message that is none");
+    return status;
+  }
+  cl::Header header;
+  if (!cl::ReadHeader(message, header) || header.op != static_cast<std::uint16_t>(cl::Op::kArrived)) return Ok();
+  cl::Arrived arrived;
+  if (!cl::Decode(message, arrived)) return Fail(Errc::kProtocol, "an Arrived that is none");
+  passed_on = false;
+  // Behind the messages before it: what they tell may be what lets the client look elsewhere in the arena.
+  CloseMessages();
+  return arrived.size == 0 ? Ok() : AddArena(arrived.offset, arrived.size);
+}
+
+/// In chunks, so that a frame can't be too long for whoever takes it in.
+Status OutPump::AddArena(std::uint64_t offset, std::uint64_t size) {
+  const std::uint64_t arena = line_.arena.bytes();
+  if (offset > arena || size > arena - offset) return OutsideArena(offset, size, arena);
+  while (size > 0) {
+    if (headers_.size() + 2 >= kFramesMax) WEIR_TRY_STATUS(Send());
+    const std::uint64_t chunk = std::min<std::uint64_t>(size, wire::kArenaBytesMax);
+    headers_.push_back({.bytes = static_cast<std::uint32_t>(chunk),
+                        .kind = static_cast<std::uint16_t>(wire::Kind::kArena),
+                        .offset = offset});
+    parts_.push_back({&headers_.back(), sizeof(wire::FrameHeader)});
+    parts_.push_back({line_.arena.As<std::byte>() + offset, chunk});
+    traffic_.arena_bytes.fetch_add(chunk, std::memory_order_relaxed);
+    offset += chunk;
+    size -= chunk;
+  }
+  return Ok();
+}
+
+void OutPump::CloseMessages() {
+  if (used_ == framed_) return;
+  headers_.push_back({.bytes = static_cast<std::uint32_t>(used_ - framed_),
+                      .kind = static_cast<std::uint16_t>(wire::Kind::kMessages)});
+  parts_.push_back({&headers_.back(), sizeof(wire::FrameHeader)});
+  parts_.push_back({messages_.data() + framed_, used_ - framed_});
+  framed_ = used_;
+}
+
+Status OutPump::Send() {
+  std::span<iovec> left = parts_;
+  traffic_.frames.fetch_add(headers_.size(), std::memory_order_relaxed);
+  while (!left.empty()) {
+    WEIR_TRY(std::size_t sent, stream_.TrySend(left));
+    traffic_.sends.fetch_add(1, std::memory_order_relaxed);
+    if (sent == 0) {
+      if (line_.stop.load(std::memory_order_relaxed)) return Fail(Errc::kUnavailable, "the connection was ended");
+      stream_.AwaitSend(kLook);
+      continue;
+    }
+    while (!left.empty() && sent >= left.front().iov_len) {
+      sent -= left.front().iov_len;
+      left = left.subspan(1);
+    }
+    if (sent > 0) {
+      left.front().iov_base = static_cast<std::byte*>(left.front().iov_base) + sent;
+      left.front().iov_len -= sent;
+    }
+  }
+  headers_.clear();
+  parts_.clear();
+  return Ok();
+}
+
+// -- In --------------------------------------------------------------------------------------------------------------
+
+InPump::InPump(Line& line, net::Stream& stream, Translate translate)
+    : line_(line), stream_(stream), translate_(std::move(translate)), buffer_(kBufferBytes) {}
+
+/// Until `wanted` bytes are in the buffer.
+Status InPump::Fill(std::size_t wanted) {
+  if (buffer_.size() - begin_ < wanted || begin_ == end_) {
+    std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+    end_ -= begin_;
+    begin_ = 0;
+  }
+  while (end_ - begin_ < wanted) {
+    if (line_.stop.load(std::memory_order_relaxed)) return Fail(Errc::kUnavailable, "the connection was ended");
+    WEIR_TRY(const std::size_t came, stream_.TryReceive(std::span(buffer_).subspan(end_)));
+    end_ += came;
+    if (came == 0) stream_.AwaitReceive(kLook);
+  }
+  return Ok();
+}
+
+Status InPump::Run() {
+  for (;;) {
+    WEIR_TRY_STATUS(Fill(wire::kFrameHeaderBytes));
+    wire::FrameHeader header;
+    std::memcpy(&header, buffer_.data() + begin_, sizeof header);
+    begin_ += sizeof header;
+    const auto kind = static_cast<wire::Kind>(header.kind);
+    if (!wire::Plausible(header) || (kind != wire::Kind::kMessages && kind != wire::Kind::kArena))
+      return Fail(Errc::kProtocol, "what came is no frame");
+    traffic_.frames.fetch_add(1, std::memory_order_relaxed);
+    WEIR_TRY_STATUS(kind == wire::Kind::kMessages ? TakeMessages(header.bytes)
+                                                  : TakeArena(header.offset, header.bytes));
+  }
+}
+
+Status InPump::TakeMessages(std::size_t bytes) {
+  WEIR_TRY_STATUS(Fill(bytes));
+  const std::span<std::byte> frame = std::span(buffer_).subspan(begin_, bytes);
+  begin_ += bytes;
+  std::size_t at = 0;
+  while (at < frame.size()) {
+    cl::Header header;
+    if (!cl::ReadHeader(frame.subspan(at), header) || header.size > cl::kMessageBytesMax ||
+        cl::Padded(header.size) > frame.size() - at)
+      return Fail(Errc::kProtocol, "a message that is none");
+    WEIR_TRY_STATUS(Deliver(frame.subspan(at, header.size)));
+    at += cl::Padded(header.size);
+  }
+  return Ok();
+}
+
+Status InPump::Deliver(std::span<std::byte> message) {
+  if (translate_) translate_(message);
+  opencl::RingProducer& ring = line_.channel.out;
+  std::byte* at = ring.Reserve(message.size());
+  while (at == nullptr) {
+    if (ring.broken()) return Fail(Errc::kProtocol, "the ring's other side wrote a position that can't be");
+    if (line_.stop.load(std::memory_order_relaxed)) return Fail(Errc::kUnavailable, "the connection was ended");
+    ring.WaitForRoom(message.size(), kLook);
+    at = ring.Reserve(message.size());
+  }
+  std::memcpy(at, message.data(), message.size());
+  ring.Send(message.size());
+  traffic_.messages.fetch_add(1, std::memory_order_relaxed);
+  return Ok();
+}
+
+Status InPump::TakeArena(std::uint64_t offset, std::size_t bytes) {
+  const std::uint64_t arena = line_.arena.bytes();
+  if (offset > arena || bytes > arena - offset) return OutsideArena(offset, bytes, arena);
+  traffic_.arena_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  std::span<std::byte> to(line_.arena.As<std::byte>() + offset, bytes);
+  const std::size_t there = std::min(end_ - begin_, to.size());
+  std::memcpy(to.data(), buffer_.data() + begin_, there);
+  begin_ += there;
+  to = to.subspan(there);
+  while (!to.empty()) {
+    if (line_.stop.load(std::memory_order_relaxed)) return Fail(Errc::kUnavailable, "the connection was ended");
+    WEIR_TRY(const std::size_t came, stream_.TryReceive(to));
+    to = to.subspan(came);
+    if (came == 0) stream_.AwaitReceive(kLook);
+  }
+  return Ok();
+}
+
+}  // namespace weir::remote

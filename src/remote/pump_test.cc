@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// Both pumps against a stream that takes and gives as few bytes at a time as it likes.
+#include "remote/pump.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "platform/shared_memory.h"
+#include "proto/opencl_messages.h"
+
+namespace weir::remote {
+namespace {
+
+namespace cl = proto::cl;
+constexpr std::uint64_t kArenaBytes = 1 << 20;
+
+/// One direction of a connection: a pipe that holds so many bytes, and gives so many at a time.
+class Pipe final : public net::Stream {
+ public:
+  explicit Pipe(std::size_t room = 1 << 16, std::size_t at_a_time = SIZE_MAX) : room_(room), at_a_time_(at_a_time) {}
+
+  Result<std::size_t> TrySend(std::span<const iovec> parts) override {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return Fail(Errc::kUnavailable, "closed");
+    std::size_t taken = 0;
+    for (const iovec& part : parts) {
+      const std::size_t n = std::min({part.iov_len, room_ - bytes_.size(), at_a_time_ - std::min(taken, at_a_time_)});
+      const auto* from = static_cast<const std::byte*>(part.iov_base);
+      bytes_.insert(bytes_.end(), from, from + n);
+      taken += n;
+      if (n < part.iov_len) break;
+    }
+    changed_.notify_all();
+    return taken;
+  }
+  Result<std::size_t> TryReceive(std::span<std::byte> into) override {
+    const std::lock_guard lock(mutex_);
+    const std::size_t n = std::min({into.size(), bytes_.size(), at_a_time_});
+    if (n == 0 && closed_) return Fail(Errc::kUnavailable, "closed");
+    std::copy_n(bytes_.begin(), n, into.begin());
+    bytes_.erase(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(n));
+    changed_.notify_all();
+    return n;
+  }
+  bool AwaitSend(Duration timeout) override {
+    return Await(timeout, [this] { return bytes_.size() < room_; });
+  }
+  bool AwaitReceive(Duration timeout) override {
+    return Await(timeout, [this] { return !bytes_.empty(); });
+  }
+  void Shutdown() override {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    changed_.notify_all();
+  }
+  [[nodiscard]] const std::string& peer() const override { return peer_; }
+  [[nodiscard]] const std::string& peer_name() const override { return peer_; }
+
+  void Put(std::span<const std::byte> bytes) {
+    const std::lock_guard lock(mutex_);
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+  }
+
+ private:
+  template <typename Until>
+  bool Await(Duration timeout, Until until) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, timeout, [&] { return closed_ || until(); });
+  }
+  const std::size_t room_, at_a_time_;
+  const std::string peer_ = "pipe";
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::byte> bytes_;
+  bool closed_ = false;
+};
+
+class Lines {
+ public:
+  explicit Lines(opencl::Side pump_is) {
+    auto rings = platform::MakeSharedRegion("test-rings", opencl::kRingsBytes);
+    EXPECT_TRUE(rings);
+    line.channel = std::move(*opencl::MapChannel(rings->fd.get(), pump_is));
+    other = std::move(*opencl::MapChannel(
+        rings->fd.get(), pump_is == opencl::Side::kClient ? opencl::Side::kExecutor : opencl::Side::kClient));
+    auto arena = platform::MakeSharedRegion("test-arena", kArenaBytes);
+    EXPECT_TRUE(arena);
+    line.arena = std::move(arena->mapping);
+  }
+  std::byte* arena() { return line.arena.As<std::byte>(); }
+
+  Line line;
+  opencl::Channel other;
+};
+
+void SendTo(opencl::Channel& channel, const std::vector<std::byte>& message) {
+  std::byte* at = channel.out.Reserve(message.size());
+  while (at == nullptr) {
+    channel.out.WaitForRoom(message.size(), milliseconds(20));
+    at = channel.out.Reserve(message.size());
+  }
+  std::memcpy(at, message.data(), message.size());
+  channel.out.Send(message.size());
+}
+
+std::vector<std::byte> ReceiveFrom(opencl::Channel& channel) {
+  static thread_local std::vector<std::byte> scratch(cl::kMessageBytesMax);
+  for (int look = 0; look < 500; ++look) {
+    const auto message = channel.in.Next(scratch);
+    EXPECT_TRUE(message);
+    if (!message->empty()) return {message->begin(), message->end()};
+    channel.in.Wait(milliseconds(20));
+  }
+  ADD_FAILURE() << "nothing came within 10 s";
+  return {};
+}
+
+/// A relay's way out, a stream, a portal's way in.
+struct Road {
+  explicit Road(OutPump::Side side, std::size_t room = 1 << 16, std::size_t at_a_time = SIZE_MAX)
+      : from(side == OutPump::Side::kClients ? opencl::Side::kExecutor : opencl::Side::kClient),
+        to(side == OutPump::Side::kClients ? opencl::Side::kClient : opencl::Side::kExecutor),
+        pipe(room, at_a_time),
+        out(from.line, pipe, side),
+        in(to.line, pipe),
+        sender([this] { sent = out.Run([this] { return alive.load(); }); }),
+        receiver([this] { received = in.Run(); }) {}
+  ~Road() { End(); }
+  void End() {
+    from.line.stop = to.line.stop = true;
+    from.line.channel.in.Interrupt();
+    pipe.Shutdown();
+    if (sender.joinable()) sender.join();
+    if (receiver.joinable()) receiver.join();
+  }
+
+  Lines from, to;
+  Pipe pipe;
+  OutPump out;
+  InPump in;
+  std::atomic<bool> alive{true};
+  Status sent = Ok(), received = Ok();
+  std::thread sender, receiver;
+};
+
+TEST(Pump, MessagesArriveAsTheyWereInTheirOrder) {
+  Road road(OutPump::Side::kClients);
+  std::vector<std::vector<std::byte>> sent;
+  for (std::uint32_t i = 1; i < 500; ++i) {
+    const std::string text(i * 7 % 3000, static_cast<char>('a' + i % 26));
+    sent.push_back(cl::Encode(cl::CreateKernel{.id = i, .program = 1, .name = text}));
+  }
+  std::thread client([&] {
+    for (const auto& message : sent) SendTo(road.from.other, message);
+  });
+  for (const auto& message : sent) ASSERT_EQ(ReceiveFrom(road.to.other), message);
+  client.join();
+}
+
+TEST(Pump, WhatAMessageRefersToIsThereWhenItArrives) {
+  Road road(OutPump::Side::kClients);
+  for (std::uint64_t round = 1; round <= 200; ++round) {
+    const std::uint64_t offset = 4096 * (round % 16), size = 1 + 5000 * round % 60'000;
+    std::memset(road.from.arena() + offset, static_cast<int>(round), size);
+    SendTo(road.from.other, cl::Encode(cl::WriteBuffer{.buffer = 1, .content = cl::Blob::Arena(offset, size)}));
+    ASSERT_FALSE(ReceiveFrom(road.to.other).empty());
+    ASSERT_EQ(std::memcmp(road.from.arena() + offset, road.to.arena() + offset, size), 0) << "round " << round;
+  }
+}
+
+TEST(Pump, WhatArrivedIsThereBeforeWhatIsSaidBehindItAndIsNotSaidItself) {
+  Road road(OutPump::Side::kExecutors);
+  for (std::uint64_t round = 1; round <= 200; ++round) {
+    std::memset(road.from.arena() + 8192, static_cast<int>(round), 50'000);
+    SendTo(road.from.other, cl::Encode(cl::Arrived{.offset = 8192, .size = 50'000}));
+    const auto done = cl::Encode(cl::EventDone{.event = static_cast<std::uint32_t>(round)});
+    SendTo(road.from.other, done);
+    ASSERT_EQ(ReceiveFrom(road.to.other), done);
+    ASSERT_EQ(road.to.arena()[8192 + 49'999], static_cast<std::byte>(round));
+  }
+}
+
+RC_GTEST_PROP(Pump, AnyCutsGiveTheSame, ()) {
+  const auto at_a_time = *rc::gen::inRange<std::size_t>(1, 5000);
+  const auto room = *rc::gen::inRange<std::size_t>(1, 5000);
+  const auto sizes = *rc::gen::container<std::vector<std::uint64_t>>(rc::gen::inRange<std::uint64_t>(0, 9000));
+  Road road(OutPump::Side::kClients, room, at_a_time);
+  std::uint64_t offset = 0;
+  std::vector<std::vector<std::byte>> sent;
+  for (const std::uint64_t size : sizes) {
+    if (offset + size > kArenaBytes) break;
+    std::memset(road.from.arena() + offset, static_cast<int>(sent.size() + 1), size);
+    sent.push_back(cl::Encode(cl::WriteBuffer{.buffer = 1, .content = cl::Blob::Arena(offset, size)}));
+    offset += size;
+  }
+  for (const auto& message : sent) SendTo(road.from.other, message);
+  for (const auto& message : sent) RC_ASSERT(ReceiveFrom(road.to.other) == message);
+  RC_ASSERT(std::memcmp(road.from.arena(), road.to.arena(), offset) == 0);
+}
+
+TEST(Pump, ManyMessagesGoInOneSend) {
+  Lines from(opencl::Side::kExecutor);
+  Pipe pipe(1 << 20);
+  OutPump out(from.line, pipe, OutPump::Side::kClients);
+  for (int i = 0; i < 1000; ++i) SendTo(from.other, cl::Encode(cl::Flush{.queue = 1}));
+  ASSERT_TRUE(out.Run([] { return false; }));
+  EXPECT_EQ(out.traffic().messages.load(), 1000U);
+  EXPECT_EQ(out.traffic().sends.load(), 1U);
+  EXPECT_EQ(out.traffic().frames.load(), 1U);
+}
+
+TEST(Pump, WhatAClientWroteBeforeItWentIsSent) {
+  Road road(OutPump::Side::kClients);
+  const auto last = cl::Encode(cl::Release{.id = 9});
+  SendTo(road.from.other, last);
+  road.alive = false;
+  EXPECT_EQ(ReceiveFrom(road.to.other), last);
+  road.sender.join();
+  EXPECT_TRUE(road.sent);
+}
+
+TEST(Pump, ARangeOutsideTheArenaEndsTheConnection) {
+  for (const auto& [offset, size] :
+       {std::pair{kArenaBytes - 10, std::uint64_t{11}}, {kArenaBytes + 1, 1}, {1, ~0ULL}}) {
+    Lines from(opencl::Side::kExecutor);
+    Pipe pipe;
+    OutPump out(from.line, pipe, OutPump::Side::kClients);
+    SendTo(from.other, cl::Encode(cl::WriteBuffer{.buffer = 1, .content = cl::Blob::Arena(offset, size)}));
+    const Status status = out.Run([] { return false; });
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, Errc::kProtocol);
+  }
+}
+
+std::vector<std::byte> Frame(proto::net::FrameHeader header, std::size_t body) {
+  std::vector<std::byte> bytes(sizeof header + body);
+  std::memcpy(bytes.data(), &header, sizeof header);
+  return bytes;
+}
+
+Errc WhatComesOf(const std::vector<std::byte>& bytes) {
+  Lines to(opencl::Side::kClient);
+  Pipe pipe;
+  pipe.Put(bytes);
+  pipe.Shutdown();
+  InPump in(to.line, pipe);
+  const Status status = in.Run();
+  return status ? Errc::kInternal : status.error().code;
+}
+
+TEST(Pump, WhatIsNoFrameEndsTheConnection) {
+  EXPECT_EQ(WhatComesOf(Frame({.bytes = 8, .kind = 9}, 8)), Errc::kProtocol);
+  EXPECT_EQ(WhatComesOf(Frame({.bytes = 8, .kind = 1}, 8)), Errc::kProtocol) << "a second Hello";
+  EXPECT_EQ(WhatComesOf(Frame({.bytes = 1 << 30, .kind = 3}, 8)), Errc::kProtocol);
+  EXPECT_EQ(WhatComesOf(Frame({.bytes = 8, .kind = 4, .offset = kArenaBytes - 7}, 8)), Errc::kProtocol);
+  EXPECT_EQ(WhatComesOf(Frame({.bytes = 8, .kind = 4, .offset = ~0ULL}, 8)), Errc::kProtocol);
+  EXPECT_EQ(WhatComesOf(Frame({.bytes = 8, .kind = 3}, 8)), Errc::kProtocol) << "a message of no bytes";
+  auto longer = Frame({.bytes = 8, .kind = 3}, 8);
+  longer[16] = std::byte{64};  // a message that is longer than its frame
+  EXPECT_EQ(WhatComesOf(longer), Errc::kProtocol);
+  EXPECT_EQ(WhatComesOf(Frame({.bytes = 8, .kind = 4}, 3)), Errc::kUnavailable) << "cut in the middle";
+}
+
+}  // namespace
+}  // namespace weir::remote

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tenant's end of OpenCL from another machine (docs/network.md): answers clients in an executor's place and carries
+// what they say to the node.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "net/stream.h"
+#include "platform/fd.h"
+
+namespace weir::remote {
+
+struct RelayOptions {
+  platform::Fd listener;  // where clients connect
+  /// A new stream to the node, its certificate checked; its errors are told to whoever wanted to connect.
+  std::function<Result<std::unique_ptr<net::Stream>>()> connect;
+  std::string vgpu;                       // which one, where no certificate says so
+  std::string program;                    // for people
+  pid_t parent = 0;                       // ends when this process has and nobody is connected; 0: never by itself
+  std::function<void()> when_ready = {};  // called when the node has let it in
+};
+/// Connects once, to see whether it may, and serves. The error is why it may not, or why it can't go on.
+Status RunRelay(RelayOptions options);
+
+}  // namespace weir::remote

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// weir-relay: started by `weir run --node`, to be a distant node's executor on the tenant's machine.
+#include <getopt.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "net/tcp_stream.h"
+#include "net/tls.h"
+#include "platform/unix_socket.h"
+#include "remote/relay.h"
+
+namespace {
+
+using namespace weir;
+
+constexpr Duration kConnectWithin = seconds(10);
+
+constexpr const char* kUsage =
+    "Usage: weir-relay --node HOST:PORT --socket PATH (--token FILE | --plain --vgpu NAME) [OPTIONS]\n"
+    "\n"
+    "'weir run --node' starts it by itself; by hand it serves whatever is told of its socket:\n"
+    "  weir-relay --node gpu1:7700 --token game.token --socket /tmp/cl.sock &\n"
+    "  OCL_ICD_VENDORS=.../lib/weir/icd WEIR_OPENCL=/tmp/cl.sock clinfo -l\n"
+    "\n"
+    "  --node HOST:PORT   the node's portal ('weir serve --listen')\n"
+    "  --socket PATH      listen for OpenCL clients there\n"
+    "  --token FILE       from 'weir keys token' on the node: says which vGPU, and who the node is\n"
+    "  --plain            no encryption and no proof of anything, for a portal that says the same\n"
+    "  --vgpu NAME        with --plain: which vGPU\n"
+    "  --program NAME     of the client, for messages\n"
+    "  --parent PID       end when this process has ended and nobody is connected\n"
+    "  --ready-fd FD      write a byte there when the node has let us in\n";
+
+enum Option { kNode = 1, kSocket, kToken, kPlain, kVgpu, kProgram, kParent, kReady, kHelp };
+
+constexpr option kOptions[] = {
+    {"node", required_argument, nullptr, kNode},     {"socket", required_argument, nullptr, kSocket},
+    {"token", required_argument, nullptr, kToken},   {"plain", no_argument, nullptr, kPlain},
+    {"vgpu", required_argument, nullptr, kVgpu},     {"program", required_argument, nullptr, kProgram},
+    {"parent", required_argument, nullptr, kParent}, {"ready-fd", required_argument, nullptr, kReady},
+    {"help", no_argument, nullptr, kHelp},           {nullptr, 0, nullptr, 0}};
+
+int Failed(const Error& error) {
+  std::fprintf(stderr, "weir: %s\n", error.message.c_str());
+  return EntryOf(error.code).exit_code;
+}
+
+int Usage(const char* what) {
+  std::fprintf(stderr, "weir-relay: %s; see weir-relay --help\n", what);
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string node, socket, token;
+  bool plain = false;
+  int ready = -1;
+  remote::RelayOptions options;
+  for (int which = 0; (which = ::getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
+    switch (which) {
+      case kNode: node = optarg; break;
+      case kSocket: socket = optarg; break;
+      case kToken: token = optarg; break;
+      case kPlain: plain = true; break;
+      case kVgpu: options.vgpu = optarg; break;
+      case kProgram: options.program = optarg; break;
+      case kParent: options.parent = std::atoi(optarg); break;
+      case kReady: ready = std::atoi(optarg); break;
+      case 'h':
+      case kHelp: std::fputs(kUsage, stdout); return 0;
+      default: return Usage("that is no option");
+    }
+  }
+  if (node.empty() || socket.empty()) return Usage("--node and --socket are needed");
+  if (plain == !token.empty()) return Usage("give --token, or --plain");
+  if (plain && options.vgpu.empty()) return Usage("--plain needs --vgpu");
+  std::signal(SIGPIPE, SIG_IGN);
+  const auto endpoint = net::ParseEndpoint(node);
+  if (!endpoint) return Failed(endpoint.error());
+  if (plain) {
+    options.connect = [to = *endpoint] { return net::ConnectTcp(to, kConnectWithin); };
+  } else {
+    const auto identity = net::TlsIdentity::OfToken(token);
+    if (!identity) return Failed(identity.error());
+    options.connect = [to = *endpoint, who = *identity]() -> Result<std::unique_ptr<net::Stream>> {
+      WEIR_TRY(platform::Fd connected, net::ConnectSocket(to, kConnectWithin));
+      return net::StartTls(std::move(connected), who, net::Role::kClient, kConnectWithin);
+    };
+  }
+  auto listener = platform::ListenSeqPacket(socket, 0600);
+  if (!listener) return Failed(listener.error());
+  options.listener = std::move(*listener);
+  options.when_ready = [ready] {
+    if (ready < 0) return;
+    if (::write(ready, "1", 1) != 1) std::fputs("weir: nobody waits for the relay\n", stderr);
+    ::close(ready);
+  };
+  const Status status = remote::RunRelay(std::move(options));
+  ::unlink(socket.c_str());
+  return status ? 0 : Failed(status.error());
+}
