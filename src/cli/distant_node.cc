@@ -30,9 +30,8 @@ Errc CodeOf(int status) {
 Result<std::vector<std::pair<std::string, std::string>>> StartRelay(const DistantNode& distant,
                                                                     const std::string& run_dir) {
   WEIR_TRY(const std::filesystem::path self, SelfExecutable());
-  WEIR_TRY(const std::string library, FindPreloadLibrary(self));
   const std::string relay = FindHelper(self, kRelay);
-  const std::filesystem::path vendors = std::filesystem::path(library).parent_path() / "icd";
+  const std::filesystem::path vendors = std::filesystem::path(relay).parent_path() / "icd";
   if (relay.empty() || !std::filesystem::is_directory(vendors))
     return Fail(Errc::kNotFound, "weir-relay or the OpenCL client library is not where weir was installed");
   WEIR_TRY_STATUS(platform::MakeFolder(run_dir));

@@ -47,28 +47,33 @@ Result<fs::path> SelfExecutable() {
   return self;
 }
 
-Result<std::string> FindPreloadLibrary(const fs::path& self) {
+namespace {
+
+/// Where what belongs to `weir` may lie.
+std::vector<fs::path> LibraryFolders(const fs::path& self) {
   const fs::path prefix = self.parent_path().parent_path();
   std::vector<fs::path> folders{prefix / "lib/weir", prefix / WEIR_INSTALL_LIBDIR / "weir"};
   if (const std::string extra = EnvironmentVariable("WEIR_LIB_DIR"); !extra.empty())
     folders.insert(folders.begin(), extra);
-  std::string tried;
-  for (const fs::path& folder : folders) {
-    const fs::path library = folder / kPreloadLibrary;
-    std::error_code error;
-    if (fs::is_regular_file(library, error)) return fs::absolute(library).lexically_normal().string();
-    tried += (tried.empty() ? "" : ", ") + folder.string();
-  }
-  return Fail(Errc::kNotFound, fmt::format("cannot find {} in {}; reinstall weir, or set WEIR_LIB_DIR to its folder",
-                                           kPreloadLibrary, tried));
+  return folders;
 }
 
+}  // namespace
+
 std::string FindHelper(const fs::path& self, const std::string& name) {
-  const auto library = FindPreloadLibrary(self);
-  if (!library) return {};
-  const fs::path helper = fs::path(*library).parent_path() / name;
-  std::error_code error;
-  return fs::is_regular_file(helper, error) ? helper.string() : std::string();
+  for (const fs::path& folder : LibraryFolders(self)) {
+    std::error_code error;
+    if (fs::is_regular_file(folder / name, error)) return fs::absolute(folder / name).lexically_normal().string();
+  }
+  return {};
+}
+
+Result<std::string> FindPreloadLibrary(const fs::path& self) {
+  if (std::string library = FindHelper(self, kPreloadLibrary); !library.empty()) return library;
+  std::string tried;
+  for (const fs::path& folder : LibraryFolders(self)) tried += (tried.empty() ? "" : ", ") + folder.string();
+  return Fail(Errc::kNotFound, fmt::format("cannot find {} in {}; reinstall weir, or set WEIR_LIB_DIR to its folder",
+                                           kPreloadLibrary, tried));
 }
 
 Result<std::string> ComposePreload(const std::string& before, const std::string& library) {

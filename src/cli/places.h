@@ -32,7 +32,7 @@ Result<std::filesystem::path> SelfExecutable();
 /// The library that LD_PRELOAD names, beside this program's installation or in $WEIR_LIB_DIR.
 Result<std::string> FindPreloadLibrary(const std::filesystem::path& self);
 
-/// A program of ours that people seldom start, in the same folder; empty: there is none.
+/// Another file of that folder, such as a program of ours that people seldom start; empty: there is none.
 std::string FindHelper(const std::filesystem::path& self, const std::string& name);
 inline constexpr const char* kExecutor = "weir-executor";
 inline constexpr const char* kRelay = "weir-relay";

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <boost/asio/steady_timer.hpp>
 #include <csignal>
 #include <cstdio>
 #include <utility>
@@ -41,6 +42,30 @@ class Reaper {
  private:
   platform::Fd process_;
   std::unique_ptr<FdWatch> watch_;
+};
+
+/// Keeps a connection open for a while: closing one whose Hello hasn't been read takes the answer away from who sent it.
+/// Owns itself.
+class Lingerer {
+ public:
+  static void Start(boost::asio::io_context& loop, platform::Fd connection) {
+    if (count_ >= kMost) return;  // it is closed, and they are told nothing
+    auto lingerer = std::make_shared<Lingerer>(loop, std::move(connection));
+    lingerer->timer_.expires_after(seconds(1));
+    lingerer->timer_.async_wait([lingerer](const boost::system::error_code&) {});
+  }
+  Lingerer(boost::asio::io_context& loop, platform::Fd connection) : connection_(std::move(connection)), timer_(loop) {
+    ++count_;
+  }
+  ~Lingerer() { --count_; }
+  Lingerer(const Lingerer&) = delete;
+  Lingerer& operator=(const Lingerer&) = delete;
+
+ private:
+  static constexpr int kMost = 64;
+  static inline int count_ = 0;  // the loop has one thread
+  const platform::Fd connection_;
+  boost::asio::steady_timer timer_;
 };
 
 }  // namespace
@@ -115,10 +140,11 @@ void ExecutorHost::OnEnd() {
 /// Answers everybody who waits in the listener's queue.
 void ExecutorHost::Refuse(const std::string& why) {
   for (;;) {
-    const platform::Fd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    platform::Fd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!connection) return;
     static_cast<void>(platform::SendPacket(
         connection.get(), proto::cl::Encode(proto::cl::Welcome{.magic = proto::cl::kHelloMagic, .refusal = why})));
+    Lingerer::Start(loop_, std::move(connection));
   }
 }
 

@@ -92,11 +92,18 @@ class Lines {
     auto arena = platform::MakeSharedRegion("test-arena", kArenaBytes);
     EXPECT_TRUE(arena);
     line.arena = std::move(arena->mapping);
+    auto seen = platform::MapForeignRegion(arena->fd.get(), kArenaBytes);
+    EXPECT_TRUE(seen);
+    seen_ = std::move(*seen);
   }
-  std::byte* arena() { return line.arena.As<std::byte>(); }
+  /// As who is at the other end of the rings sees it: at another address, as in another process.
+  std::byte* arena() { return seen_.As<std::byte>(); }
 
   Line line;
   opencl::Channel other;
+
+ private:
+  platform::Mapping seen_;
 };
 
 void SendTo(opencl::Channel& channel, const std::vector<std::byte>& message) {

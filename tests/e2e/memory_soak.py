@@ -3,7 +3,7 @@
 them, while programs, executors and daemons are killed. Each program checks its own bytes; afterwards nothing is left.
 
 With WEIR_BUILD at a build of the preset asan (targets weir and weir-executor) daemon and executors run under the address
-sanitizer, and what it finds is a failure; WEIR_PROGRAMS is then the build that has opencl_scenes.
+sanitizer, and what it finds is a failure; WEIR_PROGRAMS is then the build that has opencl_scenes and its client library.
 """
 import os
 import random
@@ -47,7 +47,7 @@ class Soak:
         command = [SCENES, str(self.random.uniform(1, 8)), "16", str(high), str(self.random.randint(1, 6)), "1",
                    str(self.random.randint(0, 17)), "3"]
         self.programs[name] = (subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={
-            **os.environ, "OCL_ICD_VENDORS": os.path.join(e2e.BUILD, "lib/weir/icd"),
+            **os.environ, "OCL_ICD_VENDORS": os.path.join(PROGRAMS, "lib/weir/icd"),
             "ASAN_OPTIONS": "verify_asan_link_order=0",
             "WEIR_OPENCL": os.path.join(self.node.run_dir, "opencl", name + ".sock")}), command, set())
 

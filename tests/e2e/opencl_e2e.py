@@ -175,6 +175,17 @@ class OpenCl(e2e.WithNode):
                               capture_output=True, text=True, timeout=60)
         self.assertEqual((done.returncode, "wrong 0" in done.stdout), (0, True), done.stderr)
 
+    def test_a_program_whose_executor_cannot_start_is_told_why(self):
+        node = e2e.Node("--quiet", "--opencl-library", "/nowhere/libOpenCL.so").start()
+        self.addCleanup(node.close)
+        node.create("a")
+        for _ in range(5):
+            done = subprocess.run(["clinfo", "-l"], capture_output=True, text=True, timeout=60, env={
+                **os.environ, "WEIR_OPENCL": os.path.join(node.run_dir, "opencl", "a.sock"),
+                "OCL_ICD_VENDORS": os.path.join(e2e.BUILD, "lib/weir/icd")})
+            self.assertNotIn("Weir", done.stdout)
+            self.assertIn("the executor ended at once", done.stderr)
+
     def test_a_program_without_a_daemon_finds_no_device_and_is_told_why(self):
         done = subprocess.run(["clinfo", "-l"], env={**os.environ, "WEIR_OPENCL": "/nowhere/a.sock",
                               "OCL_ICD_VENDORS": os.path.join(e2e.BUILD, "lib/weir/icd")},
