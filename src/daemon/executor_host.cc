@@ -44,8 +44,8 @@ class Reaper {
   std::unique_ptr<FdWatch> watch_;
 };
 
-/// Keeps a connection open for a while: closing one whose Hello hasn't been read takes the answer away from who sent it.
-/// Owns itself.
+/// Keeps a connection open for a while: closing one whose Hello hasn't been read takes the answer away from who sent
+/// it. Owns itself.
 class Lingerer {
  public:
   static void Start(boost::asio::io_context& loop, platform::Fd connection) {

@@ -90,7 +90,8 @@ void Relay::Serve(platform::Fd client) {
     SayRelay(why);
     // Its Hello is taken, or closing would take the answer away from it.
     if (platform::WaitReadable(socket, kHelloWaitMs))
-      static_cast<void>(platform::ReceivePacket(socket, proto::cl::kHandshakeBytesMax, platform::Descriptors::kRefused));
+      static_cast<void>(
+          platform::ReceivePacket(socket, proto::cl::kHandshakeBytesMax, platform::Descriptors::kRefused));
     static_cast<void>(platform::SendPacket(
         socket, proto::cl::Encode(proto::cl::Welcome{.magic = proto::cl::kHelloMagic, .refusal = why})));
     return;
