@@ -17,6 +17,8 @@ import weir_e2e as e2e
 PROGRAMS = os.environ.get("WEIR_PROGRAMS", e2e.BUILD)
 SCENES = os.path.join(PROGRAMS, "bin/opencl_scenes")
 SECONDS = float(os.environ.get("WEIR_SOAK_SECONDS", "600"))
+os.environ.setdefault("LSAN_OPTIONS", "print_suppressions=0:suppressions=" +
+                      os.path.join(os.path.dirname(os.path.abspath(__file__)), "driver_leaks.supp"))
 SLOT = 64 << 20
 SLOTS = 8
 TENANTS = 6
