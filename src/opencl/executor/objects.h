@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "opencl/channel/cl.h"
+#include "opencl/channel/limits.h"
 #include "opencl/executor/driver.h"
 #include "opencl/executor/kernel_cost.h"
 #include "opencl/executor/quota.h"
@@ -173,10 +174,6 @@ struct Event : Object {
   bool profiling = false;
 };
 
-/// Ids are small numbers: a client's memory is what its objects take, and not what their names are.
-inline constexpr std::uint32_t kIdMax = 1U << 20;
-inline constexpr std::uint32_t kArgsMax = 4096;
-inline constexpr std::size_t kDevicesMax = 64;
 inline constexpr std::uint32_t kPartsMax = 4096;  // of devices, in an executor's life
 
 class Objects {

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a log makes of what it keeps: messages that make the client's objects anew, and which contents go with them.
+//
+// All is made in the order in which it was. What the client has released but something of it still needs gets an id
+// that is free, and is released at the end. Devices keep their ids: whoever took one over later does so again.
+#include <algorithm>
+#include <deque>
+#include <unordered_map>
+#include <unordered_set>
+#include <variant>
+
+#include "opencl/channel/limits.h"
+#include "opencl/log/object_log.h"
+
+namespace weir::opencl {
+namespace {
+
+namespace wire = proto::cl;
+using logged::BuildRef;
+using logged::BuildStep;
+using logged::Event;
+using logged::Kind;
+using logged::Object;
+using logged::ObjectRef;
+using logged::Partition;
+using logged::Slot;
+using Message = ObjectLog::Message;
+
+/// All that what the client has needs, and that needs …
+struct Reached {
+  std::vector<const Object*> objects;
+  std::vector<const BuildStep*> builds;
+  std::vector<const Partition*> partitions;
+
+  void Add(const Object* object) {
+    waiting_.push_back(object);
+    while (!waiting_.empty()) {
+      const Object* next = waiting_.back();
+      waiting_.pop_back();
+      if (next == nullptr || !seen_.insert(next).second) continue;
+      objects.push_back(next);
+      AddNeeds(next->made);
+      for (const BuildRef& step : next->built) AddStep(*step);
+      if (next->partition && seen_.insert(next->partition.get()).second) {
+        partitions.push_back(next->partition.get());
+        AddNeeds(next->partition->asked);
+      }
+    }
+  }
+  void AddBuild(const BuildStep& step) {
+    AddStep(step);
+    Add(nullptr);
+  }
+  [[nodiscard]] bool Has(const void* thing) const { return seen_.contains(thing); }
+
+ private:
+  void AddNeeds(const logged::Record& record) {
+    for (const ObjectRef& need : record.needs) waiting_.push_back(need.get());
+  }
+  void AddStep(const BuildStep& step) {
+    if (!seen_.insert(&step).second) return;
+    builds.push_back(&step);
+    AddNeeds(step.asked);
+  }
+  std::vector<const Object*> waiting_;
+  std::unordered_set<const void*> seen_;
+};
+
+/// What objects are called on the new executor.
+using Names = std::unordered_map<const Object*, std::uint32_t>;
+
+/// Encodes what was noted, under new names.
+class Rewriter {
+ public:
+  Rewriter(const Names& names, const ObjectLog::Place& place) : names_(names), place_(place) {}
+
+  [[nodiscard]] std::uint32_t NameOf(const Object* object) const {
+    const auto found = names_.find(object);
+    return found != names_.end() ? found->second : logged::kNoId;
+  }
+  /// Nothing: no room for its contents.
+  std::optional<Message> Write(const logged::Record& record, std::uint32_t id, std::uint32_t request) const {
+    using wire::Op;
+    switch (record.op) {
+      case Op::kCreateContext: return WriteAs<wire::CreateContext>(record, id, request);
+      case Op::kCreateQueue: return WriteAs<wire::CreateQueue>(record, id, request);
+      case Op::kCreateBuffer: return WriteAs<wire::CreateBuffer>(record, id, request);
+      case Op::kCreateSubBuffer: return WriteAs<wire::CreateSubBuffer>(record, id, request);
+      case Op::kCreateImage: return WriteAs<wire::CreateImage>(record, id, request);
+      case Op::kCreateSampler: return WriteAs<wire::CreateSampler>(record, id, request);
+      case Op::kCreateProgram: return WriteAs<wire::CreateProgram>(record, id, request);
+      case Op::kCreateProgramFromBinary: return WriteAs<wire::CreateProgramFromBinary>(record, id, request);
+      case Op::kCreateKernel: return WriteAs<wire::CreateKernel>(record, id, request);
+      case Op::kBuild: return WriteAs<wire::Build>(record, id, request);
+      case Op::kCompile: return WriteAs<wire::Compile>(record, id, request);
+      case Op::kLink: return WriteAs<wire::Link>(record, id, request);
+      case Op::kCreateSubDevices: return WriteAs<wire::CreateSubDevices>(record, id, request);
+      default: return std::nullopt;
+    }
+  }
+
+ private:
+  template <typename M>
+  std::optional<Message> WriteAs(const logged::Record& record, std::uint32_t id, std::uint32_t request) const {
+    M m;
+    if (!wire::Decode(record.message, m)) return std::nullopt;
+    if constexpr (requires { m.id; }) m.id = id;
+    if constexpr (requires { m.request; }) m.request = request;
+    std::size_t need = 0, content = 0, in_message = 0;
+    std::deque<std::vector<std::uint32_t>> lists;
+    const auto rename = [&]<typename F>(Kind, F& field) {
+      if constexpr (std::is_same_v<F, wire::IdList>) {
+        std::vector<std::uint32_t>& list = lists.emplace_back();
+        for (std::size_t i = 0; i < field.size(); ++i) list.push_back(NameOf(record.needs[need++].get()));
+        field = {list.data(), list.size()};
+      } else {
+        field = NameOf(record.needs[need++].get());
+      }
+    };
+    logged::EachReference(m, rename);
+    bool room = true;
+    logged::EachContent(m, [&](wire::Blob& blob, std::uint64_t&) {
+      const logged::Bytes& bytes = record.contents[content++];
+      if (in_message + bytes.size() <= wire::kInlineBytesMax &&
+          record.message.size() + in_message + bytes.size() <= wire::kMessageBytesMax / 2) {
+        in_message += bytes.size();
+        blob = wire::Blob::Inline(bytes);
+        return;
+      }
+      const auto placed = room ? place_(bytes) : std::nullopt;
+      room = placed.has_value();
+      if (room) blob = *placed;
+    });
+    if (!room) return std::nullopt;
+    Message message = wire::Encode(m);
+    if (message.size() > wire::kMessageBytesMax) return std::nullopt;
+    return message;
+  }
+
+  const Names& names_;
+  const ObjectLog::Place& place_;
+};
+
+/// A replay in the making.
+class Writing {
+ public:
+  Writing(const Names& names, const ObjectLog::Place& place) : rewriter_(names, place) {}
+
+  template <typename M>
+  void Send(const M& message) {
+    replay.messages.push_back(wire::Encode(message));
+  }
+  void Send(Message message) { replay.messages.push_back(std::move(message)); }
+
+  bool Add(const Object* object) {
+    const bool linked = object->made.op == wire::Op::kLink;
+    return AddRecord(object->made, NameOf(object), linked, object->status);
+  }
+  bool Add(const Partition* partition) { return AddRecord(partition->asked, 0, true, CL_SUCCESS); }
+  bool Add(const BuildStep* step) {
+    // What failed on a program that was never built has changed nothing that is asked for.
+    if (step->state == BuildStep::State::kRefused) return true;
+    if (step->state == BuildStep::State::kFailed && !built_.contains(step->program())) return true;
+    built_.insert(step->program());
+    return AddRecord(step->asked, 0, true, step->status);
+  }
+  bool Add(std::pair<std::uint32_t, const Event*> named) {
+    const auto& [id, event] = named;
+    const ObjectRef& context = event->context();
+    if (event->user || context) {
+      Send(wire::CreateUserEvent{.id = id, .context = NameOf(context.get())});
+      if (!event->user || event->set) Send(wire::SetUserEvent{.id = id, .status = event->status});
+    } else {
+      Send(wire::Marker{.enqueue = {.queue = logged::kNoId, .event = id}});
+    }
+    if (event->watched) Send(wire::Watch{.event = id});
+    return true;
+  }
+  void SetArgs(const Object& kernel, const Reached& reached) {
+    for (std::uint32_t i = 0; i < kernel.args.size(); ++i) {
+      const logged::Argument& arg = kernel.args[i];
+      wire::SetArg message{.kernel = NameOf(&kernel), .index = i, .kind = arg.kind, .size = arg.size, .data = arg.data};
+      if (arg.kind == static_cast<std::uint8_t>(wire::ArgKind::kObject)) {
+        const ObjectRef object = arg.object.lock();
+        if (!object || !reached.Has(object.get())) continue;  // gone: one that was never set fails in the same way
+        message.object = NameOf(object.get());
+      }
+      if (arg.set) Send(message);
+    }
+    if (!kernel.bad_arg) return;
+    constexpr auto kObject = static_cast<std::uint8_t>(wire::ArgKind::kObject);
+    Send(wire::SetArg{.kernel = NameOf(&kernel), .kind = kObject, .object = logged::kNoId});
+  }
+  [[nodiscard]] std::uint32_t NameOf(const Object* object) const { return rewriter_.NameOf(object); }
+
+  ObjectLog::Replay replay;
+
+ private:
+  bool AddRecord(const logged::Record& record, std::uint32_t id, bool answered, std::int32_t status) {
+    auto message = rewriter_.Write(record, id, next_request_);
+    if (!message) return false;
+    Send(std::move(*message));
+    if (answered) replay.answers.push_back({.request = next_request_++, .status = status});
+    return true;
+  }
+
+  const Rewriter rewriter_;
+  std::unordered_set<const Object*> built_;
+  std::uint32_t next_request_ = ObjectLog::kReplayRequests;
+};
+
+using Step = std::variant<const Object*, const Partition*, const BuildStep*, std::pair<std::uint32_t, const Event*>>;
+
+/// Of an image, as reads and writes name it.
+void WholeImage(const Object& image, std::uint64_t (&extent)[3]) {
+  wire::CreateImage made;
+  if (!wire::Decode(image.made.message, made)) return;
+  extent[0] = std::max<std::uint64_t>(made.width, 1);
+  extent[1] = std::max<std::uint64_t>(made.type == CL_MEM_OBJECT_IMAGE1D_ARRAY ? made.array_size : made.height, 1);
+  extent[2] = std::max<std::uint64_t>(made.type == CL_MEM_OBJECT_IMAGE2D_ARRAY ? made.array_size : made.depth, 1);
+}
+
+std::size_t BytesOf(const logged::Record& record) {
+  std::size_t bytes = record.message.size() + record.needs.size() * sizeof(ObjectRef);
+  for (const logged::Bytes& content : record.contents) bytes += content.size();
+  return bytes;
+}
+
+}  // namespace
+
+std::optional<ObjectLog::Replay> ObjectLog::MakeReplay(const Place& place) const {
+  Reached reached;
+  Names names;
+  std::vector<std::pair<std::uint64_t, Step>> steps;
+  slots_.ForEach([&](std::uint32_t id, const Slot& slot) {
+    if (slot.object) {
+      reached.Add(slot.object.get());
+      names[slot.object.get()] = id;
+    } else {
+      reached.Add(slot.event.context().get());
+      steps.emplace_back(slot.event.at, std::pair(id, &slot.event));
+    }
+  });
+  for (const auto& [program, builds] : builds_)
+    for (const BuildRef& step : builds) reached.AddBuild(*step);
+  for (const BuildStep* step : reached.builds) steps.emplace_back(step->at, step);
+  for (const Partition* partition : reached.partitions) steps.emplace_back(partition->at, partition);
+  for (const Object* object : reached.objects)
+    if (object->kind != Kind::kDevice) steps.emplace_back(object->at, object);
+  std::ranges::sort(steps, {}, [](const auto& step) { return step.first; });
+
+  // Ids that may be in use while it is replayed.
+  std::unordered_set<std::uint32_t> taken;
+  for (const ObjectRef& device : devices_) taken.insert(device->id);
+  for (const Partition* partition : reached.partitions)
+    for (std::uint32_t i = 0; i < partition->count; ++i) taken.insert(partition->first + i);
+  for (const Object* object : reached.objects)
+    if (object->kind == Kind::kDevice) names[object] = object->id;
+  std::vector<const Object*> hidden;
+  std::uint32_t free_id = 1;
+  for (const auto& [at, step] : steps) {
+    const auto* object = std::get_if<const Object*>(&step);
+    if (object == nullptr || names.contains(*object)) continue;
+    while (slots_.Find(free_id) != nullptr || taken.contains(free_id)) ++free_id;
+    if (free_id > kIdMax) return std::nullopt;
+    names[*object] = free_id++;
+    hidden.push_back(*object);
+  }
+
+  Writing writing(names, place);
+  for (const auto& [at, step] : steps)
+    if (!std::visit([&](const auto& what) { return writing.Add(what); }, step)) return std::nullopt;
+  for (const auto& [at, step] : steps) {
+    const auto* object = std::get_if<const Object*>(&step);
+    if (object != nullptr && (*object)->kind == Kind::kKernel) writing.SetArgs(**object, reached);
+    if (object != nullptr && (*object)->kind == Kind::kQueue && (*object)->owed != CL_SUCCESS)
+      writing.Send(logged::FailingCommand(writing.NameOf(*object)));
+  }
+  for (const Object* object : hidden) writing.Send(wire::Release{.id = names[object], .ticket = object->ticket});
+  std::vector<std::uint32_t> devices(taken.begin(), taken.end());
+  std::ranges::sort(devices);
+  for (const std::uint32_t id : devices)
+    if (slots_.Find(id) == nullptr) writing.Send(wire::Release{.id = id});
+  return std::move(writing.replay);
+}
+
+std::vector<ObjectLog::Memory> ObjectLog::memories() const {
+  std::vector<Memory> all;
+  slots_.ForEach([&](std::uint32_t id, const Slot& slot) {
+    if (!slot.object || slot.object->kind != Kind::kMemory || slot.object->failed) return;
+    const Object& object = *slot.object;
+    const Object& root = object.root();
+    if (&root != &object) {  // its contents are the root's, and go with that where it has an id
+      const Slot* there = slots_.Find(root.id);
+      if (there != nullptr && there->object.get() == &root) return;
+    }
+    Memory& memory = all.emplace_back();
+    memory.id = id;
+    memory.image = object.image;
+    memory.contents = root.contents;
+    memory.flags = object.flags;
+    memory.size = object.size;
+    memory.arena_offset = object.offset;
+    if (object.image) WholeImage(object, memory.extent);
+  });
+  return all;
+}
+
+void ObjectLog::ContentsKnown(std::uint32_t id) {
+  Object* memory = Look(Kind::kMemory, id);
+  if (memory == nullptr || memory->part || memory->shares_arena || memory->contents == Contents::kNone) return;
+  memory->contents = Contents::kKnown;
+  ++known_;
+}
+
+ObjectLog::Kept ObjectLog::kept() const {
+  Kept kept;
+  Reached reached;
+  slots_.ForEach([&](std::uint32_t, const Slot& slot) {
+    reached.Add(slot.object.get());
+    if (!slot.event.there) return;
+    ++kept.events;
+    reached.Add(slot.event.of.get());
+  });
+  for (const auto& [program, builds] : builds_)
+    for (const BuildRef& step : builds) reached.AddBuild(*step);
+  for (const auto& [number, request] : requests_) {
+    reached.Add(request.queue.get());
+    if (request.build) reached.AddBuild(*request.build);
+    kept.bytes += request.body.size();
+  }
+  for (const Object* object : reached.objects) {
+    kept.bytes += BytesOf(object->made) + sizeof(Object) + object->args.size() * sizeof(logged::Argument);
+    for (const logged::Argument& arg : object->args) kept.bytes += arg.data.size();
+  }
+  for (const BuildStep* step : reached.builds) kept.bytes += BytesOf(step->asked) + sizeof(BuildStep);
+  kept.objects = reached.objects.size();
+  kept.builds = reached.builds.size();
+  return kept;
+}
+
+}  // namespace weir::opencl
