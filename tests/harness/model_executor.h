@@ -342,7 +342,7 @@ class ModelExecutor {
         if (std::ranges::find(program->built_for, device) != program->built_for.end()) ordered.push_back(device);
     for (const Ref& device : program->built_for)
       if (std::ranges::find(ordered, device) == ordered.end()) ordered.push_back(device);
-    std::ranges::sort(ordered, {}, [this](const Ref& device) { return device->what; });
+    std::ranges::sort(ordered, {}, [](const Ref& device) { return device->what; });
     program->built_for = ordered;
     return m.options == "fail" ? CL_BUILD_PROGRAM_FAILURE : CL_SUCCESS;
   }

@@ -12,9 +12,6 @@ namespace {
 namespace wire = proto::cl;
 using logged::BuildRef;
 using logged::BuildStep;
-using logged::Event;
-using logged::Object;
-using logged::ObjectRef;
 using logged::Slot;
 
 /// Links of links of links …: beyond this an object counts as one whose inputs were not there. Ending a chain takes
@@ -51,7 +48,7 @@ void DropUndone(std::vector<BuildRef>& builds) {
     return step.state == BuildStep::State::kBuilt || step.state == BuildStep::State::kFailed;
   };
   for (std::size_t i = builds.size(); i-- > 0;) {
-    const auto undoes = [&](const Object* device) {
+    const auto undoes = [&](const logged::Object* device) {
       return std::any_of(builds.begin() + static_cast<std::ptrdiff_t>(i) + 1, builds.end(), [&](const BuildRef& later) {
         return known(*later) && (device != nullptr ? later->Covers(device) : later->CoversAll());
       });
@@ -227,7 +224,7 @@ bool ObjectLog::Fill(logged::Record& record, M& m, std::uint32_t& depth) {
 }
 
 template <typename M>
-ObjectRef ObjectLog::Make(Kind kind, M& m) {
+logged::ObjectRef ObjectLog::Make(Kind kind, M& m) {
   auto object = std::make_shared<Object>(kind, m.id, sequence_);
   object->failed = !Fill(object->made, m, object->depth);
   return object;
@@ -396,7 +393,7 @@ void ObjectLog::Command(const wire::Enqueue& enqueue) {
   if (slot != nullptr && (!slot->object || slot->object->kind != Kind::kQueue || slot->object->failed)) slot = nullptr;
   if (slot != nullptr) ++slot->object->issued;
   if (enqueue.event == 0) return;
-  Event event{.there = true, .at = sequence_};
+  logged::Event event{.there = true, .at = sequence_};
   if (slot != nullptr) {
     event.of = slot->object;
     event.place = event.of->issued;
@@ -523,7 +520,7 @@ void ObjectLog::Ended(const wire::EventDone& m) {
   const bool own = own_watches_.erase(m.event) > 0;
   Slot* slot = slots_.Find(m.event);
   if (slot == nullptr || !slot->event.there || (!own && !slot->event.watched)) return;
-  Event& event = slot->event;
+  logged::Event& event = slot->event;
   if (!own) event.watched = false;
   if (event.user) return;
   if (!event.told) event.status = std::min(m.status, CL_COMPLETE);
@@ -578,7 +575,7 @@ std::vector<ObjectLog::Message> ObjectLog::Questions() {
     if (object != nullptr && object->kind == Kind::kQueue && object->issued > object->ended &&
         object->finish_asked < object->issued)
       busy.push_back(id);
-    const Event& event = slot.event;
+    const logged::Event& event = slot.event;
     if (event.there && !event.user && !event.told && !event.watched && own_watches_.insert(id).second)
       questions.push_back(wire::Encode(wire::Watch{.event = id}));
   });
@@ -607,7 +604,7 @@ ObjectLog::InFlight ObjectLog::in_flight() const {
   for (const auto& [ticket, kept] : tickets_) now.tickets += kept.expired() ? 1 : 0;
   slots_.ForEach([&](std::uint32_t, const Slot& slot) {
     if (slot.object && slot.object->kind == Kind::kQueue) now.commands += slot.object->issued - slot.object->ended;
-    const Event& event = slot.event;
+    const logged::Event& event = slot.event;
     if (!event.there) return;
     if (event.user && !event.set && event.of)
       ++now.user_events;

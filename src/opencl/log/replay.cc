@@ -12,18 +12,9 @@
 #include "opencl/channel/limits.h"
 #include "opencl/log/object_log.h"
 
-namespace weir::opencl {
+namespace weir::opencl::logged {
 namespace {
 
-namespace wire = proto::cl;
-using logged::BuildRef;
-using logged::BuildStep;
-using logged::Event;
-using logged::Kind;
-using logged::Object;
-using logged::ObjectRef;
-using logged::Partition;
-using logged::Slot;
 using Message = ObjectLog::Message;
 
 /// All that what the client has needs, and that needs …
@@ -227,12 +218,20 @@ std::size_t BytesOf(const logged::Record& record) {
 }
 
 }  // namespace
+}  // namespace weir::opencl::logged
+
+namespace weir::opencl {
+namespace {
+
+namespace wire = proto::cl;
+
+}  // namespace
 
 std::optional<ObjectLog::Replay> ObjectLog::MakeReplay(const Place& place) const {
-  Reached reached;
-  Names names;
-  std::vector<std::pair<std::uint64_t, Step>> steps;
-  slots_.ForEach([&](std::uint32_t id, const Slot& slot) {
+  logged::Reached reached;
+  logged::Names names;
+  std::vector<std::pair<std::uint64_t, logged::Step>> steps;
+  slots_.ForEach([&](std::uint32_t id, const logged::Slot& slot) {
     if (slot.object) {
       reached.Add(slot.object.get());
       names[slot.object.get()] = id;
@@ -242,9 +241,9 @@ std::optional<ObjectLog::Replay> ObjectLog::MakeReplay(const Place& place) const
     }
   });
   for (const auto& [program, builds] : builds_)
-    for (const BuildRef& step : builds) reached.AddBuild(*step);
-  for (const BuildStep* step : reached.builds) steps.emplace_back(step->at, step);
-  for (const Partition* partition : reached.partitions) steps.emplace_back(partition->at, partition);
+    for (const logged::BuildRef& step : builds) reached.AddBuild(*step);
+  for (const logged::BuildStep* step : reached.builds) steps.emplace_back(step->at, step);
+  for (const logged::Partition* partition : reached.partitions) steps.emplace_back(partition->at, partition);
   for (const Object* object : reached.objects)
     if (object->kind != Kind::kDevice) steps.emplace_back(object->at, object);
   std::ranges::sort(steps, {}, [](const auto& step) { return step.first; });
@@ -252,7 +251,7 @@ std::optional<ObjectLog::Replay> ObjectLog::MakeReplay(const Place& place) const
   // Ids that may be in use while it is replayed.
   std::unordered_set<std::uint32_t> taken;
   for (const ObjectRef& device : devices_) taken.insert(device->id);
-  for (const Partition* partition : reached.partitions)
+  for (const logged::Partition* partition : reached.partitions)
     for (std::uint32_t i = 0; i < partition->count; ++i) taken.insert(partition->first + i);
   for (const Object* object : reached.objects)
     if (object->kind == Kind::kDevice) names[object] = object->id;
@@ -267,7 +266,7 @@ std::optional<ObjectLog::Replay> ObjectLog::MakeReplay(const Place& place) const
     hidden.push_back(*object);
   }
 
-  Writing writing(names, place);
+  logged::Writing writing(names, place);
   for (const auto& [at, step] : steps)
     if (!std::visit([&](const auto& what) { return writing.Add(what); }, step)) return std::nullopt;
   for (const auto& [at, step] : steps) {
@@ -286,12 +285,12 @@ std::optional<ObjectLog::Replay> ObjectLog::MakeReplay(const Place& place) const
 
 std::vector<ObjectLog::Memory> ObjectLog::memories() const {
   std::vector<Memory> all;
-  slots_.ForEach([&](std::uint32_t id, const Slot& slot) {
+  slots_.ForEach([&](std::uint32_t id, const logged::Slot& slot) {
     if (!slot.object || slot.object->kind != Kind::kMemory || slot.object->failed) return;
     const Object& object = *slot.object;
     const Object& root = object.root();
     if (&root != &object) {  // its contents are the root's, and go with that where it has an id
-      const Slot* there = slots_.Find(root.id);
+      const logged::Slot* there = slots_.Find(root.id);
       if (there != nullptr && there->object.get() == &root) return;
     }
     Memory& memory = all.emplace_back();
@@ -301,7 +300,7 @@ std::vector<ObjectLog::Memory> ObjectLog::memories() const {
     memory.flags = object.flags;
     memory.size = object.size;
     memory.arena_offset = object.offset;
-    if (object.image) WholeImage(object, memory.extent);
+    if (object.image) logged::WholeImage(object, memory.extent);
   });
   return all;
 }
@@ -315,25 +314,26 @@ void ObjectLog::ContentsKnown(std::uint32_t id) {
 
 ObjectLog::Kept ObjectLog::kept() const {
   Kept kept;
-  Reached reached;
-  slots_.ForEach([&](std::uint32_t, const Slot& slot) {
+  logged::Reached reached;
+  slots_.ForEach([&](std::uint32_t, const logged::Slot& slot) {
     reached.Add(slot.object.get());
     if (!slot.event.there) return;
     ++kept.events;
     reached.Add(slot.event.of.get());
   });
   for (const auto& [program, builds] : builds_)
-    for (const BuildRef& step : builds) reached.AddBuild(*step);
+    for (const logged::BuildRef& step : builds) reached.AddBuild(*step);
   for (const auto& [number, request] : requests_) {
     reached.Add(request.queue.get());
     if (request.build) reached.AddBuild(*request.build);
     kept.bytes += request.body.size();
   }
   for (const Object* object : reached.objects) {
-    kept.bytes += BytesOf(object->made) + sizeof(Object) + object->args.size() * sizeof(logged::Argument);
+    kept.bytes += logged::BytesOf(object->made) + sizeof(Object) + object->args.size() * sizeof(logged::Argument);
     for (const logged::Argument& arg : object->args) kept.bytes += arg.data.size();
   }
-  for (const BuildStep* step : reached.builds) kept.bytes += BytesOf(step->asked) + sizeof(BuildStep);
+  for (const logged::BuildStep* step : reached.builds)
+    kept.bytes += logged::BytesOf(step->asked) + sizeof(logged::BuildStep);
   kept.objects = reached.objects.size();
   kept.builds = reached.builds.size();
   return kept;
