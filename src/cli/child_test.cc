@@ -13,10 +13,10 @@
 namespace weir::cli {
 namespace {
 
-class ChildTest : public testing::Test {
+class ChildTest : public ::testing::Test {
  protected:
   ChildTest() {
-    std::string name = testing::TempDir() + "/weir-child-XXXXXX";
+    std::string name = ::testing::TempDir() + "/weir-child-XXXXXX";
     dir_ = mkdtemp(name.data());
     log_ = dir_ / "log";
   }

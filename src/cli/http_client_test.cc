@@ -27,7 +27,7 @@ constexpr Duration kPatience = seconds(10);
 class FakeServer {
  public:
   explicit FakeServer(std::function<void(FakeServer&, int)> answer) : answer_(std::move(answer)) {
-    std::string name = testing::TempDir() + "/weir-http-XXXXXX";
+    std::string name = ::testing::TempDir() + "/weir-http-XXXXXX";
     dir_ = mkdtemp(name.data());
     path_ = dir_ / "s";
     listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -11,10 +11,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class PlacesTest : public testing::Test {
+class PlacesTest : public ::testing::Test {
  protected:
   PlacesTest() {
-    std::string name = testing::TempDir() + "/weir-places-XXXXXX";
+    std::string name = ::testing::TempDir() + "/weir-places-XXXXXX";
     dir_ = mkdtemp(name.data());
     unsetenv("WEIR_SOCKET");
     unsetenv("WEIR_LIB_DIR");

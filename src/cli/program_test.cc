@@ -42,10 +42,10 @@ std::string MakeElf(const std::vector<Elf64_Word>& types) {
   return bytes;
 }
 
-class ProgramTest : public testing::Test {
+class ProgramTest : public ::testing::Test {
  protected:
   ProgramTest() {
-    std::string name = testing::TempDir() + "/weir-program-XXXXXX";
+    std::string name = ::testing::TempDir() + "/weir-program-XXXXXX";
     dir_ = mkdtemp(name.data());
   }
   ~ProgramTest() override { fs::remove_all(dir_); }
