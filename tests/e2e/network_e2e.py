@@ -188,8 +188,8 @@ class Failures(Distant):
         program = self.start(scenes(6), token)
         self.busy("game")
         self.node.kill()
-        self.node.start()
         self.assertIsNone(program.poll())
+        self.node.start()
         self.right(program)
         self.assertEqual(self.ended(self.start(["clinfo", "-l"], token))[0], 0)
 
