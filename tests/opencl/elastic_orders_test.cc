@@ -78,14 +78,22 @@ TEST_F(ElasticOrders, ToHoldMoreWakeWhoWaits) {
 }
 
 TEST_F(ElasticOrders, WhatNeverFitsFailsAndSaysWhy) {
-  Start(1, 2);
+  Start(2, 2);
   RawClient client = Prepared();
-  // Two slots may be made, and no command can use more than what was.
+  Order(2, 2);
+  AwaitDone();
+  // A command can use two slots, so that no buffer is larger; all of them together may be.
   MakeBuffer(client, 10, 100 * kMiB);
-  MakeBuffer(client, 11, 40 * kMiB);
+  MakeBuffer(client, 11, 128 * kMiB + 1);
   EXPECT_EQ(client.Finish(kQueue), CL_SUCCESS);
   ASSERT_EQ(client.notices.size(), 1U);  // of the second buffer
   client.Send(wire::Release{.id = 11});
+  MakeBuffer(client, 13, 100 * kMiB);
+  for (const std::uint32_t id : {10U, 13U}) {
+    Fill(client, id, 4096);
+    EXPECT_EQ(client.Finish(kQueue), CL_SUCCESS);
+  }
+  EXPECT_EQ(client.notices.size(), 1U);
   max_ = 1;
   Order(1, 1);
   AwaitDone();
