@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "platform/clock.h"
+#include "proto/opencl_message_list.h"
 
 namespace weir::opencl {
 namespace {
@@ -88,66 +89,8 @@ std::int64_t Session::BusySinceNs() const {
   return waits_for_client_.load(std::memory_order_relaxed) ? 0 : admission_->BusySinceNs();
 }
 
-template <typename M>
-bool Session::On(wire::ByteView message) {
-  M decoded;
-  if (!wire::Decode(message, decoded)) return false;
-  Do(decoded);
-  return true;
-}
-
 bool Session::Handle(wire::ByteView message) {
-  wire::Header header;
-  if (!wire::ReadHeader(message, header)) return false;
-  using wire::Op;
-  switch (static_cast<Op>(header.op)) {
-    case Op::kCreateContext: return On<wire::CreateContext>(message);
-    case Op::kCreateQueue: return On<wire::CreateQueue>(message);
-    case Op::kCreateBuffer: return On<wire::CreateBuffer>(message);
-    case Op::kCreateSubBuffer: return On<wire::CreateSubBuffer>(message);
-    case Op::kCreateImage: return On<wire::CreateImage>(message);
-    case Op::kCreateSampler: return On<wire::CreateSampler>(message);
-    case Op::kCreateProgram: return On<wire::CreateProgram>(message);
-    case Op::kCreateProgramFromBinary: return On<wire::CreateProgramFromBinary>(message);
-    case Op::kCreateKernel: return On<wire::CreateKernel>(message);
-    case Op::kCreateUserEvent: return On<wire::CreateUserEvent>(message);
-    case Op::kSetUserEvent: return On<wire::SetUserEvent>(message);
-    case Op::kSetArg: return On<wire::SetArg>(message);
-    case Op::kRelease: return On<wire::Release>(message);
-    case Op::kNdRange: return On<wire::NdRange>(message);
-    case Op::kWriteBuffer: return On<wire::WriteBuffer>(message);
-    case Op::kReadBuffer: return On<wire::ReadBuffer>(message);
-    case Op::kCopyBuffer: return On<wire::CopyBuffer>(message);
-    case Op::kFillBuffer: return On<wire::FillBuffer>(message);
-    case Op::kWriteBufferRect: return On<wire::WriteBufferRect>(message);
-    case Op::kReadBufferRect: return On<wire::ReadBufferRect>(message);
-    case Op::kCopyBufferRect: return On<wire::CopyBufferRect>(message);
-    case Op::kWriteImage: return On<wire::WriteImage>(message);
-    case Op::kReadImage: return On<wire::ReadImage>(message);
-    case Op::kCopyImage: return On<wire::CopyImage>(message);
-    case Op::kFillImage: return On<wire::FillImage>(message);
-    case Op::kCopyImageToBuffer: return On<wire::CopyImageToBuffer>(message);
-    case Op::kCopyBufferToImage: return On<wire::CopyBufferToImage>(message);
-    case Op::kMarker: return On<wire::Marker>(message);
-    case Op::kBarrier: return On<wire::Barrier>(message);
-    case Op::kMigrate: return On<wire::Migrate>(message);
-    case Op::kFlush: return On<wire::Flush>(message);
-    case Op::kBuild: return On<wire::Build>(message);
-    case Op::kCompile: return On<wire::Compile>(message);
-    case Op::kLink: return On<wire::Link>(message);
-    case Op::kGetBinary: return On<wire::GetBinary>(message);
-    case Op::kCreateSubDevices: return On<wire::CreateSubDevices>(message);
-    case Op::kFinish: return On<wire::Finish>(message);
-    case Op::kWatch: return On<wire::Watch>(message);
-    case Op::kKernelWorkGroup: return On<wire::KernelWorkGroup>(message);
-    case Op::kImageFormats: return On<wire::ImageFormats>(message);
-    case Op::kReply:
-    case Op::kEventDone:
-    case Op::kFreed:
-    case Op::kNotice:
-    case Op::kArrived: return false;  // not a client's to send
-  }
-  return (header.flags & wire::kMayIgnore) != 0;
+  return wire::DecodeFromClient(message, [this](const auto& m) { Do(m); });
 }
 
 void Session::Keep(std::uint32_t id, std::shared_ptr<Object> object, cl_int error, const char* attempted) {

@@ -50,8 +50,6 @@ class Session {
   void End();
   // -- Dispatch (session.cc). False: malformed.
   bool Handle(proto::cl::ByteView message);
-  template <typename M>
-  bool On(proto::cl::ByteView message);
 
   // -- Objects (session_objects.cc)
   void Do(const proto::cl::CreateContext& m);

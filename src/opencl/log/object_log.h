@@ -126,8 +126,6 @@ class ObjectLog {
     Message body{};  // of those whose body tells something
   };
 
-  template <typename M>
-  bool On(ByteView message);
   void Do(proto::cl::CreateContext& m);
   void Do(proto::cl::CreateQueue& m);
   void Do(proto::cl::CreateBuffer& m);
