@@ -40,8 +40,20 @@ class Command {
   /// Sends `command`. With `arrival` it is watched, and what it reads is delivered before it is seen to be complete.
   template <typename M>
   cl_int Send(M& command, cl_command_type type, std::unique_ptr<Arrival> arrival = nullptr) {
-    const bool watched = arrival != nullptr;
-    Event* event = event_ != nullptr || watched ? NewEvent(type) : nullptr;
+    Event* event = event_ != nullptr || arrival != nullptr ? NewEvent(type) : nullptr;
+    return SendWith(command, event, std::move(arrival));
+  }
+  /// Sends a part of what Send is to end: without an event, whoever asked for one.
+  template <typename M>
+  cl_int SendPart(M& command) {
+    return SendWith(command, nullptr, nullptr);
+  }
+  /// Waits for what Send sent, if that has an event. CL_SUCCESS or how it ended.
+  cl_int WaitForIt();
+
+ private:
+  template <typename M>
+  cl_int SendWith(M& command, Event* event, std::unique_ptr<Arrival> arrival) {
     {
       Link::Sending sending(link());
       if (!sending.usable()) return NotSent(event, kGone);
@@ -54,25 +66,11 @@ class Command {
       const std::uint64_t sequence = queue_->issued.load(std::memory_order_relaxed) + 1;
       queue_->issued.store(sequence, std::memory_order_release);
       if (event != nullptr) event->sequence = sequence;
-      if (watched) Expect(*event, std::move(arrival), sending);
+      if (arrival != nullptr) Expect(*event, std::move(arrival), sending);
     }
     if (event != nullptr) Hand(event);
     return CL_SUCCESS;
   }
-  /// Sends a part of what Send is to end: without an event, whoever asked for one.
-  template <typename M>
-  cl_int SendPart(M& command) {
-    Link::Sending sending(link());
-    if (!sending.usable()) return kGone;
-    command.enqueue = {.queue = queue_->id, .event = 0, .waits = waits_.ids()};
-    if (!sending.Send(command)) return link().usable() ? CL_OUT_OF_RESOURCES : kGone;
-    queue_->issued.store(queue_->issued.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-    return CL_SUCCESS;
-  }
-  /// Waits for what Send sent, if that has an event. CL_SUCCESS or how it ended.
-  cl_int WaitForIt();
-
- private:
   Event* NewEvent(cl_command_type type);
   void Expect(Event& event, std::unique_ptr<Arrival> arrival, Link::Sending& sending);
   void Hand(Event* event);
