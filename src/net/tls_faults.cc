@@ -139,10 +139,10 @@ Error HandshakeError(const SSL& ssl, int returned, int error_number, const TlsId
   if (kind == SSL_ERROR_SSL && reason >= kAlerts && reason < kAlerts + 256)
     return RefusedBy(reason - kAlerts, check.own_role, own, peer);
   if (kind == SSL_ERROR_SSL && reason != SSL_R_UNEXPECTED_EOF_WHILE_READING) return NotTls(reason, peer);
-  if (kind == SSL_ERROR_SYSCALL && error_number != 0)
-    return Fail(Errc::kUnavailable,
-                platform::ErrnoError(fmt::format("{} went before it was known", peer), error_number).message);
-  return Fail(Errc::kUnavailable, fmt::format("{} closed the connection before it was known", peer));
+  std::string went = fmt::format("{} closed the connection before it was known", peer);
+  if (kind == SSL_ERROR_SYSCALL && error_number != 0) went = platform::ErrnoError(went, error_number).message;
+  if (check.own_role == Role::kClient) went += "; is it a port without TLS, for --plain?";
+  return Fail(Errc::kUnavailable, std::move(went));
 }
 
 }  // namespace weir::net

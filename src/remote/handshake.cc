@@ -82,7 +82,12 @@ Result<Entry> Enter(net::Stream& stream, const Greeting& greeting) {
                             kHelloWithin));
   std::vector<std::byte> bytes;
   wire::Welcome welcome;
-  WEIR_TRY_STATUS(ReceiveFrame(stream, wire::Kind::kWelcome, bytes, welcome, kWelcomeWithin));
+  if (Status received = ReceiveFrame(stream, wire::Kind::kWelcome, bytes, welcome, kWelcomeWithin); !received) {
+    Error error = std::move(received.error());
+    if (error.code == Errc::kUnavailable && stream.peer_name().empty())
+      error.message += ", before it answered; is it a port with TLS, for --token?";
+    return error;
+  }
   const std::int64_t came_ns = platform::NowNs();
   if (!welcome.refusal.empty()) return Fail(Errc::kPermissionDenied, std::string(welcome.refusal));
   if (welcome.version == 0)

@@ -5,23 +5,17 @@
 
 #include <thread>
 
-#include "net/tcp_stream.h"
 #include "platform/clock.h"
+#include "tests/harness/tls_pair.h"
 
 namespace weir::remote {
 namespace {
 
 struct TwoEnds {
   TwoEnds() {
-    auto listener = net::TcpListener::Listen({.host = "127.0.0.1", .port = "0"});
-    EXPECT_TRUE(listener) << listener.error().message;
-    auto connected = net::ConnectTcp({.host = "127.0.0.1", .port = std::to_string(listener->port())}, seconds(10));
-    EXPECT_TRUE(connected) << connected.error().message;
-    relay = std::move(*connected);
-    auto accepted = listener->Accept();
-    while (!accepted && accepted.error().code == Errc::kTimeout) accepted = listener->Accept();
-    EXPECT_TRUE(accepted) << accepted.error().message;
-    portal = net::AdoptTcp(std::move(*accepted));
+    testing::SocketPair sockets = testing::ConnectedSockets();
+    relay = net::AdoptTcp(std::move(sockets.client));
+    portal = net::AdoptTcp(std::move(sockets.server));
   }
   std::unique_ptr<net::Stream> relay, portal;
 };
@@ -33,7 +27,6 @@ TEST(Handshake, BothLearnWhatTheOtherSays) {
     ASSERT_TRUE(greeting) << greeting.error().message;
     EXPECT_EQ(greeting->vgpu, "game");
     EXPECT_EQ(greeting->program, "clinfo");
-    // A node whose clock is an hour ahead, and that took its time.
     EXPECT_TRUE(SendWelcome(*ends.portal, "game", 1 << 30, platform::NowNs()));
   });
   const auto entry = Enter(*ends.relay, {.vgpu = "game", .program = "clinfo"});

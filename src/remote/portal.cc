@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -12,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "net/keys.h"
 #include "opencl/channel/handshake.h"
 #include "platform/clock.h"
 #include "remote/crew.h"
@@ -24,19 +24,8 @@ namespace {
 constexpr int kTickMs = 100;
 constexpr std::size_t kUnknownMax = 64;
 constexpr std::size_t kConnectionsMax = 512;
-constexpr std::size_t kNameBytesMax = 63;
 
 void SayPortal(const std::string& text) { std::fprintf(stderr, "weir-portal: %s\n", text.c_str()); }
-
-/// It becomes a file's name.
-bool NamesVgpu(std::string_view name) {
-  const auto good = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
-           c == '-';
-  };
-  return !name.empty() && name.size() <= kNameBytesMax && name[0] != '.' && name[0] != '-' &&
-         std::ranges::all_of(name, good);
-}
 
 class Portal {
  public:
@@ -61,7 +50,7 @@ Result<opencl::Connection> Portal::Admit(net::Stream& stream, std::string& vgpu,
   WEIR_TRY(const Greeting greeting, ReceiveHello(stream));
   came_ns = platform::NowNs();
   vgpu = options_.plain ? greeting.vgpu : stream.peer_name();
-  if (!NamesVgpu(vgpu)) {
+  if (!net::CheckKeyName(vgpu)) {  // it becomes a file's name
     const std::string why = vgpu.empty() ? "the connection names no vGPU: give --vgpu" : "'" + vgpu + "' names no vGPU";
     Refuse(stream, why);
     return Fail(Errc::kPermissionDenied, stream.peer() + ": " + why);

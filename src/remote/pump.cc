@@ -53,12 +53,12 @@ Status OutPump::Run(const std::function<bool()>& alive) {
 }
 
 Result<bool> OutPump::Gather() {
-  std::uint64_t before = traffic_.arena_bytes.load(std::memory_order_relaxed);
+  const std::uint64_t before = traffic_.arena_bytes;
   headers_.clear();
   parts_.clear();
   used_ = framed_ = 0;
   while (messages_.size() - used_ >= cl::kMessageBytesMax && headers_.size() + 2 < kFramesMax &&
-         traffic_.arena_bytes.load(std::memory_order_relaxed) - before < kEnoughBytes) {
+         traffic_.arena_bytes - before < kEnoughBytes) {
     WEIR_TRY(const std::span<const std::byte> message, line_.channel.in.Next(std::span(messages_).subspan(used_)));
     if (message.empty()) break;
     bool passed_on = true;
@@ -67,7 +67,7 @@ Result<bool> OutPump::Gather() {
     const std::size_t padded = cl::Padded(message.size());
     std::memset(messages_.data() + used_ + message.size(), 0, padded - message.size());
     used_ += padded;
-    traffic_.messages.fetch_add(1, std::memory_order_relaxed);
+    ++traffic_.messages;
   }
   CloseMessages();
   return !parts_.empty();
@@ -104,7 +104,7 @@ Status OutPump::AddArena(std::uint64_t offset, std::uint64_t size) {
                         .offset = offset});
     parts_.push_back({&headers_.back(), sizeof(wire::FrameHeader)});
     parts_.push_back({line_.arena.As<std::byte>() + offset, chunk});
-    traffic_.arena_bytes.fetch_add(chunk, std::memory_order_relaxed);
+    traffic_.arena_bytes += chunk;
     offset += chunk;
     size -= chunk;
   }
@@ -122,10 +122,10 @@ void OutPump::CloseMessages() {
 
 Status OutPump::Send() {
   std::span<iovec> left = parts_;
-  traffic_.frames.fetch_add(headers_.size(), std::memory_order_relaxed);
+  traffic_.frames += headers_.size();
   while (!left.empty()) {
     WEIR_TRY(std::size_t sent, stream_.TrySend(left));
-    traffic_.sends.fetch_add(1, std::memory_order_relaxed);
+    ++traffic_.sends;
     if (sent == 0) {
       if (line_.stop.load(std::memory_order_relaxed)) return Fail(Errc::kUnavailable, "the connection was ended");
       stream_.AwaitSend(kLook);
@@ -175,7 +175,7 @@ Status InPump::Run() {
     const auto kind = static_cast<wire::Kind>(header.kind);
     if (!wire::Plausible(header) || (kind != wire::Kind::kMessages && kind != wire::Kind::kArena))
       return Fail(Errc::kProtocol, "what came is no frame");
-    traffic_.frames.fetch_add(1, std::memory_order_relaxed);
+    ++traffic_.frames;
     WEIR_TRY_STATUS(kind == wire::Kind::kMessages ? TakeMessages(header.bytes)
                                                   : TakeArena(header.offset, header.bytes));
   }
@@ -209,14 +209,14 @@ Status InPump::Deliver(std::span<std::byte> message) {
   }
   std::memcpy(at, message.data(), message.size());
   ring.Send(message.size());
-  traffic_.messages.fetch_add(1, std::memory_order_relaxed);
+  ++traffic_.messages;
   return Ok();
 }
 
 Status InPump::TakeArena(std::uint64_t offset, std::size_t bytes) {
   const std::uint64_t arena = line_.arena.bytes();
   if (offset > arena || bytes > arena - offset) return OutsideArena(offset, bytes, arena);
-  traffic_.arena_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  traffic_.arena_bytes += bytes;
   std::span<std::byte> to(line_.arena.As<std::byte>() + offset, bytes);
   const std::size_t there = std::min(end_ - begin_, to.size());
   std::memcpy(to.data(), buffer_.data() + begin_, there);

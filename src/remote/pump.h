@@ -24,9 +24,9 @@ struct Line {
   std::atomic<bool> stop{false};
 };
 
-/// Counters of one direction, for people and tests.
+/// What one direction has carried. Whoever runs the pump may read it.
 struct Traffic {
-  std::atomic<std::uint64_t> frames{0}, messages{0}, arena_bytes{0}, sends{0};
+  std::uint64_t frames = 0, messages = 0, arena_bytes = 0, sends = 0;
 };
 
 /// From the ring to the stream.

@@ -217,9 +217,9 @@ TEST(Pump, ManyMessagesGoInOneSend) {
   OutPump out(from.line, pipe, OutPump::Side::kClients);
   for (int i = 0; i < 1000; ++i) SendTo(from.other, cl::Encode(cl::Flush{.queue = 1}));
   ASSERT_TRUE(out.Run([] { return false; }));
-  EXPECT_EQ(out.traffic().messages.load(), 1000U);
-  EXPECT_EQ(out.traffic().sends.load(), 1U);
-  EXPECT_EQ(out.traffic().frames.load(), 1U);
+  EXPECT_EQ(out.traffic().messages, 1000U);
+  EXPECT_EQ(out.traffic().sends, 1U);
+  EXPECT_EQ(out.traffic().frames, 1U);
 }
 
 TEST(Pump, WhatAClientWroteBeforeItWentIsSent) {
