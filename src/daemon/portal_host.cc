@@ -52,11 +52,17 @@ void PortalHost::OnEnd() {
   ::waitpid(pid_, nullptr, 0);
   process_.Reset();
   std::fprintf(stderr, "weir: the portal has ended; it is started again\n");
+  StartLater();
+}
+
+void PortalHost::StartLater() {
   timer_.expires_after(kStartAgainAfter);
   timer_.async_wait([this](const boost::system::error_code& error) {
     if (error) return;
-    if (const Status status = Spawn(); !status)
-      std::fprintf(stderr, "weir: the portal can't be started: %s\n", status.error().message.c_str());
+    const Status status = Spawn();
+    if (status) return;
+    std::fprintf(stderr, "weir: the portal can't be started: %s\n", status.error().message.c_str());
+    StartLater();
   });
 }
 

@@ -33,6 +33,7 @@ class PortalHost {
       : loop_(loop), timer_(loop), argv_(std::move(argv)) {}
   Status Spawn();
   void OnEnd();
+  void StartLater();
 
   boost::asio::io_context& loop_;
   boost::asio::steady_timer timer_;
