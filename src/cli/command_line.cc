@@ -130,6 +130,7 @@ std::vector<ProgramCommand> DefineCommands(CLI::App& app, Session& session) {
   AddOversell(weir, session);
   AddMemory(weir, session);
   AddKeys(weir, session);
+  AddMigrate(weir, session);
   AddPlan(weir, session);
   AddEvents(weir, session);
   AddDevices(weir, session);

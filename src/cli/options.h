@@ -110,6 +110,7 @@ void AddPolicy(Command app, Session& session);
 void AddOversell(Command app, Session& session);
 void AddMemory(Command app, Session& session);
 void AddKeys(Command app, Session& session);
+void AddMigrate(Command app, Session& session);
 void AddPlan(Command app, Session& session);
 void AddEvents(Command app, Session& session);
 Command AddRun(Command app, Session& session);

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "platform/shared_memory.h"
+#include "proto/relay_control.h"
 #include "remote/handshake.h"
 #include "remote/pump.h"
 #include "tests/harness/memory_stream.h"
@@ -27,7 +28,12 @@ struct Lines {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0 || size > opencl::kRingBytes / 4) return 0;
   testing::MemoryStream stream(std::as_bytes(std::span(data + 1, size - 1)));
-  if (data[0] % 3 == 0) {
+  if (data[0] == 0xff) {  // a relay's control socket
+    const std::string_view text(reinterpret_cast<const char*>(data + 1), size - 1);
+    if (const auto request = proto::RequestFrom(text); request && !proto::RequestFrom(proto::RequestText(*request)))
+      __builtin_trap();
+    static_cast<void>(proto::AnswerFrom(text).has_value());
+  } else if (data[0] % 3 == 0) {
     static_cast<void>(remote::ReceiveHello(stream).has_value());
   } else if (data[0] % 3 == 1) {
     static_cast<void>(remote::Enter(stream, {}).has_value());
@@ -36,8 +42,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     remote::Line line;
     line.channel = std::move(*opencl::MapChannel(lines.rings.fd.get(), opencl::Side::kClient));
     line.arena = std::move(lines.arena.mapping);
-    remote::InPump in(line, stream);
-    if (in.Run()) __builtin_trap();  // only its end, or a malformed frame, ends it
+    remote::LineSink sink(line);
+    remote::InPump in(line.stop, stream);
+    if (in.Run(sink)) __builtin_trap();  // only its end, or a malformed frame, ends it
   }
   return 0;
 }

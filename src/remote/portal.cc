@@ -79,13 +79,14 @@ void Portal::Carry(net::Stream& stream) {
   if (!options_.quiet) SayPortal(stream.peer() + " is connected to '" + vgpu + "'");
   const int socket = connection->socket.get();
   OutPump out(line, stream, OutPump::Side::kExecutors);
-  InPump in(line, stream);
+  LineSink sink(line);
+  InPump in(line.stop, stream);
   const auto end = [&](const Status& status) {
     if (!line.stop.exchange(true) && !status && status.error().code == Errc::kProtocol)
       SayPortal(stream.peer() + " is cut off: " + status.error().message);
     stream.Shutdown();
   };
-  std::thread reader([&] { end(in.Run()); });
+  std::thread reader([&] { end(in.Run(sink)); });
   end(out.Run([&] { return opencl::StillConnected(socket); }));
   reader.join();
   if (!options_.quiet) SayPortal(stream.peer() + " has left '" + vgpu + "'");

@@ -17,6 +17,8 @@ constexpr Duration kLook = milliseconds(50);  // then it is seen whether the oth
 constexpr std::size_t kFramesMax = 256;
 /// What is sent at once at least goes on its way before more is gathered.
 constexpr std::size_t kEnoughBytes = 4 << 20;
+/// What a log may want to be sent ahead of a message.
+constexpr std::size_t kAheadBytesMax = 256;
 /// What comes is taken in so much at a time; contents of the arena that are larger go straight there.
 constexpr std::size_t kBufferBytes = wire::kMessagesBytesMax + wire::kFrameHeaderBytes + (64 << 10);
 
@@ -25,18 +27,42 @@ Error OutsideArena(std::uint64_t offset, std::uint64_t size, std::uint64_t arena
                                    " on are named, of an arena of " + std::to_string(arena));
 }
 
+/// All of it; how many sends that took.
+Result<std::uint64_t> SendParts(net::Stream& stream, std::span<iovec> left, const std::atomic<bool>& stop) {
+  std::uint64_t sends = 0;
+  while (!left.empty()) {
+    WEIR_TRY(std::size_t sent, stream.TrySend(left));
+    ++sends;
+    if (sent == 0) {
+      if (stop.load(std::memory_order_relaxed)) return Fail(Errc::kUnavailable, "the connection was ended");
+      stream.AwaitSend(kLook);
+      continue;
+    }
+    while (!left.empty() && sent >= left.front().iov_len) {
+      sent -= left.front().iov_len;
+      left = left.subspan(1);
+    }
+    if (sent > 0) {
+      left.front().iov_base = static_cast<std::byte*>(left.front().iov_base) + sent;
+      left.front().iov_len -= sent;
+    }
+  }
+  return sends;
+}
+
 }  // namespace
 
 // -- Out -------------------------------------------------------------------------------------------------------------
 
-OutPump::OutPump(Line& line, net::Stream& stream, Side side)
-    : line_(line), stream_(stream), side_(side), messages_(wire::kMessagesBytesMax) {
+OutPump::OutPump(Line& line, net::Stream& stream, Side side, Followed* followed)
+    : line_(line), stream_(stream), side_(side), followed_(followed), messages_(wire::kMessagesBytesMax) {
   headers_.reserve(kFramesMax + 1);
   parts_.reserve(2 * kFramesMax + 2);
 }
 
 Status OutPump::Run(const std::function<bool()>& alive) {
   while (!line_.stop.load(std::memory_order_relaxed)) {
+    if (line_.hold.load(std::memory_order_relaxed)) return Ok();
     WEIR_TRY(const bool some, Gather());
     if (some) {
       WEIR_TRY_STATUS(Send());
@@ -57,10 +83,11 @@ Result<bool> OutPump::Gather() {
   headers_.clear();
   parts_.clear();
   used_ = framed_ = 0;
-  while (messages_.size() - used_ >= cl::kMessageBytesMax && headers_.size() + 2 < kFramesMax &&
+  while (messages_.size() - used_ >= cl::kMessageBytesMax + kAheadBytesMax && headers_.size() + 2 < kFramesMax &&
          traffic_.arena_bytes - before < kEnoughBytes) {
-    WEIR_TRY(const std::span<const std::byte> message, line_.channel.in.Next(std::span(messages_).subspan(used_)));
+    WEIR_TRY(std::span<const std::byte> message, line_.channel.in.Next(std::span(messages_).subspan(used_)));
     if (message.empty()) break;
+    if (followed_ != nullptr) WEIR_TRY_STATUS(Follow(message));
     bool passed_on = true;
     WEIR_TRY_STATUS(Note(message, passed_on));
     if (!passed_on) continue;
@@ -71,6 +98,22 @@ Result<bool> OutPump::Gather() {
   }
   CloseMessages();
   return !parts_.empty();
+}
+
+/// Where the log wants something to go ahead, that stands where the message stood, and the message behind it.
+Status OutPump::Follow(std::span<const std::byte>& message) {
+  const std::lock_guard lock(followed_->mutex);
+  const std::optional<std::vector<std::byte>> ahead = followed_->log.Ahead(message);
+  if (ahead && cl::Padded(ahead->size()) <= kAheadBytesMax) {
+    const std::size_t bytes = cl::Padded(ahead->size());
+    std::byte* at = messages_.data() + used_;
+    std::memmove(at + bytes, at, message.size());
+    std::memset(at, 0, bytes);
+    std::memcpy(at, ahead->data(), ahead->size());
+    used_ += bytes;
+    message = {at + bytes, message.size()};
+  }
+  return followed_->log.FromClient(message) ? Ok() : Fail(Errc::kProtocol, "a message that is none");
 }
 
 Status OutPump::Note(std::span<const std::byte> message, bool& passed_on) {
@@ -121,34 +164,53 @@ void OutPump::CloseMessages() {
 }
 
 Status OutPump::Send() {
-  std::span<iovec> left = parts_;
   traffic_.frames += headers_.size();
-  while (!left.empty()) {
-    WEIR_TRY(std::size_t sent, stream_.TrySend(left));
-    ++traffic_.sends;
-    if (sent == 0) {
-      if (line_.stop.load(std::memory_order_relaxed)) return Fail(Errc::kUnavailable, "the connection was ended");
-      stream_.AwaitSend(kLook);
-      continue;
-    }
-    while (!left.empty() && sent >= left.front().iov_len) {
-      sent -= left.front().iov_len;
-      left = left.subspan(1);
-    }
-    if (sent > 0) {
-      left.front().iov_base = static_cast<std::byte*>(left.front().iov_base) + sent;
-      left.front().iov_len -= sent;
-    }
-  }
+  WEIR_TRY(const std::uint64_t sends, SendParts(stream_, parts_, line_.stop));
+  traffic_.sends += sends;
   headers_.clear();
   parts_.clear();
   return Ok();
 }
 
+Status SendMessages(net::Stream& stream, std::span<const std::vector<std::byte>> messages,
+                    const std::atomic<bool>& stop) {
+  std::vector<std::byte> frame;
+  const auto send = [&]() -> Status {
+    if (frame.empty()) return Ok();
+    wire::FrameHeader header{.bytes = static_cast<std::uint32_t>(frame.size()),
+                             .kind = static_cast<std::uint16_t>(wire::Kind::kMessages)};
+    iovec parts[] = {{&header, sizeof header}, {frame.data(), frame.size()}};
+    WEIR_TRY_STATUS(SendParts(stream, parts, stop));
+    frame.clear();
+    return Ok();
+  };
+  for (const std::vector<std::byte>& message : messages) {
+    if (frame.size() + cl::Padded(message.size()) > wire::kMessagesBytesMax) WEIR_TRY_STATUS(send());
+    frame.insert(frame.end(), message.begin(), message.end());
+    frame.resize(cl::Padded(frame.size()));
+  }
+  return send();
+}
+
+Status SendContents(net::Stream& stream, std::uint64_t offset, std::span<const std::byte> bytes,
+                    const std::atomic<bool>& stop) {
+  while (!bytes.empty()) {
+    const std::size_t chunk = std::min(bytes.size(), wire::kArenaBytesMax);
+    wire::FrameHeader header{.bytes = static_cast<std::uint32_t>(chunk),
+                             .kind = static_cast<std::uint16_t>(wire::Kind::kArena),
+                             .offset = offset};
+    iovec parts[] = {{&header, sizeof header}, {const_cast<std::byte*>(bytes.data()), chunk}};
+    WEIR_TRY_STATUS(SendParts(stream, parts, stop));
+    bytes = bytes.subspan(chunk);
+    offset += chunk;
+  }
+  return Ok();
+}
+
 // -- In --------------------------------------------------------------------------------------------------------------
 
-InPump::InPump(Line& line, net::Stream& stream, Translate translate)
-    : line_(line), stream_(stream), translate_(std::move(translate)), buffer_(kBufferBytes) {}
+InPump::InPump(const std::atomic<bool>& stop, net::Stream& stream)
+    : stop_(stop), stream_(stream), buffer_(kBufferBytes) {}
 
 /// Until `wanted` bytes are in the buffer.
 Status InPump::Fill(std::size_t wanted) {
@@ -158,7 +220,7 @@ Status InPump::Fill(std::size_t wanted) {
     begin_ = 0;
   }
   while (end_ - begin_ < wanted) {
-    if (line_.stop.load(std::memory_order_relaxed)) return Fail(Errc::kUnavailable, "the connection was ended");
+    if (stop_.load(std::memory_order_relaxed)) return Fail(Errc::kUnavailable, "the connection was ended");
     WEIR_TRY(const std::size_t came, stream_.TryReceive(std::span(buffer_).subspan(end_)));
     end_ += came;
     if (came == 0) stream_.AwaitReceive(kLook);
@@ -166,22 +228,41 @@ Status InPump::Fill(std::size_t wanted) {
   return Ok();
 }
 
-Status InPump::Run() {
-  for (;;) {
-    WEIR_TRY_STATUS(Fill(wire::kFrameHeaderBytes));
-    wire::FrameHeader header;
-    std::memcpy(&header, buffer_.data() + begin_, sizeof header);
-    begin_ += sizeof header;
-    const auto kind = static_cast<wire::Kind>(header.kind);
-    if (!wire::Plausible(header) || (kind != wire::Kind::kMessages && kind != wire::Kind::kArena))
-      return Fail(Errc::kProtocol, "what came is no frame");
-    ++traffic_.frames;
-    WEIR_TRY_STATUS(kind == wire::Kind::kMessages ? TakeMessages(header.bytes)
-                                                  : TakeArena(header.offset, header.bytes));
-  }
+Status InPump::Run(Sink& sink, const std::atomic<bool>& pause) {
+  while (!pause.load(std::memory_order_relaxed)) WEIR_TRY_STATUS(Step(sink, kLook));
+  return Ok();
 }
 
-Status InPump::TakeMessages(std::size_t bytes) {
+Status InPump::Run(Sink& sink) {
+  static const std::atomic<bool> never{false};
+  return Run(sink, never);
+}
+
+Result<bool> InPump::Step(Sink& sink, Duration timeout) {
+  if (begin_ == end_) {
+    if (stop_.load(std::memory_order_relaxed)) return Fail(Errc::kUnavailable, "the connection was ended");
+    begin_ = end_ = 0;
+    WEIR_TRY(end_, stream_.TryReceive(buffer_));
+    if (end_ == 0) {
+      stream_.AwaitReceive(timeout);
+      WEIR_TRY(end_, stream_.TryReceive(buffer_));
+      if (end_ == 0) return false;
+    }
+  }
+  WEIR_TRY_STATUS(Fill(wire::kFrameHeaderBytes));
+  wire::FrameHeader header;
+  std::memcpy(&header, buffer_.data() + begin_, sizeof header);
+  begin_ += sizeof header;
+  const auto kind = static_cast<wire::Kind>(header.kind);
+  if (!wire::Plausible(header) || (kind != wire::Kind::kMessages && kind != wire::Kind::kArena))
+    return Fail(Errc::kProtocol, "what came is no frame");
+  ++traffic_.frames;
+  WEIR_TRY_STATUS(kind == wire::Kind::kMessages ? TakeMessages(sink, header.bytes)
+                                                : TakeArena(sink, header.offset, header.bytes));
+  return true;
+}
+
+Status InPump::TakeMessages(Sink& sink, std::size_t bytes) {
   WEIR_TRY_STATUS(Fill(bytes));
   const std::span<std::byte> frame = std::span(buffer_).subspan(begin_, bytes);
   begin_ += bytes;
@@ -191,14 +272,30 @@ Status InPump::TakeMessages(std::size_t bytes) {
     if (!cl::ReadHeader(frame.subspan(at), header) || header.size > cl::kMessageBytesMax ||
         cl::Padded(header.size) > frame.size() - at)
       return Fail(Errc::kProtocol, "a message that is none");
-    WEIR_TRY_STATUS(Deliver(frame.subspan(at, header.size)));
+    ++traffic_.messages;
+    WEIR_TRY_STATUS(sink.Take(frame.subspan(at, header.size)));
     at += cl::Padded(header.size);
   }
   return Ok();
 }
 
-Status InPump::Deliver(std::span<std::byte> message) {
-  if (translate_) translate_(message);
+Status InPump::TakeArena(Sink& sink, std::uint64_t offset, std::size_t bytes) {
+  traffic_.arena_bytes += bytes;
+  WEIR_TRY(std::span<std::byte> to, sink.Room(offset, bytes));
+  const std::size_t there = std::min(end_ - begin_, to.size());
+  std::memcpy(to.data(), buffer_.data() + begin_, there);
+  begin_ += there;
+  to = to.subspan(there);
+  while (!to.empty()) {
+    if (stop_.load(std::memory_order_relaxed)) return Fail(Errc::kUnavailable, "the connection was ended");
+    WEIR_TRY(const std::size_t came, stream_.TryReceive(to));
+    to = to.subspan(came);
+    if (came == 0) stream_.AwaitReceive(kLook);
+  }
+  return Ok();
+}
+
+Status LineSink::Take(std::span<std::byte> message) {
   opencl::RingProducer& ring = line_.channel.out;
   std::byte* at = ring.Reserve(message.size());
   while (at == nullptr) {
@@ -209,26 +306,13 @@ Status InPump::Deliver(std::span<std::byte> message) {
   }
   std::memcpy(at, message.data(), message.size());
   ring.Send(message.size());
-  ++traffic_.messages;
   return Ok();
 }
 
-Status InPump::TakeArena(std::uint64_t offset, std::size_t bytes) {
+Result<std::span<std::byte>> LineSink::Room(std::uint64_t offset, std::size_t bytes) {
   const std::uint64_t arena = line_.arena.bytes();
   if (offset > arena || bytes > arena - offset) return OutsideArena(offset, bytes, arena);
-  traffic_.arena_bytes += bytes;
-  std::span<std::byte> to(line_.arena.As<std::byte>() + offset, bytes);
-  const std::size_t there = std::min(end_ - begin_, to.size());
-  std::memcpy(to.data(), buffer_.data() + begin_, there);
-  begin_ += there;
-  to = to.subspan(there);
-  while (!to.empty()) {
-    if (line_.stop.load(std::memory_order_relaxed)) return Fail(Errc::kUnavailable, "the connection was ended");
-    WEIR_TRY(const std::size_t came, stream_.TryReceive(to));
-    to = to.subspan(came);
-    if (came == 0) stream_.AwaitReceive(kLook);
-  }
-  return Ok();
+  return std::span(line_.arena.As<std::byte>() + offset, bytes);
 }
 
 }  // namespace weir::remote

@@ -4,15 +4,18 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <span>
 #include <vector>
 
 #include "base/result.h"
 #include "net/stream.h"
 #include "opencl/channel/ring.h"
+#include "opencl/log/object_log.h"
 #include "proto/network_frames.h"
 
 namespace weir::remote {
@@ -22,6 +25,17 @@ struct Line {
   opencl::Channel channel;
   platform::Mapping arena;
   std::atomic<bool> stop{false};
+  std::atomic<bool> hold{false};  // nothing is taken out of the ring for now
+};
+
+/// What is known of a connection by the messages that pass, for whoever is to move it (docs/migration.md).
+struct Followed {
+  explicit Followed(opencl::ObjectLog::Arena arena) : log(std::move(arena)) {}
+  std::mutex mutex;
+  std::condition_variable changed;  // the executor has said something
+  opencl::ObjectLog log;
+  std::vector<std::byte> facts;  // of the platform, as the first executor told the client
+  bool facts_complete = false;
 };
 
 /// What one direction has carried. Whoever runs the pump may read it.
@@ -35,10 +49,11 @@ class OutPump {
   /// What a message means for the arena. kAhead: a client's, whose contents go before it. kArrived: an executor's,
   /// whose Arrived are replaced by what they name.
   enum class Side { kClients, kExecutors };
-  OutPump(Line& line, net::Stream& stream, Side side);
+  /// `followed`: shown every message of a client; null: nobody is to know.
+  OutPump(Line& line, net::Stream& stream, Side side, Followed* followed = nullptr);
 
   /// Until `line.stop`, or the stream ends, or the ring's other side does (`alive` says; it is asked when there is
-  /// nothing to do). What was in the ring then has been sent.
+  /// nothing to do), or `line.hold`. But for the last, what was in the ring then has been sent.
   Status Run(const std::function<bool()>& alive);
   [[nodiscard]] const Traffic& traffic() const { return traffic_; }
 
@@ -46,6 +61,7 @@ class OutPump {
   /// Takes from the ring what fits one send. False: there was nothing.
   Result<bool> Gather();
   Status Note(std::span<const std::byte> message, bool& passed_on);
+  Status Follow(std::span<const std::byte>& message);
   Status AddArena(std::uint64_t offset, std::uint64_t size);
   void CloseMessages();
   Status Send();
@@ -53,6 +69,7 @@ class OutPump {
   Line& line_;
   net::Stream& stream_;
   const Side side_;
+  Followed* const followed_;
   Traffic traffic_;
   std::vector<std::byte> messages_;               // room for kMessagesBytesMax
   std::size_t used_ = 0, framed_ = 0;             // of it; up to `framed_` it is in `parts_`
@@ -60,26 +77,58 @@ class OutPump {
   std::vector<iovec> parts_;
 };
 
-/// From the stream to the ring.
+/// Sends these, and nothing else of the connection's meanwhile.
+Status SendMessages(net::Stream& stream, std::span<const std::vector<std::byte>> messages,
+                    const std::atomic<bool>& stop);
+/// Bytes for a place in the other side's arena.
+Status SendContents(net::Stream& stream, std::uint64_t offset, std::span<const std::byte> bytes,
+                    const std::atomic<bool>& stop);
+
+/// Where what comes goes.
+class Sink {
+ public:
+  Sink() = default;
+  Sink(const Sink&) = delete;
+  Sink& operator=(const Sink&) = delete;
+  virtual ~Sink() = default;
+  /// The message may be changed in its place.
+  virtual Status Take(std::span<std::byte> message) = 0;
+  /// Memory for contents of the arena. kProtocol: there is none at that place.
+  virtual Result<std::span<std::byte>> Room(std::uint64_t offset, std::size_t bytes) = 0;
+};
+
+/// The line's ring and arena.
+class LineSink : public Sink {
+ public:
+  explicit LineSink(Line& line) : line_(line) {}
+  Status Take(std::span<std::byte> message) override;
+  Result<std::span<std::byte>> Room(std::uint64_t offset, std::size_t bytes) override;
+
+ private:
+  Line& line_;
+};
+
+/// From the stream to a sink.
 class InPump {
  public:
-  /// `translate` may change a message before it is handed on; null: as it came.
-  using Translate = std::function<void(std::span<std::byte> message)>;
-  InPump(Line& line, net::Stream& stream, Translate translate = {});
+  /// `stop`: ends waits.
+  InPump(const std::atomic<bool>& stop, net::Stream& stream);
 
-  /// Until `line.stop` or the stream ends (kUnavailable). kProtocol: what came is no frame, or is outside the arena.
-  Status Run();
+  /// Until `stop` or the stream ends (kUnavailable), or, between two frames, until `pause` (no error). kProtocol: what
+  /// came is no frame, or is outside the arena.
+  Status Run(Sink& sink, const std::atomic<bool>& pause);
+  Status Run(Sink& sink);
+  /// One frame, if one comes within `timeout`. False: none has begun.
+  Result<bool> Step(Sink& sink, Duration timeout);
   [[nodiscard]] const Traffic& traffic() const { return traffic_; }
 
  private:
   Status Fill(std::size_t wanted);
-  Status TakeMessages(std::size_t bytes);
-  Status TakeArena(std::uint64_t offset, std::size_t bytes);
-  Status Deliver(std::span<std::byte> message);
+  Status TakeMessages(Sink& sink, std::size_t bytes);
+  Status TakeArena(Sink& sink, std::uint64_t offset, std::size_t bytes);
 
-  Line& line_;
+  const std::atomic<bool>& stop_;
   net::Stream& stream_;
-  const Translate translate_;
   Traffic traffic_;
   std::vector<std::byte> buffer_;
   std::size_t begin_ = 0, end_ = 0;  // of what has come and was not taken

@@ -135,9 +135,10 @@ struct Road {
         to(side == OutPump::Side::kClients ? opencl::Side::kClient : opencl::Side::kExecutor),
         pipe(room, at_a_time),
         out(from.line, pipe, side),
-        in(to.line, pipe),
+        sink(to.line),
+        in(to.line.stop, pipe),
         sender([this] { sent = out.Run([this] { return alive.load(); }); }),
-        receiver([this] { received = in.Run(); }) {}
+        receiver([this] { received = in.Run(sink); }) {}
   ~Road() { End(); }
   void End() {
     from.line.stop = to.line.stop = true;
@@ -150,6 +151,7 @@ struct Road {
   Lines from, to;
   Pipe pipe;
   OutPump out;
+  LineSink sink;
   InPump in;
   std::atomic<bool> alive{true};
   Status sent = Ok(), received = Ok();
@@ -256,8 +258,9 @@ Errc WhatComesOf(const std::vector<std::byte>& bytes) {
   Pipe pipe;
   pipe.Put(bytes);
   pipe.Shutdown();
-  InPump in(to.line, pipe);
-  const Status status = in.Run();
+  LineSink sink(to.line);
+  InPump in(to.line.stop, pipe);
+  const Status status = in.Run(sink);
   return status ? Errc::kInternal : status.error().code;
 }
 

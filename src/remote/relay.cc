@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <list>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -18,6 +19,7 @@
 #include "proto/opencl_messages.h"
 #include "remote/crew.h"
 #include "remote/handshake.h"
+#include "remote/move.h"
 #include "remote/pump.h"
 
 namespace weir::remote {
@@ -36,55 +38,185 @@ struct Entered {
   Entry entry;
 };
 
-/// An event's times are of the node's clock, which is ahead of ours by so much, as far as is known. What has ended has
-/// ended before we hear of it, which bounds that.
-void MoveTimes(std::span<std::byte> message, std::int64_t& ahead_ns) {
-  namespace cl = proto::cl;
-  cl::Header header;
-  if (!cl::ReadHeader(message, header) || header.op != static_cast<std::uint16_t>(cl::Op::kEventDone)) return;
-  cl::EventDone done;
-  if (!cl::Decode(message, done)) return;
-  const auto end_ns = static_cast<std::int64_t>(done.end_ns);
-  if (end_ns != 0) ahead_ns = std::max(ahead_ns, end_ns - platform::NowNs());
-  for (std::uint64_t* at : {&done.queued_ns, &done.submit_ns, &done.start_ns, &done.end_ns})
-    if (*at != 0) *at = static_cast<std::uint64_t>(static_cast<std::int64_t>(*at) - ahead_ns);
-  if (cl::SizeOf(done) == message.size()) cl::EncodeInto(done, message);
+/// One client's connection, which may go on by another node.
+class Conversation {
+ public:
+  Conversation(opencl::Accepted accepted, Entered entered)
+      : accepted_(std::move(accepted)),
+        socket_(accepted_.socket.get()),
+        followed_([this](std::uint64_t offset, std::uint64_t size) { return InArena(offset, size); }) {
+    line_.channel = std::move(accepted_.channel);
+    line_.arena = std::move(accepted_.arena);
+    Adopt(std::move(entered));
+  }
+
+  /// Until the client or the node has gone.
+  void Run();
+
+  struct Wish {
+    std::function<Result<Entered>()> enter;
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::optional<Result<std::string>> outcome;
+  };
+  /// From another thread. The wish is answered by Run.
+  void WishToMove(const std::shared_ptr<Wish>& wish) {
+    {
+      const std::lock_guard lock(wish_mutex_);
+      wish_ = wish;
+    }
+    line_.hold.store(true);
+    line_.channel.in.Interrupt();
+  }
+  /// Run has ended, and nobody wishes any more.
+  void Close() {
+    const std::lock_guard lock(wish_mutex_);
+    if (wish_ != nullptr) Answer(*wish_, Fail(Errc::kUnavailable, "the program has ended"));
+  }
+
+ private:
+  proto::cl::ByteView InArena(std::uint64_t offset, std::uint64_t size) {
+    if (offset > line_.arena.bytes() || size > line_.arena.bytes() - offset) return {};
+    return {line_.arena.As<std::byte>() + offset, size};
+  }
+  /// Reads from this node from now on.
+  void Adopt(Entered entered);
+  void EndReader();
+  Result<std::string> Move(const Wish& wish);
+  void Answer(Wish& wish, Result<std::string> outcome);
+
+  opencl::Accepted accepted_;
+  const int socket_;
+  Line line_;
+  Followed followed_;
+  Entered node_;
+  std::unique_ptr<FollowedSink> sink_;
+  std::unique_ptr<InPump> in_;
+  std::atomic<bool> leaving_{false};  // the reader's stream is being left on purpose
+  std::thread reader_;
+  std::mutex wish_mutex_;
+  std::shared_ptr<Wish> wish_;
+};
+
+void Conversation::Adopt(Entered entered) {
+  node_ = std::move(entered);
+  leaving_ = false;
+  if (in_ == nullptr) in_ = std::make_unique<InPump>(line_.stop, *node_.stream);
+  sink_ = std::make_unique<FollowedSink>(line_, followed_, node_.entry.ahead_ns);
+  reader_ = std::thread([this] {
+    const Status status = in_->Run(*sink_);
+    sink_->Ended();
+    if (leaving_.load()) return;
+    if (!line_.stop.exchange(true) && !status) SayRelay(accepted_.program + ": " + status.error().message);
+    line_.channel.in.Interrupt();
+    ::shutdown(socket_, SHUT_RDWR);  // the client sees that its device is gone
+  });
+}
+
+void Conversation::EndReader() {
+  node_.stream->Shutdown();
+  if (reader_.joinable()) reader_.join();
+}
+
+void Conversation::Run() {
+  Status status = Ok();
+  while (status && !line_.stop.load()) {
+    OutPump out(line_, *node_.stream, OutPump::Side::kClients, &followed_);
+    status = out.Run([this] { return opencl::StillConnected(socket_); });
+    std::shared_ptr<Wish> wish;
+    {
+      const std::lock_guard lock(wish_mutex_);
+      wish = std::exchange(wish_, nullptr);
+      line_.hold.store(false);
+    }
+    if (wish == nullptr) break;  // the client has gone
+    Answer(*wish, status ? Move(*wish) : Result<std::string>(status.error()));
+  }
+  if (!line_.stop.exchange(true) && !status) SayRelay(accepted_.program + ": " + status.error().message);
+  EndReader();
+}
+
+void Conversation::Answer(Wish& wish, Result<std::string> outcome) {
+  const std::lock_guard lock(wish.mutex);
+  wish.outcome = std::move(outcome);
+  wish.changed.notify_all();
+}
+
+Result<std::string> Conversation::Move(const Wish& wish) {
+  const std::int64_t begin_ns = platform::NowNs();
+  WEIR_TRY(Entered fresh, wish.enter());
+  auto fresh_in = std::make_unique<InPump>(line_.stop, *fresh.stream);
+  auto moved = MoveObjects(followed_, *sink_, *node_.stream, *fresh.stream, *fresh_in, fresh.entry, line_.arena.bytes(),
+                           line_.stop);
+  if (!moved) {
+    // The old node goes on, with the errors that it owes.
+    std::vector<std::vector<std::byte>> owed;
+    {
+      const std::lock_guard lock(followed_.mutex);
+      owed = followed_.log.ErrorsOwed();
+    }
+    if (const Status sent = SendMessages(*node_.stream, owed, line_.stop); !sent) return sent.error();
+    return moved.error();
+  }
+  leaving_ = true;
+  EndReader();
+  in_ = std::move(fresh_in);
+  Adopt(std::move(fresh));
+  for (std::vector<std::byte>& message : moved->late)
+    if (const Status taken = sink_->Take(message); !taken) return taken.error();
+  const double ms = static_cast<double>(platform::NowNs() - begin_ns) / 1e6;
+  char text[160];
+  std::snprintf(text, sizeof text, "%zu objects made anew, %zu buffers with %.1f MiB moved, paused for %.1f ms",
+                moved->objects, moved->memories, static_cast<double>(moved->bytes) / (1 << 20), ms);
+  return std::string(text);
 }
 
 class Relay {
  public:
-  explicit Relay(RelayOptions options) : options_(std::move(options)) {}
+  explicit Relay(RelayOptions options) : options_(std::move(options)), node_(options_.node) {}
   Status Run();
 
  private:
-  Result<Entered> EnterNode();
+  Result<Entered> EnterFirst();
+  Result<Entered> EnterNode(const proto::MoveRequest& node);
   void Serve(platform::Fd client);
+  void Control(platform::Fd socket);
+  Result<std::string> MoveAll(const proto::MoveRequest& request);
 
   RelayOptions options_;
-  std::mutex first_mutex_;
+  std::mutex mutex_;
+  proto::MoveRequest node_;       // where new connections go
   std::optional<Entered> first_;  // the connection that showed that it may; the first client's, if it comes soon
   std::int64_t entered_ns_ = 0;
-  Crew crew_;
+  std::list<Conversation*> conversations_;
+  std::mutex moving_;  // one at a time
+  Crew crew_;          // last: its threads use the rest
 };
 
-Result<Entered> Relay::EnterNode() {
+Result<Entered> Relay::EnterNode(const proto::MoveRequest& node) {
+  Entered entered;
+  WEIR_TRY(entered.stream, options_.connect(node));
+  WEIR_TRY(entered.entry, Enter(*entered.stream, {.vgpu = node.vgpu, .program = options_.program}));
+  return entered;
+}
+
+Result<Entered> Relay::EnterFirst() {
+  proto::MoveRequest node;
   {
-    const std::lock_guard lock(first_mutex_);
+    const std::lock_guard lock(mutex_);
     if (first_) {
       Entered first = std::move(*first_);
       first_.reset();
       if (platform::NowNs() - entered_ns_ < kFresh.count()) return first;  // else the node may have gone meanwhile
     }
+    node = node_;
   }
-  Entered entered;
-  WEIR_TRY(entered.stream, options_.connect());
-  WEIR_TRY(entered.entry, Enter(*entered.stream, {.vgpu = options_.vgpu, .program = options_.program}));
-  return entered;
+  return EnterNode(node);
 }
 
 void Relay::Serve(platform::Fd client) {
   const int socket = client.get();
-  auto entered = EnterNode();
+  auto entered = EnterFirst();
   if (!entered) {
     const std::string& why = entered.error().message;
     SayRelay(why);
@@ -100,24 +232,62 @@ void Relay::Serve(platform::Fd client) {
   if (!platform::WaitReadable(socket, kHelloWaitMs)) return;
   auto accepted = opencl::Welcome(std::move(client), ::getuid(), entered->entry.arena_bytes);
   if (!accepted) return SayRelay(accepted.error().message);
-  Line line{.channel = std::move(accepted->channel), .arena = std::move(accepted->arena)};
-  net::Stream& stream = *entered->stream;
-  OutPump out(line, stream, OutPump::Side::kClients);
-  InPump in(line, stream,
-            [ahead_ns = entered->entry.ahead_ns](std::span<std::byte> m) mutable { MoveTimes(m, ahead_ns); });
-  std::thread reader([&] {
-    const Status status = in.Run();
-    if (!line.stop.exchange(true) && !status) SayRelay(accepted->program + ": " + status.error().message);
-    ::shutdown(socket, SHUT_RDWR);  // the client sees that its device is gone
-  });
-  const Status status = out.Run([&] { return opencl::StillConnected(socket); });
-  if (!line.stop.exchange(true) && !status) SayRelay(accepted->program + ": " + status.error().message);
-  stream.Shutdown();
-  reader.join();
+  Conversation conversation(std::move(*accepted), std::move(*entered));
+  auto at = conversations_.end();
+  {
+    const std::lock_guard lock(mutex_);
+    at = conversations_.insert(conversations_.end(), &conversation);
+  }
+  conversation.Run();
+  const std::lock_guard lock(mutex_);
+  conversations_.erase(at);
+  conversation.Close();
+}
+
+Result<std::string> Relay::MoveAll(const proto::MoveRequest& request) {
+  const std::lock_guard one_at_a_time(moving_);
+  std::vector<std::shared_ptr<Conversation::Wish>> wishes;
+  {
+    const std::lock_guard lock(mutex_);
+    for (Conversation* conversation : conversations_) {
+      auto wish = std::make_shared<Conversation::Wish>();
+      wish->enter = [this, request] { return EnterNode(request); };
+      conversation->WishToMove(wish);
+      wishes.push_back(std::move(wish));
+    }
+  }
+  std::string said;
+  for (const auto& wish : wishes) {
+    std::unique_lock lock(wish->mutex);
+    wish->changed.wait(lock, [&] { return wish->outcome.has_value(); });
+    if (!*wish->outcome) {
+      Error error = wish->outcome->error();
+      if (!said.empty()) error.message += "; others of the program's connections have moved";
+      return error;
+    }
+    said += (said.empty() ? "" : "\n") + **wish->outcome;
+  }
+  const std::lock_guard lock(mutex_);
+  node_ = request;
+  first_.reset();
+  return wishes.empty() ? std::string("nothing was connected; what connects from now on goes there") : said;
+}
+
+void Relay::Control(platform::Fd socket) {
+  const auto peer = platform::PeerOf(socket.get());
+  if (!peer || (peer->uid != ::getuid() && peer->uid != 0)) return;
+  if (!platform::WaitReadable(socket.get(), kHelloWaitMs)) return;
+  const auto packet = platform::ReceivePacket(socket.get(), proto::kControlBytesMax, platform::Descriptors::kRefused);
+  if (!packet) return;
+  const std::string_view text(reinterpret_cast<const char*>(packet->bytes.data()), packet->bytes.size());
+  const auto request = proto::RequestFrom(text);
+  const std::string answer =
+      proto::AnswerText(request ? MoveAll(*request) : Fail(Errc::kInvalidArgument, "that is no request to move"));
+  static_cast<void>(platform::SendPacket(socket.get(), std::as_bytes(std::span(answer))));
 }
 
 Status Relay::Run() {
-  WEIR_TRY(first_, EnterNode());
+  WEIR_TRY(first_, EnterFirst());
   entered_ns_ = platform::NowNs();
   platform::Fd parent;
   if (options_.parent != 0) {
@@ -128,16 +298,22 @@ Status Relay::Run() {
   if (options_.when_ready) options_.when_ready();
   bool alone = false;
   for (;;) {
-    pollfd watched[2] = {{options_.listener.get(), POLLIN, 0}, {alone ? -1 : parent.get(), POLLIN, 0}};
-    if (::poll(watched, 2, static_cast<int>(kTick.count() / 1'000'000)) < 0 && errno != EINTR)
+    pollfd watched[3] = {{options_.listener.get(), POLLIN, 0},
+                         {alone ? -1 : parent.get(), POLLIN, 0},
+                         {options_.control.get(), POLLIN, 0}};
+    if (::poll(watched, 3, static_cast<int>(kTick.count() / 1'000'000)) < 0 && errno != EINTR)
       return platform::ErrnoError("waiting for clients", errno);
     const std::size_t at_work = crew_.Reap();
     if ((watched[1].revents & POLLIN) != 0) alone = true;
     if (alone && at_work == 0) return Ok();
-    if ((watched[0].revents & POLLIN) == 0) continue;
-    platform::Fd client(::accept4(options_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!client || at_work >= kClientsMax) continue;
-    crew_.Start([this, shared = std::make_shared<platform::Fd>(std::move(client))] { Serve(std::move(*shared)); });
+    for (const int which : {0, 2}) {
+      if ((watched[which].revents & POLLIN) == 0) continue;
+      platform::Fd client(::accept4(watched[which].fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!client || at_work >= kClientsMax) continue;
+      crew_.Start([this, which, shared = std::make_shared<platform::Fd>(std::move(client))] {
+        which == 0 ? Serve(std::move(*shared)) : Control(std::move(*shared));
+      });
+    }
   }
 }
 

@@ -11,14 +11,16 @@
 
 #include "net/stream.h"
 #include "platform/fd.h"
+#include "proto/relay_control.h"
 
 namespace weir::remote {
 
 struct RelayOptions {
-  platform::Fd listener;  // where clients connect
-  /// A new stream to the node, its certificate checked; its errors are told to whoever wanted to connect.
-  std::function<Result<std::unique_ptr<net::Stream>>()> connect;
-  std::string vgpu;                       // which one, where no certificate says so
+  platform::Fd listener;      // where clients connect
+  platform::Fd control = {};  // where it is asked to move (proto/relay_control.h); empty: it never is
+  /// A new stream to a node, its certificate checked; its errors are told to whoever wanted to connect.
+  std::function<Result<std::unique_ptr<net::Stream>>(const proto::MoveRequest&)> connect;
+  proto::MoveRequest node;                // the first
   std::string program;                    // for people
   pid_t parent = 0;                       // ends when this process has and nobody is connected; 0: never by itself
   std::function<void()> when_ready = {};  // called when the node has let it in

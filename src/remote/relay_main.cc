@@ -54,6 +54,15 @@ int Usage(const char* what) {
   return 2;
 }
 
+/// Without a token nothing is proven on either side.
+Result<std::unique_ptr<net::Stream>> ConnectTo(const proto::MoveRequest& node) {
+  WEIR_TRY(const net::Endpoint endpoint, net::ParseEndpoint(node.node));
+  if (node.token.empty()) return net::ConnectTcp(endpoint, kConnectWithin);
+  WEIR_TRY(const net::TlsIdentity identity, net::TlsIdentity::OfToken(node.token));
+  WEIR_TRY(platform::Fd connected, net::ConnectSocket(endpoint, kConnectWithin));
+  return net::StartTls(std::move(connected), identity, net::Role::kClient, kConnectWithin);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -67,7 +76,7 @@ int main(int argc, char** argv) {
       case kSocket: socket = optarg; break;
       case kToken: token = optarg; break;
       case kPlain: plain = true; break;
-      case kVgpu: options.vgpu = optarg; break;
+      case kVgpu: options.node.vgpu = optarg; break;
       case kProgram: options.program = optarg; break;
       case kParent: options.parent = std::atoi(optarg); break;
       case kReady: ready = std::atoi(optarg); break;
@@ -78,23 +87,17 @@ int main(int argc, char** argv) {
   }
   if (node.empty() || socket.empty()) return Usage("--node and --socket are needed");
   if (plain == !token.empty()) return Usage("give --token, or --plain");
-  if (plain && options.vgpu.empty()) return Usage("--plain needs --vgpu");
+  if (plain && options.node.vgpu.empty()) return Usage("--plain needs --vgpu");
   std::signal(SIGPIPE, SIG_IGN);
-  const auto endpoint = net::ParseEndpoint(node);
-  if (!endpoint) return Failed(endpoint.error());
-  if (plain) {
-    options.connect = [to = *endpoint] { return net::ConnectTcp(to, kConnectWithin); };
-  } else {
-    const auto identity = net::TlsIdentity::OfToken(token);
-    if (!identity) return Failed(identity.error());
-    options.connect = [to = *endpoint, who = *identity]() -> Result<std::unique_ptr<net::Stream>> {
-      WEIR_TRY(platform::Fd connected, net::ConnectSocket(to, kConnectWithin));
-      return net::StartTls(std::move(connected), who, net::Role::kClient, kConnectWithin);
-    };
-  }
+  options.node.node = node;
+  options.node.token = token;
+  options.connect = ConnectTo;
   auto listener = platform::ListenSeqPacket(socket, 0600);
   if (!listener) return Failed(listener.error());
   options.listener = std::move(*listener);
+  auto control = platform::ListenSeqPacket(socket + proto::kControlSuffix, 0600);
+  if (!control) return Failed(control.error());
+  options.control = std::move(*control);
   options.when_ready = [ready] {
     if (ready < 0) return;
     if (::write(ready, "1", 1) != 1) std::fputs("weir: nobody waits for the relay\n", stderr);
@@ -102,5 +105,6 @@ int main(int argc, char** argv) {
   };
   const Status status = remote::RunRelay(std::move(options));
   ::unlink(socket.c_str());
+  ::unlink((socket + proto::kControlSuffix).c_str());
   return status ? 0 : Failed(status.error());
 }

@@ -76,6 +76,7 @@ class ObjectLog {
   /// A buffer or an image that has contents of its own, or a part of a buffer that the client has released.
   struct Memory {
     std::uint32_t id = 0;
+    std::uint32_t queue = 0;  // one of the same context, to read and to write it by; 0: the client has none
     bool image = false;
     Contents contents = Contents::kNone;
     std::uint64_t flags = 0;         // cl_mem_flags: some forbid the host to read or to write

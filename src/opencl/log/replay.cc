@@ -285,6 +285,11 @@ std::optional<ObjectLog::Replay> ObjectLog::MakeReplay(const Place& place) const
 
 std::vector<ObjectLog::Memory> ObjectLog::memories() const {
   std::vector<Memory> all;
+  std::unordered_map<const Object*, std::uint32_t> queues;  // of a context
+  slots_.ForEach([&](std::uint32_t id, const logged::Slot& slot) {
+    if (slot.object && slot.object->kind == Kind::kQueue && !slot.object->failed)
+      queues.try_emplace(slot.object->made.needs.front().get(), id);
+  });
   slots_.ForEach([&](std::uint32_t id, const logged::Slot& slot) {
     if (!slot.object || slot.object->kind != Kind::kMemory || slot.object->failed) return;
     const Object& object = *slot.object;
@@ -295,6 +300,8 @@ std::vector<ObjectLog::Memory> ObjectLog::memories() const {
     }
     Memory& memory = all.emplace_back();
     memory.id = id;
+    if (const auto queue = queues.find(root.made.needs.front().get()); queue != queues.end())
+      memory.queue = queue->second;
     memory.image = object.image;
     memory.contents = root.contents;
     memory.flags = object.flags;
