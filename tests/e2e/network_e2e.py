@@ -2,94 +2,13 @@
 """OpenCL on another machine's device: real programs behind a relay and a portal, over TLS, over a long way, refused, cut
 off and killed. Both machines are this one; what is between them is TCP."""
 import os
-import shutil
 import signal
 import socket
-import subprocess
-import tempfile
-import time
 import unittest
 
 import weir_e2e as e2e
 from delay_proxy import DelayProxy
-
-SCENES = os.path.join(e2e.BUILD, "bin/opencl_scenes")
-LOOP = os.path.join(e2e.BUILD, "bin/opencl_loop")
-
-
-def scenes(seconds, low=16, high=48):
-    return [SCENES, str(seconds), str(low), str(high), "4", "1", "0", "4"]
-
-
-def text_of(path):
-    try:
-        with open(path) as file:
-            return file.read().strip()
-    except FileNotFoundError:
-        return ""
-
-
-class Distant(unittest.TestCase):
-    """A node with a portal each way, and a tenant's machine: a run folder of its own."""
-
-    def setUp(self):
-        self.node = e2e.Node("--listen", "127.0.0.1:0", "--listen-plain", "127.0.0.1:0")
-        self.addCleanup(self.node.close)
-        self.here = tempfile.mkdtemp(prefix="weir-e2e-")
-        self.addCleanup(shutil.rmtree, self.here, ignore_errors=True)
-        self.weir("keys", "init", "--dir", self.keys())
-        self.node.start()
-        self.processes = []
-        self.addCleanup(self.end_all)
-
-    def end_all(self):
-        for process in self.processes:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
-
-    def keys(self):
-        return os.path.join(self.node.state_dir, "keys")
-
-    def weir(self, *arguments, code=0):
-        done = subprocess.run([e2e.WEIR, *arguments], capture_output=True, text=True, timeout=60)
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
-        return done.stdout + done.stderr
-
-    def token(self, vgpu, keys=None, *more):
-        path = os.path.join(self.here, vgpu + ".token")
-        self.weir("keys", "token", vgpu, "--dir", keys or self.keys(), "--out", path, *more)
-        return path
-
-    def port(self, plain=False):
-        path = os.path.join(self.node.run_dir, "portal-plain.port" if plain else "portal.port")
-        return int(e2e.wait_for(lambda: text_of(path), 20, "the portal listens"))
-
-    def start(self, command, token=None, vgpu=None, port=None):
-        to = ["--token", token] if token else ["--plain", "--vgpu", vgpu]
-        process = subprocess.Popen(
-            [e2e.WEIR, "run", "--run-dir", os.path.join(self.here, "run"), "--node",
-             f"127.0.0.1:{port or self.port(plain=not token)}", *to, "--", *command],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.processes.append(process)
-        return process
-
-    def ended(self, process, seconds=120):
-        out, err = process.communicate(timeout=seconds)
-        return process.returncode, out, err
-
-    def right(self, process):
-        code, out, err = self.ended(process)
-        self.assertEqual((code, "wrong 0" in out), (0, True), out + err + self.node.log_text())
-
-    def busy(self, vgpu, more_ns=0):
-        e2e.wait_for(lambda: self.node.vgpu(vgpu)["totals"]["gpu_ns"] > more_ns, 60, f"{vgpu} computes")
-
-    def helper(self, name):
-        """Pids of relays or portals of this test."""
-        found = subprocess.run(["pgrep", "-f", f"{name} .*({self.here}|{self.node.run_dir})"], capture_output=True, text=True)
-        return [int(pid) for pid in found.stdout.split()]
-
+from distant import LOOP, Distant, scenes
 
 class Programs(Distant):
     def test_unmodified_programs_compute_there_what_they_compute_here(self):

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two nodes, and a program that goes from one to the other while it computes and checks its bytes."""
+import os
+import signal
+import unittest
+
+import weir_e2e as e2e
+from distant import TwoNodes, scenes
+
+
+class Migration(TwoNodes):
+    def test_a_program_goes_from_node_to_node_and_every_byte_is_right(self):
+        here, there = self.ports()
+        program = self.start(scenes(7), vgpu="game")
+        self.busy("game")
+        for turn in range(4):
+            self.assertRegex(self.move(program, there if turn % 2 == 0 else here), r"moved to .*[1-9]\d* objects made anew")
+            node = self.other if turn % 2 == 0 else self.node
+            before = node.vgpu("game")["totals"]["gpu_ns"]
+            e2e.wait_for(lambda: node.vgpu("game")["totals"]["gpu_ns"] > before, 20, "it computes there")
+        self.right(program)
+
+    def test_a_node_that_cannot_take_it_leaves_it_where_it_is(self):
+        here, there = self.ports()
+        program = self.start(scenes(5), vgpu="game")
+        self.busy("game")
+        nobody = self.try_to_move(program, 1)
+        self.assertEqual(nobody.returncode, 8, nobody.stdout + nobody.stderr)
+        self.other.call("DELETE", "/v1/vgpus/game")
+        unknown = self.try_to_move(program, there)
+        self.assertIn("no vGPU 'game'", unknown.stderr)
+        self.right(program)
+
+    def test_what_it_left_may_die(self):
+        here, there = self.ports()
+        program = self.start(scenes(5), vgpu="game")
+        self.busy("game")
+        self.move(program, there)
+        for pid in self.helper("weir-portal"):
+            os.kill(pid, signal.SIGKILL)
+        self.node.kill()
+        self.right(program)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

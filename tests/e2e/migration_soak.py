@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real programs go from node to node at random moments, 20 times each, and say what they say unmoved; then either node's
+portal is killed at random moments of a move. WEIR_SEED repeats a run; the pauses are printed."""
+import hashlib
+import os
+import random
+import re
+import signal
+import subprocess
+import threading
+import time
+import unittest
+
+import weir_e2e as e2e
+from distant import TwoNodes, scenes
+
+MOVES = 20
+SEED = int(os.environ.get("WEIR_SEED", random.randrange(1 << 30)))
+
+
+def secret(word):
+    return hashlib.sha256(word.encode()).hexdigest()
+
+
+# Name, command, and what of its output is the same in every run.
+PROGRAMS = [
+    ("hashcat", ["hashcat", "-m", "1400", "-a", "3", secret("zyxwq"), "?l?l?l?l?l", "--potfile-disable", "--quiet"],
+     lambda out: re.findall(r"^[0-9a-f]{64}:.*$", out, re.M)),
+    ("clFFT", ["clFFT-client", "-x", "4096", "-b", "64"], lambda out: re.findall(r"PASS|FAIL", out)),
+    ("xgemv", ["clblast_test_xgemv"], lambda out: re.findall(r"\d+ test\(s\) \w+", out)),
+    ("xaxpy", ["clblast_test_xaxpy"], lambda out: re.findall(r"\d+ test\(s\) \w+", out)),
+    ("xtrsm", ["clblast_test_xtrsm"], lambda out: re.findall(r"\d+ test\(s\) \w+", out)),
+]
+
+
+class Soak(TwoNodes):
+    def setUp(self):
+        super().setUp()
+        print(f"WEIR_SEED={SEED}", flush=True)
+        self.random = random.Random(SEED)
+
+    def test_real_programs_say_what_they_say_unmoved(self):
+        ports = self.ports()
+        for name, command, essence in PROGRAMS:
+            with self.subTest(name):
+                self.one_program(name, command, essence, ports)
+
+    def one_program(self, name, command, essence, ports):
+        code, out, err = self.ended(self.start(command, vgpu="game"), 400)
+        unmoved = (code, essence(out))
+        self.assertTrue(unmoved[1], out + err)
+        moved, runs, pauses, refused = 0, 0, [], []
+        while moved < MOVES:
+            runs += 1
+            self.assertLess(runs, 40, f"{name}: {moved} moves only; {refused}")
+            at = 0
+            program = self.start(command, vgpu="game")
+            said = []
+            reader = threading.Thread(target=lambda: said.append(self.ended(program, 400)))
+            reader.start()
+            while reader.is_alive() and moved < MOVES:
+                reader.join(self.random.uniform(0.05, 1.0))
+                done = self.try_to_move(program, ports[1 - at])
+                if done.returncode != 0:
+                    if program.poll() is None:
+                        refused.append(done.stderr.strip())
+                    continue
+                at = 1 - at
+                if pause := re.search(r"paused for ([\d.]+) ms", done.stdout):
+                    moved += 1
+                    pauses.append(float(pause.group(1)))
+            reader.join()
+            code, out, err = said[0]
+            self.assertEqual((code, essence(out)), unmoved, out + err)
+        pauses.sort()
+        print(f"{name}: {moved} moves in {runs} runs, pause median {pauses[len(pauses) // 2]:.1f} ms, max "
+              f"{pauses[-1]:.1f} ms" + (f"; refused: {sorted(set(refused))}" if refused else ""), flush=True)
+
+    def test_a_destination_that_dies_at_any_moment_costs_nothing(self):
+        self.kill_one(self.other, 12)
+
+    def test_a_source_that_dies_once_it_was_left_costs_nothing(self):
+        here, there = self.ports()
+        for _ in range(5):
+            program = self.start(scenes(4), vgpu="game")
+            self.busy("game", self.node.vgpu("game")["totals"]["gpu_ns"])
+            self.move(program, there)
+            self.kill_portals(self.node)
+            self.right(program)
+            e2e.wait_for(lambda: self.ended(self.start(["clinfo", "-l"], vgpu="game"))[0] == 0, 30, "the portal is back")
+
+    def kill_portals(self, node):
+        found = subprocess.run(["pgrep", "-f", f"weir-portal .*{node.run_dir}"], capture_output=True, text=True)
+        for pid in found.stdout.split():
+            os.kill(int(pid), signal.SIGKILL)
+
+    def kill_one(self, node, times):
+        outcomes = {}
+        for _ in range(times):
+            here, there = self.ports()
+            program = self.start(scenes(5), vgpu="game")
+            self.busy("game", self.node.vgpu("game")["totals"]["gpu_ns"])
+            killer = threading.Timer(self.random.uniform(0, 0.15), lambda: self.kill_portals(node))
+            killer.start()
+            done = self.try_to_move(program, there)
+            killer.join()
+            outcomes[done.returncode] = outcomes.get(done.returncode, 0) + 1
+            code, out, err = self.ended(program)
+            if done.returncode == 0:  # it had moved, and then its node died: an error, not a wrong result
+                self.assertTrue(code != 0 or "wrong 0" in out, out + err)
+            else:
+                self.assertEqual((code, "wrong 0" in out), (0, True), out + err + done.stderr)
+            path = os.path.join(node.run_dir, "portal-plain.port")
+            time.sleep(1.5)
+            e2e.wait_for(lambda: os.path.exists(path), 20, "the portal is back")
+        print(f"moves by exit code, with the destination killed: {outcomes}", flush=True)
+        self.assertGreater(len(outcomes), 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
