@@ -26,7 +26,7 @@ def secret(word):
 PROGRAMS = [
     ("hashcat", ["hashcat", "-m", "1400", "-a", "3", secret("zyxwq"), "?l?l?l?l?l", "--potfile-disable", "--quiet"],
      lambda out: re.findall(r"^[0-9a-f]{64}:.*$", out, re.M)),
-    ("clFFT", ["clFFT-client", "-x", "4096", "-b", "64"], lambda out: re.findall(r"PASS|FAIL", out)),
+    ("clFFT", ["clFFT-client", "-x", "1024", "-y", "1024", "-b", "4"], lambda out: re.findall(r"PASS|FAIL", out)),
     ("xgemv", ["clblast_test_xgemv"], lambda out: re.findall(r"\d+ test\(s\) \w+", out)),
     ("xaxpy", ["clblast_test_xaxpy"], lambda out: re.findall(r"\d+ test\(s\) \w+", out)),
     ("xtrsm", ["clblast_test_xtrsm"], lambda out: re.findall(r"\d+ test\(s\) \w+", out)),
@@ -46,7 +46,9 @@ class Soak(TwoNodes):
                 self.one_program(name, command, essence, ports)
 
     def one_program(self, name, command, essence, ports):
+        begin = time.monotonic()
         code, out, err = self.ended(self.start(command, vgpu="game"), 400)
+        wait = min(1.0, (time.monotonic() - begin) / 4)
         unmoved = (code, essence(out))
         self.assertTrue(unmoved[1], out + err)
         moved, runs, pauses, refused = 0, 0, [], []
@@ -59,7 +61,7 @@ class Soak(TwoNodes):
             reader = threading.Thread(target=lambda: said.append(self.ended(program, 400)))
             reader.start()
             while reader.is_alive() and moved < MOVES:
-                reader.join(self.random.uniform(0.05, 1.0))
+                reader.join(self.random.uniform(wait / 10, wait))
                 done = self.try_to_move(program, ports[1 - at])
                 if done.returncode != 0:
                     if program.poll() is None:
@@ -100,7 +102,7 @@ class Soak(TwoNodes):
             here, there = self.ports()
             program = self.start(scenes(5), vgpu="game")
             self.busy("game", self.node.vgpu("game")["totals"]["gpu_ns"])
-            killer = threading.Timer(self.random.uniform(0, 0.15), lambda: self.kill_portals(node))
+            killer = threading.Timer(self.random.uniform(0, 0.5), lambda: self.kill_portals(node))
             killer.start()
             done = self.try_to_move(program, there)
             killer.join()
