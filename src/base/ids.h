@@ -17,6 +17,7 @@ struct Id {
 
 using DeviceId = Id<struct DeviceTag>;
 using VgpuId = Id<struct VgpuTag>;
+using NodeId = Id<struct NodeTag>;
 using ProcessId = Id<struct ProcessTag>;  // one attachment of an agent to a gate; not the operating system's pid
 
 }  // namespace weir

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the parts of a task that is cut along one dimension take, here and there: H(k) and P(n − k) of
+// docs/partition.md. Private to plan.cc.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/partition/plan.h"
+
+namespace weir::core::partition {
+
+inline constexpr double kImpossible = std::numeric_limits<double>::infinity();
+
+inline double SecondsFor(std::uint64_t bytes, double bytes_per_s) {
+  if (bytes == 0) return 0;
+  return bytes_per_s > 0 ? static_cast<double>(bytes) / bytes_per_s : kImpossible;
+}
+
+/// Copies and kernel of one launch. `there_already`: of what it is sent.
+inline double SecondsOn(const DeviceView& device, const PartNeed& need, double groups, Bytes there_already) {
+  return SecondsOf(device.launch) +
+         SecondsFor(need.sent.count - std::min(there_already, need.sent).count, device.in_bytes_per_s) +
+         groups * device.group_s + SecondsFor(need.returned.count, device.out_bytes_per_s);
+}
+
+/// Both ways over the link, and the device there.
+inline double SecondsThere(const PeerView& peer, const PartNeed& need, double groups) {
+  return SecondsOf(peer.link.queue) + 2 * SecondsOf(peer.link.latency) +
+         static_cast<double>(need.stretches) * SecondsOf(peer.link.stretch) +
+         SecondsFor(need.sent.count + need.returned.count, peer.link.bytes_per_s) + SecondsOf(peer.device.queue) +
+         SecondsOn(peer.device, need, groups, Bytes{});
+}
+
+class CutModel {
+ public:
+  CutModel(const TaskView& task, int dimension)
+      : task_(task), dimension_(dimension), count_(task.groups[static_cast<std::size_t>(dimension)]) {
+    for (int other = 0; other < kDimensionsMax; ++other)
+      if (other != dimension) row_ *= static_cast<double>(task.groups[static_cast<std::size_t>(other)]);
+  }
+
+  [[nodiscard]] std::uint64_t count() const { return count_; }
+  [[nodiscard]] PartNeed NeedOf(std::uint64_t first, std::uint64_t last) const {
+    return task_.need->Of(dimension_, {first, last});
+  }
+  [[nodiscard]] bool Fits(std::uint64_t first, std::uint64_t last, Bytes room) const {
+    return NeedOf(first, last).device <= room;
+  }
+  [[nodiscard]] double GroupsIn(std::uint64_t first, std::uint64_t last) const {
+    return static_cast<double>(last - first) * row_;
+  }
+
+  /// Cuts into as few pieces as fit `room`, each as large as it can be; stops where one group doesn't fit.
+  void CutIntoPieces(const DeviceView& here, std::uint32_t pieces_max) {
+    here_ = &here;
+    ends_.clear();
+    until_.clear();
+    std::uint64_t first = 0, usual = 0;
+    double seconds = SecondsOf(here.queue);
+    while (first < count_ && ends_.size() < pieces_max) {
+      const std::uint64_t last = first + MostFrom(first, usual, here.room);
+      if (last == first) break;
+      usual = last - first;
+      seconds += PieceSeconds(first, last);
+      ends_.push_back(last);
+      until_.push_back(seconds);
+      first = last;
+    }
+  }
+  /// Groups [0, reach()) can run here.
+  [[nodiscard]] std::uint64_t reach() const { return ends_.empty() ? 0 : ends_.back(); }
+  /// Where [0, kept) is cut, kept in 1 … reach().
+  [[nodiscard]] std::vector<std::uint64_t> EndsOf(std::uint64_t kept) const {
+    std::vector<std::uint64_t> ends(ends_.begin(), std::ranges::lower_bound(ends_, kept));
+    ends.push_back(kept);
+    return ends;
+  }
+  /// H(k), for the same k.
+  [[nodiscard]] double Here(std::uint64_t kept) const {
+    const auto piece = static_cast<std::size_t>(std::ranges::lower_bound(ends_, kept) - ends_.begin());
+    if (kept == ends_[piece]) return until_[piece];
+    if (piece == 0) return SecondsOf(here_->queue) + PieceSeconds(0, kept);
+    return until_[piece - 1] + PieceSeconds(ends_[piece - 1], kept);
+  }
+  /// P(n − k), k below n.
+  [[nodiscard]] double There(const PeerView& peer, std::uint64_t kept) const {
+    return SecondsThere(peer, NeedOf(kept, count_), GroupsIn(kept, count_));
+  }
+  /// The fewest groups that must stay so that the others fit there.
+  [[nodiscard]] std::uint64_t LeastKept(Bytes room) const {
+    std::uint64_t low = 0, high = count_;  // [high, count) fits
+    while (low < high) {
+      const std::uint64_t middle = low + (high - low) / 2;
+      if (Fits(middle, count_, room))
+        high = middle;
+      else
+        low = middle + 1;
+    }
+    return high;
+  }
+  /// Of the cuts from `low` to `high`, 1 ≤ low ≤ high < n, the one where the later of the two parts ends first: H grows
+  /// with k and P falls, so it is where they cross, or the one before.
+  [[nodiscard]] std::uint64_t BestCut(const PeerView& peer, std::uint64_t low, std::uint64_t high) const {
+    std::uint64_t from = low, to = high;
+    while (from < to) {
+      const std::uint64_t middle = from + (to - from) / 2;
+      if (Here(middle) >= There(peer, middle))
+        to = middle;
+      else
+        from = middle + 1;
+    }
+    return from > low && Later(peer, from - 1) <= Later(peer, from) ? from - 1 : from;
+  }
+  [[nodiscard]] double Later(const PeerView& peer, std::uint64_t kept) const {
+    return std::max(Here(kept), There(peer, kept));
+  }
+
+ private:
+  [[nodiscard]] double PieceSeconds(std::uint64_t first, std::uint64_t last) const {
+    const PartNeed need = NeedOf(first, last);
+    return SecondsOn(*here_, need, GroupsIn(first, last), first == 0 ? Bytes{} : need.alike);
+  }
+  /// As many groups from `first` on as fit. Pieces are mostly as large as the one before: `usual`.
+  [[nodiscard]] std::uint64_t MostFrom(std::uint64_t first, std::uint64_t usual, Bytes room) const {
+    std::uint64_t low = 0, high = count_ - first;  // low fits
+    if (usual > 0 && usual < high && Fits(first, first + usual, room)) {
+      low = usual;
+      if (!Fits(first, first + usual + 1, room)) return usual;
+    }
+    while (low < high) {
+      const std::uint64_t middle = high - (high - low) / 2;
+      if (Fits(first, first + middle, room))
+        low = middle;
+      else
+        high = middle - 1;
+    }
+    return low;
+  }
+
+  const TaskView& task_;
+  const int dimension_;
+  const std::uint64_t count_;
+  double row_ = 1;  // groups for each one along the dimension
+  const DeviceView* here_ = nullptr;
+  std::vector<std::uint64_t> ends_;
+  std::vector<double> until_;  // seconds from now until each piece is done
+};
+
+}  // namespace weir::core::partition

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a part of a compute task needs: on the device, sent to where it runs, returned. Kernel analysis knows it for
+// real kernels; AffineNeed is a plain one for tests and simulations. Pure. Page: docs/partition.md
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "base/units.h"
+
+namespace weir::core {
+
+inline constexpr int kDimensionsMax = 3;
+
+/// Work-groups [first, last) along one dimension, all of the others.
+struct GroupRange {
+  std::uint64_t first = 0, last = 0;
+  [[nodiscard]] constexpr std::uint64_t count() const { return last - first; }
+};
+
+struct PartNeed {
+  Bytes device;                 // on the device while it runs
+  Bytes sent;                   // inputs
+  Bytes alike;                  // of `sent`: what any part needs alike; a node that runs several gets it once
+  Bytes returned;               // outputs
+  std::uint64_t stretches = 0;  // contiguous ones that `sent` and `returned` consist of
+};
+
+/// Of one task. A range that contains another never needs less than it.
+class TaskNeed {
+ public:
+  virtual ~TaskNeed() = default;
+  /// Whether parts that are cut along it can run apart with the same result.
+  [[nodiscard]] virtual bool Cuttable(int dimension) const = 0;
+  [[nodiscard]] virtual PartNeed Of(int dimension, GroupRange groups) const = 0;
+};
+
+/// An argument whose part grows with the groups along one dimension: fixed + groups · per_group.
+struct AffineArgument {
+  Bytes fixed{}, per_group{};
+  bool read = true, written = false;
+  std::uint64_t stretches = 1;  // of a part, whatever its size
+};
+
+class AffineNeed final : public TaskNeed {
+ public:
+  void Add(int dimension, const AffineArgument& argument) { of_[dimension].push_back(argument); }
+
+  /// Parts that are cut along it must not run apart.
+  void Keep(int dimension) { kept_[dimension] = true; }
+
+  [[nodiscard]] bool Cuttable(int dimension) const override { return !of_[dimension].empty() && !kept_[dimension]; }
+  [[nodiscard]] PartNeed Of(int dimension, GroupRange groups) const override {
+    PartNeed need;
+    for (const AffineArgument& argument : of_[dimension]) {
+      const std::uint64_t size = argument.fixed.count + argument.per_group.count * groups.count();
+      need.device.count += size;
+      need.sent.count += argument.read ? size : 0;
+      need.alike.count += argument.read ? argument.fixed.count : 0;
+      need.returned.count += argument.written ? size : 0;
+      need.stretches += argument.stretches * ((argument.read ? 1 : 0) + (argument.written ? 1 : 0));
+    }
+    return need;
+  }
+
+ private:
+  std::array<std::vector<AffineArgument>, kDimensionsMax> of_;
+  std::array<bool, kDimensionsMax> kept_{};
+};
+
+/// C = A · B of n · n floats by groups of `side` · `side` items, `side` a divisor of n. Cut by rows (dimension 1) a
+/// part has its rows of A and C, and all of B; by columns (dimension 0) all of A, and n stretches each of B and C.
+inline AffineNeed MatrixProductNeed(std::uint64_t n, std::uint64_t side) {
+  constexpr std::uint64_t kFloat = 4;
+  const Bytes whole{n * n * kFloat}, slice{n * side * kFloat};
+  AffineNeed need;
+  need.Add(1, {.per_group = slice});
+  need.Add(1, {.fixed = whole});
+  need.Add(1, {.per_group = slice, .read = false, .written = true});
+  need.Add(0, {.fixed = whole});
+  need.Add(0, {.per_group = slice, .stretches = n});
+  need.Add(0, {.per_group = slice, .read = false, .written = true, .stretches = n});
+  return need;
+}
+
+}  // namespace weir::core

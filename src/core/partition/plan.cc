@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/partition/plan.h"
+
+#include <fmt/format.h>
+
+#include "core/partition/cut_model.h"
+
+namespace weir::core {
+namespace {
+
+using partition::CutModel;
+using partition::kImpossible;
+
+constexpr std::array<std::string_view, 4> kPartitionModes{"auto", "never", "always", "paper"};
+constexpr std::array<std::string_view, 6> kPlanKinds{"here", "split", "migrate", "pieces", "wait", "refuse"};
+constexpr std::array<std::string_view, 8> kPlanReasons{
+    "it fits here",
+    "the fastest way",
+    "the only way",
+    "asked for",
+    "the part that fits here is large enough",
+    "the part that fits here is too small",
+    "no node with room, and no way to cut it small enough",
+    "larger than the device, no node with room, and no way to cut it small enough"};
+
+Duration AsDuration(double spent_s) {
+  constexpr double kForever_s = 1e9;
+  return spent_s < kForever_s ? FromSeconds(spent_s) : Duration::max();
+}
+
+/// The dimension that may be cut whose slices have the fewest stretches: with one for each argument they are
+/// contiguous. None: no dimension may be.
+std::optional<int> EasiestDimension(const TaskView& task) {
+  std::optional<int> best;
+  std::uint64_t fewest = 0;
+  for (int dimension = 0; dimension < kDimensionsMax; ++dimension) {
+    const std::uint64_t count = task.groups[static_cast<std::size_t>(dimension)];
+    if (count < 2 || !task.need->Cuttable(dimension)) continue;
+    const std::uint64_t stretches = task.need->Of(dimension, {0, count - 1}).stretches;
+    if (best && stretches >= fewest) continue;
+    best = dimension;
+    fewest = stretches;
+  }
+  return best;
+}
+
+/// Chooses among the ways of one task. `peer` is none where nothing may leave.
+class Planner {
+ public:
+  Planner(const TaskView& task, const DeviceView& here, const std::optional<PeerView>& peer, const PlanParams& params)
+      : task_(task),
+        here_(here),
+        peer_(task.from_elsewhere ? kNobody : peer),
+        params_(params),
+        easiest_(EasiestDimension(task)),
+        main_(easiest_.value_or(0)),
+        whole_(task.need->Of(main_, {0, count()})) {}
+
+  [[nodiscard]] Plan Auto() const {
+    if (whole_.device <= here_.room) return WholeHere();
+    return Fastest();
+  }
+
+  [[nodiscard]] Plan Always() const {
+    std::optional<Plan> best;
+    ForEachDimension([&](const CutModel& model, int dimension) {
+      const auto [low, high] = SplitBounds(model);
+      if (low > high) return;
+      const double wanted = static_cast<double>(model.count()) * (1 - params_.always_share);
+      const auto kept = std::clamp(static_cast<std::uint64_t>(std::llround(std::max(wanted, 0.0))), low, high);
+      Plan plan = SplitAt(model, dimension, kept, PlanReason::kAsked);
+      if (!best || plan.times.total < best->times.total) best = std::move(plan);
+    });
+    return best ? *best : Auto();
+  }
+
+  /// Algorithm 2. What it puts here need not fit: data per thread is the whole need over the threads.
+  [[nodiscard]] Plan Paper() const {
+    if (whole_.device <= here_.room) return WholeHere();
+    if (!peer_) return Nothing();
+    const std::uint64_t kept = PapersCut();
+    if (!easiest_ || kept == 0 ||
+        static_cast<double>(kept) < static_cast<double>(count()) * std::clamp(params_.min_share, 0.0, 1.0))
+      return whole_.device <= peer_->device.room ? Migrated(PlanReason::kBelowMinimum) : Nothing();
+    if (task_.need->Of(main_, {kept, count()}).device > peer_->device.room) return Nothing();
+    Plan plan{.kind = PlanKind::kSplit,
+              .reason = PlanReason::kPartFits,
+              .dimension = main_,
+              .ends = {kept, count()},
+              .here = 1,
+              .node = peer_->id};
+    plan.times = Reckon(plan, task_, here_, peer_);
+    return plan;
+  }
+
+ private:
+  static inline const std::optional<PeerView> kNobody{};
+
+  [[nodiscard]] std::uint64_t count() const { return task_.groups[static_cast<std::size_t>(main_)]; }
+
+  /// ThreadToSource = available memory / data per thread, in whole groups along the dimension; below `count()` where
+  /// the task does not fit.
+  [[nodiscard]] std::uint64_t PapersCut() const {
+    return static_cast<std::uint64_t>(static_cast<unsigned __int128>(here_.room.count) * count() /
+                                      std::max<std::uint64_t>(whole_.device.count, 1));
+  }
+
+  [[nodiscard]] Plan Timed(Plan plan) const {
+    plan.times = Reckon(plan, task_, here_, peer_);
+    return plan;
+  }
+  [[nodiscard]] Plan WholeHere() const {
+    return Timed(
+        {.kind = PlanKind::kHere, .reason = PlanReason::kFits, .dimension = main_, .ends = {count()}, .here = 1});
+  }
+  [[nodiscard]] Plan Migrated(PlanReason reason) const {
+    return Timed(
+        {.kind = PlanKind::kMigrate, .reason = reason, .dimension = main_, .ends = {count()}, .node = peer_->id});
+  }
+  [[nodiscard]] Plan SplitAt(const CutModel& model, int dimension, std::uint64_t kept, PlanReason reason) const {
+    Plan plan{.kind = PlanKind::kSplit,
+              .reason = reason,
+              .dimension = dimension,
+              .ends = model.EndsOf(kept),
+              .node = peer_->id};
+    plan.here = static_cast<std::uint32_t>(plan.ends.size());
+    plan.ends.push_back(model.count());
+    return Timed(std::move(plan));
+  }
+  /// Nothing can be done now; ever?
+  [[nodiscard]] Plan Nothing() const {
+    DeviceView empty = here_;
+    empty.room = here_.total;
+    bool possible = whole_.device <= empty.room;
+    for (int dimension = 0; dimension < kDimensionsMax && !possible; ++dimension) {
+      if (!task_.need->Cuttable(dimension)) continue;
+      CutModel model(task_, dimension);
+      model.CutIntoPieces(empty, params_.pieces_max);
+      possible = model.reach() == model.count();
+    }
+    if (!possible) return Timed({.kind = PlanKind::kRefuse, .reason = PlanReason::kTooLarge, .dimension = main_});
+    return Timed({.kind = PlanKind::kWait, .reason = PlanReason::kNoRoom, .dimension = main_});
+  }
+
+  /// Calls `use(model, dimension)` for every dimension that may be cut, with what fits here cut into pieces.
+  template <typename Use>
+  void ForEachDimension(Use use) const {
+    for (int dimension = 0; dimension < kDimensionsMax; ++dimension) {
+      if (!task_.need->Cuttable(dimension)) continue;
+      CutModel model(task_, dimension);
+      model.CutIntoPieces(here_, params_.pieces_max);
+      use(model, dimension);
+    }
+  }
+  struct Bounds {
+    std::uint64_t low = 1, high = 0;
+  };
+  /// How many groups may stay here when others go; low is above high where a split is not possible.
+  [[nodiscard]] Bounds SplitBounds(const CutModel& model) const {
+    if (!peer_ || model.count() < 2 || model.reach() == 0) return {};
+    return {std::max<std::uint64_t>(model.LeastKept(peer_->device.room), 1),
+            std::min(model.reach(), model.count() - 1)};
+  }
+
+  [[nodiscard]] Plan Fastest() const {
+    Plan best = Nothing();
+    best.times.total = Duration::max();
+    int ways = 0;
+    const auto offer = [&](Plan plan) {
+      ways += plan.times.total < Duration::max() ? 1 : 0;
+      if (plan.times.total < best.times.total) best = std::move(plan);
+    };
+    ForEachDimension([&](const CutModel& model, int dimension) {
+      if (model.reach() == model.count()) offer(AllInPieces(model, dimension));
+      const auto [low, high] = SplitBounds(model);
+      if (low > high) return;
+      std::uint64_t kept = model.BestCut(*peer_, low, high);
+      const std::uint64_t papers = dimension == main_ ? std::clamp(PapersCut(), low, high) : kept;
+      if (model.Later(*peer_, papers) < model.Later(*peer_, kept)) kept = papers;
+      offer(SplitAt(model, dimension, kept, PlanReason::kFastest));
+    });
+    if (peer_ && whole_.device <= peer_->device.room) offer(Migrated(PlanReason::kFastest));
+    if (task_.room_in) offer(Timed({.kind = PlanKind::kWait, .reason = PlanReason::kFastest, .dimension = main_}));
+    if (ways == 1) best.reason = PlanReason::kOnlyWay;
+    return best;
+  }
+  [[nodiscard]] Plan AllInPieces(const CutModel& model, int dimension) const {
+    Plan plan{.kind = PlanKind::kPieces,
+              .reason = PlanReason::kFastest,
+              .dimension = dimension,
+              .ends = model.EndsOf(model.count())};
+    plan.here = static_cast<std::uint32_t>(plan.ends.size());
+    return Timed(std::move(plan));
+  }
+
+  const TaskView& task_;
+  const DeviceView& here_;
+  const std::optional<PeerView>& peer_;
+  const PlanParams& params_;
+  const std::optional<int> easiest_;
+  const int main_;  // the easiest, or 0
+  const PartNeed whole_;
+};
+
+/// The parts here, one after another; infinite where one doesn't fit.
+double SecondsHere(const CutModel& model, const Plan& plan, const DeviceView& here) {
+  double spent_s = SecondsOf(here.queue);
+  std::uint64_t first = 0;
+  for (std::uint32_t piece = 0; piece < plan.here; ++piece) {
+    const std::uint64_t last = plan.ends[piece];
+    const PartNeed need = model.NeedOf(first, last);
+    if (need.device > here.room) return kImpossible;
+    spent_s += partition::SecondsOn(here, need, model.GroupsIn(first, last), first == 0 ? Bytes{} : need.alike);
+    first = last;
+  }
+  return spent_s;
+}
+
+}  // namespace
+
+std::string_view NameOf(PartitionMode mode) { return kPartitionModes[static_cast<std::size_t>(mode)]; }
+std::string_view NameOf(PlanKind kind) { return kPlanKinds[static_cast<std::size_t>(kind)]; }
+std::string_view NameOf(PlanReason reason) { return kPlanReasons[static_cast<std::size_t>(reason)]; }
+
+Result<PartitionMode> PartitionModeNamed(std::string_view name) {
+  for (std::size_t i = 0; i < kPartitionModes.size(); ++i)
+    if (kPartitionModes[i] == name) return static_cast<PartitionMode>(i);
+  return Fail(Errc::kInvalidArgument,
+              fmt::format("no way of partitioning named '{}'; known: {}", name, fmt::join(kPartitionModes, ", ")));
+}
+
+std::string Words(const Plan& plan) {
+  const std::string why = fmt::format("{}{}", NameOf(plan.reason),
+                                      plan.times.total > Duration{0} && plan.times.total < Duration::max()
+                                          ? fmt::format(", in {:.3g} s", SecondsOf(plan.times.total))
+                                          : "");
+  const std::uint64_t all = plan.ends.empty() ? 0 : plan.ends.back();
+  switch (plan.kind) {
+    case PlanKind::kHere: return fmt::format("here: {}", why);
+    case PlanKind::kMigrate: return fmt::format("all on node {}: {}", plan.node.value, why);
+    case PlanKind::kPieces:
+      return fmt::format("here in {} pieces along dimension {}: {}", plan.here, plan.dimension, why);
+    case PlanKind::kSplit:
+      return fmt::format("{} of {} groups along dimension {} here{}, the others on node {}: {}", plan.kept(), all,
+                         plan.dimension, plan.here > 1 ? fmt::format(" in {} pieces", plan.here) : "", plan.node.value,
+                         why);
+    case PlanKind::kWait: return fmt::format("waits: {}", why);
+    case PlanKind::kRefuse: return fmt::format("refused: {}", why);
+  }
+  return "unknown";
+}
+
+PlanTimes Reckon(const Plan& plan, const TaskView& task, const DeviceView& here, const std::optional<PeerView>& peer) {
+  const CutModel model(task, plan.dimension);
+  const PartNeed whole = model.NeedOf(0, model.count());
+  const bool coming = task.client_bytes_per_s > 0;
+  const double arrive = coming ? partition::SecondsFor(whole.sent.count, task.client_bytes_per_s) : 0;
+  const double deliver = coming ? partition::SecondsFor(whole.returned.count, task.client_bytes_per_s) : 0;
+  if (plan.kind == PlanKind::kRefuse || (plan.kind == PlanKind::kWait && (!task.room_in || whole.device > here.total)))
+    return {.total = Duration::max()};
+  if (plan.kind == PlanKind::kWait) {
+    const double alone = partition::SecondsOn(here, whole, model.GroupsIn(0, model.count()), Bytes{});
+    return {.here = AsDuration(alone),
+            .total = AsDuration(std::max(arrive, SecondsOf(*task.room_in)) + alone + deliver)};
+  }
+  const double here_s = plan.here > 0 ? SecondsHere(model, plan, here) : 0;
+  double there_s = 0;
+  if (plan.Leaves()) {
+    const PartNeed part = model.NeedOf(plan.kept(), model.count());
+    const bool fits = peer && peer->id == plan.node && part.device <= peer->device.room;
+    there_s = fits ? partition::SecondsThere(*peer, part, model.GroupsIn(plan.kept(), model.count())) : kImpossible;
+  }
+  // The client of a task that runs there as a whole sends there directly.
+  const double ways = plan.kind == PlanKind::kMigrate ? 0 : arrive + deliver;
+  return {
+      .here = AsDuration(here_s), .there = AsDuration(there_s), .total = AsDuration(ways + std::max(here_s, there_s))};
+}
+
+Plan MakePlan(PartitionMode mode, const TaskView& task, const DeviceView& here, const std::optional<PeerView>& peer,
+              const PlanParams& params) {
+  static const std::optional<PeerView> kNoPeer{};
+  const Planner planner(task, here, mode == PartitionMode::kStay ? kNoPeer : peer, params);
+  if (mode == PartitionMode::kPaper) return planner.Paper();
+  return mode == PartitionMode::kAlways ? planner.Always() : planner.Auto();
+}
+
+}  // namespace weir::core
