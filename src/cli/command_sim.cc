@@ -39,14 +39,18 @@ void PrintViolations(const Played& played) {
     for (const std::string& violation : run.violations) fmt::print("violation in {}: {}\n", run.label, violation);
 }
 
+std::string WorldText(const sim::Scenario& scenario) {
+  if (scenario.migration) return fmt::format("{} nodes", scenario.migration->nodes.size());
+  return fmt::format("{} tenants, {} devices", scenario.tenants.size(), scenario.devices.size());
+}
+
 Result<int> RunOne(const Session& session, const SimFlags& flags) {
   WEIR_TRY(sim::Scenario scenario, LoadScenario(flags.scenario));
   const std::string name = scenario.name;
   const auto seed = flags.seed != 0 ? static_cast<std::uint64_t>(flags.seed) : scenario.seed;
   if (!session.json)
-    fmt::print("{}: {} ({})\nseed {}, {:g} s of virtual time, {} tenants, {} devices, {} runs\n\n", name,
-               scenario.title, scenario.source, seed, SecondsOf(scenario.span), scenario.tenants.size(),
-               scenario.devices.size(), scenario.runs.size());
+    fmt::print("{}: {} ({})\nseed {}, {:g} s of virtual time, {}, {} runs\n\n", name, scenario.title, scenario.source,
+               seed, SecondsOf(scenario.span), WorldText(scenario), scenario.runs.size());
   const Played played = Play(std::move(scenario), {.seed = seed, .keep_frames = true, .progress = ProgressBar(name)});
   const std::vector<Judged> judged = JudgeAll(played);
   if (!flags.out.empty()) WEIR_TRY_STATUS(WriteResults(flags.out, played, judged));

@@ -27,6 +27,11 @@ enum class EventKind : std::uint8_t {
   kFault,        // something breaks
   kMend,         // and works again
   kCheck,        // the checkers look
+  // Of migration_simulation.h
+  kMessage,   // a message is there
+  kDeadline,  // a node choice looks at its deadlines
+  kDecided,   // a plan is made
+  kFlow,      // the next flow of a link is done
 };
 
 /// `stamp` says whether the event is still meant: what it is about counts up when it thinks better of it.

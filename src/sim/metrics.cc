@@ -8,6 +8,8 @@
 #include <cmath>
 #include <limits>
 
+#include "sim/migration_metrics.h"
+
 namespace weir::sim {
 namespace {
 
@@ -260,6 +262,20 @@ constexpr std::array kMetrics{
            [](const Window& w) { return Switches(w).empty() ? kNan : Switches(w).front(); }},
     Metric{"shortest_gap_s", "s", "the shortest time between two switches", true,
            [](const Window& w) { return ShortestGap(Switches(w)); }},
+    Metric{"turnaround_s", "s", "from a task's start until its client has its outputs", true, &TaskTurnaround},
+    Metric{"transfer_s", "s", "a task's inputs, client to its node", true, &TaskTransfer},
+    Metric{"input_s", "s", "its inputs, host to device", true, &TaskInput},
+    Metric{"kernel_s", "s", "its kernel", true, &TaskKernel},
+    Metric{"output_s", "s", "its outputs, device to host", true, &TaskOutput},
+    Metric{"return_s", "s", "its outputs, node to client", true, &TaskReturn},
+    Metric{"copies_s", "s", "input_s and output_s", true, &TaskInOut},
+    Metric{"gpu_part_s", "s", "copies_s and kernel_s", true, &TaskGpuPart},
+    Metric{"network_mb", "MiB", "between nodes, both ways", true, &TaskNetworkMb},
+    Metric{"kept", "fraction", "of its groups that ran on its node", true, &TaskKept},
+    Metric{"pieces", "", "in which they did", true, &TaskPieces},
+    Metric{"planning_part", "fraction", "of the time that migration added: asking and deciding", true,
+           &TaskPlanningPart},
+    Metric{"transfer_spread", "fraction", "the longest transfer_s over the shortest, less 1", false, &TransferSpread},
 };
 
 const Metric* FindMetric(std::string_view name) {

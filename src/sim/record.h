@@ -8,6 +8,7 @@
 
 #include "base/units.h"
 #include "core/oversubscribe/economics.h"
+#include "sim/migration_world.h"
 
 namespace weir::sim {
 
@@ -56,6 +57,7 @@ struct TenantRecord {
   double ceiling = 1;
   double promised_fps = 0;
   bool best_effort = false;
+  std::vector<TaskRecord> tasks;  // of migration scenarios
   // For its processes while they were attached: what their agents took from the allowance, and what the device did.
   std::int64_t charged_ns = 0;
   std::int64_t worked_ns = 0;

@@ -11,6 +11,7 @@
 
 #include "core/schedule/policy_table.h"
 #include "engine/events.h"
+#include "sim/migration_world.h"
 
 namespace weir::sim {
 
@@ -117,6 +118,7 @@ struct Run {
   std::vector<std::string> only{};                         // these tenants; empty: all
   std::map<std::string, engine::VgpuSettings> settings{};  // instead of the tenant's own
   std::vector<Change> changes{};
+  MigrationRun migration{};
 };
 
 /// One tenant, or a time of it.
@@ -149,6 +151,7 @@ struct Scenario {
   std::vector<Run> runs;
   std::vector<Fault> faults;
   std::vector<Expectation> expectations;
+  std::optional<MigrationWorld> migration{};  // instead of devices and tenants
 };
 
 }  // namespace weir::sim

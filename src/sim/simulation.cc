@@ -162,6 +162,10 @@ void Simulation::Handle(const Event& event) {
       Check();
       heap_.Push(now_ + kCheckEvery, EventKind::kCheck, 0);
       return;
+    case EventKind::kMessage:
+    case EventKind::kDeadline:
+    case EventKind::kDecided:
+    case EventKind::kFlow: return;  // migration_simulation.h's
   }
 }
 

@@ -64,6 +64,13 @@ Played Play(sim::Scenario scenario, const PlayOptions& options) {
   const Instant began = platform::Now();
   const auto runs = static_cast<double>(played.scenario.runs.size());
   for (const sim::Run& run : played.scenario.runs) {
+    if (played.scenario.migration) {
+      sim::MigrationSimulation simulation(played.scenario, run, played.seed);
+      simulation.RunUntil(played.scenario.span);
+      played.runs.push_back(simulation.Take());
+      if (options.progress) options.progress(static_cast<double>(played.runs.size()) / runs);
+      continue;
+    }
     sim::Simulation simulation(played.scenario, run, {.seed = played.seed, .keep_frames = options.keep_frames});
     for (int slice = 1; slice <= kProgressSteps; ++slice) {
       simulation.RunUntil(played.scenario.span * slice / kProgressSteps);
@@ -113,6 +120,7 @@ std::string RangeText(const sim::Expectation& e) {
 }
 
 std::string RunTable(const Played& played, bool color) {
+  if (played.scenario.migration) return TaskTable(played, color);
   constexpr auto kRight = Table::Align::kRight;
   constexpr std::size_t kRowsMax = 24;  // of tenants in one run
   Table table({{"RUN"},

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "sim/metrics.h"
+#include "sim/migration_simulation.h"
 #include "sim/simulation.h"
 
 namespace weir::cli {
@@ -47,6 +48,8 @@ std::string WhatText(const sim::Expectation& expectation);
 std::string RangeText(const sim::Expectation& expectation);
 
 std::string RunTable(const Played& played, bool color);
+/// The same of a migration scenario: task_table.cc.
+std::string TaskTable(const Played& played, bool color);
 std::string ExpectationTable(const std::vector<Judged>& judged, bool color);
 nlohmann::ordered_json PlayedJson(const Played& played, const std::vector<Judged>& judged);
 /// One row a frame.

@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <set>
 
+#include "cli/sim/migration_section.h"
 #include "platform/files.h"
 
 namespace weir::cli {
@@ -349,6 +350,7 @@ void ReadRun(Reader& reader, Scenario& scenario) {
   reader.Policy(run.policy, run.params);
   reader.Oversell(run.oversell, run.oversell_params);
   reader.MemoryOfRun(run);
+  if (scenario.migration) ReadMigrationRun(reader, *scenario.migration, run.migration);
   reader.Names("only", run.only);
   for (const std::string& name : run.only)
     if (FindTenant(scenario, name) == nullptr) reader.Complain(fmt::format("no tenant '{}'", name));
@@ -398,6 +400,10 @@ void ReadSweep(Reader& reader, Scenario& scenario) {
   reader.Policy(run.policy, run.params);
   reader.Oversell(run.oversell, run.oversell_params);
   reader.Names("only", run.only);
+  if (scenario.migration) {
+    return ReadMigrationSweep(reader, *scenario.migration, run, label,
+                              [&](Run one) { AddRun(reader, scenario, std::move(one)); });
+  }
   if (reader.Has("oversell_param")) return ReadOversellSweep(reader, scenario, label, run);
   reader.Text("tenant", tenant_name);
   const bool of_caps = reader.Has("cap");
@@ -507,12 +513,14 @@ Result<Scenario> ParseScenario(std::string_view text, const std::string& place) 
     scenario.devices.assign(static_cast<std::size_t>(copies), device);
   });
   reader.Each("tenant", [&](Reader& one) { ReadTenant(one, scenario); });
+  ReadMigrationWorld(reader, scenario.migration);
   reader.Each("run", [&](Reader& one) { ReadRun(one, scenario); });
   reader.Each("sweep", [&](Reader& one) { ReadSweep(one, scenario); });
   reader.Each("fault", [&](Reader& one) { ReadFault(one, scenario); });
   reader.Each("expect", [&](Reader& one) { ReadExpectation(one, scenario); });
   if (scenario.name.empty()) reader.Complain("a scenario needs a 'name'");
-  if (scenario.tenants.empty()) reader.Complain("a scenario needs a [[tenant]]");
+  if (scenario.tenants.empty() && !scenario.migration) reader.Complain("a scenario needs a [[tenant]] or a [[task]]");
+  if (!scenario.tenants.empty() && scenario.migration) reader.Complain("a scenario has tenants or tasks, not both");
   if (scenario.tenants.size() > kTenantsMax) reader.Complain("too many tenants");
   if (scenario.runs.empty()) reader.Complain("a scenario needs a [[run]] or a [[sweep]]");
   if (scenario.span <= Duration{0}) reader.Complain("'seconds' must be above 0");

@@ -355,5 +355,63 @@ min = 1
   EXPECT_EQ(SecondsCsv(played.runs[0]).substr(0, 36), "tenant,second,frames,gpu_ms\na,0,100,");
 }
 
+/// Eleven lines.
+constexpr std::string_view kTaskFile = R"(name = "tasks"
+[[node]]
+name = "here"
+memory_mb = 1024
+[network]
+mb_s = 118
+[[task]]
+name = "vm"
+size = 8000
+copies = 2
+hold = 5
+)";
+
+TEST(ScenarioFile, ReadsTasksOnNodesAndWhatIsDoneWithThem) {
+  const auto s = ParseScenario(std::string(kTaskFile) + R"([[run]]
+label = "plain"
+[[run]]
+label = "paper"
+partition = "paper"
+min_share = 0.1
+copies = { vm = 1 }
+[[sweep]]
+label = "wait"
+partition = "wait"
+task = "vm"
+size = [800, 1600]
+)",
+                               "x.toml");
+  ASSERT_TRUE(s) << s.error().message;
+  ASSERT_TRUE(s->migration);
+  EXPECT_EQ(s->migration->nodes[0].memory, MiB(1024));
+  EXPECT_DOUBLE_EQ(s->migration->network.bytes_per_s, 118e6);
+  EXPECT_EQ(s->migration->tasks[0].hold, seconds(5));
+  ASSERT_EQ(s->runs.size(), 4u);
+  EXPECT_EQ(s->runs[0].migration.shortage, sim::Shortage::kIgnore);
+  EXPECT_EQ(s->runs[1].migration.mode, core::PartitionMode::kPaper);
+  EXPECT_DOUBLE_EQ(s->runs[1].migration.params.min_share, 0.1);
+  EXPECT_EQ(s->runs[1].migration.copies.at("vm"), 1);
+  EXPECT_EQ(s->runs[3].label, "wait-1600");
+  EXPECT_EQ(s->runs[3].migration.sizes.at("vm"), 1600u);
+}
+
+TEST(ScenarioFile, RefusesTasksThatCannotBe) {
+  const auto fault = [](const std::string& more) {
+    const auto scenario = ParseScenario(std::string(kTaskFile) + more, "x.toml");
+    return scenario ? "" : scenario.error().message;
+  };
+  EXPECT_EQ(fault("[[run]]\nlabel = \"a\"\npartition = \"half\"\n"),
+            "x.toml:12: no way of partitioning named 'half'; known: auto, never, always, paper, and without the "
+            "planner: none, wait, migrate");
+  EXPECT_EQ(fault("[[run]]\nlabel = \"a\"\nsizes = { other = 8 }\n"), "x.toml:14: no task 'other'");
+  EXPECT_EQ(fault("[[sweep]]\nlabel = \"a\"\ntask = \"vm\"\nsize = [9]\n"),
+            "x.toml:12: a size is a multiple of 8 up to 100000, not 9");
+  EXPECT_EQ(fault("[[tenant]]\nname = \"a\"\ngpu_ms = 1\n[[run]]\nlabel = \"a\"\n"),
+            "x.toml:1: a scenario has tenants or tasks, not both");
+}
+
 }  // namespace
 }  // namespace weir::cli
