@@ -63,7 +63,6 @@ TEST(MigrationSimulation, CopiesAreSlowForAllWhileMoreIsAllocatedThanThereIs) {
   const RunRecord three = PlayMigration(scenario, {});
   // 2,304 of 2,000 MB: 1 + 50 · 0.152 times.
   EXPECT_GT(TaskOf(three, "first-1").input_ns, 8 * TaskOf(two, "first-1").input_ns);
-  EXPECT_EQ(TaskOf(three, "first-1").transfer_ns > 0, true);
 }
 
 TEST(MigrationSimulation, EveryWayKeepsToTheMemoryAndEnds) {
