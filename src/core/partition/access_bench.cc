@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cost of a launch of a kernel whose accesses are known: may it be cut, and what does one part of it touch (bar: 20
+// us)?
+#include <benchmark/benchmark.h>
+
+#include "core/partition/cuttable.h"
+#include "core/partition/expr_table.h"
+
+namespace weir::core {
+namespace {
+
+/// A kernel of square planes of float, their width the last argument, an int.
+class PlaneKernel {
+ public:
+  explicit PlaneKernel(std::uint16_t planes) {
+    access_.verdict = AccessVerdict::kExact;
+    access_.kernel = "planes";
+    for (std::uint16_t i = 0; i < planes; ++i) access_.arguments.push_back({.kind = ArgumentKind::kBuffer});
+    access_.arguments.push_back({.kind = ArgumentKind::kScalar, .bytes = 4});
+    width_ = table_.Argument(planes, 32);
+    column_ = table_.Convert(ExprOp::kTrunc, table_.Leaf(ExprOp::kGlobalId, 0), 32);
+    row_ = table_.Convert(ExprOp::kTrunc, table_.Leaf(ExprOp::kGlobalId, 1), 32);
+  }
+
+  /// From here on: only where a < b.
+  void Where(std::uint16_t a, std::uint16_t b) {
+    const auto condition = table_.Binary(ExprOp::kSLt, a, b);
+    access_.contexts.push_back({.parent = context_, .condition = condition});
+    context_ = static_cast<std::uint16_t>(access_.contexts.size() - 1);
+  }
+  /// Out of the last condition.
+  void Leave() { context_ = access_.contexts[context_].parent; }
+  std::uint16_t RoundsUpToWidth() {
+    const auto none = table_.Constant(0, 32), one = table_.Constant(1, 32);
+    access_.tests.push_back({.loop = access_.loops, .start = none, .step = one, .bound = width_});
+    return table_.Leaf(ExprOp::kLoop, access_.loops++, 32);
+  }
+  /// plane[row * width + column]
+  void Touch(std::uint16_t plane, bool write, std::uint16_t row, std::uint16_t column) {
+    const auto index = table_.Binary(ExprOp::kAdd, table_.Binary(ExprOp::kMul, row, width_), column);
+    const auto four = table_.Constant(4);
+    access_.accesses.push_back({.argument = plane,
+                                .write = write,
+                                .context = context_,
+                                .offset = table_.Binary(ExprOp::kMul, table_.Convert(ExprOp::kSExt, index, 64), four),
+                                .bytes = four});
+  }
+  std::uint16_t Constant(std::int64_t value) { return table_.Constant(value, 32); }
+  std::uint16_t Plus(std::uint16_t a, std::int64_t b) { return table_.Binary(ExprOp::kAdd, a, table_.Constant(b, 32)); }
+  [[nodiscard]] std::uint16_t width() const { return width_; }
+  [[nodiscard]] std::uint16_t row() const { return row_; }
+  [[nodiscard]] std::uint16_t column() const { return column_; }
+
+  KernelAccess Take() {
+    access_.exprs = table_.exprs();
+    return std::move(access_);
+  }
+
+ private:
+  ExprTable table_;
+  KernelAccess access_;
+  std::uint16_t width_ = 0, row_ = 0, column_ = 0, context_ = 0;
+};
+
+/// for (k = 0; k < n; ++k) sum += a[row][k] * b[k][column]; c[row][column] = sum
+KernelAccess ProductAccess() {
+  PlaneKernel k(3);
+  k.Where(k.row(), k.width());
+  k.Where(k.column(), k.width());
+  const auto round = k.RoundsUpToWidth();
+  k.Where(round, k.width());  // the body's; the round after the last one is only asked about
+  k.Touch(0, false, k.row(), round);
+  k.Touch(1, false, round, k.column());
+  k.Leave();
+  k.Touch(2, true, k.row(), k.column());
+  return k.Take();
+}
+
+/// Five points of one plane, inside of its border, into another.
+KernelAccess StencilAccess() {
+  PlaneKernel k(2);
+  k.Where(k.Constant(0), k.row());
+  k.Where(k.Constant(0), k.column());
+  k.Where(k.row(), k.Plus(k.width(), -1));
+  k.Where(k.column(), k.Plus(k.width(), -1));
+  k.Touch(0, false, k.row(), k.column());
+  k.Touch(0, false, k.Plus(k.row(), -1), k.column());
+  k.Touch(0, false, k.Plus(k.row(), 1), k.column());
+  k.Touch(0, false, k.row(), k.Plus(k.column(), -1));
+  k.Touch(0, false, k.row(), k.Plus(k.column(), 1));
+  k.Touch(1, true, k.row(), k.column());
+  return k.Take();
+}
+
+void BM_LaunchAccess(benchmark::State& state, KernelAccess (*make)()) {
+  const KernelAccess access = make();
+  const std::int32_t width = 4096;
+  std::vector<LaunchArgument> arguments;
+  for (std::size_t i = 0; i + 1 < access.arguments.size(); ++i)
+    arguments.push_back({.memory = i, .bytes = 4ULL * 4096 * 4096});
+  arguments.push_back({.value = std::as_bytes(std::span(&width, 1))});
+  const KernelLaunch launch{.dimensions = 2, .global = {4096, 4096, 1}, .local = {16, 16, 1}, .arguments = arguments};
+  const PartRange part{.dimension = 1, .first = 64, .end = 128};
+  if (!CheckAccess(access) || !Cuttable(access, launch)[1].yes)
+    return state.SkipWithError("it is not cut along its rows, which is what this is the cost of");
+  for (auto _ : state) {
+    const auto answers = Cuttable(access, launch);
+    const auto footprint = FootprintOf(access, launch, part);
+    benchmark::DoNotOptimize(answers.data());
+    benchmark::DoNotOptimize(footprint->data());
+  }
+}
+BENCHMARK_CAPTURE(BM_LaunchAccess, product, ProductAccess);
+BENCHMARK_CAPTURE(BM_LaunchAccess, stencil, StencilAccess);
+
+}  // namespace
+}  // namespace weir::core

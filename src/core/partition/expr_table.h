@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes expressions, each once: what is written the same is the same, and cancels.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "core/partition/access.h"
+
+namespace weir::core {
+
+class ExprTable {
+ public:
+  /// What has no room any more, or would be too deep, is data.
+  std::uint16_t Add(const Expr& expr) {
+    const auto found = std::find(exprs_.begin(), exprs_.end(), expr);
+    if (found != exprs_.end()) return static_cast<std::uint16_t>(found - exprs_.begin());
+    std::uint16_t depth = 1;
+    if (expr.op >= ExprOp::kAdd) {
+      const bool two = expr.op != ExprOp::kSExt && expr.op != ExprOp::kZExt && expr.op != ExprOp::kTrunc;
+      depth = depths_[expr.a];
+      if (two) depth = std::max(depth, depths_[expr.b]);
+      if (expr.op == ExprOp::kSelect) depth = std::max(depth, depths_[expr.c]);
+      ++depth;
+    }
+    if ((Full() || depth > kAccessDepthMax) && expr.op != ExprOp::kData)
+      return Data(expr.op >= ExprOp::kEq ? 1 : expr.bits);
+    exprs_.push_back(expr);
+    depths_.push_back(depth);
+    return static_cast<std::uint16_t>(exprs_.size() - 1);
+  }
+  std::uint16_t Constant(std::int64_t value, unsigned bits = 64) {
+    return Add({.op = ExprOp::kConstant, .bits = static_cast<std::uint8_t>(bits), .value = value});
+  }
+  /// Of two values that are not known each is its own: they don't cancel. When there is no room they are one, of which
+  /// nothing is made any more.
+  std::uint16_t Data(unsigned bits = 64) {
+    return Add({.op = ExprOp::kData, .bits = static_cast<std::uint8_t>(bits), .value = Full() ? 0 : ++fresh_});
+  }
+  /// Either, by a condition that isn't known.
+  std::uint16_t Choice(std::uint16_t a, std::uint16_t b) {
+    return Add({.op = ExprOp::kChoice, .bits = BitsOf(a), .a = a, .b = b, .value = ++fresh_});
+  }
+  /// An id, a size or a loop's round: `of` is the dimension or the loop.
+  std::uint16_t Leaf(ExprOp op, std::uint16_t of, unsigned bits = 64) {
+    return Add({.op = op, .bits = static_cast<std::uint8_t>(bits), .a = of});
+  }
+  std::uint16_t Argument(std::uint16_t argument, unsigned bits, std::uint16_t at = 0) {
+    return Add({.op = ExprOp::kArgument, .bits = static_cast<std::uint8_t>(bits), .a = argument, .b = at});
+  }
+  /// Of two operands of the same bits.
+  std::uint16_t Binary(ExprOp op, std::uint16_t a, std::uint16_t b) {
+    const std::int64_t nothing = op == ExprOp::kMul ? 1 : 0;
+    if (op == ExprOp::kAdd || op == ExprOp::kMul) {
+      if (exprs_[b].op == ExprOp::kConstant && exprs_[b].value == nothing) return a;
+      if (exprs_[a].op == ExprOp::kConstant && exprs_[a].value == nothing) return b;
+    }
+    return Add({.op = op, .bits = BitsOf(a), .a = a, .b = b});
+  }
+  std::uint16_t Select(std::uint16_t condition, std::uint16_t a, std::uint16_t b) {
+    return Add({.op = ExprOp::kSelect, .bits = BitsOf(a), .a = a, .b = b, .c = condition});
+  }
+  /// To so many bits, if it has not as many already.
+  std::uint16_t Convert(ExprOp widen, std::uint16_t a, unsigned bits) {
+    const unsigned from = BitsOf(a);
+    if (from == bits) return a;
+    return Add({.op = from < bits ? widen : ExprOp::kTrunc, .bits = static_cast<std::uint8_t>(bits), .a = a});
+  }
+  [[nodiscard]] std::uint8_t BitsOf(std::uint16_t expr) const {
+    return exprs_[expr].op >= ExprOp::kEq ? std::uint8_t{1} : exprs_[expr].bits;
+  }
+  [[nodiscard]] const std::vector<Expr>& exprs() const { return exprs_; }
+
+ private:
+  [[nodiscard]] bool Full() const { return exprs_.size() >= kAccessExprsMax - 65; }  // data of each width has room
+
+  std::int64_t fresh_ = 0;
+  std::vector<Expr> exprs_;
+  std::vector<std::uint16_t> depths_;
+};
+
+}  // namespace weir::core
