@@ -132,6 +132,7 @@ std::vector<ProgramCommand> DefineCommands(CLI::App& app, Session& session) {
   AddKeys(weir, session);
   AddMigrate(weir, session);
   AddPlan(weir, session);
+  AddAnalyze(weir, session);
   AddEvents(weir, session);
   AddDevices(weir, session);
   AddStatus(weir, session);

@@ -111,6 +111,7 @@ void AddOversell(Command app, Session& session);
 void AddMemory(Command app, Session& session);
 void AddKeys(Command app, Session& session);
 void AddMigrate(Command app, Session& session);
+void AddAnalyze(Command app, Session& session);
 void AddPlan(Command app, Session& session);
 void AddEvents(Command app, Session& session);
 Command AddRun(Command app, Session& session);

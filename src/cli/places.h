@@ -35,6 +35,7 @@ Result<std::string> FindPreloadLibrary(const std::filesystem::path& self);
 /// Another file of that folder, such as a program of ours that people seldom start; empty: there is none.
 std::string FindHelper(const std::filesystem::path& self, const std::string& name);
 inline constexpr const char* kExecutor = "weir-executor";
+inline constexpr const char* kAnalyzer = "weir-analyzer";
 inline constexpr const char* kRelay = "weir-relay";
 inline constexpr const char* kPortal = "weir-portal";
 

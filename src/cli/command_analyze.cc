@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// weir analyze: which bytes of its buffers each work-item of a kernel reads and writes, and whether it may be split.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <memory>
+
+#include "cli/options.h"
+#include "cli/places.h"
+#include "cli/table.h"
+#include "core/partition/analysis_frames.h"
+#include "platform/fd.h"
+
+namespace weir::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int kRefusedKernel = 1;  // exit status: analysed, and at least one kernel can't be split
+
+struct AnalyzeFlags {
+  std::string file, kernel;
+  std::vector<std::string> options;
+};
+
+/// One request to a weir-analyzer of our own, which ends with its input.
+Result<std::vector<core::KernelAccess>> AskAnalyzer(const core::AnalysisRequest& request) {
+  WEIR_TRY(const std::filesystem::path self, SelfExecutable());
+  std::string analyzer = FindHelper(self, kAnalyzer);
+  if (analyzer.empty()) return Fail(Errc::kUnavailable, "weir-analyzer is not where weir was installed");
+  std::array<int, 2> to{}, from{};
+  if (::pipe2(to.data(), O_CLOEXEC) != 0) return platform::ErrnoError("making a pipe for weir-analyzer", errno);
+  const platform::Fd to_read(to[0]);
+  platform::Fd to_write(to[1]);
+  if (::pipe2(from.data(), O_CLOEXEC) != 0) return platform::ErrnoError("making a pipe for weir-analyzer", errno);
+  const platform::Fd from_read(from[0]);
+  platform::Fd from_write(from[1]);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, to_read.get(), STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&files, from_write.get(), STDOUT_FILENO);
+  std::array<char*, 2> argv{analyzer.data(), nullptr};
+  pid_t child = -1;
+  const int error = ::posix_spawn(&child, analyzer.c_str(), &files, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  if (error != 0) return platform::ErrnoError("starting " + analyzer, error);
+  from_write.Reset();
+  const std::vector<std::byte> body = core::EncodeAnalysisRequest(request);
+  std::vector<std::byte> frame;
+  for (unsigned i = 0; i < 4; ++i) frame.push_back(static_cast<std::byte>(body.size() >> (8 * i)));
+  frame.insert(frame.end(), body.begin(), body.end());
+  ::signal(SIGPIPE, SIG_IGN);
+  for (std::size_t done = 0; done < frame.size();) {
+    const ssize_t n = ::write(to_write.get(), frame.data() + done, frame.size() - done);
+    if (n <= 0) break;
+    done += static_cast<std::size_t>(n);
+  }
+  to_write.Reset();
+  std::vector<std::byte> answer;
+  std::array<std::byte, 65'536> part{};
+  for (ssize_t got = 0; (got = ::read(from_read.get(), part.data(), part.size())) > 0;)
+    answer.insert(answer.end(), part.begin(), part.begin() + got);
+  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  if (answer.size() < 4) return Fail(Errc::kUnavailable, "weir-analyzer ended without an answer");
+  return core::DecodeAnalysisReply(std::span(answer).subspan(4));
+}
+
+std::string ConditionText(const core::KernelAccess& kernel, std::uint16_t context) {
+  std::string text;
+  for (; context != 0; context = kernel.contexts[context].parent) {
+    const core::AccessContext& one = kernel.contexts[context];
+    const core::Expr& condition = kernel.exprs[one.condition];
+    const std::string plain =
+        condition.op == core::ExprOp::kData ? "data says so" : core::ExprText(kernel, one.condition);
+    text = (one.holds || condition.op == core::ExprOp::kData ? plain : "not (" + plain + ")") +
+           (text.empty() ? "" : " and " + text);
+  }
+  return text;
+}
+
+std::string PlaceText(const core::KernelAccess& kernel, const core::MemoryAccess& one) {
+  const core::Expr& offset = kernel.exprs[one.offset];
+  std::string text = offset.op == core::ExprOp::kData ? std::string("anywhere")
+                                                      : fmt::format("{} bytes at {}", core::ExprText(kernel, one.bytes),
+                                                                    core::ExprText(kernel, one.offset));
+  if (const std::string condition = ConditionText(kernel, one.context); !condition.empty())
+    text += "  where " + condition;
+  return text;
+}
+
+void PrintKernel(const core::KernelAccess& kernel) {
+  fmt::print("{}: {}{}\n", Printable(kernel.kernel), core::NameOf(kernel.verdict),
+             kernel.reason.empty()
+                 ? ""
+                 : ": " + Printable(kernel.reason) + (kernel.line != 0 ? fmt::format(" (line {})", kernel.line) : ""));
+  for (const core::MemoryAccess& one : kernel.accesses)
+    fmt::print("  {} {:<12} {}\n", one.write ? (one.may ? "may write" : "writes   ") : "reads    ",
+               Printable(kernel.arguments[one.argument].name), Printable(PlaceText(kernel, one)));
+}
+
+ordered_json KernelJson(const core::KernelAccess& kernel) {
+  ordered_json out{{"kernel", kernel.kernel},
+                   {"verdict", core::NameOf(kernel.verdict)},
+                   {"reason", kernel.reason},
+                   {"line", kernel.line},
+                   {"accesses", ordered_json::array()}};
+  for (const core::MemoryAccess& one : kernel.accesses)
+    out["accesses"].push_back({{"argument", kernel.arguments[one.argument].name},
+                               {"write", one.write},
+                               {"may", one.may},
+                               {"bytes", core::ExprText(kernel, one.bytes)},
+                               {"offset", core::ExprText(kernel, one.offset)},
+                               {"where", ConditionText(kernel, one.context)},
+                               {"line", one.line}});
+  return out;
+}
+
+Result<int> Analyze(const Session& session, const AnalyzeFlags& flags) {
+  std::ifstream file(flags.file, std::ios::binary);
+  if (!file) return Fail(Errc::kNotFound, fmt::format("cannot read '{}': {}", flags.file, std::strerror(errno)));
+  core::AnalysisRequest request{.options = flags.options};
+  request.source.assign(std::istreambuf_iterator<char>(file), {});
+  if (request.source.find('\0') != std::string::npos || request.source.size() > core::kAnalysisBytesMax / 2)
+    return Fail(Errc::kInvalidArgument, fmt::format("'{}' is no OpenCL C source, or beyond 4 MiB", flags.file));
+  WEIR_TRY(std::vector<core::KernelAccess> kernels, AskAnalyzer(request));
+  if (!flags.kernel.empty()) {
+    std::erase_if(kernels, [&](const auto& one) { return one.kernel != flags.kernel; });
+    if (kernels.empty()) return Fail(Errc::kNotFound, fmt::format("'{}' has no kernel '{}'", flags.file, flags.kernel));
+  }
+  ordered_json out = ordered_json::array();
+  bool refused = false;
+  for (const core::KernelAccess& kernel : kernels) {
+    refused = refused || kernel.verdict == core::AccessVerdict::kRefuse;
+    if (session.json)
+      out.push_back(KernelJson(kernel));
+    else
+      PrintKernel(kernel);
+  }
+  if (session.json) fmt::print("{}\n", out.dump(2, ' ', false, ordered_json::error_handler_t::replace));
+  return refused ? kRefusedKernel : 0;
+}
+
+constexpr const char* kAnalyzeExamples =
+    "  weir analyze kernels.cl\n"
+    "  weir analyze kernels.cl --kernel gemm --option=-DTILE=16\n"
+    "  weir --json analyze kernels.cl\n"
+    "\n"
+    "Exact, guarded, replicate and refuse are defined in docs/kernel-analysis.md. gid, lid and group are a work-item's "
+    "ids,\n"
+    "k0, k1, ... rounds of loops; offsets are in bytes.\n"
+    "\n"
+    "EXIT CODES\n"
+    "  0 when every kernel may be split, 1 when at least one is refused; 2 when the source does not compile.\n";
+
+}  // namespace
+
+void AddAnalyze(Command app, Session& session) {
+  auto flags = std::make_shared<AnalyzeFlags>();
+  const Command command = AddCommand(app, "analyze", "May an OpenCL kernel be split, and what does each part need?",
+                                     kAnalyzeExamples, session);
+  command.Add("file", "FILE", flags->file, "OpenCL C").Required();
+  command.Add("--option", "OPTION", flags->options, "A build option, as --option=-DN=4; may be repeated");
+  command.Add("--kernel", "NAME", flags->kernel, "Only this one");
+  command.WhenGiven([flags, &session] { session.action = [flags, &session] { return Analyze(session, *flags); }; });
+}
+
+}  // namespace weir::cli
