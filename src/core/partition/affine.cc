@@ -22,7 +22,12 @@ std::int64_t FarAdd(std::int64_t a, std::int64_t b) {
 
 std::int64_t FarMul(std::int64_t a, std::int64_t b) { return Saturated(static_cast<__int128>(a) * b); }
 
-Interval operator+(Interval a, Interval b) { return {FarAdd(a.low, b.low), FarAdd(a.high, b.high)}; }
+/// Of two that are far in opposite ways the sum is anything.
+Interval operator+(Interval a, Interval b) {
+  const auto opposite = [](std::int64_t x, std::int64_t y) { return IsFar(x) && IsFar(y) && (x > 0) != (y > 0); };
+  return {opposite(a.low, b.low) ? -Interval::kFar : FarAdd(a.low, b.low),
+          opposite(a.high, b.high) ? Interval::kFar : FarAdd(a.high, b.high)};
+}
 
 Interval operator*(Interval a, std::int64_t factor) {
   if (factor == 0) return {0, 0};
