@@ -228,14 +228,8 @@ Status InPump::Fill(std::size_t wanted) {
   return Ok();
 }
 
-Status InPump::Run(Sink& sink, const std::atomic<bool>& pause) {
-  while (!pause.load(std::memory_order_relaxed)) WEIR_TRY_STATUS(Step(sink, kLook));
-  return Ok();
-}
-
 Status InPump::Run(Sink& sink) {
-  static const std::atomic<bool> never{false};
-  return Run(sink, never);
+  for (;;) WEIR_TRY_STATUS(Step(sink, kLook));
 }
 
 Result<bool> InPump::Step(Sink& sink, Duration timeout) {

@@ -114,9 +114,7 @@ class InPump {
   /// `stop`: ends waits.
   InPump(const std::atomic<bool>& stop, net::Stream& stream);
 
-  /// Until `stop` or the stream ends (kUnavailable), or, between two frames, until `pause` (no error). kProtocol: what
-  /// came is no frame, or is outside the arena.
-  Status Run(Sink& sink, const std::atomic<bool>& pause);
+  /// Until `stop` or the stream ends (kUnavailable). kProtocol: what came is no frame, or is outside the arena.
   Status Run(Sink& sink);
   /// One frame, if one comes within `timeout`. False: none has begun.
   Result<bool> Step(Sink& sink, Duration timeout);
