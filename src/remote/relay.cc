@@ -62,10 +62,11 @@ class Conversation {
   /// From another thread. The wish is answered by Run.
   void WishToMove(const std::shared_ptr<Wish>& wish) {
     {
+      // Both or neither: Run takes the wish and ends the hold, and a hold without a wish would look like a client's end.
       const std::lock_guard lock(wish_mutex_);
       wish_ = wish;
+      line_.hold.store(true);
     }
-    line_.hold.store(true);
     line_.channel.in.Interrupt();
   }
   /// Run has ended, and nobody wishes any more.
