@@ -62,7 +62,7 @@ class Conversation {
   /// From another thread. The wish is answered by Run.
   void WishToMove(const std::shared_ptr<Wish>& wish) {
     {
-      // Both or neither: Run takes the wish and ends the hold, and a hold without a wish would look like a client's end.
+      // Both or neither: Run takes the wish and ends the hold; a hold without a wish would look like the client's end.
       const std::lock_guard lock(wish_mutex_);
       wish_ = wish;
       line_.hold.store(true);
