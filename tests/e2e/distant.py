@@ -35,13 +35,7 @@ class Distant(unittest.TestCase):
         self.weir("keys", "init", "--dir", self.keys())
         self.node.start()
         self.processes = []
-        self.addCleanup(self.end_all)
-
-    def end_all(self):
-        for process in self.processes:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
+        self.addCleanup(e2e.end_all, self.processes)
 
     def keys(self):
         return os.path.join(self.node.state_dir, "keys")

@@ -22,15 +22,7 @@ class ElasticMemory(unittest.TestCase):
         self.node = e2e.Node("--quiet").start()
         self.addCleanup(self.node.close)
         self.processes = []
-        self.addCleanup(self.end_all)
-
-    def end_all(self):
-        for process in self.processes:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-            for stream in (process.stdout, process.stderr):
-                stream.close()
+        self.addCleanup(e2e.end_all, self.processes)
 
     def elastic(self, slots, **params):
         status, body = self.node.call("PUT", "/v1/devices/embedded/memory",

@@ -32,6 +32,14 @@ def wait_for(condition, seconds, what):
         time.sleep(0.02)
 
 
+def end_all(processes):
+    """Kills those that still run, and closes what they wrote to."""
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
 class UnixHttp(http.client.HTTPConnection):
     def __init__(self, path):
         super().__init__("weir", timeout=10)
