@@ -191,7 +191,7 @@ TEST(GateLayout, PublishedEnumeratorsKeepTheirValues) {
     const std::size_t space = line.rfind(' ');
     published[line.substr(0, space)] = std::stoull(line.substr(space + 1));
   }
-  EXPECT_EQ(Enumerators(), published);
+  EXPECT_EQ(Enumerators(), published) << "published_enums_v1.txt";
 }
 
 TEST(GateLayout, EnumeratorsAreNamedAsTheyWerePublished) {
