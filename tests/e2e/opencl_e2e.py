@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unmodified OpenCL programs as tenants, on PoCL: shares, faults, and company of OpenGL programs."""
+"""Unmodified OpenCL programs as tenants, on PoCL: results, faults, limits. Their shares are opencl_shares_e2e.py's."""
 import os
 import shutil
 import signal
@@ -9,58 +9,10 @@ import time
 import unittest
 
 import weir_e2e as e2e
-
-LOOP = os.path.join(e2e.BUILD, "bin/opencl_loop")
-
-
-def loop(seconds, items=1 << 16, rounds=2000, ahead=4):
-    return [LOOP, str(seconds), str(items), str(rounds), str(ahead)]
+from opencl_tenants import OpenClTenants, executors_of, loop
 
 
-def executors_of(node, vgpu):
-    """Pids of the executors that the daemon has started for a vGPU."""
-    return [p["pid"] for p in node.vgpu(vgpu)["processes"] if p["api"] == "opencl"]
-
-
-def pocl_seconds(pid):
-    """CPU time of an executor's threads but for its own: they are the driver's workers."""
-    total = 0
-    for task in os.listdir(f"/proc/{pid}/task"):
-        try:
-            with open(f"/proc/{pid}/task/{task}/comm") as comm:
-                if comm.read().strip() == "weir-session" or int(task) == pid:
-                    continue
-            with open(f"/proc/{pid}/task/{task}/schedstat") as stat:
-                total += int(stat.read().split()[0]) / 1e9
-        except FileNotFoundError:
-            continue
-    return total
-
-
-class OpenCl(e2e.WithNode):
-    def environment(self, name):
-        return {**self.node.environment(name), "WEIR_OPENCL": os.path.join(self.node.run_dir, "opencl", name + ".sock"),
-                "OCL_ICD_VENDORS": os.path.join(e2e.BUILD, "lib/weir/icd")}
-
-    def start(self, command, vgpu, **options):
-        return self.tenants.start(command, self.environment(vgpu), **options)
-
-    def run_to_end(self, command, vgpu, seconds=60):
-        done = subprocess.run(command, env={**os.environ, **self.environment(vgpu)}, capture_output=True, text=True,
-                              timeout=seconds)
-        return done.returncode, done.stdout, done.stderr
-
-    def wait_busy(self, vgpu, seconds=30):
-        first = self.node.vgpu(vgpu)["totals"]["gpu_ns"]
-        e2e.wait_for(lambda: self.node.vgpu(vgpu)["totals"]["gpu_ns"] > first, seconds, f"{vgpu} computes")
-
-    def shares_by_kernel(self, vgpus, seconds):
-        pids = {v: executors_of(self.node, v)[0] for v in vgpus}
-        before = {v: pocl_seconds(p) for v, p in pids.items()}
-        time.sleep(seconds)
-        used = {v: pocl_seconds(p) - before[v] for v, p in pids.items()}
-        return {v: u / sum(used.values()) for v, u in used.items()}
-
+class OpenCl(OpenClTenants):
     def test_programs_give_the_results_they_give_without_us(self):
         self.node.create("a")
         code, out, err = self.run_to_end(loop(1), "a")
@@ -72,47 +24,6 @@ class OpenCl(e2e.WithNode):
         code, out, err = self.run_to_end(["clblast_test_xaxpy"], "a", 120)
         self.assertEqual(code, 0, out + err)
         self.assertIn("36 test(s) passed", out.replace("\x1b[32m", "").replace("\x1b[0m", ""))
-
-    def test_shares_follow_weights(self):
-        self.node.policy("proportional-share")
-        for name, weight in (("heavy", 75), ("light", 25)):
-            self.node.create(name, weight=weight)
-            self.start(loop(600), name)
-        for name in ("heavy", "light"):
-            self.wait_busy(name)
-        time.sleep(1)  # start-up is over
-        books = self.node.gpu_ns()
-        shares = self.shares_by_kernel(("heavy", "light"), 15)
-        books = {n: t - books[n] for n, t in self.node.gpu_ns().items()}
-        print({n: f"{s:.4f} (books {books[n] / sum(books.values()):.4f})" for n, s in shares.items()})
-        self.assertAlmostEqual(shares["heavy"], 0.75, delta=0.01)
-        self.assertAlmostEqual(books["heavy"] / sum(books.values()), 0.75, delta=0.01)
-
-    def test_long_kernels_and_short_ones_share_fairly(self):
-        self.node.policy("proportional-share")
-        self.node.create("long")
-        self.node.create("short")
-        self.start(loop(600, items=1 << 20, rounds=20000, ahead=1), "long")
-        self.start(loop(600, items=1 << 12, rounds=200, ahead=64), "short")
-        for name in ("long", "short"):
-            self.wait_busy(name)
-        time.sleep(2)
-        shares = self.shares_by_kernel(("long", "short"), 10)
-        print({n: f"{s:.4f}" for n, s in shares.items()})
-        self.assertAlmostEqual(shares["short"], 0.5, delta=0.01)
-
-    def test_beside_an_opengl_program(self):
-        self.node.policy("proportional-share")
-        self.node.create("game", weight=50)
-        self.node.create("compute", weight=50)
-        self.start(e2e.PHONG, "game")
-        self.start(loop(600), "compute")
-        self.wait_frames("game")
-        self.wait_busy("compute")
-        time.sleep(1)
-        use = self.node.measure(12)
-        print({n: f"{u:.3f}" for n, u in use.items()})
-        self.assertAlmostEqual(use["game"] / sum(use.values()), 0.5, delta=0.02)
 
     def test_a_client_that_is_killed_leaves_nothing(self):
         self.node.create("a")

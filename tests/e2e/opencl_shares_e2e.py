@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Unmodified OpenCL programs share the device by weight, on PoCL, with each other and with OpenGL programs. Shares are
+checked against the kernel's own account of the driver's threads."""
+import os
+import time
+
+import weir_e2e as e2e
+from opencl_tenants import OpenClTenants, executors_of, loop
+
+
+def pocl_seconds(pid):
+    """CPU time of an executor's threads but for its own: they are the driver's workers."""
+    total = 0
+    for task in os.listdir(f"/proc/{pid}/task"):
+        try:
+            with open(f"/proc/{pid}/task/{task}/comm") as comm:
+                if comm.read().strip() == "weir-session" or int(task) == pid:
+                    continue
+            with open(f"/proc/{pid}/task/{task}/schedstat") as stat:
+                total += int(stat.read().split()[0]) / 1e9
+        except FileNotFoundError:
+            continue
+    return total
+
+
+class OpenClShares(OpenClTenants):
+    def shares_by_kernel(self, vgpus, seconds):
+        pids = {v: executors_of(self.node, v)[0] for v in vgpus}
+        before = {v: pocl_seconds(p) for v, p in pids.items()}
+        time.sleep(seconds)
+        used = {v: pocl_seconds(p) - before[v] for v, p in pids.items()}
+        return {v: u / sum(used.values()) for v, u in used.items()}
+
+    def test_shares_follow_weights(self):
+        self.node.policy("proportional-share")
+        for name, weight in (("heavy", 75), ("light", 25)):
+            self.node.create(name, weight=weight)
+            self.start(loop(600), name)
+        for name in ("heavy", "light"):
+            self.wait_busy(name)
+        time.sleep(1)  # start-up is over
+        books = self.node.gpu_ns()
+        shares = self.shares_by_kernel(("heavy", "light"), 15)
+        books = {n: t - books[n] for n, t in self.node.gpu_ns().items()}
+        print({n: f"{s:.4f} (books {books[n] / sum(books.values()):.4f})" for n, s in shares.items()})
+        self.assertAlmostEqual(shares["heavy"], 0.75, delta=0.01)
+        self.assertAlmostEqual(books["heavy"] / sum(books.values()), 0.75, delta=0.01)
+
+    def test_long_kernels_and_short_ones_share_fairly(self):
+        self.node.policy("proportional-share")
+        self.node.create("long")
+        self.node.create("short")
+        self.start(loop(600, items=1 << 20, rounds=20000, ahead=1), "long")
+        self.start(loop(600, items=1 << 12, rounds=200, ahead=64), "short")
+        for name in ("long", "short"):
+            self.wait_busy(name)
+        time.sleep(2)
+        shares = self.shares_by_kernel(("long", "short"), 10)
+        print({n: f"{s:.4f}" for n, s in shares.items()})
+        self.assertAlmostEqual(shares["short"], 0.5, delta=0.01)
+
+    def test_beside_an_opengl_program(self):
+        self.node.policy("proportional-share")
+        self.node.create("game", weight=50)
+        self.node.create("compute", weight=50)
+        self.start(e2e.PHONG, "game")
+        self.start(loop(600), "compute")
+        self.wait_frames("game")
+        self.wait_busy("compute")
+        time.sleep(1)
+        use = self.node.measure(12)
+        print({n: f"{u:.3f}" for n, u in use.items()})
+        self.assertAlmostEqual(use["game"] / sum(use.values()), 0.5, delta=0.02)
+
+
+if __name__ == "__main__":
+    e2e.main()
