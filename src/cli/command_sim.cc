@@ -25,6 +25,7 @@ struct SimFlags {
   std::vector<std::string> scenarios;  // of `check`
   std::int64_t seed = 0;
   std::string out;
+  bool no_frames = false;
 };
 
 std::size_t NotMet(const Played& played, const std::vector<Judged>& judged) {
@@ -53,7 +54,7 @@ Result<int> RunOne(const Session& session, const SimFlags& flags) {
                seed, SecondsOf(scenario.span), WorldText(scenario), scenario.runs.size());
   const Played played = Play(std::move(scenario), {.seed = seed, .keep_frames = true, .progress = ProgressBar(name)});
   const std::vector<Judged> judged = JudgeAll(played);
-  if (!flags.out.empty()) WEIR_TRY_STATUS(WriteResults(flags.out, played, judged));
+  if (!flags.out.empty()) WEIR_TRY_STATUS(WriteResults(flags.out, played, judged, !flags.no_frames));
   if (session.json) {
     fmt::print("{}\n", PlayedJson(played, judged).dump(2));
   } else {
@@ -64,7 +65,9 @@ Result<int> RunOne(const Session& session, const SimFlags& flags) {
     fmt::print("\n{:.1f} s of virtual time in {:.2f} s, {:.2f} million events/s\n", played.SimulatedSeconds(),
                played.wall_s, static_cast<double>(played.Events()) * 1e-6 / played.wall_s);
     for (const sim::RunRecord& run : played.runs) fmt::print("digest {:016x}  {}\n", run.digest, run.label);
-    if (!flags.out.empty()) fmt::print("written: {}/report.html, result.json, two CSVs for each run\n", flags.out);
+    if (!flags.out.empty())
+      fmt::print("written: {}/report.html, result.json, {} for each run\n", flags.out,
+                 flags.no_frames ? "a CSV" : "two CSVs");
   }
   const std::size_t bad = NotMet(played, judged);
   if (bad == 0) return 0;
@@ -136,6 +139,7 @@ void AddSim(Command app, Session& session) {
   run.Add("scenario", "SCENARIO", flags->scenario, "A file, or a name that `weir sim list` shows").Required();
   run.Add("--out", "DIR", flags->out,
           "Write report.html, result.json and two CSVs for each run there: by frame, by second");
+  run.AddFlag("--no-frames", flags->no_frames, "With --out: no CSV by frame, which may be large");
   run.WhenGiven([flags, &session] { session.action = [flags, &session] { return RunOne(session, *flags); }; });
   const Command list = AddCommand(sim, "list", "List the scenarios", "  weir sim list\n", session);
   list.WhenGiven([&session] { session.action = [&session] { return PrintScenarios(session); }; });

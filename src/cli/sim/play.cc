@@ -236,10 +236,11 @@ std::string SecondsCsv(const sim::RunRecord& run) {
   return out;
 }
 
-Status WriteResults(const std::string& folder, const Played& played, const std::vector<Judged>& judged) {
+Status WriteResults(const std::string& folder, const Played& played, const std::vector<Judged>& judged,
+                    bool each_frame) {
   WEIR_TRY_STATUS(platform::MakeFolder(folder));
   for (const sim::RunRecord& run : played.runs) {
-    WEIR_TRY_STATUS(platform::WriteFileAtomically(folder + "/" + run.label + ".csv", FramesCsv(run)));
+    if (each_frame) WEIR_TRY_STATUS(platform::WriteFileAtomically(folder + "/" + run.label + ".csv", FramesCsv(run)));
     WEIR_TRY_STATUS(platform::WriteFileAtomically(folder + "/" + run.label + "-seconds.csv", SecondsCsv(run)));
   }
   WEIR_TRY_STATUS(platform::WriteFileAtomically(folder + "/result.json", PlayedJson(played, judged).dump(2) + "\n"));

@@ -58,7 +58,8 @@ std::string FramesCsv(const sim::RunRecord& run);
 std::string SecondsCsv(const sim::RunRecord& run);
 /// A page that is one file.
 std::string ScenarioPage(const Played& played, const std::vector<Judged>& judged);
-/// report.html, result.json and two CSVs a run. Frames must have been kept.
-Status WriteResults(const std::string& folder, const Played& played, const std::vector<Judged>& judged);
+/// report.html, result.json and two CSVs a run, or one without `each_frame`. Frames must have been kept.
+Status WriteResults(const std::string& folder, const Played& played, const std::vector<Judged>& judged,
+                    bool each_frame = true);
 
 }  // namespace weir::cli
