@@ -63,6 +63,11 @@ endforeach()
 target_compile_options(weir_test_flags INTERFACE -Wno-conversion -O0)
 target_compile_options(weir_busy_test_flags INTERFACE -Wno-conversion -O1)
 
+# Benchmarks are measured in release alone; elsewhere each runs once, to show that it does.
+add_library(weir_bench_flags INTERFACE)
+target_include_directories(weir_bench_flags INTERFACE ${CMAKE_SOURCE_DIR})  # "tests/harness/..."
+target_compile_options(weir_bench_flags INTERFACE $<$<NOT:$<CONFIG:Release>>:-O0>)
+
 # What the sanitizers do in tests: stop at the first finding, by a signal that a test can't take for an exit status.
 set(WEIR_TEST_ENVIRONMENT
     ASAN_OPTIONS=abort_on_error=1:detect_stack_use_after_return=1
@@ -194,8 +199,9 @@ function(weir_module name)
   endif()
   if(ARG_BENCHES AND WEIR_BENCHES)
     add_executable(weir_${name}_bench ${ARG_BENCHES})
-    target_link_libraries(weir_${name}_bench PRIVATE weir_flags weir_${name} benchmark::benchmark benchmark::benchmark_main)
-    target_include_directories(weir_${name}_bench PRIVATE ${CMAKE_SOURCE_DIR})  # "tests/harness/..."
+    weir_unity(weir_${name}_bench)
+    target_link_libraries(weir_${name}_bench PRIVATE weir_flags weir_${name} weir_bench_flags benchmark::benchmark
+                          benchmark::benchmark_main)
     if(WEIR_TESTS)
       add_test(NAME weir_${name}_bench_smoke COMMAND weir_${name}_bench --benchmark_min_time=0 --benchmark_filter=-long)
       set_tests_properties(weir_${name}_bench_smoke PROPERTIES TIMEOUT 60 LABELS bench)
