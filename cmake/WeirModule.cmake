@@ -78,9 +78,9 @@ if(WEIR_SANITIZE)
   list(APPEND WEIR_TEST_ENVIRONMENT RC_PARAMS=max_success=25)
 endif()
 
-# With WEIR_UNITY, a target's files are compiled a batch at a time: up to four as one, more as two or more of up to
-# sixteen, so that two processors share them. A name in an anonymous namespace is therefore its module's, not its
-# file's; the same goes for a module's tests.
+# With WEIR_UNITY, a target's files are compiled a batch at a time, of up to sixteen: what their common headers
+# instantiate is compiled once a batch, and there are targets enough for two processors. A name in an anonymous namespace
+# is therefore its module's, not its file's; the same goes for a module's tests.
 function(weir_unity name)
   if(NOT WEIR_UNITY)
     return()
@@ -88,9 +88,6 @@ function(weir_unity name)
   get_target_property(sources ${name} SOURCES)
   list(LENGTH sources count)
   math(EXPR batches "(${count} + 15) / 16")
-  if(batches EQUAL 1 AND count GREATER 4)
-    set(batches 2)
-  endif()
   math(EXPR size "(${count} + ${batches} - 1) / ${batches}")
   set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${size})
 endfunction()
