@@ -73,6 +73,8 @@ set(WEIR_TEST_ENVIRONMENT
     ASAN_OPTIONS=abort_on_error=1:detect_stack_use_after_return=1
     UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1
     TSAN_OPTIONS=abort_on_error=1:halt_on_error=1:second_deadlock_stack=1)
+# ccache with a base_dir makes __FILE__ relative.
+list(APPEND WEIR_TEST_ENVIRONMENT WEIR_GOLDEN=${CMAKE_SOURCE_DIR}/tests/golden)
 if(WEIR_SANITIZE)
   # Laws are drawn 100 times without the sanitizers, which take twenty times as long for each.
   list(APPEND WEIR_TEST_ENVIRONMENT RC_PARAMS=max_success=25)
