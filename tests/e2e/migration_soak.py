@@ -87,8 +87,8 @@ class Soak(TwoNodes):
         undisturbed = time.monotonic() - begin
         self.right(program)
         stayed = moved = 0
-        for _ in range(12):
-            if self.moves_while_the_destination_dies(self.random.uniform(0, 2 * undisturbed)):
+        for turn in range(12):  # at random moments, of which the first is at the beginning and the last behind the end
+            if self.moves_while_the_destination_dies(1.5 * undisturbed * (turn + self.random.random()) / 12):
                 moved += 1
             else:
                 stayed += 1
