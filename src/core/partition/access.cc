@@ -7,25 +7,13 @@
 namespace weir::core {
 namespace {
 
-bool IsComparison(ExprOp op) { return op >= ExprOp::kEq; }
-
-/// How many of a, b, c are operands.
-int OperandsOf(ExprOp op) {
-  if (op < ExprOp::kAdd) return 0;
-  if (op == ExprOp::kSExt || op == ExprOp::kZExt || op == ExprOp::kTrunc) return 1;
-  return op == ExprOp::kSelect ? 3 : 2;
-}
-
 bool ExprIsSound(const KernelAccess& access, std::size_t at) {
   const Expr& expr = access.exprs[at];
   if (static_cast<std::uint8_t>(expr.op) >= kExprOps || expr.bits < 1 || expr.bits > 64) return false;
-  const std::array operands{expr.a, expr.b, expr.c};
-  for (int i = 0; i < OperandsOf(expr.op); ++i)
-    if (operands[static_cast<std::size_t>(i)] >= at) return false;
-  const auto bits_of = [&](std::uint16_t index) {
-    const Expr& one = access.exprs[index];
-    return IsComparison(one.op) ? std::uint8_t{1} : one.bits;
-  };
+  bool backwards = true;
+  ForOperands(expr, [&](std::uint16_t operand) { backwards = backwards && operand < at; });
+  if (!backwards) return false;
+  const auto bits_of = [&](std::uint16_t index) { return BitsOf(access.exprs[index]); };
   switch (expr.op) {
     case ExprOp::kConstant:
     case ExprOp::kData: return true;
@@ -76,10 +64,8 @@ Status CheckAccess(const KernelAccess& access) {
   // Evaluation recurses.
   std::vector<std::uint16_t> depths(access.exprs.size(), 1);
   for (std::size_t i = 0; i < access.exprs.size(); ++i) {
-    const Expr& expr = access.exprs[i];
-    const std::array operands{expr.a, expr.b, expr.c};
-    for (int j = 0; j < OperandsOf(expr.op); ++j)
-      depths[i] = std::max<std::uint16_t>(depths[i], depths[operands[static_cast<std::size_t>(j)]] + 1);
+    ForOperands(access.exprs[i],
+                [&](std::uint16_t operand) { depths[i] = std::max<std::uint16_t>(depths[i], depths[operand] + 1); });
     if (depths[i] > kAccessDepthMax) return Unsound(access, "an expression, too deep,");
   }
   const auto is_expr = [&](std::uint16_t index) { return index < access.exprs.size(); };

@@ -71,6 +71,26 @@ struct Expr {
   bool operator==(const Expr&) const = default;
 };
 
+inline bool IsComparison(ExprOp op) { return op >= ExprOp::kEq; }
+
+/// How many of a, b, c are operands.
+inline int OperandsOf(ExprOp op) {
+  if (op < ExprOp::kAdd) return 0;
+  if (op == ExprOp::kSExt || op == ExprOp::kZExt || op == ExprOp::kTrunc) return 1;
+  return op == ExprOp::kSelect ? 3 : 2;
+}
+
+template <typename Each>
+void ForOperands(const Expr& expr, Each each) {
+  const int operands = OperandsOf(expr.op);
+  if (operands > 0) each(expr.a);
+  if (operands > 1) each(expr.b);
+  if (operands > 2) each(expr.c);
+}
+
+/// Of its value: a comparison's is one bit.
+inline std::uint8_t BitsOf(const Expr& expr) { return IsComparison(expr.op) ? std::uint8_t{1} : expr.bits; }
+
 /// Loop `loop` goes on while X = start + step * round passes the test against `bound`: `X test bound`, or, descending,
 /// `bound test X`. Several tests of a loop bound it each.
 struct LoopTest {

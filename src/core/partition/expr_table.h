@@ -16,16 +16,10 @@ class ExprTable {
   std::uint16_t Add(const Expr& expr) {
     const auto found = std::find(exprs_.begin(), exprs_.end(), expr);
     if (found != exprs_.end()) return static_cast<std::uint16_t>(found - exprs_.begin());
-    std::uint16_t depth = 1;
-    if (expr.op >= ExprOp::kAdd) {
-      const bool two = expr.op != ExprOp::kSExt && expr.op != ExprOp::kZExt && expr.op != ExprOp::kTrunc;
-      depth = depths_[expr.a];
-      if (two) depth = std::max(depth, depths_[expr.b]);
-      if (expr.op == ExprOp::kSelect) depth = std::max(depth, depths_[expr.c]);
-      ++depth;
-    }
-    if ((Full() || depth > kAccessDepthMax) && expr.op != ExprOp::kData)
-      return Data(expr.op >= ExprOp::kEq ? 1 : expr.bits);
+    std::uint16_t depth = 0;
+    ForOperands(expr, [&](std::uint16_t operand) { depth = std::max(depth, depths_[operand]); });
+    ++depth;
+    if ((Full() || depth > kAccessDepthMax) && expr.op != ExprOp::kData) return Data(core::BitsOf(expr));
     exprs_.push_back(expr);
     depths_.push_back(depth);
     return static_cast<std::uint16_t>(exprs_.size() - 1);
@@ -67,9 +61,7 @@ class ExprTable {
     if (from == bits) return a;
     return Add({.op = from < bits ? widen : ExprOp::kTrunc, .bits = static_cast<std::uint8_t>(bits), .a = a});
   }
-  [[nodiscard]] std::uint8_t BitsOf(std::uint16_t expr) const {
-    return exprs_[expr].op >= ExprOp::kEq ? std::uint8_t{1} : exprs_[expr].bits;
-  }
+  [[nodiscard]] std::uint8_t BitsOf(std::uint16_t expr) const { return core::BitsOf(exprs_[expr]); }
   [[nodiscard]] const std::vector<Expr>& exprs() const { return exprs_; }
 
  private:

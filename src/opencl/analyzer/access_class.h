@@ -27,12 +27,7 @@ inline std::vector<std::uint16_t> LoopsIn(const std::vector<core::Expr>& exprs, 
     seen[at] = true;
     const core::Expr& expr = exprs[at];
     if (expr.op == core::ExprOp::kLoop) loops.push_back(expr.a);
-    if (expr.op < core::ExprOp::kAdd) continue;
-    left.push_back(expr.a);
-    const bool one =
-        expr.op == core::ExprOp::kSExt || expr.op == core::ExprOp::kZExt || expr.op == core::ExprOp::kTrunc;
-    if (!one) left.push_back(expr.b);
-    if (expr.op == core::ExprOp::kSelect) left.push_back(expr.c);
+    core::ForOperands(expr, [&](std::uint16_t operand) { left.push_back(operand); });
   }
   return loops;
 }
@@ -120,11 +115,9 @@ class AccessClasses {
 
   [[nodiscard]] bool MentionsIds(const core::Expr& expr) const {
     using core::ExprOp;
-    if (expr.op == ExprOp::kGlobalId || expr.op == ExprOp::kGroupId || expr.op == ExprOp::kLocalId) return true;
-    if (expr.op < ExprOp::kAdd) return false;
-    if (ids_[expr.a]) return true;
-    const bool one = expr.op == ExprOp::kSExt || expr.op == ExprOp::kZExt || expr.op == ExprOp::kTrunc;
-    return (!one && ids_[expr.b]) || (expr.op == ExprOp::kSelect && ids_[expr.c]);
+    bool ids = expr.op == ExprOp::kGlobalId || expr.op == ExprOp::kGroupId || expr.op == ExprOp::kLocalId;
+    core::ForOperands(expr, [&](std::uint16_t operand) { ids = ids || ids_[operand]; });
+    return ids;
   }
 
   const core::KernelAccess& access_;
