@@ -98,8 +98,16 @@ WEIR_NEVER(3, "_Z11read_imagef14ocl_image2d_ro11ocl_samplerDv2_i")
 WEIR_NEVER(4, "_Z14atomic_cmpxchgPU8CLglobalVjjj")
 WEIR_NEVER(5, "_Z6rotateDv4_jS_")
 WEIR_NEVER(6, "__translate_sampler_initializer")
-WEIR_NEVER(7, "_Z17wait_group_eventsiPU9CLgeneric9ocl_event")
-WEIR_NEVER(8, "_Z21async_work_group_copyPU7CLlocalfPU8CLglobalKfm9ocl_event")
+// Each work-item copies what the group would; what it waits for is that all have.
+void* WeirGroupCopy(float* to, const float* from, std::uint64_t count, void* event) asm(
+    "_Z21async_work_group_copyPU7CLlocalfPU8CLglobalKfm9ocl_event");
+void* WeirGroupCopy(float* to, const float* from, std::uint64_t count, void* event) {
+  machine.Touch(from, 4 * count, false);
+  std::memcpy(to, from, 4 * count);
+  return event;
+}
+void WeirWaitForCopies(int, void*) asm("_Z17wait_group_eventsiPU9CLgeneric9ocl_event");
+void WeirWaitForCopies(int, void*) { WeirBarrier(0); }
 __m128 WeirLoad4(std::uint64_t i, const float* p) asm("_Z6vload4mPU8CLglobalKf");
 __m128 WeirLoad4(std::uint64_t i, const float* p) {
   machine.Touch(p + 4 * i, 16, false);

@@ -336,7 +336,8 @@ class KernelWalker {
     for (const llvm::Value* argument : call.args()) {
       if (IsOpaque(argument->getType()) && name != "wait_group_events")
         return Refuse("it uses images, samplers, pipes or events ('" + name + "')", &call);
-      if (!MayBeBuffer(argument->getType()) || name == "prefetch") continue;
+      // The events are at a generic address; they are private.
+      if (!MayBeBuffer(argument->getType()) || name == "prefetch" || name == "wait_group_events") continue;
       return Refuse(atomic ? "it uses atomics on a buffer ('" + name + "')"
                            : "it gives a buffer to '" + name + "', which isn't understood",
                     &call);
