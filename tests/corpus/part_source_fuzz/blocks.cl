@@ -1,0 +1,2 @@
+f:b
+kernel void f(global int p[]) { ^{ }; }

@@ -1,0 +1,2 @@
+f:b
+int f(a) int a; { }
