@@ -245,8 +245,9 @@ class KernelWalker {
     for (const llvm::Value* object : objects) {
       if (llvm::isa<llvm::AllocaInst>(object)) continue;
       if (const auto* global = llvm::dyn_cast<llvm::GlobalVariable>(object)) {
-        if (!write || global->getAddressSpace() == kLocal) continue;
-        return Refuse("it writes to memory of the program's, '" + global->getName().str() + "'", &at);
+        const bool is_constant = global->getAddressSpace() == kConstantMemory || global->isConstant();
+        if (global->getAddressSpace() == kLocal || (!write && is_constant)) continue;
+        return Refuse("it uses memory of the program's, '" + global->getName().str() + "'", &at);
       }
       const auto* one = llvm::dyn_cast<llvm::Argument>(object);
       if (one == nullptr) return Refuse("it follows a pointer that it read from memory, or computed", &at);
@@ -310,7 +311,19 @@ class KernelWalker {
     }
     if (const auto* cast = llvm::dyn_cast<llvm::PtrToIntInst>(&instruction); cast && MayBeBuffer(cast->getSrcTy()))
       return Refuse("it makes a number of a buffer's address", &instruction);
+    if (const auto* compare = llvm::dyn_cast<llvm::ICmpInst>(&instruction)) return TakeComparison(*compare);
     if (const auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction)) TakeCall(*call);
+  }
+
+  // Where one buffer's slice lies beside another's says nothing of where the buffers lie.
+  void TakeComparison(const llvm::ICmpInst& compare) {
+    if (!MayBeBuffer(compare.getOperand(0)->getType())) return;
+    const llvm::SCEV* bases[2];
+    for (const unsigned i : {0U, 1U}) {
+      if (llvm::isa<llvm::ConstantPointerNull>(compare.getOperand(i))) return;
+      bases[i] = evolution_.getPointerBase(evolution_.getSCEV(compare.getOperand(i)));
+    }
+    if (bases[0] != bases[1]) Refuse("it compares addresses of two buffers", &compare);
   }
 
   std::uint16_t Zero() { return values_.table().Constant(0); }

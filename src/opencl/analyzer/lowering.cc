@@ -41,8 +41,7 @@ void Optimise(llvm::Module& module, llvm::ModuleAnalysisManager& analyses) {
   for (llvm::Function& function : module) {
     function.removeFnAttr(llvm::Attribute::OptimizeNone);
     function.removeFnAttr(llvm::Attribute::NoInline);
-    if (!function.isDeclaration() && function.getCallingConv() != llvm::CallingConv::SPIR_KERNEL)
-      function.addFnAttr(llvm::Attribute::AlwaysInline);
+    if (!function.isDeclaration()) function.addFnAttr(llvm::Attribute::AlwaysInline);  // a kernel may call another
   }
   llvm::FunctionPassManager hoist;
   hoist.addPass(HoistIds());
