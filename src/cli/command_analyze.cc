@@ -7,11 +7,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <memory>
 
 #include "cli/options.h"
@@ -29,11 +31,12 @@ constexpr int kRefusedKernel = 1;  // exit status: analysed, and at least one ke
 
 struct AnalyzeFlags {
   std::string file, kernel;
-  std::vector<std::string> options;
+  std::vector<std::string> options, macros;
+  bool part_source = false;
 };
 
 /// One request to a weir-analyzer of our own, which ends with its input.
-Result<std::vector<core::KernelAccess>> AskAnalyzer(const core::AnalysisRequest& request) {
+core::AnalysisReply AskAnalyzer(const core::AnalysisRequest& request) {
   WEIR_TRY(const std::filesystem::path self, SelfExecutable());
   std::string analyzer = FindHelper(self, kAnalyzer);
   if (analyzer.empty()) return Fail(Errc::kUnavailable, "weir-analyzer is not where weir was installed");
@@ -54,10 +57,7 @@ Result<std::vector<core::KernelAccess>> AskAnalyzer(const core::AnalysisRequest&
   posix_spawn_file_actions_destroy(&files);
   if (error != 0) return platform::ErrnoError("starting " + analyzer, error);
   from_write.Reset();
-  const std::vector<std::byte> body = core::EncodeAnalysisRequest(request);
-  std::vector<std::byte> frame;
-  for (unsigned i = 0; i < 4; ++i) frame.push_back(static_cast<std::byte>(body.size() >> (8 * i)));
-  frame.insert(frame.end(), body.begin(), body.end());
+  const std::vector<std::byte> frame = core::FrameOf(core::EncodeAnalysisRequest(request));
   ::signal(SIGPIPE, SIG_IGN);
   for (std::size_t done = 0; done < frame.size();) {
     const ssize_t n = ::write(to_write.get(), frame.data() + done, frame.size() - done);
@@ -71,8 +71,7 @@ Result<std::vector<core::KernelAccess>> AskAnalyzer(const core::AnalysisRequest&
     answer.insert(answer.end(), part.begin(), part.begin() + got);
   while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
   }
-  if (answer.size() < 4) return Fail(Errc::kUnavailable, "weir-analyzer ended without an answer");
-  return core::DecodeAnalysisReply(std::span(answer).subspan(4));
+  return core::ReplyOf(answer);
 }
 
 std::string ConditionText(const core::KernelAccess& kernel, std::uint16_t context) {
@@ -98,7 +97,7 @@ std::string PlaceText(const core::KernelAccess& kernel, const core::MemoryAccess
   return text;
 }
 
-void PrintKernel(const core::KernelAccess& kernel) {
+void PrintKernel(const core::KernelAccess& kernel, const std::string& no_part) {
   fmt::print("{}: {}{}\n", Printable(kernel.kernel), core::NameOf(kernel.verdict),
              kernel.reason.empty()
                  ? ""
@@ -106,14 +105,13 @@ void PrintKernel(const core::KernelAccess& kernel) {
   for (const core::MemoryAccess& one : kernel.accesses)
     fmt::print("  {} {:<12} {}\n", one.write ? (one.may ? "may write" : "writes   ") : "reads    ",
                Printable(kernel.arguments[one.argument].name), Printable(PlaceText(kernel, one)));
+  if (!no_part.empty()) fmt::print("  no part's kernel: {}\n", Printable(no_part));
 }
 
-ordered_json KernelJson(const core::KernelAccess& kernel) {
-  ordered_json out{{"kernel", kernel.kernel},
-                   {"verdict", core::NameOf(kernel.verdict)},
-                   {"reason", kernel.reason},
-                   {"line", kernel.line},
-                   {"accesses", ordered_json::array()}};
+ordered_json KernelJson(const core::KernelAccess& kernel, const std::string& no_part) {
+  ordered_json out{{"kernel", kernel.kernel},   {"verdict", core::NameOf(kernel.verdict)},
+                   {"reason", kernel.reason},   {"line", kernel.line},
+                   {"no_part_kernel", no_part}, {"accesses", ordered_json::array()}};
   for (const core::MemoryAccess& one : kernel.accesses)
     out["accesses"].push_back({{"argument", kernel.arguments[one.argument].name},
                                {"write", one.write},
@@ -125,14 +123,35 @@ ordered_json KernelJson(const core::KernelAccess& kernel) {
   return out;
 }
 
+/// 1: a kernel that may be split has none.
+Result<int> PrintPartSource(const core::ProgramAnalysis& analysis) {
+  std::string text = analysis.part_source;
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c == 0x7F || (c >= 0 && c < ' ' && c != '\n'); }, ' ');
+  fmt::print("{}", text);
+  bool all = true;
+  for (const core::PartKernel& part : analysis.parts) {
+    if (part.why_not.empty()) continue;
+    all = false;
+    fmt::print(stderr, "weir: no part's kernel of {}: {}\n", Printable(part.kernel), Printable(part.why_not));
+  }
+  return all ? 0 : kRefusedKernel;
+}
+
 Result<int> Analyze(const Session& session, const AnalyzeFlags& flags) {
   std::ifstream file(flags.file, std::ios::binary);
   if (!file) return Fail(Errc::kNotFound, fmt::format("cannot read '{}': {}", flags.file, std::strerror(errno)));
-  core::AnalysisRequest request{.options = flags.options};
+  if (flags.options.size() > core::kAnalysisOptionsMax || flags.macros.size() > core::kAnalysisMacrosMax)
+    return Fail(Errc::kInvalidArgument, fmt::format("more than {} options or macros", core::kAnalysisOptionsMax));
+  core::AnalysisRequest request{.options = flags.options, .macros = flags.macros};
   request.source.assign(std::istreambuf_iterator<char>(file), {});
   if (request.source.find('\0') != std::string::npos || request.source.size() > core::kAnalysisBytesMax / 2)
     return Fail(Errc::kInvalidArgument, fmt::format("'{}' is no OpenCL C source, or beyond 4 MiB", flags.file));
-  WEIR_TRY(std::vector<core::KernelAccess> kernels, AskAnalyzer(request));
+  WEIR_TRY(core::ProgramAnalysis analysis, AskAnalyzer(request));
+  if (flags.part_source) return PrintPartSource(analysis);
+  std::vector<core::KernelAccess>& kernels = analysis.kernels;
+  std::map<std::string, std::string> no_parts;
+  for (const core::PartKernel& part : analysis.parts) no_parts[part.kernel] = part.why_not;
   if (!flags.kernel.empty()) {
     std::erase_if(kernels, [&](const auto& one) { return one.kernel != flags.kernel; });
     if (kernels.empty()) return Fail(Errc::kNotFound, fmt::format("'{}' has no kernel '{}'", flags.file, flags.kernel));
@@ -142,9 +161,9 @@ Result<int> Analyze(const Session& session, const AnalyzeFlags& flags) {
   for (const core::KernelAccess& kernel : kernels) {
     refused = refused || kernel.verdict == core::AccessVerdict::kRefuse;
     if (session.json)
-      out.push_back(KernelJson(kernel));
+      out.push_back(KernelJson(kernel, no_parts[kernel.kernel]));
     else
-      PrintKernel(kernel);
+      PrintKernel(kernel, no_parts[kernel.kernel]);
   }
   if (session.json) fmt::print("{}\n", out.dump(2, ' ', false, ordered_json::error_handler_t::replace));
   return refused ? kRefusedKernel : 0;
@@ -153,6 +172,7 @@ Result<int> Analyze(const Session& session, const AnalyzeFlags& flags) {
 constexpr const char* kAnalyzeExamples =
     "  weir analyze kernels.cl\n"
     "  weir analyze kernels.cl --kernel gemm --option=-DTILE=16\n"
+    "  weir analyze kernels.cl --part-source > parts.cl\n"
     "  weir --json analyze kernels.cl\n"
     "\n"
     "Exact, guarded, replicate and refuse are defined in docs/kernel-analysis.md. gid, lid and group are a work-item's "
@@ -170,6 +190,9 @@ void AddAnalyze(Command app, Session& session) {
                                      kAnalyzeExamples, session);
   command.Add("file", "FILE", flags->file, "OpenCL C").Required();
   command.Add("--option", "OPTION", flags->options, "A build option, as --option=-DN=4; may be repeated");
+  command.Add("--macro", "NAME=VALUE", flags->macros,
+              "What the device's compiler defines, as cl_khr_fp64; all of its extensions, where one is given");
+  command.AddFlag("--part-source", flags->part_source, "Print the source of the parts' kernels, and nothing else");
   command.Add("--kernel", "NAME", flags->kernel, "Only this one");
   command.WhenGiven([flags, &session] { session.action = [flags, &session] { return Analyze(session, *flags); }; });
 }

@@ -3,24 +3,13 @@
 // by work-item; and the same kernels, analysed. What was touched lies in what was derived; groups that may be cut apart
 // write nothing that others touch; and parts that are given their slices only, all else being poison, make the bytes of
 // the unsplit run.
-#include <fcntl.h>
-#include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <ucontext.h>
-#include <unistd.h>
 #include <xmmintrin.h>
 
-#include <array>
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
-#include <iterator>
-#include <map>
-#include <memory>
 
-#include "base/prng.h"
-#include "core/partition/analysis_frames.h"
-#include "core/partition/cuttable.h"
+#include "tests/kernels/drawn_launch.h"
 
 namespace weir::testing {
 namespace {
@@ -77,11 +66,17 @@ std::uint64_t WeirGlobalId(unsigned d) {
 std::uint64_t WeirLocalId(unsigned d) asm("_Z12get_local_idj");
 std::uint64_t WeirLocalId(unsigned d) { return machine.local[d]; }
 std::uint64_t WeirGroupId(unsigned d) asm("_Z12get_group_idj");
-std::uint64_t WeirGroupId(unsigned d) { return machine.group[d]; }
+std::uint64_t WeirGroupId(unsigned d) { return d < 3 ? machine.group[d] : 0; }
 std::uint64_t WeirGlobalSize(unsigned d) asm("_Z15get_global_sizej");
 std::uint64_t WeirGlobalSize(unsigned d) { return machine.launch.global[d]; }
 std::uint64_t WeirLocalSize(unsigned d) asm("_Z14get_local_sizej");
 std::uint64_t WeirLocalSize(unsigned d) { return machine.launch.local[d]; }
+std::uint64_t WeirNumGroups(unsigned d) asm("_Z14get_num_groupsj");
+std::uint64_t WeirNumGroups(unsigned d) { return d < 3 ? machine.launch.Groups(d) : 1; }
+std::uint64_t WeirGlobalOffset(unsigned d) asm("_Z17get_global_offsetj");
+std::uint64_t WeirGlobalOffset(unsigned d) { return machine.launch.offset[d]; }
+unsigned WeirWorkDim() asm("_Z12get_work_dimv");
+unsigned WeirWorkDim() { return machine.launch.dimensions; }
 void WeirBarrier(unsigned) asm("_Z7barrierj");
 void WeirBarrier(unsigned) { swapcontext(machine.item, &machine.scheduler); }
 int WeirClamp(int x, int low, int high) asm("_Z5clampiii");
@@ -99,8 +94,8 @@ WEIR_NEVER(4, "_Z14atomic_cmpxchgPU8CLglobalVjjj")
 WEIR_NEVER(5, "_Z6rotateDv4_jS_")
 WEIR_NEVER(6, "__translate_sampler_initializer")
 // Each work-item copies what the group would; what it waits for is that all have.
-void* WeirGroupCopy(float* to, const float* from, std::uint64_t count, void* event) asm(
-    "_Z21async_work_group_copyPU7CLlocalfPU8CLglobalKfm9ocl_event");
+void* WeirGroupCopy(float* to, const float* from, std::uint64_t count,
+                    void* event) asm("_Z21async_work_group_copyPU7CLlocalfPU8CLglobalKfm9ocl_event");
 void* WeirGroupCopy(float* to, const float* from, std::uint64_t count, void* event) {
   machine.Touch(from, 4 * count, false);
   std::memcpy(to, from, 4 * count);
@@ -123,82 +118,24 @@ void WeirStore4(__m128 data, std::uint64_t i, float* p) {
 namespace weir::testing {
 namespace {
 
-/// An argument of a drawn launch.
-struct Given {
-  enum class Kind : std::uint8_t { kBuffer, kIndices, kInt, kFloat, kInt2, kLocal } kind;
-  std::uint64_t size = 0;  // bytes
-  std::int64_t value = 0;  // of kInt; kIndices: they are below it
-  std::int64_t second = 0;
-};
-Given Floats(std::int64_t n) { return {Given::Kind::kBuffer, 4 * static_cast<std::uint64_t>(n)}; }
-Given RawBytes(std::int64_t n) { return {Given::Kind::kBuffer, static_cast<std::uint64_t>(n)}; }
-Given Indices(std::int64_t n, std::int64_t below) {
-  return {Given::Kind::kIndices, 4 * static_cast<std::uint64_t>(n), below};
-}
-Given Int(std::int64_t value) { return {Given::Kind::kInt, 4, value}; }
-Given Real() { return {Given::Kind::kFloat, 4}; }
-Given Int2(std::int64_t x, std::int64_t y) { return {Given::Kind::kInt2, 8, x, y}; }
-Given Local(std::int64_t n) { return {Given::Kind::kLocal, static_cast<std::uint64_t>(n)}; }
-
-/// Sizes that a launch is drawn from: n, w and h are of the problem, and the geometry covers them or equals them.
-struct Sizes {
-  std::int64_t n, w, h, d, k, items, wide, high, deep, group;  // items, wide, ...: work-items
-};
-
-struct Trial {
+struct RunKernel {
   const char* name;
   void (*kernel)();
-  unsigned dimensions;
-  bool square;  // groups of 8 by 8, w and h multiples of 8 and equal
-  std::vector<Given> (*arguments)(const Sizes&);
 };
-
-#define WEIR_TRIAL(name, dimensions, square, ...)                                                        \
-  Trial {                                                                                                \
-#name, name, dimensions, square, [](const Sizes& s) { (void)s; return std::vector<Given>{__VA_ARGS__}; } \
-  }
-#include "tests/kernels/trials.inc"
-
-std::vector<KernelAccess> AnalyseFile(const std::string& name) {
-  std::ifstream file(std::string(WEIR_KERNELS) + "/" + name);
-  core::AnalysisRequest request;
-  request.source.assign(std::istreambuf_iterator<char>(file), {});
-  const std::vector<std::byte> body = core::EncodeAnalysisRequest(request);
-  int to[2], from[2];
-  EXPECT_EQ(pipe2(to, O_CLOEXEC), 0);
-  EXPECT_EQ(pipe2(from, O_CLOEXEC), 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    dup2(to[0], 0);
-    dup2(from[1], 1);
-    execl(WEIR_ANALYZER, WEIR_ANALYZER, nullptr);
-    _exit(127);
-  }
-  close(to[0]);
-  close(from[1]);
-  const auto size = static_cast<std::uint32_t>(body.size());
-  EXPECT_EQ(write(to[1], &size, 4), 4);
-  EXPECT_EQ(write(to[1], body.data(), body.size()), static_cast<ssize_t>(body.size()));
-  close(to[1]);
-  std::vector<std::byte> answer;
-  std::byte part[65'536];
-  for (ssize_t n = 0; (n = read(from[0], part, sizeof part)) > 0;) answer.insert(answer.end(), part, part + n);
-  close(from[0]);
-  waitpid(child, nullptr, 0);
-  if (answer.size() < 4) return {};
-  auto kernels = core::DecodeAnalysisReply(std::span(answer).subspan(4));
-  EXPECT_TRUE(kernels) << (kernels ? "" : kernels.error().message);
-  return kernels ? *kernels : std::vector<KernelAccess>{};
-}
+#define WEIR_DECLARE(name, ...) extern "C" void name();
+WEIR_TRIALS(WEIR_DECLARE)
+#undef WEIR_DECLARE
+#define WEIR_RUN_KERNEL(name, ...) {#name, name},
+constexpr RunKernel kRunKernels[]{WEIR_TRIALS(WEIR_RUN_KERNEL)};
+#undef WEIR_RUN_KERNEL
 
 constexpr int kLaunches = 6;  // drawn, of each kernel
-constexpr const char* kFiles[]{"linear_algebra.cl", "data.cl", "grids.cl"};
 
 const std::map<std::string, KernelAccess>& Analysed() {
   static const auto all = [] {
     std::map<std::string, KernelAccess> made;
-    for (const char* file : kFiles)
-      for (KernelAccess& one : AnalyseFile(file)) made.emplace(one.kernel, one);
+    for (const char* file : kKernelFiles)
+      for (const KernelAccess& one : AnalyseFile(file).kernels) made.emplace(one.kernel, one);
     return made;
   }();
   return all;
@@ -290,68 +227,28 @@ class LawRun {
 
  private:
   void Draw() {
-    const auto between = [&](std::int64_t a, std::int64_t b) { return prng_.Between(a, b); };
-    Sizes s{};
-    const bool exact = between(0, 1) == 0;
-    const auto round = [](std::int64_t v, std::int64_t unit) { return (v + unit - 1) / unit * unit; };
-    s.group = std::int64_t{1} << between(2, 5);
-    s.n = between(3, 200), s.w = between(3, 40), s.h = between(3, 24), s.d = between(3, 6), s.k = between(1, 9);
-    Ids local{static_cast<std::uint64_t>(s.group), 1, 1};
-    if (trial_.dimensions > 1) local = {1ULL << between(0, 3), 1ULL << between(0, 2), 1};
-    if (trial_.square) local = {8, 8, 1}, s.w = s.h = 8 * between(1, 4);
-    if (exact || trial_.square) {
-      s.n = round(s.n, static_cast<std::int64_t>(local[0]));
-      s.w = round(s.w, static_cast<std::int64_t>(local[0]));
-      s.h = round(s.h, static_cast<std::int64_t>(local[1]));
-    }
-    s.items = round(s.n, static_cast<std::int64_t>(local[0]));
-    s.wide = round(s.w, static_cast<std::int64_t>(local[0])), s.high = round(s.h, static_cast<std::int64_t>(local[1]));
-    s.deep = s.d;
-    machine.launch = {.dimensions = trial_.dimensions, .local = local};
-    const auto size = [](std::int64_t v) { return static_cast<std::uint64_t>(v); };
-    machine.launch.global = trial_.dimensions == 1   ? Ids{size(s.items), 1, 1}
-                            : trial_.dimensions == 2 ? Ids{size(s.wide), size(s.high), 1}
-                                                     : Ids{size(s.wide), size(s.high), size(s.deep)};
-    const std::vector<Given> given = trial_.arguments(s);
-    machine.buffers.assign(given.size(), {});
-    arguments_.assign(given.size(), {});
-    scalars_.assign(given.size(), {});
-    call_.kernel = trial_.kernel;
+    drawn_ = testing::Draw(trial_, prng_);
+    machine.launch = drawn_.launch;
+    machine.buffers = drawn_.buffers;
+    const auto named = [&](const RunKernel& one) { return std::string_view(one.name) == trial_.name; };
+    call_.kernel = std::find_if(std::begin(kRunKernels), std::end(kRunKernels), named)->kernel;
     std::size_t words = 0, numbers = 0;
-    for (std::size_t i = 0; i < given.size(); ++i) {
-      const Given& one = given[i];
-      const std::array<std::int32_t, 2> pair{static_cast<std::int32_t>(one.value),
-                                             static_cast<std::int32_t>(one.second)};
+    for (std::size_t i = 0; i < drawn_.given.size(); ++i) {
+      const Given& one = drawn_.given[i];
       switch (one.kind) {
         case Given::Kind::kBuffer:
-        case Given::Kind::kIndices: {
-          std::vector<std::byte>& bytes = machine.buffers[i];
-          bytes.resize(one.size);
-          for (std::byte& byte : bytes) byte = static_cast<std::byte>(prng_.Next() >> 60);  // small numbers
-          for (std::size_t j = 0; one.kind == Given::Kind::kIndices && j + 4 <= bytes.size(); j += 4) {
-            const auto index = static_cast<std::int32_t>(between(0, one.value - 1));
-            std::memcpy(bytes.data() + j, &index, 4);
-          }
-          call_.words[words++] = reinterpret_cast<std::uint64_t>(bytes.data());
-          arguments_[i] = {.memory = i + 1, .bytes = one.size};
+        case Given::Kind::kIndices:
+          call_.words[words++] = reinterpret_cast<std::uint64_t>(machine.buffers[i].data());
           break;
-        }
         case Given::Kind::kLocal:
           local_.assign(one.size, std::byte{});
           call_.words[words++] = reinterpret_cast<std::uint64_t>(local_.data());
           break;
-        case Given::Kind::kInt: call_.words[words++] = static_cast<std::uint64_t>(one.value); [[fallthrough]];
+        case Given::Kind::kInt: call_.words[words++] = static_cast<std::uint64_t>(one.value); break;
         case Given::Kind::kFloat:
-        case Given::Kind::kInt2:
-          scalars_[i].resize(one.size);
-          std::memcpy(scalars_[i].data(), pair.data(), one.size);
-          arguments_[i] = {.value = scalars_[i]};
-          if (one.kind == Given::Kind::kInt) break;
-          std::memcpy(&call_.numbers[numbers++], pair.data(), one.size);
-          break;
+        case Given::Kind::kInt2: std::memcpy(&call_.numbers[numbers++], drawn_.scalars[i].data(), one.size); break;
       }
     }
-    machine.launch.arguments = arguments_;
   }
 
   void RunPart(const core::PartRange& part) {
@@ -362,13 +259,6 @@ class LawRun {
           if (machine.group[part.dimension] < part.first || machine.group[part.dimension] >= part.end) continue;
           RunGroup(call_, stacks_);
         }
-  }
-
-  template <typename Each>
-  static void ForBytes(const std::vector<core::Extent>& extents, Each each) {
-    for (const core::Extent& one : extents)
-      for (std::uint64_t row = 0; row < one.rows; ++row)
-        for (std::uint64_t i = 0; i < one.bytes; ++i) each(one.begin + row * one.stride + i, one.whole);
   }
 
   void CheckContained(const core::PartRange& part) {
@@ -441,21 +331,20 @@ class LawRun {
   const KernelAccess& access_;
   Prng prng_;
   Call call_{};
-  std::vector<core::LaunchArgument> arguments_;
-  std::vector<std::vector<std::byte>> scalars_;
+  DrawnLaunch drawn_;
   std::vector<std::byte> local_, stacks_;
 };
 
 // What stands before each kernel in the files; and how many there are of each kind stands in the page.
 TEST(KernelLaws, VerdictsAreThoseThatTheFilesSay) {
   std::map<std::string, int> counts;
-  for (const char* file : kFiles) {
+  for (const char* file : kKernelFiles) {
     std::ifstream lines(std::string(WEIR_KERNELS) + "/" + file);
     std::string said;
     for (std::string line; std::getline(lines, line);) {
       if (line.starts_with("// ")) said = line.substr(3, line.find_first_of(" :.,", 3) - 3);
-      if (!line.starts_with("kernel ")) continue;
-      const std::size_t end = line.find('('), begin = line.rfind(' ', end) + 1;
+      if (!line.starts_with("kernel ") && !line.starts_with("__kernel ")) continue;
+      const std::size_t begin = line.find("void ") + 5, end = line.find('(', begin);
       const std::string name = line.substr(begin, end - begin);
       const auto found = Analysed().find(name);
       ASSERT_NE(found, Analysed().end()) << name;

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -18,7 +19,7 @@
 namespace weir::opencl {
 namespace {
 
-constexpr std::size_t kBitcodeMax = std::size_t{64} << 20;
+constexpr std::size_t kOutputMax = std::size_t{64} << 20, kPreprocessedMax = std::size_t{8} << 20;
 constexpr std::size_t kSaidMax = 2000;
 
 /// A memory file: nobody waits for anybody on it.
@@ -49,54 +50,16 @@ std::vector<char> ContentOf(int file, std::size_t max) {
   return content;
 }
 
-}  // namespace
-
-Result<std::vector<std::string>> CompilerOptions(const std::vector<std::string>& options) {
-  std::vector<std::string> taken;
-  for (std::size_t i = 0; i < options.size(); ++i) {
-    const std::string& option = options[i];
-    const bool defines = option.starts_with("-D") || option.starts_with("-U");
-    if (option == "-w" || option == "-Werror" || option == "-cl-opt-disable" || option == "-cl-kernel-arg-info" ||
-        option.starts_with("-cl-no-signed") || option.starts_with("-cl-uniform-work"))
-      continue;  // says nothing about what is accessed
-    if ((option == "-D" || option == "-U") && i + 1 < options.size()) {
-      taken.push_back(option);
-      taken.push_back(options[++i]);
-    } else if ((defines && option.size() > 2) || option.starts_with("-cl-")) {
-      taken.push_back(option);
-    } else {
-      return Fail(Errc::kInvalidArgument,
-                  "the build option '" + option + "' can't be analysed: -D, -U and -cl-... can");
-    }
-  }
-  return taken;
-}
-
-Result<std::vector<char>> CompileToBitcode(const std::vector<std::string>& options, const std::string& source) {
-  WEIR_TRY(const std::vector<std::string> given, CompilerOptions(options));
-  std::vector<std::string> arguments{WEIR_CLANG,
-                                     "-cc1",
-                                     "-triple",
-                                     "spir64",
-                                     "-finclude-default-header",
-                                     "-fdeclare-opencl-builtins",
-                                     "-O1",
-                                     "-disable-llvm-passes",
-                                     "-debug-info-kind=line-tables-only",
-                                     "-fno-caret-diagnostics",
-                                     "-w",
-                                     "-ferror-limit",
-                                     "3",
-                                     "-emit-llvm-bc",
-                                     "-x",
-                                     "cl"};
-  bool versioned = false;
-  for (const std::string& option : given) versioned = versioned || option.starts_with("-cl-std");
+/// What clang writes, given this on its standard input.
+Result<std::vector<char>> RunClang(std::vector<std::string> arguments, const std::string& source) {
+  arguments.insert(arguments.begin(), {WEIR_CLANG, "-cc1", "-triple", "spir64", "-x", "cl", "-w", "-ferror-limit", "3",
+                                       "-fno-caret-diagnostics"});
+  const bool versioned = std::any_of(arguments.begin(), arguments.end(),
+                                     [](const std::string& argument) { return argument.starts_with("-cl-std"); });
   if (!versioned) arguments.emplace_back("-cl-std=CL1.2");
-  arguments.insert(arguments.end(), given.begin(), given.end());
   arguments.insert(arguments.end(), {"-o", "-", "-"});
   WEIR_TRY(const platform::Fd in, MemoryFile("weir-source", source));
-  WEIR_TRY(const platform::Fd out, MemoryFile("weir-bitcode", ""));
+  WEIR_TRY(const platform::Fd out, MemoryFile("weir-output", ""));
   WEIR_TRY(const platform::Fd said, MemoryFile("weir-diagnostics", ""));
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -121,7 +84,61 @@ Result<std::vector<char>> CompileToBitcode(const std::vector<std::string>& optio
     while (!text.empty() && text.back() == '\n') text.pop_back();
     return Fail(Errc::kInvalidArgument, "the source can't be compiled: " + std::string(text.begin(), text.end()));
   }
-  return ContentOf(out.get(), kBitcodeMax);
+  return ContentOf(out.get(), kOutputMax);
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> CompilerOptions(const std::vector<std::string>& options) {
+  std::vector<std::string> taken;
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    const std::string& option = options[i];
+    const bool defines = option.starts_with("-D") || option.starts_with("-U");
+    if (option == "-w" || option == "-Werror" || option == "-cl-opt-disable" || option == "-cl-kernel-arg-info" ||
+        option.starts_with("-cl-no-signed") || option.starts_with("-cl-uniform-work"))
+      continue;  // says nothing about what is accessed
+    if ((option == "-D" || option == "-U") && i + 1 < options.size()) {
+      taken.push_back(option);
+      taken.push_back(options[++i]);
+    } else if ((defines && option.size() > 2) || option.starts_with("-cl-")) {
+      taken.push_back(option);
+    } else {
+      return Fail(Errc::kInvalidArgument,
+                  "the build option '" + option + "' can't be analysed: -D, -U and -cl-... can");
+    }
+  }
+  return taken;
+}
+
+std::vector<std::string> LanguageOptions(const std::vector<std::string>& options) {
+  std::vector<std::string> taken;
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    if (options[i] == "-D" || options[i] == "-U")
+      ++i;
+    else if (!options[i].starts_with("-D") && !options[i].starts_with("-U"))
+      taken.push_back(options[i]);
+  }
+  return taken;
+}
+
+Result<std::string> Preprocess(const std::vector<std::string>& options, const std::vector<std::string>& macros,
+                               const std::string& source) {
+  WEIR_TRY(const std::vector<std::string> given, CompilerOptions(options));
+  std::vector<std::string> arguments{"-E", "-undef"};
+  for (const std::string& macro : macros) arguments.push_back("-D" + macro);
+  arguments.insert(arguments.end(), given.begin(), given.end());
+  WEIR_TRY(const std::vector<char> text, RunClang(std::move(arguments), source));
+  if (text.size() > kPreprocessedMax)
+    return Fail(Errc::kInvalidArgument, "the source is beyond 8 MiB without its macros: it can't be analysed");
+  return std::string(text.begin(), text.end());
+}
+
+Result<std::vector<char>> CompileToBitcode(const std::vector<std::string>& options, const std::string& source) {
+  WEIR_TRY(const std::vector<std::string> given, CompilerOptions(options));
+  std::vector<std::string> arguments{"-finclude-default-header", "-fdeclare-opencl-builtins",         "-O1",
+                                     "-disable-llvm-passes",     "-debug-info-kind=line-tables-only", "-emit-llvm-bc"};
+  arguments.insert(arguments.end(), given.begin(), given.end());
+  return RunClang(std::move(arguments), source);
 }
 
 }  // namespace weir::opencl

@@ -8,11 +8,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 
 #include "core/partition/analysis_frames.h"
+#include "core/partition/compiler_names.h"
 #include "opencl/analyzer/compile.h"
 #include "opencl/analyzer/lowering.h"
 #include "opencl/analyzer/sandbox.h"
@@ -43,10 +45,31 @@ bool WriteAll(int fd, const std::byte* from, std::size_t size) {
   return true;
 }
 
-Result<std::vector<core::KernelAccess>> Analyse(const Bytes& frame) {
-  WEIR_TRY(const core::AnalysisRequest request, core::DecodeAnalysisRequest(frame));
-  WEIR_TRY(const std::vector<char> bitcode, CompileToBitcode(request.options, request.source));
-  return LowerBitcode(bitcode);
+core::AnalysisReply Analyse(const Bytes& body) {
+  WEIR_TRY(const core::AnalysisRequest request, core::DecodeAnalysisRequest(body));
+  const std::vector<std::string> defined = core::MacrosOfOptions(request.options);
+  const std::string asked = core::AsksItsCompiler(request.source, defined, request.macros);
+  core::ProgramAnalysis analysis;
+  if (!asked.empty() && request.macros.empty()) {
+    // The answers of this clang are as good as any for a verdict.
+    WEIR_TRY(const std::vector<char> bitcode, CompileToBitcode(request.options, request.source));
+    WEIR_TRY(analysis.kernels, LowerBitcode(bitcode));
+    analysis.parts = core::NoPartSource(analysis.kernels, asked).parts;
+    return analysis;
+  }
+  // What is analysed is the text that parts are made of.
+  const bool as_it_is = core::IsPreprocessed(request.source, defined, request.macros);
+  WEIR_TRY(const std::string text,
+           as_it_is ? request.source : Preprocess(request.options, request.macros, request.source));
+  WEIR_TRY(const std::vector<char> bitcode, CompileToBitcode(LanguageOptions(request.options), text));
+  WEIR_TRY(analysis.kernels, LowerBitcode(bitcode));
+  std::vector<std::string> names;
+  for (const std::string& macro : defined) names.emplace_back(core::MacroName(macro));
+  core::PartSource made =
+      asked.empty() ? core::MakePartSource(text, analysis.kernels, names) : core::NoPartSource(analysis.kernels, asked);
+  analysis.parts = std::move(made.parts);
+  analysis.part_source = std::move(made.text);
+  return analysis;
 }
 
 /// What the child wrote before it ended or its time was over.
@@ -65,7 +88,7 @@ Bytes AnswerOf(int from) {
   }
 }
 
-Bytes AnswerTo(const Bytes& frame) {
+Bytes AnswerTo(const Bytes& body) {
   const auto failed = [](const std::string& why) {
     return core::EncodeAnalysisReply(Fail(Errc::kInvalidArgument, why));
   };
@@ -77,7 +100,8 @@ Bytes AnswerTo(const Bytes& frame) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::close(ends[0]);
     if (!EnterSandbox()) ::_exit(1);
-    const Bytes answer = core::EncodeAnalysisReply(Analyse(frame));
+    Bytes answer = core::EncodeAnalysisReply(Analyse(body));
+    if (answer.size() > core::kAnalysisBytesMax) answer = failed("what there is to say of the source is beyond 8 MiB");
     WriteAll(ends[1], answer.data(), answer.size());
     ::_exit(0);
   }
@@ -97,16 +121,14 @@ Bytes AnswerTo(const Bytes& frame) {
 int Serve() {
   ::signal(SIGPIPE, SIG_IGN);
   for (;;) {
-    std::byte head[4];
-    if (!ReadAll(STDIN_FILENO, head, sizeof head)) return 0;
-    std::size_t size = 0;
-    for (unsigned i = 0; i < 4; ++i) size |= std::to_integer<std::size_t>(head[i]) << (8 * i);
-    if (size > core::kAnalysisBytesMax) return 2;
-    Bytes frame(size);
-    if (!ReadAll(STDIN_FILENO, frame.data(), size)) return 2;
-    const Bytes answer = AnswerTo(frame);
-    for (unsigned i = 0; i < 4; ++i) head[i] = static_cast<std::byte>(answer.size() >> (8 * i));
-    if (!WriteAll(STDOUT_FILENO, head, sizeof head) || !WriteAll(STDOUT_FILENO, answer.data(), answer.size())) return 0;
+    std::array<std::byte, core::kAnalysisHeadBytes> head{};
+    if (!ReadAll(STDIN_FILENO, head.data(), head.size())) return 0;
+    const auto size = core::BodySize(head);
+    if (!size) return 2;
+    Bytes body(*size);
+    if (!ReadAll(STDIN_FILENO, body.data(), body.size())) return 2;
+    const Bytes answer = core::FrameOf(AnswerTo(body));
+    if (!WriteAll(STDOUT_FILENO, answer.data(), answer.size())) return 0;
   }
 }
 
