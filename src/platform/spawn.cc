@@ -43,7 +43,10 @@ Result<User> FindUser(uid_t uid) {
   ::setpriority(PRIO_PROCESS, 0, 0);  // ours may be a better one, which is nobody else's
   // What a library opened without saying so is not to live on in a program that outlives us.
   ::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
-  if (changed && (spec.kept_fd < 0 || ::fcntl(spec.kept_fd, F_SETFD, 0) == 0)) ::execv(argv[0], argv.data());
+  const bool kept = spec.kept_fd < 0 || ::fcntl(spec.kept_fd, F_SETFD, 0) == 0;
+  const bool piped = spec.piped_fd < 0 || (::dup2(spec.piped_fd, STDIN_FILENO) == STDIN_FILENO &&
+                                           ::dup2(spec.piped_fd, STDOUT_FILENO) == STDOUT_FILENO);
+  if (changed && kept && piped) ::execv(argv[0], argv.data());
   const int error = errno;
   [[maybe_unused]] const ssize_t told = ::write(error_fd, &error, sizeof error);
   ::_exit(127);

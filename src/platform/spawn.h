@@ -15,6 +15,7 @@ namespace weir::platform {
 struct SpawnSpec {
   std::vector<std::string> argv;       // argv[0]: its path
   int kept_fd = -1;                    // stays open in it, under the same number
+  int piped_fd = -1;                   // is its standard input and output
   uid_t uid = static_cast<uid_t>(-1);  // who it runs as, with that user's groups; -1: as this process
 };
 
