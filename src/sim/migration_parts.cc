@@ -17,11 +17,11 @@ void MigrationSimulation::Start(std::uint32_t index) {
   EnterPhase(index, false, Phase::kArriving);
 }
 
-core::GroupRange MigrationSimulation::RangeOf(const Task& task, bool there) const {
+core::PartRange MigrationSimulation::RangeOf(const Task& task, bool there) const {
   const core::Plan& plan = task.plan;
-  if (there) return {plan.kept(), plan.ends.back()};
+  if (there) return {plan.dimension, plan.kept(), plan.ends.back()};
   const std::uint32_t piece = task.here.piece;
-  return {piece == 0 ? 0 : plan.ends[piece - 1], plan.ends[piece]};
+  return {plan.dimension, piece == 0 ? 0 : plan.ends[piece - 1], plan.ends[piece]};
 }
 
 void MigrationSimulation::EnterPhase(std::uint32_t index, bool there, Phase phase) {
@@ -31,11 +31,11 @@ void MigrationSimulation::EnterPhase(std::uint32_t index, bool there, Phase phas
   part.began = now_;
   const std::uint32_t where = there ? task.peer : task.node;
   Node& node = nodes_[where];
-  const core::PartNeed whole = task.need.Of(task.plan.dimension, {0, task.plan.ends.back()});
+  const core::PartNeed whole = task.need.Of({task.plan.dimension, 0, task.plan.ends.back()});
   const bool ends =
       phase == Phase::kArriving || phase == Phase::kReturning || phase == Phase::kDone || phase == Phase::kHolding;
-  const core::GroupRange range = ends ? core::GroupRange{} : RangeOf(task, there);
-  const core::PartNeed need = ends ? whole : task.need.Of(task.plan.dimension, range);
+  const core::PartRange range = ends ? core::PartRange{} : RangeOf(task, there);
+  const core::PartNeed need = ends ? whole : task.need.Of(range);
   const auto bytes = [](Bytes size) { return static_cast<double>(size.count); };
   // What the stretches cost, as bytes of the link.
   const double gaps = SecondsOf(world_.stretch) * static_cast<double>(need.stretches) * network_bytes_per_s_ / 2;

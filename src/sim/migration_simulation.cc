@@ -106,7 +106,7 @@ void MigrationSimulation::Note(std::uint64_t what) {
 void MigrationSimulation::Begin(std::uint32_t index) {
   Task& task = tasks_[index];
   Node& node = nodes_[task.node];
-  const Bytes need = task.need.Of(1, {0, task.view.groups[1]}).device;
+  const Bytes need = task.need.Of({1, 0, task.view.groups[1]}).device;
   const bool always = run_.shortage == Shortage::kPlan && run_.mode == core::PartitionMode::kAlways;
   if (!task.managed || (need <= node.keeper.Free(node.usage) && !always)) {
     task.plan = {.kind = core::PlanKind::kHere,
@@ -126,7 +126,7 @@ void MigrationSimulation::Ask(std::uint32_t index) {
   Task& task = tasks_[index];
   Node& node = nodes_[task.node];
   std::vector<core::ChoiceStep> steps;
-  const Bytes need = task.need.Of(1, {0, task.view.groups[1]}).device;
+  const Bytes need = task.need.Of({1, 0, task.view.groups[1]}).device;
   // Asking may end at once: so the task is known before its question is.
   node.asking.emplace_back(node.choice.counts().asked + 1, index);
   task.record.asked_ns -= NsOf(now_);
@@ -219,7 +219,7 @@ core::DeviceView MigrationSimulation::ViewOf(std::uint32_t index, Bytes room, co
 void MigrationSimulation::Decide(std::uint32_t index, std::uint64_t number, NodeId chosen) {
   Task& task = tasks_[index];
   Node& node = nodes_[task.node];
-  const Bytes need = task.need.Of(1, {0, task.view.groups[1]}).device;
+  const Bytes need = task.need.Of({1, 0, task.view.groups[1]}).device;
   std::optional<core::PeerView> peer;
   const auto shared = [](double rate, std::size_t flows) { return rate / static_cast<double>(flows + 1); };
   if (chosen) {
@@ -249,8 +249,8 @@ void MigrationSimulation::Decide(std::uint32_t index, std::uint64_t number, Node
     // What the plan needs there is counted as allocated from now on; the rest of what was held is free.
     keeper.Begin(now_, IdOf(task.node), number);
     if (task.plan.Leaves()) {
-      const core::GroupRange range = RangeOf(task, true);
-      Allocate(task.peer, index, task.need.Of(task.plan.dimension, range).device);
+      const core::PartRange range = RangeOf(task, true);
+      Allocate(task.peer, index, task.need.Of(range).device);
     }
   }
   Note(static_cast<std::uint64_t>(task.plan.kind) << 32 | task.plan.kept());
@@ -293,7 +293,7 @@ void MigrationSimulation::AllocateHere(std::uint32_t index) {
   Bytes most{};
   std::uint64_t first = 0;
   for (std::uint32_t piece = 0; piece < task.plan.here; ++piece) {
-    most = std::max(most, task.need.Of(task.plan.dimension, {first, task.plan.ends[piece]}).device);
+    most = std::max(most, task.need.Of({task.plan.dimension, first, task.plan.ends[piece]}).device);
     first = task.plan.ends[piece];
   }
   Allocate(task.node, index, most);

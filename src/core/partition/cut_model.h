@@ -35,15 +35,15 @@ inline double SecondsThere(const PeerView& peer, const PartNeed& need, double gr
 
 class CutModel {
  public:
-  CutModel(const TaskView& task, int dimension)
-      : task_(task), dimension_(dimension), count_(task.groups[static_cast<std::size_t>(dimension)]) {
-    for (int other = 0; other < kDimensionsMax; ++other)
-      if (other != dimension) row_ *= static_cast<double>(task.groups[static_cast<std::size_t>(other)]);
+  CutModel(const TaskView& task, unsigned dimension)
+      : task_(task), dimension_(dimension), count_(task.groups[dimension]) {
+    for (unsigned other = 0; other < kDimensionsMax; ++other)
+      if (other != dimension) row_ *= static_cast<double>(task.groups[other]);
   }
 
   [[nodiscard]] std::uint64_t count() const { return count_; }
   [[nodiscard]] PartNeed NeedOf(std::uint64_t first, std::uint64_t last) const {
-    return task_.need->Of(dimension_, {first, last});
+    return task_.need->Of({dimension_, first, last});
   }
   [[nodiscard]] bool Fits(std::uint64_t first, std::uint64_t last, Bytes room) const {
     return NeedOf(first, last).device <= room;
@@ -140,7 +140,7 @@ class CutModel {
   }
 
   const TaskView& task_;
-  const int dimension_;
+  const unsigned dimension_;
   const std::uint64_t count_;
   double row_ = 1;  // groups for each one along the dimension
   const DeviceView* here_ = nullptr;

@@ -10,6 +10,7 @@
 
 #include "core/partition/access.h"
 #include "core/partition/affine.h"
+#include "core/partition/part_range.h"
 
 namespace weir::core {
 
@@ -30,12 +31,6 @@ struct KernelLaunch {
 
 /// Sizes, offsets and the arguments are as the kernel wants them and below 2^40. kInvalidArgument else.
 Status CheckLaunch(const KernelAccess& access, const KernelLaunch& launch);
-
-/// Work-groups `first` up to, not including, `end`, of one dimension; of the others, all.
-struct PartRange {
-  unsigned dimension = 0;
-  std::uint64_t first = 0, end = 0;
-};
 
 /// A symbol, or a whole global id, with its factor in a form.
 struct FormUnit {

@@ -8,16 +8,11 @@
 #include <vector>
 
 #include "base/units.h"
+#include "core/partition/part_range.h"
 
 namespace weir::core {
 
-inline constexpr int kDimensionsMax = 3;
-
-/// Work-groups [first, last) along one dimension, all of the others.
-struct GroupRange {
-  std::uint64_t first = 0, last = 0;
-  [[nodiscard]] constexpr std::uint64_t count() const { return last - first; }
-};
+inline constexpr unsigned kDimensionsMax = 3;
 
 struct PartNeed {
   Bytes device;                 // on the device while it runs
@@ -32,8 +27,8 @@ class TaskNeed {
  public:
   virtual ~TaskNeed() = default;
   /// Whether parts that are cut along it can run apart with the same result.
-  [[nodiscard]] virtual bool Cuttable(int dimension) const = 0;
-  [[nodiscard]] virtual PartNeed Of(int dimension, GroupRange groups) const = 0;
+  [[nodiscard]] virtual bool Cuttable(unsigned dimension) const = 0;
+  [[nodiscard]] virtual PartNeed Of(const PartRange& part) const = 0;
 };
 
 /// An argument whose part grows with the groups along one dimension: fixed + groups · per_group.
@@ -45,16 +40,18 @@ struct AffineArgument {
 
 class AffineNeed final : public TaskNeed {
  public:
-  void Add(int dimension, const AffineArgument& argument) { of_[dimension].push_back(argument); }
+  void Add(unsigned dimension, const AffineArgument& argument) { of_[dimension].push_back(argument); }
 
   /// Parts that are cut along it must not run apart.
-  void Keep(int dimension) { kept_[dimension] = true; }
+  void Keep(unsigned dimension) { kept_[dimension] = true; }
 
-  [[nodiscard]] bool Cuttable(int dimension) const override { return !of_[dimension].empty() && !kept_[dimension]; }
-  [[nodiscard]] PartNeed Of(int dimension, GroupRange groups) const override {
+  [[nodiscard]] bool Cuttable(unsigned dimension) const override {
+    return !of_[dimension].empty() && !kept_[dimension];
+  }
+  [[nodiscard]] PartNeed Of(const PartRange& part) const override {
     PartNeed need;
-    for (const AffineArgument& argument : of_[dimension]) {
-      const std::uint64_t size = argument.fixed.count + argument.per_group.count * groups.count();
+    for (const AffineArgument& argument : of_[part.dimension]) {
+      const std::uint64_t size = argument.fixed.count + argument.per_group.count * part.count();
       need.device.count += size;
       need.sent.count += argument.read ? size : 0;
       need.alike.count += argument.read ? argument.fixed.count : 0;

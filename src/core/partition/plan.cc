@@ -30,13 +30,13 @@ Duration AsDuration(double spent_s) {
 
 /// The dimension that may be cut whose slices have the fewest stretches: with one for each argument they are
 /// contiguous. None: no dimension may be.
-std::optional<int> EasiestDimension(const TaskView& task) {
-  std::optional<int> best;
+std::optional<unsigned> EasiestDimension(const TaskView& task) {
+  std::optional<unsigned> best;
   std::uint64_t fewest = 0;
-  for (int dimension = 0; dimension < kDimensionsMax; ++dimension) {
-    const std::uint64_t count = task.groups[static_cast<std::size_t>(dimension)];
+  for (unsigned dimension = 0; dimension < kDimensionsMax; ++dimension) {
+    const std::uint64_t count = task.groups[dimension];
     if (count < 2 || !task.need->Cuttable(dimension)) continue;
-    const std::uint64_t stretches = task.need->Of(dimension, {0, count - 1}).stretches;
+    const std::uint64_t stretches = task.need->Of({dimension, 0, count - 1}).stretches;
     if (best && stretches >= fewest) continue;
     best = dimension;
     fewest = stretches;
@@ -54,7 +54,7 @@ class Planner {
         params_(params),
         easiest_(EasiestDimension(task)),
         main_(easiest_.value_or(0)),
-        whole_(task.need->Of(main_, {0, count()})) {}
+        whole_(task.need->Of({main_, 0, count()})) {}
 
   [[nodiscard]] Plan Auto() const {
     if (whole_.device <= here_.room) return WholeHere();
@@ -63,7 +63,7 @@ class Planner {
 
   [[nodiscard]] Plan Always() const {
     std::optional<Plan> best;
-    ForEachDimension([&](const CutModel& model, int dimension) {
+    ForEachDimension([&](const CutModel& model, unsigned dimension) {
       const auto [low, high] = SplitBounds(model);
       if (low > high) return;
       const double wanted = static_cast<double>(model.count()) * (1 - params_.always_share);
@@ -82,7 +82,7 @@ class Planner {
     if (!easiest_ || kept == 0 ||
         static_cast<double>(kept) < static_cast<double>(count()) * std::clamp(params_.min_share, 0.0, 1.0))
       return whole_.device <= peer_->device.room ? Migrated(PlanReason::kBelowMinimum) : Nothing();
-    if (task_.need->Of(main_, {kept, count()}).device > peer_->device.room) return Nothing();
+    if (task_.need->Of({main_, kept, count()}).device > peer_->device.room) return Nothing();
     Plan plan{.kind = PlanKind::kSplit,
               .reason = PlanReason::kPartFits,
               .dimension = main_,
@@ -96,7 +96,7 @@ class Planner {
  private:
   static inline const std::optional<PeerView> kNobody{};
 
-  [[nodiscard]] std::uint64_t count() const { return task_.groups[static_cast<std::size_t>(main_)]; }
+  [[nodiscard]] std::uint64_t count() const { return task_.groups[main_]; }
 
   /// ThreadToSource = available memory / data per thread, in whole groups along the dimension; below `count()` where
   /// the task does not fit.
@@ -117,7 +117,7 @@ class Planner {
     return Timed(
         {.kind = PlanKind::kMigrate, .reason = reason, .dimension = main_, .ends = {count()}, .node = peer_->id});
   }
-  [[nodiscard]] Plan SplitAt(const CutModel& model, int dimension, std::uint64_t kept, PlanReason reason) const {
+  [[nodiscard]] Plan SplitAt(const CutModel& model, unsigned dimension, std::uint64_t kept, PlanReason reason) const {
     Plan plan{.kind = PlanKind::kSplit,
               .reason = reason,
               .dimension = dimension,
@@ -132,7 +132,7 @@ class Planner {
     DeviceView empty = here_;
     empty.room = here_.total;
     bool possible = whole_.device <= empty.room;
-    for (int dimension = 0; dimension < kDimensionsMax && !possible; ++dimension) {
+    for (unsigned dimension = 0; dimension < kDimensionsMax && !possible; ++dimension) {
       if (!task_.need->Cuttable(dimension)) continue;
       CutModel model(task_, dimension);
       model.CutIntoPieces(empty, params_.pieces_max);
@@ -145,7 +145,7 @@ class Planner {
   /// Calls `use(model, dimension)` for every dimension that may be cut, with what fits here cut into pieces.
   template <typename Use>
   void ForEachDimension(Use use) const {
-    for (int dimension = 0; dimension < kDimensionsMax; ++dimension) {
+    for (unsigned dimension = 0; dimension < kDimensionsMax; ++dimension) {
       if (!task_.need->Cuttable(dimension)) continue;
       CutModel model(task_, dimension);
       model.CutIntoPieces(here_, params_.pieces_max);
@@ -170,7 +170,7 @@ class Planner {
       ways += plan.times.total < Duration::max() ? 1 : 0;
       if (plan.times.total < best.times.total) best = std::move(plan);
     };
-    ForEachDimension([&](const CutModel& model, int dimension) {
+    ForEachDimension([&](const CutModel& model, unsigned dimension) {
       if (model.reach() == model.count()) offer(AllInPieces(model, dimension));
       const auto [low, high] = SplitBounds(model);
       if (low > high) return;
@@ -184,7 +184,7 @@ class Planner {
     if (ways == 1) best.reason = PlanReason::kOnlyWay;
     return best;
   }
-  [[nodiscard]] Plan AllInPieces(const CutModel& model, int dimension) const {
+  [[nodiscard]] Plan AllInPieces(const CutModel& model, unsigned dimension) const {
     Plan plan{.kind = PlanKind::kPieces,
               .reason = PlanReason::kFastest,
               .dimension = dimension,
@@ -197,8 +197,8 @@ class Planner {
   const DeviceView& here_;
   const std::optional<PeerView>& peer_;
   const PlanParams& params_;
-  const std::optional<int> easiest_;
-  const int main_;  // the easiest, or 0
+  const std::optional<unsigned> easiest_;
+  const unsigned main_;  // the easiest, or 0
   const PartNeed whole_;
 };
 

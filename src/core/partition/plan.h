@@ -95,7 +95,7 @@ struct PlanTimes {
 struct Plan {
   PlanKind kind = PlanKind::kWait;
   PlanReason reason = PlanReason::kNoRoom;
-  int dimension = 0;
+  unsigned dimension = 0;
   // Ends of the parts in order: `here` pieces, then the rest there. The last is the number of groups. Empty: it doesn't
   // run now.
   std::vector<std::uint64_t> ends{};

@@ -69,7 +69,7 @@ TEST(MakePlan, ThePapersPartDoesNotFitWhereAllPartsReadTheSame) {
   // All of B lies on the device with any part of A and C: 39.5 % of the rows take 827 of the 547 MiB.
   PlanRig rig;
   const Plan plan = rig.Make(PartitionMode::kPaper);
-  EXPECT_GT(rig.need.Of(1, {0, plan.kept()}).device, rig.here.room);
+  EXPECT_GT(rig.need.Of({1, 0, plan.kept()}).device, rig.here.room);
   EXPECT_EQ(plan.times.total, Duration::max());
 }
 
@@ -193,8 +193,8 @@ struct DrawnCase {
       view.launch = milliseconds(amount(20));
       view.group_s = static_cast<double>(amount(20)) * 1e-3;
     };
-    for (int dimension = 0; dimension < kDimensionsMax; ++dimension) {
-      task.groups[static_cast<std::size_t>(dimension)] = 1 + amount(200);
+    for (unsigned dimension = 0; dimension < kDimensionsMax; ++dimension) {
+      task.groups[dimension] = 1 + amount(200);
       if (amount(2) == 0) continue;
       const auto arguments = 1 + amount(3);
       for (std::uint64_t i = 0; i < arguments; ++i) {
@@ -243,7 +243,7 @@ void CheckParts(const DrawnCase& drawn, const Plan& plan, bool fits_here) {
   for (std::size_t part = 0; part < plan.ends.size(); ++part) {
     const std::uint64_t last = plan.ends[part];
     RC_ASSERT(first < last);
-    const Bytes device = drawn.need.Of(plan.dimension, {first, last}).device;
+    const Bytes device = drawn.need.Of({plan.dimension, first, last}).device;
     if (part < plan.here)
       RC_ASSERT(!fits_here || device <= drawn.here.room);
     else
@@ -275,8 +275,8 @@ RC_GTEST_PROP(MakePlanLaw, AutoIsNeverSlowerThanAnotherWayByItsOwnReckoning, ())
     RC_ASSERT(most <= reckoned(drawn.Make(mode)));
   if (!drawn.peer || drawn.task.from_elsewhere) return;
   // Any other cut in two.
-  const int dimension = *rc::gen::inRange(0, kDimensionsMax);
-  const std::uint64_t count = drawn.task.groups[static_cast<std::size_t>(dimension)];
+  const unsigned dimension = *rc::gen::inRange(0U, kDimensionsMax);
+  const std::uint64_t count = drawn.task.groups[dimension];
   if (!drawn.need.Cuttable(dimension) || count < 2) return;
   const auto kept = *rc::gen::inRange<std::uint64_t>(1, count);
   const Plan other{.kind = kSplit, .dimension = dimension, .ends = {kept, count}, .here = 1, .node = drawn.peer->id};

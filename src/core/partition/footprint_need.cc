@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/partition/footprint_need.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace weir::core {
+namespace {
+
+constexpr Bytes kMoreThanThereIs{std::numeric_limits<std::uint64_t>::max() / 4};
+
+}  // namespace
+
+FootprintNeed::FootprintNeed(const KernelAccess& access, const KernelLaunch& launch, std::uint64_t alignment)
+    : access_(access), launch_(launch), alignment_(alignment), may_(core::Cuttable(access, launch)) {
+  for (unsigned d = 0; d < launch.dimensions; ++d) {
+    const std::uint64_t groups = launch.Groups(d);
+    if (!may_[d].yes || groups < 2) continue;
+    const auto first = SlicesOf(access, launch, {d, 0, 1}, alignment);
+    const auto last = SlicesOf(access, launch, {d, groups - 1, groups}, alignment);
+    const auto all = SlicesOf(access, launch, {d, 0, groups}, alignment);
+    if (!first || !last || !all) continue;
+    const auto among = [](const PartSlices& part, const MemorySlice& one) {
+      return std::ranges::any_of(part.slices, [&](const MemorySlice& other) { return SameBytes(one, other); });
+    };
+    for (const MemorySlice& slice : all->slices)
+      if (slice.written.empty() && among(*first, slice) && among(*last, slice)) alike_[d].push_back(slice);
+  }
+}
+
+PartNeed FootprintNeed::Of(const PartRange& part) const {
+  const auto made = SlicesOf(access_, launch_, part, alignment_);
+  if (!made) return {.device = kMoreThanThereIs, .sent = kMoreThanThereIs, .alike = {}, .returned = {}};
+  PartNeed need;
+  for (const MemorySlice& slice : made->slices) {
+    need.device.count += slice.bytes();
+    need.sent.count += slice.sent ? slice.bytes() : 0;
+    const bool alike =
+        std::ranges::any_of(AlikeAlong(part.dimension), [&](const MemorySlice& one) { return SameBytes(one, slice); });
+    need.alike.count += alike ? slice.bytes() : 0;
+    need.stretches += slice.sent ? 1 : 0;
+    for (const Extent& extent : slice.written) {
+      need.returned.count += extent.total();
+      need.stretches += extent.rows;
+    }
+  }
+  return need;
+}
+
+}  // namespace weir::core

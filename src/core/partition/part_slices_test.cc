@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/partition/part_slices.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cstring>
+
+#include "base/prng.h"
+#include "core/partition/cuttable.h"
+#include "core/partition/drawn_kernel.h"
+#include "core/partition/footprint_need.h"
+
+namespace weir::core {
+namespace {
+
+using Memory = std::vector<std::uint8_t>;
+constexpr std::uint64_t kAligned = 16;
+
+/// to[a * id + b] = from[c * id + d] + id, in ints, by a launch of groups of `local`.
+struct Mover {
+  std::int64_t a = 1, b = 0, c = 1, d = 0;
+  DrawnKernel kernel{};
+  std::array<LaunchArgument, 2> arguments{};  // from, to
+  KernelLaunch launch{};
+
+  void Prepare(std::uint64_t groups, std::uint64_t local) {
+    const auto from = kernel.Buffer(), to = kernel.Buffer();
+    const auto at = [&](std::int64_t factor, std::int64_t offset) {
+      return kernel.Plus(kernel.Scaled(kernel.Id(0), 4 * factor), kernel.table.Constant(4 * offset));
+    };
+    kernel.Touch(from, false, at(c, d));
+    kernel.Touch(to, true, at(a, b));
+    kernel.Done();
+    launch.local[0] = local;
+    launch.global[0] = groups * local;
+    launch.arguments = arguments;
+  }
+  /// One work-item, on pointers to where its arguments begin.
+  void Run(std::int64_t id, const std::uint8_t* from, std::uint8_t* to) const {
+    std::int32_t value = 0;
+    std::memcpy(&value, from + 4 * (c * id + d), sizeof value);
+    value += static_cast<std::int32_t>(id);
+    std::memcpy(to + 4 * (a * id + b), &value, sizeof value);
+  }
+};
+
+TEST(PartSlices, ArgumentsInOneMemoryShareASliceWhereTheyMeet) {
+  Mover mover{.d = 8};
+  mover.arguments = {LaunchArgument{.memory = 1, .offset = 0, .bytes = 400},
+                     LaunchArgument{.memory = 1, .offset = 0, .bytes = 400}};
+  mover.Prepare(10, 4);
+  const auto near = SlicesOf(mover.kernel.access, mover.launch, {0, 4, 8}, kAligned);  // ints 24 to 40 and 16 to 32
+  ASSERT_TRUE(near);
+  ASSERT_EQ(near->slices.size(), 1U);
+  EXPECT_EQ(near->slices[0].begin, 64U);
+  EXPECT_EQ(near->slices[0].end, 160U);
+  EXPECT_TRUE(near->slices[0].sent);
+  mover.arguments[1].offset = 1600;
+  const auto apart = SlicesOf(mover.kernel.access, mover.launch, {0, 4, 8}, kAligned);
+  ASSERT_TRUE(apart);
+  ASSERT_EQ(apart->slices.size(), 2U);
+  EXPECT_EQ(apart->arguments[1].base, 64);
+  EXPECT_FALSE(apart->slices[1].sent) << "all of it is written";
+}
+
+TEST(PartSlices, ABufferThatIsNotTouchedIsThereAllTheSame) {
+  Mover mover;
+  mover.arguments = {LaunchArgument{.memory = 1, .bytes = 400}, LaunchArgument{.memory = 2, .bytes = 400}};
+  mover.Prepare(10, 4);
+  mover.kernel.access.accesses.pop_back();
+  const auto made = SlicesOf(mover.kernel.access, mover.launch, {0, 4, 8}, kAligned);
+  ASSERT_TRUE(made);
+  ASSERT_EQ(made->slices.size(), 2U);
+  EXPECT_EQ(made->slices[1].bytes(), 1U);
+  EXPECT_FALSE(made->slices[1].sent);
+  mover.arguments[1] = {};
+  EXPECT_EQ(SlicesOf(mover.kernel.access, mover.launch, {0, 4, 8}, kAligned)->arguments[1].slice, kNoSlice);
+}
+
+TEST(PartSlices, WhatEveryPartReadsIsCountedAsAlike) {
+  Mover mover{.c = 0};
+  mover.arguments = {LaunchArgument{.memory = 1, .bytes = 4}, LaunchArgument{.memory = 2, .bytes = 4000}};
+  mover.Prepare(10, 4);
+  const FootprintNeed need(mover.kernel.access, mover.launch, kAligned);
+  ASSERT_TRUE(need.Cuttable(0));
+  const PartNeed part = need.Of({0, 2, 5});
+  EXPECT_EQ(part.alike.count, 4U);
+  EXPECT_EQ(part.sent.count, 4U);
+  EXPECT_EQ(part.returned.count, 48U);
+  EXPECT_EQ(part.device.count, 52U);
+  EXPECT_EQ(need.AlikeAlong(0).size(), 1U);
+}
+
+// Whatever the strides, and however the two arguments lie in memory: parts that are given slices alone leave what the
+// whole launch leaves.
+RC_GTEST_PROP(PartSlicesLaws, PartsOnSlicesMakeTheWhole, (std::uint64_t seed)) {
+  Prng prng(seed);
+  Mover mover{.a = prng.Between(1, 3), .b = prng.Between(0, 5), .c = prng.Between(0, 3), .d = prng.Between(0, 20)};
+  const bool one_memory = prng.Between(0, 1) == 0;
+  const auto place = [&] { return static_cast<std::uint64_t>(prng.Between(0, 40)) * 4; };
+  mover.arguments = {LaunchArgument{.memory = 1, .offset = place(), .bytes = 600},
+                     LaunchArgument{.memory = one_memory ? 1U : 2U, .offset = place(), .bytes = 600}};
+  const auto groups = static_cast<std::uint64_t>(prng.Between(1, 9));
+  mover.Prepare(groups, static_cast<std::uint64_t>(prng.Between(1, 4)));
+  std::array<Memory, 2> whole{Memory(800), Memory(800)};
+  for (Memory& memory : whole)
+    for (std::uint8_t& byte : memory) byte = static_cast<std::uint8_t>(prng.Between(0, 255));
+  std::array<Memory, 2> merged = whole;
+  if (!Cuttable(mover.kernel.access, mover.launch)[0].yes) return;
+  const auto memory_of = [&](std::array<Memory, 2>& all, unsigned argument) {
+    return all[mover.arguments[argument].memory - 1].data() + mover.arguments[argument].offset;
+  };
+  for (std::uint64_t id = 0; id < mover.launch.global[0]; ++id)
+    mover.Run(static_cast<std::int64_t>(id), memory_of(whole, 0), memory_of(whole, 1));
+
+  const std::array<Memory, 2> before = merged;
+  for (std::uint64_t first = 0; first < groups;) {
+    const PartRange part{0, first, static_cast<std::uint64_t>(prng.Between(static_cast<std::int64_t>(first) + 1,
+                                                                           static_cast<std::int64_t>(groups)))};
+    const auto made = SlicesOf(mover.kernel.access, mover.launch, part, kAligned);
+    RC_ASSERT(made);
+    std::vector<Memory> slices;
+    for (const MemorySlice& slice : made->slices) {
+      RC_ASSERT(slice.begin % kAligned == 0);
+      RC_ASSERT(slice.end <= 800U);
+      Memory bytes(slice.bytes(), 0xEE);
+      if (slice.sent) std::memcpy(bytes.data(), before[slice.memory - 1].data() + slice.begin, bytes.size());
+      slices.push_back(std::move(bytes));
+    }
+    const auto given = [&](unsigned argument) {
+      const SlicedArgument& at = made->arguments[argument];
+      return slices[at.slice].data() - at.base;
+    };
+    for (std::uint64_t id = part.first * mover.launch.local[0]; id < part.end * mover.launch.local[0]; ++id)
+      mover.Run(static_cast<std::int64_t>(id), given(0), given(1));
+    for (std::size_t i = 0; i < slices.size(); ++i)
+      for (const Extent& extent : made->slices[i].written)
+        for (std::uint64_t row = 0; row < extent.rows; ++row) {
+          const std::uint64_t at = extent.begin + row * extent.stride;
+          std::memcpy(merged[made->slices[i].memory - 1].data() + at, slices[i].data() + at - made->slices[i].begin,
+                      extent.bytes);
+        }
+    first = part.end;
+  }
+  RC_ASSERT(merged == whole);
+}
+
+}  // namespace
+}  // namespace weir::core
