@@ -337,6 +337,30 @@ std::uint64_t BufferStore::MostBytes() {
   return RoomNow().most;
 }
 
+std::uint64_t BufferStore::AllowedBytes() {
+  const std::lock_guard lock(mutex_);
+  return std::min(RoomNow().allowed, RoomNow().most);
+}
+
+BufferStore::Outcome BufferStore::Withdraw(Stored& root, const Patience& patience, cl_int& error) {
+  patience.before_waiting();
+  Lock lock(mutex_);
+  while (root.resident || root.moving) {
+    if (patience.stop->load(std::memory_order_relaxed)) return Outcome::kEnded;
+    if (root.stuck) {
+      error = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+      return Outcome::kFailed;
+    }
+    if (root.moving || root.pins > 0)
+      changed_.wait_for(lock, kLookWhileWaiting);
+    else
+      Evict(lock, root, /*for_an_order=*/false);
+  }
+  lock.unlock();
+  error = root.MakeHost();
+  return error == CL_SUCCESS ? Outcome::kThere : Outcome::kFailed;
+}
+
 void BufferStore::Wake() {
   const std::lock_guard lock(mutex_);
   changed_.notify_all();

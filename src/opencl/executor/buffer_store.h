@@ -80,9 +80,14 @@ class BufferStore : public std::enable_shared_from_this<BufferStore> {
   Outcome Acquire(std::span<const MemoryUse> uses, Pins* pins, const Patience& patience, cl_int& error);
   /// Whether it would do so at once.
   [[nodiscard]] bool Ready(std::span<const MemoryUse> uses, const Pins* pins);
+  /// Brings contents to host memory and takes them off the device: until it is acquired again, a root's `host` holds
+  /// them, for its session to read and write. kThere, or as Acquire.
+  Outcome Withdraw(Stored& root, const Patience& patience, cl_int& error);
   /// Bytes that these need at once, and that there may ever be.
   [[nodiscard]] std::uint64_t BytesOf(std::span<const MemoryUse> uses);
   [[nodiscard]] std::uint64_t MostBytes();
+  /// That there may be now.
+  [[nodiscard]] std::uint64_t AllowedBytes();
   /// Lets those who wait look at their `stop`.
   void Wake();
 

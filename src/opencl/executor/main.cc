@@ -30,6 +30,10 @@ constexpr const char* kUsage =
     "  --device N               which of its devices (default: 0)\n"
     "  --cpus N                 for drivers that compute on CPUs: how many workers (default: the driver's choice)\n"
     "  --copies                 treat a device that computes in host memory as if it had memory of its own\n"
+    "  --partition MODE         elastic memory: launches that do not fit the device run in parts (auto), fail (never), "
+    "or\n"
+    "                           are cut whenever they can be (always, for tests); default: auto\n"
+    "  --peer SOCKET            an executor that may run parts, or a relay to one on another node; may be repeated\n"
     "  --copy-bandwidth GB/S    elastic memory: model a link to the device that is as fast as this (default: none)\n"
     "  --idle-exit SECONDS      end when nobody has been connected for so long (default: 10)\n"
     "  --kernel-timeout SECONDS a kernel that runs longer ends the executor (default: none)\n";
@@ -44,6 +48,8 @@ enum Option {
   kDevice,
   kCpus,
   kCopies,
+  kPartition,
+  kPeer,
   kCopyBandwidth,
   kIdle,
   kTimeout,
@@ -60,6 +66,8 @@ constexpr option kOptions[] = {{"socket", required_argument, nullptr, kSocket},
                                {"device", required_argument, nullptr, kDevice},
                                {"cpus", required_argument, nullptr, kCpus},
                                {"copies", no_argument, nullptr, kCopies},
+                               {"partition", required_argument, nullptr, kPartition},
+                               {"peer", required_argument, nullptr, kPeer},
                                {"copy-bandwidth", required_argument, nullptr, kCopyBandwidth},
                                {"idle-exit", required_argument, nullptr, kIdle},
                                {"list", no_argument, nullptr, kList},
@@ -119,6 +127,16 @@ int main(int argc, char** argv) {
       case kDevice: options.device = static_cast<unsigned>(value); break;
       case kCpus: ::setenv("POCL_MAX_PTHREAD_COUNT", std::to_string(static_cast<int>(value)).c_str(), 1); break;
       case kCopies: options.copies = true; break;
+      case kPartition: {
+        const auto mode = weir::core::PartitionModeNamed(optarg);
+        if (!mode || *mode == weir::core::PartitionMode::kPaper) {
+          std::fprintf(stderr, "weir-executor: --partition takes auto, never or always, not '%s'\n", optarg);
+          return 2;
+        }
+        options.partition = *mode;
+        break;
+      }
+      case kPeer: options.peers.emplace_back(optarg); break;
       case kCopyBandwidth: options.copy_bytes_per_s = value * 1e9; break;
       case kIdle: options.idle_exit_after = weir::FromSeconds(value); break;
       case kTimeout: options.kernel_timeout = weir::FromSeconds(value); break;

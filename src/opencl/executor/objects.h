@@ -15,6 +15,7 @@
 #include "opencl/channel/limits.h"
 #include "opencl/executor/driver.h"
 #include "opencl/executor/kernel_cost.h"
+#include "opencl/executor/part_program.h"
 #include "opencl/executor/quota.h"
 #include "opencl/executor/replies.h"
 #include "opencl/executor/stored.h"
@@ -139,6 +140,18 @@ struct Program : Object {
   std::shared_ptr<Context> context;
   bool may_slice = false;
   std::map<std::string, std::shared_ptr<KernelCost>, std::less<>> costs;  // by kernel: objects come and go
+  bool built = false;                                                     // by clBuildProgram, and it went well
+  bool includes = false;                                                  // files, which are gone
+  std::string options;                                                    // the client's
+  // Where launches may be cut, and one had to be: the part kernels, or why there are none.
+  std::unique_ptr<PartProgram> parts;
+  std::string no_parts;
+};
+
+/// What an argument that is no object was set to; null: memory in the group, of so many bytes.
+struct ArgValue {
+  std::vector<std::byte> bytes{};
+  std::uint64_t local = 0;
 };
 
 struct Kernel : Object {
@@ -157,8 +170,17 @@ struct Kernel : Object {
   // Elastic: of each argument, whether the kernel can't write through it, and the native object that it was set to.
   std::vector<bool> reads_only;
   std::vector<std::uint64_t> set_to;
+  std::vector<ArgValue> values;   // where launches may be cut
   cl_int arg_error = CL_SUCCESS;  // of the last argument that could not be set
 };
+
+/// Of the device's clock, ns.
+struct EventSpan {
+  std::uint64_t queued_ns = 0, submit_ns = 0, start_ns = 0, end_ns = 0;
+};
+
+/// Where its queue keeps no times: zeros.
+EventSpan SpanOf(const cl_icd_dispatch& cl, cl_event event);
 
 struct Event : Object {
   static constexpr Kind kKind = Kind::kEvent;
@@ -172,6 +194,7 @@ struct Event : Object {
   std::weak_ptr<Object> queue;
   bool user = false;
   bool profiling = false;
+  std::optional<EventSpan> span;  // of a launch in parts; `native` is then what ends with it
 };
 
 inline constexpr std::uint32_t kPartsMax = 4096;  // of devices, in an executor's life

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <list>
 #include <thread>
 
@@ -37,6 +38,13 @@ sigset_t SignalsToEnd() {
   sigaddset(&ends, SIGTERM);
   sigaddset(&ends, SIGINT);
   return ends;
+}
+
+/// weir-analyzer lies where this program does. Empty: it doesn't.
+std::string AnalyzerBesideUs() {
+  std::error_code none;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", none).parent_path() / "weir-analyzer";
+  return ::access(path.c_str(), X_OK) == 0 ? path.string() : std::string();
 }
 
 struct Seat {
@@ -101,7 +109,13 @@ void Server::Share() {
                                             .meter = *meter_,
                                             .quota = std::make_shared<Quota>([this] { return Limits(); }),
                                             .copies = options_.copies || order.elastic,
-                                            .store = store});
+                                            .store = store,
+                                            .partition = options_.partition,
+                                            .analyzer = nullptr,
+                                            .peers = options_.peers});
+  const std::string analyzer = AnalyzerBesideUs();
+  if (store && options_.partition != core::PartitionMode::kStay && !analyzer.empty())
+    shared_->analyzer = std::make_shared<AnalyzerClient>(analyzer);
 }
 
 // Elastic: what doesn't fit what it holds is evicted, so that a program may make as much as there is, and runs slower;

@@ -6,21 +6,25 @@
 #include <sys/types.h>
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/units.h"
+#include "core/partition/plan.h"
 #include "platform/fd.h"
 
 namespace weir::opencl {
 
 struct ExecutorOptions {
-  std::string attach;           // the vGPU's attach socket; empty: passes no gate
-  std::string vgpu;             // its name, for people
-  platform::Fd listener;        // where clients connect
-  uid_t owner = 0;              // who may, beside root
-  std::string library;          // the vendor's; empty: the first that the system names
-  unsigned device = 0;          // of the library's devices
-  bool copies = false;          // treat the device as one with memory of its own
+  std::string attach;                                          // the vGPU's attach socket; empty: passes no gate
+  std::string vgpu;                                            // its name, for people
+  platform::Fd listener;                                       // where clients connect
+  uid_t owner = 0;                                             // who may, beside root
+  std::string library;                                         // the vendor's; empty: the first that the system names
+  unsigned device = 0;                                         // of the library's devices
+  bool copies = false;                                         // treat the device as one with memory of its own
+  core::PartitionMode partition = core::PartitionMode::kAuto;  // elastic: what doesn't fit the device runs in parts
+  std::vector<std::string> peers;                              // sockets of executors that may run parts
   double copy_bytes_per_s = 0;  // elastic: of a link to the device that is modelled; 0: as fast as it goes
   Duration idle_exit_after = seconds(10);
   Duration kernel_timeout{};  // zero: none

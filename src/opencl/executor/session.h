@@ -9,12 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "core/partition/plan.h"
 #include "opencl/channel/handshake.h"
 #include "opencl/executor/admission.h"
 #include "opencl/executor/arrivals.h"
 #include "opencl/executor/buffer_store.h"
 #include "opencl/executor/device_clock.h"
 #include "opencl/executor/objects.h"
+#include "opencl/executor/peer.h"
 #include "opencl/executor/slices.h"
 
 namespace weir::opencl {
@@ -28,6 +30,10 @@ struct Shared {
   std::shared_ptr<DeviceClock> clock = std::make_shared<DeviceClock>();
   bool copies = false;                 // treat the device as one with memory of its own, whatever it says
   std::shared_ptr<BufferStore> store;  // null: memory isn't elastic
+  // What doesn't fit the device runs in parts. Null analyzer: it doesn't run.
+  core::PartitionMode partition = core::PartitionMode::kAuto;
+  std::shared_ptr<AnalyzerClient> analyzer;
+  std::vector<std::string> peers;  // sockets of executors that may run parts
 };
 
 class Session {
@@ -158,6 +164,33 @@ class Session {
 
   /// `alone`: nothing else is on the device meanwhile, so that what it takes is known.
   cl_int LaunchOne(std::uint32_t id, Queue& queue, Kernel& kernel, const Launch& launch, bool alone, cl_event& event);
+
+  // -- Launches in parts (session_parts.cc)
+  struct CutLaunch;
+  struct CutPart;
+  void RememberArg(Kernel& kernel, const proto::cl::SetArg& m) const;
+  /// Whether a launch that uses `uses_` is to be cut: it doesn't fit, or cutting was asked for.
+  [[nodiscard]] bool WantsParts() const;
+  /// Runs it so, and waits for its end. False: it can't be cut, `no_parts_` says why, and nothing has run.
+  bool DoInParts(const proto::cl::NdRange& m, Queue& queue, Kernel& kernel, const Launch& launch);
+  Result<PartProgram::Part> PartOf(Kernel& kernel);
+  Status PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch);
+  cl_int RunCut(CutLaunch& cut, Kernel& kernel, EventSpan& span);
+  cl_int RunHere(CutLaunch& cut, Kernel& kernel, std::uint64_t first, const std::vector<std::uint64_t>& ends,
+                 EventSpan& span);
+  static std::vector<std::uint64_t> EndsThatFit(const CutLaunch& cut, std::uint64_t first);
+  Status SliceUp(const CutLaunch& cut, const core::PartRange& range, PartLaunch& part) const;
+  Status BeginThere(const CutLaunch& cut, const PartLaunch& part);
+  Status EndThere(const CutLaunch& cut, const PartLaunch& part);
+  cl_int RunPart(CutLaunch& cut, Kernel& kernel, CutPart& part, EventSpan& span);
+  core::Plan PlanCut(CutLaunch& cut, const Kernel& kernel, std::uint64_t first, bool alone);
+  /// Connected, and of the same kind; null: there is none.
+  Peer* PeerForParts();
+  void LosePeer(const Error& why);
+  void MakeSlices(CutLaunch& cut, CutPart& part);
+  cl_int SetPartArgs(const CutLaunch& cut, const CutPart& part) const;
+  cl_int EnqueuePart(const CutLaunch& cut, CutPart& part);
+
   /// Sees to it that a batch of this queue is open.
   void OpenBatch(Queue& queue, std::uint32_t id, std::int64_t predicted_ns, Admission::Entry entry);
   /// The same, with all that the command uses, and counts it to the batch.
@@ -188,8 +221,12 @@ class Session {
   std::vector<std::byte> scratch_;
   std::vector<MemoryUse> uses_;  // elastic: of the command that is being carried out
   std::unique_ptr<Pins> pins_;   // elastic: the open batch's
-  std::string why_not_;          // elastic: what to say of the command's error
-  int user_events_ = 0;          // that have not been set: somebody may wait for a message that is still to come
+  std::unique_ptr<Peer> peer_;
+  std::int64_t peer_again_ns_ = 0;  // not tried before
+  double peer_slowness_ = 1;        // what a kernel takes there, for what it takes here
+  std::string why_not_;             // elastic: what to say of the command's error
+  std::string no_parts_;            // and why it can't be cut
+  int user_events_ = 0;             // that have not been set: somebody may wait for a message that is still to come
   std::atomic<bool> stop_{false};
   std::atomic<bool> waits_for_client_{false};
 };

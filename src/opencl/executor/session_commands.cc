@@ -60,6 +60,13 @@ std::uint64_t TimeOf(const cl_icd_dispatch& cl, cl_event event, cl_profiling_inf
 
 }  // namespace
 
+EventSpan SpanOf(const cl_icd_dispatch& cl, cl_event event) {
+  return {.queued_ns = TimeOf(cl, event, CL_PROFILING_COMMAND_QUEUED),
+          .submit_ns = TimeOf(cl, event, CL_PROFILING_COMMAND_SUBMIT),
+          .start_ns = TimeOf(cl, event, CL_PROFILING_COMMAND_START),
+          .end_ns = TimeOf(cl, event, CL_PROFILING_COMMAND_END)};
+}
+
 template <typename DoneFunction>
 void Session::When(cl_event event, DoneFunction done) {
   auto data = std::make_unique<DoneFunction>(std::move(done));
@@ -229,11 +236,11 @@ void Session::Do(const wire::NdRange& m) {
       if (arg && arg->expired()) error = CL_INVALID_KERNEL_ARGS;
   if (error != CL_SUCCESS) return EndCommand(m.enqueue, queue, error, nullptr, "clEnqueueNDRangeKernel");
   if (shared_.store != nullptr) NoteArgs(*kernel);
-
   Launch launch{.dimensions = m.dimensions, .has_local = m.has_local != 0};
   std::copy_n(m.offset, m.dimensions, launch.offset);
   std::copy_n(m.global, m.dimensions, launch.global);
   if (launch.has_local) std::copy_n(m.local, m.dimensions, launch.local);
+  if (WantsParts() && DoInParts(m, *queue, *kernel, launch)) return;
   // Where the gate is open nobody waits for a place between two pieces, and nothing need be known.
   const bool gated = shared_.agent.gated();
   const std::uint64_t items = Product(launch.global);
@@ -253,6 +260,7 @@ void Session::Do(const wire::NdRange& m) {
     waits_.clear();  // the first has waited, and the queue is in order
   }
   uses_.clear();
+  no_parts_.clear();
   EndCommand(m.enqueue, queue, error, event, "clEnqueueNDRangeKernel");
 }
 
@@ -537,22 +545,23 @@ void Session::Do(const wire::Watch& m) {
   if (error != CL_SUCCESS) return replies_->Send(wire::EventDone{.event = m.event, .status = error});
   CloseBatch();
   if (const auto queue = event->queue.lock()) cl_.clFlush(static_cast<Queue&>(*queue).native);
-  When(event->native, [replies = replies_, arrivals = arrivals_, clock = shared_.clock, id = m.event,
-                       native = event->native, &cl = cl_, profiling = event->profiling](cl_int status) {
-    wire::EventDone done{.event = id, .status = status < 0 ? status : CL_COMPLETE};
-    const std::uint64_t end_ns = profiling ? TimeOf(cl, native, CL_PROFILING_COMMAND_END) : 0;
-    if (end_ns != 0) {
-      clock->Observe(static_cast<std::int64_t>(end_ns), platform::NowNs());
-      const auto at = [&](cl_profiling_info name) {
-        return static_cast<std::uint64_t>(clock->NodeNs(static_cast<std::int64_t>(TimeOf(cl, native, name))));
-      };
-      done.queued_ns = at(CL_PROFILING_COMMAND_QUEUED);
-      done.submit_ns = at(CL_PROFILING_COMMAND_SUBMIT);
-      done.start_ns = at(CL_PROFILING_COMMAND_START);
-      done.end_ns = at(CL_PROFILING_COMMAND_END);
-    }
-    arrivals ? arrivals->Tell(done) : replies->Send(done);
-  });
+  When(event->native,
+       [replies = replies_, arrivals = arrivals_, clock = shared_.clock, id = m.event, native = event->native,
+        &cl = cl_, profiling = event->profiling, span = event->span](cl_int status) {
+         wire::EventDone done{.event = id, .status = status < 0 ? status : CL_COMPLETE};
+         const EventSpan of = span ? *span : profiling ? SpanOf(cl, native) : EventSpan{};
+         if (of.end_ns != 0) {
+           if (!span) clock->Observe(static_cast<std::int64_t>(of.end_ns), platform::NowNs());
+           const auto at = [&](std::uint64_t ns) {
+             return static_cast<std::uint64_t>(clock->NodeNs(static_cast<std::int64_t>(ns)));
+           };
+           done.queued_ns = at(of.queued_ns);
+           done.submit_ns = at(of.submit_ns);
+           done.start_ns = at(of.start_ns);
+           done.end_ns = at(of.end_ns);
+         }
+         arrivals ? arrivals->Tell(done) : replies->Send(done);
+       });
 }
 
 }  // namespace weir::opencl

@@ -243,12 +243,14 @@ void Session::Do(const wire::SetArg& m) {
     return Complain(error, "clSetKernelArg");
   }
   kernel->arg_error = CL_SUCCESS;
-  if (m.index >= kArgsMax || (!kept && m.index >= kernel->args.size())) return;
+  if (m.index >= kArgsMax) return;
+  if (!kept && m.index >= kernel->args.size() && shared_.analyzer == nullptr) return;
   if (m.index >= kernel->args.size()) kernel->args.resize(std::size_t{m.index} + 1);
   if (shared_.store != nullptr) {
     kernel->set_to.resize(kernel->args.size());
     kernel->set_to[m.index] = 0;
   }
+  if (shared_.analyzer != nullptr) RememberArg(*kernel, m);
   kernel->args[m.index] = kept ? std::optional<std::weak_ptr<Object>>(kept) : std::nullopt;
 }
 

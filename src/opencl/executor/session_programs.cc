@@ -250,6 +250,13 @@ void Session::Do(const wire::Build& m) {
   if (error == CL_SUCCESS)
     error = cl_.clBuildProgram(program->native, static_cast<cl_uint>(devices.size()),
                                devices.empty() ? nullptr : devices.data(), prepared->options.c_str(), nullptr, nullptr);
+  if (program != nullptr) {
+    program->built = error == CL_SUCCESS;
+    program->includes = !m.headers.empty();
+    program->options = m.options;
+    program->parts.reset();
+    program->no_parts.clear();
+  }
   for (const wire::IncludedFile& header : m.headers)
     if (header.ticket != 0) replies_->Send(wire::Freed{.ticket = header.ticket});
   AnswerBuild(m.request, error, program);

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "opencl/executor/buffer_store.h"
@@ -98,14 +99,27 @@ cl_int Stored::MakeNative() {
   return CL_SUCCESS;
 }
 
-cl_int Stored::CopyOut(const ByteRange& range) {
-  if (!host) {
-    // Not the client's arena: its ranges may be mapped, and what it writes there isn't the contents.
-    void* at = ::mmap(nullptr, shape.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED) return CL_OUT_OF_HOST_MEMORY;
-    ::madvise(at, shape.size, MADV_HUGEPAGE);
-    host = platform::Mapping(at, shape.size);
+bool Stored::MapHost() {
+  if (host) return true;
+  // Not the client's arena: its ranges may be mapped, and what it writes there isn't the contents.
+  void* at = ::mmap(nullptr, shape.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) return false;
+  ::madvise(at, shape.size, MADV_HUGEPAGE);
+  host = platform::Mapping(at, shape.size);
+  return true;
+}
+
+cl_int Stored::MakeHost() {
+  if (!MapHost()) return CL_OUT_OF_HOST_MEMORY;
+  if (const std::byte* const from = std::exchange(first, nullptr); from != nullptr && content.empty()) {
+    std::memcpy(host.As<std::byte>(), from, shape.size);
+    content = {0, shape.size};
   }
+  return CL_SUCCESS;
+}
+
+cl_int Stored::CopyOut(const ByteRange& range) {
+  if (!MapHost()) return CL_OUT_OF_HOST_MEMORY;
   const cl_command_queue queue = context->Service();
   if (queue == nullptr) return CL_OUT_OF_RESOURCES;
   if (!shape.image)

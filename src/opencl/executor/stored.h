@@ -68,6 +68,8 @@ struct Stored final : Held, std::enable_shared_from_this<Stored> {
 
   /// Makes the native object, with its first content where it has one. Parts need their parent's.
   cl_int MakeNative();
+  /// Of a root that is not on the device: `host` holds all of its contents from now on.
+  cl_int MakeHost();
   /// Copy a range of a root's contents, all of an image's, between the device and host memory, and wait for it.
   cl_int CopyOut(const ByteRange& range);
   cl_int CopyIn(const ByteRange& range);
@@ -89,6 +91,9 @@ struct Stored final : Held, std::enable_shared_from_this<Stored> {
 
   std::uint64_t pinned_by = 0;  // the session's thread: the last Pins that it is in
   Gone gone;                    // set when the client has released it
+
+ private:
+  bool MapHost();
 };
 
 }  // namespace weir::opencl

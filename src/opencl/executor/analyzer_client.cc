@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opencl/executor/analyzer_client.h"
+
+#include <algorithm>
+#include <array>
+
+namespace weir::opencl {
+namespace {
+
+/// Longer than weir-analyzer gives itself.
+constexpr Duration kAnswerWithin = seconds(12);
+constexpr std::size_t kKnownMax = 32;
+
+}  // namespace
+
+Result<AnalyzerClient::Answer> AnalyzerClient::Ask(const core::AnalysisRequest& request) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find(known_, request, &Known::request);
+  if (found != known_.end()) {
+    known_.splice(known_.begin(), known_, found);
+    return found->answer;
+  }
+  auto answer = AskProcess(request);
+  if (!answer) {
+    if (answer.error().code != Errc::kInvalidArgument) process_.reset();
+    return answer;
+  }
+  known_.push_front({.request = request, .answer = *answer});
+  if (known_.size() > kKnownMax) known_.pop_back();
+  return answer;
+}
+
+Result<AnalyzerClient::Answer> AnalyzerClient::AskProcess(const core::AnalysisRequest& request) {
+  if (!process_) {
+    WEIR_TRY(platform::PipedChild started, platform::PipedChild::Start({program_}));
+    process_.emplace(std::move(started));
+  }
+  WEIR_TRY_STATUS(process_->Send(core::FrameOf(core::EncodeAnalysisRequest(request)), kAnswerWithin));
+  std::array<std::byte, core::kAnalysisHeadBytes> head{};
+  WEIR_TRY_STATUS(process_->Receive(head, kAnswerWithin));
+  WEIR_TRY(const std::size_t size, core::BodySize(head));
+  std::vector<std::byte> answer(size);
+  WEIR_TRY_STATUS(process_->Receive(answer, kAnswerWithin));
+  WEIR_TRY(core::ProgramAnalysis analysis, core::DecodeAnalysisReply(answer));
+  return std::make_shared<const core::ProgramAnalysis>(std::move(analysis));
+}
+
+}  // namespace weir::opencl

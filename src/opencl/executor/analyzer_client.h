@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Asks weir-analyzer, a process of its own, what kernels access; it is started when it is first asked. Thread-safe.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "core/partition/analysis_frames.h"
+#include "platform/piped_child.h"
+
+namespace weir::opencl {
+
+class AnalyzerClient {
+ public:
+  /// `program`: weir-analyzer's path.
+  explicit AnalyzerClient(std::string program) : program_(std::move(program)) {}
+
+  using Answer = std::shared_ptr<const core::ProgramAnalysis>;
+  /// The same source with the same options is analysed once. Errors are those of weir-analyzer, and what keeps it from
+  /// answering; the next question starts it anew.
+  Result<Answer> Ask(const core::AnalysisRequest& request);
+
+ private:
+  struct Known {
+    core::AnalysisRequest request;
+    Answer answer;
+  };
+  Result<Answer> AskProcess(const core::AnalysisRequest& request);
+
+  const std::string program_;
+  std::mutex mutex_;
+  std::optional<platform::PipedChild> process_;
+  std::list<Known> known_;  // what was asked last in front
+};
+
+}  // namespace weir::opencl

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// One part of a launch, ready for whoever runs it: this executor's driver, or another executor.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "core/partition/part_slices.h"
+#include "opencl/executor/part_program.h"
+
+namespace weir::opencl {
+
+/// An argument of a part's kernel.
+struct PartArg {
+  enum class Kind { kSlice, kNull, kBytes, kLocal } kind = Kind::kNull;
+  std::size_t slice = 0;
+  std::vector<std::byte> bytes{};
+  std::uint64_t local = 0;
+};
+
+struct PartLaunch {
+  std::string kernel{};  // the program's
+  core::PartSlices slices{};
+  std::vector<PartArg> args{};
+  unsigned dimensions = 1;
+  std::array<std::uint64_t, 3> offset{}, global{1, 1, 1}, local{1, 1, 1};
+};
+
+}  // namespace weir::opencl
