@@ -19,6 +19,7 @@ struct ServeFlags {
   Duration kernel_timeout = seconds(60);
   std::vector<int> device_cpus;
   std::string listen, listen_plain, keys_dir;
+  std::vector<std::string> peers, peers_plain;
   bool is_private = false;
   bool quiet = false;
 };
@@ -40,6 +41,22 @@ Status AddPortals(const ServeFlags& flags, const std::filesystem::path& self, da
   return Ok();
 }
 
+/// Nodes that run parts: HOST:PORT=FILE, HOST:PORT=VGPU.
+Status AddPeers(const ServeFlags& flags, const std::filesystem::path& self, daemon::ServeOptions& options) {
+  const std::string program = FindHelper(self, kRelay);
+  for (const bool plain : {false, true})
+    for (const std::string& text : plain ? flags.peers_plain : flags.peers) {
+      const std::size_t equals = text.find('=');
+      if (equals == std::string::npos || equals == 0 || equals + 1 == text.size() || text.find(':') >= equals)
+        return Fail(Errc::kInvalidArgument, std::string(plain ? "--peer-plain" : "--peer") + " takes HOST:PORT=" +
+                                                (plain ? "VGPU" : "TOKENFILE") + ", not '" + text + "'");
+      daemon::PeerSetup peer{.program = program, .node = text.substr(0, equals), .token = {}, .vgpu = {}};
+      (plain ? peer.vgpu : peer.token) = text.substr(equals + 1);
+      options.peers.push_back(std::move(peer));
+    }
+  return Ok();
+}
+
 }  // namespace
 
 void AddServe(Command app, Session& session) {
@@ -49,6 +66,7 @@ void AddServe(Command app, Session& session) {
                  "  weir serve\n"
                  "  weir serve --device-cpus 0-1 --policy proportional-share\n"
                  "  weir serve --listen :7700     # tenants on other machines too; 'weir keys init' first\n"
+                 "  weir serve --peer gpu2:7700=parts.token    # what does not fit here runs there in part\n"
                  "  weir serve --run-dir /tmp/w --state-dir /tmp/w/state    # beside another one\n",
                  session);
   command.Add("--state-dir", "DIR", flags->state_dir,
@@ -65,6 +83,10 @@ void AddServe(Command app, Session& session) {
   command.Add("--keys-dir", "DIR", flags->keys_dir, "This node's keys (default: keys in the state folder)");
   command.Add("--listen-plain", "HOST:PORT", flags->listen_plain,
               "The same without encryption or proof: whoever can connect there has every vGPU");
+  command.Add("--peer", "HOST:PORT=TOKENFILE", flags->peers,
+              "A node that runs parts of OpenCL launches whose memory does not fit here; may be repeated");
+  command.Add("--peer-plain", "HOST:PORT=VGPU", flags->peers_plain,
+              "The same by a connection without encryption or proof");
   command.AddFlag("--private", flags->is_private,
                   "End 10 s after the last tenant, and keep the state in the run folder");
   command.AddFlag("--quiet", flags->quiet, "Say nothing but errors");
@@ -84,6 +106,7 @@ void AddServe(Command app, Session& session) {
       options.opencl_library = flags->opencl_library;
       options.kernel_timeout = flags->kernel_timeout;
       WEIR_TRY_STATUS(AddPortals(*flags, self, options));
+      WEIR_TRY_STATUS(AddPeers(*flags, self, options));
       options.exit_when_idle = flags->is_private;
       options.idle_exit_after = kPrivateIdle;
       options.quiet = flags->quiet;

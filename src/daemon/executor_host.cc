@@ -110,6 +110,7 @@ void ExecutorHost::OnClient() {
     spec.argv.insert(spec.argv.end(), {"--kernel-timeout", fmt::format("{}", SecondsOf(setup_.kernel_timeout))});
   if (setup_.copy_bytes_per_s > 0)
     spec.argv.insert(spec.argv.end(), {"--copy-bandwidth", fmt::format("{}", setup_.copy_bytes_per_s / 1e9)});
+  for (const std::string& peer : setup_.peers) spec.argv.insert(spec.argv.end(), {"--peer", peer});
   const auto pid = platform::Spawn(spec);
   if (!pid) return Refuse("the executor can't be started: " + pid.error().message);
   auto process = platform::OpenPidFd(*pid);

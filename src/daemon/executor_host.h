@@ -26,7 +26,8 @@ struct ExecutorSetup {
   std::string library;  // the vendor's; empty: the first that works
   unsigned cpus = 0;    // of a software device
   Duration kernel_timeout{};
-  double copy_bytes_per_s = 0;  // of elastic memory's copies, to model a link; 0: as fast as it goes
+  double copy_bytes_per_s = 0;       // of elastic memory's copies, to model a link; 0: as fast as it goes
+  std::vector<std::string> peers{};  // sockets of relays to nodes that may run parts of what does not fit
 };
 
 class ExecutorHost {

@@ -12,8 +12,8 @@
 #include <cstdio>
 
 #include "daemon/control.h"
+#include "daemon/kept_process.h"
 #include "daemon/node.h"
-#include "daemon/portal_host.h"
 #include "platform/clock.h"
 #include "platform/files.h"
 #include "platform/process.h"
@@ -124,7 +124,8 @@ Status Serve(const ServeOptions& given) {
             {.program = options.executor,
              .library = options.opencl_library,
              .cpus = static_cast<unsigned>(options.device_cpus.size()),
-             .kernel_timeout = options.kernel_timeout},
+             .kernel_timeout = options.kernel_timeout,
+             .peers = PeerSockets(places.run_dir, options.peers.size())},
             [&places](const SavedNode& saved) { Save(places.state_file, saved); });
   for (const std::string& problem : node.Restore(Load(places.state_file)))
     std::fprintf(stderr, "weir: not restored: %s\n", problem.c_str());
@@ -140,10 +141,16 @@ Status Serve(const ServeOptions& given) {
                          }});
   WEIR_TRY(const auto server,
            HttpServer::Listen(loop, places.socket, [&control](const HttpRequest& r) { return control.Handle(r); }));
-  std::vector<std::unique_ptr<PortalHost>> portals;
+  std::vector<std::unique_ptr<KeptProcess>> kept;
   for (const PortalSetup& setup : options.portals) {
-    WEIR_TRY(auto portal, PortalHost::Start(loop, places.run_dir, setup));
-    portals.push_back(std::move(portal));
+    WEIR_TRY(auto portal, KeptProcess::Start(loop, "portal", ArgvOf(setup, places.run_dir, ::getpid())));
+    kept.push_back(std::move(portal));
+  }
+  for (std::size_t i = 0; i < options.peers.size(); ++i) {
+    const PeerSetup& setup = options.peers[i];
+    WEIR_TRY(auto relay, KeptProcess::Start(loop, "relay to " + setup.node,
+                                            ArgvOf(setup, PeerSocket(places.run_dir, i), ::getpid())));
+    kept.push_back(std::move(relay));
   }
   std::unique_ptr<IdleWatch> idle;
   if (options.exit_when_idle) idle = std::make_unique<IdleWatch>(loop, node, options.idle_exit_after);

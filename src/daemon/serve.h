@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
-#include "daemon/portal_setup.h"
+#include "daemon/helper_setup.h"
 
 namespace weir::daemon {
 
@@ -21,6 +21,7 @@ struct ServeOptions {
   Duration kernel_timeout{};         // a kernel that runs longer costs its vGPU its executor; zero: none does
   std::string policy;                // to start with; empty: the saved one, else the default
   std::vector<PortalSetup> portals;  // by which tenants on other machines come
+  std::vector<PeerSetup> peers;      // that run parts of what does not fit here
   bool exit_when_idle = false;       // a private daemon: ends when nobody has used it for `idle_exit_after`
   Duration idle_exit_after = seconds(10);
   bool quiet = false;

@@ -229,9 +229,11 @@ void Relay::Serve(platform::Fd client) {
         socket, proto::cl::Encode(proto::cl::Welcome{.magic = proto::cl::kHelloMagic, .refusal = why})));
     return;
   }
+  const auto who = platform::PeerOf(socket);
+  const uid_t owner = options_.anyone && who ? who->uid : ::getuid();
   // Who connects says Hello at once.
   if (!platform::WaitReadable(socket, kHelloWaitMs)) return;
-  auto accepted = opencl::Welcome(std::move(client), ::getuid(), entered->entry.arena_bytes);
+  auto accepted = opencl::Welcome(std::move(client), owner, entered->entry.arena_bytes);
   if (!accepted) return SayRelay(accepted.error().message);
   Conversation conversation(std::move(*accepted), std::move(*entered));
   auto at = conversations_.end();

@@ -23,6 +23,7 @@ struct RelayOptions {
   proto::MoveRequest node;                // the first
   std::string program;                    // for people
   pid_t parent = 0;                       // ends when this process has and nobody is connected; 0: never by itself
+  bool anyone = false;                    // of this machine may connect; else only this user and root
   std::function<void()> when_ready = {};  // called when the node has let it in
 };
 /// Connects once, to see whether it may, and serves. The error is why it may not, or why it can't go on.

@@ -33,16 +33,22 @@ constexpr const char* kUsage =
     "  --vgpu NAME        with --plain: which vGPU\n"
     "  --program NAME     of the client, for messages\n"
     "  --parent PID       end when this process has ended and nobody is connected\n"
+    "  --anyone           every user of this machine may connect, not only this one\n"
     "  --ready-fd FD      write a byte there when the node has let us in\n";
 
-enum Option { kNode = 1, kSocket, kToken, kPlain, kVgpu, kProgram, kParent, kReady, kHelp };
+enum Option { kNode = 1, kSocket, kToken, kPlain, kVgpu, kProgram, kParent, kAnyone, kReady, kHelp };
 
-constexpr option kOptions[] = {
-    {"node", required_argument, nullptr, kNode},     {"socket", required_argument, nullptr, kSocket},
-    {"token", required_argument, nullptr, kToken},   {"plain", no_argument, nullptr, kPlain},
-    {"vgpu", required_argument, nullptr, kVgpu},     {"program", required_argument, nullptr, kProgram},
-    {"parent", required_argument, nullptr, kParent}, {"ready-fd", required_argument, nullptr, kReady},
-    {"help", no_argument, nullptr, kHelp},           {nullptr, 0, nullptr, 0}};
+constexpr option kOptions[] = {{"node", required_argument, nullptr, kNode},
+                               {"socket", required_argument, nullptr, kSocket},
+                               {"token", required_argument, nullptr, kToken},
+                               {"plain", no_argument, nullptr, kPlain},
+                               {"vgpu", required_argument, nullptr, kVgpu},
+                               {"program", required_argument, nullptr, kProgram},
+                               {"parent", required_argument, nullptr, kParent},
+                               {"anyone", no_argument, nullptr, kAnyone},
+                               {"ready-fd", required_argument, nullptr, kReady},
+                               {"help", no_argument, nullptr, kHelp},
+                               {nullptr, 0, nullptr, 0}};
 
 int Failed(const Error& error) {
   std::fprintf(stderr, "weir: %s\n", error.message.c_str());
@@ -79,6 +85,7 @@ int main(int argc, char** argv) {
       case kVgpu: options.node.vgpu = optarg; break;
       case kProgram: options.program = optarg; break;
       case kParent: options.parent = std::atoi(optarg); break;
+      case kAnyone: options.anyone = true; break;
       case kReady: ready = std::atoi(optarg); break;
       case 'h':
       case kHelp: std::fputs(kUsage, stdout); return 0;
@@ -92,7 +99,7 @@ int main(int argc, char** argv) {
   options.node.node = node;
   options.node.token = token;
   options.connect = ConnectTo;
-  auto listener = platform::ListenSeqPacket(socket, 0600);
+  auto listener = platform::ListenSeqPacket(socket, options.anyone ? 0666 : 0600);
   if (!listener) return Failed(listener.error());
   options.listener = std::move(*listener);
   auto control = platform::ListenSeqPacket(socket + proto::kControlSuffix, 0600);

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs that a daemon keeps running for traffic with other machines, and how they are started.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace weir::daemon {
+
+/// A portal: by it tenants on other machines come (docs/network.md).
+struct PortalSetup {
+  std::string program;   // weir-portal
+  std::string listen;    // HOST:PORT
+  std::string keys_dir;  // empty: plain connections, which prove nothing
+  bool quiet = false;
+};
+
+/// A relay to a node that may run parts of launches which don't fit here (docs/partition.md).
+struct PeerSetup {
+  std::string program;  // weir-relay
+  std::string node;     // HOST:PORT
+  std::string token;    // file; empty: a plain connection, to `vgpu`
+  std::string vgpu;
+};
+
+/// `run_dir`: the daemon's, whose pid is `parent`.
+std::vector<std::string> ArgvOf(const PortalSetup& setup, const std::string& run_dir, int parent);
+std::vector<std::string> ArgvOf(const PeerSetup& setup, const std::string& socket, int parent);
+
+/// Where executors find the relay to the peer number `index`; and to each of `count`.
+std::string PeerSocket(const std::string& run_dir, std::size_t index);
+std::vector<std::string> PeerSockets(const std::string& run_dir, std::size_t count);
+
+}  // namespace weir::daemon

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One kernel on two nodes: a product of matrices that does not fit runs in part on a peer, by TCP, and its bytes are those
+of a run that is not split; the peer is killed while it computes.
+
+With "long" as its argument: the peer is killed at 20 random moments.
+"""
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import weir_e2e as e2e
+from distant import text_of
+
+PRODUCT = os.path.join(e2e.BUILD, "bin/opencl_product")
+SLOT = 64 << 20
+TOO_LARGE = ("4096", "3584", "288")  # 56 MiB of results, 9 that are read
+ROUNDS = 3
+
+
+class TwoNodesOneKernel(unittest.TestCase):
+    def setUp(self):
+        self.there = e2e.Node("--listen-plain", "127.0.0.1:0", "--quiet").start()
+        self.addCleanup(self.there.close)
+        self.there.create("parts")
+        path = os.path.join(self.there.run_dir, "portal-plain.port")
+        self.port = e2e.wait_for(lambda: text_of(path), 20, "the peer's portal listens")
+        self.here = e2e.Node("--peer-plain", f"127.0.0.1:{self.port}=parts", "--quiet").start()
+        self.addCleanup(self.here.close)
+        status, body = self.here.call("PUT", "/v1/devices/embedded/memory", {"size_bytes": 4 * SLOT, "params": {}})
+        self.assertEqual(status, 200, body)
+        self.here.create("small", memory_min_bytes=SLOT, memory_max_bytes=SLOT, partition="always")
+        self.here.create("large", memory_min_bytes=SLOT, memory_max_bytes=2 * SLOT, partition="never")
+        e2e.wait_for(lambda: os.path.exists(os.path.join(self.here.run_dir, "peer-0.sock")), 20, "the relay listens")
+        self.processes = []
+        self.addCleanup(e2e.end_all, self.processes)
+
+    def start(self, vgpu, *arguments):
+        environment = {**os.environ, "OCL_ICD_VENDORS": os.path.join(e2e.BUILD, "lib/weir/icd"),
+                       "WEIR_OPENCL": os.path.join(self.here.run_dir, "opencl", vgpu + ".sock")}
+        process = subprocess.Popen([PRODUCT, *arguments], env=environment, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        self.processes.append(process)
+        return process
+
+    def sum_of(self, process):
+        out, err = process.communicate(timeout=120)
+        self.assertEqual((process.returncode, "wrong 0" in out), (0, True), out + err + self.here.log_text())
+        return re.search(r"sum (\w+)", out).group(1)
+
+    def computed_there(self):
+        return self.there.vgpu("parts")["totals"]["gpu_ns"]
+
+    def kill_peer(self):
+        """Its daemon, its portal and its executor at once: a machine that is gone."""
+        self.there.kill()
+        found = subprocess.run(["pgrep", "-f", f"weir-(portal|executor) .*{self.there.run_dir}"], capture_output=True,
+                               text=True)
+        for pid in found.stdout.split():
+            os.kill(int(pid), signal.SIGKILL)
+
+    def test_both_compute_and_the_bytes_are_those_of_one(self):
+        whole = self.sum_of(self.start("large", *TOO_LARGE))
+        self.assertEqual(self.computed_there(), 0)
+        self.assertEqual(self.sum_of(self.start("small", *TOO_LARGE)), whole)
+        self.assertGreater(self.computed_there(), 0)
+        self.assertGreater(self.here.vgpu("small")["totals"]["gpu_ns"], 0)
+
+    def test_a_peer_that_dies_costs_nothing_but_time(self):
+        whole = self.sum_of(self.start("large", *TOO_LARGE))
+        process = self.start("small", *TOO_LARGE, str(ROUNDS))
+        e2e.wait_for(lambda: self.computed_there() > 0, 60, "the peer computes")
+        self.kill_peer()
+        self.assertEqual(self.sum_of(process), whole)
+        self.assertIn("no parts elsewhere", self.here.log_text())
+        self.assertEqual(self.sum_of(self.start("small", *TOO_LARGE)), whole)
+
+
+class Soak(TwoNodesOneKernel):
+    test_both_compute_and_the_bytes_are_those_of_one = None
+    test_a_peer_that_dies_costs_nothing_but_time = None
+
+    def test_killed_at_20_random_moments(self):
+        seed = random.randrange(1 << 32)
+        print("seed", seed)
+        draw = random.Random(seed)
+        whole = self.sum_of(self.start("large", *TOO_LARGE))
+        begun = time.monotonic()
+        self.assertEqual(self.sum_of(self.start("small", *TOO_LARGE)), whole)
+        alone = time.monotonic() - begun
+        lost = 0
+        for turn in range(20):
+            before = self.here.log_text().count("no parts elsewhere")
+            process = self.start("small", *TOO_LARGE)
+            # One moment of each twentieth of a run.
+            time.sleep(alone * (turn + draw.random()) / 20)
+            self.kill_peer()
+            self.assertEqual(self.sum_of(process), whole, f"turn {turn} of seed {seed}")
+            lost += self.here.log_text().count("no parts elsewhere") > before
+            self.there.arguments = ("--listen-plain", f"127.0.0.1:{self.port}", "--quiet")
+            self.there.start()
+            relay = lambda: self.sum_of(self.start("small", *TOO_LARGE)) and self.computed_there() > 0
+            e2e.wait_for(relay, 60, "the peer is used again")
+        print(f"peer killed 20 times, {lost} times while it had a part; every result right")
+        self.assertGreater(lost, 5)
+
+
+if __name__ == "__main__":
+    wanted = "Soak" if sys.argv[1:] == ["long"] else "TwoNodesOneKernel"
+    unittest.main(argv=[sys.argv[0], wanted], verbosity=2)
