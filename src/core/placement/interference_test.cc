@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/placement/interference.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cmath>
+
+namespace weir::core {
+namespace {
+
+using LoadWeights = InterferenceModel::Weights;
+
+const DeviceCapacity kHundred{.memory = MiB(6'144), .loads = {100, 100, 100, 100}};
+
+RunNeed NeedWith(Loads loads, std::uint64_t alone_ms = 1'000) { return {MiB(64), loads, alone_ms}; }
+
+DeviceState StateWith(std::span<const RunNeed> runs) {
+  DeviceState state;
+  for (const RunNeed& run : runs) state.Take(run);
+  return state;
+}
+
+std::array<double, kLoadKinds> LoadsOf(std::span<const RunNeed> runs) {
+  std::array<double, kLoadKinds> sum{};
+  for (const RunNeed& run : runs)
+    for (std::size_t i = 0; i < kLoadKinds; ++i) sum[i] += static_cast<double>(run.loads[i]);
+  return sum;
+}
+
+/// What `weights` say of a beside one other, written out.
+double TrueSlowdown(const LoadWeights& weights, const RunNeed& a, const RunNeed& b) {
+  double sum = 1 + weights[kLoadKinds];
+  for (std::size_t i = 0; i < kLoadKinds; ++i)
+    sum += weights[i] * static_cast<double>(a.loads[i]) / 100 * static_cast<double>(b.loads[i]) / 100;
+  return sum;
+}
+
+rc::Gen<RunNeed> AnyNeed() {
+  return rc::gen::map(rc::gen::pair(rc::gen::container<std::array<int, kLoadKinds>>(rc::gen::inRange(0, 101)),
+                                    rc::gen::inRange(1, 9'000)),
+                      [](const auto& drawn) {
+                        RunNeed need = NeedWith({}, static_cast<std::uint64_t>(drawn.second));
+                        for (std::size_t i = 0; i < kLoadKinds; ++i)
+                          need.loads[i] = static_cast<std::uint64_t>(drawn.first[i]);
+                        return need;
+                      });
+}
+
+TEST(Interference, BeforeAnythingIsMeasuredTwoThatFillAResourceHalveEachOther) {
+  const InterferenceModel model;
+  const RunNeed full = NeedWith({0, 100, 0, 0});
+  const Interference two = model.Predict(full, StateWith(std::array{full}), kHundred);
+  EXPECT_NEAR(two.slowdown, 2.01, 1e-12);
+  EXPECT_NEAR(two.lost_s, 2.02, 1e-12);  // a second each, and a hundredth for company
+  EXPECT_EQ(model.Predict(full, {}, kHundred).slowdown, 1);
+}
+
+TEST(Interference, SaysWhichLoadIsMostOfIt) {
+  const InterferenceModel model;
+  const RunNeed run = NeedWith({50, 10, 0, 0}), other = NeedWith({50, 100, 100, 100});
+  const LoadWeights parts = model.PartsOf(run, StateWith(std::array{other}), kHundred);
+  EXPECT_NEAR(parts[0], 0.25, 1e-12);
+  EXPECT_NEAR(parts[1], 0.10, 1e-12);
+  EXPECT_EQ(parts[2], 0);
+}
+
+TEST(Interference, RefusesMeasurementsThatAreNone) {
+  const SoloRun a{"a", NeedWith({1, 1, 1, 1}), 1.0};
+  const auto message = [](const auto& result) { return result ? std::string("accepted") : result.error().message; };
+  EXPECT_EQ(message(Fit(std::array{a, a}, {}, kHundred)), "kernel 'a' has two solo runs: give one");
+  EXPECT_EQ(message(Fit(std::array{a}, std::array{PairRun{"a", "b", 1, 1}}, kHundred)),
+            "kernel 'b' has no solo run: measure it alone, too");
+  EXPECT_EQ(message(Fit(std::array{a}, std::array{PairRun{"a", "a", 0, 1}}, kHundred)),
+            "kernels 'a' and 'a' took 0 and 1 s together: measure them again");
+  EXPECT_FALSE(Fit(std::array{SoloRun{"a", a.need, std::nan("")}}, {}, kHundred));
+  EXPECT_FALSE(Fit(std::array{a}, {}, kHundred, {{"prior_weight", -1.0}}));
+  EXPECT_FALSE(Fit(std::array{a}, {}, DeviceCapacity{.loads = {0, 1, 1, 1}}));
+}
+
+TEST(Interference, IgnoresWhatCanNotHaveBeenSeen) {
+  InterferenceModel model;
+  const LoadWeights before = model.weights();
+  const RunNeed run = NeedWith({50, 50, 50, 50});
+  model.Observe(run, {50, 0, 0, 0}, 1, kHundred, std::nan(""));
+  model.Observe(run, {50, 0, 0, 0}, 1, kHundred, 0);
+  model.Observe(run, {-1, 0, 0, 0}, 1, kHundred, 2);
+  model.Observe(run, {50, 0, 0, 0}, std::numeric_limits<double>::infinity(), kHundred, 2);
+  EXPECT_EQ(model.weights(), before);
+  EXPECT_EQ(model.observations(), 0);
+}
+
+TEST(Interference, ForgetsWhatNoLongerHolds) {
+  InterferenceModel model(CheckInterferenceParams({{"half_life_runs", 10.0}}).value());
+  const RunNeed run = NeedWith({0, 100, 0, 0});
+  for (int i = 0; i < 50; ++i) model.Observe(run, {0, 100, 0, 0}, 0, kHundred, 3);
+  EXPECT_NEAR(model.weights()[1], 2, 0.01);
+  for (int i = 0; i < 100; ++i) model.Observe(run, {0, 100, 0, 0}, 0, kHundred, 1.5);
+  EXPECT_NEAR(model.weights()[1], 0.5, 0.01);
+}
+
+TEST(Interference, EveryParameterHasARangeThatHoldsItsDefault) {
+  for (const PolicyParam& param : kInterferenceParams) {
+    EXPECT_LE(param.min, param.preset) << param.name;
+    EXPECT_GE(param.max, param.preset) << param.name;
+    EXPECT_FALSE(param.summary.empty()) << param.name;
+  }
+}
+
+RC_GTEST_PROP(InterferenceLaws, FindsTheLineThatItsMeasurementsLieOn, ()) {
+  LoadWeights truth{};
+  for (double& one : truth) one = *rc::gen::inRange(0, 300) / 100.0;
+  std::vector<SoloRun> solos;
+  std::vector<PairRun> pairs;
+  // One kernel of each load alone, so that every weight is told from the others, and what else is drawn.
+  for (std::size_t i = 0; i < kLoadKinds; ++i) {
+    Loads loads{};
+    loads[i] = 100;
+    solos.push_back({fmt::format("only-{}", i), NeedWith(loads), 2.0});
+  }
+  solos.push_back({"none", NeedWith({}), 1.0});
+  for (const RunNeed& need : *rc::gen::container<std::vector<RunNeed>>(AnyNeed()))
+    solos.push_back({fmt::format("drawn-{}", solos.size()), need, 0.5});
+  for (const SoloRun& a : solos)
+    for (const SoloRun& b : solos)
+      pairs.push_back({a.kernel, b.kernel, a.seconds * TrueSlowdown(truth, a.need, b.need),
+                       b.seconds * TrueSlowdown(truth, b.need, a.need)});
+  const auto model = Fit(solos, pairs, kHundred, {{"prior_runs", 1e-6}});
+  RC_ASSERT(model.has_value());
+  for (std::size_t i = 0; i < truth.size(); ++i) RC_ASSERT(std::abs(model->weights()[i] - truth[i]) < 1e-4);
+  RC_ASSERT(model->ErrorRms() < 1e-4);
+}
+
+RC_GTEST_PROP(InterferenceLaws, TheFitIsTheLeastThatWeightsOfNothingBelowZeroAllow, ()) {
+  struct Seen {
+    LoadWeights x;
+    double y;
+  };
+  InterferenceModel model(CheckInterferenceParams({{"half_life_runs", 0.0}}).value());
+  std::vector<Seen> all;
+  for (const auto& [run, other] :
+       *rc::gen::container<std::vector<std::pair<RunNeed, RunNeed>>>(rc::gen::pair(AnyNeed(), AnyNeed()))) {
+    const double slowdown = *rc::gen::inRange(50, 600) / 100.0;
+    model.Observe(run, LoadsOf(std::array{other}), 1, kHundred, slowdown);
+    Seen seen{{}, slowdown - 1};
+    for (std::size_t i = 0; i < kLoadKinds; ++i)
+      seen.x[i] = static_cast<double>(run.loads[i]) / 100 * static_cast<double>(other.loads[i]) / 100;
+    seen.x[kLoadKinds] = 1;
+    all.push_back(seen);
+  }
+  // Karush, Kuhn, Tucker: no slope where a weight is free, none downwards where it is held at 0.
+  const LoadWeights w = model.weights();
+  for (std::size_t i = 0; i < w.size(); ++i) {
+    double slope = 0.01 * (w[i] - (i == kLoadKinds ? 0.01 : 1.0));
+    for (const Seen& seen : all) {
+      double off = -seen.y;
+      for (std::size_t j = 0; j < w.size(); ++j) off += w[j] * seen.x[j];
+      slope += off * seen.x[i];
+    }
+    RC_ASSERT(w[i] >= 0);
+    RC_ASSERT(slope > -1e-6 * static_cast<double>(all.size() + 1));
+    if (w[i] > 0) RC_ASSERT(slope < 1e-6 * static_cast<double>(all.size() + 1));
+  }
+}
+
+RC_GTEST_PROP(InterferenceLaws, FittingAtOnceIsLearningOneByOne, ()) {
+  std::vector<SoloRun> solos;
+  for (const RunNeed& need : *rc::gen::nonEmpty(rc::gen::container<std::vector<RunNeed>>(AnyNeed())))
+    solos.push_back({fmt::format("k{}", solos.size()), need, *rc::gen::inRange(1, 100) / 10.0});
+  std::vector<PairRun> pairs;
+  InterferenceModel learned(CheckInterferenceParams({{"half_life_runs", 0.0}}).value());
+  for (const SoloRun& a : solos) {
+    const SoloRun& b = *rc::gen::elementOf(solos);
+    const double slower_a = *rc::gen::inRange(100, 300) / 100.0, slower_b = *rc::gen::inRange(100, 300) / 100.0;
+    pairs.push_back({a.kernel, b.kernel, a.seconds * slower_a, b.seconds * slower_b});
+    learned.Observe(a.need, LoadsOf(std::array{b.need}), 1, kHundred, pairs.back().first_s / a.seconds);
+    learned.Observe(b.need, LoadsOf(std::array{a.need}), 1, kHundred, pairs.back().second_s / b.seconds);
+  }
+  const auto fitted = Fit(solos, pairs, kHundred);
+  RC_ASSERT(fitted->weights() == learned.weights());
+  RC_ASSERT(fitted->observations() == learned.observations());
+}
+
+RC_GTEST_PROP(InterferenceLaws, WhatIsLostIsTheSumOverAllPairs, ()) {
+  const auto there = *rc::gen::resize(12, rc::gen::container<std::vector<RunNeed>>(AnyNeed()));
+  const RunNeed run = *AnyNeed();
+  const InterferenceModel model;
+  const Interference predicted = model.Predict(run, StateWith(there), kHundred);
+  double lost = 0, slower = 0;
+  for (const RunNeed& other : there) {
+    const double one = TrueSlowdown(model.weights(), run, other) - 1;
+    slower += one;
+    lost += one * static_cast<double>(run.alone_ms + other.alone_ms) * 1e-3;
+  }
+  RC_ASSERT(std::abs(predicted.slowdown - 1 - slower) < 1e-9 * (1 + slower));
+  RC_ASSERT(std::abs(predicted.lost_s - lost) < 1e-9 * (1 + lost));
+}
+
+}  // namespace
+}  // namespace weir::core

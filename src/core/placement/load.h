@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run of a kernel asks of its device, and what a device has: the four loads that gCloud reckons with (section
+// IV). Whole numbers, so that sums over what runs on a device do not depend on the order in which it came. Page:
+// docs/placement.md
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "base/units.h"
+
+namespace weir::core {
+
+enum class LoadKind : std::uint8_t { kLocal, kTraffic, kThreads, kBlocks };
+inline constexpr std::size_t kLoadKinds = 4;
+using RunId = Id<struct RunTag>;  // one execution of a module's kernel in the cluster
+
+/// "local memory", "global memory traffic", "threads", "blocks".
+std::string_view NameOf(LoadKind kind);
+
+/// By LoadKind: KiB of local memory of all resident threads, MB/s of global memory traffic, resident threads, resident
+/// blocks; of a run the mean while it runs alone, of a device what it has.
+using Loads = std::array<std::uint64_t, kLoadKinds>;
+inline constexpr std::uint64_t kLoadMax = std::uint64_t{1} << 32;
+
+/// One run of a kernel, as its solo run was measured.
+struct RunNeed {
+  Bytes memory{};                  // of the device, from its start until its end
+  Loads loads{};                   // each at most kLoadMax
+  std::uint64_t alone_ms = 1'000;  // that it takes alone, at most kAloneMaxMs
+  friend bool operator==(const RunNeed&, const RunNeed&) = default;
+};
+inline constexpr std::uint64_t kAloneMaxMs = std::uint64_t{1} << 24;  // 4.6 hours
+
+struct DeviceCapacity {
+  Bytes memory{};
+  std::uint32_t runs_max = 16;  // kernels at once: 16 on Fermi (gCloud, section III); at most kRunsAtOnceMax
+  Loads loads{1, 1, 1, 1};      // each at least 1, at most kLoadMax
+  friend bool operator==(const DeviceCapacity&, const DeviceCapacity&) = default;
+};
+inline constexpr std::uint32_t kRunsAtOnceMax = 128;
+
+/// kInvalidArgument where a number is out of its range.
+Status CheckNeed(const RunNeed& need);
+Status CheckDevice(const DeviceCapacity& capacity);
+
+/// What runs on a device, summed up. Devices of equal state are alike to every placement but for their ids.
+struct DeviceState {
+  std::uint32_t kind = 0;  // of ClusterState::CapacityOf
+  std::uint32_t runs = 0;
+  Bytes used{};              // memory
+  Loads loads{};             // of all runs together
+  Loads load_ms{};           // likewise, each run's times its alone_ms
+  std::uint64_t run_ms = 0;  // the sum of alone_ms
+  friend auto operator<=>(const DeviceState&, const DeviceState&) = default;
+
+  void Take(const RunNeed& need);
+  void GiveBack(const RunNeed& need);
+  [[nodiscard]] bool Holds(const RunNeed& need, const DeviceCapacity& capacity) const {
+    return runs < capacity.runs_max && used <= capacity.memory &&
+           need.memory.count <= capacity.memory.count - used.count;
+  }
+};
+
+}  // namespace weir::core

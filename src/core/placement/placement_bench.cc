@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cost of a decision (bars: 1 ms for 10,000 devices, 10 ms for 100,000), where most devices are alike and where no two
+// are, and of carrying it out.
+#include <benchmark/benchmark.h>
+
+#include "base/prng.h"
+#include "core/placement/placement_table.h"
+
+namespace weir::core {
+namespace {
+
+constexpr DeviceCapacity kBenchDevice{.memory = MiB(80 << 10), .loads = {100'000, 100'000, 100'000, 100'000}};
+
+/// Two runs on each device: of four kinds of kernels, or each run of its own kind.
+ClusterState BusyCluster(std::uint64_t devices, bool alike) {
+  Prng prng(1);
+  ClusterState cluster;
+  const auto draw = [&prng, alike](std::int64_t most) {
+    return static_cast<std::uint64_t>(alike ? prng.Between(1, 4) * most / 4 : prng.Between(1, most));
+  };
+  for (std::uint64_t id = 1; id <= devices; ++id) {
+    if (!cluster.Add(DeviceId{id}, kBenchDevice)) return cluster;
+    for (std::uint64_t run = 0; run < 2; ++run) {
+      const std::uint64_t kind = draw(40'000);
+      const RunNeed need{MiB(kind), {kind, 40'000 - kind, kind / 2, 100}, 100 + kind};
+      if (!cluster.Place(RunId{id * 2 + run}, need, DeviceId{id})) return cluster;
+    }
+  }
+  return cluster;
+}
+
+void BM_Choose(benchmark::State& state, const char* name, bool alike) {
+  const ClusterState cluster = BusyCluster(static_cast<std::uint64_t>(state.range(0)), alike);
+  const auto placement = MakePlacement(name, {}).value();
+  const RunNeed need{MiB(100), {1'000, 20'000, 3'000, 100}, 700};
+  if (name != std::string_view("serial") && !placement->Choose(cluster, need).device)
+    return state.SkipWithError("nothing is chosen, which is what this is the cost of");
+  for (auto _ : state) benchmark::DoNotOptimize(placement->Choose(cluster, need).device);
+  state.counters["states"] = static_cast<double>(cluster.groups().size());
+}
+BENCHMARK_CAPTURE(BM_Choose, interference_aware_alike, "interference-aware", true)->Arg(100)->Arg(10'000)->Arg(100'000);
+BENCHMARK_CAPTURE(BM_Choose, interference_aware_all_different, "interference-aware", false)
+    ->Arg(100)
+    ->Arg(10'000)
+    ->Arg(100'000);
+BENCHMARK_CAPTURE(BM_Choose, serial, "serial", false)->Arg(10'000)->Arg(100'000);
+BENCHMARK_CAPTURE(BM_Choose, round_robin, "round-robin", false)->Arg(10'000)->Arg(100'000);
+BENCHMARK_CAPTURE(BM_Choose, binpack, "binpack", false)->Arg(10'000)->Arg(100'000);
+BENCHMARK_CAPTURE(BM_Choose, spread, "spread", false)->Arg(10'000)->Arg(100'000);
+
+/// Everything is full, which round-robin finds out by looking at all.
+void BM_ChooseNone(benchmark::State& state, const char* name) {
+  const ClusterState cluster = BusyCluster(static_cast<std::uint64_t>(state.range(0)), false);
+  const auto placement = MakePlacement(name, {}).value();
+  const RunNeed need{kBenchDevice.memory, {1'000, 20'000, 3'000, 100}, 700};
+  for (auto _ : state)
+    if (placement->Choose(cluster, need).device) return state.SkipWithError("a device has room");
+}
+BENCHMARK_CAPTURE(BM_ChooseNone, interference_aware, "interference-aware")->Arg(10'000)->Arg(100'000);
+BENCHMARK_CAPTURE(BM_ChooseNone, round_robin, "round-robin")->Arg(10'000)->Arg(100'000);
+
+/// A run is placed and goes again.
+void BM_PlaceAndRelease(benchmark::State& state, bool alike) {
+  ClusterState cluster = BusyCluster(static_cast<std::uint64_t>(state.range(0)), alike);
+  const RunNeed need{MiB(100), {1'000, 20'000, 3'000, 100}, 700};
+  const RunId run{1};
+  std::uint64_t device = 0;
+  for (auto _ : state) {
+    device = device % static_cast<std::uint64_t>(state.range(0)) + 1;
+    if (!cluster.Place(run, need, DeviceId{device}) || !cluster.Release(run)) return state.SkipWithError("no room");
+  }
+}
+BENCHMARK_CAPTURE(BM_PlaceAndRelease, alike, true)->Arg(10'000)->Arg(100'000);
+BENCHMARK_CAPTURE(BM_PlaceAndRelease, all_different, false)->Arg(10'000)->Arg(100'000);
+
+/// One run's end is learned from.
+void BM_Observe(benchmark::State& state) {
+  InterferenceModel model;
+  const RunNeed need{MiB(100), {1'000, 20'000, 3'000, 100}, 700};
+  for (auto _ : state) {
+    model.Observe(need, {500, 30'000, 10, 100}, 2, kBenchDevice, 1.5);
+    benchmark::DoNotOptimize(model.weights().data());
+  }
+}
+BENCHMARK(BM_Observe);
+
+}  // namespace
+}  // namespace weir::core

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/placement/placement_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+
+namespace weir::core {
+namespace {
+
+constexpr std::array<std::string_view, 8> kPlacementReasons{
+    "idle",
+    "the least interference of those with room",
+    "the next one in turn with room",
+    "the fullest of those with room",
+    "the emptiest of those with room",
+    "no device is idle",
+    "no device has the memory free and runs fewer than it may",
+    "no device has that much memory",
+};
+
+PlacementChoice NoDevice(const ClusterState& cluster, const RunNeed& need, PlacementReason reason) {
+  return {.reason = cluster.EverHolds(need) ? reason : PlacementReason::kTooLarge};
+}
+
+/// The lowest device of the states whose rank is the least. `rank` returns an optional; none: that state doesn't take
+/// it. Looks at each state with devices once.
+template <typename Rank>
+const ClusterState::Group* BestGroup(const ClusterState& cluster, Rank rank) {
+  const ClusterState::Group* best = nullptr;
+  decltype(rank(DeviceState{}, DeviceCapacity{})) least;
+  for (const ClusterState::Group& group : cluster.groups()) {
+    if (!group.lowest) continue;
+    const auto one = rank(group.state, cluster.CapacityOf(group.state));
+    if (!one || (best != nullptr && (*least < *one || (*one == *least && best->lowest < group.lowest)))) continue;
+    best = &group;
+    least = one;
+  }
+  return best;
+}
+
+/// Idle devices before others; of the others the one where least is lost by all together.
+class InterferenceAware final : public Placement {
+ public:
+  explicit InterferenceAware(const PolicyParams& checked) : model_(checked) {}
+  PlacementChoice Choose(const ClusterState& cluster, const RunNeed& need) override {
+    const auto* best = BestGroup(
+        cluster,
+        [&](const DeviceState& state, const DeviceCapacity& capacity) -> std::optional<std::pair<int, double>> {
+          if (!state.Holds(need, capacity)) return std::nullopt;
+          if (state.runs == 0) return std::pair(0, 0.0);
+          return std::pair(1, model_.Predict(need, state, capacity).lost_s);
+        });
+    if (best == nullptr) return NoDevice(cluster, need, PlacementReason::kNoRoom);
+    return {.device = best->lowest,
+            .reason = best->state.runs == 0 ? PlacementReason::kIdle : PlacementReason::kLeast,
+            .predicted = model_.Predict(need, best->state, cluster.CapacityOf(best->state))};
+  }
+  InterferenceModel* model() override { return &model_; }
+
+ private:
+  InterferenceModel model_;
+};
+
+/// What every driver does that gives a device to one program at a time.
+class Serial final : public Placement {
+ public:
+  PlacementChoice Choose(const ClusterState& cluster, const RunNeed& need) override {
+    const auto* best =
+        BestGroup(cluster, [&](const DeviceState& state, const DeviceCapacity& capacity) -> std::optional<int> {
+          return state.runs == 0 && state.Holds(need, capacity) ? std::optional(0) : std::nullopt;
+        });
+    if (best == nullptr) return NoDevice(cluster, need, PlacementReason::kBusy);
+    return {.device = best->lowest, .reason = PlacementReason::kIdle};
+  }
+};
+
+class InTurn final : public Placement {
+ public:
+  PlacementChoice Choose(const ClusterState& cluster, const RunNeed& need) override {
+    const DeviceId next = cluster.NextAfter(
+        last_, [&](const DeviceState& state) { return state.Holds(need, cluster.CapacityOf(state)); });
+    if (!next) return NoDevice(cluster, need, PlacementReason::kNoRoom);
+    last_ = next;
+    return {.device = next, .reason = PlacementReason::kTurn};
+  }
+
+ private:
+  DeviceId last_{};
+};
+
+/// The fewest bytes free, then the most runs.
+class BinPack final : public Placement {
+ public:
+  PlacementChoice Choose(const ClusterState& cluster, const RunNeed& need) override {
+    using Rank = std::tuple<std::uint64_t, std::int64_t>;
+    const auto* best =
+        BestGroup(cluster, [&](const DeviceState& state, const DeviceCapacity& capacity) -> std::optional<Rank> {
+          if (!state.Holds(need, capacity)) return std::nullopt;
+          return Rank(capacity.memory.count - state.used.count, -std::int64_t{state.runs});
+        });
+    if (best == nullptr) return NoDevice(cluster, need, PlacementReason::kNoRoom);
+    return {.device = best->lowest, .reason = PlacementReason::kFullest};
+  }
+};
+
+/// The fewest runs, then the most bytes free.
+class Spread final : public Placement {
+ public:
+  PlacementChoice Choose(const ClusterState& cluster, const RunNeed& need) override {
+    using Rank = std::tuple<std::uint32_t, std::uint64_t>;
+    const auto* best =
+        BestGroup(cluster, [&](const DeviceState& state, const DeviceCapacity& capacity) -> std::optional<Rank> {
+          if (!state.Holds(need, capacity)) return std::nullopt;
+          return Rank(state.runs, ~(capacity.memory.count - state.used.count));
+        });
+    if (best == nullptr) return NoDevice(cluster, need, PlacementReason::kNoRoom);
+    return {.device = best->lowest, .reason = PlacementReason::kEmptiest};
+  }
+};
+
+template <typename P>
+std::unique_ptr<Placement> MakePlain(const PolicyParams&) {
+  return std::make_unique<P>();
+}
+
+constexpr std::array<PlacementEntry, 5> kPlacements{{
+    {"interference-aware", "an idle device, else where least is lost by interference (gCloud)", kInterferenceParams,
+     [](const PolicyParams& checked) -> std::unique_ptr<Placement> {
+       return std::make_unique<InterferenceAware>(checked);
+     }},
+    {"serial", "one run at a time on each device", {}, &MakePlain<Serial>},
+    {"round-robin", "one device after another", {}, &MakePlain<InTurn>},
+    {"binpack", "the device with the least memory free, so that others stay idle", {}, &MakePlain<BinPack>},
+    {"spread", "the device with the fewest runs", {}, &MakePlain<Spread>},
+}};
+
+std::string WordsOf(const PlacementCandidate& candidate, const RunNeed& need, const DeviceState& state,
+                    const DeviceCapacity& capacity, const InterferenceModel& model) {
+  if (!candidate.room)
+    return state.runs >= capacity.runs_max
+               ? fmt::format("no room: {} runs there, as many as it takes", state.runs)
+               : fmt::format("no room: {} of {} MiB are free, {} are needed",
+                             (capacity.memory.count - std::min(capacity.memory, state.used).count) >> 20,
+                             capacity.memory.count >> 20, (need.memory.count + (1 << 20) - 1) >> 20);
+  if (candidate.idle) return "idle: it runs as fast as alone";
+  const InterferenceModel::Weights parts = model.PartsOf(need, state, capacity);
+  const auto most = static_cast<std::size_t>(std::ranges::max_element(parts) - parts.begin());
+  const std::string_view by = most < kLoadKinds ? NameOf(static_cast<LoadKind>(most)) : "company";
+  return fmt::format("{} there: {:.3g} times its time alone{}, {:.3g} s lost in all",
+                     state.runs == 1 ? "1 run" : fmt::format("{} runs", state.runs), candidate.predicted.slowdown,
+                     parts[most] > 0 ? fmt::format(", mostly by {}", by) : "", candidate.predicted.lost_s);
+}
+
+}  // namespace
+
+std::string_view NameOf(PlacementReason reason) { return kPlacementReasons[static_cast<std::size_t>(reason)]; }
+
+std::string Words(const PlacementChoice& choice) {
+  if (!choice.device)
+    return fmt::format("{}: {}", choice.reason == PlacementReason::kTooLarge ? "refused" : "waits",
+                       NameOf(choice.reason));
+  if (choice.reason != PlacementReason::kLeast)
+    return fmt::format("device {}: {}", choice.device.value, NameOf(choice.reason));
+  return fmt::format("device {}: {}, {:.3g} times its time alone, {:.3g} s lost in all", choice.device.value,
+                     NameOf(choice.reason), choice.predicted.slowdown, choice.predicted.lost_s);
+}
+
+std::span<const PlacementEntry> PlacementTable() { return kPlacements; }
+
+Result<const PlacementEntry*> FindPlacement(std::string_view name) {
+  std::string known;
+  for (const PlacementEntry& entry : kPlacements) {
+    if (entry.name == name) return &entry;
+    known += (known.empty() ? "" : ", ") + std::string(entry.name);
+  }
+  return Fail(Errc::kNotFound, fmt::format("no placement named '{}'; known: {}", name, known));
+}
+
+Result<std::unique_ptr<Placement>> MakePlacement(std::string_view name, const PolicyParams& given) {
+  WEIR_TRY(const PlacementEntry* entry, FindPlacement(name));
+  WEIR_TRY(const PolicyParams params, CheckParams({entry->name, "", entry->params, nullptr}, given));
+  return entry->make(params);
+}
+
+std::vector<PlacementCandidate> Explain(const ClusterState& cluster, const InterferenceModel& model,
+                                        const RunNeed& need, std::size_t count_max) {
+  struct Ranked {
+    PlacementCandidate candidate;
+    const ClusterState::Group* group;
+  };
+  std::vector<Ranked> all;
+  for (const ClusterState::Group& group : cluster.groups()) {
+    if (!group.lowest) continue;
+    const DeviceCapacity& capacity = cluster.CapacityOf(group.state);
+    all.push_back({{.device = group.lowest,
+                    .alike = cluster.MembersOf(group).size(),
+                    .idle = group.state.runs == 0,
+                    .room = group.state.Holds(need, capacity),
+                    .predicted = model.Predict(need, group.state, capacity)},
+                   &group});
+  }
+  std::ranges::sort(all, {}, [](const Ranked& one) {
+    const PlacementCandidate& c = one.candidate;
+    return std::tuple(!c.room, !c.idle, c.predicted.lost_s, c.device);
+  });
+  if (all.size() > count_max) all.resize(count_max);
+  std::vector<PlacementCandidate> candidates;
+  for (Ranked& one : all) {
+    const DeviceState& state = one.group->state;
+    one.candidate.reason = WordsOf(one.candidate, need, state, cluster.CapacityOf(state), model);
+    candidates.push_back(std::move(one.candidate));
+  }
+  return candidates;
+}
+
+}  // namespace weir::core

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/placement/placement_table.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace weir::core {
+namespace {
+
+const DeviceCapacity kSmall{.memory = MiB(400), .runs_max = 4, .loads = {100, 100, 100, 100}};
+const RunNeed kTraffic{MiB(100), {0, 90, 10, 10}, 2'000}, kThreads{MiB(100), {0, 5, 95, 10}, 500};
+
+std::unique_ptr<Placement> Named(std::string_view name) { return MakePlacement(name, {}).value(); }
+
+ClusterState Devices(std::uint64_t count, const DeviceCapacity& capacity = kSmall) {
+  ClusterState cluster;
+  for (std::uint64_t id = 1; id <= count; ++id) EXPECT_TRUE(cluster.Add(DeviceId{id}, capacity));
+  return cluster;
+}
+
+/// Chooses and places; the device's id, or 0.
+std::uint64_t PlaceBy(Placement& placement, ClusterState& cluster, std::uint64_t run, const RunNeed& need) {
+  const PlacementChoice choice = placement.Choose(cluster, need);
+  if (choice.device) {
+    EXPECT_TRUE(cluster.Place(RunId{run}, need, choice.device));
+  }
+  return choice.device.value;
+}
+
+TEST(PlacementTable, EveryPlacementIsMadeFromItsPresets) {
+  for (const PlacementEntry& entry : PlacementTable()) EXPECT_TRUE(MakePlacement(entry.name, {}).has_value());
+  EXPECT_TRUE(FindPlacement(kDefaultPlacement).has_value());
+  EXPECT_EQ(MakePlacement("best", {}).error().message,
+            "no placement named 'best'; known: interference-aware, serial, round-robin, binpack, spread");
+  EXPECT_FALSE(MakePlacement("spread", {{"prior_weight", 1.0}}));
+}
+
+TEST(PlacementTable, EveryPlacementAnswersForNoDeviceAtAll) {
+  for (const PlacementEntry& entry : PlacementTable())
+    EXPECT_EQ(Words(Named(entry.name)->Choose({}, kTraffic)), "refused: no device has that much memory") << entry.name;
+}
+
+TEST(PlacementTable, WhatInterferesIsKeptApart) {
+  ClusterState cluster = Devices(2);
+  const auto placement = Named("interference-aware");
+  EXPECT_EQ(PlaceBy(*placement, cluster, 1, kTraffic), 1U);
+  EXPECT_EQ(PlaceBy(*placement, cluster, 2, kThreads), 2U);
+  EXPECT_EQ(PlaceBy(*placement, cluster, 3, kThreads), 1U);
+  EXPECT_EQ(PlaceBy(*placement, cluster, 4, kTraffic), 2U);
+}
+
+TEST(PlacementTable, SerialWaitsForAnIdleDevice) {
+  ClusterState cluster = Devices(2);
+  const auto placement = Named("serial");
+  EXPECT_EQ(PlaceBy(*placement, cluster, 1, kTraffic), 1U);
+  EXPECT_EQ(PlaceBy(*placement, cluster, 2, kTraffic), 2U);
+  EXPECT_EQ(Words(placement->Choose(cluster, kTraffic)), "waits: no device is idle");
+  ASSERT_TRUE(cluster.Release(RunId{1}));
+  EXPECT_EQ(PlaceBy(*placement, cluster, 3, kTraffic), 1U);
+}
+
+TEST(PlacementTable, RoundRobinGoesRoundAndLeavesOutWhatIsFull) {
+  ClusterState cluster = Devices(3);
+  const auto placement = Named("round-robin");
+  ASSERT_TRUE(cluster.Place(RunId{100}, {MiB(350), {}, 1}, DeviceId{2}));
+  std::vector<std::uint64_t> turns;
+  for (std::uint64_t run = 1; run <= 8; ++run) turns.push_back(PlaceBy(*placement, cluster, run, kTraffic));
+  EXPECT_EQ(turns, (std::vector<std::uint64_t>{1, 3, 1, 3, 1, 3, 1, 3}));
+  EXPECT_EQ(Words(placement->Choose(cluster, kTraffic)),
+            "waits: no device has the memory free and runs fewer than it may");
+}
+
+TEST(PlacementTable, BinpackFillsOneDeviceAndSpreadAll) {
+  ClusterState packed = Devices(3), spread = Devices(3);
+  const auto binpack = Named("binpack"), even = Named("spread");
+  std::vector<std::uint64_t> ids_packed, ids_spread;
+  for (std::uint64_t run = 1; run <= 6; ++run) {
+    ids_packed.push_back(PlaceBy(*binpack, packed, run, kTraffic));
+    ids_spread.push_back(PlaceBy(*even, spread, run, kTraffic));
+  }
+  EXPECT_EQ(ids_packed, (std::vector<std::uint64_t>{1, 1, 1, 1, 2, 2}));
+  EXPECT_EQ(ids_spread, (std::vector<std::uint64_t>{1, 2, 3, 1, 2, 3}));
+}
+
+TEST(PlacementTable, WhatFitsNowhereEverIsRefusedAndNotKeptWaiting) {
+  const ClusterState cluster = Devices(1);
+  const RunNeed huge{MiB(401), {}, 1};
+  for (const PlacementEntry& entry : PlacementTable())
+    EXPECT_EQ(Named(entry.name)->Choose(cluster, huge).reason, PlacementReason::kTooLarge) << entry.name;
+}
+
+TEST(PlacementTable, ExplainsInWordsTheBestFirst) {
+  ClusterState cluster = Devices(6);
+  ASSERT_TRUE(cluster.Place(RunId{1}, kTraffic, DeviceId{1}));
+  ASSERT_TRUE(cluster.Place(RunId{2}, kThreads, DeviceId{2}));
+  ASSERT_TRUE(cluster.Place(RunId{3}, {MiB(350), {}, 1}, DeviceId{3}));
+  for (std::uint64_t run = 4; run <= 7; ++run) ASSERT_TRUE(cluster.Place(RunId{run}, {{}, {}, 1}, DeviceId{4}));
+  const auto all = Explain(cluster, InterferenceModel(), kTraffic);
+  ASSERT_EQ(all.size(), 5U);
+  EXPECT_EQ(all[0].device, DeviceId{5});
+  EXPECT_EQ(all[0].alike, 2U);
+  EXPECT_EQ(all[0].reason, "idle: it runs as fast as alone");
+  EXPECT_EQ(all[1].device, DeviceId{2});
+  EXPECT_EQ(all[1].reason, "1 run there: 1.16 times its time alone, mostly by threads, 0.4 s lost in all");
+  EXPECT_EQ(all[2].reason,
+            "1 run there: 1.84 times its time alone, mostly by global memory traffic, 3.36 s lost in all");
+  EXPECT_EQ(all[3].reason, "no room: 50 of 400 MiB are free, 100 are needed");
+  EXPECT_EQ(all[4].reason, "no room: 4 runs there, as many as it takes");
+  EXPECT_EQ(Explain(cluster, InterferenceModel(), kTraffic, 2).size(), 2U);
+}
+
+// -- Laws: each placement against one that looks at every device -----------------------------------------------------
+
+struct ScannedDevice {
+  DeviceId id;
+  DeviceState state;
+  DeviceCapacity capacity;
+};
+
+/// The device by the placement's name, from a list of all devices; `last`: round-robin's.
+DeviceId ScanFor(std::string_view name, std::span<const ScannedDevice> devices, const RunNeed& need,
+                 const InterferenceModel& model, DeviceId last) {
+  std::optional<std::pair<std::vector<double>, DeviceId>> best;
+  for (const ScannedDevice& one : devices) {
+    const auto free_mib = static_cast<double>((one.capacity.memory.count - one.state.used.count) >> 20);
+    const bool idle = one.state.runs == 0;
+    if (static_cast<double>(need.memory.count >> 20) > free_mib || one.state.runs == one.capacity.runs_max) continue;
+    std::vector<double> rank;
+    if (name == "interference-aware")
+      rank = {idle ? 0.0 : 1.0, idle ? 0.0 : model.Predict(need, one.state, one.capacity).lost_s};
+    else if (name == "serial" && !idle)
+      continue;
+    else if (name == "round-robin")
+      rank = {one.id > last ? 0.0 : 1.0};
+    else if (name == "binpack")
+      rank = {free_mib, -static_cast<double>(one.state.runs)};
+    else if (name == "spread")
+      rank = {static_cast<double>(one.state.runs), -free_mib};
+    if (!best || std::pair(rank, one.id) < *best) best = std::pair(rank, one.id);
+  }
+  return best ? best->second : DeviceId{};
+}
+
+RC_GTEST_PROP(PlacementLaws, TheIndexChoosesAsAFullScanDoes, ()) {
+  for (const PlacementEntry& entry : PlacementTable()) {
+    const auto placement = Named(entry.name);
+    ClusterState cluster;
+    std::vector<ScannedDevice> listed;
+    for (std::uint64_t id = 1; id <= 6; ++id) {
+      DeviceCapacity capacity = kSmall;
+      capacity.memory = MiB(*rc::gen::element<std::uint64_t>(200, 400));
+      RC_ASSERT(cluster.Add(DeviceId{id}, capacity).has_value());
+      listed.push_back({DeviceId{id}, {}, capacity});
+    }
+    std::map<std::uint64_t, std::pair<std::size_t, RunNeed>> running;
+    DeviceId last;
+    for (std::uint64_t run = 1; run <= 30; ++run) {
+      if (!running.empty() && *rc::gen::inRange(0, 3) == 0) {
+        const auto gone = std::next(running.begin(), *rc::gen::inRange<std::ptrdiff_t>(0, std::ssize(running)));
+        RC_ASSERT(cluster.Release(RunId{gone->first}).has_value());
+        listed[gone->second.first].state.GiveBack(gone->second.second);
+        running.erase(gone);
+      }
+      RunNeed need = *rc::gen::element(kTraffic, kThreads, RunNeed{MiB(150), {50, 50, 20, 60}, 3'000});
+      if (*rc::gen::inRange(0, 4) == 0) need.loads[0] = static_cast<std::uint64_t>(*rc::gen::inRange(0, 100));
+      static const InterferenceModel kGuess;
+      const DeviceId wanted = ScanFor(entry.name, listed, need, kGuess, last);
+      const PlacementChoice choice = placement->Choose(cluster, need);
+      RC_ASSERT(choice.device == wanted);
+      if (!wanted) continue;
+      last = wanted;
+      const auto at = static_cast<std::size_t>(wanted.value - 1);
+      const bool any_idle = std::ranges::any_of(
+          listed, [&](const ScannedDevice& one) { return one.state.runs == 0 && one.capacity.memory >= need.memory; });
+      if (entry.name == "interference-aware") RC_ASSERT((choice.reason == PlacementReason::kIdle) == any_idle);
+      RC_ASSERT(cluster.Place(RunId{run}, need, wanted).has_value());
+      listed[at].state.Take(need);
+      running[run] = {at, need};
+    }
+  }
+}
+
+RC_GTEST_PROP(PlacementLaws, OfDevicesOfEqualStateTheLowestIsTaken, ()) {
+  // The same runs on devices that are named in another order: the choice is the lowest name of the same state.
+  const auto needs =
+      *rc::gen::resize(10, rc::gen::container<std::vector<RunNeed>>(rc::gen::element(kTraffic, kThreads)));
+  std::vector<std::uint64_t> names{1, 2, 3, 4, 5};
+  for (std::size_t i = names.size() - 1; i > 0; --i)
+    std::swap(names[i], names[static_cast<std::size_t>(*rc::gen::inRange<int>(0, static_cast<int>(i) + 1))]);
+  ClusterState plain = Devices(5), renamed = Devices(5);
+  for (std::size_t i = 0; i < needs.size(); ++i) {
+    const RunId run{i + 1};
+    RC_ASSERT(plain.Place(run, needs[i], DeviceId{i % 5 + 1}).has_value());
+    RC_ASSERT(renamed.Place(run, needs[i], DeviceId{names[i % 5]}).has_value());
+  }
+  for (const char* name : {"interference-aware", "serial", "binpack", "spread"}) {
+    const DeviceId a = Named(name)->Choose(plain, kTraffic).device, b = Named(name)->Choose(renamed, kTraffic).device;
+    RC_ASSERT(static_cast<bool>(a) == static_cast<bool>(b));
+    if (!a) continue;
+    // Of equal rank: these two placements look at memory and runs alone.
+    const DeviceState &of_a = *plain.StateOf(a), &of_b = *renamed.StateOf(b);
+    if (name == std::string_view("binpack") || name == std::string_view("spread"))
+      RC_ASSERT(std::pair(of_a.used, of_a.runs) == std::pair(of_b.used, of_b.runs));
+    else
+      RC_ASSERT(of_a == of_b);
+    for (std::uint64_t id = 1; id < b.value; ++id) RC_ASSERT(*renamed.StateOf(DeviceId{id}) != *renamed.StateOf(b));
+  }
+}
+
+}  // namespace
+}  // namespace weir::core
