@@ -42,6 +42,8 @@ void PrintViolations(const Played& played) {
 
 std::string WorldText(const sim::Scenario& scenario) {
   if (scenario.migration) return fmt::format("{} nodes", scenario.migration->nodes.size());
+  if (scenario.cluster)
+    return fmt::format("{} kernels, {} devices", scenario.cluster->kernels.size(), scenario.cluster->devices.count);
   return fmt::format("{} tenants, {} devices", scenario.tenants.size(), scenario.devices.size());
 }
 

@@ -32,6 +32,9 @@ enum class EventKind : std::uint8_t {
   kDeadline,  // a node choice looks at its deadlines
   kDecided,   // a plan is made
   kFlow,      // the next flow of a link is done
+  // Of cluster_simulation.h
+  kLaunch,      // an application is ready for its kernel
+  kKernelDone,  // the next kernel of a device is done
 };
 
 /// `stamp` says whether the event is still meant: what it is about counts up when it thinks better of it.

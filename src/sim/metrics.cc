@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "sim/cluster_metrics.h"
 #include "sim/migration_metrics.h"
 
 namespace weir::sim {
@@ -275,6 +276,14 @@ constexpr std::array kMetrics{
     Metric{"pieces", "", "in which they did", true, &TaskPieces},
     Metric{"planning_part", "fraction", "of the time that migration added: asking and deciding", true,
            &TaskPlanningPart},
+    Metric{"makespan_s", "s", "from the first submission until the last run is done", false, &Makespan},
+    Metric{"busy", "fraction", "of all devices' time until then: a kernel was running", false, &KernelBusy},
+    Metric{"processing", "fraction", "of the time in which one was running: threads that were busy", false,
+           &Processing},
+    Metric{"slowdown", "", "a kernel's time over its time alone, mean over its runs", true, &KernelSlowdown},
+    Metric{"kernel_run_s", "s", "a kernel's time, mean over its runs", true, &KernelMeanTime},
+    Metric{"runs_done", "", "of kernels", false, &RunsDone},
+    Metric{"devices_used", "", "that ran a kernel", false, &DevicesUsed},
     Metric{"transfer_spread", "fraction", "the longest transfer_s over the shortest, less 1", false, &TransferSpread},
 };
 
@@ -359,6 +368,28 @@ Result<double> Fit(const std::vector<RunRecord>& runs, const Expectation& expect
   return part[1] == "exponent" || part[1] == "slope" ? line.b : line.r2;
 }
 
+/// "mean:METRIC", "most:METRIC", "least:METRIC": over all runs whose labels begin with `run`; with `per_run` each one's
+/// is divided by that of the run whose label begins with `per_run` instead and goes on likewise.
+Result<double> OverRuns(const std::vector<RunRecord>& runs, const Expectation& expectation) {
+  const std::string what = expectation.metric.substr(0, expectation.metric.find(':'));
+  std::vector<double> values;
+  for (const RunRecord& run : runs) {
+    if (!run.label.starts_with(expectation.run)) continue;
+    Expectation one = expectation;
+    one.metric = expectation.metric.substr(what.size() + 1);
+    one.run = run.label;
+    if (!one.per_run.empty()) one.per_run += run.label.substr(expectation.run.size());
+    WEIR_TRY(const double value, Measure(runs, one));
+    values.push_back(value);
+  }
+  if (values.empty()) return Fail(Errc::kNotFound, fmt::format("no run is called '{}…'", expectation.run));
+  if (what == "most") return *std::ranges::max_element(values);
+  if (what == "least") return *std::ranges::min_element(values);
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
 }  // namespace
 
 std::span<const Metric> MetricTable() { return kMetrics; }
@@ -390,6 +421,8 @@ Result<double> Measure(const std::vector<RunRecord>& runs, const Expectation& ex
     return sum / static_cast<double>(expectation.parts.size());
   }
   if (expectation.metric.starts_with("fit:")) return Fit(runs, expectation);
+  for (const std::string_view over : {"mean:", "most:", "least:"})
+    if (expectation.metric.starts_with(over)) return OverRuns(runs, expectation);
   const Metric* metric = FindMetric(expectation.metric);
   if (metric == nullptr) {
     std::string known;

@@ -82,6 +82,18 @@ TEST(Metrics, AreSummedOverNamesAndAveragedOverParts) {
       << "of each one's ratio";
 }
 
+TEST(Metrics, AreTakenOverRunsAndOverTheirCounterparts) {
+  const std::vector<RunRecord> runs{Known("s-1"), Known("s-2", 3), Known("t-1", 2), Known("t-2", 2)};
+  const double one = Get({.metric = "fps", .run = "s-1", .tenant = "a"}, runs);
+  EXPECT_DOUBLE_EQ(Get({.metric = "mean:fps", .run = "s-", .tenant = "a"}, runs), 2 * one);
+  EXPECT_DOUBLE_EQ(Get({.metric = "most:fps", .run = "s-", .tenant = "a"}, runs), 3 * one);
+  EXPECT_DOUBLE_EQ(Get({.metric = "least:fps", .run = "s-", .tenant = "a"}, runs), one);
+  EXPECT_DOUBLE_EQ(Get({.metric = "mean:fps", .run = "s-", .tenant = "a", .per_run = "t-"}, runs), 1);
+  EXPECT_EQ(Measure(runs, {.metric = "mean:fps", .run = "x-", .tenant = "a"}).error().code, Errc::kNotFound);
+  EXPECT_EQ(Measure(runs, {.metric = "mean:fps", .run = "s-", .tenant = "a", .per_run = "u-"}).error().code,
+            Errc::kNotFound);
+}
+
 TEST(Metrics, FitCurvesOverRuns) {
   std::vector<RunRecord> runs;
   for (const double factor : {1.0, 2.0, 4.0, 8.0}) {

@@ -8,6 +8,7 @@
 
 #include "base/units.h"
 #include "core/oversubscribe/economics.h"
+#include "sim/cluster_world.h"
 #include "sim/migration_world.h"
 
 namespace weir::sim {
@@ -57,7 +58,8 @@ struct TenantRecord {
   double ceiling = 1;
   double promised_fps = 0;
   bool best_effort = false;
-  std::vector<TaskRecord> tasks;  // of migration scenarios
+  std::vector<TaskRecord> tasks;             // of migration scenarios
+  std::vector<KernelRunRecord> kernel_runs;  // of cluster scenarios, where a tenant is a kernel
   // For its processes while they were attached: what their agents took from the allowance, and what the device did.
   std::int64_t charged_ns = 0;
   std::int64_t worked_ns = 0;
@@ -72,6 +74,7 @@ struct RunRecord {
   std::int64_t warm_up_ns = 0;
   std::vector<TenantRecord> tenants{};
   std::vector<std::int64_t> device_busy_ns{};  // by device
+  double processing_s = 0;                     // of cluster scenarios: seconds of all of a device's threads
   core::Prices prices{};
   std::uint64_t events = 0;
   std::uint64_t actions = 0;

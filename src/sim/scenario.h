@@ -11,6 +11,7 @@
 
 #include "core/schedule/policy_table.h"
 #include "engine/events.h"
+#include "sim/cluster_world.h"
 #include "sim/migration_world.h"
 
 namespace weir::sim {
@@ -119,6 +120,7 @@ struct Run {
   std::map<std::string, engine::VgpuSettings> settings{};  // instead of the tenant's own
   std::vector<Change> changes{};
   MigrationRun migration{};
+  ClusterRun cluster{};
 };
 
 /// One tenant, or a time of it.
@@ -152,6 +154,7 @@ struct Scenario {
   std::vector<Fault> faults;
   std::vector<Expectation> expectations;
   std::optional<MigrationWorld> migration{};  // instead of devices and tenants
+  std::optional<ClusterWorld> cluster{};      // likewise
 };
 
 }  // namespace weir::sim

@@ -165,7 +165,9 @@ void Simulation::Handle(const Event& event) {
     case EventKind::kMessage:
     case EventKind::kDeadline:
     case EventKind::kDecided:
-    case EventKind::kFlow: return;  // migration_simulation.h's
+    case EventKind::kFlow:  // migration_simulation.h's
+    case EventKind::kLaunch:
+    case EventKind::kKernelDone: return;  // cluster_simulation.h's
   }
 }
 

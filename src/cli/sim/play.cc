@@ -71,6 +71,13 @@ Played Play(sim::Scenario scenario, const PlayOptions& options) {
       if (options.progress) options.progress(static_cast<double>(played.runs.size()) / runs);
       continue;
     }
+    if (played.scenario.cluster) {
+      sim::ClusterSimulation simulation(played.scenario, run, played.seed, options.keep_frames);
+      simulation.RunUntil(played.scenario.span);
+      played.runs.push_back(simulation.Take());
+      if (options.progress) options.progress(static_cast<double>(played.runs.size()) / runs);
+      continue;
+    }
     sim::Simulation simulation(played.scenario, run, {.seed = played.seed, .keep_frames = options.keep_frames});
     for (int slice = 1; slice <= kProgressSteps; ++slice) {
       simulation.RunUntil(played.scenario.span * slice / kProgressSteps);
@@ -121,6 +128,7 @@ std::string RangeText(const sim::Expectation& e) {
 
 std::string RunTable(const Played& played, bool color) {
   if (played.scenario.migration) return TaskTable(played, color);
+  if (played.scenario.cluster) return KernelTable(played, color);
   constexpr auto kRight = Table::Align::kRight;
   constexpr std::size_t kRowsMax = 24;  // of tenants in one run
   Table table({{"RUN"},

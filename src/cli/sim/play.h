@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "sim/cluster_simulation.h"
 #include "sim/metrics.h"
 #include "sim/migration_simulation.h"
 #include "sim/simulation.h"
@@ -50,6 +51,8 @@ std::string RangeText(const sim::Expectation& expectation);
 std::string RunTable(const Played& played, bool color);
 /// The same of a migration scenario: task_table.cc.
 std::string TaskTable(const Played& played, bool color);
+/// And of a cluster scenario: kernel_table.cc.
+std::string KernelTable(const Played& played, bool color);
 std::string ExpectationTable(const std::vector<Judged>& judged, bool color);
 nlohmann::ordered_json PlayedJson(const Played& played, const std::vector<Judged>& judged);
 /// One row a frame.

@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <set>
 
+#include "cli/sim/cluster_section.h"
 #include "cli/sim/migration_section.h"
 #include "platform/files.h"
 
@@ -351,6 +352,7 @@ void ReadRun(Reader& reader, Scenario& scenario) {
   reader.Oversell(run.oversell, run.oversell_params);
   reader.MemoryOfRun(run);
   if (scenario.migration) ReadMigrationRun(reader, *scenario.migration, run.migration);
+  if (scenario.cluster) ReadClusterRun(reader, *scenario.cluster, run.cluster);
   reader.Names("only", run.only);
   for (const std::string& name : run.only)
     if (FindTenant(scenario, name) == nullptr) reader.Complain(fmt::format("no tenant '{}'", name));
@@ -403,6 +405,10 @@ void ReadSweep(Reader& reader, Scenario& scenario) {
   if (scenario.migration) {
     return ReadMigrationSweep(reader, *scenario.migration, run, label,
                               [&](Run one) { AddRun(reader, scenario, std::move(one)); });
+  }
+  if (scenario.cluster) {
+    return ReadClusterSweep(reader, *scenario.cluster, run, label,
+                            [&](Run one) { AddRun(reader, scenario, std::move(one)); });
   }
   if (reader.Has("oversell_param")) return ReadOversellSweep(reader, scenario, label, run);
   reader.Text("tenant", tenant_name);
@@ -514,13 +520,17 @@ Result<Scenario> ParseScenario(std::string_view text, const std::string& place) 
   });
   reader.Each("tenant", [&](Reader& one) { ReadTenant(one, scenario); });
   ReadMigrationWorld(reader, scenario.migration);
+  ReadClusterWorld(reader, scenario.cluster);
   reader.Each("run", [&](Reader& one) { ReadRun(one, scenario); });
   reader.Each("sweep", [&](Reader& one) { ReadSweep(one, scenario); });
   reader.Each("fault", [&](Reader& one) { ReadFault(one, scenario); });
   reader.Each("expect", [&](Reader& one) { ReadExpectation(one, scenario); });
   if (scenario.name.empty()) reader.Complain("a scenario needs a 'name'");
-  if (scenario.tenants.empty() && !scenario.migration) reader.Complain("a scenario needs a [[tenant]] or a [[task]]");
-  if (!scenario.tenants.empty() && scenario.migration) reader.Complain("a scenario has tenants or tasks, not both");
+  switch ((scenario.tenants.empty() ? 0 : 1) + (scenario.migration ? 1 : 0) + (scenario.cluster ? 1 : 0)) {
+    case 0: reader.Complain("a scenario needs a [[tenant]], a [[task]] or a [[kernel]]"); break;
+    case 1: break;
+    default: reader.Complain("a scenario has tenants, tasks or kernels, and only one of these");
+  }
   if (scenario.tenants.size() > kTenantsMax) reader.Complain("too many tenants");
   if (scenario.runs.empty()) reader.Complain("a scenario needs a [[run]] or a [[sweep]]");
   if (scenario.span <= Duration{0}) reader.Complain("'seconds' must be above 0");

@@ -410,7 +410,78 @@ TEST(ScenarioFile, RefusesTasksThatCannotBe) {
   EXPECT_EQ(fault("[[sweep]]\nlabel = \"a\"\ntask = \"vm\"\nsize = [9]\n"),
             "x.toml:12: a size is a multiple of 8 up to 100000, not 9");
   EXPECT_EQ(fault("[[tenant]]\nname = \"a\"\ngpu_ms = 1\n[[run]]\nlabel = \"a\"\n"),
-            "x.toml:1: a scenario has tenants or tasks, not both");
+            "x.toml:1: a scenario has tenants, tasks or kernels, and only one of these");
+}
+
+constexpr std::string_view kClusterFile = R"(name = "cluster"
+seconds = 10
+
+[cluster]
+devices = 2
+processors = 14
+threads = 21504
+blocks = 112
+global_gb_s = 144
+context_s = 0.5
+
+[[kernel]]
+name = "a"
+local_kb = 3.9
+thread_ns = 100
+
+[[kernel]]
+name = "b"
+kernel_s = 0.25
+processing = 0.5
+global_gb_s = 30
+
+)";
+
+TEST(ScenarioFile, ReadsKernelsOnACluster) {
+  const auto s = ParseScenario(std::string(kClusterFile) + R"([[run]]
+label = "in-turn"
+placement = "interference-aware"
+placement_params = { prior_weight = 0.5 }
+context = "each"
+kernels = ["b"]
+learns = true
+
+[[sweep]]
+label = "many"
+placement = "spread"
+runs = [8, 12]
+)",
+                               "x.toml");
+  ASSERT_TRUE(s) << s.error().message;
+  ASSERT_TRUE(s->cluster);
+  EXPECT_EQ(s->cluster->devices.context, milliseconds(500));
+  EXPECT_EQ(s->cluster->kernels[0].local, Bytes{3'993});
+  EXPECT_LT(s->cluster->kernels[0].processing, 0);
+  EXPECT_DOUBLE_EQ(s->cluster->kernels[1].bytes_per_s, 30e9);
+  ASSERT_EQ(s->runs.size(), 3u);
+  EXPECT_TRUE(s->runs[0].cluster.context_each);
+  EXPECT_TRUE(s->runs[0].cluster.learns);
+  EXPECT_EQ(s->runs[0].cluster.runs, 1u);
+  EXPECT_EQ(s->runs[0].cluster.params.at("prior_weight"), 0.5);
+  EXPECT_EQ(s->runs[2].label, "many-12");
+  EXPECT_EQ(s->runs[2].cluster.runs, 12u);
+}
+
+TEST(ScenarioFile, RefusesKernelsThatCannotBe) {
+  const auto fault = [](const std::string& more) {
+    const auto scenario = ParseScenario(std::string(kClusterFile) + more, "x.toml");
+    return scenario ? "" : scenario.error().message;
+  };
+  EXPECT_EQ(fault("[[run]]\nlabel = \"x\"\nplacement = \"best\"\n"),
+            "x.toml:23: no placement named 'best'; known: interference-aware, serial, round-robin, binpack, spread");
+  EXPECT_EQ(fault("[[run]]\nlabel = \"x\"\nkernels = [\"c\"]\n"), "x.toml:23: no kernel 'c'");
+  EXPECT_EQ(fault("[[run]]\nlabel = \"x\"\nruns = [1]\n"), "x.toml:25: unknown key 'runs'");
+  EXPECT_EQ(fault("[[sweep]]\nlabel = \"x\"\n"),
+            "x.toml:23: a sweep of kernels needs one list of numbers: runs, blocks, threads or shuffle");
+  EXPECT_EQ(fault("[[kernel]]\nname = \"a\"\nkernel_s = 1\n[[run]]\nlabel = \"x\"\n"),
+            "x.toml:23: two kernels are called 'a'");
+  EXPECT_EQ(fault("[[kernel]]\nname = \"c\"\n[[run]]\nlabel = \"x\"\n"),
+            "x.toml:23: kernel 'c' needs a kernel_s or a thread_ns");
 }
 
 }  // namespace

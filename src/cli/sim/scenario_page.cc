@@ -78,7 +78,7 @@ std::string ScenarioPage(const Played& played, const std::vector<Judged>& judged
   out += "</table>\n";
   std::size_t shown = 0;
   for (const sim::RunRecord& run : played.runs) {
-    if (++shown > kRunsMax || s.migration) break;  // tasks run once: no rate to show
+    if (++shown > kRunsMax || s.migration || s.cluster) break;  // what runs once has no rate to show
     out += fmt::format("<h2>{}</h2>{}\n", EscapeHtml(run.label), FpsPlot(run));
   }
   return out + "</body></html>\n";

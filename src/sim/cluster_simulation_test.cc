@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/cluster_simulation.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "sim/cluster_metrics.h"
+
+namespace weir::sim {
+namespace {
+
+/// Two kernels that each fill one resource for a second, and half a second before it on the host.
+Scenario TwoResources(std::uint32_t devices) {
+  Scenario scenario;
+  scenario.name = "two-resources";
+  scenario.span = seconds(1'000);
+  ClusterWorld& world = scenario.cluster.emplace();
+  world.devices = {.count = devices,
+                   .memory = MiB(1'000),
+                   .runs_max = 4,
+                   .threads = 1'000,
+                   .blocks = 1'000,
+                   .bytes_per_s = 1e9,
+                   .context = milliseconds(250)};
+  ClusterKernel kernel{.name = "traffic",
+                       .memory = MiB(200),
+                       .host = milliseconds(500),
+                       .kernel = seconds(1),
+                       .processing = 0,
+                       .bytes_per_s = 1e9};
+  world.kernels.push_back(kernel);
+  kernel.name = "threads";
+  kernel.processing = 1;
+  kernel.bytes_per_s = 0;
+  world.kernels.push_back(kernel);
+  return scenario;
+}
+
+Run Named(const ClusterRun& run) { return {.label = "run", .cluster = run}; }
+
+RunRecord PlayCluster(const Scenario& scenario, const ClusterRun& run, std::uint64_t seed = 1) {
+  const Run named = Named(run);
+  ClusterSimulation simulation(scenario, named, seed);
+  simulation.RunUntil(scenario.span);
+  RunRecord record = simulation.Take();
+  EXPECT_TRUE(record.violations.empty()) << record.violations.front();
+  return record;
+}
+
+double MakespanOf(const Scenario& scenario, const ClusterRun& run) {
+  const RunRecord record = PlayCluster(scenario, run);
+  return Makespan({.run = &record});
+}
+
+TEST(ClusterSimulation, SerialApplicationsTakeTheirTimesOneAfterAnother) {
+  const Scenario scenario = TwoResources(1);
+  EXPECT_NEAR(MakespanOf(scenario, {.runs = 4}), 6, 1e-6);
+  EXPECT_NEAR(MakespanOf(scenario, {.context_each = true, .runs = 4}), 7, 1e-6);
+}
+
+TEST(ClusterSimulation, KernelsThatUseDifferentResourcesRunTogetherAsFastAsAlone) {
+  const Scenario scenario = TwoResources(1);
+  EXPECT_NEAR(MakespanOf(scenario, {.placement = "spread", .runs = 2}), 1.5, 1e-6);
+  EXPECT_NEAR(MakespanOf(scenario, {.placement = "spread", .kernels = {"traffic"}, .runs = 2}), 2.5, 1e-6);
+}
+
+TEST(ClusterSimulation, InterferenceAwareKeepsApartWhatInterferes) {
+  const Scenario scenario = TwoResources(2);
+  ClusterRun run{.placement = "round-robin", .runs = 4};
+  // In turn: both of one kind on one device, both of the other on the other one.
+  EXPECT_NEAR(MakespanOf(scenario, run), 2.5, 1e-6);
+  run.placement = "interference-aware";
+  EXPECT_NEAR(MakespanOf(scenario, run), 1.5, 1e-6);
+}
+
+TEST(ClusterSimulation, RunsWaitWhereDevicesHaveNoRoom) {
+  Scenario scenario = TwoResources(1);
+  scenario.cluster->kernels[0].memory = MiB(600);
+  const RunRecord record =
+      PlayCluster(scenario, {.placement = "interference-aware", .kernels = {"traffic"}, .runs = 3});
+  EXPECT_NEAR(Makespan({.run = &record}), 4.5, 1e-6);
+  EXPECT_EQ(record.tenants[0].kernel_runs.size(), 3U);
+}
+
+TEST(ClusterSimulation, WhatFitsNowhereIsSaidToBeAViolation) {
+  Scenario scenario = TwoResources(1);
+  scenario.cluster->kernels[0].memory = MiB(1'001);
+  const auto run = Named({.placement = "spread", .runs = 1});
+  ClusterSimulation simulation(scenario, run, 1);
+  simulation.RunUntil(scenario.span);
+  const RunRecord record = simulation.Take();
+  ASSERT_FALSE(record.violations.empty());
+  EXPECT_EQ(record.violations.front(), "traffic is refused: no device has that much memory");
+}
+
+TEST(ClusterSimulation, LearnsFromItsRunsWhatAProfileWouldHaveSaid) {
+  const Scenario scenario = TwoResources(1);
+  const auto profiled = ProfileAll(scenario.cluster->kernels, scenario.cluster->devices, {});
+  ASSERT_TRUE(profiled.has_value());
+  // Two of a kind halve each other, two of different kinds don't.
+  EXPECT_NEAR(profiled->weights()[1], 1, 0.02);
+  EXPECT_NEAR(profiled->weights()[2], 1, 0.02);
+  const auto run = Named({.placement = "interference-aware",
+                          .params = {{"prior_weight", 0.0}},
+                          .runs = 200,
+                          .gap = milliseconds(400),
+                          .shuffle = 1,
+                          .profiled = false,
+                          .learns = true});
+  ClusterSimulation simulation(scenario, run, 1);
+  EXPECT_EQ(simulation.placement().model()->weights()[1], 0);
+  simulation.RunUntil(scenario.span);
+  const core::InterferenceModel& learned = *simulation.placement().model();
+  const RunRecord record = simulation.Take();
+  EXPECT_EQ(RunsDone({.run = &record}), 200);
+  // Not exactly: a run tells its mean neighbours, and those came and went.
+  EXPECT_NEAR(learned.weights()[1], 1, 0.15);
+  EXPECT_NEAR(learned.weights()[2], 1, 0.15);
+}
+
+TEST(ClusterSimulation, TheSameSeedGivesTheSameRun) {
+  const Scenario scenario = TwoResources(3);
+  const ClusterRun run{.placement = "interference-aware", .runs = 40, .shuffle = 2};
+  EXPECT_EQ(PlayCluster(scenario, run, 5).digest, PlayCluster(scenario, run, 5).digest);
+  EXPECT_NE(PlayCluster(scenario, run, 5).digest, PlayCluster(scenario, run, 6).digest);
+}
+
+}  // namespace
+}  // namespace weir::sim

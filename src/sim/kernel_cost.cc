@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/kernel_cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace weir::sim {
+namespace {
+
+constexpr std::size_t kShared = 3;  // threads, blocks, traffic
+using SharedParts = std::array<double, kShared>;
+
+/// Part of local memory's traffic that the cache doesn't take.
+double MissedPart(double local_bytes, double cache) { return local_bytes > cache ? 1 - cache / local_bytes : 0; }
+
+}  // namespace
+
+KernelCost CostOf(const ClusterKernel& kernel, const ClusterDevices& device) {
+  const std::uint32_t threads = std::max(kernel.threads, 1U), blocks = std::max(kernel.blocks, 1U);
+  const std::uint32_t processors = std::max(device.processors, 1U);
+  const std::uint32_t at_once =
+      processors * std::max(1U, std::min(device.blocks / processors, device.threads / processors / threads));
+  const double resident = std::min(blocks, at_once);
+  const std::uint32_t of_one = (blocks + processors - 1) / processors;  // blocks of the busiest processor
+  KernelCost cost;
+  cost.seconds = kernel.kernel > Duration{0} ? SecondsOf(kernel.kernel)
+                                             : static_cast<double>(of_one) * threads * SecondsOf(kernel.per_thread);
+  cost.threads = kernel.processing >= 0 ? kernel.processing : std::min(1.0, resident * threads / device.threads);
+  cost.blocks = std::min(1.0, resident / device.blocks);
+  cost.traffic = kernel.bytes_per_s / device.bytes_per_s;
+  const double local = static_cast<double>(kernel.local.count);
+  cost.local_bytes = resident * threads * local;
+  // Every thread writes its local memory once and reads it once.
+  if (cost.seconds > 0) cost.local_traffic = 2.0 * blocks * threads * local / cost.seconds / device.bytes_per_s;
+  return cost;
+}
+
+std::vector<double> SpeedsOf(std::span<const KernelCost> together, double cache) {
+  double local_bytes = 0;
+  for (const KernelCost& one : together) local_bytes += one.local_bytes;
+  const double missed = MissedPart(local_bytes, cache);
+  std::vector<SharedParts> wants(together.size());
+  std::vector<double> most(together.size()), speeds(together.size());
+  std::vector<bool> grows(together.size(), true);
+  for (std::size_t k = 0; k < together.size(); ++k) {
+    wants[k] = {together[k].threads, together[k].blocks, together[k].traffic + together[k].local_traffic * missed};
+    most[k] = *std::ranges::max_element(wants[k]);
+    if (most[k] > 0) continue;
+    speeds[k] = 1;
+    grows[k] = false;
+  }
+  // Those that grow have the part `level` of what they use most. Each round ends with one at full speed, or with a
+  // resource that is used up; so there are no more rounds than kernels and resources.
+  double level = 0;
+  for (std::size_t round = 0; round < together.size() + kShared; ++round) {
+    SharedParts used{}, slope{};
+    double next = 2 * (1 + *std::ranges::max_element(most));
+    for (std::size_t k = 0; k < together.size(); ++k) {
+      if (grows[k]) next = std::min(next, most[k]);
+      for (std::size_t r = 0; r < kShared; ++r) {
+        used[r] += wants[k][r] * speeds[k];
+        if (grows[k]) slope[r] += wants[k][r] / most[k];
+      }
+    }
+    if (std::ranges::find(grows, true) == grows.end()) break;
+    std::size_t full = kShared;
+    for (std::size_t r = 0; r < kShared; ++r) {
+      if (slope[r] <= 0) continue;
+      const double at = level + std::max(0.0, 1 - used[r]) / slope[r];
+      if (at >= next) continue;
+      next = at;
+      full = r;
+    }
+    for (std::size_t k = 0; k < together.size(); ++k) {
+      if (!grows[k]) continue;
+      speeds[k] = std::min(1.0, next / most[k]);
+      if (full == kShared ? most[k] <= next : wants[k][full] > 0) grows[k] = false;
+    }
+    level = next;
+  }
+  return speeds;
+}
+
+core::DeviceCapacity CapacityFor(const ClusterDevices& device) {
+  const auto whole = [](double x) {
+    return std::clamp<std::uint64_t>(static_cast<std::uint64_t>(std::llround(x)), 1, core::kLoadMax);
+  };
+  return {.memory = device.memory,
+          .runs_max = device.runs_max,
+          .loads = {whole(static_cast<double>(device.cache.count) / 1024), whole(device.bytes_per_s * 1e-6),
+                    device.threads, device.blocks}};
+}
+
+core::RunNeed MeasuredAlone(const ClusterKernel& kernel, const ClusterDevices& device) {
+  const KernelCost cost = CostOf(kernel, device);
+  const double cache = static_cast<double>(device.cache.count);
+  const double speed = SpeedsOf(std::span(&cost, 1), cache).front();
+  const double traffic = speed * (cost.traffic + cost.local_traffic * MissedPart(cost.local_bytes, cache));
+  const auto whole = [](double x) { return std::min(static_cast<std::uint64_t>(std::llround(x)), core::kLoadMax); };
+  return {.memory = kernel.memory,
+          .loads = {whole(std::min(cost.local_bytes, cache) / 1024), whole(traffic * device.bytes_per_s * 1e-6),
+                    whole(speed * cost.threads * device.threads), whole(speed * cost.blocks * device.blocks)},
+          .alone_ms = std::clamp<std::uint64_t>(whole(cost.seconds / speed * 1e3), 1, core::kAloneMaxMs)};
+}
+
+}  // namespace weir::sim
