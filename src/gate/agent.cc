@@ -359,6 +359,11 @@ void Agent::ReportMemory(const MemoryReport& report, bool ring) noexcept {
   words.steal_ns.store(static_cast<std::uint64_t>(report.steal_ns), kRelaxed);
   words.elsewhere_ns.store(static_cast<std::uint64_t>(report.elsewhere_ns), kRelaxed);
   words.threads.store(report.threads, kRelaxed);
+  words.launches_not_cut.store(report.launches_not_cut, kRelaxed);
+  words.launches_in_parts.store(report.launches_in_parts, kRelaxed);
+  words.parts.store(report.parts, kRelaxed);
+  words.parts_in.store(report.parts_in, kRelaxed);
+  words.parts_out.store(report.parts_out, kRelaxed);
   words.order_done.store(report.done, std::memory_order_release);
   if (ring) current_->RingDoorbell();
 }

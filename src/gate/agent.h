@@ -78,6 +78,8 @@ struct MemoryReport {
   std::uint64_t copied_out = 0, copied_in = 0, evictions = 0;
   std::int64_t steal_ns = 0, elsewhere_ns = 0;
   std::uint32_t threads = 0;
+  std::uint32_t launches_not_cut = 0;
+  std::uint64_t launches_in_parts = 0, parts = 0, parts_in = 0, parts_out = 0;
 };
 
 class Agent {

@@ -710,7 +710,12 @@ TEST_F(Gate, MemoryIsOrderedAndAnsweredFor) {
                       .evictions = 8,
                       .steal_ns = 9,
                       .elsewhere_ns = -1,
-                      .threads = ~0U},
+                      .threads = ~0U,
+                      .launches_not_cut = 10,
+                      .launches_in_parts = 11,
+                      .parts = 12,
+                      .parts_in = 13,
+                      .parts_out = ~0ULL},
                      /*ring=*/true);
   const MemoryBooks books = host().With([](VgpuGate& gate) { return gate.processes().begin()->second->Memory(); });
   EXPECT_EQ(books.order_done, number);
@@ -726,6 +731,11 @@ TEST_F(Gate, MemoryIsOrderedAndAnsweredFor) {
   EXPECT_EQ(books.steal, Duration{9});
   EXPECT_GE(books.elsewhere, Duration{0}) << "a total is not negative";
   EXPECT_LT(books.threads, 1u << 20);
+  EXPECT_EQ(books.launches_not_cut, 10u);
+  EXPECT_EQ(books.launches_in_parts, 11u);
+  EXPECT_EQ(books.parts, 12u);
+  EXPECT_EQ(books.parts_in, Bytes{13});
+  EXPECT_LT(books.parts_out.count, 1ULL << 51) << "nobody has copied that much";
 }
 
 TEST_F(Gate, AMemoryOrderOutlivesTheDaemonThatGaveIt) {

@@ -85,7 +85,12 @@ MemoryBooks ProcessGate::Memory() const {
           .steal = time(words.steal_ns),
           .elsewhere = time(words.elsewhere_ns),
           .evictions = words.evictions.load(std::memory_order_relaxed),
-          .threads = std::min(words.threads.load(std::memory_order_relaxed), kThreadsSeenMax)};
+          .threads = std::min(words.threads.load(std::memory_order_relaxed), kThreadsSeenMax),
+          .launches_in_parts = words.launches_in_parts.load(std::memory_order_relaxed),
+          .parts = words.parts.load(std::memory_order_relaxed),
+          .launches_not_cut = words.launches_not_cut.load(std::memory_order_relaxed),
+          .parts_in = bytes(words.parts_in),
+          .parts_out = bytes(words.parts_out)};
 }
 
 std::uint32_t ProcessGate::Count(const proto::AtomicU32& word) {

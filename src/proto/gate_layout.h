@@ -28,7 +28,7 @@ inline constexpr std::uint32_t kTurnRegionMagic = 0x314E5457;     // "WTN1"
 
 /// Major: incompatible. Minor: fields were added in reserved space. An agent takes any minor of its own major.
 inline constexpr std::uint16_t kGateVersionMajor = 1;
-inline constexpr std::uint16_t kGateVersionMinor = 1;  // 1.1: elastic memory
+inline constexpr std::uint16_t kGateVersionMinor = 2;  // 1.1: elastic memory; 1.2: launches in parts
 
 /// First bytes of every region. Written by the daemon before the region is passed; never changed.
 struct RegionHeader {
@@ -192,7 +192,13 @@ struct MemoryWords {
   AtomicU64 steal_ns;        // total over its threads, less the driver's workers: ready to run and not running
   AtomicU64 elsewhere_ns;    // total over the same: any other time
   AtomicU32 threads;         // how many these are
-  std::uint8_t reserved[36];
+
+  // Launches in parts (1.2): totals of docs/partition.md, "On a node"
+  AtomicU32 launches_not_cut;   // they should have run in parts, and could not; stays at its most
+  AtomicU64 launches_in_parts;  // they ran to their end
+  AtomicU64 parts;              // of these launches
+  AtomicU64 parts_in;           // bytes of their slices, to the device
+  AtomicU64 parts_out;          // bytes of their slices, from it
 };
 static_assert(sizeof(MemoryWords) == 128);
 static_assert(offsetof(MemoryWords, need_bytes) == 8);
@@ -206,6 +212,11 @@ static_assert(offsetof(MemoryWords, evictions) == 64);
 static_assert(offsetof(MemoryWords, steal_ns) == 72);
 static_assert(offsetof(MemoryWords, elsewhere_ns) == 80);
 static_assert(offsetof(MemoryWords, threads) == 88);
+static_assert(offsetof(MemoryWords, launches_not_cut) == 92);
+static_assert(offsetof(MemoryWords, launches_in_parts) == 96);
+static_assert(offsetof(MemoryWords, parts) == 104);
+static_assert(offsetof(MemoryWords, parts_in) == 112);
+static_assert(offsetof(MemoryWords, parts_out) == 120);
 
 struct ProcessRegion {
   RegionHeader header;
@@ -228,7 +239,7 @@ struct ProcessRegion {
 
   // -- offset 256
   char renderer[128];  // Writer: agent, once. GL_RENDERER, UTF-8, zero-terminated.
-  MemoryWords memory;  // 1.1; executors only
+  MemoryWords memory;  // 1.1, 1.2; executors only
 
   // -- offset 512
   Record records[kRingRecords];

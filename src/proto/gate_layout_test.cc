@@ -80,6 +80,20 @@ TEST(GateLayout, MemoryWordsOf11HaveTheirGoldenBytes) {
   testing::ExpectGolden("gate_v1_1_memory.hex", std::span(bytes).subspan(offsetof(ProcessRegion, memory)));
 }
 
+TEST(GateLayout, MemoryWordsOf12HaveTheirGoldenBytes) {
+  auto region = NewRegion<ProcessRegion>(kProcessRegionMagic, kProcessRegionBytes);
+  region->header.version_minor = 2;
+  MemoryWords& memory = region->memory;
+  memory.threads = 0x4A4B4C4D;
+  memory.launches_not_cut = 0x01020304;
+  memory.launches_in_parts = 0x1112131415161718;
+  memory.parts = 0x2122232425262728;
+  memory.parts_in = 0x3132333435363738;
+  memory.parts_out = 0x4142434445464748;
+  const auto bytes = BytesOf(region.get(), offsetof(ProcessRegion, records));
+  testing::ExpectGolden("gate_v1_2_memory.hex", std::span(bytes).subspan(offsetof(ProcessRegion, memory)));
+}
+
 TEST(GateLayout, ProcessRegionHasItsGoldenBytes) {
   auto region = NewRegion<ProcessRegion>(kProcessRegionMagic, kProcessRegionBytes);
   region->waiting = 3;
