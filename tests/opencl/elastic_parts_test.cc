@@ -248,7 +248,38 @@ TEST_F(ElasticParts, AreNotMadeWhereTheyAreNotWanted) {
   SetNumber(client, 2, 5);
   Launch(client, kItems, 50);
   EXPECT_EQ(client.EndOf(50), CL_MEM_OBJECT_ALLOCATION_FAILURE);
-  EXPECT_EQ(OnlyNotice(client).find("parts"), std::string::npos);
+  const std::string said = OnlyNotice(client);
+  EXPECT_NE(said.find("64.0 MiB is all"), std::string::npos) << said;
+  EXPECT_NE(said.find("(--partition never)"), std::string::npos) << said;
+  EXPECT_EQ(FreshBooks().launches_not_cut, 0U) << "nobody tried to";
+}
+
+TEST_F(ElasticParts, AreCounted) {
+  StartSmall();
+  RawClient client = Ready();
+  MakeNumbers(client, 10);
+  MakeBuffer(client, 12, kBytes);
+  EXPECT_EQ(client.Finish(kQueue), CL_SUCCESS);
+  EXPECT_EQ(FreshBooks().parts, 0U) << "what fits is not cut";
+  MakeKernel(client, "plus", {10, 12});
+  SetNumber(client, 2, 5);
+  Launch(client, kItems);
+  EXPECT_EQ(client.Finish(kQueue), CL_SUCCESS);
+  const gate::MemoryBooks once = FreshBooks();
+  EXPECT_EQ(once.launches_in_parts, 1U);
+  EXPECT_GE(once.parts, 2U);
+  // Each byte once: no part reads what another does, and all of the output is written.
+  EXPECT_EQ(once.parts_in, Bytes{kBytes});
+  EXPECT_EQ(once.parts_out, Bytes{kBytes});
+  Launch(client, kItems);
+  MakeKernel(client, "scatter", {10, 12});
+  Launch(client, kItems, 50);
+  EXPECT_EQ(client.EndOf(50), CL_MEM_OBJECT_ALLOCATION_FAILURE);
+  const gate::MemoryBooks twice = FreshBooks();
+  EXPECT_EQ(twice.launches_in_parts, 2U);
+  EXPECT_EQ(twice.parts, 2 * once.parts);
+  EXPECT_EQ(twice.parts_out, Bytes{2 * kBytes});
+  EXPECT_EQ(twice.launches_not_cut, 1U);
 }
 
 TEST_F(ElasticParts, RunOnAPeerToo) {

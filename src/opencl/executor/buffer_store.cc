@@ -396,6 +396,15 @@ void BufferStore::AwaitChange(Duration timeout) {
   changed_.wait_for(lock, timeout);
 }
 
+void BufferStore::CountParts(const PartsCount& more) {
+  const std::lock_guard lock(mutex_);
+  parts_.launches += more.launches;
+  parts_.parts += more.parts;
+  parts_.in_bytes += more.in_bytes;
+  parts_.out_bytes += more.out_bytes;
+  parts_.not_cut += more.not_cut;
+}
+
 gate::MemoryReport BufferStore::Report() {
   const std::int64_t now_ns = platform::NowNs();
   const std::lock_guard lock(mutex_);
@@ -414,6 +423,11 @@ gate::MemoryReport BufferStore::Report() {
   report.copied_out = copied_out_;
   report.copied_in = copied_in_;
   report.evictions = evictions_;
+  report.launches_in_parts = parts_.launches;
+  report.parts = parts_.parts;
+  report.parts_in = parts_.in_bytes;
+  report.parts_out = parts_.out_bytes;
+  report.launches_not_cut = static_cast<std::uint32_t>(std::min<std::uint64_t>(parts_.not_cut, ~0U));
   return report;
 }
 

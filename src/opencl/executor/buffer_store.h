@@ -33,6 +33,15 @@ struct MemoryUse {
   cl_mem* native = nullptr;  // where to put the handle that is valid as long as the pin is
 };
 
+/// Of launches in parts: totals, or of one launch.
+struct PartsCount {
+  std::uint64_t launches = 0;  // they ran to their end
+  std::uint64_t parts = 0;     // of these
+  std::uint64_t in_bytes = 0;  // of their slices, from host memory to the device and back
+  std::uint64_t out_bytes = 0;
+  std::uint64_t not_cut = 0;  // launches that should have run in parts, and could not
+};
+
 /// What a batch has pinned; given back when it goes.
 class Pins {
  public:
@@ -88,6 +97,8 @@ class BufferStore : public std::enable_shared_from_this<BufferStore> {
   [[nodiscard]] std::uint64_t MostBytes();
   /// That there may be now.
   [[nodiscard]] std::uint64_t AllowedBytes();
+  /// Adds to the books.
+  void CountParts(const PartsCount& more);
   /// Lets those who wait look at their `stop`.
   void Wake();
 
@@ -163,6 +174,7 @@ class BufferStore : public std::enable_shared_from_this<BufferStore> {
   std::uint64_t leaving_ = 0;    // of these, released: the driver has not let go of them yet
   std::int64_t switch_copy_ns_ = 0;
   std::uint64_t copied_out_ = 0, copied_in_ = 0, evictions_ = 0;
+  PartsCount parts_;
 };
 
 /// For people: "192.0 MiB".

@@ -66,6 +66,8 @@ cl_int Session::WhyNot(BufferStore::Outcome outcome, cl_int error) {
   if (outcome == Outcome::kNever) {
     why_not_ = needs + ", and " + most + " is all that there ever is" +
                (no_parts_.empty() ? "" : "; it can't run in parts: " + no_parts_);
+    if (shared_.partition == core::PartitionMode::kStay)
+      why_not_ += "; launches don't run in parts here (--partition never)";
   } else {
     why_not_ = needs + ", of " + most + ", and waited " +
                std::to_string(kWaitBesideUserEvents.count() / 1'000'000'000) +
