@@ -101,7 +101,8 @@ void ExecutorHost::OnClient() {
   platform::SpawnSpec spec{
       .argv = {setup_.program, "--listener", std::to_string(listener_.get()), "--attach", tenant_.attach, "--vgpu",
                tenant_.vgpu, "--owner", std::to_string(tenant_.owner), "--idle-exit",
-               fmt::format("{}", tenant_.ephemeral ? kEphemeralIdleSeconds : kIdleSeconds)},
+               fmt::format("{}", tenant_.ephemeral ? kEphemeralIdleSeconds : kIdleSeconds), "--partition",
+               std::string(core::NameOf(tenant_.partition))},
       .kept_fd = listener_.get(),
       .uid = ::geteuid() == 0 ? tenant_.owner : static_cast<uid_t>(-1)};
   if (!setup_.library.empty()) spec.argv.insert(spec.argv.end(), {"--library", setup_.library});

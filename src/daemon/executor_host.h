@@ -15,6 +15,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "core/partition/plan.h"
 #include "daemon/fd_watch.h"
 #include "platform/fd.h"
 
@@ -36,6 +37,7 @@ class ExecutorHost {
     std::string vgpu, attach;
     uid_t owner = 0;
     bool ephemeral = false;
+    core::PartitionMode partition = core::PartitionMode::kAuto;
   };
   /// `setup` outlives it and may change: whoever is started later is started as it is then.
   static Result<std::unique_ptr<ExecutorHost>> Listen(boost::asio::io_context& loop, const std::string& path,
@@ -46,6 +48,8 @@ class ExecutorHost {
   ExecutorHost& operator=(const ExecutorHost&) = delete;
 
   [[nodiscard]] const std::string& path() const { return path_; }
+  /// Of the next one that is started; one that runs goes on as it was.
+  void SetPartition(core::PartitionMode mode) { tenant_.partition = mode; }
   /// Ends it, and with it its clients' devices.
   void End();
 
@@ -60,7 +64,7 @@ class ExecutorHost {
   boost::asio::io_context& loop_;
   const std::string path_;
   const ExecutorSetup& setup_;
-  const Tenant tenant_;
+  Tenant tenant_;
   platform::Fd listener_;
   std::unique_ptr<FdWatch> listener_watch_;
   pid_t pid_ = 0;

@@ -42,6 +42,18 @@ Error WrongType(const char* name, const char* wanted, const json& value) {
   return Fail(Errc::kInvalidArgument, fmt::format("field '{}': expected {}, got {}", name, wanted, value.type_name()));
 }
 
+constexpr const char* kPartition = "partition";
+
+Status TakePartition(json& body, core::PartitionMode& mode) {
+  if (!body.contains(kPartition)) return Ok();
+  std::string name;
+  WEIR_TRY_STATUS(TakeString(body, kPartition, name));
+  const auto named = core::PartitionModeNamed(name);
+  if (!named) return Fail(Errc::kInvalidArgument, fmt::format("partition = '{}': give auto, never or always", name));
+  mode = *named;
+  return Ok();
+}
+
 }  // namespace
 
 nlohmann::ordered_json SettingsToJson(const VgpuSettings& settings) {
@@ -53,6 +65,7 @@ nlohmann::ordered_json SettingsToJson(const VgpuSettings& settings) {
     else
       out[field.name] = value;
   }
+  out[kPartition] = core::NameOf(settings.partition);
   return out;
 }
 
@@ -67,7 +80,7 @@ Status TakeSettings(json& body, VgpuSettings& settings) {
     field.set(settings, value);
     body.erase(found);
   }
-  return Ok();
+  return TakePartition(body, settings.partition);
 }
 
 Status TakeString(json& body, const char* name, std::string& value) {

@@ -86,7 +86,8 @@ Result<VgpuId> Node::Open(const SavedVgpu& saved) {
                                        {.vgpu = saved.name,
                                         .attach = tenancy->gate->socket_path(),
                                         .owner = saved.owner_uid,
-                                        .ephemeral = saved.ephemeral});
+                                        .ephemeral = saved.ephemeral,
+                                        .partition = saved.settings.partition});
   if (!executor) {
     Carry();
     Step(engine::RemoveVgpu{id});
@@ -149,6 +150,7 @@ Result<VgpuReport> Node::Set(const std::string& name, const engine::VgpuSettings
   }
   const bool other_cap = settings.cap != tenancy->saved.settings.cap;
   tenancy->saved.settings = settings;
+  tenancy->executor->SetPartition(settings.partition);
   if (other_cap) NoteSold(tenancy->saved.id);
   Save();
   return ReportOf(platform::Now(), *tenancy);

@@ -19,7 +19,8 @@ SavedNode Example() {
                                   .cap = Share::FromFraction(0.5),
                                   .fps = 29.97,
                                   .latency = milliseconds(33),
-                                  .memory_max = MiB(512)},
+                                  .memory_max = MiB(512),
+                                  .partition = core::PartitionMode::kStay},
                      .owner_uid = 1000,
                      .ephemeral = true,
                      .owner_pid = 4242,
@@ -61,6 +62,7 @@ TEST(SavedNode, VersionOneIsReadForEver) {
   EXPECT_EQ(node->vgpus[0].settings.cap, Share::FromFraction(0.25));
   EXPECT_EQ(node->vgpus[0].settings.latency, microseconds(16500));
   EXPECT_EQ(node->vgpus[0].sale, core::Sale::kGuaranteed) << "nothing was sold otherwise then";
+  EXPECT_EQ(node->vgpus[0].settings.partition, core::PartitionMode::kAuto);
   EXPECT_TRUE(node->oversell.empty());
   EXPECT_TRUE(node->memory.empty());
 }

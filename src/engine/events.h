@@ -14,6 +14,7 @@
 #include "base/units.h"
 #include "core/memory/balloon.h"
 #include "core/oversubscribe/oversell.h"
+#include "core/partition/plan.h"
 #include "core/schedule/policy_table.h"
 #include "core/stats/frame_stats.h"
 #include "proto/attach_messages.h"
@@ -35,6 +36,8 @@ struct VgpuSettings {
   Duration latency{};  // promised bound of a frame's latency; 0: none
   Bytes memory_min{};
   Bytes memory_max{};  // 0: no limit
+  /// Of launches whose memory does not fit; as its next executor is started. kPaper is the simulator's, and refused.
+  core::PartitionMode partition = core::PartitionMode::kAuto;
   friend bool operator==(const VgpuSettings&, const VgpuSettings&) = default;
 };
 

@@ -119,6 +119,8 @@ Status CheckSettings(const VgpuSettings& settings) {
   if (settings.memory_max.count != 0 && settings.memory_min > settings.memory_max)
     return Fail(Errc::kInvalidArgument, fmt::format("memory: the minimum ({} bytes) is over the maximum ({} bytes)",
                                                     settings.memory_min.count, settings.memory_max.count));
+  if (settings.partition == core::PartitionMode::kPaper)
+    return Fail(Errc::kInvalidArgument, "partition 'paper' is only for simulated nodes: give auto, never or always");
   return Ok();
 }
 
