@@ -60,7 +60,12 @@ ordered_json MemoryJson(const engine::VgpuStatus& status) {
           {"copied_out_bytes", sample.copied_out.count},
           {"copied_in_bytes", sample.copied_in.count},
           {"evictions", sample.evictions},
-          {"switch_ns", sample.switch_copy.count()}};
+          {"switch_ns", sample.switch_copy.count()},
+          {"launches_in_parts", sample.launches_in_parts},
+          {"parts", sample.parts},
+          {"launches_not_cut", sample.launches_not_cut},
+          {"parts_in_bytes", sample.parts_in.count},
+          {"parts_out_bytes", sample.parts_out.count}};
 }
 
 ordered_json ToJson(const VgpuReport& vgpu) {

@@ -110,6 +110,11 @@ TEST_F(ControlTest, EveryWrongRequestSaysWhatIsWrong) {
         {"PUT", "/v1/devices/embedded/memory", R"({"size_bytes":134217728,"copy_bytes_per_s":-1})", "invalid-argument",
          "give 0"},
         {"POST", "/v1/vgpus", R"({"name":"b","best_effort":1})", "invalid-argument", "true or false"},
+        {"POST", "/v1/vgpus", R"({"name":"b","partition":"often"})", "invalid-argument",
+         "partition = 'often': give auto, never or always"},
+        {"POST", "/v1/vgpus", R"({"name":"b","partition":1})", "invalid-argument", "expected a string, got number"},
+        {"POST", "/v1/vgpus", R"({"name":"b","partition":"paper"})", "invalid-argument", "give auto, never or always"},
+        {"PATCH", "/v1/vgpus/a", R"({"partition":""})", "invalid-argument", "give auto, never or always"},
         {"GET", "/v1/vgpus/a/frames/x/y/z", "", "not-found", "no GET"},
         {"BREW", "/v1/status", "", "not-found", "no BREW"}}) {
     const Answer answer = Ask(w.method, w.path, w.body);
@@ -236,6 +241,22 @@ TEST_F(ControlTest, WhatHappensIsTold) {
   EXPECT_EQ(Ask("GET", "/v1/events", "", 0, "after=x").code(), "invalid-argument");
 }
 
+TEST_F(ControlTest, HowLaunchesThatDoNotFitAreTreatedIsSetShownAndSaved) {
+  EXPECT_EQ(Ask("POST", "/v1/vgpus", R"({"name":"a"})").body["settings"]["partition"], "auto");
+  EXPECT_EQ(Ask("POST", "/v1/vgpus", R"({"name":"b","partition":"always"})").body["settings"]["partition"], "always");
+  EXPECT_EQ(Ask("PATCH", "/v1/vgpus/a", R"({"partition":"never"})").body["settings"]["partition"], "never");
+  EXPECT_EQ(Ask("PATCH", "/v1/vgpus/a", R"({"weight":3})").body["settings"]["partition"], "never") << "it stays";
+  const json memory = Ask("GET", "/v1/vgpus/a").body["memory"];
+  for (const char* count : {"launches_in_parts", "parts", "launches_not_cut", "parts_in_bytes", "parts_out_bytes"})
+    EXPECT_EQ(memory[count], 0) << count;
+  const auto saved = FromText(ToText(saved_));
+  ASSERT_TRUE(saved) << saved.error().message;
+  Node next{loop_, NewFolder(), {"embedded", "software", {0}}, {}, [](const SavedNode&) {}};
+  EXPECT_TRUE(next.Restore(*saved).empty());
+  EXPECT_EQ(next.Vgpu("a")->status.settings.partition, core::PartitionMode::kStay);
+  EXPECT_EQ(next.Vgpu("b")->status.settings.partition, core::PartitionMode::kAlways);
+}
+
 TEST_F(ControlTest, SalesComeBackAsTheyWere) {
   Ask("POST", "/v1/vgpus", R"({"name":"a","cap":0.6})");
   Ask("POST", "/v1/vgpus", R"({"name":"b","cap":0.6})");
@@ -276,6 +297,8 @@ TEST_F(ControlTest, MetricsAreWellFormed) {
   const HttpReply reply = control_.Handle({"GET", "/metrics", "", "", 0, 1});
   EXPECT_EQ(reply.status, 200U);
   EXPECT_NE(reply.body.find("weir_vgpu_frames_total{vgpu=\"a\",device=\"embedded\"} 0\n"), std::string::npos);
+  EXPECT_NE(reply.body.find("weir_vgpu_launches_in_parts_total{vgpu=\"a\",device=\"embedded\"} 0\n"),
+            std::string::npos);
   std::size_t at = 0, samples = 0;
   while (at < reply.body.size()) {
     const std::size_t end = reply.body.find('\n', at);

@@ -112,6 +112,11 @@ void Node::SampleMemory() {
       sample.elsewhere += books.elsewhere;
       sample.evictions += books.evictions;
       sample.threads += books.threads;
+      sample.launches_in_parts += books.launches_in_parts;
+      sample.parts += books.parts;
+      sample.launches_not_cut += books.launches_not_cut;
+      sample.parts_in.count += books.parts_in.count;
+      sample.parts_out.count += books.parts_out.count;
       there = true;
     }
     if (there) memory_samples_.push_back(sample);

@@ -109,6 +109,9 @@ struct MemorySample {
   Duration switch_copy{}, steal{}, elsewhere{};
   std::uint64_t evictions = 0;
   std::uint32_t threads = 0;
+  // Launches in parts (docs/partition.md, "On a node")
+  std::uint64_t launches_in_parts = 0, parts = 0, launches_not_cut = 0;
+  Bytes parts_in{}, parts_out{};
 };
 struct GatesSampled {
   std::span<const GateSample> samples;

@@ -157,6 +157,67 @@ TEST(ElasticMemory, WhoIsRemovedLeavesItsSlots) {
   EXPECT_EQ(node.granted[b].here, 4u);
 }
 
+TEST(ElasticMemory, LaunchesInPartsAreToldOfOnceASecond) {
+  MemoryNode node(4);
+  const VgpuId a = node.Add("a", 1, 1);
+  node.Look();
+  const auto told = [&node](const std::string& kind) {
+    std::vector<std::string> texts;
+    for (const Note& note : node.notes)
+      if (note.kind == kind) texts.push_back(note.vgpu + ": " + note.text);
+    return texts;
+  };
+  EXPECT_TRUE(told("parts").empty());
+  node.Of(a).launches_in_parts = 1;
+  node.Of(a).parts = 3;
+  node.Of(a).parts_in = MiB(80);
+  node.Of(a).parts_out = MiB(40);
+  node.Look();
+  ASSERT_EQ(told("parts").size(), 1u) << "the first at once";
+  EXPECT_EQ(told("parts")[0],
+            "a: 1 launch ran in 3 parts, needing more memory than it may have: copied 80.0 MiB in and 40.0 MiB out");
+  for (int i = 0; i < 500; ++i) {
+    ++node.Of(a).launches_in_parts;
+    node.Of(a).parts += 3;
+    node.Look();
+  }
+  EXPECT_EQ(told("parts").size(), 1u);
+  node.LookFor(seconds(3));
+  ASSERT_EQ(told("parts").size(), 2u) << "what came meanwhile, together, and then nothing any more";
+  EXPECT_NE(told("parts")[1].find("500 launches ran in 1500 parts"), std::string::npos) << told("parts")[1];
+  EXPECT_TRUE(told("not-cut").empty());
+
+  node.Of(a).launches_not_cut = 1;
+  node.Look();
+  ASSERT_EQ(told("not-cut").size(), 1u);
+  EXPECT_EQ(told("not-cut")[0], "a: 1 launch could not be cut: it fails, and its program is told why");
+  EXPECT_EQ(told("parts").size(), 2u);
+  EXPECT_EQ(node.engine.Vgpu(node.now, a)->memory_sample.parts, 1503u);
+}
+
+TEST(ElasticMemory, AnotherExecutorsLaunchesInPartsCountFromTheirBeginning) {
+  MemoryNode node(4);
+  const VgpuId a = node.Add("a", 1, 1);
+  node.Of(a).launches_in_parts = 9;
+  node.Of(a).parts = 90;
+  node.LookFor(seconds(2));
+  node.Of(a).launches_in_parts = 2;
+  node.Of(a).parts = 5;
+  node.LookFor(seconds(2));
+  // One that is gone is looked at as none; its successor may have counted as far.
+  const MemorySample last = node.Of(a);
+  node.samples.clear();
+  node.Look();
+  EXPECT_EQ(node.engine.Vgpu(node.now, a)->memory_sample.parts, 0u);
+  node.samples.push_back(last);
+  node.LookFor(seconds(2));
+  std::vector<std::string> texts;
+  for (const Note& note : node.notes)
+    if (note.kind == "parts") texts.push_back(note.text.substr(0, note.text.find(',')));
+  EXPECT_EQ(texts, (std::vector<std::string>{"9 launches ran in 90 parts", "2 launches ran in 5 parts",
+                                             "2 launches ran in 5 parts"}));
+}
+
 TEST(ElasticMemory, CanBeTurnedOffAndOnAgain) {
   MemoryNode node(8);
   const VgpuId a = node.Add("a", 2, 4);

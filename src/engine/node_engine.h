@@ -157,6 +157,7 @@ class NodeEngine {
   void SeeMemory(Instant now, Device_& device, Actions& actions);
   void AskMemory(Instant now, Vgpu_& vgpu, Actions& actions);
   void Say(const core::BalloonNote& note, const Device_& device, Actions& actions) const;
+  static void SayParts(Instant now, Vgpu_& vgpu, Actions& actions);
   static MemoryGrant MemoryOf(const Vgpu_& vgpu);
   static MemoryStatus MemoryOf(const Device_& device);
   std::string NameOf(VgpuId id) const;

@@ -14,6 +14,8 @@ using core::BalloonNote;
 
 /// What one command has needed at once is not taken from its vGPU for so long.
 constexpr Duration kMustKept = seconds(10);
+/// A program may launch thousands of times a second: of its parts is told this often, in one event.
+constexpr Duration kPartsSaidEvery = seconds(1);
 
 std::string Slots(std::uint64_t slots) { return fmt::format("{} slot{}", slots, slots == 1 ? "" : "s"); }
 
@@ -34,6 +36,10 @@ const char* WordOf(BalloonNote::Kind kind) {
   }
   return "memory";
 }
+
+std::string Launches(std::uint64_t launches) { return fmt::format("{} launch{}", launches, launches == 1 ? "" : "es"); }
+
+double Mebibytes(Bytes bytes) { return static_cast<double>(bytes.count) / (1 << 20); }
 
 std::string InWords(const BalloonNote& note) {
   const std::string overhead =
@@ -102,6 +108,37 @@ void NodeEngine::AskMemory(Instant now, Vgpu_& vgpu, Actions& actions) {
   vgpu.memory_refused = grant->note.kind;
 }
 
+/// What came since it was last told. Counts that fell are another executor's, and all of them are news.
+void NodeEngine::SayParts(Instant now, Vgpu_& vgpu, Actions& actions) {
+  const MemorySample& sample = vgpu.memory_sample;
+  MemorySample& said = vgpu.parts_said;
+  if (sample.launches_in_parts < said.launches_in_parts || sample.launches_not_cut < said.launches_not_cut) said = {};
+  const std::uint64_t ran = sample.launches_in_parts - said.launches_in_parts;
+  const std::uint64_t whole = sample.launches_not_cut - said.launches_not_cut;
+  if ((ran == 0 && whole == 0) || now < vgpu.parts_say_at) return;
+  const bool asked = vgpu.settings.partition == core::PartitionMode::kAlways;
+  if (ran > 0) {
+    const std::uint64_t parts = sample.parts - std::min(said.parts, sample.parts);
+    actions.notes.push_back({.device = vgpu.device->spec.name,
+                             .kind = "parts",
+                             .vgpu = vgpu.name,
+                             .text = fmt::format("{} ran in {} part{}, {}: copied {:.1f} MiB in and {:.1f} MiB out",
+                                                 Launches(ran), parts, parts == 1 ? "" : "s",
+                                                 asked ? "as is asked of it" : "needing more memory than it may have",
+                                                 Mebibytes(sample.parts_in) - Mebibytes(said.parts_in),
+                                                 Mebibytes(sample.parts_out) - Mebibytes(said.parts_out))});
+  }
+  if (whole > 0)
+    actions.notes.push_back({.device = vgpu.device->spec.name,
+                             .kind = "not-cut",
+                             .vgpu = vgpu.name,
+                             .text = fmt::format("{} could not be cut: {}", Launches(whole),
+                                                 asked ? "what fits runs whole, what doesn't fails"
+                                                       : "it fails, and its program is told why")});
+  said = sample;
+  vgpu.parts_say_at = now + kPartsSaidEvery;
+}
+
 void NodeEngine::SeeMemory(Instant now, Device_& device, Actions& actions) {
   Memory_& memory = *device.memory;
   memory.views.clear();
@@ -111,8 +148,10 @@ void NodeEngine::SeeMemory(Instant now, Device_& device, Actions& actions) {
   for (Vgpu_* vgpu : device.owners) {
     if (!std::exchange(vgpu->memory_fresh, false)) {  // its executor is not there
       vgpu->memory_sample = {.vgpu = vgpu->id};
+      vgpu->parts_said = {};
       continue;
     }
+    SayParts(now, *vgpu, actions);
     const MemorySample& sample = vgpu->memory_sample;
     if (sample.must >= vgpu->memory_must || now - vgpu->memory_must_at > kMustKept) {
       vgpu->memory_must = sample.must;

@@ -96,6 +96,8 @@ struct NodeEngine::Vgpu_ {
   Instant memory_must_at{};
   Instant memory_asks_at{};                                                    // not sooner again
   core::BalloonNote::Kind memory_refused = core::BalloonNote::Kind::kGranted;  // for what reason, last
+  MemorySample parts_said;                                                     // whose launches in parts were told of
+  Instant parts_say_at{};                                                      // not sooner again
 
   core::FrameStats frames;  // last: large, and no part of a look
 
