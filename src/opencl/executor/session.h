@@ -171,6 +171,7 @@ class Session {
   void RememberArg(Kernel& kernel, const proto::cl::SetArg& m) const;
   /// Whether a launch that uses `uses_` is to be cut: it doesn't fit, or cutting was asked for.
   [[nodiscard]] bool WantsParts() const;
+  [[nodiscard]] bool FitsWhole() const;
   /// Runs it so, and waits for its end. False: it can't be cut, `no_parts_` says why, and nothing has run.
   bool DoInParts(const proto::cl::NdRange& m, Queue& queue, Kernel& kernel, const Launch& launch);
   Result<PartProgram::Part> PartOf(Kernel& kernel);

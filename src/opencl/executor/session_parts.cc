@@ -78,6 +78,7 @@ struct Session::CutLaunch {
   std::uint64_t alignment = 1;
   std::optional<core::FootprintNeed> need{};
   core::Plan plan{};
+  PartsCount done{};
   std::uint64_t room = 0;  // of the device here, that its parts may fill
   double item_s = 0;       // of each work-item here; 0: unknown
   bool measures = false;   // two small pieces first, then a plan for the rest
@@ -111,10 +112,11 @@ void Session::RememberArg(Kernel& kernel, const wire::SetArg& m) const {
                             .local = data ? 0 : m.size};
 }
 
+bool Session::FitsWhole() const { return shared_.store->BytesOf(uses_) <= shared_.store->MostBytes(); }
+
 bool Session::WantsParts() const {
   if (shared_.analyzer == nullptr || uses_.empty()) return false;
-  return shared_.partition == core::PartitionMode::kAlways ||
-         shared_.store->BytesOf(uses_) > shared_.store->MostBytes();
+  return shared_.partition == core::PartitionMode::kAlways || !FitsWhole();
 }
 
 Result<PartProgram::Part> Session::PartOf(Kernel& kernel) {
@@ -274,10 +276,15 @@ bool Session::DoInParts(const wire::NdRange& m, Queue& queue, Kernel& kernel, co
   CutLaunch cut{.queue_id = m.enqueue.queue, .queue = &queue};
   const Status prepared = PrepareCut(cut, kernel, launch);
   no_parts_ = prepared ? std::string() : prepared.error().message;
-  if (!prepared) return false;
+  if (!prepared) {
+    if (!FitsWhole()) shared_.store->CountParts({.not_cut = 1});
+    return false;
+  }
   EventSpan span;
   cl_event event = nullptr;
   cl_int error = RunCut(cut, kernel, span);
+  cut.done.launches = 1;
+  if (error == CL_SUCCESS) shared_.store->CountParts(cut.done);
   uses_.clear();
   if (error == CL_SUCCESS) error = cl_.clEnqueueMarkerWithWaitList(queue.native, 0, nullptr, &event);
   EndCommand(m.enqueue, &queue, error, event, "clEnqueueNDRangeKernel");
@@ -323,6 +330,7 @@ cl_int Session::RunCut(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
     return error;
   }
   if (status) status = EndThere(cut, there);
+  if (status) ++cut.done.parts;
   if (status) return CL_SUCCESS;
   LosePeer(status.error());
   const std::vector<std::uint64_t> lost = EndsThatFit(cut, kept);
@@ -444,6 +452,9 @@ cl_int Session::RunPart(CutLaunch& cut, Kernel& kernel, CutPart& part, EventSpan
     cl_.clReleaseEvent(part.ended);
   }
   if (part.began != nullptr) cl_.clReleaseEvent(part.began);
+  ++cut.done.parts;
+  for (const core::MemorySlice& slice : part.launch.slices.slices)
+    for (const core::Extent& extent : slice.written) cut.done.out_bytes += extent.total();
   return error;
 }
 
@@ -461,9 +472,11 @@ void Session::MakeSlices(CutLaunch& cut, CutPart& part) {
     const auto place = static_cast<std::size_t>(alike - cut.alike.begin());
     std::shared_ptr<Stored> memory = whole ? root.shared_from_this() : nullptr;
     if (memory == nullptr && alike != cut.alike.end()) memory = cut.kept[place];
-    if (memory == nullptr)
+    if (memory == nullptr) {
       memory = shared_.store->Make(root.context, {.flags = CL_MEM_READ_WRITE, .size = slice.bytes()}, nullptr,
                                    slice.sent ? root.host.As<std::byte>() + slice.begin : nullptr);
+      if (slice.sent) cut.done.in_bytes += slice.bytes();
+    }
     if (!whole && alike != cut.alike.end()) cut.kept[place] = memory;
     uses_.push_back({.object = memory.get(),
                      .writes = !slice.written.empty(),
