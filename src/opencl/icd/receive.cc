@@ -202,11 +202,12 @@ void Link::OnFreed(std::uint64_t number) {
 
 void Link::OnNotice(const wire::Notice& notice) {
   const StateLock lock(*this);
-  const auto at = wants_notices_.find(notice.context);
-  if (at == wants_notices_.end()) return;
-  Post([call = at->second->notify, user = at->second->notify_user, text = std::string(notice.text)] {
-    call(text.c_str(), nullptr, 0, user);
-  });
+  // Of context 0: the executor doesn't say whose it is, and whoever wants to know is told.
+  for (const auto& [id, context] : wants_notices_)
+    if (notice.context == 0 || notice.context == id)
+      Post([call = context->notify, user = context->notify_user, text = std::string(notice.text)] {
+        call(text.c_str(), nullptr, 0, user);
+      });
 }
 
 void Link::Watch(Event& event, Sending& sending) {
