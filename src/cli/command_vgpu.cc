@@ -70,6 +70,15 @@ std::string CapText(const VgpuView& v, bool sold) {
   return sold ? fmt::format("{} (sold as {}, now {})", cap, v.sale, FormatPercent(v.cap_now)) : cap;
 }
 
+/// "auto; launches: 2 in 7 parts (120M copied), 1 not cut".
+std::string PartsText(const VgpuView& v) {
+  const auto& m = v.memory;
+  std::string text = v.settings.partition;
+  if (m.launches_in_parts == 0 && m.launches_not_cut == 0) return text;
+  return text + fmt::format("; launches: {} in {} parts ({} copied), {} not cut", m.launches_in_parts, m.parts,
+                            FormatBytes(Bytes{m.parts_in_bytes + m.parts_out_bytes}), m.launches_not_cut);
+}
+
 void PrintVgpu(const VgpuView& v, bool sold) {
   auto line = [](const char* name, const std::string& value) {
     fmt::print("{:<14}{}\n", name, value.empty() ? "-" : Printable(value));
@@ -86,6 +95,7 @@ void PrintVgpu(const VgpuView& v, bool sold) {
                                           m.min_slots, m.max_slots, m.held_slots, m.here_slots,
                                           m.waits ? ", waits" : "", FormatBytes(Bytes{m.made_bytes}),
                                           FormatBytes(Bytes{m.copied_out_bytes + m.copied_in_bytes})));
+  line("parts", PartsText(v));
   line("attach", v.attach);
   line("frames", fmt::format("{}, late {}", v.totals.frames, v.totals.late_frames));
   line("GPU time", fmt::format("{:.3f} s", SecondsOf(nanoseconds(v.totals.gpu_ns))));
@@ -142,7 +152,9 @@ void AddCreateAndSet(Command vgpu, Session& session) {
   const Command create = AddNamed(
       vgpu, session, "create", "Make a vGPU",
       "  weir vgpu create game --weight 50 --fps 60\n  weir vgpu create batch --cap 20% --memory 512M:2G\n"
-      "  weir vgpu create nightly --best-effort    # of what nobody else wants\n",
+      "  weir vgpu create nightly --best-effort    # of what nobody else wants\n"
+      "  weir vgpu create small --memory 1G --partition never    # what needs more than 1G fails, and doesn't run in "
+      "parts\n",
       [&session](const VgpuFlags& f) {
         json body{{"name", f.name}};
         AddSettings(f.settings, body);
@@ -152,10 +164,13 @@ void AddCreateAndSet(Command vgpu, Session& session) {
   AddSettingOptions(create, flags->settings, /*creates=*/true);
   const Command set = AddNamed(
       vgpu, session, "set", "Change a vGPU's limits; running programs feel it at once",
-      "  weir vgpu set game --weight 80\n  weir vgpu set game --fps 0 --cap 0.5\n",
+      "  weir vgpu set game --weight 80\n  weir vgpu set game --fps 0 --cap 0.5\n"
+      "  weir vgpu set small --partition auto    # from its next executor on: when no OpenCL program has used it for "
+      "10 s\n",
       [&session](const VgpuFlags& f) -> Result<int> {
         if (!f.settings.Any())
-          return Fail(Errc::kInvalidArgument, "nothing to set; give one of --weight --cap --fps --latency-ms --memory");
+          return Fail(Errc::kInvalidArgument,
+                      "nothing to set; give one of --weight --cap --fps --latency-ms --memory --partition");
         json body = json::object();
         AddSettings(f.settings, body);
         return Report(session, session.client().Patch(VgpuTarget(f.name), body), "set");

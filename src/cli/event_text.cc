@@ -23,7 +23,7 @@ std::string LocalTime(std::int64_t utc_ns) {
 
 Style StyleOf(const std::string& kind) {
   if (kind == "broken" || kind == "overload" || kind == "refused") return Style::kBad;
-  if (kind == "warning" || kind == "at-ceiling") return Style::kWarning;
+  if (kind == "warning" || kind == "at-ceiling" || kind == "not-cut") return Style::kWarning;
   if (kind == "kept" || kind == "sold" || kind == "sellable") return Style::kGood;
   return Style::kAccent;
 }

@@ -164,6 +164,7 @@ std::string MemoryMapText(const MemoryMapView& map, const std::vector<VgpuView>&
                {"USES", Table::Align::kRight},
                {"MADE", Table::Align::kRight},
                {"COPIED", Table::Align::kRight},
+               {"IN PARTS", Table::Align::kRight},
                {"SLOTS"}});
   for (const MemoryMapView::Holder& holder : map.holders) {
     const VgpuView* v = Find(vgpus, holder.name);
@@ -177,6 +178,7 @@ std::string MemoryMapText(const MemoryMapView& map, const std::vector<VgpuView>&
                {FormatBytes(Bytes{m.in_use_bytes})},
                {FormatBytes(Bytes{m.made_bytes})},
                {FormatBytes(Bytes{m.copied_out_bytes + m.copied_in_bytes})},
+               {fmt::format("{}", m.launches_in_parts)},
                {SlotRow(map, holder, width, glyphs)}});
   }
   const SlotSigns& signs = glyphs == Glyphs::kUnicode ? kUnicodeSigns : kAsciiSigns;

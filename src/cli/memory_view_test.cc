@@ -30,6 +30,7 @@ TEST(MemoryView, SaysWhatEachHasAndWhoWaits) {
   VgpuView a;
   a.name = "a", a.memory.held_slots = 4, a.memory.here_slots = 2, a.memory.waits = true, a.memory.max_slots = 6;
   a.memory.made_bytes = 300U << 20;
+  a.memory.launches_in_parts = 4321;
   const std::string text = MemoryMapText(MemoryMapFromJson(MapReply()), {a}, 80, false, Glyphs::kAscii);
   EXPECT_NE(text.find("memory        elastic, 6 slots of 64M (384M), contiguous\n"), std::string::npos) << text;
   EXPECT_NE(text.find("held          8 (512M), of that guaranteed 4\n"), std::string::npos) << text;
@@ -37,6 +38,7 @@ TEST(MemoryView, SaysWhatEachHasAndWhoWaits) {
   EXPECT_NE(text.find("link          12.0 GB/s, modelled\n"), std::string::npos) << text;
   EXPECT_NE(text.find("2 waits"), std::string::npos) << text;
   EXPECT_NE(text.find("300M"), std::string::npos) << text;
+  EXPECT_NE(text.find("4321"), std::string::npos) << text;
   EXPECT_NE(text.find("##=-.."), std::string::npos) << text;
 }
 

@@ -119,6 +119,9 @@ void AddSettingOptions(Command command, VgpuSettings& settings, bool creates) {
                     "Promised upper limit of a frame's latency; 0: none");
   command.AddParsed("--memory", "[MIN:]MAX", settings.memory, ParseMemoryRange,
                     "Device memory, as 512M or 512M:1G; a MAX of 0: no limit");
+  command.Add("--partition", "MODE", settings.partition,
+              "OpenCL launches that need more than the maximum of elastic memory: run in parts (auto, the default), "
+              "fail (never), or parts for all launches that can be cut (always, for tests)");
   if (creates)
     command.AddFlag("--best-effort", settings.best_effort,
                     "Of what nobody else wants, without a promise: never refused where a device is oversold");

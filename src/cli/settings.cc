@@ -22,6 +22,7 @@ void AddSettings(const VgpuSettings& settings, nlohmann::json& body) {
     body["memory_min_bytes"] = settings.memory->min.count;
     body["memory_max_bytes"] = settings.memory->max.count;
   }
+  if (settings.partition) body["partition"] = *settings.partition;
 }
 
 }  // namespace weir::cli

@@ -18,9 +18,12 @@ struct VgpuSettings {
   std::optional<double> fps;
   std::optional<double> latency_ms;
   std::optional<MemoryRange> memory;
+  std::optional<std::string> partition;
   bool best_effort = false;  // only when it is created
 
-  [[nodiscard]] bool Any() const { return device || weight || cap || fps || latency_ms || memory || best_effort; }
+  [[nodiscard]] bool Any() const {
+    return device || weight || cap || fps || latency_ms || memory || partition || best_effort;
+  }
 };
 
 /// Adds the settings that were given to `body`, a request of the control API.

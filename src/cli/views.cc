@@ -131,16 +131,21 @@ Result<VgpuView> VgpuFromJson(const json& object) {
                 NumberField(s, "fps"),
                 NumberField(s, "latency_ms"),
                 CountField(s, "memory_min_bytes"),
-                CountField(s, "memory_max_bytes")};
+                CountField(s, "memory_max_bytes"),
+                TextField(s, "partition")};
   for (const json& process : ListField(object, "processes")) v.processes.push_back(ProcessFromJson(process));
   const json& t = Field(object, "totals");
   v.totals = {WholeField(t, "frames"),  WholeField(t, "late_frames"),  WholeField(t, "gpu_ns"),
               WholeField(t, "wait_ns"), WholeField(t, "records_lost"), WholeField(t, "fail_opens")};
   const json& m = Field(object, "memory");
-  v.memory = {BoolField(m, "elastic"),           BoolField(m, "waits"),           CountField(m, "min_slots"),
-              CountField(m, "max_slots"),        CountField(m, "held_slots"),     CountField(m, "here_slots"),
-              CountField(m, "resident_slots"),   CountField(m, "in_use_bytes"),   CountField(m, "made_bytes"),
-              CountField(m, "copied_out_bytes"), CountField(m, "copied_in_bytes")};
+  v.memory = {BoolField(m, "elastic"),          BoolField(m, "waits"),
+              CountField(m, "min_slots"),       CountField(m, "max_slots"),
+              CountField(m, "held_slots"),      CountField(m, "here_slots"),
+              CountField(m, "resident_slots"),  CountField(m, "in_use_bytes"),
+              CountField(m, "made_bytes"),      CountField(m, "copied_out_bytes"),
+              CountField(m, "copied_in_bytes"), CountField(m, "launches_in_parts"),
+              CountField(m, "parts"),           CountField(m, "launches_not_cut"),
+              CountField(m, "parts_in_bytes"),  CountField(m, "parts_out_bytes")};
   const json& w = Field(object, "window");
   v.window = {NumberField(w, "fps"),          NumberField(w, "frame_ms_mean"), NumberField(w, "frame_ms_p99"),
               NumberField(w, "gpu_use"),      NumberField(w, "gpu_share"),     NumberField(w, "wait_share"),

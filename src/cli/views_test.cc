@@ -13,7 +13,9 @@ using nlohmann::json;
 TEST(Views, ReadTheExampleOfTheContract) {
   const json reply =
       json::parse(R"({"vgpus": [{"name": "a", "id": 3, "device": "embedded", "state": "running", "ephemeral": true,
-    "settings": {"weight": 100, "cap": 1.0, "fps": 60, "latency_ms": 20, "memory_min_bytes": 67108864, "memory_max_bytes": 0},
+    "settings": {"weight": 100, "cap": 1.0, "fps": 60, "latency_ms": 20, "memory_min_bytes": 67108864, "memory_max_bytes": 0,
+                 "partition": "never"},
+    "memory": {"elastic": true, "launches_in_parts": 1, "parts": 2, "launches_not_cut": 3, "parts_in_bytes": 4, "parts_out_bytes": 5},
     "attach": "/run/weir/vgpu/a.sock",
     "processes": [{"id": 9, "pid": 4242, "program": "glmark2", "api": "gl", "renderer": "llvmpipe", "meter": "worker-cpu-time"}],
     "totals": {"frames": 7, "late_frames": 1, "gpu_ns": 5000000000, "wait_ns": 3},
@@ -29,6 +31,12 @@ TEST(Views, ReadTheExampleOfTheContract) {
   EXPECT_DOUBLE_EQ(a.window.gpu_share, 0.5);
   EXPECT_EQ(PromiseText(a), "60 fps, 20 ms");
   EXPECT_EQ(MemoryText(a), "64M:any");
+  EXPECT_EQ(a.settings.partition, "never");
+  EXPECT_EQ(a.memory.launches_in_parts, 1U);
+  EXPECT_EQ(a.memory.parts, 2U);
+  EXPECT_EQ(a.memory.launches_not_cut, 3U);
+  EXPECT_EQ(a.memory.parts_in_bytes, 4U);
+  EXPECT_EQ(a.memory.parts_out_bytes, 5U);
 }
 
 TEST(Views, SkipWhatTheyDoNotKnowAndSurviveWrongTypes) {
