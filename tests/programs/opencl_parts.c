@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A compute program for tests whose one launch uses three buffers at once: it may need more memory than its device has.
+ * Checks every item of all three. Knows nothing of Weir.
+ *
+ *   opencl_parts MIB [scatter]     three buffers of MIB; scatter: the kernel writes where what it reads says
+ *
+ * Prints "wrong 0". Exits with 1 when a result was wrong, with 2 when a call failed, and says what the driver told of
+ * it. */
+#define CL_TARGET_OPENCL_VERSION 120
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include <CL/cl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { kReadItems = 4 << 20 };
+
+static const char* source =
+    "kernel void number(global uint *a, uint step) { a[get_global_id(0)] = (uint)get_global_id(0) * step + 1; }\n"
+    "kernel void blend(global const uint *a, global const uint *b, global uint *c) {\n"
+    "  size_t i = get_global_id(0);\n"
+    "  c[i] = a[i] * 7u + b[i];\n"
+    "}\n"
+    "kernel void scatter(global const uint *a, global const uint *b, global uint *c) {\n"
+    "  size_t i = get_global_id(0);\n"
+    "  c[a[i] % get_global_size(0)] = b[i];\n"
+    "}\n";
+
+static void check(cl_int error, const char* what) {
+  if (error == CL_SUCCESS) return;
+  fprintf(stderr, "opencl_parts: %s: error %d\n", what, error);
+  usleep(300000); /* what the driver has to say comes on a thread of its own */
+  exit(2);
+}
+
+static void CL_CALLBACK on_notice(const char* text, const void* more, size_t bytes, void* user) {
+  (void)more;
+  (void)bytes;
+  (void)user;
+  fprintf(stderr, "the driver says: %s\n", text);
+}
+
+static cl_command_queue queue;
+static cl_kernel number;
+static size_t items;
+static cl_uint* values;
+
+static void launch(cl_kernel kernel) {
+  cl_event event;
+  cl_int status = 0;
+  check(clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &items, NULL, 0, NULL, &event), "clEnqueueNDRangeKernel");
+  const cl_int waited = clWaitForEvents(1, &event);
+  check(clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL), "clGetEventInfo");
+  check(status < 0 ? status : waited, "the launch");
+  clReleaseEvent(event);
+}
+
+static cl_mem make_numbers(cl_context context, cl_uint step) {
+  cl_int error;
+  cl_mem buffer = clCreateBuffer(context, CL_MEM_READ_WRITE, items * sizeof *values, NULL, &error);
+  check(error, "clCreateBuffer");
+  check(clSetKernelArg(number, 0, sizeof buffer, &buffer), "clSetKernelArg");
+  check(clSetKernelArg(number, 1, sizeof step, &step), "clSetKernelArg");
+  launch(number);
+  return buffer;
+}
+
+/* Items that are not step * i + add. */
+static size_t wrong_in(cl_mem buffer, cl_uint step, cl_uint add) {
+  size_t wrong = 0;
+  for (size_t from = 0; from < items; from += kReadItems) {
+    const size_t count = items - from < kReadItems ? items - from : kReadItems;
+    check(clEnqueueReadBuffer(queue, buffer, CL_TRUE, from * sizeof *values, count * sizeof *values, values, 0, NULL,
+                              NULL),
+          "clEnqueueReadBuffer");
+    for (size_t i = 0; i < count; ++i) wrong += values[i] != (cl_uint)(from + i) * step + add;
+  }
+  return wrong;
+}
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  items = ((size_t)atol(argv[1]) << 20) / sizeof *values;
+  const char* name = argc > 2 ? argv[2] : "blend";
+  cl_platform_id platform;
+  cl_device_id device;
+  cl_int error;
+  check(clGetPlatformIDs(1, &platform, NULL), "clGetPlatformIDs");
+  check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL), "clGetDeviceIDs");
+  cl_context context = clCreateContext(NULL, 1, &device, on_notice, NULL, &error);
+  check(error, "clCreateContext");
+  queue = clCreateCommandQueue(context, device, 0, &error);
+  check(error, "clCreateCommandQueue");
+  cl_program program = clCreateProgramWithSource(context, 1, &source, NULL, &error);
+  check(error, "clCreateProgramWithSource");
+  check(clBuildProgram(program, 1, &device, NULL, NULL, NULL), "clBuildProgram");
+  number = clCreateKernel(program, "number", &error);
+  check(error, "clCreateKernel");
+  cl_kernel kernel = clCreateKernel(program, name, &error);
+  check(error, "clCreateKernel");
+  values = malloc(kReadItems * sizeof *values);
+
+  const cl_mem buffers[3] = {make_numbers(context, 3), make_numbers(context, 5), make_numbers(context, 11)};
+  for (cl_uint i = 0; i < 3; ++i) check(clSetKernelArg(kernel, i, sizeof *buffers, &buffers[i]), "clSetKernelArg");
+  launch(kernel);
+  const size_t wrong = wrong_in(buffers[2], 3 * 7 + 5, 7 + 1) + wrong_in(buffers[0], 3, 1) + wrong_in(buffers[1], 5, 1);
+  printf("wrong %zu\n", wrong);
+
+  for (int i = 0; i < 3; ++i) clReleaseMemObject(buffers[i]);
+  clReleaseKernel(kernel);
+  clReleaseKernel(number);
+  clReleaseProgram(program);
+  clReleaseCommandQueue(queue);
+  clReleaseContext(context);
+  free(values);
+  return wrong != 0;
+}
