@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// C = A * B of numbers, as an OpenCL program that knows nothing of Weir: a matrix of M * K by one of K * N, in groups of
-// 16 * 16 work-items. Checks C against rows that it computes itself, and says what its bytes sum up to, so that runs can
-// be compared.
+// C = A * B of numbers, as an OpenCL program that knows nothing of Weir: a matrix of M * K by one of K * N, in groups
+// of 16 * 16 work-items. Checks C against rows that it computes itself, and says what its bytes sum up to, so that runs
+// can be compared.
 //
 //   opencl_product M N K [ROUNDS]     each of M, N a multiple of 16
 #define CL_TARGET_OPENCL_VERSION 120

@@ -116,8 +116,9 @@ RC_GTEST_PROP(PartSlicesLaws, PartsOnSlicesMakeTheWhole, (std::uint64_t seed)) {
 
   const std::array<Memory, 2> before = merged;
   for (std::uint64_t first = 0; first < groups;) {
-    const PartRange part{0, first, static_cast<std::uint64_t>(prng.Between(static_cast<std::int64_t>(first) + 1,
-                                                                           static_cast<std::int64_t>(groups)))};
+    const PartRange part{0, first,
+                         static_cast<std::uint64_t>(
+                             prng.Between(static_cast<std::int64_t>(first) + 1, static_cast<std::int64_t>(groups)))};
     const auto made = SlicesOf(mover.kernel.access, mover.launch, part, kAligned);
     RC_ASSERT(made);
     std::vector<Memory> slices;

@@ -310,7 +310,8 @@ cl_int Session::RunCut(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
   }
   std::uint64_t first = 0;
   if (cut.measures && cut.plan.kind == core::PlanKind::kPieces) {
-    const std::uint64_t small = std::clamp<std::uint64_t>(cut.plan.ends.back() / kMeasuredPart, 1, cut.plan.ends.front());
+    const std::uint64_t small =
+        std::clamp<std::uint64_t>(cut.plan.ends.back() / kMeasuredPart, 1, cut.plan.ends.front());
     const std::vector<std::uint64_t> two{small, 2 * small};
     if (two.back() < cut.plan.ends.back()) {
       if (const cl_int error = RunHere(cut, kernel, 0, two, span); error != CL_SUCCESS) return error;
