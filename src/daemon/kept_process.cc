@@ -14,7 +14,7 @@ namespace {
 
 constexpr Duration kStartAgainAfter = seconds(2);
 /// One that ends sooner has done nothing: it is said once, not every two seconds.
-constexpr Duration kAtOnce = seconds(5);
+constexpr Duration kEndedAtOnce = seconds(5);
 
 }  // namespace
 
@@ -39,7 +39,7 @@ void KeptProcess::OnEnd() {
   watch_.reset();
   ::waitpid(pid_, nullptr, 0);
   process_.Reset();
-  const bool at_once = platform::Now() - started_ < kAtOnce;
+  const bool at_once = platform::Now() - started_ < kEndedAtOnce;
   if (!at_once || !said_) std::fprintf(stderr, "weir: the %s has ended; it is started again\n", name_.c_str());
   said_ = at_once;
   StartLater();

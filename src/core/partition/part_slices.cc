@@ -7,14 +7,14 @@ namespace weir::core {
 namespace {
 
 /// What one argument touches of its memory.
-struct Touched {
+struct TouchedSpan {
   std::size_t argument = 0;
   std::uint64_t memory = 0;
   std::uint64_t begin = ~std::uint64_t{0}, end = 0;  // in the memory
 };
 
-Touched TouchedBy(const ArgumentFootprint& footprint, const LaunchArgument& argument, std::size_t index) {
-  Touched touched{.argument = index, .memory = argument.memory};
+TouchedSpan SpanTouchedBy(const ArgumentFootprint& footprint, const LaunchArgument& argument, std::size_t index) {
+  TouchedSpan touched{.argument = index, .memory = argument.memory};
   for (const auto* extents : {&footprint.reads, &footprint.writes})
     for (const Extent& extent : *extents) {
       touched.begin = std::min(touched.begin, argument.offset + extent.begin);
@@ -34,15 +34,15 @@ Result<PartSlices> SlicesOf(const KernelAccess& access, const KernelLaunch& laun
   WEIR_TRY(const std::vector<ArgumentFootprint> footprint, FootprintOf(access, launch, part));
   PartSlices made;
   made.arguments.resize(access.arguments.size());
-  std::vector<Touched> touched;
+  std::vector<TouchedSpan> touched;
   for (std::size_t i = 0; i < footprint.size(); ++i) {
-    Touched one = TouchedBy(footprint[i], launch.arguments[i], i);
+    TouchedSpan one = SpanTouchedBy(footprint[i], launch.arguments[i], i);
     if (one.begin < one.end) touched.push_back(one);
   }
-  std::ranges::sort(touched, [](const Touched& a, const Touched& b) {
+  std::ranges::sort(touched, [](const TouchedSpan& a, const TouchedSpan& b) {
     return a.memory != b.memory ? a.memory < b.memory : a.begin < b.begin;
   });
-  for (const Touched& one : touched) {
+  for (const TouchedSpan& one : touched) {
     const std::uint64_t begin = one.begin / alignment * alignment;
     if (made.slices.empty() || made.slices.back().memory != one.memory || made.slices.back().end <= begin)
       made.slices.push_back({.memory = one.memory, .begin = begin, .end = one.end});

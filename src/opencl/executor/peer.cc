@@ -13,7 +13,7 @@ namespace {
 namespace wire = proto::cl;
 
 constexpr std::uint32_t kDevice = 1, kContext = 2, kQueue = 3, kEvent = 4, kFirstFree = 5, kFirstBuffer = 1U << 16;
-constexpr Duration kLook = milliseconds(50);
+constexpr Duration kPeerLook = milliseconds(50);
 constexpr double kSlowest = 1e3;  // bytes/s; a link that is measured to be slower is taken for a mistake
 
 /// What has to be equal for results to be bit-identical.
@@ -80,7 +80,7 @@ Status Peer::Send(const M& message) {
   if (bytes > wire::kMessageBytesMax) return Fail(Errc::kResourceExhausted, "a message that is too long for " + path_);
   std::byte* at = nullptr;
   while ((at = connection_.channel.out.Reserve(bytes)) == nullptr) {
-    connection_.channel.out.WaitForRoom(bytes, kLook);
+    connection_.channel.out.WaitForRoom(bytes, kPeerLook);
     if (stop_.load(std::memory_order_relaxed) || connection_.channel.out.broken() ||
         !StillConnected(connection_.socket.get()))
       return Fail(Errc::kUnavailable, path_ + " has gone");
@@ -93,7 +93,7 @@ Status Peer::Send(const M& message) {
 Status Peer::Receive() {
   WEIR_TRY(const wire::ByteView message, connection_.channel.in.Next(scratch_));
   if (message.empty()) {
-    if (connection_.channel.in.Wait(kLook)) return Ok();
+    if (connection_.channel.in.Wait(kPeerLook)) return Ok();
     if (stop_.load(std::memory_order_relaxed) || !StillConnected(connection_.socket.get()))
       return Fail(Errc::kUnavailable, path_ + " has gone");
     return Ok();
