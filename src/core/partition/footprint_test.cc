@@ -8,7 +8,7 @@
 
 #include "base/prng.h"
 #include "core/partition/cuttable.h"
-#include "core/partition/drawn_kernel.h"
+#include "tests/harness/drawn_kernel.h"
 
 namespace weir::core {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "base/prng.h"
 #include "core/partition/cuttable.h"
-#include "core/partition/drawn_kernel.h"
 #include "core/partition/footprint_need.h"
+#include "tests/harness/drawn_kernel.h"
 
 namespace weir::core {
 namespace {
