@@ -58,7 +58,7 @@ class ClusterSimulation {
 
   const Scenario& scenario_;
   const ClusterWorld& world_;
-  const ClusterRun& run_;
+  const ClusterRun run_;
   const bool keep_frames_;
   std::vector<ClusterKernel> kernels_;  // as this run has them
   std::vector<KernelCost> costs_;

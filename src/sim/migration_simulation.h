@@ -129,7 +129,7 @@ class MigrationSimulation {
   void Note(std::uint64_t what);
 
   const MigrationWorld& world_;
-  const MigrationRun& run_;
+  const MigrationRun run_;
   const Scenario& scenario_;
   const double network_bytes_per_s_;
   RunRecord out_;

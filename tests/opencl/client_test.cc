@@ -45,6 +45,9 @@ void AwaitListener(const std::string& socket) {
 /// buffers that are ranges of the arena.
 bool MemoryIsElastic() { return ::getenv("WEIR_TEST_ELASTIC") != nullptr; }
 
+/// And every launch that can be cut is.
+bool InParts() { return std::string_view(::getenv("WEIR_TEST_ELASTIC")) == "parts"; }
+
 /// The executor is on another machine: the tests reach it by way of a relay and a portal.
 bool IsDistant() { return ::getenv("WEIR_TEST_PORTAL") != nullptr; }
 
@@ -87,6 +90,7 @@ class Executor : public ::testing::Environment {
       gate_ = std::make_unique<ElasticGate>(folder_ / "gate");
       ::usleep(20'000);  // an order is there before it is asked for
       argv.insert(argv.end(), {"--attach", folder_ / "gate"});
+      if (InParts()) argv.insert(argv.end(), {"--partition", "always"});
     }
     const auto pid = platform::Spawn({.argv = argv});
     ASSERT_TRUE(pid) << pid.error().message;

@@ -171,6 +171,7 @@ struct Kernel : Object {
   std::vector<bool> reads_only;
   std::vector<std::uint64_t> set_to;
   std::vector<ArgValue> values;   // where launches may be cut
+  double part_item_s = 0;         // what each work-item of the last part took, waits at the gate and all; 0: none ran
   cl_int arg_error = CL_SUCCESS;  // of the last argument that could not be set
 };
 

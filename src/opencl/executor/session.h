@@ -224,7 +224,7 @@ class Session {
   std::unique_ptr<Pins> pins_;   // elastic: the open batch's
   std::unique_ptr<Peer> peer_;
   std::int64_t peer_again_ns_ = 0;  // not tried before
-  double peer_slowness_ = 1;        // what a kernel takes there, for what it takes here
+  double peer_slowness_ = 1;        // what a kernel takes there, for what it takes of the device's time here
   std::string why_not_;             // elastic: what to say of the command's error
   std::string no_parts_;            // and why it can't be cut
   int user_events_ = 0;             // that have not been set: somebody may wait for a message that is still to come

@@ -80,7 +80,7 @@ struct Session::CutLaunch {
   core::Plan plan{};
   PartsCount done{};
   std::uint64_t room = 0;  // of the device here, that its parts may fill
-  double item_s = 0;       // of each work-item here; 0: unknown
+  double item_s = 0;       // of the device's time, for each work-item; 0: unknown
   bool measures = false;   // two small pieces first, then a plan for the rest
   // Slices that parts have alike, kept from one to the next.
   std::vector<core::MemorySlice> alike{};
@@ -185,7 +185,7 @@ Status Session::PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch)
 
   cut.need.emplace(access, cut.launch, cut.alignment);
   // What a group takes is measured before groups are sent away for it.
-  cut.measures = !shared_.peers.empty() && shared_.partition == core::PartitionMode::kAuto && !kernel.cost->known();
+  cut.measures = !shared_.peers.empty() && shared_.partition == core::PartitionMode::kAuto && kernel.part_item_s == 0;
   cut.plan = PlanCut(cut, kernel, 0, /*alone=*/cut.measures);
   if (cut.measures && !Runs(cut.plan)) {
     cut.measures = false;
@@ -209,15 +209,16 @@ core::Plan Session::PlanCut(CutLaunch& cut, const Kernel& kernel, std::uint64_t 
   const RestNeed rest(*cut.need, cut.plan.dimension, first);
   core::TaskView task;
   task.need = first == 0 ? static_cast<const core::TaskNeed*>(&*cut.need) : &rest;
-  double groups = 1, items = 1;
+  double groups = 1, items = 1;  // none is 0: the launch has been checked
   for (unsigned d = 0; d < cut.launch.dimensions; ++d) {
     task.groups[d] = cut.launch.Groups(d) - (d == cut.plan.dimension ? first : 0);
     groups *= static_cast<double>(cut.launch.Groups(d));
     items *= static_cast<double>(cut.launch.global[d]);
   }
-  const double group_s =
-      static_cast<double>(kernel.cost->PredictNs(static_cast<std::uint64_t>(items))) / 1e9 / std::max(groups, 1.0);
-  cut.item_s = kernel.cost->known() ? group_s * groups / std::max(items, 1.0) : 0;
+  // Here it has its share of the device; a peer is taken for idle until it is known better.
+  const double device_s = static_cast<double>(kernel.cost->PredictNs(static_cast<std::uint64_t>(items))) / 1e9 / groups;
+  const double group_s = kernel.part_item_s > 0 ? kernel.part_item_s * items / groups : device_s;
+  cut.item_s = kernel.cost->known() ? device_s * groups / items : 0;
   core::DeviceView here{.total = {shared_.store->MostBytes()},
                         .in_bytes_per_s = kCopyBytesPerS,
                         .out_bytes_per_s = kCopyBytesPerS,
@@ -240,7 +241,7 @@ core::Plan Session::PlanCut(CutLaunch& cut, const Kernel& kernel, std::uint64_t 
                    .total = {peer->room()},
                    .in_bytes_per_s = kCopyBytesPerS,
                    .out_bytes_per_s = kCopyBytesPerS,
-                   .group_s = group_s * peer_slowness_},
+                   .group_s = device_s * peer_slowness_},
         .link = {.bytes_per_s = peer->bytes_per_s(), .latency = peer->latency(), .stretch = microseconds(1)}};
     core::Plan split = core::MakePlan(shared_.partition, task, here, view);
     if (Runs(split)) plan = std::move(split);
@@ -433,7 +434,7 @@ cl_int Session::RunPart(CutLaunch& cut, Kernel& kernel, CutPart& part, EventSpan
   MakeSlices(cut, part);
   std::uint64_t items = 1;
   for (const std::uint64_t size : part.launch.global) items *= size;
-  const std::int64_t predicted_ns = kernel.cost->PredictNs(items);
+  const std::int64_t predicted_ns = kernel.cost->PredictNs(items), begin_ns = platform::NowNs();
   cl_int error = Admit(*cut.queue, cut.queue_id, predicted_ns, {.task = true});
   if (error != CL_SUCCESS) return error;
   admission_->AddLaunch(kernel.cost, items, predicted_ns);
@@ -447,6 +448,7 @@ cl_int Session::RunPart(CutLaunch& cut, Kernel& kernel, CutPart& part, EventSpan
     CloseBatch();
     const cl_int failed = cl_.clWaitForEvents(1, &part.ended);
     if (error == CL_SUCCESS) error = failed;
+    kernel.part_item_s = SecondsOf(Duration{platform::NowNs() - begin_ns}) / static_cast<double>(items);
     const EventSpan its = SpanOf(cl_, part.began);
     if (span.start_ns == 0) span = its;
     span.end_ns = its.end_ns;
