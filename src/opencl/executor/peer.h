@@ -40,7 +40,6 @@ class Peer {
   [[nodiscard]] Duration latency() const { return latency_; }
   /// Of the kernel of the last part; zero: unknown.
   [[nodiscard]] Duration computed() const { return computed_; }
-  [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
   Peer(std::string path, Connection connection, const std::atomic<bool>& stop)

@@ -108,15 +108,20 @@ struct Session::CutPart {
 void Session::RememberArg(Kernel& kernel, const wire::SetArg& m) const {
   if (m.index >= kernel.values.size()) kernel.values.resize(std::size_t{m.index} + 1);
   const bool data = static_cast<wire::ArgKind>(m.kind) == wire::ArgKind::kData;
-  kernel.values[m.index] = {.bytes = data ? std::vector(m.data.begin(), m.data.end()) : std::vector<std::byte>{},
-                            .local = data ? 0 : m.size};
+  ArgValue& value = kernel.values[m.index];
+  value.bytes.assign(m.data.begin(), data ? m.data.end() : m.data.begin());  // mostly as many as before
+  value.local = data ? 0 : m.size;
 }
 
 bool Session::FitsWhole() const { return shared_.store->BytesOf(uses_) <= shared_.store->MostBytes(); }
 
 bool Session::WantsParts() const {
   if (shared_.analyzer == nullptr || uses_.empty()) return false;
-  return shared_.partition == core::PartitionMode::kAlways || !FitsWhole();
+  if (shared_.partition == core::PartitionMode::kAlways) return true;
+  // Of each launch this is asked: which objects are the same is looked at only where it matters.
+  std::uint64_t at_most = 0;
+  for (const MemoryUse& use : uses_) at_most += use.object->root().bytes;
+  return at_most > shared_.store->MostBytes() && !FitsWhole();
 }
 
 Result<PartProgram::Part> Session::PartOf(Kernel& kernel) {
