@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "http/client.h"
 
 namespace weir::cli {
 
@@ -35,8 +36,7 @@ class ControlClient {
   Duration timeout_;
 };
 
-/// A name as one segment of a path.
-std::string PercentEncode(std::string_view text);
+using http::PercentEncode;
 
 inline std::string VgpuTarget(std::string_view name) { return "/v1/vgpus/" + PercentEncode(name); }
 

@@ -8,21 +8,17 @@
 #include <charconv>
 
 #include "daemon/json_fields.h"
+#include "http/json_api.h"
 #include "platform/clock.h"
 
 namespace weir::daemon {
 namespace {
 
+using http::ErrorReply;
+using http::JsonReply;
+using http::Reply;
+using http::Request;
 using nlohmann::ordered_json;
-
-HttpReply ErrorReply(const Error& error) {
-  const ordered_json body{{"error", {{"code", NameOf(error.code)}, {"message", error.message}}}};
-  return {EntryOf(error.code).http_status, "application/json",
-          body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"};
-}
-HttpReply JsonReply(const ordered_json& body, unsigned status = 200) {
-  return {status, "application/json", body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"};
-}
 
 ordered_json ToJson(const gate::ProcessInfo& process) {
   return {{"id", process.id.value},       {"pid", process.pid},
@@ -237,7 +233,7 @@ bool QueryFlag(std::string_view query, std::string_view name) {
   return query.find(std::string(name) + "=true") != std::string_view::npos;
 }
 
-Result<HttpReply> CreateVgpu(Node& node, const HttpRequest& request) {
+Result<Reply> CreateVgpu(Node& node, const Request& request) {
   WEIR_TRY(nlohmann::json body, ParseObject(request.body));
   CreateRequest create;
   create.owner_pid = request.peer_pid;
@@ -256,7 +252,7 @@ Result<HttpReply> CreateVgpu(Node& node, const HttpRequest& request) {
   return JsonReply(ToJson(made), 201);
 }
 
-Result<HttpReply> PatchVgpu(Node& node, const std::string& name, const HttpRequest& request) {
+Result<Reply> PatchVgpu(Node& node, const std::string& name, const Request& request) {
   WEIR_TRY(nlohmann::json body, ParseObject(request.body));
   WEIR_TRY(const VgpuReport before, node.Vgpu(name));
   engine::VgpuSettings settings = before.status.settings;
@@ -266,13 +262,13 @@ Result<HttpReply> PatchVgpu(Node& node, const std::string& name, const HttpReque
   return JsonReply(ToJson(after));
 }
 
-Result<HttpReply> DeviceReply(Node& node, const std::string& device) {
+Result<Reply> DeviceReply(Node& node, const std::string& device) {
   for (const engine::DeviceStatus& status : node.Devices())
     if (status.spec.name == device) return JsonReply(ToJson(status));
   return Fail(Errc::kInternal, "the device is gone");
 }
 
-Result<HttpReply> PutPolicy(Node& node, const std::string& device, const HttpRequest& request) {
+Result<Reply> PutPolicy(Node& node, const std::string& device, const Request& request) {
   WEIR_TRY(nlohmann::json body, ParseObject(request.body));
   std::string policy;
   core::PolicyParams params;
@@ -283,7 +279,7 @@ Result<HttpReply> PutPolicy(Node& node, const std::string& device, const HttpReq
   return DeviceReply(node, device);
 }
 
-Result<HttpReply> PutOversell(Node& node, const std::string& device, const HttpRequest& request) {
+Result<Reply> PutOversell(Node& node, const std::string& device, const Request& request) {
   WEIR_TRY(nlohmann::json body, ParseObject(request.body));
   std::string name;
   core::PolicyParams params;
@@ -295,7 +291,7 @@ Result<HttpReply> PutOversell(Node& node, const std::string& device, const HttpR
   return DeviceReply(node, device);
 }
 
-Result<HttpReply> MemoryReply(Node& node, const std::string& device) {
+Result<Reply> MemoryReply(Node& node, const std::string& device) {
   for (const engine::DeviceStatus& status : node.Devices()) {
     if (status.spec.name != device) continue;
     WEIR_TRY(const engine::MemoryMap map, node.Memory(device));
@@ -308,7 +304,7 @@ Result<HttpReply> MemoryReply(Node& node, const std::string& device) {
   return node.Memory(device).error();  // there is none of that name
 }
 
-Result<HttpReply> PutMemory(Node& node, const std::string& device, const HttpRequest& request) {
+Result<Reply> PutMemory(Node& node, const std::string& device, const Request& request) {
   WEIR_TRY(nlohmann::json body, ParseObject(request.body));
   std::uint64_t size = 0;
   double copy_bytes_per_s = 0;
@@ -324,7 +320,7 @@ Result<HttpReply> PutMemory(Node& node, const std::string& device, const HttpReq
 constexpr std::array kFrameColumns{"pid",    "surface", "begin_ns", "present_ns", "submit_ns",    "end_ns",
                                    "gpu_ns", "sync_ns", "pace_ns",  "wait_ns",    "predicted_ns", "interval_ns"};
 
-Result<HttpReply> Frames(Node& node, const std::string& name, const HttpRequest& request) {
+Result<Reply> Frames(Node& node, const std::string& name, const Request& request) {
   WEIR_TRY(const std::uint64_t after, QueryNumber(request.query, "after", 0));
   WEIR_TRY(const std::uint64_t limit, QueryNumber(request.query, "limit", FrameLog::kFramesMax));
   WEIR_TRY(const FrameLog::Slice slice, node.Frames(name, after, limit));
@@ -336,7 +332,7 @@ Result<HttpReply> Frames(Node& node, const std::string& name, const HttpRequest&
   return JsonReply(out);
 }
 
-Result<HttpReply> Events(Node& node, const HttpRequest& request) {
+Result<Reply> Events(Node& node, const Request& request) {
   WEIR_TRY(const std::uint64_t after, QueryNumber(request.query, "after", 0));
   WEIR_TRY(const std::uint64_t limit, QueryNumber(request.query, "limit", EventLog::kEventsMax));
   const EventLog::Slice slice = node.events().After(after, limit);
@@ -353,14 +349,14 @@ Result<HttpReply> Events(Node& node, const HttpRequest& request) {
   return JsonReply(out);
 }
 
-Result<HttpReply> Vgpus(Node& node, const HttpRequest& request) {
+Result<Reply> Vgpus(Node& node, const Request& request) {
   if (request.method == "POST") return CreateVgpu(node, request);
   ordered_json out{{"vgpus", ordered_json::array()}};
   for (const VgpuReport& vgpu : node.Vgpus()) out["vgpus"].push_back(ToJson(vgpu));
   return JsonReply(out);
 }
 
-Result<HttpReply> OneVgpu(Node& node, const std::string& name, const HttpRequest& request) {
+Result<Reply> OneVgpu(Node& node, const std::string& name, const Request& request) {
   if (request.method == "PATCH") return PatchVgpu(node, name, request);
   if (request.method == "DELETE") {
     WEIR_TRY_STATUS(node.Remove(name, QueryFlag(request.query, "force")));
@@ -370,12 +366,12 @@ Result<HttpReply> OneVgpu(Node& node, const std::string& name, const HttpRequest
   return JsonReply(ToJson(vgpu));
 }
 
-Result<HttpReply> PauseVgpu(Node& node, const std::string& name, bool paused) {
+Result<Reply> PauseVgpu(Node& node, const std::string& name, bool paused) {
   WEIR_TRY(const VgpuReport vgpu, node.Pause(name, paused));
   return JsonReply(ToJson(vgpu));
 }
 
-HttpReply StatusReply(Node& node, const ControlContext& context) {
+Reply StatusReply(Node& node, const ControlContext& context) {
   const Instant now = platform::Now();
   return JsonReply({{"version", WEIR_VERSION},
                     {"pid", ::getpid()},
@@ -390,13 +386,13 @@ HttpReply StatusReply(Node& node, const ControlContext& context) {
                     {"looks", node.looks()}});
 }
 
-HttpReply DevicesReply(Node& node) {
+Reply DevicesReply(Node& node) {
   ordered_json out{{"devices", ordered_json::array()}};
   for (const engine::DeviceStatus& device : node.Devices()) out["devices"].push_back(ToJson(device));
   return JsonReply(out);
 }
 
-Result<HttpReply> Route(Node& node, const ControlContext& context, const HttpRequest& request) {
+Result<Reply> Route(Node& node, const ControlContext& context, const Request& request) {
   const Parts path(request.path);
   const auto is = [&](std::string_view methods, std::initializer_list<std::string_view> parts) {
     if (path.count != parts.size() || methods.find(request.method) == std::string_view::npos) return false;
@@ -406,7 +402,7 @@ Result<HttpReply> Route(Node& node, const ControlContext& context, const HttpReq
     return true;
   };
   const std::string third(path.part[2]);
-  if (is("GET", {"metrics"})) return HttpReply{200, "text/plain; version=0.0.4", MetricsText(node)};
+  if (is("GET", {"metrics"})) return Reply{200, "text/plain; version=0.0.4", MetricsText(node)};
   if (is("GET", {"v1", "status"})) return StatusReply(node, context);
   if (is("GET", {"v1", "devices"})) return DevicesReply(node);
   if (is("GET", {"v1", "policies"})) return JsonReply(PoliciesJson());
@@ -432,7 +428,7 @@ Result<HttpReply> Route(Node& node, const ControlContext& context, const HttpReq
 
 }  // namespace
 
-HttpReply Control::Handle(const HttpRequest& request) noexcept {
+Reply Control::Handle(const Request& request) noexcept {
   try {
     auto reply = Route(node_, context_, request);
     return reply ? std::move(*reply) : ErrorReply(reply.error());

@@ -5,8 +5,8 @@
 #include <functional>
 #include <string>
 
-#include "daemon/http_server.h"
 #include "daemon/node.h"
+#include "http/message.h"
 
 namespace weir::daemon {
 
@@ -22,7 +22,7 @@ class Control {
  public:
   Control(Node& node, ControlContext context) : node_(node), context_(std::move(context)) {}
   /// Never throws: what goes wrong becomes an error reply.
-  HttpReply Handle(const HttpRequest& request) noexcept;
+  http::Reply Handle(const http::Request& request) noexcept;
 
  private:
   Node& node_;

@@ -37,7 +37,7 @@ class ControlTest : public ::testing::Test {
   };
   Answer Ask(const std::string& method, const std::string& path, const std::string& body = "", uid_t uid = 0,
              const std::string& query = "") {
-    const HttpReply reply = control_.Handle({method, path, query, body, uid, ::getpid()});
+    const http::Reply reply = control_.Handle({method, path, query, body, "", uid, ::getpid()});
     return {reply.status, json::parse(reply.body)};
   }
 
@@ -190,7 +190,7 @@ TEST_F(ControlTest, SellsADeviceStrictlyAndSaysWhatCanBeSold) {
   EXPECT_NEAR(sold["sold"].get<double>(), 0.9, 1e-4);
   for (const char* field : {"revenue", "penalty", "cost", "net", "sold_s", "broken_s"})
     EXPECT_TRUE(sold["account"][field].is_number()) << field;
-  const HttpReply metrics = control_.Handle({"GET", "/metrics", "", "", 0, 1});
+  const http::Reply metrics = control_.Handle({"GET", "/metrics", "", "", "", 0, 1});
   for (const char* metric :
        {"weir_vgpu_cap_now{vgpu=\"a\"", "weir_device_sold{", "weir_device_load{", "weir_device_revenue_total{",
         "weir_device_penalty_total{", "weir_device_broken_seconds_total{", "weir_device_sellable{"})
@@ -294,7 +294,7 @@ TEST_F(ControlTest, AWayOfSellingFromTheFutureIsNamedAndTheVgpusAreRestored) {
 
 TEST_F(ControlTest, MetricsAreWellFormed) {
   Ask("POST", "/v1/vgpus", R"({"name":"a"})");
-  const HttpReply reply = control_.Handle({"GET", "/metrics", "", "", 0, 1});
+  const http::Reply reply = control_.Handle({"GET", "/metrics", "", "", "", 0, 1});
   EXPECT_EQ(reply.status, 200U);
   EXPECT_NE(reply.body.find("weir_vgpu_frames_total{vgpu=\"a\",device=\"embedded\"} 0\n"), std::string::npos);
   EXPECT_NE(reply.body.find("weir_vgpu_launches_in_parts_total{vgpu=\"a\",device=\"embedded\"} 0\n"),
@@ -326,8 +326,9 @@ TEST_F(ControlTest, NoRequestWhateverCrashes) {
     for (int flips = 0; flips < 3; ++flips)
       body[static_cast<std::size_t>(prng.Between(0, static_cast<std::int64_t>(seed.size()) - 1))] =
           static_cast<char>(prng.Next());
-    const HttpReply reply = control_.Handle(
-        {prng.Next() % 2 ? "POST" : "PATCH", prng.Next() % 2 ? "/v1/vgpus" : "/v1/vgpus/a", "", body, 0, ::getpid()});
+    const http::Reply reply =
+        control_.Handle({prng.Next() % 2 ? "POST" : "PATCH", prng.Next() % 2 ? "/v1/vgpus" : "/v1/vgpus/a", "", body,
+                         "", 0, ::getpid()});
     EXPECT_TRUE(reply.status < 500 || reply.status == 507) << body << reply.body;
   }
 }

@@ -14,6 +14,7 @@
 #include "daemon/control.h"
 #include "daemon/kept_process.h"
 #include "daemon/node.h"
+#include "http/server.h"
 #include "platform/clock.h"
 #include "platform/files.h"
 #include "platform/process.h"
@@ -140,7 +141,10 @@ Status Serve(const ServeOptions& given) {
                            boost::asio::post(loop, [&loop] { boost::asio::post(loop, [&loop] { loop.stop(); }); });
                          }});
   WEIR_TRY(const auto server,
-           HttpServer::Listen(loop, places.socket, [&control](const HttpRequest& r) { return control.Handle(r); }));
+           http::Server::ListenUnix(loop, places.socket, {},
+                                    [&control](const http::Request& request, const http::Respond& respond) {
+                                      respond(control.Handle(request));
+                                    }));
   std::vector<std::unique_ptr<KeptProcess>> kept;
   for (const PortalSetup& setup : options.portals) {
     WEIR_TRY(auto portal, KeptProcess::Start(loop, "portal", ArgvOf(setup, places.run_dir, ::getpid())));

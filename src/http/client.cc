@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "http/client.h"
+
+#include <fmt/format.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/beast/core/basic_stream.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http.hpp>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "platform/fd.h"
+
+namespace weir::http {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+using Protocol = asio::generic::stream_protocol;  // Unix and TCP: one set of templates
+using Stream = beast::basic_stream<Protocol>;
+
+constexpr std::uint64_t kAnswerBytesMax = 80U << 20;  // a blob has 64 MiB at most
+
+struct Connected {
+  platform::Fd fd;
+  int family = 0;
+};
+
+Error CannotReach(const std::string& where, int error, const std::string& if_absent) {
+  const std::string what = fmt::format("cannot reach {}: {}", where, std::strerror(error));
+  switch (error) {
+    case EACCES:
+    case EPERM: return Fail(Errc::kPermissionDenied, what + "; ask whoever runs it for access to its socket");
+    case EAGAIN:  // the backlog stayed full
+      return Fail(Errc::kTimeout, what + "; it does not take connections");
+    case ETIMEDOUT: return Fail(Errc::kTimeout, what);
+    default: return Fail(Errc::kUnavailable, if_absent.empty() ? what : what + "; " + if_absent);
+  }
+}
+
+/// Plain POSIX: Asio takes the EAGAIN of a full backlog for a connection under way, which Unix sockets don't have.
+Result<Connected> ConnectUnix(const std::string& path, const std::string& if_absent, Duration timeout) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(address.sun_path))
+    return Fail(Errc::kInvalidArgument,
+                fmt::format("the socket path '{}' must have 1 to {} characters", path, sizeof(address.sun_path) - 1));
+  std::memcpy(address.sun_path, path.data(), path.size());
+  platform::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd) return CannotReach(path, errno, if_absent);
+  timeval limit{};
+  limit.tv_sec = timeout / seconds(1);
+  limit.tv_usec = timeout % seconds(1) / microseconds(1);
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));  // bounds connect() too
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
+    return CannotReach(path, errno, if_absent);
+  return Connected{std::move(fd), AF_UNIX};
+}
+
+/// 0, or the error of a connection to one address.
+int ConnectWithin(int fd, const addrinfo& address, Duration timeout) {
+  if (::connect(fd, address.ai_addr, address.ai_addrlen) == 0) return 0;
+  if (errno != EINPROGRESS) return errno;
+  pollfd polled{fd, POLLOUT, 0};
+  const int ready = ::poll(&polled, 1, static_cast<int>(timeout / milliseconds(1)) + 1);
+  if (ready == 0) return ETIMEDOUT;
+  if (ready < 0) return errno;
+  int error = 0;
+  socklen_t size = sizeof(error);
+  return ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
+Result<Connected> ConnectTcp(const std::string& host, std::uint16_t port, const std::string& if_absent,
+                             Duration timeout) {
+  const std::string where = fmt::format("{}:{}", host, port);
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_flags = AI_NUMERICSERV;
+  hints.ai_socktype = SOCK_STREAM;
+  if (const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found); error != 0)
+    return Fail(
+        error == EAI_AGAIN ? Errc::kUnavailable : Errc::kInvalidArgument,
+        fmt::format("cannot reach {}: {}", where, error == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(error)));
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> addresses(found, ::freeaddrinfo);
+  int error = 0;
+  for (const addrinfo* at = addresses.get(); at != nullptr; at = at->ai_next) {
+    platform::Fd fd(::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    error = fd ? ConnectWithin(fd.get(), *at, timeout) : errno;
+    if (error == 0) return Connected{std::move(fd), at->ai_family};
+  }
+  return CannotReach(where, error, if_absent);
+}
+
+Error ExchangeError(const std::string& what, const beast::error_code& error, Duration timeout) {
+  if (error == beast::error::timeout)
+    return Fail(Errc::kTimeout,
+                fmt::format("{}: no reply within {:.1f} s; is it stopped or overloaded?", what, SecondsOf(timeout)));
+  const bool hung_up = error == beast::http::error::end_of_stream || error == beast::http::error::partial_message ||
+                       error == asio::error::eof || error == asio::error::connection_reset ||
+                       error == asio::error::broken_pipe;
+  if (hung_up)
+    return Fail(Errc::kUnavailable, what + ": it hung up before the reply was complete; see its log, and try again");
+  if (error.category() == make_error_code(beast::http::error::bad_version).category())
+    return Fail(Errc::kProtocol,
+                fmt::format("{}: the reply isn't the HTTP that was expected ({}); does another program listen there?",
+                            what, error.message()));
+  return Fail(Errc::kIo, fmt::format("{}: {}", what, error.message()));
+}
+
+Result<Answer> Exchange(Connected connected, const std::string& where, const Call& call, Duration timeout) {
+  const std::string what = fmt::format("asked {} for {} {}", where, call.method, call.target);
+  asio::io_context io;
+  Stream stream(io);
+  beast::error_code error;
+  stream.socket().assign(Protocol(connected.family, 0), connected.fd.get(), error);
+  if (error) return ExchangeError(what, error, timeout);
+  (void)connected.fd.Release();
+  beast::http::request<beast::http::string_body> message(beast::http::string_to_verb(call.method), call.target, 11);
+  message.set(beast::http::field::host, "weir");
+  message.set(beast::http::field::accept, "application/json");
+  if (!call.bearer.empty()) message.set(beast::http::field::authorization, "Bearer " + call.bearer);
+  if (!call.body.empty()) message.set(beast::http::field::content_type, call.content_type);
+  message.keep_alive(false);
+  message.body() = call.body;
+  message.prepare_payload();
+
+  beast::flat_buffer buffer;
+  beast::http::response_parser<beast::http::string_body> parser;
+  parser.body_limit(kAnswerBytesMax);
+  stream.expires_after(timeout);
+  beast::http::async_write(stream, message, [&](beast::error_code written, std::size_t) {
+    error = written;
+    // A server may refuse a request, and hang up, before it has read all of it: its reply is worth reading even then.
+    if (written && written != asio::error::broken_pipe) return;
+    beast::http::async_read(stream, buffer, parser, [&](beast::error_code read, std::size_t) { error = read; });
+  });
+  io.run();
+  if (error) return ExchangeError(what, error, timeout);
+  return Answer{parser.get().result_int(), std::move(parser.get().body())};
+}
+
+}  // namespace
+
+Result<Answer> AskUnix(const std::string& path, const Call& call, Duration timeout) {
+  WEIR_TRY(Connected connected, ConnectUnix(path, call.if_absent, timeout));
+  return Exchange(std::move(connected), path, call, timeout);
+}
+
+Result<Answer> AskTcp(const std::string& host, std::uint16_t port, const Call& call, Duration timeout) {
+  WEIR_TRY(Connected connected, ConnectTcp(host, port, call.if_absent, timeout));
+  return Exchange(std::move(connected), fmt::format("{}:{}", host, port), call, timeout);
+}
+
+std::string PercentEncode(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const bool unreserved = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+                            c == '_' || c == '.' || c == '~';
+    if (unreserved)
+      out += c;
+    else
+      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return out;
+}
+
+}  // namespace weir::http

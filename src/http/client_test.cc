@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "http/client.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/harness/code_of.h"
+#include "tests/harness/one_answer_server.h"
+
+namespace weir::http {
+namespace {
+
+using testing::OneAnswerServer;
+
+constexpr Duration kPatience = seconds(10);
+
+TEST(HttpClient, AsksAndReadsTheReply) {
+  auto server = OneAnswerServer::Saying("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}");
+  const auto reply = AskUnix(server.Path(), {"PUT", "/v1/x", R"({"a":1})"}, kPatience);
+  ASSERT_TRUE(reply) << reply.error().message;
+  EXPECT_EQ(reply->status, 200U);
+  EXPECT_EQ(reply->body, "{}");
+  EXPECT_TRUE(server.Request().starts_with("PUT /v1/x HTTP/1.1\r\n"));
+  EXPECT_TRUE(server.Request().ends_with("\r\n\r\n{\"a\":1}"));
+}
+
+TEST(HttpClient, ReadsABodyThatEndsWithTheConnection) {
+  auto server = OneAnswerServer::Saying("HTTP/1.1 404 Not Found\r\n\r\nno");
+  const auto reply = AskUnix(server.Path(), {"GET", "/", ""}, kPatience);
+  ASSERT_TRUE(reply) << reply.error().message;
+  EXPECT_EQ(reply->status, 404U);
+  EXPECT_EQ(reply->body, "no");
+}
+
+TEST(HttpClient, SaysWhenNobodyIsThere) {
+  const Call call{.method = "GET", .target = "/", .if_absent = "begin with 'it'"};
+  const auto absent = AskUnix("/nowhere/at/all.sock", call, kPatience);
+  ASSERT_FALSE(absent);
+  EXPECT_EQ(absent.error().code, Errc::kUnavailable);
+  EXPECT_TRUE(absent.error().message.ends_with("; begin with 'it'")) << absent.error().message;
+}
+
+TEST(HttpClient, RefusesAPathThatDoesNotFitASocketAddress) {
+  const auto asked = AskUnix("/" + std::string(200, 'x'), {"GET", "/", ""}, kPatience);
+  ASSERT_FALSE(asked);
+  EXPECT_EQ(asked.error().code, Errc::kInvalidArgument);
+}
+
+TEST(HttpClient, CallsGarbageAForeignProgram) {
+  auto server = OneAnswerServer::Saying("SSH-2.0-OpenSSH_9.2\r\nhello\r\n\r\n");
+  const auto asked = AskUnix(server.Path(), {"GET", "/", ""}, kPatience);
+  ASSERT_FALSE(asked);
+  EXPECT_EQ(asked.error().code, Errc::kProtocol);
+}
+
+TEST(HttpClient, NoticesAConnectionDroppedBeforeOrWithinTheReply) {
+  for (const char* text : {"", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"}) {
+    auto server = OneAnswerServer::Saying(text);
+    const auto asked = AskUnix(server.Path(), {"GET", "/", ""}, kPatience);
+    ASSERT_FALSE(asked) << text;
+    EXPECT_EQ(asked.error().code, Errc::kUnavailable) << asked.error().message;
+  }
+}
+
+TEST(HttpClient, StopsWaitingForASilentServer) {
+  OneAnswerServer server([](OneAnswerServer& self, int) { self.Hold(); });
+  const auto asked = AskUnix(server.Path(), {"GET", "/", ""}, milliseconds(100));
+  ASSERT_FALSE(asked);
+  EXPECT_EQ(asked.error().code, Errc::kTimeout) << asked.error().message;
+}
+
+TEST(HttpClient, SaysWhenNoSuchHostOrPortIsThere) {
+  // Port 1 of this machine's loopback: nobody serves there.
+  EXPECT_EQ(testing::CodeOf(AskTcp("127.0.0.1", 1, {"GET", "/"}, kPatience)), Errc::kUnavailable);
+  EXPECT_EQ(testing::CodeOf(AskTcp("no such host", 80, {"GET", "/"}, kPatience)), Errc::kInvalidArgument);
+}
+
+TEST(PercentEncode, LeavesOnlyUnreservedCharacters) {
+  EXPECT_EQ(PercentEncode("a-b_c.D~9"), "a-b_c.D~9");
+  EXPECT_EQ(PercentEncode("a/b?c d%"), "a%2Fb%3Fc%20d%25");
+}
+
+}  // namespace
+}  // namespace weir::http

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "http/json_api.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/harness/code_of.h"
+
+namespace weir::http {
+namespace {
+
+TEST(JsonApi, AnErrorIsItselfAgainAtTheOtherEnd) {
+  for (const ErrcEntry& entry : kErrcTable) {
+    const Reply reply = ErrorReply(Fail(entry.code, "it's \"so\"\xff"));
+    EXPECT_EQ(reply.status, entry.http_status);
+    const auto heard = ObjectOf({reply.status, reply.body}, "asked");
+    ASSERT_FALSE(heard);
+    EXPECT_EQ(heard.error().code, entry.code);
+    EXPECT_EQ(heard.error().message, "it's \"so\"\xef\xbf\xbd");  // what is no UTF-8 is replaced
+  }
+}
+
+TEST(JsonApi, AGoodAnswerIsItsObject) {
+  const Reply reply = JsonReply({{"name", "a"}}, 201);
+  EXPECT_EQ(reply.status, 201U);
+  const auto heard = ObjectOf({reply.status, reply.body}, "asked");
+  ASSERT_TRUE(heard) << heard.error().message;
+  EXPECT_EQ(heard->at("name"), "a");
+}
+
+TEST(JsonApi, WhatIsNoObjectIsNoAnswer) {
+  for (const char* text : {"hello", "[1]", "", "{"})
+    EXPECT_EQ(testing::CodeOf(ObjectOf({200, text}, "asked")), Errc::kProtocol) << text;
+}
+
+TEST(JsonApi, TheStatusTellsWhereTheBodyDoesNot) {
+  EXPECT_EQ(testing::CodeOf(ObjectOf({403, "nope"}, "asked")), Errc::kPermissionDenied);
+  EXPECT_EQ(testing::CodeOf(ObjectOf({418, "{}"}, "asked")), Errc::kProtocol);
+  EXPECT_EQ(testing::CodeOf(ObjectOf({599, R"({"error": 7})"}, "asked")), Errc::kInternal);
+  EXPECT_EQ(testing::CodeOf(ObjectOf({404, R"({"error": {"code": "unheard-of", "message": "m"}})"}, "asked")),
+            Errc::kNotFound);
+}
+
+}  // namespace
+}  // namespace weir::http

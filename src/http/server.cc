@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "http/server.h"
+
+#include <fmt/format.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/basic_stream.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http.hpp>
+#include <cstring>
+#include <optional>
+
+#include "platform/fd.h"
+#include "platform/unix_socket.h"
+
+namespace weir::http {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+using Protocol = asio::generic::stream_protocol;  // Unix and TCP: one set of templates
+using Stream = beast::basic_stream<Protocol>;
+
+constexpr auto kIdleMax = std::chrono::seconds(30);
+constexpr auto kPauseAfterFailedAccept = std::chrono::milliseconds(100);
+
+struct Shared {
+  Limits limits;
+  Handler handler;
+  std::size_t connections = 0;
+};
+
+/// One connection; lives as long as an operation of it, or an answer, is under way.
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  Session(Protocol::socket socket, int family, std::shared_ptr<Shared> shared)
+      : stream_(std::move(socket)), shared_(std::move(shared)) {
+    ++shared_->connections;
+    if (family != AF_UNIX) return;
+    if (const auto peer = platform::PeerOf(stream_.socket().native_handle())) peer_ = *peer;
+  }
+  ~Session() { --shared_->connections; }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  void Read() {
+    parser_.emplace();
+    parser_->body_limit(shared_->limits.request_bytes);
+    parser_->header_limit(16 * 1024);
+    stream_.expires_after(kIdleMax);
+    beast::http::async_read(
+        stream_, buffer_, *parser_, [self = shared_from_this()](beast::error_code error, std::size_t) {
+          if (error == beast::http::error::end_of_stream || error == beast::error::timeout) return;
+          if (error) return self->Write({400, "text/plain", "bad request: " + error.message() + "\n"}, false);
+          self->Ask();
+        });
+  }
+
+ private:
+  /// Of the handler's: says 500 where it is let go of unused.
+  class Answering {
+   public:
+    Answering(std::shared_ptr<Session> session, bool keep_alive)
+        : session_(std::move(session)), keep_alive_(keep_alive) {}
+    Answering(const Answering&) = delete;
+    Answering& operator=(const Answering&) = delete;
+    ~Answering() {
+      if (session_)
+        Answer({500, "application/json",
+                "{\"error\": {\"code\": \"internal\", \"message\": \"the request was given up\"}}\n"});
+    }
+    void Answer(Reply reply) {
+      if (const auto to = std::exchange(session_, nullptr)) to->Write(std::move(reply), keep_alive_);
+    }
+
+   private:
+    std::shared_ptr<Session> session_;
+    const bool keep_alive_;
+  };
+
+  void Ask() {
+    const auto& message = parser_->get();
+    const std::string target(message.target());
+    const std::size_t question = target.find('?');
+    const std::string authorization(message[beast::http::field::authorization]);
+    constexpr std::string_view kBearer = "Bearer ";
+    const Request request{
+        .method = std::string(message.method_string()),
+        .path = target.substr(0, question),
+        .query = question == std::string::npos ? "" : target.substr(question + 1),
+        .body = message.body(),
+        .bearer = authorization.starts_with(kBearer) ? authorization.substr(kBearer.size()) : std::string(),
+        .peer_uid = peer_.uid,
+        .peer_pid = peer_.pid};
+    stream_.expires_never();  // the handler's time is the handler's
+    auto answering = std::make_shared<Answering>(shared_from_this(), message.keep_alive());
+    shared_->handler(request, [answering](Reply reply) { answering->Answer(std::move(reply)); });
+  }
+  void Write(Reply reply, bool keep_alive) {
+    response_ = {};
+    response_.version(11);
+    response_.result(reply.status);
+    response_.set(beast::http::field::server, "weir");
+    response_.set(beast::http::field::content_type, reply.content_type);
+    response_.keep_alive(keep_alive);
+    response_.body() = std::move(reply.body);
+    response_.prepare_payload();
+    stream_.expires_after(kIdleMax);
+    beast::http::async_write(stream_, response_,
+                             [self = shared_from_this(), keep_alive](beast::error_code error, std::size_t) {
+                               if (!error && keep_alive) return self->Read();
+                               beast::error_code ignored;  // the other side may be gone already
+                               self->stream_.socket().shutdown(Protocol::socket::shutdown_send, ignored);
+                             });
+  }
+
+  Stream stream_;
+  std::shared_ptr<Shared> shared_;
+  platform::Peer peer_;
+  beast::flat_buffer buffer_;
+  std::optional<beast::http::request_parser<beast::http::string_body>> parser_;
+  beast::http::response<beast::http::string_body> response_;
+};
+
+class Listening final : public Server {
+ public:
+  Listening(asio::io_context& loop, platform::Fd listener, int family, const Limits& limits, Handler handler)
+      : loop_(loop),
+        listener_(loop, listener.Release()),
+        pause_(loop),
+        family_(family),
+        shared_(std::make_shared<Shared>(limits, std::move(handler))) {
+    if (family != AF_UNIX) port_ = PortOf(listener_.native_handle());
+    Wait();
+  }
+  ~Listening() override {
+    if (!unlink_.empty()) ::unlink(unlink_.c_str());
+  }
+  [[nodiscard]] std::uint16_t port() const override { return port_; }
+  void UnlinkAtEnd(std::string path) { unlink_ = std::move(path); }
+
+ private:
+  static std::uint16_t PortOf(int fd) {
+    sockaddr_storage address{};
+    socklen_t size = sizeof(address);
+    char port[NI_MAXSERV] = "";
+    if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0)
+      ::getnameinfo(reinterpret_cast<sockaddr*>(&address), size, nullptr, 0, port, sizeof(port), NI_NUMERICSERV);
+    return static_cast<std::uint16_t>(std::strtoul(port, nullptr, 10));
+  }
+  void Wait() {
+    listener_.async_wait(asio::posix::stream_descriptor::wait_read, [this](beast::error_code error) {
+      if (error) return;
+      AcceptAll();
+    });
+  }
+  void AcceptAll() {
+    for (;;) {
+      platform::Fd accepted(::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!accepted) break;
+      if (shared_->connections >= shared_->limits.connections) continue;
+      Protocol::socket socket(loop_);
+      beast::error_code error;
+      socket.assign(Protocol(family_, 0), accepted.get(), error);
+      if (error) continue;
+      (void)accepted.Release();
+      std::make_shared<Session>(std::move(socket), family_, shared_)->Read();
+    }
+    if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return Wait();
+    // Out of descriptors, say: the socket stays readable, and asking again at once would never end.
+    pause_.expires_after(kPauseAfterFailedAccept);
+    pause_.async_wait([this](beast::error_code error) {
+      if (!error) Wait();
+    });
+  }
+
+  asio::io_context& loop_;
+  asio::posix::stream_descriptor listener_;
+  asio::steady_timer pause_;
+  const int family_;
+  std::shared_ptr<Shared> shared_;
+  std::uint16_t port_ = 0;
+  std::string unlink_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Server>> Server::ListenUnix(asio::io_context& loop, const std::string& path,
+                                                   const Limits& limits, Handler handler) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(address.sun_path))
+    return Fail(Errc::kInvalidArgument,
+                fmt::format("'{}' can't be a socket's path: 1 to {} bytes", path, sizeof(address.sun_path) - 1));
+  std::memcpy(address.sun_path, path.data(), path.size());
+  ::unlink(path.c_str());
+  platform::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd || ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
+      ::chmod(path.c_str(), 0660) != 0 || ::listen(fd.get(), SOMAXCONN) != 0)
+    return Fail(Errc::kIo, fmt::format("listening on {}: {}", path, std::strerror(errno)));
+  auto server = std::make_unique<Listening>(loop, std::move(fd), AF_UNIX, limits, std::move(handler));
+  server->UnlinkAtEnd(path);
+  return std::unique_ptr<Server>(std::move(server));
+}
+
+Result<std::unique_ptr<Server>> Server::ListenTcp(asio::io_context& loop, const std::string& host, std::uint16_t port,
+                                                  const Limits& limits, Handler handler) {
+  const std::string what = fmt::format("listening on {}:{}", host, port);
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  hints.ai_socktype = SOCK_STREAM;
+  if (const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found); error != 0)
+    return Fail(Errc::kInvalidArgument, fmt::format("{}: {}; give an address of this machine", what,
+                                                    error == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(error)));
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> addresses(found, ::freeaddrinfo);
+  const int family = addresses->ai_family;
+  platform::Fd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int yes = 1;
+  if (!fd || ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) != 0 ||
+      ::bind(fd.get(), addresses->ai_addr, addresses->ai_addrlen) != 0 || ::listen(fd.get(), SOMAXCONN) != 0)
+    return Fail(errno == EADDRINUSE ? Errc::kBusy : Errc::kIo, fmt::format("{}: {}", what, std::strerror(errno)));
+  return std::unique_ptr<Server>(std::make_unique<Listening>(loop, std::move(fd), family, limits, std::move(handler)));
+}
+
+}  // namespace weir::http
