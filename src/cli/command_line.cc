@@ -133,6 +133,7 @@ std::vector<ProgramCommand> DefineCommands(CLI::App& app, Session& session) {
   AddMigrate(weir, session);
   AddPlan(weir, session);
   AddAnalyze(weir, session);
+  AddModule(weir, session);
   AddEvents(weir, session);
   AddDevices(weir, session);
   AddStatus(weir, session);

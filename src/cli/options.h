@@ -112,6 +112,7 @@ void AddMemory(Command app, Session& session);
 void AddKeys(Command app, Session& session);
 void AddMigrate(Command app, Session& session);
 void AddAnalyze(Command app, Session& session);
+void AddModule(Command app, Session& session);
 void AddPlan(Command app, Session& session);
 void AddEvents(Command app, Session& session);
 Command AddRun(Command app, Session& session);

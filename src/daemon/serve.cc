@@ -156,6 +156,11 @@ Status Serve(const ServeOptions& given) {
                                             ArgvOf(setup, PeerSocket(places.run_dir, i), ::getpid())));
     kept.push_back(std::move(relay));
   }
+  if (options.modules) {
+    WEIR_TRY(auto service,
+             KeptProcess::Start(loop, "service for modules", ArgvOf(*options.modules, places.run_dir, ::getpid())));
+    kept.push_back(std::move(service));
+  }
   std::unique_ptr<IdleWatch> idle;
   if (options.exit_when_idle) idle = std::make_unique<IdleWatch>(loop, node, options.idle_exit_after);
   if (!options.quiet)
