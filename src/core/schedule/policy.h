@@ -88,6 +88,9 @@ class SlotStates {
     if (fresh) entry = Entry{vgpu.id, State{}};
     return entry.state;
   }
+  /// Of a vGPU for which At was called in the same decision.
+  State& Seen(const VgpuView& vgpu) { return entries_[vgpu.slot].state; }
+  const State& Seen(const VgpuView& vgpu) const { return entries_[vgpu.slot].state; }
 
  private:
   struct Entry {

@@ -110,6 +110,7 @@ class ProportionalShare final : public Policy {
       weights += vgpu.weight;
       ahead = std::max(ahead, service.v - 2 * largest_step_ns_ / vgpu.weight);  // but for frames that can't be cut
     }
+    member_weights_ = weights;
     if (weights == 0) return;
     const double claim = settings_.lag_ns + 2 * largest_step_ns_;
     const double floor = center_ - claim / weights;
@@ -125,34 +126,36 @@ class ProportionalShare final : public Policy {
 
   /// Work-conserving: only who competes at this moment holds the others back. Who is held by its cap could not use what
   /// is kept for it.
-  Front FrontOf(const PolicyInput& input) {
-    double all_weights = 0;
-    double member_weights = 0;
-    for (const VgpuView& vgpu : input.vgpus) {
-      all_weights += vgpu.weight;
-      if (ServiceOf(vgpu).member) member_weights += vgpu.weight;
-    }
+  Front FrontOf(const PolicyInput& input) const {
     double weights = 0;
     double least = std::numeric_limits<double>::max();
     bool awake = false;
     for (const VgpuView& vgpu : input.vgpus) {
       awake |= Competes(vgpu, input.now, kAwake);
-      if (vgpu.held || !Competes(vgpu, input.now, GraceOf(vgpu, vgpu.weight / std::max(member_weights, 1.0)))) continue;
+      if (!HoldsOthersBack(vgpu, input.now)) continue;
       weights += vgpu.weight;
       least = std::min(least, ServiceOf(vgpu).v);
     }
-    if (weights == 0) return {false, awake, 0, settings_.quantum_ns / std::max(all_weights, 1.0)};
-    return {true, true, least + settings_.quantum_ns / weights, 0};
+    if (weights > 0) return {true, true, least + settings_.quantum_ns / weights, 0};
+    double all_weights = 0;
+    for (const VgpuView& vgpu : input.vgpus) all_weights += vgpu.weight;
+    return {false, awake, 0, settings_.quantum_ns / std::max(all_weights, 1.0)};
+  }
+
+  [[nodiscard]] bool HoldsOthersBack(const VgpuView& vgpu, Instant now) const {
+    if (vgpu.held || !vgpu.attached) return false;
+    if (vgpu.waiting > 0 || vgpu.in_flight > 0) return true;
+    return now - vgpu.last_active < std::min(settings_.grace, 2 * vgpu.frame_think) && CouldUseItsShare(vgpu);
   }
 
   /// Frames can't be preempted: a long one let in while a vGPU thinks about its next frame costs that vGPU its claim.
   /// So the device is kept for a vGPU that could use its share (alone, its frames would keep the device busy for that
   /// fraction, or for `hold_duty`), for about as long as its next frame should take to come. One that can't use its
   /// share anyway, a game at its own limit of 60 frames/s say, is not waited for.
-  [[nodiscard]] Duration GraceOf(const VgpuView& vgpu, double share) const {
+  [[nodiscard]] bool CouldUseItsShare(const VgpuView& vgpu) const {
     const double alone = SecondsOf(vgpu.frame_gpu + vgpu.least_think);
-    const bool able = alone > 0 && SecondsOf(vgpu.frame_gpu) / alone >= std::min(share, settings_.hold_duty);
-    return able ? std::min(settings_.grace, 2 * vgpu.frame_think) : Duration{0};
+    const double share = vgpu.weight / std::max(member_weights_, 1.0);
+    return alone > 0 && SecondsOf(vgpu.frame_gpu) / alone >= std::min(share, settings_.hold_duty);
   }
 
   Duration Allow(const VgpuView& vgpu, const Front& front) {
@@ -162,14 +165,14 @@ class ProportionalShare final : public Policy {
     return Duration{static_cast<std::int64_t>(lead * vgpu.weight)};
   }
 
-  Service& ServiceOf(const VgpuView& vgpu) {
-    bool fresh = false;
-    return services_.At(vgpu, fresh);
-  }
+  // Charge has seen them all.
+  Service& ServiceOf(const VgpuView& vgpu) { return services_.Seen(vgpu); }
+  [[nodiscard]] const Service& ServiceOf(const VgpuView& vgpu) const { return services_.Seen(vgpu); }
 
   const ShareSettings settings_;
   Instant last_{};
   double center_ = 0;
+  double member_weights_ = 0;
   double largest_step_ns_ = 0;  // a frame is reserved at once, so this is about the longest frame
   SlotStates<Service> services_;
 };
