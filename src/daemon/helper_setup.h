@@ -23,8 +23,18 @@ struct PeerSetup {
   std::string vgpu;
 };
 
+/// Membership of a cluster (docs/cluster.md).
+struct MemberSetup {
+  std::string program;   // weir-member
+  std::string managers;  // HOST:PORT,...
+  std::string name;      // of this node
+  std::string token;     // file; empty: none
+  bool quiet = false;
+};
+
 /// `run_dir`: the daemon's, whose pid is `parent`.
 std::vector<std::string> ArgvOf(const PortalSetup& setup, const std::string& run_dir, int parent);
+std::vector<std::string> ArgvOf(const MemberSetup& setup, const std::string& run_dir, int parent);
 std::vector<std::string> ArgvOf(const PeerSetup& setup, const std::string& socket, int parent);
 
 /// Where executors find the relay to the peer number `index`; and to each of `count`.

@@ -156,6 +156,11 @@ Status Serve(const ServeOptions& given) {
                                             ArgvOf(setup, PeerSocket(places.run_dir, i), ::getpid())));
     kept.push_back(std::move(relay));
   }
+  if (options.member) {
+    WEIR_TRY(auto member,
+             KeptProcess::Start(loop, "cluster's member", ArgvOf(*options.member, places.run_dir, ::getpid())));
+    kept.push_back(std::move(member));
+  }
   std::unique_ptr<IdleWatch> idle;
   if (options.exit_when_idle) idle = std::make_unique<IdleWatch>(loop, node, options.idle_exit_after);
   if (!options.quiet)
