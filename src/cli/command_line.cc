@@ -135,6 +135,7 @@ std::vector<ProgramCommand> DefineCommands(CLI::App& app, Session& session) {
   AddCluster(weir, session);
   AddPlan(weir, session);
   AddAnalyze(weir, session);
+  AddModule(weir, session);
   AddEvents(weir, session);
   AddDevices(weir, session);
   AddStatus(weir, session);

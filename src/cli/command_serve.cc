@@ -9,6 +9,7 @@
 #include "cli/private_daemon.h"
 #include "cli/text_units.h"
 #include "cluster/addresses.h"
+#include "core/placement/placement_table.h"
 #include "daemon/serve.h"
 #include "net/keys.h"
 #include "platform/files.h"
@@ -23,6 +24,7 @@ struct ServeFlags {
   std::string listen, listen_plain, keys_dir;
   std::vector<std::string> peers, peers_plain;
   std::string managers, node_name, manager_token;
+  std::string modules, store, placement;
   bool is_private = false;
   bool quiet = false;
 };
@@ -80,6 +82,25 @@ Status AddMember(const ServeFlags& flags, const std::filesystem::path& self, dae
   return Ok();
 }
 
+/// The service for modules, in a vGPU that may be created later.
+Status AddModules(const ServeFlags& flags, const std::filesystem::path& self, daemon::ServeOptions& options) {
+  if (flags.modules.empty()) {
+    if (flags.store.empty() && flags.placement.empty()) return Ok();
+    return Fail(Errc::kInvalidArgument, "--module-store and --placement are of --modules VGPU");
+  }
+  const std::string state = options.state_dir.empty() ? platform::DefaultStateDir() : options.state_dir;
+  daemon::ModulesSetup setup{.program = FindHelper(self, kModules),
+                             .vgpu = flags.modules,
+                             .store = flags.store.empty() ? state + "/modules" : flags.store,
+                             .state_file = state + "/modules.json"};
+  if (!flags.placement.empty()) {
+    WEIR_TRY_STATUS(core::FindPlacement(flags.placement));
+    setup.options = {"--placement", flags.placement};
+  }
+  options.modules = std::move(setup);
+  return Ok();
+}
+
 }  // namespace
 
 void AddServe(Command app, Session& session) {
@@ -90,6 +111,7 @@ void AddServe(Command app, Session& session) {
                  "  weir serve --device-cpus 0-1 --policy proportional-share\n"
                  "  weir serve --listen :7700     # tenants on other machines too; 'weir keys init' first\n"
                  "  weir serve --peer gpu2:7700=parts.token    # what does not fit here runs there in part\n"
+                 "  weir serve --modules kernels  # 'weir vgpu create kernels' and 'weir module register' go with it\n"
                  "  weir serve --run-dir /tmp/w --state-dir /tmp/w/state    # beside another one\n",
                  session);
   command.Add("--state-dir", "DIR", flags->state_dir,
@@ -114,6 +136,13 @@ void AddServe(Command app, Session& session) {
               "Be a node of the cluster that these managers manage ('weir manager'): run what they send");
   command.Add("--node-name", "NAME", flags->node_name, "What this node is called there (default: the machine's name)");
   command.Add("--manager-token", "FILE", flags->manager_token, "The managers' token");
+  command.Add("--modules", "VGPU", flags->modules, "Run kernels of registered modules in this vGPU ('weir module')");
+  command.Add(
+      "--module-store", "DIR", flags->store,
+      "With --modules: the folder of modules, inputs and outputs, which nodes may share (default: modules in the "
+      "state folder)");
+  command.Add("--placement", "NAME", flags->placement,
+              "With --modules: which device a run goes to (default: interference-aware)");
   command.AddFlag("--private", flags->is_private,
                   "End 10 s after the last tenant, and keep the state in the run folder");
   command.AddFlag("--quiet", flags->quiet, "Say nothing but errors");
@@ -137,6 +166,7 @@ void AddServe(Command app, Session& session) {
       WEIR_TRY_STATUS(AddPortals(*flags, self, options));
       WEIR_TRY_STATUS(AddPeers(*flags, self, options));
       WEIR_TRY_STATUS(AddMember(*flags, self, options));
+      WEIR_TRY_STATUS(AddModules(*flags, self, options));
       options.exit_when_idle = flags->is_private;
       options.idle_exit_after = kPrivateIdle;
       options.quiet = flags->quiet;

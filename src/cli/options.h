@@ -115,6 +115,7 @@ void AddManager(Command app, Session& session);
 /// nodes, cluster and explain.
 void AddCluster(Command app, Session& session);
 void AddAnalyze(Command app, Session& session);
+void AddModule(Command app, Session& session);
 void AddPlan(Command app, Session& session);
 void AddEvents(Command app, Session& session);
 Command AddRun(Command app, Session& session);

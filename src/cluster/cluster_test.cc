@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "cluster/addresses.h"
-#include "cluster/blob_folder.h"
 #include "cluster/cluster_json.h"
 #include "cluster/manager.h"
 #include "cluster/memory_store.h"
@@ -36,7 +35,6 @@ class ClusterFolder : public testing::Test {
   std::string folder_;
 };
 using StateJournal = ClusterFolder;
-using Blobs = ClusterFolder;
 using TokenFile = ClusterFolder;
 
 Change Set(const std::string& key, const std::string& value) { return {key, value}; }
@@ -110,19 +108,6 @@ TEST(MemoryState, WhoLostTheLeadWritesNothing) {
   EXPECT_TRUE(store.Read()->empty());
 }
 
-TEST_F(Blobs, AreWhatTheirNamesSay) {
-  const BlobFolder blobs = BlobFolder::Open(Path("blobs")).value();
-  const std::string name = BlobNameOf("abc");
-  EXPECT_EQ(name, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");  // FIPS 180-2, appendix B.1
-  EXPECT_EQ(blobs.Put(name, "abd").error().code, Errc::kInvalidArgument);
-  EXPECT_EQ(blobs.Get(name).error().code, Errc::kNotFound);
-  EXPECT_TRUE(blobs.Put(name, "abc").value());
-  EXPECT_FALSE(blobs.Put(name, "abc").value());
-  EXPECT_EQ(blobs.Get(name).value(), "abc");
-  std::ofstream(Path("blobs/" + name)) << "ab";
-  EXPECT_EQ(blobs.Get(name).error().code, Errc::kIo);
-}
-
 TEST(ClusterJson, RecordsComeBackAsTheyWere) {
   engine::ClusterRun run{
       .id = "r", .number = 7, .attempt = 2, .state = engine::RunState::kFailed, .node = "n", .device = "d"};
@@ -188,7 +173,7 @@ class ManagerThread {
                                                       [&manager](const http::Request& request, http::Respond respond) {
                                                         manager->Handle(request, std::move(respond));
                                                       });
-          Manager made(loop, store, BlobFolder::Open(folder).value(),
+          Manager made(loop, store, modules::ModuleStore::Open(folder).value(),
                        {.self = "127.0.0.1:" + std::to_string((*server)->port()),
                         .placement = "spread",
                         .token = token,
@@ -296,11 +281,9 @@ TEST_F(ManagerApi, RefusesInWords) {
   EXPECT_EQ(status("POST", "/v1/members/n1/hello", {{"identity", "i"}, {"devices", 3}}), 400U);
   EXPECT_EQ(status("POST", "/v1/members/n1/results", json::object()), 400U);
   const std::string no_module = "just text";
-  const auto blob = BlobNameOf(no_module);
-  EXPECT_EQ(BlobFolder::Open(Path("blobs"))->Put(blob, no_module).value(), true);
+  const auto blob = modules::ModuleStore::Open(Path("blobs"))->Put(no_module).value().blob;
   const auto answer = manager.Ask("PUT", "/v1/modules/m", {{"blob", blob}});
   EXPECT_EQ(answer.status, 400U);
-  EXPECT_NE(answer.body.find("not a shared object"), std::string::npos) << answer.body;
 }
 
 TEST_F(ManagerApi, WantsItsToken) {

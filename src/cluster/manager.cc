@@ -14,7 +14,7 @@ namespace weir::cluster {
 
 using nlohmann::ordered_json;
 
-Manager::Manager(boost::asio::io_context& loop, StateStore& store, BlobFolder blobs, ManagerOptions options,
+Manager::Manager(boost::asio::io_context& loop, StateStore& store, modules::ModuleStore blobs, ManagerOptions options,
                  std::function<void(Error)> fatal)
     : loop_(loop),
       store_(store),

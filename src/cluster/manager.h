@@ -10,11 +10,11 @@
 #include <memory>
 #include <string>
 
-#include "cluster/blob_folder.h"
 #include "cluster/state_store.h"
 #include "cluster/state_threads.h"
 #include "engine/cluster_engine.h"
 #include "http/server.h"
+#include "modules/module_store.h"
 
 namespace weir::cluster {
 
@@ -29,7 +29,7 @@ struct ManagerOptions {
 class Manager {
  public:
   /// `fatal`: what is stored can't be read. Called in the loop's thread.
-  Manager(boost::asio::io_context& loop, StateStore& store, BlobFolder blobs, ManagerOptions options,
+  Manager(boost::asio::io_context& loop, StateStore& store, modules::ModuleStore blobs, ManagerOptions options,
           std::function<void(Error)> fatal);
   ~Manager();
   Manager(const Manager&) = delete;
@@ -75,7 +75,7 @@ class Manager {
 
   boost::asio::io_context& loop_;
   StateStore& store_;
-  const BlobFolder blobs_;
+  const modules::ModuleStore blobs_;
   const ManagerOptions options_;
   const std::function<void(Error)> fatal_;
   std::unique_ptr<engine::ClusterEngine> engine_;  // while it leads

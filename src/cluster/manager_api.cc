@@ -9,6 +9,8 @@
 #include "cluster/cluster_json.h"
 #include "cluster/manager.h"
 #include "http/json_api.h"
+#include "modules/module_image.h"
+#include "modules/sha256.h"
 #include "platform/clock.h"
 
 namespace weir::cluster {
@@ -78,12 +80,12 @@ void Manager::Handle(const http::Request& request, http::Respond respond) {
 }
 
 void Manager::HandleBlob(const http::Request& request, const std::string& blob, http::Respond respond) {
-  if (!IsBlobName(blob))
+  if (!modules::IsSha256(blob))
     return respond(http::ErrorReply(Fail(Errc::kInvalidArgument, "a blob is named by its SHA-256: 64 of 0-9 a-f")));
   if (request.method == "PUT") {
-    const auto added = blobs_.Put(blob, request.body);
+    const auto added = blobs_.PutAs(blob, request.body);
     if (!added) return respond(http::ErrorReply(added.error()));
-    return respond(http::JsonReply({{"blob", blob}, {"bytes", request.body.size()}}, *added ? 201 : 200));
+    return respond(http::JsonReply({{"blob", blob}, {"bytes", request.body.size()}}, added->added ? 201 : 200));
   }
   if (request.method != "GET") return respond(http::ErrorReply(NothingAt(request)));
   auto bytes = blobs_.Get(blob);
@@ -104,14 +106,13 @@ void Manager::HandleModules(const http::Request& request, const std::string& nam
   if (field == body->end() || !field->is_string())
     return respond(http::ErrorReply(Fail(Errc::kInvalidArgument, "'blob' must be the SHA-256 of the module")));
   const auto blob = field->get<std::string>();
-  // A manager runs no native code; whether the nodes can load it is seen there. What is certainly no module is refused.
-  const auto bytes = IsBlobName(blob) ? blobs_.Get(blob)
-                                      : Fail(Errc::kInvalidArgument, "a blob is named by its SHA-256: 64 of 0-9 a-f");
+  // A manager runs no native code; whether it can be loaded is seen at the nodes.
+  const auto bytes = modules::IsSha256(blob)
+                         ? blobs_.Get(blob)
+                         : Fail(Errc::kInvalidArgument, "a blob is named by its SHA-256: 64 of 0-9 a-f");
   if (!bytes) return respond(http::ErrorReply(bytes.error()));
-  if (!bytes->starts_with("\x7F"
-                          "ELF"))
-    return respond(http::ErrorReply(
-        Fail(Errc::kInvalidArgument, fmt::format("blob {} is no module: it is not a shared object (ELF)", blob))));
+  if (const Status module = modules::CheckModuleImage(std::as_bytes(std::span(*bytes))); !module)
+    return respond(ErrorOf(module));
   if (const Status status = Step(engine::SetModule{name, blob}, actions); !status) return respond(ErrorOf(status));
   WhenConfirmed(
       [name, blob] {

@@ -106,8 +106,8 @@ Status Serve(Flags flags) {
                     "whoever can connect do all");
   WEIR_TRY_STATUS(core::MakePlacement(flags.manager.placement, {}));
   WEIR_TRY(const auto state, OpenState(flags));
-  WEIR_TRY(cluster::BlobFolder blobs,
-           cluster::BlobFolder::Open(flags.store.empty() ? platform::DefaultStateDir() + "/blobs" : flags.store));
+  WEIR_TRY(modules::ModuleStore blobs,
+           modules::ModuleStore::Open(flags.store.empty() ? platform::DefaultStateDir() + "/blobs" : flags.store));
 
   boost::asio::io_context loop(1);
   Status ended = Ok();
@@ -117,13 +117,13 @@ Status Serve(Flags flags) {
   });
   cluster::Manager* manager = nullptr;
   // The port is known once it listens; requests are handled by the loop, which runs later.
-  WEIR_TRY(
-      const auto server,
-      http::Server::ListenTcp(loop, address.host, address.port,
-                              {.request_bytes = cluster::BlobFolder::kBlobBytesMax + (64U << 10), .connections = 1'024},
-                              [&manager](const http::Request& request, http::Respond respond) {
-                                manager->Handle(request, std::move(respond));
-                              }));
+  WEIR_TRY(const auto server,
+           http::Server::ListenTcp(
+               loop, address.host, address.port,
+               {.request_bytes = modules::ModuleStore::kBlobBytesMax + (64U << 10), .connections = 1'024},
+               [&manager](const http::Request& request, http::Respond respond) {
+                 manager->Handle(request, std::move(respond));
+               }));
   address.port = server->port();
   flags.manager.self = flags.advertise.empty() ? address.Text() : flags.advertise;
   flags.manager.bounds.lost_after = FromSeconds(flags.lost_after);

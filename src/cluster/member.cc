@@ -6,9 +6,9 @@
 #include <charconv>
 #include <cstdio>
 
-#include "cluster/blob_folder.h"
 #include "http/client.h"
 #include "http/json_api.h"
+#include "modules/sha256.h"
 #include "platform/clock.h"
 
 namespace weir::cluster {
@@ -282,7 +282,7 @@ Status Member::BringBlob(const std::string& blob) {
     const auto why = http::ObjectOf(answer, "asked the manager for blob " + blob);
     return why ? Fail(Errc::kProtocol, "the manager gave no blob " + blob) : why.error();
   }
-  if (BlobNameOf(answer.body) != blob)
+  if (modules::Sha256Of(answer.body) != blob)
     return Fail(Errc::kIo, "what the manager sent as blob " + blob + " are other bytes");
   WEIR_TRY_STATUS(AskNodeFor(
       {.method = "PUT", .target = "/v1/blobs/" + blob, .body = answer.body, .content_type = "application/octet-stream"},

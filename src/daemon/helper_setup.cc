@@ -51,6 +51,22 @@ std::vector<std::string> ArgvOf(const MemberSetup& setup, const std::string& run
   return argv;
 }
 
+std::vector<std::string> ArgvOf(const ModulesSetup& setup, const std::string& run_dir, int parent) {
+  std::vector<std::string> argv{setup.program,
+                                "--opencl",
+                                run_dir + "/opencl/" + setup.vgpu + ".sock",
+                                "--run-dir",
+                                run_dir,
+                                "--store",
+                                setup.store,
+                                "--state",
+                                setup.state_file,
+                                "--parent",
+                                std::to_string(parent)};
+  argv.insert(argv.end(), setup.options.begin(), setup.options.end());
+  return argv;
+}
+
 std::string PeerSocket(const std::string& run_dir, std::size_t index) {
   return run_dir + "/peer-" + std::to_string(index) + ".sock";
 }

@@ -32,10 +32,20 @@ struct MemberSetup {
   bool quiet = false;
 };
 
+/// The service for runs of modules (docs/modules.md), a tenant of a vGPU.
+struct ModulesSetup {
+  std::string program;  // weir-modules
+  std::string vgpu;
+  std::string store;                   // folder of blobs
+  std::string state_file;              // which modules are registered
+  std::vector<std::string> options{};  // further ones, as weir-modules takes them
+};
+
 /// `run_dir`: the daemon's, whose pid is `parent`.
 std::vector<std::string> ArgvOf(const PortalSetup& setup, const std::string& run_dir, int parent);
 std::vector<std::string> ArgvOf(const MemberSetup& setup, const std::string& run_dir, int parent);
 std::vector<std::string> ArgvOf(const PeerSetup& setup, const std::string& socket, int parent);
+std::vector<std::string> ArgvOf(const ModulesSetup& setup, const std::string& run_dir, int parent);
 
 /// Where executors find the relay to the peer number `index`; and to each of `count`.
 std::string PeerSocket(const std::string& run_dir, std::size_t index);

@@ -161,6 +161,11 @@ Status Serve(const ServeOptions& given) {
              KeptProcess::Start(loop, "cluster's member", ArgvOf(*options.member, places.run_dir, ::getpid())));
     kept.push_back(std::move(member));
   }
+  if (options.modules) {
+    WEIR_TRY(auto service,
+             KeptProcess::Start(loop, "service for modules", ArgvOf(*options.modules, places.run_dir, ::getpid())));
+    kept.push_back(std::move(service));
+  }
   std::unique_ptr<IdleWatch> idle;
   if (options.exit_when_idle) idle = std::make_unique<IdleWatch>(loop, node, options.idle_exit_after);
   if (!options.quiet)

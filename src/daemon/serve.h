@@ -27,6 +27,9 @@ struct ServeOptions {
   bool exit_when_idle = false;        // a private daemon: ends when nobody has used it for `idle_exit_after`
   Duration idle_exit_after = seconds(10);
   bool quiet = false;
+
+  /// Runs kernels of modules in a vGPU; none: nobody does.
+  std::optional<ModulesSetup> modules{};
 };
 
 /// Serves until SIGINT, SIGTERM, a shutdown request, or idleness if asked for. Errors: kBusy when another daemon serves

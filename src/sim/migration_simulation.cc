@@ -24,7 +24,7 @@ std::uint32_t IndexOf(NodeId id) { return static_cast<std::uint32_t>(id.value - 
 }  // namespace
 
 MigrationSimulation::Node::Node(const MigrationNode& from, const core::ChoiceTimes& times)
-    : spec(&from), usage(from.memory), choice(times) {}
+    : spec(&from), usage(from.memory), choice(times), clock(from.clock_ahead, from.clock_ppm) {}
 
 MigrationSimulation::MigrationSimulation(const Scenario& scenario, const Run& run, std::uint64_t seed)
     : world_(*scenario.migration),
@@ -70,6 +70,10 @@ MigrationSimulation::MigrationSimulation(const Scenario& scenario, const Run& ru
     }
   }
   for (Task& task : tasks_) task.view.need = &task.need;  // where it now stays
+  for (std::uint32_t i = 0; i < world_.partings.size(); ++i) {
+    heap_.Push(now_ + world_.partings[i].at, EventKind::kFault, i);
+    heap_.Push(now_ + world_.partings[i].until, EventKind::kMend, i);
+  }
 }
 
 void MigrationSimulation::RunUntil(Duration at) {
@@ -84,6 +88,8 @@ void MigrationSimulation::RunUntil(Duration at) {
       case EventKind::kMessage: Receive(Message(messages_[i])); break;
       case EventKind::kDeadline: Tick(i); break;
       case EventKind::kDecided: Start(i); break;
+      case EventKind::kFault: network_.Part(world_.partings[i].a, world_.partings[i].b); break;
+      case EventKind::kMend: network_.Heal(world_.partings[i].a, world_.partings[i].b); break;
       case EventKind::kBatchDone: LeavePhase(i / 2, i % 2 == 1); break;
       case EventKind::kFlow: {
         const auto nodes = static_cast<std::uint32_t>(nodes_.size());
@@ -130,7 +136,7 @@ void MigrationSimulation::Ask(std::uint32_t index) {
   // Asking may end at once: so the task is known before its question is.
   node.asking.emplace_back(node.choice.counts().asked + 1, index);
   task.record.asked_ns -= NsOf(now_);
-  WEIR_CHECK(node.choice.Ask(now_, need, steps) == node.asking.back().first);
+  WEIR_CHECK(node.choice.Ask(ClockOf(node), need, steps) == node.asking.back().first);
   Carry(task.node, steps);
 }
 
@@ -170,7 +176,7 @@ void MigrationSimulation::Receive(const Message& message) {
   Message reply{.from = message.to, .to = message.from, .number = message.number};
   switch (message.kind) {
     case Kind::kAsk:
-      if (const auto offer = node.keeper.Ask(now_, {from, message.number, message.size}, node.usage)) {
+      if (const auto offer = node.keeper.Ask(ClockOf(node), {from, message.number, message.size}, node.usage)) {
         reply.kind = Kind::kOffer;
         reply.size = offer->room;
         reply.threads = offer->threads;
@@ -178,12 +184,14 @@ void MigrationSimulation::Receive(const Message& message) {
       }
       return;
     case Kind::kTake:
-      reply.kind = node.keeper.Take(now_, from, message.number, node.usage) ? Kind::kTaken : Kind::kRefused;
+      reply.kind = node.keeper.Take(ClockOf(node), from, message.number, node.usage) ? Kind::kTaken : Kind::kRefused;
       return Send(reply);
     case Kind::kDrop: return node.keeper.Drop(from, message.number);
-    case Kind::kOffer: node.choice.Answer(now_, from, {message.number, message.size, message.threads}, steps); break;
-    case Kind::kTaken: node.choice.Taken(now_, from, message.number, steps); break;
-    case Kind::kRefused: node.choice.Refused(now_, from, message.number, steps); break;
+    case Kind::kOffer:
+      node.choice.Answer(ClockOf(node), from, {message.number, message.size, message.threads}, steps);
+      break;
+    case Kind::kTaken: node.choice.Taken(ClockOf(node), from, message.number, steps); break;
+    case Kind::kRefused: node.choice.Refused(ClockOf(node), from, message.number, steps); break;
   }
   Carry(message.to, steps);
 }
@@ -191,11 +199,11 @@ void MigrationSimulation::Receive(const Message& message) {
 void MigrationSimulation::Tick(std::uint32_t index) {
   Node& node = nodes_[index];
   std::vector<core::ChoiceStep> steps;
-  const Instant next = node.choice.Tick(now_, steps);
+  const Instant next = node.choice.Tick(ClockOf(node), steps);
   if (!steps.empty()) return Carry(index, steps);
   if (next == Instant::max() || next == node.tick_at) return;
   node.tick_at = next;
-  heap_.Push(next, EventKind::kDeadline, index);
+  heap_.Push(now_ + node.clock.Takes(next - ClockOf(node)), EventKind::kDeadline, index);
 }
 
 core::DeviceView MigrationSimulation::ViewOf(std::uint32_t index, Bytes room, const Task& task) {
@@ -247,7 +255,7 @@ void MigrationSimulation::Decide(std::uint32_t index, std::uint64_t number, Node
     task.peer = IndexOf(chosen);
     core::RoomKeeper& keeper = nodes_[task.peer].keeper;
     // What the plan needs there is counted as allocated from now on; the rest of what was held is free.
-    keeper.Begin(now_, IdOf(task.node), number);
+    keeper.Begin(ClockOf(nodes_[task.peer]), IdOf(task.node), number);
     if (task.plan.Leaves()) {
       const core::PartRange range = RangeOf(task, true);
       Allocate(task.peer, index, task.need.Of(range).device);

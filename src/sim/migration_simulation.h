@@ -23,6 +23,7 @@
 #include "core/partition/usage.h"
 #include "sim/event_heap.h"
 #include "sim/fair_link.h"
+#include "sim/host_clock.h"
 #include "sim/network_model.h"
 #include "sim/record.h"
 #include "sim/scenario.h"
@@ -83,8 +84,9 @@ class MigrationSimulation {
     core::RoomKeeper keeper;
     core::NodeChoice choice;
     std::vector<std::pair<std::uint64_t, std::uint32_t>> asking;  // question, task
+    HostClock clock;                                              // what its node choice and its offers go by
     Instant kernels_until{};
-    Instant tick_at = Instant::max();
+    Instant tick_at = Instant::max();  // by that clock
   };
   struct Message {
     enum class Kind : std::uint8_t { kAsk, kOffer, kTake, kTaken, kRefused, kDrop };
@@ -106,6 +108,7 @@ class MigrationSimulation {
   void Send(const Message& message);
   void Receive(const Message& message);
   void Tick(std::uint32_t node);
+  [[nodiscard]] Instant ClockOf(const Node& node) const { return node.clock.Read(now_); }
   void Decide(std::uint32_t task, std::uint64_t number, NodeId chosen);
   void Wait(std::uint32_t task);
   void Freed();

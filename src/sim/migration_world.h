@@ -26,6 +26,14 @@ struct MigrationNode {
   double client_spread = 0;           // a client's part of it is up to this much more or less
   // Copies take 1 + slow · (used / memory − 1) times as long while more is allocated than there is memory.
   double slow = 0;
+  Duration clock_ahead{};      // of its own clock, at the start
+  std::int64_t clock_ppm = 0;  // by which it runs too fast; negative: too slow
+};
+
+/// Two nodes hear nothing of each other for a while; what already flows between them goes on.
+struct MigrationParting {
+  std::uint32_t a = 0, b = 0;
+  Duration at{}, until{};
 };
 
 /// A client that computes C = A · B of size · size floats, once.
@@ -46,6 +54,7 @@ struct MigrationWorld {
   Duration stretch = microseconds(5);  // of the network, for each contiguous stretch
   Duration decide = microseconds(20);  // a decision: the benchmark's bar
   std::vector<MigrationTask> tasks{};
+  std::vector<MigrationParting> partings{};
 };
 
 /// What is done with a managed task that does not fit.

@@ -74,7 +74,7 @@ bool Simulation::Fetch(std::uint32_t index) {
   loop.state = State::kFetching;
   NoteCopied(gate, gate.elastic.Spilled());
   NoteWanting(index);
-  heap_.Push(NodeOf(loop).elastic.Pass(now_, gate.elastic), EventKind::kPassed, index, ++loop.stamp);
+  Push(GateOf(loop).node, NodeOf(loop).elastic.Pass(now_, gate.elastic), EventKind::kPassed, index, ++loop.stamp);
   return false;
 }
 
@@ -131,7 +131,7 @@ void Simulation::AdvanceMemory(std::uint32_t index) {
   Node& node = nodes_[gate.node];
   const double before = gate.elastic.copied_in;
   if (const auto end = node.elastic.Next(now_, gate.elastic))
-    heap_.Push(*end, EventKind::kCopied, index, ++gate.copy_stamp);
+    Push(gate.node, *end, EventKind::kCopied, index, ++gate.copy_stamp);
   NoteCopied(gate, static_cast<std::uint32_t>(gate.elastic.copied_in - before));
   NoteMemory(gate);
   if (gate.elastic.Done() && std::exchange(gate.elastic.rings, false)) RingForMemory(gate.node);

@@ -49,7 +49,7 @@ void Simulation::StartNode(std::uint32_t index) {
 void Simulation::BatchDone(std::uint32_t index) {
   Node& node = nodes_[index];
   const Batch batch = node.device.current();
-  if (node.device.Done(now_)) heap_.Push(node.device.done_at(), EventKind::kBatchDone, index, node.batch_stamp);
+  if (node.device.Done(now_)) Push(index, node.device.done_at(), EventKind::kBatchDone, index, node.batch_stamp);
   Loop& loop = loops_[batch.loop];
   TenantRecord& record = GateOf(loop).record;
   record.gpu_ns += batch.work.count();
@@ -73,7 +73,7 @@ void Simulation::LookAt(std::uint32_t index, Instant when) {
   Node& node = nodes_[index];
   node.look_at = when == core::kNever ? when : std::max({when, node.looked + kLookSpacing, now_});
   ++node.look_stamp;
-  if (when != core::kNever) heap_.Push(node.look_at, EventKind::kLook, index, node.look_stamp);
+  if (when != core::kNever) Push(index, node.look_at, EventKind::kLook, index, node.look_stamp);
 }
 
 void Simulation::RingBell(std::uint32_t index) {
@@ -149,8 +149,8 @@ void Simulation::Step(std::uint32_t index, const engine::Event& event) {
 void Simulation::Carry(std::uint32_t index) {
   Node& node = nodes_[index];
   if (options_.tamper.actions) options_.tamper.actions(now_, node.actions);
-  Mix(static_cast<std::uint64_t>(NsOf(now_)));
-  Mix(index);
+  const auto mix = [&node](std::uint64_t value) { Mix(node.digest, value); };
+  mix(static_cast<std::uint64_t>(NsOf(now_)));
   // Waking may lead to another step, so what is to be woken is collected first. Its memory is used again.
   std::vector<std::uint32_t> woken = std::move(woken_);
   woken.clear();
@@ -168,24 +168,24 @@ void Simulation::Carry(std::uint32_t index) {
       NoteMemory(gate);
     }
     woken.push_back(gate_of(publish.vgpu));
-    Mix(publish.vgpu.value * 64 + static_cast<std::uint64_t>(publish.sync) * 8 +
+    mix(publish.vgpu.value * 64 + static_cast<std::uint64_t>(publish.sync) * 8 +
         static_cast<std::uint64_t>(publish.mode));
-    Mix(static_cast<std::uint64_t>(publish.frame_interval.count()));
-    Mix(publish.memory.limit);
-    if (Elastic()) Mix(publish.memory.here);
-    Mix(std::bit_cast<std::uint64_t>(publish.cap.Fraction()));
+    mix(static_cast<std::uint64_t>(publish.frame_interval.count()));
+    mix(publish.memory.limit);
+    if (Elastic()) mix(publish.memory.here);
+    mix(std::bit_cast<std::uint64_t>(publish.cap.Fraction()));
   }
   for (const engine::Tell& tell : node.actions.tell) {
-    Mix(tell.vgpu.value * 64 + static_cast<std::uint64_t>(tell.command));
-    Mix(tell.argument);
+    mix(tell.vgpu.value * 64 + static_cast<std::uint64_t>(tell.command));
+    mix(tell.argument);
   }
   for (const engine::Grant& grant : node.actions.grant) {
     std::int64_t& allowance = gates_[gate_of(grant.vgpu)].allowance_ns;  // wraps, as the gate's atomic does
     allowance =
         static_cast<std::int64_t>(static_cast<std::uint64_t>(allowance) + static_cast<std::uint64_t>(grant.delta_ns));
     if (grant.wake) woken.push_back(gate_of(grant.vgpu));
-    Mix(grant.vgpu.value * 2 + (grant.wake ? 1 : 0));
-    Mix(static_cast<std::uint64_t>(grant.delta_ns));
+    mix(grant.vgpu.value * 2 + (grant.wake ? 1 : 0));
+    mix(static_cast<std::uint64_t>(grant.delta_ns));
   }
   actions_ += node.actions.publish.size() + node.actions.grant.size() + node.actions.tell.size();
   for (const std::uint32_t gate : woken) {
@@ -226,7 +226,7 @@ void Simulation::WakeGate(std::uint32_t index) {
 
 void Simulation::Attach(std::uint32_t index) {
   Loop& loop = loops_[index];
-  loop.process = ProcessId{next_process_++};
+  loop.process = ProcessId{NodeOf(loop).next_process++};
   loop.reported = loop.finished;  // what was rendered while nobody kept books is charged to nobody
   Step(GateOf(loop).node, engine::ProcessAttached{GateOf(loop).id, loop.process});
 }

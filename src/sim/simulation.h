@@ -123,6 +123,9 @@ class Simulation {
     bool killed = false;  // its first process, by a fault that isn't mended yet
   };
   struct Node {
+    EventHeap heap;  // what concerns this node alone
+    std::uint64_t digest = 0xCBF29CE484222325ULL;
+    std::uint64_t next_process = 1;
     std::unique_ptr<engine::NodeEngine> engine;
     engine::Actions actions;
     DeviceModel device;
@@ -149,7 +152,11 @@ class Simulation {
   };
 
   void Schedule();
+  void RunNode(std::uint32_t node, std::int64_t until_ns);
   void Handle(const Event& event);
+  void HandleCommon(const Event& event);
+  /// Of a node's, and of what is there.
+  void Push(std::uint32_t node, Instant at, EventKind kind, std::uint32_t subject, std::uint32_t stamp = 0);
   // Programs
   void Arrive(std::uint32_t gate);
   void Sell(std::uint32_t node);
@@ -208,7 +215,7 @@ class Simulation {
   void Charge(Gate& gate, Duration taken);
   void TakeBooks(std::uint32_t node);
   void Check();
-  void Mix(std::uint64_t value) { digest_ = (digest_ ^ value) * 0x100000001B3ULL; }
+  static void Mix(std::uint64_t& digest, std::uint64_t value) { digest = (digest ^ value) * 0x100000001B3ULL; }
   [[nodiscard]] std::size_t Second() const { return static_cast<std::size_t>((now_ - start_) / seconds(1)); }
   static Duration BatchOf(const Tenant& tenant) { return tenant.compute ? Duration::max() : tenant.batch; }
   static std::uint32_t LoopsOf(const Gate& gate) { return gate.loops; }
@@ -218,21 +225,21 @@ class Simulation {
   const Scenario& scenario_;
   const Run& run_;
   const RunOptions options_;
-  EventHeap heap_;
+  EventHeap common_;  // what concerns all nodes, or comes from outside
   Instant start_ = InstantFromNs(1'000'000'000);
   Instant now_ = start_;
+  std::int64_t played_ns_ = NsOf(start_);  // all events before it are over
   std::vector<Node> nodes_;
+  std::vector<std::int64_t> next_ns_;  // of each node: no event is earlier
   std::vector<Gate> gates_;
   std::vector<Loop> loops_;
   std::vector<engine::GateSample> samples_;
   std::vector<engine::MemorySample> memory_samples_;
   std::vector<std::uint32_t> woken_;
   std::vector<bool> broken_;  // by fault
-  std::uint64_t next_process_ = 1;
   std::uint64_t events_ = 0;
   std::uint64_t actions_ = 0;
   std::uint64_t looks_ = 0;
-  std::uint64_t digest_ = 0xCBF29CE484222325ULL;
   std::vector<std::string> violations_;
 };
 

@@ -46,6 +46,10 @@ void ReadMigrationNode(Reader& reader, sim::MigrationWorld& world) {
   rate("client_mb_s", node.client_bytes_per_s, 1e6, 0);
   reader.Number("client_spread", node.client_spread, 0, 0.5);
   reader.Number("slow", node.slow, 0, 10'000);
+  reader.Span("clock_ahead_ms", node.clock_ahead, 1e-3, 1e6);
+  double clock_ppm = 0;
+  reader.Number("clock_ppm", clock_ppm, -500'000, 500'000);
+  node.clock_ppm = static_cast<std::int64_t>(clock_ppm);
   if (node.name.empty()) reader.Complain("a node has no name");
   if (node.memory.count == 0) reader.Complain(fmt::format("node '{}' needs a memory_mb", node.name));
 }
@@ -68,6 +72,19 @@ void ReadMigrationTask(Reader& reader, sim::MigrationWorld& world) {
       reader.Complain(fmt::format("two tasks are called '{}'", task.name));
 }
 
+template <typename Reader>
+void ReadMigrationParting(Reader& reader, sim::MigrationWorld& world) {
+  sim::MigrationParting& parting = world.partings.emplace_back();
+  const double last = static_cast<double>(std::max<std::size_t>(world.nodes.size(), 1)) - 1;
+  parting.b = 1;
+  reader.Whole("a", parting.a, 0, last);
+  reader.Whole("b", parting.b, 0, last);
+  reader.Span("at", parting.at, 1);
+  reader.Span("until", parting.until, 1);
+  if (parting.a == parting.b) reader.Complain("a parting needs two nodes, a and b");
+  if (parting.until <= parting.at) reader.Complain("a parting ends after it begins: until > at");
+}
+
 /// Where the file has tasks.
 template <typename Reader>
 void ReadMigrationWorld(Reader& reader, std::optional<sim::MigrationWorld>& world) {
@@ -79,9 +96,12 @@ void ReadMigrationWorld(Reader& reader, std::optional<sim::MigrationWorld>& worl
     one.Number("mb_s", mb_s, 0.001, 1e6);
     world->network.bytes_per_s = mb_s * 1e6;
     one.Span("latency_us", world->network.latency, 1e-6, 10);
+    one.Span("jitter_us", world->network.jitter, 1e-6, 10);
+    one.Number("loss", world->network.loss, 0, 1);
     one.Span("stretch_us", world->stretch, 1e-6, 1);
     one.Span("decide_us", world->decide, 1e-6, 1);
   });
+  reader.Each("parting", [&](Reader& one) { ReadMigrationParting(one, *world); });
   reader.Each("task", [&](Reader& one) { ReadMigrationTask(one, *world); });
   if (world->nodes.empty()) reader.Complain("tasks need a [[node]]");
 }

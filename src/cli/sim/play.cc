@@ -78,7 +78,9 @@ Played Play(sim::Scenario scenario, const PlayOptions& options) {
       if (options.progress) options.progress(static_cast<double>(played.runs.size()) / runs);
       continue;
     }
-    sim::Simulation simulation(played.scenario, run, {.seed = played.seed, .keep_frames = options.keep_frames});
+    sim::Simulation simulation(
+        played.scenario, run,
+        {.seed = played.seed, .keep_frames = options.keep_frames, .check = true, .tamper = options.tamper});
     for (int slice = 1; slice <= kProgressSteps; ++slice) {
       simulation.RunUntil(played.scenario.span * slice / kProgressSteps);
       const auto before = static_cast<double>(played.runs.size());

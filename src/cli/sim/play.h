@@ -30,6 +30,7 @@ struct PlayOptions {
   bool keep_frames = true;
   /// Called now and then with the part that is done, 0 … 1.
   std::function<void(double)> progress{};
+  sim::Tamper tamper{};  // for tests: a policy that is broken on purpose
 };
 /// On stderr, on a terminal only; else none.
 std::function<void(double)> ProgressBar(const std::string& name);

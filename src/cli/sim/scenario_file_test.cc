@@ -398,6 +398,44 @@ size = [800, 1600]
   EXPECT_EQ(s->runs[3].migration.sizes.at("vm"), 1600u);
 }
 
+TEST(ScenarioFile, ReadsClocksLossAndPartings) {
+  const auto s = ParseScenario(R"(name = "faults"
+seconds = 10
+[[node]]
+name = "one"
+memory_mb = 1024
+clock_ahead_ms = 1500
+clock_ppm = -20
+[[node]]
+name = "two"
+memory_mb = 1024
+[network]
+jitter_us = 300
+loss = 0.25
+[[parting]]
+a = 1
+b = 0
+at = 2
+until = 3.5
+[[task]]
+name = "vm"
+size = 800
+[[run]]
+label = "auto"
+partition = "auto"
+)",
+                               "x.toml");
+  ASSERT_TRUE(s) << s.error().message;
+  EXPECT_EQ(s->migration->nodes[0].clock_ahead, milliseconds(1500));
+  EXPECT_EQ(s->migration->nodes[0].clock_ppm, -20);
+  EXPECT_EQ(s->migration->nodes[1].clock_ppm, 0);
+  EXPECT_EQ(s->migration->network.jitter, microseconds(300));
+  EXPECT_DOUBLE_EQ(s->migration->network.loss, 0.25);
+  ASSERT_EQ(s->migration->partings.size(), 1u);
+  EXPECT_EQ(s->migration->partings[0].a, 1u);
+  EXPECT_EQ(s->migration->partings[0].until, milliseconds(3500));
+}
+
 TEST(ScenarioFile, RefusesTasksThatCannotBe) {
   const auto fault = [](const std::string& more) {
     const auto scenario = ParseScenario(std::string(kTaskFile) + more, "x.toml");
@@ -411,6 +449,9 @@ TEST(ScenarioFile, RefusesTasksThatCannotBe) {
             "x.toml:12: a size is a multiple of 8 up to 100000, not 9");
   EXPECT_EQ(fault("[[tenant]]\nname = \"a\"\ngpu_ms = 1\n[[run]]\nlabel = \"a\"\n"),
             "x.toml:1: a scenario has tenants, tasks or kernels, and only one of these");
+  const std::string two = "[[node]]\nname = \"b\"\nmemory_mb = 1\n[[run]]\nlabel = \"a\"\n";
+  EXPECT_EQ(fault(two + "[[parting]]\na = 1\nuntil = 1\n"), "x.toml:17: a parting needs two nodes, a and b");
+  EXPECT_EQ(fault(two + "[[parting]]\nat = 1\nuntil = 1\n"), "x.toml:17: a parting ends after it begins: until > at");
 }
 
 constexpr std::string_view kClusterFile = R"(name = "cluster"

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// weir module register | list | run | rm: kernels of modules, on this node or by a manager (docs/modules.md).
+#include <fmt/format.h>
+#include <sys/random.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "cli/module_client.h"
+#include "cli/options.h"
+#include "cli/places.h"
+#include "cli/table.h"
+#include "cli/terminal.h"
+#include "cli/text_units.h"
+#include "http/client.h"
+#include "modules/module_store.h"
+#include "platform/files.h"
+
+namespace weir::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kTokenBytesMax = 4096;
+constexpr Duration kWaitStep = seconds(20);  // of one question for a run's end
+constexpr Duration kPatience = seconds(60);  // with a service that is away; it may be started again
+
+struct ModuleFlags {
+  std::string managers, token, socket;
+  std::string name, file, kernel, arguments, input, output, device, id;
+  std::optional<std::string> memory;
+  Duration time_max = seconds(60);
+};
+
+Result<ModuleClient> ClientOf(const Session& session, const ModuleFlags& flags) {
+  const std::string managers = flags.managers.empty() ? EnvironmentVariable("WEIR_MANAGER") : flags.managers;
+  if (managers.empty() || !flags.socket.empty())
+    return ModuleClient::OfNode(flags.socket.empty() ? session.places().run_dir + "/modules.sock" : flags.socket);
+  WEIR_TRY(auto list, ModuleClient::ParseManagers(managers));
+  std::string token;
+  const std::string file = flags.token.empty() ? EnvironmentVariable("WEIR_MANAGER_TOKEN") : flags.token;
+  if (!file.empty()) {
+    WEIR_TRY(token, platform::ReadFile(file, kTokenBytesMax));
+    while (!token.empty() && (token.back() == '\n' || token.back() == ' ')) token.pop_back();
+  }
+  return ModuleClient::OfManagers(std::move(list), std::move(token));
+}
+
+std::string TextOf(const json& object, const char* field) {
+  const auto found = object.find(field);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
+}
+
+double NumberOf(const json& object, const char* field) {
+  const auto found = object.find(field);
+  return found != object.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+json ListOf(const json& object, const char* field) {
+  const auto found = object.find(field);
+  return found != object.end() && found->is_array() ? *found : json::array();
+}
+
+std::string ModuleTarget(const std::string& name) { return "/v1/modules/" + http::PercentEncode(name); }
+
+void PrintModules(const json& modules) {
+  Table table({{"MODULE"}, {"KERNEL"}, {"BLOB"}, {"WHAT IT DOES"}});
+  for (const json& module : modules)
+    for (const json& kernel : ListOf(module, "kernels"))
+      table.Add({{TextOf(module, "module")},
+                 {TextOf(kernel, "name"), Style::kStrong},
+                 {TextOf(module, "blob").substr(0, 12), Style::kFaint},
+                 {TextOf(kernel, "summary")}});
+  fmt::print("{}", table.empty() ? "no module is registered\n" : table.Render(StdoutTakesColor()));
+}
+
+Result<int> Register(const Session& session, const ModuleFlags& flags) {
+  WEIR_TRY(ModuleClient client, ClientOf(session, flags));
+  WEIR_TRY(const std::string bytes, platform::ReadFile(flags.file, modules::ModuleStore::kBlobBytesMax));
+  WEIR_TRY(const std::string blob, client.PutBlob(bytes));
+  WEIR_TRY(const json module, client.Ask("PUT", ModuleTarget(flags.name), json{{"blob", blob}}.dump()));
+  if (session.json) return PrintJson(module), 0;
+  PrintModules(json::array({module}));
+  return 0;
+}
+
+Result<int> List(const Session& session, const ModuleFlags& flags) {
+  WEIR_TRY(ModuleClient client, ClientOf(session, flags));
+  WEIR_TRY(const json reply, client.Ask("GET", "/v1/modules"));
+  if (session.json) return PrintJson(reply), 0;
+  PrintModules(ListOf(reply, "modules"));
+  return 0;
+}
+
+Result<int> RemoveModule(const Session& session, const ModuleFlags& flags) {
+  WEIR_TRY(ModuleClient client, ClientOf(session, flags));
+  WEIR_TRY(const json reply, client.Ask("DELETE", ModuleTarget(flags.name)));
+  if (session.json) return PrintJson(reply), 0;
+  fmt::print("removed module '{}'; runs that wait or run go on\n", flags.name);
+  return 0;
+}
+
+/// What no other run is called: by it a question may be asked twice.
+Result<std::string> DrawId() {
+  std::uint64_t parts[2] = {};
+  if (::getrandom(parts, sizeof parts, 0) != static_cast<ssize_t>(sizeof parts))
+    return Fail(Errc::kIo, "the system gave no random number for the run's id; choose one with --id");
+  return fmt::format("{:016x}{:016x}", parts[0], parts[1]);
+}
+
+/// Asks until it is over. A service that was started again has forgotten it, and takes the same once more.
+Result<json> RunToItsEnd(ModuleClient& client, const std::string& id, const std::string& body) {
+  const std::string target = "/v1/runs/" + id;
+  WEIR_TRY(json run, client.AskUntil(kPatience, "PUT", target, body));
+  while (TextOf(run, "state") != "done" && TextOf(run, "state") != "failed") {
+    auto next = client.AskUntil(kPatience, "GET", fmt::format("{}?wait_ms={}", target, kWaitStep / milliseconds(1)), "",
+                                kWaitStep + seconds(10));
+    if (!next && next.error().code == Errc::kNotFound) next = client.AskUntil(kPatience, "PUT", target, body);
+    if (!next) return next;
+    run = *std::move(next);
+  }
+  return run;
+}
+
+Error ErrorOfRun(const json& run) {
+  const json error = run.value("error", json::object());
+  Errc code = Errc::kInternal;
+  for (const ErrcEntry& entry : kErrcTable)
+    if (entry.name == TextOf(error, "code")) code = entry.code;
+  return Fail(code, fmt::format("run {} failed: {}", TextOf(run, "id"), TextOf(error, "message")));
+}
+
+Status WriteOutput(ModuleClient& client, const json& run, const std::string& file) {
+  const std::string blob = TextOf(run, "output");
+  std::string bytes;
+  if (!blob.empty()) {
+    WEIR_TRY(bytes, client.GetBlob(blob));
+  }
+  if (file != "-") return platform::WriteFileAtomically(file, bytes);
+  if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size() && std::fflush(stdout) == 0) return Ok();
+  return Fail(Errc::kIo, "the output can't be written");
+}
+
+Result<int> RunKernel(const Session& session, const ModuleFlags& flags) {
+  WEIR_TRY(ModuleClient client, ClientOf(session, flags));
+  json body{{"module", flags.name}, {"kernel", flags.kernel}, {"seconds_max", SecondsOf(flags.time_max)}};
+  if (!flags.arguments.empty()) body["arguments"] = flags.arguments;
+  if (!flags.device.empty()) body["device"] = flags.device;
+  if (flags.memory) {
+    WEIR_TRY(const Bytes memory, ParseBytes(*flags.memory));
+    body["need"] = {{"memory_bytes", memory.count}};
+  }
+  if (!flags.input.empty()) {
+    WEIR_TRY(const std::string bytes, platform::ReadFile(flags.input, modules::ModuleStore::kBlobBytesMax));
+    WEIR_TRY(body["input"], client.PutBlob(bytes));
+  }
+  std::string id = flags.id;
+  if (id.empty()) {
+    WEIR_TRY(id, DrawId());
+  }
+  WEIR_TRY(const json run, RunToItsEnd(client, id, body.dump(-1, ' ', false, json::error_handler_t::replace)));
+  const bool done = TextOf(run, "state") == "done";
+  if (done && !flags.output.empty()) WEIR_TRY_STATUS(WriteOutput(client, run, flags.output));
+  // Results are kept until then; with an id of the user's own they are the user's to forget.
+  if (flags.id.empty()) (void)client.Ask("DELETE", "/v1/runs/" + id);
+  if (session.json && flags.output != "-") PrintJson(run);
+  const std::string text = Printable(TextOf(run, "text"));
+  if (!session.json && !text.empty()) fmt::print(flags.output == "-" ? stderr : stdout, "{}\n", text);
+  if (!done) return ErrorOfRun(run);
+  if (!session.json && flags.output != "-")
+    fmt::print("done in {:.3g} s on {}, beside {:.1f} others{}\n", NumberOf(run, "seconds"), TextOf(run, "device"),
+               NumberOf(run, "ran_beside"),
+               NumberOf(run, "attempt") > 1 ? fmt::format(", attempt {}", NumberOf(run, "attempt")) : "");
+  return 0;
+}
+
+}  // namespace
+
+void AddModule(Command app, Session& session) {
+  const Command group =
+      AddCommandGroup(app, "module", "Run kernels of shared objects on devices, on demand",
+                      "  weir serve --modules kernels &             # on a node with 'weir vgpu create kernels'\n"
+                      "  weir module register sort sorting_network.so\n"
+                      "  weir module run sort sorting-network --args n=65536\n"
+                      "  weir module rm sort\n");
+  auto flags = std::make_shared<ModuleFlags>();
+  const auto add = [&](const char* name, const char* summary, const char* examples,
+                       Result<int> (*act)(const Session&, const ModuleFlags&)) {
+    const Command command = AddCommand(group, name, summary, examples, session);
+    const Option managers = command.Add("--manager", "HOST:PORT[,...]", flags->managers,
+                                        "Ask these managers, not this node (default: $WEIR_MANAGER)");
+    command.Add("--token", "FILE", flags->token, "With --manager: the tenant's token (default: $WEIR_MANAGER_TOKEN)");
+    command
+        .Add("--modules-socket", "PATH", flags->socket,
+             "This node's weir-modules (default: modules.sock of the run folder)")
+        .Excludes(managers);
+    command.WhenGiven(
+        [flags, act, &session] { session.action = [flags, act, &session] { return act(session, *flags); }; });
+    return command;
+  };
+  const Command enter = add("register", "Give a module a name; another one under a name replaces it for later runs",
+                            "  weir module register sort build/sorting_network.so\n"
+                            "  weir module register sort sort.so --manager gpu1:7800,gpu2:7800 --token lab.token\n",
+                            Register);
+  add("list", "List the modules and their kernels", "  weir module list\n  weir --json module list\n", List);
+  const Command run = add(
+      "run", "Run a kernel and wait for its end",
+      "  weir module run sort sorting-network --args n=1048576\n"
+      "  weir module run sort sorting-network --input keys.bin --output sorted.bin\n"
+      "  weir module run sort sorting-network --seconds-max 5 --device device0\n"
+      "\n"
+      "EXIT CODES\n"
+      "  0 when it went well; 70 when the kernel failed or its module crashed, 11 when it took longer than it may, 7\n"
+      "  when no device has the memory; the others of 'weir --help'.\n",
+      RunKernel);
+  const Command remove =
+      add("rm", "Take a module's name away; runs that wait or run go on", "  weir module rm sort\n", RemoveModule);
+  for (const Command& command : {enter, run, remove})
+    command.Add("module", "MODULE", flags->name, "The module's name").Required();
+  enter.Add("file", "FILE", flags->file, "A shared object (include/weir/module.h)").Required();
+  run.Add("kernel", "KERNEL", flags->kernel, "One of its kernels").Required();
+  run.Add("--args", "TEXT", flags->arguments, "Arguments, as the kernel takes them");
+  run.Add("--input", "FILE", flags->input, "Bytes for the kernel, 64 MiB at most");
+  run.Add("--output", "FILE", flags->output, "Where to write what it puts out; - is standard output");
+  run.Add("--device", "NAME", flags->device, "On this device, and no other");
+  run.Add("--memory", "SIZE", flags->memory, "What it needs of a device, as 512M (default: what the module says)");
+  run.AddParsed("--seconds-max", "TIME", flags->time_max, ParseDuration,
+                "A run that takes longer is ended (default: 60 s)");
+  run.Add("--id", "ID", flags->id,
+          "The run's id; the same again is the same run (default: a new one, forgotten when it is over)");
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "modules/host/host.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "modules/host/device_context.h"
+#include "modules/host/host_crash.h"
+#include "modules/host/host_run.h"
+#include "modules/host/loaded_module.h"
+#include "modules/module_image.h"
+#include "modules/module_store.h"
+#include "platform/unix_socket.h"
+
+namespace weir::modules {
+namespace {
+
+/// The whole frame, however long the other side takes to read. When it is gone there is nobody to work for.
+void SendFrame(int fd, const HostFrame& frame, int passed = -1) {
+  const std::vector<std::byte> packet = EncodeFrame(frame);
+  for (;;) {
+    const Status status =
+        platform::SendPacket(fd, packet, passed < 0 ? std::span<const int>{} : std::span<const int>(&passed, 1));
+    if (status) return;
+    if (status.error().code != Errc::kTimeout && status.error().code != Errc::kBusy) ::_exit(0);
+    pollfd entry{fd, POLLOUT, 0};
+    ::poll(&entry, 1, 1'000);
+  }
+}
+
+/// A module in this context: prepared by its first run, given up when it is forgotten and nothing of it runs.
+struct HostedModule {
+  std::mutex mutex;  // of loading and preparing: the first run does, others wait for it
+  std::unique_ptr<LoadedModule> module;
+  bool prepared = false;
+  void* state = nullptr;
+  int runs = 0;  // guarded by the host's mutex, as `forgotten`
+  bool forgotten = false;
+};
+
+class Host {
+ public:
+  Host(int fd, ModuleStore store, DeviceContext context, std::uint64_t keep_bytes)
+      : fd_(fd), store_(std::move(store)), context_(std::move(context)), residual_(keep_bytes) {}
+
+  void Serve() {
+    SendFrame(fd_, context_.facts());
+    for (;;) {
+      platform::WaitReadable(fd_, -1);
+      const auto packet = platform::ReceivePacket(fd_, kFrameBytesMax);
+      if (!packet && packet.error().code == Errc::kTimeout) continue;
+      if (!packet || packet->bytes.empty()) return;
+      auto order = DecodeOrder(packet->bytes);
+      if (!order) return;
+      if (const auto* forget = std::get_if<ForgetFrame>(&*order)) {
+        Forget(forget->blob);
+      } else {
+        std::thread(&Host::Run, this, std::get<ExecuteFrame>(*std::move(order))).detach();
+      }
+    }
+  }
+
+ private:
+  HostedModule& Enter(const std::string& blob) {
+    const std::scoped_lock lock(mutex_);
+    HostedModule& hosted = modules_[blob];
+    ++hosted.runs;
+    hosted.forgotten = false;
+    return hosted;
+  }
+
+  void Leave(const std::string& blob) {
+    const std::scoped_lock lock(mutex_);
+    HostedModule& hosted = modules_.at(blob);
+    --hosted.runs;
+    GiveUp(blob, hosted);
+  }
+
+  void Forget(const std::string& blob) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = modules_.find(blob);
+    if (found == modules_.end()) return;
+    found->second.forgotten = true;
+    GiveUp(blob, found->second);
+  }
+
+  /// With the lock held: a run that comes now waits until the module has let go of what it had.
+  void GiveUp(const std::string& blob, HostedModule& hosted) {
+    if (!hosted.forgotten || hosted.runs > 0) return;
+    residual_.Forget(blob);
+    if (hosted.prepared && hosted.module->table().unprepare != nullptr) hosted.module->table().unprepare(hosted.state);
+    hosted.prepared = false;
+    hosted.state = nullptr;
+  }
+
+  void Run(const ExecuteFrame& order) {
+    const CrashWatch watch(order.run);
+    HostedModule& hosted = Enter(order.blob);
+    HostRun run(order, residual_);
+    const Status status = Execute(order, hosted, run);
+    residual_.EndRun(order.run);
+    Leave(order.blob);
+    if (!status) {
+      // What fails because the device is gone may go well elsewhere.
+      if (const Status there = context_.Probe(); !there) {
+        SendFrame(fd_, DeviceLostFrame{there.error().message});
+        ::_exit(1);
+      }
+      return SendFrame(fd_, FailedFrame{order.run, status.error().code, run.text(), status.error().message});
+    }
+    const auto output = run.SealedOutput();
+    if (!output) return SendFrame(fd_, FailedFrame{order.run, output.error().code, run.text(), output.error().message});
+    SendFrame(fd_, DoneFrame{order.run, run.output_bytes(), run.text()}, output->get());
+  }
+
+  Status Execute(const ExecuteFrame& order, HostedModule& hosted, HostRun& run) {
+    WEIR_TRY(run.queue_of_run, context_.MakeQueue());
+    run.size = sizeof(weir_run);
+    run.api = WEIR_API_OPENCL;
+    run.context = context_.context();
+    run.device = context_.device();
+    run.queue = run.queue_of_run;
+    WEIR_TRY_STATUS(Prepare(order, hosted, run));
+    const weir_kernel* kernel = hosted.module->Kernel(order.kernel);
+    if (kernel == nullptr) return Fail(Errc::kNotFound, NoSuchKernel(order, hosted.module->lines()));
+    if (!order.input.empty()) {
+      WEIR_TRY(run.input_bytes_of_run, store_.Get(order.input));
+      run.input = run.input_bytes_of_run.data();
+      run.input_bytes = run.input_bytes_of_run.size();
+    }
+    run.arguments = order.arguments.c_str();
+    run.prepared = hosted.state;
+    return run.Call("it", [&] { return kernel->execute(&run); });
+  }
+
+  Status Prepare(const ExecuteFrame& order, HostedModule& hosted, HostRun& run) {
+    const std::scoped_lock lock(hosted.mutex);
+    if (!hosted.module) {
+      WEIR_TRY(const std::string image, store_.Get(order.blob));
+      WEIR_TRY_STATUS(CheckModuleImage(std::as_bytes(std::span(image))));
+      WEIR_TRY(hosted.module, LoadedModule::Open(order.blob.substr(0, 12), image));
+    }
+    if (!hosted.prepared && hosted.module->table().prepare != nullptr) {
+      run.arguments = "";
+      WEIR_TRY_STATUS(
+          run.Call("its module's prepare", [&] { return hosted.module->table().prepare(&run, &hosted.state); }));
+    }
+    hosted.prepared = true;
+    return Ok();
+  }
+
+  static std::string NoSuchKernel(const ExecuteFrame& order, const TableFrame& lines) {
+    std::string names;
+    for (const KernelLine& line : lines.kernels) names += (names.empty() ? "" : ", ") + line.name;
+    return "the module has no kernel '" + order.kernel + "'; it has: " + names;
+  }
+
+  const int fd_;
+  const ModuleStore store_;
+  const DeviceContext context_;
+  ResidualData residual_;
+  std::mutex mutex_;
+  std::map<std::string, HostedModule> modules_;  // by blob; each stays loaded
+};
+
+Status Refuse(int fd, const Error& error) {
+  SendFrame(fd, RefusalFrame{error.code, error.message});
+  return error;
+}
+
+}  // namespace
+
+Status RunHost(const HostOptions& options) {
+  auto store = ModuleStore::Open(options.store);
+  if (!store) return Refuse(options.fd, store.error());
+  auto context = DeviceContext::Open(options.device, options.units);
+  if (!context) return Refuse(options.fd, context.error());
+  const std::uint64_t keep = options.keep_bytes > 0 ? options.keep_bytes : context->facts().memory_bytes / 4;
+  WatchForCrashes(options.fd);
+  // Not destroyed: its threads may be in a module's code.
+  auto* host = new Host(options.fd, std::move(*store), std::move(*context), keep);
+  host->Serve();
+  return Ok();
+}
+
+Status InspectModule(int fd, const std::string& store, const std::string& blob) {
+  const auto inspected = [&]() -> Result<TableFrame> {
+    WEIR_TRY(const ModuleStore blobs, ModuleStore::Open(store));
+    WEIR_TRY(const std::string image, blobs.Get(blob));
+    WEIR_TRY_STATUS(CheckModuleImage(std::as_bytes(std::span(image))));
+    WEIR_TRY(const auto module, LoadedModule::Open(blob.substr(0, 12), image));
+    return module->lines();
+  }();
+  if (!inspected) return Refuse(fd, inspected.error());
+  SendFrame(fd, *inspected);
+  return Ok();
+}
+
+}  // namespace weir::modules

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "modules/module_store.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "modules/sha256.h"
+#include "platform/files.h"
+
+namespace weir::modules {
+namespace {
+
+Status CheckBlobName(std::string_view blob) {
+  if (IsSha256(blob)) return Ok();
+  return Fail(Errc::kInvalidArgument, "a blob is named by the 64 hexadecimal digits of its SHA-256, not '" +
+                                          std::string(blob.substr(0, 80)) + "'");
+}
+
+}  // namespace
+
+Result<ModuleStore> ModuleStore::Open(const std::string& folder) {
+  WEIR_TRY_STATUS(platform::MakeFolder(folder, 0750));
+  return ModuleStore(folder);
+}
+
+Result<ModuleStore::Stored> ModuleStore::Put(std::string_view bytes) const {
+  if (bytes.size() > kBlobBytesMax)
+    return Fail(Errc::kResourceExhausted, "a blob of " + std::to_string(bytes.size()) + " bytes is too large: " +
+                                              std::to_string(kBlobBytesMax) + " are the most");
+  Stored stored{.blob = Sha256Of(bytes), .added = false};
+  // A file that is torn is written anew; one that is whole costs a read.
+  if (Get(stored.blob)) return stored;
+  WEIR_TRY_STATUS(platform::WriteFileAtomically(PathOf(stored.blob), bytes));
+  stored.added = true;
+  return stored;
+}
+
+Result<ModuleStore::Stored> ModuleStore::PutAs(std::string_view blob, std::string_view bytes) const {
+  WEIR_TRY_STATUS(CheckBlobName(blob));
+  if (bytes.size() <= kBlobBytesMax) {
+    const std::string is = Sha256Of(bytes);
+    if (is != blob)
+      return Fail(Errc::kInvalidArgument,
+                  "the bytes are not those of blob " + std::string(blob) + ": their SHA-256 is " + is);
+  }
+  return Put(bytes);
+}
+
+Result<std::string> ModuleStore::Get(std::string_view blob) const {
+  WEIR_TRY_STATUS(CheckBlobName(blob));
+  const std::string path = PathOf(blob);
+  auto bytes = platform::ReadFile(path, kBlobBytesMax);
+  if (!bytes && bytes.error().code == Errc::kNotFound)
+    return Fail(Errc::kNotFound, "blob " + std::string(blob) + " is not in the store " + folder_);
+  if (!bytes) return bytes;
+  if (Sha256Of(*bytes) == blob) return bytes;
+  ::rename(path.c_str(), (path + ".torn").c_str());
+  return Fail(Errc::kIo,
+              "blob " + std::string(blob) + " in " + folder_ +
+                  " is not what its name says, and was set aside with '.torn' behind its name: put it again");
+}
+
+bool ModuleStore::Has(std::string_view blob) const {
+  struct stat found {};
+  return IsSha256(blob) && ::stat(PathOf(blob).c_str(), &found) == 0 && S_ISREG(found.st_mode);
+}
+
+}  // namespace weir::modules

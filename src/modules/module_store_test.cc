@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "modules/module_store.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "modules/sha256.h"
+#include "tests/harness/temp_folder.h"
+
+namespace weir::modules {
+namespace {
+
+TEST(Sha256, IsThatOfTheStandard) {
+  EXPECT_EQ(Sha256Of("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");  // FIPS 180-4
+  EXPECT_TRUE(IsSha256(Sha256Of("")));
+  EXPECT_FALSE(IsSha256("BA" + std::string(62, '0')));
+}
+
+class Stores : public ::testing::Test {
+ protected:
+  weir::testing::TempFolder folder_;
+  ModuleStore store_ = *ModuleStore::Open(folder_.path() + "/blobs");
+
+  void Overwrite(const std::string& blob, const std::string& bytes) {
+    std::ofstream(store_.folder() + "/" + blob, std::ios::binary | std::ios::trunc) << bytes;
+  }
+};
+
+TEST_F(Stores, GiveBackWhatWasPutOnce) {
+  const auto first = store_.Put("bytes");
+  ASSERT_TRUE(first);
+  EXPECT_TRUE(first->added);
+  EXPECT_FALSE(store_.Put("bytes")->added);
+  EXPECT_EQ(*store_.Get(first->blob), "bytes");
+}
+
+TEST_F(Stores, RefuseBytesOfAnotherName) {
+  const auto put = store_.PutAs(Sha256Of("a"), "b");
+  ASSERT_FALSE(put);
+  EXPECT_EQ(put.error().code, Errc::kInvalidArgument);
+  EXPECT_NE(put.error().message.find(Sha256Of("b")), std::string::npos);
+  EXPECT_FALSE(store_.PutAs("../../etc/passwd", "b"));
+  EXPECT_EQ(store_.Get("../../etc/passwd").error().code, Errc::kInvalidArgument);
+}
+
+TEST_F(Stores, FindWhatIsTornAndTakeItAnew) {
+  const std::string blob = store_.Put("whole")->blob;
+  Overwrite(blob, "who");
+  const auto torn = store_.Get(blob);
+  ASSERT_FALSE(torn);
+  EXPECT_EQ(torn.error().code, Errc::kIo);
+  EXPECT_EQ(store_.Get(blob).error().code, Errc::kNotFound);
+  EXPECT_TRUE(store_.Put("whole")->added);
+  EXPECT_EQ(*store_.Get(blob), "whole");
+  Overwrite(blob, "torn again");
+  EXPECT_TRUE(store_.Put("whole")->added);
+}
+
+TEST_F(Stores, TakeNothingTooLarge) {
+  const auto put = store_.Put(std::string(ModuleStore::kBlobBytesMax + 1, '\0'));
+  ASSERT_FALSE(put);
+  EXPECT_EQ(put.error().code, Errc::kResourceExhausted);
+}
+
+TEST_F(Stores, SayThatTheirFolderIsGone) {
+  std::filesystem::remove_all(store_.folder());
+  EXPECT_EQ(store_.Get(Sha256Of("x")).error().code, Errc::kNotFound);
+  EXPECT_FALSE(store_.Put("x"));
+}
+
+}  // namespace
+}  // namespace weir::modules

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs, modules and devices as the service API has them (docs/protocol/modules-api.md).
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "modules/module_frames.h"
+#include "modules/run_book.h"
+
+namespace weir::modules {
+
+/// A module that is registered.
+struct RegisteredModule {
+  std::string blob;
+  std::vector<KernelLine> kernels;
+};
+
+/// Of `PUT /v1/runs/ID`. `has_need`: it brought measurements of its own. kInvalidArgument, also for unknown fields.
+struct RunRequest {
+  RunSpec spec;
+  bool has_need = false;
+};
+Result<RunRequest> RunRequestFrom(const std::string& body);
+
+nlohmann::ordered_json ToJson(const Run& run, Instant now);
+nlohmann::ordered_json ToJson(const std::string& name, const RegisteredModule& module);
+nlohmann::ordered_json ToJson(const RunBook::DeviceView& device, const std::string& model);
+
+/// What survives a restart; kernels' needs with it.
+std::string SavedModules(const std::map<std::string, RegisteredModule>& modules);
+Result<std::map<std::string, RegisteredModule>> ModulesFrom(const std::string& text);
+
+/// An object of exactly these fields. kInvalidArgument says which one is wrong.
+Result<nlohmann::json> ObjectFrom(const std::string& body, std::initializer_list<std::string_view> known);
+
+}  // namespace weir::modules

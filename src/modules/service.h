@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// weir-modules: a node's service for runs of modules. It answers the API, keeps the store and the book of runs, and
+// keeps a host for each device. It loads no driver and no module. Page: docs/modules.md
+#pragma once
+
+#include <boost/asio/steady_timer.hpp>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "http/server.h"
+#include "modules/host_process.h"
+#include "modules/module_store.h"
+#include "modules/run_book.h"
+#include "modules/run_json.h"
+
+namespace weir::modules {
+
+struct ServiceOptions {
+  std::string host;        // weir-module-host
+  std::string state_file;  // which modules are registered, across restarts; empty: nowhere
+  std::string placement = std::string(core::kDefaultPlacement);
+  std::uint32_t units = 0;                // of a part of a device; 0: whole devices
+  std::uint32_t concurrent_max = 16;      // runs at once on a device (16 on Fermi: gCloud, section III)
+  std::optional<core::Loads> capacity{};  // of a device; none: by its compute units
+  std::uint64_t keep_bytes = 0;           // residual data on a device; 0: a quarter of its memory
+  bool fresh = false;                     // a host for each run, to measure what a kept context saves
+};
+
+class Service {
+ public:
+  static Result<std::unique_ptr<Service>> Start(boost::asio::io_context& loop, ModuleStore store,
+                                                ServiceOptions options);
+  ~Service();
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+
+  void Handle(const http::Request& request, http::Respond respond);
+
+ private:
+  /// A device and its host, if that runs.
+  struct Slot {
+    DeviceId id{};
+    std::unique_ptr<HostProcess> host;
+    std::unique_ptr<boost::asio::steady_timer> restart;
+    bool serves = false;      // it has said what it is
+    std::string model, name;  // as it was said last
+    core::RunId guilty{};     // by its own account
+    std::string why;
+    std::string complained;                 // said once, not every two seconds
+    bool used = false;                      // this host has run something
+    std::optional<ExecuteFrame> pending{};  // `fresh`: waits for a new host
+  };
+  struct Inspection {
+    std::string name, blob;
+    std::unique_ptr<HostProcess> host;
+    std::unique_ptr<boost::asio::steady_timer> deadline;
+    http::Respond respond;  // empty: it has been answered
+  };
+  struct Waiter {
+    std::string run{};
+    http::Respond respond{};
+    std::unique_ptr<boost::asio::steady_timer> timer{};
+  };
+
+  Service(boost::asio::io_context& loop, ModuleStore store, std::unique_ptr<core::Placement> placement,
+          ServiceOptions options);
+  void LoadModules();
+  void SaveModules();
+
+  // Hosts (service_hosts.cc).
+  void StartHost(Slot& slot);
+  void StartHostLater(Slot& slot, Duration after);
+  void OnFrame(Slot& slot, HostFrame frame, std::vector<platform::Fd> fds);
+  void OnDevice(Slot& slot, const DeviceFrame& frame);
+  void OnDone(Slot& slot, const DoneFrame& frame, const std::vector<platform::Fd>& fds);
+  void OnHostEnd(Slot& slot, const std::string& how);
+  void Inspect(const std::string& name, const std::string& blob, http::Respond respond);
+  void OnInspected(std::uint64_t number, const HostFrame& frame);
+  void AnswerInspection(std::uint64_t number, http::Reply reply);
+  void Apply(std::vector<BookAction>& actions);
+  void OnOver(core::RunId run);
+  void DropBlob(const std::string& blob);
+  void ForgetDropped(const std::string& blob);
+  void ArmDeadline();
+
+  // The API (service_api.cc).
+  void HandleBlob(const http::Request& request, const std::string& blob, const http::Respond& respond);
+  void HandleModule(const http::Request& request, const std::string& name, http::Respond respond);
+  void HandleRun(const http::Request& request, const std::string& id, http::Respond respond);
+  Result<http::Reply> PutRun(const http::Request& request, const std::string& id);
+  void AnswerWaiters(const std::string& run);
+
+  boost::asio::io_context& loop_;
+  const ModuleStore store_;
+  const ServiceOptions options_;
+  RunBook book_;
+  std::map<DeviceId, Slot> slots_;
+  std::map<std::string, RegisteredModule> modules_;
+  std::set<std::string> dropped_;  // blobs that stand under no name any more, and are still used by runs
+  // By numbers of their own: a timer that has run out finds that its entry is gone.
+  std::map<std::uint64_t, Inspection> inspections_;
+  std::map<std::uint64_t, Waiter> waiters_;
+  std::uint64_t last_number_ = 0;
+  boost::asio::steady_timer deadline_;
+};
+
+}  // namespace weir::modules

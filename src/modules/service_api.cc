@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// The service API: docs/protocol/modules-api.md.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+
+#include "http/json_api.h"
+#include "modules/service.h"
+#include "modules/sha256.h"
+#include "platform/clock.h"
+#include "platform/files.h"
+
+namespace weir::modules {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::size_t kStateBytesMax = 16u << 20;
+constexpr std::size_t kModulesMax = 1'000;
+constexpr std::size_t kInspectionsMax = 8;
+constexpr int kWaitMsMax = 30'000;
+
+http::Reply NotAllowed(const http::Request& request) {
+  return http::ErrorReply(
+      Fail(Errc::kInvalidArgument, request.method + " is nothing that " + request.path + " can do"));
+}
+
+/// Of "wait_ms=N"; 0 without.
+Result<int> WaitOf(const std::string& query) {
+  constexpr std::string_view kField = "wait_ms=";
+  if (query.empty()) return 0;
+  int value = 0;
+  const char* end = query.data() + query.size();
+  if (query.starts_with(kField)) {
+    const auto [rest, error] = std::from_chars(query.data() + kField.size(), end, value);
+    if (error == std::errc{} && rest == end && value >= 0 && value <= kWaitMsMax) return value;
+  }
+  return Fail(Errc::kInvalidArgument, "the query is wait_ms=N with N from 0 to 30000");
+}
+
+}  // namespace
+
+Service::Service(boost::asio::io_context& loop, ModuleStore store, std::unique_ptr<core::Placement> placement,
+                 ServiceOptions options)
+    : loop_(loop),
+      store_(std::move(store)),
+      options_(std::move(options)),
+      book_(std::move(placement)),
+      deadline_(loop) {}
+
+Service::~Service() = default;
+
+Result<std::unique_ptr<Service>> Service::Start(boost::asio::io_context& loop, ModuleStore store,
+                                                ServiceOptions options) {
+  WEIR_TRY(auto placement, core::MakePlacement(options.placement, {}));
+  std::unique_ptr<Service> service(new Service(loop, std::move(store), std::move(placement), std::move(options)));
+  service->LoadModules();
+  Slot& first = service->slots_[DeviceId{1}];
+  first.id = DeviceId{1};
+  service->StartHost(first);
+  return service;
+}
+
+void Service::LoadModules() {
+  if (options_.state_file.empty()) return;
+  const auto text = platform::ReadFile(options_.state_file, kStateBytesMax);
+  if (!text && text.error().code == Errc::kNotFound) return;
+  auto modules = text ? ModulesFrom(*text) : Result<std::map<std::string, RegisteredModule>>(text.error());
+  if (modules)
+    modules_ = std::move(*modules);
+  else
+    std::fprintf(stderr, "weir-modules: %s: %s; starting with no module\n", options_.state_file.c_str(),
+                 modules.error().message.c_str());
+}
+
+void Service::SaveModules() {
+  if (options_.state_file.empty()) return;
+  const Status saved = platform::WriteFileAtomically(options_.state_file, SavedModules(modules_));
+  if (!saved)
+    std::fprintf(stderr, "weir-modules: %s; the modules registered since are lost by a restart\n",
+                 saved.error().message.c_str());
+}
+
+void Service::Handle(const http::Request& request, http::Respond respond) {
+  constexpr std::string_view kBlobs = "/v1/blobs/", kModules = "/v1/modules/", kRuns = "/v1/runs/";
+  const std::string& path = request.path;
+  if (path.starts_with(kBlobs)) return HandleBlob(request, path.substr(kBlobs.size()), respond);
+  if (path.starts_with(kModules)) return HandleModule(request, path.substr(kModules.size()), std::move(respond));
+  if (path.starts_with(kRuns)) return HandleRun(request, path.substr(kRuns.size()), std::move(respond));
+  auto list = ordered_json::array();
+  if (path == "/v1/modules") {
+    for (const auto& [name, module] : modules_) list.push_back(ToJson(name, module));
+  } else if (path == "/v1/runs") {
+    for (const Run* run : book_.Runs()) list.push_back(ToJson(*run, platform::Now()));
+  } else if (path == "/v1/devices") {
+    for (const auto& view : book_.Devices()) list.push_back(ToJson(view, slots_.at(view.id).model));
+  } else {
+    return respond(http::ErrorReply(Fail(Errc::kNotFound, "there is nothing at " + path)));
+  }
+  if (request.method != "GET") return respond(NotAllowed(request));
+  respond(http::JsonReply({{path.substr(4), std::move(list)}}));
+}
+
+void Service::HandleBlob(const http::Request& request, const std::string& blob, const http::Respond& respond) {
+  if (request.method == "PUT") {
+    const auto stored = store_.PutAs(blob, request.body);
+    if (!stored) return respond(http::ErrorReply(stored.error()));
+    return respond(
+        http::JsonReply({{"blob", stored->blob}, {"bytes", request.body.size()}}, stored->added ? 201 : 200));
+  }
+  if (request.method != "GET") return respond(NotAllowed(request));
+  auto bytes = store_.Get(blob);
+  if (!bytes) return respond(http::ErrorReply(bytes.error()));
+  respond({.status = 200, .content_type = "application/octet-stream", .body = std::move(*bytes)});
+}
+
+void Service::HandleModule(const http::Request& request, const std::string& name, http::Respond respond) {
+  if (!IsPlainName(name))
+    return respond(http::ErrorReply(
+        Fail(Errc::kInvalidArgument, "a module's name is 1 to 64 of A-Z a-z 0-9 . _ -, not '" + name + "'")));
+  const auto known = modules_.find(name);
+  if (request.method == "GET" || request.method == "DELETE") {
+    if (known == modules_.end())
+      return respond(http::ErrorReply(Fail(Errc::kNotFound, "no module is registered as '" + name + "'")));
+    if (request.method == "GET") return respond(http::JsonReply(ToJson(name, known->second)));
+    const std::string blob = known->second.blob;
+    modules_.erase(known);
+    SaveModules();
+    DropBlob(blob);
+    return respond(http::JsonReply({{"removed", name}}));
+  }
+  if (request.method != "PUT") return respond(NotAllowed(request));
+  const auto body = ObjectFrom(request.body, {"blob"});
+  if (!body) return respond(http::ErrorReply(body.error()));
+  if (!body->contains("blob") || !(*body)["blob"].is_string())
+    return respond(http::ErrorReply(Fail(Errc::kInvalidArgument, "'blob' is the SHA-256 of the module's bytes")));
+  const auto blob = (*body)["blob"].get<std::string>();
+  if (known != modules_.end() && known->second.blob == blob)
+    return respond(http::JsonReply(ToJson(name, known->second)));
+  if (modules_.size() >= kModulesMax || inspections_.size() >= kInspectionsMax)
+    return respond(http::ErrorReply(Fail(
+        Errc::kResourceExhausted, fmt::format("{} modules are registered and {} are looked at: at most {} and {}",
+                                              modules_.size(), inspections_.size(), kModulesMax, kInspectionsMax))));
+  Inspect(name, blob, std::move(respond));
+}
+
+Result<http::Reply> Service::PutRun(const http::Request& request, const std::string& id) {
+  if (!IsPlainName(id))
+    return Fail(Errc::kInvalidArgument, "a run's id is 1 to 64 of A-Z a-z 0-9 . _ -, not '" + id + "'");
+  WEIR_TRY(RunRequest asked, RunRequestFrom(request.body));
+  RunSpec& spec = asked.spec;
+  spec.tenant = std::uint64_t{request.peer_uid} + 1;
+  const Run* known = book_.Find(id);
+  const auto module = modules_.find(spec.module);
+  if (spec.blob.empty()) {
+    if (module == modules_.end())
+      return Fail(Errc::kNotFound, "no module is registered as '" + spec.module + "'; 'weir module list' shows them");
+    spec.blob = module->second.blob;
+  }
+  if (module != modules_.end() && module->second.blob == spec.blob) {
+    const auto& kernels = module->second.kernels;
+    const auto kernel = std::ranges::find(kernels, spec.kernel, &KernelLine::name);
+    if (kernel == kernels.end())
+      return Fail(Errc::kNotFound,
+                  fmt::format("module '{}' has no kernel '{}'; its kernels are listed by 'weir module list'",
+                              spec.module, spec.kernel));
+    if (!asked.has_need) spec.need = kernel->need;
+  }
+  if (known == nullptr) {
+    for (const std::string* blob : {&spec.blob, &spec.input})
+      if (!blob->empty() && !store_.Has(*blob))
+        return Fail(Errc::kNotFound, "blob " + *blob + " is not in the store: put it there first");
+    const bool some = std::ranges::any_of(slots_, [](const auto& entry) { return !entry.second.name.empty(); });
+    if (!spec.device.empty() && some &&
+        std::ranges::none_of(slots_, [&](const auto& entry) { return entry.second.name == spec.device; }))
+      return Fail(Errc::kNotFound, "there is no device '" + spec.device + "' here");
+  }
+  std::vector<BookAction> actions;
+  WEIR_TRY(const Run* run, book_.Submit(id, spec, platform::Now(), actions));
+  const core::RunId number = run->number;
+  Apply(actions);
+  return http::JsonReply(ToJson(*book_.Find(number), platform::Now()), 202);
+}
+
+void Service::HandleRun(const http::Request& request, const std::string& id, http::Respond respond) {
+  if (request.method == "PUT") {
+    auto reply = PutRun(request, id);
+    return respond(reply ? *std::move(reply) : http::ErrorReply(reply.error()));
+  }
+  const Run* run = book_.Find(id);
+  if (run == nullptr) return respond(http::ErrorReply(Fail(Errc::kNotFound, "there is no run '" + id + "'")));
+  if (request.method == "DELETE") {
+    const std::string blob = run->spec.blob;
+    std::vector<BookAction> actions;
+    book_.Remove(id, platform::Now(), actions);
+    AnswerWaiters(id);
+    Apply(actions);
+    ForgetDropped(blob);
+    return respond(http::JsonReply({{"removed", id}}));
+  }
+  if (request.method != "GET") return respond(NotAllowed(request));
+  const auto wait = WaitOf(request.query);
+  if (!wait) return respond(http::ErrorReply(wait.error()));
+  if (run->over() || *wait == 0) return respond(http::JsonReply(ToJson(*run, platform::Now())));
+  const std::uint64_t number = ++last_number_;
+  Waiter& waiter = waiters_[number];
+  waiter = {.run = id,
+            .respond = std::move(respond),
+            .timer = std::make_unique<boost::asio::steady_timer>(loop_, milliseconds(*wait))};
+  waiter.timer->async_wait([this, number](const boost::system::error_code& error) {
+    const auto found = waiters_.find(number);
+    if (error || found == waiters_.end()) return;
+    const Waiter over = std::move(found->second);
+    waiters_.erase(found);
+    if (const Run* then = book_.Find(over.run); then != nullptr)
+      over.respond(http::JsonReply(ToJson(*then, platform::Now())));
+  });
+}
+
+void Service::AnswerWaiters(const std::string& id) {
+  const Run* run = book_.Find(id);
+  for (auto at = waiters_.begin(); at != waiters_.end();) {
+    if (at->second.run != id) {
+      ++at;
+      continue;
+    }
+    const Waiter over = std::move(at->second);
+    at = waiters_.erase(at);
+    over.respond(run != nullptr ? http::JsonReply(ToJson(*run, platform::Now()))
+                                : http::ErrorReply(Fail(Errc::kNotFound, "run '" + id + "' was removed")));
+  }
+}
+
+}  // namespace weir::modules

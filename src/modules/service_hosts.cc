@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hosts: started, told what to run, heard, and started again.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <cstdio>
+
+#include "http/json_api.h"
+#include "modules/module_image.h"
+#include "modules/service.h"
+#include "platform/clock.h"
+#include "platform/shared_memory.h"
+
+namespace weir::modules {
+namespace {
+
+constexpr Duration kRestartAfter = seconds(2);    // of one that could not serve
+constexpr Duration kInspectWithin = seconds(10);  // constructors of a module, and its table
+
+/// What a device has, by its compute units, where nobody has measured it: as many threads as OpenCL guarantees to a
+/// work group and as many blocks as Fermi's multiprocessors hold (8), and 10 GB/s a unit.
+core::Loads LoadsOf(const DeviceFrame& device) {
+  const std::uint64_t units = std::clamp<std::uint64_t>(device.units, 1, 1 << 16);
+  const std::uint64_t local_kib = std::clamp<std::uint64_t>(device.local_memory_bytes >> 10, 1, 1 << 14);
+  return {units * local_kib, units * 10'000, units * 1'024, units * 8};
+}
+
+}  // namespace
+
+void Service::StartHost(Slot& slot) {
+  std::vector<std::string> argv{options_.host, "--store", store_.folder(), "--device",
+                                std::to_string(slot.id.value - 1)};
+  if (options_.units > 0) argv.insert(argv.end(), {"--sub-device-units", std::to_string(options_.units)});
+  if (options_.keep_bytes > 0) argv.insert(argv.end(), {"--keep-bytes", std::to_string(options_.keep_bytes)});
+  slot.serves = slot.used = false;
+  slot.guilty = {};
+  slot.why.clear();
+  auto host = HostProcess::Start(
+      loop_, std::move(argv),
+      {.frame = [this, &slot](HostFrame frame,
+                              std::vector<platform::Fd> fds) { OnFrame(slot, std::move(frame), std::move(fds)); },
+       .ended = [this, &slot](const std::string& how) { OnHostEnd(slot, how); }});
+  if (host) {
+    slot.host = std::move(*host);
+    return;
+  }
+  if (slot.complained != host.error().message)
+    std::fprintf(stderr, "weir-modules: no host for device %llu: %s\n",
+                 static_cast<unsigned long long>(slot.id.value - 1), host.error().message.c_str());
+  slot.complained = host.error().message;
+  StartHostLater(slot, kRestartAfter);
+}
+
+void Service::StartHostLater(Slot& slot, Duration after) {
+  slot.restart = std::make_unique<boost::asio::steady_timer>(loop_, after);
+  slot.restart->async_wait([this, &slot](const boost::system::error_code& error) {
+    if (!error) StartHost(slot);
+  });
+}
+
+void Service::OnFrame(Slot& slot, HostFrame frame, std::vector<platform::Fd> fds) {
+  std::vector<BookAction> actions;
+  if (const auto* device = std::get_if<DeviceFrame>(&frame)) {
+    OnDevice(slot, *device);
+  } else if (const auto* refusal = std::get_if<RefusalFrame>(&frame)) {
+    slot.why = refusal->words;
+  } else if (const auto* done = std::get_if<DoneFrame>(&frame)) {
+    OnDone(slot, *done, fds);
+  } else if (auto* failed = std::get_if<FailedFrame>(&frame)) {
+    book_.Finish(slot.id, core::RunId{failed->run},
+                 {.text = std::move(failed->text), .error = Fail(failed->code, std::move(failed->words))},
+                 platform::Now(), actions);
+    Apply(actions);
+  } else if (const auto* crash = std::get_if<CrashFrame>(&frame)) {
+    slot.guilty = core::RunId{crash->run};
+    slot.why = crash->signal == 0 ? "its module ended the process (exit)"
+                                  : fmt::format("its module crashed (signal {})", crash->signal);
+  } else if (const auto* lost = std::get_if<DeviceLostFrame>(&frame)) {
+    slot.why = lost->words;
+  }
+}
+
+void Service::OnDevice(Slot& slot, const DeviceFrame& frame) {
+  if (slot.serves) return;
+  slot.serves = true;
+  slot.complained.clear();
+  slot.model = frame.name;
+  slot.name = fmt::format("device{}", frame.index);
+  // The first one says how many there are.
+  for (std::uint64_t id = 1; id <= frame.count; ++id) {
+    Slot& other = slots_[DeviceId{id}];
+    if (other.id) continue;
+    other.id = DeviceId{id};
+    StartHost(other);
+  }
+  if (slot.pending) {
+    slot.used = true;
+    slot.host->Send(*std::move(slot.pending));
+    slot.pending.reset();
+    return;
+  }
+  std::vector<BookAction> actions;
+  const core::DeviceCapacity capacity{.memory = {frame.memory_bytes},
+                                      .runs_max = options_.concurrent_max,
+                                      .loads = options_.capacity.value_or(LoadsOf(frame))};
+  const Status added = book_.AddDevice(slot.id, slot.name, capacity, platform::Now(), actions);
+  if (!added) std::fprintf(stderr, "weir-modules: %s: %s\n", slot.name.c_str(), added.error().message.c_str());
+  Apply(actions);
+}
+
+void Service::OnDone(Slot& slot, const DoneFrame& frame, const std::vector<platform::Fd>& fds) {
+  RunResult result{.text = frame.text};
+  if (frame.output_bytes > 0) {
+    const auto stored = [&]() -> Result<ModuleStore::Stored> {
+      if (fds.size() != 1 || frame.output_bytes > ModuleStore::kBlobBytesMax)
+        return Fail(Errc::kProtocol, "its host brought no output of the size that it told of");
+      WEIR_TRY(const platform::Mapping output, platform::MapForeignRegion(fds[0].get(), frame.output_bytes));
+      // Copied once: its host may still write to it.
+      return store_.Put(std::string(output.As<const char>(), static_cast<std::size_t>(frame.output_bytes)));
+    }();
+    if (stored)
+      result.output = stored->blob;
+    else
+      result.error = Fail(stored.error().code, "keeping its output: " + stored.error().message);
+  }
+  std::vector<BookAction> actions;
+  book_.Finish(slot.id, core::RunId{frame.run}, std::move(result), platform::Now(), actions);
+  Apply(actions);
+}
+
+void Service::OnHostEnd(Slot& slot, const std::string& how) {
+  const bool served = slot.serves;
+  const std::string why = slot.why.empty() ? "its host was " + how : slot.why;
+  // Its own callback: it goes when the loop comes round.
+  boost::asio::post(loop_, [old = std::shared_ptr<HostProcess>(std::move(slot.host))] {});
+  if (slot.pending && served) return StartHost(slot);
+  slot.pending.reset();
+  if (!served && slot.complained != why)
+    std::fprintf(stderr, "weir-modules: device %llu does not serve: %s; it is tried again\n",
+                 static_cast<unsigned long long>(slot.id.value - 1), why.c_str());
+  if (!served) slot.complained = why;
+  std::vector<BookAction> actions;
+  const core::RunId guilty = slot.guilty;
+  book_.LoseDevice(slot.id, guilty, Fail(Errc::kInternal, why), platform::Now(), actions);
+  if (served)
+    StartHost(slot);
+  else
+    StartHostLater(slot, kRestartAfter);
+  Apply(actions);
+}
+
+void Service::Inspect(const std::string& name, const std::string& blob, http::Respond respond) {
+  const auto image = store_.Get(blob);
+  if (!image) return respond(http::ErrorReply(image.error()));
+  if (const Status status = CheckModuleImage(std::as_bytes(std::span(*image))); !status)
+    return respond(http::ErrorReply(status.error()));
+  const std::uint64_t number = ++last_number_;
+  Inspection& inspection = inspections_[number];
+  inspection.name = name;
+  inspection.blob = blob;
+  inspection.respond = std::move(respond);
+  auto host = HostProcess::Start(
+      loop_, {options_.host, "--store", store_.folder(), "--inspect", blob},
+      {.frame = [this, number](const HostFrame& frame,
+                               const std::vector<platform::Fd>&) { OnInspected(number, frame); },
+       .ended =
+           [this, number](const std::string& how) {
+             AnswerInspection(number, http::ErrorReply(Fail(Errc::kInvalidArgument,
+                                                            "this is no module: opening it failed, it was " + how)));
+             boost::asio::post(loop_, [this, number] { inspections_.erase(number); });
+           }});
+  if (!host) {
+    AnswerInspection(number, http::ErrorReply(host.error()));
+    inspections_.erase(number);
+    return;
+  }
+  inspection.host = std::move(*host);
+  inspection.deadline = std::make_unique<boost::asio::steady_timer>(loop_, kInspectWithin);
+  inspection.deadline->async_wait([this, number](const boost::system::error_code& error) {
+    const auto found = inspections_.find(number);
+    if (error || found == inspections_.end()) return;
+    AnswerInspection(
+        number, http::ErrorReply(Fail(Errc::kInvalidArgument, "this is no module: opening it takes longer than 10 s")));
+    found->second.host->Kill();
+  });
+}
+
+void Service::OnInspected(std::uint64_t number, const HostFrame& frame) {
+  const Inspection& inspection = inspections_.at(number);
+  if (const auto* refusal = std::get_if<RefusalFrame>(&frame))
+    return AnswerInspection(number, http::ErrorReply(Fail(refusal->code, refusal->words)));
+  const auto* table = std::get_if<TableFrame>(&frame);
+  if (table == nullptr || !inspection.respond) return;
+  RegisteredModule& module = modules_[inspection.name];
+  const std::string before = std::exchange(module.blob, inspection.blob);
+  module.kernels = table->kernels;
+  dropped_.erase(inspection.blob);
+  SaveModules();
+  if (!before.empty() && before != inspection.blob) DropBlob(before);
+  AnswerInspection(number, http::JsonReply(ToJson(inspection.name, module)));
+}
+
+void Service::AnswerInspection(std::uint64_t number, http::Reply reply) {
+  if (auto respond = std::exchange(inspections_.at(number).respond, nullptr)) respond(std::move(reply));
+}
+
+void Service::Apply(std::vector<BookAction>& actions) {
+  for (const BookAction& action : actions) {
+    Slot& slot = slots_.at(action.device ? action.device : DeviceId{1});
+    switch (action.kind) {
+      case BookAction::Kind::kStart: {
+        const Run* run = book_.Find(action.run);
+        if (run == nullptr) break;  // it was removed since
+        ExecuteFrame order{.run = run->number.value,
+                           .tenant = run->spec.tenant,
+                           .blob = run->spec.blob,
+                           .kernel = run->spec.kernel,
+                           .arguments = run->spec.arguments,
+                           .input = run->spec.input};
+        if (options_.fresh && slot.used) {
+          slot.pending = std::move(order);
+          slot.host->Kill();
+          break;
+        }
+        slot.used = true;
+        if (slot.host) slot.host->Send(std::move(order));
+        break;
+      }
+      case BookAction::Kind::kEndHost:
+        slot.pending.reset();
+        if (slot.host) slot.host->Kill();
+        break;
+      case BookAction::Kind::kOver: OnOver(action.run); break;
+    }
+  }
+  actions.clear();
+  ArmDeadline();
+}
+
+void Service::OnOver(core::RunId number) {
+  const Run* run = book_.Find(number);
+  if (run == nullptr) return;
+  ForgetDropped(run->spec.blob);
+  AnswerWaiters(run->id);
+}
+
+/// It stands under one name less.
+void Service::DropBlob(const std::string& blob) {
+  if (std::ranges::any_of(modules_, [&](const auto& entry) { return entry.second.blob == blob; })) return;
+  dropped_.insert(blob);
+  ForgetDropped(blob);
+}
+
+void Service::ForgetDropped(const std::string& blob) {
+  if (!dropped_.contains(blob) || book_.UsesBlob(blob)) return;
+  dropped_.erase(blob);
+  for (auto& [id, slot] : slots_)
+    if (slot.host && slot.serves) slot.host->Send(ForgetFrame{blob});
+}
+
+void Service::ArmDeadline() {
+  const auto next = book_.NextDeadline();
+  if (!next) {
+    deadline_.cancel();
+    return;
+  }
+  deadline_.expires_after(std::max<Duration>(*next - platform::Now(), milliseconds(1)));
+  deadline_.async_wait([this](const boost::system::error_code& error) {
+    if (error) return;
+    std::vector<BookAction> actions;
+    book_.Tick(platform::Now(), actions);
+    Apply(actions);
+  });
+}
+
+}  // namespace weir::modules
