@@ -131,6 +131,8 @@ std::vector<ProgramCommand> DefineCommands(CLI::App& app, Session& session) {
   AddMemory(weir, session);
   AddKeys(weir, session);
   AddMigrate(weir, session);
+  AddManager(weir, session);
+  AddCluster(weir, session);
   AddPlan(weir, session);
   AddAnalyze(weir, session);
   AddModule(weir, session);

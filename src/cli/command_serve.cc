@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <memory>
 
@@ -7,6 +8,7 @@
 #include "cli/places.h"
 #include "cli/private_daemon.h"
 #include "cli/text_units.h"
+#include "cluster/addresses.h"
 #include "core/placement/placement_table.h"
 #include "daemon/serve.h"
 #include "net/keys.h"
@@ -21,6 +23,7 @@ struct ServeFlags {
   std::vector<int> device_cpus;
   std::string listen, listen_plain, keys_dir;
   std::vector<std::string> peers, peers_plain;
+  std::string managers, node_name, manager_token;
   std::string modules, store, placement;
   bool is_private = false;
   bool quiet = false;
@@ -56,6 +59,26 @@ Status AddPeers(const ServeFlags& flags, const std::filesystem::path& self, daem
       (plain ? peer.vgpu : peer.token) = text.substr(equals + 1);
       options.peers.push_back(std::move(peer));
     }
+  return Ok();
+}
+
+/// The cluster that this node is a member of.
+Status AddMember(const ServeFlags& flags, const std::filesystem::path& self, daemon::ServeOptions& options) {
+  if (flags.managers.empty()) return Ok();
+  WEIR_TRY_STATUS(cluster::ParseAddresses(flags.managers));
+  if (!flags.manager_token.empty()) WEIR_TRY_STATUS(cluster::ReadTokenFile(flags.manager_token));
+  std::string name = flags.node_name;
+  if (name.empty()) {
+    char host[65]{};
+    if (::gethostname(host, sizeof host - 1) != 0 || host[0] == '\0')
+      return Fail(Errc::kUnavailable, "this machine has no name: give the node one with --node-name");
+    name = host;
+  }
+  options.member = daemon::MemberSetup{.program = FindHelper(self, kMember),
+                                       .managers = flags.managers,
+                                       .name = std::move(name),
+                                       .token = flags.manager_token,
+                                       .quiet = flags.quiet};
   return Ok();
 }
 
@@ -109,6 +132,10 @@ void AddServe(Command app, Session& session) {
               "A node that runs parts of OpenCL launches whose memory does not fit here; may be repeated");
   command.Add("--peer-plain", "HOST:PORT=VGPU", flags->peers_plain,
               "The same by a connection without encryption or proof");
+  command.Add("--manager", "HOST:PORT,...", flags->managers,
+              "Be a node of the cluster that these managers manage ('weir manager'): run what they send");
+  command.Add("--node-name", "NAME", flags->node_name, "What this node is called there (default: the machine's name)");
+  command.Add("--manager-token", "FILE", flags->manager_token, "The managers' token");
   command.Add("--modules", "VGPU", flags->modules, "Run kernels of registered modules in this vGPU ('weir module')");
   command.Add(
       "--module-store", "DIR", flags->store,
@@ -120,6 +147,8 @@ void AddServe(Command app, Session& session) {
                   "End 10 s after the last tenant, and keep the state in the run folder");
   command.AddFlag("--quiet", flags->quiet, "Say nothing but errors");
   command.WhenGiven([flags, &session] {
+    if (flags->managers.empty() && !(flags->node_name.empty() && flags->manager_token.empty()))
+      RejectUsage("serve: --node-name and --manager-token are of --manager");
     session.action = [flags, &session]() -> Result<int> {
       prctl(PR_SET_NAME, "weir");  // not "exe", as one that was started by way of /proc/self/exe is called
       const Places places = session.places();
@@ -136,6 +165,7 @@ void AddServe(Command app, Session& session) {
       options.kernel_timeout = flags->kernel_timeout;
       WEIR_TRY_STATUS(AddPortals(*flags, self, options));
       WEIR_TRY_STATUS(AddPeers(*flags, self, options));
+      WEIR_TRY_STATUS(AddMember(*flags, self, options));
       WEIR_TRY_STATUS(AddModules(*flags, self, options));
       options.exit_when_idle = flags->is_private;
       options.idle_exit_after = kPrivateIdle;

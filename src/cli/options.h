@@ -111,6 +111,9 @@ void AddOversell(Command app, Session& session);
 void AddMemory(Command app, Session& session);
 void AddKeys(Command app, Session& session);
 void AddMigrate(Command app, Session& session);
+void AddManager(Command app, Session& session);
+/// nodes, cluster and explain.
+void AddCluster(Command app, Session& session);
 void AddAnalyze(Command app, Session& session);
 void AddModule(Command app, Session& session);
 void AddPlan(Command app, Session& session);

@@ -38,6 +38,8 @@ inline constexpr const char* kExecutor = "weir-executor";
 inline constexpr const char* kAnalyzer = "weir-analyzer";
 inline constexpr const char* kRelay = "weir-relay";
 inline constexpr const char* kPortal = "weir-portal";
+inline constexpr const char* kManager = "weir-manager";
+inline constexpr const char* kMember = "weir-member";
 inline constexpr const char* kModules = "weir-modules";
 
 /// Adds `library` to what LD_PRELOAD held before, once. ld.so knows no quoting: a blank or colon in the path is an

@@ -34,6 +34,23 @@ std::vector<std::string> ArgvOf(const PeerSetup& setup, const std::string& socke
   return argv;
 }
 
+std::vector<std::string> ArgvOf(const MemberSetup& setup, const std::string& run_dir, int parent) {
+  std::vector<std::string> argv{setup.program,
+                                "--managers",
+                                setup.managers,
+                                "--node-name",
+                                setup.name,
+                                "--modules",
+                                run_dir + "/modules.sock",
+                                "--identity",
+                                run_dir + "/member.identity",
+                                "--parent",
+                                std::to_string(parent)};
+  if (!setup.token.empty()) argv.insert(argv.end(), {"--token", setup.token});
+  if (setup.quiet) argv.emplace_back("--quiet");
+  return argv;
+}
+
 std::vector<std::string> ArgvOf(const ModulesSetup& setup, const std::string& run_dir, int parent) {
   std::vector<std::string> argv{setup.program,
                                 "--opencl",

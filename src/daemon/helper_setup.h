@@ -23,6 +23,15 @@ struct PeerSetup {
   std::string vgpu;
 };
 
+/// Membership of a cluster (docs/cluster.md).
+struct MemberSetup {
+  std::string program;   // weir-member
+  std::string managers;  // HOST:PORT,...
+  std::string name;      // of this node
+  std::string token;     // file; empty: none
+  bool quiet = false;
+};
+
 /// The service for runs of modules (docs/modules.md), a tenant of a vGPU.
 struct ModulesSetup {
   std::string program;  // weir-modules
@@ -34,6 +43,7 @@ struct ModulesSetup {
 
 /// `run_dir`: the daemon's, whose pid is `parent`.
 std::vector<std::string> ArgvOf(const PortalSetup& setup, const std::string& run_dir, int parent);
+std::vector<std::string> ArgvOf(const MemberSetup& setup, const std::string& run_dir, int parent);
 std::vector<std::string> ArgvOf(const PeerSetup& setup, const std::string& socket, int parent);
 std::vector<std::string> ArgvOf(const ModulesSetup& setup, const std::string& run_dir, int parent);
 

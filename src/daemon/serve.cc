@@ -156,6 +156,11 @@ Status Serve(const ServeOptions& given) {
                                             ArgvOf(setup, PeerSocket(places.run_dir, i), ::getpid())));
     kept.push_back(std::move(relay));
   }
+  if (options.member) {
+    WEIR_TRY(auto member,
+             KeptProcess::Start(loop, "cluster's member", ArgvOf(*options.member, places.run_dir, ::getpid())));
+    kept.push_back(std::move(member));
+  }
   if (options.modules) {
     WEIR_TRY(auto service,
              KeptProcess::Start(loop, "service for modules", ArgvOf(*options.modules, places.run_dir, ::getpid())));

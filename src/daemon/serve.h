@@ -13,17 +13,18 @@
 namespace weir::daemon {
 
 struct ServeOptions {
-  std::string run_dir;               // sockets; empty: platform::DefaultRunDir()
-  std::string state_dir;             // what survives a restart; empty: platform::DefaultStateDir()
-  std::string socket;                // control socket; empty: RUN_DIR/control.sock
-  std::vector<int> device_cpus;      // CPUs that make up the embedded device; empty: all this process may use
-  std::string executor;              // the program that runs OpenCL for a vGPU; empty: there is no OpenCL
-  std::string opencl_library;        // the vendor's; empty: the first that works
-  Duration kernel_timeout{};         // a kernel that runs longer costs its vGPU its executor; zero: none does
-  std::string policy;                // to start with; empty: the saved one, else the default
-  std::vector<PortalSetup> portals;  // by which tenants on other machines come
-  std::vector<PeerSetup> peers;      // that run parts of what does not fit here
-  bool exit_when_idle = false;       // a private daemon: ends when nobody has used it for `idle_exit_after`
+  std::string run_dir;                // sockets; empty: platform::DefaultRunDir()
+  std::string state_dir;              // what survives a restart; empty: platform::DefaultStateDir()
+  std::string socket;                 // control socket; empty: RUN_DIR/control.sock
+  std::vector<int> device_cpus;       // CPUs that make up the embedded device; empty: all this process may use
+  std::string executor;               // the program that runs OpenCL for a vGPU; empty: there is no OpenCL
+  std::string opencl_library;         // the vendor's; empty: the first that works
+  Duration kernel_timeout{};          // a kernel that runs longer costs its vGPU its executor; zero: none does
+  std::string policy;                 // to start with; empty: the saved one, else the default
+  std::vector<PortalSetup> portals;   // by which tenants on other machines come
+  std::vector<PeerSetup> peers;       // that run parts of what does not fit here
+  std::optional<MemberSetup> member;  // of a cluster
+  bool exit_when_idle = false;        // a private daemon: ends when nobody has used it for `idle_exit_after`
   Duration idle_exit_after = seconds(10);
   bool quiet = false;
 

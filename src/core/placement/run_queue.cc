@@ -37,6 +37,20 @@ Status RunQueue::Submit(RunId run, const RunNeed& need, std::vector<RunAction>& 
   return Ok();
 }
 
+Status RunQueue::Resume(RunId run, const RunNeed& need, DeviceId device) {
+  if (waiting_ids_.contains(run)) return Fail(Errc::kAlreadyExists, fmt::format("run {} waits", run.value));
+  return cluster_.Place(run, need, device);
+}
+
+Status RunQueue::Withdraw(RunId run, std::vector<RunAction>& actions) {
+  if (waiting_ids_.erase(run) != 0)
+    std::erase_if(waiting_, [run](const Waiting& waiting) { return waiting.run == run; });
+  else if (!cluster_.Release(run))
+    return Fail(Errc::kNotFound, fmt::format("run {} neither waits nor runs", run.value));
+  StartWhatFits(actions);
+  return Ok();
+}
+
 Status RunQueue::Done(RunId run, const RunSeen& seen, std::vector<RunAction>& actions) {
   const RunNeed* need = cluster_.NeedOf(run);
   if (need == nullptr) return Fail(Errc::kNotFound, fmt::format("run {} is not running", run.value));

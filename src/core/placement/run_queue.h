@@ -43,6 +43,10 @@ class RunQueue {
   /// First come, first served: while the first one waits for room, those behind it wait, too. kAlreadyExists for a run
   /// that is running or waits, kResourceExhausted when kWaitingMax wait, kInvalidArgument (CheckNeed).
   Status Submit(RunId run, const RunNeed& need, std::vector<RunAction>& actions);
+  /// It runs there already: what a manager that starts again finds. As ClusterState::Place.
+  Status Resume(RunId run, const RunNeed& need, DeviceId device);
+  /// It waits or runs no more, and nothing is learned. kNotFound.
+  Status Withdraw(RunId run, std::vector<RunAction>& actions);
   /// The model of the placement learns from it, where it has one. kNotFound.
   Status Done(RunId run, const RunSeen& seen, std::vector<RunAction>& actions);
 

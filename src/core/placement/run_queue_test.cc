@@ -68,6 +68,33 @@ TEST(RunQueue, RefusesASecondRunOfOneIdAndTheEndOfNone) {
   EXPECT_EQ(queue.Done(RunId{2}, {}, actions).error().code, Errc::kNotFound);
 }
 
+TEST(RunQueue, TakesRunsThatAreThereAlready) {
+  RunQueue queue = QueueBy("spread");
+  std::vector<RunAction> actions;
+  ASSERT_TRUE(queue.AddDevice(DeviceId{1}, kTwoAtOnce, actions));
+  for (const std::uint64_t id : {1, 2}) ASSERT_TRUE(queue.Resume(RunId{id}, Needing(100), DeviceId{1}));
+  EXPECT_EQ(queue.Resume(RunId{3}, Needing(100), DeviceId{1}).error().code, Errc::kResourceExhausted);
+  ASSERT_TRUE(queue.Submit(RunId{3}, Needing(100), actions));
+  EXPECT_EQ(queue.Resume(RunId{3}, Needing(100), DeviceId{1}).error().code, Errc::kAlreadyExists);
+  EXPECT_TRUE(actions.empty());
+  ASSERT_TRUE(queue.Done(RunId{1}, {}, actions));
+  EXPECT_EQ(actions.back().run, RunId{3});
+}
+
+TEST(RunQueue, WithdrawnRunsMakeRoomForThoseBehind) {
+  RunQueue queue = QueueBy("spread");
+  std::vector<RunAction> actions;
+  ASSERT_TRUE(queue.AddDevice(DeviceId{1}, kTwoAtOnce, actions));
+  for (const std::uint64_t id : {1, 2, 3, 4})
+    ASSERT_TRUE(queue.Submit(RunId{id}, Needing(id == 3 ? 400 : 100), actions));
+  ASSERT_TRUE(queue.Withdraw(RunId{1}, actions));
+  EXPECT_EQ(actions.size(), 2U) << "3 needs all of it";
+  ASSERT_TRUE(queue.Withdraw(RunId{3}, actions));
+  EXPECT_EQ(actions.back().run, RunId{4});
+  EXPECT_EQ(queue.Withdraw(RunId{3}, actions).error().code, Errc::kNotFound);
+  EXPECT_EQ(queue.waiting(), 0U);
+}
+
 TEST(RunQueue, LearnsFromWhatIsDone) {
   RunQueue queue = QueueBy("interference-aware");
   std::vector<RunAction> actions;

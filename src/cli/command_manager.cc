@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// weir manager: becomes weir-manager, the only program that links etcd's protocol.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "cli/options.h"
+#include "cli/places.h"
+
+namespace weir::cli {
+namespace {
+
+struct ManagerRunFlags {
+  std::string listen, advertise, etcd, state, store, placement, token, lost_after, port_file;
+  bool plain = false, quiet = false;
+};
+
+Result<int> BecomeManager(const ManagerRunFlags& flags) {
+  WEIR_TRY(const std::filesystem::path self, SelfExecutable());
+  const std::string program = FindHelper(self, kManager);
+  if (program.empty())
+    return Fail(Errc::kNotFound,
+                fmt::format("{} is not where weir was installed: it is in the part for clusters", kManager));
+  std::vector<std::string> arguments{program};
+  for (const auto& [name, value] : {std::pair{"--listen", &flags.listen},
+                                    {"--advertise", &flags.advertise},
+                                    {"--etcd", &flags.etcd},
+                                    {"--state", &flags.state},
+                                    {"--store", &flags.store},
+                                    {"--placement", &flags.placement},
+                                    {"--token", &flags.token},
+                                    {"--lost-after", &flags.lost_after},
+                                    {"--port-file", &flags.port_file}})
+    if (!value->empty()) arguments.insert(arguments.end(), {name, *value});
+  if (flags.plain) arguments.emplace_back("--plain");
+  if (flags.quiet) arguments.emplace_back("--quiet");
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  ::execv(program.c_str(), argv.data());
+  return Fail(Errc::kIo, fmt::format("starting {}: {}", program, std::strerror(errno)));
+}
+
+}  // namespace
+
+void AddManager(Command app, Session& session) {
+  auto flags = std::make_shared<ManagerRunFlags>();
+  const Command command =
+      AddCommand(app, "manager", "Run a cluster's manager: it places runs of modules on nodes",
+                 "  weir manager                                          # one, for nodes on this machine\n"
+                 "  openssl rand -hex 32 > cluster.token; chmod 600 cluster.token\n"
+                 "  weir manager --listen 10.0.0.1:7710 --token cluster.token --state /var/lib/weir/cluster.journal\n"
+                 "  weir manager --listen 10.0.0.1:7710 --token cluster.token --etcd e1:2379,e2:2379,e3:2379 --store "
+                 "/shared/blobs\n"
+                 "  weir serve --manager 10.0.0.1:7710,10.0.0.2:7710 --manager-token cluster.token    # on each node\n",
+                 session);
+  command.Add("--listen", "HOST:PORT", flags->listen,
+              "Where clients and nodes come (default 127.0.0.1:7710); other than loopback needs --token or --plain");
+  command.Add("--advertise", "HOST:PORT", flags->advertise, "Where others reach it, if not there");
+  command.Add("--etcd", "HOST:PORT,...", flags->etcd, "Keep the state in etcd, shared by several managers")
+      .Excludes(command.Add("--state", "FILE", flags->state,
+                            "Keep the state in this file (default: cluster.journal in the state folder)"));
+  command.Add("--store", "DIR", flags->store,
+              "Blobs; a folder that all managers share (default: blobs in the state folder)");
+  command.Add("--placement", "NAME", flags->placement,
+              "Which device a run goes to: interference-aware (default), serial, round-robin, binpack, spread");
+  command.Add("--token", "FILE", flags->token, "Who asks has to know the token in this file");
+  command.AddFlag("--plain", flags->plain, "Without a token: whoever can connect may do all");
+  command.Add("--lost-after", "SECONDS", flags->lost_after, "A node that is silent for so long is lost (default 4)");
+  command.Add("--port-file", "FILE", flags->port_file, "Write the port there when it listens");
+  command.AddFlag("--quiet", flags->quiet, "Say nothing but errors");
+  command.WhenGiven([flags, &session] { session.action = [flags] { return BecomeManager(*flags); }; });
+}
+
+}  // namespace weir::cli

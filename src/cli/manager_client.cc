@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/manager_client.h"
+
+#include <thread>
+
+#include "cli/places.h"
+#include "http/client.h"
+#include "http/json_api.h"
+#include "platform/clock.h"
+
+namespace weir::cli {
+namespace {
+
+constexpr const char* kManagerHere = "127.0.0.1:7710";
+constexpr Duration kAnswerMax = seconds(3);
+constexpr Duration kLeaderMax = seconds(8);  // longer than another manager takes to take over
+constexpr Duration kAskAgainAfter = milliseconds(200);
+
+}  // namespace
+
+void AddManagerOptions(const Command& command, ManagerFlags& flags) {
+  command.Add("--manager", "HOST:PORT,...", flags.managers,
+              std::string("The cluster's managers (default: $WEIR_MANAGER, else ") + kManagerHere + ")");
+  command.Add("--token", "FILE", flags.token_file, "The managers' token");
+}
+
+Result<ManagerClient> ManagerClient::Make(const ManagerFlags& flags) {
+  std::string managers = flags.managers.empty() ? EnvironmentVariable("WEIR_MANAGER") : flags.managers;
+  if (managers.empty()) managers = kManagerHere;
+  ManagerClient client;
+  WEIR_TRY(client.managers_, cluster::ParseAddresses(managers));
+  if (!flags.token_file.empty()) {
+    WEIR_TRY(client.token_, cluster::ReadTokenFile(flags.token_file));
+  }
+  return client;
+}
+
+Result<nlohmann::json> ManagerClient::Ask(const cluster::Address& manager, const std::string& target) const {
+  WEIR_TRY(const http::Answer answer,
+           http::AskTcp(manager.host, manager.port,
+                        {.method = "GET",
+                         .target = target,
+                         .bearer = token_,
+                         .if_absent = "start one with 'weir manager', or name it with --manager"},
+                        kAnswerMax));
+  return http::ObjectOf(answer, "asked the manager at " + manager.Text() + " for " + target);
+}
+
+Result<nlohmann::json> ManagerClient::Get(const std::string& target) const {
+  const Instant until = platform::Now() + kLeaderMax;
+  for (;;) {
+    bool somebody = false;
+    Result<nlohmann::json> answer = Fail(Errc::kUnavailable, "");
+    for (const cluster::Address& manager : managers_) {
+      answer = Ask(manager, target);
+      if (answer || answer.error().code != Errc::kUnavailable) return answer;
+      somebody |= answer.error().message.find("does not lead") != std::string::npos;
+    }
+    if (!somebody || platform::Now() >= until) return answer;
+    std::this_thread::sleep_for(kAskAgainAfter);
+  }
+}
+
+std::vector<std::pair<std::string, Result<nlohmann::json>>> ManagerClient::GetOfEach(const std::string& target) const {
+  std::vector<std::pair<std::string, Result<nlohmann::json>>> all;
+  for (const cluster::Address& manager : managers_) all.emplace_back(manager.Text(), Ask(manager, target));
+  return all;
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/cluster_json.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+namespace weir::cluster {
+namespace {
+
+using engine::ClusterRun;
+using engine::RunState;
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr std::array<const char*, core::kLoadKinds> kLoadFields{"local_memory", "traffic", "threads", "blocks"};
+constexpr std::array kRecordKinds{"run/", "node/", "module/"};  // by RecordWrite::Kind
+constexpr std::array kRunStates{RunState::kWaiting, RunState::kRunning, RunState::kDone, RunState::kFailed};
+
+Error WrongField(const char* name, const char* should) {
+  return Fail(Errc::kInvalidArgument, fmt::format("'{}' must be {}", name, should));
+}
+
+Status TakeText(const json& body, const char* name, std::string& value) {
+  const auto at = body.find(name);
+  if (at == body.end() || at->is_null()) return Ok();
+  if (!at->is_string()) return WrongField(name, "a text");
+  value = at->get<std::string>();
+  return Ok();
+}
+
+Status TakeCount(const json& body, const char* name, std::uint64_t& value) {
+  const auto at = body.find(name);
+  if (at == body.end() || at->is_null()) return Ok();
+  if (!at->is_number_unsigned()) return WrongField(name, "a whole number of 0 or more");
+  value = at->get<std::uint64_t>();
+  return Ok();
+}
+
+Status TakeDouble(const json& body, const char* name, double& value) {
+  const auto at = body.find(name);
+  if (at == body.end() || at->is_null()) return Ok();
+  if (!at->is_number()) return WrongField(name, "a number");
+  value = at->get<double>();
+  return Ok();
+}
+
+Result<RunState> StateOf(const std::string& name) {
+  for (const RunState state : kRunStates)
+    if (NameOf(state) == name) return state;
+  return WrongField("state", "waiting, running, done or failed");
+}
+
+ordered_json JsonOfNeed(const engine::RunRequest& request) {
+  ordered_json need{{"memory_bytes", request.need.memory.count}};
+  for (std::size_t i = 0; i < core::kLoadKinds; ++i) need[kLoadFields[i]] = request.need.loads[i];
+  if (request.need_alone) need["alone_s"] = static_cast<double>(request.need.alone_ms) / 1e3;
+  return need;
+}
+
+Result<ClusterRun> RunOf(const std::string& id, const json& body) {
+  ClusterRun run;
+  run.id = id;
+  std::string state;
+  std::uint64_t attempt = 0;
+  WEIR_TRY_STATUS(TakeCount(body, "number", run.number));
+  WEIR_TRY_STATUS(TakeCount(body, "attempt", attempt));
+  run.attempt = static_cast<std::uint32_t>(attempt);
+  WEIR_TRY_STATUS(TakeText(body, "state", state));
+  WEIR_TRY(run.state, StateOf(state));
+  WEIR_TRY_STATUS(TakeText(body, "node", run.node));
+  WEIR_TRY_STATUS(TakeText(body, "device", run.device));
+  WEIR_TRY(run.request, RequestOf(body.value("request", json::object())));
+  if (body.contains("result")) {
+    WEIR_TRY(run.result, ResultOf(body["result"]));
+  }
+  if (run.number == 0) return WrongField("number", "1 or more");
+  return run;
+}
+
+ordered_json RecordOf(const ClusterRun& run) {
+  ordered_json body{{"number", run.number}, {"attempt", run.attempt}, {"state", NameOf(run.state)},
+                    {"node", run.node},     {"device", run.device},   {"request", JsonOf(run.request)}};
+  if (run.ended()) body["result"] = JsonOf(run.result);
+  return body;
+}
+ordered_json RecordOf(const engine::ClusterNode& node) {
+  ordered_json body{{"identity", node.identity}, {"devices", ordered_json::array()}};
+  for (const engine::NodeDevice& device : node.devices) body["devices"].push_back(JsonOf(device));
+  return body;
+}
+ordered_json RecordOf(const engine::ClusterModule& module) { return {{"blob", module.blob}}; }
+
+}  // namespace
+
+Result<json> ParseBody(std::string_view text) {
+  json body = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!body.is_object()) return Fail(Errc::kInvalidArgument, "the body must be a JSON object");
+  return body;
+}
+
+Result<engine::RunRequest> RequestOf(const json& body) {
+  if (!body.is_object()) return WrongField("request", "an object");
+  constexpr std::array kKnown{"module", "blob", "kernel", "arguments", "input", "device", "need", "seconds_max"};
+  for (const auto& [name, value] : body.items())
+    if (std::ranges::find(kKnown, name) == kKnown.end())
+      return Fail(Errc::kInvalidArgument, fmt::format("a run has no field '{}'", name));
+  if (body.contains("device"))
+    return Fail(Errc::kInvalidArgument, "the manager chooses the device; leave 'device' out, or ask the node itself");
+  engine::RunRequest request;
+  WEIR_TRY_STATUS(TakeText(body, "module", request.module));
+  WEIR_TRY_STATUS(TakeText(body, "blob", request.blob));
+  WEIR_TRY_STATUS(TakeText(body, "kernel", request.kernel));
+  WEIR_TRY_STATUS(TakeText(body, "arguments", request.arguments));
+  WEIR_TRY_STATUS(TakeText(body, "input", request.input));
+  WEIR_TRY_STATUS(TakeDouble(body, "seconds_max", request.seconds_max));
+  if (!body.contains("need")) return request;
+  const json& need = body["need"];
+  if (!need.is_object()) return WrongField("need", "an object");
+  WEIR_TRY_STATUS(TakeCount(need, "memory_bytes", request.need.memory.count));
+  for (std::size_t i = 0; i < core::kLoadKinds; ++i)
+    WEIR_TRY_STATUS(TakeCount(need, kLoadFields[i], request.need.loads[i]));
+  if (!need.contains("alone_s")) return request;
+  double alone = 0;
+  WEIR_TRY_STATUS(TakeDouble(need, "alone_s", alone));
+  if (!(alone > 0) || alone > static_cast<double>(core::kAloneMaxMs) / 1e3)
+    return WrongField("alone_s", "over 0 and at most 16777");
+  request.need.alone_ms = static_cast<std::uint64_t>(std::ceil(alone * 1e3));
+  request.need_alone = true;
+  return request;
+}
+
+ordered_json JsonOf(const engine::RunRequest& request) {
+  ordered_json body{{"module", request.module}, {"blob", request.blob}, {"kernel", request.kernel}};
+  if (!request.arguments.empty()) body["arguments"] = request.arguments;
+  if (!request.input.empty()) body["input"] = request.input;
+  if (request.need != core::RunNeed{} || request.need_alone) body["need"] = JsonOfNeed(request);
+  body["seconds_max"] = request.seconds_max;
+  return body;
+}
+
+ordered_json ShownRun(const ClusterRun& run) {
+  ordered_json body{{"id", run.id},
+                    {"module", run.request.module},
+                    {"blob", run.request.blob},
+                    {"kernel", run.request.kernel},
+                    {"state", NameOf(run.state)},
+                    {"attempt", run.attempt}};
+  if (!run.node.empty()) {
+    body["node"] = run.node;
+    body["device"] = run.device;
+  }
+  if (!run.ended()) return body;
+  if (!run.result.output.empty()) body["output"] = run.result.output;
+  if (!run.result.text.empty()) body["text"] = run.result.text;
+  if (run.result.failed) body["error"] = {{"code", run.result.error_code}, {"message", run.result.error_message}};
+  body["seconds"] = run.result.seconds;
+  body["ran_beside"] = run.result.ran_beside;
+  return body;
+}
+
+ordered_json JsonOf(engine::RunAttempt attempt) { return {{"number", attempt.number}, {"attempt", attempt.attempt}}; }
+
+Result<engine::RunAttempt> AttemptOf(const json& body) {
+  if (!body.is_object()) return WrongField("runs", "objects of 'number' and 'attempt'");
+  engine::RunAttempt attempt;
+  std::uint64_t count = 0;
+  WEIR_TRY_STATUS(TakeCount(body, "number", attempt.number));
+  WEIR_TRY_STATUS(TakeCount(body, "attempt", count));
+  attempt.attempt = static_cast<std::uint32_t>(count);
+  return attempt;
+}
+
+Result<engine::RunResult> ResultOf(const json& body) {
+  if (!body.is_object()) return WrongField("result", "an object");
+  engine::RunResult result;
+  std::string state;
+  WEIR_TRY_STATUS(TakeText(body, "state", state));
+  if (state != "done" && state != "failed") return WrongField("state", "done or failed");
+  result.failed = state == "failed";
+  WEIR_TRY_STATUS(TakeText(body, "output", result.output));
+  WEIR_TRY_STATUS(TakeText(body, "text", result.text));
+  WEIR_TRY_STATUS(TakeDouble(body, "seconds", result.seconds));
+  WEIR_TRY_STATUS(TakeDouble(body, "ran_beside", result.ran_beside));
+  const json error = body.value("error", json::object());
+  if (!error.is_object()) return WrongField("error", "an object");
+  WEIR_TRY_STATUS(TakeText(error, "code", result.error_code));
+  WEIR_TRY_STATUS(TakeText(error, "message", result.error_message));
+  return result;
+}
+
+ordered_json JsonOf(const engine::RunResult& result) {
+  ordered_json body{{"state", result.failed ? "failed" : "done"}};
+  if (!result.output.empty()) body["output"] = result.output;
+  if (!result.text.empty()) body["text"] = result.text;
+  if (result.failed) body["error"] = {{"code", result.error_code}, {"message", result.error_message}};
+  body["seconds"] = result.seconds;
+  body["ran_beside"] = result.ran_beside;
+  return body;
+}
+
+Result<std::vector<engine::NodeDevice>> DevicesOf(const json& list) {
+  if (!list.is_array()) return WrongField("devices", "a list");
+  std::vector<engine::NodeDevice> devices;
+  for (const json& body : list) {
+    if (!body.is_object()) return WrongField("devices", "a list of objects");
+    engine::NodeDevice device;
+    std::uint64_t runs_max = device.capacity.runs_max;
+    WEIR_TRY_STATUS(TakeText(body, "name", device.name));
+    WEIR_TRY_STATUS(TakeCount(body, "memory_bytes", device.capacity.memory.count));
+    WEIR_TRY_STATUS(TakeCount(body, "concurrent_max", runs_max));
+    for (std::size_t i = 0; i < core::kLoadKinds; ++i)
+      WEIR_TRY_STATUS(TakeCount(body, kLoadFields[i], device.capacity.loads[i]));
+    device.capacity.runs_max = static_cast<std::uint32_t>(std::min<std::uint64_t>(runs_max, core::kRunsAtOnceMax + 1));
+    devices.push_back(std::move(device));
+  }
+  return devices;
+}
+
+ordered_json JsonOf(const engine::NodeDevice& device) {
+  ordered_json body{{"name", device.name},
+                    {"memory_bytes", device.capacity.memory.count},
+                    {"concurrent_max", device.capacity.runs_max}};
+  for (std::size_t i = 0; i < core::kLoadKinds; ++i) body[kLoadFields[i]] = device.capacity.loads[i];
+  return body;
+}
+
+Change ChangeOf(const engine::RecordWrite& write) {
+  Change change{std::string(kRecordPrefix) + kRecordKinds[static_cast<std::size_t>(write.kind)] + write.name, {}};
+  if (write.record)
+    change.value = std::visit([](const auto& record) { return RecordOf(record); }, *write.record)
+                       .dump(-1, ' ', false, json::error_handler_t::replace);
+  return change;
+}
+
+Result<engine::ClusterRecords> RecordsOf(const std::vector<Entry>& entries) {
+  engine::ClusterRecords records;
+  for (const Entry& entry : entries) {
+    const Error bad = Fail(Errc::kProtocol, "the record " + entry.key + " is none that this manager can read");
+    if (!entry.key.starts_with(kRecordPrefix)) return bad;
+    const std::string_view rest = std::string_view(entry.key).substr(kRecordPrefix.size());
+    const std::size_t slash = rest.find('/');
+    if (slash == std::string_view::npos) return bad;
+    const std::string_view kind = rest.substr(0, slash + 1);
+    const std::string name(rest.substr(slash + 1));
+    const auto body = ParseBody(entry.value);
+    if (!body) return bad;
+    if (kind == kRecordKinds[0]) {
+      auto run = RunOf(name, *body);
+      if (!run) return Fail(Errc::kProtocol, bad.message + ": " + run.error().message);
+      records.runs.push_back(std::move(*run));
+    } else if (kind == kRecordKinds[1]) {
+      engine::ClusterNode node{.name = name, .identity = {}, .devices = {}};
+      WEIR_TRY_STATUS(TakeText(*body, "identity", node.identity));
+      WEIR_TRY(node.devices, DevicesOf(body->value("devices", json::array())));
+      records.nodes.push_back(std::move(node));
+    } else if (kind == kRecordKinds[2]) {
+      engine::ClusterModule module{.name = name, .blob = {}};
+      WEIR_TRY_STATUS(TakeText(*body, "blob", module.blob));
+      records.modules.push_back(std::move(module));
+    } else {
+      return bad;
+    }
+  }
+  return records;
+}
+
+}  // namespace weir::cluster

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/manager.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "cluster/addresses.h"
+#include "cluster/cluster_json.h"
+#include "http/json_api.h"
+#include "platform/clock.h"
+
+namespace weir::cluster {
+
+using nlohmann::ordered_json;
+
+Manager::Manager(boost::asio::io_context& loop, StateStore& store, modules::ModuleStore blobs, ManagerOptions options,
+                 std::function<void(Error)> fatal)
+    : loop_(loop),
+      store_(store),
+      blobs_(std::move(blobs)),
+      options_(std::move(options)),
+      fatal_(std::move(fatal)),
+      why_not_("it has just been started"),
+      timer_(loop) {
+  const std::weak_ptr<bool> alive = alive_;
+  keeper_ = std::make_unique<LeadKeeper>(
+      loop_, store_, options_.self,
+      LeadKeeper::Told{.leads =
+                           [this, alive](Lead lead, const std::vector<Entry>& entries) {
+                             if (!alive.expired()) Lead_(lead, entries);
+                           },
+                       .follows =
+                           [this, alive](const std::string& leader, const std::string& why) {
+                             if (!alive.expired()) StepDown(leader, why);
+                           }});
+}
+
+Manager::~Manager() {
+  alive_.reset();
+  // Before the lead is given up: what is on its way is still ours to write.
+  writer_.reset();
+  keeper_.reset();
+}
+
+void Manager::Lead_(Lead lead, const std::vector<Entry>& entries) {
+  auto records = RecordsOf(entries);
+  if (!records) return fatal_(records.error());
+  auto placement = core::MakePlacement(options_.placement, {});
+  if (!placement) return fatal_(placement.error());
+  lead_ = lead;
+  const std::uint64_t led = ++led_;
+  const std::weak_ptr<bool> alive = alive_;
+  writer_ = std::make_unique<StateWriter>(
+      loop_, store_, lead,
+      [this, alive, led](std::uint64_t sequence) {
+        if (alive.expired() || led != led_ || !engine_) return;
+        engine::ClusterActions actions;
+        WEIR_CHECK(Step(engine::Stored{sequence}, actions).has_value());
+      },
+      [this, alive, led](const Error& error) {
+        if (alive.expired() || led != led_ || !engine_) return;
+        StepDown("", error.message);
+        keeper_->StartAgain();
+      });
+  engine_ = std::make_unique<engine::ClusterEngine>(std::move(*placement), lead.fence, options_.bounds);
+  engine::ClusterActions actions;
+  engine_->Restore(platform::Now(), *records, actions);
+  if (!options_.quiet)
+    std::fprintf(stderr, "weir-manager: leads, with %zu runs, %zu nodes and %zu modules (fence %llu)\n",
+                 records->runs.size(), records->nodes.size(), records->modules.size(),
+                 static_cast<unsigned long long>(lead.fence));
+  SendWrites(actions);
+  ArmTimer();
+}
+
+void Manager::StepDown(const std::string& leader, const std::string& why) {
+  if (engine_ && !options_.quiet) std::fprintf(stderr, "weir-manager: leads no more: %s\n", why.c_str());
+  leader_ = leader;
+  why_not_ = why;
+  ++led_;
+  writer_.reset();
+  engine_.reset();
+  std::list<Waiter> waiters;
+  waiters.swap(waiters_);
+  for (const Waiter& waiter : waiters) waiter.respond(NotLeading());
+}
+
+void Manager::SendWrites(engine::ClusterActions& actions) {
+  for (const engine::RecordWrite& write : actions.writes) writer_->Add(write.sequence, ChangeOf(write));
+  if (!options_.quiet)
+    for (const std::string& note : actions.notes) std::fprintf(stderr, "weir-manager: %s\n", note.c_str());
+}
+
+Status Manager::Step(const engine::ClusterEvent& event, engine::ClusterActions& actions) {
+  WEIR_TRY_STATUS(engine_->Step(platform::Now(), event, actions));
+  SendWrites(actions);
+  AnswerWaiters();
+  ArmTimer();
+  return Ok();
+}
+
+void Manager::AnswerWaiters() {
+  const Instant now = platform::Now();
+  std::list<Waiter> due;
+  for (auto at = waiters_.begin(); at != waiters_.end();) {
+    const auto next = std::next(at);
+    if (at->due() || now >= at->at_the_latest) due.splice(due.end(), waiters_, at);
+    at = next;
+  }
+  for (const Waiter& waiter : due) waiter.respond(waiter.answer());
+}
+
+void Manager::ArmTimer() {
+  Instant next = engine_->LookAgain();
+  for (const Waiter& waiter : waiters_) next = std::min(next, waiter.at_the_latest);
+  if (next == core::kNever) return;
+  timer_.expires_after(std::max(next - platform::Now(), Duration(milliseconds(1))));
+  timer_.async_wait([this, alive = std::weak_ptr(alive_)](const boost::system::error_code& error) {
+    if (error || alive.expired() || !engine_) return;
+    engine::ClusterActions actions;
+    WEIR_CHECK(Step(engine::LookAround{}, actions).has_value());
+  });
+}
+
+void Manager::Wait(std::function<bool()> due, std::function<http::Reply()> answer, http::Respond respond,
+                   Duration at_most) {
+  if (due()) return respond(answer());
+  waiters_.push_back({std::move(due), std::move(answer), std::move(respond), platform::Now() + at_most});
+  ArmTimer();
+}
+
+void Manager::WhenConfirmed(std::function<http::Reply()> answer, http::Respond respond) {
+  constexpr Duration kConfirmedMax = seconds(20);  // longer than the writer tries: it gives the lead up first
+  const std::uint64_t sequence = engine_->sequence();
+  const auto confirmed = [this, sequence] { return engine_->confirmed() >= sequence; };
+  Wait(
+      confirmed, [this, confirmed, answer = std::move(answer)] { return confirmed() ? answer() : NotLeading(); },
+      std::move(respond), kConfirmedMax);
+}
+
+http::Reply Manager::NotLeading() const {
+  const std::string message = leader_.empty() ? "this manager does not lead now (" + why_not_ + "): try again"
+                                              : "this manager does not lead: ask " + leader_;
+  ordered_json body{{"error", {{"code", NameOf(Errc::kUnavailable)}, {"message", message}}}};
+  if (!leader_.empty()) body["leader"] = leader_;
+  return http::JsonReply(body, EntryOf(Errc::kUnavailable).http_status);
+}
+
+}  // namespace weir::cluster

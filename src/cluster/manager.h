@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// One manager of a cluster: the service API and the members' API on HTTP, the engine while it leads, the two threads
+// that talk to the store. One loop, which never waits. Page: docs/cluster.md
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+
+#include "cluster/state_store.h"
+#include "cluster/state_threads.h"
+#include "engine/cluster_engine.h"
+#include "http/server.h"
+#include "modules/module_store.h"
+
+namespace weir::cluster {
+
+struct ManagerOptions {
+  std::string self;        // HOST:PORT, as others reach it
+  std::string placement;   // of core::PlacementTable
+  std::string token = {};  // empty: whoever can connect may do all
+  bool quiet = false;
+  engine::ClusterBounds bounds = {};
+};
+
+class Manager {
+ public:
+  /// `fatal`: what is stored can't be read. Called in the loop's thread.
+  Manager(boost::asio::io_context& loop, StateStore& store, modules::ModuleStore blobs, ManagerOptions options,
+          std::function<void(Error)> fatal);
+  ~Manager();
+  Manager(const Manager&) = delete;
+  Manager& operator=(const Manager&) = delete;
+
+  void Handle(const http::Request& request, http::Respond respond);
+
+ private:
+  /// Somebody whose answer is not due yet.
+  struct Waiter {
+    std::function<bool()> due;
+    std::function<http::Reply()> answer;
+    http::Respond respond;
+    Instant at_the_latest;
+  };
+
+  void Lead_(Lead lead, const std::vector<Entry>& entries);
+  void StepDown(const std::string& leader, const std::string& why);
+  /// One event, its writes on their way, and everybody whose answer is due by it answered.
+  Status Step(const engine::ClusterEvent& event, engine::ClusterActions& actions);
+  void SendWrites(engine::ClusterActions& actions);
+  void AnswerWaiters();
+  void ArmTimer();
+  void Wait(std::function<bool()> due, std::function<http::Reply()> answer, http::Respond respond, Duration at_most);
+  /// Once all that was decided until now is confirmed.
+  void WhenConfirmed(std::function<http::Reply()> answer, http::Respond respond);
+
+  http::Reply NotLeading() const;
+  void HandleBlob(const http::Request& request, const std::string& blob, http::Respond respond);
+  void HandleModules(const http::Request& request, const std::string& name, http::Respond respond);
+  void HandleRuns(const http::Request& request, const std::string& id, http::Respond respond);
+  void HandleMember(const http::Request& request, const std::string& rest, http::Respond respond);
+  void Hello(const std::string& name, const http::Request& request, http::Respond respond);
+  void Work(const std::string& name, const http::Request& request, http::Respond respond);
+  void Results(const std::string& name, const http::Request& request, http::Respond respond);
+  http::Reply RunReply(const std::string& id, unsigned status) const;
+  http::Reply Explain(const std::string& id);
+  http::Reply ListRuns() const;
+  http::Reply ListNodes() const;
+  http::Reply ListDevices() const;
+  http::Reply ShowCluster() const;
+  http::Reply Metrics() const;
+
+  boost::asio::io_context& loop_;
+  StateStore& store_;
+  const modules::ModuleStore blobs_;
+  const ManagerOptions options_;
+  const std::function<void(Error)> fatal_;
+  std::unique_ptr<engine::ClusterEngine> engine_;  // while it leads
+  std::unique_ptr<StateWriter> writer_;            // likewise
+  Lead lead_;
+  std::string leader_;  // another one; empty: nobody is known to lead
+  std::string why_not_;
+  std::uint64_t led_ = 0;  // how often
+  std::list<Waiter> waiters_;
+  boost::asio::steady_timer timer_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  std::unique_ptr<LeadKeeper> keeper_;  // last: ends first
+};
+
+}  // namespace weir::cluster

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a manager answers: docs/protocol/control-api.md says how errors look, docs/cluster.md what is asked.
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+
+#include "cluster/addresses.h"
+#include "cluster/cluster_json.h"
+#include "cluster/manager.h"
+#include "http/json_api.h"
+#include "modules/module_image.h"
+#include "modules/sha256.h"
+#include "platform/clock.h"
+
+namespace weir::cluster {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr std::uint64_t kWaitMsMax = 30'000;
+constexpr std::uint64_t kWorkWaitMsMax = 500;  // the members' heartbeat
+
+http::Reply ErrorOf(const Status& status) { return http::ErrorReply(status.error()); }
+
+/// Of "a=1&b=2"; 0 without. kInvalidArgument for anything but a whole number.
+Result<std::uint64_t> QueryNumber(const std::string& query, std::string_view name) {
+  for (std::size_t begin = 0; begin < query.size();) {
+    const std::size_t end = std::min(query.find('&', begin), query.size());
+    const std::string_view field = std::string_view(query).substr(begin, end - begin);
+    begin = end + 1;
+    if (!field.starts_with(name) || field.size() <= name.size() || field[name.size()] != '=') continue;
+    const std::string_view text = field.substr(name.size() + 1);
+    std::uint64_t value = 0;
+    const auto [at, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc() && at == text.data() + text.size()) return value;
+    return Fail(Errc::kInvalidArgument, fmt::format("'{}' must be a whole number", name));
+  }
+  return std::uint64_t{0};
+}
+
+Error NothingAt(const http::Request& request) {
+  return Fail(Errc::kNotFound, fmt::format("{} {}: there is nothing of that kind here", request.method, request.path));
+}
+
+/// The rest of the path behind `prefix`; none: it is another path.
+std::optional<std::string> Behind(const std::string& path, std::string_view prefix) {
+  if (!path.starts_with(prefix)) return std::nullopt;
+  return path.substr(prefix.size());
+}
+
+}  // namespace
+
+void Manager::Handle(const http::Request& request, http::Respond respond) {
+  const bool get = request.method == "GET";
+  // What another manager asks to see whether this one's process is there; says nothing.
+  if (get && request.path == "/v1/alive") return respond(http::JsonReply({{"leads", engine_ != nullptr}}));
+  if (!options_.token.empty() && !SameToken(request.bearer, options_.token))
+    return respond(http::ErrorReply(
+        Fail(Errc::kPermissionDenied, request.bearer.empty() ? "this manager wants a token: give it with --token FILE"
+                                                             : "that is not this manager's token")));
+  if (get && request.path == "/v1/cluster") return respond(ShowCluster());
+  if (get && request.path == "/metrics") return respond(Metrics());
+  if (const auto blob = Behind(request.path, "/v1/blobs/")) return HandleBlob(request, *blob, std::move(respond));
+  if (!engine_) return respond(NotLeading());
+  if (get && request.path == "/v1/runs") return respond(ListRuns());
+  if (get && request.path == "/v1/nodes") return respond(ListNodes());
+  if (get && request.path == "/v1/devices") return respond(ListDevices());
+  if (get && request.path == "/v1/modules") {
+    ordered_json list = ordered_json::array();
+    for (const auto& [name, module] : engine_->modules())
+      list.push_back({{"module", name}, {"blob", module.blob}, {"kernels", ordered_json::array()}});
+    return respond(http::JsonReply({{"modules", list}}));
+  }
+  if (const auto name = Behind(request.path, "/v1/modules/")) return HandleModules(request, *name, std::move(respond));
+  if (const auto id = Behind(request.path, "/v1/runs/")) return HandleRuns(request, *id, std::move(respond));
+  if (const auto rest = Behind(request.path, "/v1/members/")) return HandleMember(request, *rest, std::move(respond));
+  respond(http::ErrorReply(NothingAt(request)));
+}
+
+void Manager::HandleBlob(const http::Request& request, const std::string& blob, http::Respond respond) {
+  if (!modules::IsSha256(blob))
+    return respond(http::ErrorReply(Fail(Errc::kInvalidArgument, "a blob is named by its SHA-256: 64 of 0-9 a-f")));
+  if (request.method == "PUT") {
+    const auto added = blobs_.PutAs(blob, request.body);
+    if (!added) return respond(http::ErrorReply(added.error()));
+    return respond(http::JsonReply({{"blob", blob}, {"bytes", request.body.size()}}, added->added ? 201 : 200));
+  }
+  if (request.method != "GET") return respond(http::ErrorReply(NothingAt(request)));
+  auto bytes = blobs_.Get(blob);
+  if (!bytes) return respond(http::ErrorReply(bytes.error()));
+  respond({.status = 200, .content_type = "application/octet-stream", .body = std::move(*bytes)});
+}
+
+void Manager::HandleModules(const http::Request& request, const std::string& name, http::Respond respond) {
+  engine::ClusterActions actions;
+  if (request.method == "DELETE") {
+    if (const Status status = Step(engine::DropModule{name}, actions); !status) return respond(ErrorOf(status));
+    return WhenConfirmed([name] { return http::JsonReply({{"removed", name}}); }, std::move(respond));
+  }
+  if (request.method != "PUT") return respond(http::ErrorReply(NothingAt(request)));
+  const auto body = ParseBody(request.body);
+  if (!body) return respond(http::ErrorReply(body.error()));
+  const auto field = body->find("blob");
+  if (field == body->end() || !field->is_string())
+    return respond(http::ErrorReply(Fail(Errc::kInvalidArgument, "'blob' must be the SHA-256 of the module")));
+  const auto blob = field->get<std::string>();
+  // A manager runs no native code; whether it can be loaded is seen at the nodes.
+  const auto bytes = modules::IsSha256(blob)
+                         ? blobs_.Get(blob)
+                         : Fail(Errc::kInvalidArgument, "a blob is named by its SHA-256: 64 of 0-9 a-f");
+  if (!bytes) return respond(http::ErrorReply(bytes.error()));
+  if (const Status module = modules::CheckModuleImage(std::as_bytes(std::span(*bytes))); !module)
+    return respond(ErrorOf(module));
+  if (const Status status = Step(engine::SetModule{name, blob}, actions); !status) return respond(ErrorOf(status));
+  WhenConfirmed(
+      [name, blob] {
+        return http::JsonReply({{"module", name}, {"blob", blob}, {"kernels", ordered_json::array()}});
+      },
+      std::move(respond));
+}
+
+http::Reply Manager::RunReply(const std::string& id, unsigned status) const {
+  const engine::ClusterRun* run = engine_->FindRun(id);
+  if (run == nullptr) return http::ErrorReply(Fail(Errc::kNotFound, fmt::format("there is no run {}", id)));
+  return http::JsonReply(ShownRun(*run), status);
+}
+
+void Manager::HandleRuns(const http::Request& request, const std::string& id, http::Respond respond) {
+  if (constexpr std::string_view kExplain = "/explain"; request.method == "GET" && id.ends_with(kExplain))
+    return respond(Explain(id.substr(0, id.size() - kExplain.size())));
+  engine::ClusterActions actions;
+  if (request.method == "PUT") {
+    const auto body = ParseBody(request.body);
+    auto run = body ? RequestOf(*body) : Result<engine::RunRequest>(body.error());
+    if (!run) return respond(http::ErrorReply(run.error()));
+    if (const Status status = Step(engine::SubmitRun{id, std::move(*run)}, actions); !status)
+      return respond(ErrorOf(status));
+    return WhenConfirmed([this, id] { return RunReply(id, 202); }, std::move(respond));
+  }
+  if (request.method == "DELETE") {
+    if (const Status status = Step(engine::RemoveRun{id}, actions); !status) return respond(ErrorOf(status));
+    return WhenConfirmed([id] { return http::JsonReply({{"removed", id}}); }, std::move(respond));
+  }
+  if (request.method != "GET") return respond(http::ErrorReply(NothingAt(request)));
+  const auto wait_ms = QueryNumber(request.query, "wait_ms");
+  if (!wait_ms) return respond(http::ErrorReply(wait_ms.error()));
+  Wait(
+      [this, id] {
+        const engine::ClusterRun* run = engine_->FindRun(id);
+        return run == nullptr || run->ended();
+      },
+      [this, id] { return RunReply(id, 200); }, std::move(respond), milliseconds(std::min(*wait_ms, kWaitMsMax)));
+}
+
+void Manager::HandleMember(const http::Request& request, const std::string& rest, http::Respond respond) {
+  const std::size_t slash = rest.find('/');
+  const std::string name = rest.substr(0, slash);
+  const std::string what = slash == std::string::npos ? "" : rest.substr(slash + 1);
+  if (request.method == "POST" && what == "hello") return Hello(name, request, std::move(respond));
+  if (request.method == "GET" && what == "work") return Work(name, request, std::move(respond));
+  if (request.method == "POST" && what == "results") return Results(name, request, std::move(respond));
+  respond(http::ErrorReply(NothingAt(request)));
+}
+
+void Manager::Hello(const std::string& name, const http::Request& request, http::Respond respond) {
+  const auto body = ParseBody(request.body);
+  if (!body) return respond(http::ErrorReply(body.error()));
+  engine::NodeHello hello;
+  hello.node.name = name;
+  const auto identity = body->find("identity");
+  if (identity != body->end() && identity->is_string()) hello.node.identity = identity->get<std::string>();
+  auto devices = DevicesOf(body->value("devices", json::array()));
+  if (!devices) return respond(http::ErrorReply(devices.error()));
+  hello.node.devices = std::move(*devices);
+  const json has = body->value("runs", json::array());
+  for (const json& each : has) {
+    const auto attempt = AttemptOf(each);
+    if (!attempt) return respond(http::ErrorReply(attempt.error()));
+    hello.has.push_back(*attempt);
+  }
+  engine::ClusterActions actions;
+  if (const Status status = Step(hello, actions); !status) return respond(ErrorOf(status));
+  WhenConfirmed([session = actions.session] { return http::JsonReply({{"session", session}}); }, std::move(respond));
+}
+
+void Manager::Work(const std::string& name, const http::Request& request, http::Respond respond) {
+  const auto session = QueryNumber(request.query, "session");
+  const auto wait_ms = QueryNumber(request.query, "wait_ms");
+  if (!session || !wait_ms) return respond(http::ErrorReply(session ? wait_ms.error() : session.error()));
+  engine::ClusterActions actions;
+  if (const Status status = Step(engine::NodeHeard{name, *session}, actions); !status) return respond(ErrorOf(status));
+  Wait([this, name, id = *session] { return engine_->HasWork(name) || !engine_->IsSession(name, id); },
+       [this, name, id = *session]() -> http::Reply {
+         engine::ClusterActions taken;
+         const Status status = engine_->Step(platform::Now(), engine::TakeWork{name, id}, taken);
+         if (!status) return ErrorOf(status);
+         ordered_json body{{"start", ordered_json::array()}, {"drop", ordered_json::array()}};
+         for (const engine::ClusterRun& run : taken.work.start) {
+           ordered_json each = JsonOf(run.Attempt());
+           each["id"] = run.id;
+           each["run"] = JsonOf(run.request);
+           each["run"]["device"] = run.device;
+           body["start"].push_back(std::move(each));
+         }
+         for (const engine::RunAttempt attempt : taken.work.drop) body["drop"].push_back(JsonOf(attempt));
+         return http::JsonReply(body);
+       },
+       std::move(respond), milliseconds(std::min(*wait_ms, kWorkWaitMsMax)));
+}
+
+void Manager::Results(const std::string& name, const http::Request& request, http::Respond respond) {
+  const auto body = ParseBody(request.body);
+  if (!body) return respond(http::ErrorReply(body.error()));
+  const auto session = body->find("session");
+  if (session == body->end() || !session->is_number_unsigned())
+    return respond(http::ErrorReply(Fail(Errc::kInvalidArgument, "'session' must be what hello was answered with")));
+  std::vector<engine::RunAttempt> attempts;
+  const json results = body->value("results", json::array());
+  for (const json& each : results) {
+    const auto attempt = AttemptOf(each);
+    auto result = attempt ? ResultOf(each) : Result<engine::RunResult>(attempt.error());
+    if (!result) return respond(http::ErrorReply(result.error()));
+    engine::ClusterActions actions;
+    const Status status =
+        Step(engine::ResultCame{name, session->get<std::uint64_t>(), *attempt, std::move(*result)}, actions);
+    if (!status) return respond(ErrorOf(status));
+    attempts.push_back(*attempt);
+  }
+  WhenConfirmed(
+      [this, name, attempts] {
+        ordered_json taken = ordered_json::array();
+        for (const engine::RunAttempt attempt : attempts)
+          if (engine_->IsTaken(name, attempt)) taken.push_back(JsonOf(attempt));
+        return http::JsonReply({{"taken", taken}});
+      },
+      std::move(respond));
+}
+
+http::Reply Manager::Explain(const std::string& id) {
+  const auto candidates = engine_->ExplainRun(id);
+  if (!candidates) return http::ErrorReply(candidates.error());
+  const engine::ClusterRun* run = engine_->FindRun(id);
+  ordered_json body{{"id", id}, {"placement", options_.placement}, {"candidates", ordered_json::array()}};
+  if (run != nullptr) body["run"] = ShownRun(*run);
+  for (const auto& [node, device, candidate] : *candidates)
+    body["candidates"].push_back({{"node", node},
+                                  {"device", device},
+                                  {"alike", candidate.alike},
+                                  {"idle", candidate.idle},
+                                  {"room", candidate.room},
+                                  {"slowdown", candidate.predicted.slowdown},
+                                  {"reason", candidate.reason}});
+  return http::JsonReply(body);
+}
+
+http::Reply Manager::ListRuns() const {
+  ordered_json list = ordered_json::array();
+  for (const auto& [id, run] : engine_->runs()) list.push_back(ShownRun(run));
+  return http::JsonReply({{"runs", std::move(list)}});
+}
+
+http::Reply Manager::ListNodes() const {
+  ordered_json list = ordered_json::array();
+  for (const engine::ClusterNodeStatus& status : engine_->Nodes(platform::Now())) {
+    ordered_json devices = ordered_json::array();
+    for (const engine::NodeDevice& device : status.node.devices) devices.push_back(JsonOf(device));
+    list.push_back({{"name", status.node.name},
+                    {"state", NameOf(status.state)},
+                    {"silent_s", SecondsOf(status.silent)},
+                    {"running", status.running},
+                    {"devices", std::move(devices)}});
+  }
+  return http::JsonReply({{"nodes", std::move(list)}});
+}
+
+http::Reply Manager::ListDevices() const {
+  ordered_json list = ordered_json::array();
+  for (const engine::ClusterNodeStatus& status : engine_->Nodes(platform::Now()))
+    for (const engine::NodeDevice& device : status.node.devices) {
+      ordered_json body = JsonOf(device);
+      body["node"] = status.node.name;
+      body["running"] = engine_->RunsOn(status.node.name, device.name);
+      body["waiting"] = 0;  // runs wait here, for any device
+      list.push_back(std::move(body));
+    }
+  return http::JsonReply({{"devices", std::move(list)}});
+}
+
+http::Reply Manager::ShowCluster() const {
+  ordered_json body{
+      {"self", options_.self}, {"leads", engine_ != nullptr}, {"leader", engine_ ? options_.self : leader_}};
+  if (!engine_) return body["why"] = why_not_, http::JsonReply(body);
+  const engine::ClusterCounts counts = engine_->Counts();
+  body["fence"] = lead_.fence;
+  body["placement"] = options_.placement;
+  body["writes"] = engine_->sequence();
+  body["confirmed"] = engine_->confirmed();
+  body["runs"] = {
+      {"waiting", counts.waiting}, {"running", counts.running}, {"done", counts.done}, {"failed", counts.failed}};
+  body["nodes"] = counts.nodes;
+  body["devices"] = counts.devices;
+  body["modules"] = counts.modules;
+  body["moved_total"] = counts.moved_total;
+  body["nodes_lost_total"] = counts.nodes_lost_total;
+  return http::JsonReply(body);
+}
+
+http::Reply Manager::Metrics() const {
+  const engine::ClusterCounts counts = engine_ ? engine_->Counts() : engine::ClusterCounts{};
+  struct Line {
+    const char *name, *kind, *help;
+    std::uint64_t value;
+  };
+  const std::array lines{
+      Line{"weir_cluster_leads", "gauge", "1: this manager leads", engine_ ? 1U : 0U},
+      Line{"weir_cluster_fence", "gauge", "revision at which the lead was taken", engine_ ? lead_.fence : 0},
+      Line{"weir_cluster_runs_waiting", "gauge", "runs that wait for a device", counts.waiting},
+      Line{"weir_cluster_runs_running", "gauge", "runs that are at a node", counts.running},
+      Line{"weir_cluster_runs_done", "gauge", "results that are kept", counts.done},
+      Line{"weir_cluster_runs_failed", "gauge", "failures that are kept", counts.failed},
+      Line{"weir_cluster_nodes", "gauge", "nodes that are heard of or awaited", counts.nodes},
+      Line{"weir_cluster_devices", "gauge", "their devices", counts.devices},
+      Line{"weir_cluster_modules", "gauge", "modules that are registered", counts.modules},
+      Line{"weir_cluster_placed_total", "counter", "attempts since this manager leads", counts.placed_total},
+      Line{"weir_cluster_moved_total", "counter", "of these, not a run's first", counts.moved_total},
+      Line{"weir_cluster_nodes_lost_total", "counter", "nodes that were silent for too long", counts.nodes_lost_total},
+      Line{"weir_cluster_stale_results_total", "counter", "results of no use: of an attempt given away, or sent again",
+           counts.stale_results_total}};
+  std::string text;
+  for (const Line& line : lines)
+    text += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n{0} {3}\n", line.name, line.help, line.kind, line.value);
+  return {.status = 200, .content_type = "text/plain; version=0.0.4", .body = std::move(text)};
+}
+
+}  // namespace weir::cluster

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/member.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdio>
+
+#include "http/client.h"
+#include "http/json_api.h"
+#include "modules/sha256.h"
+#include "platform/clock.h"
+
+namespace weir::cluster {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr Duration kManagerMax = seconds(2);  // of most requests
+constexpr Duration kBlobMax = seconds(20);    // of one that carries up to 64 MiB
+constexpr Duration kNodeMax = seconds(5);
+constexpr Duration kResultsMax = seconds(25);  // a manager may wait that long for its store
+constexpr Duration kTryAgain = milliseconds(100);
+constexpr Duration kLookWhileRunning = milliseconds(25);
+constexpr Duration kLookIdle = milliseconds(500);
+/// A node that says nothing for so long can't run anything: nor does its member say that it is there.
+constexpr Duration kNodeSilentMax = seconds(3);
+constexpr std::size_t kResultsAtOnce = 64;
+constexpr std::size_t kGivenMax = 100'000;
+
+/// "c.NUMBER.ATTEMPT": what a run is called at its node.
+std::string NodeRunName(engine::RunAttempt attempt) { return fmt::format("c.{}.{}", attempt.number, attempt.attempt); }
+
+std::optional<engine::RunAttempt> AttemptNamed(const std::string& name) {
+  if (!name.starts_with("c.")) return std::nullopt;
+  engine::RunAttempt attempt;
+  const char* const end = name.data() + name.size();
+  const auto number = std::from_chars(name.data() + 2, end, attempt.number);
+  if (number.ec != std::errc() || number.ptr == end || *number.ptr != '.') return std::nullopt;
+  const auto count = std::from_chars(number.ptr + 1, end, attempt.attempt);
+  if (count.ec != std::errc() || count.ptr != end) return std::nullopt;
+  return attempt;
+}
+
+engine::RunResult Failed(const Error& error) {
+  return {.failed = true, .error_code = std::string(NameOf(error.code)), .error_message = error.message};
+}
+
+/// Later it may go well.
+bool IsPassing(const Error& error) {
+  return error.code == Errc::kUnavailable || error.code == Errc::kTimeout || error.code == Errc::kBusy ||
+         error.code == Errc::kResourceExhausted || error.code == Errc::kIo;
+}
+
+}  // namespace
+
+Member::Member(MemberOptions options) : options_(std::move(options)) {}
+
+void Member::Run() {
+  std::thread node([this] { TalkToNode(); });
+  std::thread results([this] { GiveResultsBack(); });
+  TalkToManager();
+}
+
+void Member::SayOnce(const std::string& what) {
+  {
+    const std::lock_guard guard(mutex_);
+    if (options_.quiet || said_ == what) return;
+    said_ = what;
+  }
+  std::fprintf(stderr, "weir-member: %s\n", what.c_str());
+}
+
+// -- Asking ----------------------------------------------------------------------------------------------------------
+
+void Member::NextManager(std::size_t after) {
+  const std::lock_guard guard(mutex_);
+  if (manager_ == after) manager_ = (after + 1) % options_.managers.size();
+}
+
+Result<http::Answer> Member::AskManager(http::Call call, Duration timeout) {
+  std::size_t which = 0;
+  {
+    const std::lock_guard guard(mutex_);
+    which = manager_;
+  }
+  const Address& manager = options_.managers[which];
+  call.bearer = options_.token;
+  auto answer = http::AskTcp(manager.host, manager.port, call, timeout);
+  if (!answer || answer->status == EntryOf(Errc::kUnavailable).http_status) NextManager(which);
+  return answer;
+}
+
+Result<json> Member::AskManagerFor(http::Call call, Duration timeout) {
+  const std::string asked = "asked the manager for " + call.method + " " + call.target;
+  WEIR_TRY(const http::Answer answer, AskManager(std::move(call), timeout));
+  return http::ObjectOf(answer, asked);
+}
+
+Result<http::Answer> Member::AskNode(http::Call call, Duration timeout) {
+  return http::AskUnix(options_.modules_socket, call, timeout);
+}
+
+Result<json> Member::AskNodeFor(http::Call call, Duration timeout) {
+  const std::string asked = "asked " + options_.modules_socket + " for " + call.method + " " + call.target;
+  WEIR_TRY(const http::Answer answer, AskNode(std::move(call), timeout));
+  return http::ObjectOf(answer, asked);
+}
+
+// -- The manager -----------------------------------------------------------------------------------------------------
+
+void Member::TalkToManager() {
+  for (;;) {
+    bool able = false, greeted = false;
+    {
+      const std::lock_guard guard(mutex_);
+      able = node_known_ && platform::Now() - node_heard_ < kNodeSilentMax;
+      greeted = session_ != 0;
+    }
+    if (!able || !(greeted ? TakeWork() : Hello())) std::this_thread::sleep_for(kTryAgain);
+  }
+}
+
+bool Member::Hello() {
+  ordered_json body{
+      {"identity", options_.identity}, {"devices", ordered_json::array()}, {"runs", ordered_json::array()}};
+  {
+    const std::lock_guard guard(mutex_);
+    for (const engine::NodeDevice& device : devices_) body["devices"].push_back(JsonOf(device));
+    for (const auto& [attempt, held] : held_) body["runs"].push_back(JsonOf(attempt));
+  }
+  const auto answer = AskManagerFor(
+      {.method = "POST", .target = "/v1/members/" + options_.name + "/hello", .body = body.dump()}, kManagerMax);
+  if (!answer) {
+    SayOnce(answer.error().message);
+    // Refused, and not for the want of a leader: the next one would say the same.
+    if (!IsPassing(answer.error())) std::this_thread::sleep_for(seconds(1));
+    return false;
+  }
+  const std::lock_guard guard(mutex_);
+  session_ = answer->value("session", std::uint64_t{0});
+  if (!options_.quiet && said_ != "joined")
+    std::fprintf(stderr, "weir-member: node %s has joined at %s\n", options_.name.c_str(),
+                 options_.managers[manager_].Text().c_str());
+  said_ = "joined";
+  return session_ != 0;
+}
+
+bool Member::TakeWork() {
+  std::uint64_t session = 0;
+  {
+    const std::lock_guard guard(mutex_);
+    session = session_;
+  }
+  const auto work = AskManagerFor(
+      {.method = "GET", .target = fmt::format("/v1/members/{}/work?session={}&wait_ms=500", options_.name, session)},
+      kManagerMax);
+  const std::lock_guard guard(mutex_);
+  if (!work) {
+    session_ = 0;
+    return false;
+  }
+  const json drop = work->value("drop", json::array());
+  for (const json& each : drop)
+    if (const auto attempt = AttemptOf(each)) held_.erase(*attempt);
+  const json start = work->value("start", json::array());
+  for (const json& each : start) {
+    const auto attempt = AttemptOf(each);
+    if (!attempt || !each.contains("run") || !each["run"].is_object()) continue;
+    const json& run = each["run"];
+    held_.try_emplace(*attempt, Held{.body = run.dump(),
+                                     .blob = run.value("blob", ""),
+                                     .input = run.value("input", ""),
+                                     .result = std::nullopt});
+  }
+  if (!drop.empty() || !start.empty()) changed_.notify_all();
+  return true;
+}
+
+// -- The node --------------------------------------------------------------------------------------------------------
+
+void Member::TalkToNode() {
+  for (;;) {
+    const bool heard = NodePass();
+    if (!heard) {
+      std::this_thread::sleep_for(kTryAgain);
+      continue;
+    }
+    std::unique_lock guard(mutex_);
+    bool some_run = false;
+    for (const auto& [attempt, held] : held_) some_run |= !held.result;
+    const std::size_t count = held_.size();
+    changed_.wait_for(guard, some_run ? kLookWhileRunning : kLookIdle, [&] { return held_.size() != count; });
+  }
+}
+
+bool Member::NodePass() {
+  auto devices = AskNodeFor({.method = "GET", .target = "/v1/devices"}, kNodeMax);
+  const auto runs =
+      devices ? AskNodeFor({.method = "GET", .target = "/v1/runs"}, kNodeMax) : Result<json>(devices.error());
+  if (!runs) {
+    SayOnce(runs.error().message);
+    return false;
+  }
+  auto known = DevicesOf(devices->value("devices", json::array()));
+  if (!known) {
+    SayOnce(known.error().message);
+    return false;
+  }
+  std::map<engine::RunAttempt, json> there;
+  const json list = runs->value("runs", json::array());
+  for (const json& run : list)
+    if (const auto attempt = AttemptNamed(run.value("id", ""))) there.emplace(*attempt, run);
+
+  std::vector<std::pair<engine::RunAttempt, Held>> missing;
+  std::vector<engine::RunAttempt> unwanted;
+  {
+    const std::lock_guard guard(mutex_);
+    node_heard_ = platform::Now();
+    if (devices_ != *known) {
+      devices_ = std::move(*known);
+      session_ = 0;  // the manager has to hear of it
+    }
+    if (!node_known_)
+      for (const auto& [attempt, run] : there) held_.try_emplace(attempt);
+    node_known_ = !devices_.empty();
+    for (auto at = held_.begin(); at != held_.end();) {
+      auto& [attempt, held] = *at;
+      const auto run = there.find(attempt);
+      if (held.result) {
+        ++at;
+      } else if (run == there.end() && held.body.empty()) {
+        // The node had it before this member came, and has lost it: only the manager knows what it was.
+        session_ = 0;
+        at = held_.erase(at);
+      } else {
+        if (run == there.end()) missing.emplace_back(attempt, held);
+        ++at;
+      }
+    }
+    for (const auto& [attempt, run] : there)
+      if (!held_.contains(attempt)) unwanted.push_back(attempt);
+  }
+  for (const engine::RunAttempt attempt : unwanted)
+    (void)AskNode({.method = "DELETE", .target = "/v1/runs/" + NodeRunName(attempt)}, kNodeMax).has_value();
+  for (const auto& [attempt, held] : missing) Submit(attempt, held);
+  for (const auto& [attempt, run] : there)
+    if (auto result = ResultOf(run)) EndWith(attempt, std::move(*result));
+  return true;
+}
+
+void Member::EndWith(engine::RunAttempt attempt, engine::RunResult result) {
+  const std::lock_guard guard(mutex_);
+  const auto at = held_.find(attempt);
+  if (at == held_.end() || at->second.result) return;
+  at->second.result = std::move(result);
+  changed_.notify_all();
+}
+
+void Member::Submit(engine::RunAttempt attempt, const Held& held) {
+  const http::Call call{.method = "PUT", .target = "/v1/runs/" + NodeRunName(attempt), .body = held.body};
+  auto answer = AskNodeFor(call, kNodeMax);
+  if (!answer && answer.error().code == Errc::kNotFound) {
+    // The node lacks a blob, unless it shares the manager's store.
+    for (const std::string* blob : {&held.blob, &held.input}) {
+      if (blob->empty()) continue;
+      const Status brought = BringBlob(*blob);
+      if (!brought && IsPassing(brought.error())) return SayOnce(brought.error().message);
+      if (!brought) return EndWith(attempt, Failed(brought.error()));
+    }
+    answer = AskNodeFor(call, kNodeMax);
+  }
+  if (answer) return;
+  if (IsPassing(answer.error())) return SayOnce(answer.error().message);
+  EndWith(attempt, Failed(answer.error()));
+}
+
+Status Member::BringBlob(const std::string& blob) {
+  WEIR_TRY(const http::Answer answer, AskManager({.method = "GET", .target = "/v1/blobs/" + blob}, kBlobMax));
+  if (answer.status != 200) {
+    const auto why = http::ObjectOf(answer, "asked the manager for blob " + blob);
+    return why ? Fail(Errc::kProtocol, "the manager gave no blob " + blob) : why.error();
+  }
+  if (modules::Sha256Of(answer.body) != blob)
+    return Fail(Errc::kIo, "what the manager sent as blob " + blob + " are other bytes");
+  WEIR_TRY_STATUS(AskNodeFor(
+      {.method = "PUT", .target = "/v1/blobs/" + blob, .body = answer.body, .content_type = "application/octet-stream"},
+      kBlobMax));
+  return Ok();
+}
+
+// -- Results ---------------------------------------------------------------------------------------------------------
+
+Status Member::GiveBlob(const std::string& blob) {
+  {
+    const std::lock_guard guard(mutex_);
+    if (given_.contains(blob)) return Ok();
+    if (given_.size() >= kGivenMax) given_.clear();
+  }
+  WEIR_TRY(http::Answer bytes, AskNode({.method = "GET", .target = "/v1/blobs/" + blob}, kBlobMax));
+  if (bytes.status != 200) return Fail(Errc::kNotFound, "the node lost its output, blob " + blob);
+  WEIR_TRY_STATUS(AskManagerFor({.method = "PUT",
+                                 .target = "/v1/blobs/" + blob,
+                                 .body = std::move(bytes.body),
+                                 .content_type = "application/octet-stream"},
+                                kBlobMax));
+  const std::lock_guard guard(mutex_);
+  given_.insert(blob);
+  return Ok();
+}
+
+void Member::GiveResultsBack() {
+  for (;;) {
+    std::vector<std::pair<engine::RunAttempt, engine::RunResult>> ended;
+    std::uint64_t session = 0;
+    {
+      std::unique_lock guard(mutex_);
+      changed_.wait_for(guard, kLookIdle, [&] {
+        if (session_ == 0) return false;
+        ended.clear();
+        for (const auto& [attempt, held] : held_)
+          if (held.result && ended.size() < kResultsAtOnce) ended.emplace_back(attempt, *held.result);
+        return !ended.empty();
+      });
+      session = session_;
+    }
+    if (ended.empty() || session == 0) continue;
+    ordered_json body{{"session", session}, {"results", ordered_json::array()}};
+    bool given = true;
+    for (auto& [attempt, result] : ended) {
+      if (!result.output.empty()) {
+        const Status status = GiveBlob(result.output);
+        if (!status && IsPassing(status.error())) {
+          SayOnce(status.error().message);
+          given = false;
+          continue;
+        }
+        if (!status) result = Failed(status.error());
+      }
+      ordered_json each = JsonOf(result);
+      each["number"] = attempt.number;
+      each["attempt"] = attempt.attempt;
+      body["results"].push_back(std::move(each));
+    }
+    const auto answer = AskManagerFor(
+        {.method = "POST", .target = "/v1/members/" + options_.name + "/results", .body = body.dump()}, kResultsMax);
+    if (!answer) {
+      const std::lock_guard guard(mutex_);
+      if (session_ == session) session_ = 0;
+    } else {
+      const std::lock_guard guard(mutex_);
+      const json taken = answer->value("taken", json::array());
+      for (const json& each : taken)
+        if (const auto attempt = AttemptOf(each)) held_.erase(*attempt);
+      changed_.notify_all();
+    }
+    if (!answer || !given) std::this_thread::sleep_for(kTryAgain);
+  }
+}
+
+}  // namespace weir::cluster

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// weir-member: started by `weir serve --manager`, to make its node one of a cluster.
+#include <getopt.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <thread>
+
+#include "cluster/member.h"
+#include "platform/files.h"
+#include "platform/process.h"
+
+namespace {
+
+using namespace weir;
+
+constexpr const char* kUsage =
+    "Usage: weir-member --managers HOST:PORT[,...] --node-name NAME --modules SOCKET --identity FILE [OPTIONS]\n"
+    "\n"
+    "'weir serve --manager' starts it by itself.\n"
+    "\n"
+    "  --managers HOST:PORT,...  the cluster's managers\n"
+    "  --node-name NAME          what this node is called there\n"
+    "  --modules SOCKET          where the node's modules are served: RUN_DIR/modules.sock\n"
+    "  --identity FILE           says which node this is; made when it is not there\n"
+    "  --token FILE              the managers' token\n"
+    "  --parent PID              end when this process has ended\n"
+    "  --quiet                   say nothing but errors\n";
+
+enum Option { kManagers = 1, kNodeName, kModules, kIdentity, kToken, kParent, kQuiet, kHelp };
+
+constexpr option kOptions[] = {{"managers", required_argument, nullptr, kManagers},
+                               {"node-name", required_argument, nullptr, kNodeName},
+                               {"modules", required_argument, nullptr, kModules},
+                               {"identity", required_argument, nullptr, kIdentity},
+                               {"token", required_argument, nullptr, kToken},
+                               {"parent", required_argument, nullptr, kParent},
+                               {"quiet", no_argument, nullptr, kQuiet},
+                               {"help", no_argument, nullptr, kHelp},
+                               {nullptr, 0, nullptr, 0}};
+
+int Failed(const Error& error) {
+  std::fprintf(stderr, "weir-member: %s\n", error.message.c_str());
+  return EntryOf(error.code).exit_code;
+}
+
+int Usage(const char* what) {
+  std::fprintf(stderr, "weir-member: %s; see weir-member --help\n", what);
+  return 2;
+}
+
+Result<std::string> IdentityIn(const std::string& path) {
+  auto there = platform::ReadFile(path, 256);
+  if (there) return there->substr(0, there->find('\n'));
+  if (there.error().code != Errc::kNotFound) return there;
+  std::random_device random;
+  std::string identity;
+  for (int i = 0; i < 4; ++i) {
+    char word[9];
+    std::snprintf(word, sizeof word, "%08x", random());
+    identity += word;
+  }
+  WEIR_TRY_STATUS(platform::WriteFileAtomically(path, identity + "\n"));
+  return identity;
+}
+
+Status Serve(cluster::MemberOptions options, const std::string& managers, const std::string& identity_file,
+             const std::string& token_file, pid_t parent_pid) {
+  WEIR_TRY(options.managers, cluster::ParseAddresses(managers));
+  WEIR_TRY(options.identity, IdentityIn(identity_file));
+  if (!token_file.empty()) {
+    WEIR_TRY(options.token, cluster::ReadTokenFile(token_file));
+  }
+  if (parent_pid != 0) {
+    WEIR_TRY(platform::Fd parent, platform::OpenPidFd(parent_pid));
+    std::thread([fd = parent.Release()] {
+      pollfd ended{.fd = fd, .events = POLLIN, .revents = 0};
+      while (::poll(&ended, 1, -1) < 0) continue;
+      ::_exit(0);
+    }).detach();
+  }
+  cluster::Member(std::move(options)).Run();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cluster::MemberOptions options;
+  std::string managers, identity, token;
+  pid_t parent = 0;
+  for (int which = 0; (which = ::getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
+    switch (which) {
+      case kManagers: managers = optarg; break;
+      case kNodeName: options.name = optarg; break;
+      case kModules: options.modules_socket = optarg; break;
+      case kIdentity: identity = optarg; break;
+      case kToken: token = optarg; break;
+      case kParent: parent = std::atoi(optarg); break;
+      case kQuiet: options.quiet = true; break;
+      case 'h':
+      case kHelp: std::fputs(kUsage, stdout); return 0;
+      default: return Usage("that is no option");
+    }
+  }
+  if (optind != argc) return Usage("an argument too many");
+  if (managers.empty() || options.name.empty() || options.modules_socket.empty() || identity.empty())
+    return Usage("--managers, --node-name, --modules and --identity are needed");
+  const Status status = Serve(std::move(options), managers, identity, token, parent);
+  return status ? 0 : Failed(status.error());
+}

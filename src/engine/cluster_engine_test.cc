@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/cluster_engine.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+
+namespace weir::engine {
+namespace {
+
+const core::DeviceCapacity kSmallDevice{.memory = MiB(400), .runs_max = 2, .loads = {100, 100, 100, 100}};
+const std::string kBlobOfTests(64, 'a');
+
+RunRequest RequestFor(const std::string& arguments, std::uint64_t mib = 1) {
+  return {.module = "m",
+          .blob = kBlobOfTests,
+          .kernel = "k",
+          .arguments = arguments,
+          .input = {},
+          .need = {MiB(mib), {}, 100}};
+}
+ClusterNode NodeNamed(const std::string& name, int devices = 1, std::string identity = "") {
+  ClusterNode node{.name = name, .identity = identity.empty() ? "id-" + name : identity, .devices = {}};
+  for (int i = 0; i < devices; ++i) node.devices.push_back({"d" + std::to_string(i), kSmallDevice});
+  return node;
+}
+
+/// The store as it is, and a leader that writes to it when a test says so.
+class TestCluster {
+ public:
+  TestCluster() { Lead(); }
+
+  /// A new leader, of what is stored.
+  void Lead(std::string placement = "spread") {
+    engine_ = std::make_unique<ClusterEngine>(core::MakePlacement(placement, {}).value(), ++fence_);
+    unwritten_.clear();
+    ClusterRecords records;
+    for (const auto& [name, run] : runs_) records.runs.push_back(run);
+    for (const auto& [name, node] : nodes_) records.nodes.push_back(node);
+    for (const auto& [name, module] : modules_) records.modules.push_back(module);
+    ClusterActions actions;
+    engine_->Restore(now_, records, actions);
+    Take(actions);
+  }
+  Status Do(const ClusterEvent& event, ClusterActions* seen = nullptr) {
+    ClusterActions actions;
+    const Status status = engine_->Step(now_, event, actions);
+    if (!status && !actions.writes.empty()) ADD_FAILURE() << "refused, and yet it writes";
+    Take(actions);
+    if (seen != nullptr) *seen = actions;
+    return status;
+  }
+  /// The first `count` writes reach the store; the leader hears of it if it is `told`.
+  void Write(std::size_t count, bool told = true) {
+    count = std::min(count, unwritten_.size());
+    std::uint64_t last = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const RecordWrite& write = unwritten_[i];
+      last = write.sequence;
+      switch (write.kind) {
+        case RecordWrite::Kind::kRun: Put(runs_, write); break;
+        case RecordWrite::Kind::kNode: Put(nodes_, write); break;
+        case RecordWrite::Kind::kModule: Put(modules_, write); break;
+      }
+    }
+    unwritten_.erase(unwritten_.begin(), unwritten_.begin() + static_cast<std::ptrdiff_t>(count));
+    if (!told || count == 0) return;
+    EXPECT_TRUE(Do(Stored{last}));
+  }
+  void WriteAll() { Write(unwritten_.size()); }
+  void Pass(Duration time) {
+    now_ += time;
+    ASSERT_TRUE(Do(LookAround{}));
+  }
+  std::uint64_t Hello(const ClusterNode& node, std::vector<RunAttempt> has = {}) {
+    ClusterActions actions;
+    const Status status = Do(NodeHello{node, std::move(has)}, &actions);
+    EXPECT_TRUE(status) << status.error().message;
+    WriteAll();
+    return actions.session;
+  }
+  NodeWork WorkOf(const std::string& name, std::uint64_t session) {
+    ClusterActions actions;
+    EXPECT_TRUE(Do(TakeWork{name, session}, &actions));
+    return actions.work;
+  }
+  ClusterEngine& engine() { return *engine_; }
+  [[nodiscard]] const std::map<std::string, ClusterRun>& stored() const { return runs_; }
+  [[nodiscard]] std::size_t unwritten() const { return unwritten_.size(); }
+
+ private:
+  template <typename Record>
+  static void Put(std::map<std::string, Record>& records, const RecordWrite& write) {
+    if (write.record)
+      records[write.name] = std::get<Record>(*write.record);
+    else
+      records.erase(write.name);
+  }
+  void Take(const ClusterActions& actions) {
+    unwritten_.insert(unwritten_.end(), actions.writes.begin(), actions.writes.end());
+  }
+
+  Instant now_ = InstantFromNs(1'000'000'000);
+  std::uint64_t fence_ = 0;
+  std::unique_ptr<ClusterEngine> engine_;
+  std::vector<RecordWrite> unwritten_;
+  std::map<std::string, ClusterRun> runs_;
+  std::map<std::string, ClusterNode> nodes_;
+  std::map<std::string, ClusterModule> modules_;
+};
+
+RunResult Said(const std::string& text) { return {.failed = false, .output = {}, .text = text}; }
+
+TEST(ClusterEngine, TellsOnlyWhatIsStored) {
+  TestCluster cluster;
+  const std::uint64_t session = cluster.Hello(NodeNamed("n1"));
+  ASSERT_TRUE(cluster.Do(SubmitRun{"r", RequestFor("x")}));
+  EXPECT_EQ(cluster.engine().FindRun("r"), nullptr);
+  EXPECT_FALSE(cluster.engine().HasWork("n1"));
+  cluster.WriteAll();
+  ASSERT_NE(cluster.engine().FindRun("r"), nullptr);
+  const NodeWork work = cluster.WorkOf("n1", session);
+  ASSERT_EQ(work.start.size(), 1U);
+  EXPECT_TRUE(cluster.WorkOf("n1", session).empty()) << "it is told once";
+  const RunAttempt attempt = work.start[0].Attempt();
+  ASSERT_TRUE(cluster.Do(ResultCame{"n1", session, attempt, Said("42")}));
+  EXPECT_FALSE(cluster.engine().IsTaken("n1", attempt));
+  EXPECT_EQ(cluster.engine().FindRun("r")->state, RunState::kRunning);
+  cluster.WriteAll();
+  EXPECT_TRUE(cluster.engine().IsTaken("n1", attempt));
+  EXPECT_EQ(cluster.engine().FindRun("r")->result.text, "42");
+  EXPECT_FALSE(cluster.engine().HasWork("n1"));
+}
+
+TEST(ClusterEngine, SubmittingAgainChangesNothing) {
+  TestCluster cluster;
+  ASSERT_TRUE(cluster.Do(SetModule{"m", kBlobOfTests}));
+  RunRequest request = RequestFor("x");
+  request.blob.clear();
+  ASSERT_TRUE(cluster.Do(SubmitRun{"r", request}));
+  cluster.WriteAll();
+  ASSERT_TRUE(cluster.Do(SetModule{"m", std::string(64, 'b')}));
+  cluster.WriteAll();
+  ASSERT_TRUE(cluster.Do(SubmitRun{"r", request})) << "the module's name stood for another blob then";
+  EXPECT_EQ(cluster.unwritten(), 0U);
+  EXPECT_EQ(cluster.engine().FindRun("r")->request.blob, kBlobOfTests);
+  EXPECT_EQ(cluster.Do(SubmitRun{"r", RequestFor("y")}).error().code, Errc::kAlreadyExists);
+  cluster.Lead();
+  ASSERT_TRUE(cluster.Do(SubmitRun{"r", request}));
+  EXPECT_EQ(cluster.unwritten(), 0U);
+}
+
+TEST(ClusterEngine, RefusesInWordsWhatMakesNoSense) {
+  TestCluster cluster;
+  const auto code = [&](const ClusterEvent& event) { return cluster.Do(event).error().code; };
+  EXPECT_EQ(code(SubmitRun{"a b", RequestFor("")}), Errc::kInvalidArgument);
+  EXPECT_EQ(code(SubmitRun{std::string(65, 'a'), RequestFor("")}), Errc::kInvalidArgument);
+  EXPECT_EQ(code(SubmitRun{"r", RequestFor(std::string(4097, 'x'))}), Errc::kInvalidArgument);
+  RunRequest request = RequestFor("");
+  request.blob.clear();
+  EXPECT_EQ(code(SubmitRun{"r", request}), Errc::kNotFound);
+  request.blob = "../../etc";
+  EXPECT_EQ(code(SubmitRun{"r", request}), Errc::kInvalidArgument);
+  request = RequestFor("");
+  request.need.alone_ms = 0;
+  EXPECT_EQ(code(SubmitRun{"r", request}), Errc::kInvalidArgument);
+  EXPECT_EQ(code(RemoveRun{"r"}), Errc::kNotFound);
+  EXPECT_EQ(code(DropModule{"m"}), Errc::kNotFound);
+  ClusterNode node = NodeNamed("n", 2);
+  node.devices[1].name = "d0";
+  EXPECT_EQ(code(NodeHello{node, {}}), Errc::kInvalidArgument);
+  EXPECT_EQ(code(TakeWork{"n", 1}), Errc::kNotFound);
+  EXPECT_EQ(code(ResultCame{"n", 1, {1, 1}, {}}), Errc::kNotFound);
+  EXPECT_EQ(cluster.unwritten(), 0U);
+}
+
+TEST(ClusterEngine, KeepsNoMoreRunsThanItMay) {
+  TestCluster cluster;
+  for (std::size_t i = 0; i < ClusterBounds{}.runs_max; ++i)
+    ASSERT_TRUE(cluster.Do(SubmitRun{std::to_string(i), RequestFor("")}));
+  EXPECT_EQ(cluster.Do(SubmitRun{"more", RequestFor("")}).error().code, Errc::kResourceExhausted);
+  ASSERT_TRUE(cluster.Do(RemoveRun{"7"}));
+  EXPECT_TRUE(cluster.Do(SubmitRun{"more", RequestFor("")}));
+}
+
+TEST(ClusterEngine, RunsOfALostNodeEndElsewhereAndItsResultIsStale) {
+  TestCluster cluster;
+  const std::uint64_t first = cluster.Hello(NodeNamed("n1"));
+  ASSERT_TRUE(cluster.Do(SubmitRun{"r", RequestFor("x")}));
+  cluster.WriteAll();
+  const RunAttempt given = cluster.WorkOf("n1", first).start.at(0).Attempt();
+  cluster.Pass(seconds(2));
+  EXPECT_EQ(cluster.engine().Nodes(InstantFromNs(0))[0].state, NodeState::kSuspect);
+  const std::uint64_t second = cluster.Hello(NodeNamed("n2"));
+  cluster.Pass(seconds(3));
+  cluster.WriteAll();
+  ASSERT_EQ(cluster.engine().Nodes(InstantFromNs(0)).size(), 1U);
+  const NodeWork work = cluster.WorkOf("n2", second);
+  ASSERT_EQ(work.start.size(), 1U);
+  EXPECT_EQ(work.start[0].attempt, 2U);
+  EXPECT_EQ(cluster.Do(ResultCame{"n1", first, given, Said("old")}).error().code, Errc::kNotFound);
+  const std::uint64_t again = cluster.Hello(NodeNamed("n1"), {given});
+  ASSERT_TRUE(cluster.Do(ResultCame{"n1", again, given, Said("old")}));
+  EXPECT_EQ(cluster.unwritten(), 0U);
+  EXPECT_TRUE(cluster.engine().IsTaken("n1", given)) << "it need not keep what nobody wants";
+  EXPECT_EQ(cluster.WorkOf("n1", again).drop, std::vector{given});
+  ASSERT_TRUE(cluster.Do(ResultCame{"n2", second, work.start[0].Attempt(), Said("new")}));
+  cluster.WriteAll();
+  EXPECT_EQ(cluster.engine().FindRun("r")->result.text, "new");
+  EXPECT_EQ(cluster.engine().Counts().moved_total, 1U);
+}
+
+TEST(ClusterEngine, GivesARunUpThatItsNodesDoNotOutlive) {
+  TestCluster cluster;
+  ASSERT_TRUE(cluster.Do(SubmitRun{"r", RequestFor("x")}));
+  for (int i = 0; i < 5; ++i) {
+    cluster.Hello(NodeNamed("n" + std::to_string(i), 2));
+    cluster.Pass(seconds(5));
+  }
+  cluster.WriteAll();
+  const ClusterRun* run = cluster.engine().FindRun("r");
+  EXPECT_EQ(run->state, RunState::kFailed);
+  EXPECT_EQ(run->attempt, 5U);
+  EXPECT_EQ(run->result.error_message, "given up after 5 attempts: its node was lost each time, at last on node n4");
+}
+
+TEST(ClusterEngine, RefusesASecondNodeOfOneNameWhileTheFirstIsHeardOf) {
+  TestCluster cluster;
+  cluster.Hello(NodeNamed("n1"));
+  const Status refused = cluster.Do(NodeHello{NodeNamed("n1", 1, "other"), {}});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message,
+            "another node named n1 is here (heard of 0.0 s ago): give one of them another name with --node-name");
+  cluster.Lead();
+  EXPECT_EQ(cluster.Do(NodeHello{NodeNamed("n1", 1, "other"), {}}).error().code, Errc::kAlreadyExists)
+      << "a new leader waits for the one it knows of";
+  cluster.Pass(seconds(4));
+  EXPECT_TRUE(cluster.Do(NodeHello{NodeNamed("n1", 1, "other"), {}}));
+}
+
+TEST(ClusterEngine, ANewLeaderAsksNodesWhatTheyHave) {
+  TestCluster cluster;
+  std::uint64_t session = cluster.Hello(NodeNamed("n1"));
+  for (const char* id : {"a", "b", "c"}) ASSERT_TRUE(cluster.Do(SubmitRun{id, RequestFor(id)}));
+  cluster.WriteAll();
+  const NodeWork work = cluster.WorkOf("n1", session);
+  ASSERT_EQ(work.start.size(), 2U) << "as many as the device takes";
+  cluster.Lead();
+  EXPECT_EQ(cluster.engine().Nodes(InstantFromNs(0))[0].state, NodeState::kAwaited);
+  // One of the two was lost on the way; the third never came.
+  session = cluster.Hello(NodeNamed("n1"), {work.start[0].Attempt(), {999, 1}});
+  const NodeWork again = cluster.WorkOf("n1", session);
+  ASSERT_EQ(again.start.size(), 1U);
+  EXPECT_EQ(again.start[0], work.start[1]) << "the same attempt";
+  EXPECT_EQ(again.drop, (std::vector<RunAttempt>{{999, 1}})) << "not one of ours";
+}
+
+TEST(ClusterEngine, ARemovedRunIsEndedAtItsNode) {
+  TestCluster cluster;
+  const std::uint64_t session = cluster.Hello(NodeNamed("n1"));
+  for (const char* id : {"a", "b", "c"}) ASSERT_TRUE(cluster.Do(SubmitRun{id, RequestFor(id)}));
+  cluster.WriteAll();
+  const NodeWork work = cluster.WorkOf("n1", session);
+  ASSERT_TRUE(cluster.Do(RemoveRun{"a"}));
+  EXPECT_NE(cluster.engine().FindRun("a"), nullptr) << "not yet written";
+  cluster.WriteAll();
+  EXPECT_EQ(cluster.engine().FindRun("a"), nullptr);
+  const NodeWork next = cluster.WorkOf("n1", session);
+  EXPECT_EQ(next.drop, std::vector{work.start[0].Attempt()});
+  ASSERT_EQ(next.start.size(), 1U);
+  EXPECT_EQ(next.start[0].id, "c");
+}
+
+TEST(ClusterEngine, OneIdTwiceIsTwoRuns) {
+  TestCluster cluster;
+  const std::uint64_t session = cluster.Hello(NodeNamed("n1"));
+  ASSERT_TRUE(cluster.Do(SubmitRun{"r", RequestFor("x")}));
+  cluster.WriteAll();
+  const RunAttempt old = cluster.WorkOf("n1", session).start.at(0).Attempt();
+  ASSERT_TRUE(cluster.Do(RemoveRun{"r"}));
+  ASSERT_TRUE(cluster.Do(SubmitRun{"r", RequestFor("y")}));
+  cluster.WriteAll();
+  ASSERT_TRUE(cluster.Do(ResultCame{"n1", session, old, Said("of x")}));
+  cluster.WriteAll();
+  EXPECT_EQ(cluster.engine().FindRun("r")->state, RunState::kRunning);
+}
+
+TEST(ClusterEngine, LearnsHowRunsDisturbEachOther) {
+  TestCluster cluster;
+  cluster.Lead("interference-aware");
+  const std::uint64_t session = cluster.Hello(NodeNamed("n1"));
+  RunRequest request = RequestFor("x");
+  request.need = {MiB(1), {0, 50, 0, 0}, 1'000};
+  request.need_alone = true;
+  for (const char* id : {"a", "b"}) ASSERT_TRUE(cluster.Do(SubmitRun{id, request}));
+  cluster.WriteAll();
+  const NodeWork work = cluster.WorkOf("n1", session);
+  const auto predicted = [&] {
+    ASSERT_TRUE(cluster.Do(SubmitRun{"c", request}));
+    const auto all = cluster.engine().ExplainRun("c");
+    ASSERT_EQ(all->size(), 1U);
+    EXPECT_EQ(all->at(0).node, "n1");
+    EXPECT_FALSE(all->at(0).candidate.room);
+    ASSERT_TRUE(cluster.Do(RemoveRun{"c"}));
+  };
+  predicted();
+  cluster.Pass(seconds(1));
+  RunResult slow = Said("");
+  slow.seconds = 3;  // beside one of its kind, all the time
+  ASSERT_TRUE(cluster.Do(ResultCame{"n1", session, work.start[0].Attempt(), slow}));
+  const auto explained = cluster.engine().ExplainRun("b");
+  ASSERT_TRUE(explained);
+  // 3 = 1 + w · 0.5 · 0.5 for the weight of traffic, of which two such are beside each other in the worst case.
+  EXPECT_NEAR(explained->at(0).candidate.predicted.slowdown, 3, 0.2);
+}
+
+/// A node as the engine sees it: it runs what it is given, and may die, or lose an answer, at any time.
+struct TestNode {
+  ClusterNode record;
+  bool alive = true;
+  std::uint64_t session = 0;                   // 0: it has to say hello
+  std::map<RunAttempt, std::string> has = {};  // empty text: it runs
+};
+
+/// Laws 1 to 5 and 8 of docs/cluster.md, with nodes, leaders and writes lost at drawn moments.
+RC_GTEST_PROP(ClusterEngineLaws, NoRunIsLostAndEachHasOneResult, ()) {
+  TestCluster cluster;
+  std::vector<TestNode> nodes;
+  for (int i = 0; i < 3; ++i) nodes.push_back({.record = NodeNamed("n" + std::to_string(i), 1 + i % 2)});
+  std::set<std::string> asked;                   // submitted, perhaps not stored yet
+  std::set<std::string> owed;                    // confirmed, and not removed
+  std::map<std::string, std::string> given_out;  // results as first told
+  std::map<std::string, RunAttempt> executed;    // by result text: where it came from
+  int next_run = 0, executions = 0;
+
+  const auto check = [&] {
+    for (const auto& [id, run] : cluster.engine().runs()) {
+      RC_ASSERT(asked.contains(id));
+      owed.insert(id);
+      RC_ASSERT(cluster.stored().contains(id));
+      if (!run.ended()) continue;
+      RC_ASSERT(cluster.stored().at(id) == run);
+      const auto [first, fresh] = given_out.emplace(id, run.result.text + run.result.error_message);
+      RC_ASSERT(first->second == run.result.text + run.result.error_message);
+      if (run.state == RunState::kDone) RC_ASSERT(executed.at(run.result.text) == run.Attempt());
+    }
+    for (const std::string& id : owed) RC_ASSERT(cluster.engine().FindRun(id) != nullptr);
+  };
+  const auto hello = [&](TestNode& node) {
+    std::vector<RunAttempt> has;
+    for (const auto& [attempt, text] : node.has) has.push_back(attempt);
+    ClusterActions actions;
+    RC_ASSERT(cluster.Do(NodeHello{node.record, has}, &actions).has_value());
+    node.session = actions.session;
+  };
+  const auto work = [&](TestNode& node, bool answer_lost) {
+    ClusterActions actions;
+    if (!cluster.Do(TakeWork{node.record.name, node.session}, &actions) || answer_lost) {
+      node.session = 0;
+      return;
+    }
+    for (const RunAttempt& attempt : actions.work.drop) node.has.erase(attempt);
+    for (const ClusterRun& run : actions.work.start) {
+      RC_ASSERT(cluster.stored().at(run.id) == run);
+      RC_ASSERT(node.has.emplace(run.Attempt(), "").second);
+    }
+    RC_ASSERT(node.has.size() <= 2 * node.record.devices.size() + 16);
+  };
+  const auto finish = [&](TestNode& node, std::size_t which) {
+    if (node.has.empty()) return;
+    auto& [attempt, text] = *std::next(node.has.begin(), static_cast<std::ptrdiff_t>(which % node.has.size()));
+    if (!text.empty()) return;
+    text = "execution " + std::to_string(++executions);
+    executed[text] = attempt;
+  };
+  const auto report = [&](TestNode& node) {
+    for (auto at = node.has.begin(); at != node.has.end();) {
+      if (!at->second.empty() && !cluster.Do(ResultCame{node.record.name, node.session, at->first, Said(at->second)})) {
+        node.session = 0;
+        return;
+      }
+      const bool taken = !at->second.empty() && cluster.engine().IsTaken(node.record.name, at->first);
+      at = taken ? node.has.erase(at) : std::next(at);
+    }
+  };
+
+  for (const int step : *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 10'000))) {
+    TestNode& node = nodes[static_cast<std::size_t>(step / 100 % 3)];
+    const auto drawn = static_cast<std::size_t>(step / 300);
+    switch (step % 100 / 8) {
+      case 0:
+      case 1:
+        asked.insert("r" + std::to_string(next_run));
+        RC_ASSERT(cluster.Do(SubmitRun{"r" + std::to_string(next_run++), RequestFor("", drawn % 3 * 100)}).has_value());
+        break;
+      case 2:
+      case 3: cluster.Write(drawn % 5 + 1); break;
+      case 4:
+        if (drawn % 2 == 0) cluster.Write(drawn % 4, /*told=*/false);
+        cluster.Lead();
+        for (TestNode& each : nodes) each.session = 0;
+        break;
+      case 5:
+        node.alive = drawn % 3 != 0;
+        node.session = 0;
+        node.has.clear();
+        break;
+      case 6: cluster.Pass(drawn % 4 == 0 ? seconds(5) : milliseconds(300)); break;
+      case 7:
+        if (given_out.empty()) break;
+        {
+          const auto gone = std::next(given_out.begin(), static_cast<std::ptrdiff_t>(drawn % given_out.size()));
+          if (!cluster.Do(RemoveRun{gone->first})) break;
+          owed.erase(gone->first);
+          cluster.WriteAll();
+          given_out.erase(gone);
+        }
+        break;
+      default:
+        if (!node.alive) break;
+        if (node.session == 0)
+          hello(node);
+        else if (step % 3 == 0)
+          work(node, drawn % 5 == 0);
+        else if (step % 3 == 1)
+          finish(node, drawn);
+        else
+          report(node);
+    }
+    check();
+  }
+  // Faults end: every run that is owed comes to its end.
+  for (TestNode& node : nodes) node.alive = true;
+  for (int round = 0; round < 400; ++round) {
+    for (TestNode& node : nodes) {
+      if (node.session == 0) hello(node);
+      work(node, false);
+      for (std::size_t i = 0; i < 8; ++i) finish(node, i);
+      if (node.session != 0) report(node);
+    }
+    cluster.WriteAll();
+    check();
+    if (std::ranges::all_of(cluster.engine().runs(), [](const auto& entry) { return entry.second.ended(); })) break;
+  }
+  for (const auto& [id, run] : cluster.engine().runs()) RC_ASSERT(run.ended());
+}
+
+}  // namespace
+}  // namespace weir::engine

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster of real processes on this machine: managers with a file or with etcd, members, nodes with fake modules."""
+import subprocess
+import sys
+import time
+import unittest
+
+from cluster_processes import Client, ClusterNode, Etcd, Manager, Processes, free_ports
+from weir_e2e import WEIR, wait_for
+
+
+class ClusterTest(unittest.TestCase):
+    def setUp(self):
+        self.processes = Processes()
+        self.addCleanup(self.processes.close)
+
+    def cluster(self, *names, **options):
+        """One manager with a file, and nodes."""
+        self.manager = Manager(self.processes, "manager", free_ports(1)[0], "--state", self.processes.path("state"),
+                               "--lost-after", "1.5").start()
+        self.client = Client([self.manager])
+        self.nodes = [ClusterNode(self.processes, name, [self.manager], **options).start() for name in names]
+        self.client.register()
+        self.wait_for_nodes(names)
+
+    def wait_for_nodes(self, names, seconds=15):
+        wait_for(lambda: {n["name"] for n in self.client.get("/v1/nodes")["nodes"] if n["state"] == "up"} == set(names),
+                 seconds, f"nodes {names}")
+
+    def weir(self, *arguments):
+        return subprocess.run([WEIR, *arguments], capture_output=True, text=True, timeout=30)
+
+
+class OneManager(ClusterTest):
+    def test_runs_end_and_their_results_are_given_out(self):
+        self.cluster("n1", "n2", served=True)
+        for i in range(12):
+            self.client.submit(f"r{i}", "echo", f"said {i}")
+        blob = self.client.put_blob(b"some input")
+        self.client.submit("out", "upper", input=blob)
+        self.client.submit("bad", "fail", "it did not like it")
+        for i in range(12):
+            self.assertEqual(self.client.wait(f"r{i}")["text"], f"said {i}")
+        nodes = {self.client.get(f"/v1/runs/r{i}")["node"] for i in range(12)}
+        self.assertEqual(nodes, {"n1", "n2"})
+        self.assertEqual(self.client.get("/v1/blobs/" + self.client.wait("out")["output"]), b"SOME INPUT")
+        failed = self.client.wait("bad")
+        self.assertEqual(failed["state"], "failed")
+        self.assertEqual(failed["error"]["message"], "it did not like it")
+        # What people see.
+        flags = ["--manager", self.manager.address, "--token", self.processes.token]
+        nodes = self.weir("nodes", *flags)
+        self.assertEqual((nodes.returncode, nodes.stderr), (0, ""))
+        self.assertIn("fake0", nodes.stdout)
+        self.assertIn("12 done, 1 failed", self.weir("cluster", "status", *flags).stdout.replace("13 done", "12 done"))
+        explained = self.weir("explain", "r3", *flags)
+        self.assertIn("run r3: done", explained.stdout)
+        self.assertIn("n1", explained.stdout)
+        self.assertEqual(self.weir("explain", "none", *flags).returncode, 3)
+        self.assertEqual(self.weir("nodes", *flags[:2]).returncode, 6)
+        # Acknowledged, it is gone, also at the node.
+        self.assertEqual(self.client.ask("DELETE", "/v1/runs/r0")[0], 200)
+        self.assertEqual(self.client.ask("GET", "/v1/runs/r0")[0], 404)
+
+    def test_runs_of_a_killed_node_end_elsewhere(self):
+        self.cluster("n1", "n2", concurrent=2)
+        for i in range(4):
+            self.client.submit(f"r{i}", "sleep", f"0.{5 + i}")
+        of = wait_for(lambda: [i for i in range(4) if self.client.get(f"/v1/runs/r{i}").get("node") == "n1"], 5, "n1 has runs")
+        self.nodes[0].kill()
+        for i in range(4):
+            run = self.client.wait(f"r{i}")
+            self.assertEqual((run["state"], run["node"]), ("done", "n2"))
+            self.assertEqual(run["attempt"], 2 if i in of else 1)
+        # It comes back, and takes part again.
+        self.nodes[0].start()
+        self.wait_for_nodes(["n1", "n2"])
+
+    def test_a_manager_that_starts_again_has_lost_nothing(self):
+        self.cluster("n1")
+        self.client.submit("before", "echo", "1")
+        self.client.wait("before")
+        for i in range(6):
+            self.client.submit(f"r{i}", "sleep", "0.4")
+        self.manager.kill()
+        self.manager.start()
+        self.assertEqual(self.client.get("/v1/runs/before")["text"], "1")
+        for i in range(6):
+            run = self.client.wait(f"r{i}")
+            self.assertEqual((run["state"], run["attempt"]), ("done", 1))
+        with open(self.processes.path("executed")) as log:
+            executed = log.read().split("\n")[:-1]
+        self.assertEqual(len(executed), 7, "nothing ran twice: the node was asked what it had")
+
+    def test_who_may_not(self):
+        self.cluster("n1")
+        status, reply = Client([self.manager], token="wrong" * 5).ask("GET", "/v1/runs")
+        self.assertEqual((status, reply["error"]["code"]), (403, "permission-denied"))
+        twin = ClusterNode(self.processes, "n1", [self.manager], run_dir="twin").start()
+        wait_for(lambda: "another node named n1 is here" in self.processes.log("n1"), 10, "the twin is refused")
+        self.assertEqual(len(self.client.get("/v1/nodes")["nodes"]), 1)
+        twin.kill()
+        state = self.processes.path("state")
+        for arguments, code, words in (
+                (["--state", state, "--listen", "127.0.0.1:0"], 5, "another manager has"),
+                (["--listen", "0.0.0.0:0"], 6, "give --token FILE, or --plain"),
+                (["--etcd", "nowhere"], 2, "not HOST:PORT"),
+                (["--placement", "best"], 3, "interference-aware"),
+                (["--colour"], 2, "--colour"),
+                (["--etcd", "127.0.0.1:1", "--state", state], 2, "excludes")):
+            done = self.weir("manager", "--store", self.processes.path("b"), *arguments)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(words, done.stderr)
+        self.assertEqual(self.weir("serve", "--node-name", "x").returncode, 2)
+        self.assertEqual(self.weir("nodes", "--manager", "127.0.0.1:1").returncode, 8)
+        self.assertEqual(self.weir("cluster", "status", "--colour").returncode, 2)
+
+
+class WithEtcd(ClusterTest):
+    def test_another_manager_takes_over(self):
+        etcd = Etcd(self.processes).start_all()
+        managers = [Manager(self.processes, f"m{i}", port, "--etcd", etcd.addresses, "--lost-after", "3").start()
+                    for i, port in enumerate(free_ports(2))]
+        self.client = client = Client(managers)
+        client.register()
+        self.nodes = [ClusterNode(self.processes, name, managers).start() for name in ("n1", "n2")]
+        self.wait_for_nodes(["n1", "n2"])
+        for i in range(40):
+            client.submit(f"r{i}", "sleep", f"0.{i % 10}")
+            if i == 10:
+                leads = next(m for m in managers if client.once(m.address, "GET", "/v1/cluster")[1]["leads"])
+                leads.kill()
+                fell, began = leads, time.monotonic()
+            if i == 11:
+                print(f"a submission was taken {time.monotonic() - began:.2f} s after the leading manager was killed",
+                      file=sys.stderr)
+            if i == 25:
+                fell.start()
+                etcd.kill(etcd.leader())
+        results = [client.wait(f"r{i}", 60) for i in range(40)]
+        self.assertEqual({run["state"] for run in results}, {"done"})
+        self.assertEqual([run["text"] for run in results], [f"0.{i % 10}" for i in range(40)])
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1 and sys.argv[1] == "--etcd":
+        del sys.argv[1]
+        del OneManager
+    else:
+        del WithEtcd
+    unittest.main(verbosity=2)

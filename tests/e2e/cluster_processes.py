@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Managers, members, nodes and etcd as processes that a test starts and kills. Shared by cluster_e2e and bench-cluster."""
+import hashlib
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from weir_e2e import BUILD, WEIR, wait_for
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MODULE = os.path.join(BUILD, "lib/weir/modules/sorting_network.so")
+MEMBER = os.path.join(BUILD, "lib/weir/weir-member")
+TOKEN = "0123456789abcdef0123456789abcdef"
+
+
+def free_ports(count):
+    """Ports that were free a moment ago."""
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+class Processes:
+    """Everything that was started, ended together."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="weir-cluster-")
+        self.all = []
+        self.token = self.path("token")
+        with open(os.open(self.token, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+            file.write(TOKEN + "\n")
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def start(self, name, command, **options):
+        log = open(self.path(name + ".log"), "ab")
+        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, **options)
+        log.close()
+        self.all.append(process)
+        return process
+
+    def log(self, name):
+        with open(self.path(name + ".log"), errors="replace") as log:
+            return log.read()
+
+    @staticmethod
+    def kill(process):
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def close(self):
+        for process in self.all:
+            self.kill(process)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Manager:
+    def __init__(self, processes, name, port, *state, token=True, prefix=()):
+        self.processes, self.name, self.address = processes, name, f"127.0.0.1:{port}"
+        self.command = [*prefix, WEIR, "manager", "--listen", self.address, "--store", processes.path("blobs"), *state]
+        if token:
+            self.command += ["--token", processes.token]
+        self.process = None
+
+    def start(self):
+        self.process = self.processes.start(self.name, self.command)
+        return self
+
+    def kill(self):
+        self.processes.kill(self.process)
+
+
+class ClusterNode:
+    """A node with fake modules. A daemon keeps the member (`served`), or it runs by itself."""
+
+    def __init__(self, processes, name, managers, run_dir=None, served=False, concurrent=4, prefix=()):
+        self.processes, self.name, self.prefix = processes, name, prefix
+        self.managers = ",".join(manager.address for manager in managers)
+        self.run_dir = processes.path(run_dir or name)
+        os.makedirs(self.run_dir, exist_ok=True)
+        self.served, self.concurrent = served, concurrent
+        self.running = []
+
+    def start(self):
+        executed, run = self.processes.path("executed"), self.run_dir
+        self.running = [self.processes.start(self.name, [
+            sys.executable, os.path.join(HERE, "fake_modules.py"), run + "/modules.sock", executed, str(self.concurrent)])]
+        if self.served:
+            command = [WEIR, "serve", "--run-dir", run, "--state-dir", run + "/state", "--manager", self.managers,
+                       "--node-name", self.name, "--manager-token", self.processes.token]
+        else:
+            command = [MEMBER, "--managers", self.managers, "--node-name", self.name, "--modules", run + "/modules.sock",
+                       "--identity", run + "/member.identity", "--token", self.processes.token]
+        self.running.append(self.processes.start(self.name, [*self.prefix, *command]))
+        return self
+
+    def kill(self):
+        for process in self.running:
+            self.processes.kill(process)
+
+
+class Etcd:
+    """Three members with etcd's own times."""
+
+    def __init__(self, processes):
+        self.processes = processes
+        ports = free_ports(6)
+        self.clients, self.peers = ports[:3], ports[3:]
+        self.running = [None] * 3
+        self.addresses = ",".join(f"127.0.0.1:{port}" for port in self.clients)
+
+    def start(self, which):
+        initial = ",".join(f"e{i}=http://127.0.0.1:{port}" for i, port in enumerate(self.peers))
+        client, peer = (f"http://127.0.0.1:{ports[which]}" for ports in (self.clients, self.peers))
+        self.running[which] = self.processes.start(f"etcd{which}", [
+            "etcd", "--name", f"e{which}", "--data-dir", self.processes.path(f"etcd{which}"), "--listen-client-urls", client,
+            "--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+            "--initial-cluster", initial, "--initial-cluster-state", "new", "--heartbeat-interval", "100",
+            "--election-timeout", "1000", "--logger", "zap", "--log-level", "error"])
+
+    def start_all(self):
+        for which in range(3):
+            self.start(which)
+        wait_for(lambda: self.leader() is not None, 20, "etcd elects a leader")
+        return self
+
+    def status(self, which):
+        connection = http.client.HTTPConnection("127.0.0.1", self.clients[which], timeout=1)
+        try:
+            connection.request("POST", "/v3/maintenance/status", "{}")
+            return json.loads(connection.getresponse().read())
+        except (OSError, http.client.HTTPException, ValueError):
+            return {}
+        finally:
+            connection.close()
+
+    def leader(self):
+        for which, process in enumerate(self.running):
+            if process is None or process.poll() is not None:
+                continue
+            status = self.status(which)
+            leader = status.get("leader", "0")
+            if leader != "0" and leader == status.get("header", {}).get("member_id"):
+                return which
+        return None
+
+    def kill(self, which):
+        self.processes.kill(self.running[which])
+
+
+class Client:
+    """Asks whichever manager leads, and asks again until one answers: every request may be repeated."""
+
+    def __init__(self, managers, token=TOKEN):
+        self.managers = [manager.address for manager in managers]
+        self.token = token
+
+    def once(self, address, method, path, body=None, timeout=5):
+        connection = http.client.HTTPConnection(address, timeout=timeout)
+        try:
+            data = json.dumps(body) if isinstance(body, dict) else body
+            connection.request(method, path, data, {"authorization": "Bearer " + self.token} if self.token else {})
+            reply = connection.getresponse()
+            text = reply.read()
+            return reply.status, json.loads(text) if "json" in reply.getheader("content-type", "") else text
+        finally:
+            connection.close()
+
+    def ask(self, method, path, body=None, within=30):
+        deadline = time.monotonic() + within
+        while True:
+            for address in list(self.managers):
+                try:
+                    status, reply = self.once(address, method, path, body)
+                except (OSError, http.client.HTTPException):
+                    status, reply = 503, "nobody answers"
+                if status != 503:
+                    return status, reply
+                self.managers = self.managers[1:] + self.managers[:1]
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{method} {path}: no manager that leads within {within} s: {reply}")
+            time.sleep(0.05)
+
+    def get(self, path, **options):
+        status, reply = self.ask("GET", path, **options)
+        if status != 200:
+            raise AssertionError(f"GET {path}: {status} {reply}")
+        return reply
+
+    def put_blob(self, data):
+        name = hashlib.sha256(data).hexdigest()
+        status, reply = self.ask("PUT", "/v1/blobs/" + name, data)
+        if status not in (200, 201):
+            raise AssertionError(f"blob: {status} {reply}")
+        return name
+
+    def register(self):
+        """A real one; the fake nodes run what they like."""
+        with open(MODULE, "rb") as module:
+            blob = self.put_blob(module.read())
+        status, reply = self.ask("PUT", "/v1/modules/fake", {"blob": blob})
+        if status != 200:
+            raise AssertionError(f"module: {status} {reply}")
+
+    def submit(self, run, kernel, arguments="", **more):
+        status, reply = self.ask("PUT", "/v1/runs/" + run,
+                                 {"module": "fake", "kernel": kernel, "arguments": arguments, **more})
+        if status != 202:
+            raise AssertionError(f"run {run}: {status} {reply}")
+        return reply
+
+    def wait(self, run, seconds=30):
+        deadline = time.monotonic() + seconds
+        while True:
+            reply = self.get(f"/v1/runs/{run}?wait_ms=2000")
+            if reply["state"] in ("done", "failed"):
+                return reply
+            if time.monotonic() > deadline:
+                raise AssertionError(f"run {run} has not ended within {seconds} s: {reply}")
