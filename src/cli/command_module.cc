@@ -164,8 +164,9 @@ Result<int> RunKernel(const Session& session, const ModuleFlags& flags) {
   // Results are kept until then; with an id of the user's own they are the user's to forget.
   if (flags.id.empty()) (void)client.Ask("DELETE", "/v1/runs/" + id);
   if (session.json && flags.output != "-") PrintJson(run);
-  const std::string text = Printable(TextOf(run, "text"));
-  if (!session.json && !text.empty()) fmt::print(flags.output == "-" ? stderr : stdout, "{}\n", text);
+  if (!session.json)
+    for (const std::string& line : SplitList(TextOf(run, "text"), '\n'))
+      if (!line.empty()) fmt::print(flags.output == "-" ? stderr : stdout, "{}\n", Printable(line));
   if (!done) return ErrorOfRun(run);
   if (!session.json && flags.output != "-")
     fmt::print("done in {:.3g} s on {}, beside {:.1f} others{}\n", NumberOf(run, "seconds"), TextOf(run, "device"),

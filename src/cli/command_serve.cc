@@ -25,6 +25,7 @@ struct ServeFlags {
   std::vector<std::string> peers, peers_plain;
   std::string managers, node_name, manager_token;
   std::string modules, store, placement;
+  std::int64_t units = 0;  // of a part of the device; 0: the whole
   bool is_private = false;
   bool quiet = false;
 };
@@ -85,8 +86,8 @@ Status AddMember(const ServeFlags& flags, const std::filesystem::path& self, dae
 /// The service for modules, in a vGPU that may be created later.
 Status AddModules(const ServeFlags& flags, const std::filesystem::path& self, daemon::ServeOptions& options) {
   if (flags.modules.empty()) {
-    if (flags.store.empty() && flags.placement.empty()) return Ok();
-    return Fail(Errc::kInvalidArgument, "--module-store and --placement are of --modules VGPU");
+    if (flags.store.empty() && flags.placement.empty() && flags.units == 0) return Ok();
+    return Fail(Errc::kInvalidArgument, "--module-store, --module-units and --placement are of --modules VGPU");
   }
   const std::string state = options.state_dir.empty() ? platform::DefaultStateDir() : options.state_dir;
   daemon::ModulesSetup setup{.program = FindHelper(self, kModules),
@@ -97,6 +98,7 @@ Status AddModules(const ServeFlags& flags, const std::filesystem::path& self, da
     WEIR_TRY_STATUS(core::FindPlacement(flags.placement));
     setup.options = {"--placement", flags.placement};
   }
+  if (flags.units > 0) setup.options.insert(setup.options.end(), {"--sub-devices", std::to_string(flags.units)});
   options.modules = std::move(setup);
   return Ok();
 }
@@ -141,6 +143,8 @@ void AddServe(Command app, Session& session) {
       "--module-store", "DIR", flags->store,
       "With --modules: the folder of modules, inputs and outputs, which nodes may share (default: modules in the "
       "state folder)");
+  command.AddWhole("--module-units", "N", flags->units, 0, 65536,
+                   "With --modules: parts of so many compute units are the devices (default: the whole one)");
   command.Add("--placement", "NAME", flags->placement,
               "With --modules: which device a run goes to (default: interference-aware)");
   command.AddFlag("--private", flags->is_private,

@@ -44,6 +44,7 @@ class Service {
     DeviceId id{};
     std::unique_ptr<HostProcess> host;
     std::unique_ptr<boost::asio::steady_timer> restart;
+    Duration pause{};         // before it is tried again
     bool serves = false;      // it has said what it is
     std::string model, name;  // as it was said last
     core::RunId guilty{};     // by its own account
@@ -71,7 +72,7 @@ class Service {
 
   // Hosts (service_hosts.cc).
   void StartHost(Slot& slot);
-  void StartHostLater(Slot& slot, Duration after);
+  void StartHostLater(Slot& slot);
   void OnFrame(Slot& slot, HostFrame frame, std::vector<platform::Fd> fds);
   void OnDevice(Slot& slot, const DeviceFrame& frame);
   void OnDone(Slot& slot, const DoneFrame& frame, const std::vector<platform::Fd>& fds);

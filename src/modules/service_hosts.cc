@@ -15,7 +15,8 @@
 namespace weir::modules {
 namespace {
 
-constexpr Duration kRestartAfter = seconds(2);    // of one that could not serve
+// Between attempts of one that can't serve: a vGPU may be created any moment, or never.
+constexpr Duration kRestartFirst = milliseconds(250), kRestartLast = seconds(2);
 constexpr Duration kInspectWithin = seconds(10);  // constructors of a module, and its table
 
 /// What a device has, by its compute units, where nobody has measured it: as many threads as OpenCL guarantees to a
@@ -49,11 +50,12 @@ void Service::StartHost(Slot& slot) {
     std::fprintf(stderr, "weir-modules: no host for device %llu: %s\n",
                  static_cast<unsigned long long>(slot.id.value - 1), host.error().message.c_str());
   slot.complained = host.error().message;
-  StartHostLater(slot, kRestartAfter);
+  StartHostLater(slot);
 }
 
-void Service::StartHostLater(Slot& slot, Duration after) {
-  slot.restart = std::make_unique<boost::asio::steady_timer>(loop_, after);
+void Service::StartHostLater(Slot& slot) {
+  slot.pause = std::clamp(slot.pause * 2, kRestartFirst, kRestartLast);
+  slot.restart = std::make_unique<boost::asio::steady_timer>(loop_, slot.pause);
   slot.restart->async_wait([this, &slot](const boost::system::error_code& error) {
     if (!error) StartHost(slot);
   });
@@ -84,6 +86,7 @@ void Service::OnFrame(Slot& slot, HostFrame frame, std::vector<platform::Fd> fds
 void Service::OnDevice(Slot& slot, const DeviceFrame& frame) {
   if (slot.serves) return;
   slot.serves = true;
+  slot.pause = {};
   slot.complained.clear();
   slot.model = frame.name;
   slot.name = fmt::format("device{}", frame.index);
@@ -146,7 +149,7 @@ void Service::OnHostEnd(Slot& slot, const std::string& how) {
   if (served)
     StartHost(slot);
   else
-    StartHostLater(slot, kRestartAfter);
+    StartHostLater(slot);
   Apply(actions);
 }
 
