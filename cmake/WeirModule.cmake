@@ -39,6 +39,8 @@ target_link_libraries(weir_flags INTERFACE Threads::Threads)
 if(WEIR_SANITIZE)
   target_compile_options(weir_flags INTERFACE -fsanitize=${WEIR_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(weir_flags INTERFACE -fsanitize=${WEIR_SANITIZE})
+  # Programs too, so that one precompiled header does for all.
+  target_compile_options(weir_flags INTERFACE -fPIC)
   # g++ takes what the instrumentation adds for uses of uninitialised variables.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(weir_flags INTERFACE -Wno-maybe-uninitialized)
@@ -182,6 +184,9 @@ function(weir_module name)
   add_library(weir_${name} STATIC ${ARG_SOURCES})
   if(ARG_PCH)
     target_precompile_headers(weir_${name} PRIVATE ${ARG_PCH})
+  elseif(WEIR_SANITIZE AND WEIR_TESTS AND NOT name STREQUAL base)
+    # All is compiled with the same flags there, and clang reads of a precompiled header what is used of it.
+    target_precompile_headers(weir_${name} REUSE_FROM weir_base_test)
   endif()
   weir_unity(weir_${name})
   target_link_libraries(weir_${name} PUBLIC weir_flags ${ARG_LINKS})
