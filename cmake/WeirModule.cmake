@@ -132,11 +132,12 @@ function(weir_gtest name)
     add_dependencies(${name} ${ARG_NEEDS})
   endif()
   # The first one's precompiled header does for all that are compiled with the same flags. rapidcheck is not in it: what
-  # its headers instantiate would be compiled again by each file, and most have no use for it.
+  # its headers instantiate would be compiled again by each file, and most have no use for it. As one unit, busy tests
+  # read the headers once without it.
   get_property(first GLOBAL PROPERTY WEIR_FIRST_GTEST_${flags})
   if(first)
     target_precompile_headers(${name} REUSE_FROM ${first})
-  else()
+  elseif(NOT (ARG_BUSY AND WEIR_UNITY))
     set_property(GLOBAL PROPERTY WEIR_FIRST_GTEST_${flags} ${name})
     target_precompile_headers(${name} PRIVATE <gtest/gtest.h> <nlohmann/json.hpp>)
   endif()
