@@ -36,9 +36,16 @@ target_compile_options(weir_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion 
 target_compile_options(weir_flags INTERFACE -ffp-contract=off)
 target_include_directories(weir_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_link_libraries(weir_flags INTERFACE Threads::Threads)
+# What is compiled once and thrown away needs no debug information, but where a sanitizer is to name lines; and g++ spends up to
+# a tenth of its time collecting garbage to stay below some hundred MiB.
+if(WEIR_UNITY AND NOT WEIR_SANITIZE)
+  target_compile_options(weir_flags INTERFACE -g0 $<$<C_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1000000>)
+endif()
 if(WEIR_SANITIZE)
   target_compile_options(weir_flags INTERFACE -fsanitize=${WEIR_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(weir_flags INTERFACE -fsanitize=${WEIR_SANITIZE})
+  # Programs too, so that one precompiled header does for all.
+  target_compile_options(weir_flags INTERFACE -fPIC)
   # g++ takes what the instrumentation adds for uses of uninitialised variables.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(weir_flags INTERFACE -Wno-maybe-uninitialized)
@@ -125,11 +132,12 @@ function(weir_gtest name)
     add_dependencies(${name} ${ARG_NEEDS})
   endif()
   # The first one's precompiled header does for all that are compiled with the same flags. rapidcheck is not in it: what
-  # its headers instantiate would be compiled again by each file, and most have no use for it.
+  # its headers instantiate would be compiled again by each file, and most have no use for it. As one unit, busy tests
+  # read the headers once without it.
   get_property(first GLOBAL PROPERTY WEIR_FIRST_GTEST_${flags})
   if(first)
     target_precompile_headers(${name} REUSE_FROM ${first})
-  else()
+  elseif(NOT (ARG_BUSY AND WEIR_UNITY))
     set_property(GLOBAL PROPERTY WEIR_FIRST_GTEST_${flags} ${name})
     target_precompile_headers(${name} PRIVATE <gtest/gtest.h> <nlohmann/json.hpp>)
   endif()
@@ -182,6 +190,9 @@ function(weir_module name)
   add_library(weir_${name} STATIC ${ARG_SOURCES})
   if(ARG_PCH)
     target_precompile_headers(weir_${name} PRIVATE ${ARG_PCH})
+  elseif(WEIR_SANITIZE AND WEIR_TESTS AND NOT name STREQUAL base)
+    # All is compiled with the same flags there, and clang reads of a precompiled header what is used of it.
+    target_precompile_headers(weir_${name} REUSE_FROM weir_base_test)
   endif()
   weir_unity(weir_${name})
   target_link_libraries(weir_${name} PUBLIC weir_flags ${ARG_LINKS})

@@ -57,6 +57,8 @@ show_progress() {
 configure_and_build() {
   local preset="$1" options=()
   if [[ "${preset}" == dev && ! -e "${ROOT}/build/dev/CMakeCache.txt" ]]; then options+=(-DWEIR_UNITY=ON); fi
+  # What ccache has not yet, it would preprocess before it compiles it; the compiler's own list of includes does as well.
+  export CCACHE_DEPEND=1
   run_logged "configure ${preset}" "configure-${preset}.log" cmake -S "${ROOT}" --preset "${preset}" "${options[@]}" || return
   run_logged "build ${preset}" "build-${preset}.log" \
     cmake --build "${ROOT}/build/${preset}" --parallel "$(jobs_count)" "${@:2}"

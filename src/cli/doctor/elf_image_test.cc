@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 namespace weir::cli {
@@ -72,8 +73,9 @@ TEST(ElfImage, SaysWhatLoadsItAndWhatItLinks) {
 }
 
 TEST(ElfImage, OfThisTestIsRead) {
-  std::ifstream file("/proc/self/exe", std::ios::binary);
-  const std::string bytes(std::istreambuf_iterator<char>(file), {});
+  const std::filesystem::path self("/proc/self/exe");
+  std::string bytes(std::filesystem::file_size(self), '\0');
+  ASSERT_TRUE(std::ifstream(self, std::ios::binary).read(bytes.data(), static_cast<std::streamsize>(bytes.size())));
   const ElfImage image = ParseText(bytes);
   EXPECT_TRUE(image.readable);
   EXPECT_NE(image.loader, "");
