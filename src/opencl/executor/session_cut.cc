@@ -140,9 +140,9 @@ Status Session::PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch)
   // What a group takes is measured before groups are sent away for it.
   cut.measures = !peers_.Views(0).empty() && shared_.partition == core::PartitionMode::kAuto && kernel.parts_run < 2;
   cut.plan = PlanCut(cut, kernel, /*alone=*/cut.measures);
-  if (cut.measures && !Runs(cut.plan)) {
+  if (cut.measures && cut.plan.kind != core::PlanKind::kPieces) {
     cut.measures = false;
-    cut.plan = PlanCut(cut, kernel, /*alone=*/false);
+    if (!Runs(cut.plan)) cut.plan = PlanCut(cut, kernel, /*alone=*/false);
   }
   if (!Runs(cut.plan)) {
     std::string why(core::NameOf(cut.plan.reason));

@@ -247,7 +247,8 @@ Status Session::SliceUp(const CutLaunch& cut, const GroupRange& range, PartLaunc
 /// made of what it would touch, which is nobody's loss.
 cl_int Session::BeginThere(CutLaunch& cut, const core::Plan& plan, std::uint64_t first, std::vector<PartThere>& there,
                            std::vector<GroupRange>& back) {
-  const Duration foreseen = std::min(plan.times.total, kForeseenMax);
+  const Duration at_most = cut.item_s > 0 ? kLateAfterTimes * std::min(plan.times.total, kForeseenMax) + kLateAfter
+                                          : kForeseenMax;  // nothing is known of it
   for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
     PartThere part{.node = plan.nodes[i], .range = {first, plan.ends[plan.here + i]}, .launch = {}};
     first = part.range.end;
@@ -259,9 +260,8 @@ cl_int Session::BeginThere(CutLaunch& cut, const core::Plan& plan, std::uint64_t
     for (const core::MemorySlice& slice : part.launch.slices.slices)
       contents.push_back(slice.sent ? cut.RootOf(slice).host.As<std::byte>() + slice.begin : nullptr);
     Peer* const peer = peers_.Of(part.node);
-    const Status status =
-        peer == nullptr ? Status(Fail(Errc::kUnavailable, "it was lost a moment ago"))
-                        : peer->Begin(*cut.program, part.launch, contents, kLateAfterTimes * foreseen + kLateAfter);
+    const Status status = peer == nullptr ? Status(Fail(Errc::kUnavailable, "it was lost a moment ago"))
+                                          : peer->Begin(*cut.program, part.launch, contents, at_most);
     if (status) {
       there.push_back(std::move(part));
     } else {
