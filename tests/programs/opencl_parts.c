@@ -5,8 +5,8 @@
  *   opencl_parts MIB [scatter]     three buffers of MIB; scatter: the kernel writes where what it reads says
  *   opencl_parts MIB rounds N      the kernel computes for N rounds what it writes
  *
- * Prints "wrong 0", and with rounds how long the launch took. Exits with 1 when a result was wrong, with 2 when a call failed, and says what the driver told of
- * it. */
+ * Prints "wrong 0", and with rounds how long the launch took. Exits with 1 when a result was wrong, with 2 when a call
+ * failed, and says what the driver told of it. */
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
