@@ -2,7 +2,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <memory>
+#include <string_view>
 
 #include "cli/options.h"
 #include "cli/places.h"
@@ -47,13 +49,23 @@ Status AddPortals(const ServeFlags& flags, const std::filesystem::path& self, da
   return Ok();
 }
 
+/// HOST:PORT, with a port that there can be.
+bool IsNodeAddress(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return false;
+  unsigned port = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data() + colon + 1, end, port);
+  return error == std::errc() && stopped == end && port > 0 && port < 65536;
+}
+
 /// Nodes that run parts: HOST:PORT=FILE, HOST:PORT=VGPU.
 Status AddPeers(const ServeFlags& flags, const std::filesystem::path& self, daemon::ServeOptions& options) {
   const std::string program = FindHelper(self, kRelay);
   for (const bool plain : {false, true})
     for (const std::string& text : plain ? flags.peers_plain : flags.peers) {
       const std::size_t equals = text.find('=');
-      if (equals == std::string::npos || equals == 0 || equals + 1 == text.size() || text.find(':') >= equals)
+      if (equals == std::string::npos || equals + 1 == text.size() || !IsNodeAddress(text.substr(0, equals)))
         return Fail(Errc::kInvalidArgument, std::string(plain ? "--peer-plain" : "--peer") + " takes HOST:PORT=" +
                                                 (plain ? "VGPU" : "TOKENFILE") + ", not '" + text + "'");
       daemon::PeerSetup peer{.program = program, .node = text.substr(0, equals), .token = {}, .vgpu = {}};

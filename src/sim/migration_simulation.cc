@@ -246,7 +246,7 @@ void MigrationSimulation::Decide(std::uint32_t index, std::uint64_t number, Node
                    .reason = core::PlanReason::kAsked,
                    .dimension = 1,
                    .ends = {task.view.groups[1]},
-                   .node = chosen};
+                   .nodes = {chosen}};
   } else {
     const core::DeviceView here = ViewOf(task.node, node.keeper.Free(node.usage), task);
     task.plan = core::MakePlan(run_.mode, task.view, here, peer, run_.params);

@@ -57,6 +57,9 @@ class Commands(e2e.WithNode):
                 (("run", "--", "/nonexistent/program"), 127, "/nonexistent/program"),
                 (("run", "--", "/etc/passwd"), 126, "/etc/passwd"),
                 (("vgpu", "create", "b", "--wieght", "3"), 2, "--wieght"),
+                *((("serve", f"--peer{plain}", f"{wrong}"), 2, f"--peer{plain} takes HOST:PORT={wanted}, not '{wrong}'")
+                  for plain, wanted in (("", "TOKENFILE"), ("-plain", "VGPU"))
+                  for wrong in ("gpu2", "gpu2:7700", "gpu2:7700=", "gpu2=x", ":7700=x", "gpu2:=x", "gpu2:70000=x", "=gpu2:7700")),
                 (("frobnicate",), 2, "frobnicate")):
             done = self.weir(*arguments)
             self.assertEqual(done.returncode, status, f"{arguments}: {done.stderr}")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One kernel on two nodes: a product of matrices that does not fit runs in part on a peer, by TCP, and its bytes are those
-of a run that is not split; the peer is killed while it computes.
+"""One kernel on several nodes: a product of matrices that does not fit runs in part on one peer or two, by TCP, and its bytes
+are those of a run that is not split; a peer is killed while it computes.
 
 With "long" as its argument: the peer is killed at 20 random moments.
 """
@@ -22,20 +22,31 @@ TOO_LARGE = ("4096", "3968", "96")  # 62 MiB of results, 3 that are read
 ROUNDS = 3
 
 
+def peer_node(test):
+    """A node that runs parts, and the port of its portal."""
+    node = e2e.Node("--listen-plain", "127.0.0.1:0", "--quiet").start()
+    test.addCleanup(node.close)
+    node.create("parts")
+    path = os.path.join(node.run_dir, "portal-plain.port")
+    return node, e2e.wait_for(lambda: text_of(path), 20, "the peer's portal listens")
+
+
 class TwoNodesOneKernel(unittest.TestCase):
+    PEERS = 1
+
     def setUp(self):
-        self.there = e2e.Node("--listen-plain", "127.0.0.1:0", "--quiet").start()
-        self.addCleanup(self.there.close)
-        self.there.create("parts")
-        path = os.path.join(self.there.run_dir, "portal-plain.port")
-        self.port = e2e.wait_for(lambda: text_of(path), 20, "the peer's portal listens")
-        self.here = e2e.Node("--peer-plain", f"127.0.0.1:{self.port}=parts", "--quiet").start()
+        peers = [peer_node(self) for _ in range(self.PEERS)]
+        self.peers = [node for node, _ in peers]
+        self.there, self.port = peers[0]
+        named = [word for _, port in peers for word in ("--peer-plain", f"127.0.0.1:{port}=parts")]
+        self.here = e2e.Node(*named, "--quiet").start()
         self.addCleanup(self.here.close)
         status, body = self.here.call("PUT", "/v1/devices/embedded/memory", {"size_bytes": 4 * SLOT, "params": {}})
         self.assertEqual(status, 200, body)
         self.here.create("small", memory_min_bytes=SLOT, memory_max_bytes=SLOT, partition="always")
         self.here.create("large", memory_min_bytes=SLOT, memory_max_bytes=2 * SLOT, partition="never")
-        e2e.wait_for(lambda: os.path.exists(os.path.join(self.here.run_dir, "peer-0.sock")), 20, "the relay listens")
+        for i in range(self.PEERS):
+            e2e.wait_for(lambda: os.path.exists(os.path.join(self.here.run_dir, f"peer-{i}.sock")), 20, "the relay listens")
         self.processes = []
         self.addCleanup(e2e.end_all, self.processes)
 
@@ -52,8 +63,8 @@ class TwoNodesOneKernel(unittest.TestCase):
         self.assertEqual((process.returncode, "wrong 0" in out), (0, True), out + err + self.here.log_text())
         return re.search(r"sum (\w+)", out).group(1)
 
-    def computed_there(self):
-        return self.there.vgpu("parts")["totals"]["gpu_ns"]
+    def computed_there(self, peer=None):
+        return (peer or self.there).vgpu("parts")["totals"]["gpu_ns"]
 
     def kill_peer(self):
         """Its daemon, its portal and its executor at once: a machine that is gone."""
@@ -78,6 +89,23 @@ class TwoNodesOneKernel(unittest.TestCase):
         self.assertEqual(self.sum_of(process), whole)
         self.assertIn("no parts elsewhere", self.here.log_text())
         self.assertEqual(self.sum_of(self.start("small", *TOO_LARGE)), whole)
+
+
+class ThreeNodesOneKernel(TwoNodesOneKernel):
+    PEERS = 2
+    test_a_peer_that_dies_costs_nothing_but_time = None
+
+    def test_both_compute_and_the_bytes_are_those_of_one(self):
+        whole = self.sum_of(self.start("large", *TOO_LARGE))
+        self.assertEqual(self.sum_of(self.start("small", *TOO_LARGE)), whole)
+        for peer in self.peers:
+            self.assertGreater(self.computed_there(peer), 0)
+        self.assertGreater(self.here.vgpu("small")["totals"]["gpu_ns"], 0)
+        self.assertNotIn("no parts elsewhere", self.here.log_text())
+        self.kill_peer()  # the other goes on
+        before = self.computed_there(self.peers[1])
+        self.assertEqual(self.sum_of(self.start("small", *TOO_LARGE)), whole)
+        self.assertGreater(self.computed_there(self.peers[1]), before)
 
 
 class Soak(TwoNodesOneKernel):
@@ -110,5 +138,5 @@ class Soak(TwoNodesOneKernel):
 
 
 if __name__ == "__main__":
-    wanted = "Soak" if sys.argv[1:] == ["long"] else "TwoNodesOneKernel"
-    unittest.main(argv=[sys.argv[0], wanted], verbosity=2)
+    wanted = ["Soak"] if sys.argv[1:] == ["long"] else ["TwoNodesOneKernel", "ThreeNodesOneKernel"]
+    unittest.main(argv=[sys.argv[0], *wanted], verbosity=2)

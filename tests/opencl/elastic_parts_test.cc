@@ -42,23 +42,28 @@ class ElasticParts : public ElasticExecutor {
     Start(kSlots, kSlots, more);
     Order(kSlots, kSlots);  // all that it may have is its own
   }
-  /// Another executor, which `Start` is told of by PeerOptions.
+  /// Other executors, which `Start` is told of by PeerOptions.
   void StartPeer() {
-    const auto pid =
-        platform::Spawn({.argv = {WEIR_EXECUTOR, "--socket", folder_ / "peer", "--cpus", "1", "--idle-exit", "60"}});
+    const std::string socket = folder_ / ("peer" + std::to_string(peers_.size()));
+    const auto pid = platform::Spawn({.argv = {WEIR_EXECUTOR, "--socket", socket, "--cpus", "1", "--idle-exit", "60"}});
     ASSERT_TRUE(pid) << pid.error().message;
-    peer_ = *pid;
-    ASSERT_TRUE(WaitUntil([this] { return ::access((folder_ / "peer").c_str(), F_OK) == 0; }));
+    peers_.push_back(*pid);
+    ASSERT_TRUE(WaitUntil([&] { return ::access(socket.c_str(), F_OK) == 0; }));
   }
-  std::vector<std::string> PeerOptions() { return {"--partition", "always", "--peer", folder_ / "peer"}; }
-  void EndPeer() {
-    if (peer_ == 0) return;
-    ::kill(peer_, SIGKILL);
-    ::waitpid(std::exchange(peer_, 0), nullptr, 0);
+  std::vector<std::string> PeerOptions() {
+    std::vector<std::string> options{"--partition", "always"};
+    for (std::size_t i = 0; i < peers_.size(); ++i)
+      options.insert(options.end(), {"--peer", folder_ / ("peer" + std::to_string(i))});
+    return options;
+  }
+  void EndPeer(std::size_t peer = 0) {
+    if (peers_[peer] == 0) return;
+    ::kill(peers_[peer], SIGKILL);
+    ::waitpid(std::exchange(peers_[peer], 0), nullptr, 0);
   }
   /// What its threads have spent, in ticks of the clock.
-  std::uint64_t PeerTicks() const {
-    std::ifstream file("/proc/" + std::to_string(peer_) + "/stat");
+  std::uint64_t PeerTicks(std::size_t peer = 0) const {
+    std::ifstream file("/proc/" + std::to_string(peers_[peer]) + "/stat");
     const std::string text((std::istreambuf_iterator<char>(file)), {});
     std::istringstream fields(text.substr(text.rfind(')') + 1));
     std::string skipped;
@@ -68,11 +73,11 @@ class ElasticParts : public ElasticExecutor {
     return user + system;
   }
   void TearDown() override {
-    EndPeer();
+    for (std::size_t i = 0; i < peers_.size(); ++i) EndPeer(i);
     ElasticExecutor::TearDown();
   }
-  RawClient Ready(std::uint64_t queue_properties = 0) {
-    RawClient client = Connected();
+  RawClient Ready(std::uint64_t queue_properties = 0) { return Ready(Connected(), queue_properties); }
+  RawClient Ready(RawClient client, std::uint64_t queue_properties) {
     client.Send(wire::CreateContext{.id = kContext, .devices = wire::IdList(&kDevice, 1)});
     client.Send(
         wire::CreateQueue{.id = kQueue, .context = kContext, .device = kDevice, .properties = queue_properties});
@@ -112,7 +117,7 @@ class ElasticParts : public ElasticExecutor {
     };
     ExpectAll(client, 12, wanted, /*step=*/61);
   }
-  pid_t peer_ = 0;
+  std::vector<pid_t> peers_;
   std::string OnlyNotice(RawClient& client) {
     EXPECT_EQ(client.notices.size(), 1U);
     return client.notices.empty() ? std::string() : client.notices[0];
@@ -340,6 +345,50 @@ TEST_F(ElasticParts, OfAPeerThatIsLostRunHere) {
   LaunchRounds(client, 3);  // with nobody there
   ExpectRounds(client, 3);
   EXPECT_TRUE(client.notices.empty());
+}
+
+TEST_F(ElasticParts, RunOnTwoPeersAtOnce) {
+  StartPeer();
+  StartPeer();
+  StartSmall(PeerOptions());
+  RawClient client = Ready();
+  MakeNumbers(client, 10);
+  MakeBuffer(client, 12, kBytes);
+  LaunchRounds(client, 3);
+  ExpectRounds(client, 3);
+  const std::uint64_t first = PeerTicks(0), second = PeerTicks(1);
+  LaunchRounds(client, 120);
+  ExpectRounds(client, 120);
+  EXPECT_GT(PeerTicks(0), first + 5) << "a quarter of 1,200 million rounds are its own";
+  EXPECT_GT(PeerTicks(1), second + 5);
+  LaunchRounds(client, 120);
+  const std::uint64_t before = PeerTicks(1);
+  ASSERT_TRUE(WaitUntil([&] { return PeerTicks(1) > before + 2; })) << "it has not begun";
+  EndPeer(1);  // the other's part is as good as ever
+  ExpectRounds(client, 120);
+  EXPECT_TRUE(client.notices.empty());
+}
+
+TEST_F(ElasticParts, ThatCameFromElsewhereAreNotCutAmongPeers) {
+  StartPeer();
+  StartSmall(PeerOptions());
+  {
+    RawClient ours = Ready();
+    MakeNumbers(ours, 10);
+    MakeBuffer(ours, 12, kBytes);
+    LaunchRounds(ours, 30);
+    ExpectRounds(ours, 30);
+  }
+  const std::uint64_t before = PeerTicks();
+  EXPECT_GT(before, 0U);
+  auto connection = opencl::Connect(folder_ / "s", std::string(opencl::kPartsProgram) + "@10.0.0.1:7700");
+  ASSERT_TRUE(connection) << connection.error().message;
+  RawClient others = Ready(RawClient(std::move(*connection)), 0);
+  MakeNumbers(others, 10);
+  MakeBuffer(others, 12, kBytes);
+  LaunchRounds(others, 200);
+  ExpectRounds(others, 200);
+  EXPECT_LE(PeerTicks(), before + 5) << "half of 2,100 million rounds take longer";
 }
 
 }  // namespace

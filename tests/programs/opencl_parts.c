@@ -3,14 +3,16 @@
  * Checks every item of all three. Knows nothing of Weir.
  *
  *   opencl_parts MIB [scatter]     three buffers of MIB; scatter: the kernel writes where what it reads says
+ *   opencl_parts MIB rounds N      the kernel computes for N rounds what it writes
  *
- * Prints "wrong 0". Exits with 1 when a result was wrong, with 2 when a call failed, and says what the driver told of
- * it. */
+ * Prints "wrong 0", and with rounds how long the launch took. Exits with 1 when a result was wrong, with 2 when a call
+ * failed, and says what the driver told of it. */
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { kReadItems = 4 << 20 };
@@ -24,6 +26,12 @@ static const char* source =
     "kernel void scatter(global const uint *a, global const uint *b, global uint *c) {\n"
     "  size_t i = get_global_id(0);\n"
     "  c[a[i] % get_global_size(0)] = b[i];\n"
+    "}\n"
+    "kernel void rounds(global const uint *a, global const uint *b, global uint *c, uint n) {\n"
+    "  size_t i = get_global_id(0);\n"
+    "  uint x = a[i] * 7u + b[i];\n"
+    "  for (uint r = 0; r < n; ++r) x = x * 1664525u + 1013904223u;\n"
+    "  c[i] = x;\n"
     "}\n";
 
 static void check(cl_int error, const char* what) {
@@ -102,9 +110,21 @@ int main(int argc, char** argv) {
 
   const cl_mem buffers[3] = {make_numbers(context, 3), make_numbers(context, 5), make_numbers(context, 11)};
   for (cl_uint i = 0; i < 3; ++i) check(clSetKernelArg(kernel, i, sizeof *buffers, &buffers[i]), "clSetKernelArg");
+  cl_uint step = 3 * 7 + 5, add = 7 + 1;
+  const cl_uint rounds = argc > 3 ? (cl_uint)atol(argv[3]) : 0;
+  if (argc > 3) check(clSetKernelArg(kernel, 3, sizeof rounds, &rounds), "clSetKernelArg");
+  for (cl_uint r = 0; r < rounds; ++r) {
+    step *= 1664525U;
+    add = add * 1664525U + 1013904223U;
+  }
+  struct timespec begun, ended;
+  clock_gettime(CLOCK_MONOTONIC, &begun);
   launch(kernel);
-  const size_t wrong = wrong_in(buffers[2], 3 * 7 + 5, 7 + 1) + wrong_in(buffers[0], 3, 1) + wrong_in(buffers[1], 5, 1);
+  clock_gettime(CLOCK_MONOTONIC, &ended);
+  const size_t wrong = wrong_in(buffers[2], step, add) + wrong_in(buffers[0], 3, 1) + wrong_in(buffers[1], 5, 1);
   printf("wrong %zu\n", wrong);
+  if (argc > 3)
+    printf("seconds %.3f\n", (double)(ended.tv_sec - begun.tv_sec) + (double)(ended.tv_nsec - begun.tv_nsec) / 1e9);
 
   for (int i = 0; i < 3; ++i) clReleaseMemObject(buffers[i]);
   clReleaseKernel(kernel);

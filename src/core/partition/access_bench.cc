@@ -5,6 +5,7 @@
 
 #include "core/partition/cuttable.h"
 #include "core/partition/expr_table.h"
+#include "core/partition/kept_plans.h"
 
 namespace weir::core {
 namespace {
@@ -92,14 +93,25 @@ KernelAccess StencilAccess() {
   return k.Take();
 }
 
-void BM_LaunchAccess(benchmark::State& state, KernelAccess (*make)()) {
-  const KernelAccess access = make();
-  const std::int32_t width = 4096;
+constexpr std::int32_t kPlaneWidth = 4096;
+constexpr std::uint64_t kPlaneBytes = 4ULL * kPlaneWidth * kPlaneWidth;
+
+std::vector<LaunchArgument> PlanesOf(const KernelAccess& access) {
   std::vector<LaunchArgument> arguments;
   for (std::size_t i = 0; i + 1 < access.arguments.size(); ++i)
-    arguments.push_back({.memory = i, .bytes = 4ULL * 4096 * 4096});
-  arguments.push_back({.value = std::as_bytes(std::span(&width, 1))});
-  const KernelLaunch launch{.dimensions = 2, .global = {4096, 4096, 1}, .local = {16, 16, 1}, .arguments = arguments};
+    arguments.push_back({.memory = i, .bytes = kPlaneBytes});
+  arguments.push_back({.value = std::as_bytes(std::span(&kPlaneWidth, 1))});
+  return arguments;
+}
+
+KernelLaunch PlaneLaunch(const std::vector<LaunchArgument>& arguments) {
+  return {.dimensions = 2, .global = {kPlaneWidth, kPlaneWidth, 1}, .local = {16, 16, 1}, .arguments = arguments};
+}
+
+void BM_LaunchAccess(benchmark::State& state, KernelAccess (*make)()) {
+  const KernelAccess access = make();
+  const std::vector<LaunchArgument> arguments = PlanesOf(access);
+  const KernelLaunch launch = PlaneLaunch(arguments);
   const PartRange part{.dimension = 1, .first = 64, .end = 128};
   if (!CheckAccess(access) || !Cuttable(access, launch)[1].yes)
     return state.SkipWithError("it is not cut along its rows, which is what this is the cost of");
@@ -112,6 +124,39 @@ void BM_LaunchAccess(benchmark::State& state, KernelAccess (*make)()) {
 }
 BENCHMARK_CAPTURE(BM_LaunchAccess, product, ProductAccess);
 BENCHMARK_CAPTURE(BM_LaunchAccess, stencil, StencilAccess);
+
+/// All that is decided about one launch that does not fit, beside `peers` nodes: whether it may be cut, and where.
+/// `kept`: it was seen before.
+void BM_CutDecision(benchmark::State& state, KernelAccess (*make)(), bool kept) {
+  const auto analysis = std::make_shared<const ProgramAnalysis>(ProgramAnalysis{.kernels = {make()}});
+  const KernelAccess& access = analysis->kernels.front();
+  const std::vector<LaunchArgument> arguments = PlanesOf(access);
+  const KernelLaunch launch = PlaneLaunch(arguments);
+  PlanViews views{.here = {.room = Bytes{kPlaneBytes * 3 / 2},
+                           .total = Bytes{kPlaneBytes * 3 / 2},
+                           .in_bytes_per_s = 8e9,
+                           .out_bytes_per_s = 8e9,
+                           .group_s = 1e-4}};
+  for (std::int64_t i = 1; i <= state.range(0); ++i)
+    views.peers.push_back({.id = NodeId{static_cast<std::uint64_t>(i)}, .device = views.here, .link = {1e8}});
+  KeptLaunches launches;
+  std::uint64_t evaluated = 0;
+  for (auto _ : state) {
+    auto key = KeptLaunches::KeyOf(1, 0, access, launch, 128);
+    CutLaunchPlans* plans = kept ? launches.Find(key) : nullptr;
+    if (plans == nullptr)
+      plans = &launches.Keep(std::move(key), std::make_unique<CutLaunchPlans>(analysis, access, launch, 128));
+    const Plan& plan = plans->PlanFor(views, false);
+    if (plan.ends.empty()) return state.SkipWithError("it is not cut, which is what this is the cost of");
+    evaluated = plans->need().evaluated();
+    benchmark::DoNotOptimize(plan.ends.data());
+  }
+  state.counters["footprints"] = static_cast<double>(evaluated);
+}
+BENCHMARK_CAPTURE(BM_CutDecision, product_cold, ProductAccess, false)->Arg(0)->Arg(1)->Arg(2);
+BENCHMARK_CAPTURE(BM_CutDecision, product_kept, ProductAccess, true)->Arg(0)->Arg(2);
+BENCHMARK_CAPTURE(BM_CutDecision, stencil_cold, StencilAccess, false)->Arg(2);
+BENCHMARK_CAPTURE(BM_CutDecision, stencil_kept, StencilAccess, true)->Arg(2);
 
 }  // namespace
 }  // namespace weir::core

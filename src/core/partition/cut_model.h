@@ -33,6 +33,36 @@ inline double SecondsThere(const PeerView& peer, const PartNeed& need, double gr
          SecondsOn(peer.device, need, groups, Bytes{});
 }
 
+struct Ends {
+  std::uint64_t low = 0, high = 0;
+};
+
+/// The first of `ends`, both included, where `rises` is at least 0; it never falls, and is at least 0 at the end. What
+/// a part needs and takes is mostly affine in where it is cut, and then a line through both ends meets 0 at once; where
+/// it isn't, halving goes on.
+template <typename Rises>
+std::uint64_t FirstThat(Ends ends, Rises rises) {
+  double below = rises(ends.low), above = rises(ends.high);
+  if (ends.low >= ends.high || below >= 0) return ends.low;
+  for (bool along_line = true; ends.high - ends.low > 1;) {
+    const std::uint64_t apart = ends.high - ends.low;
+    std::uint64_t step = apart / 2;
+    if (along_line && below > -kImpossible && above < kImpossible)
+      step = static_cast<std::uint64_t>(std::ceil(static_cast<double>(apart) * (-below / (above - below)))) - 1;
+    step = std::clamp<std::uint64_t>(step, 1, apart - 1);
+    // Where the line is right it is this one that is still below, and the next that isn't.
+    for (const std::uint64_t at : {ends.low + step, ends.low + step + 1}) {
+      if (at >= ends.high) continue;
+      const double here = rises(at);
+      (here >= 0 ? ends.high : ends.low) = at;
+      (here >= 0 ? above : below) = here;
+      if (here >= 0 || !along_line) break;
+    }
+    along_line = ends.high - ends.low <= apart / 2;
+  }
+  return ends.high;
+}
+
 class CutModel {
  public:
   CutModel(const TaskView& task, unsigned dimension)
@@ -84,33 +114,32 @@ class CutModel {
     if (piece == 0) return SecondsOf(here_->queue) + PieceSeconds(0, kept);
     return until_[piece - 1] + PieceSeconds(ends_[piece - 1], kept);
   }
+  /// H(k) from what pieces take, as if each took its groups' share: no need is asked for.
+  [[nodiscard]] double HereAbout(std::uint64_t kept) const {
+    const auto piece = static_cast<std::size_t>(std::ranges::lower_bound(ends_, kept) - ends_.begin());
+    const double before = piece == 0 ? SecondsOf(here_->queue) : until_[piece - 1];
+    const std::uint64_t first = piece == 0 ? 0 : ends_[piece - 1];
+    return before +
+           (until_[piece] - before) * static_cast<double>(kept - first) / static_cast<double>(ends_[piece] - first);
+  }
   /// P(n − k), k below n.
-  [[nodiscard]] double There(const PeerView& peer, std::uint64_t kept) const {
-    return SecondsThere(peer, NeedOf(kept, count_), GroupsIn(kept, count_));
+  [[nodiscard]] double There(const PeerView& peer, std::uint64_t kept) const { return There(peer, kept, count_); }
+  [[nodiscard]] double There(const PeerView& peer, std::uint64_t first, std::uint64_t last) const {
+    return SecondsThere(peer, NeedOf(first, last), GroupsIn(first, last));
   }
   /// The fewest groups that must stay so that the others fit there.
   [[nodiscard]] std::uint64_t LeastKept(Bytes room) const {
-    std::uint64_t low = 0, high = count_;  // [high, count) fits
-    while (low < high) {
-      const std::uint64_t middle = low + (high - low) / 2;
-      if (Fits(middle, count_, room))
-        high = middle;
-      else
-        low = middle + 1;
-    }
-    return high;
+    return FirstThat({0, count_}, [&](std::uint64_t kept) {
+      return kept == count_ ? static_cast<double>(room.count) : Spare(kept, count_, room);
+    });
   }
   /// Of the cuts from `low` to `high`, 1 ≤ low ≤ high < n, the one where the later of the two parts ends first: H grows
   /// with k and P falls, so it is where they cross, or the one before.
   [[nodiscard]] std::uint64_t BestCut(const PeerView& peer, std::uint64_t low, std::uint64_t high) const {
-    std::uint64_t from = low, to = high;
-    while (from < to) {
-      const std::uint64_t middle = from + (to - from) / 2;
-      if (Here(middle) >= There(peer, middle))
-        to = middle;
-      else
-        from = middle + 1;
-    }
+    const std::uint64_t from = FirstThat({low, high}, [&](std::uint64_t kept) {
+      const double here = Here(kept), there = There(peer, kept);
+      return here >= there || kept == high ? std::max(0.0, here - there) : here - there;
+    });
     return from > low && Later(peer, from - 1) <= Later(peer, from) ? from - 1 : from;
   }
   [[nodiscard]] double Later(const PeerView& peer, std::uint64_t kept) const {
@@ -122,21 +151,24 @@ class CutModel {
     const PartNeed need = NeedOf(first, last);
     return SecondsOn(*here_, need, GroupsIn(first, last), first == 0 ? Bytes{} : need.alike);
   }
+  /// Of `room`, what [first, last) leaves; below 0: it doesn't fit.
+  [[nodiscard]] double Spare(std::uint64_t first, std::uint64_t last, Bytes room) const {
+    return static_cast<double>(room.count) - static_cast<double>(NeedOf(first, last).device.count);
+  }
   /// As many groups from `first` on as fit. Pieces are mostly as large as the one before: `usual`.
   [[nodiscard]] std::uint64_t MostFrom(std::uint64_t first, std::uint64_t usual, Bytes room) const {
-    std::uint64_t low = 0, high = count_ - first;  // low fits
-    if (usual > 0 && usual < high && Fits(first, first + usual, room)) {
-      low = usual;
+    Ends ends{0, count_ - first};
+    if (usual > 0 && usual < ends.high && Fits(first, first + usual, room)) {
       if (!Fits(first, first + usual + 1, room)) return usual;
+      ends.low = usual;
     }
-    while (low < high) {
-      const std::uint64_t middle = high - (high - low) / 2;
-      if (Fits(first, first + middle, room))
-        low = middle;
-      else
-        high = middle - 1;
-    }
-    return low;
+    // The first that leaves nothing, less one.
+    const auto lacks = [&](std::uint64_t groups) {
+      const double spare = groups == 0 ? static_cast<double>(room.count) : Spare(first, first + groups, room);
+      return spare < 0 ? -spare : -1.0 - spare;
+    };
+    if (lacks(ends.high) < 0) return ends.high;
+    return FirstThat(ends, lacks) - 1;
   }
 
   const TaskView& task_;

@@ -29,6 +29,13 @@ FootprintNeed::FootprintNeed(const KernelAccess& access, const KernelLaunch& lau
 }
 
 PartNeed FootprintNeed::Of(const PartRange& part) const {
+  if (const auto known = known_.find(part); known != known_.end()) return known->second;
+  if (known_.size() >= kKnownMax) known_.clear();
+  return known_.emplace(part, Evaluate(part)).first->second;
+}
+
+PartNeed FootprintNeed::Evaluate(const PartRange& part) const {
+  ++evaluated_;
   const auto made = SlicesOf(access_, launch_, part, alignment_);
   if (!made) return {.device = kMoreThanThereIs, .sent = kMoreThanThereIs, .alike = {}, .returned = {}};
   PartNeed need;

@@ -2,30 +2,45 @@
 // What the parts of one launch of an analysed kernel need, for plan.h. Pure.
 #pragma once
 
+#include <unordered_map>
+
 #include "core/partition/cuttable.h"
 #include "core/partition/need.h"
 #include "core/partition/part_slices.h"
 
 namespace weir::core {
 
-/// Of a launch that outlives this, like its kernel. A range that can't be evaluated needs more than there is.
+/// Of a launch that outlives this, like its kernel. A range that can't be evaluated needs more than there is. What has
+/// been asked is remembered, up to a bound: for one thread.
 class FootprintNeed final : public TaskNeed {
  public:
   FootprintNeed(const KernelAccess& access, const KernelLaunch& launch, std::uint64_t alignment);
 
   [[nodiscard]] bool Cuttable(unsigned dimension) const override { return may_[dimension].yes; }
   [[nodiscard]] PartNeed Of(const PartRange& part) const override;
+  /// Ranges that were evaluated, so far.
+  [[nodiscard]] std::uint64_t evaluated() const { return evaluated_; }
   /// Why a dimension can't be cut, in words.
   [[nodiscard]] const CutAnswer& Answer(unsigned dimension) const { return may_[dimension]; }
   /// Slices that all parts along this dimension read, and none writes.
   [[nodiscard]] const std::vector<MemorySlice>& AlikeAlong(unsigned dimension) const { return alike_[dimension]; }
 
  private:
+  static constexpr std::size_t kKnownMax = 4096;
+  [[nodiscard]] PartNeed Evaluate(const PartRange& part) const;
+
   const KernelAccess& access_;
   const KernelLaunch& launch_;
   const std::uint64_t alignment_;
   std::array<CutAnswer, kDimensionsMax> may_;
   std::array<std::vector<MemorySlice>, kDimensionsMax> alike_;
+  struct RangeHash {
+    std::size_t operator()(const PartRange& part) const {
+      return (part.first * 0x9E3779B97F4A7C15U ^ part.end) * 0x9E3779B97F4A7C15U + part.dimension;
+    }
+  };
+  mutable std::unordered_map<PartRange, PartNeed, RangeHash> known_;
+  mutable std::uint64_t evaluated_ = 0;
 };
 
 }  // namespace weir::core

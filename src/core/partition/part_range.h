@@ -10,6 +10,7 @@ namespace weir::core {
 struct PartRange {
   unsigned dimension = 0;
   std::uint64_t first = 0, end = 0;
+  bool operator==(const PartRange&) const = default;
   [[nodiscard]] constexpr std::uint64_t count() const { return end - first; }
 };
 

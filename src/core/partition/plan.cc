@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/partition/cut_model.h"
+#include "core/partition/shared_cut.h"
 
 namespace weir::core {
 namespace {
@@ -44,32 +47,58 @@ std::optional<unsigned> EasiestDimension(const TaskView& task) {
   return best;
 }
 
-/// Chooses among the ways of one task. `peer` is none where nothing may leave.
+std::span<const PeerView> OneOrNone(const std::optional<PeerView>& peer) {
+  return peer ? std::span<const PeerView>(&*peer, 1) : std::span<const PeerView>();
+}
+
+/// As Algorithm 1 chooses them: the fewest threads, ties by id.
+std::vector<PeerView> InOrder(std::span<const PeerView> peers) {
+  std::vector<PeerView> ordered(peers.begin(), peers.end());
+  std::ranges::stable_sort(ordered, [](const PeerView& a, const PeerView& b) {
+    return a.threads != b.threads ? a.threads < b.threads : a.id < b.id;
+  });
+  if (ordered.size() > kPlanPeersMax) ordered.resize(kPlanPeersMax);
+  return ordered;
+}
+
+/// Chooses among the ways of one task.
 class Planner {
  public:
-  Planner(const TaskView& task, const DeviceView& here, const std::optional<PeerView>& peer, const PlanParams& params)
+  /// `may_leave`: whether other nodes may run any of it.
+  Planner(const TaskView& task, const DeviceView& here, std::span<const PeerView> peers, bool may_leave,
+          const PlanParams& params)
       : task_(task),
         here_(here),
-        peer_(task.from_elsewhere ? kNobody : peer),
+        peers_(InOrder(task.from_elsewhere || !may_leave ? std::span<const PeerView>() : peers)),
         params_(params),
         easiest_(EasiestDimension(task)),
         main_(easiest_.value_or(0)),
         whole_(task.need->Of({main_, 0, count()})) {}
 
   [[nodiscard]] Plan Auto() const {
-    if (whole_.device <= here_.room) return WholeHere();
+    if (whole_.device <= here_.room && (!task_.begun || peers_.empty())) return WholeHere();
     return Fastest();
   }
 
+  /// All nodes alike share what is to go.
   [[nodiscard]] Plan Always() const {
     std::optional<Plan> best;
     ForEachDimension([&](const CutModel& model, unsigned dimension) {
-      const auto [low, high] = SplitBounds(model);
-      if (low > high) return;
       const double wanted = static_cast<double>(model.count()) * (1 - params_.always_share);
-      const auto kept = std::clamp(static_cast<std::uint64_t>(std::llround(std::max(wanted, 0.0))), low, high);
-      Plan plan = SplitAt(model, dimension, kept, PlanReason::kAsked);
-      if (!best || plan.times.total < best->times.total) best = std::move(plan);
+      const auto keep = static_cast<std::uint64_t>(std::llround(std::max(wanted, 0.0)));
+      const auto offer = [&](Plan plan) {
+        if (!best || plan.times.total < best->times.total) best = std::move(plan);
+      };
+      if (peers_.size() > 1 && model.count() > 1) {
+        const std::vector<std::uint64_t> ends = partition::EqualEnds(model, keep, peers_.size());
+        if (partition::FitsThere(model, ends, peers_) && ends.front() <= model.reach())
+          return offer(SharedAt(model, dimension, ends, peers_, PlanReason::kAsked));
+      }
+      for (const PeerView& peer : peers_) {
+        const auto [low, high] = SplitBounds(model, peer);
+        if (low > high) continue;
+        return offer(SplitAt(model, dimension, std::clamp(keep, low, high), peer, PlanReason::kAsked));
+      }
     });
     return best ? *best : Auto();
   }
@@ -77,25 +106,22 @@ class Planner {
   /// Algorithm 2. What it puts here need not fit: data per thread is the whole need over the threads.
   [[nodiscard]] Plan Paper() const {
     if (whole_.device <= here_.room) return WholeHere();
-    if (!peer_) return Nothing();
+    if (peers_.empty()) return Nothing();
+    const PeerView& peer = peers_.front();
     const std::uint64_t kept = PapersCut();
     if (!easiest_ || kept == 0 ||
         static_cast<double>(kept) < static_cast<double>(count()) * std::clamp(params_.min_share, 0.0, 1.0))
-      return whole_.device <= peer_->device.room ? Migrated(PlanReason::kBelowMinimum) : Nothing();
-    if (task_.need->Of({main_, kept, count()}).device > peer_->device.room) return Nothing();
-    Plan plan{.kind = PlanKind::kSplit,
-              .reason = PlanReason::kPartFits,
-              .dimension = main_,
-              .ends = {kept, count()},
-              .here = 1,
-              .node = peer_->id};
-    plan.times = Reckon(plan, task_, here_, peer_);
-    return plan;
+      return whole_.device <= peer.device.room ? Migrated(peer, PlanReason::kBelowMinimum) : Nothing();
+    if (task_.need->Of({main_, kept, count()}).device > peer.device.room) return Nothing();
+    return Timed({.kind = PlanKind::kSplit,
+                  .reason = PlanReason::kPartFits,
+                  .dimension = main_,
+                  .ends = {kept, count()},
+                  .here = 1,
+                  .nodes = {peer.id}});
   }
 
  private:
-  static inline const std::optional<PeerView> kNobody{};
-
   [[nodiscard]] std::uint64_t count() const { return task_.groups[main_]; }
 
   /// ThreadToSource = available memory / data per thread, in whole groups along the dimension; below `count()` where
@@ -106,25 +132,31 @@ class Planner {
   }
 
   [[nodiscard]] Plan Timed(Plan plan) const {
-    plan.times = Reckon(plan, task_, here_, peer_);
+    plan.times = Reckon(plan, task_, here_, peers_);
     return plan;
   }
   [[nodiscard]] Plan WholeHere() const {
     return Timed(
         {.kind = PlanKind::kHere, .reason = PlanReason::kFits, .dimension = main_, .ends = {count()}, .here = 1});
   }
-  [[nodiscard]] Plan Migrated(PlanReason reason) const {
+  [[nodiscard]] Plan Migrated(const PeerView& peer, PlanReason reason) const {
     return Timed(
-        {.kind = PlanKind::kMigrate, .reason = reason, .dimension = main_, .ends = {count()}, .node = peer_->id});
+        {.kind = PlanKind::kMigrate, .reason = reason, .dimension = main_, .ends = {count()}, .nodes = {peer.id}});
   }
-  [[nodiscard]] Plan SplitAt(const CutModel& model, unsigned dimension, std::uint64_t kept, PlanReason reason) const {
-    Plan plan{.kind = PlanKind::kSplit,
-              .reason = reason,
-              .dimension = dimension,
-              .ends = model.EndsOf(kept),
-              .node = peer_->id};
+  [[nodiscard]] Plan SplitAt(const CutModel& model, unsigned dimension, std::uint64_t kept, const PeerView& peer,
+                             PlanReason reason) const {
+    return SharedAt(model, dimension, {kept, model.count()}, {&peer, 1}, reason);
+  }
+  /// [0, ends[0]) here, the rest in order on `peers`; one that gets nothing takes no part.
+  [[nodiscard]] Plan SharedAt(const CutModel& model, unsigned dimension, const std::vector<std::uint64_t>& ends,
+                              std::span<const PeerView> peers, PlanReason reason) const {
+    Plan plan{.kind = PlanKind::kSplit, .reason = reason, .dimension = dimension, .ends = model.EndsOf(ends.front())};
     plan.here = static_cast<std::uint32_t>(plan.ends.size());
-    plan.ends.push_back(model.count());
+    for (std::size_t i = 0; i < peers.size(); ++i) {
+      if (ends[i + 1] == ends[i]) continue;
+      plan.ends.push_back(ends[i + 1]);
+      plan.nodes.push_back(peers[i].id);
+    }
     return Timed(std::move(plan));
   }
   /// Nothing can be done now; ever?
@@ -156,10 +188,9 @@ class Planner {
     std::uint64_t low = 1, high = 0;
   };
   /// How many groups may stay here when others go; low is above high where a split is not possible.
-  [[nodiscard]] Bounds SplitBounds(const CutModel& model) const {
-    if (!peer_ || model.count() < 2 || model.reach() == 0) return {};
-    return {std::max<std::uint64_t>(model.LeastKept(peer_->device.room), 1),
-            std::min(model.reach(), model.count() - 1)};
+  [[nodiscard]] Bounds SplitBounds(const CutModel& model, const PeerView& peer) const {
+    if (model.count() < 2 || model.reach() == 0) return {};
+    return {std::max<std::uint64_t>(model.LeastKept(peer.device.room), 1), std::min(model.reach(), model.count() - 1)};
   }
 
   [[nodiscard]] Plan Fastest() const {
@@ -172,14 +203,20 @@ class Planner {
     };
     ForEachDimension([&](const CutModel& model, unsigned dimension) {
       if (model.reach() == model.count()) offer(AllInPieces(model, dimension));
-      const auto [low, high] = SplitBounds(model);
-      if (low > high) return;
-      std::uint64_t kept = model.BestCut(*peer_, low, high);
-      const std::uint64_t papers = dimension == main_ ? std::clamp(PapersCut(), low, high) : kept;
-      if (model.Later(*peer_, papers) < model.Later(*peer_, kept)) kept = papers;
-      offer(SplitAt(model, dimension, kept, PlanReason::kFastest));
+      for (const PeerView& peer : peers_) {
+        const auto [low, high] = SplitBounds(model, peer);
+        if (low > high) continue;
+        std::uint64_t kept = model.BestCut(peer, low, high);
+        const std::uint64_t papers = dimension == main_ ? std::clamp(PapersCut(), low, high) : kept;
+        if (model.Later(peer, papers) < model.Later(peer, kept)) kept = papers;
+        offer(SplitAt(model, dimension, kept, peer, PlanReason::kFastest));
+      }
+      if (peers_.size() < 2) return;
+      const std::vector<std::uint64_t> ends = partition::SharedEnds(model, peers_);
+      if (!ends.empty()) offer(SharedAt(model, dimension, ends, peers_, PlanReason::kFastest));
     });
-    if (peer_ && whole_.device <= peer_->device.room) offer(Migrated(PlanReason::kFastest));
+    for (const PeerView& peer : peers_)
+      if (whole_.device <= peer.device.room) offer(Migrated(peer, PlanReason::kFastest));
     if (task_.room_in) offer(Timed({.kind = PlanKind::kWait, .reason = PlanReason::kFastest, .dimension = main_}));
     if (ways == 1) best.reason = PlanReason::kOnlyWay;
     return best;
@@ -195,7 +232,7 @@ class Planner {
 
   const TaskView& task_;
   const DeviceView& here_;
-  const std::optional<PeerView>& peer_;
+  const std::vector<PeerView> peers_;
   const PlanParams& params_;
   const std::optional<unsigned> easiest_;
   const unsigned main_;  // the easiest, or 0
@@ -229,6 +266,16 @@ Result<PartitionMode> PartitionModeNamed(std::string_view name) {
               fmt::format("no way of partitioning named '{}'; known: {}", name, fmt::join(kPartitionModes, ", ")));
 }
 
+namespace {
+
+std::string NamesOf(std::span<const NodeId> nodes) {
+  std::string names;
+  for (const NodeId node : nodes) names += (names.empty() ? "" : ", ") + std::to_string(node.value);
+  return names;
+}
+
+}  // namespace
+
 std::string Words(const Plan& plan) {
   const std::string why = fmt::format("{}{}", NameOf(plan.reason),
                                       plan.times.total > Duration{0} && plan.times.total < Duration::max()
@@ -237,20 +284,20 @@ std::string Words(const Plan& plan) {
   const std::uint64_t all = plan.ends.empty() ? 0 : plan.ends.back();
   switch (plan.kind) {
     case PlanKind::kHere: return fmt::format("here: {}", why);
-    case PlanKind::kMigrate: return fmt::format("all on node {}: {}", plan.node.value, why);
+    case PlanKind::kMigrate: return fmt::format("all on node {}: {}", plan.nodes.front().value, why);
     case PlanKind::kPieces:
       return fmt::format("here in {} pieces along dimension {}: {}", plan.here, plan.dimension, why);
     case PlanKind::kSplit:
-      return fmt::format("{} of {} groups along dimension {} here{}, the others on node {}: {}", plan.kept(), all,
-                         plan.dimension, plan.here > 1 ? fmt::format(" in {} pieces", plan.here) : "", plan.node.value,
-                         why);
+      return fmt::format("{} of {} groups along dimension {} here{}, the others on node{} {}: {}", plan.kept(), all,
+                         plan.dimension, plan.here > 1 ? fmt::format(" in {} pieces", plan.here) : "",
+                         plan.nodes.size() > 1 ? "s" : "", NamesOf(plan.nodes), why);
     case PlanKind::kWait: return fmt::format("waits: {}", why);
     case PlanKind::kRefuse: return fmt::format("refused: {}", why);
   }
   return "unknown";
 }
 
-PlanTimes Reckon(const Plan& plan, const TaskView& task, const DeviceView& here, const std::optional<PeerView>& peer) {
+PlanTimes Reckon(const Plan& plan, const TaskView& task, const DeviceView& here, std::span<const PeerView> peers) {
   const CutModel model(task, plan.dimension);
   const PartNeed whole = model.NeedOf(0, model.count());
   const bool coming = task.client_bytes_per_s > 0;
@@ -265,10 +312,13 @@ PlanTimes Reckon(const Plan& plan, const TaskView& task, const DeviceView& here,
   }
   const double here_s = plan.here > 0 ? SecondsHere(model, plan, here) : 0;
   double there_s = 0;
-  if (plan.Leaves()) {
-    const PartNeed part = model.NeedOf(plan.kept(), model.count());
-    const bool fits = peer && peer->id == plan.node && part.device <= peer->device.room;
-    there_s = fits ? partition::SecondsThere(*peer, part, model.GroupsIn(plan.kept(), model.count())) : kImpossible;
+  std::uint64_t first = plan.kept();
+  for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
+    const std::uint64_t last = plan.ends[plan.here + i];
+    const auto peer = std::ranges::find(peers, plan.nodes[i], &PeerView::id);
+    const bool fits = peer != peers.end() && model.Fits(first, last, peer->device.room);
+    there_s = std::max(there_s, fits ? model.There(*peer, first, last) : kImpossible);
+    first = last;
   }
   // The client of a task that runs there as a whole sends there directly.
   const double ways = plan.kind == PlanKind::kMigrate ? 0 : arrive + deliver;
@@ -276,12 +326,20 @@ PlanTimes Reckon(const Plan& plan, const TaskView& task, const DeviceView& here,
       .here = AsDuration(here_s), .there = AsDuration(there_s), .total = AsDuration(ways + std::max(here_s, there_s))};
 }
 
-Plan MakePlan(PartitionMode mode, const TaskView& task, const DeviceView& here, const std::optional<PeerView>& peer,
+PlanTimes Reckon(const Plan& plan, const TaskView& task, const DeviceView& here, const std::optional<PeerView>& peer) {
+  return Reckon(plan, task, here, OneOrNone(peer));
+}
+
+Plan MakePlan(PartitionMode mode, const TaskView& task, const DeviceView& here, std::span<const PeerView> peers,
               const PlanParams& params) {
-  static const std::optional<PeerView> kNoPeer{};
-  const Planner planner(task, here, mode == PartitionMode::kStay ? kNoPeer : peer, params);
+  const Planner planner(task, here, peers, /*may_leave=*/mode != PartitionMode::kStay, params);
   if (mode == PartitionMode::kPaper) return planner.Paper();
   return mode == PartitionMode::kAlways ? planner.Always() : planner.Auto();
+}
+
+Plan MakePlan(PartitionMode mode, const TaskView& task, const DeviceView& here, const std::optional<PeerView>& peer,
+              const PlanParams& params) {
+  return MakePlan(mode, task, here, OneOrNone(peer), params);
 }
 
 }  // namespace weir::core

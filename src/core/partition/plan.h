@@ -6,6 +6,7 @@
 
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -67,12 +68,15 @@ struct PeerView {
   NodeId id{};
   DeviceView device{};
   LinkView link{};
+  std::uint64_t threads = 0;  // that run there
 };
+inline constexpr std::size_t kPlanPeersMax = 8;
 
 struct TaskView {
   std::array<std::uint64_t, kDimensionsMax> groups{1, 1, 1};  // along each dimension, at least 1
   const TaskNeed* need = nullptr;
   bool from_elsewhere = false;  // a part that another node has sent: not sent on
+  bool begun = false;           // others have run some of it: what fits here may leave all the same
   // Inputs that have not come yet take their way to here at this rate, and outputs theirs back; the client of a task
   // that runs there as a whole sends there directly. 0: inputs are here, outputs are to be brought here.
   double client_bytes_per_s = 0;
@@ -88,7 +92,7 @@ struct PlanParams {
 /// What a way is reckoned to take.
 struct PlanTimes {
   Duration here{};   // the part here, without what comes before and after
-  Duration there{};  // the part there, with both ways
+  Duration there{};  // the parts there, with both ways
   Duration total{};  // from now until the client has its outputs; Duration::max(): it can't be
 };
 
@@ -96,23 +100,28 @@ struct Plan {
   PlanKind kind = PlanKind::kWait;
   PlanReason reason = PlanReason::kNoRoom;
   unsigned dimension = 0;
-  // Ends of the parts in order: `here` pieces, then the rest there. The last is the number of groups. Empty: it doesn't
-  // run now.
+  // Ends of the parts in order: `here` pieces, then one there for each of `nodes`. The last is the number of groups.
+  // Empty: it doesn't run now.
   std::vector<std::uint64_t> ends{};
   std::uint32_t here = 0;
-  NodeId node{};  // of the part there
+  std::vector<NodeId> nodes{};
   PlanTimes times{};
   [[nodiscard]] std::uint64_t kept() const { return here == 0 ? 0 : ends[here - 1]; }  // groups here
   [[nodiscard]] bool Leaves() const { return kind == PlanKind::kSplit || kind == PlanKind::kMigrate; }
 };
-/// "groups 0 to 640 of 1375 along dimension 1 here, the others on node 2: fastest, in 8.3 s".
+/// "640 of 1375 groups along dimension 1 here, the others on node 2: fastest, in 8.3 s".
 std::string Words(const Plan& plan);
 
-/// `peer`: the node that was chosen; none: nobody has room, or nobody was asked. Total: any view gives a plan.
+/// `peers`: nodes that have offered room; none: nobody has, or nobody was asked. They are taken as Algorithm 1 chooses:
+/// the fewest threads first, then the lower id; beyond kPlanPeersMax none. Total: any view gives a plan.
+Plan MakePlan(PartitionMode mode, const TaskView& task, const DeviceView& here, std::span<const PeerView> peers,
+              const PlanParams& params = {});
+/// Of one node at most.
 Plan MakePlan(PartitionMode mode, const TaskView& task, const DeviceView& here, const std::optional<PeerView>& peer,
               const PlanParams& params = {});
 
 /// What a plan takes in these views; its pieces must fit. For comparisons of plans that others made.
+PlanTimes Reckon(const Plan& plan, const TaskView& task, const DeviceView& here, std::span<const PeerView> peers);
 PlanTimes Reckon(const Plan& plan, const TaskView& task, const DeviceView& here, const std::optional<PeerView>& peer);
 
 }  // namespace weir::core

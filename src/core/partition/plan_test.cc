@@ -52,7 +52,7 @@ TEST(MakePlan, ThePapersCutIsFreeMemoryOverDataPerThreadWithoutItsSlip) {
   EXPECT_EQ(plan.dimension, 1);  // rows: contiguous slices
   // 547 MiB of 1,384.7 MiB, of 1,375 groups; the other part begins where this one ends.
   EXPECT_EQ(plan.ends, (std::vector<std::uint64_t>{543, 1375}));
-  EXPECT_EQ(plan.node, NodeId{2});
+  EXPECT_EQ(plan.nodes, std::vector{NodeId{2}});
 }
 
 TEST(MakePlan, ThePaperMigratesTheWholeBelowTheMinimumShareAndWaitsForANode) {
@@ -172,6 +172,67 @@ TEST(PartitionMode, IsNamedAndListed) {
             "no way of partitioning named 'some'; known: auto, never, always, paper");
 }
 
+// -- Several nodes ---------------------------------------------------------------------------------------------------
+
+/// Work that takes its time, and two nodes like this one.
+struct SharedRig : PlanRig {
+  SharedRig() {
+    here.group_s = 1e-5;
+    PeerView like = *peer;
+    like.device.group_s = 1e-5;
+    like.link.bytes_per_s = 1e9;
+    for (const std::uint64_t id : {5, 3}) {
+      like.id = NodeId{id};
+      peers.push_back(like);
+    }
+  }
+  [[nodiscard]] Plan Share(PartitionMode mode = PartitionMode::kAuto) const {
+    return MakePlan(mode, task, here, std::span<const PeerView>(peers), params);
+  }
+  std::vector<PeerView> peers;
+};
+
+TEST(MakePlan, TwoNodesBothTakePartWhereThatIsFaster) {
+  SharedRig rig;
+  const Plan plan = rig.Share();
+  ASSERT_EQ(plan.kind, kSplit);
+  EXPECT_EQ(plan.nodes, (std::vector{NodeId{3}, NodeId{5}})) << "as many threads: the lower id first";
+  EXPECT_EQ(plan.ends.size(), plan.here + 2U);
+  for (const PeerView& one : rig.peers)
+    EXPECT_LT(plan.times.total, MakePlan(PartitionMode::kAuto, rig.task, rig.here, std::optional(one)).times.total);
+  // They end together, but for a piece here.
+  EXPECT_LT(plan.times.total - plan.times.there, milliseconds(500));
+  EXPECT_NE(Words(plan).find("the others on nodes 3, 5"), std::string::npos) << Words(plan);
+}
+
+TEST(MakePlan, TheNodeWithTheFewestThreadsComesFirst) {
+  SharedRig rig;
+  rig.peers[1].threads = 1'000;
+  EXPECT_EQ(rig.Share().nodes, (std::vector{NodeId{5}, NodeId{3}}));
+  EXPECT_EQ(rig.Share(PartitionMode::kPaper).nodes, std::vector{NodeId{5}});
+}
+
+TEST(MakePlan, ANodeThatIsMuchSlowerTakesNoPart) {
+  SharedRig rig;
+  rig.peers[0].device.queue = seconds(3'600);
+  EXPECT_EQ(rig.Share().nodes, std::vector{NodeId{3}});
+}
+
+TEST(MakePlan, AlwaysSharesAmongAllNodes) {
+  SharedRig rig;
+  const Plan plan = rig.Share(PartitionMode::kAlways);
+  ASSERT_EQ(plan.nodes.size(), 2U);
+  EXPECT_EQ(plan.kept(), 688U);
+  EXPECT_EQ(plan.ends[plan.here] - plan.kept(), 343U);
+}
+
+TEST(MakePlan, APartThatCameFromElsewhereIsSentOnToNobody) {
+  SharedRig rig;
+  rig.task.from_elsewhere = true;
+  for (const auto mode : {PartitionMode::kAuto, PartitionMode::kAlways, PartitionMode::kPaper})
+    EXPECT_FALSE(rig.Share(mode).Leaves());
+}
+
 // -- Laws ------------------------------------------------------------------------------------------------------------
 
 struct DrawnCase {
@@ -247,7 +308,7 @@ void CheckParts(const DrawnCase& drawn, const Plan& plan, bool fits_here) {
     if (part < plan.here)
       RC_ASSERT(!fits_here || device <= drawn.here.room);
     else
-      RC_ASSERT(drawn.peer && plan.node == drawn.peer->id && device <= drawn.peer->device.room);
+      RC_ASSERT(drawn.peer && plan.nodes[0] == drawn.peer->id && device <= drawn.peer->device.room);
     first = last;
   }
   RC_ASSERT(plan.ends.size() == 1u || drawn.need.Cuttable(plan.dimension));
@@ -279,7 +340,7 @@ RC_GTEST_PROP(MakePlanLaw, AutoIsNeverSlowerThanAnotherWayByItsOwnReckoning, ())
   const std::uint64_t count = drawn.task.groups[dimension];
   if (!drawn.need.Cuttable(dimension) || count < 2) return;
   const auto kept = *rc::gen::inRange<std::uint64_t>(1, count);
-  const Plan other{.kind = kSplit, .dimension = dimension, .ends = {kept, count}, .here = 1, .node = drawn.peer->id};
+  const Plan other{.kind = kSplit, .dimension = dimension, .ends = {kept, count}, .here = 1, .nodes = {drawn.peer->id}};
   RC_ASSERT(most <= reckoned(other));
 }
 
@@ -293,6 +354,46 @@ RC_GTEST_PROP(MakePlanLaw, AFasterLinkNeverMakesTheTimeLonger, ()) {
     const Duration fast = drawn.Make(mode).times.total;
     drawn.peer->link.bytes_per_s = bytes_per_s;
     RC_ASSERT(slow == Duration::max() || fast <= slow + kSumsApart);
+  }
+}
+
+// What holds of one node holds of several; and more nodes never make it slower.
+RC_GTEST_PROP(MakePlanLaw, PartsOnSeveralNodesCoverAllGroupsOnceAndFit, ()) {
+  DrawnCase drawn;
+  std::vector<PeerView> peers;
+  for (std::uint64_t id = 1; id <= *rc::gen::inRange<std::uint64_t>(2, 5); ++id) {
+    const DrawnCase another;
+    if (!another.peer) continue;
+    peers.push_back(*another.peer);
+    peers.back().id = NodeId{id};
+    peers.back().threads = *rc::gen::inRange<std::uint64_t>(0, 3);
+  }
+  for (const auto mode : {PartitionMode::kAuto, PartitionMode::kAlways}) {
+    const Plan plan = MakePlan(mode, drawn.task, drawn.here, std::span<const PeerView>(peers), drawn.params);
+    RC_ASSERT(plan.ends.empty() || plan.ends.size() == plan.here + plan.nodes.size());
+    RC_ASSERT(plan.Leaves() == !plan.nodes.empty());
+    std::uint64_t first = 0;
+    for (std::size_t part = 0; part < plan.ends.size(); ++part) {
+      RC_ASSERT(first < plan.ends[part]);
+      const Bytes device = drawn.need.Of({plan.dimension, first, plan.ends[part]}).device;
+      first = plan.ends[part];
+      if (part < plan.here) {
+        RC_ASSERT(device <= drawn.here.room);
+        continue;
+      }
+      const NodeId node = plan.nodes[part - plan.here];
+      RC_ASSERT(std::ranges::count(plan.nodes, node) == 1);
+      const auto peer = std::ranges::find(peers, node, &PeerView::id);
+      RC_ASSERT(peer != peers.end() && device <= peer->device.room);
+    }
+    RC_ASSERT(plan.ends.empty() || first == drawn.task.groups[plan.dimension]);
+    if (mode != PartitionMode::kAuto) continue;
+    RC_ASSERT(plan.ends.empty() || plan.kind == kHere ||
+              Reckon(plan, drawn.task, drawn.here, std::span<const PeerView>(peers)).total == plan.times.total);
+    for (const PeerView& peer : peers) {
+      const Plan one = MakePlan(mode, drawn.task, drawn.here, std::optional(peer), drawn.params);
+      RC_ASSERT(one.times.total == Duration::max() || plan.times.total <= one.times.total);
+    }
   }
 }
 

@@ -11,6 +11,10 @@ namespace weir::opencl {
 
 inline constexpr Duration kHandshakeWait = seconds(10);  // an executor has to be started, and it loads a compiler
 
+/// What an executor calls itself where it has parts of its clients' launches run, and the daemon's relays for it: what
+/// comes from there is not cut among others again.
+inline constexpr const char* kPartsProgram = "weir-parts";
+
 /// The client's side of a connection.
 struct Connection {
   platform::Fd socket;

@@ -13,6 +13,12 @@ constexpr std::size_t kKnownMax = 32;
 
 }  // namespace
 
+void AnalyzerClient::Start() {
+  const std::lock_guard lock(mutex_);
+  if (process_) return;
+  if (auto started = platform::PipedChild::Start({program_})) process_.emplace(std::move(*started));
+}
+
 Result<AnalyzerClient::Answer> AnalyzerClient::Ask(const core::AnalysisRequest& request) {
   const std::lock_guard lock(mutex_);
   const auto found = std::ranges::find(known_, request, &Known::request);

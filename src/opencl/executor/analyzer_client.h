@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks weir-analyzer, a process of its own, what kernels access; it is started when it is first asked. Thread-safe.
+// Asks weir-analyzer, a process of its own, what kernels access. Thread-safe.
 #pragma once
 
 #include <list>
@@ -17,6 +17,9 @@ class AnalyzerClient {
  public:
   /// `program`: weir-analyzer's path.
   explicit AnalyzerClient(std::string program) : program_(std::move(program)) {}
+
+  /// Starts it before it is asked, so that the first question finds it ready; a failure is told to who asks.
+  void Start();
 
   using Answer = std::shared_ptr<const core::ProgramAnalysis>;
   /// The same source with the same options is analysed once. Errors are those of weir-analyzer, and what keeps it from

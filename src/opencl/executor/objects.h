@@ -170,8 +170,9 @@ struct Kernel : Object {
   // Elastic: of each argument, whether the kernel can't write through it, and the native object that it was set to.
   std::vector<bool> reads_only;
   std::vector<std::uint64_t> set_to;
-  std::vector<ArgValue> values;   // where launches may be cut
-  double part_item_s = 0;         // what each work-item of the last part took, waits at the gate and all; 0: none ran
+  std::vector<ArgValue> values;  // where launches may be cut
+  double part_item_s = 0;        // what each work-item of a part takes, waits at the gate and all; 0: none ran
+  std::uint64_t parts_run = 0;
   cl_int arg_error = CL_SUCCESS;  // of the last argument that could not be set
 };
 

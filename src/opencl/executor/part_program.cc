@@ -91,21 +91,20 @@ std::vector<std::string> MacrosOf(const cl_icd_dispatch& cl, cl_device_id device
 Result<std::unique_ptr<PartProgram>> PartProgram::Make(AnalyzerClient& analyzer, const Program& program) {
   if (!program.built) return Fail(Errc::kUnavailable, "its program was not built from source at once");
   if (program.includes) return Fail(Errc::kUnavailable, "its program includes files");
-  std::vector<cl_device_id> devices;
-  for (const auto& [id, device] : program.context->devices) devices.push_back(device->native);
   core::AnalysisRequest request{.options = OptionsToAnalyse(program), .source = SourceOf(program)};
-  request.macros = MacrosOf(program.cl, devices.front());
+  request.macros = MacrosOf(program.cl, program.context->devices.front().second->native);
   if (request.source.empty()) return Fail(Errc::kUnavailable, "its program was not made from source");
   WEIR_TRY(AnalyzerClient::Answer analysis, analyzer.Ask(request));
-  std::unique_ptr<PartProgram> made(new PartProgram(program, std::move(analysis)));
-  WEIR_TRY_STATUS(made->Build(program, devices));
-  return made;
+  return std::unique_ptr<PartProgram>(new PartProgram(program, std::move(analysis)));
 }
 
 PartProgram::PartProgram(const Program& program, AnalyzerClient::Answer analysis)
     : cl_(program.cl), analysis_(std::move(analysis)), options_(program.options), number_(++g_part_programs) {}
 
-Status PartProgram::Build(const Program& program, const std::vector<cl_device_id>& devices) {
+Status PartProgram::Build(const Program& program) {
+  std::vector<cl_device_id> devices;
+  for (const auto& [id, device] : program.context->devices) devices.push_back(device->native);
+  device_ = devices.front();
   if (analysis_->part_source.empty()) return Ok();  // each kernel says why
   const char* text = analysis_->part_source.data();
   const std::size_t length = analysis_->part_source.size();
@@ -120,25 +119,28 @@ Status PartProgram::Build(const Program& program, const std::vector<cl_device_id
 }
 
 PartProgram::~PartProgram() {
-  for (const auto& [name, kernel] : kernels_) cl_.clReleaseKernel(kernel);
+  for (const auto& [name, part] : kernels_) cl_.clReleaseKernel(part.native);
   if (native_ != nullptr) cl_.clReleaseProgram(native_);
 }
 
 Result<PartProgram::Part> PartProgram::Find(const std::string& kernel) {
+  if (const auto known = kernels_.find(kernel); known != kernels_.end()) return known->second;
   const auto access = std::ranges::find(analysis_->kernels, kernel, &core::KernelAccess::kernel);
   if (access == analysis_->kernels.end()) return Fail(Errc::kUnavailable, "the analyzer finds no such kernel");
   if (access->verdict == core::AccessVerdict::kRefuse) return Fail(Errc::kUnavailable, access->reason);
-  const auto part = std::ranges::find(analysis_->parts, kernel, &core::PartKernel::kernel);
-  if (part == analysis_->parts.end()) return Fail(Errc::kUnavailable, "the analyzer makes no part kernel of it");
-  if (!part->why_not.empty()) return Fail(Errc::kUnavailable, part->why_not);
-  cl_kernel& native = kernels_[kernel];
-  if (native == nullptr) {
-    cl_int error = CL_SUCCESS;
-    native = cl_.clCreateKernel(native_, NameOf(kernel).c_str(), &error);
-    if (error != CL_SUCCESS)
-      return Fail(Errc::kUnavailable, "the driver makes no part kernel (error " + std::to_string(error) + ")");
-  }
-  return Part{.access = &*access, .native = native};
+  const auto made = std::ranges::find(analysis_->parts, kernel, &core::PartKernel::kernel);
+  if (made == analysis_->parts.end()) return Fail(Errc::kUnavailable, "the analyzer makes no part kernel of it");
+  if (!made->why_not.empty()) return Fail(Errc::kUnavailable, made->why_not);
+  cl_int error = CL_SUCCESS;
+  Part part{.access = &*access, .number = static_cast<std::size_t>(access - analysis_->kernels.begin())};
+  part.native = cl_.clCreateKernel(native_, NameOf(kernel).c_str(), &error);
+  if (error != CL_SUCCESS)
+    return Fail(Errc::kUnavailable, "the driver makes no part kernel (error " + std::to_string(error) + ")");
+  cl_.clGetKernelWorkGroupInfo(part.native, device_, CL_KERNEL_COMPILE_WORK_GROUP_SIZE, sizeof part.local,
+                               part.local.data(), nullptr);
+  cl_.clGetKernelWorkGroupInfo(part.native, device_, CL_KERNEL_WORK_GROUP_SIZE, sizeof part.items_max, &part.items_max,
+                               nullptr);
+  return kernels_.emplace(kernel, part).first->second;
 }
 
 }  // namespace weir::opencl

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "platform/clock.h"
 
@@ -12,8 +13,13 @@ namespace {
 
 namespace wire = proto::cl;
 
-constexpr std::uint32_t kDevice = 1, kContext = 2, kQueue = 3, kEvent = 4, kFirstFree = 5, kFirstBuffer = 1U << 16;
+constexpr std::uint32_t kDevice = 1, kContext = 2, kQueue = 3, kEvent = 4, kBegun = 5, kArrived = 6, kFirstFree = 7,
+                        kFirstBuffer = 1U << 16;
 constexpr Duration kPeerLook = milliseconds(50);
+constexpr Duration kJoinWithin = seconds(5);
+/// Of what is measured, the last time's share in the mean.
+constexpr double kNewest = 0.3;
+constexpr std::uint64_t kTellingBytes = 1U << 20;  // fewer say little of a link
 constexpr double kSlowest = 1e3;  // bytes/s; a link that is measured to be slower is taken for a mistake
 
 /// What has to be equal for results to be bit-identical.
@@ -27,6 +33,11 @@ constexpr std::array<cl_device_info, 9> kOfTheClass{CL_DEVICE_NAME,
                                                     CL_DEVICE_DOUBLE_FP_CONFIG,
                                                     CL_DEVICE_MAX_WORK_GROUP_SIZE};
 
+void TakeIntoMean(double& mean, double value, bool& measured) {
+  mean = measured ? (1 - kNewest) * mean + kNewest * value : value;
+  measured = true;
+}
+
 const wire::Fact* FactOf(const wire::DeviceFacts& device, std::uint32_t name) {
   const auto found = std::ranges::find(device.facts, name, &wire::Fact::name);
   return found == device.facts.end() ? nullptr : &*found;
@@ -36,9 +47,10 @@ const wire::Fact* FactOf(const wire::DeviceFacts& device, std::uint32_t name) {
 
 Result<std::unique_ptr<Peer>> Peer::Join(const std::string& path, const wire::DeviceFacts& ours,
                                          const std::atomic<bool>& stop) {
-  WEIR_TRY(Connection connection, Connect(path, "weir-executor"));
+  WEIR_TRY(Connection connection, Connect(path, kPartsProgram));
   std::unique_ptr<Peer> peer(new Peer(path, std::move(connection), stop));
   peer->next_id_ = kFirstFree;
+  peer->until_ns_ = platform::NowNs() + kJoinWithin.count();
   WEIR_TRY_STATUS(peer->LearnFacts(ours));
   const std::int64_t asked_ns = platform::NowNs();
   WEIR_TRY_STATUS(peer->Send(wire::CreateContext{.id = kContext, .devices = wire::IdList(&kDevice, 1)}));
@@ -81,12 +93,18 @@ Status Peer::Send(const M& message) {
   std::byte* at = nullptr;
   while ((at = connection_.channel.out.Reserve(bytes)) == nullptr) {
     connection_.channel.out.WaitForRoom(bytes, kPeerLook);
-    if (stop_.load(std::memory_order_relaxed) || connection_.channel.out.broken() ||
-        !StillConnected(connection_.socket.get()))
-      return Fail(Errc::kUnavailable, path_ + " has gone");
+    if (connection_.channel.out.broken()) return Fail(Errc::kUnavailable, path_ + " has gone");
+    WEIR_TRY_STATUS(StillThere());
   }
   wire::EncodeInto(message, {at, bytes});
   connection_.channel.out.Send(bytes);
+  return Ok();
+}
+
+Status Peer::StillThere() {
+  if (stop_.load(std::memory_order_relaxed) || !StillConnected(connection_.socket.get()))
+    return Fail(Errc::kUnavailable, path_ + " has gone");
+  if (platform::NowNs() > until_ns_) return Fail(Errc::kTimeout, path_ + " is silent");
   return Ok();
 }
 
@@ -94,9 +112,7 @@ Status Peer::Receive() {
   WEIR_TRY(const wire::ByteView message, connection_.channel.in.Next(scratch_));
   if (message.empty()) {
     if (connection_.channel.in.Wait(kPeerLook)) return Ok();
-    if (stop_.load(std::memory_order_relaxed) || !StillConnected(connection_.socket.get()))
-      return Fail(Errc::kUnavailable, path_ + " has gone");
-    return Ok();
+    return StillThere();
   }
   wire::Header header;
   wire::Reply reply;
@@ -113,7 +129,12 @@ Status Peer::Receive() {
       understood = wire::Decode(message, notice);
       if (understood) notice_ = notice.text;
       break;
-    case wire::Op::kEventDone: understood = wire::Decode(message, done_); break;
+    case wire::Op::kEventDone: {
+      wire::EventDone done;
+      understood = wire::Decode(message, done);
+      if (understood) done_[done.event] = done;
+      break;
+    }
     default: break;  // Freed, Arrived
   }
   return understood ? Ok() : Fail(Errc::kProtocol, path_ + " sent what is no message");
@@ -129,27 +150,33 @@ Status Peer::Await(std::uint32_t request, std::string_view attempted) {
 
 // -- A part ----------------------------------------------------------------------------------------------------------
 
-Result<std::uint32_t> Peer::KernelOf(const PartProgram& program, const std::string& kernel) {
+Status Peer::Prepare(const PartProgram& program) {
+  ProgramThere& there = programs_[program.number()];
+  if (there.id != 0 || program.source().empty()) return Ok();
   if (next_id_ >= kFirstBuffer - 2) return Fail(Errc::kResourceExhausted, "too many programs for " + path_);
-  auto& [id, kernels] = programs_[program.number()];
-  if (id == 0) {
-    const std::string& source = program.source();
-    WEIR_TRY(const std::uint64_t at, Place(source.size()));
-    std::memcpy(connection_.arena.As<std::byte>() + at, source.data(), source.size());
-    const std::uint32_t made = next_id_++;
-    WEIR_TRY_STATUS(
-        Send(wire::CreateProgram{.id = made, .context = kContext, .source = wire::Blob::Arena(at, source.size())}));
-    WEIR_TRY_STATUS(Send(wire::Build{.request = ++next_request_, .program = made, .options = program.options()}));
-    WEIR_TRY_STATUS(Await(next_request_, "building the part's kernels"));
-    id = made;
-  }
-  std::uint32_t& known = kernels[kernel];
-  if (known == 0) {
-    const std::string name = PartProgram::NameOf(kernel);
-    WEIR_TRY_STATUS(Send(wire::CreateKernel{.id = next_id_, .program = id, .name = name}));
-    known = next_id_++;
-  }
-  return known;
+  const std::string& source = program.source();
+  placed_ = sources_;
+  WEIR_TRY(const std::uint64_t at, Place(source.size()));
+  sources_ = placed_;
+  std::memcpy(connection_.arena.As<std::byte>() + at, source.data(), source.size());
+  const std::uint32_t made = next_id_++;
+  WEIR_TRY_STATUS(
+      Send(wire::CreateProgram{.id = made, .context = kContext, .source = wire::Blob::Arena(at, source.size())}));
+  there.build_request = ++next_request_;
+  there.id = made;
+  return Send(wire::Build{.request = there.build_request, .program = made, .options = program.options()});
+}
+
+Result<Peer::KernelThere*> Peer::KernelOf(const PartProgram& program, const std::string& kernel) {
+  WEIR_TRY_STATUS(Prepare(program));
+  ProgramThere& there = programs_[program.number()];
+  KernelThere& known = there.kernels[kernel];
+  if (known.id != 0) return &known;
+  if (next_id_ >= kFirstBuffer - 2) return Fail(Errc::kResourceExhausted, "too many kernels for " + path_);
+  const std::string name = PartProgram::NameOf(kernel);
+  WEIR_TRY_STATUS(Send(wire::CreateKernel{.id = next_id_, .program = there.id, .name = name}));
+  known.id = next_id_++;
+  return &known;
 }
 
 Result<std::uint64_t> Peer::Place(std::uint64_t bytes) {
@@ -166,7 +193,7 @@ Status Peer::SendSlices(const PartLaunch& part, const std::vector<const std::byt
     WEIR_TRY(const std::uint64_t at, Place(bytes));
     if (contents[i] != nullptr) {
       std::memcpy(connection_.arena.As<std::byte>() + at, contents[i], bytes);
-      moved_ += bytes;
+      sent_ += bytes;
     }
     const std::uint32_t id = kFirstBuffer + static_cast<std::uint32_t>(i);
     WEIR_TRY_STATUS(Send(wire::CreateBuffer{.id = id,
@@ -220,22 +247,31 @@ Status Peer::SendReads(const PartLaunch& part) {
                                                 .row_pitch = pitch,
                                                 .to = at}));
       returned_.push_back({.slice = i, .extent = extent, .at = at});
-      moved_ += extent.total();
     }
   return Ok();
 }
 
-Status Peer::Begin(const PartProgram& program, const PartLaunch& part, const std::vector<const std::byte*>& contents) {
-  placed_ = moved_ = 0;
+/// An event of when the other side has come to it.
+Status Peer::Mark(std::uint32_t event) {
+  WEIR_TRY_STATUS(Send(wire::Marker{.enqueue = {.queue = kQueue, .event = event}}));
+  return Send(wire::Watch{.event = event});
+}
+
+Status Peer::Begin(const PartProgram& program, const PartLaunch& part, const std::vector<const std::byte*>& contents,
+                   Duration at_most) {
+  until_ns_ = platform::NowNs() + at_most.count();
+  sent_ = 0;
   returned_.clear();
   buffers_.clear();
-  done_ = {};
-  WEIR_TRY(const std::uint32_t kernel, KernelOf(program, part.kernel));
-  begun_ns_ = platform::NowNs();
+  done_.clear();
+  WEIR_TRY(kernel_, KernelOf(program, part.kernel));
+  placed_ = sources_;
+  WEIR_TRY_STATUS(Mark(kBegun));
   WEIR_TRY_STATUS(SendSlices(part, contents));
-  WEIR_TRY_STATUS(SendArgs(kernel, part));
+  WEIR_TRY_STATUS(Mark(kArrived));
+  WEIR_TRY_STATUS(SendArgs(kernel_->id, part));
   wire::NdRange launch{.enqueue = {.queue = kQueue, .event = kEvent},
-                       .kernel = kernel,
+                       .kernel = kernel_->id,
                        .dimensions = static_cast<std::uint8_t>(part.dimensions),
                        .has_local = 1};
   std::ranges::copy(part.offset, launch.offset);
@@ -247,15 +283,45 @@ Status Peer::Begin(const PartProgram& program, const PartLaunch& part, const std
   return Send(wire::Finish{.request = ++next_request_, .queue = kQueue});
 }
 
-Status Peer::End(const std::vector<std::byte*>& memory) {
+bool Peer::Ended() {
+  while (!lost_ && !answers_.contains(next_request_)) {
+    if (connection_.channel.in.Empty()) return !StillConnected(connection_.socket.get());
+    lost_ = !Receive();
+  }
+  return true;
+}
+
+Status Peer::AwaitEnd() {
+  if (lost_) return Fail(Errc::kUnavailable, path_ + " sent what is no message");
+  for (auto& [number, program] : programs_) {
+    if (program.build_request == 0) continue;
+    WEIR_TRY_STATUS(Await(std::exchange(program.build_request, 0), "building the part's kernels"));
+  }
+  sources_ = 0;
   WEIR_TRY_STATUS(Await(next_request_, "running a part"));
-  while (done_.event != kEvent) WEIR_TRY_STATUS(Receive());
-  if (done_.status != CL_COMPLETE)
-    return Fail(Errc::kUnavailable, path_ + ": the part's kernel failed with error " + std::to_string(done_.status) +
-                                        (notice_.empty() ? "" : ": " + notice_));
-  computed_ = Duration{static_cast<std::int64_t>(done_.end_ns - done_.start_ns)};
-  const double link_s = SecondsOf(Duration{platform::NowNs() - begun_ns_} - computed_);
-  if (link_s > 0 && moved_ > (1U << 20)) bytes_per_s_ = std::max(static_cast<double>(moved_) / link_s, kSlowest);
+  for (const std::uint32_t event : {kBegun, kArrived, kEvent})
+    while (!done_.contains(event)) WEIR_TRY_STATUS(Receive());
+  const std::int32_t status = done_[kEvent].status;
+  if (status == CL_COMPLETE) return Ok();
+  return Fail(Errc::kUnavailable, path_ + ": the part's kernel failed with error " + std::to_string(status) +
+                                      (notice_.empty() ? "" : ": " + notice_));
+}
+
+/// The other side's clock says how long slices were on their way, and how long its device was at work.
+void Peer::Learn(double device_s) {
+  const double sent_s = SecondsOf(Duration{static_cast<std::int64_t>(done_[kArrived].queued_ns) -
+                                           static_cast<std::int64_t>(done_[kBegun].queued_ns)});
+  if (sent_s > 0 && sent_ >= kTellingBytes)
+    TakeIntoMean(bytes_per_s_, std::max(static_cast<double>(sent_) / sent_s, kSlowest), link_measured_);
+  const double computed_s =
+      SecondsOf(Duration{static_cast<std::int64_t>(done_[kEvent].end_ns - done_[kEvent].start_ns)});
+  if (std::exchange(kernel_->has_run, true) && device_s > 0 && computed_s > 0)
+    TakeIntoMean(slowness_, std::clamp(computed_s / device_s, 0.01, 100.0), device_measured_);
+}
+
+Status Peer::End(const std::vector<std::byte*>& memory, double device_s) {
+  WEIR_TRY_STATUS(AwaitEnd());
+  Learn(device_s);
   for (const Returned& one : returned_) {
     const std::byte* from = connection_.arena.As<std::byte>() + one.at;
     std::byte* to = memory[one.slice] + one.extent.begin;
@@ -263,7 +329,8 @@ Status Peer::End(const std::vector<std::byte*>& memory) {
       std::memcpy(to + row * one.extent.stride, from + row * one.extent.bytes, one.extent.bytes);
   }
   for (const std::uint32_t buffer : buffers_) WEIR_TRY_STATUS(Send(wire::Release{.id = buffer}));
-  return Send(wire::Release{.id = kEvent});
+  for (const std::uint32_t event : {kBegun, kArrived, kEvent}) WEIR_TRY_STATUS(Send(wire::Release{.id = event}));
+  return Ok();
 }
 
 }  // namespace weir::opencl

@@ -4,7 +4,8 @@
 //
 //   Begin: slices into the arena, objects made, launch and reads enqueued ─▶ (it runs) ─▶ End: what was written comes
 //
-// Used by one session. Once it has failed it is of no more use.
+// Nothing of it waits but End: what was begun travels, and is compiled, while this executor runs parts of its own. Used
+// by one session. Once it has failed it is of no more use.
 #pragma once
 
 #include <atomic>
@@ -28,26 +29,39 @@ class Peer {
   static Result<std::unique_ptr<Peer>> Join(const std::string& path, const proto::cl::DeviceFacts& ours,
                                             const std::atomic<bool>& stop);
 
-  /// Starts a part. `contents` of each slice that is sent, else null.
-  Status Begin(const PartProgram& program, const PartLaunch& part, const std::vector<const std::byte*>& contents);
-  /// Waits for its end, and puts what was written where each slice's memory begins: `memory`.
-  Status End(const std::vector<std::byte*>& memory);
+  /// Has the part kernels of a program built there, which takes longer than anything else of its first part.
+  Status Prepare(const PartProgram& program);
+  /// Starts a part, one at a time. `contents` of each slice that is sent, else null. Longer than `at_most` it is not
+  /// waited for: then the part has failed with kTimeout.
+  Status Begin(const PartProgram& program, const PartLaunch& part, const std::vector<const std::byte*>& contents,
+               Duration at_most);
+  /// Whether End would not wait, as for a peer that has gone.
+  [[nodiscard]] bool Ended();
+  /// Waits for its end, and puts what was written where each slice's memory begins: `memory`. `device_s`: what the part
+  /// would take of this executor's device; 0: unknown.
+  Status End(const std::vector<std::byte*>& memory, double device_s);
 
   /// Device memory that it has at most, bytes.
   [[nodiscard]] std::uint64_t room() const { return room_; }
-  /// Measured on the parts so far; before the first, what a gigabit link and a device like ours would do.
+  /// Means of the parts so far, the last weighing most; before the first, what a gigabit link and a device like ours
+  /// would do. The link's is of slices on their way there, and has no wait at the gate there in it.
   [[nodiscard]] double bytes_per_s() const { return bytes_per_s_; }
+  /// What it takes of its device's time, for what the same takes of ours.
+  [[nodiscard]] double slowness() const { return slowness_; }
   [[nodiscard]] Duration latency() const { return latency_; }
-  /// Of the kernel of the last part; zero: unknown.
-  [[nodiscard]] Duration computed() const { return computed_; }
 
  private:
   Peer(std::string path, Connection connection, const std::atomic<bool>& stop)
       : path_(std::move(path)), connection_(std::move(connection)), stop_(stop) {}
 
-  struct Ids {
-    std::uint32_t program = 0;
-    std::map<std::string, std::uint32_t> kernels{};
+  struct KernelThere {
+    std::uint32_t id = 0;
+    bool has_run = false;  // drivers compile when they first launch
+  };
+  struct ProgramThere {
+    std::uint32_t id = 0;
+    std::uint32_t build_request = 0;  // 0: it has answered
+    std::map<std::string, KernelThere> kernels{};
   };
   /// Of a result in the arena: `rows` of `bytes` without gaps.
   struct Returned {
@@ -60,9 +74,14 @@ class Peer {
   Status Send(const M& message);
   /// One message, or none for a while; then whether it still lives is looked at.
   Status Receive();
+  Status StillThere();
   Status Await(std::uint32_t request, std::string_view attempted);
   Status LearnFacts(const proto::cl::DeviceFacts& ours);
-  Result<std::uint32_t> KernelOf(const PartProgram& program, const std::string& kernel);
+  Result<KernelThere*> KernelOf(const PartProgram& program, const std::string& kernel);
+  /// The end of what was asked for is in. Errors: the build's, too.
+  Status AwaitEnd();
+  Status Mark(std::uint32_t event);
+  void Learn(double device_s);
   Result<std::uint64_t> Place(std::uint64_t bytes);
   Status SendSlices(const PartLaunch& part, const std::vector<const std::byte*>& contents);
   Status SendArgs(std::uint32_t kernel, const PartLaunch& part);
@@ -74,18 +93,22 @@ class Peer {
   std::vector<std::byte> scratch_ = std::vector<std::byte>(proto::cl::kMessageBytesMax);
   std::vector<std::byte> facts_;  // of the platform, as they come
   std::map<std::uint32_t, std::int32_t> answers_;
-  std::string notice_;  // the last
-  proto::cl::EventDone done_;
-  std::map<std::uint64_t, Ids> programs_;  // by number
+  std::string notice_;                                  // the last
+  std::map<std::uint32_t, proto::cl::EventDone> done_;  // of the part that is on its way
+  std::map<std::uint64_t, ProgramThere> programs_;      // by number
   std::uint32_t next_id_ = 0, next_request_ = 0;
-  std::uint64_t placed_ = 0;  // of the arena, for the part that is on its way
+  std::uint64_t sources_ = 0;  // of the arena, of programs whose builds have not answered
+  std::uint64_t placed_ = 0;   // of the arena, with the part that is on its way
   std::vector<std::uint32_t> buffers_;
   std::vector<Returned> returned_;
-  std::uint64_t moved_ = 0;
-  std::int64_t begun_ns_ = 0;
+  KernelThere* kernel_ = nullptr;  // of the part
+  std::uint64_t sent_ = 0;
+  std::int64_t until_ns_ = 0;  // longer it is not waited for
+  bool lost_ = false;
   std::uint64_t room_ = 0;
-  double bytes_per_s_ = 1e8;
-  Duration latency_{}, computed_{};
+  bool link_measured_ = false, device_measured_ = false;
+  double bytes_per_s_ = 1e8, slowness_ = 1;
+  Duration latency_{};
 };
 
 }  // namespace weir::opencl

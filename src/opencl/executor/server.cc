@@ -114,8 +114,10 @@ void Server::Share() {
                                             .analyzer = nullptr,
                                             .peers = options_.peers});
   const std::string analyzer = AnalyzerBesideUs();
-  if (store && options_.partition != core::PartitionMode::kStay && !analyzer.empty())
+  if (store && options_.partition != core::PartitionMode::kStay && !analyzer.empty()) {
     shared_->analyzer = std::make_shared<AnalyzerClient>(analyzer);
+    shared_->analyzer->Start();
+  }
 }
 
 // Elastic: what doesn't fit what it holds is evicted, so that a program may make as much as there is, and runs slower;

@@ -5,18 +5,19 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "core/partition/plan.h"
+#include "core/partition/kept_plans.h"
 #include "opencl/channel/handshake.h"
 #include "opencl/executor/admission.h"
 #include "opencl/executor/arrivals.h"
 #include "opencl/executor/buffer_store.h"
 #include "opencl/executor/device_clock.h"
 #include "opencl/executor/objects.h"
-#include "opencl/executor/peer.h"
+#include "opencl/executor/peers.h"
 #include "opencl/executor/slices.h"
 
 namespace weir::opencl {
@@ -34,6 +35,12 @@ struct Shared {
   core::PartitionMode partition = core::PartitionMode::kAuto;
   std::shared_ptr<AnalyzerClient> analyzer;
   std::vector<std::string> peers;  // sockets of executors that may run parts
+};
+
+/// Work-groups [first, end) of a launch, along the dimension that it is cut along.
+struct GroupRange {
+  std::uint64_t first = 0, end = 0;
+  [[nodiscard]] bool empty() const { return first >= end; }
 };
 
 class Session {
@@ -138,6 +145,8 @@ class Session {
                    bool& again);
   void EndBatchBeforeCompiling();
   cl_int WhyNot(BufferStore::Outcome outcome, cl_int error);
+  [[nodiscard]] std::string WhatItNeeds() const;
+  void SayThatItNeverFits();
   void NoteArgs(const Kernel& kernel);
   /// Its arguments' native objects are others when they have been away.
   cl_int SetArgsAnew(Kernel& kernel);
@@ -165,29 +174,36 @@ class Session {
   /// `alone`: nothing else is on the device meanwhile, so that what it takes is known.
   cl_int LaunchOne(std::uint32_t id, Queue& queue, Kernel& kernel, const Launch& launch, bool alone, cl_event& event);
 
-  // -- Launches in parts (session_parts.cc)
+  // -- Launches in parts: what they are and where they are cut (session_cut.cc), how they run (session_parts.cc)
   struct CutLaunch;
   struct CutPart;
+  struct PartThere;
   void RememberArg(Kernel& kernel, const proto::cl::SetArg& m) const;
-  /// Whether a launch that uses `uses_` is to be cut: it doesn't fit, or cutting was asked for.
-  [[nodiscard]] bool WantsParts() const;
+  /// Whether what `uses_` needs may ever be there at once.
   [[nodiscard]] bool FitsWhole() const;
-  /// Runs it so, and waits for its end. False: it can't be cut, `no_parts_` says why, and nothing has run.
+  /// Runs a launch so, and waits for its end. False: it can't be cut, `no_parts_` says why, and nothing has run.
   bool DoInParts(const proto::cl::NdRange& m, Queue& queue, Kernel& kernel, const Launch& launch);
   Result<PartProgram::Part> PartOf(Kernel& kernel);
   Status PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch);
+  Status GatherArgs(CutLaunch& cut, const Kernel& kernel) const;
+  static void GatherSizes(CutLaunch& cut, const Launch& launch);
+  core::PlanViews ViewsFor(CutLaunch& cut, const Kernel& kernel, bool alone) const;
+  core::Plan PlanCut(CutLaunch& cut, const Kernel& kernel, bool alone);
+  core::Plan PlanRest(CutLaunch& cut, const Kernel& kernel, const GroupRange& rest, bool alone);
+  void JoinPeers();
   cl_int RunCut(CutLaunch& cut, Kernel& kernel, EventSpan& span);
-  cl_int RunHere(CutLaunch& cut, Kernel& kernel, std::uint64_t first, const std::vector<std::uint64_t>& ends,
+  cl_int MeasurePieces(CutLaunch& cut, Kernel& kernel, GroupRange& rest, EventSpan& span);
+  cl_int RunPlan(CutLaunch& cut, Kernel& kernel, const core::Plan& plan, GroupRange& range, bool& lost,
                  EventSpan& span);
-  static std::vector<std::uint64_t> EndsThatFit(const CutLaunch& cut, std::uint64_t first);
-  Status SliceUp(const CutLaunch& cut, const core::PartRange& range, PartLaunch& part) const;
-  Status BeginThere(const CutLaunch& cut, const PartLaunch& part);
-  Status EndThere(const CutLaunch& cut, const PartLaunch& part);
+  cl_int RunHere(CutLaunch& cut, Kernel& kernel, GroupRange& range, const std::vector<std::uint64_t>& ends,
+                 const std::function<bool()>& enough, EventSpan& span);
+  static std::vector<std::uint64_t> FinerEnds(const GroupRange& range, const std::vector<std::uint64_t>& ends);
+  static std::vector<std::uint64_t> EndsThatFit(const CutLaunch& cut, const GroupRange& range);
+  Status SliceUp(const CutLaunch& cut, const GroupRange& range, PartLaunch& part) const;
+  cl_int BeginThere(CutLaunch& cut, const core::Plan& plan, std::uint64_t first, std::vector<PartThere>& there,
+                    std::vector<GroupRange>& back);
+  Status EndThere(const CutLaunch& cut, const PartThere& part);
   cl_int RunPart(CutLaunch& cut, Kernel& kernel, CutPart& part, EventSpan& span);
-  core::Plan PlanCut(CutLaunch& cut, const Kernel& kernel, std::uint64_t first, bool alone);
-  /// Connected, and of the same kind; null: there is none.
-  Peer* PeerForParts();
-  void LosePeer(const Error& why);
   void MakeSlices(CutLaunch& cut, CutPart& part);
   cl_int SetPartArgs(const CutLaunch& cut, const CutPart& part) const;
   cl_int EnqueuePart(const CutLaunch& cut, CutPart& part);
@@ -222,12 +238,13 @@ class Session {
   std::vector<std::byte> scratch_;
   std::vector<MemoryUse> uses_;  // elastic: of the command that is being carried out
   std::unique_ptr<Pins> pins_;   // elastic: the open batch's
-  std::unique_ptr<Peer> peer_;
-  std::int64_t peer_again_ns_ = 0;  // not tried before
-  double peer_slowness_ = 1;        // what a kernel takes there, for what it takes of the device's time here
-  std::string why_not_;             // elastic: what to say of the command's error
-  std::string no_parts_;            // and why it can't be cut
-  int user_events_ = 0;             // that have not been set: somebody may wait for a message that is still to come
+  const bool from_elsewhere_;    // its client is an executor that cuts launches: ours are not cut among others
+  Peers peers_;
+  core::KeptLaunches kept_launches_;
+  bool never_fits_ = false;  // elastic: the command's error is that what it uses is more than there may ever be
+  std::string why_not_;      // elastic: what to say of the command's error
+  std::string no_parts_;     // and why it can't be cut
+  int user_events_ = 0;      // that have not been set: somebody may wait for a message that is still to come
   std::atomic<bool> stop_{false};
   std::atomic<bool> waits_for_client_{false};
 };

@@ -90,6 +90,7 @@ void Session::OpenBatch(Queue& queue, std::uint32_t id, std::int64_t predicted_n
 }
 
 cl_int Session::Admit(Queue& queue, std::uint32_t id, std::int64_t predicted_ns, const Admission::Entry& entry) {
+  never_fits_ = false;
   if (shared_.store != nullptr && !uses_.empty()) {
     if (const cl_int error = Claim(queue, id, predicted_ns, entry); error != CL_SUCCESS) return error;
   } else {
@@ -182,6 +183,7 @@ void Session::Command(const wire::Enqueue& enqueue, std::uint64_t device_bytes, 
   cl_int error = PrepareCommand(enqueue, queue);
   if (error == CL_SUCCESS && (device_bytes > 0 || !uses_.empty()))
     error = Admit(*queue, enqueue.queue, static_cast<std::int64_t>(device_bytes / 16 * kNsPer16Bytes), {.task = false});
+  if (error != CL_SUCCESS && never_fits_) SayThatItNeverFits();
   uses_.clear();
   if (error == CL_SUCCESS)
     error = call(queue->native, static_cast<cl_uint>(waits_.size()), waits_.empty() ? nullptr : waits_.data(), &event);
@@ -240,7 +242,8 @@ void Session::Do(const wire::NdRange& m) {
   std::copy_n(m.offset, m.dimensions, launch.offset);
   std::copy_n(m.global, m.dimensions, launch.global);
   if (launch.has_local) std::copy_n(m.local, m.dimensions, launch.local);
-  if (WantsParts() && DoInParts(m, *queue, *kernel, launch)) return;
+  const bool may_cut = shared_.analyzer != nullptr && !uses_.empty();
+  if (may_cut && shared_.partition == core::PartitionMode::kAlways && DoInParts(m, *queue, *kernel, launch)) return;
   // Where the gate is open nobody waits for a place between two pieces, and nothing need be known.
   const bool gated = shared_.agent.gated();
   const std::uint64_t items = Product(launch.global);
@@ -256,6 +259,11 @@ void Session::Do(const wire::NdRange& m) {
     const bool known = kernel->cost->known();
     const Launch piece = slicer.Next(known ? kernel->cost->ItemsIn(kQuantum.count()) : items / kProbes);
     error = LaunchOne(m.enqueue.queue, *queue, *kernel, piece, /*alone=*/gated && !known, event);
+    if (error != CL_SUCCESS && never_fits_) {
+      const bool begun = event != nullptr;
+      if (may_cut && !begun && no_parts_.empty() && DoInParts(m, *queue, *kernel, launch)) return;
+      SayThatItNeverFits();
+    }
     if (error != CL_SUCCESS) break;
     waits_.clear();  // the first has waited, and the queue is in order
   }

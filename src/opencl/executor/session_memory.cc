@@ -57,23 +57,31 @@ cl_int Session::WhyNot(BufferStore::Outcome outcome, cl_int error) {
   using Outcome = BufferStore::Outcome;
   if (outcome == Outcome::kEnded) return CL_OUT_OF_RESOURCES;
   if (outcome == Outcome::kFailed && error != CL_MEM_OBJECT_ALLOCATION_FAILURE) return error;
-  const std::string needs = "it needs " + MebibytesOf(shared_.store->BytesOf(uses_)) + " of device memory at once";
-  const std::string most = MebibytesOf(shared_.store->MostBytes());
+  if (outcome == Outcome::kNever) {
+    // A launch may run in parts, and then there is nothing to say.
+    never_fits_ = true;
+    return CL_MEM_OBJECT_ALLOCATION_FAILURE;
+  }
+  const std::string needs = WhatItNeeds();
   if (outcome == Outcome::kFailed) {
     why_not_ = needs + ", and the driver makes none";
     return error;
   }
-  if (outcome == Outcome::kNever) {
-    why_not_ = needs + ", and " + most + " is all that there ever is" +
-               (no_parts_.empty() ? "" : "; it can't run in parts: " + no_parts_);
-    if (shared_.partition == core::PartitionMode::kStay)
-      why_not_ += "; launches don't run in parts here (--partition never)";
-  } else {
-    why_not_ = needs + ", of " + most + ", and waited " +
-               std::to_string(kWaitBesideUserEvents.count() / 1'000'000'000) +
-               " s for it while commands wait for an event that the program has not set";
-  }
+  why_not_ = needs + ", of " + MebibytesOf(shared_.store->MostBytes()) + ", and waited " +
+             std::to_string(kWaitBesideUserEvents.count() / 1'000'000'000) +
+             " s for it while commands wait for an event that the program has not set";
   return CL_MEM_OBJECT_ALLOCATION_FAILURE;
+}
+
+std::string Session::WhatItNeeds() const {
+  return "it needs " + MebibytesOf(shared_.store->BytesOf(uses_)) + " of device memory at once";
+}
+
+void Session::SayThatItNeverFits() {
+  why_not_ = WhatItNeeds() + ", and " + MebibytesOf(shared_.store->MostBytes()) + " is all that there ever is" +
+             (no_parts_.empty() ? "" : "; it can't run in parts: " + no_parts_);
+  if (shared_.partition == core::PartitionMode::kStay)
+    why_not_ += "; launches don't run in parts here (--partition never)";
 }
 
 // A compiler takes seconds, for which an order would wait for what the open batch has pinned.

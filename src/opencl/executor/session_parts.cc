@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches in parts: one whose memory does not fit the device runs some work-groups at a time, each time with slices of
-// its buffers. Page: docs/partition.md
+// its buffers. Where it is cut: session_cut.cc. Page: docs/partition.md
 //
-//   commands of before ended ─▶ contents to host memory ─▶ for each part: slices made from them, claimed, part kernel,
-//                                                          what it has written read back into them
+//   commands of before ended ─▶ contents to host memory ─▶ parts elsewhere begun
+//     ─▶ for each part here: slices made from them, claimed, part kernel, what it has written read back into them
+//     ─▶ parts elsewhere ended, merged ─▶ what was lost runs here; what is left when the others have ended is shared
+//     anew
 //
 // The session waits for the end of each part. Contents stay in host memory until another command wants them.
-#include <algorithm>
 #include <array>
-#include <cstdio>
-#include <optional>
 #include <span>
 
-#include "core/partition/footprint_need.h"
-#include "opencl/executor/session.h"
+#include "opencl/executor/cut_launch.h"
 #include "platform/clock.h"
 
 namespace weir::opencl {
@@ -21,34 +19,18 @@ namespace {
 
 namespace wire = proto::cl;
 
-/// Of copies to and from a device of which nothing is known; a plan for one node does not depend on it.
-constexpr double kCopyBytesPerS = 8e9;
 /// What a part's kernel is told of the whole launch (docs/kernel-analysis.md, "A part's kernel").
 using LaunchWords = std::array<cl_ulong, 16>;
 
-constexpr Duration kPeerAgain = seconds(10);
-/// Of a launch, for each of two pieces that tell what its groups take.
+/// Of a launch, for each of the pieces that tell what its groups take.
 constexpr std::uint64_t kMeasuredPart = 32;
-
-/// Of a launch that has begun: the groups from `first` on along one dimension, counted from there.
-class RestNeed final : public core::TaskNeed {
- public:
-  RestNeed(const core::TaskNeed& all, unsigned dimension, std::uint64_t first)
-      : all_(all), dimension_(dimension), first_(first) {}
-  [[nodiscard]] bool Cuttable(unsigned dimension) const override {
-    return dimension == dimension_ && all_.Cuttable(dimension);
-  }
-  [[nodiscard]] core::PartNeed Of(const core::PartRange& part) const override {
-    return all_.Of({dimension_, part.first + first_, part.end + first_});
-  }
-
- private:
-  const core::TaskNeed& all_;
-  const unsigned dimension_;
-  const std::uint64_t first_;
-};
-
-bool Runs(const core::Plan& plan) { return !plan.ends.empty(); }
+/// While others have parts: after each piece of ours it is looked whether they have ended.
+constexpr std::uint64_t kPiecesBesideOthers = 6;
+/// A part elsewhere is given up after so many times what was foreseen for it, and some.
+constexpr int kLateAfterTimes = 10;
+constexpr Duration kLateAfter = seconds(30), kForeseenMax = seconds(600);
+/// Of what a part of ours takes, the last one's share in the mean.
+constexpr double kLastPart = 0.5;
 
 template <typename T>
 std::vector<std::byte> BytesOfValue(const T& value) {
@@ -56,227 +38,11 @@ std::vector<std::byte> BytesOfValue(const T& value) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// The largest divisor of `size` that is no larger than `most`.
-std::uint64_t DivisorOf(std::uint64_t size, std::uint64_t most) {
-  std::uint64_t divisor = std::max<std::uint64_t>(std::min(size, most), 1);
-  while (size % divisor != 0) --divisor;
-  return divisor;
-}
+std::uint64_t ItemsOf(const PartLaunch& part) { return part.global[0] * part.global[1] * part.global[2]; }
 
 }  // namespace
 
-/// One launch that is cut.
-struct Session::CutLaunch {
-  std::uint32_t queue_id = 0;
-  Queue* queue = nullptr;
-  const PartProgram* program = nullptr;
-  PartProgram::Part kernel{};
-  core::KernelLaunch launch{};
-  std::vector<core::LaunchArgument> arguments{};
-  std::vector<ArgValue> values{};
-  std::vector<std::shared_ptr<Stored>> roots{};  // of memory 1, 2, ...
-  std::uint64_t alignment = 1;
-  std::optional<core::FootprintNeed> need{};
-  core::Plan plan{};
-  PartsCount done{};
-  std::uint64_t room = 0;  // of the device here, that its parts may fill
-  double item_s = 0;       // of the device's time, for each work-item; 0: unknown
-  bool measures = false;   // two small pieces first, then a plan for the rest
-  // Slices that parts have alike, kept from one to the next.
-  std::vector<core::MemorySlice> alike{};
-  std::vector<std::shared_ptr<Stored>> kept{};
-
-  Stored& RootOf(const core::MemorySlice& slice) const { return *roots[slice.memory - 1]; }
-  [[nodiscard]] bool IsWhole(const core::MemorySlice& slice) const {
-    return slice.written.empty() && slice.begin == 0 && slice.end == RootOf(slice).shape.size;
-  }
-  /// Every part reads all of it.
-  [[nodiscard]] bool Stays(const Stored& root) const {
-    return std::ranges::any_of(alike,
-                               [&](const core::MemorySlice& one) { return &RootOf(one) == &root && IsWhole(one); });
-  }
-};
-
-/// One part of it, here.
-struct Session::CutPart {
-  PartLaunch launch{};
-  std::vector<std::shared_ptr<Stored>> memory{};  // of each slice
-  std::vector<cl_mem> natives{};
-  cl_event began = nullptr, ended = nullptr;  // its kernel; the last of its copies
-};
-
-void Session::RememberArg(Kernel& kernel, const wire::SetArg& m) const {
-  if (m.index >= kernel.values.size()) kernel.values.resize(std::size_t{m.index} + 1);
-  const bool data = static_cast<wire::ArgKind>(m.kind) == wire::ArgKind::kData;
-  ArgValue& value = kernel.values[m.index];
-  value.bytes.assign(m.data.begin(), data ? m.data.end() : m.data.begin());  // mostly as many as before
-  value.local = data ? 0 : m.size;
-}
-
 bool Session::FitsWhole() const { return shared_.store->BytesOf(uses_) <= shared_.store->MostBytes(); }
-
-bool Session::WantsParts() const {
-  if (shared_.analyzer == nullptr || uses_.empty()) return false;
-  if (shared_.partition == core::PartitionMode::kAlways) return true;
-  // Of each launch this is asked: which objects are the same is looked at only where it matters.
-  std::uint64_t at_most = 0;
-  for (const MemoryUse& use : uses_) at_most += use.object->root().bytes;
-  return at_most > shared_.store->MostBytes() && !FitsWhole();
-}
-
-Result<PartProgram::Part> Session::PartOf(Kernel& kernel) {
-  Program& program = *kernel.program;
-  if (program.parts == nullptr && program.no_parts.empty()) {
-    EndBatchBeforeCompiling();
-    auto made = PartProgram::Make(*shared_.analyzer, program);
-    if (made)
-      program.parts = std::move(*made);
-    else
-      program.no_parts = made.error().message;
-  }
-  if (program.parts == nullptr) return Fail(Errc::kUnavailable, program.no_parts);
-  std::array<char, 1024> name{};
-  if (cl_.clGetKernelInfo(kernel.native, CL_KERNEL_FUNCTION_NAME, name.size() - 1, name.data(), nullptr) != CL_SUCCESS)
-    return Fail(Errc::kUnavailable, "the driver does not name the kernel");
-  return program.parts->Find(name.data());
-}
-
-/// Everything about the launch that the parts have in common, and the plan.
-Status Session::PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch) {
-  if (user_events_ > 0) return Fail(Errc::kUnavailable, "the program has events of its own that it has not set");
-  WEIR_TRY(cut.kernel, PartOf(kernel));
-  cut.program = kernel.program->parts.get();
-  const core::KernelAccess& access = *cut.kernel.access;
-  const cl_device_id device = kernel.program->context->devices.front().second->native;
-  cut.alignment = std::max<std::uint64_t>(DeviceNumber(cl_, device, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8, 1);
-  cut.values = kernel.values;
-  cut.values.resize(access.arguments.size());
-  cut.arguments.resize(access.arguments.size());
-  for (std::size_t i = 0; i < access.arguments.size(); ++i) {
-    cut.arguments[i].value = cut.values[i].bytes;
-    if (access.arguments[i].kind != core::ArgumentKind::kBuffer) continue;
-    const auto object = i < kernel.args.size() && kernel.args[i] ? kernel.args[i]->lock() : nullptr;
-    if (!object) continue;  // a null pointer
-    if (object->kind != Kind::kMemory || static_cast<const Memory&>(*object).image)
-      return Fail(Errc::kUnavailable, "argument " + std::to_string(i) + " is no buffer");
-    const auto& memory = static_cast<const Memory&>(*object);
-    const std::shared_ptr<Stored> root = memory.stored->root().shared_from_this();
-    auto at = std::ranges::find(cut.roots, root);
-    if (at == cut.roots.end()) at = cut.roots.insert(cut.roots.end(), root);
-    const ByteRange range = memory.stored->InRoot({0, memory.size});
-    cut.arguments[i].memory = static_cast<std::uint64_t>(at - cut.roots.begin()) + 1;
-    cut.arguments[i].offset = range.begin;
-    cut.arguments[i].bytes = range.size();
-  }
-  cut.launch.dimensions = launch.dimensions;
-  cut.launch.arguments = cut.arguments;
-  std::array<std::size_t, 3> required{};
-  std::size_t most = 1;
-  cl_.clGetKernelWorkGroupInfo(cut.kernel.native, device, CL_KERNEL_COMPILE_WORK_GROUP_SIZE, sizeof required,
-                               required.data(), nullptr);
-  cl_.clGetKernelWorkGroupInfo(cut.kernel.native, device, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, nullptr);
-  std::uint64_t left = std::min<std::uint64_t>(most, 256);
-  for (unsigned d = 0; d < launch.dimensions; ++d) {
-    cut.launch.offset[d] = launch.offset[d];
-    cut.launch.global[d] = launch.global[d];
-    // Where the choice is the driver's it is made here, once for all parts.
-    cut.launch.local[d] = launch.has_local ? launch.local[d]
-                          : required[d] != 0
-                              ? required[d]
-                              : DivisorOf(launch.global[d], d == 0 ? std::min<std::uint64_t>(left, 64) : left);
-    left = std::max<std::uint64_t>(left / std::max<std::uint64_t>(cut.launch.local[d], 1), 1);
-  }
-  WEIR_TRY_STATUS(core::CheckLaunch(access, cut.launch));
-
-  cut.need.emplace(access, cut.launch, cut.alignment);
-  // What a group takes is measured before groups are sent away for it.
-  cut.measures = !shared_.peers.empty() && shared_.partition == core::PartitionMode::kAuto && kernel.part_item_s == 0;
-  cut.plan = PlanCut(cut, kernel, 0, /*alone=*/cut.measures);
-  if (cut.measures && !Runs(cut.plan)) {
-    cut.measures = false;
-    cut.plan = PlanCut(cut, kernel, 0, /*alone=*/false);
-  }
-  if (!Runs(cut.plan)) {
-    std::string why(core::NameOf(cut.plan.reason));
-    for (unsigned d = 0; d < launch.dimensions; ++d)
-      if (const core::CutAnswer& answer = cut.need->Answer(d); !answer.yes)
-        why += "; dimension " + std::to_string(d) + " can't be cut: " + answer.why_not;
-    return Fail(Errc::kUnavailable, why);
-  }
-  for (const core::MemorySlice& slice : cut.need->AlikeAlong(cut.plan.dimension)) cut.alike.push_back(slice);
-  cut.kept.resize(cut.alike.size());
-  return Ok();
-}
-
-/// Of the groups from `first` on along the dimension of `cut.plan`; of all where that is 0. With a peer where there is
-/// one and it helps; `alone`: without.
-core::Plan Session::PlanCut(CutLaunch& cut, const Kernel& kernel, std::uint64_t first, bool alone) {
-  const RestNeed rest(*cut.need, cut.plan.dimension, first);
-  core::TaskView task;
-  task.need = first == 0 ? static_cast<const core::TaskNeed*>(&*cut.need) : &rest;
-  double groups = 1, items = 1;  // none is 0: the launch has been checked
-  for (unsigned d = 0; d < cut.launch.dimensions; ++d) {
-    task.groups[d] = cut.launch.Groups(d) - (d == cut.plan.dimension ? first : 0);
-    groups *= static_cast<double>(cut.launch.Groups(d));
-    items *= static_cast<double>(cut.launch.global[d]);
-  }
-  // Here it has its share of the device; a peer is taken for idle until it is known better.
-  const double device_s = static_cast<double>(kernel.cost->PredictNs(static_cast<std::uint64_t>(items))) / 1e9 / groups;
-  const double group_s = kernel.part_item_s > 0 ? kernel.part_item_s * items / groups : device_s;
-  cut.item_s = kernel.cost->known() ? device_s * groups / items : 0;
-  core::DeviceView here{.total = {shared_.store->MostBytes()},
-                        .in_bytes_per_s = kCopyBytesPerS,
-                        .out_bytes_per_s = kCopyBytesPerS,
-                        .group_s = group_s};
-  // What it holds now; where that is too little, what it may ever hold.
-  std::vector<std::uint64_t> rooms{shared_.store->AllowedBytes(), here.total.count};
-  const bool always = shared_.partition == core::PartitionMode::kAlways;
-  if (always) rooms.insert(rooms.begin(), std::min(here.total.count, shared_.store->BytesOf(uses_) / 2));
-  core::Plan plan;
-  for (const std::uint64_t room : rooms) {
-    cut.room = room;
-    here.room = {room};
-    plan = core::MakePlan(core::PartitionMode::kStay, task, here, std::nullopt);
-    if (Runs(plan)) break;
-  }
-  if (Peer* const peer = alone ? nullptr : PeerForParts(); peer != nullptr) {
-    const core::PeerView view{
-        .id = NodeId{1},
-        .device = {.room = {peer->room()},
-                   .total = {peer->room()},
-                   .in_bytes_per_s = kCopyBytesPerS,
-                   .out_bytes_per_s = kCopyBytesPerS,
-                   .group_s = device_s * peer_slowness_},
-        .link = {.bytes_per_s = peer->bytes_per_s(), .latency = peer->latency(), .stretch = microseconds(1)}};
-    core::Plan split = core::MakePlan(shared_.partition, task, here, view);
-    if (Runs(split)) plan = std::move(split);
-  }
-  for (std::uint64_t& end : plan.ends) end += first;
-  return plan;
-}
-
-Peer* Session::PeerForParts() {
-  const std::int64_t now_ns = platform::NowNs();
-  if (peer_ != nullptr || shared_.peers.empty() || now_ns < peer_again_ns_) return peer_.get();
-  const proto::cl::DeviceFacts ours =
-      FactsOfDevice(cl_, shared_.device.device, 1, /*shares_arena=*/false, shared_.quota->limits().each);
-  for (const std::string& path : shared_.peers) {
-    auto joined = Peer::Join(path, ours, stop_);
-    if (joined) {
-      peer_ = std::move(*joined);
-      return peer_.get();
-    }
-    LosePeer(joined.error());
-  }
-  return nullptr;
-}
-
-/// Its parts run here; it is asked again after a while.
-void Session::LosePeer(const Error& why) {
-  std::fprintf(stderr, "weir-executor: no parts elsewhere: %s\n", why.message.c_str());
-  peer_.reset();
-  peer_again_ns_ = platform::NowNs() + kPeerAgain.count();
-}
 
 bool Session::DoInParts(const wire::NdRange& m, Queue& queue, Kernel& kernel, const Launch& launch) {
   CutLaunch cut{.queue_id = m.enqueue.queue, .queue = &queue};
@@ -286,12 +52,12 @@ bool Session::DoInParts(const wire::NdRange& m, Queue& queue, Kernel& kernel, co
     if (!FitsWhole()) shared_.store->CountParts({.not_cut = 1});
     return false;
   }
+  uses_.clear();  // from here on those of a part
   EventSpan span;
   cl_event event = nullptr;
   cl_int error = RunCut(cut, kernel, span);
   cut.done.launches = 1;
   if (error == CL_SUCCESS) shared_.store->CountParts(cut.done);
-  uses_.clear();
   if (error == CL_SUCCESS) error = cl_.clEnqueueMarkerWithWaitList(queue.native, 0, nullptr, &event);
   EndCommand(m.enqueue, &queue, error, event, "clEnqueueNDRangeKernel");
   Event* made = nullptr;
@@ -306,51 +72,111 @@ cl_int Session::RunCut(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
     if (error != CL_SUCCESS) return error;
     waits_.clear();
   }
+  const bool may_leave = cut.plan.Leaves() || cut.measures;
   for (const auto& root : cut.roots) {
-    if (cut.Stays(*root) && shared_.peers.empty()) continue;
+    if (cut.Stays(*root) && !may_leave) continue;  // nobody else needs it
     cl_int error = CL_SUCCESS;
     const auto outcome =
         shared_.store->Withdraw(*root, {.before_waiting = [this] { CloseBatch(); }, .stop = &stop_}, error);
     if (outcome != BufferStore::Outcome::kThere)
       return outcome == BufferStore::Outcome::kEnded ? CL_OUT_OF_RESOURCES : error;
   }
-  std::uint64_t first = 0;
-  if (cut.measures && cut.plan.kind == core::PlanKind::kPieces) {
-    const std::uint64_t small =
-        std::clamp<std::uint64_t>(cut.plan.ends.back() / kMeasuredPart, 1, cut.plan.ends.front());
-    const std::vector<std::uint64_t> two{small, 2 * small};
-    if (two.back() < cut.plan.ends.back()) {
-      if (const cl_int error = RunHere(cut, kernel, 0, two, span); error != CL_SUCCESS) return error;
-      first = two.back();
-      if (core::Plan rest = PlanCut(cut, kernel, first, /*alone=*/false); Runs(rest)) cut.plan = std::move(rest);
-    }
+  GroupRange rest{0, cut.groups()};
+  core::Plan plan = cut.plan;
+  if (cut.measures) {
+    if (const cl_int error = MeasurePieces(cut, kernel, rest, span); error != CL_SUCCESS) return error;
+    if (rest.first > 0) plan = PlanRest(cut, kernel, rest, /*alone=*/false);
   }
-  const std::vector<std::uint64_t> ours(cut.plan.ends.begin(), cut.plan.ends.begin() + cut.plan.here);
-  if (!cut.plan.Leaves()) return RunHere(cut, kernel, first, ours, span);
-  // The part elsewhere begins before ours do.
-  const std::uint64_t kept = ours.empty() ? first : ours.back();
-  PartLaunch there;
-  Status status = SliceUp(cut, {cut.plan.dimension, kept, cut.plan.ends.back()}, there);
-  if (status) status = BeginThere(cut, there);
-  if (const cl_int error = RunHere(cut, kernel, first, ours, span); error != CL_SUCCESS) {
-    peer_.reset();  // what it returns is not waited for
-    return error;
+  while (!rest.empty()) {
+    if (plan.ends.empty()) return CL_OUT_OF_RESOURCES;  // less room than a moment ago
+    bool lost = false;
+    if (const cl_int error = RunPlan(cut, kernel, plan, rest, lost, span); error != CL_SUCCESS) return error;
+    if (!rest.empty()) plan = PlanRest(cut, kernel, rest, /*alone=*/lost);
   }
-  if (status) status = EndThere(cut, there);
-  if (status) ++cut.done.parts;
-  if (status) return CL_SUCCESS;
-  LosePeer(status.error());
-  const std::vector<std::uint64_t> lost = EndsThatFit(cut, kept);
-  return lost.empty() ? CL_OUT_OF_RESOURCES : RunHere(cut, kernel, kept, lost, span);
+  return CL_SUCCESS;
 }
 
-/// Pieces of what begins at `first`, as large as there is room for; none where one group needs more.
-std::vector<std::uint64_t> Session::EndsThatFit(const CutLaunch& cut, std::uint64_t first) {
-  const std::uint64_t all = cut.plan.ends.back();
+/// The first groups in small pieces: two here, for drivers compile when they first launch, and one on each peer, which
+/// compiles too, and tells how fast its link is. `rest` begins behind them.
+cl_int Session::MeasurePieces(CutLaunch& cut, Kernel& kernel, GroupRange& rest, EventSpan& span) {
+  core::Plan small{.kind = core::PlanKind::kSplit, .here = 2, .times = cut.plan.times};
+  const std::uint64_t size = std::clamp<std::uint64_t>(rest.end / kMeasuredPart, 1, cut.plan.ends.front());
+  small.ends = {size, 2 * size};
+  for (const core::PeerView& peer : peers_.Views(0)) {
+    if (cut.plans->need().Of({cut.plan.dimension, small.ends.back(), small.ends.back() + size}).device >
+        peer.device.room)
+      continue;
+    small.ends.push_back(small.ends.back() + size);
+    small.nodes.push_back(peer.id);
+  }
+  if (small.ends.back() >= rest.end) return CL_SUCCESS;
+  GroupRange measured{0, small.ends.back()};
+  bool lost = false;
+  const cl_int error = RunPlan(cut, kernel, small, measured, lost, span);
+  rest.first = small.ends.back();
+  return error;
+}
+
+/// Runs `range` as `plan` says. When others have ended before us, `range` is what is left of ours; else it is empty.
+/// `lost`: a peer was.
+cl_int Session::RunPlan(CutLaunch& cut, Kernel& kernel, const core::Plan& plan, GroupRange& range, bool& lost,
+                        EventSpan& span) {
+  std::vector<std::uint64_t> ours(plan.ends.begin(), plan.ends.begin() + plan.here);
+  GroupRange here{range.first, ours.empty() ? range.first : ours.back()};
+  std::vector<PartThere> there;
+  std::vector<GroupRange> back;
+  const cl_int begun = BeginThere(cut, plan, here.end, there, back);
+  const bool shares = !there.empty() && shared_.partition == core::PartitionMode::kAuto && !cut.measures;
+  if (shares) ours = FinerEnds(here, ours);
+  const auto enough = [&] {
+    return shares &&
+           std::ranges::all_of(there, [this](const PartThere& part) { return peers_.Of(part.node)->Ended(); });
+  };
+  cl_int error = begun == CL_SUCCESS ? RunHere(cut, kernel, here, ours, enough, span) : begun;
+  for (const PartThere& part : there) {
+    if (error != CL_SUCCESS) {
+      peers_.Leave(part.node);  // what it returns is not waited for
+    } else if (const Status status = EndThere(cut, part); status) {
+      peers_.Kept(part.node);
+      ++cut.done.parts;
+    } else {
+      peers_.Lost(part.node, status.error());
+      back.push_back(part.range);
+    }
+  }
+  cut.measures = false;
+  lost = !back.empty();
+  for (GroupRange& one : back) {
+    if (error != CL_SUCCESS) break;
+    const std::vector<std::uint64_t> ends = EndsThatFit(cut, one);
+    error = ends.empty() ? CL_OUT_OF_RESOURCES : RunHere(cut, kernel, one, ends, nullptr, span);
+  }
+  range = here;
+  return error;
+}
+
+/// The same in smaller pieces.
+std::vector<std::uint64_t> Session::FinerEnds(const GroupRange& range, const std::vector<std::uint64_t>& ends) {
+  const std::uint64_t most = std::max<std::uint64_t>((range.end - range.first) / kPiecesBesideOthers, 1);
+  std::vector<std::uint64_t> finer;
+  std::uint64_t first = range.first;
+  for (const std::uint64_t end : ends) {
+    const std::uint64_t pieces = (end - first + most - 1) / most;
+    for (std::uint64_t i = 1; i <= pieces; ++i) finer.push_back(first + (end - first) * i / pieces);
+    first = end;
+  }
+  return finer;
+}
+
+/// Pieces as large as there is room for; none where one group needs more.
+std::vector<std::uint64_t> Session::EndsThatFit(const CutLaunch& cut, const GroupRange& range) {
   std::vector<std::uint64_t> ends;
-  for (std::uint64_t size = all - first; first < all; first = ends.back()) {
-    size = std::min(size, all - first);
-    const auto fits = [&] { return cut.need->Of({cut.plan.dimension, first, first + size}).device.count <= cut.room; };
+  std::uint64_t first = range.first;
+  for (std::uint64_t size = range.end - first; first < range.end; first = ends.back()) {
+    size = std::min(size, range.end - first);
+    const auto fits = [&] {
+      return cut.plans->need().Of({cut.plan.dimension, first, first + size}).device.count <= cut.room;
+    };
     while (!fits() && size > 1) size = (size + 1) / 2;
     if (!fits()) return {};
     ends.push_back(first + size);
@@ -358,34 +184,40 @@ std::vector<std::uint64_t> Session::EndsThatFit(const CutLaunch& cut, std::uint6
   return ends;
 }
 
-cl_int Session::RunHere(CutLaunch& cut, Kernel& kernel, std::uint64_t first, const std::vector<std::uint64_t>& ends,
-                        EventSpan& span) {
+/// Pieces of `range` in order, until all have run or, between two, it is `enough`: `range` is what is left.
+cl_int Session::RunHere(CutLaunch& cut, Kernel& kernel, GroupRange& range, const std::vector<std::uint64_t>& ends,
+                        const std::function<bool()>& enough, EventSpan& span) {
   for (const std::uint64_t end : ends) {
     if (stop_.load(std::memory_order_relaxed)) return CL_OUT_OF_RESOURCES;
     CutPart part;
-    if (!SliceUp(cut, {cut.plan.dimension, std::exchange(first, end), end}, part.launch)) return CL_OUT_OF_RESOURCES;
-    if (const cl_int error = RunPart(cut, kernel, part, span); error != CL_SUCCESS) return error;
+    if (!SliceUp(cut, {range.first, end}, part.launch)) return CL_OUT_OF_RESOURCES;
+    const cl_int error = RunPart(cut, kernel, part, span);
+    uses_.clear();  // they are of `part`
+    if (error != CL_SUCCESS) return error;
+    range.first = end;
+    if (enough && !range.empty() && enough()) return CL_SUCCESS;
   }
   return CL_SUCCESS;
 }
 
 /// What a part's kernel gets.
-Status Session::SliceUp(const CutLaunch& cut, const core::PartRange& range, PartLaunch& part) const {
+Status Session::SliceUp(const CutLaunch& cut, const GroupRange& range, PartLaunch& part) const {
   const core::KernelAccess& access = *cut.kernel.access;
-  WEIR_TRY(part.slices, core::SlicesOf(access, cut.launch, range, cut.alignment));
+  const unsigned dimension = cut.plan.dimension;
+  WEIR_TRY(part.slices, core::SlicesOf(access, cut.launch, {dimension, range.first, range.end}, cut.alignment));
   part.kernel = access.kernel;
   part.dimensions = cut.launch.dimensions;
   LaunchWords words{};
-  words[range.dimension] = range.first;
+  words[dimension] = range.first;
   for (unsigned d = 0; d < 3; ++d) {
     words[3 + d] = d < part.dimensions ? cut.launch.Groups(d) : 1;
     words[6 + d] = d < part.dimensions ? cut.launch.global[d] : 1;
     words[9 + d] = d < part.dimensions ? cut.launch.offset[d] : 0;
     if (d >= part.dimensions) continue;
-    const bool along = d == range.dimension;
+    const bool along = d == dimension;
     part.local[d] = cut.launch.local[d];
     part.offset[d] = cut.launch.offset[d] + (along ? range.first * part.local[d] : 0);
-    part.global[d] = along ? range.count() * part.local[d] : cut.launch.global[d];
+    part.global[d] = along ? (range.end - range.first) * part.local[d] : cut.launch.global[d];
   }
   std::vector<PartArg> bases;
   for (std::size_t i = 0; i < access.arguments.size(); ++i) {
@@ -411,36 +243,53 @@ Status Session::SliceUp(const CutLaunch& cut, const core::PartRange& range, Part
 
 // -- Elsewhere -------------------------------------------------------------------------------------------------------
 
-Status Session::BeginThere(const CutLaunch& cut, const PartLaunch& part) {
-  std::vector<const std::byte*> contents;
-  for (const core::MemorySlice& slice : part.slices.slices)
-    contents.push_back(slice.sent ? cut.RootOf(slice).host.As<std::byte>() + slice.begin : nullptr);
-  return peer_->Begin(*cut.program, part, contents);
+/// Parts that were begun are in `there`, those whose peer was lost on the way in `back`. Errors: that a part can't be
+/// made of what it would touch, which is nobody's loss.
+cl_int Session::BeginThere(CutLaunch& cut, const core::Plan& plan, std::uint64_t first, std::vector<PartThere>& there,
+                           std::vector<GroupRange>& back) {
+  const Duration at_most = cut.item_s > 0 ? kLateAfterTimes * std::min(plan.times.total, kForeseenMax) + kLateAfter
+                                          : kForeseenMax;  // nothing is known of it
+  for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
+    PartThere part{.node = plan.nodes[i], .range = {first, plan.ends[plan.here + i]}, .launch = {}};
+    first = part.range.end;
+    if (const Status sliced = SliceUp(cut, part.range, part.launch); !sliced) {
+      why_not_ = "a part of it can't be made: " + sliced.error().message;
+      return CL_INVALID_KERNEL_ARGS;
+    }
+    std::vector<const std::byte*> contents;
+    for (const core::MemorySlice& slice : part.launch.slices.slices)
+      contents.push_back(slice.sent ? cut.RootOf(slice).host.As<std::byte>() + slice.begin : nullptr);
+    Peer* const peer = peers_.Of(part.node);
+    const Status status = peer == nullptr ? Status(Fail(Errc::kUnavailable, "it was lost a moment ago"))
+                                          : peer->Begin(*cut.program, part.launch, contents, at_most);
+    if (status) {
+      there.push_back(std::move(part));
+    } else {
+      peers_.Lost(part.node, status.error());
+      back.push_back(part.range);
+    }
+  }
+  return CL_SUCCESS;
 }
 
-Status Session::EndThere(const CutLaunch& cut, const PartLaunch& part) {
+Status Session::EndThere(const CutLaunch& cut, const PartThere& part) {
   std::vector<std::byte*> memory;
-  for (const core::MemorySlice& slice : part.slices.slices) {
+  for (const core::MemorySlice& slice : part.launch.slices.slices) {
     Stored& root = cut.RootOf(slice);
     memory.push_back(root.host.As<std::byte>());
     for (const core::Extent& extent : slice.written) root.content.Cover({extent.begin, extent.end()});
   }
-  WEIR_TRY_STATUS(peer_->End(memory));
-  double items = 1;
-  for (const std::uint64_t size : part.global) items *= static_cast<double>(size);
-  if (cut.item_s > 0 && peer_->computed().count() > 0)
-    peer_slowness_ = std::clamp(SecondsOf(peer_->computed()) / (items * cut.item_s), 0.01, 100.0);
-  return Ok();
+  return peers_.Of(part.node)->End(memory, static_cast<double>(ItemsOf(part.launch)) * cut.item_s);
 }
 
 // -- Here ------------------------------------------------------------------------------------------------------------
 
 cl_int Session::RunPart(CutLaunch& cut, Kernel& kernel, CutPart& part, EventSpan& span) {
   MakeSlices(cut, part);
-  std::uint64_t items = 1;
-  for (const std::uint64_t size : part.launch.global) items *= size;
+  const std::uint64_t items = ItemsOf(part.launch);
   const std::int64_t predicted_ns = kernel.cost->PredictNs(items), begin_ns = platform::NowNs();
   cl_int error = Admit(*cut.queue, cut.queue_id, predicted_ns, {.task = true});
+  if (error != CL_SUCCESS && never_fits_) SayThatItNeverFits();
   if (error != CL_SUCCESS) return error;
   admission_->AddLaunch(kernel.cost, items, predicted_ns);
   error = SetPartArgs(cut, part);
@@ -453,7 +302,9 @@ cl_int Session::RunPart(CutLaunch& cut, Kernel& kernel, CutPart& part, EventSpan
     CloseBatch();
     const cl_int failed = cl_.clWaitForEvents(1, &part.ended);
     if (error == CL_SUCCESS) error = failed;
-    kernel.part_item_s = SecondsOf(Duration{platform::NowNs() - begin_ns}) / static_cast<double>(items);
+    const double item_s = SecondsOf(Duration{platform::NowNs() - begin_ns}) / static_cast<double>(items);
+    // The first has waited for the driver's compiler, too.
+    kernel.part_item_s = ++kernel.parts_run <= 2 ? item_s : (1 - kLastPart) * kernel.part_item_s + kLastPart * item_s;
     const EventSpan its = SpanOf(cl_, part.began);
     if (span.start_ns == 0) span = its;
     span.end_ns = its.end_ns;
@@ -470,7 +321,6 @@ cl_int Session::RunPart(CutLaunch& cut, Kernel& kernel, CutPart& part, EventSpan
 void Session::MakeSlices(CutLaunch& cut, CutPart& part) {
   const std::vector<core::MemorySlice>& slices = part.launch.slices.slices;
   part.natives.resize(slices.size());
-  uses_.clear();
   for (std::size_t i = 0; i < slices.size(); ++i) {
     const core::MemorySlice& slice = slices[i];
     Stored& root = cut.RootOf(slice);

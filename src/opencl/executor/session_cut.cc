@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// A launch that is to run in parts: what it is, and where it is cut. How the parts run: session_parts.cc. Page:
+// docs/partition.md
+#include <array>
+#include <cstring>
+
+#include "opencl/executor/cut_launch.h"
+
+namespace weir::opencl {
+namespace {
+
+namespace wire = proto::cl;
+
+/// Of copies to and from a device of which nothing is known; a plan for one node does not depend on it.
+constexpr double kCopyBytesPerS = 8e9;
+
+/// Of a launch that has begun: some groups along one dimension, counted from the first of them.
+class RangeNeed final : public core::TaskNeed {
+ public:
+  RangeNeed(const core::TaskNeed& all, unsigned dimension, std::uint64_t first)
+      : all_(all), dimension_(dimension), first_(first) {}
+  [[nodiscard]] bool Cuttable(unsigned dimension) const override {
+    return dimension == dimension_ && all_.Cuttable(dimension);
+  }
+  [[nodiscard]] core::PartNeed Of(const core::PartRange& part) const override {
+    return all_.Of({dimension_, part.first + first_, part.end + first_});
+  }
+
+ private:
+  const core::TaskNeed& all_;
+  const unsigned dimension_;
+  const std::uint64_t first_;
+};
+
+bool Runs(const core::Plan& plan) { return !plan.ends.empty(); }
+
+/// The largest divisor of `size` that is no larger than `most`.
+std::uint64_t DivisorOf(std::uint64_t size, std::uint64_t most) {
+  std::uint64_t divisor = std::max<std::uint64_t>(std::min(size, most), 1);
+  while (size % divisor != 0) --divisor;
+  return divisor;
+}
+
+}  // namespace
+
+void Session::RememberArg(Kernel& kernel, const wire::SetArg& m) const {
+  if (m.index >= kernel.values.size()) kernel.values.resize(std::size_t{m.index} + 1);
+  const bool data = static_cast<wire::ArgKind>(m.kind) == wire::ArgKind::kData;
+  ArgValue& value = kernel.values[m.index];
+  value.bytes.assign(m.data.begin(), data ? m.data.end() : m.data.begin());  // mostly as many as before
+  value.local = data ? 0 : m.size;
+}
+
+Result<PartProgram::Part> Session::PartOf(Kernel& kernel) {
+  Program& program = *kernel.program;
+  if (program.parts == nullptr && program.no_parts.empty()) {
+    EndBatchBeforeCompiling();
+    auto made = PartProgram::Make(*shared_.analyzer, program);
+    Status status = made ? Ok() : Status(made.error());
+    if (made) {
+      // They compile it while we do.
+      JoinPeers();
+      peers_.Prepare(**made);
+      status = (*made)->Build(program);
+    }
+    if (status)
+      program.parts = std::move(*made);
+    else
+      program.no_parts = status.error().message;
+  }
+  if (program.parts == nullptr) return Fail(Errc::kUnavailable, program.no_parts);
+  std::array<char, 1024> name{};
+  if (cl_.clGetKernelInfo(kernel.native, CL_KERNEL_FUNCTION_NAME, name.size() - 1, name.data(), nullptr) != CL_SUCCESS)
+    return Fail(Errc::kUnavailable, "the driver does not name the kernel");
+  return program.parts->Find(name.data());
+}
+
+/// Its arguments, as the analysis wants them.
+Status Session::GatherArgs(CutLaunch& cut, const Kernel& kernel) const {
+  const core::KernelAccess& access = *cut.kernel.access;
+  cut.values = kernel.values;
+  cut.values.resize(access.arguments.size());
+  cut.arguments.resize(access.arguments.size());
+  for (std::size_t i = 0; i < access.arguments.size(); ++i) {
+    cut.arguments[i].value = cut.values[i].bytes;
+    if (access.arguments[i].kind != core::ArgumentKind::kBuffer) continue;
+    const auto object = i < kernel.args.size() && kernel.args[i] ? kernel.args[i]->lock() : nullptr;
+    if (!object) continue;  // a null pointer
+    if (object->kind != Kind::kMemory || static_cast<const Memory&>(*object).image)
+      return Fail(Errc::kUnavailable, "argument " + std::to_string(i) + " is no buffer");
+    const auto& memory = static_cast<const Memory&>(*object);
+    const std::shared_ptr<Stored> root = memory.stored->root().shared_from_this();
+    auto at = std::ranges::find(cut.roots, root);
+    if (at == cut.roots.end()) at = cut.roots.insert(cut.roots.end(), root);
+    const ByteRange range = memory.stored->InRoot({0, memory.size});
+    cut.arguments[i].memory = static_cast<std::uint64_t>(at - cut.roots.begin()) + 1;
+    cut.arguments[i].offset = range.begin;
+    cut.arguments[i].bytes = range.size();
+  }
+  cut.launch.arguments = cut.arguments;
+  return Ok();
+}
+
+/// Its work-items. Where the choice of a work-group's size is the driver's it is made here, once for all parts.
+void Session::GatherSizes(CutLaunch& cut, const Launch& launch) {
+  cut.launch.dimensions = launch.dimensions;
+  std::uint64_t left = std::min<std::uint64_t>(cut.kernel.items_max, 256);
+  for (unsigned d = 0; d < launch.dimensions; ++d) {
+    cut.launch.offset[d] = launch.offset[d];
+    cut.launch.global[d] = launch.global[d];
+    const std::uint64_t compiled = cut.kernel.local[d];
+    cut.launch.local[d] = launch.has_local ? launch.local[d]
+                          : compiled != 0
+                              ? compiled
+                              : DivisorOf(launch.global[d], d == 0 ? std::min<std::uint64_t>(left, 64) : left);
+    left = std::max<std::uint64_t>(left / std::max<std::uint64_t>(cut.launch.local[d], 1), 1);
+    cut.items *= static_cast<double>(launch.global[d]);
+  }
+}
+
+/// Everything about the launch that the parts have in common, and the plan.
+Status Session::PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch) {
+  if (user_events_ > 0) return Fail(Errc::kUnavailable, "the program has events of its own that it has not set");
+  WEIR_TRY(cut.kernel, PartOf(kernel));
+  cut.program = kernel.program->parts.get();
+  const core::KernelAccess& access = *cut.kernel.access;
+  const cl_device_id device = kernel.program->context->devices.front().second->native;
+  cut.alignment = std::max<std::uint64_t>(DeviceNumber(cl_, device, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8, 1);
+  cut.whole_bytes = shared_.store->BytesOf(uses_);
+  GatherSizes(cut, launch);
+  WEIR_TRY_STATUS(GatherArgs(cut, kernel));
+  auto key = core::KeptLaunches::KeyOf(cut.program->number(), cut.kernel.number, access, cut.launch, cut.alignment);
+  cut.plans = kept_launches_.Find(key);
+  if (cut.plans == nullptr) {
+    WEIR_TRY_STATUS(core::CheckLaunch(access, cut.launch));
+    cut.plans = &kept_launches_.Keep(std::move(key), std::make_unique<core::CutLaunchPlans>(
+                                                         cut.program->analysis(), access, cut.launch, cut.alignment));
+  }
+  JoinPeers();
+  // What a group takes is measured before groups are sent away for it.
+  cut.measures = !peers_.Views(0).empty() && shared_.partition == core::PartitionMode::kAuto && kernel.parts_run < 2;
+  cut.plan = PlanCut(cut, kernel, /*alone=*/cut.measures);
+  if (cut.measures && cut.plan.kind != core::PlanKind::kPieces) {
+    cut.measures = false;
+    if (!Runs(cut.plan)) cut.plan = PlanCut(cut, kernel, /*alone=*/false);
+  }
+  if (!Runs(cut.plan)) {
+    std::string why(core::NameOf(cut.plan.reason));
+    for (unsigned d = 0; d < launch.dimensions; ++d)
+      if (const core::CutAnswer& answer = cut.plans->need().Answer(d); !answer.yes)
+        why += "; dimension " + std::to_string(d) + " can't be cut: " + answer.why_not;
+    return Fail(Errc::kUnavailable, why);
+  }
+  cut.alike = cut.plans->need().AlikeAlong(cut.plan.dimension);
+  cut.kept.resize(cut.alike.size());
+  return Ok();
+}
+
+/// Here it has its share of the device; a peer is taken for idle until it is known better. `alone`: without peers.
+core::PlanViews Session::ViewsFor(CutLaunch& cut, const Kernel& kernel, bool alone) const {
+  double groups = 1;  // none is 0: the launch has been checked
+  for (unsigned d = 0; d < cut.launch.dimensions; ++d) groups *= static_cast<double>(cut.launch.Groups(d));
+  const auto items = static_cast<std::uint64_t>(cut.items);
+  const double device_s = static_cast<double>(kernel.cost->PredictNs(items)) / 1e9 / groups;
+  cut.item_s = kernel.cost->known() ? device_s * groups / cut.items : 0;
+  core::PlanViews views{
+      .mode = core::PartitionMode::kStay,
+      .here = {.total = {shared_.store->MostBytes()},
+               .in_bytes_per_s = kCopyBytesPerS,
+               .out_bytes_per_s = kCopyBytesPerS,
+               .group_s = kernel.part_item_s > 0 ? kernel.part_item_s * cut.items / groups : device_s}};
+  if (!alone) views.peers = peers_.Views(device_s);
+  return views;
+}
+
+/// Of the whole launch, and what room its parts here have. With peers where there are some and they help.
+core::Plan Session::PlanCut(CutLaunch& cut, const Kernel& kernel, bool alone) {
+  core::PlanViews views = ViewsFor(cut, kernel, alone);
+  const std::vector<core::PeerView> peers = std::exchange(views.peers, {});
+  // What it holds now; where that is too little, what it may ever hold.
+  std::vector<std::uint64_t> rooms{shared_.store->AllowedBytes(), views.here.total.count};
+  if (shared_.partition == core::PartitionMode::kAlways)
+    rooms.insert(rooms.begin(), std::min(views.here.total.count, cut.whole_bytes / 2));
+  core::Plan plan;
+  for (const std::uint64_t room : rooms) {
+    cut.room = room;
+    views.here.room = {room};
+    plan = cut.plans->PlanFor(views, from_elsewhere_);
+    if (Runs(plan)) break;
+  }
+  if (peers.empty()) return plan;
+  views.mode = shared_.partition;
+  views.peers = peers;
+  const core::Plan& shared = cut.plans->PlanFor(views, from_elsewhere_);
+  return Runs(shared) ? shared : plan;
+}
+
+/// Of groups that have not run yet, along the dimension of the first plan.
+core::Plan Session::PlanRest(CutLaunch& cut, const Kernel& kernel, const GroupRange& rest, bool alone) {
+  const unsigned dimension = cut.plan.dimension;
+  const RangeNeed need(cut.plans->need(), dimension, rest.first);
+  core::TaskView task{.need = &need, .from_elsewhere = from_elsewhere_, .begun = true};
+  for (unsigned d = 0; d < cut.launch.dimensions; ++d)
+    task.groups[d] = d == dimension ? rest.end - rest.first : cut.launch.Groups(d);
+  core::PlanViews views = ViewsFor(cut, kernel, alone);
+  views.here.room = {cut.room};
+  core::Plan plan = core::MakePlan(views.peers.empty() ? core::PartitionMode::kStay : core::PartitionMode::kAuto, task,
+                                   views.here, std::span<const core::PeerView>(views.peers));
+  for (std::uint64_t& end : plan.ends) end += rest.first;
+  return plan;
+}
+
+void Session::JoinPeers() {
+  peers_.Join([this] {
+    return FactsOfDevice(cl_, shared_.device.device, 1, /*shares_arena=*/false, shared_.quota->limits().each);
+  });
+}
+
+}  // namespace weir::opencl
