@@ -135,16 +135,17 @@ TEST(ClusterEngine, TellsOnlyWhatIsStored) {
 
 TEST(ClusterEngine, SubmittingAgainChangesNothing) {
   TestCluster cluster;
-  ASSERT_TRUE(cluster.Do(SetModule{"m", kBlobOfTests}));
-  RunRequest request = RequestFor("x");
-  request.blob.clear();
+  const core::RunNeed need{MiB(7), {1, 2, 3, 4}, 10};
+  ASSERT_TRUE(cluster.Do(SetModule{{"m", kBlobOfTests, {{"k", "", need}}}}));
+  RunRequest request{.module = "m", .kernel = "k", .arguments = "x"};
   ASSERT_TRUE(cluster.Do(SubmitRun{"r", request}));
   cluster.WriteAll();
-  ASSERT_TRUE(cluster.Do(SetModule{"m", std::string(64, 'b')}));
+  ASSERT_TRUE(cluster.Do(SetModule{{"m", std::string(64, 'b')}}));
   cluster.WriteAll();
   ASSERT_TRUE(cluster.Do(SubmitRun{"r", request})) << "the module's name stood for another blob then";
   EXPECT_EQ(cluster.unwritten(), 0U);
   EXPECT_EQ(cluster.engine().FindRun("r")->request.blob, kBlobOfTests);
+  EXPECT_EQ(cluster.engine().FindRun("r")->request.need, need) << "of the module, since the client said nothing";
   EXPECT_EQ(cluster.Do(SubmitRun{"r", RequestFor("y")}).error().code, Errc::kAlreadyExists);
   cluster.Lead();
   ASSERT_TRUE(cluster.Do(SubmitRun{"r", request}));
