@@ -25,11 +25,11 @@ std::uint64_t CountOf(const json& object, const char* field) {
   const auto at = object.find(field);
   return at != object.end() && at->is_number_unsigned() ? at->get<std::uint64_t>() : 0;
 }
-double NumberOf(const json& object, const char* field) {
+double FigureOf(const json& object, const char* field) {
   const auto at = object.find(field);
   return at != object.end() && at->is_number() ? at->get<double>() : 0;
 }
-json ListOf(const json& object, const char* field) {
+json ItemsOf(const json& object, const char* field) {
   const auto at = object.find(field);
   return at != object.end() && at->is_array() ? *at : json::array();
 }
@@ -51,13 +51,13 @@ Result<int> ShowNodes(const Session& session, const ManagerFlags& flags) {
                {"MEMORY", Table::Align::kRight},
                {"RUNS", Table::Align::kRight},
                {"AT ONCE", Table::Align::kRight}});
-  for (const json& node : ListOf(nodes, "nodes")) {
+  for (const json& node : ItemsOf(nodes, "nodes")) {
     const std::string state = WordOf(node, "state");
     std::vector<Cell> row{{WordOf(node, "name"), Style::kStrong},
                           {state, StyleOfNode(state)},
-                          {fmt::format("{:.1f} s ago", NumberOf(node, "silent_s"))}};
+                          {fmt::format("{:.1f} s ago", FigureOf(node, "silent_s"))}};
     bool some = false;
-    for (const json& device : ListOf(devices, "devices")) {
+    for (const json& device : ItemsOf(devices, "devices")) {
       if (WordOf(device, "node") != WordOf(node, "name")) continue;
       row.resize(3);
       row.insert(row.end(), {{WordOf(device, "name")},
@@ -120,7 +120,7 @@ Result<int> ExplainRun(const Session& session, const ManagerFlags& flags, const 
                Printable(WordOf(run, "node")));
   fmt::print("\nwhere it could go now, by {}, the best first:\n", Printable(WordOf(reply, "placement")));
   Table table({{"NODE"}, {"DEVICE"}, {"ALIKE", Table::Align::kRight}, {"WHAT IT WOULD MEET"}});
-  for (const json& candidate : ListOf(reply, "candidates"))
+  for (const json& candidate : ItemsOf(reply, "candidates"))
     table.Add({{WordOf(candidate, "node"), Style::kStrong},
                {WordOf(candidate, "device")},
                {std::to_string(CountOf(candidate, "alike"))},

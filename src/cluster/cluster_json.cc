@@ -52,11 +52,25 @@ Result<RunState> StateOf(const std::string& name) {
   return WrongField("state", "waiting, running, done or failed");
 }
 
-ordered_json JsonOfNeed(const engine::RunRequest& request) {
-  ordered_json need{{"memory_bytes", request.need.memory.count}};
-  for (std::size_t i = 0; i < core::kLoadKinds; ++i) need[kLoadFields[i]] = request.need.loads[i];
-  if (request.need_alone) need["alone_s"] = static_cast<double>(request.need.alone_ms) / 1e3;
-  return need;
+ordered_json JsonOfNeed(const core::RunNeed& need, bool alone) {
+  ordered_json body{{"memory_bytes", need.memory.count}};
+  for (std::size_t i = 0; i < core::kLoadKinds; ++i) body[kLoadFields[i]] = need.loads[i];
+  if (alone) body["alone_s"] = static_cast<double>(need.alone_ms) / 1e3;
+  return body;
+}
+
+/// True: it says how long a run takes alone.
+Result<bool> TakeNeed(const json& body, core::RunNeed& need) {
+  if (!body.is_object()) return WrongField("need", "an object");
+  WEIR_TRY_STATUS(TakeCount(body, "memory_bytes", need.memory.count));
+  for (std::size_t i = 0; i < core::kLoadKinds; ++i) WEIR_TRY_STATUS(TakeCount(body, kLoadFields[i], need.loads[i]));
+  if (!body.contains("alone_s")) return false;
+  double alone = 0;
+  WEIR_TRY_STATUS(TakeDouble(body, "alone_s", alone));
+  if (!(alone > 0) || alone > static_cast<double>(core::kAloneMaxMs) / 1e3)
+    return WrongField("alone_s", "over 0 and at most 16777");
+  need.alone_ms = static_cast<std::uint64_t>(std::ceil(alone * 1e3));
+  return true;
 }
 
 Result<ClusterRun> RunOf(const std::string& id, const json& body) {
@@ -90,7 +104,11 @@ ordered_json RecordOf(const engine::ClusterNode& node) {
   for (const engine::NodeDevice& device : node.devices) body["devices"].push_back(JsonOf(device));
   return body;
 }
-ordered_json RecordOf(const engine::ClusterModule& module) { return {{"blob", module.blob}}; }
+ordered_json RecordOf(const engine::ClusterModule& module) {
+  ordered_json body = JsonOf(module);
+  body.erase("module");
+  return body;
+}
 
 }  // namespace
 
@@ -116,18 +134,7 @@ Result<engine::RunRequest> RequestOf(const json& body) {
   WEIR_TRY_STATUS(TakeText(body, "input", request.input));
   WEIR_TRY_STATUS(TakeDouble(body, "seconds_max", request.seconds_max));
   if (!body.contains("need")) return request;
-  const json& need = body["need"];
-  if (!need.is_object()) return WrongField("need", "an object");
-  WEIR_TRY_STATUS(TakeCount(need, "memory_bytes", request.need.memory.count));
-  for (std::size_t i = 0; i < core::kLoadKinds; ++i)
-    WEIR_TRY_STATUS(TakeCount(need, kLoadFields[i], request.need.loads[i]));
-  if (!need.contains("alone_s")) return request;
-  double alone = 0;
-  WEIR_TRY_STATUS(TakeDouble(need, "alone_s", alone));
-  if (!(alone > 0) || alone > static_cast<double>(core::kAloneMaxMs) / 1e3)
-    return WrongField("alone_s", "over 0 and at most 16777");
-  request.need.alone_ms = static_cast<std::uint64_t>(std::ceil(alone * 1e3));
-  request.need_alone = true;
+  WEIR_TRY(request.need_alone, TakeNeed(body["need"], request.need));
   return request;
 }
 
@@ -135,7 +142,8 @@ ordered_json JsonOf(const engine::RunRequest& request) {
   ordered_json body{{"module", request.module}, {"blob", request.blob}, {"kernel", request.kernel}};
   if (!request.arguments.empty()) body["arguments"] = request.arguments;
   if (!request.input.empty()) body["input"] = request.input;
-  if (request.need != core::RunNeed{} || request.need_alone) body["need"] = JsonOfNeed(request);
+  if (request.need != core::RunNeed{} || request.need_alone)
+    body["need"] = JsonOfNeed(request.need, request.need_alone);
   body["seconds_max"] = request.seconds_max;
   return body;
 }
@@ -200,6 +208,28 @@ ordered_json JsonOf(const engine::RunResult& result) {
   return body;
 }
 
+ordered_json JsonOf(const engine::ClusterModule& module) {
+  ordered_json kernels = ordered_json::array();
+  for (const engine::ModuleKernel& kernel : module.kernels)
+    kernels.push_back(
+        {{"name", kernel.name}, {"summary", kernel.summary}, {"need", JsonOfNeed(kernel.need, /*alone=*/true)}});
+  return {{"module", module.name}, {"blob", module.blob}, {"kernels", std::move(kernels)}};
+}
+
+Result<std::vector<engine::ModuleKernel>> KernelsOf(const json& list) {
+  if (!list.is_array()) return WrongField("kernels", "a list");
+  std::vector<engine::ModuleKernel> kernels;
+  for (const json& body : list) {
+    if (!body.is_object()) return WrongField("kernels", "a list of objects");
+    engine::ModuleKernel kernel;
+    WEIR_TRY_STATUS(TakeText(body, "name", kernel.name));
+    WEIR_TRY_STATUS(TakeText(body, "summary", kernel.summary));
+    if (body.contains("need")) WEIR_TRY_STATUS(TakeNeed(body["need"], kernel.need));
+    kernels.push_back(std::move(kernel));
+  }
+  return kernels;
+}
+
 Result<std::vector<engine::NodeDevice>> DevicesOf(const json& list) {
   if (!list.is_array()) return WrongField("devices", "a list");
   std::vector<engine::NodeDevice> devices;
@@ -258,6 +288,7 @@ Result<engine::ClusterRecords> RecordsOf(const std::vector<Entry>& entries) {
     } else if (kind == kRecordKinds[2]) {
       engine::ClusterModule module{.name = name, .blob = {}};
       WEIR_TRY_STATUS(TakeText(*body, "blob", module.blob));
+      WEIR_TRY(module.kernels, KernelsOf(body->value("kernels", json::array())));
       records.modules.push_back(std::move(module));
     } else {
       return bad;

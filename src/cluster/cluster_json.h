@@ -30,6 +30,10 @@ Result<engine::RunAttempt> AttemptOf(const nlohmann::json& body);
 Result<engine::RunResult> ResultOf(const nlohmann::json& body);
 nlohmann::ordered_json JsonOf(const engine::RunResult& result);
 
+/// {"module", "blob", "kernels"}, as PUT /v1/modules/NAME is answered.
+nlohmann::ordered_json JsonOf(const engine::ClusterModule& module);
+Result<std::vector<engine::ModuleKernel>> KernelsOf(const nlohmann::json& list);
+
 /// As GET /v1/devices of a node has them.
 Result<std::vector<engine::NodeDevice>> DevicesOf(const nlohmann::json& list);
 nlohmann::ordered_json JsonOf(const engine::NodeDevice& device);

@@ -128,7 +128,8 @@ TEST(ClusterJson, RecordsComeBackAsTheyWere) {
   engine::ClusterRun waiting{.id = "w", .number = 8};
   waiting.request = {.module = "m", .blob = std::string(64, 'a'), .kernel = "k"};
   const engine::ClusterNode node{.name = "n", .identity = "i", .devices = {{"d", {MiB(9), 3, {5, 6, 7, 8}}}}};
-  const engine::ClusterModule module{.name = "m", .blob = std::string(64, 'a')};
+  const engine::ClusterModule module{
+      .name = "m", .blob = std::string(64, 'a'), .kernels = {{"k", "does", {MiB(1), {1, 2, 3, 4}, 5}}}};
   using Kind = engine::RecordWrite::Kind;
   std::vector<Entry> entries;
   for (const engine::RecordWrite& write :

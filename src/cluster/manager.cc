@@ -81,6 +81,7 @@ void Manager::StepDown(const std::string& leader, const std::string& why) {
   ++led_;
   writer_.reset();
   engine_.reset();
+  inspections_.clear();
   std::list<Waiter> waiters;
   waiters.swap(waiters_);
   for (const Waiter& waiter : waiters) waiter.respond(NotLeading());

@@ -8,6 +8,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cluster/state_store.h"
@@ -46,6 +47,14 @@ class Manager {
     Instant at_the_latest;
   };
 
+  /// A node is asked what a module has: a manager runs no native code.
+  struct Inspection {
+    std::string name, blob;  // of the module
+    Instant given{};         // to a node, last
+    std::optional<Status> outcome;
+    std::uint64_t sequence = 0;  // of the write that registers it
+  };
+
   void Lead_(Lead lead, const std::vector<Entry>& entries);
   void StepDown(const std::string& leader, const std::string& why);
   /// One event, its writes on their way, and everybody whose answer is due by it answered.
@@ -62,6 +71,9 @@ class Manager {
   void HandleModules(const http::Request& request, const std::string& name, http::Respond respond);
   void HandleRuns(const http::Request& request, const std::string& id, http::Respond respond);
   void HandleMember(const http::Request& request, const std::string& rest, http::Respond respond);
+  void Inspect(const std::string& name, const std::string& blob, http::Respond respond);
+  void Inspected(const std::string& name, const http::Request& request, http::Respond respond);
+  [[nodiscard]] bool HasInspection() const;
   void Hello(const std::string& name, const http::Request& request, http::Respond respond);
   void Work(const std::string& name, const http::Request& request, http::Respond respond);
   void Results(const std::string& name, const http::Request& request, http::Respond respond);
@@ -85,6 +97,7 @@ class Manager {
   std::string why_not_;
   std::uint64_t led_ = 0;  // how often
   std::list<Waiter> waiters_;
+  std::list<std::shared_ptr<Inspection>> inspections_;
   boost::asio::steady_timer timer_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::unique_ptr<LeadKeeper> keeper_;  // last: ends first

@@ -2,6 +2,7 @@
 // What a manager answers: docs/protocol/control-api.md says how errors look, docs/cluster.md what is asked.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -21,6 +22,9 @@ using nlohmann::ordered_json;
 
 constexpr std::uint64_t kWaitMsMax = 30'000;
 constexpr std::uint64_t kWorkWaitMsMax = 500;  // the members' heartbeat
+constexpr std::size_t kInspectionsMax = 8;
+constexpr Duration kInspectMax = seconds(25);         // a node tries a module for 10 s at most
+constexpr Duration kInspectAgainAfter = seconds(12);  // by another node
 
 http::Reply ErrorOf(const Status& status) { return http::ErrorReply(status.error()); }
 
@@ -69,8 +73,7 @@ void Manager::Handle(const http::Request& request, http::Respond respond) {
   if (get && request.path == "/v1/devices") return respond(ListDevices());
   if (get && request.path == "/v1/modules") {
     ordered_json list = ordered_json::array();
-    for (const auto& [name, module] : engine_->modules())
-      list.push_back({{"module", name}, {"blob", module.blob}, {"kernels", ordered_json::array()}});
+    for (const auto& [name, module] : engine_->modules()) list.push_back(JsonOf(module));
     return respond(http::JsonReply({{"modules", list}}));
   }
   if (const auto name = Behind(request.path, "/v1/modules/")) return HandleModules(request, *name, std::move(respond));
@@ -113,12 +116,72 @@ void Manager::HandleModules(const http::Request& request, const std::string& nam
   if (!bytes) return respond(http::ErrorReply(bytes.error()));
   if (const Status module = modules::CheckModuleImage(std::as_bytes(std::span(*bytes))); !module)
     return respond(ErrorOf(module));
-  if (const Status status = Step(engine::SetModule{name, blob}, actions); !status) return respond(ErrorOf(status));
-  WhenConfirmed(
-      [name, blob] {
-        return http::JsonReply({{"module", name}, {"blob", blob}, {"kernels", ordered_json::array()}});
-      },
-      std::move(respond));
+  Inspect(name, blob, std::move(respond));
+}
+
+bool Manager::HasInspection() const {
+  const Instant now = platform::Now();
+  return std::ranges::any_of(inspections_, [now](const auto& inspection) {
+    return !inspection->outcome && now - inspection->given >= kInspectAgainAfter;
+  });
+}
+
+void Manager::Inspect(const std::string& name, const std::string& blob, http::Respond respond) {
+  const auto known = engine_->modules().find(name);
+  if (known != engine_->modules().end() && known->second.blob == blob)
+    return WhenConfirmed([module = known->second] { return http::JsonReply(JsonOf(module)); }, std::move(respond));
+  if (std::ranges::none_of(engine_->Nodes(platform::Now()), [](const engine::ClusterNodeStatus& status) {
+        return status.state == engine::NodeState::kUp;
+      }))
+    return respond(http::ErrorReply(
+        Fail(Errc::kUnavailable, "no node is here that could look at the module: try again once one has joined")));
+  if (inspections_.size() >= kInspectionsMax)
+    return respond(http::ErrorReply(
+        Fail(Errc::kResourceExhausted, fmt::format("{} modules are being looked at: try again", inspections_.size()))));
+  auto inspection = std::make_shared<Inspection>();
+  inspection->name = name;
+  inspection->blob = blob;
+  inspections_.push_back(inspection);
+  Wait([this, inspection] { return inspection->outcome && engine_->confirmed() >= inspection->sequence; },
+       [this, inspection, name]() -> http::Reply {
+         inspections_.remove(inspection);
+         if (!inspection->outcome)
+           return http::ErrorReply(Fail(Errc::kTimeout, "no node has said what the module has: try again"));
+         if (!*inspection->outcome) return ErrorOf(*inspection->outcome);
+         const auto module = engine_->modules().find(name);
+         if (module == engine_->modules().end())
+           return http::ErrorReply(Fail(Errc::kNotFound, fmt::format("module {} was removed meanwhile", name)));
+         return http::JsonReply(JsonOf(module->second));
+       },
+       std::move(respond), kInspectMax);
+  AnswerWaiters();  // a node that waits for work
+}
+
+void Manager::Inspected(const std::string& name, const http::Request& request, http::Respond respond) {
+  const auto body = ParseBody(request.body);
+  const json session = body ? body->value("session", json(0U)) : json();
+  const json blob = body ? body->value("blob", json("")) : json();
+  if (!session.is_number_unsigned() || !blob.is_string())
+    return respond(http::ErrorReply(Fail(Errc::kInvalidArgument, "'session' and 'blob' are needed")));
+  engine::ClusterActions heard;
+  if (const Status status = Step(engine::NodeHeard{name, session.get<std::uint64_t>()}, heard); !status)
+    return respond(ErrorOf(status));
+  const auto inspections = inspections_;  // who is answered meanwhile takes theirs away
+  for (const auto& inspection : inspections) {
+    if (inspection->outcome || inspection->blob != blob.get<std::string>()) continue;
+    if (body->contains("error")) {
+      const auto why = http::ObjectOf({.status = 400, .body = request.body}, "asked node " + name + " for its kernels");
+      inspection->outcome = Status(why ? Fail(Errc::kInternal, "no reason given") : why.error());
+      continue;
+    }
+    auto kernels = KernelsOf(body->value("kernels", json::array()));
+    if (!kernels) return respond(http::ErrorReply(kernels.error()));
+    engine::ClusterActions actions;
+    inspection->outcome = Step(engine::SetModule{{inspection->name, inspection->blob, std::move(*kernels)}}, actions);
+    inspection->sequence = engine_->sequence();
+  }
+  AnswerWaiters();
+  respond(http::JsonReply({{"blob", blob}}));
 }
 
 http::Reply Manager::RunReply(const std::string& id, unsigned status) const {
@@ -160,6 +223,7 @@ void Manager::HandleMember(const http::Request& request, const std::string& rest
   const std::string what = slash == std::string::npos ? "" : rest.substr(slash + 1);
   if (request.method == "POST" && what == "hello") return Hello(name, request, std::move(respond));
   if (request.method == "GET" && what == "work") return Work(name, request, std::move(respond));
+  if (request.method == "POST" && what == "inspected") return Inspected(name, request, std::move(respond));
   if (request.method == "POST" && what == "results") return Results(name, request, std::move(respond));
   respond(http::ErrorReply(NothingAt(request)));
 }
@@ -191,12 +255,20 @@ void Manager::Work(const std::string& name, const http::Request& request, http::
   if (!session || !wait_ms) return respond(http::ErrorReply(session ? wait_ms.error() : session.error()));
   engine::ClusterActions actions;
   if (const Status status = Step(engine::NodeHeard{name, *session}, actions); !status) return respond(ErrorOf(status));
-  Wait([this, name, id = *session] { return engine_->HasWork(name) || !engine_->IsSession(name, id); },
+  Wait([this, name,
+        id = *session] { return engine_->HasWork(name) || HasInspection() || !engine_->IsSession(name, id); },
        [this, name, id = *session]() -> http::Reply {
          engine::ClusterActions taken;
          const Status status = engine_->Step(platform::Now(), engine::TakeWork{name, id}, taken);
          if (!status) return ErrorOf(status);
-         ordered_json body{{"start", ordered_json::array()}, {"drop", ordered_json::array()}};
+         ordered_json body{
+             {"start", ordered_json::array()}, {"drop", ordered_json::array()}, {"inspect", ordered_json::array()}};
+         const Instant now = platform::Now();
+         for (const auto& inspection : inspections_) {
+           if (inspection->outcome || now - inspection->given < kInspectAgainAfter) continue;
+           inspection->given = now;
+           body["inspect"].push_back(inspection->blob);
+         }
          for (const engine::ClusterRun& run : taken.work.start) {
            ordered_json each = JsonOf(run.Attempt());
            each["id"] = run.id;

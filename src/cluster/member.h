@@ -51,6 +51,9 @@ class Member {
   bool TakeWork();
   bool NodePass();
   void Submit(engine::RunAttempt attempt, const Held& held);
+  /// What a module has, as the node found by trying it; told to the manager.
+  void Inspect(const std::string& blob, std::uint64_t session);
+  Result<nlohmann::json> KernelsByNode(const std::string& blob);
   Status BringBlob(const std::string& blob);
   Status GiveBlob(const std::string& blob);
   void EndWith(engine::RunAttempt attempt, engine::RunResult result);

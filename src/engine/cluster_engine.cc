@@ -71,9 +71,11 @@ RunResult Sane(RunResult result) {
   return result;
 }
 
-/// A client that asks again leaves the blob to the module's name, which may stand for another by now.
+/// A client that asks again leaves the blob to the module's name, which may stand for another by now, and what it needs
+/// to the module.
 bool SameRequest(RunRequest again, const RunRequest& first) {
   if (again.blob.empty()) again.blob = first.blob;
+  if (again.need == core::RunNeed{}) again.need = first.need;
   return again == first;
 }
 
@@ -150,16 +152,17 @@ void ClusterEngine::Restore(Instant now, const ClusterRecords& records, ClusterA
 // -- Modules and runs ------------------------------------------------------------------------------------------------
 
 Status ClusterEngine::On(Instant, const SetModule& event, ClusterActions& actions) {
-  WEIR_TRY_STATUS(CheckClusterName("a module's name", event.name));
-  if (!IsSha256(event.blob)) return Fail(Errc::kInvalidArgument, "a blob is named by its SHA-256: 64 of 0-9 a-f");
-  const auto at = modules_.find(event.name);
-  if (at != modules_.end() && at->second.blob == event.blob) return Ok();
+  const ClusterModule& module = event.module;
+  WEIR_TRY_STATUS(CheckClusterName("a module's name", module.name));
+  if (!IsSha256(module.blob)) return Fail(Errc::kInvalidArgument, "a blob is named by its SHA-256: 64 of 0-9 a-f");
+  for (const ModuleKernel& kernel : module.kernels) WEIR_TRY_STATUS(core::CheckNeed(kernel.need));
+  const auto at = modules_.find(module.name);
+  if (at != modules_.end() && at->second == module) return Ok();
   if (at == modules_.end() && modules_.size() >= kModulesMax)
     return Fail(Errc::kResourceExhausted,
                 fmt::format("{} modules are registered, as many as may: remove one", modules_.size()));
-  const ClusterModule module{event.name, event.blob};
-  modules_[event.name] = module;
-  Write({.sequence = 0, .kind = RecordWrite::Kind::kModule, .name = event.name, .record = module}, actions);
+  modules_[module.name] = module;
+  Write({.sequence = 0, .kind = RecordWrite::Kind::kModule, .name = module.name, .record = module}, actions);
   return Ok();
 }
 
@@ -180,11 +183,18 @@ Status ClusterEngine::On(Instant now, const SubmitRun& event, ClusterActions& ac
   ClusterRun run;
   run.id = event.id;
   run.request = event.request;
+  const auto module = modules_.find(run.request.module);
   if (run.request.blob.empty()) {
-    const auto module = modules_.find(run.request.module);
     if (module == modules_.end())
       return Fail(Errc::kNotFound, fmt::format("no module named '{}' is registered", run.request.module));
     run.request.blob = module->second.blob;
+  }
+  if (module != modules_.end() && module->second.blob == run.request.blob) {
+    const auto kernel = std::ranges::find(module->second.kernels, run.request.kernel, &ModuleKernel::name);
+    if (kernel == module->second.kernels.end())
+      return Fail(Errc::kNotFound,
+                  fmt::format("module '{}' has no kernel '{}'", run.request.module, run.request.kernel));
+    if (run.request.need == core::RunNeed{}) run.request.need = kernel->need;
   }
   WEIR_TRY_STATUS(CheckRequest(run.request));
   if (runs_.size() >= bounds_.runs_max)

@@ -110,7 +110,7 @@ class TestCluster {
   std::map<std::string, ClusterModule> modules_;
 };
 
-RunResult Said(const std::string& text) { return {.failed = false, .output = {}, .text = text}; }
+RunResult ResultSaying(const std::string& text) { return {.failed = false, .output = {}, .text = text}; }
 
 TEST(ClusterEngine, TellsOnlyWhatIsStored) {
   TestCluster cluster;
@@ -124,7 +124,7 @@ TEST(ClusterEngine, TellsOnlyWhatIsStored) {
   ASSERT_EQ(work.start.size(), 1U);
   EXPECT_TRUE(cluster.WorkOf("n1", session).empty()) << "it is told once";
   const RunAttempt attempt = work.start[0].Attempt();
-  ASSERT_TRUE(cluster.Do(ResultCame{"n1", session, attempt, Said("42")}));
+  ASSERT_TRUE(cluster.Do(ResultCame{"n1", session, attempt, ResultSaying("42")}));
   EXPECT_FALSE(cluster.engine().IsTaken("n1", attempt));
   EXPECT_EQ(cluster.engine().FindRun("r")->state, RunState::kRunning);
   cluster.WriteAll();
@@ -135,16 +135,17 @@ TEST(ClusterEngine, TellsOnlyWhatIsStored) {
 
 TEST(ClusterEngine, SubmittingAgainChangesNothing) {
   TestCluster cluster;
-  ASSERT_TRUE(cluster.Do(SetModule{"m", kBlobOfTests}));
-  RunRequest request = RequestFor("x");
-  request.blob.clear();
+  const core::RunNeed need{MiB(7), {1, 2, 3, 4}, 10};
+  ASSERT_TRUE(cluster.Do(SetModule{{"m", kBlobOfTests, {{"k", "", need}}}}));
+  RunRequest request{.module = "m", .kernel = "k", .arguments = "x"};
   ASSERT_TRUE(cluster.Do(SubmitRun{"r", request}));
   cluster.WriteAll();
-  ASSERT_TRUE(cluster.Do(SetModule{"m", std::string(64, 'b')}));
+  ASSERT_TRUE(cluster.Do(SetModule{{"m", std::string(64, 'b')}}));
   cluster.WriteAll();
   ASSERT_TRUE(cluster.Do(SubmitRun{"r", request})) << "the module's name stood for another blob then";
   EXPECT_EQ(cluster.unwritten(), 0U);
   EXPECT_EQ(cluster.engine().FindRun("r")->request.blob, kBlobOfTests);
+  EXPECT_EQ(cluster.engine().FindRun("r")->request.need, need) << "of the module, since the client said nothing";
   EXPECT_EQ(cluster.Do(SubmitRun{"r", RequestFor("y")}).error().code, Errc::kAlreadyExists);
   cluster.Lead();
   ASSERT_TRUE(cluster.Do(SubmitRun{"r", request}));
@@ -199,13 +200,13 @@ TEST(ClusterEngine, RunsOfALostNodeEndElsewhereAndItsResultIsStale) {
   const NodeWork work = cluster.WorkOf("n2", second);
   ASSERT_EQ(work.start.size(), 1U);
   EXPECT_EQ(work.start[0].attempt, 2U);
-  EXPECT_EQ(cluster.Do(ResultCame{"n1", first, given, Said("old")}).error().code, Errc::kNotFound);
+  EXPECT_EQ(cluster.Do(ResultCame{"n1", first, given, ResultSaying("old")}).error().code, Errc::kNotFound);
   const std::uint64_t again = cluster.Hello(NodeNamed("n1"), {given});
-  ASSERT_TRUE(cluster.Do(ResultCame{"n1", again, given, Said("old")}));
+  ASSERT_TRUE(cluster.Do(ResultCame{"n1", again, given, ResultSaying("old")}));
   EXPECT_EQ(cluster.unwritten(), 0U);
   EXPECT_TRUE(cluster.engine().IsTaken("n1", given)) << "it need not keep what nobody wants";
   EXPECT_EQ(cluster.WorkOf("n1", again).drop, std::vector{given});
-  ASSERT_TRUE(cluster.Do(ResultCame{"n2", second, work.start[0].Attempt(), Said("new")}));
+  ASSERT_TRUE(cluster.Do(ResultCame{"n2", second, work.start[0].Attempt(), ResultSaying("new")}));
   cluster.WriteAll();
   EXPECT_EQ(cluster.engine().FindRun("r")->result.text, "new");
   EXPECT_EQ(cluster.engine().Counts().moved_total, 1U);
@@ -281,7 +282,7 @@ TEST(ClusterEngine, OneIdTwiceIsTwoRuns) {
   ASSERT_TRUE(cluster.Do(RemoveRun{"r"}));
   ASSERT_TRUE(cluster.Do(SubmitRun{"r", RequestFor("y")}));
   cluster.WriteAll();
-  ASSERT_TRUE(cluster.Do(ResultCame{"n1", session, old, Said("of x")}));
+  ASSERT_TRUE(cluster.Do(ResultCame{"n1", session, old, ResultSaying("of x")}));
   cluster.WriteAll();
   EXPECT_EQ(cluster.engine().FindRun("r")->state, RunState::kRunning);
 }
@@ -306,7 +307,7 @@ TEST(ClusterEngine, LearnsHowRunsDisturbEachOther) {
   };
   predicted();
   cluster.Pass(seconds(1));
-  RunResult slow = Said("");
+  RunResult slow = ResultSaying("");
   slow.seconds = 3;  // beside one of its kind, all the time
   ASSERT_TRUE(cluster.Do(ResultCame{"n1", session, work.start[0].Attempt(), slow}));
   const auto explained = cluster.engine().ExplainRun("b");
@@ -376,7 +377,8 @@ RC_GTEST_PROP(ClusterEngineLaws, NoRunIsLostAndEachHasOneResult, ()) {
   };
   const auto report = [&](TestNode& node) {
     for (auto at = node.has.begin(); at != node.has.end();) {
-      if (!at->second.empty() && !cluster.Do(ResultCame{node.record.name, node.session, at->first, Said(at->second)})) {
+      if (!at->second.empty() &&
+          !cluster.Do(ResultCame{node.record.name, node.session, at->first, ResultSaying(at->second)})) {
         node.session = 0;
         return;
       }

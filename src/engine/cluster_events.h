@@ -71,8 +71,14 @@ struct ClusterNode {
   std::vector<NodeDevice> devices = {};
   friend bool operator==(const ClusterNode&, const ClusterNode&) = default;
 };
+struct ModuleKernel {
+  std::string name = {}, summary = {};
+  core::RunNeed need = {};  // of a run that says nothing of it
+  friend bool operator==(const ModuleKernel&, const ModuleKernel&) = default;
+};
 struct ClusterModule {
   std::string name, blob = {};
+  std::vector<ModuleKernel> kernels = {};
   friend bool operator==(const ClusterModule&, const ClusterModule&) = default;
 };
 /// What a new leader is built from.
@@ -85,7 +91,7 @@ struct ClusterRecords {
 // -- Events ----------------------------------------------------------------------------------------------------------
 
 struct SetModule {
-  std::string name, blob;
+  ClusterModule module;  // as a node has found it
 };
 struct DropModule {
   std::string name;

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster of real processes on this machine: managers with a file or with etcd, members, nodes with fake modules."""
+"""A cluster of real processes on this machine: managers with a file, members, nodes with fake modules. With --long: managers
+with etcd, and a node with real modules."""
 import subprocess
 import sys
 import time
 import unittest
 
-from cluster_processes import Client, ClusterNode, Etcd, Manager, Processes, free_ports
-from weir_e2e import WEIR, wait_for
+from cluster_processes import MODULE, Client, ClusterNode, Etcd, Manager, Processes, free_ports
+from weir_e2e import WEIR, Node, wait_for
 
 
 class ClusterTest(unittest.TestCase):
@@ -20,8 +21,8 @@ class ClusterTest(unittest.TestCase):
                                "--lost-after", "1.5").start()
         self.client = Client([self.manager])
         self.nodes = [ClusterNode(self.processes, name, [self.manager], **options).start() for name in names]
-        self.client.register()
         self.wait_for_nodes(names)
+        self.client.register()
 
     def wait_for_nodes(self, names, seconds=15):
         wait_for(lambda: {n["name"] for n in self.client.get("/v1/nodes")["nodes"] if n["state"] == "up"} == set(names),
@@ -122,9 +123,9 @@ class WithEtcd(ClusterTest):
         managers = [Manager(self.processes, f"m{i}", port, "--etcd", etcd.addresses, "--lost-after", "3").start()
                     for i, port in enumerate(free_ports(2))]
         self.client = client = Client(managers)
-        client.register()
         self.nodes = [ClusterNode(self.processes, name, managers).start() for name in ("n1", "n2")]
         self.wait_for_nodes(["n1", "n2"])
+        client.register()
         for i in range(40):
             client.submit(f"r{i}", "sleep", f"0.{i % 10}")
             if i == 10:
@@ -142,10 +143,35 @@ class WithEtcd(ClusterTest):
         self.assertEqual([run["text"] for run in results], [f"0.{i % 10}" for i in range(40)])
 
 
+class RealModules(ClusterTest):
+    def test_a_module_that_one_node_looked_at_runs_in_its_vgpu(self):
+        """Everything real: the module is tried by the node, its blob travels, it runs as a tenant of a vGPU."""
+        manager = Manager(self.processes, "manager", free_ports(1)[0], "--state", self.processes.path("state")).start()
+        flags = ["--manager", manager.address, "--token", self.processes.token]
+        node = Node("--quiet", "--modules", "kernels", "--manager", manager.address, "--node-name", "n1",
+                    "--manager-token", self.processes.token).start()
+        self.addCleanup(node.close)
+        node.create("kernels")
+        self.client = Client([manager])
+        self.wait_for_nodes(["n1"], 60)
+        registered = self.weir("module", "register", "sort", MODULE, *flags)
+        self.assertEqual(registered.returncode, 0, registered.stderr)
+        self.assertIn("sorting-network", registered.stdout)
+        refused = self.weir("module", "register", "none", WEIR, *flags)
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        done = subprocess.run([WEIR, "module", "run", "sort", "sorting-network", "--args", "n=1024", *flags],
+                              capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("done in", done.stdout)
+        wrong = self.weir("module", "run", "sort", "no-such-kernel", *flags)
+        self.assertEqual(wrong.returncode, 3, wrong.stderr)
+        self.assertEqual(self.client.get("/v1/runs")["runs"], [], "acknowledged")
+
+
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and sys.argv[1] == "--etcd":
+    if len(sys.argv) > 1 and sys.argv[1] == "--long":
         del sys.argv[1]
         del OneManager
     else:
-        del WithEtcd
+        del WithEtcd, RealModules
     unittest.main(verbosity=2)

@@ -92,6 +92,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     node.blobs[hashlib.sha256(body).hexdigest()] = body
                     return self.answer(201, {"blob": name})
                 return self.answer(200, node.blobs[name]) if name in node.blobs else self.answer(404, error("not-found", name))
+            if kind == "modules":
+                if self.command == "DELETE":
+                    return self.answer(200, {"removed": name})
+                blob = json.loads(body)["blob"]
+                if blob not in node.blobs:
+                    return self.answer(404, error("not-found", f"blob {blob} is not in the store"))
+                kernels = [{"name": kernel, "summary": "a fake"} for kernel in ("echo", "sleep", "fail", "upper")]
+                return self.answer(200, {"module": name, "blob": blob, "kernels": kernels})
             if name is None:
                 return self.answer(200, {"runs": list(node.runs.values())})
             if self.command == "PUT":
