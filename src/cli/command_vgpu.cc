@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir vgpu create | set | list | show | rm | pause | resume
+// weir vgpu create | set | list | show | env | rm | pause | resume
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include "cli/options.h"
+#include "cli/places.h"
 #include "cli/snapshot.h"
 #include "cli/table.h"
+#include "cli/tenant.h"
 #include "cli/terminal.h"
 #include "cli/text_units.h"
 #include "cli/views.h"
@@ -202,6 +205,21 @@ Result<int> Remove(const Session& session, const VgpuFlags& flags) {
   return 0;
 }
 
+Result<int> PrintEnvironment(const Session& session, const VgpuFlags& flags) {
+  WEIR_TRY(const std::filesystem::path self, SelfExecutable());
+  WEIR_TRY(const std::string library, FindPreloadLibrary(self));
+  WEIR_TRY(const json reply, session.client().Get(VgpuTarget(flags.name)));
+  WEIR_TRY(const VgpuView vgpu, VgpuFromJson(reply));
+  WEIR_TRY(const auto environment, TenantEnvironment(vgpu, library));
+  if (session.json) {
+    json object = json::object();
+    for (const auto& [name, value] : environment) object[name] = value;
+    return PrintJson(object), 0;
+  }
+  for (const auto& [name, value] : environment) fmt::print("{}={}\n", name, value);
+  return 0;
+}
+
 }  // namespace
 
 void AddVgpu(Command app, Session& session) {
@@ -217,6 +235,11 @@ void AddVgpu(Command app, Session& session) {
       vgpu, session, "show", "Show all about one vGPU", "  weir vgpu show game\n",
       [&session](const VgpuFlags& f) { return Report(session, session.client().Get(VgpuTarget(f.name)), nullptr); },
       flags);
+  AddNamed(
+      vgpu, session, "env", "Print what makes a program a tenant of a vGPU, as NAME=VALUE lines",
+      "  env $(weir vgpu env game) ./game          # as 'weir run --vgpu game -- ./game' does, without looking at it "
+      "first\n",
+      [&session](const VgpuFlags& f) { return PrintEnvironment(session, f); }, flags);
   const Command remove = AddNamed(
       vgpu, session, "rm", "Remove a vGPU",
       "  weir vgpu rm game\n  weir vgpu rm game --force    # its programs go on, unthrottled\n",

@@ -127,6 +127,7 @@ Result<Answer> Exchange(Connected connected, const std::string& where, const Cal
   message.set(beast::http::field::accept, "application/json");
   if (!call.bearer.empty()) message.set(beast::http::field::authorization, "Bearer " + call.bearer);
   if (!call.body.empty()) message.set(beast::http::field::content_type, call.content_type);
+  for (const auto& [name, value] : call.headers) message.set(name, value);
   message.keep_alive(false);
   message.body() = call.body;
   message.prepare_payload();

@@ -23,6 +23,15 @@ TEST(HttpClient, AsksAndReadsTheReply) {
   EXPECT_TRUE(server.Request().ends_with("\r\n\r\n{\"a\":1}"));
 }
 
+TEST(HttpClient, SendsHeadersOfTheCallersInsteadOfItsOwn) {
+  auto server = OneAnswerServer::Saying("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}");
+  const Call call{.method = "GET", .target = "/", .headers = {{"X-Auth-Token", "secret"}, {"Host", "cloud:8778"}}};
+  ASSERT_TRUE(AskUnix(server.Path(), call, kPatience));
+  EXPECT_NE(server.Request().find("X-Auth-Token: secret\r\n"), std::string::npos) << server.Request();
+  EXPECT_NE(server.Request().find("Host: cloud:8778\r\n"), std::string::npos) << server.Request();
+  EXPECT_EQ(server.Request().find("Host: weir"), std::string::npos) << server.Request();
+}
+
 TEST(HttpClient, ReadsABodyThatEndsWithTheConnection) {
   auto server = OneAnswerServer::Saying("HTTP/1.1 404 Not Found\r\n\r\nno");
   const auto reply = AskUnix(server.Path(), {"GET", "/", ""}, kPatience);

@@ -5,6 +5,8 @@
 #include <sys/types.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace weir::http {
 
@@ -34,6 +36,7 @@ struct Call {
   std::string content_type = "application/json";  // of the body, where there is one
   std::string bearer = {};                        // empty: without
   std::string if_absent = {};                     // what to do where nobody listens, for the error's message
+  std::vector<std::pair<std::string, std::string>> headers = {};  // others, and instead of ours
 };
 
 /// What it hears.
