@@ -217,7 +217,7 @@ int slurm_spank_job_epilog(spank_t spank, int count, char** arguments) {
   if (spank_get_item(spank, S_JOB_ID, &job_id) != ESPANK_SUCCESS) return ESPANK_SUCCESS;
   char name[kNameBytesMax + 1], said[kSaidBytesMax];
   if ((size_t)snprintf(name, sizeof name, "%s-%u", settings.prefix, job_id) >= sizeof name) return ESPANK_SUCCESS;
-  char* remove[kArgumentsMax] = {(char*)settings.weir, (char*)"vgpu", (char*)"rm", name};
+  char* removal[kArgumentsMax] = {(char*)settings.weir, (char*)"vgpu", (char*)"rm", name};
   *append(removal + 4, "--socket", settings.socket) = NULL;
   run(removal, said, sizeof said, false);
   return ESPANK_SUCCESS;
