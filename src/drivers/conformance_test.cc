@@ -268,7 +268,7 @@ INSTANTIATE_TEST_SUITE_P(Engines, Conformance,
                                            SiteKind{"ModelSlurm", MakeSite<ModelSlurmSite>},
                                            SiteKind{"RealPlacement", MakeSite<RealPlacementSite>},
                                            SiteKind{"RealSlurm", MakeSite<RealSlurmSite>}),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& kind) { return std::string(kind.param.name); });
 
 }  // namespace
 }  // namespace weir::drivers

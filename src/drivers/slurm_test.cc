@@ -46,7 +46,8 @@ TEST(SlurmText, WhatItDoesNotUnderstandIsAnErrorAndNeverANumber) {
 
 RC_GTEST_PROP(SlurmTextLaws, NoTextIsTooHostile, (const std::string& text)) {
   const auto licence = ParseSlurmLicence(text, "vgpu");
-  RC_ASSERT(!licence || !*licence);
+  const bool found = licence && licence->has_value();
+  RC_ASSERT(!found);
   (void)ParseSlurmHold(text, "hold", "vgpu");
   const auto jobs = ParseSlurmJobs(text + "|0|vgpu:3", "vgpu");
   if (jobs)

@@ -30,6 +30,7 @@
 SPANK_PLUGIN(weir, 1)
 
 enum {
+  kFailed = -1,  // to Slurm only what is below 0 is a failure
   kArgumentsMax = 24,
   kPatienceMs = 20000,    // for one of the programs
   kSaidBytesMax = 16384,  // more is no answer
@@ -176,9 +177,9 @@ static char** append(char** at, const char* option, const char* value) {
 int slurm_spank_init_post_opt(spank_t spank, int count, char** arguments) {
   if (spank_remote(spank) != 1) return ESPANK_SUCCESS;
   struct settings settings;
-  if (!read_settings(count, arguments, &settings)) return ESPANK_BAD_ARG;
+  if (!read_settings(count, arguments, &settings)) return kFailed;
   uint32_t job_id = 0;
-  if (spank_get_item(spank, S_JOB_ID, &job_id) != ESPANK_SUCCESS) return ESPANK_ERROR;
+  if (spank_get_item(spank, S_JOB_ID, &job_id) != ESPANK_SUCCESS) return kFailed;
   char job[16];
   snprintf(job, sizeof job, "%u", job_id);
 
@@ -192,20 +193,20 @@ int slurm_spank_init_post_opt(spank_t spank, int count, char** arguments) {
   at = append(at, "--device", settings.device);
   at = append(at, "--slurm-node", settings.node);
   *at = NULL;
-  if (!run(make, name, sizeof name, true)) return ESPANK_ERROR;
+  if (!run(make, name, sizeof name, true)) return kFailed;
   if (name[0] == '\0') return ESPANK_SUCCESS;  // a job without shares
   if (!is_name(name)) {
     slurm_error("weir: %s did not say a vGPU's name", settings.driver);
-    return ESPANK_ERROR;
+    return kFailed;
   }
 
   char said[kSaidBytesMax];
   char* ask[kArgumentsMax] = {(char*)settings.weir, (char*)"vgpu", (char*)"env", name};
   *append(ask + 4, "--socket", settings.socket) = NULL;
-  if (!run(ask, said, sizeof said, true)) return ESPANK_ERROR;
+  if (!run(ask, said, sizeof said, true)) return kFailed;
   if (!set_environment(spank, said)) {
     slurm_error("weir: %s did not say an environment", settings.weir);
-    return ESPANK_ERROR;
+    return kFailed;
   }
   return ESPANK_SUCCESS;
 }
@@ -217,7 +218,7 @@ int slurm_spank_job_epilog(spank_t spank, int count, char** arguments) {
   if (spank_get_item(spank, S_JOB_ID, &job_id) != ESPANK_SUCCESS) return ESPANK_SUCCESS;
   char name[kNameBytesMax + 1], said[kSaidBytesMax];
   if ((size_t)snprintf(name, sizeof name, "%s-%u", settings.prefix, job_id) >= sizeof name) return ESPANK_SUCCESS;
-  char* remove[kArgumentsMax] = {(char*)settings.weir, (char*)"vgpu", (char*)"rm", name};
+  char* removal[kArgumentsMax] = {(char*)settings.weir, (char*)"vgpu", (char*)"rm", name};
   *append(removal + 4, "--socket", settings.socket) = NULL;
   run(removal, said, sizeof said, false);
   return ESPANK_SUCCESS;
