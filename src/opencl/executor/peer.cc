@@ -308,14 +308,16 @@ Status Peer::AwaitEnd() {
 }
 
 /// The other side's clock says how long slices were on their way, and how long its device was at work.
+/// The first part of a kernel says nothing: it has waited there for the compiler, slices and all.
 void Peer::Learn(double device_s) {
+  if (!std::exchange(kernel_->has_run, true)) return;
   const double sent_s = SecondsOf(Duration{static_cast<std::int64_t>(done_[kArrived].queued_ns) -
                                            static_cast<std::int64_t>(done_[kBegun].queued_ns)});
   if (sent_s > 0 && sent_ >= kTellingBytes)
     TakeIntoMean(bytes_per_s_, std::max(static_cast<double>(sent_) / sent_s, kSlowest), link_measured_);
   const double computed_s =
       SecondsOf(Duration{static_cast<std::int64_t>(done_[kEvent].end_ns - done_[kEvent].start_ns)});
-  if (std::exchange(kernel_->has_run, true) && device_s > 0 && computed_s > 0)
+  if (device_s > 0 && computed_s > 0)
     TakeIntoMean(slowness_, std::clamp(computed_s / device_s, 0.01, 100.0), device_measured_);
 }
 
