@@ -47,7 +47,7 @@ TEST_F(ElasticOrders, AreDoneWhenWhatRunsHasEnded) {
   Launch(client, 1, 30);
   client.Send(wire::Flush{.queue = kQueue});
   ASSERT_TRUE(WaitUntil([this] { return InFlight() > 0; }));
-  ::usleep(20'000);  // it is behind the gate: what it uses is pinned at once
+  ::usleep(200'000);  // it is behind the gate: what it uses is pinned at once
   Order(0);
   ASSERT_EQ(client.EndOf(30), CL_COMPLETE);
   AwaitDone();
@@ -202,12 +202,12 @@ TEST_F(ElasticOrders, WaitForWhatTheProgramHasToSetAndNoCommandForEver) {
                             .global = {1024, 0, 0}});
   client.Send(wire::Flush{.queue = kQueue});
   ASSERT_TRUE(WaitUntil([this] { return InFlight() > 0; }));
-  ::usleep(20'000);  // it is behind the gate: what it uses is pinned at once
+  ::usleep(200'000);  // it is behind the gate: what it uses is pinned at once
   Order(1);
   Fill(client, 11, 4096);  // has no room beside what is pinned
   client.Send(wire::Flush{.queue = kQueue});
   AwaitDone();
-  ::usleep(100'000);  // the command has come, and waits; else it would be refused for another reason
+  ::usleep(700'000);  // the command has come, and waits; else it would be refused for another reason
   Order(0);
   client.Send(wire::SetUserEvent{.id = 40});
   ASSERT_EQ(client.EndOf(41), CL_COMPLETE);
