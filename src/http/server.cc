@@ -136,7 +136,7 @@ class Listening final : public Server {
         listener_(loop, listener.Release()),
         pause_(loop),
         family_(family),
-        shared_(std::make_shared<Shared>(limits, std::move(handler))) {
+        shared_(std::make_shared<Shared>(Shared{limits, std::move(handler)})) {
     if (family != AF_UNIX) port_ = PortOf(listener_.native_handle());
     Wait();
   }

@@ -210,7 +210,8 @@ bool RunBook::Remove(const std::string& id, Instant now, std::vector<BookAction>
 void RunBook::Tick(Instant now, std::vector<BookAction>& actions) {
   for (bool again = true; again;) {
     again = false;
-    for (const auto& [number, mark] : marks_) {
+    for (const auto& entry : marks_) {
+      const RunId number = entry.first;  // its mark goes with its device
       const Run& run = runs_.at(number);
       if (now - run.started < run.spec.time_max) continue;
       const DeviceId device = run.device;

@@ -49,7 +49,7 @@ Result<core::RunNeed> NeedFrom(const nlohmann::json& object) {
   if (!object.is_object()) return BadField("need", "an object");
   for (const auto& [field, value] : object.items())
     if (field != "memory_bytes" && field != "alone_s" &&
-        std::ranges::none_of(kLoadFields, [&](const LoadField& load) { return field == load.name; }))
+        std::ranges::none_of(kLoadFields, [&field = field](const LoadField& load) { return field == load.name; }))
       return Fail(Errc::kInvalidArgument, "'need' has no '" + field + "'");
   core::RunNeed need;
   WEIR_TRY(const double memory, NumberField(object, "memory_bytes", 0, 0x1.0p62));
