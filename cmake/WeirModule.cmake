@@ -10,6 +10,7 @@
 #     LINKS   fmt::fmt ...                   # libraries from outside
 #     BUSY                                   # its tests compute for seconds
 #     THREADS                                # its tests run under the thread sanitizer too
+#     THREADS_LONG                           # likewise, with scripts/test --long only: it waits on sockets for most of its time
 #     SANITIZED_LONG)                        # its tests run under the address sanitizer with scripts/test --long only:
 #                                            # it reads nobody's memory or wire; dev checks its containers' bounds
 #     UNSANITIZED)                           # they never do, to save time
@@ -101,15 +102,16 @@ function(weir_unity name)
   set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${size})
 endfunction()
 
-# Tests that also run under the sanitizers: label `sanitize` under the preset asan, label `threads` under tsan, and label
-# `sanitize_long` under asan with scripts/test --long.
-foreach(label sanitize threads sanitize_long)
+# Tests that also run under the sanitizers: label `sanitize` under the preset asan, label `threads` under tsan, and labels
+# `sanitize_long` and `threads_long` under these with scripts/test --long.
+foreach(label sanitize threads sanitize_long threads_long)
   add_custom_target(${label}_tests)
 endforeach()
 add_dependencies(sanitize_long_tests sanitize_tests)
+add_dependencies(threads_long_tests threads_tests)
 
 # A test program and its ctest entry. SECONDS bounds it: a hang is a failure, not a wait.
-# LABELS: sanitize (runs under asan too), sanitize_long (that, with scripts/test --long), threads (runs under tsan too),
+# LABELS: sanitize (runs under asan too), threads (runs under tsan too), sanitize_long, threads_long (with scripts/test --long),
 # e2e (with real programs), long (only with scripts/test --long).
 # NEEDS: our programs and libraries that it starts or loads, built along with it. BUSY: it computes for seconds.
 function(weir_gtest name)
@@ -141,7 +143,7 @@ function(weir_gtest name)
     set_property(GLOBAL PROPERTY WEIR_FIRST_GTEST_${flags} ${name})
     target_precompile_headers(${name} PRIVATE <gtest/gtest.h> <nlohmann/json.hpp>)
   endif()
-  foreach(label sanitize threads sanitize_long)
+  foreach(label sanitize threads sanitize_long threads_long)
     if(${label} IN_LIST ARG_LABELS)
       add_dependencies(${label}_tests ${name})
     endif()
@@ -156,6 +158,13 @@ endfunction()
 function(weir_less_optimised target)
   if(NOT WEIR_SANITIZE)
     target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Release>>:-O1;-Wno-array-bounds>)
+  endif()
+endfunction()
+
+# For services that wait for others, and whose headers (JSON, HTTP, timers) take long to compile.
+function(weir_unoptimised target)
+  if(NOT WEIR_SANITIZE)
+    target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Release>>:-O0>)
   endif()
 endfunction()
 
@@ -183,7 +192,7 @@ function(weir_fuzzer module source)
 endfunction()
 
 function(weir_module name)
-  cmake_parse_arguments(ARG "BUSY;THREADS;UNSANITIZED;SANITIZED_LONG" "" "SOURCES;TESTS;BENCHES;FUZZERS;LINKS;PCH" ${ARGN})
+  cmake_parse_arguments(ARG "BUSY;THREADS;THREADS_LONG;UNSANITIZED;SANITIZED_LONG" "" "SOURCES;TESTS;BENCHES;FUZZERS;LINKS;PCH" ${ARGN})
   if(NOT DEFINED WEIR_MODULE_DEPS_${name})
     message(FATAL_ERROR "module '${name}' has no line in src/LAYERS")
   endif()
@@ -208,6 +217,8 @@ function(weir_module name)
     endif()
     if(ARG_THREADS)
       list(APPEND labels threads)
+    elseif(ARG_THREADS_LONG)
+      list(APPEND labels threads_long)
     endif()
     set(busy)
     if(ARG_BUSY)

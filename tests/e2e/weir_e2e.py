@@ -159,8 +159,13 @@ class Display:
         self.environment = {"DISPLAY": self.name, "LIBGL_ALWAYS_SOFTWARE": "1", "vblank_mode": "0"}
 
     def close(self):
-        self.process.terminate()
-        self.process.wait()
+        # A signal that comes just before the server goes to sleep is not seen until it wakes, which may be ten minutes later.
+        for end in (self.process.terminate, self.process.terminate, self.process.kill):
+            end()
+            try:
+                return self.process.wait(3)
+            except subprocess.TimeoutExpired:
+                continue
 
 
 def worker_seconds(pid):
