@@ -5,7 +5,7 @@
 #     SOURCES schedule/reserve.cc ...        # weir_core, linking exactly what src/LAYERS allows
 #     TESTS   schedule/reserve_test.cc ...   # one ctest program, weir_core_test
 #     BENCHES schedule/decide_bench.cc ...   # weir_core_bench; ctest runs each for one iteration, but for what has `long` in its name
-#     FUZZERS schedule/engine_fuzz.cc ...    # libFuzzer with WEIR_FUZZERS, else a replay of tests/corpus/engine_fuzz in ctest
+#     FUZZERS schedule/engine_fuzz.cc ...    # libFuzzer with WEIR_FUZZERS; under the sanitizers a replay of tests/corpus/engine_fuzz
 #     PCH     <nlohmann/json.hpp> ...        # heavy headers that most of its sources include (tests have theirs)
 #     LINKS   fmt::fmt ...                   # libraries from outside
 #     BUSY                                   # its tests compute for seconds
@@ -176,8 +176,8 @@ function(weir_fuzzer module source)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
     target_link_libraries(${name} PRIVATE weir_flags weir_${module} weir_busy_test_flags)
     add_dependencies(fuzzers ${name})
-  elseif(WEIR_TESTS)
-    # Without libFuzzer the same target replays its corpus, so that a found input stays found on every compiler.
+  elseif(WEIR_TESTS AND WEIR_SANITIZE)
+    # Without libFuzzer the same target replays its corpus, so that a found input stays found.
     if(NOT TARGET weir_fuzz_replay)
       add_library(weir_fuzz_replay OBJECT ${CMAKE_SOURCE_DIR}/tests/harness/fuzz_replay.cc)
       target_link_libraries(weir_fuzz_replay PRIVATE weir_flags weir_test_flags)
