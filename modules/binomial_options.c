@@ -113,18 +113,4 @@ static int execute(const weir_run* run) {
   return failed;
 }
 
-static int prepare(const weir_run* run, void** prepared) { return module_build(run, kSource, prepared); }
-
-static const weir_kernel kKernels[] = {
-    {.size = sizeof(weir_kernel),
-     .name = "binomial-options",
-     .summary = "n=256 steps=512: prices of n European calls by trees of so many steps, as floats",
-     .execute = execute}};
-WEIR_MODULE = {.abi = WEIR_MODULE_ABI,
-               .size = sizeof(weir_module),
-               .api = WEIR_API_OPENCL,
-               .kernel_size = sizeof(weir_kernel),
-               .kernel_count = 1,
-               .kernels = kKernels,
-               .prepare = prepare,
-               .unprepare = module_release_program};
+MODULE_OF_ONE("binomial-options", "n=256 steps=512: prices of n European calls by trees of so many steps, as floats");

@@ -89,4 +89,18 @@ static inline double module_uniform(uint64_t* state) {
   return (double)(z >> 11) * 0x1.0p-53;
 }
 
+/* The one kernel of a module whose kSource is built once in a context; after its `execute`. */
+#define MODULE_OF_ONE(kernel_name, kernel_summary)                                                          \
+  static int prepare(const weir_run* run, void** prepared) { return module_build(run, kSource, prepared); } \
+  static const weir_kernel kKernels[] = {                                                                   \
+      {.size = sizeof(weir_kernel), .name = kernel_name, .summary = kernel_summary, .execute = execute}};   \
+  WEIR_MODULE = {.abi = WEIR_MODULE_ABI,                                                                    \
+                 .size = sizeof(weir_module),                                                               \
+                 .api = WEIR_API_OPENCL,                                                                    \
+                 .kernel_size = sizeof(weir_kernel),                                                        \
+                 .kernel_count = 1,                                                                         \
+                 .kernels = kKernels,                                                                       \
+                 .prepare = prepare,                                                                        \
+                 .unprepare = module_release_program}
+
 #endif

@@ -89,18 +89,5 @@ static int execute(const weir_run* run) {
   return failed;
 }
 
-static int prepare(const weir_run* run, void** prepared) { return module_build(run, kSource, prepared); }
-
-static const weir_kernel kKernels[] = {
-    {.size = sizeof(weir_kernel),
-     .name = "sorting-network",
-     .summary = "n=65536: sorts n drawn keys, or those of the input (32-bit numbers, a power of two of them)",
-     .execute = execute}};
-WEIR_MODULE = {.abi = WEIR_MODULE_ABI,
-               .size = sizeof(weir_module),
-               .api = WEIR_API_OPENCL,
-               .kernel_size = sizeof(weir_kernel),
-               .kernel_count = 1,
-               .kernels = kKernels,
-               .prepare = prepare,
-               .unprepare = module_release_program};
+MODULE_OF_ONE("sorting-network",
+              "n=65536: sorts n drawn keys, or those of the input (32-bit numbers, a power of two of them)");
