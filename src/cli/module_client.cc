@@ -79,9 +79,10 @@ Result<nlohmann::json> ModuleClient::Ask(const std::string& method, const std::s
 Result<nlohmann::json> ModuleClient::AskUntil(Duration patience, const std::string& method, const std::string& target,
                                               const std::string& body, Duration timeout) {
   const Instant deadline = platform::Now() + patience;
-  for (;;) {
+  for (bool said = false;; said = true) {
     auto answer = Ask(method, target, body, timeout);
     if (answer || !IsAway(answer.error()) || platform::Now() >= deadline) return answer;
+    if (!said) fmt::print(stderr, "weir: {}; trying again for {:.0f} s\n", answer.error().message, SecondsOf(patience));
     std::this_thread::sleep_for(kTryAgainAfter);
   }
 }

@@ -285,7 +285,11 @@ int main(int argc, char** argv) {
   app.add_option("--interval-ms", options.interval_ms, "Between two looks (default 250)")
       ->check(CLI::Range(10, 60'000));
   app.add_flag("--once", options.once, "End when nothing is left to do");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : weir::EntryOf(weir::Errc::kInvalidArgument).exit_code;
+  }
   try {
     const weir::Status done = weir::drivers::Run(options);
     if (done) return 0;
