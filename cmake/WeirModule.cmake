@@ -6,7 +6,7 @@
 #     TESTS   schedule/reserve_test.cc ...   # one ctest program, weir_core_test
 #     BENCHES schedule/decide_bench.cc ...   # weir_core_bench; ctest runs each for one iteration, but for what has `long` in its name
 #     FUZZERS schedule/engine_fuzz.cc ...    # libFuzzer with WEIR_FUZZERS; under the sanitizers a replay of tests/corpus/engine_fuzz
-#     PCH     <nlohmann/json.hpp> ...        # heavy headers that most of its sources include (tests have theirs)
+#     PCH     <nlohmann/json.hpp> ...        # heavy headers that most of its sources include (tests have theirs); OF_SERVICES: those of http
 #     LINKS   fmt::fmt ...                   # libraries from outside
 #     BUSY                                   # its tests compute for seconds
 #     THREADS                                # its tests run under the thread sanitizer too
@@ -88,7 +88,7 @@ if(WEIR_SANITIZE)
   list(APPEND WEIR_TEST_ENVIRONMENT RC_PARAMS=max_success=25)
 endif()
 
-# With WEIR_UNITY, a target's files are compiled a batch at a time, of up to sixteen: what their common headers
+# With WEIR_UNITY, a target's files are compiled a batch at a time, of up to forty: what their common headers
 # instantiate is compiled once a batch, and there are targets enough for two processors. A name in an anonymous namespace
 # is therefore its module's, not its file's; the same goes for a module's tests.
 function(weir_unity name)
@@ -97,7 +97,7 @@ function(weir_unity name)
   endif()
   get_target_property(sources ${name} SOURCES)
   list(LENGTH sources count)
-  math(EXPR batches "(${count} + 15) / 16")
+  math(EXPR batches "(${count} + 39) / 40")
   math(EXPR size "(${count} + ${batches} - 1) / ${batches}")
   set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${size})
 endfunction()
@@ -168,6 +168,15 @@ function(weir_unoptimised target)
   endif()
 endfunction()
 
+# A service's program. The services' precompiled header does for it too, if it is compiled as libraries are.
+function(weir_service_program name)
+  weir_unoptimised(${name})
+  if(NOT WEIR_SANITIZE)
+    target_compile_options(${name} PRIVATE -fPIC)
+    target_precompile_headers(${name} REUSE_FROM weir_http)
+  endif()
+endfunction()
+
 function(weir_fuzzer module source)
   get_filename_component(stem ${source} NAME_WE)
   set(name weir_${module}_${stem})
@@ -197,11 +206,13 @@ function(weir_module name)
     message(FATAL_ERROR "module '${name}' has no line in src/LAYERS")
   endif()
   add_library(weir_${name} STATIC ${ARG_SOURCES})
-  if(ARG_PCH)
-    target_precompile_headers(weir_${name} PRIVATE ${ARG_PCH})
-  elseif(WEIR_SANITIZE AND WEIR_TESTS AND NOT name STREQUAL base)
+  if(WEIR_SANITIZE AND WEIR_TESTS AND NOT name STREQUAL base)
     # All is compiled with the same flags there, and clang reads of a precompiled header what is used of it.
     target_precompile_headers(weir_${name} REUSE_FROM weir_base_test)
+  elseif(ARG_PCH STREQUAL OF_SERVICES)
+    target_precompile_headers(weir_${name} REUSE_FROM weir_http)
+  elseif(ARG_PCH)
+    target_precompile_headers(weir_${name} PRIVATE ${ARG_PCH})
   endif()
   weir_unity(weir_${name})
   target_link_libraries(weir_${name} PUBLIC weir_flags ${ARG_LINKS})
