@@ -76,7 +76,7 @@ class Planner {
         whole_(task.need->Of({main_, 0, count()})) {}
 
   [[nodiscard]] Plan Auto() const {
-    if (whole_.device <= here_.room && (!task_.begun || peers_.empty())) return WholeHere();
+    if (whole_.device <= here_.room) return WholeHere();
     return Fastest();
   }
 

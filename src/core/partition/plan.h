@@ -76,7 +76,6 @@ struct TaskView {
   std::array<std::uint64_t, kDimensionsMax> groups{1, 1, 1};  // along each dimension, at least 1
   const TaskNeed* need = nullptr;
   bool from_elsewhere = false;  // a part that another node has sent: not sent on
-  bool begun = false;           // others have run some of it: what fits here may leave all the same
   // Inputs that have not come yet take their way to here at this rate, and outputs theirs back; the client of a task
   // that runs there as a whole sends there directly. 0: inputs are here, outputs are to be brought here.
   double client_bytes_per_s = 0;

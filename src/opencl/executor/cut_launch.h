@@ -3,9 +3,12 @@
 #pragma once
 
 #include <algorithm>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <vector>
 
+#include "core/partition/hand_out.h"
 #include "core/partition/kept_plans.h"
 #include "opencl/executor/part_launch.h"
 #include "opencl/executor/session.h"
@@ -28,8 +31,8 @@ struct Session::CutLaunch {
   PartsCount done{};
   std::uint64_t room = 0;  // of the device here, that its parts may fill
   double items = 1;
-  double item_s = 0;      // of the device's time, for each work-item; 0: unknown
-  bool measures = false;  // small pieces first, then a plan for the rest
+  double item_s = 0;        // of the device's time, for each work-item; 0: unknown
+  bool handed_out = false;  // to this node and others, each as it ends what it had; else as planned
   // Slices that parts have alike, kept from one to the next.
   std::vector<core::MemorySlice> alike{};
   std::vector<std::shared_ptr<Stored>> kept{};
@@ -59,6 +62,21 @@ struct Session::PartThere {
   NodeId node{};
   GroupRange range{};
   PartLaunch launch{};
+};
+
+/// One that is handed out: worker 0 is this node, worker 1 is `others[0]`, whose thread has its peer to itself.
+struct Session::SharedCut {
+  struct Other {
+    NodeId node{};
+    std::uint64_t room = 0;
+    Status end = Ok();  // why it went, if it did
+    std::vector<PartLaunch> ran{};
+  };
+  std::mutex mutex{};
+  std::condition_variable changed{};
+  core::HandOut hand_out;  // under the mutex
+  bool over = false;       // likewise: nobody begins another
+  std::vector<Other> others{};
 };
 
 }  // namespace weir::opencl

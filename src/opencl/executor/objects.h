@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/ids.h"
 #include "opencl/channel/cl.h"
 #include "opencl/channel/limits.h"
 #include "opencl/executor/driver.h"
@@ -173,6 +174,7 @@ struct Kernel : Object {
   std::vector<ArgValue> values;  // where launches may be cut
   double part_item_s = 0;        // what each work-item of a part takes, waits at the gate and all; 0: none ran
   std::uint64_t parts_run = 0;
+  std::map<NodeId, double> items_per_s{};  // of parts there, with the ways there and back
   cl_int arg_error = CL_SUCCESS;  // of the last argument that could not be set
 };
 

@@ -22,6 +22,7 @@ struct PartArg {
 struct PartLaunch {
   std::string kernel{};  // the program's
   core::PartSlices slices{};
+  std::vector<bool> alike{};  // of each slice: all parts of the launch have it, and none writes to it
   std::vector<PartArg> args{};
   unsigned dimensions = 1;
   std::array<std::uint64_t, 3> offset{}, global{1, 1, 1}, local{1, 1, 1};

@@ -14,7 +14,7 @@ namespace {
 namespace wire = proto::cl;
 
 constexpr std::uint32_t kDevice = 1, kContext = 2, kQueue = 3, kEvent = 4, kBegun = 5, kArrived = 6, kFirstFree = 7,
-                        kFirstBuffer = 1U << 16;
+                        kFirstBuffer = 1U << 16, kBuffersMax = 1U << 15;
 constexpr Duration kPeerLook = milliseconds(50);
 constexpr Duration kJoinWithin = seconds(5);
 /// Of what is measured, the last time's share in the mean.
@@ -187,23 +187,46 @@ Result<std::uint64_t> Peer::Place(std::uint64_t bytes) {
   return at;
 }
 
-Status Peer::SendSlices(const PartLaunch& part, const std::vector<const std::byte*>& contents) {
-  for (std::size_t i = 0; i < contents.size(); ++i) {
-    const std::uint64_t bytes = part.slices.slices[i].bytes();
-    WEIR_TRY(const std::uint64_t at, Place(bytes));
-    if (contents[i] != nullptr) {
-      std::memcpy(connection_.arena.As<std::byte>() + at, contents[i], bytes);
-      sent_ += bytes;
-    }
-    const std::uint32_t id = kFirstBuffer + static_cast<std::uint32_t>(i);
-    WEIR_TRY_STATUS(Send(wire::CreateBuffer{.id = id,
-                                            .context = kContext,
-                                            .flags = CL_MEM_READ_WRITE,
-                                            .size = bytes,
-                                            .offset = at,
-                                            .filled = static_cast<std::uint8_t>(contents[i] != nullptr ? 1 : 0)}));
-    buffers_.push_back(id);
+Result<std::uint32_t> Peer::SendSlice(std::uint64_t bytes, const std::byte* contents) {
+  WEIR_TRY(const std::uint64_t at, Place(bytes));
+  if (contents != nullptr) {
+    std::memcpy(connection_.arena.As<std::byte>() + at, contents, bytes);
+    sent_ += bytes;
   }
+  std::uint32_t id = 0;
+  do {
+    id = kFirstBuffer + next_buffer_++ % kBuffersMax;
+  } while (std::ranges::find(held_, id, &Held::id) != held_.end());
+  WEIR_TRY_STATUS(Send(wire::CreateBuffer{.id = id,
+                                          .context = kContext,
+                                          .flags = CL_MEM_READ_WRITE,
+                                          .size = bytes,
+                                          .offset = at,
+                                          .filled = static_cast<std::uint8_t>(contents != nullptr ? 1 : 0)}));
+  return id;
+}
+
+/// Those that stay for the next parts first: they keep their place in the arena.
+Status Peer::SendSlices(const PartLaunch& part, const std::vector<const std::byte*>& contents) {
+  const std::vector<core::MemorySlice>& slices = part.slices.slices;
+  buffers_.assign(slices.size(), 0);
+  placed_ = std::max(sources_, held_end_);
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    if (!part.alike[i]) continue;
+    const auto held =
+        std::ranges::find_if(held_, [&](const Held& one) { return core::SameBytes(one.slice, slices[i]); });
+    if (held == held_.end()) {
+      WEIR_TRY(buffers_[i], SendSlice(slices[i].bytes(), contents[i]));
+      held_.push_back({.slice = slices[i], .id = buffers_[i]});
+      held_end_ = placed_;
+    } else {
+      buffers_[i] = held->id;
+    }
+  }
+  for (std::size_t i = 0; i < slices.size(); ++i)
+    if (!part.alike[i]) {
+      WEIR_TRY(buffers_[i], SendSlice(slices[i].bytes(), contents[i]));
+    }
   return Ok();
 }
 
@@ -262,10 +285,8 @@ Status Peer::Begin(const PartProgram& program, const PartLaunch& part, const std
   until_ns_ = platform::NowNs() + at_most.count();
   sent_ = 0;
   returned_.clear();
-  buffers_.clear();
   done_.clear();
   WEIR_TRY(kernel_, KernelOf(program, part.kernel));
-  placed_ = sources_;
   WEIR_TRY_STATUS(Mark(kBegun));
   WEIR_TRY_STATUS(SendSlices(part, contents));
   WEIR_TRY_STATUS(Mark(kArrived));
@@ -283,16 +304,7 @@ Status Peer::Begin(const PartProgram& program, const PartLaunch& part, const std
   return Send(wire::Finish{.request = ++next_request_, .queue = kQueue});
 }
 
-bool Peer::Ended() {
-  while (!lost_ && !answers_.contains(next_request_)) {
-    if (connection_.channel.in.Empty()) return !StillConnected(connection_.socket.get());
-    lost_ = !Receive();
-  }
-  return true;
-}
-
 Status Peer::AwaitEnd() {
-  if (lost_) return Fail(Errc::kUnavailable, path_ + " sent what is no message");
   for (auto& [number, program] : programs_) {
     if (program.build_request == 0) continue;
     WEIR_TRY_STATUS(Await(std::exchange(program.build_request, 0), "building the part's kernels"));
@@ -330,8 +342,15 @@ Status Peer::End(const std::vector<std::byte*>& memory, double device_s) {
     for (std::uint64_t row = 0; row < one.extent.rows; ++row)
       std::memcpy(to + row * one.extent.stride, from + row * one.extent.bytes, one.extent.bytes);
   }
-  for (const std::uint32_t buffer : buffers_) WEIR_TRY_STATUS(Send(wire::Release{.id = buffer}));
+  for (const std::uint32_t buffer : buffers_)
+    if (std::ranges::find(held_, buffer, &Held::id) == held_.end()) WEIR_TRY_STATUS(Send(wire::Release{.id = buffer}));
   for (const std::uint32_t event : {kBegun, kArrived, kEvent}) WEIR_TRY_STATUS(Send(wire::Release{.id = event}));
+  return Ok();
+}
+
+Status Peer::EndLaunch() {
+  held_end_ = 0;
+  for (const Held& one : std::exchange(held_, {})) WEIR_TRY_STATUS(Send(wire::Release{.id = one.id}));
   return Ok();
 }
 

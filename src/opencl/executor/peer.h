@@ -3,9 +3,11 @@
 // what is connected to (docs/network.md); nothing here knows the difference.
 //
 //   Begin: slices into the arena, objects made, launch and reads enqueued ─▶ (it runs) ─▶ End: what was written comes
+//     ▲                                                                                     │
+//     └── the launch's next part: slices that all of them have are still there ─────────────┴─▶ EndLaunch
 //
 // Nothing of it waits but End: what was begun travels, and is compiled, while this executor runs parts of its own. Used
-// by one session. Once it has failed it is of no more use.
+// by one thread at a time. Once it has failed it is of no more use.
 #pragma once
 
 #include <atomic>
@@ -35,11 +37,11 @@ class Peer {
   /// waited for: then the part has failed with kTimeout.
   Status Begin(const PartProgram& program, const PartLaunch& part, const std::vector<const std::byte*>& contents,
                Duration at_most);
-  /// Whether End would not wait, as for a peer that has gone.
-  [[nodiscard]] bool Ended();
   /// Waits for its end, and puts what was written where each slice's memory begins: `memory`. `device_s`: what the part
   /// would take of this executor's device; 0: unknown.
   Status End(const std::vector<std::byte*>& memory, double device_s);
+  /// What it keeps between parts of one launch goes.
+  Status EndLaunch();
 
   /// Device memory that it has at most, bytes.
   [[nodiscard]] std::uint64_t room() const { return room_; }
@@ -63,6 +65,11 @@ class Peer {
     std::uint32_t build_request = 0;  // 0: it has answered
     std::map<std::string, KernelThere> kernels{};
   };
+  /// A slice that the launch's next parts have, too.
+  struct Held {
+    core::MemorySlice slice{};
+    std::uint32_t id = 0;
+  };
   /// Of a result in the arena: `rows` of `bytes` without gaps.
   struct Returned {
     std::size_t slice = 0;
@@ -84,6 +91,7 @@ class Peer {
   void Learn(double device_s);
   Result<std::uint64_t> Place(std::uint64_t bytes);
   Status SendSlices(const PartLaunch& part, const std::vector<const std::byte*>& contents);
+  Result<std::uint32_t> SendSlice(std::uint64_t bytes, const std::byte* contents);
   Status SendArgs(std::uint32_t kernel, const PartLaunch& part);
   Status SendReads(const PartLaunch& part);
 
@@ -97,14 +105,16 @@ class Peer {
   std::map<std::uint32_t, proto::cl::EventDone> done_;  // of the part that is on its way
   std::map<std::uint64_t, ProgramThere> programs_;      // by number
   std::uint32_t next_id_ = 0, next_request_ = 0;
-  std::uint64_t sources_ = 0;  // of the arena, of programs whose builds have not answered
-  std::uint64_t placed_ = 0;   // of the arena, with the part that is on its way
-  std::vector<std::uint32_t> buffers_;
+  std::uint64_t sources_ = 0;           // of the arena, of programs whose builds have not answered
+  std::uint64_t placed_ = 0;            // of the arena, with the part that is on its way
+  std::vector<std::uint32_t> buffers_;  // of the part, for each slice
+  std::vector<Held> held_;
+  std::uint64_t held_end_ = 0;  // of the arena
+  std::uint32_t next_buffer_ = 0;
   std::vector<Returned> returned_;
   KernelThere* kernel_ = nullptr;  // of the part
   std::uint64_t sent_ = 0;
   std::int64_t until_ns_ = 0;  // longer it is not waited for
-  bool lost_ = false;
   std::uint64_t room_ = 0;
   bool link_measured_ = false, device_measured_ = false;
   double bytes_per_s_ = 1e8, slowness_ = 1;

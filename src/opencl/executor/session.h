@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/partition/hand_out.h"
 #include "core/partition/kept_plans.h"
 #include "opencl/channel/handshake.h"
 #include "opencl/executor/admission.h"
@@ -38,10 +39,7 @@ struct Shared {
 };
 
 /// Work-groups [first, end) of a launch, along the dimension that it is cut along.
-struct GroupRange {
-  std::uint64_t first = 0, end = 0;
-  [[nodiscard]] bool empty() const { return first >= end; }
-};
+using core::GroupRange;
 
 class Session {
  public:
@@ -178,6 +176,7 @@ class Session {
   struct CutLaunch;
   struct CutPart;
   struct PartThere;
+  struct SharedCut;
   void RememberArg(Kernel& kernel, const proto::cl::SetArg& m) const;
   /// Whether what `uses_` needs may ever be there at once.
   [[nodiscard]] bool FitsWhole() const;
@@ -189,19 +188,18 @@ class Session {
   static void GatherSizes(CutLaunch& cut, const Launch& launch);
   core::PlanViews ViewsFor(CutLaunch& cut, const Kernel& kernel, bool alone) const;
   core::Plan PlanCut(CutLaunch& cut, const Kernel& kernel, bool alone);
-  core::Plan PlanRest(CutLaunch& cut, const Kernel& kernel, const GroupRange& rest, bool alone);
   void JoinPeers();
   cl_int RunCut(CutLaunch& cut, Kernel& kernel, EventSpan& span);
-  cl_int MeasurePieces(CutLaunch& cut, Kernel& kernel, GroupRange& rest, EventSpan& span);
-  cl_int RunPlan(CutLaunch& cut, Kernel& kernel, const core::Plan& plan, GroupRange& range, bool& lost,
+  cl_int RunPlan(CutLaunch& cut, Kernel& kernel, EventSpan& span);
+  cl_int RunHandedOut(CutLaunch& cut, Kernel& kernel, EventSpan& span);
+  void RunSharesThere(const CutLaunch& cut, SharedCut& shared, std::size_t worker) const;
+  cl_int RunSharesHere(CutLaunch& cut, Kernel& kernel, SharedCut& shared, EventSpan& span);
+  cl_int RunHere(CutLaunch& cut, Kernel& kernel, const GroupRange& range, const std::vector<std::uint64_t>& ends,
                  EventSpan& span);
-  cl_int RunHere(CutLaunch& cut, Kernel& kernel, GroupRange& range, const std::vector<std::uint64_t>& ends,
-                 const std::function<bool()>& enough, EventSpan& span);
-  static std::vector<std::uint64_t> FinerEnds(const GroupRange& range, const std::vector<std::uint64_t>& ends);
   static std::vector<std::uint64_t> EndsThatFit(const CutLaunch& cut, const GroupRange& range);
   Status SliceUp(const CutLaunch& cut, const GroupRange& range, PartLaunch& part) const;
-  cl_int BeginThere(CutLaunch& cut, const core::Plan& plan, std::uint64_t first, std::vector<PartThere>& there,
-                    std::vector<GroupRange>& back);
+  cl_int BeginThere(CutLaunch& cut, std::uint64_t first, std::vector<PartThere>& there, std::vector<GroupRange>& back);
+  static std::vector<const std::byte*> ContentsOf(const CutLaunch& cut, const PartLaunch& part);
   Status EndThere(const CutLaunch& cut, const PartThere& part);
   cl_int RunPart(CutLaunch& cut, Kernel& kernel, CutPart& part, EventSpan& span);
   void MakeSlices(CutLaunch& cut, CutPart& part);

@@ -14,24 +14,6 @@ namespace wire = proto::cl;
 /// Of copies to and from a device of which nothing is known; a plan for one node does not depend on it.
 constexpr double kCopyBytesPerS = 8e9;
 
-/// Of a launch that has begun: some groups along one dimension, counted from the first of them.
-class RangeNeed final : public core::TaskNeed {
- public:
-  RangeNeed(const core::TaskNeed& all, unsigned dimension, std::uint64_t first)
-      : all_(all), dimension_(dimension), first_(first) {}
-  [[nodiscard]] bool Cuttable(unsigned dimension) const override {
-    return dimension == dimension_ && all_.Cuttable(dimension);
-  }
-  [[nodiscard]] core::PartNeed Of(const core::PartRange& part) const override {
-    return all_.Of({dimension_, part.first + first_, part.end + first_});
-  }
-
- private:
-  const core::TaskNeed& all_;
-  const unsigned dimension_;
-  const std::uint64_t first_;
-};
-
 bool Runs(const core::Plan& plan) { return !plan.ends.empty(); }
 
 /// The largest divisor of `size` that is no larger than `most`.
@@ -137,13 +119,13 @@ Status Session::PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch)
                                                          cut.program->analysis(), access, cut.launch, cut.alignment));
   }
   JoinPeers();
-  // What a group takes is measured before groups are sent away for it.
-  cut.measures = !peers_.Views(0).empty() && shared_.partition == core::PartitionMode::kAuto && kernel.parts_run < 2;
-  cut.plan = PlanCut(cut, kernel, /*alone=*/cut.measures);
-  if (cut.measures && cut.plan.kind != core::PlanKind::kPieces) {
-    cut.measures = false;
-    if (!Runs(cut.plan)) cut.plan = PlanCut(cut, kernel, /*alone=*/false);
-  }
+  // Before anything is known of what a group takes, all that are there get some.
+  const bool peers = !peers_.Views(0).empty() && shared_.partition == core::PartitionMode::kAuto;
+  const bool unknown = peers && kernel.parts_run < 2;
+  cut.plan = PlanCut(cut, kernel, /*alone=*/unknown);
+  cut.handed_out = unknown && cut.plan.kind == core::PlanKind::kPieces;
+  if (unknown && !Runs(cut.plan)) cut.plan = PlanCut(cut, kernel, /*alone=*/false);
+  if (peers && cut.plan.Leaves()) cut.handed_out = true;
   if (!Runs(cut.plan)) {
     std::string why(core::NameOf(cut.plan.reason));
     for (unsigned d = 0; d < launch.dimensions; ++d)
@@ -193,21 +175,6 @@ core::Plan Session::PlanCut(CutLaunch& cut, const Kernel& kernel, bool alone) {
   views.peers = peers;
   const core::Plan& shared = cut.plans->PlanFor(views, from_elsewhere_);
   return Runs(shared) ? shared : plan;
-}
-
-/// Of groups that have not run yet, along the dimension of the first plan.
-core::Plan Session::PlanRest(CutLaunch& cut, const Kernel& kernel, const GroupRange& rest, bool alone) {
-  const unsigned dimension = cut.plan.dimension;
-  const RangeNeed need(cut.plans->need(), dimension, rest.first);
-  core::TaskView task{.need = &need, .from_elsewhere = from_elsewhere_, .begun = true};
-  for (unsigned d = 0; d < cut.launch.dimensions; ++d)
-    task.groups[d] = d == dimension ? rest.end - rest.first : cut.launch.Groups(d);
-  core::PlanViews views = ViewsFor(cut, kernel, alone);
-  views.here.room = {cut.room};
-  core::Plan plan = core::MakePlan(views.peers.empty() ? core::PartitionMode::kStay : core::PartitionMode::kAuto, task,
-                                   views.here, std::span<const core::PeerView>(views.peers));
-  for (std::uint64_t& end : plan.ends) end += rest.first;
-  return plan;
 }
 
 void Session::JoinPeers() {

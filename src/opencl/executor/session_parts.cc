@@ -4,12 +4,14 @@
 //
 //   commands of before ended ─▶ contents to host memory ─▶ parts elsewhere begun
 //     ─▶ for each part here: slices made from them, claimed, part kernel, what it has written read back into them
-//     ─▶ parts elsewhere ended, merged ─▶ what was lost runs here; what is left when the others have ended is shared
-//     anew
+//     ─▶ parts elsewhere ended, merged ─▶ what was lost runs here
 //
-// The session waits for the end of each part. Contents stay in host memory until another command wants them.
+// Where nodes share it by `auto`, groups are handed out: each node takes some whenever it has ended what it had
+// (core/partition/hand_out.h). The session waits for the end of each part. Contents stay in host memory until another
+// command wants them.
 #include <array>
 #include <span>
+#include <thread>
 
 #include "opencl/executor/cut_launch.h"
 #include "platform/clock.h"
@@ -22,10 +24,8 @@ namespace wire = proto::cl;
 /// What a part's kernel is told of the whole launch (docs/kernel-analysis.md, "A part's kernel").
 using LaunchWords = std::array<cl_ulong, 16>;
 
-/// Of a launch, for each of the pieces that tell what its groups take.
-constexpr std::uint64_t kMeasuredPart = 32;
-/// While others have parts: after each piece of ours it is looked whether they have ended.
-constexpr std::uint64_t kPiecesBesideOthers = 6;
+/// While others run the last parts: how often it is looked whether the client has gone.
+constexpr Duration kStopLook = milliseconds(100);
 /// A part elsewhere is given up after so many times what was foreseen for it, and some.
 constexpr int kLateAfterTimes = 10;
 constexpr Duration kLateAfter = seconds(30), kForeseenMax = seconds(600);
@@ -72,7 +72,7 @@ cl_int Session::RunCut(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
     if (error != CL_SUCCESS) return error;
     waits_.clear();
   }
-  const bool may_leave = cut.plan.Leaves() || cut.measures;
+  const bool may_leave = cut.plan.Leaves() || cut.handed_out;
   for (const auto& root : cut.roots) {
     if (cut.Stays(*root) && !may_leave) continue;  // nobody else needs it
     cl_int error = CL_SUCCESS;
@@ -81,58 +81,17 @@ cl_int Session::RunCut(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
     if (outcome != BufferStore::Outcome::kThere)
       return outcome == BufferStore::Outcome::kEnded ? CL_OUT_OF_RESOURCES : error;
   }
-  GroupRange rest{0, cut.groups()};
-  core::Plan plan = cut.plan;
-  if (cut.measures) {
-    if (const cl_int error = MeasurePieces(cut, kernel, rest, span); error != CL_SUCCESS) return error;
-    if (rest.first > 0) plan = PlanRest(cut, kernel, rest, /*alone=*/false);
-  }
-  while (!rest.empty()) {
-    if (plan.ends.empty()) return CL_OUT_OF_RESOURCES;  // less room than a moment ago
-    bool lost = false;
-    if (const cl_int error = RunPlan(cut, kernel, plan, rest, lost, span); error != CL_SUCCESS) return error;
-    if (!rest.empty()) plan = PlanRest(cut, kernel, rest, /*alone=*/lost);
-  }
-  return CL_SUCCESS;
+  return cut.handed_out ? RunHandedOut(cut, kernel, span) : RunPlan(cut, kernel, span);
 }
 
-/// The first groups in small pieces: two here, for drivers compile when they first launch, and one on each peer, which
-/// compiles too, and tells how fast its link is. `rest` begins behind them.
-cl_int Session::MeasurePieces(CutLaunch& cut, Kernel& kernel, GroupRange& rest, EventSpan& span) {
-  core::Plan small{.kind = core::PlanKind::kSplit, .here = 2, .times = cut.plan.times};
-  const std::uint64_t size = std::clamp<std::uint64_t>(rest.end / kMeasuredPart, 1, cut.plan.ends.front());
-  small.ends = {size, 2 * size};
-  for (const core::PeerView& peer : peers_.Views(0)) {
-    if (cut.plans->need().Of({cut.plan.dimension, small.ends.back(), small.ends.back() + size}).device >
-        peer.device.room)
-      continue;
-    small.ends.push_back(small.ends.back() + size);
-    small.nodes.push_back(peer.id);
-  }
-  if (small.ends.back() >= rest.end) return CL_SUCCESS;
-  GroupRange measured{0, small.ends.back()};
-  bool lost = false;
-  const cl_int error = RunPlan(cut, kernel, small, measured, lost, span);
-  rest.first = small.ends.back();
-  return error;
-}
-
-/// Runs `range` as `plan` says. When others have ended before us, `range` is what is left of ours; else it is empty.
-/// `lost`: a peer was.
-cl_int Session::RunPlan(CutLaunch& cut, Kernel& kernel, const core::Plan& plan, GroupRange& range, bool& lost,
-                        EventSpan& span) {
-  std::vector<std::uint64_t> ours(plan.ends.begin(), plan.ends.begin() + plan.here);
-  GroupRange here{range.first, ours.empty() ? range.first : ours.back()};
+/// As it is planned: parts elsewhere and the pieces here at once, then here what was lost.
+cl_int Session::RunPlan(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
+  const std::vector<std::uint64_t> ours(cut.plan.ends.begin(), cut.plan.ends.begin() + cut.plan.here);
+  const GroupRange here{0, cut.plan.kept()};
   std::vector<PartThere> there;
   std::vector<GroupRange> back;
-  const cl_int begun = BeginThere(cut, plan, here.end, there, back);
-  const bool shares = !there.empty() && shared_.partition == core::PartitionMode::kAuto && !cut.measures;
-  if (shares) ours = FinerEnds(here, ours);
-  const auto enough = [&] {
-    return shares &&
-           std::ranges::all_of(there, [this](const PartThere& part) { return peers_.Of(part.node)->Ended(); });
-  };
-  cl_int error = begun == CL_SUCCESS ? RunHere(cut, kernel, here, ours, enough, span) : begun;
+  cl_int error = BeginThere(cut, here.end, there, back);
+  if (error == CL_SUCCESS) error = RunHere(cut, kernel, here, ours, span);
   for (const PartThere& part : there) {
     if (error != CL_SUCCESS) {
       peers_.Leave(part.node);  // what it returns is not waited for
@@ -144,28 +103,107 @@ cl_int Session::RunPlan(CutLaunch& cut, Kernel& kernel, const core::Plan& plan, 
       back.push_back(part.range);
     }
   }
-  cut.measures = false;
-  lost = !back.empty();
-  for (GroupRange& one : back) {
+  for (const GroupRange& one : back) {
     if (error != CL_SUCCESS) break;
     const std::vector<std::uint64_t> ends = EndsThatFit(cut, one);
-    error = ends.empty() ? CL_OUT_OF_RESOURCES : RunHere(cut, kernel, one, ends, nullptr, span);
+    error = ends.empty() ? CL_OUT_OF_RESOURCES : RunHere(cut, kernel, one, ends, span);
   }
-  range = here;
   return error;
 }
 
-/// The same in smaller pieces.
-std::vector<std::uint64_t> Session::FinerEnds(const GroupRange& range, const std::vector<std::uint64_t>& ends) {
-  const std::uint64_t most = std::max<std::uint64_t>((range.end - range.first) / kPiecesBesideOthers, 1);
-  std::vector<std::uint64_t> finer;
-  std::uint64_t first = range.first;
-  for (const std::uint64_t end : ends) {
-    const std::uint64_t pieces = (end - first + most - 1) / most;
-    for (std::uint64_t i = 1; i <= pieces; ++i) finer.push_back(first + (end - first) * i / pieces);
-    first = end;
+// -- Handed out ------------------------------------------------------------------------------------------------------
+
+/// Each takes groups as it ends those it had. A peer's waits, copies and messages are its own thread's.
+cl_int Session::RunHandedOut(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
+  const double groups = static_cast<double>(cut.groups());
+  std::vector<double> rates{kernel.parts_run >= 2 ? groups / (kernel.part_item_s * cut.items) : 0.0};
+  std::vector<SharedCut::Other> others;
+  for (const core::PeerView& view : peers_.Views(0)) {
+    if (cut.plan.Leaves() && std::ranges::find(cut.plan.nodes, view.id) == cut.plan.nodes.end()) continue;
+    others.push_back({.node = view.id, .room = view.device.room.count});
+    const auto known = kernel.items_per_s.find(view.id);
+    rates.push_back(known != kernel.items_per_s.end() ? known->second * groups / cut.items : 0.0);
   }
-  return finer;
+  SharedCut shared{.hand_out = core::HandOut({0, cut.groups()}, std::move(rates)), .others = std::move(others)};
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < shared.others.size(); ++i)
+    threads.emplace_back([this, &cut, &shared, i] { RunSharesThere(cut, shared, i + 1); });
+  const cl_int error = RunSharesHere(cut, kernel, shared, span);
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t i = 0; i < shared.others.size(); ++i) {
+    const SharedCut::Other& one = shared.others[i];
+    for (const PartLaunch& part : one.ran)
+      for (const core::MemorySlice& slice : part.slices.slices)
+        for (const core::Extent& extent : slice.written) cut.RootOf(slice).content.Cover({extent.begin, extent.end()});
+    cut.done.parts += one.ran.size();
+    if (shared.hand_out.rate(i + 1) > 0)
+      kernel.items_per_s[one.node] = shared.hand_out.rate(i + 1) * cut.items / groups;
+    if (!one.end)
+      peers_.Lost(one.node, one.end.error());
+    else if (!one.ran.empty())
+      peers_.Kept(one.node);
+  }
+  return error;
+}
+
+/// Until nothing is left for it, or it is lost.
+void Session::RunSharesThere(const CutLaunch& cut, SharedCut& shared, std::size_t worker) const {
+  SharedCut::Other& mine = shared.others[worker - 1];
+  Peer& peer = *peers_.Of(mine.node);
+  const auto fits = [&](const GroupRange& range) {
+    return cut.plans->need().Of({cut.plan.dimension, range.first, range.end}).device.count <= mine.room;
+  };
+  std::unique_lock lock(shared.mutex);
+  while (!shared.over) {
+    const GroupRange range = shared.hand_out.Take(worker, fits, platform::Now());
+    if (range.empty()) break;
+    const Duration foreseen = std::min(shared.hand_out.Foreseen(worker), kForeseenMax);
+    lock.unlock();
+    PartLaunch part;
+    // A part that can't be made is tried, and fails, here.
+    const bool made = SliceUp(cut, range, part).has_value();
+    if (made) {
+      mine.end = peer.Begin(*cut.program, part, ContentsOf(cut, part),
+                            foreseen > Duration{} ? kLateAfterTimes * foreseen + kLateAfter : kForeseenMax);
+      std::vector<std::byte*> memory;
+      for (const core::MemorySlice& slice : part.slices.slices)
+        memory.push_back(cut.RootOf(slice).host.As<std::byte>());
+      if (mine.end) mine.end = peer.End(memory, static_cast<double>(ItemsOf(part)) * cut.item_s);
+    }
+    lock.lock();
+    if (!made || !mine.end) break;
+    shared.hand_out.Ended(worker, platform::Now());
+    mine.ran.push_back(std::move(part));
+    shared.changed.notify_all();
+  }
+  shared.hand_out.Lost(worker);
+  shared.changed.notify_all();
+  lock.unlock();
+  if (mine.end) mine.end = peer.EndLaunch();
+}
+
+/// Until all have run, wherever.
+cl_int Session::RunSharesHere(CutLaunch& cut, Kernel& kernel, SharedCut& shared, EventSpan& span) {
+  const auto fits = [&](const GroupRange& range) {
+    return cut.plans->need().Of({cut.plan.dimension, range.first, range.end}).device.count <= cut.room;
+  };
+  cl_int error = CL_SUCCESS;
+  std::unique_lock lock(shared.mutex);
+  while (error == CL_SUCCESS && !shared.hand_out.Done()) {
+    const GroupRange range = shared.hand_out.Take(0, fits, platform::Now());
+    if (range.empty()) {
+      // Others have some, or leave them to us; where neither is so, there is less room than a moment ago.
+      if (stop_.load(std::memory_order_relaxed) || !shared.hand_out.AnyOut()) error = CL_OUT_OF_RESOURCES;
+      if (error == CL_SUCCESS) shared.changed.wait_for(lock, kStopLook);
+      continue;
+    }
+    lock.unlock();
+    error = RunHere(cut, kernel, range, {range.end}, span);
+    lock.lock();
+    if (error == CL_SUCCESS) shared.hand_out.Ended(0, platform::Now());
+  }
+  shared.over = true;
+  return error;
 }
 
 /// Pieces as large as there is room for; none where one group needs more.
@@ -184,18 +222,18 @@ std::vector<std::uint64_t> Session::EndsThatFit(const CutLaunch& cut, const Grou
   return ends;
 }
 
-/// Pieces of `range` in order, until all have run or, between two, it is `enough`: `range` is what is left.
-cl_int Session::RunHere(CutLaunch& cut, Kernel& kernel, GroupRange& range, const std::vector<std::uint64_t>& ends,
-                        const std::function<bool()>& enough, EventSpan& span) {
+/// Pieces of `range` in order.
+cl_int Session::RunHere(CutLaunch& cut, Kernel& kernel, const GroupRange& range, const std::vector<std::uint64_t>& ends,
+                        EventSpan& span) {
+  std::uint64_t first = range.first;
   for (const std::uint64_t end : ends) {
     if (stop_.load(std::memory_order_relaxed)) return CL_OUT_OF_RESOURCES;
     CutPart part;
-    if (!SliceUp(cut, {range.first, end}, part.launch)) return CL_OUT_OF_RESOURCES;
+    if (!SliceUp(cut, {first, end}, part.launch)) return CL_OUT_OF_RESOURCES;
     const cl_int error = RunPart(cut, kernel, part, span);
     uses_.clear();  // they are of `part`
     if (error != CL_SUCCESS) return error;
-    range.first = end;
-    if (enough && !range.empty() && enough()) return CL_SUCCESS;
+    first = end;
   }
   return CL_SUCCESS;
 }
@@ -205,6 +243,10 @@ Status Session::SliceUp(const CutLaunch& cut, const GroupRange& range, PartLaunc
   const core::KernelAccess& access = *cut.kernel.access;
   const unsigned dimension = cut.plan.dimension;
   WEIR_TRY(part.slices, core::SlicesOf(access, cut.launch, {dimension, range.first, range.end}, cut.alignment));
+  for (const core::MemorySlice& slice : part.slices.slices)
+    part.alike.push_back(slice.written.empty() && std::ranges::any_of(cut.alike, [&](const core::MemorySlice& one) {
+                           return core::SameBytes(one, slice);
+                         }));
   part.kernel = access.kernel;
   part.dimensions = cut.launch.dimensions;
   LaunchWords words{};
@@ -241,12 +283,20 @@ Status Session::SliceUp(const CutLaunch& cut, const GroupRange& range, PartLaunc
   return Ok();
 }
 
+std::vector<const std::byte*> Session::ContentsOf(const CutLaunch& cut, const PartLaunch& part) {
+  std::vector<const std::byte*> contents;
+  for (const core::MemorySlice& slice : part.slices.slices)
+    contents.push_back(slice.sent ? cut.RootOf(slice).host.As<std::byte>() + slice.begin : nullptr);
+  return contents;
+}
+
 // -- Elsewhere -------------------------------------------------------------------------------------------------------
 
 /// Parts that were begun are in `there`, those whose peer was lost on the way in `back`. Errors: that a part can't be
 /// made of what it would touch, which is nobody's loss.
-cl_int Session::BeginThere(CutLaunch& cut, const core::Plan& plan, std::uint64_t first, std::vector<PartThere>& there,
+cl_int Session::BeginThere(CutLaunch& cut, std::uint64_t first, std::vector<PartThere>& there,
                            std::vector<GroupRange>& back) {
+  const core::Plan& plan = cut.plan;
   const Duration at_most = cut.item_s > 0 ? kLateAfterTimes * std::min(plan.times.total, kForeseenMax) + kLateAfter
                                           : kForeseenMax;  // nothing is known of it
   for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
@@ -256,12 +306,10 @@ cl_int Session::BeginThere(CutLaunch& cut, const core::Plan& plan, std::uint64_t
       why_not_ = "a part of it can't be made: " + sliced.error().message;
       return CL_INVALID_KERNEL_ARGS;
     }
-    std::vector<const std::byte*> contents;
-    for (const core::MemorySlice& slice : part.launch.slices.slices)
-      contents.push_back(slice.sent ? cut.RootOf(slice).host.As<std::byte>() + slice.begin : nullptr);
     Peer* const peer = peers_.Of(part.node);
-    const Status status = peer == nullptr ? Status(Fail(Errc::kUnavailable, "it was lost a moment ago"))
-                                          : peer->Begin(*cut.program, part.launch, contents, at_most);
+    const Status status = peer == nullptr
+                              ? Status(Fail(Errc::kUnavailable, "it was lost a moment ago"))
+                              : peer->Begin(*cut.program, part.launch, ContentsOf(cut, part.launch), at_most);
     if (status) {
       there.push_back(std::move(part));
     } else {
@@ -279,7 +327,9 @@ Status Session::EndThere(const CutLaunch& cut, const PartThere& part) {
     memory.push_back(root.host.As<std::byte>());
     for (const core::Extent& extent : slice.written) root.content.Cover({extent.begin, extent.end()});
   }
-  return peers_.Of(part.node)->End(memory, static_cast<double>(ItemsOf(part.launch)) * cut.item_s);
+  Peer& peer = *peers_.Of(part.node);
+  WEIR_TRY_STATUS(peer.End(memory, static_cast<double>(ItemsOf(part.launch)) * cut.item_s));
+  return peer.EndLaunch();
 }
 
 // -- Here ------------------------------------------------------------------------------------------------------------

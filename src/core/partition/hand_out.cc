@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/partition/hand_out.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/check.h"
+
+namespace weir::core {
+
+HandOut::HandOut(GroupRange all, std::vector<double> rates, HandOutParams params)
+    : params_(params), all_(all.count()), left_(all.count()) {
+  for (const double rate : rates) workers_.push_back({.rate = std::max(rate, 0.0)});
+  if (!all.empty()) ranges_.push_back(all);
+}
+
+/// 0: another will have ended all that is left before it would have ended one group.
+std::uint64_t HandOut::SizeFor(std::size_t worker) const {
+  const double mine = workers_[worker].rate, left = static_cast<double>(left_);
+  double others = 0, fastest = 0;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (i == worker || workers_[i].lost) continue;
+    others += workers_[i].rate > 0 ? workers_[i].rate : mine;  // like this one, until it is known
+    fastest = std::max(fastest, workers_[i].rate);
+  }
+  if (mine <= 0) return std::max<std::uint64_t>(all_ / params_.first_of, 1);
+  if (fastest > left * mine) return 0;
+  const double until_all_ended_s = left / (others + mine);
+  const double takes_s =
+      std::clamp(params_.share * until_all_ended_s, SecondsOf(params_.shortest), SecondsOf(params_.longest));
+  return std::max<std::uint64_t>(static_cast<std::uint64_t>(std::llround(std::min(mine * takes_s, left))), 1);
+}
+
+GroupRange HandOut::Take(std::size_t worker, const Fits& fits, Instant now) {
+  Worker& taker = workers_[worker];
+  WEIR_CHECK(taker.has.empty());
+  if (ranges_.empty() || taker.lost) return {};
+  GroupRange& from = ranges_.back();
+  GroupRange taken = from;
+  taken.end = from.first + std::min(SizeFor(worker), from.count());
+  while (!taken.empty() && !fits(taken)) taken.end = taken.first + taken.count() / 2;
+  if (taken.empty()) return {};
+  from.first = taken.end;
+  if (from.empty()) ranges_.pop_back();
+  left_ -= taken.count();
+  out_ += taken.count();
+  taker.has = taken;
+  taker.since = now;
+  return taken;
+}
+
+void HandOut::Ended(std::size_t worker, Instant now) {
+  Worker& one = workers_[worker];
+  const GroupRange had = std::exchange(one.has, {});
+  WEIR_CHECK(!had.empty());
+  out_ -= had.count();
+  const double took_s = SecondsOf(now - one.since);
+  if (took_s <= 0) return;
+  const double rate = static_cast<double>(had.count()) / took_s;
+  // The first time it has waited for a compiler, too.
+  one.rate = ++one.ended <= 2 ? rate : (1 - params_.newest) * one.rate + params_.newest * rate;
+}
+
+void HandOut::Lost(std::size_t worker) {
+  Worker& one = workers_[worker];
+  const GroupRange had = std::exchange(one.has, {});
+  one.lost = true;
+  out_ -= had.count();
+  left_ += had.count();
+  if (!had.empty()) ranges_.push_back(had);
+}
+
+Duration HandOut::Foreseen(std::size_t worker) const {
+  const Worker& one = workers_[worker];
+  if (one.rate <= 0) return {};
+  return FromSeconds(static_cast<double>(one.has.count()) / one.rate);
+}
+
+}  // namespace weir::core

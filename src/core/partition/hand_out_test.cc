@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/partition/hand_out.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+namespace weir::core {
+namespace {
+
+const auto kAnyFits = [](const GroupRange&) { return true; };
+
+/// Workers that do `speed` groups a second, of which some go when they have taken so many times.
+struct FarWorker {
+  double speed = 1;
+  std::optional<int> goes_at{};
+  std::uint64_t most = UINT64_MAX;  // groups that fit it
+};
+
+struct HandedOut {
+  std::vector<int> times;  // of each group: how often it was run
+  double end_s = 0;
+};
+
+/// The first never goes, and asks again whenever something has changed; the others leave when there is nothing for
+/// them.
+HandedOut PlayHandOut(std::uint64_t groups, const std::vector<FarWorker>& workers) {
+  struct Busy {
+    bool there = true;
+    GroupRange has{};
+    Instant until{};
+    int takes = 0;
+  };
+  HandOut out({0, groups}, std::vector<double>(workers.size(), 0.0));
+  HandedOut played{.times = std::vector<int>(groups, 0)};
+  std::vector<Busy> busy(workers.size());
+  Instant now{};
+  while (!out.Done()) {
+    for (std::size_t i = 0; i < workers.size(); ++i) {
+      Busy& one = busy[i];
+      if (!one.there || !one.has.empty()) continue;
+      one.has = out.Take(
+          i, [&](const GroupRange& range) { return range.count() <= workers[i].most; }, now);
+      if (one.has.empty()) {
+        if (i > 0) out.Lost(i), one.there = false;
+        continue;
+      }
+      ++one.takes;
+      one.until = now + std::max(FromSeconds(static_cast<double>(one.has.count()) / workers[i].speed), Duration(1));
+    }
+    Busy* first = nullptr;
+    for (Busy& one : busy)
+      if (!one.has.empty() && (first == nullptr || one.until < first->until)) first = &one;
+    if (first == nullptr) break;
+    const auto worker = static_cast<std::size_t>(first - busy.data());
+    now = first->until;
+    if (workers[worker].goes_at && first->takes > *workers[worker].goes_at) {
+      out.Lost(worker);
+      first->there = false;
+    } else {
+      for (std::uint64_t g = first->has.first; g < first->has.end; ++g) ++played.times[g];
+      out.Ended(worker, now);
+    }
+    first->has = {};
+  }
+  played.end_s = SecondsOf(now - Instant{});
+  return played;
+}
+
+TEST(HandOut, GivesTheFasterMoreAndTheSlowNothingAtTheEnd) {
+  HandOut out({0, 240}, {100, 10});
+  EXPECT_EQ(out.Take(0, kAnyFits, Instant{}).count(), 109u);  // half of what it will have done when all is done
+  EXPECT_EQ(out.Take(1, kAnyFits, Instant{}).count(), 6u);
+  out.Ended(0, Instant{} + milliseconds(1090));
+  EXPECT_EQ(out.Foreseen(1), milliseconds(600));
+  EXPECT_FALSE(out.AllTaken());
+  std::uint64_t last = 1000;
+  for (Instant now = Instant{} + milliseconds(1090); !out.AllTaken();) {
+    const GroupRange range = out.Take(0, kAnyFits, now);
+    EXPECT_LE(range.count(), last);
+    last = range.count();
+    now += FromSeconds(static_cast<double>(range.count()) / 100);
+    out.Ended(0, now);
+  }
+  out.Ended(1, Instant{} + seconds(3));
+  EXPECT_TRUE(out.Done());
+}
+
+TEST(HandOut, LeavesTheLastGroupsToTheFaster) {
+  HandOut out({0, 5}, {100, 10});
+  EXPECT_TRUE(out.Take(1, kAnyFits, Instant{}).empty());
+  out.Lost(0);
+  EXPECT_FALSE(out.Take(1, kAnyFits, Instant{}).empty());
+}
+
+TEST(HandOut, WhatNobodyCanHoldStays) {
+  HandOut out({0, 8}, {0});
+  EXPECT_TRUE(out.Take(
+                     0, [](const GroupRange&) { return false; }, Instant{})
+                  .empty());
+  EXPECT_FALSE(out.Done());
+}
+
+RC_GTEST_PROP(HandOutLaws, EachGroupRunsOnceWhoeverGoes, ()) {
+  const auto groups = *rc::gen::inRange<std::uint64_t>(1, 2000);
+  const auto count = *rc::gen::inRange<std::size_t>(1, 6);
+  std::vector<FarWorker> workers(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    workers[i].speed = std::pow(10.0, *rc::gen::inRange(-1, 5));
+    workers[i].most = *rc::gen::inRange<std::uint64_t>(1, 500);
+    if (i > 0 && *rc::gen::arbitrary<bool>()) workers[i].goes_at = *rc::gen::inRange(0, 6);
+  }
+  const HandedOut played = PlayHandOut(groups, workers);
+  RC_ASSERT(std::ranges::all_of(played.times, [](int times) { return times == 1; }));
+}
+
+/// Against what all of them together would take if groups could be cut at will: beyond that, nobody knows at first how
+/// fast a worker is, and somebody ends last.
+RC_GTEST_PROP(HandOutLaws, AllEndNearlyAtOnce, ()) {
+  const auto count = *rc::gen::inRange<std::size_t>(1, 6);
+  std::vector<FarWorker> workers(count);
+  double sum = 0, slowest = 1e9, fastest = 0;
+  for (FarWorker& one : workers) {
+    one.speed = *rc::gen::inRange(20, 400);
+    sum += one.speed;
+    slowest = std::min(slowest, one.speed);
+    fastest = std::max(fastest, one.speed);
+  }
+  const auto groups = *rc::gen::inRange<std::uint64_t>(400, 4000);
+  const HandedOut played = PlayHandOut(groups, workers);
+  const double first_piece_s = static_cast<double>(groups / HandOutParams{}.first_of) / slowest;
+  const double ideal_s = static_cast<double>(groups) / sum;
+  RC_ASSERT(played.end_s <= std::max(ideal_s, first_piece_s) + 2 * SecondsOf(HandOutParams{}.shortest) + 2 / slowest);
+}
+
+}  // namespace
+}  // namespace weir::core
