@@ -128,6 +128,15 @@ struct Sampler : Object {
   cl_sampler native = nullptr;
 };
 
+/// What an argument of a kernel is set to.
+enum class ArgTakes : std::uint8_t { kValue, kMemory, kSampler };
+
+/// What is known of the kernels of one name in a program: the objects come and go.
+struct KernelKnowledge {
+  std::shared_ptr<KernelCost> cost;
+  std::shared_ptr<const std::vector<ArgTakes>> takes;  // empty: the driver doesn't tell
+};
+
 struct Program : Object {
   static constexpr Kind kKind = Kind::kProgram;
   static constexpr cl_int kInvalid = CL_INVALID_PROGRAM;
@@ -139,10 +148,10 @@ struct Program : Object {
   cl_program native = nullptr;
   std::shared_ptr<Context> context;
   bool may_slice = false;
-  std::map<std::string, std::shared_ptr<KernelCost>, std::less<>> costs;  // by kernel: objects come and go
-  bool built = false;                                                     // by clBuildProgram, and it went well
-  bool includes = false;                                                  // files, which are gone
-  std::string options;                                                    // the client's
+  std::map<std::string, KernelKnowledge, std::less<>> known;
+  bool built = false;     // by clBuildProgram, and it went well
+  bool includes = false;  // files, which are gone
+  std::string options;    // the client's
   // Where launches may be cut, and one had to be: the part kernels, or why there are none.
   std::unique_ptr<PartProgram> parts;
   std::string no_parts;
@@ -165,6 +174,7 @@ struct Kernel : Object {
   cl_kernel native = nullptr;
   std::shared_ptr<Program> program;
   std::shared_ptr<KernelCost> cost;
+  std::shared_ptr<const std::vector<ArgTakes>> takes;
   // Objects among its arguments. They are not kept: a program may release one, and then has to set another.
   std::vector<std::optional<std::weak_ptr<Object>>> args;
   // Elastic: of each argument, whether the kernel can't write through it, and the native object that it was set to.

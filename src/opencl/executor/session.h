@@ -117,6 +117,9 @@ class Session {
   /// Puts an object under an id; with an error it stands there with the reason, and the client's context is told.
   void Keep(std::uint32_t id, std::shared_ptr<Object> object, cl_int error, const char* attempted);
   void Complain(cl_int error, const char* attempted);
+  /// Puts it there, in the place of what the client has given the same id before. False: no such id can be.
+  bool Place(std::uint32_t id, std::shared_ptr<Object> object);
+  void LetGo(Object& object);
   // -- Memory (memory.cc; where it is elastic session_memory.cc)
   /// A memory object that the next command uses. Its native one is there now; where memory is elastic when the command
   /// has claimed what it uses.

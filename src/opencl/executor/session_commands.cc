@@ -160,6 +160,7 @@ void Session::EndCommand(const wire::Enqueue& enqueue, Queue* queue, cl_int erro
     cl_.clRetainEvent(event);
     open_first_ = event;
   }
+  std::shared_ptr<Event> named;
   if (enqueue.event != 0) {
     auto made = std::make_shared<Event>(cl_);
     if (event != nullptr) {
@@ -169,11 +170,14 @@ void Session::EndCommand(const wire::Enqueue& enqueue, Queue* queue, cl_int erro
       made->profiling = queue->profiling;
     }
     made->error = error;
-    objects_.Put(enqueue.event, std::move(made));
+    named = std::move(made);
   }
-  if (event == nullptr) return;
-  if (queue->in_order) return queue->SetLast(event);
-  cl_.clReleaseEvent(event);
+  if (event != nullptr && queue->in_order)
+    queue->SetLast(event);
+  else if (event != nullptr)
+    cl_.clReleaseEvent(event);
+  // Last: a client may give an event the id of the queue itself.
+  if (named) Place(enqueue.event, std::move(named));
 }
 
 template <typename Call>
