@@ -42,7 +42,7 @@ TEST(RenderTop, ShowsTheDeviceAndEachVgpu) {
   EXPECT_EQ(Rendered(KnownSnapshot()),
             "embedded  reserve period_ms=1  GPU █████      50 %                     ▅\n"
             "\n"
-            "VGPU  STATE     GOT/PROMISED  FPS LATELY            P50 ms  P99 ms   GPU              WEIGHT/CAP   LATE  "
+            "VGPU  STATE     GOT/PROMISED  RATE LATELY           P50 ms  P99 ms   GPU              WEIGHT/CAP   LATE  "
             "WAIT  PACE  PROGRAMS\n"
             "a     running  59.9/60 fps ✓                     █    16.7    17.4  30 %  ███           50/100 %  1.0 %  "
             "20 %  10 %  glxgears(42)\n");

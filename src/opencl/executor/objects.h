@@ -91,7 +91,10 @@ struct Queue : Object {
   std::shared_ptr<Context> context;
   cl_event last = nullptr;  // of the last command, in an in-order queue
   bool in_order = true;
-  bool profiling = false;           // as the client asked
+  bool profiling = false;   // as the client asked
+  bool ends_tasks = false;  // its program marks where a task ends; else each launch is one
+  int launches = 0;         // since the last such marker
+  [[nodiscard]] bool BeginsTask() const { return !ends_tasks || launches == 0; }
   cl_int first_error = CL_SUCCESS;  // of an enqueue without an event, until the next finish
 };
 

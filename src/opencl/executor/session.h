@@ -174,8 +174,10 @@ class Session {
   void EndCommand(const proto::cl::Enqueue& enqueue, Queue* queue, cl_int error, cl_event event, const char* attempted);
   void SetLast(Queue& queue, cl_event event);
 
-  /// `alone`: nothing else is on the device meanwhile, so that what it takes is known.
-  cl_int LaunchOne(std::uint32_t id, Queue& queue, Kernel& kernel, const Launch& launch, bool alone, cl_event& event);
+  cl_int LaunchOne(std::uint32_t id, Queue& queue, Kernel& kernel, const Launch& launch, const Admission::Entry& entry,
+                   cl_event& event);
+  /// A launch is on its way: it is a task, or a part of one that a marker will end.
+  void CountLaunch(Queue& queue);
 
   // -- Launches in parts: what they are and where they are cut (session_cut.cc), how they run (session_parts.cc)
   struct CutLaunch;
