@@ -66,6 +66,15 @@ TEST(RenderTop, MarksWhatWasPromisedAndNotGot) {
   EXPECT_NE(Rendered(snapshot).find(" 0.0/60 fps  "), std::string::npos) << "it shows nothing, and owes nothing";
 }
 
+TEST(RenderTop, ComparesTasksASecondWithThosePromised) {
+  Snapshot snapshot = KnownSnapshot();
+  snapshot.vgpus[0].settings = {.weight = 50, .cap = 1, .tasks_per_s = 50};
+  snapshot.vgpus[0].window.fps = 49.9;
+  EXPECT_NE(Rendered(snapshot).find("49.9/50 tasks/s ✓"), std::string::npos) << Rendered(snapshot);
+  snapshot.vgpus[0].window.fps = 30;
+  EXPECT_NE(Rendered(snapshot).find("30.0/50 tasks/s ✗"), std::string::npos) << Rendered(snapshot);
+}
+
 TEST(RenderTop, LeavesOutWhatMattersLeastWhereThereIsNoRoom) {
   for (const std::size_t columns : {40, 60, 80, 100, 120, 200}) {
     const std::string text = Rendered(KnownSnapshot(), {.columns = columns});
