@@ -19,6 +19,20 @@ constexpr std::uint64_t kImageExtentMax = 1U << 20;
 
 std::atomic<std::uint32_t> g_parts_made{0};
 
+/// Whatever address space a driver says images lie in.
+constexpr std::array<std::string_view, 12> kImageTypes{"image1d_t",
+                                                       "image1d_array_t",
+                                                       "image1d_buffer_t",
+                                                       "image2d_t",
+                                                       "image2d_array_t",
+                                                       "image2d_depth_t",
+                                                       "image2d_array_depth_t",
+                                                       "image2d_msaa_t",
+                                                       "image2d_array_msaa_t",
+                                                       "image2d_msaa_depth_t",
+                                                       "image2d_array_msaa_depth_t",
+                                                       "image3d_t"};
+
 /// A driver takes what stands where a handle is wanted for one: so no client's bytes are put there.
 std::shared_ptr<const std::vector<ArgTakes>> WhatArgsTake(const cl_icd_dispatch& cl, cl_kernel kernel) {
   auto takes = std::make_shared<std::vector<ArgTakes>>();
@@ -26,17 +40,16 @@ std::shared_ptr<const std::vector<ArgTakes>> WhatArgsTake(const cl_icd_dispatch&
   if (cl.clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof count, &count, nullptr) != CL_SUCCESS) return takes;
   for (cl_uint i = 0; i < std::min(count, kArgsMax); ++i) {
     cl_kernel_arg_address_qualifier address = 0;
-    std::array<char, 16> type{};
     if (cl.clGetKernelArgInfo(kernel, i, CL_KERNEL_ARG_ADDRESS_QUALIFIER, sizeof address, &address, nullptr) !=
         CL_SUCCESS)
       return std::make_shared<std::vector<ArgTakes>>();
-    const bool memory = address == CL_KERNEL_ARG_ADDRESS_GLOBAL || address == CL_KERNEL_ARG_ADDRESS_CONSTANT;
-    // A longer name than this is another type's.
-    const bool sampler =
-        !memory &&
-        cl.clGetKernelArgInfo(kernel, i, CL_KERNEL_ARG_TYPE_NAME, type.size(), type.data(), nullptr) == CL_SUCCESS &&
-        std::string_view(type.data(), ::strnlen(type.data(), type.size())) == "sampler_t";
-    takes->push_back(memory ? ArgTakes::kMemory : sampler ? ArgTakes::kSampler : ArgTakes::kValue);
+    std::array<char, 64> type{};
+    if (cl.clGetKernelArgInfo(kernel, i, CL_KERNEL_ARG_TYPE_NAME, type.size(), type.data(), nullptr) != CL_SUCCESS)
+      type[0] = '\0';  // a longer name than this is a program's own type
+    const std::string_view name(type.data(), ::strnlen(type.data(), type.size()));
+    const bool memory = address == CL_KERNEL_ARG_ADDRESS_GLOBAL || address == CL_KERNEL_ARG_ADDRESS_CONSTANT ||
+                        std::ranges::find(kImageTypes, name) != kImageTypes.end();
+    takes->push_back(memory ? ArgTakes::kMemory : name == "sampler_t" ? ArgTakes::kSampler : ArgTakes::kValue);
   }
   return takes;
 }
