@@ -6,6 +6,7 @@
 #     TESTS   schedule/reserve_test.cc ...   # one ctest program, weir_core_test
 #     BENCHES schedule/decide_bench.cc ...   # weir_core_bench; ctest runs each for one iteration, but for what has `long` in its name
 #     FUZZERS schedule/engine_fuzz.cc ...    # libFuzzer with WEIR_FUZZERS; under the sanitizers a replay of tests/corpus/engine_fuzz
+#     FUZZERS_SLOW ...                       # the same, but that the replay is of the files themselves and no variations
 #     PCH     <nlohmann/json.hpp> ...        # heavy headers that most of its sources include (tests have theirs); OF_SERVICES: those of http
 #     LINKS   fmt::fmt ...                   # libraries from outside
 #     BUSY                                   # its tests compute for seconds
@@ -177,6 +178,7 @@ function(weir_service_program name)
   endif()
 endfunction()
 
+# With a third argument (--whole) the replay is of the corpus' files alone, and not of variations of each.
 function(weir_fuzzer module source)
   get_filename_component(stem ${source} NAME_WE)
   set(name weir_${module}_${stem})
@@ -194,14 +196,14 @@ function(weir_fuzzer module source)
     add_executable(${name} ${source})
     target_link_libraries(${name} PRIVATE weir_flags weir_${module} weir_fuzz_replay weir_test_flags)
     add_dependencies(sanitize_tests ${name})
-    add_test(NAME ${name}_replay COMMAND ${name} ${CMAKE_SOURCE_DIR}/tests/corpus/${stem})
+    add_test(NAME ${name}_replay COMMAND ${name} ${ARGN} ${CMAKE_SOURCE_DIR}/tests/corpus/${stem})
     set_tests_properties(${name}_replay PROPERTIES TIMEOUT 60 LABELS "fuzz;sanitize"
                          ENVIRONMENT "${WEIR_TEST_ENVIRONMENT}")
   endif()
 endfunction()
 
 function(weir_module name)
-  cmake_parse_arguments(ARG "BUSY;THREADS;THREADS_LONG;UNSANITIZED;SANITIZED_LONG" "" "SOURCES;TESTS;BENCHES;FUZZERS;LINKS;PCH" ${ARGN})
+  cmake_parse_arguments(ARG "BUSY;THREADS;THREADS_LONG;UNSANITIZED;SANITIZED_LONG" "" "SOURCES;TESTS;BENCHES;FUZZERS;FUZZERS_SLOW;LINKS;PCH" ${ARGN})
   if(NOT DEFINED WEIR_MODULE_DEPS_${name})
     message(FATAL_ERROR "module '${name}' has no line in src/LAYERS")
   endif()
@@ -249,6 +251,9 @@ function(weir_module name)
   endif()
   foreach(fuzzer IN LISTS ARG_FUZZERS)
     weir_fuzzer(${name} ${fuzzer})
+  endforeach()
+  foreach(fuzzer IN LISTS ARG_FUZZERS_SLOW)
+    weir_fuzzer(${name} ${fuzzer} --whole)
   endforeach()
   if(WEIR_MODULE_PURE_${name} AND WEIR_TESTS)
     add_test(NAME purity_${name} COMMAND ${CMAKE_SOURCE_DIR}/scripts/check-purity $<TARGET_FILE:weir_${name}>)

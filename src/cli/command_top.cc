@@ -102,9 +102,9 @@ void AddTop(Command app, Session& session) {
       "  q ends it.\n"
       "\n"
       "COLUMNS\n"
-      "  GOT/PROMISED frames per second in the last second, and whether a promised rate is kept; the line beside it "
-      "is\n"
-      "  the last 60 pictures. P50 and P99 of a frame's latency (the time between two presents) in the last 10 s, the\n"
+      "  GOT/PROMISED frames per second in the last second, of programs that compute tasks per second, and whether a\n"
+      "  promised rate is kept; the line beside it is the last 60 pictures. P50 and P99 of a frame's latency (the time "
+      "between two presents) in the last 10 s, the\n"
       "  latter against the promised latency. GPU of the device's capacity. LATE frames that broke the promise, of\n"
       "  those in the last 60 pictures. WAIT of wall time at the gate, PACE slept to keep an even pace.\n"
       "  Columns that don't fit are left out, PROGRAMS first.\n",

@@ -103,8 +103,8 @@ void PrintVgpu(const VgpuView& v, bool sold) {
   line("frames", fmt::format("{}, late {}", v.totals.frames, v.totals.late_frames));
   line("GPU time", fmt::format("{:.3f} s", SecondsOf(nanoseconds(v.totals.gpu_ns))));
   line("waited", fmt::format("{:.3f} s", SecondsOf(nanoseconds(v.totals.wait_ns))));
-  line("now", fmt::format("{:.1f} fps, frame {:.2f} ms mean, {:.2f} ms p99, GPU {}, share {}, waiting {}", v.window.fps,
-                          v.window.frame_ms_mean, v.window.frame_ms_p99, FormatPercent(v.window.gpu_use),
+  line("now", fmt::format("{:.1f} {}, frame {:.2f} ms mean, {:.2f} ms p99, GPU {}, share {}, waiting {}", v.window.fps,
+                          RateUnit(v), v.window.frame_ms_mean, v.window.frame_ms_p99, FormatPercent(v.window.gpu_use),
                           FormatPercent(v.window.gpu_share), FormatPercent(v.window.wait_share)));
   if (v.totals.records_lost > 0 || v.totals.fail_opens > 0)
     line("trouble",

@@ -115,6 +115,9 @@ void AddSettingOptions(Command command, VgpuSettings& settings, bool creates) {
   command.AddParsed("--cap", "SHARE", settings.cap, ParseFraction,
                     "Upper limit of GPU time, 0.01 to 1, or 40% (default 1)");
   command.AddParsed("--fps", "N", settings.fps, ParseNumber, "Promised frames per second; 0: none");
+  command.AddParsed("--tasks", "N", settings.tasks_per_s, ParseNumber,
+                    "Promised tasks per second of a program that computes: kernel launches, or what it ends with "
+                    "markers of its own; 0: none. Not beside --fps");
   command.AddParsed("--latency-ms", "N", settings.latency_ms, ParseNumber,
                     "Promised upper limit of a frame's latency; 0: none");
   command.AddParsed("--memory", "[MIN:]MAX", settings.memory, ParseMemoryRange,

@@ -16,6 +16,7 @@ void AddSettings(const VgpuSettings& settings, nlohmann::json& body) {
   if (settings.weight) body["weight"] = *settings.weight;
   if (settings.cap) body["cap"] = JsonNumber(*settings.cap);
   if (settings.fps) body["fps"] = JsonNumber(*settings.fps);
+  if (settings.tasks_per_s) body["tasks_per_s"] = JsonNumber(*settings.tasks_per_s);
   if (settings.latency_ms) body["latency_ms"] = JsonNumber(*settings.latency_ms);
   if (settings.best_effort) body["best_effort"] = true;
   if (settings.memory) {

@@ -15,14 +15,14 @@ struct VgpuSettings {
   std::optional<std::string> device;  // only when it is created
   std::optional<std::int64_t> weight;
   std::optional<double> cap;
-  std::optional<double> fps;
+  std::optional<double> fps, tasks_per_s;
   std::optional<double> latency_ms;
   std::optional<MemoryRange> memory;
   std::optional<std::string> partition;
   bool best_effort = false;  // only when it is created
 
   [[nodiscard]] bool Any() const {
-    return device || weight || cap || fps || latency_ms || memory || partition || best_effort;
+    return device || weight || cap || fps || tasks_per_s || latency_ms || memory || partition || best_effort;
   }
 };
 

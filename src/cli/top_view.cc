@@ -47,9 +47,11 @@ Got RateOf(const VgpuView& v, Glyphs glyphs) {
   // Less than what was promised by more than what an average over a second wavers by.
   constexpr double kWaver = 0.97;
   const std::string got = fmt::format("{:.1f}", v.window.fps);
-  if (v.settings.fps <= 0) return {fmt::format("{} fps", got)};
-  if (v.window.fps <= 0) return {fmt::format("{}/{:g} fps", got, v.settings.fps), Style::kFaint};  // it shows nothing
-  return Compare(got, v.settings.fps, "fps", v.window.fps >= kWaver * v.settings.fps, glyphs);
+  const char* unit = RateUnit(v);
+  const double promised = PromisedRate(v);
+  if (promised <= 0) return {fmt::format("{} {}", got, unit)};
+  if (v.window.fps <= 0) return {fmt::format("{}/{:g} {}", got, promised, unit), Style::kFaint};  // it shows nothing
+  return Compare(got, promised, unit, v.window.fps >= kWaver * promised, glyphs);
 }
 
 Got SlowestOf(const VgpuView& v, Glyphs glyphs) {
@@ -65,7 +67,7 @@ double TopOf(const std::vector<double>& series, double least) {
 }
 
 std::string Late(const VgpuHistory& history, const VgpuView& v) {
-  const bool promised = v.settings.fps > 0 || v.settings.latency_ms > 0;
+  const bool promised = PromisedRate(v) > 0 || v.settings.latency_ms > 0;
   return promised ? FormatPercent(history.LateFraction()) : "-";
 }
 
@@ -100,10 +102,10 @@ const std::array<TopColumn, 13>& Columns() {
          return Cell{r.v.state, StyleOfState(r.v.state)};
        }},
       {{"GOT/PROMISED", kAlignRight}, 0, [](const Row& r) { return CellOf(RateOf(r.v, r.glyphs)); }},
-      {{"FPS LATELY"},
+      {{"RATE LATELY"},
        9,
        [](const Row& r) {
-         return Cell{Sparkline(r.history.fps, TopOf(r.history.fps, r.v.settings.fps), r.spark_columns, r.glyphs),
+         return Cell{Sparkline(r.history.fps, TopOf(r.history.fps, PromisedRate(r.v)), r.spark_columns, r.glyphs),
                      Style::kAccent};
        }},
       {{"P50 ms", kAlignRight}, 6, [](const Row& r) { return Cell{fmt::format("{:.1f}", r.v.window.frame_ms_p50)}; }},

@@ -42,7 +42,7 @@ TEST(RenderTop, ShowsTheDeviceAndEachVgpu) {
   EXPECT_EQ(Rendered(KnownSnapshot()),
             "embedded  reserve period_ms=1  GPU █████      50 %                     ▅\n"
             "\n"
-            "VGPU  STATE     GOT/PROMISED  FPS LATELY            P50 ms  P99 ms   GPU              WEIGHT/CAP   LATE  "
+            "VGPU  STATE     GOT/PROMISED  RATE LATELY           P50 ms  P99 ms   GPU              WEIGHT/CAP   LATE  "
             "WAIT  PACE  PROGRAMS\n"
             "a     running  59.9/60 fps ✓                     █    16.7    17.4  30 %  ███           50/100 %  1.0 %  "
             "20 %  10 %  glxgears(42)\n");
@@ -64,6 +64,15 @@ TEST(RenderTop, MarksWhatWasPromisedAndNotGot) {
   EXPECT_NE(text.find("\x1b[31m17.4/17 ✗\x1b[0m"), std::string::npos) << text;
   snapshot.vgpus[0].window.fps = 0;
   EXPECT_NE(Rendered(snapshot).find(" 0.0/60 fps  "), std::string::npos) << "it shows nothing, and owes nothing";
+}
+
+TEST(RenderTop, ComparesTasksASecondWithThosePromised) {
+  Snapshot snapshot = KnownSnapshot();
+  snapshot.vgpus[0].settings = {.weight = 50, .cap = 1, .tasks_per_s = 50};
+  snapshot.vgpus[0].window.fps = 49.9;
+  EXPECT_NE(Rendered(snapshot).find("49.9/50 tasks/s ✓"), std::string::npos) << Rendered(snapshot);
+  snapshot.vgpus[0].window.fps = 30;
+  EXPECT_NE(Rendered(snapshot).find("30.0/50 tasks/s ✗"), std::string::npos) << Rendered(snapshot);
 }
 
 TEST(RenderTop, LeavesOutWhatMattersLeastWhereThereIsNoRoom) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cli/text_units.h"
@@ -126,13 +127,9 @@ Result<VgpuView> VgpuFromJson(const json& object) {
   v.cap_now = NumberField(object, "cap_now");
   v.ephemeral = BoolField(object, "ephemeral");
   const json& s = Field(object, "settings");
-  v.settings = {NumberField(s, "weight"),
-                NumberField(s, "cap"),
-                NumberField(s, "fps"),
-                NumberField(s, "latency_ms"),
-                CountField(s, "memory_min_bytes"),
-                CountField(s, "memory_max_bytes"),
-                TextField(s, "partition")};
+  v.settings = {NumberField(s, "weight"),          NumberField(s, "cap"),        NumberField(s, "fps"),
+                NumberField(s, "tasks_per_s"),     NumberField(s, "latency_ms"), CountField(s, "memory_min_bytes"),
+                CountField(s, "memory_max_bytes"), TextField(s, "partition")};
   for (const json& process : ListField(object, "processes")) v.processes.push_back(ProcessFromJson(process));
   const json& t = Field(object, "totals");
   v.totals = {WholeField(t, "frames"),  WholeField(t, "late_frames"),  WholeField(t, "gpu_ns"),
@@ -212,9 +209,20 @@ Result<std::vector<PolicyView>> PoliciesFromJson(const json& reply) {
   return ListFromJson(reply, "policies", PolicyFromJson);
 }
 
+double PromisedRate(const VgpuView& vgpu) {
+  return vgpu.settings.fps > 0 ? vgpu.settings.fps : vgpu.settings.tasks_per_s;
+}
+
+const char* RateUnit(const VgpuView& vgpu) {
+  const bool computes = !vgpu.processes.empty() &&
+                        std::ranges::all_of(vgpu.processes, [](const ProcessView& p) { return p.api == "opencl"; });
+  return vgpu.settings.tasks_per_s > 0 || (computes && vgpu.settings.fps <= 0) ? "tasks/s" : "fps";
+}
+
 std::string PromiseText(const VgpuView& vgpu) {
   std::string text;
   if (vgpu.settings.fps > 0) text = fmt::format("{:g} fps", vgpu.settings.fps);
+  if (vgpu.settings.tasks_per_s > 0) text = fmt::format("{:g} tasks/s", vgpu.settings.tasks_per_s);
   if (vgpu.settings.latency_ms > 0)
     text += fmt::format("{}{:g} ms", text.empty() ? "" : ", ", vgpu.settings.latency_ms);
   return text;

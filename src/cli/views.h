@@ -24,7 +24,7 @@ struct VgpuView {
   double cap_now = 0;  // at most the cap in its settings
   bool ephemeral = false;
   struct {
-    double weight = 0, cap = 0, fps = 0, latency_ms = 0;
+    double weight = 0, cap = 0, fps = 0, tasks_per_s = 0, latency_ms = 0;
     std::uint64_t memory_min_bytes = 0, memory_max_bytes = 0;
     std::string partition{};  // "auto", "never", "always"; "": of a daemon that knows none
   } settings;
@@ -91,8 +91,12 @@ std::string TextField(const nlohmann::json& object, const char* key);
 double NumberField(const nlohmann::json& object, const char* key);
 std::int64_t WholeField(const nlohmann::json& object, const char* key);
 
-/// What was promised, in few characters: "60 fps", "20 ms", "60 fps, 20 ms" or "".
+/// What was promised, in few characters: "60 fps", "200 tasks/s", "20 ms", "60 fps, 20 ms" or "".
 std::string PromiseText(const VgpuView& vgpu);
+/// Frames or tasks a second; 0: none was promised.
+double PromisedRate(const VgpuView& vgpu);
+/// Of its rate: "fps", or "tasks/s" of what only computes.
+const char* RateUnit(const VgpuView& vgpu);
 /// "64M:1G", "1G" or "" when there is no limit.
 std::string MemoryText(const VgpuView& vgpu);
 /// A parameter's range, "0 to 1 devices" or its choices, and its default.

@@ -39,6 +39,21 @@ TEST(Views, ReadTheExampleOfTheContract) {
   EXPECT_EQ(a.memory.parts_out_bytes, 5U);
 }
 
+TEST(Views, SayTasksOfWhatComputes) {
+  VgpuView v;
+  EXPECT_STREQ(RateUnit(v), "fps");
+  v.processes.resize(1);
+  v.processes[0].api = "opencl";
+  EXPECT_STREQ(RateUnit(v), "tasks/s");
+  v.processes.resize(2);
+  v.processes[1].api = "gl";
+  EXPECT_STREQ(RateUnit(v), "fps") << "its frames are what is looked at";
+  v.settings.tasks_per_s = 200;
+  EXPECT_STREQ(RateUnit(v), "tasks/s");
+  EXPECT_EQ(PromisedRate(v), 200);
+  EXPECT_EQ(PromiseText(v), "200 tasks/s");
+}
+
 TEST(Views, SkipWhatTheyDoNotKnowAndSurviveWrongTypes) {
   const json odd =
       json::parse(R"({"name": "a", "news": [1], "settings": 3, "processes": "x", "totals": null, "window": [],

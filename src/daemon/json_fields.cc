@@ -28,6 +28,8 @@ constexpr std::array kSettingFields{
     SettingField{"cap", 4000, [](const VgpuSettings& s) { return s.cap.Fraction(); },
                  [](VgpuSettings& s, double v) { s.cap = Share::FromFraction(v); }},
     SettingField{"fps", 1e9, [](const VgpuSettings& s) { return s.fps; }, [](VgpuSettings& s, double v) { s.fps = v; }},
+    SettingField{"tasks_per_s", 1e9, [](const VgpuSettings& s) { return s.tasks_per_s; },
+                 [](VgpuSettings& s, double v) { s.tasks_per_s = v; }},
     SettingField{"latency_ms", 1e9, [](const VgpuSettings& s) { return MillisecondsOf(s.latency); },
                  [](VgpuSettings& s, double v) { s.latency = FromSeconds(v * 1e-3); }},
     SettingField{"memory_min_bytes", kBytesMax,

@@ -218,7 +218,8 @@ void Node::Drain(Tenancy& tenancy) {
                             .pace = Duration{frame.pace_ns},
                             .took = Duration{frame.end_ns - frame.submit_ns},
                             .predicted = Duration{frame.predicted_ns},
-                            .loop = std::uint64_t{static_cast<std::uint32_t>(frame.pid)} << 32 | frame.surface});
+                            .loop = std::uint64_t{static_cast<std::uint32_t>(frame.pid)} << 32 | frame.surface,
+                            .count = frame.tasks});
   }
   engine::Actions none;
   static_cast<void>(engine_.Step(

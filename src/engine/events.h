@@ -32,12 +32,15 @@ struct DeviceSpec {
 struct VgpuSettings {
   std::uint32_t weight = 100;
   Share cap = Share::Whole();
-  double fps = 0;      // promised rate; 0: none
-  Duration latency{};  // promised bound of a frame's latency; 0: none
+  double fps = 0;          // promised frames/s; 0: none
+  double tasks_per_s = 0;  // promised tasks/s of what computes; 0: none. Not both
+  Duration latency{};      // promised bound of a frame's latency; 0: none
   Bytes memory_min{};
   Bytes memory_max{};  // 0: no limit
   /// Of launches whose memory does not fit; as its next executor is started. kPaper is the simulator's, and refused.
   core::PartitionMode partition = core::PartitionMode::kAuto;
+  /// Frames or tasks a second; 0: none is promised.
+  [[nodiscard]] double promised_rate() const { return fps > 0 ? fps : tasks_per_s; }
   friend bool operator==(const VgpuSettings&, const VgpuSettings&) = default;
 };
 

@@ -205,7 +205,7 @@ Status NodeEngine::On(Instant now, const GatesSampled& event, Actions& actions) 
 
 Status NodeEngine::On(Instant now, const FramesDone& event, Actions&) {
   WEIR_TRY(Vgpu_ * vgpu, Get(event.vgpu));
-  const core::FramePromise promise{.fps = vgpu->settings.fps, .latency = vgpu->settings.latency};
+  const core::FramePromise promise{.fps = vgpu->settings.promised_rate(), .latency = vgpu->settings.latency};
   for (const core::FrameDone& frame : event.frames) {
     vgpu->frames.Add(frame, promise);
     Learn(frame, vgpu->last_gpu, vgpu->View());

@@ -25,6 +25,8 @@ TEST(NodeEngine, RefusesWhatMakesNoSenseAndSaysWhy) {
   EXPECT_EQ(refused(CreateVgpu{"b", "", {.weight = 0}, {}}), "weight = 0 is outside 1 … 10000");
   EXPECT_EQ(refused(CreateVgpu{"b", "", {.cap = Share{}}, {}}), "cap = 0 is outside 0.01 … 1");
   EXPECT_EQ(refused(CreateVgpu{"b", "", {.fps = -1}, {}}), "fps = -1 is outside 0 … 1000 (0: no promise)");
+  EXPECT_EQ(refused(CreateVgpu{"b", "", {.fps = 60, .tasks_per_s = 20}, {}}),
+            "fps = 60 and tasks_per_s = 20: a vGPU has one promised rate; set the other to 0");
   EXPECT_EQ(refused(CreateVgpu{"b", "", {.memory_min = MiB(2), .memory_max = MiB(1)}, {}}),
             "memory: the minimum (2097152 bytes) is over the maximum (1048576 bytes)");
   EXPECT_EQ(refused(SetVgpu{VgpuId{99}, {}}), "no vGPU with id 99");

@@ -18,7 +18,8 @@ constexpr std::uint32_t SlotsOf(Bytes bytes) {
 
 /// The longest interval between frames that keeps the promise; zero: none was given.
 inline Duration PromisedInterval(const VgpuSettings& settings) {
-  const Duration by_rate = settings.fps > 0 ? FromSeconds(1.0 / settings.fps) : Duration{0};
+  const double rate = settings.promised_rate();
+  const Duration by_rate = rate > 0 ? FromSeconds(1.0 / rate) : Duration{0};
   if (settings.latency == Duration{0} || by_rate == Duration{0}) return std::max(settings.latency, by_rate);
   return std::min(settings.latency, by_rate);
 }

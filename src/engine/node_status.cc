@@ -112,6 +112,11 @@ Status CheckSettings(const VgpuSettings& settings) {
   WEIR_TRY_STATUS(CheckRange("weight", settings.weight, 1, core::kWeightMax, ""));
   WEIR_TRY_STATUS(CheckRange("cap", settings.cap.Fraction(), 0.01, 1, ""));
   WEIR_TRY_STATUS(CheckRange("fps", settings.fps, 0, 1000, " (0: no promise)"));
+  WEIR_TRY_STATUS(CheckRange("tasks_per_s", settings.tasks_per_s, 0, 10'000, " (0: no promise)"));
+  if (settings.fps > 0 && settings.tasks_per_s > 0)
+    return Fail(Errc::kInvalidArgument,
+                fmt::format("fps = {} and tasks_per_s = {}: a vGPU has one promised rate; set the other to 0",
+                            settings.fps, settings.tasks_per_s));
   WEIR_TRY_STATUS(CheckRange("latency", MillisecondsOf(settings.latency), 0, 10'000, " ms (0: no promise)"));
   constexpr Bytes kMemoryMax{std::uint64_t{1} << 50};
   if (settings.memory_max > kMemoryMax || settings.memory_min > kMemoryMax)

@@ -42,6 +42,21 @@ TEST(SlaAware, WhereTheDeviceSufficesEveryRateIsThePromisedOne) {
   EXPECT_NEAR(Watch(node, heavy, seconds(10)).fps, 30, 0.3);
 }
 
+TEST(SlaAware, ATenantThatComputesKeepsItsTasksASecond) {
+  ModelNode node;
+  VgpuSettings tasks;
+  tasks.tasks_per_s = 200;
+  const VgpuId promised = node.AddVgpu("promised", tasks), other = node.AddVgpu("other", {});
+  node.AddProcess(promised, {.gpu = milliseconds(1)});
+  for (int i = 0; i < 3; ++i) node.AddProcess(other, {.gpu = milliseconds(4)});
+  node.SetPolicy("sla-aware", {{"fps", 30}});
+  node.RunFor(seconds(2));
+  const Seen seen = Watch(node, promised, seconds(10));
+  EXPECT_NEAR(seen.fps, 200, 4);
+  ASSERT_TRUE(node.Do(SetVgpu{promised, {}}));
+  EXPECT_NEAR(Watch(node, promised, seconds(5)).fps, 30, 1) << "without a promise it is the policy's rate";
+}
+
 // VGRIS, Fig. 2 and 7: the greedy ones give way, and the starved one gets its rate.
 TEST(SlaAware, AGreedyProgramGivesWayToAStarvedOne) {
   ModelNode node;

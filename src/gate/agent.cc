@@ -150,6 +150,7 @@ void Agent::Leave(const Ticket& ticket, const Frame& frame) noexcept {
                    .predicted_ns = frame.predicted_ns,
                    .interval_ns = frame.interval_ns,
                    .reserved_ns = reserved_ns,
+                   .tasks = frame.tasks,
                    .reserved = {}});
   Release(ticket.attachment);
 }

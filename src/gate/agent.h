@@ -58,6 +58,7 @@ struct Frame {
   std::int64_t pace_ns = 0;
   std::int64_t predicted_ns = 0;  // of end - submit; 0: nothing was predicted
   std::int64_t interval_ns = 0;   // pace in force; 0: none
+  std::uint32_t tasks = 0;        // proto::Record::tasks
 };
 
 /// What the daemon grants of the device's memory, in slots of 64 MiB.

@@ -89,6 +89,7 @@ void BM_DrainAFullRing(benchmark::State& state) {
                      .predicted_ns = 0,
                      .interval_ns = 0,
                      .reserved_ns = 0,
+                     .tasks = 0,
                      .reserved = {}});
       drained.frames.clear();
       state.ResumeTiming();

@@ -409,6 +409,19 @@ TEST_F(Gate, RecordsArriveInOrderWithTheirTimes) {
   EXPECT_TRUE(host().Drain().frames.empty());
 }
 
+TEST_F(Gate, TasksOfABatchAreCountedAndARecordWithoutACountIsOne) {
+  Agent agent = MakeAgent();
+  ASSERT_TRUE(Attach(agent));
+  for (const std::uint32_t tasks : {0U, proto::kRecordCountsTasks, proto::kRecordCountsTasks | 7U, ~0U})
+    agent.Leave(EnterNow(agent), {.begin_ns = 1, .present_ns = 2, .end_ns = 3, .gpu_ns = 1, .tasks = tasks});
+  const Drained drained = host().Drain();
+  ASSERT_EQ(drained.frames.size(), 4u);
+  EXPECT_EQ(drained.frames[0].tasks, 1u);
+  EXPECT_EQ(drained.frames[1].tasks, 0u);
+  EXPECT_EQ(drained.frames[2].tasks, 7u);
+  EXPECT_EQ(drained.frames[3].tasks, proto::kRecordTasksMax);
+}
+
 TEST_F(Gate, RecordsBeyondAFullRingAreCountedAsLostAndTheRestArrives) {
   Agent agent = MakeAgent();
   ASSERT_TRUE(Attach(agent));
@@ -445,6 +458,7 @@ TEST_F(Gate, RecordsThatCannotBeTrueAreCountedAsBad) {
                            .predicted_ns = 3,
                            .interval_ns = 20,
                            .reserved_ns = 0,
+                           .tasks = 0,
                            .reserved = {}};
   const auto drain = [&](const proto::Record& record) {
     client.Push(record);

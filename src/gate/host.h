@@ -44,6 +44,7 @@ struct HostFrame {
   std::int64_t begin_ns = 0, present_ns = 0, submit_ns = 0, end_ns = 0;
   std::int64_t gpu_ns = 0, sync_ns = 0, pace_ns = 0, wait_ns = 0;
   std::int64_t predicted_ns = 0, interval_ns = 0;
+  std::uint32_t tasks = 1;
 };
 struct Drained {
   std::vector<HostFrame> frames;

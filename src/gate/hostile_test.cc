@@ -138,6 +138,7 @@ TEST_F(HostileTenant, NearlyGoodRecordsAreCheckedFieldByField) {
                            .predicted_ns = 400,
                            .interval_ns = 3000,
                            .reserved_ns = 0,
+                           .tasks = 0,
                            .reserved = {}};
       if (prng.Next() % 2 == 0) {  // one byte of it is spoilt
         auto* bytes = reinterpret_cast<unsigned char*>(&record);
@@ -211,6 +212,7 @@ TEST_F(HostileTenant, AHeadThatJumpsCostsOneBadRecordAndIsFollowed) {
                              .predicted_ns = 0,
                              .interval_ns = 0,
                              .reserved_ns = 0,
+                             .tasks = 0,
                              .reserved = {}};
   client.Push(record);
   EXPECT_EQ(drain().frames.size(), 1u);

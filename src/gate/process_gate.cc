@@ -29,6 +29,12 @@ bool Plausible(const proto::Record& record, std::uint64_t last_sequence, std::in
   return record.sync_ns + record.pace_ns + record.wait_ns <= held;
 }
 
+/// Of a frame, and of an agent that doesn't count: one.
+std::uint32_t TasksOf(const proto::Record& record) {
+  if ((record.tasks & proto::kRecordCountsTasks) == 0) return 1;
+  return std::min(record.tasks & ~proto::kRecordCountsTasks, proto::kRecordTasksMax);
+}
+
 std::string Printable(const char* text, std::size_t size) {
   std::string out(text, ::strnlen(text, size));
   // ASCII only, whether char is signed or not: nobody has checked that the rest is UTF-8.
@@ -129,7 +135,8 @@ void ProcessGate::Drain(std::int64_t now_ns, Drained& into) {
                            .pace_ns = record.pace_ns,
                            .wait_ns = record.wait_ns,
                            .predicted_ns = record.predicted_ns,
-                           .interval_ns = record.interval_ns});
+                           .interval_ns = record.interval_ns,
+                           .tasks = TasksOf(record)});
   }
   page().tail.store(tail_, std::memory_order_release);
 }

@@ -28,7 +28,7 @@ inline constexpr std::uint32_t kTurnRegionMagic = 0x314E5457;     // "WTN1"
 
 /// Major: incompatible. Minor: fields were added in reserved space. An agent takes any minor of its own major.
 inline constexpr std::uint16_t kGateVersionMajor = 1;
-inline constexpr std::uint16_t kGateVersionMinor = 2;  // 1.1: elastic memory; 1.2: launches in parts
+inline constexpr std::uint16_t kGateVersionMinor = 3;  // 1.1: elastic memory; 1.2: launches in parts; 1.3: tasks
 
 /// First bytes of every region. Written by the daemon before the region is passed; never changed.
 struct RegionHeader {
@@ -153,8 +153,13 @@ struct Record {
   std::int64_t predicted_ns;  // what end - submit was predicted to be; 0: no prediction
   std::int64_t interval_ns;   // the pace in force; 0: none
   std::int64_t reserved_ns;   // GPU time that was reserved for it on entry
-  std::uint8_t reserved[24];
+  std::uint32_t tasks;        // of an executor's batch (1.3): tasks that ended with it, and kRecordCountsTasks
+  std::uint8_t reserved[20];
 };
+/// In Record::tasks: they were counted. Without it a record is one frame or one task.
+inline constexpr std::uint32_t kRecordCountsTasks = 1U << 31;
+/// More tasks in one record are not believed.
+inline constexpr std::uint32_t kRecordTasksMax = 4096;
 static_assert(sizeof(Record) == 128);
 static_assert(offsetof(Record, sequence) == 0);
 static_assert(offsetof(Record, kind) == 8);
@@ -170,7 +175,8 @@ static_assert(offsetof(Record, wait_ns) == 72);
 static_assert(offsetof(Record, predicted_ns) == 80);
 static_assert(offsetof(Record, interval_ns) == 88);
 static_assert(offsetof(Record, reserved_ns) == 96);
-static_assert(offsetof(Record, reserved) == 104);
+static_assert(offsetof(Record, tasks) == 104);
+static_assert(offsetof(Record, reserved) == 108);
 
 /// A second of frames at 1,000 per second; when it is full new records are dropped and counted.
 inline constexpr std::uint32_t kRingRecords = 1024;
@@ -259,8 +265,8 @@ static_assert(offsetof(ProcessRegion, records) == 512);
 inline constexpr std::uint64_t kProcessRegionBytes = 512 + std::uint64_t{kRingRecords} * sizeof(Record);
 static_assert(sizeof(ProcessRegion) == kProcessRegionBytes);
 
-/// The turn of a device: who may submit where a policy time-slices. Mapped by executors only. Laid out in version 1,
-/// used by the OpenCL executors.
+/// The turn of a device, handed on among executors. Laid out in version 1 and reserved: turns are given by allowances
+/// (docs/protocol/gate.md, "The turn").
 struct TurnRegion {
   RegionHeader header;
 

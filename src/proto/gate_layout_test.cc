@@ -124,12 +124,19 @@ Record KnownRecord() {
           .predicted_ns = 0x5A5B5C5D5E5F5051,
           .interval_ns = 0x6A6B6C6D6E6F6061,
           .reserved_ns = 0x6162636465666768,
+          .tasks = 0,
           .reserved = {}};
 }
 
 TEST(GateLayout, RecordHasItsGoldenBytes) {
   const Record record = KnownRecord();
   testing::ExpectGolden("gate_v1_record.hex", BytesOf(&record, sizeof record));
+}
+
+TEST(GateLayout, RecordOfABatchHasItsGoldenBytes) {
+  Record record = KnownRecord();
+  record.tasks = kRecordCountsTasks | 0x0A0B;
+  testing::ExpectGolden("gate_v1_3_record.hex", BytesOf(&record, sizeof record));
 }
 
 TEST(GateLayout, RecordsLieOneAfterTheOtherBehindTheHead) {

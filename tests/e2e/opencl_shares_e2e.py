@@ -2,6 +2,7 @@
 """Unmodified OpenCL programs share the device by weight, on PoCL, with each other and with OpenGL programs. Shares are
 checked against the kernel's own account of the driver's threads."""
 import os
+import subprocess
 import time
 
 import weir_e2e as e2e
@@ -71,6 +72,36 @@ class OpenClShares(OpenClTenants):
         use = self.node.measure(12)
         print({n: f"{u:.3f}" for n, u in use.items()})
         self.assertAlmostEqual(use["game"] / sum(use.values()), 0.5, delta=0.02)
+
+    def tasks(self, vgpus, seconds):
+        """Tasks a second that each has ended, by the daemon's count."""
+        before, start = {v: self.node.vgpu(v)["totals"]["tasks"] for v in vgpus}, time.monotonic()
+        time.sleep(seconds)
+        span = time.monotonic() - start
+        return {v: (self.node.vgpu(v)["totals"]["tasks"] - n) / span for v, n in before.items()}
+
+    def test_a_promise_in_tasks_a_second_is_kept(self):
+        self.node.policy("sla-aware")
+        tenants = {"promised": {"tasks_per_s": 50}, "marked": {"tasks_per_s": 20}, "other": {}}
+        for name, promise in tenants.items():
+            self.node.create(name, **promise)
+            self.start(loop(600, items=1 << 10, rounds=200, ahead=4, mark=name == "marked"), name)
+        for name in tenants:
+            self.wait_busy(name)
+        time.sleep(1.5)  # start-up is over
+        batches = self.node.vgpu("marked")["totals"]["frames"]
+        rates = self.tasks(tenants, 4)
+        batches = (self.node.vgpu("marked")["totals"]["frames"] - batches) / 4
+        print({n: f"{r:.1f} tasks/s" for n, r in rates.items()}, f"marked: {batches:.1f} batches/s")
+        self.assertAlmostEqual(rates["promised"], 50, delta=2.5)
+        self.assertAlmostEqual(rates["marked"], 20, delta=2, msg="four launches between two markers are one task")
+        self.assertGreater(batches, 30, "they pass the gate in more than one batch")
+        self.assertGreater(rates["other"], 100, "nobody promised it a rate")
+        top = subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, "top", "--once", "--no-color"], capture_output=True,
+                             text=True, timeout=10)
+        self.assertIn("/50 tasks/s", top.stdout, top.stderr)
+        status, body = self.node.call("PATCH", "/v1/vgpus/promised", {"fps": 30})
+        self.assertEqual(status, 400, body)
 
 
 if __name__ == "__main__":

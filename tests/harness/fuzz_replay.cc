@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a libFuzzer target without libFuzzer: every file of the folders given, and of each a fixed set of variations,
 // the same on every machine and compiler. So an input that was found once stays found, and truncation and flipped
-// bytes are tried on each build.
+// bytes are tried on each build. With --whole only the files themselves: of a target that takes long for each.
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +15,7 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/prng.h"
@@ -77,11 +78,13 @@ void RunVariations(const std::string& name, const std::vector<std::uint8_t>& byt
 
 int Replay(int argc, char** argv) {
   namespace fs = std::filesystem;
-  if (argc < 2) {
-    std::fprintf(stderr, "usage: %s FOLDER...\n", argv[0]);
+  const bool whole = argc > 1 && std::string_view(argv[1]) == "--whole";
+  const int first = whole ? 2 : 1;
+  if (argc <= first) {
+    std::fprintf(stderr, "usage: %s [--whole] FOLDER...\n", argv[0]);
     return 2;
   }
-  for (int i = 1; i < argc; ++i) {
+  for (int i = first; i < argc; ++i) {
     std::vector<fs::path> files;
     if (fs::is_directory(argv[i]))
       for (const auto& entry : fs::recursive_directory_iterator(argv[i]))
@@ -99,7 +102,10 @@ int Replay(int argc, char** argv) {
         std::fprintf(stderr, "fuzz_replay: cannot read %s\n", file.c_str());
         return 1;
       }
-      RunVariations(file.string(), bytes);
+      if (whole)
+        RunOne(file.string(), "whole, size", bytes.size(), bytes);
+      else
+        RunVariations(file.string(), bytes);
     }
     std::printf("fuzz_replay: %s: %zu files\n", argv[i], files.size());
   }

@@ -252,6 +252,42 @@ TEST_F(Executor, ARangeIsFreeWhenWhatUsedItHasEnded) {
   EXPECT_TRUE(client.Freed(7));
 }
 
+// A driver takes what stands where a buffer is wanted for a pointer of its own.
+TEST_F(Executor, BytesAreNoBuffer) {
+  RawClient client = Connected();
+  Prepare(client);
+  MakeBuffer(client, kIn, 0);
+  MakeBuffer(client, kOut, kBytes);
+  Launch(client, "twice", {kIn, kOut}, 8);
+  const std::uint64_t forged = 0x10;
+  client.Send(wire::SetArg{.kernel = kKernel,
+                           .index = 0,
+                           .kind = static_cast<std::uint8_t>(wire::ArgKind::kData),
+                           .data = std::as_bytes(std::span(&forged, 1))});
+  client.Send(wire::NdRange{
+      .enqueue = {.queue = kQueue, .event = 31}, .kernel = kKernel, .dimensions = 1, .global = {8, 0, 0}});
+  EXPECT_EQ(client.EndOf(31), CL_INVALID_ARG_VALUE);
+  EXPECT_EQ(client.Finish(kQueue), CL_SUCCESS);
+}
+
+TEST_F(Executor, AnEventWithTheIdOfItsQueueTakesItsPlace) {
+  RawClient client = Connected();
+  Prepare(client);
+  client.Send(wire::Marker{.enqueue = {.queue = kQueue, .event = kQueue}});
+  EXPECT_EQ(client.EndOf(kQueue), CL_COMPLETE);
+  EXPECT_EQ(client.Finish(kQueue), CL_INVALID_COMMAND_QUEUE);
+}
+
+TEST_F(Executor, WhatWaitedForAUserEventThatIsGivenAgainEnds) {
+  RawClient client = Connected();
+  Prepare(client);
+  const std::uint32_t user_event = 40;
+  client.Send(wire::CreateUserEvent{.id = user_event, .context = kContext});
+  client.Send(wire::Marker{.enqueue = {.queue = kQueue, .event = 41, .waits = wire::IdList(&user_event, 1)}});
+  client.Send(wire::CreateUserEvent{.id = user_event, .context = kContext});
+  EXPECT_NE(client.EndOf(41, seconds(5)), -9999);
+}
+
 TEST_F(Executor, AKernelWhoseBufferIsGoneIsNotRun) {
   RawClient client = Connected();
   Prepare(client);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A compute program for tests: runs a kernel again and again and checks what it computed. Knows nothing of Weir.
  *
- *   opencl_loop SECONDS ITEMS ROUNDS [AHEAD [REST_MS]]     AHEAD kernels are enqueued between two finishes (1),
- *                                                          and after each finish it rests (0 ms)
+ *   opencl_loop SECONDS ITEMS ROUNDS [AHEAD [REST_MS [MARK]]]   AHEAD kernels are enqueued between two finishes (1),
+ *                                                               after each finish it rests (0 ms), and with a MARK of
+ *                                                               1 a marker is enqueued before it
  *
  * Prints kernels a second and "wrong 0". Exits with 1 when a result was wrong, with 2 when a call failed. */
 #define CL_TARGET_OPENCL_VERSION 120
@@ -39,6 +40,7 @@ int main(int argc, char** argv) {
   const cl_uint rounds = (cl_uint)atol(argv[3]);
   const int ahead = argc > 4 ? atoi(argv[4]) : 1;
   const long rest_us = argc > 5 ? atol(argv[5]) * 1000 : 0;
+  const int mark = argc > 6 && atoi(argv[6]) != 0;
   const struct timespec rest = {rest_us / 1000000, rest_us % 1000000 * 1000};
   cl_platform_id platform;
   cl_device_id device;
@@ -70,6 +72,7 @@ int main(int argc, char** argv) {
   do {
     for (int i = 0; i < ahead; ++i, ++kernels)
       check(clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &items, NULL, 0, NULL, NULL), "clEnqueueNDRangeKernel");
+    if (mark) check(clEnqueueMarkerWithWaitList(queue, 0, NULL, NULL), "clEnqueueMarkerWithWaitList");
     check(clFinish(queue), "clFinish");
     if (rest_us > 0) nanosleep(&rest, NULL);
   } while (now() - start < seconds);

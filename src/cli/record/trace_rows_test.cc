@@ -48,7 +48,7 @@ TEST(TraceRows, WhateverATenantReportsCanBeReadAgain) {
 TEST(TraceRows, TheHeaderSaysUnderWhichPromisesItWasRecorded) {
   VgpuView vgpu;
   vgpu.name = "game";
-  vgpu.settings = {50, 0.75, 59.94, 16.5, 0, 0};
+  vgpu.settings = {.weight = 50, .cap = 0.75, .fps = 59.94, .latency_ms = 16.5};
   DeviceView device;
   device.name = "embedded";
   device.kind = "software";

@@ -11,7 +11,6 @@ constexpr std::uint64_t kAccessMagic = 0x31'41'4B'57;  // "WKA1", little-endian:
 
 class AccessWriter {
  public:
-  static constexpr bool kReads = false;
   /// Seven bits a byte, the lowest first; the top bit says that more follow.
   bool Number(std::uint64_t value) {
     for (; value >= 0x80; value >>= 7) bytes_.push_back(static_cast<std::byte>((value & 0x7F) | 0x80));

@@ -8,8 +8,9 @@ namespace weir::core {
 
 void FrameStats::Add(const FrameDone& frame, const FramePromise& promise) {
   const Duration latency = frame.Latency();
-  const Duration late_after = promise.LateAfter();
+  const Duration late_after = frame.count > 0 ? promise.LateAfter(frame.count) : Duration{0};
   ++totals_.frames;
+  totals_.tasks += frame.count;
   totals_.late_frames += late_after > Duration{0} && latency > late_after ? 1 : 0;
   totals_.gpu += frame.gpu;
   totals_.wait += frame.wait;
@@ -27,7 +28,7 @@ void FrameStats::Add(const FrameDone& frame, const FramePromise& promise) {
   bucket.latency += latency;
   bucket.wait += frame.wait;
   bucket.pace += frame.pace;
-  Count(frame.loop, index);
+  Count(frame.loop, index, frame.count);
 
   if (!histograms_)
     histograms_ = std::make_unique<Histograms>(Histograms{.since = frame.end, .current = {}, .previous = {}});
@@ -41,7 +42,7 @@ void FrameStats::Add(const FrameDone& frame, const FramePromise& promise) {
   histograms_->current.Add(latency);
 }
 
-void FrameStats::Count(std::uint64_t key, std::int64_t index) {
+void FrameStats::Count(std::uint64_t key, std::int64_t index, std::uint32_t count) {
   Loop* place = &loops_[0];
   for (Loop& loop : loops_) {
     if (loop.last >= 0 && loop.key == key) {
@@ -55,7 +56,7 @@ void FrameStats::Count(std::uint64_t key, std::int64_t index) {
   for (std::int64_t i = std::max(place->last + 1, index - kBuckets + 1); i <= index; ++i)
     place->frames[static_cast<std::size_t>(i % kBuckets)] = 0;
   place->last = std::max(place->last, index);
-  ++place->frames[static_cast<std::size_t>(index % kBuckets)];
+  place->frames[static_cast<std::size_t>(index % kBuckets)] += count;
 }
 
 double FrameStats::Rate(Instant now) const {

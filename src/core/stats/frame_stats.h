@@ -14,25 +14,28 @@ namespace weir::core {
 
 /// One frame, or task, that is done; checked already.
 struct FrameDone {
-  Instant begin;           // return of the previous present
-  Instant present;         // call of present
-  Instant end;             // return of present
-  Duration gpu{};          // GPU time in the device's unit
-  Duration wait{};         // spent waiting at the gate
-  Duration pace{};         // delayed to keep the pace
-  Duration took{};         // the driver's present
-  Duration predicted{};    // what it was predicted to take; zero: no prediction
-  std::uint64_t loop = 0;  // the window or queue of a process that it belongs to
+  Instant begin;            // return of the previous present
+  Instant present;          // call of present
+  Instant end;              // return of present
+  Duration gpu{};           // GPU time in the device's unit
+  Duration wait{};          // spent waiting at the gate
+  Duration pace{};          // delayed to keep the pace
+  Duration took{};          // the driver's present
+  Duration predicted{};     // what it was predicted to take; zero: no prediction
+  std::uint64_t loop = 0;   // the window or queue of a process that it belongs to
+  std::uint32_t count = 1;  // tasks that ended with it; rates are of these. 0: a part of one, never late
   [[nodiscard]] Duration Latency() const { return end - begin; }
 };
 
-/// The promise a frame is measured against: `latency`, else one interval of `fps` plus 1 ms; zero: no promise.
+/// The promise a frame is measured against: `latency`, else an interval of `fps` for each task that ended, plus 1 ms;
+/// zero: no promise.
 struct FramePromise {
-  double fps = 0;
+  double fps = 0;  // or tasks/s
   Duration latency{};
-  [[nodiscard]] Duration LateAfter() const {
+  /// `count`: of tasks that ended together.
+  [[nodiscard]] Duration LateAfter(std::uint32_t count = 1) const {
     if (latency > Duration{0}) return latency;
-    return fps > 0 ? FromSeconds(1.0 / fps) + milliseconds(1) : Duration{0};
+    return fps > 0 ? FromSeconds(count / fps) + milliseconds(1) : Duration{0};
   }
 };
 
@@ -41,6 +44,7 @@ inline constexpr Duration kPredictionFailed = milliseconds(2);
 
 struct FrameTotals {
   std::uint64_t frames = 0;
+  std::uint64_t tasks = 0;  // frames, and of batches what ended with them
   std::uint64_t late_frames = 0;
   std::uint64_t predicted = 0;     // frames whose present was predicted
   std::uint64_t mispredicted = 0;  // of these: off by more than kPredictionFailed
@@ -52,7 +56,7 @@ struct FrameTotals {
 struct FrameWindow {
   Duration span{};
   std::uint64_t frames = 0;  // of all loops
-  double fps = 0;            // of the fastest loop: a promise holds for each window, not for their sum
+  double fps = 0;  // frames, or tasks, a second of the fastest loop: a promise holds for each window, not for their sum
   Duration mean{}, p50{}, p95{}, p99{}, max{};
   double wait_share = 0;  // of wall time, summed over threads
   double pace_share = 0;  // as wait_share
@@ -63,7 +67,7 @@ class FrameStats {
   void Add(const FrameDone& frame, const FramePromise& promise);
   [[nodiscard]] const FrameTotals& totals() const { return totals_; }
   [[nodiscard]] FrameWindow Window(Instant now) const;
-  /// Frames/s of the fastest loop in the last whole second.
+  /// Frames/s or tasks/s of the fastest loop in the last whole second.
   [[nodiscard]] double Rate(Instant now) const;
 
  private:
@@ -91,7 +95,7 @@ class FrameStats {
   };
 
   static bool Inside(std::int64_t bucket, std::int64_t now) { return bucket >= now - 10 && bucket < now; }
-  void Count(std::uint64_t loop, std::int64_t index);
+  void Count(std::uint64_t loop, std::int64_t index, std::uint32_t count);
 
   FrameTotals totals_;
   std::array<Loop, kLoops> loops_{};

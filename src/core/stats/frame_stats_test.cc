@@ -53,6 +53,26 @@ TEST(FrameStats, RateIsThatOfTheFastestLoop) {
   EXPECT_EQ(stats.Rate(now + seconds(2)), 0);
 }
 
+TEST(FrameStats, RatesAreOfTheTasksThatEndedWithARecord) {
+  FrameStats stats;
+  Instant now = InstantFromNs(5'000'000'000);
+  const FramePromise promise{.fps = 500};  // 2 ms for each
+  for (int i = 0; i < 200; ++i) {
+    now += milliseconds(10);
+    FrameDone batch = FrameAt(now, milliseconds(10));
+    batch.count = i % 2 == 0 ? 8 : 0;  // of every other one no task ends
+    stats.Add(batch, promise);
+  }
+  EXPECT_NEAR(stats.Rate(now), 400, 8);
+  EXPECT_EQ(stats.totals().tasks, 800U);
+  EXPECT_EQ(stats.totals().frames, 200U);
+  EXPECT_EQ(stats.totals().late_frames, 0U) << "eight in 10 ms are not late";
+  FrameDone slow = FrameAt(now, milliseconds(10));
+  slow.count = 4;
+  stats.Add(slow, promise);
+  EXPECT_EQ(stats.totals().late_frames, 1U);
+}
+
 TEST(FrameStats, MoreLoopsThanItCountsPushTheSilentOnesOut) {
   FrameStats stats;
   Instant now = InstantFromNs(5'000'000'000);

@@ -63,7 +63,7 @@ void Admission::Begin(std::int64_t predicted_ns, const Entry& entry) {
 
 void Admission::Add(std::int64_t predicted_ns) {
   open_->predicted_ns += predicted_ns;
-  ++open_->tasks;
+  ++open_->commands;
 }
 
 void Admission::AddLaunch(const std::shared_ptr<KernelCost>& cost, std::uint64_t items, std::int64_t predicted_ns) {
@@ -74,10 +74,13 @@ void Admission::AddLaunch(const std::shared_ptr<KernelCost>& cost, std::uint64_t
 
 bool Admission::Full() const {
   return open_->interval_ns != 0 || open_->alone || open_->predicted_ns >= kQuantum.count() ||
-         open_->tasks >= kTasksPerBatchMax;
+         open_->commands >= kCommandsPerBatchMax;
 }
 
-std::unique_ptr<Admission::Batch> Admission::Close() { return std::exchange(open_, nullptr); }
+std::unique_ptr<Admission::Batch> Admission::Close() {
+  if (open_) open_->tasks_ended = std::exchange(tasks_ended_, 0);
+  return std::exchange(open_, nullptr);
+}
 
 void Admission::Done(const Batch& batch, std::int64_t device_ns) {
   const std::int64_t gpu_ns = tenancy_.meter.by_workers() ? tenancy_.meter.TakeNs() : device_ns;
@@ -88,7 +91,8 @@ void Admission::Done(const Batch& batch, std::int64_t device_ns) {
                     .end_ns = end_ns,
                     .gpu_ns = gpu_ns,
                     .pace_ns = batch.pace_ns,
-                    .interval_ns = batch.interval_ns};
+                    .interval_ns = batch.interval_ns,
+                    .tasks = proto::kRecordCountsTasks | batch.tasks_ended};
   tenancy_.agent.Leave(batch.ticket, frame);
   LearnCosts(batch.launches, batch.predicted_ns, gpu_ns);  // before whoever waits for it goes on
   const std::lock_guard lock(mutex_);

@@ -9,6 +9,7 @@
 // each, or one task.
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -25,7 +26,7 @@ namespace weir::opencl {
 
 inline constexpr Duration kQuantum = milliseconds(2);
 inline constexpr int kInFlightMax = 2;
-inline constexpr int kTasksPerBatchMax = 512;
+inline constexpr int kCommandsPerBatchMax = 512;
 
 /// What all sessions of an executor share: its agent and its meter.
 struct Tenancy {
@@ -38,8 +39,8 @@ class Admission {
   explicit Admission(const Tenancy& tenancy) : tenancy_(tenancy) {}
 
   struct Entry {
-    bool task = false;   // it waits for the pace, too
-    bool alone = false;  // nothing else is in flight while it is
+    bool task = false;   // a task begins with it, which waits for the pace, too
+    bool alone = false;  // nothing else is in flight while it is, so that what it takes is known
     bool in_turn =
         true;  // false when what is in flight may be waiting for the client: waiting for that would be for ever
   };
@@ -50,15 +51,22 @@ class Admission {
   void Add(std::int64_t predicted_ns);
   /// Says that it launches a kernel with this many work-items.
   void AddLaunch(const std::shared_ptr<KernelCost>& cost, std::uint64_t items, std::int64_t predicted_ns);
+  /// A task has ended with what was submitted last. It is counted to the open batch, else to the next.
+  void EndTask() { tasks_ended_ = std::min(tasks_ended_ + 1, proto::kRecordTasksMax); }
   /// Whether the open batch has had enough. A paced one has with its first task.
   [[nodiscard]] bool Full() const;
+  /// Whether it was begun without waiting for the pace that a task has to keep now.
+  [[nodiscard]] bool Unpaced() const {
+    return open_->interval_ns == 0 && gate::Agent::PaceOf(open_->ticket).interval_ns != 0;
+  }
   [[nodiscard]] bool open() const { return open_ != nullptr; }
 
   struct Batch {
     gate::Ticket ticket;
     std::int64_t begin_ns = 0, present_ns = 0, submit_ns = 0, pace_ns = 0, interval_ns = 0;
-    std::int64_t predicted_ns = 0;  // GPU time of its tasks
-    int tasks = 0;
+    std::int64_t predicted_ns = 0;  // GPU time of its commands
+    int commands = 0;
+    std::uint32_t tasks_ended = 0;
     bool alone = false;
     std::vector<CostPart> launches;
   };
@@ -79,7 +87,8 @@ class Admission {
 
  private:
   Tenancy tenancy_;
-  std::unique_ptr<Batch> open_;  // the session's thread only
+  std::unique_ptr<Batch> open_;    // the session's thread only
+  std::uint32_t tasks_ended_ = 0;  // and of no batch yet
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

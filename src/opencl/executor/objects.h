@@ -92,7 +92,10 @@ struct Queue : Object {
   std::shared_ptr<Context> context;
   cl_event last = nullptr;  // of the last command, in an in-order queue
   bool in_order = true;
-  bool profiling = false;           // as the client asked
+  bool profiling = false;   // as the client asked
+  bool ends_tasks = false;  // its program marks where a task ends; else each launch is one
+  int launches = 0;         // since the last such marker
+  [[nodiscard]] bool BeginsTask() const { return !ends_tasks || launches == 0; }
   cl_int first_error = CL_SUCCESS;  // of an enqueue without an event, until the next finish
 };
 
@@ -129,6 +132,15 @@ struct Sampler : Object {
   cl_sampler native = nullptr;
 };
 
+/// What an argument of a kernel is set to.
+enum class ArgTakes : std::uint8_t { kValue, kMemory, kSampler };
+
+/// What is known of the kernels of one name in a program: the objects come and go.
+struct KernelKnowledge {
+  std::shared_ptr<KernelCost> cost;
+  std::shared_ptr<const std::vector<ArgTakes>> takes;  // empty: the driver doesn't tell
+};
+
 struct Program : Object {
   static constexpr Kind kKind = Kind::kProgram;
   static constexpr cl_int kInvalid = CL_INVALID_PROGRAM;
@@ -140,10 +152,10 @@ struct Program : Object {
   cl_program native = nullptr;
   std::shared_ptr<Context> context;
   bool may_slice = false;
-  std::map<std::string, std::shared_ptr<KernelCost>, std::less<>> costs;  // by kernel: objects come and go
-  bool built = false;                                                     // by clBuildProgram, and it went well
-  bool includes = false;                                                  // files, which are gone
-  std::string options;                                                    // the client's
+  std::map<std::string, KernelKnowledge, std::less<>> known;
+  bool built = false;     // by clBuildProgram, and it went well
+  bool includes = false;  // files, which are gone
+  std::string options;    // the client's
   // Where launches may be cut, and one had to be: the part kernels, or why there are none.
   std::unique_ptr<PartProgram> parts;
   std::string no_parts;
@@ -166,6 +178,7 @@ struct Kernel : Object {
   cl_kernel native = nullptr;
   std::shared_ptr<Program> program;
   std::shared_ptr<KernelCost> cost;
+  std::shared_ptr<const std::vector<ArgTakes>> takes;
   // Objects among its arguments. They are not kept: a program may release one, and then has to set another.
   std::vector<std::optional<std::weak_ptr<Object>>> args;
   // Elastic: of each argument, whether the kernel can't write through it, and the native object that it was set to.
@@ -175,7 +188,7 @@ struct Kernel : Object {
   double part_item_s = 0;        // what each work-item of a part takes, waits at the gate and all; 0: none ran
   std::uint64_t parts_run = 0;
   std::map<NodeId, double> items_per_s{};  // of parts there, with the ways there and back
-  cl_int arg_error = CL_SUCCESS;  // of the last argument that could not be set
+  cl_int arg_error = CL_SUCCESS;           // of the last argument that could not be set
 };
 
 /// Of the device's clock, ns.

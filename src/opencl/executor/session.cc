@@ -98,7 +98,7 @@ bool Session::Handle(wire::ByteView message) {
 void Session::Keep(std::uint32_t id, std::shared_ptr<Object> object, cl_int error, const char* attempted) {
   object->error = error;
   if (error != CL_SUCCESS) Complain(error, attempted);
-  if (!objects_.Put(id, std::move(object))) Complain(CL_INVALID_VALUE, "an id beyond what a client may use");
+  if (!Place(id, std::move(object))) Complain(CL_INVALID_VALUE, "an id beyond what a client may use");
 }
 
 void Session::Complain(cl_int error, const char* attempted) {

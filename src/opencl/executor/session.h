@@ -115,6 +115,9 @@ class Session {
   /// Puts an object under an id; with an error it stands there with the reason, and the client's context is told.
   void Keep(std::uint32_t id, std::shared_ptr<Object> object, cl_int error, const char* attempted);
   void Complain(cl_int error, const char* attempted);
+  /// Puts it there, in the place of what the client has given the same id before. False: no such id can be.
+  bool Place(std::uint32_t id, std::shared_ptr<Object> object);
+  void LetGo(Object& object);
   // -- Memory (memory.cc; where it is elastic session_memory.cc)
   /// A memory object that the next command uses. Its native one is there now; where memory is elastic when the command
   /// has claimed what it uses.
@@ -169,8 +172,10 @@ class Session {
   void EndCommand(const proto::cl::Enqueue& enqueue, Queue* queue, cl_int error, cl_event event, const char* attempted);
   void SetLast(Queue& queue, cl_event event);
 
-  /// `alone`: nothing else is on the device meanwhile, so that what it takes is known.
-  cl_int LaunchOne(std::uint32_t id, Queue& queue, Kernel& kernel, const Launch& launch, bool alone, cl_event& event);
+  cl_int LaunchOne(std::uint32_t id, Queue& queue, Kernel& kernel, const Launch& launch, const Admission::Entry& entry,
+                   cl_event& event);
+  /// A launch is on its way: it is a task, or a part of one that a marker will end.
+  void CountLaunch(Queue& queue);
 
   // -- Launches in parts: what they are and where they are cut (session_cut.cc), how they run (session_parts.cc)
   struct CutLaunch;

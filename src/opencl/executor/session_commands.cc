@@ -17,6 +17,9 @@ constexpr std::uint64_t kNsPer16Bytes = 1;
 /// Of one launch.
 constexpr std::uint64_t kPiecesMax = 4096;
 
+/// A program that ends tasks with markers, and has ended none for so many launches, does no longer.
+constexpr int kLaunchesPerTaskMax = 256;
+
 /// Of a kernel that is new, this part of a launch is tried first.
 constexpr std::uint64_t kProbes = 64;
 
@@ -80,7 +83,9 @@ void Session::When(cl_event event, DoneFunction done) {
 // -- Passing the gate ------------------------------------------------------------------------------------------------
 
 void Session::OpenBatch(Queue& queue, std::uint32_t id, std::int64_t predicted_ns, Admission::Entry entry) {
-  if (admission_->open() && (open_queue_.get() != &queue || entry.alone || admission_->Full())) CloseBatch();
+  if (admission_->open() &&
+      (open_queue_.get() != &queue || entry.alone || admission_->Full() || (entry.task && admission_->Unpaced())))
+    CloseBatch();
   if (!admission_->open()) {
     entry.in_turn = user_events_ == 0;
     admission_->Begin(predicted_ns, entry);
@@ -160,6 +165,7 @@ void Session::EndCommand(const wire::Enqueue& enqueue, Queue* queue, cl_int erro
     cl_.clRetainEvent(event);
     open_first_ = event;
   }
+  std::shared_ptr<Event> named;
   if (enqueue.event != 0) {
     auto made = std::make_shared<Event>(cl_);
     if (event != nullptr) {
@@ -169,11 +175,14 @@ void Session::EndCommand(const wire::Enqueue& enqueue, Queue* queue, cl_int erro
       made->profiling = queue->profiling;
     }
     made->error = error;
-    objects_.Put(enqueue.event, std::move(made));
+    named = std::move(made);
   }
-  if (event == nullptr) return;
-  if (queue->in_order) return queue->SetLast(event);
-  cl_.clReleaseEvent(event);
+  if (event != nullptr && queue->in_order)
+    queue->SetLast(event);
+  else if (event != nullptr)
+    cl_.clReleaseEvent(event);
+  // Last: a client may give an event the id of the queue itself.
+  if (named) Place(enqueue.event, std::move(named));
 }
 
 template <typename Call>
@@ -243,13 +252,15 @@ void Session::Do(const wire::NdRange& m) {
   std::copy_n(m.global, m.dimensions, launch.global);
   if (launch.has_local) std::copy_n(m.local, m.dimensions, launch.local);
   const bool may_cut = shared_.analyzer != nullptr && !uses_.empty();
-  if (may_cut && shared_.partition == core::PartitionMode::kAlways && DoInParts(m, *queue, *kernel, launch)) return;
+  if (may_cut && shared_.partition == core::PartitionMode::kAlways && DoInParts(m, *queue, *kernel, launch))
+    return CountLaunch(*queue);
   // Where the gate is open nobody waits for a place between two pieces, and nothing need be known.
   const bool gated = shared_.agent.gated();
   const std::uint64_t items = Product(launch.global);
   const bool cut = gated && kernel->program->may_slice && queue->in_order &&
                    (!kernel->cost->known() || kernel->cost->PredictNs(items) > 2 * kQuantum.count());
   Slicer slicer(launch, cut ? PiecesOf(*kernel->cost, items) : 1);
+  bool begins_task = queue->BeginsTask();
   while (!slicer.done()) {
     if (stop_.load(std::memory_order_relaxed)) {
       error = CL_OUT_OF_RESOURCES;
@@ -258,10 +269,11 @@ void Session::Do(const wire::NdRange& m) {
     if (event != nullptr) queue->SetLast(std::exchange(event, nullptr));  // a batch may end with it
     const bool known = kernel->cost->known();
     const Launch piece = slicer.Next(known ? kernel->cost->ItemsIn(kQuantum.count()) : items / kProbes);
-    error = LaunchOne(m.enqueue.queue, *queue, *kernel, piece, /*alone=*/gated && !known, event);
+    error = LaunchOne(m.enqueue.queue, *queue, *kernel, piece,
+                      {.task = std::exchange(begins_task, false), .alone = gated && !known}, event);
     if (error != CL_SUCCESS && never_fits_) {
       const bool begun = event != nullptr;
-      if (may_cut && !begun && no_parts_.empty() && DoInParts(m, *queue, *kernel, launch)) return;
+      if (may_cut && !begun && no_parts_.empty() && DoInParts(m, *queue, *kernel, launch)) return CountLaunch(*queue);
       SayThatItNeverFits();
     }
     if (error != CL_SUCCESS) break;
@@ -269,16 +281,22 @@ void Session::Do(const wire::NdRange& m) {
   }
   uses_.clear();
   no_parts_.clear();
+  CountLaunch(*queue);
   EndCommand(m.enqueue, queue, error, event, "clEnqueueNDRangeKernel");
 }
 
+void Session::CountLaunch(Queue& queue) {
+  if (++queue.launches > kLaunchesPerTaskMax) queue.ends_tasks = false;
+  if (!queue.ends_tasks) admission_->EndTask();
+}
+
 // Each piece claims what the kernel uses for itself: between two batches an order can take it away.
-cl_int Session::LaunchOne(std::uint32_t id, Queue& queue, Kernel& kernel, const Launch& launch, bool alone,
-                          cl_event& event) {
+cl_int Session::LaunchOne(std::uint32_t id, Queue& queue, Kernel& kernel, const Launch& launch,
+                          const Admission::Entry& entry, cl_event& event) {
   const std::uint64_t items = Product(launch.global);
   // While two pieces are measured the second is foreseen to take what the first did, compiling and all.
   const std::int64_t predicted_ns = kernel.cost->PredictNs(items);
-  cl_int error = Admit(queue, id, predicted_ns, {.task = true, .alone = alone});
+  cl_int error = Admit(queue, id, predicted_ns, entry);
   if (error == CL_SUCCESS && shared_.store != nullptr) error = SetArgsAnew(kernel);
   if (error != CL_SUCCESS) return error;
   admission_->AddLaunch(kernel.cost, items, predicted_ns);
@@ -494,6 +512,11 @@ void Session::Do(const wire::Marker& m) {
           [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
             return cl_.clEnqueueMarkerWithWaitList(queue, count, waits, event);
           });
+  Queue* queue = nullptr;
+  if (m.ends_task == 0 || objects_.Find(m.enqueue.queue, queue) != CL_SUCCESS || queue->launches == 0) return;
+  // Before the first, each launch was a task.
+  if (std::exchange(queue->ends_tasks, true)) admission_->EndTask();
+  queue->launches = 0;
 }
 
 void Session::Do(const wire::Barrier& m) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <string>
 
 #include "opencl/executor/session.h"
@@ -17,6 +18,45 @@ constexpr cl_mem_flags kHostPointerFlags = CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOS
 constexpr std::uint64_t kImageExtentMax = 1U << 20;
 
 std::atomic<std::uint32_t> g_parts_made{0};
+
+/// Whatever address space a driver says images lie in.
+constexpr std::array<std::string_view, 12> kImageTypes{"image1d_t",
+                                                       "image1d_array_t",
+                                                       "image1d_buffer_t",
+                                                       "image2d_t",
+                                                       "image2d_array_t",
+                                                       "image2d_depth_t",
+                                                       "image2d_array_depth_t",
+                                                       "image2d_msaa_t",
+                                                       "image2d_array_msaa_t",
+                                                       "image2d_msaa_depth_t",
+                                                       "image2d_array_msaa_depth_t",
+                                                       "image3d_t"};
+
+/// A driver takes what stands where a handle is wanted for one: so no client's bytes are put there.
+std::shared_ptr<const std::vector<ArgTakes>> WhatArgsTake(const cl_icd_dispatch& cl, cl_kernel kernel) {
+  auto takes = std::make_shared<std::vector<ArgTakes>>();
+  cl_uint count = 0;
+  if (cl.clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof count, &count, nullptr) != CL_SUCCESS) return takes;
+  for (cl_uint i = 0; i < std::min(count, kArgsMax); ++i) {
+    cl_kernel_arg_address_qualifier address = 0;
+    if (cl.clGetKernelArgInfo(kernel, i, CL_KERNEL_ARG_ADDRESS_QUALIFIER, sizeof address, &address, nullptr) !=
+        CL_SUCCESS)
+      return std::make_shared<std::vector<ArgTakes>>();
+    std::array<char, 64> type{};
+    if (cl.clGetKernelArgInfo(kernel, i, CL_KERNEL_ARG_TYPE_NAME, type.size(), type.data(), nullptr) != CL_SUCCESS)
+      type[0] = '\0';  // a longer name than this is a program's own type
+    const std::string_view name(type.data(), ::strnlen(type.data(), type.size()));
+    const bool memory = address == CL_KERNEL_ARG_ADDRESS_GLOBAL || address == CL_KERNEL_ARG_ADDRESS_CONSTANT ||
+                        std::ranges::find(kImageTypes, name) != kImageTypes.end();
+    takes->push_back(memory ? ArgTakes::kMemory : name == "sampler_t" ? ArgTakes::kSampler : ArgTakes::kValue);
+  }
+  return takes;
+}
+
+bool MayTake(const Kernel& kernel, std::uint32_t index, ArgTakes what) {
+  return !kernel.takes || index >= kernel.takes->size() || (*kernel.takes)[index] == what;
+}
 
 }  // namespace
 
@@ -138,12 +178,17 @@ void Session::Do(const wire::CreateImage& m) {
     unsigned __int128 pixels = 1;
     for (const std::uint64_t n : extents) pixels *= std::max<std::uint64_t>(n, 1);
     const cl_mem_flags copy = content.empty() ? 0 : CL_MEM_COPY_HOST_PTR;
-    if (!content.empty() && content.size() < static_cast<std::uint64_t>(pixels)) error = CL_INVALID_HOST_PTR;
     if (pixels * 16 > UINT64_MAX) error = CL_INVALID_IMAGE_SIZE;
+    Shape shape{.flags = image->flags, .image = true, .format = format, .desc = desc};
     if (error == CL_SUCCESS && shared_.store != nullptr) {
-      error =
-          MakeStoredImage(m, *image, {.flags = image->flags, .image = true, .format = format, .desc = desc}, content);
-    } else if (error == CL_SUCCESS) {
+      error = MakeStoredImage(m, *image, shape, content);
+    } else if (error == CL_SUCCESS && !content.empty()) {
+      // The driver reads as much as the image has.
+      shape.pixel_bytes = PixelBytesOf(*image->context, shape);
+      if (shape.pixel_bytes == 0) error = CL_IMAGE_FORMAT_NOT_SUPPORTED;
+      if (error == CL_SUCCESS && content.size() < shape.PackedBytes()) error = CL_INVALID_HOST_PTR;
+    }
+    if (error == CL_SUCCESS && shared_.store == nullptr) {
       const cl_image_desc probe = desc;
       image->native = cl_.clCreateImage(image->context->native, image->flags | copy, &format, &probe,
                                         content.empty() ? nullptr : const_cast<std::byte*>(content.data()), &error);
@@ -177,11 +222,11 @@ void Session::Do(const wire::CreateSampler& m) {
 
 void Session::Do(const wire::CreateUserEvent& m) {
   auto event = std::make_shared<Event>(cl_);
-  event->user = true;
   std::shared_ptr<Context> context;
   cl_int error = objects_.Share(m.context, context);
   if (error == CL_SUCCESS) event->native = cl_.clCreateUserEvent(context->native, &error);
-  if (error == CL_SUCCESS) ++user_events_;
+  event->user = error == CL_SUCCESS;
+  if (event->user) ++user_events_;
   waits_for_client_.store(user_events_ > 0, std::memory_order_relaxed);
   Keep(m.id, std::move(event), error, "clCreateUserEvent");
 }
@@ -203,9 +248,12 @@ void Session::Do(const wire::CreateKernel& m) {
   if (error == CL_SUCCESS) {
     const std::string name(m.name);
     kernel->native = cl_.clCreateKernel(kernel->program->native, name.c_str(), &error);
-    auto& cost = kernel->program->costs[name];
-    if (!cost) cost = std::make_shared<KernelCost>();
-    kernel->cost = cost;
+    if (error == CL_SUCCESS) {
+      KernelKnowledge& known = kernel->program->known[name];
+      if (!known.cost) known = {std::make_shared<KernelCost>(), WhatArgsTake(cl_, kernel->native)};
+      kernel->cost = known.cost;
+      kernel->takes = known.takes;
+    }
   }
   if (error == CL_SUCCESS && shared_.store != nullptr) LearnArgs(*kernel);
   Keep(m.id, std::move(kernel), error, "clCreateKernel");
@@ -217,7 +265,11 @@ void Session::Do(const wire::SetArg& m) {
   cl_int error = CL_INVALID_VALUE;
   std::shared_ptr<Object> kept;
   switch (static_cast<wire::ArgKind>(m.kind)) {
-    case wire::ArgKind::kData: error = cl_.clSetKernelArg(kernel->native, m.index, m.data.size(), m.data.data()); break;
+    case wire::ArgKind::kData:
+      error = CL_INVALID_ARG_VALUE;
+      if (MayTake(*kernel, m.index, ArgTakes::kValue))
+        error = cl_.clSetKernelArg(kernel->native, m.index, m.data.size(), m.data.data());
+      break;
     case wire::ArgKind::kLocal:
     case wire::ArgKind::kNull: error = cl_.clSetKernelArg(kernel->native, m.index, m.size, nullptr); break;
     case wire::ArgKind::kObject: {
@@ -226,10 +278,12 @@ void Session::Do(const wire::SetArg& m) {
       Sampler* sampler = nullptr;
       if (kept && kept->kind == Kind::kSampler) {
         error = objects_.Find(m.object, sampler);
+        if (error == CL_SUCCESS && !MayTake(*kernel, m.index, ArgTakes::kSampler)) error = CL_INVALID_ARG_VALUE;
         if (error == CL_SUCCESS)
           error = cl_.clSetKernelArg(kernel->native, m.index, sizeof sampler->native, &sampler->native);
       } else {
         error = objects_.Find(m.object, memory);
+        if (error == CL_SUCCESS && !MayTake(*kernel, m.index, ArgTakes::kMemory)) error = CL_INVALID_ARG_VALUE;
         if (error == CL_SUCCESS && shared_.store != nullptr) break;  // set when it is launched
         if (error == CL_SUCCESS) error = Materialise(*memory);
         if (error == CL_SUCCESS)
@@ -263,13 +317,25 @@ void Session::Do(const wire::Release& m) {
   } else if (m.ticket != 0) {
     replies_->Send(wire::Freed{.ticket = m.ticket});
   }
-  if (object && object->kind == Kind::kEvent && static_cast<Event&>(*object).user) {
+  if (object) LetGo(*object);
+}
+
+/// The client can't name it any more.
+void Session::LetGo(Object& object) {
+  if (object.kind == Kind::kEvent && static_cast<Event&>(object).user) {
     // Nobody can set it any more, and what waits for it would wait for ever.
-    cl_.clSetUserEventStatus(static_cast<Event&>(*object).native, CL_INVALID_EVENT);
+    auto& event = static_cast<Event&>(object);
+    event.user = false;
+    cl_.clSetUserEventStatus(event.native, CL_INVALID_EVENT);
     --user_events_;
     waits_for_client_.store(user_events_ > 0, std::memory_order_relaxed);
   }
-  if (object && object == open_queue_) CloseBatch();
+  if (&object == open_queue_.get()) CloseBatch();
+}
+
+bool Session::Place(std::uint32_t id, std::shared_ptr<Object> object) {
+  if (const std::shared_ptr<Object> before = objects_.Any(id)) LetGo(*before);
+  return objects_.Put(id, std::move(object));
 }
 
 void Session::Do(const wire::CreateSubDevices& m) {
@@ -293,7 +359,7 @@ void Session::Do(const wire::CreateSubDevices& m) {
     sub->in_host_memory = device->in_host_memory;
     facts.devices.push_back(
         FactsOfDevice(cl_, natives[i], m.first + i, sub->in_host_memory, shared_.quota->limits().each));
-    if (!objects_.Put(m.first + i, std::move(sub))) error = CL_OUT_OF_RESOURCES;
+    if (!Place(m.first + i, std::move(sub))) error = CL_OUT_OF_RESOURCES;
   }
   replies_->AnswerWith(m.request, error, facts);
 }
