@@ -39,7 +39,8 @@ RunRecord Play(const Scenario& scenario, const std::string& policy, std::uint64_
 }
 
 double Get(const RunRecord& run, const char* metric, const std::string& tenant, double parameter = 0) {
-  const auto value = Measure(std::span(&run, 1), {.metric = metric, .run = run.label, .tenant = tenant, .parameter = parameter});
+  const auto value =
+      Measure(std::span(&run, 1), {.metric = metric, .run = run.label, .tenant = tenant, .parameter = parameter});
   EXPECT_TRUE(value) << (value ? "" : value.error().message);
   return value ? *value : 0;
 }
@@ -216,7 +217,8 @@ TEST(ComputeTasks, KeepTheirPeriodAndDoNotCatchUp) {
   Scenario stalled = Of({tenant});
   stalled.faults = {{.kind = FaultKind::kDeviceStall, .at = seconds(5), .until = seconds(10)}};
   const RunRecord run = Play(stalled, "none");
-  const auto after = Measure(std::span(&run, 1), {.metric = "fps", .run = "none", .tenant = "a", .from_s = 11, .to_s = 20});
+  const auto after =
+      Measure(std::span(&run, 1), {.metric = "fps", .run = "none", .tenant = "a", .from_s = 11, .to_s = 20});
   EXPECT_NEAR(*after, 10, 0.2);
 }
 

@@ -280,6 +280,11 @@ void Balloon::Measure(Duration span, std::span<const MemoryView> views) {
   overhead_ = std::min(steal_ / steal_max_, 1.0) + std::min(copying_ / copy_max_, 1.0);
 }
 
+double Balloon::TurnCopies() const {
+  const double calm = Param("turn_copies"), busy = std::max(calm, Param("busy_copies"));
+  return calm + (busy - calm) * std::min(steal_ / steal_max_, 1.0);
+}
+
 bool Balloon::Rests(const Ballooned& member, Instant now) const {
   return member.shrunk && now < member.shrunk_at + rest_;
 }

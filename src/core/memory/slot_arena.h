@@ -63,6 +63,9 @@ class SlotArena {
   /// fewest from the left. Scattered: the most shared ones, of equal ones the last. All of its slots may go.
   Result<SlotChange> Reduce(VgpuId id, std::uint32_t slots);
 
+  /// Scattered: it holds slot `to` in the place of `from`.
+  void Move(VgpuId id, std::uint32_t from, std::uint32_t to);
+
   [[nodiscard]] std::uint32_t slots() const { return static_cast<std::uint32_t>(sharers_.size()); }
   [[nodiscard]] SlotLayout layout() const { return layout_; }
   [[nodiscard]] Bytes slot_bytes() const { return slot_; }
