@@ -128,8 +128,6 @@ class Balloon {
   /// It holds its minimum at once. `max` 0: the device. kResourceExhausted when that minimum can't be guaranteed (the
   /// message says how much can), kInvalidArgument for bounds that contradict each other or are more than the device.
   Status Add(VgpuId id, Bytes min, Bytes max);
-  /// As Add, with the slots that it held before the daemon was started anew: what was promised stays promised.
-  Status Restore(VgpuId id, Bytes min, Bytes max, std::span<const SlotRange> place);
   /// On a running program, at once: it holds no less than `min` and no more than `max` afterwards. Errors as of Add.
   /// kNotFound for an unknown one.
   Result<BalloonNote> SetBounds(VgpuId id, Bytes min, Bytes max);
@@ -175,7 +173,7 @@ class Balloon {
 
   [[nodiscard]] const Ballooned* Find(VgpuId id) const;
   [[nodiscard]] Ballooned* Find(VgpuId id);
-  [[nodiscard]] Result<SlotRange> Bounds(VgpuId id, Bytes min, Bytes max, bool promised) const;
+  [[nodiscard]] Result<SlotRange> Bounds(VgpuId id, Bytes min, Bytes max) const;
   void Enter(VgpuId id, SlotRange bounds);
   [[nodiscard]] BalloonNote NoteOf(BalloonNote::Kind kind, VgpuId id) const;
   [[nodiscard]] Grant Refuse(BalloonNote::Kind kind, VgpuId id, std::uint32_t wanted, Instant again) const;

@@ -51,7 +51,7 @@ class SlotArena {
   /// A first place for `count` slots (0: none yet) where they overlap least; of equal ones, where it could grow to
   /// `reach` slots and meet the fewest that others could grow to; of equal ones, the first. (The paper names no rule.)
   Status Add(VgpuId id, std::uint32_t count, std::uint32_t reach = 0);
-  /// A place that is known, as when a daemon starts anew: ascending and apart; at most one range where contiguous.
+  /// A place that is given, as tests do: ascending and apart; at most one range where contiguous.
   Status AddAt(VgpuId id, std::span<const SlotRange> place, std::uint32_t reach = 0);
   Status Remove(VgpuId id);
 
