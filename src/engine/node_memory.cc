@@ -176,6 +176,7 @@ void NodeEngine::SeeMemory(Instant now, Device_& device, Actions& actions) {
   }
   const Instant next = memory.balloon.See(now, memory.views, memory.said);
   for (const BalloonNote& note : memory.said) Say(note, device, actions);
+  memory.turns.SetCopies(memory.balloon.TurnCopies());
   const Instant turn = memory.turns.See(now, memory.balloon.arena(), memory.needs, memory.changed);
   if (!memory.needs.empty()) actions.look_again = std::min({actions.look_again, next, turn});
 }

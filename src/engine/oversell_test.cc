@@ -153,6 +153,25 @@ TEST(Adaptive, WhoComesBackBesideSeveralIsThereWithinTwoStages) {
   EXPECT_NEAR(StatusOf(calm.node, calm.a).cap_now.Fraction(), 0.5, 1e-3);
 }
 
+// Whenever within a stage the need arises: a stage that has hardly begun says nothing of it yet, the next one does.
+TEST(Adaptive, WhoComesBackInTheMidstOfAStageIsThereWithin200Ms) {
+  for (const Duration kernel : {milliseconds(2), milliseconds(10)})
+    for (Duration offset{}; offset < milliseconds(100); offset += milliseconds(15)) {
+      Calm calm;
+      calm.node.SetPolicy("cap");
+      calm.node.RunFor(seconds(5));
+      calm.node.EndProcess(calm.pa);
+      const VgpuId c = calm.node.AddVgpu("c", Sold(0.4));
+      for (const VgpuId busy : {calm.b, c}) calm.node.AddProcess(busy, {.think = microseconds(100), .gpu = kernel});
+      calm.node.RunFor(seconds(8) + offset);
+      ASSERT_LT(StatusOf(calm.node, calm.a).cap_now.Fraction(), 0.2);
+      calm.node.AddProcess(calm.a, {.think = microseconds(100), .gpu = kernel});
+      calm.node.RunFor(milliseconds(200));
+      EXPECT_NEAR(StatusOf(calm.node, calm.a).cap_now.Fraction(), 0.5, 1e-3)
+          << MillisecondsOf(kernel) << " ms kernels, " << MillisecondsOf(offset) << " ms into it";
+    }
+}
+
 TEST(Adaptive, APromiseOfFramesGivesUpWhatItDoesNotNeedAndNoMore) {
   Calm calm(/*fps=*/30);
   // It could draw 240 frames/s; 30 of 4 ms are an eighth of the device.

@@ -310,7 +310,7 @@ Result<double> Value(const Metric& metric, const RunRecord& run, const std::stri
   return value;
 }
 
-const RunRecord* FindRun(const std::vector<RunRecord>& runs, std::string_view label) {
+const RunRecord* FindRun(std::span<const RunRecord> runs, std::string_view label) {
   for (const RunRecord& run : runs)
     if (run.label == label) return &run;
   return nullptr;
@@ -335,7 +335,7 @@ Result<double> ValueOfAll(const Metric& metric, const RunRecord& run, const std:
 
 /// "fit:exponent:pace_ms:fps": over all runs whose labels begin with `run`. The exponent and `r2` are those of
 /// y = a·x^b, slope, intercept and `line_r2` those of y = a + b·x. The tenant of y is `per_tenant`, if given.
-Result<double> Fit(const std::vector<RunRecord>& runs, const Expectation& expectation) {
+Result<double> Fit(std::span<const RunRecord> runs, const Expectation& expectation) {
   std::array<std::string_view, 4> part{};
   std::string_view rest = expectation.metric;
   for (std::string_view& one : part) {
@@ -370,7 +370,7 @@ Result<double> Fit(const std::vector<RunRecord>& runs, const Expectation& expect
 
 /// "mean:METRIC", "most:METRIC", "least:METRIC": over all runs whose labels begin with `run`; with `per_run` each one's
 /// is divided by that of the run whose label begins with `per_run` instead and goes on likewise.
-Result<double> OverRuns(const std::vector<RunRecord>& runs, const Expectation& expectation) {
+Result<double> OverRuns(std::span<const RunRecord> runs, const Expectation& expectation) {
   const std::string what = expectation.metric.substr(0, expectation.metric.find(':'));
   std::vector<double> values;
   for (const RunRecord& run : runs) {
@@ -407,7 +407,7 @@ Line FitLine(std::span<const std::pair<double, double>> points) {
   return {my - sxy / sxx * mx, sxy / sxx, syy == 0 ? 1 : sxy * sxy / (sxx * syy)};
 }
 
-Result<double> Measure(const std::vector<RunRecord>& runs, const Expectation& expectation) {
+Result<double> Measure(std::span<const RunRecord> runs, const Expectation& expectation) {
   if (!expectation.parts.empty()) {
     double sum = 0;
     for (const Part& part : expectation.parts) {
@@ -441,7 +441,7 @@ Result<double> Measure(const std::vector<RunRecord>& runs, const Expectation& ex
   return value / of;
 }
 
-Result<Verdict> Judge(const std::vector<RunRecord>& runs, const Expectation& expectation) {
+Result<Verdict> Judge(std::span<const RunRecord> runs, const Expectation& expectation) {
   WEIR_TRY(const double value, Measure(runs, expectation));
   const bool met = (!expectation.min || value >= *expectation.min) && (!expectation.max || value <= *expectation.max);
   return Verdict{value, met};

@@ -36,13 +36,13 @@ std::span<const Metric> MetricTable();
 /// A figure as an expectation asks for it: of a run, or of all runs whose labels begin with it where the metric fits a
 /// curve. kNotFound for a metric, run or tenant that there is not, kInvalidArgument where it can't be reckoned (no
 /// frame).
-Result<double> Measure(const std::vector<RunRecord>& runs, const Expectation& expectation);
+Result<double> Measure(std::span<const RunRecord> runs, const Expectation& expectation);
 
 struct Verdict {
   double value = 0;
   bool met = false;
 };
-Result<Verdict> Judge(const std::vector<RunRecord>& runs, const Expectation& expectation);
+Result<Verdict> Judge(std::span<const RunRecord> runs, const Expectation& expectation);
 
 /// y = a + b·x by least squares.
 struct Line {

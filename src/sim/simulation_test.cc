@@ -39,7 +39,8 @@ RunRecord Play(const Scenario& scenario, const std::string& policy, std::uint64_
 }
 
 double Get(const RunRecord& run, const char* metric, const std::string& tenant, double parameter = 0) {
-  const auto value = Measure({run}, {.metric = metric, .run = run.label, .tenant = tenant, .parameter = parameter});
+  const auto value =
+      Measure(std::span(&run, 1), {.metric = metric, .run = run.label, .tenant = tenant, .parameter = parameter});
   EXPECT_TRUE(value) << (value ? "" : value.error().message);
   return value ? *value : 0;
 }
@@ -88,7 +89,7 @@ TEST(Simulation, ScenesFollowOneAnother) {
   tenant.scenes = {{.length = seconds(5), .gpu = milliseconds(10)}, {.length = seconds(5), .gpu = milliseconds(20)}};
   const RunRecord run = Play(Of({tenant}), "none");
   const auto fps = [&](double from, double to) {
-    return *Measure({run}, {.metric = "fps", .run = "none", .tenant = "a", .from_s = from, .to_s = to});
+    return *Measure(std::span(&run, 1), {.metric = "fps", .run = "none", .tenant = "a", .from_s = from, .to_s = to});
   };
   EXPECT_NEAR(fps(1, 5), 100, 2);
   EXPECT_NEAR(fps(6, 10), 50, 2);
@@ -216,7 +217,8 @@ TEST(ComputeTasks, KeepTheirPeriodAndDoNotCatchUp) {
   Scenario stalled = Of({tenant});
   stalled.faults = {{.kind = FaultKind::kDeviceStall, .at = seconds(5), .until = seconds(10)}};
   const RunRecord run = Play(stalled, "none");
-  const auto after = Measure({run}, {.metric = "fps", .run = "none", .tenant = "a", .from_s = 11, .to_s = 20});
+  const auto after =
+      Measure(std::span(&run, 1), {.metric = "fps", .run = "none", .tenant = "a", .from_s = 11, .to_s = 20});
   EXPECT_NEAR(*after, 10, 0.2);
 }
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <iterator>
+#include <span>
 
 #include "cli/table.h"
 #include "cli/text_units.h"
@@ -22,13 +23,13 @@ constexpr int kProgressSteps = 50;  // progress is told this often a run
 
 double MeanFps(const sim::RunRecord& run, const sim::TenantRecord& tenant) {
   sim::Expectation whole{.metric = "fps", .run = run.label, .tenant = tenant.name};
-  const auto value = sim::Measure({run}, whole);
+  const auto value = sim::Measure(std::span(&run, 1), whole);
   return value ? *value : 0;
 }
 
 double Figure(const sim::RunRecord& run, const sim::TenantRecord& tenant, const char* metric, double parameter = 0) {
   sim::Expectation e{.metric = metric, .run = run.label, .tenant = tenant.name, .parameter = parameter};
-  const auto value = sim::Measure({run}, e);
+  const auto value = sim::Measure(std::span(&run, 1), e);
   return value ? *value : std::nan("");
 }
 

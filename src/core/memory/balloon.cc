@@ -101,8 +101,8 @@ std::uint64_t Balloon::guaranteed() const {
 }
 
 /// `first` the minimum and `count` the maximum, in slots. A minimum takes whole slots; a maximum that ends within a
-/// slot doesn't reach it, except where the minimum does. `promised`: it is guaranteed already.
-Result<SlotRange> Balloon::Bounds(VgpuId id, Bytes min, Bytes max, bool promised) const {
+/// slot doesn't reach it, except where the minimum does.
+Result<SlotRange> Balloon::Bounds(VgpuId id, Bytes min, Bytes max) const {
   const std::uint32_t least = arena_.SlotsFor(min);
   const std::uint64_t whole = max.count / arena_.slot_bytes().count;
   std::uint32_t most =
@@ -120,7 +120,7 @@ Result<SlotRange> Balloon::Bounds(VgpuId id, Bytes min, Bytes max, bool promised
   const std::uint64_t others = guaranteed() - (member == nullptr ? 0 : member->min);
   const auto limit = static_cast<std::uint64_t>(Param("sold_max") * arena_.slots());
   const bool more = member == nullptr || least > member->min;
-  if (!promised && more && least > 0 && others + least > limit)
+  if (more && least > 0 && others + least > limit)
     return Fail(
         Errc::kResourceExhausted,
         fmt::format("vGPU {} can't be guaranteed {} slots of {:.0f} MiB: {} are guaranteed to others, of {} that "
@@ -136,17 +136,9 @@ void Balloon::Enter(VgpuId id, SlotRange bounds) {
 }
 
 Status Balloon::Add(VgpuId id, Bytes min, Bytes max) {
-  WEIR_TRY(const SlotRange bounds, Bounds(id, min, max, Find(id) != nullptr));
+  WEIR_TRY(const SlotRange bounds, Bounds(id, min, max));
   WEIR_TRY_STATUS(arena_.Add(id, bounds.first, bounds.count));
   Enter(id, bounds);
-  return Ok();
-}
-
-Status Balloon::Restore(VgpuId id, Bytes min, Bytes max, std::span<const SlotRange> place) {
-  WEIR_TRY(const SlotRange bounds, Bounds(id, min, max, true));
-  WEIR_TRY_STATUS(arena_.AddAt(id, place, bounds.count));
-  Enter(id, bounds);
-  WEIR_TRY_STATUS(SetBounds(id, min, max));
   return Ok();
 }
 
@@ -160,7 +152,7 @@ Result<BalloonNote> Balloon::SetBounds(VgpuId id, Bytes min, Bytes max) {
   Ballooned* member = Find(id);
   if (member == nullptr)
     return Fail(Errc::kNotFound, fmt::format("vGPU {} has no memory on this device to set", id.value));
-  WEIR_TRY(const SlotRange bounds, Bounds(id, min, max, false));
+  WEIR_TRY(const SlotRange bounds, Bounds(id, min, max));
   member->min = bounds.first;
   member->max = bounds.count;
   const std::uint32_t held = arena_.CountOf(id);
@@ -278,6 +270,11 @@ void Balloon::Measure(Duration span, std::span<const MemoryView> views) {
   copying_ = SecondsOf(copying) / (SecondsOf(span) * cpus_) * 100;
   steal_ = steal * 100;
   overhead_ = std::min(steal_ / steal_max_, 1.0) + std::min(copying_ / copy_max_, 1.0);
+}
+
+double Balloon::TurnCopies() const {
+  const double calm = Param("turn_copies"), busy = std::max(calm, Param("busy_copies"));
+  return calm + (busy - calm) * std::min(steal_ / steal_max_, 1.0);
 }
 
 bool Balloon::Rests(const Ballooned& member, Instant now) const {

@@ -49,7 +49,11 @@ inline constexpr std::array kBalloonParams{
     PolicyParam{"turn_ms", "ms", 200.0, 1.0, 60000.0,
                 "a turn at slots that several hold, at least, while it is used (ours)"},
     PolicyParam{"turn_copies", "times", 4.0, 1.0, 100.0,
-                "and at least so many times what a switch takes: copying is then at most a fifth (ours)"},
+                "and at least so many times what a switch takes; of all switches together: copying for those that "
+                "interrupt somebody takes a fifth of the time at most (ours)"},
+    PolicyParam{"busy_copies", "times", 16.0, 1.0, 100.0,
+                "the same where threads wait for CPUs as much as they can (W is steal_max); between, in proportion: a "
+                "CPU that copies is taken from them (ours)"},
     PolicyParam{"layout", "", 0.0, 0.0, 1.0, "of a vGPU's slots (gBalloon, 3.3: one range; section 6: any slots)",
                 kSlotLayouts},
 };
@@ -124,8 +128,6 @@ class Balloon {
   /// It holds its minimum at once. `max` 0: the device. kResourceExhausted when that minimum can't be guaranteed (the
   /// message says how much can), kInvalidArgument for bounds that contradict each other or are more than the device.
   Status Add(VgpuId id, Bytes min, Bytes max);
-  /// As Add, with the slots that it held before the daemon was started anew: what was promised stays promised.
-  Status Restore(VgpuId id, Bytes min, Bytes max, std::span<const SlotRange> place);
   /// On a running program, at once: it holds no less than `min` and no more than `max` afterwards. Errors as of Add.
   /// kNotFound for an unknown one.
   Result<BalloonNote> SetBounds(VgpuId id, Bytes min, Bytes max);
@@ -139,6 +141,7 @@ class Balloon {
   Instant See(Instant now, std::span<const MemoryView> views, std::vector<BalloonNote>& notes);
 
   [[nodiscard]] const SlotArena& arena() const { return arena_; }
+  [[nodiscard]] SlotArena& arena() { return arena_; }  // slots change hands: SlotTurns
   [[nodiscard]] const PolicyParams& params() const { return params_; }
   [[nodiscard]] std::uint32_t MinOf(VgpuId id) const;  // slots; 0 for an unknown one
   [[nodiscard]] std::uint32_t MaxOf(VgpuId id) const;
@@ -147,6 +150,8 @@ class Balloon {
   [[nodiscard]] double overhead() const { return overhead_; }  // f, 0 to 2
   [[nodiscard]] double steal() const { return steal_; }        // W, %: to calibrate steal_max with
   [[nodiscard]] double copying() const { return copying_; }    // R_copy, %: to calibrate copy_max with
+  /// Between turn_copies and busy_copies, as W has it. The greater of both where busy_copies is the smaller.
+  [[nodiscard]] double TurnCopies() const;
 
  private:
   static constexpr std::size_t kTurnsMax = 8;
@@ -168,7 +173,7 @@ class Balloon {
 
   [[nodiscard]] const Ballooned* Find(VgpuId id) const;
   [[nodiscard]] Ballooned* Find(VgpuId id);
-  [[nodiscard]] Result<SlotRange> Bounds(VgpuId id, Bytes min, Bytes max, bool promised) const;
+  [[nodiscard]] Result<SlotRange> Bounds(VgpuId id, Bytes min, Bytes max) const;
   void Enter(VgpuId id, SlotRange bounds);
   [[nodiscard]] BalloonNote NoteOf(BalloonNote::Kind kind, VgpuId id) const;
   [[nodiscard]] Grant Refuse(BalloonNote::Kind kind, VgpuId id, std::uint32_t wanted, Instant again) const;

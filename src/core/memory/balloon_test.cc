@@ -192,13 +192,12 @@ TEST(Balloon, AboveTheHighLineRefusesAndTakesWhatIsUsedToo) {
 
 TEST(Balloon, TakesFirstFromWhoseSlotsOthersHold) {
   BalloonRig rig(40);
-  const SlotRange alone{0, 20}, lower{30, 5}, upper{32, 5};
-  ASSERT_TRUE(rig.balloon.Restore(VgpuId{1}, SlotsWorth(1), Bytes{}, std::span(&alone, 1)).has_value());
-  ASSERT_TRUE(rig.balloon.Restore(VgpuId{2}, SlotsWorth(1), Bytes{}, std::span(&lower, 1)).has_value());
-  ASSERT_TRUE(rig.balloon.Restore(VgpuId{3}, SlotsWorth(4), Bytes{}, std::span(&upper, 1)).has_value());
-  for (std::uint64_t id = 1; id <= 3; ++id) rig.views.push_back({.id = VgpuId{id}, .threads = 1});
-  rig.now += milliseconds(500);
-  rig.See();
+  rig.Add(1, 1, 40);
+  rig.Add(2, 1, 40);
+  rig.Add(3, 35, 40);
+  ASSERT_TRUE(rig.Ask(1, 4).granted());
+  ASSERT_TRUE(rig.Ask(2, 5).granted());
+  ASSERT_FALSE(rig.balloon.arena().SharesAny(VgpuId{1}) && rig.balloon.arena().SharesAny(VgpuId{2}));
   rig.Look(1.5);
   EXPECT_EQ(rig.notes.back().vgpu, VgpuId{2});
   EXPECT_EQ(rig.notes.back().change, (SlotChange{.left = 0, .right = 2, .overlap = 2}));
@@ -273,12 +272,20 @@ TEST(Balloon, RefusesInWordsAndChangesNothing) {
   EXPECT_EQ(balloon.guaranteed(), 16U);
 }
 
-TEST(Balloon, WhatWasPromisedIsRestoredWhateverIsSoldByNow) {
-  BalloonRig rig(8, {{"sold_max", 0.5}});
-  rig.Add(1, 4, 8);
-  const SlotRange place{2, 3};
-  EXPECT_TRUE(rig.balloon.Restore(VgpuId{2}, SlotsWorth(4), Bytes{}, std::span(&place, 1)).has_value());
-  EXPECT_EQ(rig.Held(2), 4U);  // at least its minimum
+TEST(Balloon, TurnsAreTheLongerTheMoreThreadsWaitForCpus) {
+  BalloonRig rig(8, {{"turn_copies", 4}, {"busy_copies", 16}});
+  rig.Add(1, 1, 8);
+  EXPECT_DOUBLE_EQ(rig.balloon.TurnCopies(), 4);
+  rig.Look(1.0);  // all of it copying
+  EXPECT_DOUBLE_EQ(rig.balloon.TurnCopies(), 4);
+  rig.Look(1.5);
+  EXPECT_NEAR(rig.balloon.TurnCopies(), 10, 1e-6);
+  rig.Look(2.0);
+  EXPECT_NEAR(rig.balloon.TurnCopies(), 16, 1e-6);
+  BalloonRig other(8, {{"turn_copies", 40}, {"busy_copies", 16}});
+  other.Add(1, 1, 8);
+  other.Look(2.0);
+  EXPECT_DOUBLE_EQ(other.balloon.TurnCopies(), 40) << "never shorter";
 }
 
 TEST(Balloon, ChecksItsParams) {

@@ -266,6 +266,17 @@ SlotChange SlotArena::GiveMostShared(Holder& holder, std::uint32_t slots) {
   return change;
 }
 
+void SlotArena::Move(VgpuId id, std::uint32_t from, std::uint32_t to) {
+  Holder* holder = Find(id);
+  WEIR_CHECK(holder != nullptr && layout_ == SlotLayout::kScattered && Holds(id, from) && to < slots() &&
+             !holder->Has(to));
+  holder->bits[from / 64] &= ~(std::uint64_t{1} << (from % 64));
+  holder->bits[to / 64] |= std::uint64_t{1} << (to % 64);
+  --sharers_[from];
+  ++sharers_[to];
+  ++changes_;
+}
+
 // -- What there is to see --------------------------------------------------------------------------------------------
 
 std::uint32_t SlotArena::CountOf(VgpuId id) const {

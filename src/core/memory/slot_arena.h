@@ -51,7 +51,7 @@ class SlotArena {
   /// A first place for `count` slots (0: none yet) where they overlap least; of equal ones, where it could grow to
   /// `reach` slots and meet the fewest that others could grow to; of equal ones, the first. (The paper names no rule.)
   Status Add(VgpuId id, std::uint32_t count, std::uint32_t reach = 0);
-  /// A place that is known, as when a daemon starts anew: ascending and apart; at most one range where contiguous.
+  /// A place that is given, as tests do: ascending and apart; at most one range where contiguous.
   Status AddAt(VgpuId id, std::span<const SlotRange> place, std::uint32_t reach = 0);
   Status Remove(VgpuId id);
 
@@ -62,6 +62,9 @@ class SlotArena {
   /// Algorithm 1, *Reduction*: `slots` (Q) less, from the ends that overlap most; of equal splits the one with the
   /// fewest from the left. Scattered: the most shared ones, of equal ones the last. All of its slots may go.
   Result<SlotChange> Reduce(VgpuId id, std::uint32_t slots);
+
+  /// Scattered: it holds slot `to` in the place of `from`.
+  void Move(VgpuId id, std::uint32_t from, std::uint32_t to);
 
   [[nodiscard]] std::uint32_t slots() const { return static_cast<std::uint32_t>(sharers_.size()); }
   [[nodiscard]] SlotLayout layout() const { return layout_; }

@@ -43,7 +43,7 @@ void BM_ArenaAdd(benchmark::State& state, SlotLayout layout) {
 
 /// Looks at `waiting` of them that wait, one after the other; executors answer at once.
 void BM_TurnsLook(benchmark::State& state, SlotLayout layout, bool waiting) {
-  const SlotArena arena = CrowdedArena(layout, state.range(0));
+  SlotArena arena = CrowdedArena(layout, state.range(0));
   SlotTurns turns(kBenchSlots, {});
   std::vector<SlotNeed> needs;
   for (const VgpuId id : arena.ids()) needs.push_back({.id = id});

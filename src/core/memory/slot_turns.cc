@@ -2,6 +2,7 @@
 #include "core/memory/slot_turns.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "core/schedule/policy.h"
@@ -14,6 +15,9 @@ constexpr Duration kRestsAfter = milliseconds(2);
 
 /// What a vGPU waited for is restored within so long, or its turn is over before it began.
 constexpr Duration kRestoredWithin = seconds(10);
+
+/// Turns of its own length that others may have before who waits keeps them from its slots.
+constexpr int kPatience = 8;
 
 }  // namespace
 
@@ -35,8 +39,7 @@ bool SlotTurns::Waits(VgpuId id) const {
   return taker != nullptr && taker->waits;
 }
 
-Instant SlotTurns::See(Instant now, const SlotArena& arena, std::span<const SlotNeed> needs,
-                       std::vector<VgpuId>& changed) {
+Instant SlotTurns::See(Instant now, SlotArena& arena, std::span<const SlotNeed> needs, std::vector<VgpuId>& changed) {
   WEIR_CHECK(arena.slots() == slots_.size());
   look_again_ = kNever;
   Note(now, needs);
@@ -48,8 +51,9 @@ Instant SlotTurns::See(Instant now, const SlotArena& arena, std::span<const Slot
   Settle(arena);
   Follow(now, arena);
   for (Taker* waiter : queue_) Serve(now, arena, *waiter);
+  GiveAhead(arena);
   GiveFree(arena);
-  for (Slot& slot : slots_) slot.claimed = false;
+  for (Slot& slot : slots_) slot.kept = false;
 
   for (const auto& [id, here] : before)
     if (const Taker* taker = Find(id); taker->here != here) changed.push_back(id);
@@ -88,6 +92,10 @@ bool SlotTurns::Quiet(const SlotArena& arena) const {
 void SlotTurns::Settle(const SlotArena& arena) {
   for (std::uint32_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
+    if (slot.heir) {
+      const Taker* heir = Find(slot.heir);
+      if (heir == nullptr || !heir->present || !heir->waits || !arena.Holds(heir->id, i)) slot.heir = {};
+    }
     if (!slot.owner) continue;
     Taker& owner = *Find(slot.owner);
     if (!slot.leaving && (!owner.present || !arena.Holds(owner.id, i))) {
@@ -96,7 +104,8 @@ void SlotTurns::Settle(const SlotArena& arena) {
     }
     // One that says it is done and has more there isn't.
     if (!slot.leaving || (owner.present && (!owner.need.done || owner.need.resident > owner.here))) continue;
-    slot = {};
+    slot.owner = {};
+    slot.leaving = false;
     --owner.total;
     --taken_;
     --leaving_;
@@ -106,30 +115,39 @@ void SlotTurns::Settle(const SlotArena& arena) {
     if (taker.present && taker.need.resident > taker.total) beyond_ += taker.need.resident - taker.total;
 }
 
-/// Who waits, the longest first.
+/// Who waits, the longest first. Who needs more in the midst of its turn goes on with it: it has waited already.
 void SlotTurns::Follow(Instant now, const SlotArena& arena) {
   queue_.clear();
+  switching_ = 0;
   for (Taker& taker : takers_) {
     if (taker.restoring && taker.need.must == 0) {  // it runs: its turn begins
       taker.restoring = false;
       taker.began = now;
     }
     const bool waits = taker.present && taker.here < TargetOf(arena, taker);
-    if (waits && !taker.waits) taker.since = now;
+    if (waits && !taker.waits && !taker.in_turn) taker.since = now;
     taker.waits = waits;
+    taker.coming &= waits;
+    taker.restoring &= !waits;
     if (waits) queue_.push_back(&taker);
+    const bool switches = taker.coming ? taker.interrupts && now < taker.came + kRestoredWithin
+                                       : taker.restoring && now < taker.began + kRestoredWithin;
+    switching_ += switches ? 1 : 0;
   }
   std::ranges::sort(queue_, {}, [](const Taker* taker) { return std::pair(taker->since, taker->id); });
 }
 
 /// It has all that it waited for.
 void SlotTurns::BeginTurn(Instant now, Taker& taker) {
-  taker.waits = false;
+  taker.waits = taker.coming = false;
   taker.restoring = taker.need.must > 0;
+  const bool interrupted = std::exchange(taker.interrupts, false);
+  if (std::exchange(taker.in_turn, true)) return;
   taker.began = now;
   const Duration from = std::exchange(taker.copied, taker.need.copying);
   const Duration copied = taker.need.copying >= from ? taker.need.copying - from : Duration{};
   taker.took = taker.took == Duration{} ? copied : (taker.took * 3 + copied) / 4;
+  if (interrupted) next_switch_ = now + CostOf(taker);
   ++switches_;
 }
 
@@ -137,61 +155,153 @@ std::uint32_t SlotTurns::TargetOf(const SlotArena& arena, const Taker& taker) co
   return std::min(arena.CountOf(taker.id), std::max(taker.need.must, taker.need.wants));
 }
 
-Instant SlotTurns::TakenFrom(const Taker& owner, const Taker& waiter) const {
-  if (owner.waits) {  // and has no use for it until it has more: the one that has waited longer goes first
-    const bool younger = std::pair(owner.since, owner.id) > std::pair(waiter.since, waiter.id);
-    return younger ? Instant::min() : kNever;
-  }
-  if (owner.restoring) return owner.began + kRestoredWithin;
-  const Duration by_cost{static_cast<std::int64_t>(static_cast<double>(owner.took.count()) * times_.copies)};
-  return std::min(owner.began + std::max(times_.least, by_cost), owner.need.active + std::max(kRestsAfter, owner.took));
+/// What its switches copy, so many times.
+Duration SlotTurns::CostOf(const Taker& taker) const {
+  return Duration{static_cast<std::int64_t>(static_cast<double>(taker.took.count()) * times_.copies)};
 }
 
-/// What is free and what rests goes to it at once, so that it restores ahead; who computes is only interrupted when
-/// that is enough for it to run.
-void SlotTurns::Serve(Instant now, const SlotArena& arena, Taker& waiter) {
+Instant SlotTurns::TakenFrom(const Taker& owner, const Taker& waiter) const {
+  if (owner.waits) {  // and has no use for it until it has more
+    if (owner.coming) return kNever;
+    const bool older = std::pair(owner.since, owner.id) < std::pair(waiter.since, waiter.id);
+    return owner.in_turn && older ? owner.began + TurnOf(owner) : Instant::min();
+  }
+  if (owner.restoring) return owner.began + kRestoredWithin;
+  return std::min(owner.began + TurnOf(owner), owner.need.active + std::max(kRestsAfter, owner.took));
+}
+
+/// Slots that it could come to have: those that it holds, where slots are scattered any.
+template <typename Visit>
+void SlotTurns::EachOther(const SlotArena& arena, const Taker& waiter, Visit visit) {
+  const auto one = [&](std::uint32_t i) {
+    Slot& slot = slots_[i];
+    const bool own = slot.owner == waiter.id && !slot.leaving;
+    if (!own && !slot.kept && (!slot.heir || slot.heir == waiter.id)) visit(i, slot);
+  };
+  if (arena.layout() == SlotLayout::kContiguous) return arena.ForEachSlot(waiter.id, one);
+  for (std::uint32_t i = 0; i < slots_.size(); ++i) one(i);
+}
+
+SlotTurns::Offer SlotTurns::OfferTo(Instant now, const SlotArena& arena, const Taker& waiter) {
+  Offer offer;
+  EachOther(arena, waiter, [&](std::uint32_t, const Slot& slot) {
+    if (!slot.owner || slot.leaving) {
+      ++offer.free;
+      return;
+    }
+    const Taker& owner = *Find(slot.owner);
+    const Instant when = TakenFrom(owner, waiter);
+    if (when > now) {
+      look_again_ = std::min(look_again_, when);
+    } else if (owner.waits || owner.need.active + std::max(kRestsAfter, CostOf(owner)) <= now) {
+      ++offer.idle;
+    } else {
+      ++offer.busy;
+    }
+  });
+  return offer;
+}
+
+/// All that it waits for becomes its own, or goes to it as it leaves; or nothing does.
+void SlotTurns::Serve(Instant now, SlotArena& arena, Taker& waiter) {
   const std::uint32_t target = TargetOf(arena, waiter);
-  std::uint32_t missing = target > waiter.here ? target - waiter.here : 0;
+  const std::uint32_t missing = target - waiter.here;
   // What one command needs suffices for it to run.
-  const std::uint32_t spared = target - std::clamp(waiter.need.must, std::uint32_t{0}, target);
-  const bool blocked = waiter.need.must > waiter.here;
-  std::uint32_t due = 0;
-  const auto each_other = [&](auto visit) {
-    arena.ForEachSlot(waiter.id, [&](std::uint32_t i) {
-      if (missing > 0 && !slots_[i].claimed && slots_[i].owner != waiter.id) visit(i, slots_[i]);
+  const std::uint32_t must = std::min(waiter.need.must, target);
+  const std::uint32_t spared = must > waiter.here ? target - must : 0;
+  const Offer offer = OfferTo(now, arena, waiter);
+  const bool interrupts = offer.free + offer.idle + spared < missing;
+  if (offer.free + offer.idle + offer.busy + spared < missing) return Refuse(now, arena, waiter);
+  if (interrupts && !waiter.coming && (switching_ > 0 || now < next_switch_)) {
+    if (switching_ == 0) look_again_ = std::min(look_again_, next_switch_);
+    return Refuse(now, arena, waiter);
+  }
+  if (!std::exchange(waiter.coming, true)) {
+    waiter.came = now;
+    waiter.interrupts = interrupts;
+    if (interrupts) ++switching_;
+  }
+  MakeHeir(now, arena, waiter, missing);
+  if (arena.layout() == SlotLayout::kScattered) MoveTo(arena, waiter);
+  EachOther(arena, waiter, [&](std::uint32_t i, Slot& slot) {
+    if (slot.heir == waiter.id && !slot.owner && Take(i, waiter)) slot.heir = {};
+  });
+  if (waiter.here >= target) BeginTurn(now, waiter);
+}
+
+/// One that has waited for as long as others had several turns keeps the younger ones from what it could have: when the
+/// last turn among its slots is over, all of it is there.
+void SlotTurns::Refuse(Instant now, const SlotArena& arena, Taker& waiter) {
+  waiter.coming = false;
+  const Instant patient_until = waiter.since + kPatience * TurnOf(waiter);
+  const bool keeps = patient_until <= now;
+  if (!keeps) look_again_ = std::min(look_again_, patient_until);
+  EachOther(arena, waiter, [&](std::uint32_t, Slot& slot) {
+    slot.heir = {};
+    slot.kept = keeps && (!slot.owner || slot.leaving || TakenFrom(*Find(slot.owner), waiter) <= now);
+  });
+}
+
+/// What is free before what leaves already, then from one owner after the other: who waits itself before who has had
+/// its turn for longest, so that few are interrupted and the least is copied.
+void SlotTurns::MakeHeir(Instant now, const SlotArena& arena, const Taker& waiter, std::uint32_t missing) {
+  const auto give = [&](auto suits) {
+    EachOther(arena, waiter, [&](std::uint32_t i, Slot& slot) {
+      if (missing == 0 || !suits(slot)) return;
+      if (slot.owner && !slot.leaving) Leave(i);
+      slot.heir = waiter.id;
+      --missing;
     });
   };
-  each_other([&](std::uint32_t i, Slot& slot) {
-    if (slot.owner) return;
-    if (Take(i, waiter)) {
-      --missing;
-    } else {  // soon: somebody is told to leave what no account says
-      slot.claimed = true;
-      --missing;
-    }
+  std::uint32_t had = 0;
+  EachOther(arena, waiter, [&](std::uint32_t, Slot& slot) {
+    if (slot.heir == waiter.id && had++ >= missing) slot.heir = {};
   });
-  each_other([&](std::uint32_t, Slot& slot) {
-    if (!slot.leaving) return;
-    slot.claimed = true;
-    --missing;
-  });
-  each_other([&](std::uint32_t, Slot& slot) {
-    const Instant when = slot.leaving || !slot.owner ? kNever : TakenFrom(*Find(slot.owner), waiter);
-    if (when <= now) {
-      ++due;
-    } else {
-      look_again_ = std::min(look_again_, when);
-    }
-  });
-  if (due + (blocked ? spared : 0) >= missing)
-    each_other([&](std::uint32_t i, Slot& slot) {
-      if (slot.leaving || !slot.owner || TakenFrom(*Find(slot.owner), waiter) > now) return;
-      Find(slot.owner)->since = now;  // if it still waits, then behind everybody else
-      Leave(i);
-      slot.claimed = true;
-      --missing;
+  missing -= std::min(had, missing);
+  give([](const Slot& slot) { return !slot.heir && !slot.owner; });
+  give([](const Slot& slot) { return !slot.heir && slot.leaving; });
+  while (missing > 0) {
+    const auto rank = [](const Taker& owner) {
+      return std::tuple(!owner.waits, owner.in_turn, owner.waits ? -NsOf(owner.since) : NsOf(owner.began), owner.id);
+    };
+    const Taker* first = nullptr;
+    EachOther(arena, waiter, [&](std::uint32_t, const Slot& slot) {
+      if (!slot.owner || slot.leaving || slot.heir) return;
+      const Taker* owner = Find(slot.owner);
+      if (owner != first && TakenFrom(*owner, waiter) <= now && (first == nullptr || rank(*owner) < rank(*first)))
+        first = owner;
     });
-  if (waiter.here >= target) BeginTurn(now, waiter);
+    if (first == nullptr) return;
+    const VgpuId from = first->id;
+    Find(from)->in_turn = false;
+    give([from](const Slot& slot) { return slot.owner == from && !slot.leaving && !slot.heir; });
+  }
+}
+
+/// It holds what it is heir to, in the place of others.
+void SlotTurns::MoveTo(SlotArena& arena, const Taker& waiter) {
+  std::vector<std::uint32_t> others;
+  arena.ForEachSlot(waiter.id, [&](std::uint32_t i) {
+    const Slot& slot = slots_[i];
+    if ((slot.owner != waiter.id || slot.leaving) && slot.heir != waiter.id) others.push_back(i);
+  });
+  EachOther(arena, waiter, [&](std::uint32_t i, const Slot& slot) {
+    if (slot.heir != waiter.id || arena.Holds(waiter.id, i)) return;
+    arena.Move(waiter.id, others.back(), i);
+    others.pop_back();
+  });
+}
+
+/// What nobody can run with now goes to who holds it and waits, so that it restores ahead.
+void SlotTurns::GiveAhead(const SlotArena& arena) {
+  for (Taker* waiter : queue_) {
+    if (!waiter->waits) continue;
+    const std::uint32_t target = TargetOf(arena, *waiter);
+    arena.ForEachSlot(waiter->id, [&](std::uint32_t i) {
+      if (waiter->here < target && !slots_[i].owner && !slots_[i].heir && !slots_[i].kept)
+        static_cast<void>(Take(i, *waiter));
+    });
+  }
 }
 
 /// To who wants it, and to who is the only one there that holds it.
@@ -208,7 +318,7 @@ void SlotTurns::GiveFree(const SlotArena& arena) {
       if (!taker.present) continue;
       const std::uint32_t target = TargetOf(arena, taker);
       arena.ForEachSlot(taker.id, [&](std::uint32_t i) {
-        if (slots_[i].owner || slots_[i].claimed) return;
+        if (slots_[i].owner || slots_[i].heir) return;
         if (wanted ? taker.here < target : holders[i] == 1) static_cast<void>(Take(i, taker));
       });
     }

@@ -25,7 +25,8 @@ struct ModelExecutor {
 };
 
 struct TurnsRig {
-  explicit TurnsRig(std::uint32_t slots, const TurnTimes& times = {}) : arena(slots), turns(slots, times) {}
+  explicit TurnsRig(std::uint32_t slots, const TurnTimes& times = {}, SlotLayout layout = SlotLayout::kContiguous)
+      : arena(slots, layout), turns(slots, times) {}
 
   void Add(std::uint64_t id, SlotRange range) {
     ASSERT_TRUE(arena.AddAt(VgpuId{id}, std::span(&range, range.count > 0 ? 1 : 0)).has_value());
@@ -195,6 +196,76 @@ TEST(SlotTurns, WhoComputesIsNotInterruptedForSlotsThatDoNotSuffice) {
   EXPECT_TRUE(rig.Of(3).Runs() || rig.Of(1).Runs());
 }
 
+TEST(SlotTurns, WhatDoesNotSufficeForTheOneServesTheOther) {
+  TurnsRig rig(6, {.least = seconds(2), .copies = 1});
+  rig.Add(1, {0, 2});
+  rig.Add(2, {0, 6});
+  rig.Add(3, {2, 4});
+  rig.Needs(1, 2);
+  rig.Run(milliseconds(50));
+  rig.Needs(2, 6);
+  rig.Run(milliseconds(50));
+  ASSERT_FALSE(rig.Of(2).Runs());
+  EXPECT_EQ(rig.turns.HereOf(VgpuId{2}), 4u) << "what is free, ahead";
+  rig.Needs(3, 4);
+  rig.Run(milliseconds(50));
+  EXPECT_TRUE(rig.Of(3).Runs()) << "vGPU 2 can't run before vGPU 1's turn is over";
+  rig.Run(seconds(5));
+  EXPECT_GT(rig.turns.switches(), 3u);
+}
+
+TEST(SlotTurns, WhoNeedsMoreInTheMidstOfItsTurnGoesOnWithIt) {
+  TurnsRig rig(6, {.least = seconds(1), .copies = 1});
+  rig.Add(1, {0, 4});
+  rig.Add(2, {2, 4});
+  rig.Needs(1, 3);
+  rig.Run(milliseconds(20));
+  ASSERT_TRUE(rig.Of(1).Runs());
+  rig.Needs(2, 4);
+  rig.Run(milliseconds(20));
+  ASSERT_FALSE(rig.Of(2).Runs());
+  rig.Needs(1, 4);
+  rig.Run(milliseconds(20));
+  EXPECT_TRUE(rig.Of(1).Runs());
+  EXPECT_FALSE(rig.Of(2).Runs());
+}
+
+TEST(SlotTurns, OneSwitchThatInterruptsIsUnderWayAtATimeAndTheNextOneLater) {
+  TurnsRig rig(4, {.least = milliseconds(10), .copies = 5});
+  for (const std::uint64_t id : {1, 2}) rig.Add(id, {0, 2});
+  for (const std::uint64_t id : {3, 4}) rig.Add(id, {2, 2});
+  for (const std::uint64_t id : {1, 2, 3, 4}) rig.Needs(id, 2);
+  rig.Run(seconds(2));
+  rig.delay = milliseconds(20);
+  int idle = 0;
+  const std::uint64_t before = rig.turns.switches();
+  for (int ms = 0; ms < 10'000; ++ms) {
+    rig.Run(milliseconds(1));
+    idle += rig.Of(1).Runs() || rig.Of(2).Runs() || rig.Of(3).Runs() || rig.Of(4).Runs() ? 0 : 1;
+  }
+  EXPECT_EQ(idle, 0) << "while two change places the other two's one computes";
+  // A switch takes two delays, and what it copied, at least one, passes five times before the next one.
+  EXPECT_LT(static_cast<double>(rig.turns.switches() - before), 10'000.0 / (2 * 20 + 5 * 20));
+  EXPECT_GT(rig.turns.switches() - before, 30u);
+}
+
+TEST(SlotTurns, ScatteredAnySlotsWillDo) {
+  TurnsRig rig(6, {.least = milliseconds(100), .copies = 1}, SlotLayout::kScattered);
+  rig.Add(1, {0, 2});
+  rig.Add(2, {2, 3});
+  rig.Add(3, {1, 3});  // of both
+  rig.Needs(1, 2);
+  rig.Needs(2, 3);
+  rig.Run(milliseconds(300));
+  rig.Needs(3, 3);
+  rig.Look();
+  EXPECT_EQ(rig.turns.HereOf(VgpuId{1}), 0u);
+  EXPECT_EQ(rig.turns.HereOf(VgpuId{2}), 3u) << "one of them suffices";
+  rig.Run(milliseconds(10));
+  EXPECT_EQ(rig.turns.HereOf(VgpuId{3}), 3u);
+  EXPECT_EQ(rig.arena.RangesOf(VgpuId{3}), (std::vector<SlotRange>{{0, 2}, {5, 1}}));
+}
+
 TEST(SlotTurns, WhoCouldDoWithLessHasItsTurnsToo) {
   SlotArena arena(4);
   const SlotRange whole{0, 4};
@@ -309,7 +380,8 @@ RC_GTEST_PROP(SlotTurnsLaws, WhatIsOnTheDeviceNeverExceedsItAndEverybodyIsServed
   Prng random(seed);
   const auto below = [&random](std::uint64_t n) { return static_cast<std::uint32_t>(random.Next() % n); };
   const std::uint32_t slots = 2 + below(12), members = 1 + below(6);
-  TurnsRig rig(slots, {.least = milliseconds(1 + below(50)), .copies = 1.0 + below(4)});
+  TurnsRig rig(slots, {.least = milliseconds(1 + below(50)), .copies = 1.0 + below(4)},
+               below(2) == 0 ? SlotLayout::kContiguous : SlotLayout::kScattered);
   for (std::uint32_t id = 1; id <= members; ++id) {
     const std::uint32_t first = below(slots);
     rig.Add(id, {first, 1 + below(slots - first)});
@@ -352,6 +424,57 @@ RC_GTEST_PROP(SlotTurnsLaws, WhatIsOnTheDeviceNeverExceedsItAndEverybodyIsServed
     }
     RC_ASSERT(resident <= slots);
   }
+}
+
+/// From one state, for one who waits: what leaves is copied out, and in again later.
+RC_GTEST_PROP(SlotTurnsLaws, ScatteredServesWhereverContiguousDoesAndCopiesNoMore, (std::uint64_t seed)) {
+  Prng random(seed);
+  const auto below = [&random](std::uint64_t n) { return static_cast<std::uint32_t>(random.Next() % n); };
+  const std::uint32_t slots = 2 + below(14), members = 2 + below(6);
+  TurnsRig rig(slots, {.least = milliseconds(1 + below(50)), .copies = 1.0 + below(4)});
+  SlotArena scattered(slots, SlotLayout::kScattered);
+  for (std::uint32_t id = 1; id <= members; ++id) {
+    const std::uint32_t first = below(slots);
+    const SlotRange range{first, 1 + below(slots - first)};
+    rig.Add(id, range);
+    RC_ASSERT(scattered.AddAt(VgpuId{id}, std::span(&range, 1)).has_value());
+  }
+  for (int step = 0; step < 20; ++step) {
+    const std::uint64_t id = 2 + below(members - 1);
+    rig.Needs(id, below(rig.arena.CountOf(VgpuId{id}) + 1));
+    rig.Run(milliseconds(below(100)));
+  }
+  std::vector<SlotNeed> needs;  // all but the first have what they want
+  for (std::uint32_t id = 2; id <= members; ++id) {
+    const std::uint32_t here = rig.turns.HereOf(VgpuId{id});
+    needs.push_back({.id = VgpuId{id}, .wants = here, .resident = here, .active = rig.now});
+  }
+  needs.push_back({.id = VgpuId{1}});
+  SlotTurns one = rig.turns, other = rig.turns;
+  rig.now += milliseconds(below(400));
+  std::vector<VgpuId> changed;
+  for (const std::uint32_t wants : {0U, rig.arena.CountOf(VgpuId{1})}) {
+    for (SlotNeed& need : needs) {
+      need.active = rig.now;
+      if (need.id == VgpuId{1}) need.wants = need.must = wants;
+    }
+    one.See(rig.now, rig.arena, needs, changed);
+    if (wants == 0) other = one;  // nothing leaves any more
+    rig.now += milliseconds(1);
+  }
+  rig.now -= milliseconds(1);
+  other.See(rig.now, scattered, needs, changed);
+  const auto leaving = [&](const SlotTurns& turns) {
+    std::uint32_t count = 0;
+    for (std::uint32_t i = 0; i < slots; ++i) count += turns.Leaving(i) ? 1 : 0;
+    return count;
+  };
+  const auto has = [&](const SlotTurns& turns) { return turns.HereOf(VgpuId{1}) + leaving(turns); };
+  if (has(one) < rig.arena.CountOf(VgpuId{1})) return;  // not served
+  RC_TAG(leaving(one) > 0 ? "interrupts" : "free");
+  RC_ASSERT(has(other) >= scattered.CountOf(VgpuId{1}));
+  RC_ASSERT(leaving(other) <= leaving(one));
+  RC_ASSERT(scattered.CountOf(VgpuId{1}) == rig.arena.CountOf(VgpuId{1}));
 }
 
 RC_GTEST_PROP(SlotTurnsLaws, NothingIsOrderedWhereNobodyWaits, (std::uint64_t seed)) {
