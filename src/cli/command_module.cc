@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // weir module register | list | run | rm: kernels of modules, on this node or by a manager (docs/modules.md).
 #include <fmt/format.h>
-#include <sys/random.h>
 
 #include <cstdio>
 #include <memory>
 
-#include "cli/module_client.h"
 #include "cli/options.h"
 #include "cli/places.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "cli/text_units.h"
 #include "http/client.h"
+#include "modules/module_client.h"
 #include "modules/module_store.h"
 #include "platform/files.h"
 
 namespace weir::cli {
 namespace {
 
+using modules::ListOf;
+using modules::ModuleClient;
+using modules::NumberOf;
+using modules::TextOf;
 using nlohmann::json;
 
 constexpr std::size_t kTokenBytesMax = 4096;
-constexpr Duration kWaitStep = seconds(20);  // of one question for a run's end
-constexpr Duration kPatience = seconds(60);  // with a service that is away; it may be started again
 
 struct ModuleFlags {
   std::string managers, token, socket;
@@ -44,21 +45,6 @@ Result<ModuleClient> ClientOf(const Session& session, const ModuleFlags& flags) 
     while (!token.empty() && (token.back() == '\n' || token.back() == ' ')) token.pop_back();
   }
   return ModuleClient::OfManagers(std::move(list), std::move(token));
-}
-
-std::string TextOf(const json& object, const char* field) {
-  const auto found = object.find(field);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
-}
-
-double NumberOf(const json& object, const char* field) {
-  const auto found = object.find(field);
-  return found != object.end() && found->is_number() ? found->get<double>() : 0;
-}
-
-json ListOf(const json& object, const char* field) {
-  const auto found = object.find(field);
-  return found != object.end() && found->is_array() ? *found : json::array();
 }
 
 std::string ModuleTarget(const std::string& name) { return "/v1/modules/" + http::PercentEncode(name); }
@@ -100,36 +86,6 @@ Result<int> RemoveModule(const Session& session, const ModuleFlags& flags) {
   return 0;
 }
 
-/// What no other run is called: by it a question may be asked twice.
-Result<std::string> DrawId() {
-  std::uint64_t parts[2] = {};
-  if (::getrandom(parts, sizeof parts, 0) != static_cast<ssize_t>(sizeof parts))
-    return Fail(Errc::kIo, "the system gave no random number for the run's id; choose one with --id");
-  return fmt::format("{:016x}{:016x}", parts[0], parts[1]);
-}
-
-/// Asks until it is over. A service that was started again has forgotten it, and takes the same once more.
-Result<json> RunToItsEnd(ModuleClient& client, const std::string& id, const std::string& body) {
-  const std::string target = "/v1/runs/" + id;
-  WEIR_TRY(json run, client.AskUntil(kPatience, "PUT", target, body));
-  while (TextOf(run, "state") != "done" && TextOf(run, "state") != "failed") {
-    auto next = client.AskUntil(kPatience, "GET", fmt::format("{}?wait_ms={}", target, kWaitStep / milliseconds(1)), "",
-                                kWaitStep + seconds(10));
-    if (!next && next.error().code == Errc::kNotFound) next = client.AskUntil(kPatience, "PUT", target, body);
-    if (!next) return next;
-    run = *std::move(next);
-  }
-  return run;
-}
-
-Error ErrorOfRun(const json& run) {
-  const json error = run.value("error", json::object());
-  Errc code = Errc::kInternal;
-  for (const ErrcEntry& entry : kErrcTable)
-    if (entry.name == TextOf(error, "code")) code = entry.code;
-  return Fail(code, fmt::format("run {} failed: {}", TextOf(run, "id"), TextOf(error, "message")));
-}
-
 Status WriteOutput(ModuleClient& client, const json& run, const std::string& file) {
   const std::string blob = TextOf(run, "output");
   std::string bytes;
@@ -156,18 +112,25 @@ Result<int> RunKernel(const Session& session, const ModuleFlags& flags) {
   }
   std::string id = flags.id;
   if (id.empty()) {
-    WEIR_TRY(id, DrawId());
+    WEIR_TRY(id, modules::DrawRunId());
   }
-  WEIR_TRY(const json run, RunToItsEnd(client, id, body.dump(-1, ' ', false, json::error_handler_t::replace)));
+  client.OnPatience([](const Error& why, Duration patience) {
+    fmt::print(stderr, "weir: {}; trying again for {:.0f} s\n", why.message, SecondsOf(patience));
+  });
+  const std::string asked = body.dump(-1, ' ', false, json::error_handler_t::replace);
+  WEIR_TRY(json run, client.AskUntil("PUT", "/v1/runs/" + http::PercentEncode(id), asked));
+  if (!modules::IsOver(run)) {
+    WEIR_TRY(run, client.WaitForEnd(id, asked, seconds(1'000'000'000)));
+  }
   const bool done = TextOf(run, "state") == "done";
   if (done && !flags.output.empty()) WEIR_TRY_STATUS(WriteOutput(client, run, flags.output));
   // Results are kept until then; with an id of the user's own they are the user's to forget.
-  if (flags.id.empty()) (void)client.Ask("DELETE", "/v1/runs/" + id);
+  if (flags.id.empty()) (void)client.Ask("DELETE", "/v1/runs/" + http::PercentEncode(id));
   if (session.json && flags.output != "-") PrintJson(run);
   if (!session.json)
     for (const std::string& line : SplitList(TextOf(run, "text"), '\n'))
       if (!line.empty()) fmt::print(flags.output == "-" ? stderr : stdout, "{}\n", Printable(line));
-  if (!done) return ErrorOfRun(run);
+  if (!done) return modules::ErrorOfRun(run);
   if (!session.json && flags.output != "-")
     fmt::print("done in {:.3g} s on {}, beside {:.1f} others{}\n", NumberOf(run, "seconds"), TextOf(run, "device"),
                NumberOf(run, "ran_beside"),

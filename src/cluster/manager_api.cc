@@ -64,6 +64,10 @@ void Manager::Handle(const http::Request& request, http::Respond respond) {
     return respond(http::ErrorReply(
         Fail(Errc::kPermissionDenied, request.bearer.empty() ? "this manager wants a token: give it with --token FILE"
                                                              : "that is not this manager's token")));
+  if (engine_ && keeper_->LeadIsOver()) {
+    StepDown("", "its lead was not kept in time");
+    keeper_->StartAgain();
+  }
   if (get && request.path == "/v1/cluster") return respond(ShowCluster());
   if (get && request.path == "/metrics") return respond(Metrics());
   if (const auto blob = Behind(request.path, "/v1/blobs/")) return HandleBlob(request, *blob, std::move(respond));

@@ -20,7 +20,9 @@ using nlohmann::ordered_json;
 constexpr Duration kManagerMax = seconds(2);  // of most requests
 constexpr Duration kBlobMax = seconds(20);    // of one that carries up to 64 MiB
 constexpr Duration kNodeMax = seconds(5);
-constexpr Duration kResultsMax = seconds(25);  // a manager may wait that long for its store
+/// A manager that is there answers when its store has them: longer than etcd takes to elect a leader. One that has
+/// vanished answers never, and what is handed to it meanwhile is handed to the next one no earlier than this.
+constexpr Duration kResultsMax = seconds(4);
 constexpr Duration kTryAgain = milliseconds(100);
 constexpr Duration kLookWhileRunning = milliseconds(25);
 constexpr Duration kLookIdle = milliseconds(500);

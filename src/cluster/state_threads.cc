@@ -81,8 +81,10 @@ void LeadKeeper::Follow() {
       watched = who;
       if (gone < kGoneAfter) continue;
     }
+    const Instant asked = platform::Now();
     const auto lead = store_.TakeLead(self_, *leader);
     if (!lead) continue;
+    kept_ = asked;
     auto records = store_.Read();
     if (!records) {
       store_.GiveUpLead(*lead);
@@ -96,14 +98,15 @@ void LeadKeeper::Follow() {
   }
 }
 
+bool LeadKeeper::LeadIsOver() const { return platform::Now() - kept_.load() >= kLeadTtl; }
+
 void LeadKeeper::KeepTo(const Lead& lead) {
-  Instant kept = platform::Now();
   std::string why = "what was decided could not be written";
   while (Pause(kKeepEvery)) {
     const Instant asked = platform::Now();
     const Status status = store_.KeepLead(lead);
-    if (status) kept = asked;
-    if (status || (status.error().code != Errc::kNotFound && platform::Now() - kept < kLeadTtl)) continue;
+    if (status) kept_ = asked;
+    if (status || (status.error().code != Errc::kNotFound && !LeadIsOver())) continue;
     why = status.error().message;
     break;
   }

@@ -3,6 +3,7 @@
 // writes. Both tell the loop what came of it.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <condition_variable>
 #include <functional>
@@ -29,6 +30,9 @@ class LeadKeeper {
 
   /// What the manager has in memory is of no use: begin again with what is stored.
   void StartAgain();
+  /// The lease may have ended since it was kept last, and another manager may lead: by our own clock, so also while the
+  /// store doesn't answer. From any thread.
+  [[nodiscard]] bool LeadIsOver() const;
 
  private:
   void Run();
@@ -44,7 +48,8 @@ class LeadKeeper {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ends_ = false, again_ = false;
-  std::string said_ = "?";  // the leader that was told last
+  std::string said_ = "?";       // the leader that was told last
+  std::atomic<Instant> kept_{};  // when the lead was asked for, or asked to be kept, with success
   std::thread thread_;
 };
 

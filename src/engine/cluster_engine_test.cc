@@ -212,6 +212,15 @@ TEST(ClusterEngine, RunsOfALostNodeEndElsewhereAndItsResultIsStale) {
   EXPECT_EQ(cluster.engine().Counts().moved_total, 1U);
 }
 
+TEST(ClusterEngine, TheNextLeaderDoesNotAwaitANodeThatWasLost) {
+  TestCluster cluster;
+  cluster.Hello(NodeNamed("n1"));
+  cluster.Pass(seconds(5));
+  cluster.WriteAll();
+  cluster.Lead();
+  EXPECT_TRUE(cluster.engine().Nodes(InstantFromNs(0)).empty());
+}
+
 TEST(ClusterEngine, GivesARunUpThatItsNodesDoNotOutlive) {
   TestCluster cluster;
   ASSERT_TRUE(cluster.Do(SubmitRun{"r", RequestFor("x")}));
@@ -285,6 +294,63 @@ TEST(ClusterEngine, OneIdTwiceIsTwoRuns) {
   ASSERT_TRUE(cluster.Do(ResultCame{"n1", session, old, ResultSaying("of x")}));
   cluster.WriteAll();
   EXPECT_EQ(cluster.engine().FindRun("r")->state, RunState::kRunning);
+}
+
+TEST(ClusterEngine, AResultOfAnEarlierAttemptOfTheSameNodeDoesNotCount) {
+  TestCluster cluster;
+  const std::uint64_t first = cluster.Hello(NodeNamed("n1"));
+  ASSERT_TRUE(cluster.Do(SubmitRun{"r", RequestFor("x")}));
+  cluster.WriteAll();
+  const RunAttempt earlier = cluster.WorkOf("n1", first).start.at(0).Attempt();
+  cluster.Pass(seconds(5));
+  const std::uint64_t again = cluster.Hello(NodeNamed("n1"), {earlier});
+  const NodeWork work = cluster.WorkOf("n1", again);
+  ASSERT_EQ(work.start.size(), 1U);
+  EXPECT_EQ(work.start[0].attempt, 2U);
+  ASSERT_TRUE(cluster.Do(ResultCame{"n1", again, earlier, ResultSaying("early")}));
+  cluster.WriteAll();
+  EXPECT_EQ(cluster.engine().FindRun("r")->state, RunState::kRunning);
+}
+
+TEST(ClusterEngine, AResultOfANodeThatDoesNotRunItDoesNotCount) {
+  TestCluster cluster;
+  const std::uint64_t first = cluster.Hello(NodeNamed("n1"));
+  ASSERT_TRUE(cluster.Do(SubmitRun{"r", RequestFor("x")}));
+  cluster.WriteAll();
+  const RunAttempt given = cluster.WorkOf("n1", first).start.at(0).Attempt();
+  const std::uint64_t second = cluster.Hello(NodeNamed("n2"));
+  ASSERT_TRUE(cluster.Do(ResultCame{"n2", second, given, ResultSaying("not mine")}));
+  cluster.WriteAll();
+  EXPECT_EQ(cluster.engine().FindRun("r")->state, RunState::kRunning);
+}
+
+TEST(ClusterEngine, ARequestOfASessionThatIsOverTakesNoWorkAway) {
+  // Sent before the node's member was started again, and late: what it is answered nobody hears.
+  TestCluster cluster;
+  const std::uint64_t before = cluster.Hello(NodeNamed("n1"));
+  const std::uint64_t now = cluster.Hello(NodeNamed("n1"));
+  ASSERT_TRUE(cluster.Do(SubmitRun{"r", RequestFor("x")}));
+  cluster.WriteAll();
+  EXPECT_EQ(cluster.Do(TakeWork{"n1", before}).error().code, Errc::kNotFound);
+  EXPECT_EQ(cluster.WorkOf("n1", now).start.size(), 1U);
+}
+
+TEST(ClusterEngine, ANumberOfARunThatIsForgottenIsNotGivenOutByTheNextLeader) {
+  TestCluster cluster;
+  const std::uint64_t session = cluster.Hello(NodeNamed("n1"));
+  ASSERT_TRUE(cluster.Do(SubmitRun{"a", RequestFor("x")}));
+  cluster.WriteAll();
+  const RunAttempt old = cluster.WorkOf("n1", session).start.at(0).Attempt();
+  ASSERT_TRUE(cluster.Do(RemoveRun{"a"}));
+  cluster.WriteAll();
+  cluster.Lead();  // of a store in which nothing of it is left; the node has it still
+  const std::uint64_t again = cluster.Hello(NodeNamed("n1"), {old});
+  ASSERT_TRUE(cluster.Do(SubmitRun{"b", RequestFor("y")}));
+  cluster.WriteAll();
+  const NodeWork work = cluster.WorkOf("n1", again);
+  ASSERT_EQ(work.start.size(), 1U);
+  EXPECT_NE(work.start[0].number, old.number);
+  EXPECT_EQ(work.drop, std::vector{old});
 }
 
 TEST(ClusterEngine, LearnsHowRunsDisturbEachOther) {

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -78,6 +80,18 @@ int ConnectWithin(int fd, const addrinfo& address, Duration timeout) {
   return ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
 }
 
+/// A machine that has vanished says nothing: what it doesn't acknowledge within three seconds, also while it is only
+/// waited for, ends the connection.
+void NoticeIfItVanishes(int fd) {
+  constexpr int kOn = 1, kAfter_s = 1, kEvery_s = 1, kTimes = 3;
+  constexpr unsigned kUnheard_ms = 3'000;
+  ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &kOn, sizeof kOn);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &kAfter_s, sizeof kAfter_s);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &kEvery_s, sizeof kEvery_s);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &kTimes, sizeof kTimes);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUnheard_ms, sizeof kUnheard_ms);
+}
+
 Result<Connected> ConnectTcp(const std::string& host, std::uint16_t port, const std::string& if_absent,
                              Duration timeout) {
   const std::string where = fmt::format("{}:{}", host, port);
@@ -93,7 +107,9 @@ Result<Connected> ConnectTcp(const std::string& host, std::uint16_t port, const 
   for (const addrinfo* at = addresses.get(); at != nullptr; at = at->ai_next) {
     platform::Fd fd(::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     error = fd ? ConnectWithin(fd.get(), *at, timeout) : errno;
-    if (error == 0) return Connected{std::move(fd), at->ai_family};
+    if (error != 0) continue;
+    NoticeIfItVanishes(fd.get());
+    return Connected{std::move(fd), at->ai_family};
   }
   return CannotReach(where, error, if_absent);
 }
@@ -102,6 +118,9 @@ Error ExchangeError(const std::string& what, const beast::error_code& error, Dur
   if (error == beast::error::timeout)
     return Fail(Errc::kTimeout,
                 fmt::format("{}: no reply within {:.1f} s; is it stopped or overloaded?", what, SecondsOf(timeout)));
+  if (error == asio::error::timed_out || error == asio::error::host_unreachable ||
+      error == asio::error::network_unreachable)
+    return Fail(Errc::kUnavailable, what + ": its machine is not heard of any more");
   const bool hung_up = error == beast::http::error::end_of_stream || error == beast::http::error::partial_message ||
                        error == asio::error::eof || error == asio::error::connection_reset ||
                        error == asio::error::broken_pipe;

@@ -111,6 +111,8 @@ class RunBook {
   };
   [[nodiscard]] std::vector<DeviceView> Devices() const;
   [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
+  /// What the placement has learned; none: it learns nothing.
+  [[nodiscard]] const core::InterferenceModel* model() const { return placement_->model(); }
 
  private:
   /// Sums over a device's time, so that what a run ran beside is the difference of two of them.

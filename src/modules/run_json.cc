@@ -146,6 +146,15 @@ ordered_json ToJson(const RunBook::DeviceView& device, const std::string& model)
   return object;
 }
 
+ordered_json ToJson(const core::InterferenceModel& model) {
+  ordered_json object;
+  for (const LoadField& load : kLoadFields) object[load.name] = model.weights()[static_cast<std::size_t>(load.kind)];
+  object["company"] = model.weights().back();
+  object["observations"] = model.observations();
+  object["error_rms"] = model.ErrorRms();
+  return object;
+}
+
 std::string SavedModules(const std::map<std::string, RegisteredModule>& modules) {
   auto list = ordered_json::array();
   for (const auto& [name, module] : modules) list.push_back(ToJson(name, module));

@@ -26,6 +26,7 @@ Result<RunRequest> RunRequestFrom(const std::string& body);
 nlohmann::ordered_json ToJson(const Run& run, Instant now);
 nlohmann::ordered_json ToJson(const std::string& name, const RegisteredModule& module);
 nlohmann::ordered_json ToJson(const RunBook::DeviceView& device, const std::string& model);
+nlohmann::ordered_json ToJson(const core::InterferenceModel& model);
 
 /// What survives a restart; kernels' needs with it.
 std::string SavedModules(const std::map<std::string, RegisteredModule>& modules);

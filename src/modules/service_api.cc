@@ -100,7 +100,10 @@ void Service::Handle(const http::Request& request, http::Respond respond) {
     return respond(http::ErrorReply(Fail(Errc::kNotFound, "there is nothing at " + path)));
   }
   if (request.method != "GET") return respond(NotAllowed(request));
-  respond(http::JsonReply({{path.substr(4), std::move(list)}}));
+  ordered_json reply{{path.substr(4), std::move(list)}};
+  if (const core::InterferenceModel* model = book_.model(); model != nullptr && path == "/v1/devices")
+    reply["interference"] = ToJson(*model);
+  respond(http::JsonReply(reply));
 }
 
 void Service::HandleBlob(const http::Request& request, const std::string& blob, const http::Respond& respond) {

@@ -21,6 +21,9 @@ struct ClusterDevices {
   double bytes_per_s = 0;     // of global memory
   Bytes cache{};              // what local memory is kept in before it goes to global memory
   Duration context{};         // its creation
+  // Below 0: kernels run at once. Else they take turns, as on a processor, and this part of the time goes while there
+  // are several.
+  double turn_loss = -1;
 };
 
 struct ClusterKernel {

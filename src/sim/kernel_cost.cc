@@ -7,7 +7,7 @@
 namespace weir::sim {
 namespace {
 
-constexpr std::size_t kShared = 3;  // threads, blocks, traffic
+constexpr std::size_t kShared = 4;  // threads, blocks, traffic, turns
 using SharedParts = std::array<double, kShared>;
 
 /// Part of local memory's traffic that the cache doesn't take.
@@ -30,6 +30,8 @@ KernelCost CostOf(const ClusterKernel& kernel, const ClusterDevices& device) {
   cost.traffic = kernel.bytes_per_s / device.bytes_per_s;
   const double local = static_cast<double>(kernel.local.count);
   cost.local_bytes = resident * threads * local;
+  cost.turn = device.turn_loss >= 0 ? 1 : 0;
+  cost.turn_loss = std::max(device.turn_loss, 0.0);
   // Every thread writes its local memory once and reads it once.
   if (cost.seconds > 0) cost.local_traffic = 2.0 * blocks * threads * local / cost.seconds / device.bytes_per_s;
   return cost;
@@ -43,7 +45,8 @@ std::vector<double> SpeedsOf(std::span<const KernelCost> together, double cache)
   std::vector<double> most(together.size()), speeds(together.size());
   std::vector<bool> grows(together.size(), true);
   for (std::size_t k = 0; k < together.size(); ++k) {
-    wants[k] = {together[k].threads, together[k].blocks, together[k].traffic + together[k].local_traffic * missed};
+    wants[k] = {together[k].threads, together[k].blocks, together[k].traffic + together[k].local_traffic * missed,
+                together[k].turn};
     most[k] = *std::ranges::max_element(wants[k]);
     if (most[k] > 0) continue;
     speeds[k] = 1;
@@ -78,6 +81,8 @@ std::vector<double> SpeedsOf(std::span<const KernelCost> together, double cache)
     }
     level = next;
   }
+  if (together.size() > 1)
+    for (std::size_t k = 0; k < together.size(); ++k) speeds[k] *= 1 - together[k].turn_loss;
   return speeds;
 }
 

@@ -4,8 +4,9 @@
 //
 // A kernel at full speed uses a part of the device's thread slots, of its block slots, and of global memory's rate.
 // Local memory is what its threads keep for themselves; what the cache doesn't hold of all kernels' together goes to
-// global memory. Where a resource is short, kernels share it so that each one's largest part of any resource grows
-// evenly until it has what it asks for (dominant resource fairness; Ghodsi and others, NSDI 2011).
+// global memory. A device may also give kernels turns, as a processor does: then one has all of it or nothing, and no
+// counter of loads tells. Where a resource is short, kernels share it so that each one's largest part of any resource
+// grows evenly until it has what it asks for (dominant resource fairness; Ghodsi and others, NSDI 2011).
 #pragma once
 
 #include <array>
@@ -24,6 +25,8 @@ struct KernelCost {
   double traffic = 0;        // without local memory's
   double local_traffic = 0;  // of local memory, if nothing of it were cached
   double local_bytes = 0;    // of all resident threads
+  double turn = 0;           // part of the device's turns: all of them, or none where kernels run at once
+  double turn_loss = 0;      // while others take turns with it
 };
 
 KernelCost CostOf(const ClusterKernel& kernel, const ClusterDevices& device);

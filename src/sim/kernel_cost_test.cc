@@ -67,6 +67,14 @@ TEST(KernelCost, WhoAsksForLittleIsNotSlowedByWhoAsksForMuch) {
   EXPECT_NEAR(speeds[1], 0.495, 1e-12);
 }
 
+TEST(KernelCost, OnADeviceThatGivesTurnsTheyShareTimeWhateverTheyLoad) {
+  ClusterDevices device = FourBlocks();
+  device.turn_loss = 0.1;
+  const KernelCost one = CostOf({.name = "k", .threads = 1, .kernel = milliseconds(10), .processing = 0.01}, device);
+  EXPECT_EQ(SpeedsOf(std::array{one}, kCacheBytes).front(), 1);
+  for (const double speed : SpeedsOf(std::array{one, one, one}, kCacheBytes)) EXPECT_NEAR(speed, 0.9 / 3, 1e-12);
+}
+
 TEST(KernelCost, WhatIsMeasuredAloneIsWhatItDoesAlone) {
   const ClusterKernel kernel{
       .name = "k", .memory = MiB(3), .blocks = 4, .threads = 50, .kernel = seconds(2), .bytes_per_s = 2e9};

@@ -68,8 +68,8 @@ class Processes:
 
 
 class Manager:
-    def __init__(self, processes, name, port, *state, token=True, prefix=()):
-        self.processes, self.name, self.address = processes, name, f"127.0.0.1:{port}"
+    def __init__(self, processes, name, port, *state, token=True, prefix=(), host="127.0.0.1"):
+        self.processes, self.name, self.address = processes, name, f"{host}:{port}"
         self.command = [*prefix, WEIR, "manager", "--listen", self.address, "--store", processes.path("blobs"), *state]
         if token:
             self.command += ["--token", processes.token]
@@ -113,20 +113,21 @@ class ClusterNode:
 
 
 class Etcd:
-    """Three members with etcd's own times."""
+    """Three members with etcd's own times: on loopback, or each at a host of its own and started with a prefix of its own."""
 
-    def __init__(self, processes):
-        self.processes = processes
-        ports = free_ports(6)
-        self.clients, self.peers = ports[:3], ports[3:]
+    def __init__(self, processes, hosts=None, prefixes=((), (), ())):
+        self.processes, self.prefixes = processes, prefixes
+        ports = free_ports(6) if hosts is None else [2379, 2380] * 3
+        addresses = [f"{host}:{ports[2 * i + k]}" for i, host in enumerate(hosts or ["127.0.0.1"] * 3) for k in range(2)]
+        self.clients, self.peers = addresses[::2], addresses[1::2]
         self.running = [None] * 3
-        self.addresses = ",".join(f"127.0.0.1:{port}" for port in self.clients)
+        self.addresses = ",".join(self.clients)
 
     def start(self, which):
-        initial = ",".join(f"e{i}=http://127.0.0.1:{port}" for i, port in enumerate(self.peers))
-        client, peer = (f"http://127.0.0.1:{ports[which]}" for ports in (self.clients, self.peers))
+        initial = ",".join(f"e{i}=http://{address}" for i, address in enumerate(self.peers))
+        client, peer = "http://" + self.clients[which], "http://" + self.peers[which]
         self.running[which] = self.processes.start(f"etcd{which}", [
-            "etcd", "--name", f"e{which}", "--data-dir", self.processes.path(f"etcd{which}"), "--listen-client-urls", client,
+            *self.prefixes[which], "etcd", "--name", f"e{which}", "--data-dir", self.processes.path(f"etcd{which}"), "--listen-client-urls", client,
             "--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
             "--initial-cluster", initial, "--initial-cluster-state", "new", "--heartbeat-interval", "100",
             "--election-timeout", "1000", "--logger", "zap", "--log-level", "error"])
@@ -138,7 +139,7 @@ class Etcd:
         return self
 
     def status(self, which):
-        connection = http.client.HTTPConnection("127.0.0.1", self.clients[which], timeout=1)
+        connection = http.client.HTTPConnection(self.clients[which], timeout=1)
         try:
             connection.request("POST", "/v3/maintenance/status", "{}")
             return json.loads(connection.getresponse().read())
@@ -164,12 +165,12 @@ class Etcd:
 class Client:
     """Asks whichever manager leads, and asks again until one answers: every request may be repeated."""
 
-    def __init__(self, managers, token=TOKEN):
+    def __init__(self, managers, token=TOKEN, timeout=5):
         self.managers = [manager.address for manager in managers]
-        self.token = token
+        self.token, self.timeout = token, timeout
 
-    def once(self, address, method, path, body=None, timeout=5):
-        connection = http.client.HTTPConnection(address, timeout=timeout)
+    def once(self, address, method, path, body=None, timeout=None):
+        connection = http.client.HTTPConnection(address, timeout=timeout or self.timeout)
         try:
             data = json.dumps(body) if isinstance(body, dict) else body
             connection.request(method, path, data, {"authorization": "Bearer " + self.token} if self.token else {})
@@ -225,7 +226,7 @@ class Client:
     def wait(self, run, seconds=30):
         deadline = time.monotonic() + seconds
         while True:
-            reply = self.get(f"/v1/runs/{run}?wait_ms=2000")
+            reply = self.get(f"/v1/runs/{run}?wait_ms={min(2000, int(500 * self.timeout))}")
             if reply["state"] in ("done", "failed"):
                 return reply
             if time.monotonic() > deadline:

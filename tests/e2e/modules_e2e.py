@@ -17,6 +17,7 @@ import weir_e2e as e2e
 MODULES = os.path.join(e2e.BUILD, "lib/weir/modules")
 FAULTY = os.path.join(e2e.BUILD, "lib/test/faulty_module")
 SERVICE = os.path.join(e2e.BUILD, "lib/weir/weir-modules")
+EXAMPLE = os.path.join(e2e.BUILD, "lib/test/weir_client_example")
 APPLICATIONS = [("binomial_options", "binomial-options", "n=64 steps=128"),
                 ("black_scholes", "black-scholes", "n=4096"),
                 ("eigenvalue", "eigenvalue", "n=128"),
@@ -203,6 +204,36 @@ class OnTheDriver(WithAService):
         self.start()
         self.assertEqual(self.ask("GET", "/v1/runs/one")[0], 404)
         self.assertIn("rested", self.ok("run", "faulty", "nap", "--args", "1", "--id", "one"))
+
+    def example(self, *arguments, where=None, **environment):
+        return subprocess.run([EXAMPLE, where or self.socket, *arguments], capture_output=True, text=True, timeout=60,
+                              env={**os.environ, **environment})
+
+    def test_a_c_program_runs_kernels_by_the_client_library(self):
+        done = self.example("mine", FAULTY + ".so", "nap", "50", "6")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("kernel nap of mine\n", done.stdout)
+        self.assertEqual(done.stdout.count("rested on device0, attempt 1"), 6, done.stdout)
+        self.assertEqual(self.ask("GET", "/v1/runs")[1]["runs"], [], "all are forgotten")
+        # A run that fails, and a call that does, say why, with the numbers that `weir` ends with.
+        for arguments, code, words in (
+                (("mine", FAULTY + ".so", "refuse", "", "1"), 70, "not in the mood"),
+                (("mine", FAULTY + ".so", "none", "", "1"), 3, "no kernel 'none'"),
+                (("mine", FAULTY + "_cuda.so", "nap", "", "1"), 10, "wants CUDA"),
+                (("a b", FAULTY + ".so", "nap", "", "1"), 2, "name is 1 to 64")):
+            done = self.example(*arguments)
+            self.assertEqual((done.returncode, words in done.stderr), (code, True), done.stderr)
+        done = self.example("mine", FAULTY + ".so", "nap", "", "1", where="nowhere")
+        self.assertEqual((done.returncode, "HOST:PORT" in done.stderr), (2, True), done.stderr)
+        # A service that is started again has forgotten the run, and is handed it once more.
+        with subprocess.Popen([EXAMPLE, self.socket, "mine", FAULTY + ".so", "nap", "1500", "1"], stdout=subprocess.PIPE,
+                              text=True) as waits:
+            e2e.wait_for(lambda: self.ask("GET", "/v1/runs")[1]["runs"], 10, "its run is here")
+            self.process.kill()
+            self.process.wait()
+            self.start()
+            self.assertIn("rested on device0", waits.communicate(timeout=30)[0])
+            self.assertEqual(waits.returncode, 0)
 
     def test_wrong_usage(self):
         for arguments, words in ((["--socket", "/x"], "--direct"), (["--direct", "--concurrent", "0"], "--concurrent"),

@@ -61,6 +61,7 @@ void ReadClusterWorld(Reader& reader, std::optional<sim::ClusterWorld>& world) {
     one.Number("global_gb_s", gb_s, 0.001, 1e6);
     one.Number("cache_kb", cache_kb, 0, 1e9);
     one.Span("context_s", devices.context, 1, 60);
+    if (one.Has("turn_loss")) one.Number("turn_loss", devices.turn_loss, 0, 0.9);
     devices.bytes_per_s = gb_s * 1e9;
     devices.cache = Bytes{static_cast<std::uint64_t>(cache_kb * 1024)};
   });

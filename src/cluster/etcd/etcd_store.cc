@@ -7,6 +7,7 @@
 #include <atomic>
 #include <functional>
 #include <map>
+#include <mutex>
 
 namespace weir::cluster {
 namespace {
@@ -15,6 +16,10 @@ namespace pb = etcdserverpb;
 
 constexpr Duration kMemberMax = milliseconds(400);  // an answer takes 1 to 2 ms
 constexpr int kPage = 500;
+/// Says which write was the last, and each write wants the one before it to be: a transaction that was given up,
+/// because no answer came, may be delivered seconds later, when a link is mended, and would undo what was written
+/// since.
+constexpr std::string_view kWritesKey = "weir/writes";
 
 struct Member {
   std::string name;
@@ -56,17 +61,24 @@ class EtcdStore final : public StateStore {
       return member.lease->LeaseGrant(&context, grant, &granted);
     }));
     pb::TxnRequest request;
-    ExpectFence(request, instead_of ? instead_of->fence : 0);
+    Expect(request, kLeaderKey, instead_of ? instead_of->fence : 0);
     pb::PutRequest& put = *request.add_success()->mutable_request_put();
     put.set_key(std::string(kLeaderKey));
     put.set_value(holder);
     put.set_lease(granted.id());
+    pb::PutRequest& first = *request.add_success()->mutable_request_put();
+    first.set_key(std::string(kWritesKey));
+    first.set_value("0");
     pb::TxnResponse response;
     WEIR_TRY_STATUS(Ask("the lead", [&](Member& member, grpc::ClientContext& context) {
       return member.kv->Txn(&context, request, &response);
     }));
     const Lead lead{.fence = static_cast<std::uint64_t>(response.header().revision()), .lease = granted.id()};
-    if (response.succeeded()) return lead;
+    if (response.succeeded()) {
+      const std::lock_guard guard(mutex_);
+      written_ = {.fence = lead.fence, .revision = lead.fence};
+      return lead;
+    }
     GiveUpLead(lead);
     return Fail(Errc::kBusy, "another manager took the lead");
   }
@@ -115,8 +127,15 @@ class EtcdStore final : public StateStore {
   }
 
   Status Write(const Lead& lead, std::span<const Change> changes) override {
+    const std::lock_guard guard(mutex_);
+    if (written_.fence != lead.fence) return Fail(Errc::kBusy, "this manager has taken the lead again since");
+    const std::string mark = std::to_string(lead.fence) + "." + std::to_string(written_.count + 1);
     pb::TxnRequest request;
-    ExpectFence(request, lead.fence);
+    Expect(request, kLeaderKey, lead.fence);
+    Expect(request, kWritesKey, written_.revision);
+    pb::PutRequest& marked = *request.add_success()->mutable_request_put();
+    marked.set_key(std::string(kWritesKey));
+    marked.set_value(mark);
     // etcd takes each key once in a transaction.
     std::map<std::string_view, const Change*> last;
     for (const Change& change : changes) last[change.key] = &change;
@@ -133,16 +152,42 @@ class EtcdStore final : public StateStore {
     WEIR_TRY_STATUS(Ask("to write", [&](Member& member, grpc::ClientContext& context) {
       return member.kv->Txn(&context, request, &response);
     }));
-    return response.succeeded() ? Ok() : Status(Fail(Errc::kBusy, "another manager has the lead"));
+    std::int64_t revision = response.header().revision();
+    if (!response.succeeded()) {
+      // Another one has the lead, or this is the second time and the first one was not in vain.
+      WEIR_TRY(revision, RevisionOfWrite(mark));
+      if (revision == 0) return Fail(Errc::kBusy, "another manager has the lead");
+    }
+    written_.revision = static_cast<std::uint64_t>(revision);
+    ++written_.count;
+    return Ok();
   }
 
  private:
-  static void ExpectFence(pb::TxnRequest& request, std::uint64_t fence) {
+  /// The writes of this manager's lead, as far as they are known to be made.
+  struct Written {
+    std::uint64_t fence = 0, revision = 0, count = 0;
+  };
+
+  /// `revision`: at which the key was written last; 0: there is no such key.
+  static void Expect(pb::TxnRequest& request, std::string_view key, std::uint64_t revision) {
     pb::Compare& compare = *request.add_compare();
     compare.set_result(pb::Compare::EQUAL);
     compare.set_target(pb::Compare::MOD);
-    compare.set_key(std::string(kLeaderKey));
-    compare.set_mod_revision(static_cast<std::int64_t>(fence));  // 0: there is no such key
+    compare.set_key(std::string(key));
+    compare.set_mod_revision(static_cast<std::int64_t>(revision));
+  }
+
+  /// Of the last write, if it was this one; else 0.
+  Result<std::int64_t> RevisionOfWrite(const std::string& mark) {
+    pb::RangeRequest request;
+    request.set_key(std::string(kWritesKey));
+    pb::RangeResponse response;
+    WEIR_TRY_STATUS(Ask("its last write", [&](Member& member, grpc::ClientContext& context) {
+      return member.kv->Range(&context, request, &response);
+    }));
+    if (response.kvs().empty() || response.kvs(0).value() != mark) return std::int64_t{0};
+    return response.kvs(0).mod_revision();
   }
 
   /// Each member once, beginning with the one that answered last.
@@ -168,6 +213,8 @@ class EtcdStore final : public StateStore {
 
   std::vector<Member> members_;
   std::atomic<std::size_t> preferred_{0};
+  std::mutex mutex_;
+  Written written_;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -85,6 +86,7 @@ Result<PolicyParams> CheckInterferenceParams(const PolicyParams& given) {
 InterferenceModel::InterferenceModel(const PolicyParams& checked) {
   const double half_life = checked.at("half_life_runs");
   prior_runs_ = checked.at("prior_runs");
+  turns_at_ = checked.at("turns_at");
   keep_ = half_life > 0 ? std::exp2(-1 / half_life) : 1;
   prior_.fill(checked.at("prior_weight"));
   prior_[kCompany] = checked.at("prior_company");
@@ -154,7 +156,8 @@ Interference InterferenceModel::Predict(const RunNeed& run, const DeviceState& b
                                         const DeviceCapacity& device) const {
   const auto alone_ms = static_cast<double>(run.alone_ms);
   double slower = weights_[kCompany] * beside.runs;
-  double lost_ms = weights_[kCompany] * (alone_ms * beside.runs + static_cast<double>(beside.run_ms));
+  // Of two that take turns each waits for the other as long as the shorter one takes.
+  double lost_ms = weights_[kCompany] * 2 * std::min(alone_ms * beside.runs, static_cast<double>(beside.run_ms));
   for (std::size_t i = 0; i < kLoadKinds; ++i) {
     const double own = weights_[i] * OverCapacity(static_cast<double>(run.loads[i]), device, i);
     const double others = OverCapacity(static_cast<double>(beside.loads[i]), device, i);

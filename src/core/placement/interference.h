@@ -6,6 +6,7 @@
 //   slowdown of a beside B  =  1 + company · |B| + Σ over loads r of weight_r · a_r · Σ over b in B of b_r
 //
 // a_r, b_r: loads over what the device has. Two runs that fill a resource share it, so weight 1 is the first guess.
+// What no load tells is company: on a device that runs kernels in turns all of it, and its weight is then about 1.
 #pragma once
 
 #include <array>
@@ -27,6 +28,9 @@ inline constexpr std::array kInterferenceParams{
                 "so many measured runs that fill the device count as much as the first guess (ours: few)"},
     PolicyParam{"half_life_runs", "runs", 1000.0, 0.0, 1e9,
                 "after so many observations an old one counts half; 0: for ever (ours)"},
+    PolicyParam{"turns_at", "", 0.9, 0.0, 100.0,
+                "where each neighbour slows a run by so many times its time alone, they only take turns (1: two take "
+                "as long as one after the other), and it is not started beside them; 0: it always is (ours)"},
 };
 /// Complete and in range, as CheckParams of a policy.
 Result<PolicyParams> CheckInterferenceParams(const PolicyParams& given);
@@ -64,6 +68,10 @@ class InterferenceModel {
                const DeviceCapacity& device, double slowdown);
 
   [[nodiscard]] Interference Predict(const RunNeed& run, const DeviceState& beside, const DeviceCapacity& device) const;
+  /// Nothing is gained by running it there before others have ended: it and its neighbours would only take turns.
+  [[nodiscard]] bool TakesTurns(const Interference& predicted, const DeviceState& beside) const {
+    return turns_at_ > 0 && beside.runs > 0 && predicted.slowdown - 1 >= turns_at_ * beside.runs;
+  }
   /// What each load adds to the run's slowdown, and company.
   [[nodiscard]] Weights PartsOf(const RunNeed& run, const DeviceState& beside, const DeviceCapacity& device) const;
 
@@ -78,7 +86,7 @@ class InterferenceModel {
   void Add(const Weights& x, double y);
   void Solve();
 
-  double prior_runs_ = 0, keep_ = 1;
+  double prior_runs_ = 0, keep_ = 1, turns_at_ = 0;
   Weights prior_{};
   // Σ x·xᵀ, Σ x·y, Σ y² of what was observed.
   std::array<Weights, kWeights> xx_{};

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace weir::core {
@@ -108,6 +109,33 @@ TEST(Interference, EveryParameterHasARangeThatHoldsItsDefault) {
   }
 }
 
+TEST(Interference, WhatRunsInTurnsIsToldByItsPairs) {
+  // Two kernels of four on one unit of a processor, whatever they load: both take as long as one after the other.
+  std::vector<SoloRun> solos;
+  std::vector<PairRun> pairs;
+  for (const auto& [loads, seconds_alone] : {std::pair(Loads{50, 0, 6, 12}, 0.065),
+                                             {Loads{0, 0, 100, 100}, 0.26},
+                                             {Loads{0, 3, 100, 100}, 0.34},
+                                             {Loads{0, 23, 100, 100}, 0.15}})
+    solos.push_back({fmt::format("k{}", solos.size()), NeedWith(loads), seconds_alone});
+  for (std::size_t a = 0; a < solos.size(); ++a)
+    for (std::size_t b = a; b < solos.size(); ++b)
+      pairs.push_back({solos[a].kernel, solos[b].kernel, 2 * solos[a].seconds, 2 * solos[b].seconds});
+  const InterferenceModel turns = Fit(solos, pairs, kHundred).value();
+  for (PairRun& pair : pairs) {  // an eighth more than alone is worth it
+    pair.first_s *= 0.56;
+    pair.second_s *= 0.56;
+  }
+  const InterferenceModel at_once = Fit(solos, pairs, kHundred).value();
+  for (const SoloRun& a : solos)
+    for (const SoloRun& b : solos) {
+      const DeviceState beside = StateWith(std::array{b.need});
+      EXPECT_TRUE(turns.TakesTurns(turns.Predict(a.need, beside, kHundred), beside)) << a.kernel << b.kernel;
+      EXPECT_FALSE(at_once.TakesTurns(at_once.Predict(a.need, beside, kHundred), beside)) << a.kernel << b.kernel;
+      EXPECT_FALSE(turns.TakesTurns(turns.Predict(a.need, {}, kHundred), {}));
+    }
+}
+
 RC_GTEST_PROP(InterferenceLaws, FindsTheLineThatItsMeasurementsLieOn, ()) {
   LoadWeights truth{};
   for (double& one : truth) one = *rc::gen::inRange(0, 300) / 100.0;
@@ -182,17 +210,20 @@ RC_GTEST_PROP(InterferenceLaws, FittingAtOnceIsLearningOneByOne, ()) {
   RC_ASSERT(fitted->observations() == learned.observations());
 }
 
-RC_GTEST_PROP(InterferenceLaws, WhatIsLostIsTheSumOverAllPairs, ()) {
+RC_GTEST_PROP(InterferenceLaws, WhatIsLostByLoadsIsTheSumOverAllPairsAndByCompanyNoMoreThanTheWork, ()) {
   const auto there = *rc::gen::resize(12, rc::gen::container<std::vector<RunNeed>>(AnyNeed()));
   const RunNeed run = *AnyNeed();
   const InterferenceModel model;
   const Interference predicted = model.Predict(run, StateWith(there), kHundred);
-  double lost = 0, slower = 0;
+  double lost = 0, slower = 0, work = 0;
+  const double company = model.weights()[kLoadKinds], alone = static_cast<double>(run.alone_ms) * 1e-3;
   for (const RunNeed& other : there) {
     const double one = TrueSlowdown(model.weights(), run, other) - 1;
     slower += one;
-    lost += one * static_cast<double>(run.alone_ms + other.alone_ms) * 1e-3;
+    lost += (one - company) * static_cast<double>(run.alone_ms + other.alone_ms) * 1e-3;
+    work += static_cast<double>(other.alone_ms) * 1e-3;
   }
+  lost += 2 * company * std::min(work, alone * static_cast<double>(there.size()));
   RC_ASSERT(std::abs(predicted.slowdown - 1 - slower) < 1e-9 * (1 + slower));
   RC_ASSERT(std::abs(predicted.lost_s - lost) < 1e-9 * (1 + lost));
 }

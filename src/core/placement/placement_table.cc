@@ -10,13 +10,14 @@
 namespace weir::core {
 namespace {
 
-constexpr std::array<std::string_view, 8> kPlacementReasons{
+constexpr std::array<std::string_view, 9> kPlacementReasons{
     "idle",
     "the least interference of those with room",
     "the next one in turn with room",
     "the fullest of those with room",
     "the emptiest of those with room",
     "no device is idle",
+    "beside what runs there it would only take turns",
     "no device has the memory free and runs fewer than it may",
     "no device has that much memory",
 };
@@ -41,19 +42,26 @@ const ClusterState::Group* BestGroup(const ClusterState& cluster, Rank rank) {
   return best;
 }
 
-/// Idle devices before others; of the others the one where least is lost by all together.
+/// Idle devices before others; of the others the one where least is lost by all together, but for those where nothing
+/// is gained by running at once. Ties go to the least work.
 class InterferenceAware final : public Placement {
  public:
   explicit InterferenceAware(const PolicyParams& checked) : model_(checked) {}
   PlacementChoice Choose(const ClusterState& cluster, const RunNeed& need) override {
-    const auto* best = BestGroup(
-        cluster,
-        [&](const DeviceState& state, const DeviceCapacity& capacity) -> std::optional<std::pair<int, double>> {
+    using Rank = std::tuple<int, double, std::uint64_t>;
+    bool held = false;
+    const auto* best =
+        BestGroup(cluster, [&](const DeviceState& state, const DeviceCapacity& capacity) -> std::optional<Rank> {
           if (!state.Holds(need, capacity)) return std::nullopt;
-          if (state.runs == 0) return std::pair(0, 0.0);
-          return std::pair(1, model_.Predict(need, state, capacity).lost_s);
+          if (state.runs == 0) return Rank{};
+          const Interference predicted = model_.Predict(need, state, capacity);
+          if (model_.TakesTurns(predicted, state)) {
+            held = true;
+            return std::nullopt;
+          }
+          return Rank(1, predicted.lost_s, state.run_ms);
         });
-    if (best == nullptr) return NoDevice(cluster, need, PlacementReason::kNoRoom);
+    if (best == nullptr) return NoDevice(cluster, need, held ? PlacementReason::kTurns : PlacementReason::kNoRoom);
     return {.device = best->lowest,
             .reason = best->state.runs == 0 ? PlacementReason::kIdle : PlacementReason::kLeast,
             .predicted = model_.Predict(need, best->state, cluster.CapacityOf(best->state))};
@@ -149,9 +157,10 @@ std::string WordsOf(const PlacementCandidate& candidate, const RunNeed& need, co
   const InterferenceModel::Weights parts = model.PartsOf(need, state, capacity);
   const auto most = static_cast<std::size_t>(std::ranges::max_element(parts) - parts.begin());
   const std::string_view by = most < kLoadKinds ? NameOf(static_cast<LoadKind>(most)) : "company";
-  return fmt::format("{} there: {:.3g} times its time alone{}, {:.3g} s lost in all",
-                     state.runs == 1 ? "1 run" : fmt::format("{} runs", state.runs), candidate.predicted.slowdown,
-                     parts[most] > 0 ? fmt::format(", mostly by {}", by) : "", candidate.predicted.lost_s);
+  return fmt::format(
+      "{} there: {:.3g} times its time alone{}, {}", state.runs == 1 ? "1 run" : fmt::format("{} runs", state.runs),
+      candidate.predicted.slowdown, parts[most] > 0 ? fmt::format(", mostly by {}", by) : "",
+      candidate.turns ? "they would only take turns" : fmt::format("{:.3g} s lost in all", candidate.predicted.lost_s));
 }
 
 }  // namespace
@@ -201,10 +210,12 @@ std::vector<PlacementCandidate> Explain(const ClusterState& cluster, const Inter
                     .room = group.state.Holds(need, capacity),
                     .predicted = model.Predict(need, group.state, capacity)},
                    &group});
+    PlacementCandidate& candidate = all.back().candidate;
+    candidate.turns = candidate.room && model.TakesTurns(candidate.predicted, group.state);
   }
   std::ranges::sort(all, {}, [](const Ranked& one) {
     const PlacementCandidate& c = one.candidate;
-    return std::tuple(!c.room, !c.idle, c.predicted.lost_s, c.device);
+    return std::tuple(!c.room, !c.idle, c.turns, c.predicted.lost_s, one.group->state.run_ms, c.device);
   });
   if (all.size() > count_max) all.resize(count_max);
   std::vector<PlacementCandidate> candidates;

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/module_client.h"
+#include "modules/module_client.h"
 
 #include <fmt/format.h>
+#include <sys/random.h>
 
+#include <algorithm>
 #include <charconv>
 #include <thread>
 
-#include "cli/text_units.h"
 #include "http/client.h"
 #include "http/json_api.h"
 #include "modules/sha256.h"
 #include "platform/clock.h"
 
-namespace weir::cli {
+namespace weir::modules {
 namespace {
 
 constexpr Duration kTryAgainAfter = milliseconds(200);
 constexpr Duration kBlobWithin = seconds(120);
+constexpr Duration kWaitStep = seconds(20);  // of one question for a run's end
 
 bool IsAway(const Error& error) { return error.code == Errc::kUnavailable || error.code == Errc::kTimeout; }
 
@@ -28,7 +30,10 @@ std::string Asked(const std::string& method, const std::string& target) {
 
 Result<std::vector<ModuleClient::Manager>> ModuleClient::ParseManagers(const std::string& text) {
   std::vector<Manager> managers;
-  for (const std::string& one : SplitList(text)) {
+  for (std::size_t from = 0; from <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', from), text.size());
+    const std::string one = text.substr(from, comma - from);
+    from = comma + 1;
     const std::size_t colon = one.rfind(':');
     Manager manager{.host = one.substr(0, colon)};
     const char* end = one.data() + one.size();
@@ -56,17 +61,19 @@ ModuleClient ModuleClient::OfManagers(std::vector<Manager> managers, std::string
 
 Result<http::Answer> ModuleClient::AskAny(http::Call call, Duration timeout) {
   if (managers_.empty()) {
-    call.if_absent = "start the node's daemon with 'weir serve --modules VGPU', or name managers with --manager";
+    call.if_absent = "start the node's daemon with 'weir serve --modules VGPU', or name a cluster's managers";
     return http::AskUnix(socket_, call, timeout);
   }
   call.bearer = token_;
+  std::size_t which = shared_->manager;
   for (std::size_t tried = 1;; ++tried) {
-    const Manager& manager = managers_[manager_];
+    const Manager& manager = managers_[which];
     auto answer = http::AskTcp(manager.host, manager.port, call, timeout);
     // One that does not lead says so as one that is away.
     const bool away = answer ? answer->status == EntryOf(Errc::kUnavailable).http_status : IsAway(answer.error());
+    if (!away) shared_->manager = which;
     if (!away || tried == managers_.size()) return answer;
-    manager_ = (manager_ + 1) % managers_.size();
+    which = (which + 1) % managers_.size();
   }
 }
 
@@ -76,19 +83,33 @@ Result<nlohmann::json> ModuleClient::Ask(const std::string& method, const std::s
   return http::ObjectOf(answer, Asked(method, target));
 }
 
-Result<nlohmann::json> ModuleClient::AskUntil(Duration patience, const std::string& method, const std::string& target,
+Result<nlohmann::json> ModuleClient::AskUntil(const std::string& method, const std::string& target,
                                               const std::string& body, Duration timeout) {
+  const Duration patience = shared_->patience;
   const Instant deadline = platform::Now() + patience;
   for (bool said = false;; said = true) {
     auto answer = Ask(method, target, body, timeout);
     if (answer || !IsAway(answer.error()) || platform::Now() >= deadline) return answer;
-    if (!said) fmt::print(stderr, "weir: {}; trying again for {:.0f} s\n", answer.error().message, SecondsOf(patience));
+    if (!said && say_) say_(answer.error(), patience);
     std::this_thread::sleep_for(kTryAgainAfter);
   }
 }
 
+Result<nlohmann::json> ModuleClient::WaitForEnd(const std::string& id, const std::string& body, Duration at_most) {
+  const Instant deadline = platform::Now() + at_most;
+  const std::string target = "/v1/runs/" + http::PercentEncode(id);
+  for (;;) {
+    const Duration step = std::clamp<Duration>(deadline - platform::Now(), milliseconds(0), kWaitStep);
+    auto run = AskUntil("GET", fmt::format("{}?wait_ms={}", target, step / milliseconds(1)), "", step + seconds(10));
+    if (!run && run.error().code == Errc::kNotFound) run = AskUntil("PUT", target, body);
+    if (!run || IsOver(*run)) return run;
+    if (platform::Now() >= deadline)
+      return Fail(Errc::kTimeout, fmt::format("run {} goes on: it is {}", id, TextOf(*run, "state")));
+  }
+}
+
 Result<std::string> ModuleClient::PutBlob(const std::string& bytes) {
-  const std::string blob = modules::Sha256Of(bytes);
+  const std::string blob = Sha256Of(bytes);
   const std::string target = "/v1/blobs/" + blob;
   WEIR_TRY(const http::Answer answer,
            AskAny({.method = "PUT", .target = target, .body = bytes, .content_type = "application/octet-stream"},
@@ -103,9 +124,44 @@ Result<std::string> ModuleClient::GetBlob(const std::string& blob) {
   if (answer.status != 200) {
     WEIR_TRY_STATUS(http::ObjectOf(answer, Asked("GET", target)));
   }
-  if (modules::Sha256Of(answer.body) != blob)
-    return Fail(Errc::kProtocol, "what came for blob " + blob + " are other bytes");
+  if (Sha256Of(answer.body) != blob) return Fail(Errc::kProtocol, "what came for blob " + blob + " are other bytes");
   return std::move(answer.body);
 }
 
-}  // namespace weir::cli
+Result<std::string> DrawRunId() {
+  std::uint64_t parts[2] = {};
+  if (::getrandom(parts, sizeof parts, 0) != static_cast<ssize_t>(sizeof parts))
+    return Fail(Errc::kIo, "the system gave no random number for the run's id; choose one of your own");
+  return fmt::format("{:016x}{:016x}", parts[0], parts[1]);
+}
+
+bool IsOver(const nlohmann::json& run) {
+  const std::string state = TextOf(run, "state");
+  return state == "done" || state == "failed";
+}
+
+Error ErrorOfRun(const nlohmann::json& run) {
+  const auto found = run.find("error");
+  const nlohmann::json error = found != run.end() && found->is_object() ? *found : nlohmann::json::object();
+  Errc code = Errc::kInternal;
+  for (const ErrcEntry& entry : kErrcTable)
+    if (entry.name == TextOf(error, "code")) code = entry.code;
+  return Fail(code, fmt::format("run {} failed: {}", TextOf(run, "id"), TextOf(error, "message")));
+}
+
+std::string TextOf(const nlohmann::json& object, const char* field) {
+  const auto found = object.find(field);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
+}
+
+double NumberOf(const nlohmann::json& object, const char* field) {
+  const auto found = object.find(field);
+  return found != object.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+nlohmann::json ListOf(const nlohmann::json& object, const char* field) {
+  const auto found = object.find(field);
+  return found != object.end() && found->is_array() ? *found : nlohmann::json::array();
+}
+
+}  // namespace weir::modules

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Network namespaces for a cluster: each member, manager and node on a machine of its own, as far as the network tells. All links
+end at a bridge, in a namespace that the calling process enters. A link that is down is a machine that has gone."""
+import ctypes
+import os
+import subprocess
+
+CLONE_NEWNET = 0x40000000
+
+
+class NoSpaces(Exception):
+    """Namespaces can't be had here; why, and what to do."""
+
+
+def ip(*arguments):
+    done = subprocess.run(["ip", *arguments], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise NoSpaces(f"ip {' '.join(arguments)}: {done.stderr.strip() or done.returncode}")
+
+
+def enter(space):
+    """By its descriptor: this thread, and threads and processes that it starts from now on."""
+    if ctypes.CDLL(None, use_errno=True).setns(space, CLONE_NEWNET) != 0:
+        raise NoSpaces(f"setns: {os.strerror(ctypes.get_errno())}")
+
+
+class Spaces:
+    """Named after this process, so that several can be at once and none is ended by another's end. Call close()."""
+
+    def __init__(self):
+        if os.geteuid() != 0:
+            raise NoSpaces("network namespaces need root: run it as root, or give --loopback")
+        self.prefix, self.names = f"weir-{os.getpid()}-", []
+        self.came_from = os.open("/proc/self/ns/net", os.O_RDONLY)
+        try:
+            self.add("hub")
+            with open("/run/netns/" + self.prefix + "hub") as hub:
+                enter(hub.fileno())
+            ip("link", "set", "lo", "up")
+            ip("link", "add", "bridge", "type", "bridge")
+            ip("addr", "add", "10.77.0.1/24", "dev", "bridge")
+            ip("link", "set", "bridge", "up")
+        except NoSpaces:
+            self.close()
+            raise
+
+    def add(self, name):
+        ip("netns", "add", self.prefix + name)
+        self.names.append(name)
+
+    def join(self, name, host):
+        """A machine at 10.77.0.HOST; its address."""
+        self.add(name)
+        ip("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", self.prefix + name)
+        ip("link", "set", name, "master", "bridge", "up")
+        for command in (["addr", "add", f"10.77.0.{host}/24", "dev", "eth0"], ["link", "set", "eth0", "up"],
+                        ["link", "set", "lo", "up"]):
+            ip("-n", self.prefix + name, *command)
+        return f"10.77.0.{host}"
+
+    def inside(self, name):
+        """What a command begins with to run there."""
+        return ["ip", "netns", "exec", self.prefix + name]
+
+    def cut(self, name):
+        ip("link", "set", name, "down")
+
+    def mend(self, name):
+        ip("link", "set", name, "up")
+
+    def close(self):
+        """After the processes in them have ended. Links go with their namespaces."""
+        enter(self.came_from)
+        os.close(self.came_from)
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", self.prefix + name], capture_output=True)
+        self.names = []
