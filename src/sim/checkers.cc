@@ -407,7 +407,9 @@ Duration MemoryPatienceOf(const Scenario& scenario, const Run& run, const Tenant
   // Everything goes out and in, and through, once.
   const double copies = 4 * slots * static_cast<double>(kSlotBytes.count) / device.link_bytes_per_s;
   const double change = copies + extents + 0.1;
-  const double turn = std::max(params->find("turn_ms")->second * 1e-3, params->find("turn_copies")->second * change);
+  // A turn is busy_copies of them long where tenants' threads wait for CPUs most of all (docs/memory.md).
+  const double most_copies = std::max(params->find("turn_copies")->second, params->find("busy_copies")->second);
+  const double turn = std::max(params->find("turn_ms")->second * 1e-3, most_copies * change);
   return kStarvedAfter + FromSeconds(others * (turn + change) + change);
 }
 
