@@ -49,13 +49,13 @@ class Shares(e2e.WithNode):
 
     def test_reserve_caps_each_at_its_share(self):
         programs = self.three("reserve")
-        use = self.measure_by_kernel(programs, 10)
+        use = self.measure_by_kernel(programs, 7)
         print({n: f"{u:.4f}" for n, u in use.items()})
         for name, share in (("a", 0.5), ("b", 0.3), ("c", 0.2)):
             self.assertLessEqual(use[name], share + 0.01, msg=name)
         self.tenants.stop(programs.pop("a"))
         time.sleep(0.5)
-        use = self.measure_by_kernel(programs, 10)
+        use = self.measure_by_kernel(programs, 7)
         print({n: f"{u:.4f}" for n, u in use.items()})
         for name, share in (("b", 0.3), ("c", 0.2)):  # nothing of what is free goes to them
             self.assertLessEqual(use[name], share + 0.01, msg=name)
@@ -80,7 +80,7 @@ class Shares(e2e.WithNode):
         for name in ("one", "four"):
             self.wait_frames(name, 40)
         programs = {f"p{i}": p for i, p in enumerate(one + four)}
-        use = self.measure_by_kernel(programs, 15)
+        use = self.measure_by_kernel(programs, 10)
         mine, theirs = use["p0"], sum(use[f"p{i}"] for i in range(1, 5))
         print(f"one {mine:.3f}, four {theirs:.3f}")
         self.assertLessEqual(theirs / (mine + theirs), 0.51)
