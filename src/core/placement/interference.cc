@@ -87,6 +87,7 @@ InterferenceModel::InterferenceModel(const PolicyParams& checked) {
   const double half_life = checked.at("half_life_runs");
   prior_runs_ = checked.at("prior_runs");
   turns_at_ = checked.at("turns_at");
+  turns_deep_ = checked.at("turns_deep");
   keep_ = half_life > 0 ? std::exp2(-1 / half_life) : 1;
   prior_.fill(checked.at("prior_weight"));
   prior_[kCompany] = checked.at("prior_company");

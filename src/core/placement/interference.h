@@ -31,6 +31,9 @@ inline constexpr std::array kInterferenceParams{
     PolicyParam{"turns_at", "", 0.9, 0.0, 100.0,
                 "where each neighbour slows a run by so many times its time alone, they only take turns (1: two take "
                 "as long as one after the other), and it is not started beside them; 0: it always is (ours)"},
+    PolicyParam{
+        "turns_deep", "runs", 2.0, 1.0, 1000.0,
+        "but so many of them are started at once: while one copies, checks or is fetched another computes (ours)"},
 };
 /// Complete and in range, as CheckParams of a policy.
 Result<PolicyParams> CheckInterferenceParams(const PolicyParams& given);
@@ -70,7 +73,7 @@ class InterferenceModel {
   [[nodiscard]] Interference Predict(const RunNeed& run, const DeviceState& beside, const DeviceCapacity& device) const;
   /// Nothing is gained by running it there before others have ended: it and its neighbours would only take turns.
   [[nodiscard]] bool TakesTurns(const Interference& predicted, const DeviceState& beside) const {
-    return turns_at_ > 0 && beside.runs > 0 && predicted.slowdown - 1 >= turns_at_ * beside.runs;
+    return turns_at_ > 0 && beside.runs >= turns_deep_ && predicted.slowdown - 1 >= turns_at_ * beside.runs;
   }
   /// What each load adds to the run's slowdown, and company.
   [[nodiscard]] Weights PartsOf(const RunNeed& run, const DeviceState& beside, const DeviceCapacity& device) const;
@@ -86,7 +89,7 @@ class InterferenceModel {
   void Add(const Weights& x, double y);
   void Solve();
 
-  double prior_runs_ = 0, keep_ = 1, turns_at_ = 0;
+  double prior_runs_ = 0, keep_ = 1, turns_at_ = 0, turns_deep_ = 1;
   Weights prior_{};
   // Σ x·xᵀ, Σ x·y, Σ y² of what was observed.
   std::array<Weights, kWeights> xx_{};

@@ -121,7 +121,8 @@ TEST(Interference, WhatRunsInTurnsIsToldByItsPairs) {
   for (std::size_t a = 0; a < solos.size(); ++a)
     for (std::size_t b = a; b < solos.size(); ++b)
       pairs.push_back({solos[a].kernel, solos[b].kernel, 2 * solos[a].seconds, 2 * solos[b].seconds});
-  const InterferenceModel turns = Fit(solos, pairs, kHundred).value();
+  const InterferenceModel turns = Fit(solos, pairs, kHundred, {{"turns_deep", 1.0}}).value();
+  const InterferenceModel two_deep = Fit(solos, pairs, kHundred).value();
   for (PairRun& pair : pairs) {  // an eighth more than alone is worth it
     pair.first_s *= 0.56;
     pair.second_s *= 0.56;
@@ -133,6 +134,9 @@ TEST(Interference, WhatRunsInTurnsIsToldByItsPairs) {
       EXPECT_TRUE(turns.TakesTurns(turns.Predict(a.need, beside, kHundred), beside)) << a.kernel << b.kernel;
       EXPECT_FALSE(at_once.TakesTurns(at_once.Predict(a.need, beside, kHundred), beside)) << a.kernel << b.kernel;
       EXPECT_FALSE(turns.TakesTurns(turns.Predict(a.need, {}, kHundred), {}));
+      EXPECT_FALSE(two_deep.TakesTurns(two_deep.Predict(a.need, beside, kHundred), beside)) << a.kernel << b.kernel;
+      const DeviceState two = StateWith(std::array{b.need, b.need});
+      EXPECT_TRUE(two_deep.TakesTurns(two_deep.Predict(a.need, two, kHundred), two)) << a.kernel << b.kernel;
     }
 }
 

@@ -53,9 +53,16 @@ TEST(PlacementTable, WhatInterferesIsKeptApart) {
   EXPECT_EQ(PlaceBy(*placement, cluster, 4, kTraffic), 2U);
 }
 
-TEST(PlacementTable, WhatWouldOnlyTakeTurnsWaits) {
+TEST(PlacementTable, TwoThatOnlyTakeTurnsAreStartedAtOnce) {
   ClusterState cluster = Devices(2);
   const auto placement = Named("interference-aware");
+  for (std::uint64_t run = 1; run <= 4; ++run) EXPECT_EQ(PlaceBy(*placement, cluster, run, kWhole), 1 + (run - 1) % 2);
+  EXPECT_EQ(Words(placement->Choose(cluster, kWhole)), "waits: beside what runs there it would only take turns");
+}
+
+TEST(PlacementTable, WhatWouldOnlyTakeTurnsWaits) {
+  ClusterState cluster = Devices(2);
+  const auto placement = MakePlacement("interference-aware", {{"turns_deep", 1.0}}).value();
   EXPECT_EQ(PlaceBy(*placement, cluster, 1, kWhole), 1U);
   EXPECT_EQ(PlaceBy(*placement, cluster, 2, kWhole), 2U);
   EXPECT_EQ(Words(placement->Choose(cluster, kWhole)), "waits: beside what runs there it would only take turns");
@@ -63,7 +70,7 @@ TEST(PlacementTable, WhatWouldOnlyTakeTurnsWaits) {
             "1 run there: 2.26 times its time alone, mostly by threads, they would only take turns");
   // What uses something else may run there, and what is told to doesn't wait.
   EXPECT_EQ(PlaceBy(*placement, cluster, 3, kTraffic), 1U);
-  const auto never = MakePlacement("interference-aware", {{"turns_at", 0.0}}).value();
+  const auto never = MakePlacement("interference-aware", {{"turns_at", 0.0}, {"turns_deep", 1.0}}).value();
   EXPECT_EQ(PlaceBy(*never, cluster, 4, kWhole), 2U);
   ASSERT_TRUE(cluster.Release(RunId{2}));
   ASSERT_TRUE(cluster.Release(RunId{4}));
@@ -157,7 +164,7 @@ DeviceId ScanFor(std::string_view name, std::span<const ScannedDevice> devices, 
     if (static_cast<double>(need.memory.count >> 20) > free_mib || one.state.runs == one.capacity.runs_max) continue;
     std::vector<double> rank;
     const Interference predicted = model.Predict(need, one.state, one.capacity);
-    if (name == "interference-aware" && predicted.slowdown - 1 >= 0.9 * one.state.runs && !idle)
+    if (name == "interference-aware" && one.state.runs >= 2 && predicted.slowdown - 1 >= 0.9 * one.state.runs)
       continue;
     else if (name == "interference-aware")
       rank = {idle ? 0.0 : 1.0, idle ? 0.0 : predicted.lost_s, idle ? 0.0 : static_cast<double>(one.state.run_ms)};
