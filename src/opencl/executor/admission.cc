@@ -25,6 +25,7 @@ void Admission::Begin(std::int64_t predicted_ns, const Entry& entry) {
     batch->begin_ns = last_end_ns_ != 0 ? std::min(last_end_ns_, batch->present_ns) : batch->present_ns;
   }
   batch->alone = entry.alone;
+  batch->task = entry.task;
   if (entry.in_turn) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return in_flight_ < (entry.alone || alone_ ? 1 : kInFlightMax) || abandoned_; });
@@ -96,7 +97,8 @@ void Admission::Done(const Batch& batch, std::int64_t device_ns) {
   tenancy_.agent.Leave(batch.ticket, frame);
   LearnCosts(batch.launches, batch.predicted_ns, gpu_ns);  // before whoever waits for it goes on
   const std::lock_guard lock(mutex_);
-  pacer_.Presented(Duration{batch.interval_ns}, InstantFromNs(batch.submit_ns), InstantFromNs(end_ns));
+  // The beat is that of tasks: what only goes on with one, or copies, does not begin it anew.
+  if (batch.task) pacer_.Presented(Duration{batch.interval_ns}, InstantFromNs(batch.submit_ns), InstantFromNs(end_ns));
   last_end_ns_ = end_ns;
   --in_flight_;
   busy_since_ns_ = in_flight_ > 0 ? end_ns : 0;

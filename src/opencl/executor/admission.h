@@ -67,6 +67,7 @@ class Admission {
     std::int64_t predicted_ns = 0;  // GPU time of its commands
     int commands = 0;
     std::uint32_t tasks_ended = 0;
+    bool task = false;  // one begins with it
     bool alone = false;
     std::vector<CostPart> launches;
   };
