@@ -71,6 +71,12 @@ void HandOut::Lost(std::size_t worker) {
   if (!had.empty()) ranges_.push_back(had);
 }
 
+bool HandOut::Alone(std::size_t worker) const {
+  for (std::size_t i = 0; i < workers_.size(); ++i)
+    if (i != worker && !workers_[i].lost) return false;
+  return true;
+}
+
 Duration HandOut::Foreseen(std::size_t worker) const {
   const Worker& one = workers_[worker];
   if (one.rate <= 0) return {};

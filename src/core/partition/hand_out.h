@@ -48,9 +48,8 @@ class HandOut {
   /// It has gone, with what it may have: others run that. It is given nothing more, and nobody leaves work to it.
   void Lost(std::size_t worker);
 
-  /// Nothing is left to be taken; some may be out.
-  [[nodiscard]] bool AllTaken() const { return left_ == 0; }
-  [[nodiscard]] bool AnyOut() const { return out_ > 0; }
+  /// All others have gone: what it is not given nobody will run.
+  [[nodiscard]] bool Alone(std::size_t worker) const;
   [[nodiscard]] bool Done() const { return left_ == 0 && out_ == 0; }
   /// Groups per second, with all it waits for; 0: unknown.
   [[nodiscard]] double rate(std::size_t worker) const { return workers_[worker].rate; }

@@ -77,15 +77,15 @@ TEST(HandOut, GivesTheFasterMoreAndTheSlowNothingAtTheEnd) {
   EXPECT_EQ(out.Take(1, kAnyFits, Instant{}).count(), 6u);
   out.Ended(0, Instant{} + milliseconds(1090));
   EXPECT_EQ(out.Foreseen(1), milliseconds(600));
-  EXPECT_FALSE(out.AllTaken());
   std::uint64_t last = 1000;
-  for (Instant now = Instant{} + milliseconds(1090); !out.AllTaken();) {
-    const GroupRange range = out.Take(0, kAnyFits, now);
+  Instant now = Instant{} + milliseconds(1090);
+  for (GroupRange range; !(range = out.Take(0, kAnyFits, now)).empty();) {
     EXPECT_LE(range.count(), last);
     last = range.count();
     now += FromSeconds(static_cast<double>(range.count()) / 100);
     out.Ended(0, now);
   }
+  EXPECT_FALSE(out.Done());
   out.Ended(1, Instant{} + seconds(3));
   EXPECT_TRUE(out.Done());
 }
@@ -93,7 +93,9 @@ TEST(HandOut, GivesTheFasterMoreAndTheSlowNothingAtTheEnd) {
 TEST(HandOut, LeavesTheLastGroupsToTheFaster) {
   HandOut out({0, 5}, {100, 10});
   EXPECT_TRUE(out.Take(1, kAnyFits, Instant{}).empty());
+  EXPECT_FALSE(out.Alone(1));  // the faster one has not begun yet, and will
   out.Lost(0);
+  EXPECT_TRUE(out.Alone(1));
   EXPECT_FALSE(out.Take(1, kAnyFits, Instant{}).empty());
 }
 

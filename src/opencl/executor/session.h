@@ -38,7 +38,6 @@ struct Shared {
   std::vector<std::string> peers;  // sockets of executors that may run parts
 };
 
-/// Work-groups [first, end) of a launch, along the dimension that it is cut along.
 using core::GroupRange;
 
 class Session {

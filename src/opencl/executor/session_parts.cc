@@ -192,8 +192,9 @@ cl_int Session::RunSharesHere(CutLaunch& cut, Kernel& kernel, SharedCut& shared,
   while (error == CL_SUCCESS && !shared.hand_out.Done()) {
     const GroupRange range = shared.hand_out.Take(0, fits, platform::Now());
     if (range.empty()) {
-      // Others have some, or leave them to us; where neither is so, there is less room than a moment ago.
-      if (stop_.load(std::memory_order_relaxed) || !shared.hand_out.AnyOut()) error = CL_OUT_OF_RESOURCES;
+      // Others have some, take some yet, or go and leave theirs to us. Where none is, there is less room than a moment
+      // ago.
+      if (stop_.load(std::memory_order_relaxed) || shared.hand_out.Alone(0)) error = CL_OUT_OF_RESOURCES;
       if (error == CL_SUCCESS) shared.changed.wait_for(lock, kStopLook);
       continue;
     }
