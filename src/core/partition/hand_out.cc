@@ -15,7 +15,13 @@ HandOut::HandOut(GroupRange all, std::vector<double> rates, HandOutParams params
   if (!all.empty()) ranges_.push_back(all);
 }
 
-/// 0: another will have ended all that is left before it would have ended one group.
+std::uint64_t HandOut::GroupsOf(const Worker& worker) {
+  std::uint64_t groups = 0;
+  for (const GroupRange& has : worker.has) groups += has.count();
+  return groups;
+}
+
+/// 0: others will have ended all that is left before it would have begun, or ended, one group.
 std::uint64_t HandOut::SizeFor(std::size_t worker) const {
   const double mine = workers_[worker].rate, left = static_cast<double>(left_);
   double others = 0, fastest = 0;
@@ -24,17 +30,18 @@ std::uint64_t HandOut::SizeFor(std::size_t worker) const {
     others += workers_[i].rate > 0 ? workers_[i].rate : mine;  // like this one, until it is known
     fastest = std::max(fastest, workers_[i].rate);
   }
-  if (mine <= 0) return std::max<std::uint64_t>(all_ / params_.first_of, 1);
+  const double has = static_cast<double>(GroupsOf(workers_[worker]));
+  if (mine <= 0) return has > 0 ? 0 : std::max<std::uint64_t>(all_ / params_.first_of, 1);
   if (fastest > left * mine) return 0;
-  const double until_all_ended_s = left / (others + mine);
-  const double takes_s =
-      std::clamp(params_.share * until_all_ended_s, SecondsOf(params_.shortest), SecondsOf(params_.longest));
+  // If all were to end at once, it would go on for this long after what it has.
+  const double more_s = (left + has) / (others + mine) - has / mine;
+  if (more_s <= 0) return 0;
+  const double takes_s = std::clamp(params_.share * more_s, SecondsOf(params_.shortest), SecondsOf(params_.longest));
   return std::max<std::uint64_t>(static_cast<std::uint64_t>(std::llround(std::min(mine * takes_s, left))), 1);
 }
 
 GroupRange HandOut::Take(std::size_t worker, const Fits& fits, Instant now) {
   Worker& taker = workers_[worker];
-  WEIR_CHECK(taker.has.empty());
   if (ranges_.empty() || taker.lost) return {};
   GroupRange& from = ranges_.back();
   GroupRange taken = from;
@@ -45,17 +52,18 @@ GroupRange HandOut::Take(std::size_t worker, const Fits& fits, Instant now) {
   if (from.empty()) ranges_.pop_back();
   left_ -= taken.count();
   out_ += taken.count();
-  taker.has = taken;
-  taker.since = now;
+  if (taker.has.empty()) taker.since = now;
+  taker.has.push_back(taken);
   return taken;
 }
 
 void HandOut::Ended(std::size_t worker, Instant now) {
   Worker& one = workers_[worker];
-  const GroupRange had = std::exchange(one.has, {});
-  WEIR_CHECK(!had.empty());
+  WEIR_CHECK(!one.has.empty());
+  const GroupRange had = one.has.front();
+  one.has.pop_front();
   out_ -= had.count();
-  const double took_s = SecondsOf(now - one.since);
+  const double took_s = SecondsOf(now - std::exchange(one.since, now));
   if (took_s <= 0) return;
   const double rate = static_cast<double>(had.count()) / took_s;
   // The first time it has waited for a compiler, too.
@@ -64,11 +72,12 @@ void HandOut::Ended(std::size_t worker, Instant now) {
 
 void HandOut::Lost(std::size_t worker) {
   Worker& one = workers_[worker];
-  const GroupRange had = std::exchange(one.has, {});
   one.lost = true;
-  out_ -= had.count();
-  left_ += had.count();
-  if (!had.empty()) ranges_.push_back(had);
+  for (const GroupRange& had : std::exchange(one.has, {})) {
+    out_ -= had.count();
+    left_ += had.count();
+    ranges_.push_back(had);
+  }
 }
 
 bool HandOut::Alone(std::size_t worker) const {
@@ -80,7 +89,7 @@ bool HandOut::Alone(std::size_t worker) const {
 Duration HandOut::Foreseen(std::size_t worker) const {
   const Worker& one = workers_[worker];
   if (one.rate <= 0) return {};
-  return FromSeconds(static_cast<double>(one.has.count()) / one.rate);
+  return FromSeconds(static_cast<double>(GroupsOf(one)) / one.rate);
 }
 
 }  // namespace weir::core

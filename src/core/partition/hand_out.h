@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who runs which work-groups of a launch that several nodes share: each asks for some when it has ended the last, and
-// gets fewer as fewer are left (guided self-scheduling, by how fast each has been). Nobody waits for another, and what
-// a node turns out to do in a second needs not be known before. Pure. Page: docs/partition.md
+// Who runs which work-groups of a launch that several nodes share: each asks for some when it has ended the last (or
+// the last but one, so that those are on their way meanwhile), and gets fewer as fewer are left (guided
+// self-scheduling, by how fast each has been). Nobody waits for another, and what a node turns out to do in a second
+// needs not be known before. Pure. Page: docs/partition.md
 //
 //             Take                       Ended
 //   left ───────────▶ out with a worker ───────▶ done
@@ -10,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <vector>
 
@@ -40,12 +42,12 @@ class HandOut {
   /// `rates`: of each worker, groups per second as far as is known; 0: unknown.
   HandOut(GroupRange all, std::vector<double> rates, HandOutParams params = {});
 
-  /// What `worker`, which has nothing, runs next: no more than what `fits` it at once. Empty: nothing for now, because
+  /// What `worker` runs after what it has: no more than what `fits` it at once. Empty: nothing for now, because
   /// none is left, one group does not fit it, or another will have ended all before it would have ended one.
   GroupRange Take(std::size_t worker, const Fits& fits, Instant now);
-  /// It has run what it took.
+  /// It has run what it took first of what it has.
   void Ended(std::size_t worker, Instant now);
-  /// It has gone, with what it may have: others run that. It is given nothing more, and nobody leaves work to it.
+  /// It has gone, with all that it has: others run that. It is given nothing more, and nobody leaves work to it.
   void Lost(std::size_t worker);
 
   /// All others have gone: what it is not given nobody will run.
@@ -53,17 +55,18 @@ class HandOut {
   [[nodiscard]] bool Done() const { return left_ == 0 && out_ == 0; }
   /// Groups per second, with all it waits for; 0: unknown.
   [[nodiscard]] double rate(std::size_t worker) const { return workers_[worker].rate; }
-  /// What it has is foreseen to take; zero: unknown.
+  /// All that it has is foreseen to take; zero: unknown.
   [[nodiscard]] Duration Foreseen(std::size_t worker) const;
 
  private:
   struct Worker {
     double rate = 0;
     std::uint64_t ended = 0;  // times
-    GroupRange has{};
-    Instant since{};
+    std::deque<GroupRange> has{};
+    Instant since{};  // the first of them is all it does
     bool lost = false;
   };
+  [[nodiscard]] static std::uint64_t GroupsOf(const Worker& worker);
   [[nodiscard]] std::uint64_t SizeFor(std::size_t worker) const;
 
   const HandOutParams params_;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -14,11 +15,13 @@ namespace {
 
 const auto kAnyFits = [](const GroupRange&) { return true; };
 
-/// Workers that do `speed` groups a second, of which some go when they have taken so many times.
+/// Workers that do `speed` groups a second, of which some go when they have ended so many times, and some take the
+/// next ones before they have ended the last.
 struct FarWorker {
   double speed = 1;
   std::optional<int> goes_at{};
   std::uint64_t most = UINT64_MAX;  // groups that fit it
+  std::size_t depth = 1;            // so many times at once
 };
 
 struct HandedOut {
@@ -31,26 +34,29 @@ struct HandedOut {
 HandedOut PlayHandOut(std::uint64_t groups, const std::vector<FarWorker>& workers) {
   struct Busy {
     bool there = true;
-    GroupRange has{};
-    Instant until{};
-    int takes = 0;
+    std::deque<GroupRange> has{};
+    Instant until{};  // of the first
+    int ends = 0;
   };
   HandOut out({0, groups}, std::vector<double>(workers.size(), 0.0));
   HandedOut played{.times = std::vector<int>(groups, 0)};
   std::vector<Busy> busy(workers.size());
   Instant now{};
+  const auto begin = [&](std::size_t i) {
+    const double takes_s = static_cast<double>(busy[i].has.front().count()) / workers[i].speed;
+    busy[i].until = now + std::max(FromSeconds(takes_s), Duration(1));
+  };
   while (!out.Done()) {
     for (std::size_t i = 0; i < workers.size(); ++i) {
       Busy& one = busy[i];
-      if (!one.there || !one.has.empty()) continue;
-      one.has = out.Take(
-          i, [&](const GroupRange& range) { return range.count() <= workers[i].most; }, now);
-      if (one.has.empty()) {
-        if (i > 0) out.Lost(i), one.there = false;
-        continue;
+      while (one.there && one.has.size() < workers[i].depth) {
+        const GroupRange taken = out.Take(
+            i, [&](const GroupRange& range) { return range.count() <= workers[i].most; }, now);
+        if (taken.empty()) break;
+        one.has.push_back(taken);
+        if (one.has.size() == 1) begin(i);
       }
-      ++one.takes;
-      one.until = now + std::max(FromSeconds(static_cast<double>(one.has.count()) / workers[i].speed), Duration(1));
+      if (one.there && one.has.empty() && i > 0) out.Lost(i), one.there = false;
     }
     Busy* first = nullptr;
     for (Busy& one : busy)
@@ -58,14 +64,16 @@ HandedOut PlayHandOut(std::uint64_t groups, const std::vector<FarWorker>& worker
     if (first == nullptr) break;
     const auto worker = static_cast<std::size_t>(first - busy.data());
     now = first->until;
-    if (workers[worker].goes_at && first->takes > *workers[worker].goes_at) {
+    if (workers[worker].goes_at && ++first->ends > *workers[worker].goes_at) {
       out.Lost(worker);
       first->there = false;
-    } else {
-      for (std::uint64_t g = first->has.first; g < first->has.end; ++g) ++played.times[g];
-      out.Ended(worker, now);
+      first->has.clear();
+      continue;
     }
-    first->has = {};
+    for (std::uint64_t g = first->has.front().first; g < first->has.front().end; ++g) ++played.times[g];
+    out.Ended(worker, now);
+    first->has.pop_front();
+    if (!first->has.empty()) begin(worker);
   }
   played.end_s = SecondsOf(now - Instant{});
   return played;
@@ -99,6 +107,38 @@ TEST(HandOut, LeavesTheLastGroupsToTheFaster) {
   EXPECT_FALSE(out.Take(1, kAnyFits, Instant{}).empty());
 }
 
+TEST(HandOut, WhoHasSomeTakesTheNextUnlessOthersWouldHaveEndedThemBefore) {
+  HandOut out({0, 1000}, {100, 100});
+  const std::uint64_t first = out.Take(1, kAnyFits, Instant{}).count();
+  EXPECT_EQ(first, 200u);                                     // two seconds, the longest
+  EXPECT_EQ(out.Take(1, kAnyFits, Instant{}).count(), 150u);  // half of the three seconds that then are left to it
+  EXPECT_EQ(out.Foreseen(1), milliseconds(3500));
+  out.Ended(1, Instant{} + seconds(2));
+  EXPECT_EQ(out.Foreseen(1), milliseconds(1500));
+  out.Ended(1, Instant{} + milliseconds(3000));  // in one second: what took it is counted from the end before
+  EXPECT_EQ(out.rate(1), 150);
+
+  HandOut nearly({0, 13}, {100, 40});
+  EXPECT_FALSE(nearly.Take(1, kAnyFits, Instant{}).empty());
+  EXPECT_TRUE(nearly.Take(1, kAnyFits, Instant{}).empty());
+
+  HandOut unknown({0, 1000}, {0, 0});
+  EXPECT_FALSE(unknown.Take(1, kAnyFits, Instant{}).empty());
+  EXPECT_TRUE(unknown.Take(1, kAnyFits, Instant{}).empty());  // until it is known how fast it is
+}
+
+TEST(HandOut, AllThatALostOneHasIsLeftToOthers) {
+  HandOut out({0, 1000}, {100, 100});
+  const GroupRange first = out.Take(1, kAnyFits, Instant{}), second = out.Take(1, kAnyFits, Instant{});
+  out.Lost(1);
+  std::uint64_t groups = 0;
+  for (GroupRange range; !(range = out.Take(0, kAnyFits, Instant{})).empty(); out.Ended(0, Instant{}))
+    groups += range.count();
+  EXPECT_EQ(groups, 1000u);
+  EXPECT_FALSE(first.empty() || second.empty());
+  EXPECT_TRUE(out.Done());
+}
+
 TEST(HandOut, WhatNobodyCanHoldStays) {
   HandOut out({0, 8}, {0});
   EXPECT_TRUE(out.Take(
@@ -114,6 +154,7 @@ RC_GTEST_PROP(HandOutLaws, EachGroupRunsOnceWhoeverGoes, ()) {
   for (std::size_t i = 0; i < count; ++i) {
     workers[i].speed = std::pow(10.0, *rc::gen::inRange(-1, 5));
     workers[i].most = *rc::gen::inRange<std::uint64_t>(1, 500);
+    workers[i].depth = *rc::gen::inRange<std::size_t>(1, 4);
     if (i > 0 && *rc::gen::arbitrary<bool>()) workers[i].goes_at = *rc::gen::inRange(0, 6);
   }
   const HandedOut played = PlayHandOut(groups, workers);
@@ -128,6 +169,7 @@ RC_GTEST_PROP(HandOutLaws, AllEndNearlyAtOnce, ()) {
   double sum = 0, slowest = 1e9, fastest = 0;
   for (FarWorker& one : workers) {
     one.speed = *rc::gen::inRange(20, 400);
+    one.depth = *rc::gen::inRange<std::size_t>(1, 3);
     sum += one.speed;
     slowest = std::min(slowest, one.speed);
     fastest = std::max(fastest, one.speed);

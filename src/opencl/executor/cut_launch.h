@@ -70,6 +70,7 @@ struct Session::SharedCut {
     NodeId node{};
     std::uint64_t room = 0;
     Status end = Ok();  // why it went, if it did
+    bool busy = false;  // it still has what nobody waits for
     std::vector<PartLaunch> ran{};
   };
   std::mutex mutex{};

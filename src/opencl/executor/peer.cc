@@ -13,8 +13,8 @@ namespace {
 
 namespace wire = proto::cl;
 
-constexpr std::uint32_t kDevice = 1, kContext = 2, kQueue = 3, kEvent = 4, kBegun = 5, kArrived = 6, kFirstFree = 7,
-                        kFirstBuffer = 1U << 16, kBuffersMax = 1U << 15;
+constexpr std::uint32_t kDevice = 1, kContext = 2, kQueue = 3, kFirstFree = 10, kFirstBuffer = 1U << 16,
+                        kBuffersMax = 1U << 15;
 constexpr Duration kPeerLook = milliseconds(50);
 constexpr Duration kJoinWithin = seconds(5);
 /// Of what is measured, the last time's share in the mean.
@@ -80,7 +80,8 @@ Status Peer::LearnFacts(const wire::DeviceFacts& ours) {
   const wire::Fact* const memory = FactOf(theirs, CL_DEVICE_GLOBAL_MEM_SIZE);
   if (memory != nullptr && memory->value.size() == sizeof room_)
     std::memcpy(&room_, memory->value.data(), sizeof room_);
-  room_ = std::min(room_, connection_.arena.bytes());
+  // Results have a place of their own there, and places begin at a page.
+  room_ = std::min(room_, connection_.arena.bytes() / 16 * 7);
   return Ok();
 }
 
@@ -156,6 +157,7 @@ Status Peer::Prepare(const PartProgram& program) {
   if (next_id_ >= kFirstBuffer - 2) return Fail(Errc::kResourceExhausted, "too many programs for " + path_);
   const std::string& source = program.source();
   placed_ = sources_;
+  end_ = connection_.arena.bytes();
   WEIR_TRY(const std::uint64_t at, Place(source.size()));
   sources_ = placed_;
   std::memcpy(connection_.arena.As<std::byte>() + at, source.data(), source.size());
@@ -182,16 +184,16 @@ Result<Peer::KernelThere*> Peer::KernelOf(const PartProgram& program, const std:
 Result<std::uint64_t> Peer::Place(std::uint64_t bytes) {
   const std::uint64_t at = placed_;
   const std::uint64_t size = (bytes + wire::kArenaAlignment - 1) / wire::kArenaAlignment * wire::kArenaAlignment;
-  if (size > connection_.arena.bytes() - at) return Fail(Errc::kResourceExhausted, "no room in the arena of " + path_);
+  if (size > end_ - at) return Fail(Errc::kResourceExhausted, "no room in the arena of " + path_);
   placed_ += size;
   return at;
 }
 
-Result<std::uint32_t> Peer::SendSlice(std::uint64_t bytes, const std::byte* contents) {
+Result<std::uint32_t> Peer::SendSlice(UnderWay& mine, std::uint64_t bytes, const std::byte* contents) {
   WEIR_TRY(const std::uint64_t at, Place(bytes));
   if (contents != nullptr) {
     std::memcpy(connection_.arena.As<std::byte>() + at, contents, bytes);
-    sent_ += bytes;
+    mine.sent += bytes;
   }
   std::uint32_t id = 0;
   do {
@@ -206,39 +208,50 @@ Result<std::uint32_t> Peer::SendSlice(std::uint64_t bytes, const std::byte* cont
   return id;
 }
 
-/// Those that stay for the next parts first: they keep their place in the arena.
-Status Peer::SendSlices(const PartLaunch& part, const std::vector<const std::byte*>& contents) {
+/// Those that stay for the next parts first: they keep their place in the arena. Beside another part none is added.
+Status Peer::SendSlices(UnderWay& mine, const PartLaunch& part, const std::vector<const std::byte*>& contents) {
   const std::vector<core::MemorySlice>& slices = part.slices.slices;
-  buffers_.assign(slices.size(), 0);
-  placed_ = std::max(sources_, held_end_);
+  const bool alone = under_way_.empty();
+  mine.buffers.assign(slices.size(), 0);
+  if (alone) {
+    placed_ = std::max(sources_, held_end_);
+    end_ = connection_.arena.bytes();
+  }
   for (std::size_t i = 0; i < slices.size(); ++i) {
     if (!part.alike[i]) continue;
     const auto held =
         std::ranges::find_if(held_, [&](const Held& one) { return core::SameBytes(one.slice, slices[i]); });
-    if (held == held_.end()) {
-      WEIR_TRY(buffers_[i], SendSlice(slices[i].bytes(), contents[i]));
-      held_.push_back({.slice = slices[i], .id = buffers_[i]});
+    if (held != held_.end()) {
+      mine.buffers[i] = held->id;
+    } else if (alone) {
+      WEIR_TRY(mine.buffers[i], SendSlice(mine, slices[i].bytes(), contents[i]));
+      held_.push_back({.slice = slices[i], .id = mine.buffers[i]});
       held_end_ = placed_;
-    } else {
-      buffers_[i] = held->id;
     }
   }
+  if (alone) {
+    first_ = placed_;
+    half_ = first_ + (end_ - first_) / 2 / wire::kArenaAlignment * wire::kArenaAlignment;
+  } else {
+    placed_ = mine.half == 0 ? first_ : half_;
+    end_ = mine.half == 0 ? half_ : connection_.arena.bytes();
+  }
   for (std::size_t i = 0; i < slices.size(); ++i)
-    if (!part.alike[i]) {
-      WEIR_TRY(buffers_[i], SendSlice(slices[i].bytes(), contents[i]));
+    if (mine.buffers[i] == 0) {
+      WEIR_TRY(mine.buffers[i], SendSlice(mine, slices[i].bytes(), contents[i]));
     }
   return Ok();
 }
 
-Status Peer::SendArgs(std::uint32_t kernel, const PartLaunch& part) {
+Status Peer::SendArgs(const UnderWay& mine, const PartLaunch& part) {
   for (std::uint32_t i = 0; i < part.args.size(); ++i) {
     const PartArg& arg = part.args[i];
-    wire::SetArg message{.kernel = kernel, .index = i};
+    wire::SetArg message{.kernel = mine.kernel->id, .index = i};
     const auto as = [&](wire::ArgKind kind) { message.kind = static_cast<std::uint8_t>(kind); };
     switch (arg.kind) {
       case PartArg::Kind::kSlice:
         as(wire::ArgKind::kObject);
-        message.object = buffers_[arg.slice];
+        message.object = mine.buffers[arg.slice];
         break;
       case PartArg::Kind::kNull:
         as(wire::ArgKind::kNull);
@@ -258,18 +271,18 @@ Status Peer::SendArgs(std::uint32_t kernel, const PartLaunch& part) {
   return Ok();
 }
 
-Status Peer::SendReads(const PartLaunch& part) {
+Status Peer::SendReads(UnderWay& mine, const PartLaunch& part) {
   for (std::size_t i = 0; i < part.slices.slices.size(); ++i)
     for (const core::Extent& extent : part.slices.slices[i].written) {
       WEIR_TRY(const std::uint64_t at, Place(extent.total()));
       const std::uint64_t pitch = extent.rows > 1 ? extent.stride : extent.bytes;
       WEIR_TRY_STATUS(Send(wire::ReadBufferRect{.enqueue = {.queue = kQueue},
-                                                .buffer = buffers_[i],
+                                                .buffer = mine.buffers[i],
                                                 .origin = {extent.begin - part.slices.slices[i].begin, 0, 0},
                                                 .region = {extent.bytes, extent.rows, 1},
                                                 .row_pitch = pitch,
                                                 .to = at}));
-      returned_.push_back({.slice = i, .extent = extent, .at = at});
+      mine.returned.push_back({.slice = i, .extent = extent, .at = at});
     }
   return Ok();
 }
@@ -282,38 +295,41 @@ Status Peer::Mark(std::uint32_t event) {
 
 Status Peer::Begin(const PartProgram& program, const PartLaunch& part, const std::vector<const std::byte*>& contents,
                    Duration at_most) {
-  until_ns_ = platform::NowNs() + at_most.count();
-  sent_ = 0;
-  returned_.clear();
-  done_.clear();
-  WEIR_TRY(kernel_, KernelOf(program, part.kernel));
-  WEIR_TRY_STATUS(Mark(kBegun));
-  WEIR_TRY_STATUS(SendSlices(part, contents));
-  WEIR_TRY_STATUS(Mark(kArrived));
-  WEIR_TRY_STATUS(SendArgs(kernel_->id, part));
-  wire::NdRange launch{.enqueue = {.queue = kQueue, .event = kEvent},
-                       .kernel = kernel_->id,
+  UnderWay mine{.half = under_way_.empty() ? 0 : 1 - under_way_.back().half,
+                .until_ns = platform::NowNs() + at_most.count()};
+  until_ns_ = mine.until_ns;
+  WEIR_TRY(mine.kernel, KernelOf(program, part.kernel));
+  WEIR_TRY_STATUS(Mark(mine.marks().begun));
+  WEIR_TRY_STATUS(SendSlices(mine, part, contents));
+  WEIR_TRY_STATUS(Mark(mine.marks().arrived));
+  WEIR_TRY_STATUS(SendArgs(mine, part));
+  wire::NdRange launch{.enqueue = {.queue = kQueue, .event = mine.marks().kernel},
+                       .kernel = mine.kernel->id,
                        .dimensions = static_cast<std::uint8_t>(part.dimensions),
                        .has_local = 1};
   std::ranges::copy(part.offset, launch.offset);
   std::ranges::copy(part.global, launch.global);
   std::ranges::copy(part.local, launch.local);
   WEIR_TRY_STATUS(Send(launch));
-  WEIR_TRY_STATUS(Send(wire::Watch{.event = kEvent}));
-  WEIR_TRY_STATUS(SendReads(part));
-  return Send(wire::Finish{.request = ++next_request_, .queue = kQueue});
+  WEIR_TRY_STATUS(Send(wire::Watch{.event = mine.marks().kernel}));
+  WEIR_TRY_STATUS(SendReads(mine, part));
+  mine.request = ++next_request_;
+  WEIR_TRY_STATUS(Send(wire::Finish{.request = mine.request, .queue = kQueue}));
+  half_is_free_ = !under_way_.empty() || placed_ <= half_;
+  under_way_.push_back(std::move(mine));
+  return Ok();
 }
 
-Status Peer::AwaitEnd() {
+Status Peer::AwaitEnd(const UnderWay& part) {
   for (auto& [number, program] : programs_) {
     if (program.build_request == 0) continue;
     WEIR_TRY_STATUS(Await(std::exchange(program.build_request, 0), "building the part's kernels"));
   }
   sources_ = 0;
-  WEIR_TRY_STATUS(Await(next_request_, "running a part"));
-  for (const std::uint32_t event : {kBegun, kArrived, kEvent})
+  WEIR_TRY_STATUS(Await(part.request, "running a part"));
+  for (const std::uint32_t event : {part.marks().begun, part.marks().arrived, part.marks().kernel})
     while (!done_.contains(event)) WEIR_TRY_STATUS(Receive());
-  const std::int32_t status = done_[kEvent].status;
+  const std::int32_t status = done_[part.marks().kernel].status;
   if (status == CL_COMPLETE) return Ok();
   return Fail(Errc::kUnavailable, path_ + ": the part's kernel failed with error " + std::to_string(status) +
                                       (notice_.empty() ? "" : ": " + notice_));
@@ -321,30 +337,36 @@ Status Peer::AwaitEnd() {
 
 /// The other side's clock says how long slices were on their way, and how long its device was at work.
 /// The first part of a kernel says nothing: it has waited there for the compiler, slices and all.
-void Peer::Learn(double device_s) {
-  if (!std::exchange(kernel_->has_run, true)) return;
-  const double sent_s = SecondsOf(Duration{static_cast<std::int64_t>(done_[kArrived].queued_ns) -
-                                           static_cast<std::int64_t>(done_[kBegun].queued_ns)});
-  if (sent_s > 0 && sent_ >= kTellingBytes)
-    TakeIntoMean(bytes_per_s_, std::max(static_cast<double>(sent_) / sent_s, kSlowest), link_measured_);
-  const double computed_s =
-      SecondsOf(Duration{static_cast<std::int64_t>(done_[kEvent].end_ns - done_[kEvent].start_ns)});
+void Peer::Learn(const UnderWay& part, double device_s) {
+  if (!std::exchange(part.kernel->has_run, true)) return;
+  const double sent_s = SecondsOf(Duration{static_cast<std::int64_t>(done_[part.marks().arrived].queued_ns) -
+                                           static_cast<std::int64_t>(done_[part.marks().begun].queued_ns)});
+  if (sent_s > 0 && part.sent >= kTellingBytes)
+    TakeIntoMean(bytes_per_s_, std::max(static_cast<double>(part.sent) / sent_s, kSlowest), link_measured_);
+  const wire::EventDone& kernel = done_[part.marks().kernel];
+  const double computed_s = SecondsOf(Duration{static_cast<std::int64_t>(kernel.end_ns - kernel.start_ns)});
   if (device_s > 0 && computed_s > 0)
     TakeIntoMean(slowness_, std::clamp(computed_s / device_s, 0.01, 100.0), device_measured_);
 }
 
 Status Peer::End(const std::vector<std::byte*>& memory, double device_s) {
-  WEIR_TRY_STATUS(AwaitEnd());
-  Learn(device_s);
-  for (const Returned& one : returned_) {
+  const UnderWay part = std::move(under_way_.front());
+  under_way_.pop_front();
+  until_ns_ = part.until_ns;
+  WEIR_TRY_STATUS(AwaitEnd(part));
+  Learn(part, device_s);
+  for (const Returned& one : part.returned) {
     const std::byte* from = connection_.arena.As<std::byte>() + one.at;
     std::byte* to = memory[one.slice] + one.extent.begin;
     for (std::uint64_t row = 0; row < one.extent.rows; ++row)
       std::memcpy(to + row * one.extent.stride, from + row * one.extent.bytes, one.extent.bytes);
   }
-  for (const std::uint32_t buffer : buffers_)
+  for (const std::uint32_t buffer : part.buffers)
     if (std::ranges::find(held_, buffer, &Held::id) == held_.end()) WEIR_TRY_STATUS(Send(wire::Release{.id = buffer}));
-  for (const std::uint32_t event : {kBegun, kArrived, kEvent}) WEIR_TRY_STATUS(Send(wire::Release{.id = event}));
+  for (const std::uint32_t event : {part.marks().begun, part.marks().arrived, part.marks().kernel}) {
+    done_.erase(event);
+    WEIR_TRY_STATUS(Send(wire::Release{.id = event}));
+  }
   return Ok();
 }
 

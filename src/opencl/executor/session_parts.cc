@@ -10,6 +10,7 @@
 // (core/partition/hand_out.h). The session waits for the end of each part. Contents stay in host memory until another
 // command wants them.
 #include <array>
+#include <deque>
 #include <span>
 #include <thread>
 
@@ -140,46 +141,61 @@ cl_int Session::RunHandedOut(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
       kernel.items_per_s[one.node] = shared.hand_out.rate(i + 1) * cut.items / groups;
     if (!one.end)
       peers_.Lost(one.node, one.end.error());
+    else if (one.busy)
+      peers_.Leave(one.node);  // the launch has failed here: what it returns is not waited for
     else if (!one.ran.empty())
       peers_.Kept(one.node);
   }
   return error;
 }
 
-/// Until nothing is left for it, or it is lost.
+/// Until nothing is left for it, or it is lost. While one part computes the next one travels.
 void Session::RunSharesThere(const CutLaunch& cut, SharedCut& shared, std::size_t worker) const {
   SharedCut::Other& mine = shared.others[worker - 1];
   Peer& peer = *peers_.Of(mine.node);
-  const auto fits = [&](const GroupRange& range) {
-    return cut.plans->need().Of({cut.plan.dimension, range.first, range.end}).device.count <= mine.room;
+  const auto take = [&](std::uint64_t room) {
+    const auto fits = [&](const GroupRange& range) {
+      return cut.plans->need().Of({cut.plan.dimension, range.first, range.end}).device.count <= room;
+    };
+    return shared.hand_out.Take(worker, fits, platform::Now());
   };
+  std::deque<PartLaunch> begun;
+  bool more = true;
   std::unique_lock lock(shared.mutex);
-  while (!shared.over) {
-    const GroupRange range = shared.hand_out.Take(worker, fits, platform::Now());
-    if (range.empty()) break;
+  while (mine.end && !shared.over) {
+    GroupRange range;
+    if (more && peer.MayBegin()) range = take(mine.room / 2);
+    if (more && range.empty() && begun.empty()) range = take(mine.room);
+    if (range.empty() && begun.empty()) break;
     const Duration foreseen = std::min(shared.hand_out.Foreseen(worker), kForeseenMax);
     lock.unlock();
-    PartLaunch part;
-    // A part that can't be made is tried, and fails, here.
-    const bool made = SliceUp(cut, range, part).has_value();
-    if (made) {
-      mine.end = peer.Begin(*cut.program, part, ContentsOf(cut, part),
-                            foreseen > Duration{} ? kLateAfterTimes * foreseen + kLateAfter : kForeseenMax);
+    if (range.empty()) {
       std::vector<std::byte*> memory;
-      for (const core::MemorySlice& slice : part.slices.slices)
+      for (const core::MemorySlice& slice : begun.front().slices.slices)
         memory.push_back(cut.RootOf(slice).host.As<std::byte>());
-      if (mine.end) mine.end = peer.End(memory, static_cast<double>(ItemsOf(part)) * cut.item_s);
+      mine.end = peer.End(memory, static_cast<double>(ItemsOf(begun.front())) * cut.item_s);
+    } else {
+      begun.emplace_back();
+      // A part that can't be made is tried, and fails, here.
+      more = SliceUp(cut, range, begun.back()).has_value();
+      if (more)
+        mine.end = peer.Begin(*cut.program, begun.back(), ContentsOf(cut, begun.back()),
+                              foreseen > Duration{} ? kLateAfterTimes * foreseen + kLateAfter : kForeseenMax);
+      else
+        begun.pop_back();
     }
     lock.lock();
-    if (!made || !mine.end) break;
+    if (!mine.end || !range.empty()) continue;
     shared.hand_out.Ended(worker, platform::Now());
-    mine.ran.push_back(std::move(part));
+    mine.ran.push_back(std::move(begun.front()));
+    begun.pop_front();
     shared.changed.notify_all();
   }
+  mine.busy = mine.end && !begun.empty();
   shared.hand_out.Lost(worker);
   shared.changed.notify_all();
   lock.unlock();
-  if (mine.end) mine.end = peer.EndLaunch();
+  if (mine.end && !mine.busy) mine.end = peer.EndLaunch();
 }
 
 /// Until all have run, wherever.
