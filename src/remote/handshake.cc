@@ -92,6 +92,8 @@ Result<Entry> Enter(net::Stream& stream, const Greeting& greeting) {
   if (!welcome.refusal.empty()) return Fail(Errc::kPermissionDenied, std::string(welcome.refusal));
   if (welcome.version == 0)
     return Fail(Errc::kVersionMismatch, stream.peer() + ": a node of another version; update one of the two");
+  if (welcome.hello_came_ns > welcome.sent_ns || welcome.sent_ns > kClockMaxNs)
+    return Fail(Errc::kProtocol, stream.peer() + " says times that no clock shows");
   const auto node_came = static_cast<std::int64_t>(welcome.hello_came_ns);
   const auto node_sent = static_cast<std::int64_t>(welcome.sent_ns);
   // As in NTP (RFC 5905, section 8): what the node took for itself is no part of the way.

@@ -12,6 +12,9 @@ inline constexpr Duration kHelloWithin = seconds(10);
 /// An executor has to be started, and it loads a compiler.
 inline constexpr Duration kWelcomeWithin = seconds(20);
 
+/// What a clock that began with its machine never shows (36 years): sums and differences of less can't overflow.
+inline constexpr std::uint64_t kClockMaxNs = 1ULL << 60;
+
 struct Greeting {
   std::string vgpu, program;
 };

@@ -37,6 +37,17 @@ TEST(Handshake, BothLearnWhatTheOtherSays) {
   EXPECT_LE(std::abs(entry->ahead_ns), entry->round_trip_ns) << "one clock: the error is at most half of a round trip";
 }
 
+TEST(Handshake, TimesThatNoClockShowsAreRefused) {
+  const std::int64_t later_ns = platform::NowNs() + Duration(seconds(3600)).count();
+  for (const std::int64_t came_ns : {later_ns, std::int64_t{-1}}) {  // later than the answer; more than a clock can say
+    TwoEnds ends;
+    ASSERT_TRUE(SendWelcome(*ends.portal, "game", 1 << 30, came_ns));
+    const auto entry = Enter(*ends.relay, {});
+    ASSERT_FALSE(entry);
+    EXPECT_EQ(entry.error().code, Errc::kProtocol) << entry.error().message;
+  }
+}
+
 TEST(Handshake, ARefusalIsToldInTheNodesWords) {
   TwoEnds ends;
   Refuse(*ends.portal, "this node has no vGPU 'game'");

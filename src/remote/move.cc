@@ -25,6 +25,7 @@ constexpr std::uint64_t kPartBytes = 4 << 20;
 void MoveTimes(std::span<std::byte> message, std::int64_t& ahead_ns) {
   cl::EventDone done;
   if (!cl::Decode(message, done)) return;
+  if (std::max({done.queued_ns, done.submit_ns, done.start_ns, done.end_ns}) > kClockMaxNs) return;
   const auto end_ns = static_cast<std::int64_t>(done.end_ns);
   if (end_ns != 0) ahead_ns = std::max(ahead_ns, end_ns - platform::NowNs());
   for (std::uint64_t* at : {&done.queued_ns, &done.submit_ns, &done.start_ns, &done.end_ns})
