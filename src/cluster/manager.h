@@ -76,6 +76,7 @@ class Manager {
   [[nodiscard]] bool HasInspection() const;
   void Hello(const std::string& name, const http::Request& request, http::Respond respond);
   void Work(const std::string& name, const http::Request& request, http::Respond respond);
+  void Parts(const std::string& name, const http::Request& request, http::Respond respond);
   void Results(const std::string& name, const http::Request& request, http::Respond respond);
   http::Reply RunReply(const std::string& id, unsigned status) const;
   http::Reply Explain(const std::string& id);
