@@ -30,7 +30,7 @@ class PeerRelaysTest : public ::testing::Test {
     std::ofstream(folder_ / "tokens/n1.token") << "a token\n";
     // Whatever it is told, it waits to be ended.
     std::ofstream(folder_ / "relay") << "#!/bin/sh\necho $$ >> " << folder_ / "pids"
-                                     << "\nexec sleep 600\n";
+                                     << " && exec sleep 600\n";
     std::filesystem::permissions(folder_ / "relay", std::filesystem::perms(0700));
   }
   ~PeerRelaysTest() override {

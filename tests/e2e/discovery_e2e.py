@@ -10,7 +10,7 @@ import unittest
 
 import weir_e2e as e2e
 from cluster_processes import Client, Manager, Processes, free_ports
-from distant import text_of
+from distant import scenes, text_of
 from split_e2e import PRODUCT, ROUNDS, SLOT, TOO_LARGE
 
 
@@ -130,6 +130,38 @@ class Discovery(unittest.TestCase):
         there.create("more")  # so that something is said again
         there.call("PATCH", "/v1/vgpus/parts", {"memory_max_bytes": 2 * SLOT})
         e2e.wait_for(lambda: self.found("there"), 30, "the node is found")
+
+
+class Targets(Discovery):
+    test_a_node_is_found_used_and_lost = None
+    test_a_node_without_a_token_here_is_not_used = None
+
+    def test_a_program_goes_to_a_node_by_name_and_to_the_best(self):
+        names = ("n1", "n2")
+        nodes = {name: self.offering(name) for name in names}
+        e2e.wait_for(lambda: all(self.offer_of(name) for name in names), 30, "both nodes offer parts")
+        run_dir = self.processes.path("tenant")
+        port = text_of(os.path.join(nodes["n1"].run_dir, "portal.port"))
+        program = subprocess.Popen(
+            [e2e.WEIR, "run", "--run-dir", run_dir, "--node", f"127.0.0.1:{port}", "--token",
+             os.path.join(self.tokens, "n1.token"), "--", *scenes(6)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.programs.append(program)
+        computes = lambda name, more=0: nodes[name].vgpu("parts")["totals"]["gpu_ns"] > more
+        e2e.wait_for(lambda: computes("n1"), 60, "it computes")
+
+        def move(*to, code=0, token=self.tokens):
+            return self.weir("--run-dir", run_dir, "migrate", str(program.pid), "--token", token, "--manager",
+                             self.manager.address, "--manager-token", self.processes.token, "--to", *to, code=code)
+
+        self.assertRegex(move("n2"), "moved to n2: .*objects made anew")
+        e2e.wait_for(lambda: computes("n2"), 20, "it computes there")
+        before = nodes["n1"].vgpu("parts")["totals"]["gpu_ns"]
+        move("auto", "--room", "100G", code=3)
+        move("nowhere", code=3)
+        self.assertRegex(move("auto"), "moved to n1: ")  # not where it is
+        e2e.wait_for(lambda: computes("n1", before), 20, "it computes here again")
+        out, err = program.communicate(timeout=120)
+        self.assertEqual((program.returncode, "wrong 0" in out), (0, True), out + err)
 
 
 if __name__ == "__main__":
