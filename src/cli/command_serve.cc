@@ -13,6 +13,7 @@
 #include "cluster/addresses.h"
 #include "core/placement/placement_table.h"
 #include "daemon/serve.h"
+#include "modules/blob_keeper.h"
 #include "net/keys.h"
 #include "platform/files.h"
 
@@ -142,9 +143,12 @@ Status AddModules(const ServeFlags& flags, const std::filesystem::path& self, da
                              .vgpu = flags.modules,
                              .store = flags.store.empty() ? state + "/modules" : flags.store,
                              .state_file = state + "/modules.json"};
+  // A folder that others share may hold what only they name, and they may be away.
+  if (flags.store.empty())
+    setup.options = {"--keep-blobs", std::to_string(static_cast<std::int64_t>(SecondsOf(modules::kKeepBlobs)))};
   if (!flags.placement.empty()) {
     WEIR_TRY_STATUS(core::FindPlacement(flags.placement));
-    setup.options = {"--placement", flags.placement};
+    setup.options.insert(setup.options.end(), {"--placement", flags.placement});
   }
   if (flags.units > 0) setup.options.insert(setup.options.end(), {"--sub-devices", std::to_string(flags.units)});
   options.modules = std::move(setup);
