@@ -52,7 +52,7 @@ Status AddPortals(const ServeFlags& flags, const std::filesystem::path& self, da
   return Ok();
 }
 
-Result<std::string> MachineName() {
+Result<std::string> NameOfThisMachine() {
   char host[65]{};
   if (::gethostname(host, sizeof host - 1) != 0 || host[0] == '\0')
     return Fail(Errc::kUnavailable, "this machine has no name: give --node-name, and --offer-host with --offer-parts");
@@ -106,7 +106,7 @@ Status AddParts(const ServeFlags& flags, const std::filesystem::path& self, cons
   std::string host = flags.offer_host;
   if (host.empty()) host = listen.substr(0, listen.rfind(':'));
   if (host.empty() || host == "0.0.0.0" || host == "[::]") {
-    WEIR_TRY(host, MachineName());
+    WEIR_TRY(host, NameOfThisMachine());
   }
   member.offer = {.vgpu = flags.offer_parts, .host = std::move(host), .plain = plain};
   return Ok();
@@ -119,7 +119,7 @@ Status AddMember(const ServeFlags& flags, const std::filesystem::path& self, dae
   if (!flags.manager_token.empty()) WEIR_TRY_STATUS(cluster::ReadTokenFile(flags.manager_token));
   std::string name = flags.node_name;
   if (name.empty()) {
-    WEIR_TRY(name, MachineName());
+    WEIR_TRY(name, NameOfThisMachine());
   }
   options.member = daemon::MemberSetup{.program = FindHelper(self, kMember),
                                        .managers = flags.managers,
