@@ -50,12 +50,21 @@ Result<int> ShowNodes(const Session& session, const ManagerFlags& flags) {
                {"DEVICE"},
                {"MEMORY", Table::Align::kRight},
                {"RUNS", Table::Align::kRight},
-               {"AT ONCE", Table::Align::kRight}});
+               {"AT ONCE", Table::Align::kRight},
+               {"OFFERS PARTS"},
+               {"ROOM", Table::Align::kRight},
+               {"THREADS", Table::Align::kRight}});
   for (const json& node : ItemsOf(nodes, "nodes")) {
     const std::string state = WordOf(node, "state");
     std::vector<Cell> row{{WordOf(node, "name"), Style::kStrong},
                           {state, StyleOfNode(state)},
                           {fmt::format("{:.1f} s ago", FigureOf(node, "silent_s"))}};
+    const json offer = node.value("parts", json::object());
+    const std::vector<Cell> parts = offer.empty()
+                                        ? std::vector<Cell>{{""}, {""}, {""}}
+                                        : std::vector<Cell>{{WordOf(offer, "vgpu")},
+                                                            {fmt::format("{} MiB", CountOf(offer, "room_bytes") >> 20)},
+                                                            {std::to_string(CountOf(offer, "threads"))}};
     bool some = false;
     for (const json& device : ItemsOf(devices, "devices")) {
       if (WordOf(device, "node") != WordOf(node, "name")) continue;
@@ -64,12 +73,14 @@ Result<int> ShowNodes(const Session& session, const ManagerFlags& flags) {
                              {fmt::format("{} MiB", CountOf(device, "memory_bytes") >> 20)},
                              {std::to_string(CountOf(device, "running"))},
                              {std::to_string(CountOf(device, "concurrent_max"))}});
+      for (std::size_t i = 0; i < parts.size(); ++i) row.push_back(some ? Cell{""} : parts[i]);
       table.Add(row);
       row = {{""}, {""}, {""}};
       some = true;
     }
     if (some) continue;
     row.insert(row.end(), {{"none", Style::kFaint}, {""}, {""}, {""}});
+    row.insert(row.end(), parts.begin(), parts.end());
     table.Add(row);
   }
   fmt::print("{}", table.empty() ? "no nodes yet: 'weir serve --manager' on each\n" : table.Render(StdoutTakesColor()));

@@ -14,7 +14,7 @@ namespace weir::cli {
 namespace {
 
 struct ManagerRunFlags {
-  std::string listen, advertise, etcd, state, store, placement, token, lost_after, port_file;
+  std::string listen, advertise, etcd, state, store, placement, token, lost_after, port_file, keep_blobs;
   bool plain = false, quiet = false;
 };
 
@@ -33,7 +33,8 @@ Result<int> BecomeManager(const ManagerRunFlags& flags) {
                                     {"--placement", &flags.placement},
                                     {"--token", &flags.token},
                                     {"--lost-after", &flags.lost_after},
-                                    {"--port-file", &flags.port_file}})
+                                    {"--port-file", &flags.port_file},
+                                    {"--keep-blobs", &flags.keep_blobs}})
     if (!value->empty()) arguments.insert(arguments.end(), {name, *value});
   if (flags.plain) arguments.emplace_back("--plain");
   if (flags.quiet) arguments.emplace_back("--quiet");
@@ -71,6 +72,8 @@ void AddManager(Command app, Session& session) {
   command.AddFlag("--plain", flags->plain, "Without a token: whoever can connect may do all");
   command.Add("--lost-after", "SECONDS", flags->lost_after, "A node that is silent for so long is lost (default 4)");
   command.Add("--port-file", "FILE", flags->port_file, "Write the port there when it listens");
+  command.Add("--keep-blobs", "SECONDS", flags->keep_blobs,
+              "Remove blobs that no module and no run has named for so long (default: a week; 0: none)");
   command.AddFlag("--quiet", flags->quiet, "Say nothing but errors");
   command.WhenGiven([flags, &session] { session.action = [flags] { return BecomeManager(*flags); }; });
 }

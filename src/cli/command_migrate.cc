@@ -6,6 +6,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/manager_client.h"
+#include "cli/migration_targets.h"
 #include "cli/options.h"
 #include "cli/places.h"
 #include "cli/text_units.h"
@@ -33,52 +35,101 @@ Result<std::string> FindRelay(const std::string& run_dir, const std::string& pid
               fmt::format("{} programs of 'weir run --node' run here: say which, by its process id", found.size()));
 }
 
-Result<int> Migrate(const Session& session, const std::string& pid, proto::MoveRequest request) {
-  if (!request.token.empty()) request.token = std::filesystem::absolute(request.token).string();
-  WEIR_TRY(const std::string relay, FindRelay(session.places().run_dir, pid));
+struct MigrateFlags {
+  std::string pid;
+  std::string to, token, vgpu;
+  bool plain = false;
+  Bytes room{};
+  std::string managers, manager_token;
+};
+
+/// What the relay answers in words.
+Result<std::string> AskRelay(const std::string& relay, const std::string& text) {
   auto socket = platform::ConnectSeqPacket(relay + proto::kControlSuffix);
   if (!socket) return Fail(Errc::kNotFound, fmt::format("no program of 'weir run --node' answers at {}", relay));
-  const std::string text = proto::RequestText(request);
   WEIR_TRY_STATUS(platform::SendPacket(socket->get(), std::as_bytes(std::span(text))));
   if (!platform::WaitReadable(socket->get(), kAnswerMs))
     return Fail(Errc::kTimeout, "the relay did not answer within 2 minutes");
   WEIR_TRY(const platform::Packet packet, platform::ReceivePacket(socket->get(), proto::kControlBytesMax));
-  WEIR_TRY(const std::string said,
-           proto::AnswerFrom({reinterpret_cast<const char*>(packet.bytes.data()), packet.bytes.size()}));
-  if (session.json) {
-    fmt::print("{}\n", nlohmann::json{{"node", request.node}, {"said", said}}.dump());
-  } else {
-    fmt::print("moved to {}: {}\n", request.node, said);
+  return proto::AnswerFrom({reinterpret_cast<const char*>(packet.bytes.data()), packet.bytes.size()});
+}
+
+/// One for an address; of the manager's nodes those that are meant, the best first.
+Result<std::vector<MigrationTarget>> TargetsFor(const MigrateFlags& flags, const std::string& relay) {
+  if (flags.to.find(':') != std::string::npos) {
+    MigrationTarget target{.node = flags.to, .request = {.node = flags.to, .token = {}, .vgpu = flags.vgpu}};
+    if (!flags.token.empty()) target.request.token = std::filesystem::absolute(flags.token).string();
+    return std::vector{target};
   }
-  return 0;
+  MigrationWish wish{.to = flags.to,
+                     .token = flags.token,
+                     .plain = flags.plain,
+                     .vgpu = flags.vgpu,
+                     .room = flags.room,
+                     .away_from = {}};
+  WEIR_TRY(wish.away_from, AskRelay(relay, std::string(proto::kWhereIs)));
+  WEIR_TRY(const ManagerClient client, ManagerClient::Make({flags.managers, flags.manager_token}));
+  WEIR_TRY(const nlohmann::json nodes, client.Get("/v1/nodes"));
+  return TargetsIn(nodes, wish);
+}
+
+Result<int> Migrate(const Session& session, const MigrateFlags& flags) {
+  WEIR_TRY(const std::string relay, FindRelay(session.places().run_dir, flags.pid));
+  WEIR_TRY(const std::vector<MigrationTarget> targets, TargetsFor(flags, relay));
+  Result<std::string> said = Fail(Errc::kNotFound, "there is no node to go to");
+  for (const MigrationTarget& target : targets) {
+    said = AskRelay(relay, proto::RequestText(target.request));
+    if (!said) {
+      // The old node goes on, so the next best may be asked.
+      if (targets.size() > 1) Say(fmt::format("not to {}: {}", target.node, said.error().message));
+      continue;
+    }
+    if (session.json) {
+      fmt::print("{}\n",
+                 nlohmann::json{{"node", target.node}, {"address", target.request.node}, {"said", *said}}.dump());
+    } else {
+      fmt::print("moved to {}: {}\n", target.node, *said);
+    }
+    return 0;
+  }
+  return said.error();
 }
 
 }  // namespace
 
 void AddMigrate(Command app, Session& session) {
-  struct MigrateFlags {
-    std::string pid;
-    proto::MoveRequest request;
-    bool plain = false;
-  };
   auto flags = std::make_shared<MigrateFlags>();
-  const Command command =
-      AddCommand(app, "migrate", "Move a running OpenCL program of 'weir run --node' to another node",
-                 "  weir migrate --to gpu2:7700 --token job2.token          # the only one that runs here\n"
-                 "  weir migrate 4242 --to gpu2:7700 --token job2.token     # by its process id\n"
-                 "\n"
-                 "The program notices a pause. If the new node can't take it, the old one goes on.\n",
-                 session);
+  const Command command = AddCommand(
+      app, "migrate", "Move a running OpenCL program of 'weir run --node' to another node",
+      "  weir migrate --to gpu2:7700 --token job2.token          # the only one that runs here\n"
+      "  weir migrate 4242 --to gpu2:7700 --token job2.token     # by its process id\n"
+      "  weir migrate --to gpu2 --token tokens/ --manager m1:7710 --manager-token cluster.token\n"
+      "  weir migrate --to auto --room 2G --token tokens/ --manager m1:7710    # the idlest with room for it\n"
+      "\n"
+      "The program notices a pause. If the new node can't take it, the old one goes on.\n",
+      session);
   command.Add("pid", "PID", flags->pid, "The program's process id (default: the only one)");
-  command.Add("--to", "HOST:PORT", flags->request.node, "The new node: where its 'weir serve --listen' is");
-  command.Add("--token", "FILE", flags->request.token, "From 'weir keys token' there");
+  command.Add("--to", "HOST:PORT|NODE|auto", flags->to,
+              "The new node: where its 'weir serve --listen' is, its name in the cluster, or whichever is best");
+  command.Add("--token", "FILE|DIR", flags->token,
+              "From 'weir keys token' there; with a name or auto also a folder with NODE.token for each");
   command.AddFlag("--plain", flags->plain, "No encryption and no token, for 'weir serve --listen-plain'");
-  command.Add("--vgpu", "NAME", flags->request.vgpu, "With --plain: which vGPU there");
+  command.Add("--vgpu", "NAME", flags->vgpu,
+              "With --plain: which vGPU there (by name or auto: the one that is offered)");
+  command.AddParsed("--room", "SIZE", flags->room, ParseBytes, "With auto: memory that the node has to have free");
+  command.Add("--manager", "HOST:PORT,...", flags->managers,
+              "The cluster's managers, for a name or auto (default: $WEIR_MANAGER, else 127.0.0.1:7710)");
+  command.Add("--manager-token", "FILE", flags->manager_token, "The managers' token");
   command.WhenGiven([flags, &session] {
-    if (flags->request.node.empty()) RejectUsage("--to is required");
-    if (flags->plain == !flags->request.token.empty()) RejectUsage("give --token, or --plain and --vgpu");
-    if (flags->plain && flags->request.vgpu.empty()) RejectUsage("--plain: no token says which vGPU: give --vgpu");
-    session.action = [flags, &session] { return Migrate(session, flags->pid, flags->request); };
+    if (flags->to.empty()) RejectUsage("--to is required");
+    const bool by_address = flags->to.find(':') != std::string::npos;
+    if (flags->plain == !flags->token.empty()) RejectUsage("give --token, or --plain and --vgpu");
+    if (flags->plain && by_address && flags->vgpu.empty())
+      RejectUsage("--plain: no token says which vGPU: give --vgpu");
+    if (by_address && !(flags->managers.empty() && flags->manager_token.empty()))
+      RejectUsage("--manager and --manager-token are of --to NODE and --to auto");
+    if (flags->to != kAnyNode && flags->room.count > 0) RejectUsage("--room is of --to auto");
+    session.action = [flags, &session] { return Migrate(session, *flags); };
   });
 }
 

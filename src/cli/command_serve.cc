@@ -13,6 +13,7 @@
 #include "cluster/addresses.h"
 #include "core/placement/placement_table.h"
 #include "daemon/serve.h"
+#include "modules/blob_keeper.h"
 #include "net/keys.h"
 #include "platform/files.h"
 
@@ -26,6 +27,8 @@ struct ServeFlags {
   std::string listen, listen_plain, keys_dir;
   std::vector<std::string> peers, peers_plain;
   std::string managers, node_name, manager_token;
+  std::string offer_parts, offer_host, peers_token;
+  bool peers_plain_too = false;
   std::string modules, store, placement;
   std::int64_t units = 0;  // of a part of the device; 0: the whole
   bool is_private = false;
@@ -47,6 +50,13 @@ Status AddPortals(const ServeFlags& flags, const std::filesystem::path& self, da
   if (!flags.listen_plain.empty())
     options.portals.push_back({.program = program, .listen = flags.listen_plain, .keys_dir = {}, .quiet = flags.quiet});
   return Ok();
+}
+
+Result<std::string> NameOfThisMachine() {
+  char host[65]{};
+  if (::gethostname(host, sizeof host - 1) != 0 || host[0] == '\0')
+    return Fail(Errc::kUnavailable, "this machine has no name: give --node-name, and --offer-host with --offer-parts");
+  return std::string(host);
 }
 
 /// HOST:PORT, with a port that there can be.
@@ -75,6 +85,33 @@ Status AddPeers(const ServeFlags& flags, const std::filesystem::path& self, daem
   return Ok();
 }
 
+/// What this node does for others' launches, and wants of theirs.
+Status AddParts(const ServeFlags& flags, const std::filesystem::path& self, const daemon::ServeOptions& options,
+                daemon::MemberSetup& member) {
+  member.executor = options.executor;
+  member.library = options.opencl_library;
+  if (!flags.peers_token.empty() && !std::filesystem::exists(flags.peers_token))
+    return Fail(Errc::kNotFound, "--peers-token: " + flags.peers_token +
+                                     " is not there; make a token with 'weir keys token' on each node that offers");
+  if (!flags.peers_token.empty() || flags.peers_plain_too)
+    member.peers = {
+        .program = FindHelper(self, kRelay),
+        .tokens = flags.peers_token.empty() ? std::string() : std::filesystem::absolute(flags.peers_token).string(),
+        .plain = flags.peers_plain_too};
+  if (flags.offer_parts.empty()) return Ok();
+  const bool plain = flags.listen.empty();
+  const std::string& listen = plain ? flags.listen_plain : flags.listen;
+  if (listen.empty())
+    return Fail(Errc::kInvalidArgument, "--offer-parts: others come by this node's portal: give --listen HOST:PORT");
+  std::string host = flags.offer_host;
+  if (host.empty()) host = listen.substr(0, listen.rfind(':'));
+  if (host.empty() || host == "0.0.0.0" || host == "[::]") {
+    WEIR_TRY(host, NameOfThisMachine());
+  }
+  member.offer = {.vgpu = flags.offer_parts, .host = std::move(host), .plain = plain};
+  return Ok();
+}
+
 /// The cluster that this node is a member of.
 Status AddMember(const ServeFlags& flags, const std::filesystem::path& self, daemon::ServeOptions& options) {
   if (flags.managers.empty()) return Ok();
@@ -82,16 +119,16 @@ Status AddMember(const ServeFlags& flags, const std::filesystem::path& self, dae
   if (!flags.manager_token.empty()) WEIR_TRY_STATUS(cluster::ReadTokenFile(flags.manager_token));
   std::string name = flags.node_name;
   if (name.empty()) {
-    char host[65]{};
-    if (::gethostname(host, sizeof host - 1) != 0 || host[0] == '\0')
-      return Fail(Errc::kUnavailable, "this machine has no name: give the node one with --node-name");
-    name = host;
+    WEIR_TRY(name, NameOfThisMachine());
   }
   options.member = daemon::MemberSetup{.program = FindHelper(self, kMember),
                                        .managers = flags.managers,
                                        .name = std::move(name),
                                        .token = flags.manager_token,
                                        .quiet = flags.quiet};
+  WEIR_TRY_STATUS(AddParts(flags, self, options, *options.member));
+  // One that has something to do in the cluster without them needs none.
+  options.member->modules = !flags.modules.empty() || !(options.member->peers.wanted() || !flags.offer_parts.empty());
   return Ok();
 }
 
@@ -106,9 +143,12 @@ Status AddModules(const ServeFlags& flags, const std::filesystem::path& self, da
                              .vgpu = flags.modules,
                              .store = flags.store.empty() ? state + "/modules" : flags.store,
                              .state_file = state + "/modules.json"};
+  // A folder that others share may hold what only they name, and they may be away.
+  if (flags.store.empty())
+    setup.options = {"--keep-blobs", std::to_string(static_cast<std::int64_t>(SecondsOf(modules::kKeepBlobs)))};
   if (!flags.placement.empty()) {
     WEIR_TRY_STATUS(core::FindPlacement(flags.placement));
-    setup.options = {"--placement", flags.placement};
+    setup.options.insert(setup.options.end(), {"--placement", flags.placement});
   }
   if (flags.units > 0) setup.options.insert(setup.options.end(), {"--sub-devices", std::to_string(flags.units)});
   options.modules = std::move(setup);
@@ -119,15 +159,16 @@ Status AddModules(const ServeFlags& flags, const std::filesystem::path& self, da
 
 void AddServe(Command app, Session& session) {
   auto flags = std::make_shared<ServeFlags>();
-  const Command command =
-      AddCommand(app, "serve", "Run the node daemon",
-                 "  weir serve\n"
-                 "  weir serve --device-cpus 0-1 --policy proportional-share\n"
-                 "  weir serve --listen :7700     # tenants on other machines too; 'weir keys init' first\n"
-                 "  weir serve --peer gpu2:7700=parts.token    # what does not fit here runs there in part\n"
-                 "  weir serve --modules kernels  # 'weir vgpu create kernels' and 'weir module register' go with it\n"
-                 "  weir serve --run-dir /tmp/w --state-dir /tmp/w/state    # beside another one\n",
-                 session);
+  const Command command = AddCommand(
+      app, "serve", "Run the node daemon",
+      "  weir serve\n"
+      "  weir serve --device-cpus 0-1 --policy proportional-share\n"
+      "  weir serve --listen :7700     # tenants on other machines too; 'weir keys init' first\n"
+      "  weir serve --peer gpu2:7700=parts.token    # what does not fit here runs there in part\n"
+      "  weir serve --manager m1:7710 --listen :7700 --offer-parts parts --peers-token tokens/   # whoever offers\n"
+      "  weir serve --modules kernels  # 'weir vgpu create kernels' and 'weir module register' go with it\n"
+      "  weir serve --run-dir /tmp/w --state-dir /tmp/w/state    # beside another one\n",
+      session);
   command.Add("--state-dir", "DIR", flags->state_dir,
               "Where vGPUs and policies survive a restart (default: /var/lib/weir for root)");
   command.AddParsed("--device-cpus", "LIST", flags->device_cpus, ParseCpuList,
@@ -150,6 +191,13 @@ void AddServe(Command app, Session& session) {
               "Be a node of the cluster that these managers manage ('weir manager'): run what they send");
   command.Add("--node-name", "NAME", flags->node_name, "What this node is called there (default: the machine's name)");
   command.Add("--manager-token", "FILE", flags->manager_token, "The managers' token");
+  command.Add("--offer-parts", "VGPU", flags->offer_parts,
+              "With --manager and --listen: parts of other nodes' launches may run in this vGPU");
+  command.Add("--offer-host", "HOST", flags->offer_host,
+              "Where other nodes reach this one (default: the host of --listen, else the machine's name)");
+  command.Add("--peers-token", "FILE|DIR", flags->peers_token,
+              "With --manager: parts of launches run on nodes that offer it, with this token, or with DIR/NODE.token");
+  command.AddFlag("--peers-plain", flags->peers_plain_too, "The same on nodes that want no token");
   command.Add("--modules", "VGPU", flags->modules, "Run kernels of registered modules in this vGPU ('weir module')");
   command.Add(
       "--module-store", "DIR", flags->store,
@@ -165,6 +213,11 @@ void AddServe(Command app, Session& session) {
   command.WhenGiven([flags, &session] {
     if (flags->managers.empty() && !(flags->node_name.empty() && flags->manager_token.empty()))
       RejectUsage("serve: --node-name and --manager-token are of --manager");
+    if (flags->managers.empty() &&
+        !(flags->offer_parts.empty() && flags->peers_token.empty() && !flags->peers_plain_too))
+      RejectUsage("serve: --offer-parts, --peers-token and --peers-plain are of --manager");
+    if (flags->offer_parts.empty() && !flags->offer_host.empty())
+      RejectUsage("serve: --offer-host is of --offer-parts");
     session.action = [flags, &session]() -> Result<int> {
       prctl(PR_SET_NAME, "weir");  // not "exe", as one that was started by way of /proc/self/exe is called
       const Places places = session.places();

@@ -14,7 +14,7 @@ std::vector<OpenClDevice> ParseOpenClDevices(const std::string& text) {
   std::vector<OpenClDevice> devices;
   for (const std::string& line : SplitList(text, '\n')) {
     const std::vector<std::string> fields = SplitList(line, '\t');
-    if (fields.size() != 6) continue;
+    if (fields.size() < 6) continue;
     const auto number = ParseWhole(fields[1]), units = ParseWhole(fields[4]), bytes = ParseWhole(fields[5]);
     if (!number || !units || !bytes || *number < 0 || *units < 0 || *bytes < 0) continue;
     devices.push_back({.library = fields[0],

@@ -8,7 +8,7 @@ namespace {
 
 TEST(OpenClDevices, AreReadFromAListOfTheirs) {
   const auto devices = ParseOpenClDevices(
-      "libpocl.so.2\t0\tAuthenticAMD\tpthread-AMD EPYC\t2\t9489833984\n"
+      "libpocl.so.2\t0\tAuthenticAMD\tpthread-AMD EPYC\t2\t9489833984\t3.1\n"
       "weir-executor: cannot open an OpenCL driver: libgone.so\n"
       "libx.so\t1\tX\tsome\tmany\t1\n");
   ASSERT_EQ(devices.size(), 1U);

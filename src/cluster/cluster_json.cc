@@ -256,6 +256,27 @@ ordered_json JsonOf(const engine::NodeDevice& device) {
   return body;
 }
 
+Result<engine::PartsOffer> OfferOf(const json& body) {
+  if (!body.is_object()) return WrongField("offer", "an object");
+  engine::PartsOffer offer;
+  WEIR_TRY_STATUS(TakeText(body, "vgpu", offer.vgpu));
+  WEIR_TRY_STATUS(TakeText(body, "address", offer.address));
+  WEIR_TRY_STATUS(TakeText(body, "device", offer.device));
+  WEIR_TRY_STATUS(TakeText(body, "driver", offer.driver));
+  WEIR_TRY_STATUS(TakeCount(body, "room_bytes", offer.room.count));
+  WEIR_TRY_STATUS(TakeCount(body, "threads", offer.threads));
+  const auto plain = body.find("plain");
+  if (plain != body.end() && !plain->is_boolean()) return WrongField("plain", "true or false");
+  offer.plain = plain != body.end() && plain->get<bool>();
+  return offer;
+}
+
+ordered_json JsonOf(const engine::PartsOffer& offer) {
+  return {{"vgpu", offer.vgpu},      {"address", offer.address}, {"plain", offer.plain},
+          {"device", offer.device},  {"driver", offer.driver},   {"room_bytes", offer.room.count},
+          {"threads", offer.threads}};
+}
+
 Change ChangeOf(const engine::RecordWrite& write) {
   Change change{std::string(kRecordPrefix) + kRecordKinds[static_cast<std::size_t>(write.kind)] + write.name, {}};
   if (write.record)

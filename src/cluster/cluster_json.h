@@ -38,6 +38,10 @@ Result<std::vector<engine::ModuleKernel>> KernelsOf(const nlohmann::json& list);
 Result<std::vector<engine::NodeDevice>> DevicesOf(const nlohmann::json& list);
 nlohmann::ordered_json JsonOf(const engine::NodeDevice& device);
 
+/// {"vgpu", "address", "plain", "device", "driver", "room_bytes", "threads"}.
+Result<engine::PartsOffer> OfferOf(const nlohmann::json& body);
+nlohmann::ordered_json JsonOf(const engine::PartsOffer& offer);
+
 Change ChangeOf(const engine::RecordWrite& write);
 /// kProtocol: a record that no manager of this version writes; the cluster's state is not touched then.
 Result<engine::ClusterRecords> RecordsOf(const std::vector<Entry>& entries);

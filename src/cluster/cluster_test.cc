@@ -223,9 +223,10 @@ class ManagerApi : public ClusterFolder {
   static json Run(const std::string& arguments) {
     return {{"module", "m"}, {"blob", std::string(64, 'a')}, {"kernel", "k"}, {"arguments", arguments}};
   }
-  static std::uint64_t SayHello(const ManagerThread& manager, const json& runs = json::array()) {
-    const auto answer =
-        manager.Ask("POST", "/v1/members/n1/hello", {{"identity", "i"}, {"devices", {Device()}}, {"runs", runs}});
+  static std::uint64_t SayHello(const ManagerThread& manager, const json& runs = json::array(),
+                                const std::string& name = "n1") {
+    const auto answer = manager.Ask("POST", "/v1/members/" + name + "/hello",
+                                    {{"identity", "i"}, {"devices", {Device()}}, {"runs", runs}});
     EXPECT_EQ(answer.status, 200U) << answer.body;
     return json::parse(answer.body)["session"];
   }
@@ -262,6 +263,37 @@ TEST_F(ManagerApi, ARunGoesToANodeAndItsResultComesBack) {
   EXPECT_EQ(manager.Ask("GET", "/v1/runs/r1?wait_ms=1000").status, 404U);
   EXPECT_EQ(manager.Get("/v1/nodes")["nodes"][0]["state"], "up");
   EXPECT_NE(manager.Ask("GET", "/metrics").body.find("weir_cluster_leads 1"), std::string::npos);
+}
+
+TEST_F(ManagerApi, NodesHearOfWhatOthersOffer) {
+  MemoryStore store;
+  const ManagerThread manager(store, Path("blobs"));
+  ASSERT_TRUE(manager.WaitUntilItLeads());
+  const std::uint64_t first = SayHello(manager), second = SayHello(manager, json::array(), "n2");
+  const json offer{{"vgpu", "parts"}, {"address", "gpu2:7700"}, {"plain", false},       {"device", "d"},
+                   {"driver", "1"},   {"room_bytes", 1 << 20},  {"threads", 1ULL << 33}};
+  const auto say = [&](const std::string& node, const json& body) {
+    return manager.Ask("POST", "/v1/members/" + node + "/parts", body);
+  };
+  const json from_first{{"session", first}, {"device", "d"}, {"driver", "1"}};
+  EXPECT_EQ(json::parse(say("n1", from_first).body)["nodes"], json::array());
+  const auto alone = say("n2", {{"session", second}, {"device", "d"}, {"driver", "1"}, {"offer", offer}});
+  EXPECT_EQ(json::parse(alone.body)["nodes"], json::array()) << "its own is not told to it";
+  json expected = offer;
+  expected["node"] = "n2";
+  EXPECT_EQ(json::parse(say("n1", from_first).body)["nodes"], json::array({expected}));
+  EXPECT_EQ(manager.Get("/v1/nodes")["nodes"][1]["parts"], offer);
+  EXPECT_FALSE(manager.Get("/v1/nodes")["nodes"][0].contains("parts"));
+  json wrong = from_first;
+  wrong["session"] = first + 17;
+  EXPECT_EQ(say("n1", wrong).status, 404U);
+  wrong["session"] = "1";
+  EXPECT_EQ(say("n1", wrong).status, 400U);
+  wrong = from_first;
+  wrong["offer"] = {{"vgpu", "parts"}, {"room_bytes", -1}};
+  EXPECT_EQ(say("n1", wrong).status, 400U);
+  wrong["offer"] = 7;
+  EXPECT_EQ(say("n1", wrong).status, 400U);
 }
 
 TEST_F(ManagerApi, RefusesInWords) {

@@ -22,7 +22,8 @@ Manager::Manager(boost::asio::io_context& loop, StateStore& store, modules::Modu
       options_(std::move(options)),
       fatal_(std::move(fatal)),
       why_not_("it has just been started"),
-      timer_(loop) {
+      timer_(loop),
+      blob_keeper_(loop, blobs_, options_.keep_blobs, [this] { return NamedBlobs(); }) {
   const std::weak_ptr<bool> alive = alive_;
   keeper_ = std::make_unique<LeadKeeper>(
       loop_, store_, options_.self,
@@ -41,6 +42,16 @@ Manager::~Manager() {
   // Before the lead is given up: what is on its way is still ours to write.
   writer_.reset();
   keeper_.reset();
+}
+
+std::optional<std::vector<std::string>> Manager::NamedBlobs() const {
+  if (!engine_) return std::nullopt;
+  std::vector<std::string> named;
+  for (const auto& [name, module] : engine_->modules()) named.push_back(module.blob);
+  for (const auto& inspection : inspections_) named.push_back(inspection->blob);
+  for (const auto& [id, run] : engine_->runs())
+    named.insert(named.end(), {run.request.blob, run.request.input, run.result.output});
+  return named;
 }
 
 void Manager::Lead_(Lead lead, const std::vector<Entry>& entries) {

@@ -15,6 +15,7 @@
 #include "cluster/state_threads.h"
 #include "engine/cluster_engine.h"
 #include "http/server.h"
+#include "modules/blob_keeper.h"
 #include "modules/module_store.h"
 
 namespace weir::cluster {
@@ -25,6 +26,7 @@ struct ManagerOptions {
   std::string token = {};  // empty: whoever can connect may do all
   bool quiet = false;
   engine::ClusterBounds bounds = {};
+  Duration keep_blobs = modules::kKeepBlobs;  // that nobody names; zero: for ever
 };
 
 class Manager {
@@ -55,6 +57,8 @@ class Manager {
     std::uint64_t sequence = 0;  // of the write that registers it
   };
 
+  /// Nothing: only who leads knows.
+  [[nodiscard]] std::optional<std::vector<std::string>> NamedBlobs() const;
   void Lead_(Lead lead, const std::vector<Entry>& entries);
   void StepDown(const std::string& leader, const std::string& why);
   /// One event, its writes on their way, and everybody whose answer is due by it answered.
@@ -76,6 +80,7 @@ class Manager {
   [[nodiscard]] bool HasInspection() const;
   void Hello(const std::string& name, const http::Request& request, http::Respond respond);
   void Work(const std::string& name, const http::Request& request, http::Respond respond);
+  void Parts(const std::string& name, const http::Request& request, http::Respond respond);
   void Results(const std::string& name, const http::Request& request, http::Respond respond);
   http::Reply RunReply(const std::string& id, unsigned status) const;
   http::Reply Explain(const std::string& id);
@@ -100,6 +105,7 @@ class Manager {
   std::list<std::shared_ptr<Inspection>> inspections_;
   boost::asio::steady_timer timer_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  modules::BlobKeeper blob_keeper_;
   std::unique_ptr<LeadKeeper> keeper_;  // last: ends first
 };
 

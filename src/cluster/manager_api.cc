@@ -228,6 +228,7 @@ void Manager::HandleMember(const http::Request& request, const std::string& rest
   if (request.method == "POST" && what == "hello") return Hello(name, request, std::move(respond));
   if (request.method == "GET" && what == "work") return Work(name, request, std::move(respond));
   if (request.method == "POST" && what == "inspected") return Inspected(name, request, std::move(respond));
+  if (request.method == "POST" && what == "parts") return Parts(name, request, std::move(respond));
   if (request.method == "POST" && what == "results") return Results(name, request, std::move(respond));
   respond(http::ErrorReply(NothingAt(request)));
 }
@@ -284,6 +285,32 @@ void Manager::Work(const std::string& name, const http::Request& request, http::
          return http::JsonReply(body);
        },
        std::move(respond), milliseconds(std::min(*wait_ms, kWorkWaitMsMax)));
+}
+
+void Manager::Parts(const std::string& name, const http::Request& request, http::Respond respond) {
+  const auto body = ParseBody(request.body);
+  if (!body) return respond(http::ErrorReply(body.error()));
+  const json session = body->value("session", json()), device = body->value("device", json("")),
+             driver = body->value("driver", json(""));
+  if (!session.is_number_unsigned() || !device.is_string() || !driver.is_string())
+    return respond(http::ErrorReply(
+        Fail(Errc::kInvalidArgument, "'session', a number, and the texts 'device' and 'driver' are needed")));
+  engine::OfferParts said{.name = name, .session = session.get<std::uint64_t>(), .offer = std::nullopt};
+  if (body->contains("offer")) {
+    auto offer = OfferOf((*body)["offer"]);
+    if (!offer) return respond(http::ErrorReply(offer.error()));
+    said.offer = std::move(*offer);
+  }
+  engine::ClusterActions actions;
+  if (const Status status = Step(said, actions); !status) return respond(ErrorOf(status));
+  ordered_json nodes = ordered_json::array();
+  for (const engine::NodeOffer& one :
+       engine_->OffersFor(platform::Now(), name, device.get<std::string>(), driver.get<std::string>())) {
+    ordered_json each{{"node", one.node}};
+    each.update(JsonOf(one.offer));
+    nodes.push_back(std::move(each));
+  }
+  respond(http::JsonReply({{"nodes", std::move(nodes)}}));
 }
 
 void Manager::Results(const std::string& name, const http::Request& request, http::Respond respond) {
@@ -347,6 +374,7 @@ http::Reply Manager::ListNodes() const {
                     {"silent_s", SecondsOf(status.silent)},
                     {"running", status.running},
                     {"devices", std::move(devices)}});
+    if (status.offer) list.back()["parts"] = JsonOf(*status.offer);
   }
   return http::JsonReply({{"nodes", std::move(list)}});
 }

@@ -33,6 +33,7 @@ constexpr const char* kUsage =
     "  --plain                let whoever can connect do all, also from other machines\n"
     "  --lost-after SECONDS   a node that is silent for so long is lost (default 4)\n"
     "  --port-file FILE       write the port there when it listens\n"
+    "  --keep-blobs SECONDS   remove blobs that no module and no run has named for so long (default: 604800; 0: none)\n"
     "  --quiet                say nothing but errors\n";
 
 enum Option {
@@ -46,6 +47,7 @@ enum Option {
   kPlain,
   kLostAfter,
   kPortFile,
+  kKeepBlobs,
   kQuiet,
   kHelp
 };
@@ -60,6 +62,7 @@ constexpr option kOptions[] = {{"listen", required_argument, nullptr, kListen},
                                {"plain", no_argument, nullptr, kPlain},
                                {"lost-after", required_argument, nullptr, kLostAfter},
                                {"port-file", required_argument, nullptr, kPortFile},
+                               {"keep-blobs", required_argument, nullptr, kKeepBlobs},
                                {"quiet", no_argument, nullptr, kQuiet},
                                {"help", no_argument, nullptr, kHelp},
                                {nullptr, 0, nullptr, 0}};
@@ -68,6 +71,7 @@ struct Flags {
   std::string listen = "127.0.0.1:7710", advertise, etcd, state, store, token, port_file;
   bool plain = false;
   double lost_after = 4;
+  double keep_blobs = SecondsOf(modules::kKeepBlobs);
   cluster::ManagerOptions manager;
 };
 
@@ -127,6 +131,7 @@ Status Serve(Flags flags) {
   address.port = server->port();
   flags.manager.self = flags.advertise.empty() ? address.Text() : flags.advertise;
   flags.manager.bounds.lost_after = FromSeconds(flags.lost_after);
+  flags.manager.keep_blobs = FromSeconds(flags.keep_blobs);
   flags.manager.bounds.suspect_after =
       std::min(flags.manager.bounds.suspect_after, flags.manager.bounds.lost_after / 2);
   cluster::Manager made(loop, *state, std::move(blobs), flags.manager, [&](Error error) {
@@ -160,6 +165,7 @@ int main(int argc, char** argv) {
       case kPlain: flags.plain = true; break;
       case kLostAfter: flags.lost_after = std::atof(optarg); break;
       case kPortFile: flags.port_file = optarg; break;
+      case kKeepBlobs: flags.keep_blobs = std::atof(optarg); break;
       case kQuiet: flags.manager.quiet = true; break;
       case 'h':
       case kHelp: std::fputs(kUsage, stdout); return 0;
@@ -169,6 +175,7 @@ int main(int argc, char** argv) {
   if (optind != argc) return Usage("an argument too many");
   if (!flags.etcd.empty() && !flags.state.empty()) return Usage("give --etcd or --state");
   if (flags.plain && !flags.token.empty()) return Usage("give --token or --plain");
+  if (!(flags.keep_blobs >= 0) || flags.keep_blobs > 1e9) return Usage("--keep-blobs is from 0 to 1000000000");
   if (!(flags.lost_after >= 1) || flags.lost_after > 3'600) return Usage("--lost-after is from 1 to 3600");
   const Status status = Serve(std::move(flags));
   return status ? 0 : Failed(status.error());

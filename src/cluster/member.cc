@@ -60,8 +60,12 @@ bool IsPassing(const Error& error) {
 Member::Member(MemberOptions options) : options_(std::move(options)) {}
 
 void Member::Run() {
-  std::thread node([this] { TalkToNode(); });
-  std::thread results([this] { GiveResultsBack(); });
+  std::vector<std::thread> others;
+  if (options_.parts) others.emplace_back([this] { TalkAboutParts(); });
+  if (!options_.modules_socket.empty()) {
+    others.emplace_back([this] { TalkToNode(); });
+    others.emplace_back([this] { GiveResultsBack(); });
+  }
   TalkToManager();
 }
 
@@ -117,7 +121,7 @@ void Member::TalkToManager() {
     bool able = false, greeted = false;
     {
       const std::lock_guard guard(mutex_);
-      able = node_known_ && platform::Now() - node_heard_ < kNodeSilentMax;
+      able = options_.modules_socket.empty() || (node_known_ && platform::Now() - node_heard_ < kNodeSilentMax);
       greeted = session_ != 0;
     }
     if (!able || !(greeted ? TakeWork() : Hello())) std::this_thread::sleep_for(kTryAgain);

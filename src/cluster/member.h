@@ -16,16 +16,30 @@
 
 #include "cluster/addresses.h"
 #include "cluster/cluster_json.h"
+#include "cluster/parts_room.h"
 #include "http/message.h"
 
 namespace weir::cluster {
+
+/// What the node has to do with parts of launches (docs/partition.md, "Peers through the manager").
+struct PartsMembership {
+  std::string control_socket;  // of the node's daemon
+  std::string executor;        // the program that says what the node's device is
+  std::string library;         // the vendor's; empty: the first that works
+  std::string vgpu;            // offered; empty: none is
+  std::string host;            // where others reach the portal, whose port is in `port_file`
+  std::string port_file;
+  bool plain = false;   // the portal wants no token
+  bool wanted = false;  // the daemon is told what others offer
+};
 
 struct MemberOptions {
   std::vector<Address> managers;
   std::string token;  // empty: none
   std::string name;   // of the node
   std::string identity;
-  std::string modules_socket;
+  std::string modules_socket;  // empty: the node runs no modules, and has no devices for the manager
+  std::optional<PartsMembership> parts = {};
   bool quiet = false;
 };
 
@@ -42,14 +56,19 @@ class Member {
     std::optional<engine::RunResult> result;
   };
 
-  // Three threads: one talks to the manager, one to the node, one gives results back. Each asks and waits for itself.
+  // Three threads: one talks to the manager, one to the node, one gives results back; a fourth where the node offers
+  // or wants parts. Each asks and waits for itself.
   [[noreturn]] void TalkToManager();
   [[noreturn]] void TalkToNode();
   [[noreturn]] void GiveResultsBack();
+  [[noreturn]] void TalkAboutParts();  // member_parts.cc
 
   bool Hello();
   bool TakeWork();
   bool NodePass();
+  /// Says what the node offers, and tells the daemon what others do.
+  Status PartsPass(const PartsDevice& device);
+  Result<engine::PartsOffer> OfferNow(const PartsDevice& device);
   void Submit(engine::RunAttempt attempt, const Held& held);
   /// What a module has, as the node found by trying it; told to the manager.
   void Inspect(const std::string& blob, std::uint64_t session);
@@ -75,6 +94,7 @@ class Member {
   std::vector<engine::NodeDevice> devices_;
   std::map<engine::RunAttempt, Held> held_;
   std::set<std::string> given_;  // blobs that the manager has
+  std::string told_;             // the daemon, of others' parts; of the thread that talks about them
   std::string said_;
 };
 

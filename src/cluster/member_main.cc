@@ -18,25 +18,59 @@ namespace {
 using namespace weir;
 
 constexpr const char* kUsage =
-    "Usage: weir-member --managers HOST:PORT[,...] --node-name NAME --modules SOCKET --identity FILE [OPTIONS]\n"
+    "Usage: weir-member --managers HOST:PORT[,...] --node-name NAME --identity FILE [OPTIONS]\n"
     "\n"
     "'weir serve --manager' starts it by itself.\n"
     "\n"
     "  --managers HOST:PORT,...  the cluster's managers\n"
     "  --node-name NAME          what this node is called there\n"
-    "  --modules SOCKET          where the node's modules are served: RUN_DIR/modules.sock\n"
+    "  --modules SOCKET          where the node's modules are served: RUN_DIR/modules.sock; without it the node runs "
+    "none\n"
     "  --identity FILE           says which node this is; made when it is not there\n"
     "  --token FILE              the managers' token\n"
+    "  --control SOCKET          the node's daemon's, for what follows\n"
+    "  --executor PROGRAM        says what the node's device is\n"
+    "  --opencl-library FILE     of this driver\n"
+    "  --want-parts              tell the daemon which nodes run parts of launches\n"
+    "  --offer-parts VGPU        offer that other nodes' parts run in this vGPU\n"
+    "  --offer-host HOST         where they reach this node\n"
+    "  --offer-port-file FILE    and at which port\n"
+    "  --offer-plain             which wants no token\n"
     "  --parent PID              end when this process has ended\n"
     "  --quiet                   say nothing but errors\n";
 
-enum Option { kManagers = 1, kNodeName, kModules, kIdentity, kToken, kParent, kQuiet, kHelp };
+enum Option {
+  kManagers = 1,
+  kNodeName,
+  kModules,
+  kIdentity,
+  kToken,
+  kControl,
+  kExecutor,
+  kLibrary,
+  kWantParts,
+  kOfferParts,
+  kOfferHost,
+  kOfferPortFile,
+  kOfferPlain,
+  kParent,
+  kQuiet,
+  kHelp
+};
 
 constexpr option kOptions[] = {{"managers", required_argument, nullptr, kManagers},
                                {"node-name", required_argument, nullptr, kNodeName},
                                {"modules", required_argument, nullptr, kModules},
                                {"identity", required_argument, nullptr, kIdentity},
                                {"token", required_argument, nullptr, kToken},
+                               {"control", required_argument, nullptr, kControl},
+                               {"executor", required_argument, nullptr, kExecutor},
+                               {"opencl-library", required_argument, nullptr, kLibrary},
+                               {"want-parts", no_argument, nullptr, kWantParts},
+                               {"offer-parts", required_argument, nullptr, kOfferParts},
+                               {"offer-host", required_argument, nullptr, kOfferHost},
+                               {"offer-port-file", required_argument, nullptr, kOfferPortFile},
+                               {"offer-plain", no_argument, nullptr, kOfferPlain},
                                {"parent", required_argument, nullptr, kParent},
                                {"quiet", no_argument, nullptr, kQuiet},
                                {"help", no_argument, nullptr, kHelp},
@@ -89,6 +123,7 @@ Status Serve(cluster::MemberOptions options, const std::string& managers, const 
 
 int main(int argc, char** argv) {
   cluster::MemberOptions options;
+  cluster::PartsMembership parts;
   std::string managers, identity, token;
   pid_t parent = 0;
   for (int which = 0; (which = ::getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
@@ -98,6 +133,14 @@ int main(int argc, char** argv) {
       case kModules: options.modules_socket = optarg; break;
       case kIdentity: identity = optarg; break;
       case kToken: token = optarg; break;
+      case kControl: parts.control_socket = optarg; break;
+      case kExecutor: parts.executor = optarg; break;
+      case kLibrary: parts.library = optarg; break;
+      case kWantParts: parts.wanted = true; break;
+      case kOfferParts: parts.vgpu = optarg; break;
+      case kOfferHost: parts.host = optarg; break;
+      case kOfferPortFile: parts.port_file = optarg; break;
+      case kOfferPlain: parts.plain = true; break;
       case kParent: parent = std::atoi(optarg); break;
       case kQuiet: options.quiet = true; break;
       case 'h':
@@ -106,8 +149,16 @@ int main(int argc, char** argv) {
     }
   }
   if (optind != argc) return Usage("an argument too many");
-  if (managers.empty() || options.name.empty() || options.modules_socket.empty() || identity.empty())
-    return Usage("--managers, --node-name, --modules and --identity are needed");
+  if (managers.empty() || options.name.empty() || identity.empty())
+    return Usage("--managers, --node-name and --identity are needed");
+  const bool for_parts = parts.wanted || !parts.vgpu.empty();
+  if (options.modules_socket.empty() && !for_parts)
+    return Usage("what is the node to do? Give --modules, --offer-parts or --want-parts");
+  if (for_parts && (parts.control_socket.empty() || parts.executor.empty()))
+    return Usage("--offer-parts and --want-parts need --control and --executor");
+  if (!parts.vgpu.empty() && (parts.host.empty() || parts.port_file.empty()))
+    return Usage("--offer-parts needs --offer-host and --offer-port-file");
+  if (for_parts) options.parts = std::move(parts);
   const Status status = Serve(std::move(options), managers, identity, token, parent);
   return status ? 0 : Failed(status.error());
 }

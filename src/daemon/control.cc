@@ -86,6 +86,7 @@ ordered_json ToJson(const VgpuReport& vgpu) {
                    {"records_lost", status.records_lost},      {"records_bad", status.records_bad},
                    {"samples_bad", status.samples_bad},        {"fail_opens", vgpu.fail_opens}};
   out["memory"] = MemoryJson(status);
+  out["use"] = {{"work_items", vgpu.use.work_items}, {"memory_bytes", vgpu.use.memory.count}};
   out["window"] = ToJson(status.window, status);
   return out;
 }
@@ -366,6 +367,46 @@ Result<Reply> PauseVgpu(Node& node, const std::string& name, bool paused) {
   return JsonReply(ToJson(vgpu));
 }
 
+/// What the cluster's member says of other nodes.
+Result<Reply> PutPeers(const ControlContext& context, const Request& request) {
+  if (context.peers == nullptr)
+    return Fail(Errc::kNotFound, "this daemon takes no nodes from a cluster: start it with --peers-token");
+  WEIR_TRY(nlohmann::json body, ParseObject(request.body));
+  const nlohmann::json list = body.value("nodes", nlohmann::json());
+  body.erase("nodes");
+  WEIR_TRY_STATUS(ExpectNothingLeft(body));
+  if (!list.is_array()) return Fail(Errc::kInvalidArgument, "'nodes' must be a list");
+  std::vector<OfferedNode> nodes;
+  for (nlohmann::json one : list) {
+    if (!one.is_object()) return Fail(Errc::kInvalidArgument, "'nodes' must be a list of objects");
+    OfferedNode& node = nodes.emplace_back();
+    WEIR_TRY_STATUS(TakeString(one, "node", node.node));
+    WEIR_TRY_STATUS(TakeString(one, "address", node.address));
+    WEIR_TRY_STATUS(TakeString(one, "vgpu", node.vgpu));
+    WEIR_TRY_STATUS(TakeBool(one, "plain", node.plain));
+    WEIR_TRY_STATUS(TakeUnsigned(one, "room_bytes", node.room_bytes));
+    WEIR_TRY_STATUS(TakeUnsigned(one, "threads", node.threads));
+    WEIR_TRY_STATUS(ExpectNothingLeft(one));
+  }
+  WEIR_TRY_STATUS(context.peers->Set(nodes));
+  return JsonReply({{"taken", nodes.size()}});
+}
+
+Reply PeersReply(const ControlContext& context) {
+  ordered_json out{{"nodes", ordered_json::array()}};
+  if (context.peers == nullptr) return JsonReply(out);
+  for (const PeerRelayStatus& peer : context.peers->List())
+    out["nodes"].push_back({{"node", peer.offered.node},
+                            {"address", peer.offered.address},
+                            {"vgpu", peer.offered.vgpu},
+                            {"plain", peer.offered.plain},
+                            {"room_bytes", peer.offered.room_bytes},
+                            {"threads", peer.offered.threads},
+                            {"socket", peer.socket},
+                            {"why_not", peer.why_not}});
+  return JsonReply(out);
+}
+
 Reply StatusReply(Node& node, const ControlContext& context) {
   const Instant now = platform::Now();
   return JsonReply({{"version", WEIR_VERSION},
@@ -408,6 +449,8 @@ Result<Reply> Route(Node& node, const ControlContext& context, const Request& re
   if (is("GET", {"v1", "memory", "params"})) return JsonReply({{"params", ToJson(core::kBalloonParams)}});
   if (is("GET", {"v1", "oversell", "params"})) return JsonReply({{"params", ToJson(core::kOversellParams)}});
   if (is("GET", {"v1", "events"})) return Events(node, request);
+  if (is("GET", {"v1", "peers"})) return PeersReply(context);
+  if (is("PUT", {"v1", "peers"})) return PutPeers(context, request);
   if (is("GET POST", {"v1", "vgpus"})) return Vgpus(node, request);
   if (is("GET PATCH DELETE", {"v1", "vgpus", "*"})) return OneVgpu(node, third, request);
   if (is("POST", {"v1", "vgpus", "*", "pause"})) return PauseVgpu(node, third, true);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "daemon/node.h"
+#include "daemon/peer_relays.h"
 #include "http/message.h"
 
 namespace weir::daemon {
@@ -16,6 +17,7 @@ struct ControlContext {
   bool is_private = false;
   Instant started;
   std::function<void()> stop;
+  PeerRelays* peers = nullptr;  // null: this daemon wants nothing from other nodes
 };
 
 class Control {

@@ -125,6 +125,28 @@ TEST_F(ControlTest, EveryWrongRequestSaysWhatIsWrong) {
   EXPECT_EQ(Ask("GET", "/v1/vgpus").body["vgpus"].size(), 1U) << "nothing was made by a refused request";
 }
 
+TEST_F(ControlTest, NodesOfAClusterAreTakenWhereTheyAreWanted) {
+  EXPECT_EQ(Ask("GET", "/v1/peers").body["nodes"], json::array());
+  EXPECT_EQ(Ask("PUT", "/v1/peers", R"({"nodes":[]})").code(), "not-found");
+  PeerRelays relays(loop_, folder_, {});  // no token, no plain node: all are offered, and none is used
+  Control control(node_, {folder_, folder_ + "/state", false, platform::Now(), [] {}, &relays});
+  const auto ask = [&](const char* method, const std::string& body) {
+    const http::Reply reply = control.Handle({method, "/v1/peers", "", body, "", 0, ::getpid()});
+    return Answer{reply.status, json::parse(reply.body)};
+  };
+  const std::string node = R"({"node":"n1","address":"gpu:1","vgpu":"parts","plain":false,"room_bytes":7,"threads":9})";
+  EXPECT_EQ(ask("PUT", R"({"nodes":[)" + node + "]}").body["taken"], 1);
+  const json shown = ask("GET", "").body["nodes"];
+  ASSERT_EQ(shown.size(), 1U);
+  EXPECT_EQ(shown[0]["room_bytes"], 7);
+  EXPECT_EQ(shown[0]["socket"], "");
+  EXPECT_EQ(shown[0]["why_not"], "there is no token for it: give --peers-token");
+  for (const char* bad : {"{}", R"({"nodes":3})", R"({"nodes":[3]})", R"({"nodes":[{"node":"a","colour":1}]})",
+                          R"({"nodes":[{"node":"a/b","address":"x:1","vgpu":"v"}]})", R"({"nodes":[],"more":1})"})
+    EXPECT_EQ(ask("PUT", bad).code(), "invalid-argument") << bad;
+  EXPECT_EQ(ask("GET", "").body["nodes"].size(), 1U) << "what was refused changed nothing";
+}
+
 TEST_F(ControlTest, OnlyRootMakesVgpusForOthers) {
   EXPECT_EQ(Ask("POST", "/v1/vgpus", R"({"name":"a","owner_uid":0})", 1000).code(), "permission-denied");
   EXPECT_EQ(Ask("POST", "/v1/vgpus", R"({"name":"a"})", 1000).body["owner_uid"], 1000);

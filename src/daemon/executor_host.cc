@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "daemon/reaper.h"
 #include "platform/clock.h"
 #include "platform/process.h"
 #include "platform/spawn.h"
@@ -24,25 +25,6 @@ namespace {
 constexpr Duration kAtOnce = seconds(5);
 constexpr double kEphemeralIdleSeconds = 1;  // its vGPU is to end soon after its program
 constexpr double kIdleSeconds = 10;
-
-/// Waits for a process that has been told to end. Owns itself.
-class Reaper {
- public:
-  static void Start(boost::asio::io_context& loop, pid_t pid, platform::Fd process) {
-    auto reaper = std::make_shared<Reaper>();
-    const int fd = process.get();
-    reaper->process_ = std::move(process);
-    reaper->watch_ = std::make_unique<FdWatch>(loop, fd, [reaper, pid]() mutable {
-      ::waitpid(pid, nullptr, 0);
-      reaper->watch_.reset();
-      reaper.reset();
-    });
-  }
-
- private:
-  platform::Fd process_;
-  std::unique_ptr<FdWatch> watch_;
-};
 
 /// Keeps a connection open for a while: closing one whose Hello hasn't been read takes the answer away from who sent
 /// it. Owns itself.
@@ -112,6 +94,7 @@ void ExecutorHost::OnClient() {
   if (setup_.copy_bytes_per_s > 0)
     spec.argv.insert(spec.argv.end(), {"--copy-bandwidth", fmt::format("{}", setup_.copy_bytes_per_s / 1e9)});
   for (const std::string& peer : setup_.peers) spec.argv.insert(spec.argv.end(), {"--peer", peer});
+  if (!setup_.peer_list.empty()) spec.argv.insert(spec.argv.end(), {"--peer-list", setup_.peer_list});
   const auto pid = platform::Spawn(spec);
   if (!pid) return Refuse("the executor can't be started: " + pid.error().message);
   auto process = platform::OpenPidFd(*pid);

@@ -29,6 +29,7 @@ struct ExecutorSetup {
   Duration kernel_timeout{};
   double copy_bytes_per_s = 0;       // of elastic memory's copies, to model a link; 0: as fast as it goes
   std::vector<std::string> peers{};  // sockets of relays to nodes that may run parts of what does not fit
+  std::string peer_list{};           // and a file that lists more of them; empty: there is none
 };
 
 class ExecutorHost {

@@ -3,6 +3,14 @@
 
 namespace weir::daemon {
 
+namespace {
+
+std::string PortFile(const std::string& run_dir, bool plain) {
+  return run_dir + "/portal" + (plain ? "-plain" : "") + ".port";
+}
+
+}  // namespace
+
 std::vector<std::string> ArgvOf(const PortalSetup& setup, const std::string& run_dir, int parent) {
   std::vector<std::string> argv{setup.program,
                                 "--listen",
@@ -10,7 +18,7 @@ std::vector<std::string> ArgvOf(const PortalSetup& setup, const std::string& run
                                 "--executors",
                                 run_dir + "/opencl",
                                 "--port-file",
-                                run_dir + "/portal" + (setup.keys_dir.empty() ? "-plain" : "") + ".port",
+                                PortFile(run_dir, setup.keys_dir.empty()),
                                 "--parent",
                                 std::to_string(parent)};
   if (setup.keys_dir.empty()) {
@@ -34,19 +42,29 @@ std::vector<std::string> ArgvOf(const PeerSetup& setup, const std::string& socke
   return argv;
 }
 
-std::vector<std::string> ArgvOf(const MemberSetup& setup, const std::string& run_dir, int parent) {
+std::vector<std::string> ArgvOf(const MemberSetup& setup, const std::string& run_dir, const std::string& control,
+                                int parent) {
   std::vector<std::string> argv{setup.program,
                                 "--managers",
                                 setup.managers,
                                 "--node-name",
                                 setup.name,
-                                "--modules",
-                                run_dir + "/modules.sock",
                                 "--identity",
                                 run_dir + "/member.identity",
                                 "--parent",
                                 std::to_string(parent)};
+  if (setup.modules) argv.insert(argv.end(), {"--modules", run_dir + "/modules.sock"});
   if (!setup.token.empty()) argv.insert(argv.end(), {"--token", setup.token});
+  if (!setup.offer.vgpu.empty() || setup.peers.wanted()) {
+    argv.insert(argv.end(), {"--control", control, "--executor", setup.executor});
+    if (!setup.library.empty()) argv.insert(argv.end(), {"--opencl-library", setup.library});
+  }
+  if (setup.peers.wanted()) argv.emplace_back("--want-parts");
+  if (const OfferSetup& offer = setup.offer; !offer.vgpu.empty()) {
+    argv.insert(argv.end(), {"--offer-parts", offer.vgpu, "--offer-host", offer.host, "--offer-port-file",
+                             PortFile(run_dir, offer.plain)});
+    if (offer.plain) argv.emplace_back("--offer-plain");
+  }
   if (setup.quiet) argv.emplace_back("--quiet");
   return argv;
 }
@@ -70,6 +88,8 @@ std::vector<std::string> ArgvOf(const ModulesSetup& setup, const std::string& ru
 std::string PeerSocket(const std::string& run_dir, std::size_t index) {
   return run_dir + "/peer-" + std::to_string(index) + ".sock";
 }
+
+std::string PeerListOf(const std::string& run_dir) { return run_dir + "/peers"; }
 
 std::vector<std::string> PeerSockets(const std::string& run_dir, std::size_t count) {
   std::vector<std::string> sockets;

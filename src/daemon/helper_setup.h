@@ -23,6 +23,21 @@ struct PeerSetup {
   std::string vgpu;
 };
 
+/// Relays to whichever nodes of the cluster offer to run parts.
+struct PeersSetup {
+  std::string program;  // weir-relay
+  std::string tokens;   // a folder with NODE.token for each, or a file for all; empty: none
+  bool plain = false;   // nodes without tokens, too
+  [[nodiscard]] bool wanted() const { return plain || !tokens.empty(); }
+};
+
+/// A vGPU that is offered to other nodes' launches.
+struct OfferSetup {
+  std::string vgpu;    // empty: none
+  std::string host;    // where others reach this node
+  bool plain = false;  // by the portal without keys
+};
+
 /// Membership of a cluster (docs/cluster.md).
 struct MemberSetup {
   std::string program;   // weir-member
@@ -30,6 +45,11 @@ struct MemberSetup {
   std::string name;      // of this node
   std::string token;     // file; empty: none
   bool quiet = false;
+  bool modules = true;     // runs what the manager sends
+  std::string executor{};  // the program that says what the device is, for parts
+  std::string library{};   // the vendor's; empty: the first that works
+  OfferSetup offer{};
+  PeersSetup peers{};
 };
 
 /// The service for runs of modules (docs/modules.md), a tenant of a vGPU.
@@ -41,14 +61,17 @@ struct ModulesSetup {
   std::vector<std::string> options{};  // further ones, as weir-modules takes them
 };
 
-/// `run_dir`: the daemon's, whose pid is `parent`.
+/// `run_dir`: the daemon's, whose pid is `parent`. `control`: its socket.
 std::vector<std::string> ArgvOf(const PortalSetup& setup, const std::string& run_dir, int parent);
-std::vector<std::string> ArgvOf(const MemberSetup& setup, const std::string& run_dir, int parent);
+std::vector<std::string> ArgvOf(const MemberSetup& setup, const std::string& run_dir, const std::string& control,
+                                int parent);
 std::vector<std::string> ArgvOf(const PeerSetup& setup, const std::string& socket, int parent);
 std::vector<std::string> ArgvOf(const ModulesSetup& setup, const std::string& run_dir, int parent);
 
-/// Where executors find the relay to the peer number `index`; and to each of `count`.
+/// Where executors find the relay to the peer number `index`; the list of those that the cluster has; and the relays to
+/// each of `count`.
 std::string PeerSocket(const std::string& run_dir, std::size_t index);
+std::string PeerListOf(const std::string& run_dir);
 std::vector<std::string> PeerSockets(const std::string& run_dir, std::size_t count);
 
 }  // namespace weir::daemon

@@ -3,8 +3,11 @@
 
 #include <sys/wait.h>
 
+#include <csignal>
 #include <cstdio>
+#include <utility>
 
+#include "daemon/reaper.h"
 #include "platform/clock.h"
 #include "platform/process.h"
 #include "platform/spawn.h"
@@ -33,6 +36,14 @@ Status KeptProcess::Spawn() {
   started_ = platform::Now();
   watch_ = std::make_unique<FdWatch>(loop_, process_.get(), [this] { OnEnd(); });
   return Ok();
+}
+
+void KeptProcess::End() {
+  timer_.cancel();
+  if (!process_) return;
+  watch_.reset();
+  ::kill(pid_, SIGTERM);
+  Reaper::Start(loop_, std::exchange(pid_, 0), std::move(process_));
 }
 
 void KeptProcess::OnEnd() {

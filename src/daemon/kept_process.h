@@ -24,6 +24,8 @@ class KeptProcess {
   /// itself.
   static Result<std::unique_ptr<KeptProcess>> Start(boost::asio::io_context& loop, std::string name,
                                                     std::vector<std::string> argv);
+  /// It is told to end, and not started again. The object may go then.
+  void End();
   KeptProcess(const KeptProcess&) = delete;
   KeptProcess& operator=(const KeptProcess&) = delete;
 

@@ -46,6 +46,7 @@ struct VgpuReport {
   uid_t owner_uid = 0;
   bool ephemeral = false;
   std::uint64_t fail_opens = 0;
+  gate::DeviceUse use;  // of its executors
   std::vector<gate::ProcessInfo> processes;
 };
 

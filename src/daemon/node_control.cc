@@ -270,8 +270,14 @@ VgpuReport Node::ReportOf(Instant now, Tenancy& tenancy) {
                     .owner_uid = tenancy.saved.owner_uid,
                     .ephemeral = tenancy.saved.ephemeral,
                     .fail_opens = tenancy.gate->FailOpens(),
+                    .use = {},
                     .processes = {}};
-  for (const auto& [id, process] : tenancy.gate->processes()) report.processes.push_back(process->Info());
+  for (const auto& [id, process] : tenancy.gate->processes()) {
+    report.processes.push_back(process->Info());
+    const gate::DeviceUse use = process->Use();
+    report.use.work_items += use.work_items;
+    report.use.memory.count += use.memory.count;
+  }
   return report;
 }
 

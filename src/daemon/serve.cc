@@ -121,25 +121,31 @@ Status Serve(const ServeOptions& given) {
     if (!error) loop.stop();
   });
   const bool quick = platform::PreferQuickWakeups();
+  const bool wants_parts = options.member && options.member->peers.wanted();
   Node node(loop, places.run_dir, {.name = "embedded", .kind = "software", .cpus = options.device_cpus},
             {.program = options.executor,
              .library = options.opencl_library,
              .cpus = static_cast<unsigned>(options.device_cpus.size()),
              .kernel_timeout = options.kernel_timeout,
-             .peers = PeerSockets(places.run_dir, options.peers.size())},
+             .peers = PeerSockets(places.run_dir, options.peers.size()),
+             .peer_list = wants_parts ? PeerListOf(places.run_dir) : std::string()},
             [&places](const SavedNode& saved) { Save(places.state_file, saved); });
   for (const std::string& problem : node.Restore(Load(places.state_file)))
     std::fprintf(stderr, "weir: not restored: %s\n", problem.c_str());
   if (!options.policy.empty()) WEIR_TRY_STATUS(node.SetPolicy("", options.policy, {}));
 
+  std::optional<PeerRelays> relays;
+  if (wants_parts) relays.emplace(loop, places.run_dir, options.member->peers);
   Control control(node, {.run_dir = places.run_dir,
                          .state_dir = options.state_dir,
                          .is_private = options.exit_when_idle,
                          .started = platform::Now(),
-                         .stop = [&loop] {
-                           // After the reply has gone out.
-                           boost::asio::post(loop, [&loop] { boost::asio::post(loop, [&loop] { loop.stop(); }); });
-                         }});
+                         .stop =
+                             [&loop] {
+                               // After the reply has gone out.
+                               boost::asio::post(loop, [&loop] { boost::asio::post(loop, [&loop] { loop.stop(); }); });
+                             },
+                         .peers = relays ? &*relays : nullptr});
   WEIR_TRY(const auto server,
            http::Server::ListenUnix(loop, places.socket, {},
                                     [&control](const http::Request& request, const http::Respond& respond) {
@@ -157,8 +163,8 @@ Status Serve(const ServeOptions& given) {
     kept.push_back(std::move(relay));
   }
   if (options.member) {
-    WEIR_TRY(auto member,
-             KeptProcess::Start(loop, "cluster's member", ArgvOf(*options.member, places.run_dir, ::getpid())));
+    WEIR_TRY(auto member, KeptProcess::Start(loop, "cluster's member",
+                                             ArgvOf(*options.member, places.run_dir, places.socket, ::getpid())));
     kept.push_back(std::move(member));
   }
   if (options.modules) {

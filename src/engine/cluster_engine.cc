@@ -60,6 +60,18 @@ Status CheckNode(const ClusterNode& node) {
   return Ok();
 }
 
+Status CheckOffer(const PartsOffer& offer) {
+  WEIR_TRY_STATUS(CheckClusterName("an offered vGPU's name", offer.vgpu));
+  for (const std::string* text : {&offer.address, &offer.device, &offer.driver}) {
+    const bool printable = std::ranges::all_of(*text, [](unsigned char c) { return c >= 0x20 && c < 0x7F; });
+    if (text->empty() || text->size() > kOfferTextBytesMax || !printable)
+      return Fail(Errc::kInvalidArgument,
+                  fmt::format("an offer's address, device and driver are 1 to {} printable characters each",
+                              kOfferTextBytesMax));
+  }
+  return Ok();
+}
+
 double Sane(double value) { return std::isfinite(value) && value >= 0 && value <= kRunSecondsMax ? value : 0; }
 
 RunResult Sane(RunResult result) {
@@ -384,6 +396,32 @@ Status ClusterEngine::On(Instant now, const NodeHeard& event, ClusterActions&) {
   return Ok();
 }
 
+Status ClusterEngine::On(Instant now, const OfferParts& event, ClusterActions&) {
+  if (event.offer) WEIR_TRY_STATUS(CheckOffer(*event.offer));
+  WEIR_TRY(Node* const node, Hear(now, event.name, event.session));
+  node->offer = event.offer;
+  node->offered = now;
+  return Ok();
+}
+
+const PartsOffer* ClusterEngine::OfferOf(Instant now, const Node& node) const {
+  if (!node.offer || !node.greeted || node.suspect || now - node.offered >= bounds_.offer_lasts) return nullptr;
+  return &*node.offer;
+}
+
+std::vector<NodeOffer> ClusterEngine::OffersFor(Instant now, const std::string& asker, const std::string& device,
+                                                const std::string& driver) const {
+  std::vector<NodeOffer> offers;
+  for (const auto& [name, node] : nodes_) {
+    const PartsOffer* const offer = OfferOf(now, node);
+    if (offer == nullptr || name == asker || offer->device != device || offer->driver != driver) continue;
+    offers.push_back({name, *offer});
+  }
+  std::ranges::stable_sort(offers, {}, [](const NodeOffer& one) { return one.offer.threads; });
+  if (offers.size() > kOffersMax) offers.resize(kOffersMax);
+  return offers;
+}
+
 bool ClusterEngine::HasWork(const std::string& name) const {
   const auto at = nodes_.find(name);
   if (at == nodes_.end()) return false;
@@ -550,13 +588,16 @@ bool ClusterEngine::IsSession(const std::string& name, std::uint64_t session) co
 
 std::vector<ClusterNodeStatus> ClusterEngine::Nodes(Instant now) const {
   std::vector<ClusterNodeStatus> all;
-  for (const auto& [name, node] : nodes_)
+  for (const auto& [name, node] : nodes_) {
+    const PartsOffer* const offer = OfferOf(now, node);
     all.push_back({.node = node.record,
                    .state = !node.greeted  ? NodeState::kAwaited
                             : node.suspect ? NodeState::kSuspect
                                            : NodeState::kUp,
                    .silent = now - node.heard,
-                   .running = node.to.size()});
+                   .running = node.to.size(),
+                   .offer = offer != nullptr ? std::optional(*offer) : std::nullopt});
+  }
   return all;
 }
 

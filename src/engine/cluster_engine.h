@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -25,11 +26,15 @@ struct ClusterBounds {
   Duration lost_after = seconds(4);
   std::size_t runs_max = 10'000;  // that are kept, results among them
   std::uint32_t attempts_max = 5;
+  Duration offer_lasts = seconds(2);  // one that isn't said again
 };
 inline constexpr std::size_t kNodesMax = 1'000;
 inline constexpr std::size_t kNodeDevicesMax = 64;
 inline constexpr std::size_t kModulesMax = 10'000;
 inline constexpr std::size_t kArgumentBytesMax = 4'096;
+/// Offers that are told to one who asks.
+inline constexpr std::size_t kOffersMax = 64;
+inline constexpr std::size_t kOfferTextBytesMax = 256;
 /// Of IDs of runs and names of modules, nodes and devices: [A-Za-z0-9_.-].
 inline constexpr std::size_t kClusterNameBytesMax = 64;
 /// A node's clock is not ours: a result that says it took longer than this is taken for one that says nothing.
@@ -43,6 +48,11 @@ struct ClusterNodeStatus {
   NodeState state = NodeState::kAwaited;
   Duration silent{};
   std::size_t running = 0;  // placed there, as confirmed
+  std::optional<PartsOffer> offer = {};
+};
+struct NodeOffer {
+  std::string node;
+  PartsOffer offer;
 };
 struct ClusterCounts {
   std::size_t waiting = 0, running = 0, done = 0, failed = 0, nodes = 0, devices = 0, modules = 0;
@@ -77,6 +87,10 @@ class ClusterEngine {
   /// The node need not keep the result of that attempt any longer.
   [[nodiscard]] bool IsTaken(const std::string& node, RunAttempt attempt) const;
   [[nodiscard]] bool IsSession(const std::string& node, std::uint64_t session) const;
+  /// What nodes that are up, but `asker`, offer on devices of that name and driver. As Algorithm 1 chooses: fewest
+  /// threads first, then by name; kOffersMax at most.
+  [[nodiscard]] std::vector<NodeOffer> OffersFor(Instant now, const std::string& asker, const std::string& device,
+                                                 const std::string& driver) const;
   [[nodiscard]] ClusterCounts Counts() const;
   /// The last write, and the last one that is confirmed.
   [[nodiscard]] std::uint64_t sequence() const { return sequence_; }
@@ -99,6 +113,8 @@ class ClusterEngine {
     bool suspect = false;
     std::uint64_t session = 0;
     Instant heard{};
+    std::optional<PartsOffer> offer;
+    Instant offered{};
     std::set<RunAttempt> has;              // what it was told of, or said it has
     std::map<RunAttempt, std::string> to;  // confirmed: what is to run there
   };
@@ -122,11 +138,14 @@ class ClusterEngine {
   Status On(Instant now, const RemoveRun& event, ClusterActions& actions);
   Status On(Instant now, const NodeHello& event, ClusterActions& actions);
   Status On(Instant now, const NodeHeard& event, ClusterActions& actions);
+  Status On(Instant now, const OfferParts& event, ClusterActions& actions);
   Status On(Instant now, const TakeWork& event, ClusterActions& actions);
   Status On(Instant now, const ResultCame& event, ClusterActions& actions);
   Status On(Instant now, const Stored& event, ClusterActions& actions);
   Status On(Instant now, const LookAround& event, ClusterActions& actions);
 
+  /// Null: it offers nothing, or has not said so for a while.
+  [[nodiscard]] const PartsOffer* OfferOf(Instant now, const Node& node) const;
   Result<Node*> Hear(Instant now, const std::string& name, std::uint64_t session);
   void AddDevices(Instant now, Node& node, ClusterActions& actions);
   void LoseDevices(Instant now, Node& node, const std::string& why, ClusterActions& actions);

@@ -86,6 +86,7 @@ class TestCluster {
     return actions.work;
   }
   ClusterEngine& engine() { return *engine_; }
+  [[nodiscard]] Instant now() const { return now_; }
   [[nodiscard]] const std::map<std::string, ClusterRun>& stored() const { return runs_; }
   [[nodiscard]] std::size_t unwritten() const { return unwritten_.size(); }
 
@@ -174,6 +175,73 @@ TEST(ClusterEngine, RefusesInWordsWhatMakesNoSense) {
   EXPECT_EQ(code(TakeWork{"n", 1}), Errc::kNotFound);
   EXPECT_EQ(code(ResultCame{"n", 1, {1, 1}, {}}), Errc::kNotFound);
   EXPECT_EQ(cluster.unwritten(), 0U);
+}
+
+PartsOffer OfferWith(std::uint64_t threads, const std::string& driver = "1.0") {
+  return {
+      .vgpu = "parts", .address = "gpu:7700", .device = "gpu", .driver = driver, .room = MiB(7), .threads = threads};
+}
+
+std::vector<std::string> NodesOffered(TestCluster& cluster, const std::string& asker,
+                                      const std::string& driver = "1.0") {
+  std::vector<std::string> names;
+  for (const NodeOffer& one : cluster.engine().OffersFor(cluster.now(), asker, "gpu", driver))
+    names.push_back(one.node);
+  return names;
+}
+
+TEST(ClusterEngine, OffersGoToTheOthersFewestThreadsFirst) {
+  TestCluster cluster;
+  std::map<std::string, std::uint64_t> sessions;
+  for (const char* name : {"n1", "n2", "n3", "n4"}) sessions[name] = cluster.Hello(NodeNamed(name));
+  ASSERT_TRUE(cluster.Do(OfferParts{"n1", sessions["n1"], OfferWith(50)}));
+  ASSERT_TRUE(cluster.Do(OfferParts{"n2", sessions["n2"], OfferWith(9)}));
+  ASSERT_TRUE(cluster.Do(OfferParts{"n3", sessions["n3"], OfferWith(9)}));
+  ASSERT_TRUE(cluster.Do(OfferParts{"n4", sessions["n4"], OfferWith(0, "1.1")}));
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(NodesOffered(cluster, "n9"), (Names{"n2", "n3", "n1"}));
+  EXPECT_EQ(NodesOffered(cluster, "n3"), (Names{"n2", "n1"}));
+  EXPECT_EQ(NodesOffered(cluster, "n9", "1.1"), Names{"n4"});
+  ASSERT_TRUE(cluster.Do(OfferParts{"n2", sessions["n2"], {}}));
+  EXPECT_EQ(NodesOffered(cluster, "n9"), (Names{"n3", "n1"}));
+  EXPECT_EQ(cluster.unwritten(), 0U) << "offers are not stored";
+  EXPECT_EQ(cluster.engine().Nodes(cluster.now())[2].offer, OfferWith(9));
+  EXPECT_FALSE(cluster.engine().Nodes(cluster.now())[1].offer);
+}
+
+TEST(ClusterEngine, AnOfferThatIsNotSaidAgainIsOver) {
+  TestCluster cluster;
+  const std::uint64_t session = cluster.Hello(NodeNamed("n1"));
+  ASSERT_TRUE(cluster.Do(OfferParts{"n1", session, OfferWith(0)}));
+  for (int i = 0; i < 3; ++i) {
+    cluster.Pass(milliseconds(500));
+    ASSERT_TRUE(cluster.Do(NodeHeard{"n1", session}));
+    EXPECT_EQ(NodesOffered(cluster, "x").size(), 1U);
+  }
+  cluster.Pass(milliseconds(500));
+  EXPECT_TRUE(NodesOffered(cluster, "x").empty()) << "the node is heard of, and says nothing of parts";
+  ASSERT_TRUE(cluster.Do(OfferParts{"n1", session, OfferWith(0)}));
+  EXPECT_EQ(NodesOffered(cluster, "x").size(), 1U);
+  cluster.Pass(milliseconds(1'600));
+  EXPECT_TRUE(NodesOffered(cluster, "x").empty()) << "it is suspect";
+}
+
+TEST(ClusterEngine, AnOfferNeedsASessionAndWords) {
+  TestCluster cluster;
+  const std::uint64_t session = cluster.Hello(NodeNamed("n1"));
+  const auto code = [&](const PartsOffer& offer, std::uint64_t of) {
+    return cluster.Do(OfferParts{"n1", of, offer}).error().code;
+  };
+  EXPECT_EQ(code(OfferWith(0), session + 1), Errc::kNotFound);
+  PartsOffer offer = OfferWith(0);
+  offer.vgpu = "a b";
+  EXPECT_EQ(code(offer, session), Errc::kInvalidArgument);
+  offer = OfferWith(0, "\x1b[31m");
+  EXPECT_EQ(code(offer, session), Errc::kInvalidArgument);
+  offer = OfferWith(0);
+  offer.address.assign(kOfferTextBytesMax + 1, 'a');
+  EXPECT_EQ(code(offer, session), Errc::kInvalidArgument);
+  EXPECT_TRUE(NodesOffered(cluster, "x").empty());
 }
 
 TEST(ClusterEngine, KeepsNoMoreRunsThanItMay) {

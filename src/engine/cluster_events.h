@@ -81,6 +81,17 @@ struct ClusterModule {
   std::vector<ModuleKernel> kernels = {};
   friend bool operator==(const ClusterModule&, const ClusterModule&) = default;
 };
+/// A vGPU of a node in which others may run parts of launches that don't fit theirs, as the node said last
+/// (docs/partition.md). It is not stored: a node says it again twice a second.
+struct PartsOffer {
+  std::string vgpu = {};
+  std::string address = {};              // HOST:PORT of the node's portal
+  bool plain = false;                    // which wants no token
+  std::string device = {}, driver = {};  // names of the asker's, too, or results may differ
+  Bytes room{};                          // free of what the vGPU may have
+  std::uint64_t threads = 0;             // that run on the node
+  friend bool operator==(const PartsOffer&, const PartsOffer&) = default;
+};
 /// What a new leader is built from.
 struct ClusterRecords {
   std::vector<ClusterRun> runs;
@@ -113,6 +124,12 @@ struct NodeHeard {
   std::string name;
   std::uint64_t session = 0;
 };
+/// What the node offers from now on; nothing: it takes back what it did.
+struct OfferParts {
+  std::string name;
+  std::uint64_t session = 0;
+  std::optional<PartsOffer> offer;
+};
 /// The node asks for what it has to start and to end.
 struct TakeWork {
   std::string name;
@@ -131,8 +148,8 @@ struct Stored {
 /// Time has passed: silent nodes are looked for.
 struct LookAround {};
 
-using ClusterEvent = std::variant<SetModule, DropModule, SubmitRun, RemoveRun, NodeHello, NodeHeard, TakeWork,
-                                  ResultCame, Stored, LookAround>;
+using ClusterEvent = std::variant<SetModule, DropModule, SubmitRun, RemoveRun, NodeHello, NodeHeard, OfferParts,
+                                  TakeWork, ResultCame, Stored, LookAround>;
 
 // -- Actions ---------------------------------------------------------------------------------------------------------
 

@@ -369,6 +369,14 @@ void Agent::ReportMemory(const MemoryReport& report, bool ring) noexcept {
   if (ring) current_->RingDoorbell();
 }
 
+void Agent::ReportUse(std::uint64_t work_items, std::uint64_t memory_bytes) noexcept {
+  const Lock lock(mutex_);
+  if (!current_) return;
+  proto::ProcessRegion& process = current_->process();
+  process.work_items.store(work_items, std::memory_order_relaxed);
+  process.memory_bytes.store(memory_bytes, std::memory_order_relaxed);
+}
+
 void Agent::Describe(proto::MeterKind meter, const char* renderer) noexcept {
   const Lock lock(mutex_);
   if (!current_) return;

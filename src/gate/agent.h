@@ -124,6 +124,9 @@ class Agent {
   void AwaitMemoryOrder(std::uint32_t known, Duration timeout) noexcept;
   /// Publishes the books, and rings if somebody is to look at once. No-op while detached.
   void ReportMemory(const MemoryReport& report, bool ring) noexcept;
+  /// Publishes what an executor's clients use of the device: work-items of launches that have not ended, bytes of
+  /// objects. No-op while detached.
+  void ReportUse(std::uint64_t work_items, std::uint64_t memory_bytes) noexcept;
   /// Counts up at every attach: what was told to the former daemon has to be told again.
   [[nodiscard]] std::uint64_t attach_count() const noexcept { return attach_count_.load(std::memory_order_relaxed); }
   /// Publishes where GPU time comes from. No-op while detached.

@@ -752,6 +752,30 @@ TEST_F(Gate, MemoryIsOrderedAndAnsweredFor) {
   EXPECT_LT(books.parts_out.count, 1ULL << 51) << "nobody has copied that much";
 }
 
+TEST_F(Gate, UseIsAnExecutorsAndWithinWhatCanBeBelieved) {
+  const auto use = [this] {
+    return host().With([](VgpuGate& gate) { return gate.processes().begin()->second->Use(); });
+  };
+  {
+    Agent agent(path_, proto::Api::kOpenCl, "executor");
+    agent.ReportUse(1, 2);  // nobody is there yet
+    ASSERT_TRUE(Attach(agent));
+    EXPECT_EQ(use(), DeviceUse{});
+    agent.ReportUse(4096, 1 << 20);
+    EXPECT_EQ(use(), (DeviceUse{4096, Bytes{1 << 20}}));
+    agent.ReportUse(~0ULL, ~0ULL);
+    EXPECT_LT(use().work_items, 1ULL << 49);
+    EXPECT_LT(use().memory.count, 1ULL << 51);
+  }
+}
+
+TEST_F(Gate, UseOfAProgramThatIsNoExecutorIsNothing) {
+  Agent agent(path_, proto::Api::kGl, "game");
+  ASSERT_TRUE(Attach(agent));
+  agent.ReportUse(4096, 1 << 20);
+  EXPECT_EQ(host().With([](VgpuGate& gate) { return gate.processes().begin()->second->Use(); }), DeviceUse{});
+}
+
 TEST_F(Gate, AMemoryOrderOutlivesTheDaemonThatGaveIt) {
   Agent agent(path_, proto::Api::kOpenCl, "executor");
   ASSERT_TRUE(Attach(agent));

@@ -65,6 +65,13 @@ struct MemoryBooks {
   Bytes parts_in{}, parts_out{};
 };
 
+/// What an executor's clients use of the device, bounded. Zero for other programs, and for executors of before 1.4.
+struct DeviceUse {
+  std::uint64_t work_items = 0;  // of launches that have not ended
+  Bytes memory{};                // of all objects that are made
+  friend bool operator==(const DeviceUse&, const DeviceUse&) = default;
+};
+
 /// One attached process.
 class ProcessGate {
  public:
@@ -83,6 +90,7 @@ class ProcessGate {
     return std::clamp<std::int64_t>(page().reserved_ns.load(std::memory_order_relaxed), 0, kBelievableNs);
   }
   [[nodiscard]] MemoryBooks Memory() const;
+  [[nodiscard]] DeviceUse Use() const;
   /// Appends the records since the last call. `now_ns` bounds what can be believed.
   void Drain(std::int64_t now_ns, Drained& into);
   /// Reads what the agent sent. False: it has closed, or sent what no agent sends.

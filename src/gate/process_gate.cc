@@ -9,6 +9,8 @@ namespace {
 
 /// More threads than this don't present at once; a larger count is garbage.
 constexpr std::uint32_t kThreadsMax = 1024;
+/// Larger figures are garbage; sums of 10,000 vGPUs' stay within 64 bits.
+constexpr std::uint64_t kBytesMax = 1ULL << 50, kWorkItemsMax = 1ULL << 48;
 
 /// Times must be in order and in the past, durations small enough that their sums don't overflow.
 bool Plausible(const proto::Record& record, std::uint64_t last_sequence, std::int64_t now_ns) {
@@ -67,8 +69,13 @@ ProcessInfo ProcessGate::Info() const {
           .meter = meter <= proto::kMeterKindMax ? static_cast<proto::MeterKind>(meter) : proto::MeterKind::kNone};
 }
 
+DeviceUse ProcessGate::Use() const {
+  if (api_ != proto::Api::kOpenCl) return {};
+  return {.work_items = std::min(page().work_items.load(std::memory_order_relaxed), kWorkItemsMax),
+          .memory = Bytes{std::min(page().memory_bytes.load(std::memory_order_relaxed), kBytesMax)}};
+}
+
 MemoryBooks ProcessGate::Memory() const {
-  static constexpr std::uint64_t kBytesMax = 1ULL << 50;
   static constexpr std::uint32_t kThreadsSeenMax = 1U << 16;
   const proto::MemoryWords& words = page().memory;
   const auto bytes = [](const proto::AtomicU64& word) {

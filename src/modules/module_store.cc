@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "modules/module_store.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 
 #include "modules/sha256.h"
 #include "platform/files.h"
@@ -31,7 +33,7 @@ Result<ModuleStore::Stored> ModuleStore::Put(std::string_view bytes) const {
                                               std::to_string(kBlobBytesMax) + " are the most");
   Stored stored{.blob = Sha256Of(bytes), .added = false};
   // A file that is torn is written anew; one that is whole costs a read.
-  if (Get(stored.blob)) return stored;
+  if (Get(stored.blob)) return Touch(stored.blob), stored;
   WEIR_TRY_STATUS(platform::WriteFileAtomically(PathOf(stored.blob), bytes));
   stored.added = true;
   return stored;
@@ -60,6 +62,32 @@ Result<std::string> ModuleStore::Get(std::string_view blob) const {
   return Fail(Errc::kIo,
               "blob " + std::string(blob) + " in " + folder_ +
                   " is not what its name says, and was set aside with '.torn' behind its name: put it again");
+}
+
+void ModuleStore::Touch(std::string_view blob) const {
+  if (IsSha256(blob)) ::utimensat(AT_FDCWD, PathOf(blob).c_str(), nullptr, 0);
+}
+
+Result<std::size_t> ModuleStore::Sweep(Duration grace) const {
+  std::error_code error;
+  // By the file system's clock, which need not be this machine's: a file of now says what it is.
+  const std::string clock = PathOf(".now." + std::to_string(::getpid()));
+  WEIR_TRY_STATUS(platform::ReplaceFile(clock, ""));
+  const auto now = std::filesystem::last_write_time(clock, error);
+  ::unlink(clock.c_str());
+  if (error) return Fail(Errc::kIo, "asking for the time of " + clock + ": " + error.message());
+  std::size_t removed = 0;
+  for (auto at = std::filesystem::directory_iterator(folder_, error); !error && at != decltype(at)();
+       at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (!IsSha256(std::string_view(name).substr(0, 64)) || (name.size() != 64 && name.substr(64) != ".torn")) continue;
+    std::error_code gone;
+    const auto touched = at->last_write_time(gone);
+    if (gone || now - touched <= grace) continue;
+    removed += ::unlink(at->path().c_str()) == 0 ? 1 : 0;
+  }
+  if (error) return Fail(Errc::kIo, "listing " + folder_ + ": " + error.message());
+  return removed;
 }
 
 bool ModuleStore::Has(std::string_view blob) const {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "base/units.h"
 
 namespace weir::modules {
 
@@ -30,6 +31,12 @@ class ModuleStore {
   [[nodiscard]] Result<std::string> Get(std::string_view blob) const;
   /// There is a file of that name; its bytes are looked at by Get only.
   [[nodiscard]] bool Has(std::string_view blob) const;
+
+  /// It is named, now: Sweep counts from here. Nothing where it is not there.
+  void Touch(std::string_view blob) const;
+  /// Removes blobs, and what was set aside, that were neither put nor touched for longer than `grace`. Returns how
+  /// many.
+  [[nodiscard]] Result<std::size_t> Sweep(Duration grace) const;
 
   [[nodiscard]] const std::string& folder() const { return folder_; }
 

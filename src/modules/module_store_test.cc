@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -34,6 +35,27 @@ TEST_F(Stores, GiveBackWhatWasPutOnce) {
   EXPECT_TRUE(first->added);
   EXPECT_FALSE(store_.Put("bytes")->added);
   EXPECT_EQ(*store_.Get(first->blob), "bytes");
+}
+
+TEST_F(Stores, RemoveWhatWasNotTouchedForTooLong) {
+  const std::string old = store_.Put("old")->blob, touched = store_.Put("touched")->blob, put = store_.Put("put")->blob,
+                    young = store_.Put("young")->blob;
+  const auto age = [&](const std::string& name, std::chrono::hours by) {
+    const std::string path = store_.folder() + "/" + name;
+    std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) - by);
+  };
+  Overwrite(old + ".torn", "aside");
+  Overwrite("README", "of the administrator");
+  for (const std::string& name : {old, touched, put, old + ".torn", std::string("README")})
+    age(name, std::chrono::hours(30));
+  age(young, std::chrono::hours(20));
+  store_.Touch(touched);
+  store_.Touch("../../etc/passwd");
+  EXPECT_FALSE(store_.Put("put")->added);
+  EXPECT_EQ(store_.Sweep(seconds(24 * 3600)).value(), 2U);
+  EXPECT_FALSE(store_.Has(old));
+  for (const std::string& blob : {touched, put, young}) EXPECT_TRUE(store_.Has(blob)) << blob;
+  EXPECT_TRUE(std::filesystem::exists(store_.folder() + "/README")) << "no blob";
 }
 
 TEST_F(Stores, RefuseBytesOfAnotherName) {

@@ -41,6 +41,7 @@ constexpr const char* kUsage =
     "units)\n"
     "  --sub-devices N      cut each device into parts of N compute units; each is a device then\n"
     "  --keep-bytes N       residual data on a device (default: a quarter of its memory)\n"
+    "  --keep-blobs SECONDS remove blobs from the store that nobody has named for so long (default: keep them)\n"
     "  --fresh              a new process and context for each run, to measure what keeping one saves\n"
     "  --parent PID         end when this process has ended\n";
 
@@ -56,6 +57,7 @@ enum Option {
   kCapacity,
   kUnits,
   kKeep,
+  kKeepBlobs,
   kFresh,
   kParent,
   kHelp
@@ -71,6 +73,7 @@ constexpr option kOptions[] = {{"opencl", required_argument, nullptr, kOpencl},
                                {"capacity", required_argument, nullptr, kCapacity},
                                {"sub-devices", required_argument, nullptr, kUnits},
                                {"keep-bytes", required_argument, nullptr, kKeep},
+                               {"keep-blobs", required_argument, nullptr, kKeepBlobs},
                                {"fresh", no_argument, nullptr, kFresh},
                                {"parent", required_argument, nullptr, kParent},
                                {"help", no_argument, nullptr, kHelp},
@@ -127,6 +130,12 @@ int ReadArguments(int argc, char** argv, Arguments& out) {
       case kCapacity: right = ReadCapacity(optarg, out.service.capacity); break;
       case kUnits: right = Whole(optarg, 1U, 1U << 16, out.service.units); break;
       case kKeep: right = Whole(optarg, std::uint64_t{1}, ~std::uint64_t{0}, out.service.keep_bytes); break;
+      case kKeepBlobs: {
+        std::uint32_t keep_s = 0;
+        right = Whole(optarg, 1U, 1U << 30, keep_s);
+        out.service.keep_blobs = seconds(keep_s);
+        break;
+      }
       case kFresh: out.service.fresh = true; break;
       case kParent: right = Whole(optarg, 1, 1 << 30, out.parent); break;
       case 'h':

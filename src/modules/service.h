@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "http/server.h"
+#include "modules/blob_keeper.h"
 #include "modules/host_process.h"
 #include "modules/module_store.h"
 #include "modules/run_book.h"
@@ -25,6 +26,7 @@ struct ServiceOptions {
   std::uint32_t concurrent_max = 16;      // runs at once on a device (16 on Fermi: gCloud, section III)
   std::optional<core::Loads> capacity{};  // of a device; none: by its compute units
   std::uint64_t keep_bytes = 0;           // residual data on a device; 0: a quarter of its memory
+  Duration keep_blobs{};                  // that nobody names; zero: for ever
   bool fresh = false;                     // a host for each run, to measure what a kept context saves
 };
 
@@ -67,6 +69,7 @@ class Service {
 
   Service(boost::asio::io_context& loop, ModuleStore store, std::unique_ptr<core::Placement> placement,
           ServiceOptions options);
+  [[nodiscard]] std::vector<std::string> NamedBlobs() const;
   void LoadModules();
   void SaveModules();
 
@@ -105,6 +108,7 @@ class Service {
   std::map<std::uint64_t, Waiter> waiters_;
   std::uint64_t last_number_ = 0;
   boost::asio::steady_timer deadline_;
+  std::unique_ptr<BlobKeeper> keeper_;
 };
 
 }  // namespace weir::modules

@@ -57,10 +57,20 @@ Result<std::unique_ptr<Service>> Service::Start(boost::asio::io_context& loop, M
   WEIR_TRY(auto placement, core::MakePlacement(options.placement, {}));
   std::unique_ptr<Service> service(new Service(loop, std::move(store), std::move(placement), std::move(options)));
   service->LoadModules();
+  service->keeper_ = std::make_unique<BlobKeeper>(loop, service->store_, service->options_.keep_blobs,
+                                                  [raw = service.get()] { return std::optional(raw->NamedBlobs()); });
   Slot& first = service->slots_[DeviceId{1}];
   first.id = DeviceId{1};
   service->StartHost(first);
   return service;
+}
+
+std::vector<std::string> Service::NamedBlobs() const {
+  std::vector<std::string> named;
+  for (const auto& [name, module] : modules_) named.push_back(module.blob);
+  for (const auto& [number, inspection] : inspections_) named.push_back(inspection.blob);
+  for (const Run* run : book_.Runs()) named.insert(named.end(), {run->spec.blob, run->spec.input, run->output});
+  return named;
 }
 
 void Service::LoadModules() {

@@ -53,6 +53,18 @@ Status WriteFileAtomically(const std::string& path, std::string_view content) {
   return Ok();
 }
 
+Status ReplaceFile(const std::string& path, std::string_view content) {
+  const std::string beside = path + ".new";
+  const Fd fd(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (!fd) return ErrnoError("making " + beside, errno);
+  Status status = WriteAll(fd.get(), content, beside);
+  if (status && ::fchmod(fd.get(), 0644) != 0) status = ErrnoError("opening " + beside + " for everybody", errno);
+  if (status && ::rename(beside.c_str(), path.c_str()) != 0)
+    status = ErrnoError("renaming " + beside + " to " + path, errno);
+  if (!status) ::unlink(beside.c_str());
+  return status;
+}
+
 Result<std::string> ReadFile(const std::string& path, std::size_t bytes_max) {
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return ErrnoError("opening " + path, errno);

@@ -13,6 +13,10 @@ namespace weir::platform {
 /// crash or on a full disk (the old file stays, kResourceExhausted).
 Status WriteFileAtomically(const std::string& path, std::string_view content);
 
+/// The same, for everybody to read (mode 0644), of what is worth nothing after a crash of the machine: nothing is
+/// synced, so it takes no time.
+Status ReplaceFile(const std::string& path, std::string_view content);
+
 /// kResourceExhausted beyond `bytes_max`.
 Result<std::string> ReadFile(const std::string& path, std::size_t bytes_max);
 

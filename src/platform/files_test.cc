@@ -29,6 +29,20 @@ std::string Content(const std::string& path) {
   return content ? *content : "";
 }
 
+TEST(ReplaceFile, MakesAndReplacesAFileThatEverybodyReads) {
+  const TempFolder folder;
+  ASSERT_TRUE(ReplaceFile(folder / "list", "one, and more"));
+  struct stat before {
+  }, after{};
+  ASSERT_EQ(::stat((folder / "list").c_str(), &before), 0);
+  ASSERT_TRUE(ReplaceFile(folder / "list", "two"));
+  EXPECT_EQ(Content(folder / "list"), "two");
+  ASSERT_EQ(::stat((folder / "list").c_str(), &after), 0);
+  EXPECT_EQ(after.st_mode & 0777, 0644u);
+  EXPECT_NE(before.st_ino, after.st_ino) << "who reads the old one has all of it";
+  EXPECT_FALSE(ReplaceFile(folder / "no/list", "x"));
+}
+
 TEST(WriteFileAtomically, MakesAndReplacesAFileThatOnlyItsOwnerReads) {
   const TempFolder folder;
   ASSERT_TRUE(WriteFileAtomically(folder / "state", "one"));

@@ -28,7 +28,7 @@ inline constexpr std::uint32_t kTurnRegionMagic = 0x314E5457;     // "WTN1"
 
 /// Major: incompatible. Minor: fields were added in reserved space. An agent takes any minor of its own major.
 inline constexpr std::uint16_t kGateVersionMajor = 1;
-inline constexpr std::uint16_t kGateVersionMinor = 3;  // 1.1: elastic memory; 1.2: launches in parts; 1.3: tasks
+inline constexpr std::uint16_t kGateVersionMinor = 4;  // 1.1: elastic memory; 1.2: parts; 1.3: tasks; 1.4: use
 
 /// First bytes of every region. Written by the daemon before the region is passed; never changed.
 struct RegionHeader {
@@ -235,7 +235,9 @@ struct ProcessRegion {
   AtomicU32 paused;           // 1 between a `pause` message and its `resume`
   AtomicU64 records_dropped;  // the ring was full
   AtomicI64 gpu_ns_total;     // settled so far
-  std::uint8_t reserved0[24];
+  AtomicU64 work_items;       // executors (1.4): of launches that wait for the device or run on it
+  AtomicU64 memory_bytes;     // executors (1.4): of all objects that are made
+  std::uint8_t reserved0[8];
 
   // -- offset 128: ring. head: agent, tail: daemon; both count up and are taken modulo kRingRecords.
   AtomicU64 head;
@@ -257,6 +259,8 @@ static_assert(offsetof(ProcessRegion, meter) == 80);
 static_assert(offsetof(ProcessRegion, paused) == 84);
 static_assert(offsetof(ProcessRegion, records_dropped) == 88);
 static_assert(offsetof(ProcessRegion, gpu_ns_total) == 96);
+static_assert(offsetof(ProcessRegion, work_items) == 104);
+static_assert(offsetof(ProcessRegion, memory_bytes) == 112);
 static_assert(offsetof(ProcessRegion, head) == 128);
 static_assert(offsetof(ProcessRegion, tail) == 192);
 static_assert(offsetof(ProcessRegion, renderer) == 256);

@@ -109,6 +109,15 @@ TEST(GateLayout, ProcessRegionHasItsGoldenBytes) {
   testing::ExpectGolden("gate_v1_process_head.hex", BytesOf(region.get(), offsetof(ProcessRegion, records)));
 }
 
+TEST(GateLayout, ProcessRegionOf14HasItsGoldenBytes) {
+  auto region = NewRegion<ProcessRegion>(kProcessRegionMagic, kProcessRegionBytes);
+  region->header.version_minor = 4;
+  region->gpu_ns_total = 0x6162636465666768;
+  region->work_items = 0x0102030405060708;
+  region->memory_bytes = 0x1112131415161718;
+  testing::ExpectGolden("gate_v1_4_process_head.hex", BytesOf(region.get(), offsetof(ProcessRegion, records)));
+}
+
 Record KnownRecord() {
   return {.sequence = 0x0102030405060708,
           .kind = static_cast<std::uint32_t>(RecordKind::kFrame),

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a relay is asked to move its programs to another node: a packet each way on a socket beside the one for clients,
-// SOCKET.control. A request is lines of "KEY VALUE"; an answer is "ok" or "error CODE", then words for people.
+// SOCKET.control. A request is lines of "KEY VALUE"; an answer is "ok" or "error CODE", then words for people. To
+// kWhereIs the words are the node's HOST:PORT.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 
@@ -12,6 +14,8 @@ namespace weir::proto {
 
 inline constexpr std::size_t kControlBytesMax = 4096;
 inline constexpr const char* kControlSuffix = ".control";
+
+inline constexpr std::string_view kWhereIs = "where\n";
 
 struct MoveRequest {
   std::string node = {};   // HOST:PORT

@@ -182,6 +182,7 @@ class Relay {
   Result<Entered> EnterNode(const proto::MoveRequest& node);
   void Serve(platform::Fd client);
   void Control(platform::Fd socket);
+  std::string Where();
   Result<std::string> MoveAll(const proto::MoveRequest& request);
 
   RelayOptions options_;
@@ -276,6 +277,11 @@ Result<std::string> Relay::MoveAll(const proto::MoveRequest& request) {
   return wishes.empty() ? std::string("nothing was connected; what connects from now on goes there") : said;
 }
 
+std::string Relay::Where() {
+  const std::lock_guard lock(mutex_);
+  return node_.node;
+}
+
 void Relay::Control(platform::Fd socket) {
   const auto peer = platform::PeerOf(socket.get());
   if (!peer || (peer->uid != ::getuid() && peer->uid != 0)) return;
@@ -284,8 +290,9 @@ void Relay::Control(platform::Fd socket) {
   if (!packet) return;
   const std::string_view text(reinterpret_cast<const char*>(packet->bytes.data()), packet->bytes.size());
   const auto request = proto::RequestFrom(text);
-  const std::string answer =
-      proto::AnswerText(request ? MoveAll(*request) : Fail(Errc::kInvalidArgument, "that is no request to move"));
+  const std::string answer = proto::AnswerText(text == proto::kWhereIs ? Result<std::string>(Where())
+                                               : request               ? MoveAll(*request)
+                                                         : Fail(Errc::kInvalidArgument, "that is no request to move"));
   static_cast<void>(platform::SendPacket(socket.get(), std::as_bytes(std::span(answer))));
 }
 

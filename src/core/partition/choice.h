@@ -68,6 +68,7 @@ class NodeChoice {
   Instant Tick(Instant now, std::vector<ChoiceStep>& steps);
 
   [[nodiscard]] bool Shunned(Instant now, NodeId node) const;
+  [[nodiscard]] const ChoiceTimes& times() const { return times_; }
   [[nodiscard]] const ChoiceCounts& counts() const { return counts_; }
   [[nodiscard]] std::size_t open() const { return questions_.size(); }
 

@@ -71,6 +71,7 @@ void Admission::AddLaunch(const std::shared_ptr<KernelCost>& cost, std::uint64_t
   if (open_->launches.empty() || open_->launches.back().cost != cost) open_->launches.push_back({.cost = cost});
   open_->launches.back().items += items;
   open_->launches.back().predicted_ns += predicted_ns;
+  tenancy_.work_items->fetch_add(items, std::memory_order_relaxed);
 }
 
 bool Admission::Full() const {
@@ -96,6 +97,7 @@ void Admission::Done(const Batch& batch, std::int64_t device_ns) {
                     .tasks = proto::kRecordCountsTasks | batch.tasks_ended};
   tenancy_.agent.Leave(batch.ticket, frame);
   LearnCosts(batch.launches, batch.predicted_ns, gpu_ns);  // before whoever waits for it goes on
+  for (const CostPart& launch : batch.launches) tenancy_.work_items->fetch_sub(launch.items, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
   // The beat is that of tasks: what only goes on with one, or copies, does not begin it anew.
   if (batch.task) pacer_.Presented(Duration{batch.interval_ns}, InstantFromNs(batch.submit_ns), InstantFromNs(end_ns));

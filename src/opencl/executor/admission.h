@@ -10,6 +10,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -32,6 +33,7 @@ inline constexpr int kCommandsPerBatchMax = 512;
 struct Tenancy {
   gate::Agent& agent;
   DeviceMeter& meter;
+  std::shared_ptr<std::atomic<std::uint64_t>> work_items;  // of launches in batches that have not ended
 };
 
 class Admission {

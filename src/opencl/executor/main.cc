@@ -34,6 +34,7 @@ constexpr const char* kUsage =
     "or\n"
     "                           are cut whenever they can be (always, for tests); default: auto\n"
     "  --peer SOCKET            an executor that may run parts, or a relay to one on another node; may be repeated\n"
+    "  --peer-list FILE         more of them, of a list that changes: lines of ROOM_BYTES THREADS SOCKET\n"
     "  --copy-bandwidth GB/S    elastic memory: model a link to the device that is as fast as this (default: none)\n"
     "  --idle-exit SECONDS      end when nobody has been connected for so long (default: 10)\n"
     "  --kernel-timeout SECONDS a kernel that runs longer ends the executor (default: none)\n";
@@ -50,6 +51,7 @@ enum Option {
   kCopies,
   kPartition,
   kPeer,
+  kPeerList,
   kCopyBandwidth,
   kIdle,
   kTimeout,
@@ -68,6 +70,7 @@ constexpr option kOptions[] = {{"socket", required_argument, nullptr, kSocket},
                                {"copies", no_argument, nullptr, kCopies},
                                {"partition", required_argument, nullptr, kPartition},
                                {"peer", required_argument, nullptr, kPeer},
+                               {"peer-list", required_argument, nullptr, kPeerList},
                                {"copy-bandwidth", required_argument, nullptr, kCopyBandwidth},
                                {"idle-exit", required_argument, nullptr, kIdle},
                                {"list", no_argument, nullptr, kList},
@@ -81,9 +84,12 @@ bool Number(const char* text, double& value) {
   return end != text && *end == '\0' && value >= 0 && value < 1e9;
 }
 
-int List() {
+/// `only`: of this library; empty: of all.
+int List(const std::string& only) {
   int found = 0;
-  for (const std::string& library : weir::opencl::VendorLibraries("/etc/OpenCL/vendors")) {
+  std::vector<std::string> libraries{only};
+  if (only.empty()) libraries = weir::opencl::VendorLibraries("/etc/OpenCL/vendors");
+  for (const std::string& library : libraries) {
     const auto devices = weir::opencl::OpenLibrary(library);
     if (!devices) {
       std::fprintf(stderr, "weir-executor: %s\n", devices.error().message.c_str());
@@ -94,9 +100,10 @@ int List() {
       const auto number = [&](cl_device_info name) {
         return static_cast<unsigned long long>(weir::opencl::DeviceNumber(*device.cl, device.device, name));
       };
-      std::printf("%s\t%zu\t%s\t%s\t%llu\t%llu\n", library.c_str(), i,
+      std::printf("%s\t%zu\t%s\t%s\t%llu\t%llu\t%s\n", library.c_str(), i,
                   weir::opencl::DeviceText(*device.cl, device.device, CL_DEVICE_VENDOR).c_str(), device.name.c_str(),
-                  number(CL_DEVICE_MAX_COMPUTE_UNITS), number(CL_DEVICE_GLOBAL_MEM_SIZE));
+                  number(CL_DEVICE_MAX_COMPUTE_UNITS), number(CL_DEVICE_GLOBAL_MEM_SIZE),
+                  weir::opencl::DeviceText(*device.cl, device.device, CL_DRIVER_VERSION).c_str());
       ++found;
     }
   }
@@ -136,11 +143,12 @@ int main(int argc, char** argv) {
         options.partition = *mode;
         break;
       }
-      case kPeer: options.peers.emplace_back(optarg); break;
+      case kPeer: options.peers.named.emplace_back(optarg); break;
+      case kPeerList: options.peers.list = optarg; break;
       case kCopyBandwidth: options.copy_bytes_per_s = value * 1e9; break;
       case kIdle: options.idle_exit_after = weir::FromSeconds(value); break;
       case kTimeout: options.kernel_timeout = weir::FromSeconds(value); break;
-      case kList: return List();
+      case kList: return List(options.library);
       case 'h':
       case kHelp: std::fputs(kUsage, stdout); return 0;
       default: std::fputs("weir-executor: see weir-executor --help\n", stderr); return 2;

@@ -157,6 +157,7 @@ Status Server::Run() {
     const std::int64_t now_ns = platform::NowNs();
     Tick(now_ns);
     if (!keeper_) TellWhatIsMade();
+    agent_.ReportUse(shared_->work_items->load(std::memory_order_relaxed), shared_->quota->used());
     if (!seats_.empty()) idle_since_ns_ = now_ns;
     if (now_ns - idle_since_ns_ > options_.idle_exit_after.count()) break;
   }

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "core/partition/plan.h"
+#include "opencl/executor/peers.h"
 #include "platform/fd.h"
 
 namespace weir::opencl {
@@ -24,7 +25,7 @@ struct ExecutorOptions {
   unsigned device = 0;                                         // of the library's devices
   bool copies = false;                                         // treat the device as one with memory of its own
   core::PartitionMode partition = core::PartitionMode::kAuto;  // elastic: what doesn't fit the device runs in parts
-  std::vector<std::string> peers;                              // sockets of executors that may run parts
+  PeerSources peers;                                           // executors that may run parts
   double copy_bytes_per_s = 0;  // elastic: of a link to the device that is modelled; 0: as fast as it goes
   Duration idle_exit_after = seconds(10);
   Duration kernel_timeout{};  // zero: none

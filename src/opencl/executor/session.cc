@@ -27,10 +27,10 @@ Session::Session(Shared& shared, Accepted accepted)
       in_(std::move(accepted.channel.in)),
       replies_(std::make_shared<Replies>(std::move(accepted.channel.out))),
       arrivals_(accepted.distant ? std::make_shared<Arrivals>(cl_, replies_) : nullptr),
-      admission_(std::make_shared<Admission>(Tenancy{shared.agent, shared.meter})),
+      admission_(std::make_shared<Admission>(Tenancy{shared.agent, shared.meter, shared.work_items})),
       scratch_(wire::kMessageBytesMax),
       from_elsewhere_(program_.starts_with(kPartsProgram)),
-      peers_(from_elsewhere_ ? std::vector<std::string>() : shared.peers, stop_) {
+      peers_(from_elsewhere_ ? PeerSources() : shared.peers, stop_) {
   auto device = std::make_shared<Device>(cl_);
   device->native = shared.device.device;
   device->in_host_memory = shared.device.in_host_memory && !shared.copies && arrivals_ == nullptr;

@@ -30,12 +30,13 @@ struct Shared {
   DeviceMeter& meter;
   std::shared_ptr<Quota> quota;
   std::shared_ptr<DeviceClock> clock = std::make_shared<DeviceClock>();
+  std::shared_ptr<std::atomic<std::uint64_t>> work_items = std::make_shared<std::atomic<std::uint64_t>>(0);
   bool copies = false;                 // treat the device as one with memory of its own, whatever it says
   std::shared_ptr<BufferStore> store;  // null: memory isn't elastic
   // What doesn't fit the device runs in parts. Null analyzer: it doesn't run.
   core::PartitionMode partition = core::PartitionMode::kAuto;
   std::shared_ptr<AnalyzerClient> analyzer;
-  std::vector<std::string> peers;  // sockets of executors that may run parts
+  PeerSources peers;  // executors that may run parts
 };
 
 using core::GroupRange;
@@ -192,7 +193,7 @@ class Session {
   static void GatherSizes(CutLaunch& cut, const Launch& launch);
   core::PlanViews ViewsFor(CutLaunch& cut, const Kernel& kernel, bool alone) const;
   core::Plan PlanCut(CutLaunch& cut, const Kernel& kernel, bool alone);
-  void JoinPeers();
+  void JoinPeers(std::uint64_t need);
   cl_int RunCut(CutLaunch& cut, Kernel& kernel, EventSpan& span);
   cl_int RunPlan(CutLaunch& cut, Kernel& kernel, EventSpan& span);
   cl_int RunHandedOut(CutLaunch& cut, Kernel& kernel, EventSpan& span);

@@ -41,7 +41,7 @@ Result<PartProgram::Part> Session::PartOf(Kernel& kernel) {
     Status status = made ? Ok() : Status(made.error());
     if (made) {
       // They compile it while we do.
-      JoinPeers();
+      JoinPeers(shared_.store->BytesOf(uses_));
       peers_.Prepare(**made);
       status = (*made)->Build(program);
     }
@@ -118,7 +118,7 @@ Status Session::PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch)
     cut.plans = &kept_launches_.Keep(std::move(key), std::make_unique<core::CutLaunchPlans>(
                                                          cut.program->analysis(), access, cut.launch, cut.alignment));
   }
-  JoinPeers();
+  JoinPeers(cut.whole_bytes);
   // Before anything is known of what a group takes, all that are there get some.
   const bool peers = !peers_.Views(0).empty() && shared_.partition == core::PartitionMode::kAuto;
   const bool unknown = peers && kernel.parts_run < 2;
@@ -177,8 +177,8 @@ core::Plan Session::PlanCut(CutLaunch& cut, const Kernel& kernel, bool alone) {
   return Runs(shared) ? shared : plan;
 }
 
-void Session::JoinPeers() {
-  peers_.Join([this] {
+void Session::JoinPeers(std::uint64_t need) {
+  peers_.Join(need, [this] {
     return FactsOfDevice(cl_, shared_.device.device, 1, /*shares_arena=*/false, shared_.quota->limits().each);
   });
 }
