@@ -366,10 +366,12 @@ void ReadRun(Reader& reader, Scenario& scenario) {
     Change& change = run.changes.emplace_back();
     one.Span("at", change.at, 1);
     one.Text("tenant", change.tenant);
-    if (change.tenant.empty())
-      one.Policy(change.policy, change.params);
-    else
+    if (!change.tenant.empty())
       ReadTenantSettings(one, scenario, change.tenant, change.settings);
+    else if (one.Has("oversell"))
+      one.Oversell(change.oversell.emplace(), change.oversell_params);
+    else
+      one.Policy(change.policy, change.params);
   });
   if (run.label.empty()) run.label = run.policy;
   AddRun(reader, scenario, std::move(run));
