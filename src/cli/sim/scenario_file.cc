@@ -300,6 +300,7 @@ void ReadTenant(Reader& reader, Scenario& scenario) {
   reader.Span("end", tenant.end, 1);
   bool best_effort = false;
   reader.Flag("customer", tenant.customer);
+  reader.Flag("finishes", tenant.finishes);
   reader.Flag("best_effort", best_effort);
   if (best_effort) tenant.sale = core::Sale::kBestEffort;
   reader.Whole("copies", copies, 1, kTenantsMax);  // spread over the devices, NAME-1 …
