@@ -34,16 +34,6 @@ Duration LongestOf(const Scene& scene, Duration mean) {
   const double spike = scene.spike_every > 0 ? 1 + scene.spike : 1;
   return FromSeconds(SecondsOf(mean) * (1 + scene.jitter) * spike);
 }
-Duration LongestFrame(const Tenant& tenant) {
-  Duration longest{};
-  for (const Scene& scene : tenant.scenes) longest = std::max(longest, LongestOf(scene, scene.gpu));
-  return longest;
-}
-Duration LongestThink(const Tenant& tenant) {
-  Duration longest{};
-  for (const Scene& scene : tenant.scenes) longest = std::max(longest, LongestOf(scene, scene.cpu));
-  return longest;
-}
 Duration MeanFrame(const Tenant& tenant) {
   Duration mean{};
   for (const Scene& scene : tenant.scenes) mean = std::max(mean, scene.gpu);
@@ -70,6 +60,19 @@ engine::VgpuSettings SettingsAt(const Run& run, const Tenant& tenant, Duration a
     since = change.at;
   }
   return settings;
+}
+
+/// Where ceilings are sold by a ratio a cap is that part of one; 1 where they never are.
+double MostStaticRatio(const Run& run) {
+  double most = 1;
+  const auto with = [&](core::OversellMode mode, const core::PolicyParams& given) {
+    if (mode != core::OversellMode::kStatic) return;
+    if (const auto params = core::CheckOversellParams(given)) most = std::max(most, params->find("ratio")->second);
+  };
+  with(run.oversell, run.oversell_params);
+  for (const Change& change : run.changes)
+    if (change.oversell) with(*change.oversell, change.oversell_params);
+  return most;
 }
 
 struct Span {
@@ -119,11 +122,13 @@ class Checker {
       for (const Stretch& stretch : CalmStretches(scenario_, run_, device)) {
         const std::vector<Seen> here = Here(device, stretch);
         CheckProgress(here, stretch);
-        if (stretch.to_s - stretch.from_s < kStretchMin) continue;
+        // Where caps move, or customers come and go, weights alone say little (CheckSelling).
+        if (stretch.to_s - stretch.from_s < kStretchMin || Sells(run_) || AnyCustomers(device)) continue;
         if (stretch.policy == "proportional-share" || stretch.policy == "round-robin") CheckShares(here, stretch);
         if (stretch.policy == "sla-aware") CheckRates(here, stretch, device);
         if (stretch.policy == "reserve") CheckReserve(here, stretch, device);
       }
+    std::ranges::move(CheckSelling(scenario_, run_, record_), std::back_inserter(objections_));
     std::ranges::move(CheckMemory(scenario_, run_, record_), std::back_inserter(objections_));
     return std::move(objections_);
   }
@@ -152,9 +157,19 @@ class Checker {
     for (const TenantRecord& record : record_.tenants)
       for (const Tenant& tenant : scenario_.tenants)
         if (tenant.name == record.name && tenant.device == device && tenant.start <= seconds(stretch.from_s) &&
-            (tenant.end == Duration{0} || tenant.end >= seconds(stretch.to_s)))
+            (tenant.end == Duration{0} || tenant.end >= seconds(stretch.to_s)) && IsFirm(record, stretch))
           here.push_back({&tenant, &record, SettingsAt(run_, tenant, seconds(stretch.from_s))});
     return here;
+  }
+
+  /// Where devices are sold others have what is left, which may be nothing.
+  bool IsFirm(const TenantRecord& record, const Stretch& stretch) const {
+    return !Sells(run_) || (!record.terms.empty() && record.terms.back().sale == core::Sale::kGuaranteed &&
+                            record.terms.back().at_ns <= (stretch.from_s - kSettled / seconds(1)) * kSecondNs);
+  }
+
+  bool AnyCustomers(std::uint32_t device) const {
+    return std::ranges::any_of(scenario_.tenants, [&](const Tenant& t) { return t.device == device && t.customer; });
   }
 
   bool DaemonIsDead(std::uint32_t device, Duration from, Duration to) const {
@@ -173,18 +188,37 @@ class Checker {
     return kills;
   }
 
+  /// The highest in force in a second.
+  Share CapIn(const Seen& seen, Duration from, Duration to) const {
+    Share cap = SettingsAt(run_, *seen.tenant, from).cap;
+    for (const Change& change : run_.changes)
+      if (change.tenant == seen.tenant->name && change.at >= from - milliseconds(100) && change.at <= to)
+        cap = std::max({cap, change.settings.cap, SettingsAt(run_, *seen.tenant, change.at - nanoseconds(1)).cap});
+    return cap;
+  }
+  /// The same of what was sold: a higher one may have been refused.
+  static Share CeilingIn(const TenantRecord& record, Duration from, Duration to) {
+    double ceiling = 0;
+    for (std::size_t i = 0; i < record.terms.size(); ++i) {
+      const bool over = i + 1 < record.terms.size() && Duration{record.terms[i + 1].at_ns} < from - milliseconds(100);
+      if (!over && Duration{record.terms[i].at_ns} <= to) ceiling = std::max(ceiling, record.terms[i].ceiling);
+    }
+    return record.terms.empty() ? Share::Whole() : Share::FromFraction(ceiling);
+  }
+
   void CheckCaps(const Seen& seen) {
     for (std::int64_t s = 0; (s + 1) * kSecondNs <= record_.span_ns; ++s) {
       const Duration from = seconds(s);
       const Duration to = seconds(s + 1);
       if (DaemonIsDead(seen.tenant->device, from, to)) continue;
-      Share cap = SettingsAt(run_, *seen.tenant, from).cap;
-      for (const Change& change : run_.changes)
-        if (change.tenant == seen.tenant->name && change.at >= from - milliseconds(100) && change.at <= to)
-          cap = std::max({cap, change.settings.cap, SettingsAt(run_, *seen.tenant, change.at - nanoseconds(1)).cap});
+      const Share cap = Sells(run_) ? CeilingIn(*seen.record, from, to) : CapIn(seen, from, to);
       if (cap >= Share::Whole()) continue;
       const double used = Sum(seen.record->gpu_ns_by_s, s, s + 1) * 1e-9;
-      const double slack = SecondsOf(cap.Of(core::kCapBurst)) +
+      // A policy's own caps begin with a burst of their own.
+      const auto changed = std::ranges::count_if(run_.changes, [&](const Change& change) {
+        return change.of_policy() && change.at >= from - core::kCapBurst && change.at <= to;
+      });
+      const double slack = SecondsOf(cap.Of(core::kCapBurst)) * static_cast<double>(1 + changed) +
                            Extent(seen) * (2 + Killed(seen, from - seconds(1), to)) + kWithin * cap.Fraction();
       if (used > cap.Fraction() + slack)
         Object("caps: {} … {} s: '{}' used {:.3f} of the device; its cap is {:.3f}, the slack {:.3f}", s, s + 1,
@@ -344,7 +378,7 @@ std::vector<Stretch> CalmStretches(const Scenario& scenario, const Run& run, std
     if (stretch.to_s <= stretch.from_s) return;
     Duration since{-1};
     for (const Change& change : run.changes) {
-      if (!change.tenant.empty() || change.at > from || change.at < since) continue;
+      if (!change.of_policy() || change.at > from || change.at < since) continue;
       stretch.policy = change.policy;
       stretch.params = change.params;
       since = change.at;
@@ -360,6 +394,17 @@ std::vector<Stretch> CalmStretches(const Scenario& scenario, const Run& run, std
   }
   add(busy_until, scenario.span);
   return calm;
+}
+
+Duration LongestFrame(const Tenant& tenant) {
+  Duration longest{};
+  for (const Scene& scene : tenant.scenes) longest = std::max(longest, LongestOf(scene, scene.gpu));
+  return longest;
+}
+Duration LongestThink(const Tenant& tenant) {
+  Duration longest{};
+  for (const Scene& scene : tenant.scenes) longest = std::max(longest, LongestOf(scene, scene.cpu));
+  return longest;
 }
 
 Duration ExtentOf(const Tenant& tenant) {
@@ -387,6 +432,7 @@ Duration PatienceOf(const Scenario& scenario, const Run& run, const Tenant& tena
     each(one, [&](const engine::VgpuSettings& settings) { most = std::max<double>(most, settings.weight); });
     others += most;
   }
+  cap /= MostStaticRatio(run);
   const double part = std::min(cap, weight / (weight + others));
   return kStarvedAfter + FromSeconds(2 * (SecondsOf(ExtentOf(tenant)) / part + extents));
 }

@@ -7,6 +7,7 @@
 //   they use floor     the same: and at least half of its weight's part of the device itself (kept idle for others at
 //   times) rates     sla-aware: nobody is faster than promised; where the device suffices by far, each is as fast
 //   within 2 % reserve   nobody uses more than its weight's part of the device, plus frames that can't be cut short
+//   selling   ceilings add up to what is sold, who was sold one firmly has it (CheckSelling)
 //   progress  everybody who is there gets on
 //   memory    limits and the device's size hold, and what is not held is copied (CheckMemory)
 //   books     what agents took from the allowance is what the device did for them
@@ -42,6 +43,9 @@ std::vector<Stretch> CalmStretches(const Scenario& scenario, const Run& run, std
 /// GPU time that a tenant's programs may use beyond what they are allowed to: of each process a frame, which can't be
 /// cut short, and what its queue holds.
 Duration ExtentOf(const Tenant& tenant);
+/// GPU time and own time of its longest frames.
+Duration LongestFrame(const Tenant& tenant);
+Duration LongestThink(const Tenant& tenant);
 
 /// How long a tenant may wait at its gate: kStarvedAfter, and the time in which its part of the device pays for its
 /// longest frames and for those of everybody beside it.
@@ -56,6 +60,15 @@ Duration MemoryPatienceOf(const Scenario& scenario, const Run& run, const Tenant
 /// all, or may be, is no more than the device; nobody restores what is not its own; what is ordered away goes; who
 /// waits is served. From the record alone.
 std::vector<std::string> CheckMemory(const Scenario& scenario, const Run& run, const RunRecord& record);
+
+/// Selling, of any scenario. Strict and static: what is sold together is no more than may be, and nobody is refused
+/// what fits. Where caps are kept by `cap` and nothing is sold or changed: who was sold its ceiling firmly has it while
+/// it wants it, and the frames that it was promised where its ceiling and the time between them suffice by far; and
+/// what somebody wants all the time is not left idle. From the record alone.
+std::vector<std::string> CheckSelling(const Scenario& scenario, const Run& run, const RunRecord& record);
+
+/// Whether a run's devices are sold, at any time of it.
+bool Sells(const Run& run);
 
 /// Objections; none: everything held. The record must be of the whole span.
 std::vector<std::string> CheckRun(const Scenario& scenario, const Run& run, const RunRecord& record);

@@ -173,17 +173,21 @@ double BrokenTime(const Window& w) {
 }
 
 bool SoldBy(const TenantRecord& tenant, std::int64_t at_ns) { return tenant.sold_ns >= 0 && tenant.sold_ns < at_ns; }
+bool StaysUntil(const TenantRecord& tenant, std::int64_t at_ns) {
+  return tenant.left_ns < 0 || tenant.left_ns >= at_ns;
+}
 
 /// What is in force at the window's end.
 double Sold(const Window& w) {
   double sum = 0;
-  for (const TenantRecord& tenant : w.run->tenants) sum += SoldBy(tenant, w.to_ns) ? 1 : 0;
+  for (const TenantRecord& tenant : w.run->tenants)
+    sum += SoldBy(tenant, w.to_ns) && StaysUntil(tenant, w.to_ns) ? 1 : 0;
   return sum;
 }
 double SoldRatio(const Window& w) {
   double sum = 0;
   for (const TenantRecord& tenant : w.run->tenants)
-    if (SoldBy(tenant, w.to_ns) && !tenant.best_effort) sum += tenant.ceiling;
+    if (SoldBy(tenant, w.to_ns) && StaysUntil(tenant, w.to_ns) && !tenant.best_effort) sum += tenant.ceiling;
   return sum / static_cast<double>(std::max<std::size_t>(w.run->device_busy_ns.size(), 1));
 }
 
@@ -193,7 +197,8 @@ core::Account AccountOf(const Window& w) {
   const core::Prices& prices = w.run->prices;
   for (const TenantRecord& tenant : w.run->tenants) {
     if (!SoldBy(tenant, w.to_ns)) continue;
-    const Duration span{w.to_ns - std::max(w.from_ns, tenant.sold_ns)};
+    const std::int64_t to_ns = StaysUntil(tenant, w.to_ns) ? w.to_ns : tenant.left_ns;
+    const Duration span{std::max<std::int64_t>(to_ns - std::max(w.from_ns, tenant.sold_ns), 0)};
     account.Book(prices, tenant.ceiling, tenant.best_effort, span, false, false);
     account.Book(prices, tenant.ceiling, tenant.best_effort, FromSeconds(KeptOf(w, tenant).broken), true, true);
     account.revenue -= prices.device_hour / 3600 * tenant.ceiling * KeptOf(w, tenant).broken;  // booked once

@@ -8,6 +8,7 @@
 
 #include "base/units.h"
 #include "core/oversubscribe/economics.h"
+#include "core/oversubscribe/oversell.h"
 #include "sim/cluster_world.h"
 #include "sim/migration_world.h"
 
@@ -37,6 +38,31 @@ struct MemoryWait {
   std::int64_t to_ns = 0;
 };
 
+/// What a vGPU is sold as, from a moment on.
+struct SaleTerms {
+  std::int64_t at_ns = 0;
+  core::Sale sale = core::Sale::kGuaranteed;
+  double ceiling = 1;
+  double fps = 0;  // promised
+};
+
+/// How a device is sold, from a moment on.
+struct SellingMode {
+  std::int64_t at_ns = 0;
+  std::uint32_t device = 0;
+  core::OversellMode mode = core::OversellMode::kOff;
+  double ratio = 0;  // of kStatic
+};
+
+/// A ceiling that was asked for and refused, or a way of selling.
+struct SaleRefused {
+  std::int64_t at_ns = 0;
+  std::uint32_t device = 0;
+  std::string tenant{};  // empty: `mode`
+  double ceiling = 0;    // or the ratio of that
+  core::OversellMode mode = core::OversellMode::kOff;
+};
+
 struct TenantRecord {
   std::string name;
   std::vector<FrameRecord> frames;  // empty when they are not kept
@@ -54,7 +80,9 @@ struct TenantRecord {
   std::uint64_t frame_count = 0;
   std::int64_t gpu_ns = 0;
   // What was sold.
-  std::int64_t sold_ns = 0;  // when; -1: never
+  std::int64_t sold_ns = 0;      // when; -1: never
+  std::int64_t left_ns = -1;     // when its vGPU went; -1: never
+  std::vector<SaleTerms> terms;  // in order
   double ceiling = 1;
   double promised_fps = 0;
   bool best_effort = false;
@@ -76,6 +104,8 @@ struct RunRecord {
   std::vector<std::int64_t> device_busy_ns{};  // by device
   double processing_s = 0;                     // of cluster scenarios: seconds of all of a device's threads
   core::Prices prices{};
+  std::vector<SellingMode> selling{};  // in order
+  std::vector<SaleRefused> refused{};  // likewise
   std::uint64_t events = 0;
   std::uint64_t actions = 0;
   std::uint64_t looks = 0;

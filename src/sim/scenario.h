@@ -63,7 +63,7 @@ struct Tenant {
   Duration start{};
   Duration end{};  // zero: stays
   // A customer's vGPU is made when its device sells it, from `start` on and after those before it in the file; its
-  // program starts then. Others have theirs from the beginning.
+  // program starts then, and at `end` both go. Others have theirs throughout.
   bool customer = false;
   core::Sale sale = core::Sale::kGuaranteed;  // or best effort
 };
@@ -81,13 +81,16 @@ struct Device {
   Duration entries{}, returned{};
 };
 
-/// A change while a run goes on.
+/// A change while a run goes on: of a tenant's settings, of how devices are sold, or of the policy.
 struct Change {
   Duration at{};
-  std::string tenant;  // empty: of the policy
+  std::string tenant;  // empty: not of a tenant's
   std::string policy;
   core::PolicyParams params;
   engine::VgpuSettings settings;
+  std::optional<core::OversellMode> oversell{};  // none: not of how devices are sold
+  core::PolicyParams oversell_params{};
+  [[nodiscard]] bool of_policy() const { return tenant.empty() && !oversell; }
 };
 
 /// What goes wrong, and when. Everything is mended by `until`.

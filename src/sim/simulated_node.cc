@@ -23,8 +23,7 @@ void Simulation::StartNode(std::uint32_t index) {
       options_.tamper.policy);
   node.up = true;
   Step(index, engine::SetPolicy{"", node.policy, node.params});
-  if (run_.oversell != core::OversellMode::kOff)
-    Step(index, engine::SetOversell{"", run_.oversell, run_.oversell_params});
+  if (node.oversell != core::OversellMode::kOff) SellBy(index, node.oversell, node.oversell_params);
   if (Elastic())
     Step(index,
          engine::SetMemory{"", scenario_.devices[index].memory, run_.memory_params, scenario_.devices[index].cpus});
@@ -32,13 +31,12 @@ void Simulation::StartNode(std::uint32_t index) {
     gates_[gate].allowance_ns = 0;
     gates_[gate].mode = proto::GateMode::kOpen;
     gates_[gate].interval = Duration{0};
-    gates_[gate].record.worked_since_ns = 0;
+    gates_[gate].record.worked_since_ns = gates_[gate].record.booked_ns = 0;
     if (!gates_[gate].sold) continue;
     const bool restored = now_ > start_;
     Step(index, engine::CreateVgpu{gates_[gate].tenant->name, "", gates_[gate].settings, gates_[gate].id,
                                    gates_[gate].sale, restored});
-    if (!restored && node.engine->Vgpu(now_, gates_[gate].id))
-      gates_[gate].sale = node.engine->Vgpu(now_, gates_[gate].id)->sale;
+    NoteTerms(gates_[gate]);
   }
   // Executors come back at once, with what they have on the device.
   for (std::uint32_t loop = 0; Elastic() && loop < loops_.size(); ++loop)
@@ -235,15 +233,14 @@ void Simulation::Attach(std::uint32_t index) {
 
 void Simulation::Apply(const Change& change) {
   for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
-    if (!change.tenant.empty()) break;
+    if (change.oversell) SellBy(n, *change.oversell, change.oversell_params);
+    if (!change.of_policy()) continue;
     nodes_[n].policy = change.policy;
     nodes_[n].params = change.params;
     if (nodes_[n].up) Step(n, engine::SetPolicy{"", change.policy, change.params});
   }
   for (Gate& gate : gates_) {
-    if (gate.tenant->name != change.tenant || !gate.sold) continue;
-    gate.settings = change.settings;
-    if (nodes_[gate.node].up) Step(gate.node, engine::SetVgpu{gate.id, change.settings});
+    if (gate.tenant->name == change.tenant) SetTenant(gate, change.settings);
   }
 }
 
@@ -382,13 +379,17 @@ void Simulation::Check() {
   constexpr std::size_t kViolationsMax = 100;
   for (Loop& loop : loops_) {
     if (loop.state != State::kWaiting || now_ - loop.starved_from < kStarvedAfter) continue;
-    const Tenant& tenant = *GateOf(loop).tenant;
+    const Gate& gate = GateOf(loop);
+    const Tenant& tenant = *gate.tenant;
+    // Who was not sold its ceiling firmly has what is left of the device, which may be nothing.
+    if (nodes_[gate.node].oversell != core::OversellMode::kOff && gate.sale != core::Sale::kGuaranteed) continue;
     if (now_ - loop.starved_from < PatienceOf(scenario_, run_, tenant) || violations_.size() >= kViolationsMax)
       continue;
     violations_.push_back(fmt::format("progress: {:.3f} s: '{}' has waited at its gate for {:.1f} s",
                                       SecondsOf(now_ - start_), tenant.name, SecondsOf(now_ - loop.resumed)));
     loop.starved_from = now_;  // said again when it has lasted as long once more
   }
+  for (std::uint32_t node = 0; node < nodes_.size(); ++node) CheckCapsNow(node);
 }
 
 }  // namespace weir::sim

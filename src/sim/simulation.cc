@@ -38,6 +38,8 @@ Simulation::Simulation(const Scenario& scenario, const Run& run, const RunOption
     nodes_.back().steal = device.cpu_steal;
     nodes_.back().policy = run.policy;
     nodes_.back().params = run.params;
+    nodes_.back().oversell = run.oversell;
+    nodes_.back().oversell_params = run.oversell_params;
   }
   for (const Tenant& tenant : scenario.tenants) {
     const std::uint64_t seed = seeds.Next();  // of its own, so that leaving a tenant out changes no other's frames
@@ -145,6 +147,8 @@ RunRecord Simulation::Take() {
   record.looks = looks_;
   record.digest = 0xCBF29CE484222325ULL;
   for (const Node& node : nodes_) Mix(record.digest, node.digest);
+  record.selling = selling_;
+  record.refused = refused_;
   record.violations = violations_;
   for (std::uint32_t node = 0; node < nodes_.size(); ++node) TakeBooks(node);
   for (Gate& gate : gates_) {
@@ -212,30 +216,11 @@ void Simulation::Arrive(std::uint32_t index) {
   for (std::uint32_t i = gate.killed ? 1 : 0; i < LoopsOf(gate); ++i) StartLoop(gate.first_loop + i);
 }
 
-/// Customers are served in turn, and come back every second.
-void Simulation::Sell(std::uint32_t index) {
-  Node& node = nodes_[index];
-  while (node.up && !node.customers.empty()) {
-    const std::uint32_t next = node.customers.front();
-    Gate& gate = gates_[next];
-    if (start_ + gate.tenant->start > now_) break;
-    const engine::CreateVgpu bought{
-        .name = gate.tenant->name, .device = "", .settings = gate.settings, .id = gate.id, .sale = gate.sale};
-    if (!node.engine->Step(now_, bought, node.actions)) break;
-    Carry(index);
-    gate.sold = true;
-    gate.sale = node.engine->Vgpu(now_, gate.id)->sale;
-    gate.record.sold_ns = (now_ - start_).count();
-    node.customers.erase(node.customers.begin());
-    Arrive(next);
-  }
-  if (!node.customers.empty()) Push(index, now_ + seconds(1), EventKind::kSell, index);
-}
-
 void Simulation::Depart(std::uint32_t index) {
   Gate& gate = gates_[index];
   gate.here = false;
   for (std::uint32_t i = 0; i < LoopsOf(gate); ++i) StopLoop(gate.first_loop + i);
+  if (gate.tenant->customer) LeaveShop(index);
 }
 
 void Simulation::StartLoop(std::uint32_t index) {

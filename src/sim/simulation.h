@@ -137,6 +137,8 @@ class Simulation {
     std::vector<std::uint32_t> customers;  // gates that are not sold yet, in the order in which they come
     std::string policy;
     core::PolicyParams params;
+    core::OversellMode oversell = core::OversellMode::kOff;
+    core::PolicyParams oversell_params;
     Instant look_at = core::kNever;
     Instant looked{};
     std::uint32_t look_stamp = 0;
@@ -160,6 +162,10 @@ class Simulation {
   // Programs
   void Arrive(std::uint32_t gate);
   void Sell(std::uint32_t node);
+  void LeaveShop(std::uint32_t gate);
+  void NoteTerms(Gate& gate);
+  void SellBy(std::uint32_t node, core::OversellMode mode, const core::PolicyParams& params);
+  void CheckCapsNow(std::uint32_t node);
   void Depart(std::uint32_t gate);
   void StartLoop(std::uint32_t loop);
   void StopLoop(std::uint32_t loop);
@@ -203,6 +209,7 @@ class Simulation {
   void WakeGate(std::uint32_t gate);
   void Attach(std::uint32_t loop);
   void Apply(const Change& change);
+  void SetTenant(Gate& gate, engine::VgpuSettings settings);
   void Break(std::uint32_t fault);
   void Mend(std::uint32_t fault);
   [[nodiscard]] bool StillBroken(const Fault& like) const;
@@ -240,6 +247,8 @@ class Simulation {
   std::uint64_t events_ = 0;
   std::uint64_t actions_ = 0;
   std::uint64_t looks_ = 0;
+  std::vector<SellingMode> selling_;
+  std::vector<SaleRefused> refused_;
   std::vector<std::string> violations_;
 };
 

@@ -37,8 +37,8 @@ constexpr std::array kSubsets{
 
 class Drawer {
  public:
-  explicit Drawer(std::uint64_t seed)  // "swarm", "memory": not the run's own stream
-      : prng_(seed ^ 0x7377'6172'6D00ULL), memory_(seed ^ 0x6D65'6D6F'7279ULL) {}
+  explicit Drawer(std::uint64_t seed)  // "swarm", "memory", "sell": not the run's own stream
+      : prng_(seed ^ 0x7377'6172'6D00ULL), memory_(seed ^ 0x6D65'6D6F'7279ULL), selling_(seed ^ 0x7365'6C6C'0000ULL) {}
 
   Scenario Draw() {
     Scenario scenario;
@@ -55,6 +55,7 @@ class Drawer {
     DrawChanges(scenario, run);
     DrawFaults(scenario);
     DrawMemory(scenario, run);
+    DrawSelling(scenario, run);
     scenario.runs.push_back(std::move(run));
     return scenario;
   }
@@ -227,8 +228,83 @@ class Drawer {
     std::swap(prng_, memory_);
   }
 
+  /// How devices are sold, likewise from a stream of its own: customers that come and go, and changes of it.
+  void DrawSelling(Scenario& scenario, Run& run) {
+    if (selling_.Uniform() >= 0.4) return;
+    std::swap(prng_, selling_);
+    DrawWay(run.oversell, run.oversell_params);
+    if (Chance(0.7)) DrawCap(run);
+    for (Tenant& tenant : scenario.tenants) {
+      tenant.settings.cap = DrawCeiling();
+      if (Chance(0.2)) {
+        tenant.sale = core::Sale::kBestEffort;
+        if (Chance(0.5)) tenant.settings.cap = Share::Whole();
+      }
+      tenant.customer = Chance(0.8) || !Fits(scenario, run, tenant);
+      if (tenant.customer && Chance(0.3)) tenant.end = tenant.start + Ms(1'000, 12'000);
+      if (Chance(0.4)) MakeLight(tenant);
+    }
+    for (Change& change : run.changes)
+      if (!change.tenant.empty()) change.settings.cap = DrawCeiling();
+    for (std::int64_t i = Chance(0.4) ? prng_.Between(1, 3) : 0; i > 0; --i) {
+      Change& change = run.changes.emplace_back();
+      change.at = Ms(500, 8'000);
+      DrawWay(change.oversell.emplace(), change.oversell_params);
+    }
+    std::ranges::stable_sort(run.changes, {}, &Change::at);
+    std::swap(prng_, selling_);
+  }
+
+  void DrawWay(core::OversellMode& mode, core::PolicyParams& params) {
+    using enum core::OversellMode;
+    constexpr std::array kWays{kOff, kStrict, kStatic, kAdaptive, kAdaptive, kAdaptive};
+    constexpr std::array kSpans{0.0, 5.0, 60.0};
+    mode = Pick(kWays);
+    params = {{"ratio", Real(1, 4)},
+              {"stage_ms", static_cast<double>(prng_.Between(50, 200))},
+              {"report_ms", static_cast<double>(prng_.Between(500, 1500))},
+              {"low_line", Real(0.3, 1)},
+              {"load_span_s", Pick(kSpans)},
+              {"calm_reports", static_cast<double>(prng_.Between(1, 3))},
+              {"margin", Real(0, 0.1)},
+              {"steal", Real(0, 1)}};
+    params = *core::CheckOversellParams(params);
+  }
+
+  /// The policy whose caps are slices. Nothing else is promised of what was sold.
+  void DrawCap(Run& run) {
+    run.policy = "cap";
+    run.params = {{"quantum_ms", Real(0.5, 10)}, {"ahead_ms", Chance(0.3) ? 0 : Real(0.5, 5)}};
+    if (Chance(0.7)) std::erase_if(run.changes, [](const Change& change) { return change.of_policy(); });
+  }
+
+  Share DrawCeiling() { return Chance(0.1) ? Share::Whole() : Share::FromFraction(Real(0.05, 0.5)); }
+
+  /// Whether one more can be there from the beginning.
+  static bool Fits(const Scenario& scenario, const Run& run, const Tenant& tenant) {
+    if (run.oversell == core::OversellMode::kOff || tenant.sale == core::Sale::kBestEffort) return true;
+    double sum = 0;
+    for (const Tenant& one : scenario.tenants) {
+      const bool counts = one.device == tenant.device && !one.customer && one.sale != core::Sale::kBestEffort;
+      if (&one > &tenant) break;
+      sum += counts ? one.settings.cap.Fraction() : 0;
+    }
+    const double most = run.oversell == core::OversellMode::kStatic ? run.oversell_params.find("ratio")->second : 1;
+    return sum <= most;
+  }
+
+  /// A program whose promise is kept with a part of its ceiling.
+  void MakeLight(Tenant& tenant) {
+    for (Scene& scene : tenant.scenes) {
+      scene.cpu = Us(500, 5'000);
+      scene.gpu = Us(200, 2'000);
+    }
+    if (tenant.settings.fps == 0 && Chance(0.7)) tenant.settings.fps = 30;
+  }
+
   Prng prng_;
   Prng memory_;
+  Prng selling_;
   bool light_ = false;  // programs for which the device suffices
 };
 
@@ -256,6 +332,16 @@ std::string SceneText(const Scene& scene) {
   if (scene.length > Duration{0}) out += fmt::format(" for {:g} s", SecondsOf(scene.length));
   if (scene.memory) out += fmt::format(", {} MiB", scene.memory->count >> 20);
   return out;
+}
+
+std::string SellingText(core::OversellMode mode, const core::PolicyParams& params) {
+  return PolicyText(fmt::format("sold {}", core::NameOf(mode)), params);
+}
+
+std::string ChangeText(const Change& change) {
+  if (change.oversell) return SellingText(*change.oversell, change.oversell_params);
+  return change.of_policy() ? "policy " + PolicyText(change.policy, change.params)
+                            : change.tenant + ": " + SettingsText(change.settings);
 }
 
 std::string FaultText(const Fault& fault) {
@@ -292,6 +378,7 @@ std::string Describe(const Scenario& scenario) {
   const Run& run = scenario.runs.front();
   std::string out = fmt::format("policy {}, {:g} s\n", PolicyText(run.policy, run.params), SecondsOf(scenario.span));
   if (run.memory == MemoryMode::kElastic) out += PolicyText("elastic memory", run.memory_params) + "\n";
+  if (Sells(run)) out += SellingText(run.oversell, run.oversell_params) + "\n";
   for (std::size_t d = 0; d < scenario.devices.size(); ++d) {
     const Device& device = scenario.devices[d];
     out += fmt::format("device {}: switch {:g} µs, {:g} of the CPUs taken", d, Ms(device.switch_cost) * 1e3,
@@ -309,15 +396,15 @@ std::string Describe(const Scenario& scenario) {
       out += fmt::format(", {} MiB, {} at once, {:g} dirty", tenant.memory.count >> 20, tenant.command.count >> 20,
                          tenant.dirty);
     if (tenant.own_limit_fps > 0) out += fmt::format(", its own limit {:g} frames/s", tenant.own_limit_fps);
+    if (tenant.customer) out += ", a customer";
+    if (tenant.sale == core::Sale::kBestEffort) out += ", best effort";
     if (tenant.start > Duration{0}) out += fmt::format(", from {:g} s", SecondsOf(tenant.start));
     if (tenant.end > Duration{0}) out += fmt::format(", to {:g} s", SecondsOf(tenant.end));
     out += '\n';
     for (const Scene& scene : tenant.scenes) out += fmt::format("  a frame: {}\n", SceneText(scene));
   }
   for (const Change& change : run.changes)
-    out += fmt::format("at {:g} s: {}\n", SecondsOf(change.at),
-                       change.tenant.empty() ? "policy " + PolicyText(change.policy, change.params)
-                                             : change.tenant + ": " + SettingsText(change.settings));
+    out += fmt::format("at {:g} s: {}\n", SecondsOf(change.at), ChangeText(change));
   for (const Fault& fault : scenario.faults)
     out += fmt::format("{:g} … {:g} s: {}\n", SecondsOf(fault.at), SecondsOf(fault.until), FaultText(fault));
   return out;

@@ -22,7 +22,9 @@ TEST(Swarm, DrawsWhatTheProductTakes) {
     }
     for (const Change& change : run.changes) {
       EXPECT_LE(change.at, kMended);
-      if (change.tenant.empty())
+      if (change.oversell)
+        EXPECT_TRUE(core::CheckOversellParams(change.oversell_params)) << Describe(scenario);
+      else if (change.of_policy())
         EXPECT_TRUE(core::CheckParams(**core::FindPolicy(change.policy), change.params)) << Describe(scenario);
       else
         EXPECT_TRUE(engine::CheckSettings(change.settings)) << Describe(scenario);
@@ -103,6 +105,33 @@ TEST(Swarm, FindsSlotsThatAreGivenAwayBeforeTheyAreLeft) {
     }};
   };
   EXPECT_GT(FoundAt(plant), 0u);
+}
+
+/// Keeps two thirds of everybody's cap.
+class Stingy final : public core::Policy {
+ public:
+  explicit Stingy(std::unique_ptr<core::Policy> inner) : inner_(std::move(inner)) {}
+  [[nodiscard]] bool keeps_caps() const override { return inner_->keeps_caps(); }
+  Instant Decide(const core::PolicyInput& input, std::span<core::Verdict> verdicts) override {
+    views_.assign(input.vgpus.begin(), input.vgpus.end());
+    for (core::VgpuView& view : views_) view.cap = Share::FromFraction(view.cap.Fraction() / 3);
+    return inner_->Decide({input.now, views_}, verdicts);
+  }
+
+ private:
+  const std::unique_ptr<core::Policy> inner_;
+  std::vector<core::VgpuView> views_;
+};
+
+TEST(Swarm, FindsCeilingsThatWereSoldAndAreNotHad) {
+  EXPECT_GT(FoundAt([] {
+              return Tamper{.policy = [](const core::PolicyEntry& entry,
+                                         const core::PolicyParams& params) -> std::unique_ptr<core::Policy> {
+                if (entry.name != "cap") return entry.make(params);
+                return std::make_unique<Stingy>(entry.make(params));
+              }};
+            }),
+            0u);
 }
 
 /// Takes the first vGPU for the second, and the second for the first.

@@ -300,6 +300,7 @@ void ReadTenant(Reader& reader, Scenario& scenario) {
   reader.Span("end", tenant.end, 1);
   bool best_effort = false;
   reader.Flag("customer", tenant.customer);
+  reader.Flag("finishes", tenant.finishes);
   reader.Flag("best_effort", best_effort);
   if (best_effort) tenant.sale = core::Sale::kBestEffort;
   reader.Whole("copies", copies, 1, kTenantsMax);  // spread over the devices, NAME-1 …
@@ -366,10 +367,12 @@ void ReadRun(Reader& reader, Scenario& scenario) {
     Change& change = run.changes.emplace_back();
     one.Span("at", change.at, 1);
     one.Text("tenant", change.tenant);
-    if (change.tenant.empty())
-      one.Policy(change.policy, change.params);
-    else
+    if (!change.tenant.empty())
       ReadTenantSettings(one, scenario, change.tenant, change.settings);
+    else if (one.Has("oversell"))
+      one.Oversell(change.oversell.emplace(), change.oversell_params);
+    else
+      one.Policy(change.policy, change.params);
   });
   if (run.label.empty()) run.label = run.policy;
   AddRun(reader, scenario, std::move(run));

@@ -193,6 +193,23 @@ cap = 0.6
   EXPECT_EQ(s.runs.at(1).changes.at(0).at, milliseconds(500));
 }
 
+TEST(ScenarioFile, ARunChangesHowItsDevicesAreSold) {
+  const sim::Scenario s = Read(R"([[run]]
+policy = "cap"
+[[run.change]]
+at = 0.5
+oversell = "static"
+oversell_params = { ratio = 3 }
+)");
+  const sim::Change& change = s.runs.at(1).changes.at(0);
+  EXPECT_EQ(change.oversell, core::OversellMode::kStatic);
+  EXPECT_DOUBLE_EQ(change.oversell_params.at("ratio"), 3);
+  EXPECT_FALSE(change.of_policy());
+  EXPECT_NE(
+      FaultOf("[[run]]\npolicy = \"cap\"\n[[run.change]]\nat = 0.5\noversell = \"rent\"\n").find("no way of selling"),
+      std::string::npos);
+}
+
 TEST(ScenarioFile, AnUnknownKeyIsRefusedWithItsLine) {
   EXPECT_EQ(FaultOf("[[tenant]]\nname = \"b\"\ngpu_ms = 1\nweigth = 3\n"), "x.toml:14: unknown key 'weigth'");
   EXPECT_EQ(FaultOf("[devices]\nname = \"b\"\n"), "x.toml:11: unknown key 'devices'");

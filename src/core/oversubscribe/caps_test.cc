@@ -110,12 +110,27 @@ RC_GTEST_PROP(Steal, MovesAFifthOfWhatTheLightestLeavesAndComesToAnEnd, ()) {
 
 RC_GTEST_PROP(Steal, PicksTheSameOneInAnyOrder, ()) {
   Holders holders = AnyHolders();
+  if (*rc::gen::arbitrary<bool>())  // all as light as each other
+    for (CapHolder& holder : holders) holder.use = holder.need = holder.cap / 2, holder.lateness = 0;
   Holders turned(holders.rbegin(), holders.rend());
   Transfer one, other;
   const double first = Steal(holders, 0, 0.2, {}, one);
   const double second = Steal(turned, turned.size() - 1, 0.2, {}, other);
   RC_ASSERT(first == second);
   if (first > 0) RC_ASSERT(one.from == other.from);
+}
+
+RC_GTEST_PROP(MakePlace, TakesTheSameInAnyOrder, ()) {
+  Holders holders = AnyHolders();
+  const auto newcomer = *rc::gen::inRange<std::size_t>(0, holders.size());
+  holders[newcomer].cap = 0;
+  Holders turned(holders.rbegin(), holders.rend());
+  std::vector<Transfer> done;
+  MakePlace(holders, newcomer, 0.1, done);
+  MakePlace(turned, turned.size() - 1 - newcomer, 0.1, done);
+  MustBeSound(holders);
+  for (std::size_t i = 0; i < holders.size(); ++i)
+    RC_ASSERT(std::abs(holders[i].cap - turned[holders.size() - 1 - i].cap) < 1e-9);
 }
 
 TEST(Sale, IsFoundByItsName) {

@@ -202,9 +202,12 @@ void Oversell::Divide() {
   if (mode_ != OversellMode::kAdaptive) {
     const double sum = CeilingsOf(Sale::kGuaranteed) + CeilingsOf(Sale::kOversold);
     const double part = mode_ == OversellMode::kStatic && sum > 1 ? 1 / sum : 1.0;
+    // What is not sold is the best efforts', together.
+    const double wanted = CeilingsOf(Sale::kBestEffort);
+    const double left = wanted > 0 ? std::clamp((1 - sum) / wanted, 0.0, 1.0) : 0;
     for (Watched& member : members_) {
       const bool leftovers = member.sale == Sale::kBestEffort && mode_ != OversellMode::kOff;
-      member.cap = leftovers ? std::min(member.ceiling, std::max(1 - sum, 0.0)) : member.ceiling * part;
+      member.cap = member.ceiling * (leftovers ? left : part);
     }
     return;
   }
@@ -225,7 +228,7 @@ SalesOffer Oversell::OfferNow() const {
                    .reason = fmt::format("{:.0f} % is sold", sold() * 100)};
   switch (mode_) {
     case OversellMode::kOff: offer.guaranteed = 1; break;
-    case OversellMode::kStrict: break;
+    case OversellMode::kStrict: offer.guaranteed = std::max(1 - sold(), 0.0); break;
     case OversellMode::kStatic:
       offer.oversold = std::clamp(Param("ratio") - sold(), 0.0, 1.0);
       offer.guaranteed = std::max(1 - sold(), 0.0);

@@ -15,6 +15,9 @@ constexpr double kDrawnAheadMost = 1;
 /// A ceiling that is needed is promised within as long.
 constexpr Duration kKeptOutMost = milliseconds(200);
 
+/// Lets one frame in.
+constexpr Duration kOne{1};
+
 }  // namespace
 
 /// Returns whether a frame is drawn that was owed.
@@ -67,7 +70,6 @@ void PromisesFirst::Reorder(Instant now, std::span<const VgpuView> views, std::s
     queue_.push_back({i, OwedTo(views[i]), KeptOut(views[i])});
     any |= queue_.back().owed > 0;
   }
-  if (!any) return;
   // Who waits before who may yet come.
   std::ranges::sort(queue_, {}, [&](const Place& place) {
     const VgpuView& view = views[place.index];
@@ -81,10 +83,12 @@ void PromisesFirst::Reorder(Instant now, std::span<const VgpuView> views, std::s
     const Duration mine = left[place.index];
     Duration& allowance = verdicts[place.index].allowance;
     const bool goes = place.owed > 0 || place.kept_out > Duration{0};
-    if (on_device >= ahead_ && !(first && goes))
+    if (any && on_device >= ahead_ && !(first && goes))
       allowance = std::min(allowance, Duration{0});
     else if (goes)
       allowance = mine;
+    else if (!any && view.waiting > 0 && on_device < ahead_)
+      allowance = std::max(allowance, kOne);
     if (view.waiting == 0 || std::min(allowance, mine) <= Duration{0}) continue;
     on_device += view.frame_gpu;
     first = false;

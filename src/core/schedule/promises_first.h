@@ -10,6 +10,8 @@
 //   kept out           who has time left and has waited for two stages of 100 ms goes before all of these: where more
 //   is
 //                      promised than there is, frames are owed without end
+//   nobody is owed     the policy's order holds, but who has time left is let in, frame by frame, while there is less
+//                      than `ahead` on the device: one that is behind with small frames can't fill it
 #pragma once
 
 #include <span>

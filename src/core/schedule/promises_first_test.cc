@@ -101,6 +101,32 @@ TEST(PromisesFirst, WherePromisesAreMoreThanThereIsNobodyIsKeptOutForLong) {
   EXPECT_GE(let_in, 7);
 }
 
+/// A small frame is being drawn, whose program has had less than the one with long kernels, which waits.
+CapBench SmallFrameBesideKernels(const PolicyParams& params = {}) {
+  CapBench b(params);
+  const Share half = Share::FromFraction(0.5);
+  b.views = {{.id = VgpuId{1}, .slot = 0, .cap = half, .frame_gpu = microseconds(600)},
+             {.id = VgpuId{2}, .slot = 1, .cap = half, .frame_gpu = milliseconds(10)}};
+  for (VgpuView& view : b.views) view.attached = true, view.last_active = b.now;
+  b.Decide();
+  b.Charge(1, milliseconds(10));
+  b.Charge(0, microseconds(600));
+  b.views[0].in_flight = b.views[1].waiting = 1;
+  return b;
+}
+
+TEST(PromisesFirst, WhoIsBehindWithSmallFramesKeepsNobodyFromAnIdleDevice) {
+  CapBench b = SmallFrameBesideKernels();
+  b.Decide();
+  EXPECT_LE(b.verdicts[1].allowance, Duration{0}) << "the device has the kernel that was charged";
+  b.Decide(milliseconds(10));
+  EXPECT_GT(b.verdicts[1].allowance, Duration{0}) << "its slice has time left, and the device soon nothing to do";
+  EXPECT_LT(b.verdicts[1].allowance, milliseconds(1)) << "one kernel, and no more";
+  CapBench by_caps = SmallFrameBesideKernels({{"ahead_ms", 0}});
+  by_caps.Decide(milliseconds(10));
+  EXPECT_LE(by_caps.verdicts[1].allowance, Duration{0});
+}
+
 TEST(PromisesFirst, AtZeroCapsAloneSayWhoGoes) {
   CapBench b = OwedBesideKernels({{"ahead_ms", 0}});
   b.views[0].waiting = b.views[1].waiting = 1;

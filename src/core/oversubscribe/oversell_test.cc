@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// The laws of docs/oversubscription.md, of the whole object: vGPUs that are sold, changed and taken away, and watched
+// whatever they do. What it does to programs is in engine/oversell_test.cc.
+#include "core/oversubscribe/oversell.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+
+namespace weir::core {
+namespace {
+
+double Thousandths(int least, int most) { return *rc::gen::inRange(least, most + 1) / 1000.0; }
+
+/// A device that is sold, and whose vGPUs are seen every 20 ms.
+class Shop {
+ public:
+  explicit Shop(OversellMode mode, PolicyParams params = {}) : sales_(mode, *CheckOversellParams(params)) {}
+
+  /// Whether it was sold.
+  bool Buy(VgpuId id, double ceiling, Sale sale = Sale::kGuaranteed, double fps = 0) {
+    if (!sales_.Add(id, Share::FromFraction(ceiling), sale, /*restored=*/false)) return false;
+    views_.push_back({.id = id, .promised = fps > 0 ? FromSeconds(1 / fps) : Duration{0}, .attached = true});
+    Apply();
+    return true;
+  }
+  void Leave(VgpuId id) {
+    sales_.Remove(id);
+    std::erase_if(views_, [id](const VgpuView& view) { return view.id == id; });
+    Apply();
+  }
+  bool Set(VgpuId id, double ceiling) {
+    const bool done = sales_.SetCeiling(id, Share::FromFraction(ceiling)).has_value();
+    Apply();
+    return done;
+  }
+  /// Each does what `step` says of its view in each look.
+  template <typename Does>
+  void See(Duration span, Does does, bool backwards = false) {
+    for (const Instant end = now_ + span; now_ < end; now_ += kLook) {
+      for (VgpuView& view : views_) does(view);
+      std::vector<VgpuView> seen = views_;
+      if (backwards) std::ranges::reverse(seen);
+      std::vector<OversellNote> notes;
+      sales_.See(now_, seen, notes);
+      Apply();
+    }
+  }
+  /// Wants the device all the time, and has all of its cap.
+  void UsesItsCap(VgpuView& view) const {
+    view.used += view.cap.Of(kLook);
+    view.waiting = 1;
+    view.held = true;
+    view.last_active = now_;
+  }
+  static void Rests(VgpuView& view) { view.waiting = view.in_flight = 0, view.held = false; }
+
+  [[nodiscard]] double Together() const {
+    double sum = 0;
+    for (const VgpuView& view : views_) sum += sales_.CapOf(view.id).Fraction();
+    return sum;
+  }
+  [[nodiscard]] const std::vector<VgpuView>& views() const { return views_; }
+  [[nodiscard]] const Oversell& sales() const { return sales_; }
+  [[nodiscard]] Instant now() const { return now_; }
+  static constexpr Duration kLook = milliseconds(20);
+
+ private:
+  void Apply() {
+    for (VgpuView& view : views_) view.cap = sales_.CapOf(view.id);
+  }
+
+  Oversell sales_;
+  std::vector<VgpuView> views_;
+  Instant now_ = InstantFromNs(1'000'000'000);
+};
+
+/// Some of everything, whatever may come of it.
+void DoesAnything(Shop& shop, VgpuView& view, int what) {
+  if (what < 4) return Shop::Rests(view);
+  view.used += Duration{view.cap.Of(Shop::kLook).count() * (what % 4) / 3};
+  view.waiting = what % 3 > 0 ? 1 : 0;
+  view.held = what % 2 > 0;
+  view.in_flight = what % 5 > 0 ? 1 : 0;
+  view.rate = what * 5;
+  view.frame_gpu = view.recent_gpu = milliseconds(what);
+  view.last_active = shop.now();
+}
+
+RC_GTEST_PROP(Oversell, CapsAreWithinCeilingsAndTogetherWithinTheDevice, ()) {
+  const auto mode = *rc::gen::element(OversellMode::kStrict, OversellMode::kStatic, OversellMode::kAdaptive);
+  Shop shop(mode, {{"ratio", 1 + Thousandths(0, 3000)}, {"calm_reports", 1}, {"load_span_s", 0}});
+  std::uint64_t next = 1;
+  std::vector<double> ceilings(1);
+  for (int round = 0; round < 12; ++round) {
+    const int what = *rc::gen::inRange(0, 10);
+    if (what < 5) {
+      ceilings.push_back(Thousandths(10, 1000));
+      const Sale sale = what == 0 ? Sale::kBestEffort : Sale::kGuaranteed;
+      shop.Buy(VgpuId{next++}, ceilings.back(), sale, what % 2 > 0 ? 30 : 0);
+    } else if (what < 7 && !shop.views().empty()) {
+      const VgpuId id = shop.views()[*rc::gen::inRange<std::size_t>(0, shop.views().size())].id;
+      const double ceiling = Thousandths(10, 1000);
+      if (what == 5) shop.Leave(id);
+      if (what == 6 && shop.Set(id, ceiling)) ceilings[id.value] = ceiling;
+    }
+    const auto does = *rc::gen::container<std::vector<int>>(8, rc::gen::inRange(0, 16));
+    shop.See(milliseconds(600), [&](VgpuView& view) { DoesAnything(shop, view, does[view.id.value % 8]); });
+    RC_ASSERT(shop.Together() <= 1 + 1e-5);
+    for (const VgpuView& view : shop.views()) RC_ASSERT(view.cap.Fraction() <= ceilings[view.id.value] + 1e-6);
+    const double most = mode == OversellMode::kStrict ? 1 : shop.sales().params().find("ratio")->second;
+    if (mode != OversellMode::kAdaptive) RC_ASSERT(shop.sales().sold() <= most + 1e-3);
+  }
+}
+
+RC_GTEST_PROP(Oversell, UnderStrictNobodyIsRefusedWhatFitsAndEachHasItsCeiling, ()) {
+  Shop shop(OversellMode::kStrict);
+  double sold = 0;
+  for (std::uint64_t id = 1; id <= 10; ++id) {
+    const double ceiling = Thousandths(10, 400);
+    const bool fits = sold + ceiling <= 1;
+    RC_ASSERT(shop.Buy(VgpuId{id}, ceiling) == fits);
+    if (fits) sold += ceiling;
+    if (fits) RC_ASSERT(std::abs(shop.sales().CapOf(VgpuId{id}).Fraction() - ceiling) < 1e-5);
+    if (fits && *rc::gen::inRange(0, 4) == 0) {
+      shop.Leave(VgpuId{id});
+      sold -= ceiling;
+    }
+  }
+}
+
+// The floor: whatever the others do, two stages after it began to want its ceiling it has it.
+RC_GTEST_PROP(Oversell, WhoWasSoldItsCeilingFirmlyHasItWithinTwoStagesOfWantingIt, ()) {
+  Shop shop(OversellMode::kAdaptive, {{"calm_reports", 1}, {"load_span_s", 0}});
+  const double ceiling = Thousandths(100, 900);
+  RC_ASSERT(shop.Buy(VgpuId{1}, ceiling));
+  std::vector<int> does;
+  const auto others = [&](VgpuView& view) {
+    if (view.id == VgpuId{1}) return Shop::Rests(view);
+    does[view.id.value] < 4 ? shop.UsesItsCap(view) : DoesAnything(shop, view, does[view.id.value]);
+  };
+  for (std::uint64_t id = 2; id <= 6; ++id) {
+    does = *rc::gen::container<std::vector<int>>(8, rc::gen::inRange(0, 16));
+    shop.Buy(VgpuId{id}, Thousandths(50, 900), id == 2 ? Sale::kBestEffort : Sale::kGuaranteed);
+    shop.See(milliseconds(*rc::gen::inRange(1000, 4000)), others);
+  }
+  shop.See(milliseconds(220), [&](VgpuView& view) { view.id == VgpuId{1} ? shop.UsesItsCap(view) : others(view); });
+  RC_ASSERT(shop.sales().CapOf(VgpuId{1}).Fraction() >= ceiling - 1e-3);
+}
+
+RC_GTEST_PROP(Oversell, InWhichOrderVgpusAreListedChangesNothing, ()) {
+  Shop one(OversellMode::kAdaptive, {{"calm_reports", 1}, {"load_span_s", 0}});
+  Shop turned(OversellMode::kAdaptive, {{"calm_reports", 1}, {"load_span_s", 0}});
+  for (std::uint64_t id = 1; id <= 5; ++id) {
+    const double ceiling = Thousandths(50, 600), fps = *rc::gen::inRange(0, 3) * 15;
+    RC_ASSERT(one.Buy(VgpuId{id}, ceiling, Sale::kGuaranteed, fps) ==
+              turned.Buy(VgpuId{id}, ceiling, Sale::kGuaranteed, fps));
+    const auto does = *rc::gen::container<std::vector<int>>(8, rc::gen::inRange(0, 16));
+    one.See(milliseconds(1500), [&](VgpuView& view) { DoesAnything(one, view, does[view.id.value]); });
+    turned.See(
+        milliseconds(1500), [&](VgpuView& view) { DoesAnything(turned, view, does[view.id.value]); }, true);
+    for (const VgpuView& view : one.views()) RC_ASSERT(one.sales().CapOf(view.id) == turned.sales().CapOf(view.id));
+  }
+}
+
+TEST(BestEffort, TogetherTheyHaveWhatIsNotSold) {
+  for (const OversellMode mode : {OversellMode::kStrict, OversellMode::kStatic}) {
+    Shop shop(mode);
+    ASSERT_TRUE(shop.Buy(VgpuId{1}, 0.6));
+    ASSERT_TRUE(shop.Buy(VgpuId{2}, 1, Sale::kBestEffort));
+    ASSERT_TRUE(shop.Buy(VgpuId{3}, 1, Sale::kBestEffort));
+    EXPECT_NEAR(shop.Together(), 1, 1e-5) << NameOf(mode);
+    EXPECT_NEAR(shop.sales().CapOf(VgpuId{3}).Fraction(), 0.2, 1e-5) << NameOf(mode);
+  }
+}
+
+TEST(StrictSelling, WhatWasOversoldBeforeIsSoldToo) {
+  Oversell sales(OversellMode::kStrict, *CheckOversellParams({}));
+  ASSERT_TRUE(sales.Add(VgpuId{1}, Share::FromFraction(0.5), Sale::kGuaranteed, /*restored=*/true));
+  ASSERT_TRUE(sales.Add(VgpuId{2}, Share::FromFraction(0.3), Sale::kOversold, /*restored=*/true));
+  EXPECT_FALSE(sales.Add(VgpuId{3}, Share::FromFraction(0.5), Sale::kGuaranteed, /*restored=*/false));
+  EXPECT_TRUE(sales.Add(VgpuId{3}, Share::FromFraction(0.2), Sale::kGuaranteed, /*restored=*/false));
+}
+
+}  // namespace
+}  // namespace weir::core

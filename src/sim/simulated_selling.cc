@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a node's device is sold in a run: customers that come and go, what they are sold, and what they are refused.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/simulation.h"
+
+namespace weir::sim {
+
+/// Of a node that has just begun, or in mid-run. What caps are there may be too much for it; nothing changes then.
+void Simulation::SellBy(std::uint32_t index, core::OversellMode mode, const core::PolicyParams& params) {
+  Node& node = nodes_[index];
+  if (!node.up) return;  // nobody hears of it
+  const auto given = params.find("ratio");
+  const double ratio = given == params.end() ? 2.0 : given->second;
+  if (!node.engine->Step(now_, engine::SetOversell{"", mode, params}, node.actions)) {
+    refused_.push_back({.at_ns = (now_ - start_).count(), .device = index, .ceiling = ratio, .mode = mode});
+    return;
+  }
+  Carry(index);
+  if (node.look_at > now_) LookAt(index, now_);
+  node.oversell = mode;
+  node.oversell_params = params;
+  selling_.push_back({(now_ - start_).count(), index, mode, ratio});
+  for (const std::uint32_t gate : node.gates) NoteTerms(gates_[gate]);
+}
+
+void Simulation::NoteTerms(Gate& gate) {
+  Node& node = nodes_[gate.node];
+  if (!gate.sold || !node.up || !node.engine->Vgpu(now_, gate.id)) return;
+  gate.sale = node.engine->SaleOf(gate.id);
+  const double ceiling = gate.settings.cap.Fraction(), fps = gate.settings.promised_rate();
+  if (!gate.record.terms.empty()) {
+    const SaleTerms& last = gate.record.terms.back();
+    if (last.sale == gate.sale && last.ceiling == ceiling && last.fps == fps) return;
+  }
+  gate.record.terms.push_back({(now_ - start_).count(), gate.sale, ceiling, fps});
+}
+
+/// Customers are served in turn, and come back every second.
+void Simulation::Sell(std::uint32_t index) {
+  Node& node = nodes_[index];
+  while (node.up && !node.customers.empty()) {
+    const std::uint32_t next = node.customers.front();
+    Gate& gate = gates_[next];
+    if (start_ + gate.tenant->start > now_) break;
+    const engine::CreateVgpu bought{
+        .name = gate.tenant->name, .device = "", .settings = gate.settings, .id = gate.id, .sale = gate.sale};
+    if (!node.engine->Step(now_, bought, node.actions)) {
+      refused_.push_back({.at_ns = (now_ - start_).count(),
+                          .device = index,
+                          .tenant = gate.tenant->name,
+                          .ceiling = gate.settings.cap.Fraction()});
+      break;
+    }
+    Carry(index);
+    gate.sold = true;
+    gate.record.sold_ns = (now_ - start_).count();
+    NoteTerms(gate);
+    node.customers.erase(node.customers.begin());
+    Arrive(next);
+  }
+  if (!node.customers.empty()) Push(index, now_ + seconds(1), EventKind::kSell, index);
+}
+
+/// A customer's vGPU goes with its program. Who was not sold one has waited long enough.
+void Simulation::LeaveShop(std::uint32_t index) {
+  Gate& gate = gates_[index];
+  Node& node = nodes_[gate.node];
+  std::erase(node.customers, index);
+  if (!gate.sold) return;
+  if (Elastic()) TakeOrder(index, {});
+  if (node.up) {
+    gate.record.booked_ns = node.engine->Vgpu(now_, gate.id)->gpu_total.count();
+    Step(gate.node, engine::RemoveVgpu{gate.id});
+  }
+  gate.done.clear();
+  gate.sold = false;
+  gate.record.left_ns = (now_ - start_).count();
+}
+
+/// An operator who is refused a higher ceiling changes the rest.
+void Simulation::SetTenant(Gate& gate, engine::VgpuSettings settings) {
+  Node& node = nodes_[gate.node];
+  if (gate.sold && node.oversell != core::OversellMode::kOff) {
+    const bool refused = !node.up || !node.engine->Step(now_, engine::SetVgpu{gate.id, settings}, node.actions);
+    if (!refused) {
+      Carry(gate.node);
+      if (node.look_at > now_) LookAt(gate.node, now_);
+    } else {
+      if (node.up)
+        refused_.push_back({.at_ns = (now_ - start_).count(),
+                            .device = gate.node,
+                            .tenant = gate.tenant->name,
+                            .ceiling = settings.cap.Fraction()});
+      settings.cap = gate.settings.cap;
+      if (node.up) Step(gate.node, engine::SetVgpu{gate.id, settings});
+    }
+  } else if (gate.sold && node.up) {
+    Step(gate.node, engine::SetVgpu{gate.id, settings});
+  }
+  gate.settings = settings;
+  NoteTerms(gate);
+}
+
+/// Where a device is sold, caps are within ceilings and together within the device.
+void Simulation::CheckCapsNow(std::uint32_t index) {
+  Node& node = nodes_[index];
+  if (!node.up || node.oversell == core::OversellMode::kOff) return;
+  constexpr double kRounding = 2e-6;  // of each; caps are whole millionths
+  double together = 0;
+  for (const std::uint32_t g : node.gates) {
+    if (!gates_[g].sold) continue;
+    const double cap = node.engine->Vgpu(now_, gates_[g].id)->cap_now.Fraction();
+    together += cap - kRounding;
+    if (cap > gates_[g].settings.cap.Fraction() + kRounding)
+      violations_.push_back(fmt::format("caps now: {:.3f} s: '{}' may use {:.4f} of the device; it was sold {:.4f}",
+                                        SecondsOf(now_ - start_), gates_[g].tenant->name, cap,
+                                        gates_[g].settings.cap.Fraction()));
+  }
+  if (together > 1)
+    violations_.push_back(
+        fmt::format("caps now: {:.3f} s: together {:.4f} of device {}", SecondsOf(now_ - start_), together, index));
+}
+
+}  // namespace weir::sim
