@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cluster of real processes on this machine: managers with a file, members, nodes with fake modules. With --long: managers
 with etcd, and a node with real modules."""
+import os
 import subprocess
 import sys
 import time
 import unittest
 
-from cluster_processes import MODULE, Client, ClusterNode, Etcd, Manager, Processes, free_ports
+from cluster_processes import BUILD, MODULE, Client, ClusterNode, Etcd, Manager, Processes, free_ports
 from weir_e2e import WEIR, Node, wait_for
+
+FAULTY = os.path.join(BUILD, "lib/test/faulty_module.so")
 
 
 class ClusterTest(unittest.TestCase):
@@ -165,6 +168,13 @@ class RealModules(ClusterTest):
                               capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("done in", done.stdout)
+        # What a run keeps on the device is there for the next one, whoever placed it.
+        counts = self.weir("module", "register", "counts", FAULTY, *flags)
+        self.assertEqual(counts.returncode, 0, counts.stderr)
+        for times in ("1", "2", "3"):
+            self.client.submit(f"count{times}", "count", module="counts")
+            self.assertEqual(self.client.wait(f"count{times}", 60)["text"], times)
+            self.client.ask("DELETE", f"/v1/runs/count{times}")
         wrong = self.weir("module", "run", "sort", "no-such-kernel", *flags)
         self.assertEqual(wrong.returncode, 3, wrong.stderr)
         self.assertEqual(self.client.get("/v1/runs")["runs"], [], "acknowledged")
