@@ -309,9 +309,10 @@ TEST_F(ElasticParts, RunOnAPeerToo) {
   LaunchRounds(client, 30);
   ExpectRounds(client, 30);
   const std::uint64_t before = PeerTicks();
-  LaunchRounds(client, 80);
+  LaunchRounds(client, 200);
   EXPECT_EQ(client.Finish(kQueue), CL_SUCCESS);
-  EXPECT_GT(PeerTicks(), before + 10) << "half of 800 million rounds are its own";
+  EXPECT_GT(PeerTicks(), before + 10)
+      << "of 2,100 million rounds half are its own, fewer where it gets less of the CPUs";
   MakeKernel(client, "blur", {10, 12});
   Launch(client, kItems);
   ExpectAll(client, 12, [](std::uint64_t i) {
@@ -357,9 +358,10 @@ TEST_F(ElasticParts, RunOnTwoPeersAtOnce) {
   LaunchRounds(client, 3);
   ExpectRounds(client, 3);
   const std::uint64_t first = PeerTicks(0), second = PeerTicks(1);
-  LaunchRounds(client, 120);
-  ExpectRounds(client, 120);
-  EXPECT_GT(PeerTicks(0), first + 5) << "a quarter of 1,200 million rounds are its own";
+  LaunchRounds(client, 240);
+  ExpectRounds(client, 240);
+  EXPECT_GT(PeerTicks(0), first + 5)
+      << "of 2,500 million rounds a third is its own, less where it gets less of the CPUs";
   EXPECT_GT(PeerTicks(1), second + 5);
   LaunchRounds(client, 120);
   const std::uint64_t before = PeerTicks(1);
