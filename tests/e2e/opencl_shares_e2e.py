@@ -51,7 +51,8 @@ class OpenClShares(OpenClTenants):
         self.node.policy("proportional-share")
         self.node.create("long")
         self.node.create("short")
-        self.start(loop(600, items=1 << 20, rounds=20000, ahead=1), "long")
+        # Two ahead: one that has nothing to do between its kernels wants less than half where waking up takes long.
+        self.start(loop(600, items=1 << 20, rounds=20000, ahead=2), "long")
         self.start(loop(600, items=1 << 12, rounds=200, ahead=64), "short")
         for name in ("long", "short"):
             self.wait_busy(name)
