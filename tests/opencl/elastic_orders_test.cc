@@ -202,11 +202,10 @@ TEST_F(ElasticOrders, WaitForWhatTheProgramHasToSetAndNoCommandForEver) {
                             .global = {1024, 0, 0}});
   client.Send(wire::Flush{.queue = kQueue});
   ASSERT_TRUE(WaitUntil([this] { return InFlight() > 0; }));
-  ::usleep(200'000);  // it is behind the gate: what it uses is pinned at once
-  Order(1);
+  ::usleep(200'000);       // it is behind the gate: what it uses is pinned at once
+  OrderAndAwait(1);        // before the next command comes: it would be pinned as well, and the order not kept to
   Fill(client, 11, 4096);  // has no room beside what is pinned
   client.Send(wire::Flush{.queue = kQueue});
-  AwaitDone();
   ::usleep(700'000);  // the command has come, and waits; else it would be refused for another reason
   Order(0);
   client.Send(wire::SetUserEvent{.id = 40});
