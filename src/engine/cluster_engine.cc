@@ -18,10 +18,14 @@ bool IsClusterName(const std::string& text) {
   });
 }
 
+}  // namespace
+
 Status CheckClusterName(const char* what, const std::string& text) {
   if (IsClusterName(text)) return Ok();
   return Fail(Errc::kInvalidArgument, fmt::format("{} is of 1 to {} of A-Z a-z 0-9 _ . -", what, kClusterNameBytesMax));
 }
+
+namespace {
 
 bool IsSha256(const std::string& text) {
   return text.size() == 64 &&
@@ -56,18 +60,6 @@ Status CheckNode(const ClusterNode& node) {
     WEIR_TRY_STATUS(core::CheckDevice(device.capacity));
     if (!names.insert(device.name).second)
       return Fail(Errc::kInvalidArgument, fmt::format("node {} has two devices named {}", node.name, device.name));
-  }
-  return Ok();
-}
-
-Status CheckOffer(const PartsOffer& offer) {
-  WEIR_TRY_STATUS(CheckClusterName("an offered vGPU's name", offer.vgpu));
-  for (const std::string* text : {&offer.address, &offer.device, &offer.driver}) {
-    const bool printable = std::ranges::all_of(*text, [](unsigned char c) { return c >= 0x20 && c < 0x7F; });
-    if (text->empty() || text->size() > kOfferTextBytesMax || !printable)
-      return Fail(Errc::kInvalidArgument,
-                  fmt::format("an offer's address, device and driver are 1 to {} printable characters each",
-                              kOfferTextBytesMax));
   }
   return Ok();
 }
@@ -394,32 +386,6 @@ Status ClusterEngine::On(Instant now, const NodeHeard& event, ClusterActions&) {
   WEIR_TRY(Node* const node, Hear(now, event.name, event.session));
   (void)node;
   return Ok();
-}
-
-Status ClusterEngine::On(Instant now, const OfferParts& event, ClusterActions&) {
-  if (event.offer) WEIR_TRY_STATUS(CheckOffer(*event.offer));
-  WEIR_TRY(Node* const node, Hear(now, event.name, event.session));
-  node->offer = event.offer;
-  node->offered = now;
-  return Ok();
-}
-
-const PartsOffer* ClusterEngine::OfferOf(Instant now, const Node& node) const {
-  if (!node.offer || !node.greeted || node.suspect || now - node.offered >= bounds_.offer_lasts) return nullptr;
-  return &*node.offer;
-}
-
-std::vector<NodeOffer> ClusterEngine::OffersFor(Instant now, const std::string& asker, const std::string& device,
-                                                const std::string& driver) const {
-  std::vector<NodeOffer> offers;
-  for (const auto& [name, node] : nodes_) {
-    const PartsOffer* const offer = OfferOf(now, node);
-    if (offer == nullptr || name == asker || offer->device != device || offer->driver != driver) continue;
-    offers.push_back({name, *offer});
-  }
-  std::ranges::stable_sort(offers, {}, [](const NodeOffer& one) { return one.offer.threads; });
-  if (offers.size() > kOffersMax) offers.resize(kOffersMax);
-  return offers;
 }
 
 bool ClusterEngine::HasWork(const std::string& name) const {

@@ -37,6 +37,8 @@ inline constexpr std::size_t kOffersMax = 64;
 inline constexpr std::size_t kOfferTextBytesMax = 256;
 /// Of IDs of runs and names of modules, nodes and devices: [A-Za-z0-9_.-].
 inline constexpr std::size_t kClusterNameBytesMax = 64;
+/// `what` it is names, for the error: kInvalidArgument.
+Status CheckClusterName(const char* what, const std::string& text);
 /// A node's clock is not ours: a result that says it took longer than this is taken for one that says nothing.
 inline constexpr double kRunSecondsMax = 1e6;
 

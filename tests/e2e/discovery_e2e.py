@@ -3,7 +3,6 @@
 that was named nowhere, its bytes are those of a whole one, and it goes on when that node is killed."""
 import json
 import os
-import re
 import signal
 import subprocess
 import unittest
@@ -11,10 +10,11 @@ import unittest
 import weir_e2e as e2e
 from cluster_processes import Client, Manager, Processes, free_ports
 from distant import scenes, text_of
-from split_e2e import PRODUCT, ROUNDS, SLOT, TOO_LARGE
+from products import Products
+from split_e2e import ROUNDS, SLOT, TOO_LARGE
 
 
-class Discovery(unittest.TestCase):
+class Discovery(Products, unittest.TestCase):
     def setUp(self):
         self.processes = Processes()
         self.addCleanup(self.processes.close)
@@ -62,19 +62,6 @@ class Discovery(unittest.TestCase):
         """Those nodes, and no others, with a relay that listens."""
         peers = self.peers()
         return set(peers) == set(names) and all(os.path.exists(peer["socket"]) for peer in peers.values())
-
-    def start(self, vgpu, *arguments):
-        environment = {**os.environ, "OCL_ICD_VENDORS": os.path.join(e2e.BUILD, "lib/weir/icd"),
-                       "WEIR_OPENCL": os.path.join(self.here.run_dir, "opencl", vgpu + ".sock")}
-        program = subprocess.Popen([PRODUCT, *arguments], env=environment, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True)
-        self.programs.append(program)
-        return program
-
-    def sum_of(self, program):
-        out, err = program.communicate(timeout=120)
-        self.assertEqual((program.returncode, "wrong 0" in out), (0, True), out + err + self.here.log_text())
-        return re.search(r"sum (\w+)", out).group(1)
 
     def offer_of(self, name):
         nodes = {node["name"]: node for node in self.client.get("/v1/nodes")["nodes"]}

@@ -6,7 +6,6 @@ With "long" as its argument: the peer is killed at 20 random moments.
 """
 import os
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -15,8 +14,8 @@ import unittest
 
 import weir_e2e as e2e
 from distant import text_of
+from products import Products
 
-PRODUCT = os.path.join(e2e.BUILD, "bin/opencl_product")
 SLOT = 64 << 20
 TOO_LARGE = ("4096", "3968", "96")  # 62 MiB of results, 3 that are read
 ROUNDS = 3
@@ -31,7 +30,7 @@ def peer_node(test):
     return node, e2e.wait_for(lambda: text_of(path), 20, "the peer's portal listens")
 
 
-class TwoNodesOneKernel(unittest.TestCase):
+class TwoNodesOneKernel(Products, unittest.TestCase):
     PEERS = 1
 
     def setUp(self):
@@ -47,21 +46,8 @@ class TwoNodesOneKernel(unittest.TestCase):
         self.here.create("large", memory_min_bytes=SLOT, memory_max_bytes=2 * SLOT, partition="never")
         for i in range(self.PEERS):
             e2e.wait_for(lambda: os.path.exists(os.path.join(self.here.run_dir, f"peer-{i}.sock")), 20, "the relay listens")
-        self.processes = []
-        self.addCleanup(e2e.end_all, self.processes)
-
-    def start(self, vgpu, *arguments):
-        environment = {**os.environ, "OCL_ICD_VENDORS": os.path.join(e2e.BUILD, "lib/weir/icd"),
-                       "WEIR_OPENCL": os.path.join(self.here.run_dir, "opencl", vgpu + ".sock")}
-        process = subprocess.Popen([PRODUCT, *arguments], env=environment, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True)
-        self.processes.append(process)
-        return process
-
-    def sum_of(self, process):
-        out, err = process.communicate(timeout=120)
-        self.assertEqual((process.returncode, "wrong 0" in out), (0, True), out + err + self.here.log_text())
-        return re.search(r"sum (\w+)", out).group(1)
+        self.programs = []
+        self.addCleanup(e2e.end_all, self.programs)
 
     def computed_there(self, peer=None):
         return (peer or self.there).vgpu("parts")["totals"]["gpu_ns"]

@@ -42,7 +42,7 @@ class Peer {
   /// Waits for the end of the one that was begun first, and puts what was written where each slice's memory begins:
   /// `memory`. `device_s`: what the part would take of this executor's device; 0: unknown.
   Status End(const std::vector<std::byte*>& memory, double device_s);
-  /// Whether there is room for one more: besides another, of half of `room`.
+  /// Whether a part may be begun: any where none is under way, beside one that keeps to its half one of half of `room`.
   [[nodiscard]] bool MayBegin() const { return under_way_.empty() || (under_way_.size() == 1 && half_is_free_); }
   /// What it keeps between parts of one launch goes.
   Status EndLaunch();
@@ -84,7 +84,7 @@ class Peer {
   struct Marks {
     std::uint32_t begun = 0, arrived = 0, kernel = 0;
   };
-  /// Of those in the second half of the arena, and of others.
+  /// Of a part in the first half of the arena, and of one in the second.
   static constexpr Marks kMarks[] = {{4, 5, 6}, {7, 8, 9}};
   /// A part that was begun.
   struct UnderWay {

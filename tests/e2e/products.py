@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that multiply matrices (tests/programs/opencl_product.c) as tenants of a node: what tests of launches in parts start and check."""
+import os
+import re
+import subprocess
+
+import weir_e2e as e2e
+
+PRODUCT = os.path.join(e2e.BUILD, "bin/opencl_product")
+
+
+class Products:
+    """Of a test case: `here` is the node, `programs` what is ended with the test."""
+
+    def start(self, vgpu, *arguments):
+        environment = {**os.environ, "OCL_ICD_VENDORS": os.path.join(e2e.BUILD, "lib/weir/icd"),
+                       "WEIR_OPENCL": os.path.join(self.here.run_dir, "opencl", vgpu + ".sock")}
+        program = subprocess.Popen([PRODUCT, *arguments], env=environment, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        self.programs.append(program)
+        return program
+
+    def sum_of(self, program):
+        """What its result sums up to, when it has ended."""
+        out, err = program.communicate(timeout=120)
+        self.assertEqual((program.returncode, "wrong 0" in out), (0, True), out + err + self.here.log_text())
+        return re.search(r"sum (\w+)", out).group(1)
