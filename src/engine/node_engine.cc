@@ -176,6 +176,7 @@ Status NodeEngine::On(Instant now, const ProcessDetached& event, Actions& action
   if (vgpu->processes.empty()) {
     vgpu->View().attached = false;
     vgpu->View().waiting = vgpu->View().in_flight = 0;
+    vgpu->View().stuck = false;
   }
   Decide(now, *vgpu->device, actions);
   return Ok();
@@ -234,10 +235,10 @@ void NodeEngine::TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu) 
   const bool may_go = sample.allowance_ns > 0 || sample.in_flight > 0;
   const bool busy = sample.waiting > 0 || sample.in_flight > 0;
   if (!busy || !may_go) vgpu.last_progress = now;
-  const bool stuck = now - vgpu.last_progress > kStuckAfter;
-  view.waiting = stuck ? 0 : sample.waiting;
-  view.in_flight = stuck ? 0 : sample.in_flight;
-  if ((busy || spent != 0) && !stuck) view.last_active = now;
+  view.stuck = now - vgpu.last_progress > kStuckAfter;
+  view.waiting = view.stuck ? 0 : sample.waiting;
+  view.in_flight = view.stuck ? 0 : sample.in_flight;
+  if ((busy || spent != 0) && !view.stuck) view.last_active = now;
 }
 
 void NodeEngine::Redecide(Instant now, Actions& actions) {

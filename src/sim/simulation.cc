@@ -13,6 +13,7 @@ namespace weir::sim {
 namespace {
 
 constexpr Duration kFirstPrediction = milliseconds(1);  // as the agent's
+constexpr Duration kReservedMost = milliseconds(100);   // as an executor's
 constexpr Duration kCheckEvery = milliseconds(250);
 constexpr Duration kRound = milliseconds(250);  // long enough that fetching what a node has into the caches pays
 constexpr std::int64_t kNoEvent = std::numeric_limits<std::int64_t>::max();
@@ -354,6 +355,7 @@ void Simulation::CallPresent(std::uint32_t index) {
   if (!Fetch(index)) return;
   const Gate& gate = GateOf(loop);
   loop.reserved = loop.predicted > Duration{0} ? loop.predicted : kFirstPrediction;
+  if (GateOf(loop).tenant->compute) loop.reserved = std::min(loop.reserved, kReservedMost);
   loop.synchronised = now_;
   if (!loop.process || gate.interval == Duration{0} || gate.tenant->compute) return EnterGate(index);
   loop.interval = gate.interval;

@@ -25,6 +25,8 @@ struct ModelLoop {
 class ModelNode {
  public:
   static constexpr Duration kStep = microseconds(50);
+  /// As executors do: of a long kernel this is charged when it begins, and the rest when it has ended.
+  static constexpr Duration kReservedMax = milliseconds(100);
 
   explicit ModelNode(std::uint64_t seed = 1) : engine_({{"embedded", "software", {0}}}), prng_(seed) {}
 
@@ -46,7 +48,7 @@ class ModelNode {
   void EndProcess(ProcessId id) {
     for (auto p = processes_.begin(); p != processes_.end(); ++p) {
       if (p->id != id) continue;
-      const Duration reserved = p->phase == Phase::kGpu ? p->predicted : Duration{0};
+      const Duration reserved = p->phase == Phase::kGpu ? p->reserved : Duration{0};
       const VgpuId vgpu = p->vgpu;
       processes_.erase(p);
       Must(engine_.Step(now_, engine::ProcessDetached{vgpu, id, reserved}, actions_));
@@ -123,6 +125,7 @@ class ModelNode {
     double left_ns = 0;  // of this frame, on the device
     Duration cost{};
     Duration predicted{};
+    Duration reserved{};
     Instant submit{};  // kPace: when to
     core::FramePacer pacer{};
   };
@@ -152,7 +155,8 @@ class ModelNode {
     p.cost = FromSeconds(SecondsOf(p.loop.gpu) * (1 + p.loop.jitter * (2 * prng_.Uniform() - 1)));
     if (p.predicted == Duration{0}) p.predicted = p.loop.gpu;
     p.left_ns = static_cast<double>(p.cost.count());
-    gate.allowance -= p.predicted.count();
+    p.reserved = std::min(p.predicted, kReservedMax);
+    gate.allowance -= p.reserved.count();
     p.phase = Phase::kGpu;
     p.passed = now_;
     if (look_again_ == core::kNever) look_again_ = now_;
@@ -167,7 +171,7 @@ class ModelNode {
       p.left_ns -= slice;
       gates_[p.vgpu].used += Duration{static_cast<std::int64_t>(slice)};
       if (p.left_ns > 0) continue;
-      gates_[p.vgpu].allowance -= (p.cost - p.predicted).count();
+      gates_[p.vgpu].allowance -= (p.cost - p.reserved).count();
       p.predicted = (p.predicted * 3 + p.cost) / 4;
       const Duration interval = gates_[p.vgpu].frame_interval;
       p.submit = interval > Duration{0} ? p.pacer.SubmitAt(interval) : now_;

@@ -32,7 +32,8 @@ class Cap final : public Policy {
     for (std::size_t i = 0; i < views_.size(); ++i) {
       VgpuView& view = views_[i];
       bool fresh = false;
-      const bool wants = view.waiting > 0 || view.in_flight > 0;
+      // One kernel that takes longer than others are held back for it is still one that it wants.
+      const bool wants = view.waiting > 0 || view.in_flight > 0 || view.stuck;
       const Duration kept = wants ? view.frame_gpu : Duration{0};
       left_[i] = slices_.At(view, fresh).Left(clock_, input.now, view.cap, view.used, kept);
       view.weight = std::max<std::uint32_t>(view.cap.ppm / (Share::kWholePpm / kWeightMax), 1);

@@ -24,6 +24,7 @@ struct VgpuView {
   Duration used{};              // GPU time charged so far: settled, plus reserved for what is in flight
   std::uint32_t waiting = 0;    // threads waiting at the gate
   std::uint32_t in_flight = 0;  // threads between the gate and the end of their present
+  bool stuck = false;           // there may be some, but nothing has been charged for long: both are 0
   Instant last_active{};        // when one of the two was last seen above zero
   Duration frame_gpu{};         // mean GPU time of its recent frames
   Duration recent_gpu{};        // the least of its last two frames': what they cost now, but for one that stands out
