@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -40,6 +41,7 @@ class FakeOpenCl {
     };
     table_.clEnqueueWriteBuffer = [](cl_command_queue, cl_mem mem, cl_bool, std::size_t at, std::size_t size,
                                      const void* from, cl_uint, const cl_event*, cl_event*) {
+      if (Current()->on_write) Current()->on_write();
       std::memcpy(reinterpret_cast<Buffer*>(mem)->bytes + at, from, size);
       return CL_SUCCESS;
     };
@@ -70,6 +72,7 @@ class FakeOpenCl {
 
   std::atomic<bool> refuse_reads{false}, refuse_buffers{false}, release_late{false};
   std::atomic<int> alive{0};
+  std::function<void()> on_write{};  // while something is copied to a buffer
 
  private:
   struct Buffer {

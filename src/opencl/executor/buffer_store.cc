@@ -77,10 +77,9 @@ class BufferStore::InLine {
     if (!joined_) return;
     Lock lock(store_.mutex_);
     store_.line_.erase(at_);
-    const bool others = !store_.line_.empty();
     store_.changed_.notify_all();
     lock.unlock();
-    if (others && store_.tell_) store_.tell_();
+    if (store_.tell_) store_.tell_();
   }
   InLine(const InLine&) = delete;
   InLine& operator=(const InLine&) = delete;
@@ -413,6 +412,9 @@ gate::MemoryReport BufferStore::Report() {
   report.made_bytes = ledger_.made();
   report.in_use_bytes = ledger_.UsedSince(now_ns - kInUse.count());
   report.need_bytes = std::min(WantedBytes(now_ns), report.made_bytes);
+  // Who has its slots says so until what it waited for is there: till then its turn has not begun, and slots that are
+  // taken away while it copies were given in vain.
+  if (!line_.empty()) report.must_bytes = line_.front()->bytes;
   for (const Waiter* waiter : line_)
     if (waiter->bytes > RoomNow().allowed) {
       report.must_bytes = waiter->bytes;

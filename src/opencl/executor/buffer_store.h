@@ -113,7 +113,7 @@ class BufferStore : public std::enable_shared_from_this<BufferStore> {
   void AwaitChange(Duration timeout);
   /// The books, but for `done` and the threads'.
   [[nodiscard]] gate::MemoryReport Report();
-  /// Called without a lock when a session begins to wait for slots, and when another one's turn to wait comes.
+  /// Called without a lock when a session begins to wait for slots, and when it has what it waited for.
   void OnWait(std::function<void()> tell) { tell_ = std::move(tell); }
 
  private:
