@@ -346,7 +346,8 @@ void Agent::AwaitMemoryOrder(std::uint32_t known, Duration timeout) noexcept {
 void Agent::ReportMemory(const MemoryReport& report, bool ring) noexcept {
   const Lock lock(mutex_);
   if (!current_) return;
-  proto::MemoryWords& words = current_->process().memory;
+  proto::ProcessRegion& process = current_->process();
+  proto::MemoryWords& words = process.memory;
   constexpr auto kRelaxed = std::memory_order_relaxed;
   words.resident_slots.store(report.resident_slots, kRelaxed);
   words.need_bytes.store(report.need_bytes, kRelaxed);
@@ -365,6 +366,9 @@ void Agent::ReportMemory(const MemoryReport& report, bool ring) noexcept {
   words.parts.store(report.parts, kRelaxed);
   words.parts_in.store(report.parts_in, kRelaxed);
   words.parts_out.store(report.parts_out, kRelaxed);
+  process.resident_bytes.store(report.resident_bytes, kRelaxed);
+  process.parts_decide_us.store(report.parts_decide_us, kRelaxed);
+  process.parts_compile_us.store(report.parts_compile_us, kRelaxed);
   words.order_done.store(report.done, std::memory_order_release);
   if (ring) current_->RingDoorbell();
 }

@@ -71,7 +71,7 @@ struct MemoryOrder {
   friend bool operator==(const MemoryOrder&, const MemoryOrder&) = default;
 };
 
-/// An executor's books of elastic memory: proto::MemoryWords, one by one.
+/// An executor's books of elastic memory: proto::MemoryWords, one by one, and what parts cost before they ran.
 struct MemoryReport {
   std::uint32_t done = 0, resident_slots = 0;
   std::uint64_t need_bytes = 0, must_bytes = 0, in_use_bytes = 0, made_bytes = 0;
@@ -81,6 +81,8 @@ struct MemoryReport {
   std::uint32_t threads = 0;
   std::uint32_t launches_not_cut = 0;
   std::uint64_t launches_in_parts = 0, parts = 0, parts_in = 0, parts_out = 0;
+  std::uint32_t parts_decide_us = 0, parts_compile_us = 0;
+  std::uint64_t resident_bytes = 0;
 };
 
 class Agent {

@@ -729,7 +729,10 @@ TEST_F(Gate, MemoryIsOrderedAndAnsweredFor) {
                       .launches_in_parts = 11,
                       .parts = 12,
                       .parts_in = 13,
-                      .parts_out = ~0ULL},
+                      .parts_out = ~0ULL,
+                      .parts_decide_us = 14,
+                      .parts_compile_us = 15,
+                      .resident_bytes = 16},
                      /*ring=*/true);
   const MemoryBooks books = host().With([](VgpuGate& gate) { return gate.processes().begin()->second->Memory(); });
   EXPECT_EQ(books.order_done, number);
@@ -750,6 +753,9 @@ TEST_F(Gate, MemoryIsOrderedAndAnsweredFor) {
   EXPECT_EQ(books.parts, 12u);
   EXPECT_EQ(books.parts_in, Bytes{13});
   EXPECT_LT(books.parts_out.count, 1ULL << 51) << "nobody has copied that much";
+  EXPECT_EQ(books.parts_decide, microseconds(14));
+  EXPECT_EQ(books.parts_compile, microseconds(15));
+  EXPECT_EQ(books.resident, Bytes{16});
 }
 
 TEST_F(Gate, UseIsAnExecutorsAndWithinWhatCanBeBelieved) {

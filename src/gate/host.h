@@ -63,6 +63,8 @@ struct MemoryBooks {
   // Launches in parts
   std::uint64_t launches_in_parts = 0, parts = 0, launches_not_cut = 0;
   Bytes parts_in{}, parts_out{};
+  Duration parts_decide{}, parts_compile{};
+  Bytes resident{};  // beside `resident_slots`: exactly; zero from executors of before 1.5
 };
 
 /// What an executor's clients use of the device, bounded. Zero for other programs, and for executors of before 1.4.

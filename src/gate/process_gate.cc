@@ -103,7 +103,10 @@ MemoryBooks ProcessGate::Memory() const {
           .parts = words.parts.load(std::memory_order_relaxed),
           .launches_not_cut = words.launches_not_cut.load(std::memory_order_relaxed),
           .parts_in = bytes(words.parts_in),
-          .parts_out = bytes(words.parts_out)};
+          .parts_out = bytes(words.parts_out),
+          .parts_decide = microseconds(page().parts_decide_us.load(std::memory_order_relaxed)),
+          .parts_compile = microseconds(page().parts_compile_us.load(std::memory_order_relaxed)),
+          .resident = bytes(page().resident_bytes)};
 }
 
 std::uint32_t ProcessGate::Count(const proto::AtomicU32& word) {

@@ -28,7 +28,7 @@ inline constexpr std::uint32_t kTurnRegionMagic = 0x314E5457;     // "WTN1"
 
 /// Major: incompatible. Minor: fields were added in reserved space. An agent takes any minor of its own major.
 inline constexpr std::uint16_t kGateVersionMajor = 1;
-inline constexpr std::uint16_t kGateVersionMinor = 4;  // 1.1: elastic memory; 1.2: parts; 1.3: tasks; 1.4: use
+inline constexpr std::uint16_t kGateVersionMinor = 5;  // 1.1: elastic memory; 1.2, 1.5: parts; 1.3: tasks; 1.4: use
 
 /// First bytes of every region. Written by the daemon before the region is passed; never changed.
 struct RegionHeader {
@@ -237,11 +237,14 @@ struct ProcessRegion {
   AtomicI64 gpu_ns_total;     // settled so far
   AtomicU64 work_items;       // executors (1.4): of launches that wait for the device or run on it
   AtomicU64 memory_bytes;     // executors (1.4): of all objects that are made
-  std::uint8_t reserved0[8];
+  // Executors (1.5): totals of what launches in parts cost before their first part; each stays at its most.
+  AtomicU32 parts_decide_us;   // their kernels analysed, nodes and cuts chosen
+  AtomicU32 parts_compile_us;  // their parts' kernels built
 
   // -- offset 128: ring. head: agent, tail: daemon; both count up and are taken modulo kRingRecords.
   AtomicU64 head;
-  std::uint8_t reserved1[56];
+  AtomicU64 resident_bytes;  // executors (1.5): of buffers and images that are on the device
+  std::uint8_t reserved1[48];
   AtomicU64 tail;
   std::uint8_t reserved2[56];
 
@@ -261,7 +264,10 @@ static_assert(offsetof(ProcessRegion, records_dropped) == 88);
 static_assert(offsetof(ProcessRegion, gpu_ns_total) == 96);
 static_assert(offsetof(ProcessRegion, work_items) == 104);
 static_assert(offsetof(ProcessRegion, memory_bytes) == 112);
+static_assert(offsetof(ProcessRegion, parts_decide_us) == 120);
+static_assert(offsetof(ProcessRegion, parts_compile_us) == 124);
 static_assert(offsetof(ProcessRegion, head) == 128);
+static_assert(offsetof(ProcessRegion, resident_bytes) == 136);
 static_assert(offsetof(ProcessRegion, tail) == 192);
 static_assert(offsetof(ProcessRegion, renderer) == 256);
 static_assert(offsetof(ProcessRegion, memory) == 384);

@@ -118,6 +118,16 @@ TEST(GateLayout, ProcessRegionOf14HasItsGoldenBytes) {
   testing::ExpectGolden("gate_v1_4_process_head.hex", BytesOf(region.get(), offsetof(ProcessRegion, records)));
 }
 
+TEST(GateLayout, ProcessRegionOf15HasItsGoldenBytes) {
+  auto region = NewRegion<ProcessRegion>(kProcessRegionMagic, kProcessRegionBytes);
+  region->header.version_minor = 5;
+  region->memory_bytes = 0x1112131415161718;
+  region->parts_decide_us = 0x21222324;
+  region->parts_compile_us = 0x31323334;
+  region->resident_bytes = 0x4142434445464748;
+  testing::ExpectGolden("gate_v1_5_process_head.hex", BytesOf(region.get(), offsetof(ProcessRegion, records)));
+}
+
 Record KnownRecord() {
   return {.sequence = 0x0102030405060708,
           .kind = static_cast<std::uint32_t>(RecordKind::kFrame),

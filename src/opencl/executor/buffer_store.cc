@@ -402,6 +402,8 @@ void BufferStore::CountParts(const PartsCount& more) {
   parts_.in_bytes += more.in_bytes;
   parts_.out_bytes += more.out_bytes;
   parts_.not_cut += more.not_cut;
+  parts_.decide += more.decide;
+  parts_.compile += more.compile;
 }
 
 gate::MemoryReport BufferStore::Report() {
@@ -409,6 +411,7 @@ gate::MemoryReport BufferStore::Report() {
   const std::lock_guard lock(mutex_);
   gate::MemoryReport report;
   report.resident_slots = static_cast<std::uint32_t>((taken_ + kSlotBytes.count - 1) / kSlotBytes.count);
+  report.resident_bytes = taken_;
   report.made_bytes = ledger_.made();
   report.in_use_bytes = ledger_.UsedSince(now_ns - kInUse.count());
   report.need_bytes = std::min(WantedBytes(now_ns), report.made_bytes);
@@ -430,6 +433,11 @@ gate::MemoryReport BufferStore::Report() {
   report.parts_in = parts_.in_bytes;
   report.parts_out = parts_.out_bytes;
   report.launches_not_cut = static_cast<std::uint32_t>(std::min<std::uint64_t>(parts_.not_cut, ~0U));
+  const auto us = [](Duration time) {
+    return static_cast<std::uint32_t>(std::min<std::int64_t>(time / microseconds(1), ~0U));
+  };
+  report.parts_decide_us = us(parts_.decide);
+  report.parts_compile_us = us(parts_.compile);
   return report;
 }
 

@@ -39,7 +39,8 @@ struct PartsCount {
   std::uint64_t parts = 0;     // of these
   std::uint64_t in_bytes = 0;  // of their slices, from host memory to the device and back
   std::uint64_t out_bytes = 0;
-  std::uint64_t not_cut = 0;  // launches that should have run in parts, and could not
+  std::uint64_t not_cut = 0;     // launches that should have run in parts, and could not
+  Duration decide{}, compile{};  // before the first part: the plan made, and parts' kernels
 };
 
 /// What a batch has pinned; given back when it goes.

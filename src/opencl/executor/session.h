@@ -187,8 +187,8 @@ class Session {
   [[nodiscard]] bool FitsWhole() const;
   /// Runs a launch so, and waits for its end. False: it can't be cut, `no_parts_` says why, and nothing has run.
   bool DoInParts(const proto::cl::NdRange& m, Queue& queue, Kernel& kernel, const Launch& launch);
-  Result<PartProgram::Part> PartOf(Kernel& kernel);
-  Status PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch);
+  Result<PartProgram::Part> PartOf(Kernel& kernel, PartsCount& cost);
+  Status PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch, PartsCount& cost);
   Status GatherArgs(CutLaunch& cut, const Kernel& kernel) const;
   static void GatherSizes(CutLaunch& cut, const Launch& launch);
   core::PlanViews ViewsFor(CutLaunch& cut, const Kernel& kernel, bool alone) const;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "opencl/executor/cut_launch.h"
+#include "platform/clock.h"
 
 namespace weir::opencl {
 namespace {
@@ -33,7 +34,8 @@ void Session::RememberArg(Kernel& kernel, const wire::SetArg& m) const {
   value.local = data ? 0 : m.size;
 }
 
-Result<PartProgram::Part> Session::PartOf(Kernel& kernel) {
+/// `cost`: what building it takes is added there.
+Result<PartProgram::Part> Session::PartOf(Kernel& kernel, PartsCount& cost) {
   Program& program = *kernel.program;
   if (program.parts == nullptr && program.no_parts.empty()) {
     EndBatchBeforeCompiling();
@@ -43,7 +45,9 @@ Result<PartProgram::Part> Session::PartOf(Kernel& kernel) {
       // They compile it while we do.
       JoinPeers(shared_.store->BytesOf(uses_));
       peers_.Prepare(**made);
+      const std::int64_t began_ns = platform::NowNs();
       status = (*made)->Build(program);
+      cost.compile += Duration(platform::NowNs() - began_ns);
     }
     if (status)
       program.parts = std::move(*made);
@@ -101,9 +105,9 @@ void Session::GatherSizes(CutLaunch& cut, const Launch& launch) {
 }
 
 /// Everything about the launch that the parts have in common, and the plan.
-Status Session::PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch) {
+Status Session::PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch, PartsCount& cost) {
   if (user_events_ > 0) return Fail(Errc::kUnavailable, "the program has events of its own that it has not set");
-  WEIR_TRY(cut.kernel, PartOf(kernel));
+  WEIR_TRY(cut.kernel, PartOf(kernel, cost));
   cut.program = kernel.program->parts.get();
   const core::KernelAccess& access = *cut.kernel.access;
   const cl_device_id device = kernel.program->context->devices.front().second->native;

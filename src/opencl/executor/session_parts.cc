@@ -47,12 +47,14 @@ bool Session::FitsWhole() const { return shared_.store->BytesOf(uses_) <= shared
 
 bool Session::DoInParts(const wire::NdRange& m, Queue& queue, Kernel& kernel, const Launch& launch) {
   CutLaunch cut{.queue_id = m.enqueue.queue, .queue = &queue};
-  const Status prepared = PrepareCut(cut, kernel, launch);
+  const std::int64_t began_ns = platform::NowNs();
+  PartsCount cost;
+  const Status prepared = PrepareCut(cut, kernel, launch, cost);
+  cost.decide = Duration(platform::NowNs() - began_ns) - cost.compile;
+  cost.not_cut = !prepared && !FitsWhole() ? 1 : 0;
+  shared_.store->CountParts(cost);
   no_parts_ = prepared ? std::string() : prepared.error().message;
-  if (!prepared) {
-    if (!FitsWhole()) shared_.store->CountParts({.not_cut = 1});
-    return false;
-  }
+  if (!prepared) return false;
   uses_.clear();  // from here on those of a part
   EventSpan span;
   cl_event event = nullptr;
