@@ -22,6 +22,7 @@ namespace {
 
 struct ServeFlags {
   std::string state_dir, policy, opencl_library;
+  std::string gpu, nvml_library;
   Duration kernel_timeout = seconds(60);
   std::vector<int> device_cpus;
   std::string listen, listen_plain, keys_dir;
@@ -163,6 +164,7 @@ void AddServe(Command app, Session& session) {
       app, "serve", "Run the node daemon",
       "  weir serve\n"
       "  weir serve --device-cpus 0-1 --policy proportional-share\n"
+      "  weir serve --opencl-library libnvidia-opencl.so.1 --gpu 0\n"
       "  weir serve --listen :7700     # tenants on other machines too; 'weir keys init' first\n"
       "  weir serve --peer gpu2:7700=parts.token    # what does not fit here runs there in part\n"
       "  weir serve --manager m1:7710 --listen :7700 --offer-parts parts --peers-token tokens/   # whoever offers\n"
@@ -176,6 +178,11 @@ void AddServe(Command app, Session& session) {
   command.Add("--policy", "NAME", flags->policy, "Policy of the devices (default: the one kept in the state folder)");
   command.Add("--opencl-library", "FILE", flags->opencl_library,
               "The vendor's OpenCL driver (default: the first of /etc/OpenCL/vendors that works)");
+  command.Add(
+      "--gpu", "GPU", flags->gpu,
+      "The device is this NVIDIA GPU, by index, UUID or PCI address: memory that others hold there is not shared "
+      "out ('weir memory on')");
+  command.Add("--nvml-library", "FILE", flags->nvml_library, "With --gpu: NVIDIA's NVML (default: libnvidia-ml.so.1)");
   command.AddParsed("--kernel-timeout", "TIME", flags->kernel_timeout, ParseDuration,
                     "An OpenCL kernel that runs longer costs its vGPU the executor (default: 60 s; 0: none does)");
   command.Add("--listen", "HOST:PORT", flags->listen,
@@ -216,6 +223,7 @@ void AddServe(Command app, Session& session) {
     if (flags->managers.empty() &&
         !(flags->offer_parts.empty() && flags->peers_token.empty() && !flags->peers_plain_too))
       RejectUsage("serve: --offer-parts, --peers-token and --peers-plain are of --manager");
+    if (flags->gpu.empty() && !flags->nvml_library.empty()) RejectUsage("serve: --nvml-library is of --gpu");
     if (flags->offer_parts.empty() && !flags->offer_host.empty())
       RejectUsage("serve: --offer-host is of --offer-parts");
     session.action = [flags, &session]() -> Result<int> {
@@ -232,6 +240,9 @@ void AddServe(Command app, Session& session) {
       options.executor = FindHelper(self, kExecutor);
       options.opencl_library = flags->opencl_library;
       options.kernel_timeout = flags->kernel_timeout;
+      if (!flags->gpu.empty())
+        options.gpu_memory = daemon::GpuMemorySetup{
+            .program = FindHelper(self, kGpuMemory), .gpu = flags->gpu, .nvml_library = flags->nvml_library};
       WEIR_TRY_STATUS(AddPortals(*flags, self, options));
       WEIR_TRY_STATUS(AddPeers(*flags, self, options));
       WEIR_TRY_STATUS(AddMember(*flags, self, options));

@@ -42,6 +42,8 @@ MemoryMapView MemoryMapFromJson(const nlohmann::json& reply) {
   map.pressure = TextField(reply, "pressure");
   map.slots = Unsigned(reply, "slots");
   map.slot_bytes = Unsigned(reply, "slot_bytes");
+  map.size = Unsigned(reply, "size_slots");
+  map.others = Unsigned(reply, "others_slots");
   map.held = Unsigned(reply, "held_slots");
   map.guaranteed = Unsigned(reply, "guaranteed_slots");
   map.switches = Unsigned(reply, "switches");
@@ -151,6 +153,9 @@ std::string MemoryMapText(const MemoryMapView& map, const std::vector<VgpuView>&
   }
   line("memory", fmt::format("elastic, {} slots of {} ({}), {}", map.slots, FormatBytes(Bytes{map.slot_bytes}),
                              FormatBytes(Bytes{map.slots * map.slot_bytes}), map.layout));
+  if (map.others > 0)
+    line("others", fmt::format("{}, of the device's {}", SlotsText(map.others, map.slot_bytes),
+                               SlotsText(map.size, map.slot_bytes)));
   line("held", fmt::format("{}, of that guaranteed {}", SlotsText(map.held, map.slot_bytes), map.guaranteed));
   line("overhead", fmt::format("{:.2f} of 2, {}: steal {:.0f} %, copying {:.1f} %; {} switches so far", map.overhead,
                                map.pressure, map.steal_percent, map.copying_percent, map.switches));

@@ -20,7 +20,8 @@ struct MemoryMapView {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;  // first slot, count
   };
   std::string device, layout, pressure;
-  std::uint64_t slots = 0;  // 0: not elastic
+  std::uint64_t slots = 0;             // that are shared out; 0: not elastic
+  std::uint64_t size = 0, others = 0;  // of the device, and of these other programs'
   std::uint64_t slot_bytes = 0, held = 0, guaranteed = 0, switches = 0;
   double overhead = 0, steal_percent = 0, copying_percent = 0, copy_bytes_per_s = 0;
   std::vector<std::pair<std::string, std::string>> params;

@@ -41,6 +41,7 @@ inline constexpr const char* kPortal = "weir-portal";
 inline constexpr const char* kManager = "weir-manager";
 inline constexpr const char* kMember = "weir-member";
 inline constexpr const char* kModules = "weir-modules";
+inline constexpr const char* kGpuMemory = "weir-gpu-memory";
 
 /// Adds `library` to what LD_PRELOAD held before, once. ld.so knows no quoting: a blank or colon in the path is an
 /// error.

@@ -61,7 +61,9 @@ ordered_json MemoryJson(const engine::VgpuStatus& status) {
           {"parts", sample.parts},
           {"launches_not_cut", sample.launches_not_cut},
           {"parts_in_bytes", sample.parts_in.count},
-          {"parts_out_bytes", sample.parts_out.count}};
+          {"parts_out_bytes", sample.parts_out.count},
+          {"parts_decide_ns", sample.parts_decide.count()},
+          {"parts_compile_ns", sample.parts_compile.count()}};
 }
 
 ordered_json ToJson(const VgpuReport& vgpu) {
@@ -133,6 +135,8 @@ ordered_json MemoryJson(const engine::MemoryStatus& memory) {
   }
   return {{"slots", memory.slots},
           {"slot_bytes", kSlotBytes.count},
+          {"size_slots", memory.size},
+          {"others_slots", memory.others},
           {"held_slots", memory.held},
           {"guaranteed_slots", memory.guaranteed},
           {"overhead", memory.overhead},
@@ -197,7 +201,7 @@ ordered_json PoliciesJson() {
 }
 
 /// "/v1/vgpus/a/pause" → "v1", "vgpus", "a", "pause". At most kPartsMax; more makes no match anywhere.
-constexpr std::size_t kPartsMax = 5;
+constexpr std::size_t kPartsMax = 6;  // one more than any path has
 struct Parts {
   std::array<std::string_view, kPartsMax> part{};
   std::size_t count = 0;
@@ -311,6 +315,19 @@ Result<Reply> PutMemory(Node& node, const std::string& device, const Request& re
   WEIR_TRY_STATUS(ExpectNothingLeft(body));
   WEIR_TRY_STATUS(node.SetMemory(device, Bytes{size}, params, copy_bytes_per_s));
   return MemoryReply(node, device);
+}
+
+Result<Reply> PutMemoryUsed(Node& node, const std::string& device, const Request& request) {
+  WEIR_TRY(nlohmann::json body, ParseObject(request.body));
+  if (!body.contains("used_bytes")) return Fail(Errc::kInvalidArgument, "used_bytes is missing");
+  std::uint64_t used = 0;
+  WEIR_TRY_STATUS(TakeUnsigned(body, "used_bytes", used));
+  WEIR_TRY_STATUS(ExpectNothingLeft(body));
+  WEIR_TRY_STATUS(node.SeeDeviceMemory(device, Bytes{used}));
+  for (const engine::DeviceStatus& status : node.Devices())
+    if (status.spec.name == device)
+      return JsonReply({{"device", device}, {"slots", status.memory.slots}, {"others_slots", status.memory.others}});
+  return Fail(Errc::kNotFound, "no device named '" + device + "'");
 }
 
 constexpr std::array kFrameColumns{"pid",    "surface", "begin_ns", "present_ns", "submit_ns",    "end_ns",
@@ -446,6 +463,7 @@ Result<Reply> Route(Node& node, const ControlContext& context, const Request& re
   if (is("PUT", {"v1", "devices", "*", "oversell"})) return PutOversell(node, third, request);
   if (is("GET", {"v1", "devices", "*", "memory"})) return MemoryReply(node, third);
   if (is("PUT", {"v1", "devices", "*", "memory"})) return PutMemory(node, third, request);
+  if (is("PUT", {"v1", "devices", "*", "memory", "used"})) return PutMemoryUsed(node, third, request);
   if (is("GET", {"v1", "memory", "params"})) return JsonReply({{"params", ToJson(core::kBalloonParams)}});
   if (is("GET", {"v1", "oversell", "params"})) return JsonReply({{"params", ToJson(core::kOversellParams)}});
   if (is("GET", {"v1", "events"})) return Events(node, request);

@@ -102,6 +102,9 @@ TEST_F(ControlTest, EveryWrongRequestSaysWhatIsWrong) {
         {"PUT", "/v1/devices/x/memory", R"({"size_bytes":0})", "not-found", "no device named 'x'"},
         {"GET", "/v1/devices/x/memory", "", "not-found", "no device named 'x'"},
         {"PUT", "/v1/devices/embedded/memory", R"({"size_bytes":1})", "invalid-argument", "between 64 and"},
+        {"PUT", "/v1/devices/x/memory/used", R"({"used_bytes":0})", "not-found", "no device named 'x'"},
+        {"PUT", "/v1/devices/embedded/memory/used", R"({"used_bytes":-1})", "invalid-argument", "not negative"},
+        {"PUT", "/v1/devices/embedded/memory/used", "{}", "invalid-argument", "used_bytes is missing"},
         {"PUT", "/v1/devices/embedded/memory", R"({"size_bytes":-1})", "invalid-argument", "not negative"},
         {"PUT", "/v1/devices/embedded/memory", R"({"size_bytes":134217728,"params":{"layout":"round"}})",
          "invalid-argument", "contiguous, scattered"},
@@ -269,7 +272,8 @@ TEST_F(ControlTest, HowLaunchesThatDoNotFitAreTreatedIsSetShownAndSaved) {
   EXPECT_EQ(Ask("PATCH", "/v1/vgpus/a", R"({"partition":"never"})").body["settings"]["partition"], "never");
   EXPECT_EQ(Ask("PATCH", "/v1/vgpus/a", R"({"weight":3})").body["settings"]["partition"], "never") << "it stays";
   const json memory = Ask("GET", "/v1/vgpus/a").body["memory"];
-  for (const char* count : {"launches_in_parts", "parts", "launches_not_cut", "parts_in_bytes", "parts_out_bytes"})
+  for (const char* count : {"launches_in_parts", "parts", "launches_not_cut", "parts_in_bytes", "parts_out_bytes",
+                            "parts_decide_ns", "parts_compile_ns"})
     EXPECT_EQ(memory[count], 0) << count;
   const auto saved = FromText(ToText(saved_));
   ASSERT_TRUE(saved) << saved.error().message;

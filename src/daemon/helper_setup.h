@@ -61,12 +61,21 @@ struct ModulesSetup {
   std::vector<std::string> options{};  // further ones, as weir-modules takes them
 };
 
+/// Who says what is in use of a real GPU's memory (docs/memory.md, "What others hold").
+struct GpuMemorySetup {
+  std::string program;       // weir-gpu-memory
+  std::string gpu;           // as NVML takes it: an index, a UUID or a PCI address
+  std::string nvml_library;  // empty: the system's
+};
+
 /// `run_dir`: the daemon's, whose pid is `parent`. `control`: its socket.
 std::vector<std::string> ArgvOf(const PortalSetup& setup, const std::string& run_dir, int parent);
 std::vector<std::string> ArgvOf(const MemberSetup& setup, const std::string& run_dir, const std::string& control,
                                 int parent);
 std::vector<std::string> ArgvOf(const PeerSetup& setup, const std::string& socket, int parent);
 std::vector<std::string> ArgvOf(const ModulesSetup& setup, const std::string& run_dir, int parent);
+std::vector<std::string> ArgvOf(const GpuMemorySetup& setup, const std::string& device, const std::string& control,
+                                int parent);
 
 /// Where executors find the relay to the peer number `index`; the list of those that the cluster has; and the relays to
 /// each of `count`.

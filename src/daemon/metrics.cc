@@ -85,6 +85,10 @@ constexpr std::array kVgpuMetrics{
                [](const VgpuReport& v) { return static_cast<double>(v.status.memory_sample.parts_in.count); }},
     VgpuMetric{"weir_vgpu_parts_copied_out_bytes_total", "counter", "Bytes of parts' slices, from the device",
                [](const VgpuReport& v) { return static_cast<double>(v.status.memory_sample.parts_out.count); }},
+    VgpuMetric{"weir_vgpu_parts_decide_seconds_total", "counter", "Time to analyse kernels and choose nodes and cuts",
+               [](const VgpuReport& v) { return SecondsOf(v.status.memory_sample.parts_decide); }},
+    VgpuMetric{"weir_vgpu_parts_compile_seconds_total", "counter", "Time to build the kernels of parts",
+               [](const VgpuReport& v) { return SecondsOf(v.status.memory_sample.parts_compile); }},
     VgpuMetric{"weir_vgpu_fail_opens_total", "counter", "Times an agent went on without the daemon",
                [](const VgpuReport& v) { return static_cast<double>(v.fail_opens); }},
 };

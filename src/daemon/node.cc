@@ -117,6 +117,10 @@ void Node::SampleMemory() {
       sample.launches_not_cut += books.launches_not_cut;
       sample.parts_in.count += books.parts_in.count;
       sample.parts_out.count += books.parts_out.count;
+      sample.resident_bytes.count +=
+          books.resident.count > 0 ? books.resident.count : books.resident_slots * kSlotBytes.count;
+      sample.parts_decide += books.parts_decide;
+      sample.parts_compile += books.parts_compile;
       there = true;
     }
     if (there) memory_samples_.push_back(sample);

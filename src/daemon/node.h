@@ -70,6 +70,8 @@ class Node {
   Status SetPolicy(const std::string& device, const std::string& policy, const core::PolicyParams& params);
   /// Executors that run already go on as they were started. `copy_bytes_per_s` 0: as fast as it goes.
   Status SetMemory(const std::string& device, Bytes size, const core::PolicyParams& params, double copy_bytes_per_s);
+  /// What the device says is in use of its memory, by whoever.
+  Status SeeDeviceMemory(const std::string& device, Bytes used);
   Status SetOversell(const std::string& device, core::OversellMode mode, const core::PolicyParams& params);
 
   Result<VgpuReport> Vgpu(const std::string& name);

@@ -223,6 +223,10 @@ Status Node::SetMemory(const std::string& device, Bytes size, const core::Policy
   return Ok();
 }
 
+Status Node::SeeDeviceMemory(const std::string& device, Bytes used) {
+  return TryStep(engine::SeeDeviceMemory{device, used});
+}
+
 /// As what it is sold since it was made, or its ceiling was changed.
 void Node::NoteSold(VgpuId id) {
   const auto vgpu = engine_.Vgpu(platform::Now(), id);
@@ -246,8 +250,8 @@ void Node::Save() {
     saved.policies.push_back({device.spec.name, device.policy, device.params});
     saved.oversell.push_back({device.spec.name, core::NameOf(device.oversell), device.oversell_params});
     if (device.memory.slots > 0)
-      saved.memory.push_back({device.spec.name, device.memory.slots * kSlotBytes.count, device.memory.params,
-                              executors_.copy_bytes_per_s});
+      saved.memory.push_back(
+          {device.spec.name, device.memory.size * kSlotBytes.count, device.memory.params, executors_.copy_bytes_per_s});
   }
   for (const auto& [id, tenancy] : tenancies_) {
     saved.vgpus.push_back(tenancy->saved);

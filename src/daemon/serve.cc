@@ -23,6 +23,7 @@ namespace weir::daemon {
 namespace {
 
 constexpr std::size_t kSavedBytesMax = 64u << 20;
+constexpr const char* kDeviceName = "embedded";
 
 struct Places {
   std::string run_dir;
@@ -122,7 +123,7 @@ Status Serve(const ServeOptions& given) {
   });
   const bool quick = platform::PreferQuickWakeups();
   const bool wants_parts = options.member && options.member->peers.wanted();
-  Node node(loop, places.run_dir, {.name = "embedded", .kind = "software", .cpus = options.device_cpus},
+  Node node(loop, places.run_dir, {.name = kDeviceName, .kind = "software", .cpus = options.device_cpus},
             {.program = options.executor,
              .library = options.opencl_library,
              .cpus = static_cast<unsigned>(options.device_cpus.size()),
@@ -171,6 +172,11 @@ Status Serve(const ServeOptions& given) {
     WEIR_TRY(auto service,
              KeptProcess::Start(loop, "service for modules", ArgvOf(*options.modules, places.run_dir, ::getpid())));
     kept.push_back(std::move(service));
+  }
+  if (options.gpu_memory) {
+    WEIR_TRY(auto watch, KeptProcess::Start(loop, "watch over the GPU's memory",
+                                            ArgvOf(*options.gpu_memory, kDeviceName, places.socket, ::getpid())));
+    kept.push_back(std::move(watch));
   }
   std::unique_ptr<IdleWatch> idle;
   if (options.exit_when_idle) idle = std::make_unique<IdleWatch>(loop, node, options.idle_exit_after);

@@ -30,6 +30,8 @@ struct ServeOptions {
 
   /// Runs kernels of modules in a vGPU; none: nobody does.
   std::optional<ModulesSetup> modules{};
+  /// Where the device is a real GPU.
+  std::optional<GpuMemorySetup> gpu_memory{};
 };
 
 /// Serves until SIGINT, SIGTERM, a shutdown request, or idleness if asked for. Errors: kBusy when another daemon serves

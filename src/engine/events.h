@@ -84,6 +84,12 @@ struct SetMemory {
   core::PolicyParams params;
   std::uint32_t cpus = 1;  // of the host
 };
+/// What the device itself says is in use of its memory, by whoever (docs/memory.md, "What others hold"). To be told
+/// again and again, twice a second.
+struct SeeDeviceMemory {
+  std::string device;
+  Bytes used{};
+};
 struct ProcessAttached {
   VgpuId vgpu;
   ProcessId process;
@@ -115,6 +121,8 @@ struct MemorySample {
   // Launches in parts (docs/partition.md, "On a node")
   std::uint64_t launches_in_parts = 0, parts = 0, launches_not_cut = 0;
   Bytes parts_in{}, parts_out{};
+  Duration parts_decide{}, parts_compile{};
+  Bytes resident_bytes{};  // zero: the executor does not say; then it is taken for `resident` slots
 };
 struct GatesSampled {
   std::span<const GateSample> samples;
@@ -128,7 +136,7 @@ struct FramesDone {
 };
 
 using Event = std::variant<CreateVgpu, SetVgpu, RemoveVgpu, PauseVgpu, SetPolicy, SetOversell, SetMemory,
-                           ProcessAttached, ProcessDetached, GatesSampled, FramesDone>;
+                           SeeDeviceMemory, ProcessAttached, ProcessDetached, GatesSampled, FramesDone>;
 
 // -- Actions ---------------------------------------------------------------------------------------------------------
 

@@ -38,6 +38,7 @@ struct MemoryNode {
       sample.resident = std::min<std::uint32_t>(
           static_cast<std::uint32_t>((sample.made.count + kSlotBytes.count - 1) / kSlotBytes.count),
           granted[sample.vgpu].here);
+    for (MemorySample& sample : samples) sample.resident_bytes = SlotBytes(sample.resident);
     std::vector<GateSample> gates;
     for (const MemorySample& sample : samples)
       gates.push_back({.vgpu = sample.vgpu, .in_flight = running[sample.vgpu] ? 1U : 0U});
@@ -231,6 +232,78 @@ TEST(ElasticMemory, CanBeTurnedOffAndOnAgain) {
   EXPECT_EQ(node.granted[a].here, 2u);
   EXPECT_FALSE(node.Do(SetMemory{"", SlotBytes(1), {{"sold_max", 1}}, 1}).has_value()) << "2 are guaranteed";
   EXPECT_EQ(node.Memory().slots, 8u) << "nothing has changed";
+}
+
+/// What the device says while others hold so many slots: twice a second, for so long.
+void OthersHold(MemoryNode& node, std::uint64_t slots, int looks = 3) {
+  for (int i = 0; i < looks; ++i) {
+    node.LookFor(milliseconds(500));
+    std::uint64_t resident = 0;
+    for (const MemorySample& sample : node.samples) resident += sample.resident;
+    ASSERT_TRUE(node.Do(SeeDeviceMemory{"gpu", SlotBytes(slots + resident)}).has_value());
+  }
+}
+
+TEST(WhatOthersHold, IsNotSharedOut) {
+  MemoryNode node(16);
+  const VgpuId a = node.Add("a", 2, 0);
+  node.Of(a).made = node.Of(a).need = SlotBytes(12);
+  node.LookFor(milliseconds(10));
+  ASSERT_EQ(node.granted[a].here, 12u);
+  OthersHold(node, 0);
+  EXPECT_EQ(node.Memory().slots, 16u) << "its own is not others'";
+  OthersHold(node, 10);
+  EXPECT_EQ(node.Memory().slots, 6u);
+  EXPECT_EQ(node.Memory().size, 16u);
+  EXPECT_EQ(node.Memory().others, 10u);
+  EXPECT_EQ(node.granted[a].max, 6u) << "its programs see a smaller device";
+  node.Look();
+  EXPECT_EQ(node.granted[a].here, 6u);
+  EXPECT_EQ(node.Of(a).resident, 6u);
+  EXPECT_TRUE(node.Said("memory-others"));
+  OthersHold(node, 0, 20);
+  EXPECT_EQ(node.Memory().slots, 16u);
+  EXPECT_EQ(node.granted[a].here, 12u) << "it asked again";
+}
+
+TEST(WhatOthersHold, LeavesWhatFitsWhereItIs) {
+  MemoryNode node(16);
+  const VgpuId a = node.Add("a", 1, 0), b = node.Add("b", 1, 0);
+  node.Of(a).made = node.Of(a).need = SlotBytes(5);
+  node.Of(b).made = node.Of(b).need = SlotBytes(3);
+  node.LookFor(milliseconds(10));
+  ASSERT_EQ(node.granted[a].here + node.granted[b].here, 8u);
+  node.notes.clear();
+  OthersHold(node, 4);
+  EXPECT_EQ(node.Memory().slots, 12u);
+  EXPECT_EQ(node.granted[a].here, 5u) << "with the event: nothing is evicted, and restored";
+  EXPECT_EQ(node.granted[b].here, 3u);
+  EXPECT_EQ(node.granted[a].limit, 5u);
+  EXPECT_FALSE(node.Said("grown")) << "nobody had to ask";
+}
+
+TEST(WhatOthersHold, TakesNothingThatIsGuaranteed) {
+  MemoryNode node(16, {{"sold_max", 1}});
+  node.Add("a", 6, 0);
+  node.Add("b", 6, 0);
+  OthersHold(node, 15);
+  EXPECT_EQ(node.Memory().slots, 12u);
+  EXPECT_NE(node.notes.back().text.find("guaranteed"), std::string::npos) << node.notes.back().text;
+  const Status more = node.Do(CreateVgpu{"c", "", {.memory_min = SlotBytes(1)}, {}});
+  EXPECT_FALSE(more.has_value()) << "there is no more to promise";
+}
+
+TEST(WhatOthersHold, OutlivesASizeThatIsSetAndOneThatIsNot) {
+  MemoryNode node(16);
+  OthersHold(node, 4);
+  ASSERT_TRUE(node.Do(SetMemory{"", SlotBytes(8), {}, 1}).has_value());
+  EXPECT_EQ(node.Memory().slots, 4u);
+  EXPECT_EQ(node.Memory().size, 8u);
+  ASSERT_TRUE(node.Do(SetMemory{"", Bytes{}, {}, 1}).has_value());
+  OthersHold(node, 20);
+  EXPECT_EQ(node.Memory().slots, 0u) << "not elastic";
+  ASSERT_TRUE(node.Do(SetMemory{"", SlotBytes(8), {}, 1}).has_value());
+  EXPECT_EQ(node.Memory().slots, 1u) << "one at least";
 }
 
 }  // namespace

@@ -16,6 +16,10 @@
 #include "core/schedule/cap_bucket.h"
 #include "engine/events.h"
 
+namespace weir::core {
+struct SlotNeed;
+}
+
 namespace weir::engine {
 
 inline constexpr std::size_t kVgpusMax = 10'000;
@@ -74,7 +78,9 @@ struct MemoryMap {
 
 /// A device's elastic memory; no slots: it isn't.
 struct MemoryStatus {
-  std::uint32_t slots = 0;
+  std::uint32_t slots = 0;   // that are shared out
+  std::uint32_t size = 0;    // of the device, as it was set
+  std::uint32_t others = 0;  // of these other programs hold, as far as is known
   core::PolicyParams params;
   std::uint64_t guaranteed = 0;  // slots, all minima together
   std::uint64_t held = 0;        // all together
@@ -140,6 +146,7 @@ class NodeEngine {
   Status On(Instant now, const SetPolicy& event, Actions& actions);
   Status On(Instant now, const SetOversell& event, Actions& actions);
   Status On(Instant now, const SetMemory& event, Actions& actions);
+  Status On(Instant now, const SeeDeviceMemory& event, Actions& actions);
   Status On(Instant now, const ProcessAttached& event, Actions& actions);
   Status On(Instant now, const ProcessDetached& event, Actions& actions);
   Status On(Instant now, const GatesSampled& event, Actions& actions);
@@ -156,8 +163,11 @@ class NodeEngine {
   void SeeSales(Instant now, Device_& device, Actions& actions);
   void SeeMemory(Instant now, Device_& device, Actions& actions);
   void AskMemory(Instant now, Vgpu_& vgpu, Actions& actions);
+  Result<std::unique_ptr<Memory_>> MakeMemory(const Device_& device, const SetMemory& set, std::uint32_t slots) const;
+  [[nodiscard]] std::uint32_t SlotsBeside(const Device_& device, const SetMemory& set) const;
   void Say(const core::BalloonNote& note, const Device_& device, Actions& actions) const;
   static void SayParts(Instant now, Vgpu_& vgpu, Actions& actions);
+  static core::SlotNeed NeedOf(const Vgpu_& vgpu, const core::SlotArena& arena);
   static MemoryGrant MemoryOf(const Vgpu_& vgpu);
   static MemoryStatus MemoryOf(const Device_& device);
   std::string NameOf(VgpuId id) const;

@@ -139,6 +139,17 @@ void NodeEngine::SayParts(Instant now, Vgpu_& vgpu, Actions& actions) {
   vgpu.parts_say_at = now + kPartsSaidEvery;
 }
 
+core::SlotNeed NodeEngine::NeedOf(const Vgpu_& vgpu, const core::SlotArena& arena) {
+  const MemorySample& sample = vgpu.memory_sample;
+  return {.id = vgpu.id,
+          .wants = arena.SlotsFor(sample.need),
+          .must = arena.SlotsFor(sample.must),
+          .resident = sample.resident,
+          .copying = sample.switch_copy,
+          .active = vgpu.View().last_active,
+          .done = sample.done};
+}
+
 void NodeEngine::SeeMemory(Instant now, Device_& device, Actions& actions) {
   Memory_& memory = *device.memory;
   memory.views.clear();
@@ -146,7 +157,8 @@ void NodeEngine::SeeMemory(Instant now, Device_& device, Actions& actions) {
   memory.said.clear();
   memory.changed.clear();
   for (Vgpu_* vgpu : device.owners) {
-    if (!std::exchange(vgpu->memory_fresh, false)) {  // its executor is not there
+    vgpu->memory_there = std::exchange(vgpu->memory_fresh, false);
+    if (!vgpu->memory_there) {
       vgpu->memory_sample = {.vgpu = vgpu->id};
       vgpu->parts_said = {};
       continue;
@@ -166,13 +178,7 @@ void NodeEngine::SeeMemory(Instant now, Device_& device, Actions& actions) {
                             .steal = sample.steal,
                             .elsewhere = sample.elsewhere,
                             .threads = sample.threads});
-    memory.needs.push_back({.id = vgpu->id,
-                            .wants = arena.SlotsFor(sample.need),
-                            .must = arena.SlotsFor(sample.must),
-                            .resident = sample.resident,
-                            .copying = sample.switch_copy,
-                            .active = vgpu->View().last_active,
-                            .done = sample.done});
+    memory.needs.push_back(NeedOf(*vgpu, arena));
   }
   const Instant next = memory.balloon.See(now, memory.views, memory.said);
   for (const BalloonNote& note : memory.said) Say(note, device, actions);
@@ -181,30 +187,41 @@ void NodeEngine::SeeMemory(Instant now, Device_& device, Actions& actions) {
   if (!memory.needs.empty()) actions.look_again = std::min({actions.look_again, next, turn});
 }
 
+/// Of so many slots, with all vGPUs of the device at their minima.
+Result<std::unique_ptr<NodeEngine::Memory_>> NodeEngine::MakeMemory(const Device_& device, const SetMemory& set,
+                                                                    std::uint32_t slots) const {
+  auto memory = std::make_unique<Memory_>(
+      Memory_{.balloon = core::Balloon(set.params, {.slots = slots, .cpus = set.cpus}),
+              .turns = core::SlotTurns(slots, {.least = FromSeconds(set.params.find("turn_ms")->second * 1e-3),
+                                               .copies = set.params.find("turn_copies")->second}),
+              .views = {},
+              .needs = {},
+              .said = {},
+              .changed = {}});
+  for (const auto& [id, vgpu] : vgpus_)
+    if (vgpu->device == &device)
+      WEIR_TRY_STATUS(memory->balloon.Add(id, vgpu->settings.memory_min, vgpu->settings.memory_max));
+  return memory;
+}
+
 Status NodeEngine::On(Instant now, const SetMemory& event, Actions& actions) {
   WEIR_TRY(Device_ * device, DeviceNamed(event.device));
   std::unique_ptr<Memory_> memory;
+  SetMemory set = event;
   if (event.size.count > 0) {
-    WEIR_TRY(const core::PolicyParams params, core::CheckBalloonParams(event.params));
+    WEIR_TRY(set.params, core::CheckBalloonParams(event.params));
     const std::uint64_t slots = event.size.count / kSlotBytes.count;
     if (slots == 0 || slots > kSlotsMax)
       return Fail(Errc::kInvalidArgument,
                   fmt::format("{} can't have {} MiB of elastic memory: give between {} and {} MiB", device->spec.name,
                               event.size.count >> 20, kSlotBytes.count >> 20, (kSlotBytes.count >> 20) * kSlotsMax));
-    memory = std::make_unique<Memory_>(
-        Memory_{.balloon = core::Balloon(params, {.slots = static_cast<std::uint32_t>(slots), .cpus = event.cpus}),
-                .turns = core::SlotTurns(static_cast<std::uint32_t>(slots),
-                                         {.least = FromSeconds(params.find("turn_ms")->second * 1e-3),
-                                          .copies = params.find("turn_copies")->second}),
-                .views = {},
-                .needs = {},
-                .said = {},
-                .changed = {}});
-    for (const auto& [id, vgpu] : vgpus_)
-      if (vgpu->device == device)
-        WEIR_TRY_STATUS(memory->balloon.Add(id, vgpu->settings.memory_min, vgpu->settings.memory_max));
+    WEIR_TRY(memory, MakeMemory(*device, set, static_cast<std::uint32_t>(slots)));
+    if (const std::uint32_t left = SlotsBeside(*device, set); left < slots) {
+      WEIR_TRY(memory, MakeMemory(*device, set, left));
+    }
   }
   device->memory = std::move(memory);
+  device->memory_set = std::move(set);
   for (Vgpu_* vgpu : device->owners) vgpu->memory_asks_at = {};
   actions.notes.push_back(
       {.device = device->spec.name,
@@ -217,6 +234,56 @@ Status NodeEngine::On(Instant now, const SetMemory& event, Actions& actions) {
   return Ok();
 }
 
+// -- What others hold ------------------------------------------------------------------------------------------------
+
+/// What others leave of the device, but never less than what is guaranteed.
+std::uint32_t NodeEngine::SlotsBeside(const Device_& device, const SetMemory& set) const {
+  const auto all = static_cast<std::uint32_t>(set.size.count / kSlotBytes.count);
+  const double sold_max = set.params.find("sold_max")->second;
+  std::uint64_t guaranteed = 0, least = 1;
+  for (const auto& [id, vgpu] : vgpus_) {
+    if (vgpu->device != &device) continue;
+    const std::uint64_t min = SlotsOf(vgpu->settings.memory_min);
+    guaranteed += min;
+    least = std::max(least, min);
+  }
+  std::uint32_t slots = std::max(all - std::min(device.others.slots(), all), static_cast<std::uint32_t>(least));
+  while (slots < all && static_cast<std::uint64_t>(sold_max * slots) < guaranteed) ++slots;
+  return slots;
+}
+
+/// All begin anew with what is left; what each held, and what is there of it, it gets back where it fits.
+Status NodeEngine::On(Instant now, const SeeDeviceMemory& event, Actions& actions) {
+  WEIR_TRY(Device_ * device, DeviceNamed(event.device));
+  Bytes ours{};
+  for (const Vgpu_* vgpu : device->owners) ours.count += vgpu->memory_sample.resident_bytes.count;
+  if (!device->others.See(now, event.used, ours) || !device->memory) return Ok();
+  const std::uint32_t slots = SlotsBeside(*device, device->memory_set);
+  const std::uint32_t others = device->others.slots();
+  const auto all = static_cast<std::uint32_t>(device->memory_set.size.count / kSlotBytes.count);
+  const bool too_many = std::uint64_t{slots} + others > all;
+  const core::SlotArena& before = device->memory->balloon.arena();
+  if (slots != before.slots()) {
+    WEIR_TRY(std::unique_ptr<Memory_> memory, MakeMemory(*device, device->memory_set, slots));
+    for (Vgpu_* vgpu : device->owners) {
+      vgpu->memory_asks_at = {};
+      if (const std::uint32_t held = before.CountOf(vgpu->id); held > memory->balloon.MinOf(vgpu->id))
+        static_cast<void>(memory->balloon.Ask(now, vgpu->id, Bytes{held * kSlotBytes.count}));
+      if (vgpu->memory_there) memory->needs.push_back(NeedOf(*vgpu, memory->balloon.arena()));
+    }
+    memory->turns.See(now, memory->balloon.arena(), memory->needs, memory->changed);
+    device->memory = std::move(memory);
+  }
+  actions.notes.push_back({.device = device->spec.name,
+                           .kind = "memory-others",
+                           .vgpu = "",
+                           .text = fmt::format("other programs hold {} of its {}: {} shared out{}", others, Slots(all),
+                                               slots == 1 ? "1 is" : fmt::format("{} are", slots),
+                                               too_many ? ", because they are guaranteed; some may find less" : "")});
+  Decide(now, *device, actions);
+  return Ok();
+}
+
 bool NodeEngine::elastic() const {
   return std::ranges::any_of(devices_, [](const auto& device) { return device->memory != nullptr; });
 }
@@ -225,6 +292,8 @@ MemoryStatus NodeEngine::MemoryOf(const Device_& device) {
   if (!device.memory) return {};
   const core::Balloon& balloon = device.memory->balloon;
   return {.slots = balloon.arena().slots(),
+          .size = static_cast<std::uint32_t>(device.memory_set.size.count / kSlotBytes.count),
+          .others = device.others.slots(),
           .params = balloon.params(),
           .guaranteed = balloon.guaranteed(),
           .held = balloon.arena().total(),

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/memory/others_memory.h"
 #include "core/memory/slot_turns.h"
 #include "engine/node_engine.h"
 
@@ -93,6 +94,7 @@ struct NodeEngine::Vgpu_ {
   // Elastic memory
   MemorySample memory_sample;  // the last
   bool memory_fresh = false;   // it came with the present event
+  bool memory_there = false;   // it came with the last one that had samples: its executor is there
   Bytes memory_must{};         // the most that one command needed at once, of late
   Instant memory_must_at{};
   Instant memory_asks_at{};                                                    // not sooner again
@@ -124,6 +126,8 @@ struct NodeEngine::Device_ {
   std::unique_ptr<core::Oversell> sales;  // never null
   std::vector<core::OversellNote> said;   // scratch
   std::unique_ptr<Memory_> memory;        // null: not elastic
+  SetMemory memory_set;                   // how it was made so
+  core::OthersMemory others;              // whose slots are not shared out
   std::vector<core::VgpuView> views;
   std::vector<Vgpu_*> owners;  // of the views, in the same order
   std::vector<core::Verdict> verdicts;

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// NVML's functions by their names and signatures (NVIDIA, NVML API Reference Guide).
+#include "nvml/nvml_device.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+namespace weir::nvml {
+namespace {
+
+using Return = int;    // nvmlReturn_t
+using Handle = void*;  // nvmlDevice_t
+constexpr Return kSuccess = 0, kErrorInvalidArgument = 2, kErrorNotFound = 6;
+
+bool IsIndex(std::string_view which) {
+  return !which.empty() && which.size() <= 4 &&
+         std::ranges::all_of(which, [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+bool IsUuid(std::string_view which) { return which.starts_with("GPU-") || which.starts_with("MIG-"); }
+
+}  // namespace
+
+struct NvmlDevice::Opened {
+  struct MemoryInfo {  // nvmlMemory_t
+    unsigned long long total, free, used;
+  };
+  void* library = nullptr;
+  bool begun = false;
+  Return (*init)() = nullptr;
+  Return (*shutdown)() = nullptr;
+  const char* (*error_string)(Return) = nullptr;
+  Return (*by_index)(unsigned, Handle*) = nullptr;
+  Return (*by_uuid)(const char*, Handle*) = nullptr;
+  Return (*by_pci)(const char*, Handle*) = nullptr;
+  Return (*memory_info)(Handle, MemoryInfo*) = nullptr;
+  Handle device = nullptr;
+
+  ~Opened() {
+    if (begun) shutdown();
+    if (library != nullptr) ::dlclose(library);
+  }
+  template <typename Function>
+  bool Load(Function*& function, const char* name) {
+    function = reinterpret_cast<Function*>(::dlsym(library, name));
+    return function != nullptr;
+  }
+  [[nodiscard]] std::string Words(Return code) const {
+    const char* words = error_string(code);
+    return words != nullptr ? words : "error " + std::to_string(code);
+  }
+  Status Find(const std::string& which) {
+    const Return code = IsIndex(which)  ? by_index(static_cast<unsigned>(std::atoi(which.c_str())), &device)
+                        : IsUuid(which) ? by_uuid(which.c_str(), &device)
+                                        : by_pci(which.c_str(), &device);
+    if (code == kSuccess) return Ok();
+    const bool none = code == kErrorNotFound || code == kErrorInvalidArgument;
+    return Fail(none ? Errc::kNotFound : Errc::kUnavailable,
+                "no GPU '" + which + "' (an index, a UUID or a PCI address, as nvidia-smi -L says): " + Words(code));
+  }
+};
+
+NvmlDevice::NvmlDevice(std::unique_ptr<Opened> opened) : opened_(std::move(opened)) {}
+NvmlDevice::~NvmlDevice() = default;
+NvmlDevice::NvmlDevice(NvmlDevice&&) noexcept = default;
+NvmlDevice& NvmlDevice::operator=(NvmlDevice&&) noexcept = default;
+
+Result<NvmlDevice> NvmlDevice::Open(const std::string& library, const std::string& which) {
+  auto opened = std::make_unique<Opened>();
+  opened->library = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (opened->library == nullptr) {
+    const char* why = ::dlerror();
+    return Fail(Errc::kNotFound,
+                "NVIDIA's driver is not installed here: " + std::string(why != nullptr ? why : library));
+  }
+  Opened& nvml = *opened;
+  if (!nvml.Load(nvml.init, "nvmlInit_v2") || !nvml.Load(nvml.shutdown, "nvmlShutdown") ||
+      !nvml.Load(nvml.error_string, "nvmlErrorString") || !nvml.Load(nvml.by_index, "nvmlDeviceGetHandleByIndex_v2") ||
+      !nvml.Load(nvml.by_uuid, "nvmlDeviceGetHandleByUUID") ||
+      !nvml.Load(nvml.by_pci, "nvmlDeviceGetHandleByPciBusId_v2") ||
+      !nvml.Load(nvml.memory_info, "nvmlDeviceGetMemoryInfo"))
+    return Fail(Errc::kNotFound, library + " lacks functions of NVML: is it libnvidia-ml?");
+  if (const Return code = nvml.init(); code != kSuccess)
+    return Fail(Errc::kUnavailable, "NVIDIA's driver can't be asked: " + nvml.Words(code));
+  nvml.begun = true;
+  WEIR_TRY_STATUS(nvml.Find(which));
+  return NvmlDevice(std::move(opened));
+}
+
+Result<DeviceMemory> NvmlDevice::Memory() const {
+  Opened::MemoryInfo info{};
+  if (const Return code = opened_->memory_info(opened_->device, &info); code != kSuccess)
+    return Fail(Errc::kUnavailable,
+                "NVIDIA's driver does not say what of the GPU's memory is used: " + opened_->Words(code));
+  return DeviceMemory{Bytes{info.total}, Bytes{info.used}};
+}
+
+}  // namespace weir::nvml
