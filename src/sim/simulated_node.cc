@@ -226,7 +226,7 @@ void Simulation::Attach(std::uint32_t index) {
   Loop& loop = loops_[index];
   loop.process = ProcessId{NodeOf(loop).next_process++};
   loop.reported = loop.finished;  // what was rendered while nobody kept books is charged to nobody
-  Step(GateOf(loop).node, engine::ProcessAttached{GateOf(loop).id, loop.process});
+  Step(GateOf(loop).node, engine::ProcessAttached{GateOf(loop).id, loop.process, !GateOf(loop).tenant->compute});
 }
 
 // -- Changes and faults ----------------------------------------------------------------------------------------------
