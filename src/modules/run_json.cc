@@ -45,6 +45,8 @@ Result<double> NumberField(const nlohmann::json& object, const char* field, doub
   return number;
 }
 
+}  // namespace
+
 Result<core::RunNeed> NeedFrom(const nlohmann::json& object) {
   if (!object.is_object()) return BadField("need", "an object");
   for (const auto& [field, value] : object.items())
@@ -71,7 +73,25 @@ ordered_json NeedJson(const core::RunNeed& need) {
   return object;
 }
 
-}  // namespace
+Result<core::DeviceCapacity> CapacityFrom(const nlohmann::json& device) {
+  core::DeviceCapacity capacity;
+  WEIR_TRY(const double memory, NumberField(device, "memory_bytes", 0, 0x1.0p62));
+  WEIR_TRY(const double runs, NumberField(device, "concurrent_max", 16, core::kRunsAtOnceMax));
+  capacity.memory.count = static_cast<std::uint64_t>(memory);
+  capacity.runs_max = static_cast<std::uint32_t>(runs);
+  for (const LoadField& load : kLoadFields) {
+    WEIR_TRY(const double value, NumberField(device, load.name, 1, static_cast<double>(core::kLoadMax)));
+    capacity.loads[static_cast<std::size_t>(load.kind)] = static_cast<std::uint64_t>(value);
+  }
+  WEIR_TRY_STATUS(core::CheckDevice(capacity));
+  return capacity;
+}
+
+ordered_json CapacityJson(const core::DeviceCapacity& capacity) {
+  ordered_json object{{"memory_bytes", capacity.memory.count}, {"concurrent_max", capacity.runs_max}};
+  for (const LoadField& load : kLoadFields) object[load.name] = capacity.loads[static_cast<std::size_t>(load.kind)];
+  return object;
+}
 
 Result<nlohmann::json> ObjectFrom(const std::string& body, std::initializer_list<std::string_view> known) {
   auto object = nlohmann::json::parse(body, nullptr, /*allow_exceptions=*/false);
@@ -135,12 +155,8 @@ ordered_json ToJson(const std::string& name, const RegisteredModule& module) {
 }
 
 ordered_json ToJson(const RunBook::DeviceView& device, const std::string& model) {
-  ordered_json object{{"name", device.name},
-                      {"model", model},
-                      {"memory_bytes", device.capacity.memory.count},
-                      {"concurrent_max", device.capacity.runs_max}};
-  for (const LoadField& load : kLoadFields)
-    object[load.name] = device.capacity.loads[static_cast<std::size_t>(load.kind)];
+  ordered_json object{{"name", device.name}, {"model", model}};
+  object.update(CapacityJson(device.capacity));
   object["running"] = device.running;
   object["waiting"] = device.waiting;
   return object;
