@@ -23,7 +23,7 @@ using modules::KernelProfile;
 struct ProfileFlags {
   std::vector<std::string> works;
   std::string socket, device, output, read;
-  bool all = false, scenario = false;
+  bool all = false, scenario = false, declared = false;
   std::int64_t rounds = 3;
   Duration time_max = seconds(60);
 };
@@ -46,6 +46,7 @@ Result<Profiled> ReadProfile(const std::string& file) {
 Result<Profiled> MeasureNow(const Session& session, const ProfileFlags& flags, int& code) {
   ProfileOrder order{.all = flags.all,
                      .device = flags.device,
+                     .declared = flags.declared,
                      .rounds = static_cast<std::uint32_t>(flags.rounds),
                      .time_max = flags.time_max};
   for (const std::string& text : flags.works) {
@@ -128,6 +129,8 @@ void AddProfile(Command app, Session& session) {
   command.Add("--read", "FILE", flags->read, "Measure nothing: show a profile that --output has written");
   command.AddWhole("--rounds", "N", flags->rounds, 1, 1000, "Runs of each that count; medians of them (default: 3)");
   command.Add("--device", "NAME", flags->device, "On this device (default: the first one that serves)");
+  command.AddFlag("--declared", flags->declared,
+                  "Loads as the kernels' tables say them (default: as their launches are counted, where they can be)");
   command.AddParsed("--seconds-max", "TIME", flags->time_max, ParseDuration,
                     "A run that takes longer is ended, and the profile with it (default: 60 s)");
   command.Add("--output", "FILE", flags->output, "Write the profile, for 'weir module run --profile'");

@@ -86,6 +86,37 @@ class Profiles(WithAService):
         self.ok("register", "faulty", os.path.join(MODULES, "sorting_network.so"))
         self.refused(10, "another one than was measured", "run", "faulty", "nap", "--args", "30", "--profile", file)
 
+    def test_loads_are_counted_launch_by_launch(self):
+        for module in ("sorting_network", "binomial_options"):
+            self.ok("register", module, os.path.join(MODULES, module + ".so"))
+
+        def run(name, **body):
+            self.assertEqual(self.ask("PUT", f"/v1/runs/{name}", body)[0], 202)
+            over = self.wait_over(name)
+            self.assertEqual(over["state"], "done", over)
+            return over
+
+        sort = {"module": "sorting_network", "kernel": "sorting-network", "arguments": "n=16384"}
+        measured = run("a", **sort, measure=True)["measured"]
+        # A launch for each of the network's stages, each with all 8,192 pairs on a device of 1,024 threads.
+        self.assertEqual(measured["launches"], 14 * 15 // 2)
+        self.assertGreater(measured["device_ns"], 0)
+        self.assertTrue(0 < measured["threads"] <= 1024 and 0 < measured["blocks"] <= 8, measured)
+        self.assertGreater(measured["traffic"], 0)
+        self.assertEqual(measured["local_memory"], 0)
+        binomial = run("b", module="binomial_options", kernel="binomial-options", arguments="n=64 steps=128", measure=True)
+        self.assertTrue(0 < binomial["measured"]["local_memory"] <= 8, binomial)
+        self.assertNotIn("measured", run("c", **sort))
+        self.assertNotIn("measured", run("d", module="faulty", kernel="nap", measure=True), "it launches nothing")
+        self.assertEqual(self.ask("PUT", "/v1/runs/e", {**sort, "measure": 1})[0], 400)
+        for name in "abcd":
+            self.ask("DELETE", f"/v1/runs/{name}")
+        report, _ = self.profiled("sorting_network/sorting-network n=16384", "faulty/nap 20", "--rounds", "1")
+        self.assertEqual([one["loads"] for one in report["kernels"]], ["measured", "declared"])
+        report, _ = self.profiled("sorting_network/sorting-network n=16384", "--rounds", "1", "--declared")
+        self.assertEqual([one["loads"] for one in report["kernels"]], ["declared"])
+        self.assertEqual(report["kernels"][0]["need"]["threads"], 0)
+
     def test_says_what_it_cannot_measure(self):
         self.cannot(2, "is not MODULE/KERNEL", "nap")
         self.cannot(2, "name kernels, or give --all, or --read FILE")

@@ -21,6 +21,7 @@ using modules::ProfiledPair;
 constexpr double kBesideEnough = 0.9;     // less of company is said: its slowdown is too small by as much
 constexpr double kHardlySlower = 0.02;    // of times alone, on the mean: noise
 constexpr int kCopies = 7;                // of each kernel in a scenario: gCloud's most (section V.D)
+constexpr double kFewObservations = 10;   // of three kernels there are twelve
 constexpr double kFasterThanAlone = 0.9;  // and less is no measurement
 using Weights = InterferenceModel::Weights;
 
@@ -76,6 +77,9 @@ std::string ProfileTables(const KernelProfile& profile, bool color) {
     kernels.Add(std::move(row));
   }
   std::string text = kernels.Render(color);
+  if (std::ranges::any_of(profile.kernels,
+                          [](const ProfiledKernel& one) { return one.loads_from == modules::LoadsFrom::kMeasured; }))
+    text += "measured: means over a run's time; traffic is an estimate, each launch's buffers once\n";
   if (profile.pairs.empty()) return text;
 
   std::vector<Table::Column> columns{{"", kRight}, {"TIMES ALONE"}};
@@ -140,6 +144,8 @@ std::string FitText(const KernelProfile& profile, const InterferenceModel& model
                                  : fmt::format("{} that both want", NameOfWeight(most)));
   if (std::ranges::all_of(profile.kernels, [](const ProfiledKernel& one) { return one.need.loads == core::Loads{}; }))
     text += "Nothing is known of their loads, so only company could be fitted.\n";
+  else if (model.observations() < kFewObservations)
+    text += "These are few observations for five weights: measure more kernels, and some that load other things.\n";
   if (least < kFasterThanAlone)
     text +=
         "Some were faster beside another one than alone: something else used the machine meanwhile. Measure again, "

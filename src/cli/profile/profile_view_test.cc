@@ -66,6 +66,7 @@ TEST(ProfileView, SaysInWordsWhatTheLineSays) {
   profile.pairs[1].second_s = profile.pairs[2].first_s = profile.pairs[2].second_s = 0.25;
   EXPECT_NE(said().find("% is threads that both want."), std::string::npos) << said();
   EXPECT_EQ(said().find("Nothing is known"), std::string::npos);
+  EXPECT_NE(said().find("few observations for five weights"), std::string::npos) << said();
   profile.pairs[0].first_s = profile.pairs[0].second_s = 0.125;
   EXPECT_NE(said().find("They hardly slow each other."), std::string::npos) << said();
   profile.pairs[0].first_s = 0.1;

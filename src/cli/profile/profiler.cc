@@ -104,13 +104,14 @@ Status Profiler::ChooseKernels(const ProfileOrder& order) {
 }
 
 Result<json> Profiler::RunOnce(const ProfiledKernel& kernel, const std::atomic<bool>& over,
-                               std::unique_ptr<HeldRun>& held) {
+                               std::unique_ptr<HeldRun>& held, bool measure) {
   WEIR_TRY(const std::string id, modules::DrawRunId());
   json body{{"module", kernel.work.module},  {"blob", kernel.blob},
             {"kernel", kernel.work.kernel},  {"arguments", kernel.work.arguments},
             {"device", out_.profile.device}, {"seconds_max", SecondsOf(order_.time_max)}};
   // From then on its runs beside others teach the service's placement, too.
   if (kernel.alone_s > 0) body["need"] = modules::NeedOf(kernel);
+  if (measure) body["measure"] = true;
   const std::string target = "/v1/runs/" + id;
   auto handed_in = std::make_unique<HeldRun>(client_, target);
   const Instant deadline = platform::Now() + kStartWithin;
@@ -128,6 +129,16 @@ Result<json> Profiler::RunOnce(const ProfiledKernel& kernel, const std::atomic<b
   return run;
 }
 
+/// Not in a run whose time counts: counting takes some. Where the host can't count them all they stay as declared.
+Status Profiler::MeasureLoads(ProfiledKernel& kernel, std::unique_ptr<HeldRun>& held) {
+  WEIR_TRY(const json run, RunOnce(kernel, stopping_, held, /*measure=*/true));
+  const auto measured = run.find("measured");
+  if (measured == run.end() || NumberOf(run, "ran_beside") > RunTally::kAloneWithin) return Ok();
+  WEIR_TRY(kernel.need.loads, modules::LoadsIn(*measured));
+  kernel.loads_from = modules::LoadsFrom::kMeasured;
+  return Ok();
+}
+
 Status Profiler::MeasureAlone(ProfiledKernel& kernel) {
   const auto failed = [&](const Error& why) {
     return Fail(why.code, fmt::format("'{}' alone: {}", TextOf(kernel.work), why.message));
@@ -135,6 +146,8 @@ Status Profiler::MeasureAlone(ProfiledKernel& kernel) {
   // The first one builds its program, and what it keeps in the context.
   std::unique_ptr<HeldRun> held;
   if (const auto warm = RunOnce(kernel, stopping_, held); !warm) return failed(warm.error());
+  if (!order_.declared)
+    if (const Status measured = MeasureLoads(kernel, held); !measured) return failed(measured.error());
   RunTally tally(RunTally::Company::kNone, order_.rounds);
   while (!tally.settled()) {
     const auto run = RunOnce(kernel, stopping_, held);

@@ -2,7 +2,7 @@
 // Runs kernels alone and beside each other on one device of a node's weir-modules, and says what they took. Page:
 // docs/placement.md, "Measuring kernels"
 //
-//   each kernel: a run that is not counted ─▶ one run after another, alone ─▶ median
+//   each kernel: a run that is not counted ─▶ one whose launches are ─▶ one run after another, alone ─▶ median
 //   each pair:   both at once, each started again when it is done, until each has run beside the other often enough
 #pragma once
 
@@ -21,8 +21,9 @@ namespace weir::cli {
 
 struct ProfileOrder {
   std::vector<modules::KernelWork> works{};
-  bool all = false;      // every registered kernel without arguments, instead of `works`
-  std::string device{};  // by name; empty: the first one that serves
+  bool all = false;       // every registered kernel without arguments, instead of `works`
+  std::string device{};   // by name; empty: the first one that serves
+  bool declared = false;  // loads as kernels' tables say them; else as launches are counted, where they are
   std::uint32_t rounds = 3;
   Duration time_max = seconds(60);  // of one run
 };
@@ -66,13 +67,14 @@ class Profiler {
 
   Status ChooseDevice(const std::string& wanted);
   Status ChooseKernels(const ProfileOrder& order);
+  Status MeasureLoads(modules::ProfiledKernel& kernel, std::unique_ptr<HeldRun>& held);
   Status MeasureAlone(modules::ProfiledKernel& kernel);
   Status MeasurePair(std::size_t first, std::size_t second);
   /// Until both sides are settled, or one has failed.
   void RepeatBeside(Side& own, const Side& other, std::atomic<bool>& over);
   /// One run to its end. What was held before is let go when it has been handed in, so that no time passes between two.
   Result<nlohmann::json> RunOnce(const modules::ProfiledKernel& kernel, const std::atomic<bool>& over,
-                                 std::unique_ptr<HeldRun>& held);
+                                 std::unique_ptr<HeldRun>& held, bool measure = false);
   void SayStep(const std::string& words);
   void LeaveOut(const std::string& words);
 
