@@ -39,6 +39,8 @@ TEST(LaunchLoads, NoMoreIsResidentThanTheDeviceHolds) {
   EXPECT_EQ(LoadsOfOne(wide), (core::Loads{0, 0, 1'024, 2}));
   wide.group_items = 4'096;  // one runs, however large it is
   EXPECT_EQ(LoadsOfOne(wide), (core::Loads{0, 0, 1'024, 1}));
+  wide.on_device = milliseconds(500);
+  EXPECT_EQ(LoadsOfOne(wide), (core::Loads{0, 0, 512, 1}));
   Launch local = many;
   local.local_bytes = 10 * 1'024;  // three of them fill its local memory
   EXPECT_EQ(LoadsOfOne(local), (core::Loads{30, 0, 192, 3}));
