@@ -146,6 +146,10 @@ std::string FitText(const KernelProfile& profile, const InterferenceModel& model
     text += "Nothing is known of their loads, so only company could be fitted.\n";
   else if (model.observations() < kFewObservations)
     text += "These are few observations for five weights: measure more kernels, and some that load other things.\n";
+  if (all > 0 && mean >= kHardlySlower && model.ErrorRms() > mean / 2)
+    text +=
+        "The line is far from what was measured: where devices give launches turns, one of many short launches waits "
+        "for the other one at each of them, and no load tells that.\n";
   if (least < kFasterThanAlone)
     text +=
         "Some were faster beside another one than alone: something else used the machine meanwhile. Measure again, "

@@ -59,6 +59,7 @@ TEST(ProfileView, SaysInWordsWhatTheLineSays) {
             std::string::npos)
       << said();
   EXPECT_EQ(said().find("Measure again"), std::string::npos) << said();
+  EXPECT_EQ(said().find("The line is far"), std::string::npos) << said();
   EXPECT_NE(said().find("Nothing is known of their loads"), std::string::npos) << said();
   // Only those that both fill the threads slow each other.
   profile.kernels[0].need.loads = {0, 0, 1'024, 0};
@@ -69,6 +70,8 @@ TEST(ProfileView, SaysInWordsWhatTheLineSays) {
   EXPECT_NE(said().find("few observations for five weights"), std::string::npos) << said();
   profile.pairs[0].first_s = profile.pairs[0].second_s = 0.125;
   EXPECT_NE(said().find("They hardly slow each other."), std::string::npos) << said();
+  profile.pairs[0].first_s = 10;
+  EXPECT_NE(said().find("The line is far from what was measured"), std::string::npos) << said();
   profile.pairs[0].first_s = 0.1;
   EXPECT_NE(said().find("Some were faster beside another one than alone"), std::string::npos) << said();
 }
