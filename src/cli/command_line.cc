@@ -136,6 +136,7 @@ std::vector<ProgramCommand> DefineCommands(CLI::App& app, Session& session) {
   AddPlan(weir, session);
   AddAnalyze(weir, session);
   AddModule(weir, session);
+  AddProfile(weir, session);
   AddEvents(weir, session);
   AddDevices(weir, session);
   AddStatus(weir, session);

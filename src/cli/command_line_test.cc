@@ -55,7 +55,7 @@ TEST(CommandLine, NamesTheFlagWhoseValueItCannotRead) {
 
 TEST(CommandLine, HasExamplesInEveryHelp) {
   for (const char* command : {"serve", "run", "record", "doctor", "top", "policy", "oversell", "plan", "events",
-                              "devices", "status", "stop", "demo", "vgpu", "keys"}) {
+                              "devices", "status", "stop", "demo", "vgpu", "keys", "profile"}) {
     const WeirOutcome outcome = Weir({command, "--help"});
     EXPECT_EQ(outcome.code, 0) << command;
     EXPECT_NE(outcome.out.find("EXAMPLES\n  weir "), std::string::npos) << outcome.out;

@@ -11,6 +11,7 @@
 #include "cli/terminal.h"
 #include "cli/text_units.h"
 #include "http/client.h"
+#include "modules/kernel_profile.h"
 #include "modules/module_client.h"
 #include "modules/module_store.h"
 #include "platform/files.h"
@@ -28,7 +29,7 @@ constexpr std::size_t kTokenBytesMax = 4096;
 
 struct ModuleFlags {
   std::string managers, token, socket;
-  std::string name, file, kernel, arguments, input, output, device, id;
+  std::string name, file, kernel, arguments, input, output, device, id, profile;
   std::optional<std::string> memory;
   Duration time_max = seconds(60);
 };
@@ -97,14 +98,40 @@ Status WriteOutput(ModuleClient& client, const json& run, const std::string& fil
   return Fail(Errc::kIo, "the output can't be written");
 }
 
+/// What the profile says of exactly this run, of the module as it was when it was measured.
+Result<json> NeedOfProfile(ModuleClient& client, const ModuleFlags& flags) {
+  WEIR_TRY(const std::string text, platform::ReadFile(flags.profile, modules::KernelProfile::kFileBytesMax));
+  const auto in_file = [&](const Error& why) { return Fail(why.code, flags.profile + ": " + why.message); };
+  const auto profile = modules::ProfileFrom(text);
+  if (!profile) return in_file(profile.error());
+  if (!flags.input.empty())
+    return in_file(Fail(Errc::kNotFound, "a profile is of runs without an input: leave --profile or --input away"));
+  const auto entry = modules::EntryFor(*profile, {flags.name, flags.kernel, flags.arguments});
+  if (!entry) return in_file(entry.error());
+  WEIR_TRY(const json module, client.AskUntil("GET", ModuleTarget(flags.name)));
+  if (const std::string blob = TextOf(module, "blob"); blob != entry->blob)
+    return in_file(
+        Fail(Errc::kVersionMismatch,
+             fmt::format("module '{}' is another one than was measured ({:.12} then, {:.12} now): measure it "
+                         "again, or leave --profile away",
+                         flags.name, entry->blob, blob)));
+  return json(modules::NeedOf(*entry));
+}
+
 Result<int> RunKernel(const Session& session, const ModuleFlags& flags) {
   WEIR_TRY(ModuleClient client, ClientOf(session, flags));
+  client.OnPatience([](const Error& why, Duration patience) {
+    fmt::print(stderr, "weir: {}; trying again for {:.0f} s\n", why.message, SecondsOf(patience));
+  });
   json body{{"module", flags.name}, {"kernel", flags.kernel}, {"seconds_max", SecondsOf(flags.time_max)}};
   if (!flags.arguments.empty()) body["arguments"] = flags.arguments;
   if (!flags.device.empty()) body["device"] = flags.device;
+  if (!flags.profile.empty()) {
+    WEIR_TRY(body["need"], NeedOfProfile(client, flags));
+  }
   if (flags.memory) {
     WEIR_TRY(const Bytes memory, ParseBytes(*flags.memory));
-    body["need"] = {{"memory_bytes", memory.count}};
+    body["need"]["memory_bytes"] = memory.count;
   }
   if (!flags.input.empty()) {
     WEIR_TRY(const std::string bytes, platform::ReadFile(flags.input, modules::ModuleStore::kBlobBytesMax));
@@ -114,9 +141,6 @@ Result<int> RunKernel(const Session& session, const ModuleFlags& flags) {
   if (id.empty()) {
     WEIR_TRY(id, modules::DrawRunId());
   }
-  client.OnPatience([](const Error& why, Duration patience) {
-    fmt::print(stderr, "weir: {}; trying again for {:.0f} s\n", why.message, SecondsOf(patience));
-  });
   const std::string asked = body.dump(-1, ' ', false, json::error_handler_t::replace);
   WEIR_TRY(json run, client.AskUntil("PUT", "/v1/runs/" + http::PercentEncode(id), asked));
   if (!modules::IsOver(run)) {
@@ -172,6 +196,7 @@ void AddModule(Command app, Session& session) {
       "  weir module run sort sorting-network --args n=1048576\n"
       "  weir module run sort sorting-network --input keys.bin --output sorted.bin\n"
       "  weir module run sort sorting-network --seconds-max 5 --device device0\n"
+      "  weir module run sort sorting-network --args n=65536 --profile lab.profile    # of 'weir profile --output'\n"
       "\n"
       "EXIT CODES\n"
       "  0 when it went well; 70 when the kernel failed or its module crashed, 11 when it took longer than it may, 7\n"
@@ -188,6 +213,9 @@ void AddModule(Command app, Session& session) {
   run.Add("--output", "FILE", flags->output, "Where to write what it puts out; - is standard output");
   run.Add("--device", "NAME", flags->device, "On this device, and no other");
   run.Add("--memory", "SIZE", flags->memory, "What it needs of a device, as 512M (default: what the module says)");
+  run.Add(
+      "--profile", "FILE", flags->profile,
+      "Place it by what 'weir profile' has measured of this kernel with these arguments; the placement learns from it");
   run.AddParsed("--seconds-max", "TIME", flags->time_max, ParseDuration,
                 "A run that takes longer is ended (default: 60 s)");
   run.Add("--id", "ID", flags->id,

@@ -116,6 +116,7 @@ void AddManager(Command app, Session& session);
 void AddCluster(Command app, Session& session);
 void AddAnalyze(Command app, Session& session);
 void AddModule(Command app, Session& session);
+void AddProfile(Command app, Session& session);
 void AddPlan(Command app, Session& session);
 void AddEvents(Command app, Session& session);
 Command AddRun(Command app, Session& session);

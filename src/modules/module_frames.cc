@@ -28,9 +28,22 @@ std::string GetText(WireReader& in, bool& bad, std::size_t max = kTextBytesMax) 
   return text;
 }
 
+void PutLoads(WireWriter& out, const core::Loads& loads) {
+  for (const std::uint64_t load : loads) out.Put(load);
+}
+
+core::Loads GetLoads(WireReader& in, bool& bad) {
+  core::Loads loads{};
+  for (std::uint64_t& load : loads) {
+    load = in.Get<std::uint64_t>();
+    bad |= load > core::kLoadMax;
+  }
+  return loads;
+}
+
 void PutNeed(WireWriter& out, const core::RunNeed& need) {
   out.Put(need.memory.count);
-  for (const std::uint64_t load : need.loads) out.Put(load);
+  PutLoads(out, need.loads);
   out.Put(need.alone_ms);
 }
 
@@ -58,6 +71,7 @@ struct PutFrame {
     out.Put(frame.run);
     out.Put(frame.tenant);
     for (const std::string* text : {&frame.blob, &frame.kernel, &frame.arguments, &frame.input}) PutText(out, *text);
+    PutLoads(out, frame.capacity);
   }
   void operator()(const ForgetFrame& frame) const {
     Kind(FrameKind::kForget);
@@ -80,6 +94,11 @@ struct PutFrame {
     out.Put(frame.run);
     out.Put(frame.output_bytes);
     PutText(out, frame.text);
+    out.Put(static_cast<std::uint8_t>(frame.measured ? 1 : 0));
+    if (!frame.measured) return;
+    PutLoads(out, frame.measured->loads);
+    out.Put(frame.measured->launches);
+    out.Put(frame.measured->device_ns);
   }
   void operator()(const FailedFrame& frame) const {
     Kind(FrameKind::kFailed);
@@ -114,6 +133,7 @@ ExecuteFrame GetExecute(WireReader& in, bool& bad) {
   frame.run = in.Get<std::uint64_t>();
   frame.tenant = in.Get<std::uint64_t>();
   for (std::string* text : {&frame.blob, &frame.kernel, &frame.arguments, &frame.input}) *text = GetText(in, bad);
+  frame.capacity = GetLoads(in, bad);
   bad |= !IsSha256(frame.blob) || !IsPlainName(frame.kernel) || !(frame.input.empty() || IsSha256(frame.input));
   return frame;
 }
@@ -143,6 +163,20 @@ DeviceFrame GetDevice(WireReader& in, bool& bad) {
   return frame;
 }
 
+DoneFrame GetDone(WireReader& in, bool& bad) {
+  DoneFrame frame;
+  frame.run = in.Get<std::uint64_t>();
+  frame.output_bytes = in.Get<std::uint64_t>();
+  frame.text = GetText(in, bad);
+  const auto measured = in.Get<std::uint8_t>();
+  bad |= measured > 1;
+  if (measured != 1) return frame;
+  frame.measured.emplace().loads = GetLoads(in, bad);
+  frame.measured->launches = in.Get<std::uint64_t>();
+  frame.measured->device_ns = in.Get<std::uint64_t>();
+  return frame;
+}
+
 OrderFrame OrderOf(FrameKind kind, WireReader& in, bool& bad) {
   if (kind == FrameKind::kExecute) return GetExecute(in, bad);
   ForgetFrame forget{GetText(in, bad)};
@@ -154,6 +188,7 @@ HostFrame FrameOf(FrameKind kind, WireReader& in, bool& bad) {
   switch (kind) {
     case FrameKind::kDevice: return GetDevice(in, bad);
     case FrameKind::kTable: return GetTable(in, bad);
+    case FrameKind::kDone: return GetDone(in, bad);
     case FrameKind::kLost: return DeviceLostFrame{GetText(in, bad)};
     case FrameKind::kRefusal: {
       const Errc code = GetErrc(in, bad);
@@ -162,11 +197,6 @@ HostFrame FrameOf(FrameKind kind, WireReader& in, bool& bad) {
     case FrameKind::kCrash: {
       const auto run = in.Get<std::uint64_t>();
       return CrashFrame{run, in.Get<std::uint32_t>()};
-    }
-    case FrameKind::kDone: {
-      const auto run = in.Get<std::uint64_t>();
-      const auto output_bytes = in.Get<std::uint64_t>();
-      return DoneFrame{run, output_bytes, GetText(in, bad)};
     }
     case FrameKind::kFailed: {
       const auto run = in.Get<std::uint64_t>();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -11,6 +12,7 @@
 
 #include "base/result.h"
 #include "core/placement/load.h"
+#include "modules/launch_loads.h"
 
 namespace weir::modules {
 
@@ -29,7 +31,8 @@ struct ExecuteFrame {
   std::uint64_t run = 0;
   std::uint64_t tenant = 0;  // whose residual data it finds
   std::string blob{}, kernel{}, arguments{};
-  std::string input{};  // a blob; empty: none
+  std::string input{};     // a blob; empty: none
+  core::Loads capacity{};  // of the device, if its launches are to be measured; zeros: they are not
   friend bool operator==(const ExecuteFrame&, const ExecuteFrame&) = default;
 };
 /// The module stands under no name any more.
@@ -59,6 +62,7 @@ struct DoneFrame {
   std::uint64_t run = 0;
   std::uint64_t output_bytes = 0;
   std::string text{};
+  std::optional<MeasuredLoads> measured{};
   friend bool operator==(const DoneFrame&, const DoneFrame&) = default;
 };
 struct FailedFrame {

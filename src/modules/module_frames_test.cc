@@ -14,6 +14,7 @@ std::vector<HostFrame> HostFrames() {
           .index = 1, .count = 2, .units = 8, .memory_bytes = 1 << 30, .local_memory_bytes = 1 << 15, .name = "d"},
       RefusalFrame{Errc::kUnavailable, "no"},
       DoneFrame{.run = 7, .output_bytes = 3, .text = "said"},
+      DoneFrame{.run = 8, .text = "", .measured = MeasuredLoads{.loads = {1, 2, 3, 4}, .launches = 5, .device_ns = 6}},
       FailedFrame{.run = 7, .code = Errc::kInternal, .text = "said", .words = "why"},
       CrashFrame{.run = 9, .signal = 11},
       DeviceLostFrame{"gone"},
@@ -26,8 +27,13 @@ TEST(ModuleFrames, EachComesBackAsItWas) {
     ASSERT_TRUE(back);
     EXPECT_EQ(*back, frame);
   }
-  const OrderFrame order =
-      ExecuteFrame{.run = 1, .tenant = 2, .blob = kBlobA, .kernel = "k", .arguments = "n=1", .input = kBlobA};
+  const OrderFrame order = ExecuteFrame{.run = 1,
+                                        .tenant = 2,
+                                        .blob = kBlobA,
+                                        .kernel = "k",
+                                        .arguments = "n=1",
+                                        .input = kBlobA,
+                                        .capacity = {8, 10'000, 1'024, 8}};
   const auto back = DecodeOrder(EncodeOrder(order));
   ASSERT_TRUE(back);
   EXPECT_EQ(*back, order);
@@ -63,6 +69,8 @@ TEST(ModuleFrames, NamesAndBlobsAreChecked) {
   EXPECT_FALSE(DecodeOrder(EncodeOrder(ExecuteFrame{.run = 1, .blob = "../x", .kernel = "k", .arguments = ""})));
   EXPECT_FALSE(DecodeOrder(EncodeOrder(ExecuteFrame{.run = 1, .blob = kBlobA, .kernel = "a b", .arguments = ""})));
   EXPECT_FALSE(DecodeOrder(EncodeOrder(ForgetFrame{"zz"})));
+  const MeasuredLoads many{.loads = {0, 0, core::kLoadMax + 1, 0}};
+  EXPECT_FALSE(DecodeFrame(EncodeFrame(DoneFrame{.run = 1, .text = "", .measured = many})));
   EXPECT_FALSE(DecodeFrame(EncodeFrame(TableFrame{})));
   EXPECT_FALSE(DecodeFrame(EncodeFrame(DeviceFrame{.index = 2, .count = 2, .name = ""})));
 }

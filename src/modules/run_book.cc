@@ -185,6 +185,7 @@ void RunBook::Finish(DeviceId device, RunId number, RunResult result, Instant no
   run.output = std::move(result.output);
   run.text = std::move(result.text);
   run.error = std::move(result.error);
+  run.measured = result.measured;
   End(run, run.error ? RunStage::kFailed : RunStage::kDone, now, actions);
   StartWhatFits(now, actions);
 }

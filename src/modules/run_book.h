@@ -18,6 +18,7 @@
 
 #include "base/units.h"
 #include "core/placement/placement_table.h"
+#include "modules/launch_loads.h"
 
 namespace weir::modules {
 
@@ -30,6 +31,7 @@ struct RunSpec {
   std::uint64_t tenant = 0;  // whose residual data it finds
   core::RunNeed need{};
   bool measured = false;            // `need` tells how long it takes alone, so that a placement may learn from it
+  bool measure = false;             // its host is to say what its launches load
   Duration time_max = seconds(60);  // of one attempt
   friend bool operator==(const RunSpec&, const RunSpec&) = default;
 };
@@ -49,6 +51,7 @@ struct Run {
   std::string output{}, text{};
   std::optional<Error> error{};
   double ran_beside = 0;  // how many others on the mean, while it ran last
+  std::optional<MeasuredLoads> measured{};
 
   [[nodiscard]] bool over() const { return stage == RunStage::kDone || stage == RunStage::kFailed; }
   [[nodiscard]] bool alone() const { return attempt > 0; }  // a waiting one that has lost a host
@@ -70,6 +73,7 @@ struct BookAction {
 struct RunResult {
   std::string output{}, text{};
   std::optional<Error> error{};
+  std::optional<MeasuredLoads> measured{};
 };
 
 class RunBook {

@@ -45,6 +45,17 @@ Result<double> NumberField(const nlohmann::json& object, const char* field, doub
   return number;
 }
 
+}  // namespace
+
+Result<core::Loads> LoadsIn(const nlohmann::json& object) {
+  core::Loads loads{};
+  for (const LoadField& load : kLoadFields) {
+    WEIR_TRY(const double value, NumberField(object, load.name, 0, static_cast<double>(core::kLoadMax)));
+    loads[static_cast<std::size_t>(load.kind)] = static_cast<std::uint64_t>(value);
+  }
+  return loads;
+}
+
 Result<core::RunNeed> NeedFrom(const nlohmann::json& object) {
   if (!object.is_object()) return BadField("need", "an object");
   for (const auto& [field, value] : object.items())
@@ -54,10 +65,7 @@ Result<core::RunNeed> NeedFrom(const nlohmann::json& object) {
   core::RunNeed need;
   WEIR_TRY(const double memory, NumberField(object, "memory_bytes", 0, 0x1.0p62));
   need.memory.count = static_cast<std::uint64_t>(memory);
-  for (const LoadField& load : kLoadFields) {
-    WEIR_TRY(const double value, NumberField(object, load.name, 0, static_cast<double>(core::kLoadMax)));
-    need.loads[static_cast<std::size_t>(load.kind)] = static_cast<std::uint64_t>(value);
-  }
+  WEIR_TRY(need.loads, LoadsIn(object));
   WEIR_TRY(const double alone, NumberField(object, "alone_s", 1, static_cast<double>(core::kAloneMaxMs) / 1e3));
   need.alone_ms = static_cast<std::uint64_t>(std::ceil(alone * 1e3));
   WEIR_TRY_STATUS(core::CheckNeed(need));
@@ -71,7 +79,25 @@ ordered_json NeedJson(const core::RunNeed& need) {
   return object;
 }
 
-}  // namespace
+Result<core::DeviceCapacity> CapacityFrom(const nlohmann::json& device) {
+  core::DeviceCapacity capacity;
+  WEIR_TRY(const double memory, NumberField(device, "memory_bytes", 0, 0x1.0p62));
+  WEIR_TRY(const double runs, NumberField(device, "concurrent_max", 16, core::kRunsAtOnceMax));
+  capacity.memory.count = static_cast<std::uint64_t>(memory);
+  capacity.runs_max = static_cast<std::uint32_t>(runs);
+  for (const LoadField& load : kLoadFields) {
+    WEIR_TRY(const double value, NumberField(device, load.name, 1, static_cast<double>(core::kLoadMax)));
+    capacity.loads[static_cast<std::size_t>(load.kind)] = static_cast<std::uint64_t>(value);
+  }
+  WEIR_TRY_STATUS(core::CheckDevice(capacity));
+  return capacity;
+}
+
+ordered_json CapacityJson(const core::DeviceCapacity& capacity) {
+  ordered_json object{{"memory_bytes", capacity.memory.count}, {"concurrent_max", capacity.runs_max}};
+  for (const LoadField& load : kLoadFields) object[load.name] = capacity.loads[static_cast<std::size_t>(load.kind)];
+  return object;
+}
 
 Result<nlohmann::json> ObjectFrom(const std::string& body, std::initializer_list<std::string_view> known) {
   auto object = nlohmann::json::parse(body, nullptr, /*allow_exceptions=*/false);
@@ -83,8 +109,8 @@ Result<nlohmann::json> ObjectFrom(const std::string& body, std::initializer_list
 }
 
 Result<RunRequest> RunRequestFrom(const std::string& body) {
-  WEIR_TRY(const nlohmann::json object,
-           ObjectFrom(body, {"module", "blob", "kernel", "arguments", "input", "device", "need", "seconds_max"}));
+  WEIR_TRY(const nlohmann::json object, ObjectFrom(body, {"module", "blob", "kernel", "arguments", "input", "device",
+                                                          "need", "measure", "seconds_max"}));
   RunRequest request;
   RunSpec& spec = request.spec;
   spec.request = object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -102,6 +128,10 @@ Result<RunRequest> RunRequestFrom(const std::string& body) {
   WEIR_TRY(const double limit, NumberField(object, "seconds_max", 60, kSecondsMax));
   if (limit <= 0) return BadField("seconds_max", "more than 0");
   spec.time_max = FromSeconds(limit);
+  if (object.contains("measure")) {
+    if (!object["measure"].is_boolean()) return BadField("measure", "true or false");
+    spec.measure = object["measure"].get<bool>();
+  }
   request.has_need = object.contains("need");
   if (request.has_need) {
     WEIR_TRY(spec.need, NeedFrom(object["need"]));
@@ -124,6 +154,14 @@ ordered_json ToJson(const Run& run, Instant now) {
   if (run.attempt > 0 && run.stage != RunStage::kWaiting)
     object["seconds"] = SecondsOf((run.over() ? run.ended : now) - run.started);
   if (run.over()) object["ran_beside"] = run.ran_beside;
+  if (run.measured) {
+    ordered_json measured;
+    for (const LoadField& load : kLoadFields)
+      measured[load.name] = run.measured->loads[static_cast<std::size_t>(load.kind)];
+    measured["launches"] = run.measured->launches;
+    measured["device_ns"] = run.measured->device_ns;
+    object["measured"] = std::move(measured);
+  }
   return object;
 }
 
@@ -135,12 +173,8 @@ ordered_json ToJson(const std::string& name, const RegisteredModule& module) {
 }
 
 ordered_json ToJson(const RunBook::DeviceView& device, const std::string& model) {
-  ordered_json object{{"name", device.name},
-                      {"model", model},
-                      {"memory_bytes", device.capacity.memory.count},
-                      {"concurrent_max", device.capacity.runs_max}};
-  for (const LoadField& load : kLoadFields)
-    object[load.name] = device.capacity.loads[static_cast<std::size_t>(load.kind)];
+  ordered_json object{{"name", device.name}, {"model", model}};
+  object.update(CapacityJson(device.capacity));
   object["running"] = device.running;
   object["waiting"] = device.waiting;
   return object;

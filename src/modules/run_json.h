@@ -23,6 +23,15 @@ struct RunRequest {
 };
 Result<RunRequest> RunRequestFrom(const std::string& body);
 
+/// What a run asks of a device, its time alone in whole milliseconds. kInvalidArgument.
+Result<core::RunNeed> NeedFrom(const nlohmann::json& object);
+nlohmann::ordered_json NeedJson(const core::RunNeed& need);
+/// The four, of an object with more fields; what is absent is 0. kInvalidArgument.
+Result<core::Loads> LoadsIn(const nlohmann::json& object);
+/// What a device has, of an object with more fields.
+Result<core::DeviceCapacity> CapacityFrom(const nlohmann::json& device);
+nlohmann::ordered_json CapacityJson(const core::DeviceCapacity& capacity);
+
 nlohmann::ordered_json ToJson(const Run& run, Instant now);
 nlohmann::ordered_json ToJson(const std::string& name, const RegisteredModule& module);
 nlohmann::ordered_json ToJson(const RunBook::DeviceView& device, const std::string& model);

@@ -49,6 +49,7 @@ class Service {
     Duration pause{};         // before it is tried again
     bool serves = false;      // it has said what it is
     std::string model, name;  // as it was said last
+    core::Loads capacity{};   // likewise
     core::RunId guilty{};     // by its own account
     std::string why;
     std::string complained;                 // said once, not every two seconds

@@ -90,6 +90,7 @@ void Service::OnDevice(Slot& slot, const DeviceFrame& frame) {
   slot.complained.clear();
   slot.model = frame.name;
   slot.name = fmt::format("device{}", frame.index);
+  slot.capacity = options_.capacity.value_or(LoadsOf(frame));
   // The first one says how many there are.
   for (std::uint64_t id = 1; id <= frame.count; ++id) {
     Slot& other = slots_[DeviceId{id}];
@@ -104,16 +105,15 @@ void Service::OnDevice(Slot& slot, const DeviceFrame& frame) {
     return;
   }
   std::vector<BookAction> actions;
-  const core::DeviceCapacity capacity{.memory = {frame.memory_bytes},
-                                      .runs_max = options_.concurrent_max,
-                                      .loads = options_.capacity.value_or(LoadsOf(frame))};
+  const core::DeviceCapacity capacity{
+      .memory = {frame.memory_bytes}, .runs_max = options_.concurrent_max, .loads = slot.capacity};
   const Status added = book_.AddDevice(slot.id, slot.name, capacity, platform::Now(), actions);
   if (!added) std::fprintf(stderr, "weir-modules: %s: %s\n", slot.name.c_str(), added.error().message.c_str());
   Apply(actions);
 }
 
 void Service::OnDone(Slot& slot, const DoneFrame& frame, const std::vector<platform::Fd>& fds) {
-  RunResult result{.text = frame.text};
+  RunResult result{.text = frame.text, .measured = frame.measured};
   if (frame.output_bytes > 0) {
     const auto stored = [&]() -> Result<ModuleStore::Stored> {
       if (fds.size() != 1 || frame.output_bytes > ModuleStore::kBlobBytesMax)
@@ -220,7 +220,8 @@ void Service::Apply(std::vector<BookAction>& actions) {
                            .blob = run->spec.blob,
                            .kernel = run->spec.kernel,
                            .arguments = run->spec.arguments,
-                           .input = run->spec.input};
+                           .input = run->spec.input,
+                           .capacity = run->spec.measure ? slot.capacity : core::Loads{}};
         if (options_.fresh && slot.used) {
           slot.pending = std::move(order);
           slot.host->Kill();

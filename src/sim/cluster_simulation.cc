@@ -28,6 +28,11 @@ std::vector<ClusterKernel> KernelsOf(const ClusterWorld& world, const ClusterRun
   return kernels;
 }
 
+/// Seconds of its kernel alone.
+double AloneOf(const KernelCost& cost, const ClusterDevices& device, const MeasuredPairs& measured) {
+  return measured.empty() ? cost.seconds / SpeedsOf(std::span(&cost, 1), CacheOf(device)).front() : cost.seconds;
+}
+
 std::vector<std::uint32_t> SequenceOf(const ClusterWorld& world, const ClusterRun& run, std::uint64_t seed) {
   std::vector<std::uint32_t> turn;
   for (const std::string& name : run.kernels)
@@ -46,20 +51,21 @@ std::vector<std::uint32_t> SequenceOf(const ClusterWorld& world, const ClusterRu
 
 }  // namespace
 
-Result<core::InterferenceModel> ProfileAll(std::span<const ClusterKernel> kernels, const ClusterDevices& device,
+Result<core::InterferenceModel> ProfileAll(std::span<const ClusterKernel> kernels, const ClusterWorld& world,
                                            const core::PolicyParams& params) {
+  const ClusterDevices& device = world.devices;
+  const MeasuredPairs measured(world);
   std::vector<core::SoloRun> solos;
   std::vector<core::PairRun> pairs;
   std::vector<KernelCost> costs;
   for (const ClusterKernel& kernel : kernels) {
-    const KernelCost cost = CostOf(kernel, device);
-    const double speed = SpeedsOf(std::span(&cost, 1), CacheOf(device)).front();
-    solos.push_back({kernel.name, MeasuredAlone(kernel, device), cost.seconds / speed});
-    costs.push_back(cost);
+    costs.push_back(CostOf(kernel, device));
+    solos.push_back({kernel.name, MeasuredAlone(kernel, device), AloneOf(costs.back(), device, measured)});
   }
-  for (std::size_t a = 0; a < kernels.size(); ++a)
-    for (std::size_t b = a; b < kernels.size(); ++b) {
-      const std::vector<double> speeds = SpeedsOf(std::array{costs[a], costs[b]}, CacheOf(device));
+  for (std::uint32_t a = 0; a < kernels.size(); ++a)
+    for (std::uint32_t b = a; b < kernels.size(); ++b) {
+      const std::vector<double> speeds = measured.empty() ? SpeedsOf(std::array{costs[a], costs[b]}, CacheOf(device))
+                                                          : measured.SpeedsOf(std::array{a, b});
       pairs.push_back({kernels[a].name, kernels[b].name, costs[a].seconds / speeds[0], costs[b].seconds / speeds[1]});
     }
   return core::Fit(solos, pairs, CapacityFor(device), params);
@@ -71,6 +77,7 @@ ClusterSimulation::ClusterSimulation(const Scenario& scenario, const Run& run, s
       run_(run.cluster),
       keep_frames_(keep_frames),
       kernels_(KernelsOf(world_, run_)),
+      pairs_(world_),
       sequence_(SequenceOf(world_, run_, seed)),
       queue_(core::MakePlacement(run_.placement, run_.params).value()),
       devices_(world_.devices.count),
@@ -80,7 +87,7 @@ ClusterSimulation::ClusterSimulation(const Scenario& scenario, const Run& run, s
   for (const ClusterKernel& kernel : kernels_) {
     costs_.push_back(CostOf(kernel, world_.devices));
     needs_.push_back(MeasuredAlone(kernel, world_.devices));
-    alone_s_.push_back(costs_.back().seconds / SpeedsOf(std::span(&costs_.back(), 1), CacheOf(world_.devices)).front());
+    alone_s_.push_back(AloneOf(costs_.back(), world_.devices, pairs_));
     out_.tenants.emplace_back().name = kernel.name;
   }
   Profile();
@@ -93,7 +100,7 @@ ClusterSimulation::ClusterSimulation(const Scenario& scenario, const Run& run, s
 void ClusterSimulation::Profile() {
   core::InterferenceModel* model = queue_.placement().model();
   if (model == nullptr || !run_.profiled) return;
-  *model = ProfileAll(kernels_, world_.devices, run_.params).value();
+  *model = ProfileAll(kernels_, world_, run_.params).value();
 }
 
 void ClusterSimulation::RunUntil(Duration at) {
@@ -178,9 +185,16 @@ void ClusterSimulation::Retune(std::uint32_t index) {
   Device& device = devices_[index];
   ++device.stamp;
   if (device.running.empty()) return;
-  together_.clear();
-  for (const std::uint32_t application : device.running) together_.push_back(costs_[applications_[application].kernel]);
-  device.speeds = SpeedsOf(together_, CacheOf(world_.devices));
+  if (pairs_.empty()) {
+    together_.clear();
+    for (const std::uint32_t application : device.running)
+      together_.push_back(costs_[applications_[application].kernel]);
+    device.speeds = SpeedsOf(together_, CacheOf(world_.devices));
+  } else {
+    numbers_.clear();
+    for (const std::uint32_t application : device.running) numbers_.push_back(applications_[application].kernel);
+    device.speeds = pairs_.SpeedsOf(numbers_);
+  }
   double next_s = applications_[device.running[0]].left_s / device.speeds[0];
   for (std::size_t k = 1; k < device.running.size(); ++k)
     next_s = std::min(next_s, applications_[device.running[k]].left_s / device.speeds[k]);

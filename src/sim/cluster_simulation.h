@@ -12,6 +12,7 @@
 #include "core/placement/run_queue.h"
 #include "sim/event_heap.h"
 #include "sim/kernel_cost.h"
+#include "sim/measured_pairs.h"
 #include "sim/record.h"
 #include "sim/scenario.h"
 
@@ -61,6 +62,7 @@ class ClusterSimulation {
   const ClusterRun run_;
   const bool keep_frames_;
   std::vector<ClusterKernel> kernels_;  // as this run has them
+  const MeasuredPairs pairs_;
   std::vector<KernelCost> costs_;
   std::vector<core::RunNeed> needs_;
   std::vector<double> alone_s_;          // of their kernels
@@ -69,14 +71,15 @@ class ClusterSimulation {
   std::vector<core::RunAction> actions_;
   std::vector<Application> applications_;
   std::vector<Device> devices_;
-  std::vector<KernelCost> together_;  // of one device, while its speeds are reckoned
+  std::vector<KernelCost> together_;    // of one device, while its speeds are reckoned
+  std::vector<std::uint32_t> numbers_;  // likewise
   EventHeap heap_;
   Instant now_{};
   RunRecord out_;
 };
 
-/// Solo and pair runs of these kernels on one such device, as a profiler would measure them.
-Result<core::InterferenceModel> ProfileAll(std::span<const ClusterKernel> kernels, const ClusterDevices& device,
+/// Solo and pair runs of these kernels on one device of the world, as a profiler would measure them, or as one has.
+Result<core::InterferenceModel> ProfileAll(std::span<const ClusterKernel> kernels, const ClusterWorld& world,
                                            const core::PolicyParams& params);
 
 }  // namespace weir::sim

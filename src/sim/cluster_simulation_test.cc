@@ -96,7 +96,7 @@ TEST(ClusterSimulation, WhatFitsNowhereIsSaidToBeAViolation) {
 
 TEST(ClusterSimulation, LearnsFromItsRunsWhatAProfileWouldHaveSaid) {
   const Scenario scenario = TwoResources(1);
-  const auto profiled = ProfileAll(scenario.cluster->kernels, scenario.cluster->devices, {});
+  const auto profiled = ProfileAll(scenario.cluster->kernels, *scenario.cluster, {});
   ASSERT_TRUE(profiled.has_value());
   // Two of a kind halve each other, two of different kinds don't.
   EXPECT_NEAR(profiled->weights()[1], 1, 0.02);
@@ -117,6 +117,48 @@ TEST(ClusterSimulation, LearnsFromItsRunsWhatAProfileWouldHaveSaid) {
   // Not exactly: a run tells its mean neighbours, and those came and went.
   EXPECT_NEAR(learned.weights()[1], 1, 0.15);
   EXPECT_NEAR(learned.weights()[2], 1, 0.15);
+}
+
+/// Two kernels as they were measured: the short one waits for the long one, which hardly notices it.
+Scenario MeasuredScenario(std::uint32_t devices) {
+  Scenario scenario = TwoResources(devices);
+  ClusterWorld& world = *scenario.cluster;
+  for (ClusterKernel& kernel : world.kernels) kernel.host = Duration{0};
+  world.kernels[0].loads = core::Loads{0, 100, 500, 4};
+  world.kernels[1].loads = core::Loads{0, 0, 1'000, 8};
+  world.kernels[1].kernel = seconds(4);
+  world.pairs = {{0, 0, 2, 2}, {0, 1, 3, 4.4}, {1, 1, 8, 8}};
+  return scenario;
+}
+
+TEST(ClusterSimulation, KernelsThatWereMeasuredTogetherTakeWhatWasMeasured) {
+  const Scenario scenario = MeasuredScenario(1);
+  ClusterRun run{.placement = "spread", .kernels = {"traffic", "threads"}, .runs = 2};
+  // The short one ends after 3 s; of the long one 4 - 3 / 1.1 s are left then.
+  EXPECT_NEAR(MakespanOf(scenario, run), 3 + 4 - 3 / 1.1, 1e-6);
+  run.kernels = {"traffic"};
+  EXPECT_NEAR(MakespanOf(scenario, run), 2, 1e-6);
+  run.runs = 3;  // each adds to the others what it adds to one
+  EXPECT_NEAR(MakespanOf(scenario, run), 3, 1e-6);
+  run.placement = "serial";
+  EXPECT_NEAR(MakespanOf(scenario, run), 3, 1e-6);
+}
+
+TEST(ClusterSimulation, AProfileOfMeasuredKernelsIsTheLineThroughTheirPairs) {
+  const Scenario scenario = MeasuredScenario(1);
+  const ClusterWorld& world = *scenario.cluster;
+  const auto profiled = ProfileAll(world.kernels, world, {});
+  ASSERT_TRUE(profiled.has_value());
+  const core::RunNeed shorter{.memory = MiB(200), .loads = {0, 100, 500, 4}, .alone_ms = 1'000};
+  const core::RunNeed longer{.memory = MiB(200), .loads = {0, 0, 1'000, 8}, .alone_ms = 4'000};
+  const auto fitted =
+      core::Fit(std::array{core::SoloRun{"traffic", shorter, 1}, core::SoloRun{"threads", longer, 4}},
+                std::array{core::PairRun{"traffic", "traffic", 2, 2}, core::PairRun{"traffic", "threads", 3, 4.4},
+                           core::PairRun{"threads", "threads", 8, 8}},
+                CapacityFor(world.devices));
+  ASSERT_TRUE(fitted.has_value());
+  for (std::size_t i = 0; i < core::InterferenceModel::kWeights; ++i)
+    EXPECT_NEAR(profiled->weights()[i], fitted->weights()[i], 1e-9) << i;
 }
 
 TEST(ClusterSimulation, TheSameSeedGivesTheSameRun) {

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/placement/load.h"
 #include "core/schedule/policy_table.h"
 
 namespace weir::sim {
@@ -37,11 +39,19 @@ struct ClusterKernel {
   Duration kernel{};            // or, where this isn't 0, a launch with all the memory traffic it wants takes this
   double processing = -1;       // part of the device's threads that it keeps busy; below 0: of the launch
   double bytes_per_s = 0;       // of global memory, local memory's not counted
+  std::optional<core::Loads> loads{};  // as they were measured, instead of what follows from the fields above
+};
+
+/// Two kernels, by their numbers, as they were measured together: what each took while the other one ran all the time.
+struct ClusterPair {
+  std::uint32_t first = 0, second = 0;
+  double first_s = 0, second_s = 0;
 };
 
 struct ClusterWorld {
   ClusterDevices devices{};
   std::vector<ClusterKernel> kernels{};
+  std::vector<ClusterPair> pairs{};  // none: how kernels disturb each other follows from the model (kernel_cost.h)
 };
 
 /// Of a run.

@@ -32,6 +32,16 @@ KernelCost CostOf(const ClusterKernel& kernel, const ClusterDevices& device) {
   cost.local_bytes = resident * threads * local;
   cost.turn = device.turn_loss >= 0 ? 1 : 0;
   cost.turn_loss = std::max(device.turn_loss, 0.0);
+  if (kernel.loads) {
+    const auto part = [&](core::LoadKind kind, double all) {
+      return static_cast<double>((*kernel.loads)[static_cast<std::size_t>(kind)]) / all;
+    };
+    cost.threads = std::min(1.0, part(core::LoadKind::kThreads, device.threads));
+    cost.blocks = std::min(1.0, part(core::LoadKind::kBlocks, device.blocks));
+    cost.traffic = part(core::LoadKind::kTraffic, device.bytes_per_s * 1e-6);
+    cost.local_bytes = part(core::LoadKind::kLocal, 1) * 1024;
+    return cost;
+  }
   // Every thread writes its local memory once and reads it once.
   if (cost.seconds > 0) cost.local_traffic = 2.0 * blocks * threads * local / cost.seconds / device.bytes_per_s;
   return cost;
@@ -102,6 +112,10 @@ core::RunNeed MeasuredAlone(const ClusterKernel& kernel, const ClusterDevices& d
   const double speed = SpeedsOf(std::span(&cost, 1), cache).front();
   const double traffic = speed * (cost.traffic + cost.local_traffic * MissedPart(cost.local_bytes, cache));
   const auto whole = [](double x) { return std::min(static_cast<std::uint64_t>(std::llround(x)), core::kLoadMax); };
+  if (kernel.loads)
+    return {.memory = kernel.memory,
+            .loads = *kernel.loads,
+            .alone_ms = std::clamp<std::uint64_t>(whole(std::ceil(cost.seconds * 1e3)), 1, core::kAloneMaxMs)};
   return {.memory = kernel.memory,
           .loads = {whole(std::min(cost.local_bytes, cache) / 1024), whole(traffic * device.bytes_per_s * 1e-6),
                     whole(speed * cost.threads * device.threads), whole(speed * cost.blocks * device.blocks)},

@@ -85,6 +85,12 @@ class InAVgpu(WithAService):
             self.assertIn("on device0", run.stdout)
         # Billed as any tenant's: no code of ours meters modules.
         self.assertGreater(self.node.gpu_ns()["kernels"], 0)
+        # A run's launches can be counted in a vGPU too: their times come through the gate.
+        self.ask("PUT", "/v1/runs/counted", {"module": "sorting_network", "kernel": "sorting-network", "arguments": "n=1024",
+                                             "measure": True})
+        measured = self.wait_over("counted")["measured"]
+        self.assertEqual(measured["launches"], 10 * 11 // 2)
+        self.assertGreater(measured["device_ns"], 0)
         keys = [5, 1, 4, 2**32 - 1]
         with tempfile.NamedTemporaryFile() as file:
             file.write(struct.pack("<4I", *keys))

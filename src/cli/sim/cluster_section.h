@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +34,13 @@ void ReadClusterKernel(Reader& reader, sim::ClusterWorld& world) {
   reader.Span("thread_ns", kernel.per_thread, 1e-9);
   reader.Span("kernel_s", kernel.kernel, 1);
   if (reader.Has("processing")) reader.Number("processing", threads_use, 0, 1);
+  if (reader.Has("loads"))
+    reader.Sub("loads", [&](Reader& loads) {
+      core::Loads& all = kernel.loads.emplace();
+      constexpr std::array kKeys{"local_memory", "traffic", "threads", "blocks"};  // by core::LoadKind
+      for (std::size_t i = 0; i < all.size(); ++i)
+        loads.Whole(kKeys[i], all[i], 0, static_cast<double>(core::kLoadMax));
+    });
   reader.Number("global_gb_s", gb_s, 0, 1e5);
   kernel.local = Bytes{static_cast<std::uint64_t>(local_kb * 1024)};
   kernel.bytes_per_s = gb_s * 1e9;
@@ -42,6 +51,35 @@ void ReadClusterKernel(Reader& reader, sim::ClusterWorld& world) {
   for (const sim::ClusterKernel& other : world.kernels)
     if (&other != &kernel && other.name == kernel.name)
       reader.Complain(fmt::format("two kernels are called '{}'", kernel.name));
+}
+
+/// Pairs that were measured: of each two kernels, or none.
+template <typename Reader>
+void ReadClusterPairs(Reader& reader, sim::ClusterWorld& world) {
+  std::set<std::pair<std::uint32_t, std::uint32_t>> known;
+  reader.Each("pair", [&](Reader& one) {
+    sim::ClusterPair& pair = world.pairs.emplace_back();
+    const auto kernel = [&](const char* key, std::uint32_t& number) {
+      std::string name;
+      one.Text(key, name);
+      const auto found = std::ranges::find(world.kernels, name, &sim::ClusterKernel::name);
+      if (found == world.kernels.end()) return one.Complain(fmt::format("'{}': no kernel '{}'", key, name));
+      number = static_cast<std::uint32_t>(found - world.kernels.begin());
+      if (found->kernel <= Duration{0})
+        one.Complain(fmt::format("kernel '{}' of a pair needs a kernel_s, what it takes alone", name));
+    };
+    kernel("first", pair.first);
+    kernel("second", pair.second);
+    one.Number("first_s", pair.first_s, 1e-9, 1e7);
+    one.Number("second_s", pair.second_s, 1e-9, 1e7);
+    if (pair.first_s <= 0 || pair.second_s <= 0) one.Complain("a pair needs first_s and second_s, what each one took");
+    if (!known.insert(std::minmax({pair.first, pair.second})).second)
+      one.Complain("these two kernels are a pair already");
+  });
+  const std::size_t all = world.kernels.size() * (world.kernels.size() + 1) / 2;
+  if (!world.pairs.empty() && known.size() != all)
+    reader.Complain(fmt::format("there are {} pairs of {} kernels, each with itself too; {} are given", all,
+                                world.kernels.size(), known.size()));
 }
 
 /// Where the file has kernels.
@@ -68,6 +106,7 @@ void ReadClusterWorld(Reader& reader, std::optional<sim::ClusterWorld>& world) {
   if (devices.threads < devices.processors || devices.blocks < devices.processors || devices.bytes_per_s <= 0)
     reader.Complain("kernels need a [cluster] with global_gb_s, and of threads and blocks one for each processor");
   reader.Each("kernel", [&](Reader& one) { ReadClusterKernel(one, *world); });
+  ReadClusterPairs(reader, *world);
 }
 
 template <typename Reader>

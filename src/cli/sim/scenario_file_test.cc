@@ -525,6 +525,42 @@ runs = [8, 12]
   EXPECT_EQ(s->runs[2].cluster.runs, 12u);
 }
 
+TEST(ScenarioFile, ReadsPairsThatWereMeasured) {
+  const std::string file = R"(name = "measured"
+seconds = 10
+[cluster]
+threads = 1024
+blocks = 8
+global_gb_s = 10
+[[kernel]]
+name = "a"
+kernel_s = 0.5
+loads = { local_memory = 4, traffic = 250, threads = 1024, blocks = 8 }
+[[kernel]]
+name = "b"
+kernel_s = 0.25
+[[run]]
+label = "x"
+)";
+  const auto read = [&](const std::string& pairs) { return ParseScenario(file + pairs, "x.toml"); };
+  const auto pair = [](const std::string& a, const std::string& b, const std::string& times) {
+    return "[[pair]]\nfirst = \"" + a + "\"\nsecond = \"" + b + "\"\n" + times;
+  };
+  const std::string times = "first_s = 1\nsecond_s = 0.75\n", same = pair("a", "a", times), ab = pair("b", "a", times);
+  const auto s = read(same + ab + pair("b", "b", times));
+  ASSERT_TRUE(s) << s.error().message;
+  EXPECT_EQ(s->cluster->kernels[0].loads, (core::Loads{4, 250, 1024, 8}));
+  EXPECT_FALSE(s->cluster->kernels[1].loads);
+  ASSERT_EQ(s->cluster->pairs.size(), 3u);
+  EXPECT_EQ(s->cluster->pairs[1].first, 1u);
+  EXPECT_EQ(s->cluster->pairs[1].second_s, 0.75);
+  EXPECT_EQ(read(same).error().message, "x.toml:1: there are 3 pairs of 2 kernels, each with itself too; 1 are given");
+  EXPECT_EQ(read(same + ab + pair("a", "b", times)).error().message, "x.toml:26: these two kernels are a pair already");
+  EXPECT_EQ(read(pair("a", "c", times)).error().message, "x.toml:16: 'second': no kernel 'c'");
+  EXPECT_EQ(read(pair("a", "b", "first_s = 1\n")).error().message,
+            "x.toml:16: a pair needs first_s and second_s, what each one took");
+}
+
 TEST(ScenarioFile, RefusesKernelsThatCannotBe) {
   const auto fault = [](const std::string& more) {
     const auto scenario = ParseScenario(std::string(kClusterFile) + more, "x.toml");

@@ -83,9 +83,10 @@ Result<DeviceContext> DeviceContext::Open(std::uint32_t index, std::uint32_t uni
   return opened;
 }
 
-Result<cl_command_queue> DeviceContext::MakeQueue() const {
+Result<cl_command_queue> DeviceContext::MakeQueue(bool timed) const {
   cl_int error = CL_SUCCESS;
-  const cl_command_queue queue = ::clCreateCommandQueue(context_, device_, 0, &error);
+  const cl_command_queue_properties properties = timed ? CL_QUEUE_PROFILING_ENABLE : 0;
+  const cl_command_queue queue = ::clCreateCommandQueue(context_, device_, properties, &error);
   if (error != CL_SUCCESS) return ClError("making a queue", error);
   return queue;
 }

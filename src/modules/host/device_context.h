@@ -20,8 +20,8 @@ class DeviceContext {
   [[nodiscard]] const DeviceFrame& facts() const { return facts_; }
   [[nodiscard]] cl_context context() const { return context_; }
   [[nodiscard]] cl_device_id device() const { return device_; }
-  /// In order.
-  [[nodiscard]] Result<cl_command_queue> MakeQueue() const;
+  /// In order; `timed`: its events tell times.
+  [[nodiscard]] Result<cl_command_queue> MakeQueue(bool timed = false) const;
   /// Does it still compute? An answer takes a write of four bytes.
   [[nodiscard]] Status Probe() const;
 

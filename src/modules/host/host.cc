@@ -13,9 +13,11 @@
 #include "modules/host/device_context.h"
 #include "modules/host/host_crash.h"
 #include "modules/host/host_run.h"
+#include "modules/host/launch_meter.h"
 #include "modules/host/loaded_module.h"
 #include "modules/module_image.h"
 #include "modules/module_store.h"
+#include "platform/clock.h"
 #include "platform/unix_socket.h"
 
 namespace weir::modules {
@@ -116,11 +118,12 @@ class Host {
     }
     const auto output = run.SealedOutput();
     if (!output) return SendFrame(fd_, FailedFrame{order.run, output.error().code, run.text(), output.error().message});
-    SendFrame(fd_, DoneFrame{order.run, run.output_bytes(), run.text()}, output->get());
+    SendFrame(fd_, DoneFrame{order.run, run.output_bytes(), run.text(), run.measured}, output->get());
   }
 
   Status Execute(const ExecuteFrame& order, HostedModule& hosted, HostRun& run) {
-    WEIR_TRY(run.queue_of_run, context_.MakeQueue());
+    const bool measures = order.capacity != core::Loads{};
+    WEIR_TRY(run.queue_of_run, context_.MakeQueue(measures));
     run.size = sizeof(weir_run);
     run.api = WEIR_API_OPENCL;
     run.context = context_.context();
@@ -136,7 +139,13 @@ class Host {
     }
     run.arguments = order.arguments.c_str();
     run.prepared = hosted.state;
-    return run.Call("it", [&] { return kernel->execute(&run); });
+    const auto execute = [&] { return run.Call("it", [&] { return kernel->execute(&run); }); };
+    if (!measures) return execute();
+    const auto meter = LaunchMeter::Watch(run.queue_of_run, context_.device(), order.capacity);
+    const Instant began = platform::Now();
+    const Status status = execute();
+    run.measured = meter->Take(platform::Now() - began);
+    return status;
   }
 
   Status Prepare(const ExecuteFrame& order, HostedModule& hosted, HostRun& run) {

@@ -7,6 +7,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,7 @@ class HostRun : public weir_run {
 
   cl_command_queue queue_of_run = nullptr;  // released with it
   std::string input_bytes_of_run;
+  std::optional<MeasuredLoads> measured;
 
  private:
   static HostRun& Of(const weir_run* run) { return const_cast<HostRun&>(static_cast<const HostRun&>(*run)); }
