@@ -169,6 +169,100 @@ RC_GTEST_PROP(ObjectLogLaws, AReplayMakesTheSameObjects, (const std::vector<Draw
   RC_ASSERT(fresh.executor.Describe() == connection.executor.Describe());
 }
 
+/// What is made on a fresh executor before the replay, and whose contents are there.
+class MadeAheadOn {
+ public:
+  explicit MadeAheadOn(FollowedConnection& fresh) : fresh_(fresh) {}
+
+  /// Of the programs and memory objects those that `which` has a bit for, and their contexts.
+  void Make(FollowedConnection& from, std::uint32_t which) {
+    DropDead(from);
+    for (auto [program, context] : from.log.Programs()) {
+      which = which >> 1 | which << 31;
+      const auto makes_context = from.log.MakerOf(context.id);
+      if ((which & 1) == 0 || Has(program) || !makes_context) continue;
+      std::uint64_t place = 256 << 10;
+      const auto builder = from.log.BuilderOf(program, 1 + requests_, [&](wire::ByteView bytes) {
+        std::ranges::copy(bytes, fresh_.executor.arena.begin() + static_cast<std::ptrdiff_t>(place));
+        place += bytes.size();
+        return std::optional(wire::Blob::Arena(place - bytes.size(), bytes.size()));
+      });
+      if (!builder) continue;
+      Add(context, {*makes_context});
+      Add(program, builder->messages);
+      for (const auto& answer : builder->answers) ExpectAnswer(answer);
+    }
+    for (const auto& memory : from.log.memories()) {
+      which = which >> 1 | which << 31;
+      if ((which & 1) == 0 || memory.context == 0) continue;
+      const auto context = from.log.MakerOf(memory.context), maker = from.log.MakerOf(memory.id);
+      if (!context || !maker) continue;
+      Add({.id = memory.context, .number = memory.context_number}, {*context});
+      Add({.id = memory.id, .number = memory.number}, {*maker});
+      testing::MoveContent(from.executor, fresh_.executor, memory.id);
+      from.log.ContentsKnown(memory.id);
+    }
+  }
+  [[nodiscard]] ObjectLog::MadeAhead made() const { return {.standing = standing_}; }
+
+ private:
+  [[nodiscard]] bool Has(const ObjectLog::Standing& standing) const {
+    return std::ranges::any_of(standing_, [&](const auto& there) { return there.number == standing.number; });
+  }
+  void Add(const ObjectLog::Standing& standing, const std::vector<std::vector<std::byte>>& makers) {
+    if (Has(standing)) return;
+    std::erase_if(standing_, [&](const auto& other) { return other.id == standing.id; });
+    for (const auto& maker : makers) fresh_.SendBytes(maker);
+    standing_.push_back(standing);
+  }
+  void ExpectAnswer(const ObjectLog::Replay::Answer& expected) {
+    requests_ = std::max(requests_, expected.request);
+    bool answered = false;
+    for (const auto& message : fresh_.to_client) {
+      wire::Header header;
+      wire::Reply reply;
+      wire::ReadHeader(message, header);
+      if (header.op == static_cast<std::uint16_t>(wire::Op::kReply) && wire::Decode(message, reply) &&
+          reply.request == expected.request)
+        answered = reply.status == expected.status;
+    }
+    EXPECT_TRUE(answered) << expected.request;
+  }
+  /// Contexts stay: something may be made of them.
+  void DropDead(const FollowedConnection& from) {
+    std::erase_if(standing_, [&](const auto& there) {
+      const auto object = fresh_.executor.Any(there.id);
+      if (!object || object->kind != ModelKind::kMemory || from.log.Stands(there)) return false;
+      fresh_.Send(wire::Release{.id = there.id});
+      return true;
+    });
+  }
+  FollowedConnection& fresh_;
+  std::vector<ObjectLog::Standing> standing_;
+  std::uint32_t requests_ = 0;
+};
+
+RC_GTEST_PROP(ObjectLogLaws, WhatWasMadeAheadChangesNothing,
+              (const std::vector<Drawn>& first, const std::vector<Drawn>& then, const std::vector<Drawn>& at_last,
+               std::uint32_t which)) {
+  FollowedConnection connection, fresh;
+  Player player(connection);
+  MadeAheadOn ahead(fresh);
+  for (const Drawn& message : first) player.Play(message);
+  ahead.Make(connection, which);
+  for (const Drawn& message : then) player.Play(message);
+  ahead.Make(connection, ~which);
+  for (const Drawn& message : at_last) player.Play(message);
+  connection.Settle();
+  const auto replay = connection.MakeReplay(&fresh.executor, ahead.made());
+  RC_CLASSIFY(!replay, "in the way");
+  if (!replay) return;
+  RC_CLASSIFY(replay->messages.size() < connection.MakeReplay().messages.size(), "of use");
+  connection.ReplayInto(fresh, *replay);
+  for (const auto& failing : connection.log.ErrorsOwed()) connection.SendUnseen(failing);
+  RC_ASSERT(fresh.executor.Describe() == connection.executor.Describe());
+}
+
 RC_GTEST_PROP(ObjectLogLaws, AReplayReplaysToItself, (const std::vector<Drawn>& drawn)) {
   FollowedConnection connection;
   Player player(connection);
