@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "opencl/channel/cl.h"
 #include "remote/contents.h"
 #include "remote/followed_sink.h"
 #include "remote/fresh_node.h"
@@ -83,6 +84,13 @@ class Mover {
     std::uint32_t request = 0;
     bool ahead = false;
   };
+
+  static constexpr std::uint64_t kPlaceAlignment = 4096;
+  /// Ids of ours begin so far beyond the client's that it seldom comes there: a pair for each context, then markers.
+  static constexpr std::uint32_t kIdsApart = 4096, kContextsMax = 1024, kMarkersMax = 1024;
+  static constexpr std::uint32_t kMarkersAt = 2 * kContextsMax, kOwnIds = kMarkersAt + kMarkersMax;
+  static constexpr std::uint64_t kHostMayNotRead = CL_MEM_HOST_NO_ACCESS | CL_MEM_HOST_WRITE_ONLY;
+  static constexpr std::uint64_t kHostMayNotWrite = CL_MEM_HOST_NO_ACCESS | CL_MEM_HOST_READ_ONLY;
 
   Status Start();
   bool ChooseIds();
