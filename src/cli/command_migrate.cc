@@ -17,7 +17,7 @@
 namespace weir::cli {
 namespace {
 
-constexpr int kAnswerMs = 120'000;  // a kernel may have to end, and programs are built anew
+constexpr int kAnswerMs = 300'000;  // contents are copied ahead, programs are built anew, and a kernel may have to end
 
 /// The relay of a program that 'weir run --node' started; without a name the only one there is.
 Result<std::string> FindRelay(const std::string& run_dir, const std::string& pid) {
@@ -49,7 +49,7 @@ Result<std::string> AskRelay(const std::string& relay, const std::string& text) 
   if (!socket) return Fail(Errc::kNotFound, fmt::format("no program of 'weir run --node' answers at {}", relay));
   WEIR_TRY_STATUS(platform::SendPacket(socket->get(), std::as_bytes(std::span(text))));
   if (!platform::WaitReadable(socket->get(), kAnswerMs))
-    return Fail(Errc::kTimeout, "the relay did not answer within 2 minutes");
+    return Fail(Errc::kTimeout, "the relay did not answer within 5 minutes");
   WEIR_TRY(const platform::Packet packet, platform::ReceivePacket(socket->get(), proto::kControlBytesMax));
   return proto::AnswerFrom({reinterpret_cast<const char*>(packet.bytes.data()), packet.bytes.size()});
 }
@@ -84,9 +84,11 @@ Result<int> Migrate(const Session& session, const MigrateFlags& flags) {
       if (targets.size() > 1) Say(fmt::format("not to {}: {}", target.node, said.error().message));
       continue;
     }
+    const auto figures = proto::TakeFigures(*said);
     if (session.json) {
-      fmt::print("{}\n",
-                 nlohmann::json{{"node", target.node}, {"address", target.request.node}, {"said", *said}}.dump());
+      nlohmann::json answer{{"node", target.node}, {"address", target.request.node}, {"said", *said}};
+      for (const auto& [name, number] : figures) answer[name] = number;
+      fmt::print("{}\n", answer.dump());
     } else {
       fmt::print("moved to {}: {}\n", target.node, *said);
     }

@@ -2,8 +2,75 @@
 #include "proto/relay_control.h"
 
 #include <algorithm>
+#include <charconv>
 
 namespace weir::proto {
+namespace {
+
+constexpr std::string_view kFigures = "figures";
+
+/// Each by its name, in the order in which they are told.
+template <typename Each>
+void EachFigure(const MoveFigures& figures, Each each) {
+  each("objects", figures.objects);
+  each("memories", figures.memories);
+  each("bytes_before", figures.bytes_before);
+  each("bytes_in_pause", figures.bytes_in_pause);
+  each("bytes_unchanged", figures.bytes_unchanged);
+  each("pause_us", figures.pause_us);
+}
+
+/// With one decimal.
+std::string InUnits(std::uint64_t number, std::uint64_t unit) {
+  const std::uint64_t tenths = (number % unit * 10 + unit / 2) / unit + number / unit * 10;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10);
+}
+
+std::string Mebibytes(std::uint64_t bytes) { return InUnits(bytes, 1 << 20) + " MiB"; }
+
+}  // namespace
+
+std::string SaidOf(std::span<const MoveFigures> moves) {
+  std::string said;
+  MoveFigures all;
+  for (const MoveFigures& move : moves) {
+    said += std::to_string(move.objects) + " objects made anew; contents of " + std::to_string(move.memories) + ": " +
+            Mebibytes(move.bytes_before) + " sent before the pause, " + Mebibytes(move.bytes_in_pause) + " in it, " +
+            Mebibytes(move.bytes_unchanged) + " not sent again; paused for " + InUnits(move.pause_us, 1000) + " ms\n";
+    all.objects += move.objects;
+    all.memories += move.memories;
+    all.bytes_before += move.bytes_before;
+    all.bytes_in_pause += move.bytes_in_pause;
+    all.bytes_unchanged += move.bytes_unchanged;
+    all.pause_us = std::max(all.pause_us, move.pause_us);
+  }
+  said += kFigures;
+  EachFigure(all, [&](const char* name, std::uint64_t number) {
+    said += std::string(" ") + name + "=" + std::to_string(number);
+  });
+  return said;
+}
+
+std::vector<std::pair<std::string, std::uint64_t>> TakeFigures(std::string& said) {
+  std::vector<std::pair<std::string, std::uint64_t>> figures;
+  const std::size_t last = said.rfind('\n');
+  std::string_view line(said);
+  if (last == std::string::npos || !line.substr(last + 1).starts_with(kFigures)) return figures;
+  line.remove_prefix(last + 1 + kFigures.size());
+  while (!line.empty()) {
+    line.remove_prefix(1);
+    const std::string_view figure = line.substr(0, line.find(' '));
+    line.remove_prefix(figure.size());
+    const std::size_t equals = figure.find('=');
+    std::uint64_t number = 0;
+    if (equals == std::string_view::npos) continue;
+    const auto read = std::from_chars(figure.data() + equals + 1, figure.data() + figure.size(), number);
+    if (read.ec == std::errc()) figures.emplace_back(figure.substr(0, equals), number);
+  }
+  said.resize(last);
+  return figures;
+}
+
 std::string RequestText(const MoveRequest& request) {
   std::string text = "move\nnode " + request.node + "\n";
   if (!request.token.empty()) text += "token " + request.token + "\n";

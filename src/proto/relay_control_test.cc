@@ -40,5 +40,40 @@ TEST(RelayControl, AnAnswerKeepsItsCodeAndWords) {
   }
 }
 
+TEST(RelayControl, FiguresComeBehindTheWordsAndAreOfAllMovesTogether) {
+  const std::vector<MoveFigures> moves{
+      {.objects = 5,
+       .memories = 2,
+       .bytes_before = 3 << 20,
+       .bytes_in_pause = 70,
+       .bytes_unchanged = 9,
+       .pause_us = 1500},
+      {.objects = 1, .memories = 1, .bytes_before = 1, .bytes_in_pause = 2, .bytes_unchanged = 3, .pause_us = 200}};
+  auto said = AnswerFrom(AnswerText(SaidOf(moves)));
+  ASSERT_TRUE(said);
+  const auto figures = TakeFigures(*said);
+  EXPECT_EQ(*said,
+            "5 objects made anew; contents of 2: 3.0 MiB sent before the pause, 0.0 MiB in it, 0.0 MiB not sent again; "
+            "paused for 1.5 ms\n"
+            "1 objects made anew; contents of 1: 0.0 MiB sent before the pause, 0.0 MiB in it, 0.0 MiB not sent again; "
+            "paused for 0.2 ms");
+  const std::vector<std::pair<std::string, std::uint64_t>> expected{
+      {"objects", 6},         {"memories", 3},         {"bytes_before", (3 << 20) + 1},
+      {"bytes_in_pause", 72}, {"bytes_unchanged", 12}, {"pause_us", 1500}};
+  EXPECT_EQ(figures, expected);
+}
+
+TEST(RelayControl, WordsWithoutFiguresStayAsTheyAre) {
+  for (const char* words : {"", "moved", "one\ntwo", "figures a=1", "\nfigure a=1"}) {
+    std::string said = words;
+    EXPECT_TRUE(TakeFigures(said).empty()) << words;
+    EXPECT_EQ(said, words);
+  }
+  std::string odd = "x\nfigures a b=c d=7e =8";
+  const std::vector<std::pair<std::string, std::uint64_t>> expected{{"d", 7}, {"", 8}};
+  EXPECT_EQ(TakeFigures(odd), expected);
+  EXPECT_EQ(odd, "x");
+}
+
 }  // namespace
 }  // namespace weir::proto

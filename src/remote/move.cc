@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "opencl/channel/cl.h"
+#include "opencl/channel/limits.h"
 #include "platform/clock.h"
 #include "proto/opencl_messages.h"
 
@@ -15,201 +16,244 @@ namespace cl = proto::cl;
 
 constexpr Duration kQuietWithin = seconds(30);  // a kernel may be running
 constexpr Duration kAskAgain = milliseconds(200);
-constexpr Duration kAnswerWithin = seconds(60);  // builds are among what is replayed
-constexpr std::uint64_t kPlaceAlignment = 4096;
-constexpr std::uint64_t kWindowBytes = 64 << 20;  // what a move keeps here at most
-constexpr std::uint64_t kPartBytes = 4 << 20;
+constexpr Duration kReadWithin = seconds(60);
+/// Ahead, reads wait for what the program has running; longer than this they are not waited for.
+constexpr Duration kReadAheadWithin = seconds(10);
+/// Pieces asked for at once: as many as there are slots, less some that are on their way to the new node.
+constexpr std::size_t kFlyingInPause = 10;
 
-/// An event's times are of the node's clock, which is ahead of ours by so much, as far as is known. What has ended has
-/// ended before we hear of it, which bounds that.
-void MoveTimes(std::span<std::byte> message, std::int64_t& ahead_ns) {
-  cl::EventDone done;
-  if (!cl::Decode(message, done)) return;
-  if (std::max({done.queued_ns, done.submit_ns, done.start_ns, done.end_ns}) > kClockMaxNs) return;
-  const auto end_ns = static_cast<std::int64_t>(done.end_ns);
-  if (end_ns != 0) ahead_ns = std::max(ahead_ns, end_ns - platform::NowNs());
-  for (std::uint64_t* at : {&done.queued_ns, &done.submit_ns, &done.start_ns, &done.end_ns})
-    if (*at != 0) *at = static_cast<std::uint64_t>(static_cast<std::int64_t>(*at) - ahead_ns);
-  if (cl::SizeOf(done) == message.size()) cl::EncodeInto(done, message);
+template <typename M>
+void CopyBoxTo(M& message, const Piece& piece) {
+  std::ranges::copy(piece.origin, message.origin);
+  std::ranges::copy(piece.region, message.region);
 }
 
 }  // namespace
 
-// -- While it is followed --------------------------------------------------------------------------------------------
+// -- What both stages need ------------------------------------------------------------------------------------------
 
-Status FollowedSink::Take(std::span<std::byte> message) {
-  cl::Header header;
-  if (!cl::ReadHeader(message, header)) return Fail(Errc::kProtocol, "a message that is none");
-  {
-    const std::lock_guard lock(followed_.mutex);
-    if (TakeOwn(header, message)) {
-      followed_.changed.notify_all();
-      return Ok();
-    }
-    const bool own = followed_.log.IsOwn(message);
-    if (!followed_.log.FromExecutor(message)) return Fail(Errc::kProtocol, "a message that no executor sends");
-    followed_.changed.notify_all();
-    if (own) return Ok();
-    if (header.op == static_cast<std::uint16_t>(cl::Op::kEventDone)) MoveTimes(message, ahead_ns_);
-  }
-  return LineSink::Take(message);
-}
-
-/// Answers to a move's requests, and notices while it reads. The facts are looked at in passing.
-bool FollowedSink::TakeOwn(const cl::Header& header, std::span<const std::byte> message) {
-  if (header.op == static_cast<std::uint16_t>(cl::Op::kNotice)) return diverted_;
-  cl::Reply reply;
-  if (header.op != static_cast<std::uint16_t>(cl::Op::kReply) || !cl::Decode(message, reply)) return false;
-  if (reply.request == 0 && !followed_.facts_complete) {
-    followed_.facts.insert(followed_.facts.end(), reply.part.begin(), reply.part.end());
-    followed_.facts_complete = reply.more == 0;
-  }
-  if (reply.request < kRequests || reply.request >= opencl::ObjectLog::kQuestions) return false;
-  answers_[reply.request] = reply.status;
-  return true;
-}
-
-Result<std::span<std::byte>> FollowedSink::Room(std::uint64_t offset, std::size_t bytes) {
-  {
-    const std::lock_guard lock(followed_.mutex);
-    if (diverted_ && !into_.empty()) {
-      if (offset < into_offset_ || offset - into_offset_ > into_.size() ||
-          bytes > into_.size() - (offset - into_offset_))
-        return Fail(Errc::kProtocol, "contents that nobody has asked for");
-      return into_.subspan(offset - into_offset_, bytes);
-    }
-  }
-  return LineSink::Room(offset, bytes);
-}
-
-void FollowedSink::Divert(std::uint64_t offset, std::span<std::byte> into) {
-  const std::lock_guard lock(followed_.mutex);
-  diverted_ = !into.empty();
-  into_offset_ = offset;
-  into_ = into;
-}
-
-std::optional<std::int32_t> FollowedSink::AnswerTo(std::uint32_t request, Duration timeout) {
-  std::unique_lock lock(followed_.mutex);
-  followed_.changed.wait_for(lock, timeout, [&] { return ended_ || answers_.contains(request); });
-  const auto answer = answers_.find(request);
-  if (answer == answers_.end()) return std::nullopt;
-  const std::int32_t status = answer->second;
-  answers_.erase(answer);
-  return status;
-}
-
-void FollowedSink::Ended() {
-  const std::lock_guard lock(followed_.mutex);
-  ended_ = true;
-  followed_.changed.notify_all();
-}
-
-// -- The move --------------------------------------------------------------------------------------------------------
-
-namespace {
-
-/// What a fresh executor says while objects are made on it.
-class FreshSink final : public Sink {
- public:
-  Status Take(std::span<std::byte> message) override {
-    cl::Header header;
-    cl::Reply reply;
-    if (!cl::ReadHeader(message, header)) return Fail(Errc::kProtocol, "a message that is none");
-    if (header.op == static_cast<std::uint16_t>(cl::Op::kNotice)) return Ok();
-    if (header.op != static_cast<std::uint16_t>(cl::Op::kReply)) {
-      late.emplace_back(message.begin(), message.end());
-      return Ok();
-    }
-    if (!cl::Decode(message, reply)) return Fail(Errc::kProtocol, "a reply that is none");
-    if (reply.request == 0) facts.insert(facts.end(), reply.part.begin(), reply.part.end());
-    if (reply.more == 0) answers[reply.request] = reply.status;
-    return Ok();
-  }
-  Result<std::span<std::byte>> Room(std::uint64_t, std::size_t) override {
-    return Fail(Errc::kProtocol, "contents that nobody has asked for");
-  }
-
-  std::map<std::uint32_t, std::int32_t> answers;
+Status Mover::Start() {
+  if (std::exchange(started_, true)) return Ok();
+  if (entry_.arena_bytes < old_.arena_bytes + opencl::kSpareBytes)
+    return Fail(Errc::kResourceExhausted, "the new node's vGPU has " + std::to_string(entry_.arena_bytes >> 20) +
+                                              " MiB of memory, and the program was shown " +
+                                              std::to_string(old_.arena_bytes >> 20) + " and " +
+                                              std::to_string(opencl::kSpareBytes >> 20) + " are needed to move it");
   std::vector<std::byte> facts;
-  std::vector<std::vector<std::byte>> late;
-};
-
-/// Facts that may differ from node to node without a program's noticing.
-bool MayDiffer(std::uint32_t name) {
-  return name == CL_DEVICE_GLOBAL_MEM_SIZE || name == CL_DEVICE_MAX_MEM_ALLOC_SIZE ||
-         name == CL_DEVICE_PROFILING_TIMER_RESOLUTION;
-}
-
-Status SameDevices(std::span<const std::byte> there, std::span<const std::byte> here) {
-  const auto read = [](std::span<const std::byte> body) {
-    cl::PlatformFacts facts;
-    cl::FieldReader reader(body);
-    cl::PlatformFacts::Fields(facts, reader);
-    return facts;
-  };
-  const cl::PlatformFacts theirs = read(there), ours = read(here);
-  if (theirs.devices.size() != ours.devices.size())
-    return Fail(Errc::kVersionMismatch, "the node has another number of devices");
-  for (std::size_t d = 0; d < ours.devices.size(); ++d)
-    for (const cl::Fact& fact : ours.devices[d].facts) {
-      if (MayDiffer(fact.name)) continue;
-      const auto same = std::ranges::find_if(theirs.devices[d].facts, [&](const cl::Fact& other) {
-        return other.name == fact.name && other.value == fact.value;
-      });
-      if (same != theirs.devices[d].facts.end()) continue;
-      char name[16];
-      std::snprintf(name, sizeof name, "0x%04x", fact.name);
-      return Fail(Errc::kVersionMismatch, std::string("the node's device is another one: clGetDeviceInfo of ") + name +
-                                              " differs; programs move between devices and drivers of one kind only");
-    }
+  {
+    const std::lock_guard lock(old_.followed.mutex);
+    if (!old_.followed.facts_complete)
+      return Fail(Errc::kUnavailable, "the program has only just connected; try again");
+    facts = old_.followed.facts;
+  }
+  WEIR_TRY_STATUS(fresh_.SameDeviceAs(facts));
+  old_.sink.OpenSpare();
+  if (!old_.sink.AwaitAnswers(kReadWithin))
+    return Fail(Errc::kTimeout, "the old node has not answered what a move before this one has asked; try again");
+  const std::lock_guard lock(old_.followed.mutex);
+  old_.followed.log.ForgetContents();
+  if (!ChooseIds()) return Fail(Errc::kResourceExhausted, "the program has too many objects to be moved");
   return Ok();
 }
 
-class Mover {
- public:
-  Mover(Followed& followed, FollowedSink& sink, net::Stream& old_stream, net::Stream& fresh, InPump& fresh_in,
-        const std::atomic<bool>& stop)
-      : followed_(followed), sink_(sink), old_(old_stream), fresh_(fresh), fresh_in_(fresh_in), stop_(stop) {}
+/// With the mutex held, as the next one.
+bool Mover::ChooseIds() {
+  base_ = old_.followed.log.ids_end() + kIdsApart;
+  return base_ + kOwnIds <= opencl::kIdMax;
+}
 
-  Status AwaitQuiet();
-  Status CheckDevice();
-  Status Replay(std::uint64_t arena_bytes);
-  Status MoveContents();
-  Moved Outcome() { return {objects_, memories_, bytes_, std::move(fresh_sink_.late)}; }
+bool Mover::Mine() const { return old_.followed.log.ids_end() <= base_; }
 
- private:
-  Status AwaitFresh(std::uint32_t request, std::int32_t expected, const char* what);
-  Status MoveOne(const opencl::ObjectLog::Memory& memory);
-  Status MoveWindow(const opencl::ObjectLog::Memory& memory, std::uint64_t at, std::uint64_t size);
-  Status MoveParts(const opencl::ObjectLog::Memory& memory, std::uint64_t at, std::uint64_t size);
+Mover::Item& Mover::ItemOf(const Memory& memory) {
+  Item& item = items_[memory.number];
+  item.memory = memory;
+  return item;
+}
 
-  Followed& followed_;
-  FollowedSink& sink_;
-  net::Stream& old_;
-  net::Stream& fresh_;
-  InPump& fresh_in_;
-  const std::atomic<bool>& stop_;
-  FreshSink fresh_sink_;
-  std::vector<std::byte> window_;
-  std::uint32_t request_ = FollowedSink::kRequests;
-  std::size_t objects_ = 0, memories_ = 0;
-  std::uint64_t bytes_ = 0;
-};
+/// Null: there are too many contexts.
+Mover::Own* Mover::OwnIn(const Memory& memory) {
+  if (const auto found = own_.find(memory.context_number); found != own_.end()) return &found->second;
+  if (own_.size() >= kContextsMax) return nullptr;
+  const auto first = base_ + 2 * static_cast<std::uint32_t>(own_.size());
+  return &own_.emplace(memory.context_number,
+                       Own{.context = memory.context, .device = memory.device, .queue = first, .temporary = first + 1})
+              .first->second;
+}
+
+std::vector<Mover::Message> Mover::Leavings() const {
+  std::vector<Message> messages;
+  const std::lock_guard lock(old_.followed.mutex);
+  if (!Mine()) return messages;  // a client that came there has replaced them, or will
+  for (const auto& [number, own] : own_) {
+    if (own.temporaries) messages.push_back(cl::Encode(cl::Release{.id = own.temporary}));
+    if (own.old_queue) messages.push_back(cl::Encode(cl::Release{.id = own.queue}));
+  }
+  return messages;
+}
+
+// -- Pieces ----------------------------------------------------------------------------------------------------------
+
+/// The next slot, when it is free on both nodes; `flying_most`: no more than these are asked for, it included.
+Result<unsigned> Mover::FreeSlot(std::size_t flying_most) {
+  while (flying_.size() >= flying_most && !stuck_) WEIR_TRY_STATUS(Land());
+  const unsigned slot = next_slot_;
+  if (stuck_) return slot;
+  next_slot_ = next_slot_ % (kSlots - 1) + 1;
+  if (const std::uint32_t request = std::exchange(writing_[slot], 0); request != 0)
+    WEIR_TRY_STATUS(fresh_.Await(request, CL_SUCCESS, "writing contents"));
+  return slot;
+}
+
+/// The queue is in order, so that the temporary one may be used again at once.
+void Mover::AddRead(const Item& item, std::size_t index, const Piece& piece, unsigned slot,
+                    std::span<const std::uint32_t> waits, std::vector<Message>& messages) {
+  const Own& own = own_.at(item.memory.context_number);
+  const std::uint32_t id = item.memory.id;
+  const std::uint64_t to = SpareAt(slot);
+  const cl::Enqueue enqueue{.queue = own.queue, .waits = cl::IdList(waits)};
+  old_.sink.Expect(slot);
+  if ((item.memory.flags & kHostMayNotRead) != 0) {
+    if (item.memory.image) {
+      cl::CopyImageToBuffer copy{.enqueue = enqueue, .image = id, .buffer = own.temporary};
+      CopyBoxTo(copy, piece);
+      messages.push_back(cl::Encode(copy));
+    } else {
+      messages.push_back(cl::Encode(cl::CopyBuffer{
+          .enqueue = enqueue, .from = id, .to = own.temporary, .from_offset = piece.at, .size = piece.bytes}));
+    }
+    messages.push_back(cl::Encode(
+        cl::ReadBuffer{.enqueue = {.queue = own.queue}, .buffer = own.temporary, .size = piece.bytes, .to = to}));
+  } else if (item.memory.image) {
+    cl::ReadImage read{.enqueue = enqueue, .image = id, .to = to, .size = piece.bytes};
+    CopyBoxTo(read, piece);
+    messages.push_back(cl::Encode(read));
+  } else {
+    messages.push_back(cl::Encode(
+        cl::ReadBuffer{.enqueue = enqueue, .buffer = id, .offset = piece.at, .size = piece.bytes, .to = to}));
+  }
+  const std::uint32_t request = old_.sink.NewRequest();
+  messages.push_back(cl::Encode(cl::Finish{.request = request, .queue = own.queue}));
+  flying_.push_back({.number = item.memory.number,
+                     .index = index,
+                     .piece = piece,
+                     .slot = slot,
+                     .request = request,
+                     .ahead = !paused_});
+}
+
+/// The first of those that fly, if it comes in time.
+Status Mover::Land() {
+  const auto status = old_.sink.AnswerTo(flying_.front().request, paused_ ? kReadWithin : kReadAheadWithin);
+  if (!status) {
+    stuck_ = true;
+    return paused_ ? Fail(Errc::kTimeout, "the old node did not answer") : Ok();
+  }
+  const Flying landed = flying_.front();
+  flying_.pop_front();
+  const auto found = items_.find(landed.number);
+  if (found == items_.end()) return Ok();  // it has gone since
+  Item& item = found->second;
+  const std::span<const std::byte> bytes = old_.sink.ArrivedIn(landed.slot);
+  if (*status != CL_SUCCESS || bytes.size() != landed.piece.bytes) {
+    item.refused = true;
+    if (landed.ahead) return Ok();  // the pause will see
+    return Fail(Errc::kUnavailable, std::string("reading ") + (item.memory.image ? "an image" : "a buffer") +
+                                        " ended with " + std::to_string(*status) + ", and " +
+                                        std::to_string(bytes.size()) + " bytes came");
+  }
+  ++item.landed;
+  return Write(item, landed, bytes);
+}
+
+Status Mover::LandAll() {
+  while (!flying_.empty() && !stuck_) WEIR_TRY_STATUS(Land());
+  return Ok();
+}
+
+/// What of it the new node does not have.
+Status Mover::Write(Item& item, const Flying& landed, std::span<const std::byte> bytes) {
+  const unsigned slot = landed.slot;
+  std::uint64_t sent = 0;
+  std::vector<Message> messages;
+  const Own& own = own_.at(item.memory.context_number);
+  for (const SentBlocks::Run& run : item.sent.Send(landed.index, bytes, item.memory.image)) {
+    WEIR_TRY_STATUS(fresh_.Put(SpareAt(slot) + run.at, bytes.subspan(run.at, run.bytes)));
+    AddWrite(item, own, landed.piece, run, slot, messages);
+    sent += run.bytes;
+  }
+  if (paused_) moved_.bytes_unchanged += bytes.size() - sent;
+  (paused_ ? moved_.bytes_in_pause : moved_.bytes_before) += sent;
+  if (messages.empty()) return Ok();
+  writing_[slot] = fresh_request_++;
+  messages.push_back(cl::Encode(cl::Finish{.request = writing_[slot], .queue = own.queue}));
+  return fresh_.Send(messages);
+}
+
+void Mover::AddWrite(const Item& item, const Own& own, const Piece& piece, const SentBlocks::Run& run, unsigned slot,
+                     std::vector<Message>& messages) const {
+  const std::uint32_t id = item.memory.id;
+  const cl::Enqueue enqueue{.queue = own.queue};
+  const cl::Blob content = cl::Blob::Arena(SpareAt(slot) + run.at, run.bytes);
+  const bool by_copying = (item.memory.flags & kHostMayNotWrite) != 0;
+  if (by_copying)
+    messages.push_back(cl::Encode(cl::WriteBuffer{.enqueue = enqueue, .buffer = own.temporary, .content = content}));
+  if (item.memory.image && by_copying) {
+    cl::CopyBufferToImage copy{.enqueue = enqueue, .buffer = own.temporary, .image = id};
+    CopyBoxTo(copy, piece);
+    messages.push_back(cl::Encode(copy));
+  } else if (item.memory.image) {
+    cl::WriteImage write{.enqueue = enqueue, .image = id, .content = content};
+    CopyBoxTo(write, piece);
+    messages.push_back(cl::Encode(write));
+  } else if (by_copying) {
+    messages.push_back(cl::Encode(cl::CopyBuffer{
+        .enqueue = enqueue, .from = own.temporary, .to = id, .to_offset = piece.at + run.at, .size = run.bytes}));
+  } else {
+    messages.push_back(
+        cl::Encode(cl::WriteBuffer{.enqueue = enqueue, .buffer = id, .offset = piece.at + run.at, .content = content}));
+  }
+}
+
+// -- When they have stopped ------------------------------------------------------------------------------------------
+
+Result<Moved> Mover::Finish() {
+  WEIR_TRY_STATUS(Start());
+  WEIR_TRY_STATUS(AwaitQuiet());
+  stuck_ = false;
+  paused_ = true;
+  WEIR_TRY_STATUS(LandAll());
+  {
+    const std::lock_guard lock(old_.followed.mutex);
+    if (!Mine()) {
+      in_the_way_ = !own_.empty();
+      if (in_the_way_ || !ChooseIds()) return Fail(Errc::kResourceExhausted, "the program has made too many objects");
+    }
+  }
+  old_.sink.Notices(/*nobodys=*/true);
+  const auto move = [this]() -> Status {
+    WEIR_TRY_STATUS(Replay());
+    return MoveContents();
+  };
+  const Status moved = move();
+  old_.sink.Notices(/*nobodys=*/false);
+  if (!moved) return moved.error();
+  moved_.late = fresh_.TakeLate();
+  return std::move(moved_);
+}
 
 Status Mover::AwaitQuiet() {
   const std::int64_t until = platform::NowNs() + kQuietWithin.count();
   for (;;) {
-    std::vector<std::vector<std::byte>> questions;
+    std::vector<Message> questions;
     {
-      std::unique_lock lock(followed_.mutex);
-      if (followed_.log.in_flight().none()) return Ok();
-      questions = followed_.log.Questions();
+      std::unique_lock lock(old_.followed.mutex);
+      if (old_.followed.log.in_flight().none()) return Ok();
+      questions = old_.followed.log.Questions();
     }
-    WEIR_TRY_STATUS(SendMessages(old_, questions, stop_));
-    std::unique_lock lock(followed_.mutex);
-    followed_.changed.wait_for(lock, kAskAgain, [&] { return followed_.log.in_flight().none(); });
-    const auto now = followed_.log.in_flight();
+    WEIR_TRY_STATUS(SendMessages(old_.stream, questions, stop_));
+    std::unique_lock lock(old_.followed.mutex);
+    old_.followed.changed.wait_for(lock, kAskAgain, [&] { return old_.followed.log.in_flight().none(); });
+    const auto now = old_.followed.log.in_flight();
     if (now.none()) return Ok();
     if (stop_.load(std::memory_order_relaxed)) return Fail(Errc::kUnavailable, "the connection was ended");
     if (platform::NowNs() > until)
@@ -220,129 +264,101 @@ Status Mover::AwaitQuiet() {
   }
 }
 
-Status Mover::AwaitFresh(std::uint32_t request, std::int32_t expected, const char* what) {
-  const std::int64_t until = platform::NowNs() + kAnswerWithin.count();
-  while (!fresh_sink_.answers.contains(request)) {
-    WEIR_TRY([[maybe_unused]] const bool some, fresh_in_.Step(fresh_sink_, milliseconds(50)));
-    if (platform::NowNs() > until) return Fail(Errc::kTimeout, std::string("the new node did not answer: ") + what);
-  }
-  const std::int32_t status = fresh_sink_.answers[request];
-  if (status == expected) return Ok();
-  return Fail(Errc::kUnavailable, std::string(what) + " ended with " + std::to_string(status) +
-                                      " on the new node, where it should be " + std::to_string(expected));
-}
-
-Status Mover::CheckDevice() {
-  WEIR_TRY_STATUS(AwaitFresh(0, CL_SUCCESS, "the device's facts"));
-  const std::lock_guard lock(followed_.mutex);
-  if (!followed_.facts_complete) return Fail(Errc::kUnavailable, "the program has only just connected; try again");
-  return SameDevices(fresh_sink_.facts, followed_.facts);
-}
-
-Status Mover::Replay(std::uint64_t arena_bytes) {
-  // From the arena's end: what lies there in the client's own is not touched, and on the node nobody uses it yet.
-  std::uint64_t room = arena_bytes / kPlaceAlignment * kPlaceAlignment;
+Status Mover::Replay() {
+  // From the end of the client's part: what lies there in its own arena is not touched, and on the node nobody uses it
+  // yet.
+  std::uint64_t room = old_.arena_bytes / kPlaceAlignment * kPlaceAlignment;
   Status placed = Ok();
   std::optional<opencl::ObjectLog::Replay> replay;
   {
-    const std::lock_guard lock(followed_.mutex);
-    replay = followed_.log.MakeReplay([&](cl::ByteView bytes) -> std::optional<cl::Blob> {
-      const std::uint64_t takes = (bytes.size() + kPlaceAlignment - 1) / kPlaceAlignment * kPlaceAlignment;
-      if (takes > room || !placed) return std::nullopt;
-      room -= takes;
-      placed = SendContents(fresh_, room, bytes, stop_);
-      return cl::Blob::Arena(room, bytes.size());
-    });
+    const std::lock_guard lock(old_.followed.mutex);
+    replay = old_.followed.log.MakeReplay(
+        [&](cl::ByteView bytes) -> std::optional<cl::Blob> {
+          const std::uint64_t takes = (bytes.size() + kPlaceAlignment - 1) / kPlaceAlignment * kPlaceAlignment;
+          if (takes > room || !placed) return std::nullopt;
+          room -= takes;
+          placed = fresh_.Put(room, bytes);
+          return cl::Blob::Arena(room, bytes.size());
+        },
+        {.standing = standing_, .ids_end = base_});
   }
-  WEIR_TRY_STATUS(placed);
+  WEIR_TRY_STATUS(std::move(placed));
+  in_the_way_ = !replay && !standing_.empty();
   if (!replay) return Fail(Errc::kResourceExhausted, "there is no room to make the program's objects anew");
-  objects_ = replay->messages.size();
-  WEIR_TRY_STATUS(SendMessages(fresh_, replay->messages, stop_));
-  for (const auto& answer : replay->answers) WEIR_TRY_STATUS(AwaitFresh(answer.request, answer.status, "a build"));
-  return Ok();
-}
-
-Status Mover::MoveOne(const opencl::ObjectLog::Memory& memory) {
-  constexpr std::uint64_t kNoHost = CL_MEM_HOST_NO_ACCESS | CL_MEM_HOST_WRITE_ONLY | CL_MEM_HOST_READ_ONLY;
-  if (memory.image) return Fail(Errc::kInvalidArgument, "it has images, which are not moved yet");
-  if (memory.queue == 0) return Fail(Errc::kInvalidArgument, "a buffer's context has no queue to read it by");
-  if ((memory.flags & kNoHost) != 0) return Fail(Errc::kInvalidArgument, "a buffer forbids the host to read or write");
-  for (std::uint64_t at = 0; at < memory.size; at += kWindowBytes)
-    WEIR_TRY_STATUS(MoveWindow(memory, at, std::min(kWindowBytes, memory.size - at)));
-  const std::uint32_t request = request_++;
-  const std::vector<std::vector<std::byte>> finish{cl::Encode(cl::Finish{.request = request, .queue = memory.queue})};
-  WEIR_TRY_STATUS(SendMessages(fresh_, finish, stop_));
-  WEIR_TRY_STATUS(AwaitFresh(request, CL_SUCCESS, "writing a buffer"));
-  ++memories_;
-  bytes_ += memory.size;
-  return Ok();
-}
-
-/// Reads ahead by all of the window while its first parts are on their way to the new node.
-Status Mover::MoveWindow(const opencl::ObjectLog::Memory& memory, std::uint64_t at, std::uint64_t size) {
-  window_.resize(size);
-  sink_.Divert(memory.arena_offset + at, window_);
-  const Status moved = MoveParts(memory, at, size);
-  sink_.DivertNothing();
-  if (!moved) return moved;
-  const std::vector<std::vector<std::byte>> write{
-      cl::Encode(cl::WriteBuffer{.enqueue = {.queue = memory.queue},
-                                 .buffer = memory.id,
-                                 .offset = at,
-                                 .content = cl::Blob::Arena(memory.arena_offset + at, size)})};
-  return SendMessages(fresh_, write, stop_);
-}
-
-Status Mover::MoveParts(const opencl::ObjectLog::Memory& memory, std::uint64_t at, std::uint64_t size) {
-  std::vector<std::vector<std::byte>> reads;
-  const std::uint32_t first = request_;
-  for (std::uint64_t part = 0; part < size; part += kPartBytes) {
-    reads.push_back(cl::Encode(cl::ReadBuffer{.enqueue = {.queue = memory.queue},
-                                              .buffer = memory.id,
-                                              .offset = at + part,
-                                              .size = std::min(kPartBytes, size - part),
-                                              .to = memory.arena_offset + at + part}));
-    reads.push_back(cl::Encode(cl::Finish{.request = request_++, .queue = memory.queue}));
-  }
-  WEIR_TRY_STATUS(SendMessages(old_, reads, stop_));
-  for (std::uint64_t part = 0; part < size; part += kPartBytes) {
-    const auto status = sink_.AnswerTo(first + static_cast<std::uint32_t>(part / kPartBytes), kAnswerWithin);
-    if (!status) return Fail(Errc::kTimeout, "the old node did not answer");
-    if (*status != CL_SUCCESS)
-      return Fail(Errc::kUnavailable, "reading a buffer ended with " + std::to_string(*status));
-    const std::uint64_t bytes = std::min(kPartBytes, size - part);
-    WEIR_TRY_STATUS(SendContents(fresh_, memory.arena_offset + at + part,
-                                 std::span<const std::byte>(window_).subspan(part, bytes), stop_));
-  }
+  moved_.objects = standing_.size() + replay->messages.size();
+  WEIR_TRY_STATUS(fresh_.Send(replay->messages));
+  for (const auto& answer : replay->answers) WEIR_TRY_STATUS(fresh_.Await(answer.request, answer.status, "a build"));
   return Ok();
 }
 
 Status Mover::MoveContents() {
-  std::vector<opencl::ObjectLog::Memory> memories;
+  std::vector<Memory> memories;
   {
-    const std::lock_guard lock(followed_.mutex);
-    memories = followed_.log.memories();
+    const std::lock_guard lock(old_.followed.mutex);
+    memories = old_.followed.log.memories();
   }
-  for (const auto& memory : memories)
-    if (memory.must_move()) WEIR_TRY_STATUS(MoveOne(memory));
+  for (const Memory& memory : memories) {
+    if (memory.contents == opencl::ObjectLog::Contents::kNone) continue;
+    // What is larger than all of the memory was refused, and will be.
+    if (!WasMade(memory) && !(memory.image && memory.size == 0)) continue;
+    Item& item = ItemOf(memory);
+    ++moved_.memories;
+    if (!memory.must_move() && item.whole()) {
+      moved_.bytes_unchanged += memory.size;
+      continue;
+    }
+    WEIR_TRY_STATUS(MoveItem(item));
+  }
+  WEIR_TRY_STATUS(LandAll());
+  for (std::uint32_t& request : writing_)
+    if (const std::uint32_t last = std::exchange(request, 0); last != 0)
+      WEIR_TRY_STATUS(fresh_.Await(last, CL_SUCCESS, "writing contents"));
+  std::vector<Message> releases;
+  for (const auto& [number, own] : own_) {
+    if (own.temporaries) releases.push_back(cl::Encode(cl::Release{.id = own.temporary}));
+    if (own.fresh_queue) releases.push_back(cl::Encode(cl::Release{.id = own.queue}));
+  }
+  return fresh_.Send(releases);
+}
+
+Status Mover::MoveItem(Item& item) {
+  const Memory& memory = item.memory;
+  if (memory.context == 0 || memory.device == 0)
+    return Fail(Errc::kInvalidArgument, "it has released the context of a buffer, or its devices, and kept the buffer");
+  const std::vector<Piece> pieces = PiecesOf(memory, kSlotBytes);
+  if (pieces.empty()) return Fail(Errc::kInvalidArgument, "it has an image of a format that Weir does not know");
+  Own* own = OwnIn(memory);
+  if (own == nullptr) return Fail(Errc::kResourceExhausted, "it has too many contexts");
+  WEIR_TRY_STATUS(MakeOwn(item, *own));
+  item.landed = 0;
+  item.pieces = pieces.size();
+  for (std::size_t index = 0; index < pieces.size(); ++index) {
+    WEIR_TRY(const unsigned slot, FreeSlot(kFlyingInPause));
+    std::vector<Message> messages;
+    AddRead(item, index, pieces[index], slot, {}, messages);
+    WEIR_TRY_STATUS(SendMessages(old_.stream, messages, stop_));
+  }
   return Ok();
 }
 
-}  // namespace
-
-Result<Moved> MoveObjects(Followed& followed, FollowedSink& sink, net::Stream& old_stream, net::Stream& fresh,
-                          InPump& fresh_in, const Entry& entry, std::uint64_t arena_bytes,
-                          const std::atomic<bool>& stop) {
-  if (entry.arena_bytes < arena_bytes)
-    return Fail(Errc::kResourceExhausted, "the new node's vGPU has " + std::to_string(entry.arena_bytes >> 20) +
-                                              " MiB of memory, and the program was shown " +
-                                              std::to_string(arena_bytes >> 20));
-  Mover mover(followed, sink, old_stream, fresh, fresh_in, stop);
-  WEIR_TRY_STATUS(mover.CheckDevice());
-  WEIR_TRY_STATUS(mover.AwaitQuiet());
-  WEIR_TRY_STATUS(mover.Replay(arena_bytes));
-  WEIR_TRY_STATUS(mover.MoveContents());
-  return mover.Outcome();
+/// A queue on both nodes, and where the host may not read or write a buffer that it may.
+Status Mover::MakeOwn(const Item& item, Own& own) {
+  std::vector<Message> old, fresh;
+  const Message queue = cl::Encode(cl::CreateQueue{.id = own.queue, .context = own.context, .device = own.device});
+  if (!std::exchange(own.old_queue, true)) old.push_back(queue);
+  if (!std::exchange(own.fresh_queue, true)) fresh.push_back(queue);
+  const bool by_copying = (item.memory.flags & (kHostMayNotRead | kHostMayNotWrite)) != 0;
+  if (by_copying && !std::exchange(own.temporaries, true)) {
+    const Message temporary = cl::Encode(cl::CreateBuffer{.id = own.temporary,
+                                                          .context = own.context,
+                                                          .flags = CL_MEM_READ_WRITE,
+                                                          .size = kSlotBytes,
+                                                          .offset = SpareAt(0)});
+    old.push_back(temporary);
+    fresh.push_back(temporary);
+  }
+  WEIR_TRY_STATUS(SendMessages(old_.stream, old, stop_));
+  return fresh_.Send(fresh);
 }
 
 }  // namespace weir::remote

@@ -60,8 +60,9 @@ OutPump::OutPump(Line& line, net::Stream& stream, Side side, Followed* followed)
   parts_.reserve(2 * kFramesMax + 2);
 }
 
-Status OutPump::Run(const std::function<bool()>& alive) {
+Status OutPump::Run(const std::function<bool()>& alive, const std::function<void()>& between) {
   while (!line_.stop.load(std::memory_order_relaxed)) {
+    if (between && line_.knock.exchange(false)) between();
     if (line_.hold.load(std::memory_order_relaxed)) return Ok();
     WEIR_TRY(const bool some, Gather());
     if (some) {

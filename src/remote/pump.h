@@ -25,7 +25,8 @@ struct Line {
   opencl::Channel channel;
   platform::Mapping arena;
   std::atomic<bool> stop{false};
-  std::atomic<bool> hold{false};  // nothing is taken out of the ring for now
+  std::atomic<bool> hold{false};   // nothing is taken out of the ring for now
+  std::atomic<bool> knock{false};  // somebody wants something to be done between two messages
 };
 
 /// What is known of a connection by the messages that pass, for whoever is to move it (docs/migration.md).
@@ -53,8 +54,9 @@ class OutPump {
   OutPump(Line& line, net::Stream& stream, Side side, Followed* followed = nullptr);
 
   /// Until `line.stop`, or the stream ends, or the ring's other side does (`alive` says; it is asked when there is
-  /// nothing to do), or `line.hold`. But for the last, what was in the ring then has been sent.
-  Status Run(const std::function<bool()>& alive);
+  /// nothing to do), or `line.hold`. But for the last, what was in the ring then has been sent. `between` is called
+  /// after a `line.knock`, when all that was taken out of the ring has been sent; it may send, too.
+  Status Run(const std::function<bool()>& alive, const std::function<void()>& between = {});
   [[nodiscard]] const Traffic& traffic() const { return traffic_; }
 
  private:

@@ -137,7 +137,7 @@ struct Road {
         out(from.line, pipe, side),
         sink(to.line),
         in(to.line.stop, pipe),
-        sender([this] { sent = out.Run([this] { return alive.load(); }); }),
+        sender([this] { sent = out.Run([this] { return alive.load(); }, [this] { between(); }); }),
         receiver([this] { received = in.Run(sink); }) {}
   ~Road() { End(); }
   void End() {
@@ -154,6 +154,7 @@ struct Road {
   LineSink sink;
   InPump in;
   std::atomic<bool> alive{true};
+  std::function<void()> between;
   Status sent = Ok(), received = Ok();
   std::thread sender, receiver;
 };
@@ -170,6 +171,38 @@ TEST(Pump, MessagesArriveAsTheyWereInTheirOrder) {
   });
   for (const auto& message : sent) ASSERT_EQ(ReceiveFrom(road.to.other), message);
   client.join();
+}
+
+TEST(Pump, WhatIsDoneBetweenTwoMessagesIsBehindAllThatWereTakenBefore) {
+  Road road(OutPump::Side::kClients);
+  std::atomic<std::uint32_t> wanted{0}, done{0};
+  road.between = [&] {
+    const std::vector<std::vector<std::byte>> said{cl::Encode(cl::Flush{.queue = 1000 + wanted.load()})};
+    EXPECT_TRUE(SendMessages(road.pipe, said, road.from.line.stop));
+    done = wanted.load();
+  };
+  std::thread client([&] {
+    for (std::uint32_t i = 1; i <= 2000; ++i) SendTo(road.from.other, cl::Encode(cl::Flush{.queue = i % 1000}));
+  });
+  std::thread errands([&] {
+    for (std::uint32_t i = 1; i <= 20; ++i) {
+      wanted = i;
+      road.from.line.knock = true;
+      road.from.line.channel.in.Interrupt();
+      while (done != i) std::this_thread::yield();
+    }
+  });
+  std::uint32_t messages = 0, between = 0;
+  while (messages + between < 2020) {
+    cl::Flush flush;
+    ASSERT_TRUE(cl::Decode(ReceiveFrom(road.to.other), flush));
+    if (flush.queue > 1000)
+      ASSERT_EQ(flush.queue, 1000 + ++between);
+    else
+      ASSERT_EQ(flush.queue, ++messages % 1000);
+  }
+  client.join();
+  errands.join();
 }
 
 TEST(Pump, WhatAMessageRefersToIsThereWhenItArrives) {

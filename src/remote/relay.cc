@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "opencl/channel/handshake.h"
+#include "opencl/channel/limits.h"
 #include "platform/clock.h"
 #include "platform/process.h"
 #include "proto/opencl_messages.h"
@@ -31,6 +32,13 @@ constexpr int kHelloWaitMs = 2'000;
 constexpr std::size_t kClientsMax = 256;
 
 void SayRelay(const std::string& text) { std::fprintf(stderr, "weir: %s\n", text.c_str()); }
+
+/// What a client is shown of its node's arena: the end is ours (docs/migration.md).
+std::uint64_t ShownOf(std::uint64_t arena_bytes) {
+  constexpr std::uint64_t kLeastBytes = 2 * opencl::kSpareBytes;
+  if (arena_bytes < kLeastBytes) return arena_bytes;  // and it can't be moved
+  return (arena_bytes - opencl::kSpareBytes) / proto::cl::kArenaAlignment * proto::cl::kArenaAlignment;
+}
 
 /// The node has let this one in.
 struct Entered {
@@ -53,26 +61,37 @@ class Conversation {
   /// Until the client or the node has gone.
   void Run();
 
+  /// To be on another node.
   struct Wish {
     std::function<Result<Entered>()> enter;
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::optional<Result<std::string>> outcome;
+    // The node that it enters, and who moves the connection there.
+    Entered fresh{};
+    std::unique_ptr<InPump> fresh_in{};
+    std::unique_ptr<Mover> mover{};
+    std::mutex mutex{};
+    std::condition_variable changed{};
+    std::optional<Result<proto::MoveFigures>> outcome{};
   };
-  /// From another thread. The wish is answered by Run.
+  // From another thread, which keeps this until the wish is answered; one at a time.
+
+  /// Enters, and copies contents while the client's messages pass.
+  Status CopyAhead(Wish& wish);
+  [[nodiscard]] bool over() {
+    const std::lock_guard lock(wish_mutex_);
+    return over_;
+  }
+  /// After CopyAhead: it is not to move.
+  void GiveUp(Wish& wish);
+  /// After CopyAhead. The wish is answered by Run.
   void WishToMove(const std::shared_ptr<Wish>& wish) {
     {
       // Both or neither: Run takes the wish and ends the hold; a hold without a wish would look like the client's end.
       const std::lock_guard lock(wish_mutex_);
+      if (over_) return Answer(*wish, Fail(Errc::kUnavailable, kOver));
       wish_ = wish;
       line_.hold.store(true);
     }
     line_.channel.in.Interrupt();
-  }
-  /// Run has ended, and nobody wishes any more.
-  void Close() {
-    const std::lock_guard lock(wish_mutex_);
-    if (wish_ != nullptr) Answer(*wish_, Fail(Errc::kUnavailable, "the program has ended"));
   }
 
  private:
@@ -83,8 +102,15 @@ class Conversation {
   /// Reads from this node from now on.
   void Adopt(Entered entered);
   void EndReader();
-  Result<std::string> Move(const Wish& wish);
-  void Answer(Wish& wish, Result<std::string> outcome);
+  void Close();
+  Status Enter(Wish& wish);
+  bool AtBoundary(const std::function<void()>& work);
+  void DoErrand();
+  Result<Moved> FinishAnew(Wish& wish);
+  Result<proto::MoveFigures> Move(Wish& wish);
+  static void Answer(Wish& wish, Result<proto::MoveFigures> outcome);
+
+  static constexpr const char* kOver = "the program has ended";
 
   opencl::Accepted accepted_;
   const int socket_;
@@ -96,7 +122,10 @@ class Conversation {
   std::atomic<bool> leaving_{false};  // the reader's stream is being left on purpose
   std::thread reader_;
   std::mutex wish_mutex_;
+  std::condition_variable errand_done_;
   std::shared_ptr<Wish> wish_;
+  const std::function<void()>* errand_ = nullptr;  // to be done between two messages
+  bool over_ = false;
 };
 
 void Conversation::Adopt(Entered entered) {
@@ -123,7 +152,7 @@ void Conversation::Run() {
   Status status = Ok();
   while (status && !line_.stop.load()) {
     OutPump out(line_, *node_.stream, OutPump::Side::kClients, &followed_);
-    status = out.Run([this] { return opencl::StillConnected(socket_); });
+    status = out.Run([this] { return opencl::StillConnected(socket_); }, [this] { DoErrand(); });
     std::shared_ptr<Wish> wish;
     {
       const std::lock_guard lock(wish_mutex_);
@@ -131,45 +160,102 @@ void Conversation::Run() {
       line_.hold.store(false);
     }
     if (wish == nullptr) break;  // the client has gone
-    Answer(*wish, status ? Move(*wish) : Result<std::string>(status.error()));
+    Answer(*wish, status ? Move(*wish) : Result<proto::MoveFigures>(status.error()));
   }
   if (!line_.stop.exchange(true) && !status) SayRelay(accepted_.program + ": " + status.error().message);
   EndReader();
+  Close();
 }
 
-void Conversation::Answer(Wish& wish, Result<std::string> outcome) {
+/// Nobody's wishes and errands are carried out any more.
+void Conversation::Close() {
+  const std::lock_guard lock(wish_mutex_);
+  over_ = true;
+  errand_done_.notify_all();
+  if (wish_ != nullptr) Answer(*wish_, Fail(Errc::kUnavailable, kOver));
+}
+
+/// False: it was not done, and won't be.
+bool Conversation::AtBoundary(const std::function<void()>& work) {
+  std::unique_lock lock(wish_mutex_);
+  errand_ = &work;
+  line_.knock.store(true);
+  line_.channel.in.Interrupt();
+  errand_done_.wait(lock, [this] { return errand_ == nullptr || over_; });
+  return std::exchange(errand_, nullptr) == nullptr;
+}
+
+void Conversation::DoErrand() {
+  const std::lock_guard lock(wish_mutex_);
+  if (errand_ == nullptr) return;
+  (*errand_)();
+  errand_ = nullptr;
+  errand_done_.notify_all();
+}
+
+void Conversation::Answer(Wish& wish, Result<proto::MoveFigures> outcome) {
   const std::lock_guard lock(wish.mutex);
   wish.outcome = std::move(outcome);
   wish.changed.notify_all();
 }
 
-Result<std::string> Conversation::Move(const Wish& wish) {
+Status Conversation::Enter(Wish& wish) {
+  WEIR_TRY(wish.fresh, wish.enter());
+  wish.fresh_in = std::make_unique<InPump>(line_.stop, *wish.fresh.stream);
+  wish.mover = std::make_unique<Mover>(
+      OldNode{.followed = followed_, .sink = *sink_, .stream = *node_.stream, .arena_bytes = line_.arena.bytes()},
+      wish.fresh.entry, *wish.fresh.stream, *wish.fresh_in, line_.stop);
+  return Ok();
+}
+
+Status Conversation::CopyAhead(Wish& wish) {
+  WEIR_TRY_STATUS(Enter(wish));
+  return wish.mover->CopyAhead([this](const std::function<void()>& work) { return AtBoundary(work); });
+}
+
+void Conversation::GiveUp(Wish& wish) {
+  if (wish.mover == nullptr) return;
+  const auto leavings = wish.mover->Leavings();
+  if (leavings.empty()) return;
+  // Where that fails the connection is over, and with it all that was left.
+  AtBoundary([&] { static_cast<void>(SendMessages(*node_.stream, leavings, line_.stop)); });
+}
+
+/// What was made ahead is in the way: it goes, and all is copied in the pause.
+Result<Moved> Conversation::FinishAnew(Wish& wish) {
+  WEIR_TRY_STATUS(SendMessages(*node_.stream, wish.mover->Leavings(), line_.stop));
+  wish.mover.reset();
+  WEIR_TRY_STATUS(Enter(wish));
+  return wish.mover->Finish();
+}
+
+Result<proto::MoveFigures> Conversation::Move(Wish& wish) {
   const std::int64_t begin_ns = platform::NowNs();
-  WEIR_TRY(Entered fresh, wish.enter());
-  auto fresh_in = std::make_unique<InPump>(line_.stop, *fresh.stream);
-  auto moved = MoveObjects(followed_, *sink_, *node_.stream, *fresh.stream, *fresh_in, fresh.entry, line_.arena.bytes(),
-                           line_.stop);
+  auto moved = wish.mover->Finish();
+  if (!moved && wish.mover->in_the_way()) moved = FinishAnew(wish);
   if (!moved) {
     // The old node goes on, with the errors that it owes.
-    std::vector<std::vector<std::byte>> owed;
+    std::vector<std::vector<std::byte>> messages;
+    if (wish.mover != nullptr) messages = wish.mover->Leavings();
     {
       const std::lock_guard lock(followed_.mutex);
-      owed = followed_.log.ErrorsOwed();
+      for (auto& failing : followed_.log.ErrorsOwed()) messages.push_back(std::move(failing));
     }
-    if (const Status sent = SendMessages(*node_.stream, owed, line_.stop); !sent) return sent.error();
+    if (const Status sent = SendMessages(*node_.stream, messages, line_.stop); !sent) return sent.error();
     return moved.error();
   }
   leaving_ = true;
   EndReader();
-  in_ = std::move(fresh_in);
-  Adopt(std::move(fresh));
+  in_ = std::move(wish.fresh_in);
+  Adopt(std::move(wish.fresh));
   for (std::vector<std::byte>& message : moved->late)
     if (const Status taken = sink_->Take(message); !taken) return taken.error();
-  const double ms = static_cast<double>(platform::NowNs() - begin_ns) / 1e6;
-  char text[160];
-  std::snprintf(text, sizeof text, "%zu objects made anew, %zu buffers with %.1f MiB moved, paused for %.1f ms",
-                moved->objects, moved->memories, static_cast<double>(moved->bytes) / (1 << 20), ms);
-  return std::string(text);
+  return proto::MoveFigures{.objects = moved->objects,
+                            .memories = moved->memories,
+                            .bytes_before = moved->bytes_before,
+                            .bytes_in_pause = moved->bytes_in_pause,
+                            .bytes_unchanged = moved->bytes_unchanged,
+                            .pause_us = static_cast<std::uint64_t>(platform::NowNs() - begin_ns) / 1000};
 }
 
 class Relay {
@@ -190,7 +276,7 @@ class Relay {
   proto::MoveRequest node_;       // where new connections go
   std::optional<Entered> first_;  // the connection that showed that it may; the first client's, if it comes soon
   std::int64_t entered_ns_ = 0;
-  std::list<Conversation*> conversations_;
+  std::list<std::shared_ptr<Conversation>> conversations_;
   std::mutex moving_;  // one at a time
   Crew crew_;          // last: its threads use the rest
 };
@@ -234,47 +320,60 @@ void Relay::Serve(platform::Fd client) {
   const uid_t owner = options_.anyone && who ? who->uid : ::getuid();
   // Who connects says Hello at once.
   if (!platform::WaitReadable(socket, kHelloWaitMs)) return;
-  auto accepted = opencl::Welcome(std::move(client), owner, entered->entry.arena_bytes);
+  auto accepted = opencl::Welcome(std::move(client), owner, ShownOf(entered->entry.arena_bytes));
   if (!accepted) return SayRelay(accepted.error().message);
-  Conversation conversation(std::move(*accepted), std::move(*entered));
+  const auto conversation = std::make_shared<Conversation>(std::move(*accepted), std::move(*entered));
   auto at = conversations_.end();
   {
     const std::lock_guard lock(mutex_);
-    at = conversations_.insert(conversations_.end(), &conversation);
+    at = conversations_.insert(conversations_.end(), conversation);
   }
-  conversation.Run();
+  conversation->Run();
   const std::lock_guard lock(mutex_);
   conversations_.erase(at);
-  conversation.Close();
 }
 
 Result<std::string> Relay::MoveAll(const proto::MoveRequest& request) {
   const std::lock_guard one_at_a_time(moving_);
-  std::vector<std::shared_ptr<Conversation::Wish>> wishes;
+  std::list<std::shared_ptr<Conversation>> conversations;
   {
     const std::lock_guard lock(mutex_);
-    for (Conversation* conversation : conversations_) {
-      auto wish = std::make_shared<Conversation::Wish>();
-      wish->enter = [this, request] { return EnterNode(request); };
-      conversation->WishToMove(wish);
-      wishes.push_back(std::move(wish));
+    conversations = conversations_;
+  }
+  std::vector<std::pair<std::shared_ptr<Conversation>, std::shared_ptr<Conversation::Wish>>> moves;
+  for (const auto& conversation : conversations) {
+    auto wish = std::make_shared<Conversation::Wish>();
+    wish->enter = [this, &request] { return EnterNode(request); };
+    moves.emplace_back(conversation, wish);
+    if (const Status copied = conversation->CopyAhead(*wish); !copied) {
+      if (conversation->over()) {  // a process of the program has ended; the others move
+        moves.pop_back();
+        continue;
+      }
+      for (const auto& [there, given_up] : moves) there->GiveUp(*given_up);
+      return copied.error();
     }
   }
-  std::string said;
-  for (const auto& wish : wishes) {
+  for (const auto& [conversation, wish] : moves) conversation->WishToMove(wish);
+  std::vector<proto::MoveFigures> figures;
+  std::optional<Error> error;
+  for (const auto& [conversation, wish] : moves) {
     std::unique_lock lock(wish->mutex);
-    wish->changed.wait(lock, [&] { return wish->outcome.has_value(); });
-    if (!*wish->outcome) {
-      Error error = wish->outcome->error();
-      if (!said.empty()) error.message += "; others of the program's connections have moved";
-      return error;
-    }
-    said += (said.empty() ? "" : "\n") + **wish->outcome;
+    wish->changed.wait(lock, [&answered = *wish] { return answered.outcome.has_value(); });
+    if (*wish->outcome)
+      figures.push_back(**wish->outcome);
+    else if (!error)
+      error = wish->outcome->error();
+  }
+  if (error) {
+    if (!figures.empty()) error->message += "; others of the program's connections have moved";
+    return *error;
   }
   const std::lock_guard lock(mutex_);
   node_ = request;
   first_.reset();
-  return wishes.empty() ? std::string("nothing was connected; what connects from now on goes there") : said;
+  return moves.empty() ? std::string("nothing was connected; what connects from now on goes there")
+                       : proto::SaidOf(figures);
 }
 
 std::string Relay::Where() {

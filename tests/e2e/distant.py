@@ -9,6 +9,7 @@ import unittest
 import weir_e2e as e2e
 
 SCENES = os.path.join(e2e.BUILD, "bin/opencl_scenes")
+KINDS = os.path.join(e2e.BUILD, "bin/opencl_kinds")
 LOOP = os.path.join(e2e.BUILD, "bin/opencl_loop")
 
 
@@ -95,9 +96,9 @@ class TwoNodes(Distant):
         e2e.wait_for(lambda: text_of(path), 20, "the other portal listens")
         return self.port(plain=True), int(text_of(path))
 
-    def try_to_move(self, process, port):
+    def try_to_move(self, process, port, *more):
         return subprocess.run(
-            [e2e.WEIR, "--run-dir", os.path.join(self.here, "run"), "migrate", str(process.pid), "--to",
+            [e2e.WEIR, *more, "--run-dir", os.path.join(self.here, "run"), "migrate", str(process.pid), "--to",
              f"127.0.0.1:{port}", "--plain", "--vgpu", "game"], capture_output=True, text=True, timeout=150)
 
     def move(self, process, port):

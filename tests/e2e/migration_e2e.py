@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two nodes, and a program that goes from one to the other while it computes and checks its bytes."""
+import json
 import os
 import signal
 import unittest
 
 import weir_e2e as e2e
-from distant import TwoNodes, scenes
+from distant import KINDS, TwoNodes, scenes
 
 
 class Migration(TwoNodes):
@@ -18,6 +19,21 @@ class Migration(TwoNodes):
             node = self.other if turn % 2 == 0 else self.node
             before = node.vgpu("game")["totals"]["gpu_ns"]
             e2e.wait_for(lambda: node.vgpu("game")["totals"]["gpu_ns"] > before, 20, "it computes there")
+        self.right(program)
+
+    def test_images_and_what_the_host_may_not_touch_go_as_well(self):
+        here, there = self.ports()
+        program = self.start([KINDS, "4"], vgpu="game")
+        self.busy("game")
+        for turn in range(3):
+            done = self.try_to_move(program, there if turn % 2 == 0 else here, "--json")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            figures = json.loads(done.stdout)
+            self.assertEqual(figures["memories"], 6)
+            # The buffer that nobody writes to, and the image that the next frame only reads.
+            self.assertGreaterEqual(figures["bytes_before"], 4 << 20)
+            self.assertGreaterEqual(figures["bytes_unchanged"], 4 << 20)
+            self.assertEqual(figures["bytes_in_pause"] + figures["bytes_unchanged"], 4 * (4 << 20) + 2 * 640 * 480 * 4)
         self.right(program)
 
     def test_a_node_that_cannot_take_it_leaves_it_where_it_is(self):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real programs go from node to node at random moments, 20 times each, and say what they say unmoved; then either node's
-portal is killed at random moments of a move. WEIR_SEED repeats a run; the pauses are printed."""
+portal is killed at random moments of a move. WEIR_SEED repeats a run; the pauses are printed, and what was sent, the mean
+of the moves."""
 import hashlib
 import os
 import random
@@ -51,7 +52,7 @@ class Soak(TwoNodes):
         wait = min(1.0, (time.monotonic() - begin) / 4)
         unmoved = (code, essence(out))
         self.assertTrue(unmoved[1], out + err)
-        moved, runs, pauses, refused = 0, 0, [], []
+        moved, runs, pauses, before, within, refused = 0, 0, [], [], [], []
         while moved < MOVES:
             runs += 1
             self.assertLess(runs, 40, f"{name}: {moved} moves only; {refused}")
@@ -68,15 +69,19 @@ class Soak(TwoNodes):
                         refused.append(done.stderr.strip())
                     continue
                 at = 1 - at
-                if pause := re.search(r"paused for ([\d.]+) ms", done.stdout):
+                if pause := re.search(r"([\d.]+) MiB sent before the pause, ([\d.]+) MiB in it.* paused for ([\d.]+) ms",
+                                      done.stdout):
                     moved += 1
-                    pauses.append(float(pause.group(1)))
+                    before.append(float(pause.group(1)))
+                    within.append(float(pause.group(2)))
+                    pauses.append(float(pause.group(3)))
             reader.join()
             code, out, err = said[0]
             self.assertEqual((code, essence(out)), unmoved, out + err)
         pauses.sort()
         print(f"{name}: {moved} moves in {runs} runs, pause median {pauses[len(pauses) // 2]:.1f} ms, max "
-              f"{pauses[-1]:.1f} ms" + (f"; refused: {sorted(set(refused))}" if refused else ""), flush=True)
+              f"{pauses[-1]:.1f} ms; {sum(before) / moved:.1f} MiB sent before it, {sum(within) / moved:.1f} in it"
+              + (f"; refused: {sorted(set(refused))}" if refused else ""), flush=True)
 
     def test_a_destination_that_dies_at_any_moment_costs_nothing(self):
         here, there = self.ports()

@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 
+#include "opencl/channel/limits.h"
 #include "proto/opencl_messages.h"
 
 namespace weir::opencl {
@@ -77,6 +78,7 @@ Result<Accepted> Welcome(platform::Fd connection, uid_t owner, std::uint64_t are
 
   WEIR_TRY(const platform::SharedRegion rings, platform::MakeSharedRegion("weir-opencl-rings", kRingsBytes));
   WEIR_TRY(accepted.channel, MapChannel(rings.fd.get(), Side::kExecutor));
+  if (accepted.distant) arena_bytes += kSpareBytes;
   WEIR_TRY(platform::SharedRegion arena, platform::MakeSharedRegion("weir-opencl-arena", arena_bytes));
   const std::array fds{rings.fd.get(), arena.fd.get()};
   WEIR_TRY_STATUS(platform::SendPacket(socket,

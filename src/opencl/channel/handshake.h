@@ -36,8 +36,8 @@ struct Accepted {
   Channel channel;
   platform::Mapping arena;
 };
-/// Reads the Hello of a connection and answers it; makes an arena of `arena_bytes`. `owner`: who may connect, beside
-/// root.
+/// Reads the Hello of a connection and answers it; makes an arena of `arena_bytes`, and kSpareBytes more for a distant
+/// client. `owner`: who may connect, beside root.
 Result<Accepted> Welcome(platform::Fd connection, uid_t owner, std::uint64_t arena_bytes);
 
 /// False once the other side has closed, or sent something: nothing is sent after the handshake.

@@ -12,4 +12,8 @@ inline constexpr std::uint32_t kIdMax = 1U << 20;
 inline constexpr std::uint32_t kArgsMax = 4096;
 inline constexpr std::size_t kDevicesMax = 64;
 
+/// The end of a distant client's arena is not shown to it: there its relay reads and writes contents that it moves
+/// (docs/migration.md).
+inline constexpr std::uint64_t kSpareBytes = 16 << 20;
+
 }  // namespace weir::opencl

@@ -50,6 +50,8 @@ class IdTable {
     }
   }
   [[nodiscard]] std::size_t used() const { return used_; }
+  /// Beyond all that are in use.
+  [[nodiscard]] std::uint32_t end() const { return static_cast<std::uint32_t>(pages_.size() * kSlots); }
 
  private:
   static constexpr std::size_t kSlots = 128;

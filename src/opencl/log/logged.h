@@ -86,7 +86,7 @@ struct Object {
   std::int32_t owed = 0;  // an error that a question's Finish was told, and the client was not
   // Of memory. Where it is part of another one only that one's contents count.
   bool image = false, part = false, kernels_only_read = false;
-  std::uint64_t flags = 0, size = 0, offset = 0;
+  std::uint64_t flags = 0, size = 0;
   Contents contents = Contents::kNone;
   std::uint64_t ticket = 0;  // of its release
   // Of a kernel.

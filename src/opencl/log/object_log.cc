@@ -192,7 +192,6 @@ void ObjectLog::Do(wire::CreateBuffer& m) {
   const ObjectRef buffer = Make(Kind::kMemory, m);
   buffer->flags = m.flags;
   buffer->size = m.size;
-  buffer->offset = m.offset;
   buffer->kernels_only_read = (m.flags & CL_MEM_READ_ONLY) != 0;
   if (filled) buffer->contents = logged::Contents::kGiven;
   // There the client writes to it without a word.
@@ -209,7 +208,6 @@ void ObjectLog::Do(wire::CreateSubBuffer& m) {
   buffer->size = m.size;
   if (const ObjectRef& parent = buffer->made.needs.front()) {
     constexpr cl_mem_flags kKernelAccess = CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY;
-    buffer->offset = parent->offset + m.origin;
     buffer->shares_arena = parent->shares_arena;
     buffer->kernels_only_read =
         (m.flags & kKernelAccess) != 0 ? (m.flags & CL_MEM_READ_ONLY) != 0 : parent->kernels_only_read;

@@ -16,6 +16,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "opencl/channel/limits.h"
 #include "opencl/log/id_table.h"
 #include "opencl/log/logged.h"
 
@@ -33,6 +34,8 @@ class ObjectLog {
 
   /// Numbers of requests of the log's own begin here. A client counts up from 1.
   static constexpr std::uint32_t kReplayRequests = 0xFFF00000, kQuestions = 0xFFE00000;
+  /// Beyond all ids.
+  static constexpr std::uint32_t kIdsEnd = kIdMax + 1;
 
   explicit ObjectLog(Arena arena);
   ObjectLog(const ObjectLog&) = delete;
@@ -76,18 +79,44 @@ class ObjectLog {
   /// A buffer or an image that has contents of its own, or a part of a buffer that the client has released.
   struct Memory {
     std::uint32_t id = 0;
-    std::uint32_t queue = 0;  // one of the same context, to read and to write it by; 0: the client has none
+    std::uint64_t number = 0;   // of the message that made it: no other object has it
+    std::uint32_t context = 0;  // 0: the client has released that
+    std::uint64_t context_number = 0;
+    std::uint32_t device = 0;  // one of the context's, for a queue to read and to write it by; 0: released, too
     bool image = false;
     Contents contents = Contents::kNone;
-    std::uint64_t flags = 0;         // cl_mem_flags: some forbid the host to read or to write
-    std::uint64_t size = 0;          // of a buffer, in bytes
-    std::uint64_t arena_offset = 0;  // of a buffer: its range
-    std::uint64_t extent[3] = {};    // of an image: a region that is all of it
+    std::uint64_t flags = 0;        // cl_mem_flags: some forbid the host to read or to write
+    std::uint64_t size = 0;         // in bytes; of an image, tightly packed; 0: of a format that we don't know
+    std::uint64_t pixel_bytes = 0;  // of an image
+    std::uint64_t extent[3] = {};   // of an image: a region that is all of it
     [[nodiscard]] bool must_move() const { return contents == Contents::kGiven || contents == Contents::kWritten; }
   };
   [[nodiscard]] std::vector<Memory> memories() const;
-  /// The caller has got hold of what this memory object holds now. It is kKnown until it is written to.
+  /// The caller gets hold of what this memory object holds after all that the client has sent so far. It is kKnown
+  /// until it is written to.
   void ContentsKnown(std::uint32_t id);
+  /// Nobody has got hold of anything: what is kKnown is kWritten.
+  void ForgetContents();
+  /// Queues of the context under this id that may be at work: whoever reads its memory waits for these. Nothing: who is
+  /// at work cannot be named, or may wait for the client.
+  [[nodiscard]] std::optional<std::vector<std::uint32_t>> BusyQueues(std::uint32_t context) const;
+
+  // -- Made ahead of a replay
+
+  /// An object that a fresh executor has already, under the id that it has here.
+  struct Standing {
+    std::uint32_t id = 0;
+    std::uint64_t number = 0;
+    std::vector<std::uint64_t> builds{};  // of a program: the numbers of those that were carried out there
+  };
+  [[nodiscard]] bool Stands(const Standing& standing) const;
+  /// What makes this object where all that it needs stands as it does here: a context of whole devices, a buffer or an
+  /// image that is no part. Nothing: it is no such object.
+  [[nodiscard]] std::optional<Message> MakerOf(std::uint32_t id) const;
+  /// Programs that BuilderOf may know, and their contexts.
+  [[nodiscard]] std::vector<std::pair<Standing, Standing>> Programs() const;
+  /// No id of the client's is as large.
+  [[nodiscard]] std::uint32_t ids_end() const { return slots_.end(); }
 
   // -- Replay
 
@@ -100,9 +129,20 @@ class ObjectLog {
     };
     std::vector<Answer> answers;
   };
+  /// What makes a program and builds it as it is built now, where its context stands as it does here; requests are
+  /// numbered from `first_request` on. `program` is told of the builds. Nothing: it is linked of others or includes
+  /// them, a build was not answered yet, or there is no room.
+  [[nodiscard]] std::optional<Replay> BuilderOf(Standing& program, std::uint32_t first_request,
+                                                const Place& place) const;
+  /// What a fresh executor has when it is sent a replay.
+  struct MadeAhead {
+    std::vector<Standing> standing{};
+    std::uint32_t ids_end = kIdsEnd;  // ids from here on are the caller's
+  };
   /// Makes on a fresh executor what the client has. Meant for when nothing is in flight: commands that are count as
-  /// done. Nothing: no room for contents, or for ids.
-  [[nodiscard]] std::optional<Replay> MakeReplay(const Place& place) const;
+  /// done. Nothing: no room for contents, or for ids, or what was made ahead stands in the way.
+  [[nodiscard]] std::optional<Replay> MakeReplay(const Place& place, const MadeAhead& ahead) const;
+  [[nodiscard]] std::optional<Replay> MakeReplay(const Place& place) const { return MakeReplay(place, MadeAhead()); }
 
   /// How many objects, builds and events it keeps, and the bytes of messages and contents; for tests and people.
   struct Kept {

@@ -42,9 +42,21 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static_cast<void>(log.Questions());
   static_cast<void>(log.ErrorsOwed());
   static_cast<void>(log.in_flight());
-  static_cast<void>(log.memories());
+  const auto place = [](ByteView bytes) { return Blob::Arena(0, bytes.size()); };
+  ObjectLog::MadeAhead ahead;
+  for (const auto& memory : log.memories()) {
+    static_cast<void>(log.BusyQueues(memory.context));
+    log.ContentsKnown(memory.id);
+    if (!log.MakerOf(memory.id)) continue;
+    ahead.standing.push_back({.id = memory.context, .number = memory.context_number});
+    ahead.standing.push_back({.id = memory.id, .number = memory.number});
+  }
+  for (auto& [program, context] : log.Programs())
+    if (log.BuilderOf(program, 1, place)) ahead.standing.push_back(program);
+  static_cast<void>(log.MakeReplay(place, ahead));
+  log.ForgetContents();
   static_cast<void>(log.kept());
-  const auto replay = log.MakeReplay([](ByteView bytes) { return Blob::Arena(0, bytes.size()); });
+  const auto replay = log.MakeReplay(place);
   if (!replay) return 0;
   ObjectLog again(ArenaOf(all));
   for (const auto& message : replay->messages)

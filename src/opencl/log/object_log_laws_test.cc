@@ -169,6 +169,113 @@ RC_GTEST_PROP(ObjectLogLaws, AReplayMakesTheSameObjects, (const std::vector<Draw
   RC_ASSERT(fresh.executor.Describe() == connection.executor.Describe());
 }
 
+/// What is made on a fresh executor before the replay, and whose contents are there.
+class MadeAheadOn {
+ public:
+  explicit MadeAheadOn(FollowedConnection& fresh) : fresh_(fresh) {}
+
+  /// Of the programs and memory objects those that `which` has a bit for, and their contexts.
+  void Make(FollowedConnection& from, std::uint32_t which) {
+    DropDead(from);
+    for (auto [program, context] : from.log.Programs()) {
+      which = which >> 1 | which << 31;
+      const auto makes_context = from.log.MakerOf(context.id);
+      if ((which & 1) == 0 || Has(program) || !makes_context) continue;
+      std::uint64_t place = 256 << 10;
+      const auto builder = from.log.BuilderOf(program, 1 + requests_, [&](wire::ByteView bytes) {
+        std::ranges::copy(bytes, fresh_.executor.arena.begin() + static_cast<std::ptrdiff_t>(place));
+        place += bytes.size();
+        return std::optional(wire::Blob::Arena(place - bytes.size(), bytes.size()));
+      });
+      if (!builder) continue;
+      Add(context, {*makes_context});
+      Add(program, builder->messages);
+      for (const auto& answer : builder->answers) ExpectAnswer(answer);
+    }
+    for (const auto& memory : from.log.memories()) {
+      which = which >> 1 | which << 31;
+      if ((which & 1) == 0 || memory.context == 0) continue;
+      const auto context = from.log.MakerOf(memory.context), maker = from.log.MakerOf(memory.id);
+      if (!context || !maker) continue;
+      Add({.id = memory.context, .number = memory.context_number}, {*context});
+      Add({.id = memory.id, .number = memory.number}, {*maker});
+      testing::MoveContent(from.executor, fresh_.executor, memory.id);
+      from.log.ContentsKnown(memory.id);
+    }
+  }
+  [[nodiscard]] ObjectLog::MadeAhead made() const { return {.standing = standing_}; }
+  [[nodiscard]] bool Has(const ObjectLog::Standing& standing) const {
+    return std::ranges::any_of(standing_, [&](const auto& there) { return there.number == standing.number; });
+  }
+
+ private:
+  void Add(const ObjectLog::Standing& standing, const std::vector<std::vector<std::byte>>& makers) {
+    if (Has(standing)) return;
+    std::erase_if(standing_, [&](const auto& other) { return other.id == standing.id; });
+    for (const auto& maker : makers) fresh_.SendBytes(maker);
+    standing_.push_back(standing);
+  }
+  void ExpectAnswer(const ObjectLog::Replay::Answer& expected) {
+    requests_ = std::max(requests_, expected.request);
+    bool answered = false;
+    for (const auto& message : fresh_.to_client) {
+      wire::Header header;
+      wire::Reply reply;
+      wire::ReadHeader(message, header);
+      if (header.op == static_cast<std::uint16_t>(wire::Op::kReply) && wire::Decode(message, reply) &&
+          reply.request == expected.request)
+        answered = reply.status == expected.status;
+    }
+    EXPECT_TRUE(answered) << expected.request;
+  }
+  /// Contexts stay: something may be made of them.
+  void DropDead(const FollowedConnection& from) {
+    std::erase_if(standing_, [&](const auto& there) {
+      const auto object = fresh_.executor.Any(there.id);
+      if (!object || object->kind != ModelKind::kMemory || from.log.Stands(there)) return false;
+      fresh_.Send(wire::Release{.id = there.id});
+      return true;
+    });
+  }
+  FollowedConnection& fresh_;
+  std::vector<ObjectLog::Standing> standing_;
+  std::uint32_t requests_ = 0;
+};
+
+RC_GTEST_PROP(ObjectLogLaws, WhatWasMadeAheadChangesNothing,
+              (const std::vector<Drawn>& first, const std::vector<Drawn>& then, const std::vector<Drawn>& at_last,
+               std::uint32_t drawn)) {
+  const std::uint32_t which = drawn * 0x9E3779B1U;  // small numbers are drawn most
+  FollowedConnection connection, fresh;
+  Player player(connection);
+  MadeAheadOn ahead(fresh);
+  // Something to begin with: few draws make much.
+  connection.Send(wire::CreateContext{.id = 2, .devices = wire::IdList(&testing::ModelExecutor::kDevice, 1)});
+  connection.Send(
+      wire::CreateProgram{.id = 3, .context = 2, .source = wire::Blob::Inline(wire::BytesOf("of the beginning"))});
+  connection.Send(wire::Build{.request = 9000, .program = 3});
+  for (const std::uint32_t id : {4U, 5U, 6U})
+    connection.Send(wire::CreateBuffer{.id = id, .context = 2, .size = 64, .offset = 4096U * id, .filled = 1});
+  for (const Drawn& message : first) player.Play(message);
+  ahead.Make(connection, which);
+  for (const Drawn& message : then) player.Play(message);
+  ahead.Make(connection, ~which);
+  for (const Drawn& message : at_last) player.Play(message);
+  connection.Settle();
+  const auto replay = connection.MakeReplay(&fresh.executor, ahead.made());
+  RC_CLASSIFY(!replay, "in the way");
+  if (!replay) return;
+  RC_CLASSIFY(!ahead.made().standing.empty(), "of use");
+  const bool answered = connection.ReplayInto(fresh, *replay);
+  // What is known was got hold of under another name, where only parts are left of it.
+  for (const auto& memory : connection.log.memories())
+    if (!ahead.Has({.number = memory.number})) testing::MoveContent(connection.executor, fresh.executor, memory.id);
+  FollowedConnection without;
+  connection.log.ForgetContents();
+  RC_ASSERT(connection.ReplayInto(without, connection.MakeReplay(&without.executor)) == answered);
+  RC_ASSERT(fresh.executor.Describe() == without.executor.Describe());
+}
+
 RC_GTEST_PROP(ObjectLogLaws, AReplayReplaysToItself, (const std::vector<Drawn>& drawn)) {
   FollowedConnection connection;
   Player player(connection);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a log makes of what it keeps: messages that make the client's objects anew, and which contents go with them.
+// What a log makes of what it keeps: messages that make the client's objects anew.
 //
 // All is made in the order in which it was. What the client has released but something of it still needs gets an id
 // that is free, and is released at the end. Devices keep their ids: whoever took one over later does so again.
 #include <algorithm>
 #include <deque>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 #include <variant>
@@ -135,7 +136,8 @@ class Rewriter {
 /// A replay in the making.
 class Writing {
  public:
-  Writing(const Names& names, const ObjectLog::Place& place) : rewriter_(names, place) {}
+  Writing(const Names& names, const ObjectLog::Place& place, std::uint32_t first_request = ObjectLog::kReplayRequests)
+      : rewriter_(names, place), next_request_(first_request) {}
 
   template <typename M>
   void Send(const M& message) {
@@ -167,6 +169,8 @@ class Writing {
     if (event->watched) Send(wire::Watch{.event = id});
     return true;
   }
+  /// It is there, and was built.
+  void HasBuilt(const Object* program) { built_.insert(program); }
   void SetArgs(const Object& kernel, const Reached& reached) {
     for (std::uint32_t i = 0; i < kernel.args.size(); ++i) {
       const logged::Argument& arg = kernel.args[i];
@@ -197,19 +201,10 @@ class Writing {
 
   const Rewriter rewriter_;
   std::unordered_set<const Object*> built_;
-  std::uint32_t next_request_ = ObjectLog::kReplayRequests;
+  std::uint32_t next_request_;
 };
 
 using Step = std::variant<const Object*, const Partition*, const BuildStep*, std::pair<std::uint32_t, const Event*>>;
-
-/// Of an image, as reads and writes name it.
-void WholeImage(const Object& image, std::uint64_t (&extent)[3]) {
-  wire::CreateImage made;
-  if (!wire::Decode(image.made.message, made)) return;
-  extent[0] = std::max<std::uint64_t>(made.width, 1);
-  extent[1] = std::max<std::uint64_t>(made.type == CL_MEM_OBJECT_IMAGE1D_ARRAY ? made.array_size : made.height, 1);
-  extent[2] = std::max<std::uint64_t>(made.type == CL_MEM_OBJECT_IMAGE2D_ARRAY ? made.array_size : made.depth, 1);
-}
 
 std::size_t BytesOf(const logged::Record& record) {
   std::size_t bytes = record.message.size() + record.needs.size() * sizeof(ObjectRef);
@@ -227,7 +222,7 @@ namespace wire = proto::cl;
 
 }  // namespace
 
-std::optional<ObjectLog::Replay> ObjectLog::MakeReplay(const Place& place) const {
+std::optional<ObjectLog::Replay> ObjectLog::MakeReplay(const Place& place, const MadeAhead& ahead) const {
   logged::Reached reached;
   logged::Names names;
   std::vector<std::pair<std::uint64_t, logged::Step>> steps;
@@ -242,31 +237,77 @@ std::optional<ObjectLog::Replay> ObjectLog::MakeReplay(const Place& place) const
   });
   for (const auto& [program, builds] : builds_)
     for (const logged::BuildRef& step : builds) reached.AddBuild(*step);
-  for (const logged::BuildStep* step : reached.builds) steps.emplace_back(step->at, step);
-  for (const logged::Partition* partition : reached.partitions) steps.emplace_back(partition->at, partition);
-  for (const Object* object : reached.objects)
-    if (object->kind != Kind::kDevice) steps.emplace_back(object->at, object);
-  std::ranges::sort(steps, {}, [](const auto& step) { return step.first; });
 
   // Ids that may be in use while it is replayed.
-  std::unordered_set<std::uint32_t> taken;
-  for (const ObjectRef& device : devices_) taken.insert(device->id);
+  std::set<std::uint32_t> devices;
+  for (const ObjectRef& device : devices_) devices.insert(device->id);
   for (const logged::Partition* partition : reached.partitions)
-    for (std::uint32_t i = 0; i < partition->count; ++i) taken.insert(partition->first + i);
+    for (std::uint32_t i = 0; i < partition->count; ++i) devices.insert(partition->first + i);
+  std::unordered_set<std::uint32_t> taken(devices.begin(), devices.end());
   for (const Object* object : reached.objects)
     if (object->kind == Kind::kDevice) names[object] = object->id;
+
+  // What is there and nobody needs any more goes first: its memory may be wanted.
+  logged::Writing writing(names, place);
   std::vector<const Object*> hidden;
+  std::unordered_map<std::uint64_t, const Object*> numbered;
+  for (const Object* object : reached.objects)
+    if (object->kind != Kind::kDevice) numbered[object->at] = object;
+  std::unordered_set<const Object*> made;
+  std::unordered_map<const Object*, std::uint64_t> last_builds;
+  std::unordered_set<std::uint64_t> builds_made;
+  for (const Standing& standing : ahead.standing) {
+    const auto found = numbered.find(standing.number);
+    if (found == numbered.end()) {
+      writing.Send(wire::Release{.id = standing.id});
+      continue;
+    }
+    if (devices.contains(standing.id)) return std::nullopt;  // parts of a device would take its place
+    const Object* object = found->second;
+    made.insert(object);
+    if (!standing.builds.empty()) {
+      writing.HasBuilt(object);
+      last_builds[object] = standing.builds.back();
+      builds_made.insert(standing.builds.begin(), standing.builds.end());
+    }
+    if (names.contains(object)) continue;
+    // The client has released it, and what is made of it stays: it keeps its id, unless that is another one's now.
+    if (slots_.Find(standing.id) != nullptr) return std::nullopt;
+    names[object] = standing.id;
+    taken.insert(standing.id);
+    hidden.push_back(object);
+  }
+  for (const Object* object : made)
+    for (const ObjectRef& need : object->made.needs)
+      if (need->kind != Kind::kDevice && !made.contains(need.get())) return std::nullopt;  // it would be made twice
+  // A program was built then as it was last, so that nothing can be made of what it was before.
+  const auto before_last = [&](const ObjectRef& program, std::uint64_t number) {
+    const auto last = program ? last_builds.find(program.get()) : last_builds.end();
+    return last != last_builds.end() && number < last->second;
+  };
+  for (const Object* object : reached.objects)
+    for (const ObjectRef& need : object->made.needs)
+      if (!made.contains(object) && before_last(need, object->at)) return std::nullopt;
+  for (const logged::BuildStep* step : reached.builds)
+    if (!builds_made.contains(step->at) && before_last(step->asked.needs.front(), step->at)) return std::nullopt;
+
+  for (const logged::BuildStep* step : reached.builds)
+    if (!builds_made.contains(step->at)) steps.emplace_back(step->at, step);
+  for (const logged::Partition* partition : reached.partitions) steps.emplace_back(partition->at, partition);
+  for (const Object* object : reached.objects)
+    if (object->kind != Kind::kDevice && !made.contains(object)) steps.emplace_back(object->at, object);
+  std::ranges::sort(steps, {}, [](const auto& step) { return step.first; });
+
   std::uint32_t free_id = 1;
   for (const auto& [at, step] : steps) {
     const auto* object = std::get_if<const Object*>(&step);
     if (object == nullptr || names.contains(*object)) continue;
     while (slots_.Find(free_id) != nullptr || taken.contains(free_id)) ++free_id;
-    if (free_id > kIdMax) return std::nullopt;
+    if (free_id >= ahead.ids_end) return std::nullopt;
     names[*object] = free_id++;
     hidden.push_back(*object);
   }
 
-  logged::Writing writing(names, place);
   for (const auto& [at, step] : steps)
     if (!std::visit([&](const auto& what) { return writing.Add(what); }, step)) return std::nullopt;
   for (const auto& [at, step] : steps) {
@@ -276,47 +317,62 @@ std::optional<ObjectLog::Replay> ObjectLog::MakeReplay(const Place& place) const
       writing.Send(logged::FailingCommand(writing.NameOf(*object)));
   }
   for (const Object* object : hidden) writing.Send(wire::Release{.id = names[object], .ticket = object->ticket});
-  std::vector<std::uint32_t> devices(taken.begin(), taken.end());
-  std::ranges::sort(devices);
   for (const std::uint32_t id : devices)
     if (slots_.Find(id) == nullptr) writing.Send(wire::Release{.id = id});
   return std::move(writing.replay);
 }
 
-std::vector<ObjectLog::Memory> ObjectLog::memories() const {
-  std::vector<Memory> all;
-  std::unordered_map<const Object*, std::uint32_t> queues;  // of a context
+std::optional<ObjectLog::Message> ObjectLog::MakerOf(std::uint32_t id) const {
+  const logged::Slot* slot = slots_.Find(id);
+  if (slot == nullptr || !slot->object) return std::nullopt;
+  const Object& object = *slot->object;
+  if ((object.kind != Kind::kContext && object.kind != Kind::kMemory) || object.part || object.failed)
+    return std::nullopt;
+  for (const ObjectRef& need : object.made.needs) {
+    if (!need || need->partition || !Stands({.id = need->id, .number = need->at})) return std::nullopt;
+    if (need->kind == Kind::kContext && !MakerOf(need->id)) return std::nullopt;
+  }
+  return object.made.message;
+}
+
+std::vector<std::pair<ObjectLog::Standing, ObjectLog::Standing>> ObjectLog::Programs() const {
+  std::vector<std::pair<Standing, Standing>> all;
   slots_.ForEach([&](std::uint32_t id, const logged::Slot& slot) {
-    if (slot.object && slot.object->kind == Kind::kQueue && !slot.object->failed)
-      queues.try_emplace(slot.object->made.needs.front().get(), id);
-  });
-  slots_.ForEach([&](std::uint32_t id, const logged::Slot& slot) {
-    if (!slot.object || slot.object->kind != Kind::kMemory || slot.object->failed) return;
-    const Object& object = *slot.object;
-    const Object& root = object.root();
-    if (&root != &object) {  // its contents are the root's, and go with that where it has an id
-      const logged::Slot* there = slots_.Find(root.id);
-      if (there != nullptr && there->object.get() == &root) return;
-    }
-    Memory& memory = all.emplace_back();
-    memory.id = id;
-    if (const auto queue = queues.find(root.made.needs.front().get()); queue != queues.end())
-      memory.queue = queue->second;
-    memory.image = object.image;
-    memory.contents = root.contents;
-    memory.flags = object.flags;
-    memory.size = object.size;
-    memory.arena_offset = object.offset;
-    if (object.image) logged::WholeImage(object, memory.extent);
+    if (!slot.object || slot.object->kind != Kind::kProgram || slot.object->failed) return;
+    const Object& context = *slot.object->made.needs.front();
+    all.emplace_back(Standing{.id = id, .number = slot.object->at}, Standing{.id = context.id, .number = context.at});
   });
   return all;
 }
 
-void ObjectLog::ContentsKnown(std::uint32_t id) {
-  Object* memory = Look(Kind::kMemory, id);
-  if (memory == nullptr || memory->part || memory->shares_arena || memory->contents == Contents::kNone) return;
-  memory->contents = Contents::kKnown;
-  ++known_;
+std::optional<ObjectLog::Replay> ObjectLog::BuilderOf(Standing& program, std::uint32_t first_request,
+                                                      const Place& place) const {
+  const Object* object = Stands(program) ? Look(Kind::kProgram, program.id) : nullptr;
+  if (object == nullptr || object->failed || object->made.op == wire::Op::kLink) return std::nullopt;
+  logged::Names names{{object, program.id}};
+  const auto stands = [&](const ObjectRef& need) {
+    const bool there = need && !need->partition && Stands({.id = need->id, .number = need->at});
+    if (there) names[need.get()] = need->id;
+    return there && (need->kind == Kind::kDevice || (need->kind == Kind::kContext && MakerOf(need->id)));
+  };
+  if (!std::ranges::all_of(object->made.needs, stands)) return std::nullopt;
+  logged::Writing writing(names, place, first_request);
+  if (!writing.Add(object)) return std::nullopt;
+  const auto builds = builds_.find(program.id);
+  program.builds.clear();
+  if (builds == builds_.end()) return std::move(writing.replay);
+  for (const logged::BuildRef& step : builds->second) {
+    if (step->state == logged::BuildStep::State::kAsked || step->program() != object) return std::nullopt;
+    const auto needs = std::span(step->asked.needs).subspan(1);
+    if (!std::ranges::all_of(needs, stands) || !writing.Add(step.get())) return std::nullopt;
+    program.builds.push_back(step->at);
+  }
+  return std::move(writing.replay);
+}
+
+bool ObjectLog::Stands(const Standing& standing) const {
+  const logged::Slot* slot = slots_.Find(standing.id);
+  return slot != nullptr && slot->object && slot->object->at == standing.number && slot->object->id == standing.id;
 }
 
 ObjectLog::Kept ObjectLog::kept() const {
