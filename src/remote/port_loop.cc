@@ -90,7 +90,7 @@ class PortLoop final : PortEvents {
   void WriteLocal(std::uint32_t stream);
   bool IsIdle(Instant now);
   void Leave();
-  [[nodiscard]] bool MayRead() const { return mux_.Outgoing().size() < kGoingMax; }
+  [[nodiscard]] bool MayRead() const { return mux_.pending() < kGoingMax; }
   [[nodiscard]] Duration WaitFor(Instant now) const;
   void Gather();
   void Carry(Instant now);
@@ -133,7 +133,8 @@ void PortLoop::OpenPort(Instant now) {
   struct stat info {};
   port_is_socket_ = ::fstat(port_.get(), &info) == 0 && S_ISSOCK(info.st_mode);
   ::fcntl(port_.get(), F_SETFL, ::fcntl(port_.get(), F_GETFL) | O_NONBLOCK);
-  mux_.Start(now);
+  const bool terminal = options_.side == frames::Side::kGuest && ::isatty(port_.get()) == 1;
+  mux_.Start(now, terminal ? frames::kTerminalRoomBytes : 0);
 }
 
 void PortLoop::ClosePort(const std::string& why) {
@@ -214,7 +215,8 @@ void PortLoop::ReadLocal(std::uint32_t stream) {
   const auto came =
       room == 0 ? std::nullopt : BytesMoved(::recv(at->second.socket.get(), buffer_.data(), room, MSG_DONTWAIT));
   if (came) {
-    mux_.Send(stream, std::span(buffer_).first(*came));
+    for (std::span<const std::byte> left = std::span(buffer_).first(*came); !left.empty();)
+      left = left.subspan(mux_.Send(stream, left));  // there is credit for all of it
     return;
   }
   mux_.Close(stream);
@@ -268,7 +270,7 @@ Duration PortLoop::WaitFor(Instant now) const {
 
 /// What poll(2) is to look at.
 void PortLoop::Gather() {
-  short port = mux_.Outgoing().size() < kAnswersMax ? POLLIN : short{0};
+  short port = mux_.pending() < kAnswersMax ? POLLIN : short{0};
   if (!mux_.Outgoing().empty()) port |= POLLOUT;
   watched_.assign({{options_.stop, POLLIN, 0},
                    {leaving_ ? -1 : options_.leave, POLLIN, 0},

@@ -28,10 +28,14 @@ PortMux::PortMux(frames::Side side, std::function<std::uint64_t()> draw_epoch, P
 
 // -- Who is there ----------------------------------------------------------------------------------------------------
 
-void PortMux::Start(Instant now) {
+void PortMux::Start(Instant now, std::uint32_t room) {
   EndAll("the port was opened again");
   held_bytes_ = 0;
+  room_ = room;
   BeginAnew(now);
+  if (side_ == frames::Side::kGuest) return;
+  // How much room the guest has is not known before it was heard.
+  out_.clear();
 }
 
 void PortMux::Stop(const std::string& why) {
@@ -45,9 +49,14 @@ void PortMux::Stop(const std::string& why) {
 void PortMux::BeginAnew(Instant now) {
   epoch_ = draw_epoch_();
   peer_ = 0;
-  out_.assign(frames::kFillerBytes, std::byte{0});
-  sent_ = 0;
+  out_.clear();
+  sent_ = on_the_way_ = read_ = 0;
+  PutFiller();
   PutHello(now);
+}
+
+void PortMux::PutFiller() {
+  out_.resize(out_.size() + frames::FillerBytesFor(side_ == frames::Side::kHost ? room_ : 0));
 }
 
 void PortMux::EndAll(const std::string& why) {
@@ -68,13 +77,15 @@ void PortMux::Tick(Instant now) {
   if (joined_ && now - heard_ >= kPortSilenceMax) return Lose("nothing was heard for 20 s", now);
   if (now - said_ < (joined_ ? kPortStillHere : kPortHelloAgain)) return;
   said_ = now;
-  if (!Outgoing().empty()) return;  // the other end doesn't read: what it hasn't read needs not be said twice
+  if (pending() > 0) return;  // the other end doesn't read: what it hasn't read needs not be said twice
+  if (!joined_ && peer_ == 0 && side_ == frames::Side::kHost) return;
   // Once somebody was heard there are no more zeros: they would be no frame to one that has joined already.
-  if (!joined_ && peer_ == 0) out_.assign(frames::kFillerBytes, std::byte{0});
+  if (!joined_ && peer_ == 0) PutFiller();
   PutHello(now);
 }
 
 Instant PortMux::due() const {
+  if (!joined_ && peer_ == 0 && side_ == frames::Side::kHost) return Instant::max();
   return joined_ ? std::min(said_ + kPortStillHere, heard_ + kPortSilenceMax) : said_ + kPortHelloAgain;
 }
 
@@ -84,13 +95,18 @@ void PortMux::TakeHello(Instant now) {
   const auto theirs =
       static_cast<std::uint16_t>(side_ == frames::Side::kGuest ? frames::Side::kHost : frames::Side::kGuest);
   // A terminal that is not set up yet says to us what we say to it.
-  if (hello.side != theirs || hello.epoch == 0 || hello.version == 0) {
+  if (hello.side != theirs || !frames::Plausible(hello)) {
     if (joined_) Lose("what came is no Hello", now);
     return SkipToNextStart();
   }
   held_bytes_ = 0;
   if (joined_ && hello.epoch != peer_) Lose("the other end has begun anew", now);
-  peer_ = hello.epoch;
+  const bool first = std::exchange(peer_, hello.epoch) != hello.epoch;
+  if (side_ == frames::Side::kHost) {
+    room_ = hello.room;
+    // It has joined another one, perhaps one that stopped in the middle of a frame.
+    if (first && hello.echo != 0 && hello.echo != epoch_) PutFiller();
+  }
   if (joined_) {
     heard_ = now;
     if (hello.echo != epoch_) PutHello(now);
@@ -123,8 +139,17 @@ void PortMux::Receive(std::span<const std::byte> bytes, Instant now) {
     std::memcpy(held_.data() + held_bytes_, bytes.data(), part);
     held_bytes_ += part;
     bytes = bytes.subspan(part);
+    CountRead(part);
     while (held_bytes_ >= Wanted()) Judge(now);
   }
+}
+
+/// In a guest with little room the host waits until it hears of it.
+void PortMux::CountRead(std::size_t bytes) {
+  if (side_ != frames::Side::kGuest || room_ == 0) return;
+  read_ += bytes;
+  if (!joined_ || read_ < room_ / 4) return;
+  PutFrame(frames::Kind::kRead, 0, static_cast<std::uint32_t>(std::exchange(read_, 0)));
 }
 
 /// Returns how many of `bytes` are the frame's.
@@ -132,6 +157,7 @@ std::size_t PortMux::TakeContents(std::span<const std::byte> bytes, Instant now)
   const std::size_t part = std::min(bytes.size(), contents_bytes_ - contents_.size());
   contents_.insert(contents_.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(part));
   heard_ = now;
+  CountRead(part);
   if (contents_.size() < contents_bytes_) return part;
   contents_bytes_ = 0;
   const std::size_t size = contents_.size() - frames::kTrailerBytes;
@@ -177,6 +203,11 @@ void PortMux::TakeFrame(const frames::FrameHeader& header, Instant now) {
     flows_[header.stream] = {};
     return events_.OnOpened(header.stream);
   }
+  if (kind == frames::Kind::kRead) {
+    on_the_way_ -=
+        std::min<std::size_t>(on_the_way_, header.value);  // it counts what was said before they joined as well
+    return;
+  }
   if (header.stream > last_) return Lose("it spoke of a stream that is none", now);
   const auto at = flows_.find(header.stream);
   const bool gone = at == flows_.end();  // closed here, and the other end didn't know
@@ -209,11 +240,21 @@ void PortMux::PutFrame(frames::Kind kind, std::uint32_t stream, std::uint32_t va
 void PortMux::PutHello(Instant now) {
   said_ = now;
   PutFrame(frames::Kind::kHello, 0, frames::kHelloBytes);
-  const frames::Hello hello{.epoch = epoch_, .echo = peer_, .side = static_cast<std::uint16_t>(side_)};
+  const frames::Hello hello{.epoch = epoch_,
+                            .echo = peer_,
+                            .side = static_cast<std::uint16_t>(side_),
+                            .room = side_ == frames::Side::kGuest ? room_ : 0};
   Put(&hello, sizeof hello);
 }
 
+std::span<const std::byte> PortMux::Outgoing() const {
+  const auto out = std::span(out_).subspan(sent_);
+  if (side_ == frames::Side::kGuest || !joined_ || room_ == 0) return out;
+  return out.first(std::min(out.size(), room_ - std::min<std::size_t>(room_, on_the_way_)));
+}
+
 void PortMux::Sent(std::size_t bytes) {
+  if (joined_) on_the_way_ += bytes;
   sent_ += bytes;
   if (sent_ < out_.size() && sent_ < kSentKeptBytes) return;
   out_.erase(out_.begin(), out_.begin() + static_cast<std::ptrdiff_t>(sent_));
@@ -234,7 +275,8 @@ std::size_t PortMux::Credit(std::uint32_t stream) const {
 }
 
 std::size_t PortMux::Send(std::uint32_t stream, std::span<const std::byte> bytes) {
-  const std::size_t part = std::min({bytes.size(), Credit(stream), std::size_t{frames::kDataBytesMax}});
+  const std::size_t frame = frames::DataBytesMaxFor(side_ == frames::Side::kHost ? room_ : 0);
+  const std::size_t part = std::min({bytes.size(), Credit(stream), frame});
   if (part == 0) return 0;
   flows_[stream].may_go -= static_cast<std::uint32_t>(part);
   PutFrame(frames::Kind::kData, stream, static_cast<std::uint32_t>(part));

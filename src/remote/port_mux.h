@@ -23,7 +23,7 @@
 namespace weir::remote {
 
 inline constexpr Duration kPortHelloAgain = milliseconds(500);  // while nobody answers
-inline constexpr Duration kPortStillHere = seconds(5);          // a Hello at least so often, when nothing else is said
+inline constexpr Duration kPortStillHere = seconds(2);          // a Hello at least so often, when nothing else is said
 inline constexpr Duration kPortSilenceMax = seconds(20);        // then the other end has gone
 
 /// What came by the port. Each may call the mux: Send, Taken, Close.
@@ -49,8 +49,9 @@ class PortMux {
   /// `draw_epoch`: a random number each time, never 0.
   PortMux(proto::port::Side side, std::function<std::uint64_t()> draw_epoch, PortEvents& events);
 
-  /// The port was opened: what was before is over, and what the other end may still say to it is not for us.
-  void Start(Instant now);
+  /// The port was opened: what was before is over, and what the other end may still say to it is not for us. A guest
+  /// speaks first. `room`: of a guest's port, as in its Hello.
+  void Start(Instant now, std::uint32_t room = 0);
   /// The port is gone.
   void Stop(const std::string& why);
   void Receive(std::span<const std::byte> bytes, Instant now);
@@ -58,8 +59,10 @@ class PortMux {
   void Tick(Instant now);
   [[nodiscard]] Instant due() const;
 
-  /// To be written to the port, in this order.
-  [[nodiscard]] std::span<const std::byte> Outgoing() const { return std::span(out_).subspan(sent_); }
+  /// To be written to the port now, in this order.
+  [[nodiscard]] std::span<const std::byte> Outgoing() const;
+  /// The same, and what waits until the guest has room.
+  [[nodiscard]] std::size_t pending() const { return out_.size() - sent_; }
   void Sent(std::size_t bytes);
 
   [[nodiscard]] bool joined() const { return joined_; }
@@ -88,6 +91,8 @@ class PortMux {
   void TakeFrame(const proto::port::FrameHeader& header, Instant now);
   std::size_t TakeContents(std::span<const std::byte> bytes, Instant now);
   void BeginAnew(Instant now);
+  void PutFiller();
+  void CountRead(std::size_t bytes);
   void Lose(const std::string& why, Instant now);
   void EndAll(const std::string& why);
   void Put(const void* bytes, std::size_t size);
@@ -99,7 +104,10 @@ class PortMux {
   PortEvents& events_;
   std::uint64_t epoch_ = 0, peer_ = 0;  // 0: nobody was heard
   bool joined_ = false;
-  Instant said_{}, heard_{};  // our last Hello; anything of the other end's
+  Instant said_{}, heard_{};    // our last Hello; anything of the other end's
+  std::uint32_t room_ = 0;      // of the guest; 0: any
+  std::size_t on_the_way_ = 0;  // at a host: written, and the guest hasn't said that it has read it
+  std::size_t read_ = 0;        // at a guest: the host was not told
   std::map<std::uint32_t, Flow> flows_;
   std::uint32_t last_ = 0;  // the highest stream that was opened since they joined
 

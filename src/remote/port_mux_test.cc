@@ -54,8 +54,8 @@ struct MuxEnd final : PortEvents {
 
 /// A guest and a host, and what is on its way between them.
 struct Cabled {
-  Cabled() {
-    guest->mux.Start(now);
+  explicit Cabled(std::uint32_t room_there = 0) : room(room_there) {
+    guest->mux.Start(now, room);
     host->mux.Start(now);
   }
   MuxEnd& Sender(bool up) { return up ? *guest : *host; }
@@ -67,6 +67,7 @@ struct Cabled {
     const auto out = mux.Outgoing();
     way[up].insert(way[up].end(), out.begin(), out.end());
     mux.Sent(out.size());
+    if (!up) most_on_the_way = std::max(most_on_the_way, way[up].size());
   }
   /// So many bytes from the cable, in pieces of `at_a_time`.
   void Deliver(bool up, std::size_t bytes, std::size_t at_a_time = SIZE_MAX) {
@@ -113,9 +114,11 @@ struct Cabled {
     auto& end = up ? guest : host;
     gone.push_back(std::move(end));  // its bytes may still be on their way
     end = std::make_unique<MuxEnd>(up ? port::Side::kGuest : port::Side::kHost);
-    end->mux.Start(now);
+    end->mux.Start(now, up ? room : 0);
   }
 
+  const std::uint32_t room;         // of the guest
+  std::size_t most_on_the_way = 0;  // to it
   Instant now = InstantFromNs(1'000'000'000);
   std::unique_ptr<MuxEnd> guest = std::make_unique<MuxEnd>(port::Side::kGuest);
   std::unique_ptr<MuxEnd> host = std::make_unique<MuxEnd>(port::Side::kHost);
@@ -165,7 +168,7 @@ TEST(PortMux, AStreamThatNobodyReadsStopsNoOther) {
 
 /// Whatever is sent, closed and cut into pieces: what arrives of each stream is what was sent, in order, and all of it.
 RC_GTEST_PROP(PortMux, DeliversWhatWasSent, ()) {
-  Cabled cable;
+  Cabled cable(*rc::gen::element(0U, port::kRoomBytesMin, port::kTerminalRoomBytes));
   RC_ASSERT(cable.Join());
   std::map<std::uint32_t, Contents> sent[2];
   std::vector<std::uint32_t> streams;
@@ -195,7 +198,7 @@ RC_GTEST_PROP(PortMux, DeliversWhatWasSent, ()) {
 /// Either end may go in the middle of anything, what it had sent may be lost from anywhere on, and rubbish may come in
 /// between: both meet again, and nobody is ever given a byte that its peer didn't send.
 RC_GTEST_PROP(PortMux, MeetsAgainAfterEitherEndBeganAnew, ()) {
-  Cabled cable;
+  Cabled cable(*rc::gen::element(0U, port::kRoomBytesMin, port::kTerminalRoomBytes));
   RC_ASSERT(cable.Join());
   const int rounds = *rc::gen::inRange(1, 5);
   for (int round = 0; round < rounds; ++round) {
@@ -255,6 +258,36 @@ TEST(PortMux, AFrameThatLostAByteIsGivenToNobody) {
   }
 }
 
+TEST(PortMux, AGuestWithLittleRoomIsNeverSentMore) {
+  Cabled cable(port::kTerminalRoomBytes);
+  ASSERT_TRUE(cable.Join());
+  const std::uint32_t stream = cable.guest->mux.Open();
+  cable.Settle();
+  const Contents much = Drawn(200'000, 7);
+  ASSERT_EQ(cable.SendOn(false, stream, much), much.size());
+  for (int i = 0; i < 5; ++i) cable.Load(false);
+  EXPECT_LE(cable.way[false].size(), port::kTerminalRoomBytes) << "until it says that it has read";
+  EXPECT_GT(cable.way[false].size(), port::kTerminalRoomBytes / 2);
+  cable.Settle(100);
+  EXPECT_EQ(cable.guest->came[stream], much);
+  // Whatever happens to either end.
+  for (const bool up : {false, true, false}) {
+    cable.SendOn(false, cable.guest->mux.Open(), much);
+    cable.Load(false);
+    cable.Restart(up);
+    ASSERT_TRUE(cable.Join());
+  }
+  EXPECT_LT(cable.most_on_the_way, 4095U) << "what a terminal holds";
+}
+
+TEST(PortMux, AHostSaysNothingUntilItIsSpokenTo) {
+  MuxEnd host(port::Side::kHost);
+  host.mux.Start(InstantFromNs(1));
+  host.mux.Tick(InstantFromNs(3'000'000'000));
+  EXPECT_EQ(host.mux.pending(), 0U) << "it doesn't know yet how much room the guest has";
+  EXPECT_GT(host.mux.due(), InstantFromNs(3'000'000'000) + seconds(3'600)) << "nor has it anything to wait for";
+}
+
 TEST(PortMux, WhatATerminalEchoesIsNobody) {
   Cabled cable;
   cable.Load(true);
@@ -269,13 +302,13 @@ TEST(PortMux, AnEndThatFallsSilentHasGone) {
   ASSERT_TRUE(cable.Join());
   const std::uint32_t stream = cable.guest->mux.Open();
   cable.Settle();
-  for (int i = 0; i < 12; ++i) {  // a minute of nothing to say
+  for (int i = 0; i < 30; ++i) {  // a minute of nothing to say
     cable.Wait(kPortStillHere);
     cable.Settle();
   }
   EXPECT_EQ(cable.host->open, std::set{stream});
   EXPECT_TRUE(cable.guest->lost.empty() && cable.host->lost.empty());
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 10; ++i) {
     cable.Wait(kPortStillHere);
     cable.way[true].clear();
     cable.Load(true);
