@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 import weir_e2e as e2e
-from distant import scenes
+from distant import SCENES
 
 KERNEL = shutil.which("linux.uml") or shutil.which("linux")
 REGISTERS = os.path.join(e2e.BUILD, "lib/uml_registers.so")
@@ -30,6 +30,11 @@ run() {{ {weir} run --run-dir /run/weir --node /dev/ttyS0 -- "$@"; }}
 echo "guest: done"
 exec python3 -c 'import ctypes; ctypes.CDLL(None).sync(); ctypes.CDLL(None).reboot(0x4321fedc)'
 """
+
+
+def few_reads(seconds):
+    """One buffer of 16 MiB that is read and compared at the end: this kernel's serial line carries some 1 MiB/s."""
+    return " ".join([SCENES, str(seconds), "16", "16", "1", "8", "0", "1000"])
 
 
 class Guest:
@@ -70,34 +75,31 @@ class VirtualMachine(unittest.TestCase):
     def boot(self, script):
         line = socket.socket(socket.AF_UNIX)
         self.addCleanup(line.close)
-        e2e.wait_for(lambda: os.path.exists(self.at), 20, "the portal listens")
-        line.connect(self.at)
+        e2e.wait_for(lambda: line.connect_ex(self.at) == 0, 20, "the portal listens")
         guest = Guest(self.here, line, script)
         line.close()
         self.addCleanup(guest.kill)
         return guest
 
     def test_programs_of_a_guest_compute_on_the_hosts_device(self):
-        command = " ".join(scenes(3))
+        command = few_reads(2)
         said = self.boot(f"""
 run clinfo -l; echo "clinfo: $?"
 run {command}; echo "scenes: $?"
 run {command} >/run/a & run {command} >/run/b; wait; cat /run/a /run/b; echo "both: $?"
-run clblast_test_xaxpy | grep -c '   0 test(s) failed'
 """).said()
         for word in ("Platform #0: Weir", "clinfo: 0", "scenes: 0", "both: 0", "guest: done"):
             self.assertIn(word, said, self.node.log_text())
         self.assertEqual(said.count("wrong 0"), 3, said)
-        self.assertIn("\n4\n", said.replace("\r", ""))
         self.assertGreater(self.node.vgpu("vm1")["totals"]["gpu_ns"], 0, "they passed the host's gate")
         e2e.wait_for(lambda: self.node.log_text().count("has left 'vm1'") >= 4, 20, "they have left")
 
     def test_one_that_is_switched_off_in_the_middle_leaves_nothing_and_the_next_one_is_served(self):
-        first = self.boot(f"run {' '.join(scenes(60))}")
+        first = self.boot(f"run {few_reads(60)}")
         e2e.wait_for(lambda: self.node.vgpu("vm1")["totals"]["gpu_ns"] > 0, 90, "it computes")
         first.kill()
         e2e.wait_for(lambda: "has left 'vm1'" in self.node.log_text(), 20, "the host has noticed")
-        said = self.boot(f"run {' '.join(scenes(1))}").said()
+        said = self.boot(f"run {few_reads(1)}").said()
         self.assertIn("wrong 0", said, self.node.log_text())
 
 
