@@ -332,6 +332,8 @@ TEST(PortMux, IsDueWhenSomethingHasToBeSaid) {
 
 /// A guest that says what it likes, in good order until then.
 class RudeGuest {
+  static constexpr std::uint64_t kEpoch = 42;
+
  public:
   RudeGuest() {
     host.mux.Start(now_);
@@ -349,15 +351,14 @@ class RudeGuest {
     Tell(bytes.data(), bytes.size());
     if (kind == port::Kind::kData) Tell(&kEpoch, sizeof kEpoch);
   }
-  void SayHello(std::uint64_t echo) {
+  void SayHello(std::uint64_t echo, std::uint64_t epoch = kEpoch) {
     Say(port::Kind::kHello, 0, port::kHelloBytes);
-    const port::Hello hello{.epoch = kEpoch, .echo = echo, .side = static_cast<std::uint16_t>(port::Side::kGuest)};
+    const port::Hello hello{.epoch = epoch, .echo = echo, .side = static_cast<std::uint16_t>(port::Side::kGuest)};
     Tell(&hello, sizeof hello);
   }
   MuxEnd host{port::Side::kHost};
 
  private:
-  static constexpr std::uint64_t kEpoch = 42;
   void Tell(const void* bytes, std::size_t size) {
     host.mux.Receive({static_cast<const std::byte*>(bytes), size}, now_);
   }
@@ -376,6 +377,8 @@ TEST(PortMux, WhatBreaksTheRulesEndsTheGuestsStreams) {
     EXPECT_TRUE(guest.host.open.empty());
     return guest.host.lost.empty() ? std::string() : guest.host.lost.front();
   };
+  EXPECT_EQ(breach([](RudeGuest& g) { g.SayHello(0, 43); }), "the other end has begun anew");
+  EXPECT_EQ(breach([](RudeGuest& g) { g.SayHello(0, 0); }), "what came is no Hello");
   EXPECT_EQ(breach([](RudeGuest& g) { g.Say(port::Kind::kOpen, 1, 0); }), "it opened a stream that can't be");
   EXPECT_EQ(breach([](RudeGuest& g) { g.Say(port::Kind::kClose, 2, 0); }), "it spoke of a stream that is none");
   EXPECT_EQ(breach([](RudeGuest& g) { g.Say(port::Kind::kCredit, 1, 1); }), "it gave more than it may");
