@@ -160,6 +160,19 @@ class Port(Distant):
             self.assertIn("Platform #0: Weir", self.ended(self.run_by(self.cable.port, ["clinfo", "-l"]))[1])
         e2e.wait_for(lambda: not self.helper("weir-port"), 20, "nobody has the port open")
 
+    def test_the_daemons_death_costs_a_guests_program_nothing(self):
+        self.node.create("vm1")
+        program = self.run_by(self.cable.port, scenes(4))
+        self.busy("vm1")
+        self.node.kill()
+        self.assertIsNone(program.poll())
+        self.node.start()
+        self.right(program)
+        e2e.wait_for(lambda: self.cable.host is None, 20, "the old portal has gone with its last program")
+        self.cable.plug()
+        # One that begins before the guest's end has noticed is told that its device is gone.
+        e2e.wait_for(lambda: self.ended(self.run_by(self.cable.port, ["clinfo", "-l"]))[0] == 0, 20, "the new one serves")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
