@@ -130,6 +130,30 @@ TEST(WeirRun, WantsAProgramAndNoContradiction) {
   }
 }
 
+TEST(WeirRun, LetsTheHostSayWhichVgpuAVirtualMachineIs) {
+  for (const std::vector<std::string>& more :
+       std::vector<std::vector<std::string>>{{"--token", "a.token"}, {"--plain"}, {"--vgpu", "a"}}) {
+    std::vector<std::string> arguments{"run", "--node", "/dev/virtio-ports/weir.0"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    arguments.insert(arguments.end(), {"--", "true"});
+    const WeirOutcome outcome = Weir(arguments);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_NE(outcome.err.find("the host says which vGPU"), std::string::npos) << outcome.err;
+  }
+}
+
+TEST(WeirServe, SaysHowAGuestIsNamed) {
+  const weir::testing::TempFolder folder;
+  for (const char* flag : {"--guest", "--guest-at"})
+    for (const char* guest : {"/run/vm.sock", "/run/vm.sock=", "=vm", "/run/vm=1/sock"}) {
+      const WeirOutcome outcome =
+          Weir({"serve", "--run-dir", folder.path(), "--state-dir", folder.path(), flag, guest});
+      EXPECT_EQ(outcome.code, 2) << guest;
+      EXPECT_NE(outcome.err.find(std::string(flag) + " takes PATH=VGPU, not '" + guest + "'"), std::string::npos)
+          << outcome.err;
+    }
+}
+
 TEST(WeirRecord, WantsAVgpuOrAProgramAndNoContradiction) {
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{"record"},

@@ -88,6 +88,11 @@ void CheckDistant(RunFlags& flags) {
   }
   if (flags.settings.Any() || !flags.name.empty())
     RejectUsage("--node: what its vGPU is promised is set on that machine, with 'weir vgpu set'");
+  if (distant.by_port()) {
+    if (distant.plain || !distant.token.empty() || !flags.vgpu.empty())
+      RejectUsage("--node DEVICE: the host says which vGPU this machine is: no --token, --plain nor --vgpu");
+    return;
+  }
   if (distant.plain && flags.vgpu.empty()) RejectUsage("--plain: no token says which vGPU: give --vgpu");
   if (distant.plain && !distant.token.empty()) RejectUsage("--plain uses no token");
   if (!distant.plain && !flags.vgpu.empty()) RejectUsage("--vgpu: the token says which vGPU");
@@ -102,6 +107,7 @@ constexpr const char* kRunExamples =
     "  weir vgpu create game --weight 50\n"
     "  weir run --vgpu game -- ./start-game.sh       # its children share the vGPU\n"
     "  weir run --node gpu1:7700 --token job.token -- clinfo     # OpenCL, on another machine's device\n"
+    "  weir run --node /dev/virtio-ports/weir.0 -- clinfo        # in a virtual machine: on its host's\n"
     "\n"
     "EXIT CODES\n"
     "  The program's own; 127 when it can't be found, 126 when it can't be executed; 5 with --strict when it can't be\n"
@@ -119,8 +125,9 @@ Command AddRun(Command app, Session& session) {
       .Excludes(vgpu);
   command.AddFlag("--strict", flags->strict,
                   "Don't run a program that can't be paced and metered (static, setuid, 32-bit)");
-  command.Add("--node", "HOST:PORT", flags->distant.node,
-              "Compute OpenCL on another machine: where its 'weir serve --listen' is");
+  command.Add("--node", "HOST:PORT|DEVICE", flags->distant.node,
+              "Compute OpenCL on another machine: where its 'weir serve --listen' is; or, in a virtual machine, on its "
+              "host: the port that 'weir serve --guest' there has the other end of");
   command.Add("--token", "FILE", flags->distant.token,
               "With --node: from 'weir keys token' there; says which vGPU (default: $WEIR_TOKEN)");
   command.AddFlag("--plain", flags->distant.plain,

@@ -26,6 +26,7 @@ struct ServeFlags {
   Duration kernel_timeout = seconds(60);
   std::vector<int> device_cpus;
   std::string listen, listen_plain, keys_dir;
+  std::vector<std::string> guests, guests_at;
   std::vector<std::string> peers, peers_plain;
   std::string managers, node_name, manager_token;
   std::string offer_parts, offer_host, peers_token;
@@ -50,6 +51,25 @@ Status AddPortals(const ServeFlags& flags, const std::filesystem::path& self, da
   }
   if (!flags.listen_plain.empty())
     options.portals.push_back({.program = program, .listen = flags.listen_plain, .keys_dir = {}, .quiet = flags.quiet});
+  return Ok();
+}
+
+/// Virtual machines that are tenants: PATH=VGPU.
+Status AddGuests(const ServeFlags& flags, const std::filesystem::path& self, daemon::ServeOptions& options) {
+  const std::string program = FindHelper(self, kPortal);
+  for (const bool connect : {false, true})
+    for (const std::string& text : connect ? flags.guests_at : flags.guests) {
+      const std::size_t equals = text.rfind('=');
+      const std::string vgpu = equals == std::string::npos ? std::string() : text.substr(equals + 1);
+      if (vgpu.empty() || equals == 0 || vgpu.find('/') != std::string::npos)
+        return Fail(Errc::kInvalidArgument,
+                    std::string(connect ? "--guest-at" : "--guest") + " takes PATH=VGPU, not '" + text + "'");
+      options.guests.push_back({.program = program,
+                                .path = std::filesystem::absolute(text.substr(0, equals)),
+                                .vgpu = vgpu,
+                                .connect = connect,
+                                .quiet = flags.quiet});
+    }
   return Ok();
 }
 
@@ -166,6 +186,7 @@ void AddServe(Command app, Session& session) {
       "  weir serve --device-cpus 0-1 --policy proportional-share\n"
       "  weir serve --opencl-library libnvidia-opencl.so.1 --gpu 0\n"
       "  weir serve --listen :7700     # tenants on other machines too; 'weir keys init' first\n"
+      "  weir serve --guest /run/weir/vm1.sock=vm1     # and a virtual machine's: qemu -chardev socket,path=...\n"
       "  weir serve --peer gpu2:7700=parts.token    # what does not fit here runs there in part\n"
       "  weir serve --manager m1:7710 --listen :7700 --offer-parts parts --peers-token tokens/   # whoever offers\n"
       "  weir serve --modules kernels  # 'weir vgpu create kernels' and 'weir module register' go with it\n"
@@ -190,6 +211,11 @@ void AddServe(Command app, Session& session) {
   command.Add("--keys-dir", "DIR", flags->keys_dir, "This node's keys (default: keys in the state folder)");
   command.Add("--listen-plain", "HOST:PORT", flags->listen_plain,
               "The same without encryption or proof: whoever can connect there has every vGPU");
+  command.Add(
+      "--guest", "PATH=VGPU", flags->guests,
+      "Let a virtual machine's programs in, as this vGPU: its port is led to this Unix socket; may be repeated");
+  command.Add("--guest-at", "PATH=VGPU", flags->guests_at,
+              "The same where the hypervisor listens on the socket, or PATH is a terminal");
   command.Add("--peer", "HOST:PORT=TOKENFILE", flags->peers,
               "A node that runs parts of OpenCL launches whose memory does not fit here; may be repeated");
   command.Add("--peer-plain", "HOST:PORT=VGPU", flags->peers_plain,
@@ -244,6 +270,7 @@ void AddServe(Command app, Session& session) {
         options.gpu_memory = daemon::GpuMemorySetup{
             .program = FindHelper(self, kGpuMemory), .gpu = flags->gpu, .nvml_library = flags->nvml_library};
       WEIR_TRY_STATUS(AddPortals(*flags, self, options));
+      WEIR_TRY_STATUS(AddGuests(*flags, self, options));
       WEIR_TRY_STATUS(AddPeers(*flags, self, options));
       WEIR_TRY_STATUS(AddMember(*flags, self, options));
       WEIR_TRY_STATUS(AddModules(*flags, self, options));

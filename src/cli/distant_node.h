@@ -11,11 +11,12 @@
 namespace weir::cli {
 
 struct DistantNode {
-  std::string node;     // HOST:PORT
+  std::string node;     // HOST:PORT, or the path of a virtual machine's port to its host
   std::string token;    // file
   bool plain = false;   // no token: nothing is proven
   std::string vgpu;     // with `plain`
   std::string program;  // for people
+  [[nodiscard]] bool by_port() const { return node.find('/') != std::string::npos; }
 };
 
 /// Starts a relay for this process and what it becomes, and waits until the node has let it in. Returns what its

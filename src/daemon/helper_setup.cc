@@ -30,6 +30,20 @@ std::vector<std::string> ArgvOf(const PortalSetup& setup, const std::string& run
   return argv;
 }
 
+std::vector<std::string> ArgvOf(const GuestSetup& setup, const std::string& run_dir, int parent) {
+  std::vector<std::string> argv{setup.program,
+                                setup.connect ? "--guest-at" : "--guest",
+                                setup.path,
+                                "--vgpu",
+                                setup.vgpu,
+                                "--executors",
+                                run_dir + "/opencl",
+                                "--parent",
+                                std::to_string(parent)};
+  if (setup.quiet) argv.emplace_back("--quiet");
+  return argv;
+}
+
 std::vector<std::string> ArgvOf(const PeerSetup& setup, const std::string& socket, int parent) {
   std::vector<std::string> argv{setup.program, "--node",    setup.node, "--socket",
                                 socket,        "--anyone",  "--parent", std::to_string(parent),

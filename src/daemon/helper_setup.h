@@ -15,6 +15,15 @@ struct PortalSetup {
   bool quiet = false;
 };
 
+/// A portal by which the programs of one virtual machine come (docs/network.md).
+struct GuestSetup {
+  std::string program;   // weir-portal
+  std::string path;      // of the socket that its port is led to
+  std::string vgpu;      // which it is
+  bool connect = false;  // the hypervisor listens there, or it is a terminal; else the portal does
+  bool quiet = false;
+};
+
 /// A relay to a node that may run parts of launches which don't fit here (docs/partition.md).
 struct PeerSetup {
   std::string program;  // weir-relay
@@ -70,6 +79,7 @@ struct GpuMemorySetup {
 
 /// `run_dir`: the daemon's, whose pid is `parent`. `control`: its socket.
 std::vector<std::string> ArgvOf(const PortalSetup& setup, const std::string& run_dir, int parent);
+std::vector<std::string> ArgvOf(const GuestSetup& setup, const std::string& run_dir, int parent);
 std::vector<std::string> ArgvOf(const MemberSetup& setup, const std::string& run_dir, const std::string& control,
                                 int parent);
 std::vector<std::string> ArgvOf(const PeerSetup& setup, const std::string& socket, int parent);

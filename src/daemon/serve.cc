@@ -157,6 +157,11 @@ Status Serve(const ServeOptions& given) {
     WEIR_TRY(auto portal, KeptProcess::Start(loop, "portal", ArgvOf(setup, places.run_dir, ::getpid())));
     kept.push_back(std::move(portal));
   }
+  for (const GuestSetup& setup : options.guests) {
+    WEIR_TRY(auto portal, KeptProcess::Start(loop, "portal of the guest at " + setup.path,
+                                             ArgvOf(setup, places.run_dir, ::getpid())));
+    kept.push_back(std::move(portal));
+  }
   for (std::size_t i = 0; i < options.peers.size(); ++i) {
     const PeerSetup& setup = options.peers[i];
     WEIR_TRY(auto relay, KeptProcess::Start(loop, "relay to " + setup.node,

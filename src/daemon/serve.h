@@ -22,6 +22,7 @@ struct ServeOptions {
   Duration kernel_timeout{};          // a kernel that runs longer costs its vGPU its executor; zero: none does
   std::string policy;                 // to start with; empty: the saved one, else the default
   std::vector<PortalSetup> portals;   // by which tenants on other machines come
+  std::vector<GuestSetup> guests;     // virtual machines that are tenants
   std::vector<PeerSetup> peers;       // that run parts of what does not fit here
   std::optional<MemberSetup> member;  // of a cluster
   bool exit_when_idle = false;        // a private daemon: ends when nobody has used it for `idle_exit_after`

@@ -17,6 +17,8 @@ class TcpSocket {
  public:
   /// Sets what a stream's socket needs.
   explicit TcpSocket(platform::Fd connected);
+  /// A socket that needs nothing: of this machine. `peer`: for people.
+  TcpSocket(platform::Fd connected, std::string peer) : fd_(std::move(connected)), peer_(std::move(peer)) {}
 
   [[nodiscard]] int fd() const { return fd_.get(); }
   [[nodiscard]] const std::string& peer() const { return peer_; }

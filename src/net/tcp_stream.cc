@@ -42,6 +42,8 @@ Result<AddressList> AddressesOf(const Endpoint& endpoint, int flags) {
 class TcpStream final : public Stream {
  public:
   explicit TcpStream(Fd connected) : socket_(std::move(connected)) {}
+  TcpStream(Fd connected, std::string peer, std::string peer_name)
+      : socket_(std::move(connected), std::move(peer)), peer_name_(std::move(peer_name)) {}
 
   Result<std::size_t> TrySend(std::span<const iovec> parts) override;
   Result<std::size_t> TryReceive(std::span<std::byte> into) override;
@@ -49,11 +51,11 @@ class TcpStream final : public Stream {
   bool AwaitReceive(Duration timeout) override { return socket_.Await(POLLIN, timeout); }
   void Shutdown() override { socket_.Shutdown(); }
   [[nodiscard]] const std::string& peer() const override { return socket_.peer(); }
-  [[nodiscard]] const std::string& peer_name() const override { return no_name_; }
+  [[nodiscard]] const std::string& peer_name() const override { return peer_name_; }
 
  private:
   TcpSocket socket_;
-  std::string no_name_;
+  std::string peer_name_;
 };
 
 Result<std::size_t> TcpStream::TrySend(std::span<const iovec> parts) {
@@ -163,6 +165,10 @@ Result<std::unique_ptr<Stream>> ConnectTcp(const Endpoint& to, Duration timeout)
 }
 
 std::unique_ptr<Stream> AdoptTcp(Fd connected) { return std::make_unique<TcpStream>(std::move(connected)); }
+
+std::unique_ptr<Stream> AdoptLocal(Fd connected, std::string peer, std::string peer_name) {
+  return std::make_unique<TcpStream>(std::move(connected), std::move(peer), std::move(peer_name));
+}
 
 Result<TcpListener> TcpListener::Listen(const Endpoint& on) {
   // "::" takes IPv4's connections too.

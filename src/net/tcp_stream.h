@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TCP: connecting, listening, and a stream that everybody on the way can read.
+// TCP: connecting, listening, and a stream that everybody on the way can read. The same without a way: a stream to
+// another process of this machine.
 #pragma once
 
 #include <memory>
@@ -17,6 +18,10 @@ Result<std::unique_ptr<Stream>> ConnectTcp(const Endpoint& to, Duration timeout)
 
 /// A stream without TLS: peer_name() is empty.
 std::unique_ptr<Stream> AdoptTcp(platform::Fd connected);
+
+/// Over a Unix stream socket that doesn't block. Who is at its other end is known by other means: what peer() and
+/// peer_name() are to say.
+std::unique_ptr<Stream> AdoptLocal(platform::Fd connected, std::string peer, std::string peer_name);
 
 class TcpListener {
  public:

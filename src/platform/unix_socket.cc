@@ -36,6 +36,15 @@ Fd AboveStandard(Fd fd) {
   return Fd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
 }
 
+Result<Fd> ConnectTo(const std::string& path, int type) {
+  WEIR_TRY(const sockaddr_un address, AddressOf(path));
+  Fd fd = AboveStandard(Fd(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)));
+  if (!fd) return ErrnoError("making a socket", errno);
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    return ErrnoError("connecting to " + path, errno);
+  return fd;
+}
+
 Status RemoveStale(const std::string& path) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0) return errno == ENOENT ? Ok() : ErrnoError("lstat " + path, errno);
@@ -43,19 +52,17 @@ Status RemoveStale(const std::string& path) {
     return Fail(Errc::kAlreadyExists, path + " exists and is not a socket; it is left alone");
   // Only a refused connection says that nobody listens: a full backlog, another kind of socket or a missing permission
   // say that somebody might.
-  const auto connected = ConnectSeqPacket(path);
+  const auto connected = ConnectTo(path, SOCK_SEQPACKET);
   if (connected || (connected.error().code != Errc::kUnavailable && connected.error().code != Errc::kNotFound))
     return Fail(Errc::kBusy, "somebody listens on " + path + " already");
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) return ErrnoError("removing the stale socket " + path, errno);
   return Ok();
 }
 
-}  // namespace
-
-Result<Fd> ListenSeqPacket(const std::string& path, mode_t mode) {
+Result<Fd> ListenAt(const std::string& path, mode_t mode, int type) {
   WEIR_TRY(const sockaddr_un address, AddressOf(path));
   WEIR_TRY_STATUS(RemoveStale(path));
-  Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Fd fd(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return ErrnoError("making a socket", errno);
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     return ErrnoError("binding " + path, errno);
@@ -64,13 +71,19 @@ Result<Fd> ListenSeqPacket(const std::string& path, mode_t mode) {
   return fd;
 }
 
-Result<Fd> ConnectSeqPacket(const std::string& path) {
-  WEIR_TRY(const sockaddr_un address, AddressOf(path));
-  Fd fd = AboveStandard(Fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)));
-  if (!fd) return ErrnoError("making a socket", errno);
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-    return ErrnoError("connecting to " + path, errno);
-  return fd;
+}  // namespace
+
+Result<Fd> ListenSeqPacket(const std::string& path, mode_t mode) { return ListenAt(path, mode, SOCK_SEQPACKET); }
+Result<Fd> ConnectSeqPacket(const std::string& path) { return ConnectTo(path, SOCK_SEQPACKET); }
+Result<Fd> ListenUnixStream(const std::string& path, mode_t mode) { return ListenAt(path, mode, SOCK_STREAM); }
+Result<Fd> ConnectUnixStream(const std::string& path) { return ConnectTo(path, SOCK_STREAM); }
+
+Result<Fd> AcceptUnix(int listener) {
+  for (;;) {
+    Fd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (fd || errno == EAGAIN || errno == EMFILE || errno == ENFILE) return fd;
+    if (errno != EINTR && errno != ECONNABORTED) return ErrnoError("accepting a connection", errno);
+  }
 }
 
 Result<Peer> PeerOf(int fd) {

@@ -20,6 +20,12 @@ Result<Fd> ListenSeqPacket(const std::string& path, mode_t mode);
 /// Connects without blocking. kNotFound or kUnavailable when nobody listens, kTimeout when the backlog is full.
 Result<Fd> ConnectSeqPacket(const std::string& path);
 
+/// The same with SOCK_STREAM sockets.
+Result<Fd> ListenUnixStream(const std::string& path, mode_t mode);
+Result<Fd> ConnectUnixStream(const std::string& path);
+/// Never blocks: an empty descriptor when nobody has connected, or there are no descriptors left.
+Result<Fd> AcceptUnix(int listener);
+
 struct Peer {
   pid_t pid = 0;
   uid_t uid = 0;

@@ -145,6 +145,27 @@ TEST(Sockets, AreNotInheritedByOtherPrograms) {
   EXPECT_NE(::fcntl(connection->get(), F_GETFD) & FD_CLOEXEC, 0);
 }
 
+TEST(ListenUnixStream, CarriesBytesAndLeavesAloneWhatSomebodyListensOn) {
+  const TempFolder folder;
+  { ASSERT_TRUE(ListenUnixStream(folder / "s", 0600)); }
+  EXPECT_EQ(CodeOf(ConnectUnixStream(folder / "s")), Errc::kUnavailable);
+  const auto listener = ListenUnixStream(folder / "s", 0600);
+  ASSERT_TRUE(listener) << listener.error().message;
+  EXPECT_EQ(CodeOf(ListenUnixStream(folder / "s", 0600)), Errc::kBusy);
+  EXPECT_EQ(CodeOf(ListenSeqPacket(folder / "s", 0600)), Errc::kBusy);
+  auto nobody = AcceptUnix(listener->get());
+  ASSERT_TRUE(nobody);
+  EXPECT_FALSE(*nobody);
+  const auto connected = ConnectUnixStream(folder / "s");
+  ASSERT_TRUE(connected) << connected.error().message;
+  auto accepted = AcceptUnix(listener->get());
+  ASSERT_TRUE(accepted && *accepted);
+  ASSERT_EQ(::write(connected->get(), "ab", 2), 2);
+  ASSERT_EQ(::write(connected->get(), "c", 1), 1);
+  char bytes[8] = {};
+  EXPECT_EQ(::read(accepted->get(), bytes, sizeof bytes), 3) << "a stream has no packets";
+}
+
 // -- Who is at the other end -----------------------------------------------------------------------------------------
 
 TEST(PeerOf, IsTheProcessThatConnected) {

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a peer may send: to a portal that waits for a Hello, to a relay that waits for a Welcome, and behind that to
-// either. The first byte says which.
+// either; what a guest may send by its port. The first byte says which.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 
 #include "platform/shared_memory.h"
 #include "proto/relay_control.h"
 #include "remote/handshake.h"
+#include "remote/port_mux.h"
 #include "remote/pump.h"
 #include "tests/harness/memory_stream.h"
 
@@ -23,6 +26,35 @@ struct Lines {
   platform::SharedRegion rings, arena;
 };
 
+/// Reads nothing of what the guest's streams bring, so that no more may come than their windows hold.
+class Host final : remote::PortEvents {
+ public:
+  /// In two pieces, cut where the first byte says.
+  void Hear(std::span<const std::byte> said) {
+    mux_.Start(Instant{});
+    const std::size_t cut =
+        said.empty() ? 0 : std::min<std::size_t>(std::to_integer<std::size_t>(said[0]), said.size());
+    mux_.Receive(said.first(cut), Instant{});
+    mux_.Receive(said.subspan(cut), Instant{});
+    mux_.Tick(Instant{} + remote::kPortSilenceMax);
+  }
+
+ private:
+  void OnJoined() override {}
+  void OnLost(const std::string&) override { came_.clear(); }
+  void OnOpened(std::uint32_t stream) override {
+    if (!came_.emplace(stream, 0).second || came_.size() > proto::port::kStreamsMax) __builtin_trap();
+  }
+  void OnData(std::uint32_t stream, std::span<const std::byte> bytes) override {
+    if ((came_.at(stream) += bytes.size()) > proto::port::kWindowBytes) __builtin_trap();
+  }
+  void OnClosed(std::uint32_t stream) override {
+    if (came_.erase(stream) == 0) __builtin_trap();
+  }
+  remote::PortMux mux_{proto::port::Side::kHost, [] { return std::uint64_t{0x7777777777777777}; }, *this};
+  std::map<std::uint32_t, std::size_t> came_;
+};
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -33,6 +65,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (const auto request = proto::RequestFrom(text); request && !proto::RequestFrom(proto::RequestText(*request)))
       __builtin_trap();
     static_cast<void>(proto::AnswerFrom(text).has_value());
+  } else if (data[0] == 0xfe) {
+    Host().Hear(std::as_bytes(std::span(data + 1, size - 1)));
   } else if (data[0] % 3 == 0) {
     static_cast<void>(remote::ReceiveHello(stream).has_value());
   } else if (data[0] % 3 == 1) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir-portal: started by `weir serve --listen`, to let tenants on other machines reach their vGPUs' executors.
+// weir-portal: started by `weir serve --listen` and `--guest`, to let tenants on other machines, and in virtual ones,
+// reach their vGPUs' executors.
 #include <getopt.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "net/tls.h"
 #include "platform/files.h"
 #include "platform/process.h"
+#include "remote/guest_portal.h"
 #include "remote/portal.h"
 
 namespace {
@@ -24,10 +26,14 @@ constexpr Duration kKnownWithin = seconds(10);
 
 constexpr const char* kUsage =
     "Usage: weir-portal --listen HOST:PORT --executors DIR (--keys DIR | --plain) [OPTIONS]\n"
+    "       weir-portal (--guest PATH | --guest-at PATH) --vgpu NAME --executors DIR [OPTIONS]\n"
     "\n"
-    "'weir serve --listen' starts it by itself.\n"
+    "'weir serve --listen' and '--guest' start it by themselves.\n"
     "\n"
     "  --listen HOST:PORT  accept tenants' relays there; no host: on all addresses; port 0: any that is free\n"
+    "  --guest PATH        listen on this Unix socket, which a virtual machine's port is led to\n"
+    "  --guest-at PATH     the same where the hypervisor listens, or a terminal\n"
+    "  --vgpu NAME         which vGPU that virtual machine is\n"
     "  --executors DIR     where the vGPUs' executors listen: RUN_DIR/opencl\n"
     "  --keys DIR          this node's keys, made by 'weir keys init'\n"
     "  --plain             no encryption, and whoever can connect is whoever they say\n"
@@ -35,9 +41,12 @@ constexpr const char* kUsage =
     "  --parent PID        let nobody new in when this process has ended, and end when nobody is connected\n"
     "  --quiet             don't say who comes and goes\n";
 
-enum Option { kListen = 1, kExecutors, kKeys, kPlain, kPortFile, kParent, kQuiet, kHelp };
+enum Option { kListen = 1, kGuest, kGuestAt, kVgpu, kExecutors, kKeys, kPlain, kPortFile, kParent, kQuiet, kHelp };
 
 constexpr option kOptions[] = {{"listen", required_argument, nullptr, kListen},
+                               {"guest", required_argument, nullptr, kGuest},
+                               {"guest-at", required_argument, nullptr, kGuestAt},
+                               {"vgpu", required_argument, nullptr, kVgpu},
                                {"executors", required_argument, nullptr, kExecutors},
                                {"keys", required_argument, nullptr, kKeys},
                                {"plain", no_argument, nullptr, kPlain},
@@ -67,15 +76,51 @@ Result<net::TcpListener> ListenSoon(const net::Endpoint& endpoint) {
   }
 }
 
+/// By TCP, with or without keys.
+Status RunListening(const net::Endpoint& endpoint, const std::string& keys, const std::string& port_file,
+                    remote::PortalOptions options) {
+  if (options.plain) {
+    options.identify = [](platform::Fd socket) -> Result<std::unique_ptr<net::Stream>> {
+      return net::AdoptTcp(std::move(socket));
+    };
+  } else {
+    WEIR_TRY(const net::TlsIdentity identity, net::TlsIdentity::OfNode(keys));
+    options.identify = [identity](platform::Fd socket) {
+      return net::StartTls(std::move(socket), identity, net::Role::kServer, kKnownWithin);
+    };
+  }
+  auto listener = ListenSoon(endpoint);
+  if (!listener) return listener.error();
+  options.listener = listener->fd();
+  options.close_listener = [&listener] { listener = Fail(Errc::kUnavailable, "closed"); };
+  options.accept = [&]() -> Result<platform::Fd> {
+    auto socket = listener->Accept();
+    // Neither ends the portal: there is nobody, or there will be descriptors again.
+    if (!socket && (socket.error().code == Errc::kTimeout || socket.error().code == Errc::kResourceExhausted))
+      return platform::Fd();
+    return socket;
+  };
+  if (!port_file.empty())
+    WEIR_TRY_STATUS(platform::WriteFileAtomically(port_file, std::to_string(listener->port()) + "\n"));
+  return remote::RunPortal(std::move(options));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   std::string listen, keys, port_file;
   pid_t parent_pid = 0;
+  remote::GuestPortalOptions guest;
   remote::PortalOptions options;
   for (int which = 0; (which = ::getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
     switch (which) {
       case kListen: listen = optarg; break;
+      case kGuest:
+      case kGuestAt:
+        guest.path = optarg;
+        guest.connect = which == kGuestAt;
+        break;
+      case kVgpu: guest.vgpu = optarg; break;
       case kExecutors: options.executors = optarg; break;
       case kKeys: keys = optarg; break;
       case kPlain: options.plain = true; break;
@@ -87,21 +132,12 @@ int main(int argc, char** argv) {
       default: return Usage("that is no option");
     }
   }
-  if (listen.empty() || options.executors.empty()) return Usage("--listen and --executors are needed");
-  if (options.plain == !keys.empty()) return Usage("give --keys, or --plain");
-  const auto endpoint = net::ParseEndpoint(listen);
+  if (options.executors.empty() || listen.empty() == guest.path.empty())
+    return Usage("--executors is needed, and one of --listen, --guest and --guest-at");
+  if (guest.path.empty() && options.plain == !keys.empty()) return Usage("give --keys, or --plain");
+  if (guest.path.empty() != guest.vgpu.empty()) return Usage("--vgpu goes with --guest and --guest-at");
+  const auto endpoint = guest.path.empty() ? net::ParseEndpoint(listen) : net::Endpoint{};
   if (!endpoint) return Failed(endpoint.error());
-  if (options.plain) {
-    options.identify = [](platform::Fd socket) -> Result<std::unique_ptr<net::Stream>> {
-      return net::AdoptTcp(std::move(socket));
-    };
-  } else {
-    const auto identity = net::TlsIdentity::OfNode(keys);
-    if (!identity) return Failed(identity.error());
-    options.identify = [who = *identity](platform::Fd socket) {
-      return net::StartTls(std::move(socket), who, net::Role::kServer, kKnownWithin);
-    };
-  }
   platform::Fd parent;
   if (parent_pid != 0) {
     auto opened = platform::OpenPidFd(parent_pid);
@@ -109,17 +145,6 @@ int main(int argc, char** argv) {
     parent = std::move(*opened);
     options.parent = parent.get();
   }
-  auto listener = ListenSoon(*endpoint);
-  if (!listener) return Failed(listener.error());
-  options.listener = listener->fd();
-  options.close_listener = [&listener] { listener = Fail(Errc::kUnavailable, "closed"); };
-  options.accept = [&]() -> Result<platform::Fd> {
-    auto socket = listener->Accept();
-    // Neither ends the portal: there is nobody, or there will be descriptors again.
-    if (!socket && (socket.error().code == Errc::kTimeout || socket.error().code == Errc::kResourceExhausted))
-      return platform::Fd();
-    return socket;
-  };
   sigset_t ends;
   sigemptyset(&ends);
   sigaddset(&ends, SIGTERM);
@@ -129,10 +154,7 @@ int main(int argc, char** argv) {
   const platform::Fd stop(::signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!stop) return Failed(platform::ErrnoError("waiting for signals", errno));
   options.stop = stop.get();
-  if (!port_file.empty()) {
-    const std::string text = std::to_string(listener->port()) + "\n";
-    if (const Status written = platform::WriteFileAtomically(port_file, text); !written) return Failed(written.error());
-  }
-  const Status status = remote::RunPortal(std::move(options));
+  const Status status = guest.path.empty() ? RunListening(*endpoint, keys, port_file, std::move(options))
+                                           : remote::RunGuestPortal(guest, std::move(options));
   return status ? 0 : Failed(status.error());
 }

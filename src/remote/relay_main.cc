@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir-relay: started by `weir run --node`, to be a distant node's executor on the tenant's machine.
+// weir-relay: started by `weir run --node`, to be a distant node's executor on the tenant's machine, be that a virtual
+// one of the node's.
 #include <getopt.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include "net/tcp_stream.h"
 #include "net/tls.h"
 #include "platform/unix_socket.h"
+#include "remote/guest_port.h"
 #include "remote/relay.h"
 
 namespace {
@@ -21,12 +24,14 @@ constexpr Duration kConnectWithin = seconds(10);
 
 constexpr const char* kUsage =
     "Usage: weir-relay --node HOST:PORT --socket PATH (--token FILE | --plain --vgpu NAME) [OPTIONS]\n"
+    "       weir-relay --node DEVICE --socket PATH [OPTIONS]\n"
     "\n"
     "'weir run --node' starts it by itself; by hand it serves whatever is told of its socket:\n"
     "  weir-relay --node gpu1:7700 --token game.token --socket /tmp/cl.sock &\n"
     "  OCL_ICD_VENDORS=.../lib/weir/icd WEIR_OPENCL=/tmp/cl.sock clinfo -l\n"
     "\n"
     "  --node HOST:PORT   the node's portal ('weir serve --listen')\n"
+    "  --node DEVICE      in a virtual machine, by its port to the host ('weir serve --guest' there): a path\n"
     "  --socket PATH      listen for OpenCL clients there\n"
     "  --token FILE       from 'weir keys token' on the node: says which vGPU, and who the node is\n"
     "  --plain            no encryption and no proof of anything, for a portal that says the same\n"
@@ -58,6 +63,14 @@ int Failed(const Error& error) {
 int Usage(const char* what) {
   std::fprintf(stderr, "weir-relay: %s; see weir-relay --help\n", what);
   return 2;
+}
+
+/// A port is opened by a process of its own, which stands beside this one.
+Result<std::unique_ptr<net::Stream>> ConnectToHost(const std::string& device, const std::string& run_dir) {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return Fail(Errc::kNotFound, "cannot find weir-port: " + error.message());
+  return remote::ConnectByPort(device, run_dir, self.parent_path() / "weir-port");
 }
 
 /// Without a token nothing is proven on either side.
@@ -93,12 +106,18 @@ int main(int argc, char** argv) {
     }
   }
   if (node.empty() || socket.empty()) return Usage("--node and --socket are needed");
-  if (plain == !token.empty()) return Usage("give --token, or --plain");
+  const bool by_port = remote::IsPortPath(node);
+  if (by_port && (plain || !token.empty() || !options.node.vgpu.empty()))
+    return Usage("the host says which vGPU a virtual machine is: no --token, --plain nor --vgpu");
+  if (!by_port && plain == !token.empty()) return Usage("give --token, or --plain");
   if (plain && options.node.vgpu.empty()) return Usage("--plain needs --vgpu");
   std::signal(SIGPIPE, SIG_IGN);
   options.node.node = node;
   options.node.token = token;
-  options.connect = ConnectTo;
+  const std::string run_dir = std::filesystem::absolute(socket).parent_path();
+  options.connect = [&run_dir](const proto::MoveRequest& to) {
+    return remote::IsPortPath(to.node) ? ConnectToHost(to.node, run_dir) : ConnectTo(to);
+  };
   auto listener = platform::ListenSeqPacket(socket, options.anyone ? 0666 : 0600);
   if (!listener) return Failed(listener.error());
   options.listener = std::move(*listener);

@@ -28,8 +28,11 @@ def text_of(path):
 class Distant(unittest.TestCase):
     """A node with a portal each way, and a tenant's machine: a run folder of its own."""
 
+    def make_node(self):
+        return e2e.Node("--listen", "127.0.0.1:0", "--listen-plain", "127.0.0.1:0")
+
     def setUp(self):
-        self.node = e2e.Node("--listen", "127.0.0.1:0", "--listen-plain", "127.0.0.1:0")
+        self.node = self.make_node()
         self.addCleanup(self.node.close)
         self.here = tempfile.mkdtemp(prefix="weir-e2e-")
         self.addCleanup(shutil.rmtree, self.here, ignore_errors=True)

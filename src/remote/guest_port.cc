@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/guest_port.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+
+#include "net/tcp_stream.h"
+#include "platform/spawn.h"
+#include "platform/unix_socket.h"
+
+namespace weir::remote {
+namespace {
+
+constexpr int kPortTries = 40;  // 50 ms apart: another process is about to open the port, or to close it
+
+Error PortIsBusy(const std::string& path) {
+  return Fail(Errc::kBusy, path + " is in use by another program" +
+                               "; one of another user, perhaps, or a login on that line: 'fuser -v " + path + "' says");
+}
+
+Result<mode_t> KindOf(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return platform::ErrnoError("looking for the port " + path, errno);
+  return info.st_mode;
+}
+
+/// No echo, no lines, no signals, eight bits, and no speed of its own choice.
+Status MakeRaw(int fd, const std::string& path) {
+  termios settings{};
+  if (::tcgetattr(fd, &settings) != 0) return platform::ErrnoError("reading the settings of " + path, errno);
+  ::cfmakeraw(&settings);
+  settings.c_cflag |= CLOCAL | CREAD;
+  if (::tcsetattr(fd, TCSANOW, &settings) != 0) return platform::ErrnoError("setting up " + path, errno);
+  return Ok();
+}
+
+/// "port-dev-vport0p1.sock": one for each device, by whatever name it is opened.
+std::string SocketFor(const std::string& path, const std::string& run_dir) {
+  char* real = ::realpath(path.c_str(), nullptr);
+  std::string name = real == nullptr ? path : real;
+  std::free(real);
+  std::replace(name.begin(), name.end(), '/', '-');
+  return run_dir + "/port" + name + ".sock";
+}
+
+/// Until it serves. kBusy: another one has the port.
+Status StartPort(const std::string& path, const std::string& socket, const std::string& program) {
+  int ends[2] = {-1, -1};
+  if (::pipe2(ends, O_CLOEXEC) != 0) return platform::ErrnoError("starting " + program, errno);
+  const platform::Fd read_end(ends[0]);
+  platform::Fd write_end(ends[1]);
+  WEIR_TRY(const pid_t pid, platform::Spawn({.argv = {program, "--device", path, "--socket", socket, "--idle", "2",
+                                                      "--ready-fd", std::to_string(ends[1])},
+                                             .kept_fd = ends[1]}));
+  write_end.Reset();
+  // What it says before it serves is an error, in words.
+  std::string said;
+  char bytes[512];
+  for (ssize_t got = 0; (got = ::read(read_end.get(), bytes, sizeof bytes)) != 0;) {
+    if (got > 0) said.append(bytes, static_cast<std::size_t>(got));
+    if (got < 0 && errno != EINTR) break;
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);  // one that serves is its child, and closed the pipe as well
+  if (said == "1") return Ok();
+  const int exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+  if (said.empty()) said = program + " ended before it served " + path;
+  for (const ErrcEntry& entry : kErrcTable)
+    if (entry.exit_code == exit_code) return Fail(entry.code, said);
+  return Fail(Errc::kUnavailable, said);
+}
+
+}  // namespace
+
+Result<platform::Fd> OpenPortPath(const std::string& path) {
+  WEIR_TRY(const mode_t mode, KindOf(path));
+  if (S_ISSOCK(mode)) return platform::ConnectUnixStream(path);
+  if (!S_ISCHR(mode)) return Fail(Errc::kInvalidArgument, path + " is neither a character device nor a socket");
+  platform::Fd fd(::open(path.c_str(), O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd && errno == EBUSY) return PortIsBusy(path);  // a virtio port is for one at a time
+  if (!fd) return platform::ErrnoError("opening " + path, errno);
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return PortIsBusy(path);
+  if (::isatty(fd.get()) == 1) WEIR_TRY_STATUS(MakeRaw(fd.get(), path));
+  return fd;
+}
+
+Result<std::unique_ptr<net::Stream>> ConnectByPort(const std::string& path, const std::string& run_dir,
+                                                   const std::string& program) {
+  WEIR_TRY(const mode_t mode, KindOf(path));
+  if (!S_ISSOCK(mode) && !S_ISCHR(mode))
+    return Fail(Errc::kInvalidArgument, path + " is neither a character device nor a socket");
+  const std::string socket = S_ISSOCK(mode) ? path : SocketFor(path, run_dir);
+  for (int attempt = 0;; ++attempt) {
+    Result<platform::Fd> connected = platform::ConnectUnixStream(socket);
+    if (connected) return net::AdoptLocal(std::move(*connected), path, path);
+    const Errc code = connected.error().code;
+    if (S_ISSOCK(mode) || (code != Errc::kNotFound && code != Errc::kUnavailable)) return connected.error();
+    const Status started = StartPort(path, socket, program);
+    if (!started && (started.error().code != Errc::kBusy || attempt == kPortTries)) return started.error();
+    if (!started) ::usleep(50'000);
+  }
+}
+
+}  // namespace weir::remote

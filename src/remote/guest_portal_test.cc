@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// A guest's port at run time: terminals, sockets, portals without executors, and guests that go, come back and talk
+// rubbish.
+#include "remote/guest_portal.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "net/tcp_stream.h"
+#include "platform/unix_socket.h"
+#include "remote/guest_port.h"
+#include "remote/handshake.h"
+#include "remote/port_loop.h"
+#include "tests/harness/code_of.h"
+#include "tests/harness/temp_folder.h"
+#include "tests/harness/wait_until.h"
+
+namespace weir::remote {
+namespace {
+
+using testing::CodeOf;
+using testing::kPatience;
+
+/// A thread that ends when it is told to.
+class Stoppable {
+ public:
+  explicit Stoppable(std::function<void(int)> work) : stop_(::eventfd(0, EFD_CLOEXEC)) {
+    thread_ = std::thread([stop = stop_.get(), work = std::move(work)] { work(stop); });
+  }
+  ~Stoppable() { End(); }
+  void End() {
+    if (!thread_.joinable()) return;
+    ::eventfd_write(stop_.get(), 1);
+    thread_.join();
+  }
+
+ private:
+  platform::Fd stop_;
+  std::thread thread_;
+};
+
+/// Lends a descriptor to a loop as its port, as often as it wants one.
+std::function<Result<platform::Fd>()> Lend(const platform::Fd& fd) {
+  return [&fd]() -> Result<platform::Fd> { return platform::Fd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)); };
+}
+
+/// The guest's process that has the port open. Who connects has a stream.
+class GuestSide {
+ public:
+  explicit GuestSide(std::function<Result<platform::Fd>()> open)
+      : listener_(*platform::ListenUnixStream(folder_ / "port.sock", 0600)), loop_([this, open](int stop) {
+          EXPECT_TRUE(RunPort({.side = proto::port::Side::kGuest,
+                               .name = "the port",
+                               .open = open,
+                               .listener = listener_.get(),
+                               .accept = [this] { return platform::AcceptUnix(listener_.get()); },
+                               .stop = stop}));
+        }) {}
+  std::unique_ptr<net::Stream> Connect() {
+    auto connected = ConnectByPort(folder_ / "port.sock", folder_.path(), "");
+    EXPECT_TRUE(connected);
+    return std::move(*connected);
+  }
+  void End() { loop_.End(); }
+
+ private:
+  testing::TempFolder folder_;
+  platform::Fd listener_;
+  Stoppable loop_;
+};
+
+/// A host whose streams say back what they are told.
+class EchoHost {
+ public:
+  explicit EchoHost(std::function<Result<platform::Fd>()> open)
+      : loop_([this, open](int stop) {
+          EXPECT_TRUE(RunPort({.side = proto::port::Side::kHost,
+                               .name = "the guest",
+                               .open = open,
+                               .opened = [this](platform::Fd fd) { Answer(std::move(fd)); },
+                               .stop = stop,
+                               .quiet = true}));
+        }) {}
+  ~EchoHost() {
+    loop_.End();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  void Answer(platform::Fd fd) {
+    threads_.emplace_back([stream = net::AdoptLocal(std::move(fd), "guest", "guest")] {
+      std::vector<std::byte> bytes(40'000);
+      for (;;) {
+        const auto came = stream->TryReceive(bytes);
+        if (!came || !net::SendAll(*stream, std::span(bytes).first(*came), kPatience)) return;
+        if (*came == 0) stream->AwaitReceive(milliseconds(50));
+      }
+    });
+  }
+  std::vector<std::thread> threads_;
+  Stoppable loop_;
+};
+
+std::vector<std::byte> SomeBytes(std::size_t size) {
+  std::vector<std::byte> bytes(size);
+  for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>((i * 2654435761U) >> 11);
+  return bytes;
+}
+
+/// Says so much and hears it again.
+void ExpectEcho(net::Stream& stream, std::size_t size) {
+  const std::vector<std::byte> said = SomeBytes(size);
+  std::vector<std::byte> heard(size);
+  std::thread saying([&] { EXPECT_TRUE(net::SendAll(stream, said, kPatience)); });
+  const Status received = net::ReceiveAll(stream, heard, kPatience);
+  saying.join();
+  ASSERT_TRUE(received) << received.error().message;
+  EXPECT_EQ(heard, said);
+}
+
+struct TwoSockets {
+  TwoSockets() {
+    int ends[2] = {-1, -1};
+    WEIR_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    guest = platform::Fd(ends[0]);
+    host = platform::Fd(ends[1]);
+  }
+  platform::Fd guest, host;
+};
+
+/// A terminal, which echoes and has lines until somebody sets it up.
+struct Terminal {
+  Terminal() : host(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)) {
+    WEIR_CHECK(host && ::grantpt(host.get()) == 0 && ::unlockpt(host.get()) == 0);
+    path = ::ptsname(host.get());
+  }
+  platform::Fd host;
+  std::string path;
+};
+
+TEST(GuestPort, CarriesManyStreamsAtOnce) {
+  TwoSockets port;
+  EchoHost host(Lend(port.host));
+  GuestSide guest(Lend(port.guest));
+  std::vector<std::thread> programs;
+  for (std::size_t i = 0; i < 4; ++i)
+    programs.emplace_back([&guest, i] { ExpectEcho(*guest.Connect(), 100'000 + i * 700'001); });
+  for (std::thread& program : programs) program.join();
+}
+
+TEST(GuestPort, IsATerminalThatCarriesEveryByte) {
+  Terminal terminal;
+  EchoHost host(Lend(terminal.host));
+  GuestSide guest([&] { return OpenPortPath(terminal.path); });
+  const auto stream = guest.Connect();
+  ExpectEcho(*stream, 300'000);
+  const auto second = OpenPortPath(terminal.path);
+  ASSERT_EQ(CodeOf(second), Errc::kBusy);
+  EXPECT_NE(second.error().message.find("in use"), std::string::npos) << second.error().message;
+}
+
+TEST(GuestPort, AGuestThatBeganAnewInTheMiddleOfAFrameIsServed) {
+  TwoSockets port;
+  EchoHost host(Lend(port.host));
+  {
+    GuestSide first(Lend(port.guest));
+    const auto stream = first.Connect();
+    ExpectEcho(*stream, 1'000);
+    first.End();
+    std::byte byte{};
+    EXPECT_EQ(CodeOf(net::ReceiveAll(*stream, std::span(&byte, 1), kPatience)), Errc::kUnavailable);
+  }
+  // The last frame of a guest that was reset, and what a terminal's login would say.
+  const proto::port::FrameHeader half{.kind = 3, .stream = 1, .value = 9'000};
+  const std::string_view login = "\r\nDebian GNU/Linux 12 vm1 hvc0\r\n\r\nvm1 login: ";
+  ASSERT_EQ(::send(port.guest.get(), &half, sizeof half, MSG_NOSIGNAL), 16);
+  ASSERT_EQ(::send(port.guest.get(), login.data(), login.size(), MSG_NOSIGNAL), static_cast<ssize_t>(login.size()));
+  GuestSide second(Lend(port.guest));
+  ExpectEcho(*second.Connect(), 50'000);
+}
+
+TEST(GuestPort, AHostThatCameBackIsUsed) {
+  TwoSockets port;
+  GuestSide guest(Lend(port.guest));
+  std::unique_ptr<net::Stream> stream;
+  {
+    EchoHost host(Lend(port.host));
+    stream = guest.Connect();
+    ExpectEcho(*stream, 10'000);
+  }
+  EchoHost host(Lend(port.host));
+  std::byte byte{};
+  EXPECT_EQ(CodeOf(net::ReceiveAll(*stream, std::span(&byte, 1), kPatience)), Errc::kUnavailable)
+      << "it was the old one's";
+  ExpectEcho(*guest.Connect(), 10'000);
+}
+
+TEST(GuestPort, AStreamWhoseReaderRestsStopsNoOther) {
+  TwoSockets port;
+  EchoHost host(Lend(port.host));
+  GuestSide guest(Lend(port.guest));
+  const auto resting = guest.Connect();
+  const std::vector<std::byte> much = SomeBytes(8 << 20);
+  ASSERT_EQ(CodeOf(net::SendAll(*resting, much, milliseconds(300))), Errc::kTimeout) << "nobody reads what comes back";
+  ExpectEcho(*guest.Connect(), 2'000'000);
+}
+
+TEST(GuestPort, WhatIsNoPortIsRefusedInWords) {
+  testing::TempFolder folder;
+  EXPECT_EQ(CodeOf(OpenPortPath(folder / "none")), Errc::kNotFound);
+  EXPECT_EQ(CodeOf(OpenPortPath(folder.path())), Errc::kInvalidArgument);
+  EXPECT_EQ(CodeOf(ConnectByPort(folder.path(), folder.path(), "")), Errc::kInvalidArgument);
+}
+
+/// A portal that has no executors, at a socket to which a test's hypervisor connects.
+class PortalWithoutVgpus {
+ public:
+  PortalWithoutVgpus()
+      : portal_([this](int stop) {
+          PortalOptions portal;
+          portal.executors = folder_.path();
+          portal.stop = stop;
+          portal.quiet = true;
+          const Status status = RunGuestPortal({.path = path(), .vgpu = "vm1"}, std::move(portal));
+          EXPECT_TRUE(status) << status.error().message;
+        }) {}
+  [[nodiscard]] std::string path() const { return folder_ / "guest.sock"; }
+  platform::Fd Connect() const {
+    platform::Fd connected;
+    EXPECT_TRUE(testing::WaitUntil([&] {
+      auto socket = platform::ConnectUnixStream(path());
+      if (socket) connected = std::move(*socket);
+      return static_cast<bool>(connected);
+    }));
+    return connected;
+  }
+
+ private:
+  testing::TempFolder folder_;
+  Stoppable portal_;
+};
+
+TEST(GuestPortal, SaysWhichVgpuItIsWhateverTheGuestSays) {
+  PortalWithoutVgpus portal;
+  for (int boot = 0; boot < 2; ++boot) {
+    const platform::Fd connected = portal.Connect();
+    GuestSide guest(Lend(connected));
+    for (int program = 0; program < 2; ++program) {
+      const auto entry = Enter(*guest.Connect(), {.vgpu = "other", .program = "clinfo"});
+      ASSERT_EQ(CodeOf(entry), Errc::kPermissionDenied);
+      EXPECT_NE(entry.error().message.find("no vGPU 'vm1'"), std::string::npos) << entry.error().message;
+    }
+  }
+}
+
+TEST(GuestPortal, AGuestHasOnePortAndWhoComesLaterIsTurnedAway) {
+  PortalWithoutVgpus portal;
+  const platform::Fd connected = portal.Connect();
+  GuestSide guest(Lend(connected));
+  EXPECT_EQ(CodeOf(Enter(*guest.Connect(), {})), Errc::kPermissionDenied);
+  const platform::Fd second = portal.Connect();
+  pollfd entry{second.get(), POLLHUP, 0};
+  ASSERT_EQ(::poll(&entry, 1, 20'000), 1);
+  EXPECT_EQ(CodeOf(Enter(*guest.Connect(), {})), Errc::kPermissionDenied) << "the first goes on";
+}
+
+TEST(GuestPortal, RubbishAndHangingUpDoNotEndIt) {
+  PortalWithoutVgpus portal;
+  for (int i = 0; i < 20; ++i) {
+    const platform::Fd connected = portal.Connect();
+    const std::vector<std::byte> rubbish = SomeBytes(static_cast<std::size_t>(i) * 3'001);
+    if (i % 3 != 0)  // it may have been turned away already
+      static_cast<void>(::send(connected.get(), rubbish.data(), rubbish.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
+  }
+  // Turned away while the portal has not seen yet that the last one has gone.
+  EXPECT_TRUE(testing::WaitUntil([&] {
+    const platform::Fd connected = portal.Connect();
+    GuestSide guest(Lend(connected));
+    const auto entry = Enter(*guest.Connect(), {});
+    return !entry && entry.error().message.find("no vGPU 'vm1'") != std::string::npos;
+  }));
+}
+
+}  // namespace
+}  // namespace weir::remote

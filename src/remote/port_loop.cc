@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/port_loop.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "net/tcp_stream.h"
+#include "platform/clock.h"
+#include "remote/handshake.h"
+#include "remote/port_mux.h"
+
+namespace weir::remote {
+namespace {
+
+namespace frames = proto::port;
+
+constexpr Duration kOpenAgain = milliseconds(200);
+/// How long who wants a stream waits for the other end.
+constexpr Duration kJoinWithin = seconds(5);
+/// One that says nothing but rubbish is spoken of so often at most.
+constexpr Duration kSayAgain = seconds(1);
+/// Of streams nothing more is taken while so much waits to go out by the port …
+constexpr std::size_t kGoingMax = 256 * 1024;
+/// … and by the port nothing more while so much does: answers, then, that the other end doesn't read.
+constexpr std::size_t kAnswersMax = 2 * kGoingMax;
+constexpr std::size_t kPortReadBytes = 128 * 1024;
+
+std::uint64_t RandomEpoch() {
+  std::uint64_t epoch = 0;
+  while (epoch == 0)
+    if (::getrandom(&epoch, sizeof epoch, 0) != sizeof epoch) epoch = static_cast<std::uint64_t>(platform::NowNs());
+  return epoch;
+}
+
+/// Bytes moved; 0: none now; nothing: it has ended.
+std::optional<std::size_t> BytesMoved(ssize_t count) {
+  if (count > 0) return static_cast<std::size_t>(count);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
+  return std::nullopt;
+}
+
+class PortLoop final : PortEvents {
+ public:
+  explicit PortLoop(PortLoopOptions options)
+      : options_(std::move(options)),
+        mux_(options_.side, RandomEpoch, *this),
+        buffer_(kPortReadBytes),
+        busy_(platform::Now()) {}
+  Status Run();
+
+ private:
+  /// A stream's socket here.
+  struct Local {
+    platform::Fd socket;
+    std::vector<std::byte> coming{};  // for it, and not taken yet
+    bool ended = false;               // by the other end: it goes when it has taken all
+  };
+  struct Waiting {
+    platform::Fd socket;
+    Instant since;
+  };
+
+  void OnJoined() override {}
+  void OnLost(const std::string& why) override;
+  void OnOpened(std::uint32_t stream) override;
+  void OnData(std::uint32_t stream, std::span<const std::byte> bytes) override;
+  void OnClosed(std::uint32_t stream) override;
+
+  void SayPort(const std::string& text);
+  void OpenPort(Instant now);
+  void ClosePort(const std::string& why);
+  void TurnAway();
+  void ReadPort(Instant now);
+  void WritePort();
+  void AcceptAll();
+  void BeginWaiting(Instant now);
+  void ReadLocal(std::uint32_t stream);
+  void WriteLocal(std::uint32_t stream);
+  bool IsIdle(Instant now);
+  void Leave();
+  [[nodiscard]] bool MayRead() const { return mux_.pending() < kGoingMax; }
+  [[nodiscard]] Duration WaitFor(Instant now) const;
+  void Gather();
+  void Carry(Instant now);
+
+  PortLoopOptions options_;
+  PortMux mux_;
+  bool leaving_ = false;
+  platform::Fd port_;
+  bool port_is_socket_ = false;
+  Instant opened_{};  // when that was tried last
+  std::map<std::uint32_t, Local> locals_;
+  std::vector<Waiting> waiting_;
+  std::vector<std::byte> buffer_;  // of one read
+  std::vector<pollfd> watched_;
+  std::vector<std::uint32_t> watched_streams_;
+  Instant busy_;       // when there was a stream last
+  Instant said_at_{};  // when anything was
+  std::string said_;   // of what keeps the port from being opened
+};
+
+void PortLoop::SayPort(const std::string& text) {
+  const Instant now = platform::Now();
+  if (options_.quiet || (said_at_ != Instant{} && now - said_at_ < kSayAgain)) return;
+  said_at_ = now;
+  std::fprintf(stderr, "weir: %s: %s\n", options_.name.c_str(), text.c_str());
+}
+
+// -- The port --------------------------------------------------------------------------------------------------------
+
+void PortLoop::OpenPort(Instant now) {
+  opened_ = now;
+  Result<platform::Fd> port = options_.open();
+  if (!port) {
+    if (port.error().code != Errc::kTimeout && std::exchange(said_, port.error().message) != port.error().message)
+      SayPort(said_);
+    return;
+  }
+  said_.clear();
+  port_ = std::move(*port);
+  struct stat info {};
+  port_is_socket_ = ::fstat(port_.get(), &info) == 0 && S_ISSOCK(info.st_mode);
+  ::fcntl(port_.get(), F_SETFL, ::fcntl(port_.get(), F_GETFL) | O_NONBLOCK);
+  const bool terminal = options_.side == frames::Side::kGuest && ::isatty(port_.get()) == 1;
+  mux_.Start(now, terminal ? frames::kTerminalRoomBytes : 0);
+}
+
+void PortLoop::ClosePort(const std::string& why) {
+  port_.Reset();
+  mux_.Stop(why);
+}
+
+/// Whoever has the port already is not disturbed.
+void PortLoop::TurnAway() {
+  if (const auto other = options_.open()) SayPort("somebody else wants to be this guest, and was turned away");
+}
+
+void PortLoop::ReadPort(Instant now) {
+  const auto came = BytesMoved(::read(port_.get(), buffer_.data(), buffer_.size()));
+  if (!came) return ClosePort("the port was closed");
+  mux_.Receive(std::span(buffer_).first(*came), now);
+}
+
+void PortLoop::WritePort() {
+  const std::span<const std::byte> out = mux_.Outgoing();
+  if (!port_ || out.empty()) return;
+  const auto went =
+      BytesMoved(port_is_socket_ ? ::send(port_.get(), out.data(), out.size(), MSG_DONTWAIT | MSG_NOSIGNAL)
+                                 : ::write(port_.get(), out.data(), out.size()));
+  if (!went) return ClosePort("the port was closed");
+  mux_.Sent(*went);
+}
+
+void PortLoop::OnLost(const std::string& why) {
+  SayPort(why + (locals_.empty() ? "" : "; " + std::to_string(locals_.size()) + " streams have ended"));
+  locals_.clear();
+}
+
+// -- Streams ---------------------------------------------------------------------------------------------------------
+
+void PortLoop::OnOpened(std::uint32_t stream) {
+  int ends[2] = {-1, -1};
+  if (leaving_ || ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+    return mux_.Close(stream);
+  locals_.emplace(stream, Local{.socket = platform::Fd(ends[0])});
+  options_.opened(platform::Fd(ends[1]));
+}
+
+void PortLoop::OnData(std::uint32_t stream, std::span<const std::byte> bytes) {
+  Local& local = locals_.at(stream);
+  local.coming.insert(local.coming.end(), bytes.begin(), bytes.end());
+  WriteLocal(stream);
+}
+
+void PortLoop::OnClosed(std::uint32_t stream) {
+  Local& local = locals_.at(stream);
+  local.ended = true;
+  if (local.coming.empty()) locals_.erase(stream);
+}
+
+void PortLoop::WriteLocal(std::uint32_t stream) {
+  const auto at = locals_.find(stream);
+  if (at == locals_.end() || at->second.coming.empty()) return;
+  Local& local = at->second;
+  const auto went =
+      BytesMoved(::send(local.socket.get(), local.coming.data(), local.coming.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
+  if (!went) {
+    mux_.Close(stream);
+    locals_.erase(at);
+    return;
+  }
+  local.coming.erase(local.coming.begin(), local.coming.begin() + static_cast<std::ptrdiff_t>(*went));
+  mux_.Taken(stream, *went);
+  if (local.coming.empty() && local.ended) locals_.erase(at);
+}
+
+void PortLoop::ReadLocal(std::uint32_t stream) {
+  const auto at = locals_.find(stream);
+  if (at == locals_.end()) return;
+  const std::size_t room = std::min<std::size_t>(frames::kDataBytesMax, mux_.Credit(stream));
+  // Without credit, or when the other end has closed the stream, this is called because the socket has hung up: what it
+  // still holds has nobody to go to.
+  const auto came =
+      room == 0 ? std::nullopt : BytesMoved(::recv(at->second.socket.get(), buffer_.data(), room, MSG_DONTWAIT));
+  if (came) {
+    for (std::span<const std::byte> left = std::span(buffer_).first(*came); !left.empty();)
+      left = left.subspan(mux_.Send(stream, left));  // there is credit for all of it
+    return;
+  }
+  mux_.Close(stream);
+  locals_.erase(at);
+}
+
+// -- Who wants one, in a guest ---------------------------------------------------------------------------------------
+
+void PortLoop::AcceptAll() {
+  for (;;) {
+    auto socket = options_.accept();
+    if (!socket || !*socket) return;
+    waiting_.push_back({std::move(*socket), platform::Now()});
+  }
+}
+
+void PortLoop::BeginWaiting(Instant now) {
+  if (mux_.joined()) {
+    for (Waiting& one : std::exchange(waiting_, {})) {
+      const std::uint32_t stream = mux_.Open();
+      if (stream == 0)
+        Refuse(*net::AdoptLocal(std::move(one.socket), "", ""),
+               options_.name + " carries " + std::to_string(locals_.size()) + " streams already; that is the most");
+      else
+        locals_.emplace(stream, Local{.socket = std::move(one.socket)});
+    }
+    return;
+  }
+  // The first has waited longest.
+  for (; !waiting_.empty() && now - waiting_.front().since >= kJoinWithin; waiting_.erase(waiting_.begin()))
+    Refuse(*net::AdoptLocal(std::move(waiting_.front().socket), "", ""),
+           "nobody answers at the host's end of " + options_.name +
+               "; there, 'weir serve --guest SOCKET=VGPU' is needed, and a port of this machine that leads to SOCKET");
+}
+
+bool PortLoop::IsIdle(Instant now) {
+  if (!locals_.empty() || !waiting_.empty()) busy_ = now;
+  return options_.idle_max > Duration::zero() && now - busy_ >= options_.idle_max;
+}
+
+// -- The loop --------------------------------------------------------------------------------------------------------
+
+Duration PortLoop::WaitFor(Instant now) const {
+  Instant until = now + seconds(60);
+  if (port_) until = std::min(until, mux_.due());
+  if (!port_ && options_.knock < 0 && !leaving_) until = std::min(until, opened_ + kOpenAgain);
+  if (!waiting_.empty()) until = std::min(until, waiting_.front().since + kJoinWithin);
+  if (options_.idle_max > Duration::zero()) until = std::min(until, busy_ + options_.idle_max);
+  return std::max(until - now, Duration::zero());
+}
+
+/// What poll(2) is to look at.
+void PortLoop::Gather() {
+  short port = mux_.pending() < kAnswersMax ? POLLIN : short{0};
+  if (!mux_.Outgoing().empty()) port |= POLLOUT;
+  watched_.assign({{options_.stop, POLLIN, 0},
+                   {leaving_ ? -1 : options_.leave, POLLIN, 0},
+                   {port_.get(), port, 0},
+                   {options_.knock, POLLIN, 0},
+                   {options_.listener, POLLIN, 0}});
+  watched_streams_.clear();
+  for (const auto& [stream, local] : locals_) {
+    short events = !local.ended && MayRead() && mux_.Credit(stream) > 0 ? POLLIN : short{0};
+    if (!local.coming.empty()) events |= POLLOUT;
+    watched_.push_back({local.socket.get(), events, 0});
+    watched_streams_.push_back(stream);
+  }
+}
+
+void PortLoop::Carry(Instant now) {
+  constexpr short kEnds = POLLHUP | POLLERR | POLLNVAL;
+  constexpr std::size_t kStreamsFrom = 5;  // of watched_
+  if ((watched_[1].revents & POLLIN) != 0) Leave();
+  if (port_ && (watched_[2].revents & (POLLIN | kEnds)) != 0) ReadPort(now);
+  if (options_.knock >= 0 && (watched_[3].revents & POLLIN) != 0) {
+    if (port_) ReadPort(now);  // it may have closed meanwhile, and this is it again
+    port_ ? TurnAway() : OpenPort(now);
+  }
+  if ((watched_[4].revents & POLLIN) != 0) AcceptAll();
+  // Each in turn is the first, so that none has the port for itself.
+  const std::size_t count = watched_streams_.size();
+  const std::size_t first = count == 0 ? 0 : static_cast<std::size_t>(NsOf(now) / 1000) % count;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t which = (first + i) % count;
+    const short events = watched_[kStreamsFrom + which].revents;
+    const std::uint32_t stream = watched_streams_[which];
+    const bool hung_up = (events & kEnds) != 0;
+    if ((events & POLLOUT) != 0 && !hung_up) WriteLocal(stream);
+    if (hung_up || ((events & POLLIN) != 0 && MayRead())) ReadLocal(stream);
+  }
+}
+
+void PortLoop::Leave() {
+  leaving_ = true;
+  if (std::exchange(options_.knock, -1) >= 0 && options_.close_knock) options_.close_knock();
+}
+
+Status PortLoop::Run() {
+  for (;;) {
+    const Instant now = platform::Now();
+    if (!port_ && options_.knock < 0 && !leaving_ && now - opened_ >= kOpenAgain) OpenPort(now);
+    if (port_) mux_.Tick(now);
+    BeginWaiting(now);
+    WritePort();
+    if (IsIdle(now)) return Ok();
+    Gather();
+    const auto wait = std::chrono::ceil<milliseconds>(WaitFor(now));
+    if (::poll(watched_.data(), watched_.size(), static_cast<int>(wait.count())) < 0 && errno != EINTR)
+      return platform::ErrnoError("waiting for " + options_.name, errno);
+    if ((watched_[0].revents & POLLIN) != 0) return Ok();
+    Carry(platform::Now());
+  }
+}
+
+}  // namespace
+
+Status RunPort(PortLoopOptions options) { return PortLoop(std::move(options)).Run(); }
+
+}  // namespace weir::remote

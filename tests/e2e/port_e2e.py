@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OpenCL from a virtual machine, without one: the guest's port is a terminal, and what a hypervisor does, to lead it to
+the host, a thread of this test does. guest_e2e.py has a real guest."""
+import os
+import select
+import signal
+import socket
+import subprocess
+import termios
+import threading
+import unittest
+
+import weir_e2e as e2e
+from distant import LOOP, Distant, scenes
+
+
+class Cable:
+    """A guest's port, and the way from it to a socket or to the host's end of another terminal."""
+
+    def __init__(self, to=None):
+        self.guest, slave = os.openpty()
+        self.slave = slave  # open, or the port would seem gone whenever nobody has it open
+        self.port = os.ttyname(slave)
+        self.to = to
+        self.host = None
+        self.wake = os.pipe()
+        self.ended = False
+        self.thread = threading.Thread(target=self.carry)
+        self.thread.start()
+
+    def plug(self):
+        def connected():
+            try:
+                self.host = socket.socket(socket.AF_UNIX)
+                self.host.connect(self.to)
+                return True
+            except OSError:
+                self.host.close()
+                self.host = None
+        e2e.wait_for(connected, 20, "the host's end is there")
+        os.write(self.wake[1], b"x")
+
+    def plug_terminal(self, master):
+        self.host = os.fdopen(master, "r+b", buffering=0)
+        os.write(self.wake[1], b"x")
+
+    def unplug(self):
+        if isinstance(self.host, socket.socket):
+            self.host.shutdown(socket.SHUT_RDWR)
+
+    def carry(self):
+        while not self.ended:
+            host = self.host
+            ends = [self.wake[0]] + ([self.guest, host.fileno()] if host else [])
+            for ready in select.select(ends, [], [])[0]:
+                try:
+                    data = os.read(ready, 65536)
+                except OSError:
+                    data = b""
+                if ready == self.wake[0]:
+                    continue
+                if not data:
+                    host.close()
+                    self.host = None
+                    break
+                to = self.guest if ready != self.guest else host.fileno()
+                while data:
+                    try:
+                        data = data[os.write(to, data):]
+                    except OSError:
+                        data = b""
+
+    def close(self):
+        self.ended = True
+        os.write(self.wake[1], b"x")
+        self.unplug()
+        while self.thread.is_alive():  # it may be writing to a port that nobody reads
+            termios.tcflush(self.slave, termios.TCIOFLUSH)
+            self.thread.join(0.05)
+        for fd in (self.guest, self.slave, *self.wake):
+            os.close(fd)
+        if self.host:
+            self.host.close()
+
+
+class Port(Distant):
+    def make_node(self):
+        """Two guests: to one the hypervisor connects, the other is a terminal."""
+        self.hosts_end, tty_of_host = os.openpty()
+        self.addCleanup(os.close, tty_of_host)
+        node = e2e.Node()
+        self.at = os.path.join(node.folder, "vm1.sock")
+        node.arguments = ("--guest", f"{self.at}=vm1", "--guest-at", f"{os.ttyname(tty_of_host)}=vm2")
+        return node
+
+    def setUp(self):
+        super().setUp()
+        self.cable, self.line = Cable(self.at), Cable()
+        self.addCleanup(self.cable.close)
+        self.addCleanup(self.line.close)
+        self.cable.plug()
+        self.line.plug_terminal(self.hosts_end)
+
+    def run_by(self, port, command, *more):
+        process = subprocess.Popen(
+            [e2e.WEIR, "run", "--run-dir", os.path.join(self.here, "run"), "--node", port, *more, "--", *command],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.processes.append(process)
+        return process
+
+    def refused(self, process, *words):
+        code, out, err = self.ended(process)
+        self.assertNotEqual(code, 0, out + err)
+        for word in words:
+            self.assertIn(word, err)
+
+    def test_unmodified_programs_use_the_hosts_device_several_at_once(self):
+        self.node.create("vm1")
+        self.node.create("vm2")
+        code, out, err = self.ended(self.run_by(self.cable.port, ["clinfo", "-l"]))
+        self.assertEqual((code, "Platform #0: Weir" in out), (0, True), out + err)
+        for program in [self.run_by(port, scenes(2)) for port in (self.cable.port, self.cable.port, self.line.port)]:
+            self.right(program)
+        for vgpu in ("vm1", "vm2"):
+            self.assertGreater(self.node.vgpu(vgpu)["totals"]["gpu_ns"], 0, "it passed the host's gate")
+
+    def test_each_is_told_why_not(self):
+        self.refused(self.run_by(self.cable.port, ["clinfo", "-l"]), "no vGPU 'vm1'")
+        self.node.create("vm1")
+        self.refused(self.run_by(self.cable.port, ["clinfo", "-l"], "--plain", "--vgpu", "vm2"),
+                     "the host says which vGPU")
+        self.refused(self.run_by("/dev/virtio-ports/none.0", ["clinfo", "-l"]), "/dev/virtio-ports/none.0", "No such file")
+        self.refused(self.run_by(self.here, ["clinfo", "-l"]), "neither a character device nor a socket")
+        self.cable.unplug()
+        e2e.wait_for(lambda: not self.helper("weir-port"), 20, "the one that knew the host has ended")
+        self.refused(self.run_by(self.cable.port, ["clinfo", "-l"]), "nobody answers at the host's end")
+
+    def test_what_is_cut_in_the_middle_ends_its_programs_and_the_next_ones_work(self):
+        self.node.create("vm1")
+
+        def kill(name):
+            for pid in self.helper(name):
+                os.kill(pid, signal.SIGKILL)
+
+        def replug():
+            self.cable.unplug()
+            e2e.wait_for(lambda: self.cable.host is None, 20, "the cable is out")
+            self.cable.plug()
+
+        # The hypervisor ends and begins again; the guest does; somebody logs in on the line; the host's portal ends.
+        for harm in (replug, lambda: kill("weir-port"), lambda: os.write(self.cable.slave, b"login: \r\n" * 50),
+                     lambda: (kill("weir-portal"), e2e.wait_for(lambda: self.cable.host is None, 20, "cut"),
+                              self.cable.plug())):
+            before = self.node.vgpu("vm1")["totals"]["gpu_ns"]
+            program = self.run_by(self.cable.port, [LOOP, "60", "65536", "200", "4"])
+            self.busy("vm1", before)
+            harm()
+            code, out, err = self.ended(program)
+            self.assertNotEqual(code, 0, out + err)
+            self.assertIn("Platform #0: Weir", self.ended(self.run_by(self.cable.port, ["clinfo", "-l"]))[1])
+        e2e.wait_for(lambda: not self.helper("weir-port"), 20, "nobody has the port open")
+
+    def test_the_daemons_death_costs_a_guests_program_nothing(self):
+        self.node.create("vm1")
+        program = self.run_by(self.cable.port, scenes(4))
+        self.busy("vm1")
+        self.node.kill()
+        self.assertIsNone(program.poll())
+        self.node.start()
+        self.right(program)
+        e2e.wait_for(lambda: self.cable.host is None, 20, "the old portal has gone with its last program")
+        self.cable.plug()
+        # One that begins before the guest's end has noticed is told that its device is gone.
+        e2e.wait_for(lambda: self.ended(self.run_by(self.cable.port, ["clinfo", "-l"]))[0] == 0, 20, "the new one serves")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
