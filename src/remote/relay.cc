@@ -362,7 +362,7 @@ Result<std::string> Relay::MoveAll(const proto::MoveRequest& request) {
     wish->changed.wait(lock, [&answered = *wish] { return answered.outcome.has_value(); });
     if (*wish->outcome)
       figures.push_back(**wish->outcome);
-    else if (!error)
+    else if (!error && !conversation->over())
       error = wish->outcome->error();
   }
   if (error) {
