@@ -23,7 +23,7 @@ class Migration(TwoNodes):
 
     def test_images_and_what_the_host_may_not_touch_go_as_well(self):
         here, there = self.ports()
-        program = self.start([KINDS, "4"], vgpu="game")
+        program = self.start([KINDS, "12"], vgpu="game")  # longer than three moves take
         self.busy("game")
         ahead = []
         for turn in range(3):
