@@ -25,17 +25,15 @@ class Migration(TwoNodes):
         here, there = self.ports()
         program = self.start([KINDS, "12"], vgpu="game")  # longer than three moves take
         self.busy("game")
-        ahead = []
         for turn in range(3):
             done = self.try_to_move(program, there if turn % 2 == 0 else here, "--json")
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             figures = json.loads(done.stdout)
             self.assertEqual(figures["memories"], 6)
-            ahead.append((figures["bytes_before"], figures["bytes_unchanged"]))
+            # The buffer that nobody writes to, and the image that the next frame only reads.
+            self.assertGreaterEqual(figures["bytes_before"], 4 << 20)
+            self.assertGreaterEqual(figures["bytes_unchanged"], 4 << 20)
             self.assertEqual(figures["bytes_in_pause"] + figures["bytes_unchanged"], 4 * (4 << 20) + 2 * 640 * 480 * 4)
-        # The buffer that nobody writes to, and the image that the next frame only reads. A move that could copy nothing ahead (a node that
-        # answers late, a program that ends) is one all the same; what must be ahead: weir_migration_test.
-        self.assertGreaterEqual(max(ahead), (4 << 20, 4 << 20), ahead)
         self.right(program)
 
     def test_a_node_that_cannot_take_it_leaves_it_where_it_is(self):
