@@ -256,10 +256,18 @@ TEST_F(ElasticImages, OverABufferAreTheBuffers) {
   EXPECT_EQ(std::memcmp(back.data(), other.data(), other.size() * 4), 0);
 }
 
-TEST_F(ElasticContents, AreRightUnderManyRandomSteps) {
-  // Small areas at the beginning of large buffers: slots are fought for, and little is copied.
+/// Small areas at the beginning of large buffers: slots are fought for, and little is copied. Checks all against a
+/// model.
+class ElasticRandom : public ElasticExecutor {
+ protected:
+  void RunSteps(std::uint32_t slots_max);
+};
+
+void ElasticRandom::RunSteps(std::uint32_t slots_max) {
   constexpr std::uint32_t kBuffers = 8, kFirst = 10;
   constexpr std::uint64_t kSize = 24 * kMiB, kArea = 64 * 1024, kInts = kArea / 4;
+  Start(slots_max, slots_max);
+  Order(slots_max, slots_max);
   RawClient client = Prepared();
   const std::uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -281,10 +289,10 @@ TEST_F(ElasticContents, AreRightUnderManyRandomSteps) {
     const std::uint64_t at = below(kInts - 512), count = 1 + below(511);
     switch (below(20)) {
       case 0:
-      case 1: Order(static_cast<std::uint32_t>(below(4))); break;
+      case 1: Order(static_cast<std::uint32_t>(below(slots_max + 1)), slots_max); break;
       case 2:
       case 3: {  // what waits goes on, and is right
-        const auto slots = static_cast<std::uint32_t>(1 + below(3));
+        const auto slots = static_cast<std::uint32_t>(1 + below(slots_max));
         Order(slots, slots);  // all that it holds: nothing waits for a turn
         const auto there = Read(client, kFirst + a, count * 4, at * 4);
         ASSERT_TRUE(std::equal(there.begin(), there.end(), model[a].begin() + static_cast<std::ptrdiff_t>(at)))
@@ -337,18 +345,62 @@ TEST_F(ElasticContents, AreRightUnderManyRandomSteps) {
     }
     // A session that waits reads nothing: what is sent meanwhile has to fit into the ring.
     if (step % 200 == 199) {
-      Order(3);
+      Order(slots_max, slots_max);
       ASSERT_EQ(client.Finish(kQueue), CL_SUCCESS);
     }
   }
-  Order(3);
+  Order(slots_max, slots_max);
   for (std::uint32_t i = 0; i < kBuffers; ++i) ASSERT_EQ(Read(client, kFirst + i, kArea), model[i]) << i;
   AwaitDone();
   const gate::MemoryBooks books = FreshBooks();
-  EXPECT_LE(books.resident_slots, 3U);
+  EXPECT_LE(books.resident_slots, slots_max);
   EXPECT_GT(books.evictions, 100U);
   std::printf("%lu reads compared, %lu evictions, %lu MiB out, %lu MiB in\n", checks, books.evictions,
               books.copied_out.count >> 20, books.copied_in.count >> 20);
+}
+
+TEST_F(ElasticRandom, ContentsAreRight) { RunSteps(3); }
+
+/// 192 MiB where there may be no more than 128: what is not on the device is read and written in host memory.
+TEST_F(ElasticRandom, ContentsOfMoreThanThereEverIsAreRight) { RunSteps(2); }
+
+class ElasticOverfull : public ElasticExecutor {
+ protected:
+  void SetUp() override { Start(1, 1); }
+};
+
+TEST_F(ElasticOverfull, IsReadAndWrittenInHostMemory) {
+  RawClient client = Prepared();
+  Order(1, 1);  // all that it may have is its own
+  constexpr std::uint64_t kSize = 40 * kMiB;
+  for (const std::uint32_t id : {10U, 11U}) MakeBuffer(client, id, kSize);
+  std::vector<std::uint32_t> values(1000);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::uint32_t>(7 * i);
+  const auto write = [&](std::uint32_t id, std::uint64_t at) {
+    client.Send(wire::WriteBuffer{.enqueue = {.queue = kQueue},
+                                  .buffer = id,
+                                  .offset = at,
+                                  .content = wire::Blob::Inline(std::as_bytes(std::span(values)))});
+  };
+  write(10, 4 * kMiB);
+  write(11, 0);
+  EXPECT_EQ(Read(client, 10, 4000, 4 * kMiB), values);
+  EXPECT_EQ(FreshBooks().resident_slots, 0U);
+  // On the device it is read and written there; the other one stays where it is.
+  MakeKernel(client, "more", {11});
+  Launch(client, 1000);
+  for (std::uint32_t& value : values) ++value;
+  EXPECT_EQ(Read(client, 11, 4000), values);
+  for (std::uint32_t& value : values) --value;
+  EXPECT_EQ(Read(client, 10, 4000, 4 * kMiB), values);
+  EXPECT_EQ(FreshBooks().resident_slots, 1U);
+  EXPECT_EQ(Books().evictions, 0U);
+  // What lies beyond a buffer's end is its error, as ever.
+  client.Send(wire::WriteBuffer{.enqueue = {.queue = kQueue},
+                                .buffer = 10,
+                                .offset = kSize - 4,
+                                .content = wire::Blob::Inline(std::as_bytes(std::span(values)))});
+  EXPECT_EQ(client.Finish(kQueue), CL_INVALID_VALUE);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace {
 
 /// Longer than weir-analyzer gives itself.
 constexpr Duration kAnswerWithin = seconds(12);
-constexpr std::size_t kKnownMax = 32;
+constexpr std::size_t kKnownMax = 32, kAheadMax = 8;
 
 }  // namespace
 
@@ -34,6 +34,14 @@ Result<AnalyzerClient::Answer> AnalyzerClient::Ask(const core::AnalysisRequest& 
   known_.push_front({.request = request, .answer = *answer});
   if (known_.size() > kKnownMax) known_.pop_back();
   return answer;
+}
+
+void AnalyzerClient::AskAhead(core::AnalysisRequest request) {
+  const std::lock_guard lock(ahead_mutex_);
+  ahead_.remove_if([](const auto& one) { return one.wait_for(std::chrono::seconds(0)) == std::future_status::ready; });
+  if (ahead_.size() >= kAheadMax) return;
+  ahead_.push_back(
+      std::async(std::launch::async, [this, asked = std::move(request)] { static_cast<void>(Ask(asked)); }));
 }
 
 Result<AnalyzerClient::Answer> AnalyzerClient::AskProcess(const core::AnalysisRequest& request) {

@@ -2,6 +2,7 @@
 // Asks weir-analyzer, a process of its own, what kernels access. Thread-safe.
 #pragma once
 
+#include <future>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -25,6 +26,9 @@ class AnalyzerClient {
   /// The same source with the same options is analysed once. Errors are those of weir-analyzer, and what keeps it from
   /// answering; the next question starts it anew.
   Result<Answer> Ask(const core::AnalysisRequest& request);
+  /// Asks in a thread of its own: who asks the same later finds the answer, or waits for what is left of its time. Does
+  /// nothing where enough are on their way.
+  void AskAhead(core::AnalysisRequest request);
 
  private:
   struct Known {
@@ -37,6 +41,8 @@ class AnalyzerClient {
   std::mutex mutex_;
   std::optional<platform::PipedChild> process_;
   std::list<Known> known_;  // what was asked last in front
+  std::mutex ahead_mutex_;
+  std::list<std::future<void>> ahead_;  // last: they use all of the above
 };
 
 }  // namespace weir::opencl

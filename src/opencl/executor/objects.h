@@ -157,6 +157,7 @@ struct Program : Object {
   bool includes = false;  // files, which are gone
   std::string options;    // the client's
   // Where launches may be cut, and one had to be: the part kernels, or why there are none.
+  bool asked_ahead = false;  // the analyzer, before one had to be
   std::unique_ptr<PartProgram> parts;
   std::string no_parts;
 };

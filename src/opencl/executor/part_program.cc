@@ -88,12 +88,17 @@ std::vector<std::string> MacrosOf(const cl_icd_dispatch& cl, cl_device_id device
   return macros;
 }
 
-Result<std::unique_ptr<PartProgram>> PartProgram::Make(AnalyzerClient& analyzer, const Program& program) {
+Result<core::AnalysisRequest> PartProgram::RequestOf(const Program& program) {
   if (!program.built) return Fail(Errc::kUnavailable, "its program was not built from source at once");
   if (program.includes) return Fail(Errc::kUnavailable, "its program includes files");
   core::AnalysisRequest request{.options = OptionsToAnalyse(program), .source = SourceOf(program)};
   request.macros = MacrosOf(program.cl, program.context->devices.front().second->native);
   if (request.source.empty()) return Fail(Errc::kUnavailable, "its program was not made from source");
+  return request;
+}
+
+Result<std::unique_ptr<PartProgram>> PartProgram::Make(AnalyzerClient& analyzer, const Program& program) {
+  WEIR_TRY(const core::AnalysisRequest request, RequestOf(program));
   WEIR_TRY(AnalyzerClient::Answer analysis, analyzer.Ask(request));
   return std::unique_ptr<PartProgram>(new PartProgram(program, std::move(analysis)));
 }

@@ -22,6 +22,8 @@ std::vector<std::string> MacrosOf(const cl_icd_dispatch& cl, cl_device_id device
 
 class PartProgram {
  public:
+  /// What is asked of the analyzer, of a program that was built from source. Errors: as Make.
+  static Result<core::AnalysisRequest> RequestOf(const Program& program);
   /// Of a program that was built from source: source() is known then. Errors: why none of its kernels can run in parts.
   static Result<std::unique_ptr<PartProgram>> Make(AnalyzerClient& analyzer, const Program& program);
   /// To be done before Find. Errors: the driver's words.

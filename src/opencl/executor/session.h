@@ -140,6 +140,10 @@ class Session {
   }
   cl_int Materialise(Memory& memory);
   void NoteUse(Memory& memory, bool writes, const ByteRange& range);
+  /// Where these bytes of a buffer lie, if they are to be read or written in host memory (BufferStore::StaysOut). The
+  /// command then claims nothing.
+  std::byte* InHostMemory(const proto::cl::Enqueue& enqueue, const Memory& memory, std::uint64_t offset,
+                          std::uint64_t size, bool writes);
   /// Passes the gate with everything there and pinned that the command uses; waits for the device's memory if it must.
   cl_int Claim(Queue& queue, std::uint32_t queue_id, std::int64_t predicted_ns, const Admission::Entry& entry);
   cl_int ClaimOnce(Queue& queue, std::uint32_t queue_id, std::int64_t predicted_ns, const Admission::Entry& entry,
@@ -164,10 +168,10 @@ class Session {
   /// moves on the device; 0: nothing that is worth passing the gate for.
   template <typename Call>
   void Command(const proto::cl::Enqueue& enqueue, std::uint64_t device_bytes, const char* attempted, Call call);
-  /// The same for commands that read `content`: keeps it until they are done, then frees `ticket`.
+  /// The same for commands that read `content`, `size` bytes of it: keeps it until they are done, then frees `ticket`.
   template <typename Call>
   void Upload(const proto::cl::Enqueue& enqueue, const proto::cl::Blob& content, std::uint64_t ticket,
-              std::uint64_t size, const char* attempted, Call call);
+              std::uint64_t size, std::uint64_t device_bytes, const char* attempted, Call call);
   cl_int PrepareCommand(const proto::cl::Enqueue& enqueue, Queue*& queue);
   void EndCommand(const proto::cl::Enqueue& enqueue, Queue* queue, cl_int error, cl_event event, const char* attempted);
   void SetLast(Queue& queue, cl_event event);
@@ -183,6 +187,8 @@ class Session {
   struct PartThere;
   struct SharedCut;
   void RememberArg(Kernel& kernel, const proto::cl::SetArg& m) const;
+  /// Of a program whose launches may have to be cut soon: there is more memory than can be on the device at once.
+  void AnalyseAhead(Program& program) const;
   /// Whether what `uses_` needs may ever be there at once.
   [[nodiscard]] bool FitsWhole() const;
   /// Runs a launch so, and waits for its end. False: it can't be cut, `no_parts_` says why, and nothing has run.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands: what a client enqueues.
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "opencl/executor/session.h"
@@ -201,12 +202,12 @@ void Session::Command(const wire::Enqueue& enqueue, std::uint64_t device_bytes, 
 
 template <typename Call>
 void Session::Upload(const wire::Enqueue& enqueue, const wire::Blob& content, std::uint64_t ticket, std::uint64_t size,
-                     const char* attempted, Call call) {
+                     std::uint64_t device_bytes, const char* attempted, Call call) {
   wire::ByteView bytes;
   const cl_int outside = View(content, bytes);
   const bool fits = outside == CL_SUCCESS && bytes.size() >= size;
   bool told = ticket == 0;
-  Command(enqueue, size, attempted,
+  Command(enqueue, device_bytes, attempted,
           [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) -> cl_int {
             if (!fits) return CL_INVALID_VALUE;
             // The message's own bytes are gone with it.
@@ -312,9 +313,15 @@ void Session::Do(const wire::WriteBuffer& m) {
   Memory* buffer = nullptr;
   const std::uint64_t size = m.content.length();
   const cl_int found = Writes(m.buffer, buffer, [&](const Memory& to) { return Part(to, m.offset, size); });
-  Upload(m.enqueue, m.content, m.ticket, size, "clEnqueueWriteBuffer",
+  std::byte* const host =
+      found == CL_SUCCESS ? InHostMemory(m.enqueue, *buffer, m.offset, size, /*writes=*/true) : nullptr;
+  Upload(m.enqueue, m.content, m.ticket, size, host == nullptr ? size : 0, "clEnqueueWriteBuffer",
          [&](cl_command_queue queue, const void* bytes, cl_uint count, const cl_event* waits, cl_event* event) {
            if (found != CL_SUCCESS) return found;
+           if (host != nullptr) {
+             std::memcpy(host, bytes, size);
+             return cl_.clEnqueueMarkerWithWaitList(queue, 0, nullptr, event);
+           }
            return cl_.clEnqueueWriteBuffer(queue, buffer->native, CL_FALSE, m.offset, size, bytes, count, waits, event);
          });
 }
@@ -323,11 +330,16 @@ void Session::Do(const wire::ReadBuffer& m) {
   Memory* buffer = nullptr;
   cl_int found = Reads(m.buffer, buffer);
   if (found == CL_SUCCESS && !InArena(m.to, m.size)) found = CL_INVALID_VALUE;
-  Command(m.enqueue, m.size, "clEnqueueReadBuffer",
+  const std::byte* const host =
+      found == CL_SUCCESS ? InHostMemory(m.enqueue, *buffer, m.offset, m.size, /*writes=*/false) : nullptr;
+  Command(m.enqueue, host == nullptr ? m.size : 0, "clEnqueueReadBuffer",
           [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
             if (found != CL_SUCCESS) return found;
-            const cl_int error = cl_.clEnqueueReadBuffer(queue, buffer->native, CL_FALSE, m.offset, m.size,
-                                                         arena_.As<std::byte>() + m.to, count, waits, event);
+            std::byte* const to = arena_.As<std::byte>() + m.to;
+            if (host != nullptr) std::memcpy(to, host, m.size);
+            const cl_int error = host != nullptr ? cl_.clEnqueueMarkerWithWaitList(queue, 0, nullptr, event)
+                                                 : cl_.clEnqueueReadBuffer(queue, buffer->native, CL_FALSE, m.offset,
+                                                                           m.size, to, count, waits, event);
             if (error == CL_SUCCESS) WillArrive(m.enqueue, *event, m.to, m.size);
             return error;
           });
@@ -363,7 +375,7 @@ void Session::Do(const wire::WriteBufferRect& m) {
     return HullOfBox(to.size, m.origin, m.region, m.row_pitch, m.slice_pitch);
   });
   constexpr std::size_t kOrigin[3] = {0, 0, 0};
-  Upload(m.enqueue, m.content, m.ticket, Product(m.region), "clEnqueueWriteBufferRect",
+  Upload(m.enqueue, m.content, m.ticket, Product(m.region), Product(m.region), "clEnqueueWriteBufferRect",
          [&](cl_command_queue queue, const void* bytes, cl_uint count, const cl_event* waits, cl_event* event) {
            if (found != CL_SUCCESS) return found;
            return cl_.clEnqueueWriteBufferRect(queue, buffer->native, CL_FALSE, Sizes(m.origin), kOrigin,
@@ -432,7 +444,7 @@ void Session::Do(const wire::WriteImage& m) {
   Memory* image = nullptr;
   const cl_int found = Writes(m.image, image, Whole);
   const std::uint64_t size = found == CL_SUCCESS ? PackedBytes(cl_, *image, m.region) : 0;
-  Upload(m.enqueue, m.content, m.ticket, size, "clEnqueueWriteImage",
+  Upload(m.enqueue, m.content, m.ticket, size, size, "clEnqueueWriteImage",
          [&](cl_command_queue queue, const void* bytes, cl_uint count, const cl_event* waits, cl_event* event) {
            if (found != CL_SUCCESS) return found;
            return cl_.clEnqueueWriteImage(queue, image->native, CL_FALSE, Sizes(m.origin), Sizes(m.region), 0, 0, bytes,

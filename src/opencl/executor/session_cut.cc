@@ -34,6 +34,12 @@ void Session::RememberArg(Kernel& kernel, const wire::SetArg& m) const {
   value.local = data ? 0 : m.size;
 }
 
+void Session::AnalyseAhead(Program& program) const {
+  if (program.asked_ahead || !shared_.store->Overfull()) return;
+  program.asked_ahead = true;
+  if (auto request = PartProgram::RequestOf(program)) shared_.analyzer->AskAhead(std::move(*request));
+}
+
 /// `cost`: what building it takes is added there.
 Result<PartProgram::Part> Session::PartOf(Kernel& kernel, PartsCount& cost) {
   Program& program = *kernel.program;

@@ -24,6 +24,22 @@ void Session::NoteUse(Memory& memory, bool writes, const ByteRange& range) {
   uses_.push_back({.object = memory.stored.get(), .writes = writes, .range = range, .native = &memory.native});
 }
 
+// What is in flight uses nothing that is not on the device, so a command that waits for no event need wait for nothing.
+// Its event is a marker's, which in a queue out of order would wait for what the command itself would not.
+std::byte* Session::InHostMemory(const wire::Enqueue& enqueue, const Memory& memory, std::uint64_t offset,
+                                 std::uint64_t size, bool writes) {
+  if (shared_.store == nullptr || !enqueue.waits.empty()) return nullptr;
+  if (size == 0 || offset > memory.size || size > memory.size - offset) return nullptr;  // the driver's errors
+  Queue* queue = nullptr;
+  if (objects_.Find(enqueue.queue, queue) != CL_SUCCESS || !queue->in_order) return nullptr;
+  Stored& root = memory.stored->root();
+  if (!shared_.store->StaysOut(root) || root.MakeHost() != CL_SUCCESS) return nullptr;
+  const ByteRange range = memory.stored->InRoot({offset, offset + size});
+  if (writes) root.content.Cover(range);
+  uses_.clear();
+  return root.host.As<std::byte>() + range.begin;
+}
+
 cl_int Session::Claim(Queue& queue, std::uint32_t queue_id, std::int64_t predicted_ns, const Admission::Entry& entry) {
   for (bool again = true;;) {
     const cl_int error = ClaimOnce(queue, queue_id, predicted_ns, entry, again);

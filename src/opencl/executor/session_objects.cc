@@ -304,7 +304,10 @@ void Session::Do(const wire::SetArg& m) {
     kernel->set_to.resize(kernel->args.size());
     kernel->set_to[m.index] = 0;
   }
-  if (shared_.analyzer != nullptr) RememberArg(*kernel, m);
+  if (shared_.analyzer != nullptr) {
+    RememberArg(*kernel, m);
+    AnalyseAhead(*kernel->program);
+  }
   kernel->args[m.index] = kept ? std::optional<std::weak_ptr<Object>>(kept) : std::nullopt;
 }
 

@@ -255,6 +255,7 @@ void Session::Do(const wire::Build& m) {
     program->includes = !m.headers.empty();
     program->options = m.options;
     program->parts.reset();
+    program->asked_ahead = false;
     program->no_parts.clear();
   }
   for (const wire::IncludedFile& header : m.headers)
