@@ -360,11 +360,6 @@ BufferStore::Outcome BufferStore::Withdraw(Stored& root, const Patience& patienc
   return error == CL_SUCCESS ? Outcome::kThere : Outcome::kFailed;
 }
 
-bool BufferStore::Overfull() {
-  const std::lock_guard lock(mutex_);
-  return ledger_.made() > RoomNow().most;
-}
-
 bool BufferStore::StaysOut(const Stored& root) {
   const std::lock_guard lock(mutex_);
   return ledger_.made() > RoomNow().most && !root.resident && !root.moving && !root.shape.image;

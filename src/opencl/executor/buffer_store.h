@@ -93,10 +93,8 @@ class BufferStore : public std::enable_shared_from_this<BufferStore> {
   /// Brings contents to host memory and takes them off the device: until it is acquired again, a root's `host` holds
   /// them, for its session to read and write. kThere, or as Acquire.
   Outcome Withdraw(Stored& root, const Patience& patience, cl_int& error);
-  /// There is more than may ever be on the device at once.
-  [[nodiscard]] bool Overfull();
-  /// The same, and this is a buffer that is not there: read and written in host memory it throws nothing else out. As
-  /// after Withdraw that is its session's until it acquires it.
+  /// There is more than may ever be on the device at once, and this is a buffer that is not there: read and written in
+  /// host memory it throws nothing else out. As after Withdraw that is its session's until it acquires it.
   [[nodiscard]] bool StaysOut(const Stored& root);
   /// Bytes that these need at once, and that there may ever be.
   [[nodiscard]] std::uint64_t BytesOf(std::span<const MemoryUse> uses);

@@ -187,8 +187,8 @@ class Session {
   struct PartThere;
   struct SharedCut;
   void RememberArg(Kernel& kernel, const proto::cl::SetArg& m) const;
-  /// Of a program whose launches may have to be cut soon: there is more memory than can be on the device at once.
-  void AnalyseAhead(Program& program) const;
+  /// The client's kernels, whose launches may have to be cut soon: there is more memory than can be on the device.
+  void AnalyseAhead();
   /// Whether what `uses_` needs may ever be there at once.
   [[nodiscard]] bool FitsWhole() const;
   /// Runs a launch so, and waits for its end. False: it can't be cut, `no_parts_` says why, and nothing has run.
@@ -250,10 +250,11 @@ class Session {
   const bool from_elsewhere_;    // its client is an executor that cuts launches: ours are not cut among others
   Peers peers_;
   core::KeptLaunches kept_launches_;
-  bool never_fits_ = false;  // elastic: the command's error is that what it uses is more than there may ever be
-  std::string why_not_;      // elastic: what to say of the command's error
-  std::string no_parts_;     // and why it can't be cut
-  int user_events_ = 0;      // that have not been set: somebody may wait for a message that is still to come
+  bool never_fits_ = false;    // elastic: the command's error is that what it uses is more than there may ever be
+  std::string why_not_;        // elastic: what to say of the command's error
+  std::string no_parts_;       // and why it can't be cut
+  bool looked_ahead_ = false;  // every kernel's program has been analysed ahead
+  int user_events_ = 0;        // that have not been set: somebody may wait for a message that is still to come
   std::atomic<bool> stop_{false};
   std::atomic<bool> waits_for_client_{false};
 };

@@ -34,10 +34,12 @@ void Session::RememberArg(Kernel& kernel, const wire::SetArg& m) const {
   value.local = data ? 0 : m.size;
 }
 
-void Session::AnalyseAhead(Program& program) const {
-  if (program.asked_ahead || !shared_.store->Overfull()) return;
-  program.asked_ahead = true;
-  if (auto request = PartProgram::RequestOf(program)) shared_.analyzer->AskAhead(std::move(*request));
+void Session::AnalyseAhead() {
+  if (shared_.analyzer == nullptr || std::exchange(looked_ahead_, true)) return;
+  objects_.ForEach<Kernel>([this](const Kernel& kernel) {
+    if (kernel.program == nullptr || std::exchange(kernel.program->asked_ahead, true)) return;
+    if (auto request = PartProgram::RequestOf(*kernel.program)) shared_.analyzer->AskAhead(std::move(*request));
+  });
 }
 
 /// `cost`: what building it takes is added there.

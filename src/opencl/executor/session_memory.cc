@@ -34,6 +34,7 @@ std::byte* Session::InHostMemory(const wire::Enqueue& enqueue, const Memory& mem
   if (objects_.Find(enqueue.queue, queue) != CL_SUCCESS || !queue->in_order) return nullptr;
   Stored& root = memory.stored->root();
   if (!shared_.store->StaysOut(root) || root.MakeHost() != CL_SUCCESS) return nullptr;
+  AnalyseAhead();
   const ByteRange range = memory.stored->InRoot({offset, offset + size});
   if (writes) root.content.Cover(range);
   uses_.clear();

@@ -256,6 +256,7 @@ void Session::Do(const wire::CreateKernel& m) {
     }
   }
   if (error == CL_SUCCESS && shared_.store != nullptr) LearnArgs(*kernel);
+  looked_ahead_ = false;
   Keep(m.id, std::move(kernel), error, "clCreateKernel");
 }
 
@@ -304,10 +305,7 @@ void Session::Do(const wire::SetArg& m) {
     kernel->set_to.resize(kernel->args.size());
     kernel->set_to[m.index] = 0;
   }
-  if (shared_.analyzer != nullptr) {
-    RememberArg(*kernel, m);
-    AnalyseAhead(*kernel->program);
-  }
+  if (shared_.analyzer != nullptr) RememberArg(*kernel, m);
   kernel->args[m.index] = kept ? std::optional<std::weak_ptr<Object>>(kept) : std::nullopt;
 }
 
