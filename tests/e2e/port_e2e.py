@@ -230,7 +230,7 @@ class Memory(Distant):
                 file.write(os.urandom(200000))
 
         # The guest's end is killed, and the host's; the guest writes over both's positions and both rings.
-        for harm in (lambda: kill("weir-port "), lambda: kill("weir-portal"), rubbish):
+        for harm in (lambda: kill("weir-port"), lambda: kill("weir-portal"), rubbish):
             program = self.run_by(self.memory, [LOOP, "60", "65536", "200", "4"])
             self.assertEqual(program.stdout.readline(), "ready\n")
             self.busy("vm1", self.node.vgpu("vm1")["totals"]["gpu_ns"])
@@ -238,7 +238,7 @@ class Memory(Distant):
             code, out, err = self.ended(program)
             self.assertNotEqual(code, 0, out + err)
             e2e.wait_for(lambda: self.ended(self.run_by(self.memory, ["clinfo", "-l"]))[0] == 0, 20, "the next one")
-        e2e.wait_for(lambda: not self.helper("weir-port "), 20, "nobody has the memory")
+        e2e.wait_for(lambda: not self.helper("weir-port"), 20, "nobody has the memory")
 
     def test_the_daemons_death_costs_a_guests_program_nothing(self):
         program = self.run_by(self.memory, scenes(4))
