@@ -201,7 +201,7 @@ def write_root(archive, init):
     libraries = glob.glob(os.path.join(place, "libweir-opencl.so*"))
     files = {*programs, *libraries, *(lib for file in programs + libraries for lib in libraries_of(file))}
     files.update(glob.glob(os.path.join(place, "icd/*")))
-    folders = {"/proc", "/sys", "/run", "/dev", "/tmp"}
+    folders = {"/proc", "/sys", "/run", "/dev", "/tmp", "/bin"}
     for path in files:
         while len(path := os.path.dirname(path)) > 1:
             folders.add(path)
@@ -215,7 +215,7 @@ def write_root(archive, init):
 
     for folder in sorted(folders):
         add(folder, 0o040755)
-    for name, path in [("/init", init), *((path, path) for path in sorted(files))]:
+    for name, path in [("/init", init), ("/bin/sh", programs[0]), *((path, path) for path in sorted(files))]:
         with open(path, "rb") as file:
             add(name, 0o100755, file.read())
     add("TRAILER!!!", 0)
