@@ -154,6 +154,22 @@ TEST(WeirServe, SaysHowAGuestIsNamed) {
     }
 }
 
+TEST(WeirServe, SaysHowAGuestsMemoryIsNamed) {
+  const weir::testing::TempFolder folder;
+  const auto said_of = [&](const std::string& guest) {
+    const WeirOutcome outcome =
+        Weir({"serve", "--run-dir", folder.path(), "--state-dir", folder.path(), "--guest-memory", guest});
+    EXPECT_EQ(outcome.code, 2) << guest;
+    return outcome.err;
+  };
+  for (const char* guest : {"/run/vm.mem", "/run/vm.mem=", "=vm", "/run/vm.mem=vm,4M", ",size=4M", "/run/vm,size=4M"})
+    EXPECT_NE(said_of(guest).find("--guest-memory takes FILE=VGPU"), std::string::npos) << guest;
+  for (const char* size : {"5M", "32K", "2G", "0"})
+    EXPECT_NE(said_of(std::string("/run/vm.mem=vm,size=") + size).find("a power of two from 64K to 1G"),
+              std::string::npos)
+        << size;
+}
+
 TEST(WeirRecord, WantsAVgpuOrAProgramAndNoContradiction) {
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{"record"},

@@ -125,9 +125,11 @@ Command AddRun(Command app, Session& session) {
       .Excludes(vgpu);
   command.AddFlag("--strict", flags->strict,
                   "Don't run a program that can't be paced and metered (static, setuid, 32-bit)");
-  command.Add("--node", "HOST:PORT|DEVICE", flags->distant.node,
-              "Compute OpenCL on another machine: where its 'weir serve --listen' is; or, in a virtual machine, on its "
-              "host: the port that 'weir serve --guest' there has the other end of");
+  command.Add(
+      "--node", "HOST:PORT|DEVICE", flags->distant.node,
+      "Compute OpenCL on another machine: where its 'weir serve --listen' is; or, in a virtual machine, on its "
+      "host: the port that 'weir serve --guest' there has the other end of, or the memory that '--guest-memory' "
+      "shares with it");
   command.Add("--token", "FILE", flags->distant.token,
               "With --node: from 'weir keys token' there; says which vGPU (default: $WEIR_TOKEN)");
   command.AddFlag("--plain", flags->distant.plain,

@@ -2,6 +2,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <bit>
 #include <charconv>
 #include <memory>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include "modules/blob_keeper.h"
 #include "net/keys.h"
 #include "platform/files.h"
+#include "proto/port_memory.h"
 
 namespace weir::cli {
 namespace {
@@ -26,7 +28,7 @@ struct ServeFlags {
   Duration kernel_timeout = seconds(60);
   std::vector<int> device_cpus;
   std::string listen, listen_plain, keys_dir;
-  std::vector<std::string> guests, guests_at;
+  std::vector<std::string> guests, guests_at, guests_memory;
   std::vector<std::string> peers, peers_plain;
   std::string managers, node_name, manager_token;
   std::string offer_parts, offer_host, peers_token;
@@ -54,23 +56,44 @@ Status AddPortals(const ServeFlags& flags, const std::filesystem::path& self, da
   return Ok();
 }
 
-/// Virtual machines that are tenants: PATH=VGPU.
+/// PATH=VGPU, and of memory ",size=SIZE" behind it. `form`: for people.
+Result<daemon::GuestSetup> ParseGuest(std::string text, daemon::GuestSetup::Way way, const std::string& form) {
+  const std::string given = text;
+  daemon::GuestSetup guest{.program = {}, .path = {}, .vgpu = {}, .way = way};
+  constexpr std::string_view kSize = ",size=";
+  if (const std::size_t at = text.rfind(kSize); way == daemon::GuestSetup::Way::kMemory && at != std::string::npos) {
+    WEIR_TRY(const Bytes size, ParseBytes(std::string_view(text).substr(at + kSize.size())));
+    if (size.count < proto::port::kMemoryBytesMin || size.count > proto::port::kMemoryBytesMax ||
+        !std::has_single_bit(size.count))  // as PCI devices want it
+      return Fail(Errc::kInvalidArgument, "--guest-memory: a size is a power of two from 64K to 1G, not '" +
+                                              text.substr(at + kSize.size()) + "'");
+    guest.memory_bytes = size.count;
+    text.resize(at);
+  }
+  const std::size_t equals = text.rfind('=');
+  if (equals != std::string::npos) guest.vgpu = text.substr(equals + 1);
+  if (guest.vgpu.empty() || equals == 0 || guest.vgpu.find_first_of("/,") != std::string::npos)
+    return Fail(Errc::kInvalidArgument, form + ", not '" + given + "'");
+  guest.path = std::filesystem::absolute(text.substr(0, equals));
+  return guest;
+}
+
+/// Virtual machines that are tenants.
 Status AddGuests(const ServeFlags& flags, const std::filesystem::path& self, daemon::ServeOptions& options) {
+  using Way = daemon::GuestSetup::Way;
   const std::string program = FindHelper(self, kPortal);
-  for (const bool connect : {false, true})
-    for (const std::string& text : connect ? flags.guests_at : flags.guests) {
-      const std::size_t equals = text.rfind('=');
-      const std::string vgpu = equals == std::string::npos ? std::string() : text.substr(equals + 1);
-      if (vgpu.empty() || equals == 0 || vgpu.find('/') != std::string::npos)
-        return Fail(Errc::kInvalidArgument,
-                    std::string(connect ? "--guest-at" : "--guest") + " takes PATH=VGPU, not '" + text + "'");
-      options.guests.push_back({.program = program,
-                                .path = std::filesystem::absolute(text.substr(0, equals)),
-                                .vgpu = vgpu,
-                                .connect = connect,
-                                .quiet = flags.quiet});
+  const auto add = [&](const std::vector<std::string>& texts, Way way, const std::string& form) -> Status {
+    for (const std::string& text : texts) {
+      WEIR_TRY(daemon::GuestSetup guest, ParseGuest(text, way, form));
+      guest.program = program;
+      guest.quiet = flags.quiet;
+      options.guests.push_back(std::move(guest));
     }
-  return Ok();
+    return Ok();
+  };
+  WEIR_TRY_STATUS(add(flags.guests, Way::kListen, "--guest takes PATH=VGPU"));
+  WEIR_TRY_STATUS(add(flags.guests_at, Way::kConnect, "--guest-at takes PATH=VGPU"));
+  return add(flags.guests_memory, Way::kMemory, "--guest-memory takes FILE=VGPU or FILE=VGPU,size=SIZE");
 }
 
 Result<std::string> NameOfThisMachine() {
@@ -187,6 +210,7 @@ void AddServe(Command app, Session& session) {
       "  weir serve --opencl-library libnvidia-opencl.so.1 --gpu 0\n"
       "  weir serve --listen :7700     # tenants on other machines too; 'weir keys init' first\n"
       "  weir serve --guest /run/weir/vm1.sock=vm1     # and a virtual machine's: qemu -chardev socket,path=...\n"
+      "  weir serve --guest-memory /run/weir/vm1.mem=vm1    # the same by memory: qemu -device ivshmem-plain,...\n"
       "  weir serve --peer gpu2:7700=parts.token    # what does not fit here runs there in part\n"
       "  weir serve --manager m1:7710 --listen :7700 --offer-parts parts --peers-token tokens/   # whoever offers\n"
       "  weir serve --modules kernels  # 'weir vgpu create kernels' and 'weir module register' go with it\n"
@@ -216,6 +240,8 @@ void AddServe(Command app, Session& session) {
       "Let a virtual machine's programs in, as this vGPU: its port is led to this Unix socket; may be repeated");
   command.Add("--guest-at", "PATH=VGPU", flags->guests_at,
               "The same where the hypervisor listens on the socket, or PATH is a terminal");
+  command.Add("--guest-memory", "FILE=VGPU[,size=SIZE]", flags->guests_memory,
+              "The same by memory that the virtual machine maps (ivshmem): a file, made with 4M where it isn't there");
   command.Add("--peer", "HOST:PORT=TOKENFILE", flags->peers,
               "A node that runs parts of OpenCL launches whose memory does not fit here; may be repeated");
   command.Add("--peer-plain", "HOST:PORT=VGPU", flags->peers_plain,

@@ -31,8 +31,9 @@ std::vector<std::string> ArgvOf(const PortalSetup& setup, const std::string& run
 }
 
 std::vector<std::string> ArgvOf(const GuestSetup& setup, const std::string& run_dir, int parent) {
+  constexpr const char* kWays[] = {"--guest", "--guest-at", "--guest-memory"};
   std::vector<std::string> argv{setup.program,
-                                setup.connect ? "--guest-at" : "--guest",
+                                kWays[static_cast<int>(setup.way)],
                                 setup.path,
                                 "--vgpu",
                                 setup.vgpu,
@@ -40,6 +41,7 @@ std::vector<std::string> ArgvOf(const GuestSetup& setup, const std::string& run_
                                 run_dir + "/opencl",
                                 "--parent",
                                 std::to_string(parent)};
+  if (setup.memory_bytes > 0) argv.insert(argv.end(), {"--memory-bytes", std::to_string(setup.memory_bytes)});
   if (setup.quiet) argv.emplace_back("--quiet");
   return argv;
 }

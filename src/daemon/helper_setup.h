@@ -2,6 +2,7 @@
 // Programs that a daemon keeps running for traffic with other machines, and how they are started.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,10 +18,12 @@ struct PortalSetup {
 
 /// A portal by which the programs of one virtual machine come (docs/network.md).
 struct GuestSetup {
-  std::string program;   // weir-portal
-  std::string path;      // of the socket that its port is led to
-  std::string vgpu;      // which it is
-  bool connect = false;  // the hypervisor listens there, or it is a terminal; else the portal does
+  enum class Way { kListen, kConnect, kMemory };
+  std::string program;  // weir-portal
+  std::string path;     // of the socket that its port is led to, or of the file of its memory
+  std::string vgpu;     // which it is
+  Way way = Way::kListen;
+  std::uint64_t memory_bytes = 0;  // of a file that isn't there; 0: what the portal takes
   bool quiet = false;
 };
 

@@ -15,6 +15,8 @@
 #include "net/tcp_stream.h"
 #include "platform/spawn.h"
 #include "platform/unix_socket.h"
+#include "proto/port_frames.h"
+#include "remote/memory_line.h"
 
 namespace weir::remote {
 namespace {
@@ -26,10 +28,13 @@ Error PortIsBusy(const std::string& path) {
                                "; one of another user, perhaps, or a login on that line: 'fuser -v " + path + "' says");
 }
 
+/// What a port may be: a socket, a character device or a file.
 Result<mode_t> KindOf(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return platform::ErrnoError("looking for the port " + path, errno);
-  return info.st_mode;
+  const mode_t mode = info.st_mode;
+  if (S_ISSOCK(mode) || S_ISCHR(mode) || S_ISREG(mode)) return mode;
+  return Fail(Errc::kInvalidArgument, path + " is neither a character device nor a socket, nor memory of the host's");
 }
 
 /// No echo, no lines, no signals, eight bits, and no speed of its own choice.
@@ -80,23 +85,25 @@ Status StartPort(const std::string& path, const std::string& socket, const std::
 
 }  // namespace
 
-Result<platform::Fd> OpenPortPath(const std::string& path) {
+Result<std::unique_ptr<PortLine>> OpenPortPath(const std::string& path) {
   WEIR_TRY(const mode_t mode, KindOf(path));
-  if (S_ISSOCK(mode)) return platform::ConnectUnixStream(path);
-  if (!S_ISCHR(mode)) return Fail(Errc::kInvalidArgument, path + " is neither a character device nor a socket");
+  if (S_ISSOCK(mode)) {
+    WEIR_TRY(platform::Fd connected, platform::ConnectUnixStream(path));
+    return LineOf(std::move(connected));
+  }
   platform::Fd fd(::open(path.c_str(), O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK));
   if (!fd && errno == EBUSY) return PortIsBusy(path);  // a virtio port is for one at a time
   if (!fd) return platform::ErrnoError("opening " + path, errno);
+  if (S_ISREG(mode) || CanBeMapped(fd.get())) return OpenHostMemory(std::move(fd), path);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return PortIsBusy(path);
-  if (::isatty(fd.get()) == 1) WEIR_TRY_STATUS(MakeRaw(fd.get(), path));
-  return fd;
+  const bool terminal = ::isatty(fd.get()) == 1;
+  if (terminal) WEIR_TRY_STATUS(MakeRaw(fd.get(), path));
+  return LineOf(std::move(fd), terminal ? proto::port::kTerminalRoomBytes : 0);
 }
 
 Result<std::unique_ptr<net::Stream>> ConnectByPort(const std::string& path, const std::string& run_dir,
                                                    const std::string& program) {
   WEIR_TRY(const mode_t mode, KindOf(path));
-  if (!S_ISSOCK(mode) && !S_ISCHR(mode))
-    return Fail(Errc::kInvalidArgument, path + " is neither a character device nor a socket");
   const std::string socket = S_ISSOCK(mode) ? path : SocketFor(path, run_dir);
   for (int attempt = 0;; ++attempt) {
     Result<platform::Fd> connected = platform::ConnectUnixStream(socket);

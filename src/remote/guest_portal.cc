@@ -12,6 +12,7 @@
 #include "net/tcp_stream.h"
 #include "platform/unix_socket.h"
 #include "remote/guest_port.h"
+#include "remote/memory_line.h"
 #include "remote/port_loop.h"
 
 namespace weir::remote {
@@ -66,15 +67,17 @@ Status RunGuestPortal(const GuestPortalOptions& guest, PortalOptions portal) {
                        .leave = portal.parent,
                        .quiet = portal.quiet};
   platform::Fd listener;
-  if (guest.connect) {
+  if (guest.way == GuestWay::kConnect) {
     port.open = [&] { return OpenPortPath(guest.path); };
+  } else if (guest.way == GuestWay::kMemory) {
+    port.open = [&] { return OpenGuestMemory(guest.path, guest.memory_bytes); };
   } else {
     WEIR_TRY(listener, ListenForGuest(guest.path));
     port.knock = listener.get();
-    port.open = [&]() -> Result<platform::Fd> {
-      auto connected = platform::AcceptUnix(listener.get());
-      if (connected && !*connected) return Fail(Errc::kTimeout, "nobody has connected");
-      return connected;
+    port.open = [&]() -> Result<std::unique_ptr<PortLine>> {
+      WEIR_TRY(platform::Fd connected, platform::AcceptUnix(listener.get()));
+      if (!connected) return Fail(Errc::kTimeout, "nobody has connected");
+      return LineOf(std::move(connected));
     };
     port.close_knock = [&] { listener.Reset(); };
   }

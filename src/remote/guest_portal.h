@@ -3,16 +3,25 @@
 // vGPU's.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "remote/portal.h"
 
 namespace weir::remote {
 
+/// What `path` is.
+enum class GuestWay {
+  kListen,   // a socket that the hypervisor leads the guest's port to: this portal listens there
+  kConnect,  // the same, where the hypervisor listens, or a terminal
+  kMemory,   // a file of memory that the guest has too (memory_line.h)
+};
+
 struct GuestPortalOptions {
-  std::string path;      // of the socket that the hypervisor leads the guest's port to
-  bool connect = false;  // the hypervisor listens there, or it is a terminal; else this portal listens
-  std::string vgpu;      // whatever the guest says
+  std::string path;
+  GuestWay way = GuestWay::kListen;
+  std::uint64_t memory_bytes = 0;  // of a file that isn't there; 0: kGuestMemoryBytes
+  std::string vgpu;                // whatever the guest says
 };
 /// `portal`: as RunPortal wants it, but for how connections come and who they are. Until told to stop. Errors: that it
 /// can't listen.

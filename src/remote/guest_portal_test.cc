@@ -8,7 +8,11 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
+#include <filesystem>
+#include <fstream>
+#include <memory>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -17,6 +21,7 @@
 #include "platform/unix_socket.h"
 #include "remote/guest_port.h"
 #include "remote/handshake.h"
+#include "remote/memory_line.h"
 #include "remote/port_loop.h"
 #include "tests/harness/code_of.h"
 #include "tests/harness/temp_folder.h"
@@ -46,15 +51,18 @@ class Stoppable {
   std::thread thread_;
 };
 
+using OpenLine = std::function<Result<std::unique_ptr<PortLine>>()>;
 /// Lends a descriptor to a loop as its port, as often as it wants one.
-std::function<Result<platform::Fd>()> Lend(const platform::Fd& fd) {
-  return [&fd]() -> Result<platform::Fd> { return platform::Fd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)); };
+OpenLine Lend(const platform::Fd& fd) {
+  return [&fd]() -> Result<std::unique_ptr<PortLine>> {
+    return LineOf(platform::Fd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)));
+  };
 }
 
 /// The guest's process that has the port open. Who connects has a stream.
 class GuestSide {
  public:
-  explicit GuestSide(std::function<Result<platform::Fd>()> open)
+  explicit GuestSide(OpenLine open)
       : listener_(*platform::ListenUnixStream(folder_ / "port.sock", 0600)), loop_([this, open](int stop) {
           EXPECT_TRUE(RunPort({.side = proto::port::Side::kGuest,
                                .name = "the port",
@@ -79,7 +87,7 @@ class GuestSide {
 /// A host whose streams say back what they are told.
 class EchoHost {
  public:
-  explicit EchoHost(std::function<Result<platform::Fd>()> open)
+  explicit EchoHost(OpenLine open)
       : loop_([this, open](int stop) {
           EXPECT_TRUE(RunPort({.side = proto::port::Side::kHost,
                                .name = "the guest",
@@ -210,6 +218,99 @@ TEST(GuestPort, AStreamWhoseReaderRestsStopsNoOther) {
   const std::vector<std::byte> much = SomeBytes(8 << 20);
   ASSERT_EQ(CodeOf(net::SendAll(*resting, much, milliseconds(300))), Errc::kTimeout) << "nobody reads what comes back";
   ExpectEcho(*guest.Connect(), 2'000'000);
+}
+
+/// A file that both ends map.
+class SharedFile {
+ public:
+  [[nodiscard]] std::string path() const { return folder_ / "vm1.mem"; }
+  [[nodiscard]] OpenLine Host(std::uint64_t bytes = 0) const {
+    return [path = path(), bytes] { return OpenGuestMemory(path, bytes); };
+  }
+  [[nodiscard]] OpenLine Guest() const {
+    return [path = path()] { return OpenPortPath(path); };
+  }
+  void Put(const std::string& text) const { std::ofstream(path(), std::ios::binary) << text; }
+
+ private:
+  testing::TempFolder folder_;
+};
+
+TEST(GuestMemory, CarriesManyStreamsAtOnce) {
+  for (const std::uint64_t bytes : {std::uint64_t{64 << 10}, std::uint64_t{0}}) {
+    const SharedFile file;
+    EchoHost host(file.Host(bytes));
+    GuestSide guest(file.Guest());
+    std::vector<std::thread> programs;
+    for (std::size_t i = 0; i < 4; ++i)
+      programs.emplace_back([&guest, i] { ExpectEcho(*guest.Connect(), 100'000 + i * 700'001); });
+    for (std::thread& program : programs) program.join();
+  }
+}
+
+TEST(GuestMemory, EitherEndMayEndAndComeBack) {
+  const SharedFile file;
+  auto host = std::make_unique<EchoHost>(file.Host());
+  auto guest = std::make_unique<GuestSide>(file.Guest());
+  std::unique_ptr<net::Stream> stream;
+  for (int turn = 0; turn < 6; ++turn) {
+    stream = guest->Connect();
+    ExpectEcho(*stream, 200'000);
+    // In the middle of something.
+    const std::vector<std::byte> much = SomeBytes(8 << 20);
+    EXPECT_EQ(CodeOf(net::SendAll(*stream, much, milliseconds(20))), Errc::kTimeout);
+    if (turn % 2 == 0) {
+      host = nullptr;
+      host = std::make_unique<EchoHost>(file.Host());
+    } else {
+      guest = nullptr;
+      guest = std::make_unique<GuestSide>(file.Guest());
+    }
+    // The old stream ends.
+    std::vector<std::byte> bytes(much.size());
+    EXPECT_EQ(CodeOf(net::ReceiveAll(*stream, bytes, kPatience)), Errc::kUnavailable);
+  }
+}
+
+TEST(GuestMemory, IsOneProcesssAtEachEnd) {
+  const SharedFile file;
+  const auto host = file.Host()();
+  ASSERT_TRUE(host) << host.error().message;
+  EXPECT_EQ(CodeOf(file.Host()()), Errc::kBusy);
+  const auto guest = file.Guest()();
+  ASSERT_TRUE(guest) << guest.error().message;
+  EXPECT_EQ(CodeOf(file.Guest()()), Errc::kBusy);
+}
+
+TEST(GuestMemory, WhatIsNoneIsRefusedInWords) {
+  const SharedFile file;
+  const auto refused = [](const OpenLine& open, Errc code, const std::string& word) {
+    const auto line = open();
+    ASSERT_EQ(CodeOf(line), code);
+    EXPECT_NE(line.error().message.find(word), std::string::npos) << line.error().message;
+  };
+  file.Put("");
+  refused(file.Guest(), Errc::kInvalidArgument, "too few");
+  ::chmod(file.path().c_str(), 0606);
+  refused(file.Host(), Errc::kPermissionDenied, "chmod 600");
+  ::chmod(file.path().c_str(), 0600);
+  file.Put(std::string(100'000, '\0'));
+  refused(file.Guest(), Errc::kUnavailable, "weir serve --guest-memory");
+  refused(file.Host(1 << 20), Errc::kInvalidArgument, "100000 bytes and not 1048576");
+  file.Put(std::string(100'000, '\xff'));
+  refused(file.Guest(), Errc::kUnavailable, "enable");
+  file.Put(std::string(50'000, '\0') + "ISO 9660" + std::string(50'000, '\0'));
+  refused(file.Host(), Errc::kInvalidArgument, "something else");
+  file.Put("short");
+  refused(file.Host(), Errc::kInvalidArgument, "5 bytes");
+  file.Put("");
+  EXPECT_TRUE(file.Host()()) << "and this is made anew";
+  std::filesystem::resize_file(file.path(), kGuestMemoryBytes / 2);
+  refused(file.Guest(), Errc::kInvalidArgument, "give it all of them");
+  refused(file.Host(), Errc::kInvalidArgument, "remove it while its guest is off");
+  std::filesystem::remove(file.path());
+  std::filesystem::create_symlink("elsewhere", file.path());
+  EXPECT_FALSE(file.Host()()) << "it is made where it was asked for";
 }
 
 TEST(GuestPort, WhatIsNoPortIsRefusedInWords) {

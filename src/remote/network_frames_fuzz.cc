@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a peer may send: to a portal that waits for a Hello, to a relay that waits for a Welcome, and behind that to
-// either; what a guest may send by its port. The first byte says which.
+// either; what a guest may send by its port, and write into the memory that it shares. The first byte says which.
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <map>
 
 #include "platform/shared_memory.h"
 #include "proto/relay_control.h"
 #include "remote/handshake.h"
+#include "remote/memory_rings.h"
 #include "remote/port_mux.h"
 #include "remote/pump.h"
 #include "tests/harness/memory_stream.h"
@@ -55,6 +58,38 @@ class Host final : remote::PortEvents {
   std::map<std::uint32_t, std::size_t> came_;
 };
 
+/// A header, and then what a guest writes between two looks of the host: a byte that says where, and 8 that say what.
+void ShareMemoryWith(std::span<const std::byte> guest) {
+  namespace port = proto::port;
+  port::MemoryHeader header;
+  if (guest.size() < sizeof header) return;
+  std::memcpy(&header, guest.data(), sizeof header);
+  if (port::CheckMemoryHeader(header, port::kMemoryBytesMax, "it") &&
+      ((header.ring_bytes & (header.ring_bytes - 1)) != 0 ||
+       port::kMemoryRingsAt + 2 * header.ring_bytes > header.bytes || header.bytes > port::kMemoryBytesMax))
+    __builtin_trap();
+  constexpr std::uint64_t kRing = port::kMemoryRingMin;
+  alignas(64) static std::byte memory[port::kMemoryRingsAt + 2 * kRing];
+  std::memset(memory, 0, sizeof memory);
+  remote::MemoryRings host(memory, kRing, port::Side::kHost, 1);
+  auto& end = *reinterpret_cast<port::MemoryEnd*>(memory + port::kMemoryGuestAt);
+  for (guest = guest.subspan(sizeof header); guest.size() >= 9; guest = guest.subspan(9)) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, guest.data() + 1, sizeof value);
+    switch (std::to_integer<unsigned>(guest[0]) % 4) {
+      case 0: end.produced = value; break;
+      case 1: end.consumed = value; break;
+      case 2: end.epoch = value; break;
+      default: end.produced += value % (2 * kRing);
+    }
+    std::array<std::byte, 1000> bytes{};
+    const std::uint64_t before = end.produced;
+    if (host.Read(bytes) > bytes.size() || end.produced != before) __builtin_trap();
+    static_cast<void>(host.BeganAnew());
+    if (host.Write(bytes) > bytes.size()) __builtin_trap();
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -67,6 +102,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     static_cast<void>(proto::AnswerFrom(text).has_value());
   } else if (data[0] == 0xfe) {
     Host().Hear(std::as_bytes(std::span(data + 1, size - 1)));
+  } else if (data[0] == 0xfd) {
+    ShareMemoryWith(std::as_bytes(std::span(data + 1, size - 1)));
   } else if (data[0] % 3 == 0) {
     static_cast<void>(remote::ReceiveHello(stream).has_value());
   } else if (data[0] % 3 == 1) {

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/port_loop.h"
 
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/random.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,8 +15,10 @@
 #include <vector>
 
 #include "net/tcp_stream.h"
+#include "opencl/channel/adaptive_spin.h"
 #include "platform/clock.h"
 #include "remote/handshake.h"
+#include "remote/memory_pace.h"
 #include "remote/port_mux.h"
 
 namespace weir::remote {
@@ -36,13 +36,7 @@ constexpr std::size_t kGoingMax = 256 * 1024;
 /// … and by the port nothing more while so much does: answers, then, that the other end doesn't read.
 constexpr std::size_t kAnswersMax = 2 * kGoingMax;
 constexpr std::size_t kPortReadBytes = 128 * 1024;
-
-std::uint64_t RandomEpoch() {
-  std::uint64_t epoch = 0;
-  while (epoch == 0)
-    if (::getrandom(&epoch, sizeof epoch, 0) != sizeof epoch) epoch = static_cast<std::uint64_t>(platform::NowNs());
-  return epoch;
-}
+constexpr unsigned long kSlackNs = 5'000;
 
 /// Bytes moved; 0: none now; nothing: it has ended.
 std::optional<std::size_t> BytesMoved(ssize_t count) {
@@ -55,7 +49,7 @@ class PortLoop final : PortEvents {
  public:
   explicit PortLoop(PortLoopOptions options)
       : options_(std::move(options)),
-        mux_(options_.side, RandomEpoch, *this),
+        mux_(options_.side, DrawEpoch, *this),
         buffer_(kPortReadBytes),
         busy_(platform::Now()) {}
   Status Run();
@@ -80,10 +74,11 @@ class PortLoop final : PortEvents {
 
   void SayPort(const std::string& text);
   void OpenPort(Instant now);
+  void StartMux(Instant now);
   void ClosePort(const std::string& why);
   void TurnAway();
   void ReadPort(Instant now);
-  void WritePort();
+  void WritePort(Instant now);
   void AcceptAll();
   void BeginWaiting(Instant now);
   void ReadLocal(std::uint32_t stream);
@@ -91,16 +86,24 @@ class PortLoop final : PortEvents {
   bool IsIdle(Instant now);
   void Leave();
   [[nodiscard]] bool MayRead() const { return mux_.pending() < kGoingMax; }
+  [[nodiscard]] bool MayAnswer() const { return mux_.pending() < kAnswersMax; }
+  /// The port has to be asked, or looked at, whether there is something.
+  [[nodiscard]] bool MustLook() const { return port_ && port_->fd() < 0; }
   [[nodiscard]] Duration WaitFor(Instant now) const;
   void Gather();
+  int Watch(Duration rest);
+  int AwaitLooking(Duration rest);
+  bool LineIsReady();
   void Carry(Instant now);
 
   PortLoopOptions options_;
   PortMux mux_;
   bool leaving_ = false;
-  platform::Fd port_;
-  bool port_is_socket_ = false;
+  std::unique_ptr<PortLine> port_;
   Instant opened_{};  // when that was tried last
+  // Of one that doesn't tell when there is something.
+  opencl::AdaptiveSpin spin_;
+  MemoryPace pace_;
   std::map<std::uint32_t, Local> locals_;
   std::vector<Waiting> waiting_;
   std::vector<std::byte> buffer_;  // of one read
@@ -122,7 +125,7 @@ void PortLoop::SayPort(const std::string& text) {
 
 void PortLoop::OpenPort(Instant now) {
   opened_ = now;
-  Result<platform::Fd> port = options_.open();
+  Result<std::unique_ptr<PortLine>> port = options_.open();
   if (!port) {
     if (port.error().code != Errc::kTimeout && std::exchange(said_, port.error().message) != port.error().message)
       SayPort(said_);
@@ -130,15 +133,13 @@ void PortLoop::OpenPort(Instant now) {
   }
   said_.clear();
   port_ = std::move(*port);
-  struct stat info {};
-  port_is_socket_ = ::fstat(port_.get(), &info) == 0 && S_ISSOCK(info.st_mode);
-  ::fcntl(port_.get(), F_SETFL, ::fcntl(port_.get(), F_GETFL) | O_NONBLOCK);
-  const bool terminal = options_.side == frames::Side::kGuest && ::isatty(port_.get()) == 1;
-  mux_.Start(now, terminal ? frames::kTerminalRoomBytes : 0);
+  StartMux(now);
 }
 
+void PortLoop::StartMux(Instant now) { mux_.Start(now, options_.side == frames::Side::kGuest ? port_->room() : 0); }
+
 void PortLoop::ClosePort(const std::string& why) {
-  port_.Reset();
+  port_.reset();
   mux_.Stop(why);
 }
 
@@ -148,18 +149,19 @@ void PortLoop::TurnAway() {
 }
 
 void PortLoop::ReadPort(Instant now) {
-  const auto came = BytesMoved(::read(port_.get(), buffer_.data(), buffer_.size()));
+  const auto came = port_->Read(buffer_);
   if (!came) return ClosePort("the port was closed");
+  if (*came > 0) pace_.Moved(now);
+  if (port_->BeganAnew()) StartMux(now);
   mux_.Receive(std::span(buffer_).first(*came), now);
 }
 
-void PortLoop::WritePort() {
+void PortLoop::WritePort(Instant now) {
   const std::span<const std::byte> out = mux_.Outgoing();
   if (!port_ || out.empty()) return;
-  const auto went =
-      BytesMoved(port_is_socket_ ? ::send(port_.get(), out.data(), out.size(), MSG_DONTWAIT | MSG_NOSIGNAL)
-                                 : ::write(port_.get(), out.data(), out.size()));
+  const auto went = port_->Write(out);
   if (!went) return ClosePort("the port was closed");
+  if (*went > 0) pace_.Moved(now);
   mux_.Sent(*went);
 }
 
@@ -270,11 +272,11 @@ Duration PortLoop::WaitFor(Instant now) const {
 
 /// What poll(2) is to look at.
 void PortLoop::Gather() {
-  short port = mux_.pending() < kAnswersMax ? POLLIN : short{0};
+  short port = MayAnswer() ? POLLIN : short{0};
   if (!mux_.Outgoing().empty()) port |= POLLOUT;
   watched_.assign({{options_.stop, POLLIN, 0},
                    {leaving_ ? -1 : options_.leave, POLLIN, 0},
-                   {port_.get(), port, 0},
+                   {port_ ? port_->fd() : -1, port, 0},
                    {options_.knock, POLLIN, 0},
                    {options_.listener, POLLIN, 0}});
   watched_streams_.clear();
@@ -286,11 +288,37 @@ void PortLoop::Gather() {
   }
 }
 
+int PortLoop::Watch(Duration rest) {
+  const auto whole = std::chrono::duration_cast<seconds>(rest);
+  const timespec time{.tv_sec = whole.count(), .tv_nsec = (rest - whole).count()};
+  return ::ppoll(watched_.data(), watched_.size(), &time, nullptr);
+}
+
+/// Whether there is something to do at a port that has to be asked: looks for a moment without rest, where that has
+/// paid lately.
+bool PortLoop::LineIsReady() {
+  if (!MayAnswer()) return false;
+  const bool to_write = !mux_.Outgoing().empty();
+  if (port_->Ready(to_write)) return true;
+  const unsigned rounds = spin_.Rounds();
+  for (unsigned round = 1; round <= rounds; ++round) {
+    opencl::Pause();
+    if (port_->Ready(to_write)) return spin_.Came(round), true;
+  }
+  if (rounds > 0) spin_.DidNotCome();
+  return false;
+}
+
+int PortLoop::AwaitLooking(Duration rest) {
+  if (const int ready = Watch(Duration::zero()); ready != 0 || LineIsReady()) return ready;
+  return Watch(std::min(rest, pace_.Rest(platform::Now(), !locals_.empty() || !waiting_.empty())));
+}
+
 void PortLoop::Carry(Instant now) {
   constexpr short kEnds = POLLHUP | POLLERR | POLLNVAL;
   constexpr std::size_t kStreamsFrom = 5;  // of watched_
   if ((watched_[1].revents & POLLIN) != 0) Leave();
-  if (port_ && (watched_[2].revents & (POLLIN | kEnds)) != 0) ReadPort(now);
+  if (MustLook() ? MayAnswer() : port_ && (watched_[2].revents & (POLLIN | kEnds)) != 0) ReadPort(now);
   if (options_.knock >= 0 && (watched_[3].revents & POLLIN) != 0) {
     if (port_) ReadPort(now);  // it may have closed meanwhile, and this is it again
     port_ ? TurnAway() : OpenPort(now);
@@ -315,16 +343,17 @@ void PortLoop::Leave() {
 }
 
 Status PortLoop::Run() {
+  ::prctl(PR_SET_TIMERSLACK, kSlackNs);  // or a rest of 20 us would take 70
   for (;;) {
     const Instant now = platform::Now();
     if (!port_ && options_.knock < 0 && !leaving_ && now - opened_ >= kOpenAgain) OpenPort(now);
     if (port_) mux_.Tick(now);
     BeginWaiting(now);
-    WritePort();
+    WritePort(now);
     if (IsIdle(now)) return Ok();
     Gather();
-    const auto wait = std::chrono::ceil<milliseconds>(WaitFor(now));
-    if (::poll(watched_.data(), watched_.size(), static_cast<int>(wait.count())) < 0 && errno != EINTR)
+    const Duration rest = WaitFor(now);
+    if ((MustLook() ? AwaitLooking(rest) : Watch(rest)) < 0 && errno != EINTR)
       return platform::ErrnoError("waiting for " + options_.name, errno);
     if ((watched_[0].revents & POLLIN) != 0) return Ok();
     Carry(platform::Now());

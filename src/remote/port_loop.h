@@ -4,12 +4,14 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "base/result.h"
 #include "base/units.h"
 #include "platform/fd.h"
 #include "proto/port_frames.h"
+#include "remote/port_line.h"
 
 namespace weir::remote {
 
@@ -18,7 +20,7 @@ struct PortLoopOptions {
   std::string name = {};  // of the port, for people
   /// The port, when there is none: asked 5 times a second, or, with `knock`, when that is readable. Anything but
   /// kTimeout is said.
-  std::function<Result<platform::Fd>()> open = {};
+  std::function<Result<std::unique_ptr<PortLine>>()> open = {};
   /// Readable: somebody connects to this machine's end. One at a time: further ones are turned away.
   int knock = -1;
   std::function<void()> close_knock = {};

@@ -28,7 +28,9 @@ constexpr const char* kUsage =
     "  weir-port --device /dev/virtio-ports/weir.0 --socket /run/weir/host.sock --anyone &\n"
     "  weir run --node /run/weir/host.sock -- clinfo\n"
     "\n"
-    "  --device PATH   the port: a character device of this virtual machine that leads to its host\n"
+    "  --device PATH   the port: a character device of this virtual machine that leads to its host, or memory that "
+    "both\n"
+    "                  have (a PCI device's resource2)\n"
     "  --socket PATH   listen for relays there\n"
     "  --anyone        every user of this machine may connect, not only this one\n"
     "  --idle SECONDS  end when nobody has used it for so long\n"
@@ -99,14 +101,15 @@ int main(int argc, char** argv) {
   auto listener = platform::ListenUnixStream(socket, anyone ? 0666 : 0600);
   if (!listener) return Failed(listener.error(), ready);
   if (ready >= 0) BeReady(ready);
-  const Status status = remote::RunPort(
-      {.side = proto::port::Side::kGuest,
-       .name = device,
-       .open = [&]() -> Result<platform::Fd> { return *port ? std::move(*port) : remote::OpenPortPath(device); },
-       .listener = listener->get(),
-       .accept = [&] { return platform::AcceptUnix(listener->get()); },
-       .stop = stop.get(),
-       .idle_max = seconds(idle)});
+  const Status status = remote::RunPort({.side = proto::port::Side::kGuest,
+                                         .name = device,
+                                         .open = [&]() -> Result<std::unique_ptr<remote::PortLine>> {
+                                           return *port ? std::move(*port) : remote::OpenPortPath(device);
+                                         },
+                                         .listener = listener->get(),
+                                         .accept = [&] { return platform::AcceptUnix(listener->get()); },
+                                         .stop = stop.get(),
+                                         .idle_max = seconds(idle)});
   ::unlink(socket.c_str());
   for (auto late = platform::AcceptUnix(listener->get()); late && *late; late = platform::AcceptUnix(listener->get()))
     remote::Refuse(*net::AdoptLocal(std::move(*late), "", ""),

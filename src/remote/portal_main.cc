@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir-portal: started by `weir serve --listen` and `--guest`, to let tenants on other machines, and in virtual ones,
-// reach their vGPUs' executors.
+// weir-portal: started by `weir serve --listen`, `--guest` and `--guest-memory`, to let tenants on other machines, and
+// in virtual ones, reach their vGPUs' executors.
 #include <getopt.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -26,13 +26,15 @@ constexpr Duration kKnownWithin = seconds(10);
 
 constexpr const char* kUsage =
     "Usage: weir-portal --listen HOST:PORT --executors DIR (--keys DIR | --plain) [OPTIONS]\n"
-    "       weir-portal (--guest PATH | --guest-at PATH) --vgpu NAME --executors DIR [OPTIONS]\n"
+    "       weir-portal (--guest PATH | --guest-at PATH | --guest-memory FILE) --vgpu NAME --executors DIR [OPTIONS]\n"
     "\n"
-    "'weir serve --listen' and '--guest' start it by themselves.\n"
+    "'weir serve --listen', '--guest' and '--guest-memory' start it by themselves.\n"
     "\n"
     "  --listen HOST:PORT  accept tenants' relays there; no host: on all addresses; port 0: any that is free\n"
     "  --guest PATH        listen on this Unix socket, which a virtual machine's port is led to\n"
     "  --guest-at PATH     the same where the hypervisor listens, or a terminal\n"
+    "  --guest-memory FILE the same by memory that the virtual machine maps, a file that is made if it isn't there …\n"
+    "  --memory-bytes N    … with so many bytes\n"
     "  --vgpu NAME         which vGPU that virtual machine is\n"
     "  --executors DIR     where the vGPUs' executors listen: RUN_DIR/opencl\n"
     "  --keys DIR          this node's keys, made by 'weir keys init'\n"
@@ -41,11 +43,27 @@ constexpr const char* kUsage =
     "  --parent PID        let nobody new in when this process has ended, and end when nobody is connected\n"
     "  --quiet             don't say who comes and goes\n";
 
-enum Option { kListen = 1, kGuest, kGuestAt, kVgpu, kExecutors, kKeys, kPlain, kPortFile, kParent, kQuiet, kHelp };
+enum Option {
+  kListen = 1,
+  kGuest,
+  kGuestAt,
+  kGuestMemory,
+  kMemoryBytes,
+  kVgpu,
+  kExecutors,
+  kKeys,
+  kPlain,
+  kPortFile,
+  kParent,
+  kQuiet,
+  kHelp
+};
 
 constexpr option kOptions[] = {{"listen", required_argument, nullptr, kListen},
                                {"guest", required_argument, nullptr, kGuest},
                                {"guest-at", required_argument, nullptr, kGuestAt},
+                               {"guest-memory", required_argument, nullptr, kGuestMemory},
+                               {"memory-bytes", required_argument, nullptr, kMemoryBytes},
                                {"vgpu", required_argument, nullptr, kVgpu},
                                {"executors", required_argument, nullptr, kExecutors},
                                {"keys", required_argument, nullptr, kKeys},
@@ -117,9 +135,13 @@ int main(int argc, char** argv) {
       case kListen: listen = optarg; break;
       case kGuest:
       case kGuestAt:
+      case kGuestMemory:
         guest.path = optarg;
-        guest.connect = which == kGuestAt;
+        guest.way = which == kGuest     ? remote::GuestWay::kListen
+                    : which == kGuestAt ? remote::GuestWay::kConnect
+                                        : remote::GuestWay::kMemory;
         break;
+      case kMemoryBytes: guest.memory_bytes = std::strtoull(optarg, nullptr, 10); break;
       case kVgpu: guest.vgpu = optarg; break;
       case kExecutors: options.executors = optarg; break;
       case kKeys: keys = optarg; break;
@@ -133,9 +155,9 @@ int main(int argc, char** argv) {
     }
   }
   if (options.executors.empty() || listen.empty() == guest.path.empty())
-    return Usage("--executors is needed, and one of --listen, --guest and --guest-at");
+    return Usage("--executors is needed, and one of --listen, --guest, --guest-at and --guest-memory");
   if (guest.path.empty() && options.plain == !keys.empty()) return Usage("give --keys, or --plain");
-  if (guest.path.empty() != guest.vgpu.empty()) return Usage("--vgpu goes with --guest and --guest-at");
+  if (guest.path.empty() != guest.vgpu.empty()) return Usage("--vgpu goes with a guest");
   const auto endpoint = guest.path.empty() ? net::ParseEndpoint(listen) : net::Endpoint{};
   if (!endpoint) return Failed(endpoint.error());
   platform::Fd parent;

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenCL from a real virtual machine: a user-mode Linux, which is a kernel of its own with its own processes, has the
-host's files to read and one serial line to the host, and nothing else. Its programs compute on the host's device."""
+"""OpenCL from real virtual machines, whose programs compute on the host's device. A user-mode Linux is a kernel of its own
+with its own processes, has the host's files to read and either a serial line to the host or memory that both map, and
+nothing else. A QEMU has its files in memory and an ivshmem device."""
+import glob
 import os
 import shutil
 import signal
@@ -10,26 +12,40 @@ import sys
 import tempfile
 import unittest
 
+import distant
 import weir_e2e as e2e
-from distant import SCENES
 
+BUILD = os.path.normpath(e2e.BUILD)  # in a guest that has copies there are no other folders
+WEIR, SCENES = os.path.join(BUILD, "bin/weir"), os.path.normpath(distant.SCENES)
 KERNEL = shutil.which("linux.uml") or shutil.which("linux")
-REGISTERS = os.path.join(e2e.BUILD, "lib/uml_registers.so")
-# /run is the guest's own; everything else is the host's, read-only.
+REGISTERS = os.path.join(BUILD, "lib/uml_registers.so")
+QEMU = shutil.which("qemu-system-x86_64")
+# One that the machine boots with, or that a package was unpacked from.
+QEMU_KERNEL = os.environ.get("WEIR_QEMU_KERNEL") or max(glob.glob("/boot/vmlinuz-*"), default=None)
+# /run is the guest's own; with user-mode Linux everything else is the host's, read-only.
 INIT = """#!/bin/sh
 PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/run
 export PATH HOME
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t tmpfs run /run
-[ -c /dev/ttyS0 ] || mount -t devtmpfs dev /dev
+[ -c /dev/null ] && [ -c {device} ] || mount -t devtmpfs dev /dev
 exec </dev/null
 echo "guest: $(uname -sr)"
-run() {{ {weir} run --run-dir /run/weir --node /dev/ttyS0 -- "$@"; }}
+node={device}
+{find}
+run() {{ {weir} run --run-dir /run/weir --node $node -- "$@"; }}
 {script}
 echo "guest: done"
-exec python3 -c 'import ctypes; ctypes.CDLL(None).sync(); ctypes.CDLL(None).reboot(0x4321fedc)'
+{end}
 """
+SWITCH_OFF = "exec python3 -c 'import ctypes; ctypes.CDLL(None).sync(); ctypes.CDLL(None).reboot(0x4321fedc)'"
+FIND_IVSHMEM = """
+for device in /sys/bus/pci/devices/*; do
+  case "$(cat $device/vendor)$(cat $device/device)" in
+    0x1af40x1110) echo 1 >$device/enable; node=$device/resource2 ;;
+  esac
+done"""
 
 
 def few_reads(seconds):
@@ -38,18 +54,12 @@ def few_reads(seconds):
 
 
 class Guest:
-    """A virtual machine that runs a script and switches itself off. Its serial line is this socket."""
+    """A virtual machine that runs a script and switches itself off."""
 
-    def __init__(self, folder, line, script, memory="512M"):
-        self.init = os.path.join(folder, "init")
-        with open(self.init, "w") as file:
-            file.write(INIT.format(weir=e2e.WEIR, script=script))
-        os.chmod(self.init, 0o755)
+    def __init__(self, command, inherited=(), environment=None):
         self.process = subprocess.Popen(
-            [KERNEL, f"mem={memory}", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={self.init}",
-             "con0=null,fd:1", "con=null", f"ssl0=fd:{line.fileno()}", "ssl=null", "quiet"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-            pass_fds=[line.fileno()], start_new_session=True, env={**os.environ, "LD_PRELOAD": REGISTERS})
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            errors="replace", pass_fds=inherited, start_new_session=True, env={**os.environ, **(environment or {})})
 
     def said(self, seconds=180):
         return self.process.communicate(timeout=seconds)[0]
@@ -61,23 +71,29 @@ class Guest:
         self.process.stdout.close()
 
 
-class VirtualMachine(unittest.TestCase):
+class VirtualMachine:
+    """What holds of each. A subclass says how it is booted."""
+    device = find = ""
+    end = SWITCH_OFF
+
     def setUp(self):
         self.here = tempfile.mkdtemp(prefix="weir-e2e-")
         self.addCleanup(shutil.rmtree, self.here, ignore_errors=True)
         self.node = e2e.Node()
         self.addCleanup(self.node.close)
-        self.at = os.path.join(self.node.folder, "vm1.sock")
-        self.node.arguments = ("--guest", f"{self.at}=vm1")
+        self.node.arguments = self.serve_arguments()
         self.node.start()
         self.node.create("vm1")
 
+    def init(self, script):
+        path = os.path.join(self.here, "init")
+        with open(path, "w") as file:
+            file.write(INIT.format(weir=WEIR, script=script, device=self.device, find=self.find, end=self.end))
+        os.chmod(path, 0o755)
+        return path
+
     def boot(self, script):
-        line = socket.socket(socket.AF_UNIX)
-        self.addCleanup(line.close)
-        e2e.wait_for(lambda: line.connect_ex(self.at) == 0, 20, "the portal listens")
-        guest = Guest(self.here, line, script)
-        line.close()
+        guest = self.start(script)
         self.addCleanup(guest.kill)
         return guest
 
@@ -98,9 +114,111 @@ run {command} >/run/a & run {command} >/run/b; wait; cat /run/a /run/b; echo "bo
         first = self.boot(f"run {few_reads(60)}")
         e2e.wait_for(lambda: self.node.vgpu("vm1")["totals"]["gpu_ns"] > 0, 90, "it computes")
         first.kill()
-        e2e.wait_for(lambda: "has left 'vm1'" in self.node.log_text(), 20, "the host has noticed")
+        self.before_the_next()
         said = self.boot(f"run {few_reads(1)}").said()
         self.assertIn("wrong 0", said, self.node.log_text())
+
+    def before_the_next(self):
+        e2e.wait_for(lambda: "has left 'vm1'" in self.node.log_text(), 30, "the host has noticed")
+
+
+def user_mode_linux(init, *more, inherited=()):
+    return Guest([KERNEL, "mem=512M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={init}",
+                  "con0=null,fd:1", "con=null", "ssl=null", "quiet", *more],
+                 inherited, {"LD_PRELOAD": REGISTERS})
+
+
+class ByItsSerialLine(VirtualMachine, unittest.TestCase):
+    device = "/dev/ttyS0"
+
+    def serve_arguments(self):
+        self.at = os.path.join(self.node.folder, "vm1.sock")
+        return ("--guest", f"{self.at}=vm1")
+
+    def start(self, script):
+        line = socket.socket(socket.AF_UNIX)
+        self.addCleanup(line.close)
+        e2e.wait_for(lambda: line.connect_ex(self.at) == 0, 20, "the portal listens")
+        guest = user_mode_linux(self.init(script), f"ssl0=fd:{line.fileno()}", inherited=[line.fileno()])
+        line.close()
+        return guest
+
+
+class WithMemory(VirtualMachine):
+    def serve_arguments(self):
+        self.memory = os.path.join(self.node.folder, "vm1.mem")
+        return ("--guest-memory", f"{self.memory}=vm1")
+
+    def is_set_up(self):
+        try:
+            with open(self.memory, "rb") as file:
+                return file.read(4) == b"WPM1"
+        except FileNotFoundError:
+            return False
+
+    def wait_set_up(self):
+        e2e.wait_for(self.is_set_up, 20, "the portal has made the memory")
+
+
+class ByMemory(WithMemory, unittest.TestCase):
+    device = "/dev/mmapper"
+
+    def start(self, script):
+        self.wait_set_up()
+        return user_mode_linux(self.init(script), f"iomem=mmapper,{self.memory}")
+
+
+@unittest.skipUnless(QEMU and QEMU_KERNEL and os.access(QEMU_KERNEL, os.R_OK),
+                     "needs qemu-system-x86_64 and a kernel: /boot/vmlinuz-*, or WEIR_QEMU_KERNEL in the environment")
+class ByQemusMemory(WithMemory, unittest.TestCase):
+    device, find = "/nowhere", FIND_IVSHMEM
+    end = "exit"  # the kernel's panic ends QEMU
+
+    def start(self, script):
+        self.wait_set_up()
+        root = os.path.join(self.here, "root.cpio")
+        with open(root, "wb") as archive:
+            write_root(archive, self.init(script))
+        return Guest([QEMU, "-accel", "tcg", "-cpu", "max", "-m", "1G", "-display", "none", "-no-reboot", "-nic", "none",
+                      "-monitor", "none", "-serial", "stdio", "-kernel", QEMU_KERNEL, "-initrd", root,
+                      "-append", "console=ttyS0 quiet panic=-1 rdinit=/init",
+                      "-object", f"memory-backend-file,id=weir,share=on,mem-path={self.memory},size=4M",
+                      "-device", "ivshmem-plain,memdev=weir"])
+
+
+def libraries_of(program):
+    """What the loader would load."""
+    listed = subprocess.run(["ldd", program], capture_output=True, text=True).stdout.split()
+    return [word for word in listed if word.startswith("/")]
+
+
+def write_root(archive, init):
+    """A root file system in a cpio archive (the kernel's Documentation/driver-api/early-userspace/buffer-format.rst): what
+    the script and its programs need, where it is on this machine."""
+    place = os.path.join(BUILD, "lib/weir")
+    programs = [shutil.which(name) for name in ("sh", "mount", "uname", "cat", "clinfo")]
+    programs += [WEIR, SCENES, os.path.join(place, "weir-relay"), os.path.join(place, "weir-port")]
+    libraries = glob.glob(os.path.join(place, "libweir-opencl.so*"))
+    files = {*programs, *libraries, *(lib for file in programs + libraries for lib in libraries_of(file))}
+    files.update(glob.glob(os.path.join(place, "icd/*")))
+    folders = {"/proc", "/sys", "/run", "/dev", "/tmp", "/bin"}
+    for path in files:
+        while len(path := os.path.dirname(path)) > 1:
+            folders.add(path)
+
+    def add(name, mode, content=b""):
+        name = name.lstrip("/").encode() + b"\0"
+        fields = [0, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name), 0]
+        head = b"070701" + b"".join(b"%08X" % field for field in fields) + name
+        for part in (head, content):
+            archive.write(part + bytes(-len(part) % 4))
+
+    for folder in sorted(folders):
+        add(folder, 0o040755)
+    for name, path in [("/init", init), ("/bin/sh", programs[0]), *((path, path) for path in sorted(files))]:
+        with open(path, "rb") as file:
+            add(name, 0o100755, file.read())
+    add("TRAILER!!!", 0)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """OpenCL from a virtual machine, without one: the guest's port is a terminal, and what a hypervisor does, to lead it to
-the host, a thread of this test does. guest_e2e.py has a real guest."""
+the host, a thread of this test does; or it is a file that both map, as a guest would its memory. guest_e2e.py has a real
+guest."""
 import os
 import select
 import signal
@@ -172,6 +173,81 @@ class Port(Distant):
         self.cable.plug()
         # One that begins before the guest's end has noticed is told that its device is gone.
         e2e.wait_for(lambda: self.ended(self.run_by(self.cable.port, ["clinfo", "-l"]))[0] == 0, 20, "the new one serves")
+
+
+class Memory(Distant):
+    def make_node(self):
+        """A guest by memory."""
+        node = e2e.Node()
+        self.memory = os.path.join(node.folder, "vm1.mem")
+        node.arguments = ("--guest-memory", f"{self.memory}=vm1,size=1M")
+        return node
+
+    def setUp(self):
+        super().setUp()
+        e2e.wait_for(self.is_set_up, 20, "the portal has made the memory")
+        self.node.create("vm1")
+
+    def is_set_up(self):
+        try:
+            with open(self.memory, "rb") as file:
+                return file.read(4) == b"WPM1"
+        except FileNotFoundError:
+            return False
+
+    def run_by(self, memory, command):
+        process = subprocess.Popen(
+            [e2e.WEIR, "run", "--run-dir", os.path.join(self.here, "run"), "--node", memory, "--", *command],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.processes.append(process)
+        return process
+
+    def test_unmodified_programs_use_the_hosts_device_several_at_once(self):
+        info = os.stat(self.memory)
+        self.assertEqual((info.st_mode & 0o777, info.st_size), (0o600, 1 << 20))
+        for program in [self.run_by(self.memory, scenes(2)) for _ in range(2)]:
+            self.right(program)
+        self.assertGreater(self.node.vgpu("vm1")["totals"]["gpu_ns"], 0, "it passed the host's gate")
+
+    def test_each_is_told_why_not(self):
+        other = os.path.join(self.here, "other")
+        for content, words in ((b"", "too few"), (b"x" * 100000, "holds something else"),
+                               (bytes(100000), "'weir serve --guest-memory FILE=VGPU' is needed")):
+            with open(other, "wb") as file:
+                file.write(content)
+            code, out, err = self.ended(self.run_by(other, ["clinfo", "-l"]))
+            self.assertNotEqual(code, 0, out + err)
+            self.assertIn(words, err)
+
+    def test_what_is_cut_in_the_middle_ends_its_programs_and_the_next_ones_work(self):
+        def kill(name):
+            for pid in self.helper(name):
+                os.kill(pid, signal.SIGKILL)
+
+        def rubbish():
+            with open(self.memory, "r+b", buffering=0) as file:
+                file.seek(64)
+                file.write(os.urandom(200000))
+
+        # The guest's end is killed, and the host's; the guest writes over both's positions and both rings.
+        for harm in (lambda: kill("weir-port"), lambda: kill("weir-portal"), rubbish):
+            program = self.run_by(self.memory, [LOOP, "60", "65536", "200", "4"])
+            self.assertEqual(program.stdout.readline(), "ready\n")
+            self.busy("vm1", self.node.vgpu("vm1")["totals"]["gpu_ns"])
+            harm()
+            code, out, err = self.ended(program)
+            self.assertNotEqual(code, 0, out + err)
+            e2e.wait_for(lambda: self.ended(self.run_by(self.memory, ["clinfo", "-l"]))[0] == 0, 20, "the next one")
+        e2e.wait_for(lambda: not self.helper("weir-port"), 20, "nobody has the memory")
+
+    def test_the_daemons_death_costs_a_guests_program_nothing(self):
+        program = self.run_by(self.memory, scenes(4))
+        self.busy("vm1")
+        self.node.kill()
+        self.assertIsNone(program.poll())
+        self.node.start()
+        self.right(program)
+        e2e.wait_for(lambda: self.ended(self.run_by(self.memory, ["clinfo", "-l"]))[0] == 0, 20, "the new one serves")
 
 
 if __name__ == "__main__":

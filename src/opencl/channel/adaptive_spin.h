@@ -7,6 +7,15 @@
 
 namespace weir::opencl {
 
+/// One round of spinning.
+inline void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
 class AdaptiveSpin {
  public:
   static constexpr unsigned kMax = 2'000;  // rounds of a pause instruction each: some 40 us

@@ -11,17 +11,6 @@
 #include "platform/futex.h"
 
 namespace weir::opencl {
-namespace {
-
-void Pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-}  // namespace
 
 Result<RingMapping> RingMapping::Map(int fd, std::uint64_t offset, std::uint64_t bytes) {
   void* place = ::mmap(nullptr, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
