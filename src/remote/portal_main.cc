@@ -35,19 +35,34 @@ constexpr const char* kUsage =
     "  --guest-at PATH     the same where the hypervisor listens, or a terminal\n"
     "  --vgpu NAME         which vGPU that virtual machine is\n"
     "  --executors DIR     where the vGPUs' executors listen: RUN_DIR/opencl\n"
+    "  --asks PATH         where the daemon says which vGPUs are to leave this node: RUN_DIR/portals.sock\n"
     "  --keys DIR          this node's keys, made by 'weir keys init'\n"
     "  --plain             no encryption, and whoever can connect is whoever they say\n"
     "  --port-file FILE    write the port there when it listens\n"
     "  --parent PID        let nobody new in when this process has ended, and end when nobody is connected\n"
     "  --quiet             don't say who comes and goes\n";
 
-enum Option { kListen = 1, kGuest, kGuestAt, kVgpu, kExecutors, kKeys, kPlain, kPortFile, kParent, kQuiet, kHelp };
+enum Option {
+  kListen = 1,
+  kGuest,
+  kGuestAt,
+  kVgpu,
+  kExecutors,
+  kAsks,
+  kKeys,
+  kPlain,
+  kPortFile,
+  kParent,
+  kQuiet,
+  kHelp
+};
 
 constexpr option kOptions[] = {{"listen", required_argument, nullptr, kListen},
                                {"guest", required_argument, nullptr, kGuest},
                                {"guest-at", required_argument, nullptr, kGuestAt},
                                {"vgpu", required_argument, nullptr, kVgpu},
                                {"executors", required_argument, nullptr, kExecutors},
+                               {"asks", required_argument, nullptr, kAsks},
                                {"keys", required_argument, nullptr, kKeys},
                                {"plain", no_argument, nullptr, kPlain},
                                {"port-file", required_argument, nullptr, kPortFile},
@@ -122,6 +137,7 @@ int main(int argc, char** argv) {
         break;
       case kVgpu: guest.vgpu = optarg; break;
       case kExecutors: options.executors = optarg; break;
+      case kAsks: options.asks = optarg; break;
       case kKeys: keys = optarg; break;
       case kPlain: options.plain = true; break;
       case kPortFile: port_file = optarg; break;
