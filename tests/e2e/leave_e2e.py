@@ -23,14 +23,14 @@ class Leaving(Distant):
                                       {"mode": "adaptive", "params": {"report_ms": 300}})
         self.assertEqual(status, 200, body)
         for name in ("a", "b"):
-            self.node.create(name, cap=0.4, tasks_per_s=100_000)
+            self.node.create(name, cap=0.4, tasks_per_s=10_000)
         self.node.create("game", best_effort=True)
 
     def overload(self):
         for name in ("a", "b"):
             environment = {"WEIR_OPENCL": os.path.join(self.node.run_dir, "opencl", name + ".sock"),
                            "OCL_ICD_VENDORS": os.path.join(e2e.BUILD, "lib/weir/icd")}
-            self.processes.append(subprocess.Popen([LOOP, "60", str(1 << 16), "1000", "1", "10"], stdout=subprocess.PIPE,
+            self.processes.append(subprocess.Popen([LOOP, "60", str(1 << 16), "100", "1", "5"], stdout=subprocess.PIPE,
                                                    stderr=subprocess.PIPE, env={**os.environ, **environment}))
 
     def start_game(self, *where_to):

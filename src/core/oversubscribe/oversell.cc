@@ -20,7 +20,8 @@ constexpr int kCameBack = 5;
 constexpr int kSeldom = 2;
 constexpr double kWellBelow = 0.8;
 
-/// The same device is not warned of more often.
+/// The same device is not warned of more often; and who was named is relieved when for so long not several were
+/// overloaded.
 constexpr Duration kWarnEvery = seconds(10);
 
 /// A ceiling is promised within two stages of needing it.
@@ -474,9 +475,9 @@ void Oversell::Mitigate(Instant now, std::vector<OversellNote>& notes) {
       Transfer transfer;
       if (Steal(holders, to, Param("steal"), weights, transfer) > 0) done_.push_back(transfer);
     });
-  not_several_ = signals.size() > 1 ? 0 : not_several_ + 1;
+  if (signals.size() > 1) several_at_ = now;
   if (signals.size() > 1 && (warned_ == Instant{} || now - warned_ >= kWarnEvery)) Warn(now, notes);
-  if (not_several_ >= static_cast<int>(Param("calm_reports"))) Relieve(notes);
+  if (now - several_at_ >= kWarnEvery) Relieve(notes);
   const bool offering = OfferNow().oversold > 0;
   if (offering != offering_)
     notes.push_back({.kind = OversellNote::Kind::kSellable, .amount = OfferNow().most(), .use = peak_});

@@ -195,8 +195,8 @@ class Oversell {
   std::vector<CapHolder> holders_;  // of the members, in the same order
   std::vector<Transfer> done_;
   Instant stage_began_{}, report_began_{}, warned_{};
-  VgpuId named_{};       // by the last warning
-  int not_several_ = 0;  // reports in succession without several overloaded
+  VgpuId named_{};        // by the last warning
+  Instant several_at_{};  // when several were overloaded last
   bool started_ = false;
   bool empty_ = true;  // nothing was sold when last seen
   int calm_ = 0;
