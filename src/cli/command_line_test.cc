@@ -142,6 +142,31 @@ TEST(WeirRun, LetsTheHostSayWhichVgpuAVirtualMachineIs) {
   }
 }
 
+TEST(WeirRun, SaysWhatGoesWithMovingAway) {
+  struct Case {
+    std::vector<std::string> more;
+    const char* says;
+  };
+  for (const auto& [more, says] :
+       {Case{{"--move-to", "b:1"}, "of --node"},
+        Case{{"--node", "a:1", "--plain", "--vgpu", "v", "--room", "1G"}, "of --move-to"},
+        Case{{"--node", "a:1", "--plain", "--vgpu", "v", "--move-to", "b:1", "--move-token", "t"}, "uses no token"},
+        Case{{"--node", "a:1", "--token", "t", "--move-to", "b:1"}, "needs --move-token"},
+        Case{{"--node", "/dev/p", "--move-to", "b:1"}, "needs --move-token"},
+        Case{{"--node", "a:1", "--token", "t", "--move-to", "b:1", "--move-token", "t", "--manager", "m:1"}, "auto"},
+        Case{{"--node", "a:1", "--token", "t", "--move-to", "b", "--move-token", "t", "--room", "1G"},
+             "--move-to auto"},
+        Case{{"--node", "a:1", "--token", "t", "--move-to", "auto", "--move-token", "t", "--room", "much"},
+             "--room"}}) {
+    std::vector<std::string> arguments{"run"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    arguments.insert(arguments.end(), {"--", "true"});
+    const WeirOutcome outcome = Weir(arguments);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_NE(outcome.err.find(says), std::string::npos) << says << ": " << outcome.err;
+  }
+}
+
 TEST(WeirServe, SaysHowAGuestIsNamed) {
   const weir::testing::TempFolder folder;
   for (const char* flag : {"--guest", "--guest-at"})

@@ -40,6 +40,7 @@ struct MigrateFlags {
   std::string to, token, vgpu;
   bool plain = false;
   Bytes room{};
+  bool if_asked = false;
   std::string managers, manager_token;
 };
 
@@ -77,7 +78,8 @@ Result<int> Migrate(const Session& session, const MigrateFlags& flags) {
   WEIR_TRY(const std::string relay, FindRelay(session.places().run_dir, flags.pid));
   WEIR_TRY(const std::vector<MigrationTarget> targets, TargetsFor(flags, relay));
   Result<std::string> said = Fail(Errc::kNotFound, "there is no node to go to");
-  for (const MigrationTarget& target : targets) {
+  for (MigrationTarget target : targets) {
+    target.request.if_asked = flags.if_asked;
     said = AskRelay(relay, proto::RequestText(target.request));
     if (!said) {
       // The old node goes on, so the next best may be asked.
@@ -119,6 +121,7 @@ void AddMigrate(Command app, Session& session) {
   command.Add("--vgpu", "NAME", flags->vgpu,
               "With --plain: which vGPU there (by name or auto: the one that is offered)");
   command.AddParsed("--room", "SIZE", flags->room, ParseBytes, "With auto: memory that the node has to have free");
+  command.AddFlag("--if-asked", flags->if_asked, "Only if the node where it is still asks it to leave");
   command.Add("--manager", "HOST:PORT,...", flags->managers,
               "The cluster's managers, for a name or auto (default: $WEIR_MANAGER, else 127.0.0.1:7710)");
   command.Add("--manager-token", "FILE", flags->manager_token, "The managers' token");

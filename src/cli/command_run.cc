@@ -10,11 +10,13 @@
 #include <memory>
 
 #include "cli/distant_node.h"
+#include "cli/migration_targets.h"
 #include "cli/options.h"
 #include "cli/places.h"
 #include "cli/private_daemon.h"
 #include "cli/program.h"
 #include "cli/tenant.h"
+#include "cli/text_units.h"
 #include "cli/views.h"
 
 namespace weir::cli {
@@ -80,8 +82,23 @@ Result<int> RunProgram(const Session& session, const RunFlags& flags) {
   return Execute(session.program);
 }
 
+void CheckMove(const DistantNode& distant) {
+  const MoveFlags& move = distant.move;
+  if (!move.given()) return;
+  if (distant.node.empty() || move.to.empty())
+    RejectUsage("--move-token, --room, --manager and --manager-token are of --move-to, and that is of --node");
+  const bool by_address = move.to.find(':') != std::string::npos;
+  if (distant.plain == !move.token.empty())
+    RejectUsage(distant.plain ? "--plain uses no token: the other node is entered without one, too"
+                              : "--move-to: needs --move-token FILE|DIR, made by 'weir keys token VGPU' there");
+  if (by_address && !(move.managers.empty() && move.manager_token.empty()))
+    RejectUsage("--manager and --manager-token are of --move-to NODE and --move-to auto");
+  if (move.to != kAnyNode && move.room.count > 0) RejectUsage("--room is of --move-to auto");
+}
+
 void CheckDistant(RunFlags& flags) {
   DistantNode& distant = flags.distant;
+  CheckMove(distant);
   if (distant.node.empty()) {
     if (distant.plain || !distant.token.empty()) RejectUsage("--token and --plain are of another machine: give --node");
     return;
@@ -101,12 +118,27 @@ void CheckDistant(RunFlags& flags) {
     RejectUsage("--node: needs --token FILE (or WEIR_TOKEN), made by 'weir keys token VGPU' on that machine");
 }
 
+void AddMoveOptions(const Command& command, MoveFlags& move) {
+  command.Add("--move-to", "HOST:PORT|NODE|auto", move.to,
+              "With --node: go on there, as by 'weir migrate', when the node is overloaded and asks the program to "
+              "leave (default: stay)");
+  command.Add("--move-token", "FILE|DIR", move.token,
+              "From 'weir keys token' there; with a name or auto also a folder with NODE.token for each");
+  command.AddParsed("--room", "SIZE", move.room, ParseBytes,
+                    "With --move-to auto: memory that the node has to have free");
+  command.Add("--manager", "HOST:PORT,...", move.managers,
+              "The cluster's managers, for --move-to NODE or auto (default: $WEIR_MANAGER, else 127.0.0.1:7710)");
+  command.Add("--manager-token", "FILE", move.manager_token, "The managers' token");
+}
+
 constexpr const char* kRunExamples =
     "  weir run -- glxgears                          # a vGPU of its own, for as long as it runs\n"
     "  weir run --weight 50 --fps 60 -- glmark2 -b terrain\n"
     "  weir vgpu create game --weight 50\n"
     "  weir run --vgpu game -- ./start-game.sh       # its children share the vGPU\n"
     "  weir run --node gpu1:7700 --token job.token -- clinfo     # OpenCL, on another machine's device\n"
+    "  weir run --node gpu1:7700 --token job.token --move-to gpu2:7700 --move-token job2.token -- ./job\n"
+    "                                                # goes on there when gpu1 is overloaded and asks it to\n"
     "  weir run --node /dev/virtio-ports/weir.0 -- clinfo        # in a virtual machine: on its host's\n"
     "\n"
     "EXIT CODES\n"
@@ -134,6 +166,7 @@ Command AddRun(Command app, Session& session) {
               "With --node: from 'weir keys token' there; says which vGPU (default: $WEIR_TOKEN)");
   command.AddFlag("--plain", flags->distant.plain,
                   "With --node and --vgpu: no encryption and no token, for 'weir serve --listen-plain'");
+  AddMoveOptions(command, flags->distant.move);
   AddSettingOptions(command, flags->settings, /*creates=*/true);
   command.WhenGiven([flags, &session] {
     CheckDistant(*flags);

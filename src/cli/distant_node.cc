@@ -27,6 +27,27 @@ Errc CodeOf(int status) {
 
 }  // namespace
 
+std::vector<std::string> MoveCommandOf(const DistantNode& distant, const std::string& weir, const std::string& run_dir,
+                                       pid_t pid) {
+  const MoveFlags& move = distant.move;
+  if (move.to.empty()) return {};
+  std::vector<std::string> command{weir,         "--run-dir", run_dir, "migrate", std::to_string(pid),
+                                   "--if-asked", "--to",      move.to};
+  const auto add = [&command](const char* option, const std::string& value) {
+    if (!value.empty()) command.insert(command.end(), {option, value});
+  };
+  if (distant.plain) {
+    command.emplace_back("--plain");
+    // By name or auto the vGPU that a node offers is meant.
+    if (move.to.find(':') != std::string::npos) add("--vgpu", distant.vgpu);
+  }
+  add("--token", move.token);
+  if (move.room.count > 0) add("--room", std::to_string(move.room.count));
+  add("--manager", move.managers);
+  add("--manager-token", move.manager_token);
+  return command;
+}
+
 Result<std::vector<std::pair<std::string, std::string>>> StartRelay(const DistantNode& distant,
                                                                     const std::string& run_dir) {
   WEIR_TRY(const std::filesystem::path self, SelfExecutable());
@@ -50,6 +71,8 @@ Result<std::vector<std::pair<std::string, std::string>>> StartRelay(const Distan
   } else {
     spec.argv.insert(spec.argv.end(), {"--token", distant.token});
   }
+  for (const std::string& word : MoveCommandOf(distant, self, run_dir, ::getpid()))
+    spec.argv.insert(spec.argv.end(), {"--when-asked", word});
   WEIR_TRY(const pid_t pid, platform::Spawn(spec));
   write_end.Reset();
   char ready = 0;

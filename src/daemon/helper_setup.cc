@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/helper_setup.h"
 
+#include "proto/leave_list.h"
+
 namespace weir::daemon {
 
 namespace {
@@ -17,6 +19,8 @@ std::vector<std::string> ArgvOf(const PortalSetup& setup, const std::string& run
                                 setup.listen,
                                 "--executors",
                                 run_dir + "/opencl",
+                                "--asks",
+                                run_dir + "/" + proto::kPortalsSocket,
                                 "--port-file",
                                 PortFile(run_dir, setup.keys_dir.empty()),
                                 "--parent",
@@ -39,6 +43,8 @@ std::vector<std::string> ArgvOf(const GuestSetup& setup, const std::string& run_
                                 setup.vgpu,
                                 "--executors",
                                 run_dir + "/opencl",
+                                "--asks",
+                                run_dir + "/" + proto::kPortalsSocket,
                                 "--parent",
                                 std::to_string(parent)};
   if (setup.memory_bytes > 0) argv.insert(argv.end(), {"--memory-bytes", std::to_string(setup.memory_bytes)});

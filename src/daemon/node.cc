@@ -8,6 +8,7 @@
 #include "platform/clock.h"
 #include "platform/files.h"
 #include "platform/process.h"
+#include "proto/leave_list.h"
 
 namespace weir::daemon {
 namespace {
@@ -180,6 +181,20 @@ void Node::Carry() {
   }
   for (engine::Note& note : actions_.notes) Note(std::move(note));
   actions_.notes.clear();
+  for (const engine::AskToLeave& ask : std::exchange(actions_.leave, {})) {
+    const auto found = tenancies_.find(ask.vgpu);
+    if (portals_ == nullptr || found == tenancies_.end()) continue;
+    if (ask.wanted)
+      portals_->Ask(found->second->saved.name, ask.why);
+    else
+      portals_->TakeBack(found->second->saved.name);
+  }
+}
+
+Status Node::ListenForPortals() {
+  WEIR_TRY(portals_, PortalLine::Listen(loop_, run_dir_ + "/" + proto::kPortalsSocket,
+                                        [this](engine::Note note) { Note(std::move(note)); }));
+  return Ok();
 }
 
 void Node::Note(engine::Note note) {

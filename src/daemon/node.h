@@ -14,6 +14,7 @@
 #include "daemon/executor_host.h"
 #include "daemon/fd_watch.h"
 #include "daemon/frame_log.h"
+#include "daemon/portal_line.h"
 #include "daemon/saved_node.h"
 #include "engine/node_engine.h"
 #include "gate/host.h"
@@ -62,6 +63,9 @@ class Node {
   /// Brings saved vGPUs, policies and sales back, under their old ids and sockets. What can't be brought back is
   /// listed.
   std::vector<std::string> Restore(const SavedNode& saved);
+
+  /// Portals hear on RUN_DIR/portals.sock which vGPUs are to leave this node.
+  Status ListenForPortals();
 
   Result<VgpuReport> Create(const CreateRequest& request);
   Result<VgpuReport> Set(const std::string& name, const engine::VgpuSettings& settings);
@@ -129,6 +133,7 @@ class Node {
   gate::Drained drained_;
   std::map<VgpuId, std::unique_ptr<Tenancy>> tenancies_;
   EventLog events_;
+  std::unique_ptr<PortalLine> portals_;  // null: nobody comes from other machines
   const Instant began_;
   std::vector<VgpuId> leaving_;  // ephemeral vGPUs to remove once the current event is over
   boost::asio::steady_timer look_timer_;

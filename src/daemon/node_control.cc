@@ -184,6 +184,7 @@ void Node::Erase(VgpuId id) {
   const std::string device = found->second->saved.device, name = found->second->saved.name;
   const bool ended = found->second->owner_ended;
   found->second->executor->End();
+  if (portals_ != nullptr) portals_->TakeBack(name);
   tenancies_.erase(found);
   Step(engine::RemoveVgpu{id});
   Note({.device = device, .kind = "removed", .vgpu = name, .text = ended ? "its program has ended" : "as asked"});

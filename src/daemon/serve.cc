@@ -152,6 +152,7 @@ Status Serve(const ServeOptions& given) {
                                     [&control](const http::Request& request, const http::Respond& respond) {
                                       respond(control.Handle(request));
                                     }));
+  if (!options.portals.empty() || !options.guests.empty()) WEIR_TRY_STATUS(node.ListenForPortals());
   std::vector<std::unique_ptr<KeptProcess>> kept;
   for (const PortalSetup& setup : options.portals) {
     WEIR_TRY(auto portal, KeptProcess::Start(loop, "portal", ArgvOf(setup, places.run_dir, ::getpid())));

@@ -170,6 +170,14 @@ struct Tell {
   std::uint64_t argument = 0;
 };
 
+/// The programs of a vGPU that came from other machines are to be asked to go elsewhere (docs/migration.md), or, not
+/// `wanted`, need not any more.
+struct AskToLeave {
+  VgpuId vgpu;
+  bool wanted = false;
+  std::string why{};  // for people
+};
+
 /// Something was decided, for people to read: what, about whom, and why.
 struct Note {
   std::string device;
@@ -182,6 +190,7 @@ struct Actions {
   std::vector<Publish> publish;  // first: a mode must be there before the wake that follows it
   std::vector<Tell> tell;
   std::vector<Grant> grant;
+  std::vector<AskToLeave> leave;  // in this order
   std::vector<Note> notes;
   VgpuId created;
   Instant look_again = core::kNever;  // sample the gates at this time at the latest
@@ -189,6 +198,7 @@ struct Actions {
     publish.clear();
     tell.clear();
     grant.clear();
+    leave.clear();
     notes.clear();
     created = {};
     look_again = core::kNever;

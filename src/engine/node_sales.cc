@@ -27,6 +27,7 @@ std::string InWords(const OversellNote& note, const std::string& from) {
                          Percent(note.amount), from, Percent(note.cap));
     case OversellNote::Kind::kWarning:
       return fmt::format("several are overloaded: this one should be moved to another device ({})", use);
+    case OversellNote::Kind::kRelieved: return "it need not be moved any more";
     case OversellNote::Kind::kSellable:
       if (note.amount < 0.01) return fmt::format("nothing more can be sold: the load is {}", Percent(note.use));
       return fmt::format("a cap of up to {} can be sold: the load is {}", Percent(note.amount), Percent(note.use));
@@ -53,11 +54,15 @@ void NodeEngine::SeeSales(Instant now, Device_& device, Actions& actions) {
   device.said.clear();
   actions.look_again = std::min(actions.look_again, device.sales->See(now, device.views, device.said));
   for (core::VgpuView& view : device.views) view.cap = device.sales->CapOf(view.id);
-  for (const OversellNote& note : device.said)
+  for (const OversellNote& note : device.said) {
     actions.notes.push_back({.device = device.spec.name,
                              .kind = core::NameOf(note.kind),
                              .vgpu = note.vgpu ? NameOf(note.vgpu) : "",
                              .text = InWords(note, NameOf(note.from))});
+    if (note.kind == OversellNote::Kind::kWarning)
+      actions.leave.push_back({.vgpu = note.vgpu, .wanted = true, .why = "several vGPUs of its device are overloaded"});
+    if (note.kind == OversellNote::Kind::kRelieved) actions.leave.push_back({.vgpu = note.vgpu});
+  }
 }
 
 Status NodeEngine::On(Instant now, const SetOversell& event, Actions& actions) {
@@ -76,6 +81,7 @@ Status NodeEngine::On(Instant now, const SetOversell& event, Actions& actions) {
         fmt::format("the caps on {} add up to {:.0f} %, and {} allows {:.0f} %: lower them first (weir vgpu set NAME "
                     "--cap C)",
                     device->spec.name, sales->sold() * 100, core::NameOf(event.mode), most * 100));
+  if (const VgpuId named = device->sales->named()) actions.leave.push_back({.vgpu = named});
   device->sales = std::move(sales);
   for (std::size_t i = 0; i < device->views.size(); ++i)
     device->views[i].cap = device->sales->CapOf(device->views[i].id);

@@ -190,31 +190,82 @@ TEST(Adaptive, APromiseOfFramesGivesUpWhatItDoesNotNeedAndNoMore) {
   EXPECT_LT(DeviceOf(calm.node).account.BrokenPart(), 0.05);
 }
 
-TEST(Adaptive, SeveralOverloadedAtOnceAreAWarningThatNamesOneToMove) {
+/// a and b have half of the device each, c and d what these don't use; of a sudden each needs 45 % of it for its 30
+/// frames/s.
+struct FourOverloaded {
   ModelNode node;
-  node.SetPolicy("cap");
-  Oversell(node, OversellMode::kAdaptive);
   std::vector<VgpuId> ids;
-  for (const char* name : {"a", "b"}) ids.push_back(node.AddVgpu(name, Sold(0.5, 30)));
-  node.RunFor(seconds(1));
-  for (const VgpuId id : ids) node.AddProcess(id, {.think = milliseconds(25), .gpu = milliseconds(3)});
-  node.RunFor(seconds(5));
-  std::vector<VgpuId> more;
-  for (const char* name : {"c", "d"}) {
-    more.push_back(node.AddVgpu(name, Sold(0.5, 30)));
-    node.AddProcess(more.back(), {.think = milliseconds(25), .gpu = milliseconds(3)});
-    node.RunFor(seconds(8));
+  std::vector<ProcessId> heavy;
+  FourOverloaded() {
+    node.SetPolicy("cap");
+    Oversell(node, OversellMode::kAdaptive);
+    for (const char* name : {"a", "b"}) ids.push_back(node.AddVgpu(name, Sold(0.5, 30)));
+    node.RunFor(seconds(1));
+    for (const VgpuId id : ids) node.AddProcess(id, {.think = milliseconds(25), .gpu = milliseconds(3)});
+    node.RunFor(seconds(5));
+    for (const char* name : {"c", "d"}) {
+      ids.push_back(node.AddVgpu(name, Sold(0.5, 30)));
+      node.AddProcess(ids.back(), {.think = milliseconds(25), .gpu = milliseconds(3)});
+      node.RunFor(seconds(8));
+    }
+    node.TakeNotes();
+    node.TakeLeave();
+    for (const std::size_t which : {2U, 3U, 0U, 1U})
+      for (int i = 0; i < 3; ++i)
+        heavy.push_back(node.AddProcess(ids[which], {.think = milliseconds(1), .gpu = milliseconds(15)}));
+    node.RunFor(seconds(10));
   }
-  node.TakeNotes();
-  for (const VgpuId id : more)  // of a sudden each needs 45 % of the device for its 30 frames/s
-    for (int i = 0; i < 3; ++i) node.AddProcess(id, {.think = milliseconds(1), .gpu = milliseconds(15)});
-  for (const VgpuId id : ids)
-    for (int i = 0; i < 3; ++i) node.AddProcess(id, {.think = milliseconds(1), .gpu = milliseconds(15)});
-  node.RunFor(seconds(10));
-  const auto notes = node.TakeNotes();
+};
+
+TEST(Adaptive, SeveralOverloadedAtOnceAreAWarningThatNamesOneToMove) {
+  FourOverloaded four;
+  const auto notes = four.node.TakeNotes();
   EXPECT_TRUE(Said(notes, "warning", "c") || Said(notes, "warning", "d")) << "the less firmly sold goes first";
   EXPECT_FALSE(Said(notes, "warning", "a") || Said(notes, "warning", "b"));
-  EXPECT_GT(DeviceOf(node).account.penalty, 0);
+  EXPECT_GT(DeviceOf(four.node).account.penalty, 0);
+}
+
+TEST(Adaptive, WhoIsNamedIsAskedToLeaveUntilNotSeveralAreOverloaded) {
+  FourOverloaded four;
+  const auto asked = four.node.TakeLeave();
+  ASSERT_FALSE(asked.empty());
+  EXPECT_TRUE(asked.back().wanted);
+  EXPECT_FALSE(asked.back().why.empty());
+  const VgpuId named = asked.back().vgpu;
+  four.node.TakeNotes();
+  for (const ProcessId id : four.heavy) four.node.EndProcess(id);
+  four.node.RunFor(seconds(9));
+  for (const AskToLeave& ask : four.node.TakeLeave()) EXPECT_TRUE(ask.wanted) << "the moment may come back";
+  four.node.RunFor(seconds(4));
+  const auto relieved = four.node.TakeLeave();
+  ASSERT_EQ(relieved.size(), 1U);
+  EXPECT_EQ(relieved[0].vgpu, named);
+  EXPECT_FALSE(relieved[0].wanted);
+  EXPECT_TRUE(Said(four.node.TakeNotes(), "relieved", StatusOf(four.node, named).name));
+}
+
+TEST(Adaptive, OneAtATimeIsAskedToLeave) {
+  FourOverloaded four;
+  four.node.RunFor(seconds(40));  // further warnings, which may name another one
+  VgpuId now{};
+  for (const AskToLeave& ask : four.node.TakeLeave()) {
+    if (ask.wanted)
+      EXPECT_TRUE(!now || now == ask.vgpu) << "the one before is told first";
+    else
+      EXPECT_EQ(now, ask.vgpu) << "who was not asked need not be told";
+    now = ask.wanted ? ask.vgpu : VgpuId{};
+  }
+}
+
+TEST(Adaptive, AnotherWayOfSellingTakesTheAskingBack) {
+  FourOverloaded four;
+  const auto asked = four.node.TakeLeave();
+  ASSERT_TRUE(!asked.empty() && asked.back().wanted);
+  Oversell(four.node, OversellMode::kOff);
+  const auto taken_back = four.node.TakeLeave();
+  ASSERT_EQ(taken_back.size(), 1U);
+  EXPECT_EQ(taken_back[0].vgpu, asked.back().vgpu);
+  EXPECT_FALSE(taken_back[0].wanted);
 }
 
 TEST(BestEffort, HasWhatNobodyWantsAndGivesItBackAtOnce) {

@@ -8,13 +8,16 @@
 namespace weir::proto::net {
 
 inline constexpr std::uint32_t kMagic = 0x31544E57;  // "WNT1"
-inline constexpr std::uint16_t kVersion = 1;
+inline constexpr std::uint16_t kVersion = 2;
+/// Who speaks less is sent no kMoveWanted.
+inline constexpr std::uint16_t kVersionMoveWanted = 2;
 
 enum class Kind : std::uint16_t {
-  kHello = 1,     // relay to portal, the first
-  kWelcome = 2,   // its answer
-  kMessages = 3,  // OpenCL's messages as they stand in a ring: each padded to a multiple of 8
-  kArena = 4,     // bytes to be put at `offset` of the arena, before the messages behind it are carried out
+  kHello = 1,       // relay to portal, the first
+  kWelcome = 2,     // its answer
+  kMessages = 3,    // OpenCL's messages as they stand in a ring: each padded to a multiple of 8
+  kArena = 4,       // bytes to be put at `offset` of the arena, before the messages behind it are carried out
+  kMoveWanted = 5,  // portal to relay: the program is to go to another node, or need not any more
 };
 
 struct FrameHeader {
@@ -29,12 +32,14 @@ static_assert(sizeof(FrameHeader) == kFrameHeaderBytes);
 inline constexpr std::size_t kHandshakeBytesMax = 1024;
 inline constexpr std::size_t kMessagesBytesMax = 256 * 1024;
 inline constexpr std::size_t kArenaBytesMax = 16 << 20;
+inline constexpr std::size_t kWhyBytesMax = 255;  // of a MoveWanted
 
 /// False: no frame has such a header.
 inline bool Plausible(const FrameHeader& header) {
   switch (static_cast<Kind>(header.kind)) {
     case Kind::kHello:
-    case Kind::kWelcome: return header.bytes >= cl::kHeaderBytes && header.bytes <= kHandshakeBytesMax;
+    case Kind::kWelcome:
+    case Kind::kMoveWanted: return header.bytes >= cl::kHeaderBytes && header.bytes <= kHandshakeBytesMax;
     case Kind::kMessages: return header.bytes > 0 && header.bytes % 8 == 0 && header.bytes <= kMessagesBytesMax;
     case Kind::kArena: return header.bytes > 0 && header.bytes <= kArenaBytesMax;
   }
@@ -62,6 +67,13 @@ struct Welcome {
   static void Fields(auto& m, auto& f) {
     f(m.magic, m.version, m.arena_bytes, m.hello_came_ns, m.sent_ns, m.vgpu, m.refusal);
   }
+};
+
+struct MoveWanted {
+  static constexpr std::uint16_t kOp = 3;
+  std::uint16_t wanted = 0;  // 0: it may stay
+  std::string_view why{};    // for people
+  static void Fields(auto& m, auto& f) { f(m.wanted, m.why); }
 };
 
 }  // namespace weir::proto::net

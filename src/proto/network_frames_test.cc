@@ -35,14 +35,22 @@ TEST(NetworkFrames, AreEncodedIntoTheirGoldenBytes) {
   testing::ExpectGolden("network_v1.hex", all);
 }
 
+TEST(NetworkFrames, WhatVersion2AddedIsEncodedIntoItsGoldenBytes) {
+  std::vector<std::byte> all;
+  AddFrame(all, Kind::kMoveWanted, MoveWanted{.wanted = 1, .why = "full"});
+  AddFrame(all, Kind::kMoveWanted, MoveWanted{});
+  testing::ExpectGolden("network_v2_move_wanted.hex", all);
+}
+
 TEST(NetworkFrames, OnlyFramesArePlausible) {
   const auto plausible = [](std::uint32_t bytes, std::uint16_t kind) {
     return Plausible({.bytes = bytes, .kind = kind});
   };
   EXPECT_TRUE(plausible(8, 1) && plausible(1024, 2) && plausible(kMessagesBytesMax, 3) && plausible(1, 4));
+  EXPECT_TRUE(plausible(8, 5) && plausible(1024, 5));
   EXPECT_FALSE(plausible(7, 1) || plausible(1025, 1) || plausible(0, 3) || plausible(12, 3));
   EXPECT_FALSE(plausible(kMessagesBytesMax + 8, 3) || plausible(0, 4) || plausible(kArenaBytesMax + 1, 4));
-  EXPECT_FALSE(plausible(8, 0) || plausible(8, 5) || plausible(8, 0xFFFF));
+  EXPECT_FALSE(plausible(8, 0) || plausible(7, 5) || plausible(1025, 5) || plausible(8, 6) || plausible(8, 0xFFFF));
 }
 
 }  // namespace

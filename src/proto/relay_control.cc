@@ -75,6 +75,7 @@ std::string RequestText(const MoveRequest& request) {
   std::string text = "move\nnode " + request.node + "\n";
   if (!request.token.empty()) text += "token " + request.token + "\n";
   if (!request.vgpu.empty()) text += "vgpu " + request.vgpu + "\n";
+  if (request.if_asked) text += "if asked\n";
   return text;
 }
 
@@ -96,6 +97,7 @@ std::optional<MoveRequest> RequestFrom(std::string_view text) {
     if (key == "node") request.node = value;
     if (key == "token") request.token = value;
     if (key == "vgpu") request.vgpu = value;
+    if (key == "if" && value == "asked") request.if_asked = true;
   }
   if (first || request.node.empty() || request.token.empty() == request.vgpu.empty()) return std::nullopt;
   return request;

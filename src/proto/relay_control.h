@@ -25,6 +25,7 @@ struct MoveRequest {
   std::string node = {};   // HOST:PORT
   std::string token = {};  // a file, as the relay sees it; empty: plain
   std::string vgpu = {};   // with plain
+  bool if_asked = false;   // only if the node where it is still asks to be left
 };
 /// What moving one of a program's connections came to.
 struct MoveFigures {

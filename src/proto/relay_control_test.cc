@@ -8,12 +8,14 @@ namespace {
 
 TEST(RelayControl, ARequestIsReadAsItWasWritten) {
   for (const MoveRequest& asked : {MoveRequest{.node = "gpu2:7700", .token = "/home/a b/job.token"},
-                                   MoveRequest{.node = "[::1]:7700", .vgpu = "game"}}) {
+                                   MoveRequest{.node = "[::1]:7700", .vgpu = "game"},
+                                   MoveRequest{.node = "gpu2:7700", .vgpu = "game", .if_asked = true}}) {
     const auto read = RequestFrom(RequestText(asked));
     ASSERT_TRUE(read);
     EXPECT_EQ(read->node, asked.node);
     EXPECT_EQ(read->token, asked.token);
     EXPECT_EQ(read->vgpu, asked.vgpu);
+    EXPECT_EQ(read->if_asked, asked.if_asked);
   }
 }
 

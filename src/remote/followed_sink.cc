@@ -70,6 +70,12 @@ Result<std::span<std::byte>> FollowedSink::Room(std::uint64_t offset, std::size_
   return std::span(spare_).subspan(at, bytes);
 }
 
+Status FollowedSink::MoveWanted(const std::string& why) {
+  const std::lock_guard lock(followed_.mutex);
+  followed_.leave_why = why;
+  return Ok();
+}
+
 void FollowedSink::OpenSpare() {
   const std::lock_guard lock(followed_.mutex);
   if (spare_.empty()) spare_.resize(opencl::kSpareBytes);

@@ -28,6 +28,7 @@ class FollowedSink final : public LineSink {
       : LineSink(line), followed_(followed), spare_at_(line.arena.bytes()), ahead_ns_(ahead_ns) {}
   Status Take(std::span<std::byte> message) override;
   Result<std::span<std::byte>> Room(std::uint64_t offset, std::size_t bytes) override;
+  Status MoveWanted(const std::string& why) override;
   /// The connection has.
   void Ended();
 

@@ -27,11 +27,17 @@ class FreshNode final : private Sink {
   Status SameDeviceAs(std::span<const std::byte> here);
   /// What it has said and is the client's.
   std::vector<std::vector<std::byte>> TakeLate() { return std::move(late_); }
+  /// Why it asks already to be left again; empty: it does not.
+  std::string TakeLeaveWhy() { return std::move(leave_why_); }
 
  private:
   Status Take(std::span<std::byte> message) override;
   Result<std::span<std::byte>> Room(std::uint64_t, std::size_t) override {
     return Fail(Errc::kProtocol, "contents that nobody has asked for");
+  }
+  Status MoveWanted(const std::string& why) override {
+    leave_why_ = why;
+    return Ok();
   }
 
   net::Stream& stream_;
@@ -40,6 +46,7 @@ class FreshNode final : private Sink {
   std::map<std::uint32_t, std::int32_t> answers_;
   std::vector<std::byte> facts_;
   std::vector<std::vector<std::byte>> late_;
+  std::string leave_why_;
 };
 
 }  // namespace weir::remote

@@ -51,7 +51,8 @@ Result<Greeting> ReceiveHello(net::Stream& stream) {
   WEIR_TRY_STATUS(ReceiveFrame(stream, wire::Kind::kHello, bytes, hello, kHelloWithin));
   if (hello.version == 0) return Fail(Errc::kVersionMismatch, stream.peer() + ": a Hello of version 0");
   return Greeting{.vgpu = std::string(hello.vgpu.substr(0, kTextBytesMax)),
-                  .program = std::string(hello.program.substr(0, kTextBytesMax))};
+                  .program = std::string(hello.program.substr(0, kTextBytesMax)),
+                  .version = hello.version};
 }
 
 void Refuse(net::Stream& stream, const std::string& why) {

@@ -17,6 +17,7 @@ inline constexpr std::uint64_t kClockMaxNs = 1ULL << 60;
 
 struct Greeting {
   std::string vgpu, program;
+  std::uint16_t version = 0;  // that the relay speaks; not told by one
 };
 /// What a portal reads first. kProtocol: no Hello. kVersionMismatch: of a version that can't be spoken.
 Result<Greeting> ReceiveHello(net::Stream& stream);

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "platform/clock.h"
+#include "proto/network_frames.h"
 #include "tests/harness/tls_pair.h"
 
 namespace weir::remote {
@@ -27,6 +28,7 @@ TEST(Handshake, BothLearnWhatTheOtherSays) {
     ASSERT_TRUE(greeting) << greeting.error().message;
     EXPECT_EQ(greeting->vgpu, "game");
     EXPECT_EQ(greeting->program, "clinfo");
+    EXPECT_EQ(greeting->version, proto::net::kVersion);
     EXPECT_TRUE(SendWelcome(*ends.portal, "game", 1 << 30, platform::NowNs()));
   });
   const auto entry = Enter(*ends.relay, {.vgpu = "game", .program = "clinfo"});

@@ -29,6 +29,7 @@ struct Moved {
   // then, because it had them.
   std::uint64_t bytes_before = 0, bytes_in_pause = 0, bytes_unchanged = 0;
   std::vector<std::vector<std::byte>> late;  // what the new executor has said meanwhile and is the client's
+  std::string leave_why;                     // why the new node asks to be left; empty: it does not
 };
 
 /// The connection as it is: what is behind `stream` speaks into `sink`, by another thread.

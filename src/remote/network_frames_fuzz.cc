@@ -29,6 +29,18 @@ struct Lines {
   platform::SharedRegion rings, arena;
 };
 
+/// A relay's, which its node may ask to leave.
+class RelaysSink final : public remote::LineSink {
+ public:
+  using LineSink::LineSink;
+  Status MoveWanted(const std::string& why) override {
+    if (why.size() > proto::net::kWhyBytesMax) __builtin_trap();
+    for (const char c : why)
+      if (c < ' ' || c > '~') __builtin_trap();
+    return Ok();
+  }
+};
+
 /// Reads nothing of what the guest's streams bring, so that no more may come than their windows hold.
 class Host final : remote::PortEvents {
  public:
@@ -113,7 +125,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     remote::Line line;
     line.channel = std::move(*opencl::MapChannel(lines.rings.fd.get(), opencl::Side::kClient));
     line.arena = std::move(lines.arena.mapping);
-    remote::LineSink sink(line);
+    RelaysSink sink(line);
     remote::InPump in(line.stop, stream);
     if (in.Run(sink)) __builtin_trap();  // only its end, or a malformed frame, ends it
   }

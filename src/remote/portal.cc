@@ -14,8 +14,10 @@
 #include "net/keys.h"
 #include "opencl/channel/handshake.h"
 #include "platform/clock.h"
+#include "proto/network_frames.h"
 #include "remote/crew.h"
 #include "remote/handshake.h"
+#include "remote/leave_watch.h"
 #include "remote/pump.h"
 
 namespace weir::remote {
@@ -29,27 +31,39 @@ void SayPortal(const std::string& text) { std::fprintf(stderr, "weir-portal: %s\
 
 class Portal {
  public:
-  explicit Portal(PortalOptions options) : options_(std::move(options)) {}
+  explicit Portal(PortalOptions options) : options_(std::move(options)), leave_(options_.asks) {}
   Status Run();
 
  private:
   void Serve(platform::Fd socket);
   void Carry(net::Stream& stream);
-  Result<opencl::Connection> Admit(net::Stream& stream, std::string& vgpu, std::int64_t& came_ns);
+  Result<opencl::Connection> Admit(net::Stream& stream, Greeting& greeting, std::int64_t& came_ns);
   void Cut();
+  void SeeWhoLeaves();
+
+  /// A connection between its Welcome and its end.
+  struct Carried {
+    std::string vgpu;
+    Line& line;
+    std::string told{};  // why it was asked to leave, last; empty: it may stay
+  };
 
   PortalOptions options_;
   std::atomic<std::size_t> unknown_{0};
   std::mutex mutex_;
   std::list<net::Stream*> open_;
+  std::list<Carried> carried_;
   bool ending_ = false;
+  LeaveWatch leave_;
   Crew crew_;  // last: its threads use the rest
 };
 
-Result<opencl::Connection> Portal::Admit(net::Stream& stream, std::string& vgpu, std::int64_t& came_ns) {
-  WEIR_TRY(const Greeting greeting, ReceiveHello(stream));
+/// `greeting`: what it has said, with the vGPU that it may use.
+Result<opencl::Connection> Portal::Admit(net::Stream& stream, Greeting& greeting, std::int64_t& came_ns) {
+  WEIR_TRY(greeting, ReceiveHello(stream));
   came_ns = platform::NowNs();
-  vgpu = options_.plain ? greeting.vgpu : stream.peer_name();
+  if (!options_.plain) greeting.vgpu = stream.peer_name();
+  const std::string& vgpu = greeting.vgpu;
   if (!net::CheckKeyName(vgpu)) {  // it becomes a file's name
     const std::string why = vgpu.empty() ? "the connection names no vGPU: give --vgpu" : "'" + vgpu + "' names no vGPU";
     Refuse(stream, why);
@@ -68,11 +82,12 @@ Result<opencl::Connection> Portal::Admit(net::Stream& stream, std::string& vgpu,
 }
 
 void Portal::Carry(net::Stream& stream) {
-  std::string vgpu;
+  Greeting greeting;
   std::int64_t came_ns = 0;
-  auto connection = Admit(stream, vgpu, came_ns);
+  auto connection = Admit(stream, greeting, came_ns);
   unknown_.fetch_sub(1);
   if (!connection) return SayPortal(connection.error().message);
+  const std::string& vgpu = greeting.vgpu;
   Line line{.channel = std::move(connection->channel), .arena = std::move(connection->arena)};
   if (const Status sent = SendWelcome(stream, vgpu, line.arena.bytes(), came_ns); !sent)
     return SayPortal(sent.error().message);
@@ -86,9 +101,27 @@ void Portal::Carry(net::Stream& stream) {
       SayPortal(stream.peer() + " is cut off: " + status.error().message);
     stream.Shutdown();
   };
+  auto carried = carried_.end();
+  {
+    const std::lock_guard lock(mutex_);
+    carried = carried_.insert(carried_.end(), Carried{.vgpu = vgpu, .line = line});
+  }
+  // Who came when its vGPU had been asked to leave is asked, too.
+  line.knock.store(true);
+  const auto ask_to_leave = [&] {
+    const std::string why = leave_.Why(vgpu);
+    if (greeting.version < proto::net::kVersionMoveWanted || why == carried->told) return;
+    if (!SendMoveWanted(stream, why, line.stop)) return;  // the pump finds out, too
+    const std::lock_guard lock(mutex_);
+    carried->told = why;
+  };
   std::thread reader([&] { end(in.Run(sink)); });
-  end(out.Run([&] { return opencl::StillConnected(socket); }));
+  end(out.Run([&] { return opencl::StillConnected(socket); }, ask_to_leave));
   reader.join();
+  {
+    const std::lock_guard lock(mutex_);
+    carried_.erase(carried);
+  }
   if (!options_.quiet) SayPortal(stream.peer() + " has left '" + vgpu + "'");
 }
 
@@ -115,6 +148,26 @@ void Portal::Cut() {
   for (net::Stream* stream : open_) stream->Shutdown();
 }
 
+/// Connections ask for themselves, each between two of its messages; the daemon is told how many there are.
+void Portal::SeeWhoLeaves() {
+  const bool changed = leave_.Look(platform::Now());
+  const std::vector<std::string> asked = leave_.Asked();
+  std::vector<proto::AskedHere> here;
+  const std::lock_guard lock(mutex_);
+  for (const std::string& vgpu : asked) {
+    proto::AskedHere counts{.vgpu = vgpu};
+    for (const Carried& one : carried_) {
+      if (one.vgpu != vgpu) continue;
+      ++counts.here;
+      counts.asked += one.told.empty() ? 0 : 1;
+    }
+    here.push_back(std::move(counts));
+  }
+  if (changed)
+    for (Carried& one : carried_) one.line.knock.store(true);
+  leave_.Say(here);
+}
+
 Status Portal::Run() {
   bool leaving = false;
   for (;;) {
@@ -123,6 +176,7 @@ Status Portal::Run() {
                          {leaving ? -1 : options_.parent, POLLIN, 0}};
     if (::poll(watched, 3, kTickMs) < 0 && errno != EINTR) return platform::ErrnoError("waiting for peers", errno);
     const std::size_t at_work = crew_.Reap();
+    SeeWhoLeaves();
     if ((watched[1].revents & POLLIN) != 0) {
       Cut();
       return Ok();

@@ -21,6 +21,7 @@ struct PortalOptions {
   std::function<Result<std::unique_ptr<net::Stream>>(platform::Fd)> identify;
   bool plain = false;     // there are no certificates: everybody is whoever they say
   std::string executors;  // folder of the executors' sockets, NAME.sock
+  std::string asks = {};  // the daemon's socket that says which vGPUs are to leave; empty: none ever is
   int stop = -1;          // readable: end
   int parent = -1;        // readable: let nobody new in, and end when nobody is connected; -1: never
   std::function<void()> close_listener = {};

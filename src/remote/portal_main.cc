@@ -37,6 +37,7 @@ constexpr const char* kUsage =
     "  --memory-bytes N    … with so many bytes\n"
     "  --vgpu NAME         which vGPU that virtual machine is\n"
     "  --executors DIR     where the vGPUs' executors listen: RUN_DIR/opencl\n"
+    "  --asks PATH         where the daemon says which vGPUs are to leave this node: RUN_DIR/portals.sock\n"
     "  --keys DIR          this node's keys, made by 'weir keys init'\n"
     "  --plain             no encryption, and whoever can connect is whoever they say\n"
     "  --port-file FILE    write the port there when it listens\n"
@@ -51,6 +52,7 @@ enum Option {
   kMemoryBytes,
   kVgpu,
   kExecutors,
+  kAsks,
   kKeys,
   kPlain,
   kPortFile,
@@ -66,6 +68,7 @@ constexpr option kOptions[] = {{"listen", required_argument, nullptr, kListen},
                                {"memory-bytes", required_argument, nullptr, kMemoryBytes},
                                {"vgpu", required_argument, nullptr, kVgpu},
                                {"executors", required_argument, nullptr, kExecutors},
+                               {"asks", required_argument, nullptr, kAsks},
                                {"keys", required_argument, nullptr, kKeys},
                                {"plain", no_argument, nullptr, kPlain},
                                {"port-file", required_argument, nullptr, kPortFile},
@@ -144,6 +147,7 @@ int main(int argc, char** argv) {
       case kMemoryBytes: guest.memory_bytes = std::strtoull(optarg, nullptr, 10); break;
       case kVgpu: guest.vgpu = optarg; break;
       case kExecutors: options.executors = optarg; break;
+      case kAsks: options.asks = optarg; break;
       case kKeys: keys = optarg; break;
       case kPlain: options.plain = true; break;
       case kPortFile: port_file = optarg; break;

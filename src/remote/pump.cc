@@ -208,6 +208,16 @@ Status SendContents(net::Stream& stream, std::uint64_t offset, std::span<const s
   return Ok();
 }
 
+Status SendMoveWanted(net::Stream& stream, std::string_view why, const std::atomic<bool>& stop) {
+  std::vector<std::byte> bytes = cl::Encode(wire::MoveWanted{.wanted = static_cast<std::uint16_t>(why.empty() ? 0 : 1),
+                                                             .why = why.substr(0, wire::kWhyBytesMax)});
+  wire::FrameHeader header{.bytes = static_cast<std::uint32_t>(bytes.size()),
+                           .kind = static_cast<std::uint16_t>(wire::Kind::kMoveWanted)};
+  iovec parts[] = {{&header, sizeof header}, {bytes.data(), bytes.size()}};
+  WEIR_TRY_STATUS(SendParts(stream, parts, stop));
+  return Ok();
+}
+
 // -- In --------------------------------------------------------------------------------------------------------------
 
 InPump::InPump(const std::atomic<bool>& stop, net::Stream& stream)
@@ -249,9 +259,13 @@ Result<bool> InPump::Step(Sink& sink, Duration timeout) {
   std::memcpy(&header, buffer_.data() + begin_, sizeof header);
   begin_ += sizeof header;
   const auto kind = static_cast<wire::Kind>(header.kind);
-  if (!wire::Plausible(header) || (kind != wire::Kind::kMessages && kind != wire::Kind::kArena))
+  if (!wire::Plausible(header) || kind == wire::Kind::kHello || kind == wire::Kind::kWelcome)
     return Fail(Errc::kProtocol, "what came is no frame");
   ++traffic_.frames;
+  if (kind == wire::Kind::kMoveWanted) {
+    WEIR_TRY_STATUS(TakeMoveWanted(sink, header.bytes));
+    return true;
+  }
   WEIR_TRY_STATUS(kind == wire::Kind::kMessages ? TakeMessages(sink, header.bytes)
                                                 : TakeArena(sink, header.offset, header.bytes));
   return true;
@@ -289,6 +303,25 @@ Status InPump::TakeArena(Sink& sink, std::uint64_t offset, std::size_t bytes) {
   }
   return Ok();
 }
+
+/// The words come from another machine and are for a terminal.
+Status InPump::TakeMoveWanted(Sink& sink, std::size_t bytes) {
+  WEIR_TRY_STATUS(Fill(bytes));
+  const std::span<const std::byte> message = std::span(buffer_).subspan(begin_, bytes);
+  begin_ += bytes;
+  cl::Header header;
+  wire::MoveWanted asked;
+  if (!cl::ReadHeader(message, header) || header.size != bytes || header.op != wire::MoveWanted::kOp ||
+      !cl::Decode(message, asked))
+    return Fail(Errc::kProtocol, "what came is no frame");
+  std::string why(asked.why.substr(0, wire::kWhyBytesMax));
+  for (char& c : why)
+    if (c < ' ' || c > '~') c = '?';
+  if (asked.wanted == 0) why.clear();
+  return sink.MoveWanted(asked.wanted != 0 && why.empty() ? "it gives no reason" : why);
+}
+
+Status Sink::MoveWanted(const std::string&) { return Fail(Errc::kProtocol, "only a node asks to be left"); }
 
 Status LineSink::Take(std::span<std::byte> message) {
   opencl::RingProducer& ring = line_.channel.out;

@@ -10,6 +10,8 @@
 #include <functional>
 #include <mutex>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -37,6 +39,7 @@ struct Followed {
   opencl::ObjectLog log;
   std::vector<std::byte> facts;  // of the platform, as the first executor told the client
   bool facts_complete = false;
+  std::string leave_why;  // why the node asks it to leave; empty: it does not
 };
 
 /// What one direction has carried. Whoever runs the pump may read it.
@@ -86,6 +89,9 @@ Status SendMessages(net::Stream& stream, std::span<const std::vector<std::byte>>
 Status SendContents(net::Stream& stream, std::uint64_t offset, std::span<const std::byte> bytes,
                     const std::atomic<bool>& stop);
 
+/// A portal's: the program is to leave this node, or (`why` empty) need not any more.
+Status SendMoveWanted(net::Stream& stream, std::string_view why, const std::atomic<bool>& stop);
+
 /// Where what comes goes.
 class Sink {
  public:
@@ -97,6 +103,8 @@ class Sink {
   virtual Status Take(std::span<std::byte> message) = 0;
   /// Memory for contents of the arena. kProtocol: there is none at that place.
   virtual Result<std::span<std::byte>> Room(std::uint64_t offset, std::size_t bytes) = 0;
+  /// The node asks the program to leave, or (`why` empty) takes that back. kProtocol: nobody may ask here.
+  virtual Status MoveWanted(const std::string& why);
 };
 
 /// The line's ring and arena.
@@ -126,6 +134,7 @@ class InPump {
   Status Fill(std::size_t wanted);
   Status TakeMessages(Sink& sink, std::size_t bytes);
   Status TakeArena(Sink& sink, std::uint64_t offset, std::size_t bytes);
+  Status TakeMoveWanted(Sink& sink, std::size_t bytes);
 
   const std::atomic<bool>& stop_;
   net::Stream& stream_;

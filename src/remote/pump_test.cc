@@ -173,6 +173,44 @@ TEST(Pump, MessagesArriveAsTheyWereInTheirOrder) {
   client.join();
 }
 
+/// Says what it was asked, and takes messages for nobody.
+class AskedSink final : public Sink {
+ public:
+  Status Take(std::span<std::byte>) override { return Ok(); }
+  Result<std::span<std::byte>> Room(std::uint64_t, std::size_t) override { return Fail(Errc::kProtocol, "none"); }
+  Status MoveWanted(const std::string& why) override {
+    asked.push_back(why);
+    return Ok();
+  }
+  std::vector<std::string> asked;
+};
+
+TEST(Pump, ANodeAsksToBeLeftAndTakesThatBack) {
+  Pipe pipe(1 << 16, 3);
+  const std::atomic<bool> stop{false};
+  for (const std::string& why :
+       {std::string("several are overloaded"), std::string(), std::string("\033[2J\177full"), std::string(1000, 'x')})
+    ASSERT_TRUE(SendMoveWanted(pipe, why, stop));
+  AskedSink sink;
+  InPump in(stop, pipe);
+  for (int i = 0; i < 4; ++i) {
+    const auto came = in.Step(sink, seconds(1));
+    ASSERT_TRUE(came && *came);
+  }
+  EXPECT_EQ(sink.asked, (std::vector<std::string>{"several are overloaded", "", "?[2J?full", std::string(255, 'x')}));
+}
+
+TEST(Pump, OnlyAPortalMayAskToBeLeft) {
+  Lines lines(opencl::Side::kClient);
+  Pipe pipe;
+  ASSERT_TRUE(SendMoveWanted(pipe, "go", lines.line.stop));
+  LineSink sink(lines.line);
+  InPump in(lines.line.stop, pipe);
+  const auto taken = in.Step(sink, seconds(1));
+  ASSERT_FALSE(taken);
+  EXPECT_EQ(taken.error().code, Errc::kProtocol);
+}
+
 TEST(Pump, WhatIsDoneBetweenTwoMessagesIsBehindAllThatWereTakenBefore) {
   Road road(OutPump::Side::kClients);
   std::atomic<std::uint32_t> wanted{0}, done{0};

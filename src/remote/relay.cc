@@ -20,6 +20,7 @@
 #include "proto/opencl_messages.h"
 #include "remote/crew.h"
 #include "remote/handshake.h"
+#include "remote/leaver.h"
 #include "remote/move.h"
 #include "remote/pump.h"
 
@@ -32,6 +33,13 @@ constexpr int kHelloWaitMs = 2'000;
 constexpr std::size_t kClientsMax = 256;
 
 void SayRelay(const std::string& text) { std::fprintf(stderr, "weir: %s\n", text.c_str()); }
+
+/// What can be done about a node's asking, where nothing is done by itself.
+std::string HintIn(const RelayOptions& options) {
+  if (options.anyone || options.parent == 0) return "";
+  return "; 'weir migrate " + std::to_string(options.parent) +
+         " --to ...' moves it, and 'weir run --move-to ...' lets it go by itself";
+}
 
 /// What a client is shown of its node's arena: the end is ours (docs/migration.md).
 std::uint64_t ShownOf(std::uint64_t arena_bytes) {
@@ -79,6 +87,11 @@ class Conversation {
   [[nodiscard]] bool over() {
     const std::lock_guard lock(wish_mutex_);
     return over_;
+  }
+  /// Why its node asks it to leave; empty: it does not.
+  [[nodiscard]] std::string LeaveWhy() {
+    const std::lock_guard lock(followed_.mutex);
+    return followed_.leave_why;
   }
   /// After CopyAhead: it is not to move.
   void GiveUp(Wish& wish);
@@ -247,6 +260,10 @@ Result<proto::MoveFigures> Conversation::Move(Wish& wish) {
   leaving_ = true;
   EndReader();
   in_ = std::move(wish.fresh_in);
+  {
+    const std::lock_guard lock(followed_.mutex);
+    followed_.leave_why = moved->leave_why;
+  }
   Adopt(std::move(wish.fresh));
   for (std::vector<std::byte>& message : moved->late)
     if (const Status taken = sink_->Take(message); !taken) return taken.error();
@@ -260,7 +277,10 @@ Result<proto::MoveFigures> Conversation::Move(Wish& wish) {
 
 class Relay {
  public:
-  explicit Relay(RelayOptions options) : options_(std::move(options)), node_(options_.node) {}
+  explicit Relay(RelayOptions options)
+      : options_(std::move(options)),
+        node_(options_.node),
+        leaver_(options_.when_asked, options_.program.empty() ? "a program" : options_.program, HintIn(options_)) {}
   Status Run();
 
  private:
@@ -269,6 +289,7 @@ class Relay {
   void Serve(platform::Fd client);
   void Control(platform::Fd socket);
   std::string Where();
+  std::string LeaveWhy();
   Result<std::string> MoveAll(const proto::MoveRequest& request);
 
   RelayOptions options_;
@@ -278,7 +299,8 @@ class Relay {
   std::int64_t entered_ns_ = 0;
   std::list<std::shared_ptr<Conversation>> conversations_;
   std::mutex moving_;  // one at a time
-  Crew crew_;          // last: its threads use the rest
+  Leaver leaver_;
+  Crew crew_;  // last: its threads use the rest
 };
 
 Result<Entered> Relay::EnterNode(const proto::MoveRequest& node) {
@@ -335,6 +357,10 @@ void Relay::Serve(platform::Fd client) {
 
 Result<std::string> Relay::MoveAll(const proto::MoveRequest& request) {
   const std::lock_guard one_at_a_time(moving_);
+  // It may have been moved by hand meanwhile, or relieved.
+  if (request.if_asked && LeaveWhy().empty()) return Fail(Errc::kBusy, "its node does not ask it to leave any more");
+  if (request.if_asked && request.node == Where())
+    return Fail(Errc::kInvalidArgument, "it is at " + request.node + " already, which is what asks it to leave");
   std::list<std::shared_ptr<Conversation>> conversations;
   {
     const std::lock_guard lock(mutex_);
@@ -381,6 +407,14 @@ std::string Relay::Where() {
   return node_.node;
 }
 
+/// Of any of its connections.
+std::string Relay::LeaveWhy() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& conversation : conversations_)
+    if (std::string why = conversation->LeaveWhy(); !why.empty()) return why;
+  return {};
+}
+
 void Relay::Control(platform::Fd socket) {
   const auto peer = platform::PeerOf(socket.get());
   if (!peer || (peer->uid != ::getuid() && peer->uid != 0)) return;
@@ -413,6 +447,7 @@ Status Relay::Run() {
     if (::poll(watched, 3, static_cast<int>(kTick.count() / 1'000'000)) < 0 && errno != EINTR)
       return platform::ErrnoError("waiting for clients", errno);
     const std::size_t at_work = crew_.Reap();
+    leaver_.See(platform::Now(), LeaveWhy());
     if ((watched[1].revents & POLLIN) != 0) alone = true;
     if (alone && at_work == 0) return Ok();
     for (const int which : {0, 2}) {

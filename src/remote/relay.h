@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "net/stream.h"
 #include "platform/fd.h"
@@ -25,6 +26,8 @@ struct RelayOptions {
   pid_t parent = 0;                       // ends when this process has and nobody is connected; 0: never by itself
   bool anyone = false;                    // of this machine may connect; else only this user and root
   std::function<void()> when_ready = {};  // called when the node has let it in
+  /// Moves its programs by `control`, when their node asks for that (docs/migration.md); empty: they stay.
+  std::vector<std::string> when_asked = {};
 };
 /// Connects once, to see whether it may, and serves. The error is why it may not, or why it can't go on.
 Status RunRelay(RelayOptions options);

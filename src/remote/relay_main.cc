@@ -41,9 +41,10 @@ constexpr const char* kUsage =
     "  --program NAME     of the client, for messages\n"
     "  --parent PID       end when this process has ended and nobody is connected\n"
     "  --anyone           every user of this machine may connect, not only this one\n"
+    "  --when-asked WORD  of the command that moves the program when its node asks for that; again for each word\n"
     "  --ready-fd FD      write a byte there when the node has let us in\n";
 
-enum Option { kNode = 1, kSocket, kToken, kPlain, kVgpu, kProgram, kParent, kAnyone, kReady, kHelp };
+enum Option { kNode = 1, kSocket, kToken, kPlain, kVgpu, kProgram, kParent, kAnyone, kWhenAsked, kReady, kHelp };
 
 constexpr option kOptions[] = {{"node", required_argument, nullptr, kNode},
                                {"socket", required_argument, nullptr, kSocket},
@@ -53,6 +54,7 @@ constexpr option kOptions[] = {{"node", required_argument, nullptr, kNode},
                                {"program", required_argument, nullptr, kProgram},
                                {"parent", required_argument, nullptr, kParent},
                                {"anyone", no_argument, nullptr, kAnyone},
+                               {"when-asked", required_argument, nullptr, kWhenAsked},
                                {"ready-fd", required_argument, nullptr, kReady},
                                {"help", no_argument, nullptr, kHelp},
                                {nullptr, 0, nullptr, 0}};
@@ -101,6 +103,7 @@ int main(int argc, char** argv) {
       case kProgram: options.program = optarg; break;
       case kParent: options.parent = std::atoi(optarg); break;
       case kAnyone: options.anyone = true; break;
+      case kWhenAsked: options.when_asked.emplace_back(optarg); break;
       case kReady: ready = std::atoi(optarg); break;
       case 'h':
       case kHelp: std::fputs(kUsage, stdout); return 0;

@@ -108,6 +108,8 @@ class ModelNode {
     engine::Note note;
   };
   std::vector<Noted> TakeNotes() { return std::exchange(notes_, {}); }
+  /// Who was asked to leave, or need not any more.
+  std::vector<engine::AskToLeave> TakeLeave() { return std::exchange(leave_, {}); }
   [[nodiscard]] std::uint64_t looks() const { return looks_; }
 
  private:
@@ -214,6 +216,7 @@ class ModelNode {
 
   void Carry() {
     for (const engine::Note& note : actions_.notes) notes_.push_back({now_, note});
+    leave_.insert(leave_.end(), actions_.leave.begin(), actions_.leave.end());
     for (const engine::Publish& publish : actions_.publish) {
       gates_[publish.vgpu].mode = publish.mode;
       gates_[publish.vgpu].frame_interval = publish.frame_interval;
@@ -231,6 +234,7 @@ class ModelNode {
   engine::Actions scratch_;
   std::map<VgpuId, Gate> gates_;
   std::vector<Noted> notes_;
+  std::vector<engine::AskToLeave> leave_;
   std::vector<Process> processes_;
   std::vector<engine::GateSample> samples_;
   std::uint64_t processes_made_ = 0;

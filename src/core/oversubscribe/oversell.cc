@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cmath>
+#include <utility>
 
 namespace weir::core {
 namespace {
@@ -19,7 +20,8 @@ constexpr int kCameBack = 5;
 constexpr int kSeldom = 2;
 constexpr double kWellBelow = 0.8;
 
-/// The same device is not warned of more often.
+/// The same device is not warned of more often; and who was named is relieved when for so long not several were
+/// overloaded.
 constexpr Duration kWarnEvery = seconds(10);
 
 /// A ceiling is promised within two stages of needing it.
@@ -47,6 +49,7 @@ const char* NameOf(OversellNote::Kind kind) {
     case OversellNote::Kind::kRegained: return "regained";
     case OversellNote::Kind::kStolen: return "stolen";
     case OversellNote::Kind::kWarning: return "warning";
+    case OversellNote::Kind::kRelieved: return "relieved";
     case OversellNote::Kind::kSellable: return "sellable";
     case OversellNote::Kind::kBroken: return "broken";
     case OversellNote::Kind::kKept: return "kept";
@@ -148,6 +151,7 @@ Status Oversell::SetCeiling(VgpuId id, Share ceiling) {
 
 void Oversell::Remove(VgpuId id) {
   std::erase_if(members_, [id](const Watched& member) { return member.id == id; });
+  if (named_ == id) named_ = {};
   empty_ = members_.empty();
   Divide();
 }
@@ -274,6 +278,7 @@ Instant Oversell::See(Instant now, std::span<const VgpuView> views, std::vector<
     awake |= Competes(view, now, kWatchedFor);
   }
   if (now - stage_began_ >= stage_) Stage(now, views, notes);
+  if (!attached) Relieve(notes);  // there are no more reports to say so
   if (awake) return stage_began_ + stage_;
   return attached ? report_began_ + report_ : kNever;
 }
@@ -470,7 +475,9 @@ void Oversell::Mitigate(Instant now, std::vector<OversellNote>& notes) {
       Transfer transfer;
       if (Steal(holders, to, Param("steal"), weights, transfer) > 0) done_.push_back(transfer);
     });
+  if (signals.size() > 1) several_at_ = now;
   if (signals.size() > 1 && (warned_ == Instant{} || now - warned_ >= kWarnEvery)) Warn(now, notes);
+  if (now - several_at_ >= kWarnEvery) Relieve(notes);
   const bool offering = OfferNow().oversold > 0;
   if (offering != offering_)
     notes.push_back({.kind = OversellNote::Kind::kSellable, .amount = OfferNow().most(), .use = peak_});
@@ -488,7 +495,15 @@ void Oversell::Warn(Instant now, std::vector<OversellNote>& notes) {
   }
   if (victim == nullptr) return;
   warned_ = now;
+  if (named_ != victim->id) Relieve(notes);
+  named_ = victim->id;
   notes.push_back(NoteOf(OversellNote::Kind::kWarning, *victim));
+}
+
+/// Nobody is to move any more, or somebody else is.
+void Oversell::Relieve(std::vector<OversellNote>& notes) {
+  const Watched* member = named_ ? Find(std::exchange(named_, VgpuId{})) : nullptr;
+  if (member != nullptr) notes.push_back(NoteOf(OversellNote::Kind::kRelieved, *member));
 }
 
 }  // namespace weir::core

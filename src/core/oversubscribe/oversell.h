@@ -63,7 +63,17 @@ Prices PricesOf(const PolicyParams& checked);
 
 /// What was decided, and for what reason.
 struct OversellNote {
-  enum class Kind : std::uint8_t { kOverload, kAtCeiling, kRegained, kStolen, kWarning, kSellable, kBroken, kKept };
+  enum class Kind : std::uint8_t {
+    kOverload,
+    kAtCeiling,
+    kRegained,
+    kStolen,
+    kWarning,   // `vgpu` should be moved away
+    kRelieved,  // and need not be any more
+    kSellable,
+    kBroken,
+    kKept
+  };
   Kind kind = Kind::kOverload;
   VgpuId vgpu{};        // whom it is about; none: the device
   VgpuId from{};        // whose cap was taken
@@ -97,6 +107,9 @@ class Oversell {
   /// kResourceExhausted where the new ceiling can't be sold; nothing has changed.
   Status SetCeiling(VgpuId id, Share ceiling);
   void Remove(VgpuId id);
+
+  /// The one that the last warning named, until it is relieved; none: nobody has to move.
+  [[nodiscard]] VgpuId named() const { return named_; }
 
   /// At every decision, before it: notes who waits and who is held, and takes the stages that have begun. Returns when
   /// to look again at the latest; `notes` grows by what was decided.
@@ -163,6 +176,7 @@ class Oversell {
   void Judge(Duration span, const VgpuView& view, Watched& member, std::vector<OversellNote>& notes);
   void Mitigate(Instant now, std::vector<OversellNote>& notes);
   void Warn(Instant now, std::vector<OversellNote>& notes);
+  void Relieve(std::vector<OversellNote>& notes);
   void Divide();
   /// Runs `exchange(holders)` and takes over the caps that come of it.
   template <typename Change>
@@ -181,6 +195,8 @@ class Oversell {
   std::vector<CapHolder> holders_;  // of the members, in the same order
   std::vector<Transfer> done_;
   Instant stage_began_{}, report_began_{}, warned_{};
+  VgpuId named_{};        // by the last warning
+  Instant several_at_{};  // when several were overloaded last
   bool started_ = false;
   bool empty_ = true;  // nothing was sold when last seen
   int calm_ = 0;

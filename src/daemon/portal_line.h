@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The daemon's end of its portals' lines (proto/leave_list.h): each is told who is asked to leave, and says how many
+// connections of theirs it has. Those of former daemons connect, too, as long as they have any.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "daemon/fd_watch.h"
+#include "daemon/leave_book.h"
+#include "platform/fd.h"
+
+namespace weir::daemon {
+
+class PortalLine {
+ public:
+  /// `note`: what people should know. Only this user, and root, may connect.
+  static Result<std::unique_ptr<PortalLine>> Listen(boost::asio::io_context& loop, const std::string& path,
+                                                    std::function<void(engine::Note)> note);
+  ~PortalLine();
+  PortalLine(const PortalLine&) = delete;
+  PortalLine& operator=(const PortalLine&) = delete;
+
+  void Ask(const std::string& vgpu, const std::string& why) {
+    if (book_.Ask(vgpu, why)) TellAll();
+  }
+  void TakeBack(const std::string& vgpu) {
+    if (book_.TakeBack(vgpu)) TellAll();
+  }
+
+ private:
+  struct Portal {
+    platform::Fd socket;
+    std::unique_ptr<FdWatch> watch;  // goes before the socket
+  };
+  PortalLine(boost::asio::io_context& loop, std::string path, std::function<void(engine::Note)> note)
+      : loop_(loop), path_(std::move(path)), note_(std::move(note)) {}
+  void OnConnection();
+  void OnPacket(std::uint64_t number);
+  void Hear(std::uint64_t number, const std::vector<proto::AskedHere>& here);
+  /// False: it has gone.
+  bool Tell(const Portal& portal) const;
+  void TellAll();
+
+  boost::asio::io_context& loop_;
+  const std::string path_;
+  const std::function<void(engine::Note)> note_;
+  LeaveBook book_;
+  platform::Fd listener_;
+  std::unique_ptr<FdWatch> listener_watch_;
+  std::map<std::uint64_t, Portal> portals_;
+  std::uint64_t next_ = 1;
+};
+
+}  // namespace weir::daemon

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proto/leave_list.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace weir::proto {
+namespace {
+
+constexpr std::string_view kLeave = "leave", kHere = "here";
+
+std::string_view TakeTo(char end, std::string_view& text) {
+  const std::size_t length = std::min(text.find(end), text.size());
+  const std::string_view taken = text.substr(0, length);
+  text.remove_prefix(std::min(length + 1, text.size()));
+  return taken;
+}
+
+bool CountFrom(std::string_view word, std::uint32_t& count) {
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), count);
+  return error == std::errc() && end == word.data() + word.size();
+}
+
+/// The head, and as many of the lines as a packet takes.
+template <typename All, typename Line>
+std::string PacketOf(std::string_view head, const All& all, Line line) {
+  std::string text = std::string(head) + "\n";
+  for (const auto& one : all) {
+    const std::string said = line(one) + "\n";
+    if (text.size() + said.size() > kLeaveBytesMax) break;
+    text += said;
+  }
+  return text;
+}
+
+/// `take` is given each line's first word and the rest; false: it is none.
+template <typename Take>
+bool TakeLines(std::string_view text, std::string_view head, Take take) {
+  if (text.size() > kLeaveBytesMax || TakeTo('\n', text) != head) return false;
+  while (!text.empty()) {
+    std::string_view line = TakeTo('\n', text);
+    const std::string_view vgpu = TakeTo(' ', line);
+    if (vgpu.empty() || !take(std::string(vgpu), line)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string LeaveListText(const std::vector<LeaveAsk>& asks) {
+  return PacketOf(kLeave, asks, [](const LeaveAsk& ask) { return ask.vgpu + " " + ask.why.substr(0, kWhyBytesMax); });
+}
+
+std::optional<std::vector<LeaveAsk>> LeaveListFrom(std::string_view text) {
+  std::vector<LeaveAsk> asks;
+  const bool good = TakeLines(text, kLeave, [&](std::string vgpu, std::string_view why) {
+    if (why.empty() || why.size() > kWhyBytesMax) return false;
+    asks.push_back({std::move(vgpu), std::string(why)});
+    return true;
+  });
+  return good ? std::optional(std::move(asks)) : std::nullopt;
+}
+
+std::string AskedHereText(const std::vector<AskedHere>& all) {
+  return PacketOf(kHere, all, [](const AskedHere& one) {
+    return one.vgpu + " " + std::to_string(one.here) + " " + std::to_string(one.asked);
+  });
+}
+
+std::optional<std::vector<AskedHere>> AskedHereFrom(std::string_view text) {
+  std::vector<AskedHere> all;
+  const bool good = TakeLines(text, kHere, [&](std::string vgpu, std::string_view counts) {
+    AskedHere one{.vgpu = std::move(vgpu)};
+    const std::string_view here = TakeTo(' ', counts);
+    if (!CountFrom(here, one.here) || !CountFrom(counts, one.asked) || one.asked > one.here) return false;
+    all.push_back(std::move(one));
+    return true;
+  });
+  return good ? std::optional(std::move(all)) : std::nullopt;
+}
+
+}  // namespace weir::proto

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// With commands that do nothing; a program that is really moved: tests/e2e/leave_e2e.py.
+#include "remote/leaver.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <fstream>
+#include <functional>
+#include <thread>
+
+#include "platform/clock.h"
+#include "tests/harness/temp_folder.h"
+
+namespace weir::remote {
+namespace {
+
+constexpr Instant kThen = InstantFromNs(1'000'000'000'000);
+
+class LeaverTest : public ::testing::Test {
+ protected:
+  /// Notes that it ran, and ends as it is told.
+  [[nodiscard]] std::vector<std::string> Command(const std::string& end) const {
+    return {"/bin/sh", "-c", "echo $$ >> " + (folder_ / "runs") + "; " + end};
+  }
+  [[nodiscard]] std::vector<pid_t> Runs() const {
+    std::vector<pid_t> pids;
+    std::ifstream file(folder_ / "runs");
+    for (pid_t pid = 0; file >> pid;) pids.push_back(pid);
+    return pids;
+  }
+  static void Until(const std::function<bool()>& holds) {
+    for (const Instant until = platform::Now() + seconds(20); !holds() && platform::Now() < until;)
+      std::this_thread::sleep_for(milliseconds(2));
+    EXPECT_TRUE(holds());
+  }
+  static void AwaitEnd(Leaver& leaver, Instant now) {
+    Until([&] {
+      leaver.See(now, "");
+      return !leaver.trying();
+    });
+  }
+  testing::TempFolder folder_;
+};
+
+TEST_F(LeaverTest, WithoutACommandItIsSaidOnce) {
+  ::testing::internal::CaptureStderr();
+  Leaver leaver({}, "job", "; there is a way");
+  leaver.See(kThen, "");
+  for (int i = 0; i < 3; ++i) leaver.See(kThen + seconds(i * 1000), "full");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "weir: job: its node asks it to leave: full; there is a way\n");
+}
+
+TEST_F(LeaverTest, TheCommandRunsWhenItIsAskedAndAgainAfterAPause) {
+  ::testing::internal::CaptureStderr();
+  Leaver leaver(Command("exit 3"), "job", "");
+  leaver.See(kThen, "");
+  EXPECT_FALSE(leaver.trying());
+  leaver.See(kThen, "full");
+  EXPECT_TRUE(leaver.trying());
+  AwaitEnd(leaver, kThen + seconds(5));
+  leaver.See(kThen + seconds(14), "full");
+  EXPECT_EQ(Runs().size(), 1U);
+  leaver.See(kThen + seconds(15), "");
+  EXPECT_FALSE(leaver.trying()) << "it need not any more";
+  leaver.See(kThen + seconds(15), "full");
+  AwaitEnd(leaver, kThen + seconds(15));
+  EXPECT_EQ(Runs().size(), 2U);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("not again within 10 s\n"), std::string::npos) << said;
+  EXPECT_NE(said.find("not again within 20 s\n"), std::string::npos) << said;
+}
+
+TEST_F(LeaverTest, OneRunsAtATimeAndSaysWhereItIs) {
+  ::testing::internal::CaptureStderr();
+  Leaver leaver(Command("while [ ! -e " + (folder_ / "go") + " ]; do sleep 0.01; done; echo moved to n2"), "job", "");
+  for (int i = 0; i < 5; ++i) leaver.See(kThen + seconds(i * 1000), "full");
+  std::ofstream(folder_ / "go") << "\n";
+  AwaitEnd(leaver, kThen + seconds(5000));
+  EXPECT_EQ(Runs().size(), 1U);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("weir: job: moved to n2\n"), std::string::npos) << said;
+}
+
+TEST_F(LeaverTest, WhatRunsEndsWithIt) {
+  {
+    Leaver leaver(Command("exec sleep 600"), "job", "");
+    leaver.See(kThen, "full");
+    Until([&] { return Runs().size() == 1; });
+  }
+  EXPECT_NE(::kill(Runs()[0], 0), 0);
+}
+
+TEST_F(LeaverTest, ACommandThatIsNotThereIsSaid) {
+  ::testing::internal::CaptureStderr();
+  Leaver leaver({folder_ / "nothing"}, "job", "");
+  leaver.See(kThen, "full");
+  EXPECT_FALSE(leaver.trying());
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("it can't be moved"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace weir::remote

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An oversold node names a vGPU that should be moved away, and its program goes to another node by itself, if whoever started
+it said where."""
+import os
+import signal
+import subprocess
+import unittest
+
+import weir_e2e as e2e
+from distant import LOOP, Distant, scenes, text_of
+
+
+class Leaving(Distant):
+    def setUp(self):
+        super().setUp()
+        self.other = e2e.Node("--listen-plain", "127.0.0.1:0", "--quiet").start()
+        self.addCleanup(self.other.close)
+        self.other.create("game")
+        # Two that are promised more than they can have, with pauses of their own: they never use all of their ceilings, and
+        # are overloaded as long as they run. Of what they leave lives who has no promise, and it is named first.
+        self.node.policy("cap")
+        status, body = self.node.call("PUT", "/v1/devices/embedded/oversell",
+                                      {"mode": "adaptive", "params": {"report_ms": 300}})
+        self.assertEqual(status, 200, body)
+        for name in ("a", "b"):
+            self.node.create(name, cap=0.4, tasks_per_s=10_000)
+        self.node.create("game", best_effort=True)
+
+    def overload(self):
+        for name in ("a", "b"):
+            environment = {"WEIR_OPENCL": os.path.join(self.node.run_dir, "opencl", name + ".sock"),
+                           "OCL_ICD_VENDORS": os.path.join(e2e.BUILD, "lib/weir/icd")}
+            self.processes.append(subprocess.Popen([LOOP, "60", str(1 << 16), "100", "1", "5"], stdout=subprocess.PIPE,
+                                                   stderr=subprocess.PIPE, env={**os.environ, **environment}))
+
+    def start_game(self, *where_to):
+        """It runs until over() ends it."""
+        self.said_at = os.path.join(self.here, "said")
+        with open(self.said_at, "w") as said:
+            game = subprocess.Popen(
+                [e2e.WEIR, "run", "--run-dir", os.path.join(self.here, "run"), "--node",
+                 f"127.0.0.1:{self.port(plain=True)}", "--plain", "--vgpu", "game", *where_to, "--", *scenes(100)],
+                stdout=subprocess.PIPE, stderr=said, text=True)
+        self.processes.append(game)
+        self.busy("game")
+        return game
+
+    def said(self):
+        return text_of(self.said_at)
+
+    def told(self, kind):
+        events = self.node.get("/v1/events?after=0&limit=10000")["events"]
+        return [event["text"] for event in events if (event["kind"], event["vgpu"]) == (kind, "game")]
+
+    def await_told(self, kind, seconds=30):
+        def told():
+            return self.told(kind)
+        try:
+            return e2e.wait_for(told, seconds, f"{kind} is told")
+        except AssertionError as error:
+            events = self.node.get("/v1/events?after=0&limit=10000")["events"]
+            raise AssertionError("\n".join([str(error)] + [f"{e['kind']} {e['vgpu']} {e['text']}" for e in events]))
+
+    def over(self, game):
+        game.send_signal(signal.SIGTERM)  # it checks all that it has computed, and ends
+        out = game.communicate(timeout=60)[0]
+        self.assertEqual((game.returncode, "wrong 0" in out), (0, True), out + self.said() + self.node.log_text())
+
+    def there(self):
+        path = os.path.join(self.other.run_dir, "portal-plain.port")
+        return f"127.0.0.1:{e2e.wait_for(lambda: text_of(path), 20, 'the other portal listens')}"
+
+    def test_who_is_named_goes_where_it_was_told_to(self):
+        there = self.there()
+        game = self.start_game("--move-to", there)
+        self.overload()
+        self.await_told("warning")
+        self.assertIn("1 of its 1 connections", self.await_told("asked")[0])
+        e2e.wait_for(lambda: self.other.vgpu("game")["totals"]["gpu_ns"] > 0, 30, "it computes there")
+        self.await_told("left", 10)
+        e2e.wait_for(lambda: "moved to" in self.said(), 10, "it says so")
+        self.over(game)
+        self.assertRegex(self.said(), "its node asks it to leave: several vGPUs .* are overloaded; it is being moved")
+        self.assertRegex(self.said(), f"moved to {there}: [1-9].* objects made anew")
+        self.assertEqual(self.said().count("it is being moved"), 1, self.said())
+
+    def test_who_was_not_told_where_to_stays_and_says_so(self):
+        game = self.start_game()
+        self.overload()
+        self.await_told("asked")
+        e2e.wait_for(lambda: "asks it to leave" in self.said(), 10, "it says so")
+        self.assertEqual(self.told("left"), [])
+        self.over(game)
+        self.assertEqual(self.said().count("its node asks it to leave"), 1, self.said())
+        self.assertIn(f"'weir migrate {game.pid} --to ...' moves it", self.said())
+        self.assertEqual(self.other.vgpu("game")["totals"]["gpu_ns"], 0)
+
+    def test_who_can_not_go_there_stays_and_does_not_try_again_at_once(self):
+        game = self.start_game("--move-to", "127.0.0.1:1")
+        self.overload()
+        self.await_told("asked")
+        e2e.wait_for(lambda: "not moved; not again within 10 s" in self.said(), 20, "it says that it failed")
+        self.over(game)
+        self.assertEqual(self.said().count("it is being moved"), 1, self.said())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
