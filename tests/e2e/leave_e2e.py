@@ -3,11 +3,55 @@
 it said where."""
 import os
 import signal
+import socket
+import struct
 import subprocess
 import unittest
 
 import weir_e2e as e2e
 from distant import LOOP, Distant, scenes, text_of
+
+
+MOVE_WANTED = 5
+
+
+def frame(kind, op, fields):
+    return struct.pack("<IHHQIHH", 8 + len(fields), kind, 0, 0, 8 + len(fields), op, 0) + fields
+
+
+class Peer:
+    """A relay that says which version it speaks, and then listens."""
+
+    def __init__(self, port, version):
+        self.socket = socket.create_connection(("127.0.0.1", port), 20)
+        self.socket.sendall(frame(1, 1, b"WNT1" + struct.pack("<HI4sI", version, 4, b"game", 0)))
+        self.kinds = []
+        self.hear(2)
+
+    def hear(self, kind):
+        """Until such a frame comes; its bytes."""
+        while True:
+            header = self.take(16)
+            self.kinds.append(struct.unpack("<IH", header[:6])[1])
+            body = self.take(struct.unpack("<I", header[:4])[0])
+            if self.kinds[-1] == kind:
+                return body
+
+    def take(self, count):
+        taken = b""
+        while len(taken) < count:
+            more = self.socket.recv(count - len(taken))
+            if not more:
+                raise EOFError
+            taken += more
+        return taken
+
+    def rest(self):
+        """What kinds of frames came until the other side hung up."""
+        try:
+            self.hear(None)
+        except EOFError:
+            return self.kinds
 
 
 class Leaving(Distant):
@@ -94,6 +138,24 @@ class Leaving(Distant):
         self.assertEqual(self.said().count("its node asks it to leave"), 1, self.said())
         self.assertIn(f"'weir migrate {game.pid} --to ...' moves it", self.said())
         self.assertEqual(self.other.vgpu("game")["totals"]["gpu_ns"], 0)
+
+    def test_a_relay_of_before_is_not_asked_and_none_may_ask(self):
+        old, new = (Peer(self.port(plain=True), version) for version in (1, 2))
+        self.addCleanup(old.socket.close)
+        self.addCleanup(new.socket.close)
+        game = self.start_game()
+        self.overload()
+        self.assertIn(b"overloaded", new.hear(MOVE_WANTED))
+        late = Peer(self.port(plain=True), 3)
+        self.addCleanup(late.socket.close)
+        self.assertIn(b"overloaded", late.hear(MOVE_WANTED), "it came when its vGPU had been asked")
+        new.socket.sendall(frame(MOVE_WANTED, 3, struct.pack("<HI4s", 1, 4, b"away")))
+        new.rest()
+        e2e.wait_for(lambda: "is cut off" in self.node.log_text(), 10, "and the node says why")
+        self.over(game)
+        for pid in self.helper("weir-portal"):
+            os.kill(pid, signal.SIGTERM)
+        self.assertNotIn(MOVE_WANTED, old.rest())
 
     def test_who_can_not_go_there_stays_and_does_not_try_again_at_once(self):
         game = self.start_game("--move-to", "127.0.0.1:1")
