@@ -9,6 +9,7 @@ import subprocess
 import unittest
 
 import weir_e2e as e2e
+from cluster_processes import Client, Manager, Processes, free_ports
 from distant import LOOP, Distant, scenes, text_of
 
 
@@ -77,13 +78,14 @@ class Leaving(Distant):
             self.processes.append(subprocess.Popen([LOOP, "60", str(1 << 16), "100", "1", "5"], stdout=subprocess.PIPE,
                                                    stderr=subprocess.PIPE, env={**os.environ, **environment}))
 
-    def start_game(self, *where_to):
+    def start_game(self, *where_to, token=None):
         """It runs until over() ends it."""
+        who = ["--token", token] if token else ["--plain", "--vgpu", "game"]
         self.said_at = os.path.join(self.here, "said")
         with open(self.said_at, "w") as said:
             game = subprocess.Popen(
                 [e2e.WEIR, "run", "--run-dir", os.path.join(self.here, "run"), "--node",
-                 f"127.0.0.1:{self.port(plain=True)}", "--plain", "--vgpu", "game", *where_to, "--", *scenes(100)],
+                 f"127.0.0.1:{self.port(plain=not token)}", *who, *where_to, "--", *scenes(100)],
                 stdout=subprocess.PIPE, stderr=said, text=True)
         self.processes.append(game)
         self.busy("game")
@@ -127,6 +129,31 @@ class Leaving(Distant):
         self.assertRegex(self.said(), "its node asks it to leave: several vGPUs .* are overloaded; it is being moved")
         self.assertRegex(self.said(), f"moved to {there}: [1-9].* objects made anew")
         self.assertEqual(self.said().count("it is being moved"), 1, self.said())
+
+    def test_it_goes_where_a_manager_says_with_a_token_for_each_node(self):
+        processes = Processes()
+        self.addCleanup(processes.close)
+        manager = Manager(processes, "manager", free_ports(1)[0], "--state", processes.path("state")).start()
+        best = e2e.Node("--quiet", "--manager", manager.address, "--manager-token", processes.token, "--node-name", "best",
+                        "--listen", "127.0.0.1:0", "--offer-parts", "game")
+        self.addCleanup(best.close)
+        tokens = processes.path("tokens")
+        os.mkdir(tokens, 0o700)
+        keys = os.path.join(best.state_dir, "keys")
+        self.weir("keys", "init", "--dir", keys)
+        self.weir("keys", "token", "game", "--dir", keys, "--out", os.path.join(tokens, "best.token"))
+        best.start()
+        best.create("game")
+        e2e.wait_for(lambda: any(node.get("parts") for node in Client([manager]).get("/v1/nodes")["nodes"]), 30,
+                     "it is offered")
+        game = self.start_game("--move-to", "auto", "--room", "64M", "--move-token", tokens, "--manager", manager.address,
+                               "--manager-token", processes.token, token=self.token("game"))
+        self.overload()
+        self.await_told("asked")
+        e2e.wait_for(lambda: "moved" in self.said().split("being moved")[-1], 30, "it says what came of it")
+        self.assertIn("moved to best: ", self.said())
+        self.await_told("left", 10)
+        self.over(game)
 
     def test_who_was_not_told_where_to_stays_and_says_so(self):
         game = self.start_game()
