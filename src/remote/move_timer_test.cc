@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace weir::remote {
@@ -47,8 +48,11 @@ RC_GTEST_PROP(MoveTimer, NeverTwoAtOnceNorMoreThanSixteenAnHour, ()) {
   Instant now = kStart, ends{};
   std::vector<Instant> tries;
   for (int step = 0; step < 120; ++step) {
-    const bool hasty = *rc::gen::weightedElement<bool>({{19, true}, {1, false}});
-    now += hasty ? milliseconds(*rc::gen::inRange(0, 60'000)) : seconds(*rc::gen::inRange(0, 8'000));
+    const int haste = *rc::gen::weightedElement<int>({{24, 2}, {6, 1}, {1, 0}});
+    if (haste == 2)  // as soon as it may be
+      now = std::max({now, ends, tries.empty() ? now : timer.again_at()});
+    else
+      now += haste == 1 ? milliseconds(*rc::gen::inRange(0, 60'000)) : seconds(*rc::gen::inRange(0, 8'000));
     if (timer.trying()) {
       RC_ASSERT(!timer.TryAt(now, true));
       if (now >= ends) timer.Ended(now);
@@ -60,7 +64,7 @@ RC_GTEST_PROP(MoveTimer, NeverTwoAtOnceNorMoreThanSixteenAnHour, ()) {
     RC_ASSERT(tried == (asked && pause_over));
     if (!tried) continue;
     tries.push_back(now);
-    ends = now + milliseconds(*rc::gen::inRange(0, 30'000));
+    ends = now + milliseconds(*rc::gen::weightedElement<int>({{9, 0}, {1, 30'000}}));
     if (ends == now) timer.Ended(now);
   }
   for (std::size_t i = 16; i < tries.size(); ++i) RC_ASSERT(tries[i] - tries[i - 16] >= seconds(3600));

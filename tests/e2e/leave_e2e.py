@@ -3,11 +3,56 @@
 it said where."""
 import os
 import signal
+import socket
+import struct
 import subprocess
 import unittest
 
 import weir_e2e as e2e
+from cluster_processes import Client, Manager, Processes, free_ports
 from distant import LOOP, Distant, scenes, text_of
+
+
+MOVE_WANTED = 5
+
+
+def frame(kind, op, fields):
+    return struct.pack("<IHHQIHH", 8 + len(fields), kind, 0, 0, 8 + len(fields), op, 0) + fields
+
+
+class Peer:
+    """A relay that says which version it speaks, and then listens."""
+
+    def __init__(self, port, version):
+        self.socket = socket.create_connection(("127.0.0.1", port), 20)
+        self.socket.sendall(frame(1, 1, b"WNT1" + struct.pack("<HI4sI", version, 4, b"game", 0)))
+        self.kinds = []
+        self.hear(2)
+
+    def hear(self, kind):
+        """Until such a frame comes; its bytes."""
+        while True:
+            header = self.take(16)
+            self.kinds.append(struct.unpack("<IH", header[:6])[1])
+            body = self.take(struct.unpack("<I", header[:4])[0])
+            if self.kinds[-1] == kind:
+                return body
+
+    def take(self, count):
+        taken = b""
+        while len(taken) < count:
+            more = self.socket.recv(count - len(taken))
+            if not more:
+                raise EOFError
+            taken += more
+        return taken
+
+    def rest(self):
+        """What kinds of frames came until the other side hung up."""
+        try:
+            self.hear(None)
+        except EOFError:
+            return self.kinds
 
 
 class Leaving(Distant):
@@ -33,13 +78,14 @@ class Leaving(Distant):
             self.processes.append(subprocess.Popen([LOOP, "60", str(1 << 16), "100", "1", "5"], stdout=subprocess.PIPE,
                                                    stderr=subprocess.PIPE, env={**os.environ, **environment}))
 
-    def start_game(self, *where_to):
+    def start_game(self, *where_to, token=None):
         """It runs until over() ends it."""
+        who = ["--token", token] if token else ["--plain", "--vgpu", "game"]
         self.said_at = os.path.join(self.here, "said")
         with open(self.said_at, "w") as said:
             game = subprocess.Popen(
                 [e2e.WEIR, "run", "--run-dir", os.path.join(self.here, "run"), "--node",
-                 f"127.0.0.1:{self.port(plain=True)}", "--plain", "--vgpu", "game", *where_to, "--", *scenes(100)],
+                 f"127.0.0.1:{self.port(plain=not token)}", *who, *where_to, "--", *scenes(100)],
                 stdout=subprocess.PIPE, stderr=said, text=True)
         self.processes.append(game)
         self.busy("game")
@@ -84,6 +130,31 @@ class Leaving(Distant):
         self.assertRegex(self.said(), f"moved to {there}: [1-9].* objects made anew")
         self.assertEqual(self.said().count("it is being moved"), 1, self.said())
 
+    def test_it_goes_where_a_manager_says_with_a_token_for_each_node(self):
+        processes = Processes()
+        self.addCleanup(processes.close)
+        manager = Manager(processes, "manager", free_ports(1)[0], "--state", processes.path("state")).start()
+        best = e2e.Node("--quiet", "--manager", manager.address, "--manager-token", processes.token, "--node-name", "best",
+                        "--listen", "127.0.0.1:0", "--offer-parts", "game")
+        self.addCleanup(best.close)
+        tokens = processes.path("tokens")
+        os.mkdir(tokens, 0o700)
+        keys = os.path.join(best.state_dir, "keys")
+        self.weir("keys", "init", "--dir", keys)
+        self.weir("keys", "token", "game", "--dir", keys, "--out", os.path.join(tokens, "best.token"))
+        best.start()
+        best.create("game")
+        e2e.wait_for(lambda: any(node.get("parts") for node in Client([manager]).get("/v1/nodes")["nodes"]), 30,
+                     "it is offered")
+        game = self.start_game("--move-to", "auto", "--room", "64M", "--move-token", tokens, "--manager", manager.address,
+                               "--manager-token", processes.token, token=self.token("game"))
+        self.overload()
+        self.await_told("asked")
+        e2e.wait_for(lambda: "moved" in self.said().split("being moved")[-1], 30, "it says what came of it")
+        self.assertIn("moved to best: ", self.said())
+        self.await_told("left", 10)
+        self.over(game)
+
     def test_who_was_not_told_where_to_stays_and_says_so(self):
         game = self.start_game()
         self.overload()
@@ -94,6 +165,24 @@ class Leaving(Distant):
         self.assertEqual(self.said().count("its node asks it to leave"), 1, self.said())
         self.assertIn(f"'weir migrate {game.pid} --to ...' moves it", self.said())
         self.assertEqual(self.other.vgpu("game")["totals"]["gpu_ns"], 0)
+
+    def test_a_relay_of_before_is_not_asked_and_none_may_ask(self):
+        old, new = (Peer(self.port(plain=True), version) for version in (1, 2))
+        self.addCleanup(old.socket.close)
+        self.addCleanup(new.socket.close)
+        game = self.start_game()
+        self.overload()
+        self.assertIn(b"overloaded", new.hear(MOVE_WANTED))
+        late = Peer(self.port(plain=True), 3)
+        self.addCleanup(late.socket.close)
+        self.assertIn(b"overloaded", late.hear(MOVE_WANTED), "it came when its vGPU had been asked")
+        new.socket.sendall(frame(MOVE_WANTED, 3, struct.pack("<HI4s", 1, 4, b"away")))
+        new.rest()
+        e2e.wait_for(lambda: "is cut off" in self.node.log_text(), 10, "and the node says why")
+        self.over(game)
+        for pid in self.helper("weir-portal"):
+            os.kill(pid, signal.SIGTERM)
+        self.assertNotIn(MOVE_WANTED, old.rest())
 
     def test_who_can_not_go_there_stays_and_does_not_try_again_at_once(self):
         game = self.start_game("--move-to", "127.0.0.1:1")
