@@ -16,6 +16,7 @@
 #include "platform/clock.h"
 #include "remote/crew.h"
 #include "remote/handshake.h"
+#include "remote/keep_awake.h"
 #include "remote/pump.h"
 
 namespace weir::remote {
@@ -43,6 +44,7 @@ class Portal {
   std::mutex mutex_;
   std::list<net::Stream*> open_;
   bool ending_ = false;
+  KeepAwake awake_;
   Crew crew_;  // last: its threads use the rest
 };
 
@@ -73,14 +75,17 @@ void Portal::Carry(net::Stream& stream) {
   auto connection = Admit(stream, vgpu, came_ns);
   unknown_.fetch_sub(1);
   if (!connection) return SayPortal(connection.error().message);
-  Line line{.channel = std::move(connection->channel), .arena = std::move(connection->arena)};
+  Line line{.channel = std::move(connection->channel),
+            .arena = std::move(connection->arena),
+            .arena_file = std::move(connection->arena_file),
+            .awake = &awake_};
   if (const Status sent = SendWelcome(stream, vgpu, line.arena.bytes(), came_ns); !sent)
     return SayPortal(sent.error().message);
   if (!options_.quiet) SayPortal(stream.peer() + " is connected to '" + vgpu + "'");
   const int socket = connection->socket.get();
   OutPump out(line, stream, OutPump::Side::kExecutors);
   LineSink sink(line);
-  InPump in(line.stop, stream);
+  InPump in(line.stop, stream, line.awake);
   const auto end = [&](const Status& status) {
     if (!line.stop.exchange(true) && !status && status.error().code == Errc::kProtocol)
       SayPortal(stream.peer() + " is cut off: " + status.error().message);
