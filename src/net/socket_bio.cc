@@ -1,35 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "net/socket_bio.h"
 
-#include <pthread.h>
 #include <sys/socket.h>
 
-#include <csignal>
-#include <ctime>
+#include "net/without_sigpipe.h"
 
 namespace weir::net {
 namespace {
-
-/// While it lives no SIGPIPE comes to this thread; one that was raised meanwhile is gone.
-class WithoutSigpipe {
- public:
-  WithoutSigpipe() {
-    sigemptyset(&sigpipe_);
-    sigaddset(&sigpipe_, SIGPIPE);
-    ::pthread_sigmask(SIG_BLOCK, &sigpipe_, &before_);
-  }
-  ~WithoutSigpipe() {
-    if (sigismember(&before_, SIGPIPE) == 1) return;
-    const timespec at_once{};
-    ::sigtimedwait(&sigpipe_, nullptr, &at_once);
-    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  WithoutSigpipe(const WithoutSigpipe&) = delete;
-  WithoutSigpipe& operator=(const WithoutSigpipe&) = delete;
-
- private:
-  sigset_t sigpipe_{}, before_{};
-};
 
 /// The mark of what is not a tenant's bytes (an alert, a new key) where the kernel encrypts; of OpenSSL's own headers.
 constexpr int kKernelTlsControl = 0x1000;

@@ -57,6 +57,10 @@ Result<Endpoint> ParseEndpoint(std::string_view text) {
   return Endpoint{std::string(host), std::string(port)};
 }
 
+Result<std::size_t> Stream::TrySendFile(int /*fd*/, std::uint64_t /*offset*/, std::size_t /*bytes*/) {
+  return Fail(Errc::kInternal, "files are not sent to " + peer());
+}
+
 Status SendAll(Stream& stream, std::span<const std::byte> bytes, Duration timeout) {
   Instant last = platform::Now();
   while (!bytes.empty()) {

@@ -33,6 +33,10 @@ class Stream {
   /// Sends from the beginning of `parts`, gathered into as few packets as there can be. Returns how many bytes were
   /// taken: 0 when the other side doesn't read at the moment. Errors: kUnavailable when the connection has ended.
   virtual Result<std::size_t> TrySend(std::span<const iovec> parts) = 0;
+  /// Whether TrySendFile is to be had, which copies nothing.
+  [[nodiscard]] virtual bool sends_files() const { return false; }
+  /// Sends from `offset` on in a file of memory, as TrySend. The bytes must not change until the other side has them.
+  virtual Result<std::size_t> TrySendFile(int fd, std::uint64_t offset, std::size_t bytes);
   /// Returns how many bytes came: 0 when there are none at the moment. Errors: kUnavailable at its end ("closed by
   /// the other side") and when it was cut.
   virtual Result<std::size_t> TryReceive(std::span<std::byte> into) = 0;

@@ -6,12 +6,14 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 
 #include "net/tcp_socket.h"
+#include "net/without_sigpipe.h"
 #include "platform/clock.h"
 
 namespace weir::net {
@@ -41,11 +43,13 @@ Result<AddressList> AddressesOf(const Endpoint& endpoint, int flags) {
 
 class TcpStream final : public Stream {
  public:
-  explicit TcpStream(Fd connected) : socket_(std::move(connected)) {}
+  explicit TcpStream(Fd connected) : socket_(std::move(connected)), sends_files_(true) {}
   TcpStream(Fd connected, std::string peer, std::string peer_name)
       : socket_(std::move(connected), std::move(peer)), peer_name_(std::move(peer_name)) {}
 
   Result<std::size_t> TrySend(std::span<const iovec> parts) override;
+  [[nodiscard]] bool sends_files() const override { return sends_files_; }
+  Result<std::size_t> TrySendFile(int fd, std::uint64_t offset, std::size_t bytes) override;
   Result<std::size_t> TryReceive(std::span<std::byte> into) override;
   bool AwaitSend(Duration timeout) override { return socket_.Await(POLLOUT, timeout); }
   bool AwaitReceive(Duration timeout) override { return socket_.Await(POLLIN, timeout); }
@@ -56,6 +60,7 @@ class TcpStream final : public Stream {
  private:
   TcpSocket socket_;
   std::string peer_name_;
+  const bool sends_files_ = false;  // to another process of this machine nothing is won by it
 };
 
 Result<std::size_t> TcpStream::TrySend(std::span<const iovec> parts) {
@@ -66,6 +71,19 @@ Result<std::size_t> TcpStream::TrySend(std::span<const iovec> parts) {
   for (;;) {
     const ssize_t sent = ::sendmsg(socket_.fd(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0) return static_cast<std::size_t>(sent);
+    if (errno == EAGAIN) return std::size_t{0};
+    if (errno != EINTR) return socket_.EndedBy(errno);
+  }
+}
+
+Result<std::size_t> TcpStream::TrySendFile(int fd, std::uint64_t offset, std::size_t bytes) {
+  if (socket_.is_shut()) return socket_.EndedBy(0);
+  const WithoutSigpipe quiet;
+  for (;;) {
+    auto at = static_cast<off_t>(offset);
+    const ssize_t sent = ::sendfile(socket_.fd(), fd, &at, bytes);
+    if (sent > 0) return static_cast<std::size_t>(sent);
+    if (sent == 0) return Fail(Errc::kIo, "a file of memory ends before what is to be sent of it");
     if (errno == EAGAIN) return std::size_t{0};
     if (errno != EINTR) return socket_.EndedBy(errno);
   }

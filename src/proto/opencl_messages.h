@@ -12,6 +12,8 @@ inline constexpr std::uint32_t kHelloMagic = 0x31434F57;  // "WOC1"
 inline constexpr std::uint16_t kVersion = 1;
 /// Writes up to this many bytes travel in their message.
 inline constexpr std::size_t kInlineBytesMax = 16 * 1024;
+/// Of a ticket: nobody waits for it, and its Freed need wake nobody.
+inline constexpr std::uint64_t kNobodyWaits = 1ULL << 63;
 /// Ranges of the arena begin at multiples of this: what a buffer of any device asks of host memory it is to use.
 inline constexpr std::uint64_t kArenaAlignment = 4096;
 

@@ -17,6 +17,7 @@
 #include "proto/network_frames.h"
 #include "remote/crew.h"
 #include "remote/handshake.h"
+#include "remote/keep_awake.h"
 #include "remote/leave_watch.h"
 #include "remote/pump.h"
 
@@ -55,6 +56,7 @@ class Portal {
   std::list<Carried> carried_;
   bool ending_ = false;
   LeaveWatch leave_;
+  KeepAwake awake_;
   Crew crew_;  // last: its threads use the rest
 };
 
@@ -88,14 +90,17 @@ void Portal::Carry(net::Stream& stream) {
   unknown_.fetch_sub(1);
   if (!connection) return SayPortal(connection.error().message);
   const std::string& vgpu = greeting.vgpu;
-  Line line{.channel = std::move(connection->channel), .arena = std::move(connection->arena)};
+  Line line{.channel = std::move(connection->channel),
+            .arena = std::move(connection->arena),
+            .arena_file = std::move(connection->arena_file),
+            .awake = &awake_};
   if (const Status sent = SendWelcome(stream, vgpu, line.arena.bytes(), came_ns); !sent)
     return SayPortal(sent.error().message);
   if (!options_.quiet) SayPortal(stream.peer() + " is connected to '" + vgpu + "'");
   const int socket = connection->socket.get();
   OutPump out(line, stream, OutPump::Side::kExecutors);
   LineSink sink(line);
-  InPump in(line.stop, stream);
+  InPump in(line.stop, stream, line.awake);
   const auto end = [&](const Status& status) {
     if (!line.stop.exchange(true) && !status && status.error().code == Errc::kProtocol)
       SayPortal(stream.peer() + " is cut off: " + status.error().message);

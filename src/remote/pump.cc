@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "proto/opencl_arena.h"
 
@@ -19,6 +20,10 @@ constexpr std::size_t kFramesMax = 256;
 constexpr std::size_t kEnoughBytes = 4 << 20;
 /// What a log may want to be sent ahead of a message.
 constexpr std::size_t kAheadBytesMax = 256;
+/// Contents of so many bytes are worth a call of their own, which copies nothing.
+constexpr std::size_t kUncopiedFrom = 128 << 10;
+/// Of what comes first no more is taken in than this: it may be contents, which would then be copied once more.
+constexpr std::size_t kFirstBytes = 32 << 10;
 /// What comes is taken in so much at a time; contents of the arena that are larger go straight there.
 constexpr std::size_t kBufferBytes = wire::kMessagesBytesMax + wire::kFrameHeaderBytes + (64 << 10);
 
@@ -55,7 +60,12 @@ Result<std::uint64_t> SendParts(net::Stream& stream, std::span<iovec> left, cons
 // -- Out -------------------------------------------------------------------------------------------------------------
 
 OutPump::OutPump(Line& line, net::Stream& stream, Side side, Followed* followed)
-    : line_(line), stream_(stream), side_(side), followed_(followed), messages_(wire::kMessagesBytesMax) {
+    : line_(line),
+      stream_(stream),
+      side_(side),
+      followed_(followed),
+      messages_(wire::kMessagesBytesMax),
+      passing_(line.awake) {
   headers_.reserve(kFramesMax + 1);
   parts_.reserve(2 * kFramesMax + 2);
 }
@@ -164,12 +174,47 @@ void OutPump::CloseMessages() {
   framed_ = used_;
 }
 
+bool OutPump::GoesUncopied(const iovec& part) const {
+  const auto* const at = static_cast<const std::byte*>(part.iov_base);
+  const auto* const arena = line_.arena.As<const std::byte>();
+  return part.iov_len >= kUncopiedFrom && at >= arena && at < arena + line_.arena.bytes() && line_.arena_file &&
+         stream_.sends_files();
+}
+
+/// The arena's pages themselves: whoever placed contents there leaves them alone until the executor says that it has
+/// read them, or until what tells of a read's end has arrived behind them.
+Status OutPump::SendUncopied(const iovec& part) {
+  auto offset = static_cast<std::uint64_t>(static_cast<const std::byte*>(part.iov_base) - line_.arena.As<std::byte>());
+  for (std::size_t left = part.iov_len; left > 0;) {
+    WEIR_TRY(const std::size_t sent, stream_.TrySendFile(line_.arena_file.get(), offset, left));
+    ++traffic_.sends;
+    traffic_.uncopied_bytes += sent;
+    offset += sent;
+    left -= sent;
+    if (sent > 0) continue;
+    if (line_.stop.load(std::memory_order_relaxed)) return Fail(Errc::kUnavailable, "the connection was ended");
+    stream_.AwaitSend(kLook);
+  }
+  return Ok();
+}
+
 Status OutPump::Send() {
   traffic_.frames += headers_.size();
-  WEIR_TRY(const std::uint64_t sends, SendParts(stream_, parts_, line_.stop));
-  traffic_.sends += sends;
+  for (std::span<iovec> left = parts_; !left.empty();) {
+    std::size_t copied = 0;
+    while (copied < left.size() && !GoesUncopied(left[copied])) ++copied;
+    if (copied > 0) {
+      WEIR_TRY(const std::uint64_t sends, SendParts(stream_, left.first(copied), line_.stop));
+      traffic_.sends += sends;
+    } else {
+      WEIR_TRY_STATUS(SendUncopied(left.front()));
+      copied = 1;
+    }
+    left = left.subspan(copied);
+  }
   headers_.clear();
   parts_.clear();
+  passing_.Now();
   return Ok();
 }
 
@@ -220,8 +265,8 @@ Status SendMoveWanted(net::Stream& stream, std::string_view why, const std::atom
 
 // -- In --------------------------------------------------------------------------------------------------------------
 
-InPump::InPump(const std::atomic<bool>& stop, net::Stream& stream)
-    : stop_(stop), stream_(stream), buffer_(kBufferBytes) {}
+InPump::InPump(const std::atomic<bool>& stop, net::Stream& stream, KeepAwake* awake)
+    : stop_(stop), stream_(stream), buffer_(kBufferBytes), passing_(awake) {}
 
 /// Until `wanted` bytes are in the buffer.
 Status InPump::Fill(std::size_t wanted) {
@@ -247,12 +292,14 @@ Result<bool> InPump::Step(Sink& sink, Duration timeout) {
   if (begin_ == end_) {
     if (stop_.load(std::memory_order_relaxed)) return Fail(Errc::kUnavailable, "the connection was ended");
     begin_ = end_ = 0;
-    WEIR_TRY(end_, stream_.TryReceive(buffer_));
+    const std::span<std::byte> first = std::span(buffer_).first(kFirstBytes);
+    WEIR_TRY(end_, stream_.TryReceive(first));
     if (end_ == 0) {
       stream_.AwaitReceive(timeout);
-      WEIR_TRY(end_, stream_.TryReceive(buffer_));
+      WEIR_TRY(end_, stream_.TryReceive(first));
       if (end_ == 0) return false;
     }
+    passing_.Now();
   }
   WEIR_TRY_STATUS(Fill(wire::kFrameHeaderBytes));
   wire::FrameHeader header;
@@ -285,6 +332,7 @@ Status InPump::TakeMessages(Sink& sink, std::size_t bytes) {
     WEIR_TRY_STATUS(sink.Take(frame.subspan(at, header.size)));
     at += cl::Padded(header.size);
   }
+  sink.Taken();
   return Ok();
 }
 
@@ -333,8 +381,13 @@ Status LineSink::Take(std::span<std::byte> message) {
     at = ring.Reserve(message.size());
   }
   std::memcpy(at, message.data(), message.size());
-  ring.Send(message.size());
+  ring.Publish(message.size());
+  to_tell_ = true;
   return Ok();
+}
+
+void LineSink::Taken() {
+  if (std::exchange(to_tell_, false)) line_.channel.out.Ring();
 }
 
 Result<std::span<std::byte>> LineSink::Room(std::uint64_t offset, std::size_t bytes) {

@@ -19,6 +19,7 @@
 #include "opencl/channel/ring.h"
 #include "opencl/log/object_log.h"
 #include "proto/network_frames.h"
+#include "remote/keep_awake.h"
 
 namespace weir::remote {
 
@@ -26,6 +27,8 @@ namespace weir::remote {
 struct Line {
   opencl::Channel channel;
   platform::Mapping arena;
+  platform::Fd arena_file{};   // what is mapped there; empty: what is sent of it is copied
+  KeepAwake* awake = nullptr;  // told of what passes; null: nobody is
   std::atomic<bool> stop{false};
   std::atomic<bool> hold{false};   // nothing is taken out of the ring for now
   std::atomic<bool> knock{false};  // somebody wants something to be done between two messages
@@ -45,6 +48,7 @@ struct Followed {
 /// What one direction has carried. Whoever runs the pump may read it.
 struct Traffic {
   std::uint64_t frames = 0, messages = 0, arena_bytes = 0, sends = 0;
+  std::uint64_t uncopied_bytes = 0;  // of arena_bytes, sent as they lie there
 };
 
 /// From the ring to the stream.
@@ -70,6 +74,8 @@ class OutPump {
   Status AddArena(std::uint64_t offset, std::uint64_t size);
   void CloseMessages();
   Status Send();
+  [[nodiscard]] bool GoesUncopied(const iovec& part) const;
+  Status SendUncopied(const iovec& part);
 
   Line& line_;
   net::Stream& stream_;
@@ -80,6 +86,7 @@ class OutPump {
   std::size_t used_ = 0, framed_ = 0;             // of it; up to `framed_` it is in `parts_`
   std::vector<proto::net::FrameHeader> headers_;  // never reallocated while `parts_` points into it
   std::vector<iovec> parts_;
+  Passing passing_;
 };
 
 /// Sends these, and nothing else of the connection's meanwhile.
@@ -99,8 +106,10 @@ class Sink {
   Sink(const Sink&) = delete;
   Sink& operator=(const Sink&) = delete;
   virtual ~Sink() = default;
-  /// The message may be changed in its place.
+  /// The message may be changed in its place. Whoever it is for need not hear of it before Taken.
   virtual Status Take(std::span<std::byte> message) = 0;
+  /// What came together has all been taken.
+  virtual void Taken() {}
   /// Memory for contents of the arena. kProtocol: there is none at that place.
   virtual Result<std::span<std::byte>> Room(std::uint64_t offset, std::size_t bytes) = 0;
   /// The node asks the program to leave, or (`why` empty) takes that back. kProtocol: nobody may ask here.
@@ -112,17 +121,19 @@ class LineSink : public Sink {
  public:
   explicit LineSink(Line& line) : line_(line) {}
   Status Take(std::span<std::byte> message) override;
+  void Taken() override;
   Result<std::span<std::byte>> Room(std::uint64_t offset, std::size_t bytes) override;
 
  private:
   Line& line_;
+  bool to_tell_ = false;
 };
 
 /// From the stream to a sink.
 class InPump {
  public:
-  /// `stop`: ends waits.
-  InPump(const std::atomic<bool>& stop, net::Stream& stream);
+  /// `stop`: ends waits. `awake`: told of what passes, where somebody is to be.
+  InPump(const std::atomic<bool>& stop, net::Stream& stream, KeepAwake* awake = nullptr);
 
   /// Until `stop` or the stream ends (kUnavailable). kProtocol: what came is no frame, or is outside the arena.
   Status Run(Sink& sink);
@@ -141,6 +152,7 @@ class InPump {
   Traffic traffic_;
   std::vector<std::byte> buffer_;
   std::size_t begin_ = 0, end_ = 0;  // of what has come and was not taken
+  Passing passing_;
 };
 
 }  // namespace weir::remote

@@ -13,6 +13,7 @@
 
 #include "platform/shared_memory.h"
 #include "proto/opencl_messages.h"
+#include "tests/harness/tls_pair.h"
 
 namespace weir::remote {
 namespace {
@@ -95,6 +96,11 @@ class Lines {
     auto seen = platform::MapForeignRegion(arena->fd.get(), kArenaBytes);
     EXPECT_TRUE(seen);
     seen_ = std::move(*seen);
+    line.arena_file = std::move(arena->fd);
+  }
+  /// The other side of the rings sleeps.
+  void Sleeps() {
+    for (int ring = 0; ring < 2; ++ring) line.channel.control.As<opencl::RingControl>()[ring].consumer_sleeps = 1;
   }
   /// As who is at the other end of the rings sees it: at another address, as in another process.
   std::byte* arena() { return seen_.As<std::byte>(); }
@@ -316,6 +322,60 @@ TEST(Pump, ARangeOutsideTheArenaEndsTheConnection) {
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().code, Errc::kProtocol);
   }
+}
+
+TEST(Pump, WhoeverAFrameIsForIsWokenOnceForIt) {
+  Lines from(opencl::Side::kExecutor), to(opencl::Side::kClient);
+  Pipe pipe(1 << 20);
+  OutPump out(from.line, pipe, OutPump::Side::kClients);
+  for (int i = 0; i < 100; ++i) SendTo(from.other, cl::Encode(cl::Flush{.queue = 1}));
+  ASSERT_TRUE(out.Run([] { return false; }));
+  LineSink sink(to.line);
+  InPump in(to.line.stop, pipe);
+  to.Sleeps();
+  ASSERT_TRUE(in.Step(sink, milliseconds(20)));
+  EXPECT_EQ(in.traffic().messages, 100U);
+  EXPECT_EQ(to.line.channel.out.wakes(), 1U);
+}
+
+TEST(Pump, LongContentsGoFromTheArenaItselfAndShortOnesWithTheirMessages) {
+  auto sockets = testing::ConnectedSockets();
+  const auto here = net::AdoptTcp(std::move(sockets.client)), there = net::AdoptTcp(std::move(sockets.server));
+  Lines from(opencl::Side::kExecutor), to(opencl::Side::kClient);
+  OutPump out(from.line, *here, OutPump::Side::kClients);
+  LineSink sink(to.line);
+  InPump in(to.line.stop, *there);
+  std::thread receiver([&] { static_cast<void>(in.Run(sink)); });
+  constexpr std::uint64_t kLong = 700'001, kLongAt = 8191, kShort = 3000, kShortAt = 900'000;
+  for (std::uint64_t i = 0; i < kArenaBytes; ++i) from.arena()[i] = static_cast<std::byte>(i * 7 + i / 251);
+  SendTo(from.other, cl::Encode(cl::Flush{.queue = 1}));
+  SendTo(from.other, cl::Encode(cl::WriteBuffer{.buffer = 1, .content = cl::Blob::Arena(kLongAt, kLong)}));
+  SendTo(from.other, cl::Encode(cl::WriteBuffer{.buffer = 1, .content = cl::Blob::Arena(kShortAt, kShort)}));
+  SendTo(from.other, cl::Encode(cl::Flush{.queue = 2}));
+  ASSERT_TRUE(out.Run([] { return false; }));
+  for (int i = 0; i < 4; ++i) ASSERT_FALSE(ReceiveFrom(to.other).empty());
+  EXPECT_EQ(out.traffic().arena_bytes, kLong + kShort);
+  EXPECT_EQ(out.traffic().uncopied_bytes, kLong);
+  EXPECT_EQ(std::memcmp(from.arena() + kLongAt, to.arena() + kLongAt, kLong), 0);
+  EXPECT_EQ(std::memcmp(from.arena() + kShortAt, to.arena() + kShortAt, kShort), 0);
+  EXPECT_EQ(to.arena()[kLongAt - 1], std::byte{0});
+  EXPECT_EQ(to.arena()[kLongAt + kLong], std::byte{0});
+  here->Shutdown();
+  there->Shutdown();
+  receiver.join();
+}
+
+TEST(Pump, APeerThatLeavesInTheMiddleOfLongContentsEndsTheConnectionAndNothingElse) {
+  auto sockets = testing::ConnectedSockets();
+  const auto here = net::AdoptTcp(std::move(sockets.client));
+  sockets.server.Reset();
+  Lines from(opencl::Side::kExecutor);
+  OutPump out(from.line, *here, OutPump::Side::kClients);
+  for (int i = 0; i < 100; ++i)
+    SendTo(from.other, cl::Encode(cl::WriteBuffer{.buffer = 1, .content = cl::Blob::Arena(0, kArenaBytes)}));
+  const Status status = out.Run([] { return false; });
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Errc::kUnavailable) << "and no SIGPIPE";
 }
 
 std::vector<std::byte> Frame(proto::net::FrameHeader header, std::size_t body) {

@@ -11,6 +11,7 @@
 #include <list>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <thread>
 
 #include "opencl/channel/handshake.h"
@@ -20,6 +21,7 @@
 #include "proto/opencl_messages.h"
 #include "remote/crew.h"
 #include "remote/handshake.h"
+#include "remote/keep_awake.h"
 #include "remote/leaver.h"
 #include "remote/move.h"
 #include "remote/pump.h"
@@ -57,13 +59,15 @@ struct Entered {
 /// One client's connection, which may go on by another node.
 class Conversation {
  public:
-  Conversation(opencl::Accepted accepted, Entered entered)
+  Conversation(opencl::Accepted accepted, Entered entered, KeepAwake& awake)
       : accepted_(std::move(accepted)),
         socket_(accepted_.socket.get()),
         followed_([this](std::uint64_t offset, std::uint64_t size) { return InArena(offset, size); }) {
     line_.channel = std::move(accepted_.channel);
     line_.arena = std::move(accepted_.arena);
-    Adopt(std::move(entered));
+    line_.arena_file = std::move(accepted_.arena_file);
+    line_.awake = &awake;
+    static_cast<void>(Adopt(std::move(entered)));
   }
 
   /// Until the client or the node has gone.
@@ -112,8 +116,8 @@ class Conversation {
     if (offset > line_.arena.bytes() || size > line_.arena.bytes() - offset) return {};
     return {line_.arena.As<std::byte>() + offset, size};
   }
-  /// Reads from this node from now on.
-  void Adopt(Entered entered);
+  /// Reads from this node from now on. `late`: what the client is to hear before.
+  Status Adopt(Entered entered, std::span<std::vector<std::byte>> late = {});
   void EndReader();
   void Close();
   Status Enter(Wish& wish);
@@ -141,11 +145,15 @@ class Conversation {
   bool over_ = false;
 };
 
-void Conversation::Adopt(Entered entered) {
+Status Conversation::Adopt(Entered entered, std::span<std::vector<std::byte>> late) {
   node_ = std::move(entered);
   leaving_ = false;
-  if (in_ == nullptr) in_ = std::make_unique<InPump>(line_.stop, *node_.stream);
+  if (in_ == nullptr) in_ = std::make_unique<InPump>(line_.stop, *node_.stream, line_.awake);
   sink_ = std::make_unique<FollowedSink>(line_, followed_, node_.entry.ahead_ns);
+  Status told = Ok();
+  for (std::vector<std::byte>& message : late)
+    if (told) told = sink_->Take(message);
+  sink_->Taken();
   reader_ = std::thread([this] {
     const Status status = in_->Run(*sink_);
     sink_->Ended();
@@ -154,6 +162,7 @@ void Conversation::Adopt(Entered entered) {
     line_.channel.in.Interrupt();
     ::shutdown(socket_, SHUT_RDWR);  // the client sees that its device is gone
   });
+  return told;
 }
 
 void Conversation::EndReader() {
@@ -214,7 +223,7 @@ void Conversation::Answer(Wish& wish, Result<proto::MoveFigures> outcome) {
 
 Status Conversation::Enter(Wish& wish) {
   WEIR_TRY(wish.fresh, wish.enter());
-  wish.fresh_in = std::make_unique<InPump>(line_.stop, *wish.fresh.stream);
+  wish.fresh_in = std::make_unique<InPump>(line_.stop, *wish.fresh.stream, line_.awake);
   wish.mover = std::make_unique<Mover>(
       OldNode{.followed = followed_, .sink = *sink_, .stream = *node_.stream, .arena_bytes = line_.arena.bytes()},
       wish.fresh.entry, *wish.fresh.stream, *wish.fresh_in, line_.stop);
@@ -264,9 +273,7 @@ Result<proto::MoveFigures> Conversation::Move(Wish& wish) {
     const std::lock_guard lock(followed_.mutex);
     followed_.leave_why = moved->leave_why;
   }
-  Adopt(std::move(wish.fresh));
-  for (std::vector<std::byte>& message : moved->late)
-    if (const Status taken = sink_->Take(message); !taken) return taken.error();
+  if (const Status told = Adopt(std::move(wish.fresh), moved->late); !told) return told.error();
   return proto::MoveFigures{.objects = moved->objects,
                             .memories = moved->memories,
                             .bytes_before = moved->bytes_before,
@@ -300,6 +307,7 @@ class Relay {
   std::list<std::shared_ptr<Conversation>> conversations_;
   std::mutex moving_;  // one at a time
   Leaver leaver_;
+  KeepAwake awake_;
   Crew crew_;  // last: its threads use the rest
 };
 
@@ -344,7 +352,7 @@ void Relay::Serve(platform::Fd client) {
   if (!platform::WaitReadable(socket, kHelloWaitMs)) return;
   auto accepted = opencl::Welcome(std::move(client), owner, ShownOf(entered->entry.arena_bytes));
   if (!accepted) return SayRelay(accepted.error().message);
-  const auto conversation = std::make_shared<Conversation>(std::move(*accepted), std::move(*entered));
+  const auto conversation = std::make_shared<Conversation>(std::move(*accepted), std::move(*entered), awake_);
   auto at = conversations_.end();
   {
     const std::lock_guard lock(mutex_);

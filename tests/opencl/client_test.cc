@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <fstream>
 #include <functional>
@@ -286,6 +287,41 @@ TEST_F(OpenCl, AWholeJobIsOneRoundTrip) {
   EXPECT_EQ(CostOf(job).round_trips, 1U);
   EXPECT_EQ(CostOf(job).round_trips, 1U) << "and again";
   cl.clReleaseKernel(add);
+}
+
+TEST_F(OpenCl, WhatNobodyWaitsForWakesNobody) {
+  std::vector<int> numbers(1024, 1);
+  const std::atomic<std::uint64_t>& wakes = Link::Existing()->stats().wakes;
+  const std::uint64_t before = wakes.load();
+  constexpr std::uint64_t kJobs = 200;
+  for (std::uint64_t i = 0; i < kJobs; ++i) {
+    cl_mem a = Buffer(4096);
+    cl.clEnqueueWriteBuffer(queue_, a, CL_FALSE, 0, 4096, numbers.data(), 0, nullptr, nullptr);
+    cl.clFinish(queue_);
+    cl.clReleaseMemObject(a);
+  }
+  EXPECT_LE(wakes.load() - before, 2 * kJobs) << "the write and the finish; not the create, nor the release";
+}
+
+TEST_F(OpenCl, ALongReadGivesWhatTheBufferHoldsHoweverItIsCut) {
+  for (const std::size_t size : {(4UL << 20) + 1, 9UL << 20, (40UL << 20) + 12'345}) {
+    std::vector<unsigned char> content(size + 3), back(size + 2, 0xEE);
+    for (std::size_t i = 0; i < content.size(); ++i) content[i] = static_cast<unsigned char>(i * 31 + i / 65'521);
+    cl_mem buffer = Buffer(content.size(), content.data());
+    const auto read = [&] {
+      ASSERT_EQ(cl.clEnqueueReadBuffer(queue_, buffer, CL_TRUE, 3, size, back.data() + 1, 0, nullptr, nullptr),
+                CL_SUCCESS);
+    };
+    const std::uint64_t round_trips = CostOf(read).round_trips;
+    if (IsDistant()) {
+      EXPECT_GE(round_trips, 1U);
+      EXPECT_LE(round_trips, (size >> 21) + 1) << "of parts that are on their way at once";
+    }
+    EXPECT_TRUE(std::equal(content.begin() + 3, content.end(), back.begin() + 1)) << size;
+    EXPECT_EQ(back.front(), 0xEE);
+    EXPECT_EQ(back.back(), 0xEE);
+    cl.clReleaseMemObject(buffer);
+  }
 }
 
 // -- Errors

@@ -37,7 +37,7 @@ Result<Connection> Connect(const std::string& path, const std::string& program, 
                                        .distant = distant})));
   if (!platform::WaitReadable(socket, static_cast<int>(kHandshakeWait.count() / 1'000'000)))
     return Fail(Errc::kTimeout, path + ": no executor answered; does the daemon still run?");
-  WEIR_TRY(const platform::Packet packet, platform::ReceivePacket(socket, wire::kHandshakeBytesMax));
+  WEIR_TRY(platform::Packet packet, platform::ReceivePacket(socket, wire::kHandshakeBytesMax));
   if (packet.bytes.empty()) return Fail(Errc::kUnavailable, path + ": the executor closed the connection");
   WEIR_TRY([[maybe_unused]] const auto header, HeaderOf(packet.bytes, wire::Welcome::kOp));
   wire::Welcome welcome;
@@ -49,6 +49,7 @@ Result<Connection> Connect(const std::string& path, const std::string& program, 
   connection.version = std::min(welcome.version, wire::kVersion);
   WEIR_TRY(connection.channel, MapChannel(packet.fds[0].get(), Side::kClient));
   WEIR_TRY(connection.arena, platform::MapForeignRegion(packet.fds[1].get(), welcome.arena_bytes));
+  if (distant) connection.arena_file = std::move(packet.fds[1]);
   return connection;
 }
 
@@ -88,6 +89,7 @@ Result<Accepted> Welcome(platform::Fd connection, uid_t owner, std::uint64_t are
                                                                   .arena_bytes = arena_bytes}),
                                        fds));
   accepted.arena = std::move(arena.mapping);
+  accepted.arena_file = std::move(arena.fd);
   return accepted;
 }
 

@@ -20,6 +20,7 @@ struct Connection {
   platform::Fd socket;
   Channel channel;
   platform::Mapping arena;
+  platform::Fd arena_file;    // what is mapped there; of a `distant` connection
   std::uint16_t version = 0;  // that both speak
 };
 /// Errors: kNotFound and kUnavailable when nobody listens, kTimeout, kPermissionDenied with the executor's words,
@@ -35,6 +36,7 @@ struct Accepted {
   bool distant = false;
   Channel channel;
   platform::Mapping arena;
+  platform::Fd arena_file;  // what is mapped there
 };
 /// Reads the Hello of a connection and answers it; makes an arena of `arena_bytes`, and kSpareBytes more for a distant
 /// client. `owner`: who may connect, beside root.

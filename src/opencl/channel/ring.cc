@@ -49,16 +49,21 @@ std::byte* RingProducer::Reserve(std::size_t bytes) {
   return data_.data() + produced_ % data_.bytes();
 }
 
-void RingProducer::Send(std::size_t bytes) {
+void RingProducer::Publish(std::size_t bytes) {
   produced_ += proto::cl::Padded(bytes);
   // Sequentially consistent, here and in the consumer: either it sees the message, or we see that it sleeps.
   control_->produced.store(produced_, std::memory_order_seq_cst);
+}
+
+void RingProducer::Ring() {
   if (control_->consumer_sleeps.load(std::memory_order_seq_cst) == 0) return;
   control_->consumer_sleeps.store(0, std::memory_order_relaxed);
   platform::FutexWakeAll(control_->consumer_sleeps);
+  ++wakes_;
 }
 
 void RingProducer::WaitForRoom(std::size_t bytes, Duration timeout) {
+  Ring();  // for what was published without
   control_->producer_waits.store(1, std::memory_order_seq_cst);
   if (Room() < proto::cl::Padded(bytes) && !broken_) platform::FutexWait(control_->producer_waits, 1, timeout);
   control_->producer_waits.store(0, std::memory_order_relaxed);
@@ -96,15 +101,15 @@ bool RingConsumer::Wait(Duration timeout) {
     Pause();
   }
   if (rounds > 0) spin_.DidNotCome();
-  control_->consumer_sleeps.store(1, std::memory_order_seq_cst);
+  const bool interrupted = control_->consumer_sleeps.exchange(1, std::memory_order_seq_cst) == kInterrupted;
   const bool empty = control_->produced.load(std::memory_order_seq_cst) == consumed_;
-  if (empty) platform::FutexWait(control_->consumer_sleeps, 1, timeout);
+  if (empty && !interrupted) platform::FutexWait(control_->consumer_sleeps, 1, timeout);
   control_->consumer_sleeps.store(0, std::memory_order_relaxed);
   return !Empty();
 }
 
 void RingConsumer::Interrupt() {
-  control_->consumer_sleeps.store(0, std::memory_order_seq_cst);
+  control_->consumer_sleeps.store(kInterrupted, std::memory_order_seq_cst);
   platform::FutexWakeAll(control_->consumer_sleeps);
 }
 

@@ -27,9 +27,12 @@ inline constexpr std::uint64_t kRingBytes = 1ULL << 20;
 struct RingControl {
   alignas(64) std::atomic<std::uint64_t> produced;         // producer
   alignas(64) std::atomic<std::uint64_t> consumed;         // consumer
-  alignas(64) std::atomic<std::uint32_t> consumer_sleeps;  // futex word; set by the consumer, cleared by either
+  alignas(64) std::atomic<std::uint32_t> consumer_sleeps;  // futex word; set by the consumer, cleared by either; or
+                                                           // kInterrupted
   std::atomic<std::uint32_t> producer_waits;               // futex word; set by the producer, cleared by either
 };
+/// A consumer's wait is to end though nothing came.
+inline constexpr std::uint32_t kInterrupted = 2;
 inline constexpr std::size_t kControlBytes = 4096;
 static_assert(2 * sizeof(RingControl) <= kControlBytes);
 
@@ -58,9 +61,18 @@ class RingProducer {
   /// Room for a message of `bytes`, to be filled and then sent; null when there is none now.
   std::byte* Reserve(std::size_t bytes);
   /// Publishes what was reserved, and wakes the consumer if it sleeps.
-  void Send(std::size_t bytes);
+  void Send(std::size_t bytes) {
+    Publish(bytes);
+    Ring();
+  }
+  /// Publishes it and wakes nobody: a consumer that sleeps sees it when it is rung for, or looks by itself.
+  void Publish(std::size_t bytes);
+  /// Wakes the consumer if it sleeps.
+  void Ring();
   /// Until there may be room for `bytes`, or `timeout` is over.
   void WaitForRoom(std::size_t bytes, Duration timeout);
+  /// How often a consumer that slept has been woken.
+  [[nodiscard]] std::uint64_t wakes() const { return wakes_; }
   /// The other side wrote a position that can't be.
   [[nodiscard]] bool broken() const { return broken_; }
 
@@ -70,6 +82,7 @@ class RingProducer {
   RingControl* control_ = nullptr;
   RingMapping data_;
   std::uint64_t produced_ = 0;
+  std::uint64_t wakes_ = 0;
   bool broken_ = false;
 };
 
@@ -84,7 +97,7 @@ class RingConsumer {
   [[nodiscard]] bool Empty() const { return control_->produced.load(std::memory_order_acquire) == consumed_; }
   /// Until there is something, or `timeout` is over: spins for as long as that pays, then sleeps. False: nothing came.
   bool Wait(Duration timeout);
-  /// Ends a Wait from another thread of this process.
+  /// Ends a Wait from another thread of this process, or the next one.
   void Interrupt();
 
  private:

@@ -159,6 +159,48 @@ TEST_F(Ring, AMessageLongerThanAnyIsRefused) {
   EXPECT_EQ(executor_.in.Next(scratch_).error().code, Errc::kProtocol);
 }
 
+// -- Who is woken ----------------------------------------------------------------------------------------------------
+
+TEST_F(Ring, WhoIsAwakeIsNotWokenAndWhoSleepsIsOnce) {
+  for (std::uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(Send(Numbered(i, 64)));
+  EXPECT_EQ(client_.out.wakes(), 0U) << "nobody sleeps";
+  control().consumer_sleeps = 1;
+  for (std::uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(Send(Numbered(i, 64)));
+  EXPECT_EQ(client_.out.wakes(), 1U) << "it is awake since the first";
+}
+
+TEST_F(Ring, WhatCanWaitWakesNobodyUntilSomethingElseDoesOrThereIsNoRoom) {
+  const auto publish = [&](std::uint64_t number) {
+    const auto message = Numbered(number, 4096);
+    std::memcpy(client_.out.Reserve(message.size()), message.data(), message.size());
+    client_.out.Publish(message.size());
+  };
+  control().consumer_sleeps = 1;
+  for (std::uint64_t i = 0; i < 5; ++i) publish(i);
+  EXPECT_EQ(client_.out.wakes(), 0U);
+  EXPECT_FALSE(executor_.in.Empty()) << "who looks sees them";
+  ASSERT_TRUE(Send(Numbered(5, 64)));
+  EXPECT_EQ(client_.out.wakes(), 1U);
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    const auto message = executor_.in.Next(scratch_);
+    ASSERT_TRUE(message);
+    EXPECT_EQ(NumberOf(*message), i);
+  }
+  control().consumer_sleeps = 1;
+  for (std::uint64_t i = 0; client_.out.Reserve(4096) != nullptr; ++i) publish(i);
+  EXPECT_EQ(client_.out.wakes(), 1U);
+  client_.out.WaitForRoom(4096, milliseconds(1));
+  EXPECT_EQ(client_.out.wakes(), 2U) << "else they would wait for each other";
+}
+
+TEST_F(Ring, AnInterruptThatComesBeforeTheWaitEndsItToo) {
+  executor_.in.Interrupt();
+  EXPECT_FALSE(executor_.in.Wait(seconds(600)));
+  EXPECT_FALSE(executor_.in.Wait(milliseconds(1))) << "it ends one";
+}
+
+// -- Spinning --------------------------------------------------------------------------------------------------------
+
 TEST(AdaptiveSpin, StopsWhereItDoesNotPayAndTriesAgainNowAndThen) {
   AdaptiveSpin spin;
   for (int i = 0; i < 20; ++i)

@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <mutex>
+#include <type_traits>
 #include <vector>
 
 #include "opencl/channel/ring.h"
@@ -27,7 +28,8 @@ class Replies {
     if (kept_.empty()) {
       if (std::byte* at = out_.Reserve(bytes)) {
         proto::cl::EncodeInto(message, {at, bytes});
-        out_.Send(bytes);
+        out_.Publish(bytes);
+        if (!CanWait(message)) out_.Ring();
         return;
       }
     }
@@ -54,6 +56,11 @@ class Replies {
 
  private:
   void Keep(std::vector<std::byte> message);
+  template <typename M>
+  static bool CanWait([[maybe_unused]] const M& message) {
+    if constexpr (std::is_same_v<M, proto::cl::Freed>) return (message.ticket & proto::cl::kNobodyWaits) != 0;
+    return false;
+  }
 
   mutable std::mutex mutex_;
   RingProducer out_;

@@ -57,12 +57,10 @@ cl_int Command::NotSent(Event* event, cl_int error) {
   return error;
 }
 
-cl_int Command::WaitForIt() {
-  Event* event = made_.get();
-  if (event == nullptr) return CL_SUCCESS;
-  link().Watch(std::array<Event*, 1>{event});
-  if (!link().WaitUntil([event] { return event->done(); })) return kGone;
-  const cl_int status = event->Status();
+cl_int Command::WaitFor(Event& event) {
+  link().Watch(std::array<Event*, 1>{&event});
+  if (!link().WaitUntil([&event] { return event.done(); })) return kGone;
+  const cl_int status = event.Status();
   if (status >= CL_COMPLETE) return CL_SUCCESS;
   return waits_.complete() ? status : CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
 }

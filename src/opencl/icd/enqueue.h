@@ -49,7 +49,10 @@ class Command {
     return SendWith(command, nullptr, nullptr);
   }
   /// Waits for what Send sent, if that has an event. CL_SUCCESS or how it ended.
-  cl_int WaitForIt();
+  cl_int WaitForIt() { return made_ ? WaitFor(*made_) : CL_SUCCESS; }
+  /// The same, for one of several that were sent.
+  [[nodiscard]] Ref<Event> made() const { return made_; }
+  cl_int WaitFor(Event& event);
 
  private:
   template <typename M>

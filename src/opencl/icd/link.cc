@@ -24,10 +24,11 @@ bool g_said = false;     // why there is no connection
 
 void PrintStats() {
   if (Link* link = Link::Existing(); link != nullptr)
-    std::fprintf(stderr, "weir-opencl: %llu messages, %llu bytes in them, %llu round trips\n",
+    std::fprintf(stderr, "weir-opencl: %llu messages, %llu bytes in them, %llu round trips, %llu wakes\n",
                  static_cast<unsigned long long>(link->stats().messages.load()),
                  static_cast<unsigned long long>(link->stats().inline_bytes.load()),
-                 static_cast<unsigned long long>(link->stats().round_trips.load()));
+                 static_cast<unsigned long long>(link->stats().round_trips.load()),
+                 static_cast<unsigned long long>(link->stats().wakes.load()));
 }
 
 void Say(const std::string& line) {
@@ -154,8 +155,11 @@ std::byte* Link::Sending::Reserve(std::size_t bytes) {
   return into;
 }
 
-void Link::Sending::Publish(std::size_t bytes) {
-  link_.connection_.channel.out.Send(bytes);
+void Link::Sending::Publish(std::size_t bytes, bool can_wait) {
+  RingProducer& out = link_.connection_.channel.out;
+  out.Publish(bytes);
+  if (!can_wait) out.Ring();
+  link_.stats_.wakes.store(out.wakes(), std::memory_order_relaxed);
   link_.stats_.messages.fetch_add(1, std::memory_order_relaxed);
   link_.stats_.inline_bytes.fetch_add(bytes, std::memory_order_relaxed);
 }
@@ -197,9 +201,18 @@ std::optional<std::uint64_t> Link::Allocate(std::uint64_t bytes) {
     return offset.has_value();
   };
   if (take()) return offset;
-  // What the executor still uses comes back, one ticket after the other.
+  // What the executor still uses comes back, one ticket after the other. What nobody waited for comes when it is asked
+  // for something else.
+  WaitUntil([&] { return take() || hurried_tickets_ == 0; });
+  if (offset || !Owed()) return offset;
+  Sync();
   WaitUntil([&] { return take() || tickets_.empty(); });
   return offset;
+}
+
+bool Link::Owed() {
+  const StateLock lock(*this);
+  return !tickets_.empty();
 }
 
 void Link::Free(Range range) {
@@ -208,10 +221,11 @@ void Link::Free(Range range) {
   ranges_.GiveBack(range.offset, range.bytes);
 }
 
-std::uint64_t Link::NewTicket(Range range, std::vector<std::function<void()>> then) {
+std::uint64_t Link::NewTicket(Range range, std::vector<std::function<void()>> then, std::uint64_t nobody_waits) {
   const StateLock lock(*this);
   if (!then.empty()) ExpectCallback();
-  const std::uint64_t ticket = next_ticket_++;
+  const std::uint64_t ticket = next_ticket_++ | nobody_waits;
+  if (nobody_waits == 0) ++hurried_tickets_;
   tickets_.emplace(ticket, Ticket{range, std::move(then)});
   return ticket;
 }

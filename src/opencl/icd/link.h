@@ -60,6 +60,7 @@ struct LinkStats {
   std::atomic<std::uint64_t> messages{0};      // sent
   std::atomic<std::uint64_t> round_trips{0};   // calls that had to wait for the executor
   std::atomic<std::uint64_t> inline_bytes{0};  // of messages
+  std::atomic<std::uint64_t> wakes{0};         // messages that found the executor, or its relay, asleep
 };
 
 class Link {
@@ -98,13 +99,22 @@ class Link {
       std::byte* into = Reserve(bytes);
       if (into == nullptr) return false;
       wire::EncodeInto(message, {into, bytes});
-      Publish(bytes);
+      Publish(bytes, CanWait(message));
       return true;
     }
 
    private:
+    /// Nothing on the device begins with it, and nobody waits for it: an executor that sleeps hears of it with the next
+    /// message that can't, or when it looks by itself (RingConsumer::Wait's timeout).
+    template <typename M>
+    static bool CanWait([[maybe_unused]] const M& message) {
+      if constexpr (std::is_same_v<M, wire::Release>)
+        return message.ticket == 0 || (message.ticket & wire::kNobodyWaits) != 0;
+      return std::is_same_v<M, wire::CreateBuffer> || std::is_same_v<M, wire::CreateSubBuffer> ||
+             std::is_same_v<M, wire::CreateKernel> || std::is_same_v<M, wire::SetArg>;
+    }
     std::byte* Reserve(std::size_t bytes);
-    void Publish(std::size_t bytes);
+    void Publish(std::size_t bytes, bool can_wait);
     Link& link_;
     bool locked_ = false;
   };
@@ -192,8 +202,12 @@ class Link {
   /// Gives back a range that the executor doesn't use.
   void Free(Range range);
   /// A number to send along with a message: when the executor says that it is freed, the range is given back and
-  /// `then` is posted.
-  std::uint64_t NewTicket(Range range, std::vector<std::function<void()>> then = {});
+  /// `then` is posted. `nobody_waits`: kNobodyWaits when that may be heard of with what comes next.
+  std::uint64_t NewTicket(Range range, std::vector<std::function<void()>> then = {}, std::uint64_t nobody_waits = 0);
+  /// Until this ticket has come back, or the connection is gone.
+  void AwaitFreed(std::uint64_t ticket) {
+    WaitUntil([&] { return !tickets_.contains(ticket); });
+  }
 
   // -- Live memory objects and samplers, for arguments that nothing is known of
   // ----------------------------------------
@@ -225,6 +239,7 @@ class Link {
   void OnReply(const wire::Reply& reply);
   void OnEventDone(const wire::EventDone& done);
   void OnFreed(std::uint64_t ticket);
+  bool Owed();  // a ticket has not come back
   void OnNotice(const wire::Notice& notice);
   void LookAtSocket();
   void Lose(const std::string& why);
@@ -255,6 +270,7 @@ class Link {
   std::vector<Event*> watched_;  // by id
   std::unordered_map<std::uint64_t, Ticket> tickets_;
   std::uint64_t next_ticket_ = 1;
+  std::uint64_t hurried_tickets_ = 0;  // of tickets_, those without kNobodyWaits
   std::deque<std::function<void()>> callbacks_;
   std::uint64_t callbacks_expected_ = 0;
   std::map<std::uint32_t, Context*> wants_notices_;

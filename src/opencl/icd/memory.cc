@@ -15,8 +15,11 @@ void Memory::End(Memory* memory) {
                                                memory->destructor_callbacks.rend());
   const bool known = memory->id != 0 && link.usable();
   if (known) {
-    const bool ticket = memory->range.bytes != 0 || !callbacks.empty();
-    link.Release(memory->id, ticket ? link.NewTicket(memory->range, std::move(callbacks)) : 0);
+    const bool waits = !callbacks.empty();
+    std::uint64_t ticket = 0;
+    if (waits || memory->range.bytes != 0)
+      ticket = link.NewTicket(memory->range, std::move(callbacks), waits ? 0 : wire::kNobodyWaits);
+    link.Release(memory->id, ticket);
     callbacks.clear();
   } else {
     link.Free(memory->range);

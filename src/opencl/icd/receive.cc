@@ -192,6 +192,7 @@ void Link::OnFreed(std::uint64_t number) {
     if (at == tickets_.end()) return;
     ticket = std::move(at->second);
     tickets_.erase(at);
+    if ((number & wire::kNobodyWaits) == 0) --hurried_tickets_;
   }
   Free(ticket.range);
   const StateLock lock(*this);
@@ -259,6 +260,7 @@ void Link::Lose(const std::string& why) {
       for (auto& then : ticket.then) Post(std::move(then));
     }
     tickets_.clear();
+    hurried_tickets_ = 0;
     Wake();
   }
   for (Event* event : ended) Drop(*event);
