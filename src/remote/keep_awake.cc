@@ -86,6 +86,7 @@ void KeepAwake::Turn(int processor) {
       turns_.fetch_add(1, std::memory_order_relaxed);
       do {
         for (int turn = 0; turn < kTurnsBetweenLooks; ++turn) RestABit();
+        ::sched_yield();  // to others of the lowest kind
       } while (platform::NowNs() < until_ns_.load(std::memory_order_relaxed) && !stop_.load(std::memory_order_relaxed));
     }
     asleep_.store(1);

@@ -40,10 +40,10 @@ std::size_t MemoryRings::Read(std::span<std::byte> into) {
   }
   const std::uint64_t at = consumed_ & (ring_bytes_ - 1);
   const std::size_t count = std::min<std::uint64_t>(there, into.size());
+  if (count == 0) return 0;
   const std::size_t until_end = std::min<std::uint64_t>(count, ring_bytes_ - at);
   std::memcpy(into.data(), in_ + at, until_end);
   std::memcpy(into.data() + until_end, in_, count - until_end);
-  if (count == 0) return 0;
   consumed_ += count;
   mine_->consumed.store(consumed_, std::memory_order_release);
   return count;

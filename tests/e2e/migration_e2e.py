@@ -25,15 +25,20 @@ class Migration(TwoNodes):
         here, there = self.ports()
         program = self.start([KINDS, "12"], vgpu="game")  # longer than three moves take
         self.busy("game")
+        before = []
         for turn in range(3):
             done = self.try_to_move(program, there if turn % 2 == 0 else here, "--json")
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             figures = json.loads(done.stdout)
             self.assertEqual(figures["memories"], 6)
-            # The buffer that nobody writes to, and the image that the next frame only reads.
-            self.assertGreaterEqual(figures["bytes_before"], 4 << 20)
-            self.assertGreaterEqual(figures["bytes_unchanged"], 4 << 20)
+            before.append(figures["bytes_before"])
+            # Where what was made ahead was in the way all goes in the pause (docs/migration.md, law 2); as a rule it is not.
+            if before[-1] > 0:
+                # The buffer that nobody writes to, and the image that the next frame only reads.
+                self.assertGreaterEqual(before[-1], 4 << 20)
+                self.assertGreaterEqual(figures["bytes_unchanged"], 4 << 20)
             self.assertEqual(figures["bytes_in_pause"] + figures["bytes_unchanged"], 4 * (4 << 20) + 2 * 640 * 480 * 4)
+        self.assertGreater(sum(b > 0 for b in before), 1, before)
         self.right(program)
 
     def test_a_node_that_cannot_take_it_leaves_it_where_it_is(self):
