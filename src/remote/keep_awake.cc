@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "opencl/channel/adaptive_spin.h"
 #include "platform/clock.h"
 #include "platform/files.h"
 #include "platform/futex.h"
@@ -17,14 +18,6 @@ namespace {
 
 constexpr int kTurnsBetweenLooks = 32;  // at the clock
 constexpr Duration kDoze = seconds(10);
-
-void RestABit() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 /// False: of an ordinary kind this thread would take time from others.
 bool BecomeTheLowest(int processor) {
@@ -85,7 +78,7 @@ void KeepAwake::Turn(int processor) {
     if (platform::NowNs() < until_ns_.load(std::memory_order_relaxed)) {
       turns_.fetch_add(1, std::memory_order_relaxed);
       do {
-        for (int turn = 0; turn < kTurnsBetweenLooks; ++turn) RestABit();
+        for (int turn = 0; turn < kTurnsBetweenLooks; ++turn) opencl::Pause();
         ::sched_yield();  // to others of the lowest kind
       } while (platform::NowNs() < until_ns_.load(std::memory_order_relaxed) && !stop_.load(std::memory_order_relaxed));
     }
