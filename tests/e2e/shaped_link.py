@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Another network namespace on this machine, and a link of a given rate to it: two machines' network without the machines. Needs root."""
+import subprocess
+import sys
+
+SPACE, NEAR, FAR = "weir-far", "10.77.7.1", "10.77.7.2"
+INSIDE = ["ip", "netns", "exec", SPACE]  # a command's beginning that runs it there
+
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}: {done.stderr.strip()}; it needs root, and Debian's iproute2")
+
+
+class ShapedLink:
+    """From NEAR, here, to FAR, there; `rate` as tc takes it, each way."""
+
+    def __init__(self, rate):
+        subprocess.run(["ip", "netns", "del", SPACE], capture_output=True)
+        subprocess.run(["ip", "link", "del", "weir-near0"], capture_output=True)  # it outlives its other end for a moment
+        run("ip", "netns", "add", SPACE)
+        run("ip", "link", "add", "weir-near0", "type", "veth", "peer", "name", "weir-far0", "netns", SPACE)
+        run("ip", "addr", "add", f"{NEAR}/24", "dev", "weir-near0")
+        run("ip", "link", "set", "weir-near0", "up")
+        run(*INSIDE, "ip", "addr", "add", f"{FAR}/24", "dev", "weir-far0")
+        run(*INSIDE, "ip", "link", "set", "weir-far0", "up")
+        run(*INSIDE, "ip", "link", "set", "lo", "up")
+        shape = ["root", "tbf", "rate", rate, "burst", "256kb", "latency", "20ms"]
+        run("tc", "qdisc", "add", "dev", "weir-near0", *shape)
+        run(*INSIDE, "tc", "qdisc", "add", "dev", "weir-far0", *shape)
+
+    def close(self):
+        subprocess.run(["ip", "netns", "del", SPACE], capture_output=True)
