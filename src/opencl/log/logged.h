@@ -83,7 +83,8 @@ struct Object {
   // Of a queue: how many commands it was given, how many have ended, up to which a Finish was asked for.
   bool in_order = true;
   std::uint64_t issued = 0, ended = 0, finish_asked = 0;
-  std::int32_t owed = 0;  // an error that a question's Finish was told, and the client was not
+  std::uint64_t nameless = 0;  // the last one without an event, whose error only a Finish tells
+  std::int32_t owed = 0;       // an error that a question's Finish was told, and the client was not
   // Of memory. Where it is part of another one only that one's contents count.
   bool image = false, part = false, kernels_only_read = false;
   std::uint64_t flags = 0, size = 0;
@@ -94,6 +95,8 @@ struct Object {
   bool bad_arg = false;      // the last one could not be set
   std::uint64_t marked = 0;  // what its arguments may write to is marked as written since then; 0: it isn't
 
+  /// Of a queue: how far a Finish has to have been asked for, for all to be known.
+  [[nodiscard]] std::uint64_t FinishWanted() const { return issued > ended ? issued : nameless; }
   [[nodiscard]] Object& root() { return part && made.needs.back() ? made.needs.back()->root() : *this; }
   [[nodiscard]] const Object& root() const { return const_cast<Object*>(this)->root(); }
 };

@@ -334,7 +334,10 @@ void ObjectLog::Command(const wire::Enqueue& enqueue) {
   Slot* slot = slots_.Find(enqueue.queue);
   if (slot != nullptr && (!slot->object || slot->object->kind != Kind::kQueue || slot->object->failed)) slot = nullptr;
   if (slot != nullptr) ++slot->object->issued;
-  if (enqueue.event == 0) return;
+  if (enqueue.event == 0) {
+    if (slot != nullptr) slot->object->nameless = slot->object->issued;
+    return;
+  }
   logged::Event event{.there = true, .at = sequence_};
   if (slot != nullptr) {
     event.of = slot->object;
@@ -514,8 +517,7 @@ std::vector<ObjectLog::Message> ObjectLog::Questions() {
   std::vector<std::uint32_t> busy;
   slots_.ForEach([&](std::uint32_t id, Slot& slot) {
     const Object* object = slot.object.get();
-    if (object != nullptr && object->kind == Kind::kQueue && object->issued > object->ended &&
-        object->finish_asked < object->issued)
+    if (object != nullptr && object->kind == Kind::kQueue && object->finish_asked < object->FinishWanted())
       busy.push_back(id);
     const logged::Event& event = slot.event;
     if (event.there && !event.user && !event.told && !event.watched && own_watches_.insert(id).second)

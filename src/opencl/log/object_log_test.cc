@@ -140,6 +140,16 @@ TEST_F(ObjectLogOf, ALinkedProgramIsMadeOfWhatItsInputsWereThen) {
   EXPECT_EQ(Replayed(wire::Op::kCompile), 2U);
 }
 
+TEST_F(ObjectLogOf, ABuildThatFailedUndoesALink) {
+  MakeProgram(kProgram, "main");
+  Compile(kProgram);
+  const std::uint32_t inputs[] = {kProgram};
+  connection.Send(wire::Link{.request = ++request, .id = 21, .context = kContext, .programs = wire::IdList(inputs, 1)});
+  ExpectSame();
+  Build(21, "fail");
+  ExpectSame();
+}
+
 TEST_F(ObjectLogOf, ProgramsThatIncludeEachOtherAreForgottenWithTheirIds) {
   MakeProgram(10, "a");
   MakeProgram(11, "b");
@@ -414,6 +424,15 @@ TEST_F(ObjectLogOf, AnErrorThatAQuestionWasToldIsOwedToTheClient) {
   wire::Reply reply;
   ASSERT_TRUE(wire::Decode(connection.to_client.back(), reply));
   EXPECT_EQ(reply.status, CL_INVALID_MEM_OBJECT);
+}
+
+TEST_F(ObjectLogOf, AnErrorThatOnlyAFinishTellsIsAskedForThoughLaterOnesHaveEnded) {
+  connection.Send(wire::CopyBuffer{.enqueue = {.queue = kQueue}, .from = 98, .to = 99});
+  connection.Send(wire::Marker{.enqueue = {.queue = kQueue, .event = 30}});
+  connection.Send(wire::Watch{.event = 30});
+  ASSERT_TRUE(connection.log.in_flight().none());
+  EXPECT_EQ(connection.log.Questions().size(), 1U);
+  EXPECT_TRUE(connection.log.Questions().empty());  // once
 }
 
 TEST_F(ObjectLogOf, MalformedAndForeignMessagesAreRefused) {

@@ -147,6 +147,7 @@ class Writing {
 
   bool Add(const Object* object) {
     const bool linked = object->made.op == wire::Op::kLink;
+    if (linked && object->status == CL_SUCCESS) built_.insert(object);
     return AddRecord(object->made, NameOf(object), linked, object->status);
   }
   bool Add(const Partition* partition) { return AddRecord(partition->asked, 0, true, CL_SUCCESS); }
