@@ -118,7 +118,7 @@ struct Event {
   std::int32_t status = 0;
   std::uint64_t place = 0;  // of its command in the queue
   std::uint64_t at = 0;
-  ObjectRef of{};  // its queue; a user event's context. Null: there was none
+  ObjectRef of{};  // its queue; its context, if that has ended or it is a user event. Null: there was none
   [[nodiscard]] const ObjectRef& context() const;
 };
 inline const ObjectRef& Event::context() const { return of && of->kind == Kind::kQueue ? of->made.needs.front() : of; }

@@ -470,7 +470,11 @@ void ObjectLog::Ended(const wire::EventDone& m) {
   if (event.user) return;
   if (!event.told) event.status = std::min(m.status, CL_COMPLETE);
   event.told = true;
-  if (event.of && event.of->in_order) event.of->ended = std::max(event.of->ended, event.place);
+  if (!event.of || event.of->kind != Kind::kQueue) return;
+  if (event.of->in_order) event.of->ended = std::max(event.of->ended, event.place);
+  // A queue that is gone is kept by commands that run.
+  ObjectRef context = event.context();
+  event.of = std::move(context);
 }
 
 // -- Tickets ---------------------------------------------------------------------------------------------------------
