@@ -127,6 +127,13 @@ void MakePlace(std::span<CapHolder> holders, std::size_t newcomer, double margin
   exchange.Move([&](const CapHolder& holder) { return holder.id == id ? 0.0 : holder.Idle(margin); }, wants);
   exchange.Move([&](const CapHolder& holder) { return holder.id == id || holder.needy ? 0.0 : holder.Spare(margin); },
                 wants);
+  exchange.Move(
+      [&](const CapHolder& holder) {
+        return holder.id != id && holders[newcomer].sale < Sale::kBestEffort && holder.sale == Sale::kBestEffort
+                   ? holder.cap
+                   : 0.0;
+      },
+      wants);
 }
 
 double Steal(std::span<CapHolder> holders, std::size_t to, double part, const Weights& weights, Transfer& done) {

@@ -65,7 +65,8 @@ struct Transfer {
 /// lack. No cap passes its ceiling, and the sum of all grows by what nobody held.
 void Regain(std::span<CapHolder> holders, double margin, std::vector<Transfer>& done);
 
-/// Makes place for one that has just been sold and has nothing yet: of what is free, idle or spare.
+/// Makes place for one that has just been sold and has nothing yet: of what is free, idle or spare, then of what best
+/// effort has.
 void MakePlace(std::span<CapHolder> holders, std::size_t newcomer, double margin, std::vector<Transfer>& done);
 
 /// What makes a vGPU a light one: `use` of its own cap, and how late it is (gOver's w_u and w_e; no values are given).

@@ -29,6 +29,10 @@ constexpr int kDeniedMax = 2;
 
 constexpr double kAlmost = 1e-4;  // of the device: equal caps
 
+/// Frames/s. A promised rate is kept as an interval of whole nanoseconds: of 30 it makes 30.0000003, and 28 frames,
+/// which is all that the tolerance asks for, would be too few.
+constexpr double kRateRounding = 1e-3;
+
 constexpr std::array<std::string_view, 4> kModes{"off", "strict", "static", "adaptive"};
 
 }  // namespace
@@ -364,7 +368,9 @@ void Oversell::Measure(Instant now, const VgpuView& view, Watched& member) const
     // cost.
     constexpr double kFasterAtMost = 4;
     const double slow = late ? std::min(member.promised / std::max(member.rate, 1e-3), kFasterAtMost) : 1;
-    member.claim = std::max(foreseen, late ? member.cap * slow : 0) * (1 + margin_);
+    const double asked = std::max(foreseen, late ? member.cap * slow : 0) * (1 + margin_);
+    const bool unknown = foreseen <= 0;  // it has drawn nothing yet
+    member.claim = unknown ? member.ceiling : asked;
   }
   member.needy = member.sale != Sale::kBestEffort && member.limited && (member.promised == 0 || late || short_of_it);
 }
@@ -442,7 +448,7 @@ void Oversell::Judge(Duration span, const VgpuView& view, Watched& member, std::
   const bool waited = member.limited_stages > 0 || member.waiting_looks * 10 > member.looks;
   const bool all_of_ceiling = use >= (1 - tolerance_) * member.ceiling;
   const bool below_ceiling = cap < (1 - tolerance_) * member.ceiling;
-  const bool slow = member.promised > 0 && member.rate < member.promised * (1 - tolerance_) - 0.5;
+  const bool slow = member.promised > 0 && member.rate < member.promised * (1 - tolerance_) - 0.5 - kRateRounding;
   member.late = busy && slow && waited && !all_of_ceiling;
   member.over = use > overload_line_ * cap && member.limited_stages > 0 ? member.over + 1 : 0;
   const bool starved =

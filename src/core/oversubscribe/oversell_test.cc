@@ -165,6 +165,55 @@ RC_GTEST_PROP(Oversell, InWhichOrderVgpusAreListedChangesNothing, ()) {
   }
 }
 
+/// Waits for the device, and its cap has nothing left.
+void WaitsInVain(VgpuView& view, Instant now) {
+  view.waiting = 1;
+  view.held = true;
+  view.last_active = now;
+}
+
+// 28 of 30 is what the tolerance of 5 % and half a frame leave. Intervals are whole nanoseconds.
+TEST(Adaptive, ARateAtTheToleranceIsKeptAndOneBelowItIsBroken) {
+  for (const double rate : {28.0, 27.0}) {
+    Shop shop(OversellMode::kAdaptive);
+    ASSERT_TRUE(shop.Buy(VgpuId{1}, 0.9, Sale::kGuaranteed, 30));
+    shop.See(seconds(5), [&](VgpuView& view) {
+      WaitsInVain(view, shop.now());
+      view.used += Share::FromFraction(0.3).Of(Shop::kLook);
+      view.frame_gpu = view.recent_gpu = milliseconds(10);
+      view.rate = rate;
+    });
+    const double broken = shop.sales().account().broken_s;
+    EXPECT_EQ(rate<28, broken> 3) << broken << " s at " << rate << " frames/s";
+    EXPECT_TRUE(rate < 28 || broken == 0);
+  }
+}
+
+/// A program of best effort has what nobody wanted, all the time.
+Shop BesideBestEffort() {
+  Shop shop(OversellMode::kAdaptive);
+  shop.Buy(VgpuId{1}, 1, Sale::kBestEffort);
+  shop.See(seconds(5), [&](VgpuView& view) { shop.UsesItsCap(view); });
+  return shop;
+}
+
+TEST(Adaptive, WhoComesHasAPlaceThoughBestEffortUsesAllThereIs) {
+  Shop shop = BesideBestEffort();
+  ASSERT_TRUE(shop.Buy(VgpuId{2}, 0.5, Sale::kGuaranteed, 30));
+  EXPECT_NEAR(shop.sales().CapOf(VgpuId{2}).Fraction(), 0.5, 1e-3);
+}
+
+// What its frames will cost nobody knows.
+TEST(Adaptive, WhoHasNotDrawnYetHasItsCeilingWithinTwoStages) {
+  Shop shop = BesideBestEffort();
+  ASSERT_TRUE(shop.Buy(VgpuId{2}, 0.5, Sale::kGuaranteed, 30));
+  shop.See(seconds(5), [&](VgpuView& view) { view.id == VgpuId{1} ? shop.UsesItsCap(view) : Shop::Rests(view); });
+  ASSERT_LT(shop.sales().CapOf(VgpuId{2}).Fraction(), 0.05) << "it is lent meanwhile";
+  shop.See(milliseconds(220),
+           [&](VgpuView& view) { view.id == VgpuId{1} ? shop.UsesItsCap(view) : WaitsInVain(view, shop.now()); });
+  EXPECT_NEAR(shop.sales().CapOf(VgpuId{2}).Fraction(), 0.5, 1e-3);
+}
+
 TEST(BestEffort, TogetherTheyHaveWhatIsNotSold) {
   for (const OversellMode mode : {OversellMode::kStrict, OversellMode::kStatic}) {
     Shop shop(mode);
