@@ -646,6 +646,51 @@ TEST_F(OpenCl, EventsOfTheProgramHoldCommandsBack) {
   cl.clReleaseMemObject(buffer);
 }
 
+TEST_F(OpenCl, WhatWaitsForAFailedEventFails) {
+  const int before = 7, after = 8;
+  int held = before, back = 0;
+  cl_mem buffer = Buffer(64, std::vector<int>(16, before).data());
+  cl_kernel four = Kernel("four");
+  ASSERT_EQ(Set(four, 0, buffer), CL_SUCCESS);
+  const auto status_of = [](cl_event event) {
+    EXPECT_EQ(cl.clWaitForEvents(1, &event), CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+    cl_int status = CL_COMPLETE;
+    cl.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr);
+    cl.clReleaseEvent(event);
+    return status;
+  };
+  cl_event mine = cl.clCreateUserEvent(context_, &error_), made[6] = {};
+  // Two wait when it fails, and somebody for one of them; the others come later.
+  ASSERT_EQ(cl.clEnqueueFillBuffer(queue_, buffer, &after, 4, 0, 64, 1, &mine, &made[0]), CL_SUCCESS);
+  ASSERT_EQ(cl.clEnqueueReadBuffer(queue_, buffer, CL_FALSE, 0, 4, &back, 0, nullptr, &made[5]), CL_SUCCESS);
+  cl.clFlush(queue_);
+  std::thread waits([&] { EXPECT_EQ(cl.clWaitForEvents(1, &made[5]), CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST); });
+  ::usleep(20'000);
+  ASSERT_EQ(cl.clSetUserEventStatus(mine, -5), CL_SUCCESS);
+  waits.join();
+  EXPECT_EQ(cl.clEnqueueReadBuffer(queue_, buffer, CL_TRUE, 0, 4, &back, 1, &mine, nullptr),
+            CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+  EXPECT_EQ(cl.clEnqueueWriteBuffer(queue_, buffer, CL_TRUE, 0, 4, &after, 1, &mine, nullptr),
+            CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+  EXPECT_EQ(cl.clEnqueueReadBuffer(queue_, buffer, CL_FALSE, 0, 4, &back, 1, &mine, &made[1]), CL_SUCCESS);
+  EXPECT_EQ(cl.clEnqueueWriteBuffer(queue_, buffer, CL_FALSE, 0, 4, &after, 1, &made[0], &made[2]), CL_SUCCESS);
+  EXPECT_EQ(cl.clEnqueueFillBuffer(queue_, buffer, &after, 4, 0, 64, 1, &mine, nullptr), CL_SUCCESS);
+  const std::size_t items = 16;
+  EXPECT_EQ(cl.clEnqueueNDRangeKernel(queue_, four, 1, nullptr, &items, nullptr, 1, &mine, &made[3]), CL_SUCCESS);
+  EXPECT_EQ(cl.clEnqueueMarkerWithWaitList(queue_, 1, &made[3], &made[4]), CL_SUCCESS);
+  for (const int i : {0, 5}) EXPECT_LT(status_of(made[i]), 0) << "command " << i;
+  for (const int i : {1, 2, 3, 4})
+    EXPECT_EQ(status_of(made[i]), CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST) << "command " << i;
+  EXPECT_EQ(back, 0);
+  // The queue goes on, and none of them has done anything.
+  EXPECT_EQ(cl.clFinish(queue_), CL_SUCCESS);
+  EXPECT_EQ(cl.clEnqueueReadBuffer(queue_, buffer, CL_TRUE, 0, 4, &held, 0, nullptr, nullptr), CL_SUCCESS);
+  EXPECT_EQ(held, before);
+  cl.clReleaseEvent(mine);
+  cl.clReleaseKernel(four);
+  cl.clReleaseMemObject(buffer);
+}
+
 TEST_F(OpenCl, CallbacksMayCallOpenCl) {
   struct Seen {
     std::atomic<int> events{0}, builds{0}, memory{0};

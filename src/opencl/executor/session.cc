@@ -45,7 +45,7 @@ Session::Session(Shared& shared, Accepted accepted)
 void Session::End() {
   admission_->Abandon();
   objects_.ForEach<Event>([this](Event& event) {
-    if (event.user && event.native != nullptr) cl_.clSetUserEventStatus(event.native, CL_DEVICE_NOT_AVAILABLE);
+    if (event.user && event.native != nullptr) EndUserEvent(event, CL_DEVICE_NOT_AVAILABLE);
   });
   CloseBatch();
   objects_.ForEach<Queue>([this](Queue& queue) {

@@ -229,6 +229,12 @@ class Session {
   /// Calls `done(status)` when `event` has ended, from whichever thread, once.
   template <typename DoneFunction>
   void When(cl_event event, DoneFunction done);
+  /// The same for one that waits for nothing of the client's: when such a thing fails, PoCL 3.1 fails what waits for it
+  /// before clSetUserEventStatus returns, and calls nobody.
+  template <typename DoneFunction>
+  void WhenSure(cl_event event, DoneFunction done);
+  /// Sets an event that was the client's to set.
+  void EndUserEvent(Event& event, cl_int status);
 
   Shared& shared_;
   const cl_icd_dispatch& cl_;
@@ -254,7 +260,9 @@ class Session {
   std::string why_not_;        // elastic: what to say of the command's error
   std::string no_parts_;       // and why it can't be cut
   bool looked_ahead_ = false;  // every kernel's program has been analysed ahead
-  int user_events_ = 0;        // that have not been set: somebody may wait for a message that is still to come
+  struct MayFail;
+  std::vector<std::shared_ptr<MayFail>> may_fail_;  // told of at its end, and may have waited for user events
+  int user_events_ = 0;  // that have not been set: somebody may wait for a message that is still to come
   std::atomic<bool> stop_{false};
   std::atomic<bool> waits_for_client_{false};
 };

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands: what a client enqueues.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <functional>
 #include <limits>
+#include <utility>
 
 #include "opencl/executor/session.h"
 #include "platform/clock.h"
@@ -62,6 +65,13 @@ std::uint64_t TimeOf(const cl_icd_dispatch& cl, cl_event event, cl_profiling_inf
   return ns;
 }
 
+/// CL_COMPLETE, unless the event has failed: why.
+cl_int FailureOf(const cl_icd_dispatch& cl, cl_event event) {
+  cl_int status = CL_QUEUED;
+  const cl_int asked = cl.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr);
+  return asked == CL_SUCCESS && status < 0 ? status : CL_COMPLETE;
+}
+
 }  // namespace
 
 EventSpan SpanOf(const cl_icd_dispatch& cl, cl_event event) {
@@ -71,14 +81,57 @@ EventSpan SpanOf(const cl_icd_dispatch& cl, cl_event event) {
           .end_ns = TimeOf(cl, event, CL_PROFILING_COMMAND_END)};
 }
 
+/// What an event's end tells, once, whoever finds out. The driver's callback holds the ending alone, which PoCL 3.1
+/// keeps for ever when it doesn't call it.
+struct Session::MayFail {
+  struct Ending {
+    void Tell(cl_int status) {
+      if (!told.exchange(true)) std::exchange(done, nullptr)(status);
+    }
+    std::function<void(cl_int)> done;
+    std::atomic<bool> told{false};
+  };
+  MayFail(const cl_icd_dispatch& table, cl_event of, std::shared_ptr<Ending> what)
+      : cl(table), event(of), ending(std::move(what)) {
+    cl.clRetainEvent(event);
+  }
+  ~MayFail() { cl.clReleaseEvent(event); }
+  MayFail(const MayFail&) = delete;
+  MayFail& operator=(const MayFail&) = delete;
+  const cl_icd_dispatch& cl;
+  const cl_event event;
+  const std::shared_ptr<Ending> ending;
+};
+
 template <typename DoneFunction>
 void Session::When(cl_event event, DoneFunction done) {
+  if (user_events_ == 0) return WhenSure(event, std::move(done));
+  auto ending = std::make_shared<MayFail::Ending>();
+  ending->done = [shared = std::make_shared<DoneFunction>(std::move(done))](cl_int status) { (*shared)(status); };
+  std::erase_if(may_fail_, [](const auto& one) { return one->ending->told.load(); });
+  may_fail_.push_back(std::make_shared<MayFail>(cl_, event, ending));
+  WhenSure(event, [ending](cl_int status) { ending->Tell(status); });
+}
+
+template <typename DoneFunction>
+void Session::WhenSure(cl_event event, DoneFunction done) {
   auto data = std::make_unique<DoneFunction>(std::move(done));
   if (cl_.clSetEventCallback(event, CL_COMPLETE, CallDone<DoneFunction>, data.get()) == CL_SUCCESS) {
     static_cast<void>(data.release());
   } else {
     (*data)(CL_OUT_OF_RESOURCES);
   }
+}
+
+void Session::EndUserEvent(Event& event, cl_int status) {
+  event.user = false;
+  cl_.clSetUserEventStatus(event.native, status);
+  --user_events_;
+  waits_for_client_.store(user_events_ > 0, std::memory_order_relaxed);
+  for (const std::shared_ptr<MayFail>& one : may_fail_)
+    if (const cl_int failure = status < 0 ? FailureOf(cl_, one->event) : CL_COMPLETE; failure < 0)
+      one->ending->Tell(failure);
+  if (user_events_ == 0) may_fail_.clear();
 }
 
 // -- Passing the gate ------------------------------------------------------------------------------------------------
@@ -149,7 +202,8 @@ cl_int Session::PrepareCommand(const wire::Enqueue& enqueue, Queue*& queue) {
     Event* event = nullptr;
     const cl_int found = objects_.Find(enqueue.waits[i], event);
     if (found == CL_INVALID_EVENT) return CL_INVALID_EVENT_WAIT_LIST;
-    if (found != CL_SUCCESS) return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
+    // PoCL 3.1 fails what waits when an event fails, and lets what comes later wait for it for ever.
+    if (found != CL_SUCCESS || FailureOf(cl_, event->native) < 0) return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
     waits_.push_back(event->native);
   }
   return CL_SUCCESS;
@@ -161,7 +215,10 @@ void Session::EndCommand(const wire::Enqueue& enqueue, Queue* queue, cl_int erro
   if (error != CL_SUCCESS) {
     Complain(error, why_not_.empty() ? attempted : (attempted + (": " + why_not_)).c_str());
     why_not_.clear();
-    if (enqueue.event == 0 && queue != nullptr && queue->first_error == CL_SUCCESS) queue->first_error = error;
+    // What follows from another's failure is told by that one's event.
+    if (enqueue.event == 0 && queue != nullptr && queue->first_error == CL_SUCCESS &&
+        error != CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
+      queue->first_error = error;
   } else if (!shared_.meter.by_workers() && admission_->open() && open_first_ == nullptr) {
     cl_.clRetainEvent(event);
     open_first_ = event;
@@ -591,7 +648,8 @@ void Session::Do(const wire::Watch& m) {
   When(event->native,
        [replies = replies_, arrivals = arrivals_, clock = shared_.clock, id = m.event, native = event->native,
         &cl = cl_, profiling = event->profiling, span = event->span](cl_int status) {
-         wire::EventDone done{.event = id, .status = status < 0 ? status : CL_COMPLETE};
+         // PoCL 3.1 calls whoever asks late with what was asked for, also of an event that has failed.
+         wire::EventDone done{.event = id, .status = status < 0 ? status : FailureOf(cl, native)};
          const EventSpan of = span ? *span : profiling ? SpanOf(cl, native) : EventSpan{};
          if (of.end_ns != 0) {
            if (!span) clock->Observe(static_cast<std::int64_t>(of.end_ns), platform::NowNs());

@@ -235,11 +235,7 @@ void Session::Do(const wire::SetUserEvent& m) {
   Event* event = nullptr;
   if (objects_.Find(m.id, event) != CL_SUCCESS || !event->user)
     return Complain(CL_INVALID_EVENT, "clSetUserEventStatus");
-  const cl_int status = m.status < 0 ? m.status : CL_COMPLETE;
-  if (cl_.clSetUserEventStatus(event->native, status) != CL_SUCCESS) return;  // it was set before
-  event->user = false;
-  --user_events_;
-  waits_for_client_.store(user_events_ > 0, std::memory_order_relaxed);
+  EndUserEvent(*event, m.status < 0 ? m.status : CL_COMPLETE);
 }
 
 void Session::Do(const wire::CreateKernel& m) {
@@ -325,11 +321,7 @@ void Session::Do(const wire::Release& m) {
 void Session::LetGo(Object& object) {
   if (object.kind == Kind::kEvent && static_cast<Event&>(object).user) {
     // Nobody can set it any more, and what waits for it would wait for ever.
-    auto& event = static_cast<Event&>(object);
-    event.user = false;
-    cl_.clSetUserEventStatus(event.native, CL_INVALID_EVENT);
-    --user_events_;
-    waits_for_client_.store(user_events_ > 0, std::memory_order_relaxed);
+    EndUserEvent(static_cast<Event&>(object), CL_INVALID_EVENT);
   }
   if (&object == open_queue_.get()) CloseBatch();
 }

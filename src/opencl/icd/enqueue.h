@@ -20,6 +20,8 @@ class Command {
   [[nodiscard]] Link& link() const { return *queue_->link; }
   [[nodiscard]] const WaitList& waits() const { return waits_; }
   [[nodiscard]] bool wants_event() const { return event_ != nullptr; }
+  /// A write whose caller waits for it is told what its end would tell others.
+  [[nodiscard]] bool FailsAtOnce(cl_bool blocking) const { return blocking != CL_FALSE && waits_.failed(); }
   /// What Send sent has an event, the program's or one of our own.
   [[nodiscard]] bool has_made_event() const { return static_cast<bool>(made_); }
 

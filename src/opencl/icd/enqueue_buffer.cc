@@ -160,6 +160,7 @@ cl_int EnqueueWriteBuffer(cl_command_queue queue, cl_mem handle, cl_bool blockin
     return error;
   if (from == nullptr || size == 0 || !Inside(*buffer, offset, size)) return CL_INVALID_VALUE;
   if ((buffer->flags & kHostMayNotWrite) != 0) return CL_INVALID_OPERATION;
+  if (command.FailsAtOnce(blocking)) return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
   const bool large = blocking != CL_FALSE && size > kStagedBytesMax;
   bool here = command.may_be_done_here() || (large && command.may_be_done_here_after_waiting());
   // Of a queue in order the last part is what ends the whole. Who wants times wants those of the whole.
@@ -234,6 +235,7 @@ cl_int EnqueueWriteBufferRect(cl_command_queue queue, cl_mem handle, cl_bool blo
       !MakeRect(host_origin, region, host_row_pitch, host_slice_pitch, here) || !Inside(*buffer, there, region))
     return CL_INVALID_VALUE;
   if ((buffer->flags & kHostMayNotWrite) != 0) return CL_INVALID_OPERATION;
+  if (command.FailsAtOnce(blocking)) return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
   // CopyBox only reads there.
   auto* const first = const_cast<std::byte*>(static_cast<const std::byte*>(from)) + here.first();
   const std::size_t box[3] = {region[0], region[1], region[2]};

@@ -84,6 +84,7 @@ cl_int EnqueueWriteImage(cl_command_queue queue, cl_mem handle, cl_bool blocking
   BytesOfBox(*image, box, bytes);
   if (from == nullptr || !HostPitches(*image, bytes, row_pitch, slice_pitch)) return CL_INVALID_VALUE;
   if ((image->flags & kHostMayNotWrite) != 0) return CL_INVALID_OPERATION;
+  if (command.FailsAtOnce(blocking)) return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
   StagedContent content;
   if (!content.Make(command.link(), bytes[0] * bytes[1] * bytes[2]))
     return command.link().usable() ? CL_OUT_OF_RESOURCES : kGone;

@@ -66,6 +66,8 @@ class WaitList {
   [[nodiscard]] wire::IdList ids() const { return {more_.empty() ? few_ : more_.data(), count_}; }
   /// All are known to have ended well.
   [[nodiscard]] bool complete() const { return count_ == 0 && !failed_; }
+  /// One is known to have failed.
+  [[nodiscard]] bool failed() const { return failed_; }
   /// Waits for all of them. Watches them first, unless Watch did.
   cl_int Wait() const;
   void Watch() const;
