@@ -75,6 +75,13 @@ RunResult Sane(RunResult result) {
   return result;
 }
 
+/// With what the run does, where that is known.
+core::RunNeed PlacedNeed(const RunRequest& request) {
+  core::RunNeed need = request.need;
+  if (request.input.empty()) need.work = core::WorkOf(request.blob, request.kernel, request.arguments);
+  return need;
+}
+
 /// A client that asks again leaves the blob to the module's name, which may stand for another by now, and what it needs
 /// to the module.
 bool SameRequest(RunRequest again, const RunRequest& first) {
@@ -135,7 +142,7 @@ void ClusterEngine::Restore(Instant now, const ClusterRecords& records, ClusterA
       const auto at = std::ranges::find_if(places_, [&run](const auto& entry) {
         return entry.second.node == run.node && entry.second.device == run.device;
       });
-      if (at != places_.end() && queue_.Resume(core::RunId{run.number}, run.request.need, at->first)) {
+      if (at != places_.end() && queue_.Resume(core::RunId{run.number}, PlacedNeed(run.request), at->first)) {
         PutOn(now, run, at->first);
         continue;
       }
@@ -147,7 +154,7 @@ void ClusterEngine::Restore(Instant now, const ClusterRecords& records, ClusterA
   std::vector<core::RunAction> decided;
   for (const std::string& id : waiting) {
     ClusterRun& run = runs_.at(id);
-    if (const Status status = queue_.Submit(core::RunId{run.number}, run.request.need, decided); !status)
+    if (const Status status = queue_.Submit(core::RunId{run.number}, PlacedNeed(run.request), decided); !status)
       EndInFailure(run, status.error().code, status.error().message, actions);
   }
   CarryOut(now, decided, actions);
@@ -206,7 +213,7 @@ Status ClusterEngine::On(Instant now, const SubmitRun& event, ClusterActions& ac
                 fmt::format("{} runs and results are kept, as many as may: acknowledge results (DELETE /v1/runs/ID)",
                             runs_.size()));
   std::vector<core::RunAction> decided;
-  WEIR_TRY_STATUS(queue_.Submit(core::RunId{next_number_}, run.request.need, decided));
+  WEIR_TRY_STATUS(queue_.Submit(core::RunId{next_number_}, PlacedNeed(run.request), decided));
   run.number = next_number_++;
   ids_[run.number] = run.id;
   runs_[run.id] = run;
@@ -498,13 +505,11 @@ void ClusterEngine::ConfirmRun(const std::string& id, const ClusterRun* run) {
 void ClusterEngine::Account(Instant now, Place& place) {
   const double span = SecondsOf(now - place.since);
   place.since = now;
+  core::CompanyNow all;
+  for (const std::uint64_t number : place.numbers) all.Add(beside_.at(number).need);
   for (const std::uint64_t number : place.numbers) {
-    const core::Loads& own = runs_.at(ids_.at(number)).request.need.loads;
-    Beside& beside = beside_[number];
-    beside.span_s += span;
-    beside.runs_s += static_cast<double>(place.numbers.size() - 1) * span;
-    for (std::size_t i = 0; i < core::kLoadKinds; ++i)
-      beside.load_s[i] += static_cast<double>(place.loads[i] - own[i]) * span;
+    Beside& one = beside_.at(number);
+    one.company.Pass(span, one.need, all);
   }
 }
 
@@ -512,27 +517,20 @@ void ClusterEngine::PutOn(Instant now, const ClusterRun& run, DeviceId device) {
   Place& place = places_.at(device);
   Account(now, place);
   place.numbers.insert(run.number);
-  for (std::size_t i = 0; i < core::kLoadKinds; ++i) place.loads[i] += run.request.need.loads[i];
-  beside_[run.number] = {};
+  beside_[run.number] = {.need = PlacedNeed(run.request)};
 }
 
 void ClusterEngine::TakeOff(Instant now, const ClusterRun& run, DeviceId device) {
   Place& place = places_.at(device);
   Account(now, place);
   place.numbers.erase(run.number);
-  for (std::size_t i = 0; i < core::kLoadKinds; ++i) place.loads[i] -= run.request.need.loads[i];
 }
 
 core::RunSeen ClusterEngine::SeenOf(const ClusterRun& run) const {
   const auto at = beside_.find(run.number);
-  if (run.state != RunState::kDone || !run.request.need_alone || !(run.result.seconds > 0) || at == beside_.end() ||
-      !(at->second.span_s > 0))
+  if (run.state != RunState::kDone || !run.request.need_alone || !(run.result.seconds > 0) || at == beside_.end())
     return {};
-  core::RunSeen seen{.slowdown = run.result.seconds * 1e3 / static_cast<double>(run.request.need.alone_ms),
-                     .beside = at->second.load_s,
-                     .neighbours = at->second.runs_s / at->second.span_s};
-  for (double& load : seen.beside) load /= at->second.span_s;
-  return seen;
+  return at->second.company.Seen(run.result.seconds * 1e3 / static_cast<double>(run.request.need.alone_ms));
 }
 
 // -- Asked -----------------------------------------------------------------------------------------------------------
@@ -595,7 +593,7 @@ Result<std::vector<ClusterEngine::Candidate>> ClusterEngine::ExplainRun(const st
   const core::InterferenceModel* model = queue_.placement().model();
   std::vector<Candidate> all;
   for (core::PlacementCandidate& candidate :
-       core::Explain(queue_.cluster(), model != nullptr ? *model : first_guess_, run->second.request.need)) {
+       core::Explain(queue_.cluster(), model != nullptr ? *model : first_guess_, PlacedNeed(run->second.request))) {
     const Place& place = places_.at(candidate.device);
     all.push_back({place.node, place.device, std::move(candidate)});
   }

@@ -123,15 +123,13 @@ class ClusterEngine {
   struct Place {
     std::string node, device;
     core::DeviceCapacity capacity;
-    core::Loads loads{};  // since `since`
-    std::uint32_t runs = 0;
-    Instant since{};
+    Instant since{};  // up to when its runs' company is reckoned
     std::set<std::uint64_t> numbers;
   };
-  /// What was beside a run, over its time so far.
+  /// A run that is somewhere.
   struct Beside {
-    std::array<double, core::kLoadKinds> load_s{};
-    double runs_s = 0, span_s = 0;
+    core::RunNeed need{};
+    core::Company company{};
   };
 
   Status On(Instant now, const SetModule& event, ClusterActions& actions);

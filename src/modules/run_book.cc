@@ -24,9 +24,10 @@ void RunBook::Advance(DeviceId id, Instant now) {
   Device& device = devices_.at(id);
   const double span = SecondsOf(now - device.at);
   device.at = now;
-  const core::DeviceState& state = *cluster_.StateOf(id);
-  device.run_s += span * state.runs;
-  for (std::size_t i = 0; i < core::kLoadKinds; ++i) device.load_s[i] += span * static_cast<double>(state.loads[i]);
+  core::CompanyNow all;
+  const std::vector<RunId> there = cluster_.RunsOn(id);
+  for (const RunId run : there) all.Add(*cluster_.NeedOf(run));
+  for (const RunId run : there) company_.at(run).Pass(span, *cluster_.NeedOf(run), all);
 }
 
 Status RunBook::AddDevice(DeviceId device, const std::string& name, const core::DeviceCapacity& capacity, Instant now,
@@ -88,6 +89,7 @@ Result<const Run*> RunBook::Submit(const std::string& id, const RunSpec& spec, I
 DeviceId RunBook::ChooseDevice(const Run& run, core::RunNeed& need) {
   // Nothing else fits beside one that takes all of the memory: each takes a byte at least.
   need = run.spec.need;
+  if (run.spec.input.empty()) need.work = core::WorkOf(run.spec.blob, run.spec.kernel, run.spec.arguments);
   need.memory.count = std::max<std::uint64_t>(need.memory.count, 1);
   if (!run.alone() && run.spec.device.empty()) return placement_->Choose(cluster_, need).device;
   for (const auto& [id, device] : devices_) {
@@ -137,12 +139,11 @@ void RunBook::Start(Run& run, const core::RunNeed& need, DeviceId device, Instan
                     std::vector<BookAction>& actions) {
   Advance(device, now);
   WEIR_CHECK(cluster_.Place(run.number, need, device).has_value());
-  const Device& there = devices_.at(device);
-  marks_[run.number] = {.run_s = there.run_s, .load_s = there.load_s};
+  company_[run.number] = {};
   run.stage = RunStage::kRunning;
   ++run.attempt;
   run.device = device;
-  run.device_name = there.name;
+  run.device_name = devices_.at(device).name;
   run.started = now;
   run.ran_beside = 0;
   actions.push_back({BookAction::Kind::kStart, run.number, device});
@@ -151,22 +152,15 @@ void RunBook::Start(Run& run, const core::RunNeed& need, DeviceId device, Instan
 /// Takes it off its device's books; the device is still there.
 void RunBook::Close(Run& run, bool learn, Instant now) {
   Advance(run.device, now);
-  const Device& there = devices_.at(run.device);
-  const Mark& mark = marks_.at(run.number);
   run.ended = now;
   if (const double span = SecondsOf(now - run.started); span > 0) {
-    run.ran_beside = std::max(0.0, (there.run_s - mark.run_s) / span - 1);
-    core::InterferenceModel* model = placement_->model();
-    if (learn && model != nullptr && run.spec.measured) {
-      std::array<double, core::kLoadKinds> beside{};
-      const core::RunNeed& need = *cluster_.NeedOf(run.number);
-      for (std::size_t i = 0; i < core::kLoadKinds; ++i)
-        beside[i] = std::max(0.0, (there.load_s[i] - mark.load_s[i]) / span - static_cast<double>(need.loads[i]));
-      model->Observe(need, beside, run.ran_beside, there.capacity,
-                     span * 1'000 / static_cast<double>(std::max<std::uint64_t>(need.alone_ms, 1)));
-    }
+    const core::RunNeed& need = *cluster_.NeedOf(run.number);
+    const core::RunSeen seen = company_.at(run.number).Seen(span * 1'000 / static_cast<double>(need.alone_ms));
+    run.ran_beside = seen.neighbours;
+    if (core::InterferenceModel* model = placement_->model(); learn && model != nullptr && run.spec.measured)
+      model->Observe(need, seen, devices_.at(run.device).capacity);
   }
-  marks_.erase(run.number);
+  company_.erase(run.number);
   WEIR_CHECK(cluster_.Release(run.number).has_value());
 }
 
@@ -211,8 +205,8 @@ bool RunBook::Remove(const std::string& id, Instant now, std::vector<BookAction>
 void RunBook::Tick(Instant now, std::vector<BookAction>& actions) {
   for (bool again = true; again;) {
     again = false;
-    for (const auto& entry : marks_) {
-      const RunId number = entry.first;  // its mark goes with its device
+    for (const auto& entry : company_) {
+      const RunId number = entry.first;  // its company goes with its device
       const Run& run = runs_.at(number);
       if (now - run.started < run.spec.time_max) continue;
       const DeviceId device = run.device;
@@ -229,7 +223,7 @@ void RunBook::Tick(Instant now, std::vector<BookAction>& actions) {
 
 std::optional<Instant> RunBook::NextDeadline() const {
   std::optional<Instant> next;
-  for (const auto& [number, mark] : marks_) {
+  for (const auto& [number, company] : company_) {
     const Run& run = runs_.at(number);
     const Instant due = run.started + run.spec.time_max;
     if (!next || due < *next) next = due;

@@ -119,17 +119,10 @@ class RunBook {
   [[nodiscard]] const core::InterferenceModel* model() const { return placement_->model(); }
 
  private:
-  /// Sums over a device's time, so that what a run ran beside is the difference of two of them.
   struct Device {
     std::string name{};
     core::DeviceCapacity capacity{};
-    Instant at{};
-    double run_s = 0;  // runs × seconds
-    std::array<double, core::kLoadKinds> load_s{};
-  };
-  struct Mark {  // a device's sums when a run started
-    double run_s = 0;
-    std::array<double, core::kLoadKinds> load_s{};
+    Instant at{};  // up to when its runs' company is reckoned
   };
 
   void Advance(DeviceId id, Instant now);
@@ -144,7 +137,7 @@ class RunBook {
   std::map<DeviceId, Device> devices_;
   std::map<core::RunId, Run> runs_;
   std::map<std::string, core::RunId> numbers_;
-  std::map<core::RunId, Mark> marks_;  // of those that run
+  std::map<core::RunId, core::Company> company_;  // of those that run
   std::deque<core::RunId> waiting_;
   Bytes largest_{};  // memory of any device that was ever there: one may be away for a moment
   std::uint64_t last_number_ = 0;

@@ -166,17 +166,13 @@ void ClusterSimulation::Advance(Device& device) {
   if (passed <= Duration{0} || device.running.empty()) return;
   device.busy_ns += passed.count();
   const double passed_s = SecondsOf(passed);
-  std::array<double, core::kLoadKinds> all{};
-  for (const std::uint32_t application : device.running)
-    for (std::size_t i = 0; i < all.size(); ++i)
-      all[i] += static_cast<double>(needs_[applications_[application].kernel].loads[i]);
+  core::CompanyNow all;
+  for (const std::uint32_t application : device.running) all.Add(needs_[applications_[application].kernel]);
   for (std::size_t k = 0; k < device.running.size(); ++k) {
     Application& one = applications_[device.running[k]];
     one.left_s -= passed_s * device.speeds[k];
     out_.processing_s += passed_s * device.speeds[k] * costs_[one.kernel].threads;
-    for (std::size_t i = 0; i < all.size(); ++i)
-      one.beside[i] += (all[i] - static_cast<double>(needs_[one.kernel].loads[i])) * passed_s;
-    one.neighbours += static_cast<double>(device.running.size() - 1) * passed_s;
+    one.company.Pass(passed_s, needs_[one.kernel], all);
   }
 }
 
@@ -232,12 +228,7 @@ void ClusterSimulation::FinishKernels(std::uint32_t index) {
     device.used -= kernels_[one.kernel].memory.count;
     Note(std::uint64_t{application} << 32 | 0xFFFFFFFFULL);
     core::RunSeen seen;
-    if (run_.learns && took > Duration{0}) {
-      const double took_s = SecondsOf(took);
-      seen.slowdown = took_s / alone_s_[one.kernel];
-      for (std::size_t i = 0; i < seen.beside.size(); ++i) seen.beside[i] = one.beside[i] / took_s;
-      seen.neighbours = one.neighbours / took_s;
-    }
+    if (run_.learns && took > Duration{0}) seen = one.company.Seen(SecondsOf(took) / alone_s_[one.kernel]);
     WEIR_CHECK(queue_.Done(RunOf(application), seen, actions_).has_value());
   }
   Carry();

@@ -34,8 +34,7 @@ class ClusterSimulation {
     std::uint32_t kernel = 0;
     double left_s = 0;  // of its kernel, at full speed
     Instant launched{};
-    std::array<double, core::kLoadKinds> beside{};  // others' loads, times seconds
-    double neighbours = 0;                          // likewise
+    core::Company company{};
     KernelRunRecord record{};
   };
   struct Device {

@@ -112,14 +112,17 @@ core::RunNeed MeasuredAlone(const ClusterKernel& kernel, const ClusterDevices& d
   const double speed = SpeedsOf(std::span(&cost, 1), cache).front();
   const double traffic = speed * (cost.traffic + cost.local_traffic * MissedPart(cost.local_bytes, cache));
   const auto whole = [](double x) { return std::min(static_cast<std::uint64_t>(std::llround(x)), core::kLoadMax); };
+  const std::uint64_t work = core::WorkOf({}, kernel.name, {});
   if (kernel.loads)
     return {.memory = kernel.memory,
             .loads = *kernel.loads,
-            .alone_ms = std::clamp<std::uint64_t>(whole(std::ceil(cost.seconds * 1e3)), 1, core::kAloneMaxMs)};
+            .alone_ms = std::clamp<std::uint64_t>(whole(std::ceil(cost.seconds * 1e3)), 1, core::kAloneMaxMs),
+            .work = work};
   return {.memory = kernel.memory,
           .loads = {whole(std::min(cost.local_bytes, cache) / 1024), whole(traffic * device.bytes_per_s * 1e-6),
                     whole(speed * cost.threads * device.threads), whole(speed * cost.blocks * device.blocks)},
-          .alone_ms = std::clamp<std::uint64_t>(whole(cost.seconds / speed * 1e3), 1, core::kAloneMaxMs)};
+          .alone_ms = std::clamp<std::uint64_t>(whole(cost.seconds / speed * 1e3), 1, core::kAloneMaxMs),
+          .work = work};
 }
 
 }  // namespace weir::sim

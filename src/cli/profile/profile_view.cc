@@ -31,9 +31,8 @@ std::string_view NameOfWeight(std::size_t weight) {
 
 /// What one run of the second does to the first, by what.
 Weights PartsOfPair(const KernelProfile& profile, const InterferenceModel& model, std::size_t one, std::size_t other) {
-  core::DeviceState beside;
-  beside.Take(profile.kernels[other].need);
-  return model.PartsOf(profile.kernels[one].need, beside, profile.capacity);
+  const core::Neighbours beside{&profile.kernels[other].need, 1};
+  return model.PartsOf(profile.kernels[one].need, std::span(&beside, 1), profile.capacity);
 }
 
 struct SlowdownCell {

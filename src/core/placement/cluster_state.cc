@@ -6,21 +6,70 @@
 #include <algorithm>
 
 namespace weir::core {
+namespace {
+
+constexpr std::uint64_t kHashStart = 0xCBF29CE484222325ULL;
+void MixIn(std::uint64_t& hash, std::uint64_t value) {
+  hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL;
+  hash ^= hash >> 32;
+}
+
+}  // namespace
 
 std::size_t ClusterState::StateHash::operator()(const DeviceState& state) const noexcept {
-  std::uint64_t hash = 0xCBF29CE484222325ULL;
-  const auto mix = [&hash](std::uint64_t value) {
-    hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL;
-    hash ^= hash >> 32;
-  };
-  mix(std::uint64_t{state.kind} << 32 | state.runs);
-  mix(state.used.count);
-  mix(state.run_ms);
-  for (std::size_t i = 0; i < kLoadKinds; ++i) {
-    mix(state.loads[i]);
-    mix(state.load_ms[i]);
+  std::uint64_t hash = kHashStart;
+  MixIn(hash, std::uint64_t{state.kind} << 32 | state.runs);
+  MixIn(hash, state.used.count);
+  MixIn(hash, state.run_ms);
+  for (const KindCount& told : state.told) {
+    if (told.runs == 0) break;
+    MixIn(hash, std::uint64_t{told.kind} << 32 | told.runs);
   }
   return hash;
+}
+
+std::size_t ClusterState::KindHash::operator()(const RunNeed& need) const noexcept {
+  std::uint64_t hash = kHashStart;
+  MixIn(hash, need.work);
+  MixIn(hash, need.alone_ms);
+  for (const std::uint64_t load : need.loads) MixIn(hash, load);
+  return hash;
+}
+
+std::uint32_t ClusterState::CountAs(const RunNeed& need, const DeviceState& state) {
+  RunNeed kind = need;
+  kind.memory = {};
+  const auto known = kind_of_.find(kind);
+  if (known != kind_of_.end() && (state.told.back().runs == 0 ||
+                                  std::ranges::find(state.told, known->second, &KindCount::kind) != state.told.end())) {
+    ++run_kinds_[known->second].runs;
+    return known->second;
+  }
+  std::uint32_t as = 0;
+  if (state.told.back().runs > 0) {
+    const auto off = [&](const KindCount& told) {
+      const std::uint64_t there = KindOf(told.kind).alone_ms;
+      return std::max(there, need.alone_ms) - std::min(there, need.alone_ms);
+    };
+    as = std::ranges::min_element(state.told, {}, off)->kind;
+  } else if (!free_kinds_.empty()) {
+    as = free_kinds_.back();
+    free_kinds_.pop_back();
+  } else {
+    as = static_cast<std::uint32_t>(run_kinds_.size());
+    run_kinds_.emplace_back();
+  }
+  if (run_kinds_[as].runs++ == 0) {
+    run_kinds_[as].need = kind;
+    kind_of_.emplace(kind, as);
+  }
+  return as;
+}
+
+void ClusterState::GiveBackKind(std::uint32_t kind) {
+  if (--run_kinds_[kind].runs > 0) return;
+  kind_of_.erase(run_kinds_[kind].need);
+  free_kinds_.push_back(kind);
 }
 
 void ClusterState::Join(DeviceId id, Device& device, const DeviceState& state) {
@@ -69,7 +118,10 @@ Result<std::vector<RunId>> ClusterState::Remove(DeviceId device) {
   const auto at = devices_.find(device);
   if (at == devices_.end()) return Fail(Errc::kNotFound, fmt::format("there is no device {}", device.value));
   std::vector<RunId> lost = RunsOn(device);
-  for (const RunId run : lost) runs_.erase(run);
+  for (const RunId run : lost) {
+    GiveBackKind(runs_.at(run).as);
+    runs_.erase(run);
+  }
   --kind_sizes_[groups_[at->second.group].state.kind];
   Leave(device, at->second);
   devices_.erase(at);
@@ -92,11 +144,12 @@ Status ClusterState::Place(RunId run, const RunNeed& need, DeviceId device) {
                             "runs are there",
                             device.value, run.value, state.used.count, capacity.memory.count, need.memory.count,
                             state.runs, capacity.runs_max));
-  state.Take(need);
+  const std::uint32_t as = CountAs(need, state);
+  state.Take(need, as);
   Leave(device, at->second);
   Join(device, at->second, state);
   at->second.runs.push_back(run);
-  runs_.emplace(run, Placed{device, need});
+  runs_.emplace(run, Placed{device, need, as});
   return Ok();
 }
 
@@ -106,11 +159,13 @@ Status ClusterState::Release(RunId run) {
   const DeviceId device = placed->second.device;
   Device& on = devices_.find(device)->second;
   DeviceState state = groups_[on.group].state;
-  state.GiveBack(placed->second.need);
+  const std::uint32_t as = placed->second.as;
+  state.GiveBack(placed->second.need, as);
   std::erase(on.runs, run);
   runs_.erase(placed);
   Leave(device, on);
   Join(device, on, state);
+  GiveBackKind(as);
   return Ok();
 }
 

@@ -4,6 +4,7 @@
 // and not at each device. Page: docs/placement.md
 #pragma once
 
+#include <array>
 #include <map>
 #include <set>
 #include <span>
@@ -39,6 +40,17 @@ class ClusterState {
     return members_[static_cast<std::size_t>(&group - groups_.data())];
   }
   [[nodiscard]] const DeviceCapacity& CapacityOf(const DeviceState& state) const { return kinds_[state.kind]; }
+
+  /// Its memory says nothing.
+  [[nodiscard]] const RunNeed& KindOf(std::uint32_t kind) const { return run_kinds_[kind].need; }
+  using NeighboursRoom = std::array<Neighbours, kKindsTold>;
+  /// What runs on a device of that state, in `room`.
+  [[nodiscard]] std::span<const Neighbours> NeighboursOf(const DeviceState& state, NeighboursRoom& room) const {
+    std::size_t kinds = 0;
+    for (; kinds < kKindsTold && state.told[kinds].runs > 0; ++kinds)
+      room[kinds] = {&KindOf(state.told[kinds].kind), state.told[kinds].runs};
+    return std::span(room).first(kinds);
+  }
 
   /// The first device after `after` in the order of ids, and round to `after` itself, for which `takes(state)` is true;
   /// none: no device.
@@ -79,16 +91,29 @@ class ClusterState {
   struct Placed {
     DeviceId device;
     RunNeed need;
+    std::uint32_t as = 0;  // the kind that it counts as
+  };
+  struct RunKind {
+    RunNeed need{};
+    std::uint32_t runs = 0;  // that count as it; 0: its number is free
+  };
+  struct KindHash {
+    std::size_t operator()(const RunNeed& need) const noexcept;
   };
   struct StateHash {
     std::size_t operator()(const DeviceState& state) const noexcept;
   };
 
+  std::uint32_t CountAs(const RunNeed& need, const DeviceState& state);
+  void GiveBackKind(std::uint32_t kind);
   void Join(DeviceId id, Device& device, const DeviceState& state);
   void Leave(DeviceId id, const Device& device);
 
   std::vector<DeviceCapacity> kinds_;      // each once
   std::vector<std::uint32_t> kind_sizes_;  // devices of each
+  std::vector<RunKind> run_kinds_{1};      // by number; 0 is none
+  std::vector<std::uint32_t> free_kinds_;
+  std::unordered_map<RunNeed, std::uint32_t, KindHash> kind_of_;
   std::vector<Group> groups_;
   std::vector<std::set<DeviceId>> members_;  // of each group
   std::vector<std::uint32_t> free_;          // groups without devices, for new states

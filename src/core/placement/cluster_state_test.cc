@@ -13,7 +13,8 @@ namespace {
 DeviceCapacity Capacity(std::uint64_t mib, std::uint32_t runs_max) {
   return {.memory = MiB(mib), .runs_max = runs_max, .loads = {100, 100, 100, 100}};
 }
-RunNeed Need(std::uint64_t mib) { return {MiB(mib), {1, 2, 3, 4}, 10}; }
+/// Of that many kinds.
+RunNeed Need(std::uint64_t mib) { return {MiB(mib), {1, 2, 3, 4}, 10 + mib % 7}; }
 
 TEST(ClusterState, TakesNoMoreThanTheMemoryAndTheRunsOfADevice) {
   ClusterState cluster;
@@ -52,7 +53,25 @@ TEST(ClusterState, ADevicesLargestLoadsDoNotOverflow) {
   ASSERT_TRUE(cluster.Add(DeviceId{1}, {.memory = Bytes{~std::uint64_t{0}}, .runs_max = kRunsAtOnceMax}));
   const RunNeed most{Bytes{1}, {kLoadMax, kLoadMax, kLoadMax, kLoadMax}, kAloneMaxMs};
   for (std::uint64_t id = 1; id <= kRunsAtOnceMax; ++id) ASSERT_TRUE(cluster.Place(RunId{id}, most, DeviceId{1}));
-  EXPECT_EQ(cluster.StateOf(DeviceId{1})->load_ms[0] / kLoadMax, kRunsAtOnceMax * kAloneMaxMs);
+  EXPECT_EQ(cluster.StateOf(DeviceId{1})->run_ms, kRunsAtOnceMax * kAloneMaxMs);
+  EXPECT_EQ(cluster.StateOf(DeviceId{1})->told[0].runs, kRunsAtOnceMax);
+}
+
+TEST(ClusterState, OfMoreKindsThanItTellsApartOneCountsAsTheNearest) {
+  ClusterState cluster;
+  ASSERT_TRUE(cluster.Add(DeviceId{1}, Capacity(100, 16)));
+  for (std::uint64_t id = 1; id <= kKindsTold; ++id)
+    ASSERT_TRUE(cluster.Place(RunId{id}, {{}, {}, 100 * id}, DeviceId{1}));
+  const DeviceState before = *cluster.StateOf(DeviceId{1});
+  ASSERT_TRUE(cluster.Place(RunId{50}, {{}, {}, 320}, DeviceId{1}));
+  ClusterState::NeighboursRoom room;
+  for (const Neighbours& some : cluster.NeighboursOf(*cluster.StateOf(DeviceId{1}), room))
+    EXPECT_EQ(some.runs, some.need->alone_ms == 300 ? 2U : 1U) << some.need->alone_ms;
+  // The one that it counts as ends first.
+  ASSERT_TRUE(cluster.Release(RunId{3}));
+  ASSERT_TRUE(cluster.Place(RunId{51}, {{}, {}, 300}, DeviceId{1}));
+  ASSERT_TRUE(cluster.Release(RunId{50}));
+  EXPECT_EQ(*cluster.StateOf(DeviceId{1}), before);
 }
 
 TEST(ClusterState, ADeviceThatIsGoneNamesWhatRanThere) {
@@ -102,13 +121,23 @@ void ExpectTheSame(const ClusterState& cluster, const ListedCluster& listed) {
     const DeviceState* state = cluster.StateOf(id);
     RC_ASSERT(state != nullptr);
     RC_ASSERT(cluster.CapacityOf(*state) == device.capacity);
-    DeviceState summed{.kind = state->kind};
+    std::uint64_t used = 0, run_ms = 0;
+    std::map<std::uint64_t, std::uint32_t> kinds;  // by time alone
     for (const auto& [run, need] : device.runs) {
-      summed.Take(need);
+      used += need.memory.count;
+      run_ms += need.alone_ms;
+      ++kinds[need.alone_ms];
       RC_ASSERT(cluster.DeviceOf(run) == id);
       RC_ASSERT(*cluster.NeedOf(run) == need);
     }
-    RC_ASSERT(*state == summed);
+    RC_ASSERT(state->runs == device.runs.size());
+    RC_ASSERT(state->used.count == used);
+    RC_ASSERT(state->run_ms == run_ms);
+    ClusterState::NeighboursRoom room;
+    const auto neighbours = cluster.NeighboursOf(*state, room);
+    RC_ASSERT(neighbours.size() == kinds.size());
+    for (const Neighbours& some : neighbours) RC_ASSERT(kinds.at(some.need->alone_ms) == some.runs);
+    for (std::size_t i = 1; i < neighbours.size(); ++i) RC_ASSERT(state->told[i - 1].kind < state->told[i].kind);
     RC_ASSERT(state->used <= device.capacity.memory);
     RC_ASSERT(state->runs <= device.capacity.runs_max);
     RC_ASSERT(cluster.RunsOn(id).size() == device.runs.size());

@@ -7,6 +7,9 @@
 #include <cmath>
 #include <limits>
 
+#include "base/check.h"
+#include "core/placement/drain.h"
+
 namespace weir::core {
 namespace {
 
@@ -88,10 +91,12 @@ InterferenceModel::InterferenceModel(const PolicyParams& checked) {
   prior_runs_ = checked.at("prior_runs");
   turns_at_ = checked.at("turns_at");
   turns_deep_ = checked.at("turns_deep");
+  near_ = checked.at("near");
   keep_ = half_life > 0 ? std::exp2(-1 / half_life) : 1;
   prior_.fill(checked.at("prior_weight"));
   prior_[kCompany] = checked.at("prior_company");
   weights_ = prior_;
+  pairs_ = PairTable(keep_);
 }
 
 void InterferenceModel::Add(const Weights& x, double y) {
@@ -146,27 +151,71 @@ double InterferenceModel::ErrorRms() const {
   return std::sqrt(std::max(0.0, yy_ + ErrorOf(weights_, xx_, xy_)) / observations_);
 }
 
-InterferenceModel::Weights InterferenceModel::PartsOf(const RunNeed& run, const DeviceState& beside,
+void InterferenceModel::LearnPair(std::uint64_t work, std::uint64_t beside, double neighbours, double slowdown) {
+  if (slowdown > 0 && neighbours > 0) pairs_.Observe(work, beside, (slowdown - 1) / neighbours);
+}
+
+void InterferenceModel::Observe(const RunNeed& run, const RunSeen& seen, const DeviceCapacity& device) {
+  Observe(run, seen.beside, seen.neighbours, device, seen.slowdown);
+  LearnPair(run.work, seen.only, seen.neighbours, seen.slowdown);
+}
+
+InterferenceModel::Weights InterferenceModel::PartsOf(const RunNeed& run, std::span<const Neighbours> beside,
                                                       const DeviceCapacity& device) const {
-  Weights parts = RowOf(run, AsNumbers(beside.loads), beside.runs, device);
+  std::array<double, kLoadKinds> loads{};
+  double runs = 0;
+  for (const Neighbours& some : beside) {
+    if (pairs_.Added(run.work, some.need->work) != PairTable::kUnknown) continue;
+    runs += some.runs;
+    for (std::size_t i = 0; i < kLoadKinds; ++i) loads[i] += static_cast<double>(some.need->loads[i]) * some.runs;
+  }
+  Weights parts = RowOf(run, loads, runs, device);
   for (std::size_t i = 0; i < kWeights; ++i) parts[i] *= weights_[i];
   return parts;
 }
 
-Interference InterferenceModel::Predict(const RunNeed& run, const DeviceState& beside,
+Interference InterferenceModel::Predict(const RunNeed& run, std::span<const Neighbours> beside,
                                         const DeviceCapacity& device) const {
-  const auto alone_ms = static_cast<double>(run.alone_ms);
-  double slower = weights_[kCompany] * beside.runs;
-  // Of two that take turns each waits for the other as long as the shorter one takes.
-  double lost_ms = weights_[kCompany] * 2 * std::min(alone_ms * beside.runs, static_cast<double>(beside.run_ms));
-  for (std::size_t i = 0; i < kLoadKinds; ++i) {
-    const double own = weights_[i] * OverCapacity(static_cast<double>(run.loads[i]), device, i);
-    const double others = OverCapacity(static_cast<double>(beside.loads[i]), device, i);
-    slower += own * others;
-    // What the run does to one of them is what that one does to the run, over the other one's time.
-    lost_ms += own * (alone_ms * others + OverCapacity(static_cast<double>(beside.load_ms[i]), device, i));
+  const double alone_s = static_cast<double>(run.alone_ms) * 1e-3;
+  if (beside.empty()) return {.done_s = alone_s};
+  // The run comes last, so that what is there without it is the first part.
+  const std::size_t there = beside.size();
+  WEIR_CHECK(there < kDrainedMax);
+  std::array<DrainedKind, kDrainedMax> kinds;
+  std::array<std::size_t, kDrainedMax> places{};
+  std::array<std::array<double, kLoadKinds>, kDrainedMax> parts{};
+  for (std::size_t i = 0; i <= there; ++i) {
+    const RunNeed& need = i < there ? *beside[i].need : run;
+    kinds[i].alone_s = static_cast<double>(need.alone_ms) * 1e-3;
+    kinds[i].runs = i < there ? beside[i].runs : 1;
+    places[i] = pairs_.PlaceOf(need.work);
+    for (std::size_t r = 0; r < kLoadKinds; ++r)
+      parts[i][r] = OverCapacity(static_cast<double>(need.loads[r]), device, r);
   }
-  return {.slowdown = 1 + slower, .lost_s = lost_ms * 1e-3};
+  Interference predicted;
+  for (std::size_t i = 0; i <= there; ++i)
+    for (std::size_t j = 0; j <= there; ++j) {
+      double& added = kinds[i].added[j];
+      added = pairs_.AddedAt(places[i], places[j]);
+      if (added != PairTable::kUnknown) {
+        if (i == there && j < there) predicted.known += beside[j].runs;
+        continue;
+      }
+      added = weights_[kCompany];
+      for (std::size_t r = 0; r < kLoadKinds; ++r) added += weights_[r] * parts[i][r] * parts[j][r];
+    }
+  for (std::size_t j = 0; j < there; ++j) predicted.slowdown += kinds[there].added[j] * kinds[j].runs;
+  const Drained before = Drain(std::span(kinds).first(there)), after = Drain(std::span(kinds).first(there + 1));
+  predicted.done_s = after.done_s;
+  predicted.before_s = before.done_s;
+  predicted.lost_s = after.lost_s - before.lost_s;
+  return predicted;
+}
+
+bool InterferenceModel::TakesTurns(const Interference& predicted, const RunNeed& run, std::uint32_t runs) const {
+  if (turns_at_ <= 0 || runs < turns_deep_) return false;
+  if (predicted.known == runs) return predicted.done_s >= predicted.before_s + static_cast<double>(run.alone_ms) * 1e-3;
+  return predicted.slowdown - 1 >= turns_at_ * runs;
 }
 
 Result<InterferenceModel> Fit(std::span<const SoloRun> solos, std::span<const PairRun> pairs,
@@ -197,6 +246,8 @@ Result<InterferenceModel> Fit(std::span<const SoloRun> solos, std::span<const Pa
     };
     model.Add(row(*first, *second), pair.first_s / first->seconds - 1);
     model.Add(row(*second, *first), pair.second_s / second->seconds - 1);
+    model.LearnPair(first->need.work, second->need.work, 1, pair.first_s / first->seconds);
+    model.LearnPair(second->need.work, first->need.work, 1, pair.second_s / second->seconds);
   }
   model.Solve();
   return model;

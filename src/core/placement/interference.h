@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much slower runs get beside each other: a line through measured solo and pair runs, and through what was seen
-// since. gCloud gives no formula (section IV: local memory, global memory, threads and blocks count); this one is ours.
-// Page: docs/placement.md
+// How much slower runs get beside each other. Pairs of kernels that were measured, or seen, are looked up
+// (pair_table.h); for others there is a line through what was measured and seen. gCloud gives no formula (section IV:
+// local memory, global memory, threads and blocks count); this one is ours. Page: docs/placement.md
 //
-//   slowdown of a beside B  =  1 + company · |B| + Σ over loads r of weight_r · a_r · Σ over b in B of b_r
+//   slowdown of a beside B  =  1 + Σ over b in B of added(a, b)
+//   added(a, b)             =  as known of that pair, else  company + Σ over loads r of weight_r · a_r · b_r
 //
 // a_r, b_r: loads over what the device has. Two runs that fill a resource share it, so weight 1 is the first guess.
 // What no load tells is company: on a device that runs kernels in turns all of it, and its weight is then about 1.
@@ -15,7 +16,9 @@
 #include <string>
 #include <vector>
 
+#include "core/placement/company.h"
 #include "core/placement/load.h"
+#include "core/placement/pair_table.h"
 #include "core/schedule/policy_table.h"
 
 namespace weir::core {
@@ -27,13 +30,20 @@ inline constexpr std::array kInterferenceParams{
     PolicyParam{"prior_runs", "runs", 0.01, 1e-6, 1e6,
                 "so many measured runs that fill the device count as much as the first guess (ours: few)"},
     PolicyParam{"half_life_runs", "runs", 1000.0, 0.0, 1e9,
-                "after so many observations an old one counts half; 0: for ever (ours)"},
-    PolicyParam{"turns_at", "", 0.9, 0.0, 100.0,
-                "where each neighbour slows a run by so many times its time alone, they only take turns (1: two take "
-                "as long as one after the other), and it is not started beside them; 0: it always is (ours)"},
+                "after so many observations (of a pair: of that pair) an old one counts half; 0: for ever (ours)"},
+    PolicyParam{
+        "turns_at", "", 0.9, 0.0, 100.0,
+        "where, by the line, each neighbour slows a run by so many times its time alone, they only take turns (1: "
+        "two take as long as one after the other), and it is not started beside them; of known pairs: where "
+        "nothing at all is gained; 0: it always is (ours)"},
     PolicyParam{
         "turns_deep", "runs", 2.0, 1.0, 1000.0,
         "but so many of them are started at once: while one copies, checks or is fetched another computes (ours)"},
+    PolicyParam{
+        "near", "", 1.1, 1.0, 100.0,
+        "devices that are done in so many times the time of the one that is done first are as good, and of these "
+        "the one is taken where least is lost; where even that one is later than waiting for the next device to "
+        "be done, by more than that, it waits (ours: predictions are hardly better than that)"},
 };
 /// Complete and in range, as CheckParams of a policy.
 Result<PolicyParams> CheckInterferenceParams(const PolicyParams& given);
@@ -52,8 +62,11 @@ struct PairRun {
 
 /// Interference of one run with what runs on a device.
 struct Interference {
-  double slowdown = 1;  // of the run: its time over its time alone
-  double lost_s = 0;    // seconds that all together lose by it: the run itself, and what runs there already
+  double slowdown = 1;      // of the run, while all of it is there: its time over its time alone
+  double lost_s = 0;        // seconds that all together lose by it: the run itself, and what runs there already
+  double done_s = 0;        // until all of them are done, if all start now
+  double before_s = 0;      // until those that are there are done without it, likewise
+  std::uint32_t known = 0;  // runs beside which it is known, as a pair, what they add to its time
 };
 
 class InterferenceModel {
@@ -70,36 +83,54 @@ class InterferenceModel {
   void Observe(const RunNeed& run, const std::array<double, kLoadKinds>& beside, double neighbours,
                const DeviceCapacity& device, double slowdown);
 
-  [[nodiscard]] Interference Predict(const RunNeed& run, const DeviceState& beside, const DeviceCapacity& device) const;
-  /// Nothing is gained by running it there before others have ended: it and its neighbours would only take turns.
-  [[nodiscard]] bool TakesTurns(const Interference& predicted, const DeviceState& beside) const {
-    return turns_at_ > 0 && beside.runs >= turns_deep_ && predicted.slowdown - 1 >= turns_at_ * beside.runs;
+  /// A run that is done: for the line, and where it had nothing beside it but runs of one known work, for that pair.
+  void Observe(const RunNeed& run, const RunSeen& seen, const DeviceCapacity& device);
+
+  /// `beside`: as ClusterState::NeighboursOf.
+  [[nodiscard]] Interference Predict(const RunNeed& run, std::span<const Neighbours> beside,
+                                     const DeviceCapacity& device) const;
+  /// Nothing is gained by running it there before others have ended: it and its `runs` neighbours would only take
+  /// turns.
+  [[nodiscard]] bool TakesTurns(const Interference& predicted, const RunNeed& run, std::uint32_t runs) const;
+  /// It is worth waiting for the device that is done first, `first_s` from now. By the line alone it isn't before
+  /// `turns_deep` are there.
+  [[nodiscard]] bool WaitsFor(double first_s, const Interference& predicted, const RunNeed& run,
+                              std::uint32_t runs) const {
+    return turns_at_ > 0 && (predicted.known == runs || runs >= turns_deep_) &&
+           !AsGood(predicted.done_s, first_s + static_cast<double>(run.alone_ms) * 1e-3);
   }
-  /// What each load adds to the run's slowdown, and company.
-  [[nodiscard]] Weights PartsOf(const RunNeed& run, const DeviceState& beside, const DeviceCapacity& device) const;
+  /// To be done in `done_s` is as good as in `least_s`.
+  [[nodiscard]] bool AsGood(double done_s, double least_s) const { return done_s <= near_ * least_s; }
+  /// What each load adds to the run's slowdown, and company, by the line: beside those of which no pair is known.
+  [[nodiscard]] Weights PartsOf(const RunNeed& run, std::span<const Neighbours> beside,
+                                const DeviceCapacity& device) const;
 
   [[nodiscard]] const Weights& weights() const { return weights_; }
   /// Observations, old ones counted less; and how far off the line is from them, root of the mean square.
   [[nodiscard]] double observations() const { return observations_; }
   [[nodiscard]] double ErrorRms() const;
+  [[nodiscard]] const PairTable& pairs() const { return pairs_; }
 
  private:
   friend Result<InterferenceModel> Fit(std::span<const SoloRun>, std::span<const PairRun>, const DeviceCapacity&,
                                        const PolicyParams&);
   void Add(const Weights& x, double y);
+  void LearnPair(std::uint64_t work, std::uint64_t beside, double neighbours, double slowdown);
   void Solve();
 
-  double prior_runs_ = 0, keep_ = 1, turns_at_ = 0, turns_deep_ = 1;
+  double prior_runs_ = 0, keep_ = 1, turns_at_ = 0, turns_deep_ = 1, near_ = 1;
   Weights prior_{};
   // Σ x·xᵀ, Σ x·y, Σ y² of what was observed.
   std::array<Weights, kWeights> xx_{};
   Weights xy_{};
   double yy_ = 0, observations_ = 0;
   Weights weights_{};
+  PairTable pairs_;
 };
 
-/// Least squares over both runs of every pair, no weight below 0. All on devices like `device`. kInvalidArgument names
-/// what is missing: a pair's kernel without a solo run, two solo runs of one kernel, a time that is not above 0.
+/// Least squares over both runs of every pair, no weight below 0; and each pair of known works. All on devices like
+/// `device`. kInvalidArgument names what is missing: a pair's kernel without a solo run, two solo runs of one kernel, a
+/// time that is not above 0.
 Result<InterferenceModel> Fit(std::span<const SoloRun> solos, std::span<const PairRun> pairs,
                               const DeviceCapacity& device, const PolicyParams& params = {});
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace weir::core {
 namespace {
@@ -17,10 +18,11 @@ const DeviceCapacity kHundred{.memory = MiB(6'144), .loads = {100, 100, 100, 100
 
 RunNeed NeedWith(Loads loads, std::uint64_t alone_ms = 1'000) { return {MiB(64), loads, alone_ms}; }
 
-DeviceState StateWith(std::span<const RunNeed> runs) {
-  DeviceState state;
-  for (const RunNeed& run : runs) state.Take(run);
-  return state;
+/// Each run by itself.
+std::vector<Neighbours> Beside(std::span<const RunNeed> runs) {
+  std::vector<Neighbours> beside;
+  for (const RunNeed& run : runs) beside.push_back({&run, 1});
+  return beside;
 }
 
 std::array<double, kLoadKinds> LoadsOf(std::span<const RunNeed> runs) {
@@ -52,7 +54,7 @@ rc::Gen<RunNeed> AnyNeed() {
 TEST(Interference, BeforeAnythingIsMeasuredTwoThatFillAResourceHalveEachOther) {
   const InterferenceModel model;
   const RunNeed full = NeedWith({0, 100, 0, 0});
-  const Interference two = model.Predict(full, StateWith(std::array{full}), kHundred);
+  const Interference two = model.Predict(full, Beside(std::span(&full, 1)), kHundred);
   EXPECT_NEAR(two.slowdown, 2.01, 1e-12);
   EXPECT_NEAR(two.lost_s, 2.02, 1e-12);  // a second each, and a hundredth for company
   EXPECT_EQ(model.Predict(full, {}, kHundred).slowdown, 1);
@@ -61,7 +63,7 @@ TEST(Interference, BeforeAnythingIsMeasuredTwoThatFillAResourceHalveEachOther) {
 TEST(Interference, SaysWhichLoadIsMostOfIt) {
   const InterferenceModel model;
   const RunNeed run = NeedWith({50, 10, 0, 0}), other = NeedWith({50, 100, 100, 100});
-  const LoadWeights parts = model.PartsOf(run, StateWith(std::array{other}), kHundred);
+  const LoadWeights parts = model.PartsOf(run, Beside(std::span(&other, 1)), kHundred);
   EXPECT_NEAR(parts[0], 0.25, 1e-12);
   EXPECT_NEAR(parts[1], 0.10, 1e-12);
   EXPECT_EQ(parts[2], 0);
@@ -130,14 +132,79 @@ TEST(Interference, WhatRunsInTurnsIsToldByItsPairs) {
   const InterferenceModel at_once = Fit(solos, pairs, kHundred).value();
   for (const SoloRun& a : solos)
     for (const SoloRun& b : solos) {
-      const DeviceState beside = StateWith(std::array{b.need});
-      EXPECT_TRUE(turns.TakesTurns(turns.Predict(a.need, beside, kHundred), beside)) << a.kernel << b.kernel;
-      EXPECT_FALSE(at_once.TakesTurns(at_once.Predict(a.need, beside, kHundred), beside)) << a.kernel << b.kernel;
-      EXPECT_FALSE(turns.TakesTurns(turns.Predict(a.need, {}, kHundred), {}));
-      EXPECT_FALSE(two_deep.TakesTurns(two_deep.Predict(a.need, beside, kHundred), beside)) << a.kernel << b.kernel;
-      const DeviceState two = StateWith(std::array{b.need, b.need});
-      EXPECT_TRUE(two_deep.TakesTurns(two_deep.Predict(a.need, two, kHundred), two)) << a.kernel << b.kernel;
+      const auto waits = [&](const InterferenceModel& model, std::uint32_t runs) {
+        const Neighbours beside{&b.need, runs};
+        return model.TakesTurns(model.Predict(a.need, std::span(&beside, 1), kHundred), a.need, runs);
+      };
+      EXPECT_TRUE(waits(turns, 1)) << a.kernel << b.kernel;
+      EXPECT_FALSE(waits(at_once, 1)) << a.kernel << b.kernel;
+      EXPECT_FALSE(waits(two_deep, 1)) << a.kernel << b.kernel;
+      EXPECT_TRUE(waits(two_deep, 2)) << a.kernel << b.kernel;
+      EXPECT_FALSE(turns.TakesTurns(turns.Predict(a.need, {}, kHundred), a.need, 0));
     }
+}
+
+// -- Pairs that are known --------------------------------------------------------------------------------------------
+
+RunNeed WorkNeed(std::uint64_t work, std::uint64_t alone_ms) { return {MiB(1), {0, 50, 50, 50}, alone_ms, work}; }
+
+/// Kernel 1 is slowed ten times by kernel 2, which hardly notices; two of a kind lose nothing.
+InterferenceModel TwoKnown() {
+  const std::array solos{SoloRun{"short", WorkNeed(1, 100), 0.1}, SoloRun{"long", WorkNeed(2, 1'000), 1}};
+  const std::array pairs{PairRun{"short", "long", 1, 1.1}, PairRun{"short", "short", 0.1, 0.1},
+                         PairRun{"long", "long", 1, 1}};
+  return Fit(solos, pairs, kHundred).value();
+}
+
+TEST(Interference, APairThatIsKnownIsLookedUp) {
+  const InterferenceModel model = TwoKnown();
+  const RunNeed brief = WorkNeed(1, 100), lasting = WorkNeed(2, 1'000);
+  const Interference predicted = model.Predict(brief, Beside(std::span(&lasting, 1)), kHundred);
+  EXPECT_NEAR(predicted.slowdown, 10, 1e-5);
+  EXPECT_EQ(predicted.known, 1U);
+  // Both until the brief one is done, at 1 s; of the other one 1 - 1 / 1.1 s are left.
+  EXPECT_NEAR(predicted.done_s, 2 - 1 / 1.1, 1e-5);
+  EXPECT_NEAR(predicted.before_s, 1, 1e-9);
+  EXPECT_NEAR(predicted.lost_s, 0.9 + (1 - 1 / 1.1), 1e-5);
+  // As much as the line, which doesn't know the kernels, is off.
+  RunNeed unknown = brief;
+  unknown.work = 0;
+  EXPECT_EQ(model.Predict(unknown, Beside(std::span(&lasting, 1)), kHundred).known, 0U);
+  EXPECT_LT(model.Predict(unknown, Beside(std::span(&lasting, 1)), kHundred).slowdown, 6);
+}
+
+TEST(Interference, WhatIsKnownOfSomeIsAddedToWhatTheLineSaysOfTheOthers) {
+  const InterferenceModel model = TwoKnown();
+  const RunNeed brief = WorkNeed(1, 100), unknown = WorkNeed(7, 100);
+  const std::array beside{WorkNeed(2, 1'000), unknown};
+  const double line = model.Predict(brief, Beside(std::span(&unknown, 1)), kHundred).slowdown - 1;
+  const Interference predicted = model.Predict(brief, Beside(beside), kHundred);
+  EXPECT_NEAR(predicted.slowdown, 10 + line, 1e-5);
+  EXPECT_EQ(predicted.known, 1U);
+  const LoadWeights parts = model.PartsOf(brief, Beside(beside), kHundred);
+  EXPECT_NEAR(std::accumulate(parts.begin(), parts.end(), 0.0), line, 1e-9);
+}
+
+TEST(Interference, OfKnownPairsItHoldsBackWhereNothingAtAllIsGained) {
+  const RunNeed one = WorkNeed(1, 1'000), other = WorkNeed(2, 1'000);
+  for (const double slower : {1.9, 1.99, 2.0, 2.1}) {
+    InterferenceModel model(CheckInterferenceParams({{"turns_deep", 1.0}}).value());
+    model.Observe(one, {.slowdown = slower, .neighbours = 1, .only = 2}, kHundred);
+    model.Observe(other, {.slowdown = slower, .neighbours = 1, .only = 1}, kHundred);
+    const Interference predicted = model.Predict(one, Beside(std::span(&other, 1)), kHundred);
+    EXPECT_EQ(model.TakesTurns(predicted, one, 1), slower >= 2) << slower;
+  }
+}
+
+TEST(Interference, LearnsAPairFromARunThatHadNothingElseBesideIt) {
+  InterferenceModel model;
+  const RunNeed one = WorkNeed(1, 1'000);
+  model.Observe(one, {.slowdown = 4, .neighbours = 1.5, .only = 2}, kHundred);
+  EXPECT_NEAR(model.pairs().Added(1, 2), 2, 1e-6);
+  EXPECT_EQ(model.pairs().Added(2, 1), PairTable::kUnknown);
+  model.Observe(one, {.slowdown = 4, .neighbours = 1, .only = 0}, kHundred);
+  model.Observe(WorkNeed(0, 1'000), {.slowdown = 4, .neighbours = 1, .only = 2}, kHundred);
+  EXPECT_EQ(model.pairs().pairs(), 1U);
 }
 
 RC_GTEST_PROP(InterferenceLaws, FindsTheLineThatItsMeasurementsLieOn, ()) {
@@ -214,22 +281,29 @@ RC_GTEST_PROP(InterferenceLaws, FittingAtOnceIsLearningOneByOne, ()) {
   RC_ASSERT(fitted->observations() == learned.observations());
 }
 
-RC_GTEST_PROP(InterferenceLaws, WhatIsLostByLoadsIsTheSumOverAllPairsAndByCompanyNoMoreThanTheWork, ()) {
-  const auto there = *rc::gen::resize(12, rc::gen::container<std::vector<RunNeed>>(AnyNeed()));
-  const RunNeed run = *AnyNeed();
-  const InterferenceModel model;
-  const Interference predicted = model.Predict(run, StateWith(there), kHundred);
-  double lost = 0, slower = 0, work = 0;
-  const double company = model.weights()[kLoadKinds], alone = static_cast<double>(run.alone_ms) * 1e-3;
-  for (const RunNeed& other : there) {
-    const double one = TrueSlowdown(model.weights(), run, other) - 1;
-    slower += one;
-    lost += (one - company) * static_cast<double>(run.alone_ms + other.alone_ms) * 1e-3;
-    work += static_cast<double>(other.alone_ms) * 1e-3;
+RC_GTEST_PROP(InterferenceLaws, EachNeighbourAddsWhatItAddsByItself, ()) {
+  auto there = *rc::gen::resize(8, rc::gen::container<std::vector<RunNeed>>(AnyNeed()));
+  if (there.size() > kKindsTold) there.resize(kKindsTold);
+  RunNeed run = *AnyNeed();
+  InterferenceModel model;
+  run.work = 1;
+  for (RunNeed& other : there) {
+    other.work = static_cast<std::uint64_t>(*rc::gen::inRange(0, 4));
+    if (*rc::gen::inRange(0, 2) == 0)
+      model.Observe(run, {.slowdown = *rc::gen::inRange(100, 900) / 100.0, .neighbours = 1, .only = other.work},
+                    kHundred);
   }
-  lost += 2 * company * std::min(work, alone * static_cast<double>(there.size()));
+  const Interference predicted = model.Predict(run, Beside(there), kHundred);
+  double slower = 0;
+  std::uint32_t known = 0;
+  for (const RunNeed& other : there) {
+    const double pair = model.pairs().Added(1, other.work);
+    known += pair == PairTable::kUnknown ? 0 : 1;
+    slower += pair == PairTable::kUnknown ? TrueSlowdown(model.weights(), run, other) - 1 : pair;
+  }
   RC_ASSERT(std::abs(predicted.slowdown - 1 - slower) < 1e-9 * (1 + slower));
-  RC_ASSERT(std::abs(predicted.lost_s - lost) < 1e-9 * (1 + lost));
+  RC_ASSERT(predicted.known == known);
+  RC_ASSERT(predicted.done_s >= predicted.before_s - 1e-9);
 }
 
 }  // namespace

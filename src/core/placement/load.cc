@@ -3,6 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "base/check.h"
+
 namespace weir::core {
 namespace {
 
@@ -35,24 +39,39 @@ Status CheckDevice(const DeviceCapacity& capacity) {
   return Ok();
 }
 
-void DeviceState::Take(const RunNeed& need) {
+std::uint64_t WorkOf(std::string_view blob, std::string_view kernel, std::string_view arguments) {
+  std::uint64_t hash = 0xCBF29CE484222325ULL;  // FNV-1a, 64 bits
+  for (const std::string_view part : {blob, kernel, arguments}) {
+    for (const char c : part) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ULL;
+    hash = (hash ^ 0xFF) * 0x100000001B3ULL;  // no text of UTF-8 has this byte: where one part ends
+  }
+  return hash == 0 ? 1 : hash;
+}
+
+void DeviceState::Take(const RunNeed& need, std::uint32_t as) {
   ++runs;
   used.count += need.memory.count;
   run_ms += need.alone_ms;
-  for (std::size_t i = 0; i < kLoadKinds; ++i) {
-    loads[i] += need.loads[i];
-    load_ms[i] += need.loads[i] * need.alone_ms;
+  std::size_t at = 0;
+  while (at < kKindsTold && told[at].runs > 0 && told[at].kind < as) ++at;
+  if (at < kKindsTold && told[at].kind == as) {
+    ++told[at].runs;
+    return;
   }
+  WEIR_CHECK(told.back().runs == 0);
+  std::shift_right(told.begin() + static_cast<std::ptrdiff_t>(at), told.end(), 1);
+  told[at] = {as, 1};
 }
 
-void DeviceState::GiveBack(const RunNeed& need) {
+void DeviceState::GiveBack(const RunNeed& need, std::uint32_t as) {
   --runs;
   used.count -= need.memory.count;
   run_ms -= need.alone_ms;
-  for (std::size_t i = 0; i < kLoadKinds; ++i) {
-    loads[i] -= need.loads[i];
-    load_ms[i] -= need.loads[i] * need.alone_ms;
-  }
+  const auto at = std::ranges::find(told, as, &KindCount::kind);
+  WEIR_CHECK(at != told.end());
+  if (--at->runs > 0) return;
+  std::shift_left(at, told.end(), 1);
+  told.back() = {};
 }
 
 }  // namespace weir::core

@@ -4,13 +4,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <tuple>
+#include <vector>
 
 namespace weir::core {
 namespace {
 
-constexpr std::array<std::string_view, 9> kPlacementReasons{
+constexpr std::array<std::string_view, 10> kPlacementReasons{
     "idle",
     "the least interference of those with room",
     "the next one in turn with room",
@@ -18,6 +20,7 @@ constexpr std::array<std::string_view, 9> kPlacementReasons{
     "the emptiest of those with room",
     "no device is idle",
     "beside what runs there it would only take turns",
+    "all is done sooner if it waits for the device that is done first",
     "no device has the memory free and runs fewer than it may",
     "no device has that much memory",
 };
@@ -42,34 +45,64 @@ const ClusterState::Group* BestGroup(const ClusterState& cluster, Rank rank) {
   return best;
 }
 
-/// Idle devices before others; of the others the one where least is lost by all together, but for those where nothing
-/// is gained by running at once. Ties go to the least work.
+/// When the device that is done first is done, of those that could ever hold the run; 0: one is idle.
+double FirstDone(double first_s, const ClusterState::Group& group, const RunNeed& need, const DeviceCapacity& capacity,
+                 const Interference& predicted) {
+  return group.lowest && need.memory <= capacity.memory ? std::min(first_s, predicted.before_s) : first_s;
+}
+
+/// Idle devices before others. Of the others, but for those where nothing is gained by running at once, those that are
+/// done first with it and all that is there; of these, as good as equal, the one where least is lost. Ties go to the
+/// least work.
 class InterferenceAware final : public Placement {
  public:
   explicit InterferenceAware(const PolicyParams& checked) : model_(checked) {}
   PlacementChoice Choose(const ClusterState& cluster, const RunNeed& need) override {
-    using Rank = std::tuple<int, double, std::uint64_t>;
+    const auto* idle = BestGroup(cluster, [&](const DeviceState& state, const DeviceCapacity& capacity) {
+      return state.runs == 0 && state.Holds(need, capacity) ? std::optional(0) : std::nullopt;
+    });
+    if (idle != nullptr)
+      return {.device = idle->lowest,
+              .reason = PlacementReason::kIdle,
+              .predicted = model_.Predict(need, {}, cluster.CapacityOf(idle->state))};
+    ClusterState::NeighboursRoom room;
     bool held = false;
-    const auto* best =
-        BestGroup(cluster, [&](const DeviceState& state, const DeviceCapacity& capacity) -> std::optional<Rank> {
-          if (!state.Holds(need, capacity)) return std::nullopt;
-          if (state.runs == 0) return Rank{};
-          const Interference predicted = model_.Predict(need, state, capacity);
-          if (model_.TakesTurns(predicted, state)) {
-            held = true;
-            return std::nullopt;
-          }
-          return Rank(1, predicted.lost_s, state.run_ms);
-        });
+    double first_s = std::numeric_limits<double>::infinity(), done_s = first_s;
+    candidates_.clear();
+    for (const ClusterState::Group& group : cluster.groups()) {
+      if (!group.lowest) continue;
+      const DeviceState& state = group.state;
+      const DeviceCapacity& capacity = cluster.CapacityOf(state);
+      const Interference predicted = model_.Predict(need, cluster.NeighboursOf(state, room), capacity);
+      first_s = FirstDone(first_s, group, need, capacity, predicted);
+      if (!state.Holds(need, capacity)) continue;
+      if (model_.TakesTurns(predicted, need, state.runs)) {
+        held = true;
+        continue;
+      }
+      done_s = std::min(done_s, predicted.done_s);
+      if (model_.AsGood(predicted.done_s, done_s)) candidates_.push_back({&group, predicted});
+    }
+    const Candidate* best = nullptr;
+    for (const Candidate& one : candidates_)
+      if (model_.AsGood(one.predicted.done_s, done_s) && (best == nullptr || one.Rank() < best->Rank())) best = &one;
     if (best == nullptr) return NoDevice(cluster, need, held ? PlacementReason::kTurns : PlacementReason::kNoRoom);
-    return {.device = best->lowest,
-            .reason = best->state.runs == 0 ? PlacementReason::kIdle : PlacementReason::kLeast,
-            .predicted = model_.Predict(need, best->state, cluster.CapacityOf(best->state))};
+    if (model_.WaitsFor(first_s, best->predicted, need, best->group->state.runs))
+      return {.reason = PlacementReason::kSooner, .predicted = best->predicted};
+    return {.device = best->group->lowest, .reason = PlacementReason::kLeast, .predicted = best->predicted};
   }
   InterferenceModel* model() override { return &model_; }
 
  private:
+  struct Candidate {
+    const ClusterState::Group* group;
+    Interference predicted;
+    [[nodiscard]] std::tuple<double, double, std::uint64_t, DeviceId> Rank() const {
+      return {predicted.lost_s, predicted.done_s, group->state.run_ms, group->lowest};
+    }
+  };
   InterferenceModel model_;
+  std::vector<Candidate> candidates_;  // of one choice; kept for its memory
 };
 
 /// What every driver does that gives a device to one program at a time.
@@ -135,7 +168,8 @@ std::unique_ptr<Placement> MakePlain(const PolicyParams&) {
 }
 
 constexpr std::array<PlacementEntry, 5> kPlacements{{
-    {"interference-aware", "an idle device, else where least is lost by interference (gCloud)", kInterferenceParams,
+    {"interference-aware", "an idle device, else one that is done first, by known interference (gCloud)",
+     kInterferenceParams,
      [](const PolicyParams& checked) -> std::unique_ptr<Placement> {
        return std::make_unique<InterferenceAware>(checked);
      }},
@@ -145,8 +179,25 @@ constexpr std::array<PlacementEntry, 5> kPlacements{{
     {"spread", "the device with the fewest runs", {}, &MakePlain<Spread>},
 }};
 
+std::string Count(std::uint32_t runs) { return runs == 1 ? "1 run" : fmt::format("{} runs", runs); }
+
+/// Where a slowdown is known from: ", as measured", ", mostly by threads", both, or nothing.
+std::string SourceOf(const Interference& predicted, const RunNeed& need, const DeviceState& state,
+                     std::span<const Neighbours> beside, const DeviceCapacity& capacity,
+                     const InterferenceModel& model) {
+  if (predicted.known == state.runs) return ", as measured";
+  std::string words;
+  if (predicted.known > 0) words = fmt::format(", as measured beside {}", Count(predicted.known));
+  const InterferenceModel::Weights parts = model.PartsOf(need, beside, capacity);
+  const auto most = static_cast<std::size_t>(std::ranges::max_element(parts) - parts.begin());
+  if (parts[most] <= 0) return words;
+  const std::string_view by = most < kLoadKinds ? NameOf(static_cast<LoadKind>(most)) : "company";
+  return words + (words.empty() ? fmt::format(", mostly by {}", by) : fmt::format(", else mostly by {}", by));
+}
+
 std::string WordsOf(const PlacementCandidate& candidate, const RunNeed& need, const DeviceState& state,
-                    const DeviceCapacity& capacity, const InterferenceModel& model) {
+                    std::span<const Neighbours> beside, const DeviceCapacity& capacity,
+                    const InterferenceModel& model) {
   if (!candidate.room)
     return state.runs >= capacity.runs_max
                ? fmt::format("no room: {} runs there, as many as it takes", state.runs)
@@ -154,13 +205,11 @@ std::string WordsOf(const PlacementCandidate& candidate, const RunNeed& need, co
                              (capacity.memory.count - std::min(capacity.memory, state.used).count) >> 20,
                              capacity.memory.count >> 20, (need.memory.count + (1 << 20) - 1) >> 20);
   if (candidate.idle) return "idle: it runs as fast as alone";
-  const InterferenceModel::Weights parts = model.PartsOf(need, state, capacity);
-  const auto most = static_cast<std::size_t>(std::ranges::max_element(parts) - parts.begin());
-  const std::string_view by = most < kLoadKinds ? NameOf(static_cast<LoadKind>(most)) : "company";
-  return fmt::format(
-      "{} there: {:.3g} times its time alone{}, {}", state.runs == 1 ? "1 run" : fmt::format("{} runs", state.runs),
-      candidate.predicted.slowdown, parts[most] > 0 ? fmt::format(", mostly by {}", by) : "",
-      candidate.turns ? "they would only take turns" : fmt::format("{:.3g} s lost in all", candidate.predicted.lost_s));
+  const std::string gain = candidate.turns    ? "they would only take turns"
+                           : candidate.sooner ? "sooner done if it waits"
+                                              : fmt::format("{:.3g} s lost in all", candidate.predicted.lost_s);
+  return fmt::format("{} there: {:.3g} times its time alone{}, {}", Count(state.runs), candidate.predicted.slowdown,
+                     SourceOf(candidate.predicted, need, state, beside, capacity, model), gain);
 }
 
 }  // namespace
@@ -201,6 +250,8 @@ std::vector<PlacementCandidate> Explain(const ClusterState& cluster, const Inter
     const ClusterState::Group* group;
   };
   std::vector<Ranked> all;
+  ClusterState::NeighboursRoom room;
+  double first_s = std::numeric_limits<double>::infinity();
   for (const ClusterState::Group& group : cluster.groups()) {
     if (!group.lowest) continue;
     const DeviceCapacity& capacity = cluster.CapacityOf(group.state);
@@ -208,20 +259,32 @@ std::vector<PlacementCandidate> Explain(const ClusterState& cluster, const Inter
                     .alike = cluster.MembersOf(group).size(),
                     .idle = group.state.runs == 0,
                     .room = group.state.Holds(need, capacity),
-                    .predicted = model.Predict(need, group.state, capacity)},
+                    .predicted = model.Predict(need, cluster.NeighboursOf(group.state, room), capacity)},
                    &group});
     PlacementCandidate& candidate = all.back().candidate;
-    candidate.turns = candidate.room && model.TakesTurns(candidate.predicted, group.state);
+    candidate.turns = candidate.room && model.TakesTurns(candidate.predicted, need, group.state.runs);
+    first_s = FirstDone(first_s, group, need, capacity, candidate.predicted);
   }
-  std::ranges::sort(all, {}, [](const Ranked& one) {
+  double done_s = std::numeric_limits<double>::infinity();
+  for (const Ranked& one : all)
+    if (one.candidate.room && !one.candidate.turns) done_s = std::min(done_s, one.candidate.predicted.done_s);
+  for (Ranked& one : all) {
+    PlacementCandidate& candidate = one.candidate;
+    candidate.sooner =
+        candidate.room && !candidate.idle && model.WaitsFor(first_s, candidate.predicted, need, one.group->state.runs);
+  }
+  std::ranges::sort(all, {}, [&](const Ranked& one) {
     const PlacementCandidate& c = one.candidate;
-    return std::tuple(!c.room, !c.idle, c.turns, c.predicted.lost_s, one.group->state.run_ms, c.device);
+    const double late_s = model.AsGood(c.predicted.done_s, done_s) ? 0 : c.predicted.done_s;
+    return std::tuple(!c.room, !c.idle, c.turns, late_s, c.predicted.lost_s, c.predicted.done_s,
+                      one.group->state.run_ms, c.device);
   });
   if (all.size() > count_max) all.resize(count_max);
   std::vector<PlacementCandidate> candidates;
   for (Ranked& one : all) {
     const DeviceState& state = one.group->state;
-    one.candidate.reason = WordsOf(one.candidate, need, state, cluster.CapacityOf(state), model);
+    one.candidate.reason =
+        WordsOf(one.candidate, need, state, cluster.NeighboursOf(state, room), cluster.CapacityOf(state), model);
     candidates.push_back(std::move(one.candidate));
   }
   return candidates;

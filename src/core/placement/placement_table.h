@@ -22,6 +22,7 @@ enum class PlacementReason : std::uint8_t {
   kEmptiest,  // the fewest runs of those with room
   kBusy,      // `serial`: no device is idle
   kTurns,     // those with room are busy with what it would only take turns with
+  kSooner,    // waiting for the device that is done first takes less
   kNoRoom,    // no device has the memory free and runs fewer than it may
   kTooLarge,  // no device has that much memory
 };
@@ -64,6 +65,7 @@ struct PlacementCandidate {
   std::size_t alike = 1;  // how many there are
   bool idle = false, room = false;
   bool turns = false;        // there is room, but nothing to be gained by running there now
+  bool sooner = false;       // there is room, but it waits for the device that is done first
   Interference predicted{};  // 1 and 0 where it is idle
   std::string reason{};      // in words: what runs there and what it would cost, or why there is no room
 };

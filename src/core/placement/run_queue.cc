@@ -55,8 +55,7 @@ Status RunQueue::Done(RunId run, const RunSeen& seen, std::vector<RunAction>& ac
   const RunNeed* need = cluster_.NeedOf(run);
   if (need == nullptr) return Fail(Errc::kNotFound, fmt::format("run {} is not running", run.value));
   if (InterferenceModel* model = placement_->model(); model != nullptr && seen.slowdown > 0)
-    model->Observe(*need, seen.beside, seen.neighbours, cluster_.CapacityOf(*cluster_.StateOf(cluster_.DeviceOf(run))),
-                   seen.slowdown);
+    model->Observe(*need, seen, cluster_.CapacityOf(*cluster_.StateOf(cluster_.DeviceOf(run))));
   WEIR_TRY_STATUS(cluster_.Release(run));
   StartWhatFits(actions);
   return Ok();

@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "core/placement/company.h"
 #include "core/placement/placement_table.h"
 
 namespace weir::core {
@@ -22,13 +23,6 @@ struct RunAction {
   Kind kind = Kind::kStart;
   RunId run{};
   PlacementChoice choice{};  // of kStart the device; of kRefuse the reason
-};
-
-/// What was seen of a run that is done.
-struct RunSeen {
-  double slowdown = 0;                      // its time over its time alone; 0: not known
-  std::array<double, kLoadKinds> beside{};  // loads of the others, means over its time
-  double neighbours = 0;                    // likewise, how many they were
 };
 
 class RunQueue {
