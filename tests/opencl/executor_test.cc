@@ -318,6 +318,20 @@ TEST_F(Executor, WaitsForNothingThatTheClientHasToSet) {
   EXPECT_EQ(client.Finish(kQueue), CL_SUCCESS);
 }
 
+// PoCL 3.1 fails what waits for an event that fails, and tells nobody.
+TEST_F(Executor, AFinishEndsWhenWhatItWaitsForFails) {
+  RawClient client = Connected();
+  Prepare(client);
+  const std::uint32_t user_event = 40;
+  client.Send(wire::CreateUserEvent{.id = user_event, .context = kContext});
+  client.Send(wire::Marker{.enqueue = {.queue = kQueue, .event = 41, .waits = wire::IdList(&user_event, 1)}});
+  client.Send(wire::Watch{.event = 41});
+  client.Send(wire::Finish{.request = 100, .queue = kQueue});
+  client.Send(wire::SetUserEvent{.id = user_event, .status = -5});
+  EXPECT_EQ(client.AnswerTo(100).status, CL_SUCCESS);
+  EXPECT_EQ(std::ranges::count(client.ended_in_order, 41U), 1);
+}
+
 TEST_F(Executor, AClientThatGoesAwayTakesItsMemoryAlong) {
   RawClient watcher = Connected();
   Prepare(watcher);
@@ -337,6 +351,14 @@ TEST_F(Executor, AClientThatGoesAwayTakesItsMemoryAlong) {
         wire::FillBuffer{.enqueue = {.queue = kQueue}, .buffer = kIn, .size = kBig, .pattern = wire::BytesOf("abcd")});
     ASSERT_EQ(client.Finish(kQueue), CL_SUCCESS);
     EXPECT_GT(resident(), before + kBig / 2);
+    // A batch that nobody lets begin.
+    const std::uint32_t user_event = 40;
+    client.Send(wire::CreateUserEvent{.id = user_event, .context = kContext});
+    client.Send(wire::FillBuffer{.enqueue = {.queue = kQueue, .event = 0, .waits = wire::IdList(&user_event, 1)},
+                                 .buffer = kIn,
+                                 .size = kBig,
+                                 .pattern = wire::BytesOf("abcd")});
+    client.Send(wire::Flush{.queue = kQueue});
   }
   for (int i = 0; i < 100 && resident() > before + (32 << 20); ++i) ::usleep(10'000);
   EXPECT_LT(resident(), before + (32 << 20));
