@@ -618,6 +618,32 @@ TEST_F(OpenCl, ImagesTravelPackedAndMapAsCopies) {
   cl.clReleaseMemObject(image);
 }
 
+TEST_F(OpenCl, AnImageOfAFormatThatTheDeviceHasNotIsRefusedAtOnce) {
+  cl_image_format formats[256];
+  cl_uint count = 0;
+  ASSERT_EQ(cl.clGetSupportedImageFormats(context_, CL_MEM_READ_ONLY, CL_MEM_OBJECT_IMAGE2D, 256, formats, &count),
+            CL_SUCCESS);
+  const std::span known(formats, std::min(count, 256U));
+  cl_image_desc desc = {};
+  desc.image_type = CL_MEM_OBJECT_IMAGE2D;
+  desc.image_width = desc.image_height = 4;
+  int refused = 0;
+  const Cost cost = CostOf([&] {
+    for (const cl_channel_order order : {CL_R, CL_A, CL_RG, CL_RA, CL_RGBA, CL_BGRA, CL_ARGB}) {
+      const cl_image_format format{order, CL_FLOAT};
+      const bool there = std::ranges::any_of(known, [&](const cl_image_format& one) {
+        return one.image_channel_order == order && one.image_channel_data_type == CL_FLOAT;
+      });
+      cl_mem image = cl.clCreateImage(context_, CL_MEM_READ_ONLY, &format, &desc, nullptr, &error_);
+      EXPECT_EQ(error_, there ? CL_SUCCESS : CL_IMAGE_FORMAT_NOT_SUPPORTED) << "channel order " << order;
+      refused += image == nullptr ? 1 : 0;
+      if (image != nullptr) cl.clReleaseMemObject(image);
+    }
+  });
+  EXPECT_GT(refused, 0) << "this driver has all formats";
+  EXPECT_EQ(cost.round_trips, 1U) << "it is asked once";
+}
+
 // -- Events
 // ------------------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "opencl/icd/device.h"
@@ -20,6 +22,8 @@ struct Context : Object {
   std::vector<Ref<Device>> devices;
   std::vector<cl_context_properties> given;
   bool shares_arena = false;  // all of its devices do
+  // Those that the executor was asked for, by flags and type of image. State lock.
+  std::map<std::pair<cl_mem_flags, cl_mem_object_type>, std::vector<cl_image_format>> image_formats;
   void(CL_CALLBACK* notify)(const char*, const void*, std::size_t, void*) = nullptr;
   void* notify_user = nullptr;
   std::vector<std::function<void()>> destructor_callbacks;  // state lock

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Making images, and what they are asked.
+#include <algorithm>
 #include <cstring>
 
 #include "opencl/channel/image_format.h"
@@ -104,6 +105,47 @@ cl_int CheckFormat(const cl_image_format* format, std::size_t& element_bytes) {
   return CL_SUCCESS;
 }
 
+/// What every device with images has (OpenCL 1.2, table 5.8): nobody need be asked.
+bool IsEverywhere(const cl_image_format& format) {
+  constexpr cl_channel_type kTypes[] = {CL_UNORM_INT8,   CL_UNORM_INT16,   CL_SIGNED_INT8,    CL_SIGNED_INT16,
+                                        CL_SIGNED_INT32, CL_UNSIGNED_INT8, CL_UNSIGNED_INT16, CL_UNSIGNED_INT32,
+                                        CL_HALF_FLOAT,   CL_FLOAT};
+  return format.image_channel_order == CL_RGBA && std::ranges::count(kTypes, format.image_channel_data_type) > 0;
+}
+
+cl_int AskForFormats(Context& context, cl_mem_flags flags, cl_mem_object_type type,
+                     std::vector<cl_image_format>& formats) {
+  wire::ImageFormats request{.context = context.id, .flags = WireFlags(flags), .type = type};
+  Answer answer;
+  if (const cl_int error = context.link->Ask(request, answer); error != CL_SUCCESS) return error;
+  formats.resize(answer.body.size() / sizeof(cl_image_format));
+  std::memcpy(formats.data(), answer.body.data(), formats.size() * sizeof(cl_image_format));
+  return CL_SUCCESS;
+}
+
+/// Programs try formats until one is taken. The executor is asked once for each kind of image that a context makes.
+cl_int CheckSupported(Context& context, cl_mem_flags flags, cl_mem_object_type type, const cl_image_format& format) {
+  if (IsEverywhere(format)) return CL_SUCCESS;
+  const cl_mem_flags access = flags & (CL_MEM_READ_WRITE | CL_MEM_READ_ONLY | CL_MEM_WRITE_ONLY);
+  const auto is_there = [&](const std::vector<cl_image_format>& formats) {
+    return std::ranges::any_of(formats, [&](const cl_image_format& one) {
+      return one.image_channel_order == format.image_channel_order &&
+             one.image_channel_data_type == format.image_channel_data_type;
+    });
+  };
+  {
+    const Link::StateLock lock(*context.link);
+    if (const auto known = context.image_formats.find({access, type}); known != context.image_formats.end())
+      return is_there(known->second) ? CL_SUCCESS : CL_IMAGE_FORMAT_NOT_SUPPORTED;
+  }
+  std::vector<cl_image_format> formats;
+  if (const cl_int error = AskForFormats(context, access, type, formats); error != CL_SUCCESS) return error;
+  const bool there = is_there(formats);
+  const Link::StateLock lock(*context.link);
+  context.image_formats[{access, type}] = std::move(formats);
+  return there ? CL_SUCCESS : CL_IMAGE_FORMAT_NOT_SUPPORTED;
+}
+
 }  // namespace
 
 cl_int CheckImageBox(const Memory& image, const std::size_t* origin, const std::size_t* region, ImageBox& box) {
@@ -137,6 +179,8 @@ cl_mem CreateImageWithProperties(cl_context handle, const cl_mem_properties* pro
   if (const cl_int wrong = CheckMemoryFlags(flags, host_ptr, true); wrong != CL_SUCCESS) return Refuse(wrong, error);
   if (!context->has_images()) return Refuse(CL_INVALID_OPERATION, error);
   if (const cl_int wrong = CheckDimensions(*context, *desc); wrong != CL_SUCCESS) return Refuse(wrong, error);
+  if (const cl_int wrong = CheckSupported(*context, flags, desc->image_type, *format); wrong != CL_SUCCESS)
+    return Refuse(wrong, error);
 
   auto* image = new Memory(*context);
   image->type = desc->image_type;
@@ -235,12 +279,10 @@ cl_int GetSupportedImageFormats(cl_context handle, cl_mem_flags flags, cl_mem_ob
   if (context == nullptr) return CL_INVALID_CONTEXT;
   if ((count == 0 && formats != nullptr) || type < CL_MEM_OBJECT_IMAGE2D || type > CL_MEM_OBJECT_IMAGE1D_BUFFER)
     return CL_INVALID_VALUE;
-  wire::ImageFormats request{.context = context->id, .flags = WireFlags(flags), .type = type};
-  Answer answer;
-  if (const cl_int error = context->link->Ask(request, answer); error != CL_SUCCESS) return error;
-  const auto there = static_cast<cl_uint>(answer.body.size() / sizeof(cl_image_format));
-  if (count_ret != nullptr) *count_ret = there;
-  if (formats != nullptr) std::memcpy(formats, answer.body.data(), std::min(count, there) * sizeof(cl_image_format));
+  std::vector<cl_image_format> there;
+  if (const cl_int error = AskForFormats(*context, flags, type, there); error != CL_SUCCESS) return error;
+  if (count_ret != nullptr) *count_ret = static_cast<cl_uint>(there.size());
+  if (formats != nullptr) std::copy_n(there.begin(), std::min<std::size_t>(count, there.size()), formats);
   return CL_SUCCESS;
 }
 
