@@ -227,7 +227,7 @@ constexpr std::array<PlacementEntry, 5> kPlacements{{
     {"spread", "the device with the fewest runs", {}, &MakePlain<Spread>},
 }};
 
-std::string Count(std::uint32_t runs) { return runs == 1 ? "1 run" : fmt::format("{} runs", runs); }
+std::string RunsInWords(std::uint32_t runs) { return runs == 1 ? "1 run" : fmt::format("{} runs", runs); }
 
 /// Where a slowdown is known from: ", as measured", ", mostly by threads", both, or nothing.
 std::string SourceOf(const Interference& predicted, const RunNeed& need, const DeviceState& state,
@@ -235,7 +235,7 @@ std::string SourceOf(const Interference& predicted, const RunNeed& need, const D
                      const InterferenceModel& model) {
   if (predicted.known == state.runs) return ", as measured";
   std::string words;
-  if (predicted.known > 0) words = fmt::format(", as measured beside {}", Count(predicted.known));
+  if (predicted.known > 0) words = fmt::format(", as measured beside {}", RunsInWords(predicted.known));
   const InterferenceModel::Weights parts = model.PartsOf(need, beside, capacity);
   const auto most = static_cast<std::size_t>(std::ranges::max_element(parts) - parts.begin());
   if (parts[most] <= 0) return words;
@@ -256,8 +256,9 @@ std::string WordsOf(const PlacementCandidate& candidate, const RunNeed& need, co
   const std::string gain = candidate.turns    ? "they would only take turns"
                            : candidate.sooner ? "sooner done if it waits"
                                               : fmt::format("{:.3g} s lost in all", candidate.predicted.lost_s);
-  return fmt::format("{} there: {:.3g} times its time alone{}, {}", Count(state.runs), candidate.predicted.slowdown,
-                     SourceOf(candidate.predicted, need, state, beside, capacity, model), gain);
+  return fmt::format("{} there: {:.3g} times its time alone{}, {}", RunsInWords(state.runs),
+                     candidate.predicted.slowdown, SourceOf(candidate.predicted, need, state, beside, capacity, model),
+                     gain);
 }
 
 }  // namespace
