@@ -448,6 +448,7 @@ TEST(ClusterEngine, LearnsHowRunsDisturbEachOther) {
   ASSERT_TRUE(explained);
   // 3 = 1 + w · 0.5 · 0.5 for the weight of traffic, of which two such are beside each other in the worst case.
   EXPECT_NEAR(explained->at(0).candidate.predicted.slowdown, 3, 0.2);
+  EXPECT_EQ(explained->at(0).candidate.predicted.known, 1U);  // as a pair, too
 }
 
 /// A node as the engine sees it: it runs what it is given, and may die, or lose an answer, at any time.

@@ -177,6 +177,32 @@ TEST_F(Books, ForgetARunAndEndItsHostIfItRuns) {
   EXPECT_TRUE(book_.Runs().empty());
 }
 
+TEST_F(Books, LearnWhatAKernelDoesToOneThatHadNothingElseBesideIt) {
+  book_ = RunBook(*core::MakePlacement("interference-aware", {}));
+  Add(kFirst, 3);
+  RunSpec brief = Spec(), lasting = Spec();
+  brief.need.alone_ms = 100;
+  brief.measured = true;
+  lasting.arguments = "n=9";
+  const std::uint64_t work = core::WorkOf("b", "k", ""), beside = core::WorkOf("b", "k", "n=9");
+  Submit("lasting", lasting);
+  Submit("brief", brief);
+  ms_ = 400;
+  Finish("brief");
+  EXPECT_NEAR(book_.model()->pairs().Added(work, beside), 3, 1e-6);
+  // Of the other one it isn't said what it takes alone; and a third kind spoils it.
+  Submit("again", brief);
+  Submit("third", [&] {
+    RunSpec third = Spec();
+    third.kernel = "other";
+    return third;
+  }());
+  ms_ = 800;
+  Finish("again");
+  Finish("lasting");
+  EXPECT_EQ(book_.model()->pairs().pairs(), 1U);
+}
+
 // Whatever happens to hosts: a run ends once, and is on at most one device at a time; none starts on a device that is
 // not there or beside one that is to be alone; in the end, with hosts that live, every run is over.
 RC_GTEST_PROP(RunBookLaws, EveryRunEndsOnce, ()) {

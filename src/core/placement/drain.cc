@@ -7,8 +7,8 @@ namespace weir::core {
 
 Drained Drain(std::span<const DrainedKind> kinds) {
   const std::size_t count = kinds.size();
-  std::array<double, kDrainedMax> left{}, slowdown{};
-  std::array<std::size_t, kDrainedMax> at{};  // of those that are not done
+  std::array<double, kDrainedMax> left, slowdown;
+  std::array<std::size_t, kDrainedMax> at;  // of those that are not done
   Drained drained;
   for (std::size_t i = 0; i < count; ++i) {
     at[i] = i;

@@ -11,11 +11,11 @@ namespace weir::core {
 
 inline constexpr std::size_t kDrainedMax = 9;  // kinds at once: kKindsTold, and the run that is asked for
 
-/// Runs of one kind. All of a kind end together.
+/// Runs of one kind. All of a kind end together. Says nothing until it is filled: a decision makes many of them.
 struct DrainedKind {
-  double alone_s = 0;
-  double runs = 0;
-  std::array<double, kDrainedMax> added{};  // to each one's time by one run of each kind, over its time alone
+  double alone_s;
+  double runs;
+  std::array<double, kDrainedMax> added;  // to each one's time by one run of each kind, over its time alone
 };
 
 struct Drained {

@@ -174,42 +174,55 @@ InterferenceModel::Weights InterferenceModel::PartsOf(const RunNeed& run, std::s
   return parts;
 }
 
-Interference InterferenceModel::Predict(const RunNeed& run, std::span<const Neighbours> beside,
-                                        const DeviceCapacity& device) const {
-  const double alone_s = static_cast<double>(run.alone_ms) * 1e-3;
-  if (beside.empty()) return {.done_s = alone_s};
+void InterferenceModel::Meet(const RunNeed& run, std::span<const Neighbours> beside, const DeviceCapacity& device,
+                             Meeting& meeting) const {
   // The run comes last, so that what is there without it is the first part.
   const std::size_t there = beside.size();
   WEIR_CHECK(there < kDrainedMax);
-  std::array<DrainedKind, kDrainedMax> kinds;
-  std::array<std::size_t, kDrainedMax> places{};
-  std::array<std::array<double, kLoadKinds>, kDrainedMax> parts{};
+  std::array<DrainedKind, kDrainedMax>& kinds = meeting.kinds;
+  std::array<std::size_t, kDrainedMax> places;
+  std::array<const RunNeed*, kDrainedMax> needs;
   for (std::size_t i = 0; i <= there; ++i) {
-    const RunNeed& need = i < there ? *beside[i].need : run;
-    kinds[i].alone_s = static_cast<double>(need.alone_ms) * 1e-3;
+    needs[i] = i < there ? beside[i].need : &run;
+    kinds[i].alone_s = static_cast<double>(needs[i]->alone_ms) * 1e-3;
     kinds[i].runs = i < there ? beside[i].runs : 1;
-    places[i] = pairs_.PlaceOf(need.work);
-    for (std::size_t r = 0; r < kLoadKinds; ++r)
-      parts[i][r] = OverCapacity(static_cast<double>(need.loads[r]), device, r);
+    places[i] = pairs_.PlaceOf(needs[i]->work);
   }
-  Interference predicted;
+  meeting.there = there;
+  meeting.known = 0;
   for (std::size_t i = 0; i <= there; ++i)
-    for (std::size_t j = 0; j <= there; ++j) {
-      double& added = kinds[i].added[j];
-      added = pairs_.AddedAt(places[i], places[j]);
-      if (added != PairTable::kUnknown) {
-        if (i == there && j < there) predicted.known += beside[j].runs;
-        continue;
+    for (std::size_t j = 0; j <= i; ++j) {
+      double to_i = pairs_.AddedAt(places[i], places[j]), to_j = i == j ? to_i : pairs_.AddedAt(places[j], places[i]);
+      if (to_i != PairTable::kUnknown && i == there && j < there) meeting.known += beside[j].runs;
+      if (to_i == PairTable::kUnknown || to_j == PairTable::kUnknown) {
+        double line = weights_[kCompany];  // the same both ways
+        for (std::size_t r = 0; r < kLoadKinds; ++r)
+          line += weights_[r] * OverCapacity(static_cast<double>(needs[i]->loads[r]), device, r) *
+                  OverCapacity(static_cast<double>(needs[j]->loads[r]), device, r);
+        if (to_i == PairTable::kUnknown) to_i = line;
+        if (to_j == PairTable::kUnknown) to_j = line;
       }
-      added = weights_[kCompany];
-      for (std::size_t r = 0; r < kLoadKinds; ++r) added += weights_[r] * parts[i][r] * parts[j][r];
+      kinds[i].added[j] = to_i;
+      kinds[j].added[i] = to_j;
     }
-  for (std::size_t j = 0; j < there; ++j) predicted.slowdown += kinds[there].added[j] * kinds[j].runs;
-  const Drained before = Drain(std::span(kinds).first(there)), after = Drain(std::span(kinds).first(there + 1));
-  predicted.done_s = after.done_s;
-  predicted.before_s = before.done_s;
-  predicted.lost_s = after.lost_s - before.lost_s;
-  return predicted;
+  meeting.slowdown = 1;
+  for (std::size_t j = 0; j < there; ++j) meeting.slowdown += kinds[there].added[j] * kinds[j].runs;
+}
+
+Interference InterferenceModel::Meeting::Predicted(const Drained& all) const {
+  const Drained before = Before();
+  return {.slowdown = slowdown,
+          .lost_s = all.lost_s - before.lost_s,
+          .done_s = all.done_s,
+          .before_s = before.done_s,
+          .known = known};
+}
+
+Interference InterferenceModel::Predict(const RunNeed& run, std::span<const Neighbours> beside,
+                                        const DeviceCapacity& device) const {
+  Meeting meeting;
+  Meet(run, beside, device, meeting);
+  return meeting.Predicted(meeting.All());
 }
 
 bool InterferenceModel::TakesTurns(const Interference& predicted, const RunNeed& run, std::uint32_t runs) const {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/placement/company.h"
+#include "core/placement/drain.h"
 #include "core/placement/load.h"
 #include "core/placement/pair_table.h"
 #include "core/schedule/policy_table.h"
@@ -86,7 +87,20 @@ class InterferenceModel {
   /// A run that is done: for the line, and where it had nothing beside it but runs of one known work, for that pair.
   void Observe(const RunNeed& run, const RunSeen& seen, const DeviceCapacity& device);
 
-  /// `beside`: as ClusterState::NeighboursOf.
+  /// A run with its neighbours, what each adds to the others looked up. Says nothing until Meet has filled it.
+  struct Meeting {
+    std::array<DrainedKind, kDrainedMax> kinds;
+    std::size_t there;  // kinds of neighbours; the run comes after them
+    double slowdown;    // as in Interference, and `known`
+    std::uint32_t known;
+    /// All of them; those that were there without it.
+    [[nodiscard]] Drained All() const { return Drain(std::span(kinds).first(there + 1)); }
+    [[nodiscard]] Drained Before() const { return Drain(std::span(kinds).first(there)); }
+    [[nodiscard]] Interference Predicted(const Drained& all) const;
+  };
+  void Meet(const RunNeed& run, std::span<const Neighbours> beside, const DeviceCapacity& device,
+            Meeting& meeting) const;
+  /// The same at once. `beside`: as ClusterState::NeighboursOf.
   [[nodiscard]] Interference Predict(const RunNeed& run, std::span<const Neighbours> beside,
                                      const DeviceCapacity& device) const;
   /// Nothing is gained by running it there before others have ended: it and its `runs` neighbours would only take

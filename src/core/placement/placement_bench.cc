@@ -11,8 +11,11 @@ namespace {
 
 constexpr DeviceCapacity kBenchDevice{.memory = MiB(80 << 10), .loads = {100'000, 100'000, 100'000, 100'000}};
 
-/// Two runs on each device: of four kinds of kernels, or each run of its own kind.
-ClusterState BusyCluster(std::uint64_t devices, bool alike) {
+constexpr std::uint64_t kKnownWorks = 40;
+
+/// Two runs on each device: of four kinds of kernels, or each run of its own kind; of forty works that are known, or of
+/// none that is.
+ClusterState BusyCluster(std::uint64_t devices, bool alike, bool known = false) {
   Prng prng(1);
   ClusterState cluster;
   const auto draw = [&prng, alike](std::int64_t most) {
@@ -22,7 +25,8 @@ ClusterState BusyCluster(std::uint64_t devices, bool alike) {
     if (!cluster.Add(DeviceId{id}, kBenchDevice)) return cluster;
     for (std::uint64_t run = 0; run < 2; ++run) {
       const std::uint64_t kind = draw(40'000);
-      const RunNeed need{MiB(kind), {kind, 40'000 - kind, kind / 2, 100}, 100 + kind};
+      RunNeed need{MiB(kind), {kind, 40'000 - kind, kind / 2, 100}, 100 + kind};
+      if (known) need = {MiB(kind), {1'000, 2'000, 3'000, 100}, 700, 1 + kind % kKnownWorks};
       if (!cluster.Place(RunId{id * 2 + run}, need, DeviceId{id})) return cluster;
     }
   }
@@ -47,6 +51,23 @@ BENCHMARK_CAPTURE(BM_Choose, serial, "serial", false)->Arg(10'000)->Arg(100'000)
 BENCHMARK_CAPTURE(BM_Choose, round_robin, "round-robin", false)->Arg(10'000)->Arg(100'000);
 BENCHMARK_CAPTURE(BM_Choose, binpack, "binpack", false)->Arg(10'000)->Arg(100'000);
 BENCHMARK_CAPTURE(BM_Choose, spread, "spread", false)->Arg(10'000)->Arg(100'000);
+
+/// Every pair is known, all take alone the same, so that each device has to be looked at closely; no two are alike, as
+/// their memory differs.
+void BM_ChooseKnown(benchmark::State& state) {
+  const ClusterState cluster = BusyCluster(static_cast<std::uint64_t>(state.range(0)), false, true);
+  const auto placement = MakePlacement("interference-aware", {}).value();
+  for (std::uint64_t one = 1; one <= kKnownWorks; ++one)
+    for (std::uint64_t other = 1; other <= kKnownWorks; ++other)
+      placement->model()->Observe(
+          {.work = one}, {.slowdown = 1 + static_cast<double>((one * other) % 17) / 20, .neighbours = 1, .only = other},
+          kBenchDevice);
+  const RunNeed need{MiB(100), {1'000, 2'000, 3'000, 100}, 700, 7};
+  if (!placement->Choose(cluster, need).device) return state.SkipWithError("nothing is chosen");
+  for (auto _ : state) benchmark::DoNotOptimize(placement->Choose(cluster, need).device);
+  state.counters["states"] = static_cast<double>(cluster.groups().size());
+}
+BENCHMARK(BM_ChooseKnown)->Arg(100)->Arg(10'000)->Arg(100'000);
 
 /// Everything is full, which round-robin finds out by looking at all.
 void BM_ChooseNone(benchmark::State& state, const char* name) {

@@ -45,7 +45,14 @@ const ClusterState::Group* BestGroup(const ClusterState& cluster, Rank rank) {
   return best;
 }
 
-/// When the device that is done first is done, of those that could ever hold the run; 0: one is idle.
+/// No device is done before what runs there would be alone: most need not be looked at closely.
+double LongestAlone(std::span<const Neighbours> there) {
+  std::uint64_t longest_ms = 0;
+  for (const Neighbours& some : there) longest_ms = std::max(longest_ms, some.need->alone_ms);
+  return static_cast<double>(longest_ms) * 1e-3;
+}
+
+/// When the device that is done first is done, of those that could ever hold the run.
 double FirstDone(double first_s, const ClusterState::Group& group, const RunNeed& need, const DeviceCapacity& capacity,
                  const Interference& predicted) {
   return group.lowest && need.memory <= capacity.memory ? std::min(first_s, predicted.before_s) : first_s;
@@ -66,30 +73,52 @@ class InterferenceAware final : public Placement {
               .reason = PlacementReason::kIdle,
               .predicted = model_.Predict(need, {}, cluster.CapacityOf(idle->state))};
     ClusterState::NeighboursRoom room;
+    InterferenceModel::Meeting meeting;
     bool held = false;
-    double first_s = std::numeric_limits<double>::infinity(), done_s = first_s;
+    double done_s = std::numeric_limits<double>::infinity(), soonest_s = done_s;
     candidates_.clear();
+    ++choice_;
     for (const ClusterState::Group& group : cluster.groups()) {
-      if (!group.lowest) continue;
       const DeviceState& state = group.state;
       const DeviceCapacity& capacity = cluster.CapacityOf(state);
-      const Interference predicted = model_.Predict(need, cluster.NeighboursOf(state, room), capacity);
-      first_s = FirstDone(first_s, group, need, capacity, predicted);
-      if (!state.Holds(need, capacity)) continue;
+      if (!group.lowest || need.memory > capacity.memory) continue;
+      const std::span<const Neighbours> there = cluster.NeighboursOf(state, room);
+      const double longest_s = LongestAlone(there);
+      soonest_s = std::min(soonest_s, longest_s);
+      if (!state.Holds(need, capacity) || !model_.AsGood(longest_s, done_s)) continue;
+      Looked& looked = looked_[PlaceOf(state)];
+      const bool again = looked.choice == choice_ && looked.kind == state.kind && looked.told == state.told;
+      if (again && !model_.AsGood(looked.done_s, done_s)) continue;
+      model_.Meet(need, there, capacity, meeting);
+      const Drained all = meeting.All();
+      looked = {.told = state.told, .kind = state.kind, .choice = choice_, .done_s = all.done_s};
+      if (!model_.AsGood(all.done_s, done_s)) continue;
+      const Interference predicted = meeting.Predicted(all);
       if (model_.TakesTurns(predicted, need, state.runs)) {
         held = true;
         continue;
       }
       done_s = std::min(done_s, predicted.done_s);
-      if (model_.AsGood(predicted.done_s, done_s)) candidates_.push_back({&group, predicted});
+      candidates_.push_back({&group, predicted});
     }
     const Candidate* best = nullptr;
     for (const Candidate& one : candidates_)
       if (model_.AsGood(one.predicted.done_s, done_s) && (best == nullptr || one.Rank() < best->Rank())) best = &one;
     if (best == nullptr) return NoDevice(cluster, need, held ? PlacementReason::kTurns : PlacementReason::kNoRoom);
-    if (model_.WaitsFor(first_s, best->predicted, need, best->group->state.runs))
-      return {.reason = PlacementReason::kSooner, .predicted = best->predicted};
-    return {.device = best->group->lowest, .reason = PlacementReason::kLeast, .predicted = best->predicted};
+    const PlacementChoice chosen{
+        .device = best->group->lowest, .reason = PlacementReason::kLeast, .predicted = best->predicted};
+    // Is there one that is done soon enough to wait for it?
+    if (!model_.WaitsFor(soonest_s, best->predicted, need, best->group->state.runs)) return chosen;
+    for (const ClusterState::Group& group : cluster.groups()) {
+      const DeviceCapacity& capacity = cluster.CapacityOf(group.state);
+      if (!group.lowest || need.memory > capacity.memory) continue;
+      const std::span<const Neighbours> there = cluster.NeighboursOf(group.state, room);
+      if (!model_.WaitsFor(LongestAlone(there), best->predicted, need, best->group->state.runs)) continue;
+      model_.Meet(need, there, capacity, meeting);
+      if (model_.WaitsFor(meeting.Before().done_s, best->predicted, need, best->group->state.runs))
+        return {.reason = PlacementReason::kSooner, .predicted = best->predicted};
+    }
+    return chosen;
   }
   InterferenceModel* model() override { return &model_; }
 
@@ -101,8 +130,27 @@ class InterferenceAware final : public Placement {
       return {predicted.lost_s, predicted.done_s, group->state.run_ms, group->lowest};
     }
   };
+  /// What came of the last devices that were looked at: many differ in nothing but their memory.
+  struct Looked {
+    std::array<KindCount, kKindsTold> told{};
+    std::uint32_t kind = 0;
+    std::uint64_t choice = 0;
+    double done_s = 0;
+  };
+  static constexpr std::size_t kLookedMax = 2'048;
+  static std::size_t PlaceOf(const DeviceState& state) {
+    std::uint64_t hash = state.kind;
+    for (const KindCount& told : state.told) {
+      if (told.runs == 0) break;
+      hash = (hash ^ (std::uint64_t{told.kind} << 8 | told.runs)) * 0x9E3779B97F4A7C15ULL;
+    }
+    return (hash >> 40) % kLookedMax;
+  }
+
   InterferenceModel model_;
   std::vector<Candidate> candidates_;  // of one choice; kept for its memory
+  std::vector<Looked> looked_{kLookedMax};
+  std::uint64_t choice_ = 0;  // what was looked at for another one says nothing
 };
 
 /// What every driver does that gives a device to one program at a time.
@@ -179,7 +227,7 @@ constexpr std::array<PlacementEntry, 5> kPlacements{{
     {"spread", "the device with the fewest runs", {}, &MakePlain<Spread>},
 }};
 
-std::string Count(std::uint32_t runs) { return runs == 1 ? "1 run" : fmt::format("{} runs", runs); }
+std::string RunsInWords(std::uint32_t runs) { return runs == 1 ? "1 run" : fmt::format("{} runs", runs); }
 
 /// Where a slowdown is known from: ", as measured", ", mostly by threads", both, or nothing.
 std::string SourceOf(const Interference& predicted, const RunNeed& need, const DeviceState& state,
@@ -187,7 +235,7 @@ std::string SourceOf(const Interference& predicted, const RunNeed& need, const D
                      const InterferenceModel& model) {
   if (predicted.known == state.runs) return ", as measured";
   std::string words;
-  if (predicted.known > 0) words = fmt::format(", as measured beside {}", Count(predicted.known));
+  if (predicted.known > 0) words = fmt::format(", as measured beside {}", RunsInWords(predicted.known));
   const InterferenceModel::Weights parts = model.PartsOf(need, beside, capacity);
   const auto most = static_cast<std::size_t>(std::ranges::max_element(parts) - parts.begin());
   if (parts[most] <= 0) return words;
@@ -208,8 +256,9 @@ std::string WordsOf(const PlacementCandidate& candidate, const RunNeed& need, co
   const std::string gain = candidate.turns    ? "they would only take turns"
                            : candidate.sooner ? "sooner done if it waits"
                                               : fmt::format("{:.3g} s lost in all", candidate.predicted.lost_s);
-  return fmt::format("{} there: {:.3g} times its time alone{}, {}", Count(state.runs), candidate.predicted.slowdown,
-                     SourceOf(candidate.predicted, need, state, beside, capacity, model), gain);
+  return fmt::format("{} there: {:.3g} times its time alone{}, {}", RunsInWords(state.runs),
+                     candidate.predicted.slowdown, SourceOf(candidate.predicted, need, state, beside, capacity, model),
+                     gain);
 }
 
 }  // namespace
