@@ -67,6 +67,7 @@ bool PromisesFirst::Account(Instant now, std::span<const VgpuView> views) {
     creditor.frames = std::clamp(creditor.frames + due - drawn, -kDrawnAheadMost, most);
   }
   on_device_ = std::max(on_device_, Duration{0});
+  if (on_device_ > Duration{0}) busy_until_ = now;
   return any;
 }
 
@@ -136,10 +137,14 @@ void PromisesFirst::Reorder(Instant now, std::span<const VgpuView> views, std::s
     const bool goes = !place.lent && (place.owed > 0 || place.kept_out > Duration{0});
     const Awaited& awaited = soonest_.index == place.index ? next_ : soonest_;
     const Duration cost = CostOf(view);
-    const bool exempt = place.kept_out > Duration{0}  ? !BestEffort(view)
-                        : view.promised > Duration{0} ? place.owed > 0
-                                                      : place.owed >= kOverdue;
-    const bool fits = exempt || cost <= ahead_ || on_device + cost <= awaited.within;
+    // Frames that were promised go in their order; where nothing is sold, kernels do, too.
+    const bool sold_kernel = view.share_promised || BestEffort(view);
+    const bool exempt = place.kept_out > Duration{0} ? !BestEffort(view)
+                        : place.lent                 ? view.promised > Duration{0} && place.owed > 0
+                                                     : !sold_kernel || place.owed >= kOverdue;
+    // The device is kept idle for nobody for longer than this.
+    const bool idle = now - busy_until_ >= ahead_;
+    const bool fits = exempt || idle || cost <= ahead_ || on_device + cost <= awaited.within;
     // Beside what is drawn already only what is short, or has been kept out for too long, is let in at once.
     const bool at_once =
         first && goes && (place.kept_out > Duration{0} || (!drawn && (view.promised > Duration{0} || cost <= ahead_)));
