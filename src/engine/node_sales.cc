@@ -87,11 +87,8 @@ Status NodeEngine::On(Instant now, const SetOversell& event, Actions& actions) {
                     device->spec.name, sales->sold() * 100, core::NameOf(event.mode), most * 100));
   if (const VgpuId named = device->sales->named()) actions.leave.push_back({.vgpu = named});
   device->sales = std::move(sales);
-  for (core::VgpuView& view : device->views) {
-    view.cap = device->sales->CapOf(view.id);
-    view.ceiling = {};  // until it is seen again, where the device is sold
-    view.share_promised = false;
-  }
+  for (std::size_t i = 0; i < device->views.size(); ++i)
+    device->views[i].cap = device->sales->CapOf(device->views[i].id);
   actions.notes.push_back({.device = device->spec.name,
                            .kind = "oversell",
                            .vgpu = "",

@@ -43,7 +43,7 @@ inline constexpr std::array kOversellParams{
     PolicyParam{"weight_use", "", 1.0, 0.0, 100.0, "of use, for who is the lightest: w_u (gOver gives none)"},
     PolicyParam{"weight_late", "", 1.0, 0.0, 100.0, "of lateness, for who is the lightest: w_e (gOver gives none)"},
     PolicyParam{"calm_reports", "reports", 3.0, 1.0, 100.0, "without overload before more is sold (gOver: 3)"},
-    PolicyParam{"low_line", "part of the device", 0.6, 0.0, 1.0,
+    PolicyParam{"low_line", "part of the device", 0.75, 0.0, 1.0,
                 "more is sold below this load: U_l (gOver gives none)"},
     PolicyParam{"load_span_s", "s", 60.0, 0.0, 3600.0,
                 "the load is the highest of so long; 0: that of the last report (gOver). Default: sweep"},

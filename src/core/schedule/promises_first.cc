@@ -67,7 +67,6 @@ bool PromisesFirst::Account(Instant now, std::span<const VgpuView> views) {
     creditor.frames = std::clamp(creditor.frames + due - drawn, -kDrawnAheadMost, most);
   }
   on_device_ = std::max(on_device_, Duration{0});
-  if (on_device_ > Duration{0}) busy_until_ = now;
   return any;
 }
 
@@ -142,9 +141,7 @@ void PromisesFirst::Reorder(Instant now, std::span<const VgpuView> views, std::s
     const bool exempt = place.kept_out > Duration{0} ? !BestEffort(view)
                         : place.lent                 ? view.promised > Duration{0} && place.owed > 0
                                                      : !sold_kernel || place.owed >= kOverdue;
-    // The device is kept idle for nobody for longer than this.
-    const bool idle = now - busy_until_ >= ahead_;
-    const bool fits = exempt || idle || cost <= ahead_ || on_device + cost <= awaited.within;
+    const bool fits = exempt || cost <= ahead_ || on_device + cost <= awaited.within;
     // Beside what is drawn already only what is short, or has been kept out for too long, is let in at once.
     const bool at_once =
         first && goes && (place.kept_out > Duration{0} || (!drawn && (view.promised > Duration{0} || cost <= ahead_)));

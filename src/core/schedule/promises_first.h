@@ -72,7 +72,6 @@ class PromisesFirst {
 
   const Duration ahead_, lend_;
   Instant last_{};
-  Instant busy_until_{};
   Duration on_device_{};
   SlotStates<Creditor> creditors_;
   std::vector<Place> queue_;

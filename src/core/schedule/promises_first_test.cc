@@ -134,66 +134,6 @@ TEST(PromisesFirst, AtZeroCapsAloneSayWhoGoes) {
   EXPECT_GT(b.verdicts[1].allowance, Duration{0});
 }
 
-/// One of half of the device with a cap of a tenth now, which it has used up with frames of 2 ms; it waits.
-CapBench UsedUp(Share ceiling, const PolicyParams& params = {}) {
-  CapBench b(params);
-  b.views = {{.id = VgpuId{1},
-              .slot = 0,
-              .cap = Share::FromFraction(0.1),
-              .frame_gpu = milliseconds(2),
-              .attached = true,
-              .ceiling = ceiling}};
-  b.views[0].last_active = b.now;
-  b.Decide();
-  b.Charge(0, milliseconds(12));
-  b.Decide();
-  b.views[0].waiting = 1;
-  b.Decide(milliseconds(15));
-  return b;
-}
-
-TEST(Lending, AnIdleDeviceIsLentBeyondACapUpToTheCeiling) {
-  CapBench b = UsedUp(Share::FromFraction(0.5));
-  EXPECT_TRUE(b.verdicts[0].held) << "that its cap has nothing left is still to be seen";
-  EXPECT_GT(b.verdicts[0].allowance, Duration{0});
-  EXPECT_LT(b.verdicts[0].allowance, milliseconds(1)) << "one frame";
-  EXPECT_LE(UsedUp(Share{}).verdicts[0].allowance, Duration{0}) << "caps don't move here";
-  EXPECT_LE(UsedUp(Share::FromFraction(0.5), {{"lend_ms", 1}}).verdicts[0].allowance, Duration{0}) << "too long";
-  b.Charge(0, milliseconds(50));
-  b.Decide();
-  b.Decide(milliseconds(55));
-  EXPECT_LE(b.verdicts[0].allowance, Duration{0}) << "its ceiling's part of the stage has been used, too";
-}
-
-TEST(Lending, WhatWasLentIsNotPaidForLater) {
-  CapBench b = UsedUp(Share::FromFraction(0.5));
-  b.Charge(0, milliseconds(20));
-  b.Decide();
-  b.Decide(milliseconds(85));
-  EXPECT_FALSE(b.verdicts[0].held) << "of the first stage it owes 2 ms, and has 10 of the second";
-}
-
-TEST(PromisesFirst, AShareThatIsOwedAKernelGoesBeforeWhoMerelyHasTimeLeft) {
-  CapBench b;
-  const Share third = Share::FromFraction(0.33);
-  for (std::uint64_t id = 1; id <= 2; ++id)
-    b.views.push_back({.id = VgpuId{id},
-                       .slot = static_cast<std::uint32_t>(id - 1),
-                       .cap = third,
-                       .last_active = b.now,
-                       .frame_gpu = milliseconds(10),
-                       .attached = true});
-  b.views[1].share_promised = true;
-  b.Decide();
-  b.Charge(1, milliseconds(20));  // by the order within caps the other one is next
-  b.Decide(milliseconds(5));
-  b.Decide(milliseconds(75));
-  for (VgpuView& view : b.views) view.waiting = 1;
-  b.Decide();
-  EXPECT_GT(b.verdicts[1].allowance, Duration{0});
-  EXPECT_LE(b.verdicts[0].allowance, Duration{0});
-}
-
 /// One look of a device's life: who thinks may come, who draws may be done, who is let in is charged for a frame.
 void Live(CapBench& b, std::size_t quiet) {
   for (std::size_t i = 0; i < b.views.size(); ++i) {
