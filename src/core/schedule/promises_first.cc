@@ -136,11 +136,9 @@ void PromisesFirst::Reorder(Instant now, std::span<const VgpuView> views, std::s
     const bool goes = !place.lent && (place.owed > 0 || place.kept_out > Duration{0});
     const Awaited& awaited = soonest_.index == place.index ? next_ : soonest_;
     const Duration cost = CostOf(view);
-    // Frames that were promised go in their order; where nothing is sold, kernels do, too.
-    const bool sold_kernel = view.share_promised || BestEffort(view);
-    const bool exempt = place.kept_out > Duration{0} ? !BestEffort(view)
-                        : place.lent                 ? view.promised > Duration{0} && place.owed > 0
-                                                     : !sold_kernel || place.owed >= kOverdue;
+    const bool exempt = place.kept_out > Duration{0}  ? !BestEffort(view)
+                        : view.promised > Duration{0} ? place.owed > 0
+                                                      : place.owed >= kOverdue;
     const bool fits = exempt || cost <= ahead_ || on_device + cost <= awaited.within;
     // Beside what is drawn already only what is short, or has been kept out for too long, is let in at once.
     const bool at_once =
