@@ -53,11 +53,7 @@ core::Sale NodeEngine::SaleOf(VgpuId id) const {
 void NodeEngine::SeeSales(Instant now, Device_& device, Actions& actions) {
   device.said.clear();
   actions.look_again = std::min(actions.look_again, device.sales->See(now, device.views, device.said));
-  for (core::VgpuView& view : device.views) {
-    view.cap = device.sales->CapOf(view.id);
-    view.ceiling = device.sales->CeilingOf(view.id);
-    view.share_promised = view.promised == Duration{0} && device.sales->SaleOf(view.id) != core::Sale::kBestEffort;
-  }
+  for (core::VgpuView& view : device.views) view.cap = device.sales->CapOf(view.id);
   for (const OversellNote& note : device.said) {
     actions.notes.push_back({.device = device.spec.name,
                              .kind = core::NameOf(note.kind),

@@ -164,10 +164,6 @@ Share Oversell::CapOf(VgpuId id) const {
   const Watched* member = Find(id);
   return member == nullptr ? Share::Whole() : Share::FromFraction(std::clamp(member->cap, 0.0, 1.0));
 }
-Share Oversell::CeilingOf(VgpuId id) const {
-  const Watched* member = mode_ == OversellMode::kAdaptive ? Find(id) : nullptr;
-  return member == nullptr ? Share{} : Share::FromFraction(std::clamp(member->ceiling, 0.0, 1.0));
-}
 Sale Oversell::SaleOf(VgpuId id) const {
   const Watched* member = Find(id);
   return member == nullptr ? Sale::kGuaranteed : member->sale;

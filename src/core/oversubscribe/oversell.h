@@ -115,8 +115,6 @@ class Oversell {
   /// to look again at the latest; `notes` grows by what was decided.
   Instant See(Instant now, std::span<const VgpuView> views, std::vector<OversellNote>& notes);
 
-  /// What was sold to it, as far as what others leave may be lent to it beyond its cap: where caps move. Else nothing.
-  [[nodiscard]] Share CeilingOf(VgpuId id) const;
   /// What it may use now. Whole for one that was not added.
   [[nodiscard]] Share CapOf(VgpuId id) const;
   [[nodiscard]] Sale SaleOf(VgpuId id) const;
