@@ -368,9 +368,7 @@ void Oversell::Measure(Instant now, const VgpuView& view, Watched& member) const
     // cost.
     constexpr double kFasterAtMost = 4;
     const double slow = late ? std::min(member.promised / std::max(member.rate, 1e-3), kFasterAtMost) : 1;
-    const double asked = std::max(foreseen, late ? member.cap * slow : 0) * (1 + margin_);
-    const bool unknown = foreseen <= 0;  // it has drawn nothing yet
-    member.claim = unknown ? member.ceiling : asked;
+    member.claim = std::max(foreseen, late ? member.cap * slow : 0) * (1 + margin_);
   }
   member.needy = member.sale != Sale::kBestEffort && member.limited && (member.promised == 0 || late || short_of_it);
 }
