@@ -181,8 +181,9 @@ Status Mover::Write(Item& item, const Flying& landed, std::span<const std::byte>
     AddWrite(item, own, landed.piece, run, slot, messages);
     sent += run.bytes;
   }
-  if (paused_) moved_.bytes_unchanged += bytes.size() - sent;
-  (paused_ ? moved_.bytes_in_pause : moved_.bytes_before) += sent;
+  // What was read ahead and lands in the pause may change and be read once more.
+  if (paused_ && !landed.ahead) moved_.bytes_unchanged += bytes.size() - sent;
+  (paused_ && !landed.ahead ? moved_.bytes_in_pause : moved_.bytes_before) += sent;
   if (messages.empty()) return Ok();
   writing_[slot] = fresh_request_++;
   messages.push_back(cl::Encode(cl::Finish{.request = writing_[slot], .queue = own.queue}));

@@ -551,7 +551,10 @@ ObjectLog::InFlight ObjectLog::in_flight() const {
   InFlight now{.lost_queues = lost_queues_, .requests = requests_.size()};
   for (const auto& [ticket, kept] : tickets_) now.tickets += kept.expired() ? 1 : 0;
   slots_.ForEach([&](std::uint32_t, const Slot& slot) {
-    if (slot.object && slot.object->kind == Kind::kQueue) now.commands += slot.object->issued - slot.object->ended;
+    if (slot.object && slot.object->kind == Kind::kQueue) {
+      now.commands += slot.object->issued - slot.object->ended;
+      now.errors_untold += slot.object->finish_asked < slot.object->nameless ? 1 : 0;
+    }
     const logged::Event& event = slot.event;
     if (!event.there) return;
     if (event.user && !event.set && event.of)

@@ -62,8 +62,11 @@ class ObjectLog {
     std::size_t requests = 0;       // not answered
     std::size_t tickets = 0;        // not freed, though nothing keeps them any more
     std::size_t ends_untold = 0;    // events of commands whose end is not known
+    std::size_t errors_untold = 0;  // queues that have ended, and may owe an error that only a Finish tells
     std::size_t user_events = 0;    // not set; they keep nobody from moving, but commands may wait for them
-    [[nodiscard]] bool none() const { return commands + lost_queues + requests + tickets + ends_untold == 0; }
+    [[nodiscard]] bool none() const {
+      return commands + lost_queues + requests + tickets + ends_untold + errors_untold == 0;
+    }
   };
   [[nodiscard]] InFlight in_flight() const;
   /// What to send to the executor to be told of the end of all that is in flight. The log knows of them by this call;

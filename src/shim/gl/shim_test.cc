@@ -135,8 +135,8 @@ TEST_F(Shim, FramesKeepThePaceTheyAreTold) {
   ASSERT_EQ(frames.size(), 6u);
   EXPECT_EQ(frames[0].pace_ns, 0) << "the first frame has no beat to keep";
   for (std::size_t i = 1; i < 6; ++i) {
-    EXPECT_GE(frames[i].end_ns - frames[i - 1].end_ns, 14 * kNsPerMs)
-        << i;  // 3/4 at the least, less what was predicted
+    // 3/4 at the least, less what was predicted: much, after a machine that stopped for a moment.
+    EXPECT_GE(frames[i].end_ns - frames[i - 1].end_ns + frames[i].predicted_ns, 14 * kNsPerMs) << i;
     EXPECT_EQ(frames[i].interval_ns, 20 * kNsPerMs);
     EXPECT_GT(frames[i].predicted_ns, 0);
     EXPECT_LE(frames[i].sync_ns + frames[i].pace_ns, frames[i].submit_ns - frames[i].present_ns);
