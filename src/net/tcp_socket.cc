@@ -51,6 +51,23 @@ std::string PeerText(int fd) {
   return HostAndPort(is_mapped ? name.substr(kMapped.size()) : name, port);
 }
 
+bool IsOfThisMachine(int fd) {
+  const auto address_of = [fd](auto get_name) {
+    sockaddr_storage name{};
+    socklen_t size = sizeof name;
+    if (get_name(fd, reinterpret_cast<sockaddr*>(&name), &size) != 0) return std::string();
+    if (name.ss_family == AF_INET) {
+      const in_addr& address = reinterpret_cast<const sockaddr_in&>(name).sin_addr;
+      return std::string(reinterpret_cast<const char*>(&address), sizeof address);
+    }
+    const in6_addr& address = reinterpret_cast<const sockaddr_in6&>(name).sin6_addr;
+    return name.ss_family == AF_INET6 ? std::string(reinterpret_cast<const char*>(&address), sizeof address)
+                                      : std::string();
+  };
+  const std::string here = address_of(::getsockname);
+  return !here.empty() && here == address_of(::getpeername);
+}
+
 TcpSocket::TcpSocket(platform::Fd connected) : fd_(std::move(connected)), peer_(PeerText(fd_.get())) {
   const int fd = fd_.get();
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);

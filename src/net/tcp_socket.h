@@ -44,5 +44,7 @@ class TcpSocket {
 std::string HostAndPort(std::string_view host, std::string_view port);
 /// The same, of the other side.
 std::string PeerText(int fd);
+/// Both ends have the same address: what is sent does not leave this machine.
+bool IsOfThisMachine(int fd);
 
 }  // namespace weir::net

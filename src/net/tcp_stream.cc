@@ -43,7 +43,7 @@ Result<AddressList> AddressesOf(const Endpoint& endpoint, int flags) {
 
 class TcpStream final : public Stream {
  public:
-  explicit TcpStream(Fd connected) : socket_(std::move(connected)), sends_files_(true) {}
+  explicit TcpStream(Fd connected) : socket_(std::move(connected)), sends_files_(!IsOfThisMachine(socket_.fd())) {}
   TcpStream(Fd connected, std::string peer, std::string peer_name)
       : socket_(std::move(connected), std::move(peer)), peer_name_(std::move(peer_name)) {}
 
@@ -60,7 +60,7 @@ class TcpStream final : public Stream {
  private:
   TcpSocket socket_;
   std::string peer_name_;
-  const bool sends_files_ = false;  // to another process of this machine nothing is won by it
+  const bool sends_files_ = false;  // to another process of this machine it costs more than it saves
 };
 
 Result<std::size_t> TcpStream::TrySend(std::span<const iovec> parts) {

@@ -101,5 +101,19 @@ TEST(TcpSocket, IsSetSoThatAVanishedPeerIsNoticedAndAReaderThatRestsIsNot) {
   EXPECT_EQ(SocketOption(fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 0) << "it would end one whose peer only doesn't read";
 }
 
+TEST(TcpStream, SendsFilesToOtherAddressesOnly) {
+  auto here = weir::testing::ConnectedSockets(), elsewhere = weir::testing::ConnectedSockets("127.0.0.2");
+  auto ipv6 = TcpListener::Listen({"", "0"});
+  ASSERT_TRUE(ipv6);
+  auto mapped = ConnectSocket({"127.0.0.1", std::to_string(ipv6->port())}, kPatience);
+  ASSERT_TRUE(mapped);
+  EXPECT_FALSE(AdoptTcp(weir::testing::AcceptSoon(*ipv6))->sends_files()) << "both are IPv4's, written as IPv6's";
+  EXPECT_FALSE(AdoptTcp(std::move(*mapped))->sends_files());
+  EXPECT_FALSE(AdoptTcp(std::move(here.client))->sends_files());
+  EXPECT_FALSE(AdoptTcp(std::move(here.server))->sends_files());
+  EXPECT_TRUE(AdoptTcp(std::move(elsewhere.client))->sends_files());
+  EXPECT_TRUE(AdoptTcp(std::move(elsewhere.server))->sends_files());
+}
+
 }  // namespace
 }  // namespace weir::net

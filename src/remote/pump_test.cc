@@ -339,7 +339,7 @@ TEST(Pump, WhoeverAFrameIsForIsWokenOnceForIt) {
 }
 
 TEST(Pump, LongContentsGoFromTheArenaItselfAndShortOnesWithTheirMessages) {
-  auto sockets = testing::ConnectedSockets();
+  auto sockets = testing::ConnectedSockets("127.0.0.2");  // as to another machine
   const auto here = net::AdoptTcp(std::move(sockets.client)), there = net::AdoptTcp(std::move(sockets.server));
   Lines from(opencl::Side::kExecutor), to(opencl::Side::kClient);
   OutPump out(from.line, *here, OutPump::Side::kClients);

@@ -32,10 +32,11 @@ inline platform::Fd AcceptSoon(const net::TcpListener& listener) {
   return accepted;
 }
 
-inline SocketPair ConnectedSockets() {
-  auto listener = net::TcpListener::Listen({"127.0.0.1", "0"});
+/// `to`: the server's address; the client's is 127.0.0.1.
+inline SocketPair ConnectedSockets(const char* to = "127.0.0.1") {
+  auto listener = net::TcpListener::Listen({to, "0"});
   WEIR_CHECK(listener);
-  auto client = net::ConnectSocket({"127.0.0.1", std::to_string(listener->port())}, kPatience);
+  auto client = net::ConnectSocket({to, std::to_string(listener->port())}, kPatience);
   WEIR_CHECK(client);
   return {AcceptSoon(*listener), std::move(*client)};
 }
