@@ -324,6 +324,35 @@ TEST_F(OpenCl, ALongReadGivesWhatTheBufferHoldsHoweverItIsCut) {
   }
 }
 
+TEST_F(OpenCl, BlockingWritesAreNoMoreAheadThanIsSaid) {
+  constexpr std::size_t kBytes = 4 << 20;
+  constexpr int kWrites = 40, kAheadMost = 64 / 4;
+  std::vector<unsigned char> content(kBytes);
+  cl_mem buffer = Buffer(kBytes);
+  const unsigned char zero = 0;
+  cl_event held = cl.clCreateUserEvent(context_, &error_);
+  ASSERT_EQ(cl.clEnqueueFillBuffer(queue_, buffer, &zero, 1, 0, kBytes, 1, &held, nullptr), CL_SUCCESS);
+  std::atomic<int> returned{0};
+  std::thread writer([&] {
+    for (int i = 0; i < kWrites; ++i) {
+      std::fill(content.begin(), content.end(), static_cast<unsigned char>(i + 1));
+      EXPECT_EQ(cl.clEnqueueWriteBuffer(queue_, buffer, CL_TRUE, 0, kBytes, content.data(), 0, nullptr, nullptr),
+                CL_SUCCESS);
+      ++returned;
+    }
+  });
+  for (int before = -1; before != returned.load(); ::usleep(100'000)) before = returned.load();
+  EXPECT_LE(returned.load(), kAheadMost) << "nothing can have been written yet";
+  EXPECT_EQ(cl.clSetUserEventStatus(held, CL_COMPLETE), CL_SUCCESS);
+  writer.join();
+  std::fill(content.begin(), content.end(), zero);
+  ASSERT_EQ(cl.clEnqueueReadBuffer(queue_, buffer, CL_TRUE, 0, kBytes, content.data(), 0, nullptr, nullptr),
+            CL_SUCCESS);
+  EXPECT_EQ(std::count(content.begin(), content.end(), kWrites), static_cast<std::ptrdiff_t>(kBytes));
+  cl.clReleaseEvent(held);
+  cl.clReleaseMemObject(buffer);
+}
+
 // -- Errors
 // --------------------------------------------------------------------------------------------------------------
 

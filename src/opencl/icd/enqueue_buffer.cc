@@ -25,6 +25,13 @@ std::size_t PartsAhead(const Link& link) {
   return std::clamp<std::size_t>(link.arena_bytes() / (4 * kPartBytes), 1, kPartsAheadMost);
 }
 
+/// A blocking write returns when its content is staged, so that a program could fill the whole arena with what it
+/// writes again and again, each time in memory that was never touched before. What it may be ahead is used again
+/// instead.
+void AwaitRoomToStage(const Command& command, std::size_t bytes) {
+  command.queue().AwaitRoomToStage(bytes, kPartBytes * PartsAhead(command.link()));
+}
+
 bool Inside(const Memory& buffer, std::size_t offset, std::size_t size) {
   return offset <= buffer.size && size <= buffer.size - offset;
 }
@@ -92,8 +99,9 @@ cl_int ReadParts(Command& command, const Memory& buffer, std::size_t offset, std
     if (sent.size() >= ahead) end_first();
     const std::size_t bytes = std::min(size, kPartBytes);
     wire::ReadBuffer part{.buffer = buffer.id, .offset = offset, .size = bytes};
-    const cl_int error = ReadStaged(command, part, CL_COMMAND_READ_BUFFER, false,
-                                    {.to = to, .box = {bytes, 1, 1}, .row_pitch = bytes, .slice_pitch = bytes});
+    const cl_int error =
+        ReadStaged(command, part, CL_COMMAND_READ_BUFFER, false,
+                   {.to = to, .box = {bytes, 1, 1}, .row_pitch = bytes, .slice_pitch = bytes, .of_more = true});
     if (error == CL_SUCCESS)
       sent.push_back(command.made());
     else if (outcome == CL_SUCCESS)
@@ -109,19 +117,15 @@ cl_int ReadParts(Command& command, const Memory& buffer, std::size_t offset, std
 /// All but the last part of a long write, which is then what is left of it.
 cl_int WriteParts(Command& command, const Memory& buffer, bool blocking, std::size_t& offset, std::size_t& size,
                   const void*& from) {
-  const std::size_t ahead = PartsAhead(command.link());
-  std::deque<std::uint64_t> sent;
   while (size > kPartBytes) {
-    if (blocking && sent.size() >= ahead) {
-      command.link().AwaitFreed(sent.front());
-      sent.pop_front();
-    }
+    if (blocking) AwaitRoomToStage(command, kPartBytes);
     StagedContent content;
-    if (!content.Of(command.link(), from, kPartBytes)) return command.link().usable() ? CL_OUT_OF_RESOURCES : kGone;
+    if (!content.Of(command.link(), from, kPartBytes, /*of_more=*/true))
+      return command.link().usable() ? CL_OUT_OF_RESOURCES : kGone;
     wire::WriteBuffer part{
         .buffer = buffer.id, .offset = offset, .content = content.blob(), .ticket = content.ticket()};
     if (const cl_int error = command.SendPart(part); error != CL_SUCCESS) return error;
-    sent.push_back(content.ticket());
+    if (blocking) command.queue().Stage(content.ticket(), kPartBytes);
     offset += kPartBytes;
     size -= kPartBytes;
     from = static_cast<const std::byte*>(from) + kPartBytes;
@@ -174,6 +178,8 @@ cl_int EnqueueWriteBuffer(cl_command_queue queue, cl_mem handle, cl_bool blockin
     if (const cl_int error = WriteParts(command, *buffer, blocking != CL_FALSE, offset, size, from);
         error != CL_SUCCESS)
       return error;
+  const bool counts = !here && blocking != CL_FALSE && command.queue().in_order() && size > wire::kInlineBytesMax;
+  if (counts) AwaitRoomToStage(command, size);
   StagedContent content;
   if (!here && !content.Of(command.link(), from, size)) {
     // No room for a second copy. There is for the first.
@@ -188,6 +194,7 @@ cl_int EnqueueWriteBuffer(cl_command_queue queue, cl_mem handle, cl_bool blockin
   wire::WriteBuffer write{
       .buffer = buffer->id, .offset = offset, .content = content.blob(), .ticket = content.ticket()};
   if (const cl_int error = command.Send(write, CL_COMMAND_WRITE_BUFFER); error != CL_SUCCESS) return error;
+  if (counts) command.queue().Stage(content.ticket(), size);
   // The program's memory is its own again. Only who asked for the event may see that the write isn't done yet.
   return blocking != CL_FALSE && command.wants_event() ? command.WaitForIt() : CL_SUCCESS;
 }

@@ -18,8 +18,11 @@ void Event::End(Event* event) {
 }
 
 void Deliver(Link& link, const Arrival& arrival) {
-  CopyBox({.base = arrival.to, .row_pitch = arrival.row_pitch, .slice_pitch = arrival.slice_pitch},
-          Packed(link.arena() + arrival.from, arrival.box), arrival.box);
+  if (arrival.of_more)
+    StreamCopy(arrival.to, link.arena() + arrival.from, arrival.box[0]);
+  else
+    CopyBox({.base = arrival.to, .row_pitch = arrival.row_pitch, .slice_pitch = arrival.slice_pitch},
+            Packed(link.arena() + arrival.from, arrival.box), arrival.box);
   link.Free(arrival.free_after);
 }
 

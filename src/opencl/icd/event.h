@@ -22,7 +22,8 @@ struct Arrival {
   std::byte* to = nullptr;         // the first byte of the box
   std::size_t box[3] = {0, 1, 1};  // bytes of a row, rows, slices
   std::size_t row_pitch = 0, slice_pitch = 0;
-  Range free_after{};  // bytes 0: stays
+  Range free_after{};    // bytes 0: stays
+  bool of_more = false;  // one of many parts in a row: goes past the caches
 };
 
 struct EventCallback {

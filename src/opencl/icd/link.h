@@ -204,10 +204,8 @@ class Link {
   /// A number to send along with a message: when the executor says that it is freed, the range is given back and
   /// `then` is posted. `nobody_waits`: kNobodyWaits when that may be heard of with what comes next.
   std::uint64_t NewTicket(Range range, std::vector<std::function<void()>> then = {}, std::uint64_t nobody_waits = 0);
-  /// Until this ticket has come back, or the connection is gone.
-  void AwaitFreed(std::uint64_t ticket) {
-    WaitUntil([&] { return !tickets_.contains(ticket); });
-  }
+  /// This ticket has not come back. Under the state lock.
+  [[nodiscard]] bool Owes(std::uint64_t ticket) const { return tickets_.contains(ticket); }
 
   // -- Live memory objects and samplers, for arguments that nothing is known of
   // ----------------------------------------

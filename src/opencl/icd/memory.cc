@@ -62,13 +62,13 @@ bool StagedContent::Make(Link& link, std::size_t bytes) {
   return true;
 }
 
-bool StagedContent::Of(Link& link, const void* from, std::size_t bytes) {
+bool StagedContent::Of(Link& link, const void* from, std::size_t bytes, bool of_more) {
   if (bytes <= wire::kInlineBytesMax) {
     blob_ = wire::Blob::Inline({static_cast<const std::byte*>(from), bytes});
     return true;
   }
   if (!Make(link, bytes)) return false;
-  BulkCopy(into_, from, bytes);
+  (of_more ? StreamCopy : BulkCopy)(into_, from, bytes);
   return true;
 }
 

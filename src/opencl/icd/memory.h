@@ -85,8 +85,9 @@ class StagedContent {
   bool Make(Link& link, std::size_t bytes);
   /// Where to put it.
   [[nodiscard]] std::byte* into() { return into_; }
-  /// From memory that need not be copied now when it fits into the message.
-  bool Of(Link& link, const void* from, std::size_t bytes);
+  /// From memory that need not be copied now when it fits into the message. `of_more`: one of many parts in a row,
+  /// which go past the caches.
+  bool Of(Link& link, const void* from, std::size_t bytes, bool of_more = false);
   [[nodiscard]] const wire::Blob& blob() const { return blob_; }
   [[nodiscard]] std::uint64_t ticket() const { return ticket_; }
 

@@ -26,6 +26,20 @@ cl_int Queue::WaitUntilIdle() {
   return link->Await(answer);
 }
 
+void Queue::Stage(std::uint64_t ticket, std::uint64_t bytes) {
+  const Link::StateLock lock(*link);
+  staged.push_back({ticket, bytes});
+  staged_bytes += bytes;
+}
+
+void Queue::AwaitRoomToStage(std::uint64_t bytes, std::uint64_t most) {
+  link->WaitUntil([&] {
+    for (; !staged.empty() && !link->Owes(staged.front().ticket); staged.pop_front())
+      staged_bytes -= staged.front().bytes;
+    return staged.empty() || staged_bytes + bytes <= most;
+  });
+}
+
 namespace {
 
 constexpr cl_command_queue_properties kKnownProperties =

@@ -12,6 +12,11 @@
 
 namespace weir::opencl::icd {
 
+/// A range of the arena with what is to be written.
+struct Staged {
+  std::uint64_t ticket = 0, bytes = 0;
+};
+
 struct Queue : Object {
   static constexpr Kind kKind = Kind::kQueue;
   Queue(Context& of, Device& on) : Object(kKind, of.link), context(&of), device(&on) {}
@@ -24,6 +29,11 @@ struct Queue : Object {
   }
   /// Waits until all that was issued has ended; asks nobody where that is known. The queue's first error, if any.
   cl_int WaitUntilIdle();
+  /// A blocking write has staged `bytes` in the arena, which are free when this ticket is.
+  void Stage(std::uint64_t ticket, std::uint64_t bytes);
+  /// Until `bytes` more make no more than `most` with what was staged, or nothing is, or the connection is gone. Only
+  /// of a queue in order: in others what was staged may wait for what comes after the call that waits here.
+  void AwaitRoomToStage(std::uint64_t bytes, std::uint64_t most);
   /// The buffers of this queue are their ranges, and what is done there is ordered by the queue.
   [[nodiscard]] bool works_in_arena() const { return context->shares_arena; }
 
@@ -35,6 +45,8 @@ struct Queue : Object {
   std::atomic<std::uint64_t> ended{0};     // all up to this one; state lock
   std::atomic<std::uint64_t> flushed{0};
   std::deque<Event*> arrivals;  // of reads that have not been delivered, in order; state lock; held
+  std::deque<Staged> staged;    // by blocking writes: what had not been freed when it was looked, in order; state lock
+  std::uint64_t staged_bytes = 0;  // of these; state lock
 };
 
 /// All commands up to `sequence` have ended: delivers what they read. Takes the state lock.
