@@ -101,7 +101,7 @@ void AddOversell(Command app, Session& session) {
       app, "oversell", "Sell what others leave unused, and give it back when they need it",
       "  weir oversell                              # how devices are sold, what can be sold now and why no more\n"
       "  weir oversell on                           # more while it is calm; caps follow the need\n"
-      "  weir oversell on --param low_line=0.6\n"
+      "  weir oversell on --param low_line=0.5\n"
       "  weir oversell strict                       # nothing is sold twice\n"
       "  weir oversell static --ratio 1.5           # half as much again; each has its part\n"
       "  weir oversell off                          # caps are what they are set to, whatever their sum\n"

@@ -208,7 +208,7 @@ constexpr const char* kPlanExamples =
     "  weir record --fps 60 --trace game.wtrace --seconds 60 -- ./game   # what a customer's program asks for\n"
     "  weir plan --trace game.wtrace                     # customers that all run it, half of the device sold to each\n"
     "  weir plan --trace game.wtrace --trace render.wtrace --fps 30 --cap 25%\n"
-    "  weir plan --trace game.wtrace --ratios 1.2,1.4 --param penalty=20 --param low_line=0.6\n"
+    "  weir plan --trace game.wtrace --ratios 1.2,1.4 --param penalty=20 --param low_line=0.5\n"
     "  weir plan --trace game.wtrace --customers 40 --seconds 10m --json\n"
     "\n"
     "Utilisation, broken promises and money are defined in docs/oversubscription.md; its parameters are listed by\n"

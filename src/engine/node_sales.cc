@@ -53,7 +53,11 @@ core::Sale NodeEngine::SaleOf(VgpuId id) const {
 void NodeEngine::SeeSales(Instant now, Device_& device, Actions& actions) {
   device.said.clear();
   actions.look_again = std::min(actions.look_again, device.sales->See(now, device.views, device.said));
-  for (core::VgpuView& view : device.views) view.cap = device.sales->CapOf(view.id);
+  for (core::VgpuView& view : device.views) {
+    view.cap = device.sales->CapOf(view.id);
+    view.ceiling = device.sales->CeilingOf(view.id);
+    view.share_promised = view.promised == Duration{0} && device.sales->SaleOf(view.id) != core::Sale::kBestEffort;
+  }
   for (const OversellNote& note : device.said) {
     actions.notes.push_back({.device = device.spec.name,
                              .kind = core::NameOf(note.kind),
@@ -83,8 +87,11 @@ Status NodeEngine::On(Instant now, const SetOversell& event, Actions& actions) {
                     device->spec.name, sales->sold() * 100, core::NameOf(event.mode), most * 100));
   if (const VgpuId named = device->sales->named()) actions.leave.push_back({.vgpu = named});
   device->sales = std::move(sales);
-  for (std::size_t i = 0; i < device->views.size(); ++i)
-    device->views[i].cap = device->sales->CapOf(device->views[i].id);
+  for (core::VgpuView& view : device->views) {
+    view.cap = device->sales->CapOf(view.id);
+    view.ceiling = {};  // until it is seen again, where the device is sold
+    view.share_promised = false;
+  }
   actions.notes.push_back({.device = device->spec.name,
                            .kind = "oversell",
                            .vgpu = "",

@@ -164,6 +164,10 @@ Share Oversell::CapOf(VgpuId id) const {
   const Watched* member = Find(id);
   return member == nullptr ? Share::Whole() : Share::FromFraction(std::clamp(member->cap, 0.0, 1.0));
 }
+Share Oversell::CeilingOf(VgpuId id) const {
+  const Watched* member = mode_ == OversellMode::kAdaptive ? Find(id) : nullptr;
+  return member == nullptr ? Share{} : Share::FromFraction(std::clamp(member->ceiling, 0.0, 1.0));
+}
 Sale Oversell::SaleOf(VgpuId id) const {
   const Watched* member = Find(id);
   return member == nullptr ? Sale::kGuaranteed : member->sale;
@@ -368,7 +372,8 @@ void Oversell::Measure(Instant now, const VgpuView& view, Watched& member) const
     // cost.
     constexpr double kFasterAtMost = 4;
     const double slow = late ? std::min(member.promised / std::max(member.rate, 1e-3), kFasterAtMost) : 1;
-    member.claim = std::max(foreseen, late ? member.cap * slow : 0) * (1 + margin_);
+    // Of one that has drawn nothing yet nothing is foreseen: the ceiling stays.
+    if (foreseen > 0) member.claim = std::max(foreseen, late ? member.cap * slow : 0) * (1 + margin_);
   }
   member.needy = member.sale != Sale::kBestEffort && member.limited && (member.promised == 0 || late || short_of_it);
 }

@@ -43,7 +43,7 @@ inline constexpr std::array kOversellParams{
     PolicyParam{"weight_use", "", 1.0, 0.0, 100.0, "of use, for who is the lightest: w_u (gOver gives none)"},
     PolicyParam{"weight_late", "", 1.0, 0.0, 100.0, "of lateness, for who is the lightest: w_e (gOver gives none)"},
     PolicyParam{"calm_reports", "reports", 3.0, 1.0, 100.0, "without overload before more is sold (gOver: 3)"},
-    PolicyParam{"low_line", "part of the device", 0.75, 0.0, 1.0,
+    PolicyParam{"low_line", "part of the device", 0.6, 0.0, 1.0,
                 "more is sold below this load: U_l (gOver gives none)"},
     PolicyParam{"load_span_s", "s", 60.0, 0.0, 3600.0,
                 "the load is the highest of so long; 0: that of the last report (gOver). Default: sweep"},
@@ -115,6 +115,8 @@ class Oversell {
   /// to look again at the latest; `notes` grows by what was decided.
   Instant See(Instant now, std::span<const VgpuView> views, std::vector<OversellNote>& notes);
 
+  /// What was sold to it, as far as what others leave may be lent to it beyond its cap: where caps move. Else nothing.
+  [[nodiscard]] Share CeilingOf(VgpuId id) const;
   /// What it may use now. Whole for one that was not added.
   [[nodiscard]] Share CapOf(VgpuId id) const;
   [[nodiscard]] Sale SaleOf(VgpuId id) const;

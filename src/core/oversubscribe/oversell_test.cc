@@ -203,6 +203,17 @@ TEST(Adaptive, WhoComesHasAPlaceThoughBestEffortUsesAllThereIs) {
   EXPECT_NEAR(shop.sales().CapOf(VgpuId{2}).Fraction(), 0.5, 1e-3);
 }
 
+// What its frames will cost nobody knows.
+TEST(Adaptive, WhoHasNotDrawnYetHasItsCeilingWithinTwoStages) {
+  Shop shop = BesideBestEffort();
+  ASSERT_TRUE(shop.Buy(VgpuId{2}, 0.5, Sale::kGuaranteed, 30));
+  shop.See(seconds(5), [&](VgpuView& view) { view.id == VgpuId{1} ? shop.UsesItsCap(view) : Shop::Rests(view); });
+  ASSERT_LT(shop.sales().CapOf(VgpuId{2}).Fraction(), 0.05) << "it is lent meanwhile";
+  shop.See(milliseconds(220),
+           [&](VgpuView& view) { view.id == VgpuId{1} ? shop.UsesItsCap(view) : WaitsInVain(view, shop.now()); });
+  EXPECT_NEAR(shop.sales().CapOf(VgpuId{2}).Fraction(), 0.5, 1e-3);
+}
+
 TEST(BestEffort, TogetherTheyHaveWhatIsNotSold) {
   for (const OversellMode mode : {OversellMode::kStrict, OversellMode::kStatic}) {
     Shop shop(mode);

@@ -20,8 +20,8 @@ constexpr Duration kRenewedFor = milliseconds(100);
 /// left is held.
 class Cap final : public Policy {
  public:
-  Cap(const SliceClock& clock, std::unique_ptr<Policy> order, Duration ahead)
-      : clock_(clock), order_(std::move(order)), promises_(ahead) {}
+  Cap(const SliceClock& clock, std::unique_ptr<Policy> order, Duration ahead, Duration lend)
+      : clock_(clock), order_(std::move(order)), promises_(ahead, lend) {}
 
   [[nodiscard]] bool keeps_caps() const override { return true; }
 
@@ -31,31 +31,56 @@ class Cap final : public Policy {
     bool awake = false;
     for (std::size_t i = 0; i < views_.size(); ++i) {
       VgpuView& view = views_[i];
-      bool fresh = false;
       // One kernel that takes longer than others are held back for it is still one that it wants.
       const bool wants = view.waiting > 0 || view.in_flight > 0 || view.stuck;
       const Duration kept = wants ? view.frame_gpu : Duration{0};
-      left_[i] = slices_.At(view, fresh).Left(clock_, input.now, view.cap, view.used, kept);
+      left_[i] = LeftOf(view, input.now, kept);
       view.weight = std::max<std::uint32_t>(view.cap.ppm / (Share::kWholePpm / kWeightMax), 1);
-      view.held = left_[i] <= Duration{0};
+      view.held = left_[i].of_cap <= Duration{0};
       awake |= Competes(view, input.now, kRenewedFor);
     }
     const Instant look_again = order_->Decide({input.now, views_}, verdicts);
+    for (std::size_t i = 0; i < views_.size(); ++i) views_[i].used = input.vgpus[i].used;
     promises_.Reorder(input.now, views_, left_, verdicts);
     for (std::size_t i = 0; i < views_.size(); ++i) {
-      verdicts[i].allowance = std::min(verdicts[i].allowance, left_[i]);
+      Account& account = accounts_.Seen(views_[i]);
+      account.lent |= left_[i].lent;
+      verdicts[i].allowance = std::min(verdicts[i].allowance, left_[i].lent ? left_[i].of_ceiling : left_[i].of_cap);
       verdicts[i].held = views_[i].held;
     }
     return awake ? std::min(look_again, clock_.BeginOf(clock_.StageAt(input.now) + 1)) : look_again;
   }
 
  private:
+  struct Account {
+    TimeSlice of_cap, of_ceiling;
+    Duration charged{};
+    Duration beyond{};  // of that, charged for what went beyond its cap
+    bool lent = false;  // something has, since its slice was used up
+  };
+
+  /// What it may spend of its cap, and of its ceiling. What was lent to it is taken from the second alone, and to the
+  /// order of those with time left it was not charged.
+  TimeLeft LeftOf(VgpuView& view, Instant now, Duration kept) {
+    bool fresh = false;
+    Account& account = accounts_.At(view, fresh);
+    if (account.lent && !fresh) account.beyond += view.used - account.charged;
+    account.charged = view.used;
+    TimeLeft left;
+    left.of_ceiling = account.of_ceiling.Left(clock_, now, std::max(view.cap, view.ceiling), view.used, kept);
+    view.used -= account.beyond;
+    left.of_cap = account.of_cap.Left(clock_, now, view.cap, view.used, kept);
+    account.lent &= left.of_cap <= Duration{0};
+    if (view.ceiling <= view.cap) left.of_ceiling = Duration{0};
+    return left;
+  }
+
   const SliceClock clock_;
   const std::unique_ptr<Policy> order_;
   PromisesFirst promises_;
-  SlotStates<TimeSlice> slices_;
+  SlotStates<Account> accounts_;
   std::vector<VgpuView> views_;
-  std::vector<Duration> left_;
+  std::vector<TimeLeft> left_;
 };
 
 SliceClock ClockOf(const PolicyParams& checked, bool forgives) {
@@ -79,13 +104,15 @@ std::unique_ptr<Policy> MakeCap(const PolicyParams& checked) {
   return std::make_unique<Cap>(ClockOf(checked, /*forgives=*/false),
                                Order(&MakeProportionalShare, kProportionalShareParams,
                                      {{"quantum_ms", checked.find("quantum_ms")->second}, {"grace_ms", 0}}),
-                               FromSeconds(checked.find("ahead_ms")->second * 1e-3));
+                               FromSeconds(checked.find("ahead_ms")->second * 1e-3),
+                               FromSeconds(checked.find("lend_ms")->second * 1e-3));
 }
 
 std::unique_ptr<Policy> MakeCapPaper(const PolicyParams& checked) {
   return std::make_unique<Cap>(
       ClockOf(checked, /*forgives=*/true),
-      Order(&MakeRoundRobin, kRoundRobinParams, {{"quantum_ms", checked.find("quantum_ms")->second}}), Duration{0});
+      Order(&MakeRoundRobin, kRoundRobinParams, {{"quantum_ms", checked.find("quantum_ms")->second}}), Duration{0},
+      Duration{0});
 }
 
 }  // namespace weir::core

@@ -18,6 +18,8 @@ inline constexpr std::array kCapParams{
     PolicyParam{
         "ahead_ms", "ms of GPU time", 2.0, 0.0, 100.0,
         "while somebody is behind its promised rate, others go when the device has less to do; 0: by caps alone"},
+    PolicyParam{"lend_ms", "ms of GPU time", 3.0, 0.0, 1000.0,
+                "no longer frame or kernel goes beyond its cap, up to its ceiling, on a device that would be idle"},
 };
 inline constexpr std::array kCapPaperParams{
     PolicyParam{"period_ms", "ms", 1000.0, 10.0, 60000.0, "debt and savings end with it (gOver: 1 s)"},

@@ -35,6 +35,9 @@ struct VgpuView {
   bool attached = false;        // at least one process
   bool draws = true;            // one of them draws; of one that only computes, a rate nobody promised means nothing
   bool held = false;            // by its cap: it can't go on now, whatever the policy says
+  // Where the device is sold
+  Share ceiling{};              // what its cap may grow to; not above its cap: nothing is lent to it
+  bool share_promised = false;  // its promise is its cap, and no rate
 };
 
 enum class Admission : std::uint8_t {

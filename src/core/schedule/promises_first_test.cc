@@ -134,6 +134,90 @@ TEST(PromisesFirst, AtZeroCapsAloneSayWhoGoes) {
   EXPECT_GT(b.verdicts[1].allowance, Duration{0});
 }
 
+/// One that was sold half of the device, has a cap of a tenth now, and has used that up; it waits, and the device is
+/// done with what it had for `idle`.
+CapBench UsedUp(Share ceiling, Duration frame_gpu, Duration idle, const PolicyParams& params = {}) {
+  CapBench b(params);
+  b.views = {{.id = VgpuId{1},
+              .slot = 0,
+              .cap = Share::FromFraction(0.1),
+              .frame_gpu = frame_gpu,
+              .attached = true,
+              .ceiling = ceiling}};
+  b.views[0].last_active = b.now;
+  b.Decide();
+  b.Charge(0, milliseconds(12));
+  b.Decide();
+  b.views[0].waiting = 1;
+  b.Decide(milliseconds(12) + idle);
+  return b;
+}
+constexpr Duration kShort = milliseconds(2), kLong = milliseconds(10), kDone = milliseconds(1);
+const Share kHalf = Share::FromFraction(0.5);
+
+TEST(Lending, AnIdleDeviceIsLentBeyondACapUpToTheCeiling) {
+  CapBench b = UsedUp(kHalf, kShort, kDone);
+  EXPECT_TRUE(b.verdicts[0].held) << "that its cap has nothing left is still to be seen";
+  EXPECT_GT(b.verdicts[0].allowance, Duration{0});
+  EXPECT_LT(b.verdicts[0].allowance, milliseconds(1)) << "one frame";
+  EXPECT_LE(UsedUp(Share{}, kShort, kDone).verdicts[0].allowance, Duration{0}) << "caps don't move here";
+  EXPECT_LE(UsedUp(kHalf, kShort, kDone, {{"lend_ms", 0}}).verdicts[0].allowance, Duration{0});
+  b.Charge(0, milliseconds(50));
+  b.Decide();
+  b.Decide(milliseconds(55));
+  EXPECT_LE(b.verdicts[0].allowance, Duration{0}) << "its ceiling's part of the stage has been used, too";
+}
+
+TEST(Lending, ALongKernelIsLetInBeyondACapOnlyWhereTheDeviceHasBeenIdleForAWhile) {
+  EXPECT_LE(UsedUp(kHalf, kLong, kDone).verdicts[0].allowance, Duration{0}) << "somebody's frame may come";
+  EXPECT_GT(UsedUp(kHalf, kLong, milliseconds(5)).verdicts[0].allowance, Duration{0});
+  EXPECT_LE(UsedUp(kHalf, kLong, milliseconds(5), {{"lend_ms", 0}}).verdicts[0].allowance, Duration{0});
+}
+
+TEST(Lending, WhatWasLentIsNotPaidForLater) {
+  CapBench b = UsedUp(kHalf, kShort, kDone);
+  b.Charge(0, milliseconds(20));
+  b.Decide();
+  b.Decide(milliseconds(87));
+  EXPECT_FALSE(b.verdicts[0].held) << "of the first stage it owes 2 ms, and has 10 of the second";
+}
+
+TEST(Lending, WhoHasTimeLeftGoesBeforeWhoBorrows) {
+  CapBench b = UsedUp(kHalf, kShort, Duration{0});
+  b.views.push_back({.id = VgpuId{2},
+                     .slot = 1,
+                     .cap = kHalf,
+                     .waiting = 1,
+                     .last_active = b.now,
+                     .frame_gpu = kShort,
+                     .attached = true,
+                     .ceiling = kHalf});
+  b.Decide();
+  EXPECT_GT(b.verdicts[1].allowance, Duration{0});
+  EXPECT_LE(b.verdicts[0].allowance, Duration{0}) << "the device has enough to do with the other one";
+}
+
+TEST(PromisesFirst, AShareThatIsOwedAKernelGoesBeforeWhoMerelyHasTimeLeft) {
+  CapBench b;
+  const Share third = Share::FromFraction(0.33);
+  for (std::uint64_t id = 1; id <= 2; ++id)
+    b.views.push_back({.id = VgpuId{id},
+                       .slot = static_cast<std::uint32_t>(id - 1),
+                       .cap = third,
+                       .last_active = b.now,
+                       .frame_gpu = milliseconds(10),
+                       .attached = true});
+  b.views[1].share_promised = true;
+  b.Decide();
+  b.Charge(1, milliseconds(20));  // by the order within caps the other one is next
+  b.Decide(milliseconds(5));
+  b.Decide(milliseconds(75));
+  for (VgpuView& view : b.views) view.waiting = 1;
+  b.Decide();
+  EXPECT_GT(b.verdicts[1].allowance, Duration{0});
+  EXPECT_LE(b.verdicts[0].allowance, Duration{0});
+}
+
 /// One look of a device's life: who thinks may come, who draws may be done, who is let in is charged for a frame.
 void Live(CapBench& b, std::size_t quiet) {
   for (std::size_t i = 0; i < b.views.size(); ++i) {
@@ -145,6 +229,27 @@ void Live(CapBench& b, std::size_t quiet) {
     b.Charge(i, view.frame_gpu);
   }
   b.Decide(milliseconds(1));
+}
+
+// The law: nobody uses more than its ceiling's part of the stages that have begun, but for the frame that overdraws it.
+RC_GTEST_PROP(Lending, NobodyHasMoreThanItsCeiling, ()) {
+  CapBench b;
+  const int count = *rc::gen::inRange(1, 6);
+  for (int i = 0; i < count; ++i) {
+    const int cap = *rc::gen::inRange(0, 30);
+    b.views.push_back({.id = VgpuId{static_cast<std::uint64_t>(i + 1)},
+                       .slot = static_cast<std::uint32_t>(i),
+                       .cap = Share::FromFraction(cap / 100.0),
+                       .last_active = b.now,
+                       .frame_gpu = microseconds(*rc::gen::inRange(200, 8'000)),
+                       .promised = milliseconds(*rc::gen::element(0, 30)),
+                       .attached = true,
+                       .ceiling = Share::FromFraction(std::min(cap + *rc::gen::inRange(0, 40), 100) / 100.0),
+                       .share_promised = *rc::gen::arbitrary<bool>()});
+  }
+  b.Decide();
+  for (int look = 0; look < 250; ++look) Live(b, 99);
+  for (const VgpuView& view : b.views) RC_ASSERT(view.used <= 3 * view.ceiling.Of(milliseconds(100)) + view.frame_gpu);
 }
 
 // The law: who was promised frames, is owed one and has time left waits at most for what is on the device, where nobody
