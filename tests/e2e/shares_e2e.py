@@ -28,31 +28,42 @@ class Shares(e2e.WithNode):
 
     def test_proportional_share_holds_weights_and_hands_time_on(self):
         programs = self.three("proportional-share")
-        books_before = self.node.gpu_ns()
-        use = self.measure_by_kernel(programs, 20)
-        books_after = self.node.gpu_ns()
-        total = sum(use.values())
-        booked = {n: books_after[n] - books_before[n] for n in use}
-        print({n: f"{u / total:.4f} (books {booked[n] / sum(booked.values()):.4f})" for n, u in use.items()}, f"device {total:.3f}")
-        for name, share in (("a", 0.5), ("b", 0.3), ("c", 0.2)):
-            self.assertAlmostEqual(use[name] / total, share, delta=0.01, msg=name)
-            self.assertAlmostEqual(booked[name] / sum(booked.values()), share, delta=0.01, msg=f"{name}, by the books")
 
+        def weights_hold():
+            books_before = self.node.gpu_ns()
+            use = self.measure_by_kernel(programs, 20)
+            books_after = self.node.gpu_ns()
+            total = sum(use.values())
+            booked = {n: books_after[n] - books_before[n] for n in use}
+            print({n: f"{u / total:.4f} (books {booked[n] / sum(booked.values()):.4f})" for n, u in use.items()}, f"device {total:.3f}")
+            for name, share in (("a", 0.5), ("b", 0.3), ("c", 0.2)):
+                self.assertAlmostEqual(use[name] / total, share, delta=0.01, msg=name)
+                self.assertAlmostEqual(booked[name] / sum(booked.values()), share, delta=0.01, msg=f"{name}, by the books")
+            return use
+
+        use = e2e.on_a_host_that_gives_time(self, weights_hold)
         self.tenants.stop(programs.pop("a"))
-        stopped = time.monotonic()
-        time.sleep(max(0.0, stopped + 1 - time.monotonic()))
-        after = self.measure_by_kernel(programs, 5)
-        print({n: f"{use[n]:.3f} -> {u:.3f}" for n, u in after.items()}, f"device {sum(after.values()):.3f}")
-        self.assertAlmostEqual(after["b"] / sum(after.values()), 0.6, delta=0.02)
-        self.assertGreater(after["b"], use["b"] * 1.2)
-        self.assertGreater(after["c"], use["c"] * 1.2)
+        time.sleep(1)
+
+        def what_is_free_goes_to_them():
+            after = self.measure_by_kernel(programs, 5)
+            print({n: f"{use[n]:.3f} -> {u:.3f}" for n, u in after.items()}, f"device {sum(after.values()):.3f}")
+            self.assertAlmostEqual(after["b"] / sum(after.values()), 0.6, delta=0.02)
+            self.assertGreater(after["b"], use["b"] * 1.2)
+            self.assertGreater(after["c"], use["c"] * 1.2)
+
+        e2e.on_a_host_that_gives_time(self, what_is_free_goes_to_them)
 
     def test_reserve_caps_each_at_its_share(self):
         programs = self.three("reserve")
-        use = self.measure_by_kernel(programs, 7)
-        print({n: f"{u:.4f}" for n, u in use.items()})
-        for name, share in (("a", 0.5), ("b", 0.3), ("c", 0.2)):
-            self.assertLessEqual(use[name], share + 0.01, msg=name)
+
+        def nobody_has_more():
+            use = self.measure_by_kernel(programs, 7)
+            print({n: f"{u:.4f}" for n, u in use.items()})
+            for name, share in (("a", 0.5), ("b", 0.3), ("c", 0.2)):
+                self.assertLessEqual(use[name], share + 0.01, msg=name)
+
+        e2e.on_a_host_that_gives_time(self, nobody_has_more)
         self.tenants.stop(programs.pop("a"))
         time.sleep(0.5)
 
