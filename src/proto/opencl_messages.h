@@ -221,7 +221,8 @@ struct ReadBuffer {
   Enqueue enqueue{};
   std::uint32_t buffer = 0;
   std::uint64_t offset = 0, size = 0, to = 0;
-  static void Fields(auto& m, auto& f) { f(m.enqueue, m.buffer, m.offset, m.size, m.to); }
+  std::uint8_t waited = 0;  // 1: its caller waits, and enqueues nothing meanwhile that the bytes could be changed by
+  static void Fields(auto& m, auto& f) { f(m.enqueue, m.buffer, m.offset, m.size, m.to, m.waited); }
 };
 
 struct CopyBuffer {
@@ -482,11 +483,13 @@ struct Notice {
 };
 
 /// Sent to a distant client (Hello::distant), before anything that could tell it that a read has ended: this part of
-/// the arena is what the read has put there.
+/// the arena is what the read has put there, or is to be what lies in the buffers' memory.
 struct Arrived {
   static constexpr Op kOp = Op::kArrived;
   std::uint64_t offset = 0, size = 0;
-  static void Fields(auto& m, auto& f) { f(m.offset, m.size); }
+  std::uint8_t in_buffers = 0;  // 1: the bytes are not in the arena, but in the buffers' memory, …
+  std::uint64_t from = 0;       // … here
+  static void Fields(auto& m, auto& f) { f(m.offset, m.size, m.in_buffers, m.from); }
 };
 
 // -- Bodies ----------------------------------------------------------------------------------------------------------
@@ -570,7 +573,8 @@ struct Hello {
   static void Fields(auto& m, auto& f) { f(m.magic, m.version, m.program, m.distant); }
 };
 
-/// Comes with two descriptors: the rings, the arena. Or with none and a refusal.
+/// Comes with two descriptors: the rings, the arena. Or with none and a refusal. A distant client's with a third one,
+/// the buffers' memory, where the device works in host memory.
 struct Welcome {
   static constexpr std::uint16_t kOp = 2;
   std::uint32_t magic = 0;
@@ -578,7 +582,10 @@ struct Welcome {
   std::uint64_t ring_bytes = 0;  // of each ring
   std::uint64_t arena_bytes = 0;
   std::string_view refusal{};
-  static void Fields(auto& m, auto& f) { f(m.magic, m.version, m.ring_bytes, m.arena_bytes, m.refusal); }
+  std::uint64_t buffers_bytes = 0;
+  static void Fields(auto& m, auto& f) {
+    f(m.magic, m.version, m.ring_bytes, m.arena_bytes, m.refusal, m.buffers_bytes);
+  }
 };
 inline constexpr std::size_t kHandshakeBytesMax = 1024;
 

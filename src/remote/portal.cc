@@ -93,6 +93,8 @@ void Portal::Carry(net::Stream& stream) {
   Line line{.channel = std::move(connection->channel),
             .arena = std::move(connection->arena),
             .arena_file = std::move(connection->arena_file),
+            .buffers = std::move(connection->buffers),
+            .buffers_file = std::move(connection->buffers_file),
             .awake = &awake_};
   if (const Status sent = SendWelcome(stream, vgpu, line.arena.bytes(), came_ns); !sent)
     return SayPortal(sent.error().message);

@@ -27,6 +27,10 @@ constexpr std::size_t kFirstBytes = 32 << 10;
 /// What comes is taken in so much at a time; contents of the arena that are larger go straight there.
 constexpr std::size_t kBufferBytes = wire::kMessagesBytesMax + wire::kFrameHeaderBytes + (64 << 10);
 
+bool Inside(std::uint64_t offset, std::uint64_t size, const platform::Mapping& memory) {
+  return offset <= memory.bytes() && size <= memory.bytes() - offset;
+}
+
 Error OutsideArena(std::uint64_t offset, std::uint64_t size, std::uint64_t arena) {
   return Fail(Errc::kProtocol, "bytes " + std::to_string(offset) + " and " + std::to_string(size) +
                                    " on are named, of an arena of " + std::to_string(arena));
@@ -143,23 +147,26 @@ Status OutPump::Note(std::span<const std::byte> message, bool& passed_on) {
   passed_on = false;
   // Behind the messages before it: what they tell may be what lets the client look elsewhere in the arena.
   CloseMessages();
-  return arrived.size == 0 ? Ok() : AddArena(arrived.offset, arrived.size);
+  if (arrived.size == 0) return Ok();
+  return arrived.in_buffers != 0 ? AddContents(line_.buffers, arrived.from, arrived.offset, arrived.size)
+                                 : AddArena(arrived.offset, arrived.size);
 }
 
-/// In chunks, so that a frame can't be too long for whoever takes it in.
-Status OutPump::AddArena(std::uint64_t offset, std::uint64_t size) {
-  const std::uint64_t arena = line_.arena.bytes();
-  if (offset > arena || size > arena - offset) return OutsideArena(offset, size, arena);
+/// For the place `to` in the other side's arena. In chunks, so that a frame can't be too long for whoever takes it in.
+Status OutPump::AddContents(const platform::Mapping& memory, std::uint64_t from, std::uint64_t to, std::uint64_t size) {
+  if (!Inside(from, size, memory)) return OutsideArena(from, size, memory.bytes());
+  if (!Inside(to, size, line_.arena)) return OutsideArena(to, size, line_.arena.bytes());
   while (size > 0) {
     if (headers_.size() + 2 >= kFramesMax) WEIR_TRY_STATUS(Send());
     const std::uint64_t chunk = std::min<std::uint64_t>(size, wire::kArenaBytesMax);
     headers_.push_back({.bytes = static_cast<std::uint32_t>(chunk),
                         .kind = static_cast<std::uint16_t>(wire::Kind::kArena),
-                        .offset = offset});
+                        .offset = to});
     parts_.push_back({&headers_.back(), sizeof(wire::FrameHeader)});
-    parts_.push_back({line_.arena.As<std::byte>() + offset, chunk});
+    parts_.push_back({memory.As<std::byte>() + from, chunk});
     traffic_.arena_bytes += chunk;
-    offset += chunk;
+    from += chunk;
+    to += chunk;
     size -= chunk;
   }
   return Ok();
@@ -174,19 +181,24 @@ void OutPump::CloseMessages() {
   framed_ = used_;
 }
 
-bool OutPump::GoesUncopied(const iovec& part) const {
-  const auto* const at = static_cast<const std::byte*>(part.iov_base);
-  const auto* const arena = line_.arena.As<const std::byte>();
-  return part.iov_len >= kUncopiedFrom && at >= arena && at < arena + line_.arena.bytes() && line_.arena_file &&
-         stream_.sends_files();
+const platform::Fd* OutPump::FileOf(const iovec& part, std::uint64_t& offset) const {
+  if (part.iov_len < kUncopiedFrom || !stream_.sends_files()) return nullptr;
+  const auto within = [&](const platform::Mapping& memory, const platform::Fd& file) {
+    const auto* const at = static_cast<const std::byte*>(part.iov_base);
+    const auto* const first = memory.As<const std::byte>();
+    if (!file || at < first || at >= first + memory.bytes()) return false;
+    offset = static_cast<std::uint64_t>(at - first);
+    return true;
+  };
+  if (within(line_.arena, line_.arena_file)) return &line_.arena_file;
+  return within(line_.buffers, line_.buffers_file) ? &line_.buffers_file : nullptr;
 }
 
-/// The arena's pages themselves: whoever placed contents there leaves them alone until the executor says that it has
+/// The memory's pages themselves: whoever placed contents there leaves them alone until the executor says that it has
 /// read them, or until what tells of a read's end has arrived behind them.
-Status OutPump::SendUncopied(const iovec& part) {
-  auto offset = static_cast<std::uint64_t>(static_cast<const std::byte*>(part.iov_base) - line_.arena.As<std::byte>());
+Status OutPump::SendUncopied(const platform::Fd& file, std::uint64_t offset, const iovec& part) {
   for (std::size_t left = part.iov_len; left > 0;) {
-    WEIR_TRY(const std::size_t sent, stream_.TrySendFile(line_.arena_file.get(), offset, left));
+    WEIR_TRY(const std::size_t sent, stream_.TrySendFile(file.get(), offset, left));
     ++traffic_.sends;
     traffic_.uncopied_bytes += sent;
     offset += sent;
@@ -202,12 +214,14 @@ Status OutPump::Send() {
   traffic_.frames += headers_.size();
   for (std::span<iovec> left = parts_; !left.empty();) {
     std::size_t copied = 0;
-    while (copied < left.size() && !GoesUncopied(left[copied])) ++copied;
+    std::uint64_t offset = 0;
+    const platform::Fd* file = nullptr;
+    while (copied < left.size() && (file = FileOf(left[copied], offset)) == nullptr) ++copied;
     if (copied > 0) {
       WEIR_TRY(const std::uint64_t sends, SendParts(stream_, left.first(copied), line_.stop));
       traffic_.sends += sends;
     } else {
-      WEIR_TRY_STATUS(SendUncopied(left.front()));
+      WEIR_TRY_STATUS(SendUncopied(*file, offset, left.front()));
       copied = 1;
     }
     left = left.subspan(copied);

@@ -27,7 +27,9 @@ namespace weir::remote {
 struct Line {
   opencl::Channel channel;
   platform::Mapping arena;
-  platform::Fd arena_file{};   // what is mapped there; empty: what is sent of it is copied
+  platform::Fd arena_file{};    // what is mapped there; empty: what is sent of it is copied
+  platform::Mapping buffers{};  // a portal's, where its device works in host memory: what Arrived may name
+  platform::Fd buffers_file{};
   KeepAwake* awake = nullptr;  // told of what passes; null: nobody is
   std::atomic<bool> stop{false};
   std::atomic<bool> hold{false};   // nothing is taken out of the ring for now
@@ -71,11 +73,13 @@ class OutPump {
   Result<bool> Gather();
   Status Note(std::span<const std::byte> message, bool& passed_on);
   Status Follow(std::span<const std::byte>& message);
-  Status AddArena(std::uint64_t offset, std::uint64_t size);
+  Status AddArena(std::uint64_t offset, std::uint64_t size) { return AddContents(line_.arena, offset, offset, size); }
+  Status AddContents(const platform::Mapping& memory, std::uint64_t from, std::uint64_t to, std::uint64_t size);
   void CloseMessages();
   Status Send();
-  [[nodiscard]] bool GoesUncopied(const iovec& part) const;
-  Status SendUncopied(const iovec& part);
+  /// The file whose pages these are, when they are to be sent as they lie there; and where in it.
+  [[nodiscard]] const platform::Fd* FileOf(const iovec& part, std::uint64_t& offset) const;
+  Status SendUncopied(const platform::Fd& file, std::uint64_t offset, const iovec& part);
 
   Line& line_;
   net::Stream& stream_;

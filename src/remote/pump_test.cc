@@ -272,6 +272,58 @@ TEST(Pump, WhatArrivedIsThereBeforeWhatIsSaidBehindItAndIsNotSaidItself) {
   }
 }
 
+/// Memory of buffers beside the arena, as a portal's executor has it.
+void AddBuffers(Line& line) {
+  auto buffers = platform::MakeSharedRegion("test-buffers", kArenaBytes);
+  ASSERT_TRUE(buffers);
+  line.buffers = std::move(buffers->mapping);
+  line.buffers_file = std::move(buffers->fd);
+}
+
+TEST(Pump, WhatLiesInABufferArrivesInTheArenaWhereItBelongs) {
+  for (const char* to : {"127.0.0.1", "127.0.0.2"}) {  // copied; and as to another machine, its pages
+    auto sockets = testing::ConnectedSockets(to);
+    const auto here = net::AdoptTcp(std::move(sockets.client)), there = net::AdoptTcp(std::move(sockets.server));
+    Lines from(opencl::Side::kClient), other(opencl::Side::kExecutor);
+    AddBuffers(from.line);
+    auto* const buffers = from.line.buffers.As<std::byte>();
+    for (std::uint64_t i = 0; i < kArenaBytes; ++i) buffers[i] = static_cast<std::byte>(i * 7 + i / 251);
+    OutPump out(from.line, *here, OutPump::Side::kExecutors);
+    LineSink sink(other.line);
+    InPump in(other.line.stop, *there);
+    std::thread receiver([&] { static_cast<void>(in.Run(sink)); });
+    constexpr std::uint64_t kSize = 300'001, kFrom = 8191, kTo = 500'000;
+    SendTo(from.other, cl::Encode(cl::Arrived{.offset = kTo, .size = kSize, .in_buffers = 1, .from = kFrom}));
+    SendTo(from.other, cl::Encode(cl::EventDone{.event = 1}));
+    ASSERT_TRUE(out.Run([] { return false; }));
+    ASSERT_FALSE(ReceiveFrom(other.other).empty());
+    EXPECT_EQ(std::memcmp(buffers + kFrom, other.arena() + kTo, kSize), 0);
+    EXPECT_EQ(other.arena()[kTo - 1], std::byte{0});
+    EXPECT_EQ(other.arena()[kTo + kSize], std::byte{0});
+    EXPECT_EQ(out.traffic().uncopied_bytes, std::string_view(to) == "127.0.0.2" ? kSize : 0);
+    here->Shutdown();
+    there->Shutdown();
+    receiver.join();
+  }
+}
+
+TEST(Pump, ARangeOutsideTheBuffersEndsTheConnection) {
+  for (const bool has_buffers : {false, true}) {
+    for (const auto& [from, to] : {std::pair{kArenaBytes - 99, std::uint64_t{0}},
+                                   {~std::uint64_t{0}, 0},
+                                   {std::uint64_t{0}, kArenaBytes - 99}}) {
+      Lines lines(opencl::Side::kClient);
+      if (has_buffers) AddBuffers(lines.line);
+      Pipe pipe(1 << 20);
+      OutPump out(lines.line, pipe, OutPump::Side::kExecutors);
+      SendTo(lines.other, cl::Encode(cl::Arrived{.offset = to, .size = 100, .in_buffers = 1, .from = from}));
+      const Status ended = out.Run([] { return false; });
+      ASSERT_FALSE(ended);
+      EXPECT_EQ(ended.error().code, Errc::kProtocol);
+    }
+  }
+}
+
 RC_GTEST_PROP(Pump, AnyCutsGiveTheSame, ()) {
   const auto at_a_time = *rc::gen::inRange<std::size_t>(1, 5000);
   const auto room = *rc::gen::inRange<std::size_t>(1, 5000);

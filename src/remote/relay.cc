@@ -350,7 +350,8 @@ void Relay::Serve(platform::Fd client) {
   const uid_t owner = options_.anyone && who ? who->uid : ::getuid();
   // Who connects says Hello at once.
   if (!platform::WaitReadable(socket, kHelloWaitMs)) return;
-  auto accepted = opencl::Welcome(std::move(client), owner, ShownOf(entered->entry.arena_bytes));
+  auto accepted =
+      opencl::Welcome(std::move(client), owner, ShownOf(entered->entry.arena_bytes), /*in_host_memory=*/false);
   if (!accepted) return SayRelay(accepted.error().message);
   const auto conversation = std::make_shared<Conversation>(std::move(*accepted), std::move(*entered), awake_);
   auto at = conversations_.end();
@@ -406,8 +407,9 @@ Result<std::string> Relay::MoveAll(const proto::MoveRequest& request) {
   const std::lock_guard lock(mutex_);
   node_ = request;
   first_.reset();
-  return moves.empty() ? std::string("nothing was connected; what connects from now on goes there")
-                       : proto::SaidOf(figures);
+  if (!figures.empty()) return proto::SaidOf(figures);
+  return std::string(conversations.empty() ? "nothing was connected" : "what was connected ended meanwhile") +
+         "; what connects from now on goes there";
 }
 
 std::string Relay::Where() {

@@ -595,15 +595,78 @@ TEST_F(Executor, WhatAReadBroughtIsToldBeforeAnythingThatTellsOfItsEnd) {
   EXPECT_EQ(client.arrived.size(), 3U) << "once each";
 }
 
+// On a device that works in host memory nothing is moved for a read whose caller waits: it is sent from the buffer.
+TEST_F(Executor, AReadThatIsWaitedForIsSentFromWhereItsBufferLies) {
+  constexpr std::uint32_t kPart = 40, kLoose = 41;
+  RawClient client = Connected(/*distant=*/true);
+  Prepare(client);
+  const platform::Mapping& buffers = client.connection().buffers;
+  ASSERT_TRUE(buffers) << "PoCL's device works in host memory";
+  std::memset(client.arena() + kBytes, 7, kBytes);
+  client.Send(wire::CreateBuffer{
+      .id = kIn, .context = kContext, .flags = CL_MEM_READ_WRITE, .size = kBytes, .offset = kBytes, .filled = 1});
+  client.Send(wire::CreateSubBuffer{.id = kPart, .parent = kIn, .origin = 4096, .size = 4096});
+  client.Send(wire::CreateQueue{
+      .id = kLoose, .context = kContext, .device = kDevice, .properties = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE});
+  client.Send(
+      wire::FillBuffer{.enqueue = {.queue = kQueue}, .buffer = kPart, .size = 4096, .pattern = wire::BytesOf("x")});
+  const auto read = [&](std::uint32_t queue, std::uint32_t buffer, std::uint64_t offset, std::uint8_t waited) {
+    client.arrivals.clear();
+    client.Send(wire::ReadBuffer{.enqueue = {.queue = queue},
+                                 .buffer = buffer,
+                                 .offset = offset,
+                                 .size = 100,
+                                 .to = 2 * kBytes,
+                                 .waited = waited});
+    EXPECT_EQ(client.Finish(queue), CL_SUCCESS);
+    EXPECT_EQ(client.arrivals.size(), 1U);
+    return client.arrivals.empty() ? wire::Arrived{} : client.arrivals[0];
+  };
+  wire::Arrived arrived = read(kQueue, kIn, 4096 - 50, 1);
+  EXPECT_EQ(arrived.in_buffers, 1);
+  EXPECT_EQ(arrived.offset, 2 * kBytes);
+  ASSERT_EQ(arrived.from, kBytes + 4096 - 50);
+  EXPECT_EQ(buffers.As<std::byte>()[arrived.from + 49], std::byte{7}) << "its first content";
+  EXPECT_EQ(buffers.As<std::byte>()[arrived.from + 50], std::byte{'x'});
+  EXPECT_EQ(client.arena()[2 * kBytes + 50], std::byte{0}) << "not moved";
+  EXPECT_EQ(client.arena()[kBytes + 4096], std::byte{7}) << "the range is the client's";
+
+  arrived = read(kQueue, kPart, 10, 1);
+  EXPECT_EQ(arrived.in_buffers, 1);
+  EXPECT_EQ(arrived.from, kBytes + 4096 + 10);
+
+  for (const auto& [queue, waited] : {std::pair{kQueue, 0}, {kLoose, 1}}) {
+    std::memset(client.arena() + 2 * kBytes, 0, 100);
+    EXPECT_EQ(read(queue, kPart, 10, static_cast<std::uint8_t>(waited)).in_buffers, 0);
+    EXPECT_EQ(client.arena()[2 * kBytes + 50], std::byte{'x'});
+  }
+}
+
+TEST_F(Executor, WhoSeesTheArenaHasItsReadsThere) {
+  RawClient client = Connected();
+  Prepare(client);
+  EXPECT_FALSE(client.connection().buffers);
+  MakeBuffer(client, kIn, 0);
+  client.arena()[99] = std::byte{5};
+  client.Send(
+      wire::ReadBuffer{.enqueue = {.queue = kQueue}, .buffer = kIn, .size = 100, .to = 2 * kBytes, .waited = 1});
+  ASSERT_EQ(client.Finish(kQueue), CL_SUCCESS);
+  EXPECT_EQ(client.arena()[2 * kBytes + 99], std::byte{5});
+  EXPECT_TRUE(client.arrivals.empty());
+}
+
 TEST_F(Executor, AReadThatFailsBringsNothing) {
   RawClient client = Connected(/*distant=*/true);
   Prepare(client);
   MakeBuffer(client, kIn, 0);
-  client.Send(wire::ReadBuffer{.enqueue = {.queue = kQueue}, .buffer = kIn, .offset = kBytes, .size = 100});
-  EXPECT_NE(client.Finish(kQueue), CL_SUCCESS);
-  client.Send(
-      wire::ReadBuffer{.enqueue = {.queue = kQueue}, .buffer = kIn, .size = 100, .to = client.arena_bytes() - 99});
-  EXPECT_NE(client.Finish(kQueue), CL_SUCCESS);
+  for (const std::uint8_t waited : {0, 1}) {
+    client.Send(
+        wire::ReadBuffer{.enqueue = {.queue = kQueue}, .buffer = kIn, .offset = kBytes, .size = 100, .waited = waited});
+    EXPECT_NE(client.Finish(kQueue), CL_SUCCESS);
+    client.Send(wire::ReadBuffer{
+        .enqueue = {.queue = kQueue}, .buffer = kIn, .size = 100, .to = client.arena_bytes() - 99, .waited = waited});
+    EXPECT_NE(client.Finish(kQueue), CL_SUCCESS);
+  }
   EXPECT_TRUE(client.arrived.empty());
 }
 

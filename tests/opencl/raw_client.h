@@ -74,8 +74,9 @@ class RawClient {
   [[nodiscard]] std::uint64_t arena_bytes() const { return connection_.arena.bytes(); }
   opencl::Connection& connection() { return connection_; }
   std::vector<std::string> notices;
-  std::vector<std::uint32_t> ended_in_order;  // events
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> arrived;
+  std::vector<std::uint32_t> ended_in_order;                     // events
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> arrived;  // offset and size of `arrivals`
+  std::vector<proto::cl::Arrived> arrivals;
 
  private:
   /// One message, if one comes within 20 ms. False: it is too late for more.
@@ -116,6 +117,7 @@ class RawClient {
       case proto::cl::Op::kArrived:
         EXPECT_TRUE(proto::cl::Decode(*message, has_arrived));
         arrived.emplace_back(has_arrived.offset, has_arrived.size);
+        arrivals.push_back(has_arrived);
         break;
       default: ADD_FAILURE() << "an executor does not send op " << header.op;
     }

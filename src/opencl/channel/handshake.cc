@@ -44,16 +44,21 @@ Result<Connection> Connect(const std::string& path, const std::string& program, 
   if (!wire::Decode(packet.bytes, welcome) || welcome.magic != wire::kHelloMagic)
     return Fail(Errc::kProtocol, path + ": the answer is no Welcome");
   if (!welcome.refusal.empty()) return Fail(Errc::kPermissionDenied, std::string(welcome.refusal));
-  if (welcome.version == 0 || packet.fds.size() != 2 || welcome.ring_bytes != kRingBytes)
+  const std::size_t fds = welcome.buffers_bytes != 0 ? 3 : 2;
+  if (welcome.version == 0 || packet.fds.size() != fds || welcome.ring_bytes != kRingBytes)
     return Fail(Errc::kVersionMismatch, path + ": an executor of another version; restart the daemon and the program");
   connection.version = std::min(welcome.version, wire::kVersion);
   WEIR_TRY(connection.channel, MapChannel(packet.fds[0].get(), Side::kClient));
   WEIR_TRY(connection.arena, platform::MapForeignRegion(packet.fds[1].get(), welcome.arena_bytes));
   if (distant) connection.arena_file = std::move(packet.fds[1]);
+  if (welcome.buffers_bytes != 0) {
+    WEIR_TRY(connection.buffers, platform::MapForeignRegion(packet.fds[2].get(), welcome.buffers_bytes));
+    connection.buffers_file = std::move(packet.fds[2]);
+  }
   return connection;
 }
 
-Result<Accepted> Welcome(platform::Fd connection, uid_t owner, std::uint64_t arena_bytes) {
+Result<Accepted> Welcome(platform::Fd connection, uid_t owner, std::uint64_t arena_bytes, bool in_host_memory) {
   Accepted accepted;
   accepted.socket = std::move(connection);
   const int socket = accepted.socket.get();
@@ -79,17 +84,24 @@ Result<Accepted> Welcome(platform::Fd connection, uid_t owner, std::uint64_t are
 
   WEIR_TRY(const platform::SharedRegion rings, platform::MakeSharedRegion("weir-opencl-rings", kRingsBytes));
   WEIR_TRY(accepted.channel, MapChannel(rings.fd.get(), Side::kExecutor));
+  platform::SharedRegion buffers;
+  if (accepted.distant && in_host_memory) {
+    WEIR_TRY(buffers, platform::MakeSharedRegion("weir-opencl-buffers", arena_bytes));
+  }
+  const std::uint64_t buffers_bytes = buffers.mapping.bytes();
   if (accepted.distant) arena_bytes += kSpareBytes;
   WEIR_TRY(platform::SharedRegion arena, platform::MakeSharedRegion("weir-opencl-arena", arena_bytes));
-  const std::array fds{rings.fd.get(), arena.fd.get()};
+  const std::array fds{rings.fd.get(), arena.fd.get(), buffers.fd.get()};
   WEIR_TRY_STATUS(platform::SendPacket(socket,
                                        wire::Encode(wire::Welcome{.magic = wire::kHelloMagic,
                                                                   .version = accepted.version,
                                                                   .ring_bytes = kRingBytes,
-                                                                  .arena_bytes = arena_bytes}),
-                                       fds));
+                                                                  .arena_bytes = arena_bytes,
+                                                                  .buffers_bytes = buffers_bytes}),
+                                       std::span(fds).first(buffers_bytes != 0 ? 3 : 2)));
   accepted.arena = std::move(arena.mapping);
   accepted.arena_file = std::move(arena.fd);
+  accepted.buffers = std::move(buffers.mapping);
   return accepted;
 }
 

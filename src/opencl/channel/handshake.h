@@ -21,6 +21,8 @@ struct Connection {
   Channel channel;
   platform::Mapping arena;
   platform::Fd arena_file;    // what is mapped there; of a `distant` connection
+  platform::Mapping buffers;  // of a `distant` one whose device works in host memory: its buffers lie there
+  platform::Fd buffers_file;
   std::uint16_t version = 0;  // that both speak
 };
 /// Errors: kNotFound and kUnavailable when nobody listens, kTimeout, kPermissionDenied with the executor's words,
@@ -36,11 +38,12 @@ struct Accepted {
   bool distant = false;
   Channel channel;
   platform::Mapping arena;
-  platform::Fd arena_file;  // what is mapped there
+  platform::Fd arena_file;    // what is mapped there
+  platform::Mapping buffers;  // of a distant client, where the device works in host memory
 };
-/// Reads the Hello of a connection and answers it; makes an arena of `arena_bytes`, and kSpareBytes more for a distant
-/// client. `owner`: who may connect, beside root.
-Result<Accepted> Welcome(platform::Fd connection, uid_t owner, std::uint64_t arena_bytes);
+/// Reads the Hello of a connection and answers it; makes an arena of `arena_bytes`, and for a distant client
+/// kSpareBytes more and, with `in_host_memory`, memory for its buffers. `owner`: who may connect, beside root.
+Result<Accepted> Welcome(platform::Fd connection, uid_t owner, std::uint64_t arena_bytes, bool in_host_memory);
 
 /// False once the other side has closed, or sent something: nothing is sent after the handshake.
 bool StillConnected(int socket);

@@ -3,10 +3,10 @@
 
 namespace weir::opencl {
 
-void Arrivals::Expect(cl_command_queue queue, cl_event read, std::uint64_t offset, std::uint64_t size) {
+void Arrivals::Expect(cl_command_queue queue, cl_event read, const proto::cl::Arrived& what) {
   cl_.clRetainEvent(read);
   const std::lock_guard lock(mutex_);
-  expected_[queue].push_back({read, offset, size});
+  expected_[queue].push_back({read, what});
 }
 
 void Arrivals::TellArrived() {
@@ -20,7 +20,7 @@ void Arrivals::TellArrived() {
         waits = queue->first != nullptr;  // in order, what is behind it can't have ended
         return false;
       }
-      if (status == CL_COMPLETE) replies_->Send(proto::cl::Arrived{.offset = read.offset, .size = read.size});
+      if (status == CL_COMPLETE) replies_->Send(read.what);
       cl_.clReleaseEvent(read.event);
       return true;
     });

@@ -21,8 +21,8 @@ class Arrivals {
   Arrivals(const Arrivals&) = delete;
   Arrivals& operator=(const Arrivals&) = delete;
 
-  /// `read` will have put `size` bytes at `offset`. `queue`: null where its commands may overtake one another.
-  void Expect(cl_command_queue queue, cl_event read, std::uint64_t offset, std::uint64_t size);
+  /// When `read` has ended, this is told. `queue`: null where its commands may overtake one another.
+  void Expect(cl_command_queue queue, cl_event read, const proto::cl::Arrived& what);
 
   /// Sends `message`, behind what has arrived by now.
   template <typename M>
@@ -38,7 +38,7 @@ class Arrivals {
  private:
   struct Read {
     cl_event event;
-    std::uint64_t offset, size;
+    proto::cl::Arrived what;
   };
   void TellArrived();
 

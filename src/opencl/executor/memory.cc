@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device memory: made when it is first used, returned when the driver has no more use for it.
+#include <cstring>
+
 #include "opencl/executor/session.h"
 
 namespace weir::opencl {
@@ -24,6 +26,10 @@ cl_int Session::Materialise(Memory& memory) {
   } else if (memory.context->in_host_memory) {
     memory.native = cl_.clCreateBuffer(memory.context->native, memory.flags | CL_MEM_USE_HOST_PTR, memory.size,
                                        memory.host, &error);
+  } else if (memory.placed != nullptr) {
+    if (memory.filled) std::memcpy(memory.placed, memory.host, memory.size);
+    memory.native = cl_.clCreateBuffer(memory.context->native, memory.flags | CL_MEM_USE_HOST_PTR, memory.size,
+                                       memory.placed, &error);
   } else {
     const cl_mem_flags content = memory.filled ? CL_MEM_COPY_HOST_PTR : 0;
     memory.native = cl_.clCreateBuffer(memory.context->native, memory.flags | content, memory.size,

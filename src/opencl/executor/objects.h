@@ -113,9 +113,10 @@ struct Memory : Object {
   bool image = false;
   cl_mem_flags flags = 0;
   std::uint64_t size = 0;
-  std::uint64_t origin = 0;   // of a sub-buffer
-  std::byte* host = nullptr;  // of a buffer: its range in the arena
-  bool filled = false;        // and that holds its first content
+  std::uint64_t origin = 0;     // of a sub-buffer
+  std::byte* host = nullptr;    // of a buffer: its range in the arena
+  bool filled = false;          // and that holds its first content
+  std::byte* placed = nullptr;  // of a distant client's, on a device that works in host memory: its contents
   Gone gone;
   std::shared_ptr<Stored> stored;  // elastic
   bool read_only = false;          // elastic: kernels don't write to it

@@ -178,7 +178,8 @@ void Server::Accept() {
   if (!connection || seats_.size() >= kSessionsMax) return;
   // Who connects says Hello at once; one that doesn't keeps others from connecting for so long, no more.
   if (!platform::WaitReadable(connection.get(), static_cast<int>(kHelloWithin.count() / 1'000'000))) return;
-  auto accepted = Welcome(std::move(connection), options_.owner, Limits().all);
+  auto accepted = Welcome(std::move(connection), options_.owner, Limits().all,
+                          device_.in_host_memory && !shared_->copies && shared_->store == nullptr);
   if (!accepted) return Say(accepted.error().message);
   Seat& seat = seats_.emplace_back();
   seat.session = std::make_unique<Session>(*shared_, std::move(*accepted));

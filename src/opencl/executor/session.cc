@@ -23,6 +23,7 @@ Session::Session(Shared& shared, Accepted accepted)
       socket_(std::move(accepted.socket)),
       program_(std::move(accepted.program)),
       arena_(std::move(accepted.arena)),
+      buffers_(std::move(accepted.buffers)),
       control_(std::move(accepted.channel.control)),
       in_(std::move(accepted.channel.in)),
       replies_(std::make_shared<Replies>(std::move(accepted.channel.out))),

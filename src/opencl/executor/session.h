@@ -222,8 +222,9 @@ class Session {
   /// The same, with all that the command uses, and counts it to the batch.
   cl_int Admit(Queue& queue, std::uint32_t id, std::int64_t predicted_ns, const Admission::Entry& entry);
   void CloseBatch();
-  /// `read` puts this into the arena; a distant client is to be told when.
-  void WillArrive(const proto::cl::Enqueue& enqueue, cl_event read, std::uint64_t offset, std::uint64_t size);
+  /// A distant client is to be told this when `read` has ended.
+  void WillArrive(const proto::cl::Enqueue& enqueue, cl_event read, const proto::cl::Arrived& what);
+  bool InPlace(const proto::cl::ReadBuffer& m, const Memory& buffer, proto::cl::Arrived& arrived);
   /// An event of everything in the queue so far, to be released by the caller; null when there is nothing.
   cl_event TailOf(Queue& queue);
   /// Calls `done(status)` when `event` has ended, from whichever thread, once.
@@ -241,6 +242,7 @@ class Session {
   platform::Fd socket_;
   const std::string program_;
   platform::Mapping arena_;
+  platform::Mapping buffers_;  // a distant client's buffers, each at its range's place; empty: the driver has them
   platform::Mapping control_;
   RingConsumer in_;
   std::shared_ptr<Replies> replies_;

@@ -284,10 +284,10 @@ void Session::Upload(const wire::Enqueue& enqueue, const wire::Blob& content, st
   if (!told) replies_->Send(wire::Freed{.ticket = ticket});
 }
 
-void Session::WillArrive(const wire::Enqueue& enqueue, cl_event read, std::uint64_t offset, std::uint64_t size) {
+void Session::WillArrive(const wire::Enqueue& enqueue, cl_event read, const wire::Arrived& what) {
   Queue* queue = nullptr;
   if (arrivals_ == nullptr || objects_.Find(enqueue.queue, queue) != CL_SUCCESS) return;
-  arrivals_->Expect(queue->in_order ? queue->native : nullptr, read, offset, size);
+  arrivals_->Expect(queue->in_order ? queue->native : nullptr, read, what);
 }
 
 // -- Kernels ---------------------------------------------------------------------------------------------------------
@@ -389,17 +389,33 @@ void Session::Do(const wire::ReadBuffer& m) {
   if (found == CL_SUCCESS && !InArena(m.to, m.size)) found = CL_INVALID_VALUE;
   const std::byte* const host =
       found == CL_SUCCESS ? InHostMemory(m.enqueue, *buffer, m.offset, m.size, /*writes=*/false) : nullptr;
-  Command(m.enqueue, host == nullptr ? m.size : 0, "clEnqueueReadBuffer",
+  wire::Arrived arrived{.offset = m.to, .size = m.size};
+  const bool in_place = found == CL_SUCCESS && InPlace(m, *buffer, arrived);
+  Command(m.enqueue, host == nullptr && !in_place ? m.size : 0, "clEnqueueReadBuffer",
           [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
             if (found != CL_SUCCESS) return found;
             std::byte* const to = arena_.As<std::byte>() + m.to;
             if (host != nullptr) std::memcpy(to, host, m.size);
-            const cl_int error = host != nullptr ? cl_.clEnqueueMarkerWithWaitList(queue, 0, nullptr, event)
-                                                 : cl_.clEnqueueReadBuffer(queue, buffer->native, CL_FALSE, m.offset,
-                                                                           m.size, to, count, waits, event);
-            if (error == CL_SUCCESS) WillArrive(m.enqueue, *event, m.to, m.size);
+            const cl_int error = host != nullptr || in_place
+                                     ? cl_.clEnqueueMarkerWithWaitList(queue, count, waits, event)
+                                     : cl_.clEnqueueReadBuffer(queue, buffer->native, CL_FALSE, m.offset, m.size, to,
+                                                               count, waits, event);
+            if (error == CL_SUCCESS) WillArrive(m.enqueue, *event, arrived);
             return error;
           });
+}
+
+/// Nothing need be moved here: what a distant client's caller waits for is sent from where the buffer lies. What is
+/// enqueued behind it may begin before that; who may do so is another thread, whose commands may come between a long
+/// read's parts as well.
+bool Session::InPlace(const wire::ReadBuffer& m, const Memory& buffer, wire::Arrived& arrived) {
+  Queue* queue = nullptr;
+  if (m.waited == 0 || buffer.placed == nullptr || arrivals_ == nullptr) return false;
+  if (m.size == 0 || m.offset > buffer.size || m.size > buffer.size - m.offset) return false;  // the driver's errors
+  if (objects_.Find(m.enqueue.queue, queue) != CL_SUCCESS || !queue->in_order) return false;
+  arrived.in_buffers = 1;
+  arrived.from = static_cast<std::uint64_t>(buffer.placed - buffers_.As<std::byte>()) + m.offset;
+  return true;
 }
 
 void Session::Do(const wire::CopyBuffer& m) {
@@ -453,7 +469,7 @@ void Session::Do(const wire::ReadBufferRect& m) {
             const cl_int error = cl_.clEnqueueReadBufferRect(
                 queue, buffer->native, CL_FALSE, Sizes(m.origin), kOrigin, Sizes(m.region), m.row_pitch, m.slice_pitch,
                 m.region[0], m.region[0] * m.region[1], arena_.As<std::byte>() + m.to, count, waits, event);
-            if (error == CL_SUCCESS) WillArrive(m.enqueue, *event, m.to, size);
+            if (error == CL_SUCCESS) WillArrive(m.enqueue, *event, {.offset = m.to, .size = size});
             return error;
           });
 }
@@ -520,7 +536,8 @@ void Session::Do(const wire::ReadImage& m) {
             const cl_int error =
                 cl_.clEnqueueReadImage(queue, image->native, CL_FALSE, Sizes(m.origin), Sizes(m.region), 0, 0,
                                        arena_.As<std::byte>() + m.to, count, waits, event);
-            if (error == CL_SUCCESS) WillArrive(m.enqueue, *event, m.to, PackedBytes(cl_, *image, m.region));
+            if (error == CL_SUCCESS)
+              WillArrive(m.enqueue, *event, {.offset = m.to, .size = PackedBytes(cl_, *image, m.region)});
             return error;
           });
 }

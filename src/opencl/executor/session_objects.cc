@@ -109,6 +109,8 @@ void Session::Do(const wire::CreateBuffer& m) {
     error = CL_INVALID_BUFFER_SIZE;
   if (error == CL_SUCCESS) {
     buffer->host = arena_.As<std::byte>() + m.offset;
+    if (m.offset <= buffers_.bytes() && m.size <= buffers_.bytes() - m.offset)
+      buffer->placed = buffers_.As<std::byte>() + m.offset;
     if (shared_.quota->Take(m.size)) {
       buffer->gone.quota = shared_.quota;
       buffer->gone.charged = m.size;
@@ -139,6 +141,7 @@ void Session::Do(const wire::CreateSubBuffer& m) {
       error = CL_INVALID_VALUE;
     else
       buffer->host = parent.host + m.origin;
+    if (error == CL_SUCCESS && parent.placed != nullptr) buffer->placed = parent.placed + m.origin;
   }
   if (error == CL_SUCCESS && shared_.store != nullptr) {
     constexpr cl_mem_flags kKernelAccess = CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY;

@@ -98,7 +98,7 @@ cl_int ReadParts(Command& command, const Memory& buffer, std::size_t offset, std
   while (size > 0 && outcome == CL_SUCCESS) {
     if (sent.size() >= ahead) end_first();
     const std::size_t bytes = std::min(size, kPartBytes);
-    wire::ReadBuffer part{.buffer = buffer.id, .offset = offset, .size = bytes};
+    wire::ReadBuffer part{.buffer = buffer.id, .offset = offset, .size = bytes, .waited = 1};
     const cl_int error =
         ReadStaged(command, part, CL_COMMAND_READ_BUFFER, false,
                    {.to = to, .box = {bytes, 1, 1}, .row_pitch = bytes, .slice_pitch = bytes, .of_more = true});
