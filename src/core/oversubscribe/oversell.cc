@@ -311,11 +311,11 @@ void Oversell::Stage(Instant now, std::span<const VgpuView> views, std::vector<O
     const bool waits = member->stage_waits * 3 > member->stage_looks;
     const bool late =
         view.promised > Duration{0} && view.rate * SecondsOf(view.promised) < 1 && Competes(view, now, stage_);
-    // Who has only just come back has used little of the last second. Its use of this stage tells, or that it waited
-    // for most of it: those who have more of the cap go first.
+    // Who has only just come back has used little of the last second. This stage tells: it waited, because those who
+    // have more of the cap go first, or it had more than its cap, by what it was spared or lent, which ends soon.
     const double of_stage = member->marks > 0 ? SecondsOf(view.used - member->LastMarked()) / SecondsOf(passed) : 0;
-    const bool kept_back = member->stages_unlimited >= kCameBack && member->stage_waits * 3 > member->stage_looks * 2;
-    member->limited |= (waits || late) && (kept_back || std::max(member->use, of_stage) >= (1 - margin_) * member->cap);
+    const bool kept_back = (waits || of_stage > member->cap) && member->stages_unlimited >= kCameBack;
+    member->limited |= kept_back || ((waits || late) && std::max(member->use, of_stage) >= (1 - margin_) * member->cap);
     member->cap_seconds += member->cap * SecondsOf(passed);
     ++member->stages;
     member->limited_stages += member->limited ? 1 : 0;

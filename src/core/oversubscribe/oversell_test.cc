@@ -214,6 +214,27 @@ TEST(Adaptive, WhoHasNotDrawnYetHasItsCeilingWithinTwoStages) {
   EXPECT_NEAR(shop.sales().CapOf(VgpuId{2}).Fraction(), 0.5, 1e-3);
 }
 
+// It has not been held yet: what it was spared while it rested, or is lent, lets it have more than its cap for a while.
+TEST(Adaptive, WhoComesBackAndHasMoreThanItsCapHasItsCeilingAtTheNextStage) {
+  for (const bool has_more : {true, false}) {
+    Shop shop = BesideBestEffort();
+    ASSERT_TRUE(shop.Buy(VgpuId{2}, 0.5));
+    shop.See(seconds(5), [&](VgpuView& view) { view.id == VgpuId{1} ? shop.UsesItsCap(view) : Shop::Rests(view); });
+    ASSERT_LT(shop.sales().CapOf(VgpuId{2}).Fraction(), 0.05) << "it is lent meanwhile";
+    shop.See(milliseconds(120), [&](VgpuView& view) {
+      if (view.id == VgpuId{1}) return shop.UsesItsCap(view);
+      view.used += has_more ? Shop::kLook / 10 : Duration{0};
+      view.in_flight = 1;
+      view.last_active = shop.now();
+    });
+    const double cap = shop.sales().CapOf(VgpuId{2}).Fraction();
+    if (has_more)
+      EXPECT_NEAR(cap, 0.5, 1e-3);
+    else
+      EXPECT_LT(cap, 0.05) << "nothing says that it wants more";
+  }
+}
+
 TEST(BestEffort, TogetherTheyHaveWhatIsNotSold) {
   for (const OversellMode mode : {OversellMode::kStrict, OversellMode::kStatic}) {
     Shop shop(mode);
