@@ -86,8 +86,7 @@ class Session {
   void Do(const proto::cl::Link& m);
   void Do(const proto::cl::GetBinary& m);
 
-  // -- Commands (session_commands.cc)
-  void Do(const proto::cl::NdRange& m);
+  // -- Commands that move contents (session_transfers.cc)
   void Do(const proto::cl::WriteBuffer& m);
   void Do(const proto::cl::ReadBuffer& m);
   void Do(const proto::cl::CopyBuffer& m);
@@ -101,6 +100,9 @@ class Session {
   void Do(const proto::cl::FillImage& m);
   void Do(const proto::cl::CopyImageToBuffer& m);
   void Do(const proto::cl::CopyBufferToImage& m);
+
+  // -- Other commands (session_commands.cc)
+  void Do(const proto::cl::NdRange& m);
   void Do(const proto::cl::Marker& m);
   void Do(const proto::cl::Barrier& m);
   void Do(const proto::cl::Migrate& m);
@@ -164,6 +166,7 @@ class Session {
   cl_int View(const proto::cl::Blob& blob, proto::cl::ByteView& bytes) const;
   [[nodiscard]] bool InArena(std::uint64_t offset, std::uint64_t size) const;
 
+  // -- Any command (session_command.h)
   /// Enqueues one command: `call(queue, number of events to wait for, these, event to make)`. `device_bytes`: what it
   /// moves on the device; 0: nothing that is worth passing the gate for.
   template <typename Call>
@@ -172,6 +175,8 @@ class Session {
   template <typename Call>
   void Upload(const proto::cl::Enqueue& enqueue, const proto::cl::Blob& content, std::uint64_t ticket,
               std::uint64_t size, std::uint64_t device_bytes, const char* attempted, Call call);
+  /// When `event` has ended `copy` is dropped and `ticket` (0: none) freed.
+  void FreeAfter(cl_event event, std::shared_ptr<std::byte[]> copy, std::uint64_t ticket);
   cl_int PrepareCommand(const proto::cl::Enqueue& enqueue, Queue*& queue);
   void EndCommand(const proto::cl::Enqueue& enqueue, Queue* queue, cl_int error, cl_event event, const char* attempted);
   void SetLast(Queue& queue, cl_event event);

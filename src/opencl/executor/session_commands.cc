@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands: what a client enqueues.
+// Commands: passing the gate, their ends, kernels, and what orders them.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -7,16 +7,13 @@
 #include <limits>
 #include <utility>
 
-#include "opencl/executor/session.h"
+#include "opencl/executor/session_command.h"
 #include "platform/clock.h"
 
 namespace weir::opencl {
 namespace {
 
 namespace wire = proto::cl;
-
-/// What moving a byte is taken to cost, 1/16 ns: some 16 GB/s.
-constexpr std::uint64_t kNsPer16Bytes = 1;
 
 /// Of one launch.
 constexpr std::uint64_t kPiecesMax = 4096;
@@ -31,26 +28,6 @@ std::uint64_t PiecesOf(const KernelCost& cost, std::uint64_t items) {
   if (!cost.known()) return kProbes;
   return std::min(static_cast<std::uint64_t>(cost.PredictNs(items) / kQuantum.count()), kPiecesMax);
 }
-
-/// A box's bytes, or nothing when that is more than there can be.
-std::uint64_t Product(const std::uint64_t (&region)[3]) {
-  unsigned __int128 product = 1;
-  for (const std::uint64_t n : region) {
-    product *= n;
-    if (product > std::numeric_limits<std::int64_t>::max()) return std::numeric_limits<std::uint64_t>::max();
-  }
-  return static_cast<std::uint64_t>(product);
-}
-
-ByteRange Part(const Memory& memory, std::uint64_t begin, std::uint64_t size) {
-  return ByteRange::Within(memory.size, begin, size);
-}
-
-struct Sizes {
-  explicit Sizes(const std::uint64_t (&from)[3]) : values{from[0], from[1], from[2]} {}
-  std::size_t values[3];
-  operator const std::size_t*() const { return values; }  // NOLINT(google-explicit-constructor)
-};
 
 /// An event's end: what OpenCL's callback gets, and whom it tells.
 template <typename DoneFunction>
@@ -243,51 +220,10 @@ void Session::EndCommand(const wire::Enqueue& enqueue, Queue* queue, cl_int erro
   if (named) Place(enqueue.event, std::move(named));
 }
 
-template <typename Call>
-void Session::Command(const wire::Enqueue& enqueue, std::uint64_t device_bytes, const char* attempted, Call call) {
-  Queue* queue = nullptr;
-  cl_event event = nullptr;
-  cl_int error = PrepareCommand(enqueue, queue);
-  if (error == CL_SUCCESS && (device_bytes > 0 || !uses_.empty()))
-    error = Admit(*queue, enqueue.queue, static_cast<std::int64_t>(device_bytes / 16 * kNsPer16Bytes), {.task = false});
-  if (error != CL_SUCCESS && never_fits_) SayThatItNeverFits();
-  uses_.clear();
-  if (error == CL_SUCCESS)
-    error = call(queue->native, static_cast<cl_uint>(waits_.size()), waits_.empty() ? nullptr : waits_.data(), &event);
-  EndCommand(enqueue, queue, error, event, attempted);
-}
-
-template <typename Call>
-void Session::Upload(const wire::Enqueue& enqueue, const wire::Blob& content, std::uint64_t ticket, std::uint64_t size,
-                     std::uint64_t device_bytes, const char* attempted, Call call) {
-  wire::ByteView bytes;
-  const cl_int outside = View(content, bytes);
-  const bool fits = outside == CL_SUCCESS && bytes.size() >= size;
-  bool told = ticket == 0;
-  Command(enqueue, device_bytes, attempted,
-          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) -> cl_int {
-            if (!fits) return CL_INVALID_VALUE;
-            // The message's own bytes are gone with it.
-            std::shared_ptr<std::byte[]> copy;
-            if (content.kind == wire::Blob::kInline) {
-              copy = std::shared_ptr<std::byte[]>(new std::byte[std::max<std::size_t>(bytes.size(), 1)]);
-              std::ranges::copy(bytes, copy.get());
-            }
-            const cl_int error = call(queue, copy ? copy.get() : bytes.data(), count, waits, event);
-            if (error != CL_SUCCESS || (!copy && ticket == 0)) return error;
-            told = true;
-            When(*event, [copy, ticket, replies = replies_](cl_int) {
-              if (ticket != 0) replies->Send(wire::Freed{.ticket = ticket});
-            });
-            return error;
-          });
-  if (!told) replies_->Send(wire::Freed{.ticket = ticket});
-}
-
-void Session::WillArrive(const wire::Enqueue& enqueue, cl_event read, const wire::Arrived& what) {
-  Queue* queue = nullptr;
-  if (arrivals_ == nullptr || objects_.Find(enqueue.queue, queue) != CL_SUCCESS) return;
-  arrivals_->Expect(queue->in_order ? queue->native : nullptr, read, what);
+void Session::FreeAfter(cl_event event, std::shared_ptr<std::byte[]> copy, std::uint64_t ticket) {
+  When(event, [copy = std::move(copy), ticket, replies = replies_](cl_int) {
+    if (ticket != 0) replies->Send(wire::Freed{.ticket = ticket});
+  });
 }
 
 // -- Kernels ---------------------------------------------------------------------------------------------------------
@@ -362,233 +298,6 @@ cl_int Session::LaunchOne(std::uint32_t id, Queue& queue, Kernel& kernel, const 
                                     Sizes(launch.global), launch.has_local ? Sizes(launch.local).values : nullptr,
                                     static_cast<cl_uint>(waits_.size()), waits_.empty() ? nullptr : waits_.data(),
                                     &event);
-}
-
-// -- Buffers ---------------------------------------------------------------------------------------------------------
-
-void Session::Do(const wire::WriteBuffer& m) {
-  Memory* buffer = nullptr;
-  const std::uint64_t size = m.content.length();
-  const cl_int found = Writes(m.buffer, buffer, [&](const Memory& to) { return Part(to, m.offset, size); });
-  std::byte* const host =
-      found == CL_SUCCESS ? InHostMemory(m.enqueue, *buffer, m.offset, size, /*writes=*/true) : nullptr;
-  Upload(m.enqueue, m.content, m.ticket, size, host == nullptr ? size : 0, "clEnqueueWriteBuffer",
-         [&](cl_command_queue queue, const void* bytes, cl_uint count, const cl_event* waits, cl_event* event) {
-           if (found != CL_SUCCESS) return found;
-           if (host != nullptr) {
-             std::memcpy(host, bytes, size);
-             return cl_.clEnqueueMarkerWithWaitList(queue, 0, nullptr, event);
-           }
-           return cl_.clEnqueueWriteBuffer(queue, buffer->native, CL_FALSE, m.offset, size, bytes, count, waits, event);
-         });
-}
-
-void Session::Do(const wire::ReadBuffer& m) {
-  Memory* buffer = nullptr;
-  cl_int found = Reads(m.buffer, buffer);
-  if (found == CL_SUCCESS && !InArena(m.to, m.size)) found = CL_INVALID_VALUE;
-  const std::byte* const host =
-      found == CL_SUCCESS ? InHostMemory(m.enqueue, *buffer, m.offset, m.size, /*writes=*/false) : nullptr;
-  wire::Arrived arrived{.offset = m.to, .size = m.size};
-  const bool in_place = found == CL_SUCCESS && InPlace(m, *buffer, arrived);
-  Command(m.enqueue, host == nullptr && !in_place ? m.size : 0, "clEnqueueReadBuffer",
-          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
-            if (found != CL_SUCCESS) return found;
-            std::byte* const to = arena_.As<std::byte>() + m.to;
-            if (host != nullptr) std::memcpy(to, host, m.size);
-            const cl_int error = host != nullptr || in_place
-                                     ? cl_.clEnqueueMarkerWithWaitList(queue, count, waits, event)
-                                     : cl_.clEnqueueReadBuffer(queue, buffer->native, CL_FALSE, m.offset, m.size, to,
-                                                               count, waits, event);
-            if (error == CL_SUCCESS) WillArrive(m.enqueue, *event, arrived);
-            return error;
-          });
-}
-
-/// Nothing need be moved here: what a distant client's caller waits for is sent from where the buffer lies. What is
-/// enqueued behind it may begin before that; who may do so is another thread, whose commands may come between a long
-/// read's parts as well.
-bool Session::InPlace(const wire::ReadBuffer& m, const Memory& buffer, wire::Arrived& arrived) {
-  Queue* queue = nullptr;
-  if (m.waited == 0 || buffer.placed == nullptr || arrivals_ == nullptr) return false;
-  if (m.size == 0 || m.offset > buffer.size || m.size > buffer.size - m.offset) return false;  // the driver's errors
-  if (objects_.Find(m.enqueue.queue, queue) != CL_SUCCESS || !queue->in_order) return false;
-  arrived.in_buffers = 1;
-  arrived.from = static_cast<std::uint64_t>(buffer.placed - buffers_.As<std::byte>()) + m.offset;
-  return true;
-}
-
-void Session::Do(const wire::CopyBuffer& m) {
-  Memory *from = nullptr, *to = nullptr;
-  cl_int found = Reads(m.from, from);
-  if (found == CL_SUCCESS)
-    found = Writes(m.to, to, [&](const Memory& there) { return Part(there, m.to_offset, m.size); });
-  Command(m.enqueue, m.size, "clEnqueueCopyBuffer",
-          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
-            if (found != CL_SUCCESS) return found;
-            return cl_.clEnqueueCopyBuffer(queue, from->native, to->native, m.from_offset, m.to_offset, m.size, count,
-                                           waits, event);
-          });
-}
-
-void Session::Do(const wire::FillBuffer& m) {
-  Memory* buffer = nullptr;
-  const cl_int found = Writes(m.buffer, buffer, [&](const Memory& to) { return Part(to, m.offset, m.size); });
-  Command(m.enqueue, m.size, "clEnqueueFillBuffer",
-          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
-            if (found != CL_SUCCESS) return found;
-            return cl_.clEnqueueFillBuffer(queue, buffer->native, m.pattern.data(), m.pattern.size(), m.offset, m.size,
-                                           count, waits, event);
-          });
-}
-
-void Session::Do(const wire::WriteBufferRect& m) {
-  Memory* buffer = nullptr;
-  const cl_int found = Writes(m.buffer, buffer, [&](const Memory& to) {
-    return HullOfBox(to.size, m.origin, m.region, m.row_pitch, m.slice_pitch);
-  });
-  constexpr std::size_t kOrigin[3] = {0, 0, 0};
-  Upload(m.enqueue, m.content, m.ticket, Product(m.region), Product(m.region), "clEnqueueWriteBufferRect",
-         [&](cl_command_queue queue, const void* bytes, cl_uint count, const cl_event* waits, cl_event* event) {
-           if (found != CL_SUCCESS) return found;
-           return cl_.clEnqueueWriteBufferRect(queue, buffer->native, CL_FALSE, Sizes(m.origin), kOrigin,
-                                               Sizes(m.region), m.row_pitch, m.slice_pitch, m.region[0],
-                                               m.region[0] * m.region[1], bytes, count, waits, event);
-         });
-}
-
-void Session::Do(const wire::ReadBufferRect& m) {
-  Memory* buffer = nullptr;
-  cl_int found = Reads(m.buffer, buffer);
-  const std::uint64_t size = Product(m.region);
-  if (found == CL_SUCCESS && !InArena(m.to, size)) found = CL_INVALID_VALUE;
-  constexpr std::size_t kOrigin[3] = {0, 0, 0};
-  Command(m.enqueue, size, "clEnqueueReadBufferRect",
-          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
-            if (found != CL_SUCCESS) return found;
-            const cl_int error = cl_.clEnqueueReadBufferRect(
-                queue, buffer->native, CL_FALSE, Sizes(m.origin), kOrigin, Sizes(m.region), m.row_pitch, m.slice_pitch,
-                m.region[0], m.region[0] * m.region[1], arena_.As<std::byte>() + m.to, count, waits, event);
-            if (error == CL_SUCCESS) WillArrive(m.enqueue, *event, {.offset = m.to, .size = size});
-            return error;
-          });
-}
-
-void Session::Do(const wire::CopyBufferRect& m) {
-  Memory *from = nullptr, *to = nullptr;
-  cl_int found = Reads(m.from, from);
-  if (found == CL_SUCCESS)
-    found = Writes(m.to, to, [&](const Memory& there) {
-      return HullOfBox(there.size, m.to_origin, m.region, m.to_row_pitch, m.to_slice_pitch);
-    });
-  Command(m.enqueue, Product(m.region), "clEnqueueCopyBufferRect",
-          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
-            if (found != CL_SUCCESS) return found;
-            return cl_.clEnqueueCopyBufferRect(
-                queue, from->native, to->native, Sizes(m.from_origin), Sizes(m.to_origin), Sizes(m.region),
-                m.from_row_pitch, m.from_slice_pitch, m.to_row_pitch, m.to_slice_pitch, count, waits, event);
-          });
-}
-
-// -- Images ----------------------------------------------------------------------------------------------------------
-
-namespace {
-
-ByteRange Whole(const Memory& memory) { return {0, std::max<std::uint64_t>(memory.size, 1)}; }
-
-/// Bytes of one pixel of an image; 0: it doesn't say.
-std::uint64_t PixelBytes(const cl_icd_dispatch& cl, const Memory& image) {
-  if (image.stored) return image.stored->shape.pixel_bytes;
-  std::size_t bytes = 0;
-  if (cl.clGetImageInfo(image.native, CL_IMAGE_ELEMENT_SIZE, sizeof bytes, &bytes, nullptr) != CL_SUCCESS) return 0;
-  return bytes;
-}
-
-/// Bytes of a box of an image, tightly packed.
-std::uint64_t PackedBytes(const cl_icd_dispatch& cl, const Memory& image, const std::uint64_t (&region)[3]) {
-  const unsigned __int128 bytes = static_cast<unsigned __int128>(Product(region)) * PixelBytes(cl, image);
-  constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
-  return bytes > kMax ? kMax : static_cast<std::uint64_t>(bytes);
-}
-
-}  // namespace
-
-void Session::Do(const wire::WriteImage& m) {
-  Memory* image = nullptr;
-  const cl_int found = Writes(m.image, image, Whole);
-  const std::uint64_t size = found == CL_SUCCESS ? PackedBytes(cl_, *image, m.region) : 0;
-  Upload(m.enqueue, m.content, m.ticket, size, size, "clEnqueueWriteImage",
-         [&](cl_command_queue queue, const void* bytes, cl_uint count, const cl_event* waits, cl_event* event) {
-           if (found != CL_SUCCESS) return found;
-           return cl_.clEnqueueWriteImage(queue, image->native, CL_FALSE, Sizes(m.origin), Sizes(m.region), 0, 0, bytes,
-                                          count, waits, event);
-         });
-}
-
-void Session::Do(const wire::ReadImage& m) {
-  Memory* image = nullptr;
-  cl_int found = Reads(m.image, image);
-  if (found == CL_SUCCESS && (!InArena(m.to, m.size) || PackedBytes(cl_, *image, m.region) > m.size))
-    found = CL_INVALID_VALUE;
-  Command(m.enqueue, m.size, "clEnqueueReadImage",
-          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
-            if (found != CL_SUCCESS) return found;
-            const cl_int error =
-                cl_.clEnqueueReadImage(queue, image->native, CL_FALSE, Sizes(m.origin), Sizes(m.region), 0, 0,
-                                       arena_.As<std::byte>() + m.to, count, waits, event);
-            if (error == CL_SUCCESS)
-              WillArrive(m.enqueue, *event, {.offset = m.to, .size = PackedBytes(cl_, *image, m.region)});
-            return error;
-          });
-}
-
-void Session::Do(const wire::CopyImage& m) {
-  Memory *from = nullptr, *to = nullptr;
-  cl_int found = Reads(m.from, from);
-  if (found == CL_SUCCESS) found = Writes(m.to, to, Whole);
-  Command(m.enqueue, Product(m.region), "clEnqueueCopyImage",
-          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
-            if (found != CL_SUCCESS) return found;
-            return cl_.clEnqueueCopyImage(queue, from->native, to->native, Sizes(m.from_origin), Sizes(m.to_origin),
-                                          Sizes(m.region), count, waits, event);
-          });
-}
-
-void Session::Do(const wire::FillImage& m) {
-  Memory* image = nullptr;
-  const cl_int found = Writes(m.image, image, Whole);
-  Command(m.enqueue, Product(m.region), "clEnqueueFillImage",
-          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
-            if (found != CL_SUCCESS) return found;
-            return cl_.clEnqueueFillImage(queue, image->native, m.colour, Sizes(m.origin), Sizes(m.region), count,
-                                          waits, event);
-          });
-}
-
-void Session::Do(const wire::CopyImageToBuffer& m) {
-  Memory *image = nullptr, *buffer = nullptr;
-  cl_int found = Reads(m.image, image);
-  if (found == CL_SUCCESS)
-    found = Writes(m.buffer, buffer,
-                   [&](const Memory& to) { return Part(to, m.offset, PackedBytes(cl_, *image, m.region)); });
-  Command(m.enqueue, Product(m.region), "clEnqueueCopyImageToBuffer",
-          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
-            if (found != CL_SUCCESS) return found;
-            return cl_.clEnqueueCopyImageToBuffer(queue, image->native, buffer->native, Sizes(m.origin),
-                                                  Sizes(m.region), m.offset, count, waits, event);
-          });
-}
-
-void Session::Do(const wire::CopyBufferToImage& m) {
-  Memory *image = nullptr, *buffer = nullptr;
-  cl_int found = Writes(m.image, image, Whole);
-  if (found == CL_SUCCESS) found = Reads(m.buffer, buffer);
-  Command(m.enqueue, Product(m.region), "clEnqueueCopyBufferToImage",
-          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
-            if (found != CL_SUCCESS) return found;
-            return cl_.clEnqueueCopyBufferToImage(queue, buffer->native, image->native, m.offset, Sizes(m.origin),
-                                                  Sizes(m.region), count, waits, event);
-          });
 }
 
 // -- Order -----------------------------------------------------------------------------------------------------------

@@ -171,7 +171,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     client.out.Send(wire::kHeaderBytes);
   }
 
-  const GuardedArena arena;
+  const GuardedArena arena, buffers;
   Shared shared{.device = {.cl = &driver.table(),
                            .platform = nullptr,
                            .device = driver.device(),
@@ -199,6 +199,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     accepted.distant = (options & 1) != 0;
     accepted.channel = Must(MapChannel(rings.fd.get(), Side::kExecutor));
     accepted.arena = platform::Mapping(arena.Begin(), kArenaBytes);
+    // Less than the arena, as an executor makes it.
+    if (accepted.distant && !shared.copies) accepted.buffers = platform::Mapping(buffers.Begin(), kArenaBytes / 2);
     Session session(shared, std::move(accepted));
     static_cast<void>(session.Run());
   }

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// Commands that move contents: of buffers and of images.
+#include <array>
+#include <cstring>
+
+#include "opencl/executor/session_command.h"
+
+namespace weir::opencl {
+namespace {
+
+namespace wire = proto::cl;
+
+ByteRange Part(const Memory& memory, std::uint64_t begin, std::uint64_t size) {
+  return ByteRange::Within(memory.size, begin, size);
+}
+
+}  // namespace
+
+void Session::WillArrive(const wire::Enqueue& enqueue, cl_event read, const wire::Arrived& what) {
+  Queue* queue = nullptr;
+  if (arrivals_ == nullptr || objects_.Find(enqueue.queue, queue) != CL_SUCCESS) return;
+  arrivals_->Expect(queue->in_order ? queue->native : nullptr, read, what);
+}
+
+// -- Buffers ---------------------------------------------------------------------------------------------------------
+
+void Session::Do(const wire::WriteBuffer& m) {
+  Memory* buffer = nullptr;
+  const std::uint64_t size = m.content.length();
+  const cl_int found = Writes(m.buffer, buffer, [&](const Memory& to) { return Part(to, m.offset, size); });
+  std::byte* const host =
+      found == CL_SUCCESS ? InHostMemory(m.enqueue, *buffer, m.offset, size, /*writes=*/true) : nullptr;
+  Upload(m.enqueue, m.content, m.ticket, size, host == nullptr ? size : 0, "clEnqueueWriteBuffer",
+         [&](cl_command_queue queue, const void* bytes, cl_uint count, const cl_event* waits, cl_event* event) {
+           if (found != CL_SUCCESS) return found;
+           if (host != nullptr) {
+             std::memcpy(host, bytes, size);
+             return cl_.clEnqueueMarkerWithWaitList(queue, 0, nullptr, event);
+           }
+           return cl_.clEnqueueWriteBuffer(queue, buffer->native, CL_FALSE, m.offset, size, bytes, count, waits, event);
+         });
+}
+
+void Session::Do(const wire::ReadBuffer& m) {
+  Memory* buffer = nullptr;
+  cl_int found = Reads(m.buffer, buffer);
+  if (found == CL_SUCCESS && !InArena(m.to, m.size)) found = CL_INVALID_VALUE;
+  const std::byte* const host =
+      found == CL_SUCCESS ? InHostMemory(m.enqueue, *buffer, m.offset, m.size, /*writes=*/false) : nullptr;
+  wire::Arrived arrived{.offset = m.to, .size = m.size};
+  const bool in_place = found == CL_SUCCESS && InPlace(m, *buffer, arrived);
+  Command(m.enqueue, host == nullptr && !in_place ? m.size : 0, "clEnqueueReadBuffer",
+          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
+            if (found != CL_SUCCESS) return found;
+            std::byte* const to = arena_.As<std::byte>() + m.to;
+            if (host != nullptr) std::memcpy(to, host, m.size);
+            const cl_int error = host != nullptr || in_place
+                                     ? cl_.clEnqueueMarkerWithWaitList(queue, count, waits, event)
+                                     : cl_.clEnqueueReadBuffer(queue, buffer->native, CL_FALSE, m.offset, m.size, to,
+                                                               count, waits, event);
+            if (error == CL_SUCCESS) WillArrive(m.enqueue, *event, arrived);
+            return error;
+          });
+}
+
+/// Nothing need be moved here: what a distant client's caller waits for is sent from where the buffer lies. What is
+/// enqueued behind it may begin before that; who may do so is another thread, whose commands may come between a long
+/// read's parts as well.
+bool Session::InPlace(const wire::ReadBuffer& m, const Memory& buffer, wire::Arrived& arrived) {
+  Queue* queue = nullptr;
+  if (m.waited == 0 || buffer.placed == nullptr || arrivals_ == nullptr) return false;
+  if (m.size == 0 || m.offset > buffer.size || m.size > buffer.size - m.offset) return false;  // the driver's errors
+  if (objects_.Find(m.enqueue.queue, queue) != CL_SUCCESS || !queue->in_order) return false;
+  arrived.in_buffers = 1;
+  arrived.from = static_cast<std::uint64_t>(buffer.placed - buffers_.As<std::byte>()) + m.offset;
+  return true;
+}
+
+void Session::Do(const wire::CopyBuffer& m) {
+  Memory *from = nullptr, *to = nullptr;
+  cl_int found = Reads(m.from, from);
+  if (found == CL_SUCCESS)
+    found = Writes(m.to, to, [&](const Memory& there) { return Part(there, m.to_offset, m.size); });
+  Command(m.enqueue, m.size, "clEnqueueCopyBuffer",
+          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
+            if (found != CL_SUCCESS) return found;
+            return cl_.clEnqueueCopyBuffer(queue, from->native, to->native, m.from_offset, m.to_offset, m.size, count,
+                                           waits, event);
+          });
+}
+
+void Session::Do(const wire::FillBuffer& m) {
+  Memory* buffer = nullptr;
+  const cl_int found = Writes(m.buffer, buffer, [&](const Memory& to) { return Part(to, m.offset, m.size); });
+  Command(m.enqueue, m.size, "clEnqueueFillBuffer",
+          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
+            if (found != CL_SUCCESS) return found;
+            return cl_.clEnqueueFillBuffer(queue, buffer->native, m.pattern.data(), m.pattern.size(), m.offset, m.size,
+                                           count, waits, event);
+          });
+}
+
+void Session::Do(const wire::WriteBufferRect& m) {
+  Memory* buffer = nullptr;
+  const cl_int found = Writes(m.buffer, buffer, [&](const Memory& to) {
+    return HullOfBox(to.size, m.origin, m.region, m.row_pitch, m.slice_pitch);
+  });
+  constexpr std::size_t kOrigin[3] = {0, 0, 0};
+  Upload(m.enqueue, m.content, m.ticket, Product(m.region), Product(m.region), "clEnqueueWriteBufferRect",
+         [&](cl_command_queue queue, const void* bytes, cl_uint count, const cl_event* waits, cl_event* event) {
+           if (found != CL_SUCCESS) return found;
+           return cl_.clEnqueueWriteBufferRect(queue, buffer->native, CL_FALSE, Sizes(m.origin), kOrigin,
+                                               Sizes(m.region), m.row_pitch, m.slice_pitch, m.region[0],
+                                               m.region[0] * m.region[1], bytes, count, waits, event);
+         });
+}
+
+void Session::Do(const wire::ReadBufferRect& m) {
+  Memory* buffer = nullptr;
+  cl_int found = Reads(m.buffer, buffer);
+  const std::uint64_t size = Product(m.region);
+  if (found == CL_SUCCESS && !InArena(m.to, size)) found = CL_INVALID_VALUE;
+  constexpr std::size_t kOrigin[3] = {0, 0, 0};
+  Command(m.enqueue, size, "clEnqueueReadBufferRect",
+          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
+            if (found != CL_SUCCESS) return found;
+            const cl_int error = cl_.clEnqueueReadBufferRect(
+                queue, buffer->native, CL_FALSE, Sizes(m.origin), kOrigin, Sizes(m.region), m.row_pitch, m.slice_pitch,
+                m.region[0], m.region[0] * m.region[1], arena_.As<std::byte>() + m.to, count, waits, event);
+            if (error == CL_SUCCESS) WillArrive(m.enqueue, *event, {.offset = m.to, .size = size});
+            return error;
+          });
+}
+
+void Session::Do(const wire::CopyBufferRect& m) {
+  Memory *from = nullptr, *to = nullptr;
+  cl_int found = Reads(m.from, from);
+  if (found == CL_SUCCESS)
+    found = Writes(m.to, to, [&](const Memory& there) {
+      return HullOfBox(there.size, m.to_origin, m.region, m.to_row_pitch, m.to_slice_pitch);
+    });
+  Command(m.enqueue, Product(m.region), "clEnqueueCopyBufferRect",
+          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
+            if (found != CL_SUCCESS) return found;
+            return cl_.clEnqueueCopyBufferRect(
+                queue, from->native, to->native, Sizes(m.from_origin), Sizes(m.to_origin), Sizes(m.region),
+                m.from_row_pitch, m.from_slice_pitch, m.to_row_pitch, m.to_slice_pitch, count, waits, event);
+          });
+}
+
+// -- Images ----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+ByteRange Whole(const Memory& memory) { return {0, std::max<std::uint64_t>(memory.size, 1)}; }
+
+/// Bytes of one pixel of an image; 0: it doesn't say.
+std::uint64_t PixelBytes(const cl_icd_dispatch& cl, const Memory& image) {
+  if (image.stored) return image.stored->shape.pixel_bytes;
+  std::size_t bytes = 0;
+  if (cl.clGetImageInfo(image.native, CL_IMAGE_ELEMENT_SIZE, sizeof bytes, &bytes, nullptr) != CL_SUCCESS) return 0;
+  return bytes;
+}
+
+/// Bytes of a box of an image, tightly packed.
+std::uint64_t PackedBytes(const cl_icd_dispatch& cl, const Memory& image, const std::uint64_t (&region)[3]) {
+  const unsigned __int128 bytes = static_cast<unsigned __int128>(Product(region)) * PixelBytes(cl, image);
+  constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
+  return bytes > kMax ? kMax : static_cast<std::uint64_t>(bytes);
+}
+
+}  // namespace
+
+void Session::Do(const wire::WriteImage& m) {
+  Memory* image = nullptr;
+  const cl_int found = Writes(m.image, image, Whole);
+  const std::uint64_t size = found == CL_SUCCESS ? PackedBytes(cl_, *image, m.region) : 0;
+  Upload(m.enqueue, m.content, m.ticket, size, size, "clEnqueueWriteImage",
+         [&](cl_command_queue queue, const void* bytes, cl_uint count, const cl_event* waits, cl_event* event) {
+           if (found != CL_SUCCESS) return found;
+           return cl_.clEnqueueWriteImage(queue, image->native, CL_FALSE, Sizes(m.origin), Sizes(m.region), 0, 0, bytes,
+                                          count, waits, event);
+         });
+}
+
+void Session::Do(const wire::ReadImage& m) {
+  Memory* image = nullptr;
+  cl_int found = Reads(m.image, image);
+  if (found == CL_SUCCESS && (!InArena(m.to, m.size) || PackedBytes(cl_, *image, m.region) > m.size))
+    found = CL_INVALID_VALUE;
+  Command(m.enqueue, m.size, "clEnqueueReadImage",
+          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
+            if (found != CL_SUCCESS) return found;
+            const cl_int error =
+                cl_.clEnqueueReadImage(queue, image->native, CL_FALSE, Sizes(m.origin), Sizes(m.region), 0, 0,
+                                       arena_.As<std::byte>() + m.to, count, waits, event);
+            if (error == CL_SUCCESS)
+              WillArrive(m.enqueue, *event, {.offset = m.to, .size = PackedBytes(cl_, *image, m.region)});
+            return error;
+          });
+}
+
+void Session::Do(const wire::CopyImage& m) {
+  Memory *from = nullptr, *to = nullptr;
+  cl_int found = Reads(m.from, from);
+  if (found == CL_SUCCESS) found = Writes(m.to, to, Whole);
+  Command(m.enqueue, Product(m.region), "clEnqueueCopyImage",
+          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
+            if (found != CL_SUCCESS) return found;
+            return cl_.clEnqueueCopyImage(queue, from->native, to->native, Sizes(m.from_origin), Sizes(m.to_origin),
+                                          Sizes(m.region), count, waits, event);
+          });
+}
+
+void Session::Do(const wire::FillImage& m) {
+  Memory* image = nullptr;
+  const cl_int found = Writes(m.image, image, Whole);
+  Command(m.enqueue, Product(m.region), "clEnqueueFillImage",
+          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
+            if (found != CL_SUCCESS) return found;
+            return cl_.clEnqueueFillImage(queue, image->native, m.colour, Sizes(m.origin), Sizes(m.region), count,
+                                          waits, event);
+          });
+}
+
+void Session::Do(const wire::CopyImageToBuffer& m) {
+  Memory *image = nullptr, *buffer = nullptr;
+  cl_int found = Reads(m.image, image);
+  if (found == CL_SUCCESS)
+    found = Writes(m.buffer, buffer,
+                   [&](const Memory& to) { return Part(to, m.offset, PackedBytes(cl_, *image, m.region)); });
+  Command(m.enqueue, Product(m.region), "clEnqueueCopyImageToBuffer",
+          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
+            if (found != CL_SUCCESS) return found;
+            return cl_.clEnqueueCopyImageToBuffer(queue, image->native, buffer->native, Sizes(m.origin),
+                                                  Sizes(m.region), m.offset, count, waits, event);
+          });
+}
+
+void Session::Do(const wire::CopyBufferToImage& m) {
+  Memory *image = nullptr, *buffer = nullptr;
+  cl_int found = Writes(m.image, image, Whole);
+  if (found == CL_SUCCESS) found = Reads(m.buffer, buffer);
+  Command(m.enqueue, Product(m.region), "clEnqueueCopyBufferToImage",
+          [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
+            if (found != CL_SUCCESS) return found;
+            return cl_.clEnqueueCopyBufferToImage(queue, buffer->native, image->native, m.offset, Sizes(m.origin),
+                                                  Sizes(m.region), count, waits, event);
+          });
+}
+
+}  // namespace weir::opencl
