@@ -271,8 +271,10 @@ TEST_F(StoreOfBuffers, HoldsItsBoundWhateverManySessionsAndOrdersDo) {
         const auto& a = objects[static_cast<std::size_t>(round + who) % 3];
         const auto& b = objects[static_cast<std::size_t>(round / 3 + who) % 3];
         const MemoryUse uses[] = {Of(a, natives[0]), Of(b, natives[1], round % 2 == 0)};
-        const BufferStore::Patience patience{.before_waiting = [] {}, .stop = &stop_};
-        ASSERT_EQ(store_->Acquire(uses, nullptr, patience, error), Outcome::kThere);
+        const BufferStore::Patience patience{.before_waiting = [] {}, .stop = &stop_, .at_most = seconds(30)};
+        const Outcome outcome = store_->Acquire(uses, nullptr, patience, error);
+        ASSERT_EQ(outcome, Outcome::kThere) << "session " << who << ", round " << round << ": "
+                                            << store_->Report().resident_bytes / kMiBytes << " MiB are there";
         Pins pins(store_);
         if (store_->Acquire(uses, &pins, {}, error) != Outcome::kThere) continue;
         std::byte& count =
