@@ -8,10 +8,13 @@
 
 #include <cstdlib>
 #include <functional>
+#include <ostream>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "opencl/icd/link.h"
+#include "platform/unix_socket.h"
 
 namespace weir::opencl::icd {
 
@@ -27,6 +30,11 @@ kernel void sum(global int* out, local int* scratch) {
 kernel __attribute__((reqd_work_group_size(4, 1, 1))) void four(global int* out) { out[get_global_id(0)] = get_local_size(0); }
 kernel void slow(global int* out, int n) { for (int i = 0; i < n; ++i) out[i % 16] = out[(i + 1) % 16] + i; }
 )";
+
+/// Its file is there a moment before it listens.
+inline void AwaitListener(const std::string& socket) {
+  for (int attempt = 0; !platform::ConnectSeqPacket(socket) && attempt < 1000; ++attempt) ::usleep(20'000);
+}
 
 /// Memory is elastic, and contents are sent away all the time: each test holds all the same, but for what it says of
 /// buffers that are ranges of the arena.

@@ -8,7 +8,6 @@
 #include <thread>
 
 #include "platform/spawn.h"
-#include "platform/unix_socket.h"
 #include "tests/harness/gate_host.h"
 #include "tests/harness/temp_folder.h"
 #include "tests/harness/wait_until.h"
@@ -16,11 +15,6 @@
 
 namespace weir::opencl::icd {
 namespace {
-
-/// Its file is there a moment before it listens.
-void AwaitListener(const std::string& socket) {
-  for (int attempt = 0; !platform::ConnectSeqPacket(socket) && attempt < 1000; ++attempt) ::usleep(20'000);
-}
 
 /// A gate that takes all slots away and gives them back, by turns.
 class ElasticGate {

@@ -10,7 +10,6 @@
 
 #include "platform/clock.h"
 #include "platform/spawn.h"
-#include "platform/unix_socket.h"
 #include "tests/harness/temp_folder.h"
 #include "tests/harness/wait_until.h"
 #include "tests/opencl/client_calls.h"
