@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who attaches, and who is refused.
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

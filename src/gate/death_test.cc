@@ -3,8 +3,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "base/prng.h"
-#include "platform/files.h"
 #include "tests/harness/gate_fixture.h"
 
 namespace weir::gate {

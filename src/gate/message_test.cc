@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a daemon tells the processes behind its gates.
-#include <numeric>
-
 #include "tests/harness/gate_fixture.h"
 
 namespace weir::gate {

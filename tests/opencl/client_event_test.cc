@@ -3,9 +3,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include <algorithm>
 #include <atomic>
-#include <numeric>
 #include <thread>
 
 #include "platform/clock.h"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Wrong arguments, and programs with what they bring.
-#include <algorithm>
 #include <fstream>
-#include <numeric>
 
 #include "tests/harness/temp_folder.h"
 #include "tests/opencl/client_calls.h"

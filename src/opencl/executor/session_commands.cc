@@ -2,9 +2,7 @@
 // Commands: passing the gate, their ends, kernels, and what orders them.
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <functional>
-#include <limits>
 #include <utility>
 
 #include "opencl/executor/session_command.h"

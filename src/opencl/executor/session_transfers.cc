@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands that move contents: of buffers and of images.
-#include <array>
 #include <cstring>
 
 #include "opencl/executor/session_command.h"
