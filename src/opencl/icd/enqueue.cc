@@ -59,7 +59,7 @@ cl_int Command::NotSent(Event* event, cl_int error) {
 
 cl_int Command::WaitFor(Event& event) {
   link().Watch(std::array<Event*, 1>{&event});
-  if (!link().WaitUntil([&event] { return event.done(); })) return kGone;
+  if (!link().WaitUntil([&event] { return event.done(); }, Link::Of::kAnswer)) return kGone;
   const cl_int status = event.Status();
   if (status >= CL_COMPLETE) return CL_SUCCESS;
   return waits_.complete() ? status : CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;

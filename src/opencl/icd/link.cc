@@ -46,6 +46,7 @@ Link::Link(Connection connection)
   ::pthread_condattr_init(&attributes);
   ::pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
   ::pthread_cond_init(&changed_, &attributes);
+  ::pthread_cond_init(&callbacks_changed_, &attributes);
   ::pthread_condattr_destroy(&attributes);
 }
 
@@ -178,7 +179,7 @@ void Link::Unexpect(std::uint32_t request) {
 }
 
 cl_int Link::Await(Answer& answer) {
-  if (!WaitUntil([&] { return answer.done; })) return kGone;
+  if (!WaitUntil([&] { return answer.done; }, Of::kAnswer)) return kGone;
   return answer.status;
 }
 

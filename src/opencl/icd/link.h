@@ -163,10 +163,14 @@ class Link {
     bool locked_ = false;
   };
 
+  /// What is waited for: the answer to what this call has sent is a round trip even where another thread has taken it
+  /// in by now; anything else is one only if it has not happened yet.
+  enum class Of { kAnswer, kElse };
   /// Until `done()`, asked under the state lock. False: the connection is gone, and it isn't done.
   template <typename P>
-  bool WaitUntil(P&& done) {
-    return WaitUntilDone([](void* p) { return (*static_cast<std::remove_reference_t<P>*>(p))(); }, &done);
+  bool WaitUntil(P&& done, Of of = Of::kElse) {
+    return WaitUntilDone(
+        of, [](void* p) { return (*static_cast<std::remove_reference_t<P>*>(p))(); }, &done);
   }
   /// Takes in what has come, without waiting.
   void Drain();
@@ -231,7 +235,7 @@ class Link {
   static void AbandonAll();
   static Link* MakeCurrent(const std::string& path);
   Status ReadFacts();
-  bool WaitUntilDone(bool (*done)(void*), void* context);
+  bool WaitUntilDone(Of of, bool (*done)(void*), void* context);
   void ReadOne(Duration at_most);
   void Dispatch(std::span<const std::byte> message);
   void OnReply(const wire::Reply& reply);
@@ -241,7 +245,7 @@ class Link {
   void OnNotice(const wire::Notice& notice);
   void LookAtSocket();
   void Lose(const std::string& why);
-  void NeedCallbackThread();
+  void WakeCallbackThread();
   void RunCallbacks();
   static void* CallbackThread(void* link);
 
@@ -269,6 +273,7 @@ class Link {
   std::unordered_map<std::uint64_t, Ticket> tickets_;
   std::uint64_t next_ticket_ = 1;
   std::uint64_t hurried_tickets_ = 0;  // of tickets_, those without kNobodyWaits
+  pthread_cond_t callbacks_changed_;   // its thread's own: others' answers don't wake it
   std::deque<std::function<void()>> callbacks_;
   std::uint64_t callbacks_expected_ = 0;
   std::map<std::uint32_t, Context*> wants_notices_;

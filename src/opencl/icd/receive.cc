@@ -39,10 +39,11 @@ void Link::StateLock::Unlock() {
 
 // -- Waiting ---------------------------------------------------------------------------------------------------------
 
-bool Link::WaitUntilDone(bool (*done)(void*), void* context) {
+bool Link::WaitUntilDone(Of of, bool (*done)(void*), void* context) {
   StateLock lock(*this);
-  if (done(context)) return true;
-  stats_.round_trips.fetch_add(1, std::memory_order_relaxed);
+  const bool here = done(context);
+  if (!here || of == Of::kAnswer) stats_.round_trips.fetch_add(1, std::memory_order_relaxed);
+  if (here) return true;
   while (usable()) {
     if (reading_) {
       ++followers_;
@@ -268,7 +269,10 @@ void Link::Lose(const std::string& why) {
 
 // -- Callbacks -------------------------------------------------------------------------------------------------------
 
-void Link::NeedCallbackThread() {
+/// Or begins it. It may be one of those that wait for the executor, too.
+void Link::WakeCallbackThread() {
+  ::pthread_cond_signal(&callbacks_changed_);
+  if (followers_ > 0) ::pthread_cond_broadcast(&changed_);
   if (callback_thread_) return;
   // The program's signals are for the program's threads.
   sigset_t all, before;
@@ -284,20 +288,18 @@ void Link::NeedCallbackThread() {
 
 void Link::Post(std::function<void()> callback) {
   callbacks_.push_back(std::move(callback));
-  NeedCallbackThread();
-  ::pthread_cond_broadcast(&changed_);
+  WakeCallbackThread();
 }
 
 void Link::ExpectCallback() {
   ++callbacks_expected_;
-  NeedCallbackThread();
-  ::pthread_cond_broadcast(&changed_);
+  WakeCallbackThread();
 }
 
 void Link::WantNotices(Context& context) {
   const StateLock lock(*this);
   wants_notices_[context.id] = &context;
-  NeedCallbackThread();
+  WakeCallbackThread();
 }
 
 void Link::ForgetNotices(std::uint32_t context_id) {
@@ -325,9 +327,7 @@ void Link::RunCallbacks() {
       } else if (callbacks_expected_ > 0 && usable()) {
         must_read = true;
       } else {
-        ++followers_;
-        SleepOn(changed_, state_, usable() && !wants_notices_.empty() ? kNoticeEvery : Duration(seconds(10)));
-        --followers_;
+        SleepOn(callbacks_changed_, state_, usable() && !wants_notices_.empty() ? kNoticeEvery : Duration(seconds(10)));
       }
     }
     if (callback) {
