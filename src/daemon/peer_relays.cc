@@ -55,8 +55,9 @@ Status PeerRelays::Set(const std::vector<OfferedNode>& offered) {
     if (!IsNodeName(one.node) || !IsNodeName(one.vgpu) || one.address.empty() || one.address[0] == '-')
       return Fail(Errc::kInvalidArgument, "'" + one.node + "' with vGPU '" + one.vgpu + "' at '" + one.address +
                                               "' is no node that could be offered");
+  const Instant now = platform::Now();
   for (auto& [name, relay] : relays_) {
-    if (relay.listed) relay.gone = platform::Now();
+    if (relay.listed) relay.gone = now;
     relay.listed = false;
   }
   for (const OfferedNode& one : offered) {
@@ -70,7 +71,7 @@ Status PeerRelays::Set(const std::vector<OfferedNode>& offered) {
     Start(relay);
   }
   WriteList();
-  EndThoseGone();
+  EndThoseGone(now);
   return Ok();
 }
 
@@ -121,8 +122,7 @@ void PeerRelays::WriteList() const {
     std::fprintf(stderr, "weir: executors don't hear of nodes that run parts: %s\n", status.error().message.c_str());
 }
 
-void PeerRelays::EndThoseGone() {
-  const Instant now = platform::Now();
+void PeerRelays::EndThoseGone(Instant now) {
   bool some = false;
   for (auto at = relays_.begin(); at != relays_.end();) {
     Relay& relay = at->second;
@@ -137,7 +137,7 @@ void PeerRelays::EndThoseGone() {
   if (!some) return;
   timer_.expires_after(std::min<Duration>(lingers_, seconds(1)));
   timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error) EndThoseGone();
+    if (!error) EndThoseGone(platform::Now());
   });
 }
 

@@ -61,7 +61,7 @@ class PeerRelays {
   void Start(Relay& relay);
   void End(Relay& relay);
   void WriteList() const;
-  void EndThoseGone();
+  void EndThoseGone(Instant now);
 
   boost::asio::io_context& loop_;
   const std::string run_dir_;

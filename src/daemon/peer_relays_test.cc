@@ -74,7 +74,18 @@ class PeerRelaysTest : public ::testing::Test {
       loop_.restart();
       loop_.run_for(milliseconds(5));
     }
-    EXPECT_TRUE(holds());
+    EXPECT_TRUE(holds()) << Started();
+  }
+  /// For people: the processes that were started, and how each is.
+  [[nodiscard]] std::string Started() const {
+    std::string text = "started:";
+    std::ifstream pids(folder_ / "pids");
+    for (std::string pid; pids >> pid;) {
+      std::string stat;
+      std::getline(std::ifstream("/proc/" + pid + "/stat") >> std::ws, stat);
+      text += "\n  " + (stat.empty() ? pid + " is gone" : stat);
+    }
+    return text;
   }
 
   testing::TempFolder folder_;
