@@ -55,10 +55,10 @@ bool Agent::Wanted() const noexcept {
   return !attach_path_.empty() && platform::CoarseNowNs() >= next_attempt_ns_.load(std::memory_order_relaxed);
 }
 
-Ticket Agent::Arrive(std::int64_t now_ns) noexcept {
+Ticket Agent::Arrive(std::int64_t now_ns, Duration attach_wait) noexcept {
   try {
     const Lock lock(mutex_);
-    Attachment* attachment = current_ ? current_.get() : AttachIfDue(now_ns);
+    Attachment* attachment = current_ ? current_.get() : AttachIfDue(now_ns, attach_wait);
     if (attachment == nullptr || !StillThere(*attachment, now_ns, false)) return {};
     if (attachment->vgpu().messages_sent.load(std::memory_order_acquire) != attachment->messages_seen) {
       ReadMessages(*attachment);
@@ -238,9 +238,9 @@ void Agent::ReadMessages(Attachment& attachment) {
   }
 }
 
-Attachment* Agent::AttachIfDue(std::int64_t now_ns) {
+Attachment* Agent::AttachIfDue(std::int64_t now_ns, Duration wait) {
   if (attach_path_.empty() || now_ns < next_attempt_ns_.load(std::memory_order_relaxed)) return nullptr;
-  auto made = TryAttach(now_ns + kAttachWait.count());
+  auto made = TryAttach(now_ns + wait.count());
   if (!made) {
     // Nobody there costs nothing to find out; one that doesn't answer or refuses is asked less and less often.
     const bool nobody = made.error().code == Errc::kNotFound || made.error().code == Errc::kUnavailable;

@@ -6,8 +6,8 @@
 //   detached ───────────▶ attached ────────────────────────────────────────────▶ detached
 //      ▲  └── refused, nobody there: try again later, pass everything meanwhile ──┘
 //
-// Bounds: an attempt to attach blocks for at most kAttachWait; a wait at the gate or a delay ends at most kWaitSlice
-// after the daemon's death, kHeartbeatStaleNs after it hangs.
+// Bounds: an attempt to attach blocks for at most kAttachWait, if nothing else is asked for; a wait at the gate or a
+// delay ends at most kWaitSlice after the daemon's death, kHeartbeatStaleNs after it hangs.
 #pragma once
 
 #include <pthread.h>
@@ -94,8 +94,9 @@ class Agent {
   Agent& operator=(const Agent&) = delete;
 
   /// A frame comes to the gate: attaches if it is time to, reads what the daemon sent. Thread-safe, like all that
-  /// follows. `now_ns`: CLOCK_MONOTONIC, just read. Every ticket with an attachment must come to Leave.
-  Ticket Arrive(std::int64_t now_ns) noexcept;
+  /// follows. `now_ns`: CLOCK_MONOTONIC, just read. Every ticket with an attachment must come to Leave. `attach_wait`:
+  /// for the daemon's answer where it attaches; who is in no frame of a program's may wait longer.
+  Ticket Arrive(std::int64_t now_ns, Duration attach_wait = kAttachWait) noexcept;
   /// The pace as it is now.
   [[nodiscard]] static Pace PaceOf(const Ticket& ticket) noexcept;
   /// Sleeps until `until_ns`, or until the interval is no longer `interval_ns`. Returns the time; the daemon's death
@@ -142,7 +143,7 @@ class Agent {
   [[nodiscard]] std::string last_error() const;
 
  private:
-  Attachment* AttachIfDue(std::int64_t now_ns);
+  Attachment* AttachIfDue(std::int64_t now_ns, Duration wait);
   Result<std::unique_ptr<Attachment>> TryAttach(std::int64_t deadline_ns);
   void Drop(bool count_fail_open);
   void ReadMessages(Attachment& attachment);

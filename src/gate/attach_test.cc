@@ -40,6 +40,22 @@ TEST_F(Gate, AnAgentWithNobodyThereGoesOnAndSaysWhy) {
   EXPECT_FALSE(agent.Wanted()) << "it is not asked again at every frame";
 }
 
+TEST_F(Gate, AnAgentThatIsInNobodysFrameMayWaitLongerForABusyDaemon) {
+  Agent agent = MakeAgent();
+  std::atomic<bool> busy{false};
+  std::thread daemon([&] {
+    host().With([&](VgpuGate&) {
+      busy = true;
+      std::this_thread::sleep_for(4 * kAttachWait);
+    });
+  });
+  EXPECT_TRUE(WaitUntil([&] { return busy.load(); }));
+  const Ticket ticket = agent.Arrive(platform::NowNs(), seconds(30));
+  EXPECT_NE(ticket.attachment, nullptr) << agent.last_error();
+  if (ticket.attachment != nullptr) agent.Withdraw(ticket);
+  daemon.join();
+}
+
 TEST_F(Gate, AnAgentThatGoesIsSeenToGo) {
   {
     Agent agent = MakeAgent();

@@ -24,6 +24,7 @@ namespace {
 
 constexpr Duration kTick = milliseconds(100);
 constexpr Duration kHelloWithin = seconds(2);
+constexpr Duration kAttachWithin = seconds(5);
 /// What a session that was told to end gets, before the process ends under it.
 constexpr Duration kEndWithin = milliseconds(500);
 constexpr std::size_t kSessionsMax = 256;
@@ -84,9 +85,10 @@ class Server {
   std::int64_t idle_since_ns_ = 0;
 };
 
-// The agent attaches when a frame arrives; one that never leaves tells us which CPUs make up the device.
+// The agent attaches when a frame arrives; one that never leaves tells us which CPUs make up the device. That, and
+// whether memory is elastic, holds for good: a daemon that is busy gets time to answer, as nobody's frame waits here.
 void Server::Attach() {
-  const gate::Ticket ticket = agent_.Arrive(platform::NowNs());
+  const gate::Ticket ticket = agent_.Arrive(platform::NowNs(), kAttachWithin);
   const proto::CpuMask cpus = agent_.device_cpus();
   meter_ = std::make_unique<DeviceMeter>(device_.in_host_memory ? device_.workers : std::vector<pid_t>{}, cpus);
   agent_.Describe(meter_->by_workers() ? proto::MeterKind::kWorkerCpuTime : proto::MeterKind::kTimerQuery,
