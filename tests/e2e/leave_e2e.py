@@ -75,7 +75,7 @@ class Leaving(Distant):
         for name in ("a", "b"):
             environment = {"WEIR_OPENCL": os.path.join(self.node.run_dir, "opencl", name + ".sock"),
                            "OCL_ICD_VENDORS": os.path.join(e2e.BUILD, "lib/weir/icd")}
-            self.processes.append(subprocess.Popen([LOOP, "60", str(1 << 16), "100", "1", "5"], stdout=subprocess.PIPE,
+            self.processes.append(subprocess.Popen([LOOP, "60", str(1 << 16), "300", "1", "5"], stdout=subprocess.PIPE,
                                                    stderr=subprocess.PIPE, env={**os.environ, **environment}))
 
     def start_game(self, *where_to, token=None):
