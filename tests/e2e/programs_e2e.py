@@ -59,8 +59,10 @@ class Programs(e2e.WithNode):
         except AssertionError as late:
             states = [(p.args, p.poll()) for p in self.tenants.processes]
             raise AssertionError(f"{late}; {states}; {self.node.get('/v1/vgpus')}; {self.node.log_text()[-500:]}") from late
-        processes = e2e.wait_for(lambda: self.processes() if len(self.processes()) == programs else None, 10,
-                                 f"{programs} attached processes")
+        def described():  # a process says what it draws with when its first frame is measured
+            there = self.processes()
+            return there if len(there) == programs and all(process["renderer"] for process in there) else None
+        processes = e2e.wait_for(described, 10, f"{programs} attached processes that say what they draw with")
         for process in processes:
             self.assertIn("llvmpipe", process["renderer"], process)
             self.assertEqual(process["meter"], meter, process)
