@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/device/device_model.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/check.h"
+
+namespace weir::core {
+namespace {
+
+constexpr std::int64_t kFullClock = 1000;  // permille
+constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+
+constexpr std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+Duration CopyTime(Bytes bytes, std::uint64_t bytes_per_s) {
+  if (bytes_per_s == 0) return Duration{0};
+  const auto ns = static_cast<unsigned __int128>(bytes.count) * kNsPerSecond / bytes_per_s;
+  return Duration{static_cast<std::int64_t>(std::min<unsigned __int128>(ns, DeviceModel::kWorkMax.count()))};
+}
+
+}  // namespace
+
+// -- What a command asks for -----------------------------------------------------------------------------------------
+
+bool DeviceModel::Concurrent(std::size_t index) const {
+  return config_.arbitration == Arbitration::kConcurrent && index == Index(EngineKind::kCompute);
+}
+
+bool DeviceModel::TimeSliced(std::size_t index) const {
+  return config_.arbitration == Arbitration::kTimeSlice && index == Index(EngineKind::kCompute);
+}
+
+std::uint32_t DeviceModel::UnitsOf(std::size_t index) const {
+  return Concurrent(index) ? std::clamp(config_.units, 1U, DeviceConfig::kUnitsMax) : 1;
+}
+
+std::uint32_t DeviceModel::UnitsWanted(const DeviceCommand& command) const {
+  const std::uint32_t all = UnitsOf(Index(command.engine));
+  return command.units == 0 ? all : std::min(command.units, all);
+}
+
+std::int64_t DeviceModel::WorkOf(const DeviceCommand& command) const {
+  Duration time{};
+  switch (command.engine) {
+    case EngineKind::kCompute: time = config_.launch_overhead + command.work; break;
+    case EngineKind::kCopyIn: time = config_.link_latency + CopyTime(command.bytes, config_.in_bytes_per_s); break;
+    case EngineKind::kCopyOut: time = config_.link_latency + CopyTime(command.bytes, config_.out_bytes_per_s); break;
+  }
+  return std::clamp(time, Duration{0}, kWorkMax).count() * kFullClock * UnitsWanted(command);
+}
+
+// -- Queues and clients ----------------------------------------------------------------------------------------------
+
+std::size_t DeviceModel::ClientFor(std::uint32_t client) {
+  std::size_t unused = clients_.size();
+  for (std::size_t i = 0; i < clients_.size(); ++i) {
+    if (!clients_[i].removed && clients_[i].id == client) return i;
+    if (clients_[i].removed) unused = i;
+  }
+  if (unused == clients_.size()) clients_.emplace_back();
+  clients_[unused] = Client{.id = client};
+  return unused;
+}
+
+std::size_t DeviceModel::QueueFor(const DeviceCommand& command) {
+  if (last_queue_ < queues_.size() && queues_[last_queue_].id == command.queue && !queues_[last_queue_].empty())
+    return last_queue_;
+  std::size_t unused = queues_.size();
+  for (std::size_t i = 0; i < queues_.size(); ++i) {
+    if (queues_[i].id == command.queue && !queues_[i].empty()) return last_queue_ = i;
+    if (queues_[i].empty() && (unused == queues_.size() || queues_[i].id == command.queue)) unused = i;
+  }
+  if (unused == queues_.size()) queues_.emplace_back();
+  Queue& queue = queues_[unused];
+  if (queue.id != command.queue || clients_.empty() || clients_[queue.client].id != command.client ||
+      clients_[queue.client].removed)
+    queue.client = ClientFor(command.client);
+  queue.id = command.queue;
+  queue.first = 0;
+  queue.commands.clear();
+  queue.head_runs = false;
+  return last_queue_ = unused;
+}
+
+const DeviceModel::Queue* DeviceModel::Find(std::uint32_t queue) const {
+  for (const Queue& each : queues_)
+    if (each.id == queue && !each.empty()) return &each;
+  return nullptr;
+}
+
+void DeviceModel::Pop(Queue& queue) {
+  queue.head_runs = false;
+  if (++queue.first == queue.commands.size()) {
+    queue.commands.clear();
+    queue.first = 0;
+  } else if (queue.first >= 64 && queue.first * 2 >= queue.commands.size()) {
+    queue.commands.erase(queue.commands.begin(), queue.commands.begin() + static_cast<std::ptrdiff_t>(queue.first));
+    queue.first = 0;
+  }
+}
+
+// -- Progress --------------------------------------------------------------------------------------------------------
+
+/// Work of one unit in a span: at the low clock until the ramp ends, at the full clock after it.
+std::int64_t DeviceModel::WorkDone(const Engine& engine, Instant from, Instant to) const {
+  const std::int64_t all = (to - from).count() * kFullClock;
+  if (from >= engine.full_clock_at) return all;
+  return all - (std::min(to, engine.full_clock_at) - from).count() * (kFullClock - std::clamp<std::int64_t>(config_.ramp.low_permille, 1, kFullClock));
+}
+
+/// How much of a span the running command still spends on its switch and start delay.
+Duration DeviceModel::DelayIn(const Engine& engine, Duration span) const {
+  return std::min(span, queues_[engine.running.front().queue].head().delay_left);
+}
+
+/// The part of a span that is charged to one of the commands that share an engine, by their units. The parts add up to
+/// the span exactly: each is a difference of rounded running sums.
+Duration DeviceModel::PartOf(const Engine& engine, std::size_t running, Duration span) const {
+  std::int64_t before = 0, all = 0;
+  for (std::size_t i = 0; i < engine.running.size(); ++i) {
+    if (i < running) before += engine.running[i].units;
+    all += engine.running[i].units;
+  }
+  const auto up_to = [&](std::int64_t units) {
+    return static_cast<std::int64_t>(static_cast<__int128>(span.count()) * units / all);
+  };
+  return Duration{up_to(before + engine.running[running].units) - up_to(before)};
+}
+
+void DeviceModel::Progress(std::size_t index, Instant to) {
+  Engine& engine = engines_[index];
+  Instant from = std::max(engine.progressed, stalled_until_);
+  engine.progressed = std::max(engine.progressed, to);
+  if (engine.running.empty() || from >= to) return;
+  const Duration delay = DelayIn(engine, to - from);
+  if (delay > Duration{0}) {
+    queues_[engine.running.front().queue].head().delay_left -= delay;
+    engine.switching += delay;
+    from += delay;
+  }
+  const std::int64_t work = WorkDone(engine, from, to);
+  engine.busy += to - from;
+  for (std::size_t i = 0; i < engine.running.size(); ++i) {
+    Queue& queue = queues_[engine.running[i].queue];
+    const Duration part = PartOf(engine, i, to - from);
+    queue.head().work_left = std::max<std::int64_t>(0, queue.head().work_left - work * engine.running[i].units);
+    queue.head().busy += part;
+    clients_[queue.client].busy[index] += part;
+  }
+}
+
+Instant DeviceModel::EndOf(const Engine& engine, const Running& running) const {
+  const Pending& head = queues_[running.queue].head();
+  const Instant begin = std::max(engine.progressed, stalled_until_) + head.delay_left;
+  const std::int64_t work = CeilDivide(head.work_left, running.units);
+  if (begin >= engine.full_clock_at) return begin + Duration{CeilDivide(work, kFullClock)};
+  const std::int64_t low = std::clamp<std::int64_t>(config_.ramp.low_permille, 1, kFullClock);
+  const std::int64_t in_ramp = (engine.full_clock_at - begin).count() * low;
+  if (work <= in_ramp) return begin + Duration{CeilDivide(work, low)};
+  return engine.full_clock_at + Duration{CeilDivide(work - in_ramp, kFullClock)};
+}
+
+void DeviceModel::Plan(std::size_t index, Instant now) {
+  Engine& engine = engines_[index];
+  engine.next = kNoEvent;
+  for (const Running& running : engine.running) engine.next = std::min(engine.next, EndOf(engine, running));
+  if (TimeSliced(index) && !engine.running.empty() && OthersWait(index))
+    engine.next = std::min(engine.next, std::max(now, engine.turn_began + config_.slice));
+}
+
+void DeviceModel::PlanNext() {
+  next_event_ = kNoEvent;
+  for (const Engine& engine : engines_) next_event_ = std::min(next_event_, engine.next);
+}
+
+// -- Which command runs ----------------------------------------------------------------------------------------------
+
+bool DeviceModel::Eligible(const Queue& queue, std::size_t index) const {
+  return !queue.empty() && !queue.head_runs && Index(queue.head().command.engine) == index;
+}
+
+/// Whether a command of a client that does not run waits for the engine.
+bool DeviceModel::OthersWait(std::size_t index) const {
+  return std::ranges::any_of(queues_, [&](const Queue& queue) {
+    return Eligible(queue, index) && clients_[queue.client].id != engines_[index].client;
+  });
+}
+
+/// The index of the queue whose head begins next.
+std::optional<std::size_t> DeviceModel::Choose(std::size_t index, Instant now) const {
+  const Engine& engine = engines_[index];
+  std::optional<std::size_t> chosen;
+  const bool sliced = TimeSliced(index);
+  const bool turn_over = sliced && now >= engine.turn_began + config_.slice;
+  // A smaller rank goes first. Time-slice: the client whose turn it is, then the others by number, starting after it.
+  const auto rank = [&](const Queue& queue) -> std::uint32_t {
+    if (!sliced) return 0;
+    const std::uint32_t distance = clients_[queue.client].id - engine.client;  // modulo 2^32: 0 is the same client
+    return distance == 0 && turn_over ? std::numeric_limits<std::uint32_t>::max() : distance;
+  };
+  for (std::size_t i = 0; i < queues_.size(); ++i) {
+    if (!Eligible(queues_[i], index)) continue;
+    if (!chosen) {
+      chosen = i;
+      continue;
+    }
+    const std::uint32_t mine = rank(queues_[i]), best = rank(queues_[*chosen]);
+    if (mine < best || (mine == best && queues_[i].head().sequence < queues_[*chosen].head().sequence)) chosen = i;
+  }
+  return chosen;
+}
+
+void DeviceModel::Begin(std::size_t index, std::size_t queue_index, std::uint32_t units, Instant now) {
+  Engine& engine = engines_[index];
+  Queue& queue = queues_[queue_index];
+  Pending& head = queue.head();
+  const std::uint32_t client = clients_[queue.client].id;
+  const bool compute = index == Index(EngineKind::kCompute);
+  if (engine.running.empty() && compute && config_.ramp.idle > Duration{0} && now - engine.idle_since >= config_.ramp.idle)
+    engine.full_clock_at = std::max(now, stalled_until_) + config_.ramp.rise;
+  if (compute && !Concurrent(index)) {
+    if (engine.client != client) {
+      head.delay_left += config_.switch_cost;
+      engine.turn_began = now + config_.switch_cost;
+    } else if (now >= engine.turn_began + config_.slice) {
+      engine.turn_began = now;
+    }
+    if (!head.started && start_delay_) head.delay_left += start_delay_(head.command);
+  }
+  if (!head.started) head.began = std::max(now, stalled_until_);
+  head.started = true;
+  queue.head_runs = true;
+  engine.client = client;
+  engine.progressed = std::max(engine.progressed, now);
+  engine.running.push_back({queue_index, units});
+}
+
+/// True: a command has begun.
+bool DeviceModel::Start(std::size_t index, Instant now) {
+  Engine& engine = engines_[index];
+  const std::uint32_t all = UnitsOf(index);
+  std::uint32_t in_use = 0;
+  for (const Running& running : engine.running) in_use += running.units;
+  if (in_use >= all) return false;
+  Progress(index, now);
+  bool changed = false;
+  // Commands that run on fewer units than they can use come first.
+  for (Running& running : engine.running) {
+    const std::uint32_t more =
+        std::min(UnitsWanted(queues_[running.queue].head().command) - running.units, all - in_use);
+    running.units += more;
+    in_use += more;
+    changed = changed || more > 0;
+  }
+  while (in_use < all) {
+    const auto queue = Choose(index, now);
+    if (!queue) break;
+    const std::uint32_t units = std::min(UnitsWanted(queues_[*queue].head().command), all - in_use);
+    Begin(index, *queue, units, now);
+    in_use += units;
+    changed = true;
+  }
+  return changed;
+}
+
+void DeviceModel::StartAll(Instant now) {
+  for (std::size_t i = 0; i < kEngineKinds; ++i) {
+    Start(i, now);
+    Plan(i, now);
+  }
+  PlanNext();
+}
+
+// -- Events ----------------------------------------------------------------------------------------------------------
+
+bool DeviceModel::Submit(Instant now, const DeviceCommand& command) {
+  WEIR_CHECK(now <= next_event_);
+  if (lost_) return false;
+  const std::size_t number = QueueFor(command);
+  Queue& queue = queues_[number];
+  if (config_.queue_depth > 0 && queue.size() >= config_.queue_depth) return false;
+  queue.commands.push_back(
+      {.command = command, .sequence = next_sequence_++, .submitted = now, .work_left = WorkOf(command)});
+  if (queue.size() > 1) return true;
+  const std::size_t index = Index(command.engine);
+  if (Start(index, now) || TimeSliced(index)) {
+    Plan(index, now);
+    next_event_ = std::min(next_event_, engines_[index].next);
+    if (TimeSliced(index)) PlanNext();
+  }
+  return true;
+}
+
+void DeviceModel::Advance(Instant now, std::vector<DeviceCompletion>& completed) {
+  while (next_event_ <= now) {
+    const Instant at = next_event_;
+    for (std::size_t i = 0; i < kEngineKinds; ++i) {
+      if (engines_[i].next > at) continue;
+      Progress(i, at);
+      Complete(i, at, completed);
+      EndTurn(i, at);
+    }
+    StartAll(at);
+  }
+}
+
+DeviceCompletion DeviceModel::CompletionOf(const Pending& pending, Instant now, bool lost) const {
+  return {.command = pending.command,
+          .submitted = pending.submitted,
+          .began = pending.started ? pending.began : now,
+          .ended = now,
+          .busy = pending.busy,
+          .lost = lost};
+}
+
+void DeviceModel::Complete(std::size_t index, Instant now, std::vector<DeviceCompletion>& completed) {
+  Engine& engine = engines_[index];
+  std::erase_if(engine.running, [&](const Running& running) {
+    Queue& queue = queues_[running.queue];
+    if (queue.head().work_left > 0 || queue.head().delay_left > Duration{0}) return false;
+    completed.push_back(CompletionOf(queue.head(), now, /*lost=*/false));
+    Pop(queue);
+    return true;
+  });
+  if (engine.running.empty()) engine.idle_since = now;
+}
+
+void DeviceModel::EndTurn(std::size_t index, Instant now) {
+  Engine& engine = engines_[index];
+  if (!TimeSliced(index) || engine.running.empty() || now < engine.turn_began + config_.slice || !OthersWait(index))
+    return;
+  queues_[engine.running.front().queue].head_runs = false;
+  engine.running.clear();
+}
+
+void DeviceModel::Forget(std::uint32_t queue) {
+  for (Queue& each : queues_) {
+    if (each.id != queue || each.empty()) continue;
+    each.commands.resize(each.first + (each.head().started ? 1 : 0));
+    if (each.empty()) {
+      each.commands.clear();
+      each.first = 0;
+    }
+  }
+  // A turn that would have ended for these commands may go on.
+  for (std::size_t i = 0; i < kEngineKinds; ++i)
+    if (TimeSliced(i)) Plan(i, engines_[i].progressed);
+  PlanNext();
+}
+
+void DeviceModel::Remove(Instant now, std::uint32_t client) {
+  const auto of_client = [&](const Queue& queue) { return !queue.empty() && clients_[queue.client].id == client; };
+  for (std::size_t i = 0; i < kEngineKinds; ++i) {
+    Engine& engine = engines_[i];
+    Progress(i, now);
+    const bool ran = !engine.running.empty();
+    std::erase_if(engine.running, [&](const Running& running) { return of_client(queues_[running.queue]); });
+    if (ran && engine.running.empty()) engine.idle_since = now;
+  }
+  for (Queue& queue : queues_) {
+    if (!of_client(queue)) continue;
+    queue.commands.clear();
+    queue.first = 0;
+    queue.head_runs = false;
+  }
+  for (Client& each : clients_) {
+    if (each.removed || each.id != client) continue;
+    for (std::size_t i = 0; i < kEngineKinds; ++i) engines_[i].busy_of_removed += each.busy[i];
+    memory_used_.count -= each.memory.count;
+    each = Client{.removed = true};
+  }
+  StartAll(now);
+}
+
+void DeviceModel::Stall(Instant now, Instant until) {
+  for (std::size_t i = 0; i < kEngineKinds; ++i) Progress(i, now);
+  stalled_until_ = std::max(stalled_until_, until);
+  for (std::size_t i = 0; i < kEngineKinds; ++i) Plan(i, now);
+  PlanNext();
+}
+
+void DeviceModel::FailAll(Instant now, std::vector<DeviceCompletion>& completed) {
+  for (std::size_t i = 0; i < kEngineKinds; ++i) {
+    Progress(i, now);
+    engines_[i].running.clear();
+    engines_[i].idle_since = now;
+    engines_[i].next = kNoEvent;
+  }
+  for (Queue& queue : queues_) {
+    for (std::size_t i = queue.first; i < queue.commands.size(); ++i)
+      completed.push_back(CompletionOf(queue.commands[i], now, /*lost=*/true));
+    queue.commands.clear();
+    queue.first = 0;
+    queue.head_runs = false;
+  }
+  PlanNext();
+}
+
+void DeviceModel::Reset(Instant now, std::vector<DeviceCompletion>& completed) { FailAll(now, completed); }
+
+void DeviceModel::Lose(Instant now, std::vector<DeviceCompletion>& completed) {
+  FailAll(now, completed);
+  lost_ = true;
+}
+
+// -- Memory and ground truth -----------------------------------------------------------------------------------------
+
+bool DeviceModel::Allocate(std::uint32_t client, Bytes bytes) {
+  if (lost_ || bytes.count > config_.memory.count - memory_used_.count) return false;
+  clients_[ClientFor(client)].memory.count += bytes.count;
+  memory_used_.count += bytes.count;
+  return true;
+}
+
+void DeviceModel::Free(std::uint32_t client, Bytes bytes) {
+  for (Client& each : clients_) {
+    if (each.removed || each.id != client) continue;
+    const std::uint64_t freed = std::min(bytes.count, each.memory.count);
+    each.memory.count -= freed;
+    memory_used_.count -= freed;
+  }
+}
+
+Duration DeviceModel::Busy(EngineKind kind, Instant now) const {
+  const Engine& engine = engines_[Index(kind)];
+  const Instant from = std::max(engine.progressed, stalled_until_);
+  if (engine.running.empty() || from >= now) return engine.busy;
+  return engine.busy + (now - from) - DelayIn(engine, now - from);
+}
+
+Duration DeviceModel::BusyOf(std::uint32_t client, EngineKind kind, Instant now) const {
+  const Engine& engine = engines_[Index(kind)];
+  Duration busy{};
+  for (const Client& each : clients_)
+    if (!each.removed && each.id == client) busy += each.busy[Index(kind)];
+  const Instant from = std::max(engine.progressed, stalled_until_);
+  if (engine.running.empty() || from >= now) return busy;
+  const Duration span = (now - from) - DelayIn(engine, now - from);
+  for (std::size_t i = 0; i < engine.running.size(); ++i)
+    if (clients_[queues_[engine.running[i].queue].client].id == client) busy += PartOf(engine, i, span);
+  return busy;
+}
+
+Bytes DeviceModel::MemoryOf(std::uint32_t client) const {
+  for (const Client& each : clients_)
+    if (!each.removed && each.id == client) return each.memory;
+  return {};
+}
+
+std::size_t DeviceModel::Outstanding(std::uint32_t queue) const {
+  const Queue* found = Find(queue);
+  return found == nullptr ? 0 : found->size();
+}
+
+bool DeviceModel::Runs(std::uint32_t queue) const {
+  const Queue* found = Find(queue);
+  return found != nullptr && found->head_runs;
+}
+
+}  // namespace weir::core

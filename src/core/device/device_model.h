@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// A device with command queues, engines and memory, as a pure model. The simulator plays it in virtual time; the
+// emulator plays the same code in real time.
+//
+//             ┌ queue: ■ ■ ■ ┐                   ┌ compute   fifo, time-slice or concurrent
+//   client A ─┤              ├─ head of a queue ─┼ copy in   always fifo
+//             └ queue: ■ ■   ┘  is eligible      └ copy out  always fifo
+//   client B ── queue: ■ ■ ■
+//
+//   a command:  waits ──▶ runs ──▶ completed
+//                 ▲         │ a turn ends (time-slice)
+//                 └─────────┘
+//
+// Laws (device_laws_test.cc):
+// - Commands of one queue complete in the order of submission, and a command runs only when those before it completed.
+// - An engine is never idle while a command is eligible for it, but for a stall.
+// - The busy times of all clients on an engine add up to the busy time of that engine, which never exceeds the time
+//   that has passed.
+// - A command that ran has been given exactly its work.
+// - Allocated memory never exceeds the size of the device.
+// - The result does not depend on how often Advance is called.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "base/units.h"
+#include "core/device/device_config.h"
+
+namespace weir::core {
+
+/// One command. The submitter chooses the numbers of clients and queues; a queue belongs to one client.
+struct DeviceCommand {
+  std::uint32_t client = 0;
+  std::uint32_t queue = 0;
+  std::uint64_t tag = 0;  // The submitter's; returned with the completion.
+  EngineKind engine = EngineKind::kCompute;
+  Duration work{};          // Compute: time at full clock with all of its units.
+  Bytes bytes{};            // Copies: what is transferred. The model computes the time.
+  std::uint32_t units = 0;  // kConcurrent: units that it can use. 0: all of the device's.
+};
+
+struct DeviceCompletion {
+  DeviceCommand command;
+  Instant submitted, began, ended;  // `began` to `ended` can include turns of other clients, as on real devices.
+  Duration busy{};                  // What the command itself took of the engine.
+  bool lost = false;                // The device was reset or is lost.
+};
+
+class DeviceModel {
+ public:
+  static constexpr Instant kNoEvent = Instant::max();
+  static constexpr Duration kWorkMax = seconds(3600);  // Longer commands are shortened to it.
+
+  explicit DeviceModel(const DeviceConfig& config) : config_(config) {}
+
+  /// Queues a command. False: its queue is full, or the device is lost. `now` must not be earlier than in any call
+  /// before; the events up to `now` must have been taken with Advance.
+  bool Submit(Instant now, const DeviceCommand& command);
+  /// When Advance has something to do. kNoEvent: not before the next submission.
+  [[nodiscard]] Instant NextEvent() const { return next_event_; }
+  /// Plays all events up to `now` and appends the completions in order of time.
+  void Advance(Instant now, std::vector<DeviceCompletion>& completed);
+
+  /// Drops the commands of a queue that have not begun. A command that runs, or that was preempted, goes on.
+  void Forget(std::uint32_t queue);
+  /// Drops all commands of a client, running ones included, and its memory.
+  void Remove(Instant now, std::uint32_t client);
+  /// No engine makes progress until then.
+  void Stall(Instant now, Instant until);
+  /// All commands complete now, as lost.
+  void Reset(Instant now, std::vector<DeviceCompletion>& completed);
+  /// Like Reset; the device accepts no command afterwards.
+  void Lose(Instant now, std::vector<DeviceCompletion>& completed);
+
+  /// Takes memory for a client. False: the device has not so much left.
+  bool Allocate(std::uint32_t client, Bytes bytes);
+  void Free(std::uint32_t client, Bytes bytes);
+
+  /// A time that a command waits for at its start, holding the engine, after the switch. Set before the first command.
+  void SetStartDelay(std::function<Duration(const DeviceCommand&)> delay) { start_delay_ = std::move(delay); }
+
+  // Ground truth at `now`, which must not be later than the next event. Busy includes clients that were removed.
+  [[nodiscard]] Duration Busy(EngineKind engine, Instant now) const;
+  [[nodiscard]] Duration BusyOf(std::uint32_t client, EngineKind engine, Instant now) const;
+  [[nodiscard]] Duration BusyOfRemoved(EngineKind engine) const { return engines_[Index(engine)].busy_of_removed; }
+  /// Time of switches and start delays that are over; not part of Busy.
+  [[nodiscard]] Duration Switching(EngineKind engine) const { return engines_[Index(engine)].switching; }
+  [[nodiscard]] Bytes MemoryOf(std::uint32_t client) const;
+  [[nodiscard]] Bytes memory_used() const { return memory_used_; }
+  [[nodiscard]] bool lost() const { return lost_; }
+  [[nodiscard]] bool running(EngineKind engine) const { return !engines_[Index(engine)].running.empty(); }
+  /// Commands of a queue that have not completed.
+  [[nodiscard]] std::size_t Outstanding(std::uint32_t queue) const;
+  /// Whether a command of this queue runs now.
+  [[nodiscard]] bool Runs(std::uint32_t queue) const;
+  [[nodiscard]] const DeviceConfig& config() const { return config_; }
+
+ private:
+  struct Pending {
+    DeviceCommand command;
+    std::uint64_t sequence = 0;
+    Instant submitted{}, began{};
+    std::int64_t work_left = 0;  // in units × permille of the clock × ns
+    Duration delay_left{};       // switch and start delay; none while commands share the engine
+    Duration busy{};
+    bool started = false;
+  };
+  /// Commands of one queue in order. An entry that is empty is used again for another queue.
+  struct Queue {
+    std::uint32_t id = 0;
+    std::size_t client = 0;         // index in clients_
+    std::size_t first = 0;          // what is before it in `commands` has completed
+    std::vector<Pending> commands;  // Its capacity stays when it is empty.
+    bool head_runs = false;
+    [[nodiscard]] bool empty() const { return first == commands.size(); }
+    [[nodiscard]] std::size_t size() const { return commands.size() - first; }
+    [[nodiscard]] Pending& head() { return commands[first]; }
+    [[nodiscard]] const Pending& head() const { return commands[first]; }
+  };
+  struct Running {
+    std::size_t queue = 0;  // index in queues_
+    std::uint32_t units = 0;
+  };
+  /// What is known of an engine at `progressed`. Its commands have the same units from then until `next`.
+  struct Engine {
+    std::vector<Running> running;  // in order of start
+    std::uint32_t client = ~0U;    // whose command ran last
+    Instant progressed{};
+    Instant turn_began{};
+    Instant idle_since{};
+    Instant full_clock_at{};  // the clock is low before
+    Instant next{kNoEvent};   // a completion or the end of a turn
+    Duration busy{}, switching{};
+    Duration busy_of_removed{};
+  };
+  struct Client {
+    std::uint32_t id = 0;
+    std::array<Duration, kEngineKinds> busy{};
+    Bytes memory{};
+    bool removed = false;
+  };
+  static constexpr std::size_t Index(EngineKind kind) { return static_cast<std::size_t>(kind); }
+  [[nodiscard]] bool Concurrent(std::size_t index) const;
+  [[nodiscard]] bool TimeSliced(std::size_t index) const;
+  [[nodiscard]] std::uint32_t UnitsOf(std::size_t index) const;
+  [[nodiscard]] std::uint32_t UnitsWanted(const DeviceCommand& command) const;
+  [[nodiscard]] std::int64_t WorkOf(const DeviceCommand& command) const;
+  std::size_t QueueFor(const DeviceCommand& command);
+  std::size_t ClientFor(std::uint32_t client);
+  [[nodiscard]] const Queue* Find(std::uint32_t queue) const;
+  [[nodiscard]] bool Eligible(const Queue& queue, std::size_t index) const;
+
+  [[nodiscard]] std::int64_t WorkDone(const Engine& engine, Instant from, Instant to) const;
+  [[nodiscard]] Duration DelayIn(const Engine& engine, Duration span) const;
+  [[nodiscard]] Duration PartOf(const Engine& engine, std::size_t running, Duration span) const;
+  void Progress(std::size_t index, Instant to);
+  [[nodiscard]] Instant EndOf(const Engine& engine, const Running& running) const;
+  void Plan(std::size_t index, Instant now);
+  void PlanNext();
+  void Complete(std::size_t index, Instant now, std::vector<DeviceCompletion>& completed);
+  void EndTurn(std::size_t index, Instant now);
+  bool Start(std::size_t index, Instant now);
+  void StartAll(Instant now);
+  void Begin(std::size_t index, std::size_t queue, std::uint32_t units, Instant now);
+  [[nodiscard]] std::optional<std::size_t> Choose(std::size_t index, Instant now) const;
+  [[nodiscard]] bool OthersWait(std::size_t index) const;
+  void Pop(Queue& queue);
+  void FailAll(Instant now, std::vector<DeviceCompletion>& completed);
+  [[nodiscard]] DeviceCompletion CompletionOf(const Pending& pending, Instant now, bool lost) const;
+
+  const DeviceConfig config_;
+  std::array<Engine, kEngineKinds> engines_{};
+  std::vector<Queue> queues_;
+  std::vector<Client> clients_;
+  std::size_t last_queue_ = 0;  // where QueueFor found the last one
+  std::uint64_t next_sequence_ = 0;
+  Instant stalled_until_{};
+  Instant next_event_{kNoEvent};
+  Bytes memory_used_{};
+  bool lost_ = false;
+  std::function<Duration(const DeviceCommand&)> start_delay_;
+};
+
+}  // namespace weir::core
