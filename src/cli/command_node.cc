@@ -37,6 +37,12 @@ Result<int> ShowStatus(const Session& session) {
       {"processes", fmt::format("{}", WholeField(status, "processes"))},
   };
   for (const auto& [name, value] : lines) fmt::print("{:<14}{}\n", name, Printable(value));
+  if (const std::string why = TextField(status, "not_saved"); !why.empty())
+    fmt::print("{:<14}{}\n", "not saved", Printable(why));
+  if (const auto helpers = status.find("helpers"); helpers != status.end() && helpers->is_array())
+    for (const json& helper : *helpers)
+      if (const std::string problem = TextField(helper, "problem"); !problem.empty())
+        fmt::print("{:<14}{}: {}\n", "does not run", Printable(TextField(helper, "name")), Printable(problem));
   return 0;
 }
 

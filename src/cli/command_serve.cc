@@ -6,6 +6,7 @@
 #include <charconv>
 #include <memory>
 #include <string_view>
+#include <thread>
 
 #include "cli/options.h"
 #include "cli/places.h"
@@ -16,6 +17,8 @@
 #include "daemon/serve.h"
 #include "modules/blob_keeper.h"
 #include "net/keys.h"
+#include "net/tcp_stream.h"
+#include "platform/clock.h"
 #include "platform/files.h"
 #include "proto/port_memory.h"
 
@@ -53,6 +56,26 @@ Status AddPortals(const ServeFlags& flags, const std::filesystem::path& self, da
   }
   if (!flags.listen_plain.empty())
     options.portals.push_back({.program = program, .listen = flags.listen_plain, .keys_dir = {}, .quiet = flags.quiet});
+  return Ok();
+}
+
+/// A port that another program has is found before the daemon says that it serves. The portal of a daemon that has just
+/// ended gives its port up within a moment.
+Status CheckPortIsFree(const std::string& listen) {
+  constexpr Duration kPatience = milliseconds(3500);
+  WEIR_TRY(const net::Endpoint endpoint, net::ParseEndpoint(listen));
+  const Instant until = platform::Now() + kPatience;
+  for (;;) {
+    const auto listener = net::TcpListener::Listen(endpoint);
+    if (listener) return Ok();
+    if (listener.error().code != Errc::kAlreadyExists) return listener.error();
+    if (platform::Now() >= until) return Fail(Errc::kBusy, listener.error().message);
+    std::this_thread::sleep_for(milliseconds(50));
+  }
+}
+
+Status CheckPortsAreFree(const std::vector<daemon::PortalSetup>& portals) {
+  for (const daemon::PortalSetup& portal : portals) WEIR_TRY_STATUS(CheckPortIsFree(portal.listen));
   return Ok();
 }
 
@@ -300,6 +323,7 @@ void AddServe(Command app, Session& session) {
       WEIR_TRY_STATUS(AddPeers(*flags, self, options));
       WEIR_TRY_STATUS(AddMember(*flags, self, options));
       WEIR_TRY_STATUS(AddModules(*flags, self, options));
+      options.may_listen = [portals = options.portals] { return CheckPortsAreFree(portals); };
       options.exit_when_idle = flags->is_private;
       options.idle_exit_after = kPrivateIdle;
       options.quiet = flags->quiet;

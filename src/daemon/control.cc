@@ -424,6 +424,14 @@ Reply PeersReply(const ControlContext& context) {
   return JsonReply(out);
 }
 
+ordered_json HelpersJson(const ControlContext& context) {
+  ordered_json helpers = ordered_json::array();
+  if (context.kept == nullptr) return helpers;
+  for (const auto& process : *context.kept)
+    helpers.push_back({{"name", process->name()}, {"problem", process->problem()}});
+  return helpers;
+}
+
 Reply StatusReply(Node& node, const ControlContext& context) {
   const Instant now = platform::Now();
   return JsonReply({{"version", WEIR_VERSION},
@@ -436,7 +444,9 @@ Reply StatusReply(Node& node, const ControlContext& context) {
                     {"devices", node.Devices().size()},
                     {"vgpus", node.Vgpus().size()},
                     {"processes", node.processes()},
-                    {"looks", node.looks()}});
+                    {"looks", node.looks()},
+                    {"helpers", HelpersJson(context)},
+                    {"not_saved", context.saver == nullptr ? std::string() : context.saver->problem()}});
 }
 
 Reply DevicesReply(Node& node) {
@@ -492,6 +502,21 @@ Reply Control::Handle(const Request& request) noexcept {
     return {500, "application/json",
             "{\"error\": {\"code\": \"internal\", \"message\": \"the request could not be carried out\"}}\n"};
   }
+}
+
+void Control::Answer(const Request& request, const http::Respond& respond) {
+  if (context_.saver == nullptr) return respond(Handle(request));
+  if (request.method != "GET" && !context_.saver->MayWait())
+    return respond(ErrorReply(Fail(Errc::kUnavailable, "too many changes wait for the disk; try again")));
+  const std::uint64_t saves = context_.saver->saves();
+  Reply reply = Handle(request);
+  if (context_.saver->saves() == saves) return respond(std::move(reply));
+  context_.saver->WhenSaved([respond, reply = std::move(reply)](const Status& saved) mutable {
+    if (saved) return respond(std::move(reply));
+    respond(ErrorReply(
+        Fail(saved.error().code, "the change takes effect, but it could not be saved and would be lost by a restart: " +
+                                     saved.error().message)));
+  });
 }
 
 }  // namespace weir::daemon

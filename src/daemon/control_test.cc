@@ -266,6 +266,18 @@ TEST_F(ControlTest, WhatHappensIsTold) {
   EXPECT_EQ(Ask("GET", "/v1/events", "", 0, "after=x").code(), "invalid-argument");
 }
 
+TEST_F(ControlTest, DeeplyNestedBodiesAreRefused) {
+  constexpr std::size_t kDepth = 30'000;  // 60 KiB, which a request may have
+  const std::string nested = std::string(kDepth, '[') + std::string(kDepth, ']');
+  for (const char* path : {"/v1/peers", "/v1/devices/embedded/policy", "/v1/devices/embedded/memory"})
+    EXPECT_EQ(Ask("PUT", path, R"({"nodes":)" + nested + "}").status, path == std::string("/v1/peers") ? 404U : 400U);
+  EXPECT_EQ(Ask("POST", "/v1/vgpus", R"({"name":"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["})").code(),
+            "invalid-argument")
+      << "a name, but not a good one";
+  EXPECT_NE(Ask("PATCH", "/v1/vgpus/nobody", R"({"weight":)" + nested + "}").message().find("deeper"),
+            std::string::npos);
+}
+
 TEST_F(ControlTest, HowLaunchesThatDoNotFitAreTreatedIsSetShownAndSaved) {
   EXPECT_EQ(Ask("POST", "/v1/vgpus", R"({"name":"a"})").body["settings"]["partition"], "auto");
   EXPECT_EQ(Ask("POST", "/v1/vgpus", R"({"name":"b","partition":"always"})").body["settings"]["partition"], "always");

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/serve.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
-#include <cerrno>
 #include <cstdio>
 
 #include "daemon/control.h"
+#include "daemon/folder_lock.h"
 #include "daemon/kept_process.h"
 #include "daemon/node.h"
+#include "daemon/state_file.h"
+#include "daemon/state_saver.h"
 #include "http/server.h"
 #include "platform/clock.h"
 #include "platform/files.h"
@@ -22,7 +22,6 @@
 namespace weir::daemon {
 namespace {
 
-constexpr std::size_t kSavedBytesMax = 64u << 20;
 constexpr const char* kDeviceName = "embedded";
 
 struct Places {
@@ -30,17 +29,6 @@ struct Places {
   std::string state_file;
   std::string socket;
 };
-
-/// One daemon per run folder. The lock goes with the process, however it ends.
-Result<platform::Fd> LockFolder(const std::string& run_dir) {
-  const std::string path = run_dir + "/lock";
-  platform::Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!fd) return platform::ErrnoError("opening " + path, errno);
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
-  if (errno != EWOULDBLOCK) return platform::ErrnoError("locking " + path, errno);
-  return Fail(Errc::kBusy,
-              "a node daemon serves " + run_dir + " already; stop it with `weir stop`, or choose another --run-dir");
-}
 
 Result<Places> Prepare(ServeOptions& options) {
   if (options.run_dir.empty()) options.run_dir = platform::DefaultRunDir();
@@ -61,25 +49,6 @@ Status CheckCpus(ServeOptions& options) {
     if (std::ranges::find(usable, cpu) == usable.end())
       return Fail(Errc::kInvalidArgument, "device CPU " + std::to_string(cpu) + " is not one this process may use");
   return Ok();
-}
-
-/// What was saved; an unreadable file is set aside, never overwritten.
-SavedNode Load(const std::string& path) {
-  const auto text = platform::ReadFile(path, kSavedBytesMax);
-  if (!text && text.error().code == Errc::kNotFound) return {};
-  auto saved = text ? FromText(*text) : Result<SavedNode>(text.error());
-  if (saved) return std::move(*saved);
-  const std::string aside = path + ".unreadable";
-  ::rename(path.c_str(), aside.c_str());
-  std::fprintf(stderr, "weir: %s: %s; set aside as %s, starting with no vGPU\n", path.c_str(),
-               saved.error().message.c_str(), aside.c_str());
-  return {};
-}
-
-void Save(const std::string& path, const SavedNode& saved) {
-  if (const Status status = platform::WriteFileAtomically(path, ToText(saved)); !status)
-    std::fprintf(stderr, "weir: %s; changes since the last save would be lost by a restart\n",
-                 status.error().message.c_str());
 }
 
 /// Ends a private daemon once nobody has used it for a while.
@@ -113,10 +82,19 @@ Status Serve(const ServeOptions& given) {
   ServeOptions options = given;
   WEIR_TRY_STATUS(CheckCpus(options));
   WEIR_TRY(const Places places, Prepare(options));
-  WEIR_TRY(const platform::Fd lock, LockFolder(places.run_dir));
+  WEIR_TRY(const platform::Fd run_lock, LockRunFolder(places.run_dir, places.socket, options.exit_when_idle));
+  WEIR_TRY(const platform::Fd state_lock,
+           LockFolder(options.state_dir, "keeps its state in", "stop it, or choose another --state-dir"));
   if (!options.policy.empty()) WEIR_TRY_STATUS(core::MakePolicy(options.policy, {}));
+  if (options.may_listen) WEIR_TRY_STATUS(options.may_listen());
+
+  platform::FileCalls& files = platform::FileCalls::System();
+  WEIR_TRY(const SavedNode saved, LoadState(files, places.state_file));
 
   boost::asio::io_context loop(1);
+  // Before this thread gets its priority, which the saver's thread would inherit.
+  StateSaver saver(loop,
+                   [&files, &places](const SavedNode& state) { return WriteState(files, places.state_file, state); });
   boost::asio::signal_set signals(loop, SIGINT, SIGTERM);
   signals.async_wait([&loop](const boost::system::error_code& error, int) {
     if (!error) loop.stop();
@@ -130,13 +108,14 @@ Status Serve(const ServeOptions& given) {
              .kernel_timeout = options.kernel_timeout,
              .peers = PeerSockets(places.run_dir, options.peers.size()),
              .peer_list = wants_parts ? PeerListOf(places.run_dir) : std::string()},
-            [&places](const SavedNode& saved) { Save(places.state_file, saved); });
-  for (const std::string& problem : node.Restore(Load(places.state_file)))
+            [&saver](const SavedNode& state) { saver.Save(state); });
+  for (const std::string& problem : node.Restore(saved))
     std::fprintf(stderr, "weir: not restored: %s\n", problem.c_str());
   if (!options.policy.empty()) WEIR_TRY_STATUS(node.SetPolicy("", options.policy, {}));
 
   std::optional<PeerRelays> relays;
   if (wants_parts) relays.emplace(loop, places.run_dir, options.member->peers);
+  std::vector<std::unique_ptr<KeptProcess>> kept;
   Control control(node, {.run_dir = places.run_dir,
                          .state_dir = options.state_dir,
                          .is_private = options.exit_when_idle,
@@ -146,14 +125,15 @@ Status Serve(const ServeOptions& given) {
                                // After the reply has gone out.
                                boost::asio::post(loop, [&loop] { boost::asio::post(loop, [&loop] { loop.stop(); }); });
                              },
-                         .peers = relays ? &*relays : nullptr});
+                         .peers = relays ? &*relays : nullptr,
+                         .saver = &saver,
+                         .kept = &kept});
   WEIR_TRY(const auto server,
            http::Server::ListenUnix(loop, places.socket, {},
                                     [&control](const http::Request& request, const http::Respond& respond) {
-                                      respond(control.Handle(request));
+                                      control.Answer(request, respond);
                                     }));
   if (!options.portals.empty() || !options.guests.empty()) WEIR_TRY_STATUS(node.ListenForPortals());
-  std::vector<std::unique_ptr<KeptProcess>> kept;
   for (const PortalSetup& setup : options.portals) {
     WEIR_TRY(auto portal, KeptProcess::Start(loop, "portal", ArgvOf(setup, places.run_dir, ::getpid())));
     kept.push_back(std::move(portal));

@@ -2,6 +2,7 @@
 // The node daemon as one call: what `weir serve` runs. It never calls a GPU API.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,10 +34,13 @@ struct ServeOptions {
   std::optional<ModulesSetup> modules{};
   /// Where the device is a real GPU.
   std::optional<GpuMemorySetup> gpu_memory{};
+  /// Whether the portals' addresses can be listened on. Called once the folders are this daemon's. Empty: not checked.
+  std::function<Status()> may_listen{};
 };
 
-/// Serves until SIGINT, SIGTERM, a shutdown request, or idleness if asked for. Errors: kBusy when another daemon serves
-/// the same folder, kInvalidArgument for options that make no sense, what the system says otherwise.
+/// Serves until SIGINT, SIGTERM, a shutdown request, or idleness if asked for. Errors: kBusy when another daemon uses
+/// the run folder or the state folder, kInvalidArgument for options that make no sense, kProtocol or kVersionMismatch
+/// for a saved state that can't be read, those of `may_listen`, those of the system otherwise.
 Status Serve(const ServeOptions& options);
 
 }  // namespace weir::daemon
