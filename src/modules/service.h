@@ -11,6 +11,7 @@
 
 #include "http/server.h"
 #include "modules/blob_keeper.h"
+#include "modules/blob_worker.h"
 #include "modules/host_process.h"
 #include "modules/module_store.h"
 #include "modules/run_book.h"
@@ -99,6 +100,7 @@ class Service {
 
   boost::asio::io_context& loop_;
   const ModuleStore store_;
+  BlobWorker blobs_;
   const ServiceOptions options_;
   RunBook book_;
   std::map<DeviceId, Slot> slots_;

@@ -46,6 +46,7 @@ Service::Service(boost::asio::io_context& loop, ModuleStore store, std::unique_p
                  ServiceOptions options)
     : loop_(loop),
       store_(std::move(store)),
+      blobs_(loop, store_),
       options_(std::move(options)),
       book_(std::move(placement)),
       deadline_(loop) {}
@@ -117,16 +118,8 @@ void Service::Handle(const http::Request& request, http::Respond respond) {
 }
 
 void Service::HandleBlob(const http::Request& request, const std::string& blob, const http::Respond& respond) {
-  if (request.method == "PUT") {
-    const auto stored = store_.PutAs(blob, request.body);
-    if (!stored) return respond(http::ErrorReply(stored.error()));
-    return respond(
-        http::JsonReply({{"blob", stored->blob}, {"bytes", request.body.size()}}, stored->added ? 201 : 200));
-  }
-  if (request.method != "GET") return respond(NotAllowed(request));
-  auto bytes = store_.Get(blob);
-  if (!bytes) return respond(http::ErrorReply(bytes.error()));
-  respond({.status = 200, .content_type = "application/octet-stream", .body = std::move(*bytes)});
+  if (request.method != "PUT" && request.method != "GET") return respond(NotAllowed(request));
+  blobs_.Answer(request, blob, respond);
 }
 
 void Service::HandleModule(const http::Request& request, const std::string& name, http::Respond respond) {
