@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "http/json_api.h"
+
 namespace weir::daemon {
 namespace {
 
@@ -160,36 +162,11 @@ Status ExpectNothingLeft(const json& body) {
   return Fail(Errc::kInvalidArgument, fmt::format("unknown field '{}'", body.begin().key()));
 }
 
-namespace {
-
-/// No request and no file nests deeper. Copying and writing a value takes stack for each level.
-constexpr int kDepthMax = 32;
-
-bool NestsTooDeep(std::string_view text) {
-  int depth = 0;
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted) {
-      if (c == '\\') ++i;
-      if (c == '"') quoted = false;
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == '{' || c == '[') {
-      if (++depth > kDepthMax) return true;
-    } else if (c == '}' || c == ']') {
-      --depth;
-    }
-  }
-  return false;
-}
-
-}  // namespace
-
 Result<json> ParseObject(std::string_view text) {
   if (text.empty()) return json::object();
-  if (NestsTooDeep(text))
-    return Fail(Errc::kInvalidArgument, fmt::format("the request's body nests deeper than {} levels", kDepthMax));
+  if (http::NestsTooDeep(text))
+    return Fail(Errc::kInvalidArgument,
+                fmt::format("the request's body nests deeper than {} levels", http::kJsonDepthMax));
   json parsed = json::parse(text, nullptr, false);
   if (parsed.is_discarded()) return Fail(Errc::kInvalidArgument, "the request's body is not JSON");
   if (!parsed.is_object())
