@@ -72,6 +72,8 @@ TEST(SavedNode, AnotherVersionAndGarbageAreRefused) {
   for (const char* text : {"{}", "[]", "null", "{\"weir_saved_node\":\"1\"}", "{\"weir_saved_node\":1}",
                            "{\"weir_saved_node\":1,\"policies\":[],\"vgpus\":[3]}",
                            "{\"weir_saved_node\":1,\"policies\":[],\"vgpus\":[{\"id\":-1}]}",
+                           "{\"weir_saved_node\":1,\"policies\":[],\"vgpus\":[{\"id\":1,\"owner_uid\":4294967296}]}",
+                           "{\"weir_saved_node\":1,\"policies\":[],\"vgpus\":[{\"id\":1,\"owner_pid\":4294967296}]}",
                            "{\"weir_saved_node\":1,\"policies\":[],\"vgpus\":[{\"id\":1,\"sale\":\"rented\"}]}",
                            "{\"weir_saved_node\":1,\"policies\":[],\"oversell\":{},\"vgpus\":[]}"})
     EXPECT_FALSE(FromText(text).has_value()) << text;
