@@ -33,7 +33,8 @@ constexpr std::array kSettingFields{
     SettingField{"tasks_per_s", 1e9, [](const VgpuSettings& s) { return s.tasks_per_s; },
                  [](VgpuSettings& s, double v) { s.tasks_per_s = v; }},
     SettingField{"latency_ms", 1e9, [](const VgpuSettings& s) { return MillisecondsOf(s.latency); },
-                 [](VgpuSettings& s, double v) { s.latency = FromSeconds(v * 1e-3); }},
+                 // Rounded: a latency is the same after it was saved and read again.
+                 [](VgpuSettings& s, double v) { s.latency = Duration{std::llround(v * 1e6)}; }},
     SettingField{"memory_min_bytes", kBytesMax,
                  [](const VgpuSettings& s) { return static_cast<double>(s.memory_min.count); },
                  [](VgpuSettings& s, double v) { s.memory_min = Bytes{static_cast<std::uint64_t>(v)}; }},
