@@ -72,7 +72,8 @@ class Service {
   Service(boost::asio::io_context& loop, ModuleStore store, std::unique_ptr<core::Placement> placement,
           ServiceOptions options);
   [[nodiscard]] std::vector<std::string> NamedBlobs() const;
-  void LoadModules();
+  /// An error names the file and says how to recover: the first change would replace it.
+  Status LoadModules();
   void SaveModules();
 
   // Hosts (service_hosts.cc).

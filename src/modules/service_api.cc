@@ -57,7 +57,7 @@ Result<std::unique_ptr<Service>> Service::Start(boost::asio::io_context& loop, M
                                                 ServiceOptions options) {
   WEIR_TRY(auto placement, core::MakePlacement(options.placement, {}));
   std::unique_ptr<Service> service(new Service(loop, std::move(store), std::move(placement), std::move(options)));
-  service->LoadModules();
+  WEIR_TRY_STATUS(service->LoadModules());
   service->keeper_ = std::make_unique<BlobKeeper>(loop, service->store_, service->options_.keep_blobs,
                                                   [raw = service.get()] { return std::optional(raw->NamedBlobs()); });
   Slot& first = service->slots_[DeviceId{1}];
@@ -74,16 +74,18 @@ std::vector<std::string> Service::NamedBlobs() const {
   return named;
 }
 
-void Service::LoadModules() {
-  if (options_.state_file.empty()) return;
+Status Service::LoadModules() {
+  if (options_.state_file.empty()) return Ok();
   const auto text = platform::ReadFile(options_.state_file, kStateBytesMax);
-  if (!text && text.error().code == Errc::kNotFound) return;
+  if (!text && text.error().code == Errc::kNotFound) return Ok();
   auto modules = text ? ModulesFrom(*text) : Result<std::map<std::string, RegisteredModule>>(text.error());
-  if (modules)
-    modules_ = std::move(*modules);
-  else
-    std::fprintf(stderr, "weir-modules: %s: %s; starting with no module\n", options_.state_file.c_str(),
-                 modules.error().message.c_str());
+  if (!modules)
+    return Fail(modules.error().code,
+                fmt::format("the saved modules {0} can't be used: {1}; the service does not start, so that nothing is "
+                            "lost. To start with no module: 'mv {0} {0}.damaged'",
+                            options_.state_file, modules.error().message));
+  modules_ = std::move(*modules);
+  return Ok();
 }
 
 void Service::SaveModules() {
