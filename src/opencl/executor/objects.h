@@ -14,6 +14,7 @@
 #include "base/ids.h"
 #include "opencl/channel/cl.h"
 #include "opencl/channel/limits.h"
+#include "opencl/executor/arg_types.h"
 #include "opencl/executor/driver.h"
 #include "opencl/executor/kernel_cost.h"
 #include "opencl/executor/part_program.h"
@@ -113,10 +114,11 @@ struct Memory : Object {
   bool image = false;
   cl_mem_flags flags = 0;
   std::uint64_t size = 0;
-  std::uint64_t origin = 0;     // of a sub-buffer
-  std::byte* host = nullptr;    // of a buffer: its range in the arena
-  bool filled = false;          // and that holds its first content
-  std::byte* placed = nullptr;  // of a distant client's, on a device that works in host memory: its contents
+  std::uint64_t extent[3] = {0, 0, 0};  // of an image: pixels and layers; 1 for a side that it does not have
+  std::uint64_t origin = 0;             // of a sub-buffer
+  std::byte* host = nullptr;            // of a buffer: its range in the arena
+  bool filled = false;                  // and that holds its first content
+  std::byte* placed = nullptr;          // of a distant client's, on a device that works in host memory: its contents
   Gone gone;
   std::shared_ptr<Stored> stored;  // elastic
   bool read_only = false;          // elastic: kernels don't write to it
@@ -133,13 +135,10 @@ struct Sampler : Object {
   cl_sampler native = nullptr;
 };
 
-/// What an argument of a kernel is set to.
-enum class ArgTakes : std::uint8_t { kValue, kMemory, kSampler };
-
 /// What is known of the kernels of one name in a program: the objects come and go.
 struct KernelKnowledge {
   std::shared_ptr<KernelCost> cost;
-  std::shared_ptr<const std::vector<ArgTakes>> takes;  // empty: the driver doesn't tell
+  std::shared_ptr<std::vector<ArgTakes>> takes;
 };
 
 struct Program : Object {
@@ -154,9 +153,10 @@ struct Program : Object {
   std::shared_ptr<Context> context;
   bool may_slice = false;
   std::map<std::string, KernelKnowledge, std::less<>> known;
-  bool built = false;     // by clBuildProgram, and it went well
-  bool includes = false;  // files, which are gone
-  std::string options;    // the client's
+  std::map<std::string, std::string, std::less<>> short_names;  // of kernels whose names are too long for a driver
+  bool built = false;                                           // by clBuildProgram, and it went well
+  bool includes = false;                                        // files, which are gone
+  std::string options;                                          // the client's
   // Where launches may be cut, and one had to be: the part kernels, or why there are none.
   bool asked_ahead = false;  // the analyzer, before one had to be
   std::unique_ptr<PartProgram> parts;
@@ -180,7 +180,8 @@ struct Kernel : Object {
   cl_kernel native = nullptr;
   std::shared_ptr<Program> program;
   std::shared_ptr<KernelCost> cost;
-  std::shared_ptr<const std::vector<ArgTakes>> takes;
+  std::string name;
+  std::shared_ptr<std::vector<ArgTakes>> takes;  // unknown ones become values once they are shown to be
   // Objects among its arguments. They are not kept: a program may release one, and then has to set another.
   std::vector<std::optional<std::weak_ptr<Object>>> args;
   // Elastic: of each argument, whether the kernel can't write through it, and the native object that it was set to.

@@ -37,6 +37,7 @@ struct Shared {
   core::PartitionMode partition = core::PartitionMode::kAuto;
   std::shared_ptr<AnalyzerClient> analyzer;
   PeerSources peers;  // executors that may run parts
+  std::shared_ptr<ArgProbe> arg_probe = std::make_shared<ArgProbe>();
 };
 
 using core::GroupRange;
@@ -111,11 +112,16 @@ class Session {
   void Do(const proto::cl::Watch& m);
 
   [[nodiscard]] std::vector<cl_device_id> DevicesOf(const proto::cl::IdList& ids, cl_int& error) const;
+  void RefuseLongNames(std::uint32_t request, Program& program);
   void AnswerBuild(std::uint32_t request, cl_int status, const Program* program);
 
   // -- Helpers
   /// Puts an object under an id; with an error it stands there with the reason, and the client's context is told.
   void Keep(std::uint32_t id, std::shared_ptr<Object> object, cl_int error, const char* attempted);
+  cl_int MayBeValue(Kernel& kernel, std::uint32_t index, std::size_t size);
+  [[nodiscard]] cl_int MayBeNull(const Kernel& kernel, std::uint32_t index) const;
+  [[nodiscard]] cl_int MayBeSampler(const Kernel& kernel, std::uint32_t index) const;
+  [[nodiscard]] cl_int MayBeMemory(const Kernel& kernel, std::uint32_t index, bool image) const;
   void Complain(cl_int error, const char* attempted);
   /// Puts it there, in the place of what the client has given the same id before. False: no such id can be.
   bool Place(std::uint32_t id, std::shared_ptr<Object> object);

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "opencl/executor/session.h"
-#include "platform/clock.h"
+#include "opencl/executor/transfer_check.h"
 
 namespace weir::opencl {
 namespace {
@@ -19,43 +19,36 @@ constexpr std::uint64_t kImageExtentMax = 1U << 20;
 
 std::atomic<std::uint32_t> g_parts_made{0};
 
-/// Whatever address space a driver says images lie in.
-constexpr std::array<std::string_view, 12> kImageTypes{"image1d_t",
-                                                       "image1d_array_t",
-                                                       "image1d_buffer_t",
-                                                       "image2d_t",
-                                                       "image2d_array_t",
-                                                       "image2d_depth_t",
-                                                       "image2d_array_depth_t",
-                                                       "image2d_msaa_t",
-                                                       "image2d_array_msaa_t",
-                                                       "image2d_msaa_depth_t",
-                                                       "image2d_array_msaa_depth_t",
-                                                       "image3d_t"};
-
-/// A driver takes what stands where a handle is wanted for one: so no client's bytes are put there.
-std::shared_ptr<const std::vector<ArgTakes>> WhatArgsTake(const cl_icd_dispatch& cl, cl_kernel kernel) {
-  auto takes = std::make_shared<std::vector<ArgTakes>>();
-  cl_uint count = 0;
-  if (cl.clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof count, &count, nullptr) != CL_SUCCESS) return takes;
-  for (cl_uint i = 0; i < std::min(count, kArgsMax); ++i) {
-    cl_kernel_arg_address_qualifier address = 0;
-    if (cl.clGetKernelArgInfo(kernel, i, CL_KERNEL_ARG_ADDRESS_QUALIFIER, sizeof address, &address, nullptr) !=
-        CL_SUCCESS)
-      return std::make_shared<std::vector<ArgTakes>>();
-    std::array<char, 64> type{};
-    if (cl.clGetKernelArgInfo(kernel, i, CL_KERNEL_ARG_TYPE_NAME, type.size(), type.data(), nullptr) != CL_SUCCESS)
-      type[0] = '\0';  // a longer name than this is a program's own type
-    const std::string_view name(type.data(), ::strnlen(type.data(), type.size()));
-    const bool memory = address == CL_KERNEL_ARG_ADDRESS_GLOBAL || address == CL_KERNEL_ARG_ADDRESS_CONSTANT ||
-                        std::ranges::find(kImageTypes, name) != kImageTypes.end();
-    takes->push_back(memory ? ArgTakes::kMemory : name == "sampler_t" ? ArgTakes::kSampler : ArgTakes::kValue);
+/// The sides that a kind of image has. False: there is no such kind.
+bool ExtentOf(const cl_image_desc& desc, std::uint64_t (&extent)[3]) {
+  const std::uint64_t w = desc.image_width, h = desc.image_height, layers = desc.image_array_size;
+  const auto are = [&extent](std::uint64_t x, std::uint64_t y, std::uint64_t z) {
+    extent[0] = x;
+    extent[1] = y;
+    extent[2] = z;
+    return x != 0 && y != 0 && z != 0;
+  };
+  switch (desc.image_type) {
+    case CL_MEM_OBJECT_IMAGE1D:
+    case CL_MEM_OBJECT_IMAGE1D_BUFFER: return are(w, 1, 1);
+    case CL_MEM_OBJECT_IMAGE1D_ARRAY: return are(w, layers, 1);
+    case CL_MEM_OBJECT_IMAGE2D: return are(w, h, 1);
+    case CL_MEM_OBJECT_IMAGE2D_ARRAY: return are(w, h, layers);
+    case CL_MEM_OBJECT_IMAGE3D: return are(w, h, desc.image_depth);
+    default: return false;
   }
-  return takes;
 }
 
-bool MayTake(const Kernel& kernel, std::uint32_t index, ArgTakes what) {
-  return !kernel.takes || index >= kernel.takes->size() || (*kernel.takes)[index] == what;
+/// Whether an image that is made of a buffer, or of another image, lies within it.
+cl_int ImageFitsBuffer(const cl_image_desc& desc, std::uint64_t pixel_bytes, const Memory& buffer) {
+  if (buffer.image || (desc.image_type != CL_MEM_OBJECT_IMAGE1D_BUFFER && desc.image_type != CL_MEM_OBJECT_IMAGE2D))
+    return CL_INVALID_IMAGE_DESCRIPTOR;
+  if (pixel_bytes == 0) return CL_IMAGE_FORMAT_NOT_SUPPORTED;
+  constexpr std::uint64_t kOrigin[3] = {0, 0, 0};
+  const bool flat = desc.image_type == CL_MEM_OBJECT_IMAGE1D_BUFFER;
+  const std::uint64_t region[3] = {desc.image_width * pixel_bytes, flat ? 1 : desc.image_height, 1};
+  const bool fits = BoxFits(buffer.size, {kOrigin, region, flat ? 0 : desc.image_row_pitch, 0});
+  return fits ? CL_SUCCESS : CL_INVALID_IMAGE_SIZE;
 }
 
 }  // namespace
@@ -173,16 +166,19 @@ void Session::Do(const wire::CreateImage& m) {
     if (error == CL_SUCCESS) desc.mem_object = image->parent->native;
     desc.image_row_pitch = m.row_pitch;
   }
-  const std::array extents{m.width, m.height, m.depth, m.array_size};
-  if (error == CL_SUCCESS && std::ranges::any_of(extents, [](std::uint64_t n) { return n > kImageExtentMax; }))
+  const std::array sides{m.width, m.height, m.depth, m.array_size};
+  if (error == CL_SUCCESS && std::ranges::any_of(sides, [](std::uint64_t n) { return n > kImageExtentMax; }))
     error = CL_INVALID_IMAGE_SIZE;
   if (error == CL_SUCCESS) {
     // 16 bytes a pixel at most: what it really takes is known when it is there.
     unsigned __int128 pixels = 1;
-    for (const std::uint64_t n : extents) pixels *= std::max<std::uint64_t>(n, 1);
+    for (const std::uint64_t n : sides) pixels *= std::max<std::uint64_t>(n, 1);
     const cl_mem_flags copy = content.empty() ? 0 : CL_MEM_COPY_HOST_PTR;
     if (pixels * 16 > UINT64_MAX) error = CL_INVALID_IMAGE_SIZE;
     Shape shape{.flags = image->flags, .image = true, .format = format, .desc = desc};
+    if (!ExtentOf(desc, image->extent)) error = CL_INVALID_IMAGE_DESCRIPTOR;
+    if (error == CL_SUCCESS && image->parent)
+      error = ImageFitsBuffer(desc, PixelBytesOf(*image->context, shape), *image->parent);
     if (error == CL_SUCCESS && shared_.store != nullptr) {
       error = MakeStoredImage(m, *image, shape, content);
     } else if (error == CL_SUCCESS && !content.empty()) {
@@ -245,18 +241,65 @@ void Session::Do(const wire::CreateKernel& m) {
   auto kernel = std::make_shared<Kernel>(cl_);
   cl_int error = objects_.Share(m.program, kernel->program);
   if (error == CL_SUCCESS) {
-    const std::string name(m.name);
+    const auto shortened = kernel->program->short_names.find(m.name);
+    const std::string name(shortened != kernel->program->short_names.end() ? std::string_view(shortened->second)
+                                                                           : m.name);
     kernel->native = cl_.clCreateKernel(kernel->program->native, name.c_str(), &error);
     if (error == CL_SUCCESS) {
       KernelKnowledge& known = kernel->program->known[name];
-      if (!known.cost) known = {std::make_shared<KernelCost>(), WhatArgsTake(cl_, kernel->native)};
+      if (!known.cost)
+        known = {std::make_shared<KernelCost>(),
+                 std::make_shared<std::vector<ArgTakes>>(WhatArgsTake(cl_, kernel->native))};
       kernel->cost = known.cost;
       kernel->takes = known.takes;
+      kernel->name = name;
     }
   }
   if (error == CL_SUCCESS && shared_.store != nullptr) LearnArgs(*kernel);
   looked_ahead_ = false;
   Keep(m.id, std::move(kernel), error, "clCreateKernel");
+}
+
+// What an argument may be set to (arg_types.h). Arguments of which nothing is known are values or buffers only if a
+// test shows it.
+cl_int Session::MayBeValue(Kernel& kernel, std::uint32_t index, std::size_t size) {
+  if (index >= kernel.takes->size()) return CL_INVALID_ARG_INDEX;
+  if (size == 0) return CL_INVALID_ARG_SIZE;  // PoCL 3.1 ends the process
+  ArgTakes& takes = (*kernel.takes)[index];
+  if (takes == ArgTakes::kValue) return CL_SUCCESS;
+  if (takes != ArgTakes::kUnknown && takes != ArgTakes::kUntold) return CL_INVALID_ARG_VALUE;
+  if (!shared_.arg_probe->IsValue(cl_, shared_.device.device, kernel.program->native, kernel.name.c_str(), index, size))
+    return CL_INVALID_ARG_VALUE;
+  takes = ArgTakes::kValue;
+  return CL_SUCCESS;
+}
+
+cl_int Session::MayBeNull(const Kernel& kernel, std::uint32_t index) const {
+  if (index >= kernel.takes->size()) return CL_INVALID_ARG_INDEX;
+  const ArgTakes takes = (*kernel.takes)[index];
+  const bool may = takes == ArgTakes::kBuffer || takes == ArgTakes::kLocal || takes == ArgTakes::kUntold;
+  return may ? CL_SUCCESS : CL_INVALID_ARG_VALUE;
+}
+
+cl_int Session::MayBeSampler(const Kernel& kernel, std::uint32_t index) const {
+  if (index >= kernel.takes->size()) return CL_INVALID_ARG_INDEX;
+  const ArgTakes takes = (*kernel.takes)[index];
+  if (takes == ArgTakes::kSampler) return CL_SUCCESS;
+  const bool shown =
+      takes == ArgTakes::kUnknown &&
+      shared_.arg_probe->IsSampler(cl_, shared_.device.device, kernel.program->native, kernel.name.c_str(), index);
+  return shown ? CL_SUCCESS : CL_INVALID_ARG_VALUE;
+}
+
+cl_int Session::MayBeMemory(const Kernel& kernel, std::uint32_t index, bool image) const {
+  if (index >= kernel.takes->size()) return CL_INVALID_ARG_INDEX;
+  const ArgTakes takes = (*kernel.takes)[index];
+  if (takes == (image ? ArgTakes::kImage : ArgTakes::kBuffer)) return CL_SUCCESS;
+  if (takes == ArgTakes::kImage || takes == ArgTakes::kBuffer) return CL_INVALID_MEM_OBJECT;
+  const bool shown =
+      takes == ArgTakes::kUntold && !image &&
+      shared_.arg_probe->IsBuffer(cl_, shared_.device.device, kernel.program->native, kernel.name.c_str(), index);
+  return shown ? CL_SUCCESS : CL_INVALID_ARG_VALUE;
 }
 
 void Session::Do(const wire::SetArg& m) {
@@ -266,24 +309,26 @@ void Session::Do(const wire::SetArg& m) {
   std::shared_ptr<Object> kept;
   switch (static_cast<wire::ArgKind>(m.kind)) {
     case wire::ArgKind::kData:
-      error = CL_INVALID_ARG_VALUE;
-      if (MayTake(*kernel, m.index, ArgTakes::kValue))
-        error = cl_.clSetKernelArg(kernel->native, m.index, m.data.size(), m.data.data());
+      error = MayBeValue(*kernel, m.index, m.data.size());
+      if (error == CL_SUCCESS) error = cl_.clSetKernelArg(kernel->native, m.index, m.data.size(), m.data.data());
       break;
     case wire::ArgKind::kLocal:
-    case wire::ArgKind::kNull: error = cl_.clSetKernelArg(kernel->native, m.index, m.size, nullptr); break;
+    case wire::ArgKind::kNull:
+      error = MayBeNull(*kernel, m.index);
+      if (error == CL_SUCCESS) error = cl_.clSetKernelArg(kernel->native, m.index, m.size, nullptr);
+      break;
     case wire::ArgKind::kObject: {
       kept = objects_.Any(m.object);
       Memory* memory = nullptr;
       Sampler* sampler = nullptr;
       if (kept && kept->kind == Kind::kSampler) {
         error = objects_.Find(m.object, sampler);
-        if (error == CL_SUCCESS && !MayTake(*kernel, m.index, ArgTakes::kSampler)) error = CL_INVALID_ARG_VALUE;
+        if (error == CL_SUCCESS) error = MayBeSampler(*kernel, m.index);
         if (error == CL_SUCCESS)
           error = cl_.clSetKernelArg(kernel->native, m.index, sizeof sampler->native, &sampler->native);
       } else {
         error = objects_.Find(m.object, memory);
-        if (error == CL_SUCCESS && !MayTake(*kernel, m.index, ArgTakes::kMemory)) error = CL_INVALID_ARG_VALUE;
+        if (error == CL_SUCCESS) error = MayBeMemory(*kernel, m.index, memory->image);
         if (error == CL_SUCCESS && shared_.store != nullptr) break;  // set when it is launched
         if (error == CL_SUCCESS) error = Materialise(*memory);
         if (error == CL_SUCCESS)
