@@ -2,8 +2,10 @@
 // Messages that would make a driver read or write outside its objects: the executor refuses them and goes on.
 #include <algorithm>
 #include <array>
+#include <fstream>
 #include <string>
 
+#include "opencl/channel/limits.h"
 #include "tests/opencl/executor_process.h"
 
 namespace weir {
@@ -253,6 +255,70 @@ TEST_F(ExecutorGuards, AnImageIsNoLargerThanItsBuffer) {
                                 .buffer = kIn});
   client.Send(wire::FillImage{.enqueue = {.queue = kQueue, .event = 30}, .image = 10, .region = {1, 1, 1}});
   EXPECT_LT(client.EndOf(30), 0);
+  EXPECT_TRUE(Works(client));
+}
+
+// -- Memory of the executor's own ------------------------------------------------------------------------------------
+
+class ExecutorMemory : public ExecutorGuards {
+ protected:
+  [[nodiscard]] std::uint64_t Resident() const {
+    std::ifstream file("/proc/" + std::to_string(pid_) + "/statm");
+    std::uint64_t size = 0, pages = 0;
+    file >> size >> pages;
+    return pages * 4096;
+  }
+  template <typename M>
+  static void SendPatiently(RawClient& client, const M& message) {
+    const std::vector<std::byte> bytes = wire::Encode(message);
+    while (client.connection().channel.out.Reserve(bytes.size()) == nullptr)
+      client.connection().channel.out.WaitForRoom(bytes.size(), milliseconds(100));
+    client.SendBytes(bytes);
+  }
+};
+
+TEST_F(ExecutorMemory, AMessageWithAGreatIdCostsLittle) {
+  RawClient client = Connected();
+  Prepare(client);
+  const std::uint64_t before = Resident();
+  client.Send(wire::CreateUserEvent{.id = opencl::kIdMax, .context = kContext});
+  ASSERT_TRUE(Works(client));
+  EXPECT_LT(Resident(), before + (4 << 20));
+  client.Send(wire::CreateUserEvent{.id = opencl::kIdMax + 1, .context = kContext});
+  EXPECT_TRUE(Works(client));
+  EXPECT_FALSE(client.notices.empty());
+}
+
+TEST_F(ExecutorMemory, AClientMakesNoMoreContextsThanThereIsMemoryFor) {
+  RawClient other = Connected();
+  Prepare(other);
+  RawClient client = Connected();
+  Prepare(client);
+  constexpr std::uint32_t kMany = 12'000;
+  for (std::uint32_t i = 0; i < kMany; ++i)
+    SendPatiently(client, wire::CreateContext{.id = 100 + i, .devices = wire::IdList(&kDevice, 1)});
+  EXPECT_TRUE(Works(client));
+  EXPECT_EQ(std::ranges::count(client.notices, "clCreateContext") > 0, true);
+  other.Send(wire::CreateContext{.id = 100, .devices = wire::IdList(&kDevice, 1)});
+  other.Send(wire::CreateQueue{.id = 101, .context = 100, .device = kDevice});
+  EXPECT_EQ(other.Finish(101), CL_SUCCESS);
+  // What is released makes room again.
+  for (std::uint32_t i = 0; i < kMany; ++i) SendPatiently(client, wire::Release{.id = 100 + i});
+  client.Send(wire::CreateContext{.id = 100, .devices = wire::IdList(&kDevice, 1)});
+  client.Send(wire::CreateQueue{.id = 101, .context = 100, .device = kDevice});
+  EXPECT_EQ(client.Finish(101), CL_SUCCESS);
+}
+
+TEST_F(ExecutorMemory, AProgramsTextIsBounded) {
+  RawClient client = Connected();
+  Prepare(client);
+  constexpr std::uint64_t kText = 65 << 20;
+  ASSERT_GT(client.arena_bytes(), kText);
+  std::memset(client.arena(), ' ', kText);
+  client.Send(wire::CreateProgram{.id = 20, .context = kContext, .source = wire::Blob::Arena(0, kText), .ticket = 9});
+  EXPECT_TRUE(client.Freed(9));
+  client.Send(wire::Build{.request = 2, .program = 20});
+  EXPECT_EQ(client.AnswerTo(2).status, CL_OUT_OF_HOST_MEMORY);
   EXPECT_TRUE(Works(client));
 }
 

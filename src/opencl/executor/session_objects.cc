@@ -58,6 +58,7 @@ void Session::Do(const wire::CreateContext& m) {
   context->id = m.id;
   std::vector<cl_device_id> devices;
   cl_int error = m.devices.empty() || m.devices.size() > kDevicesMax ? CL_INVALID_VALUE : CL_SUCCESS;
+  if (error == CL_SUCCESS) error = Charge(*context);
   for (std::size_t i = 0; i < m.devices.size() && error == CL_SUCCESS; ++i) {
     std::shared_ptr<Device> device;
     error = objects_.Share(m.devices[i], device);
@@ -80,6 +81,7 @@ void Session::Do(const wire::CreateQueue& m) {
   Device* device = nullptr;
   cl_int error = objects_.Share(m.context, queue->context);
   if (error == CL_SUCCESS) error = objects_.Find(m.device, device);
+  if (error == CL_SUCCESS) error = Charge(*queue);
   if (error == CL_SUCCESS) {
     constexpr cl_command_queue_properties kKnown = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE;
     cl_command_queue_properties properties = m.properties & kKnown;
@@ -98,6 +100,7 @@ void Session::Do(const wire::CreateBuffer& m) {
   buffer->size = m.size;
   buffer->filled = m.filled != 0;
   cl_int error = objects_.Share(m.context, buffer->context);
+  if (error == CL_SUCCESS) error = Charge(*buffer);
   if (error == CL_SUCCESS && (m.size == 0 || m.offset % wire::kArenaAlignment != 0 || !InArena(m.offset, m.size)))
     error = CL_INVALID_BUFFER_SIZE;
   if (error == CL_SUCCESS) {
@@ -125,6 +128,7 @@ void Session::Do(const wire::CreateSubBuffer& m) {
   buffer->origin = m.origin;
   buffer->size = m.size;
   cl_int error = objects_.Share(m.parent, buffer->parent);
+  if (error == CL_SUCCESS) error = Charge(*buffer);
   if (error == CL_SUCCESS) {
     const Memory& parent = *buffer->parent;
     buffer->context = parent.context;
@@ -152,6 +156,7 @@ void Session::Do(const wire::CreateImage& m) {
   image->flags = m.flags & ~kHostPointerFlags;
   wire::ByteView content;
   cl_int error = objects_.Share(m.context, image->context);
+  if (error == CL_SUCCESS) error = Charge(*image);
   if (error == CL_SUCCESS) error = View(m.content, content);
   cl_image_format format{m.channel_order, m.channel_type};
   cl_image_desc desc{};
@@ -214,6 +219,7 @@ void Session::Do(const wire::CreateSampler& m) {
   auto sampler = std::make_shared<Sampler>(cl_);
   std::shared_ptr<Context> context;
   cl_int error = objects_.Share(m.context, context);
+  if (error == CL_SUCCESS) error = Charge(*sampler);
   if (error == CL_SUCCESS)
     sampler->native = cl_.clCreateSampler(context->native, m.normalized, m.addressing, m.filter, &error);
   Keep(m.id, std::move(sampler), error, "clCreateSampler");
@@ -223,6 +229,7 @@ void Session::Do(const wire::CreateUserEvent& m) {
   auto event = std::make_shared<Event>(cl_);
   std::shared_ptr<Context> context;
   cl_int error = objects_.Share(m.context, context);
+  if (error == CL_SUCCESS) error = Charge(*event);
   if (error == CL_SUCCESS) event->native = cl_.clCreateUserEvent(context->native, &error);
   event->user = error == CL_SUCCESS;
   if (event->user) ++user_events_;
@@ -240,6 +247,7 @@ void Session::Do(const wire::SetUserEvent& m) {
 void Session::Do(const wire::CreateKernel& m) {
   auto kernel = std::make_shared<Kernel>(cl_);
   cl_int error = objects_.Share(m.program, kernel->program);
+  if (error == CL_SUCCESS) error = Charge(*kernel);
   if (error == CL_SUCCESS) {
     const auto shortened = kernel->program->short_names.find(m.name);
     const std::string name(shortened != kernel->program->short_names.end() ? std::string_view(shortened->second)

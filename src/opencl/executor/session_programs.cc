@@ -178,11 +178,17 @@ struct Prepared {
 
 }  // namespace
 
+cl_int Session::ChargeProgram(Program& program, std::uint64_t bytes) const {
+  if (bytes > kProgramBytesMax) return CL_OUT_OF_HOST_MEMORY;
+  return Charge(program, bytes * kHostBytesPerProgramByte);
+}
+
 void Session::Do(const wire::CreateProgram& m) {
   auto program = std::make_shared<Program>(cl_);
   wire::ByteView source;
   cl_int error = objects_.Share(m.context, program->context);
   if (error == CL_SUCCESS) error = View(m.source, source);
+  if (error == CL_SUCCESS) error = ChargeProgram(*program, source.size());
   if (error == CL_SUCCESS) {
     // Copied by us: the client could change what lies in the arena while the driver reads it.
     const std::string text(wire::TextOf(source));
@@ -200,6 +206,8 @@ void Session::Do(const wire::CreateProgramFromBinary& m) {
   wire::ByteView binary;
   cl_int error = objects_.Share(m.context, program->context);
   if (error == CL_SUCCESS) error = View(m.binary, binary);
+  if (error == CL_SUCCESS) error = ChargeProgram(*program, binary.size());
+  if (error != CL_SUCCESS) binary = {};
   const std::vector<std::byte> copy(binary.begin(), binary.end());
   std::vector<cl_device_id> devices;
   for (std::size_t i = 0; i < m.devices.size() && error == CL_SUCCESS; ++i) {
@@ -237,8 +245,12 @@ Result<Prepared> Prepare(std::string_view options, const std::vector<wire::Inclu
     return prepared;
   }
   WEIR_TRY(HeaderFolder folder, HeaderFolder::Make());
+  std::uint64_t bytes = 0;
   for (const wire::IncludedFile& header : headers) {
     wire::ByteView content;
+    if (header.content.length() > kProgramBytesMax - bytes)
+      return Fail(Errc::kResourceExhausted, "the files that a program includes have more than 64 MiB");
+    bytes += header.content.length();
     if (view(header.content, content) != CL_SUCCESS) return Fail(Errc::kInvalidArgument, "a header outside the arena");
     WEIR_TRY_STATUS(folder.Add(header.name, content));
     prepared.may_slice = prepared.may_slice && MayBeSliced(wire::TextOf(content));
@@ -355,6 +367,7 @@ void Session::Do(const wire::Link& m) {
   EndBatchBeforeCompiling();
   auto program = std::make_shared<Program>(cl_);
   cl_int error = objects_.Share(m.context, program->context);
+  if (error == CL_SUCCESS) error = ChargeProgram(*program, 0);
   const std::vector<cl_device_id> devices = DevicesOf(m.devices, error);
   std::vector<cl_program> inputs;
   for (std::size_t i = 0; i < m.programs.size() && error == CL_SUCCESS; ++i) {
