@@ -15,6 +15,8 @@ namespace {
 namespace wire = proto::cl;
 
 constexpr cl_mem_flags kHostPointerFlags = CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOST_PTR | CL_MEM_ALLOC_HOST_PTR;
+/// What a program does not do with its memory itself; its client library sees to that. A map for writing reads, too.
+constexpr cl_mem_flags kHostAccessFlags = CL_MEM_HOST_NO_ACCESS | CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_WRITE_ONLY;
 constexpr std::uint64_t kImageExtentMax = 1U << 20;
 
 std::atomic<std::uint32_t> g_parts_made{0};
@@ -96,7 +98,7 @@ void Session::Do(const wire::CreateQueue& m) {
 
 void Session::Do(const wire::CreateBuffer& m) {
   auto buffer = std::make_shared<Memory>(cl_);
-  buffer->flags = m.flags & ~kHostPointerFlags;
+  buffer->flags = m.flags & ~(kHostPointerFlags | kHostAccessFlags);
   buffer->size = m.size;
   buffer->filled = m.filled != 0;
   cl_int error = objects_.Share(m.context, buffer->context);
@@ -124,7 +126,7 @@ void Session::Do(const wire::CreateBuffer& m) {
 
 void Session::Do(const wire::CreateSubBuffer& m) {
   auto buffer = std::make_shared<Memory>(cl_);
-  buffer->flags = m.flags & ~kHostPointerFlags;
+  buffer->flags = m.flags & ~(kHostPointerFlags | kHostAccessFlags);
   buffer->origin = m.origin;
   buffer->size = m.size;
   cl_int error = objects_.Share(m.parent, buffer->parent);
@@ -153,7 +155,7 @@ void Session::Do(const wire::CreateSubBuffer& m) {
 void Session::Do(const wire::CreateImage& m) {
   auto image = std::make_shared<Memory>(cl_);
   image->image = true;
-  image->flags = m.flags & ~kHostPointerFlags;
+  image->flags = m.flags & ~(kHostPointerFlags | kHostAccessFlags);
   wire::ByteView content;
   cl_int error = objects_.Share(m.context, image->context);
   if (error == CL_SUCCESS) error = Charge(*image);
