@@ -120,6 +120,7 @@ class Session {
   // -- Helpers
   /// Puts an object under an id; with an error it stands there with the reason, and the client's context is told.
   void Keep(std::uint32_t id, std::shared_ptr<Object> object, cl_int error, const char* attempted);
+  // -- Arguments (session_args.cc). What one may be set to, by arg_types.h.
   cl_int MayBeValue(Kernel& kernel, std::uint32_t index, std::size_t size);
   [[nodiscard]] cl_int MayBeNull(const Kernel& kernel, std::uint32_t index) const;
   [[nodiscard]] cl_int MayBeSampler(const Kernel& kernel, std::uint32_t index) const;
