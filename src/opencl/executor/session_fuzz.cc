@@ -70,7 +70,8 @@ class DrawnFields {
     }
   }
   void Get(wire::ByteView& bytes) {
-    const std::size_t size = std::min<std::size_t>(Byte(), rest_.size());
+    const std::size_t wanted = Byte();
+    const std::size_t size = std::min(wanted, rest_.size());
     bytes = rest_.first(size);
     rest_ = rest_.subspan(size);
   }
