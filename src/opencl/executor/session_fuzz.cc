@@ -205,7 +205,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     Session session(shared, std::move(accepted));
     static_cast<void>(session.Run());
   }
-  if (shared.quota->used() != 0) std::abort();
+  if (shared.quota->used() != 0 || shared.host_budget->used() != 0) std::abort();
   weir::testing::StrictOpenCl::ExpectNothingLeft();
   return 0;
 }
