@@ -89,15 +89,8 @@ void Manager::Handle(const http::Request& request, http::Respond respond) {
 void Manager::HandleBlob(const http::Request& request, const std::string& blob, http::Respond respond) {
   if (!modules::IsSha256(blob))
     return respond(http::ErrorReply(Fail(Errc::kInvalidArgument, "a blob is named by its SHA-256: 64 of 0-9 a-f")));
-  if (request.method == "PUT") {
-    const auto added = blobs_.PutAs(blob, request.body);
-    if (!added) return respond(http::ErrorReply(added.error()));
-    return respond(http::JsonReply({{"blob", blob}, {"bytes", request.body.size()}}, added->added ? 201 : 200));
-  }
-  if (request.method != "GET") return respond(http::ErrorReply(NothingAt(request)));
-  auto bytes = blobs_.Get(blob);
-  if (!bytes) return respond(http::ErrorReply(bytes.error()));
-  respond({.status = 200, .content_type = "application/octet-stream", .body = std::move(*bytes)});
+  if (request.method != "PUT" && request.method != "GET") return respond(http::ErrorReply(NothingAt(request)));
+  blob_worker_.Answer(request, blob, std::move(respond));
 }
 
 void Manager::HandleModules(const http::Request& request, const std::string& name, http::Respond respond) {
@@ -113,14 +106,16 @@ void Manager::HandleModules(const http::Request& request, const std::string& nam
   if (field == body->end() || !field->is_string())
     return respond(http::ErrorReply(Fail(Errc::kInvalidArgument, "'blob' must be the SHA-256 of the module")));
   const auto blob = field->get<std::string>();
+  if (!modules::IsSha256(blob))
+    return respond(http::ErrorReply(Fail(Errc::kInvalidArgument, "a blob is named by its SHA-256: 64 of 0-9 a-f")));
   // A manager runs no native code; whether it can be loaded is seen at the nodes.
-  const auto bytes = modules::IsSha256(blob)
-                         ? blobs_.Get(blob)
-                         : Fail(Errc::kInvalidArgument, "a blob is named by its SHA-256: 64 of 0-9 a-f");
-  if (!bytes) return respond(http::ErrorReply(bytes.error()));
-  if (const Status module = modules::CheckModuleImage(std::as_bytes(std::span(*bytes))); !module)
-    return respond(ErrorOf(module));
-  Inspect(name, blob, std::move(respond));
+  blob_worker_.Get(blob, [this, name, blob, respond = std::move(respond)](const Result<std::string>& bytes) {
+    if (!bytes) return respond(http::ErrorReply(bytes.error()));
+    if (const Status module = modules::CheckModuleImage(std::as_bytes(std::span(*bytes))); !module)
+      return respond(ErrorOf(module));
+    if (!engine_) return respond(NotLeading());  // the lead ended meanwhile
+    Inspect(name, blob, respond);
+  });
 }
 
 bool Manager::HasInspection() const {

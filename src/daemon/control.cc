@@ -388,11 +388,10 @@ Result<Reply> PauseVgpu(Node& node, const std::string& name, bool paused) {
   return JsonReply(ToJson(vgpu));
 }
 
-/// What the cluster's member says of other nodes.
-Result<Reply> PutPeers(const ControlContext& context, const Request& request) {
-  if (context.peers == nullptr)
-    return Fail(Errc::kNotFound, "this daemon takes no nodes from a cluster: start it with --peers-token");
-  WEIR_TRY(nlohmann::json body, ParseObject(request.body));
+}  // namespace
+
+Result<std::vector<OfferedNode>> OfferedNodesFrom(std::string_view text) {
+  WEIR_TRY(nlohmann::json body, ParseObject(text));
   const nlohmann::json list = body.value("nodes", nlohmann::json());
   body.erase("nodes");
   WEIR_TRY_STATUS(ExpectNothingLeft(body));
@@ -409,6 +408,15 @@ Result<Reply> PutPeers(const ControlContext& context, const Request& request) {
     WEIR_TRY_STATUS(TakeUnsigned(one, "threads", node.threads));
     WEIR_TRY_STATUS(ExpectNothingLeft(one));
   }
+  return nodes;
+}
+
+namespace {
+
+Result<Reply> PutPeers(const ControlContext& context, const Request& request) {
+  if (context.peers == nullptr)
+    return Fail(Errc::kNotFound, "this daemon takes no nodes from a cluster: start it with --peers-token");
+  WEIR_TRY(const std::vector<OfferedNode> nodes, OfferedNodesFrom(request.body));
   WEIR_TRY_STATUS(context.peers->Set(nodes));
   return JsonReply({{"taken", nodes.size()}});
 }

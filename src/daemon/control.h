@@ -38,6 +38,9 @@ class Control {
   ControlContext context_;
 };
 
+/// The body of `PUT /v1/peers`: nodes that the cluster's member tells of.
+Result<std::vector<OfferedNode>> OfferedNodesFrom(std::string_view text);
+
 /// Prometheus text of everything the node knows.
 std::string MetricsText(Node& node);
 

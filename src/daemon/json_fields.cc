@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "http/json_api.h"
+
 namespace weir::daemon {
 namespace {
 
@@ -31,7 +33,8 @@ constexpr std::array kSettingFields{
     SettingField{"tasks_per_s", 1e9, [](const VgpuSettings& s) { return s.tasks_per_s; },
                  [](VgpuSettings& s, double v) { s.tasks_per_s = v; }},
     SettingField{"latency_ms", 1e9, [](const VgpuSettings& s) { return MillisecondsOf(s.latency); },
-                 [](VgpuSettings& s, double v) { s.latency = FromSeconds(v * 1e-3); }},
+                 // Rounded: a latency is the same after it was saved and read again.
+                 [](VgpuSettings& s, double v) { s.latency = Duration{std::llround(v * 1e6)}; }},
     SettingField{"memory_min_bytes", kBytesMax,
                  [](const VgpuSettings& s) { return static_cast<double>(s.memory_min.count); },
                  [](VgpuSettings& s, double v) { s.memory_min = Bytes{static_cast<std::uint64_t>(v)}; }},
@@ -160,36 +163,11 @@ Status ExpectNothingLeft(const json& body) {
   return Fail(Errc::kInvalidArgument, fmt::format("unknown field '{}'", body.begin().key()));
 }
 
-namespace {
-
-/// No request and no file nests deeper. Copying and writing a value takes stack for each level.
-constexpr int kDepthMax = 32;
-
-bool NestsTooDeep(std::string_view text) {
-  int depth = 0;
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted) {
-      if (c == '\\') ++i;
-      if (c == '"') quoted = false;
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == '{' || c == '[') {
-      if (++depth > kDepthMax) return true;
-    } else if (c == '}' || c == ']') {
-      --depth;
-    }
-  }
-  return false;
-}
-
-}  // namespace
-
 Result<json> ParseObject(std::string_view text) {
   if (text.empty()) return json::object();
-  if (NestsTooDeep(text))
-    return Fail(Errc::kInvalidArgument, fmt::format("the request's body nests deeper than {} levels", kDepthMax));
+  if (http::NestsTooDeep(text))
+    return Fail(Errc::kInvalidArgument,
+                fmt::format("the request's body nests deeper than {} levels", http::kJsonDepthMax));
   json parsed = json::parse(text, nullptr, false);
   if (parsed.is_discarded()) return Fail(Errc::kInvalidArgument, "the request's body is not JSON");
   if (!parsed.is_object())

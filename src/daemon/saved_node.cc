@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "base/crc32c.h"
 #include "daemon/json_fields.h"
 
@@ -26,6 +28,8 @@ Result<SavedVgpu> TakeVgpu(json entry) {
   WEIR_TRY_STATUS(TakeString(entry, "sale", sale));
   WEIR_TRY(vgpu.sale, core::SaleNamed(sale));
   WEIR_TRY_STATUS(TakeSettings(entry, vgpu.settings));
+  if (uid >= std::numeric_limits<uid_t>::max() || pid > std::numeric_limits<pid_t>::max())
+    return Fail(Errc::kProtocol, fmt::format("vGPU '{}': owner_uid or owner_pid is out of range", vgpu.name));
   vgpu.id = VgpuId{id};
   vgpu.owner_uid = static_cast<uid_t>(uid);
   vgpu.owner_pid = static_cast<pid_t>(pid);
@@ -36,6 +40,7 @@ Result<SavedPolicy> TakePolicy(json entry) {
   SavedPolicy policy;
   WEIR_TRY_STATUS(TakeString(entry, "device", policy.device));
   WEIR_TRY_STATUS(TakeString(entry, "policy", policy.policy));
+  WEIR_TRY_STATUS(core::FindPolicy(policy.policy));
   WEIR_TRY_STATUS(TakeParams(entry, "params", policy.policy, policy.params));
   return policy;
 }

@@ -51,6 +51,17 @@ TEST(SavedNode, ComesBackAsItWas) {
   EXPECT_EQ(back->memory[0].copy_bytes_per_s, 12e9);
 }
 
+TEST(SavedNode, EveryLatencyComesBackToTheNanosecond) {
+  Prng prng(7);
+  for (int i = 0; i < 1000; ++i) {
+    SavedNode node = Example();
+    node.vgpus[0].settings.latency = Duration{prng.Between(1, 1'000'000'000)};
+    const auto back = FromText(ToText(node));
+    ASSERT_TRUE(back.has_value()) << back.error().message;
+    EXPECT_EQ(back->vgpus[0].settings.latency, node.vgpus[0].settings.latency);
+  }
+}
+
 // A published format: this text was written by version 1 and has to be read for ever.
 TEST(SavedNode, VersionOneIsReadForEver) {
   const auto node = FromText(
@@ -72,6 +83,8 @@ TEST(SavedNode, AnotherVersionAndGarbageAreRefused) {
   for (const char* text : {"{}", "[]", "null", "{\"weir_saved_node\":\"1\"}", "{\"weir_saved_node\":1}",
                            "{\"weir_saved_node\":1,\"policies\":[],\"vgpus\":[3]}",
                            "{\"weir_saved_node\":1,\"policies\":[],\"vgpus\":[{\"id\":-1}]}",
+                           "{\"weir_saved_node\":1,\"policies\":[],\"vgpus\":[{\"id\":1,\"owner_uid\":4294967296}]}",
+                           "{\"weir_saved_node\":1,\"policies\":[],\"vgpus\":[{\"id\":1,\"owner_pid\":4294967296}]}",
                            "{\"weir_saved_node\":1,\"policies\":[],\"vgpus\":[{\"id\":1,\"sale\":\"rented\"}]}",
                            "{\"weir_saved_node\":1,\"policies\":[],\"oversell\":{},\"vgpus\":[]}"})
     EXPECT_FALSE(FromText(text).has_value()) << text;

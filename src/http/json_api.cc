@@ -39,6 +39,25 @@ Error ErrorOfAnswer(const Answer& answer, const json& body, const std::string& a
 
 }  // namespace
 
+bool NestsTooDeep(std::string_view json) {
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (quoted) {
+      if (c == '\\') ++i;
+      if (c == '"') quoted = false;
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '{' || c == '[') {
+      if (++depth > kJsonDepthMax) return true;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  return false;
+}
+
 Reply ErrorReply(const Error& error) {
   const ordered_json body{{"error", {{"code", NameOf(error.code)}, {"message", error.message}}}};
   return {EntryOf(error.code).http_status, "application/json", TextOf(body)};

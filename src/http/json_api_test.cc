@@ -27,6 +27,17 @@ TEST(JsonApi, AGoodAnswerIsItsObject) {
   EXPECT_EQ(heard->at("name"), "a");
 }
 
+TEST(JsonApi, TellsHowDeepATextNests) {
+  const auto nested = [](int depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  EXPECT_FALSE(NestsTooDeep(nested(kJsonDepthMax)));
+  EXPECT_TRUE(NestsTooDeep(nested(kJsonDepthMax + 1)));
+  EXPECT_TRUE(NestsTooDeep(R"({"a":")" + std::string("\\\"") + R"(",)" + nested(kJsonDepthMax)));
+  EXPECT_FALSE(NestsTooDeep("\"" + nested(kJsonDepthMax + 1) + "\"")) << "a text";
+  std::string wide = "[";
+  for (int i = 0; i < 100; ++i) wide += "[],{},";
+  EXPECT_FALSE(NestsTooDeep(wide));
+}
+
 TEST(JsonApi, WhatIsNoObjectIsNoAnswer) {
   for (const char* text : {"hello", "[1]", "", "{"})
     EXPECT_EQ(testing::CodeOf(ObjectOf({200, text}, "asked")), Errc::kProtocol) << text;

@@ -3,98 +3,22 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 
-#include "platform/spawn.h"
-#include "tests/opencl/raw_client.h"
+#include "tests/opencl/executor_process.h"
 
 namespace weir {
 namespace {
 
 namespace wire = proto::cl;
+using namespace testing::raw;
 using testing::BodyAs;
 using testing::RawClient;
-
-constexpr std::uint32_t kDevice = 1, kContext = 2, kQueue = 3, kProgram = 4, kKernel = 5, kIn = 6, kOut = 7;
-constexpr std::uint64_t kBytes = 1 << 20;
-constexpr const char* kSource =
-    "kernel void twice(global const int* in, global int* out) { out[get_global_id(0)] = 2 * in[get_global_id(0)]; }\n"
-    "kernel void endless(global volatile int* out) { while (out[0] != 42) out[1] += 1; }\n"
-    "kernel void slow(global volatile int* out) { for (int i = 0; i < 400000000; ++i) out[1] = i; }\n"
-    "kernel void crash(global int* out) { *(global int*)(1) = out[0]; }\n";
-
-class Executor : public ::testing::Test {
- protected:
-  void SetUp() override { Start({}); }
-  void TearDown() override { EXPECT_EQ(Stop(), 0); }
-
-  void Start(std::vector<std::string> more) {
-    folder_ = (std::filesystem::temp_directory_path() / "weir-executor-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
-    std::vector<std::string> argv{WEIR_EXECUTOR, "--socket", folder_ + "/s", "--cpus", "2"};
-    argv.insert(argv.end(), more.begin(), more.end());
-    const auto pid = platform::Spawn({.argv = argv});
-    ASSERT_TRUE(pid) << pid.error().message;
-    pid_ = *pid;
-  }
-  /// Its exit code, or minus the signal that ended it.
-  int Stop() {
-    if (pid_ == 0) return 0;
-    ::kill(pid_, SIGTERM);
-    return Await();
-  }
-  int Await() {
-    int status = 0;
-    ::waitpid(std::exchange(pid_, 0), &status, 0);
-    std::filesystem::remove_all(folder_);
-    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
-  }
-
-  RawClient Connected(bool distant = false) {
-    for (int attempt = 0;; ++attempt) {
-      auto connection = opencl::Connect(folder_ + "/s", "executor_test", distant);
-      if (connection) return RawClient(std::move(*connection));
-      if (attempt == 500) {
-        ADD_FAILURE() << connection.error().message;
-        std::abort();
-      }
-      ::usleep(20'000);
-    }
-  }
-  /// A context, a queue and the program, built.
-  void Prepare(RawClient& client) {
-    client.Send(wire::CreateContext{.id = kContext, .devices = wire::IdList(&kDevice, 1)});
-    client.Send(wire::CreateQueue{.id = kQueue, .context = kContext, .device = kDevice});
-    client.Send(
-        wire::CreateProgram{.id = kProgram, .context = kContext, .source = wire::Blob::Inline(wire::BytesOf(kSource))});
-    client.Send(wire::Build{.request = 1, .program = kProgram});
-    ASSERT_EQ(client.AnswerTo(1).status, CL_SUCCESS);
-  }
-  void MakeBuffer(RawClient& client, std::uint32_t id, std::uint64_t offset, std::uint64_t bytes = kBytes) {
-    client.Send(
-        wire::CreateBuffer{.id = id, .context = kContext, .flags = CL_MEM_READ_WRITE, .size = bytes, .offset = offset});
-  }
-  void Launch(RawClient& client, const char* name, std::initializer_list<std::uint32_t> buffers, std::uint64_t items,
-              std::uint32_t event = 0) {
-    client.Send(wire::CreateKernel{.id = kKernel, .program = kProgram, .name = name});
-    std::uint32_t index = 0;
-    for (const std::uint32_t buffer : buffers)
-      client.Send(wire::SetArg{.kernel = kKernel,
-                               .index = index++,
-                               .kind = static_cast<std::uint8_t>(wire::ArgKind::kObject),
-                               .object = buffer});
-    client.Send(wire::NdRange{
-        .enqueue = {.queue = kQueue, .event = event}, .kernel = kKernel, .dimensions = 1, .global = {items, 0, 0}});
-  }
-
-  pid_t pid_ = 0;
-  std::string folder_;
-};
+using Executor = testing::ExecutorProcess;
 
 TEST_F(Executor, RunsAKernelInTheArena) {
   RawClient client = Connected();

@@ -172,6 +172,7 @@ void Session::CloseBatch() {
 cl_int Session::PrepareCommand(const wire::Enqueue& enqueue, Queue*& queue) {
   const cl_int error = objects_.Find(enqueue.queue, queue);
   if (error != CL_SUCCESS) return error;
+  if (enqueue.event != 0 && !host_budget_->Has(HostBytesOf(Kind::kEvent))) return CL_OUT_OF_HOST_MEMORY;
   waits_.clear();
   for (std::size_t i = 0; i < enqueue.waits.size(); ++i) {
     Event* event = nullptr;
@@ -208,14 +209,15 @@ void Session::EndCommand(const wire::Enqueue& enqueue, Queue* queue, cl_int erro
       made->profiling = queue->profiling;
     }
     made->error = error;
-    named = std::move(made);
+    // Without room for the event its id names nothing.
+    if (Charge(*made) == CL_SUCCESS) named = std::move(made);
   }
   if (event != nullptr && queue->in_order)
     queue->SetLast(event);
   else if (event != nullptr)
     cl_.clReleaseEvent(event);
   // Last: a client may give an event the id of the queue itself.
-  if (named) Place(enqueue.event, std::move(named));
+  if (enqueue.event != 0) Place(enqueue.event, std::move(named));
 }
 
 void Session::FreeAfter(cl_event event, std::shared_ptr<std::byte[]> copy, std::uint64_t ticket) {
