@@ -56,6 +56,8 @@ Result<int> ShowDevices(const Session& session) {
       for (const OpenClDevice& d : *opencl)
         list.push_back({{"library", d.library},
                         {"number", d.number},
+                        {"uuid", d.uuid},
+                        {"pci", d.pci},
                         {"vendor", d.vendor},
                         {"name", d.name},
                         {"compute_units", d.compute_units},
@@ -63,11 +65,19 @@ Result<int> ShowDevices(const Session& session) {
     return PrintJson(reply), 0;
   }
   WEIR_TRY(const auto devices, DevicesFromJson(reply));
-  Table table(
-      {{"DEVICE"}, {"KIND"}, {"CPUS"}, {"POLICY"}, {"VGPUS", Table::Align::kRight}, {"GPU USE", Table::Align::kRight}});
+  Table table({{"DEVICE"},
+               {"KIND"},
+               {"MODEL"},
+               {"PCI"},
+               {"CPUS"},
+               {"POLICY"},
+               {"VGPUS", Table::Align::kRight},
+               {"GPU USE", Table::Align::kRight}});
   for (const DeviceView& d : devices)
     table.Add({{d.name, Style::kStrong},
                {d.kind},
+               {d.model.empty() ? "-" : Printable(d.model)},
+               {d.pci.empty() ? "-" : Printable(d.pci)},
                {d.cpus.empty() ? "-" : d.cpus},
                {d.policy},
                {fmt::format("{}", d.vgpus)},

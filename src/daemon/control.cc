@@ -78,7 +78,8 @@ ordered_json ToJson(const VgpuReport& vgpu) {
                    {"sale", core::NameOf(status.sale)},
                    {"cap_now", status.cap_now.Fraction()},
                    {"attach", vgpu.attach},
-                   {"opencl", vgpu.opencl}};
+                   {"opencl", vgpu.opencl},
+                   {"environment", vgpu.environment}};
   out["processes"] = ordered_json::array();
   for (const gate::ProcessInfo& process : vgpu.processes) out["processes"].push_back(ToJson(process));
   out["totals"] = {{"frames", status.totals.frames},           {"tasks", status.totals.tasks},
@@ -170,6 +171,9 @@ ordered_json ToJson(const engine::DeviceStatus& device) {
   return {{"name", device.spec.name},
           {"kind", device.spec.kind},
           {"cpus", device.spec.cpus},
+          {"model", device.spec.model},
+          {"uuid", device.spec.uuid},
+          {"pci", device.spec.pci},
           {"policy", device.policy},
           {"policy_params", ParamsJson(device.policy, device.params)},
           {"vgpus", device.vgpus},
@@ -297,7 +301,7 @@ Result<Reply> MemoryReply(Node& node, const std::string& device) {
     WEIR_TRY(const engine::MemoryMap map, node.Memory(device));
     ordered_json out{{"device", device}};
     out.update(MemoryJson(status.memory));
-    out["copy_bytes_per_s"] = node.copy_bytes_per_s();
+    out["copy_bytes_per_s"] = node.copy_bytes_per_s(device);
     out.update(MapJson(map));
     return JsonReply(out);
   }

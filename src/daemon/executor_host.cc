@@ -86,8 +86,10 @@ void ExecutorHost::OnClient() {
                fmt::format("{}", tenant_.ephemeral ? kEphemeralIdleSeconds : kIdleSeconds), "--partition",
                std::string(core::NameOf(tenant_.partition))},
       .kept_fd = listener_.get(),
-      .uid = ::geteuid() == 0 ? tenant_.owner : static_cast<uid_t>(-1)};
+      .uid = ::geteuid() == 0 ? tenant_.owner : static_cast<uid_t>(-1),
+      .environment = setup_.environment};
   if (!setup_.library.empty()) spec.argv.insert(spec.argv.end(), {"--library", setup_.library});
+  if (!setup_.device.empty()) spec.argv.insert(spec.argv.end(), {"--device", setup_.device});
   if (setup_.cpus > 0) spec.argv.insert(spec.argv.end(), {"--cpus", std::to_string(setup_.cpus)});
   if (setup_.kernel_timeout.count() > 0)
     spec.argv.insert(spec.argv.end(), {"--kernel-timeout", fmt::format("{}", SecondsOf(setup_.kernel_timeout))});

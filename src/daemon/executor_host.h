@@ -21,11 +21,13 @@
 
 namespace weir::daemon {
 
-/// How executors are started; `program` empty: there is none, and OpenCL programs find no device.
+/// How executors of a device are started; `program` empty: there is none, and OpenCL programs find no device.
 struct ExecutorSetup {
   std::string program;
-  std::string library;  // the vendor's; empty: the first that works
-  unsigned cpus = 0;    // of a software device
+  std::string library;   // the vendor's; empty: any that works and has the device
+  std::string device{};  // the device as its driver knows it: number, UUID or PCI address; empty: the first
+  std::vector<std::string> environment{};  // NAME=VALUE, for executors beside that of the daemon
+  unsigned cpus = 0;                       // of a software device
   Duration kernel_timeout{};
   double copy_bytes_per_s = 0;       // of elastic memory's copies, to model a link; 0: as fast as it goes
   std::vector<std::string> peers{};  // sockets of relays to nodes that may run parts of what does not fit

@@ -21,24 +21,21 @@ std::int64_t UtcNs() {
   return std::chrono::duration_cast<nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-proto::CpuMask MaskOf(const std::vector<int>& cpus) {
-  proto::CpuMask mask{};
-  for (const int cpu : cpus)
-    if (cpu >= 0 && static_cast<std::size_t>(cpu) < mask.size() * 64)
-      mask[static_cast<std::size_t>(cpu) / 64] |= 1ULL << (cpu % 64);
-  return mask;
+std::vector<engine::DeviceSpec> SpecsOf(const std::vector<DeviceSetup>& devices) {
+  std::vector<engine::DeviceSpec> specs;
+  for (const DeviceSetup& device : devices) specs.push_back(device.spec);
+  return specs;
 }
 
 }  // namespace
 
-Node::Node(boost::asio::io_context& loop, std::string run_dir, engine::DeviceSpec device, ExecutorSetup executors,
+Node::Node(boost::asio::io_context& loop, std::string run_dir, std::vector<DeviceSetup> devices,
            std::function<void(const SavedNode&)> save)
     : loop_(loop),
       run_dir_(std::move(run_dir)),
-      device_cpus_(MaskOf(device.cpus)),
-      executors_(std::move(executors)),
+      devices_(std::move(devices)),
       save_(std::move(save)),
-      engine_({std::move(device)}),
+      engine_(SpecsOf(devices_)),
       began_(platform::Now()),
       look_timer_(loop),
       housekeeping_timer_(loop) {
@@ -199,7 +196,7 @@ Status Node::ListenForPortals() {
 
 void Node::Note(engine::Note note) {
   if (restoring_) return;
-  if (note.device.empty()) note.device = Devices().front().spec.name;
+  if (note.device.empty()) note.device = devices_.front().spec.name;
   events_.Add(platform::Now(), UtcNs(), std::move(note));
 }
 

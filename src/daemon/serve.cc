@@ -22,7 +22,7 @@
 namespace weir::daemon {
 namespace {
 
-constexpr const char* kDeviceName = "embedded";
+constexpr const char* kSoftware = "software";
 
 struct Places {
   std::string run_dir;
@@ -40,6 +40,31 @@ Result<Places> Prepare(ServeOptions& options) {
   WEIR_TRY_STATUS(platform::MakeFolder(places.run_dir + "/opencl"));
   WEIR_TRY_STATUS(platform::MakeFolder(options.state_dir, 0700));
   return places;
+}
+
+/// What the daemon shares. Each device has the options that are common to all.
+std::vector<DeviceSetup> DevicesOf(const ServeOptions& options) {
+  std::vector<DeviceSetup> devices = options.devices;
+  if (devices.empty()) devices.push_back(EmbeddedDevice());
+  for (DeviceSetup& device : devices) {
+    if (device.spec.kind == kSoftware) device.spec.cpus = options.device_cpus;
+    device.executors.program = options.executor;
+    if (device.executors.library.empty()) device.executors.library = options.opencl_library;
+    device.executors.cpus = static_cast<unsigned>(device.spec.cpus.size());
+    device.executors.kernel_timeout = options.kernel_timeout;
+  }
+  return devices;
+}
+
+/// For people: "device 'embedded', 2 CPUs", "4 devices, emulated".
+std::string DescribeDevices(const std::vector<engine::DeviceStatus>& devices) {
+  const engine::DeviceSpec& first = devices.front().spec;
+  if (devices.size() == 1 && first.kind == kSoftware)
+    return "device '" + first.name + "', " + std::to_string(first.cpus.size()) + " CPUs";
+  if (devices.size() == 1) return "device '" + first.name + "', " + first.kind;
+  std::string text = std::to_string(devices.size()) + " devices:";
+  for (const engine::DeviceStatus& device : devices) text += " " + device.spec.name;
+  return text;
 }
 
 Status CheckCpus(ServeOptions& options) {
@@ -78,6 +103,8 @@ class IdleWatch {
 
 }  // namespace
 
+DeviceSetup EmbeddedDevice() { return {.spec = {.name = "embedded", .kind = kSoftware, .cpus = {}}, .executors = {}}; }
+
 Status Serve(const ServeOptions& given) {
   ServeOptions options = given;
   WEIR_TRY_STATUS(CheckCpus(options));
@@ -101,21 +128,26 @@ Status Serve(const ServeOptions& given) {
   });
   const bool quick = platform::PreferQuickWakeups();
   const bool wants_parts = options.member && options.member->peers.wanted();
-  Node node(loop, places.run_dir, {.name = kDeviceName, .kind = "software", .cpus = options.device_cpus},
-            {.program = options.executor,
-             .library = options.opencl_library,
-             .cpus = static_cast<unsigned>(options.device_cpus.size()),
-             .kernel_timeout = options.kernel_timeout,
-             .peers = PeerSockets(places.run_dir, options.peers.size()),
-             .peer_list = wants_parts ? PeerListOf(places.run_dir) : std::string()},
-            [&saver](const SavedNode& state) { saver.Save(state); });
+  std::vector<DeviceSetup> devices = DevicesOf(options);
+  for (DeviceSetup& device : devices) {
+    device.executors.peers = PeerSockets(places.run_dir, options.peers.size());
+    if (wants_parts) device.executors.peer_list = PeerListOf(places.run_dir);
+  }
+  std::vector<std::unique_ptr<KeptProcess>> kept;
+  // Before the vGPUs, whose programs may come back at once.
+  for (const EmulatorSetup& setup : options.emulators) {
+    WEIR_TRY(auto emulator, KeptProcess::Start(loop, "emulated devices", ArgvOf(setup, ::getpid())));
+    kept.push_back(std::move(emulator));
+  }
+  Node node(loop, places.run_dir, std::move(devices), [&saver](const SavedNode& state) { saver.Save(state); });
   for (const std::string& problem : node.Restore(saved))
     std::fprintf(stderr, "weir: not restored: %s\n", problem.c_str());
-  if (!options.policy.empty()) WEIR_TRY_STATUS(node.SetPolicy("", options.policy, {}));
+  if (!options.policy.empty())
+    for (const engine::DeviceStatus& device : node.Devices())
+      WEIR_TRY_STATUS(node.SetPolicy(device.spec.name, options.policy, {}));
 
   std::optional<PeerRelays> relays;
   if (wants_parts) relays.emplace(loop, places.run_dir, options.member->peers);
-  std::vector<std::unique_ptr<KeptProcess>> kept;
   Control control(node, {.run_dir = places.run_dir,
                          .state_dir = options.state_dir,
                          .is_private = options.exit_when_idle,
@@ -159,16 +191,16 @@ Status Serve(const ServeOptions& given) {
              KeptProcess::Start(loop, "service for modules", ArgvOf(*options.modules, places.run_dir, ::getpid())));
     kept.push_back(std::move(service));
   }
-  if (options.gpu_memory) {
-    WEIR_TRY(auto watch, KeptProcess::Start(loop, "watch over the GPU's memory",
-                                            ArgvOf(*options.gpu_memory, kDeviceName, places.socket, ::getpid())));
+  for (const GpuMemorySetup& setup : options.gpu_memory) {
+    WEIR_TRY(auto watch, KeptProcess::Start(loop, "watch over the memory of " + setup.device,
+                                            ArgvOf(setup, places.socket, ::getpid())));
     kept.push_back(std::move(watch));
   }
   std::unique_ptr<IdleWatch> idle;
   if (options.exit_when_idle) idle = std::make_unique<IdleWatch>(loop, node, options.idle_exit_after);
   if (!options.quiet)
-    std::fprintf(stderr, "weir: serving %s (device 'embedded', %zu CPUs, policy %s%s)\n", places.socket.c_str(),
-                 options.device_cpus.size(), node.Devices().front().policy.c_str(),
+    std::fprintf(stderr, "weir: serving %s (%s, policy %s%s)\n", places.socket.c_str(),
+                 DescribeDevices(node.Devices()).c_str(), node.Devices().front().policy.c_str(),
                  quick ? "" : "; normal priority: wake-ups may be late under load");
   loop.run();
   return Ok();

@@ -155,9 +155,10 @@ class SlowDiskNode : public StateSaverTest {
   }
   std::string said_;
   weir::testing::TempFolder folder_;
-  Node node_{loop_, folder_.path(), {"embedded", "software", {0, 1}}, {}, [this](const SavedNode& state) {
-               saver_->Save(state);
-             }};
+  Node node_{loop_,
+             folder_.path(),
+             {{.spec = {"embedded", "software", {0, 1}}, .executors = {}}},
+             [this](const SavedNode& state) { saver_->Save(state); }};
   Control control_{node_,
                    {.run_dir = folder_.path(),
                     .state_dir = folder_.path(),

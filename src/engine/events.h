@@ -24,8 +24,11 @@ namespace weir::engine {
 
 struct DeviceSpec {
   std::string name;
-  std::string kind;       // "software" or "gpu"
-  std::vector<int> cpus;  // of a software device; empty for a real one
+  std::string kind;       // "software", "gpu" or "emulated"
+  std::vector<int> cpus;  // of a software device; empty for others
+  std::string model{};    // what its maker calls it; empty: unknown
+  std::string uuid{};     // empty: it has none, or it is unknown
+  std::string pci{};      // its PCI address, as 0000:01:00.0; the same
 };
 
 /// What a vGPU is promised and held to. Ranges are checked by the engine.

@@ -237,12 +237,12 @@ Status RunExecutor(ExecutorOptions options) {
       said = devices.error().message;
       continue;
     }
-    if (options.device >= devices->size()) {
-      said =
-          library + " has " + std::to_string(devices->size()) + " devices, no number " + std::to_string(options.device);
+    auto found = ChooseDevice(*devices, options.device);
+    if (!found) {
+      said = library + ": " + found.error().message;
       continue;
     }
-    NativeDevice device = std::move((*devices)[options.device]);
+    NativeDevice device = std::move((*devices)[*found]);
     return Server(std::move(options), std::move(device)).Run();
   }
   return Fail(Errc::kUnavailable, said);
