@@ -39,6 +39,28 @@ Error ErrorOfAnswer(const Answer& answer, const json& body, const std::string& a
 
 }  // namespace
 
+json ParseJson(std::string_view text) {
+  // Looked at before anything is built: brackets count outside of strings only.
+  std::size_t depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\')
+        ++i;
+      else if (c == '"')
+        in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kJsonDepthMax) return json(json::value_t::discarded);
+    } else if ((c == ']' || c == '}') && depth > 0) {
+      --depth;
+    }
+  }
+  return json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
 Reply ErrorReply(const Error& error) {
   const ordered_json body{{"error", {{"code", NameOf(error.code)}, {"message", error.message}}}};
   return {EntryOf(error.code).http_status, "application/json", TextOf(body)};
@@ -47,7 +69,7 @@ Reply ErrorReply(const Error& error) {
 Reply JsonReply(const ordered_json& body, unsigned status) { return {status, "application/json", TextOf(body)}; }
 
 Result<json> ObjectOf(const Answer& answer, const std::string& asked) {
-  json parsed = json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
+  json parsed = ParseJson(answer.body);
   if (answer.status < 200 || answer.status > 299) return ErrorOfAnswer(answer, parsed, asked);
   if (!parsed.is_object())
     return Fail(Errc::kProtocol, asked + ": the reply isn't a JSON object; does another program listen there?");

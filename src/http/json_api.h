@@ -4,11 +4,17 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "http/message.h"
 
 namespace weir::http {
+
+/// JSON nested deeper than this is refused: nlohmann's values are copied by recursion, one frame a level.
+inline constexpr std::size_t kJsonDepthMax = 64;
+/// Foreign text as JSON; discarded where it is none or is nested too deeply.
+nlohmann::json ParseJson(std::string_view text);
 
 Reply ErrorReply(const Error& error);
 Reply JsonReply(const nlohmann::ordered_json& body, unsigned status = 200);
