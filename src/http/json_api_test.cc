@@ -51,5 +51,14 @@ TEST(JsonApi, TheStatusTellsWhereTheBodyDoesNot) {
             Errc::kNotFound);
 }
 
+TEST(Json, DeepNestingIsRefusedBeforeAnythingIsBuilt) {
+  const auto nested = [](std::size_t levels) { return std::string(levels, '[') + std::string(levels, ']'); };
+  EXPECT_TRUE(ParseJson(nested(kJsonDepthMax)).is_array());
+  EXPECT_TRUE(ParseJson(nested(kJsonDepthMax + 1)).is_discarded());
+  EXPECT_TRUE(ParseJson(nested(100'000)).is_discarded());
+  EXPECT_TRUE(ParseJson("[\"\\\"" + std::string(1'000, '[') + "\"]").is_array()) << "brackets in a text";
+  EXPECT_EQ(ObjectOf({200, "{\"a\":" + nested(100'000) + "}"}, "asked").error().code, Errc::kProtocol);
+}
+
 }  // namespace
 }  // namespace weir::http
