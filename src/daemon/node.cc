@@ -75,10 +75,13 @@ void Node::Look() {
   for (const auto& [id, tenancy] : tenancies_) {
     if (tenancy->gate->processes().empty()) continue;
     engine::GateSample sample{.vgpu = id, .allowance_ns = tenancy->gate->AllowanceNs()};
+    bool moved = false;
     for (const auto& [process_id, process] : tenancy->gate->processes()) {
       sample.waiting += process->Waiting();
       sample.in_flight += process->InFlight();
+      moved |= process->Observe(NsOf(now));
     }
+    sample.runs_on = sample.in_flight > 0 && !moved;
     samples_.push_back(sample);
   }
   SampleMemory();
@@ -284,10 +287,10 @@ void Node::Detach(Tenancy& tenancy, ProcessId id) {
   if (found == tenancy.gate->processes().end()) return;
   Drain(tenancy);
   Look();  // what it spent until now is still its own: nobody looks at a gate without processes
-  const Duration reserved{found->second->ReservedNs()};
+  const Duration unreported{found->second->UnreportedNs(platform::NowNs())};
   tenancy.socket_watches.erase(id);
   tenancy.gate->Detach(id);
-  Step(engine::ProcessDetached{tenancy.saved.id, id, reserved});
+  Step(engine::ProcessDetached{tenancy.saved.id, id, unreported});
   if (tenancy.owner_ended && tenancy.gate->processes().empty()) leaving_.push_back(tenancy.saved.id);
 }
 

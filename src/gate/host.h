@@ -91,6 +91,10 @@ class ProcessGate {
   [[nodiscard]] std::int64_t ReservedNs() const {
     return std::clamp<std::int64_t>(page().reserved_ns.load(std::memory_order_relaxed), 0, kBelievableNs);
   }
+  /// Looks at what the process was charged, at `now_ns`. True: work of it began or ended since the last call.
+  bool Observe(std::int64_t now_ns);
+  /// How long it had work in flight, as Observe saw, since it was last charged for any; 0: it has none in flight.
+  [[nodiscard]] std::int64_t UnreportedNs(std::int64_t now_ns) const;
   [[nodiscard]] MemoryBooks Memory() const;
   [[nodiscard]] DeviceUse Use() const;
   /// Appends the records since the last call. `now_ns` bounds what can be believed.
@@ -112,6 +116,11 @@ class ProcessGate {
   std::uint64_t tail_ = 0;
   std::uint64_t sequence_ = 0;
   std::uint64_t dropped_seen_ = 0;
+  // As Observe saw them last:
+  std::uint32_t in_flight_seen_ = 0;
+  std::int64_t settled_seen_ns_ = 0;
+  std::int64_t reserved_seen_ns_ = 0;
+  std::int64_t charged_at_ns_ = 0;  // when one of them changed last, or nothing was in flight
 };
 
 /// What the daemon writes into a vGPU's region.
