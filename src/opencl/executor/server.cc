@@ -205,6 +205,7 @@ void Server::Tick(std::int64_t now_ns) {
       seat->stopped_ns = now_ns;
     }
     all_stuck = all_stuck && seat->stopped_ns != 0 && now_ns - seat->stopped_ns > kEndWithin.count();
+    seat->session->ChargeInFlight(now_ns);  // before the watchdog, which may end the process
     Watch(*seat->session, now_ns);
     ++seat;
   }

@@ -229,8 +229,8 @@ void Session::Do(const wire::CreateUserEvent& m) {
   cl_int error = objects_.Share(m.context, context);
   if (error == CL_SUCCESS) event->native = cl_.clCreateUserEvent(context->native, &error);
   event->user = error == CL_SUCCESS;
-  if (event->user) ++user_events_;
-  waits_for_client_.store(user_events_ > 0, std::memory_order_relaxed);
+  if (event->user && ++user_events_ == 1)
+    CloseBatch();  // what follows may wait for the client; what came before may not
   Keep(m.id, std::move(event), error, "clCreateUserEvent");
 }
 
