@@ -49,6 +49,8 @@ class ExecutorHost {
   ExecutorHost& operator=(const ExecutorHost&) = delete;
 
   [[nodiscard]] const std::string& path() const { return path_; }
+  /// Of the executor that runs, not reaped yet; 0: there is none.
+  [[nodiscard]] pid_t pid() const { return pid_; }
   /// Of the next one that is started; one that runs goes on as it was.
   void SetPartition(core::PartitionMode mode) { tenant_.partition = mode; }
   /// Ends it, and with it its clients' devices.
