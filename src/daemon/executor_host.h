@@ -17,6 +17,7 @@
 #include "base/units.h"
 #include "core/partition/plan.h"
 #include "daemon/fd_watch.h"
+#include "daemon/start_backoff.h"
 #include "platform/fd.h"
 
 namespace weir::daemon {
@@ -74,6 +75,8 @@ class ExecutorHost {
   platform::Fd process_;
   std::unique_ptr<FdWatch> process_watch_;
   Instant started_{};
+  StartBackoff backoff_;
+  std::string failed_with_;  // the last one, in words
 };
 
 }  // namespace weir::daemon
