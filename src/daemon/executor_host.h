@@ -17,6 +17,7 @@
 #include "base/units.h"
 #include "core/partition/plan.h"
 #include "daemon/fd_watch.h"
+#include "daemon/start_backoff.h"
 #include "platform/fd.h"
 
 namespace weir::daemon {
@@ -51,6 +52,8 @@ class ExecutorHost {
   ExecutorHost& operator=(const ExecutorHost&) = delete;
 
   [[nodiscard]] const std::string& path() const { return path_; }
+  /// Of the executor that runs, not reaped yet; 0: there is none.
+  [[nodiscard]] pid_t pid() const { return pid_; }
   /// Of the next one that is started; one that runs goes on as it was.
   void SetPartition(core::PartitionMode mode) { tenant_.partition = mode; }
   /// Ends it, and with it its clients' devices.
@@ -74,6 +77,8 @@ class ExecutorHost {
   platform::Fd process_;
   std::unique_ptr<FdWatch> process_watch_;
   Instant started_{};
+  StartBackoff backoff_;
+  std::string failed_with_;  // the last one, in words
 };
 
 }  // namespace weir::daemon

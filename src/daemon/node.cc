@@ -72,10 +72,13 @@ void Node::Look() {
   for (const auto& [id, tenancy] : tenancies_) {
     if (tenancy->gate->processes().empty()) continue;
     engine::GateSample sample{.vgpu = id, .allowance_ns = tenancy->gate->AllowanceNs()};
+    bool moved = false;
     for (const auto& [process_id, process] : tenancy->gate->processes()) {
       sample.waiting += process->Waiting();
       sample.in_flight += process->InFlight();
+      moved |= process->Observe(NsOf(now));
     }
+    sample.runs_on = sample.in_flight > 0 && !moved;
     samples_.push_back(sample);
   }
   SampleMemory();
@@ -207,7 +210,7 @@ void Node::Housekeeping() {
   for (const auto& [id, tenancy] : tenancies_) {
     tenancy->gate->Beat(NsOf(now));
     Drain(*tenancy);
-    std::erase_if(tenancy->pending, [now](const auto& entry) { return now > entry.second.deadline; });
+    tenancy->pending.DropLate(now);
   }
   for (const VgpuId id : std::exchange(leaving_, {})) Erase(id);
   if (look_at_ == core::kNever) Look();
@@ -246,23 +249,24 @@ void Node::Drain(Tenancy& tenancy) {
 
 void Node::OnConnection(Tenancy& tenancy) {
   auto connection = tenancy.gate->Accept();
-  if (!connection || tenancy.pending.size() >= kPendingPerVgpuMax) return;
-  const std::uint64_t number = next_pending_++;
+  if (!connection) return;
+  const auto peer = platform::PeerOf(connection->get());
+  if (!peer) return;
   const int fd = connection->get();
-  Pending& pending = tenancy.pending[number];
-  pending.connection = std::move(*connection);
-  pending.deadline = platform::Now() + kHelloWithin;
-  pending.watch = std::make_unique<FdWatch>(loop_, fd, [this, &tenancy, number] { OnHello(tenancy, number); });
+  const std::uint64_t number =
+      tenancy.pending.Add(platform::Now(), peer->uid, {.connection = std::move(*connection), .watch = nullptr});
+  tenancy.pending.entries().back().connection.watch =
+      std::make_unique<FdWatch>(loop_, fd, [this, &tenancy, number] { OnHello(tenancy, number); });
 }
 
 void Node::OnHello(Tenancy& tenancy, std::uint64_t number) {
-  auto node = tenancy.pending.extract(number);
-  if (node.empty()) return;
-  Pending& pending = node.mapped();
-  pending.watch.reset();
+  auto pending = tenancy.pending.Take(number);
+  if (!pending) return;
+  pending->watch.reset();
   const ProcessId id{next_process_++};
   tenancy.gate->Beat(platform::NowNs());
-  auto process = tenancy.gate->Welcome(std::move(pending.connection), id);
+  auto process =
+      tenancy.gate->Welcome(std::move(pending->connection), id, tenancy.executor ? tenancy.executor->pid() : 0);
   if (!process) return;  // it was told why
   tenancy.socket_watches[id] =
       std::make_unique<FdWatch>(loop_, (*process)->socket(), [this, &tenancy, id] { OnSocket(tenancy, id); });
@@ -281,10 +285,10 @@ void Node::Detach(Tenancy& tenancy, ProcessId id) {
   if (found == tenancy.gate->processes().end()) return;
   Drain(tenancy);
   Look();  // what it spent until now is still its own: nobody looks at a gate without processes
-  const Duration reserved{found->second->ReservedNs()};
+  const Duration unreported{found->second->UnreportedNs(platform::NowNs())};
   tenancy.socket_watches.erase(id);
   tenancy.gate->Detach(id);
-  Step(engine::ProcessDetached{tenancy.saved.id, id, reserved});
+  Step(engine::ProcessDetached{tenancy.saved.id, id, unreported});
   if (tenancy.owner_ended && tenancy.gate->processes().empty()) leaving_.push_back(tenancy.saved.id);
 }
 

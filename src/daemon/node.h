@@ -27,7 +27,8 @@ inline constexpr Duration kHousekeeping = milliseconds(50);
 inline constexpr Duration kLookSpacing = microseconds(200);
 /// A connection must say Hello within this time.
 inline constexpr Duration kHelloWithin = seconds(2);
-inline constexpr std::size_t kPendingPerVgpuMax = 64;
+/// And of each user that may attach no more than this wait to say it, at each vGPU.
+inline constexpr std::size_t kPendingPerUidMax = 64;
 
 /// A device of the node.
 struct DeviceSetup {
@@ -153,7 +154,6 @@ class Node {
   Instant looked_{};
   std::uint64_t looks_ = 0;
   std::uint64_t next_process_ = 1;
-  std::uint64_t next_pending_ = 1;
   bool restoring_ = false;
 };
 

@@ -334,7 +334,7 @@ std::size_t Node::processes() const {
 
 bool Node::InUse() const {
   for (const auto& [id, tenancy] : tenancies_) {
-    if (!tenancy->gate->processes().empty() || !tenancy->pending.empty()) return true;
+    if (!tenancy->gate->processes().empty() || !tenancy->pending.entries().empty()) return true;
     if (tenancy->saved.ephemeral && !tenancy->owner_ended) return true;
   }
   return false;

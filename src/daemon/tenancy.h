@@ -3,14 +3,14 @@
 #pragma once
 
 #include "daemon/node.h"
+#include "platform/pending_peers.h"
 
 namespace weir::daemon {
 
-/// A connection that has not said Hello yet.
+/// A connection that has not said Hello yet. The watch goes before what it watches.
 struct Node::Pending {
   platform::Fd connection;
   std::unique_ptr<FdWatch> watch;
-  Instant deadline;
 };
 
 struct Node::Tenancy {
@@ -25,7 +25,7 @@ struct Node::Tenancy {
   std::unique_ptr<FdWatch> listener_watch;
   std::unique_ptr<FdWatch> doorbell_watch;
   std::map<ProcessId, std::unique_ptr<FdWatch>> socket_watches;
-  std::map<std::uint64_t, Pending> pending;
+  platform::PendingPeers<Pending> pending{kPendingPerUidMax, kHelloWithin};
   platform::Fd owner;  // pidfd of the program an ephemeral vGPU was made for
   std::unique_ptr<FdWatch> owner_watch;
   bool owner_ended = false;

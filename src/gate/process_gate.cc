@@ -115,6 +115,22 @@ std::uint32_t ProcessGate::Count(const proto::AtomicU32& word) {
   return count <= kThreadsMax ? count : 0;
 }
 
+bool ProcessGate::Observe(std::int64_t now_ns) {
+  const std::uint32_t in_flight = InFlight();
+  const std::int64_t settled_ns = page().gpu_ns_total.load(std::memory_order_relaxed);
+  const std::int64_t reserved_ns = ReservedNs();
+  const bool moved = in_flight != in_flight_seen_ || settled_ns != settled_seen_ns_;
+  if (moved || in_flight == 0 || reserved_ns != reserved_seen_ns_) charged_at_ns_ = now_ns;
+  in_flight_seen_ = in_flight;
+  settled_seen_ns_ = settled_ns;
+  reserved_seen_ns_ = reserved_ns;
+  return moved;
+}
+
+std::int64_t ProcessGate::UnreportedNs(std::int64_t now_ns) const {
+  return in_flight_seen_ == 0 ? 0 : std::max<std::int64_t>(now_ns - charged_at_ns_, 0);
+}
+
 void ProcessGate::Drain(std::int64_t now_ns, Drained& into) {
   const std::uint64_t dropped = page().records_dropped.load(std::memory_order_relaxed);
   if (dropped > dropped_seen_) into.lost += std::min<std::uint64_t>(dropped - dropped_seen_, 1'000'000);

@@ -241,7 +241,6 @@ void Simulation::StopLoop(std::uint32_t index) {
   Node& node = NodeOf(loop);
   const ProcessId process = loop.process;
   if (process && node.up) Look(GateOf(loop).node);  // what it spent is still its own
-  const Duration reserved = loop.entered ? loop.reserved : Duration{0};
   ++loop.stamp;
   LeaveMemory(loop);
   loop.state = State::kAbsent;
@@ -252,7 +251,6 @@ void Simulation::StopLoop(std::uint32_t index) {
   loop.under_way = static_cast<int>(node.device.Outstanding(index));
   Gate& gate = GateOf(loop);
   NoteWanting(index);
-  gate.record.charged_ns -= reserved.count();  // the daemon gives it back
   const auto loops = std::span(loops_).subspan(gate.first_loop, LoopsOf(gate));
   if (std::ranges::all_of(loops, [](const Loop& each) { return each.state == State::kAbsent; })) {
     node.memory.Release(gate.memory);
@@ -260,7 +258,7 @@ void Simulation::StopLoop(std::uint32_t index) {
     ++gate.copy_stamp;
     NoteMemory(gate);
   }
-  if (process && node.up) Step(GateOf(loop).node, engine::ProcessDetached{GateOf(loop).id, process, reserved});
+  if (process && node.up) Step(GateOf(loop).node, engine::ProcessDetached{GateOf(loop).id, process});
 }
 
 const Scene& Simulation::SceneOf(Loop& loop) {

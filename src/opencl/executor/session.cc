@@ -89,9 +89,9 @@ void Session::Stop() {
   if (shared_.store != nullptr) shared_.store->Wake();
 }
 
-std::int64_t Session::BusySinceNs() const {
-  return waits_for_client_.load(std::memory_order_relaxed) ? 0 : admission_->BusySinceNs();
-}
+std::int64_t Session::BusySinceNs() const { return admission_->BusySinceNs(); }
+
+void Session::ChargeInFlight(std::int64_t now_ns) { admission_->ChargeInFlight(now_ns); }
 
 bool Session::Handle(wire::ByteView message) {
   return wire::DecodeFromClient(message, [this](const auto& m) { Do(m); });

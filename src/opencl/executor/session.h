@@ -57,6 +57,8 @@ class Session {
   [[nodiscard]] const std::string& program() const { return program_; }
   /// Since when the device has been at work for this session without a word; 0: it isn't. For the watchdog.
   [[nodiscard]] std::int64_t BusySinceNs() const;
+  /// From another thread, at every poll: charges what is in flight for what it has used so far.
+  void ChargeInFlight(std::int64_t now_ns);
 
  private:
   Status Serve();
@@ -283,7 +285,6 @@ class Session {
   std::vector<std::shared_ptr<MayFail>> may_fail_;  // told of at its end, and may have waited for user events
   int user_events_ = 0;  // that have not been set: somebody may wait for a message that is still to come
   std::atomic<bool> stop_{false};
-  std::atomic<bool> waits_for_client_{false};
 };
 
 }  // namespace weir::opencl

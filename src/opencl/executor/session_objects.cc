@@ -234,8 +234,8 @@ void Session::Do(const wire::CreateUserEvent& m) {
   if (error == CL_SUCCESS) error = Charge(*event);
   if (error == CL_SUCCESS) event->native = cl_.clCreateUserEvent(context->native, &error);
   event->user = error == CL_SUCCESS;
-  if (event->user) ++user_events_;
-  waits_for_client_.store(user_events_ > 0, std::memory_order_relaxed);
+  if (event->user && ++user_events_ == 1)
+    CloseBatch();  // what follows may wait for the client; what came before may not
   Keep(m.id, std::move(event), error, "clCreateUserEvent");
 }
 
