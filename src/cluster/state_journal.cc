@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/crc32c.h"
+#include "http/json_api.h"
 
 namespace weir::cluster {
 namespace {
@@ -48,7 +49,7 @@ class JournalReader {
     const std::uint32_t crc = Crc32c(covered, crc_);
     if (!covered.empty() && line.substr(covered.size() + kJournalChecksum.size(), kCrc32cDigits) != Crc32cText(crc))
       return false;
-    const json object = json::parse(line, nullptr, false);
+    const json object = http::ParseJson(line);
     if (!object.is_object()) return false;
     const auto fence = object.find("fence");
     if (fence == object.end() || !fence->is_number_unsigned()) return false;

@@ -54,9 +54,10 @@ class FuzzedNode {
   weir::testing::TempFolder folder_;
   boost::asio::io_context loop_{1};
   daemon::SavedNode saved_;
-  daemon::Node node_{loop_, folder_.path(), {"embedded", "software", {0}}, {}, [this](const daemon::SavedNode& saved) {
-                       saved_ = saved;
-                     }};
+  daemon::Node node_{loop_,
+                     folder_.path(),
+                     {{.spec = {"embedded", "software", {0}}, .executors = {}}},
+                     [this](const daemon::SavedNode& saved) { saved_ = saved; }};
   daemon::Control control_{node_, {folder_.path(), folder_.path(), false, platform::Now(), [] {}}};
 };
 

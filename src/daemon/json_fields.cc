@@ -168,7 +168,7 @@ Result<json> ParseObject(std::string_view text) {
   if (http::NestsTooDeep(text))
     return Fail(Errc::kInvalidArgument,
                 fmt::format("the request's body nests deeper than {} levels", http::kJsonDepthMax));
-  json parsed = json::parse(text, nullptr, false);
+  json parsed = http::ParseJson(text);
   if (parsed.is_discarded()) return Fail(Errc::kInvalidArgument, "the request's body is not JSON");
   if (!parsed.is_object())
     return Fail(Errc::kInvalidArgument, fmt::format("expected a JSON object, got {}", parsed.type_name()));

@@ -103,7 +103,7 @@ ordered_json CapacityJson(const core::DeviceCapacity& capacity) {
 Result<nlohmann::json> ObjectFrom(const std::string& body, std::initializer_list<std::string_view> known) {
   if (http::NestsTooDeep(body))
     return Fail(Errc::kInvalidArgument, fmt::format("the body nests deeper than {} levels", http::kJsonDepthMax));
-  auto object = nlohmann::json::parse(body, nullptr, /*allow_exceptions=*/false);
+  auto object = http::ParseJson(body);
   if (!object.is_object()) return Fail(Errc::kInvalidArgument, "the body is no JSON object");
   for (const auto& [field, value] : object.items())
     if (std::ranges::find(known, std::string_view(field)) == known.end())
