@@ -40,6 +40,8 @@ class Manager {
   Manager& operator=(const Manager&) = delete;
 
   void Handle(const http::Request& request, http::Respond respond);
+  /// Why a request is refused, by its head alone: it has no token. Nothing: it is not.
+  [[nodiscard]] std::optional<http::Reply> Refusal(const http::Request& head) const;
 
  private:
   /// Somebody whose answer is not due yet.

@@ -56,14 +56,19 @@ std::optional<std::string> Behind(const std::string& path, std::string_view pref
 
 }  // namespace
 
+std::optional<http::Reply> Manager::Refusal(const http::Request& head) const {
+  const bool asks_for_life = head.method == "GET" && head.path == "/v1/alive";
+  if (asks_for_life || options_.token.empty() || SameToken(head.bearer, options_.token)) return std::nullopt;
+  return http::ErrorReply(Fail(Errc::kPermissionDenied, head.bearer.empty()
+                                                            ? "this manager wants a token: give it with --token FILE"
+                                                            : "that is not this manager's token"));
+}
+
 void Manager::Handle(const http::Request& request, http::Respond respond) {
   const bool get = request.method == "GET";
   // What another manager asks to see whether this one's process is there; says nothing.
   if (get && request.path == "/v1/alive") return respond(http::JsonReply({{"leads", engine_ != nullptr}}));
-  if (!options_.token.empty() && !SameToken(request.bearer, options_.token))
-    return respond(http::ErrorReply(
-        Fail(Errc::kPermissionDenied, request.bearer.empty() ? "this manager wants a token: give it with --token FILE"
-                                                             : "that is not this manager's token")));
+  if (auto refusal = Refusal(request)) return respond(std::move(*refusal));
   if (engine_ && keeper_->LeadIsOver()) {
     StepDown("", "its lead was not kept in time");
     keeper_->StartAgain();
