@@ -4,6 +4,7 @@
 
 #include <boost/asio/post.hpp>
 
+#include "daemon/memory_sample.h"
 #include "daemon/tenancy.h"
 #include "platform/clock.h"
 #include "platform/files.h"
@@ -90,41 +91,21 @@ void Node::Look() {
   LookAt(sleepy && asked ? now : actions_.look_again);
 }
 
-/// Executors' books, where memory is elastic: added up over a vGPU's executors, of which there is one as a rule.
+/// Executors' books, where memory is elastic: added up over a vGPU's executors, of which there is usually one. Books of
+/// other processes are ignored. Sums are saturated: the words of a book may be anything.
 void Node::SampleMemory() {
   memory_samples_.clear();
   if (!engine_.elastic()) return;
   for (const auto& [id, tenancy] : tenancies_) {
     engine::MemorySample sample{.vgpu = id};
-    bool there = false;
-    for (const auto& [process_id, process] : tenancy->gate->processes()) {
-      if (process->api() != proto::Api::kOpenCl) continue;
-      const gate::MemoryBooks books = process->Memory();
-      sample.done = sample.done && books.order_done == tenancy->gate->memory_order();
-      sample.resident += books.resident_slots;
-      sample.need.count += books.need.count;
-      sample.must = std::max(sample.must, books.must);
-      sample.in_use.count += books.in_use.count;
-      sample.made.count += books.made.count;
-      sample.copied_out.count += books.copied_out.count;
-      sample.copied_in.count += books.copied_in.count;
-      sample.switch_copy += books.switch_copy;
-      sample.steal += books.steal;
-      sample.elsewhere += books.elsewhere;
-      sample.evictions += books.evictions;
-      sample.threads += books.threads;
-      sample.launches_in_parts += books.launches_in_parts;
-      sample.parts += books.parts;
-      sample.launches_not_cut += books.launches_not_cut;
-      sample.parts_in.count += books.parts_in.count;
-      sample.parts_out.count += books.parts_out.count;
-      sample.resident_bytes.count +=
-          books.resident.count > 0 ? books.resident.count : books.resident_slots * kSlotBytes.count;
-      sample.parts_decide += books.parts_decide;
-      sample.parts_compile += books.parts_compile;
-      there = true;
+    for (const ProcessId executor : tenancy->executors) {
+      const auto process = tenancy->gate->processes().find(executor);
+      if (process == tenancy->gate->processes().end()) continue;
+      const gate::MemoryBooks books = process->second->Memory();
+      const bool done = books.order_done == tenancy->gate->memory_order();
+      AddBooks(books, done, sample);
     }
-    if (there) memory_samples_.push_back(sample);
+    if (!tenancy->executors.empty()) memory_samples_.push_back(sample);
   }
 }
 
@@ -259,6 +240,13 @@ void Node::OnConnection(Tenancy& tenancy) {
       std::make_unique<FdWatch>(loop_, fd, [this, &tenancy, number] { OnHello(tenancy, number); });
 }
 
+/// The child of this daemon, or an executor that a daemon before this one started: a process that runs the same
+/// program.
+bool Node::IsExecutor(const Tenancy& tenancy, pid_t pid) {
+  if (tenancy.executor && tenancy.executor->pid() == pid) return true;
+  return platform::RunsProgram(pid, SetupNamed(tenancy.saved.device).executors.program);
+}
+
 void Node::OnHello(Tenancy& tenancy, std::uint64_t number) {
   auto pending = tenancy.pending.Take(number);
   if (!pending) return;
@@ -270,6 +258,7 @@ void Node::OnHello(Tenancy& tenancy, std::uint64_t number) {
   if (!process) return;  // it was told why
   tenancy.socket_watches[id] =
       std::make_unique<FdWatch>(loop_, (*process)->socket(), [this, &tenancy, id] { OnSocket(tenancy, id); });
+  if ((*process)->api() == proto::Api::kOpenCl && IsExecutor(tenancy, (*process)->pid())) tenancy.executors.insert(id);
   tenancy.doorbell_wanted = false;
   tenancy.gate->WantDoorbell(false);
   Step(engine::ProcessAttached{tenancy.saved.id, id, proto::Draws((*process)->api())});
@@ -287,6 +276,7 @@ void Node::Detach(Tenancy& tenancy, ProcessId id) {
   Look();  // what it spent until now is still its own: nobody looks at a gate without processes
   const Duration unreported{found->second->UnreportedNs(platform::NowNs())};
   tenancy.socket_watches.erase(id);
+  tenancy.executors.erase(id);
   tenancy.gate->Detach(id);
   Step(engine::ProcessDetached{tenancy.saved.id, id, unreported});
   if (tenancy.owner_ended && tenancy.gate->processes().empty()) leaving_.push_back(tenancy.saved.id);

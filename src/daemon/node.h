@@ -118,6 +118,7 @@ class Node {
   void LookNow();
   void Look();
   void SampleMemory();
+  bool IsExecutor(const Tenancy& tenancy, pid_t pid);
   bool WantDoorbells(bool wanted);
   void Housekeeping();
   void OnConnection(Tenancy& tenancy);

@@ -126,6 +126,7 @@ Status Serve(const ServeOptions& given) {
   signals.async_wait([&loop](const boost::system::error_code& error, int) {
     if (!error) loop.stop();
   });
+  platform::RaiseFileLimit();  // a vGPU takes four descriptors, a process that attaches takes three
   const bool quick = platform::PreferQuickWakeups();
   const bool wants_parts = options.member && options.member->peers.wanted();
   std::vector<DeviceSetup> devices = DevicesOf(options);

@@ -2,6 +2,8 @@
 // What the daemon keeps for one vGPU beside the engine's record. Private to the node.
 #pragma once
 
+#include <set>
+
 #include "daemon/node.h"
 #include "platform/pending_peers.h"
 
@@ -20,6 +22,7 @@ struct Node::Tenancy {
   bool doorbell_wanted = false;
   FrameLog frames;
   std::unique_ptr<ExecutorHost> executor;
+  std::set<ProcessId> executors;  // attached; only their books of memory count
 
   // Watches go before what they watch.
   std::unique_ptr<FdWatch> listener_watch;

@@ -82,6 +82,7 @@ class ProcessGate {
 
   [[nodiscard]] ProcessId id() const { return id_; }
   [[nodiscard]] proto::Api api() const { return api_; }
+  [[nodiscard]] pid_t pid() const { return peer_.pid; }
   [[nodiscard]] int socket() const { return socket_.get(); }
   [[nodiscard]] const platform::SharedRegion& region() const { return region_; }
   [[nodiscard]] ProcessInfo Info() const;

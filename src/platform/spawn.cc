@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "platform/fd.h"
+#include "platform/process.h"
 
 namespace weir::platform {
 namespace {
@@ -59,6 +60,7 @@ std::vector<char*> EnvironmentWith(const std::vector<std::string>& changes) {
   ::signal(SIGPIPE, SIG_DFL);
   const bool changed =
       !user.change || (::setgroups(0, nullptr) == 0 && ::setgid(user.gid) == 0 && ::setuid(user.uid) == 0);
+  RestoreFileLimit();
   ::setpriority(PRIO_PROCESS, 0, 0);  // ours may be a better one, which is nobody else's
   // What a library opened without saying so is not to live on in a program that outlives us.
   ::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
