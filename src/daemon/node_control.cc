@@ -199,6 +199,8 @@ void Node::Erase(VgpuId id) {
   const bool ephemeral = found->second->saved.ephemeral;
   const std::string device = found->second->saved.device, name = found->second->saved.name;
   const bool ended = found->second->owner_ended;
+  // Also executors that a former daemon started: the host knows only its own.
+  for (const auto& [process_id, process] : found->second->gate->processes()) process->EndExecutor();
   found->second->executor->End();
   if (portals_ != nullptr) portals_->TakeBack(name);
   tenancies_.erase(found);

@@ -84,6 +84,9 @@ class ProcessGate {
   [[nodiscard]] proto::Api api() const { return api_; }
   [[nodiscard]] pid_t pid() const { return peer_.pid; }
   [[nodiscard]] int socket() const { return socket_.get(); }
+  /// Tells an executor (Api::kOpenCl) to end: the process that connected, and no other that has its pid by now. Nothing
+  /// happens to other programs, or where the kernel can't name the process.
+  void EndExecutor() const;
   [[nodiscard]] const platform::SharedRegion& region() const { return region_; }
   [[nodiscard]] ProcessInfo Info() const;
   [[nodiscard]] std::uint32_t Waiting() const { return Count(page().waiting); }
@@ -111,6 +114,7 @@ class ProcessGate {
   ProcessId id_;
   platform::Fd socket_;
   platform::Peer peer_;
+  platform::Fd process_;  // pidfd of an executor; empty: of another program, or not known
   proto::Api api_;
   std::string program_;
   platform::SharedRegion region_;

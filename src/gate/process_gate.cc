@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 
 #include "gate/host.h"
+#include "platform/process.h"
 
 namespace weir::gate {
 namespace {
@@ -54,7 +56,14 @@ ProcessGate::ProcessGate(ProcessId id, platform::Fd socket, platform::Peer peer,
       peer_(peer),
       api_(hello.api),
       program_(Printable(hello.program.data(), hello.program.size())),
-      region_(std::move(region)) {}
+      region_(std::move(region)) {
+  if (api_ != proto::Api::kOpenCl) return;
+  if (auto process = platform::PeerPidFdOf(socket_.get())) process_ = std::move(*process);
+}
+
+void ProcessGate::EndExecutor() const {
+  if (process_) platform::SignalPidFd(process_.get(), SIGTERM);
+}
 
 ProcessInfo ProcessGate::Info() const {
   char renderer[sizeof page().renderer];

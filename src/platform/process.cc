@@ -30,6 +30,8 @@ Result<std::uint64_t> StartTimeOf(pid_t pid) {
   return ticks;
 }
 
+void SignalPidFd(int process, int signal) { ::syscall(SYS_pidfd_send_signal, process, signal, nullptr, 0); }
+
 Result<Fd> OpenPidFd(pid_t pid) {
   Fd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (fd) return fd;

@@ -23,6 +23,8 @@ bool RunsProgram(pid_t pid, const std::string& file);
 void RaiseFileLimit();
 /// Within a child, before it becomes another program.
 void RestoreFileLimit();
+/// Sends a signal to the process that a pidfd names, if it still lives.
+void SignalPidFd(int process, int signal);
 /// CPUs this process may run on.
 std::vector<int> UsableCpus();
 /// Asks for quick wake-ups: a higher priority if that is allowed, and timers without slack. Says whether it got it.
