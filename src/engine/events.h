@@ -98,8 +98,8 @@ struct ProcessAttached {
   ProcessId process;
   bool draws = true;  // presents frames; else its records are of computing
 };
-/// `unreported`: how long the process had work in flight since it was last charged for any. At most kStuckAfter of it is
-/// charged. What the process had reserved stays charged, too.
+/// `unreported`: how long the process had work in flight since it was last charged for any. At most kStuckAfter of it
+/// is charged. What the process had reserved stays charged, too.
 struct ProcessDetached {
   VgpuId vgpu;
   ProcessId process;

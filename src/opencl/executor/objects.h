@@ -55,7 +55,7 @@ constexpr std::uint64_t HostBytesOf(Kind kind) {
   return 0;
 }
 /// Of a program's source, included files or binary together: more is not given to the driver's compiler.
-inline constexpr std::uint64_t kProgramBytesMax = 64 << 20;
+inline constexpr std::uint64_t kProgramTextBytesMax = 64 << 20;
 inline constexpr std::uint64_t kHostBytesPerProgramByte = 4;
 
 /// The device, or a part of it. No part is ever released: to PoCL a queue is no reason to keep one, and its threads may

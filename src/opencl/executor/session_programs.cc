@@ -179,7 +179,7 @@ struct Prepared {
 }  // namespace
 
 cl_int Session::ChargeProgram(Program& program, std::uint64_t bytes) const {
-  if (bytes > kProgramBytesMax) return CL_OUT_OF_HOST_MEMORY;
+  if (bytes > kProgramTextBytesMax) return CL_OUT_OF_HOST_MEMORY;
   return Charge(program, bytes * kHostBytesPerProgramByte);
 }
 
@@ -248,7 +248,7 @@ Result<Prepared> Prepare(std::string_view options, const std::vector<wire::Inclu
   std::uint64_t bytes = 0;
   for (const wire::IncludedFile& header : headers) {
     wire::ByteView content;
-    if (header.content.length() > kProgramBytesMax - bytes)
+    if (header.content.length() > kProgramTextBytesMax - bytes)
       return Fail(Errc::kResourceExhausted, "the files that a program includes have more than 64 MiB");
     bytes += header.content.length();
     if (view(header.content, content) != CL_SUCCESS) return Fail(Errc::kInvalidArgument, "a header outside the arena");
