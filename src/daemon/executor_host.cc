@@ -83,8 +83,8 @@ void ExecutorHost::OnClient() {
     return Refuse("this daemon has no executor: weir-executor is not where weir was installed");
   if (const Duration wait = backoff_.Wait(platform::Now()); wait > Duration{0})
     return Refuse(
-        fmt::format("the executor of '{}' failed {} times in a row, last with {}; it may be started again in {:.0f} s",
-                    tenant_.vgpu, backoff_.failures(), failed_with_, std::ceil(SecondsOf(wait))));
+        fmt::format("the executor ended at once, {} times in a row, last with {}; it may be started again in {:.0f} s",
+                    backoff_.failures(), failed_with_, std::ceil(SecondsOf(wait))));
   platform::SpawnSpec spec{
       .argv = {setup_.program, "--listener", std::to_string(listener_.get()), "--attach", tenant_.attach, "--vgpu",
                tenant_.vgpu, "--owner", std::to_string(tenant_.owner), "--idle-exit",
