@@ -13,23 +13,21 @@ class SwapInterval {
  public:
   static constexpr int kMax = 16;
 
-  [[nodiscard]] unsigned Get() {
-    const int set = set_.load(std::memory_order_relaxed);
-    return static_cast<unsigned>(set >= 0 ? set : Default());
-  }
+  /// 1 until a program sets another, as GLX and EGL say.
+  [[nodiscard]] unsigned Get() const { return Never() ? 0 : set_.load(std::memory_order_relaxed); }
   /// Negative intervals (GLX_EXT_swap_control_tear) count like positive ones.
-  void Set(int interval) { set_ = std::min(std::abs(std::max(interval, -kMax)), kMax); }
+  void Set(int interval) { set_ = static_cast<unsigned>(std::min(std::abs(std::max(interval, -kMax)), kMax)); }
 
  private:
-  /// 1, as GLX and EGL say, but with Mesa's variable for it.
-  static int Default() {
-    static const int kDefault = [] {
+  /// The user's choice, over the program's: Mesa's variable.
+  static bool Never() {
+    static const bool kNever = [] {
       const char* mode = std::getenv("vblank_mode");
-      return mode != nullptr && std::strcmp(mode, "0") == 0 ? 0 : 1;
+      return mode != nullptr && std::strcmp(mode, "0") == 0;
     }();
-    return kDefault;
+    return kNever;
   }
-  std::atomic<int> set_{-1};
+  std::atomic<unsigned> set_{1};
 };
 
 }  // namespace weir::emulator::gl
