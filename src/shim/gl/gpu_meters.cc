@@ -144,7 +144,9 @@ std::unique_ptr<Meter> MakeWallMeter() { return std::make_unique<WallMeter>(); }
 
 std::unique_ptr<Meter> ChooseMeter(const GlFunctions& gl, const DeviceCpus& cpus, const std::string& wanted) {
   if (auto forced = Forced(wanted, gl, cpus)) return forced;
-  if (auto workers = MakeWorkerMeter(cpus)) return workers;
+  // A CPU driver renders for an emulated GPU, but the time that counts is the emulated GPU's.
+  if (!IsEmulatedRenderer(gl.Renderer()))
+    if (auto workers = MakeWorkerMeter(cpus)) return workers;
   if (IsSoftwareRenderer(gl.Renderer())) return MakePresentCpuMeter(cpus);
   if (auto timer = MakeTimerMeter(gl)) return timer;
   return MakeWallMeter();

@@ -482,6 +482,8 @@ TEST_F(TimerMeter, ComesAfterWorkersAndAfterSoftwareRenderersAndBeforeTheWallClo
   EXPECT_EQ(ChooseMeter(gl, {}, "auto")->kind(), MeterKind::kWorkerCpuTime);
   gpu_.renderer = "Fake GPU";
   EXPECT_EQ(ChooseMeter(gl, {}, "auto")->kind(), MeterKind::kWorkerCpuTime) << "workers tell more than a name";
+  gpu_.renderer = "Small card (emulated)";
+  EXPECT_EQ(ChooseMeter(gl, {}, "auto")->kind(), MeterKind::kTimerQuery) << "a CPU driver renders for an emulated GPU";
 }
 
 TEST_F(TimerMeter, IsOneOfThoseThatCanBeForced) {
