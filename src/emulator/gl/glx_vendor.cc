@@ -51,6 +51,16 @@ int SetIntervalMesa(unsigned interval) noexcept { return glx_interval.Set(static
 int SetIntervalSgi(int interval) noexcept { return glx_interval.Set(interval), 0; }
 int GetIntervalMesa() noexcept { return static_cast<int>(glx_interval.Get()); }
 
+/// Mesa's renderer for CPUs has no function that tells the interval, and Mesa calls it nevertheless.
+void QueryDrawable(Display* display, GLXDrawable drawable, int attribute, unsigned* value) noexcept {
+  switch (attribute) {
+    case GLX_SWAP_INTERVAL_EXT: *value = glx_interval.Get(); return;
+    case GLX_MAX_SWAP_INTERVAL_EXT: *value = SwapInterval::kMax; return;
+    case GLX_LATE_SWAPS_TEAR_EXT: *value = 0; return;
+    default: return Mesa<"glXQueryDrawable", decltype(&::glXQueryDrawable)>()(display, drawable, attribute, value);
+  }
+}
+
 /// Mesa's, and the control of the interval. One text for a process: all screens have the same renderer.
 const char* ExtensionsString(Display* display, int screen) noexcept {
   static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -89,6 +99,7 @@ std::span<const Hook> GlxHooks() {
       MakeHook<"glXSwapIntervalMESA">(&SetIntervalMesa),
       MakeHook<"glXSwapIntervalSGI">(&SetIntervalSgi),
       MakeHook<"glXGetSwapIntervalMESA">(&GetIntervalMesa),
+      MakeHook<"glXQueryDrawable">(&QueryDrawable),
       MakeHook<"glXQueryExtensionsString">(&ExtensionsString),
   };
   return kHooks;
