@@ -37,6 +37,9 @@ class TimerMeter final : public Meter {
       drained_ns = platform::NowNs() - now_ns;
     }
     gl_.query_counter(End(next_), kGlTimestamp);
+    // Nothing is drawn between the finish and this timestamp. Without the flush, a driver would take it at its present,
+    // after the pace and the gate.
+    if (check && gl_.flush != nullptr) gl_.flush();
     pending_[next_] = {.waiting = true,
                        .check = check,
                        .ended_ns = now_ns,
