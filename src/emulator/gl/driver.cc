@@ -103,10 +103,19 @@ void Driver::CloseBatch(Stream& stream) {
   if (batch && !port_->Submit(work, Completion(batch))) Complete(*batch, now, now);
 }
 
-void Driver::Flush() noexcept try {
-  if (!active_) return;
-  Stream& stream = ThreadStream();
+void Driver::SubmitDrawn(Stream& stream) {
   if (stream.drawn()) CloseBatch(stream);
+}
+
+void Driver::CloseAny(Stream& stream) {
+  if (stream.drawn()) return CloseBatch(stream);
+  const Instant now = clock_();
+  const Lock lock(mutex_);
+  stream.Close(now, {});
+}
+
+void Driver::Flush() noexcept try {
+  if (active_) CloseAny(ThreadStream());
 } catch (...) {
   Abandon("out of memory");
 }
@@ -154,7 +163,7 @@ void Driver::Swap(unsigned interval) noexcept try {
 
 void Driver::Fence(const void* fence) noexcept try {
   if (!active_ || fence == nullptr) return;
-  Flush();
+  SubmitDrawn(ThreadStream());
   const BatchPtr last = ThreadStream().last();
   const Lock lock(mutex_);
   if (last && !last->Done() && fences_.size() < kObjectsMax) fences_[fence] = last;
@@ -194,7 +203,7 @@ void Driver::Remember(Query query, const Times& times) {
 
 void Driver::BeginElapsed(Query query) noexcept try {
   if (!active_) return;
-  Flush();
+  SubmitDrawn(ThreadStream());
   Remember(query, {.begin = ThreadStream().Begin(), .end = {}, .elapsed = true});
   const Lock lock(mutex_);
   if (elapsed_.size() < kObjectsMax) elapsed_[query.context] = query.name;
@@ -204,7 +213,7 @@ void Driver::BeginElapsed(Query query) noexcept try {
 
 void Driver::EndElapsed(const void* context) noexcept try {
   if (!active_) return;
-  Flush();
+  SubmitDrawn(ThreadStream());
   const Timestamp end = ThreadStream().End();
   const Lock lock(mutex_);
   const auto open = elapsed_.find(context);
@@ -241,14 +250,7 @@ Driver::Answer Driver::Result(Query query, bool wait, std::uint64_t& value_ns) n
     times = found->second;
   }
   Stream& stream = ThreadStream();
-  if (stream.IsOpen(times.begin.batch.get()) || stream.IsOpen(times.end.batch.get())) {
-    if (stream.drawn()) {
-      CloseBatch(stream);
-    } else {
-      const Lock lock(mutex_);
-      stream.Close(clock_(), {});
-    }
-  }
+  if (stream.IsOpen(times.begin.batch.get()) || stream.IsOpen(times.end.batch.get())) CloseAny(stream);
   const Lock lock(mutex_);
   for (const Timestamp& stamp : {times.begin, times.end}) {
     if (stamp.Known()) continue;

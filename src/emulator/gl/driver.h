@@ -42,7 +42,7 @@ class Driver {
 
   void Drew() noexcept;
   [[nodiscard]] bool Drawn() noexcept;
-  /// Submits what was drawn.
+  /// Submits what was drawn. Timestamps that were taken become known.
   void Flush() noexcept;
   /// … and waits for all of this thread's work.
   void Finish() noexcept;
@@ -82,6 +82,9 @@ class Driver {
   };
   Stream& ThreadStream();
   void CloseBatch(Stream& stream);
+  void SubmitDrawn(Stream& stream);
+  /// The open batch, with or without work, so that timestamps in it become known.
+  void CloseAny(Stream& stream);
   Port::Done Completion(BatchPtr batch);
   void Complete(Batch& batch, Instant began, Instant ended) noexcept;
   /// With the lock held. False: not until then.

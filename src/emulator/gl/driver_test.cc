@@ -153,6 +153,18 @@ TEST_F(GlDriver, APolledTimestampBecomesKnownWithoutAFlush) {
   EXPECT_EQ(ns, 105'000'000u);
 }
 
+TEST_F(GlDriver, AFlushEndsTheBatchOfATimestampWithoutWork) {
+  driver_.Counter({&b_, 1});
+  now_ = Ms(105);
+  driver_.Flush();
+  now_ = Ms(130);
+  driver_.Drew();
+  driver_.Swap(0);
+  std::uint64_t ns = 0;
+  ASSERT_EQ(driver_.Result({&b_, 1}, false, ns), Driver::Answer::kKnown);
+  EXPECT_EQ(ns, 105'000'000u);
+}
+
 TEST_F(GlDriver, QueriesOfOtherContextsAreNotOurs) {
   driver_.Counter({&b_, 1});
   std::uint64_t ns = 0;
