@@ -432,8 +432,21 @@ TEST_F(TimerMeter, IsRejectedWhenItsSpanIsFarTooShortForTheDraining) {
   gpu_.stamp = [](std::int64_t at) { return at / 100; };  // only the last tile, say
   const auto meter = MakeTimerMeter(FakeGl());
   meter->AfterPresent(platform::NowNs());
-  Frame(*meter, 4 * kMs);
+  for (int i = 0; i < kCheckedFrames; ++i) Frame(*meter, 4 * kMs);
   EXPECT_FALSE(meter->truthful());
+}
+
+// The GPU finishes another program's frame first. The batch with the timestamp at the begin waits for it, like the
+// draws.
+TEST_F(TimerMeter, IsNotRejectedWhenSomeFramesWaitForAnotherProgram) {
+  gpu_.batches = true;
+  const auto meter = MakeTimerMeter(FakeGl());
+  meter->AfterPresent(platform::NowNs());
+  for (int i = 0; i < kCheckedFrames; ++i) {
+    if (i % 6 == 3) gpu_.free_ns = platform::NowNs() + 10 * kMs;
+    Frame(*meter, kMs / 10);
+  }
+  EXPECT_TRUE(meter->truthful());
 }
 
 TEST_F(TimerMeter, IsRejectedWhenItsSpanIsLongerThanTheFrame) {
