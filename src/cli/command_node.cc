@@ -37,6 +37,12 @@ Result<int> ShowStatus(const Session& session) {
       {"processes", fmt::format("{}", WholeField(status, "processes"))},
   };
   for (const auto& [name, value] : lines) fmt::print("{:<14}{}\n", name, Printable(value));
+  if (const std::string why = TextField(status, "not_saved"); !why.empty())
+    fmt::print("{:<14}{}\n", "not saved", Printable(why));
+  if (const auto helpers = status.find("helpers"); helpers != status.end() && helpers->is_array())
+    for (const json& helper : *helpers)
+      if (const std::string problem = TextField(helper, "problem"); !problem.empty())
+        fmt::print("{:<14}{}: {}\n", "does not run", Printable(TextField(helper, "name")), Printable(problem));
   return 0;
 }
 
@@ -50,6 +56,8 @@ Result<int> ShowDevices(const Session& session) {
       for (const OpenClDevice& d : *opencl)
         list.push_back({{"library", d.library},
                         {"number", d.number},
+                        {"uuid", d.uuid},
+                        {"pci", d.pci},
                         {"vendor", d.vendor},
                         {"name", d.name},
                         {"compute_units", d.compute_units},
@@ -57,11 +65,19 @@ Result<int> ShowDevices(const Session& session) {
     return PrintJson(reply), 0;
   }
   WEIR_TRY(const auto devices, DevicesFromJson(reply));
-  Table table(
-      {{"DEVICE"}, {"KIND"}, {"CPUS"}, {"POLICY"}, {"VGPUS", Table::Align::kRight}, {"GPU USE", Table::Align::kRight}});
+  Table table({{"DEVICE"},
+               {"KIND"},
+               {"MODEL"},
+               {"PCI"},
+               {"CPUS"},
+               {"POLICY"},
+               {"VGPUS", Table::Align::kRight},
+               {"GPU USE", Table::Align::kRight}});
   for (const DeviceView& d : devices)
     table.Add({{d.name, Style::kStrong},
                {d.kind},
+               {d.model.empty() ? "-" : Printable(d.model)},
+               {d.pci.empty() ? "-" : Printable(d.pci)},
                {d.cpus.empty() ? "-" : d.cpus},
                {d.policy},
                {fmt::format("{}", d.vgpus)},

@@ -2,20 +2,25 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <memory>
 #include <string_view>
+#include <thread>
 
 #include "cli/options.h"
 #include "cli/places.h"
 #include "cli/private_daemon.h"
+#include "cli/serve_devices.h"
 #include "cli/text_units.h"
 #include "cluster/addresses.h"
 #include "core/placement/placement_table.h"
 #include "daemon/serve.h"
 #include "modules/blob_keeper.h"
 #include "net/keys.h"
+#include "net/tcp_stream.h"
+#include "platform/clock.h"
 #include "platform/files.h"
 #include "proto/port_memory.h"
 
@@ -24,7 +29,8 @@ namespace {
 
 struct ServeFlags {
   std::string state_dir, policy, opencl_library;
-  std::string gpu, nvml_library;
+  std::vector<std::string> devices;
+  std::string nvml_library;
   Duration kernel_timeout = seconds(60);
   std::vector<int> device_cpus;
   std::string listen, listen_plain, keys_dir;
@@ -53,6 +59,26 @@ Status AddPortals(const ServeFlags& flags, const std::filesystem::path& self, da
   }
   if (!flags.listen_plain.empty())
     options.portals.push_back({.program = program, .listen = flags.listen_plain, .keys_dir = {}, .quiet = flags.quiet});
+  return Ok();
+}
+
+/// A port that another program has is found before the daemon says that it serves. The portal of a daemon that has just
+/// ended gives its port up within a moment.
+Status CheckPortIsFree(const std::string& listen) {
+  constexpr Duration kPatience = milliseconds(3500);
+  WEIR_TRY(const net::Endpoint endpoint, net::ParseEndpoint(listen));
+  const Instant until = platform::Now() + kPatience;
+  for (;;) {
+    const auto listener = net::TcpListener::Listen(endpoint);
+    if (listener) return Ok();
+    if (listener.error().code != Errc::kAlreadyExists) return listener.error();
+    if (platform::Now() >= until) return Fail(Errc::kBusy, listener.error().message);
+    std::this_thread::sleep_for(milliseconds(50));
+  }
+}
+
+Status CheckPortsAreFree(const std::vector<daemon::PortalSetup>& portals) {
+  for (const daemon::PortalSetup& portal : portals) WEIR_TRY_STATUS(CheckPortIsFree(portal.listen));
   return Ok();
 }
 
@@ -207,7 +233,7 @@ void AddServe(Command app, Session& session) {
       app, "serve", "Run the node daemon",
       "  weir serve\n"
       "  weir serve --device-cpus 0-1 --policy proportional-share\n"
-      "  weir serve --opencl-library libnvidia-opencl.so.1 --gpu 0\n"
+      "  weir serve --device nvidia:0 --device nvidia:1 --opencl-library libnvidia-opencl.so.1\n"
       "  weir serve --listen :7700     # tenants on other machines too; 'weir keys init' first\n"
       "  weir serve --guest /run/weir/vm1.sock=vm1     # and a virtual machine's: qemu -chardev socket,path=...\n"
       "  weir serve --guest-memory /run/weir/vm1.mem=vm1    # the same by memory: qemu -device ivshmem-plain,...\n"
@@ -224,10 +250,10 @@ void AddServe(Command app, Session& session) {
   command.Add("--opencl-library", "FILE", flags->opencl_library,
               "The vendor's OpenCL driver (default: the first of /etc/OpenCL/vendors that works)");
   command.Add(
-      "--gpu", "GPU", flags->gpu,
-      "The device is this NVIDIA GPU, by index, UUID or PCI address: memory that others hold there is not shared "
-      "out ('weir memory on')");
-  command.Add("--nvml-library", "FILE", flags->nvml_library, "With --gpu: NVIDIA's NVML (default: libnvidia-ml.so.1)");
+      "--device", "DEVICE", flags->devices,
+      "A device to share: embedded (the default), or nvidia:GPU by index, UUID or PCI address; may be repeated");
+  command.Add("--nvml-library", "FILE", flags->nvml_library,
+              "With --device nvidia:GPU: NVIDIA's NVML (default: libnvidia-ml.so.1)");
   command.AddParsed("--kernel-timeout", "TIME", flags->kernel_timeout, ParseDuration,
                     "An OpenCL kernel that runs longer costs its vGPU the executor (default: 60 s; 0: none does)");
   command.Add("--listen", "HOST:PORT", flags->listen,
@@ -275,7 +301,9 @@ void AddServe(Command app, Session& session) {
     if (flags->managers.empty() &&
         !(flags->offer_parts.empty() && flags->peers_token.empty() && !flags->peers_plain_too))
       RejectUsage("serve: --offer-parts, --peers-token and --peers-plain are of --manager");
-    if (flags->gpu.empty() && !flags->nvml_library.empty()) RejectUsage("serve: --nvml-library is of --gpu");
+    const auto nvidia = [](const std::string& device) { return device.starts_with("nvidia:"); };
+    if (!flags->nvml_library.empty() && std::ranges::none_of(flags->devices, nvidia))
+      RejectUsage("serve: --nvml-library is of --device nvidia:GPU");
     if (flags->offer_parts.empty() && !flags->offer_host.empty())
       RejectUsage("serve: --offer-host is of --offer-parts");
     session.action = [flags, &session]() -> Result<int> {
@@ -292,14 +320,13 @@ void AddServe(Command app, Session& session) {
       options.executor = FindHelper(self, kExecutor);
       options.opencl_library = flags->opencl_library;
       options.kernel_timeout = flags->kernel_timeout;
-      if (!flags->gpu.empty())
-        options.gpu_memory = daemon::GpuMemorySetup{
-            .program = FindHelper(self, kGpuMemory), .gpu = flags->gpu, .nvml_library = flags->nvml_library};
+      WEIR_TRY_STATUS(AddDevices(flags->devices, self, flags->nvml_library, options));
       WEIR_TRY_STATUS(AddPortals(*flags, self, options));
       WEIR_TRY_STATUS(AddGuests(*flags, self, options));
       WEIR_TRY_STATUS(AddPeers(*flags, self, options));
       WEIR_TRY_STATUS(AddMember(*flags, self, options));
       WEIR_TRY_STATUS(AddModules(*flags, self, options));
+      options.may_listen = [portals = options.portals] { return CheckPortsAreFree(portals); };
       options.exit_when_idle = flags->is_private;
       options.idle_exit_after = kPrivateIdle;
       options.quiet = flags->quiet;

@@ -20,6 +20,8 @@ std::vector<OpenClDevice> ParseOpenClDevices(const std::string& text) {
     devices.push_back({.library = fields[0],
                        .vendor = fields[2],
                        .name = fields[3],
+                       .uuid = fields.size() > 7 ? fields[7] : "",
+                       .pci = fields.size() > 8 ? fields[8] : "",
                        .number = static_cast<std::uint64_t>(*number),
                        .compute_units = static_cast<std::uint64_t>(*units),
                        .memory_bytes = static_cast<std::uint64_t>(*bytes)});

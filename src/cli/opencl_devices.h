@@ -12,6 +12,7 @@ namespace weir::cli {
 
 struct OpenClDevice {
   std::string library, vendor, name;
+  std::string uuid{}, pci{};  // empty: the driver does not tell
   std::uint64_t number = 0, compute_units = 0, memory_bytes = 0;
 };
 

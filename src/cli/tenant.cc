@@ -51,6 +51,12 @@ Result<std::vector<std::pair<std::string, std::string>>> TenantEnvironment(const
     environment.emplace_back("WEIR_OPENCL", vgpu.opencl);
     environment.emplace_back("OCL_ICD_VENDORS", vendors.string());
   }
+  // Not LD_PRELOAD and the like: what the device needs comes beside what Weir needs.
+  for (const std::string& entry : vgpu.environment) {
+    const std::size_t equals = entry.find('=');
+    if (equals == std::string::npos || equals == 0) continue;
+    environment.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
+  }
   return environment;
 }
 

@@ -123,6 +123,9 @@ Result<VgpuView> VgpuFromJson(const json& object) {
   v.state = TextField(object, "state");
   v.attach = TextField(object, "attach");
   v.opencl = TextField(object, "opencl");
+  if (const auto environment = object.find("environment"); environment != object.end() && environment->is_array())
+    for (const auto& entry : *environment)
+      if (entry.is_string()) v.environment.push_back(entry.get<std::string>());
   v.sale = TextField(object, "sale");
   v.cap_now = NumberField(object, "cap_now");
   v.ephemeral = BoolField(object, "ephemeral");
@@ -154,6 +157,9 @@ Result<DeviceView> DeviceFromJson(const json& object) {
   DeviceView d;
   WEIR_TRY(d.name, NameOf(object, "device"));
   d.kind = TextField(object, "kind");
+  d.model = TextField(object, "model");
+  d.uuid = TextField(object, "uuid");
+  d.pci = TextField(object, "pci");
   d.policy = TextField(object, "policy");
   const json& params = Field(object, "policy_params");
   d.params = NumbersOf(params);

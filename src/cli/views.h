@@ -20,8 +20,9 @@ struct ProcessView {
 
 struct VgpuView {
   std::string name, device, state, attach, opencl;
-  std::string sale;    // "guaranteed", "oversold", "best-effort"
-  double cap_now = 0;  // at most the cap in its settings
+  std::vector<std::string> environment{};  // NAME=VALUE, of programs that use its device
+  std::string sale;                        // "guaranteed", "oversold", "best-effort"
+  double cap_now = 0;                      // at most the cap in its settings
   bool ephemeral = false;
   struct {
     double weight = 0, cap = 0, fps = 0, tasks_per_s = 0, latency_ms = 0;
@@ -50,6 +51,7 @@ struct DeviceView {
   std::int64_t vgpus = 0;
   double gpu_use = 0;
   std::vector<std::pair<std::string, double>> params{};
+  std::string model{}, uuid{}, pci{};  // empty: unknown
   std::uint32_t cpu_count = 0;
   std::uint64_t memory_slots = 0;  // of elastic memory; 0: it isn't
   struct {

@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 
+#include "http/json_api.h"
+
 namespace weir::cluster {
 namespace {
 
@@ -113,7 +115,7 @@ ordered_json RecordOf(const engine::ClusterModule& module) {
 }  // namespace
 
 Result<json> ParseBody(std::string_view text) {
-  json body = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  json body = http::ParseJson(text);
   if (!body.is_object()) return Fail(Errc::kInvalidArgument, "the body must be a JSON object");
   return body;
 }

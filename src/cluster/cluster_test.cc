@@ -3,6 +3,7 @@
 // tests/e2e/cluster_e2e.py.
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -15,6 +16,7 @@
 #include "cluster/memory_store.h"
 #include "http/client.h"
 #include "http/json_api.h"
+#include "modules/sha256.h"
 #include "platform/clock.h"
 
 namespace weir::cluster {
@@ -326,6 +328,20 @@ TEST_F(ManagerApi, WantsItsToken) {
   EXPECT_EQ(manager.Ask("GET", "/v1/cluster", {}, "0123456789abcdeg").status, 403U);
   EXPECT_EQ(manager.Ask("GET", "/v1/cluster", {}, "0123456789abcdef").status, 200U);
   EXPECT_EQ(manager.Ask("GET", "/v1/alive").status, 200U) << "for other managers, and says nothing";
+}
+
+TEST_F(ManagerApi, AnswersWhileADiskDoesNotBringABlob) {
+  MemoryStore store;
+  const ManagerThread manager(store, Path("blobs"));
+  const std::string content = "what the pipe brings", blob = modules::Sha256Of(content);
+  const std::string pipe = Path("blobs") + "/" + blob;  // reading it takes until the test writes
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  auto got = std::async(std::launch::async, [&] { return manager.Ask("GET", "/v1/blobs/" + blob); });
+  std::ofstream end(pipe);  // opens once the manager reads
+  EXPECT_EQ(manager.Ask("GET", "/v1/cluster").status, 200U);
+  end << content;
+  end.close();
+  EXPECT_EQ(got.get().body, content);
 }
 
 TEST_F(ManagerApi, AnotherManagerTakesOverWhatWasConfirmed) {

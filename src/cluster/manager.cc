@@ -23,7 +23,8 @@ Manager::Manager(boost::asio::io_context& loop, StateStore& store, modules::Modu
       fatal_(std::move(fatal)),
       why_not_("it has just been started"),
       timer_(loop),
-      blob_keeper_(loop, blobs_, options_.keep_blobs, [this] { return NamedBlobs(); }) {
+      blob_keeper_(loop, blobs_, options_.keep_blobs, [this] { return NamedBlobs(); }),
+      blob_worker_(loop, blobs_) {
   const std::weak_ptr<bool> alive = alive_;
   keeper_ = std::make_unique<LeadKeeper>(
       loop_, store_, options_.self,

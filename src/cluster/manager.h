@@ -16,6 +16,7 @@
 #include "engine/cluster_engine.h"
 #include "http/server.h"
 #include "modules/blob_keeper.h"
+#include "modules/blob_worker.h"
 #include "modules/module_store.h"
 
 namespace weir::cluster {
@@ -39,6 +40,8 @@ class Manager {
   Manager& operator=(const Manager&) = delete;
 
   void Handle(const http::Request& request, http::Respond respond);
+  /// Why a request is refused, by its head alone: it has no token. Nothing: it is not.
+  [[nodiscard]] std::optional<http::Reply> Refusal(const http::Request& head) const;
 
  private:
   /// Somebody whose answer is not due yet.
@@ -106,6 +109,7 @@ class Manager {
   boost::asio::steady_timer timer_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   modules::BlobKeeper blob_keeper_;
+  modules::BlobWorker blob_worker_;
   std::unique_ptr<LeadKeeper> keeper_;  // last: ends first
 };
 

@@ -56,14 +56,19 @@ std::optional<std::string> Behind(const std::string& path, std::string_view pref
 
 }  // namespace
 
+std::optional<http::Reply> Manager::Refusal(const http::Request& head) const {
+  const bool asks_for_life = head.method == "GET" && head.path == "/v1/alive";
+  if (asks_for_life || options_.token.empty() || SameToken(head.bearer, options_.token)) return std::nullopt;
+  return http::ErrorReply(Fail(Errc::kPermissionDenied, head.bearer.empty()
+                                                            ? "this manager wants a token: give it with --token FILE"
+                                                            : "that is not this manager's token"));
+}
+
 void Manager::Handle(const http::Request& request, http::Respond respond) {
   const bool get = request.method == "GET";
   // What another manager asks to see whether this one's process is there; says nothing.
   if (get && request.path == "/v1/alive") return respond(http::JsonReply({{"leads", engine_ != nullptr}}));
-  if (!options_.token.empty() && !SameToken(request.bearer, options_.token))
-    return respond(http::ErrorReply(
-        Fail(Errc::kPermissionDenied, request.bearer.empty() ? "this manager wants a token: give it with --token FILE"
-                                                             : "that is not this manager's token")));
+  if (auto refusal = Refusal(request)) return respond(std::move(*refusal));
   if (engine_ && keeper_->LeadIsOver()) {
     StepDown("", "its lead was not kept in time");
     keeper_->StartAgain();
@@ -89,15 +94,8 @@ void Manager::Handle(const http::Request& request, http::Respond respond) {
 void Manager::HandleBlob(const http::Request& request, const std::string& blob, http::Respond respond) {
   if (!modules::IsSha256(blob))
     return respond(http::ErrorReply(Fail(Errc::kInvalidArgument, "a blob is named by its SHA-256: 64 of 0-9 a-f")));
-  if (request.method == "PUT") {
-    const auto added = blobs_.PutAs(blob, request.body);
-    if (!added) return respond(http::ErrorReply(added.error()));
-    return respond(http::JsonReply({{"blob", blob}, {"bytes", request.body.size()}}, added->added ? 201 : 200));
-  }
-  if (request.method != "GET") return respond(http::ErrorReply(NothingAt(request)));
-  auto bytes = blobs_.Get(blob);
-  if (!bytes) return respond(http::ErrorReply(bytes.error()));
-  respond({.status = 200, .content_type = "application/octet-stream", .body = std::move(*bytes)});
+  if (request.method != "PUT" && request.method != "GET") return respond(http::ErrorReply(NothingAt(request)));
+  blob_worker_.Answer(request, blob, std::move(respond));
 }
 
 void Manager::HandleModules(const http::Request& request, const std::string& name, http::Respond respond) {
@@ -113,14 +111,16 @@ void Manager::HandleModules(const http::Request& request, const std::string& nam
   if (field == body->end() || !field->is_string())
     return respond(http::ErrorReply(Fail(Errc::kInvalidArgument, "'blob' must be the SHA-256 of the module")));
   const auto blob = field->get<std::string>();
+  if (!modules::IsSha256(blob))
+    return respond(http::ErrorReply(Fail(Errc::kInvalidArgument, "a blob is named by its SHA-256: 64 of 0-9 a-f")));
   // A manager runs no native code; whether it can be loaded is seen at the nodes.
-  const auto bytes = modules::IsSha256(blob)
-                         ? blobs_.Get(blob)
-                         : Fail(Errc::kInvalidArgument, "a blob is named by its SHA-256: 64 of 0-9 a-f");
-  if (!bytes) return respond(http::ErrorReply(bytes.error()));
-  if (const Status module = modules::CheckModuleImage(std::as_bytes(std::span(*bytes))); !module)
-    return respond(ErrorOf(module));
-  Inspect(name, blob, std::move(respond));
+  blob_worker_.Get(blob, [this, name, blob, respond = std::move(respond)](const Result<std::string>& bytes) {
+    if (!bytes) return respond(http::ErrorReply(bytes.error()));
+    if (const Status module = modules::CheckModuleImage(std::as_bytes(std::span(*bytes))); !module)
+      return respond(ErrorOf(module));
+    if (!engine_) return respond(NotLeading());  // the lead ended meanwhile
+    Inspect(name, blob, respond);
+  });
 }
 
 bool Manager::HasInspection() const {

@@ -122,12 +122,14 @@ Status Serve(Flags flags) {
   cluster::Manager* manager = nullptr;
   // The port is known once it listens; requests are handled by the loop, which runs later.
   WEIR_TRY(const auto server,
-           http::Server::ListenTcp(
-               loop, address.host, address.port,
-               {.request_bytes = modules::ModuleStore::kBlobBytesMax + (64U << 10), .connections = 1'024},
-               [&manager](const http::Request& request, http::Respond respond) {
-                 manager->Handle(request, std::move(respond));
-               }));
+           http::Server::ListenTcp(loop, address.host, address.port,
+                                   {.request_bytes = modules::ModuleStore::kBlobBytesMax + (64U << 10),
+                                    .connections = 1'024,
+                                    .connections_per_address = 512,
+                                    .refuse = [&manager](const http::Request& head) { return manager->Refusal(head); }},
+                                   [&manager](const http::Request& request, http::Respond respond) {
+                                     manager->Handle(request, std::move(respond));
+                                   }));
   address.port = server->port();
   flags.manager.self = flags.advertise.empty() ? address.Text() : flags.advertise;
   flags.manager.bounds.lost_after = FromSeconds(flags.lost_after);

@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state of a cluster with one manager: in memory, and in a journal if it is to outlive the process. Each Write is
-// one line, synced before it counts; a line that was torn off is as if it had never been written.
+// one line of the journal and is confirmed once the line is synced.
 #pragma once
 
 #include <map>
 #include <memory>
 #include <mutex>
 
+#include "cluster/state_journal.h"
 #include "cluster/state_store.h"
 #include "platform/fd.h"
+#include "platform/file_calls.h"
 
 namespace weir::cluster {
 
 class MemoryStore final : public StateStore {
  public:
   MemoryStore() = default;
-  /// Reads `path`, or begins it. kBusy: another manager has it open. kProtocol: a line other than the last makes no
-  /// sense.
-  static Result<std::unique_ptr<MemoryStore>> Open(const std::string& path);
+  /// Reads `path`, or begins it. kBusy: another manager has it open. kProtocol, kVersionMismatch: it can't be read; the
+  /// message says how to recover. A torn last record is cut off and kept in PATH.torn.
+  static Result<std::unique_ptr<MemoryStore>> Open(const std::string& path,
+                                                   platform::FileCalls& calls = platform::FileCalls::System());
 
   Result<std::optional<Leader>> WhoLeads() override;
   Result<Lead> TakeLead(const std::string& holder, const std::optional<Leader>& instead_of) override;
@@ -28,13 +31,18 @@ class MemoryStore final : public StateStore {
 
  private:
   Status Load();
-  /// The journal with no more lines than there are records.
-  Status Rewrite();
-  Status Append(const std::string& line);
+  /// Writes all records and `changes` to a new file, which replaces the journal.
+  Status Rewrite(std::uint64_t fence, std::span<const Change> changes);
+  /// Adds a line. After a failure it is not known what of the line is on the disk, so the next call rewrites the
+  /// journal: a failed sync is never repeated on the same file.
+  Status Append(std::uint64_t fence, std::span<const Change> changes);
 
   std::mutex mutex_;
   std::string path_;  // empty: only in memory
-  platform::Fd lock_, journal_;
+  platform::FileCalls* calls_ = &platform::FileCalls::System();
+  platform::Fd lock_;
+  platform::CalledFd journal_;  // none: the journal has to be rewritten
+  JournalWriter writer_;
   std::size_t lines_ = 0;
   std::uint64_t fence_ = 0;
   std::optional<Leader> leader_;

@@ -50,6 +50,7 @@ TEST(PartsRoom, TheDeviceIsReadFromTheDriversLine) {
   EXPECT_EQ(device->name, "pthread-??");
   EXPECT_EQ(device->driver, "3.1");
   EXPECT_EQ(device->memory, Bytes{9489833984});
+  EXPECT_TRUE(DeviceOfLine("lib\t0\tv\tn\t2\t9\t3.1\tuuid\t0000:01:00.0\n")) << "later versions say more";
   for (const char* bad : {"", "lib\t0\tv\tn\t2\t9", "lib\t0\tv\tn\t2\tmany\t3.1", "lib\t0\tv\t\t2\t9\t3.1"})
     EXPECT_EQ(DeviceOfLine(bad).error().code, Errc::kProtocol) << bad;
 }

@@ -78,7 +78,8 @@ ordered_json ToJson(const VgpuReport& vgpu) {
                    {"sale", core::NameOf(status.sale)},
                    {"cap_now", status.cap_now.Fraction()},
                    {"attach", vgpu.attach},
-                   {"opencl", vgpu.opencl}};
+                   {"opencl", vgpu.opencl},
+                   {"environment", vgpu.environment}};
   out["processes"] = ordered_json::array();
   for (const gate::ProcessInfo& process : vgpu.processes) out["processes"].push_back(ToJson(process));
   out["totals"] = {{"frames", status.totals.frames},           {"tasks", status.totals.tasks},
@@ -170,6 +171,9 @@ ordered_json ToJson(const engine::DeviceStatus& device) {
   return {{"name", device.spec.name},
           {"kind", device.spec.kind},
           {"cpus", device.spec.cpus},
+          {"model", device.spec.model},
+          {"uuid", device.spec.uuid},
+          {"pci", device.spec.pci},
           {"policy", device.policy},
           {"policy_params", ParamsJson(device.policy, device.params)},
           {"vgpus", device.vgpus},
@@ -297,7 +301,7 @@ Result<Reply> MemoryReply(Node& node, const std::string& device) {
     WEIR_TRY(const engine::MemoryMap map, node.Memory(device));
     ordered_json out{{"device", device}};
     out.update(MemoryJson(status.memory));
-    out["copy_bytes_per_s"] = node.copy_bytes_per_s();
+    out["copy_bytes_per_s"] = node.copy_bytes_per_s(device);
     out.update(MapJson(map));
     return JsonReply(out);
   }
@@ -384,11 +388,10 @@ Result<Reply> PauseVgpu(Node& node, const std::string& name, bool paused) {
   return JsonReply(ToJson(vgpu));
 }
 
-/// What the cluster's member says of other nodes.
-Result<Reply> PutPeers(const ControlContext& context, const Request& request) {
-  if (context.peers == nullptr)
-    return Fail(Errc::kNotFound, "this daemon takes no nodes from a cluster: start it with --peers-token");
-  WEIR_TRY(nlohmann::json body, ParseObject(request.body));
+}  // namespace
+
+Result<std::vector<OfferedNode>> OfferedNodesFrom(std::string_view text) {
+  WEIR_TRY(nlohmann::json body, ParseObject(text));
   const nlohmann::json list = body.value("nodes", nlohmann::json());
   body.erase("nodes");
   WEIR_TRY_STATUS(ExpectNothingLeft(body));
@@ -405,6 +408,15 @@ Result<Reply> PutPeers(const ControlContext& context, const Request& request) {
     WEIR_TRY_STATUS(TakeUnsigned(one, "threads", node.threads));
     WEIR_TRY_STATUS(ExpectNothingLeft(one));
   }
+  return nodes;
+}
+
+namespace {
+
+Result<Reply> PutPeers(const ControlContext& context, const Request& request) {
+  if (context.peers == nullptr)
+    return Fail(Errc::kNotFound, "this daemon takes no nodes from a cluster: start it with --peers-token");
+  WEIR_TRY(const std::vector<OfferedNode> nodes, OfferedNodesFrom(request.body));
   WEIR_TRY_STATUS(context.peers->Set(nodes));
   return JsonReply({{"taken", nodes.size()}});
 }
@@ -424,6 +436,14 @@ Reply PeersReply(const ControlContext& context) {
   return JsonReply(out);
 }
 
+ordered_json HelpersJson(const ControlContext& context) {
+  ordered_json helpers = ordered_json::array();
+  if (context.kept == nullptr) return helpers;
+  for (const auto& process : *context.kept)
+    helpers.push_back({{"name", process->name()}, {"problem", process->problem()}});
+  return helpers;
+}
+
 Reply StatusReply(Node& node, const ControlContext& context) {
   const Instant now = platform::Now();
   return JsonReply({{"version", WEIR_VERSION},
@@ -436,7 +456,9 @@ Reply StatusReply(Node& node, const ControlContext& context) {
                     {"devices", node.Devices().size()},
                     {"vgpus", node.Vgpus().size()},
                     {"processes", node.processes()},
-                    {"looks", node.looks()}});
+                    {"looks", node.looks()},
+                    {"helpers", HelpersJson(context)},
+                    {"not_saved", context.saver == nullptr ? std::string() : context.saver->problem()}});
 }
 
 Reply DevicesReply(Node& node) {
@@ -492,6 +514,21 @@ Reply Control::Handle(const Request& request) noexcept {
     return {500, "application/json",
             "{\"error\": {\"code\": \"internal\", \"message\": \"the request could not be carried out\"}}\n"};
   }
+}
+
+void Control::Answer(const Request& request, const http::Respond& respond) {
+  if (context_.saver == nullptr) return respond(Handle(request));
+  if (request.method != "GET" && !context_.saver->MayWait())
+    return respond(ErrorReply(Fail(Errc::kUnavailable, "too many changes wait for the disk; try again")));
+  const std::uint64_t saves = context_.saver->saves();
+  Reply reply = Handle(request);
+  if (context_.saver->saves() == saves) return respond(std::move(reply));
+  context_.saver->WhenSaved([respond, reply = std::move(reply)](const Status& saved) mutable {
+    if (saved) return respond(std::move(reply));
+    respond(ErrorReply(
+        Fail(saved.error().code, "the change takes effect, but it could not be saved and would be lost by a restart: " +
+                                     saved.error().message)));
+  });
 }
 
 }  // namespace weir::daemon

@@ -45,10 +45,11 @@ class ControlTest : public ::testing::Test {
   boost::asio::io_context loop_{1};
   SavedNode saved_;
   int saves_ = 0;
-  Node node_{loop_, folder_, {"embedded", "software", {0, 1}}, {}, [this](const SavedNode& saved) {
-               saved_ = saved;
-               ++saves_;
-             }};
+  Node node_{
+      loop_, folder_, {{.spec = {"embedded", "software", {0, 1}}, .executors = {}}}, [this](const SavedNode& saved) {
+        saved_ = saved;
+        ++saves_;
+      }};
   bool stopped_ = false;
   Control control_{node_, {folder_, folder_ + "/state", false, platform::Now(), [this] { stopped_ = true; }}};
 };
@@ -266,6 +267,18 @@ TEST_F(ControlTest, WhatHappensIsTold) {
   EXPECT_EQ(Ask("GET", "/v1/events", "", 0, "after=x").code(), "invalid-argument");
 }
 
+TEST_F(ControlTest, DeeplyNestedBodiesAreRefused) {
+  constexpr std::size_t kDepth = 30'000;  // 60 KiB, which a request may have
+  const std::string nested = std::string(kDepth, '[') + std::string(kDepth, ']');
+  for (const char* path : {"/v1/peers", "/v1/devices/embedded/policy", "/v1/devices/embedded/memory"})
+    EXPECT_EQ(Ask("PUT", path, R"({"nodes":)" + nested + "}").status, path == std::string("/v1/peers") ? 404U : 400U);
+  EXPECT_EQ(Ask("POST", "/v1/vgpus", R"({"name":"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["})").code(),
+            "invalid-argument")
+      << "a name, but not a good one";
+  EXPECT_NE(Ask("PATCH", "/v1/vgpus/nobody", R"({"weight":)" + nested + "}").message().find("deeper"),
+            std::string::npos);
+}
+
 TEST_F(ControlTest, HowLaunchesThatDoNotFitAreTreatedIsSetShownAndSaved) {
   EXPECT_EQ(Ask("POST", "/v1/vgpus", R"({"name":"a"})").body["settings"]["partition"], "auto");
   EXPECT_EQ(Ask("POST", "/v1/vgpus", R"({"name":"b","partition":"always"})").body["settings"]["partition"], "always");
@@ -277,7 +290,7 @@ TEST_F(ControlTest, HowLaunchesThatDoNotFitAreTreatedIsSetShownAndSaved) {
     EXPECT_EQ(memory[count], 0) << count;
   const auto saved = FromText(ToText(saved_));
   ASSERT_TRUE(saved) << saved.error().message;
-  Node next{loop_, NewFolder(), {"embedded", "software", {0}}, {}, [](const SavedNode&) {}};
+  Node next{loop_, NewFolder(), {{.spec = {"embedded", "software", {0}}, .executors = {}}}, [](const SavedNode&) {}};
   EXPECT_TRUE(next.Restore(*saved).empty());
   EXPECT_EQ(next.Vgpu("a")->status.settings.partition, core::PartitionMode::kStay);
   EXPECT_EQ(next.Vgpu("b")->status.settings.partition, core::PartitionMode::kAlways);
@@ -297,7 +310,7 @@ TEST_F(ControlTest, SalesComeBackAsTheyWere) {
 
   boost::asio::io_context loop{1};
   const std::string folder = NewFolder();
-  Node other(loop, folder, {"embedded", "software", {0, 1}}, {}, [](const SavedNode&) {});
+  Node other(loop, folder, {{.spec = {"embedded", "software", {0, 1}}, .executors = {}}}, [](const SavedNode&) {});
   EXPECT_TRUE(other.Restore(*saved).empty());
   EXPECT_EQ(other.Vgpu("a")->status.sale, core::Sale::kGuaranteed);
   EXPECT_EQ(other.Vgpu("b")->status.sale, core::Sale::kOversold);
@@ -385,14 +398,47 @@ TEST_F(ControlTest, MemoryIsMadeElasticShownAndSaved) {
   EXPECT_EQ(saved_.memory[0].params.at("layout"), 1.0);
   EXPECT_FALSE(Ask("GET", "/v1/memory/params").body["params"].empty());
 
-  Node next{loop_, NewFolder(), {"embedded", "software", {0}}, {}, [](const SavedNode&) {}};
+  Node next{loop_, NewFolder(), {{.spec = {"embedded", "software", {0}}, .executors = {}}}, [](const SavedNode&) {}};
   EXPECT_TRUE(next.Restore(saved_).empty());
   EXPECT_EQ(next.Devices().front().memory.slots, 8U);
-  EXPECT_EQ(next.copy_bytes_per_s(), 12e9);
+  EXPECT_EQ(next.copy_bytes_per_s("embedded"), 12e9);
   EXPECT_EQ(next.Vgpu("a")->status.memory.limit, 3U);
 
   EXPECT_EQ(Ask("PUT", "/v1/devices/embedded/memory", R"({"size_bytes":0})").body["slots"], 0);
   EXPECT_TRUE(saved_.memory.empty());
+}
+
+TEST_F(ControlTest, DevicesOfANodeHaveTheirOwnVgpusPoliciesAndLinks) {
+  boost::asio::io_context loop{1};
+  SavedNode saved;
+  DeviceSetup first{.spec = {"card0", "emulated", {}}, .executors = {}, .environment = {"CARD=0"}};
+  DeviceSetup second{
+      .spec = {"card1", "emulated", {}, "Model", "1f", "0000:02:00.0"}, .executors = {}, .environment = {"CARD=1"}};
+  Node node(loop, NewFolder(), {first, second}, [&saved](const SavedNode& state) { saved = state; });
+  const auto a = node.Create({.name = "a", .device = "", .settings = {}});
+  const auto b = node.Create({.name = "b", .device = "card1", .settings = {}});
+  ASSERT_TRUE(a && b);
+  EXPECT_EQ(a->status.device, "card0");
+  EXPECT_EQ(b->status.device, "card1");
+  EXPECT_EQ(a->environment, first.environment);
+  EXPECT_EQ(b->environment, second.environment);
+  EXPECT_FALSE(node.Create({.name = "c", .device = "card2", .settings = {}}));
+
+  ASSERT_TRUE(node.SetPolicy("card1", "round-robin", {}));
+  ASSERT_TRUE(node.SetMemory("card1", Bytes{4 * kSlotBytes.count}, {}, 12e9));
+  EXPECT_EQ(node.copy_bytes_per_s("card0"), 0);
+  EXPECT_EQ(node.copy_bytes_per_s("card1"), 12e9);
+  const auto devices = node.Devices();
+  ASSERT_EQ(devices.size(), 2U);
+  EXPECT_NE(devices[0].policy, "round-robin");
+  EXPECT_EQ(devices[1].policy, "round-robin");
+
+  boost::asio::io_context next_loop{1};
+  Node next(next_loop, NewFolder(), {first, second}, [](const SavedNode&) {});
+  EXPECT_TRUE(next.Restore(saved).empty());
+  EXPECT_EQ(next.Vgpu("b")->status.device, "card1");
+  EXPECT_EQ(next.Vgpu("b")->environment, second.environment);
+  EXPECT_EQ(next.copy_bytes_per_s("card1"), 12e9);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <boost/asio/steady_timer.hpp>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <utility>
@@ -80,14 +81,20 @@ void ExecutorHost::End() {
 void ExecutorHost::OnClient() {
   if (setup_.program.empty())
     return Refuse("this daemon has no executor: weir-executor is not where weir was installed");
+  if (const Duration wait = backoff_.Wait(platform::Now()); wait > Duration{0})
+    return Refuse(
+        fmt::format("the executor of '{}' failed {} times in a row, last with {}; it may be started again in {:.0f} s",
+                    tenant_.vgpu, backoff_.failures(), failed_with_, std::ceil(SecondsOf(wait))));
   platform::SpawnSpec spec{
       .argv = {setup_.program, "--listener", std::to_string(listener_.get()), "--attach", tenant_.attach, "--vgpu",
                tenant_.vgpu, "--owner", std::to_string(tenant_.owner), "--idle-exit",
                fmt::format("{}", tenant_.ephemeral ? kEphemeralIdleSeconds : kIdleSeconds), "--partition",
                std::string(core::NameOf(tenant_.partition))},
       .kept_fd = listener_.get(),
-      .uid = ::geteuid() == 0 ? tenant_.owner : static_cast<uid_t>(-1)};
+      .uid = ::geteuid() == 0 ? tenant_.owner : static_cast<uid_t>(-1),
+      .environment = setup_.environment};
   if (!setup_.library.empty()) spec.argv.insert(spec.argv.end(), {"--library", setup_.library});
+  if (!setup_.device.empty()) spec.argv.insert(spec.argv.end(), {"--device", setup_.device});
   if (setup_.cpus > 0) spec.argv.insert(spec.argv.end(), {"--cpus", std::to_string(setup_.cpus)});
   if (setup_.kernel_timeout.count() > 0)
     spec.argv.insert(spec.argv.end(), {"--kernel-timeout", fmt::format("{}", SecondsOf(setup_.kernel_timeout))});
@@ -115,6 +122,12 @@ void ExecutorHost::OnEnd() {
   const bool failed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
   const std::string how = WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
                                               : fmt::format("exit code {}", WEXITSTATUS(status));
+  if (failed) {
+    backoff_.Failed(platform::Now());
+    failed_with_ = how;
+  } else {
+    backoff_.Worked();
+  }
   if (failed) std::fprintf(stderr, "weir: the executor of '%s' ended with %s\n", tenant_.vgpu.c_str(), how.c_str());
   if (failed && platform::Now() - started_ < kAtOnce)
     Refuse("the executor ended at once, with " + how +

@@ -17,15 +17,18 @@
 #include "base/units.h"
 #include "core/partition/plan.h"
 #include "daemon/fd_watch.h"
+#include "daemon/start_backoff.h"
 #include "platform/fd.h"
 
 namespace weir::daemon {
 
-/// How executors are started; `program` empty: there is none, and OpenCL programs find no device.
+/// How executors of a device are started; `program` empty: there is none, and OpenCL programs find no device.
 struct ExecutorSetup {
   std::string program;
-  std::string library;  // the vendor's; empty: the first that works
-  unsigned cpus = 0;    // of a software device
+  std::string library;   // the vendor's; empty: any that works and has the device
+  std::string device{};  // the device as its driver knows it: number, UUID or PCI address; empty: the first
+  std::vector<std::string> environment{};  // NAME=VALUE, for executors beside that of the daemon
+  unsigned cpus = 0;                       // of a software device
   Duration kernel_timeout{};
   double copy_bytes_per_s = 0;       // of elastic memory's copies, to model a link; 0: as fast as it goes
   std::vector<std::string> peers{};  // sockets of relays to nodes that may run parts of what does not fit
@@ -49,6 +52,8 @@ class ExecutorHost {
   ExecutorHost& operator=(const ExecutorHost&) = delete;
 
   [[nodiscard]] const std::string& path() const { return path_; }
+  /// Of the executor that runs, not reaped yet; 0: there is none.
+  [[nodiscard]] pid_t pid() const { return pid_; }
   /// Of the next one that is started; one that runs goes on as it was.
   void SetPartition(core::PartitionMode mode) { tenant_.partition = mode; }
   /// Ends it, and with it its clients' devices.
@@ -72,6 +77,8 @@ class ExecutorHost {
   platform::Fd process_;
   std::unique_ptr<FdWatch> process_watch_;
   Instant started_{};
+  StartBackoff backoff_;
+  std::string failed_with_;  // the last one, in words
 };
 
 }  // namespace weir::daemon

@@ -78,6 +78,14 @@ struct GpuMemorySetup {
   std::string program;       // weir-gpu-memory
   std::string gpu;           // as NVML takes it: an index, a UUID or a PCI address
   std::string nvml_library;  // empty: the system's
+  std::string device;        // its name here
+};
+
+/// The program that emulates devices (docs/emulated-gpu.md).
+struct EmulatorSetup {
+  std::string program;  // weir-emulated-gpu
+  std::string file;     // the devices' description
+  std::string socket;   // where drivers connect
 };
 
 /// `run_dir`: the daemon's, whose pid is `parent`. `control`: its socket.
@@ -87,8 +95,8 @@ std::vector<std::string> ArgvOf(const MemberSetup& setup, const std::string& run
                                 int parent);
 std::vector<std::string> ArgvOf(const PeerSetup& setup, const std::string& socket, int parent);
 std::vector<std::string> ArgvOf(const ModulesSetup& setup, const std::string& run_dir, int parent);
-std::vector<std::string> ArgvOf(const GpuMemorySetup& setup, const std::string& device, const std::string& control,
-                                int parent);
+std::vector<std::string> ArgvOf(const GpuMemorySetup& setup, const std::string& control, int parent);
+std::vector<std::string> ArgvOf(const EmulatorSetup& setup, int parent);
 
 /// Where executors find the relay to the peer number `index`; the list of those that the cluster has; and the relays to
 /// each of `count`.

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "http/json_api.h"
+
 namespace weir::daemon {
 namespace {
 
@@ -31,7 +33,8 @@ constexpr std::array kSettingFields{
     SettingField{"tasks_per_s", 1e9, [](const VgpuSettings& s) { return s.tasks_per_s; },
                  [](VgpuSettings& s, double v) { s.tasks_per_s = v; }},
     SettingField{"latency_ms", 1e9, [](const VgpuSettings& s) { return MillisecondsOf(s.latency); },
-                 [](VgpuSettings& s, double v) { s.latency = FromSeconds(v * 1e-3); }},
+                 // Rounded: a latency is the same after it was saved and read again.
+                 [](VgpuSettings& s, double v) { s.latency = Duration{std::llround(v * 1e6)}; }},
     SettingField{"memory_min_bytes", kBytesMax,
                  [](const VgpuSettings& s) { return static_cast<double>(s.memory_min.count); },
                  [](VgpuSettings& s, double v) { s.memory_min = Bytes{static_cast<std::uint64_t>(v)}; }},
@@ -162,7 +165,10 @@ Status ExpectNothingLeft(const json& body) {
 
 Result<json> ParseObject(std::string_view text) {
   if (text.empty()) return json::object();
-  json parsed = json::parse(text, nullptr, false);
+  if (http::NestsTooDeep(text))
+    return Fail(Errc::kInvalidArgument,
+                fmt::format("the request's body nests deeper than {} levels", http::kJsonDepthMax));
+  json parsed = http::ParseJson(text);
   if (parsed.is_discarded()) return Fail(Errc::kInvalidArgument, "the request's body is not JSON");
   if (!parsed.is_object())
     return Fail(Errc::kInvalidArgument, fmt::format("expected a JSON object, got {}", parsed.type_name()));

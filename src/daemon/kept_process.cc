@@ -3,6 +3,7 @@
 
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <utility>
@@ -15,9 +16,19 @@
 namespace weir::daemon {
 namespace {
 
+/// Doubled with each start that fails.
 constexpr Duration kStartAgainAfter = seconds(2);
-/// One that ends sooner has done nothing: it is said once, not every two seconds.
+constexpr Duration kStartAgainAfterMax = seconds(64);
+/// A process that ends sooner has failed to start, for example because its port is taken.
 constexpr Duration kEndedAtOnce = seconds(5);
+
+std::string EndOf(int status) {
+  if (WIFSIGNALED(status)) return "it was ended by signal " + std::to_string(WTERMSIG(status));
+  const int code = WEXITSTATUS(status);
+  for (const ErrcEntry& entry : kErrcTable)
+    if (entry.exit_code == code) return "it ended with the error '" + std::string(entry.name) + "'";
+  return "it ended with exit code " + std::to_string(code);
+}
 
 }  // namespace
 
@@ -46,24 +57,32 @@ void KeptProcess::End() {
   Reaper::Start(loop_, std::exchange(pid_, 0), std::move(process_));
 }
 
-void KeptProcess::OnEnd() {
-  watch_.reset();
-  ::waitpid(pid_, nullptr, 0);
-  process_.Reset();
-  const bool at_once = platform::Now() - started_ < kEndedAtOnce;
-  if (!at_once || !said_) std::fprintf(stderr, "weir: the %s has ended; it is started again\n", name_.c_str());
-  said_ = at_once;
-  StartLater();
+std::string KeptProcess::problem() const {
+  if (process_ && platform::Now() - started_ >= kEndedAtOnce) return {};
+  return problem_;
 }
 
-void KeptProcess::StartLater() {
-  timer_.expires_after(kStartAgainAfter);
+void KeptProcess::OnEnd() {
+  watch_.reset();
+  int status = 0;
+  ::waitpid(pid_, &status, 0);
+  process_.Reset();
+  // A process that was killed is not to blame: it starts soon.
+  if (platform::Now() - started_ >= kEndedAtOnce || WIFSIGNALED(status)) wait_ = Duration{};
+  Failed(EndOf(status));
+}
+
+/// Says it unless the last start failed in the same way.
+void KeptProcess::Failed(std::string problem) {
+  if (wait_ == Duration{} || problem != problem_)
+    std::fprintf(stderr, "weir: the %s does not run: %s; it is started again, less and less often\n", name_.c_str(),
+                 problem.c_str());
+  problem_ = std::move(problem);
+  wait_ = std::clamp(wait_ * 2, kStartAgainAfter, kStartAgainAfterMax);
+  timer_.expires_after(wait_);
   timer_.async_wait([this](const boost::system::error_code& error) {
     if (error) return;
-    const Status status = Spawn();
-    if (status) return;
-    std::fprintf(stderr, "weir: the %s can't be started: %s\n", name_.c_str(), status.error().message.c_str());
-    StartLater();
+    if (const Status status = Spawn(); !status) Failed(status.error().message);
   });
 }
 

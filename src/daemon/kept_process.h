@@ -26,6 +26,9 @@ class KeptProcess {
                                                     std::vector<std::string> argv);
   /// It is told to end, and not started again. The object may go then.
   void End();
+  [[nodiscard]] const std::string& name() const { return name_; }
+  /// Why it does not run, or ends again and again; empty: there is nothing wrong.
+  [[nodiscard]] std::string problem() const;
   KeptProcess(const KeptProcess&) = delete;
   KeptProcess& operator=(const KeptProcess&) = delete;
 
@@ -34,7 +37,7 @@ class KeptProcess {
       : loop_(loop), timer_(loop), name_(std::move(name)), argv_(std::move(argv)) {}
   Status Spawn();
   void OnEnd();
-  void StartLater();
+  void Failed(std::string problem);
 
   boost::asio::io_context& loop_;
   boost::asio::steady_timer timer_;
@@ -42,7 +45,8 @@ class KeptProcess {
   const std::vector<std::string> argv_;
   pid_t pid_ = 0;
   Instant started_{};
-  bool said_ = false;  // that it ends as soon as it is started
+  Duration wait_{};      // before the next start; zero: the last start went well
+  std::string problem_;  // of the last end or start
   platform::Fd process_;
   std::unique_ptr<FdWatch> watch_;
 };

@@ -4,6 +4,7 @@
 
 #include <boost/asio/post.hpp>
 
+#include "daemon/memory_sample.h"
 #include "daemon/tenancy.h"
 #include "platform/clock.h"
 #include "platform/files.h"
@@ -21,24 +22,21 @@ std::int64_t UtcNs() {
   return std::chrono::duration_cast<nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-proto::CpuMask MaskOf(const std::vector<int>& cpus) {
-  proto::CpuMask mask{};
-  for (const int cpu : cpus)
-    if (cpu >= 0 && static_cast<std::size_t>(cpu) < mask.size() * 64)
-      mask[static_cast<std::size_t>(cpu) / 64] |= 1ULL << (cpu % 64);
-  return mask;
+std::vector<engine::DeviceSpec> SpecsOf(const std::vector<DeviceSetup>& devices) {
+  std::vector<engine::DeviceSpec> specs;
+  for (const DeviceSetup& device : devices) specs.push_back(device.spec);
+  return specs;
 }
 
 }  // namespace
 
-Node::Node(boost::asio::io_context& loop, std::string run_dir, engine::DeviceSpec device, ExecutorSetup executors,
+Node::Node(boost::asio::io_context& loop, std::string run_dir, std::vector<DeviceSetup> devices,
            std::function<void(const SavedNode&)> save)
     : loop_(loop),
       run_dir_(std::move(run_dir)),
-      device_cpus_(MaskOf(device.cpus)),
-      executors_(std::move(executors)),
+      devices_(std::move(devices)),
       save_(std::move(save)),
-      engine_({std::move(device)}),
+      engine_(SpecsOf(devices_)),
       began_(platform::Now()),
       look_timer_(loop),
       housekeeping_timer_(loop) {
@@ -75,10 +73,13 @@ void Node::Look() {
   for (const auto& [id, tenancy] : tenancies_) {
     if (tenancy->gate->processes().empty()) continue;
     engine::GateSample sample{.vgpu = id, .allowance_ns = tenancy->gate->AllowanceNs()};
+    bool moved = false;
     for (const auto& [process_id, process] : tenancy->gate->processes()) {
       sample.waiting += process->Waiting();
       sample.in_flight += process->InFlight();
+      moved |= process->Observe(NsOf(now));
     }
+    sample.runs_on = sample.in_flight > 0 && !moved;
     samples_.push_back(sample);
   }
   SampleMemory();
@@ -90,41 +91,21 @@ void Node::Look() {
   LookAt(sleepy && asked ? now : actions_.look_again);
 }
 
-/// Executors' books, where memory is elastic: added up over a vGPU's executors, of which there is one as a rule.
+/// Executors' books, where memory is elastic: added up over a vGPU's executors, of which there is usually one. Books of
+/// other processes are ignored. Sums are saturated: the words of a book may be anything.
 void Node::SampleMemory() {
   memory_samples_.clear();
   if (!engine_.elastic()) return;
   for (const auto& [id, tenancy] : tenancies_) {
     engine::MemorySample sample{.vgpu = id};
-    bool there = false;
-    for (const auto& [process_id, process] : tenancy->gate->processes()) {
-      if (process->api() != proto::Api::kOpenCl) continue;
-      const gate::MemoryBooks books = process->Memory();
-      sample.done = sample.done && books.order_done == tenancy->gate->memory_order();
-      sample.resident += books.resident_slots;
-      sample.need.count += books.need.count;
-      sample.must = std::max(sample.must, books.must);
-      sample.in_use.count += books.in_use.count;
-      sample.made.count += books.made.count;
-      sample.copied_out.count += books.copied_out.count;
-      sample.copied_in.count += books.copied_in.count;
-      sample.switch_copy += books.switch_copy;
-      sample.steal += books.steal;
-      sample.elsewhere += books.elsewhere;
-      sample.evictions += books.evictions;
-      sample.threads += books.threads;
-      sample.launches_in_parts += books.launches_in_parts;
-      sample.parts += books.parts;
-      sample.launches_not_cut += books.launches_not_cut;
-      sample.parts_in.count += books.parts_in.count;
-      sample.parts_out.count += books.parts_out.count;
-      sample.resident_bytes.count +=
-          books.resident.count > 0 ? books.resident.count : books.resident_slots * kSlotBytes.count;
-      sample.parts_decide += books.parts_decide;
-      sample.parts_compile += books.parts_compile;
-      there = true;
+    for (const ProcessId executor : tenancy->executors) {
+      const auto process = tenancy->gate->processes().find(executor);
+      if (process == tenancy->gate->processes().end()) continue;
+      const gate::MemoryBooks books = process->second->Memory();
+      const bool done = books.order_done == tenancy->gate->memory_order();
+      AddBooks(books, done, sample);
     }
-    if (there) memory_samples_.push_back(sample);
+    if (!tenancy->executors.empty()) memory_samples_.push_back(sample);
   }
 }
 
@@ -199,7 +180,7 @@ Status Node::ListenForPortals() {
 
 void Node::Note(engine::Note note) {
   if (restoring_) return;
-  if (note.device.empty()) note.device = Devices().front().spec.name;
+  if (note.device.empty()) note.device = devices_.front().spec.name;
   events_.Add(platform::Now(), UtcNs(), std::move(note));
 }
 
@@ -210,7 +191,7 @@ void Node::Housekeeping() {
   for (const auto& [id, tenancy] : tenancies_) {
     tenancy->gate->Beat(NsOf(now));
     Drain(*tenancy);
-    std::erase_if(tenancy->pending, [now](const auto& entry) { return now > entry.second.deadline; });
+    tenancy->pending.DropLate(now);
   }
   for (const VgpuId id : std::exchange(leaving_, {})) Erase(id);
   if (look_at_ == core::kNever) Look();
@@ -249,26 +230,35 @@ void Node::Drain(Tenancy& tenancy) {
 
 void Node::OnConnection(Tenancy& tenancy) {
   auto connection = tenancy.gate->Accept();
-  if (!connection || tenancy.pending.size() >= kPendingPerVgpuMax) return;
-  const std::uint64_t number = next_pending_++;
+  if (!connection) return;
+  const auto peer = platform::PeerOf(connection->get());
+  if (!peer) return;
   const int fd = connection->get();
-  Pending& pending = tenancy.pending[number];
-  pending.connection = std::move(*connection);
-  pending.deadline = platform::Now() + kHelloWithin;
-  pending.watch = std::make_unique<FdWatch>(loop_, fd, [this, &tenancy, number] { OnHello(tenancy, number); });
+  const std::uint64_t number =
+      tenancy.pending.Add(platform::Now(), peer->uid, {.connection = std::move(*connection), .watch = nullptr});
+  tenancy.pending.entries().back().connection.watch =
+      std::make_unique<FdWatch>(loop_, fd, [this, &tenancy, number] { OnHello(tenancy, number); });
+}
+
+/// The child of this daemon, or an executor that a daemon before this one started: a process that runs the same
+/// program.
+bool Node::IsExecutor(const Tenancy& tenancy, pid_t pid) {
+  if (tenancy.executor && tenancy.executor->pid() == pid) return true;
+  return platform::RunsProgram(pid, SetupNamed(tenancy.saved.device).executors.program);
 }
 
 void Node::OnHello(Tenancy& tenancy, std::uint64_t number) {
-  auto node = tenancy.pending.extract(number);
-  if (node.empty()) return;
-  Pending& pending = node.mapped();
-  pending.watch.reset();
+  auto pending = tenancy.pending.Take(number);
+  if (!pending) return;
+  pending->watch.reset();
   const ProcessId id{next_process_++};
   tenancy.gate->Beat(platform::NowNs());
-  auto process = tenancy.gate->Welcome(std::move(pending.connection), id);
+  auto process =
+      tenancy.gate->Welcome(std::move(pending->connection), id, tenancy.executor ? tenancy.executor->pid() : 0);
   if (!process) return;  // it was told why
   tenancy.socket_watches[id] =
       std::make_unique<FdWatch>(loop_, (*process)->socket(), [this, &tenancy, id] { OnSocket(tenancy, id); });
+  if ((*process)->api() == proto::Api::kOpenCl && IsExecutor(tenancy, (*process)->pid())) tenancy.executors.insert(id);
   tenancy.doorbell_wanted = false;
   tenancy.gate->WantDoorbell(false);
   Step(engine::ProcessAttached{tenancy.saved.id, id, proto::Draws((*process)->api())});
@@ -284,10 +274,11 @@ void Node::Detach(Tenancy& tenancy, ProcessId id) {
   if (found == tenancy.gate->processes().end()) return;
   Drain(tenancy);
   Look();  // what it spent until now is still its own: nobody looks at a gate without processes
-  const Duration reserved{found->second->ReservedNs()};
+  const Duration unreported{found->second->UnreportedNs(platform::NowNs())};
   tenancy.socket_watches.erase(id);
+  tenancy.executors.erase(id);
   tenancy.gate->Detach(id);
-  Step(engine::ProcessDetached{tenancy.saved.id, id, reserved});
+  Step(engine::ProcessDetached{tenancy.saved.id, id, unreported});
   if (tenancy.owner_ended && tenancy.gate->processes().empty()) leaving_.push_back(tenancy.saved.id);
 }
 

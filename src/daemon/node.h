@@ -27,7 +27,16 @@ inline constexpr Duration kHousekeeping = milliseconds(50);
 inline constexpr Duration kLookSpacing = microseconds(200);
 /// A connection must say Hello within this time.
 inline constexpr Duration kHelloWithin = seconds(2);
-inline constexpr std::size_t kPendingPerVgpuMax = 64;
+/// And of each user that may attach no more than this wait to say it, at each vGPU.
+inline constexpr std::size_t kPendingPerUidMax = 64;
+
+/// A device of the node.
+struct DeviceSetup {
+  engine::DeviceSpec spec;
+  ExecutorSetup executors;
+  /// NAME=VALUE, for programs that use the device without an executor (`weir run` sets it).
+  std::vector<std::string> environment{};
+};
 
 struct CreateRequest {
   std::string name;
@@ -43,7 +52,8 @@ struct CreateRequest {
 struct VgpuReport {
   engine::VgpuStatus status;
   std::string attach;
-  std::string opencl;  // where OpenCL clients connect
+  std::string opencl;                    // where OpenCL clients connect
+  std::vector<std::string> environment;  // of its programs, for its device
   uid_t owner_uid = 0;
   bool ephemeral = false;
   std::uint64_t fail_opens = 0;
@@ -53,8 +63,9 @@ struct VgpuReport {
 
 class Node {
  public:
-  /// `save` is called with the new state after every change that has to survive a restart.
-  Node(boost::asio::io_context& loop, std::string run_dir, engine::DeviceSpec device, ExecutorSetup executors,
+  /// At least one device, with names of their own. `save` is called with the new state after every change that has to
+  /// survive a restart.
+  Node(boost::asio::io_context& loop, std::string run_dir, std::vector<DeviceSetup> devices,
        std::function<void(const SavedNode&)> save);
   ~Node();
   Node(const Node&) = delete;
@@ -82,7 +93,7 @@ class Node {
   std::vector<VgpuReport> Vgpus();
   std::vector<engine::DeviceStatus> Devices();
   [[nodiscard]] Result<engine::MemoryMap> Memory(const std::string& device) const { return engine_.Memory(device); }
-  [[nodiscard]] double copy_bytes_per_s() const { return executors_.copy_bytes_per_s; }
+  [[nodiscard]] double copy_bytes_per_s(const std::string& device);
   Result<FrameLog::Slice> Frames(const std::string& name, std::uint64_t after, std::uint64_t limit);
   [[nodiscard]] const EventLog& events() const { return events_; }
   /// When this node's events began: tells their numbers from those of the daemon before it.
@@ -107,6 +118,7 @@ class Node {
   void LookNow();
   void Look();
   void SampleMemory();
+  bool IsExecutor(const Tenancy& tenancy, pid_t pid);
   bool WantDoorbells(bool wanted);
   void Housekeeping();
   void OnConnection(Tenancy& tenancy);
@@ -118,12 +130,13 @@ class Node {
   void Erase(VgpuId id);
   void Save();
   Result<Tenancy*> Find(const std::string& name);
+  /// Of a device that the engine knows by this name; empty: the first.
+  DeviceSetup& SetupNamed(const std::string& name);
   VgpuReport ReportOf(Instant now, Tenancy& tenancy);
 
   boost::asio::io_context& loop_;
   const std::string run_dir_;
-  const proto::CpuMask device_cpus_;
-  ExecutorSetup executors_;
+  std::vector<DeviceSetup> devices_;  // its size never changes: executors' hosts refer to what is in it
   const std::function<void(const SavedNode&)> save_;
   engine::NodeEngine engine_;
   engine::Actions actions_;
@@ -142,7 +155,6 @@ class Node {
   Instant looked_{};
   std::uint64_t looks_ = 0;
   std::uint64_t next_process_ = 1;
-  std::uint64_t next_pending_ = 1;
   bool restoring_ = false;
 };
 

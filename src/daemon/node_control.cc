@@ -21,7 +21,22 @@ std::string ParamsText(const std::string& policy, const core::PolicyParams& para
   return text;
 }
 
+proto::CpuMask MaskOf(const std::vector<int>& cpus) {
+  proto::CpuMask mask{};
+  for (const int cpu : cpus)
+    if (cpu >= 0 && static_cast<std::size_t>(cpu) < mask.size() * 64)
+      mask[static_cast<std::size_t>(cpu) / 64] |= 1ULL << (cpu % 64);
+  return mask;
+}
+
 }  // namespace
+
+DeviceSetup& Node::SetupNamed(const std::string& name) {
+  const auto found = std::ranges::find(devices_, name, [](const DeviceSetup& device) { return device.spec.name; });
+  return name.empty() || found == devices_.end() ? devices_.front() : *found;
+}
+
+double Node::copy_bytes_per_s(const std::string& device) { return SetupNamed(device).executors.copy_bytes_per_s; }
 
 std::vector<std::string> Node::Restore(const SavedNode& saved) {
   std::vector<std::string> problems;
@@ -74,15 +89,16 @@ Result<VgpuId> Node::Open(const SavedVgpu& saved) {
   auto tenancy = std::make_unique<Tenancy>();
   tenancy->saved = saved;
   tenancy->saved.id = id;
-  auto gate = gate::VgpuGate::Make(id, run_dir_ + "/vgpu/" + saved.name + ".sock", saved.owner_uid, device_cpus_,
-                                   platform::NowNs());
+  const DeviceSetup& device = SetupNamed(saved.device);
+  auto gate = gate::VgpuGate::Make(id, run_dir_ + "/vgpu/" + saved.name + ".sock", saved.owner_uid,
+                                   MaskOf(device.spec.cpus), platform::NowNs());
   if (!gate) {
     Carry();
     Step(engine::RemoveVgpu{id});
     return std::move(gate).error();
   }
   tenancy->gate = std::move(*gate);
-  auto executor = ExecutorHost::Listen(loop_, run_dir_ + "/opencl/" + saved.name + ".sock", executors_,
+  auto executor = ExecutorHost::Listen(loop_, run_dir_ + "/opencl/" + saved.name + ".sock", device.executors,
                                        {.vgpu = saved.name,
                                         .attach = tenancy->gate->socket_path(),
                                         .owner = saved.owner_uid,
@@ -183,6 +199,8 @@ void Node::Erase(VgpuId id) {
   const bool ephemeral = found->second->saved.ephemeral;
   const std::string device = found->second->saved.device, name = found->second->saved.name;
   const bool ended = found->second->owner_ended;
+  // Also executors that a former daemon started: the host knows only its own.
+  for (const auto& [process_id, process] : found->second->gate->processes()) process->EndExecutor();
   found->second->executor->End();
   if (portals_ != nullptr) portals_->TakeBack(name);
   tenancies_.erase(found);
@@ -219,7 +237,7 @@ Status Node::SetMemory(const std::string& device, Bytes size, const core::Policy
                 fmt::format("copies at {:g} bytes/s: give 0 (as fast as it goes) to {:g}", copy_bytes_per_s, kLinkMax));
   WEIR_TRY_STATUS(
       TryStep(engine::SetMemory{device, size, params, static_cast<std::uint32_t>(platform::UsableCpus().size())}));
-  executors_.copy_bytes_per_s = copy_bytes_per_s;
+  SetupNamed(device).executors.copy_bytes_per_s = copy_bytes_per_s;
   Save();
   return Ok();
 }
@@ -251,8 +269,8 @@ void Node::Save() {
     saved.policies.push_back({device.spec.name, device.policy, device.params});
     saved.oversell.push_back({device.spec.name, core::NameOf(device.oversell), device.oversell_params});
     if (device.memory.slots > 0)
-      saved.memory.push_back(
-          {device.spec.name, device.memory.size * kSlotBytes.count, device.memory.params, executors_.copy_bytes_per_s});
+      saved.memory.push_back({device.spec.name, device.memory.size * kSlotBytes.count, device.memory.params,
+                              copy_bytes_per_s(device.spec.name)});
   }
   for (const auto& [id, tenancy] : tenancies_) {
     saved.vgpus.push_back(tenancy->saved);
@@ -272,6 +290,7 @@ VgpuReport Node::ReportOf(Instant now, Tenancy& tenancy) {
   VgpuReport report{.status = std::move(*status),
                     .attach = tenancy.gate->socket_path(),
                     .opencl = tenancy.executor->path(),
+                    .environment = SetupNamed(tenancy.saved.device).environment,
                     .owner_uid = tenancy.saved.owner_uid,
                     .ephemeral = tenancy.saved.ephemeral,
                     .fail_opens = tenancy.gate->FailOpens(),
@@ -317,7 +336,7 @@ std::size_t Node::processes() const {
 
 bool Node::InUse() const {
   for (const auto& [id, tenancy] : tenancies_) {
-    if (!tenancy->gate->processes().empty() || !tenancy->pending.empty()) return true;
+    if (!tenancy->gate->processes().empty() || !tenancy->pending.entries().empty()) return true;
     if (tenancy->saved.ephemeral && !tenancy->owner_ended) return true;
   }
   return false;

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
+#include "base/crc32c.h"
 #include "daemon/json_fields.h"
 
 namespace weir::daemon {
@@ -25,6 +28,8 @@ Result<SavedVgpu> TakeVgpu(json entry) {
   WEIR_TRY_STATUS(TakeString(entry, "sale", sale));
   WEIR_TRY(vgpu.sale, core::SaleNamed(sale));
   WEIR_TRY_STATUS(TakeSettings(entry, vgpu.settings));
+  if (uid >= std::numeric_limits<uid_t>::max() || pid > std::numeric_limits<pid_t>::max())
+    return Fail(Errc::kProtocol, fmt::format("vGPU '{}': owner_uid or owner_pid is out of range", vgpu.name));
   vgpu.id = VgpuId{id};
   vgpu.owner_uid = static_cast<uid_t>(uid);
   vgpu.owner_pid = static_cast<pid_t>(pid);
@@ -35,6 +40,7 @@ Result<SavedPolicy> TakePolicy(json entry) {
   SavedPolicy policy;
   WEIR_TRY_STATUS(TakeString(entry, "device", policy.device));
   WEIR_TRY_STATUS(TakeString(entry, "policy", policy.policy));
+  WEIR_TRY_STATUS(core::FindPolicy(policy.policy));
   WEIR_TRY_STATUS(TakeParams(entry, "params", policy.policy, policy.params));
   return policy;
 }
@@ -56,6 +62,29 @@ Result<SavedMemory> TakeMemory(json entry) {
   return memory;
 }
 
+/// The checksum's eight digits follow this text; it is of all bytes of the file with these digits replaced by zeros.
+constexpr std::string_view kChecksumField = "\"crc32c\": \"";
+constexpr std::string_view kNoChecksum = "00000000";
+
+std::string WithChecksum(std::string text) {
+  const std::size_t at = text.find(kChecksumField) + kChecksumField.size();
+  text.replace(at, kCrc32cDigits, Crc32cText(Crc32c(text)));
+  return text;
+}
+
+/// Files of minor version 0 have no checksum.
+Status CheckChecksum(const std::string& text, const json& root) {
+  const bool has = root.contains("crc32c");
+  if (!has && !root.contains("minor")) return Ok();
+  const std::size_t field = text.find(kChecksumField);
+  if (!has || field == std::string::npos || text.size() - field < kChecksumField.size() + kCrc32cDigits)
+    return Fail(Errc::kProtocol, "its checksum is missing");
+  std::string without = text;
+  without.replace(field + kChecksumField.size(), kCrc32cDigits, kNoChecksum);
+  if (WithChecksum(std::move(without)) == text) return Ok();
+  return Fail(Errc::kProtocol, "its checksum doesn't match its content");
+}
+
 Result<json> ArrayIn(const json& root, const char* name) {
   const auto found = root.find(name);
   if (found == root.end() || !found->is_array()) return Fail(Errc::kProtocol, fmt::format("no list '{}' in it", name));
@@ -67,7 +96,7 @@ Result<json> ArrayIn(const json& root, const char* name) {
 }  // namespace
 
 std::string ToText(const SavedNode& node) {
-  nlohmann::ordered_json root{{"weir_saved_node", kSavedVersion}};
+  nlohmann::ordered_json root{{"weir_saved_node", kSavedVersion}, {"minor", kSavedMinor}, {"crc32c", kNoChecksum}};
   root["policies"] = json::array();
   for (const SavedPolicy& policy : node.policies)
     root["policies"].push_back({{"device", policy.device}, {"policy", policy.policy}, {"params", policy.params}});
@@ -94,16 +123,19 @@ std::string ToText(const SavedNode& node) {
     entry.update(SettingsToJson(vgpu.settings));
     root["vgpus"].push_back(std::move(entry));
   }
-  return root.dump(1) + "\n";
+  return WithChecksum(root.dump(1) + "\n");
 }
 
 Result<SavedNode> FromText(const std::string& text) {
-  WEIR_TRY(const json root, ParseObject(text));
+  const auto parsed = ParseObject(text);
+  if (!parsed) return Fail(Errc::kProtocol, "it is not a JSON object");
+  const json& root = *parsed;
   const auto version = root.find("weir_saved_node");
   if (version == root.end() || !version->is_number_integer()) return Fail(Errc::kProtocol, "not a saved node");
   if (version->get<std::int64_t>() != kSavedVersion)
     return Fail(Errc::kVersionMismatch,
                 fmt::format("a saved node of version {}; this daemon reads {}", version->dump(), kSavedVersion));
+  WEIR_TRY_STATUS(CheckChecksum(text, root));
   SavedNode node;
   WEIR_TRY(const json policies, ArrayIn(root, "policies"));
   for (const json& entry : policies) {

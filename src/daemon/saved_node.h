@@ -13,6 +13,8 @@
 namespace weir::daemon {
 
 inline constexpr int kSavedVersion = 1;
+/// Minor version 1 added the checksum; version 0, in files without this field, has none.
+inline constexpr int kSavedMinor = 1;
 
 struct SavedVgpu {
   VgpuId id;
@@ -52,7 +54,7 @@ struct SavedNode {
 };
 
 std::string ToText(const SavedNode& node);
-/// kProtocol for what is no saved node, kVersionMismatch for one of another version.
+/// kProtocol for text that is no saved node, or that is damaged; kVersionMismatch for another version.
 Result<SavedNode> FromText(const std::string& text);
 
 }  // namespace weir::daemon

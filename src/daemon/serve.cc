@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/serve.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
-#include <cerrno>
 #include <cstdio>
 
 #include "daemon/control.h"
+#include "daemon/folder_lock.h"
 #include "daemon/kept_process.h"
 #include "daemon/node.h"
+#include "daemon/state_file.h"
+#include "daemon/state_saver.h"
 #include "http/server.h"
 #include "platform/clock.h"
 #include "platform/files.h"
@@ -22,25 +22,13 @@
 namespace weir::daemon {
 namespace {
 
-constexpr std::size_t kSavedBytesMax = 64u << 20;
-constexpr const char* kDeviceName = "embedded";
+constexpr const char* kSoftware = "software";
 
 struct Places {
   std::string run_dir;
   std::string state_file;
   std::string socket;
 };
-
-/// One daemon per run folder. The lock goes with the process, however it ends.
-Result<platform::Fd> LockFolder(const std::string& run_dir) {
-  const std::string path = run_dir + "/lock";
-  platform::Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!fd) return platform::ErrnoError("opening " + path, errno);
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
-  if (errno != EWOULDBLOCK) return platform::ErrnoError("locking " + path, errno);
-  return Fail(Errc::kBusy,
-              "a node daemon serves " + run_dir + " already; stop it with `weir stop`, or choose another --run-dir");
-}
 
 Result<Places> Prepare(ServeOptions& options) {
   if (options.run_dir.empty()) options.run_dir = platform::DefaultRunDir();
@@ -54,6 +42,31 @@ Result<Places> Prepare(ServeOptions& options) {
   return places;
 }
 
+/// What the daemon shares. Each device has the options that are common to all.
+std::vector<DeviceSetup> DevicesOf(const ServeOptions& options) {
+  std::vector<DeviceSetup> devices = options.devices;
+  if (devices.empty()) devices.push_back(EmbeddedDevice());
+  for (DeviceSetup& device : devices) {
+    if (device.spec.kind == kSoftware) device.spec.cpus = options.device_cpus;
+    device.executors.program = options.executor;
+    if (device.executors.library.empty()) device.executors.library = options.opencl_library;
+    device.executors.cpus = static_cast<unsigned>(device.spec.cpus.size());
+    device.executors.kernel_timeout = options.kernel_timeout;
+  }
+  return devices;
+}
+
+/// For people: "device 'embedded', 2 CPUs", "4 devices, emulated".
+std::string DescribeDevices(const std::vector<engine::DeviceStatus>& devices) {
+  const engine::DeviceSpec& first = devices.front().spec;
+  if (devices.size() == 1 && first.kind == kSoftware)
+    return "device '" + first.name + "', " + std::to_string(first.cpus.size()) + " CPUs";
+  if (devices.size() == 1) return "device '" + first.name + "', " + first.kind;
+  std::string text = std::to_string(devices.size()) + " devices:";
+  for (const engine::DeviceStatus& device : devices) text += " " + device.spec.name;
+  return text;
+}
+
 Status CheckCpus(ServeOptions& options) {
   const std::vector<int> usable = platform::UsableCpus();
   if (options.device_cpus.empty()) options.device_cpus = usable;
@@ -61,25 +74,6 @@ Status CheckCpus(ServeOptions& options) {
     if (std::ranges::find(usable, cpu) == usable.end())
       return Fail(Errc::kInvalidArgument, "device CPU " + std::to_string(cpu) + " is not one this process may use");
   return Ok();
-}
-
-/// What was saved; an unreadable file is set aside, never overwritten.
-SavedNode Load(const std::string& path) {
-  const auto text = platform::ReadFile(path, kSavedBytesMax);
-  if (!text && text.error().code == Errc::kNotFound) return {};
-  auto saved = text ? FromText(*text) : Result<SavedNode>(text.error());
-  if (saved) return std::move(*saved);
-  const std::string aside = path + ".unreadable";
-  ::rename(path.c_str(), aside.c_str());
-  std::fprintf(stderr, "weir: %s: %s; set aside as %s, starting with no vGPU\n", path.c_str(),
-               saved.error().message.c_str(), aside.c_str());
-  return {};
-}
-
-void Save(const std::string& path, const SavedNode& saved) {
-  if (const Status status = platform::WriteFileAtomically(path, ToText(saved)); !status)
-    std::fprintf(stderr, "weir: %s; changes since the last save would be lost by a restart\n",
-                 status.error().message.c_str());
 }
 
 /// Ends a private daemon once nobody has used it for a while.
@@ -109,31 +103,49 @@ class IdleWatch {
 
 }  // namespace
 
+DeviceSetup EmbeddedDevice() { return {.spec = {.name = "embedded", .kind = kSoftware, .cpus = {}}, .executors = {}}; }
+
 Status Serve(const ServeOptions& given) {
   ServeOptions options = given;
   WEIR_TRY_STATUS(CheckCpus(options));
   WEIR_TRY(const Places places, Prepare(options));
-  WEIR_TRY(const platform::Fd lock, LockFolder(places.run_dir));
+  WEIR_TRY(const platform::Fd run_lock, LockRunFolder(places.run_dir, places.socket, options.exit_when_idle));
+  WEIR_TRY(const platform::Fd state_lock,
+           LockFolder(options.state_dir, "keeps its state in", "stop it, or choose another --state-dir"));
   if (!options.policy.empty()) WEIR_TRY_STATUS(core::MakePolicy(options.policy, {}));
+  if (options.may_listen) WEIR_TRY_STATUS(options.may_listen());
+
+  platform::FileCalls& files = platform::FileCalls::System();
+  WEIR_TRY(const SavedNode saved, LoadState(files, places.state_file));
 
   boost::asio::io_context loop(1);
+  // Before this thread gets its priority, which the saver's thread would inherit.
+  StateSaver saver(loop,
+                   [&files, &places](const SavedNode& state) { return WriteState(files, places.state_file, state); });
   boost::asio::signal_set signals(loop, SIGINT, SIGTERM);
   signals.async_wait([&loop](const boost::system::error_code& error, int) {
     if (!error) loop.stop();
   });
+  platform::RaiseFileLimit();  // a vGPU takes four descriptors, a process that attaches takes three
   const bool quick = platform::PreferQuickWakeups();
   const bool wants_parts = options.member && options.member->peers.wanted();
-  Node node(loop, places.run_dir, {.name = kDeviceName, .kind = "software", .cpus = options.device_cpus},
-            {.program = options.executor,
-             .library = options.opencl_library,
-             .cpus = static_cast<unsigned>(options.device_cpus.size()),
-             .kernel_timeout = options.kernel_timeout,
-             .peers = PeerSockets(places.run_dir, options.peers.size()),
-             .peer_list = wants_parts ? PeerListOf(places.run_dir) : std::string()},
-            [&places](const SavedNode& saved) { Save(places.state_file, saved); });
-  for (const std::string& problem : node.Restore(Load(places.state_file)))
+  std::vector<DeviceSetup> devices = DevicesOf(options);
+  for (DeviceSetup& device : devices) {
+    device.executors.peers = PeerSockets(places.run_dir, options.peers.size());
+    if (wants_parts) device.executors.peer_list = PeerListOf(places.run_dir);
+  }
+  std::vector<std::unique_ptr<KeptProcess>> kept;
+  // Before the vGPUs, whose programs may come back at once.
+  for (const EmulatorSetup& setup : options.emulators) {
+    WEIR_TRY(auto emulator, KeptProcess::Start(loop, "emulated devices", ArgvOf(setup, ::getpid())));
+    kept.push_back(std::move(emulator));
+  }
+  Node node(loop, places.run_dir, std::move(devices), [&saver](const SavedNode& state) { saver.Save(state); });
+  for (const std::string& problem : node.Restore(saved))
     std::fprintf(stderr, "weir: not restored: %s\n", problem.c_str());
-  if (!options.policy.empty()) WEIR_TRY_STATUS(node.SetPolicy("", options.policy, {}));
+  if (!options.policy.empty())
+    for (const engine::DeviceStatus& device : node.Devices())
+      WEIR_TRY_STATUS(node.SetPolicy(device.spec.name, options.policy, {}));
 
   std::optional<PeerRelays> relays;
   if (wants_parts) relays.emplace(loop, places.run_dir, options.member->peers);
@@ -146,14 +158,15 @@ Status Serve(const ServeOptions& given) {
                                // After the reply has gone out.
                                boost::asio::post(loop, [&loop] { boost::asio::post(loop, [&loop] { loop.stop(); }); });
                              },
-                         .peers = relays ? &*relays : nullptr});
+                         .peers = relays ? &*relays : nullptr,
+                         .saver = &saver,
+                         .kept = &kept});
   WEIR_TRY(const auto server,
            http::Server::ListenUnix(loop, places.socket, {},
                                     [&control](const http::Request& request, const http::Respond& respond) {
-                                      respond(control.Handle(request));
+                                      control.Answer(request, respond);
                                     }));
   if (!options.portals.empty() || !options.guests.empty()) WEIR_TRY_STATUS(node.ListenForPortals());
-  std::vector<std::unique_ptr<KeptProcess>> kept;
   for (const PortalSetup& setup : options.portals) {
     WEIR_TRY(auto portal, KeptProcess::Start(loop, "portal", ArgvOf(setup, places.run_dir, ::getpid())));
     kept.push_back(std::move(portal));
@@ -179,16 +192,16 @@ Status Serve(const ServeOptions& given) {
              KeptProcess::Start(loop, "service for modules", ArgvOf(*options.modules, places.run_dir, ::getpid())));
     kept.push_back(std::move(service));
   }
-  if (options.gpu_memory) {
-    WEIR_TRY(auto watch, KeptProcess::Start(loop, "watch over the GPU's memory",
-                                            ArgvOf(*options.gpu_memory, kDeviceName, places.socket, ::getpid())));
+  for (const GpuMemorySetup& setup : options.gpu_memory) {
+    WEIR_TRY(auto watch, KeptProcess::Start(loop, "watch over the memory of " + setup.device,
+                                            ArgvOf(setup, places.socket, ::getpid())));
     kept.push_back(std::move(watch));
   }
   std::unique_ptr<IdleWatch> idle;
   if (options.exit_when_idle) idle = std::make_unique<IdleWatch>(loop, node, options.idle_exit_after);
   if (!options.quiet)
-    std::fprintf(stderr, "weir: serving %s (device 'embedded', %zu CPUs, policy %s%s)\n", places.socket.c_str(),
-                 options.device_cpus.size(), node.Devices().front().policy.c_str(),
+    std::fprintf(stderr, "weir: serving %s (%s, policy %s%s)\n", places.socket.c_str(),
+                 DescribeDevices(node.Devices()).c_str(), node.Devices().front().policy.c_str(),
                  quick ? "" : "; normal priority: wake-ups may be late under load");
   loop.run();
   return Ok();

@@ -2,6 +2,7 @@
 // The node daemon as one call: what `weir serve` runs. It never calls a GPU API.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "daemon/helper_setup.h"
+#include "daemon/node.h"
 
 namespace weir::daemon {
 
@@ -16,6 +18,7 @@ struct ServeOptions {
   std::string run_dir;                // sockets; empty: platform::DefaultRunDir()
   std::string state_dir;              // what survives a restart; empty: platform::DefaultStateDir()
   std::string socket;                 // control socket; empty: RUN_DIR/control.sock
+  std::vector<DeviceSetup> devices;   // that it shares; empty: the embedded one
   std::vector<int> device_cpus;       // CPUs that make up the embedded device; empty: all this process may use
   std::string executor;               // the program that runs OpenCL for a vGPU; empty: there is no OpenCL
   std::string opencl_library;         // the vendor's; empty: the first that works
@@ -31,12 +34,20 @@ struct ServeOptions {
 
   /// Runs kernels of modules in a vGPU; none: nobody does.
   std::optional<ModulesSetup> modules{};
-  /// Where the device is a real GPU.
-  std::optional<GpuMemorySetup> gpu_memory{};
+  /// Watches the memory of devices that are real GPUs.
+  std::vector<GpuMemorySetup> gpu_memory{};
+  /// Programs that emulate devices; none: no device is emulated.
+  std::vector<EmulatorSetup> emulators{};
+  /// Whether the portals' addresses can be listened on. Called once the folders are this daemon's. Empty: not checked.
+  std::function<Status()> may_listen{};
 };
 
-/// Serves until SIGINT, SIGTERM, a shutdown request, or idleness if asked for. Errors: kBusy when another daemon serves
-/// the same folder, kInvalidArgument for options that make no sense, what the system says otherwise.
+/// This machine's CPUs, with Mesa's software renderer and PoCL.
+DeviceSetup EmbeddedDevice();
+
+/// Serves until SIGINT, SIGTERM, a shutdown request, or idleness if asked for. Errors: kBusy when another daemon uses
+/// the run folder or the state folder, kInvalidArgument for options that make no sense, kProtocol or kVersionMismatch
+/// for a saved state that can't be read, those of `may_listen`, those of the system otherwise.
 Status Serve(const ServeOptions& options);
 
 }  // namespace weir::daemon

@@ -2,15 +2,17 @@
 // What the daemon keeps for one vGPU beside the engine's record. Private to the node.
 #pragma once
 
+#include <set>
+
 #include "daemon/node.h"
+#include "platform/pending_peers.h"
 
 namespace weir::daemon {
 
-/// A connection that has not said Hello yet.
+/// A connection that has not said Hello yet. The watch goes before what it watches.
 struct Node::Pending {
   platform::Fd connection;
   std::unique_ptr<FdWatch> watch;
-  Instant deadline;
 };
 
 struct Node::Tenancy {
@@ -20,12 +22,13 @@ struct Node::Tenancy {
   bool doorbell_wanted = false;
   FrameLog frames;
   std::unique_ptr<ExecutorHost> executor;
+  std::set<ProcessId> executors;  // attached; only their books of memory count
 
   // Watches go before what they watch.
   std::unique_ptr<FdWatch> listener_watch;
   std::unique_ptr<FdWatch> doorbell_watch;
   std::map<ProcessId, std::unique_ptr<FdWatch>> socket_watches;
-  std::map<std::uint64_t, Pending> pending;
+  platform::PendingPeers<Pending> pending{kPendingPerUidMax, kHelloWithin};
   platform::Fd owner;  // pidfd of the program an ephemeral vGPU was made for
   std::unique_ptr<FdWatch> owner_watch;
   bool owner_ended = false;

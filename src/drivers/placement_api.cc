@@ -8,6 +8,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "http/json_api.h"
+
 namespace weir::drivers {
 namespace {
 
@@ -24,7 +26,7 @@ Error NotPlacements(std::string_view what) {
 
 /// The body's `key`, which must be of this type.
 Result<Json> Member(const http::Answer& answer, const char* key, Json::value_t type) {
-  Json body = Json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
+  Json body = http::ParseJson(answer.body);
   if (!body.is_object()) return NotPlacements("JSON");
   const auto found = body.find(key);
   if (found == body.end() || found->type() != type) return NotPlacements(key);
@@ -47,7 +49,7 @@ bool IsUuid(std::string_view text) {
 }
 
 Result<Json> ObjectIn(const http::Answer& answer) {
-  Json body = Json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
+  Json body = http::ParseJson(answer.body);
   if (!body.is_object()) return NotPlacements("JSON");
   return body;
 }
@@ -151,7 +153,7 @@ Result<PlacementTraits> ParsePlacementTraits(const http::Answer& answer) {
 
 std::optional<PlacementRefusal> RefusalOf(const http::Answer& answer, const std::string& attempted) {
   if (answer.status >= 200 && answer.status <= 299) return {};
-  const Json body = Json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
+  const Json body = http::ParseJson(answer.body);
   std::string code, detail;
   if (body.is_object() && body.contains("errors") && body["errors"].is_array() && !body["errors"].empty()) {
     const Json& first = body["errors"][0];

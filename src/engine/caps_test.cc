@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The policy `cap` on a modelled node: a cap holds for frames of any length and for any number of processes.
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "tests/harness/model_node.h"
 
@@ -126,6 +131,62 @@ TEST(Cap, APromisedRateIsKeptBesideKernelsThatCantBeCut) {
   EXPECT_GT(ours.device, 0.95);
   EXPECT_GE(ours.device, by_caps.device);
   EXPECT_NEAR(ours.kernels, 0.25, 0.01) << "nobody's share is less for it";
+}
+
+// The tenant's programs die in mid-kernel, again and again; what they used until then is theirs all the same.
+double UseOfTheKilled(Duration kernel, Duration life) {
+  constexpr Duration kSpan = seconds(300);  // a hundred of the longest lives: the last one, unpaid yet, is little
+  ModelNode node;
+  node.SetPolicy("proportional-share");
+  const VgpuId killed = node.AddVgpu("killed", Capped(0.2));
+  auto before = node.Snapshot();
+  while (node.now() - before.at < kSpan) {
+    const ProcessId process = node.AddProcess(killed, {.think = milliseconds(1), .gpu = kernel, .jitter = 0});
+    // Killed `life` after its kernel began; meanwhile it waits at the gate for as long as it is made to.
+    const Duration used = node.Used(killed);
+    while (node.Used(killed) == used && node.now() - before.at < kSpan) node.RunFor(milliseconds(1));
+    node.RunFor(life);
+    node.EndProcess(process);
+  }
+  return node.UseSince(before, killed);
+}
+
+TEST(Cap, HoldsForATenantWhoseProcessesAreKilledInMidKernel) {
+  for (const Duration life : {milliseconds(30), milliseconds(90), milliseconds(450), milliseconds(3'000)})
+    EXPECT_LE(UseOfTheKilled(seconds(60), life), 0.22) << MillisecondsOf(life) << " ms";
+}
+
+// Over any sequence of submissions, deaths and restarts, what is charged is no less than what was used, less one poll
+// interval for each death.
+RC_GTEST_PROP(Charge, IsNeverLessThanWhatWasUsedLessAPollForEachDeath, ()) {
+  ModelNode node(*rc::gen::inRange<std::uint64_t>(1, 1000));
+  std::vector<VgpuId> vgpus;
+  for (const char* name : {"a", "b"}) vgpus.push_back(node.AddVgpu(name, Capped(*rc::gen::element(0.1, 0.5, 1.0))));
+  std::map<VgpuId, int> deaths;
+  std::vector<std::pair<VgpuId, ProcessId>> alive;
+  const int steps = *rc::gen::inRange(1, 30);
+  for (int i = 0; i < steps; ++i) {
+    if (alive.empty() || *rc::gen::inRange(0, 3) > 0) {
+      const VgpuId vgpu = vgpus[*rc::gen::inRange<std::size_t>(0, vgpus.size())];
+      const int ms = *rc::gen::element(1, 20, 300, 5'000);
+      alive.emplace_back(vgpu, node.AddProcess(vgpu, {.think = milliseconds(1), .gpu = milliseconds(ms)}));
+    } else {
+      const auto victim = alive.begin() + *rc::gen::inRange<std::ptrdiff_t>(0, std::ssize(alive));
+      ++deaths[victim->first];
+      node.EndProcess(victim->second);
+      alive.erase(victim);
+    }
+    node.RunFor(milliseconds(*rc::gen::inRange(0, 400)));
+  }
+  for (const auto& [vgpu, process] : alive) {
+    ++deaths[vgpu];
+    node.EndProcess(process);
+  }
+  node.RunFor(milliseconds(10));
+  for (const VgpuId vgpu : vgpus) {
+    const Duration charged = node.engine().Vgpu(node.now(), vgpu)->gpu_total;
+    RC_ASSERT(charged >= node.Used(vgpu) - deaths[vgpu] * ModelNode::kPoll);
+  }
 }
 
 }  // namespace

@@ -24,8 +24,11 @@ namespace weir::engine {
 
 struct DeviceSpec {
   std::string name;
-  std::string kind;       // "software" or "gpu"
-  std::vector<int> cpus;  // of a software device; empty for a real one
+  std::string kind;       // "software", "gpu" or "emulated"
+  std::vector<int> cpus;  // of a software device; empty for others
+  std::string model{};    // what its maker calls it; empty: unknown
+  std::string uuid{};     // empty: it has none, or it is unknown
+  std::string pci{};      // its PCI address, as 0000:01:00.0; the same
 };
 
 /// What a vGPU is promised and held to. Ranges are checked by the engine.
@@ -95,11 +98,12 @@ struct ProcessAttached {
   ProcessId process;
   bool draws = true;  // presents frames; else its records are of computing
 };
-/// `reserved`: what the process had reserved and never settled. Copied from its region, so not to be trusted.
+/// `unreported`: how long the process had work in flight since it was last charged for any. At most kStuckAfter of it is
+/// charged. What the process had reserved stays charged, too.
 struct ProcessDetached {
   VgpuId vgpu;
   ProcessId process;
-  Duration reserved{};
+  Duration unreported{};
 };
 
 /// What a gate showed: copied once from shared memory, not checked yet. One entry per vGPU with processes, any order.
@@ -108,6 +112,8 @@ struct GateSample {
   std::int64_t allowance_ns = 0;
   std::uint32_t waiting = 0;
   std::uint32_t in_flight = 0;
+  /// What was spent since the last sample is for work that was in flight then and still is: nothing began or ended.
+  bool runs_on = false;
 };
 /// What an executor said of its memory, within what can be believed. Totals never fall.
 struct MemorySample {

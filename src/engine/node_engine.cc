@@ -171,8 +171,9 @@ Status NodeEngine::On(Instant now, const ProcessDetached& event, Actions& action
     return Fail(Errc::kNotFound, fmt::format("process {} is not attached to '{}'", event.process.value, vgpu->name));
   std::erase(vgpu->drawing, event.process);
   vgpu->View().draws = vgpu->Draws();
-  // What it had reserved for a frame it never finished goes back, within reason: the figure is the tenant's own.
-  vgpu->View().used -= std::clamp<Duration>(event.reserved, Duration{0}, milliseconds(500));
+  // Nothing goes back: a process that dies in mid-flight has used the device, and a tenant can kill its processes as
+  // often as it likes.
+  vgpu->View().used += std::clamp<Duration>(event.unreported, Duration{0}, kStuckAfter);
   if (vgpu->processes.empty()) {
     vgpu->View().attached = false;
     vgpu->View().waiting = vgpu->View().in_flight = 0;
@@ -227,7 +228,7 @@ void NodeEngine::TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu) 
     ++vgpu.samples_bad;
   } else {
     view.used += Duration{static_cast<std::int64_t>(spent)};
-    if (spent != 0) vgpu.last_progress = now;
+    if (spent != 0 && !sample.runs_on) vgpu.last_progress = now;  // one long kernel is charged, and stuck all the same
   }
   vgpu.expected_allowance_ns = sample.allowance_ns;
   vgpu.sampled_at = now;

@@ -26,8 +26,9 @@ inline constexpr std::size_t kVgpusMax = 10'000;
 inline constexpr std::size_t kNameBytesMax = 63;
 /// 16 TiB of elastic memory.
 inline constexpr std::uint64_t kSlotsMax = 1ULL << 18;
-/// A vGPU in flight, or free to go on, that is charged nothing for this long does not hold others back (a hidden
-/// window's present may block for ever; a hostile agent may claim to wait).
+/// A vGPU in flight, or free to go on, of which nothing begins or ends for this long does not hold others back (a hidden
+/// window's present may block for ever; a hostile agent may claim to wait). It is charged for what it uses meanwhile. Of
+/// a process that dies in flight, this much is charged at most beside what it had reserved.
 inline constexpr Duration kStuckAfter = milliseconds(500);
 /// A sample that claims more than this, beyond what the time since the last one allows, is not believed.
 inline constexpr Duration kSpentSlack = seconds(60);

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <utility>
 
 #include "gate/attachment.h"
 #include "platform/clock.h"
@@ -120,6 +121,13 @@ Ticket Agent::Enter(std::int64_t now_ns) noexcept {
   Ticket ticket = Arrive(now_ns);
   Enter(ticket, now_ns);
   return ticket;
+}
+
+void Agent::Charge(Ticket& ticket, std::int64_t used_ns) noexcept {
+  if (ticket.attachment == nullptr || !ticket.entered || used_ns <= ticket.reserved_ns) return;
+  const std::int64_t more_ns = used_ns - std::exchange(ticket.reserved_ns, used_ns);
+  ticket.attachment->process().reserved_ns.fetch_add(more_ns, std::memory_order_relaxed);
+  ticket.attachment->vgpu().allowance_ns.fetch_sub(more_ns, std::memory_order_relaxed);
 }
 
 void Agent::Leave(const Ticket& ticket, const Frame& frame) noexcept {

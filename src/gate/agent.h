@@ -106,7 +106,10 @@ class Agent {
   void Enter(Ticket& ticket, std::int64_t now_ns) noexcept;
   /// Arrive and Enter, for who paces nothing.
   Ticket Enter(std::int64_t now_ns) noexcept;
-  /// Settles what Enter reserved and records the frame.
+  /// Charges work in flight for the GPU time it has used so far, beyond what is reserved for it already: the reservation
+  /// grows, and Leave settles it. Not for a ticket that another thread uses at the same time.
+  void Charge(Ticket& ticket, std::int64_t used_ns) noexcept;
+  /// Settles what Enter reserved and Charge added, and records the frame.
   void Leave(const Ticket& ticket, const Frame& frame) noexcept;
 
   /// Gives a ticket back that was never entered: nothing came of it.

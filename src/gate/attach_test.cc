@@ -122,6 +122,20 @@ TEST_F(Gate, AnotherUserIsRefusedAndToldWhy) {
   EXPECT_EQ(host().Processes(), 0u);
 }
 
+TEST_F(Gate, AnotherUserIsRefusedBeforeItSaysAnything) {
+  if (::geteuid() != 0) GTEST_SKIP() << "becoming another user needs root";
+  ASSERT_EQ(::chmod(folder_.path().c_str(), 0755), 0);
+  Child stranger([this] {
+    if (::setuid(65'534) != 0) return 2;
+    const RawClient silent(path_);
+    for (;;) ::pause();
+    return 1;
+  });
+  EXPECT_TRUE(WaitUntil([this] { return host().refused() > 0; }));
+  EXPECT_EQ(host().last_refusal().code, Errc::kPermissionDenied);
+  stranger.Kill();
+}
+
 TEST_F(Gate, ItsOwnerMayAttach) {
   if (::geteuid() != 0) GTEST_SKIP() << "becoming another user needs root";
   ASSERT_EQ(::chmod(folder_.path().c_str(), 0755), 0);

@@ -82,7 +82,11 @@ class ProcessGate {
 
   [[nodiscard]] ProcessId id() const { return id_; }
   [[nodiscard]] proto::Api api() const { return api_; }
+  [[nodiscard]] pid_t pid() const { return peer_.pid; }
   [[nodiscard]] int socket() const { return socket_.get(); }
+  /// Tells an executor (Api::kOpenCl) to end: the process that connected, and no other that has its pid by now. Nothing
+  /// happens to other programs, or where the kernel can't name the process.
+  void EndExecutor() const;
   [[nodiscard]] const platform::SharedRegion& region() const { return region_; }
   [[nodiscard]] ProcessInfo Info() const;
   [[nodiscard]] std::uint32_t Waiting() const { return Count(page().waiting); }
@@ -91,6 +95,10 @@ class ProcessGate {
   [[nodiscard]] std::int64_t ReservedNs() const {
     return std::clamp<std::int64_t>(page().reserved_ns.load(std::memory_order_relaxed), 0, kBelievableNs);
   }
+  /// Looks at what the process was charged, at `now_ns`. True: work of it began or ended since the last call.
+  bool Observe(std::int64_t now_ns);
+  /// How long it had work in flight, as Observe saw, since it was last charged for any; 0: it has none in flight.
+  [[nodiscard]] std::int64_t UnreportedNs(std::int64_t now_ns) const;
   [[nodiscard]] MemoryBooks Memory() const;
   [[nodiscard]] DeviceUse Use() const;
   /// Appends the records since the last call. `now_ns` bounds what can be believed.
@@ -106,12 +114,18 @@ class ProcessGate {
   ProcessId id_;
   platform::Fd socket_;
   platform::Peer peer_;
+  platform::Fd process_;  // pidfd of an executor; empty: of another program, or not known
   proto::Api api_;
   std::string program_;
   platform::SharedRegion region_;
   std::uint64_t tail_ = 0;
   std::uint64_t sequence_ = 0;
   std::uint64_t dropped_seen_ = 0;
+  // As Observe saw them last:
+  std::uint32_t in_flight_seen_ = 0;
+  std::int64_t settled_seen_ns_ = 0;
+  std::int64_t reserved_seen_ns_ = 0;
+  std::int64_t charged_at_ns_ = 0;  // when one of them changed last, or nothing was in flight
 };
 
 /// What the daemon writes into a vGPU's region.
@@ -147,11 +161,13 @@ class VgpuGate {
   [[nodiscard]] int doorbell() const { return doorbell_.get(); }
   void AnswerDoorbell();
 
-  /// Takes one connection from the listener; the caller waits for its Hello. kTimeout when there is none.
+  /// Takes one connection from the listener; the caller waits for its Hello. kTimeout when there is none. One of a user
+  /// who may not attach is refused and closed at once: kPermissionDenied.
   Result<platform::Fd> Accept();
   /// Reads the Hello of an accepted connection, once it can be read, and answers it. On an error the peer was told why,
-  /// if it can be told.
-  Result<ProcessGate*> Welcome(platform::Fd connection, ProcessId id);
+  /// if it can be told. `executor_pid`: a living child of the daemon's, for which there is always a place; 0: there is
+  /// none.
+  Result<ProcessGate*> Welcome(platform::Fd connection, ProcessId id, pid_t executor_pid = 0);
   void Detach(ProcessId id);
   [[nodiscard]] const std::map<ProcessId, std::unique_ptr<ProcessGate>>& processes() const { return processes_; }
 
@@ -174,7 +190,8 @@ class VgpuGate {
   VgpuGate(VgpuId id, std::string socket_path, uid_t owner_uid, const proto::CpuMask& device_cpus)
       : id_(id), socket_path_(std::move(socket_path)), owner_uid_(owner_uid), device_cpus_(device_cpus) {}
   [[nodiscard]] proto::VgpuRegion& page() const { return *region_.mapping.As<proto::VgpuRegion>(); }
-  Result<proto::Hello> ReadHello(int connection, const platform::Peer& peer) const;
+  Result<proto::Hello> ReadHello(int connection, const platform::Peer& peer, pid_t executor_pid) const;
+  [[nodiscard]] Status MayAttach(const platform::Peer& peer) const;
 
   VgpuId id_;
   std::string socket_path_;

@@ -319,6 +319,13 @@ TEST_F(HostileTenant, MoreProcessesThanAVgpuMayHaveAreRefused) {
     EXPECT_FALSE(PresentFrame(agent));
     return agent.last_error().find("256 processes already") != std::string::npos;
   })) << agent.last_error();
+  {
+    host_.SetExecutor(::getpid());
+    RawClient executor(path_);
+    EXPECT_TRUE(executor.Attach()) << "the executor has a place beside theirs";
+    host_.SetExecutor(0);
+  }
+  ASSERT_TRUE(WaitUntil([this] { return host_.Processes() == kProcessesPerVgpuMax; }));
   clients.pop_back();
   ASSERT_TRUE(WaitUntil([this] { return host_.Processes() == kProcessesPerVgpuMax - 1; }));
   ExpectServed();

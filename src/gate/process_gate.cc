@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 
 #include "gate/host.h"
+#include "platform/process.h"
 
 namespace weir::gate {
 namespace {
@@ -54,7 +56,14 @@ ProcessGate::ProcessGate(ProcessId id, platform::Fd socket, platform::Peer peer,
       peer_(peer),
       api_(hello.api),
       program_(Printable(hello.program.data(), hello.program.size())),
-      region_(std::move(region)) {}
+      region_(std::move(region)) {
+  if (api_ != proto::Api::kOpenCl) return;
+  if (auto process = platform::PeerPidFdOf(socket_.get())) process_ = std::move(*process);
+}
+
+void ProcessGate::EndExecutor() const {
+  if (process_) platform::SignalPidFd(process_.get(), SIGTERM);
+}
 
 ProcessInfo ProcessGate::Info() const {
   char renderer[sizeof page().renderer];
@@ -113,6 +122,22 @@ std::uint32_t ProcessGate::Count(const proto::AtomicU32& word) {
   // Sequentially consistent, as the agent's write: who doesn't see the doorbell wanted is seen here (Agent::Enter).
   const std::uint32_t count = word.load(std::memory_order_seq_cst);
   return count <= kThreadsMax ? count : 0;
+}
+
+bool ProcessGate::Observe(std::int64_t now_ns) {
+  const std::uint32_t in_flight = InFlight();
+  const std::int64_t settled_ns = page().gpu_ns_total.load(std::memory_order_relaxed);
+  const std::int64_t reserved_ns = ReservedNs();
+  const bool moved = in_flight != in_flight_seen_ || settled_ns != settled_seen_ns_;
+  if (moved || in_flight == 0 || reserved_ns != reserved_seen_ns_) charged_at_ns_ = now_ns;
+  in_flight_seen_ = in_flight;
+  settled_seen_ns_ = settled_ns;
+  reserved_seen_ns_ = reserved_ns;
+  return moved;
+}
+
+std::int64_t ProcessGate::UnreportedNs(std::int64_t now_ns) const {
+  return in_flight_seen_ == 0 ? 0 : std::max<std::int64_t>(now_ns - charged_at_ns_, 0);
 }
 
 void ProcessGate::Drain(std::int64_t now_ns, Drained& into) {

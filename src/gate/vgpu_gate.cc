@@ -38,18 +38,33 @@ void VgpuGate::AnswerDoorbell() {
 Result<platform::Fd> VgpuGate::Accept() {
   platform::Fd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!connection) return platform::ErrnoError("accepting on " + socket_path_, errno);
+  WEIR_TRY(const platform::Peer peer, platform::PeerOf(connection.get()));
+  if (Status may = MayAttach(peer); !may) {
+    // Its Hello is not waited for. One that is there already is read: unread, it would reset the connection, and the
+    // Refusal would be lost.
+    static_cast<void>(
+        platform::ReceivePacket(connection.get(), proto::kAttachMessageBytesMax, platform::Descriptors::kRefused));
+    const proto::Refusal refusal{may.error().code, may.error().message};
+    static_cast<void>(platform::SendPacket(connection.get(), proto::Encode(refusal)));
+    return std::move(may).error();
+  }
   return connection;
 }
 
-Result<proto::Hello> VgpuGate::ReadHello(int connection, const platform::Peer& peer) const {
+Status VgpuGate::MayAttach(const platform::Peer& peer) const {
+  if (peer.uid == 0 || peer.uid == owner_uid_) return Ok();
+  return Fail(Errc::kPermissionDenied, "user " + std::to_string(peer.uid) +
+                                           " may not attach to this vGPU; its owner is user " +
+                                           std::to_string(owner_uid_));
+}
+
+Result<proto::Hello> VgpuGate::ReadHello(int connection, const platform::Peer& peer, pid_t executor_pid) const {
   // Read before anything is refused: what lies unread when we close resets the connection, and the Refusal is lost.
   const auto packet =
       platform::ReceivePacket(connection, proto::kAttachMessageBytesMax, platform::Descriptors::kRefused);
-  if (peer.uid != 0 && peer.uid != owner_uid_)
-    return Fail(Errc::kPermissionDenied, "user " + std::to_string(peer.uid) +
-                                             " may not attach to this vGPU; its owner is user " +
-                                             std::to_string(owner_uid_));
-  if (processes_.size() >= kProcessesPerVgpuMax)
+  WEIR_TRY_STATUS(MayAttach(peer));
+  // The executor that the daemon started has a place beside the others', so that they cannot push it out.
+  if (processes_.size() >= kProcessesPerVgpuMax && (executor_pid == 0 || peer.pid != executor_pid))
     return Fail(Errc::kResourceExhausted,
                 "this vGPU has " + std::to_string(kProcessesPerVgpuMax) + " processes already");
   if (!packet) return packet.error();
@@ -62,9 +77,9 @@ Result<proto::Hello> VgpuGate::ReadHello(int connection, const platform::Peer& p
   return std::move(*hello);
 }
 
-Result<ProcessGate*> VgpuGate::Welcome(platform::Fd connection, ProcessId id) {
+Result<ProcessGate*> VgpuGate::Welcome(platform::Fd connection, ProcessId id, pid_t executor_pid) {
   WEIR_TRY(const platform::Peer peer, platform::PeerOf(connection.get()));
-  auto hello = ReadHello(connection.get(), peer);
+  auto hello = ReadHello(connection.get(), peer, executor_pid);
   if (!hello) {
     const proto::Refusal refusal{hello.error().code, hello.error().message};
     static_cast<void>(

@@ -39,6 +39,30 @@ Error ErrorOfAnswer(const Answer& answer, const json& body, const std::string& a
 
 }  // namespace
 
+bool NestsTooDeep(std::string_view json) {
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (quoted) {
+      if (c == '\\') ++i;
+      if (c == '"') quoted = false;
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '{' || c == '[') {
+      if (++depth > kJsonDepthMax) return true;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+json ParseJson(std::string_view text) {
+  if (NestsTooDeep(text)) return json(json::value_t::discarded);
+  return json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
 Reply ErrorReply(const Error& error) {
   const ordered_json body{{"error", {{"code", NameOf(error.code)}, {"message", error.message}}}};
   return {EntryOf(error.code).http_status, "application/json", TextOf(body)};
@@ -47,7 +71,7 @@ Reply ErrorReply(const Error& error) {
 Reply JsonReply(const ordered_json& body, unsigned status) { return {status, "application/json", TextOf(body)}; }
 
 Result<json> ObjectOf(const Answer& answer, const std::string& asked) {
-  json parsed = json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
+  json parsed = ParseJson(answer.body);
   if (answer.status < 200 || answer.status > 299) return ErrorOfAnswer(answer, parsed, asked);
   if (!parsed.is_object())
     return Fail(Errc::kProtocol, asked + ": the reply isn't a JSON object; does another program listen there?");

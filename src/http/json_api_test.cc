@@ -27,6 +27,17 @@ TEST(JsonApi, AGoodAnswerIsItsObject) {
   EXPECT_EQ(heard->at("name"), "a");
 }
 
+TEST(JsonApi, TellsHowDeepATextNests) {
+  const auto nested = [](int depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  EXPECT_FALSE(NestsTooDeep(nested(kJsonDepthMax)));
+  EXPECT_TRUE(NestsTooDeep(nested(kJsonDepthMax + 1)));
+  EXPECT_TRUE(NestsTooDeep(R"({"a":")" + std::string("\\\"") + R"(",)" + nested(kJsonDepthMax)));
+  EXPECT_FALSE(NestsTooDeep("\"" + nested(kJsonDepthMax + 1) + "\"")) << "a text";
+  std::string wide = "[";
+  for (int i = 0; i < 100; ++i) wide += "[],{},";
+  EXPECT_FALSE(NestsTooDeep(wide));
+}
+
 TEST(JsonApi, WhatIsNoObjectIsNoAnswer) {
   for (const char* text : {"hello", "[1]", "", "{"})
     EXPECT_EQ(testing::CodeOf(ObjectOf({200, text}, "asked")), Errc::kProtocol) << text;
@@ -38,6 +49,15 @@ TEST(JsonApi, TheStatusTellsWhereTheBodyDoesNot) {
   EXPECT_EQ(testing::CodeOf(ObjectOf({599, R"({"error": 7})"}, "asked")), Errc::kInternal);
   EXPECT_EQ(testing::CodeOf(ObjectOf({404, R"({"error": {"code": "unheard-of", "message": "m"}})"}, "asked")),
             Errc::kNotFound);
+}
+
+TEST(Json, DeepNestingIsRefusedBeforeAnythingIsBuilt) {
+  const auto nested = [](std::size_t levels) { return std::string(levels, '[') + std::string(levels, ']'); };
+  EXPECT_TRUE(ParseJson(nested(kJsonDepthMax)).is_array());
+  EXPECT_TRUE(ParseJson(nested(kJsonDepthMax + 1)).is_discarded());
+  EXPECT_TRUE(ParseJson(nested(100'000)).is_discarded());
+  EXPECT_TRUE(ParseJson("[\"\\\"" + std::string(1'000, '[') + "\"]").is_array()) << "brackets in a text";
+  EXPECT_EQ(ObjectOf({200, "{\"a\":" + nested(100'000) + "}"}, "asked").error().code, Errc::kProtocol);
 }
 
 }  // namespace

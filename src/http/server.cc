@@ -15,6 +15,7 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
 #include <cstring>
+#include <map>
 #include <optional>
 
 #include "platform/fd.h"
@@ -35,18 +36,23 @@ struct Shared {
   Limits limits;
   Handler handler;
   std::size_t connections = 0;
+  std::map<std::string, std::size_t> by_address;  // connections from each; TCP only
 };
 
 /// One connection; lives as long as an operation of it, or an answer, is under way.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(Protocol::socket socket, int family, std::shared_ptr<Shared> shared)
-      : stream_(std::move(socket)), shared_(std::move(shared)) {
+  Session(Protocol::socket socket, int family, std::string address, std::shared_ptr<Shared> shared)
+      : stream_(std::move(socket)), shared_(std::move(shared)), address_(std::move(address)) {
     ++shared_->connections;
+    if (!address_.empty()) ++shared_->by_address[address_];
     if (family != AF_UNIX) return;
     if (const auto peer = platform::PeerOf(stream_.socket().native_handle())) peer_ = *peer;
   }
-  ~Session() { --shared_->connections; }
+  ~Session() {
+    --shared_->connections;
+    if (!address_.empty() && --shared_->by_address[address_] == 0) shared_->by_address.erase(address_);
+  }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -55,12 +61,10 @@ class Session : public std::enable_shared_from_this<Session> {
     parser_->body_limit(shared_->limits.request_bytes);
     parser_->header_limit(16 * 1024);
     stream_.expires_after(kIdleMax);
-    beast::http::async_read(
-        stream_, buffer_, *parser_, [self = shared_from_this()](beast::error_code error, std::size_t) {
-          if (error == beast::http::error::end_of_stream || error == beast::error::timeout) return;
-          if (error) return self->Write({400, "text/plain", "bad request: " + error.message() + "\n"}, false);
-          self->Ask();
-        });
+    beast::http::async_read_header(stream_, buffer_, *parser_,
+                                   [self = shared_from_this()](beast::error_code error, std::size_t) {
+                                     if (self->CanGoOn(error)) self->ReadBody();
+                                   });
   }
 
  private:
@@ -85,23 +89,46 @@ class Session : public std::enable_shared_from_this<Session> {
     const bool keep_alive_;
   };
 
-  void Ask() {
+  /// False: the client has gone, or is told what is wrong.
+  bool CanGoOn(beast::error_code error) {
+    if (!error) return true;
+    if (error != beast::http::error::end_of_stream && error != beast::error::timeout)
+      Write({400, "text/plain", "bad request: " + error.message() + "\n"}, false);
+    return false;
+  }
+  void ReadBody() {
+    if (shared_->limits.refuse)
+      if (auto refusal = shared_->limits.refuse(Asked())) return Write(std::move(*refusal), false);
+    beast::http::async_read(stream_, buffer_, *parser_,
+                            [self = shared_from_this()](beast::error_code error, std::size_t) {
+                              if (self->CanGoOn(error)) self->Ask();
+                            });
+  }
+  /// What has come so far.
+  [[nodiscard]] Request Asked() const {
     const auto& message = parser_->get();
     const std::string target(message.target());
     const std::size_t question = target.find('?');
     const std::string authorization(message[beast::http::field::authorization]);
     constexpr std::string_view kBearer = "Bearer ";
-    const Request request{
-        .method = std::string(message.method_string()),
-        .path = target.substr(0, question),
-        .query = question == std::string::npos ? "" : target.substr(question + 1),
-        .body = message.body(),
-        .bearer = authorization.starts_with(kBearer) ? authorization.substr(kBearer.size()) : std::string(),
-        .peer_uid = peer_.uid,
-        .peer_pid = peer_.pid};
+    return Request{.method = std::string(message.method_string()),
+                   .path = target.substr(0, question),
+                   .query = question == std::string::npos ? "" : target.substr(question + 1),
+                   .body = message.body(),
+                   .bearer = authorization.starts_with(kBearer) ? authorization.substr(kBearer.size()) : std::string(),
+                   .peer_uid = peer_.uid,
+                   .peer_pid = peer_.pid};
+  }
+  void Ask() {
     stream_.expires_never();  // the handler's time is the handler's
-    auto answering = std::make_shared<Answering>(shared_from_this(), message.keep_alive());
-    shared_->handler(request, [answering](Reply reply) { answering->Answer(std::move(reply)); });
+    auto answering = std::make_shared<Answering>(shared_from_this(), parser_->get().keep_alive());
+    try {
+      shared_->handler(Asked(), [answering](Reply reply) { answering->Answer(std::move(reply)); });
+    } catch (const std::exception&) {  // a library's: nlohmann's for a value of another type, std::bad_alloc
+      answering->Answer(
+          {500, "application/json",
+           "{\"error\": {\"code\": \"internal\", \"message\": \"the request could not be carried out\"}}\n"});
+    }
   }
   void Write(Reply reply, bool keep_alive) {
     response_ = {};
@@ -123,6 +150,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   Stream stream_;
   std::shared_ptr<Shared> shared_;
+  const std::string address_;  // of the other side; empty for a Unix socket
   platform::Peer peer_;
   beast::flat_buffer buffer_;
   std::optional<beast::http::request_parser<beast::http::string_body>> parser_;
@@ -136,7 +164,7 @@ class Listening final : public Server {
         listener_(loop, listener.Release()),
         pause_(loop),
         family_(family),
-        shared_(std::make_shared<Shared>(Shared{limits, std::move(handler)})) {
+        shared_(std::make_shared<Shared>(Shared{limits, std::move(handler), 0, {}})) {
     if (family != AF_UNIX) port_ = PortOf(listener_.native_handle());
     Wait();
   }
@@ -155,6 +183,13 @@ class Listening final : public Server {
       ::getnameinfo(reinterpret_cast<sockaddr*>(&address), size, nullptr, 0, port, sizeof(port), NI_NUMERICSERV);
     return static_cast<std::uint16_t>(std::strtoul(port, nullptr, 10));
   }
+  /// Without the port; empty for a Unix socket.
+  static std::string AddressOf(const sockaddr_storage& from, socklen_t bytes) {
+    char host[NI_MAXHOST] = "";
+    if (from.ss_family != AF_INET && from.ss_family != AF_INET6) return {};
+    ::getnameinfo(reinterpret_cast<const sockaddr*>(&from), bytes, host, sizeof(host), nullptr, 0, NI_NUMERICHOST);
+    return host;
+  }
   void Wait() {
     listener_.async_wait(asio::posix::stream_descriptor::wait_read, [this](beast::error_code error) {
       if (error) return;
@@ -163,15 +198,21 @@ class Listening final : public Server {
   }
   void AcceptAll() {
     for (;;) {
-      platform::Fd accepted(::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      sockaddr_storage from{};
+      socklen_t from_bytes = sizeof from;
+      platform::Fd accepted(::accept4(listener_.native_handle(), reinterpret_cast<sockaddr*>(&from), &from_bytes,
+                                      SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!accepted) break;
       if (shared_->connections >= shared_->limits.connections) continue;
+      std::string address = AddressOf(from, from_bytes);
+      const auto others = shared_->by_address.find(address);
+      if (others != shared_->by_address.end() && others->second >= shared_->limits.connections_per_address) continue;
       Protocol::socket socket(loop_);
       beast::error_code error;
       socket.assign(Protocol(family_, 0), accepted.get(), error);
       if (error) continue;
       (void)accepted.Release();
-      std::make_shared<Session>(std::move(socket), family_, shared_)->Read();
+      std::make_shared<Session>(std::move(socket), family_, std::move(address), shared_)->Read();
     }
     if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return Wait();
     // Out of descriptors, say: the socket stays readable, and asking again at once would never end.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -14,13 +15,19 @@
 namespace weir::http {
 
 /// Answers a request: called once, in the loop's thread, at once or later. After the client has gone it does nothing.
-/// A request that is dropped without an answer is answered 500.
+/// A request that is dropped without an answer, or whose handler throws, is answered 500.
 using Respond = std::function<void(Reply)>;
 using Handler = std::function<void(const Request&, Respond)>;
+
+/// Asked when a request's head has come and before its body is read. A reply refuses the request: it is sent, the body
+/// is not read, and the connection is closed.
+using Refuse = std::function<std::optional<Reply>(const Request& head)>;
 
 struct Limits {
   std::size_t request_bytes = 64 * 1024;  // of a body
   std::size_t connections = 128;          // beyond it a connection is closed at once: those that are served stay served
+  std::size_t connections_per_address = 128;  // the same for those from one address; TCP only
+  Refuse refuse{};                            // empty: nobody is refused
 };
 
 class Server {

@@ -3,14 +3,18 @@
 #include "http/server.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <boost/asio/post.hpp>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include "http/client.h"
+#include "platform/unix_socket.h"
 #include "tests/harness/code_of.h"
 #include "tests/harness/temp_folder.h"
 #include "tests/harness/wait_until.h"
@@ -163,6 +167,63 @@ TEST_F(ServerTest, SaysWhyItCannotListen) {
   EXPECT_EQ(testing::CodeOf(Server::ListenUnix(loop_, "/" + std::string(200, 'x'), {}, handler)),
             Errc::kInvalidArgument);
   EXPECT_EQ(testing::CodeOf(Server::ListenUnix(loop_, "/nowhere/at/all", {}, handler)), Errc::kIo);
+}
+
+TEST_F(ServerTest, ARefusedRequestIsAnsweredBeforeItsBodyIsRead) {
+  Limits limits;
+  limits.refuse = [](const Request& head) -> std::optional<Reply> {
+    if (head.bearer == "secret") return std::nullopt;
+    return Reply{403, "text/plain", "no"};
+  };
+  Serve([](const Request& request, const Respond& respond) { respond({200, "text/plain", request.body}); }, limits);
+  const auto admitted = AskPort({.method = "PUT", .target = "/a", .body = "x", .bearer = "secret"});
+  ASSERT_TRUE(admitted) << admitted.error().message;
+  EXPECT_EQ(admitted->body, "x");
+
+  // A head that announces a body, and no body: who waits for it answers never.
+  auto connection = platform::ConnectUnixStream(path_);
+  ASSERT_TRUE(connection) << connection.error().message;
+  const std::string head = "PUT /a HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n";
+  ASSERT_EQ(::send(connection->get(), head.data(), head.size(), 0), static_cast<ssize_t>(head.size()));
+  ASSERT_TRUE(platform::WaitReadable(connection->get(), 20'000));
+  char answer[64]{};
+  ASSERT_GT(::recv(connection->get(), answer, sizeof answer - 1, 0), 0);
+  EXPECT_EQ(std::string(answer).substr(0, 12), "HTTP/1.1 403");
+}
+
+TEST_F(ServerTest, AHandlerThatThrowsCostsItsRequestOnly) {
+  Serve([](const Request& request, const Respond& respond) {
+    if (request.path == "/throw") throw std::runtime_error("of a library");
+    respond({200, "text/plain", "fine"});
+  });
+  EXPECT_EQ(AskPath({"GET", "/throw"})->status, 500U);
+  EXPECT_EQ(AskPath({"GET", "/"})->body, "fine");
+}
+
+TEST_F(ServerTest, OneAddressCannotTakeAllConnections) {
+  Limits limits;
+  limits.connections_per_address = 2;
+  Serve(
+      [this](const Request& request, const Respond& respond) {
+        if (request.path == "/hold") {
+          held_ = respond;
+          holds_ = true;
+          return;
+        }
+        respond({200, "text/plain", "fine"});
+      },
+      limits);
+  std::vector<platform::Fd> silent;
+  for (int i = 0; i < 2; ++i) {
+    silent.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in to{
+        .sin_family = AF_INET, .sin_port = htons(port_), .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+    ASSERT_EQ(::connect(silent.back().get(), reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+  }
+  EXPECT_FALSE(AskPort({"GET", "/"})) << "a third from this address is closed";
+  EXPECT_TRUE(AskPath({"GET", "/"})) << "others are served";
+  silent.clear();
+  EXPECT_TRUE(testing::WaitUntil([this] { return AskPort({"GET", "/"}).has_value(); }));
 }
 
 }  // namespace

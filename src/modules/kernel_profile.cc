@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "http/json_api.h"
 #include "modules/module_frames.h"
 #include "modules/run_json.h"
 #include "modules/sha256.h"
@@ -157,7 +158,7 @@ std::string ProfileText(const KernelProfile& profile) {
 }
 
 Result<KernelProfile> ProfileFrom(std::string_view text) {
-  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json object = http::ParseJson(text);
   if (object.is_discarded()) return NoProfile("it is no JSON, or was cut off");
   if (!object.is_object() || !object.contains(kVersionField) || !object[kVersionField].is_number_integer())
     return NoProfile(fmt::format("it has no '{}'", kVersionField));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "http/json_api.h"
 #include "modules/sha256.h"
 
 namespace weir::modules {
@@ -100,7 +101,9 @@ ordered_json CapacityJson(const core::DeviceCapacity& capacity) {
 }
 
 Result<nlohmann::json> ObjectFrom(const std::string& body, std::initializer_list<std::string_view> known) {
-  auto object = nlohmann::json::parse(body, nullptr, /*allow_exceptions=*/false);
+  if (http::NestsTooDeep(body))
+    return Fail(Errc::kInvalidArgument, fmt::format("the body nests deeper than {} levels", http::kJsonDepthMax));
+  auto object = http::ParseJson(body);
   if (!object.is_object()) return Fail(Errc::kInvalidArgument, "the body is no JSON object");
   for (const auto& [field, value] : object.items())
     if (std::ranges::find(known, std::string_view(field)) == known.end())

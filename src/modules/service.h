@@ -11,6 +11,7 @@
 
 #include "http/server.h"
 #include "modules/blob_keeper.h"
+#include "modules/blob_worker.h"
 #include "modules/host_process.h"
 #include "modules/module_store.h"
 #include "modules/run_book.h"
@@ -71,7 +72,8 @@ class Service {
   Service(boost::asio::io_context& loop, ModuleStore store, std::unique_ptr<core::Placement> placement,
           ServiceOptions options);
   [[nodiscard]] std::vector<std::string> NamedBlobs() const;
-  void LoadModules();
+  /// An error names the file and says how to recover: the first change would replace it.
+  Status LoadModules();
   void SaveModules();
 
   // Hosts (service_hosts.cc).
@@ -99,6 +101,7 @@ class Service {
 
   boost::asio::io_context& loop_;
   const ModuleStore store_;
+  BlobWorker blobs_;
   const ServiceOptions options_;
   RunBook book_;
   std::map<DeviceId, Slot> slots_;

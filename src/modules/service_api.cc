@@ -46,6 +46,7 @@ Service::Service(boost::asio::io_context& loop, ModuleStore store, std::unique_p
                  ServiceOptions options)
     : loop_(loop),
       store_(std::move(store)),
+      blobs_(loop, store_),
       options_(std::move(options)),
       book_(std::move(placement)),
       deadline_(loop) {}
@@ -56,7 +57,7 @@ Result<std::unique_ptr<Service>> Service::Start(boost::asio::io_context& loop, M
                                                 ServiceOptions options) {
   WEIR_TRY(auto placement, core::MakePlacement(options.placement, {}));
   std::unique_ptr<Service> service(new Service(loop, std::move(store), std::move(placement), std::move(options)));
-  service->LoadModules();
+  WEIR_TRY_STATUS(service->LoadModules());
   service->keeper_ = std::make_unique<BlobKeeper>(loop, service->store_, service->options_.keep_blobs,
                                                   [raw = service.get()] { return std::optional(raw->NamedBlobs()); });
   Slot& first = service->slots_[DeviceId{1}];
@@ -73,16 +74,18 @@ std::vector<std::string> Service::NamedBlobs() const {
   return named;
 }
 
-void Service::LoadModules() {
-  if (options_.state_file.empty()) return;
+Status Service::LoadModules() {
+  if (options_.state_file.empty()) return Ok();
   const auto text = platform::ReadFile(options_.state_file, kStateBytesMax);
-  if (!text && text.error().code == Errc::kNotFound) return;
+  if (!text && text.error().code == Errc::kNotFound) return Ok();
   auto modules = text ? ModulesFrom(*text) : Result<std::map<std::string, RegisteredModule>>(text.error());
-  if (modules)
-    modules_ = std::move(*modules);
-  else
-    std::fprintf(stderr, "weir-modules: %s: %s; starting with no module\n", options_.state_file.c_str(),
-                 modules.error().message.c_str());
+  if (!modules)
+    return Fail(modules.error().code,
+                fmt::format("the saved modules {0} can't be used: {1}; the service does not start, so that nothing is "
+                            "lost. To start with no module: 'mv {0} {0}.damaged'",
+                            options_.state_file, modules.error().message));
+  modules_ = std::move(*modules);
+  return Ok();
 }
 
 void Service::SaveModules() {
@@ -117,16 +120,8 @@ void Service::Handle(const http::Request& request, http::Respond respond) {
 }
 
 void Service::HandleBlob(const http::Request& request, const std::string& blob, const http::Respond& respond) {
-  if (request.method == "PUT") {
-    const auto stored = store_.PutAs(blob, request.body);
-    if (!stored) return respond(http::ErrorReply(stored.error()));
-    return respond(
-        http::JsonReply({{"blob", stored->blob}, {"bytes", request.body.size()}}, stored->added ? 201 : 200));
-  }
-  if (request.method != "GET") return respond(NotAllowed(request));
-  auto bytes = store_.Get(blob);
-  if (!bytes) return respond(http::ErrorReply(bytes.error()));
-  respond({.status = 200, .content_type = "application/octet-stream", .body = std::move(*bytes)});
+  if (request.method != "PUT" && request.method != "GET") return respond(NotAllowed(request));
+  blobs_.Answer(request, blob, respond);
 }
 
 void Service::HandleModule(const http::Request& request, const std::string& name, http::Respond respond) {

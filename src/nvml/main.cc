@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir-gpu-memory: started by `weir serve --gpu`, to tell the daemon what is in use of a real GPU's memory. A process
-// of its own, since the daemon opens no driver.
+// weir-gpu-memory: started by `weir serve --device nvidia:GPU`, to tell the daemon what is in use of a real GPU's
+// memory. A process of its own, since the daemon opens no driver.
 #include <getopt.h>
 #include <poll.h>
 
@@ -25,24 +25,24 @@ constexpr Duration kAnswerWithin = seconds(2);
 constexpr const char* kUsage =
     "Usage: weir-gpu-memory --gpu GPU [--control SOCKET --device NAME] [OPTIONS]\n"
     "\n"
-    "'weir serve --gpu' starts it by itself. By hand, without --control, it says once what NVIDIA's driver says:\n"
+    "'weir serve --device nvidia:GPU' starts it by itself. By hand, without --control, it says once what NVIDIA's "
+    "driver says:\n"
     "  weir-gpu-memory --gpu 0\n"
     "\n"
     "  --gpu GPU         an index, a UUID or a PCI address, as nvidia-smi -L says\n"
     "  --control SOCKET  tell the daemon there, twice a second\n"
     "  --device NAME     which of its devices that is\n"
     "  --library FILE    NVML (default: libnvidia-ml.so.1)\n"
+    "  --identify        print the GPU's UUID, PCI address and model, behind tabs, and end\n"
     "  --parent PID      end when this process has ended\n";
 
-enum Option { kGpu = 1, kControl, kDevice, kLibraryFile, kParent, kHelp };
+enum Option { kGpu = 1, kControl, kDevice, kLibraryFile, kParent, kIdentify, kHelp };
 
-constexpr option kOptions[] = {{"gpu", required_argument, nullptr, kGpu},
-                               {"control", required_argument, nullptr, kControl},
-                               {"device", required_argument, nullptr, kDevice},
-                               {"library", required_argument, nullptr, kLibraryFile},
-                               {"parent", required_argument, nullptr, kParent},
-                               {"help", no_argument, nullptr, kHelp},
-                               {nullptr, 0, nullptr, 0}};
+constexpr option kOptions[] = {
+    {"gpu", required_argument, nullptr, kGpu},       {"control", required_argument, nullptr, kControl},
+    {"device", required_argument, nullptr, kDevice}, {"library", required_argument, nullptr, kLibraryFile},
+    {"parent", required_argument, nullptr, kParent}, {"identify", no_argument, nullptr, kIdentify},
+    {"help", no_argument, nullptr, kHelp},           {nullptr, 0, nullptr, 0}};
 
 int Failed(const Error& error) {
   std::fprintf(stderr, "weir-gpu-memory: %s\n", error.message.c_str());
@@ -86,6 +86,7 @@ Status Watch(const nvml::NvmlDevice& gpu, const std::string& control, const std:
 int main(int argc, char** argv) {
   std::string which, control, device, library = nvml::kLibrary;
   int parent = 0;
+  bool identify = false;
   for (int option = 0; (option = ::getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
     switch (option) {
       case kGpu: which = optarg; break;
@@ -93,6 +94,7 @@ int main(int argc, char** argv) {
       case kDevice: device = optarg; break;
       case kLibraryFile: library = optarg; break;
       case kParent: parent = std::atoi(optarg); break;
+      case kIdentify: identify = true; break;
       case 'h':
       case kHelp: std::fputs(kUsage, stdout); return 0;
       default: return Usage("that is no option");
@@ -103,6 +105,11 @@ int main(int argc, char** argv) {
   if (control.empty() != device.empty()) return Usage("--control and --device go together");
   const auto gpu = nvml::NvmlDevice::Open(library, which);
   if (!gpu) return Failed(gpu.error());
+  if (identify) {
+    const nvml::DeviceIdentity identity = gpu->Identity();
+    std::printf("%s\t%s\t%s\n", identity.uuid.c_str(), identity.pci.c_str(), identity.model.c_str());
+    return 0;
+  }
   if (!control.empty()) {
     const Status status = Watch(*gpu, control, device, parent);
     return status ? 0 : Failed(status.error());

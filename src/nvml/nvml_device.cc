@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
@@ -30,6 +31,11 @@ struct NvmlDevice::Opened {
   struct MemoryInfo {  // nvmlMemory_t
     unsigned long long total, free, used;
   };
+  struct PciInfo {  // nvmlPciInfo_t
+    char bus_id_legacy[16];
+    unsigned domain, bus, device, device_id, subsystem_id;
+    char bus_id[32];
+  };
   void* library = nullptr;
   bool begun = false;
   Return (*init)() = nullptr;
@@ -39,6 +45,10 @@ struct NvmlDevice::Opened {
   Return (*by_uuid)(const char*, Handle*) = nullptr;
   Return (*by_pci)(const char*, Handle*) = nullptr;
   Return (*memory_info)(Handle, MemoryInfo*) = nullptr;
+  // Not in every version.
+  Return (*uuid)(Handle, char*, unsigned) = nullptr;
+  Return (*model)(Handle, char*, unsigned) = nullptr;
+  Return (*pci_info)(Handle, PciInfo*) = nullptr;
   Handle device = nullptr;
 
   ~Opened() {
@@ -85,6 +95,9 @@ Result<NvmlDevice> NvmlDevice::Open(const std::string& library, const std::strin
       !nvml.Load(nvml.by_pci, "nvmlDeviceGetHandleByPciBusId_v2") ||
       !nvml.Load(nvml.memory_info, "nvmlDeviceGetMemoryInfo"))
     return Fail(Errc::kNotFound, library + " lacks functions of NVML: is it libnvidia-ml?");
+  nvml.Load(nvml.uuid, "nvmlDeviceGetUUID");
+  nvml.Load(nvml.model, "nvmlDeviceGetName");
+  nvml.Load(nvml.pci_info, "nvmlDeviceGetPciInfo_v3");
   if (const Return code = nvml.init(); code != kSuccess)
     return Fail(Errc::kUnavailable, "NVIDIA's driver can't be asked: " + nvml.Words(code));
   nvml.begun = true;
@@ -98,6 +111,21 @@ Result<DeviceMemory> NvmlDevice::Memory() const {
     return Fail(Errc::kUnavailable,
                 "NVIDIA's driver does not say what of the GPU's memory is used: " + opened_->Words(code));
   return DeviceMemory{Bytes{info.total}, Bytes{info.used}};
+}
+
+DeviceIdentity NvmlDevice::Identity() const {
+  DeviceIdentity identity;
+  char text[96]{};
+  if (opened_->uuid != nullptr && opened_->uuid(opened_->device, text, sizeof text - 1) == kSuccess)
+    identity.uuid = text;
+  if (opened_->model != nullptr && opened_->model(opened_->device, text, sizeof text - 1) == kSuccess)
+    identity.model = text;
+  Opened::PciInfo info{};
+  if (opened_->pci_info != nullptr && opened_->pci_info(opened_->device, &info) == kSuccess) {
+    std::snprintf(text, sizeof text, "%04x:%02x:%02x.0", info.domain, info.bus, info.device);
+    identity.pci = text;
+  }
+  return identity;
 }
 
 }  // namespace weir::nvml

@@ -17,6 +17,13 @@ struct DeviceMemory {
   Bytes total{}, used{};  // `used`: allocated by processes, and what the driver keeps for itself
 };
 
+/// Empty where the library does not tell.
+struct DeviceIdentity {
+  std::string uuid;  // as GPU-…
+  std::string pci;   // as 0000:65:00.0
+  std::string model;
+};
+
 class NvmlDevice {
  public:
   /// `which`: an index ("0"), a UUID ("GPU-…", "MIG-…") or a PCI address ("00000000:65:00.0"). kNotFound: there is no
@@ -28,6 +35,7 @@ class NvmlDevice {
 
   /// kUnavailable: the driver no longer says.
   [[nodiscard]] Result<DeviceMemory> Memory() const;
+  [[nodiscard]] DeviceIdentity Identity() const;
 
  private:
   struct Opened;

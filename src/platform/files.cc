@@ -9,19 +9,10 @@
 #include <cstdlib>
 
 #include "platform/fd.h"
+#include "platform/file_calls.h"
 
 namespace weir::platform {
 namespace {
-
-Status WriteAll(int fd, std::string_view content, const std::string& path) {
-  while (!content.empty()) {
-    const ssize_t written = ::write(fd, content.data(), content.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return ErrnoError("writing " + path, errno);
-    content.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return Ok();
-}
 
 std::string FolderOf(const std::string& path) {
   const std::size_t slash = path.rfind('/');
@@ -37,27 +28,14 @@ const char* Environment(const char* name) {
 }  // namespace
 
 Status WriteFileAtomically(const std::string& path, std::string_view content) {
-  const std::string beside = path + ".new";
-  Fd fd(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (!fd) return ErrnoError("making " + beside, errno);
-  Status status = WriteAll(fd.get(), content, beside);
-  if (status && ::fsync(fd.get()) != 0) status = ErrnoError("syncing " + beside, errno);
-  if (status && ::rename(beside.c_str(), path.c_str()) != 0)
-    status = ErrnoError("renaming " + beside + " to " + path, errno);
-  if (!status) {
-    ::unlink(beside.c_str());
-    return status;
-  }
-  const Fd folder(::open(FolderOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder) ::fsync(folder.get());  // Best effort: some file systems can't, and the rename itself is atomic.
-  return Ok();
+  return ReplaceDurably(FileCalls::System(), path, content);
 }
 
 Status ReplaceFile(const std::string& path, std::string_view content) {
   const std::string beside = path + ".new";
   const Fd fd(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!fd) return ErrnoError("making " + beside, errno);
-  Status status = WriteAll(fd.get(), content, beside);
+  Status status = WriteAll(FileCalls::System(), fd.get(), content, beside);
   if (status && ::fchmod(fd.get(), 0644) != 0) status = ErrnoError("opening " + beside + " for everybody", errno);
   if (status && ::rename(beside.c_str(), path.c_str()) != 0)
     status = ErrnoError("renaming " + beside + " to " + path, errno);
@@ -66,19 +44,7 @@ Status ReplaceFile(const std::string& path, std::string_view content) {
 }
 
 Result<std::string> ReadFile(const std::string& path, std::size_t bytes_max) {
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return ErrnoError("opening " + path, errno);
-  std::string content;
-  char block[16384];
-  for (;;) {
-    const ssize_t got = ::read(fd.get(), block, sizeof block);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return ErrnoError("reading " + path, errno);
-    if (got == 0) return content;
-    content.append(block, static_cast<std::size_t>(got));
-    if (content.size() > bytes_max)
-      return Fail(Errc::kResourceExhausted, path + " is longer than " + std::to_string(bytes_max) + " bytes");
-  }
+  return ReadFile(FileCalls::System(), path, bytes_max);
 }
 
 Status MakeFolder(const std::string& path, unsigned mode) {

@@ -10,7 +10,7 @@
 namespace weir::platform {
 
 /// Writes to a neighbour, syncs and renames: readers see the old content or the new, never a mixture, also after a
-/// crash or on a full disk (the old file stays, kResourceExhausted).
+/// crash or on a full disk (the old file stays, kResourceExhausted). platform/file_calls.h has the same for tests.
 Status WriteFileAtomically(const std::string& path, std::string_view content);
 
 /// The same, for everybody to read (mode 0644), of what is worth nothing after a crash of the machine: nothing is

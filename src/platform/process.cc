@@ -4,11 +4,14 @@
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <utility>
 
 #include "platform/files.h"
 
@@ -27,11 +30,39 @@ Result<std::uint64_t> StartTimeOf(pid_t pid) {
   return ticks;
 }
 
+void SignalPidFd(int process, int signal) { ::syscall(SYS_pidfd_send_signal, process, signal, nullptr, 0); }
+
 Result<Fd> OpenPidFd(pid_t pid) {
   Fd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (fd) return fd;
   if (errno == ESRCH) return Fail(Errc::kNotFound, "process " + std::to_string(pid) + " has ended");
   return ErrnoError("pidfd_open(" + std::to_string(pid) + ")", errno);
+}
+
+bool RunsProgram(pid_t pid, const std::string& file) {
+  struct stat running {
+  }, wanted{};
+  const std::string link = "/proc/" + std::to_string(pid) + "/exe";
+  return pid > 0 && !file.empty() && ::stat(link.c_str(), &running) == 0 && ::stat(file.c_str(), &wanted) == 0 &&
+         running.st_dev == wanted.st_dev && running.st_ino == wanted.st_ino;
+}
+
+namespace {
+rlim_t g_files_before = 0;  // 0: the limit was not raised
+}  // namespace
+
+void RaiseFileLimit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+  const rlim_t before = std::exchange(limit.rlim_cur, limit.rlim_max);
+  if (::setrlimit(RLIMIT_NOFILE, &limit) == 0) g_files_before = before;
+}
+
+void RestoreFileLimit() {
+  rlimit limit{};
+  if (g_files_before == 0 || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = std::min(g_files_before, limit.rlim_max);
+  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));
 }
 
 std::vector<int> UsableCpus() {

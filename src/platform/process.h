@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "platform/fd.h"
@@ -15,6 +16,15 @@ namespace weir::platform {
 Result<std::uint64_t> StartTimeOf(pid_t pid);
 /// Readable once the process has ended. kNotFound when it has already.
 Result<Fd> OpenPidFd(pid_t pid);
+/// Whether a process runs the program in this file. False also where that cannot be told.
+bool RunsProgram(pid_t pid, const std::string& file);
+/// Raises this process's limit of open files to the most that is allowed. Programs that Spawn starts have the limit
+/// from before: some take each descriptor below it for their own to close.
+void RaiseFileLimit();
+/// Within a child, before it becomes another program.
+void RestoreFileLimit();
+/// Sends a signal to the process that a pidfd names, if it still lives.
+void SignalPidFd(int process, int signal);
 /// CPUs this process may run on.
 std::vector<int> UsableCpus();
 /// Asks for quick wake-ups: a higher priority if that is allowed, and timers without slack. Says whether it got it.

@@ -4,13 +4,17 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
 #include <thread>
 
 #include "platform/futex.h"
 #include "platform/shared_memory.h"
+#include "platform/spawn.h"
 #include "tests/harness/child.h"
 #include "tests/harness/code_of.h"
 #include "tests/harness/wait_until.h"
@@ -90,6 +94,33 @@ TEST(Futex, WakesWaitersInOtherProcesses) {
   FutexWakeAll(words[0]);
   EXPECT_EQ(a.Wait(), 0);
   EXPECT_EQ(b.Wait(), 0);
+}
+
+TEST(Process, TellsWhichProgramAnotherOneRuns) {
+  const auto self = std::filesystem::read_symlink("/proc/self/exe").string();
+  EXPECT_TRUE(RunsProgram(::getpid(), self));
+  EXPECT_FALSE(RunsProgram(::getpid(), "/bin/sh"));
+  EXPECT_FALSE(RunsProgram(::getpid(), ""));
+  EXPECT_FALSE(RunsProgram(0, self));
+}
+
+TEST(Process, TheLimitOfFilesIsRaisedHereAndNotInProgramsThatAreStarted) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit low = before;
+  low.rlim_cur = 200;
+  if (low.rlim_max < 300) GTEST_SKIP() << "the hard limit of open files is " << low.rlim_max;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  RaiseFileLimit();
+  rlimit raised{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &raised), 0);
+  EXPECT_EQ(raised.rlim_cur, before.rlim_max);
+  const auto pid = Spawn({.argv = {"/bin/sh", "-c", "test $(ulimit -n) = 200"}});
+  ASSERT_TRUE(pid) << pid.error().message;
+  int status = 0;
+  ASSERT_EQ(::waitpid(*pid, &status, 0), *pid);
+  EXPECT_EQ(status, 0);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 }  // namespace

@@ -10,10 +10,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <string_view>
 
 #include "platform/fd.h"
+#include "platform/process.h"
 
 namespace weir::platform {
 namespace {
@@ -32,7 +35,24 @@ Result<User> FindUser(uid_t uid) {
   return User{.change = true, .uid = uid, .gid = entry->pw_gid};
 }
 
-[[noreturn]] void Become(const SpawnSpec& spec, const std::vector<char*>& argv, const User& user, int error_fd) {
+/// The environment of this process, with `changes` made to it.
+std::vector<char*> EnvironmentWith(const std::vector<std::string>& changes) {
+  std::vector<char*> all;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view old(*entry);
+    const auto replaces = [&](const std::string& change) {
+      const std::size_t name = change.find('=') + 1;  // with the '='
+      return old.substr(0, name) == std::string_view(change).substr(0, name);
+    };
+    if (std::ranges::none_of(changes, replaces)) all.push_back(*entry);
+  }
+  for (const std::string& change : changes) all.push_back(const_cast<char*>(change.c_str()));
+  all.push_back(nullptr);
+  return all;
+}
+
+[[noreturn]] void Become(const SpawnSpec& spec, const std::vector<char*>& argv, const std::vector<char*>& environment,
+                         const User& user, int error_fd) {
   ::setpgid(0, 0);
   sigset_t none;
   sigemptyset(&none);
@@ -40,13 +60,14 @@ Result<User> FindUser(uid_t uid) {
   ::signal(SIGPIPE, SIG_DFL);
   const bool changed =
       !user.change || (::setgroups(0, nullptr) == 0 && ::setgid(user.gid) == 0 && ::setuid(user.uid) == 0);
+  RestoreFileLimit();
   ::setpriority(PRIO_PROCESS, 0, 0);  // ours may be a better one, which is nobody else's
   // What a library opened without saying so is not to live on in a program that outlives us.
   ::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
   const bool kept = spec.kept_fd < 0 || ::fcntl(spec.kept_fd, F_SETFD, 0) == 0;
   const bool piped = spec.piped_fd < 0 || (::dup2(spec.piped_fd, STDIN_FILENO) == STDIN_FILENO &&
                                            ::dup2(spec.piped_fd, STDOUT_FILENO) == STDOUT_FILENO);
-  if (changed && kept && piped) ::execv(argv[0], argv.data());
+  if (changed && kept && piped) ::execve(argv[0], argv.data(), environment.data());
   const int error = errno;
   [[maybe_unused]] const ssize_t told = ::write(error_fd, &error, sizeof error);
   ::_exit(127);
@@ -59,13 +80,14 @@ Result<pid_t> Spawn(const SpawnSpec& spec) {
   std::vector<char*> argv;
   for (const std::string& argument : spec.argv) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
+  const std::vector<char*> environment = EnvironmentWith(spec.environment);
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0) return ErrnoError("starting " + spec.argv[0], errno);
   const Fd read_end(ends[0]);
   Fd write_end(ends[1]);
   const pid_t pid = ::fork();
   if (pid < 0) return ErrnoError("starting " + spec.argv[0], errno);
-  if (pid == 0) Become(spec, argv, user, write_end.get());
+  if (pid == 0) Become(spec, argv, environment, user, write_end.get());
   write_end.Reset();
   int error = 0;
   if (::read(read_end.get(), &error, sizeof error) != static_cast<ssize_t>(sizeof error)) return pid;  // exec went well

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starts a program that lives on by itself: in a group of its own, with the environment of this process and an
-// ordinary priority.
+// Starts a program that lives on by itself: in a process group of its own, with the environment of this process and
+// an ordinary priority.
 #pragma once
 
 #include <sys/types.h>
@@ -17,6 +17,8 @@ struct SpawnSpec {
   int kept_fd = -1;                    // stays open in it, under the same number
   int piped_fd = -1;                   // is its standard input and output
   uid_t uid = static_cast<uid_t>(-1);  // who it runs as, with that user's groups; -1: as this process
+  /// NAME=VALUE. Each is set beside the environment of this process, or replaces a variable of it.
+  std::vector<std::string> environment{};
 };
 
 /// The caller reaps it. Errors: what keeps it from being executed.

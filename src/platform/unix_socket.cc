@@ -93,6 +93,20 @@ Result<Peer> PeerOf(int fd) {
   return Peer{credentials.pid, credentials.uid};
 }
 
+Result<Fd> PeerPidFdOf(int fd) {
+#ifdef SO_PEERPIDFD
+  constexpr int kPeerPidFd = SO_PEERPIDFD;
+#else
+  constexpr int kPeerPidFd = 77;  // older headers
+#endif
+  int process = -1;
+  socklen_t size = sizeof process;
+  if (::getsockopt(fd, SOL_SOCKET, kPeerPidFd, &process, &size) != 0) return ErrnoError("SO_PEERPIDFD", errno);
+  Fd owned(process);
+  ::fcntl(owned.get(), F_SETFD, FD_CLOEXEC);
+  return owned;
+}
+
 Status SendPacket(int fd, std::span<const std::byte> packet, std::span<const int> fds) {
   WEIR_CHECK(fds.size() <= kFdsMax);
   iovec part{const_cast<std::byte*>(packet.data()), packet.size()};

@@ -33,6 +33,10 @@ struct Peer {
 /// From the kernel (SO_PEERCRED): can't be forged.
 Result<Peer> PeerOf(int fd);
 
+/// The process that connected, as a pidfd: names this process also when its pid is given to another. From the kernel
+/// (SO_PEERPIDFD, Linux 6.5). An error when the process has ended, or the kernel can't tell.
+Result<Fd> PeerPidFdOf(int fd);
+
 /// One packet, with descriptors. Never blocks; kTimeout when the other side doesn't read.
 Status SendPacket(int fd, std::span<const std::byte> packet, std::span<const int> fds = {});
 

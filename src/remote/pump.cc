@@ -98,9 +98,10 @@ Result<bool> OutPump::Gather() {
   headers_.clear();
   parts_.clear();
   used_ = framed_ = 0;
-  while (messages_.size() - used_ >= cl::kMessageBytesMax + kAheadBytesMax && headers_.size() + 2 < kFramesMax &&
+  while (used_ + cl::kMessageBytesMax + kAheadBytesMax <= messages_.size() && headers_.size() + 2 < kFramesMax &&
          traffic_.arena_bytes - before < kEnoughBytes) {
-    WEIR_TRY(std::span<const std::byte> message, line_.channel.in.Next(std::span(messages_).subspan(used_)));
+    WEIR_TRY(std::span<const std::byte> message,
+             line_.channel.in.Next(std::span(messages_).subspan(used_, cl::kMessageBytesMax)));
     if (message.empty()) break;
     if (followed_ != nullptr) WEIR_TRY_STATUS(Follow(message));
     bool passed_on = true;
@@ -121,6 +122,9 @@ Status OutPump::Follow(std::span<const std::byte>& message) {
   const std::optional<std::vector<std::byte>> ahead = followed_->log.Ahead(message);
   if (ahead && cl::Padded(ahead->size()) <= kAheadBytesMax) {
     const std::size_t bytes = cl::Padded(ahead->size());
+    // Gather leaves room for both; this is checked again because a copy follows.
+    if (used_ + bytes + cl::Padded(message.size()) > messages_.size())
+      return Fail(Errc::kProtocol, "a message that is too long");
     std::byte* at = messages_.data() + used_;
     std::memmove(at + bytes, at, message.size());
     std::memset(at, 0, bytes);

@@ -376,6 +376,77 @@ TEST(Pump, ARangeOutsideTheArenaEndsTheConnection) {
   }
 }
 
+/// `message`, with zeros behind its fields until it has `bytes`.
+std::vector<std::byte> Lengthened(std::vector<std::byte> message, std::uint32_t bytes) {
+  message.resize(bytes);
+  std::memcpy(message.data(), &bytes, sizeof bytes);  // the header's first field
+  return message;
+}
+
+/// A log that knows device 1, as after an executor's first reply.
+struct FollowedWithDevice : Followed {
+  FollowedWithDevice() : Followed([](std::uint64_t, std::uint64_t) { return cl::ByteView(); }) {
+    cl::PlatformFacts said;
+    said.devices.push_back({.id = 1, .facts = {}});
+    std::vector<std::byte> body(1024);
+    cl::FieldWriter writer(body);
+    cl::PlatformFacts::Fields(said, writer);
+    body.resize(writer.size());
+    const cl::Reply reply{.request = 0, .status = 0, .part = body};
+    EXPECT_TRUE(log.FromExecutor(cl::Encode(reply)));
+  }
+};
+const std::uint32_t kDeviceId = 1;
+
+TEST(Pump, AMessageLongerThanTheProtocolAllowsEndsTheConnectionBeforeItIsCopied) {
+  Lines from(opencl::Side::kExecutor);
+  Pipe pipe(8 << 20);
+  FollowedWithDevice followed;
+  OutPump out(from.line, pipe, OutPump::Side::kClients, &followed);
+  // A Finish is sent ahead of the Release of a queue that is busy, so the Release moves in the pump's buffer.
+  SendTo(from.other, cl::Encode(cl::CreateContext{.id = 20, .devices = cl::IdList(&kDeviceId, 1)}));
+  SendTo(from.other, cl::Encode(cl::CreateQueue{.id = 2, .context = 20, .device = 1}));
+  SendTo(from.other, cl::Encode(cl::Marker{.enqueue = {.queue = 2}}));
+  ASSERT_TRUE(out.Run([] { return false; }));  // the Release has all of the buffer to itself
+  SendTo(from.other, Lengthened(cl::Encode(cl::Release{.id = 2}), proto::net::kMessagesBytesMax));
+  for (int i = 0; i < 2; ++i) SendTo(from.other, Lengthened(cl::Encode(cl::Flush{.queue = 1}), cl::kMessageBytesMax));
+  const Status status = out.Run([] { return false; });
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Errc::kProtocol);
+}
+
+TEST(Pump, TheLongestMessagesPassAlsoWhereOneGoesAheadOfThem) {
+  Lines from(opencl::Side::kExecutor), to(opencl::Side::kClient);
+  Pipe pipe(2 << 20);
+  FollowedWithDevice followed;
+  OutPump out(from.line, pipe, OutPump::Side::kClients, &followed);
+  SendTo(from.other, cl::Encode(cl::CreateContext{.id = 20, .devices = cl::IdList(&kDeviceId, 1)}));
+  for (std::uint32_t queue = 2; queue < 10; ++queue) {
+    SendTo(from.other, cl::Encode(cl::CreateQueue{.id = queue, .context = 20, .device = 1}));
+    SendTo(from.other, cl::Encode(cl::Marker{.enqueue = {.queue = queue}}));
+    SendTo(from.other, Lengthened(cl::Encode(cl::Release{.id = queue}), cl::kMessageBytesMax));
+  }
+  const Status status = out.Run([] { return false; });
+  ASSERT_TRUE(status) << status.error().message;
+  LineSink sink(to.line);
+  InPump in(to.line.stop, pipe);
+  while (in.traffic().messages < 1 + 8 * 4) {
+    const auto came = in.Step(sink, seconds(1));
+    ASSERT_TRUE(came && *came) << in.traffic().messages << " messages came";
+  }
+  std::size_t releases = 0, finishes = 0;
+  for (int i = 0; i < 1 + 8 * 4; ++i) {
+    cl::Header header;
+    const std::vector<std::byte> message = ReceiveFrom(to.other);
+    ASSERT_TRUE(cl::ReadHeader(message, header));
+    if (header.op == static_cast<std::uint16_t>(cl::Op::kFinish)) ++finishes;
+    if (header.op != static_cast<std::uint16_t>(cl::Op::kRelease)) continue;
+    EXPECT_EQ(++releases, finishes) << "a Finish goes ahead of each";
+    EXPECT_EQ(message.size(), cl::kMessageBytesMax);
+  }
+  EXPECT_EQ(releases, 8U);
+}
+
 TEST(Pump, WhoeverAFrameIsForIsWokenOnceForIt) {
   Lines from(opencl::Side::kExecutor), to(opencl::Side::kClient);
   Pipe pipe(1 << 20);

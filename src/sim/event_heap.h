@@ -17,7 +17,8 @@ enum class EventKind : std::uint8_t {
   kPresent,      // a loop calls present
   kPaceOver,     // a loop's delay is over
   kPresentOver,  // the driver's present returns
-  kBatchDone,    // a device has finished a batch
+  kBatchDone,    // a task's kernels or a piece of them have ended
+  kDevice,       // a device has an event
   kCopied,       // a vGPU's slots have been copied
   kPassed,       // what doesn't fit has been copied for a frame
   kArrive,       // a tenant's program starts

@@ -27,10 +27,10 @@ void Simulation::StartMemory(std::uint32_t index) {
   for (const std::uint32_t g : node.gates) node.switched->Add(gates_[g].id, SlotsFor(gates_[g].settings.memory_max));
   // What a switch takes delays the batch. What doesn't fit is returned within the frame; the device waits for it, since
   // a vGPU's slice is its own.
-  node.device.BeforeEach([this, &memory = *node.switched](const Batch& batch) {
-    const Gate& gate = GateOf(loops_[batch.loop]);
+  node.device.SetStartDelay([this, &memory = *node.switched](const core::DeviceCommand& batch) {
+    const Gate& gate = GateOf(loops_[batch.queue]);
     if (gate.memory.footprint == 0) return Duration{};
-    return memory.Switch(gate.id) + (batch.last_of_frame ? memory.Returns(gate.id, gate.memory.footprint) : Duration{});
+    return memory.Switch(gate.id) + (LastOfFrame(batch) ? memory.Returns(gate.id, gate.memory.footprint) : Duration{});
   });
 }
 

@@ -44,25 +44,42 @@ void Simulation::StartNode(std::uint32_t index) {
       Attach(loop);
 }
 
-void Simulation::BatchDone(std::uint32_t index) {
+void Simulation::PlayDevice(std::uint32_t index) {
   Node& node = nodes_[index];
-  const Batch batch = node.device.current();
-  if (node.device.Done(now_)) Push(index, node.device.done_at(), EventKind::kBatchDone, index, node.batch_stamp);
-  Loop& loop = loops_[batch.loop];
+  completed_.clear();
+  node.device.Advance(now_, completed_);
+  PlanDevice(index);
+  for (const core::DeviceCompletion& each : completed_) BatchDone(each);
+}
+
+/// Pushes the device's next event where it is not the one that was pushed last.
+void Simulation::PlanDevice(std::uint32_t index) {
+  Node& node = nodes_[index];
+  if (node.device_event == node.device.NextEvent()) return;
+  node.device_event = node.device.NextEvent();
+  ++node.device_stamp;
+  if (node.device_event != core::DeviceModel::kNoEvent)
+    Push(index, node.device_event, EventKind::kDevice, index, node.device_stamp);
+}
+
+void Simulation::BatchDone(const core::DeviceCompletion& done) {
+  const std::uint32_t index = done.command.queue;
+  const Duration work = done.command.work;
+  Loop& loop = loops_[index];
   TenantRecord& record = GateOf(loop).record;
-  record.gpu_ns += batch.work.count();
+  record.gpu_ns += work.count();
   if (record.gpu_ns_by_s.size() <= Second()) record.gpu_ns_by_s.resize(Second() + 1);
-  record.gpu_ns_by_s[Second()] += batch.work.count();
+  record.gpu_ns_by_s[Second()] += work.count();
   if (loop.process) {
-    record.worked_ns += batch.work.count();
-    record.worked_since_ns += batch.work.count();
+    record.worked_ns += work.count();
+    record.worked_since_ns += work.count();
   }
   --loop.under_way;
-  NoteWanting(batch.loop);
+  NoteWanting(index);
   if (loop.state == State::kAbsent) return;
-  loop.finished += batch.work;
-  if (batch.last_of_frame && loop.pins > 0) Unpin(loop, 1);
-  if (loop.state == State::kQueueing || loop.state == State::kSynchronising) Queue(batch.loop);
+  loop.finished += work;
+  if (LastOfFrame(done.command) && loop.pins > 0) Unpin(loop, 1);
+  if (loop.state == State::kQueueing || loop.state == State::kSynchronising) Queue(index);
 }
 
 // -- The daemon ------------------------------------------------------------------------------------------------------
@@ -293,7 +310,10 @@ void Simulation::Break(std::uint32_t index) {
         StopLoop(gate.first_loop);
       }
       return;
-    case FaultKind::kDeviceStall: node.device.Stall(start_ + fault.until); return;
+    case FaultKind::kDeviceStall:
+      node.device.Stall(now_, start_ + fault.until);
+      PlanDevice(fault.device);
+      return;
     case FaultKind::kCpuSteal: node.steal = StealOf(fault.device); return;
   }
 }

@@ -158,7 +158,7 @@ RunRecord Simulation::Take() {
     gate.record.copied_out_slots = gate.elastic.copied_out;
     record.tenants.push_back(std::move(gate.record));
   }
-  for (const Node& node : nodes_) record.device_busy_ns.push_back(node.device.used().count());
+  for (const Node& node : nodes_) record.device_busy_ns.push_back(NsOfDeviceUse(node.device, now_));
   return record;
 }
 
@@ -178,8 +178,8 @@ void Simulation::Handle(const Event& event) {
     case EventKind::kPresentOver:
       if (event.stamp == loops_[i].stamp) EndFrame(i);
       return;
-    case EventKind::kBatchDone:
-      if (event.stamp == nodes_[i].batch_stamp) BatchDone(i);
+    case EventKind::kDevice:
+      if (event.stamp == nodes_[i].device_stamp) PlayDevice(i);
       return;
     case EventKind::kCopied:
       if (event.stamp != gates_[i].copy_stamp) return;
@@ -241,17 +241,16 @@ void Simulation::StopLoop(std::uint32_t index) {
   Node& node = NodeOf(loop);
   const ProcessId process = loop.process;
   if (process && node.up) Look(GateOf(loop).node);  // what it spent is still its own
-  const Duration reserved = loop.entered ? loop.reserved : Duration{0};
   ++loop.stamp;
   LeaveMemory(loop);
   loop.state = State::kAbsent;
   loop.process = {};
   loop.entered = false;
   node.device.Forget(index);
-  loop.under_way = node.device.running() && node.device.current().loop == index ? 1 : 0;
+  PlanDevice(GateOf(loop).node);
+  loop.under_way = static_cast<int>(node.device.Outstanding(index));
   Gate& gate = GateOf(loop);
   NoteWanting(index);
-  gate.record.charged_ns -= reserved.count();  // the daemon gives it back
   const auto loops = std::span(loops_).subspan(gate.first_loop, LoopsOf(gate));
   if (std::ranges::all_of(loops, [](const Loop& each) { return each.state == State::kAbsent; })) {
     node.memory.Release(gate.memory);
@@ -259,7 +258,7 @@ void Simulation::StopLoop(std::uint32_t index) {
     ++gate.copy_stamp;
     NoteMemory(gate);
   }
-  if (process && node.up) Step(GateOf(loop).node, engine::ProcessDetached{GateOf(loop).id, process, reserved});
+  if (process && node.up) Step(GateOf(loop).node, engine::ProcessDetached{GateOf(loop).id, process});
 }
 
 const Scene& Simulation::SceneOf(Loop& loop) {
@@ -431,8 +430,9 @@ void Simulation::Queue(std::uint32_t index) {
     const Duration work = std::min(loop.to_queue, BatchOf(*gate.tenant));
     loop.to_queue -= work;
     ++loop.under_way;
-    if (node.device.Submit(now_, {index, loop.to_queue == Duration{0}, work}))
-      Push(gate.node, node.device.done_at(), EventKind::kBatchDone, gate.node, node.batch_stamp);
+    node.device.Submit(
+        now_, {.client = index, .queue = index, .tag = loop.to_queue == Duration{0} ? kLastOfFrame : 0, .work = work});
+    PlanDevice(gate.node);
   }
   NoteWanting(index);
   if (loop.state == State::kSynchronising) return Synchronise(index);

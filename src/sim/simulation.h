@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "base/prng.h"
+#include "core/device/device_model.h"
 #include "core/schedule/frame_pacer.h"
 #include "engine/node_engine.h"
-#include "sim/device_model.h"
 #include "sim/elastic_memory.h"
 #include "sim/event_heap.h"
 #include "sim/memory_model.h"
@@ -128,7 +128,7 @@ class Simulation {
     std::uint64_t next_process = 1;
     std::unique_ptr<engine::NodeEngine> engine;
     engine::Actions actions;
-    DeviceModel device;
+    core::DeviceModel device;
     MemoryModel memory;
     ElasticMemory elastic;
     std::unique_ptr<SwitchedMemory> switched;
@@ -142,13 +142,14 @@ class Simulation {
     Instant look_at = core::kNever;
     Instant looked{};
     std::uint32_t look_stamp = 0;
-    std::uint32_t batch_stamp = 0;
+    std::uint32_t device_stamp = 0;
+    Instant device_event = core::DeviceModel::kNoEvent;  // the one that was pushed last
     bool housekeeping = false;
     bool rung = false;  // by an executor, since the last look
     bool up = true;
     double steal = 0;
     explicit Node(const Device& modelled)
-        : device(modelled.switch_cost),
+        : device({.switch_cost = modelled.switch_cost}),
           memory(modelled.memory, modelled.link_bytes_per_s),
           elastic(modelled.link_bytes_per_s) {}
   };
@@ -197,7 +198,9 @@ class Simulation {
   [[nodiscard]] double StealNow(Node& node, std::uint32_t index);
   // Nodes
   void StartNode(std::uint32_t node);
-  void BatchDone(std::uint32_t node);
+  void PlayDevice(std::uint32_t node);
+  void PlanDevice(std::uint32_t node);
+  void BatchDone(const core::DeviceCompletion& done);
   void Sample(std::uint32_t node);
   void Look(std::uint32_t node);
   void LookAt(std::uint32_t node, Instant when);
@@ -224,6 +227,13 @@ class Simulation {
   void Check();
   static void Mix(std::uint64_t& digest, std::uint64_t value) { digest = (digest ^ value) * 0x100000001B3ULL; }
   [[nodiscard]] std::size_t Second() const { return static_cast<std::size_t>((now_ - start_) / seconds(1)); }
+  /// Tags of commands that a device executes.
+  static constexpr std::uint64_t kLastOfFrame = 1;
+  static bool LastOfFrame(const core::DeviceCommand& command) { return command.tag == kLastOfFrame; }
+  /// Time that a device was not idle.
+  static std::int64_t NsOfDeviceUse(const core::DeviceModel& device, Instant now) {
+    return (device.Busy(core::EngineKind::kCompute, now) + device.Switching(core::EngineKind::kCompute)).count();
+  }
   static Duration BatchOf(const Tenant& tenant) { return tenant.compute ? Duration::max() : tenant.batch; }
   static std::uint32_t LoopsOf(const Gate& gate) { return gate.loops; }
   Gate& GateOf(const Loop& loop) { return gates_[loop.gate]; }
@@ -243,6 +253,7 @@ class Simulation {
   std::vector<engine::GateSample> samples_;
   std::vector<engine::MemorySample> memory_samples_;
   std::vector<std::uint32_t> woken_;
+  std::vector<core::DeviceCompletion> completed_;
   std::vector<bool> broken_;  // by fault
   std::uint64_t events_ = 0;
   std::uint64_t actions_ = 0;

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import socket
 import stat
 import subprocess
 import tempfile
@@ -111,22 +112,42 @@ class Commands(e2e.WithNode):
         self.assertEqual((kept["settings"]["weight"], kept["settings"]["fps"]), (33, 30))
         self.assertEqual(self.node.get("/v1/devices")["devices"][0]["policy"], "reserve")
 
-    def test_an_unreadable_state_is_set_aside_and_not_lost(self):
-        self.ok("vgpu", "create", "kept")
+    def serve(self, *arguments, run_dir=None):
+        return weir("serve", "--state-dir", self.node.state_dir, *arguments, run_dir=run_dir or self.node.run_dir)
+
+    def test_an_unreadable_state_is_refused_with_the_way_back(self):
+        self.ok("vgpu", "create", "first")
+        self.ok("vgpu", "create", "second")
         self.node.kill()
         state = os.path.join(self.node.state_dir, "node.json")
         with open(state, "w") as text:
             text.write("{ half a file")
-        self.node.start()
-        self.assertEqual(self.node.get("/v1/vgpus")["vgpus"], [])
-        with open(state + ".unreadable") as text:
+        done = self.serve()
+        self.assertEqual(done.returncode, 9, done.stderr)
+        self.assertIn(f"cp {state}.previous {state}", done.stderr)
+        with open(state) as text:
             self.assertEqual(text.read(), "{ half a file")
-        self.assertIn("set aside", self.node.log_text())
+        shutil.copy(state + ".previous", state)
+        self.node.start()
+        self.assertEqual([v["name"] for v in self.node.get("/v1/vgpus")["vgpus"]], ["first"])
 
     def test_a_second_daemon_is_told_who_serves(self):
-        done = self.weir("serve", "--state-dir", self.node.state_dir)
+        done = self.serve()
         self.assertEqual(done.returncode, 5, done.stderr)
-        self.assertIn("serves", done.stderr)
+        self.assertIn(f"process {self.node.process.pid}) serves", done.stderr)
+
+    def test_a_state_folder_belongs_to_one_daemon(self):
+        done = self.serve(run_dir=os.path.join(self.node.folder, "other"))
+        self.assertEqual(done.returncode, 5, done.stderr)
+        self.assertIn(f"process {self.node.process.pid}) keeps its state in {self.node.state_dir}", done.stderr)
+
+    def test_a_port_in_use_is_an_error_before_anything_is_served(self):
+        self.node.kill()
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            done = self.serve("--listen-plain", f"127.0.0.1:{taken.getsockname()[1]}")
+        self.assertEqual(done.returncode, 5, done.stderr)
+        self.assertIn("another program has that port", done.stderr)
+        self.assertNotIn("serving", done.stderr)
 
     def test_metrics_are_there_for_prometheus(self):
         self.ok("vgpu", "create", "a")
@@ -160,6 +181,31 @@ class WithoutADaemon(unittest.TestCase):
         e2e.wait_for(attached, 20, "both programs are attached to one private daemon")
         tenants.close()
         e2e.wait_for(lambda: weir("status", run_dir=self.folder).returncode == 8, 20, "the private daemon ended with its tenants")
+
+    def test_a_daemon_takes_over_from_a_private_one_without_programs(self):
+        done = weir("run", "--", "true", run_dir=self.folder)
+        self.assertIn("private", done.stderr)
+        private = json.loads(weir("--json", "status", run_dir=self.folder).stdout)
+        self.assertTrue(private["private"])
+        program = subprocess.Popen([e2e.WEIR, "--run-dir", self.folder, "run", "--name", "held", "--", "sleep", "60"],
+                                   stderr=subprocess.DEVNULL)
+        self.addCleanup(program.kill)
+        e2e.wait_for(lambda: weir("vgpu", "show", "held", run_dir=self.folder).returncode == 0, 20, "the program has its vGPU")
+        serve = ["serve", "--state-dir", os.path.join(self.folder, "state of the node")]
+        refused = weir(*serve, run_dir=self.folder)
+        self.assertEqual(refused.returncode, 5, refused.stderr)
+        self.assertIn(f"private daemon (process {private['pid']})", refused.stderr)
+        self.assertIn(f"weir --run-dir {self.folder} stop", refused.stderr)
+        program.kill()
+        program.wait()
+        e2e.wait_for(lambda: json.loads(weir("--json", "status", run_dir=self.folder).stdout)["vgpus"] == 0, 20, "its vGPU has gone")
+        daemon = subprocess.Popen([e2e.WEIR, "--run-dir", self.folder, *serve], stderr=subprocess.PIPE, text=True)
+        self.addCleanup(daemon.stderr.close)
+        self.addCleanup(daemon.wait)
+        self.addCleanup(daemon.terminate)
+        self.assertIn("took over from the private daemon", daemon.stderr.readline())
+        self.assertIn("serving", daemon.stderr.readline())
+        self.assertFalse(json.loads(weir("--json", "status", run_dir=self.folder).stdout)["private"])
 
 
 if __name__ == "__main__":

@@ -60,6 +60,36 @@ class DaemonDies(e2e.WithNode):
         e2e.wait_for(lambda: self.node.vgpu("slow")["processes"], 15, "it is attached again")
 
 
+class DiskStalls(e2e.WithNode):
+    def test_heartbeats_go_on_while_the_state_is_not_written(self):
+        self.node.create("a", weight=50)
+        program = self.start(["glxgears"], "a")
+        self.wait_frames("a")
+        before = self.node.vgpu("a")["totals"]["fail_opens"]
+        state = os.path.join(self.node.state_dir, "node.json")
+        os.mkfifo(state + ".new")  # opening it takes until the test reads
+        replies = []
+        change = threading.Thread(target=lambda: replies.append(self.node.call("PATCH", "/v1/vgpus/a", {"weight": 7})))
+        change.start()
+        # Three times as long as agents wait for a heartbeat.
+        begin = self.node.get("/v1/status")["now_ns"]
+        e2e.wait_for(lambda: self.node.get("/v1/status")["now_ns"] > begin + 3_000_000_000, 30, "three seconds went by")
+        self.wait_frames("a")
+        self.assertEqual(self.node.vgpu("a")["totals"]["fail_opens"], before)
+        self.assertEqual(replies, [], "a change is answered once it is saved")
+        with open(state + ".new", "rb") as stalled:
+            self.assertIn(b"weir_saved_node", stalled.read())
+        change.join()
+        status, body = replies[0]
+        self.assertGreaterEqual(status, 400, "a pipe can't be synced")
+        self.assertIn("takes effect", body["error"]["message"])
+        e2e.wait_for(lambda: self.node.get("/v1/status")["not_saved"] == "", 30, "the state is written again")
+        self.node.kill()
+        self.node.start()
+        self.assertEqual(self.node.vgpu("a")["settings"]["weight"], 7)
+        self.assertIsNone(program.poll())
+
+
 class TenantsDie(e2e.WithNode):
     def test_killed_programs_leave_nothing_behind(self):
         for name in ("a", "b"):

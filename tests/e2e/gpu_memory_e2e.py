@@ -17,7 +17,7 @@ SLOTS = 8
 
 class GpuMemory(unittest.TestCase):
     def setUp(self):
-        self.node = e2e.Node("--quiet", "--gpu", "GPU-0f0f0f0f-1111-2222-3333-444444444444", "--nvml-library", FAKE)
+        self.node = e2e.Node("--quiet", "--device", "nvidia:GPU-0f0f0f0f-1111-2222-3333-444444444444", "--nvml-library", FAKE)
         self.addCleanup(self.node.close)
         self.file = os.path.join(self.node.folder, "nvml")
         os.environ["FAKE_NVML"] = self.file
@@ -26,7 +26,7 @@ class GpuMemory(unittest.TestCase):
 
     def start(self):
         self.node.start()
-        status, body = self.node.call("PUT", "/v1/devices/embedded/memory", {"size_bytes": SLOTS * SLOT, "params": {}})
+        status, body = self.node.call("PUT", "/v1/devices/gpu0/memory", {"size_bytes": SLOTS * SLOT, "params": {}})
         self.assertEqual(status, 200, body)
 
     def say(self, used):
@@ -35,7 +35,7 @@ class GpuMemory(unittest.TestCase):
         os.replace(self.file + ".new", self.file)
 
     def slots(self):
-        memory = self.node.get("/v1/devices/embedded/memory")
+        memory = self.node.get("/v1/devices/gpu0/memory")
         return memory["slots"], memory["others_slots"]
 
     def weir(self, *arguments):

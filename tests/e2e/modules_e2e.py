@@ -104,6 +104,24 @@ class InAVgpu(WithAService):
         self.refused(3, "no module is registered as 'eigenvalue'", "run", "eigenvalue", "eigenvalue")
 
 
+class DamagedState(unittest.TestCase):
+    def test_saved_modules_that_cannot_be_read_are_kept_and_the_status_says_that_nothing_runs(self):
+        node = e2e.Node("--modules", "kernels")
+        self.addCleanup(node.close)
+        os.makedirs(node.state_dir)
+        saved = os.path.join(node.state_dir, "modules.json")
+        with open(saved, "w") as text:
+            text.write('{"modules": [')
+        node.start()
+        e2e.wait_for(lambda: [h["problem"] for h in node.get("/v1/status")["helpers"] if h["name"] == "service for modules"] != [""],
+                     20, "the service ended")
+        self.assertIn(f"mv {saved} {saved}.damaged", node.log_text())
+        with open(saved) as text:
+            self.assertEqual(text.read(), '{"modules": [')
+        status = subprocess.run([e2e.WEIR, "--run-dir", node.run_dir, "status"], capture_output=True, text=True, timeout=60)
+        self.assertRegex(status.stdout, "does not run +service for modules")
+
+
 class OnTheDriver(WithAService):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="weir-e2e-")

@@ -100,6 +100,9 @@ class GateHost {
     for (const auto& gate : gates_) Serve(*gate);
   }
 
+  /// Whose process there is always a place for.
+  void SetExecutor(pid_t pid) { executor_pid_ = pid; }
+
   std::vector<Ended> ended() {
     const std::lock_guard lock(mutex_);
     return ended_;
@@ -171,8 +174,17 @@ class GateHost {
 
   void Serve(gate::VgpuGate& gate) {
     if (beating_) gate.Beat(platform::NowNs());
-    for (auto connection = gate.Accept(); connection; connection = gate.Accept())
-      pending_.push_back({&gate, std::move(*connection)});
+    for (;;) {
+      auto connection = gate.Accept();
+      if (connection) {
+        pending_.push_back({&gate, std::move(*connection)});
+      } else if (connection.error().code == Errc::kPermissionDenied) {
+        ++refused_;
+        last_refusal_ = std::move(connection).error();
+      } else {
+        break;
+      }
+    }
     std::vector<ProcessId> gone;
     for (const auto& [id, process] : gate.processes())
       if (HasLeft(*process)) gone.push_back(id);
@@ -193,7 +205,7 @@ class GateHost {
   /// True: answered, one way or the other.
   bool Answer(Pending& pending) {
     if (!platform::WaitReadable(pending.connection.get(), 0)) return false;
-    auto welcome = pending.gate->Welcome(std::move(pending.connection), ProcessId{next_process_});
+    auto welcome = pending.gate->Welcome(std::move(pending.connection), ProcessId{next_process_}, executor_pid_);
     if (welcome) {
       ++next_process_;
     } else {
@@ -208,6 +220,7 @@ class GateHost {
   std::list<Pending> pending_;
   std::vector<Ended> ended_;
   std::size_t refused_ = 0;
+  std::atomic<pid_t> executor_pid_{0};
   Error last_refusal_;
   bool beating_ = true;
   bool read_acks_ = true;

@@ -25,8 +25,10 @@ struct ModelLoop {
 class ModelNode {
  public:
   static constexpr Duration kStep = microseconds(50);
-  /// As executors do: of a long kernel this is charged when it begins, and the rest when it has ended.
+  /// As executors do: of a long kernel this is charged when it begins, what it uses beyond that at every poll, and the
+  /// difference when it has ended.
   static constexpr Duration kReservedMax = milliseconds(100);
+  static constexpr Duration kPoll = milliseconds(100);
 
   explicit ModelNode(std::uint64_t seed = 1) : engine_({{"embedded", "software", {0}}}), prng_(seed) {}
 
@@ -48,10 +50,10 @@ class ModelNode {
   void EndProcess(ProcessId id) {
     for (auto p = processes_.begin(); p != processes_.end(); ++p) {
       if (p->id != id) continue;
-      const Duration reserved = p->phase == Phase::kGpu ? p->reserved : Duration{0};
+      const Duration unreported = p->phase == Phase::kGpu ? now_ - p->charged_at : Duration{0};
       const VgpuId vgpu = p->vgpu;
       processes_.erase(p);
-      Must(engine_.Step(now_, engine::ProcessDetached{vgpu, id, reserved}, actions_));
+      Must(engine_.Step(now_, engine::ProcessDetached{vgpu, id, unreported}, actions_));
       Carry();
       return;
     }
@@ -128,6 +130,8 @@ class ModelNode {
     Duration cost{};
     Duration predicted{};
     Duration reserved{};
+    Instant charged_at{};
+    Instant polled_at{};
     Instant submit{};  // kPace: when to
     core::FramePacer pacer{};
   };
@@ -160,7 +164,7 @@ class ModelNode {
     p.reserved = std::min(p.predicted, kReservedMax);
     gate.allowance -= p.reserved.count();
     p.phase = Phase::kGpu;
-    p.passed = now_;
+    p.passed = p.charged_at = p.polled_at = now_;
     if (look_again_ == core::kNever) look_again_ = now_;
   }
 
@@ -172,7 +176,10 @@ class ModelNode {
       const double slice = std::min(p.left_ns, static_cast<double>(kStep.count()) / running);
       p.left_ns -= slice;
       gates_[p.vgpu].used += Duration{static_cast<std::int64_t>(slice)};
-      if (p.left_ns > 0) continue;
+      if (p.left_ns > 0) {
+        Poll(p);
+        continue;
+      }
       gates_[p.vgpu].allowance -= (p.cost - p.reserved).count();
       p.predicted = (p.predicted * 3 + p.cost) / 4;
       const Duration interval = gates_[p.vgpu].frame_interval;
@@ -182,6 +189,16 @@ class ModelNode {
       else
         EndFrame(p);
     }
+  }
+
+  void Poll(Process& p) {
+    if (now_ - p.polled_at < kPoll) return;
+    p.polled_at = now_;
+    const Duration used{p.cost.count() - static_cast<std::int64_t>(p.left_ns)};
+    if (used <= p.reserved) return;
+    gates_[p.vgpu].allowance -= (used - p.reserved).count();
+    p.reserved = used;
+    p.charged_at = now_;
   }
 
   void EndFrame(Process& p) {

@@ -128,6 +128,28 @@ TEST_F(OpenCl, ImagesTravelPackedAndMapAsCopies) {
   cl.clReleaseMemObject(image);
 }
 
+TEST_F(OpenCl, AnImageThatTheHostOnlyWritesIsMappedForWriting) {
+  const cl_image_format format{CL_RGBA, CL_UNSIGNED_INT8};
+  cl_image_desc desc{};
+  desc.image_type = CL_MEM_OBJECT_IMAGE2D;
+  desc.image_width = desc.image_height = 4;
+  cl_mem image =
+      cl.clCreateImage(context_, CL_MEM_READ_WRITE | CL_MEM_HOST_WRITE_ONLY, &format, &desc, nullptr, &error_);
+  ASSERT_EQ(error_, CL_SUCCESS);
+  const std::size_t origin[3] = {0, 0, 0}, region[3] = {4, 4, 1};
+  std::size_t row_pitch = 0;
+  void* mapped = cl.clEnqueueMapImage(queue_, image, CL_TRUE, CL_MAP_WRITE, origin, region, &row_pitch, nullptr, 0,
+                                      nullptr, nullptr, &error_);
+  ASSERT_EQ(error_, CL_SUCCESS);
+  EXPECT_EQ(cl.clEnqueueUnmapMemObject(queue_, image, mapped, 0, nullptr, nullptr), CL_SUCCESS);
+  EXPECT_EQ(cl.clFinish(queue_), CL_SUCCESS);
+  EXPECT_EQ(cl.clEnqueueMapImage(queue_, image, CL_TRUE, CL_MAP_READ, origin, region, &row_pitch, nullptr, 0, nullptr,
+                                 nullptr, &error_),
+            nullptr);
+  EXPECT_EQ(error_, CL_INVALID_OPERATION);
+  cl.clReleaseMemObject(image);
+}
+
 TEST_F(OpenCl, AnImageOfAFormatThatTheDeviceHasNotIsRefusedAtOnce) {
   cl_image_format formats[256];
   cl_uint count = 0;

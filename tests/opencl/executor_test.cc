@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,90 +10,20 @@
 #include <fstream>
 
 #include "platform/spawn.h"
-#include "tests/opencl/raw_client.h"
+#include "platform/unix_socket.h"
+#include "tests/harness/gate_host.h"
+#include "tests/harness/temp_folder.h"
+#include "tests/harness/wait_until.h"
+#include "tests/opencl/executor_process.h"
 
 namespace weir {
 namespace {
 
 namespace wire = proto::cl;
+using namespace testing::raw;
 using testing::BodyAs;
 using testing::RawClient;
-
-constexpr std::uint32_t kDevice = 1, kContext = 2, kQueue = 3, kProgram = 4, kKernel = 5, kIn = 6, kOut = 7;
-constexpr std::uint64_t kBytes = 1 << 20;
-constexpr const char* kSource =
-    "kernel void twice(global const int* in, global int* out) { out[get_global_id(0)] = 2 * in[get_global_id(0)]; }\n"
-    "kernel void endless(global volatile int* out) { while (out[0] != 42) out[1] += 1; }\n"
-    "kernel void slow(global volatile int* out) { for (int i = 0; i < 400000000; ++i) out[1] = i; }\n"
-    "kernel void crash(global int* out) { *(global int*)(1) = out[0]; }\n";
-
-class Executor : public ::testing::Test {
- protected:
-  void SetUp() override { Start({}); }
-  void TearDown() override { EXPECT_EQ(Stop(), 0); }
-
-  void Start(std::vector<std::string> more) {
-    folder_ = (std::filesystem::temp_directory_path() / "weir-executor-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
-    std::vector<std::string> argv{WEIR_EXECUTOR, "--socket", folder_ + "/s", "--cpus", "2"};
-    argv.insert(argv.end(), more.begin(), more.end());
-    const auto pid = platform::Spawn({.argv = argv});
-    ASSERT_TRUE(pid) << pid.error().message;
-    pid_ = *pid;
-  }
-  /// Its exit code, or minus the signal that ended it.
-  int Stop() {
-    if (pid_ == 0) return 0;
-    ::kill(pid_, SIGTERM);
-    return Await();
-  }
-  int Await() {
-    int status = 0;
-    ::waitpid(std::exchange(pid_, 0), &status, 0);
-    std::filesystem::remove_all(folder_);
-    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
-  }
-
-  RawClient Connected(bool distant = false) {
-    for (int attempt = 0;; ++attempt) {
-      auto connection = opencl::Connect(folder_ + "/s", "executor_test", distant);
-      if (connection) return RawClient(std::move(*connection));
-      if (attempt == 500) {
-        ADD_FAILURE() << connection.error().message;
-        std::abort();
-      }
-      ::usleep(20'000);
-    }
-  }
-  /// A context, a queue and the program, built.
-  void Prepare(RawClient& client) {
-    client.Send(wire::CreateContext{.id = kContext, .devices = wire::IdList(&kDevice, 1)});
-    client.Send(wire::CreateQueue{.id = kQueue, .context = kContext, .device = kDevice});
-    client.Send(
-        wire::CreateProgram{.id = kProgram, .context = kContext, .source = wire::Blob::Inline(wire::BytesOf(kSource))});
-    client.Send(wire::Build{.request = 1, .program = kProgram});
-    ASSERT_EQ(client.AnswerTo(1).status, CL_SUCCESS);
-  }
-  void MakeBuffer(RawClient& client, std::uint32_t id, std::uint64_t offset, std::uint64_t bytes = kBytes) {
-    client.Send(
-        wire::CreateBuffer{.id = id, .context = kContext, .flags = CL_MEM_READ_WRITE, .size = bytes, .offset = offset});
-  }
-  void Launch(RawClient& client, const char* name, std::initializer_list<std::uint32_t> buffers, std::uint64_t items,
-              std::uint32_t event = 0) {
-    client.Send(wire::CreateKernel{.id = kKernel, .program = kProgram, .name = name});
-    std::uint32_t index = 0;
-    for (const std::uint32_t buffer : buffers)
-      client.Send(wire::SetArg{.kernel = kKernel,
-                               .index = index++,
-                               .kind = static_cast<std::uint8_t>(wire::ArgKind::kObject),
-                               .object = buffer});
-    client.Send(wire::NdRange{
-        .enqueue = {.queue = kQueue, .event = event}, .kernel = kKernel, .dimensions = 1, .global = {items, 0, 0}});
-  }
-
-  pid_t pid_ = 0;
-  std::string folder_;
-};
+using Executor = testing::ExecutorProcess;
 
 TEST_F(Executor, RunsAKernelInTheArena) {
   RawClient client = Connected();
@@ -668,6 +597,77 @@ TEST_F(Executor, AReadThatFailsBringsNothing) {
     EXPECT_NE(client.Finish(kQueue), CL_SUCCESS);
   }
   EXPECT_TRUE(client.arrived.empty());
+}
+
+// -- Who may be served, and what is charged --------------------------------------------------------------------------
+
+TEST_F(Executor, SilentConnectionsKeepNobodyOut) {
+  Connected();  // it listens
+  std::vector<platform::Fd> silent;
+  for (int i = 0; i < 600; ++i) {
+    auto connection = platform::ConnectSeqPacket(folder_ + "/s");
+    while (!connection && connection.error().code == Errc::kTimeout) {  // its backlog is full for a moment
+      ::usleep(1'000);
+      connection = platform::ConnectSeqPacket(folder_ + "/s");
+    }
+    ASSERT_TRUE(connection) << connection.error().message;
+    silent.push_back(std::move(*connection));
+  }
+  const auto victim = opencl::Connect(folder_ + "/s", "victim");
+  EXPECT_TRUE(victim) << victim.error().message;
+}
+
+TEST_F(ExecutorWithATimeout, AnEventThatIsNeverSetKeepsNoKernelAlive) {
+  RawClient client = Connected();
+  Prepare(client);
+  MakeBuffer(client, kOut, 0);
+  client.Send(wire::CreateUserEvent{.id = 40, .context = kContext});
+  Launch(client, "endless", {kOut}, 1);
+  client.Send(wire::Flush{.queue = kQueue});
+  EXPECT_TRUE(client.Gone());
+  EXPECT_EQ(Await(), 3);
+}
+
+TEST_F(ExecutorWithATimeout, WhatWaitsForTheClientIsNoKernelThatDoesNotEnd) {
+  RawClient client = Connected();
+  Prepare(client);
+  MakeBuffer(client, kOut, 0);
+  const std::uint32_t user_event = 40;
+  client.Send(wire::CreateUserEvent{.id = user_event, .context = kContext});
+  client.Send(wire::Marker{.enqueue = {.queue = kQueue, .event = 41, .waits = wire::IdList(&user_event, 1)}});
+  client.Send(wire::Flush{.queue = kQueue});
+  ::usleep(1'500'000);  // longer than the timeout
+  client.Send(wire::SetUserEvent{.id = user_event, .status = CL_COMPLETE});
+  EXPECT_EQ(client.Finish(kQueue), CL_SUCCESS);
+}
+
+class ExecutorWithAGate : public Executor {
+ protected:
+  void SetUp() override { Start({"--attach", gates_ / "gate"}); }
+  testing::TempFolder gates_;
+};
+TEST_F(ExecutorWithAGate, ServesNobodyBeforeItIsAttached) {
+  std::string said;
+  ASSERT_TRUE(testing::WaitUntil([&] {  // it is being started: nobody listens yet
+    const auto connection = opencl::Connect(folder_ + "/s", "early");
+    if (!connection) said = connection.error().message;
+    return connection || connection.error().code == Errc::kPermissionDenied;
+  }));
+  EXPECT_NE(said.find("is not attached to the gate of its vGPU"), std::string::npos) << said;
+  const testing::GateHost gate(gates_ / "gate");
+  EXPECT_TRUE(testing::WaitUntil([&] { return opencl::Connect(folder_ + "/s", "later").has_value(); }));
+}
+
+TEST_F(ExecutorWithAGate, ALongKernelIsChargedWhileItRuns) {
+  testing::GateHost gate(gates_ / "gate");
+  RawClient client = Connected();
+  Prepare(client);
+  MakeBuffer(client, kOut, 0);
+  Launch(client, "endless", {kOut}, 1);
+  client.Send(wire::Flush{.queue = kQueue});
+  // On entry no more than 100 ms are reserved, whatever is foreseen.
+  EXPECT_TRUE(testing::WaitUntil([&] { return gate.AllowanceNs() < -300'000'000; })) << gate.AllowanceNs();
+  EXPECT_EQ(gate.InFlight(), 1U);
 }
 
 }  // namespace

@@ -22,8 +22,8 @@ inline constexpr std::size_t kEngineKinds = 3;
 
 /// A clock that is low after a pause and needs time to rise.
 struct ClockRamp {
-  Duration idle{};                  // A pause of at least this length lowers the clock. Zero: the clock is constant.
-  Duration rise{};                  // Time until the full clock, from the first command after the pause.
+  Duration idle{};                    // A pause of at least this length lowers the clock. Zero: the clock is constant.
+  Duration rise{};                    // Time until the full clock, from the first command after the pause.
   std::uint32_t low_permille = 1000;  // The low clock, as a part of the full clock.
 };
 

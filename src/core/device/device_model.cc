@@ -65,23 +65,26 @@ std::size_t DeviceModel::ClientFor(std::uint32_t client) {
 }
 
 std::size_t DeviceModel::QueueFor(const DeviceCommand& command) {
-  if (last_queue_ < queues_.size() && queues_[last_queue_].id == command.queue && !queues_[last_queue_].empty())
-    return last_queue_;
-  std::size_t unused = queues_.size();
-  for (std::size_t i = 0; i < queues_.size(); ++i) {
-    if (queues_[i].id == command.queue && !queues_[i].empty()) return last_queue_ = i;
-    if (queues_[i].empty() && (unused == queues_.size() || queues_[i].id == command.queue)) unused = i;
+  std::uint32_t& hint = queue_hints_[(command.queue * 2'654'435'769U) >> 28];
+  std::size_t found = hint;
+  if (found >= queues_.size() || queues_[found].id != command.queue) {
+    found = queues_.size();
+    for (std::size_t i = 0; i < queues_.size(); ++i) {
+      if (queues_[i].empty()) found = i;
+      if (queues_[i].id != command.queue) continue;
+      found = i;
+      break;
+    }
+    if (found == queues_.size()) queues_.emplace_back();
+    hint = static_cast<std::uint32_t>(found);
   }
-  if (unused == queues_.size()) queues_.emplace_back();
-  Queue& queue = queues_[unused];
-  if (queue.id != command.queue || clients_.empty() || clients_[queue.client].id != command.client ||
+  Queue& queue = queues_[found];
+  if (!queue.empty()) return found;
+  if (queue.id != command.queue || queue.client >= clients_.size() || clients_[queue.client].id != command.client ||
       clients_[queue.client].removed)
     queue.client = ClientFor(command.client);
   queue.id = command.queue;
-  queue.first = 0;
-  queue.commands.clear();
-  queue.head_runs = false;
-  return last_queue_ = unused;
+  return found;
 }
 
 const DeviceModel::Queue* DeviceModel::Find(std::uint32_t queue) const {
@@ -90,15 +93,25 @@ const DeviceModel::Queue* DeviceModel::Find(std::uint32_t queue) const {
   return nullptr;
 }
 
+/// Takes the head, which runs, out of its queue.
 void DeviceModel::Pop(Queue& queue) {
   queue.head_runs = false;
   if (++queue.first == queue.commands.size()) {
     queue.commands.clear();
     queue.first = 0;
-  } else if (queue.first >= 64 && queue.first * 2 >= queue.commands.size()) {
-    queue.commands.erase(queue.commands.begin(), queue.commands.begin() + static_cast<std::ptrdiff_t>(queue.first));
-    queue.first = 0;
+    return;
   }
+  AddEligible(queue);
+  if (queue.first < 64 || queue.first * 2 < queue.commands.size()) return;
+  queue.commands.erase(queue.commands.begin(), queue.commands.begin() + static_cast<std::ptrdiff_t>(queue.first));
+  queue.first = 0;
+}
+
+/// Empties a queue whose head does not run.
+void DeviceModel::Clear(Queue& queue) {
+  if (!queue.empty()) RemoveEligible(queue);
+  queue.commands.clear();
+  queue.first = 0;
 }
 
 // -- Progress --------------------------------------------------------------------------------------------------------
@@ -107,7 +120,8 @@ void DeviceModel::Pop(Queue& queue) {
 std::int64_t DeviceModel::WorkDone(const Engine& engine, Instant from, Instant to) const {
   const std::int64_t all = (to - from).count() * kFullClock;
   if (from >= engine.full_clock_at) return all;
-  return all - (std::min(to, engine.full_clock_at) - from).count() * (kFullClock - std::clamp<std::int64_t>(config_.ramp.low_permille, 1, kFullClock));
+  return all - (std::min(to, engine.full_clock_at) - from).count() *
+                   (kFullClock - std::clamp<std::int64_t>(config_.ramp.low_permille, 1, kFullClock));
 }
 
 /// How much of a span the running command still spends on its switch and start delay.
@@ -118,6 +132,7 @@ Duration DeviceModel::DelayIn(const Engine& engine, Duration span) const {
 /// The part of a span that is charged to one of the commands that share an engine, by their units. The parts add up to
 /// the span exactly: each is a difference of rounded running sums.
 Duration DeviceModel::PartOf(const Engine& engine, std::size_t running, Duration span) const {
+  if (engine.running.size() == 1) return span;
   std::int64_t before = 0, all = 0;
   for (std::size_t i = 0; i < engine.running.size(); ++i) {
     if (i < running) before += engine.running[i].units;
@@ -154,7 +169,7 @@ void DeviceModel::Progress(std::size_t index, Instant to) {
 Instant DeviceModel::EndOf(const Engine& engine, const Running& running) const {
   const Pending& head = queues_[running.queue].head();
   const Instant begin = std::max(engine.progressed, stalled_until_) + head.delay_left;
-  const std::int64_t work = CeilDivide(head.work_left, running.units);
+  const std::int64_t work = running.units == 1 ? head.work_left : CeilDivide(head.work_left, running.units);
   if (begin >= engine.full_clock_at) return begin + Duration{CeilDivide(work, kFullClock)};
   const std::int64_t low = std::clamp<std::int64_t>(config_.ramp.low_permille, 1, kFullClock);
   const std::int64_t in_ramp = (engine.full_clock_at - begin).count() * low;
@@ -177,39 +192,40 @@ void DeviceModel::PlanNext() {
 
 // -- Which command runs ----------------------------------------------------------------------------------------------
 
-bool DeviceModel::Eligible(const Queue& queue, std::size_t index) const {
-  return !queue.empty() && !queue.head_runs && Index(queue.head().command.engine) == index;
+void DeviceModel::AddEligible(const Queue& queue) {
+  Engine& engine = engines_[Index(queue.head().command.engine)];
+  engine.changed = true;
+  std::vector<Eligible>& eligible = engine.eligible;
+  const Eligible added{queue.head().sequence, static_cast<std::uint32_t>(&queue - queues_.data())};
+  eligible.push_back(added);
+  auto place = eligible.end() - 1;
+  for (; place != eligible.begin() && (place - 1)->sequence > added.sequence; --place) *place = *(place - 1);
+  *place = added;
+}
+
+void DeviceModel::RemoveEligible(const Queue& queue) {
+  std::vector<Eligible>& eligible = engines_[Index(queue.head().command.engine)].eligible;
+  eligible.erase(std::ranges::find(eligible, queue.head().sequence, &Eligible::sequence));
 }
 
 /// Whether a command of a client that does not run waits for the engine.
 bool DeviceModel::OthersWait(std::size_t index) const {
-  return std::ranges::any_of(queues_, [&](const Queue& queue) {
-    return Eligible(queue, index) && clients_[queue.client].id != engines_[index].client;
+  return std::ranges::any_of(engines_[index].eligible, [&](const Eligible& each) {
+    return clients_[queues_[each.queue].client].id != engines_[index].client;
   });
 }
 
-/// The index of the queue whose head begins next.
-std::optional<std::size_t> DeviceModel::Choose(std::size_t index, Instant now) const {
+/// The index of the queue whose head begins next. There must be an eligible one.
+std::size_t DeviceModel::Choose(std::size_t index, Instant now) const {
   const Engine& engine = engines_[index];
-  std::optional<std::size_t> chosen;
-  const bool sliced = TimeSliced(index);
-  const bool turn_over = sliced && now >= engine.turn_began + config_.slice;
-  // A smaller rank goes first. Time-slice: the client whose turn it is, then the others by number, starting after it.
-  const auto rank = [&](const Queue& queue) -> std::uint32_t {
-    if (!sliced) return 0;
-    const std::uint32_t distance = clients_[queue.client].id - engine.client;  // modulo 2^32: 0 is the same client
+  if (!TimeSliced(index)) return engine.eligible.front().queue;
+  // The client whose turn it is goes first, then the others by number, starting after it.
+  const bool turn_over = now >= engine.turn_began + config_.slice;
+  const auto rank = [&](const Eligible& each) {
+    const std::uint32_t distance = clients_[queues_[each.queue].client].id - engine.client;  // modulo 2^32
     return distance == 0 && turn_over ? std::numeric_limits<std::uint32_t>::max() : distance;
   };
-  for (std::size_t i = 0; i < queues_.size(); ++i) {
-    if (!Eligible(queues_[i], index)) continue;
-    if (!chosen) {
-      chosen = i;
-      continue;
-    }
-    const std::uint32_t mine = rank(queues_[i]), best = rank(queues_[*chosen]);
-    if (mine < best || (mine == best && queues_[i].head().sequence < queues_[*chosen].head().sequence)) chosen = i;
-  }
-  return chosen;
+  return std::ranges::min_element(engine.eligible, {}, rank)->queue;
 }
 
 void DeviceModel::Begin(std::size_t index, std::size_t queue_index, std::uint32_t units, Instant now) {
@@ -218,7 +234,8 @@ void DeviceModel::Begin(std::size_t index, std::size_t queue_index, std::uint32_
   Pending& head = queue.head();
   const std::uint32_t client = clients_[queue.client].id;
   const bool compute = index == Index(EngineKind::kCompute);
-  if (engine.running.empty() && compute && config_.ramp.idle > Duration{0} && now - engine.idle_since >= config_.ramp.idle)
+  if (engine.running.empty() && compute && config_.ramp.idle > Duration{0} &&
+      now - engine.idle_since >= config_.ramp.idle)
     engine.full_clock_at = std::max(now, stalled_until_) + config_.ramp.rise;
   if (compute && !Concurrent(index)) {
     if (engine.client != client) {
@@ -229,44 +246,44 @@ void DeviceModel::Begin(std::size_t index, std::size_t queue_index, std::uint32_
     }
     if (!head.started && start_delay_) head.delay_left += start_delay_(head.command);
   }
+  RemoveEligible(queue);
   if (!head.started) head.began = std::max(now, stalled_until_);
   head.started = true;
   queue.head_runs = true;
   engine.client = client;
   engine.progressed = std::max(engine.progressed, now);
   engine.running.push_back({queue_index, units});
+  engine.units_used += units;
 }
 
 /// True: a command has begun.
 bool DeviceModel::Start(std::size_t index, Instant now) {
   Engine& engine = engines_[index];
   const std::uint32_t all = UnitsOf(index);
-  std::uint32_t in_use = 0;
-  for (const Running& running : engine.running) in_use += running.units;
-  if (in_use >= all) return false;
+  if (engine.units_used >= all || (engine.eligible.empty() && engine.running.empty())) return false;
   Progress(index, now);
   bool changed = false;
   // Commands that run on fewer units than they can use come first.
   for (Running& running : engine.running) {
     const std::uint32_t more =
-        std::min(UnitsWanted(queues_[running.queue].head().command) - running.units, all - in_use);
+        std::min(UnitsWanted(queues_[running.queue].head().command) - running.units, all - engine.units_used);
     running.units += more;
-    in_use += more;
+    engine.units_used += more;
     changed = changed || more > 0;
   }
-  while (in_use < all) {
-    const auto queue = Choose(index, now);
-    if (!queue) break;
-    const std::uint32_t units = std::min(UnitsWanted(queues_[*queue].head().command), all - in_use);
-    Begin(index, *queue, units, now);
-    in_use += units;
+  while (engine.units_used < all && !engine.eligible.empty()) {
+    const std::size_t queue = Choose(index, now);
+    Begin(index, queue, std::min(UnitsWanted(queues_[queue].head().command), all - engine.units_used), now);
     changed = true;
   }
   return changed;
 }
 
+/// On engines that have changed.
 void DeviceModel::StartAll(Instant now) {
   for (std::size_t i = 0; i < kEngineKinds; ++i) {
+    if (!engines_[i].changed) continue;
+    engines_[i].changed = false;
     Start(i, now);
     Plan(i, now);
   }
@@ -285,11 +302,8 @@ bool DeviceModel::Submit(Instant now, const DeviceCommand& command) {
       {.command = command, .sequence = next_sequence_++, .submitted = now, .work_left = WorkOf(command)});
   if (queue.size() > 1) return true;
   const std::size_t index = Index(command.engine);
-  if (Start(index, now) || TimeSliced(index)) {
-    Plan(index, now);
-    next_event_ = std::min(next_event_, engines_[index].next);
-    if (TimeSliced(index)) PlanNext();
-  }
+  AddEligible(queue);
+  if (engines_[index].units_used < UnitsOf(index) || TimeSliced(index)) StartAll(now);
   return true;
 }
 
@@ -317,31 +331,41 @@ DeviceCompletion DeviceModel::CompletionOf(const Pending& pending, Instant now, 
 
 void DeviceModel::Complete(std::size_t index, Instant now, std::vector<DeviceCompletion>& completed) {
   Engine& engine = engines_[index];
-  std::erase_if(engine.running, [&](const Running& running) {
+  engine.changed = true;
+  std::size_t left = 0;
+  for (std::size_t i = 0; i < engine.running.size(); ++i) {
+    const Running running = engine.running[i];
     Queue& queue = queues_[running.queue];
-    if (queue.head().work_left > 0 || queue.head().delay_left > Duration{0}) return false;
+    if (queue.head().work_left > 0 || queue.head().delay_left > Duration{0}) {
+      engine.running[left++] = running;
+      continue;
+    }
     completed.push_back(CompletionOf(queue.head(), now, /*lost=*/false));
+    engine.units_used -= running.units;
     Pop(queue);
-    return true;
-  });
-  if (engine.running.empty()) engine.idle_since = now;
+  }
+  engine.running.resize(left);
+  if (left == 0) engine.idle_since = now;
 }
 
 void DeviceModel::EndTurn(std::size_t index, Instant now) {
   Engine& engine = engines_[index];
   if (!TimeSliced(index) || engine.running.empty() || now < engine.turn_began + config_.slice || !OthersWait(index))
     return;
-  queues_[engine.running.front().queue].head_runs = false;
+  Queue& queue = queues_[engine.running.front().queue];
+  queue.head_runs = false;
+  AddEligible(queue);
   engine.running.clear();
+  engine.units_used = 0;
 }
 
 void DeviceModel::Forget(std::uint32_t queue) {
   for (Queue& each : queues_) {
     if (each.id != queue || each.empty()) continue;
-    each.commands.resize(each.first + (each.head().started ? 1 : 0));
-    if (each.empty()) {
-      each.commands.clear();
-      each.first = 0;
+    if (each.head().started) {
+      each.commands.resize(each.first + 1);
+    } else {
+      Clear(each);
     }
   }
   // A turn that would have ended for these commands may go on.
@@ -356,14 +380,19 @@ void DeviceModel::Remove(Instant now, std::uint32_t client) {
     Engine& engine = engines_[i];
     Progress(i, now);
     const bool ran = !engine.running.empty();
-    std::erase_if(engine.running, [&](const Running& running) { return of_client(queues_[running.queue]); });
+    engine.changed = true;
+    std::erase_if(engine.running, [&](const Running& running) {
+      Queue& queue = queues_[running.queue];
+      if (!of_client(queue)) return false;
+      engine.units_used -= running.units;
+      queue.head_runs = false;
+      AddEligible(queue);  // until the queue is cleared
+      return true;
+    });
     if (ran && engine.running.empty()) engine.idle_since = now;
   }
   for (Queue& queue : queues_) {
-    if (!of_client(queue)) continue;
-    queue.commands.clear();
-    queue.first = 0;
-    queue.head_runs = false;
+    if (of_client(queue)) Clear(queue);
   }
   for (Client& each : clients_) {
     if (each.removed || each.id != client) continue;
@@ -385,6 +414,8 @@ void DeviceModel::FailAll(Instant now, std::vector<DeviceCompletion>& completed)
   for (std::size_t i = 0; i < kEngineKinds; ++i) {
     Progress(i, now);
     engines_[i].running.clear();
+    engines_[i].units_used = 0;
+    engines_[i].eligible.clear();
     engines_[i].idle_since = now;
     engines_[i].next = kNoEvent;
   }

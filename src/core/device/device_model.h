@@ -25,7 +25,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <vector>
 
 #include "base/units.h"
@@ -126,10 +125,18 @@ class DeviceModel {
     std::size_t queue = 0;  // index in queues_
     std::uint32_t units = 0;
   };
+  /// A queue whose head waits for an engine.
+  struct Eligible {
+    std::uint64_t sequence = 0;
+    std::uint32_t queue = 0;  // index in queues_
+  };
   /// What is known of an engine at `progressed`. Its commands have the same units from then until `next`.
   struct Engine {
     std::vector<Running> running;  // in order of start
     std::uint32_t client = ~0U;    // whose command ran last
+    std::uint32_t units_used = 0;
+    bool changed = false;            // a command may begin; `next` is to be found again
+    std::vector<Eligible> eligible;  // by sequence
     Instant progressed{};
     Instant turn_began{};
     Instant idle_since{};
@@ -153,7 +160,8 @@ class DeviceModel {
   std::size_t QueueFor(const DeviceCommand& command);
   std::size_t ClientFor(std::uint32_t client);
   [[nodiscard]] const Queue* Find(std::uint32_t queue) const;
-  [[nodiscard]] bool Eligible(const Queue& queue, std::size_t index) const;
+  void AddEligible(const Queue& queue);
+  void RemoveEligible(const Queue& queue);
 
   [[nodiscard]] std::int64_t WorkDone(const Engine& engine, Instant from, Instant to) const;
   [[nodiscard]] Duration DelayIn(const Engine& engine, Duration span) const;
@@ -167,9 +175,10 @@ class DeviceModel {
   bool Start(std::size_t index, Instant now);
   void StartAll(Instant now);
   void Begin(std::size_t index, std::size_t queue, std::uint32_t units, Instant now);
-  [[nodiscard]] std::optional<std::size_t> Choose(std::size_t index, Instant now) const;
+  [[nodiscard]] std::size_t Choose(std::size_t index, Instant now) const;
   [[nodiscard]] bool OthersWait(std::size_t index) const;
   void Pop(Queue& queue);
+  void Clear(Queue& queue);
   void FailAll(Instant now, std::vector<DeviceCompletion>& completed);
   [[nodiscard]] DeviceCompletion CompletionOf(const Pending& pending, Instant now, bool lost) const;
 
@@ -177,7 +186,7 @@ class DeviceModel {
   std::array<Engine, kEngineKinds> engines_{};
   std::vector<Queue> queues_;
   std::vector<Client> clients_;
-  std::size_t last_queue_ = 0;  // where QueueFor found the last one
+  std::array<std::uint32_t, 16> queue_hints_{};  // where QueueFor found a queue last, by a hash of its number
   std::uint64_t next_sequence_ = 0;
   Instant stalled_until_{};
   Instant next_event_{kNoEvent};

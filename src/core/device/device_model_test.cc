@@ -176,8 +176,7 @@ TEST(DeviceModel, MemoryCanBeExhausted) {
 }
 
 TEST(DeviceModel, TheClockIsLowAfterAPause) {
-  Player player(
-      {.ramp = {.idle = milliseconds(10), .rise = milliseconds(4), .low_permille = 500}});
+  Player player({.ramp = {.idle = milliseconds(10), .rise = milliseconds(4), .low_permille = 500}});
   player.Submit(milliseconds(20), Kernel(1, milliseconds(3)));  // 4 ms at half the clock, 1 ms at the full clock
   player.Submit(milliseconds(26), Kernel(1, milliseconds(3)));  // The pause was too short to lower the clock.
   player.Finish();

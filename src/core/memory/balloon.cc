@@ -13,6 +13,9 @@ namespace {
 
 double PerMebibyte(Bytes bytes) { return static_cast<double>(bytes.count) / static_cast<double>(MiB(1).count); }
 
+/// The longest copy that is believed when it is told at its end.
+constexpr Duration kCopyTimeMax = seconds(10);
+
 /// What a total has grown by; one that fell has begun anew.
 Duration GrownBy(Duration& before, Duration total) {
   const Duration from = std::exchange(before, total);
@@ -263,8 +266,14 @@ void Balloon::Measure(Duration span, std::span<const MemoryView> views) {
     member->must = arena_.SlotsFor(view.must);
     member->present = true;
     if (!std::exchange(member->seen, true)) continue;
-    copying += copied;
-    if (stolen > Duration{}) steal += view.threads * SecondsOf(stolen) / (SecondsOf(stolen) + SecondsOf(others));
+    // An executor is not believed that it copied for longer than time has passed, or waited with more threads than
+    // there are CPUs. It may tell of a long copy at its end, so that time is saved up.
+    member->copy_time = std::min(member->copy_time + span, kCopyTimeMax);
+    const Duration believed = std::min(copied, member->copy_time);
+    member->copy_time -= believed;
+    copying += believed;
+    if (stolen > Duration{})
+      steal += std::min(view.threads, cpus_) * SecondsOf(stolen) / (SecondsOf(stolen) + SecondsOf(others));
   }
   if (span <= Duration{}) return;
   copying_ = SecondsOf(copying) / (SecondsOf(span) * cpus_) * 100;

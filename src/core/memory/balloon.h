@@ -167,6 +167,7 @@ class Balloon {
     bool seen = false;
     bool present = false;  // in the views of this look
     Duration copying{}, steal{}, elsewhere{};
+    Duration copy_time{};  // that it can have copied for, and has not told of
     std::uint32_t used = 0;
     std::uint32_t must = 0;
   };

@@ -463,5 +463,42 @@ RC_GTEST_PROP(Balloon, InWhichOrderTheyAreSeenChangesNothing, ()) {
   }
 }
 
+// -- Forged figures --------------------------------------------------------------------------------------------------
+
+TEST(BalloonOfForgedFigures, CopyingIsBelievedUpToTheTimeThatHasPassed) {
+  BalloonRig rig(8);
+  rig.Add(1, 1, 4);
+  for (int look = 0; look < 4; ++look) rig.Look(0);
+  for (int look = 0; look < 40; ++look) {
+    rig.ViewOf(1).copying += seconds(3600);
+    rig.now += milliseconds(500);
+    rig.See();
+    // It had two seconds before; afterwards no more than all of the time.
+    if (look <= 4) continue;
+    EXPECT_LE(rig.balloon.copying(), 100.0) << look;
+  }
+}
+
+TEST(BalloonOfForgedFigures, NoMoreThreadsWaitThanThereAreCpus) {
+  BalloonRig rig(8);
+  rig.Add(1, 1, 4);
+  rig.ViewOf(1).threads = ~0U;
+  rig.ViewOf(1).steal += milliseconds(400);
+  rig.ViewOf(1).elsewhere += milliseconds(100);
+  rig.now += milliseconds(500);
+  rig.See();
+  EXPECT_NEAR(rig.balloon.steal(), 80.0, 1e-6);
+}
+
+TEST(BalloonOfForgedFigures, ALongCopyThatIsToldAtItsEndCounts) {
+  BalloonRig rig(8);
+  rig.Add(1, 1, 4);
+  for (int look = 0; look < 4; ++look) rig.Look(0);
+  rig.ViewOf(1).copying += milliseconds(900);
+  rig.now += milliseconds(500);
+  rig.See();
+  EXPECT_NEAR(rig.balloon.copying(), 180.0, 1e-6);
+}
+
 }  // namespace
 }  // namespace weir::core

@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 
 #include "core/partition/analysis_frames.h"
@@ -120,6 +121,9 @@ Bytes AnswerTo(const Bytes& body) {
 
 int Serve() {
   ::signal(SIGPIPE, SIG_IGN);
+  if (!HasLandlock())
+    std::fputs("weir-analyzer: this kernel has no Landlock: source that is analysed may read files of this user\n",
+               stderr);
   for (;;) {
     std::array<std::byte, core::kAnalysisHeadBytes> head{};
     if (!ReadAll(STDIN_FILENO, head.data(), head.size())) return 0;

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -79,7 +80,8 @@ Result<std::span<const std::byte>> RingConsumer::Next(std::span<std::byte> into)
   proto::cl::Header header;
   if (there < sizeof header) return Fail(Errc::kProtocol, "a message of less than a header");
   std::memcpy(&header, at, sizeof header);
-  if (header.size < sizeof header || header.size > there || header.size > into.size())
+  const std::size_t most = std::min(into.size(), proto::cl::kMessageBytesMax);
+  if (header.size < sizeof header || header.size > most || proto::cl::Padded(header.size) > there)
     return Fail(Errc::kProtocol,
                 "a message of " + std::to_string(header.size) + " bytes, where " + std::to_string(there) + " are");
   std::memcpy(into.data(), at, header.size);

@@ -91,8 +91,8 @@ class RingConsumer {
   RingConsumer() = default;
   RingConsumer(RingControl* control, RingMapping data) : control_(control), data_(std::move(data)) {}
 
-  /// The next message, header included, copied to `into` (kMessageBytesMax); empty when there is none. kProtocol: what
-  /// lies there is no message.
+  /// The next message, header included, copied to `into`; empty when there is none. It has at most kMessageBytesMax
+  /// bytes, even where `into` is larger. kProtocol: what lies there is no message.
   Result<std::span<const std::byte>> Next(std::span<std::byte> into);
   [[nodiscard]] bool Empty() const { return control_->produced.load(std::memory_order_acquire) == consumed_; }
   /// Until there is something, or `timeout` is over: spins for as long as that pays, then sleeps. False: nothing came.

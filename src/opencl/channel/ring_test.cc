@@ -157,6 +157,15 @@ TEST_F(Ring, AMessageLongerThanAnyIsRefused) {
   std::memcpy(data(), &header, sizeof header);
   control().produced.store(2 * wire::kMessageBytesMax);
   EXPECT_EQ(executor_.in.Next(scratch_).error().code, Errc::kProtocol);
+  std::vector<std::byte> roomy(4 * wire::kMessageBytesMax);
+  EXPECT_EQ(executor_.in.Next(roomy).error().code, Errc::kProtocol) << "whatever the buffer's size";
+}
+
+TEST_F(Ring, AMessageWhosePaddingWasNotSentIsRefused) {
+  const wire::Header header{20, 7, 0};
+  std::memcpy(data(), &header, sizeof header);
+  control().produced.store(20);
+  EXPECT_EQ(executor_.in.Next(scratch_).error().code, Errc::kProtocol);
 }
 
 // -- Who is woken ----------------------------------------------------------------------------------------------------

@@ -26,9 +26,11 @@ void Admission::Begin(std::int64_t predicted_ns, const Entry& entry) {
   }
   batch->alone = entry.alone;
   batch->task = entry.task;
+  batch->may_wait_for_client = !entry.in_turn;
   if (entry.in_turn) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return in_flight_ < (entry.alone || alone_ ? 1 : kInFlightMax) || abandoned_; });
+    changed_.wait(
+        lock, [&] { return flying_.size() < (entry.alone || alone_ ? std::size_t{1} : kInFlightMax) || abandoned_; });
   }
   std::int64_t now_ns = platform::NowNs();
   batch->ticket = tenancy_.agent.Arrive(now_ns);
@@ -41,7 +43,7 @@ void Admission::Begin(std::int64_t predicted_ns, const Entry& entry) {
     {
       // The beat is known when the last task has ended.
       std::unique_lock lock(mutex_);
-      if (entry.in_turn) changed_.wait(lock, [this] { return in_flight_ == 0 || abandoned_; });
+      if (entry.in_turn) changed_.wait(lock, [this] { return flying_.empty() || abandoned_; });
       submit_ns = NsOf(pacer_.SubmitAt(Duration{pace.interval_ns}));
       if (abandoned_) break;
     }
@@ -57,7 +59,8 @@ void Admission::Begin(std::int64_t predicted_ns, const Entry& entry) {
   tenancy_.agent.Enter(batch->ticket, now_ns);
   batch->submit_ns = now_ns + batch->ticket.wait_ns;
   const std::lock_guard lock(mutex_);
-  if (in_flight_++ == 0) busy_since_ns_ = batch->submit_ns;
+  if (flying_.empty()) busy_since_ns_ = batch->submit_ns;
+  flying_.push_back(batch.get());
   alone_ = entry.alone;
   open_ = std::move(batch);
 }
@@ -75,17 +78,28 @@ void Admission::AddLaunch(const std::shared_ptr<KernelCost>& cost, std::uint64_t
 }
 
 bool Admission::Full() const {
+  // One command where the client may have to set an event for it: whether the device is at work on it can be asked.
+  if (open_->may_wait_for_client && open_->commands > 0) return true;
   return open_->interval_ns != 0 || open_->alone || open_->predicted_ns >= kQuantum.count() ||
          open_->commands >= kCommandsPerBatchMax;
 }
 
-std::unique_ptr<Admission::Batch> Admission::Close() {
-  if (open_) open_->tasks_ended = std::exchange(tasks_ended_, 0);
+std::unique_ptr<Admission::Batch> Admission::Close(std::function<bool()> running) {
+  if (open_) {
+    open_->tasks_ended = std::exchange(tasks_ended_, 0);
+    const std::lock_guard lock(mutex_);
+    open_->running = std::move(running);
+  }
   return std::exchange(open_, nullptr);
 }
 
-void Admission::Done(const Batch& batch, std::int64_t device_ns) {
-  const std::int64_t gpu_ns = tenancy_.meter.by_workers() ? tenancy_.meter.TakeNs() : device_ns;
+void Admission::Done(Batch& batch, std::int64_t device_ns) {
+  {
+    // From here on nobody else charges it. It counts as in flight until its costs are known.
+    const std::lock_guard lock(mutex_);
+    batch.ended = true;
+  }
+  const std::int64_t gpu_ns = tenancy_.meter.by_workers() ? batch.used_ns + tenancy_.meter.TakeNs() : device_ns;
   const std::int64_t end_ns = platform::NowNs();
   gate::Frame frame{.begin_ns = batch.begin_ns,
                     .present_ns = batch.present_ns,
@@ -102,19 +116,54 @@ void Admission::Done(const Batch& batch, std::int64_t device_ns) {
   // The beat is that of tasks: what only goes on with one, or copies, does not begin it anew.
   if (batch.task) pacer_.Presented(Duration{batch.interval_ns}, InstantFromNs(batch.submit_ns), InstantFromNs(end_ns));
   last_end_ns_ = end_ns;
-  --in_flight_;
-  busy_since_ns_ = in_flight_ > 0 ? end_ns : 0;
+  std::erase(flying_, &batch);
+  busy_since_ns_ = flying_.empty() ? 0 : end_ns;
   changed_.notify_all();
+}
+
+Admission::Batch* Admission::AtWork() const {
+  const auto found = std::ranges::find_if(flying_, [](const Batch* batch) {
+    return !batch->ended && (!batch->may_wait_for_client || batch->running_since_ns != 0);
+  });
+  return found != flying_.end() ? *found : nullptr;
+}
+
+void Admission::ChargeInFlight(std::int64_t now_ns) {
+  // The driver is asked without the mutex: it may hold a lock of its own when it calls Done.
+  std::vector<std::pair<Batch*, std::function<bool()>>> asked;
+  {
+    const std::lock_guard lock(mutex_);
+    for (Batch* batch : flying_)
+      if (batch->may_wait_for_client && batch->running) asked.emplace_back(batch, batch->running);
+  }
+  std::erase_if(asked, [](const auto& one) { return !one.second(); });
+  const std::lock_guard lock(mutex_);
+  for (Batch* batch : flying_) {
+    if (!batch->may_wait_for_client) continue;
+    const bool runs = std::ranges::any_of(asked, [batch](const auto& one) { return one.first == batch; });
+    if (!runs)
+      batch->running_since_ns = 0;
+    else if (batch->running_since_ns == 0)
+      batch->running_since_ns = now_ns;
+  }
+  Batch* batch = AtWork();
+  if (batch == nullptr) return;
+  if (tenancy_.meter.by_workers())
+    batch->used_ns += tenancy_.meter.TakeNs();
+  else
+    batch->used_ns = std::max(batch->used_ns, now_ns - std::max(busy_since_ns_, batch->running_since_ns));
+  tenancy_.agent.Charge(batch->ticket, batch->used_ns);
 }
 
 std::int64_t Admission::BusySinceNs() const {
   const std::lock_guard lock(mutex_);
-  return busy_since_ns_;
+  const Batch* batch = AtWork();
+  return batch != nullptr ? std::max(busy_since_ns_, batch->running_since_ns) : 0;
 }
 
 void Admission::Drain() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return in_flight_ == 0; });
+  changed_.wait(lock, [this] { return flying_.empty(); });
 }
 
 void Admission::Abandon() {

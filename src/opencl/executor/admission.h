@@ -13,6 +13,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -26,7 +27,7 @@
 namespace weir::opencl {
 
 inline constexpr Duration kQuantum = milliseconds(2);
-inline constexpr int kInFlightMax = 2;
+inline constexpr std::size_t kInFlightMax = 2;
 inline constexpr int kCommandsPerBatchMax = 512;
 
 /// What all sessions of an executor share: its agent and its meter.
@@ -62,6 +63,8 @@ class Admission {
     return open_->interval_ns == 0 && gate::Agent::PaceOf(open_->ticket).interval_ns != 0;
   }
   [[nodiscard]] bool open() const { return open_ != nullptr; }
+  /// Whether the open batch may wait for an event that only the client sets.
+  [[nodiscard]] bool MayWaitForClient() const { return open_->may_wait_for_client; }
 
   struct Batch {
     gate::Ticket ticket;
@@ -71,17 +74,29 @@ class Admission {
     std::uint32_t tasks_ended = 0;
     bool task = false;  // one begins with it
     bool alone = false;
+    bool may_wait_for_client = false;  // its command may wait for an event that only the client sets
     std::vector<CostPart> launches;
+
+    // Guarded by the admission's mutex from Begin to Done, as the ticket is:
+    std::function<bool()> running;      // whether the device is at work on it; set where it may wait for the client
+    std::int64_t running_since_ns = 0;  // when that was first seen
+    bool ended = false;
+    std::int64_t used_ns = 0;  // GPU time that it was found to have used so far
   };
 
   /// Closes the open batch: it is on its way. The caller sees to it that Done is called when the device has done it,
-  /// from whichever thread.
-  std::unique_ptr<Batch> Close();
+  /// from whichever thread. `running` tells whether the device is at work on it; it is asked from another thread.
+  std::unique_ptr<Batch> Close(std::function<bool()> running = {});
   /// Settles it, and learns what its kernels cost. `device_ns`: what the device's own clock says; counts only where no
   /// workers are metered.
-  void Done(const Batch& batch, std::int64_t device_ns);
+  void Done(Batch& batch, std::int64_t device_ns);
 
-  /// Since when the oldest batch has been on the device; 0: nothing is.
+  /// From another thread, at every poll: charges what is in flight for what it has used so far, so that a long kernel
+  /// is paid for while it runs, and by a process that dies. Without metered workers that is the time since it began;
+  /// Done settles the difference.
+  void ChargeInFlight(std::int64_t now_ns);
+  /// Since when the device has been at work on the oldest batch; 0: it isn't. A batch that may wait for the client
+  /// counts from when ChargeInFlight first saw it running.
   [[nodiscard]] std::int64_t BusySinceNs() const;
   /// Waits until nothing is in flight.
   void Drain();
@@ -89,14 +104,17 @@ class Admission {
   void Abandon();
 
  private:
+  /// The oldest batch that the device is at work on; null: there is none. With the mutex held.
+  [[nodiscard]] Batch* AtWork() const;
+
   Tenancy tenancy_;
   std::unique_ptr<Batch> open_;    // the session's thread only
   std::uint32_t tasks_ended_ = 0;  // and of no batch yet
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  int in_flight_ = 0;
-  bool alone_ = false;  // what is in flight is to be so by itself
+  std::vector<Batch*> flying_;  // oldest first; whoever holds one calls Done before it goes
+  bool alone_ = false;          // what is in flight is to be so by itself
   std::int64_t busy_since_ns_ = 0;
   std::int64_t last_end_ns_ = 0;
   core::FramePacer pacer_;

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -37,7 +39,74 @@ void Collect(std::span<const NameRange> ranges, std::vector<proto::cl::Fact>& fa
     }
 }
 
+// Of extensions that Debian's headers may not have yet.
+constexpr cl_device_info kDeviceUuid = 0x106A;           // cl_khr_device_uuid: 16 bytes
+constexpr cl_device_info kDevicePciBusInfo = 0x410F;     // cl_khr_pci_bus_info: domain, bus, device, function
+constexpr cl_device_info kDevicePciBusIdNv = 0x4008;     // cl_nv_device_attribute_query
+constexpr cl_device_info kDevicePciSlotIdNv = 0x4009;    // the same: device × 8 + function
+constexpr cl_device_info kDevicePciDomainIdNv = 0x400A;  // the same; newer drivers only
+
+std::string UuidOf(const cl_icd_dispatch& cl, cl_device_id device) {
+  std::array<unsigned char, 16> bytes{};
+  std::size_t size = 0;
+  if (cl.clGetDeviceInfo(device, kDeviceUuid, bytes.size(), bytes.data(), &size) != CL_SUCCESS || size != bytes.size())
+    return {};
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    char digits[4];
+    std::snprintf(digits, sizeof digits, "%02x", bytes[i]);
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += digits;
+  }
+  return text;
+}
+
+std::string PciAddressOf(const cl_icd_dispatch& cl, cl_device_id device) {
+  std::array<cl_uint, 4> at{};
+  std::size_t size = 0;
+  if (cl.clGetDeviceInfo(device, kDevicePciBusInfo, sizeof at, at.data(), &size) != CL_SUCCESS || size != sizeof at) {
+    cl_uint slot = 0;
+    if (cl.clGetDeviceInfo(device, kDevicePciBusIdNv, sizeof at[1], &at[1], nullptr) != CL_SUCCESS ||
+        cl.clGetDeviceInfo(device, kDevicePciSlotIdNv, sizeof slot, &slot, nullptr) != CL_SUCCESS)
+      return {};
+    if (cl.clGetDeviceInfo(device, kDevicePciDomainIdNv, sizeof at[0], &at[0], nullptr) != CL_SUCCESS) at[0] = 0;
+    at[2] = slot / 8;
+    at[3] = slot % 8;
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, "%04x:%02x:%02x.%x", at[0], at[1], at[2], at[3]);
+  return text;
+}
+
+std::string LowerCase(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return lower;
+}
+
 }  // namespace
+
+Result<std::size_t> ChooseDevice(std::span<const NativeDevice> devices, std::string_view wanted) {
+  if (wanted.empty()) wanted = "0";
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), number);
+  if (error == std::errc() && end == wanted.data() + wanted.size()) {
+    if (number < devices.size()) return number;
+    return Fail(Errc::kNotFound,
+                "it has " + std::to_string(devices.size()) + " devices, no number " + std::string(wanted));
+  }
+  std::string id = LowerCase(wanted);
+  if (id.starts_with("gpu-")) id.erase(0, 4);
+  // NVML writes a PCI domain with eight digits, OpenCL's vendors with four.
+  if (id.size() == 16 && id[8] == ':' && id.starts_with("0000")) id.erase(0, 4);
+  for (std::size_t i = 0; i < devices.size(); ++i)
+    if (id == devices[i].uuid || id == devices[i].pci) return i;
+  std::string known;
+  for (const NativeDevice& device : devices)
+    known += (known.empty() ? "" : ", ") + (device.pci.empty() ? device.name : device.pci);
+  return Fail(Errc::kNotFound, "no device has the UUID or PCI address '" + std::string(wanted) + "'; it has: " + known);
+}
 
 std::vector<std::string> VendorLibraries(const std::string& folder) {
   std::vector<std::filesystem::path> files;
@@ -100,6 +169,8 @@ Result<std::vector<NativeDevice>> OpenLibrary(const std::string& library) {
                           .workers = {}};
       const bool cpu = (DeviceNumber(*cl, devices[d], CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU) != 0;
       device.in_host_memory = cpu && DeviceNumber(*cl, devices[d], CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
+      device.uuid = UuidOf(*cl, devices[d]);
+      device.pci = PciAddressOf(*cl, devices[d]);
       found.push_back(std::move(device));
     }
   }

@@ -5,7 +5,9 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -21,6 +23,8 @@ struct NativeDevice {
   cl_device_id device = nullptr;
   std::string library;
   std::string name;
+  std::string uuid{};  // as GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx without "GPU-", lower case; empty: not known
+  std::string pci{};   // as 0000:01:00.0; empty: not known
   std::vector<pid_t> workers;  // threads that its driver has started by now
   /// It computes in host memory, so that a buffer can be a range that the client sees too.
   bool in_host_memory = false;
@@ -31,6 +35,10 @@ std::vector<std::string> VendorLibraries(const std::string& folder);
 
 /// Opens a library and lists its devices. kUnavailable: it can't be opened, or is no OpenCL driver.
 Result<std::vector<NativeDevice>> OpenLibrary(const std::string& library);
+
+/// The index of the device with this number, UUID (with or without "GPU-") or PCI address; empty: the first. kNotFound:
+/// there is none.
+Result<std::size_t> ChooseDevice(std::span<const NativeDevice> devices, std::string_view wanted);
 
 /// What clGetPlatformInfo and clGetDeviceInfo say, but for handles; of memory not more than `memory_bytes`.
 proto::cl::PlatformFacts FactsOfPlatform(const NativeDevice& device);

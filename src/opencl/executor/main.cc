@@ -27,7 +27,7 @@ constexpr const char* kUsage =
     "  --vgpu NAME              its name, for messages\n"
     "  --owner UID              who may connect, beside root (default: this user)\n"
     "  --library FILE           the vendor's OpenCL library (default: the first of /etc/OpenCL/vendors that works)\n"
-    "  --device N               which of its devices (default: 0)\n"
+    "  --device DEVICE          which device: its number in the library, UUID or PCI address (default: 0)\n"
     "  --cpus N                 for drivers that compute on CPUs: how many workers (default: the driver's choice)\n"
     "  --copies                 treat a device that computes in host memory as if it had memory of its own\n"
     "  --partition MODE         elastic memory: launches that do not fit the device run in parts (auto), fail (never), "
@@ -100,10 +100,11 @@ int List(const std::string& only) {
       const auto number = [&](cl_device_info name) {
         return static_cast<unsigned long long>(weir::opencl::DeviceNumber(*device.cl, device.device, name));
       };
-      std::printf("%s\t%zu\t%s\t%s\t%llu\t%llu\t%s\n", library.c_str(), i,
+      std::printf("%s\t%zu\t%s\t%s\t%llu\t%llu\t%s\t%s\t%s\n", library.c_str(), i,
                   weir::opencl::DeviceText(*device.cl, device.device, CL_DEVICE_VENDOR).c_str(), device.name.c_str(),
                   number(CL_DEVICE_MAX_COMPUTE_UNITS), number(CL_DEVICE_GLOBAL_MEM_SIZE),
-                  weir::opencl::DeviceText(*device.cl, device.device, CL_DRIVER_VERSION).c_str());
+                  weir::opencl::DeviceText(*device.cl, device.device, CL_DRIVER_VERSION).c_str(), device.uuid.c_str(),
+                  device.pci.c_str());
       ++found;
     }
   }
@@ -118,8 +119,8 @@ int main(int argc, char** argv) {
   std::string socket;
   for (int which = 0; (which = ::getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
     double value = 0;
-    const bool numeric = which == kListener || which == kOwner || which == kDevice || which == kCpus ||
-                         which == kCopyBandwidth || which == kIdle || which == kTimeout;
+    const bool numeric = which == kListener || which == kOwner || which == kCpus || which == kCopyBandwidth ||
+                         which == kIdle || which == kTimeout;
     if (numeric && !Number(optarg, value)) {
       std::fprintf(stderr, "weir-executor: '%s' is no number; see weir-executor --help\n", optarg);
       return 2;
@@ -131,7 +132,7 @@ int main(int argc, char** argv) {
       case kVgpu: options.vgpu = optarg; break;
       case kOwner: options.owner = static_cast<uid_t>(value); break;
       case kLibrary: options.library = optarg; break;
-      case kDevice: options.device = static_cast<unsigned>(value); break;
+      case kDevice: options.device = optarg; break;
       case kCpus: ::setenv("POCL_MAX_PTHREAD_COUNT", std::to_string(static_cast<int>(value)).c_str(), 1); break;
       case kCopies: options.copies = true; break;
       case kPartition: {

@@ -2,6 +2,7 @@
 // What one session's client has made, by the ids it chose. Objects that could not be made stand there with the reason.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -14,7 +15,9 @@
 #include "base/ids.h"
 #include "opencl/channel/cl.h"
 #include "opencl/channel/limits.h"
+#include "opencl/executor/arg_types.h"
 #include "opencl/executor/driver.h"
+#include "opencl/executor/host_budget.h"
 #include "opencl/executor/kernel_cost.h"
 #include "opencl/executor/part_program.h"
 #include "opencl/executor/quota.h"
@@ -33,7 +36,27 @@ struct Object {
 
   const Kind kind;
   cl_int error = CL_SUCCESS;  // why it could not be made
+  HostCharge host;            // what it takes of the executor's own memory
 };
+
+/// What an object of a kind takes of the executor's memory and its driver's, roughly and rather too much; a program
+/// also takes a multiple of its text.
+constexpr std::uint64_t HostBytesOf(Kind kind) {
+  switch (kind) {
+    case Kind::kDevice:
+    case Kind::kContext:
+    case Kind::kQueue: return 64 << 10;
+    case Kind::kProgram: return 128 << 10;
+    case Kind::kKernel: return 8 << 10;
+    case Kind::kMemory: return 2 << 10;
+    case Kind::kSampler:
+    case Kind::kEvent: return 1 << 10;
+  }
+  return 0;
+}
+/// Of a program's source, included files or binary together: more is not given to the driver's compiler.
+inline constexpr std::uint64_t kProgramBytesMax = 64 << 20;
+inline constexpr std::uint64_t kHostBytesPerProgramByte = 4;
 
 /// The device, or a part of it. No part is ever released: to PoCL a queue is no reason to keep one, and its threads may
 /// come back to a queue after its last event has been told of. They end with the process.
@@ -113,10 +136,11 @@ struct Memory : Object {
   bool image = false;
   cl_mem_flags flags = 0;
   std::uint64_t size = 0;
-  std::uint64_t origin = 0;     // of a sub-buffer
-  std::byte* host = nullptr;    // of a buffer: its range in the arena
-  bool filled = false;          // and that holds its first content
-  std::byte* placed = nullptr;  // of a distant client's, on a device that works in host memory: its contents
+  std::uint64_t extent[3] = {0, 0, 0};  // of an image: pixels and layers; 1 for a side that it does not have
+  std::uint64_t origin = 0;             // of a sub-buffer
+  std::byte* host = nullptr;            // of a buffer: its range in the arena
+  bool filled = false;                  // and that holds its first content
+  std::byte* placed = nullptr;          // of a distant client's, on a device that works in host memory: its contents
   Gone gone;
   std::shared_ptr<Stored> stored;  // elastic
   bool read_only = false;          // elastic: kernels don't write to it
@@ -133,13 +157,10 @@ struct Sampler : Object {
   cl_sampler native = nullptr;
 };
 
-/// What an argument of a kernel is set to.
-enum class ArgTakes : std::uint8_t { kValue, kMemory, kSampler };
-
 /// What is known of the kernels of one name in a program: the objects come and go.
 struct KernelKnowledge {
   std::shared_ptr<KernelCost> cost;
-  std::shared_ptr<const std::vector<ArgTakes>> takes;  // empty: the driver doesn't tell
+  std::shared_ptr<std::vector<ArgTakes>> takes;
 };
 
 struct Program : Object {
@@ -154,9 +175,10 @@ struct Program : Object {
   std::shared_ptr<Context> context;
   bool may_slice = false;
   std::map<std::string, KernelKnowledge, std::less<>> known;
-  bool built = false;     // by clBuildProgram, and it went well
-  bool includes = false;  // files, which are gone
-  std::string options;    // the client's
+  std::map<std::string, std::string, std::less<>> short_names;  // of kernels whose names are too long for a driver
+  bool built = false;                                           // by clBuildProgram, and it went well
+  bool includes = false;                                        // files, which are gone
+  std::string options;                                          // the client's
   // Where launches may be cut, and one had to be: the part kernels, or why there are none.
   bool asked_ahead = false;  // the analyzer, before one had to be
   std::unique_ptr<PartProgram> parts;
@@ -180,7 +202,8 @@ struct Kernel : Object {
   cl_kernel native = nullptr;
   std::shared_ptr<Program> program;
   std::shared_ptr<KernelCost> cost;
-  std::shared_ptr<const std::vector<ArgTakes>> takes;
+  std::string name;
+  std::shared_ptr<std::vector<ArgTakes>> takes;  // unknown ones become values once they are shown to be
   // Objects among its arguments. They are not kept: a program may release one, and then has to set another.
   std::vector<std::optional<std::weak_ptr<Object>>> args;
   // Elastic: of each argument, whether the kernel can't write through it, and the native object that it was set to.
@@ -218,49 +241,74 @@ struct Event : Object {
 
 inline constexpr std::uint32_t kPartsMax = 4096;  // of devices, in an executor's life
 
+/// A table of pages that exist while there is something in them: a message with a great id costs one page.
 class Objects {
  public:
   /// CL_SUCCESS and the object; its kind's error when there is none; its own when it could not be made.
   template <typename T>
   cl_int Find(std::uint32_t id, T*& found) const {
     found = nullptr;
-    if (id >= slots_.size() || !slots_[id] || slots_[id]->kind != T::kKind) return T::kInvalid;
-    found = static_cast<T*>(slots_[id].get());
+    const std::shared_ptr<Object>* const slot = Slot(id);
+    if (slot == nullptr || !*slot || (*slot)->kind != T::kKind) return T::kInvalid;
+    found = static_cast<T*>(slot->get());
     return found->error;
   }
   template <typename T>
   cl_int Share(std::uint32_t id, std::shared_ptr<T>& found) const {
     T* object = nullptr;
     const cl_int error = Find(id, object);
-    if (object != nullptr) found = std::static_pointer_cast<T>(slots_[id]);
+    if (object != nullptr) found = std::static_pointer_cast<T>(*Slot(id));
     return error;
   }
   [[nodiscard]] std::shared_ptr<Object> Any(std::uint32_t id) const {
-    return id < slots_.size() ? slots_[id] : nullptr;
+    const std::shared_ptr<Object>* const slot = Slot(id);
+    return slot != nullptr ? *slot : nullptr;
   }
   /// Replaces what had the id. False: no such id can be.
   bool Put(std::uint32_t id, std::shared_ptr<Object> object) {
     if (id == 0 || id > kIdMax) return false;
-    if (id >= slots_.size()) slots_.resize(std::size_t{id} + 1 + id / 2);
-    slots_[id] = std::move(object);
+    if (!object) return Take(id), true;
+    std::unique_ptr<Page>& page = pages_[id / kPerPage];
+    if (!page) page = std::make_unique<Page>();
+    std::shared_ptr<Object>& slot = page->slots[id % kPerPage];
+    if (!slot) ++page->used;
+    slot.swap(object);  // what was there ends when the table is whole again
     return true;
   }
-  std::shared_ptr<Object> Take(std::uint32_t id) { return id < slots_.size() ? std::move(slots_[id]) : nullptr; }
+  std::shared_ptr<Object> Take(std::uint32_t id) {
+    if (id > kIdMax || !pages_[id / kPerPage]) return nullptr;
+    std::unique_ptr<Page>& page = pages_[id / kPerPage];
+    std::shared_ptr<Object> object = std::move(page->slots[id % kPerPage]);
+    if (object && --page->used == 0) page.reset();
+    return object;
+  }
   template <typename T, typename Each>
   void ForEach(Each each) const {
-    for (const auto& object : slots_)
-      if (object && object->kind == T::kKind) each(static_cast<T&>(*object));
+    ForEachId<T>([&each](std::uint32_t, T& object) { each(object); });
   }
   template <typename T, typename Each>
   void ForEachId(Each each) const {
-    for (std::size_t id = 0; id < slots_.size(); ++id)
-      if (slots_[id] && slots_[id]->kind == T::kKind)
-        each(static_cast<std::uint32_t>(id), static_cast<T&>(*slots_[id]));
+    for (std::uint32_t p = 0; p < pages_.size(); ++p)
+      for (std::uint32_t i = 0; pages_[p] && i < kPerPage; ++i)
+        if (const auto& object = pages_[p]->slots[i]; object && object->kind == T::kKind)
+          each(p * kPerPage + i, static_cast<T&>(*object));
   }
-  void Clear() { slots_.clear(); }
+  void Clear() {
+    for (auto& page : pages_) page.reset();
+  }
 
  private:
-  std::vector<std::shared_ptr<Object>> slots_;
+  static constexpr std::uint32_t kPerPage = 256;
+  struct Page {
+    std::array<std::shared_ptr<Object>, kPerPage> slots;
+    std::uint32_t used = 0;
+  };
+  [[nodiscard]] const std::shared_ptr<Object>* Slot(std::uint32_t id) const {
+    if (id > kIdMax || !pages_[id / kPerPage]) return nullptr;
+    return &pages_[id / kPerPage]->slots[id % kPerPage];
+  }
+
+  std::vector<std::unique_ptr<Page>> pages_ = std::vector<std::unique_ptr<Page>>(kIdMax / kPerPage + 1);
 };
 
 }  // namespace weir::opencl

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace weir::opencl {
 
@@ -18,9 +19,12 @@ void Replies::Answer(std::uint32_t request, std::int32_t status, wire::ByteView 
 }
 
 void Replies::Keep(std::vector<std::byte> message) {
-  kept_bytes_ += message.size();
-  given_up_ |= kept_bytes_ > kKeptBytesMax;
-  if (!given_up_) kept_.push_back(std::move(message));
+  const std::uint64_t bytes = message.size();
+  if (given_up_) return;
+  given_up_ = bytes > kKeptBytesMax - kept_bytes_ || (budget_ != nullptr && !budget_->Take(bytes));
+  if (given_up_) return;
+  kept_bytes_ += bytes;
+  kept_.push_back(std::move(message));
 }
 
 bool Replies::Flush() {
@@ -32,6 +36,7 @@ bool Replies::Flush() {
     std::memcpy(at, message.data(), message.size());
     out_.Send(message.size());
     kept_bytes_ -= message.size();
+    if (budget_ != nullptr) budget_->Return(message.size());
     kept_.pop_front();
   }
   return !kept_.empty();
@@ -46,6 +51,7 @@ void Replies::Close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
   kept_.clear();
+  if (budget_ != nullptr) budget_->Return(std::exchange(kept_bytes_, 0));
 }
 
 }  // namespace weir::opencl

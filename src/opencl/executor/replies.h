@@ -4,11 +4,13 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <type_traits>
 #include <vector>
 
 #include "opencl/channel/ring.h"
+#include "opencl/executor/host_budget.h"
 #include "proto/opencl_messages.h"
 
 namespace weir::opencl {
@@ -18,7 +20,12 @@ class Replies {
   /// No more than this is kept for a client that doesn't read; then it is given up.
   static constexpr std::size_t kKeptBytesMax = 64 << 20;
 
-  explicit Replies(RingProducer out) : out_(std::move(out)) {}
+  /// What is kept counts to `budget`; with no room there the client is given up as well.
+  explicit Replies(RingProducer out, std::shared_ptr<HostBudget> budget = nullptr)
+      : out_(std::move(out)), budget_(std::move(budget)) {}
+  ~Replies() { Close(); }
+  Replies(const Replies&) = delete;
+  Replies& operator=(const Replies&) = delete;
 
   template <typename M>
   void Send(const M& message) {
@@ -64,6 +71,7 @@ class Replies {
 
   mutable std::mutex mutex_;
   RingProducer out_;
+  const std::shared_ptr<HostBudget> budget_;
   std::deque<std::vector<std::byte>> kept_;
   std::size_t kept_bytes_ = 0;
   bool closed_ = false;

@@ -18,6 +18,8 @@
 #include "opencl/executor/memory_keeper.h"
 #include "opencl/executor/session.h"
 #include "platform/clock.h"
+#include "platform/pending_peers.h"
+#include "proto/opencl_messages.h"
 
 namespace weir::opencl {
 namespace {
@@ -25,6 +27,10 @@ namespace {
 constexpr Duration kTick = milliseconds(100);
 constexpr Duration kHelloWithin = seconds(2);
 constexpr Duration kAttachWithin = seconds(5);
+/// While an executor is not attached, clients wait for so long before they are refused: the daemon may be restarting.
+constexpr Duration kAttachPatience = seconds(2);
+constexpr std::size_t kPendingPerUidMax = 64;
+constexpr int kAcceptsPerVisit = 64;
 /// What a session that was told to end gets, before the process ends under it.
 constexpr Duration kEndWithin = milliseconds(500);
 constexpr std::size_t kSessionsMax = 256;
@@ -48,6 +54,12 @@ std::string AnalyzerBesideUs() {
   return ::access(path.c_str(), X_OK) == 0 ? path.string() : std::string();
 }
 
+/// Best effort: the connection is refused anyway.
+void SendRefusal(int connection, const std::string& why) {
+  static_cast<void>(platform::SendPacket(
+      connection, proto::cl::Encode(proto::cl::Welcome{.magic = proto::cl::kHelloMagic, .refusal = why})));
+}
+
 struct Seat {
   std::unique_ptr<Session> session;
   std::thread thread;
@@ -66,10 +78,14 @@ class Server {
   Status Run();
 
  private:
-  void Attach();
+  [[nodiscard]] bool Attach();
+  Result<bool> AwaitGate(int signals);
   void Share();
   void TellWhatIsMade();
+  platform::Fd AcceptOurs();
+  void RefuseAll(const std::string& why);
   void Accept();
+  void Welcome(platform::Fd connection);
   void Tick(std::int64_t now_ns);
   void Watch(const Session& session, std::int64_t now_ns) const;
   [[nodiscard]] Quota::Limits Limits() const;
@@ -82,19 +98,39 @@ class Server {
   std::unique_ptr<Shared> shared_;
   std::unique_ptr<MemoryKeeper> keeper_;  // null: memory isn't elastic
   std::list<Seat> seats_;
+  platform::PendingPeers<platform::Fd> pending_{kPendingPerUidMax, kHelloWithin};
   std::int64_t idle_since_ns_ = 0;
 };
 
 // The agent attaches when a frame arrives; one that never leaves tells us which CPUs make up the device. That, and
 // whether memory is elastic, holds for good: a daemon that is busy gets time to answer, as nobody's frame waits here.
-void Server::Attach() {
+bool Server::Attach() {
   const gate::Ticket ticket = agent_.Arrive(platform::NowNs(), kAttachWithin);
+  if (ticket.attachment == nullptr && !options_.attach.empty()) return false;
   const proto::CpuMask cpus = agent_.device_cpus();
   meter_ = std::make_unique<DeviceMeter>(device_.in_host_memory ? device_.workers : std::vector<pid_t>{}, cpus);
   agent_.Describe(meter_->by_workers() ? proto::MeterKind::kWorkerCpuTime : proto::MeterKind::kTimerQuery,
                   device_.name.c_str());
   if (ticket.attachment != nullptr) agent_.Withdraw(ticket);
-  if (!options_.attach.empty() && !agent_.attached()) Say("not attached to the gate: " + agent_.last_error());
+  return true;
+}
+
+// An executor that was given a gate serves nobody before it has attached there: what it ran would have no cap and no
+// quota. Once it has, it goes on when it loses the daemon, as every agent does. True: attached. False: told to end.
+Result<bool> Server::AwaitGate(int signals) {
+  const std::int64_t start_ns = platform::NowNs();
+  const std::int64_t give_up_ns = start_ns + std::max(options_.idle_exit_after, kAttachWithin).count();
+  while (!Attach()) {
+    const std::int64_t now_ns = platform::NowNs();
+    const std::string why =
+        "the executor of '" + options_.vgpu +
+        "' is not attached to the gate of its vGPU, and serves nobody before it is: " + agent_.last_error();
+    if (now_ns - start_ns > kAttachPatience.count()) RefuseAll(why);
+    if (now_ns > give_up_ns) return Fail(Errc::kUnavailable, why);
+    pollfd watched{signals, POLLIN, 0};
+    if (::poll(&watched, 1, static_cast<int>(kTick.count() / 1'000'000)) > 0) return false;
+  }
+  return true;
 }
 
 // Whether memory is elastic is decided here, for good: buffers that are ranges of the arena can't go anywhere.
@@ -146,18 +182,31 @@ void Server::TellWhatIsMade() {
 }
 
 Status Server::Run() {
-  Attach();
-  Share();
   const sigset_t ends = SignalsToEnd();
   const platform::Fd signals(::signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK));
+  WEIR_TRY(const bool attached, AwaitGate(signals.get()));
+  if (!attached) return Ok();
+  Share();
   idle_since_ns_ = platform::NowNs();
   for (;;) {
-    pollfd watched[2] = {{options_.listener.get(), POLLIN, 0}, {signals.get(), POLLIN, 0}};
-    if (::poll(watched, 2, static_cast<int>(kTick.count() / 1'000'000)) < 0 && errno != EINTR)
-      return platform::ErrnoError("waiting for clients", errno);
-    if ((watched[1].revents & POLLIN) != 0) break;
-    if ((watched[0].revents & POLLIN) != 0) Accept();
+    std::vector<pollfd> watched{{signals.get(), POLLIN, 0}, {options_.listener.get(), POLLIN, 0}};
+    std::vector<std::uint64_t> numbers;  // of the pending connections, which follow
+    for (const auto& entry : pending_.entries()) {
+      watched.push_back({entry.connection.get(), POLLIN, 0});
+      numbers.push_back(entry.number);
+    }
+    if (::poll(watched.data(), watched.size(), static_cast<int>(kTick.count() / 1'000'000)) < 0) {
+      if (errno != EINTR) return platform::ErrnoError("waiting for clients", errno);
+      continue;
+    }
+    if ((watched[0].revents & POLLIN) != 0) break;
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      if (watched[i + 2].revents == 0) continue;
+      if (auto connection = pending_.Take(numbers[i])) Welcome(std::move(*connection));
+    }
+    if ((watched[1].revents & POLLIN) != 0) Accept();
     const std::int64_t now_ns = platform::NowNs();
+    pending_.DropLate(InstantFromNs(now_ns));
     Tick(now_ns);
     if (!keeper_) TellWhatIsMade();
     agent_.ReportUse(shared_->work_items->load(std::memory_order_relaxed), shared_->quota->used());
@@ -175,13 +224,43 @@ Status Server::Run() {
   return Ok();
 }
 
+// A connection of a user who may connect; empty: there was none. Another user's is closed at once, without reading
+// anything of it: an answer that it could wait for would cost a place that is others'.
+platform::Fd Server::AcceptOurs() {
+  for (int i = 0; i < kAcceptsPerVisit; ++i) {
+    platform::Fd connection(::accept4(options_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!connection) return {};
+    const auto peer = platform::PeerOf(connection.get());
+    if (peer && (peer->uid == options_.owner || peer->uid == 0)) return connection;
+    if (peer) SendRefusal(connection.get(), "this vGPU belongs to uid " + std::to_string(options_.owner));
+  }
+  return {};
+}
+
+void Server::RefuseAll(const std::string& why) {
+  const Instant now = platform::Now();
+  for (platform::Fd connection = AcceptOurs(); connection; connection = AcceptOurs()) {
+    SendRefusal(connection.get(), why);
+    pending_.Add(now, 0, std::move(connection));  // kept open for a while: a close would take the answer away
+  }
+  pending_.DropLate(now);
+}
+
 void Server::Accept() {
-  platform::Fd connection(::accept4(options_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!connection || seats_.size() >= kSessionsMax) return;
-  // Who connects says Hello at once; one that doesn't keeps others from connecting for so long, no more.
-  if (!platform::WaitReadable(connection.get(), static_cast<int>(kHelloWithin.count() / 1'000'000))) return;
-  auto accepted = Welcome(std::move(connection), options_.owner, Limits().all,
-                          device_.in_host_memory && !shared_->copies && shared_->store == nullptr);
+  for (int i = 0; i < kAcceptsPerVisit; ++i) {
+    platform::Fd connection = AcceptOurs();
+    if (!connection) return;
+    const auto peer = platform::PeerOf(connection.get());
+    if (peer) pending_.Add(platform::Now(), peer->uid, std::move(connection));
+  }
+}
+
+void Server::Welcome(platform::Fd connection) {
+  if (seats_.size() >= kSessionsMax)
+    return SendRefusal(connection.get(), "this vGPU has " + std::to_string(kSessionsMax) + " OpenCL clients already");
+  auto accepted = opencl::Welcome(std::move(connection), options_.owner, Limits().all,
+                                  device_.in_host_memory && !shared_->copies && shared_->store == nullptr);
+  if (!accepted && accepted.error().code == Errc::kUnavailable) return;  // it closed: no news
   if (!accepted) return Say(accepted.error().message);
   Seat& seat = seats_.emplace_back();
   seat.session = std::make_unique<Session>(*shared_, std::move(*accepted));
@@ -205,6 +284,7 @@ void Server::Tick(std::int64_t now_ns) {
       seat->stopped_ns = now_ns;
     }
     all_stuck = all_stuck && seat->stopped_ns != 0 && now_ns - seat->stopped_ns > kEndWithin.count();
+    seat->session->ChargeInFlight(now_ns);  // before the watchdog, which may end the process
     Watch(*seat->session, now_ns);
     ++seat;
   }
@@ -237,12 +317,12 @@ Status RunExecutor(ExecutorOptions options) {
       said = devices.error().message;
       continue;
     }
-    if (options.device >= devices->size()) {
-      said =
-          library + " has " + std::to_string(devices->size()) + " devices, no number " + std::to_string(options.device);
+    auto found = ChooseDevice(*devices, options.device);
+    if (!found) {
+      said = library + ": " + found.error().message;
       continue;
     }
-    NativeDevice device = std::move((*devices)[options.device]);
+    NativeDevice device = std::move((*devices)[*found]);
     return Server(std::move(options), std::move(device)).Run();
   }
   return Fail(Errc::kUnavailable, said);

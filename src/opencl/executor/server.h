@@ -22,7 +22,7 @@ struct ExecutorOptions {
   platform::Fd listener;                                       // where clients connect
   uid_t owner = 0;                                             // who may, beside root
   std::string library;                                         // the vendor's; empty: the first that the system names
-  unsigned device = 0;                                         // of the library's devices
+  std::string device{};                                        // number in the library, UUID or PCI address; empty: 0
   bool copies = false;                                         // treat the device as one with memory of its own
   core::PartitionMode partition = core::PartitionMode::kAuto;  // elastic: what doesn't fit the device runs in parts
   PeerSources peers;                                           // executors that may run parts

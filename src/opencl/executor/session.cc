@@ -26,7 +26,8 @@ Session::Session(Shared& shared, Accepted accepted)
       buffers_(std::move(accepted.buffers)),
       control_(std::move(accepted.channel.control)),
       in_(std::move(accepted.channel.in)),
-      replies_(std::make_shared<Replies>(std::move(accepted.channel.out))),
+      host_budget_(std::make_shared<HostBudget>(HostBudget::kSessionBytesMax, shared.host_budget)),
+      replies_(std::make_shared<Replies>(std::move(accepted.channel.out), host_budget_)),
       arrivals_(accepted.distant ? std::make_shared<Arrivals>(cl_, replies_) : nullptr),
       admission_(std::make_shared<Admission>(Tenancy{shared.agent, shared.meter, shared.work_items})),
       scratch_(wire::kMessageBytesMax),
@@ -88,17 +89,23 @@ void Session::Stop() {
   if (shared_.store != nullptr) shared_.store->Wake();
 }
 
-std::int64_t Session::BusySinceNs() const {
-  return waits_for_client_.load(std::memory_order_relaxed) ? 0 : admission_->BusySinceNs();
-}
+std::int64_t Session::BusySinceNs() const { return admission_->BusySinceNs(); }
+
+void Session::ChargeInFlight(std::int64_t now_ns) { admission_->ChargeInFlight(now_ns); }
 
 bool Session::Handle(wire::ByteView message) {
   return wire::DecodeFromClient(message, [this](const auto& m) { Do(m); });
 }
 
+cl_int Session::Charge(Object& object, std::uint64_t more) const {
+  return object.host.Take(host_budget_, HostBytesOf(object.kind) + more) ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
+}
+
 void Session::Keep(std::uint32_t id, std::shared_ptr<Object> object, cl_int error, const char* attempted) {
   object->error = error;
   if (error != CL_SUCCESS) Complain(error, attempted);
+  // Without room for the object there is none to keep the error in: its id names nothing.
+  if (object->host.empty() && Charge(*object) != CL_SUCCESS) object = nullptr;
   if (!Place(id, std::move(object))) Complain(CL_INVALID_VALUE, "an id beyond what a client may use");
 }
 

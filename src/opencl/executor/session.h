@@ -37,6 +37,8 @@ struct Shared {
   core::PartitionMode partition = core::PartitionMode::kAuto;
   std::shared_ptr<AnalyzerClient> analyzer;
   PeerSources peers;  // executors that may run parts
+  std::shared_ptr<HostBudget> host_budget = std::make_shared<HostBudget>(HostBudget::kAllBytesMax);
+  std::shared_ptr<ArgProbe> arg_probe = std::make_shared<ArgProbe>();
 };
 
 using core::GroupRange;
@@ -55,6 +57,8 @@ class Session {
   [[nodiscard]] const std::string& program() const { return program_; }
   /// Since when the device has been at work for this session without a word; 0: it isn't. For the watchdog.
   [[nodiscard]] std::int64_t BusySinceNs() const;
+  /// From another thread, at every poll: charges what is in flight for what it has used so far.
+  void ChargeInFlight(std::int64_t now_ns);
 
  private:
   Status Serve();
@@ -111,11 +115,20 @@ class Session {
   void Do(const proto::cl::Watch& m);
 
   [[nodiscard]] std::vector<cl_device_id> DevicesOf(const proto::cl::IdList& ids, cl_int& error) const;
+  cl_int ChargeProgram(Program& program, std::uint64_t bytes) const;
+  void RefuseLongNames(std::uint32_t request, Program& program);
   void AnswerBuild(std::uint32_t request, cl_int status, const Program* program);
 
   // -- Helpers
   /// Puts an object under an id; with an error it stands there with the reason, and the client's context is told.
   void Keep(std::uint32_t id, std::shared_ptr<Object> object, cl_int error, const char* attempted);
+  // -- Arguments (session_args.cc). What one may be set to, by arg_types.h.
+  cl_int MayBeValue(Kernel& kernel, std::uint32_t index, std::size_t size);
+  [[nodiscard]] cl_int MayBeNull(const Kernel& kernel, std::uint32_t index) const;
+  [[nodiscard]] cl_int MayBeSampler(const Kernel& kernel, std::uint32_t index) const;
+  [[nodiscard]] cl_int MayBeMemory(const Kernel& kernel, std::uint32_t index, bool image) const;
+  /// Counts an object, and `more` bytes, to the session's host memory, before the driver makes it.
+  cl_int Charge(Object& object, std::uint64_t more = 0) const;
   void Complain(cl_int error, const char* attempted);
   /// Puts it there, in the place of what the client has given the same id before. False: no such id can be.
   bool Place(std::uint32_t id, std::shared_ptr<Object> object);
@@ -250,6 +263,7 @@ class Session {
   platform::Mapping buffers_;  // a distant client's buffers, each at its range's place; empty: the driver has them
   platform::Mapping control_;
   RingConsumer in_;
+  const std::shared_ptr<HostBudget> host_budget_;
   std::shared_ptr<Replies> replies_;
   std::shared_ptr<Arrivals> arrivals_;  // null: the client sees the arena itself
   std::shared_ptr<Admission> admission_;
@@ -271,7 +285,6 @@ class Session {
   std::vector<std::shared_ptr<MayFail>> may_fail_;  // told of at its end, and may have waited for user events
   int user_events_ = 0;  // that have not been set: somebody may wait for a message that is still to come
   std::atomic<bool> stop_{false};
-  std::atomic<bool> waits_for_client_{false};
 };
 
 }  // namespace weir::opencl

@@ -102,7 +102,6 @@ void Session::EndUserEvent(Event& event, cl_int status) {
   event.user = false;
   cl_.clSetUserEventStatus(event.native, status);
   --user_events_;
-  waits_for_client_.store(user_events_ > 0, std::memory_order_relaxed);
   for (const std::shared_ptr<MayFail>& one : may_fail_)
     if (const cl_int failure = status < 0 ? FailureOf(cl_, one->event) : CL_COMPLETE; failure < 0)
       one->ending->Tell(failure);
@@ -150,8 +149,20 @@ void Session::CloseBatch() {
   const cl_event tail = TailOf(queue);
   cl_.clFlush(queue.native);
   const cl_event first = std::exchange(open_first_, nullptr);
-  auto done = [admission = admission_, batch = std::shared_ptr<Admission::Batch>(admission_->Close()), &cl = cl_, first,
-               tail, pins = std::move(pins_)](cl_int) mutable {
+  std::function<bool()> running;
+  // Of a queue out of order the tail is a marker, which never runs; the batch has one command then.
+  if (const cl_event command = first != nullptr ? first : tail; command != nullptr && admission_->MayWaitForClient()) {
+    cl_.clRetainEvent(command);
+    running = [&cl = cl_,
+               kept = std::shared_ptr<_cl_event>(command, [&cl = cl_](cl_event event) { cl.clReleaseEvent(event); })] {
+      cl_int status = CL_QUEUED;
+      return cl.clGetEventInfo(kept.get(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr) ==
+                 CL_SUCCESS &&
+             status == CL_RUNNING;
+    };
+  }
+  auto done = [admission = admission_, batch = std::shared_ptr<Admission::Batch>(admission_->Close(std::move(running))),
+               &cl = cl_, first, tail, pins = std::move(pins_)](cl_int) mutable {
     std::int64_t device_ns = 0;
     if (first != nullptr && tail != nullptr) {
       const std::uint64_t start = TimeOf(cl, first, CL_PROFILING_COMMAND_START);
@@ -172,6 +183,7 @@ void Session::CloseBatch() {
 cl_int Session::PrepareCommand(const wire::Enqueue& enqueue, Queue*& queue) {
   const cl_int error = objects_.Find(enqueue.queue, queue);
   if (error != CL_SUCCESS) return error;
+  if (enqueue.event != 0 && !host_budget_->Has(HostBytesOf(Kind::kEvent))) return CL_OUT_OF_HOST_MEMORY;
   waits_.clear();
   for (std::size_t i = 0; i < enqueue.waits.size(); ++i) {
     Event* event = nullptr;
@@ -194,7 +206,8 @@ void Session::EndCommand(const wire::Enqueue& enqueue, Queue* queue, cl_int erro
     if (enqueue.event == 0 && queue != nullptr && queue->first_error == CL_SUCCESS &&
         error != CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
       queue->first_error = error;
-  } else if (!shared_.meter.by_workers() && admission_->open() && open_first_ == nullptr) {
+  } else if (admission_->open() && open_first_ == nullptr &&
+             (!shared_.meter.by_workers() || admission_->MayWaitForClient())) {
     cl_.clRetainEvent(event);
     open_first_ = event;
   }
@@ -208,14 +221,15 @@ void Session::EndCommand(const wire::Enqueue& enqueue, Queue* queue, cl_int erro
       made->profiling = queue->profiling;
     }
     made->error = error;
-    named = std::move(made);
+    // Without room for the event its id names nothing.
+    if (Charge(*made) == CL_SUCCESS) named = std::move(made);
   }
   if (event != nullptr && queue->in_order)
     queue->SetLast(event);
   else if (event != nullptr)
     cl_.clReleaseEvent(event);
   // Last: a client may give an event the id of the queue itself.
-  if (named) Place(enqueue.event, std::move(named));
+  if (enqueue.event != 0) Place(enqueue.event, std::move(named));
 }
 
 void Session::FreeAfter(cl_event event, std::shared_ptr<std::byte[]> copy, std::uint64_t ticket) {

@@ -70,7 +70,8 @@ class DrawnFields {
     }
   }
   void Get(wire::ByteView& bytes) {
-    const std::size_t size = std::min<std::size_t>(Byte(), rest_.size());
+    const std::size_t wanted = Byte();
+    const std::size_t size = std::min(wanted, rest_.size());
     bytes = rest_.first(size);
     rest_ = rest_.subspan(size);
   }
@@ -204,7 +205,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     Session session(shared, std::move(accepted));
     static_cast<void>(session.Run());
   }
-  if (shared.quota->used() != 0) std::abort();
+  if (shared.quota->used() != 0 || shared.host_budget->used() != 0) std::abort();
   weir::testing::StrictOpenCl::ExpectNothingLeft();
   return 0;
 }

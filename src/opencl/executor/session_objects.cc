@@ -7,7 +7,7 @@
 #include <string>
 
 #include "opencl/executor/session.h"
-#include "platform/clock.h"
+#include "opencl/executor/transfer_check.h"
 
 namespace weir::opencl {
 namespace {
@@ -15,47 +15,42 @@ namespace {
 namespace wire = proto::cl;
 
 constexpr cl_mem_flags kHostPointerFlags = CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOST_PTR | CL_MEM_ALLOC_HOST_PTR;
+/// What a program does not do with its memory itself; its client library sees to that. A map for writing reads, too.
+constexpr cl_mem_flags kHostAccessFlags = CL_MEM_HOST_NO_ACCESS | CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_WRITE_ONLY;
 constexpr std::uint64_t kImageExtentMax = 1U << 20;
 
 std::atomic<std::uint32_t> g_parts_made{0};
 
-/// Whatever address space a driver says images lie in.
-constexpr std::array<std::string_view, 12> kImageTypes{"image1d_t",
-                                                       "image1d_array_t",
-                                                       "image1d_buffer_t",
-                                                       "image2d_t",
-                                                       "image2d_array_t",
-                                                       "image2d_depth_t",
-                                                       "image2d_array_depth_t",
-                                                       "image2d_msaa_t",
-                                                       "image2d_array_msaa_t",
-                                                       "image2d_msaa_depth_t",
-                                                       "image2d_array_msaa_depth_t",
-                                                       "image3d_t"};
-
-/// A driver takes what stands where a handle is wanted for one: so no client's bytes are put there.
-std::shared_ptr<const std::vector<ArgTakes>> WhatArgsTake(const cl_icd_dispatch& cl, cl_kernel kernel) {
-  auto takes = std::make_shared<std::vector<ArgTakes>>();
-  cl_uint count = 0;
-  if (cl.clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof count, &count, nullptr) != CL_SUCCESS) return takes;
-  for (cl_uint i = 0; i < std::min(count, kArgsMax); ++i) {
-    cl_kernel_arg_address_qualifier address = 0;
-    if (cl.clGetKernelArgInfo(kernel, i, CL_KERNEL_ARG_ADDRESS_QUALIFIER, sizeof address, &address, nullptr) !=
-        CL_SUCCESS)
-      return std::make_shared<std::vector<ArgTakes>>();
-    std::array<char, 64> type{};
-    if (cl.clGetKernelArgInfo(kernel, i, CL_KERNEL_ARG_TYPE_NAME, type.size(), type.data(), nullptr) != CL_SUCCESS)
-      type[0] = '\0';  // a longer name than this is a program's own type
-    const std::string_view name(type.data(), ::strnlen(type.data(), type.size()));
-    const bool memory = address == CL_KERNEL_ARG_ADDRESS_GLOBAL || address == CL_KERNEL_ARG_ADDRESS_CONSTANT ||
-                        std::ranges::find(kImageTypes, name) != kImageTypes.end();
-    takes->push_back(memory ? ArgTakes::kMemory : name == "sampler_t" ? ArgTakes::kSampler : ArgTakes::kValue);
+/// The sides that a kind of image has. False: there is no such kind.
+bool ExtentOf(const cl_image_desc& desc, std::uint64_t (&extent)[3]) {
+  const std::uint64_t w = desc.image_width, h = desc.image_height, layers = desc.image_array_size;
+  const auto are = [&extent](std::uint64_t x, std::uint64_t y, std::uint64_t z) {
+    extent[0] = x;
+    extent[1] = y;
+    extent[2] = z;
+    return x != 0 && y != 0 && z != 0;
+  };
+  switch (desc.image_type) {
+    case CL_MEM_OBJECT_IMAGE1D:
+    case CL_MEM_OBJECT_IMAGE1D_BUFFER: return are(w, 1, 1);
+    case CL_MEM_OBJECT_IMAGE1D_ARRAY: return are(w, layers, 1);
+    case CL_MEM_OBJECT_IMAGE2D: return are(w, h, 1);
+    case CL_MEM_OBJECT_IMAGE2D_ARRAY: return are(w, h, layers);
+    case CL_MEM_OBJECT_IMAGE3D: return are(w, h, desc.image_depth);
+    default: return false;
   }
-  return takes;
 }
 
-bool MayTake(const Kernel& kernel, std::uint32_t index, ArgTakes what) {
-  return !kernel.takes || index >= kernel.takes->size() || (*kernel.takes)[index] == what;
+/// Whether an image that is made of a buffer, or of another image, lies within it.
+cl_int ImageFitsBuffer(const cl_image_desc& desc, std::uint64_t pixel_bytes, const Memory& buffer) {
+  if (buffer.image || (desc.image_type != CL_MEM_OBJECT_IMAGE1D_BUFFER && desc.image_type != CL_MEM_OBJECT_IMAGE2D))
+    return CL_INVALID_IMAGE_DESCRIPTOR;
+  if (pixel_bytes == 0) return CL_IMAGE_FORMAT_NOT_SUPPORTED;
+  constexpr std::uint64_t kOrigin[3] = {0, 0, 0};
+  const bool flat = desc.image_type == CL_MEM_OBJECT_IMAGE1D_BUFFER;
+  const std::uint64_t region[3] = {desc.image_width * pixel_bytes, flat ? 1 : desc.image_height, 1};
+  const bool fits = BoxFits(buffer.size, {kOrigin, region, flat ? 0 : desc.image_row_pitch, 0});
+  return fits ? CL_SUCCESS : CL_INVALID_IMAGE_SIZE;
 }
 
 }  // namespace
@@ -65,6 +60,7 @@ void Session::Do(const wire::CreateContext& m) {
   context->id = m.id;
   std::vector<cl_device_id> devices;
   cl_int error = m.devices.empty() || m.devices.size() > kDevicesMax ? CL_INVALID_VALUE : CL_SUCCESS;
+  if (error == CL_SUCCESS) error = Charge(*context);
   for (std::size_t i = 0; i < m.devices.size() && error == CL_SUCCESS; ++i) {
     std::shared_ptr<Device> device;
     error = objects_.Share(m.devices[i], device);
@@ -87,6 +83,7 @@ void Session::Do(const wire::CreateQueue& m) {
   Device* device = nullptr;
   cl_int error = objects_.Share(m.context, queue->context);
   if (error == CL_SUCCESS) error = objects_.Find(m.device, device);
+  if (error == CL_SUCCESS) error = Charge(*queue);
   if (error == CL_SUCCESS) {
     constexpr cl_command_queue_properties kKnown = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE;
     cl_command_queue_properties properties = m.properties & kKnown;
@@ -101,10 +98,11 @@ void Session::Do(const wire::CreateQueue& m) {
 
 void Session::Do(const wire::CreateBuffer& m) {
   auto buffer = std::make_shared<Memory>(cl_);
-  buffer->flags = m.flags & ~kHostPointerFlags;
+  buffer->flags = m.flags & ~(kHostPointerFlags | kHostAccessFlags);
   buffer->size = m.size;
   buffer->filled = m.filled != 0;
   cl_int error = objects_.Share(m.context, buffer->context);
+  if (error == CL_SUCCESS) error = Charge(*buffer);
   if (error == CL_SUCCESS && (m.size == 0 || m.offset % wire::kArenaAlignment != 0 || !InArena(m.offset, m.size)))
     error = CL_INVALID_BUFFER_SIZE;
   if (error == CL_SUCCESS) {
@@ -128,10 +126,11 @@ void Session::Do(const wire::CreateBuffer& m) {
 
 void Session::Do(const wire::CreateSubBuffer& m) {
   auto buffer = std::make_shared<Memory>(cl_);
-  buffer->flags = m.flags & ~kHostPointerFlags;
+  buffer->flags = m.flags & ~(kHostPointerFlags | kHostAccessFlags);
   buffer->origin = m.origin;
   buffer->size = m.size;
   cl_int error = objects_.Share(m.parent, buffer->parent);
+  if (error == CL_SUCCESS) error = Charge(*buffer);
   if (error == CL_SUCCESS) {
     const Memory& parent = *buffer->parent;
     buffer->context = parent.context;
@@ -156,9 +155,10 @@ void Session::Do(const wire::CreateSubBuffer& m) {
 void Session::Do(const wire::CreateImage& m) {
   auto image = std::make_shared<Memory>(cl_);
   image->image = true;
-  image->flags = m.flags & ~kHostPointerFlags;
+  image->flags = m.flags & ~(kHostPointerFlags | kHostAccessFlags);
   wire::ByteView content;
   cl_int error = objects_.Share(m.context, image->context);
+  if (error == CL_SUCCESS) error = Charge(*image);
   if (error == CL_SUCCESS) error = View(m.content, content);
   cl_image_format format{m.channel_order, m.channel_type};
   cl_image_desc desc{};
@@ -173,16 +173,19 @@ void Session::Do(const wire::CreateImage& m) {
     if (error == CL_SUCCESS) desc.mem_object = image->parent->native;
     desc.image_row_pitch = m.row_pitch;
   }
-  const std::array extents{m.width, m.height, m.depth, m.array_size};
-  if (error == CL_SUCCESS && std::ranges::any_of(extents, [](std::uint64_t n) { return n > kImageExtentMax; }))
+  const std::array sides{m.width, m.height, m.depth, m.array_size};
+  if (error == CL_SUCCESS && std::ranges::any_of(sides, [](std::uint64_t n) { return n > kImageExtentMax; }))
     error = CL_INVALID_IMAGE_SIZE;
   if (error == CL_SUCCESS) {
     // 16 bytes a pixel at most: what it really takes is known when it is there.
     unsigned __int128 pixels = 1;
-    for (const std::uint64_t n : extents) pixels *= std::max<std::uint64_t>(n, 1);
+    for (const std::uint64_t n : sides) pixels *= std::max<std::uint64_t>(n, 1);
     const cl_mem_flags copy = content.empty() ? 0 : CL_MEM_COPY_HOST_PTR;
     if (pixels * 16 > UINT64_MAX) error = CL_INVALID_IMAGE_SIZE;
     Shape shape{.flags = image->flags, .image = true, .format = format, .desc = desc};
+    if (!ExtentOf(desc, image->extent)) error = CL_INVALID_IMAGE_DESCRIPTOR;
+    if (error == CL_SUCCESS && image->parent)
+      error = ImageFitsBuffer(desc, PixelBytesOf(*image->context, shape), *image->parent);
     if (error == CL_SUCCESS && shared_.store != nullptr) {
       error = MakeStoredImage(m, *image, shape, content);
     } else if (error == CL_SUCCESS && !content.empty()) {
@@ -218,6 +221,7 @@ void Session::Do(const wire::CreateSampler& m) {
   auto sampler = std::make_shared<Sampler>(cl_);
   std::shared_ptr<Context> context;
   cl_int error = objects_.Share(m.context, context);
+  if (error == CL_SUCCESS) error = Charge(*sampler);
   if (error == CL_SUCCESS)
     sampler->native = cl_.clCreateSampler(context->native, m.normalized, m.addressing, m.filter, &error);
   Keep(m.id, std::move(sampler), error, "clCreateSampler");
@@ -227,10 +231,11 @@ void Session::Do(const wire::CreateUserEvent& m) {
   auto event = std::make_shared<Event>(cl_);
   std::shared_ptr<Context> context;
   cl_int error = objects_.Share(m.context, context);
+  if (error == CL_SUCCESS) error = Charge(*event);
   if (error == CL_SUCCESS) event->native = cl_.clCreateUserEvent(context->native, &error);
   event->user = error == CL_SUCCESS;
-  if (event->user) ++user_events_;
-  waits_for_client_.store(user_events_ > 0, std::memory_order_relaxed);
+  if (event->user && ++user_events_ == 1)
+    CloseBatch();  // what follows may wait for the client; what came before may not
   Keep(m.id, std::move(event), error, "clCreateUserEvent");
 }
 
@@ -244,68 +249,25 @@ void Session::Do(const wire::SetUserEvent& m) {
 void Session::Do(const wire::CreateKernel& m) {
   auto kernel = std::make_shared<Kernel>(cl_);
   cl_int error = objects_.Share(m.program, kernel->program);
+  if (error == CL_SUCCESS) error = Charge(*kernel);
   if (error == CL_SUCCESS) {
-    const std::string name(m.name);
+    const auto shortened = kernel->program->short_names.find(m.name);
+    const std::string name(shortened != kernel->program->short_names.end() ? std::string_view(shortened->second)
+                                                                           : m.name);
     kernel->native = cl_.clCreateKernel(kernel->program->native, name.c_str(), &error);
     if (error == CL_SUCCESS) {
       KernelKnowledge& known = kernel->program->known[name];
-      if (!known.cost) known = {std::make_shared<KernelCost>(), WhatArgsTake(cl_, kernel->native)};
+      if (!known.cost)
+        known = {std::make_shared<KernelCost>(),
+                 std::make_shared<std::vector<ArgTakes>>(WhatArgsTake(cl_, kernel->native))};
       kernel->cost = known.cost;
       kernel->takes = known.takes;
+      kernel->name = name;
     }
   }
   if (error == CL_SUCCESS && shared_.store != nullptr) LearnArgs(*kernel);
   looked_ahead_ = false;
   Keep(m.id, std::move(kernel), error, "clCreateKernel");
-}
-
-void Session::Do(const wire::SetArg& m) {
-  Kernel* kernel = nullptr;
-  if (objects_.Find(m.kernel, kernel) != CL_SUCCESS) return Complain(CL_INVALID_KERNEL, "clSetKernelArg");
-  cl_int error = CL_INVALID_VALUE;
-  std::shared_ptr<Object> kept;
-  switch (static_cast<wire::ArgKind>(m.kind)) {
-    case wire::ArgKind::kData:
-      error = CL_INVALID_ARG_VALUE;
-      if (MayTake(*kernel, m.index, ArgTakes::kValue))
-        error = cl_.clSetKernelArg(kernel->native, m.index, m.data.size(), m.data.data());
-      break;
-    case wire::ArgKind::kLocal:
-    case wire::ArgKind::kNull: error = cl_.clSetKernelArg(kernel->native, m.index, m.size, nullptr); break;
-    case wire::ArgKind::kObject: {
-      kept = objects_.Any(m.object);
-      Memory* memory = nullptr;
-      Sampler* sampler = nullptr;
-      if (kept && kept->kind == Kind::kSampler) {
-        error = objects_.Find(m.object, sampler);
-        if (error == CL_SUCCESS && !MayTake(*kernel, m.index, ArgTakes::kSampler)) error = CL_INVALID_ARG_VALUE;
-        if (error == CL_SUCCESS)
-          error = cl_.clSetKernelArg(kernel->native, m.index, sizeof sampler->native, &sampler->native);
-      } else {
-        error = objects_.Find(m.object, memory);
-        if (error == CL_SUCCESS && !MayTake(*kernel, m.index, ArgTakes::kMemory)) error = CL_INVALID_ARG_VALUE;
-        if (error == CL_SUCCESS && shared_.store != nullptr) break;  // set when it is launched
-        if (error == CL_SUCCESS) error = Materialise(*memory);
-        if (error == CL_SUCCESS)
-          error = cl_.clSetKernelArg(kernel->native, m.index, sizeof memory->native, &memory->native);
-      }
-      break;
-    }
-  }
-  if (error != CL_SUCCESS) {
-    kernel->arg_error = error;
-    return Complain(error, "clSetKernelArg");
-  }
-  kernel->arg_error = CL_SUCCESS;
-  if (m.index >= kArgsMax) return;
-  if (!kept && m.index >= kernel->args.size() && shared_.analyzer == nullptr) return;
-  if (m.index >= kernel->args.size()) kernel->args.resize(std::size_t{m.index} + 1);
-  if (shared_.store != nullptr) {
-    kernel->set_to.resize(kernel->args.size());
-    kernel->set_to[m.index] = 0;
-  }
-  if (shared_.analyzer != nullptr) RememberArg(*kernel, m);
-  kernel->args[m.index] = kept ? std::optional<std::weak_ptr<Object>>(kept) : std::nullopt;
 }
 
 void Session::Do(const wire::Release& m) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "opencl/executor/build_options.h"
 #include "opencl/executor/header_folder.h"
 #include "opencl/executor/session.h"
 #include "opencl/executor/slices.h"
@@ -114,6 +115,23 @@ wire::KernelFacts FactsOfKernel(const cl_icd_dispatch& cl, cl_kernel kernel, con
   return facts;
 }
 
+// PoCL 3.1 makes a folder of a kernel's name, and ends the process where the file system allows no such name. So a
+// kernel with a longer name than this is given a short one by the preprocessor.
+constexpr std::size_t kKernelNameMax = 128;
+
+/// The names of kernels that are too long for a driver.
+std::vector<std::string> LongNames(const cl_icd_dispatch& cl, cl_program program) {
+  const std::string names = TextFrom([&](std::size_t room, void* value, std::size_t* bytes) {
+    return cl.clGetProgramInfo(program, CL_PROGRAM_KERNEL_NAMES, room, value, bytes);
+  });
+  std::vector<std::string> found;
+  for (std::size_t begin = 0, end = 0; begin < names.size(); begin = end + 1) {
+    end = std::min(names.find(';', begin), names.size());
+    if (end - begin > kKernelNameMax) found.push_back(names.substr(begin, end - begin));
+  }
+  return found;
+}
+
 wire::BuildFacts FactsOfBuild(const cl_icd_dispatch& cl, const Program& program) {
   wire::BuildFacts facts;
   const std::vector<cl_device_id> natives = DevicesOfProgram(cl, program.native);
@@ -143,7 +161,9 @@ wire::BuildFacts FactsOfBuild(const cl_icd_dispatch& cl, const Program& program)
   std::vector<cl_kernel> made(kernels);
   if (cl.clCreateKernelsInProgram(program.native, kernels, made.data(), nullptr) != CL_SUCCESS) return facts;
   for (const cl_kernel kernel : made) {
-    facts.kernels.push_back(FactsOfKernel(cl, kernel, devices));
+    wire::KernelFacts& of = facts.kernels.emplace_back(FactsOfKernel(cl, kernel, devices));
+    for (const auto& [long_name, short_name] : program.short_names)
+      if (of.name == short_name) of.name = long_name;
     cl.clReleaseKernel(kernel);
   }
   return facts;
@@ -158,11 +178,17 @@ struct Prepared {
 
 }  // namespace
 
+cl_int Session::ChargeProgram(Program& program, std::uint64_t bytes) const {
+  if (bytes > kProgramBytesMax) return CL_OUT_OF_HOST_MEMORY;
+  return Charge(program, bytes * kHostBytesPerProgramByte);
+}
+
 void Session::Do(const wire::CreateProgram& m) {
   auto program = std::make_shared<Program>(cl_);
   wire::ByteView source;
   cl_int error = objects_.Share(m.context, program->context);
   if (error == CL_SUCCESS) error = View(m.source, source);
+  if (error == CL_SUCCESS) error = ChargeProgram(*program, source.size());
   if (error == CL_SUCCESS) {
     // Copied by us: the client could change what lies in the arena while the driver reads it.
     const std::string text(wire::TextOf(source));
@@ -180,6 +206,8 @@ void Session::Do(const wire::CreateProgramFromBinary& m) {
   wire::ByteView binary;
   cl_int error = objects_.Share(m.context, program->context);
   if (error == CL_SUCCESS) error = View(m.binary, binary);
+  if (error == CL_SUCCESS) error = ChargeProgram(*program, binary.size());
+  if (error != CL_SUCCESS) binary = {};
   const std::vector<std::byte> copy(binary.begin(), binary.end());
   std::vector<cl_device_id> devices;
   for (std::size_t i = 0; i < m.devices.size() && error == CL_SUCCESS; ++i) {
@@ -201,21 +229,33 @@ void Session::Do(const wire::CreateProgramFromBinary& m) {
 
 namespace {
 
+/// Only a client's options and headers are invalid; what else fails is the executor's folder.
+cl_int ErrorOf(const Error& error) {
+  return error.code == Errc::kInvalidArgument ? CL_INVALID_BUILD_OPTIONS : CL_OUT_OF_HOST_MEMORY;
+}
+
 template <typename View>
 Result<Prepared> Prepare(std::string_view options, const std::vector<wire::IncludedFile>& headers, View view) {
   Prepared prepared;
-  // Arguments' names and types are for the client, which checks what a program sets.
-  prepared.options = std::string(options) + " -cl-kernel-arg-info";
+  // Arguments' names and types are for the client, and for the checks of what it sets (arg_types.h).
+  const std::string own = "-cl-kernel-arg-info";
   prepared.may_slice = MayBeSliced(options);  // it may define names
-  if (headers.empty()) return prepared;
+  if (headers.empty()) {
+    WEIR_TRY(prepared.options, MakeBuildOptions(own, options));
+    return prepared;
+  }
   WEIR_TRY(HeaderFolder folder, HeaderFolder::Make());
+  std::uint64_t bytes = 0;
   for (const wire::IncludedFile& header : headers) {
     wire::ByteView content;
+    if (header.content.length() > kProgramBytesMax - bytes)
+      return Fail(Errc::kResourceExhausted, "the files that a program includes have more than 64 MiB");
+    bytes += header.content.length();
     if (view(header.content, content) != CL_SUCCESS) return Fail(Errc::kInvalidArgument, "a header outside the arena");
     WEIR_TRY_STATUS(folder.Add(header.name, content));
     prepared.may_slice = prepared.may_slice && MayBeSliced(wire::TextOf(content));
   }
-  prepared.options += " -I " + folder.include_path();
+  WEIR_TRY(prepared.options, MakeBuildOptions(own + " -I " + folder.include_path(), options));
   prepared.folder = std::move(folder);
   return prepared;
 }
@@ -238,6 +278,16 @@ void Session::AnswerBuild(std::uint32_t request, cl_int status, const Program* p
   replies_->AnswerWith(request, status, there ? FactsOfBuild(cl_, *program) : wire::BuildFacts{});
 }
 
+/// Asks nothing else of the driver: PoCL would end the process.
+void Session::RefuseLongNames(std::uint32_t request, Program& program) {
+  cl_.clReleaseProgram(program.native);
+  program.native = nullptr;
+  program.error = CL_OUT_OF_RESOURCES;
+  program.built = false;
+  Complain(CL_OUT_OF_RESOURCES, "a kernel of a linked program or a binary has a name of more than 128 characters");
+  replies_->AnswerWith(request, CL_OUT_OF_RESOURCES, wire::BuildFacts{});
+}
+
 void Session::Do(const wire::Build& m) {
   EndBatchBeforeCompiling();
   Program* program = nullptr;
@@ -245,11 +295,29 @@ void Session::Do(const wire::Build& m) {
   const std::vector<cl_device_id> devices = DevicesOf(m.devices, error);
   const auto view = [this](const wire::Blob& blob, wire::ByteView& bytes) { return View(blob, bytes); };
   auto prepared = Prepare(m.options, m.headers, view);
-  if (error == CL_SUCCESS && !prepared) error = CL_OUT_OF_HOST_MEMORY;
+  if (error == CL_SUCCESS && !prepared) error = ErrorOf(prepared.error());
   if (error == CL_SUCCESS) program->may_slice = program->may_slice && prepared->may_slice;
-  if (error == CL_SUCCESS)
-    error = cl_.clBuildProgram(program->native, static_cast<cl_uint>(devices.size()),
-                               devices.empty() ? nullptr : devices.data(), prepared->options.c_str(), nullptr, nullptr);
+  bool too_long = false;
+  const auto build = [&](const std::string& options) {
+    return cl_.clBuildProgram(program->native, static_cast<cl_uint>(devices.size()),
+                              devices.empty() ? nullptr : devices.data(), options.c_str(), nullptr, nullptr);
+  };
+  if (error == CL_SUCCESS) {
+    program->short_names.clear();
+    error = build(prepared->options);
+  }
+  if (error == CL_SUCCESS) {
+    std::string definitions;
+    for (const std::string& name : LongNames(cl_, program->native)) {
+      const std::string short_name = "weir_long_name_" + std::to_string(program->short_names.size());
+      program->short_names.emplace(name, short_name);
+      definitions += "-D " + name + "=" + short_name + " ";
+    }
+    if (!definitions.empty()) error = build(definitions + prepared->options);
+    // A binary has no preprocessor.
+    too_long = !LongNames(cl_, program->native).empty();
+    if (too_long) error = CL_OUT_OF_RESOURCES;
+  }
   if (program != nullptr) {
     program->built = error == CL_SUCCESS;
     program->includes = !m.headers.empty();
@@ -260,6 +328,7 @@ void Session::Do(const wire::Build& m) {
   }
   for (const wire::IncludedFile& header : m.headers)
     if (header.ticket != 0) replies_->Send(wire::Freed{.ticket = header.ticket});
+  if (too_long) return RefuseLongNames(m.request, *program);
   AnswerBuild(m.request, error, program);
 }
 
@@ -270,7 +339,7 @@ void Session::Do(const wire::Compile& m) {
   const std::vector<cl_device_id> devices = DevicesOf(m.devices, error);
   const auto view = [this](const wire::Blob& blob, wire::ByteView& bytes) { return View(blob, bytes); };
   auto prepared = Prepare(m.options, m.headers, view);
-  if (error == CL_SUCCESS && !prepared) error = CL_OUT_OF_HOST_MEMORY;
+  if (error == CL_SUCCESS && !prepared) error = ErrorOf(prepared.error());
   std::vector<cl_program> headers;
   std::vector<std::string> names;
   std::vector<const char*> pointers;
@@ -283,6 +352,7 @@ void Session::Do(const wire::Compile& m) {
     names.emplace_back(m.header_names[i]);
   }
   for (const std::string& name : names) pointers.push_back(name.c_str());
+  if (error == CL_INVALID_BUILD_OPTIONS) error = CL_INVALID_COMPILER_OPTIONS;
   if (error == CL_SUCCESS)
     error = cl_.clCompileProgram(program->native, static_cast<cl_uint>(devices.size()),
                                  devices.empty() ? nullptr : devices.data(), prepared->options.c_str(),
@@ -297,6 +367,7 @@ void Session::Do(const wire::Link& m) {
   EndBatchBeforeCompiling();
   auto program = std::make_shared<Program>(cl_);
   cl_int error = objects_.Share(m.context, program->context);
+  if (error == CL_SUCCESS) error = ChargeProgram(*program, 0);
   const std::vector<cl_device_id> devices = DevicesOf(m.devices, error);
   std::vector<cl_program> inputs;
   for (std::size_t i = 0; i < m.programs.size() && error == CL_SUCCESS; ++i) {
@@ -304,12 +375,17 @@ void Session::Do(const wire::Link& m) {
     error = objects_.Find(m.programs[i], input);
     if (error == CL_SUCCESS) inputs.push_back(input->native);
   }
+  const auto options = MakeBuildOptions("", m.options);
+  if (error == CL_SUCCESS && !options) error = CL_INVALID_LINKER_OPTIONS;
   if (error == CL_SUCCESS) {
-    const std::string options(m.options);
     program->native = cl_.clLinkProgram(program->context->native, static_cast<cl_uint>(devices.size()),
-                                        devices.empty() ? nullptr : devices.data(), options.c_str(),
+                                        devices.empty() ? nullptr : devices.data(), options->c_str(),
                                         static_cast<cl_uint>(inputs.size()), inputs.empty() ? nullptr : inputs.data(),
                                         nullptr, nullptr, &error);
+  }
+  if (error == CL_SUCCESS && !LongNames(cl_, program->native).empty()) {
+    RefuseLongNames(m.request, *program);
+    return Keep(m.id, program, CL_OUT_OF_RESOURCES, "clLinkProgram");
   }
   AnswerBuild(m.request, error, program.get());
   // A program that a failed link has left has a log to be asked for.

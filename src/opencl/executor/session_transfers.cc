@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "opencl/executor/session_command.h"
+#include "opencl/executor/transfer_check.h"
 
 namespace weir::opencl {
 namespace {
@@ -11,6 +12,24 @@ namespace wire = proto::cl;
 
 ByteRange Part(const Memory& memory, std::uint64_t begin, std::uint64_t size) {
   return ByteRange::Within(memory.size, begin, size);
+}
+
+/// CL_INVALID_VALUE unless the transfer lies within its object. Buffers and images are different objects to a driver,
+/// and not every driver looks which one it is given.
+cl_int Within(cl_int found, const Memory* buffer, std::uint64_t offset, std::uint64_t size) {
+  if (found != CL_SUCCESS) return found;
+  if (buffer->image) return CL_INVALID_MEM_OBJECT;
+  return RangeFits(buffer->size, offset, size) ? CL_SUCCESS : CL_INVALID_VALUE;
+}
+cl_int Within(cl_int found, const Memory* buffer, const BufferBox& box) {
+  if (found != CL_SUCCESS) return found;
+  if (buffer->image) return CL_INVALID_MEM_OBJECT;
+  return BoxFits(buffer->size, box) ? CL_SUCCESS : CL_INVALID_VALUE;
+}
+cl_int Within(cl_int found, const Memory* image, const std::uint64_t (&origin)[3], const std::uint64_t (&region)[3]) {
+  if (found != CL_SUCCESS) return found;
+  if (!image->image) return CL_INVALID_MEM_OBJECT;
+  return PixelsFit(image->extent, origin, region) ? CL_SUCCESS : CL_INVALID_VALUE;
 }
 
 }  // namespace
@@ -26,7 +45,8 @@ void Session::WillArrive(const wire::Enqueue& enqueue, cl_event read, const wire
 void Session::Do(const wire::WriteBuffer& m) {
   Memory* buffer = nullptr;
   const std::uint64_t size = m.content.length();
-  const cl_int found = Writes(m.buffer, buffer, [&](const Memory& to) { return Part(to, m.offset, size); });
+  cl_int found = Writes(m.buffer, buffer, [&](const Memory& to) { return Part(to, m.offset, size); });
+  found = Within(found, buffer, m.offset, size);
   std::byte* const host =
       found == CL_SUCCESS ? InHostMemory(m.enqueue, *buffer, m.offset, size, /*writes=*/true) : nullptr;
   Upload(m.enqueue, m.content, m.ticket, size, host == nullptr ? size : 0, "clEnqueueWriteBuffer",
@@ -43,6 +63,7 @@ void Session::Do(const wire::WriteBuffer& m) {
 void Session::Do(const wire::ReadBuffer& m) {
   Memory* buffer = nullptr;
   cl_int found = Reads(m.buffer, buffer);
+  found = Within(found, buffer, m.offset, m.size);
   if (found == CL_SUCCESS && !InArena(m.to, m.size)) found = CL_INVALID_VALUE;
   const std::byte* const host =
       found == CL_SUCCESS ? InHostMemory(m.enqueue, *buffer, m.offset, m.size, /*writes=*/false) : nullptr;
@@ -78,8 +99,10 @@ bool Session::InPlace(const wire::ReadBuffer& m, const Memory& buffer, wire::Arr
 void Session::Do(const wire::CopyBuffer& m) {
   Memory *from = nullptr, *to = nullptr;
   cl_int found = Reads(m.from, from);
+  found = Within(found, from, m.from_offset, m.size);
   if (found == CL_SUCCESS)
     found = Writes(m.to, to, [&](const Memory& there) { return Part(there, m.to_offset, m.size); });
+  found = Within(found, to, m.to_offset, m.size);
   Command(m.enqueue, m.size, "clEnqueueCopyBuffer",
           [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
             if (found != CL_SUCCESS) return found;
@@ -90,7 +113,9 @@ void Session::Do(const wire::CopyBuffer& m) {
 
 void Session::Do(const wire::FillBuffer& m) {
   Memory* buffer = nullptr;
-  const cl_int found = Writes(m.buffer, buffer, [&](const Memory& to) { return Part(to, m.offset, m.size); });
+  cl_int found = Writes(m.buffer, buffer, [&](const Memory& to) { return Part(to, m.offset, m.size); });
+  found = Within(found, buffer, m.offset, m.size);
+  if (found == CL_SUCCESS && !FillFits(buffer->size, m.pattern.size(), m.offset, m.size)) found = CL_INVALID_VALUE;
   Command(m.enqueue, m.size, "clEnqueueFillBuffer",
           [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
             if (found != CL_SUCCESS) return found;
@@ -101,9 +126,10 @@ void Session::Do(const wire::FillBuffer& m) {
 
 void Session::Do(const wire::WriteBufferRect& m) {
   Memory* buffer = nullptr;
-  const cl_int found = Writes(m.buffer, buffer, [&](const Memory& to) {
+  cl_int found = Writes(m.buffer, buffer, [&](const Memory& to) {
     return HullOfBox(to.size, m.origin, m.region, m.row_pitch, m.slice_pitch);
   });
+  found = Within(found, buffer, {m.origin, m.region, m.row_pitch, m.slice_pitch});
   constexpr std::size_t kOrigin[3] = {0, 0, 0};
   Upload(m.enqueue, m.content, m.ticket, Product(m.region), Product(m.region), "clEnqueueWriteBufferRect",
          [&](cl_command_queue queue, const void* bytes, cl_uint count, const cl_event* waits, cl_event* event) {
@@ -117,6 +143,7 @@ void Session::Do(const wire::WriteBufferRect& m) {
 void Session::Do(const wire::ReadBufferRect& m) {
   Memory* buffer = nullptr;
   cl_int found = Reads(m.buffer, buffer);
+  found = Within(found, buffer, {m.origin, m.region, m.row_pitch, m.slice_pitch});
   const std::uint64_t size = Product(m.region);
   if (found == CL_SUCCESS && !InArena(m.to, size)) found = CL_INVALID_VALUE;
   constexpr std::size_t kOrigin[3] = {0, 0, 0};
@@ -134,10 +161,12 @@ void Session::Do(const wire::ReadBufferRect& m) {
 void Session::Do(const wire::CopyBufferRect& m) {
   Memory *from = nullptr, *to = nullptr;
   cl_int found = Reads(m.from, from);
+  found = Within(found, from, {m.from_origin, m.region, m.from_row_pitch, m.from_slice_pitch});
   if (found == CL_SUCCESS)
     found = Writes(m.to, to, [&](const Memory& there) {
       return HullOfBox(there.size, m.to_origin, m.region, m.to_row_pitch, m.to_slice_pitch);
     });
+  found = Within(found, to, {m.to_origin, m.region, m.to_row_pitch, m.to_slice_pitch});
   Command(m.enqueue, Product(m.region), "clEnqueueCopyBufferRect",
           [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
             if (found != CL_SUCCESS) return found;
@@ -172,7 +201,8 @@ std::uint64_t PackedBytes(const cl_icd_dispatch& cl, const Memory& image, const 
 
 void Session::Do(const wire::WriteImage& m) {
   Memory* image = nullptr;
-  const cl_int found = Writes(m.image, image, Whole);
+  cl_int found = Writes(m.image, image, Whole);
+  found = Within(found, image, m.origin, m.region);
   const std::uint64_t size = found == CL_SUCCESS ? PackedBytes(cl_, *image, m.region) : 0;
   Upload(m.enqueue, m.content, m.ticket, size, size, "clEnqueueWriteImage",
          [&](cl_command_queue queue, const void* bytes, cl_uint count, const cl_event* waits, cl_event* event) {
@@ -185,6 +215,7 @@ void Session::Do(const wire::WriteImage& m) {
 void Session::Do(const wire::ReadImage& m) {
   Memory* image = nullptr;
   cl_int found = Reads(m.image, image);
+  found = Within(found, image, m.origin, m.region);
   if (found == CL_SUCCESS && (!InArena(m.to, m.size) || PackedBytes(cl_, *image, m.region) > m.size))
     found = CL_INVALID_VALUE;
   Command(m.enqueue, m.size, "clEnqueueReadImage",
@@ -202,7 +233,10 @@ void Session::Do(const wire::ReadImage& m) {
 void Session::Do(const wire::CopyImage& m) {
   Memory *from = nullptr, *to = nullptr;
   cl_int found = Reads(m.from, from);
+  found = Within(found, from, m.from_origin, m.region);
   if (found == CL_SUCCESS) found = Writes(m.to, to, Whole);
+  found = Within(found, to, m.to_origin, m.region);
+  if (found == CL_SUCCESS && PixelBytes(cl_, *from) != PixelBytes(cl_, *to)) found = CL_IMAGE_FORMAT_MISMATCH;
   Command(m.enqueue, Product(m.region), "clEnqueueCopyImage",
           [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
             if (found != CL_SUCCESS) return found;
@@ -213,7 +247,8 @@ void Session::Do(const wire::CopyImage& m) {
 
 void Session::Do(const wire::FillImage& m) {
   Memory* image = nullptr;
-  const cl_int found = Writes(m.image, image, Whole);
+  cl_int found = Writes(m.image, image, Whole);
+  found = Within(found, image, m.origin, m.region);
   Command(m.enqueue, Product(m.region), "clEnqueueFillImage",
           [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
             if (found != CL_SUCCESS) return found;
@@ -225,9 +260,10 @@ void Session::Do(const wire::FillImage& m) {
 void Session::Do(const wire::CopyImageToBuffer& m) {
   Memory *image = nullptr, *buffer = nullptr;
   cl_int found = Reads(m.image, image);
-  if (found == CL_SUCCESS)
-    found = Writes(m.buffer, buffer,
-                   [&](const Memory& to) { return Part(to, m.offset, PackedBytes(cl_, *image, m.region)); });
+  found = Within(found, image, m.origin, m.region);
+  const std::uint64_t size = found == CL_SUCCESS ? PackedBytes(cl_, *image, m.region) : 0;
+  if (found == CL_SUCCESS) found = Writes(m.buffer, buffer, [&](const Memory& to) { return Part(to, m.offset, size); });
+  found = Within(found, buffer, m.offset, size);
   Command(m.enqueue, Product(m.region), "clEnqueueCopyImageToBuffer",
           [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
             if (found != CL_SUCCESS) return found;
@@ -239,7 +275,10 @@ void Session::Do(const wire::CopyImageToBuffer& m) {
 void Session::Do(const wire::CopyBufferToImage& m) {
   Memory *image = nullptr, *buffer = nullptr;
   cl_int found = Writes(m.image, image, Whole);
+  found = Within(found, image, m.origin, m.region);
+  const std::uint64_t size = found == CL_SUCCESS ? PackedBytes(cl_, *image, m.region) : 0;
   if (found == CL_SUCCESS) found = Reads(m.buffer, buffer);
+  found = Within(found, buffer, m.offset, size);
   Command(m.enqueue, Product(m.region), "clEnqueueCopyBufferToImage",
           [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
             if (found != CL_SUCCESS) return found;

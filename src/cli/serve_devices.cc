@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/serve_devices.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "cli/child.h"
+#include "cli/places.h"
+#include "cli/text_units.h"
+
+namespace weir::cli {
+namespace {
+
+constexpr std::string_view kNvidia = "nvidia:";
+constexpr std::string_view kChoices = "embedded, or nvidia:GPU with an index, a UUID or a PCI address";
+
+struct Output {
+  std::string text;
+  int exit_code = 0;
+};
+
+/// What a program prints on both of its outputs.
+Result<Output> Run(std::vector<std::string> argv) {
+  int ends[2] = {-1, -1};
+  if (::pipe(ends) != 0) return Fail(Errc::kIo, "making a pipe for " + argv[0]);
+  auto child = Child::Start({.argv = std::move(argv), .output_fd = ends[1]});
+  ::close(ends[1]);
+  Output output;
+  char part[4096];
+  for (ssize_t got = 0; child && (got = ::read(ends[0], part, sizeof part)) > 0;)
+    output.text.append(part, static_cast<std::size_t>(got));
+  ::close(ends[0]);
+  if (!child) return std::move(child).error();
+  while (!child->Ended()) ::usleep(1000);
+  output.exit_code = child->ExitCode();
+  return output;
+}
+
+/// NVML's number of a GPU is not OpenCL's: executors are given what both know it by.
+Status AddNvidia(const std::string& gpu, const std::filesystem::path& self, const std::string& nvml_library,
+                 daemon::ServeOptions& options) {
+  const std::string program = FindHelper(self, kGpuMemory);
+  if (program.empty()) return Fail(Errc::kUnavailable, "weir-gpu-memory is not where weir was installed");
+  std::vector<std::string> argv{program, "--gpu", gpu, "--identify"};
+  if (!nvml_library.empty()) argv.insert(argv.end(), {"--library", nvml_library});
+  WEIR_TRY(const Output output, Run(std::move(argv)));
+  const std::string line = output.text.substr(0, output.text.find('\n'));
+  if (output.exit_code != 0) return Fail(Errc::kUnavailable, "--device nvidia:" + gpu + ": " + line);
+  WEIR_TRY(const GpuIdentity identity, ParseGpuIdentity(line));
+  const auto is_gpu = [](const daemon::DeviceSetup& device) { return device.spec.kind == "gpu"; };
+  const auto same = [&](const daemon::DeviceSetup& device) {
+    return is_gpu(device) && !identity.uuid.empty() && device.spec.uuid == identity.uuid;
+  };
+  if (std::ranges::any_of(options.devices, same))
+    return Fail(Errc::kInvalidArgument, fmt::format("--device nvidia:{}: this GPU is named twice", gpu));
+  daemon::DeviceSetup device;
+  device.spec = {.name = fmt::format("gpu{}", std::ranges::count_if(options.devices, is_gpu)),
+                 .kind = "gpu",
+                 .cpus = {},
+                 .model = identity.model,
+                 .uuid = identity.uuid,
+                 .pci = identity.pci};
+  device.executors.device = identity.pci.empty() ? identity.uuid : identity.pci;
+  options.gpu_memory.push_back(
+      {.program = program, .gpu = gpu, .nvml_library = nvml_library, .device = device.spec.name});
+  options.devices.push_back(std::move(device));
+  return Ok();
+}
+
+}  // namespace
+
+Result<GpuIdentity> ParseGpuIdentity(const std::string& line) {
+  const std::vector<std::string> fields = SplitList(line, '\t');
+  if (fields.size() != 3) return Fail(Errc::kProtocol, "weir-gpu-memory printed '" + line + "' about the GPU");
+  return GpuIdentity{.uuid = fields[0], .pci = fields[1], .model = fields[2]};
+}
+
+Status AddDevices(const std::vector<std::string>& wanted, const std::filesystem::path& self,
+                  const std::string& nvml_library, daemon::ServeOptions& options) {
+  for (const std::string& text : wanted) {
+    if (text == "embedded") {
+      daemon::DeviceSetup embedded = daemon::EmbeddedDevice();
+      for (const daemon::DeviceSetup& device : options.devices)
+        if (device.spec.name == embedded.spec.name)
+          return Fail(Errc::kInvalidArgument, "--device embedded is given twice");
+      options.devices.push_back(std::move(embedded));
+    } else if (text.starts_with(kNvidia) && text.size() > kNvidia.size()) {
+      WEIR_TRY_STATUS(AddNvidia(text.substr(kNvidia.size()), self, nvml_library, options));
+    } else {
+      return Fail(Errc::kInvalidArgument, fmt::format("--device takes {}, not '{}'", kChoices, text));
+    }
+  }
+  return Ok();
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The devices of `weir serve --device`.
+//
+//   embedded      this machine's CPUs, with Mesa's software renderer and PoCL
+//   nvidia:GPU    an NVIDIA GPU, by index, UUID or PCI address
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "daemon/serve.h"
+
+namespace weir::cli {
+
+/// Adds the devices that `wanted` names to `options`. `self`: this program; `nvml_library` empty: the system's.
+/// kInvalidArgument: a device is unknown or named twice. kNotFound, kUnavailable: NVIDIA's driver does not have it.
+Status AddDevices(const std::vector<std::string>& wanted, const std::filesystem::path& self,
+                  const std::string& nvml_library, daemon::ServeOptions& options);
+
+/// What weir-gpu-memory prints about a GPU: UUID, PCI address and model, behind tabs. Fields may be empty.
+struct GpuIdentity {
+  std::string uuid, pci, model;
+};
+Result<GpuIdentity> ParseGpuIdentity(const std::string& line);
+
+}  // namespace weir::cli

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/serve_devices.h"
+
+#include <gtest/gtest.h>
+
+namespace weir::cli {
+namespace {
+
+Status Add(const std::vector<std::string>& wanted, daemon::ServeOptions& options) {
+  return AddDevices(wanted, "/nowhere/bin/weir", "", options);
+}
+
+TEST(ServeDevices, EmbeddedIsADeviceLikeOthers) {
+  daemon::ServeOptions options;
+  ASSERT_TRUE(Add({"embedded"}, options));
+  ASSERT_EQ(options.devices.size(), 1U);
+  EXPECT_EQ(options.devices[0].spec.name, "embedded");
+  EXPECT_EQ(options.devices[0].spec.kind, "software");
+}
+
+TEST(ServeDevices, ADeviceThatIsGivenTwiceIsRefused) {
+  daemon::ServeOptions options;
+  const Status added = Add({"embedded", "embedded"}, options);
+  ASSERT_FALSE(added);
+  EXPECT_EQ(added.error().code, Errc::kInvalidArgument);
+}
+
+TEST(ServeDevices, AnUnknownDeviceIsRefusedWithTheChoices) {
+  for (const char* text : {"", "nvidia", "nvidia:", "amd:0", "Embedded"}) {
+    daemon::ServeOptions options;
+    const Status added = Add({text}, options);
+    ASSERT_FALSE(added) << text;
+    EXPECT_EQ(added.error().code, Errc::kInvalidArgument) << text;
+    EXPECT_NE(added.error().message.find("embedded, or nvidia:GPU"), std::string::npos) << added.error().message;
+  }
+}
+
+TEST(ServeDevices, AnIdentityHasThreeFieldsThatMayBeEmpty) {
+  const auto known = ParseGpuIdentity("GPU-0f0f\t0000:65:00.0\tCard");
+  ASSERT_TRUE(known);
+  EXPECT_EQ(known->uuid, "GPU-0f0f");
+  EXPECT_EQ(known->pci, "0000:65:00.0");
+  EXPECT_EQ(known->model, "Card");
+  const auto unknown = ParseGpuIdentity("\t\t");
+  ASSERT_TRUE(unknown);
+  EXPECT_TRUE(unknown->pci.empty());
+  EXPECT_FALSE(ParseGpuIdentity("Segmentation fault"));
+}
+
+}  // namespace
+}  // namespace weir::cli

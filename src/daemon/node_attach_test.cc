@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attaching to a node's gates, and leaving them: a real node with real sockets on the test's own loop.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <functional>
+
+#include "daemon/node.h"
+#include "platform/clock.h"
+#include "platform/unix_socket.h"
+#include "tests/harness/child.h"
+#include "tests/harness/raw_client.h"
+#include "tests/harness/temp_folder.h"
+#include "tests/harness/wait_until.h"
+
+namespace weir::daemon {
+namespace {
+
+class NodeAttachTest : public ::testing::Test {
+ protected:
+  NodeAttachTest() {
+    for (const char* name : {"vgpu", "opencl"}) std::filesystem::create_directory(folder_ / name);
+    const auto made = node_.Create({.name = "v", .device = {}, .settings = {}, .owner_uid = ::geteuid()});
+    EXPECT_TRUE(made) << made.error().message;
+    attach_ = made->attach;
+  }
+  bool RunUntil(const std::function<bool()>& holds) {
+    for (const Instant until = platform::Now() + seconds(20); !holds() && platform::Now() < until;) {
+      loop_.restart();
+      loop_.run_for(milliseconds(5));
+    }
+    return holds();
+  }
+
+  testing::TempFolder folder_;
+  boost::asio::io_context loop_{1};
+  Node node_{
+      loop_, folder_.path(), {{.spec = {"embedded", "software", {0, 1}}, .executors = {}}}, [](const SavedNode&) {}};
+  std::string attach_;
+};
+
+TEST_F(NodeAttachTest, SilentConnectionsGiveWayToAnAgentThatSpeaks) {
+  std::vector<testing::RawClient> silent;
+  for (int i = 0; i < 300; ++i) {
+    silent.emplace_back(attach_);
+    loop_.restart();
+    loop_.run_for(milliseconds(1));
+  }
+  const testing::RawClient early(attach_);  // it is accepted before it speaks
+  loop_.restart();
+  loop_.run_for(milliseconds(5));
+  ASSERT_TRUE(early.Send(proto::AttachMessage{testing::RawClient::GoodHello()}));
+  EXPECT_TRUE(RunUntil([this] { return node_.processes() == 1; }));
+  const testing::RawClient late(attach_);
+  ASSERT_TRUE(late.Send(proto::AttachMessage{testing::RawClient::GoodHello()}));
+  EXPECT_TRUE(RunUntil([this] { return node_.processes() == 2; }));
+}
+
+// As an executor of a former daemon: this node has not started it.
+TEST_F(NodeAttachTest, AnExecutorThatANodeDidNotStartEndsWithItsVgpuAndNoOtherProgramDoes) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+  const platform::Fd one(ends[0]), other(ends[1]);
+  if (!platform::PeerPidFdOf(one.get()))
+    GTEST_SKIP() << "this kernel does not name the process of a socket (Linux 6.5 does)";
+  const auto attached = [this](proto::Api api) {
+    return testing::Child([this, api] {
+      const testing::RawClient client(attach_);
+      proto::Hello hello = testing::RawClient::GoodHello();
+      hello.api = api;
+      if (!client.Send(proto::AttachMessage{hello})) return 1;
+      for (;;) ::pause();
+      return 0;
+    });
+  };
+  testing::Child executor = attached(proto::Api::kOpenCl), game = attached(proto::Api::kGl);
+  ASSERT_TRUE(RunUntil([this] { return node_.processes() == 2; }));
+  ASSERT_TRUE(node_.Remove("v", /*force=*/true));
+  EXPECT_TRUE(testing::WaitUntil([&] {
+    siginfo_t ended{};
+    return ::waitid(P_PID, static_cast<id_t>(executor.pid()), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           ended.si_pid == executor.pid();
+  }));
+  EXPECT_EQ(::kill(game.pid(), 0), 0);
+  EXPECT_EQ(game.Kill(), 128 + SIGKILL) << "it was left alone";
+}
+
+}  // namespace
+}  // namespace weir::daemon

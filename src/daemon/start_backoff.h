@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// When a program that keeps failing may be started again. The first failures cost nothing; after them it waits twice as
+// long each time, up to a bound. Time is an argument.
+#pragma once
+
+#include <algorithm>
+
+#include "base/units.h"
+
+namespace weir::daemon {
+
+class StartBackoff {
+ public:
+  static constexpr int kFree = 3;  // failures in a row after which it is started again at once
+  static constexpr Duration kFirst = seconds(1);
+  static constexpr Duration kMost = seconds(60);
+  /// Nothing failed for this long after the last wait: it starts afresh.
+  static constexpr Duration kForgottenAfter = seconds(300);
+
+  void Failed(Instant now) {
+    if (failures_ > 0 && now - retry_at_ > kForgottenAfter) failures_ = 0;
+    failures_ = std::min(failures_ + 1, 30);
+    const int doublings = failures_ - kFree - 1;
+    const Duration wait = doublings < 0 ? Duration{0} : doublings >= 6 ? kMost : kFirst * (1 << doublings);
+    retry_at_ = now + std::min(wait, kMost);
+  }
+  void Worked() { failures_ = 0; }
+  /// How long it must not be started yet; zero: it may.
+  [[nodiscard]] Duration Wait(Instant now) const {
+    return failures_ > 0 ? std::max(retry_at_ - now, Duration{0}) : Duration{0};
+  }
+  /// In a row.
+  [[nodiscard]] int failures() const { return failures_; }
+
+ private:
+  int failures_ = 0;
+  Instant retry_at_{};
+};
+
+}  // namespace weir::daemon

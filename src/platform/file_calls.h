@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The system calls by which state reaches the disk, behind an interface: tests put a disk in their place that fails,
+// is full, or loses its power between any two calls. And files that are replaced with them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/result.h"
+
+namespace weir::platform {
+
+/// As the calls of the same names: -1 and errno on failure.
+class FileCalls {
+ public:
+  virtual ~FileCalls() = default;
+  virtual int Open(const char* path, int flags, mode_t mode);
+  virtual ssize_t Read(int fd, void* into, std::size_t bytes);
+  virtual ssize_t Write(int fd, const void* from, std::size_t bytes);
+  virtual int Fsync(int fd);
+  virtual int Fdatasync(int fd);
+  virtual int Rename(const char* from, const char* to);
+  virtual int Link(const char* from, const char* to);
+  virtual int Unlink(const char* path);
+  virtual int Close(int fd);
+
+  /// The calls of the operating system.
+  static FileCalls& System();
+};
+
+/// A descriptor of `calls` with one owner.
+class CalledFd {
+ public:
+  CalledFd() = default;
+  CalledFd(FileCalls& calls, int fd) : calls_(&calls), fd_(fd) {}
+  CalledFd(CalledFd&& other) noexcept : calls_(other.calls_), fd_(std::exchange(other.fd_, -1)) {}
+  CalledFd& operator=(CalledFd&& other) noexcept {
+    std::swap(calls_, other.calls_);
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  CalledFd(const CalledFd&) = delete;
+  CalledFd& operator=(const CalledFd&) = delete;
+  ~CalledFd() {
+    if (fd_ >= 0) calls_->Close(fd_);
+  }
+  [[nodiscard]] int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  FileCalls* calls_ = nullptr;
+  int fd_ = -1;
+};
+
+/// Writes all of it.
+Status WriteAll(FileCalls& calls, int fd, std::string_view content, const std::string& path);
+
+/// kNotFound; kResourceExhausted beyond `bytes_max`.
+Result<std::string> ReadFile(FileCalls& calls, const std::string& path, std::size_t bytes_max);
+
+/// Writes `content` to PATH.new, syncs it, renames it to `path` and syncs the folder. Readers see the old content or
+/// the new one, also after a crash. Only after success is the new content sure to be there after a crash; after an
+/// error either may be, whole. A failed sync is never repeated on the same data: a further call writes everything
+/// again. `previous`: the name under which the replaced content is kept; empty: it is not kept.
+Status ReplaceDurably(FileCalls& calls, const std::string& path, std::string_view content,
+                      const std::string& previous = {});
+
+}  // namespace weir::platform

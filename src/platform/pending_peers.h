@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Connections that were accepted and have not said who they are: each until its deadline, and a bounded number of each
+// user. Time is an argument.
+#pragma once
+
+#include <sys/types.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <utility>
+
+#include "base/units.h"
+
+namespace weir::platform {
+
+template <typename Connection>
+class PendingPeers {
+ public:
+  struct Entry {
+    std::uint64_t number = 0;
+    uid_t uid = 0;
+    Instant deadline{};
+    Connection connection;
+  };
+
+  PendingPeers(std::size_t most_per_uid, Duration within) : most_per_uid_(most_per_uid), within_(within) {}
+
+  /// Takes a connection, and tells its number. A user who has the most already loses the oldest: a silent connection
+  /// keeps nobody out, and one user's connections never cost another's.
+  std::uint64_t Add(Instant now, uid_t uid, Connection connection) {
+    const auto of_user = [uid](const Entry& entry) { return entry.uid == uid; };
+    if (static_cast<std::size_t>(std::ranges::count_if(entries_, of_user)) >= most_per_uid_)
+      entries_.erase(std::ranges::find_if(entries_, of_user));
+    entries_.push_back({next_, uid, now + within_, std::move(connection)});
+    return next_++;
+  }
+  /// It has said something, or is of no more use. Empty: it was dropped before.
+  std::optional<Connection> Take(std::uint64_t number) {
+    const auto found = std::ranges::find(entries_, number, &Entry::number);
+    if (found == entries_.end()) return std::nullopt;
+    std::optional<Connection> taken(std::move(found->connection));
+    entries_.erase(found);
+    return taken;
+  }
+  void DropLate(Instant now) {
+    std::erase_if(entries_, [now](const Entry& entry) { return now > entry.deadline; });
+  }
+  /// Oldest first.
+  [[nodiscard]] std::list<Entry>& entries() { return entries_; }
+
+ private:
+  const std::size_t most_per_uid_;
+  const Duration within_;
+  std::uint64_t next_ = 1;
+  std::list<Entry> entries_;
+};
+
+}  // namespace weir::platform
