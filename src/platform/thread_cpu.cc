@@ -2,10 +2,15 @@
 #include "platform/thread_cpu.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <time.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
+
+#include "platform/fd.h"
 
 namespace weir::platform {
 namespace {
@@ -14,6 +19,15 @@ namespace {
 clockid_t ThreadClock(pid_t tid) {
   constexpr unsigned kPerThreadSchedClock = 6;
   return static_cast<clockid_t>((~static_cast<unsigned>(tid) << 3) | kPerThreadSchedClock);
+}
+
+bool ThreadNameBegins(pid_t tid, std::string_view prefix) {
+  char path[64];
+  static_cast<void>(std::snprintf(path, sizeof path, "/proc/self/task/%d/comm", static_cast<int>(tid)));
+  const Fd fd(::open(path, O_RDONLY | O_CLOEXEC));
+  char name[32];
+  const ssize_t length = fd ? ::read(fd.get(), name, sizeof name) : 0;
+  return length > 0 && std::string_view(name, static_cast<std::size_t>(length)).starts_with(prefix);
 }
 
 }  // namespace
@@ -31,6 +45,12 @@ std::vector<pid_t> ThreadsOfThisProcess() {
   while (const dirent* entry = ::readdir(tasks))
     if (entry->d_name[0] != '.') threads.push_back(std::atoi(entry->d_name));
   ::closedir(tasks);
+  return threads;
+}
+
+std::vector<pid_t> ThreadsOfThisProcess(std::string_view prefix) {
+  std::vector<pid_t> threads = ThreadsOfThisProcess();
+  std::erase_if(threads, [prefix](pid_t tid) { return !ThreadNameBegins(tid, prefix); });
   return threads;
 }
 

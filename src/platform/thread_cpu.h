@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 namespace weir::platform {
@@ -19,6 +20,8 @@ std::optional<std::int64_t> ThreadCpuNs(pid_t tid);
 
 /// The threads of this process.
 std::vector<pid_t> ThreadsOfThisProcess();
+/// Those whose name begins with `prefix`.
+std::vector<pid_t> ThreadsOfThisProcess(std::string_view prefix);
 
 /// Keeps a thread on `cpus`, within what it was allowed before: a narrower choice stays, and one that would leave it
 /// nothing is not made.

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Meters for software renderers, from the kernel's CPU clocks.
-#include <fcntl.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <bit>
-#include <cstdio>
-#include <cstring>
 #include <optional>
 #include <utility>
 
-#include "platform/fd.h"
 #include "platform/thread_cpu.h"
 #include "shim/gl/meter.h"
 
@@ -26,22 +22,7 @@ std::optional<std::int64_t> ReadClock(clockid_t clock) {
   return static_cast<std::int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
 }
 
-bool IsWorker(pid_t tid) {
-  char path[64];
-  static_cast<void>(std::snprintf(path, sizeof path, "/proc/self/task/%d/comm", static_cast<int>(tid)));
-  const platform::Fd fd(::open(path, O_RDONLY | O_CLOEXEC));
-  char name[32] = {};
-  if (!fd || ::read(fd.get(), name, sizeof name - 1) <= 0) return false;
-  static constexpr char kPrefix[] = "llvmpipe-";
-  return std::strncmp(name, kPrefix, sizeof kPrefix - 1) == 0;
-}
-
-std::vector<pid_t> FindWorkers() {
-  std::vector<pid_t> workers;
-  for (const pid_t tid : platform::ThreadsOfThisProcess())
-    if (IsWorker(tid)) workers.push_back(tid);
-  return workers;
-}
+std::vector<pid_t> FindWorkers() { return platform::ThreadsOfThisProcess("llvmpipe-"); }
 
 int Divisor(const DeviceCpus& cpus) {
   if (cpus.Known()) return cpus.Count();

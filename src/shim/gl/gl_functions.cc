@@ -96,4 +96,6 @@ bool IsSoftwareRenderer(const std::string& renderer) {
   return false;
 }
 
+bool IsEmulatedRenderer(const std::string& renderer) { return renderer.ends_with("(emulated)"); }
+
 }  // namespace weir::shim

@@ -53,4 +53,7 @@ GlVersion ParseGlVersion(const char* text);
 /// Renders on CPUs: llvmpipe, softpipe, SwiftShader.
 bool IsSoftwareRenderer(const std::string& renderer);
 
+/// An emulated GPU: its name ends in "(emulated)".
+bool IsEmulatedRenderer(const std::string& renderer);
+
 }  // namespace weir::shim

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "platform/clock.h"
 #include "platform/process.h"
@@ -309,9 +310,17 @@ struct FakeGpu {
   int waited_for = 0;  // results that were fetched before they were there
   unsigned last_name = 0;
   std::map<unsigned, std::int64_t> stamps;  // by query: when the GPU gets there
+  bool batches = false;                     // timestamps are taken when what comes after them is submitted
+  std::deque<unsigned> open;                // queries that were not submitted
   std::string renderer = "Fake GPU";
 
-  void Submit(std::int64_t work_ns) { free_ns = std::max(free_ns, platform::NowNs()) + work_ns; }
+  void Submit(std::int64_t work_ns) {
+    Flush();
+    free_ns = std::max(free_ns, platform::NowNs()) + work_ns;
+  }
+  void Flush() {
+    for (const unsigned query : std::exchange(open, {})) stamps[query] = std::max(platform::NowNs(), free_ns);
+  }
 };
 FakeGpu* gpu;
 
@@ -320,14 +329,17 @@ GlFunctions FakeGl() {
   gl.get_string = [](GlFunctions::GlEnum) { return reinterpret_cast<const unsigned char*>(gpu->renderer.c_str()); };
   gl.finish = [] {
     ++gpu->finishes;
+    gpu->Flush();
     while (platform::NowNs() < gpu->free_ns) {
     }
   };
+  gl.flush = [] { gpu->Flush(); };
   gl.gen_queries = [](int count, unsigned* names) {
     for (int i = 0; i < count; ++i) names[i] = ++gpu->last_name;
   };
   gl.query_counter = [](unsigned query, GlFunctions::GlEnum) {
-    gpu->stamps[query] = std::max(platform::NowNs(), gpu->free_ns);
+    gpu->open.push_back(query);
+    if (!gpu->batches) gpu->Flush();
   };
   gl.get_query_iv = [](unsigned query, GlFunctions::GlEnum what, int* value) {
     EXPECT_EQ(what, 0x8867u) << "only whether the result is there: any other question would wait for it";
@@ -399,12 +411,42 @@ TEST_F(TimerMeter, IsNotTakenForALiarWhenTheGpuFallsFramesBehind) {
   EXPECT_EQ(gpu_.waited_for, 0);
 }
 
+// A driver takes a timestamp when it submits the batch that has it. The gate and the pace hold a frame between the
+// timestamp at its end and the driver's present, which submits the batch.
+TEST_F(TimerMeter, IsNotRejectedWhenTheGateHoldsAFrameThatTheDriverHasNotSubmitted) {
+  gpu_.batches = true;
+  const auto meter = MakeTimerMeter(FakeGl());
+  meter->AfterPresent(platform::NowNs());
+  const std::int64_t begin_ns = platform::NowNs();
+  gpu_.Submit(2 * kMs);
+  meter->BeforePresent(platform::NowNs());
+  const std::int64_t held_until_ns = platform::NowNs() + 2 * (platform::NowNs() - begin_ns);
+  while (platform::NowNs() < held_until_ns) {
+  }
+  gpu_.Flush();  // the present
+  EXPECT_GE(meter->AfterPresent(platform::NowNs()), 2 * kMs);
+  EXPECT_TRUE(meter->truthful());
+}
+
 TEST_F(TimerMeter, IsRejectedWhenItsSpanIsFarTooShortForTheDraining) {
   gpu_.stamp = [](std::int64_t at) { return at / 100; };  // only the last tile, say
   const auto meter = MakeTimerMeter(FakeGl());
   meter->AfterPresent(platform::NowNs());
-  Frame(*meter, 4 * kMs);
+  for (int i = 0; i < kCheckedFrames; ++i) Frame(*meter, 4 * kMs);
   EXPECT_FALSE(meter->truthful());
+}
+
+// The GPU finishes another program's frame first. The batch with the timestamp at the begin waits for it, like the
+// draws.
+TEST_F(TimerMeter, IsNotRejectedWhenSomeFramesWaitForAnotherProgram) {
+  gpu_.batches = true;
+  const auto meter = MakeTimerMeter(FakeGl());
+  meter->AfterPresent(platform::NowNs());
+  for (int i = 0; i < kCheckedFrames; ++i) {
+    if (i % 6 == 3) gpu_.free_ns = platform::NowNs() + 10 * kMs;
+    Frame(*meter, kMs / 10);
+  }
+  EXPECT_TRUE(meter->truthful());
 }
 
 TEST_F(TimerMeter, IsRejectedWhenItsSpanIsLongerThanTheFrame) {
@@ -482,6 +524,8 @@ TEST_F(TimerMeter, ComesAfterWorkersAndAfterSoftwareRenderersAndBeforeTheWallClo
   EXPECT_EQ(ChooseMeter(gl, {}, "auto")->kind(), MeterKind::kWorkerCpuTime);
   gpu_.renderer = "Fake GPU";
   EXPECT_EQ(ChooseMeter(gl, {}, "auto")->kind(), MeterKind::kWorkerCpuTime) << "workers tell more than a name";
+  gpu_.renderer = "Small card (emulated)";
+  EXPECT_EQ(ChooseMeter(gl, {}, "auto")->kind(), MeterKind::kTimerQuery) << "a CPU driver renders for an emulated GPU";
 }
 
 TEST_F(TimerMeter, IsOneOfThoseThatCanBeForced) {

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emulator/client.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "platform/unix_socket.h"
+
+namespace weir::emulator {
+namespace {
+
+namespace wire = proto::emulator;
+constexpr int kWelcomeWithinMs = 5'000;
+constexpr int kSendWithinMs = 5'000;
+
+}  // namespace
+
+Result<std::unique_ptr<Client>> Client::Connect(const std::string& socket, const std::string& program,
+                                                std::function<void()> gone) {
+  WEIR_TRY(platform::Fd connection, platform::ConnectSeqPacket(socket));
+  std::unique_ptr<Client> client(new Client(std::move(connection), std::move(gone)));
+  WEIR_TRY_STATUS(client->Welcome(program));
+  // The program's signals are the program's threads'.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  client->thread_ = std::thread([raw = client.get()] { raw->Run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return client;
+}
+
+Status Client::Welcome(const std::string& program) {
+  WEIR_TRY_STATUS(platform::SendPacket(
+      socket_.get(), wire::Encode(wire::Hello{.program = program.substr(0, wire::kProgramBytesMax)})));
+  if (!platform::WaitReadable(socket_.get(), kWelcomeWithinMs))
+    return Fail(Errc::kTimeout, "the emulator does not answer");
+  WEIR_TRY(const platform::Packet packet,
+           platform::ReceivePacket(socket_.get(), wire::kMessageBytesMax, platform::Descriptors::kRefused));
+  WEIR_TRY(const wire::Message message, wire::Decode(packet.bytes));
+  if (const auto* refusal = std::get_if<wire::Refusal>(&message))
+    return Fail(Errc::kUnavailable, "the emulator refuses: " + refusal->text);
+  const auto* welcome = std::get_if<wire::Welcome>(&message);
+  if (welcome == nullptr) return Fail(Errc::kProtocol, "the emulator sent no Welcome");
+  const nlohmann::json text = nlohmann::json::parse(welcome->text, nullptr, /*allow_exceptions=*/false);
+  try {
+    for (const auto& device : text.at("devices"))
+      devices_.push_back({.name = device.at("name"),
+                          .uuid = device.at("uuid"),
+                          .pci = device.at("pci"),
+                          .memory = Bytes{device.at("memory_bytes").get<std::uint64_t>()}});
+    const auto& frame = text.at("frame");
+    frame_ = {.fixed = {}, .factor = frame.at("factor"), .drawn = frame.at("drawn")};
+    if (frame.contains("fixed_ns")) frame_.fixed = Duration{frame.at("fixed_ns").get<std::int64_t>()};
+  } catch (const nlohmann::json::exception& error) {
+    return Fail(Errc::kProtocol, std::string("the emulator's Welcome: ") + error.what());
+  }
+  return Ok();
+}
+
+Client::~Client() {
+  ::shutdown(socket_.get(), SHUT_RDWR);
+  if (thread_.joinable()) thread_.join();
+}
+
+bool Client::Send(std::uint64_t tag, const wire::Message& message, Done done) {
+  if (over_) return false;
+  outstanding_.emplace(tag, std::move(done));
+  // Messages of one queue keep their order: the lock is held while the socket is full.
+  const std::vector<std::byte> packet = wire::Encode(message);
+  for (;;) {
+    const Status sent = platform::SendPacket(socket_.get(), packet);
+    if (sent) return true;
+    pollfd writable{.fd = socket_.get(), .events = POLLOUT, .revents = 0};
+    if (sent.error().code == Errc::kTimeout && ::poll(&writable, 1, kSendWithinMs) > 0) continue;
+
+    outstanding_.erase(tag);
+    return false;
+  }
+}
+
+bool Client::Submit(wire::Command command, Done done) {
+  const std::lock_guard lock(mutex_);
+  command.tag = next_tag_++;
+  return Send(command.tag, wire::Submit{{command}}, std::move(done));
+}
+
+bool Client::Present(std::uint32_t device, std::uint32_t queue, std::uint32_t interval, Done done) {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t tag = next_tag_++;
+  return Send(tag, wire::Present{device, queue, interval, tag}, std::move(done));
+}
+
+void Client::Run() {
+  std::vector<std::pair<Done, wire::Completion>> ready;
+  for (;;) {
+    if (!platform::WaitReadable(socket_.get(), 60'000)) continue;
+    const auto packet = platform::ReceivePacket(socket_.get(), wire::kMessageBytesMax, platform::Descriptors::kRefused);
+    if (!packet && packet.error().code == Errc::kTimeout) continue;
+    if (!packet || packet->bytes.empty()) break;
+    const auto message = wire::Decode(packet->bytes);
+    if (!message) break;
+    const auto* completed = std::get_if<wire::Completed>(&*message);
+    if (completed == nullptr) continue;
+    ready.clear();
+    {
+      const std::lock_guard lock(mutex_);
+      for (const wire::Completion& one : completed->completions)
+        if (auto done = outstanding_.extract(one.tag)) ready.emplace_back(std::move(done.mapped()), one);
+    }
+    for (auto& [done, one] : ready) done(InstantFromNs(one.began_ns), InstantFromNs(one.ended_ns), one.lost != 0);
+  }
+  std::map<std::uint64_t, Done> left;
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+    left.swap(outstanding_);
+  }
+  for (auto& [tag, done] : left) done({}, {}, /*lost=*/true);
+  if (gone_) gone_();
+}
+
+}  // namespace weir::emulator

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// A driver's connection to weir-emulated-gpu. Any thread may call it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "platform/fd.h"
+#include "proto/emulator_messages.h"
+
+namespace weir::emulator {
+
+struct ClientDevice {
+  std::string name, uuid, pci;
+  Bytes memory{};
+};
+
+/// What a frame of this program costs; `fixed` empty: the CPU time of drawing it, times `factor`.
+struct ClientFrame {
+  std::optional<Duration> fixed;
+  double factor = 1;
+  bool drawn = true;
+};
+
+class Client {
+ public:
+  /// Called once, on the client's thread. `lost`: the device was reset or is lost, or the emulator is gone.
+  using Done = std::function<void(Instant began, Instant ended, bool lost)>;
+
+  /// `gone` is called once on the client's thread, after all calls that were outstanding, when the emulator has gone.
+  static Result<std::unique_ptr<Client>> Connect(const std::string& socket, const std::string& program,
+                                                 std::function<void()> gone);
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  [[nodiscard]] const std::vector<ClientDevice>& devices() const { return devices_; }
+  [[nodiscard]] const ClientFrame& frame() const { return frame_; }
+  /// False, and `done` is not called: the emulator has gone.
+  bool Submit(proto::emulator::Command command, Done done);
+  bool Present(std::uint32_t device, std::uint32_t queue, std::uint32_t interval, Done done);
+
+ private:
+  Client(platform::Fd socket, std::function<void()> gone) : socket_(std::move(socket)), gone_(std::move(gone)) {}
+  Status Welcome(const std::string& program);
+  /// With the lock held.
+  bool Send(std::uint64_t tag, const proto::emulator::Message& message, Done done);
+  void Run();
+
+  const platform::Fd socket_;
+  const std::function<void()> gone_;
+  std::vector<ClientDevice> devices_;
+  ClientFrame frame_;
+  std::mutex mutex_;
+  std::map<std::uint64_t, Done> outstanding_;  // by tag
+  std::uint64_t next_tag_ = 1;
+  bool over_ = false;
+  std::thread thread_;
+};
+
+}  // namespace weir::emulator

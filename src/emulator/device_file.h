@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the description of emulated devices (docs/emulated-gpu.md, "Device description files").
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "core/device/device_config.h"
+
+namespace weir::emulator {
+
+struct DeviceDescription {
+  std::string name;
+  std::string uuid;  // as 0f0f0f0f-1111-2222-3333-444444444444
+  std::string pci;   // as 0000:01:00.0
+  double refresh = 60;
+  core::DeviceConfig model;
+};
+
+/// What a frame of a program costs. The first entry whose pattern matches the program's name counts.
+struct ProgramCost {
+  std::string name;               // may contain * and ?
+  std::optional<Duration> frame;  // empty: the CPU time of drawing, times `factor`
+  double factor = 1;
+  bool drawn = true;
+};
+
+struct Emulated {
+  std::vector<DeviceDescription> devices;
+  std::vector<ProgramCost> programs;  // the last matches every program
+};
+
+/// kInvalidArgument: "FILE:LINE:COLUMN: reason".
+Result<Emulated> ReadDevices(std::string_view text, const std::string& file);
+/// A path, or the name of a file in one of `folders` without ".toml".
+Result<Emulated> LoadDevices(const std::string& name, const std::vector<std::string>& folders);
+
+/// Whether a name matches a pattern in which * stands for any text and ? for one character.
+bool Matches(std::string_view pattern, std::string_view name);
+/// The one that counts. `programs` has one that matches every program.
+const ProgramCost& CostOf(const std::vector<ProgramCost>& programs, std::string_view program);
+
+}  // namespace weir::emulator

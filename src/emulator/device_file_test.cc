@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emulator/device_file.h"
+
+#include <gtest/gtest.h>
+
+namespace weir::emulator {
+namespace {
+
+TEST(DeviceFile, EveryKeyIsRead) {
+  const auto read = ReadDevices(R"(
+[[device]]
+name = "Card"
+count = 2
+memory = "8 GiB"
+arbitration = "time-slice"
+slice = "1.5 ms"
+switch_cost = "50 us"
+launch_overhead = "5 us"
+units = 16
+queue_depth = 7
+link = { in = "12 GB/s", out = "6 GB/s", latency = "10 us" }
+clock = { idle = "100 ms", rise = "5 ms", low = 0.5 }
+refresh = 144
+[[device]]
+uuid = "0f0f0f0f-1111-2222-3333-444444444444"
+pci = "0000:65:00.0"
+[[program]]
+name = "glmark2*"
+frame = "4 ms"
+drawn = false
+[frames]
+factor = 0.5
+)",
+                                "f");
+  ASSERT_TRUE(read) << read.error().message;
+  ASSERT_EQ(read->devices.size(), 3U);
+  const core::DeviceConfig& model = read->devices[1].model;
+  EXPECT_EQ(read->devices[1].name, "Card");
+  EXPECT_EQ(model.memory, MiB(8192));
+  EXPECT_EQ(model.arbitration, core::Arbitration::kTimeSlice);
+  EXPECT_EQ(model.slice, microseconds(1500));
+  EXPECT_EQ(model.switch_cost, microseconds(50));
+  EXPECT_EQ(model.units, 16U);
+  EXPECT_EQ(model.queue_depth, 7U);
+  EXPECT_EQ(model.in_bytes_per_s, 12'000'000'000U);
+  EXPECT_EQ(model.link_latency, microseconds(10));
+  EXPECT_EQ(model.ramp.low_permille, 500U);
+  EXPECT_EQ(read->devices[1].refresh, 144);
+  EXPECT_NE(read->devices[0].uuid, read->devices[1].uuid);
+  EXPECT_NE(read->devices[0].pci, read->devices[1].pci);
+  EXPECT_EQ(read->devices[2].pci, "0000:65:00.0");
+  const ProgramCost& known = CostOf(read->programs, "glmark2-es2");
+  EXPECT_EQ(known.frame, milliseconds(4));
+  EXPECT_FALSE(known.drawn);
+  const ProgramCost& other = CostOf(read->programs, "game");
+  EXPECT_FALSE(other.frame);
+  EXPECT_EQ(other.factor, 0.5);
+}
+
+TEST(DeviceFile, AFaultIsToldWithItsPlaceAndReason) {
+  const std::pair<const char*, const char*> kFaults[] = {
+      {"", "f:1:1: no [[device]]"},
+      {"[[device]]\nname = 3\n", "f:2:8: 'name' is not a text"},
+      {"[[device]]\nmemory = \"8 GB\"\n", "f:2:10: 'memory' is not a size such as \"8 GiB\": \"8 GB\""},
+      {"[[device]]\nslice = \"-1 ms\"\n", "f:2:9: 'slice' is out of range: \"-1 ms\""},
+      {"[[device]]\nunits = 0\n", "f:2:9: 'units' is 0: give 1 to 1024"},
+      {"[[device]]\nunits = 1.5\n", "f:2:9: 'units' is not a whole number"},
+      {"[[device]]\nmemmory = \"1 GiB\"\n", "unknown key 'memmory'"},
+      {"[[device]]\narbitration = \"lifo\"\n", "f:2:15: 'arbitration' is not one of: fifo, time-slice, concurrent"},
+      {"[[device]]\ncount = 2\nuuid = \"a\"\n", "several devices in a row cannot have one"},
+      {"[[device]]\n[[program]]\nframe = \"1 ms\"\n", "needs a 'name'"},
+      {"[[device]]\n[[program]]\nname = \"a\"\ndrawn = false\n", "needs a 'frame'"},
+      {"[[device]]\nuuid=\"a\"\n[[device]]\nuuid=\"a\"\n", "two devices have one"},
+      {"[[device]\n", "f:1:"}};
+  for (const auto& [text, why] : kFaults) {
+    const auto read = ReadDevices(text, "f");
+    ASSERT_FALSE(read) << text;
+    EXPECT_NE(read.error().message.find(why), std::string::npos) << read.error().message << "\nfor " << text;
+  }
+}
+
+TEST(DeviceFile, PatternsMatchAsShellsDo) {
+  EXPECT_TRUE(Matches("*", ""));
+  EXPECT_TRUE(Matches("gl*2", "glmark2"));
+  EXPECT_TRUE(Matches("gl?ark2", "glmark2"));
+  EXPECT_TRUE(Matches("*a*b*", "xaxxbx"));
+  EXPECT_FALSE(Matches("gl*2", "glmark2-es2x"));
+  EXPECT_FALSE(Matches("", "a"));
+  EXPECT_FALSE(Matches("?", ""));
+}
+
+}  // namespace
+}  // namespace weir::emulator

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// What weir-emulated-gpu does, without sockets and without a clock: messages in, messages out, `now` as an argument.
+//
+//   client:  entered ──Hello──▶ welcomed ──Submit, Present, Allocate …──▶ left: all that it held is released
+//               └─ anything else, or a rule that is broken: an error, and the caller drops the client ─┘
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "core/device/device_model.h"
+#include "emulator/device_file.h"
+#include "proto/emulator_messages.h"
+
+namespace weir::emulator {
+
+class Emulation {
+ public:
+  static constexpr std::size_t kQueuesPerClientMax = 256;
+  static constexpr std::size_t kOutstandingPerClientMax = 65'536;
+
+  using ClientId = std::uint32_t;
+  struct Outgoing {
+    ClientId client = 0;
+    proto::emulator::Message message;
+  };
+
+  explicit Emulation(Emulated emulated);
+
+  ClientId Enter(pid_t pid, uid_t uid);
+  void Leave(Instant now, ClientId client);
+  /// One packet of a client. An error: it broke a rule, and is to be dropped.
+  Status Take(Instant now, ClientId client, std::span<const std::byte> packet);
+  /// When Advance has something to do; DeviceModel::kNoEvent: not before the next packet.
+  [[nodiscard]] Instant NextEvent() const;
+  void Advance(Instant now);
+  /// What is to be sent, in order. The caller clears it.
+  std::vector<Outgoing>& outgoing() { return outgoing_; }
+
+  /// Ground truth as JSON: each device, and each client of it.
+  [[nodiscard]] std::string AccountsText(Instant now) const;
+
+ private:
+  /// A frame that is to be shown.
+  struct Shown {
+    std::uint64_t after = 0;  // commands of the queue that must have completed
+    std::uint32_t interval = 0;
+    std::uint64_t tag = 0;
+    Instant at{};  // the vertical blank; zero: its commands have not completed
+  };
+  struct Queue {
+    std::uint32_t device = 0;
+    std::uint32_t model_queue = 0;
+    std::uint64_t submitted = 0, completed = 0;
+    std::deque<Shown> frames;
+    Instant last_blank{};
+  };
+  struct Client {
+    pid_t pid = 0;
+    uid_t uid = 0;
+    bool welcomed = false;
+    std::string program;
+    std::map<std::uint64_t, Queue> queues;  // by device and the client's number
+    std::size_t outstanding = 0;            // commands and frames
+    std::uint64_t commands = 0;
+  };
+  struct Device {
+    DeviceDescription description;
+    core::DeviceModel model;
+    Duration period{};
+    explicit Device(DeviceDescription device)
+        : description(std::move(device)), model(description.model), period(FromSeconds(1 / description.refresh)) {}
+  };
+
+  Status On(Instant now, ClientId id, Client& client, const proto::emulator::Hello& hello);
+  Status On(Instant now, ClientId id, Client& client, const proto::emulator::Submit& submit);
+  Status On(Instant now, ClientId id, Client& client, const proto::emulator::Present& present);
+  Status On(Instant now, ClientId id, Client& client, const proto::emulator::Allocate& allocate);
+  Status On(Instant now, ClientId id, Client& client, const proto::emulator::Free& free);
+  Status On(Instant now, ClientId id, Client& client, const proto::emulator::AskAccounts& ask);
+  template <typename Other>
+  Status On(Instant, ClientId, Client&, const Other&) {
+    return Fail(Errc::kProtocol, "a message that only the emulator sends");
+  }
+  [[gnu::noinline]] void Say(ClientId client, proto::emulator::Message message);
+  Result<Queue*> QueueOf(ClientId id, Client& client, std::uint32_t device, std::uint32_t queue);
+  void AdvanceDevices(Instant now);
+  void ShowFrames(Instant now, ClientId id, Client& client, Queue& queue);
+  [[nodiscard]] Instant NextBlank(const Queue& queue, Instant now) const;
+  [[nodiscard]] std::string WelcomeText(const Client& client) const;
+
+  const std::vector<ProgramCost> programs_;
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::map<ClientId, Client> clients_;
+  std::map<std::uint32_t, std::pair<ClientId, std::uint64_t>> model_queues_;  // whose a queue of a model is
+  std::multimap<Instant, std::pair<ClientId, std::uint64_t>> blanks_;         // frames that are shown then
+  std::vector<Outgoing> outgoing_;
+  std::vector<core::DeviceCompletion> completed_;
+  ClientId next_client_ = 1;
+  std::uint32_t next_model_queue_ = 1;
+};
+
+}  // namespace weir::emulator

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// The driver of a process: every thread's stream, fences and queries, over one port. Nothing here calls GL.
+//
+// All of it is noexcept: a driver never ends its host. When something goes wrong, or the emulator is gone, all batches
+// are done at once and nothing waits.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "emulator/gl/port.h"
+#include "emulator/gl/stream.h"
+
+namespace weir::emulator::gl {
+
+class Driver {
+ public:
+  static constexpr std::size_t kObjectsMax = 65536;  // fences and queries; those beyond are the CPU driver's alone
+  static constexpr std::size_t kFramesUnderWay = 2;
+
+  /// `cpu`: CPU time of the renderer's threads until now. `clock`: CLOCK_MONOTONIC, but in tests.
+  Driver(std::function<Duration()> cpu, std::function<Instant()> clock);
+  ~Driver();
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+
+  void Use(std::unique_ptr<Port> port) noexcept;
+  /// The emulator is gone, or this process is a child of the one that connected: nothing waits any longer.
+  void Abandon(const char* why) noexcept;
+  void AbandonInChild() noexcept;
+  [[nodiscard]] bool active() const noexcept { return active_; }
+  [[nodiscard]] bool measured() const noexcept { return measured_; }
+  /// Null: no emulator.
+  [[nodiscard]] const char* renderer() const noexcept { return renderer_.empty() ? nullptr : renderer_.c_str(); }
+
+  void Drew() noexcept;
+  [[nodiscard]] bool Drawn() noexcept;
+  /// Submits what was drawn. Timestamps that were taken become known.
+  void Flush() noexcept;
+  /// … and waits for all of this thread's work.
+  void Finish() noexcept;
+  /// Ends a frame. It returns when few enough frames are under way. `interval`: vertical blanks, at least, between two.
+  void Swap(unsigned interval) noexcept;
+
+  // Fences. `fence` is the CPU driver's object.
+  void Fence(const void* fence) noexcept;
+  void ForgetFence(const void* fence) noexcept;
+  [[nodiscard]] bool Signaled(const void* fence) noexcept;
+  /// False: not within `timeout_ns`.
+  bool WaitFence(const void* fence, std::uint64_t timeout_ns) noexcept;
+
+  // Timer queries. `context` and `query` name the CPU driver's object.
+  struct Query {
+    const void* context;
+    unsigned name;
+    bool operator==(const Query&) const = default;
+  };
+  void BeginElapsed(Query query) noexcept;
+  void EndElapsed(const void* context) noexcept;
+  void Counter(Query query) noexcept;
+  void ForgetQuery(Query query) noexcept;
+  enum class Answer { kNotOurs, kPending, kKnown };
+  /// With `wait` the answer is never kPending.
+  Answer Result(Query query, bool wait, std::uint64_t& value_ns) noexcept;
+
+ private:
+  struct QueryHash {
+    std::size_t operator()(const Query& query) const {
+      return std::hash<const void*>{}(query.context) * 31 + query.name;
+    }
+  };
+  struct Times {
+    Timestamp begin, end;
+    bool elapsed = false;
+  };
+  Stream& ThreadStream();
+  void CloseBatch(Stream& stream);
+  void SubmitDrawn(Stream& stream);
+  /// The open batch, with or without work, so that timestamps in it become known.
+  void CloseAny(Stream& stream);
+  Port::Done Completion(BatchPtr batch);
+  void Complete(Batch& batch, Instant began, Instant ended) noexcept;
+  /// With the lock held. False: not until then.
+  bool WaitUntil(const std::shared_ptr<const Batch>& batch, Instant deadline);
+  Duration CpuSinceLast();
+  void Remember(Query query, const Times& times);
+
+  const std::uint64_t serial_;  // of this driver in the process
+  const std::function<Duration()> cpu_;
+  const std::function<Instant()> clock_;
+  std::shared_ptr<Port> port_;  // set once, before `active_`
+  std::atomic<bool> active_{false};
+  bool measured_ = false;
+  FrameCost cost_;
+  std::string renderer_;
+
+  pthread_mutex_t mutex_;  // guards all that follows, and all batches
+  pthread_cond_t changed_;
+  Duration cpu_last_{};
+  std::unordered_map<const void*, std::shared_ptr<const Batch>> fences_;
+  std::unordered_map<Query, Times, QueryHash> queries_;
+  std::unordered_map<const void*, unsigned> elapsed_;  // by context: the TIME_ELAPSED query that is open
+};
+
+}  // namespace weir::emulator::gl

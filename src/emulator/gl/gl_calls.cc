@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Flush, finish, fences, timer queries and names. Mesa does all of it too, for its own pictures; what a program learns
+// about time is the model's.
+#define GL_GLEXT_PROTOTYPES 1
+#include <GL/gl.h>
+#include <GL/glext.h>
+
+#include <limits>
+#include <type_traits>
+
+#include "emulator/gl/vendor.h"
+#include "platform/clock.h"
+
+namespace weir::emulator::gl {
+namespace {
+
+// A buffer that is bound here makes pointers offsets.
+thread_local GLuint query_buffer = 0;
+thread_local GLuint pack_buffer = 0;
+
+/// With a measured cost, what was drawn must be computed before its time is known.
+void Compute() {
+  if (TheDriver().measured() && TheDriver().Drawn()) Mesa<"glFinish", void (*)()>()();
+}
+
+const GLubyte* GetString(GLenum name) noexcept {
+  const GLubyte* mesa = Mesa<"glGetString", decltype(&::glGetString)>()(name);
+  const char* ours = name == GL_RENDERER ? TheDriver().renderer() : nullptr;
+  return mesa != nullptr && ours != nullptr ? reinterpret_cast<const GLubyte*>(ours) : mesa;
+}
+
+void Flush() noexcept {
+  Mesa<"glFlush", void (*)()>()();
+  TheDriver().Flush();
+}
+
+void Finish() noexcept {
+  if (!TheDriver().measured()) TheDriver().Flush();
+  Mesa<"glFinish", void (*)()>()();
+  TheDriver().Finish();
+}
+
+template <Name N>
+void ReadPixels(GLint x, GLint y, GLsizei width, GLsizei height, GLenum format, GLenum type, void* pixels) noexcept {
+  Mesa<N, decltype(&::glReadPixels)>()(x, y, width, height, format, type, pixels);
+  if (pack_buffer == 0) TheDriver().Finish();
+}
+
+template <Name N>
+void BindBuffer(GLenum target, GLuint buffer) noexcept {
+  if (target == GL_QUERY_BUFFER) query_buffer = buffer;
+  if (target == GL_PIXEL_PACK_BUFFER) pack_buffer = buffer;
+  Mesa<N, decltype(&::glBindBuffer)>()(target, buffer);
+}
+
+// Fences
+
+GLsync FenceSync(GLenum condition, GLbitfield flags) noexcept {
+  Compute();
+  GLsync fence = Mesa<"glFenceSync", decltype(&::glFenceSync)>()(condition, flags);
+  TheDriver().Fence(fence);
+  return fence;
+}
+
+void DeleteSync(GLsync fence) noexcept {
+  TheDriver().ForgetFence(fence);
+  Mesa<"glDeleteSync", decltype(&::glDeleteSync)>()(fence);
+}
+
+GLenum ClientWaitSync(GLsync fence, GLbitfield flags, GLuint64 timeout) noexcept {
+  const bool was_signaled = TheDriver().Signaled(fence);
+  const std::int64_t from_ns = platform::NowNs();
+  const GLenum mesa = Mesa<"glClientWaitSync", decltype(&::glClientWaitSync)>()(fence, flags, timeout);
+  if (mesa != GL_ALREADY_SIGNALED && mesa != GL_CONDITION_SATISFIED) return mesa;
+  if (was_signaled) return mesa;
+  const auto passed = static_cast<GLuint64>(platform::NowNs() - from_ns);
+  return TheDriver().WaitFence(fence, timeout > passed ? timeout - passed : 0) ? GL_CONDITION_SATISFIED
+                                                                               : GL_TIMEOUT_EXPIRED;
+}
+
+void GetSynciv(GLsync fence, GLenum name, GLsizei count, GLsizei* length, GLint* values) noexcept {
+  Mesa<"glGetSynciv", decltype(&::glGetSynciv)>()(fence, name, count, length, values);
+  if (name == GL_SYNC_STATUS && count > 0 && values != nullptr && *values == GL_SIGNALED &&
+      !TheDriver().Signaled(fence))
+    *values = GL_UNSIGNALED;
+}
+
+// Timer queries. Commands of a context run in order, so that glWaitSync has nothing to add.
+
+template <Name N>
+void BeginQuery(GLenum target, GLuint query) noexcept {
+  if (target == GL_TIME_ELAPSED) {
+    Compute();
+    TheDriver().BeginElapsed({CurrentContext(), query});
+  }
+  Mesa<N, decltype(&::glBeginQuery)>()(target, query);
+}
+
+template <Name N>
+void EndQuery(GLenum target) noexcept {
+  if (target == GL_TIME_ELAPSED) {
+    Compute();
+    TheDriver().EndElapsed(CurrentContext());
+  }
+  Mesa<N, decltype(&::glEndQuery)>()(target);
+}
+
+template <Name N>
+void QueryCounter(GLuint query, GLenum target) noexcept {
+  if (target == GL_TIMESTAMP) {
+    Compute();
+    TheDriver().Counter({CurrentContext(), query});
+  }
+  Mesa<N, decltype(&::glQueryCounter)>()(query, target);
+}
+
+template <Name N>
+void DeleteQueries(GLsizei count, const GLuint* queries) noexcept {
+  for (GLsizei i = 0; queries != nullptr && i < count; ++i) TheDriver().ForgetQuery({CurrentContext(), queries[i]});
+  Mesa<N, decltype(&::glDeleteQueries)>()(count, queries);
+}
+
+/// Results that a type cannot hold are its largest value.
+template <Name N, typename T>
+void GetQueryObject(GLuint query, GLenum name, T* value) noexcept {
+  Mesa<N, void (*)(GLuint, GLenum, T*)>()(query, name, value);
+  if (value == nullptr || query_buffer != 0) return;
+  const bool result = name == GL_QUERY_RESULT || name == GL_QUERY_RESULT_NO_WAIT;
+  if (!result && name != GL_QUERY_RESULT_AVAILABLE) return;
+  std::uint64_t ns = 0;
+  const Driver::Answer answer = TheDriver().Result({CurrentContext(), query}, name == GL_QUERY_RESULT, ns);
+  if (answer == Driver::Answer::kNotOurs) return;
+  if (result && answer == Driver::Answer::kKnown)
+    *value = static_cast<T>(std::min<std::uint64_t>(ns, static_cast<std::uint64_t>(std::numeric_limits<T>::max())));
+  else if (!result && answer == Driver::Answer::kPending)
+    *value = GL_FALSE;
+}
+
+template <Name N>
+void GetInteger64v(GLenum name, GLint64* value) noexcept {
+  Mesa<N, void (*)(GLenum, GLint64*)>()(name, value);
+  if (name == GL_TIMESTAMP && value != nullptr && TheDriver().active()) *value = platform::NowNs();
+}
+
+#define WEIR_HOOK(name, ours) MakeHook<name>(&ours)
+#define WEIR_HOOK_AS(name, ours) MakeHook<name>(&ours<name>)
+#define WEIR_HOOK_TYPE(name, ours, type) MakeHook<name>(&ours<name, type>)
+
+}  // namespace
+
+std::span<const Hook> GlHooks() {
+  static const Hook kHooks[] = {
+      WEIR_HOOK("glGetString", GetString),
+      WEIR_HOOK("glFlush", Flush),
+      WEIR_HOOK("glFinish", Finish),
+      WEIR_HOOK_AS("glReadPixels", ReadPixels),
+      WEIR_HOOK_AS("glBindBuffer", BindBuffer),
+      WEIR_HOOK_AS("glBindBufferARB", BindBuffer),
+      WEIR_HOOK("glFenceSync", FenceSync),
+      WEIR_HOOK("glDeleteSync", DeleteSync),
+      WEIR_HOOK("glClientWaitSync", ClientWaitSync),
+      WEIR_HOOK("glGetSynciv", GetSynciv),
+      WEIR_HOOK_AS("glBeginQuery", BeginQuery),
+      WEIR_HOOK_AS("glBeginQueryARB", BeginQuery),
+      WEIR_HOOK_AS("glBeginQueryEXT", BeginQuery),
+      WEIR_HOOK_AS("glEndQuery", EndQuery),
+      WEIR_HOOK_AS("glEndQueryARB", EndQuery),
+      WEIR_HOOK_AS("glEndQueryEXT", EndQuery),
+      WEIR_HOOK_AS("glQueryCounter", QueryCounter),
+      WEIR_HOOK_AS("glQueryCounterEXT", QueryCounter),
+      WEIR_HOOK_AS("glDeleteQueries", DeleteQueries),
+      WEIR_HOOK_AS("glDeleteQueriesARB", DeleteQueries),
+      WEIR_HOOK_AS("glDeleteQueriesEXT", DeleteQueries),
+      WEIR_HOOK_TYPE("glGetQueryObjectiv", GetQueryObject, GLint),
+      WEIR_HOOK_TYPE("glGetQueryObjectivARB", GetQueryObject, GLint),
+      WEIR_HOOK_TYPE("glGetQueryObjectivEXT", GetQueryObject, GLint),
+      WEIR_HOOK_TYPE("glGetQueryObjectuiv", GetQueryObject, GLuint),
+      WEIR_HOOK_TYPE("glGetQueryObjectuivARB", GetQueryObject, GLuint),
+      WEIR_HOOK_TYPE("glGetQueryObjectuivEXT", GetQueryObject, GLuint),
+      WEIR_HOOK_TYPE("glGetQueryObjecti64v", GetQueryObject, GLint64),
+      WEIR_HOOK_TYPE("glGetQueryObjecti64vEXT", GetQueryObject, GLint64),
+      WEIR_HOOK_TYPE("glGetQueryObjectui64v", GetQueryObject, GLuint64),
+      WEIR_HOOK_TYPE("glGetQueryObjectui64vEXT", GetQueryObject, GLuint64),
+      WEIR_HOOK_AS("glGetInteger64v", GetInteger64v),
+      WEIR_HOOK_AS("glGetInteger64vEXT", GetInteger64v),
+      WEIR_HOOK_AS("glGetInteger64vAPPLE", GetInteger64v),
+  };
+  return kHooks;
+}
+
+#undef WEIR_HOOK
+#undef WEIR_HOOK_AS
+#undef WEIR_HOOK_TYPE
+
+}  // namespace weir::emulator::gl

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device as the GL driver sees it: emulator_port.cc is the emulator's; tests have their own.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/units.h"
+#include "emulator/gl/stream.h"
+
+namespace weir::emulator::gl {
+
+class Port {
+ public:
+  /// Called once, on another thread. Times are those of the device's clock, which is CLOCK_MONOTONIC.
+  using Done = std::function<void(Instant began, Instant ended)>;
+
+  virtual ~Port() = default;
+  /// False, and `done` is not called: the emulator is gone, or the device is lost.
+  virtual bool Submit(Duration work, Done done) = 0;
+  /// `done` is called when everything submitted before it is complete and the display shows it: at the vertical blank
+  /// that is `interval` or more after that of the frame before.
+  virtual bool Present(unsigned interval, Done done) = 0;
+  [[nodiscard]] virtual FrameCost cost() const = 0;
+  /// False: programs are not rendered.
+  [[nodiscard]] virtual bool drawn() const = 0;
+  [[nodiscard]] virtual std::string name() const = 0;
+};
+
+/// Connects to the emulator of this process's environment. Null, and `error` says why: there is none.
+std::unique_ptr<Port> ConnectPort(std::function<void()> gone, std::string& error);
+
+}  // namespace weir::emulator::gl

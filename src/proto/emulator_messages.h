@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages between emulated drivers and weir-emulated-gpu (docs/emulated-gpu.md). SOCK_SEQPACKET: one message a packet.
+// Little-endian, fixed width. A message is its kind, then its fields.
+//
+//   driver                          emulator
+//     │  Hello                        │   who connects is known from SO_PEERCRED
+//     │──────────────────────────────▶│
+//     │  Welcome                      │   devices, costs of kernels and programs
+//     │◀──────────────────────────────│   or Refusal, and the socket is closed
+//     │  Submit ×n, Present           │
+//     │──────────────────────────────▶│
+//     │  Completed ×n                 │   not before the model's time
+//     │◀──────────────────────────────│
+//     │  Allocate ─▶ Allocated, Free, AskAccounts ─▶ Accounts
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+
+namespace weir::proto::emulator {
+
+inline constexpr std::uint32_t kMagic = 0x314D4557;  // "WEM1"
+inline constexpr std::uint16_t kVersion = 1;
+inline constexpr std::size_t kMessageBytesMax = 64 * 1024;
+/// Commands in one Submit, completions in one Completed.
+inline constexpr std::size_t kEntriesMax = 512;
+inline constexpr std::size_t kProgramBytesMax = 63;
+
+struct Hello {
+  std::uint16_t version = kVersion;
+  std::string program;  // of the client, for costs and accounts
+};
+/// `text`: JSON, as docs/emulated-gpu.md has it.
+struct Welcome {
+  std::string text;
+};
+struct Refusal {
+  std::string text;
+};
+
+struct Command {
+  std::uint32_t device = 0;
+  std::uint32_t queue = 0;  // the client's number
+  std::uint64_t tag = 0;    // the client's; comes back when the command has completed
+  std::uint8_t engine = 0;  // core::EngineKind
+  std::uint32_t units = 0;  // 0: all
+  std::uint64_t work_ns = 0;
+  std::uint64_t bytes = 0;  // of a copy
+  friend bool operator==(const Command&, const Command&) = default;
+};
+struct Submit {
+  std::vector<Command> commands;
+};
+/// Completes when all commands of the queue before it have completed and the display shows the frame: `interval`
+/// vertical blanks or more after the frame before it. 0: at once.
+struct Present {
+  std::uint32_t device = 0;
+  std::uint32_t queue = 0;
+  std::uint32_t interval = 0;
+  std::uint64_t tag = 0;
+};
+struct Completion {
+  std::uint64_t tag = 0;
+  std::int64_t began_ns = 0, ended_ns = 0;  // CLOCK_MONOTONIC
+  std::uint64_t busy_ns = 0;
+  std::uint8_t lost = 0;
+  friend bool operator==(const Completion&, const Completion&) = default;
+};
+struct Completed {
+  std::vector<Completion> completions;
+};
+struct Allocate {
+  std::uint32_t device = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t tag = 0;
+};
+struct Allocated {
+  std::uint64_t tag = 0;
+  std::uint8_t good = 0;
+};
+struct Free {
+  std::uint32_t device = 0;
+  std::uint64_t bytes = 0;
+};
+struct AskAccounts {};
+/// `text`: JSON.
+struct Accounts {
+  std::string text;
+};
+
+using Message =
+    std::variant<Hello, Welcome, Refusal, Submit, Present, Completed, Allocate, Allocated, Free, AskAccounts, Accounts>;
+
+/// WEIR_CHECKs that it has at most kEntriesMax entries, and a text at most what a packet holds.
+std::vector<std::byte> Encode(const Message& message);
+/// kProtocol: the packet is no message, is too long or too short, or has bytes behind its end.
+Result<Message> Decode(std::span<const std::byte> packet);
+
+}  // namespace weir::proto::emulator
