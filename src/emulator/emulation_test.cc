@@ -194,7 +194,8 @@ RC_GTEST_PROP(EmulationLaws, BooksBalanceWhateverClientsDoAndWhoeverLeaves, ()) 
   e.PlayTo(e.now + seconds(10));
   RC_ASSERT(e.emulation.NextEvent() == core::DeviceModel::kNoEvent);
   for (const auto client : clients) e.emulation.Leave(e.now, client);
-  for (const auto& device : e.Accounts()["devices"]) RC_ASSERT(device["memory_used_bytes"] == 0);
+  const auto accounts = e.Accounts();
+  for (const auto& device : accounts["devices"]) RC_ASSERT(device["memory_used_bytes"] == 0);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace {
 const Submit kSubmit{{{.device = 1, .queue = 2, .tag = 3, .engine = 1, .units = 4, .work_ns = 5, .bytes = 6}, {}}};
 const Completed kCompleted{{{.tag = 7, .began_ns = -8, .ended_ns = 9, .busy_ns = 10, .lost = 1}}};
 
-TEST(EmulatorMessages, KeepTheirBytes) {
+TEST(EmulatorMessages, KeepTheirGoldenBytes) {
   std::vector<std::byte> all;
   for (const Message& message :
        {Message(Hello{.program = "glmark2"}), Message(Welcome{"{}"}), Message(Refusal{"no"}), Message(kSubmit),
