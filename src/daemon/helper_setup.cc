@@ -107,10 +107,6 @@ std::vector<std::string> ArgvOf(const ModulesSetup& setup, const std::string& ru
   return argv;
 }
 
-std::vector<std::string> ArgvOf(const EmulatorSetup& setup, int parent) {
-  return {setup.program, "--devices", setup.file, "--socket", setup.socket, "--parent", std::to_string(parent)};
-}
-
 std::vector<std::string> ArgvOf(const GpuMemorySetup& setup, const std::string& control, int parent) {
   std::vector<std::string> argv{setup.program, "--gpu",      setup.gpu,
                                 "--device",    setup.device, "--control",

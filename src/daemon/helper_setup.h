@@ -81,13 +81,6 @@ struct GpuMemorySetup {
   std::string device;        // its name here
 };
 
-/// The program that emulates devices (docs/emulated-gpu.md).
-struct EmulatorSetup {
-  std::string program;  // weir-emulated-gpu
-  std::string file;     // the devices' description
-  std::string socket;   // where drivers connect
-};
-
 /// `run_dir`: the daemon's, whose pid is `parent`. `control`: its socket.
 std::vector<std::string> ArgvOf(const PortalSetup& setup, const std::string& run_dir, int parent);
 std::vector<std::string> ArgvOf(const GuestSetup& setup, const std::string& run_dir, int parent);
@@ -96,7 +89,6 @@ std::vector<std::string> ArgvOf(const MemberSetup& setup, const std::string& run
 std::vector<std::string> ArgvOf(const PeerSetup& setup, const std::string& socket, int parent);
 std::vector<std::string> ArgvOf(const ModulesSetup& setup, const std::string& run_dir, int parent);
 std::vector<std::string> ArgvOf(const GpuMemorySetup& setup, const std::string& control, int parent);
-std::vector<std::string> ArgvOf(const EmulatorSetup& setup, int parent);
 
 /// Where executors find the relay to the peer number `index`; the list of those that the cluster has; and the relays to
 /// each of `count`.

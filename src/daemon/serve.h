@@ -36,8 +36,6 @@ struct ServeOptions {
   std::optional<ModulesSetup> modules{};
   /// Watches the memory of devices that are real GPUs.
   std::vector<GpuMemorySetup> gpu_memory{};
-  /// Programs that emulate devices; none: no device is emulated.
-  std::vector<EmulatorSetup> emulators{};
   /// Whether the portals' addresses can be listened on. Called once the folders are this daemon's. Empty: not checked.
   std::function<Status()> may_listen{};
 };
