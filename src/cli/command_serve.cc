@@ -234,6 +234,7 @@ void AddServe(Command app, Session& session) {
       "  weir serve\n"
       "  weir serve --device-cpus 0-1 --policy proportional-share\n"
       "  weir serve --device nvidia:0 --device nvidia:1 --opencl-library libnvidia-opencl.so.1\n"
+      "  weir serve --device emulated:four-cards    # GPUs of which only the timing is emulated: no card is needed\n"
       "  weir serve --listen :7700     # tenants on other machines too; 'weir keys init' first\n"
       "  weir serve --guest /run/weir/vm1.sock=vm1     # and a virtual machine's: qemu -chardev socket,path=...\n"
       "  weir serve --guest-memory /run/weir/vm1.mem=vm1    # the same by memory: qemu -device ivshmem-plain,...\n"
@@ -251,7 +252,8 @@ void AddServe(Command app, Session& session) {
               "The vendor's OpenCL driver (default: the first of /etc/OpenCL/vendors that works)");
   command.Add(
       "--device", "DEVICE", flags->devices,
-      "A device to share: embedded (the default), or nvidia:GPU by index, UUID or PCI address; may be repeated");
+      "A device to share: embedded (the default), nvidia:GPU by index, UUID or PCI address, or emulated:FILE, also "
+      "with the name of a ready description such as four-cards; may be repeated");
   command.Add("--nvml-library", "FILE", flags->nvml_library,
               "With --device nvidia:GPU: NVIDIA's NVML (default: libnvidia-ml.so.1)");
   command.AddParsed("--kernel-timeout", "TIME", flags->kernel_timeout, ParseDuration,

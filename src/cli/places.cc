@@ -60,6 +60,20 @@ std::vector<fs::path> LibraryFolders(const fs::path& self) {
 
 }  // namespace
 
+std::string FindEmulator(const fs::path& self) {
+  std::error_code error;
+  const fs::path program = self.parent_path() / "weir-emulated-gpu";
+  return fs::is_regular_file(program, error) ? program.string() : std::string();
+}
+
+std::string FindEmulatedDrivers(const fs::path& self) {
+  for (const fs::path& folder : LibraryFolders(self)) {
+    std::error_code error;
+    if (fs::is_directory(folder / "emulated", error)) return fs::absolute(folder / "emulated").lexically_normal();
+  }
+  return {};
+}
+
 std::string FindHelper(const fs::path& self, const std::string& name) {
   for (const fs::path& folder : LibraryFolders(self)) {
     std::error_code error;

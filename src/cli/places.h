@@ -43,6 +43,10 @@ inline constexpr const char* kMember = "weir-member";
 inline constexpr const char* kModules = "weir-modules";
 inline constexpr const char* kGpuMemory = "weir-gpu-memory";
 
+/// The program of emulated GPUs, which is beside `weir`, and the folder of their drivers; empty: there is none.
+std::string FindEmulator(const std::filesystem::path& self);
+std::string FindEmulatedDrivers(const std::filesystem::path& self);
+
 /// Adds `library` to what LD_PRELOAD held before, once. ld.so knows no quoting: a blank or colon in the path is an
 /// error.
 Result<std::string> ComposePreload(const std::string& before, const std::string& library);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "cli/child.h"
 #include "cli/places.h"
@@ -14,7 +15,9 @@ namespace weir::cli {
 namespace {
 
 constexpr std::string_view kNvidia = "nvidia:";
-constexpr std::string_view kChoices = "embedded, or nvidia:GPU with an index, a UUID or a PCI address";
+constexpr std::string_view kEmulated = "emulated:";
+constexpr std::string_view kChoices =
+    "embedded, nvidia:GPU with an index, a UUID or a PCI address, or emulated:FILE with a description of devices";
 
 struct Output {
   std::string text;
@@ -69,7 +72,66 @@ Status AddNvidia(const std::string& gpu, const std::filesystem::path& self, cons
   return Ok();
 }
 
+/// The devices of one description, with an emulator of their own.
+Status AddEmulated(const std::string& description, const std::filesystem::path& self, daemon::ServeOptions& options) {
+  const std::string program = FindEmulator(self);
+  const std::string drivers = FindEmulatedDrivers(self);
+  if (program.empty() || drivers.empty())
+    return Fail(Errc::kUnavailable, "weir-emulated-gpu and its drivers are not where weir was installed");
+  // The daemon may leave the current folder.
+  std::error_code error;
+  const std::string file =
+      std::filesystem::exists(description, error) ? std::filesystem::absolute(description).string() : description;
+  WEIR_TRY(const Output output, Run({program, "check", file}));
+  if (output.exit_code != 0) {
+    constexpr std::string_view kSpeaker = "weir-emulated-gpu: ";
+    std::string why = output.text.substr(0, output.text.find('\n'));
+    if (why.starts_with(kSpeaker)) why.erase(0, kSpeaker.size());
+    return Fail(output.exit_code == EntryOf(Errc::kNotFound).exit_code ? Errc::kNotFound : Errc::kInvalidArgument,
+                "--device emulated:" + description + ": " + why);
+  }
+  const std::string socket = fmt::format("{}/emulator-{}.sock", options.run_dir, options.emulators.size());
+  const auto is_emulated = [](const daemon::DeviceSetup& device) { return device.spec.kind == "emulated"; };
+  auto number = std::ranges::count_if(options.devices, is_emulated);
+  for (const std::string& line : SplitList(output.text, '\n')) {
+    if (line.empty()) continue;
+    WEIR_TRY(const EmulatedIdentity identity, ParseEmulatedIdentity(line));
+    const std::vector<std::string> where{"WEIR_EMULATOR_SOCKET=" + socket, "WEIR_EMULATED_DEVICE=" + identity.uuid};
+    daemon::DeviceSetup device;
+    device.spec = {.name = fmt::format("emulated{}", number++),
+                   .kind = "emulated",
+                   .cpus = {},
+                   .model = identity.model,
+                   .uuid = identity.uuid,
+                   .pci = identity.pci};
+    device.executors.device = identity.uuid;
+    device.executors.library = drivers + "/libweir-emulated-opencl.so";
+    device.executors.environment = where;
+    device.environment = where;
+    for (const char* variable : {"__GLX_VENDOR_LIBRARY_NAME=weiremulated", "LIBGL_ALWAYS_SOFTWARE=1"})
+      device.environment.emplace_back(variable);
+    device.environment.push_back("LD_LIBRARY_PATH=" + drivers);
+    device.environment.push_back("__EGL_VENDOR_LIBRARY_FILENAMES=" + drivers + "/weiremulated.json");
+    options.devices.push_back(std::move(device));
+  }
+  options.emulators.push_back({.program = program, .description = file, .socket = socket});
+  return Ok();
+}
+
 }  // namespace
+
+Result<EmulatedIdentity> ParseEmulatedIdentity(const std::string& line) {
+  const std::vector<std::string> fields = SplitList(line, '\t');
+  EmulatedIdentity identity;
+  if (fields.size() == 4) {
+    identity = {.model = fields[0], .uuid = fields[1], .pci = fields[2]};
+    const char* const end = fields[3].data() + fields[3].size();
+    if (const auto [stopped, error] = std::from_chars(fields[3].data(), end, identity.memory_bytes);
+        error == std::errc() && stopped == end && !identity.uuid.empty())
+      return identity;
+  }
+  return Fail(Errc::kProtocol, "weir-emulated-gpu printed '" + line + "' about a device");
+}
 
 Result<GpuIdentity> ParseGpuIdentity(const std::string& line) {
   const std::vector<std::string> fields = SplitList(line, '\t');
@@ -88,6 +150,8 @@ Status AddDevices(const std::vector<std::string>& wanted, const std::filesystem:
       options.devices.push_back(std::move(embedded));
     } else if (text.starts_with(kNvidia) && text.size() > kNvidia.size()) {
       WEIR_TRY_STATUS(AddNvidia(text.substr(kNvidia.size()), self, nvml_library, options));
+    } else if (text.starts_with(kEmulated) && text.size() > kEmulated.size()) {
+      WEIR_TRY_STATUS(AddEmulated(text.substr(kEmulated.size()), self, options));
     } else {
       return Fail(Errc::kInvalidArgument, fmt::format("--device takes {}, not '{}'", kChoices, text));
     }

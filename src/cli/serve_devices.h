@@ -3,6 +3,8 @@
 //
 //   embedded      this machine's CPUs, with Mesa's software renderer and PoCL
 //   nvidia:GPU    an NVIDIA GPU, by index, UUID or PCI address
+//   emulated:FILE the emulated GPUs that a file describes, or that one of Weir's descriptions does
+//   (docs/emulated-gpu.md)
 #pragma once
 
 #include <filesystem>
@@ -15,7 +17,8 @@
 namespace weir::cli {
 
 /// Adds the devices that `wanted` names to `options`. `self`: this program; `nvml_library` empty: the system's.
-/// kInvalidArgument: a device is unknown or named twice. kNotFound, kUnavailable: NVIDIA's driver does not have it.
+/// kInvalidArgument: a device is unknown or named twice. kNotFound, kUnavailable: NVIDIA's driver does not have it, the
+/// description can't be read, or a program of Weir is missing. `options.run_dir` is set.
 Status AddDevices(const std::vector<std::string>& wanted, const std::filesystem::path& self,
                   const std::string& nvml_library, daemon::ServeOptions& options);
 
@@ -24,5 +27,12 @@ struct GpuIdentity {
   std::string uuid, pci, model;
 };
 Result<GpuIdentity> ParseGpuIdentity(const std::string& line);
+
+/// A line that weir-emulated-gpu prints about a device: model, UUID, PCI address and bytes of memory, behind tabs.
+struct EmulatedIdentity {
+  std::string model, uuid, pci;
+  std::uint64_t memory_bytes = 0;
+};
+Result<EmulatedIdentity> ParseEmulatedIdentity(const std::string& line);
 
 }  // namespace weir::cli

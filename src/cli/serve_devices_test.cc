@@ -26,12 +26,12 @@ TEST(ServeDevices, ADeviceThatIsGivenTwiceIsRefused) {
 }
 
 TEST(ServeDevices, AnUnknownDeviceIsRefusedWithTheChoices) {
-  for (const char* text : {"", "nvidia", "nvidia:", "amd:0", "Embedded"}) {
+  for (const char* text : {"", "nvidia", "nvidia:", "amd:0", "Embedded", "emulated", "emulated:"}) {
     daemon::ServeOptions options;
     const Status added = Add({text}, options);
     ASSERT_FALSE(added) << text;
     EXPECT_EQ(added.error().code, Errc::kInvalidArgument) << text;
-    EXPECT_NE(added.error().message.find("embedded, or nvidia:GPU"), std::string::npos) << added.error().message;
+    EXPECT_NE(added.error().message.find("embedded, nvidia:GPU"), std::string::npos) << added.error().message;
   }
 }
 
@@ -45,6 +45,24 @@ TEST(ServeDevices, AnIdentityHasThreeFieldsThatMayBeEmpty) {
   ASSERT_TRUE(unknown);
   EXPECT_TRUE(unknown->pci.empty());
   EXPECT_FALSE(ParseGpuIdentity("Segmentation fault"));
+}
+
+TEST(ServeDevices, AnEmulatedDeviceHasAUuidAndASize) {
+  const auto known = ParseEmulatedIdentity("Card (emulated)\t0f0f0f0f\t0000:01:00.0\t1024");
+  ASSERT_TRUE(known);
+  EXPECT_EQ(known->model, "Card (emulated)");
+  EXPECT_EQ(known->uuid, "0f0f0f0f");
+  EXPECT_EQ(known->pci, "0000:01:00.0");
+  EXPECT_EQ(known->memory_bytes, 1024U);
+  for (const char* line : {"", "Card", "Card\tuuid\tpci", "Card\tuuid\tpci\t8 GiB", "Card\t\tpci\t1", "a\tb\tc\t1\t2"})
+    EXPECT_FALSE(ParseEmulatedIdentity(line)) << line;
+}
+
+TEST(ServeDevices, WithoutTheEmulatorItsDevicesAreRefused) {
+  daemon::ServeOptions options;
+  const Status added = Add({"emulated:four-cards"}, options);
+  ASSERT_FALSE(added);
+  EXPECT_EQ(added.error().code, Errc::kUnavailable);
 }
 
 }  // namespace

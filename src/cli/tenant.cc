@@ -55,7 +55,12 @@ Result<std::vector<std::pair<std::string, std::string>>> TenantEnvironment(const
   for (const std::string& entry : vgpu.environment) {
     const std::size_t equals = entry.find('=');
     if (equals == std::string::npos || equals == 0) continue;
-    environment.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
+    const std::string name = entry.substr(0, equals);
+    std::string value = entry.substr(equals + 1);
+    // A list of folders: the program's own stay behind the device's.
+    if (const std::string own = name == "LD_LIBRARY_PATH" ? EnvironmentVariable(name.c_str()) : ""; !own.empty())
+      value += ":" + own;
+    environment.emplace_back(name, value);
   }
   return environment;
 }

@@ -115,6 +115,10 @@ std::vector<std::string> ArgvOf(const GpuMemorySetup& setup, const std::string& 
   return argv;
 }
 
+std::vector<std::string> ArgvOf(const EmulatorSetup& setup, int parent) {
+  return {setup.program, "--devices", setup.description, "--socket", setup.socket, "--parent", std::to_string(parent)};
+}
+
 std::string PeerSocket(const std::string& run_dir, std::size_t index) {
   return run_dir + "/peer-" + std::to_string(index) + ".sock";
 }

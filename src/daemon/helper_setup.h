@@ -81,6 +81,13 @@ struct GpuMemorySetup {
   std::string device;        // its name here
 };
 
+/// Emulated GPUs (docs/emulated-gpu.md).
+struct EmulatorSetup {
+  std::string program;      // weir-emulated-gpu
+  std::string description;  // of its devices: a file, or the name of one of Weir's
+  std::string socket;       // where drivers connect
+};
+
 /// `run_dir`: the daemon's, whose pid is `parent`. `control`: its socket.
 std::vector<std::string> ArgvOf(const PortalSetup& setup, const std::string& run_dir, int parent);
 std::vector<std::string> ArgvOf(const GuestSetup& setup, const std::string& run_dir, int parent);
@@ -88,6 +95,7 @@ std::vector<std::string> ArgvOf(const MemberSetup& setup, const std::string& run
                                 int parent);
 std::vector<std::string> ArgvOf(const PeerSetup& setup, const std::string& socket, int parent);
 std::vector<std::string> ArgvOf(const ModulesSetup& setup, const std::string& run_dir, int parent);
+std::vector<std::string> ArgvOf(const EmulatorSetup& setup, int parent);
 std::vector<std::string> ArgvOf(const GpuMemorySetup& setup, const std::string& control, int parent);
 
 /// Where executors find the relay to the peer number `index`; the list of those that the cluster has; and the relays to

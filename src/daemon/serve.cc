@@ -135,6 +135,10 @@ Status Serve(const ServeOptions& given) {
     if (wants_parts) device.executors.peer_list = PeerListOf(places.run_dir);
   }
   std::vector<std::unique_ptr<KeptProcess>> kept;
+  for (const EmulatorSetup& setup : options.emulators) {
+    WEIR_TRY(auto emulator, KeptProcess::Start(loop, "emulator of GPUs", ArgvOf(setup, ::getpid())));
+    kept.push_back(std::move(emulator));
+  }
   Node node(loop, places.run_dir, std::move(devices), [&saver](const SavedNode& state) { saver.Save(state); });
   for (const std::string& problem : node.Restore(saved))
     std::fprintf(stderr, "weir: not restored: %s\n", problem.c_str());

@@ -34,6 +34,8 @@ struct ServeOptions {
 
   /// Runs kernels of modules in a vGPU; none: nobody does.
   std::optional<ModulesSetup> modules{};
+  /// Emulate devices.
+  std::vector<EmulatorSetup> emulators{};
   /// Watches the memory of devices that are real GPUs.
   std::vector<GpuMemorySetup> gpu_memory{};
   /// Whether the portals' addresses can be listened on. Called once the folders are this daemon's. Empty: not checked.

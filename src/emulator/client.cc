@@ -7,6 +7,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
+#include "platform/clock.h"
 #include "platform/unix_socket.h"
 
 namespace weir::emulator {
@@ -15,12 +16,23 @@ namespace {
 namespace wire = proto::emulator;
 constexpr int kWelcomeWithinMs = 5'000;
 constexpr int kSendWithinMs = 5'000;
+/// An emulator that has just been started, or that takes over from another, may not listen yet.
+constexpr Duration kListensWithin = seconds(2);
+
+Result<platform::Fd> ConnectSoon(const std::string& socket) {
+  const Instant until = platform::Now() + kListensWithin;
+  for (;;) {
+    auto connection = platform::ConnectSeqPacket(socket);
+    if (connection || platform::Now() >= until) return connection;
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+}
 
 }  // namespace
 
 Result<std::unique_ptr<Client>> Client::Connect(const std::string& socket, const std::string& program,
                                                 std::function<void()> gone) {
-  WEIR_TRY(platform::Fd connection, platform::ConnectSeqPacket(socket));
+  WEIR_TRY(platform::Fd connection, ConnectSoon(socket));
   std::unique_ptr<Client> client(new Client(std::move(connection), std::move(gone)));
   WEIR_TRY_STATUS(client->Welcome(program));
   // The program's signals are the program's threads'.

@@ -51,10 +51,12 @@ Service::Service(Emulated emulated, platform::Fd listener)
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {}
 
-Status Service::Run(int stop) {
+Status Service::Run(int stop, int parent) {
   if (!epoll_ || !timer_) return platform::ErrnoError("making a timer", errno);
   ::prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
-  for (const int fd : {listener_.get(), timer_.get(), stop}) {
+  bool has_parent = parent >= 0;
+  for (const int fd : {listener_.get(), timer_.get(), stop, parent}) {
+    if (fd < 0) continue;
     epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
     if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return platform::ErrnoError("watching", errno);
   }
@@ -65,7 +67,10 @@ Status Service::Run(int stop) {
     for (int i = 0; i < count; ++i) {
       const int fd = events[i].data.fd;
       if (fd == stop) return Ok();
-      if (fd == listener_.get()) {
+      if (fd == parent) {
+        has_parent = false;
+        static_cast<void>(::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, parent, nullptr));
+      } else if (fd == listener_.get()) {
         Accept();
       } else if (fd == timer_.get()) {
         std::uint64_t expired = 0;
@@ -80,6 +85,7 @@ Status Service::Run(int stop) {
     Send();
     for (const auto& [fd, why] : std::exchange(to_drop_, {})) Drop(fd, why);
     SetTimer();
+    if (parent >= 0 && !has_parent && connections_.empty()) return Ok();
   }
 }
 

@@ -37,8 +37,9 @@ class Service {
   static constexpr std::size_t kClientsMax = 1024;
 
   Service(Emulated emulated, platform::Fd listener);
-  /// Until `stop` can be read. Errors: what the system says.
-  Status Run(int stop);
+  /// Until `stop` can be read, or `parent` can and no client is connected (-1: there is no parent). Errors: what the
+  /// system says.
+  Status Run(int stop, int parent = -1);
   [[nodiscard]] const Lateness& lateness() const { return lateness_; }
 
  private:

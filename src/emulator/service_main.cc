@@ -13,6 +13,7 @@
 
 #include "emulator/device_file.h"
 #include "emulator/service.h"
+#include "platform/process.h"
 #include "platform/unix_socket.h"
 
 namespace {
@@ -34,6 +35,7 @@ constexpr const char* kUsage =
     "\n"
     "  --devices FILE|NAME  a description of devices, or one of: one-small-card, four-cards, two-unlike-cards\n"
     "  --socket PATH        where drivers connect\n"
+    "  --parent PID         end when this process has ended and no driver is connected\n"
     "  --json               the accounts as JSON\n";
 
 int Failed(const Error& error) {
@@ -53,9 +55,27 @@ std::vector<std::string> Folders() {
   return {(self / "../../share/weir/devices").lexically_normal(), WEIR_DEVICES_DIR};
 }
 
-Status Serve(const std::string& devices, const std::string& socket) {
+/// With a parent, waits until an emulator that still serves clients of a former parent has ended. No descriptor: the
+/// parent has ended.
+Result<platform::Fd> Listen(const std::string& socket, int parent) {
+  constexpr int kLookAgainMs = 100;
+  for (bool said = false;; said = true) {
+    auto listener = platform::ListenSeqPacket(socket, 0666);
+    if (listener || parent < 0 || listener.error().code != Errc::kBusy) return listener;
+    if (!said)
+      std::fprintf(stderr, "weir-emulated-gpu: the emulator at %s still has clients; they keep it\n", socket.c_str());
+    if (platform::WaitReadable(parent, kLookAgainMs)) return platform::Fd();
+  }
+}
+
+Status Serve(const std::string& devices, const std::string& socket, pid_t parent_pid) {
   WEIR_TRY(emulator::Emulated emulated, emulator::LoadDevices(devices, Folders()));
-  WEIR_TRY(platform::Fd listener, platform::ListenSeqPacket(socket, 0666));
+  platform::Fd parent;
+  if (parent_pid != 0) {
+    WEIR_TRY(parent, platform::OpenPidFd(parent_pid));
+  }
+  WEIR_TRY(platform::Fd listener, Listen(socket, parent.get()));
+  if (!listener) return Ok();
   sigset_t ends;
   sigemptyset(&ends);
   sigaddset(&ends, SIGTERM);
@@ -65,7 +85,7 @@ Status Serve(const std::string& devices, const std::string& socket) {
   for (const emulator::DeviceDescription& device : emulated.devices)
     std::fprintf(stderr, "weir-emulated-gpu: %s (emulated), %s\n", device.name.c_str(), device.pci.c_str());
   emulator::Service service(std::move(emulated), std::move(listener));
-  const Status ended = service.Run(stop.get());
+  const Status ended = service.Run(stop.get(), parent.get());
   ::unlink(socket.c_str());
   return ended;
 }
@@ -126,9 +146,11 @@ int main(int argc, char** argv) {
   const std::string command = argc > 1 && argv[1][0] != '-' ? argv[1] : "";
   std::string devices, socket;
   bool json = false;
-  enum { kDevices = 1, kSocket, kJson };
+  pid_t parent = 0;
+  enum { kDevices = 1, kSocket, kJson, kParent };
   constexpr option kOptions[] = {{"devices", required_argument, nullptr, kDevices},
                                  {"socket", required_argument, nullptr, kSocket},
+                                 {"parent", required_argument, nullptr, kParent},
                                  {"json", no_argument, nullptr, kJson},
                                  {"help", no_argument, nullptr, 'h'},
                                  {nullptr, 0, nullptr, 0}};
@@ -137,6 +159,7 @@ int main(int argc, char** argv) {
       case kDevices: devices = optarg; break;
       case kSocket: socket = optarg; break;
       case kJson: json = true; break;
+      case kParent: parent = std::atoi(optarg); break;
       case 'h': std::fputs(kUsage, stdout); return 0;
       default: return Usage("the options are wrong");
     }
@@ -152,7 +175,7 @@ int main(int argc, char** argv) {
     return Usage("unknown command '" + command + "': there are stats and check");
   } else {
     if (devices.empty() || socket.empty()) return Usage("--devices and --socket are needed");
-    status = Serve(devices, socket);
+    status = Serve(devices, socket, parent);
   }
   return status ? 0 : Failed(status.error());
 }
