@@ -115,7 +115,9 @@ void Driver::CloseAny(Stream& stream) {
 }
 
 void Driver::Flush() noexcept try {
-  if (active_) CloseAny(ThreadStream());
+  if (!active_) return;
+  CloseAny(ThreadStream());
+  ThreadStream().Flushed();
 } catch (...) {
   Abandon("out of memory");
 }

@@ -75,13 +75,14 @@ class GlDriver : public testing::Test {
 TEST_F(GlDriver, NamesTheDeviceAsEmulated) { EXPECT_STREQ(driver_.renderer(), "Card (emulated)"); }
 
 TEST_F(GlDriver, SubmitsTheCostOfAFrameOnce) {
+  Frame();
   driver_.Drew();
   driver_.Flush();
   driver_.Drew();
   driver_.Flush();
   driver_.Swap(0);
-  ASSERT_EQ(device_->Count(), 1u);
-  EXPECT_EQ(device_->commands[0].work, milliseconds(4));
+  ASSERT_EQ(device_->Count(), 2u);
+  EXPECT_EQ(device_->commands[1].work, milliseconds(4));
 }
 
 TEST_F(GlDriver, SwapReturnsWhileFewFramesAreUnderWay) {

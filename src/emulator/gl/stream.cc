@@ -27,6 +27,7 @@ BatchPtr Stream::Close(Instant now, Duration work) {
 
 void Stream::EndFrame(BatchPtr shown) {
   charged_ = false;
+  swapped_ = true;
   if (shown) frames_.push_back(std::move(shown));
 }
 

@@ -57,7 +57,14 @@ class Stream {
   static constexpr std::size_t kFramesMax = 16;
 
   /// A draw call: the open batch has work.
-  void Drew() { drawn_ = true; }
+  void Drew() {
+    drawn_ = true;
+    // A thread that never swaps is single-buffered: its frames end with a flush.
+    if (flushed_ && !swapped_) charged_ = false;
+    flushed_ = false;
+  }
+  /// The program has flushed or finished.
+  void Flushed() { flushed_ = true; }
   [[nodiscard]] bool drawn() const { return drawn_; }
 
   /// Work of what was drawn since the last batch. A fixed cost is taken once in a frame, in its first batch.
@@ -74,7 +81,7 @@ class Stream {
   [[nodiscard]] Timestamp End() const { return closed_ ? Timestamp{closed_, false} : Begin(); }
   [[nodiscard]] bool IsOpen(const Batch* batch) const { return batch == open_.get(); }
 
-  /// A frame ended; it leaves the queue when `shown` is done.
+  /// A frame was swapped; it leaves the queue when `shown` is done.
   void EndFrame(BatchPtr shown);
   /// What must be done before at most `depth` frames are under way. Null: it is so already.
   BatchPtr Oldest(std::size_t depth);
@@ -86,6 +93,8 @@ class Stream {
   std::deque<BatchPtr> frames_;
   bool drawn_ = false;
   bool charged_ = false;  // the fixed cost of this frame is taken
+  bool flushed_ = false;  // since the last draw call
+  bool swapped_ = false;
 };
 
 }  // namespace weir::emulator::gl

@@ -27,6 +27,30 @@ TEST(GlStream, TakesAFixedCostOnceInAFrame) {
   EXPECT_EQ(stream.TakeWork(kFixed, {}), milliseconds(4));
 }
 
+TEST(GlStream, AFrameOfAThreadThatNeverSwapsEndsWithAFlush) {
+  Stream stream;
+  for (int frame = 0; frame < 3; ++frame) {
+    stream.Drew();
+    EXPECT_EQ(stream.TakeWork(kFixed, {}), milliseconds(4));
+    stream.Flushed();
+    stream.Flushed();
+  }
+}
+
+TEST(GlStream, AFlushInAFrameThatIsSwappedCostsNothing) {
+  Stream stream;
+  stream.Drew();
+  EXPECT_EQ(stream.TakeWork(kFixed, {}), milliseconds(4));
+  stream.Flushed();
+  EXPECT_EQ(stream.TakeWork(kFixed, {}), Duration{});  // the swap's
+  stream.EndFrame(nullptr);
+  stream.Drew();
+  EXPECT_EQ(stream.TakeWork(kFixed, {}), milliseconds(4));
+  stream.Flushed();
+  stream.Drew();
+  EXPECT_EQ(stream.TakeWork(kFixed, {}), Duration{});
+}
+
 TEST(GlStream, MultipliesMeasuredTimeByTheFactor) {
   Stream stream;
   EXPECT_EQ(stream.TakeWork(kMeasured, milliseconds(6)), milliseconds(3));
