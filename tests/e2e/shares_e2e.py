@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main job: unmodified programs share one device by weight. Shares are checked against the kernel's own account of
-the renderer's threads, not only against the daemon's books."""
+"""The main job: unmodified programs share one device by weight. The device is emulated: how fast it works does not depend on
+what else the host does. Shares are checked against its ground truth, and the daemon's books against that."""
 import time
 import unittest
 
+import emulated
 import weir_e2e as e2e
 
 
-class Shares(e2e.WithNode):
+class Shares(emulated.WithEmulatedNode):
     def three(self, policy):
         self.node.policy(policy)
         started = {}
@@ -19,19 +20,12 @@ class Shares(e2e.WithNode):
         time.sleep(1)  # start-up is over; what follows is measured over time anyway
         return started
 
-    def measure_by_kernel(self, programs, seconds):
-        before, start = {n: e2e.worker_seconds(p.pid) for n, p in programs.items()}, time.monotonic()
-        time.sleep(seconds)
-        span = time.monotonic() - start
-        cpus = len(self.node.get("/v1/devices")["devices"][0]["cpus"])
-        return {n: (e2e.worker_seconds(p.pid) - before[n]) / span / cpus for n, p in programs.items()}
-
     def test_proportional_share_holds_weights_and_hands_time_on(self):
         programs = self.three("proportional-share")
 
         def weights_hold():
             books_before = self.node.gpu_ns()
-            use = self.measure_by_kernel(programs, 20)
+            use = self.measure_truth(programs, 20)
             books_after = self.node.gpu_ns()
             total = sum(use.values())
             booked = {n: books_after[n] - books_before[n] for n in use}
@@ -46,7 +40,7 @@ class Shares(e2e.WithNode):
         time.sleep(1)
 
         def what_is_free_goes_to_them():
-            after = self.measure_by_kernel(programs, 5)
+            after = self.measure_truth(programs, 5)
             print({n: f"{use[n]:.3f} -> {u:.3f}" for n, u in after.items()}, f"device {sum(after.values()):.3f}")
             self.assertAlmostEqual(after["b"] / sum(after.values()), 0.6, delta=0.02)
             self.assertGreater(after["b"], use["b"] * 1.2)
@@ -58,7 +52,7 @@ class Shares(e2e.WithNode):
         programs = self.three("reserve")
 
         def nobody_has_more():
-            use = self.measure_by_kernel(programs, 7)
+            use = self.measure_truth(programs, 7)
             print({n: f"{u:.4f}" for n, u in use.items()})
             for name, share in (("a", 0.5), ("b", 0.3), ("c", 0.2)):
                 self.assertLessEqual(use[name], share + 0.01, msg=name)
@@ -68,7 +62,7 @@ class Shares(e2e.WithNode):
         time.sleep(0.5)
 
         def nothing_of_what_is_free_goes_to_them():
-            use = self.measure_by_kernel(programs, 7)
+            use = self.measure_truth(programs, 7)
             print({n: f"{u:.4f}" for n, u in use.items()})
             for name, share in (("b", 0.3), ("c", 0.2)):
                 self.assertLessEqual(use[name], share + 0.01, msg=name)
@@ -83,7 +77,7 @@ class Shares(e2e.WithNode):
         self.wait_frames("capped")
 
         def it_has(cap):
-            self.assertAlmostEqual(self.measure_by_kernel(programs, 5)["capped"], cap, delta=0.02)
+            self.assertAlmostEqual(self.measure_truth(programs, 5)["capped"], cap, delta=0.02)
 
         e2e.on_a_host_that_gives_time(self, lambda: it_has(0.2))
         self.assertEqual(self.node.call("PATCH", "/v1/vgpus/capped", {"cap": 0.1})[0], 200)
@@ -101,7 +95,7 @@ class Shares(e2e.WithNode):
         programs = {f"p{i}": p for i, p in enumerate(one + four)}
 
         def four_get_no_more_than_one():
-            use = self.measure_by_kernel(programs, 10)
+            use = self.measure_truth(programs, 10)
             mine, theirs = use["p0"], sum(use[f"p{i}"] for i in range(1, 5))
             print(f"one {mine:.3f}, four {theirs:.3f}")
             self.assertLessEqual(theirs / (mine + theirs), 0.51)

@@ -144,8 +144,9 @@ class Node:
             raise AssertionError(f"creating {name}: {status} {body}")
         return body
 
-    def policy(self, name, **params):
-        status, body = self.call("PUT", "/v1/devices/embedded/policy", {"policy": name, "params": params})
+    def policy(self, name, device="", **params):
+        device = device or self.get("/v1/devices")["devices"][0]["name"]
+        status, body = self.call("PUT", f"/v1/devices/{device}/policy", {"policy": name, "params": params})
         if status != 200:
             raise AssertionError(f"policy {name}: {status} {body}")
 
@@ -163,7 +164,9 @@ class Node:
         return {name: (after[name] - before[name]) / span / 1e9 for name in after if name in before}
 
     def environment(self, name):
-        return {"LD_PRELOAD": PRELOAD, "WEIR_ATTACH": os.path.join(self.run_dir, "vgpu", name + ".sock")}
+        """Of the vGPU's programs, with what its device needs."""
+        return {"LD_PRELOAD": PRELOAD, "WEIR_ATTACH": os.path.join(self.run_dir, "vgpu", name + ".sock"),
+                **dict(entry.split("=", 1) for entry in self.vgpu(name)["environment"])}
 
 
 class Display:
@@ -245,12 +248,15 @@ class WithNode(unittest.TestCase):
     serve_arguments = ()
 
     def setUp(self):
-        self.node = Node(*self.serve_arguments).start()
+        self.node = self.make_node().start()
         self.addCleanup(self.node.close)
         self.display = Display()
         self.addCleanup(self.display.close)
         self.tenants = Tenants(self.display)
         self.addCleanup(self.tenants.close)
+
+    def make_node(self):
+        return Node(*self.serve_arguments)
 
     def start(self, command, vgpu):
         return self.tenants.start(command, self.node.environment(vgpu))

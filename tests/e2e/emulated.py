@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A daemon that shares emulated GPUs, for tests that assert a rate, a share or a gain: how fast the device works does not
+depend on what else the host does. What each process used is the emulator's ground truth, not the daemon's books."""
+import json
+import os
+import subprocess
+import time
+
+import weir_e2e as e2e
+
+EMULATOR = os.path.join(e2e.BUILD, "bin/weir-emulated-gpu")
+
+# A device that takes turns of 2 ms, as vendors' drivers do between processes. Nothing is drawn: a frame takes no time of the
+# host's processors, only the device's.
+CARD = '[[device]]\nname = "Card"\nmemory = "2 GiB"\narbitration = "time-slice"\nslice = "2 ms"\nswitch_cost = "20 us"\n'
+FRAMES = '[[program]]\nname = "glmark2-es2"\nframe = "3 ms"\ndrawn = false\n[[program]]\nname = "*"\nframe = "4 ms"\ndrawn = false\n'
+
+
+class EmulatedNode(e2e.Node):
+    """`description`: of the devices, as docs/emulated-gpu.md has it."""
+
+    def __init__(self, description, *arguments):
+        super().__init__(*arguments)
+        self.description = os.path.join(self.folder, "devices.toml")
+        with open(self.description, "w") as file:
+            file.write(description)
+        self.arguments = ("--device", "emulated:" + self.description, *self.arguments)
+
+    def truth(self):
+        """Ground truth: of each device, busy time and what each process used of it."""
+        said = subprocess.run([EMULATOR, "stats", "--socket", os.path.join(self.run_dir, "emulator-0.sock"), "--json"],
+                              capture_output=True, text=True, timeout=30)
+        if said.returncode != 0:
+            raise AssertionError(f"weir-emulated-gpu stats: {said.stderr}")
+        return json.loads(said.stdout)
+
+    def used_ns(self, device=0):
+        """What each process has used of the compute engine, by pid."""
+        used = {}
+        for client in self.truth()["devices"][device]["clients"]:
+            used[client["pid"]] = used.get(client["pid"], 0) + client["busy_ns"]["compute"]
+        return used
+
+
+class WithEmulatedNode(e2e.WithNode):
+    description = CARD + FRAMES
+
+    def make_node(self):
+        return EmulatedNode(self.description, *self.serve_arguments)
+
+    def measure_truth(self, programs, seconds, device=0):
+        """The part of the device that each program used over the next `seconds`. `programs`: name to process."""
+        before, start = self.node.used_ns(device), time.monotonic()
+        time.sleep(seconds)
+        after, span = self.node.used_ns(device), time.monotonic() - start
+        return {name: (after[program.pid] - before[program.pid]) / span / 1e9 for name, program in programs.items()}
