@@ -13,6 +13,7 @@ constexpr Duration kPhaseMin = seconds(1);
 constexpr const char* kDemoExamples =
     "  weir demo\n"
     "  weir demo --seconds 5 --policies none,reserve --report /tmp/report.html\n"
+    "  weir demo --device emulated:four-cards     # twelve programs on four emulated GPUs\n"
     "\n"
     "WHAT IT DOES\n"
     "  Starts a daemon of its own and, where there is no X display, Xvfb. Runs glmark2 twice and glxgears once, with "
@@ -33,6 +34,8 @@ void AddDemo(Command app, Session& session) {
       "Policies, in order (default none,proportional-share,sla-aware,hybrid)");
   command.Add("--report", "FILE", options->report,
               "Where to write the report; empty: nowhere (default demo-report.html)");
+  command.Add("--device", "DEVICE", options->device,
+              "What is shared: embedded, nvidia:GPU or emulated:FILE, as 'weir serve' takes it (default: embedded)");
   command.AddParsed("--device-cpus", "LIST", options->device_cpus, ParseCpuList,
                     "CPUs that are the software device (default: all)");
   command.AddFlag("--xvfb", options->own_display, "Use Xvfb even where there is a display");

@@ -32,24 +32,19 @@ constexpr Duration kAfterwards = milliseconds(300);  // frames under way at a ph
 /// One demo, from the first frame to the last.
 class Performance {
  public:
-  Performance(const DemoOptions& options, Stage& stage, StopSignals& signals, const std::vector<Workload>& workloads)
+  Performance(const DemoOptions& options, Stage& stage, StopSignals& signals, std::vector<std::string> devices,
+              const std::vector<Workload>& workloads)
       : options_(options),
         stage_(stage),
         signals_(signals),
+        devices_(std::move(devices)),
         recorder_(stage.client(), workloads),
         view_(options.json ? stderr : stdout) {}
 
-  Status Prepare() {
-    WEIR_TRY(const auto device_reply, stage_.client().Get("/v1/devices"));
-    WEIR_TRY(const auto devices, DevicesFromJson(device_reply));
-    if (devices.empty()) return Fail(Errc::kNotFound, "the demo's daemon has no device to share");
-    device_ = devices[0].name;
-    return Ok();
-  }
-
   Result<Phase> Play(const std::string& policy) {
     const nlohmann::json body{{"policy", policy}, {"params", nlohmann::json::object()}};
-    WEIR_TRY_STATUS(stage_.client().Put("/v1/devices/" + PercentEncode(device_) + "/policy", body));
+    for (const std::string& device : devices_)
+      WEIR_TRY_STATUS(stage_.client().Put("/v1/devices/" + PercentEncode(device) + "/policy", body));
     WEIR_TRY_STATUS(PollFor(kWarmUp, policy, Part::kWarmUp));
     WEIR_TRY_STATUS(recorder_.Begin(policy));
     WEIR_TRY_STATUS(PollFor(options_.phase, policy, Part::kMeasuring));
@@ -76,9 +71,9 @@ class Performance {
   const DemoOptions& options_;
   Stage& stage_;
   StopSignals& signals_;
+  const std::vector<std::string> devices_;
   Recorder recorder_;
   LiveView view_;
-  std::string device_;
 };
 
 /// Nothing to object to, or what went wrong though nothing stopped the demo.
@@ -101,19 +96,27 @@ Status WriteReport(const DemoOptions& options, const DemoResult& result) {
                                      std::strerror(errno)));
 }
 
-void PrintIntroduction(const DemoOptions& options, const std::vector<Workload>& workloads, const std::string& display) {
+void PrintIntroduction(const DemoOptions& options, const DemoResult& result, std::size_t devices,
+                       const std::string& display) {
   std::FILE* out = options.json ? stderr : stdout;
-  fmt::print(out, "Three unmodified programs share one device, {} under each policy ({}):\n",
+  const std::vector<Workload>& workloads = result.workloads;
+  fmt::print(out, "{} unmodified programs share {}{}, {} under each policy ({}):\n",
+             workloads.size() == 3 ? "Three" : std::to_string(workloads.size()),
+             devices == 1 ? "one device" : std::to_string(devices) + " devices", result.Mark(),
              FormatDuration(options.phase), display);
   for (const Workload& workload : workloads)
-    fmt::print(out, "  {:<8} weight {:<3} {}\n", workload.name, workload.weight, CommandText(workload));
+    fmt::print(out, "  {:<10} weight {:<3} {}{}\n", workload.name, workload.weight,
+               devices == 1 ? "" : workload.device + ": ", CommandText(workload));
   fmt::print(out, "  promised rate: {}\n\n", LatenessText(workloads));
 }
 
 void PrintOutcome(const DemoOptions& options, const DemoResult& result) {
   if (options.json) return PrintJson(SummaryJson(result));
+  if (result.emulated)
+    fmt::print("All figures are emulated: programs and scheduling are real, the timing of the GPUs is modelled.\n\n");
   fmt::print(
-      "{}\nPROMISE and GOT: part of the GPU time that the three used; DEVICE: part of what the device could give. FPS: "
+      "{}\nPROMISE and GOT: part of the GPU time that all programs of the device used; DEVICE: part of what the device "
+      "could give. FPS: "
       "got/promised. P99: nearest rank over all frames. WAIT: of wall time, at the gate. proportional-share keeps "
       "shares, "
       "sla-aware and hybrid keep rates.\n"
@@ -126,14 +129,21 @@ void PrintOutcome(const DemoOptions& options, const DemoResult& result) {
 
 Result<int> RunDemo(const DemoOptions& options) {
   DemoResult result;
-  result.workloads = DefaultWorkloads();
   StopSignals signals;
-  auto set = Stage::Set(options, result.workloads, signals);
+  WEIR_TRY_STATUS(CheckPrograms(DefaultWorkloads(), NeedsOwnDisplay(options)));
+  WEIR_TRY(const auto stage, Stage::Open(options));
+  WEIR_TRY(const auto device_reply, stage->client().Get("/v1/devices"));
+  WEIR_TRY(const auto devices, DevicesFromJson(device_reply));
+  std::vector<std::string> names;
+  for (const DeviceView& device : devices) names.push_back(device.name);
+  result.emulated = std::ranges::any_of(devices, [](const DeviceView& device) { return device.kind == "emulated"; });
+  result.workloads = result.emulated ? EmulatedWorkloads(names) : DefaultWorkloads();
+  if (!result.emulated) names.resize(1);
+  const Status started = stage->Start(result.workloads, signals);
   if (signals.Stopped()) return signals.ExitCode();
-  WEIR_TRY(const auto stage, std::move(set));
-  PrintIntroduction(options, result.workloads, stage->display());
-  Performance performance(options, *stage, signals, result.workloads);
-  WEIR_TRY_STATUS(performance.Prepare());
+  if (!started) return started.error();
+  PrintIntroduction(options, result, names.size(), stage->display());
+  Performance performance(options, *stage, signals, names, result.workloads);
   WEIR_TRY(result.facts, CollectFacts(stage->client(), stage->display()));
   for (const std::string& policy : options.policies) {
     auto phase = performance.Play(policy);

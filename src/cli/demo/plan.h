@@ -17,16 +17,21 @@ struct Workload {
   std::int64_t weight = 100;
   double fps = 0;  // 0: no rate is promised, and no frame is late
   std::vector<std::string> command;
-  std::string package;  // Debian's, that has the program
+  std::string package;   // Debian's, that has the program
+  std::string device{};  // that it runs on; empty: the node's first
 };
 
 /// Three programs that would each like more of the device than their weight gives them.
 std::vector<Workload> DefaultWorkloads();
 
+/// Three such programs for each of these emulated GPUs.
+std::vector<Workload> EmulatedWorkloads(const std::vector<std::string>& devices);
+
 struct DemoOptions {
   Duration phase = seconds(15);
   std::vector<std::string> policies{"none", "proportional-share", "sla-aware", "hybrid"};
   std::string report = "demo-report.html";
+  std::string device;            // as `weir serve --device` takes it; empty: the embedded one
   std::vector<int> device_cpus;  // empty: the daemon's default
   bool own_display = false;      // an Xvfb even where there is a display
   bool keep = false;             // the temporary folder, with logs
@@ -61,12 +66,18 @@ struct DemoResult {
   std::vector<Workload> workloads;
   std::vector<Phase> phases;
   std::vector<std::pair<std::string, std::string>> facts;  // the machine and the versions, for the report's head
+  bool emulated = false;                                   // the devices are: every figure says so
+
+  /// Behind the name of a figure: " (emulated)", or nothing.
+  [[nodiscard]] std::string_view Mark() const { return emulated ? " (emulated)" : ""; }
+  /// The programs of each device, by their places in `workloads`.
+  [[nodiscard]] std::vector<std::vector<std::size_t>> ByDevice() const;
 };
 
 /// The numbers of one program under one policy.
 struct Outcome {
-  double promise = 0;  // its weight's part of all weights
-  double got = 0;      // of the GPU time that all programs used
+  double promise = 0;  // its weight's part of all weights on its device
+  double got = 0;      // of the GPU time that all programs of its device used
   double use = 0;      // of the device's capacity
   double fps = 0;
   double mean_ms = 0, p99_ms = 0, max_ms = 0;

@@ -66,29 +66,40 @@ std::string ColorRules() {
   return out;
 }
 
+using ProgramList = std::vector<std::size_t>;  // by their places among the workloads
+
+/// Programs of one device have colours of their own.
+std::size_t ColorOf(const DemoResult& result, std::size_t program) {
+  for (const ProgramList& programs : result.ByDevice())
+    if (const auto at = std::ranges::find(programs, program); at != programs.end())
+      return static_cast<std::size_t>(at - programs.begin()) % kSeriesColors;
+  return 0;
+}
+
 std::string Facts(const DemoResult& result) {
   std::string out = "<dl>\n";
   for (const auto& [name, value] : result.facts)
     out += fmt::format("<dt>{}</dt><dd>{}</dd>\n", EscapeHtml(name), EscapeHtml(value));
   for (const Workload& workload : result.workloads)
-    out += fmt::format("<dt>{}</dt><dd>weight {}, <code>{}</code></dd>\n", EscapeHtml(workload.name), workload.weight,
+    out += fmt::format("<dt>{}</dt><dd>{}weight {}, <code>{}</code></dd>\n", EscapeHtml(workload.name),
+                       workload.device.empty() ? "" : EscapeHtml(workload.device) + ", ", workload.weight,
                        EscapeHtml(CommandText(workload)));
   return out + "</dl>\n";
 }
 
-std::string Legend(const DemoResult& result) {
+std::string Legend(const DemoResult& result, const ProgramList& programs) {
   std::string out = "<p class=\"legend\">";
-  for (std::size_t i = 0; i < result.workloads.size(); ++i)
+  for (std::size_t i = 0; i < programs.size(); ++i)
     out += fmt::format("<span><i class=\"key k{}\"></i>{}</span>", i % kSeriesColors,
-                       EscapeHtml(result.workloads[i].name));
+                       EscapeHtml(result.workloads[programs[i]].name));
   return out + "</p>\n";
 }
 
 /// The share got as a bar, with a mark where the promise is.
-std::string ShareBar(const Outcome& o, std::size_t program) {
+std::string ShareBar(const Outcome& o, std::size_t color) {
   return fmt::format(
-      "<div class=\"bar\"><i class=\"k{}\" style=\"width:{:.1f}%\"></i><b style=\"left:{:.1f}%\"></b></div>",
-      program % kSeriesColors, std::clamp(o.got, 0.0, 1.0) * 100, o.promise * 100);
+      "<div class=\"bar\"><i class=\"k{}\" style=\"width:{:.1f}%\"></i><b style=\"left:{:.1f}%\"></b></div>", color,
+      std::clamp(o.got, 0.0, 1.0) * 100, o.promise * 100);
 }
 
 std::string PhaseRow(const DemoResult& result, std::size_t program, std::size_t p) {
@@ -99,7 +110,7 @@ std::string PhaseRow(const DemoResult& result, std::size_t program, std::size_t 
   std::string out = "<tr>";
   if (p == 0)
     out += fmt::format("<td class=\"text name\" rowspan=\"{}\"><i class=\"key k{}\"></i>{}</td>", result.phases.size(),
-                       program % kSeriesColors, EscapeHtml(workload.name));
+                       ColorOf(result, program), EscapeHtml(workload.name));
   const double late_part = o.frames == 0 ? 0 : static_cast<double>(o.late_frames) / static_cast<double>(o.frames);
   const std::string late =
       LateAfterMs(workload) > 0 ? fmt::format("{} ({})", o.late_frames, FormatPercent(late_part)) : "–";
@@ -114,13 +125,14 @@ std::string PhaseRow(const DemoResult& result, std::size_t program, std::size_t 
       goal != Goal::kShares ? ""
       : near                ? "good"
                             : "off",
-      o.got * 100, ShareBar(o, program), FormatPercent(o.use), rate, late, o.mean_ms, o.p99_ms, o.max_ms,
-      FormatPercent(o.wait));
+      o.got * 100, ShareBar(o, ColorOf(result, program)), FormatPercent(o.use), rate, late, o.mean_ms, o.p99_ms,
+      o.max_ms, FormatPercent(o.wait));
   return out;
 }
 
 std::string Comparison(const DemoResult& result) {
-  std::string out =
+  std::string out = result.emulated ? "<p class=\"faint\">Every figure of this table is emulated.</p>\n" : "";
+  out +=
       "<div class=\"scroll\"><table>\n<thead><tr><th class=\"text\">program</th><th "
       "class=\"text\">policy</th><th>promise</th><th>got</th><th></th><th>of device</th>"
       "<th>FPS</th><th>late frames</th><th>mean, ms</th><th>p99, ms</th><th>max, ms</th><th>wait</th></tr></thead>\n";
@@ -132,7 +144,7 @@ std::string Comparison(const DemoResult& result) {
   const std::string lateness = LatenessText(result.workloads);
   return out +
          "</table></div>\n<p class=\"faint\">Promise: the weight's part of all weights. Got: part of the GPU time that "
-         "all programs used; the mark on "
+         "all programs of the device used; the mark on "
          "the bar is the promise. Of device: part of what the device could give. A policy that only caps (reserve) "
          "leaves what one program doesn't use to nobody: there another's part of what was used can exceed its promise, "
          "its part of the device can't. Frame time: between the returns of "
@@ -142,9 +154,9 @@ std::string Comparison(const DemoResult& result) {
          EscapeHtml(lateness.empty() ? "nothing is promised" : lateness) + ".</p>\n";
 }
 
-std::vector<FrameTimeCurve> CurvesOf(const DemoResult& result, const Phase& phase) {
+std::vector<FrameTimeCurve> CurvesOf(const DemoResult& result, const Phase& phase, const ProgramList& programs) {
   std::vector<FrameTimeCurve> curves;
-  for (std::size_t i = 0; i < phase.programs.size(); ++i)
+  for (const std::size_t i : programs)
     curves.push_back({result.workloads[i].name,
                       Envelope(phase.programs[i].frames, phase.begin_ns, phase.end_ns, kPlotSlices),
                       LateAfterMs(result.workloads[i])});
@@ -169,7 +181,7 @@ std::string RateVerdict(const DemoResult& result, std::size_t p) {
     text += fmt::format("{}{}: {:.1f} of {:g} frames/s{}", text.empty() ? "" : "; ", EscapeHtml(workload.name), o.fps,
                         workload.fps, RateIsKept(workload, o) ? "" : " (not kept)");
   }
-  return fmt::format("<p>Rates: {}.</p>\n", text);
+  return fmt::format("<p>Rates{}: {}.</p>\n", result.Mark(), text);
 }
 
 /// The share that missed its promise by most; or the rates, where these are what the policy keeps.
@@ -182,42 +194,65 @@ std::string Verdict(const DemoResult& result, std::size_t p) {
     const double off = std::abs(o.got - o.promise);
     if (off <= worst) continue;
     worst = off;
-    text = fmt::format("<p>Farthest from its promise: {}, {:.1f} % instead of {:.0f} %.</p>\n",
+    text = fmt::format("<p>Farthest from its promise{}: {}, {:.1f} % instead of {:.0f} %.</p>\n", result.Mark(),
                        EscapeHtml(result.workloads[i].name), o.got * 100, o.promise * 100);
   }
   return text;
 }
 
-std::string PhaseSection(const DemoResult& result, std::size_t p, const std::vector<FrameTimeCurve>& curves,
-                         MsScale scale) {
+/// The programs of one device under one policy.
+std::string DeviceSection(const DemoResult& result, std::size_t p, const ProgramList& programs, bool named,
+                          MsScale scale) {
   const Phase& phase = result.phases[p];
   const double span_s = static_cast<double>(phase.end_ns - phase.begin_ns) * 1e-9;
   std::vector<double> promises;
-  for (std::size_t i = 0; i < result.workloads.size(); ++i) promises.push_back(Judge(result, p, i).promise);
+  for (const std::size_t program : programs) promises.push_back(Judge(result, p, program).promise);
+  const std::string name =
+      named ? fmt::format("<h3>{}</h3>\n", EscapeHtml(result.workloads[programs.front()].device)) : "";
   return fmt::format(
-      "<section>\n<h2>{}</h2>\n{}{}<div class=\"pair\">\n<figure><h3>Share of GPU "
-      "time</h3>\n{}</figure>\n<figure><h3>Frame times</h3>\n{}</figure>\n"
-      "</div>\n{}</section>\n",
-      EscapeHtml(phase.policy), Verdict(result, p), Legend(result),
-      SharePlot(ShareBins(phase, kBinNs), promises, static_cast<double>(kBinNs) * 1e-9, span_s),
-      FrameTimePlot(curves, span_s, scale), LostNote(phase));
+      "{0}{1}<div class=\"pair\">\n<figure><h3>Share of GPU time{2}</h3>\n{3}</figure>\n"
+      "<figure><h3>Frame times{2}</h3>\n{4}</figure>\n</div>\n",
+      name, Legend(result, programs), result.Mark(),
+      SharePlot(ShareBins(phase, programs, kBinNs), promises, static_cast<double>(kBinNs) * 1e-9, span_s),
+      FrameTimePlot(CurvesOf(result, phase, programs), span_s, scale));
+}
+
+std::string PhaseSection(const DemoResult& result, std::size_t p, MsScale scale) {
+  const Phase& phase = result.phases[p];
+  const std::vector<ProgramList> devices = result.ByDevice();
+  std::string out = fmt::format("<section>\n<h2>{}</h2>\n{}", EscapeHtml(phase.policy), Verdict(result, p));
+  for (const ProgramList& programs : devices) out += DeviceSection(result, p, programs, devices.size() > 1, scale);
+  return out + LostNote(phase) + "</section>\n";
+}
+
+/// One for all plots, so that they can be compared.
+MsScale ScaleOf(const DemoResult& result) {
+  std::vector<std::vector<FrameTimeCurve>> curves;
+  for (const Phase& phase : result.phases)
+    for (const ProgramList& programs : result.ByDevice()) curves.push_back(CurvesOf(result, phase, programs));
+  return ScaleFor(curves);
 }
 
 }  // namespace
 
 std::string RenderReport(const DemoResult& result) {
-  std::vector<std::vector<FrameTimeCurve>> curves;
-  for (const Phase& phase : result.phases) curves.push_back(CurvesOf(result, phase));
-  const MsScale scale = ScaleFor(curves);
+  const MsScale scale = ScaleOf(result);
   std::string out = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
       "content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n"
-      "<title>Weir demo</title>\n<style>{}{}</style>\n</head>\n<body>\n<h1>Weir demo</h1>\n",
-      kStyle, ColorRules());
-  out +=
-      "<p>Unmodified programs shared one device. The policy was changed while they ran; nothing was restarted.</p>\n";
-  out += Facts(result) + "<h2>Promised and got</h2>\n" + Comparison(result);
-  for (std::size_t p = 0; p < result.phases.size(); ++p) out += PhaseSection(result, p, curves[p], scale);
+      "<title>Weir demo{2}</title>\n<style>{0}{1}</style>\n</head>\n<body>\n<h1>Weir demo{2}</h1>\n",
+      kStyle, ColorRules(), result.Mark());
+  const std::size_t devices = result.ByDevice().size();
+  out += fmt::format(
+      "<p>{} unmodified programs shared {}{}. The policy was changed while they ran; nothing was restarted.</p>\n",
+      result.workloads.size(), devices == 1 ? "one device" : std::to_string(devices) + " devices", result.Mark());
+  if (result.emulated)
+    out +=
+        "<p>The programs, the daemon and its decisions are real. The timing of the GPUs is modelled, so every figure "
+        "of "
+        "this report is emulated.</p>\n";
+  out += Facts(result) + fmt::format("<h2>Promised and got{}</h2>\n", result.Mark()) + Comparison(result);
+  for (std::size_t p = 0; p < result.phases.size(); ++p) out += PhaseSection(result, p, scale);
   out +=
       "<p class=\"faint\">Share plots: bins of 0.25 s; dashed: where the promises meet. Frame-time plots: the band "
       "reaches from the fastest to the slowest "

@@ -127,5 +127,27 @@ TEST(Lateness, FollowsTheDefinitionOfTheControlApi) {
   EXPECT_DOUBLE_EQ(LateAfterMs(workload), 21);
 }
 
+TEST(Report, OfEmulatedDevicesSaysSoBesideEveryFigure) {
+  DemoResult result = Made(10);
+  result.emulated = true;
+  result.workloads[2].device = "emulated1";
+  const std::string html = RenderReport(result);
+  ExpectWellFormed(html);
+  for (const char* heading : {"Promised and got", "Share of GPU time", "Frame times", "Farthest from its promise"})
+    for (std::size_t at = html.find(std::string(">") + heading); at != std::string::npos;
+         at = html.find(std::string(">") + heading, at + 1))
+      EXPECT_EQ(html.substr(at + 1 + std::string(heading).size(), 11), " (emulated)") << html.substr(at, 60);
+  EXPECT_TRUE(SummaryJson(result)["emulated"].get<bool>());
+  EXPECT_EQ(RenderReport(Made(10)).find("emulated"), std::string::npos);
+}
+
+TEST(Judged, APromiseIsOfTheProgramsOfOneDevice) {
+  DemoResult result = Made(10);
+  result.workloads[2].device = "emulated1";
+  EXPECT_DOUBLE_EQ(Judge(result, 0, 0).promise, 50.0 / 80);
+  EXPECT_DOUBLE_EQ(Judge(result, 0, 2).promise, 1);
+  EXPECT_DOUBLE_EQ(Judge(result, 0, 2).got, 1);
+}
+
 }  // namespace
 }  // namespace weir::cli

@@ -52,10 +52,11 @@ std::vector<double> GpuTimeBins(const std::vector<Frame>& frames, std::int64_t b
   return bins;
 }
 
-std::vector<std::vector<double>> ShareBins(const Phase& phase, std::int64_t bin_ns) {
+std::vector<std::vector<double>> ShareBins(const Phase& phase, const std::vector<std::size_t>& programs,
+                                           std::int64_t bin_ns) {
   std::vector<std::vector<double>> shares;
-  for (const ProgramPhase& program : phase.programs)
-    shares.push_back(GpuTimeBins(program.frames, phase.begin_ns, phase.end_ns, bin_ns));
+  for (const std::size_t program : programs)
+    shares.push_back(GpuTimeBins(phase.programs[program].frames, phase.begin_ns, phase.end_ns, bin_ns));
   const std::size_t bins = shares.empty() ? 0 : shares[0].size();
   for (std::size_t i = 0; i < bins; ++i) {
     double all = 0;

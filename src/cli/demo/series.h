@@ -24,7 +24,8 @@ std::vector<EnvelopePoint> Envelope(const std::vector<Frame>& frames, std::int64
 std::vector<double> GpuTimeBins(const std::vector<Frame>& frames, std::int64_t begin_ns, std::int64_t end_ns,
                                 std::int64_t bin_ns);
 
-/// For each program and bin, its part of the GPU time that all used in that bin; 0 where none used any.
-std::vector<std::vector<double>> ShareBins(const Phase& phase, std::int64_t bin_ns);
+/// For each of these programs and bin, its part of the GPU time that these used in that bin; 0 where none used any.
+std::vector<std::vector<double>> ShareBins(const Phase& phase, const std::vector<std::size_t>& programs,
+                                           std::int64_t bin_ns);
 
 }  // namespace weir::cli

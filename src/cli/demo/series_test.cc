@@ -48,7 +48,7 @@ TEST(GpuTimeBins, CountsOfAFrameAcrossAnEndOnlyThePartInside) {
 TEST(ShareBins, AddUpToOneWhereAnythingWasUsed) {
   Phase phase{"none", 0, 20 * kPlotMs, {}};
   phase.programs = {{{{10 * kPlotMs, 10 * kPlotMs, 30}}, {}, 0}, {{{10 * kPlotMs, 10 * kPlotMs, 10}}, {}, 0}};
-  const auto shares = ShareBins(phase, 10 * kPlotMs);
+  const auto shares = ShareBins(phase, {0, 1}, 10 * kPlotMs);
   EXPECT_DOUBLE_EQ(shares[0][0], 0.75);
   EXPECT_DOUBLE_EQ(shares[1][0], 0.25);
   EXPECT_DOUBLE_EQ(shares[0][1], 0);

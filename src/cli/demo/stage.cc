@@ -97,16 +97,17 @@ Status CheckPrograms(const std::vector<Workload>& workloads, bool own_display) {
               fmt::format("the demo needs {}, which isn't in $PATH; on Debian: apt-get install{}", missing, install));
 }
 
-Result<std::unique_ptr<Stage>> Stage::Set(const DemoOptions& options, const std::vector<Workload>& workloads,
-                                          StopSignals& signals) {
-  WEIR_TRY_STATUS(CheckPrograms(workloads, NeedsOwnDisplay(options)));
+Result<std::unique_ptr<Stage>> Stage::Open(const DemoOptions& options) {
   WEIR_TRY(TemporaryFolder folder, TemporaryFolder::Make(options.keep));
   std::unique_ptr<Stage> stage(new Stage(std::move(folder)));
   WEIR_TRY_STATUS(stage->StartDisplay(NeedsOwnDisplay(options)));
   WEIR_TRY_STATUS(stage->StartDaemon(options));
-  for (const Workload& workload : workloads) WEIR_TRY_STATUS(stage->StartProgram(workload));
-  WEIR_TRY_STATUS(stage->AwaitFrames(workloads, signals));
   return stage;
+}
+
+Status Stage::Start(const std::vector<Workload>& workloads, StopSignals& signals) {
+  for (const Workload& workload : workloads) WEIR_TRY_STATUS(StartProgram(workload));
+  return AwaitFrames(workloads, signals);
 }
 
 Status Stage::StartDisplay(bool own) {
@@ -141,6 +142,7 @@ Status Stage::StartDaemon(const DemoOptions& options) {
                  {},
                  folder_.File("daemon.log"),
                  -1};
+  if (!options.device.empty()) spec.argv.insert(spec.argv.end(), {"--device", options.device});
   if (!options.device_cpus.empty()) {
     std::string cpus;
     for (const int cpu : options.device_cpus) cpus += fmt::format("{}{}", cpus.empty() ? "" : ",", cpu);
@@ -166,6 +168,7 @@ Status Stage::StartProgram(const Workload& workload) {
                  environment_,
                  folder_.File(workload.name + ".log"),
                  -1};
+  if (!workload.device.empty()) spec.argv.insert(spec.argv.end(), {"--device", workload.device});
   if (workload.fps > 0) spec.argv.insert(spec.argv.end(), {"--fps", fmt::format("{:g}", workload.fps)});
   spec.argv.push_back("--");
   spec.argv.insert(spec.argv.end(), workload.command.begin(), workload.command.end());

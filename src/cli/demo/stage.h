@@ -33,10 +33,11 @@ class TemporaryFolder {
 
 class Stage {
  public:
-  /// Starts everything and waits until each program has shown a frame. kTimeout when one doesn't, kUnavailable when one
-  /// ends or the user does.
-  static Result<std::unique_ptr<Stage>> Set(const DemoOptions& options, const std::vector<Workload>& workloads,
-                                            StopSignals& signals);
+  /// Starts the display and the daemon.
+  static Result<std::unique_ptr<Stage>> Open(const DemoOptions& options);
+  /// Starts the programs and waits until each has shown a frame. kTimeout when one doesn't, kUnavailable when one ends
+  /// or the user does.
+  Status Start(const std::vector<Workload>& workloads, StopSignals& signals);
 
   /// An error that shows what it printed, when the daemon or a program has ended.
   Status AllAlive();

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -42,8 +43,14 @@ double LateAfterMs(const Workload& workload) {
 
 std::string LatenessText(const std::vector<Workload>& workloads) {
   std::string text;
+  // Programs of several devices have names with a number, and the same promises.
+  const auto first_with_rate = [&](const Workload& workload) {
+    return &workload == &*std::ranges::find_if(workloads, [&](const Workload& one) {
+      return one.fps == workload.fps && one.command == workload.command;
+    });
+  };
   for (const Workload& workload : workloads)
-    if (LateAfterMs(workload) > 0)
+    if (LateAfterMs(workload) > 0 && first_with_rate(workload))
       text += fmt::format("{}{}: {:g} fps, so a frame is late after {:.1f} ms", text.empty() ? "" : "; ", workload.name,
                           workload.fps, LateAfterMs(workload));
   return text;
@@ -118,7 +125,7 @@ nlohmann::json SummaryJson(const DemoResult& result) {
   }
   nlohmann::json facts = nlohmann::json::object();
   for (const auto& [name, value] : result.facts) facts[name] = value;
-  return {{"facts", facts}, {"phases", phases}};
+  return {{"facts", facts}, {"emulated", result.emulated}, {"phases", phases}};
 }
 
 }  // namespace weir::cli
