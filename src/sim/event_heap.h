@@ -71,8 +71,7 @@ class EventHeap {
     for (std::size_t child = 1; child < heap_.size(); child = hole * kChildren + 1) {
       std::size_t least = child;
       const std::size_t end = std::min(child + kChildren, heap_.size());
-      for (++child; child < end; ++child)
-        if (Earlier(heap_[child], heap_[least])) least = child;
+      for (++child; child < end; ++child) least = Earlier(heap_[child], heap_[least]) ? child : least;
       if (!Earlier(heap_[least], last)) break;
       heap_[hole] = heap_[least];
       hole = least;
@@ -85,8 +84,10 @@ class EventHeap {
   /// Four children lie in two or three cache lines, and there are half as many levels as with two: where the events do
   /// not fit the cache, misses are what a pop costs.
   static constexpr std::size_t kChildren = 4;
-  static bool Earlier(const Event& a, const Event& b) {
-    return a.at_ns != b.at_ns ? a.at_ns < b.at_ns : a.order < b.order;
+  /// One comparison of both, which compiles to no jump: which of four children is the earliest cannot be predicted.
+  static bool Earlier(const Event& a, const Event& b) { return KeyOf(a) < KeyOf(b); }
+  static __int128 KeyOf(const Event& event) {
+    return static_cast<__int128>(event.at_ns) * (static_cast<__int128>(1) << 64) + event.order;
   }
   std::vector<Event> heap_;
   std::uint64_t pushed_ = 0;

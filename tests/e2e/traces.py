@@ -3,10 +3,11 @@
 import os
 import subprocess
 
+import emulated
 import weir_e2e as e2e
 
 
-class Traces(e2e.WithNode):
+class Traces(emulated.WithEmulatedNode):
     PROGRAMS = {"phong": (e2e.PHONG, 50, 30), "bump": (e2e.BUMP, 30, 60), "texture": (e2e.TEXTURE, 20, 60)}
 
     def run_all(self):
