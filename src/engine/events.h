@@ -12,6 +12,7 @@
 
 #include "base/ids.h"
 #include "base/units.h"
+#include "core/charge/use_reconciler.h"
 #include "core/memory/balloon.h"
 #include "core/oversubscribe/oversell.h"
 #include "core/partition/plan.h"
@@ -93,6 +94,11 @@ struct SeeDeviceMemory {
   std::string device;
   Bytes used{};
 };
+/// What the driver says of the use of the device (docs/accounting.md). The gates must have been sampled just before.
+struct SeeDeviceUse {
+  std::string device;
+  core::UseReading reading;
+};
 struct ProcessAttached {
   VgpuId vgpu;
   ProcessId process;
@@ -142,7 +148,7 @@ struct FramesDone {
 };
 
 using Event = std::variant<CreateVgpu, SetVgpu, RemoveVgpu, PauseVgpu, SetPolicy, SetOversell, SetMemory,
-                           SeeDeviceMemory, ProcessAttached, ProcessDetached, GatesSampled, FramesDone>;
+                           SeeDeviceMemory, SeeDeviceUse, ProcessAttached, ProcessDetached, GatesSampled, FramesDone>;
 
 // -- Actions ---------------------------------------------------------------------------------------------------------
 

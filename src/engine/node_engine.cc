@@ -174,6 +174,7 @@ Status NodeEngine::On(Instant now, const ProcessDetached& event, Actions& action
   // Nothing goes back: a process that dies in mid-flight has used the device, and a tenant can kill its processes as
   // often as it likes.
   vgpu->View().used += std::clamp<Duration>(event.unreported, Duration{0}, kStuckAfter);
+  if (vgpu->device->reconciler.current(now)) vgpu->HasEnded(event.process);
   if (vgpu->processes.empty()) {
     vgpu->View().attached = false;
     vgpu->View().waiting = vgpu->View().in_flight = 0;

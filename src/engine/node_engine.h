@@ -148,6 +148,7 @@ class NodeEngine {
   Status On(Instant now, const SetOversell& event, Actions& actions);
   Status On(Instant now, const SetMemory& event, Actions& actions);
   Status On(Instant now, const SeeDeviceMemory& event, Actions& actions);
+  Status On(Instant now, const SeeDeviceUse& event, Actions& actions);
   Status On(Instant now, const ProcessAttached& event, Actions& actions);
   Status On(Instant now, const ProcessDetached& event, Actions& actions);
   Status On(Instant now, const GatesSampled& event, Actions& actions);

@@ -81,6 +81,19 @@ struct NodeEngine::Vgpu_ {
   Instant sampled_at{};
   Instant last_progress{};  // last time it was charged something, or had no reason to be
 
+  // Charges and the driver's account (docs/accounting.md)
+  Duration settled{};            // `used` at the last reading
+  bool listed = false;           // a process of it has had a counter
+  std::vector<ProcessId> ended;  // since the last reading
+  std::size_t ended_beyond = 0;  // further ones, beyond kEndedMax
+  static constexpr std::size_t kEndedMax = 256;
+  void HasEnded(ProcessId process) {
+    if (ended.size() < kEndedMax)
+      ended.push_back(process);
+    else
+      ++ended_beyond;
+  }
+
   Share published_cap;
   MemoryGrant memory;   // likewise
   Duration last_gpu{};  // of the last frame
@@ -128,6 +141,7 @@ struct NodeEngine::Device_ {
   std::unique_ptr<Memory_> memory;        // null: not elastic
   SetMemory memory_set;                   // how it was made so
   core::OthersMemory others;              // whose slots are not shared out
+  core::UseReconciler reconciler;
   std::vector<core::VgpuView> views;
   std::vector<Vgpu_*> owners;  // of the views, in the same order
   std::vector<core::Verdict> verdicts;

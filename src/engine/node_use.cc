@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Charges by the driver's account (docs/accounting.md).
+#include <algorithm>
+
+#include "engine/node_state.h"
+
+namespace weir::engine {
+
+Status NodeEngine::On(Instant now, const SeeDeviceUse& event, Actions& actions) {
+  WEIR_TRY(Device_ * device, DeviceNamed(event.device));
+  std::vector<Vgpu_*> vgpus = device->owners;
+  std::ranges::sort(vgpus, {}, &Vgpu_::id);
+  std::vector<ProcessId> listed;
+  for (const core::UseCounter& counter : event.reading.counters)
+    if (counter.process) listed.push_back(counter.process);
+  std::ranges::sort(listed);
+  std::vector<core::VgpuUse> uses;
+  uses.reserve(vgpus.size());
+  for (const Vgpu_* vgpu : vgpus) {
+    const bool partial = vgpu->ended_beyond > 0 || std::ranges::any_of(vgpu->ended, [&](ProcessId process) {
+                           return !std::ranges::binary_search(listed, process);
+                         });
+    uses.push_back(
+        {.vgpu = vgpu->id, .reported = vgpu->View().used - vgpu->settled, .listed = vgpu->listed, .partial = partial});
+  }
+  device->reconciler.Settle(now, event.reading, uses);
+  for (std::size_t i = 0; i < vgpus.size(); ++i) {
+    Vgpu_& vgpu = *vgpus[i];
+    vgpu.View().used += uses[i].correction;
+    if (uses[i].correction > Duration{0}) vgpu.View().last_active = now;
+    vgpu.settled = vgpu.View().used;
+    vgpu.listed = uses[i].listed;
+    vgpu.ended.clear();
+    vgpu.ended_beyond = 0;
+  }
+  Decide(now, *device, actions);
+  return Ok();
+}
+
+}  // namespace weir::engine
