@@ -28,6 +28,8 @@ namespace weir::opencl {
 
 enum class Kind : std::uint8_t { kDevice, kContext, kQueue, kMemory, kSampler, kProgram, kKernel, kEvent };
 
+class Pins;  // buffer_store.h
+
 struct Object {
   explicit Object(Kind object_kind) : kind(object_kind) {}
   virtual ~Object() = default;
@@ -120,6 +122,8 @@ struct Queue : Object {
   int launches = 0;         // since the last such marker
   [[nodiscard]] bool BeginsTask() const { return !ends_tasks || launches == 0; }
   cl_int first_error = CL_SUCCESS;  // of an enqueue without an event, until the next finish
+  // Elastic: pins of the queue's closed batches.
+  std::vector<std::weak_ptr<Pins>> pinned;
 };
 
 /// A buffer or an image. Its device memory is made when it is first used; where memory is elastic its contents come and

@@ -273,7 +273,7 @@ class Session {
   std::vector<cl_event> waits_;        // scratch
   std::vector<std::byte> scratch_;
   std::vector<MemoryUse> uses_;  // elastic: of the command that is being carried out
-  std::unique_ptr<Pins> pins_;   // elastic: the open batch's
+  std::shared_ptr<Pins> pins_;   // elastic: the open batch's
   const bool from_elsewhere_;    // its client is an executor that cuts launches: ours are not cut among others
   Peers peers_;
   core::KeptLaunches kept_launches_;
@@ -284,6 +284,8 @@ class Session {
   struct MayFail;
   std::vector<std::shared_ptr<MayFail>> may_fail_;  // told of at its end, and may have waited for user events
   int user_events_ = 0;  // that have not been set: somebody may wait for a message that is still to come
+  // One has: a queue's last command may have ended while those before it run.
+  bool user_event_failed_ = false;
   std::atomic<bool> stop_{false};
 };
 
