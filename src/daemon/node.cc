@@ -3,6 +3,7 @@
 #include "daemon/node.h"
 
 #include <boost/asio/post.hpp>
+#include <cstdio>
 
 #include "daemon/memory_sample.h"
 #include "daemon/tenancy.h"
@@ -230,6 +231,12 @@ void Node::Drain(Tenancy& tenancy) {
 
 void Node::OnConnection(Tenancy& tenancy) {
   auto connection = tenancy.gate->Accept();
+  if (!connection && connection.error().code == Errc::kResourceExhausted) {
+    // Whoever is in the queue stays there, and attaches when there are descriptors again.
+    if (accept_pause_.Failed(platform::Now()))
+      std::fprintf(stderr, "weir: programs can't attach for now: %s\n", connection.error().message.c_str());
+    return tenancy.listener_watch->Pause(platform::AcceptPause::kPause);
+  }
   if (!connection) return;
   const auto peer = platform::PeerOf(connection->get());
   if (!peer) return;

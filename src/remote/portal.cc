@@ -13,6 +13,7 @@
 
 #include "net/keys.h"
 #include "opencl/channel/handshake.h"
+#include "platform/accept_pause.h"
 #include "platform/clock.h"
 #include "proto/network_frames.h"
 #include "remote/crew.h"
@@ -177,8 +178,9 @@ void Portal::SeeWhoLeaves() {
 
 Status Portal::Run() {
   bool leaving = false;
+  platform::AcceptPause pause;
   for (;;) {
-    pollfd watched[3] = {{leaving ? -1 : options_.listener, POLLIN, 0},
+    pollfd watched[3] = {{leaving || pause.Holds(platform::Now()) ? -1 : options_.listener, POLLIN, 0},
                          {options_.stop, POLLIN, 0},
                          {leaving ? -1 : options_.parent, POLLIN, 0}};
     if (::poll(watched, 3, kTickMs) < 0 && errno != EINTR) return platform::ErrnoError("waiting for peers", errno);
@@ -195,7 +197,11 @@ Status Portal::Run() {
     if (leaving && at_work == 0) return Ok();
     if (leaving || (watched[0].revents & POLLIN) == 0) continue;
     WEIR_TRY(platform::Fd socket, options_.accept());
-    if (!socket) continue;
+    if (!socket) {
+      // There was nobody, or there are no descriptors.
+      static_cast<void>(pause.Failed(platform::Now()));
+      continue;
+    }
     // Closed without a word: who is known comes again, and who is not is told nothing.
     if (at_work >= kConnectionsMax || unknown_.load() >= kUnknownMax) continue;
     unknown_.fetch_add(1);

@@ -16,6 +16,7 @@
 
 #include "opencl/channel/handshake.h"
 #include "opencl/channel/limits.h"
+#include "platform/accept_pause.h"
 #include "platform/clock.h"
 #include "platform/process.h"
 #include "proto/opencl_messages.h"
@@ -461,10 +462,12 @@ Status Relay::Run() {
   }
   if (options_.when_ready) options_.when_ready();
   bool alone = false;
+  platform::AcceptPause pause;
   for (;;) {
-    pollfd watched[3] = {{options_.listener.get(), POLLIN, 0},
+    const bool pausing = pause.Holds(platform::Now());
+    pollfd watched[3] = {{pausing ? -1 : options_.listener.get(), POLLIN, 0},
                          {alone ? -1 : parent.get(), POLLIN, 0},
-                         {options_.control.get(), POLLIN, 0}};
+                         {pausing ? -1 : options_.control.get(), POLLIN, 0}};
     if (::poll(watched, 3, static_cast<int>(kTick.count() / 1'000'000)) < 0 && errno != EINTR)
       return platform::ErrnoError("waiting for clients", errno);
     const std::size_t at_work = crew_.Reap();
@@ -474,6 +477,8 @@ Status Relay::Run() {
     for (const int which : {0, 2}) {
       if ((watched[which].revents & POLLIN) == 0) continue;
       platform::Fd client(::accept4(watched[which].fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!client && errno != EAGAIN && errno != ECONNABORTED && pause.Failed(platform::Now()))
+        SayRelay(platform::ErrnoError("accepting a program", errno).message);
       if (!client || at_work >= kClientsMax) continue;
       if (which == 0 && options_.for_children && !IsChild(client.get(), options_.parent)) continue;
       crew_.Start([this, which, shared = std::make_shared<platform::Fd>(std::move(client))] {
