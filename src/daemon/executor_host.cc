@@ -79,6 +79,10 @@ void ExecutorHost::End() {
   Reaper::Start(loop_, std::exchange(pid_, 0), std::move(process_));
 }
 
+void ExecutorHost::Kill() const {
+  if (pid_ != 0) ::kill(pid_, SIGKILL);  // it is a child of ours that was not reaped: no other process has this pid
+}
+
 void ExecutorHost::OnClient() {
   if (setup_.program.empty())
     return Refuse("this daemon has no executor: weir-executor is not where weir was installed");

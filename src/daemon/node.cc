@@ -3,6 +3,7 @@
 #include "daemon/node.h"
 
 #include <boost/asio/post.hpp>
+#include <csignal>
 #include <cstdio>
 
 #include "daemon/memory_sample.h"
@@ -160,6 +161,14 @@ void Node::Carry() {
     if (found == tenancies_.end()) continue;
     if (grant.delta_ns != 0) found->second->gate->Grant(grant.delta_ns);
     if (grant.wake) found->second->gate->Wake();
+  }
+  for (const engine::EndExecutors& end : std::exchange(actions_.end, {})) {
+    const auto found = tenancies_.find(end.vgpu);
+    if (found == tenancies_.end()) continue;
+    found->second->executor->Kill();
+    for (const ProcessId executor : found->second->executors)  // also those that a former daemon started
+      if (const auto at = found->second->gate->processes().find(executor); at != found->second->gate->processes().end())
+        at->second->EndExecutor(SIGKILL);
   }
   for (engine::Note& note : actions_.notes) Note(std::move(note));
   actions_.notes.clear();

@@ -61,8 +61,8 @@ ProcessGate::ProcessGate(ProcessId id, platform::Fd socket, platform::Peer peer,
   if (auto process = platform::PeerPidFdOf(socket_.get())) process_ = std::move(*process);
 }
 
-void ProcessGate::EndExecutor() const {
-  if (process_) platform::SignalPidFd(process_.get(), SIGTERM);
+void ProcessGate::EndExecutor(int signal) const {
+  if (process_) platform::SignalPidFd(process_.get(), signal);
 }
 
 ProcessInfo ProcessGate::Info() const {
