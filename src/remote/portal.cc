@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <list>
@@ -12,11 +11,13 @@
 #include <thread>
 
 #include "net/keys.h"
+#include "net/tcp_stream.h"
 #include "opencl/channel/handshake.h"
 #include "platform/accept_pause.h"
 #include "platform/clock.h"
 #include "proto/network_frames.h"
 #include "remote/crew.h"
+#include "remote/door.h"
 #include "remote/handshake.h"
 #include "remote/keep_awake.h"
 #include "remote/leave_watch.h"
@@ -26,8 +27,6 @@ namespace weir::remote {
 namespace {
 
 constexpr int kTickMs = 100;
-constexpr std::size_t kUnknownMax = 64;
-constexpr std::size_t kConnectionsMax = 512;
 
 void SayPortal(const std::string& text) { std::fprintf(stderr, "weir-portal: %s\n", text.c_str()); }
 
@@ -37,9 +36,10 @@ class Portal {
   Status Run();
 
  private:
-  void Serve(platform::Fd socket);
-  void Carry(net::Stream& stream);
-  Result<opencl::Connection> Admit(net::Stream& stream, Greeting& greeting, std::int64_t& came_ns);
+  void Serve(platform::Fd socket, Door::Place& place);
+  void Carry(net::Stream& stream, Door::Place& place);
+  Result<opencl::Connection> Admit(net::Stream& stream, Door::Place& place, Greeting& greeting, std::int64_t& came_ns);
+  Status Name(net::Stream& stream, Door::Place& place, const std::string& vgpu);
   void Cut();
   void SeeWhoLeaves();
 
@@ -51,7 +51,7 @@ class Portal {
   };
 
   PortalOptions options_;
-  std::atomic<std::size_t> unknown_{0};
+  Door door_;
   std::mutex mutex_;
   std::list<net::Stream*> open_;
   std::list<Carried> carried_;
@@ -61,8 +61,18 @@ class Portal {
   Crew crew_;  // last: its threads use the rest
 };
 
+Status Portal::Name(net::Stream& stream, Door::Place& place, const std::string& vgpu) {
+  if (place.Name(vgpu)) return Ok();
+  const std::string why = "'" + vgpu + "' has too many connections by this portal";
+  Refuse(stream, why);
+  return Fail(Errc::kResourceExhausted, stream.peer() + ": " + why);
+}
+
 /// `greeting`: what it has said, with the vGPU that it may use.
-Result<opencl::Connection> Portal::Admit(net::Stream& stream, Greeting& greeting, std::int64_t& came_ns) {
+Result<opencl::Connection> Portal::Admit(net::Stream& stream, Door::Place& place, Greeting& greeting,
+                                         std::int64_t& came_ns) {
+  // Where its token has said so already, before it is waited for.
+  if (!options_.plain) WEIR_TRY_STATUS(Name(stream, place, stream.peer_name()));
   WEIR_TRY(greeting, ReceiveHello(stream));
   came_ns = platform::NowNs();
   if (!options_.plain) greeting.vgpu = stream.peer_name();
@@ -72,6 +82,7 @@ Result<opencl::Connection> Portal::Admit(net::Stream& stream, Greeting& greeting
     Refuse(stream, why);
     return Fail(Errc::kPermissionDenied, stream.peer() + ": " + why);
   }
+  if (options_.plain) WEIR_TRY_STATUS(Name(stream, place, vgpu));
   auto connection = opencl::Connect(options_.executors + "/" + vgpu + ".sock", greeting.program + "@" + stream.peer(),
                                     /*distant=*/true);
   if (connection) return connection;
@@ -84,12 +95,12 @@ Result<opencl::Connection> Portal::Admit(net::Stream& stream, Greeting& greeting
   return Fail(code, stream.peer() + ": " + why);
 }
 
-void Portal::Carry(net::Stream& stream) {
+void Portal::Carry(net::Stream& stream, Door::Place& place) {
   Greeting greeting;
   std::int64_t came_ns = 0;
-  auto connection = Admit(stream, greeting, came_ns);
-  unknown_.fetch_sub(1);
+  auto connection = Admit(stream, place, greeting, came_ns);
   if (!connection) return SayPortal(connection.error().message);
+  place.Admitted();
   const std::string& vgpu = greeting.vgpu;
   Line line{.channel = std::move(connection->channel),
             .arena = std::move(connection->arena),
@@ -133,19 +144,16 @@ void Portal::Carry(net::Stream& stream) {
   if (!options_.quiet) SayPortal(stream.peer() + " has left '" + vgpu + "'");
 }
 
-void Portal::Serve(platform::Fd socket) {
+void Portal::Serve(platform::Fd socket, Door::Place& place) {
   auto stream = options_.identify(std::move(socket));
-  if (!stream) {
-    unknown_.fetch_sub(1);
-    return SayPortal(stream.error().message);
-  }
+  if (!stream) return SayPortal(stream.error().message);
   auto at = open_.end();
   {
     const std::lock_guard lock(mutex_);
     if (ending_) return;
     at = open_.insert(open_.end(), stream->get());
   }
-  Carry(**stream);
+  Carry(**stream, place);
   const std::lock_guard lock(mutex_);
   open_.erase(at);
 }
@@ -202,10 +210,12 @@ Status Portal::Run() {
       static_cast<void>(pause.Failed(platform::Now()));
       continue;
     }
-    // Closed without a word: who is known comes again, and who is not is told nothing.
-    if (at_work >= kConnectionsMax || unknown_.load() >= kUnknownMax) continue;
-    unknown_.fetch_add(1);
-    crew_.Start([this, shared = std::make_shared<platform::Fd>(std::move(socket))] { Serve(std::move(*shared)); });
+    // Closed without a word: a program whose token is good tries again.
+    std::shared_ptr<Door::Place> place = door_.Come(net::NetworkOf(socket.get()));
+    if (!place) continue;
+    crew_.Start([this, place, shared = std::make_shared<platform::Fd>(std::move(socket))] {
+      Serve(std::move(*shared), *place);
+    });
   }
 }
 
