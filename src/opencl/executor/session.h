@@ -239,6 +239,8 @@ class Session {
   void OpenBatch(Queue& queue, std::uint32_t id, std::int64_t predicted_ns, Admission::Entry entry);
   /// The same, with all that the command uses, and counts it to the batch.
   cl_int Admit(Queue& queue, std::uint32_t id, std::int64_t predicted_ns, const Admission::Entry& entry);
+  /// The open batch's first command, where its event tells the time or whether it runs.
+  void NoteFirst(cl_event event);
   void CloseBatch();
   /// A distant client is to be told this when `read` has ended.
   void WillArrive(const proto::cl::Enqueue& enqueue, cl_event read, const proto::cl::Arrived& what);

@@ -134,6 +134,13 @@ cl_int Session::Admit(Queue& queue, std::uint32_t id, std::int64_t predicted_ns,
   return CL_SUCCESS;
 }
 
+void Session::NoteFirst(cl_event event) {
+  if (!admission_->open() || open_first_ != nullptr) return;
+  if (shared_.meter.by_workers() && !admission_->MayWaitForClient()) return;
+  cl_.clRetainEvent(event);
+  open_first_ = event;
+}
+
 cl_event Session::TailOf(Queue& queue) {
   if (queue.in_order) {
     if (queue.last != nullptr) cl_.clRetainEvent(queue.last);
@@ -169,7 +176,9 @@ void Session::CloseBatch() {
     std::int64_t device_ns = 0;
     if (first != nullptr && tail != nullptr) {
       const std::uint64_t start = TimeOf(cl, first, CL_PROFILING_COMMAND_START);
-      const std::uint64_t end = TimeOf(cl, tail, CL_PROFILING_COMMAND_END);
+      // The tail may be a marker, of which a driver need not tell times.
+      const std::uint64_t end =
+          std::max(TimeOf(cl, tail, CL_PROFILING_COMMAND_END), TimeOf(cl, first, CL_PROFILING_COMMAND_END));
       if (end > start) device_ns = static_cast<std::int64_t>(end - start);
     }
     if (first != nullptr) cl.clReleaseEvent(first);
@@ -209,10 +218,8 @@ void Session::EndCommand(const wire::Enqueue& enqueue, Queue* queue, cl_int erro
     if (enqueue.event == 0 && queue != nullptr && queue->first_error == CL_SUCCESS &&
         error != CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
       queue->first_error = error;
-  } else if (admission_->open() && open_first_ == nullptr &&
-             (!shared_.meter.by_workers() || admission_->MayWaitForClient())) {
-    cl_.clRetainEvent(event);
-    open_first_ = event;
+  } else {
+    NoteFirst(event);
   }
   std::shared_ptr<Event> named;
   if (enqueue.event != 0) {
@@ -309,10 +316,13 @@ cl_int Session::LaunchOne(std::uint32_t id, Queue& queue, Kernel& kernel, const 
   if (error == CL_SUCCESS && shared_.store != nullptr) error = SetArgsAnew(kernel);
   if (error != CL_SUCCESS) return error;
   admission_->AddLaunch(kernel.cost, items, predicted_ns);
-  return cl_.clEnqueueNDRangeKernel(queue.native, kernel.native, launch.dimensions, Sizes(launch.offset),
-                                    Sizes(launch.global), launch.has_local ? Sizes(launch.local).values : nullptr,
-                                    static_cast<cl_uint>(waits_.size()), waits_.empty() ? nullptr : waits_.data(),
-                                    &event);
+  error =
+      cl_.clEnqueueNDRangeKernel(queue.native, kernel.native, launch.dimensions, Sizes(launch.offset),
+                                 Sizes(launch.global), launch.has_local ? Sizes(launch.local).values : nullptr,
+                                 static_cast<cl_uint>(waits_.size()), waits_.empty() ? nullptr : waits_.data(), &event);
+  // Here, as a piece's batch may end with it, before the launch's command does.
+  if (error == CL_SUCCESS) NoteFirst(event);
+  return error;
 }
 
 // -- Order -----------------------------------------------------------------------------------------------------------

@@ -7,11 +7,15 @@
 
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <utility>
 
+#include "platform/clock.h"
 #include "proto/opencl_message_list.h"
+#include "tests/harness/gate_host.h"
 #include "tests/harness/strict_opencl.h"
+#include "tests/harness/temp_folder.h"
 
 namespace weir::opencl {
 namespace {
@@ -46,11 +50,7 @@ class SessionOnOurDriver : public ::testing::Test {
   static constexpr std::uint32_t kDevice = 1, kContext = 2, kQueue = 3, kBuffer = 10;
   static constexpr std::size_t kArenaBytes = 64 * 1024;
 
-  SessionOnOurDriver() {
-    CallbacksOutOfOrder::Only() = {};
-    table_.clSetEventCallback = CallbacksOutOfOrder::Set;
-    Adopt(1);
-  }
+  SessionOnOurDriver() { Adopt(1); }
   void Adopt(std::uint32_t here) {
     store_->Adopt({.number = ++orders_, .elastic = true, .limit = 1, .here = here, .max = 1});
   }
@@ -64,12 +64,15 @@ class SessionOnOurDriver : public ::testing::Test {
   }
   /// Carries out what was sent, on this thread.
   void Run() {
+    gate::Agent nowhere("", proto::Api::kOpenCl, "session_test");
+    Run(nowhere, store_);
+  }
+  void Run(gate::Agent& agent, const std::shared_ptr<BufferStore>& store) {
     std::byte* const at = client_.out.Reserve(wire::kHeaderBytes);
     ASSERT_NE(at, nullptr);
     const wire::Header end{.size = wire::kHeaderBytes, .op = 0, .flags = 0};  // no message, which ends the session
     std::memcpy(at, &end, sizeof end);
     client_.out.Send(wire::kHeaderBytes);
-    gate::Agent agent("", proto::Api::kOpenCl, "session_test");
     DeviceMeter meter({}, {});
     Shared shared{.device = {.cl = &table_,
                              .platform = nullptr,
@@ -82,7 +85,7 @@ class SessionOnOurDriver : public ::testing::Test {
                   .meter = meter,
                   .quota = std::make_shared<Quota>([] { return Quota::Limits{.all = 1 << 20, .each = 1 << 20}; }),
                   .copies = true,
-                  .store = store_,
+                  .store = store,
                   .analyzer = nullptr,
                   .peers = {}};
     Accepted accepted;
@@ -104,6 +107,8 @@ class SessionOnOurDriver : public ::testing::Test {
 
 // Else a memory order takes the buffers that were used last, since those of batches long ended are still pinned.
 TEST_F(SessionOnOurDriver, FinishedCommandsPinNothingWhenTheClientIsTold) {
+  CallbacksOutOfOrder::Only() = {};
+  table_.clSetEventCallback = CallbacksOutOfOrder::Set;
   const std::uint32_t device = kDevice, pattern = 7;
   Send(wire::CreateContext{.id = kContext, .devices = wire::IdList(&device, 1)});
   Send(wire::CreateQueue{.id = kQueue, .context = kContext, .device = kDevice});
@@ -122,6 +127,75 @@ TEST_F(SessionOnOurDriver, FinishedCommandsPinNothingWhenTheClientIsTold) {
   };
   Run();
   EXPECT_EQ(looked, 1);
+}
+
+/// A kernel without arguments, on a device whose events say that each launch took 3 ms, one after the other.
+struct TimedKernels {
+  static constexpr std::int64_t kEachNs = 3'000'000;
+  static inline int launches = 0;
+  static inline cl_api_clEnqueueMarkerWithWaitList marker = nullptr;
+  static inline std::map<cl_event, int> launch_of{};
+
+  static void Into(cl_icd_dispatch& table) {
+    launches = 0;
+    marker = table.clEnqueueMarkerWithWaitList;
+    table.clEnqueueNDRangeKernel = [](cl_command_queue queue, cl_kernel, cl_uint, const size_t*, const size_t*,
+                                      const size_t*, cl_uint count, const cl_event* waits, cl_event* event) {
+      const cl_int error = marker(queue, count, waits, event);
+      launch_of[*event] = ++launches;
+      return error;
+    };
+    table.clGetEventProfilingInfo = [](cl_event event, cl_profiling_info name, size_t, void* value, size_t*) {
+      const auto launch = launch_of.find(event);
+      if (launch == launch_of.end()) return cl_int{CL_PROFILING_INFO_NOT_AVAILABLE};  // as for a marker
+      const int before = launch->second - (name == CL_PROFILING_COMMAND_END ? 0 : 1);
+      const cl_ulong at = 1 + static_cast<cl_ulong>(before) * kEachNs;
+      std::memcpy(value, &at, sizeof at);
+      return cl_int{CL_SUCCESS};
+    };
+  }
+};
+
+class SessionOfTimedKernels : public SessionOnOurDriver {
+ protected:
+  /// Carries out a launch that is cut, and what `more` sends behind it.
+  void ExpectAllCharged(const std::function<void()>& more);
+};
+
+void SessionOfTimedKernels::ExpectAllCharged(const std::function<void()>& more) {
+  TimedKernels::Into(table_);
+  const testing::TempFolder folder;
+  testing::GateHost gate(folder / "gate.sock");
+  gate.SetMode(proto::GateMode::kGated);
+  gate.SetAllowance(3'600'000'000'000);
+  gate::Agent agent(folder / "gate.sock", proto::Api::kOpenCl, "session_test");
+  const gate::Ticket ticket = agent.Arrive(platform::NowNs(), seconds(20));
+  ASSERT_NE(ticket.attachment, nullptr) << agent.last_error();
+  agent.Withdraw(ticket);
+
+  const std::uint32_t device = kDevice;
+  Send(wire::CreateContext{.id = kContext, .devices = wire::IdList(&device, 1)});
+  Send(wire::CreateQueue{.id = kQueue, .context = kContext, .device = kDevice});
+  Send(wire::CreateProgram{.id = 4, .context = kContext, .source = wire::Blob::Inline(wire::BytesOf("kernel a"))});
+  Send(wire::Build{.request = 1, .program = 4});
+  Send(wire::CreateKernel{.id = 5, .program = 4, .name = "a"});
+  Send(wire::NdRange{.enqueue = {.queue = kQueue}, .kernel = 5, .dimensions = 1, .global = {64 * 1024, 0, 0}});
+  more();
+  Send(wire::Flush{.queue = kQueue});
+  Run(agent, nullptr);
+  EXPECT_GT(TimedKernels::launches, 2) << "it was cut";
+  std::int64_t charged_ns = 0;
+  for (const gate::HostFrame& frame : gate.Drain().frames) charged_ns += frame.gpu_ns;
+  EXPECT_EQ(charged_ns, TimedKernels::launches * TimedKernels::kEachNs);
+}
+
+// Of a long launch only the last piece was charged where events tell the time.
+TEST_F(SessionOfTimedKernels, EveryPieceOfALongLaunchIsCharged) {
+  ExpectAllCharged([] {});
+}
+
+TEST_F(SessionOfTimedKernels, AMarkerWithoutTimesHidesNothing) {
+  ExpectAllCharged([this] { Send(wire::Marker{.enqueue = {.queue = kQueue}}); });
 }
 
 }  // namespace
