@@ -10,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/printable.h"
 #include "net/keys.h"
 #include "net/tcp_stream.h"
 #include "opencl/channel/handshake.h"
@@ -78,7 +79,8 @@ Result<opencl::Connection> Portal::Admit(net::Stream& stream, Door::Place& place
   if (!options_.plain) greeting.vgpu = stream.peer_name();
   const std::string& vgpu = greeting.vgpu;
   if (!net::CheckKeyName(vgpu)) {  // it becomes a file's name
-    const std::string why = vgpu.empty() ? "the connection names no vGPU: give --vgpu" : "'" + vgpu + "' names no vGPU";
+    const std::string why =
+        vgpu.empty() ? "the connection names no vGPU: give --vgpu" : "'" + Printable(vgpu) + "' names no vGPU";
     Refuse(stream, why);
     return Fail(Errc::kPermissionDenied, stream.peer() + ": " + why);
   }
