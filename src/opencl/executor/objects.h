@@ -92,6 +92,7 @@ struct Context : Object {
   cl_context native = nullptr;
   std::vector<std::pair<std::uint32_t, std::shared_ptr<Device>>> devices;  // by the client's ids
   bool in_host_memory = true;                                              // all of its devices compute there
+  bool own_memory = false;  // the device's memory is not the host's: new objects there hold what others have left
   std::uint32_t id = 0;
 
  private:

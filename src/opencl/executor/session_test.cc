@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -80,7 +81,7 @@ class SessionOnOurDriver : public ::testing::Test {
                              .library = {},
                              .name = "strict",
                              .workers = {},
-                             .in_host_memory = true},
+                             .in_host_memory = !own_memory_},
                   .agent = agent,
                   .meter = meter,
                   .quota = std::make_shared<Quota>([] { return Quota::Limits{.all = 1 << 20, .each = 1 << 20}; }),
@@ -91,8 +92,7 @@ class SessionOnOurDriver : public ::testing::Test {
     Accepted accepted;
     accepted.program = "session_test";
     accepted.channel = *MapChannel(rings_.fd.get(), Side::kExecutor);
-    accepted.arena = platform::Mapping(
-        ::mmap(nullptr, kArenaBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), kArenaBytes);
+    accepted.arena = *platform::MapForeignRegion(arena_.fd.get(), kArenaBytes);
     EXPECT_FALSE(Session(shared, std::move(accepted)).Run());
   }
 
@@ -102,6 +102,8 @@ class SessionOnOurDriver : public ::testing::Test {
   Channel client_ = *MapChannel(rings_.fd.get(), Side::kClient);
   std::shared_ptr<BufferStore> store_ =
       std::make_shared<BufferStore>(BufferStore::Options{.device_bytes = kSlotBytes.count});
+  platform::SharedRegion arena_ = *platform::MakeSharedRegion("session_test", kArenaBytes);
+  bool own_memory_ = false;
   std::uint32_t orders_ = 0;
 };
 
@@ -127,6 +129,40 @@ TEST_F(SessionOnOurDriver, FinishedCommandsPinNothingWhenTheClientIsTold) {
   };
   Run();
   EXPECT_EQ(looked, 1);
+}
+
+// What another tenant's process has left in the device's memory.
+TEST_F(SessionOnOurDriver, NewBuffersInADevicesOwnMemoryAreCleared) {
+  own_memory_ = true;
+  static cl_api_clCreateBuffer make = nullptr;
+  make = table_.clCreateBuffer;
+  table_.clCreateBuffer = [](cl_context context, cl_mem_flags flags, size_t size, void* from, cl_int* error) {
+    const cl_mem made = make(context, flags, size, from, error);
+    if (made != nullptr && from == nullptr)
+      std::memset(testing::strict_cl::Of<testing::strict_cl::Memory>(made).bytes, 0xAA, size);
+    return made;
+  };
+  const std::uint32_t device = kDevice;
+  for (const bool elastic : {false, true}) {
+    std::memset(arena_.mapping.As<std::byte>(), 0xEE, kArenaBytes);
+    rings_ = *platform::MakeSharedRegion("session_test", kRingsBytes);
+    client_ = *MapChannel(rings_.fd.get(), Side::kClient);
+    Send(wire::CreateContext{.id = kContext, .devices = wire::IdList(&device, 1)});
+    Send(wire::CreateQueue{.id = kQueue, .context = kContext, .device = kDevice});
+    for (const std::uint64_t bytes : {4096, 4095})
+      Send(wire::CreateBuffer{.id = kBuffer + static_cast<std::uint32_t>(4096 - bytes),
+                              .context = kContext,
+                              .flags = CL_MEM_READ_WRITE,
+                              .size = bytes,
+                              .offset = 8192});
+    Send(wire::ReadBuffer{.enqueue = {.queue = kQueue}, .buffer = kBuffer, .size = 4096, .to = 0});
+    Send(wire::ReadBuffer{.enqueue = {.queue = kQueue}, .buffer = kBuffer + 1, .size = 4095, .to = 4096});
+    Send(wire::Finish{.request = 1, .queue = kQueue});
+    gate::Agent nowhere("", proto::Api::kOpenCl, "session_test");
+    Run(nowhere, elastic ? store_ : nullptr);
+    const std::span<const std::byte> read(arena_.mapping.As<std::byte>(), 4096 + 4095);
+    EXPECT_EQ(std::ranges::count(read, std::byte{0}), 4096 + 4095) << (elastic ? "elastic" : "not elastic");
+  }
 }
 
 /// A kernel without arguments, on a device whose events say that each launch took 3 ms, one after the other.
