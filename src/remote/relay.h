@@ -21,9 +21,9 @@ struct RelayOptions {
   platform::Fd control = {};  // where it is asked to move (proto/relay_control.h); empty: it never is
   /// A new stream to a node, its certificate checked; its errors are told to whoever wanted to connect.
   std::function<Result<std::unique_ptr<net::Stream>>(const proto::MoveRequest&)> connect;
-  proto::MoveRequest node;                // the first
-  std::string program;                    // for people
-  pid_t parent = 0;                       // ends when this process has and nobody is connected; 0: never by itself
+  proto::MoveRequest node;  // the first
+  std::string program;      // for people
+  pid_t parent = 0;         // ends when this process has and nobody is connected; 0: never by itself
   /// Only children of `parent` may connect, whichever user they run as: a daemon's executors. Else this user and root.
   bool for_children = false;
   std::function<void()> when_ready = {};  // called when the node has let it in

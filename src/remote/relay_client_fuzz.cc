@@ -120,8 +120,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       case 1: static_cast<void>(followed.log.FromExecutor(piece)); break;
       case 2:
         if (!piece.empty())
-          Write(client.out, piece.subspan(1),
-                std::max(std::to_integer<std::size_t>(piece[0]) * 2048, piece.size() - 1), /*with_size=*/true);
+          Write(client.out, piece.subspan(1), std::max(std::to_integer<std::size_t>(piece[0]) * 2048, piece.size() - 1),
+                /*with_size=*/true);
         break;
       default: SetPosition(client.control.As<opencl::RingControl>()[0], piece);
     }
