@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "daemon/reaper.h"
+#include "platform/accept_pause.h"
 #include "platform/clock.h"
 #include "platform/process.h"
 #include "platform/spawn.h"
@@ -78,6 +79,10 @@ void ExecutorHost::End() {
   Reaper::Start(loop_, std::exchange(pid_, 0), std::move(process_));
 }
 
+void ExecutorHost::Kill() const {
+  if (pid_ != 0) ::kill(pid_, SIGKILL);  // it is a child of ours that was not reaped: no other process has this pid
+}
+
 void ExecutorHost::OnClient() {
   if (setup_.program.empty())
     return Refuse("this daemon has no executor: weir-executor is not where weir was installed");
@@ -139,7 +144,10 @@ void ExecutorHost::OnEnd() {
 void ExecutorHost::Refuse(const std::string& why) {
   for (;;) {
     platform::Fd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!connection) return;
+    if (!connection) {
+      if (errno != EAGAIN && listener_watch_) listener_watch_->Pause(platform::AcceptPause::kPause);
+      return;
+    }
     static_cast<void>(platform::SendPacket(
         connection.get(), proto::cl::Encode(proto::cl::Welcome{.magic = proto::cl::kHelloMagic, .refusal = why})));
     Lingerer::Start(loop_, std::move(connection));

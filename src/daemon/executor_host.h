@@ -58,6 +58,8 @@ class ExecutorHost {
   void SetPartition(core::PartitionMode mode) { tenant_.partition = mode; }
   /// Ends it, and with it its clients' devices.
   void End();
+  /// Ends one that may not listen any more, at once. The next client has another one started.
+  void Kill() const;
 
  private:
   ExecutorHost(boost::asio::io_context& loop, std::string path, const ExecutorSetup& setup, Tenant tenant)

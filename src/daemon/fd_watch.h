@@ -3,14 +3,19 @@
 #pragma once
 
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <functional>
+#include <memory>
+#include <utility>
+
+#include "base/units.h"
 
 namespace weir::daemon {
 
 class FdWatch {
  public:
   FdWatch(boost::asio::io_context& loop, int fd, std::function<void()> readable)
-      : descriptor_(loop, fd), readable_(std::make_shared<std::function<void()>>(std::move(readable))) {
+      : descriptor_(loop, fd), timer_(loop), readable_(std::make_shared<std::function<void()>>(std::move(readable))) {
     Arm();
   }
   ~FdWatch() {
@@ -19,7 +24,17 @@ class FdWatch {
   FdWatch(const FdWatch&) = delete;
   FdWatch& operator=(const FdWatch&) = delete;
 
+  /// From within the function: it is not called again for so long, though the descriptor stays readable.
+  void Pause(Duration pause) { pause_ = pause; }
+
  private:
+  void Again() {
+    if (pause_ == Duration{0}) return Arm();
+    timer_.expires_after(std::exchange(pause_, Duration{0}));
+    timer_.async_wait([this, weak = std::weak_ptr(readable_)](const boost::system::error_code& error) {
+      if (!error && weak.lock()) Arm();
+    });
+  }
   void Arm() {
     // The handler holds its function: the watch itself may be destroyed from within it.
     descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
@@ -27,11 +42,13 @@ class FdWatch {
                              const auto readable = weak.lock();
                              if (error || !readable) return;
                              (*readable)();
-                             if (readable.use_count() > 1) Arm();
+                             if (readable.use_count() > 1) Again();
                            });
   }
 
   boost::asio::posix::stream_descriptor descriptor_;
+  boost::asio::steady_timer timer_;
+  Duration pause_{};
   std::shared_ptr<std::function<void()>> readable_;
 };
 

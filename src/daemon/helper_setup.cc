@@ -53,8 +53,8 @@ std::vector<std::string> ArgvOf(const GuestSetup& setup, const std::string& run_
 }
 
 std::vector<std::string> ArgvOf(const PeerSetup& setup, const std::string& socket, int parent) {
-  std::vector<std::string> argv{setup.program, "--node",    setup.node, "--socket",
-                                socket,        "--anyone",  "--parent", std::to_string(parent),
+  std::vector<std::string> argv{setup.program, "--node",         setup.node, "--socket",
+                                socket,        "--for-children", "--parent", std::to_string(parent),
                                 "--program",   "weir-parts"};
   if (setup.token.empty()) {
     argv.insert(argv.end(), {"--plain", "--vgpu", setup.vgpu});

@@ -3,6 +3,8 @@
 #include "daemon/node.h"
 
 #include <boost/asio/post.hpp>
+#include <csignal>
+#include <cstdio>
 
 #include "daemon/memory_sample.h"
 #include "daemon/tenancy.h"
@@ -160,6 +162,14 @@ void Node::Carry() {
     if (grant.delta_ns != 0) found->second->gate->Grant(grant.delta_ns);
     if (grant.wake) found->second->gate->Wake();
   }
+  for (const engine::EndExecutors& end : std::exchange(actions_.end, {})) {
+    const auto found = tenancies_.find(end.vgpu);
+    if (found == tenancies_.end()) continue;
+    found->second->executor->Kill();
+    for (const ProcessId executor : found->second->executors)  // also those that a former daemon started
+      if (const auto at = found->second->gate->processes().find(executor); at != found->second->gate->processes().end())
+        at->second->EndExecutor(SIGKILL);
+  }
   for (engine::Note& note : actions_.notes) Note(std::move(note));
   actions_.notes.clear();
   for (const engine::AskToLeave& ask : std::exchange(actions_.leave, {})) {
@@ -230,6 +240,12 @@ void Node::Drain(Tenancy& tenancy) {
 
 void Node::OnConnection(Tenancy& tenancy) {
   auto connection = tenancy.gate->Accept();
+  if (!connection && connection.error().code == Errc::kResourceExhausted) {
+    // Whoever is in the queue stays there, and attaches when there are descriptors again.
+    if (accept_pause_.Failed(platform::Now()))
+      std::fprintf(stderr, "weir: programs can't attach for now: %s\n", connection.error().message.c_str());
+    return tenancy.listener_watch->Pause(platform::AcceptPause::kPause);
+  }
   if (!connection) return;
   const auto peer = platform::PeerOf(connection->get());
   if (!peer) return;

@@ -18,6 +18,7 @@
 #include "daemon/saved_node.h"
 #include "engine/node_engine.h"
 #include "gate/host.h"
+#include "platform/accept_pause.h"
 
 namespace weir::daemon {
 
@@ -155,6 +156,7 @@ class Node {
   Instant looked_{};
   std::uint64_t looks_ = 0;
   std::uint64_t next_process_ = 1;
+  platform::AcceptPause accept_pause_;
   bool restoring_ = false;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attaching to a node's gates, and leaving them: a real node with real sockets on the test's own loop.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -57,6 +58,25 @@ TEST_F(NodeAttachTest, SilentConnectionsGiveWayToAnAgentThatSpeaks) {
   const testing::RawClient late(attach_);
   ASSERT_TRUE(late.Send(proto::AttachMessage{testing::RawClient::GoodHello()}));
   EXPECT_TRUE(RunUntil([this] { return node_.processes() == 2; }));
+}
+
+// The connection stays in the queue, and the listener readable.
+TEST_F(NodeAttachTest, WithoutDescriptorsAttachingWaitsAndNothingSpins) {
+  const testing::RawClient client(attach_);
+  ASSERT_TRUE(client.Send(proto::AttachMessage{testing::RawClient::GoodHello()}));
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int free = ::dup(STDIN_FILENO);
+  ASSERT_GE(free, 0);
+  ::close(free);
+  const rlimit none{.rlim_cur = static_cast<rlim_t>(free), .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  loop_.restart();
+  const std::size_t handlers = loop_.run_for(milliseconds(250));
+  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_LT(handlers, 100U) << "the node asked the listener again and again";
+  EXPECT_EQ(node_.processes(), 0U);
+  EXPECT_TRUE(RunUntil([this] { return node_.processes() == 1; }));
 }
 
 // As an executor of a former daemon: this node has not started it.

@@ -2,6 +2,8 @@
 // What the control API asks of the node.
 #include <fmt/format.h>
 
+#include <csignal>
+
 #include "daemon/node.h"
 #include "daemon/tenancy.h"
 #include "platform/clock.h"
@@ -200,7 +202,7 @@ void Node::Erase(VgpuId id) {
   const std::string device = found->second->saved.device, name = found->second->saved.name;
   const bool ended = found->second->owner_ended;
   // Also executors that a former daemon started: the host knows only its own.
-  for (const auto& [process_id, process] : found->second->gate->processes()) process->EndExecutor();
+  for (const auto& [process_id, process] : found->second->gate->processes()) process->EndExecutor(SIGTERM);
   found->second->executor->End();
   if (portals_ != nullptr) portals_->TakeBack(name);
   tenancies_.erase(found);

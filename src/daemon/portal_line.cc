@@ -5,6 +5,7 @@
 
 #include <span>
 
+#include "platform/accept_pause.h"
 #include "platform/unix_socket.h"
 
 namespace weir::daemon {
@@ -29,7 +30,8 @@ PortalLine::~PortalLine() {
 
 void PortalLine::OnConnection() {
   auto socket = platform::AcceptUnix(listener_.get());
-  if (!socket || !*socket || portals_.size() >= kPortalsMax) return;
+  if (!socket || !*socket) return listener_watch_->Pause(platform::AcceptPause::kPause);
+  if (portals_.size() >= kPortalsMax) return;
   const auto peer = platform::PeerOf(socket->get());
   if (!peer || (peer->uid != ::geteuid() && peer->uid != 0)) return;
   const std::uint64_t number = next_++;

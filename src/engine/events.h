@@ -198,11 +198,17 @@ struct Note {
   std::string text;
 };
 
+/// Ends the vGPU's executors at once: they have not carried out orders for their memory.
+struct EndExecutors {
+  VgpuId vgpu;
+};
+
 struct Actions {
   std::vector<Publish> publish;  // first: a mode must be there before the wake that follows it
   std::vector<Tell> tell;
   std::vector<Grant> grant;
   std::vector<AskToLeave> leave;  // in this order
+  std::vector<EndExecutors> end;
   std::vector<Note> notes;
   VgpuId created;
   Instant look_again = core::kNever;  // sample the gates at this time at the latest
@@ -211,6 +217,7 @@ struct Actions {
     tell.clear();
     grant.clear();
     leave.clear();
+    end.clear();
     notes.clear();
     created = {};
     look_again = core::kNever;

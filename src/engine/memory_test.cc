@@ -85,6 +85,45 @@ TEST(ElasticMemory, BeginsAtTheMinimumAndGrowsWithTheNeed) {
   EXPECT_EQ(map.holders[0].name, "a");
 }
 
+// Others wait for the slots that the order takes.
+TEST(ElasticMemory, AnExecutorThatDoesNotCarryOutItsOrderIsEndedAndItsSlotsAreFree) {
+  MemoryNode node(4, {{"answer_ms", 5000}});
+  const VgpuId a = node.Add("a", 4, 4), b = node.Add("b", 4, 4);
+  node.Of(a).made = node.Of(a).need = SlotBytes(4);
+  node.LookFor(milliseconds(500));
+  ASSERT_EQ(node.granted[a].here, 4u);
+  node.Of(b).made = node.Of(b).need = node.Of(b).must = SlotBytes(4);
+  while (node.granted[a].here > 0) node.Look();
+  // Its executor says nothing more, and keeps what it has there.
+  node.Of(a).done = false;
+  const Instant ordered = node.now;
+  while (node.actions.end.empty() && node.now < ordered + seconds(6)) node.Look();
+  ASSERT_EQ(node.actions.end.size(), 1u);
+  EXPECT_EQ(node.actions.end.front().vgpu, a);
+  EXPECT_GE(node.now, ordered + seconds(5));
+  EXPECT_TRUE(node.Said("executor-ended"));
+  EXPECT_EQ(node.granted[b].here, 0u) << "what is not evicted is nobody else's";
+  ASSERT_TRUE(node.Do(ProcessDetached{a, ProcessId{a.value}, {}}).has_value());
+  std::erase_if(node.samples, [a](const MemorySample& sample) { return sample.vgpu == a; });
+  node.LookFor(milliseconds(500));
+  EXPECT_EQ(node.granted[b].here, 4u);
+}
+
+TEST(ElasticMemory, AnExecutorThatCarriesOutItsOrdersInTimeIsLeftAlone) {
+  MemoryNode node(4, {{"answer_ms", 1000}});
+  const VgpuId a = node.Add("a", 4, 4);
+  for (int order = 0; order < 10; ++order) {
+    node.Of(a).done = false;
+    for (const Instant until = node.now + milliseconds(900); node.now < until;) {
+      node.Look();
+      ASSERT_TRUE(node.actions.end.empty());
+    }
+    node.Of(a).done = true;
+    node.Look();
+  }
+  EXPECT_FALSE(node.Said("executor-ended"));
+}
+
 TEST(ElasticMemory, ARefusalIsSaidOnceAndNotAskedAgainAndAgain) {
   MemoryNode node(16);
   const VgpuId a = node.Add("a", 2, 4);

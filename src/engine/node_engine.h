@@ -168,6 +168,7 @@ class NodeEngine {
   Result<std::unique_ptr<Memory_>> MakeMemory(const Device_& device, const SetMemory& set, std::uint32_t slots) const;
   [[nodiscard]] std::uint32_t SlotsBeside(const Device_& device, const SetMemory& set) const;
   void Say(const core::BalloonNote& note, const Device_& device, Actions& actions) const;
+  static void AwaitAnswer(Instant now, Vgpu_& vgpu, Actions& actions);
   static void SayParts(Instant now, Vgpu_& vgpu, Actions& actions);
   static core::SlotNeed NeedOf(const Vgpu_& vgpu, const core::SlotArena& arena);
   static MemoryGrant MemoryOf(const Vgpu_& vgpu);

@@ -108,6 +108,25 @@ void NodeEngine::AskMemory(Instant now, Vgpu_& vgpu, Actions& actions) {
   vgpu.memory_refused = grant->note.kind;
 }
 
+/// Others wait for slots that an order takes away. An executor that doesn't give them up is ended; then they are free.
+void NodeEngine::AwaitAnswer(Instant now, Vgpu_& vgpu, Actions& actions) {
+  const Duration within = vgpu.device->memory->balloon.AnswerWithin();
+  if (vgpu.memory_sample.done) vgpu.memory_owes_since = {};
+  if (vgpu.memory_sample.done || within == Duration{}) return;
+  if (vgpu.memory_owes_since == Instant{}) vgpu.memory_owes_since = now;
+  const Instant until = vgpu.memory_owes_since + within;
+  actions.look_again = std::min(actions.look_again, std::max(now, until));
+  if (now < until) return;
+  vgpu.memory_owes_since = now;  // should it outlive that
+  actions.end.push_back({vgpu.id});
+  actions.notes.push_back({.device = vgpu.device->spec.name,
+                           .kind = "executor-ended",
+                           .vgpu = vgpu.name,
+                           .text = fmt::format("its executor has not given up device memory within {:.0f} s, as it was "
+                                               "ordered to (answer_ms of weir memory --params)",
+                                               SecondsOf(within))});
+}
+
 /// What came since it was last told. Counts that fell are another executor's, and all of them are news.
 void NodeEngine::SayParts(Instant now, Vgpu_& vgpu, Actions& actions) {
   const MemorySample& sample = vgpu.memory_sample;
@@ -161,6 +180,7 @@ void NodeEngine::SeeMemory(Instant now, Device_& device, Actions& actions) {
     if (!vgpu->memory_there) {
       vgpu->memory_sample = {.vgpu = vgpu->id};
       vgpu->parts_said = {};
+      vgpu->memory_owes_since = {};
       continue;
     }
     SayParts(now, *vgpu, actions);
@@ -169,6 +189,7 @@ void NodeEngine::SeeMemory(Instant now, Device_& device, Actions& actions) {
       vgpu->memory_must = sample.must;
       vgpu->memory_must_at = now;
     }
+    AwaitAnswer(now, *vgpu, actions);
     AskMemory(now, *vgpu, actions);
     const core::SlotArena& arena = memory.balloon.arena();
     memory.views.push_back({.id = vgpu->id,

@@ -110,7 +110,8 @@ struct NodeEngine::Vgpu_ {
   bool memory_there = false;   // it came with the last one that had samples: its executor is there
   Bytes memory_must{};         // the most that one command needed at once, of late
   Instant memory_must_at{};
-  Instant memory_asks_at{};                                                    // not sooner again
+  Instant memory_owes_since{};  // an order is not carried out; {}: none is
+  Instant memory_asks_at{};     // not sooner again
   core::BalloonNote::Kind memory_refused = core::BalloonNote::Kind::kGranted;  // for what reason, last
   MemorySample parts_said;                                                     // whose launches in parts were told of
   Instant parts_say_at{};                                                      // not sooner again

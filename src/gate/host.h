@@ -84,9 +84,9 @@ class ProcessGate {
   [[nodiscard]] proto::Api api() const { return api_; }
   [[nodiscard]] pid_t pid() const { return peer_.pid; }
   [[nodiscard]] int socket() const { return socket_.get(); }
-  /// Tells an executor (Api::kOpenCl) to end: the process that connected, and no other that has its pid by now. Nothing
-  /// happens to other programs, or where the kernel can't name the process.
-  void EndExecutor() const;
+  /// Sends `signal` to an executor (Api::kOpenCl), which tells it to end: to the process that connected, and no other
+  /// that has its pid by now. Nothing happens to other programs, or where the kernel can't name the process.
+  void EndExecutor(int signal) const;
   [[nodiscard]] const platform::SharedRegion& region() const { return region_; }
   [[nodiscard]] ProcessInfo Info() const;
   [[nodiscard]] std::uint32_t Waiting() const { return Count(page().waiting); }

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "base/printable.h"
 #include "gate/host.h"
 #include "platform/process.h"
 
@@ -39,12 +40,9 @@ std::uint32_t TasksOf(const proto::Record& record) {
   return std::min(record.tasks & ~proto::kRecordCountsTasks, proto::kRecordTasksMax);
 }
 
-std::string Printable(const char* text, std::size_t size) {
-  std::string out(text, ::strnlen(text, size));
-  // ASCII only, whether char is signed or not: nobody has checked that the rest is UTF-8.
-  std::ranges::replace_if(
-      out, [](unsigned char c) { return c < 0x20 || c >= 0x7F; }, '?');
-  return out;
+/// Up to a zero, if there is one within `size`.
+std::string PrintableUpToZero(const char* text, std::size_t size) {
+  return Printable(std::string_view(text, ::strnlen(text, size)));
 }
 
 }  // namespace
@@ -55,14 +53,14 @@ ProcessGate::ProcessGate(ProcessId id, platform::Fd socket, platform::Peer peer,
       socket_(std::move(socket)),
       peer_(peer),
       api_(hello.api),
-      program_(Printable(hello.program.data(), hello.program.size())),
+      program_(PrintableUpToZero(hello.program.data(), hello.program.size())),
       region_(std::move(region)) {
   if (api_ != proto::Api::kOpenCl) return;
   if (auto process = platform::PeerPidFdOf(socket_.get())) process_ = std::move(*process);
 }
 
-void ProcessGate::EndExecutor() const {
-  if (process_) platform::SignalPidFd(process_.get(), SIGTERM);
+void ProcessGate::EndExecutor(int signal) const {
+  if (process_) platform::SignalPidFd(process_.get(), signal);
 }
 
 ProcessInfo ProcessGate::Info() const {
@@ -74,7 +72,7 @@ ProcessInfo ProcessGate::Info() const {
           .uid = peer_.uid,
           .api = api_,
           .program = program_,
-          .renderer = Printable(renderer, sizeof renderer),
+          .renderer = PrintableUpToZero(renderer, sizeof renderer),
           .meter = meter <= proto::kMeterKindMax ? static_cast<proto::MeterKind>(meter) : proto::MeterKind::kNone};
 }
 

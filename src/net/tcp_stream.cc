@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "net/tcp_stream.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <limits.h>
 #include <netdb.h>
@@ -183,6 +184,25 @@ Result<std::unique_ptr<Stream>> ConnectTcp(const Endpoint& to, Duration timeout)
 }
 
 std::unique_ptr<Stream> AdoptTcp(Fd connected) { return std::make_unique<TcpStream>(std::move(connected)); }
+
+std::string NetworkOf(int socket) {
+  sockaddr_storage from{};
+  socklen_t bytes = sizeof from;
+  if (::getpeername(socket, reinterpret_cast<sockaddr*>(&from), &bytes) != 0) return {};
+  char text[INET6_ADDRSTRLEN] = "";
+  if (from.ss_family == AF_INET) {
+    ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in&>(from).sin_addr, text, sizeof text);
+  } else if (from.ss_family == AF_INET6) {
+    in6_addr address = reinterpret_cast<const sockaddr_in6&>(from).sin6_addr;
+    if (IN6_IS_ADDR_V4MAPPED(&address)) {
+      ::inet_ntop(AF_INET, &address.s6_addr[12], text, sizeof text);
+    } else {
+      std::fill_n(&address.s6_addr[8], 8, std::uint8_t{0});
+      ::inet_ntop(AF_INET6, &address, text, sizeof text);
+    }
+  }
+  return text;
+}
 
 std::unique_ptr<Stream> AdoptLocal(Fd connected, std::string peer, std::string peer_name) {
   return std::make_unique<TcpStream>(std::move(connected), std::move(peer), std::move(peer_name));

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "net/stream.h"
 #include "platform/fd.h"
@@ -22,6 +23,10 @@ std::unique_ptr<Stream> AdoptTcp(platform::Fd connected);
 /// Over a Unix stream socket that doesn't block. Who is at its other end is known by other means: what peer() and
 /// peer_name() are to say.
 std::unique_ptr<Stream> AdoptLocal(platform::Fd connected, std::string peer, std::string peer_name);
+
+/// The network that a connected socket's other end speaks from, for limits per network: an IPv4 address, or the first
+/// 64 bits of an IPv6 address, of which one user has all the rest. Empty for sockets without addresses.
+std::string NetworkOf(int socket);
 
 class TcpListener {
  public:

@@ -54,12 +54,22 @@ Status MakeFolder(const std::string& path, unsigned mode) {
     if (::mkdir(path.c_str(), mode) == 0) return Ok();
   }
   if (errno != EEXIST) return ErrnoError("making the folder " + path, errno);
+  // The folder may lie where everybody can write, as /tmp/weir-1000 does: a link there would lead us anywhere.
   struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return ErrnoError("stat " + path, errno);
+  if (::lstat(path.c_str(), &info) != 0) return ErrnoError("lstat " + path, errno);
+  if (S_ISLNK(info.st_mode)) {
+    if (info.st_uid != ::geteuid() && info.st_uid != 0)
+      return Fail(Errc::kPermissionDenied,
+                  path + " is a link that user " + std::to_string(info.st_uid) + " has made; it is not followed");
+    if (::stat(path.c_str(), &info) != 0) return ErrnoError("stat " + path, errno);
+  }
   if (!S_ISDIR(info.st_mode)) return Fail(Errc::kAlreadyExists, path + " exists and is not a folder");
   if (info.st_uid != ::geteuid() && info.st_uid != 0)
     return Fail(Errc::kPermissionDenied,
                 path + " belongs to user " + std::to_string(info.st_uid) + ", not to this one; it is not used");
+  const mode_t unwanted = S_IWOTH | ((mode & 077) == 0 ? S_IWGRP : 0);
+  if ((info.st_mode & unwanted & ~mode) != 0 && (info.st_mode & S_ISVTX) == 0)
+    return Fail(Errc::kPermissionDenied, path + " can be written by other users; it is not used: chmod go-w " + path);
   return Ok();
 }
 

@@ -21,7 +21,8 @@ Status ReplaceFile(const std::string& path, std::string_view content);
 Result<std::string> ReadFile(const std::string& path, std::size_t bytes_max);
 
 /// Makes the folder and its parents (mode 0755 & ~umask unless given). An existing one must be a folder that belongs to
-/// this user or root.
+/// this user or root and that others can't write, nor its group where `mode` gives the group nothing; the sticky bit
+/// makes up for that. A link to one must be this user's or root's.
 Status MakeFolder(const std::string& path, unsigned mode = 0755);
 
 /// Where the daemon's sockets are when nothing else is said: $WEIR_RUN_DIR, /run/weir for root, $XDG_RUNTIME_DIR/weir,

@@ -186,6 +186,28 @@ TEST(MakeFolder, RefusesAFolderOfAnotherUser) {
   EXPECT_EQ(CodeOf(MakeFolder(folder / "theirs")), Errc::kPermissionDenied);
 }
 
+TEST(MakeFolder, RefusesALinkThatAnotherUserHasMade) {
+  if (::geteuid() != 0) GTEST_SKIP() << "giving a link away needs root";
+  const TempFolder folder;
+  ASSERT_TRUE(MakeFolder(folder / "ours"));
+  ASSERT_EQ(::symlink((folder / "ours").c_str(), (folder / "link").c_str()), 0);
+  EXPECT_TRUE(MakeFolder(folder / "link")) << "as /var/run is one to /run";
+  ASSERT_EQ(::lchown((folder / "link").c_str(), 65'534, 65'534), 0);
+  EXPECT_EQ(CodeOf(MakeFolder(folder / "link")), Errc::kPermissionDenied);
+}
+
+TEST(MakeFolder, RefusesOneThatOthersMayWrite) {
+  const TempFolder folder;
+  ASSERT_TRUE(MakeFolder(folder / "a"));
+  ASSERT_EQ(::chmod((folder / "a").c_str(), 0757), 0);
+  EXPECT_EQ(CodeOf(MakeFolder(folder / "a")), Errc::kPermissionDenied);
+  ASSERT_EQ(::chmod((folder / "a").c_str(), 0775), 0);
+  EXPECT_TRUE(MakeFolder(folder / "a")) << "its group was not asked to be kept out";
+  EXPECT_EQ(CodeOf(MakeFolder(folder / "a", 0700)), Errc::kPermissionDenied);
+  ASSERT_EQ(::chmod((folder / "a").c_str(), 01777), 0);
+  EXPECT_TRUE(MakeFolder(folder / "a")) << "what is ours there others can't replace";
+}
+
 TEST(DefaultFolders, AreWhatTheEnvironmentSays) {
   ::setenv("WEIR_RUN_DIR", "/somewhere/run", 1);
   ::setenv("WEIR_STATE_DIR", "/somewhere/state", 1);

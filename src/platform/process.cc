@@ -17,17 +17,29 @@
 
 namespace weir::platform {
 
-Result<std::uint64_t> StartTimeOf(pid_t pid) {
+namespace {
+
+/// A number of /proc/PID/stat, counted as in proc(5).
+Result<std::uint64_t> StatFieldOf(pid_t pid, int wanted) {
   const std::string path = "/proc/" + std::to_string(pid) + "/stat";
   WEIR_TRY(const std::string stat, ReadFile(path, 4096));
-  // The command's name is in parentheses and may contain anything: count fields from the last one. Field 22 of proc(5).
+  // The command's name is in parentheses and may contain anything: count fields from the last one.
   std::size_t at = stat.rfind(')');
-  for (int field = 2; field < 22 && at != std::string::npos; ++field) at = stat.find(' ', at + 1);
-  std::uint64_t ticks = 0;
+  for (int field = 2; field < wanted && at != std::string::npos; ++field) at = stat.find(' ', at + 1);
+  std::uint64_t number = 0;
   if (at == std::string::npos ||
-      std::from_chars(stat.data() + at + 1, stat.data() + stat.size(), ticks).ec != std::errc{})
-    return Fail(Errc::kIo, "reading " + path + ": no start time in it");
-  return ticks;
+      std::from_chars(stat.data() + at + 1, stat.data() + stat.size(), number).ec != std::errc{})
+    return Fail(Errc::kIo, "reading " + path + ": field " + std::to_string(wanted) + " is no number");
+  return number;
+}
+
+}  // namespace
+
+Result<std::uint64_t> StartTimeOf(pid_t pid) { return StatFieldOf(pid, 22); }
+
+Result<pid_t> ParentOf(pid_t pid) {
+  WEIR_TRY(const std::uint64_t parent, StatFieldOf(pid, 4));
+  return static_cast<pid_t>(parent);
 }
 
 void SignalPidFd(int process, int signal) { ::syscall(SYS_pidfd_send_signal, process, signal, nullptr, 0); }

@@ -14,6 +14,8 @@ namespace weir::platform {
 
 /// Start time in clock ticks since boot: with the pid it names a process for good. kNotFound when there is none.
 Result<std::uint64_t> StartTimeOf(pid_t pid);
+/// The process that started it, or that took it over when that one ended. kNotFound when there is no such process.
+Result<pid_t> ParentOf(pid_t pid);
 /// Readable once the process has ended. kNotFound when it has already.
 Result<Fd> OpenPidFd(pid_t pid);
 /// Whether a process runs the program in this file. False also where that cannot be told.

@@ -44,6 +44,15 @@ TEST(StartTimeOf, IsNotMisledByTheNameOfTheProgram) {
   EXPECT_EQ(*named, *before);
 }
 
+TEST(ParentOf, IsTheProcessThatStartedIt) {
+  EXPECT_EQ(*ParentOf(::getpid()), ::getppid());
+  Child child([] { return ::pause(); });
+  EXPECT_EQ(*ParentOf(child.pid()), ::getpid());
+  const pid_t pid = child.pid();
+  child.Kill();
+  EXPECT_EQ(CodeOf(ParentOf(pid)), Errc::kNotFound);
+}
+
 TEST(StartTimeOf, FindsNoProcessThatHasEnded) {
   Child child([] { return 0; });
   const pid_t pid = child.pid();

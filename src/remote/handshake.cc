@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/printable.h"
 #include "platform/clock.h"
 #include "proto/network_frames.h"
 
@@ -51,7 +52,7 @@ Result<Greeting> ReceiveHello(net::Stream& stream) {
   WEIR_TRY_STATUS(ReceiveFrame(stream, wire::Kind::kHello, bytes, hello, kHelloWithin));
   if (hello.version == 0) return Fail(Errc::kVersionMismatch, stream.peer() + ": a Hello of version 0");
   return Greeting{.vgpu = std::string(hello.vgpu.substr(0, kTextBytesMax)),
-                  .program = std::string(hello.program.substr(0, kTextBytesMax)),
+                  .program = Printable(hello.program.substr(0, kTextBytesMax)),
                   .version = hello.version};
 }
 
@@ -90,7 +91,7 @@ Result<Entry> Enter(net::Stream& stream, const Greeting& greeting) {
     return error;
   }
   const std::int64_t came_ns = platform::NowNs();
-  if (!welcome.refusal.empty()) return Fail(Errc::kPermissionDenied, std::string(welcome.refusal));
+  if (!welcome.refusal.empty()) return Fail(Errc::kPermissionDenied, Printable(welcome.refusal));
   if (welcome.version == 0)
     return Fail(Errc::kVersionMismatch, stream.peer() + ": a node of another version; update one of the two");
   if (welcome.hello_came_ns > welcome.sent_ns || welcome.sent_ns > kClockMaxNs)

@@ -39,6 +39,21 @@ TEST(Handshake, BothLearnWhatTheOtherSays) {
   EXPECT_LE(std::abs(entry->ahead_ns), entry->round_trip_ns) << "one clock: the error is at most half of a round trip";
 }
 
+// Both reach logs and terminals.
+TEST(Handshake, WhatEitherSaysIsPrintable) {
+  TwoEnds ends;
+  std::thread node([&] {
+    const auto greeting = ReceiveHello(*ends.portal);
+    ASSERT_TRUE(greeting) << greeting.error().message;
+    EXPECT_EQ(greeting->program, "?[2Jgame?weir: all is well");
+    Refuse(*ends.portal, "no\x1b]0;title\a\nvGPU");
+  });
+  const auto entry = Enter(*ends.relay, {.vgpu = "game", .program = "\x1b[2Jgame\nweir: all is well"});
+  node.join();
+  ASSERT_FALSE(entry);
+  EXPECT_EQ(entry.error().message, "no?]0;title??vGPU");
+}
+
 TEST(Handshake, TimesThatNoClockShowsAreRefused) {
   const std::int64_t later_ns = platform::NowNs() + Duration(seconds(3600)).count();
   for (const std::int64_t came_ns : {later_ns, std::int64_t{-1}}) {  // later than the answer; more than a clock can say

@@ -4,18 +4,21 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <list>
 #include <mutex>
 #include <thread>
 
+#include "base/printable.h"
 #include "net/keys.h"
+#include "net/tcp_stream.h"
 #include "opencl/channel/handshake.h"
+#include "platform/accept_pause.h"
 #include "platform/clock.h"
 #include "proto/network_frames.h"
 #include "remote/crew.h"
+#include "remote/door.h"
 #include "remote/handshake.h"
 #include "remote/keep_awake.h"
 #include "remote/leave_watch.h"
@@ -25,8 +28,6 @@ namespace weir::remote {
 namespace {
 
 constexpr int kTickMs = 100;
-constexpr std::size_t kUnknownMax = 64;
-constexpr std::size_t kConnectionsMax = 512;
 
 void SayPortal(const std::string& text) { std::fprintf(stderr, "weir-portal: %s\n", text.c_str()); }
 
@@ -36,9 +37,10 @@ class Portal {
   Status Run();
 
  private:
-  void Serve(platform::Fd socket);
-  void Carry(net::Stream& stream);
-  Result<opencl::Connection> Admit(net::Stream& stream, Greeting& greeting, std::int64_t& came_ns);
+  void Serve(platform::Fd socket, Door::Place& place);
+  void Carry(net::Stream& stream, Door::Place& place);
+  Result<opencl::Connection> Admit(net::Stream& stream, Door::Place& place, Greeting& greeting, std::int64_t& came_ns);
+  Status Name(net::Stream& stream, Door::Place& place, const std::string& vgpu);
   void Cut();
   void SeeWhoLeaves();
 
@@ -50,7 +52,7 @@ class Portal {
   };
 
   PortalOptions options_;
-  std::atomic<std::size_t> unknown_{0};
+  Door door_;
   std::mutex mutex_;
   std::list<net::Stream*> open_;
   std::list<Carried> carried_;
@@ -60,17 +62,29 @@ class Portal {
   Crew crew_;  // last: its threads use the rest
 };
 
+Status Portal::Name(net::Stream& stream, Door::Place& place, const std::string& vgpu) {
+  if (place.Name(vgpu)) return Ok();
+  const std::string why = "'" + vgpu + "' has too many connections by this portal";
+  Refuse(stream, why);
+  return Fail(Errc::kResourceExhausted, stream.peer() + ": " + why);
+}
+
 /// `greeting`: what it has said, with the vGPU that it may use.
-Result<opencl::Connection> Portal::Admit(net::Stream& stream, Greeting& greeting, std::int64_t& came_ns) {
+Result<opencl::Connection> Portal::Admit(net::Stream& stream, Door::Place& place, Greeting& greeting,
+                                         std::int64_t& came_ns) {
+  // Where its token has said so already, before it is waited for.
+  if (!options_.plain) WEIR_TRY_STATUS(Name(stream, place, stream.peer_name()));
   WEIR_TRY(greeting, ReceiveHello(stream));
   came_ns = platform::NowNs();
   if (!options_.plain) greeting.vgpu = stream.peer_name();
   const std::string& vgpu = greeting.vgpu;
   if (!net::CheckKeyName(vgpu)) {  // it becomes a file's name
-    const std::string why = vgpu.empty() ? "the connection names no vGPU: give --vgpu" : "'" + vgpu + "' names no vGPU";
+    const std::string why =
+        vgpu.empty() ? "the connection names no vGPU: give --vgpu" : "'" + Printable(vgpu) + "' names no vGPU";
     Refuse(stream, why);
     return Fail(Errc::kPermissionDenied, stream.peer() + ": " + why);
   }
+  if (options_.plain) WEIR_TRY_STATUS(Name(stream, place, vgpu));
   auto connection = opencl::Connect(options_.executors + "/" + vgpu + ".sock", greeting.program + "@" + stream.peer(),
                                     /*distant=*/true);
   if (connection) return connection;
@@ -83,12 +97,12 @@ Result<opencl::Connection> Portal::Admit(net::Stream& stream, Greeting& greeting
   return Fail(code, stream.peer() + ": " + why);
 }
 
-void Portal::Carry(net::Stream& stream) {
+void Portal::Carry(net::Stream& stream, Door::Place& place) {
   Greeting greeting;
   std::int64_t came_ns = 0;
-  auto connection = Admit(stream, greeting, came_ns);
-  unknown_.fetch_sub(1);
+  auto connection = Admit(stream, place, greeting, came_ns);
   if (!connection) return SayPortal(connection.error().message);
+  place.Admitted();
   const std::string& vgpu = greeting.vgpu;
   Line line{.channel = std::move(connection->channel),
             .arena = std::move(connection->arena),
@@ -132,19 +146,16 @@ void Portal::Carry(net::Stream& stream) {
   if (!options_.quiet) SayPortal(stream.peer() + " has left '" + vgpu + "'");
 }
 
-void Portal::Serve(platform::Fd socket) {
+void Portal::Serve(platform::Fd socket, Door::Place& place) {
   auto stream = options_.identify(std::move(socket));
-  if (!stream) {
-    unknown_.fetch_sub(1);
-    return SayPortal(stream.error().message);
-  }
+  if (!stream) return SayPortal(stream.error().message);
   auto at = open_.end();
   {
     const std::lock_guard lock(mutex_);
     if (ending_) return;
     at = open_.insert(open_.end(), stream->get());
   }
-  Carry(**stream);
+  Carry(**stream, place);
   const std::lock_guard lock(mutex_);
   open_.erase(at);
 }
@@ -177,8 +188,9 @@ void Portal::SeeWhoLeaves() {
 
 Status Portal::Run() {
   bool leaving = false;
+  platform::AcceptPause pause;
   for (;;) {
-    pollfd watched[3] = {{leaving ? -1 : options_.listener, POLLIN, 0},
+    pollfd watched[3] = {{leaving || pause.Holds(platform::Now()) ? -1 : options_.listener, POLLIN, 0},
                          {options_.stop, POLLIN, 0},
                          {leaving ? -1 : options_.parent, POLLIN, 0}};
     if (::poll(watched, 3, kTickMs) < 0 && errno != EINTR) return platform::ErrnoError("waiting for peers", errno);
@@ -195,11 +207,17 @@ Status Portal::Run() {
     if (leaving && at_work == 0) return Ok();
     if (leaving || (watched[0].revents & POLLIN) == 0) continue;
     WEIR_TRY(platform::Fd socket, options_.accept());
-    if (!socket) continue;
-    // Closed without a word: who is known comes again, and who is not is told nothing.
-    if (at_work >= kConnectionsMax || unknown_.load() >= kUnknownMax) continue;
-    unknown_.fetch_add(1);
-    crew_.Start([this, shared = std::make_shared<platform::Fd>(std::move(socket))] { Serve(std::move(*shared)); });
+    if (!socket) {
+      // There was nobody, or there are no descriptors.
+      static_cast<void>(pause.Failed(platform::Now()));
+      continue;
+    }
+    // Closed without a word: a program whose token is good tries again.
+    std::shared_ptr<Door::Place> place = door_.Come(net::NetworkOf(socket.get()));
+    if (!place) continue;
+    crew_.Start([this, place, shared = std::make_shared<platform::Fd>(std::move(socket))] {
+      Serve(std::move(*shared), *place);
+    });
   }
 }
 

@@ -16,6 +16,7 @@
 
 #include "opencl/channel/handshake.h"
 #include "opencl/channel/limits.h"
+#include "platform/accept_pause.h"
 #include "platform/clock.h"
 #include "platform/process.h"
 #include "proto/opencl_messages.h"
@@ -38,9 +39,20 @@ void SayRelay(const std::string& text) { std::fprintf(stderr, "weir: %s\n", text
 
 /// What can be done about a node's asking, where nothing is done by itself.
 std::string HintIn(const RelayOptions& options) {
-  if (options.anyone || options.parent == 0) return "";
+  if (options.for_children || options.parent == 0) return "";
   return "; 'weir migrate " + std::to_string(options.parent) +
          " --to ...' moves it, and 'weir run --move-to ...' lets it go by itself";
+}
+
+/// Whether a child of `parent` has connected.
+bool IsChild(int socket, pid_t parent) {
+  const auto who = platform::PeerOf(socket);
+  const auto process = platform::PeerPidFdOf(socket);
+  if (!who) return false;
+  const auto started_by = platform::ParentOf(who->pid);
+  if (!started_by || *started_by != parent) return false;
+  // Where the kernel names the process itself: its pid is not that of another one by now.
+  return !process || !platform::WaitReadable(process->get(), 0);
 }
 
 /// What a client is shown of its node's arena: the end is ours (docs/migration.md).
@@ -347,7 +359,7 @@ void Relay::Serve(platform::Fd client) {
     return;
   }
   const auto who = platform::PeerOf(socket);
-  const uid_t owner = options_.anyone && who ? who->uid : ::getuid();
+  const uid_t owner = options_.for_children && who ? who->uid : ::getuid();
   // Who connects says Hello at once.
   if (!platform::WaitReadable(socket, kHelloWaitMs)) return;
   auto accepted =
@@ -450,10 +462,12 @@ Status Relay::Run() {
   }
   if (options_.when_ready) options_.when_ready();
   bool alone = false;
+  platform::AcceptPause pause;
   for (;;) {
-    pollfd watched[3] = {{options_.listener.get(), POLLIN, 0},
+    const bool pausing = pause.Holds(platform::Now());
+    pollfd watched[3] = {{pausing ? -1 : options_.listener.get(), POLLIN, 0},
                          {alone ? -1 : parent.get(), POLLIN, 0},
-                         {options_.control.get(), POLLIN, 0}};
+                         {pausing ? -1 : options_.control.get(), POLLIN, 0}};
     if (::poll(watched, 3, static_cast<int>(kTick.count() / 1'000'000)) < 0 && errno != EINTR)
       return platform::ErrnoError("waiting for clients", errno);
     const std::size_t at_work = crew_.Reap();
@@ -463,7 +477,10 @@ Status Relay::Run() {
     for (const int which : {0, 2}) {
       if ((watched[which].revents & POLLIN) == 0) continue;
       platform::Fd client(::accept4(watched[which].fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!client && errno != EAGAIN && errno != ECONNABORTED && pause.Failed(platform::Now()))
+        SayRelay(platform::ErrnoError("accepting a program", errno).message);
       if (!client || at_work >= kClientsMax) continue;
+      if (which == 0 && options_.for_children && !IsChild(client.get(), options_.parent)) continue;
       crew_.Start([this, which, shared = std::make_shared<platform::Fd>(std::move(client))] {
         which == 0 ? Serve(std::move(*shared)) : Control(std::move(*shared));
       });

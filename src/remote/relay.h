@@ -21,10 +21,11 @@ struct RelayOptions {
   platform::Fd control = {};  // where it is asked to move (proto/relay_control.h); empty: it never is
   /// A new stream to a node, its certificate checked; its errors are told to whoever wanted to connect.
   std::function<Result<std::unique_ptr<net::Stream>>(const proto::MoveRequest&)> connect;
-  proto::MoveRequest node;                // the first
-  std::string program;                    // for people
-  pid_t parent = 0;                       // ends when this process has and nobody is connected; 0: never by itself
-  bool anyone = false;                    // of this machine may connect; else only this user and root
+  proto::MoveRequest node;  // the first
+  std::string program;      // for people
+  pid_t parent = 0;         // ends when this process has and nobody is connected; 0: never by itself
+  /// Only children of `parent` may connect, whichever user they run as: a daemon's executors. Else this user and root.
+  bool for_children = false;
   std::function<void()> when_ready = {};  // called when the node has let it in
   /// Moves its programs by `control`, when their node asks for that (docs/migration.md); empty: they stay.
   std::vector<std::string> when_asked = {};

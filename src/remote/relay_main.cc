@@ -40,11 +40,13 @@ constexpr const char* kUsage =
     "  --vgpu NAME        with --plain: which vGPU\n"
     "  --program NAME     of the client, for messages\n"
     "  --parent PID       end when this process has ended and nobody is connected\n"
-    "  --anyone           every user of this machine may connect, not only this one\n"
+    "  --for-children     children of the --parent process may connect, and nobody else: a daemon's executors, which "
+    "run\n"
+    "                     as several users\n"
     "  --when-asked WORD  of the command that moves the program when its node asks for that; again for each word\n"
     "  --ready-fd FD      write a byte there when the node has let us in\n";
 
-enum Option { kNode = 1, kSocket, kToken, kPlain, kVgpu, kProgram, kParent, kAnyone, kWhenAsked, kReady, kHelp };
+enum Option { kNode = 1, kSocket, kToken, kPlain, kVgpu, kProgram, kParent, kForChildren, kWhenAsked, kReady, kHelp };
 
 constexpr option kOptions[] = {{"node", required_argument, nullptr, kNode},
                                {"socket", required_argument, nullptr, kSocket},
@@ -53,7 +55,7 @@ constexpr option kOptions[] = {{"node", required_argument, nullptr, kNode},
                                {"vgpu", required_argument, nullptr, kVgpu},
                                {"program", required_argument, nullptr, kProgram},
                                {"parent", required_argument, nullptr, kParent},
-                               {"anyone", no_argument, nullptr, kAnyone},
+                               {"for-children", no_argument, nullptr, kForChildren},
                                {"when-asked", required_argument, nullptr, kWhenAsked},
                                {"ready-fd", required_argument, nullptr, kReady},
                                {"help", no_argument, nullptr, kHelp},
@@ -102,7 +104,7 @@ int main(int argc, char** argv) {
       case kVgpu: options.node.vgpu = optarg; break;
       case kProgram: options.program = optarg; break;
       case kParent: options.parent = std::atoi(optarg); break;
-      case kAnyone: options.anyone = true; break;
+      case kForChildren: options.for_children = true; break;
       case kWhenAsked: options.when_asked.emplace_back(optarg); break;
       case kReady: ready = std::atoi(optarg); break;
       case 'h':
@@ -115,6 +117,7 @@ int main(int argc, char** argv) {
   if (by_port && (plain || !token.empty() || !options.node.vgpu.empty()))
     return Usage("the host says which vGPU a virtual machine is: no --token, --plain nor --vgpu");
   if (!by_port && plain == !token.empty()) return Usage("give --token, or --plain");
+  if (options.for_children && options.parent == 0) return Usage("--for-children needs --parent");
   if (plain && options.node.vgpu.empty()) return Usage("--plain needs --vgpu");
   std::signal(SIGPIPE, SIG_IGN);
   options.node.node = node;
@@ -123,7 +126,7 @@ int main(int argc, char** argv) {
   options.connect = [&run_dir](const proto::MoveRequest& to) {
     return remote::IsPortPath(to.node) ? ConnectToHost(to.node, run_dir) : ConnectTo(to);
   };
-  auto listener = platform::ListenSeqPacket(socket, options.anyone ? 0666 : 0600);
+  auto listener = platform::ListenSeqPacket(socket, options.for_children ? 0666 : 0600);
   if (!listener) return Failed(listener.error());
   options.listener = std::move(*listener);
   auto control = platform::ListenSeqPacket(socket + proto::kControlSuffix, 0600);

@@ -120,6 +120,21 @@ class ElasticMemory(unittest.TestCase):
         self.right(other)
         e2e.wait_for(lambda: self.memory("a")["resident_slots"] == 0, 20, "nothing of it is on the device")
 
+    def test_an_executor_that_stands_still_loses_its_slots(self):
+        self.elastic(5, answer_ms=1000)
+        for name in ("a", "b"):
+            self.node.create(name, memory_min_bytes=SLOT, memory_max_bytes=5 * SLOT)
+        loser = self.start("a", scenes(600, 192, 256))
+        self.busy("a", 3)
+        executor = next(process["pid"] for process in self.node.vgpu("a")["processes"])
+        os.kill(executor, signal.SIGSTOP)
+        other = self.start("b", scenes(600, 192, 256))
+        self.busy("b", 3)
+        self.assertIn("executor-ended", self.kinds())
+        loser.wait(60)  # its device is lost
+        other.terminate()
+        self.right(other)
+
     def test_the_daemons_death_costs_no_byte(self):
         self.elastic(5)
         for name in ("a", "b"):

@@ -410,7 +410,7 @@ class StrictOpenCl {
       auto memory = Share<Memory>(to);
       if (!Holds(*memory, at, size) || from == nullptr) return CL_INVALID_VALUE;
       return Enqueue(queue, count, waits, event,
-                     [memory, at, size, from] { std::memcpy(memory->bytes + at, from, size); });
+                     [memory, at, size, from] { std::memmove(memory->bytes + at, from, size); });
     };
     table_.clEnqueueReadBuffer = [](cl_command_queue queue, cl_mem from, cl_bool, std::size_t at, std::size_t size,
                                     void* to, cl_uint count, const cl_event* waits, cl_event* event) {

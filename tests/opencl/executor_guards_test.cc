@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages that would make a driver read or write outside its objects: the executor refuses them and goes on.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <array>
 #include <fstream>
 #include <string>
+#include <thread>
 
 #include "opencl/channel/limits.h"
 #include "tests/opencl/executor_process.h"
@@ -320,6 +323,40 @@ TEST_F(ExecutorMemory, AProgramsTextIsBounded) {
   client.Send(wire::Build{.request = 2, .program = 20});
   EXPECT_EQ(client.AnswerTo(2).status, CL_OUT_OF_HOST_MEMORY);
   EXPECT_TRUE(Works(client));
+}
+
+// -- Descriptors -----------------------------------------------------------------------------------------------------
+
+// A connection that can't be accepted stays in the queue, and the listener readable.
+TEST_F(ExecutorGuards, WithoutDescriptorsAClientWaitsAndNothingSpins) {
+  RawClient first = Connected();  // the executor is up
+  Prepare(first);
+  rlimit before{};
+  ASSERT_EQ(::prlimit(pid_, RLIMIT_NOFILE, nullptr, &before), 0);
+  rlim_t lowest_free = 0;
+  while (std::filesystem::exists("/proc/" + std::to_string(pid_) + "/fd/" + std::to_string(lowest_free))) ++lowest_free;
+  const rlimit none{.rlim_cur = lowest_free, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::prlimit(pid_, RLIMIT_NOFILE, &none, nullptr), 0);
+  const auto cpu = [this] {  // clock ticks, of all its threads
+    std::ifstream file("/proc/" + std::to_string(pid_) + "/stat");
+    std::string word;
+    std::uint64_t ticks = 0;
+    for (int field = 1; file >> word; ++field)
+      if (field == 14 || field == 15) ticks += std::stoull(word);
+    return ticks;
+  };
+  std::thread late([this] {
+    RawClient client = Connected();
+    Prepare(client);
+    EXPECT_TRUE(Works(client));
+  });
+  ::usleep(100'000);
+  const std::uint64_t at_first = cpu();
+  ::usleep(1'000'000);
+  const std::uint64_t ticks = cpu() - at_first;
+  EXPECT_EQ(::prlimit(pid_, RLIMIT_NOFILE, &before, nullptr), 0);
+  late.join();
+  EXPECT_LT(ticks, static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK)) / 4) << "it asked the listener again and again";
 }
 
 }  // namespace

@@ -254,7 +254,11 @@ Instant Balloon::See(Instant now, std::span<const MemoryView> views, std::vector
 /// sum over its threads is their number times the ratio of their sums. `span` 0: only notes where the totals stand.
 void Balloon::Measure(Duration span, std::span<const MemoryView> views) {
   Duration copying{};
-  double steal = 0;
+  double steal = 0, waiting_part = 0, copying_part = 0;  // the parts are of W_max and R_max, and limited
+  const double copy_s_max = SecondsOf(span) * cpus_ * copy_max_ / 100;
+  // Among several each one's part is limited; one alone takes nothing from others.
+  const bool limited = views.size() > 1 && high_line_ > 0;
+  const double most = high_line_ * (1 - 1e-9);  // not above it by rounding either
   for (Ballooned& member : members_) member.present = false;
   for (const MemoryView& view : views) {
     Ballooned* member = Find(view.id);
@@ -272,18 +276,26 @@ void Balloon::Measure(Duration span, std::span<const MemoryView> views) {
     const Duration believed = std::min(copied, member->copy_time);
     member->copy_time -= believed;
     copying += believed;
-    if (stolen > Duration{})
-      steal += std::min(view.threads, cpus_) * SecondsOf(stolen) / (SecondsOf(stolen) + SecondsOf(others));
+    const double waited = stolen > Duration{} ? std::min(view.threads, cpus_) * SecondsOf(stolen) /
+                                                    (SecondsOf(stolen) + SecondsOf(others))
+                                              : 0;
+    steal += waited;
+    const double waits = waited * 100 / steal_max_;
+    const double copies = copy_s_max > 0 ? SecondsOf(believed) / copy_s_max : 0;
+    const double scale = limited && waits + copies > most ? most / (waits + copies) : 1;
+    waiting_part += waits * scale;
+    copying_part += copies * scale;
   }
   if (span <= Duration{}) return;
   copying_ = SecondsOf(copying) / (SecondsOf(span) * cpus_) * 100;
   steal_ = steal * 100;
-  overhead_ = std::min(steal_ / steal_max_, 1.0) + std::min(copying_ / copy_max_, 1.0);
+  waiting_ = std::min(waiting_part, 1.0);
+  overhead_ = waiting_ + std::min(copying_part, 1.0);
 }
 
 double Balloon::TurnCopies() const {
   const double calm = Param("turn_copies"), busy = std::max(calm, Param("busy_copies"));
-  return calm + (busy - calm) * std::min(steal_ / steal_max_, 1.0);
+  return calm + (busy - calm) * waiting_;
 }
 
 bool Balloon::Rests(const Ballooned& member, Instant now) const {

@@ -5,6 +5,9 @@
 //   an ask       grant it, or refuse it                                                            gBalloon, 3.1
 //   every look   overhead f = α·W + β·R_copy over the time since the last one (0.5 s)              gBalloon, eq. 1 to 3
 //
+// Where several vGPUs are there, one's part of f is high_line at most: what the executor of one tenant tells of itself
+// can't bring the others above it.
+//
 //      f   0            low_line 0.5            high_line 1                 2
 //          ├── kLow ─────────┼───── kMiddle ───────┼──────── kHigh ─────────┤
 //   asks     granted           granted               refused, but what one command needs at once
@@ -54,6 +57,10 @@ inline constexpr std::array kBalloonParams{
     PolicyParam{"busy_copies", "times", 16.0, 1.0, 100.0,
                 "the same where threads wait for CPUs as much as they can (W is steal_max); between, in proportion: a "
                 "CPU that copies is taken from them (ours)"},
+    PolicyParam{
+        "answer_ms", "ms", 60000.0, 0.0, 3.6e6,
+        "an executor that has not carried out its orders for so long is ended, since others wait for its slots; "
+        "a kernel runs no longer than this after an order; 0: never (ours)"},
     PolicyParam{"layout", "", 0.0, 0.0, 1.0, "of a vGPU's slots (gBalloon, 3.3: one range; section 6: any slots)",
                 kSlotLayouts},
 };
@@ -150,6 +157,8 @@ class Balloon {
   [[nodiscard]] double overhead() const { return overhead_; }  // f, 0 to 2
   [[nodiscard]] double steal() const { return steal_; }        // W, %: to calibrate steal_max with
   [[nodiscard]] double copying() const { return copying_; }    // R_copy, %: to calibrate copy_max with
+  /// Within it an executor has to carry out its orders; zero: whenever it likes.
+  [[nodiscard]] Duration AnswerWithin() const { return Milliseconds("answer_ms"); }
   /// Between turn_copies and busy_copies, as W has it. The greater of both where busy_copies is the smaller.
   [[nodiscard]] double TurnCopies() const;
 
@@ -198,6 +207,7 @@ class Balloon {
   Instant looked_at_{};
   MemoryPressure pressure_ = MemoryPressure::kLow;
   double overhead_ = 0, steal_ = 0, copying_ = 0;
+  double waiting_ = 0;  // 0 to 1: W of W_max, each vGPU's part limited
 };
 
 }  // namespace weir::core

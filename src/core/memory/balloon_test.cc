@@ -33,15 +33,17 @@ struct BalloonRig {
   }
   MemoryView& ViewOf(std::uint64_t id) { return *std::ranges::find(views, VgpuId{id}, &MemoryView::id); }
   void See() { next = balloon.See(now, views, notes); }
-  /// One look on, at which f is `overhead`.
+  /// One look on, at which f is `overhead`, in equal parts of all vGPUs.
   void Look(double overhead) {
     notes.clear();
     now += milliseconds(500);
-    if (!views.empty()) {
-      const Duration copied = FromSeconds(std::min(overhead, 1.0) * 0.5), stolen = FromSeconds(0.5 * overhead) - copied;
-      views.front().copying += copied;
-      views.front().steal += stolen;
-      views.front().elsewhere += milliseconds(500) - stolen;
+    const double each = 0.5 / static_cast<double>(std::max<std::size_t>(views.size(), 1));
+    for (MemoryView& view : views) {
+      const Duration copied = FromSeconds(std::min(overhead, 1.0) * each),
+                     stolen = FromSeconds(each * overhead) - copied;
+      view.copying += copied;
+      view.steal += stolen;
+      view.elsewhere += milliseconds(500) - stolen;
     }
     See();
   }
@@ -476,6 +478,25 @@ TEST(BalloonOfForgedFigures, CopyingIsBelievedUpToTheTimeThatHasPassed) {
     // It had two seconds before; afterwards no more than all of the time.
     if (look <= 4) continue;
     EXPECT_LE(rig.balloon.copying(), 100.0) << look;
+  }
+}
+
+// Else one tenant's executor has everybody's slots taken, and everybody's asks refused.
+RC_GTEST_PROP(BalloonOfForgedFigures, OneOfSeveralNeverBringsTheOthersAboveTheHighLine, ()) {
+  BalloonRig rig(16, {{"high_line", *rc::gen::inRange(1, 20) * 0.1}, {"low_line", 0.1}});
+  const auto others = *rc::gen::inRange<std::uint64_t>(1, 4);
+  for (std::uint64_t id = 1; id <= others + 1; ++id) rig.Add(id, 1, 16);
+  const auto forged = [] { return Duration{*rc::gen::inRange<std::int64_t>(0, std::int64_t{1} << 50)}; };
+  for (int look = 0; look < 8; ++look) {
+    MemoryView& forger = rig.ViewOf(1);
+    forger.copying += forged();
+    forger.steal += forged();
+    forger.elsewhere += forged();
+    forger.threads = ~0U;
+    rig.now += milliseconds(*rc::gen::inRange(500, 3000));
+    rig.See();
+    RC_ASSERT(rig.balloon.pressure() != MemoryPressure::kHigh);
+    RC_ASSERT(rig.Ask(2, 2).note.kind != NoteKind::kOverhead);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 
+#include "base/printable.h"
 #include "opencl/channel/limits.h"
 #include "proto/opencl_messages.h"
 
@@ -43,7 +44,7 @@ Result<Connection> Connect(const std::string& path, const std::string& program, 
   wire::Welcome welcome;
   if (!wire::Decode(packet.bytes, welcome) || welcome.magic != wire::kHelloMagic)
     return Fail(Errc::kProtocol, path + ": the answer is no Welcome");
-  if (!welcome.refusal.empty()) return Fail(Errc::kPermissionDenied, std::string(welcome.refusal));
+  if (!welcome.refusal.empty()) return Fail(Errc::kPermissionDenied, Printable(welcome.refusal));
   const std::size_t fds = welcome.buffers_bytes != 0 ? 3 : 2;
   if (welcome.version == 0 || packet.fds.size() != fds || welcome.ring_bytes != kRingBytes)
     return Fail(Errc::kVersionMismatch, path + ": an executor of another version; restart the daemon and the program");
@@ -78,7 +79,7 @@ Result<Accepted> Welcome(platform::Fd connection, uid_t owner, std::uint64_t are
   wire::Hello hello;
   if (!wire::Decode(packet.bytes, hello) || hello.magic != wire::kHelloMagic || hello.version == 0)
     return refuse(Errc::kProtocol, "that is no Hello");
-  accepted.program = hello.program.substr(0, kProgramBytesMax);
+  accepted.program = Printable(hello.program.substr(0, kProgramBytesMax));
   accepted.version = std::min(hello.version, wire::kVersion);
   accepted.distant = hello.distant != 0;
 

@@ -42,17 +42,15 @@ std::string MebibytesOf(std::uint64_t bytes) {
 
 Pins::Pins(std::shared_ptr<BufferStore> store) : store_(std::move(store)), number_(++g_pins_made) {}
 
-Pins::~Pins() {
-  store_->Unpin(*this);
-  objects_.clear();  // may be the last to know one of them; the lock is free
-}
+void Pins::Release() { static_cast<void>(store_->Unpin(*this)); }
 
-void BufferStore::Unpin(const Pins& pins) {
-  if (pins.objects_.empty()) return;
+BufferStore::Roots BufferStore::Unpin(Pins& pins) {
   const std::int64_t now_ns = platform::NowNs();
   const std::lock_guard lock(mutex_);
-  for (const auto& object : pins.objects_) ledger_.Unpin(*object, now_ns);
-  changed_.notify_all();
+  Roots objects = std::exchange(pins.objects_, {});
+  for (const auto& object : objects) ledger_.Unpin(*object, now_ns);
+  if (!objects.empty()) changed_.notify_all();
+  return objects;
 }
 
 // -- Acquiring -------------------------------------------------------------------------------------------------------

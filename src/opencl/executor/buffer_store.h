@@ -43,19 +43,21 @@ struct PartsCount {
   Duration decide{}, compile{};  // before the first part: the plan made, and parts' kernels
 };
 
-/// What a batch has pinned; given back when it goes.
+/// The objects that a batch has pinned. They are unpinned when this ends, or before by Release.
 class Pins {
  public:
   explicit Pins(std::shared_ptr<BufferStore> store);
-  ~Pins();
+  ~Pins() { Release(); }
   Pins(const Pins&) = delete;
   Pins& operator=(const Pins&) = delete;
+  /// Unpins all objects. Any thread may call it, more than once, after the batch's commands have ended.
+  void Release();
 
  private:
   friend class BufferStore;
   const std::shared_ptr<BufferStore> store_;
   const std::uint64_t number_;
-  std::vector<std::shared_ptr<Stored>> objects_;  // roots
+  std::vector<std::shared_ptr<Stored>> objects_;  // roots; guarded by the store's lock
 };
 
 class BufferStore : public std::enable_shared_from_this<BufferStore> {
@@ -136,7 +138,8 @@ class BufferStore : public std::enable_shared_from_this<BufferStore> {
   struct Working;
 
   void Forget(Stored& object);
-  void Unpin(const Pins& pins);
+  /// Returns what was pinned, so that the caller may drop the last references without the lock.
+  [[nodiscard]] Roots Unpin(Pins& pins);
   bool TryQuickly(std::span<const MemoryUse> uses, const Pins& pins) const;
   Outcome AcquireRoots(Working& work, Pins* pins, const Patience& patience);
   cl_int FillIn(std::span<const MemoryUse> uses);

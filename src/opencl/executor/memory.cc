@@ -34,6 +34,7 @@ cl_int Session::Materialise(Memory& memory) {
     const cl_mem_flags content = memory.filled ? CL_MEM_COPY_HOST_PTR : 0;
     memory.native = cl_.clCreateBuffer(memory.context->native, memory.flags | content, memory.size,
                                        memory.filled ? memory.host : nullptr, &error);
+    if (error == CL_SUCCESS && !memory.filled) error = ClearNew(*memory.context, memory.native, memory.size);
   }
   if (error != CL_SUCCESS) memory.error = error;
   return error;

@@ -28,6 +28,8 @@ namespace weir::opencl {
 
 enum class Kind : std::uint8_t { kDevice, kContext, kQueue, kMemory, kSampler, kProgram, kKernel, kEvent };
 
+class Pins;  // buffer_store.h
+
 struct Object {
   explicit Object(Kind object_kind) : kind(object_kind) {}
   virtual ~Object() = default;
@@ -90,6 +92,7 @@ struct Context : Object {
   cl_context native = nullptr;
   std::vector<std::pair<std::uint32_t, std::shared_ptr<Device>>> devices;  // by the client's ids
   bool in_host_memory = true;                                              // all of its devices compute there
+  bool own_memory = false;  // the device's memory is not the host's: new objects there hold what others have left
   std::uint32_t id = 0;
 
  private:
@@ -120,6 +123,8 @@ struct Queue : Object {
   int launches = 0;         // since the last such marker
   [[nodiscard]] bool BeginsTask() const { return !ends_tasks || launches == 0; }
   cl_int first_error = CL_SUCCESS;  // of an enqueue without an event, until the next finish
+  // Elastic: pins of the queue's closed batches.
+  std::vector<std::weak_ptr<Pins>> pinned;
 };
 
 /// A buffer or an image. Its device memory is made when it is first used; where memory is elastic its contents come and

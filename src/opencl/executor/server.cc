@@ -17,6 +17,7 @@
 
 #include "opencl/executor/memory_keeper.h"
 #include "opencl/executor/session.h"
+#include "platform/accept_pause.h"
 #include "platform/clock.h"
 #include "platform/pending_peers.h"
 #include "proto/opencl_messages.h"
@@ -99,6 +100,7 @@ class Server {
   std::unique_ptr<MemoryKeeper> keeper_;  // null: memory isn't elastic
   std::list<Seat> seats_;
   platform::PendingPeers<platform::Fd> pending_{kPendingPerUidMax, kHelloWithin};
+  platform::AcceptPause accept_pause_;
   std::int64_t idle_since_ns_ = 0;
 };
 
@@ -189,7 +191,8 @@ Status Server::Run() {
   Share();
   idle_since_ns_ = platform::NowNs();
   for (;;) {
-    std::vector<pollfd> watched{{signals.get(), POLLIN, 0}, {options_.listener.get(), POLLIN, 0}};
+    std::vector<pollfd> watched{{signals.get(), POLLIN, 0},
+                                {accept_pause_.Holds(platform::Now()) ? -1 : options_.listener.get(), POLLIN, 0}};
     std::vector<std::uint64_t> numbers;  // of the pending connections, which follow
     for (const auto& entry : pending_.entries()) {
       watched.push_back({entry.connection.get(), POLLIN, 0});
@@ -229,7 +232,13 @@ Status Server::Run() {
 platform::Fd Server::AcceptOurs() {
   for (int i = 0; i < kAcceptsPerVisit; ++i) {
     platform::Fd connection(::accept4(options_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!connection) return {};
+    if (!connection) {
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        const Error why = platform::ErrnoError("accepting a client", errno);
+        if (accept_pause_.Failed(platform::Now())) Say(why.message + "; clients wait");
+      }
+      return {};
+    }
     const auto peer = platform::PeerOf(connection.get());
     if (peer && (peer->uid == options_.owner || peer->uid == 0)) return connection;
     if (peer) SendRefusal(connection.get(), "this vGPU belongs to uid " + std::to_string(options_.owner));

@@ -239,6 +239,8 @@ class Session {
   void OpenBatch(Queue& queue, std::uint32_t id, std::int64_t predicted_ns, Admission::Entry entry);
   /// The same, with all that the command uses, and counts it to the batch.
   cl_int Admit(Queue& queue, std::uint32_t id, std::int64_t predicted_ns, const Admission::Entry& entry);
+  /// The open batch's first command, where its event tells the time or whether it runs.
+  void NoteFirst(cl_event event);
   void CloseBatch();
   /// A distant client is to be told this when `read` has ended.
   void WillArrive(const proto::cl::Enqueue& enqueue, cl_event read, const proto::cl::Arrived& what);
@@ -273,7 +275,7 @@ class Session {
   std::vector<cl_event> waits_;        // scratch
   std::vector<std::byte> scratch_;
   std::vector<MemoryUse> uses_;  // elastic: of the command that is being carried out
-  std::unique_ptr<Pins> pins_;   // elastic: the open batch's
+  std::shared_ptr<Pins> pins_;   // elastic: the open batch's
   const bool from_elsewhere_;    // its client is an executor that cuts launches: ours are not cut among others
   Peers peers_;
   core::KeptLaunches kept_launches_;
@@ -284,6 +286,8 @@ class Session {
   struct MayFail;
   std::vector<std::shared_ptr<MayFail>> may_fail_;  // told of at its end, and may have waited for user events
   int user_events_ = 0;  // that have not been set: somebody may wait for a message that is still to come
+  // One has: a queue's last command may have ended while those before it run.
+  bool user_event_failed_ = false;
   std::atomic<bool> stop_{false};
 };
 

@@ -102,6 +102,7 @@ void Session::EndUserEvent(Event& event, cl_int status) {
   event.user = false;
   cl_.clSetUserEventStatus(event.native, status);
   --user_events_;
+  if (status < 0) user_event_failed_ = true;
   for (const std::shared_ptr<MayFail>& one : may_fail_)
     if (const cl_int failure = status < 0 ? FailureOf(cl_, one->event) : CL_COMPLETE; failure < 0)
       one->ending->Tell(failure);
@@ -133,6 +134,13 @@ cl_int Session::Admit(Queue& queue, std::uint32_t id, std::int64_t predicted_ns,
   return CL_SUCCESS;
 }
 
+void Session::NoteFirst(cl_event event) {
+  if (!admission_->open() || open_first_ != nullptr) return;
+  if (shared_.meter.by_workers() && !admission_->MayWaitForClient()) return;
+  cl_.clRetainEvent(event);
+  open_first_ = event;
+}
+
 cl_event Session::TailOf(Queue& queue) {
   if (queue.in_order) {
     if (queue.last != nullptr) cl_.clRetainEvent(queue.last);
@@ -148,6 +156,8 @@ void Session::CloseBatch() {
   Queue& queue = *open_queue_;
   const cl_event tail = TailOf(queue);
   cl_.clFlush(queue.native);
+  std::erase_if(queue.pinned, [](const auto& pins) { return pins.expired(); });
+  if (pins_) queue.pinned.push_back(pins_);
   const cl_event first = std::exchange(open_first_, nullptr);
   std::function<bool()> running;
   // Of a queue out of order the tail is a marker, which never runs; the batch has one command then.
@@ -162,11 +172,13 @@ void Session::CloseBatch() {
     };
   }
   auto done = [admission = admission_, batch = std::shared_ptr<Admission::Batch>(admission_->Close(std::move(running))),
-               &cl = cl_, first, tail, pins = std::move(pins_)](cl_int) mutable {
+               &cl = cl_, first, tail, pins = std::exchange(pins_, nullptr)](cl_int) mutable {
     std::int64_t device_ns = 0;
     if (first != nullptr && tail != nullptr) {
       const std::uint64_t start = TimeOf(cl, first, CL_PROFILING_COMMAND_START);
-      const std::uint64_t end = TimeOf(cl, tail, CL_PROFILING_COMMAND_END);
+      // The tail may be a marker, of which a driver need not tell times.
+      const std::uint64_t end =
+          std::max(TimeOf(cl, tail, CL_PROFILING_COMMAND_END), TimeOf(cl, first, CL_PROFILING_COMMAND_END));
       if (end > start) device_ns = static_cast<std::int64_t>(end - start);
     }
     if (first != nullptr) cl.clReleaseEvent(first);
@@ -206,10 +218,8 @@ void Session::EndCommand(const wire::Enqueue& enqueue, Queue* queue, cl_int erro
     if (enqueue.event == 0 && queue != nullptr && queue->first_error == CL_SUCCESS &&
         error != CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
       queue->first_error = error;
-  } else if (admission_->open() && open_first_ == nullptr &&
-             (!shared_.meter.by_workers() || admission_->MayWaitForClient())) {
-    cl_.clRetainEvent(event);
-    open_first_ = event;
+  } else {
+    NoteFirst(event);
   }
   std::shared_ptr<Event> named;
   if (enqueue.event != 0) {
@@ -306,10 +316,13 @@ cl_int Session::LaunchOne(std::uint32_t id, Queue& queue, Kernel& kernel, const 
   if (error == CL_SUCCESS && shared_.store != nullptr) error = SetArgsAnew(kernel);
   if (error != CL_SUCCESS) return error;
   admission_->AddLaunch(kernel.cost, items, predicted_ns);
-  return cl_.clEnqueueNDRangeKernel(queue.native, kernel.native, launch.dimensions, Sizes(launch.offset),
-                                    Sizes(launch.global), launch.has_local ? Sizes(launch.local).values : nullptr,
-                                    static_cast<cl_uint>(waits_.size()), waits_.empty() ? nullptr : waits_.data(),
-                                    &event);
+  error =
+      cl_.clEnqueueNDRangeKernel(queue.native, kernel.native, launch.dimensions, Sizes(launch.offset),
+                                 Sizes(launch.global), launch.has_local ? Sizes(launch.local).values : nullptr,
+                                 static_cast<cl_uint>(waits_.size()), waits_.empty() ? nullptr : waits_.data(), &event);
+  // Here, as a piece's batch may end with it, before the launch's command does.
+  if (error == CL_SUCCESS) NoteFirst(event);
+  return error;
 }
 
 // -- Order -----------------------------------------------------------------------------------------------------------
@@ -365,8 +378,18 @@ void Session::Do(const wire::Finish& m) {
   const cl_int first_error = std::exchange(queue->first_error, CL_SUCCESS);
   if (const cl_event tail = TailOf(*queue); tail != nullptr) {
     cl_.clFlush(queue->native);
-    // Before the batch's own: the client is woken, and then the books are kept.
-    When(tail, [replies = replies_, arrivals = arrivals_, request = m.request, first_error](cl_int) {
+    // The driver may call the batches' own functions later than this one. An order that comes after the answer must not
+    // find what they used still pinned, nor unpinned later than what the client uses next.
+    std::vector<std::weak_ptr<Pins>> pinned;
+    if (!user_event_failed_) {
+      pinned = queue->pinned;
+      if (open_queue_.get() == queue && pins_) pinned.push_back(pins_);
+    }
+    When(tail, [replies = replies_, arrivals = arrivals_, request = m.request, first_error, &cl = cl_, tail,
+                pinned = std::move(pinned)](cl_int status) {
+      if (!pinned.empty() && status == CL_COMPLETE && FailureOf(cl, tail) >= 0)
+        for (const auto& weak : pinned)
+          if (const auto pins = weak.lock()) pins->Release();
       const wire::Reply answer{.request = request, .status = first_error};
       arrivals ? arrivals->Tell(answer) : replies->Send(answer);
     });

@@ -61,7 +61,7 @@ cl_int Session::ClaimOnce(Queue& queue, std::uint32_t queue_id, std::int64_t pre
       return WhyNot(outcome, error);
   }
   OpenBatch(queue, queue_id, predicted_ns, entry);
-  if (!pins_) pins_ = std::make_unique<Pins>(shared_.store);
+  if (!pins_) pins_ = std::make_shared<Pins>(shared_.store);
   const Outcome outcome = store.Acquire(uses_, pins_.get(), {.stop = &stop_}, error);
   again = outcome == Outcome::kWouldWait;
   if (outcome == Outcome::kThere) return CL_SUCCESS;

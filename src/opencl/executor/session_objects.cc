@@ -58,6 +58,7 @@ cl_int ImageFitsBuffer(const cl_image_desc& desc, std::uint64_t pixel_bytes, con
 void Session::Do(const wire::CreateContext& m) {
   auto context = std::make_shared<Context>(cl_);
   context->id = m.id;
+  context->own_memory = !shared_.device.in_host_memory;
   std::vector<cl_device_id> devices;
   cl_int error = m.devices.empty() || m.devices.size() > kDevicesMax ? CL_INVALID_VALUE : CL_SUCCESS;
   if (error == CL_SUCCESS) error = Charge(*context);
@@ -198,6 +199,8 @@ void Session::Do(const wire::CreateImage& m) {
       const cl_image_desc probe = desc;
       image->native = cl_.clCreateImage(image->context->native, image->flags | copy, &format, &probe,
                                         content.empty() ? nullptr : const_cast<std::byte*>(content.data()), &error);
+      if (error == CL_SUCCESS && m.buffer == 0 && content.empty())
+        error = ClearNewImage(*image->context, image->native, desc);
     }
   }
   if (error == CL_SUCCESS && m.buffer == 0 && shared_.store == nullptr) {

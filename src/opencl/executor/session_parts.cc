@@ -436,10 +436,7 @@ cl_int Session::EnqueuePart(const CutLaunch& cut, CutPart& part) {
   cl_int error = cl_.clEnqueueNDRangeKernel(queue, cut.kernel.native, launch.dimensions, launch.offset.data(),
                                             launch.global.data(), launch.local.data(), 0, nullptr, &part.began);
   if (error != CL_SUCCESS) return error;
-  if (!shared_.meter.by_workers() && admission_->open() && open_first_ == nullptr) {
-    cl_.clRetainEvent(part.began);
-    open_first_ = part.began;
-  }
+  NoteFirst(part.began);
   std::vector<cl_event> copies;
   for (std::size_t i = 0; i < launch.slices.slices.size() && error == CL_SUCCESS; ++i) {
     const core::MemorySlice& slice = launch.slices.slices[i];

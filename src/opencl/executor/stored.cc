@@ -39,6 +39,28 @@ void ReleaseAndTell(const cl_icd_dispatch& cl, cl_mem native, Gone gone) {
   if (native != nullptr) cl.clReleaseMemObject(native);
 }
 
+cl_int ClearNew(Context& context, cl_mem buffer, std::uint64_t bytes) {
+  if (!context.own_memory) return CL_SUCCESS;
+  const cl_command_queue queue = context.Service();
+  if (queue == nullptr) return CL_OUT_OF_RESOURCES;
+  constexpr std::byte kZeros[16]{};
+  const std::size_t pattern = bytes % sizeof kZeros == 0 ? sizeof kZeros : 1;
+  const cl_int error = context.cl.clEnqueueFillBuffer(queue, buffer, kZeros, pattern, 0, bytes, 0, nullptr, nullptr);
+  return error == CL_SUCCESS ? context.cl.clFinish(queue) : error;
+}
+
+cl_int ClearNewImage(Context& context, cl_mem image, const cl_image_desc& desc) {
+  if (!context.own_memory) return CL_SUCCESS;
+  const cl_command_queue queue = context.Service();
+  if (queue == nullptr) return CL_OUT_OF_RESOURCES;
+  constexpr std::byte kZeros[16]{};
+  constexpr std::size_t kOrigin[3] = {0, 0, 0};
+  std::size_t region[3];
+  Shape{.desc = desc}.WholeImage(region);
+  const cl_int error = context.cl.clEnqueueFillImage(queue, image, kZeros, kOrigin, region, 0, nullptr, nullptr);
+  return error == CL_SUCCESS ? context.cl.clFinish(queue) : error;
+}
+
 void Shape::WholeImage(std::size_t (&region)[3]) const {
   const bool rows_are_slices = desc.image_type == CL_MEM_OBJECT_IMAGE1D_ARRAY;
   const bool slices_are_images = desc.image_type == CL_MEM_OBJECT_IMAGE2D_ARRAY;
@@ -89,6 +111,10 @@ cl_int Stored::MakeNative() {
     native = cl.clCreateBuffer(context->native, flags | (from != nullptr ? CL_MEM_COPY_HOST_PTR : 0), shape.size,
                                const_cast<std::byte*>(from), &error);
     if (error == CL_SUCCESS && from != nullptr) content = dirty = {0, shape.size};
+  }
+  if (error == CL_SUCCESS && !parent && content.size() < shape.size) {
+    error = shape.image ? ClearNewImage(*context, native, shape.desc) : ClearNew(*context, native, shape.size);
+    if (error != CL_SUCCESS) cl.clReleaseMemObject(native);
   }
   if (error != CL_SUCCESS) {
     native = nullptr;

@@ -39,6 +39,10 @@ struct Gone {
 /// enqueued keep it, and the range it lies in.
 void ReleaseAndTell(const cl_icd_dispatch& cl, cl_mem native, Gone gone);
 
+/// Clears new objects in a device's own memory: drivers leave there what another tenant's process has written.
+cl_int ClearNew(Context& context, cl_mem buffer, std::uint64_t bytes);
+cl_int ClearNewImage(Context& context, cl_mem image, const cl_image_desc& desc);
+
 /// What it takes to make a native object again.
 struct Shape {
   cl_mem_flags flags = 0;

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many connections a portal has, so that neither one address nor one token takes all the places.
+//
+//   Come(address) ──▶ unknown ──Name(vgpu)──▶ named ──Admitted──▶ admitted
+//        │               │                      │                    │
+//        └ no place      └──────────────────────┴────── ends ────────┘
+//
+// Pure, but for a lock.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace weir::remote {
+
+class Door {
+ public:
+  struct Limits {
+    std::size_t all = 512;                 // connections
+    std::size_t waiting = 64;              // of these, not admitted yet
+    std::size_t waiting_per_address = 16;  // likewise; no limit for an empty address
+    std::size_t of_one_vgpu = 128;         // named, admitted or not
+    std::size_t waiting_of_one_vgpu = 16;  // named, not admitted yet
+  };
+
+  /// One connection's, given back when it goes.
+  class Place {
+   public:
+    Place(Door& door, std::string address) : door_(door), address_(std::move(address)) {}
+    ~Place() { door_.Leave(*this); }
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+    /// It has shown which vGPU it is for, once. False: that one has too many connections already.
+    [[nodiscard]] bool Name(const std::string& vgpu) { return door_.Name(*this, vgpu); }
+    void Admitted() { door_.Admit(*this); }
+
+   private:
+    friend class Door;
+    Door& door_;
+    const std::string address_;
+    std::string vgpu_;
+    bool admitted_ = false;
+  };
+
+  Door() = default;
+  explicit Door(const Limits& limits) : limits_(limits) {}
+
+  /// Null: there is no place for another one from this address.
+  [[nodiscard]] std::unique_ptr<Place> Come(std::string address) {
+    const std::lock_guard lock(mutex_);
+    const auto same = waiting_from_.find(address);
+    if (all_ >= limits_.all || waiting_ >= limits_.waiting) return nullptr;
+    if (!address.empty() && same != waiting_from_.end() && same->second >= limits_.waiting_per_address) return nullptr;
+    ++all_;
+    ++waiting_;
+    ++waiting_from_[address];
+    return std::make_unique<Place>(*this, std::move(address));
+  }
+
+ private:
+  struct OfVgpu {
+    std::size_t all = 0, waiting = 0;
+  };
+
+  bool Name(Place& place, const std::string& vgpu) {
+    const std::lock_guard lock(mutex_);
+    const auto found = of_.find(vgpu);
+    const OfVgpu there = found != of_.end() ? found->second : OfVgpu{};
+    if (there.all >= limits_.of_one_vgpu || there.waiting >= limits_.waiting_of_one_vgpu) return false;
+    of_[vgpu] = {there.all + 1, there.waiting + 1};
+    place.vgpu_ = vgpu;
+    return true;
+  }
+  void Admit(Place& place) {
+    const std::lock_guard lock(mutex_);
+    EndWaiting(place);
+  }
+  void Leave(Place& place) {
+    const std::lock_guard lock(mutex_);
+    EndWaiting(place);
+    --all_;
+    if (place.vgpu_.empty()) return;
+    const auto of = of_.find(place.vgpu_);
+    if (--of->second.all == 0) of_.erase(of);
+  }
+  void EndWaiting(Place& place) {
+    if (std::exchange(place.admitted_, true)) return;
+    --waiting_;
+    const auto from = waiting_from_.find(place.address_);
+    if (--from->second == 0) waiting_from_.erase(from);
+    if (!place.vgpu_.empty()) --of_.find(place.vgpu_)->second.waiting;
+  }
+
+  const Limits limits_{};
+  std::mutex mutex_;
+  std::size_t all_ = 0, waiting_ = 0;
+  std::map<std::string, std::size_t> waiting_from_;
+  std::map<std::string, OfVgpu> of_;
+};
+
+}  // namespace weir::remote
