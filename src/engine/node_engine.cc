@@ -229,6 +229,7 @@ void NodeEngine::TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu) 
     ++vgpu.samples_bad;
   } else {
     view.used += Duration{static_cast<std::int64_t>(spent)};
+    vgpu.device->NoteCharge(now, Duration{static_cast<std::int64_t>(spent)});
     if (spent != 0 && !sample.runs_on) vgpu.last_progress = now;  // one long kernel is charged, and stuck all the same
   }
   vgpu.expected_allowance_ns = sample.allowance_ns;
@@ -237,7 +238,10 @@ void NodeEngine::TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu) 
   const bool may_go = sample.allowance_ns > 0 || sample.in_flight > 0;
   const bool busy = sample.waiting > 0 || sample.in_flight > 0;
   if (!busy || !may_go) vgpu.last_progress = now;
-  view.stuck = now - vgpu.last_progress > kStuckAfter;
+  // A vGPU may wait behind work that was charged to others. Once it is stuck, only its own progress ends that state:
+  // the others progress because it no longer holds them back.
+  const Instant waited_since = view.stuck ? vgpu.last_progress : std::max(vgpu.last_progress, vgpu.device->busy_until);
+  view.stuck = now - waited_since > kStuckAfter;
   view.waiting = view.stuck ? 0 : sample.waiting;
   view.in_flight = view.stuck ? 0 : sample.in_flight;
   if ((busy || spent != 0) && !view.stuck) view.last_active = now;

@@ -26,10 +26,14 @@ inline constexpr std::size_t kVgpusMax = 10'000;
 inline constexpr std::size_t kNameBytesMax = 63;
 /// 16 TiB of elastic memory.
 inline constexpr std::uint64_t kSlotsMax = 1ULL << 18;
-/// A vGPU in flight, or free to go on, of which nothing begins or ends for this long does not hold others back (a
-/// hidden window's present may block for ever; a hostile agent may claim to wait). It is charged for what it uses
-/// meanwhile. Of a process that dies in flight, this much is charged at most beside what it had reserved.
+/// How long a vGPU may be in flight, or free to go on, with nothing of it beginning or ending, before it stops holding
+/// others back. The time counts from the end of the work that was charged to any vGPU of the device: behind a long
+/// kernel a vGPU waits and is not stuck. (A hidden window's present may block for ever; a hostile agent may claim to
+/// wait.) A stuck vGPU is charged for what it uses. Of a process that dies in flight, at most this much is charged
+/// beside what it had reserved.
 inline constexpr Duration kStuckAfter = milliseconds(500);
+/// The end of charged work is expected at most this far ahead: it bounds how long false charges hold others back.
+inline constexpr Duration kChargedWorkMax = seconds(10);
 /// A sample that claims more than this, beyond what the time since the last one allows, is not believed.
 inline constexpr Duration kSpentSlack = seconds(60);
 

@@ -114,6 +114,34 @@ TEST(NodeEngine, AVgpuThatClaimsToBeBusyButIsChargedNothingStopsHoldingOthersBac
   EXPECT_GT(spent_ns, 1'900'000'000);  // of the two seconds after it was found out
 }
 
+// On a device that cannot preempt. The long kernel is reserved when it begins; nothing is charged until it ends.
+TEST(NodeEngine, AVgpuThatWaitsBehindALongKernelKeepsItsClaim) {
+  NodeEngine engine({DeviceSpec{"card", "gpu", {}}});
+  Actions actions;
+  Instant now = InstantFromNs(1'000'000'000);
+  ASSERT_TRUE(engine.Step(now, CreateVgpu{"long", "", {}, {}}, actions));
+  const VgpuId long_one = actions.created;
+  ASSERT_TRUE(engine.Step(now, CreateVgpu{"short", "", {}, {}}, actions));
+  const VgpuId short_one = actions.created;
+  ASSERT_TRUE(engine.Step(now, ProcessAttached{long_one, ProcessId{1}}, actions));
+  ASSERT_TRUE(engine.Step(now, ProcessAttached{short_one, ProcessId{2}}, actions));
+  std::int64_t long_allowance = 0, short_allowance = 0;
+  const auto look = [&] {
+    const GateSample samples[] = {{long_one, long_allowance, 0, 1}, {short_one, short_allowance, 0, 1}};
+    ASSERT_TRUE(engine.Step(now, GatesSampled{samples}, actions));
+    for (const Grant& grant : actions.grant)
+      (grant.vgpu == long_one ? long_allowance : short_allowance) += grant.delta_ns;
+  };
+  look();
+  long_allowance -= 3'000'000'000;
+  short_allowance -= 2'000'000;
+  for (int tick = 0; tick < 3000; ++tick) {
+    now += milliseconds(1);
+    look();
+    ASSERT_LE(long_allowance, 0) << "after " << tick << " ms it may go again before the other one had anything";
+  }
+}
+
 TEST(NodeEngine, RestoredVgpusKeepTheirIdsAndNewOnesGetOthers) {
   NodeEngine engine({{"embedded", "software", {0}}});
   Actions actions;

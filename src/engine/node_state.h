@@ -147,6 +147,7 @@ struct NodeEngine::Device_ {
   std::vector<Vgpu_*> owners;  // of the views, in the same order
   std::vector<core::Verdict> verdicts;
   std::vector<std::uint32_t> free_slots;
+  Instant busy_until{};        // when the work that was charged should be done, at the earliest
   Duration gone{};             // charged to vGPUs that were removed
   std::int64_t rated_at = -1;  // tenth of a second for which the views hold the rates; FramesDone renews them, too
 
@@ -175,6 +176,11 @@ struct NodeEngine::Device_ {
   /// The next one in the order of the views; null: it was the last.
   [[nodiscard]] Vgpu_* Behind(const Vgpu_& vgpu) const {
     return vgpu.index + 1 < owners.size() ? owners[vgpu.index + 1] : nullptr;
+  }
+  /// `charge` is negative where a reservation was more than the work took.
+  void NoteCharge(Instant now, Duration charge) {
+    if (charge > Duration{0}) busy_until = std::max(busy_until, now);
+    busy_until = std::min(busy_until + charge, now + kChargedWorkMax);
   }
   void Mark(Instant now) {
     const std::int64_t tenth = NsOf(now) / Duration{milliseconds(100)}.count();
