@@ -41,6 +41,7 @@ inline constexpr const char* kPortal = "weir-portal";
 inline constexpr const char* kManager = "weir-manager";
 inline constexpr const char* kMember = "weir-member";
 inline constexpr const char* kModules = "weir-modules";
+inline constexpr const char* kGpuAccount = "weir-gpu-account";
 inline constexpr const char* kGpuMemory = "weir-gpu-memory";
 
 /// The program of emulated GPUs, which is beside `weir`, and the folder of their drivers; empty: there is none.

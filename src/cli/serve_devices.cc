@@ -76,8 +76,10 @@ Status AddNvidia(const std::string& gpu, const std::filesystem::path& self, cons
 Status AddEmulated(const std::string& description, const std::filesystem::path& self, daemon::ServeOptions& options) {
   const std::string program = FindEmulator(self);
   const std::string drivers = FindEmulatedDrivers(self);
-  if (program.empty() || drivers.empty())
-    return Fail(Errc::kUnavailable, "weir-emulated-gpu and its drivers are not where weir was installed");
+  daemon::AccountSetup account{.program = FindHelper(self, kGpuAccount), .socket = {}, .devices = {}};
+  if (program.empty() || drivers.empty() || account.program.empty())
+    return Fail(Errc::kUnavailable,
+                "weir-emulated-gpu, its drivers and weir-gpu-account are not where weir was installed");
   // The daemon may leave the current folder.
   std::error_code error;
   const std::string file =
@@ -112,8 +114,11 @@ Status AddEmulated(const std::string& description, const std::filesystem::path& 
       device.environment.emplace_back(variable);
     device.environment.push_back("LD_LIBRARY_PATH=" + drivers);
     device.environment.push_back("__EGL_VENDOR_LIBRARY_FILENAMES=" + drivers + "/weiremulated.json");
+    account.devices.push_back(device.spec.name);
     options.devices.push_back(std::move(device));
   }
+  account.socket = socket;
+  options.accounts.push_back(std::move(account));
   options.emulators.push_back({.program = program, .description = file, .socket = socket});
   return Ok();
 }

@@ -334,6 +334,15 @@ Result<Reply> PutMemoryUsed(Node& node, const std::string& device, const Request
   return Fail(Errc::kNotFound, "no device named '" + device + "'");
 }
 
+/// Charges follow from it, so that only the daemon's own programs may tell.
+Result<Reply> PutUse(Node& node, const Request& request) {
+  if (request.peer_uid != 0 && request.peer_uid != ::geteuid())
+    return Fail(Errc::kPermissionDenied, "only root and the daemon's own user may tell the use of devices");
+  WEIR_TRY(const std::vector<DeviceUse> uses, DeviceUsesFrom(request.body));
+  for (const DeviceUse& use : uses) WEIR_TRY_STATUS(node.SeeDeviceUse(use));
+  return JsonReply({{"taken", uses.size()}});
+}
+
 constexpr std::array kFrameColumns{"pid",    "surface", "begin_ns", "present_ns", "submit_ns",    "end_ns",
                                    "gpu_ns", "sync_ns", "pace_ns",  "wait_ns",    "predicted_ns", "interval_ns"};
 
@@ -486,6 +495,7 @@ Result<Reply> Route(Node& node, const ControlContext& context, const Request& re
   if (is("GET", {"v1", "devices", "*", "memory"})) return MemoryReply(node, third);
   if (is("PUT", {"v1", "devices", "*", "memory"})) return PutMemory(node, third, request);
   if (is("PUT", {"v1", "devices", "*", "memory", "used"})) return PutMemoryUsed(node, third, request);
+  if (is("PUT", {"v1", "use"})) return PutUse(node, request);
   if (is("GET", {"v1", "memory", "params"})) return JsonReply({{"params", ToJson(core::kBalloonParams)}});
   if (is("GET", {"v1", "oversell", "params"})) return JsonReply({{"params", ToJson(core::kOversellParams)}});
   if (is("GET", {"v1", "events"})) return Events(node, request);

@@ -105,6 +105,8 @@ TEST_F(ControlTest, EveryWrongRequestSaysWhatIsWrong) {
         {"PUT", "/v1/devices/embedded/memory", R"({"size_bytes":1})", "invalid-argument", "between 64 and"},
         {"PUT", "/v1/devices/x/memory/used", R"({"used_bytes":0})", "not-found", "no device named 'x'"},
         {"PUT", "/v1/devices/embedded/memory/used", R"({"used_bytes":-1})", "invalid-argument", "not negative"},
+        {"PUT", "/v1/use", "{}", "invalid-argument", "devices must be a list"},
+        {"PUT", "/v1/use", R"({"devices":[{"device":"x","busy_ns":0,"processes":[]}]})", "not-found", "no device"},
         {"PUT", "/v1/devices/embedded/memory/used", "{}", "invalid-argument", "used_bytes is missing"},
         {"PUT", "/v1/devices/embedded/memory", R"({"size_bytes":-1})", "invalid-argument", "not negative"},
         {"PUT", "/v1/devices/embedded/memory", R"({"size_bytes":134217728,"params":{"layout":"round"}})",

@@ -115,6 +115,13 @@ std::vector<std::string> ArgvOf(const GpuMemorySetup& setup, const std::string& 
   return argv;
 }
 
+std::vector<std::string> ArgvOf(const AccountSetup& setup, const std::string& control, int parent) {
+  std::vector<std::string> argv{setup.program, "--emulator", setup.socket,          "--control",
+                                control,       "--parent",   std::to_string(parent)};
+  for (const std::string& device : setup.devices) argv.insert(argv.end(), {"--device", device});
+  return argv;
+}
+
 std::vector<std::string> ArgvOf(const EmulatorSetup& setup, int parent) {
   return {setup.program, "--devices", setup.description, "--socket", setup.socket, "--parent", std::to_string(parent)};
 }

@@ -88,6 +88,13 @@ struct EmulatorSetup {
   std::string socket;       // where drivers connect
 };
 
+/// Tells the daemon what emulated GPUs were used for (docs/accounting.md).
+struct AccountSetup {
+  std::string program;               // weir-gpu-account
+  std::string socket;                // of the emulator
+  std::vector<std::string> devices;  // the daemon's names of the emulator's devices, in order
+};
+
 /// `run_dir`: the daemon's, whose pid is `parent`. `control`: its socket.
 std::vector<std::string> ArgvOf(const PortalSetup& setup, const std::string& run_dir, int parent);
 std::vector<std::string> ArgvOf(const GuestSetup& setup, const std::string& run_dir, int parent);
@@ -96,6 +103,7 @@ std::vector<std::string> ArgvOf(const MemberSetup& setup, const std::string& run
 std::vector<std::string> ArgvOf(const PeerSetup& setup, const std::string& socket, int parent);
 std::vector<std::string> ArgvOf(const ModulesSetup& setup, const std::string& run_dir, int parent);
 std::vector<std::string> ArgvOf(const EmulatorSetup& setup, int parent);
+std::vector<std::string> ArgvOf(const AccountSetup& setup, const std::string& control, int parent);
 std::vector<std::string> ArgvOf(const GpuMemorySetup& setup, const std::string& control, int parent);
 
 /// Where executors find the relay to the peer number `index`; the list of those that the cluster has; and the relays to

@@ -293,6 +293,7 @@ void Node::Detach(Tenancy& tenancy, ProcessId id) {
   const Duration unreported{found->second->UnreportedNs(platform::NowNs())};
   tenancy.socket_watches.erase(id);
   tenancy.executors.erase(id);
+  owners_.Ended(platform::Now(), found->second->pid(), {tenancy.saved.id, id});
   tenancy.gate->Detach(id);
   Step(engine::ProcessDetached{tenancy.saved.id, id, unreported});
   if (tenancy.owner_ended && tenancy.gate->processes().empty()) leaving_.push_back(tenancy.saved.id);

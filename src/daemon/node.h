@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/device_use.h"
 #include "daemon/event_log.h"
 #include "daemon/executor_host.h"
 #include "daemon/fd_watch.h"
@@ -88,6 +89,8 @@ class Node {
   Status SetMemory(const std::string& device, Bytes size, const core::PolicyParams& params, double copy_bytes_per_s);
   /// What the device says is in use of its memory, by whoever.
   Status SeeDeviceMemory(const std::string& device, Bytes used);
+  /// What the driver's account says of a device (docs/accounting.md).
+  Status SeeDeviceUse(const DeviceUse& use);
   Status SetOversell(const std::string& device, core::OversellMode mode, const core::PolicyParams& params);
 
   Result<VgpuReport> Vgpu(const std::string& name);
@@ -146,6 +149,7 @@ class Node {
   std::vector<core::FrameDone> frames_done_;
   gate::Drained drained_;
   std::map<VgpuId, std::unique_ptr<Tenancy>> tenancies_;
+  ProcessOwners owners_;
   EventLog events_;
   std::unique_ptr<PortalLine> portals_;  // null: nobody comes from other machines
   const Instant began_;

@@ -248,6 +248,18 @@ Status Node::SeeDeviceMemory(const std::string& device, Bytes used) {
   return TryStep(engine::SeeDeviceMemory{device, used});
 }
 
+Status Node::SeeDeviceUse(const DeviceUse& use) {
+  Look();  // The reconciler compares the account with what processes have reported up to now.
+  std::map<pid_t, ProcessOwners::Owner> living;
+  for (const auto& [id, tenancy] : tenancies_) {
+    if (SetupNamed(tenancy->saved.device).spec.name != use.device) continue;
+    for (const auto& [process_id, process] : tenancy->gate->processes())
+      living.emplace(process->pid(), ProcessOwners::Owner{id, process_id});
+  }
+  const std::vector<core::UseCounter> counters = owners_.CountersOf(platform::Now(), use.clients, living);
+  return TryStep(engine::SeeDeviceUse{use.device, {.busy = use.busy, .counters = counters}});
+}
+
 /// As what it is sold since it was made, or its ceiling was changed.
 void Node::NoteSold(VgpuId id) {
   const auto vgpu = engine_.Vgpu(platform::Now(), id);

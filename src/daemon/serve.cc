@@ -196,6 +196,11 @@ Status Serve(const ServeOptions& given) {
                                             ArgvOf(setup, places.socket, ::getpid())));
     kept.push_back(std::move(watch));
   }
+  for (const AccountSetup& setup : options.accounts) {
+    WEIR_TRY(auto account,
+             KeptProcess::Start(loop, "account of emulated GPUs", ArgvOf(setup, places.socket, ::getpid())));
+    kept.push_back(std::move(account));
+  }
   std::unique_ptr<IdleWatch> idle;
   if (options.exit_when_idle) idle = std::make_unique<IdleWatch>(loop, node, options.idle_exit_after);
   if (!options.quiet)

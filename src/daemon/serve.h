@@ -38,6 +38,7 @@ struct ServeOptions {
   std::vector<EmulatorSetup> emulators{};
   /// Watches the memory of devices that are real GPUs.
   std::vector<GpuMemorySetup> gpu_memory{};
+  std::vector<AccountSetup> accounts{};
   /// Whether the portals' addresses can be listened on. Called once the folders are this daemon's. Empty: not checked.
   std::function<Status()> may_listen{};
 };

@@ -35,6 +35,10 @@ const char* NameOf(core::EngineKind engine) {
   return "";
 }
 
+bool HasUse(const wire::ClientUse& use) { return use.compute_ns + use.copy_in_ns + use.copy_out_ns > 0; }
+
+std::uint64_t Ns(Duration duration) { return static_cast<std::uint64_t>(duration.count()); }
+
 constexpr core::EngineKind kEngines[] = {core::EngineKind::kCompute, core::EngineKind::kCopyIn,
                                          core::EngineKind::kCopyOut};
 
@@ -56,6 +60,12 @@ void Emulation::Leave(Instant now, ClientId id) {
   const auto found = clients_.find(id);
   if (found == clients_.end()) return;
   AdvanceDevices(now);
+  for (const auto& device : devices_) {
+    const wire::ClientUse use = UseOf(*device, id, found->second.pid, now);
+    if (!HasUse(use)) continue;
+    device->gone.push_back({use, now});
+    if (device->gone.size() > kGoneMax) device->gone.pop_front();
+  }
   for (const auto& [key, queue] : found->second.queues) model_queues_.erase(queue.model_queue);
   clients_.erase(found);
   std::erase_if(blanks_, [id](const auto& blank) { return blank.second.first == id; });
@@ -165,6 +175,37 @@ Status Emulation::On(Instant, ClientId id, Client&, const wire::Free& free) {
 
 Status Emulation::On(Instant now, ClientId id, Client&, const wire::AskAccounts&) {
   Say(id, wire::Accounts{AccountsText(now)});
+  return Ok();
+}
+
+wire::ClientUse Emulation::UseOf(const Device& device, ClientId id, pid_t pid, Instant now) {
+  using enum core::EngineKind;
+  return {.client = id,
+          .pid = pid,
+          .compute_ns = Ns(device.model.BusyOf(id, kCompute, now)),
+          .copy_in_ns = Ns(device.model.BusyOf(id, kCopyIn, now)),
+          .copy_out_ns = Ns(device.model.BusyOf(id, kCopyOut, now))};
+}
+
+Status Emulation::On(Instant now, ClientId id, Client&, const wire::AskUse& ask) {
+  using enum core::EngineKind;
+  if (ask.device >= devices_.size()) return Fail(Errc::kProtocol, "there is no such device");
+  Device& device = *devices_[ask.device];
+  while (!device.gone.empty() && now - device.gone.front().left > kListedAfterLeaving) device.gone.pop_front();
+  wire::Use use{.compute_ns = Ns(device.model.Busy(kCompute, now)),
+                .copy_in_ns = Ns(device.model.Busy(kCopyIn, now)),
+                .copy_out_ns = Ns(device.model.Busy(kCopyOut, now)),
+                .memory_used = device.model.memory_used().count,
+                .more = 0,
+                .clients = {}};
+  for (const Gone& gone : device.gone)
+    if (gone.use.client > ask.after) use.clients.push_back(gone.use);
+  for (auto client = clients_.upper_bound(ask.after); client != clients_.end(); ++client)
+    if (const auto one = UseOf(device, client->first, client->second.pid, now); HasUse(one)) use.clients.push_back(one);
+  std::ranges::sort(use.clients, {}, &wire::ClientUse::client);
+  use.more = use.clients.size() > wire::kEntriesMax;
+  if (use.more != 0) use.clients.resize(wire::kEntriesMax);
+  Say(id, std::move(use));
   return Ok();
 }
 

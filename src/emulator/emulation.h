@@ -23,6 +23,9 @@ class Emulation {
  public:
   static constexpr std::size_t kQueuesPerClientMax = 256;
   static constexpr std::size_t kOutstandingPerClientMax = 65'536;
+  /// A client that has left stays in the account by client for so long, so that its last use is read.
+  static constexpr Duration kListedAfterLeaving = seconds(2);
+  static constexpr std::size_t kGoneMax = 4096;
 
   using ClientId = std::uint32_t;
   struct Outgoing {
@@ -69,8 +72,14 @@ class Emulation {
     std::size_t outstanding = 0;            // commands and frames
     std::uint64_t commands = 0;
   };
+  /// The account of a client that has left.
+  struct Gone {
+    proto::emulator::ClientUse use;
+    Instant left{};
+  };
   struct Device {
     DeviceDescription description;
+    std::deque<Gone> gone;  // in order of leaving
     core::DeviceModel model;
     Duration period{};
     explicit Device(DeviceDescription device)
@@ -83,6 +92,7 @@ class Emulation {
   Status On(Instant now, ClientId id, Client& client, const proto::emulator::Allocate& allocate);
   Status On(Instant now, ClientId id, Client& client, const proto::emulator::Free& free);
   Status On(Instant now, ClientId id, Client& client, const proto::emulator::AskAccounts& ask);
+  Status On(Instant now, ClientId id, Client& client, const proto::emulator::AskUse& ask);
   template <typename Other>
   Status On(Instant, ClientId, Client&, const Other&) {
     return Fail(Errc::kProtocol, "a message that only the emulator sends");
@@ -93,6 +103,8 @@ class Emulation {
   void ShowFrames(Instant now, ClientId id, Client& client, Queue& queue);
   [[nodiscard]] Instant NextBlank(const Queue& queue, Instant now) const;
   [[nodiscard]] std::string WelcomeText(const Client& client) const;
+  /// What a client has used of a device.
+  static proto::emulator::ClientUse UseOf(const Device& device, ClientId id, pid_t pid, Instant now);
 
   const std::vector<ProgramCost> programs_;
   std::vector<std::unique_ptr<Device>> devices_;

@@ -19,6 +19,8 @@ enum class Kind : std::uint16_t {
   kFree = 9,
   kAskAccounts = 10,
   kAccounts = 11,
+  kAskUse = 12,
+  kUse = 13,
 };
 constexpr std::size_t kTextBytesMax = kMessageBytesMax - 64;
 
@@ -42,9 +44,9 @@ std::string TextOf(WireReader& reader) {
 }
 
 /// The number of entries of `bytes` each that must follow and be all that follows.
-Result<std::size_t> CountOf(WireReader& reader, std::size_t bytes) {
+Result<std::size_t> CountOf(WireReader& reader, std::size_t bytes, std::size_t at_least = 1) {
   const std::size_t count = reader.Get<std::uint16_t>();
-  if (count == 0 || count > kEntriesMax || count * bytes != reader.left())
+  if (count < at_least || count > kEntriesMax || count * bytes != reader.left())
     return Fail(Errc::kProtocol, "a message with " + std::to_string(count) + " entries");
   return count;
 }
@@ -116,6 +118,30 @@ struct Encoder {
   }
   std::vector<std::byte> operator()(const AskAccounts&) const { return std::move(Writer(Kind::kAskAccounts)).Take(); }
   std::vector<std::byte> operator()(const Accounts& m) const { return Text(Kind::kAccounts, m.text); }
+  std::vector<std::byte> operator()(const AskUse& m) const {
+    Writer w(Kind::kAskUse);
+    w.Put(m.device);
+    w.Put(m.after);
+    return std::move(w).Take();
+  }
+  std::vector<std::byte> operator()(const Use& m) const {
+    WEIR_CHECK(m.clients.size() <= kEntriesMax);
+    Writer w(Kind::kUse);
+    w.Put(m.compute_ns);
+    w.Put(m.copy_in_ns);
+    w.Put(m.copy_out_ns);
+    w.Put(m.memory_used);
+    w.Put(m.more);
+    w.Put(static_cast<std::uint16_t>(m.clients.size()));
+    for (const ClientUse& each : m.clients) {
+      w.Put(each.client);
+      w.Put(static_cast<std::uint32_t>(each.pid));
+      w.Put(each.compute_ns);
+      w.Put(each.copy_in_ns);
+      w.Put(each.copy_out_ns);
+    }
+    return std::move(w).Take();
+  }
 
  private:
   static std::vector<std::byte> Text(Kind kind, const std::string& text) {
@@ -196,6 +222,31 @@ Result<Message> Read(WireReader& r) {
     }
     case Kind::kAskAccounts: return Message(AskAccounts{});
     case Kind::kAccounts: return Message(Accounts{TextOf(r)});
+    case Kind::kAskUse: {
+      AskUse m;
+      m.device = r.Get<std::uint32_t>();
+      m.after = r.Get<std::uint32_t>();
+      return Message(m);
+    }
+    case Kind::kUse: {
+      constexpr std::size_t kBytes = 4 + 4 + 8 + 8 + 8;
+      Use m;
+      m.compute_ns = r.Get<std::uint64_t>();
+      m.copy_in_ns = r.Get<std::uint64_t>();
+      m.copy_out_ns = r.Get<std::uint64_t>();
+      m.memory_used = r.Get<std::uint64_t>();
+      m.more = r.Get<std::uint8_t>();
+      WEIR_TRY(const std::size_t count, CountOf(r, kBytes, /*at_least=*/0));
+      m.clients.resize(count);
+      for (ClientUse& each : m.clients) {
+        each.client = r.Get<std::uint32_t>();
+        each.pid = static_cast<std::int32_t>(r.Get<std::uint32_t>());
+        each.compute_ns = r.Get<std::uint64_t>();
+        each.copy_in_ns = r.Get<std::uint64_t>();
+        each.copy_out_ns = r.Get<std::uint64_t>();
+      }
+      return Message(std::move(m));
+    }
   }
   return Fail(Errc::kProtocol, "a message of an unknown kind");
 }

@@ -11,7 +11,7 @@
 //     │──────────────────────────────▶│
 //     │  Completed ×n                 │   not before the model's time
 //     │◀──────────────────────────────│
-//     │  Allocate ─▶ Allocated, Free, AskAccounts ─▶ Accounts
+//     │  Allocate ─▶ Allocated, Free, AskAccounts ─▶ Accounts, AskUse ─▶ Use
 #pragma once
 
 #include <cstddef>
@@ -94,8 +94,30 @@ struct Accounts {
   std::string text;
 };
 
-using Message =
-    std::variant<Hello, Welcome, Refusal, Submit, Present, Completed, Allocate, Allocated, Free, AskAccounts, Accounts>;
+/// The account of a device by client, as a vendor's driver keeps it. It is in pages of kEntriesMax clients: `after` is
+/// 0, then the last client of the page before.
+struct AskUse {
+  std::uint32_t device = 0;
+  std::uint32_t after = 0;
+};
+/// What a client has used since it began, by engine (core::EngineKind).
+struct ClientUse {
+  std::uint32_t client = 0;
+  std::int32_t pid = 0;
+  std::uint64_t compute_ns = 0, copy_in_ns = 0, copy_out_ns = 0;
+  friend bool operator==(const ClientUse&, const ClientUse&) = default;
+};
+/// `compute_ns` …: of the device, clients that have gone included. `clients`: those that use it, or did lately, by
+/// number.
+struct Use {
+  std::uint64_t compute_ns = 0, copy_in_ns = 0, copy_out_ns = 0;
+  std::uint64_t memory_used = 0;
+  std::uint8_t more = 0;
+  std::vector<ClientUse> clients;
+};
+
+using Message = std::variant<Hello, Welcome, Refusal, Submit, Present, Completed, Allocate, Allocated, Free,
+                             AskAccounts, Accounts, AskUse, Use>;
 
 /// WEIR_CHECKs that it has at most kEntriesMax entries, and a text at most what a packet holds.
 std::vector<std::byte> Encode(const Message& message);

@@ -27,13 +27,34 @@ TEST(EmulatorMessages, KeepTheirGoldenBytes) {
   testing::ExpectGolden("emulator_v1.hex", all);
 }
 
+const Use kUse{.compute_ns = 1,
+               .copy_in_ns = 2,
+               .copy_out_ns = 3,
+               .memory_used = 4,
+               .more = 1,
+               .clients = {{.client = 5, .pid = -6, .compute_ns = 7, .copy_in_ns = 8, .copy_out_ns = 9}, {}}};
+
+TEST(EmulatorMessages, TheAccountByClientKeepsItsGoldenBytes) {
+  std::vector<std::byte> all;
+  for (const Message& message : {Message(AskUse{1, 2}), Message(kUse), Message(Use{})}) {
+    const auto bytes = Encode(message);
+    const auto again = Decode(bytes);
+    ASSERT_TRUE(again) << again.error().message;
+    EXPECT_EQ(Encode(*again), bytes);
+    all.insert(all.end(), bytes.begin(), bytes.end());
+  }
+  EXPECT_EQ(std::get<Use>(*Decode(Encode(kUse))).clients, kUse.clients);
+  testing::ExpectGolden("emulator_v1_use.hex", all);
+}
+
 TEST(EmulatorMessages, FieldsComeBackAsTheyWere) {
   EXPECT_EQ(std::get<Submit>(*Decode(Encode(kSubmit))).commands, kSubmit.commands);
   EXPECT_EQ(std::get<Completed>(*Decode(Encode(kCompleted))).completions, kCompleted.completions);
 }
 
 TEST(EmulatorMessages, AMessageOfAnotherLengthIsRefused) {
-  for (const Message& message : {Message(kSubmit), Message(kCompleted), Message(Present{}), Message(Welcome{"text"})}) {
+  for (const Message& message :
+       {Message(kSubmit), Message(kCompleted), Message(Present{}), Message(Welcome{"text"}), Message(kUse)}) {
     auto bytes = Encode(message);
     bytes.push_back(std::byte{0});
     EXPECT_FALSE(Decode(bytes));

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "account/emulator_account.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "platform/unix_socket.h"
+
+namespace weir::account {
+namespace {
+
+namespace wire = proto::emulator;
+constexpr int kAnswerWithinMs = 2'000;
+/// Pages of one account. An emulator that always has more is not believed.
+constexpr int kPagesMax = 64;
+
+Duration FromNs(std::uint64_t ns) { return Duration{static_cast<std::int64_t>(ns & ~(1ULL << 63))}; }
+
+/// An emulator counts its clients from 1 each time it starts; the pid tells one start from another.
+std::uint64_t KeyOf(const wire::ClientUse& client) {
+  return std::uint64_t{static_cast<std::uint32_t>(client.pid)} << 32 | client.client;
+}
+
+}  // namespace
+
+Result<wire::Message> EmulatorAccount::Ask(const wire::Message& message) const {
+  WEIR_TRY_STATUS(platform::SendPacket(connection_.get(), wire::Encode(message)));
+  if (!platform::WaitReadable(connection_.get(), kAnswerWithinMs))
+    return Fail(Errc::kTimeout, "the emulator does not answer");
+  WEIR_TRY(const platform::Packet packet,
+           platform::ReceivePacket(connection_.get(), wire::kMessageBytesMax, platform::Descriptors::kRefused));
+  if (packet.bytes.empty()) return Fail(Errc::kUnavailable, "the emulator has gone");
+  WEIR_TRY(wire::Message answer, wire::Decode(packet.bytes));
+  if (const auto* refusal = std::get_if<wire::Refusal>(&answer))
+    return Fail(Errc::kUnavailable, "the emulator refuses: " + refusal->text);
+  return answer;
+}
+
+Result<EmulatorAccount> EmulatorAccount::Connect(const std::string& socket) {
+  WEIR_TRY(platform::Fd connection, platform::ConnectSeqPacket(socket));
+  EmulatorAccount account(std::move(connection));
+  WEIR_TRY(const wire::Message answer, account.Ask(wire::Hello{.program = "weir-gpu-account"}));
+  const auto* welcome = std::get_if<wire::Welcome>(&answer);
+  if (welcome == nullptr) return Fail(Errc::kProtocol, "the emulator sent no Welcome");
+  const nlohmann::json text = nlohmann::json::parse(welcome->text, nullptr, /*allow_exceptions=*/false);
+  try {
+    for (const auto& device : text.at("devices"))
+      account.devices_.push_back({.name = device.at("name"), .pci = device.at("pci")});
+  } catch (const nlohmann::json::exception& error) {
+    return Fail(Errc::kProtocol, std::string("the emulator's Welcome: ") + error.what());
+  }
+  return account;
+}
+
+Result<DeviceUse> EmulatorAccount::Read(std::uint32_t device) {
+  DeviceUse use;
+  std::uint32_t after = 0;
+  for (int page = 0; page < kPagesMax; ++page) {
+    WEIR_TRY(const wire::Message answer, Ask(wire::AskUse{.device = device, .after = after}));
+    const auto* read = std::get_if<wire::Use>(&answer);
+    if (read == nullptr) return Fail(Errc::kProtocol, "the emulator sent no account");
+    use.busy = FromNs(read->compute_ns) + FromNs(read->copy_in_ns) + FromNs(read->copy_out_ns);
+    use.memory_used = Bytes{read->memory_used};
+    for (const wire::ClientUse& one : read->clients) {
+      use.clients.push_back({.key = KeyOf(one),
+                             .pid = one.pid,
+                             .compute = FromNs(one.compute_ns),
+                             .copy_in = FromNs(one.copy_in_ns),
+                             .copy_out = FromNs(one.copy_out_ns)});
+      after = one.client;
+    }
+    if (read->more == 0) return use;
+  }
+  return Fail(Errc::kProtocol, "the emulator's account does not end");
+}
+
+std::string FdinfoText(const ClientUse& client, const DeviceNames& device) {
+  return fmt::format(
+      "drm-driver:\tweir-emulated\n"
+      "drm-pdev:\t{}\n"
+      "drm-client-id:\t{}\n"
+      "drm-engine-compute:\t{} ns\n"
+      "drm-engine-copy-in:\t{} ns\n"
+      "drm-engine-copy-out:\t{} ns\n",
+      device.pci, client.key & 0xFFFFFFFFU, client.compute.count(), client.copy_in.count(), client.copy_out.count());
+}
+
+}  // namespace weir::account

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a driver's account says, as weir-gpu-account tells the daemon: the body of PUT /v1/use.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "base/units.h"
+#include "core/charge/use_reconciler.h"
+
+namespace weir::daemon {
+
+struct ClientUse {
+  std::uint64_t key = 0;
+  pid_t pid = 0;
+  Duration used{};
+};
+struct DeviceUse {
+  std::string device;
+  Duration busy{};
+  std::vector<ClientUse> clients;
+};
+
+/// kInvalidArgument names the field that is missing or wrong.
+Result<std::vector<DeviceUse>> DeviceUsesFrom(std::string_view body);
+
+/// Whose a process is, by its pid. A process that has ended is known for a while, because the account lists its last
+/// use after its end.
+class ProcessOwners {
+ public:
+  struct Owner {
+    VgpuId vgpu;
+    ProcessId process;
+  };
+  static constexpr Duration kKeptFor = seconds(5);
+  static constexpr std::size_t kEndedMax = 4096;
+
+  void Ended(Instant now, pid_t pid, Owner owner);
+  /// The counters of one device. `living`: of that device. A client of no vGPU has an owner of no id.
+  std::vector<core::UseCounter> CountersOf(Instant now, const std::vector<ClientUse>& clients,
+                                           const std::map<pid_t, Owner>& living);
+
+ private:
+  struct EndedProcess {
+    pid_t pid = 0;
+    Owner owner;
+    Instant at{};
+  };
+  std::deque<EndedProcess> ended_;  // in order of their ends
+};
+
+}  // namespace weir::daemon
