@@ -19,7 +19,8 @@ constexpr GlFunctions::GlEnum kGlQueryResultAvailable = 0x8867;
 ///
 /// Truth: in its first frames the meter drains the GPU at both ends and compares the span of the frame with the wall
 /// clock. The meter is rejected when
-/// - a span is longer than its frame,
+/// - a span is negative, or longer than the time since it began (a query that is read in another context than its own),
+/// - in those first frames a span is longer than its frame,
 /// - most spans are shorter than half of what the draining took (llvmpipe's timestamps cover only the last tile). A few
 ///   may be: a frame that waits for another program's work begins late, and draining includes that wait. A GPU that
 ///   others always keep busy makes most of them short, so that correct timestamps are rejected there,
@@ -45,6 +46,7 @@ class TimerMeter final : public Meter {
     if (check && gl_.flush != nullptr) gl_.flush();
     pending_[next_] = {.waiting = true,
                        .check = check,
+                       .begun_ns = begun_ns_,
                        .ended_ns = now_ns,
                        .wall_ns = check ? platform::NowNs() - begun_ns_ : 0,  // read last: a wait in between is in both
                        .drained_ns = drained_ns};
@@ -57,8 +59,8 @@ class TimerMeter final : public Meter {
     std::int64_t used = 0;
     while (pending_[oldest_].waiting && Ready(End(oldest_))) {
       const std::int64_t span = Read(End(oldest_)) - Read(Begin(oldest_));
-      Judge(pending_[oldest_], span);
-      if (span > 0) used += span;
+      Judge(pending_[oldest_], span, now_ns);
+      if (span > 0 && truthful_) used += span;  // a span that can't be is not charged
       pending_[oldest_].waiting = false;
       oldest_ = (oldest_ + 1) % kSlots;
     }
@@ -81,6 +83,7 @@ class TimerMeter final : public Meter {
   struct Pending {
     bool waiting = false;
     bool check = false;
+    std::int64_t begun_ns = 0;
     std::int64_t ended_ns = 0;
     std::int64_t wall_ns = 0;
     std::int64_t drained_ns = 0;
@@ -98,9 +101,9 @@ class TimerMeter final : public Meter {
     gl_.get_query_ui64(query, kGlQueryResult, &value);
     return static_cast<std::int64_t>(value);
   }
-  void Judge(const Pending& pending, std::int64_t span) {
+  void Judge(const Pending& pending, std::int64_t span, std::int64_t now_ns) {
     constexpr std::int64_t kSlackNs = 500'000;
-    if (span < 0) truthful_ = false;
+    if (span < 0 || span > (now_ns - pending.begun_ns) / 10 * 11 + kSlackNs) truthful_ = false;
     if (!pending.check) return;  // the GPU may be frames behind the program: their spans needn't match
     if (span > pending.wall_ns + pending.wall_ns / 10 + kSlackNs) truthful_ = false;
     if (span < pending.drained_ns / 2 - kSlackNs && ++short_ > kChecks / 2) truthful_ = false;

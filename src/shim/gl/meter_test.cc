@@ -465,6 +465,21 @@ TEST_F(TimerMeter, IsRejectedWhenItsTimeRunsBackwards) {
   EXPECT_FALSE(meter->truthful());
 }
 
+TEST_F(TimerMeter, DoesNotChargeASpanThatIsLongerThanTheTimeSinceItBegan) {
+  const auto meter = MakeTimerMeter(FakeGl());
+  meter->AfterPresent(platform::NowNs());
+  for (int i = 0; i < kCheckedFrames; ++i) Frame(*meter, kMs / 10);
+  ASSERT_TRUE(meter->truthful());
+  gpu_.stamp = [](std::int64_t at) { return at * 1000; };  // as from a query of another context
+  std::int64_t charged = 0;
+  for (int i = 0; i < 4; ++i) {
+    charged += Frame(*meter, kMs);
+    FakeGl().finish();
+  }
+  EXPECT_LT(charged, 8 * kMs);
+  EXPECT_FALSE(meter->truthful());
+}
+
 TEST_F(TimerMeter, NeverWaitsForAResultAndChargesItWhenItComes) {
   const auto meter = MakeTimerMeter(FakeGl());
   meter->AfterPresent(platform::NowNs());
