@@ -218,7 +218,9 @@ void Node::Drain(Tenancy& tenancy) {
   for (const auto& [id, process] : tenancy.gate->processes()) process->Drain(now_ns, drained_);
   if (drained_.frames.empty() && drained_.lost == 0 && drained_.bad == 0) return;
   frames_done_.clear();
-  for (const gate::HostFrame& frame : drained_.frames) {
+  const double scale = engine_.ReportScale(tenancy.saved.id);
+  for (gate::HostFrame& frame : drained_.frames) {
+    frame.gpu_ns = std::min(static_cast<std::int64_t>(static_cast<double>(frame.gpu_ns) * scale), gate::kBelievableNs);
     tenancy.frames.Add(frame);
     frames_done_.push_back({.begin = InstantFromNs(frame.begin_ns),
                             .present = InstantFromNs(frame.present_ns),

@@ -136,6 +136,9 @@ class NodeEngine {
   Result<VgpuStatus> Vgpu(Instant now, VgpuId id) const;
   /// As what it was sold; of a vGPU that there is.
   [[nodiscard]] core::Sale SaleOf(VgpuId id) const;
+  /// What the driver's account has charged a vGPU lately, for each second that its processes reported; 1 without an
+  /// account. The device time of a frame, as its process measured it, is right when multiplied by this.
+  [[nodiscard]] double ReportScale(VgpuId id) const;
   /// kNotFound lists the existing names.
   Result<VgpuId> Find(std::string_view name) const;
 

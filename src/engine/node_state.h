@@ -82,10 +82,11 @@ struct NodeEngine::Vgpu_ {
   Instant last_progress{};  // last time it was charged something, or had no reason to be
 
   // Charges and the driver's account (docs/accounting.md)
-  Duration settled{};            // `used` at the last reading
-  bool listed = false;           // a process of it has had a counter
-  std::vector<ProcessId> ended;  // since the last reading
-  std::size_t ended_beyond = 0;  // further ones, beyond kEndedMax
+  Duration settled{};                              // `used` at the last reading
+  bool listed = false;                             // a process of it has had a counter
+  double reported_lately = 0, charged_lately = 0;  // ns up to the last reading; older ones count less
+  std::vector<ProcessId> ended;                    // since the last reading
+  std::size_t ended_beyond = 0;                    // further ones, beyond kEndedMax
   static constexpr std::size_t kEndedMax = 256;
   void HasEnded(ProcessId process) {
     if (ended.size() < kEndedMax)

@@ -5,6 +5,19 @@
 #include "engine/node_state.h"
 
 namespace weir::engine {
+namespace {
+
+/// What a reading keeps of those before it: a second's readings decide.
+constexpr double kKeptOfBefore = 0.8;
+
+}  // namespace
+
+double NodeEngine::ReportScale(VgpuId id) const {
+  constexpr double kScaleMax = 100;
+  const auto found = vgpus_.find(id);
+  if (found == vgpus_.end() || !found->second->listed || found->second->reported_lately <= 0) return 1;
+  return std::clamp(found->second->charged_lately / found->second->reported_lately, 1 / kScaleMax, kScaleMax);
+}
 
 Status NodeEngine::On(Instant now, const SeeDeviceUse& event, Actions& actions) {
   WEIR_TRY(Device_ * device, DeviceNamed(event.device));
@@ -28,6 +41,10 @@ Status NodeEngine::On(Instant now, const SeeDeviceUse& event, Actions& actions) 
     Vgpu_& vgpu = *vgpus[i];
     vgpu.View().used += uses[i].correction;
     if (uses[i].correction > Duration{0}) vgpu.View().last_active = now;
+    const double reported = static_cast<double>(uses[i].reported.count());
+    vgpu.reported_lately = vgpu.reported_lately * kKeptOfBefore + reported;
+    vgpu.charged_lately =
+        vgpu.charged_lately * kKeptOfBefore + reported + static_cast<double>(uses[i].correction.count());
     vgpu.settled = vgpu.View().used;
     vgpu.listed = uses[i].listed;
     vgpu.ended.clear();

@@ -31,6 +31,22 @@ TEST(DeviceUse, AVgpuIsChargedWhatTheCountersOfItsProcessesSay) {
   EXPECT_EQ(Charged(node, vgpu) - ten, milliseconds(7));
 }
 
+TEST(DeviceUse, FramesAreScaledByWhatTheAccountChargedForReports) {
+  ModelNode node;
+  const VgpuId vgpu = node.AddVgpu("a", {});
+  const ProcessId process = node.AddProcess(vgpu, {});
+  EXPECT_EQ(node.engine().ReportScale(vgpu), 1.0);
+  Duration counted{};
+  for (int i = 1; i <= 50; ++i) {
+    const Duration before = Charged(node, vgpu);
+    node.RunFor(milliseconds(100));
+    counted += (Charged(node, vgpu) - before) / 4;
+    const core::UseCounter counter{.vgpu = vgpu, .process = process, .key = 1, .total = counted};
+    ASSERT_TRUE(node.Do(engine::SeeDeviceUse{"", {.busy = {}, .counters = {&counter, 1}}}));
+  }
+  EXPECT_NEAR(node.engine().ReportScale(vgpu), 0.25, 0.01);
+}
+
 TEST(DeviceUse, AProcessThatEndsWithoutALastValueIsChargedWhatItReported) {
   ModelNode node;
   const VgpuId vgpu = node.AddVgpu("a", {});
