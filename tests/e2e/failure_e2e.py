@@ -179,6 +179,10 @@ class ForeignEnds(e2e.WithNode):
 
 
 class Preloaded(e2e.WithNode):
+    def setUp(self):
+        super().setUp()
+        self.node.create("nobody")
+
     def check(self, command, **options):
         return subprocess.run(command, capture_output=True, text=True, timeout=30,
                               env={**os.environ, **self.display.environment, **self.node.environment("nobody")}, **options)
@@ -190,7 +194,6 @@ class Preloaded(e2e.WithNode):
             self.assertEqual((preloaded.returncode, preloaded.stdout, preloaded.stderr), (plain.returncode, plain.stdout, plain.stderr))
 
     def test_it_attaches_nowhere_without_a_present(self):
-        self.node.create("nobody")
         self.check(["/bin/ls", "/"])
         self.assertEqual(self.node.vgpu("nobody")["processes"], [])
 

@@ -35,7 +35,7 @@ class Shares(emulated.WithEmulatedNode):
                 self.assertAlmostEqual(booked[name] / sum(booked.values()), share, delta=0.01, msg=f"{name}, by the books")
             return use
 
-        use = e2e.on_a_host_that_gives_time(self, weights_hold)
+        use = weights_hold()
         self.tenants.stop(programs.pop("a"))
         time.sleep(1)
 
@@ -46,7 +46,7 @@ class Shares(emulated.WithEmulatedNode):
             self.assertGreater(after["b"], use["b"] * 1.2)
             self.assertGreater(after["c"], use["c"] * 1.2)
 
-        e2e.on_a_host_that_gives_time(self, what_is_free_goes_to_them)
+        what_is_free_goes_to_them()
 
     def test_reserve_caps_each_at_its_share(self):
         programs = self.three("reserve")
@@ -57,7 +57,7 @@ class Shares(emulated.WithEmulatedNode):
             for name, share in (("a", 0.5), ("b", 0.3), ("c", 0.2)):
                 self.assertLessEqual(use[name], share + 0.01, msg=name)
 
-        e2e.on_a_host_that_gives_time(self, nobody_has_more)
+        nobody_has_more()
         self.tenants.stop(programs.pop("a"))
         time.sleep(0.5)
 
@@ -68,7 +68,7 @@ class Shares(emulated.WithEmulatedNode):
                 self.assertLessEqual(use[name], share + 0.01, msg=name)
                 self.assertGreater(use[name], share * 0.5, msg=name)  # what else runs here may take some
 
-        e2e.on_a_host_that_gives_time(self, nothing_of_what_is_free_goes_to_them)
+        nothing_of_what_is_free_goes_to_them()
 
     def test_a_cap_holds_for_a_lone_program_and_can_be_changed_while_it_runs(self):
         self.node.policy("none")
@@ -79,10 +79,10 @@ class Shares(emulated.WithEmulatedNode):
         def it_has(cap):
             self.assertAlmostEqual(self.measure_truth(programs, 5)["capped"], cap, delta=0.02)
 
-        e2e.on_a_host_that_gives_time(self, lambda: it_has(0.2))
+        it_has(0.2)
         self.assertEqual(self.node.call("PATCH", "/v1/vgpus/capped", {"cap": 0.1})[0], 200)
         time.sleep(0.3)
-        e2e.on_a_host_that_gives_time(self, lambda: it_has(0.1))
+        it_has(0.1)
 
     def test_four_processes_of_a_tenant_get_no_more_than_one(self):
         for name in ("one", "four"):
@@ -100,7 +100,7 @@ class Shares(emulated.WithEmulatedNode):
             print(f"one {mine:.3f}, four {theirs:.3f}")
             self.assertLessEqual(theirs / (mine + theirs), 0.51)
 
-        e2e.on_a_host_that_gives_time(self, four_get_no_more_than_one)
+        four_get_no_more_than_one()
 
 
 if __name__ == "__main__":
