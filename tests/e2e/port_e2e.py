@@ -158,7 +158,8 @@ class Port(Distant):
             harm()
             code, out, err = self.ended(program)
             self.assertNotEqual(code, 0, out + err)
-            self.assertIn("Platform #0: Weir", self.ended(self.run_by(self.cable.port, ["clinfo", "-l"]))[1])
+            code, out, err = self.ended(self.run_by(self.cable.port, ["clinfo", "-l"]))
+            self.assertEqual((code, "Platform #0: Weir" in out), (0, True), f"{out}{err}{self.node.log_text()[-2000:]}")
         e2e.wait_for(lambda: not self.helper("weir-port"), 20, "nobody has the port open")
 
     def test_the_daemons_death_costs_a_guests_program_nothing(self):

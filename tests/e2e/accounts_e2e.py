@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the daemon charges each tenant, against ground truth: on cards that run commands to their end, take turns, or run
+commands side by side, with programs that always have work and one that is idle most of the time."""
+import time
+import unittest
+
+import emulated
+import weir_e2e as e2e
+
+CARDS = ("fifo", "time-slice", "concurrent")
+
+
+class Accounts(emulated.WithEmulatedNode):
+    description = "".join(
+        f'[[device]]\nname = "{arbitration}"\nmemory = "2 GiB"\narbitration = "{arbitration}"\n'
+        + ('slice = "2 ms"\nswitch_cost = "20 us"\n' if arbitration == "time-slice" else "")
+        for arbitration in CARDS) + emulated.FRAMES
+
+    def test_charges_are_ground_truth_under_each_arbitration(self):
+        programs = {}
+        for device in range(len(CARDS)):
+            self.node.policy("none", f"emulated{device}")
+            for name, command, settings in (("always", e2e.PHONG, {}), ("short", e2e.BUMP, {}), ("rare", e2e.TEXTURE, {"cap": 0.1})):
+                vgpu = f"{name}{device}"
+                self.node.create(vgpu, device=f"emulated{device}", **settings)
+                programs[vgpu] = (device, self.start(command, vgpu))
+        for vgpu in programs:
+            self.wait_frames(vgpu)
+        time.sleep(2)  # the account has been read since their start
+
+        def figures():
+            truth = [self.node.used_ns(device) for device in range(len(CARDS))]
+            return {v: truth[device][program.pid] for v, (device, program) in programs.items()}, self.node.gpu_ns()
+
+        (truth_before, books_before), _ = figures(), time.sleep(30)
+        truth_after, books_after = figures()
+        wrong = {}
+        for vgpu, (device, _) in programs.items():
+            truth, books = truth_after[vgpu] - truth_before[vgpu], books_after[vgpu] - books_before[vgpu]
+            print(f"{CARDS[device]}, {vgpu}: {truth / 1e9:.3f} s used, {books / 1e9:.3f} s charged: {books / truth - 1:+.2%}")
+            if abs(books / truth - 1) > 0.01:
+                wrong[vgpu] = books / truth
+        self.assertEqual(wrong, {})
+
+
+if __name__ == "__main__":
+    e2e.main()
