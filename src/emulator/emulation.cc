@@ -72,6 +72,13 @@ void Emulation::Leave(Instant now, ClientId id) {
   for (const auto& device : devices_) device->model.Remove(now, id);
 }
 
+bool Emulation::InUse() const {
+  return std::ranges::any_of(clients_, [](const auto& entry) {
+    const Client& client = entry.second;
+    return !client.reads_accounts || client.allocates || !client.queues.empty();
+  });
+}
+
 Status Emulation::Take(Instant now, ClientId id, std::span<const std::byte> packet) {
   WEIR_TRY(const wire::Message message, wire::Decode(packet));
   const auto found = clients_.find(id);
@@ -160,8 +167,9 @@ Status Emulation::On(Instant now, ClientId id, Client& client, const wire::Prese
   return Ok();
 }
 
-Status Emulation::On(Instant, ClientId id, Client&, const wire::Allocate& allocate) {
+Status Emulation::On(Instant, ClientId id, Client& client, const wire::Allocate& allocate) {
   if (allocate.device >= devices_.size()) return Fail(Errc::kProtocol, "there is no such device");
+  client.allocates = true;
   const bool good = devices_[allocate.device]->model.Allocate(id, Bytes{allocate.bytes});
   Say(id, wire::Allocated{allocate.tag, good});
   return Ok();
@@ -173,7 +181,8 @@ Status Emulation::On(Instant, ClientId id, Client&, const wire::Free& free) {
   return Ok();
 }
 
-Status Emulation::On(Instant now, ClientId id, Client&, const wire::AskAccounts&) {
+Status Emulation::On(Instant now, ClientId id, Client& client, const wire::AskAccounts&) {
+  client.reads_accounts = true;
   Say(id, wire::Accounts{AccountsText(now)});
   return Ok();
 }
@@ -187,8 +196,9 @@ wire::ClientUse Emulation::UseOf(const Device& device, ClientId id, pid_t pid, I
           .copy_out_ns = Ns(device.model.BusyOf(id, kCopyOut, now))};
 }
 
-Status Emulation::On(Instant now, ClientId id, Client&, const wire::AskUse& ask) {
+Status Emulation::On(Instant now, ClientId id, Client& client, const wire::AskUse& ask) {
   using enum core::EngineKind;
+  client.reads_accounts = true;
   if (ask.device >= devices_.size()) return Fail(Errc::kProtocol, "there is no such device");
   Device& device = *devices_[ask.device];
   while (!device.gone.empty() && now - device.gone.front().left > kListedAfterLeaving) device.gone.pop_front();
@@ -200,8 +210,8 @@ Status Emulation::On(Instant now, ClientId id, Client&, const wire::AskUse& ask)
                 .clients = {}};
   for (const Gone& gone : device.gone)
     if (gone.use.client > ask.after) use.clients.push_back(gone.use);
-  for (auto client = clients_.upper_bound(ask.after); client != clients_.end(); ++client)
-    if (const auto one = UseOf(device, client->first, client->second.pid, now); HasUse(one)) use.clients.push_back(one);
+  for (auto other = clients_.upper_bound(ask.after); other != clients_.end(); ++other)
+    if (const auto one = UseOf(device, other->first, other->second.pid, now); HasUse(one)) use.clients.push_back(one);
   std::ranges::sort(use.clients, {}, &wire::ClientUse::client);
   use.more = use.clients.size() > wire::kEntriesMax;
   if (use.more != 0) use.clients.resize(wire::kEntriesMax);

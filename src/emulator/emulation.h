@@ -45,6 +45,9 @@ class Emulation {
   /// What is to be sent, in order. The caller clears it.
   std::vector<Outgoing>& outgoing() { return outgoing_; }
 
+  /// Whether a client is here for more than to read accounts.
+  [[nodiscard]] bool InUse() const;
+
   /// Ground truth as JSON: each device, and each client of it.
   [[nodiscard]] std::string AccountsText(Instant now) const;
 
@@ -71,6 +74,8 @@ class Emulation {
     std::map<std::uint64_t, Queue> queues;  // by device and the client's number
     std::size_t outstanding = 0;            // commands and frames
     std::uint64_t commands = 0;
+    bool reads_accounts = false;
+    bool allocates = false;
   };
   /// The account of a client that has left.
   struct Gone {

@@ -152,6 +152,22 @@ TEST(Emulation, AClientThatBreaksARuleGetsAnError) {
   EXPECT_FALSE(frames);
 }
 
+TEST(Emulation, AClientThatOnlyReadsAccountsDoesNotUseADevice) {
+  Emulator emulator("[[device]]\nname = \"a\"\n");
+  EXPECT_FALSE(emulator.emulation.InUse());
+  const auto reader = emulator.Welcomed("reader");
+  EXPECT_TRUE(emulator.emulation.InUse()) << "it may begin to";
+  ASSERT_TRUE(emulator.Send(reader, wire::AskUse{}));
+  EXPECT_FALSE(emulator.emulation.InUse());
+  emulator.emulation.outgoing().clear();
+  const auto user = emulator.Welcomed("user");
+  ASSERT_TRUE(emulator.Submit(user, 1, milliseconds(1)));
+  ASSERT_TRUE(emulator.Send(user, wire::AskAccounts{}));
+  EXPECT_TRUE(emulator.emulation.InUse());
+  emulator.emulation.Leave(emulator.now, user);
+  EXPECT_FALSE(emulator.emulation.InUse());
+}
+
 TEST(Emulation, AFullQueueCompletesACommandAsLost) {
   Emulator e("[[device]]\nqueue_depth = 2\n");
   const auto client = e.Welcomed();

@@ -85,7 +85,7 @@ Status Service::Run(int stop, int parent) {
     Send();
     for (const auto& [fd, why] : std::exchange(to_drop_, {})) Drop(fd, why);
     SetTimer();
-    if (parent >= 0 && !has_parent && connections_.empty()) return Ok();
+    if (parent >= 0 && !has_parent && !emulation_.InUse()) return Ok();
   }
 }
 

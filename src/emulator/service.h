@@ -37,7 +37,7 @@ class Service {
   static constexpr std::size_t kClientsMax = 1024;
 
   Service(Emulated emulated, platform::Fd listener);
-  /// Until `stop` can be read, or `parent` can and no client is connected (-1: there is no parent). Errors: what the
+  /// Until `stop` can be read, or `parent` can and no client uses a device (-1: there is no parent). Errors: what the
   /// system says.
   Status Run(int stop, int parent = -1);
   [[nodiscard]] const Lateness& lateness() const { return lateness_; }
