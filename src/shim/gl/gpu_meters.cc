@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "platform/clock.h"
@@ -135,6 +136,18 @@ class WallMeter final : public Meter {
 };
 thread_local std::optional<std::int64_t> WallMeter::before_ns;
 
+/// A worker of a CPU driver is known by its name, which it gives itself when it begins to run: on a busy machine that
+/// can be after the first frame's call.
+std::unique_ptr<Meter> SoonWorkerMeter(const GlFunctions& gl, const DeviceCpus& cpus) {
+  constexpr int kLooks = 20;
+  auto meter = MakeWorkerMeter(cpus);
+  for (int i = 0; i < kLooks && !meter && IsSoftwareRenderer(gl.Renderer()); ++i) {
+    std::this_thread::sleep_for(milliseconds(1));
+    meter = MakeWorkerMeter(cpus);
+  }
+  return meter;
+}
+
 std::unique_ptr<Meter> Forced(const std::string& wanted, const GlFunctions& gl, const DeviceCpus& cpus) {
   if (wanted == NameOf(proto::MeterKind::kWorkerCpuTime)) return MakeWorkerMeter(cpus);
   if (wanted == NameOf(proto::MeterKind::kTimerQuery)) return MakeTimerMeter(gl);
@@ -156,7 +169,7 @@ std::unique_ptr<Meter> ChooseMeter(const GlFunctions& gl, const DeviceCpus& cpus
   if (auto forced = Forced(wanted, gl, cpus)) return forced;
   // A CPU driver renders for an emulated GPU, but the time that counts is the emulated GPU's.
   if (!IsEmulatedRenderer(gl.Renderer()))
-    if (auto workers = MakeWorkerMeter(cpus)) return workers;
+    if (auto workers = SoonWorkerMeter(gl, cpus)) return workers;
   if (IsSoftwareRenderer(gl.Renderer())) return MakePresentCpuMeter(cpus);
   if (auto timer = MakeTimerMeter(gl)) return timer;
   return MakeWallMeter();
