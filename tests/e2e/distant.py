@@ -25,6 +25,18 @@ def text_of(path):
         return ""
 
 
+def has_threads(pid):
+    """Whether a process has threads that are no zombies."""
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/stat") as stat:
+                if stat.read().rpartition(")")[2].split()[0] not in "ZX":
+                    return True
+    except (FileNotFoundError, ProcessLookupError):  # one has ended meanwhile
+        return os.path.exists(f"/proc/{pid}")
+    return False
+
+
 class Distant(unittest.TestCase):
     """A node with a portal each way, and a tenant's machine: a run folder of its own."""
 
@@ -82,6 +94,11 @@ class Distant(unittest.TestCase):
         """Pids of relays or portals of this test."""
         found = subprocess.run(["pgrep", "-f", f"{name} .*({self.here}|{self.node.run_dir})"], capture_output=True, text=True)
         return [int(pid) for pid in found.stdout.split()]
+
+    def await_end(self, pids):
+        """Until all their threads have ended. Only then all their sockets are closed: a process that exits closes its
+        connections before its listener, which still takes a connection between the two."""
+        e2e.wait_for(lambda: not any(map(has_threads, pids)), 20, f"the processes {pids} have ended")
 
 
 class TwoNodes(Distant):

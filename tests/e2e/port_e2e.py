@@ -140,8 +140,10 @@ class Port(Distant):
         self.node.create("vm1")
 
         def kill(name):
-            for pid in self.helper(name):
+            pids = self.helper(name)
+            for pid in pids:
                 os.kill(pid, signal.SIGKILL)
+            self.await_end(pids)
 
         def replug():
             self.cable.unplug()
@@ -166,11 +168,13 @@ class Port(Distant):
         self.node.create("vm1")
         program = self.run_by(self.cable.port, scenes(4))
         self.busy("vm1")
+        portals = self.helper("weir-portal")
         self.node.kill()
         self.assertIsNone(program.poll())
         self.node.start()
         self.right(program)
         e2e.wait_for(lambda: self.cable.host is None, 20, "the old portal has gone with its last program")
+        self.await_end(portals)
         self.cable.plug()
         # One that begins before the guest's end has noticed is told that its device is gone.
         e2e.wait_for(lambda: self.ended(self.run_by(self.cable.port, ["clinfo", "-l"]))[0] == 0, 20, "the new one serves")
