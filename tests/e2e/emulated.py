@@ -13,6 +13,8 @@ EMULATOR = os.path.join(e2e.BUILD, "bin/weir-emulated-gpu")
 # A device that takes turns of 2 ms, as vendors' drivers do between processes. Nothing is drawn: a frame takes no time of the
 # host's processors, only the device's.
 CARD = '[[device]]\nname = "Card"\nmemory = "2 GiB"\narbitration = "time-slice"\nslice = "2 ms"\nswitch_cost = "20 us"\n'
+# For tests of shares: frames that are long beside the time until a program of a busy host is given a processor.
+LONG_FRAMES = '[[program]]\nname = "glmark2-es2"\nframe = "30 ms"\ndrawn = false\n[[program]]\nname = "*"\nframe = "40 ms"\ndrawn = false\n'
 FRAMES = '[[program]]\nname = "glmark2-es2"\nframe = "3 ms"\ndrawn = false\n[[program]]\nname = "*"\nframe = "4 ms"\ndrawn = false\n'
 
 

@@ -9,6 +9,8 @@ import weir_e2e as e2e
 
 
 class Shares(emulated.WithEmulatedNode):
+    description = emulated.CARD + emulated.LONG_FRAMES
+
     def three(self, policy):
         self.node.policy(policy)
         started = {}
