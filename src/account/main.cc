@@ -5,13 +5,17 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "account/emulator_account.h"
+#include "account/drm_fdinfo.h"
+#include "account/drm_source.h"
+#include "account/emulator_source.h"
+#include "account/nvml_source.h"
 #include "http/client.h"
 #include "http/json_api.h"
+#include "platform/clock.h"
 #include "platform/process.h"
 
 namespace {
@@ -23,19 +27,26 @@ constexpr int kEveryMs = 100;
 constexpr Duration kAnswerWithin = seconds(2);
 
 constexpr const char* kUsage =
-    "Usage: weir-gpu-account --emulator SOCKET [--control SOCKET --device NAME ...] [OPTIONS]\n"
+    "Usage: weir-gpu-account SOURCE [--control SOCKET --device NAME ...] [OPTIONS]\n"
     "\n"
-    "Reads how long each process has used the emulated GPUs of an emulator. 'weir serve --device emulated:FILE' "
-    "starts\n"
-    "it. Without --control it prints the account once, in the form of DRM's /proc/PID/fdinfo.\n"
+    "Reads how long each process has used a device, as the device's driver tells it. 'weir serve' starts it for its\n"
+    "devices. Without --control it prints the account once.\n"
     "\n"
-    "  --emulator SOCKET  of weir-emulated-gpu\n"
+    "SOURCE is one of:\n"
+    "  --emulator SOCKET  the devices of weir-emulated-gpu\n"
+    "  --drm ADDRESS      a GPU with a DRM driver of Linux (amdgpu, i915, ...), by its PCI address: the files\n"
+    "                     /proc/PID/fdinfo. Those of other users are read by root only\n"
+    "  --nvml GPU         an NVIDIA GPU, by index, UUID or PCI address; printed is the use of two seconds\n"
+    "\n"
     "  --control SOCKET   tell the daemon at this socket, ten times a second\n"
-    "  --device NAME      the daemon's name of the emulator's first device; again for its second, and so on\n"
+    "  --device NAME      the daemon's name of the source's first device; again for its second, and so on\n"
     "  --parent PID       end when this process has ended\n"
+    "  --proc FOLDER      with --drm: read this folder (default: /proc)\n"
+    "  --library FILE     with --nvml: NVML (default: libnvidia-ml.so.1)\n"
     "\n"
-    "EXAMPLE\n"
-    "  weir-gpu-account --emulator /run/weir/emulator-0.sock\n";
+    "EXAMPLES\n"
+    "  weir-gpu-account --emulator /run/weir/emulator-0.sock\n"
+    "  weir-gpu-account --drm 0000:03:00.0\n";
 
 int Failed(const Error& error) {
   std::fprintf(stderr, "weir-gpu-account: %s\n", error.message.c_str());
@@ -47,26 +58,48 @@ int Usage(const char* what) {
   return 2;
 }
 
-Status Print(const std::string& emulator) {
-  WEIR_TRY(account::EmulatorAccount account, account::EmulatorAccount::Connect(emulator));
-  for (std::uint32_t i = 0; i < account.devices().size(); ++i) {
-    WEIR_TRY(const account::DeviceUse use, account.Read(i));
-    for (const account::ClientUse& client : use.clients)
-      std::printf("pid:\t%lld\n%s\n", static_cast<long long>(client.pid),
-                  account::FdinfoText(client, account.devices()[i]).c_str());
+/// An emulator's account by engine, in the form of DRM's fdinfo.
+Status PrintEmulator(const std::string& socket) {
+  WEIR_TRY(emulator::AccountReader reader, emulator::AccountReader::Connect(socket, "weir-gpu-account"));
+  for (std::uint32_t i = 0; i < reader.devices().size(); ++i) {
+    WEIR_TRY(const emulator::DeviceUse use, reader.Read(i));
+    for (const emulator::ClientUse& client : use.clients)
+      std::printf(
+          "pid:\t%lld\n%s\n", static_cast<long long>(client.pid),
+          account::FdinfoText(
+              {.driver = "weir-emulated",
+               .pdev = reader.devices()[i].pci,
+               .id = client.key & 0xFFFFFFFFU,
+               .engines = {{"compute", client.compute}, {"copy-in", client.copy_in}, {"copy-out", client.copy_out}}})
+              .c_str());
   }
   return Ok();
 }
 
-Status Tell(account::EmulatorAccount& account, const std::string& control, const std::vector<std::string>& devices) {
-  nlohmann::json body{{"devices", nlohmann::json::array()}};
-  for (std::uint32_t i = 0; i < devices.size(); ++i) {
-    WEIR_TRY(const account::DeviceUse use, account.Read(i));
-    nlohmann::json processes = nlohmann::json::array();
+/// `over`: how long the use is summed up first, where the driver has no counters.
+Status Print(account::Source& source, Duration over) {
+  for (const Instant end = platform::Now() + over; platform::Now() < end; ::poll(nullptr, 0, kEveryMs))
+    WEIR_TRY_STATUS(source.Read());
+  WEIR_TRY(const std::vector<account::DeviceUse> uses, source.Read());
+  for (const account::DeviceUse& use : uses)
     for (const account::ClientUse& client : use.clients)
-      processes.push_back({{"key", client.key}, {"pid", client.pid}, {"used_ns", client.Sum().count()}});
-    body["devices"].push_back(
-        {{"device", devices[i]}, {"busy_ns", use.busy.count()}, {"processes", std::move(processes)}});
+      std::printf("pid %lld client %llu used %.3f ms\n", static_cast<long long>(client.pid),
+                  static_cast<unsigned long long>(client.key), static_cast<double>(client.used.count()) / 1e6);
+  return Ok();
+}
+
+Status Tell(account::Source& source, const std::string& control, const std::vector<std::string>& devices) {
+  WEIR_TRY(const std::vector<account::DeviceUse> uses, source.Read());
+  if (uses.size() < devices.size())
+    return Fail(Errc::kInvalidArgument, "the account has fewer devices than --device names");
+  nlohmann::json body{{"devices", nlohmann::json::array()}};
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    nlohmann::json processes = nlohmann::json::array();
+    for (const account::ClientUse& client : uses[i].clients)
+      processes.push_back({{"key", client.key}, {"pid", client.pid}, {"used_ns", client.used.count()}});
+    nlohmann::json device{{"device", devices[i]}, {"processes", std::move(processes)}};
+    if (uses[i].busy) device["busy_ns"] = uses[i].busy->count();
+    body["devices"].push_back(std::move(device));
   }
   const http::Call call{.method = "PUT", .target = "/v1/use", .body = body.dump()};
   WEIR_TRY(const http::Answer answer, http::AskUnix(control, call, kAnswerWithin));
@@ -74,31 +107,19 @@ Status Tell(account::EmulatorAccount& account, const std::string& control, const
   return Ok();
 }
 
-Status ConnectAndTell(std::optional<account::EmulatorAccount>& account, const std::string& emulator,
-                      const std::string& control, const std::vector<std::string>& devices) {
-  if (!account) {
-    WEIR_TRY(account, account::EmulatorAccount::Connect(emulator));
-  }
-  if (account->devices().size() < devices.size())
-    return Fail(Errc::kInvalidArgument, "the emulator at " + emulator + " has fewer devices than --device names");
-  return Tell(*account, control, devices);
-}
-
 /// Until the parent has ended, or for ever. A failure is printed once, and tried again.
-Status Watch(const std::string& emulator, const std::string& control, const std::vector<std::string>& devices,
+Status Watch(account::Source& source, const std::string& control, const std::vector<std::string>& devices,
              int parent_pid) {
   platform::Fd parent;
   if (parent_pid != 0) {
     WEIR_TRY(parent, platform::OpenPidFd(parent_pid));
   }
-  std::optional<account::EmulatorAccount> account;
   std::string printed;
   int failures = 0;
   for (;;) {
-    const Status status = ConnectAndTell(account, emulator, control, devices);
-    if (!status) account.reset();
+    const Status status = Tell(source, control, devices);
     failures = status ? 0 : failures + 1;
-    // The emulator and the daemon start beside this program: the first failures are expected.
+    // An emulator and the daemon start beside this program: the first failures are expected.
     constexpr int kQuietFailures = 20;
     const std::string why = status || failures < kQuietFailures ? std::string() : status.error().message;
     if (!why.empty() && why != printed) std::fprintf(stderr, "weir-gpu-account: %s\n", why.c_str());
@@ -111,29 +132,48 @@ Status Watch(const std::string& emulator, const std::string& control, const std:
 }  // namespace
 
 int main(int argc, char** argv) {
-  enum { kEmulator = 1, kControl, kDevice, kParent };
+  enum { kEmulator = 1, kDrm, kNvml, kControl, kDevice, kParent, kProc, kLibrary };
   constexpr option kOptions[] = {{"emulator", required_argument, nullptr, kEmulator},
+                                 {"drm", required_argument, nullptr, kDrm},
+                                 {"nvml", required_argument, nullptr, kNvml},
                                  {"control", required_argument, nullptr, kControl},
                                  {"device", required_argument, nullptr, kDevice},
                                  {"parent", required_argument, nullptr, kParent},
+                                 {"proc", required_argument, nullptr, kProc},
+                                 {"library", required_argument, nullptr, kLibrary},
                                  {"help", no_argument, nullptr, 'h'},
                                  {nullptr, 0, nullptr, 0}};
-  std::string emulator, control;
+  std::string emulator, drm, nvml, control, proc = "/proc", library = nvml::kLibrary;
   std::vector<std::string> devices;
   int parent = 0;
   for (int which = 0; (which = ::getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
     switch (which) {
       case kEmulator: emulator = optarg; break;
+      case kDrm: drm = optarg; break;
+      case kNvml: nvml = optarg; break;
       case kControl: control = optarg; break;
       case kDevice: devices.emplace_back(optarg); break;
       case kParent: parent = std::atoi(optarg); break;
+      case kProc: proc = optarg; break;
+      case kLibrary: library = optarg; break;
       case 'h': std::fputs(kUsage, stdout); return 0;
       default: return Usage("the options are wrong");
     }
   }
   if (optind != argc) return Usage("an argument too many");
-  if (emulator.empty()) return Usage("--emulator is needed");
+  if (static_cast<int>(!emulator.empty()) + static_cast<int>(!drm.empty()) + static_cast<int>(!nvml.empty()) != 1)
+    return Usage("one of --emulator, --drm and --nvml is needed");
   if (control.empty() != devices.empty()) return Usage("--control and --device go together");
-  const Status status = control.empty() ? Print(emulator) : Watch(emulator, control, devices, parent);
+  std::unique_ptr<account::Source> source;
+  if (!drm.empty()) {
+    source = std::make_unique<account::DrmSource>(drm, proc, [] { return platform::Now(); });
+  } else if (!nvml.empty()) {
+    source = std::make_unique<account::NvmlSource>(nvml, library);
+  } else {
+    source = std::make_unique<account::EmulatorSource>(emulator);
+  }
+  const Status status = !control.empty()    ? Watch(*source, control, devices, parent)
+                        : !emulator.empty() ? PrintEmulator(emulator)
+                                            : Print(*source, nvml.empty() ? Duration{} : seconds(2));
   return status ? 0 : Failed(status.error());
 }

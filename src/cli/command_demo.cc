@@ -34,8 +34,9 @@ void AddDemo(Command app, Session& session) {
       "Policies, in order (default none,proportional-share,sla-aware,hybrid)");
   command.Add("--report", "FILE", options->report,
               "Where to write the report; empty: nowhere (default demo-report.html)");
-  command.Add("--device", "DEVICE", options->device,
-              "What is shared: embedded, nvidia:GPU or emulated:FILE, as 'weir serve' takes it (default: embedded)");
+  command.Add(
+      "--device", "DEVICE", options->device,
+      "What is shared: embedded, nvidia:GPU, drm:GPU or emulated:FILE, as 'weir serve' takes it (default: embedded)");
   command.AddParsed("--device-cpus", "LIST", options->device_cpus, ParseCpuList,
                     "CPUs that are the software device (default: all)");
   command.AddFlag("--xvfb", options->own_display, "Use Xvfb even where there is a display");

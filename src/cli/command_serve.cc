@@ -252,7 +252,8 @@ void AddServe(Command app, Session& session) {
               "The vendor's OpenCL driver (default: the first of /etc/OpenCL/vendors that works)");
   command.Add(
       "--device", "DEVICE", flags->devices,
-      "A device to share: embedded (the default), nvidia:GPU by index, UUID or PCI address, or emulated:FILE, also "
+      "A device to share: embedded (the default), nvidia:GPU by index, UUID or PCI address, drm:GPU (amdgpu, i915) by "
+      "index, render node or PCI address, or emulated:FILE, also "
       "with the name of a ready description such as four-cards; may be repeated");
   command.Add("--nvml-library", "FILE", flags->nvml_library,
               "With --device nvidia:GPU: NVIDIA's NVML (default: libnvidia-ml.so.1)");

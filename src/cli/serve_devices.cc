@@ -8,6 +8,7 @@
 #include <charconv>
 
 #include "cli/child.h"
+#include "cli/drm_device.h"
 #include "cli/places.h"
 #include "cli/text_units.h"
 
@@ -15,9 +16,12 @@ namespace weir::cli {
 namespace {
 
 constexpr std::string_view kNvidia = "nvidia:";
+constexpr std::string_view kDrm = "drm:";
 constexpr std::string_view kEmulated = "emulated:";
 constexpr std::string_view kChoices =
-    "embedded, nvidia:GPU with an index, a UUID or a PCI address, or emulated:FILE with a description of devices";
+    "embedded, nvidia:GPU with an index, a UUID or a PCI address, drm:GPU with an index, a render node or a PCI "
+    "address, "
+    "or emulated:FILE with a description of devices";
 
 struct Output {
   std::string text;
@@ -41,6 +45,29 @@ Result<Output> Run(std::vector<std::string> argv) {
   return output;
 }
 
+bool IsGpu(const daemon::DeviceSetup& device) { return device.spec.kind == "gpu"; }
+
+std::string NextGpuName(const daemon::ServeOptions& options) {
+  return fmt::format("gpu{}", std::ranges::count_if(options.devices, IsGpu));
+}
+
+Status RefuseTwice(const std::string& wanted, const std::string& uuid, const std::string& pci,
+                   const daemon::ServeOptions& options) {
+  const auto same = [&](const daemon::DeviceSetup& device) {
+    return IsGpu(device) && ((!uuid.empty() && device.spec.uuid == uuid) || (!pci.empty() && device.spec.pci == pci));
+  };
+  if (std::ranges::none_of(options.devices, same)) return Ok();
+  return Fail(Errc::kInvalidArgument, fmt::format("--device {}: this GPU is named twice", wanted));
+}
+
+Status AddAccount(std::vector<std::string> source, const std::string& device, const std::filesystem::path& self,
+                  daemon::ServeOptions& options) {
+  std::string program = FindHelper(self, kGpuAccount);
+  if (program.empty()) return Fail(Errc::kUnavailable, "weir-gpu-account is not where weir was installed");
+  options.accounts.push_back({.program = std::move(program), .source = std::move(source), .devices = {device}});
+  return Ok();
+}
+
 /// NVML's number of a GPU is not OpenCL's: executors are given what both know it by.
 Status AddNvidia(const std::string& gpu, const std::filesystem::path& self, const std::string& nvml_library,
                  daemon::ServeOptions& options) {
@@ -52,14 +79,9 @@ Status AddNvidia(const std::string& gpu, const std::filesystem::path& self, cons
   const std::string line = output.text.substr(0, output.text.find('\n'));
   if (output.exit_code != 0) return Fail(Errc::kUnavailable, "--device nvidia:" + gpu + ": " + line);
   WEIR_TRY(const GpuIdentity identity, ParseGpuIdentity(line));
-  const auto is_gpu = [](const daemon::DeviceSetup& device) { return device.spec.kind == "gpu"; };
-  const auto same = [&](const daemon::DeviceSetup& device) {
-    return is_gpu(device) && !identity.uuid.empty() && device.spec.uuid == identity.uuid;
-  };
-  if (std::ranges::any_of(options.devices, same))
-    return Fail(Errc::kInvalidArgument, fmt::format("--device nvidia:{}: this GPU is named twice", gpu));
+  WEIR_TRY_STATUS(RefuseTwice("nvidia:" + gpu, identity.uuid, identity.pci, options));
   daemon::DeviceSetup device;
-  device.spec = {.name = fmt::format("gpu{}", std::ranges::count_if(options.devices, is_gpu)),
+  device.spec = {.name = NextGpuName(options),
                  .kind = "gpu",
                  .cpus = {},
                  .model = identity.model,
@@ -68,6 +90,27 @@ Status AddNvidia(const std::string& gpu, const std::filesystem::path& self, cons
   device.executors.device = identity.pci.empty() ? identity.uuid : identity.pci;
   options.gpu_memory.push_back(
       {.program = program, .gpu = gpu, .nvml_library = nvml_library, .device = device.spec.name});
+  std::vector<std::string> source{"--nvml", identity.uuid.empty() ? gpu : identity.uuid};
+  if (!nvml_library.empty()) source.insert(source.end(), {"--library", nvml_library});
+  WEIR_TRY_STATUS(AddAccount(std::move(source), device.spec.name, self, options));
+  options.devices.push_back(std::move(device));
+  return Ok();
+}
+
+/// Mesa finds a GPU by DRI_PRIME, and OpenCL by its PCI address.
+Status AddDrm(const std::string& gpu, const std::filesystem::path& self, daemon::ServeOptions& options) {
+  auto found = FindDrmDevice(gpu, "/sys/class/drm");
+  if (!found) return Fail(found.error().code, "--device drm:" + gpu + ": " + found.error().message);
+  WEIR_TRY_STATUS(RefuseTwice("drm:" + gpu, {}, found->pci, options));
+  daemon::DeviceSetup device;
+  device.spec = {
+      .name = NextGpuName(options), .kind = "gpu", .cpus = {}, .model = found->model, .uuid = {}, .pci = found->pci};
+  device.executors.device = found->pci;
+  std::string address = found->pci;
+  std::ranges::replace(address, ':', '_');
+  std::ranges::replace(address, '.', '_');
+  device.environment = {"DRI_PRIME=pci-" + address};
+  WEIR_TRY_STATUS(AddAccount({"--drm", found->pci}, device.spec.name, self, options));
   options.devices.push_back(std::move(device));
   return Ok();
 }
@@ -76,7 +119,7 @@ Status AddNvidia(const std::string& gpu, const std::filesystem::path& self, cons
 Status AddEmulated(const std::string& description, const std::filesystem::path& self, daemon::ServeOptions& options) {
   const std::string program = FindEmulator(self);
   const std::string drivers = FindEmulatedDrivers(self);
-  daemon::AccountSetup account{.program = FindHelper(self, kGpuAccount), .socket = {}, .devices = {}};
+  daemon::AccountSetup account{.program = FindHelper(self, kGpuAccount), .source = {}, .devices = {}};
   if (program.empty() || drivers.empty() || account.program.empty())
     return Fail(Errc::kUnavailable,
                 "weir-emulated-gpu, its drivers and weir-gpu-account are not where weir was installed");
@@ -117,7 +160,7 @@ Status AddEmulated(const std::string& description, const std::filesystem::path& 
     account.devices.push_back(device.spec.name);
     options.devices.push_back(std::move(device));
   }
-  account.socket = socket;
+  account.source = {"--emulator", socket};
   options.accounts.push_back(std::move(account));
   options.emulators.push_back({.program = program, .description = file, .socket = socket});
   return Ok();
@@ -155,6 +198,8 @@ Status AddDevices(const std::vector<std::string>& wanted, const std::filesystem:
       options.devices.push_back(std::move(embedded));
     } else if (text.starts_with(kNvidia) && text.size() > kNvidia.size()) {
       WEIR_TRY_STATUS(AddNvidia(text.substr(kNvidia.size()), self, nvml_library, options));
+    } else if (text.starts_with(kDrm) && text.size() > kDrm.size()) {
+      WEIR_TRY_STATUS(AddDrm(text.substr(kDrm.size()), self, options));
     } else if (text.starts_with(kEmulated) && text.size() > kEmulated.size()) {
       WEIR_TRY_STATUS(AddEmulated(text.substr(kEmulated.size()), self, options));
     } else {

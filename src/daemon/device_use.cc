@@ -57,8 +57,10 @@ Result<std::vector<DeviceUse>> DeviceUsesFrom(std::string_view text) {
     if (!each.is_object()) return Fail(Errc::kInvalidArgument, "devices must be a list of objects");
     WEIR_TRY_STATUS(TakeString(each, "device", use.device));
     if (use.device.empty()) return Fail(Errc::kInvalidArgument, "device is missing");
-    WEIR_TRY(const std::uint64_t busy, TakeNs(each, "busy_ns"));
-    use.busy = Duration{static_cast<std::int64_t>(busy)};
+    if (each.contains("busy_ns")) {
+      WEIR_TRY(const std::uint64_t busy, TakeNs(each, "busy_ns"));
+      use.busy = Duration{static_cast<std::int64_t>(busy)};
+    }
     WEIR_TRY(nlohmann::json clients, TakeList(each, "processes", core::UseReconciler::kCountersMax));
     WEIR_TRY_STATUS(ExpectNothingLeft(each));
     std::set<std::uint64_t> keys;

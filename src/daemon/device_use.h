@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,7 +24,7 @@ struct ClientUse {
 };
 struct DeviceUse {
   std::string device;
-  Duration busy{};
+  std::optional<Duration> busy;  // empty: the driver does not tell
   std::vector<ClientUse> clients;
 };
 

@@ -116,8 +116,8 @@ std::vector<std::string> ArgvOf(const GpuMemorySetup& setup, const std::string& 
 }
 
 std::vector<std::string> ArgvOf(const AccountSetup& setup, const std::string& control, int parent) {
-  std::vector<std::string> argv{setup.program, "--emulator", setup.socket,          "--control",
-                                control,       "--parent",   std::to_string(parent)};
+  std::vector<std::string> argv{setup.program, "--control", control, "--parent", std::to_string(parent)};
+  argv.insert(argv.end(), setup.source.begin(), setup.source.end());
   for (const std::string& device : setup.devices) argv.insert(argv.end(), {"--device", device});
   return argv;
 }

@@ -88,11 +88,11 @@ struct EmulatorSetup {
   std::string socket;       // where drivers connect
 };
 
-/// Tells the daemon what emulated GPUs were used for (docs/accounting.md).
+/// Tells the daemon how long each process has used devices (docs/accounting.md).
 struct AccountSetup {
   std::string program;               // weir-gpu-account
-  std::string socket;                // of the emulator
-  std::vector<std::string> devices;  // the daemon's names of the emulator's devices, in order
+  std::vector<std::string> source;   // its options that say where the account is read
+  std::vector<std::string> devices;  // the daemon's names of the source's devices, in order
 };
 
 /// `run_dir`: the daemon's, whose pid is `parent`. `control`: its socket.

@@ -198,7 +198,7 @@ Status Serve(const ServeOptions& given) {
   }
   for (const AccountSetup& setup : options.accounts) {
     WEIR_TRY(auto account,
-             KeptProcess::Start(loop, "account of emulated GPUs", ArgvOf(setup, places.socket, ::getpid())));
+             KeptProcess::Start(loop, "account of " + setup.devices.front(), ArgvOf(setup, places.socket, ::getpid())));
     kept.push_back(std::move(account));
   }
   std::unique_ptr<IdleWatch> idle;

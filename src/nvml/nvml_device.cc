@@ -16,7 +16,8 @@ namespace {
 
 using Return = int;    // nvmlReturn_t
 using Handle = void*;  // nvmlDevice_t
-constexpr Return kSuccess = 0, kErrorInvalidArgument = 2, kErrorNotFound = 6;
+constexpr Return kSuccess = 0, kErrorInvalidArgument = 2, kErrorNotFound = 6, kErrorInsufficientSize = 7;
+constexpr unsigned kSamplesMax = 16'384;
 
 bool IsIndex(std::string_view which) {
   return !which.empty() && which.size() <= 4 &&
@@ -36,6 +37,11 @@ struct NvmlDevice::Opened {
     unsigned domain, bus, device, device_id, subsystem_id;
     char bus_id[32];
   };
+  struct UtilizationSample {  // nvmlProcessUtilizationSample_t
+    unsigned pid;
+    unsigned long long time_us;
+    unsigned sm, memory, encoder, decoder;
+  };
   void* library = nullptr;
   bool begun = false;
   Return (*init)() = nullptr;
@@ -49,6 +55,7 @@ struct NvmlDevice::Opened {
   Return (*uuid)(Handle, char*, unsigned) = nullptr;
   Return (*model)(Handle, char*, unsigned) = nullptr;
   Return (*pci_info)(Handle, PciInfo*) = nullptr;
+  Return (*process_utilization)(Handle, UtilizationSample*, unsigned*, unsigned long long) = nullptr;
   Handle device = nullptr;
 
   ~Opened() {
@@ -98,6 +105,7 @@ Result<NvmlDevice> NvmlDevice::Open(const std::string& library, const std::strin
   nvml.Load(nvml.uuid, "nvmlDeviceGetUUID");
   nvml.Load(nvml.model, "nvmlDeviceGetName");
   nvml.Load(nvml.pci_info, "nvmlDeviceGetPciInfo_v3");
+  nvml.Load(nvml.process_utilization, "nvmlDeviceGetProcessUtilization");
   if (const Return code = nvml.init(); code != kSuccess)
     return Fail(Errc::kUnavailable, "NVIDIA's driver can't be asked: " + nvml.Words(code));
   nvml.begun = true;
@@ -126,6 +134,28 @@ DeviceIdentity NvmlDevice::Identity() const {
     identity.pci = text;
   }
   return identity;
+}
+
+Result<std::vector<ProcessSample>> NvmlDevice::ProcessSamples(std::uint64_t after_us) const {
+  constexpr const char* kWhat = "NVIDIA's driver does not tell how much each process uses the GPU: ";
+  if (opened_->process_utilization == nullptr) return Fail(Errc::kUnavailable, std::string(kWhat) + "it is too old");
+  // The number of processes may grow between two calls.
+  std::vector<Opened::UtilizationSample> read(64);
+  for (;;) {
+    auto count = static_cast<unsigned>(read.size());
+    const Return code = opened_->process_utilization(opened_->device, read.data(), &count, after_us);
+    if (code == kErrorNotFound) return std::vector<ProcessSample>{};
+    if (code == kErrorInsufficientSize && read.size() < kSamplesMax) {
+      read.resize(std::min<std::size_t>(kSamplesMax, read.size() * 4));
+      continue;
+    }
+    if (code != kSuccess) return Fail(Errc::kUnavailable, kWhat + opened_->Words(code));
+    std::vector<ProcessSample> samples;
+    for (unsigned i = 0; i < std::min<std::size_t>(count, read.size()); ++i)
+      if (read[i].time_us > after_us)
+        samples.push_back({.pid = read[i].pid, .time_us = read[i].time_us, .percent = read[i].sm});
+    return samples;
+  }
 }
 
 }  // namespace weir::nvml

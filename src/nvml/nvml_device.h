@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What NVIDIA's driver says is in use of a GPU's memory, by whoever. The library is opened when it is asked for;
-// nothing of it is linked.
+// What NVIDIA's driver tells of a GPU: the memory in use, and how much of the time each process used it. The library is
+// opened at run time; nothing of it is linked.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/units.h"
@@ -24,6 +26,13 @@ struct DeviceIdentity {
   std::string model;
 };
 
+/// How much of the last sampling period, up to `time_us` on NVML's clock, kernels of a process ran.
+struct ProcessSample {
+  std::uint32_t pid = 0;
+  std::uint64_t time_us = 0;
+  std::uint32_t percent = 0;
+};
+
 class NvmlDevice {
  public:
   /// `which`: an index ("0"), a UUID ("GPU-…", "MIG-…") or a PCI address ("00000000:65:00.0"). kNotFound: there is no
@@ -36,6 +45,8 @@ class NvmlDevice {
   /// kUnavailable: the driver no longer says.
   [[nodiscard]] Result<DeviceMemory> Memory() const;
   [[nodiscard]] DeviceIdentity Identity() const;
+  /// Later than `after_us`; processes that did not use the GPU are not listed. kUnavailable: NVML does not tell.
+  [[nodiscard]] Result<std::vector<ProcessSample>> ProcessSamples(std::uint64_t after_us) const;
 
  private:
   struct Opened;

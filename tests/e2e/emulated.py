@@ -18,6 +18,22 @@ LONG_FRAMES = '[[program]]\nname = "glmark2-es2"\nframe = "30 ms"\ndrawn = false
 FRAMES = '[[program]]\nname = "glmark2-es2"\nframe = "3 ms"\ndrawn = false\n[[program]]\nname = "*"\nframe = "4 ms"\ndrawn = false\n'
 
 
+def truth_at(socket):
+    """Ground truth of an emulator: of each device, busy time and what each process used of it."""
+    said = subprocess.run([EMULATOR, "stats", "--socket", socket, "--json"], capture_output=True, text=True, timeout=30)
+    if said.returncode != 0:
+        raise AssertionError(f"weir-emulated-gpu stats: {said.stderr}")
+    return json.loads(said.stdout)
+
+
+def used_ns_in(truth, device=0):
+    """What each process has used of the compute engine, by pid."""
+    used = {}
+    for client in truth["devices"][device]["clients"]:
+        used[client["pid"]] = used.get(client["pid"], 0) + client["busy_ns"]["compute"]
+    return used
+
+
 class EmulatedNode(e2e.Node):
     """`description`: of the devices, as docs/emulated-gpu.md has it."""
 
@@ -29,19 +45,10 @@ class EmulatedNode(e2e.Node):
         self.arguments = ("--device", "emulated:" + self.description, *self.arguments)
 
     def truth(self):
-        """Ground truth: of each device, busy time and what each process used of it."""
-        said = subprocess.run([EMULATOR, "stats", "--socket", os.path.join(self.run_dir, "emulator-0.sock"), "--json"],
-                              capture_output=True, text=True, timeout=30)
-        if said.returncode != 0:
-            raise AssertionError(f"weir-emulated-gpu stats: {said.stderr}")
-        return json.loads(said.stdout)
+        return truth_at(os.path.join(self.run_dir, "emulator-0.sock"))
 
     def used_ns(self, device=0):
-        """What each process has used of the compute engine, by pid."""
-        used = {}
-        for client in self.truth()["devices"][device]["clients"]:
-            used[client["pid"]] = used.get(client["pid"], 0) + client["busy_ns"]["compute"]
-        return used
+        return used_ns_in(self.truth(), device)
 
 
 class WithEmulatedNode(e2e.WithNode):

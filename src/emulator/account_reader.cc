@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "account/emulator_account.h"
-
-#include <fmt/format.h>
+#include "emulator/account_reader.h"
 
 #include <nlohmann/json.hpp>
 
 #include "platform/unix_socket.h"
 
-namespace weir::account {
+namespace weir::emulator {
 namespace {
 
 namespace wire = proto::emulator;
@@ -24,7 +22,7 @@ std::uint64_t KeyOf(const wire::ClientUse& client) {
 
 }  // namespace
 
-Result<wire::Message> EmulatorAccount::Ask(const wire::Message& message) const {
+Result<wire::Message> AccountReader::Ask(const wire::Message& message) const {
   WEIR_TRY_STATUS(platform::SendPacket(connection_.get(), wire::Encode(message)));
   if (!platform::WaitReadable(connection_.get(), kAnswerWithinMs))
     return Fail(Errc::kTimeout, "the emulator does not answer");
@@ -37,23 +35,26 @@ Result<wire::Message> EmulatorAccount::Ask(const wire::Message& message) const {
   return answer;
 }
 
-Result<EmulatorAccount> EmulatorAccount::Connect(const std::string& socket) {
+Result<AccountReader> AccountReader::Connect(const std::string& socket, const std::string& program) {
   WEIR_TRY(platform::Fd connection, platform::ConnectSeqPacket(socket));
-  EmulatorAccount account(std::move(connection));
-  WEIR_TRY(const wire::Message answer, account.Ask(wire::Hello{.program = "weir-gpu-account"}));
+  AccountReader account(std::move(connection));
+  WEIR_TRY(const wire::Message answer, account.Ask(wire::Hello{.program = program}));
   const auto* welcome = std::get_if<wire::Welcome>(&answer);
   if (welcome == nullptr) return Fail(Errc::kProtocol, "the emulator sent no Welcome");
   const nlohmann::json text = nlohmann::json::parse(welcome->text, nullptr, /*allow_exceptions=*/false);
   try {
     for (const auto& device : text.at("devices"))
-      account.devices_.push_back({.name = device.at("name"), .pci = device.at("pci")});
+      account.devices_.push_back({.name = device.at("name"),
+                                  .uuid = device.at("uuid"),
+                                  .pci = device.at("pci"),
+                                  .memory = Bytes{device.at("memory_bytes").get<std::uint64_t>()}});
   } catch (const nlohmann::json::exception& error) {
     return Fail(Errc::kProtocol, std::string("the emulator's Welcome: ") + error.what());
   }
   return account;
 }
 
-Result<DeviceUse> EmulatorAccount::Read(std::uint32_t device) {
+Result<DeviceUse> AccountReader::Read(std::uint32_t device) {
   DeviceUse use;
   std::uint32_t after = 0;
   for (int page = 0; page < kPagesMax; ++page) {
@@ -75,15 +76,4 @@ Result<DeviceUse> EmulatorAccount::Read(std::uint32_t device) {
   return Fail(Errc::kProtocol, "the emulator's account does not end");
 }
 
-std::string FdinfoText(const ClientUse& client, const DeviceNames& device) {
-  return fmt::format(
-      "drm-driver:\tweir-emulated\n"
-      "drm-pdev:\t{}\n"
-      "drm-client-id:\t{}\n"
-      "drm-engine-compute:\t{} ns\n"
-      "drm-engine-copy-in:\t{} ns\n"
-      "drm-engine-copy-out:\t{} ns\n",
-      device.pci, client.key & 0xFFFFFFFFU, client.compute.count(), client.copy_in.count(), client.copy_out.count());
-}
-
-}  // namespace weir::account
+}  // namespace weir::emulator

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The account of an emulated GPU by process, as weir-emulated-gpu keeps it (docs/accounting.md).
+// Reads the account that weir-emulated-gpu keeps of each process (docs/accounting.md).
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,11 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "emulator/client.h"
 #include "platform/fd.h"
 #include "proto/emulator_messages.h"
 
-namespace weir::account {
+namespace weir::emulator {
 
 /// What one client (one open context of a process) has used of a device since it began.
 struct ClientUse {
@@ -27,27 +28,21 @@ struct DeviceUse {
   std::vector<ClientUse> clients;
 };
 
-struct DeviceNames {
-  std::string name, pci;
-};
-
-class EmulatorAccount {
+class AccountReader {
  public:
-  static Result<EmulatorAccount> Connect(const std::string& socket);
+  /// `program`: the name that the emulator keeps of this reader.
+  static Result<AccountReader> Connect(const std::string& socket, const std::string& program);
 
-  [[nodiscard]] const std::vector<DeviceNames>& devices() const { return devices_; }
+  [[nodiscard]] const std::vector<ClientDevice>& devices() const { return devices_; }
   /// kUnavailable: the emulator has gone.
   Result<DeviceUse> Read(std::uint32_t device);
 
  private:
-  explicit EmulatorAccount(platform::Fd connection) : connection_(std::move(connection)) {}
+  explicit AccountReader(platform::Fd connection) : connection_(std::move(connection)) {}
   [[nodiscard]] Result<proto::emulator::Message> Ask(const proto::emulator::Message& message) const;
 
   platform::Fd connection_;
-  std::vector<DeviceNames> devices_;
+  std::vector<ClientDevice> devices_;
 };
 
-/// A client's use in the form that Linux' DRM drivers print in /proc/PID/fdinfo (drm-usage-stats).
-std::string FdinfoText(const ClientUse& client, const DeviceNames& device);
-
-}  // namespace weir::account
+}  // namespace weir::emulator

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Against an emulator that runs in this process.
-#include "account/emulator_account.h"
+#include "emulator/account_reader.h"
 
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
@@ -14,13 +14,13 @@
 #include "platform/unix_socket.h"
 #include "tests/harness/temp_folder.h"
 
-namespace weir::account {
+namespace weir::emulator {
 namespace {
 
 class RunningEmulator {
  public:
   RunningEmulator() : socket(folder / "gpu.sock"), stop_(::eventfd(0, EFD_CLOEXEC)) {
-    auto devices = emulator::ReadDevices("[[device]]\nname = \"Card\"\ncount = 2\nlaunch_overhead = \"0 us\"\n", "f");
+    auto devices = ReadDevices("[[device]]\nname = \"Card\"\ncount = 2\nlaunch_overhead = \"0 us\"\n", "f");
     auto listener = platform::ListenSeqPacket(socket, 0600);
     EXPECT_TRUE(devices && listener);
     service_.emplace(std::move(*devices), std::move(*listener));
@@ -39,11 +39,11 @@ class RunningEmulator {
 
  private:
   platform::Fd stop_;
-  std::optional<emulator::Service> service_;
+  std::optional<Service> service_;
   std::thread thread_;
 };
 
-void Work(emulator::Client& client, std::uint32_t device, Duration work) {
+void Work(Client& client, std::uint32_t device, Duration work) {
   std::promise<void> done;
   ASSERT_TRUE(client.Submit({.device = device, .work_ns = static_cast<std::uint64_t>(work.count())},
                             [&](Instant, Instant, bool lost) {
@@ -53,15 +53,15 @@ void Work(emulator::Client& client, std::uint32_t device, Duration work) {
   done.get_future().wait();
 }
 
-TEST(EmulatorAccount, ListsWhatEachClientHasUsedAndThoseThatLeftLately) {
+TEST(AccountReader, ListsWhatEachClientHasUsedAndThoseThatLeftLately) {
   RunningEmulator emulator;
-  auto account = EmulatorAccount::Connect(emulator.socket);
+  auto account = AccountReader::Connect(emulator.socket, "reader");
   ASSERT_TRUE(account) << account.error().message;
   ASSERT_EQ(account->devices().size(), 2U);
   EXPECT_TRUE(account->Read(0)->clients.empty());
 
-  auto one = emulator::Client::Connect(emulator.socket, "one", nullptr);
-  auto other = emulator::Client::Connect(emulator.socket, "other", nullptr);
+  auto one = Client::Connect(emulator.socket, "one", nullptr);
+  auto other = Client::Connect(emulator.socket, "other", nullptr);
   ASSERT_TRUE(one && other);
   Work(**one, 0, milliseconds(4));
   Work(**other, 0, milliseconds(6));
@@ -83,13 +83,13 @@ TEST(EmulatorAccount, ListsWhatEachClientHasUsedAndThoseThatLeftLately) {
   EXPECT_FALSE(account->Read(2));
 }
 
-TEST(EmulatorAccount, IsReadInPagesWhereClientsAreMany) {
+TEST(AccountReader, IsReadInPagesWhereClientsAreMany) {
   RunningEmulator emulator;
-  auto account = EmulatorAccount::Connect(emulator.socket);
+  auto account = AccountReader::Connect(emulator.socket, "reader");
   ASSERT_TRUE(account);
   constexpr std::size_t kClients = proto::emulator::kEntriesMax + 40;
   for (std::size_t i = 0; i < kClients; ++i) {
-    auto client = emulator::Client::Connect(emulator.socket, "short", nullptr);
+    auto client = Client::Connect(emulator.socket, "short", nullptr);
     ASSERT_TRUE(client) << client.error().message;
     Work(**client, 0, Duration{1000});
   }
@@ -102,13 +102,5 @@ TEST(EmulatorAccount, IsReadInPagesWhereClientsAreMany) {
   EXPECT_EQ(use->busy, Duration{1000} * kClients);
 }
 
-TEST(EmulatorAccount, FdinfoHasTheKeysOfDrmUsageStats) {
-  const ClientUse client{
-      .key = 7ULL << 32 | 3, .pid = 7, .compute = milliseconds(1), .copy_in = Duration{2}, .copy_out = Duration{3}};
-  EXPECT_EQ(FdinfoText(client, {"Card", "0000:01:00.0"}),
-            "drm-driver:\tweir-emulated\ndrm-pdev:\t0000:01:00.0\ndrm-client-id:\t3\ndrm-engine-compute:\t1000000 ns\n"
-            "drm-engine-copy-in:\t2 ns\ndrm-engine-copy-out:\t3 ns\n");
-}
-
 }  // namespace
-}  // namespace weir::account
+}  // namespace weir::emulator

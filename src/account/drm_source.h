@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The account of one DRM device: reads the fdinfo of all files of it that processes have open.
+//
+// Each look reads the files that are known. Processes that have opened the device since then are found by a search of
+// all descriptors, once a second. A client whose last descriptor is closed is no longer listed: what it used after the
+// last look is charged as it reported.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "account/drm_fdinfo.h"
+#include "account/source.h"
+
+namespace weir::account {
+
+class DrmSource final : public Source {
+ public:
+  static constexpr Duration kSearchEvery = seconds(1);
+  static constexpr std::size_t kFilesMax = 65'536;
+
+  /// `pci`: as 0000:03:00.0. `proc`: /proc. `now`: the monotonic clock.
+  DrmSource(std::string pci, std::string proc, std::function<Instant()> now)
+      : pci_(std::move(pci)), proc_(std::move(proc)), now_(std::move(now)) {}
+  /// kUnavailable: the driver tells no times of engines.
+  Result<std::vector<DeviceUse>> Read() override;
+
+ private:
+  struct File {
+    std::int64_t pid = 0;
+    std::string fdinfo;  // path
+  };
+  void Search();
+
+  const std::string pci_, proc_;
+  const std::function<Instant()> now_;
+  std::vector<File> files_;  // descriptors of /dev/dri
+  Instant searched_{};
+};
+
+}  // namespace weir::account

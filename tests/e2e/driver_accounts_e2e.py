@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Accounts of drivers in the forms of NVML and of DRM's fdinfo: what the daemon charges by them."""
+import os
+import subprocess
+import tempfile
+import time
+import unittest
+
+import emulated
+import weir_e2e as e2e
+
+DRIVERS = os.path.join(e2e.BUILD, "lib/weir/emulated")
+NVML = os.path.join(DRIVERS, "nvml/libnvidia-ml.so.1")
+ACCOUNT = os.path.join(e2e.BUILD, "lib/weir/weir-gpu-account")
+
+
+class Nvml(e2e.WithNode):
+    """An emulated card that Weir takes for NVIDIA's: it knows the card by NVML only."""
+
+    def make_node(self):
+        folder = tempfile.TemporaryDirectory(prefix="weir-e2e-")
+        self.addCleanup(folder.cleanup)
+        description = os.path.join(folder.name, "card.toml")
+        with open(description, "w") as file:
+            file.write(emulated.CARD + emulated.FRAMES)
+        self.socket = os.path.join(folder.name, "gpu.sock")
+        emulator = subprocess.Popen([emulated.EMULATOR, "--devices", description, "--socket", self.socket])
+        self.addCleanup(e2e.end_all, [emulator])
+        e2e.wait_for(lambda: os.path.exists(self.socket), 20, "the emulator listens")
+        os.environ["WEIR_EMULATOR_SOCKET"] = self.socket
+        self.addCleanup(os.environ.pop, "WEIR_EMULATOR_SOCKET")
+        return e2e.Node("--device", "nvidia:0", "--nvml-library", NVML)
+
+    def start(self, command, vgpu):
+        return self.tenants.start(command, {
+            **self.node.environment(vgpu), "LD_LIBRARY_PATH": DRIVERS, "__GLX_VENDOR_LIBRARY_NAME": "weiremulated",
+            "__EGL_VENDOR_LIBRARY_FILENAMES": os.path.join(DRIVERS, "weiremulated.json")})
+
+    def test_charges_follow_percentages_to_half_a_point(self):
+        device = self.node.get("/v1/devices")["devices"][0]
+        self.assertEqual((device["name"], device["kind"], device["model"]), ("gpu0", "gpu", "Card (emulated)"))
+        self.node.policy("none")
+        programs = {}
+        for name, command, settings in (("always", e2e.PHONG, {}), ("short", e2e.BUMP, {}), ("rare", e2e.TEXTURE, {"cap": 0.1})):
+            self.node.create(name, **settings)
+            programs[name] = self.start(command, name)
+        for name in programs:
+            self.wait_frames(name)
+        time.sleep(3)  # several sampling periods
+        def read():
+            return emulated.used_ns_in(emulated.truth_at(self.socket))
+        before, books_before, start = read(), self.node.gpu_ns(), time.monotonic()
+        time.sleep(20)
+        after, books, span = read(), self.node.gpu_ns(), time.monotonic() - start
+        for name, program in programs.items():
+            truth = (after[program.pid] - before[program.pid]) / 1e9
+            charged = (books[name] - books_before[name]) / 1e9
+            print(f"{name}: {truth:.3f} s used, {charged:.3f} s charged: {(charged - truth) / span:+.2%} of the device")
+            # Whole percents, and a period of 1/6 s that is over at the window's end but not yet told, with the daemon's reading
+            # of 0.1 s after it.
+            self.assertLess(abs(charged - truth), 0.005 * span + 0.3, name)
+
+
+class Fdinfo(e2e.WithNode):
+    """Files in the form of /proc, which the test writes: a vGPU is charged what they say, whatever its process reports."""
+
+    def say(self, pid, busy_ns):
+        os.makedirs(os.path.join(self.proc, str(pid), "fdinfo"), exist_ok=True)
+        path = os.path.join(self.proc, str(pid), "fdinfo", "9")
+        with open(path + ".new", "w") as file:
+            file.write(f"pos:\t0\ndrm-driver:\tamdgpu\ndrm-client-id:\t5\ndrm-pdev:\t0000:03:00.0\n"
+                       f"drm-engine-gfx:\t{busy_ns} ns\n")
+        os.rename(path + ".new", path)
+
+    def charged(self):
+        return self.node.gpu_ns()["a"]
+
+    def test_a_vgpu_is_charged_what_fdinfo_says(self):
+        folder = tempfile.TemporaryDirectory(prefix="weir-e2e-")
+        self.addCleanup(folder.cleanup)
+        self.proc = folder.name
+        self.node.create("a")
+        program = self.start(["glxgears"], "a")
+        self.wait_frames("a")
+        os.makedirs(os.path.join(self.proc, str(program.pid), "fd"))
+        os.symlink("/dev/dri/renderD128", os.path.join(self.proc, str(program.pid), "fd", "9"))
+        self.say(program.pid, 7_000_000_000)
+        account = subprocess.Popen([ACCOUNT, "--drm", "0000:03:00.0", "--proc", self.proc, "--control", self.node.socket,
+                                    "--device", "embedded"])
+        self.addCleanup(e2e.end_all, [account])
+        # It stands still once the account is read: between two readings the program's own figure shows, and is taken back.
+        def stands_still():
+            first = self.charged()
+            self.wait_frames("a", 200, 60)
+            return abs(self.charged() - first) < 100_000_000
+        e2e.wait_for(stands_still, 60, "the charges follow the account")
+        first = self.charged()
+        self.say(program.pid, 7_400_000_000)
+        e2e.wait_for(lambda: abs(self.charged() - first - 400_000_000) < 100_000_000, 20, "0.4 s are charged")
+        said = subprocess.run([ACCOUNT, "--drm", "0000:03:00.0", "--proc", self.proc], capture_output=True, text=True, timeout=30)
+        self.assertEqual(said.stdout, f"pid {program.pid} client 5 used 7400.000 ms\n")
+
+    def test_a_gpu_that_is_not_there_is_refused(self):
+        said = subprocess.run([e2e.WEIR, "serve", "--run-dir", os.path.join(self.node.folder, "other"), "--device", "drm:none"],
+                              capture_output=True, text=True, timeout=30)
+        self.assertNotEqual(said.returncode, 0)
+        self.assertIn("--device drm:none: no GPU 'none' with a DRM driver", said.stderr)
+
+
+if __name__ == "__main__":
+    e2e.main()
