@@ -11,10 +11,12 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <utility>
 #include <vector>
 
 #include "cli/control_client.h"
 #include "cli/program.h"
+#include "daemon/folder_lock.h"
 #include "platform/clock.h"
 #include "platform/fd.h"
 #include "platform/files.h"
@@ -118,10 +120,38 @@ Status StartPrivateDaemon(const Places& places) {
   return Ok();
 }
 
-Status EnsureDaemon(const Places& places) {
+namespace {
+
+/// `why`: what is known of the daemon.
+Status AwaitDaemon(const Places& places, const std::string& why, const std::string& advice) {
+  constexpr Duration kSayAfter = milliseconds(300);
+  const Instant start = platform::Now();
+  bool said = false;
+  while (!Answers(places.socket)) {
+    const Duration waited = platform::Now() - start;
+    if (waited > kReturnLimit)
+      return Fail(Errc::kUnavailable, fmt::format("{}, and no daemon answered at {} within {:.0f} s; {}", why,
+                                                  places.socket, SecondsOf(kReturnLimit), advice));
+    if (waited > kSayAfter && !std::exchange(said, true))
+      fmt::print(stderr, "weir: {}; waiting up to {:.0f} s for it\n", why, SecondsOf(kReturnLimit));
+    poll(nullptr, 0, 20);
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Status EnsureDaemon(const Places& places, const std::string& vgpu) {
   const auto status = ControlClient(places.socket).Get("/v1/status");
   if (status) return Ok();
   if (status.error().code != Errc::kUnavailable || places.socket_named) return status.error();
+  const std::string mark = daemon::ServingMark::PathIn(places.run_dir);
+  if (access(mark.c_str(), F_OK) == 0)
+    return AwaitDaemon(places, "the daemon of " + places.run_dir + " has crashed or is starting",
+                       "start it with 'weir serve', or remove " + mark + " to let 'weir run' start a private one");
+  if (!vgpu.empty())
+    return AwaitDaemon(places, "no daemon runs, and the vGPU '" + vgpu + "' needs one that stays",
+                       "start it with 'weir serve'");
   WEIR_TRY_STATUS(platform::MakeFolder(places.run_dir, 0700));
   const std::string lock_path = places.run_dir + "/private.lock";
   const Fd lock(open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));

@@ -94,4 +94,15 @@ Result<platform::Fd> LockRunFolder(const std::string& run_dir, const std::string
   return locked;
 }
 
+Result<ServingMark> ServingMark::Make(const std::string& run_dir) {
+  std::string path = PathIn(run_dir);
+  const platform::Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (!file) return platform::ErrnoError("creating " + path, errno);
+  return ServingMark(std::move(path));
+}
+
+ServingMark::~ServingMark() {
+  if (!path_.empty()) ::unlink(path_.c_str());
+}
+
 }  // namespace weir::daemon

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -38,6 +39,19 @@ TEST(FolderLock, AnythingElseInTheLockFileIsNotRepeated) {
   std::ofstream(folder / "lock") << "\033[2J";
   EXPECT_EQ(LockFolder(folder.path(), "serves", "stop it").error().message,
             "another daemon serves " + folder.path() + "; stop it");
+}
+
+TEST(ServingMark, IsThereUntilItsDaemonEndsAlsoWhenACrashHasLeftOne) {
+  const TempFolder folder;
+  const std::string path = ServingMark::PathIn(folder.path());
+  std::ofstream(path) << "";
+  {
+    auto made = ServingMark::Make(folder.path());
+    ASSERT_TRUE(made.has_value()) << made.error().message;
+    const ServingMark mark(std::move(*made));
+    EXPECT_TRUE(std::filesystem::exists(path));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 /// A daemon that has the run folder and answers what the test wants.

@@ -110,6 +110,11 @@ Status Serve(const ServeOptions& given) {
   WEIR_TRY_STATUS(CheckCpus(options));
   WEIR_TRY(const Places places, Prepare(options));
   WEIR_TRY(const platform::Fd run_lock, LockRunFolder(places.run_dir, places.socket, options.exit_when_idle));
+  std::optional<ServingMark> mark;
+  if (!options.exit_when_idle) {
+    WEIR_TRY(ServingMark made, ServingMark::Make(places.run_dir));
+    mark.emplace(std::move(made));
+  }
   WEIR_TRY(const platform::Fd state_lock,
            LockFolder(options.state_dir, "keeps its state in", "stop it, or choose another --state-dir"));
   if (!options.policy.empty()) WEIR_TRY_STATUS(core::MakePolicy(options.policy, {}));

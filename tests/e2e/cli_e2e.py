@@ -156,6 +156,40 @@ class Commands(e2e.WithNode):
         self.assertIn('weir_vgpu_frames_total{vgpu="a",device="embedded"}', text)
 
 
+class AfterACrash(unittest.TestCase):
+    """A daemon that stays was killed: 'weir run' waits for it and starts no private one in its place."""
+
+    def setUp(self):
+        self.node = e2e.Node().start()
+        self.addCleanup(self.node.close)
+        self.node.create("game")
+        self.node.kill()
+
+    def run_beside_a_restart(self, *arguments):
+        program = subprocess.Popen([e2e.WEIR, "--run-dir", self.node.run_dir, "run", *arguments, "--", "true"],
+                                   stderr=subprocess.PIPE, text=True)
+        self.addCleanup(program.kill)
+        said = program.stderr.readline()
+        self.assertIn("has crashed or is starting; waiting up to 10 s", said)
+        self.node.start()
+        _, rest = program.communicate(timeout=30)
+        self.assertEqual((program.returncode, rest), (0, ""))
+        self.assertFalse(self.node.get("/v1/status")["private"])
+
+    def test_a_program_of_a_named_vgpu_waits_for_the_daemon(self):
+        self.run_beside_a_restart("--vgpu", "game")
+
+    def test_a_program_without_a_vgpu_waits_for_the_daemon(self):
+        self.run_beside_a_restart()
+
+    def test_a_daemon_that_does_not_come_back_is_named_with_what_to_do(self):
+        done = weir("run", "--", "true", run_dir=self.node.run_dir)
+        self.assertEqual(done.returncode, 8, done.stderr)
+        self.assertIn("start it with 'weir serve', or remove", done.stderr)
+        os.remove(os.path.join(self.node.run_dir, "serving"))
+        self.assertIn("started a private one", weir("run", "--", "true", run_dir=self.node.run_dir).stderr)
+
+
 class WithoutADaemon(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="weir-e2e-")
@@ -165,6 +199,12 @@ class WithoutADaemon(unittest.TestCase):
         done = weir("vgpu", "list", run_dir=self.folder)
         self.assertEqual(done.returncode, 8, done.stderr)
         self.assertIn("weir serve", done.stderr)
+
+    def test_a_named_vgpu_needs_a_daemon_that_stays(self):
+        done = weir("run", "--vgpu", "game", "--", "true", run_dir=self.folder)
+        self.assertEqual(done.returncode, 8, done.stderr)
+        self.assertIn("the vGPU 'game' needs one that stays", done.stderr)
+        self.assertFalse(os.path.exists(os.path.join(self.folder, "control.sock")))
 
     def test_run_starts_a_private_one_that_two_programs_share(self):
         display = e2e.Display()
