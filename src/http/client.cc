@@ -159,7 +159,12 @@ Result<Answer> Exchange(Connected connected, const std::string& where, const Cal
     error = written;
     // A server may refuse a request, and hang up, before it has read all of it: its reply is worth reading even then.
     if (written && written != asio::error::broken_pipe) return;
-    beast::http::async_read(stream, buffer, parser, [&](beast::error_code read, std::size_t) { error = read; });
+    // In two steps: where Beast 1.74 reads the whole at once, a body of more than the limit is no error of an answer.
+    beast::http::async_read_header(stream, buffer, parser, [&](beast::error_code head, std::size_t) {
+      error = head;
+      if (head) return;
+      beast::http::async_read(stream, buffer, parser, [&](beast::error_code read, std::size_t) { error = read; });
+    });
   });
   io.run();
   if (error) return ExchangeError(what, error, timeout);

@@ -40,6 +40,17 @@ TEST(HttpClient, ReadsABodyThatEndsWithTheConnection) {
   EXPECT_EQ(reply->body, "no");
 }
 
+TEST(HttpClient, RefusesABodyOfMoreThanTheLimitBeforeItMakesRoomForIt) {
+  for (const char* length : {"83886081", "1099511627776", "288230376151711744", "18446744070955161615"}) {
+    const std::string said = std::string("HTTP/1.1 200 OK\r\nContent-Length: ") + length + "\r\n\r\nx";
+    auto server = OneAnswerServer::Saying(said);
+    const auto asked = AskUnix(server.Path(), {"GET", "/", ""}, kPatience);
+    ASSERT_FALSE(asked);
+    EXPECT_EQ(asked.error().code, Errc::kProtocol) << asked.error().message;
+    EXPECT_NE(asked.error().message.find("body limit"), std::string::npos) << asked.error().message;
+  }
+}
+
 TEST(HttpClient, SaysWhenNobodyIsThere) {
   const Call call{.method = "GET", .target = "/", .if_absent = "begin with 'it'"};
   const auto absent = AskUnix("/nowhere/at/all.sock", call, kPatience);
