@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <optional>
@@ -82,11 +83,11 @@ ElfImage ParseElf(const ReadPiece& read) {
     if (!segment) return image;
     segments.push_back(*segment);
   }
-  for (const Elf64_Phdr& one : segments) {
-    if (one.p_type == PT_INTERP)
-      image.loader = TextAt(read, one.p_offset, std::min<std::uint64_t>(one.p_filesz, kPathBytesMax));
-    if (one.p_type == PT_DYNAMIC) image.needed = NeededOf(read, segments, one);
-  }
+  // Of each the first, or a file with hundreds of them would take a million reads.
+  const auto first = [&](Elf64_Word type) { return std::ranges::find(segments, type, &Elf64_Phdr::p_type); };
+  if (const auto one = first(PT_INTERP); one != segments.end())
+    image.loader = TextAt(read, one->p_offset, std::min<std::uint64_t>(one->p_filesz, kPathBytesMax));
+  if (const auto one = first(PT_DYNAMIC); one != segments.end()) image.needed = NeededOf(read, segments, *one);
   image.readable = true;
   return image;
 }

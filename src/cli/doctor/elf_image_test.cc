@@ -108,6 +108,32 @@ TEST(ElfImage, ACutOffOneIsNotBelieved) {
     EXPECT_FALSE(ParseText(whole.substr(0, size)).readable) << size;
 }
 
+TEST(ElfImage, OfManyDynamicSectionsTheFirstIsRead) {
+  constexpr std::size_t kSegments = 256;
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_phoff = sizeof(header);
+  header.e_phentsize = sizeof(Elf64_Phdr);
+  header.e_phnum = kSegments;
+  std::string bytes(sizeof(header) + kSegments * sizeof(Elf64_Phdr), '\1');
+  Put(bytes, 0, header);
+  Elf64_Phdr dynamic{};
+  dynamic.p_type = PT_DYNAMIC;
+  dynamic.p_filesz = std::uint64_t{1} << 40;
+  for (std::size_t i = 0; i < kSegments; ++i) Put(bytes, header.e_phoff + i * sizeof(dynamic), dynamic);
+  std::size_t reads = 0;
+  const ElfImage image = ParseElf([&](std::uint64_t offset, std::size_t size) {
+    ++reads;
+    // Entries without an end, wherever one looks.
+    return offset < sizeof(header) + kSegments * sizeof(dynamic) && size != sizeof(Elf64_Dyn)
+               ? bytes.substr(offset, size)
+               : std::string(size, '\1');
+  });
+  EXPECT_TRUE(image.readable);
+  EXPECT_LT(reads, 5'000U);
+}
+
 RC_GTEST_PROP(ElfImage, AnyBytesInItsHeadersAreSurvived, ()) {
   std::string bytes = MakeProgram();
   const int flips = *rc::gen::inRange(1, 20);
