@@ -5,8 +5,10 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "http/json_api.h"
+#include "modules/run_json.h"
 
 namespace weir::cluster {
 namespace {
@@ -37,6 +39,15 @@ Status TakeCount(const json& body, const char* name, std::uint64_t& value) {
   if (at == body.end() || at->is_null()) return Ok();
   if (!at->is_number_unsigned()) return WrongField(name, "a whole number of 0 or more");
   value = at->get<std::uint64_t>();
+  return Ok();
+}
+
+Status TakeAttempt(const json& body, std::uint32_t& value) {
+  std::uint64_t count = 0;
+  WEIR_TRY_STATUS(TakeCount(body, "attempt", count));
+  // Cut off, another number would be the number of this attempt.
+  if (count > std::numeric_limits<std::uint32_t>::max()) return WrongField("attempt", "below 2^32");
+  value = static_cast<std::uint32_t>(count);
   return Ok();
 }
 
@@ -71,7 +82,7 @@ Result<bool> TakeNeed(const json& body, core::RunNeed& need) {
   WEIR_TRY_STATUS(TakeDouble(body, "alone_s", alone));
   if (!(alone > 0) || alone > static_cast<double>(core::kAloneMaxMs) / 1e3)
     return WrongField("alone_s", "over 0 and at most 16777");
-  need.alone_ms = static_cast<std::uint64_t>(std::ceil(alone * 1e3));
+  need.alone_ms = modules::WholeMilliseconds(alone);
   return true;
 }
 
@@ -79,10 +90,8 @@ Result<ClusterRun> RunOf(const std::string& id, const json& body) {
   ClusterRun run;
   run.id = id;
   std::string state;
-  std::uint64_t attempt = 0;
   WEIR_TRY_STATUS(TakeCount(body, "number", run.number));
-  WEIR_TRY_STATUS(TakeCount(body, "attempt", attempt));
-  run.attempt = static_cast<std::uint32_t>(attempt);
+  WEIR_TRY_STATUS(TakeAttempt(body, run.attempt));
   WEIR_TRY_STATUS(TakeText(body, "state", state));
   WEIR_TRY(run.state, StateOf(state));
   WEIR_TRY_STATUS(TakeText(body, "node", run.node));
@@ -175,10 +184,8 @@ ordered_json JsonOf(engine::RunAttempt attempt) { return {{"number", attempt.num
 Result<engine::RunAttempt> AttemptOf(const json& body) {
   if (!body.is_object()) return WrongField("runs", "objects of 'number' and 'attempt'");
   engine::RunAttempt attempt;
-  std::uint64_t count = 0;
   WEIR_TRY_STATUS(TakeCount(body, "number", attempt.number));
-  WEIR_TRY_STATUS(TakeCount(body, "attempt", count));
-  attempt.attempt = static_cast<std::uint32_t>(count);
+  WEIR_TRY_STATUS(TakeAttempt(body, attempt.attempt));
   return attempt;
 }
 

@@ -52,6 +52,21 @@ TEST(Addresses, AreHostAndPort) {
   EXPECT_FALSE(IsLoopback("0.0.0.0"));
 }
 
+TEST(ClusterJson, AnAttemptIsTheNumberThatWasSent) {
+  EXPECT_EQ(AttemptOf(json::parse(R"({"number": 7, "attempt": 4294967295})")).value().attempt, 4'294'967'295U);
+  // Cut to 32 bits it would be attempt 1, whose result would count.
+  const auto attempt = AttemptOf(json::parse(R"({"number": 7, "attempt": 4294967297})"));
+  ASSERT_FALSE(attempt);
+  EXPECT_EQ(attempt.error().code, Errc::kInvalidArgument);
+}
+
+TEST(ClusterJson, ARunsNeedIsTheSameAfterItWasWritten) {
+  engine::RunRequest request{.module = "m", .blob = "b", .kernel = "k"};
+  request.need_alone = true;
+  request.need.alone_ms = 2'007;  // 2.007 * 1e3 is more than 2007
+  EXPECT_EQ(RequestOf(json::parse(JsonOf(request).dump())).value().need.alone_ms, 2'007U);
+}
+
 TEST_F(TokenFile, MustBeOursAloneAndLong) {
   const std::string path = Path("token");
   std::ofstream(path) << "0123456789abcdef\nmore\n";

@@ -57,6 +57,13 @@ Result<core::Loads> LoadsIn(const nlohmann::json& object) {
   return loads;
 }
 
+std::uint64_t WholeMilliseconds(double seconds) {
+  if (!(seconds > 0)) return 0;
+  // 2.007 * 1e3 is a little more than 2007, which is no reason for 2008.
+  const double ms = seconds * 1e3, nearest = std::round(ms);
+  return static_cast<std::uint64_t>(std::max(1.0, std::abs(ms - nearest) < 1e-6 ? nearest : std::ceil(ms)));
+}
+
 Result<core::RunNeed> NeedFrom(const nlohmann::json& object) {
   if (!object.is_object()) return BadField("need", "an object");
   for (const auto& [field, value] : object.items())
@@ -68,7 +75,7 @@ Result<core::RunNeed> NeedFrom(const nlohmann::json& object) {
   need.memory.count = static_cast<std::uint64_t>(memory);
   WEIR_TRY(need.loads, LoadsIn(object));
   WEIR_TRY(const double alone, NumberField(object, "alone_s", 1, static_cast<double>(core::kAloneMaxMs) / 1e3));
-  need.alone_ms = static_cast<std::uint64_t>(std::ceil(alone * 1e3));
+  need.alone_ms = WholeMilliseconds(alone);
   WEIR_TRY_STATUS(core::CheckNeed(need));
   return need;
 }

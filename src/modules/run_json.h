@@ -23,6 +23,8 @@ struct RunRequest {
 };
 Result<RunRequest> RunRequestFrom(const std::string& body);
 
+/// Rounded up; of what was written as milliseconds / 1000, those milliseconds.
+std::uint64_t WholeMilliseconds(double seconds);
 /// What a run asks of a device, its time alone in whole milliseconds. kInvalidArgument.
 Result<core::RunNeed> NeedFrom(const nlohmann::json& object);
 nlohmann::ordered_json NeedJson(const core::RunNeed& need);

@@ -14,5 +14,13 @@ TEST(RunJson, DeeplyNestedBodiesAreRefused) {
   EXPECT_NE(request.error().message.find("deeper"), std::string::npos) << request.error().message;
 }
 
+TEST(RunJson, MillisecondsAreTheSameAfterTheyWereWritten) {
+  for (std::uint64_t ms = 1; ms <= 20'000; ++ms) ASSERT_EQ(WholeMilliseconds(static_cast<double>(ms) / 1e3), ms);
+  EXPECT_EQ(WholeMilliseconds(static_cast<double>(core::kAloneMaxMs) / 1e3), core::kAloneMaxMs);
+  EXPECT_EQ(WholeMilliseconds(0.0011), 2U) << "rounded up";
+  EXPECT_EQ(WholeMilliseconds(1e-300), 1U);
+  EXPECT_EQ(WholeMilliseconds(0), 0U);
+}
+
 }  // namespace
 }  // namespace weir::modules
