@@ -8,6 +8,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/printable.h"
 #include "http/json_api.h"
 
 namespace weir::drivers {
@@ -62,7 +63,7 @@ Result<PlacementPlace> ParsePlacementUrl(std::string_view url) {
     return Fail(Errc::kInvalidArgument,
                 fmt::format("'{}' is no place of OpenStack Placement: {}; give http://HOST[:PORT][/PATH], "
                             "and for https a proxy on this machine",
-                            url, why));
+                            Printable(url), why));
   };
   if (!url.starts_with(kScheme)) return wrong("it doesn't begin with http://");
   std::string_view rest = url.substr(kScheme.size());
@@ -161,7 +162,7 @@ std::optional<PlacementRefusal> RefusalOf(const http::Answer& answer, const std:
       return first.is_object() && first.contains(key) && first[key].is_string() ? first[key].get<std::string>() : "";
     };
     code = text("code");
-    detail = text("detail").substr(0, 300);
+    detail = Printable(text("detail").substr(0, 300));  // it goes to logs and terminals
   }
   const auto fail = [&](Errc errc, std::string_view what_to_do) {
     return Fail(errc, fmt::format("{}: HTTP {} {}{}", attempted, answer.status, detail, what_to_do));

@@ -142,6 +142,11 @@ TEST(PlacementApi, HostileAnswersAreErrors) {
   EXPECT_TRUE(others && others->empty());
 }
 
+TEST(PlacementApi, ARefusalIsOnePrintableLine) {
+  const http::Answer answer{409, "{\"errors\":[{\"detail\":\"a\\nb\\u001b[2J\\u2026\"}]}"};
+  EXPECT_EQ(RefusalOf(answer, "asked")->error.message, "asked: HTTP 409 a?b?[2J???");
+}
+
 RC_GTEST_PROP(PlacementApiLaws, NoBodyIsTooHostile, (const std::string& body, unsigned status)) {
   const http::Answer answer{status % 600, body};
   (void)ParsePlacementProviders(answer);
