@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "daemon/executor_home.h"
 #include "daemon/reaper.h"
 #include "platform/accept_pause.h"
 #include "platform/clock.h"
@@ -107,6 +108,9 @@ void ExecutorHost::OnClient() {
     spec.argv.insert(spec.argv.end(), {"--copy-bandwidth", fmt::format("{}", setup_.copy_bytes_per_s / 1e9)});
   for (const std::string& peer : setup_.peers) spec.argv.insert(spec.argv.end(), {"--peer", peer});
   if (!setup_.peer_list.empty()) spec.argv.insert(spec.argv.end(), {"--peer-list", setup_.peer_list});
+  auto home = HomeEnvironment(spec.uid, tenant_.run_dir, tenant_.vgpu);
+  if (!home) return Refuse("the executor can't be started: " + home.error().message);
+  spec.environment.insert(spec.environment.end(), home->begin(), home->end());
   const auto pid = platform::Spawn(spec);
   if (!pid) return Refuse("the executor can't be started: " + pid.error().message);
   auto process = platform::OpenPidFd(*pid);

@@ -38,7 +38,7 @@ struct ExecutorSetup {
 class ExecutorHost {
  public:
   struct Tenant {
-    std::string vgpu, attach;
+    std::string vgpu, attach, run_dir;
     uid_t owner = 0;
     bool ephemeral = false;
     core::PartitionMode partition = core::PartitionMode::kAuto;

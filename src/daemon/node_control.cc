@@ -103,6 +103,7 @@ Result<VgpuId> Node::Open(const SavedVgpu& saved) {
   auto executor = ExecutorHost::Listen(loop_, run_dir_ + "/opencl/" + saved.name + ".sock", device.executors,
                                        {.vgpu = saved.name,
                                         .attach = tenancy->gate->socket_path(),
+                                        .run_dir = run_dir_,
                                         .owner = saved.owner_uid,
                                         .ephemeral = saved.ephemeral,
                                         .partition = saved.settings.partition});
