@@ -60,6 +60,21 @@ TEST_F(NodeAttachTest, SilentConnectionsGiveWayToAnAgentThatSpeaks) {
   EXPECT_TRUE(RunUntil([this] { return node_.processes() == 2; }));
 }
 
+TEST_F(NodeAttachTest, UseThatAProcessClaimsWhichIsNoExecutorIsNotShown) {
+  testing::RawClient client(attach_);
+  proto::Hello hello = testing::RawClient::GoodHello();
+  hello.api = proto::Api::kOpenCl;
+  ASSERT_TRUE(client.Send(proto::AttachMessage{hello}));
+  ASSERT_TRUE(RunUntil([this] { return node_.processes() == 1; }));
+  ASSERT_TRUE(client.Receive());
+  auto mapped = platform::MapForeignRegion(client.fd(proto::kProcessRegionFd), proto::kProcessRegionBytes);
+  ASSERT_TRUE(mapped);
+  mapped->As<proto::ProcessRegion>()->work_items = 1'000;
+  mapped->As<proto::ProcessRegion>()->memory_bytes = 1ULL << 40;
+  EXPECT_EQ(node_.Vgpu("v").value().use.work_items, 0U);
+  EXPECT_EQ(node_.Vgpu("v").value().use.memory.count, 0U);
+}
+
 // The connection stays in the queue, and the listener readable.
 TEST_F(NodeAttachTest, WithoutDescriptorsAttachingWaitsAndNothingSpins) {
   const testing::RawClient client(attach_);

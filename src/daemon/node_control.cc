@@ -313,6 +313,7 @@ VgpuReport Node::ReportOf(Instant now, Tenancy& tenancy) {
                     .processes = {}};
   for (const auto& [id, process] : tenancy.gate->processes()) {
     report.processes.push_back(process->Info());
+    if (!tenancy.executors.contains(id)) continue;  // others' figures are not believed
     const gate::DeviceUse use = process->Use();
     report.use.work_items += use.work_items;
     report.use.memory.count += use.memory.count;
