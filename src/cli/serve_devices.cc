@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "cli/child.h"
+#include "cli/device_lines.h"
 #include "cli/drm_device.h"
 #include "cli/places.h"
 #include "cli/text_units.h"
@@ -167,25 +167,6 @@ Status AddEmulated(const std::string& description, const std::filesystem::path& 
 }
 
 }  // namespace
-
-Result<EmulatedIdentity> ParseEmulatedIdentity(const std::string& line) {
-  const std::vector<std::string> fields = SplitList(line, '\t');
-  EmulatedIdentity identity;
-  if (fields.size() == 4) {
-    identity = {.model = fields[0], .uuid = fields[1], .pci = fields[2]};
-    const char* const end = fields[3].data() + fields[3].size();
-    if (const auto [stopped, error] = std::from_chars(fields[3].data(), end, identity.memory_bytes);
-        error == std::errc() && stopped == end && !identity.uuid.empty())
-      return identity;
-  }
-  return Fail(Errc::kProtocol, "weir-emulated-gpu printed '" + line + "' about a device");
-}
-
-Result<GpuIdentity> ParseGpuIdentity(const std::string& line) {
-  const std::vector<std::string> fields = SplitList(line, '\t');
-  if (fields.size() != 3) return Fail(Errc::kProtocol, "weir-gpu-memory printed '" + line + "' about the GPU");
-  return GpuIdentity{.uuid = fields[0], .pci = fields[1], .model = fields[2]};
-}
 
 Status AddDevices(const std::vector<std::string>& wanted, const std::filesystem::path& self,
                   const std::string& nvml_library, daemon::ServeOptions& options) {

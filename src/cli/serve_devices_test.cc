@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/device_lines.h"
+
 namespace weir::cli {
 namespace {
 
