@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a hostile process does, by role. Prints a line for each thing that is done, and ends when its input ends.
+
+  silent COUNT SOCKET...    COUNT connections to each, which say nothing: prints how many were made, of how many
+  noise SEED ROUNDS PLACE...  random bytes to each place, a socket's path or tcp:PORT
+  attach COUNT SOCKET HEX   COUNT connections that say HEX and stay: prints how many were answered
+  hello SOCKET TYPE HEX     one connection that says HEX: prints the answer's bytes, or "closed" or "silence"
+  kill                      for each line "PID": kills it
+"""
+import os
+import random
+import resource
+import select
+import signal
+import socket
+import sys
+
+KINDS = {"packet": socket.SOCK_SEQPACKET, "stream": socket.SOCK_STREAM}
+
+
+def say(*words):
+    print(*words, flush=True)
+
+
+def connect(path, kinds=(socket.SOCK_SEQPACKET, socket.SOCK_STREAM), blocking=False):
+    """A connection, of whichever kind the socket is; None: refused, or the queue is full."""
+    for kind in kinds:
+        there = socket.socket(socket.AF_UNIX, kind)
+        there.setblocking(blocking)
+        try:
+            there.connect(path)
+            return there
+        except OSError as error:
+            there.close()
+            if error.errno != 91:  # EPROTOTYPE
+                return None
+    return None
+
+
+def silent(count, *paths):
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+    kept, tried = [], 0
+    # In turns, so that one socket's limits don't keep the attack from the next one.
+    for _ in range(int(count)):
+        for path in paths:
+            tried += 1
+            there = connect(path)
+            if there is not None:
+                kept.append(there)
+    say(len(kept), tried)
+    sys.stdin.read()
+
+
+def noise(seed, rounds, *places):
+    draw = random.Random(int(seed))
+    sent = 0
+    for _ in range(int(rounds)):
+        for place in places:
+            if place.startswith("tcp:"):
+                try:
+                    there = socket.create_connection(("127.0.0.1", int(place[4:])), timeout=5)
+                except OSError:
+                    continue
+            else:
+                there = connect(place)
+            if there is None:
+                continue
+            there.setblocking(False)
+            for _ in range(draw.randrange(1, 4)):
+                said = draw.randbytes(draw.choice((1, 2, 8, 16, 63, 512, 513, 4096, 70_000)))
+                # Now and then it begins as something that is known.
+                said = draw.choice((b"", b"", b"WAT1\1\0", b"\x19\0\0\0\1\0\0\0", b"GET / HTTP/1.1\r\n", b"WPF1\1\0\0\0", b"leave\n", b"where\n")) + said
+                try:
+                    there.send(said)
+                    sent += 1
+                except OSError:
+                    break
+            there.close()
+    say(sent)
+    sys.stdin.read()
+
+
+def attach(count, path, message):
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+    kept, answered = [], 0
+    for _ in range(int(count)):
+        there = connect(path)
+        if there is None:
+            break
+        kept.append(there)
+        try:
+            there.send(bytes.fromhex(message))
+        except OSError:
+            continue
+        if select.select([there], [], [], 0.2)[0]:
+            try:
+                answered += len(there.recv(4096)) > 0
+            except OSError:
+                pass
+    say(answered)
+    sys.stdin.read()
+
+
+def hello(path, kind, message):
+    there = connect(path, (KINDS[kind],), blocking=True)
+    if there is None:
+        return say("refused")
+    there.settimeout(5)
+    try:
+        there.send(bytes.fromhex(message))
+    except BrokenPipeError:
+        pass  # it was answered before it said anything
+    try:
+        said = there.recv(65536)
+        say(said.hex() or "closed")
+    except TimeoutError:
+        say("silence")
+    except OSError:
+        say("closed")
+    sys.stdin.read()
+
+
+def kill():
+    for line in sys.stdin:
+        try:
+            os.kill(int(line), signal.SIGKILL)
+            say("killed")
+        except OSError as error:
+            say(error)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])

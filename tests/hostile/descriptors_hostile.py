@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tenant that takes all of the daemon's file descriptors."""
+import resource
+import subprocess
+import time
+
+import hostile
+from hostile import TENANT, e2e
+
+FILES = 160  # of the daemon
+ATTACHES = 200  # of two descriptors each
+
+
+class NodeWithFewFiles(e2e.Node):
+    def start(self):
+        def few():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES))
+
+        self.process = subprocess.Popen(
+            [e2e.WEIR, "serve", "--run-dir", self.run_dir, "--state-dir", self.state_dir, *self.arguments],
+            stderr=self.log, stdout=self.log, preexec_fn=few)
+        e2e.wait_for(self.answers, 10, "the daemon answers")
+        return self
+
+
+class Descriptors(hostile.Hostile):
+    def make_node(self):
+        return NodeWithFewFiles()
+
+    def test_a_daemon_without_descriptors_serves_those_who_are_attached_and_lets_others_in_later(self):
+        self.node.create("victim")
+        self.node.create("hog", owner_uid=TENANT.pw_uid)
+        victim = self.start([hostile.LOOP, "600", "65536", "200", "4"], "victim")
+        self.wait_busy("victim")
+        hog = self.node.environment("hog")["WEIR_ATTACH"]
+        hello = (b"WAT1" + bytes((1, 0, 1, 0, 1, 0, 5, 0, 1, 0)) + b"\x03hog").hex()
+        attackers = [self.attack(TENANT, "attach", ATTACHES, hog, hello)]
+        answered = int(attackers[0].says())
+        self.assertGreater(answered, 10)
+        self.assertLess(answered, ATTACHES, "not all could attach")
+        # The last descriptors are taken by connections that say nothing.
+        attackers.append(self.attack(TENANT, "silent", 40, hog))
+        attackers[1].says()
+        e2e.wait_for(lambda: "can't attach for now" in self.node.log_text(), 20, "the daemon says that it has no descriptors")
+        # A listener that stays readable must not keep the daemon busy.
+        busy, start = hostile.cpu_seconds(self.node.process.pid), time.monotonic()
+        time.sleep(3)
+        busy, span = hostile.cpu_seconds(self.node.process.pid) - busy, time.monotonic() - start
+        print(f"{answered} attached; the daemon used {busy / span:.1%} of a processor without descriptors")
+        self.assertLess(busy / span, 0.5)
+        self.assertIsNone(victim.poll())
+        self.wait_busy("victim")  # it is charged and let through as before
+        for attacker in attackers:
+            attacker.close()
+        e2e.wait_for(lambda: not self.node.vgpu("hog")["processes"], 20, "those who left are forgotten")
+        self.finds_its_device("victim")
+        self.daemon_is_well()
+
+
+if __name__ == "__main__":
+    hostile.main()

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of hostile tenants share: a node, processes of another user, raw connections, and what processes used.
+
+An attack is attacker.py, run as a user that owns nothing here. Tests that need a second user are skipped without root."""
+import os
+import pwd
+import signal
+import subprocess
+import sys
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../e2e"))
+import weir_e2e as e2e  # noqa: E402
+from opencl_tenants import OpenClTenants, executors_of  # noqa: E402,F401
+
+LOOP = os.path.join(e2e.BUILD, "bin/opencl_loop")
+EXECUTOR = os.path.join(e2e.BUILD, "lib/weir/weir-executor")
+PYTHON = next((each for each in ("/usr/bin/python3", sys.executable) if os.path.exists(each)))  # a home's is closed to others
+CPUS = len(os.sched_getaffinity(0))
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def user_named(*names):
+    """The first of these users that there is."""
+    for name in names:
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            continue
+    return None
+
+
+def why_no_second_user():
+    """Why nothing can run as another user; empty: it can."""
+    if os.geteuid() != 0:
+        return "only root can start processes of another user"
+    if STRANGER is None or TENANT is None:
+        return "this system has no users 'nobody' and 'games' or 'daemon'"
+    # Programs of the build are run as TENANT.
+    for program in (LOOP, EXECUTOR, PYTHON):
+        if subprocess.run(["test", "-x", program], user=TENANT.pw_uid, group=TENANT.pw_gid, extra_groups=[],
+                          check=False).returncode != 0:
+            return f"user '{TENANT.pw_name}' can't run {program}"
+    return ""
+
+
+STRANGER = user_named("nobody")
+TENANT = user_named("games", "daemon")
+
+
+class Attacker:
+    """attacker.py with a role, as a user. Says what it has done in lines; ends when its input does."""
+
+    def __init__(self, user, role, *arguments):
+        with open(os.path.join(HERE, "attacker.py")) as source:
+            program = source.read()  # the user may have no access to this folder
+        self.process = subprocess.Popen(
+            [PYTHON, "-c", program, role, *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            cwd="/", user=user.pw_uid if user else None, group=user.pw_gid if user else None,
+            extra_groups=[] if user else None)
+
+    def says(self):
+        line = self.process.stdout.readline().strip()
+        if not line:
+            raise AssertionError(f"the attacker ended with {self.process.wait(10)}")
+        return line
+
+    def order(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def close(self):
+        for stream in (self.process.stdin, self.process.stdout):
+            try:
+                stream.close()
+            except BrokenPipeError:
+                pass
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+class Hostile(OpenClTenants):
+    """A node whose folder others may look into, as they may into /run/weir. No display: tenants compute."""
+    needs_second_user = True
+
+    def setUp(self):
+        if self.needs_second_user and why_no_second_user():
+            self.skipTest(why_no_second_user())
+        self.node = self.make_node()
+        self.addCleanup(self.node.close)
+        os.chmod(self.node.folder, 0o755)
+        self.node.start()
+        self.programs = []
+        self.addCleanup(e2e.end_all, self.programs)
+
+    def start(self, command, vgpu, user=None, **options):
+        given = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
+        program = subprocess.Popen(command, env={**os.environ, **self.environment(vgpu)}, cwd="/", stdout=subprocess.DEVNULL,
+                                   stderr=options.pop("stderr", subprocess.DEVNULL), **given, **options)
+        self.programs.append(program)
+        return program
+
+    def attack(self, user, role, *arguments):
+        attacker = Attacker(user, role, *arguments)
+        self.addCleanup(attacker.close)
+        return attacker
+
+    def sockets(self):
+        """Of the run folder and its folders."""
+        found = []
+        for folder, _, names in os.walk(self.node.run_dir):
+            found += [os.path.join(folder, name) for name in names if name.endswith(".sock") or ".sock." in name]
+        return sorted(found)
+
+    def finds_its_device(self, vgpu):
+        code, out, err = self.run_to_end(["clinfo", "-l"], vgpu)
+        self.assertEqual((code, "Platform #0: Weir" in out), (0, True), out + err)
+
+    def daemon_is_well(self):
+        self.assertIsNone(self.node.process.poll(), self.node.log_text())
+        self.assertTrue(self.node.answers())
+
+
+def driver_seconds(pid):
+    """CPU time of the driver's workers in an executor, from the kernel and not from our books; None: it has ended."""
+    total = 0
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/comm") as comm:
+                if comm.read().strip() == "weir-session" or int(task) == pid:
+                    continue
+            with open(f"/proc/{pid}/task/{task}/schedstat") as stat:
+                total += int(stat.read().split()[0]) / 1e9
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return total
+
+
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat") as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICK
+
+
+def kill_if_there(pid):
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def main():
+    unittest.main(verbosity=2)

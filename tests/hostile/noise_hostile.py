@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random bytes into every socket and every port."""
+import os
+import random
+import subprocess
+
+import hostile
+from hostile import STRANGER, e2e
+
+import emulated
+
+ROUNDS = 250
+
+
+def children_of(pid):
+    """Names by pid of the processes that it has started."""
+    found = {}
+    for each in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{each}/stat") as stat:
+                name, rest = stat.read().split("(", 1)[1].rsplit(")", 1)
+            if int(rest.split()[1]) == pid:
+                found[int(each)] = name
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+class Noise(hostile.Hostile):
+    def make_node(self):
+        node = emulated.EmulatedNode(emulated.CARD, "--device", "embedded", "--listen", "127.0.0.1:0",
+                                     "--listen-plain", "127.0.0.1:0")
+        self.guest = os.path.join(node.folder, "guest.sock")
+        node.arguments += ("--guest", self.guest + "=victim")
+        subprocess.run([e2e.WEIR, "keys", "init", "--dir", os.path.join(node.state_dir, "keys")], check=True, capture_output=True)
+        return node
+
+    def port(self, path):
+        def read():
+            try:
+                with open(path) as file:
+                    return file.read().strip()
+            except FileNotFoundError:
+                return ""
+
+        return int(e2e.wait_for(read, 20, f"{path} has a port"))
+
+    def manager(self):
+        """A manager without a token, and its port."""
+        folder = os.path.join(self.node.folder, "manager")
+        os.mkdir(folder)
+        manager = subprocess.Popen(
+            [e2e.WEIR, "manager", "--quiet", "--listen", "127.0.0.1:0", "--plain", "--port-file", os.path.join(folder, "port"),
+             "--state", os.path.join(folder, "journal"), "--store", os.path.join(folder, "blobs")])
+        self.addCleanup(e2e.end_all, [manager])
+        return manager, self.port(os.path.join(folder, "port"))
+
+    def manager_answers(self, port):
+        done = subprocess.run([e2e.WEIR, "cluster", "status", "--manager", f"127.0.0.1:{port}"], capture_output=True, text=True,
+                              timeout=30, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_random_bytes_into_every_socket_and_port_end_no_process(self):
+        self.node.create("victim", device="embedded")
+        self.node.create("other", device="emulated0")
+        self.finds_its_device("victim")
+        manager, manager_port = self.manager()
+        ports = [manager_port] + [self.port(os.path.join(self.node.run_dir, name)) for name in ("portal.port", "portal-plain.port")]
+        e2e.wait_for(lambda: os.path.exists(self.guest), 20, "the guest's portal listens")
+        places = self.sockets() + [self.guest] + [f"tcp:{port}" for port in ports]
+        victim = self.start([hostile.LOOP, "600", "65536", "200", "4"], "victim")
+        self.wait_busy("victim")
+        before = children_of(self.node.process.pid)
+        self.assertGreaterEqual(len(before), 5, before)
+        seed = random.randrange(1 << 32)
+        print(f"seed {seed}; {len(places)} places: {' '.join(os.path.basename(place) for place in places)}; processes: {before}")
+        for user in (STRANGER, None):  # None: who owns them
+            attacker = self.attack(user, "noise", seed, ROUNDS, *places)
+            sent = int(attacker.says())
+            print(f"{sent} messages from {user.pw_name if user else 'their owner'}")
+            self.assertGreater(sent, ROUNDS)
+        self.daemon_is_well()
+        self.assertEqual(before, children_of(self.node.process.pid), self.node.log_text())
+        self.assertIsNone(manager.poll())
+        self.manager_answers(manager_port)
+        self.assertIsNone(victim.poll(), "the victim's program goes on")
+        self.wait_busy("victim")
+        self.finds_its_device("victim")
+
+
+if __name__ == "__main__":
+    hostile.main()

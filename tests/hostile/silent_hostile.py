@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connections that say nothing."""
+import time
+
+import hostile
+from hostile import STRANGER, e2e
+
+CONNECTIONS = 600
+ANSWERS_IN = 1.0  # seconds, of a victim's clinfo
+
+
+class Silent(hostile.Hostile):
+    def make_node(self):
+        return e2e.Node("--listen-plain", "127.0.0.1:0")
+
+    def seconds_of_clinfo(self):
+        start = time.monotonic()
+        self.finds_its_device("victim")
+        return time.monotonic() - start
+
+    def test_silent_connections_of_another_user_to_every_socket_cost_a_victim_nothing(self):
+        self.node.create("victim")
+        self.finds_its_device("victim")  # its executor runs from here on
+        alone = sorted(self.seconds_of_clinfo() for _ in range(3))[1]
+        sockets = self.sockets()
+        self.assertGreaterEqual(len(sockets), 3, sockets)
+        attacker = self.attack(STRANGER, "silent", CONNECTIONS, *sockets)
+        made, tried = map(int, attacker.says().split())
+        self.assertEqual(tried, CONNECTIONS * len(sockets))
+        self.assertGreater(made, CONNECTIONS, "the sockets that others may reach took them")
+        beside = sorted(self.seconds_of_clinfo() for _ in range(3))[1]
+        print(f"{made} silent connections to {len(sockets)} sockets; clinfo alone {alone:.3f} s, beside them {beside:.3f} s")
+        # What else runs on the machine slows both: a busy one takes more than a second even without an attack.
+        self.assertLess(beside, max(ANSWERS_IN, 3 * alone))
+        self.daemon_is_well()
+
+    def test_silent_connections_keep_no_new_program_from_its_first_executor(self):
+        self.node.create("victim")
+        attacker = self.attack(STRANGER, "silent", CONNECTIONS, *self.sockets())
+        attacker.says()
+        self.finds_its_device("victim")
+        program = self.start(hostile_loop(2), "victim")
+        self.assertEqual(program.wait(40), 0)
+        self.assertGreater(self.node.vgpu("victim")["totals"]["gpu_ns"], 0, "it passed its gate")
+
+
+def hostile_loop(seconds):
+    return [hostile.LOOP, str(seconds), "65536", "200", "4"]
+
+
+if __name__ == "__main__":
+    hostile.main()
