@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a hostile process does, by role. Prints a line for each thing that is done, and ends when its input ends.
 
-  silent COUNT SOCKET...    COUNT connections to each, which say nothing: prints how many were made, of how many
+  silent COUNT SOCKET...    COUNT connections to each, which say nothing: prints how many were made, of how many; then more
   noise SEED ROUNDS PLACE...  random bytes to each place, a socket's path or tcp:PORT
   attach COUNT SOCKET HEX   COUNT connections that say HEX and stay: prints how many were answered
   hello SOCKET TYPE HEX     one connection that says HEX: prints the answer's bytes, or "closed" or "silence"
@@ -49,7 +49,16 @@ def silent(count, *paths):
             if there is not None:
                 kept.append(there)
     say(len(kept), tried)
-    sys.stdin.read()
+    # Some hundred new ones a second, in place of the oldest, so that those which were turned away come back.
+    while not select.select([sys.stdin], [], [], 0.02)[0]:
+        for path in paths:
+            for _ in range(5):
+                there = connect(path)
+                if there is not None:
+                    kept.append(there)
+        for old in kept[:-tried]:
+            old.close()
+        del kept[:-tried]
 
 
 def noise(seed, rounds, *places):

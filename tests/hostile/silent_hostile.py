@@ -21,14 +21,14 @@ class Silent(hostile.Hostile):
     def test_silent_connections_of_another_user_to_every_socket_cost_a_victim_nothing(self):
         self.node.create("victim")
         self.finds_its_device("victim")  # its executor runs from here on
-        alone = sorted(self.seconds_of_clinfo() for _ in range(3))[1]
+        alone = max(self.seconds_of_clinfo() for _ in range(5))
         sockets = self.sockets()
         self.assertGreaterEqual(len(sockets), 3, sockets)
         attacker = self.attack(STRANGER, "silent", CONNECTIONS, *sockets)
         made, tried = map(int, attacker.says().split())
         self.assertEqual(tried, CONNECTIONS * len(sockets))
         self.assertGreater(made, CONNECTIONS, "the sockets that others may reach took them")
-        beside = sorted(self.seconds_of_clinfo() for _ in range(3))[1]
+        beside = max(self.seconds_of_clinfo() for _ in range(5))
         print(f"{made} silent connections to {len(sockets)} sockets; clinfo alone {alone:.3f} s, beside them {beside:.3f} s")
         # What else runs on the machine slows both: a busy one takes more than a second even without an attack.
         self.assertLess(beside, max(ANSWERS_IN, 3 * alone))
