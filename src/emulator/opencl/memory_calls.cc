@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buffers and images: the emulator has to have room for them.
+#include "emulator/opencl/memory.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+namespace weir::emulator::cl {
+namespace {
+
+struct Held {
+  std::uint32_t device = 0;
+  std::uint64_t bytes = 0;
+};
+
+void CL_CALLBACK GiveBack(cl_mem, void* data) {
+  const std::unique_ptr<Held> held(static_cast<Held*>(data));
+  Guarded([&] {
+    Driver::The().GiveMemory(held->device, held->bytes);
+    return CL_SUCCESS;
+  });
+}
+
+/// Notes what PoCL has made. Otherwise gives the memory back.
+void Keep(cl_mem made, const Driver::Device& device, std::uint64_t bytes) {
+  auto held = std::make_unique<Held>(Held{.device = device.number, .bytes = bytes});
+  if (made != nullptr && Pocl().clSetMemObjectDestructorCallback(made, GiveBack, held.get()) == CL_SUCCESS)
+    static_cast<void>(held.release());
+  else
+    Driver::The().GiveMemory(device.number, bytes);
+}
+
+cl_mem Answer(cl_mem made, cl_int status, cl_int* error) {
+  if (error != nullptr) *error = status;
+  return made;
+}
+
+/// `make`: (error) to a buffer of PoCL's.
+template <typename Make>
+cl_mem MakeBuffer(cl_context context, std::size_t size, cl_int* error, Make make) {
+  cl_mem made = nullptr;
+  const cl_int status = Guarded([&]() -> cl_int {
+    cl_int failed = CL_SUCCESS;
+    const Driver::Device* device = DeviceOf(context);
+    if (device == nullptr || size == 0) {
+      made = make(&failed);
+      return failed;
+    }
+    if (size > LargestBuffer(*device)) return CL_INVALID_BUFFER_SIZE;
+    if (!Driver::The().TakeMemory(*device, size)) return CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    made = make(&failed);
+    Keep(made, *device, size);
+    return failed;
+  });
+  return Answer(made, status, error);
+}
+
+/// How large an image is, is known when PoCL has made it.
+cl_mem KeepImage(cl_context context, const cl_image_desc* description, cl_mem made, cl_int* error) {
+  if (made == nullptr) return nullptr;
+  const cl_int status = Guarded([&]() -> cl_int {
+    std::size_t size = 0;
+    const Driver::Device* device = DeviceOf(context);
+    const bool in_another = description != nullptr && description->mem_object != nullptr;
+    if (device == nullptr || in_another ||
+        Pocl().clGetMemObjectInfo(made, CL_MEM_SIZE, sizeof size, &size, nullptr) != CL_SUCCESS)
+      return CL_SUCCESS;
+    if (!Driver::The().TakeMemory(*device, size)) {
+      Pocl().clReleaseMemObject(made);
+      made = nullptr;
+      return CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    }
+    Keep(made, *device, size);
+    return CL_SUCCESS;
+  });
+  return Answer(made, status, error);
+}
+
+cl_mem CL_API_CALL CreateBuffer(cl_context context, cl_mem_flags flags, std::size_t size, void* host, cl_int* error) {
+  return MakeBuffer(context, size, error, [&](cl_int* failed) {
+    return Pocl().clCreateBuffer(context, flags, size, host, failed);
+  });
+}
+
+cl_mem CL_API_CALL CreateBufferWithProperties(cl_context context, const cl_mem_properties* properties,
+                                              cl_mem_flags flags, std::size_t size, void* host, cl_int* error) {
+  return MakeBuffer(context, size, error, [&](cl_int* failed) {
+    return Pocl().clCreateBufferWithProperties(context, properties, flags, size, host, failed);
+  });
+}
+
+cl_mem CL_API_CALL CreateImage(cl_context context, cl_mem_flags flags, const cl_image_format* format,
+                               const cl_image_desc* description, void* host, cl_int* error) {
+  return KeepImage(context, description, Pocl().clCreateImage(context, flags, format, description, host, error),
+                   error);
+}
+
+cl_mem CL_API_CALL CreateImageWithProperties(cl_context context, const cl_mem_properties* properties,
+                                             cl_mem_flags flags, const cl_image_format* format,
+                                             const cl_image_desc* description, void* host, cl_int* error) {
+  return KeepImage(
+      context, description,
+      Pocl().clCreateImageWithProperties(context, properties, flags, format, description, host, error), error);
+}
+
+cl_mem CL_API_CALL CreateImage2D(cl_context context, cl_mem_flags flags, const cl_image_format* format,
+                                 std::size_t width, std::size_t height, std::size_t row, void* host, cl_int* error) {
+  return KeepImage(context, nullptr, Pocl().clCreateImage2D(context, flags, format, width, height, row, host, error),
+                   error);
+}
+
+cl_mem CL_API_CALL CreateImage3D(cl_context context, cl_mem_flags flags, const cl_image_format* format,
+                                 std::size_t width, std::size_t height, std::size_t depth, std::size_t row,
+                                 std::size_t slice, void* host, cl_int* error) {
+  return KeepImage(context, nullptr,
+                   Pocl().clCreateImage3D(context, flags, format, width, height, depth, row, slice, host, error),
+                   error);
+}
+
+}  // namespace
+
+const Driver::Device* DeviceOf(cl_context context) {
+  std::array<cl_device_id, 64> devices{};
+  std::size_t bytes = 0;
+  if (Pocl().clGetContextInfo(context, CL_CONTEXT_DEVICES, sizeof devices, devices.data(), &bytes) != CL_SUCCESS)
+    return nullptr;
+  for (std::size_t i = 0; i < bytes / sizeof(cl_device_id); ++i)
+    if (const Driver::Device* found = Driver::The().Find(devices[i])) return found;
+  return nullptr;
+}
+
+std::uint64_t LargestBuffer(const Driver::Device& device) {
+  cl_ulong largest = 0;
+  if (Pocl().clGetDeviceInfo(device.native, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof largest, &largest, nullptr) !=
+      CL_SUCCESS)
+    return device.model.memory.count;
+  return std::min<std::uint64_t>(largest, device.model.memory.count);
+}
+
+void AddMemoryCalls(cl_icd_dispatch& table) {
+  table.clCreateBuffer = CreateBuffer;
+  table.clCreateBufferWithProperties = CreateBufferWithProperties;
+  table.clCreateImage = CreateImage;
+  table.clCreateImageWithProperties = CreateImageWithProperties;
+  table.clCreateImage2D = CreateImage2D;
+  table.clCreateImage3D = CreateImage3D;
+}
+
+}  // namespace weir::emulator::cl
