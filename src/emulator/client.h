@@ -74,7 +74,7 @@ class Client {
   std::vector<KernelCost> kernels_;
   double kernel_factor_ = 1;
   std::mutex mutex_;
-  std::map<std::uint64_t, Done> outstanding_;              // by tag
+  std::map<std::uint64_t, Done> outstanding_;             // by tag
   std::map<std::uint64_t, std::optional<bool>> answers_;  // to Allocate, by tag
   std::condition_variable answered_;
   std::uint64_t next_tag_ = 1;

@@ -208,8 +208,7 @@ void ReadDevice(Reader& reader, Emulated& emulated) {
   }
 }
 
-constexpr std::string_view kPatternCharacters =
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_*?";
+constexpr std::string_view kPatternCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_*?";
 
 void ReadKernel(Reader& reader, Emulated& emulated) {
   KernelCost cost;
@@ -218,8 +217,8 @@ void ReadKernel(Reader& reader, Emulated& emulated) {
   reader.Text("name", cost.name);
   if (cost.name.empty() || cost.name.size() > kNameCharsMax ||
       cost.name.find_first_not_of(kPatternCharacters) != std::string::npos)
-    reader.Complain(reader.table(), fmt::format("a [[kernel]] needs a 'name': 1 to {} letters, digits, _, * and ?",
-                                                kNameCharsMax));
+    reader.Complain(reader.table(),
+                    fmt::format("a [[kernel]] needs a 'name': 1 to {} letters, digits, _, * and ?", kNameCharsMax));
   reader.Time("fixed", fixed, seconds(10));
   reader.TimeNs("per_item", per_item_ns, seconds(1));
   reader.Whole("units", cost.units, 0, core::DeviceConfig::kUnitsMax);

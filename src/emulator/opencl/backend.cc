@@ -56,8 +56,8 @@ Result<Backend> LoadBackend(std::size_t devices) {
   if (original.clGetDeviceIDs(backend.platform, CL_DEVICE_TYPE_ALL, static_cast<cl_uint>(devices),
                               backend.devices.data(), &count) != CL_SUCCESS ||
       count < devices)
-    return Fail(Errc::kUnavailable, name + " has " + std::to_string(count) + " devices; " + std::to_string(devices) +
-                                        " are needed");
+    return Fail(Errc::kUnavailable,
+                name + " has " + std::to_string(count) + " devices; " + std::to_string(devices) + " are needed");
   for (const pid_t tid : platform::ThreadsOfThisProcess())
     if (std::ranges::find(before, tid) == before.end()) backend.workers.push_back(tid);
   return backend;

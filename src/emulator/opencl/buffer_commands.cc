@@ -24,8 +24,8 @@ cl_int CL_API_CALL Read(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
   });
 }
 
-cl_int CL_API_CALL Write(cl_command_queue queue, cl_mem buffer, cl_bool blocking, std::size_t offset,
-                         std::size_t size, const void* from, cl_uint count, const cl_event* events, cl_event* out) {
+cl_int CL_API_CALL Write(cl_command_queue queue, cl_mem buffer, cl_bool blocking, std::size_t offset, std::size_t size,
+                         const void* from, cl_uint count, const cl_event* events, cl_event* out) {
   return Guarded([&] {
     return Driver::The().Enqueue(
         queue, {.type = CL_COMMAND_WRITE_BUFFER, .work = CopyWork(EngineKind::kCopyIn, size)}, count, events, out,
@@ -68,9 +68,8 @@ cl_int CL_API_CALL WriteRect(cl_command_queue queue, cl_mem buffer, cl_bool bloc
   });
 }
 
-cl_int CL_API_CALL Copy(cl_command_queue queue, cl_mem from, cl_mem to, std::size_t from_offset,
-                        std::size_t to_offset, std::size_t size, cl_uint count, const cl_event* events,
-                        cl_event* out) {
+cl_int CL_API_CALL Copy(cl_command_queue queue, cl_mem from, cl_mem to, std::size_t from_offset, std::size_t to_offset,
+                        std::size_t size, cl_uint count, const cl_event* events, cl_event* out) {
   return Guarded([&] {
     return Driver::The().Enqueue(
         queue, {.type = CL_COMMAND_COPY_BUFFER, .work = Driver::The().CostOf("clEnqueueCopyBuffer", size).work}, count,
@@ -85,14 +84,14 @@ cl_int CL_API_CALL CopyRect(cl_command_queue queue, cl_mem from, cl_mem to, cons
                             std::size_t from_slice, std::size_t to_row, std::size_t to_slice, cl_uint count,
                             const cl_event* events, cl_event* out) {
   return Guarded([&] {
-    return Driver::The().Enqueue(
-        queue,
-        {.type = CL_COMMAND_COPY_BUFFER_RECT,
-         .work = Driver::The().CostOf("clEnqueueCopyBufferRect", Product(region)).work},
-        count, events, out, [&](cl_uint n, const cl_event* waits, cl_event* event) {
-          return Pocl().clEnqueueCopyBufferRect(queue, from, to, from_origin, to_origin, region, from_row, from_slice,
-                                                to_row, to_slice, n, waits, event);
-        });
+    return Driver::The().Enqueue(queue,
+                                 {.type = CL_COMMAND_COPY_BUFFER_RECT,
+                                  .work = Driver::The().CostOf("clEnqueueCopyBufferRect", Product(region)).work},
+                                 count, events, out, [&](cl_uint n, const cl_event* waits, cl_event* event) {
+                                   return Pocl().clEnqueueCopyBufferRect(queue, from, to, from_origin, to_origin,
+                                                                         region, from_row, from_slice, to_row, to_slice,
+                                                                         n, waits, event);
+                                 });
   });
 }
 
@@ -115,8 +114,7 @@ void* CL_API_CALL Map(cl_command_queue queue, cl_mem buffer, cl_bool blocking, c
         queue, {.type = CL_COMMAND_MAP_BUFFER, .work = MapWork(flags, size)}, count, events, out,
         [&](cl_uint n, const cl_event* waits, cl_event* event) {
           cl_int failed = CL_SUCCESS;
-          mapped =
-              Pocl().clEnqueueMapBuffer(queue, buffer, CL_FALSE, flags, offset, size, n, waits, event, &failed);
+          mapped = Pocl().clEnqueueMapBuffer(queue, buffer, CL_FALSE, flags, offset, size, n, waits, event, &failed);
           if (failed == CL_SUCCESS) TheMaps().Add(buffer, mapped, flags, size);
           return failed;
         },
@@ -129,11 +127,10 @@ void* CL_API_CALL Map(cl_command_queue queue, cl_mem buffer, cl_bool blocking, c
 cl_int CL_API_CALL Unmap(cl_command_queue queue, cl_mem object, void* mapped, cl_uint count, const cl_event* events,
                          cl_event* out) {
   return Guarded([&] {
-    return Driver::The().Enqueue(
-        queue, {.type = CL_COMMAND_UNMAP_MEM_OBJECT, .work = TheMaps().Remove(object, mapped)}, count, events, out,
-        [&](cl_uint n, const cl_event* waits, cl_event* event) {
-          return Pocl().clEnqueueUnmapMemObject(queue, object, mapped, n, waits, event);
-        });
+    return Driver::The().Enqueue(queue, {.type = CL_COMMAND_UNMAP_MEM_OBJECT, .work = TheMaps().Remove(object, mapped)},
+                                 count, events, out, [&](cl_uint n, const cl_event* waits, cl_event* event) {
+                                   return Pocl().clEnqueueUnmapMemObject(queue, object, mapped, n, waits, event);
+                                 });
   });
 }
 

@@ -15,8 +15,8 @@ struct KernelWork {
   bool computed = true;
 };
 
-/// A launch of a kernel, or another command on the device by its name in OpenCL ("clEnqueueFillBuffer"), whose items are
-/// bytes. Without an entry that matches, the cost is measured.
+/// A launch of a kernel, or another command on the device by its name in OpenCL ("clEnqueueFillBuffer"), whose items
+/// are bytes. Without an entry that matches, the cost is measured.
 KernelWork WorkOf(const std::vector<KernelCost>& kernels, double factor, std::string_view name, std::uint64_t items);
 
 /// A copy over the link.

@@ -141,8 +141,7 @@ cl_context CL_API_CALL CreateContextFromType(const cl_context_properties* proper
                                              void* data, cl_int* error) {
   std::array<cl_device_id, 64> devices{};
   cl_uint count = 0;
-  const cl_int found =
-      GetDeviceIds(nullptr, type, static_cast<cl_uint>(devices.size()), devices.data(), &count);
+  const cl_int found = GetDeviceIds(nullptr, type, static_cast<cl_uint>(devices.size()), devices.data(), &count);
   if (found != CL_SUCCESS) {
     if (error != nullptr) *error = found;
     return nullptr;
@@ -197,8 +196,8 @@ cl_int CL_API_CALL PlatformInfo(cl_platform_id platform, cl_platform_info name, 
       case CL_PLATFORM_HOST_TIMER_RESOLUTION: return answer.Value<cl_ulong>(1);
       case CL_PLATFORM_VERSION: {
         std::array<char, 512> pocl{};
-        const cl_int error = Pocl().clGetPlatformInfo(Driver::The().platform(), name, pocl.size() - 1, pocl.data(),
-                                                      nullptr);
+        const cl_int error =
+            Pocl().clGetPlatformInfo(Driver::The().platform(), name, pocl.size() - 1, pocl.data(), nullptr);
         return error == CL_SUCCESS ? answer.Text(Version(pocl.data())) : error;
       }
       default: return Pocl().clGetPlatformInfo(Driver::The().platform(), name, room, value, size);

@@ -159,8 +159,8 @@ cl_int Driver::TakeWaitList(cl_uint count, const cl_event* events, WaitList& out
 
 /// PoCL has the command. From here on it cannot be refused.
 cl_int Driver::Given(const std::shared_ptr<Queue>& queue, CommandKind kind, const WaitList& waits, cl_event native,
-                     cl_event* out, std::unique_lock<std::mutex> order,
-                     std::shared_lock<std::shared_mutex> no_failure, bool wait) {
+                     cl_event* out, std::unique_lock<std::mutex> order, std::shared_lock<std::shared_mutex> no_failure,
+                     bool wait) {
   auto* event = new Event;
   event->dispatch = backend_.table;
   event->refs = 2;  // the driver's until it is complete, and the caller's
@@ -169,8 +169,8 @@ cl_int Driver::Given(const std::shared_ptr<Queue>& queue, CommandKind kind, cons
   event->type = kind.type;
   event->when_complete = std::move(kind.when_complete);
   std::unique_lock lock(mutex_);
-  const bool failed = std::ranges::any_of(
-      waits.events, [](const Event* before) { return before->complete && before->status < 0; });
+  const bool failed =
+      std::ranges::any_of(waits.events, [](const Event* before) { return before->complete && before->status < 0; });
   const CommandId id = timeline_.Add(platform::Now(), queue->id, kind.order, kind.work, waits.ids, failed);
   event->id = id;
   events_.emplace(id, event);

@@ -21,8 +21,7 @@ cl_int CL_API_CALL WaitForEvents(cl_uint count, const cl_event* events) {
   });
 }
 
-cl_int CL_API_CALL GetEventInfo(cl_event handle, cl_event_info name, std::size_t room, void* value,
-                                std::size_t* size) {
+cl_int CL_API_CALL GetEventInfo(cl_event handle, cl_event_info name, std::size_t room, void* value, std::size_t* size) {
   return Guarded([&]() -> cl_int {
     const Event* event = EventOf(handle);
     if (event == nullptr) return CL_INVALID_EVENT;

@@ -4,7 +4,9 @@
 
 #define WEIR_EXPORT extern "C" __attribute__((visibility("default")))
 
-WEIR_EXPORT void* clGetExtensionFunctionAddress(const char* name) { return weir::emulator::cl::ExtensionFunction(name); }
+WEIR_EXPORT void* clGetExtensionFunctionAddress(const char* name) {
+  return weir::emulator::cl::ExtensionFunction(name);
+}
 
 WEIR_EXPORT cl_int clGetPlatformInfo(cl_platform_id platform, cl_platform_info name, size_t room, void* value,
                                      size_t* size) {

@@ -31,28 +31,26 @@ cl_int CL_API_CALL Read(cl_command_queue queue, cl_mem image, cl_bool blocking, 
 }
 
 cl_int CL_API_CALL Write(cl_command_queue queue, cl_mem image, cl_bool blocking, const std::size_t* origin,
-                         const std::size_t* region, std::size_t row, std::size_t slice, const void* from,
-                         cl_uint count, const cl_event* events, cl_event* out) {
+                         const std::size_t* region, std::size_t row, std::size_t slice, const void* from, cl_uint count,
+                         const cl_event* events, cl_event* out) {
   return Guarded([&] {
     return Driver::The().Enqueue(
         queue, {.type = CL_COMMAND_WRITE_IMAGE, .work = CopyWork(EngineKind::kCopyIn, BytesOf(image, region))}, count,
         events, out,
         [&](cl_uint n, const cl_event* waits, cl_event* event) {
-          return Pocl().clEnqueueWriteImage(queue, image, CL_FALSE, origin, region, row, slice, from, n, waits,
-                                            event);
+          return Pocl().clEnqueueWriteImage(queue, image, CL_FALSE, origin, region, row, slice, from, n, waits, event);
         },
         blocking != CL_FALSE);
   });
 }
 
 cl_int CL_API_CALL Copy(cl_command_queue queue, cl_mem from, cl_mem to, const std::size_t* from_origin,
-                        const std::size_t* to_origin, const std::size_t* region, cl_uint count,
-                        const cl_event* events, cl_event* out) {
+                        const std::size_t* to_origin, const std::size_t* region, cl_uint count, const cl_event* events,
+                        cl_event* out) {
   return Guarded([&] {
     return Driver::The().Enqueue(
         queue,
-        {.type = CL_COMMAND_COPY_IMAGE,
-         .work = Driver::The().CostOf("clEnqueueCopyImage", BytesOf(from, region)).work},
+        {.type = CL_COMMAND_COPY_IMAGE, .work = Driver::The().CostOf("clEnqueueCopyImage", BytesOf(from, region)).work},
         count, events, out, [&](cl_uint n, const cl_event* waits, cl_event* event) {
           return Pocl().clEnqueueCopyImage(queue, from, to, from_origin, to_origin, region, n, waits, event);
         });
@@ -90,13 +88,13 @@ cl_int CL_API_CALL CopyFromBuffer(cl_command_queue queue, cl_mem buffer, cl_mem 
 cl_int CL_API_CALL Fill(cl_command_queue queue, cl_mem image, const void* colour, const std::size_t* origin,
                         const std::size_t* region, cl_uint count, const cl_event* events, cl_event* out) {
   return Guarded([&] {
-    return Driver::The().Enqueue(
-        queue,
-        {.type = CL_COMMAND_FILL_IMAGE,
-         .work = Driver::The().CostOf("clEnqueueFillImage", BytesOf(image, region)).work},
-        count, events, out, [&](cl_uint n, const cl_event* waits, cl_event* event) {
-          return Pocl().clEnqueueFillImage(queue, image, colour, origin, region, n, waits, event);
-        });
+    return Driver::The().Enqueue(queue,
+                                 {.type = CL_COMMAND_FILL_IMAGE,
+                                  .work = Driver::The().CostOf("clEnqueueFillImage", BytesOf(image, region)).work},
+                                 count, events, out, [&](cl_uint n, const cl_event* waits, cl_event* event) {
+                                   return Pocl().clEnqueueFillImage(queue, image, colour, origin, region, n, waits,
+                                                                    event);
+                                 });
   });
 }
 
@@ -110,8 +108,8 @@ void* CL_API_CALL Map(cl_command_queue queue, cl_mem image, cl_bool blocking, cl
         queue, {.type = CL_COMMAND_MAP_IMAGE, .work = MapWork(flags, bytes)}, count, events, out,
         [&](cl_uint n, const cl_event* waits, cl_event* event) {
           cl_int failed = CL_SUCCESS;
-          mapped = Pocl().clEnqueueMapImage(queue, image, CL_FALSE, flags, origin, region, row, slice, n, waits,
-                                            event, &failed);
+          mapped = Pocl().clEnqueueMapImage(queue, image, CL_FALSE, flags, origin, region, row, slice, n, waits, event,
+                                            &failed);
           if (failed == CL_SUCCESS) TheMaps().Add(image, mapped, flags, bytes);
           return failed;
         },

@@ -35,12 +35,12 @@ cl_int CL_API_CALL NdRange(cl_command_queue queue, cl_kernel kernel, cl_uint dim
     std::uint64_t items = 1;
     for (cl_uint i = 0; global != nullptr && i < dimensions && i < 3; ++i) items *= global[i];
     const KernelWork cost = Driver::The().CostOf(NameOf(kernel), items);
-    return Driver::The().Enqueue(
-        queue, {.type = CL_COMMAND_NDRANGE_KERNEL, .work = cost.work}, count, events, out,
-        [&](cl_uint n, const cl_event* waits, cl_event* event) {
-          if (!cost.computed) return Nothing(queue, n, waits, event);
-          return Pocl().clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, n, waits, event);
-        });
+    return Driver::The().Enqueue(queue, {.type = CL_COMMAND_NDRANGE_KERNEL, .work = cost.work}, count, events, out,
+                                 [&](cl_uint n, const cl_event* waits, cl_event* event) {
+                                   if (!cost.computed) return Nothing(queue, n, waits, event);
+                                   return Pocl().clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global,
+                                                                        local, n, waits, event);
+                                 });
   });
 }
 
@@ -50,15 +50,14 @@ cl_int CL_API_CALL Task(cl_command_queue queue, cl_kernel kernel, cl_uint count,
   return NdRange(queue, kernel, 1, nullptr, &kOne, &kOne, count, events, out);
 }
 
-cl_int CL_API_CALL Native(cl_command_queue queue, void(CL_CALLBACK* function)(void*), void* arguments,
-                          std::size_t size, cl_uint objects, const cl_mem* list, const void** places, cl_uint count,
+cl_int CL_API_CALL Native(cl_command_queue queue, void(CL_CALLBACK* function)(void*), void* arguments, std::size_t size,
+                          cl_uint objects, const cl_mem* list, const void** places, cl_uint count,
                           const cl_event* events, cl_event* out) {
   return Guarded([&] {
     return Driver::The().Enqueue(
-        queue, {.type = CL_COMMAND_NATIVE_KERNEL, .work = Driver::The().CostOf("clEnqueueNativeKernel", 1).work},
-        count, events, out, [&](cl_uint n, const cl_event* waits, cl_event* event) {
-          return Pocl().clEnqueueNativeKernel(queue, function, arguments, size, objects, list, places, n, waits,
-                                              event);
+        queue, {.type = CL_COMMAND_NATIVE_KERNEL, .work = Driver::The().CostOf("clEnqueueNativeKernel", 1).work}, count,
+        events, out, [&](cl_uint n, const cl_event* waits, cl_event* event) {
+          return Pocl().clEnqueueNativeKernel(queue, function, arguments, size, objects, list, places, n, waits, event);
         });
   });
 }

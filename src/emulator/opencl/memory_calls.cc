@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffers and images: the emulator has to have room for them.
-#include "emulator/opencl/memory.h"
-
 #include <algorithm>
 #include <array>
 #include <vector>
+
+#include "emulator/opencl/memory.h"
 
 namespace weir::emulator::cl {
 namespace {
@@ -78,9 +78,8 @@ cl_mem KeepImage(cl_context context, const cl_image_desc* description, cl_mem ma
 }
 
 cl_mem CL_API_CALL CreateBuffer(cl_context context, cl_mem_flags flags, std::size_t size, void* host, cl_int* error) {
-  return MakeBuffer(context, size, error, [&](cl_int* failed) {
-    return Pocl().clCreateBuffer(context, flags, size, host, failed);
-  });
+  return MakeBuffer(context, size, error,
+                    [&](cl_int* failed) { return Pocl().clCreateBuffer(context, flags, size, host, failed); });
 }
 
 cl_mem CL_API_CALL CreateBufferWithProperties(cl_context context, const cl_mem_properties* properties,
@@ -92,16 +91,15 @@ cl_mem CL_API_CALL CreateBufferWithProperties(cl_context context, const cl_mem_p
 
 cl_mem CL_API_CALL CreateImage(cl_context context, cl_mem_flags flags, const cl_image_format* format,
                                const cl_image_desc* description, void* host, cl_int* error) {
-  return KeepImage(context, description, Pocl().clCreateImage(context, flags, format, description, host, error),
-                   error);
+  return KeepImage(context, description, Pocl().clCreateImage(context, flags, format, description, host, error), error);
 }
 
 cl_mem CL_API_CALL CreateImageWithProperties(cl_context context, const cl_mem_properties* properties,
                                              cl_mem_flags flags, const cl_image_format* format,
                                              const cl_image_desc* description, void* host, cl_int* error) {
-  return KeepImage(
-      context, description,
-      Pocl().clCreateImageWithProperties(context, properties, flags, format, description, host, error), error);
+  return KeepImage(context, description,
+                   Pocl().clCreateImageWithProperties(context, properties, flags, format, description, host, error),
+                   error);
 }
 
 cl_mem CL_API_CALL CreateImage2D(cl_context context, cl_mem_flags flags, const cl_image_format* format,

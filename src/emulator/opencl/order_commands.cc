@@ -16,8 +16,8 @@ cl_int CL_API_CALL MarkerWithWaitList(cl_command_queue queue, cl_uint count, con
 
 cl_int CL_API_CALL BarrierWithWaitList(cl_command_queue queue, cl_uint count, const cl_event* events, cl_event* out) {
   return Guarded([&] {
-    return Driver::The().Enqueue(queue, {.type = CL_COMMAND_BARRIER, .order = Timeline::Order::kBarrier}, count,
-                                 events, out, [&](cl_uint n, const cl_event* waits, cl_event* event) {
+    return Driver::The().Enqueue(queue, {.type = CL_COMMAND_BARRIER, .order = Timeline::Order::kBarrier}, count, events,
+                                 out, [&](cl_uint n, const cl_event* waits, cl_event* event) {
                                    return Pocl().clEnqueueBarrierWithWaitList(queue, n, waits, event);
                                  });
   });

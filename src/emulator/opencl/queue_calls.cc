@@ -9,8 +9,8 @@ cl_command_queue Noted(cl_command_queue native, cl_device_id device) {
   if (native == nullptr) return nullptr;
   const Driver::Device* found = Driver::The().Find(device);
   cl_command_queue_properties properties = 0;
-  if (found == nullptr || Pocl().clGetCommandQueueInfo(native, CL_QUEUE_PROPERTIES, sizeof properties, &properties,
-                                                       nullptr) != CL_SUCCESS)
+  if (found == nullptr ||
+      Pocl().clGetCommandQueueInfo(native, CL_QUEUE_PROPERTIES, sizeof properties, &properties, nullptr) != CL_SUCCESS)
     return native;
   Driver::The().AddQueue(native, *found, properties);
   return native;

@@ -125,11 +125,10 @@ cl_int CL_API_CALL Map(cl_command_queue queue, cl_bool blocking, cl_map_flags fl
 
 cl_int CL_API_CALL Unmap(cl_command_queue queue, void* memory, cl_uint count, const cl_event* events, cl_event* out) {
   return Guarded([&] {
-    return Driver::The().Enqueue(
-        queue, {.type = CL_COMMAND_SVM_UNMAP, .work = TheMaps().Remove(nullptr, memory)}, count, events, out,
-        [&](cl_uint n, const cl_event* waits, cl_event* event) {
-          return Pocl().clEnqueueSVMUnmap(queue, memory, n, waits, event);
-        });
+    return Driver::The().Enqueue(queue, {.type = CL_COMMAND_SVM_UNMAP, .work = TheMaps().Remove(nullptr, memory)},
+                                 count, events, out, [&](cl_uint n, const cl_event* waits, cl_event* event) {
+                                   return Pocl().clEnqueueSVMUnmap(queue, memory, n, waits, event);
+                                 });
   });
 }
 

@@ -34,10 +34,10 @@ void Timeline::GiveLanesBack(QueueId id) {
 
 /// The lane of a queue in order; of one out of order, the one with the least to do.
 std::uint32_t Timeline::LaneFor(QueueId id, Queue& queue) {
-  const auto least = std::ranges::min_element(
-      queue.lanes, {}, [this](std::uint32_t lane) { return lanes_[lane].in_flight.size(); });
-  if (least != queue.lanes.end() && (queue.in_order || lanes_[*least].in_flight.empty() ||
-                                     queue.lanes.size() >= kLanesPerQueueMax))
+  const auto least =
+      std::ranges::min_element(queue.lanes, {}, [this](std::uint32_t lane) { return lanes_[lane].in_flight.size(); });
+  if (least != queue.lanes.end() &&
+      (queue.in_order || lanes_[*least].in_flight.empty() || queue.lanes.size() >= kLanesPerQueueMax))
     return *least;
   std::size_t best = lanes_.size();
   bool device_has_one = false;

@@ -35,9 +35,9 @@ struct Work {
   enum class Cost : std::uint8_t { kNone, kKnown, kMeasured };
   Cost cost = Cost::kNone;
   core::EngineKind engine = core::EngineKind::kCompute;
-  Duration time{};      // kKnown
-  double factor = 1;    // kMeasured: of the CPU time
-  Bytes bytes{};        // of a copy
+  Duration time{};    // kKnown
+  double factor = 1;  // kMeasured: of the CPU time
+  Bytes bytes{};      // of a copy
   std::uint32_t units = 0;
 };
 
@@ -121,7 +121,7 @@ class Timeline {
   struct Command {
     QueueId queue = 0;  // 0: a user event
     Work work;
-    std::size_t waits = 0;            // of its wait list, not complete
+    std::size_t waits = 0;             // of its wait list, not complete
     std::vector<CommandId> waiters{};  // commands that have it in their wait list
     bool computed = false, modelled = false;
     int status = 0;

@@ -249,8 +249,8 @@ class Player {
       for (auto at = left.begin(); at != left.end(); ++at) {
         Known& one = known_.at(*at);
         const bool ready = one.ended || std::ranges::all_of(one.waits, [&](CommandId id) {
-          return known_.at(id).computed || known_.at(id).ended;
-        });
+                             return known_.at(id).computed || known_.at(id).ended;
+                           });
         if (ready) {
           one.computed = true;
           one.computed_status = status;
