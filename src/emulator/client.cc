@@ -134,8 +134,12 @@ Client::Room Client::Allocate(std::uint32_t device, Bytes bytes) {
 }
 
 void Client::Free(std::uint32_t device, Bytes bytes) {
-  const std::lock_guard lock(mutex_);
-  SendNow(wire::Free{.device = device, .bytes = bytes.count});
+  {
+    const std::lock_guard lock(mutex_);
+    if (!SendNow(wire::Free{.device = device, .bytes = bytes.count})) return;
+  }
+  // Messages of different clients have no order: the answer to one that comes later says that this one has been read.
+  if (std::this_thread::get_id() != thread_.get_id()) Allocate(device, Bytes{});
 }
 
 void Client::Take(const wire::Completed& completed) {

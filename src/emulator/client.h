@@ -56,6 +56,7 @@ class Client {
   enum class Room { kTaken, kNone, kGone };
   /// Waits for the emulator's answer. Not to be called on the client's thread.
   Room Allocate(std::uint32_t device, Bytes bytes);
+  /// Returns when the emulator has the memory back; on the client's thread, at once.
   void Free(std::uint32_t device, Bytes bytes);
 
  private:

@@ -2,6 +2,9 @@
 // Buffers and images: the emulator has to have room for them.
 #include <algorithm>
 #include <array>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "emulator/opencl/memory.h"
@@ -9,26 +12,71 @@
 namespace weir::emulator::cl {
 namespace {
 
+using Callback = std::pair<void(CL_CALLBACK*)(cl_mem, void*), void*>;
+
 struct Held {
   std::uint32_t device = 0;
   std::uint64_t bytes = 0;
+  std::vector<Callback> callbacks{};  // the program's, for the object's end
 };
 
-void CL_CALLBACK GiveBack(cl_mem, void* data) {
-  const std::unique_ptr<Held> held(static_cast<Held*>(data));
+/// The objects that take memory of a device.
+class Objects {
+ public:
+  void Add(cl_mem object, const Held& held) {
+    const std::lock_guard lock(mutex_);
+    held_[object] = held;
+  }
+  /// False: it is none of them.
+  bool AddCallback(cl_mem object, const Callback& callback) {
+    const std::lock_guard lock(mutex_);
+    const auto found = held_.find(object);
+    if (found == held_.end()) return false;
+    found->second.callbacks.push_back(callback);
+    return true;
+  }
+  Held Take(cl_mem object) {
+    const std::lock_guard lock(mutex_);
+    const auto found = held_.extract(object);
+    return found ? std::move(found.mapped()) : Held{};
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<cl_mem, Held> held_;
+};
+
+Objects& All() {
+  static Objects& all = *new Objects;
+  return all;
+}
+
+/// A program that is told of an object's end can rely on its memory being free: the emulator has it before.
+void CL_CALLBACK GiveBack(cl_mem object, void*) {
   Guarded([&] {
-    Driver::The().GiveMemory(held->device, held->bytes);
+    const Held held = All().Take(object);
+    Driver::The().GiveMemory(held.device, held.bytes);
+    for (auto callback = held.callbacks.rbegin(); callback != held.callbacks.rend(); ++callback)
+      callback->first(object, callback->second);
     return CL_SUCCESS;
+  });
+}
+
+cl_int CL_API_CALL SetDestructorCallback(cl_mem object, void(CL_CALLBACK* call)(cl_mem, void*), void* data) {
+  return Guarded([&] {
+    if (call != nullptr && All().AddCallback(object, {call, data})) return CL_SUCCESS;
+    return Pocl().clSetMemObjectDestructorCallback(object, call, data);
   });
 }
 
 /// Notes what PoCL has made. Otherwise gives the memory back.
 void Keep(cl_mem made, const Driver::Device& device, std::uint64_t bytes) {
-  auto held = std::make_unique<Held>(Held{.device = device.number, .bytes = bytes});
-  if (made != nullptr && Pocl().clSetMemObjectDestructorCallback(made, GiveBack, held.get()) == CL_SUCCESS)
-    static_cast<void>(held.release());
-  else
-    Driver::The().GiveMemory(device.number, bytes);
+  if (made != nullptr) {
+    All().Add(made, {.device = device.number, .bytes = bytes});
+    if (Pocl().clSetMemObjectDestructorCallback(made, GiveBack, nullptr) == CL_SUCCESS) return;
+    All().Take(made);
+  }
+  Driver::The().GiveMemory(device.number, bytes);
 }
 
 cl_mem Answer(cl_mem made, cl_int status, cl_int* error) {
@@ -137,6 +185,7 @@ std::uint64_t LargestBuffer(const Driver::Device& device) {
 }
 
 void AddMemoryCalls(cl_icd_dispatch& table) {
+  table.clSetMemObjectDestructorCallback = SetDestructorCallback;
   table.clCreateBuffer = CreateBuffer;
   table.clCreateBufferWithProperties = CreateBufferWithProperties;
   table.clCreateImage = CreateImage;
