@@ -62,10 +62,24 @@ Status Client::Welcome(const std::string& program) {
       devices_.push_back({.name = device.at("name"),
                           .uuid = device.at("uuid"),
                           .pci = device.at("pci"),
-                          .memory = Bytes{device.at("memory_bytes").get<std::uint64_t>()}});
+                          .memory = Bytes{device.at("memory_bytes").get<std::uint64_t>()},
+                          .units = device.at("units").get<std::uint32_t>(),
+                          .queue_depth = device.at("queue_depth").get<std::uint32_t>()});
     const auto& frame = text.at("frame");
     frame_ = {.fixed = {}, .factor = frame.at("factor"), .drawn = frame.at("drawn")};
     if (frame.contains("fixed_ns")) frame_.fixed = Duration{frame.at("fixed_ns").get<std::int64_t>()};
+    const auto& kernels = text.at("kernels");
+    kernel_factor_ = kernels.at("factor");
+    for (const auto& kernel : kernels.at("costs")) {
+      kernels_.push_back({.name = kernel.at("name"),
+                          .fixed = {},
+                          .per_item_ns = 0,
+                          .units = kernel.at("units").get<std::uint32_t>(),
+                          .computed = kernel.at("computed")});
+      if (!kernel.contains("fixed_ns")) continue;
+      kernels_.back().fixed = Duration{kernel.at("fixed_ns").get<std::int64_t>()};
+      kernels_.back().per_item_ns = kernel.at("per_item_ns");
+    }
   } catch (const nlohmann::json::exception& error) {
     return Fail(Errc::kProtocol, std::string("the emulator's Welcome: ") + error.what());
   }
@@ -77,20 +91,23 @@ Client::~Client() {
   if (thread_.joinable()) thread_.join();
 }
 
-bool Client::Send(std::uint64_t tag, const wire::Message& message, Done done) {
+bool Client::SendNow(const wire::Message& message) {
   if (over_) return false;
-  outstanding_.emplace(tag, std::move(done));
   // Messages of one queue keep their order: the lock is held while the socket is full.
   const std::vector<std::byte> packet = wire::Encode(message);
   for (;;) {
     const Status sent = platform::SendPacket(socket_.get(), packet);
     if (sent) return true;
     pollfd writable{.fd = socket_.get(), .events = POLLOUT, .revents = 0};
-    if (sent.error().code == Errc::kTimeout && ::poll(&writable, 1, kSendWithinMs) > 0) continue;
-
-    outstanding_.erase(tag);
-    return false;
+    if (sent.error().code != Errc::kTimeout || ::poll(&writable, 1, kSendWithinMs) <= 0) return false;
   }
+}
+
+bool Client::Send(std::uint64_t tag, const wire::Message& message, Done done) {
+  outstanding_.emplace(tag, std::move(done));
+  if (SendNow(message)) return true;
+  outstanding_.erase(tag);
+  return false;
 }
 
 bool Client::Submit(wire::Command command, Done done) {
@@ -105,8 +122,37 @@ bool Client::Present(std::uint32_t device, std::uint32_t queue, std::uint32_t in
   return Send(tag, wire::Present{device, queue, interval, tag}, std::move(done));
 }
 
-void Client::Run() {
+Client::Room Client::Allocate(std::uint32_t device, Bytes bytes) {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t tag = next_tag_++;
+  const std::optional<bool>& answer = answers_[tag];
+  if (SendNow(wire::Allocate{.device = device, .bytes = bytes.count, .tag = tag}))
+    answered_.wait(lock, [&] { return answer.has_value() || over_; });
+  const Room room = !answer ? Room::kGone : *answer ? Room::kTaken : Room::kNone;
+  answers_.erase(tag);
+  return room;
+}
+
+void Client::Free(std::uint32_t device, Bytes bytes) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!SendNow(wire::Free{.device = device, .bytes = bytes.count})) return;
+  }
+  // Messages of different clients have no order: the answer to one that comes later says that this one has been read.
+  if (std::this_thread::get_id() != thread_.get_id()) Allocate(device, Bytes{});
+}
+
+void Client::Take(const wire::Completed& completed) {
   std::vector<std::pair<Done, wire::Completion>> ready;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const wire::Completion& one : completed.completions)
+      if (auto done = outstanding_.extract(one.tag)) ready.emplace_back(std::move(done.mapped()), one);
+  }
+  for (auto& [done, one] : ready) done(InstantFromNs(one.began_ns), InstantFromNs(one.ended_ns), one.lost != 0);
+}
+
+void Client::Run() {
   for (;;) {
     if (!platform::WaitReadable(socket_.get(), 60'000)) continue;
     const auto packet = platform::ReceivePacket(socket_.get(), wire::kMessageBytesMax, platform::Descriptors::kRefused);
@@ -114,21 +160,20 @@ void Client::Run() {
     if (!packet || packet->bytes.empty()) break;
     const auto message = wire::Decode(packet->bytes);
     if (!message) break;
-    const auto* completed = std::get_if<wire::Completed>(&*message);
-    if (completed == nullptr) continue;
-    ready.clear();
-    {
+    if (const auto* completed = std::get_if<wire::Completed>(&*message)) Take(*completed);
+    if (const auto* allocated = std::get_if<wire::Allocated>(&*message)) {
       const std::lock_guard lock(mutex_);
-      for (const wire::Completion& one : completed->completions)
-        if (auto done = outstanding_.extract(one.tag)) ready.emplace_back(std::move(done.mapped()), one);
+      if (const auto asked = answers_.find(allocated->tag); asked != answers_.end())
+        asked->second = allocated->good != 0;
+      answered_.notify_all();
     }
-    for (auto& [done, one] : ready) done(InstantFromNs(one.began_ns), InstantFromNs(one.ended_ns), one.lost != 0);
   }
   std::map<std::uint64_t, Done> left;
   {
     const std::lock_guard lock(mutex_);
     over_ = true;
     left.swap(outstanding_);
+    answered_.notify_all();
   }
   for (auto& [tag, done] : left) done({}, {}, /*lost=*/true);
   if (gone_) gone_();

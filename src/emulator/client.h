@@ -2,6 +2,7 @@
 // A driver's connection to weir-emulated-gpu. Any thread may call it.
 #pragma once
 
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,6 +14,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "emulator/device_file.h"
 #include "platform/fd.h"
 #include "proto/emulator_messages.h"
 
@@ -21,6 +23,8 @@ namespace weir::emulator {
 struct ClientDevice {
   std::string name, uuid, pci;
   Bytes memory{};
+  std::uint32_t units = 0;
+  std::uint32_t queue_depth = 0;  // commands that a queue holds; 0: no limit
 };
 
 /// What a frame of this program costs; `fixed` empty: the CPU time of drawing it, times `factor`.
@@ -44,23 +48,36 @@ class Client {
 
   [[nodiscard]] const std::vector<ClientDevice>& devices() const { return devices_; }
   [[nodiscard]] const ClientFrame& frame() const { return frame_; }
+  [[nodiscard]] const std::vector<KernelCost>& kernels() const { return kernels_; }
+  [[nodiscard]] double kernel_factor() const { return kernel_factor_; }
   /// False, and `done` is not called: the emulator has gone.
   bool Submit(proto::emulator::Command command, Done done);
   bool Present(std::uint32_t device, std::uint32_t queue, std::uint32_t interval, Done done);
+  enum class Room { kTaken, kNone, kGone };
+  /// Waits for the emulator's answer. Not to be called on the client's thread.
+  Room Allocate(std::uint32_t device, Bytes bytes);
+  /// Returns when the emulator has the memory back; on the client's thread, at once.
+  void Free(std::uint32_t device, Bytes bytes);
 
  private:
   Client(platform::Fd socket, std::function<void()> gone) : socket_(std::move(socket)), gone_(std::move(gone)) {}
   Status Welcome(const std::string& program);
   /// With the lock held.
   bool Send(std::uint64_t tag, const proto::emulator::Message& message, Done done);
+  bool SendNow(const proto::emulator::Message& message);
+  void Take(const proto::emulator::Completed& completed);
   void Run();
 
   const platform::Fd socket_;
   const std::function<void()> gone_;
   std::vector<ClientDevice> devices_;
   ClientFrame frame_;
+  std::vector<KernelCost> kernels_;
+  double kernel_factor_ = 1;
   std::mutex mutex_;
-  std::map<std::uint64_t, Done> outstanding_;  // by tag
+  std::map<std::uint64_t, Done> outstanding_;             // by tag
+  std::map<std::uint64_t, std::optional<bool>> answers_;  // to Allocate, by tag
+  std::condition_variable answered_;
   std::uint64_t next_tag_ = 1;
   bool over_ = false;
   std::thread thread_;

@@ -76,6 +76,10 @@ class Reader {
     Quantity(key, kTimes, "a time such as \"2 ms\"", ns, static_cast<double>(max.count()));
     value = Duration{static_cast<std::int64_t>(ns)};
   }
+  /// A time that may be a part of a nanosecond.
+  void TimeNs(const char* key, double& ns, Duration max) {
+    Quantity(key, kTimes, "a time such as \"0.5 ns\"", ns, static_cast<double>(max.count()));
+  }
   void Size(const char* key, Bytes& value) {
     double bytes = static_cast<double>(value.count);
     Quantity(key, kSizes, "a size such as \"8 GiB\"", bytes, 0x1p50);
@@ -204,6 +208,28 @@ void ReadDevice(Reader& reader, Emulated& emulated) {
   }
 }
 
+constexpr std::string_view kPatternCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_*?";
+
+void ReadKernel(Reader& reader, Emulated& emulated) {
+  KernelCost cost;
+  Duration fixed{-1};
+  double per_item_ns = -1;
+  reader.Text("name", cost.name);
+  if (cost.name.empty() || cost.name.size() > kNameCharsMax ||
+      cost.name.find_first_not_of(kPatternCharacters) != std::string::npos)
+    reader.Complain(reader.table(),
+                    fmt::format("a [[kernel]] needs a 'name': 1 to {} letters, digits, _, * and ?", kNameCharsMax));
+  reader.Time("fixed", fixed, seconds(10));
+  reader.TimeNs("per_item", per_item_ns, seconds(1));
+  reader.Whole("units", cost.units, 0, core::DeviceConfig::kUnitsMax);
+  reader.Flag("computed", cost.computed);
+  if (fixed >= Duration{0} || per_item_ns >= 0) cost.fixed = std::max(fixed, Duration{0});
+  cost.per_item_ns = std::max(per_item_ns, 0.0);
+  if (!cost.computed && !cost.fixed)
+    reader.Complain(reader.table(), "a kernel that is not computed needs 'fixed' or 'per_item'");
+  emulated.kernels.push_back(std::move(cost));
+}
+
 }  // namespace
 
 Result<Emulated> ReadDevices(std::string_view text, const std::string& file) {
@@ -231,6 +257,11 @@ Result<Emulated> ReadDevices(std::string_view text, const std::string& file) {
   ProgramCost others{.name = "*", .frame = {}};
   reader.Table("frames", [&](Reader& frames) { frames.Number("factor", others.factor, 0, 1000); });
   emulated.programs.push_back(std::move(others));
+  reader.Each("kernel", [&](Reader& one) { ReadKernel(one, emulated); });
+  reader.Table("kernels", [&](Reader& kernels) { kernels.Number("factor", emulated.kernel_factor, 0, 1000); });
+  if (emulated.kernels.size() > Emulated::kKernelsMax)
+    reader.Complain(*parsed.table().get("kernel"),
+                    fmt::format("{} kernels: at most {}", emulated.kernels.size(), Emulated::kKernelsMax));
   reader.End();
   if (!fault && emulated.devices.empty()) reader.Complain(parsed.table(), "no [[device]]");
   if (!fault && emulated.devices.size() > kDevicesMax)

@@ -28,9 +28,22 @@ struct ProgramCost {
   bool drawn = true;
 };
 
+/// What a launch of a kernel costs. The first entry whose pattern matches the kernel's name counts.
+struct KernelCost {
+  std::string name;               // may contain * and ?
+  std::optional<Duration> fixed;  // empty: the CPU time of computing it, times the factor of [kernels]
+  double per_item_ns = 0;         // for each work-item, beside `fixed`
+  std::uint32_t units = 0;        // of the device, that a launch can use; 0: all
+  bool computed = true;
+};
+
 struct Emulated {
+  static constexpr std::size_t kKernelsMax = 200;  // so that they fit into a Welcome
+
   std::vector<DeviceDescription> devices;
   std::vector<ProgramCost> programs;  // the last matches every program
+  std::vector<KernelCost> kernels;
+  double kernel_factor = 1;  // of kernels whose cost is measured
 };
 
 /// kInvalidArgument: "FILE:LINE:COLUMN: reason".
@@ -40,7 +53,7 @@ Result<Emulated> LoadDevices(const std::string& name, const std::vector<std::str
 
 /// Whether a name matches a pattern in which * stands for any text and ? for one character.
 bool Matches(std::string_view pattern, std::string_view name);
-/// The one that counts. `programs` has one that matches every program.
+/// The entry that counts. `programs` has an entry that matches every program.
 const ProgramCost& CostOf(const std::vector<ProgramCost>& programs, std::string_view program);
 
 }  // namespace weir::emulator

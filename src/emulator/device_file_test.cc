@@ -30,6 +30,16 @@ frame = "4 ms"
 drawn = false
 [frames]
 factor = 0.5
+[[kernel]]
+name = "gemm_*"
+fixed = "5 us"
+per_item = "0.5 ns"
+units = 4
+computed = false
+[[kernel]]
+name = "sort?"
+[kernels]
+factor = 2.0
 )",
                                 "f");
   ASSERT_TRUE(read) << read.error().message;
@@ -55,6 +65,30 @@ factor = 0.5
   const ProgramCost& other = CostOf(read->programs, "game");
   EXPECT_FALSE(other.frame);
   EXPECT_EQ(other.factor, 0.5);
+  ASSERT_EQ(read->kernels.size(), 2U);
+  EXPECT_EQ(read->kernels[0].name, "gemm_*");
+  EXPECT_EQ(read->kernels[0].fixed, microseconds(5));
+  EXPECT_EQ(read->kernels[0].per_item_ns, 0.5);
+  EXPECT_EQ(read->kernels[0].units, 4U);
+  EXPECT_FALSE(read->kernels[0].computed);
+  EXPECT_FALSE(read->kernels[1].fixed);
+  EXPECT_TRUE(read->kernels[1].computed);
+  EXPECT_EQ(read->kernel_factor, 2);
+}
+
+TEST(DeviceFile, ATimePerItemAloneIsACost) {
+  const auto read = ReadDevices("[[device]]\n[[kernel]]\nname = \"a\"\nper_item = \"1 ns\"\n", "f");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->kernels[0].fixed, Duration{0});
+}
+
+TEST(DeviceFile, KernelsFitIntoAMessage) {
+  std::string text = "[[device]]\n";
+  for (std::size_t i = 0; i < Emulated::kKernelsMax; ++i) text += "[[kernel]]\nname = \"a\"\n";
+  EXPECT_TRUE(ReadDevices(text, "f"));
+  const auto more = ReadDevices(text + "[[kernel]]\nname = \"a\"\n", "f");
+  ASSERT_FALSE(more);
+  EXPECT_NE(more.error().message.find("201 kernels: at most 200"), std::string::npos) << more.error().message;
 }
 
 TEST(DeviceFile, AFaultIsToldWithItsPlaceAndReason) {
@@ -71,6 +105,13 @@ TEST(DeviceFile, AFaultIsToldWithItsPlaceAndReason) {
       {"[[device]]\n[[program]]\nframe = \"1 ms\"\n", "needs a 'name'"},
       {"[[device]]\n[[program]]\nname = \"a\"\ndrawn = false\n", "needs a 'frame'"},
       {"[[device]]\nuuid=\"a\"\n[[device]]\nuuid=\"a\"\n", "two devices have one"},
+      {"[[device]]\n[[kernel]]\nfixed = \"1 ms\"\n", "f:2:1: a [[kernel]] needs a 'name'"},
+      {"[[device]]\n[[kernel]]\nname = \"a b\"\n", "a [[kernel]] needs a 'name': 1 to 64 letters"},
+      {"[[device]]\n[[kernel]]\nname = \"a\"\ncomputed = false\n", "needs 'fixed' or 'per_item'"},
+      {"[[device]]\n[[kernel]]\nname = \"a\"\nper_item = \"2 s\"\n", "f:4:12: 'per_item' is out of range"},
+      {"[[device]]\n[[kernel]]\nname = \"a\"\nper_item = 2\n", "f:4:12: 'per_item' is not a time such as \"0.5 ns\""},
+      {"[[device]]\n[kernel]\nname = \"a\"\n", "'kernel' is not a list of tables: write [[kernel]]"},
+      {"[[device]]\n[kernels]\nfactor = -1\n", "f:3:10: 'factor' is -1"},
       {"[[device]\n", "f:1:"}};
   for (const auto& [text, why] : kFaults) {
     const auto read = ReadDevices(text, "f");

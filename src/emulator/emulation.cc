@@ -44,7 +44,10 @@ constexpr core::EngineKind kEngines[] = {core::EngineKind::kCompute, core::Engin
 
 }  // namespace
 
-Emulation::Emulation(Emulated emulated) : programs_(std::move(emulated.programs)) {
+Emulation::Emulation(Emulated emulated)
+    : programs_(std::move(emulated.programs)),
+      kernels_(std::move(emulated.kernels)),
+      kernel_factor_(emulated.kernel_factor) {
   for (DeviceDescription& device : emulated.devices) devices_.push_back(std::make_unique<Device>(std::move(device)));
 }
 
@@ -97,10 +100,20 @@ std::string Emulation::WelcomeText(const Client& client) const {
                                {"pci", device->description.pci},
                                {"memory_bytes", device->description.model.memory.count},
                                {"units", device->description.model.units},
+                               {"queue_depth", device->description.model.queue_depth},
                                {"refresh", device->description.refresh}});
   const ProgramCost& cost = CostOf(programs_, client.program);
   text["frame"] = {{"factor", cost.factor}, {"drawn", cost.drawn}};
   if (cost.frame) text["frame"]["fixed_ns"] = cost.frame->count();
+  text["kernels"] = {{"factor", kernel_factor_}, {"costs", ordered_json::array()}};
+  for (const KernelCost& kernel : kernels_) {
+    ordered_json one{{"name", kernel.name}, {"units", kernel.units}, {"computed", kernel.computed}};
+    if (kernel.fixed) {
+      one["fixed_ns"] = kernel.fixed->count();
+      one["per_item_ns"] = kernel.per_item_ns;
+    }
+    text["kernels"]["costs"].push_back(std::move(one));
+  }
   return text.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 

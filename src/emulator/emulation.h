@@ -112,6 +112,8 @@ class Emulation {
   static proto::emulator::ClientUse UseOf(const Device& device, ClientId id, pid_t pid, Instant now);
 
   const std::vector<ProgramCost> programs_;
+  const std::vector<KernelCost> kernels_;
+  const double kernel_factor_;
   std::vector<std::unique_ptr<Device>> devices_;
   std::map<ClientId, Client> clients_;
   std::map<std::uint32_t, std::pair<ClientId, std::uint64_t>> model_queues_;  // whose a queue of a model is

@@ -2,19 +2,41 @@
 """What the daemon charges each tenant, against ground truth: on cards that run commands to their end, take turns, or run
 commands side by side, with programs that always have work and one that is idle most of the time."""
 import time
-import unittest
 
 import emulated
 import weir_e2e as e2e
+from opencl_tenants import OpenClTenants, executors_of, loop
 
 CARDS = ("fifo", "time-slice", "concurrent")
 
 
-class Accounts(emulated.WithEmulatedNode):
-    description = "".join(
-        f'[[device]]\nname = "{arbitration}"\nmemory = "2 GiB"\narbitration = "{arbitration}"\n'
+def cards(more=""):
+    return "".join(
+        f'[[device]]\nname = "{arbitration}"\nmemory = "2 GiB"\narbitration = "{arbitration}"\nunits = 16\n'
         + ('slice = "2 ms"\nswitch_cost = "20 us"\n' if arbitration == "time-slice" else "")
-        for arbitration in CARDS) + emulated.FRAMES
+        for arbitration in CARDS) + more
+
+
+class Accounts(emulated.WithEmulatedNode):
+    def check_charges(self, pids, seconds=30):
+        """`pids`: of each vGPU its device and the process that uses it."""
+        def figures():
+            truth = [self.node.used_ns(device) for device in range(len(CARDS))]
+            return {v: truth[device][pid] for v, (device, pid) in pids.items()}, self.node.gpu_ns()
+
+        (truth_before, books_before), _ = figures(), time.sleep(seconds)
+        truth_after, books_after = figures()
+        wrong = {}
+        for vgpu, (device, _) in pids.items():
+            truth, books = truth_after[vgpu] - truth_before[vgpu], books_after[vgpu] - books_before[vgpu]
+            print(f"{CARDS[device]}, {vgpu}: {truth / 1e9:.3f} s used, {books / 1e9:.3f} s charged: {books / truth - 1:+.2%}")
+            if abs(books / truth - 1) > 0.01:
+                wrong[vgpu] = books / truth
+        self.assertEqual(wrong, {})
+
+
+class OpenGlAccounts(Accounts):
+    description = cards(emulated.FRAMES)
 
     def test_charges_are_ground_truth_under_each_arbitration(self):
         programs = {}
@@ -28,19 +50,26 @@ class Accounts(emulated.WithEmulatedNode):
             self.wait_frames(vgpu)
         time.sleep(2)  # the account has been read since their start
 
-        def figures():
-            truth = [self.node.used_ns(device) for device in range(len(CARDS))]
-            return {v: truth[device][program.pid] for v, (device, program) in programs.items()}, self.node.gpu_ns()
+        self.check_charges({v: (device, program.pid) for v, (device, program) in programs.items()})
 
-        (truth_before, books_before), _ = figures(), time.sleep(30)
-        truth_after, books_after = figures()
-        wrong = {}
-        for vgpu, (device, _) in programs.items():
-            truth, books = truth_after[vgpu] - truth_before[vgpu], books_after[vgpu] - books_before[vgpu]
-            print(f"{CARDS[device]}, {vgpu}: {truth / 1e9:.3f} s used, {books / 1e9:.3f} s charged: {books / truth - 1:+.2%}")
-            if abs(books / truth - 1) > 0.01:
-                wrong[vgpu] = books / truth
-        self.assertEqual(wrong, {})
+
+class OpenClAccounts(Accounts, OpenClTenants):
+    # A launch costs 1 us for each item, and no time of the host's processors.
+    description = cards('[[kernel]]\nname = "churn"\nper_item = "1 us"\nunits = 6\ncomputed = false\n')
+
+    def test_charges_are_ground_truth_under_each_arbitration(self):
+        vgpus = {}
+        for device in range(len(CARDS)):
+            self.node.policy("none", f"emulated{device}")
+            for name, items, settings in (("always", 4096, {}), ("short", 512, {}), ("rare", 2048, {"cap": 0.1})):
+                vgpu = f"{name}{device}"
+                self.node.create(vgpu, device=f"emulated{device}", **settings)
+                self.start(loop(600, items=items, ahead=4), vgpu)
+                vgpus[vgpu] = device
+        for vgpu in vgpus:
+            self.wait_busy(vgpu)
+        time.sleep(2)  # the account has been read since their start
+        self.check_charges({v: (device, executors_of(self.node, v)[0]) for v, device in vgpus.items()})
 
 
 if __name__ == "__main__":

@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emulator/opencl/driver.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+#include "platform/clock.h"
+
+namespace weir::emulator::cl {
+namespace {
+
+std::atomic<Driver*> the_driver{nullptr};
+
+/// CL_COMPLETE, unless the event of PoCL has failed.
+cl_int FailureOf(cl_event native) {
+  cl_int status = CL_QUEUED;
+  const cl_int asked =
+      Pocl().clGetEventInfo(native, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr);
+  return asked == CL_SUCCESS && status < 0 ? status : CL_COMPLETE;
+}
+
+}  // namespace
+
+Event* EventOf(cl_event handle) {
+  auto* event = reinterpret_cast<Event*>(handle);
+  return event != nullptr && event->dispatch == *reinterpret_cast<cl_icd_dispatch**>(Driver::The().platform()) &&
+                 event->magic == Event::kMagic
+             ? event
+             : nullptr;
+}
+
+// -- Start -----------------------------------------------------------------------------------------------------------
+
+Driver::Driver(std::unique_ptr<Client> client, Backend backend, std::vector<Device> devices)
+    : client_(std::move(client)), backend_(std::move(backend)), devices_(std::move(devices)), cpu_(backend_.workers) {}
+
+Driver& Driver::The() { return *the_driver.load(std::memory_order_acquire); }
+
+std::unique_ptr<Driver> Driver::Make(std::string& error) {
+  const char* socket = std::getenv("WEIR_EMULATOR_SOCKET");
+  if (socket == nullptr) {
+    error = "WEIR_EMULATOR_SOCKET does not name the emulator's socket";
+    return nullptr;
+  }
+  // The emulator can be gone before there is a driver that can be told.
+  struct Fate {
+    std::mutex mutex;
+    bool gone = false;
+    Driver* driver = nullptr;
+  };
+  auto fate = std::make_shared<Fate>();
+  auto client = Client::Connect(socket, program_invocation_short_name, [fate] {
+    std::unique_lock lock(fate->mutex);
+    fate->gone = true;
+    Driver* driver = fate->driver;
+    lock.unlock();
+    if (driver != nullptr) driver->Gone();
+  });
+  if (!client) {
+    error = client.error().message;
+    return nullptr;
+  }
+  std::vector<Device> devices;
+  const char* wanted = std::getenv("WEIR_EMULATED_DEVICE");
+  const auto& models = (*client)->devices();
+  for (std::uint32_t i = 0; i < models.size(); ++i)
+    if (wanted == nullptr || wanted == std::to_string(i) || wanted == models[i].uuid || wanted == models[i].pci)
+      devices.push_back({.native = nullptr, .number = i, .model = models[i]});
+  if (devices.empty()) {
+    error = std::string("the emulator has no device '") + (wanted == nullptr ? "" : wanted) + "'";
+    return nullptr;
+  }
+  auto backend = LoadBackend(devices.size());
+  if (!backend) {
+    error = backend.error().message;
+    return nullptr;
+  }
+  for (std::size_t i = 0; i < devices.size(); ++i) devices[i].native = backend->devices[i];
+  std::unique_ptr<Driver> driver(new Driver(std::move(*client), std::move(*backend), std::move(devices)));
+  std::unique_lock lock(fate->mutex);
+  fate->driver = driver.get();
+  const bool gone = fate->gone;
+  lock.unlock();
+  if (gone) driver->Gone();
+  return driver;
+}
+
+bool Driver::Start() {
+  static const bool started = [] {
+    std::string error = "out of memory";
+    try {
+      if (Driver* driver = Make(error).release()) {  // The client's thread may use it from now on.
+        the_driver.store(driver, std::memory_order_release);
+        const Status replaced = Replace(*driver->backend_.table);
+        if (replaced) return true;
+        error = replaced.error().message;
+      }
+    } catch (...) {
+    }
+    std::fprintf(stderr, "weir: no emulated GPU: %s\n", error.c_str());
+    return false;
+  }();
+  return started;
+}
+
+const Driver::Device* Driver::Find(cl_device_id device) const {
+  const auto found = std::ranges::find(devices_, device, &Device::native);
+  return found == devices_.end() ? nullptr : &*found;
+}
+
+// -- Queues ----------------------------------------------------------------------------------------------------------
+
+void Driver::AddQueue(cl_command_queue native, const Device& device, cl_command_queue_properties properties) {
+  auto queue = std::make_shared<Queue>();
+  queue->native = native;
+  queue->device = device.number;
+  queue->in_order = (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0;
+  queue->profiling = (properties & CL_QUEUE_PROFILING_ENABLE) != 0;
+  const std::lock_guard lock(mutex_);
+  queue->id = timeline_.AddQueue(device.number, queue->in_order, device.model.queue_depth);
+  queues_[native] = std::move(queue);
+}
+
+std::shared_ptr<Queue> Driver::FindQueue(cl_command_queue native) {
+  const std::lock_guard lock(mutex_);
+  const auto found = queues_.find(native);
+  return found == queues_.end() ? nullptr : found->second;
+}
+
+void Driver::RemoveQueue(const Queue& queue) {
+  const std::lock_guard lock(mutex_);
+  timeline_.RemoveQueue(queue.id);
+  queues_.erase(queue.native);
+}
+
+// -- Commands --------------------------------------------------------------------------------------------------------
+
+cl_int Driver::TakeWaitList(cl_uint count, const cl_event* events, WaitList& out) {
+  if ((count == 0) != (events == nullptr)) return CL_INVALID_EVENT_WAIT_LIST;
+  for (cl_uint i = 0; i < count; ++i) {
+    const Event* event = EventOf(events[i]);
+    if (event == nullptr) return CL_INVALID_EVENT_WAIT_LIST;
+    out.events.push_back(event);
+    out.natives.push_back(event->native);
+    out.ids.push_back(event->id);
+  }
+  const std::lock_guard lock(mutex_);
+  for (const Event* event : out.events)
+    if (event->complete && event->status < 0) return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
+  return CL_SUCCESS;
+}
+
+/// PoCL has the command. From here on it cannot be refused.
+cl_int Driver::Given(const std::shared_ptr<Queue>& queue, CommandKind kind, const WaitList& waits, cl_event native,
+                     cl_event* out, std::unique_lock<std::mutex> order, std::shared_lock<std::shared_mutex> no_failure,
+                     bool wait) {
+  auto* event = new Event;
+  event->dispatch = backend_.table;
+  event->refs = 2;  // the driver's until it is complete, and the caller's
+  event->native = native;
+  event->queue = queue;
+  event->type = kind.type;
+  event->when_complete = std::move(kind.when_complete);
+  std::unique_lock lock(mutex_);
+  const bool failed =
+      std::ranges::any_of(waits.events, [](const Event* before) { return before->complete && before->status < 0; });
+  const CommandId id = timeline_.Add(platform::Now(), queue->id, kind.order, kind.work, waits.ids, failed);
+  event->id = id;
+  events_.emplace(id, event);
+  order.unlock();
+  if (no_failure.owns_lock()) no_failure.unlock();
+  CarryOut(std::move(lock));
+  static_assert(sizeof(void*) >= sizeof(CommandId));
+  if (Pocl().clSetEventCallback(native, CL_COMPLETE, OnComputed, reinterpret_cast<void*>(id)) != CL_SUCCESS)
+    Computed(id, native, CL_OUT_OF_RESOURCES);
+  int status = CL_COMPLETE;
+  if (wait) {
+    Pocl().clFlush(queue->native);
+    status = Wait(*event);
+  }
+  if (out != nullptr)
+    *out = HandleOf(event);
+  else
+    Release(*event);
+  return status < 0 ? status : CL_SUCCESS;
+}
+
+void CL_CALLBACK Driver::OnComputed(cl_event native, cl_int status, void* id) {
+  try {
+    The().Computed(reinterpret_cast<CommandId>(id), native, status);
+  } catch (...) {
+    Complain("out of memory; a command of OpenCL does not end");
+  }
+}
+
+void Driver::Computed(CommandId id, cl_event native, cl_int status) {
+  // PoCL 3.1 tells CL_COMPLETE of an event that had failed before the callback was set.
+  if (status >= 0) status = FailureOf(native);
+  const Duration cpu = cpu_.Take();
+  std::unique_lock lock(mutex_);
+  timeline_.Computed(platform::Now(), id, status, cpu);
+  CarryOut(std::move(lock));
+  if (status < 0) LookForFailures();
+}
+
+void Driver::LookForFailures() {
+  std::vector<Event*> open;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const CommandId id : timeline_.Open())
+      if (const auto found = events_.find(id); found != events_.end()) {
+        Retain(*found->second);
+        open.push_back(found->second);
+      }
+  }
+  for (Event* event : open) {
+    if (const cl_int status = FailureOf(event->native); status < 0) {
+      std::unique_lock lock(mutex_);
+      timeline_.Computed(platform::Now(), event->id, status, Duration{});
+      CarryOut(std::move(lock));
+    }
+    Release(*event);
+  }
+}
+
+void Driver::Modelled(CommandId id, Instant began, Instant ended, bool lost) {
+  std::unique_lock lock(mutex_);
+  timeline_.Modelled(platform::Now(), id, began, ended, lost);
+  CarryOut(std::move(lock));
+  if (lost) Complain("the emulated GPU is lost; OpenCL runs without its timing");
+}
+
+void Driver::Gone() {
+  std::unique_lock lock(mutex_);
+  timeline_.Abandon(platform::Now());
+  CarryOut(std::move(lock));
+  Complain("the emulated GPU is gone; OpenCL runs without its timing");
+}
+
+void Driver::Complain(const char* what) {
+  static std::atomic<bool> said{false};
+  if (!said.exchange(true)) std::fprintf(stderr, "weir: %s\n", what);
+}
+
+void Driver::NoteEnds(std::vector<Event*>& ended) {
+  const std::size_t before = ended.size();
+  for (const Timeline::End& end : timeline_.TakeEnds()) {
+    const auto found = events_.find(end.command);
+    if (found == events_.end()) continue;
+    Event* event = found->second;
+    events_.erase(found);
+    event->complete = true;
+    event->status = end.status;
+    event->times = end.times;
+    for (const Event::Callback& callback : std::exchange(event->callbacks, {}))
+      Tell(*event, end.status < 0 ? end.status : callback.at, callback);
+    ended.push_back(event);
+  }
+  if (ended.size() > before) completed_.notify_all();
+}
+
+/// The program wants to know when the command goes to the device.
+void Driver::NoteSubmission(CommandId id) {
+  const auto found = events_.find(id);
+  if (found == events_.end()) return;
+  Event& event = *found->second;
+  std::erase_if(event.callbacks, [&](const Event::Callback& callback) {
+    if (callback.at != CL_SUBMITTED) return false;
+    Tell(event, CL_SUBMITTED, callback);
+    return true;
+  });
+}
+
+void Driver::CarryOut(std::unique_lock<std::mutex> lock) {
+  std::vector<Event*> ended;
+  for (;;) {
+    NoteEnds(ended);
+    for (const Timeline::Submission& one : timeline_.TakeSubmissions()) outbox_.push_back(one);
+    // Submissions keep their order: a thread that is sending takes those of other threads, too.
+    if (sending_ || outbox_.empty()) break;
+    sending_ = true;
+    const Timeline::Submission one = outbox_.front();
+    outbox_.pop_front();
+    NoteSubmission(one.command);
+    lock.unlock();
+    const bool sent = client_->Submit(
+        {.device = one.device,
+         .queue = one.lane,
+         .engine = static_cast<std::uint8_t>(one.engine),
+         .units = one.units,
+         .work_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(one.work.count(), 0)),
+         .bytes = one.bytes.count},
+        [this, id = one.command](Instant began, Instant end, bool lost) { Modelled(id, began, end, lost); });
+    lock.lock();
+    sending_ = false;
+    if (!sent) timeline_.Modelled(platform::Now(), one.command, {}, {}, /*lost=*/true);
+  }
+  lock.unlock();
+  for (Event* event : ended) {
+    if (event->when_complete) event->when_complete();
+    Release(*event);
+  }
+}
+
+// -- Events ----------------------------------------------------------------------------------------------------------
+
+cl_event Driver::AddUserEvent(cl_event native) {
+  auto* event = new Event;
+  event->dispatch = backend_.table;
+  event->refs = 2;
+  event->native = native;
+  event->type = CL_COMMAND_USER;
+  const std::lock_guard lock(mutex_);
+  event->id = timeline_.AddUserEvent(platform::Now());
+  events_.emplace(event->id, event);
+  return HandleOf(event);
+}
+
+cl_int Driver::SetUserEvent(Event& event, cl_int status) {
+  if (event.queue != nullptr) return CL_INVALID_EVENT;
+  if (status > CL_COMPLETE) return CL_INVALID_VALUE;
+  std::unique_lock failing(failing_, std::defer_lock);
+  if (status < 0) failing.lock();
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(event.status_set, true)) return CL_INVALID_OPERATION;
+  }
+  const cl_int error = Pocl().clSetUserEventStatus(event.native, status);
+  std::unique_lock lock(mutex_);
+  timeline_.SetUserEvent(platform::Now(), event.id, status);
+  if (failing.owns_lock()) failing.unlock();
+  CarryOut(std::move(lock));
+  if (status < 0) LookForFailures();
+  return error;
+}
+
+int Driver::Wait(const Event& event) {
+  std::unique_lock lock(mutex_);
+  completed_.wait(lock, [&] { return event.complete; });
+  return event.status;
+}
+
+void Driver::Finish(const Queue& queue) {
+  std::unique_lock lock(mutex_);
+  const CommandId until = timeline_.Last(queue.id);
+  completed_.wait(lock, [&] { return timeline_.Done(queue.id, until); });
+}
+
+cl_int Driver::StatusOf(const Event& event) {
+  const std::lock_guard lock(mutex_);
+  if (event.complete) return event.status;
+  switch (timeline_.PhaseOf(event.id)) {
+    case Timeline::Phase::kQueued: return CL_QUEUED;
+    case Timeline::Phase::kSubmitted: return CL_SUBMITTED;
+    case Timeline::Phase::kRunning:
+    case Timeline::Phase::kComplete: return CL_RUNNING;  // its end is being carried out
+  }
+  return CL_QUEUED;
+}
+
+std::optional<Times> Driver::TimesOf(const Event& event) {
+  const std::lock_guard lock(mutex_);
+  if (!event.complete) return std::nullopt;
+  return event.times;
+}
+
+void Driver::AddCallback(Event& event, const Event::Callback& callback) {
+  const std::lock_guard lock(mutex_);
+  const auto phase = timeline_.PhaseOf(event.id);
+  if (event.complete)
+    Tell(event, event.status < 0 ? event.status : callback.at, callback);
+  else if ((callback.at == CL_SUBMITTED && phase != Timeline::Phase::kQueued) ||
+           (callback.at == CL_RUNNING && phase == Timeline::Phase::kRunning))
+    Tell(event, callback.at, callback);
+  else
+    event.callbacks.push_back(callback);
+}
+
+void Driver::Release(Event& event) {
+  if (event.refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  Pocl().clReleaseEvent(event.native);
+  event.magic = 0;
+  delete &event;
+}
+
+// -- Callbacks -------------------------------------------------------------------------------------------------------
+
+/// With the lock held: the callback is called by a thread that has none.
+void Driver::Tell(Event& event, cl_int status, const Event::Callback& callback) {
+  Retain(event);
+  const std::lock_guard lock(told_mutex_);
+  told_.push_back({&event, status, callback});
+  told_changed_.notify_one();
+  if (std::exchange(told_thread_, true)) return;
+  // The program's signals are the program's threads'.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread([this] { CallBack(); }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Driver::CallBack() {
+  ::pthread_setname_np(::pthread_self(), "weir-cl-events");
+  std::unique_lock lock(told_mutex_);
+  for (;;) {
+    told_changed_.wait(lock, [this] { return !told_.empty(); });
+    const Told told = told_.front();
+    told_.pop_front();
+    lock.unlock();
+    told.callback.call(HandleOf(told.event), told.status, told.callback.data);
+    Release(*told.event);
+    lock.lock();
+  }
+}
+
+// -- Memory ----------------------------------------------------------------------------------------------------------
+
+bool Driver::TakeMemory(const Device& device, std::uint64_t bytes) {
+  return client_->Allocate(device.number, Bytes{bytes}) != Client::Room::kNone;
+}
+
+void Driver::GiveMemory(std::uint32_t device, std::uint64_t bytes) { client_->Free(device, Bytes{bytes}); }
+
+}  // namespace weir::emulator::cl

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// The driver of a process: its connection to the emulator, the timeline, and what carries out the timeline's decisions.
+//
+//   program's threads ─┐                                      ┌─▶ the emulator, by whichever thread finds something to
+//   PoCL's threads ────┼─▶ timeline (one lock) ─▶ submissions ┘   submit and nobody else at it
+//   client's thread ───┘            └─▶ ends ─▶ waiters; callbacks, on a thread of their own
+//
+// Nothing is submitted, no callback is called and no function of PoCL is called with the lock held.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "emulator/client.h"
+#include "emulator/opencl/backend.h"
+#include "emulator/opencl/costs.h"
+#include "emulator/opencl/objects.h"
+#include "emulator/opencl/timeline.h"
+#include "emulator/opencl/worker_cpu.h"
+
+namespace weir::emulator::cl {
+
+/// The events of a wait list.
+struct WaitList {
+  std::vector<const Event*> events;
+  std::vector<cl_event> natives;
+  std::vector<CommandId> ids;
+};
+
+/// What a command is to the timeline.
+struct CommandKind {
+  cl_command_type type = 0;
+  Work work{};
+  Timeline::Order order = Timeline::Order::kCommand;
+  std::function<void()> when_complete{};
+};
+
+class Driver {
+ public:
+  /// A device, as programs see it.
+  struct Device {
+    cl_device_id native = nullptr;
+    std::uint32_t number = 0;  // the emulator's
+    ClientDevice model;
+  };
+
+  /// The driver, once it is started. Never destroyed: threads of the program may use it while it exits.
+  static Driver& The();
+  /// Connects to the emulator and loads PoCL, at the first call. False, with a line on stderr: there is no device.
+  static bool Start();
+
+  [[nodiscard]] cl_platform_id platform() const { return backend_.platform; }
+  [[nodiscard]] const std::vector<Device>& devices() const { return devices_; }
+  /// Null: it is none of ours.
+  [[nodiscard]] const Device* Find(cl_device_id device) const;
+  [[nodiscard]] KernelWork CostOf(std::string_view name, std::uint64_t items) const {
+    return WorkOf(client_->kernels(), client_->kernel_factor(), name, items);
+  }
+
+  // Queues.
+  void AddQueue(cl_command_queue native, const Device& device, cl_command_queue_properties properties);
+  [[nodiscard]] std::shared_ptr<Queue> FindQueue(cl_command_queue native);
+  void RemoveQueue(const Queue& queue);
+
+  // Commands.
+  cl_int TakeWaitList(cl_uint count, const cl_event* events, WaitList& out);
+  /// `give` gives the command to PoCL: (count, wait list, event) to a status. With `wait` the call returns when the
+  /// command is complete.
+  template <typename Give>
+  cl_int Enqueue(cl_command_queue native, CommandKind kind, cl_uint count, const cl_event* events, cl_event* out,
+                 Give give, bool wait = false);
+
+  // Events.
+  cl_event AddUserEvent(cl_event native);
+  cl_int SetUserEvent(Event& event, cl_int status);
+  int Wait(const Event& event);
+  void Finish(const Queue& queue);
+  cl_int StatusOf(const Event& event);
+  std::optional<Times> TimesOf(const Event& event);
+  void AddCallback(Event& event, const Event::Callback& callback);
+  static void Retain(Event& event) { event.refs.fetch_add(1, std::memory_order_relaxed); }
+  static void Release(Event& event);
+
+  // Memory of a device. False: there is no room. Without the emulator there is always room.
+  bool TakeMemory(const Device& device, std::uint64_t bytes);
+  void GiveMemory(std::uint32_t device, std::uint64_t bytes);
+
+ private:
+  Driver(std::unique_ptr<Client> client, Backend backend, std::vector<Device> devices);
+  static std::unique_ptr<Driver> Make(std::string& error);
+  static void CL_CALLBACK OnComputed(cl_event native, cl_int status, void* id);
+
+  cl_int Given(const std::shared_ptr<Queue>& queue, CommandKind kind, const WaitList& waits, cl_event native,
+               cl_event* out, std::unique_lock<std::mutex> order, std::shared_lock<std::shared_mutex> no_failure,
+               bool wait);
+  void Computed(CommandId id, cl_event native, cl_int status);
+  /// PoCL 3.1 does not call back for an event that fails because its wait list did.
+  void LookForFailures();
+  void Modelled(CommandId id, Instant began, Instant ended, bool lost);
+  void Gone();
+  static void Complain(const char* what);
+
+  /// Takes what the timeline has decided, carries it out, and unlocks.
+  void CarryOut(std::unique_lock<std::mutex> lock);
+  void NoteEnds(std::vector<Event*>& ended);
+  void NoteSubmission(CommandId id);
+  void Tell(Event& event, cl_int status, const Event::Callback& callback);
+  void CallBack();
+
+  const std::unique_ptr<Client> client_;
+  const Backend backend_;
+  const std::vector<Device> devices_;
+  WorkerCpu cpu_;
+
+  /// Shared while a command with a wait list is given to PoCL; exclusive while a user event fails. PoCL never runs a
+  /// command that is given to it after an event of its wait list has failed.
+  std::shared_mutex failing_;
+
+  std::mutex mutex_;
+  std::condition_variable completed_;
+  Timeline timeline_;
+  std::unordered_map<CommandId, Event*> events_;  // a reference to each, until it is complete
+  std::unordered_map<cl_command_queue, std::shared_ptr<Queue>> queues_;
+  std::deque<Timeline::Submission> outbox_;
+  bool sending_ = false;
+
+  struct Told {
+    Event* event;
+    cl_int status;
+    Event::Callback callback;
+  };
+  std::mutex told_mutex_;
+  std::condition_variable told_changed_;
+  std::deque<Told> told_;
+  bool told_thread_ = false;
+};
+
+template <typename Give>
+cl_int Driver::Enqueue(cl_command_queue native, CommandKind kind, cl_uint count, const cl_event* events, cl_event* out,
+                       Give give, bool wait) {
+  const std::shared_ptr<Queue> queue = FindQueue(native);
+  if (queue == nullptr) return CL_INVALID_COMMAND_QUEUE;
+  std::shared_lock no_failure(failing_, std::defer_lock);
+  if (count > 0) no_failure.lock();
+  WaitList waits;
+  if (const cl_int error = TakeWaitList(count, events, waits); error != CL_SUCCESS) return error;
+  std::unique_lock order(queue->order);
+  cl_event given = nullptr;
+  const cl_int error =
+      give(static_cast<cl_uint>(waits.natives.size()), waits.natives.empty() ? nullptr : waits.natives.data(), &given);
+  if (error != CL_SUCCESS) return error;
+  return Given(queue, std::move(kind), waits, given, out, std::move(order), std::move(no_failure), wait);
+}
+
+/// Runs the body of a function that C calls.
+template <typename Body>
+cl_int Guarded(Body body) noexcept {
+  try {
+    return body();
+  } catch (...) {
+    return CL_OUT_OF_HOST_MEMORY;
+  }
+}
+
+}  // namespace weir::emulator::cl

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of devices.
+#pragma once
+
+#include "emulator/opencl/driver.h"
+
+namespace weir::emulator::cl {
+
+/// The device that memory of a context is taken from: its first. Null: it has no device of ours.
+const Driver::Device* DeviceOf(cl_context context);
+/// The size of the largest buffer.
+std::uint64_t LargestBuffer(const Driver::Device& device);
+
+}  // namespace weir::emulator::cl
