@@ -74,6 +74,7 @@ void ExecutorHost::Watch() {
 }
 
 void ExecutorHost::End() {
+  book_.Clear();
   if (pid_ == 0) return;
   process_watch_.reset();
   ::kill(pid_, SIGTERM);  // it sees to it that this takes half a second at most
@@ -116,6 +117,9 @@ void ExecutorHost::OnClient() {
   auto process = platform::OpenPidFd(*pid);
   listener_watch_.reset();  // it answers from now on
   pid_ = *pid;
+  if (!book_.Add(pid_))
+    std::fprintf(stderr, "weir: the executor of '%s' can't be noted in %s.executors; a later daemon will not know it\n",
+                 tenant_.vgpu.c_str(), path_.c_str());
   started_ = platform::Now();
   if (!process) return OnEnd();
   process_ = std::move(*process);

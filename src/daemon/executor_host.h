@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "core/partition/plan.h"
+#include "daemon/executor_book.h"
 #include "daemon/fd_watch.h"
 #include "daemon/start_backoff.h"
 #include "platform/fd.h"
@@ -54,6 +55,8 @@ class ExecutorHost {
   [[nodiscard]] const std::string& path() const { return path_; }
   /// Of the executor that runs, not reaped yet; 0: there is none.
   [[nodiscard]] pid_t pid() const { return pid_; }
+  /// Whether this daemon or one before it has started this process as an executor of the vGPU.
+  [[nodiscard]] bool Started(pid_t pid) const { return book_.Has(pid); }
   /// Of the next one that is started; one that runs goes on as it was.
   void SetPartition(core::PartitionMode mode) { tenant_.partition = mode; }
   /// Ends it, and with it its clients' devices.
@@ -63,7 +66,7 @@ class ExecutorHost {
 
  private:
   ExecutorHost(boost::asio::io_context& loop, std::string path, const ExecutorSetup& setup, Tenant tenant)
-      : loop_(loop), path_(std::move(path)), setup_(setup), tenant_(std::move(tenant)) {}
+      : loop_(loop), path_(std::move(path)), setup_(setup), tenant_(std::move(tenant)), book_(path_ + ".executors") {}
   void Watch();
   void OnClient();
   void OnEnd();
@@ -73,6 +76,7 @@ class ExecutorHost {
   const std::string path_;
   const ExecutorSetup& setup_;
   Tenant tenant_;
+  ExecutorBook book_;
   platform::Fd listener_;
   std::unique_ptr<FdWatch> listener_watch_;
   pid_t pid_ = 0;

@@ -261,8 +261,7 @@ void Node::OnConnection(Tenancy& tenancy) {
 /// The child of this daemon, or an executor that a daemon before this one started: a process that runs the same
 /// program.
 bool Node::IsExecutor(const Tenancy& tenancy, pid_t pid) {
-  if (tenancy.executor && tenancy.executor->pid() == pid) return true;
-  return platform::RunsProgram(pid, SetupNamed(tenancy.saved.device).executors.program);
+  return tenancy.executor && (tenancy.executor->pid() == pid || tenancy.executor->Started(pid));
 }
 
 void Node::OnHello(Tenancy& tenancy, std::uint64_t number) {

@@ -51,14 +51,6 @@ Result<Fd> OpenPidFd(pid_t pid) {
   return ErrnoError("pidfd_open(" + std::to_string(pid) + ")", errno);
 }
 
-bool RunsProgram(pid_t pid, const std::string& file) {
-  struct stat running {
-  }, wanted{};
-  const std::string link = "/proc/" + std::to_string(pid) + "/exe";
-  return pid > 0 && !file.empty() && ::stat(link.c_str(), &running) == 0 && ::stat(file.c_str(), &wanted) == 0 &&
-         running.st_dev == wanted.st_dev && running.st_ino == wanted.st_ino;
-}
-
 namespace {
 rlim_t g_files_before = 0;  // 0: the limit was not raised
 }  // namespace

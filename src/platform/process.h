@@ -18,8 +18,6 @@ Result<std::uint64_t> StartTimeOf(pid_t pid);
 Result<pid_t> ParentOf(pid_t pid);
 /// Readable once the process has ended. kNotFound when it has already.
 Result<Fd> OpenPidFd(pid_t pid);
-/// Whether a process runs the program in this file. False also where that cannot be told.
-bool RunsProgram(pid_t pid, const std::string& file);
 /// Raises this process's limit of open files to the most that is allowed. Programs that Spawn starts have the limit
 /// from before: some take each descriptor below it for their own to close.
 void RaiseFileLimit();

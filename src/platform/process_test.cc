@@ -105,14 +105,6 @@ TEST(Futex, WakesWaitersInOtherProcesses) {
   EXPECT_EQ(b.Wait(), 0);
 }
 
-TEST(Process, TellsWhichProgramAnotherOneRuns) {
-  const auto self = std::filesystem::read_symlink("/proc/self/exe").string();
-  EXPECT_TRUE(RunsProgram(::getpid(), self));
-  EXPECT_FALSE(RunsProgram(::getpid(), "/bin/sh"));
-  EXPECT_FALSE(RunsProgram(::getpid(), ""));
-  EXPECT_FALSE(RunsProgram(0, self));
-}
-
 TEST(Process, TheLimitOfFilesIsRaisedHereAndNotInProgramsThatAreStarted) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
