@@ -80,7 +80,8 @@ class Noise(hostile.Hostile):
             print(f"{sent} messages from {user.pw_name if user else 'their owner'}")
             self.assertGreater(sent, ROUNDS)
         self.daemon_is_well()
-        self.assertEqual(before, children_of(self.node.process.pid), self.node.log_text())
+        # A connection may have started an executor.
+        self.assertLessEqual(before.items(), children_of(self.node.process.pid).items(), self.node.log_text())
         self.assertIsNone(manager.poll())
         self.manager_answers(manager_port)
         self.assertIsNone(victim.poll(), "the victim's program goes on")
