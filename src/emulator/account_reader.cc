@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulator/account_reader.h"
 
-#include <nlohmann/json.hpp>
-
 #include "platform/unix_socket.h"
 
 namespace weir::emulator {
@@ -39,18 +37,8 @@ Result<AccountReader> AccountReader::Connect(const std::string& socket, const st
   WEIR_TRY(platform::Fd connection, platform::ConnectSeqPacket(socket));
   AccountReader account(std::move(connection));
   WEIR_TRY(const wire::Message answer, account.Ask(wire::Hello{.program = program}));
-  const auto* welcome = std::get_if<wire::Welcome>(&answer);
-  if (welcome == nullptr) return Fail(Errc::kProtocol, "the emulator sent no Welcome");
-  const nlohmann::json text = nlohmann::json::parse(welcome->text, nullptr, /*allow_exceptions=*/false);
-  try {
-    for (const auto& device : text.at("devices"))
-      account.devices_.push_back({.name = device.at("name"),
-                                  .uuid = device.at("uuid"),
-                                  .pci = device.at("pci"),
-                                  .memory = Bytes{device.at("memory_bytes").get<std::uint64_t>()}});
-  } catch (const nlohmann::json::exception& error) {
-    return Fail(Errc::kProtocol, std::string("the emulator's Welcome: ") + error.what());
-  }
+  WEIR_TRY(WelcomeContents welcome, ReadWelcome(answer));
+  account.devices_ = std::move(welcome.devices);
   return account;
 }
 

@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
-#include "emulator/client.h"
+#include "emulator/welcome.h"
 #include "platform/fd.h"
 #include "proto/emulator_messages.h"
 

@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 
 #include <csignal>
-#include <nlohmann/json.hpp>
 
 #include "platform/clock.h"
 #include "platform/unix_socket.h"
@@ -52,37 +51,7 @@ Status Client::Welcome(const std::string& program) {
   WEIR_TRY(const platform::Packet packet,
            platform::ReceivePacket(socket_.get(), wire::kMessageBytesMax, platform::Descriptors::kRefused));
   WEIR_TRY(const wire::Message message, wire::Decode(packet.bytes));
-  if (const auto* refusal = std::get_if<wire::Refusal>(&message))
-    return Fail(Errc::kUnavailable, "the emulator refuses: " + refusal->text);
-  const auto* welcome = std::get_if<wire::Welcome>(&message);
-  if (welcome == nullptr) return Fail(Errc::kProtocol, "the emulator sent no Welcome");
-  const nlohmann::json text = nlohmann::json::parse(welcome->text, nullptr, /*allow_exceptions=*/false);
-  try {
-    for (const auto& device : text.at("devices"))
-      devices_.push_back({.name = device.at("name"),
-                          .uuid = device.at("uuid"),
-                          .pci = device.at("pci"),
-                          .memory = Bytes{device.at("memory_bytes").get<std::uint64_t>()},
-                          .units = device.at("units").get<std::uint32_t>(),
-                          .queue_depth = device.at("queue_depth").get<std::uint32_t>()});
-    const auto& frame = text.at("frame");
-    frame_ = {.fixed = {}, .factor = frame.at("factor"), .drawn = frame.at("drawn")};
-    if (frame.contains("fixed_ns")) frame_.fixed = Duration{frame.at("fixed_ns").get<std::int64_t>()};
-    const auto& kernels = text.at("kernels");
-    kernel_factor_ = kernels.at("factor");
-    for (const auto& kernel : kernels.at("costs")) {
-      kernels_.push_back({.name = kernel.at("name"),
-                          .fixed = {},
-                          .per_item_ns = 0,
-                          .units = kernel.at("units").get<std::uint32_t>(),
-                          .computed = kernel.at("computed")});
-      if (!kernel.contains("fixed_ns")) continue;
-      kernels_.back().fixed = Duration{kernel.at("fixed_ns").get<std::int64_t>()};
-      kernels_.back().per_item_ns = kernel.at("per_item_ns");
-    }
-  } catch (const nlohmann::json::exception& error) {
-    return Fail(Errc::kProtocol, std::string("the emulator's Welcome: ") + error.what());
-  }
+  WEIR_TRY(welcome_, ReadWelcome(message));
   return Ok();
 }
 

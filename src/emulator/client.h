@@ -14,25 +14,11 @@
 
 #include "base/result.h"
 #include "base/units.h"
-#include "emulator/device_file.h"
+#include "emulator/welcome.h"
 #include "platform/fd.h"
 #include "proto/emulator_messages.h"
 
 namespace weir::emulator {
-
-struct ClientDevice {
-  std::string name, uuid, pci;
-  Bytes memory{};
-  std::uint32_t units = 0;
-  std::uint32_t queue_depth = 0;  // commands that a queue holds; 0: no limit
-};
-
-/// What a frame of this program costs; `fixed` empty: the CPU time of drawing it, times `factor`.
-struct ClientFrame {
-  std::optional<Duration> fixed;
-  double factor = 1;
-  bool drawn = true;
-};
 
 class Client {
  public:
@@ -46,10 +32,10 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  [[nodiscard]] const std::vector<ClientDevice>& devices() const { return devices_; }
-  [[nodiscard]] const ClientFrame& frame() const { return frame_; }
-  [[nodiscard]] const std::vector<KernelCost>& kernels() const { return kernels_; }
-  [[nodiscard]] double kernel_factor() const { return kernel_factor_; }
+  [[nodiscard]] const std::vector<ClientDevice>& devices() const { return welcome_.devices; }
+  [[nodiscard]] const ClientFrame& frame() const { return welcome_.frame; }
+  [[nodiscard]] const std::vector<KernelCost>& kernels() const { return welcome_.kernels; }
+  [[nodiscard]] double kernel_factor() const { return welcome_.kernel_factor; }
   /// False, and `done` is not called: the emulator has gone.
   bool Submit(proto::emulator::Command command, Done done);
   bool Present(std::uint32_t device, std::uint32_t queue, std::uint32_t interval, Done done);
@@ -70,10 +56,7 @@ class Client {
 
   const platform::Fd socket_;
   const std::function<void()> gone_;
-  std::vector<ClientDevice> devices_;
-  ClientFrame frame_;
-  std::vector<KernelCost> kernels_;
-  double kernel_factor_ = 1;
+  WelcomeContents welcome_;
   std::mutex mutex_;
   std::map<std::uint64_t, Done> outstanding_;             // by tag
   std::map<std::uint64_t, std::optional<bool>> answers_;  // to Allocate, by tag
