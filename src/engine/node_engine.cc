@@ -224,13 +224,14 @@ Status NodeEngine::On(Instant now, const FramesDone& event, Actions&) {
 void NodeEngine::TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu) {
   core::VgpuView& view = vgpu.View();
   const Duration bound = kSpentSlack + 4 * std::max(now - vgpu.sampled_at, Duration{0});
-  const auto spent = static_cast<__int128>(vgpu.expected_allowance_ns) - sample.allowance_ns;
-  if (spent > bound.count() || spent < -bound.count()) {
+  std::int64_t spent = 0;
+  const bool beyond = __builtin_sub_overflow(vgpu.expected_allowance_ns, sample.allowance_ns, &spent);
+  if (beyond || spent > bound.count() || spent < -bound.count()) {
     ++vgpu.samples_bad;
-  } else {
-    view.used += Duration{static_cast<std::int64_t>(spent)};
-    vgpu.device->NoteCharge(now, Duration{static_cast<std::int64_t>(spent)});
-    if (spent != 0 && !sample.runs_on) vgpu.last_progress = now;  // one long kernel is charged, and stuck all the same
+  } else if (spent != 0) {
+    view.used += Duration{spent};
+    vgpu.device->NoteCharge(now, Duration{spent});
+    if (!sample.runs_on) vgpu.last_progress = now;  // one long kernel is charged, and stuck all the same
   }
   vgpu.expected_allowance_ns = sample.allowance_ns;
   vgpu.sampled_at = now;

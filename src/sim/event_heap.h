@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include "base/units.h"
@@ -51,6 +53,10 @@ class EventHeap {
  public:
   void Push(Instant at, EventKind kind, std::uint32_t subject, std::uint32_t stamp = 0) {
     const Event event{NsOf(at), ++pushed_, subject, stamp, kind};
+    if (top_is_gone_) {
+      top_is_gone_ = false;
+      return SinkFromTop(event);
+    }
     heap_.push_back(event);
     std::size_t hole = heap_.size() - 1;
     while (hole > 0 && Earlier(event, heap_[(hole - 1) / kChildren])) {
@@ -59,37 +65,84 @@ class EventHeap {
     }
     heap_[hole] = event;
   }
-  [[nodiscard]] bool empty() const { return heap_.empty(); }
-  [[nodiscard]] std::size_t size() const { return heap_.size(); }
-  [[nodiscard]] const Event& Next() const { return heap_.front(); }
+  /// One event that is often replaced by another one: it stays out of the heap, and its order is as if it was pushed.
+  void SetApart(Instant at, EventKind kind, std::uint32_t subject) { apart_ = {NsOf(at), ++pushed_, subject, 0, kind}; }
+  void ClearApart() { apart_ = kNone; }
+
+  [[nodiscard]] bool empty() const { return size() == 0; }
+  [[nodiscard]] std::size_t size() const {
+    return heap_.size() - (top_is_gone_ ? 1 : 0) + (apart_.order != kNone.order ? 1 : 0);
+  }
+  [[nodiscard]] const Event& Next() {
+    FillTop();
+    return NextIsApart() ? apart_ : heap_.front();
+  }
   Event Pop() {
-    const Event first = heap_.front();
-    const Event last = heap_.back();
-    heap_.pop_back();
-    if (heap_.empty()) return first;
-    std::size_t hole = 0;
-    for (std::size_t child = 1; child < heap_.size(); child = hole * kChildren + 1) {
-      std::size_t least = child;
-      const std::size_t end = std::min(child + kChildren, heap_.size());
-      for (++child; child < end; ++child) least = Earlier(heap_[child], heap_[least]) ? child : least;
-      if (!Earlier(heap_[least], last)) break;
-      heap_[hole] = heap_[least];
-      hole = least;
-    }
-    heap_[hole] = last;
-    return first;
+    FillTop();
+    return Take();
+  }
+  /// False: no event is before that time.
+  bool PopBefore(std::int64_t at_ns, Event& event) {
+    FillTop();
+    if ((NextIsApart() ? apart_ : heap_.front()).at_ns >= at_ns) return false;
+    event = Take();
+    return true;
   }
 
  private:
+  static constexpr Event kNone{.at_ns = std::numeric_limits<std::int64_t>::max(),
+                               .order = std::numeric_limits<std::uint64_t>::max()};
   /// Four children lie in two or three cache lines, and there are half as many levels as with two: where the events do
   /// not fit the cache, misses are what a pop costs.
   static constexpr std::size_t kChildren = 4;
-  /// One comparison of both, which compiles to no jump: which of four children is the earliest cannot be predicted.
+  /// Compares time and order at once, without a jump: which of the children is the earliest cannot be predicted.
   static bool Earlier(const Event& a, const Event& b) { return KeyOf(a) < KeyOf(b); }
-  static __int128 KeyOf(const Event& event) {
-    return static_cast<__int128>(event.at_ns) * (static_cast<__int128>(1) << 64) + event.order;
+  /// Unsigned, since no time is before zero: a comparison of two keys is then two instructions.
+  static unsigned __int128 KeyOf(const Event& event) {
+    return static_cast<unsigned __int128>(static_cast<std::uint64_t>(event.at_ns)) << 64 | event.order;
   }
+  /// Four children: the earlier one of each pair, then the earlier one of these two. The pairs do not wait for each
+  /// other.
+  [[nodiscard]] std::size_t EarliestOf(std::size_t child, std::size_t end) const {
+    const Event* const events = heap_.data();
+    if (end - child == kChildren) {
+      const std::size_t first = child + (Earlier(events[child + 1], events[child]) ? 1 : 0);
+      const std::size_t second = child + 2 + (Earlier(events[child + 3], events[child + 2]) ? 1 : 0);
+      return Earlier(events[second], events[first]) ? second : first;
+    }
+    std::size_t least = child;
+    for (++child; child < end; ++child) least = Earlier(events[child], events[least]) ? child : least;
+    return least;
+  }
+  [[nodiscard]] bool NextIsApart() const { return heap_.empty() || Earlier(apart_, heap_.front()); }
+  Event Take() {
+    if (!NextIsApart()) {
+      top_is_gone_ = true;
+      return heap_.front();
+    }
+    return std::exchange(apart_, kNone);
+  }
+  void FillTop() {
+    if (!top_is_gone_) return;
+    top_is_gone_ = false;
+    const Event last = heap_.back();
+    heap_.pop_back();
+    if (!heap_.empty()) SinkFromTop(last);
+  }
+  void SinkFromTop(const Event& event) {
+    std::size_t hole = 0;
+    for (std::size_t child = 1; child < heap_.size(); child = hole * kChildren + 1) {
+      const std::size_t least = EarliestOf(child, std::min(child + kChildren, heap_.size()));
+      if (!Earlier(heap_[least], event)) break;
+      heap_[hole] = heap_[least];
+      hole = least;
+    }
+    heap_[hole] = event;
+  }
+
   std::vector<Event> heap_;
+  bool top_is_gone_ = false;  // the first of the heap was taken, and what is pushed next takes its place
+  Event apart_ = kNone;
   std::uint64_t pushed_ = 0;
 };
 

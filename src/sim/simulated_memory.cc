@@ -28,7 +28,7 @@ void Simulation::StartMemory(std::uint32_t index) {
   // What a switch takes delays the batch. What doesn't fit is returned within the frame; the device waits for it, since
   // a vGPU's slice is its own.
   node.device.SetStartDelay([this, &memory = *node.switched](const core::DeviceCommand& batch) {
-    const Gate& gate = GateOf(loops_[batch.queue]);
+    const Gate& gate = GateOf(loops_[LoopOf(batch)]);
     if (gate.memory.footprint == 0) return Duration{};
     return memory.Switch(gate.id) + (LastOfFrame(batch) ? memory.Returns(gate.id, gate.memory.footprint) : Duration{});
   });
@@ -37,6 +37,8 @@ void Simulation::StartMemory(std::uint32_t index) {
 /// The buffers of the scene that the loop is in; where a tenant has several loops, of that which has most.
 void Simulation::UseScene(Loop& loop) {
   Gate& gate = GateOf(loop);
+  loop.passed = loop.pinned = false;
+  if (!gate.uses_memory) return;
   const auto of = [&](const Loop& one) {
     const std::vector<Scene>& scenes = gate.tenant->scenes;
     return scenes.empty() ? gate.tenant->memory : scenes[one.scene].memory.value_or(gate.tenant->memory);
@@ -45,7 +47,6 @@ void Simulation::UseScene(Loop& loop) {
   for (std::uint32_t i = 0; i < LoopsOf(gate); ++i)
     if (loops_[gate.first_loop + i].state != State::kAbsent) most = std::max(most, of(loops_[gate.first_loop + i]));
   const std::uint32_t slots = SlotsFor(most);
-  loop.passed = loop.pinned = false;
   if (run_.memory == MemoryMode::kElastic) {
     gate.elastic.wants = slots;
   } else if (slots != gate.memory.footprint) {

@@ -52,18 +52,18 @@ void Simulation::PlayDevice(std::uint32_t index) {
   for (const core::DeviceCompletion& each : completed_) BatchDone(each);
 }
 
-/// Pushes the device's next event where it is not the one that was pushed last.
+/// Keeps the device's next event in the node's heap.
 void Simulation::PlanDevice(std::uint32_t index) {
   Node& node = nodes_[index];
   if (node.device_event == node.device.NextEvent()) return;
   node.device_event = node.device.NextEvent();
-  ++node.device_stamp;
-  if (node.device_event != core::DeviceModel::kNoEvent)
-    Push(index, node.device_event, EventKind::kDevice, index, node.device_stamp);
+  if (node.device_event == core::DeviceModel::kNoEvent) return node.heap.ClearApart();
+  node.heap.SetApart(node.device_event, EventKind::kDevice, index);
+  next_ns_[index] = std::min(next_ns_[index], NsOf(node.device_event));
 }
 
 void Simulation::BatchDone(const core::DeviceCompletion& done) {
-  const std::uint32_t index = done.command.queue;
+  const std::uint32_t index = LoopOf(done.command);
   const Duration work = done.command.work;
   Loop& loop = loops_[index];
   TenantRecord& record = GateOf(loop).record;

@@ -23,6 +23,8 @@ Duration Drawn(Duration mean, double jitter, Prng& prng) {
   return Duration{static_cast<std::int64_t>(static_cast<double>(mean.count()) * factor)};
 }
 
+bool UsesMemory(const Scene& scene) { return scene.memory.has_value(); }
+
 core::Prices PricesOf(const core::PolicyParams& given) {
   const auto params = core::CheckOversellParams(given);
   WEIR_CHECK(params.has_value());
@@ -56,6 +58,7 @@ Simulation::Simulation(const Scenario& scenario, const Run& run, const RunOption
     gate.record.name = tenant.name;
     if (run.memory_min) gate.settings.memory_min = *run.memory_min;
     if (run.memory_max) gate.settings.memory_max = *run.memory_max;
+    gate.uses_memory = tenant.memory > Bytes{} || std::ranges::any_of(tenant.scenes, &UsesMemory);
     gate.memory.footprint = SlotsFor(tenant.memory);
     gate.elastic.command = SlotsFor(tenant.command);
     gate.elastic.dirty = tenant.dirty;
@@ -72,6 +75,7 @@ Simulation::Simulation(const Scenario& scenario, const Run& run, const RunOption
       Loop& loop = loops_.emplace_back();
       loop.gate = static_cast<std::uint32_t>(gates_.size() - 1);
       loop.prng = Prng(own.Next());
+      loop.queue = nodes_[gate.node].queues++;
     }
   }
   next_ns_.assign(nodes_.size(), kNoEvent);
@@ -128,8 +132,8 @@ void Simulation::RunUntil(Duration at) {
 
 void Simulation::RunNode(std::uint32_t index, std::int64_t until_ns) {
   EventHeap& heap = nodes_[index].heap;
-  while (!heap.empty() && heap.Next().at_ns < until_ns) {
-    const Event event = heap.Pop();
+  Event event;
+  while (heap.PopBefore(until_ns, event)) {
     now_ = InstantFromNs(event.at_ns);
     ++events_;
     Handle(event);
@@ -178,9 +182,7 @@ void Simulation::Handle(const Event& event) {
     case EventKind::kPresentOver:
       if (event.stamp == loops_[i].stamp) EndFrame(i);
       return;
-    case EventKind::kDevice:
-      if (event.stamp == nodes_[i].device_stamp) PlayDevice(i);
-      return;
+    case EventKind::kDevice: return PlayDevice(i);
     case EventKind::kCopied:
       if (event.stamp != gates_[i].copy_stamp) return;
       ElasticMemory::Ended(gates_[i].elastic);
@@ -246,9 +248,9 @@ void Simulation::StopLoop(std::uint32_t index) {
   loop.state = State::kAbsent;
   loop.process = {};
   loop.entered = false;
-  node.device.Forget(index);
+  node.device.Forget(loop.queue);
   PlanDevice(GateOf(loop).node);
-  loop.under_way = static_cast<int>(node.device.Outstanding(index));
+  loop.under_way = static_cast<int>(node.device.Outstanding(loop.queue));
   Gate& gate = GateOf(loop);
   NoteWanting(index);
   const auto loops = std::span(loops_).subspan(gate.first_loop, LoopsOf(gate));
@@ -431,7 +433,8 @@ void Simulation::Queue(std::uint32_t index) {
     loop.to_queue -= work;
     ++loop.under_way;
     node.device.Submit(
-        now_, {.client = index, .queue = index, .tag = loop.to_queue == Duration{0} ? kLastOfFrame : 0, .work = work});
+        now_,
+        {.client = loop.queue, .queue = loop.queue, .tag = TagOf(index, loop.to_queue == Duration{0}), .work = work});
     PlanDevice(gate.node);
   }
   NoteWanting(index);

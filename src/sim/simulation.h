@@ -72,8 +72,9 @@ class Simulation {
     State state = State::kAbsent;
     bool flushed = false;
     bool entered = false;
-    bool wants = false;  // waits, queues, or has work on the device
-    int under_way = 0;   // batches
+    bool wants = false;       // waits, queues, or has work on the device
+    int under_way = 0;        // batches
+    std::uint32_t queue = 0;  // its client and queue on the device, counted from 0 on each node
     Prng prng{0};
     core::FramePacer pacer;
     Instant begin, called, submitted, synchronised, resumed;
@@ -108,6 +109,7 @@ class Simulation {
     const Tenant* tenant = nullptr;
     engine::VgpuSettings settings;
     bool here = false;
+    bool uses_memory = false;  // in some scene
     std::vector<core::FrameDone> done;
     TenantRecord record;
     int wanting = 0;        // of its loops
@@ -142,8 +144,8 @@ class Simulation {
     Instant look_at = core::kNever;
     Instant looked{};
     std::uint32_t look_stamp = 0;
-    std::uint32_t device_stamp = 0;
-    Instant device_event = core::DeviceModel::kNoEvent;  // the one that was pushed last
+    std::uint32_t queues = 0;                            // of all of its loops
+    Instant device_event = core::DeviceModel::kNoEvent;  // the one that is in the heap, or was played last
     bool housekeeping = false;
     bool rung = false;  // by an executor, since the last look
     bool up = true;
@@ -227,9 +229,14 @@ class Simulation {
   void Check();
   static void Mix(std::uint64_t& digest, std::uint64_t value) { digest = (digest ^ value) * 0x100000001B3ULL; }
   [[nodiscard]] std::size_t Second() const { return static_cast<std::size_t>((now_ - start_) / seconds(1)); }
-  /// Tags of commands that a device executes.
-  static constexpr std::uint64_t kLastOfFrame = 1;
-  static bool LastOfFrame(const core::DeviceCommand& command) { return command.tag == kLastOfFrame; }
+  /// Of commands that a device executes.
+  static std::uint64_t TagOf(std::uint32_t loop, bool last_of_frame) {
+    return std::uint64_t{loop} * 2 + (last_of_frame ? 1 : 0);
+  }
+  static bool LastOfFrame(const core::DeviceCommand& command) { return command.tag % 2 == 1; }
+  static std::uint32_t LoopOf(const core::DeviceCommand& command) {
+    return static_cast<std::uint32_t>(command.tag / 2);
+  }
   /// Time that a device was not idle.
   static std::int64_t NsOfDeviceUse(const core::DeviceModel& device, Instant now) {
     return (device.Busy(core::EngineKind::kCompute, now) + device.Switching(core::EngineKind::kCompute)).count();

@@ -2,6 +2,7 @@
 #include "core/device/device_model.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "base/check.h"
@@ -24,24 +25,24 @@ Duration CopyTime(Bytes bytes, std::uint64_t bytes_per_s) {
 
 // -- What a command asks for -----------------------------------------------------------------------------------------
 
-bool DeviceModel::Concurrent(std::size_t index) const {
+inline bool DeviceModel::Concurrent(std::size_t index) const {
   return config_.arbitration == Arbitration::kConcurrent && index == Index(EngineKind::kCompute);
 }
 
-bool DeviceModel::TimeSliced(std::size_t index) const {
+inline bool DeviceModel::TimeSliced(std::size_t index) const {
   return config_.arbitration == Arbitration::kTimeSlice && index == Index(EngineKind::kCompute);
 }
 
-std::uint32_t DeviceModel::UnitsOf(std::size_t index) const {
+inline std::uint32_t DeviceModel::UnitsOf(std::size_t index) const {
   return Concurrent(index) ? std::clamp(config_.units, 1U, DeviceConfig::kUnitsMax) : 1;
 }
 
-std::uint32_t DeviceModel::UnitsWanted(const DeviceCommand& command) const {
+inline std::uint32_t DeviceModel::UnitsWanted(const DeviceCommand& command) const {
   const std::uint32_t all = UnitsOf(Index(command.engine));
   return command.units == 0 ? all : std::min(command.units, all);
 }
 
-std::int64_t DeviceModel::WorkOf(const DeviceCommand& command) const {
+inline std::int64_t DeviceModel::WorkOf(const DeviceCommand& command) const {
   Duration time{};
   switch (command.engine) {
     case EngineKind::kCompute: time = config_.launch_overhead + command.work; break;
@@ -53,37 +54,44 @@ std::int64_t DeviceModel::WorkOf(const DeviceCommand& command) const {
 
 // -- Queues and clients ----------------------------------------------------------------------------------------------
 
-std::size_t DeviceModel::ClientFor(std::uint32_t client) {
+std::uint32_t DeviceModel::ClientFor(std::uint32_t client) {
   std::size_t unused = clients_.size();
   for (std::size_t i = 0; i < clients_.size(); ++i) {
-    if (!clients_[i].removed && clients_[i].id == client) return i;
+    if (!clients_[i].removed && clients_[i].id == client) return static_cast<std::uint32_t>(i);
     if (clients_[i].removed) unused = i;
   }
   if (unused == clients_.size()) clients_.emplace_back();
   clients_[unused] = Client{.id = client};
-  return unused;
+  return static_cast<std::uint32_t>(unused);
 }
 
-std::size_t DeviceModel::QueueFor(const DeviceCommand& command) {
-  std::uint32_t& hint = queue_hints_[(command.queue * 2'654'435'769U) >> 28];
-  std::size_t found = hint;
-  if (found >= queues_.size() || queues_[found].id != command.queue) {
-    found = queues_.size();
-    for (std::size_t i = 0; i < queues_.size(); ++i) {
-      if (queues_[i].empty()) found = i;
-      if (queues_[i].id != command.queue) continue;
-      found = i;
-      break;
-    }
-    if (found == queues_.size()) queues_.emplace_back();
-    hint = static_cast<std::uint32_t>(found);
+/// The entry of a queue, or one for it that is not in use.
+std::uint32_t DeviceModel::EntryFor(std::uint32_t queue) {
+  std::size_t unused = queues_.size();
+  for (std::size_t i = 0; i < queues_.size(); ++i) {
+    const bool free = queues_[i].unused || (queues_[i].empty() && queues_.size() >= kQueuesKept);
+    if (free) unused = i;
+    if (!queues_[i].unused && queues_[i].id == queue) return static_cast<std::uint32_t>(i);
+  }
+  if (unused == queues_.size()) queues_.emplace_back();
+  queues_[unused].id = queue;
+  queues_[unused].client = kNone;
+  queues_[unused].unused = false;
+  if (queue_hints_.size() < queues_.size()) queue_hints_.resize(std::bit_ceil(queues_.size()));
+  return static_cast<std::uint32_t>(unused);
+}
+
+inline std::uint32_t DeviceModel::QueueFor(const DeviceCommand& command) {
+  const auto hint = [&] { return command.queue & (queue_hints_.size() - 1); };
+  std::uint32_t found = queue_hints_.empty() ? kNone : queue_hints_[hint()];
+  if (found >= queues_.size() || queues_[found].id != command.queue || queues_[found].unused) {
+    found = EntryFor(command.queue);
+    queue_hints_[hint()] = found;
   }
   Queue& queue = queues_[found];
   if (!queue.empty()) return found;
-  if (queue.id != command.queue || queue.client >= clients_.size() || clients_[queue.client].id != command.client ||
-      clients_[queue.client].removed)
+  if (queue.client >= clients_.size() || clients_[queue.client].id != command.client || clients_[queue.client].removed)
     queue.client = ClientFor(command.client);
-  queue.id = command.queue;
   return found;
 }
 
@@ -93,31 +101,46 @@ const DeviceModel::Queue* DeviceModel::Find(std::uint32_t queue) const {
   return nullptr;
 }
 
-/// Takes the head, which runs, out of its queue.
-void DeviceModel::Pop(Queue& queue) {
-  queue.head_runs = false;
-  if (++queue.first == queue.commands.size()) {
-    queue.commands.clear();
-    queue.first = 0;
-    return;
+/// A new entry at the end of a queue. All of it but `next` is to be written.
+inline DeviceModel::Pending& DeviceModel::Append(Queue& queue) {
+  std::uint32_t added = free_;
+  if (added == kNone) {
+    added = static_cast<std::uint32_t>(pending_.size());
+    pending_.emplace_back();
+  } else {
+    free_ = pending_[added].next;
   }
-  AddEligible(queue);
-  if (queue.first < 64 || queue.first * 2 < queue.commands.size()) return;
-  queue.commands.erase(queue.commands.begin(), queue.commands.begin() + static_cast<std::ptrdiff_t>(queue.first));
-  queue.first = 0;
+  (queue.empty() ? queue.first : pending_[queue.last].next) = added;
+  queue.last = added;
+  ++queue.size;
+  return pending_[added];
+}
+
+inline void DeviceModel::RemoveHead(Queue& queue) {
+  const std::uint32_t removed = queue.first;
+  queue.first = pending_[removed].next;
+  --queue.size;
+  pending_[removed].next = free_;
+  free_ = removed;
+}
+
+/// Takes the head, which runs, out of its queue.
+inline void DeviceModel::Pop(Queue& queue) {
+  queue.head_runs = false;
+  RemoveHead(queue);
+  if (!queue.empty()) AddEligible(queue);
 }
 
 /// Empties a queue whose head does not run.
 void DeviceModel::Clear(Queue& queue) {
   if (!queue.empty()) RemoveEligible(queue);
-  queue.commands.clear();
-  queue.first = 0;
+  while (!queue.empty()) RemoveHead(queue);
 }
 
 // -- Progress --------------------------------------------------------------------------------------------------------
 
 /// Work of one unit in a span: at the low clock until the ramp ends, at the full clock after it.
-std::int64_t DeviceModel::WorkDone(const Engine& engine, Instant from, Instant to) const {
+inline std::int64_t DeviceModel::WorkDone(const Engine& engine, Instant from, Instant to) const {
   const std::int64_t all = (to - from).count() * kFullClock;
   if (from >= engine.full_clock_at) return all;
   return all - (std::min(to, engine.full_clock_at) - from).count() *
@@ -125,8 +148,8 @@ std::int64_t DeviceModel::WorkDone(const Engine& engine, Instant from, Instant t
 }
 
 /// How much of a span the running command still spends on its switch and start delay.
-Duration DeviceModel::DelayIn(const Engine& engine, Duration span) const {
-  return std::min(span, queues_[engine.running.front().queue].head().delay_left);
+inline Duration DeviceModel::DelayIn(const Engine& engine, Duration span) const {
+  return std::min(span, Head(queues_[engine.running.front().queue]).delay_left);
 }
 
 /// The part of a span that is charged to one of the commands that share an engine, by their units. The parts add up to
@@ -144,30 +167,38 @@ Duration DeviceModel::PartOf(const Engine& engine, std::size_t running, Duration
   return Duration{up_to(before + engine.running[running].units) - up_to(before)};
 }
 
-void DeviceModel::Progress(std::size_t index, Instant to) {
+inline void DeviceModel::Progress(std::size_t index, Instant to) {
   Engine& engine = engines_[index];
   Instant from = std::max(engine.progressed, stalled_until_);
   engine.progressed = std::max(engine.progressed, to);
   if (engine.running.empty() || from >= to) return;
   const Duration delay = DelayIn(engine, to - from);
   if (delay > Duration{0}) {
-    queues_[engine.running.front().queue].head().delay_left -= delay;
+    Head(queues_[engine.running.front().queue]).delay_left -= delay;
     engine.switching += delay;
     from += delay;
   }
   const std::int64_t work = WorkDone(engine, from, to);
   engine.busy += to - from;
+  if (engine.running.size() == 1) {
+    Queue& queue = queues_[engine.running.front().queue];
+    Pending& head = Head(queue);
+    head.work_left = std::max<std::int64_t>(0, head.work_left - work * engine.running.front().units);
+    head.busy += to - from;
+    clients_[queue.client].busy[index] += to - from;
+    return;
+  }
   for (std::size_t i = 0; i < engine.running.size(); ++i) {
     Queue& queue = queues_[engine.running[i].queue];
     const Duration part = PartOf(engine, i, to - from);
-    queue.head().work_left = std::max<std::int64_t>(0, queue.head().work_left - work * engine.running[i].units);
-    queue.head().busy += part;
+    Head(queue).work_left = std::max<std::int64_t>(0, Head(queue).work_left - work * engine.running[i].units);
+    Head(queue).busy += part;
     clients_[queue.client].busy[index] += part;
   }
 }
 
-Instant DeviceModel::EndOf(const Engine& engine, const Running& running) const {
-  const Pending& head = queues_[running.queue].head();
+inline Instant DeviceModel::EndOf(const Engine& engine, const Running& running) const {
+  const Pending& head = Head(queues_[running.queue]);
   const Instant begin = std::max(engine.progressed, stalled_until_) + head.delay_left;
   const std::int64_t work = running.units == 1 ? head.work_left : CeilDivide(head.work_left, running.units);
   if (begin >= engine.full_clock_at) return begin + Duration{CeilDivide(work, kFullClock)};
@@ -177,26 +208,24 @@ Instant DeviceModel::EndOf(const Engine& engine, const Running& running) const {
   return engine.full_clock_at + Duration{CeilDivide(work - in_ramp, kFullClock)};
 }
 
-void DeviceModel::Plan(std::size_t index, Instant now) {
-  Engine& engine = engines_[index];
-  engine.next = kNoEvent;
-  for (const Running& running : engine.running) engine.next = std::min(engine.next, EndOf(engine, running));
+inline void DeviceModel::Plan(std::size_t index, Instant now) {
+  const Engine& engine = engines_[index];
+  Instant next = kNoEvent;
+  for (const Running& running : engine.running) next = std::min(next, EndOf(engine, running));
   if (TimeSliced(index) && !engine.running.empty() && OthersWait(index))
-    engine.next = std::min(engine.next, std::max(now, engine.turn_began + config_.slice));
+    next = std::min(next, std::max(now, engine.turn_began + config_.slice));
+  next_[index] = next;
 }
 
-void DeviceModel::PlanNext() {
-  next_event_ = kNoEvent;
-  for (const Engine& engine : engines_) next_event_ = std::min(next_event_, engine.next);
-}
+inline void DeviceModel::PlanNext() { next_event_ = std::min({next_[0], next_[1], next_[2]}); }
 
 // -- Which command runs ----------------------------------------------------------------------------------------------
 
-void DeviceModel::AddEligible(const Queue& queue) {
-  Engine& engine = engines_[Index(queue.head().command.engine)];
-  engine.changed = true;
-  std::vector<Eligible>& eligible = engine.eligible;
-  const Eligible added{queue.head().sequence, static_cast<std::uint32_t>(&queue - queues_.data())};
+inline void DeviceModel::AddEligible(const Queue& queue) {
+  const std::size_t index = Index(Head(queue).command.engine);
+  changed_[index] = true;
+  std::vector<Eligible>& eligible = engines_[index].eligible;
+  const Eligible added{Head(queue).sequence, static_cast<std::uint32_t>(&queue - queues_.data())};
   eligible.push_back(added);
   auto place = eligible.end() - 1;
   for (; place != eligible.begin() && (place - 1)->sequence > added.sequence; --place) *place = *(place - 1);
@@ -204,8 +233,8 @@ void DeviceModel::AddEligible(const Queue& queue) {
 }
 
 void DeviceModel::RemoveEligible(const Queue& queue) {
-  std::vector<Eligible>& eligible = engines_[Index(queue.head().command.engine)].eligible;
-  eligible.erase(std::ranges::find(eligible, queue.head().sequence, &Eligible::sequence));
+  std::vector<Eligible>& eligible = engines_[Index(Head(queue).command.engine)].eligible;
+  eligible.erase(std::ranges::find(eligible, Head(queue).sequence, &Eligible::sequence));
 }
 
 /// Whether a command of a client that does not run waits for the engine.
@@ -215,23 +244,23 @@ bool DeviceModel::OthersWait(std::size_t index) const {
   });
 }
 
-/// The index of the queue whose head begins next. There must be an eligible one.
-std::size_t DeviceModel::Choose(std::size_t index, Instant now) const {
+/// The position in `eligible` of the command that begins next. There must be one.
+inline std::size_t DeviceModel::Choose(std::size_t index, Instant now) const {
   const Engine& engine = engines_[index];
-  if (!TimeSliced(index)) return engine.eligible.front().queue;
+  if (!TimeSliced(index)) return 0;
   // The client whose turn it is goes first, then the others by number, starting after it.
   const bool turn_over = now >= engine.turn_began + config_.slice;
   const auto rank = [&](const Eligible& each) {
     const std::uint32_t distance = clients_[queues_[each.queue].client].id - engine.client;  // modulo 2^32
     return distance == 0 && turn_over ? std::numeric_limits<std::uint32_t>::max() : distance;
   };
-  return std::ranges::min_element(engine.eligible, {}, rank)->queue;
+  return static_cast<std::size_t>(std::ranges::min_element(engine.eligible, {}, rank) - engine.eligible.begin());
 }
 
-void DeviceModel::Begin(std::size_t index, std::size_t queue_index, std::uint32_t units, Instant now) {
+inline void DeviceModel::Begin(std::size_t index, std::uint32_t queue_index, std::uint32_t units, Instant now) {
   Engine& engine = engines_[index];
   Queue& queue = queues_[queue_index];
-  Pending& head = queue.head();
+  Pending& head = Head(queue);
   const std::uint32_t client = clients_[queue.client].id;
   const bool compute = index == Index(EngineKind::kCompute);
   if (engine.running.empty() && compute && config_.ramp.idle > Duration{0} &&
@@ -246,7 +275,6 @@ void DeviceModel::Begin(std::size_t index, std::size_t queue_index, std::uint32_
     }
     if (!head.started && start_delay_) head.delay_left += start_delay_(head.command);
   }
-  RemoveEligible(queue);
   if (!head.started) head.began = std::max(now, stalled_until_);
   head.started = true;
   queue.head_runs = true;
@@ -256,34 +284,38 @@ void DeviceModel::Begin(std::size_t index, std::size_t queue_index, std::uint32_
   engine.units_used += units;
 }
 
-/// True: a command has begun.
-bool DeviceModel::Start(std::size_t index, Instant now) {
+/// Hands the units that are free to commands that can use them.
+inline void DeviceModel::Start(std::size_t index, Instant now) {
   Engine& engine = engines_[index];
   const std::uint32_t all = UnitsOf(index);
-  if (engine.units_used >= all || (engine.eligible.empty() && engine.running.empty())) return false;
-  Progress(index, now);
-  bool changed = false;
+  if (engine.units_used >= all) return;
   // Commands that run on fewer units than they can use come first.
-  for (Running& running : engine.running) {
-    const std::uint32_t more =
-        std::min(UnitsWanted(queues_[running.queue].head().command) - running.units, all - engine.units_used);
-    running.units += more;
-    engine.units_used += more;
-    changed = changed || more > 0;
+  if (!engine.running.empty()) {
+    Progress(index, now);
+    for (Running& running : engine.running) {
+      const std::uint32_t more =
+          std::min(UnitsWanted(Head(queues_[running.queue]).command) - running.units, all - engine.units_used);
+      running.units += more;
+      engine.units_used += more;
+    }
   }
   while (engine.units_used < all && !engine.eligible.empty()) {
-    const std::size_t queue = Choose(index, now);
-    Begin(index, queue, std::min(UnitsWanted(queues_[queue].head().command), all - engine.units_used), now);
-    changed = true;
+    const std::size_t chosen = Choose(index, now);
+    const std::uint32_t queue = engine.eligible[chosen].queue;
+    engine.eligible.erase(engine.eligible.begin() + static_cast<std::ptrdiff_t>(chosen));
+    Begin(index, queue, std::min(UnitsWanted(Head(queues_[queue]).command), all - engine.units_used), now);
   }
-  return changed;
 }
 
 /// On engines that have changed.
-void DeviceModel::StartAll(Instant now) {
+inline void DeviceModel::StartAll(Instant now) {
   for (std::size_t i = 0; i < kEngineKinds; ++i) {
-    if (!engines_[i].changed) continue;
-    engines_[i].changed = false;
+    if (!changed_[i]) continue;
+    changed_[i] = false;
+    if (engines_[i].eligible.empty() && engines_[i].running.empty()) {
+      next_[i] = kNoEvent;
+      continue;
+    }
     Start(i, now);
     Plan(i, now);
   }
@@ -295,13 +327,24 @@ void DeviceModel::StartAll(Instant now) {
 bool DeviceModel::Submit(Instant now, const DeviceCommand& command) {
   WEIR_CHECK(now <= next_event_);
   if (lost_) return false;
-  const std::size_t number = QueueFor(command);
+  const std::uint32_t number = QueueFor(command);
   Queue& queue = queues_[number];
-  if (config_.queue_depth > 0 && queue.size() >= config_.queue_depth) return false;
-  queue.commands.push_back(
-      {.command = command, .sequence = next_sequence_++, .submitted = now, .work_left = WorkOf(command)});
-  if (queue.size() > 1) return true;
+  if (config_.queue_depth > 0 && queue.size >= config_.queue_depth) return false;
+  Pending& added = Append(queue);
+  added.command = command;
+  added.sequence = next_sequence_++;
+  added.submitted = added.began = now;
+  added.work_left = WorkOf(command);
+  added.delay_left = added.busy = Duration{0};
+  added.started = false;
+  if (queue.size > 1) return true;
   const std::size_t index = Index(command.engine);
+  if (engines_[index].running.empty()) {  // then no command waits for the engine either
+    Begin(index, number, UnitsWanted(command), now);
+    Plan(index, now);
+    PlanNext();
+    return true;
+  }
   AddEligible(queue);
   if (engines_[index].units_used < UnitsOf(index) || TimeSliced(index)) StartAll(now);
   return true;
@@ -311,7 +354,11 @@ void DeviceModel::Advance(Instant now, std::vector<DeviceCompletion>& completed)
   while (next_event_ <= now) {
     const Instant at = next_event_;
     for (std::size_t i = 0; i < kEngineKinds; ++i) {
-      if (engines_[i].next > at) continue;
+      if (next_[i] > at) continue;
+      if (!Concurrent(i) && !TimeSliced(i)) {
+        Finish(i, at, completed);
+        continue;
+      }
       Progress(i, at);
       Complete(i, at, completed);
       EndTurn(i, at);
@@ -320,7 +367,7 @@ void DeviceModel::Advance(Instant now, std::vector<DeviceCompletion>& completed)
   }
 }
 
-DeviceCompletion DeviceModel::CompletionOf(const Pending& pending, Instant now, bool lost) const {
+inline DeviceCompletion DeviceModel::CompletionOf(const Pending& pending, Instant now, bool lost) {
   return {.command = pending.command,
           .submitted = pending.submitted,
           .began = pending.started ? pending.began : now,
@@ -329,18 +376,36 @@ DeviceCompletion DeviceModel::CompletionOf(const Pending& pending, Instant now, 
           .lost = lost};
 }
 
-void DeviceModel::Complete(std::size_t index, Instant now, std::vector<DeviceCompletion>& completed) {
+/// Progress and Complete where an event can only be the end of the one command that runs.
+inline void DeviceModel::Finish(std::size_t index, Instant now, std::vector<DeviceCompletion>& completed) {
   Engine& engine = engines_[index];
-  engine.changed = true;
+  Queue& queue = queues_[engine.running.front().queue];
+  Pending& head = Head(queue);
+  const Duration busy = now - std::max(engine.progressed, stalled_until_) - head.delay_left;
+  engine.progressed = engine.idle_since = now;
+  engine.switching += head.delay_left;
+  engine.busy += busy;
+  clients_[queue.client].busy[index] += busy;
+  head.busy += busy;
+  completed.push_back(CompletionOf(head, now, /*lost=*/false));
+  engine.running.clear();
+  engine.units_used = 0;
+  changed_[index] = true;
+  Pop(queue);
+}
+
+inline void DeviceModel::Complete(std::size_t index, Instant now, std::vector<DeviceCompletion>& completed) {
+  Engine& engine = engines_[index];
+  changed_[index] = true;
   std::size_t left = 0;
   for (std::size_t i = 0; i < engine.running.size(); ++i) {
     const Running running = engine.running[i];
     Queue& queue = queues_[running.queue];
-    if (queue.head().work_left > 0 || queue.head().delay_left > Duration{0}) {
+    if (Head(queue).work_left > 0 || Head(queue).delay_left > Duration{0}) {
       engine.running[left++] = running;
       continue;
     }
-    completed.push_back(CompletionOf(queue.head(), now, /*lost=*/false));
+    completed.push_back(CompletionOf(Head(queue), now, /*lost=*/false));
     engine.units_used -= running.units;
     Pop(queue);
   }
@@ -362,11 +427,15 @@ void DeviceModel::EndTurn(std::size_t index, Instant now) {
 void DeviceModel::Forget(std::uint32_t queue) {
   for (Queue& each : queues_) {
     if (each.id != queue || each.empty()) continue;
-    if (each.head().started) {
-      each.commands.resize(each.first + 1);
-    } else {
+    if (!Head(each).started) {
       Clear(each);
+      continue;
     }
+    const std::uint32_t begun = each.first;
+    each.first = Head(each).next;
+    for (--each.size; !each.empty();) RemoveHead(each);
+    each.first = each.last = begun;
+    each.size = 1;
   }
   // A turn that would have ended for these commands may go on.
   for (std::size_t i = 0; i < kEngineKinds; ++i)
@@ -380,7 +449,7 @@ void DeviceModel::Remove(Instant now, std::uint32_t client) {
     Engine& engine = engines_[i];
     Progress(i, now);
     const bool ran = !engine.running.empty();
-    engine.changed = true;
+    changed_[i] = true;
     std::erase_if(engine.running, [&](const Running& running) {
       Queue& queue = queues_[running.queue];
       if (!of_client(queue)) return false;
@@ -393,6 +462,8 @@ void DeviceModel::Remove(Instant now, std::uint32_t client) {
   }
   for (Queue& queue : queues_) {
     if (of_client(queue)) Clear(queue);
+    queue.unused = queue.unused || (queue.empty() && queue.client < clients_.size() &&
+                                    !clients_[queue.client].removed && clients_[queue.client].id == client);
   }
   for (Client& each : clients_) {
     if (each.removed || each.id != client) continue;
@@ -417,13 +488,10 @@ void DeviceModel::FailAll(Instant now, std::vector<DeviceCompletion>& completed)
     engines_[i].units_used = 0;
     engines_[i].eligible.clear();
     engines_[i].idle_since = now;
-    engines_[i].next = kNoEvent;
+    next_[i] = kNoEvent;
   }
   for (Queue& queue : queues_) {
-    for (std::size_t i = queue.first; i < queue.commands.size(); ++i)
-      completed.push_back(CompletionOf(queue.commands[i], now, /*lost=*/true));
-    queue.commands.clear();
-    queue.first = 0;
+    for (; !queue.empty(); RemoveHead(queue)) completed.push_back(CompletionOf(Head(queue), now, /*lost=*/true));
     queue.head_runs = false;
   }
   PlanNext();
@@ -482,7 +550,7 @@ Bytes DeviceModel::MemoryOf(std::uint32_t client) const {
 
 std::size_t DeviceModel::Outstanding(std::uint32_t queue) const {
   const Queue* found = Find(queue);
-  return found == nullptr ? 0 : found->size();
+  return found == nullptr ? 0 : found->size;
 }
 
 bool DeviceModel::Runs(std::uint32_t queue) const {

@@ -100,6 +100,7 @@ class DeviceModel {
   [[nodiscard]] const DeviceConfig& config() const { return config_; }
 
  private:
+  static constexpr std::uint32_t kNone = ~0U;
   struct Pending {
     DeviceCommand command;
     std::uint64_t sequence = 0;
@@ -108,21 +109,21 @@ class DeviceModel {
     Duration delay_left{};       // switch and start delay; none while commands share the engine
     Duration busy{};
     bool started = false;
+    std::uint32_t next = kNone;  // of its queue, or of the free ones
   };
-  /// Commands of one queue in order. An entry that is empty is used again for another queue.
+  /// Commands of one queue in order. An entry keeps its number while it is empty, until there are kQueuesKept entries
+  /// or its client is removed; then another queue can use it.
   struct Queue {
     std::uint32_t id = 0;
-    std::size_t client = 0;         // index in clients_
-    std::size_t first = 0;          // what is before it in `commands` has completed
-    std::vector<Pending> commands;  // Its capacity stays when it is empty.
+    std::uint32_t client = 0;                   // index in clients_
+    std::uint32_t first = kNone, last = kNone;  // in pending_
+    std::uint32_t size = 0;
     bool head_runs = false;
-    [[nodiscard]] bool empty() const { return first == commands.size(); }
-    [[nodiscard]] std::size_t size() const { return commands.size() - first; }
-    [[nodiscard]] Pending& head() { return commands[first]; }
-    [[nodiscard]] const Pending& head() const { return commands[first]; }
+    bool unused = false;  // the number is no queue's
+    [[nodiscard]] bool empty() const { return size == 0; }
   };
   struct Running {
-    std::size_t queue = 0;  // index in queues_
+    std::uint32_t queue = 0;  // index in queues_
     std::uint32_t units = 0;
   };
   /// A queue whose head waits for an engine.
@@ -130,18 +131,16 @@ class DeviceModel {
     std::uint64_t sequence = 0;
     std::uint32_t queue = 0;  // index in queues_
   };
-  /// What is known of an engine at `progressed`. Its commands have the same units from then until `next`.
+  /// What is known of an engine at `progressed`. Its commands have the same units from then until its entry in next_.
   struct Engine {
     std::vector<Running> running;  // in order of start
     std::uint32_t client = ~0U;    // whose command ran last
     std::uint32_t units_used = 0;
-    bool changed = false;            // a command may begin; `next` is to be found again
     std::vector<Eligible> eligible;  // by sequence
     Instant progressed{};
     Instant turn_began{};
     Instant idle_since{};
     Instant full_clock_at{};  // the clock is low before
-    Instant next{kNoEvent};   // a completion or the end of a turn
     Duration busy{}, switching{};
     Duration busy_of_removed{};
   };
@@ -151,14 +150,16 @@ class DeviceModel {
     Bytes memory{};
     bool removed = false;
   };
+  static constexpr std::size_t kQueuesKept = 64;
   static constexpr std::size_t Index(EngineKind kind) { return static_cast<std::size_t>(kind); }
   [[nodiscard]] bool Concurrent(std::size_t index) const;
   [[nodiscard]] bool TimeSliced(std::size_t index) const;
   [[nodiscard]] std::uint32_t UnitsOf(std::size_t index) const;
   [[nodiscard]] std::uint32_t UnitsWanted(const DeviceCommand& command) const;
   [[nodiscard]] std::int64_t WorkOf(const DeviceCommand& command) const;
-  std::size_t QueueFor(const DeviceCommand& command);
-  std::size_t ClientFor(std::uint32_t client);
+  std::uint32_t QueueFor(const DeviceCommand& command);
+  [[nodiscard]] std::uint32_t EntryFor(std::uint32_t queue);
+  std::uint32_t ClientFor(std::uint32_t client);
   [[nodiscard]] const Queue* Find(std::uint32_t queue) const;
   void AddEligible(const Queue& queue);
   void RemoveEligible(const Queue& queue);
@@ -170,23 +171,32 @@ class DeviceModel {
   [[nodiscard]] Instant EndOf(const Engine& engine, const Running& running) const;
   void Plan(std::size_t index, Instant now);
   void PlanNext();
+  void Finish(std::size_t index, Instant now, std::vector<DeviceCompletion>& completed);
   void Complete(std::size_t index, Instant now, std::vector<DeviceCompletion>& completed);
   void EndTurn(std::size_t index, Instant now);
-  bool Start(std::size_t index, Instant now);
+  void Start(std::size_t index, Instant now);
   void StartAll(Instant now);
-  void Begin(std::size_t index, std::size_t queue, std::uint32_t units, Instant now);
+  void Begin(std::size_t index, std::uint32_t queue, std::uint32_t units, Instant now);
   [[nodiscard]] std::size_t Choose(std::size_t index, Instant now) const;
   [[nodiscard]] bool OthersWait(std::size_t index) const;
+  [[nodiscard]] Pending& Head(const Queue& queue) { return pending_[queue.first]; }
+  [[nodiscard]] const Pending& Head(const Queue& queue) const { return pending_[queue.first]; }
+  Pending& Append(Queue& queue);
+  void RemoveHead(Queue& queue);
   void Pop(Queue& queue);
   void Clear(Queue& queue);
   void FailAll(Instant now, std::vector<DeviceCompletion>& completed);
-  [[nodiscard]] DeviceCompletion CompletionOf(const Pending& pending, Instant now, bool lost) const;
+  static DeviceCompletion CompletionOf(const Pending& pending, Instant now, bool lost);
 
   const DeviceConfig config_;
+  std::array<Instant, kEngineKinds> next_{kNoEvent, kNoEvent, kNoEvent};  // by engine: a completion or a turn's end
+  std::array<bool, kEngineKinds> changed_{};  // by engine: a command may begin, and `next_` is to be found again
   std::array<Engine, kEngineKinds> engines_{};
   std::vector<Queue> queues_;
   std::vector<Client> clients_;
-  std::array<std::uint32_t, 16> queue_hints_{};  // where QueueFor found a queue last, by a hash of its number
+  std::vector<Pending> pending_;  // of all queues: what was used last is used again first, while it is in the caches
+  std::uint32_t free_ = kNone;    // the first of those that are in no queue
+  std::vector<std::uint32_t> queue_hints_;  // where a queue was found last, by its number modulo the size
   std::uint64_t next_sequence_ = 0;
   Instant stalled_until_{};
   Instant next_event_{kNoEvent};

@@ -64,9 +64,15 @@ double FrameStats::Rate(Instant now) const {
   std::uint32_t most = 0;
   for (const Loop& loop : loops_) {
     if (loop.last < 0) break;  // places are taken in order, and a place that is taken stays so
+    // All of its buckets, which are those up to `last`, less the ones outside.
     std::uint32_t frames = 0;
-    for (std::int64_t i = std::max(loop.last - kBuckets + 1, index - 10); i < index && i <= loop.last; ++i)
-      if (i >= 0) frames += loop.frames[static_cast<std::size_t>(i % kBuckets)];
+    for (const std::uint32_t each : loop.frames) frames += each;
+    const auto leave_out = [&](std::int64_t from, std::int64_t to) {
+      for (std::int64_t i = std::max<std::int64_t>(from, 0); i < to; ++i)
+        frames -= loop.frames[static_cast<std::size_t>(i % kBuckets)];
+    };
+    leave_out(loop.last - kBuckets + 1, std::min(index - 10, loop.last + 1));
+    leave_out(std::max(index, loop.last - kBuckets + 1), loop.last + 1);
     most = std::max(most, frames);
   }
   return most;
