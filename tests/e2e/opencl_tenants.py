@@ -8,8 +8,8 @@ import weir_e2e as e2e
 LOOP = os.path.join(e2e.BUILD, "bin/opencl_loop")
 
 
-def loop(seconds, items=1 << 16, rounds=2000, ahead=4, mark=False):
-    return [LOOP, str(seconds), str(items), str(rounds), str(ahead), "0", str(int(mark))]
+def loop(seconds, items=1 << 16, rounds=2000, ahead=4, mark=False, whole=False):
+    return [LOOP, str(seconds), str(items), str(rounds), str(ahead), "0", str(int(mark)), str(int(whole))]
 
 
 def executors_of(node, vgpu):

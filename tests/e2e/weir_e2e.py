@@ -39,23 +39,6 @@ def processor_ticks():
     return user + nice + system + interrupts + soft, stolen
 
 
-def on_a_host_that_gives_time(test, measure):
-    """measure(), which asserts how fast something was: where it fails while the host kept more than a tenth of what was wanted, it says
-    nothing of us. Then once more, three times in all, and the test is skipped with that reason."""
-    for _ in range(3):
-        used, stolen = processor_ticks()
-        try:
-            return measure()
-        except AssertionError as error:
-            used, stolen = (now - then for now, then in zip(processor_ticks(), (used, stolen)))
-            kept = stolen / max(used + stolen, 1)
-            if kept <= 0.1:
-                raise
-            said = f"this machine's host kept {kept:.0%} of the processors' time meanwhile: {str(error).splitlines()[0]}"
-            print(said)
-    test.skipTest(said)
-
-
 def end_all(processes):
     """Kills those that still run, and closes what they wrote to."""
     for process in processes:

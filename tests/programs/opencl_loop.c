@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A compute program for tests: runs a kernel again and again and checks what it computed. Knows nothing of Weir.
  *
- *   opencl_loop SECONDS ITEMS ROUNDS [AHEAD [REST_MS [MARK]]]   AHEAD kernels are enqueued between two finishes (1),
+ *   opencl_loop SECONDS ITEMS ROUNDS [AHEAD [REST_MS [MARK [WHOLE]]]]
+ *
+ *                                                               AHEAD kernels are enqueued between two finishes (1),
  *                                                               after each finish it rests (0 ms), and with a MARK of
- *                                                               1 a marker is enqueued before it
+ *                                                               1 a marker is enqueued before it; with a WHOLE of
+ *                                                               1 launches cannot be cut into smaller ones
  *
  * Prints kernels a second and "wrong 0". Exits with 1 when a result was wrong, with 2 when a call failed. */
 #define CL_TARGET_OPENCL_VERSION 120
@@ -41,6 +44,8 @@ int main(int argc, char** argv) {
   const int ahead = argc > 4 ? atoi(argv[4]) : 1;
   const long rest_us = argc > 5 ? atol(argv[5]) * 1000 : 0;
   const int mark = argc > 6 && atoi(argv[6]) != 0;
+  /* A kernel that may ask for the size of its launch would see that it was cut. */
+  const char* options = argc > 7 && atoi(argv[7]) != 0 ? "-D SIZE=get_global_size" : NULL;
   const struct timespec rest = {rest_us / 1000000, rest_us % 1000000 * 1000};
   cl_platform_id platform;
   cl_device_id device;
@@ -53,7 +58,7 @@ int main(int argc, char** argv) {
   check(error, "clCreateCommandQueue");
   cl_program program = clCreateProgramWithSource(context, 1, &source, NULL, &error);
   check(error, "clCreateProgramWithSource");
-  check(clBuildProgram(program, 1, &device, NULL, NULL, NULL), "clBuildProgram");
+  check(clBuildProgram(program, 1, &device, options, NULL, NULL), "clBuildProgram");
   cl_kernel kernel = clCreateKernel(program, "churn", &error);
   check(error, "clCreateKernel");
   cl_uint* values = malloc(items * sizeof *values);
