@@ -127,6 +127,13 @@ Status SendPacket(int fd, std::span<const std::byte> packet, std::span<const int
   return Ok();
 }
 
+void SendLastPacket(Fd connection, std::span<const std::byte> packet) {
+  static_cast<void>(SendPacket(connection.get(), packet));
+  ::shutdown(connection.get(), SHUT_RD);  // nothing comes any more, so that what is there can be discarded
+  char byte = 0;
+  while (::recv(connection.get(), &byte, 1, MSG_DONTWAIT) > 0) continue;
+}
+
 Result<Packet> ReceivePacket(int fd, std::size_t bytes_max, Descriptors descriptors) {
   Packet packet;
   packet.bytes.resize(bytes_max);

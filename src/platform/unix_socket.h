@@ -39,6 +39,9 @@ Result<Fd> PeerPidFdOf(int fd);
 
 /// One packet, with descriptors. Never blocks; kTimeout when the other side doesn't read.
 Status SendPacket(int fd, std::span<const std::byte> packet, std::span<const int> fds = {});
+/// Sends a connection's last packet and closes it, without reading what the other side has sent. The other side
+/// receives the packet, where it can be sent at all: closing a socket that has unread packets would discard it.
+void SendLastPacket(Fd connection, std::span<const std::byte> packet);
 
 struct Packet {
   std::vector<std::byte> bytes;  // empty: the other side has closed

@@ -204,6 +204,19 @@ TEST(PeerOf, FailsOnWhatIsNoSocket) { EXPECT_FALSE(PeerOf(0 - 1)); }
 
 // -- Packets ---------------------------------------------------------------------------------------------------------
 
+TEST(SendLastPacket, ArrivesAlsoWhereTheOtherSideHasSentSomething) {
+  for (const int sent : {0, 1, 3}) {
+    Pair pair;
+    for (int i = 0; i < sent; ++i) ASSERT_TRUE(SendPacket(pair.b.get(), Bytes(100)));
+    SendLastPacket(std::move(pair.a), Bytes(5));
+    EXPECT_FALSE(SendPacket(pair.b.get(), Bytes(1)));
+    const auto last = ReceivePacket(pair.b.get(), 64);
+    ASSERT_TRUE(last) << sent << ": " << last.error().message;
+    EXPECT_EQ(last->bytes.size(), 5U);
+    EXPECT_TRUE(ReceivePacket(pair.b.get(), 64)->bytes.empty());
+  }
+}
+
 TEST(Packets, KeepTheirBounds) {
   Pair pair;
   ASSERT_TRUE(SendPacket(pair.a.get(), Bytes(3)));

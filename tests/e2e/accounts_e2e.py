@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the daemon charges each tenant, against ground truth: on cards that run commands to their end, take turns, or run
 commands side by side, with programs that always have work and one that is idle most of the time."""
+import os
+import signal
 import time
 
 import emulated
@@ -19,19 +21,28 @@ def cards(more=""):
 
 class Accounts(emulated.WithEmulatedNode):
     def check_charges(self, pids, seconds=30):
-        """`pids`: of each vGPU its device and the process that uses it."""
+        """`pids`: of each vGPU its device and the process that uses it. Compared is all that each has used from its start until
+        the programs are stopped: the account is read ten times a second, so that books and truth of a running program differ by
+        what it uses in that time."""
+        time.sleep(seconds)
+        for program in self.tenants.processes:
+            os.killpg(program.pid, signal.SIGSTOP)
+
         def figures():
             truth = [self.node.used_ns(device) for device in range(len(CARDS))]
             return {v: truth[device][pid] for v, (device, pid) in pids.items()}, self.node.gpu_ns()
 
-        (truth_before, books_before), _ = figures(), time.sleep(seconds)
-        truth_after, books_after = figures()
+        def still():
+            before = figures()
+            time.sleep(1)
+            return figures() == before and before
+        truth, books = e2e.wait_for(still, 60, "nothing is used or charged any more")
         wrong = {}
         for vgpu, (device, _) in pids.items():
-            truth, books = truth_after[vgpu] - truth_before[vgpu], books_after[vgpu] - books_before[vgpu]
-            print(f"{CARDS[device]}, {vgpu}: {truth / 1e9:.3f} s used, {books / 1e9:.3f} s charged: {books / truth - 1:+.2%}")
-            if abs(books / truth - 1) > 0.01:
-                wrong[vgpu] = books / truth
+            print(f"{CARDS[device]}, {vgpu}: {truth[vgpu] / 1e9:.3f} s used, {books[vgpu] / 1e9:.3f} s charged: "
+                  f"{books[vgpu] / truth[vgpu] - 1:+.2%}")
+            if abs(books[vgpu] / truth[vgpu] - 1) > 0.001:
+                wrong[vgpu] = books[vgpu] / truth[vgpu]
         self.assertEqual(wrong, {})
 
 
@@ -48,8 +59,6 @@ class OpenGlAccounts(Accounts):
                 programs[vgpu] = (device, self.start(command, vgpu))
         for vgpu in programs:
             self.wait_frames(vgpu)
-        time.sleep(2)  # the account has been read since their start
-
         self.check_charges({v: (device, program.pid) for v, (device, program) in programs.items()})
 
 
@@ -68,7 +77,6 @@ class OpenClAccounts(Accounts, OpenClTenants):
                 vgpus[vgpu] = device
         for vgpu in vgpus:
             self.wait_busy(vgpu)
-        time.sleep(2)  # the account has been read since their start
         self.check_charges({v: (device, executors_of(self.node, v)[0]) for v, device in vgpus.items()})
 
 

@@ -31,11 +31,13 @@ Result<Connection> Connect(const std::string& path, const std::string& program, 
   Connection connection;
   WEIR_TRY(connection.socket, platform::ConnectSeqPacket(path));
   const int socket = connection.socket.get();
-  WEIR_TRY_STATUS(platform::SendPacket(
+  const Status sent = platform::SendPacket(
       socket, wire::Encode(wire::Hello{.magic = wire::kHelloMagic,
                                        .version = wire::kVersion,
                                        .program = std::string_view(program).substr(0, kProgramBytesMax),
-                                       .distant = distant})));
+                                       .distant = distant}));
+  // A refusal may have come before the Hello was sent, and the connection is closed then.
+  if (!sent && !platform::WaitReadable(socket, 0)) return sent.error();
   if (!platform::WaitReadable(socket, static_cast<int>(kHandshakeWait.count() / 1'000'000)))
     return Fail(Errc::kTimeout, path + ": no executor answered; does the daemon still run?");
   WEIR_TRY(platform::Packet packet, platform::ReceivePacket(socket, wire::kHandshakeBytesMax));

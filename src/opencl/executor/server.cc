@@ -55,10 +55,8 @@ std::string AnalyzerBesideUs() {
   return ::access(path.c_str(), X_OK) == 0 ? path.string() : std::string();
 }
 
-/// Best effort: the connection is refused anyway.
-void SendRefusal(int connection, const std::string& why) {
-  static_cast<void>(platform::SendPacket(
-      connection, proto::cl::Encode(proto::cl::Welcome{.magic = proto::cl::kHelloMagic, .refusal = why})));
+std::vector<std::byte> RefusalOf(const std::string& why) {
+  return proto::cl::Encode(proto::cl::Welcome{.magic = proto::cl::kHelloMagic, .refusal = why});
 }
 
 struct Seat {
@@ -241,18 +239,17 @@ platform::Fd Server::AcceptOurs() {
     }
     const auto peer = platform::PeerOf(connection.get());
     if (peer && (peer->uid == options_.owner || peer->uid == 0)) return connection;
-    if (peer) SendRefusal(connection.get(), "this vGPU belongs to uid " + std::to_string(options_.owner));
+    if (peer)
+      platform::SendLastPacket(std::move(connection),
+                               RefusalOf("this vGPU belongs to uid " + std::to_string(options_.owner)));
   }
   return {};
 }
 
 void Server::RefuseAll(const std::string& why) {
-  const Instant now = platform::Now();
   for (platform::Fd connection = AcceptOurs(); connection; connection = AcceptOurs()) {
-    SendRefusal(connection.get(), why);
-    pending_.Add(now, 0, std::move(connection));  // kept open for a while: a close would take the answer away
+    platform::SendLastPacket(std::move(connection), RefusalOf(why));
   }
-  pending_.DropLate(now);
 }
 
 void Server::Accept() {
@@ -266,7 +263,8 @@ void Server::Accept() {
 
 void Server::Welcome(platform::Fd connection) {
   if (seats_.size() >= kSessionsMax)
-    return SendRefusal(connection.get(), "this vGPU has " + std::to_string(kSessionsMax) + " OpenCL clients already");
+    return platform::SendLastPacket(
+        std::move(connection), RefusalOf("this vGPU has " + std::to_string(kSessionsMax) + " OpenCL clients already"));
   auto accepted = opencl::Welcome(std::move(connection), options_.owner, Limits().all,
                                   device_.in_host_memory && !shared_->copies && shared_->store == nullptr);
   if (!accepted && accepted.error().code == Errc::kUnavailable) return;  // it closed: no news
