@@ -2,7 +2,7 @@
 // libnvidia-ml.so.1 of emulated GPUs: NVML's functions by their names and signatures (NVIDIA, NVML API Reference
 // Guide), those that tell memory and use. $WEIR_EMULATOR_SOCKET names the emulator.
 //
-// NVML does not tell who asks, so one lock is held during each call.
+// Any thread may call; one lock is held during each call.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
