@@ -71,7 +71,7 @@ class Unit(hostile.Hostile):
         program = self.start([hostile.LOOP, "600", "65536", "200", "4"], "mine", user=TENANT)
         self.wait_busy("mine")
         executor = executors_of(self.node, "mine")[0]
-        # Its memory books are believed, for which the daemon looks at the program that another user's process runs.
+        # Its memory books are believed, also by the next daemon, which finds its pid and start time in the run folder.
         e2e.wait_for(lambda: self.node.vgpu("mine")["memory"]["made_bytes"] > 0, 20, "its books are read")
         self.node.kill()
         self.node.start()  # this daemon did not start the executor
