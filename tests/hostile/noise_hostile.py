@@ -74,7 +74,7 @@ class Noise(hostile.Hostile):
         self.assertGreaterEqual(len(before), 5, before)
         seed = random.randrange(1 << 32)
         print(f"seed {seed}; {len(places)} places: {' '.join(os.path.basename(place) for place in places)}; processes: {before}")
-        for user in (STRANGER, None):  # None: who owns them
+        for user in (STRANGER, None):  # None: the owner of the sockets
             attacker = self.attack(user, "noise", seed, ROUNDS, *places)
             sent = int(attacker.says())
             print(f"{sent} messages from {user.pw_name if user else 'their owner'}")

@@ -80,7 +80,7 @@ class Versions(hostile.Hostile):
         for minor in (0, 5, 65535):
             self.assertEqual(self.answer(gate, attach_hello(minor=minor))[6:8], b"\2\0", "a Welcome")
 
-        # OpenCL: both speak the smaller of the two versions; 0 is none.
+        # OpenCL: both sides use the smaller of the two versions; 0 is not a version.
         for version in (1, 2, 65535):
             welcome = self.answer(opencl, opencl_hello(version))
             self.assertEqual(welcome[8:14], b"WOC1\1\0", version)

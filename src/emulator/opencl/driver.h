@@ -60,7 +60,7 @@ class Driver {
 
   [[nodiscard]] cl_platform_id platform() const { return backend_.platform; }
   [[nodiscard]] const std::vector<Device>& devices() const { return devices_; }
-  /// Null: it is none of ours.
+  /// Null: the device is not one of this driver.
   [[nodiscard]] const Device* Find(cl_device_id device) const;
   [[nodiscard]] KernelWork CostOf(std::string_view name, std::uint64_t items) const {
     return WorkOf(client_->kernels(), client_->kernel_factor(), name, items);

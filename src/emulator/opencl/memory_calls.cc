@@ -27,7 +27,7 @@ class Objects {
     const std::lock_guard lock(mutex_);
     held_[object] = held;
   }
-  /// False: it is none of them.
+  /// False: the object is not known.
   bool AddCallback(cl_mem object, const Callback& callback) {
     const std::lock_guard lock(mutex_);
     const auto found = held_.find(object);
