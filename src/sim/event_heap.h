@@ -52,18 +52,19 @@ struct Event {
 class EventHeap {
  public:
   void Push(Instant at, EventKind kind, std::uint32_t subject, std::uint32_t stamp = 0) {
-    const Event event{NsOf(at), ++pushed_, subject, stamp, kind};
+    const std::uint64_t order = ++pushed_;
     if (top_is_gone_) {
       top_is_gone_ = false;
-      return SinkFromTop(event);
+      return SinkFromTop(NsOf(at), order, subject, stamp, kind);
     }
-    heap_.push_back(event);
+    heap_.emplace_back();
     std::size_t hole = heap_.size() - 1;
-    while (hole > 0 && Earlier(event, heap_[(hole - 1) / kChildren])) {
+    const Key key = KeyOf(NsOf(at), order);
+    while (hole > 0 && key < KeyOf(heap_[(hole - 1) / kChildren])) {
       heap_[hole] = heap_[(hole - 1) / kChildren];
       hole = (hole - 1) / kChildren;
     }
-    heap_[hole] = event;
+    heap_[hole] = {NsOf(at), order, subject, stamp, kind};
   }
   /// One event that is often replaced by another one: it stays out of the heap, and its order is as if it was pushed.
   void SetApart(Instant at, EventKind kind, std::uint32_t subject) { apart_ = {NsOf(at), ++pushed_, subject, 0, kind}; }
@@ -84,8 +85,14 @@ class EventHeap {
   /// False: no event is before that time.
   bool PopBefore(std::int64_t at_ns, Event& event) {
     FillTop();
-    if ((NextIsApart() ? apart_ : heap_.front()).at_ns >= at_ns) return false;
-    event = Take();
+    const bool apart = NextIsApart();
+    const Event& next = apart ? apart_ : heap_.front();
+    if (next.at_ns >= at_ns) return false;
+    event = next;
+    if (apart)
+      apart_ = kNone;
+    else
+      top_is_gone_ = true;
     return true;
   }
 
@@ -98,9 +105,11 @@ class EventHeap {
   /// Compares time and order at once, without a jump: which of the children is the earliest cannot be predicted.
   static bool Earlier(const Event& a, const Event& b) { return KeyOf(a) < KeyOf(b); }
   /// Unsigned, since no time is before zero: a comparison of two keys is then two instructions.
-  static unsigned __int128 KeyOf(const Event& event) {
-    return static_cast<unsigned __int128>(static_cast<std::uint64_t>(event.at_ns)) << 64 | event.order;
+  using Key = unsigned __int128;
+  static Key KeyOf(std::int64_t at_ns, std::uint64_t order) {
+    return static_cast<Key>(static_cast<std::uint64_t>(at_ns)) << 64 | order;
   }
+  static Key KeyOf(const Event& event) { return KeyOf(event.at_ns, event.order); }
   /// Four children: the earlier one of each pair, then the earlier one of these two. The pairs do not wait for each
   /// other.
   [[nodiscard]] std::size_t EarliestOf(std::size_t child, std::size_t end) const {
@@ -127,17 +136,21 @@ class EventHeap {
     top_is_gone_ = false;
     const Event last = heap_.back();
     heap_.pop_back();
-    if (!heap_.empty()) SinkFromTop(last);
+    if (!heap_.empty()) SinkFromTop(last.at_ns, last.order, last.subject, last.stamp, last.kind);
   }
-  void SinkFromTop(const Event& event) {
+  /// Takes the fields of the event in registers: an event that is stored field by field and then read as a whole costs
+  /// the processor more than the rest of a push.
+  void SinkFromTop(std::int64_t at_ns, std::uint64_t order, std::uint32_t subject, std::uint32_t stamp,
+                   EventKind kind) {
+    const Key key = KeyOf(at_ns, order);
     std::size_t hole = 0;
     for (std::size_t child = 1; child < heap_.size(); child = hole * kChildren + 1) {
       const std::size_t least = EarliestOf(child, std::min(child + kChildren, heap_.size()));
-      if (!Earlier(heap_[least], event)) break;
+      if (KeyOf(heap_[least]) >= key) break;
       heap_[hole] = heap_[least];
       hole = least;
     }
-    heap_[hole] = event;
+    heap_[hole] = {at_ns, order, subject, stamp, kind};
   }
 
   std::vector<Event> heap_;

@@ -130,13 +130,43 @@ void Simulation::RunUntil(Duration at) {
   now_ = start_ + at;
 }
 
+inline void Simulation::Handle(EventKind kind, std::uint32_t i, std::uint32_t stamp) {
+  switch (kind) {
+    case EventKind::kLook:
+      if (stamp == nodes_[i].look_stamp) Look(i);
+      return;
+    case EventKind::kHousekeep: return Housekeep(i);
+    case EventKind::kPresent:
+      if (stamp == loops_[i].stamp) CallPresent(i);
+      return;
+    case EventKind::kPaceOver:
+      if (stamp == loops_[i].stamp) KeepPace(i);
+      return;
+    case EventKind::kPresentOver:
+      if (stamp == loops_[i].stamp) EndFrame(i);
+      return;
+    case EventKind::kDevice: return PlayDevice(i);
+    case EventKind::kCopied:
+      if (stamp != gates_[i].copy_stamp) return;
+      ElasticMemory::Ended(gates_[i].elastic);
+      return AdvanceMemory(i);
+    case EventKind::kPassed:
+      if (stamp == loops_[i].stamp) CallPresent(i);
+      return;
+    case EventKind::kArrive: return Arrive(i);
+    case EventKind::kSell: return Sell(i);
+    case EventKind::kDepart: return Depart(i);
+    default: return;  // HandleCommon's, and of other simulations
+  }
+}
+
 void Simulation::RunNode(std::uint32_t index, std::int64_t until_ns) {
   EventHeap& heap = nodes_[index].heap;
   Event event;
   while (heap.PopBefore(until_ns, event)) {
     now_ = InstantFromNs(event.at_ns);
     ++events_;
-    Handle(event);
+    Handle(event.kind, event.subject, event.stamp);
   }
   next_ns_[index] = heap.empty() ? kNoEvent : heap.Next().at_ns;
 }
@@ -164,37 +194,6 @@ RunRecord Simulation::Take() {
   }
   for (const Node& node : nodes_) record.device_busy_ns.push_back(NsOfDeviceUse(node.device, now_));
   return record;
-}
-
-void Simulation::Handle(const Event& event) {
-  const std::uint32_t i = event.subject;
-  switch (event.kind) {
-    case EventKind::kLook:
-      if (event.stamp == nodes_[i].look_stamp) Look(i);
-      return;
-    case EventKind::kHousekeep: return Housekeep(i);
-    case EventKind::kPresent:
-      if (event.stamp == loops_[i].stamp) CallPresent(i);
-      return;
-    case EventKind::kPaceOver:
-      if (event.stamp == loops_[i].stamp) KeepPace(i);
-      return;
-    case EventKind::kPresentOver:
-      if (event.stamp == loops_[i].stamp) EndFrame(i);
-      return;
-    case EventKind::kDevice: return PlayDevice(i);
-    case EventKind::kCopied:
-      if (event.stamp != gates_[i].copy_stamp) return;
-      ElasticMemory::Ended(gates_[i].elastic);
-      return AdvanceMemory(i);
-    case EventKind::kPassed:
-      if (event.stamp == loops_[i].stamp) CallPresent(i);
-      return;
-    case EventKind::kArrive: return Arrive(i);
-    case EventKind::kSell: return Sell(i);
-    case EventKind::kDepart: return Depart(i);
-    default: return;  // HandleCommon's, and of other simulations
-  }
 }
 
 void Simulation::HandleCommon(const Event& event) {
@@ -459,15 +458,16 @@ void Simulation::EndFrame(std::uint32_t index) {
   if (loop.process) {
     Charge(gate, gpu - (loop.entered ? loop.reserved : Duration{0}));
     loop.predicted = loop.predicted == Duration{0} ? gpu : (loop.predicted * 3 + gpu) / 4;
-    gate.done.push_back({.begin = loop.begin,
-                         .present = loop.called,
-                         .end = now_,
-                         .gpu = gpu,
-                         .wait = loop.waited,
-                         .pace = loop.paced,
-                         .took = now_ - loop.submitted,
-                         .predicted = loop.foretold,
-                         .loop = index});
+    core::FrameDone& done = gate.done.emplace_back();
+    done.begin = loop.begin;
+    done.present = loop.called;
+    done.end = now_;
+    done.gpu = gpu;
+    done.wait = loop.waited;
+    done.pace = loop.paced;
+    done.took = now_ - loop.submitted;
+    done.predicted = loop.foretold;
+    done.loop = index;
     if (!nodes_[gate.node].housekeeping) {
       nodes_[gate.node].housekeeping = true;
       Push(gate.node, now_ + milliseconds(50), EventKind::kHousekeep, gate.node);

@@ -158,7 +158,7 @@ class Simulation {
 
   void Schedule();
   void RunNode(std::uint32_t node, std::int64_t until_ns);
-  void Handle(const Event& event);
+  void Handle(EventKind kind, std::uint32_t subject, std::uint32_t stamp);
   void HandleCommon(const Event& event);
   /// Of a node's, and of what is there.
   void Push(std::uint32_t node, Instant at, EventKind kind, std::uint32_t subject, std::uint32_t stamp = 0);

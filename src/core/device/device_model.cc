@@ -307,6 +307,16 @@ inline void DeviceModel::Start(std::size_t index, Instant now) {
   }
 }
 
+/// Start and Plan for an engine that is idle and runs one command at a time, in order of submission.
+inline void DeviceModel::StartFirst(std::size_t index, Instant now) {
+  Engine& engine = engines_[index];
+  const std::uint32_t queue = engine.eligible.front().queue;
+  for (std::size_t i = 1; i < engine.eligible.size(); ++i) engine.eligible[i - 1] = engine.eligible[i];
+  engine.eligible.pop_back();
+  Begin(index, queue, 1, now);
+  next_[index] = EndOf(engine, engine.running.front());
+}
+
 /// On engines that have changed.
 inline void DeviceModel::StartAll(Instant now) {
   for (std::size_t i = 0; i < kEngineKinds; ++i) {
@@ -314,6 +324,10 @@ inline void DeviceModel::StartAll(Instant now) {
     changed_[i] = false;
     if (engines_[i].eligible.empty() && engines_[i].running.empty()) {
       next_[i] = kNoEvent;
+      continue;
+    }
+    if (engines_[i].running.empty() && !Concurrent(i) && !TimeSliced(i)) {
+      StartFirst(i, now);
       continue;
     }
     Start(i, now);
@@ -367,13 +381,14 @@ void DeviceModel::Advance(Instant now, std::vector<DeviceCompletion>& completed)
   }
 }
 
-inline DeviceCompletion DeviceModel::CompletionOf(const Pending& pending, Instant now, bool lost) {
-  return {.command = pending.command,
-          .submitted = pending.submitted,
-          .began = pending.started ? pending.began : now,
-          .ended = now,
-          .busy = pending.busy,
-          .lost = lost};
+/// Written in place: a completion is most of what an event of a device moves.
+inline void DeviceModel::Complete(const Pending& pending, Instant now, bool lost, DeviceCompletion& completion) {
+  completion.command = pending.command;
+  completion.submitted = pending.submitted;
+  completion.began = pending.started ? pending.began : now;
+  completion.ended = now;
+  completion.busy = pending.busy;
+  completion.lost = lost;
 }
 
 /// Progress and Complete where an event can only be the end of the one command that runs.
@@ -387,7 +402,7 @@ inline void DeviceModel::Finish(std::size_t index, Instant now, std::vector<Devi
   engine.busy += busy;
   clients_[queue.client].busy[index] += busy;
   head.busy += busy;
-  completed.push_back(CompletionOf(head, now, /*lost=*/false));
+  Complete(head, now, /*lost=*/false, completed.emplace_back());
   engine.running.clear();
   engine.units_used = 0;
   changed_[index] = true;
@@ -405,7 +420,7 @@ inline void DeviceModel::Complete(std::size_t index, Instant now, std::vector<De
       engine.running[left++] = running;
       continue;
     }
-    completed.push_back(CompletionOf(Head(queue), now, /*lost=*/false));
+    Complete(Head(queue), now, /*lost=*/false, completed.emplace_back());
     engine.units_used -= running.units;
     Pop(queue);
   }
@@ -491,7 +506,7 @@ void DeviceModel::FailAll(Instant now, std::vector<DeviceCompletion>& completed)
     next_[i] = kNoEvent;
   }
   for (Queue& queue : queues_) {
-    for (; !queue.empty(); RemoveHead(queue)) completed.push_back(CompletionOf(Head(queue), now, /*lost=*/true));
+    for (; !queue.empty(); RemoveHead(queue)) Complete(Head(queue), now, /*lost=*/true, completed.emplace_back());
     queue.head_runs = false;
   }
   PlanNext();

@@ -175,6 +175,7 @@ class DeviceModel {
   void Complete(std::size_t index, Instant now, std::vector<DeviceCompletion>& completed);
   void EndTurn(std::size_t index, Instant now);
   void Start(std::size_t index, Instant now);
+  void StartFirst(std::size_t index, Instant now);
   void StartAll(Instant now);
   void Begin(std::size_t index, std::uint32_t queue, std::uint32_t units, Instant now);
   [[nodiscard]] std::size_t Choose(std::size_t index, Instant now) const;
@@ -186,7 +187,7 @@ class DeviceModel {
   void Pop(Queue& queue);
   void Clear(Queue& queue);
   void FailAll(Instant now, std::vector<DeviceCompletion>& completed);
-  static DeviceCompletion CompletionOf(const Pending& pending, Instant now, bool lost);
+  static void Complete(const Pending& pending, Instant now, bool lost, DeviceCompletion& completion);
 
   const DeviceConfig config_;
   std::array<Instant, kEngineKinds> next_{kNoEvent, kNoEvent, kNoEvent};  // by engine: a completion or a turn's end
