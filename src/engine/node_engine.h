@@ -134,6 +134,8 @@ class NodeEngine {
   /// Whether somebody has to sample executors' books.
   [[nodiscard]] bool elastic() const;
   Result<VgpuStatus> Vgpu(Instant now, VgpuId id) const;
+  /// The GPU time that was charged to a vGPU. `Vgpu` computes percentiles too, which takes a microsecond.
+  [[nodiscard]] Result<Duration> GpuTotal(VgpuId id) const;
   /// As what it was sold; of a vGPU that there is.
   [[nodiscard]] core::Sale SaleOf(VgpuId id) const;
   /// What the driver's account has charged a vGPU lately, for each second that its processes reported; 1 without an

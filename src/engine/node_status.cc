@@ -54,6 +54,11 @@ Result<VgpuStatus> NodeEngine::Vgpu(Instant now, VgpuId id) const {
   return StatusOf(now, *vgpu);
 }
 
+Result<Duration> NodeEngine::GpuTotal(VgpuId id) const {
+  WEIR_TRY(const Vgpu_* vgpu, Get(id));
+  return vgpu->View().used;
+}
+
 Result<VgpuId> NodeEngine::Find(std::string_view name) const {
   if (const auto found = names_.find(name); found != names_.end()) return found->second;
   constexpr std::size_t kListedMax = 10;

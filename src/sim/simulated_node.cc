@@ -391,7 +391,7 @@ void Simulation::TakeBooks(std::uint32_t index) {
   Sample(index);
   WEIR_CHECK(node.engine->Step(now_, engine::GatesSampled{samples_, memory_samples_}, node.actions).has_value());
   for (const std::uint32_t g : node.gates)
-    if (gates_[g].sold) gates_[g].record.booked_ns = node.engine->Vgpu(now_, gates_[g].id)->gpu_total.count();
+    if (gates_[g].sold) gates_[g].record.booked_ns = node.engine->GpuTotal(gates_[g].id)->count();
 }
 
 /// Apart from the engine: a loop that waits must get on.

@@ -72,7 +72,7 @@ void Simulation::LeaveShop(std::uint32_t index) {
   if (!gate.sold) return;
   if (Elastic()) TakeOrder(index, {});
   if (node.up) {
-    gate.record.booked_ns = node.engine->Vgpu(now_, gate.id)->gpu_total.count();
+    gate.record.booked_ns = node.engine->GpuTotal(gate.id)->count();
     Step(gate.node, engine::RemoveVgpu{gate.id});
   }
   gate.done.clear();
