@@ -18,11 +18,6 @@ constexpr Duration kCheckEvery = milliseconds(250);
 constexpr Duration kRound = milliseconds(250);  // long enough that fetching what a node has into the caches pays
 constexpr std::int64_t kNoEvent = std::numeric_limits<std::int64_t>::max();
 
-Duration Drawn(Duration mean, double jitter, Prng& prng) {
-  const double factor = 1 + jitter * (2 * prng.Uniform() - 1);
-  return Duration{static_cast<std::int64_t>(static_cast<double>(mean.count()) * factor)};
-}
-
 bool UsesMemory(const Scene& scene) { return scene.memory.has_value(); }
 
 core::Prices PricesOf(const core::PolicyParams& given) {
@@ -231,6 +226,7 @@ void Simulation::StartLoop(std::uint32_t index) {
   loop.pacer = {};
   loop.begin = loop.scene_began = loop.release = now_;
   loop.scene = 0;
+  loop.scene_ends = {};
   loop.predicted = Duration{0};
   loop.reported = loop.finished;
   BeginFrame(index);
@@ -260,42 +256,6 @@ void Simulation::StopLoop(std::uint32_t index) {
     NoteMemory(gate);
   }
   if (process && node.up) Step(GateOf(loop).node, engine::ProcessDetached{GateOf(loop).id, process});
-}
-
-const Scene& Simulation::SceneOf(Loop& loop) {
-  const std::vector<Scene>& scenes = GateOf(loop).tenant->scenes;
-  for (;;) {
-    const Scene& scene = scenes[loop.scene];
-    if (scene.length == Duration{0} || now_ < loop.scene_began + scene.length) return scene;
-    const bool last = loop.scene + 1 == scenes.size();
-    if (last && !GateOf(loop).tenant->repeat) return scene;
-    loop.scene_began += scene.length;
-    loop.scene = last ? 0 : loop.scene + 1;
-  }
-}
-
-/// What the next frame will ask for. Returns the program's own part.
-Duration Simulation::DrawFrame(Loop& loop) {
-  const Tenant& tenant = *GateOf(loop).tenant;
-  constexpr Duration kLeastWork = microseconds(1);
-  if (!tenant.recorded.empty()) {
-    const std::vector<Demand>& frames =
-        tenant.recorded[static_cast<std::size_t>(&loop - &loops_[GateOf(loop).first_loop])];
-    const Demand& demand = frames[loop.frame++ % frames.size()];
-    loop.cost = std::max(demand.gpu, kLeastWork);
-    loop.present = demand.present;
-    return demand.cpu;
-  }
-  const Scene& scene = SceneOf(loop);
-  Duration cpu = Drawn(scene.cpu, scene.jitter, loop.prng);
-  loop.cost = std::max(Drawn(scene.gpu, scene.jitter, loop.prng), kLeastWork);
-  loop.present = tenant.present;
-  ++loop.frame;
-  if (scene.spike_every > 0 && loop.prng.Between(1, scene.spike_every) == 1) {
-    loop.cost = Duration{static_cast<std::int64_t>(static_cast<double>(loop.cost.count()) * (1 + scene.spike))};
-    cpu = Duration{static_cast<std::int64_t>(static_cast<double>(cpu.count()) * (1 + scene.spike))};
-  }
-  return cpu;
 }
 
 void Simulation::BeginFrame(std::uint32_t index) {

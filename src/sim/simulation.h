@@ -80,6 +80,8 @@ class Simulation {
     Instant begin, called, submitted, synchronised, resumed;
     Instant starved_from;  // it has waited since then, as far as was said
     Instant scene_began;
+    const Scene* scene_now = nullptr;  // until `scene_ends`
+    Instant scene_ends;
     std::size_t scene = 0;
     std::uint64_t frame = 0;
     Duration cost{}, to_queue{}, present{};  // of this frame

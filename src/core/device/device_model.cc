@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+// Submissions, and the events of a device.
 #include "core/device/device_model.h"
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 
 #include "base/check.h"
+#include "core/device/device_steps.h"
 
 namespace weir::core {
 namespace {
 
-constexpr std::int64_t kFullClock = 1000;  // permille
 constexpr std::int64_t kNsPerSecond = 1'000'000'000;
-
-constexpr std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 Duration CopyTime(Bytes bytes, std::uint64_t bytes_per_s) {
   if (bytes_per_s == 0) return Duration{0};
@@ -24,23 +22,6 @@ Duration CopyTime(Bytes bytes, std::uint64_t bytes_per_s) {
 }  // namespace
 
 // -- What a command asks for -----------------------------------------------------------------------------------------
-
-inline bool DeviceModel::Concurrent(std::size_t index) const {
-  return config_.arbitration == Arbitration::kConcurrent && index == Index(EngineKind::kCompute);
-}
-
-inline bool DeviceModel::TimeSliced(std::size_t index) const {
-  return config_.arbitration == Arbitration::kTimeSlice && index == Index(EngineKind::kCompute);
-}
-
-inline std::uint32_t DeviceModel::UnitsOf(std::size_t index) const {
-  return Concurrent(index) ? std::clamp(config_.units, 1U, DeviceConfig::kUnitsMax) : 1;
-}
-
-inline std::uint32_t DeviceModel::UnitsWanted(const DeviceCommand& command) const {
-  const std::uint32_t all = UnitsOf(Index(command.engine));
-  return command.units == 0 ? all : std::min(command.units, all);
-}
 
 inline std::int64_t DeviceModel::WorkOf(const DeviceCommand& command) const {
   Duration time{};
@@ -95,12 +76,6 @@ inline std::uint32_t DeviceModel::QueueFor(const DeviceCommand& command) {
   return found;
 }
 
-const DeviceModel::Queue* DeviceModel::Find(std::uint32_t queue) const {
-  for (const Queue& each : queues_)
-    if (each.id == queue && !each.empty()) return &each;
-  return nullptr;
-}
-
 /// A new entry at the end of a queue. All of it but `next` is to be written.
 inline DeviceModel::Pending& DeviceModel::Append(Queue& queue) {
   std::uint32_t added = free_;
@@ -116,224 +91,11 @@ inline DeviceModel::Pending& DeviceModel::Append(Queue& queue) {
   return pending_[added];
 }
 
-inline void DeviceModel::RemoveHead(Queue& queue) {
-  const std::uint32_t removed = queue.first;
-  queue.first = pending_[removed].next;
-  --queue.size;
-  pending_[removed].next = free_;
-  free_ = removed;
-}
-
 /// Takes the head, which runs, out of its queue.
 inline void DeviceModel::Pop(Queue& queue) {
   queue.head_runs = false;
   RemoveHead(queue);
   if (!queue.empty()) AddEligible(queue);
-}
-
-/// Empties a queue whose head does not run.
-void DeviceModel::Clear(Queue& queue) {
-  if (!queue.empty()) RemoveEligible(queue);
-  while (!queue.empty()) RemoveHead(queue);
-}
-
-// -- Progress --------------------------------------------------------------------------------------------------------
-
-/// Work of one unit in a span: at the low clock until the ramp ends, at the full clock after it.
-inline std::int64_t DeviceModel::WorkDone(const Engine& engine, Instant from, Instant to) const {
-  const std::int64_t all = (to - from).count() * kFullClock;
-  if (from >= engine.full_clock_at) return all;
-  return all - (std::min(to, engine.full_clock_at) - from).count() *
-                   (kFullClock - std::clamp<std::int64_t>(config_.ramp.low_permille, 1, kFullClock));
-}
-
-/// How much of a span the running command still spends on its switch and start delay.
-inline Duration DeviceModel::DelayIn(const Engine& engine, Duration span) const {
-  return std::min(span, Head(queues_[engine.running.front().queue]).delay_left);
-}
-
-/// The part of a span that is charged to one of the commands that share an engine, by their units. The parts add up to
-/// the span exactly: each is a difference of rounded running sums.
-Duration DeviceModel::PartOf(const Engine& engine, std::size_t running, Duration span) const {
-  if (engine.running.size() == 1) return span;
-  std::int64_t before = 0, all = 0;
-  for (std::size_t i = 0; i < engine.running.size(); ++i) {
-    if (i < running) before += engine.running[i].units;
-    all += engine.running[i].units;
-  }
-  const auto up_to = [&](std::int64_t units) {
-    return static_cast<std::int64_t>(static_cast<__int128>(span.count()) * units / all);
-  };
-  return Duration{up_to(before + engine.running[running].units) - up_to(before)};
-}
-
-inline void DeviceModel::Progress(std::size_t index, Instant to) {
-  Engine& engine = engines_[index];
-  Instant from = std::max(engine.progressed, stalled_until_);
-  engine.progressed = std::max(engine.progressed, to);
-  if (engine.running.empty() || from >= to) return;
-  const Duration delay = DelayIn(engine, to - from);
-  if (delay > Duration{0}) {
-    Head(queues_[engine.running.front().queue]).delay_left -= delay;
-    engine.switching += delay;
-    from += delay;
-  }
-  const std::int64_t work = WorkDone(engine, from, to);
-  engine.busy += to - from;
-  if (engine.running.size() == 1) {
-    Queue& queue = queues_[engine.running.front().queue];
-    Pending& head = Head(queue);
-    head.work_left = std::max<std::int64_t>(0, head.work_left - work * engine.running.front().units);
-    head.busy += to - from;
-    clients_[queue.client].busy[index] += to - from;
-    return;
-  }
-  for (std::size_t i = 0; i < engine.running.size(); ++i) {
-    Queue& queue = queues_[engine.running[i].queue];
-    const Duration part = PartOf(engine, i, to - from);
-    Head(queue).work_left = std::max<std::int64_t>(0, Head(queue).work_left - work * engine.running[i].units);
-    Head(queue).busy += part;
-    clients_[queue.client].busy[index] += part;
-  }
-}
-
-inline Instant DeviceModel::EndOf(const Engine& engine, const Running& running) const {
-  const Pending& head = Head(queues_[running.queue]);
-  const Instant begin = std::max(engine.progressed, stalled_until_) + head.delay_left;
-  const std::int64_t work = running.units == 1 ? head.work_left : CeilDivide(head.work_left, running.units);
-  if (begin >= engine.full_clock_at) return begin + Duration{CeilDivide(work, kFullClock)};
-  const std::int64_t low = std::clamp<std::int64_t>(config_.ramp.low_permille, 1, kFullClock);
-  const std::int64_t in_ramp = (engine.full_clock_at - begin).count() * low;
-  if (work <= in_ramp) return begin + Duration{CeilDivide(work, low)};
-  return engine.full_clock_at + Duration{CeilDivide(work - in_ramp, kFullClock)};
-}
-
-inline void DeviceModel::Plan(std::size_t index, Instant now) {
-  const Engine& engine = engines_[index];
-  Instant next = kNoEvent;
-  for (const Running& running : engine.running) next = std::min(next, EndOf(engine, running));
-  if (TimeSliced(index) && !engine.running.empty() && OthersWait(index))
-    next = std::min(next, std::max(now, engine.turn_began + config_.slice));
-  next_[index] = next;
-}
-
-inline void DeviceModel::PlanNext() { next_event_ = std::min({next_[0], next_[1], next_[2]}); }
-
-// -- Which command runs ----------------------------------------------------------------------------------------------
-
-inline void DeviceModel::AddEligible(const Queue& queue) {
-  const std::size_t index = Index(Head(queue).command.engine);
-  changed_[index] = true;
-  std::vector<Eligible>& eligible = engines_[index].eligible;
-  const Eligible added{Head(queue).sequence, static_cast<std::uint32_t>(&queue - queues_.data())};
-  eligible.push_back(added);
-  auto place = eligible.end() - 1;
-  for (; place != eligible.begin() && (place - 1)->sequence > added.sequence; --place) *place = *(place - 1);
-  *place = added;
-}
-
-void DeviceModel::RemoveEligible(const Queue& queue) {
-  std::vector<Eligible>& eligible = engines_[Index(Head(queue).command.engine)].eligible;
-  eligible.erase(std::ranges::find(eligible, Head(queue).sequence, &Eligible::sequence));
-}
-
-/// Whether a command of a client that does not run waits for the engine.
-bool DeviceModel::OthersWait(std::size_t index) const {
-  return std::ranges::any_of(engines_[index].eligible, [&](const Eligible& each) {
-    return clients_[queues_[each.queue].client].id != engines_[index].client;
-  });
-}
-
-/// The position in `eligible` of the command that begins next. There must be one.
-inline std::size_t DeviceModel::Choose(std::size_t index, Instant now) const {
-  const Engine& engine = engines_[index];
-  if (!TimeSliced(index)) return 0;
-  // The client whose turn it is goes first, then the others by number, starting after it.
-  const bool turn_over = now >= engine.turn_began + config_.slice;
-  const auto rank = [&](const Eligible& each) {
-    const std::uint32_t distance = clients_[queues_[each.queue].client].id - engine.client;  // modulo 2^32
-    return distance == 0 && turn_over ? std::numeric_limits<std::uint32_t>::max() : distance;
-  };
-  return static_cast<std::size_t>(std::ranges::min_element(engine.eligible, {}, rank) - engine.eligible.begin());
-}
-
-inline void DeviceModel::Begin(std::size_t index, std::uint32_t queue_index, std::uint32_t units, Instant now) {
-  Engine& engine = engines_[index];
-  Queue& queue = queues_[queue_index];
-  Pending& head = Head(queue);
-  const std::uint32_t client = clients_[queue.client].id;
-  const bool compute = index == Index(EngineKind::kCompute);
-  if (engine.running.empty() && compute && config_.ramp.idle > Duration{0} &&
-      now - engine.idle_since >= config_.ramp.idle)
-    engine.full_clock_at = std::max(now, stalled_until_) + config_.ramp.rise;
-  if (compute && !Concurrent(index)) {
-    if (engine.client != client) {
-      head.delay_left += config_.switch_cost;
-      engine.turn_began = now + config_.switch_cost;
-    } else if (now >= engine.turn_began + config_.slice) {
-      engine.turn_began = now;
-    }
-    if (!head.started && start_delay_) head.delay_left += start_delay_(head.command);
-  }
-  if (!head.started) head.began = std::max(now, stalled_until_);
-  head.started = true;
-  queue.head_runs = true;
-  engine.client = client;
-  engine.progressed = std::max(engine.progressed, now);
-  engine.running.push_back({queue_index, units});
-  engine.units_used += units;
-}
-
-/// Hands the units that are free to commands that can use them.
-inline void DeviceModel::Start(std::size_t index, Instant now) {
-  Engine& engine = engines_[index];
-  const std::uint32_t all = UnitsOf(index);
-  if (engine.units_used >= all) return;
-  // Commands that run on fewer units than they can use come first.
-  if (!engine.running.empty()) {
-    Progress(index, now);
-    for (Running& running : engine.running) {
-      const std::uint32_t more =
-          std::min(UnitsWanted(Head(queues_[running.queue]).command) - running.units, all - engine.units_used);
-      running.units += more;
-      engine.units_used += more;
-    }
-  }
-  while (engine.units_used < all && !engine.eligible.empty()) {
-    const std::size_t chosen = Choose(index, now);
-    const std::uint32_t queue = engine.eligible[chosen].queue;
-    engine.eligible.erase(engine.eligible.begin() + static_cast<std::ptrdiff_t>(chosen));
-    Begin(index, queue, std::min(UnitsWanted(Head(queues_[queue]).command), all - engine.units_used), now);
-  }
-}
-
-/// Start and Plan for an engine that is idle and runs one command at a time, in order of submission.
-inline void DeviceModel::StartFirst(std::size_t index, Instant now) {
-  Engine& engine = engines_[index];
-  const std::uint32_t queue = engine.eligible.front().queue;
-  for (std::size_t i = 1; i < engine.eligible.size(); ++i) engine.eligible[i - 1] = engine.eligible[i];
-  engine.eligible.pop_back();
-  Begin(index, queue, 1, now);
-  next_[index] = EndOf(engine, engine.running.front());
-}
-
-/// On engines that have changed.
-inline void DeviceModel::StartAll(Instant now) {
-  for (std::size_t i = 0; i < kEngineKinds; ++i) {
-    if (!changed_[i]) continue;
-    changed_[i] = false;
-    if (engines_[i].eligible.empty() && engines_[i].running.empty()) {
-      next_[i] = kNoEvent;
-      continue;
-    }
-    if (engines_[i].running.empty() && !Concurrent(i) && !TimeSliced(i)) {
-      StartFirst(i, now);
-      continue;
-    }
-    Start(i, now);
-    Plan(i, now);
-  }
-  PlanNext();
 }
 
 // -- Events ----------------------------------------------------------------------------------------------------------
@@ -379,16 +141,6 @@ void DeviceModel::Advance(Instant now, std::vector<DeviceCompletion>& completed)
     }
     StartAll(at);
   }
-}
-
-/// Written in place: a completion is most of what an event of a device moves.
-inline void DeviceModel::Complete(const Pending& pending, Instant now, bool lost, DeviceCompletion& completion) {
-  completion.command = pending.command;
-  completion.submitted = pending.submitted;
-  completion.began = pending.started ? pending.began : now;
-  completion.ended = now;
-  completion.busy = pending.busy;
-  completion.lost = lost;
 }
 
 /// Progress and Complete where an event can only be the end of the one command that runs.
@@ -437,140 +189,6 @@ void DeviceModel::EndTurn(std::size_t index, Instant now) {
   AddEligible(queue);
   engine.running.clear();
   engine.units_used = 0;
-}
-
-void DeviceModel::Forget(std::uint32_t queue) {
-  for (Queue& each : queues_) {
-    if (each.id != queue || each.empty()) continue;
-    if (!Head(each).started) {
-      Clear(each);
-      continue;
-    }
-    const std::uint32_t begun = each.first;
-    each.first = Head(each).next;
-    for (--each.size; !each.empty();) RemoveHead(each);
-    each.first = each.last = begun;
-    each.size = 1;
-  }
-  // A turn that would have ended for these commands may go on.
-  for (std::size_t i = 0; i < kEngineKinds; ++i)
-    if (TimeSliced(i)) Plan(i, engines_[i].progressed);
-  PlanNext();
-}
-
-void DeviceModel::Remove(Instant now, std::uint32_t client) {
-  const auto of_client = [&](const Queue& queue) { return !queue.empty() && clients_[queue.client].id == client; };
-  for (std::size_t i = 0; i < kEngineKinds; ++i) {
-    Engine& engine = engines_[i];
-    Progress(i, now);
-    const bool ran = !engine.running.empty();
-    changed_[i] = true;
-    std::erase_if(engine.running, [&](const Running& running) {
-      Queue& queue = queues_[running.queue];
-      if (!of_client(queue)) return false;
-      engine.units_used -= running.units;
-      queue.head_runs = false;
-      AddEligible(queue);  // until the queue is cleared
-      return true;
-    });
-    if (ran && engine.running.empty()) engine.idle_since = now;
-  }
-  for (Queue& queue : queues_) {
-    if (of_client(queue)) Clear(queue);
-    queue.unused = queue.unused || (queue.empty() && queue.client < clients_.size() &&
-                                    !clients_[queue.client].removed && clients_[queue.client].id == client);
-  }
-  for (Client& each : clients_) {
-    if (each.removed || each.id != client) continue;
-    for (std::size_t i = 0; i < kEngineKinds; ++i) engines_[i].busy_of_removed += each.busy[i];
-    memory_used_.count -= each.memory.count;
-    each = Client{.removed = true};
-  }
-  StartAll(now);
-}
-
-void DeviceModel::Stall(Instant now, Instant until) {
-  for (std::size_t i = 0; i < kEngineKinds; ++i) Progress(i, now);
-  stalled_until_ = std::max(stalled_until_, until);
-  for (std::size_t i = 0; i < kEngineKinds; ++i) Plan(i, now);
-  PlanNext();
-}
-
-void DeviceModel::FailAll(Instant now, std::vector<DeviceCompletion>& completed) {
-  for (std::size_t i = 0; i < kEngineKinds; ++i) {
-    Progress(i, now);
-    engines_[i].running.clear();
-    engines_[i].units_used = 0;
-    engines_[i].eligible.clear();
-    engines_[i].idle_since = now;
-    next_[i] = kNoEvent;
-  }
-  for (Queue& queue : queues_) {
-    for (; !queue.empty(); RemoveHead(queue)) Complete(Head(queue), now, /*lost=*/true, completed.emplace_back());
-    queue.head_runs = false;
-  }
-  PlanNext();
-}
-
-void DeviceModel::Reset(Instant now, std::vector<DeviceCompletion>& completed) { FailAll(now, completed); }
-
-void DeviceModel::Lose(Instant now, std::vector<DeviceCompletion>& completed) {
-  FailAll(now, completed);
-  lost_ = true;
-}
-
-// -- Memory and ground truth -----------------------------------------------------------------------------------------
-
-bool DeviceModel::Allocate(std::uint32_t client, Bytes bytes) {
-  if (lost_ || bytes.count > config_.memory.count - memory_used_.count) return false;
-  clients_[ClientFor(client)].memory.count += bytes.count;
-  memory_used_.count += bytes.count;
-  return true;
-}
-
-void DeviceModel::Free(std::uint32_t client, Bytes bytes) {
-  for (Client& each : clients_) {
-    if (each.removed || each.id != client) continue;
-    const std::uint64_t freed = std::min(bytes.count, each.memory.count);
-    each.memory.count -= freed;
-    memory_used_.count -= freed;
-  }
-}
-
-Duration DeviceModel::Busy(EngineKind kind, Instant now) const {
-  const Engine& engine = engines_[Index(kind)];
-  const Instant from = std::max(engine.progressed, stalled_until_);
-  if (engine.running.empty() || from >= now) return engine.busy;
-  return engine.busy + (now - from) - DelayIn(engine, now - from);
-}
-
-Duration DeviceModel::BusyOf(std::uint32_t client, EngineKind kind, Instant now) const {
-  const Engine& engine = engines_[Index(kind)];
-  Duration busy{};
-  for (const Client& each : clients_)
-    if (!each.removed && each.id == client) busy += each.busy[Index(kind)];
-  const Instant from = std::max(engine.progressed, stalled_until_);
-  if (engine.running.empty() || from >= now) return busy;
-  const Duration span = (now - from) - DelayIn(engine, now - from);
-  for (std::size_t i = 0; i < engine.running.size(); ++i)
-    if (clients_[queues_[engine.running[i].queue].client].id == client) busy += PartOf(engine, i, span);
-  return busy;
-}
-
-Bytes DeviceModel::MemoryOf(std::uint32_t client) const {
-  for (const Client& each : clients_)
-    if (!each.removed && each.id == client) return each.memory;
-  return {};
-}
-
-std::size_t DeviceModel::Outstanding(std::uint32_t queue) const {
-  const Queue* found = Find(queue);
-  return found == nullptr ? 0 : found->size;
-}
-
-bool DeviceModel::Runs(std::uint32_t queue) const {
-  const Queue* found = Find(queue);
-  return found != nullptr && found->head_runs;
 }
 
 }  // namespace weir::core
