@@ -99,6 +99,7 @@ void ExecutorHost::OnClient() {
                std::string(core::NameOf(tenant_.partition))},
       .kept_fd = listener_.get(),
       .uid = ::geteuid() == 0 ? tenant_.owner : static_cast<uid_t>(-1),
+      .confined = true,
       .environment = setup_.environment};
   if (!setup_.library.empty()) spec.argv.insert(spec.argv.end(), {"--library", setup_.library});
   if (!setup_.device.empty()) spec.argv.insert(spec.argv.end(), {"--device", setup_.device});

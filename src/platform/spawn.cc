@@ -15,6 +15,7 @@
 #include <csignal>
 #include <string_view>
 
+#include "platform/confinement.h"
 #include "platform/fd.h"
 #include "platform/process.h"
 
@@ -67,7 +68,8 @@ std::vector<char*> EnvironmentWith(const std::vector<std::string>& changes) {
   const bool kept = spec.kept_fd < 0 || ::fcntl(spec.kept_fd, F_SETFD, 0) == 0;
   const bool piped = spec.piped_fd < 0 || (::dup2(spec.piped_fd, STDIN_FILENO) == STDIN_FILENO &&
                                            ::dup2(spec.piped_fd, STDOUT_FILENO) == STDOUT_FILENO);
-  if (changed && kept && piped) ::execve(argv[0], argv.data(), environment.data());
+  const bool confined = changed && (!spec.confined || Confine());
+  if (confined && kept && piped) ::execve(argv[0], argv.data(), environment.data());
   const int error = errno;
   [[maybe_unused]] const ssize_t told = ::write(error_fd, &error, sizeof error);
   ::_exit(127);
@@ -85,6 +87,7 @@ Result<pid_t> Spawn(const SpawnSpec& spec) {
   if (::pipe2(ends, O_CLOEXEC) != 0) return ErrnoError("starting " + spec.argv[0], errno);
   const Fd read_end(ends[0]);
   Fd write_end(ends[1]);
+  if (spec.confined) PrepareConfinement();
   const pid_t pid = ::fork();
   if (pid < 0) return ErrnoError("starting " + spec.argv[0], errno);
   if (pid == 0) Become(spec, argv, environment, user, write_end.get());

@@ -17,6 +17,7 @@ struct SpawnSpec {
   int kept_fd = -1;                    // stays open in it, under the same number
   int piped_fd = -1;                   // is its standard input and output
   uid_t uid = static_cast<uid_t>(-1);  // who it runs as, with that user's groups; -1: as this process
+  bool confined = false;               // by confinement.h, for programs that execute code of tenants
   /// NAME=VALUE. Each is set beside the environment of this process, or replaces a variable of it.
   std::vector<std::string> environment{};
 };

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Executors of another user than the daemon's."""
 import os
+import pwd
 import stat
 import subprocess
 
 import hostile
 from hostile import STRANGER, TENANT, e2e, executors_of
 
+ROOT = pwd.getpwuid(0)
 UNIT = os.path.join(hostile.HERE, "../../units/weir.service.in")
 
 
@@ -26,6 +28,17 @@ class Users(hostile.Hostile):
                 self.assertEqual((found.st_uid, stat.S_IMODE(found.st_mode)), (user.pw_uid, 0o700))
         homes = os.stat(os.path.join(self.node.run_dir, "home"))
         self.assertEqual((homes.st_uid, stat.S_IMODE(homes.st_mode)), (0, 0o711), "tenants make no folders there")
+
+    def test_executors_have_no_capabilities_no_new_privileges_and_a_filter_of_system_calls(self):
+        for name, uid in (("roots", 0), ("tenants", TENANT.pw_uid)):
+            self.node.create(name, owner_uid=uid)
+            self.start([hostile.LOOP, "600", "65536", "200", "4"], name, user=TENANT if uid else ROOT)
+            self.wait_busy(name)
+            with open(f"/proc/{executors_of(self.node, name)[0]}/status") as status:
+                fields = dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
+            self.assertEqual((fields["NoNewPrivs"], fields["Seccomp"]), ("1", "2"), name)
+            for kind in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+                self.assertEqual(int(fields[kind], 16), 0, f"{name}: {kind}")
 
     def test_the_executor_of_another_users_vgpu_refuses_a_stranger(self):
         self.node.create("mine", owner_uid=TENANT.pw_uid)
