@@ -13,10 +13,10 @@ namespace {
 
 double PerMebibyte(Bytes bytes) { return static_cast<double>(bytes.count) / static_cast<double>(MiB(1).count); }
 
-/// The longest copy that is believed when it is told at its end.
+/// Longest copy that is accepted when it is reported at its end.
 constexpr Duration kCopyTimeMax = seconds(10);
 
-/// What a total has grown by; one that fell has begun anew.
+/// Growth of a total since the last look; a total that fell has been restarted from zero.
 Duration GrownBy(Duration& before, Duration total) {
   const Duration from = std::exchange(before, total);
   return std::max(total >= from ? total - from : total, Duration{});
@@ -80,7 +80,7 @@ Balloon::Balloon(const PolicyParams& params, const DeviceMemory& device)
       thrash_turns_(std::min(static_cast<std::size_t>(Param("thrash_turns")), kTurnsMax)),
       arena_(device.slots, Param("layout") >= 0.5 ? SlotLayout::kScattered : SlotLayout::kContiguous, device.slot) {}
 
-// -- Who is there ----------------------------------------------------------------------------------------------------
+// -- Members ---------------------------------------------------------------------------------------------------------
 
 const Balloon::Ballooned* Balloon::Find(VgpuId id) const {
   const auto found = std::ranges::lower_bound(members_, id, {}, &Ballooned::id);
@@ -103,8 +103,8 @@ std::uint64_t Balloon::guaranteed() const {
   return sum;
 }
 
-/// `first` the minimum and `count` the maximum, in slots. A minimum takes whole slots; a maximum that ends within a
-/// slot doesn't reach it, except where the minimum does.
+/// Returns the minimum as `first` and the maximum as `count`, in slots. A minimum is rounded up to whole slots and a
+/// maximum down, but never below the minimum.
 Result<SlotRange> Balloon::Bounds(VgpuId id, Bytes min, Bytes max) const {
   const std::uint32_t least = arena_.SlotsFor(min);
   const std::uint64_t whole = max.count / arena_.slot_bytes().count;
@@ -189,7 +189,7 @@ Grant Balloon::Refuse(BalloonNote::Kind kind, VgpuId id, std::uint32_t wanted, I
   return {.note = note, .again = again};
 }
 
-/// When it may grow again; in the past: it may now. Growth after growth is no turn.
+/// Time from which it may grow again; a time in the past allows it now. Repeated growth does not count as a turn.
 Instant Balloon::BrakedUntil(const Ballooned& member) const {
   if (!member.shrunk_last || member.turns < thrash_turns_) return Instant::min();
   return member.turned[(member.turns - thrash_turns_) % kTurnsMax] + thrash_window_;
@@ -250,15 +250,15 @@ Instant Balloon::See(Instant now, std::span<const MemoryView> views, std::vector
   return now + look_;
 }
 
-/// Equations 1 to 3 over what the totals have grown by. In eq. 2 the times of a thread add up to the span, so that the
-/// sum over its threads is their number times the ratio of their sums. `span` 0: only notes where the totals stand.
+/// Applies equations 1 to 3 to the growth of the totals. In eq. 2 the times of one thread add up to the span. So the
+/// sum over the threads is their number times the ratio of the summed times. A zero `span` only records the totals.
 void Balloon::Measure(Duration span, std::span<const MemoryView> views) {
   Duration copying{};
-  double steal = 0, waiting_part = 0, copying_part = 0;  // the parts are of W_max and R_max, and limited
+  double steal = 0, waiting_part = 0, copying_part = 0;  // the parts are fractions of W_max and R_max, after limiting
   const double copy_s_max = SecondsOf(span) * cpus_ * copy_max_ / 100;
-  // Among several each one's part is limited; one alone takes nothing from others.
+  // With several vGPUs the part of each is limited; a vGPU alone takes nothing from others.
   const bool limited = views.size() > 1 && high_line_ > 0;
-  const double most = high_line_ * (1 - 1e-9);  // not above it by rounding either
+  const double most = high_line_ * (1 - 1e-9);  // stays below the line despite rounding
   for (Ballooned& member : members_) member.present = false;
   for (const MemoryView& view : views) {
     Ballooned* member = Find(view.id);
@@ -270,8 +270,8 @@ void Balloon::Measure(Duration span, std::span<const MemoryView> views) {
     member->must = arena_.SlotsFor(view.must);
     member->present = true;
     if (!std::exchange(member->seen, true)) continue;
-    // An executor is not believed that it copied for longer than time has passed, or waited with more threads than
-    // there are CPUs. It may tell of a long copy at its end, so that time is saved up.
+    // An executor's report is limited: no more copying than time has passed, and no more waiting threads than there are
+    // CPUs. A long copy may be reported at its end, so unreported time is accumulated.
     member->copy_time = std::min(member->copy_time + span, kCopyTimeMax);
     const Duration believed = std::min(copied, member->copy_time);
     member->copy_time -= believed;
@@ -302,8 +302,8 @@ bool Balloon::Rests(const Ballooned& member, Instant now) const {
   return member.shrunk && now < member.shrunk_at + rest_;
 }
 
-/// Slots that it could give up: above its minimum and what one command needs, and between the lines only what it
-/// doesn't use. Of one that was not seen all are taken to be used.
+/// Slots that the vGPU could give up: those above its minimum and above the need of one command, and between the two
+/// lines only unused ones. A vGPU without a view counts as using all of its slots.
 std::uint32_t Balloon::Spare(const Ballooned& member) const {
   const std::uint32_t held = arena_.CountOf(member.id);
   std::uint32_t kept = std::max(member.min, member.present ? member.must : 0);
@@ -311,9 +311,9 @@ std::uint32_t Balloon::Spare(const Ballooned& member) const {
   return held > kept ? held - kept : 0;
 }
 
-/// One vGPU gives up slots. First one whose slots others hold too (else no copy is saved); above the high line then one
-/// that has not just done so; then the one with most to spare; then the one that gave up slots longest ago, for
-/// fairness. "Holds much and uses least" (gBalloon, 3.2) is the most that is held and not used.
+/// Takes slots from one vGPU. The order is: one that shares slots with others (otherwise no copy is saved); above the
+/// high line, one that has not just shrunk; the one with the most slots to spare; the one that shrank longest ago, for
+/// fairness. gBalloon's "holds much and uses least" (3.2) is taken as the most slots that are held and unused.
 void Balloon::ShrinkOne(Instant now, std::vector<BalloonNote>& notes) {
   using Rank = std::tuple<bool, bool, std::uint32_t, std::int64_t>;
   Ballooned* chosen = nullptr;
@@ -324,7 +324,7 @@ void Balloon::ShrinkOne(Instant now, std::vector<BalloonNote>& notes) {
     if (spare == 0 || (rests && pressure_ == MemoryPressure::kMiddle)) continue;
     const std::int64_t long_ago = member.shrunk ? -NsOf(member.shrunk_at) : std::numeric_limits<std::int64_t>::max();
     Rank rank{true, !rests, spare, long_ago};
-    if (chosen != nullptr && rank <= best) continue;  // not even if others hold its slots
+    if (chosen != nullptr && rank <= best) continue;  // not even if it shares slots
     std::get<0>(rank) = arena_.SharesAny(member.id);
     if (chosen != nullptr && rank <= best) continue;
     chosen = &member;

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// gBalloon for one device: how many slots each vGPU holds, as its need and everybody's overhead have it. Pure; the
-// daemon and the simulator run the same object. Page: docs/memory.md
+// gBalloon for one device: decides how many slots each vGPU holds, from its need and the memory overhead of the whole
+// device. Pure; the daemon and the simulator run the same object. Page: docs/memory.md
 //
-//   an ask       grant it, or refuse it                                                            gBalloon, 3.1
-//   every look   overhead f = α·W + β·R_copy over the time since the last one (0.5 s)              gBalloon, eq. 1 to 3
+//   request     grant it, or refuse it                                                            gBalloon, 3.1
+//   every look  overhead f = α·W + β·R_copy over the time since the last look (0.5 s)             gBalloon, eq. 1 to 3
 //
-// Where several vGPUs are there, one's part of f is high_line at most: what the executor of one tenant tells of itself
-// can't bring the others above it.
+// With several vGPUs, the part of f that one vGPU contributes is limited to high_line. So a false report of one
+// tenant's executor can't bring the other vGPUs above that line.
 //
 //      f   0            low_line 0.5            high_line 1                 2
 //          ├── kLow ─────────┼───── kMiddle ───────┼──────── kHigh ─────────┤
-//   asks     granted           granted               refused, but what one command needs at once
-//   a look   -                 who holds most that   somebody gives up two slots,
-//                              it doesn't use gives  used or not
-//                              up two of those
+//   request  granted           granted               refused, except what one command needs at once
+//   a look   -                 the vGPU with the     one vGPU gives up two slots,
+//                              most unused slots     used or not
+//                              gives up two of them
 #pragma once
 
 #include <array>
@@ -65,53 +65,56 @@ inline constexpr std::array kBalloonParams{
                 kSlotLayouts},
 };
 inline constexpr PolicyEntry kBalloonEntry{"memory", "gBalloon: memory that follows the need", kBalloonParams, nullptr};
-/// Complete and in range, as CheckParams of a policy; and low_line is at most high_line.
+/// Checks that the parameters are complete and in range, as CheckParams of a policy does, and that low_line is at most
+/// high_line.
 Result<PolicyParams> CheckBalloonParams(const PolicyParams& given);
 
 struct DeviceMemory {
   std::uint32_t slots = 0;
   Bytes slot = kSlotBytes;
-  std::uint32_t cpus = 1;  // of the host, at least 1: N in eq. 1. Where something else copies, how many of those
+  std::uint32_t cpus = 1;  // CPUs of the host, at least 1: N in eq. 1. Where other engines copy, their number
 };
 
-/// What is seen of a vGPU. Totals count from any beginning and never fall; one that does has begun anew.
+/// What the daemon observes of a vGPU. Totals may start at any value and never fall; a total that falls has been
+/// restarted.
 struct MemoryView {
   VgpuId id;
-  Bytes in_use{};        // distinct bytes that ran, or wait to run, since the last look; spilled ones included
-  Bytes must{};          // the most that one command of late needs at once: less is not left to it
-  Duration copying{};    // total: its contents out and in at switches, since others hold its slots too. Not: what it
-                         // moves because its own slots don't suffice, or shrinking it would raise f
-  Duration steal{};      // total over its threads: ready to run and not running (run-queue wait; w in eq. 2)
-  Duration elsewhere{};  // total over its threads: any other time, running or blocked (s in eq. 2)
-  std::uint32_t threads = 0;  // how many these were
+  Bytes in_use{};      // distinct bytes that commands used, or wait to use, since the last look; includes evicted bytes
+  Bytes must{};        // the most that one recent command needs at once; shrinking leaves at least this much
+  Duration copying{};  // total: time spent copying contents out and in at switches, because other vGPUs hold its slots
+                       // too. Excludes copies that it makes because its own slots don't suffice; otherwise shrinking a
+                       // vGPU would raise f
+  Duration steal{};    // total over its threads: runnable and not running (run-queue wait; w in eq. 2)
+  Duration elsewhere{};       // total over its threads: all other time, running or blocked (s in eq. 2)
+  std::uint32_t threads = 0;  // number of threads in these totals
 };
 
 enum class MemoryPressure : std::uint8_t { kLow, kMiddle, kHigh };
 const char* NameOf(MemoryPressure pressure);
 
-/// What was decided, and for what reason.
+/// A decision and its reason.
 struct BalloonNote {
   enum class Kind : std::uint8_t {
-    kGranted,         // all that was asked
+    kGranted,         // everything that was requested
     kPartly,          // up to its maximum
-    kHas,             // it holds as much already
-    kAtMaximum,       // refused: it may not hold more
+    kHas,             // it already holds as many
+    kAtMaximum,       // refused: it holds its maximum
     kOverhead,        // refused: f is over the high line
     kJustShrunk,      // refused: it gave up slots less than regrow_ms ago, and f is not low
-    kThrash,          // refused: it has gone to and fro too often
-    kShrunkIdle,      // it held most that it didn't use, f is over the low line
-    kShrunkOverhead,  // used or not, f is over the high line
-    kBounds,          // its bounds were changed, and it no longer lay between them
-    kPressure,        // the device's pressure is another
+    kThrash,          // refused: it has alternated between growing and shrinking too often
+    kShrunkIdle,      // it held the most unused slots, and f is over the low line
+    kShrunkOverhead,  // f is over the high line; the slots may have been in use
+    kBounds,          // its limits were changed, and its slots no longer lay between them
+    kPressure,        // the memory pressure of the device changed
   };
   Kind kind = Kind::kGranted;
-  VgpuId vgpu{};              // none: the device
+  VgpuId vgpu{};              // unset: the note is about the device
   std::uint32_t slots = 0;    // taken or given up
   std::uint32_t held = 0;     // afterwards
-  std::uint32_t wanted = 0;   // asked for, in all
-  std::uint32_t used = 0;     // in use when it was last seen
-  SlotChange change{};        // how they lie
-  MemoryPressure pressure{};  // at the last look, as are:
+  std::uint32_t wanted = 0;   // requested in total
+  std::uint32_t used = 0;     // in use at the last look
+  SlotChange change{};        // where the slots were added or removed
+  MemoryPressure pressure{};  // at the last look, like the fields below
   double overhead = 0;        // f
   double steal = 0;           // W, %
   double copying = 0;         // R_copy, %
@@ -120,7 +123,7 @@ const char* NameOf(BalloonNote::Kind kind);
 
 struct Grant {
   BalloonNote note;
-  Instant again{};  // refused: not sooner may it help to ask again. Else: now
+  Instant again{};  // if refused, the earliest time at which a new request may succeed; else `now`
   [[nodiscard]] bool granted() const {
     return note.kind == BalloonNote::Kind::kGranted || note.kind == BalloonNote::Kind::kPartly ||
            note.kind == BalloonNote::Kind::kHas;
@@ -129,37 +132,40 @@ struct Grant {
 
 class Balloon {
  public:
-  /// `params` checked.
+  /// `params` are checked.
   Balloon(const PolicyParams& params, const DeviceMemory& device);
 
-  /// It holds its minimum at once. `max` 0: the device. kResourceExhausted when that minimum can't be guaranteed (the
-  /// message says how much can), kInvalidArgument for bounds that contradict each other or are more than the device.
+  /// Adds a vGPU, which holds its minimum immediately. `max` 0 stands for the whole device. Fails with
+  /// kResourceExhausted if the minimum can't be guaranteed (the message gives the amount that can), and with
+  /// kInvalidArgument if the limits contradict each other or exceed the device.
   Status Add(VgpuId id, Bytes min, Bytes max);
-  /// On a running program, at once: it holds no less than `min` and no more than `max` afterwards. Errors as of Add.
-  /// kNotFound for an unknown one.
+  /// Changes the limits, also of a running program; the vGPU then holds at least `min` and at most `max`. Fails like
+  /// Add, and with kNotFound for an unknown vGPU.
   Result<BalloonNote> SetBounds(VgpuId id, Bytes min, Bytes max);
   Status Remove(VgpuId id);
 
-  /// `need`: all bytes that it wants on the device at once. `must`: of these, what one command that waits now needs; it
-  /// could never run with less, so that much is granted under any overhead. kNotFound, and kInvalidArgument for none.
+  /// `need`: all bytes that the vGPU wants on the device at once. `must`: the part of them that a waiting command
+  /// needs. The command can't run with less, so `must` is granted under any overhead. Fails with kNotFound for an
+  /// unknown vGPU, and with kInvalidArgument if `need` is 0.
   Result<Grant> Ask(Instant now, VgpuId id, Bytes need, Bytes must = {});
 
-  /// Looks when a look is due. Returns when to look again; `notes` grows by what was decided.
+  /// Updates overhead and pressure when a look is due. Returns the time of the next look and appends decisions to
+  /// `notes`.
   Instant See(Instant now, std::span<const MemoryView> views, std::vector<BalloonNote>& notes);
 
   [[nodiscard]] const SlotArena& arena() const { return arena_; }
-  [[nodiscard]] SlotArena& arena() { return arena_; }  // slots change hands: SlotTurns
+  [[nodiscard]] SlotArena& arena() { return arena_; }  // mutable because SlotTurns moves slots
   [[nodiscard]] const PolicyParams& params() const { return params_; }
-  [[nodiscard]] std::uint32_t MinOf(VgpuId id) const;  // slots; 0 for an unknown one
+  [[nodiscard]] std::uint32_t MinOf(VgpuId id) const;  // in slots; 0 for an unknown vGPU
   [[nodiscard]] std::uint32_t MaxOf(VgpuId id) const;
-  [[nodiscard]] std::uint64_t guaranteed() const;  // slots, all minima together
+  [[nodiscard]] std::uint64_t guaranteed() const;  // in slots, sum of all minima
   [[nodiscard]] MemoryPressure pressure() const { return pressure_; }
   [[nodiscard]] double overhead() const { return overhead_; }  // f, 0 to 2
-  [[nodiscard]] double steal() const { return steal_; }        // W, %: to calibrate steal_max with
-  [[nodiscard]] double copying() const { return copying_; }    // R_copy, %: to calibrate copy_max with
-  /// Within it an executor has to carry out its orders; zero: whenever it likes.
+  [[nodiscard]] double steal() const { return steal_; }        // W, %: used to calibrate steal_max
+  [[nodiscard]] double copying() const { return copying_; }    // R_copy, %: used to calibrate copy_max
+  /// Time within which an executor has to carry out a memory order; zero: no limit.
   [[nodiscard]] Duration AnswerWithin() const { return Milliseconds("answer_ms"); }
-  /// Between turn_copies and busy_copies, as W has it. The greater of both where busy_copies is the smaller.
+  /// Interpolates between turn_copies and busy_copies by W. Uses turn_copies if busy_copies is smaller.
   [[nodiscard]] double TurnCopies() const;
 
  private:
@@ -168,15 +174,15 @@ class Balloon {
   struct Ballooned {
     VgpuId id;
     std::uint32_t min = 0, max = 0;
-    bool shrunk = false;       // ever
-    bool shrunk_last = false;  // and has not grown since
+    bool shrunk = false;       // it has given up slots at least once
+    bool shrunk_last = false;  // its last change gave up slots
     Instant shrunk_at{};
-    std::array<Instant, kTurnsMax> turned{};  // when it grew after it had given up slots, a ring
+    std::array<Instant, kTurnsMax> turned{};  // ring: times at which it grew after it had given up slots
     std::size_t turns = 0;
     bool seen = false;
-    bool present = false;  // in the views of this look
+    bool present = false;  // it is in the views of this look
     Duration copying{}, steal{}, elsewhere{};
-    Duration copy_time{};  // that it can have copied for, and has not told of
+    Duration copy_time{};  // copy time that is credible but not yet reported
     std::uint32_t used = 0;
     std::uint32_t must = 0;
   };
@@ -202,12 +208,12 @@ class Balloon {
   const std::uint32_t cpus_, shrink_slots_;
   const std::size_t thrash_turns_;
   SlotArena arena_;
-  std::vector<Ballooned> members_;  // by id, ascending
+  std::vector<Ballooned> members_;  // ascending by id
   bool started_ = false;
   Instant looked_at_{};
   MemoryPressure pressure_ = MemoryPressure::kLow;
   double overhead_ = 0, steal_ = 0, copying_ = 0;
-  double waiting_ = 0;  // 0 to 1: W of W_max, each vGPU's part limited
+  double waiting_ = 0;  // W / W_max, 0 to 1, with the part of each vGPU limited
 };
 
 }  // namespace weir::core

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of a device's memory is not ours to share out, since other programs hold it: processes that no vGPU has, and
-// what drivers keep for themselves. Seen from two sides that do not agree at every moment: the device says what is in
-// use, and executors say what of it is theirs. Pure. Page: docs/memory.md, "What others hold"
+// How much of a device's memory can't be given to vGPUs because other programs or the drivers hold it. Two sources
+// report it, and they do not agree at every moment: the device reports the memory in use, and the executors report
+// their part of it. Pure. Page: docs/memory.md, "What others hold"
 #pragma once
 
 #include <array>
@@ -13,22 +13,22 @@ namespace weir::core {
 
 class OthersMemory {
  public:
-  /// An allocation of ours is seen by the two sides at different times: only what all of so many looks show is others'.
+  /// The two sources see an allocation of an executor at different times, so the minimum over this many looks is used.
   static constexpr std::size_t kLooks = 3;
-  /// What others have given back is ours again when it has been free for so long: each change moves slots about.
+  /// Memory that others released is used again after it has been free for this long, since each change moves slots.
   static constexpr Duration kFreeFor = seconds(5);
 
-  /// A look: `used` of the device, by whoever, and `ours` of that. True: slots() is another now.
+  /// `used`: bytes of the device in use by anyone. `ours`: the executors' part. Returns whether slots() changed.
   bool See(Instant now, Bytes used, Bytes ours);
-  /// Whole slots of kSlotBytes that others hold a part of.
+  /// Slots of kSlotBytes of which others hold at least a part.
   [[nodiscard]] std::uint32_t slots() const { return slots_; }
 
  private:
-  std::array<std::uint64_t, kLooks> seen_{};  // the last ones, in bytes
+  std::array<std::uint64_t, kLooks> seen_{};  // the last looks, in bytes
   std::size_t looks_ = 0;
   std::uint32_t slots_ = 0;
-  Instant full_at_{};             // others held as many last
-  std::uint32_t most_since_ = 0;  // slots, since then
+  Instant full_at_{};             // when others last held slots_ or more
+  std::uint32_t most_since_ = 0;  // highest number of slots since full_at_
 };
 
 }  // namespace weir::core

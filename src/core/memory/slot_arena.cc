@@ -20,7 +20,7 @@ std::uint32_t SlotArena::SlotsFor(Bytes bytes) const {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(whole, std::numeric_limits<std::uint32_t>::max()));
 }
 
-// -- Who is there ----------------------------------------------------------------------------------------------------
+// -- Members ---------------------------------------------------------------------------------------------------------
 
 const SlotArena::Holder* SlotArena::Find(VgpuId id) const {
   const auto found = std::ranges::lower_bound(holders_, id, {}, &Holder::id);
@@ -108,8 +108,9 @@ void SlotArena::Give(SlotRange range) {
 
 // -- A first place ---------------------------------------------------------------------------------------------------
 
-/// For each slot, how many could come to hold it: each as far as it may grow to the right, but for no more than an even
-/// part of the device when one more has come (of all who may have the whole, each would claim it).
+/// For each slot, the number of vGPUs that may come to hold it. A vGPU is expected to grow to the right up to its
+/// reach, but to no more than an equal part of the device after one more vGPU has been added. (Without this limit,
+/// every vGPU with the whole device as its maximum would claim all of it.)
 std::vector<std::uint32_t> SlotArena::Claims() const {
   const std::uint32_t part = slots() / static_cast<std::uint32_t>(holders_.size() + 1);
   std::vector<std::uint32_t> claims(std::size_t{slots()} + 1, 0);
@@ -118,7 +119,7 @@ std::vector<std::uint32_t> SlotArena::Claims() const {
     const std::uint32_t claim = std::max(holder.count, std::min(holder.reach, part));
     const std::uint32_t first = std::min(holder.first, slots() - claim);
     ++claims[first];
-    --claims[first + claim];  // a difference: below it wraps, and the sum comes out right
+    --claims[first + claim];  // difference array: unsigned wrap-around is undone by the sum
   }
   std::partial_sum(claims.begin(), claims.end(), claims.begin());
   return claims;
@@ -137,7 +138,7 @@ std::uint32_t SlotArena::Placed(std::uint32_t count, std::uint32_t reach) const 
   for (std::uint32_t first = 1; first + count <= slots(); ++first) {
     shared += sharers_[first + count - 1];
     shared -= sharers_[first - 1];
-    if (first + claim <= slots()) {  // else the claim ends at the device's end, as it did before
+    if (first + claim <= slots()) {  // else the claim is cut off at the end of the device, as before
       claimed += claims[first + claim - 1];
       claimed -= claims[first - 1];
     }
@@ -177,8 +178,8 @@ Result<SlotChange> SlotArena::Reduce(VgpuId id, std::uint32_t slots) {
   return layout_ == SlotLayout::kContiguous ? ReduceRange(*holder, slots) : GiveMostShared(*holder, slots);
 }
 
-/// *Expansion*, lines 2 to 16. Both counts are sums of sharers over a window that moves by one slot from split to
-/// split.
+/// *Expansion*, lines 2 to 16. Both counts are sums of sharers over a window that moves by one slot from one split to
+/// the next.
 SlotChange SlotArena::ExpandRange(Holder& holder, std::uint32_t slots) {
   if (holder.count == 0) {
     const std::uint32_t first = Placed(slots, std::max(holder.reach, slots));
@@ -205,7 +206,7 @@ SlotChange SlotArena::ExpandRange(Holder& holder, std::uint32_t slots) {
   return best;
 }
 
-/// *Reduction*, lines 2 to 18. That `holder` itself is among the sharers adds the same to each split.
+/// *Reduction*, lines 2 to 18. `holder` itself is counted among the sharers, which adds the same to each split.
 SlotChange SlotArena::ReduceRange(Holder& holder, std::uint32_t slots) {
   const std::uint32_t end = holder.first + holder.count;
   std::uint64_t count = CostOf({end - slots, slots});
@@ -229,7 +230,7 @@ SlotChange SlotArena::TakeLeastShared(Holder& holder, std::uint32_t slots) {
   std::vector<std::uint32_t> by_sharers(holders_.size() + 1, 0);
   for (std::uint32_t slot = 0; slot < this->slots(); ++slot)
     if (!holder.Has(slot)) ++by_sharers[sharers_[slot]];
-  std::uint32_t level = 0, rest = slots;  // all below the level, and the first `rest` on it
+  std::uint32_t level = 0, rest = slots;  // all slots below the level, and the first `rest` slots on it
   while (level + 1 < by_sharers.size() && by_sharers[level] < rest) rest -= by_sharers[level++];
   SlotChange change;
   for (std::uint32_t slot = 0, left = slots; slot < this->slots() && left > 0; ++slot) {
@@ -250,7 +251,7 @@ SlotChange SlotArena::GiveMostShared(Holder& holder, std::uint32_t slots) {
   for (std::uint32_t slot = 0; slot < this->slots(); ++slot)
     if (holder.Has(slot)) ++by_sharers[sharers_[slot]];
   std::size_t level = holders_.size();
-  std::uint32_t rest = slots;  // all above the level, and the last `rest` on it
+  std::uint32_t rest = slots;  // all slots above the level, and the last `rest` slots on it
   while (level > 0 && by_sharers[level] < rest) rest -= by_sharers[level--];
   SlotChange change;
   for (std::uint32_t slot = this->slots(), left = slots; slot-- > 0 && left > 0;) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which slots of a device's memory each vGPU holds. Slots may be held by several: whoever runs has them, the others'
-// contents wait in host memory (slot_turns.h). gBalloon, Algorithm 1, and what its section 6 leaves open. Pure. Page:
-// docs/memory.md
+// Which slots of a device's memory each vGPU holds. Several vGPUs may hold the same slot: the running one uses it, and
+// the contents of the others wait in host memory (slot_turns.h). Implements gBalloon, Algorithm 1, and the future work
+// of its section 6. Pure. Page: docs/memory.md
 //
-//   contiguous   one range for each, which grows and shrinks at its two ends        gBalloon, section 3.3
-//   scattered    any slots: takes the least shared ones, gives up the most shared   gBalloon, section 6 (future work)
+//   contiguous   one range for each vGPU, which grows and shrinks at its two ends  gBalloon, section 3.3
+//   scattered    any slots: takes the least shared, gives up the most shared       gBalloon, section 6 (future work)
 //
 //   slot      0    1    2    3    4
-//   vGPU 1   [_________]                  Fig. 4. vGPU 4 asks for two more: left 2 (overlap 2), left 1 and right 1 (3),
-//   vGPU 2             [_________]        right 2 (3). L = 2, R = 0.
+//   vGPU 1   [_________]                  Fig. 4. vGPU 4 requests two more: left 2 (overlap 2), left 1 and right 1 (3),
+//   vGPU 2             [_________]        right 2 (3). Result: L = 2, R = 0.
 //   vGPU 3                  [_________]
 //   vGPU 4             [____]
 #pragma once
@@ -33,66 +33,66 @@ struct SlotRange {
   friend constexpr bool operator==(const SlotRange&, const SlotRange&) = default;
 };
 
-/// Slots that are taken or given up: Algorithm 1's L and R; both 0 where slots are scattered.
+/// Slots taken or given up: Algorithm 1's L and R. Both are 0 for scattered slots.
 struct SlotChange {
   std::uint32_t left = 0;
   std::uint32_t right = 0;
-  std::uint64_t overlap = 0;  // over these slots, the others that hold each: Algorithm 1's `count`
+  std::uint64_t overlap = 0;  // number of other holders, summed over these slots: Algorithm 1's `count`
   friend constexpr bool operator==(const SlotChange&, const SlotChange&) = default;
 };
 
-/// Errors: kInvalidArgument for no slots and for more than there are or are held, kNotFound for an unknown vGPU,
-/// kAlreadyExists for a known one. Nothing has changed then.
+/// Errors: kInvalidArgument for zero slots and for more slots than exist or are held, kNotFound for an unknown vGPU,
+/// kAlreadyExists for a known one. After an error nothing has changed.
 class SlotArena {
  public:
-  /// `slots`: M. `slot`: bytes of one, not 0.
+  /// `slots`: M. `slot`: bytes of one slot, not 0.
   explicit SlotArena(std::uint32_t slots, SlotLayout layout = SlotLayout::kContiguous, Bytes slot = kSlotBytes);
 
-  /// A first place for `count` slots (0: none yet) where they overlap least; of equal ones, where it could grow to
-  /// `reach` slots and meet the fewest that others could grow to; of equal ones, the first. (The paper names no rule.)
+  /// Chooses the first place of `count` slots (0: none yet) by least overlap. Ties go to the place where growth up to
+  /// `reach` slots meets the fewest slots that others may grow to, then to the lowest slot. (The paper gives no rule.)
   Status Add(VgpuId id, std::uint32_t count, std::uint32_t reach = 0);
-  /// A place that is given, as tests do: ascending and apart; at most one range where contiguous.
+  /// Uses the given place, for tests. Ranges are ascending and disjoint; at most one range in the contiguous layout.
   Status AddAt(VgpuId id, std::span<const SlotRange> place, std::uint32_t reach = 0);
   Status Remove(VgpuId id);
 
-  /// Algorithm 1, *Expansion*: `slots` (Q) more, split between left and right where they overlap least; of equal splits
-  /// the one with the fewest to the left. One that holds none gets a first place. Scattered: the least shared ones, of
-  /// equal ones the first. Takes O(Q), scattered O(M).
+  /// Algorithm 1, *Expansion*: takes `slots` (Q) more, split between left and right by least overlap; ties go to the
+  /// fewest on the left. A vGPU without slots gets a first place. Scattered: takes the least shared slots; ties go to
+  /// the lowest. O(Q), scattered O(M).
   Result<SlotChange> Expand(VgpuId id, std::uint32_t slots);
-  /// Algorithm 1, *Reduction*: `slots` (Q) less, from the ends that overlap most; of equal splits the one with the
-  /// fewest from the left. Scattered: the most shared ones, of equal ones the last. All of its slots may go.
+  /// Algorithm 1, *Reduction*: gives up `slots` (Q) from the ends with the most overlap; ties go to the fewest from the
+  /// left. Scattered: gives up the most shared slots; ties go to the highest. A vGPU may give up all of its slots.
   Result<SlotChange> Reduce(VgpuId id, std::uint32_t slots);
 
-  /// Scattered: it holds slot `to` in the place of `from`.
+  /// Scattered only: replaces slot `from` of the vGPU by slot `to`.
   void Move(VgpuId id, std::uint32_t from, std::uint32_t to);
 
   [[nodiscard]] std::uint32_t slots() const { return static_cast<std::uint32_t>(sharers_.size()); }
   [[nodiscard]] SlotLayout layout() const { return layout_; }
   [[nodiscard]] Bytes slot_bytes() const { return slot_; }
-  /// Whole slots that bytes take; the greatest number there is when they are more than that.
+  /// Number of slots that `bytes` need, rounded up and limited to the type's maximum.
   [[nodiscard]] std::uint32_t SlotsFor(Bytes bytes) const;
 
   [[nodiscard]] bool Knows(VgpuId id) const { return Find(id) != nullptr; }
-  [[nodiscard]] std::uint32_t CountOf(VgpuId id) const;  // 0 for an unknown one
+  [[nodiscard]] std::uint32_t CountOf(VgpuId id) const;  // 0 for an unknown vGPU
   [[nodiscard]] bool Holds(VgpuId id, std::uint32_t slot) const;
   [[nodiscard]] std::vector<SlotRange> RangesOf(VgpuId id) const;
-  template <typename Each>  // Each(slot), ascending
+  template <typename Each>  // calls Each(slot) in ascending order
   void ForEachSlot(VgpuId id, Each each) const;
 
   /// The slot map: how many vGPUs hold each slot.
   [[nodiscard]] std::span<const std::uint32_t> sharers() const { return sharers_; }
   [[nodiscard]] std::vector<VgpuId> HoldersOf(std::uint32_t slot) const;
   [[nodiscard]] std::vector<VgpuId> ids() const;
-  /// Sum of sharers over a range: what one that doesn't hold it would overlap there. Outside of the device: 0.
+  /// Sum of sharers over a range: the overlap of a vGPU that would take it. Slots outside of the device count 0.
   [[nodiscard]] std::uint64_t CostOf(SlotRange range) const;
-  /// Over its slots, the others that hold each.
+  /// Number of other holders, summed over the slots of the vGPU.
   [[nodiscard]] std::uint64_t OverlapOf(VgpuId id) const;
-  /// Of its slots, those that others hold too.
+  /// Number of its slots that other vGPUs hold too.
   [[nodiscard]] std::uint32_t SharedOf(VgpuId id) const;
   [[nodiscard]] bool SharesAny(VgpuId id) const;
-  /// Slots held, by all together.
+  /// Sum of the slots that each vGPU holds; a shared slot counts once for each holder.
   [[nodiscard]] std::uint64_t total() const { return total_; }
-  /// Counts up whenever somebody holds other slots.
+  /// Increases whenever a vGPU's set of slots changes.
   [[nodiscard]] std::uint64_t changes() const { return changes_; }
 
  private:
@@ -122,7 +122,7 @@ class SlotArena {
   const SlotLayout layout_;
   const Bytes slot_;
   std::vector<std::uint32_t> sharers_;
-  std::vector<Holder> holders_;  // by id, ascending
+  std::vector<Holder> holders_;  // ascending by id
   std::uint64_t total_ = 0;
   std::uint64_t changes_ = 0;
 };

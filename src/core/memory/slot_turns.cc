@@ -10,13 +10,13 @@
 namespace weir::core {
 namespace {
 
-/// Who has not used the device for so long, at least, is at rest within its turn.
+/// A vGPU that has not used the device for at least this long is at rest within its turn.
 constexpr Duration kRestsAfter = milliseconds(2);
 
-/// What a vGPU waited for is restored within so long, or its turn is over before it began.
+/// A vGPU restores the contents it waited for within this time; otherwise its turn ends before it began.
 constexpr Duration kRestoredWithin = seconds(10);
 
-/// Turns of its own length that others may have before who waits keeps them from its slots.
+/// After this many turns of its own length, a waiting vGPU keeps younger ones from its slots.
 constexpr int kPatience = 8;
 
 }  // namespace
@@ -80,7 +80,7 @@ void SlotTurns::Note(Instant now, std::span<const SlotNeed> needs) {
   others_ |= known != takers_.size();
 }
 
-/// Nothing can be given or is to be taken, so that a look costs no walk over all slots.
+/// Nothing can be given or must be taken. Such a look avoids a walk over all slots.
 bool SlotTurns::Quiet(const SlotArena& arena) const {
   if (others_ || leaving_ > 0 || arena.changes() != arena_seen_) return false;
   return std::ranges::none_of(takers_, [&](const Taker& taker) {
@@ -88,7 +88,8 @@ bool SlotTurns::Quiet(const SlotArena& arena) const {
   });
 }
 
-/// Gives back what has left, and what belongs to nobody who is there; lets leave what its owner holds no more.
+/// Frees slots whose eviction is done and slots of vGPUs that are not present. Revokes slots that their owner no longer
+/// holds.
 void SlotTurns::Settle(const SlotArena& arena) {
   for (std::uint32_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
@@ -100,9 +101,9 @@ void SlotTurns::Settle(const SlotArena& arena) {
     Taker& owner = *Find(slot.owner);
     if (!slot.leaving && (!owner.present || !arena.Holds(owner.id, i))) {
       Leave(i);
-      if (owner.present) continue;  // it has not been told yet
+      if (owner.present) continue;  // its executor has not been told yet
     }
-    // One that says it is done and has more there isn't.
+    // The executor reports that the order is done, but it still has more contents than assigned slots: not done.
     if (!slot.leaving || (owner.present && (!owner.need.done || owner.need.resident > owner.here))) continue;
     slot.owner = {};
     slot.leaving = false;
@@ -115,12 +116,13 @@ void SlotTurns::Settle(const SlotArena& arena) {
     if (taker.present && taker.need.resident > taker.total) beyond_ += taker.need.resident - taker.total;
 }
 
-/// Who waits, the longest first. Who needs more in the midst of its turn goes on with it: it has waited already.
+/// Builds the queue of waiting vGPUs, the longest wait first. A vGPU that needs more slots during its turn continues
+/// its turn and keeps its start of waiting, since it has waited before.
 void SlotTurns::Follow(Instant now, const SlotArena& arena) {
   queue_.clear();
   switching_ = 0;
   for (Taker& taker : takers_) {
-    if (taker.restoring && taker.need.must == 0) {  // it runs: its turn begins
+    if (taker.restoring && taker.need.must == 0) {  // it runs, so its turn begins
       taker.restoring = false;
       taker.began = now;
     }
@@ -137,7 +139,7 @@ void SlotTurns::Follow(Instant now, const SlotArena& arena) {
   std::ranges::sort(queue_, {}, [](const Taker* taker) { return std::pair(taker->since, taker->id); });
 }
 
-/// It has all that it waited for.
+/// The vGPU has all slots that it waited for.
 void SlotTurns::BeginTurn(Instant now, Taker& taker) {
   taker.waits = taker.coming = false;
   taker.restoring = taker.need.must > 0;
@@ -155,13 +157,13 @@ std::uint32_t SlotTurns::TargetOf(const SlotArena& arena, const Taker& taker) co
   return std::min(arena.CountOf(taker.id), std::max(taker.need.must, taker.need.wants));
 }
 
-/// What its switches copy, so many times.
+/// The copy time of its switches, times `copies`.
 Duration SlotTurns::CostOf(const Taker& taker) const {
   return Duration{static_cast<std::int64_t>(static_cast<double>(taker.took.count()) * times_.copies)};
 }
 
 Instant SlotTurns::TakenFrom(const Taker& owner, const Taker& waiter) const {
-  if (owner.waits) {  // and has no use for it until it has more
+  if (owner.waits) {  // it can't use the slot until it has more slots
     if (owner.coming) return kNever;
     const bool older = std::pair(owner.since, owner.id) < std::pair(waiter.since, waiter.id);
     return owner.in_turn && older ? owner.began + TurnOf(owner) : Instant::min();
@@ -170,7 +172,7 @@ Instant SlotTurns::TakenFrom(const Taker& owner, const Taker& waiter) const {
   return std::min(owner.began + TurnOf(owner), owner.need.active + std::max(kRestsAfter, owner.took));
 }
 
-/// Slots that it could come to have: those that it holds, where slots are scattered any.
+/// Visits the slots that the waiting vGPU could get: those that it holds, or any slot in the scattered layout.
 template <typename Visit>
 void SlotTurns::EachOther(const SlotArena& arena, const Taker& waiter, Visit visit) {
   const auto one = [&](std::uint32_t i) {
@@ -202,11 +204,11 @@ SlotTurns::Offer SlotTurns::OfferTo(Instant now, const SlotArena& arena, const T
   return offer;
 }
 
-/// All that it waits for becomes its own, or goes to it as it leaves; or nothing does.
+/// Assigns all slots that it waits for, or makes it their next owner; or does nothing.
 void SlotTurns::Serve(Instant now, SlotArena& arena, Taker& waiter) {
   const std::uint32_t target = TargetOf(arena, waiter);
   const std::uint32_t missing = target - waiter.here;
-  // What one command needs suffices for it to run.
+  // The need of one command is enough to let it run.
   const std::uint32_t must = std::min(waiter.need.must, target);
   const std::uint32_t spared = must > waiter.here ? target - must : 0;
   const Offer offer = OfferTo(now, arena, waiter);
@@ -229,8 +231,8 @@ void SlotTurns::Serve(Instant now, SlotArena& arena, Taker& waiter) {
   if (waiter.here >= target) BeginTurn(now, waiter);
 }
 
-/// One that has waited for as long as others had several turns keeps the younger ones from what it could have: when the
-/// last turn among its slots is over, all of it is there.
+/// A vGPU that has waited for several turns of others reserves its possible slots against younger ones. When the last
+/// turn among these slots is over, all of them are available.
 void SlotTurns::Refuse(Instant now, const SlotArena& arena, Taker& waiter) {
   waiter.coming = false;
   const Instant patient_until = waiter.since + kPatience * TurnOf(waiter);
@@ -242,8 +244,9 @@ void SlotTurns::Refuse(Instant now, const SlotArena& arena, Taker& waiter) {
   });
 }
 
-/// What is free before what leaves already, then from one owner after the other: who waits itself before who has had
-/// its turn for longest, so that few are interrupted and the least is copied.
+/// Chooses unowned slots first, then slots that are being revoked, then the slots of one owner after another: owners
+/// that wait themselves first, then the owner whose turn began first. So few vGPUs are interrupted and little is
+/// copied.
 void SlotTurns::MakeHeir(Instant now, const SlotArena& arena, const Taker& waiter, std::uint32_t missing) {
   const auto give = [&](auto suits) {
     EachOther(arena, waiter, [&](std::uint32_t i, Slot& slot) {
@@ -278,7 +281,7 @@ void SlotTurns::MakeHeir(Instant now, const SlotArena& arena, const Taker& waite
   }
 }
 
-/// It holds what it is heir to, in the place of others.
+/// Moves its held slots to those that it will own next, in exchange for slots of others.
 void SlotTurns::MoveTo(SlotArena& arena, const Taker& waiter) {
   std::vector<std::uint32_t> others;
   arena.ForEachSlot(waiter.id, [&](std::uint32_t i) {
@@ -292,7 +295,7 @@ void SlotTurns::MoveTo(SlotArena& arena, const Taker& waiter) {
   });
 }
 
-/// What nobody can run with now goes to who holds it and waits, so that it restores ahead.
+/// Assigns slots that no vGPU can run with now to holders that wait, so that they restore contents early.
 void SlotTurns::GiveAhead(const SlotArena& arena) {
   for (Taker* waiter : queue_) {
     if (!waiter->waits) continue;
@@ -304,7 +307,7 @@ void SlotTurns::GiveAhead(const SlotArena& arena) {
   }
 }
 
-/// To who wants it, and to who is the only one there that holds it.
+/// First to holders that want the slot, then to a vGPU that is the only present holder.
 void SlotTurns::GiveFree(const SlotArena& arena) {
   if (taken_ == slots_.size()) return;
   std::vector<std::uint8_t> holders(slots_.size(), 0);
@@ -324,10 +327,10 @@ void SlotTurns::GiveFree(const SlotArena& arena) {
     }
 }
 
-/// False: what is on the device leaves no room for it yet.
+/// Returns false if contents on the device leave no room for the slot yet.
 bool SlotTurns::Take(std::uint32_t slot, Taker& taker) {
   if (taken_ + beyond_ >= slots_.size()) {
-    // What it has there already is no more for being accounted.
+    // Assigning a slot to contents that are already resident adds nothing to the device.
     if (taker.need.resident <= taker.total) return false;
     --beyond_;
   } else if (taker.need.resident > taker.total && beyond_ > 0) {

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose each slot of a device is now. vGPUs that hold the same slot take turns at it: its contents are evicted before
-// another's are restored, and nobody gets a slot before the one before it has said that it is gone. gVirt copies at a
-// switch of contexts (gBalloon, section 2.1); here switches are rarer than frames, since contents are copied, and a
-// turn is the longer the more a switch costs. Pure. Page: docs/memory.md
+// Decides which vGPU owns each slot of a device at the moment. vGPUs that hold the same slot take turns at it. The
+// present owner's contents are evicted before the next owner's are restored, and a slot changes its owner only after
+// the present owner's executor has confirmed the eviction. gVirt copies at each context switch (gBalloon, section 2.1).
+// Here switches are rarer than frames because contents are copied, and a turn is longer the more a switch costs. Pure.
+// Page: docs/memory.md
 //
-// Who waits gets all that it waits for at once, or nothing: what does not suffice for it serves who needs less. One
-// switch that interrupts somebody is under way at a time, and copying for such switches takes the link no more than
-// 1/(1 + copies) of the time: meanwhile the others compute. Scattered slots are all alike, so that who waits needs so
-// many of any, and fewer are interrupted for it.
+// A waiting vGPU gets all slots that it waits for at once, or none; slots that do not suffice for it serve a vGPU that
+// needs fewer. At most one switch that interrupts another vGPU is in progress at a time, and copying for such switches
+// uses at most 1/(1 + copies) of the time, so that other vGPUs compute meanwhile. Scattered slots are interchangeable:
+// a waiting vGPU needs a number of slots rather than particular ones, and fewer vGPUs are interrupted.
 //
-//            wanted, or nobody else there              another's turn, or it holds the slot no more
-//   nobody's ─────────────────────────────▶ its own ──────────────────────────────────────────────▶ leaving
+//            wanted, or no other holder is present     another's turn, or it no longer holds the slot
+//   unowned ──────────────────────────────▶ assigned ────────────────────────────────────────────▶ revoking
 //      ▲                                                                                              │
-//      └──────────────────────────────────── its executor has evicted what is over ◀──────────────────┘
+//      └──────────────────────────────── its executor has evicted the contents ◀──────────────────────┘
 #pragma once
 
 #include <algorithm>
@@ -24,75 +25,75 @@
 
 namespace weir::core {
 
-/// What is seen of a vGPU whose executor is there. One that isn't has nothing on the device.
+/// What the daemon observes of a vGPU with an executor. A vGPU without one has nothing on the device.
 struct SlotNeed {
   VgpuId id;
-  std::uint32_t wants = 0;     // slots that it would have on the device at once; with less it evicts its own
-  std::uint32_t must = 0;      // slots that a command needs at once which waits for them; 0: none waits
-  std::uint32_t resident = 0;  // slots that its contents take there
-  Duration copying{};          // total: out and in since slots were another's for a while
-  Instant active{};            // when its commands last ran or waited at the gate
-  bool done = true;            // it has carried out the last order: nothing is there beyond HereOf
+  std::uint32_t wants = 0;     // slots that it wants on the device at once; with fewer it evicts its own buffers
+  std::uint32_t must = 0;      // slots that a waiting command needs at once; 0: no command waits
+  std::uint32_t resident = 0;  // slots that its contents occupy on the device
+  Duration copying{};          // total time of copies out and in that were caused by other owners of its slots
+  Instant active{};            // when one of its commands last ran or waited at the gate
+  bool done = true;            // it has carried out the last order: its contents fit into HereOf
 };
 
 struct TurnTimes {
-  Duration least = milliseconds(200);  // a turn, while it is used
-  double copies = 4;                   // and at least as many times what its switches had it copy
+  Duration least = milliseconds(200);  // shortest turn, while the vGPU uses it
+  double copies = 4;                   // a turn is at least this many times as long as the copies of a switch
 };
 
 class SlotTurns {
  public:
   SlotTurns(std::uint32_t slots, const TurnTimes& times);
 
-  /// From now on; as `TurnTimes::copies`.
+  /// Replaces `TurnTimes::copies` for future turns.
   void SetCopies(double copies) { times_.copies = copies; }
 
-  /// `needs`: each vGPU once, any order. Returns when to look again, `kNever` if nothing waits for time to pass; whose
-  /// HereOf is another now is appended to `changed`. Where slots are scattered, who is served holds afterwards what it
-  /// was given, as many as before.
+  /// `needs` has each vGPU once, in any order. Returns the time of the next look, `kNever` if no decision depends on
+  /// time. Appends to `changed` the vGPUs whose HereOf changed. With scattered slots, a served vGPU afterwards holds
+  /// the slots that it was given, as many as before.
   Instant See(Instant now, SlotArena& arena, std::span<const SlotNeed> needs, std::vector<VgpuId>& changed);
 
-  /// Slots that are its own now.
+  /// Number of slots assigned to the vGPU now.
   [[nodiscard]] std::uint32_t HereOf(VgpuId id) const;
-  /// Whose it is, also while it is leaving; none: nobody's.
+  /// The owner, also while the slot is being revoked; none: the slot is unowned.
   [[nodiscard]] VgpuId OwnerOf(std::uint32_t slot) const {
     return slot < slots_.size() ? slots_[slot].owner : VgpuId{};
   }
   [[nodiscard]] bool Leaving(std::uint32_t slot) const { return slot < slots_.size() && slots_[slot].leaving; }
-  /// It wants, or a command of it waits for, slots that are others'.
+  /// The vGPU wants slots, or one of its commands waits for slots, that are not assigned to it.
   [[nodiscard]] bool Waits(VgpuId id) const;
-  /// Switches so far: a vGPU got all that it waited for.
+  /// Number of switches so far; at each a vGPU got all slots that it waited for.
   [[nodiscard]] std::uint64_t switches() const { return switches_; }
 
  private:
   struct Slot {
     VgpuId owner{};
     bool leaving = false;
-    bool kept = false;  // within a look: for one that has waited for long
-    VgpuId heir{};      // who gets it next, with all else that it waits for
+    bool kept = false;  // during a look: reserved for a vGPU that has waited for long
+    VgpuId heir{};      // next owner, which gets the slot together with all others that it waits for
   };
   struct Taker {
     VgpuId id;
     SlotNeed need;
-    bool present = false;     // in this look
-    std::uint32_t here = 0;   // its own, not leaving
-    std::uint32_t total = 0;  // and leaving
-    bool waits = false;       // it wants more than is its own now
-    bool coming = false;      // and it is heir to enough
-    bool interrupts = false;  // that was others' whose turn was over
-    bool in_turn = false;     // nothing was taken from it since its turn began
-    bool restoring = false;   // it has what it waited for, and does not run yet
-    Instant since{};          // it waits
-    Instant came{};           // it is coming since
-    Instant began{};          // its turn
-    Duration took{};          // what it copied from one turn to the next: mean over about four
-    Duration copied{};        // total, when its turn began
+    bool present = false;     // it is in `needs` of this look
+    std::uint32_t here = 0;   // assigned slots, not revoking
+    std::uint32_t total = 0;  // assigned and revoking slots
+    bool waits = false;       // it wants more slots than are assigned to it
+    bool coming = false;      // it waits and is the next owner of enough slots
+    bool interrupts = false;  // some of these belonged to a vGPU whose turn was over
+    bool in_turn = false;     // no slot was taken from it since its turn began
+    bool restoring = false;   // it has the slots that it waited for, and does not run yet
+    Instant since{};          // start of the wait
+    Instant came{};           // when it became the next owner of enough slots
+    Instant began{};          // start of its turn
+    Duration took{};          // copy time from one turn to the next: mean over about four turns
+    Duration copied{};        // the total at the start of its turn
   };
-  /// What a waiter could have now, in slots.
+  /// Slots that a waiting vGPU could get now.
   struct Offer {
-    std::uint32_t free = 0;  // nobody's, or leaving
-    std::uint32_t idle = 0;  // of those who wait themselves, or rest for long
-    std::uint32_t busy = 0;  // of those whose turn is over
+    std::uint32_t free = 0;  // unowned or revoking
+    std::uint32_t idle = 0;  // owned by vGPUs that wait themselves or have been at rest for long
+    std::uint32_t busy = 0;  // owned by vGPUs whose turn is over
   };
 
   [[nodiscard]] Taker* Find(VgpuId id);
@@ -115,22 +116,24 @@ class SlotTurns {
   void Leave(std::uint32_t slot);
   [[nodiscard]] Duration CostOf(const Taker& taker) const;
   [[nodiscard]] Duration TurnOf(const Taker& taker) const { return std::max(times_.least, CostOf(taker)); }
-  /// When it may be taken from its owner; in the past: now.
+  /// Time from which the slot may be taken from its owner; a time in the past means now.
   [[nodiscard]] Instant TakenFrom(const Taker& owner, const Taker& waiter) const;
   [[nodiscard]] std::uint32_t TargetOf(const SlotArena& arena, const Taker& taker) const;
 
   TurnTimes times_;
   std::vector<Slot> slots_;
-  std::vector<Taker> takers_;    // by id, ascending
-  std::vector<Taker*> queue_;    // scratch: who waits, longest first
-  std::uint64_t beyond_ = 0;     // resident slots that no account says: an executor of a daemon before this one
+  std::vector<Taker> takers_;    // ascending by id
+  std::vector<Taker*> queue_;    // scratch: waiting vGPUs, the longest wait first
+  std::uint64_t beyond_ = 0;     // resident slots without an owner in this object, left by executors that were started
+                                 // under an earlier daemon
   std::uint64_t taken_ = 0;      // slots with an owner
-  std::uint64_t leaving_ = 0;    // of these
-  std::uint32_t switching_ = 0;  // within a look: who comes or restores, and interrupts for it
+  std::uint64_t leaving_ = 0;    // of the slots with an owner
+  std::uint32_t switching_ = 0;  // during a look: number of vGPUs that get or restore slots and interrupt another for
+                                 // them
   std::uint64_t arena_seen_ = ~0ULL;
-  bool others_ = true;  // somebody came or went
+  bool others_ = true;  // a vGPU was added or removed
   std::uint64_t switches_ = 0;
-  Instant next_switch_{};  // nobody is interrupted before
+  Instant next_switch_{};  // no vGPU is interrupted before this time
   Instant look_again_{};
 };
 
