@@ -12,12 +12,12 @@
 namespace weir::core {
 namespace {
 
-/// Who was active this recently is looked at stage by stage; who comes back later is caught up then.
+/// vGPUs that were active this recently are updated at every stage; others are brought up to date when they return.
 constexpr Duration kRenewedFor = milliseconds(100);
 
-/// Which of those with time left goes next is another policy's matter: in shares of the caps, or in turns (gOver,
-/// Algorithm 3: the next in the ring with a slice above zero; an empty queue is skipped). To that policy, who has none
-/// left is held.
+/// Another policy decides which vGPU with time left goes next: by shares of the caps, or in turns (gOver, Algorithm 3:
+/// the next in the ring with a slice above zero; an empty queue is skipped). To that policy, a vGPU without time left
+/// is held.
 class Cap final : public Policy {
  public:
   Cap(const SliceClock& clock, std::unique_ptr<Policy> order, Duration ahead, Duration lend)
@@ -31,7 +31,7 @@ class Cap final : public Policy {
     bool awake = false;
     for (std::size_t i = 0; i < views_.size(); ++i) {
       VgpuView& view = views_[i];
-      // One kernel that takes longer than others are held back for it is still one that it wants.
+      // A stuck vGPU still wants the device: its single kernel takes longer than other vGPUs are held back for it.
       const bool wants = view.waiting > 0 || view.in_flight > 0 || view.stuck;
       const Duration kept = wants ? view.frame_gpu : Duration{0};
       left_[i] = LeftOf(view, input.now, kept);
@@ -55,12 +55,12 @@ class Cap final : public Policy {
   struct Account {
     TimeSlice of_cap, of_ceiling;
     Duration charged{};
-    Duration beyond{};  // of that, charged for what went beyond its cap
-    bool lent = false;  // something has, since its slice was used up
+    Duration beyond{};  // the part of `charged` that went beyond its cap
+    bool lent = false;  // it was admitted beyond its cap since its slice was used up
   };
 
-  /// What it may spend of its cap, and of its ceiling. What was lent to it is taken from the second alone, and to the
-  /// order of those with time left it was not charged.
+  /// What the vGPU may spend of its cap and of its ceiling. Borrowed time is charged to the ceiling only, and is not
+  /// visible to the order policy.
   TimeLeft LeftOf(VgpuView& view, Instant now, Duration kept) {
     bool fresh = false;
     Account& account = accounts_.At(view, fresh);
@@ -90,7 +90,7 @@ SliceClock ClockOf(const PolicyParams& checked, bool forgives) {
           .forgives = forgives};
 }
 
-/// A policy of the table with some parameters set.
+/// Makes a policy of the table with some parameters set.
 std::unique_ptr<Policy> Order(std::unique_ptr<Policy> (*make)(const PolicyParams&), std::span<const PolicyParam> params,
                               PolicyParams given) {
   for (const PolicyParam& param : params) given.emplace(param.name, param.preset);
@@ -99,7 +99,7 @@ std::unique_ptr<Policy> Order(std::unique_ptr<Policy> (*make)(const PolicyParams
 
 }  // namespace
 
-// The device is not kept idle for who thinks: slices say already that its time will come.
+// The device is not kept idle for a vGPU between frames: its slice already guarantees its time.
 std::unique_ptr<Policy> MakeCap(const PolicyParams& checked) {
   return std::make_unique<Cap>(ClockOf(checked, /*forgives=*/false),
                                Order(&MakeProportionalShare, kProportionalShareParams,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cap: each vGPU has its cap's part of every period and no more, in stages; debt is carried. cap-paper: the same to the
-// letter of gOver, which forgives it. Page: docs/policies/cap.md
+// cap: each vGPU gets its cap's part of every period and no more, in stages; debt is carried over. cap-paper: the same
+// exactly as printed in gOver, where each period forgives debt. Page: docs/policies/cap.md
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The strict cap of one vGPU, under any policy: a bucket of GPU time that fills at `cap` of the device's capacity and
-// carries debt. What a policy grants is limited by it.
+// Enforces the strict cap of one vGPU under any policy: a bucket of GPU time that fills at `cap` of the device's
+// capacity and carries debt. It limits what a policy grants.
 #pragma once
 
 #include <algorithm>
@@ -9,12 +9,12 @@
 
 namespace weir::core {
 
-/// Idle time is saved up for this long at most (gOver's stage).
+/// Unused time accumulates for at most this long (gOver's stage).
 inline constexpr Duration kCapBurst = milliseconds(100);
 
 class CapBucket {
  public:
-  /// What may be spent at `now`, given all that was charged so far. `cap` may change between calls.
+  /// GPU time that may be spent at `now`, given the total charged so far. `cap` may change between calls.
   Duration Level(Instant now, Share cap, Duration used) {
     if (last_ == Instant{}) {
       level_ = cap.Of(kCapBurst);

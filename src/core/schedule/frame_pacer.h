@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// When may a frame's present begin, so that frames end on a steady beat? One pacer per surface; pure, so that shims and
-// the simulator run the same one. Page: docs/policies/sla-aware.md
+// Computes when a frame's present may begin, so that frames end at regular intervals. One pacer per surface; pure, so
+// that shims and the simulator run the same code. Page: docs/policies/sla-aware.md
 //
 //   end of last frame          the program draws     delay       present (predicted)   end
 //        ├───────────────────────────────────────┼────────────┼─────────────────────────┤
 //        └────────────────────────────── interval: the beat ────────────────────────────┘
 //
 // VGRIS (section 3.2) delays by: wanted latency - time of the frame so far - predicted present. Deadlines here are
-// absolute: a frame that ended late is followed by somewhat shorter ones until the beat is met again, so that the mean
+// absolute: after a late frame the next ones are somewhat shorter until they are on the beat again, so that the mean
 // rate is the promised one.
 #pragma once
 
@@ -41,31 +41,30 @@ class MeanOfLast20 {
 
 class FramePacer {
  public:
-  /// What a present should take, from its call to its return; zero before the first one.
+  /// Predicted time from a present's call to its return; zero before the first present.
   [[nodiscard]] Duration PredictedPresent() const { return present_.mean(); }
 
-  /// When to call the driver's present; in the past: at once. No frame is held longer than 5/4 of `interval` (> 0)
-  /// after the end of the last one, whatever was predicted.
+  /// When to call the driver's present; a time in the past means at once. Whatever the prediction, a frame is held for
+  /// at most 5/4 of `interval` (> 0) after the end of the last frame.
   [[nodiscard]] Instant SubmitAt(Duration interval) const {
     if (!began_) return Instant{};
     return EndAt(interval) - PredictedPresent() - std::min(overshoot_.mean(), interval / 4);
   }
-  /// The caller slept until `woke`, having meant to wake at `wanted`. How much too late sleeps end on average is
-  /// allowed for in SubmitAt.
+  /// Records that the caller slept until `woke`, having asked for `wanted`. SubmitAt subtracts the mean oversleep.
   void Slept(Instant wanted, Instant woke) {
     overshoot_.Add(std::clamp<Duration>(woke - wanted, Duration{0}, milliseconds(50)));
     slept_ = true;
   }
-  /// A program that never has time to spare gains nothing from knowing how long its present takes, and loses what its
-  /// driver does ahead: after kHopeless such frames in a row they are no longer synchronised.
+  /// False after kHopeless frames in a row without time to spare. Synchronising such a program gains nothing, and it
+  /// would lose the work that its driver queues ahead.
   [[nodiscard]] bool WorthSynchronising() const { return hurried_ < kHopeless; }
 
-  /// The present was called at `submit` and returned at `end`. `interval`: zero while nothing is paced.
+  /// Records a present that was called at `submit` and returned at `end`. `interval`: zero while no pace is set.
   void Presented(Duration interval, Instant submit, Instant end) {
     present_.Add(std::max(end - submit, Duration{0}));
     hurried_ = std::exchange(slept_, false) ? 0 : std::min(hurried_ + 1, kHopeless);
-    // The beat goes on by one interval, unless there is none yet, it is another one, or the frame missed it by far: a
-    // stall of more than kForgiven intervals is not made good.
+    // The beat advances by one interval. It restarts at `end` when there is no beat yet, when the interval changed, or
+    // when the frame missed the beat by far: a stall of more than kForgiven intervals is not made up for.
     const Instant next = beat_ + interval;
     const bool off = end - next > kForgiven * interval || next - end > interval;
     beat_ = !began_ || interval != interval_ || off ? end : next;
@@ -80,18 +79,18 @@ class FramePacer {
 
   [[nodiscard]] Instant EndAt(Duration interval) const {
     if (interval != interval_) return end_ + interval;
-    // Back to the beat by a quarter of an interval a frame: a late frame is not followed by one of no length at all.
+    // Returns to the beat by a quarter of an interval per frame, so that the frame after a late one has some length.
     return std::clamp(beat_ + interval, end_ + interval * 3 / 4, end_ + interval * 5 / 4);
   }
 
   MeanOfLast20 present_;
   MeanOfLast20 overshoot_;
   bool began_ = false;
-  bool slept_ = false;  // this frame
+  bool slept_ = false;  // in this frame
   int hurried_ = 0;     // frames in a row without time to spare
   Duration interval_{};
   Instant beat_{};  // when the last frame should have ended
-  Instant end_{};   // when it did
+  Instant end_{};   // when the last frame ended
 };
 
 }  // namespace weir::core

@@ -19,12 +19,12 @@ struct HybridSettings {
   FrameSync sync;
 };
 
-/// What is known of a vGPU for Algorithm 1.
+/// State of a vGPU for Algorithm 1.
 struct Tenant {
-  Duration used_before{};     // at the start of this second
-  Duration used_at_switch{};  // at the start of the stretch of low use
-  std::int64_t low_s = 0;     // seconds in a row with a rate below its threshold
-  double share = 0;           // s_i; 0: it came after the shares were reckoned, and gets a fair one
+  Duration used_before{};     // at the start of the current second
+  Duration used_at_switch{};  // at the start of the period of low use
+  std::int64_t low_s = 0;     // consecutive seconds with a rate below the threshold
+  double share = 0;           // s_i; 0: it was added after the shares were computed, and gets an average share
 };
 
 std::unique_ptr<Policy> Inner(std::string_view name, const PolicyParams& params) {
@@ -70,12 +70,12 @@ class Hybrid final : public Policy {
     for (const VgpuView& vgpu : input.vgpus) TenantOf(vgpu).used_before = vgpu.used;
   }
 
-  /// A program that presents nothing and asks for nothing is not starved.
+  /// A program that presents nothing and requests nothing is not starved.
   static bool Counts(const VgpuView& vgpu, Instant now) {
     return vgpu.attached && (vgpu.rate > 0 || Competes(vgpu, now, kSecond));
   }
 
-  /// Algorithm 1, lines 2 and 3: some vGPU, and the same one, for Time s.
+  /// Algorithm 1, lines 2 and 3: the rate of one and the same vGPU is low for Time s.
   void LookForLowRate(const PolicyInput& input) {
     bool starved = false;
     for (const VgpuView& vgpu : input.vgpus) {
@@ -92,7 +92,7 @@ class Hybrid final : public Policy {
     low_use_s_ = 0;
   }
 
-  /// Lines 4 to 6. The use u_i that shares are reckoned from is that of the whole stretch of low use.
+  /// Lines 4 to 6. The use u_i in the formula for shares is the mean over the whole period of low use.
   void LookForLowUse(const PolicyInput& input) {
     double use = 0;
     bool attached = false;
@@ -106,11 +106,11 @@ class Hybrid final : public Policy {
     low_use_s_ = use < settings_.gpu_use && attached ? low_use_s_ + 1 : 0;
     if (low_use_s_ < settings_.wait_s) return;
     sla_mode_ = false;
-    shares_ = Inner(settings_.share_policy, {});  // what it knew is of another time
+    shares_ = Inner(settings_.share_policy, {});  // its state is outdated
     CalcShares(input);
   }
 
-  /// s_i = u_i + (1 - Σu)/n   (VGRIS, eq. 2), over the vGPUs in use.
+  /// s_i = u_i + (1 - Σu)/n   (VGRIS, eq. 2), over the attached vGPUs.
   void CalcShares(const PolicyInput& input) {
     double all = 0;
     double n = 0;
@@ -126,7 +126,7 @@ class Hybrid final : public Policy {
       if (vgpu.attached) TenantOf(vgpu).share += std::max(1 - all, 0.0) / n;
   }
 
-  /// The shares take the place of the weights.
+  /// Uses the shares as weights.
   Instant DecideShares(const PolicyInput& input, std::span<Verdict> verdicts) {
     double known = 0;
     double n = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hybrid: shares while every program keeps its rate, sla-aware while one doesn't (VGRIS, Algorithm 1 and eq. 2).
+// hybrid: shares while every program keeps its rate, sla-aware otherwise (VGRIS, Algorithm 1 and eq. 2).
 // Page: docs/policies/hybrid.md
 #pragma once
 

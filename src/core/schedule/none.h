@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// none: first come, first served, as drivers do by themselves. Measures, never waits.
+// none: first come, first served, as without Weir. Only measures; no program ever waits.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one table of policies. Command line, HTTP API, metrics and docs follow from it; a new policy adds one line.
+// The only list of policies. The command line, HTTP API, metrics and docs are derived from it; a new policy adds one
+// line.
 #pragma once
 
 #include <map>
@@ -20,10 +21,10 @@ struct PolicyParam {
   double min;
   double max;
   std::string_view summary;
-  std::span<const std::string_view> choices{};  // names of the values 0, 1, …; none: any number in the range
+  std::span<const std::string_view> choices{};  // names of the values 0, 1, …; empty: any number in the range
 };
 
-/// Values by parameter name; complete and in range once they come from CheckParams.
+/// Values by parameter name. Values that come from CheckParams are complete and in range.
 using PolicyParams = std::map<std::string, double, std::less<>>;
 
 struct PolicyEntry {
@@ -39,10 +40,10 @@ inline constexpr std::string_view kDefaultPolicy = "proportional-share";
 /// kNotFound for an unknown name (the message lists the known ones).
 Result<const PolicyEntry*> FindPolicy(std::string_view name);
 
-/// Fills in what is absent. kInvalidArgument for an unknown parameter or a value out of range.
+/// Fills in defaults. kInvalidArgument for an unknown parameter or a value out of range.
 Result<PolicyParams> CheckParams(const PolicyEntry& entry, const PolicyParams& given);
 
-/// The value that a choice's name stands for. kInvalidArgument lists the names.
+/// The value of a named choice. kInvalidArgument lists the names.
 Result<double> ValueOfChoice(const PolicyEntry& entry, std::string_view param, std::string_view choice);
 /// The name of a parameter's value when it is a choice, else empty.
 std::string_view NameOfChoice(std::string_view policy, std::string_view param, double value);

@@ -7,24 +7,25 @@
 namespace weir::core {
 namespace {
 
-/// Frames, or kernels: so many may be made up for, and so many had before their time count. A program that pauses, or
-/// draws more than was promised, is soon judged by what it does now.
+/// Bounds of frame credit, in frames or kernels: the most that is made up for, and the most that counts as served ahead
+/// of time. They are small, so that a program that pauses, or draws more than promised, is soon judged by its present
+/// behaviour.
 constexpr double kOwedMost = 2;
 constexpr double kHadAheadMost = 1;
 
-/// A ceiling that is needed is promised within as long.
+/// Oversell promises a vGPU its ceiling within this time of needing it.
 constexpr Duration kKeptOutMost = milliseconds(200);
 
-/// A device that has been idle for so long is lent for frames and kernels of any length.
+/// After the device has been idle for this long, frames and kernels of any length are lent to.
 constexpr Duration kIdleMost = milliseconds(4);
 
-/// Lets one frame in.
+/// Admits one frame.
 constexpr Duration kOne{1};
 
-/// What its frames cost now: of a scene that has just become heavier the mean of the last ones says it late.
+/// Cost of a frame now. The mean follows a scene that has just become heavier too slowly.
 Duration CostOf(const VgpuView& view) { return std::max(view.frame_gpu, view.recent_gpu); }
 
-/// Between the frames that it was promised, or the kernels of its share. Zero: nothing was promised.
+/// Interval between promised frames, or between the kernels of a promised share. Zero: no promise.
 Duration IntervalOf(const VgpuView& view) {
   if (!view.share_promised || view.cap == Share{}) return view.promised;
   return FromSeconds(SecondsOf(CostOf(view)) / view.cap.Fraction());
@@ -32,7 +33,7 @@ Duration IntervalOf(const VgpuView& view) {
 
 }  // namespace
 
-/// Returns whether a frame is drawn that was owed.
+/// Returns whether a frame that used credit is being drawn.
 bool PromisesFirst::Account(Instant now, std::span<const VgpuView> views) {
   const Duration passed = std::max(now - last_, Duration{0});
   last_ = now;
@@ -42,7 +43,7 @@ bool PromisesFirst::Account(Instant now, std::span<const VgpuView> views) {
     bool fresh = false;
     Creditor& creditor = creditors_.At(view, fresh);
     const Duration charged = fresh ? Duration{0} : view.used - creditor.charged;
-    // Who was held can't have begun anything. Else a tenant that charges itself what it likes would keep the device
+    // A held vGPU can't have begun anything. Counting its charges would let a tenant with false charges keep the device
     // from others for longer than its own slice.
     if (creditor.open) on_device_ += charged;
     creditor.charged = view.used;
@@ -67,14 +68,14 @@ bool PromisesFirst::IsLent(const VgpuView& view, const TimeLeft& left) const {
   return CostOf(view) <= lend_ || (lend_ > Duration{0} && last_ - busy_until_ >= kIdleMost);
 }
 
-/// Not, where it has no time left or has stopped drawing.
+/// False for a vGPU that has no time left or has stopped drawing.
 bool PromisesFirst::IsOwed(const VgpuView& view, bool lent) const {
   const Duration interval = IntervalOf(view);
   return interval > Duration{0} && (!view.held || lent) && Competes(view, last_, 2 * interval) &&
          creditors_.Seen(view).owed > 0;
 }
 
-/// Within how long its next one must begin, to be done when it is due.
+/// Time until which its next frame or kernel must begin to end when it is due.
 Duration PromisesFirst::StartBy(const VgpuView& view) const {
   return FromSeconds((1 - creditors_.Seen(view).owed) * SecondsOf(IntervalOf(view))) - CostOf(view);
 }
@@ -84,7 +85,7 @@ Duration PromisesFirst::KeptOut(const VgpuView& view) const {
   return waited >= kKeptOutMost ? waited : Duration{0};
 }
 
-/// Who waits, in order, before who may yet come.
+/// Waiting vGPUs in order, followed by those that do not wait.
 void PromisesFirst::Queue(std::span<const VgpuView> views, std::span<const TimeLeft> left,
                           std::span<const Verdict> verdicts) {
   queue_.clear();

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who was promised something goes first, of those that have time left. A frame is drawn in turns with whatever is on
-// the device at the same time, so that a share of the device says little about when it is done: while somebody is owed
-// something, the others are let in only as the device comes to the end of what it has.
+// Reorders vGPUs that have time left: those with a promise go first. The device interleaves a frame with whatever else
+// it runs, so a share of the device does not determine when the frame is done. Therefore, while a vGPU has frame
+// credit, others are admitted only when the device is about to run out of work.
 //
-//   owed to each       frames: (time / promised interval) - (charged / what its frames cost), within bounds; to who was
-//                      sold a share and promised no frames, kernels likewise: their interval is cost / cap
-//   on the device      (what was charged) - (time that has passed), never below nothing
-//   who goes           of those who wait and are owed something the one that must begin soonest to be done when it is
-//                      due (least laxity first), at once, but beside no frame that was owed and is drawn; then the
-//                      others who are owed and those who are not, in the order of their allowances, while there is less
-//                      than `ahead` on the device
-//   kept out           who has time left and has waited for two stages of 100 ms goes before all of these: where more
-//                      is promised than there is, frames are owed without end
-//   nobody is owed     the policy's order holds, but who has time left is let in, frame by frame, while there is less
-//                      than `ahead` on the device: one that is behind with small frames can't fill it
-//   lent               where caps move, who has nothing left of its cap goes up to its ceiling, after those who are
-//   owed
-//                      as much and have time left, one frame or kernel of at most `lend` at a time, while there is less
-//                      than `ahead` on the device. A longer one when the device has been idle for a while
+//   frame credit       frames: (time / promised interval) - (charged / cost of a frame), within bounds. For a vGPU that
+//                      was sold a share and no frame rate, kernels likewise, with the interval cost / cap
+//   on the device      (charged GPU time) - (time that has passed), at least zero
+//   admission order    first, at once, the waiting vGPU with frame credit whose frame must begin soonest to be on time
+//                      (least laxity first), unless a frame with credit is being drawn; then the other vGPUs with
+//                      credit and those without, in the order of their allowances, while the device has less than
+//                      `ahead` to do
+//   starvation         a vGPU with time left that has waited for two stages of 100 ms goes before all of these: where
+//                      more is promised than the device has, frame credit never ends
+//   no frame credit    the policy's order holds, and vGPUs with time left are admitted frame by frame while the device
+//                      has less than `ahead` to do: a vGPU that is behind can't keep the device full with small frames
+//   lending            where caps move, a vGPU that has used up its cap goes on up to its ceiling, after the vGPUs with
+//                      as much credit and time left, by one frame or kernel of at most `lend` at a time, while the
+//                      device has less than `ahead` to do. A longer one is admitted after the device was idle for a
+//                      while
 #pragma once
 
 #include <span>
@@ -27,38 +27,39 @@
 
 namespace weir::core {
 
-/// What a vGPU may still spend.
+/// GPU time that a vGPU may still spend.
 struct TimeLeft {
   Duration of_cap{};
-  Duration of_ceiling{};  // beyond its cap; nothing where nothing is lent to it
-  bool lent = false;      // it is let in beyond its cap
+  Duration of_ceiling{};  // beyond its cap; zero where it borrows no GPU time
+  bool lent = false;      // it is admitted beyond its cap
 };
 
 class PromisesFirst {
  public:
-  /// `ahead`: how much the device has to do when the next one is let in: about two looks, or it has nothing to do
-  /// between them. Zero: nobody goes first. `lend`: the longest frame or kernel that is let in beyond a cap.
+  /// `ahead`: the next vGPU is admitted when the device has less than this to do. About the time of two polls; with
+  /// less, the device runs idle between polls. Zero disables reordering. `lend`: the longest frame or kernel admitted
+  /// beyond a cap.
   PromisesFirst(Duration ahead, Duration lend) : ahead_(ahead), lend_(lend) {}
 
-  /// Changes the allowances that a policy gave, and says in `left` who is let in beyond its cap.
+  /// Changes the allowances that a policy gave, and marks in `left` the vGPUs that are admitted beyond their cap.
   void Reorder(Instant now, std::span<const VgpuView> views, std::span<TimeLeft> left, std::span<Verdict> verdicts);
 
  private:
   struct Creditor {
     Duration charged{};
-    double owed = 0;     // frames or kernels; negative: it has had some before their time
-    bool draws = false;  // a frame that was owed
-    Instant let_in{};    // since then it waits with time left
-    bool open = true;    // not held when last seen: what it was charged since may be on the device
+    double owed = 0;     // frames or kernels of credit; negative: it was served ahead of time
+    bool draws = false;  // it draws a frame that used credit
+    Instant let_in{};    // start of its wait with time left
+    bool open = true;    // not held at the last decision: charges since then may be on the device
   };
   struct Place {
     std::size_t index = 0;
     VgpuId id;
     bool owed = false;
-    bool lent = false;    // it has nothing left of its cap, and something of its ceiling
-    Duration start_by{};  // of who is owed something
-    Duration kept_out{};  // when that is too long; else zero
-    double lead = 0;      // in the policy's own order
+    bool lent = false;    // its cap is used up, and some of its ceiling is left
+    Duration start_by{};  // latest start of its next frame; set for a vGPU with credit
+    Duration kept_out{};  // wait beyond the starvation limit, else zero
+    double lead = 0;      // position in the policy's own order
   };
 
   bool Account(Instant now, std::span<const VgpuView> views);

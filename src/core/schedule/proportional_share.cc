@@ -15,13 +15,13 @@ struct Service {
   bool member = false;
 };
 
-/// The memory of the largest step seen halves about this often.
+/// The largest step seen decays by half in about this time.
 constexpr Duration kStepHalfLife = seconds(1);
 
-/// Ticks go on for this long after the last activity, so that a program of 10 frames/s need not ring for each.
+/// Ticks continue for this long after the last activity, so that a program of 10 frames/s need not ring for each frame.
 constexpr Duration kAwake = milliseconds(100);
 
-/// A vGPU that has been alone for as long as one is remembered is looked at less often, and may use more until then.
+/// A vGPU that has been the only member is polled less often, and may use more until the next tick.
 constexpr Duration kLoneTick = milliseconds(5);
 constexpr Duration kLoneAhead = milliseconds(20);
 
@@ -49,7 +49,7 @@ class ProportionalShare final : public Policy {
   }
 
  private:
-  /// The one that was active in the last `member` of time, if there is but one; null: none, or several.
+  /// The only vGPU that was active within `member`; null: none or several.
   const VgpuView* LoneMember(const PolicyInput& input) {
     const VgpuView* lone = nullptr;
     for (const VgpuView& vgpu : input.vgpus) {
@@ -60,8 +60,8 @@ class ProportionalShare final : public Policy {
     return lone;
   }
 
-  /// With nobody to share with there is nothing to decide from tick to tick. Who comes is seen within kLoneTick, passes
-  /// at once, and starts with the same virtual time.
+  /// With a single member there is nothing to decide at each tick. A new vGPU is noticed within kLoneTick, passes at
+  /// once, and starts with the same virtual time.
   Instant DecideLone(const PolicyInput& input, const VgpuView& lone, std::span<Verdict> verdicts) {
     for (std::size_t i = 0; i < input.vgpus.size(); ++i) {
       const Duration quantum{static_cast<std::int64_t>(settings_.quantum_ns)};
@@ -72,12 +72,12 @@ class ProportionalShare final : public Policy {
 
   struct Front {
     bool competing = false;
-    bool awake = false;  // something competed a moment ago: the next frame is near
-    double limit = 0;    // nobody starts anything beyond this virtual time
-    double least = 0;    // what everybody is offered while nobody competes, in virtual time
+    bool awake = false;  // something competed a moment ago: the next frame is expected soon
+    double limit = 0;    // nothing may start beyond this virtual time
+    double least = 0;    // virtual time offered to every vGPU while none competes
   };
 
-  /// Turns what was used since the last look into virtual time, and remembers how large one step can be.
+  /// Converts GPU time used since the last decision into virtual time, and records the largest step.
   void Charge(const PolicyInput& input) {
     const Duration elapsed = input.now - last_;
     last_ = input.now;
@@ -93,11 +93,12 @@ class ProportionalShare final : public Policy {
     }
   }
 
-  /// The centre is the weighted mean virtual time of the members: those active within `member`. Who joins starts there,
-  /// with no credit for the time before. A member that lags keeps its claim up to `lag` of device time; two of the
-  /// largest recent steps are added, so that somebody else's long frame never costs a member its claim. The claim is
-  /// against who is farthest ahead, too: a heavy member that lags is nearly the centre itself, and a light one that
-  /// used what the heavy one left would else wait until all of it was made up for.
+  /// The centre is the weighted mean virtual time of the members, which are the vGPUs active within `member`. A new
+  /// member starts at the centre, without credit for the time before. A lagging member keeps its claim up to `lag` of
+  /// device time, plus two of the largest recent steps, so that another vGPU's long frame never costs a member its
+  /// claim. The claim also holds against the member that is farthest ahead. Otherwise a heavy member that lags would be
+  /// nearly the centre itself, and a light one that used the heavy member's idle time would wait until all of it was
+  /// made up for.
   void Recentre(const PolicyInput& input) {
     double weights = 0;
     double ahead = std::numeric_limits<double>::lowest();
@@ -108,7 +109,8 @@ class ProportionalShare final : public Policy {
       service.member = member;
       if (!member) continue;
       weights += vgpu.weight;
-      ahead = std::max(ahead, service.v - 2 * largest_step_ns_ / vgpu.weight);  // but for frames that can't be cut
+      ahead = std::max(ahead, service.v - 2 * largest_step_ns_ / vgpu.weight);  // minus the frames that can't be
+                                                                                // preempted
     }
     member_weights_ = weights;
     if (weights == 0) return;
@@ -124,8 +126,8 @@ class ProportionalShare final : public Policy {
     center_ = center;
   }
 
-  /// Work-conserving: only who competes at this moment holds the others back. Who is held by its cap could not use what
-  /// is kept for it.
+  /// Work-conserving: only vGPUs that compete at this moment hold others back. A vGPU that is held by its cap is
+  /// ignored, since it could not use the time kept for it.
   Front FrontOf(const PolicyInput& input) const {
     double weights = 0;
     double least = std::numeric_limits<double>::max();
@@ -148,10 +150,10 @@ class ProportionalShare final : public Policy {
     return now - vgpu.last_active < std::min(settings_.grace, 2 * vgpu.frame_think) && CouldUseItsShare(vgpu);
   }
 
-  /// Frames can't be preempted: a long one let in while a vGPU thinks about its next frame costs that vGPU its claim.
-  /// So the device is kept for a vGPU that could use its share (alone, its frames would keep the device busy for that
-  /// fraction, or for `hold_duty`), for about as long as its next frame should take to come. One that can't use its
-  /// share anyway, a game at its own limit of 60 frames/s say, is not waited for.
+  /// Frames can't be preempted: a long frame that is admitted while a vGPU prepares its next frame costs that vGPU its
+  /// claim. So the device is kept idle for a vGPU that could use its share, for about as long as its next frame should
+  /// take to arrive. It could use its share if its frames, alone, would keep the device busy for that fraction or for
+  /// `hold_duty`. A vGPU that can't, such as a game with its own limit of 60 frames/s, is not waited for.
   [[nodiscard]] bool CouldUseItsShare(const VgpuView& vgpu) const {
     const double alone = SecondsOf(vgpu.frame_gpu + vgpu.least_think);
     const double share = vgpu.weight / std::max(member_weights_, 1.0);
@@ -165,7 +167,7 @@ class ProportionalShare final : public Policy {
     return Duration{static_cast<std::int64_t>(lead * vgpu.weight)};
   }
 
-  // Charge has seen them all.
+  // Valid because Charge has visited all vGPUs.
   Service& ServiceOf(const VgpuView& vgpu) { return services_.Seen(vgpu); }
   [[nodiscard]] const Service& ServiceOf(const VgpuView& vgpu) const { return services_.Seen(vgpu); }
 
@@ -173,7 +175,7 @@ class ProportionalShare final : public Policy {
   Instant last_{};
   double center_ = 0;
   double member_weights_ = 0;
-  double largest_step_ns_ = 0;  // a frame is reserved at once, so this is about the longest frame
+  double largest_step_ns_ = 0;  // frames are reserved whole, so this approximates the longest frame
   SlotStates<Service> services_;
 };
 

@@ -6,7 +6,7 @@
 namespace weir::core {
 namespace {
 
-// A vGPU that was active this recently is replenished period by period; an idle one is caught up when it comes back.
+// A vGPU that was active this recently is replenished in every period; an idle one is brought up to date on its return.
 constexpr Duration kGrace = milliseconds(100);
 
 /// Budget e_i of vGPU i: replenished every period t, overdrawn by at most one frame.
@@ -36,7 +36,7 @@ class Reserve final : public Policy {
   }
 
  private:
-  /// Periods that ended since the last look; `next_` is the end of the current one.
+  /// Number of periods that ended since the last decision; `next_` is the end of the current period.
   std::int64_t PassedPeriods(Instant now) {
     if (next_ == Instant{}) return next_ = now + period_, 0;
     if (now < next_) return 0;
@@ -45,8 +45,8 @@ class Reserve final : public Policy {
     return periods;
   }
 
-  /// Closed form over the periods that have passed. What was spent since the last look is charged in the last of them:
-  /// exact when every period is looked at, and never generous after an idle stretch.
+  /// Closed form over the periods that have passed. What was spent since the last decision is charged to the last
+  /// period. This is exact when every period has a decision, and never generous after an idle time.
   Duration Replenish(const VgpuView& vgpu, double refill, std::int64_t periods) {
     bool fresh = false;
     Budget& budget = budgets_.At(vgpu, fresh);

@@ -6,24 +6,24 @@
 namespace weir::core {
 namespace {
 
-/// The turn is looked at for this long after the last activity.
+/// The turn is checked for this long after the last activity.
 constexpr Duration kTurnWatched = milliseconds(100);
 
-/// What a vGPU that is alone may use before the next look, so that its own turns follow each other without a gap.
+/// GPU time that a lone vGPU may use before the next decision, so that its turns follow each other without a gap.
 constexpr Duration kAhead = milliseconds(20);
-/// Alone for this long, it is looked at less often.
+/// A vGPU that is alone for this long is polled less often.
 constexpr Duration kAloneFor = seconds(1);
 constexpr Duration kAloneTick = milliseconds(5);
 
-/// What a vGPU may still use of its turns; negative: it overran one, and pays with the next.
+/// What a vGPU may still use of its turns; negative: it overran a turn, and pays with the next one.
 struct Credit {
   Duration left{};
   Duration used{};
 };
 
-/// The holder of the turn keeps it while it has something to run, until its quantum is used up; frames can't be
-/// preempted, so a turn ends with the frame that ends it. Credit that a holder doesn't need is lost, debt is kept: with
-/// frames of any length everybody gets the same GPU time (deficit round robin).
+/// The holder of the turn keeps it while it has work, until its quantum is used up. Frames can't be preempted, so a
+/// turn ends at the end of a frame. Unused credit is lost and debt is kept: with frames of any length all vGPUs get the
+/// same GPU time (deficit round robin).
 class RoundRobin final : public Policy {
  public:
   RoundRobin(Duration quantum, Duration tick) : quantum_(quantum), tick_(tick) {}
@@ -47,7 +47,7 @@ class RoundRobin final : public Policy {
   }
 
  private:
-  /// Its turns follow each other, also while it draws: nobody is there whom a debt could be paid to.
+  /// Renews the turn at every decision, also during a frame: there is no other vGPU to repay a debt to.
   Instant DecideLone(const PolicyInput& input, std::span<Verdict> verdicts) {
     bool awake = false;
     for (std::size_t i = 0; i < input.vgpus.size(); ++i) {
@@ -59,12 +59,12 @@ class RoundRobin final : public Policy {
     return awake ? input.now + std::max(kAloneTick, tick_) : kNever;
   }
 
-  /// Who is held by its cap could not use the turn.
+  /// A vGPU that is held by its cap could not use the turn.
   static bool Wants(const VgpuView& vgpu) {
     return vgpu.attached && (vgpu.in_flight > 0 || (vgpu.waiting > 0 && !vgpu.held));
   }
 
-  /// Who has the turn now; null: nobody wants it.
+  /// The vGPU that has the turn now; null: no vGPU wants it.
   const VgpuView* Turn(const PolicyInput& input) {
     const VgpuView* holder = nullptr;
     for (const VgpuView& vgpu : input.vgpus)
@@ -81,7 +81,8 @@ class RoundRobin final : public Policy {
     return next;
   }
 
-  /// Hands the turn round until one has credit again: who is in debt pays with the turns it gets. All rounds at once.
+  /// Passes the turn on until a vGPU has credit: a vGPU in debt pays with the turns that it gets. Computes all rounds
+  /// at once.
   const VgpuView* Next(const PolicyInput& input) {
     const VgpuView* next = nullptr;
     std::int64_t fewest = 0;
@@ -101,13 +102,13 @@ class RoundRobin final : public Policy {
     return next;
   }
 
-  /// Turns it must get before it may run in one.
+  /// Number of turns until the vGPU may run.
   std::int64_t RoundsFor(const VgpuView& vgpu) { return -std::min(CreditOf(vgpu).left, Duration{0}) / quantum_ + 1; }
 
-  /// Round the ring of slots, from the one that had the last turn; that one itself is the farthest.
+  /// Distance in the ring of slots from the vGPU with the last turn, which is itself the farthest.
   [[nodiscard]] std::uint32_t Distance(const VgpuView& vgpu) const { return vgpu.slot - slot_ - 1; }
 
-  /// While nobody wants the turn everybody may begin: who comes first is seen and gets it.
+  /// While no vGPU wants the turn, every vGPU may begin; the first to arrive gets the turn at the next decision.
   Duration Allow(const VgpuView& vgpu, const VgpuView* holder) {
     const Duration left = CreditOf(vgpu).left;
     if (alone_ && &vgpu == holder) return left + kAhead;
@@ -124,7 +125,7 @@ class RoundRobin final : public Policy {
   const Duration tick_;
   VgpuId holder_;
   std::uint32_t slot_ = 0;
-  bool alone_ = false;  // nobody else wants the turn
+  bool alone_ = false;  // no other vGPU wants the turn
   SlotStates<Credit> credits_;
 };
 

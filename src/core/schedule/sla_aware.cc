@@ -4,8 +4,7 @@
 namespace weir::core {
 namespace {
 
-/// Nothing is decided from moment to moment: each agent delays its own frames (core/schedule/frame_pacer.h) by its own
-/// history, and the controller only says at which pace.
+/// The policy only sets the pace: each agent delays its own frames (core/schedule/frame_pacer.h) by its own history.
 class SlaAware final : public Policy {
  public:
   SlaAware(Duration preset, FrameSync sync) : preset_(preset), sync_(sync) {}
@@ -13,7 +12,8 @@ class SlaAware final : public Policy {
   Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
     for (std::size_t i = 0; i < input.vgpus.size(); ++i) {
       const VgpuView& vgpu = input.vgpus[i];
-      const Duration unpromised = vgpu.draws ? preset_ : Duration{0};  // nobody looks at what only computes
+      const Duration unpromised = vgpu.draws ? preset_ : Duration{0};  // a frame rate means nothing to a vGPU that only
+                                                                       // computes
       verdicts[i] = {.admission = Admission::kOpen,
                      .allowance = {},
                      .frame_interval = vgpu.promised > Duration{0} ? vgpu.promised : unpromised,

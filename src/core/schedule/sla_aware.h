@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// sla-aware: each program at its promised rate and no faster, so that what the fast ones don't need is there for the
-// slow ones (VGRIS, section 3.2). Page: docs/policies/sla-aware.md
+// sla-aware: each program runs at its promised rate and no faster, so that slow programs get what fast ones don't need
+// (VGRIS, section 3.2). Page: docs/policies/sla-aware.md
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace weir::core {
 
-/// Names of FrameSync's values.
+/// Names of the values of FrameSync.
 inline constexpr std::array<std::string_view, 5> kFrameSyncNames{"auto", "none", "flush", "fence", "finish"};
 
 inline constexpr std::array kSlaAwareParams{

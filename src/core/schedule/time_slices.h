@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPU time in slices: gOver's Algorithm 2 for one vGPU. A period has `stages` stages; each brings the cap's part of a
-// stage, what a stage leaves is added to the next, and what the period leaves is lost.
+// GPU time in slices: gOver's Algorithm 2 for one vGPU. A period has `stages` stages. Each stage adds its part of the
+// cap; the rest of a stage is added to the next one, and the rest of a period is lost.
 //
-//   stage 0:  slice = min(slice, kept) + stage·cap   ours: debt is carried, or a 500 ms kernel at 10 % would get 50 %;
-//                                                    kept: nothing, or, for who wants the device at that moment, what
-//                                                    a kernel takes: it may have had to let a longer one pass
+//   stage 0:  slice = min(slice, kept) + stage·cap   ours: debt is carried over, or a 500 ms kernel at 10 % would get
+//                                                    50 %. `kept`: zero, or, for a vGPU that wants the device at that
+//                                                    moment, the time of one kernel: it may have had to let a longer
+//                                                    kernel pass
 //             slice = stage·cap                      the paper's, line 6
 //   others:   slice = slice + stage·cap              line 8
 #pragma once
@@ -17,17 +18,17 @@ namespace weir::core {
 
 struct SliceClock {
   Duration stage{};
-  std::int64_t stages = 1;  // of a period
-  bool forgives = false;    // debt, at a period's beginning
-  /// Stages are counted from the clock's zero, so that all vGPUs of a device begin theirs together.
+  std::int64_t stages = 1;  // in a period
+  bool forgives = false;    // debt is forgiven at the start of a period
+  /// Stages are counted from the clock's zero, so that the stages of all vGPUs of a device begin together.
   [[nodiscard]] std::int64_t StageAt(Instant now) const { return NsOf(now) / stage.count(); }
   [[nodiscard]] Instant BeginOf(std::int64_t index) const { return InstantFromNs(index * stage.count()); }
 };
 
 class TimeSlice {
  public:
-  /// What may be spent at `now`, given all that was charged so far. `cap` may change between calls and holds from the
-  /// next stage on. `kept`: of what a period leaves, at most the cap's part of one.
+  /// GPU time that may be spent at `now`, given the total charged so far. `cap` may change between calls and takes
+  /// effect at the next stage. `kept`: time carried over the end of a period, limited to the cap's part of one period.
   Duration Left(const SliceClock& clock, Instant now, Share cap, Duration used, Duration kept) {
     const std::int64_t stage = clock.StageAt(now);
     const Duration each = cap.Of(clock.stage);
@@ -43,7 +44,7 @@ class TimeSlice {
   }
 
  private:
-  /// All stages that have begun since, at once: those of whole periods that change nothing but debt in one step.
+  /// Adds all stages that have begun since `from`. Whole periods that only reduce debt are added in one step.
   void Pass(const SliceClock& clock, std::int64_t from, std::int64_t to, Duration each, Duration kept) {
     const std::int64_t looked_at = 2 * clock.stages;
     if (to - from > looked_at) {
