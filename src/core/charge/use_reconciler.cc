@@ -5,7 +5,7 @@
 
 namespace weir::core {
 
-/// What a counter has grown by since it was read last.
+/// Growth of a counter since its last reading.
 Duration UseReconciler::Grown(Instant now, Duration total, Duration bound, Followed& counter) const {
   counter.seen = now;
   Duration grown{};
@@ -33,7 +33,8 @@ Duration UseReconciler::GrownBy(Instant now, const UseCounter& counter, Duration
                  found->second);
   }
   if (counters_.size() >= kCountersMax) return {};
-  // It began after the last reading, and at zero; otherwise it is too high to believe, and is followed from here.
+  // A new counter began at zero after the last reading; if it is too high to believe, only its growth from now on
+  // counts.
   counters_[counter.key] = {.high = counter.total, .fallen = {}, .fell = {}, .seen = now};
   return !gap && counter.total <= bound ? std::max(counter.total, Duration{0}) : Duration{0};
 }

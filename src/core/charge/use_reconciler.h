@@ -33,17 +33,17 @@ struct UseCounter {
   Duration total{};
 };
 
-/// What a driver says at one time. `counters` has every process that uses the device, and each key once. A process that
-/// it does not list has not used the device.
+/// The driver's account at one time. `counters` lists every process that uses the device, and each key once. A process
+/// that is not listed has not used the device.
 struct UseReading {
-  std::optional<Duration> busy;  // of the device, since any moment
+  std::optional<Duration> busy;  // of the device, since an arbitrary start
   std::span<const UseCounter> counters;
 };
 
 /// One vGPU of the device, in and out.
 struct VgpuUse {
   VgpuId vgpu;
-  Duration reported{};    // in: since the last reading
+  Duration reported{};    // in: GPU time reported since the last reading
   bool listed = false;    // in and out: a process of it has had a counter
   bool partial = false;   // in: a process of it has ended since the last reading and has no counter in this one
   Duration correction{};  // out: is added to the charge
@@ -51,7 +51,8 @@ struct VgpuUse {
 
 class UseReconciler {
  public:
-  /// Readings that are farther apart only set the counters: what was reported between them stands.
+  /// After a longer gap between two readings, a reading only sets the counters: the reports in between are not
+  /// corrected.
   static constexpr Duration kGapMax = seconds(5);
   /// A counter that is missing for longer is forgotten.
   static constexpr Duration kKeepFor = seconds(10);

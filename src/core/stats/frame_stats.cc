@@ -52,7 +52,9 @@ void FrameStats::Count(std::uint64_t key, std::int64_t index, std::uint32_t coun
     if (loop.last < place->last) place = &loop;
   }
   if (place->last < 0 || place->key != key) *place = Loop{.key = key, .last = index - kBuckets};
-  if (index < place->last - kBuckets) return;  // records of one loop come in order; a tenant's own lie is no matter
+  if (index < place->last - kBuckets)
+    return;  // records of one loop come in order; a tenant's false record affects
+             // only its own figures
   for (std::int64_t i = std::max(place->last + 1, index - kBuckets + 1); i <= index; ++i)
     place->frames[static_cast<std::size_t>(i % kBuckets)] = 0;
   place->last = std::max(place->last, index);
@@ -63,8 +65,8 @@ double FrameStats::Rate(Instant now) const {
   const std::int64_t index = NsOf(now) / kBucket.count();
   std::uint32_t most = 0;
   for (const Loop& loop : loops_) {
-    if (loop.last < 0) break;  // places are taken in order, and a place that is taken stays so
-    // All of its buckets, which are those up to `last`, less the ones outside.
+    if (loop.last < 0) break;  // entries are used in order and stay in use
+    // Sum over the loop's buckets up to `last`, minus those outside of the window.
     std::uint32_t frames = 0;
     for (const std::uint32_t each : loop.frames) frames += each;
     const auto leave_out = [&](std::int64_t from, std::int64_t to) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the frames of one vGPU say: totals since its creation, rates over the last second, percentiles over the last
-// five to ten seconds. Frame latency is the time between the returns of two consecutive presents (VGRIS, section 3.2).
+// Statistics of the frames of one vGPU: totals since its creation, rates over the last second, percentiles over the
+// last five to ten seconds. Frame latency is the time between the returns of two consecutive presents (VGRIS, section
+// 3.2).
 #pragma once
 
 #include <array>
@@ -12,27 +13,27 @@
 
 namespace weir::core {
 
-/// One frame, or task, that is done; checked already.
+/// One completed frame or task, already validated.
 struct FrameDone {
   Instant begin;            // return of the previous present
   Instant present;          // call of present
   Instant end;              // return of present
   Duration gpu{};           // GPU time in the device's unit
   Duration wait{};          // spent waiting at the gate
-  Duration pace{};          // delayed to keep the pace
-  Duration took{};          // the driver's present
-  Duration predicted{};     // what it was predicted to take; zero: no prediction
-  std::uint64_t loop = 0;   // the window or queue of a process that it belongs to
-  std::uint32_t count = 1;  // tasks that ended with it; rates are of these. 0: a part of one, never late
+  Duration pace{};          // delay added to keep the pace
+  Duration took{};          // duration of the driver's present
+  Duration predicted{};     // predicted duration of that present; zero: no prediction
+  std::uint64_t loop = 0;   // the window or queue of a process that the frame belongs to
+  std::uint32_t count = 1;  // tasks that ended with it; rates count these. 0: a part of a task, never late
   [[nodiscard]] Duration Latency() const { return end - begin; }
 };
 
-/// The promise a frame is measured against: `latency`, else an interval of `fps` for each task that ended, plus 1 ms;
-/// zero: no promise.
+/// The promise that a frame is measured against: `latency`, or else an interval of `fps` for each completed task plus 1
+/// ms. Zero: no promise.
 struct FramePromise {
   double fps = 0;  // or tasks/s
   Duration latency{};
-  /// `count`: of tasks that ended together.
+  /// `count`: number of tasks that ended together.
   [[nodiscard]] Duration LateAfter(std::uint32_t count = 1) const {
     if (latency > Duration{0}) return latency;
     return fps > 0 ? FromSeconds(count / fps) + milliseconds(1) : Duration{0};
@@ -44,7 +45,7 @@ inline constexpr Duration kPredictionFailed = milliseconds(2);
 
 struct FrameTotals {
   std::uint64_t frames = 0;
-  std::uint64_t tasks = 0;  // frames, and of batches what ended with them
+  std::uint64_t tasks = 0;  // frames, and for batches the tasks that ended with them
   std::uint64_t late_frames = 0;
   std::uint64_t predicted = 0;     // frames whose present was predicted
   std::uint64_t mispredicted = 0;  // of these: off by more than kPredictionFailed
@@ -55,11 +56,12 @@ struct FrameTotals {
 
 struct FrameWindow {
   Duration span{};
-  std::uint64_t frames = 0;  // of all loops
-  double fps = 0;  // frames, or tasks, a second of the fastest loop: a promise holds for each window, not for their sum
+  std::uint64_t frames = 0;  // sum over all loops
+  double fps = 0;  // frames or tasks per second of the fastest loop: a promise holds for each window rather than for
+                   // their sum
   Duration mean{}, p50{}, p95{}, p99{}, max{};
   double wait_share = 0;  // of wall time, summed over threads
-  double pace_share = 0;  // as wait_share
+  double pace_share = 0;  // part of wall time, summed over threads
 };
 
 class FrameStats {
@@ -71,7 +73,7 @@ class FrameStats {
   [[nodiscard]] double Rate(Instant now) const;
 
  private:
-  static constexpr std::int64_t kBuckets = 11;  // ten whole ones and the current one
+  static constexpr std::int64_t kBuckets = 11;  // ten complete ones and the current one
   static constexpr Duration kBucket = milliseconds(100);
   static constexpr Duration kHistogramSpan = seconds(5);
   struct Bucket {
@@ -81,7 +83,7 @@ class FrameStats {
     Duration wait{};
     Duration pace{};
   };
-  /// Frames of one loop by tenths of a second. The longest silent one makes room for a new one.
+  /// Frames of one loop by tenths of a second. A new loop replaces the one that has been silent for longest.
   struct Loop {
     std::uint64_t key = 0;
     std::int64_t last = -1;  // tenth of a second of its last frame; -1: no loop
@@ -100,7 +102,7 @@ class FrameStats {
   FrameTotals totals_;
   std::array<Loop, kLoops> loops_{};
   std::array<Bucket, kBuckets> buckets_{};
-  std::unique_ptr<Histograms> histograms_;  // made at the first frame: idle vGPUs stay small
+  std::unique_ptr<Histograms> histograms_;  // allocated at the first frame, so that idle vGPUs stay small
 };
 
 }  // namespace weir::core

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Histogram of durations in log-linear buckets: percentiles within 1 % of the true value from 0.1 ms to over two hours.
-// Memory is that of the octaves between the shortest and the longest value: a program's frames span two or three.
+// Memory covers the octaves between the shortest and the longest value; a program's frames span two or three octaves.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class LogHistogram {
     ++total_;
     if (value > max_) max_ = value;
   }
-  /// Keeps its memory.
+  /// Keeps the allocated memory.
   void Clear() {
     std::ranges::fill(counts_, 0);
     total_ = 0;
@@ -49,7 +49,7 @@ class LogHistogram {
   }
 
  private:
-  static constexpr std::uint32_t kSubBits = 6;  // 64 buckets an octave: each at most 1/64 of its value wide
+  static constexpr std::uint32_t kSubBits = 6;  // 64 buckets per octave, each at most 1/64 of its value wide
   static constexpr std::uint32_t kSub = 1U << kSubBits;
   static constexpr std::uint32_t kOctaves = 28;
 
@@ -57,7 +57,7 @@ class LogHistogram {
     if (bucket < first_ || bucket >= first_ + counts_.size()) Reach(bucket / kSub * kSub);
     return counts_[bucket - first_];
   }
-  /// Whole octaves, so that this is seldom.
+  /// Grows by whole octaves, so that growth is rare.
   void Reach(std::size_t octave) {
     if (counts_.empty()) first_ = octave;
     if (octave < first_) {
@@ -82,7 +82,7 @@ class LogHistogram {
     return microseconds((kSub + sub) * width_us) + nanoseconds(500 * width_us);
   }
 
-  std::vector<std::uint32_t> counts_;  // of the buckets from `first_` on
+  std::vector<std::uint32_t> counts_;  // starting with the bucket `first_`
   std::size_t first_ = 0;
   std::uint64_t total_ = 0;
   Duration max_{};
