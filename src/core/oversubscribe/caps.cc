@@ -9,7 +9,7 @@
 namespace weir::core {
 namespace {
 
-/// Less than this is not worth a transfer.
+/// Smaller amounts are not transferred.
 constexpr double kLeast = 1e-6;
 
 constexpr std::array kSales{Sale::kGuaranteed, Sale::kOversold, Sale::kBestEffort};
@@ -25,8 +25,7 @@ double Claims(const CapHolder& holder) {
 }
 double Lacks(const CapHolder& holder) { return holder.limited ? std::max(holder.ceiling - holder.cap, 0.0) : 0; }
 
-/// Takes `wanted` from `sources`, in proportion to what each can give, and hands it to those who lack in proportion to
-/// what they do. Returns what was moved.
+/// Moves cap from vGPUs that can give to vGPUs that want, on each side in proportion to the amounts.
 class Exchange {
  public:
   Exchange(std::span<CapHolder> holders, std::vector<Transfer>& done) : holders_(holders), done_(done) {}
@@ -40,7 +39,7 @@ class Exchange {
     }
     const double moved = std::min(offered, wanted);
     if (moved < kLeast) return;
-    // Before anything changes: both figures are of this moment.
+    // Both lists are computed before any cap changes.
     std::vector<double> gives, takes;
     for (const CapHolder& holder : holders_) {
       gives.push_back(can_give(holder) * (moved / offered));
@@ -60,7 +59,7 @@ class Exchange {
     }
   }
 
-  /// From what nobody holds.
+  /// Assigns cap that no vGPU holds.
   template <typename Wants>
   void Hand(Wants wants) {
     const double free = Free(holders_);
@@ -143,7 +142,7 @@ double Steal(std::span<CapHolder> holders, std::size_t to, double part, const We
     const CapHolder& holder = holders[i];
     if (i == to || holder.needy || holder.Spare(0) < kLeast) continue;
     const double factor = weights.use * std::min(holder.use / holder.cap, 1.0) + weights.lateness * holder.lateness;
-    // Of two as light the older one, in whichever order they are given.
+    // Ties go to the lower id, independent of the order of `holders`.
     if (factor > least || (factor == least && holder.id > holders[lightest].id)) continue;
     least = factor;
     lightest = i;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who holds how much of a device that is oversold: one dynamic cap for each vGPU, between nothing and its ceiling,
-// together never more than the device. Pure; what it decides with is measured in oversell.h. Page:
-// docs/oversubscription.md
+// Divides an oversold device: each vGPU has a dynamic cap between zero and its ceiling, and the caps never add up to
+// more than the device. Pure; oversell.h measures the inputs. Page: docs/oversubscription.md
 //
 //   ceiling   what was sold: the cap in its settings (gOver, section 3.3: "initial cap")
 //   cap       what it may use now                       sum over all ≤ 1
-//   use       what it did use
-//   need      what keeps its promise: frames beyond the promised rate need nothing, those that are missing do
+//   use       what it used
+//   need      what its promise requires: frames beyond the promised rate need nothing, missing frames do
 #pragma once
 
 #include <cstdint>
@@ -19,8 +18,9 @@
 
 namespace weir::core {
 
-/// How a vGPU was sold. The device can keep all `kGuaranteed` ceilings at once; `kOversold` ones hold because not all
-/// want theirs at the same time; `kBestEffort` has what nobody wants, and no promise.
+/// How a vGPU was sold. The device can keep all `kGuaranteed` ceilings at once. `kOversold` ceilings are kept because
+/// not all vGPUs want theirs at the same time. `kBestEffort` gets GPU time that no other vGPU wants, and has no
+/// promise.
 enum class Sale : std::uint8_t { kGuaranteed, kOversold, kBestEffort };
 const char* NameOf(Sale sale);
 /// kInvalidArgument lists the names.
@@ -35,12 +35,12 @@ struct CapHolder {
   double use = 0;
   double need = 0;
   bool limited = false;  // it would use more if its cap were higher
-  bool lends = true;     // it has been limited seldom, or not for a while
-  bool needy = false;    // and its promise is not kept as it is
-  double claim = 1;      // the cap that would keep it: where a share was promised, the ceiling
-  double lateness = 0;   // part of the promised rate that it lacks; negative: it has more
+  bool lends = true;     // its cap has limited it seldom, or not for a while
+  bool needy = false;    // it is limited, and its promise is not kept at its present cap
+  double claim = 1;      // the cap that would keep its promise: for a promised share, the ceiling
+  double lateness = 0;   // the missing part of the promised rate; negative: its rate is higher
 
-  /// What it leaves alone now, or leaves alone but for what its promise doesn't ask for.
+  /// Idle: the part of its cap that it does not use now. Spare: the part that its promise does not need.
   [[nodiscard]] double Idle(double margin) const {
     return lends && !limited ? Above(use > need ? use : need, margin) : 0;
   }
@@ -54,33 +54,35 @@ struct CapHolder {
 };
 
 struct Transfer {
-  VgpuId from;  // none: what no one held
+  VgpuId from;  // unset: cap that no vGPU held
   VgpuId to;
   double amount = 0;
 };
 
-/// Gives those that are limited more. First who is needy, up to its claim, in the order of sale: of what nobody holds,
-/// of what others leave idle, of what their promises don't need, and of all that those have who were sold less firmly.
-/// Then who merely wants more, up to its ceiling: of what is free or idle. Of one kind all in proportion to what they
-/// lack. No cap passes its ceiling, and the sum of all grows by what nobody held.
+/// Raises the caps of limited vGPUs. First the needy ones, up to their claims, in the order of sale: from unassigned
+/// cap, from idle cap, from cap that promises do not need, and from all cap of vGPUs that were sold less firmly. Then
+/// the other limited ones, up to their ceilings: from unassigned and idle cap. Within a kind of sale, cap is divided in
+/// proportion to what each vGPU lacks. No cap exceeds its ceiling, and the sum of all caps grows only by unassigned
+/// cap.
 void Regain(std::span<CapHolder> holders, double margin, std::vector<Transfer>& done);
 
-/// Makes place for one that has just been sold and has nothing yet: of what is free, idle or spare, then of what best
-/// effort has.
+/// Finds cap for a vGPU that has just been sold and has none yet: unassigned, idle or spare cap, then the cap of
+/// best-effort vGPUs.
 void MakePlace(std::span<CapHolder> holders, std::size_t newcomer, double margin, std::vector<Transfer>& done);
 
-/// What makes a vGPU a light one: `use` of its own cap, and how late it is (gOver's w_u and w_e; no values are given).
+/// Weights in gOver's measure of how light a vGPU is: `use` of its own cap (w_u), and lateness (w_e). The paper gives
+/// no values.
 struct Weights {
   double use = 1;
   double lateness = 1;
 };
 
-/// gOver, Algorithm 1, lines 9 to 18: `part` of what the lightest one doesn't need goes to `to`, up to its ceiling. As
-/// printed `lightest` is never updated; the least is meant. Returns what was stolen, 0 when there is nothing to steal.
+/// gOver, Algorithm 1, lines 9 to 18: moves `part` of the lightest vGPU's unneeded cap to vGPU `to`, up to its ceiling.
+/// The paper's pseudocode never updates `lightest`; the minimum is meant. Returns the amount moved, 0 if there is none.
 double Steal(std::span<CapHolder> holders, std::size_t to, double part, const Weights& weights, Transfer& done);
 
-/// Lowers caps until they fit the device, as when a ceiling was lowered or a vGPU came that was not sold here: best
-/// effort first, then what was oversold; of one kind in proportion.
+/// Lowers caps until their sum fits the device, for example after a ceiling was lowered or a vGPU was added that had
+/// been sold elsewhere: first best effort, then oversold; within one kind in proportion.
 void Fit(std::span<CapHolder> holders);
 
 }  // namespace weir::core

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What selling earns. Our own model: gOver counts vGPUs sold and names neither price nor penalty. Amounts are in
-// whatever currency the prices are.
+// Revenue of overselling. The model is our own: gOver counts sold vGPUs and names neither price nor penalty. Amounts
+// are in the currency of the prices.
 #pragma once
 
 #include "base/units.h"
@@ -8,23 +8,23 @@
 namespace weir::core {
 
 struct Prices {
-  double device_hour = 1.0;  // of a ceiling of the whole device; of less, in proportion
-  double best_effort = 0.3;  // of that price for best effort, which pays for what it uses
-  double penalty = 10.0;     // for each second in which a promise was broken: this many times the price of that second
-  double device_cost = 0.4;  // per hour that the device is there
+  double device_hour = 1.0;  // for a ceiling of the whole device; smaller ceilings in proportion
+  double best_effort = 0.3;  // part of that price for best effort, which pays for what it uses
+  double penalty = 10.0;     // for each second with a broken promise: this many times the price of that second
+  double device_cost = 0.4;  // per hour of the device's operation
 };
 
 struct Account {
   double revenue = 0;
   double penalty = 0;
   double cost = 0;
-  double sold_s = 0;    // seconds of vGPUs with programs
-  double broken_s = 0;  // of these, with a broken promise
+  double sold_s = 0;    // seconds of sold vGPUs with programs
+  double broken_s = 0;  // of these, the seconds with a broken promise
   [[nodiscard]] double Net() const { return revenue - penalty - cost; }
   [[nodiscard]] double BrokenPart() const { return sold_s > 0 ? broken_s / sold_s : 0; }
 
-  /// A vGPU that was sold, for `span`. `paid_for`, of the device: its ceiling; of best effort, what it used. `busy`: of
-  /// it with a program, `broken`: of that without what was promised.
+  /// Books one sold vGPU for `span`. `paid_for` is a fraction of the device: the ceiling, or for best effort the use.
+  /// `busy`: it had a program. `broken`: its promise was not kept.
   void Book(const Prices& prices, double paid_for, bool best_effort, Duration span, bool busy, bool broken) {
     const double price =
         prices.device_hour / 3600 * paid_for * (best_effort ? prices.best_effort : 1) * SecondsOf(span);

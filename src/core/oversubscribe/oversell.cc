@@ -10,27 +10,28 @@
 namespace weir::core {
 namespace {
 
-/// A program is watched stage by stage for this long after its last activity.
+/// A program is observed at every stage for this long after its last activity.
 constexpr Duration kWatchedFor = seconds(1);
 
-/// Who was not limited in so many stages in succession has come back, if it now waits.
+/// A vGPU that waits after this many consecutive stages without a limit has returned from idleness.
 constexpr int kCameBack = 5;
 
-/// Limited in so many stages of the last second at most, with so much of its cap used, it lends all the same.
+/// A vGPU still lends cap if it was limited in at most kSeldom stages of the last second and used at most kWellBelow of
+/// its cap.
 constexpr int kSeldom = 2;
 constexpr double kWellBelow = 0.8;
 
-/// The same device is not warned of more often; and who was named is relieved when for so long not several were
-/// overloaded.
+/// Minimum time between two warnings of a device. A drain request is cancelled once fewer than two vGPUs have been
+/// overloaded for this long.
 constexpr Duration kWarnEvery = seconds(10);
 
 /// A ceiling is promised within two stages of needing it.
 constexpr int kDeniedMax = 2;
 
-constexpr double kAlmost = 1e-4;  // of the device: equal caps
+constexpr double kAlmost = 1e-4;  // of the device: smaller differences of caps are ignored
 
-/// Frames/s. A promised rate is kept as an interval of whole nanoseconds: of 30 it makes 30.0000003, and 28 frames,
-/// which is all that the tolerance asks for, would be too few.
+/// Frames/s. A promised rate is stored as an interval of whole nanoseconds: 30 becomes 30.0000003. Without this slack,
+/// 28 frames, which the tolerance accepts, would be too few.
 constexpr double kRateRounding = 1e-3;
 
 constexpr std::array<std::string_view, 4> kModes{"off", "strict", "static", "adaptive"};
@@ -93,7 +94,7 @@ Oversell::Oversell(OversellMode mode, const PolicyParams& params)
       prices_(PricesOf(params_)),
       part_(FromSeconds(Param("load_span_s") / static_cast<double>(Watched::kParts))) {}
 
-// -- Who is there ----------------------------------------------------------------------------------------------------
+// -- Members ---------------------------------------------------------------------------------------------------------
 
 Oversell::Watched* Oversell::Find(VgpuId id) {
   const auto found = std::ranges::lower_bound(members_, id, {}, &Watched::id);
@@ -201,7 +202,7 @@ void Oversell::Rearrange(OversellNote::Kind kind, std::vector<OversellNote>* not
   for (std::size_t i = 0; i < members_.size(); ++i) members_[i].cap = holders_[i].cap;
   if (notes == nullptr) return;
   for (const Transfer& transfer : done_) {
-    if (transfer.amount < 0.005) continue;  // every stage has some of these
+    if (transfer.amount < 0.005) continue;  // smaller transfers happen at every stage
     OversellNote note = NoteOf(kind, *Find(transfer.to));
     note.from = transfer.from;
     note.amount = transfer.amount;
@@ -209,12 +210,13 @@ void Oversell::Rearrange(OversellNote::Kind kind, std::vector<OversellNote>* not
   }
 }
 
-/// After somebody came, went or changed: each its ceiling where the device suffices, else as the mode says.
+/// Called after a vGPU was added, removed or changed: each vGPU gets its ceiling if the device suffices, otherwise what
+/// the mode gives it.
 void Oversell::Divide() {
   if (mode_ != OversellMode::kAdaptive) {
     const double sum = CeilingsOf(Sale::kGuaranteed) + CeilingsOf(Sale::kOversold);
     const double part = mode_ == OversellMode::kStatic && sum > 1 ? 1 / sum : 1.0;
-    // What is not sold is the best efforts', together.
+    // Best-effort vGPUs together get what is not sold.
     const double wanted = CeilingsOf(Sale::kBestEffort);
     const double left = wanted > 0 ? std::clamp((1 - sum) / wanted, 0.0, 1.0) : 0;
     for (Watched& member : members_) {
@@ -271,7 +273,7 @@ Instant Oversell::See(Instant now, std::span<const VgpuView> views, std::vector<
     started_ = true;
     stage_began_ = report_began_ = now;
   }
-  if (empty_) {  // until now: who has come is not charged for that time
+  if (empty_) {  // until now: a new vGPU is not charged for the time before it was added
     account_.BookDevice(prices_, now - report_began_);
     stage_began_ = report_began_ = now;
     empty_ = members_.empty();
@@ -286,7 +288,7 @@ Instant Oversell::See(Instant now, std::span<const VgpuView> views, std::vector<
     awake |= Competes(view, now, kWatchedFor);
   }
   if (now - stage_began_ >= stage_) Stage(now, views, notes);
-  if (!attached) Relieve(notes);  // there are no more reports to say so
+  if (!attached) Relieve(notes);  // no further reports would do so
   if (awake) return stage_began_ + stage_;
   return attached ? report_began_ + report_ : kNever;
 }
@@ -306,13 +308,15 @@ void Oversell::Stage(Instant now, std::span<const VgpuView> views, std::vector<O
   for (const VgpuView& view : views) {
     Watched* member = Find(view.id);
     if (member == nullptr) continue;
-    // Where all are at their caps the device may be full a little before they are, and wait in the driver's queue
-    // instead: of who waits for it most, or is late, and has used nearly all of its cap, a higher cap is what it lacks.
+    // If all vGPUs are at their caps, the device may be full slightly before the caps are used up, and programs wait in
+    // the driver's queue instead of at the gate. A vGPU that waits often or is late, and has used nearly all of its
+    // cap, needs a higher cap.
     const bool waits = member->stage_waits * 3 > member->stage_looks;
     const bool late =
         view.promised > Duration{0} && view.rate * SecondsOf(view.promised) < 1 && Competes(view, now, stage_);
-    // Who has only just come back has used little of the last second. This stage tells: it waited, because those who
-    // have more of the cap go first, or it had more than its cap, by what it was spared or lent, which ends soon.
+    // A vGPU that has just returned from idleness has used little of the last second, so this stage is examined: either
+    // it waited because vGPUs with more cap left go first, or it used more than its cap, from savings or lent time that
+    // end soon.
     const double of_stage = member->marks > 0 ? SecondsOf(view.used - member->LastMarked()) / SecondsOf(passed) : 0;
     const bool kept_back = (waits || of_stage > member->cap) && member->stages_unlimited >= kCameBack;
     member->limited |= kept_back || ((waits || late) && std::max(member->use, of_stage) >= (1 - margin_) * member->cap);
@@ -340,7 +344,7 @@ void Oversell::Stage(Instant now, std::span<const VgpuView> views, std::vector<O
   }
 }
 
-/// Use over the last second, and the part of it that its promise needs.
+/// Measures the use over the last second, and the part of the use that the promise needs.
 void Oversell::Measure(Instant now, const VgpuView& view, Watched& member) const {
   const std::size_t place = member.marks % Watched::kMarks;
   const std::size_t oldest = member.marks < Watched::kMarks ? 0 : place;
@@ -355,24 +359,25 @@ void Oversell::Measure(Instant now, const VgpuView& view, Watched& member) const
   member.promised = view.promised > Duration{0} ? 1 / SecondsOf(view.promised) : 0;
   const bool enough = member.promised > 0 && member.rate > member.promised;
   member.need = enough ? member.use * member.promised / member.rate : member.use;
-  // Who was promised a share, and wanted more in this second, spares nothing: it may only just have come back for it.
+  // A vGPU with a promised share that was limited in this second has nothing to spare: it may have just returned for
+  // it.
   const bool content = member.stages_unlimited >= static_cast<int>(Watched::kMarks);
   if (member.promised == 0 && !content) member.need = std::max(member.need, member.cap);
   member.lateness = member.promised > 0 ? std::clamp(1 - member.rate / member.promised, -1.0, 1.0) : 0;
-  // Rates are counted in whole frames. They are of the last second: of a scene that has just become heavier its frames
-  // tell sooner what it will need.
-  const bool late = member.rate < member.promised - 0.5;  // helped before the tolerance is used up
+  // Rates count whole frames over the last second. When a scene has just become heavier, the cost of its frames
+  // predicts its need sooner.
+  const bool late = member.rate < member.promised - 0.5;  // half a frame: helps before the tolerance is used up
   const double foreseen = member.promised * SecondsOf(std::max(view.frame_gpu, view.recent_gpu));
   const bool short_of_it = member.limited && foreseen > member.cap;
-  const bool held_up = late && (member.limited || member.stage_waits > 0);  // not at rest of its own accord
+  const bool held_up = late && (member.limited || member.stage_waits > 0);  // it does not just rest by itself
   if (short_of_it || held_up) member.need = std::max(member.need, std::min(foreseen, member.ceiling));
   member.claim = member.ceiling;
   if (member.promised > 0) {
-    // What the last second says, where frames alone don't: of several windows, or where frames take longer than they
-    // cost.
+    // Uses the rate of the last second where the cost of frames is misleading: with several windows, or with frames
+    // that take longer than they cost.
     constexpr double kFasterAtMost = 4;
     const double slow = late ? std::min(member.promised / std::max(member.rate, 1e-3), kFasterAtMost) : 1;
-    // Of one that has drawn nothing yet nothing is foreseen: the ceiling stays.
+    // Without any frame there is no prediction, and the ceiling remains the claim.
     if (foreseen > 0) member.claim = std::max(foreseen, late ? member.cap * slow : 0) * (1 + margin_);
   }
   member.needy = member.sale != Sale::kBestEffort && member.limited && (member.promised == 0 || late || short_of_it);
@@ -389,7 +394,7 @@ OversellNote Oversell::NoteOf(OversellNote::Kind kind, const Watched& member) co
           .promised = member.promised};
 }
 
-/// Parts of the span that have passed are forgotten, as many as there are at most.
+/// Clears the parts of the span that have passed, at most all of them.
 void Oversell::BeginPart(Instant now) {
   for (std::size_t i = 0; i < Watched::kParts && part_ > Duration{0} && now - part_began_ >= part_; ++i) {
     part_began_ += part_;
@@ -441,13 +446,14 @@ void Oversell::Report(Instant now, Duration span, std::span<const VgpuView> view
   if (ceilings > 0) expected_use_ = 0.8 * expected_use_ + 0.2 * needed / ceilings;
 }
 
-/// Overload is a rate below the promised one, or, for who was promised a share, use above the line where the cap is
-/// below the ceiling. At its ceiling a vGPU has what was sold.
+/// A vGPU is overloaded if its rate is below the promised one, or, with a promised share, if its use is above the line
+/// while its cap is below the ceiling. A vGPU at its ceiling has what was sold.
 void Oversell::Judge(Duration span, const VgpuView& view, Watched& member, std::vector<OversellNote>& notes) {
   const double use = SecondsOf(view.used - member.used) / SecondsOf(span);
   const double cap = member.cap_seconds / SecondsOf(span);
   const bool best_effort = member.sale == Sale::kBestEffort;
-  const bool busy = member.stages > 0 && member.busy_stages >= member.stages - 1;  // all the time
+  const bool busy = member.stages > 0 && member.busy_stages >= member.stages - 1;  // active in all stages but one at
+                                                                                   // most
   const bool waited = member.limited_stages > 0 || member.waiting_looks * 10 > member.looks;
   const bool all_of_ceiling = use >= (1 - tolerance_) * member.ceiling;
   const bool below_ceiling = cap < (1 - tolerance_) * member.ceiling;
@@ -493,8 +499,8 @@ void Oversell::Mitigate(Instant now, std::vector<OversellNote>& notes) {
   offering_ = offering;
 }
 
-/// Several overloaded at once: one is to be moved away. The one that was sold least firmly, of these the one that uses
-/// most, so that moving it helps most.
+/// Several vGPUs are overloaded at once, so one should move away: the one that was sold least firmly, and among these
+/// the one with the highest use, which helps most.
 void Oversell::Warn(Instant now, std::vector<OversellNote>& notes) {
   const Watched* victim = nullptr;
   for (const Watched& member : members_) {
@@ -509,7 +515,7 @@ void Oversell::Warn(Instant now, std::vector<OversellNote>& notes) {
   notes.push_back(NoteOf(OversellNote::Kind::kWarning, *victim));
 }
 
-/// Nobody is to move any more, or somebody else is.
+/// Cancels the drain request: no vGPU has to move any more, or another one has to.
 void Oversell::Relieve(std::vector<OversellNote>& notes) {
   const Watched* member = named_ ? Find(std::exchange(named_, VgpuId{})) : nullptr;
   if (member != nullptr) notes.push_back(NoteOf(OversellNote::Kind::kRelieved, *member));

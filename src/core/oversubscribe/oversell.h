@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// gOver for one device: watches, moves caps, and says what can be sold. Pure; the daemon and the simulator run the same
-// object. Page: docs/oversubscription.md
+// gOver for one device: observes vGPUs, moves caps, and determines what can be sold. Pure; the daemon and the simulator
+// run the same object. Page: docs/oversubscription.md
 //
-//   every decision   who waits, who is held by its cap                       See
-//   every stage      back to the ceiling who needs it (100 ms)               caps.h, Regain
-//   every report     use, rate, overload; steal, warn, calm, sell (1 s)      gOver, section 3.3 and Algorithm 1
+//   every decision   records which vGPUs wait, and which are held by their caps   See
+//   every stage      restores the ceilings of vGPUs that need them (100 ms)       caps.h, Regain
+//   every report     use, rate, overload; steal, warn, calm, sell (1 s)           gOver, section 3.3 and Algorithm 1
 #pragma once
 
 #include <algorithm>
@@ -20,9 +20,9 @@
 namespace weir::core {
 
 enum class OversellMode : std::uint8_t {
-  kOff,       // caps are what they are set to, whatever their sum
-  kStrict,    // nothing is sold twice: ceilings add up to the device at most
-  kStatic,    // ceilings add up to `ratio` devices at most, and each has its part of one
+  kOff,       // caps are used as set, whatever their sum
+  kStrict,    // nothing is sold twice: the sum of ceilings is at most the device
+  kStatic,    // the sum of ceilings is at most `ratio` devices; caps are scaled to fit one
   kAdaptive,  // gOver
 };
 const char* NameOf(OversellMode mode);
@@ -57,29 +57,29 @@ inline constexpr std::array kOversellParams{
     PolicyParam{"penalty", "times the price", 10.0, 0.0, 1e6, "for a second with a broken promise"},
     PolicyParam{"device_cost", "per hour", 0.4, 0.0, 1e6, "of the device"},
 };
-/// Complete and in range, as CheckParams of a policy.
+/// Checks that the parameters are complete and in range, as CheckParams of a policy does.
 Result<PolicyParams> CheckOversellParams(const PolicyParams& given);
 Prices PricesOf(const PolicyParams& checked);
 
-/// What was decided, and for what reason.
+/// A decision and its reason.
 struct OversellNote {
   enum class Kind : std::uint8_t {
     kOverload,
     kAtCeiling,
     kRegained,
     kStolen,
-    kWarning,   // `vgpu` should be moved away
-    kRelieved,  // and need not be any more
+    kWarning,   // `vgpu` should move to another device
+    kRelieved,  // `vgpu` need not move any more
     kSellable,
     kBroken,
     kKept
   };
   Kind kind = Kind::kOverload;
-  VgpuId vgpu{};        // whom it is about; none: the device
-  VgpuId from{};        // whose cap was taken
-  double cap = 0;       // of `vgpu`, after it
-  double amount = 0;    // moved, or sellable
-  double use = 0;       // of its own cap; of a device: the load
+  VgpuId vgpu{};        // the subject; unset: the device
+  VgpuId from{};        // the vGPU whose cap was taken
+  double cap = 0;       // of `vgpu`, after the change
+  double amount = 0;    // amount moved, or amount that can be sold
+  double use = 0;       // use of its own cap; for a device: the load
   double rate = 0;      // frames/s
   double promised = 0;  // frames/s
 };
@@ -87,75 +87,75 @@ const char* NameOf(OversellNote::Kind kind);
 
 /// What can be sold now.
 struct SalesOffer {
-  double guaranteed = 0;  // ceiling that can be kept whatever the others do
-  double oversold = 0;    // ceiling that can be sold because others don't use theirs
-  std::string reason;     // why no more
+  double guaranteed = 0;  // ceiling that can be kept whatever other vGPUs do
+  double oversold = 0;    // ceiling that can be sold because other vGPUs don't use theirs
+  std::string reason;     // why not more
   [[nodiscard]] double most() const { return std::max(guaranteed, oversold); }
 };
 
 class Oversell {
  public:
-  /// `params` checked.
+  /// `params` are checked.
   Oversell(OversellMode mode, const PolicyParams& params);
 
   [[nodiscard]] OversellMode mode() const { return mode_; }
   [[nodiscard]] const PolicyParams& params() const { return params_; }
 
-  /// One more. `restored`: it was sold before, as `sale`; else the sale follows from what is free. kResourceExhausted
-  /// says what can be sold instead, and nothing has changed.
+  /// Adds a vGPU. `restored`: it was sold before, as `sale`; otherwise the kind of sale follows from what is free. On
+  /// kResourceExhausted nothing has changed, and the message says what can be sold instead.
   Status Add(VgpuId id, Share ceiling, Sale sale, bool restored);
-  /// kResourceExhausted where the new ceiling can't be sold; nothing has changed.
+  /// kResourceExhausted if the new ceiling can't be sold; nothing has changed then.
   Status SetCeiling(VgpuId id, Share ceiling);
   void Remove(VgpuId id);
 
-  /// The one that the last warning named, until it is relieved; none: nobody has to move.
+  /// The vGPU with a drain request, which the last warning named; none: no vGPU has to move.
   [[nodiscard]] VgpuId named() const { return named_; }
 
-  /// At every decision, before it: notes who waits and who is held, and takes the stages that have begun. Returns when
-  /// to look again at the latest; `notes` grows by what was decided.
+  /// Called before every decision: records which vGPUs wait and which are held, and handles a stage that has ended.
+  /// Returns the latest time of the next call; appends decisions to `notes`.
   Instant See(Instant now, std::span<const VgpuView> views, std::vector<OversellNote>& notes);
 
-  /// What was sold to it, as far as what others leave may be lent to it beyond its cap: where caps move. Else nothing.
+  /// The sold ceiling, up to which the vGPU may borrow GPU time beyond its cap. Zero in modes where caps do not move.
   [[nodiscard]] Share CeilingOf(VgpuId id) const;
-  /// What it may use now. Whole for one that was not added.
+  /// The cap that the vGPU has now. The whole device for an unknown vGPU.
   [[nodiscard]] Share CapOf(VgpuId id) const;
   [[nodiscard]] Sale SaleOf(VgpuId id) const;
   [[nodiscard]] SalesOffer OfferNow() const;
   [[nodiscard]] const Account& account() const { return account_; }
-  [[nodiscard]] double sold() const;  // ceilings, best effort not counted
+  [[nodiscard]] double sold() const;  // sum of ceilings, without best effort
   [[nodiscard]] double load() const { return load_; }
 
  private:
-  /// One vGPU: what was seen of it since the stage began, and since the report did.
+  /// State of one vGPU: observations of the current stage and of the current report.
   struct Watched {
     VgpuId id;
     Sale sale = Sale::kGuaranteed;
     double ceiling = 1;
     double cap = 1;
-    // The stage
+    // The current stage
     bool limited = false;
     int stage_looks = 0, stage_waits = 0;
-    int stages_unlimited = 0;        // in succession
-    std::uint32_t limited_then = 0;  // the last stages, one a bit
-    // The last second, stage by stage: when, and GPU time until then.
+    int stages_unlimited = 0;        // consecutive stages in which its cap did not limit it
+    std::uint32_t limited_then = 0;  // the last stages, one bit each
+    // The last second, by stages: time, and GPU time charged until then.
     static constexpr std::size_t kMarks = 10;
     std::array<Instant, kMarks> marked_at{};
     std::array<Duration, kMarks> marked{};
     std::size_t marks = 0;
     [[nodiscard]] Duration LastMarked() const { return marked[(marks - 1) % kMarks]; }
-    // The report
-    Duration used{};  // when it began
+    // The current report
+    Duration used{};  // at the start of the report
     double cap_seconds = 0;
     int stages = 0, limited_stages = 0, denied_stages = 0, busy_stages = 0;
     std::int64_t looks = 0, waiting_looks = 0;
-    // What the last report said
+    // Results of the last report
     double use = 0, need = 0, claim = 1, rate = 0, promised = 0, lateness = 0;
-    /// Whether what it leaves alone may be lent: it has not been limited for a second, or, where frames keep its
-    /// promise, seldom, with much of its cap left: it waited for others then.
+    /// Whether its idle cap may be lent. True if its cap has not limited it for a second. Also true if a promised rate
+    /// is kept, its cap limited it seldom, and much of the cap is left: then it waited for other vGPUs.
     [[nodiscard]] bool Lends() const;
     bool late = false, needy = false, overloaded = false, at_ceiling = false, broken = false;
     int over = 0;
-    // The load's span: the most that it needed in each part of it. Negative: it was not there yet.
+    // The highest need in each part of the load's span. Negative: the vGPU did not exist yet.
     static constexpr std::size_t kParts = 60;
     std::array<float, kParts> needed = Never();
     static constexpr std::array<float, kParts> Never() {
@@ -171,7 +171,7 @@ class Oversell {
   void Stage(Instant now, std::span<const VgpuView> views, std::vector<OversellNote>& notes);
   void Measure(Instant now, const VgpuView& view, Watched& member) const;
   void Report(Instant now, Duration span, std::span<const VgpuView> views, std::vector<OversellNote>& notes);
-  /// The highest sum of needs in the span. Of a time when one was not there yet, what it needed most since counts.
+  /// The highest sum of needs in the span. For the time before a vGPU existed, its highest need since then counts.
   [[nodiscard]] double PeakLoad() const;
   void BeginPart(Instant now);
   [[nodiscard]] std::string InSpan() const;
@@ -180,7 +180,7 @@ class Oversell {
   void Warn(Instant now, std::vector<OversellNote>& notes);
   void Relieve(std::vector<OversellNote>& notes);
   void Divide();
-  /// Runs `exchange(holders)` and takes over the caps that come of it.
+  /// Runs `change(holders)` and adopts the resulting caps.
   template <typename Change>
   void Rearrange(OversellNote::Kind kind, std::vector<OversellNote>* notes, Change change);
   [[nodiscard]] OversellNote NoteOf(OversellNote::Kind kind, const Watched& member) const;
@@ -193,21 +193,21 @@ class Oversell {
   const double margin_, overload_line_, tolerance_;
   const bool regain_;
   const Prices prices_;
-  std::vector<Watched> members_;    // by id, ascending
+  std::vector<Watched> members_;    // ascending by id
   std::vector<CapHolder> holders_;  // of the members, in the same order
   std::vector<Transfer> done_;
   Instant stage_began_{}, report_began_{}, warned_{};
-  VgpuId named_{};        // by the last warning
-  Instant several_at_{};  // when several were overloaded last
+  VgpuId named_{};        // vGPU named by the last warning
+  Instant several_at_{};  // when several vGPUs were last overloaded
   bool started_ = false;
-  bool empty_ = true;  // nothing was sold when last seen
+  bool empty_ = true;  // no vGPU was sold at the last call
   int calm_ = 0;
   double load_ = 0;
   double peak_ = 0;      // the highest load of the span
-  const Duration part_;  // of the load's span; zero: the last report is all
+  const Duration part_;  // of the load's span; zero: only the last report counts
   std::size_t part_now_ = 0;
   Instant part_began_{};
-  double expected_use_ = 0.5;  // of a ceiling
+  double expected_use_ = 0.5;  // as a fraction of a ceiling
   bool offering_ = false;
   Account account_;
 };
