@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What runs where in a cluster: devices, the runs on them, what is reserved. Says yes or no; who goes where is a
-// placement's (placement_table.h). Devices of equal state lie in one group, so that a decision looks at each state once
-// and not at each device. Page: docs/placement.md
+// State of a cluster: its devices, the runs on them, and what is reserved. It accepts or refuses a run on a device; a
+// placement chooses the device (placement_table.h). Devices of equal state form one group, so that a decision examines
+// each state once rather than each device. Page: docs/placement.md
 #pragma once
 
 #include <array>
@@ -17,34 +17,34 @@ namespace weir::core {
 
 class ClusterState {
  public:
-  /// kAlreadyExists, kInvalidArgument (CheckDevice; an id of 0).
+  /// Errors: kAlreadyExists; kInvalidArgument (CheckDevice, or an id of 0).
   Status Add(DeviceId device, const DeviceCapacity& capacity);
-  /// The device is gone; returns what ran there, ascending. kNotFound.
+  /// Removes a device and returns the runs on it, ascending. Error: kNotFound.
   Result<std::vector<RunId>> Remove(DeviceId device);
 
-  /// The run is on that device from now on. kAlreadyExists: it is somewhere; kNotFound: no such device;
-  /// kResourceExhausted: not enough memory, or as many runs as the device takes; kInvalidArgument (CheckNeed; an id of
+  /// Assigns the run to the device. Errors: kAlreadyExists if the run is on a device already; kNotFound for an unknown
+  /// device; kResourceExhausted if memory or the number of runs is exhausted; kInvalidArgument (CheckNeed, or an id of
   /// 0).
   Status Place(RunId run, const RunNeed& need, DeviceId device);
-  /// kNotFound.
+  /// Error: kNotFound.
   Status Release(RunId run);
 
   /// Devices of one state.
   struct Group {
     DeviceState state{};
-    DeviceId lowest{};  // 0: there is none; its state says nothing
+    DeviceId lowest{};  // 0: the group is empty and its state meaningless
   };
-  /// In no order; each state once.
+  /// In no particular order; each state once.
   [[nodiscard]] std::span<const Group> groups() const { return groups_; }
   [[nodiscard]] const std::set<DeviceId>& MembersOf(const Group& group) const {
     return members_[static_cast<std::size_t>(&group - groups_.data())];
   }
   [[nodiscard]] const DeviceCapacity& CapacityOf(const DeviceState& state) const { return kinds_[state.kind]; }
 
-  /// Its memory says nothing.
+  /// The `memory` of the result is unused.
   [[nodiscard]] const RunNeed& KindOf(std::uint32_t kind) const { return run_kinds_[kind].need; }
   using NeighboursRoom = std::array<Neighbours, kKindsTold>;
-  /// What runs on a device of that state, in `room`.
+  /// The runs on a device of that state, stored in `room`.
   [[nodiscard]] std::span<const Neighbours> NeighboursOf(const DeviceState& state, NeighboursRoom& room) const {
     std::size_t kinds = 0;
     for (; kinds < kKindsTold && state.told[kinds].runs > 0; ++kinds)
@@ -52,11 +52,11 @@ class ClusterState {
     return std::span(room).first(kinds);
   }
 
-  /// The first device after `after` in the order of ids, and round to `after` itself, for which `takes(state)` is true;
-  /// none: no device.
+  /// The first device after `after`, in the order of ids and wrapping around to `after` itself, for which
+  /// `takes(state)` is true; none if there is no such device.
   template <typename Takes>
   [[nodiscard]] DeviceId NextAfter(DeviceId after, Takes takes) const {
-    // Mostly one of the next few does. Where they are full all groups tell sooner than all devices.
+    // Usually one of the next few devices accepts. If they are full, a walk over groups is faster than over devices.
     constexpr int kTried = 4;
     auto at = devices_.upper_bound(after);
     for (int tried = 0; tried < kTried && at != devices_.end(); ++tried, ++at)
@@ -73,14 +73,14 @@ class ClusterState {
 
   [[nodiscard]] std::size_t devices() const { return devices_.size(); }
   [[nodiscard]] std::size_t runs() const { return runs_.size(); }
-  /// None: there is no such device.
+  /// Null for an unknown device.
   [[nodiscard]] const DeviceState* StateOf(DeviceId device) const;
   [[nodiscard]] const RunNeed* NeedOf(RunId run) const;
-  /// 0: it is nowhere.
+  /// 0: the run is on no device.
   [[nodiscard]] DeviceId DeviceOf(RunId run) const;
   /// Ascending.
   [[nodiscard]] std::vector<RunId> RunsOn(DeviceId device) const;
-  /// False: no device would take it if nothing else ran there.
+  /// False if no device could take the run even when empty.
   [[nodiscard]] bool EverHolds(const RunNeed& need) const;
 
  private:
@@ -91,11 +91,11 @@ class ClusterState {
   struct Placed {
     DeviceId device;
     RunNeed need;
-    std::uint32_t as = 0;  // the kind that it counts as
+    std::uint32_t as = 0;  // number of the run's kind
   };
   struct RunKind {
     RunNeed need{};
-    std::uint32_t runs = 0;  // that count as it; 0: its number is free
+    std::uint32_t runs = 0;  // number of runs of this kind; 0: the entry is free
   };
   struct KindHash {
     std::size_t operator()(const RunNeed& need) const noexcept;
@@ -109,14 +109,14 @@ class ClusterState {
   void Join(DeviceId id, Device& device, const DeviceState& state);
   void Leave(DeviceId id, const Device& device);
 
-  std::vector<DeviceCapacity> kinds_;      // each once
-  std::vector<std::uint32_t> kind_sizes_;  // devices of each
-  std::vector<RunKind> run_kinds_{1};      // by number; 0 is none
+  std::vector<DeviceCapacity> kinds_;      // each capacity once
+  std::vector<std::uint32_t> kind_sizes_;  // number of devices of each capacity
+  std::vector<RunKind> run_kinds_{1};      // by number; 0 is unused
   std::vector<std::uint32_t> free_kinds_;
   std::unordered_map<RunNeed, std::uint32_t, KindHash> kind_of_;
   std::vector<Group> groups_;
   std::vector<std::set<DeviceId>> members_;  // of each group
-  std::vector<std::uint32_t> free_;          // groups without devices, for new states
+  std::vector<std::uint32_t> free_;          // empty groups, for reuse
   std::unordered_map<DeviceState, std::uint32_t, StateHash> group_of_;
   std::map<DeviceId, Device> devices_;
   std::unordered_map<RunId, Placed> runs_;

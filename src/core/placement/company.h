@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run had beside it while it ran: loads and numbers on the mean, for the line; and, where it was nothing but
-// runs of one work, always as many, which, for the pair. Page: docs/placement.md
+// What ran beside a run: mean loads and mean number of neighbours, for the linear model; and, if all neighbours did the
+// same work and their number was constant, that work, for the pair table. Page: docs/placement.md
 #pragma once
 
 #include <algorithm>
@@ -10,15 +10,15 @@
 
 namespace weir::core {
 
-/// What was seen of a run that is done.
+/// Observation of a completed run.
 struct RunSeen {
-  double slowdown = 0;                      // its time over its time alone; 0: not known
-  std::array<double, kLoadKinds> beside{};  // loads of the others, means over its time
-  double neighbours = 0;                    // likewise, how many they were
-  std::uint64_t only = 0;                   // the work of all of them, and they were as many all the time; 0: not so
+  double slowdown = 0;                      // its time over its time alone; 0: unknown
+  std::array<double, kLoadKinds> beside{};  // loads of the neighbours, means over the run's time
+  double neighbours = 0;                    // number of neighbours, mean over the run's time
+  std::uint64_t only = 0;                   // the work of all neighbours, if equal and constant in number; otherwise 0
 };
 
-/// All that runs on a device at one time.
+/// The runs on a device at one time.
 class CompanyNow {
  public:
   void Add(const RunNeed& need) {
@@ -36,7 +36,7 @@ class CompanyNow {
 
  private:
   friend class Company;
-  /// Of all but one of `own`; 0: they are of several, or not known.
+  /// The common work of all runs except one of `own`; 0: their work differs or is unknown.
   [[nodiscard]] std::uint64_t OthersWork(std::uint64_t own) const {
     if (more_) return 0;
     if (works_ == 1) return work_[0];
@@ -46,16 +46,16 @@ class CompanyNow {
 
   std::uint32_t runs_ = 0;
   std::array<double, kLoadKinds> loads_{};
-  std::array<std::uint64_t, 2> work_{};  // the first two
+  std::array<std::uint64_t, 2> work_{};  // the first two works
   std::array<std::uint32_t, 2> count_{};
   std::size_t works_ = 0;
   bool more_ = false;
 };
 
-/// Of one run.
+/// Accumulates what runs beside one run.
 class Company {
  public:
-  /// For `span_s` the device had what `now` says, the run of `own` among it.
+  /// Records that for `span_s` the device ran what `now` says, including the run of `own`.
   void Pass(double span_s, const RunNeed& own, const CompanyNow& now) {
     if (!(span_s > 0)) return;
     span_s_ += span_s;
@@ -78,7 +78,7 @@ class Company {
   }
 
  private:
-  static constexpr double kAllTheTime = 0.9;  // as `weir profile` takes a pair
+  static constexpr double kAllTheTime = 0.9;  // threshold that `weir profile` uses for a pair
 
   double span_s_ = 0, run_s_ = 0;
   std::array<double, kLoadKinds> load_s_{};

@@ -8,12 +8,12 @@ namespace weir::core {
 Drained Drain(std::span<const DrainedKind> kinds) {
   const std::size_t count = kinds.size();
   std::array<double, kDrainedMax> left, slowdown;
-  std::array<std::size_t, kDrainedMax> at;  // of those that are not done
+  std::array<std::size_t, kDrainedMax> at;  // indices of the kinds that still run
   Drained drained;
   for (std::size_t i = 0; i < count; ++i) {
     at[i] = i;
     left[i] = kinds[i].alone_s;
-    slowdown[i] = 1 - kinds[i].added[i];  // none beside itself
+    slowdown[i] = 1 - kinds[i].added[i];  // a run does not slow itself
     for (std::size_t j = 0; j < count; ++j) slowdown[i] += kinds[j].runs * kinds[i].added[j];
   }
   for (std::size_t there = count; there > 0; --there) {

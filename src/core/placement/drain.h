@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When runs that are started at once on one device are done, if each slows each other one by what it adds to it: played
-// through to the end of the last one. Ours; what `[[pair]]` of the simulator does, too. Page: docs/placement.md
+// Predicts when runs that start together on one device end, if each run slows each other run by a fixed amount, by
+// simulating until the last run ends. Our own model; the simulator's `[[pair]]` uses it too. Page: docs/placement.md
 #pragma once
 
 #include <array>
@@ -9,21 +9,21 @@
 
 namespace weir::core {
 
-inline constexpr std::size_t kDrainedMax = 9;  // kinds at once: kKindsTold, and the run that is asked for
+inline constexpr std::size_t kDrainedMax = 9;  // kinds at once: kKindsTold, and the new run
 
-/// Runs of one kind. All of a kind end together. Says nothing until it is filled: a decision makes many of them.
+/// Runs of one kind, which all end together. Left uninitialised, since a decision creates many of them.
 struct DrainedKind {
   double alone_s;
   double runs;
-  std::array<double, kDrainedMax> added;  // to each one's time by one run of each kind, over its time alone
+  std::array<double, kDrainedMax> added;  // slowdown of one run by one run of each kind, relative to its time alone
 };
 
 struct Drained {
-  double done_s = 0;  // until the last one is done
-  double lost_s = 0;  // what all together take longer than alone
+  double done_s = 0;  // until the last run ends
+  double lost_s = 0;  // sum over all runs of the time beyond their time alone
 };
 
-/// Of kDrainedMax kinds at most.
+/// `kinds` has at most kDrainedMax entries.
 Drained Drain(std::span<const DrainedKind> kinds);
 
 }  // namespace weir::core

@@ -13,14 +13,15 @@
 namespace weir::core {
 namespace {
 
-constexpr std::size_t kCompany = kLoadKinds;  // its place among the weights
+constexpr std::size_t kCompany = kLoadKinds;  // index of company in the weights
 using Square = std::array<InterferenceModel::Weights, InterferenceModel::kWeights>;
 
 double OverCapacity(double load, const DeviceCapacity& device, std::size_t kind) {
   return load / static_cast<double>(device.loads[kind]);
 }
 
-/// Solves m·w = v for the weights in `free` (bits), the others being 0, by elimination with pivots; none: singular.
+/// Solves m·w = v for the weights in `free` (bits) by elimination with pivots; the others are 0. Returns none if
+/// singular.
 std::optional<InterferenceModel::Weights> SolveFor(unsigned free, const Square& m,
                                                    const InterferenceModel::Weights& v) {
   std::array<std::size_t, InterferenceModel::kWeights> at{};
@@ -49,7 +50,7 @@ std::optional<InterferenceModel::Weights> SolveFor(unsigned free, const Square& 
   return weights;
 }
 
-/// wᵀ·m·w − 2·v·w: what least squares makes least, but for a constant.
+/// wᵀ·m·w − 2·v·w: the squared error without its constant part.
 double ErrorOf(const InterferenceModel::Weights& w, const Square& m, const InterferenceModel::Weights& v) {
   double sum = 0;
   for (std::size_t i = 0; i < w.size(); ++i) {
@@ -124,8 +125,8 @@ void InterferenceModel::Observe(const RunNeed& run, const std::array<double, kLo
   Solve();
 }
 
-/// Least squares with no weight below 0. There are 32 ways to hold weights at 0; the best of those whose free weights
-/// come out at 0 and above is the least of all, since the error is convex.
+/// Least squares with no weight below 0. There are 32 subsets of weights that can be fixed at 0. Since the error is
+/// convex, the best of the subsets whose free weights are all at least 0 is the minimum.
 void InterferenceModel::Solve() {
   Square m = xx_;
   Weights v = xy_;
@@ -176,7 +177,7 @@ InterferenceModel::Weights InterferenceModel::PartsOf(const RunNeed& run, std::s
 
 void InterferenceModel::Meet(const RunNeed& run, std::span<const Neighbours> beside, const DeviceCapacity& device,
                              Meeting& meeting) const {
-  // The run comes last, so that what is there without it is the first part.
+  // The run comes last, so that the neighbours form a prefix.
   const std::size_t there = beside.size();
   WEIR_CHECK(there < kDrainedMax);
   std::array<DrainedKind, kDrainedMax>& kinds = meeting.kinds;
@@ -195,7 +196,7 @@ void InterferenceModel::Meet(const RunNeed& run, std::span<const Neighbours> bes
       double to_i = pairs_.AddedAt(places[i], places[j]), to_j = i == j ? to_i : pairs_.AddedAt(places[j], places[i]);
       if (to_i != PairTable::kUnknown && i == there && j < there) meeting.known += beside[j].runs;
       if (to_i == PairTable::kUnknown || to_j == PairTable::kUnknown) {
-        double line = weights_[kCompany];  // the same both ways
+        double line = weights_[kCompany];  // the same in both directions
         for (std::size_t r = 0; r < kLoadKinds; ++r)
           line += weights_[r] * OverCapacity(static_cast<double>(needs[i]->loads[r]), device, r) *
                   OverCapacity(static_cast<double>(needs[j]->loads[r]), device, r);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much slower runs get beside each other. Pairs of kernels that were measured, or seen, are looked up
-// (pair_table.h); for others there is a line through what was measured and seen. gCloud gives no formula (section IV:
-// local memory, global memory, threads and blocks count); this one is ours. Page: docs/placement.md
+// How much slower runs get beside each other. Pairs of kernels that were measured or observed are looked up
+// (pair_table.h); for others a linear model is fitted to all measurements and observations. gCloud gives no formula
+// (section IV: local memory, global memory, threads and blocks count); this one is ours. Page: docs/placement.md
 //
 //   slowdown of a beside B  =  1 + Σ over b in B of added(a, b)
-//   added(a, b)             =  as known of that pair, else  company + Σ over loads r of weight_r · a_r · b_r
+//   added(a, b)             =  as known for that pair, else  company + Σ over loads r of weight_r · a_r · b_r
 //
-// a_r, b_r: loads over what the device has. Two runs that fill a resource share it, so weight 1 is the first guess.
-// What no load tells is company: on a device that runs kernels in turns all of it, and its weight is then about 1.
+// a_r, b_r: loads divided by the device's capacity. Two runs that each fill a resource share it, so weight 1 is the
+// first guess. `company` is the slowdown that no load explains. On a device that runs kernels in turns it is the whole
+// slowdown, and about 1.
 #pragma once
 
 #include <array>
@@ -46,81 +47,82 @@ inline constexpr std::array kInterferenceParams{
         "the one is taken where least is lost; where even that one is later than waiting for the next device to "
         "be done, by more than that, it waits (ours: predictions are hardly better than that)"},
 };
-/// Complete and in range, as CheckParams of a policy.
+/// Checks that the parameters are complete and in range, as CheckParams of a policy does.
 Result<PolicyParams> CheckInterferenceParams(const PolicyParams& given);
 
-/// A kernel that ran alone.
+/// Measurement of a kernel alone.
 struct SoloRun {
   std::string kernel{};
   RunNeed need{};
   double seconds = 0;
 };
-/// Two kernels that ran together: what each took while the other one ran all the time (it is started again).
+/// Measurement of two kernels together: the time of each while the other is restarted continuously.
 struct PairRun {
   std::string first{}, second{};
   double first_s = 0, second_s = 0;
 };
 
-/// Interference of one run with what runs on a device.
+/// Predicted interference of a run with the runs on a device.
 struct Interference {
-  double slowdown = 1;      // of the run, while all of it is there: its time over its time alone
-  double lost_s = 0;        // seconds that all together lose by it: the run itself, and what runs there already
-  double done_s = 0;        // until all of them are done, if all start now
-  double before_s = 0;      // until those that are there are done without it, likewise
-  std::uint32_t known = 0;  // runs beside which it is known, as a pair, what they add to its time
+  double slowdown = 1;      // of the run, while all neighbours are present: its time over its time alone
+  double lost_s = 0;        // seconds lost by the new run and by the runs on the device together
+  double done_s = 0;        // time until all of them end, if all start now
+  double before_s = 0;      // likewise without the new run
+  std::uint32_t known = 0;  // number of neighbours for which the pair is known
 };
 
 class InterferenceModel {
  public:
-  static constexpr std::size_t kWeights = kLoadKinds + 1;  // by LoadKind, then company
+  static constexpr std::size_t kWeights = kLoadKinds + 1;  // indexed by LoadKind, then company
   using Weights = std::array<double, kWeights>;
 
-  /// The first guess. `checked`: of CheckInterferenceParams.
+  /// Starts with the first guess. `checked` comes from CheckInterferenceParams.
   explicit InterferenceModel(const PolicyParams& checked);
   InterferenceModel() : InterferenceModel(CheckInterferenceParams({}).value()) {}
 
-  /// A run took `slowdown` times what it takes alone, beside `beside` (which doesn't count the run itself; means over
-  /// its time, so they need not be whole). What is not finite, or not above 0, is ignored.
+  /// Records that a run took `slowdown` times its time alone beside loads `beside`, which exclude the run itself and
+  /// are means over its time. Values that are not finite, and slowdowns that are not above 0, are ignored.
   void Observe(const RunNeed& run, const std::array<double, kLoadKinds>& beside, double neighbours,
                const DeviceCapacity& device, double slowdown);
 
-  /// A run that is done: for the line, and where it had nothing beside it but runs of one known work, for that pair.
+  /// Records a completed run in the linear model, and in the pair table if all its neighbours did one known work.
   void Observe(const RunNeed& run, const RunSeen& seen, const DeviceCapacity& device);
 
-  /// A run with its neighbours, what each adds to the others looked up. Says nothing until Meet has filled it.
+  /// A run with its neighbours, and the slowdown of each by each other. Uninitialised until Meet fills it.
   struct Meeting {
     std::array<DrainedKind, kDrainedMax> kinds;
-    std::size_t there;  // kinds of neighbours; the run comes after them
-    double slowdown;    // as in Interference, and `known`
+    std::size_t there;  // number of kinds of neighbours; the run's kind follows them
+    double slowdown;    // as in Interference, like `known`
     std::uint32_t known;
-    /// All of them; those that were there without it.
+    /// All() includes the run; Before() is without it.
     [[nodiscard]] Drained All() const { return Drain(std::span(kinds).first(there + 1)); }
     [[nodiscard]] Drained Before() const { return Drain(std::span(kinds).first(there)); }
     [[nodiscard]] Interference Predicted(const Drained& all) const;
   };
   void Meet(const RunNeed& run, std::span<const Neighbours> beside, const DeviceCapacity& device,
             Meeting& meeting) const;
-  /// The same at once. `beside`: as ClusterState::NeighboursOf.
+  /// Meet and Meeting::Predicted in one call. `beside`: see ClusterState::NeighboursOf.
   [[nodiscard]] Interference Predict(const RunNeed& run, std::span<const Neighbours> beside,
                                      const DeviceCapacity& device) const;
-  /// Nothing is gained by running it there before others have ended: it and its `runs` neighbours would only take
-  /// turns.
+  /// True if the run gains nothing by starting before others have ended: it would only take turns with its `runs`
+  /// neighbours.
   [[nodiscard]] bool TakesTurns(const Interference& predicted, const RunNeed& run, std::uint32_t runs) const;
-  /// It is worth waiting for the device that is done first, `first_s` from now. By the line alone it isn't before
-  /// `turns_deep` are there.
+  /// True if it is better to wait for the device that is done first, `first_s` from now. Where pairs are unknown, only
+  /// if at least `turns_deep` runs are on the device.
   [[nodiscard]] bool WaitsFor(double first_s, const Interference& predicted, const RunNeed& run,
                               std::uint32_t runs) const {
     return turns_at_ > 0 && (predicted.known == runs || runs >= turns_deep_) &&
            !AsGood(predicted.done_s, first_s + static_cast<double>(run.alone_ms) * 1e-3);
   }
-  /// To be done in `done_s` is as good as in `least_s`.
+  /// True if completion in `done_s` counts as being as good as in `least_s`.
   [[nodiscard]] bool AsGood(double done_s, double least_s) const { return done_s <= near_ * least_s; }
-  /// What each load adds to the run's slowdown, and company, by the line: beside those of which no pair is known.
+  /// Contribution of each load, and of company, to the run's slowdown by the linear model, for neighbours without a
+  /// known pair.
   [[nodiscard]] Weights PartsOf(const RunNeed& run, std::span<const Neighbours> beside,
                                 const DeviceCapacity& device) const;
 
   [[nodiscard]] const Weights& weights() const { return weights_; }
-  /// Observations, old ones counted less; and how far off the line is from them, root of the mean square.
+  /// Number of observations, with old ones weighted less; and the root mean square error of the linear model over them.
   [[nodiscard]] double observations() const { return observations_; }
   [[nodiscard]] double ErrorRms() const;
   [[nodiscard]] const PairTable& pairs() const { return pairs_; }
@@ -134,7 +136,7 @@ class InterferenceModel {
 
   double prior_runs_ = 0, keep_ = 1, turns_at_ = 0, turns_deep_ = 1, near_ = 1;
   Weights prior_{};
-  // Σ x·xᵀ, Σ x·y, Σ y² of what was observed.
+  // Σ x·xᵀ, Σ x·y, Σ y² of the observations.
   std::array<Weights, kWeights> xx_{};
   Weights xy_{};
   double yy_ = 0, observations_ = 0;
@@ -142,9 +144,9 @@ class InterferenceModel {
   PairTable pairs_;
 };
 
-/// Least squares over both runs of every pair, no weight below 0; and each pair of known works. All on devices like
-/// `device`. kInvalidArgument names what is missing: a pair's kernel without a solo run, two solo runs of one kernel, a
-/// time that is not above 0.
+/// Fits the linear model by least squares over both runs of every pair, with no weight below 0, and records each pair
+/// of known works. All runs are on devices like `device`. kInvalidArgument names the fault: a pair's kernel without a
+/// solo run, two solo runs of one kernel, a time that is not above 0.
 Result<InterferenceModel> Fit(std::span<const SoloRun> solos, std::span<const PairRun> pairs,
                               const DeviceCapacity& device, const PolicyParams& params = {});
 

@@ -43,7 +43,7 @@ std::uint64_t WorkOf(std::string_view blob, std::string_view kernel, std::string
   std::uint64_t hash = 0xCBF29CE484222325ULL;  // FNV-1a, 64 bits
   for (const std::string_view part : {blob, kernel, arguments}) {
     for (const char c : part) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ULL;
-    hash = (hash ^ 0xFF) * 0x100000001B3ULL;  // no text of UTF-8 has this byte: where one part ends
+    hash = (hash ^ 0xFF) * 0x100000001B3ULL;  // marks the end of a part; the byte never occurs in UTF-8
   }
   return hash == 0 ? 1 : hash;
 }

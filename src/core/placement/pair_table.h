@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels of one kind add to the time of another: measured as a pair (`weir profile`), or seen of runs that had
-// nothing but that kind beside them. What is known here needs no line through loads. Bounded: of the kinds that it
-// knows the one of which nothing was learned for longest makes room. Page: docs/placement.md
+// Slowdown of kernels of one kind by kernels of another: measured as a pair (`weir profile`), or observed for runs that
+// had only that kind beside them. A known pair needs no linear model. The table is bounded: a new kind replaces the one
+// with the oldest last observation. Page: docs/placement.md
 #pragma once
 
 #include <array>
@@ -13,24 +13,25 @@ namespace weir::core {
 
 class PairTable {
  public:
-  static constexpr std::size_t kKindsMax = 128;  // twice a profile's
+  static constexpr std::size_t kKindsMax = 128;  // twice the number in a profile
   static constexpr double kUnknown = -1;
 
-  /// `keep`: what an observation still counts after the next one of the same pair; 1: all for ever.
+  /// `keep`: factor for the weight of old observations of a pair at each new one; 1: no decay.
   explicit PairTable(double keep = 1) : keep_(keep) {}
 
-  /// A run of `work` took `added` times its time alone longer, for each run of `beside` that was there all the time.
-  /// Below 0 is 0: nobody is faster for company. A work of 0, and what is not finite, is ignored.
+  /// Records that each run of `beside` that was present throughout lengthened a run of `work` by `added` times its time
+  /// alone. Negative values count as 0, since company makes no run faster. Ignores a work of 0 and values that are not
+  /// finite.
   void Observe(std::uint64_t work, std::uint64_t beside, double added);
 
-  /// Where a work's figures lie, for AddedAt; kKindsMax: nothing is known of it. Good until the next Observe.
+  /// Index of a work for AddedAt; kKindsMax if it is unknown. Valid until the next Observe.
   [[nodiscard]] std::size_t PlaceOf(std::uint64_t work) const {
     for (std::size_t at = BucketOf(work);; at = (at + 1) % kBuckets) {
       if (buckets_[at] == 0) return kKindsMax;
       if (const std::size_t place = buckets_[at] - std::size_t{1}; works_[place] == work) return place;
     }
   }
-  /// kUnknown where that pair is not known.
+  /// kUnknown for an unknown pair.
   [[nodiscard]] double AddedAt(std::size_t place, std::size_t beside) const {
     return place < kKindsMax && beside < kKindsMax ? seen_[place * kKindsMax + beside].added : kUnknown;
   }
@@ -39,13 +40,13 @@ class PairTable {
   }
 
   [[nodiscard]] std::size_t kinds() const { return works_.size(); }
-  /// Of which anything is known, either way round counted by itself.
+  /// Number of known pairs; the two directions count separately.
   [[nodiscard]] std::size_t pairs() const;
 
  private:
   struct Seen {
     float added = kUnknown;
-    float runs = 0;  // observations, old ones counted less
+    float runs = 0;  // number of observations, with old ones weighted less
   };
   static constexpr std::size_t kBuckets = 4 * kKindsMax;
   static std::size_t BucketOf(std::uint64_t work) { return (work * 0x9E3779B97F4A7C15ULL) >> 55; }
@@ -55,10 +56,10 @@ class PairTable {
   void Index();
 
   double keep_;
-  std::vector<std::uint64_t> works_;              // by place
-  std::vector<std::uint64_t> learned_;            // likewise: when it was learned of last
-  std::array<std::uint8_t, kBuckets> buckets_{};  // of works: place + 1; 0: none
-  std::vector<Seen> seen_;                        // [place][beside]; empty while nothing is known
+  std::vector<std::uint64_t> works_;              // by index
+  std::vector<std::uint64_t> learned_;            // by index: time of the last observation
+  std::array<std::uint8_t, kBuckets> buckets_{};  // hash table of works: index + 1; 0: empty
+  std::vector<Seen> seen_;                        // [index][beside]; empty while nothing is known
   std::uint64_t clock_ = 0;
 };
 

@@ -29,8 +29,8 @@ PlacementChoice NoDevice(const ClusterState& cluster, const RunNeed& need, Place
   return {.reason = cluster.EverHolds(need) ? reason : PlacementReason::kTooLarge};
 }
 
-/// The lowest device of the states whose rank is the least. `rank` returns an optional; none: that state doesn't take
-/// it. Looks at each state with devices once.
+/// The group with the lowest rank; ties go to the group with the lowest device id. `rank` returns an optional; none
+/// excludes the state. Examines each state with devices once.
 template <typename Rank>
 const ClusterState::Group* BestGroup(const ClusterState& cluster, Rank rank) {
   const ClusterState::Group* best = nullptr;
@@ -45,22 +45,23 @@ const ClusterState::Group* BestGroup(const ClusterState& cluster, Rank rank) {
   return best;
 }
 
-/// No device is done before what runs there would be alone: most need not be looked at closely.
+/// Lower bound of the time until a device is done: the longest time alone of its runs. It avoids a prediction for most
+/// devices.
 double LongestAlone(std::span<const Neighbours> there) {
   std::uint64_t longest_ms = 0;
   for (const Neighbours& some : there) longest_ms = std::max(longest_ms, some.need->alone_ms);
   return static_cast<double>(longest_ms) * 1e-3;
 }
 
-/// When the device that is done first is done, of those that could ever hold the run.
+/// Updates the time until the first device is done, over devices that could ever hold the run.
 double FirstDone(double first_s, const ClusterState::Group& group, const RunNeed& need, const DeviceCapacity& capacity,
                  const Interference& predicted) {
   return group.lowest && need.memory <= capacity.memory ? std::min(first_s, predicted.before_s) : first_s;
 }
 
-/// Idle devices before others. Of the others, but for those where nothing is gained by running at once, those that are
-/// done first with it and all that is there; of these, as good as equal, the one where least is lost. Ties go to the
-/// least work.
+/// Prefers idle devices. Of the others, except those where the run would only take turns, it takes those that finish
+/// the run and their present runs first; of nearly equal ones, the one with the least time lost. Ties go to the least
+/// work.
 class InterferenceAware final : public Placement {
  public:
   explicit InterferenceAware(const PolicyParams& checked) : model_(checked) {}
@@ -107,7 +108,7 @@ class InterferenceAware final : public Placement {
     if (best == nullptr) return NoDevice(cluster, need, held ? PlacementReason::kTurns : PlacementReason::kNoRoom);
     const PlacementChoice chosen{
         .device = best->group->lowest, .reason = PlacementReason::kLeast, .predicted = best->predicted};
-    // Is there one that is done soon enough to wait for it?
+    // Is a device done so soon that waiting for it is better?
     if (!model_.WaitsFor(soonest_s, best->predicted, need, best->group->state.runs)) return chosen;
     for (const ClusterState::Group& group : cluster.groups()) {
       const DeviceCapacity& capacity = cluster.CapacityOf(group.state);
@@ -130,7 +131,7 @@ class InterferenceAware final : public Placement {
       return {predicted.lost_s, predicted.done_s, group->state.run_ms, group->lowest};
     }
   };
-  /// What came of the last devices that were looked at: many differ in nothing but their memory.
+  /// Cached results by state without memory use: many devices differ only in their memory.
   struct Looked {
     std::array<KindCount, kKindsTold> told{};
     std::uint32_t kind = 0;
@@ -148,12 +149,12 @@ class InterferenceAware final : public Placement {
   }
 
   InterferenceModel model_;
-  std::vector<Candidate> candidates_;  // of one choice; kept for its memory
+  std::vector<Candidate> candidates_;  // of one choice; a member to reuse its allocation
   std::vector<Looked> looked_{kLookedMax};
-  std::uint64_t choice_ = 0;  // what was looked at for another one says nothing
+  std::uint64_t choice_ = 0;  // number of the choice; cached results of other choices are invalid
 };
 
-/// What every driver does that gives a device to one program at a time.
+/// The behaviour of drivers that give a device to one program at a time.
 class Serial final : public Placement {
  public:
   PlacementChoice Choose(const ClusterState& cluster, const RunNeed& need) override {
@@ -229,7 +230,7 @@ constexpr std::array<PlacementEntry, 5> kPlacements{{
 
 std::string RunsInWords(std::uint32_t runs) { return runs == 1 ? "1 run" : fmt::format("{} runs", runs); }
 
-/// Where a slowdown is known from: ", as measured", ", mostly by threads", both, or nothing.
+/// Source of a slowdown as text: ", as measured", ", mostly by threads", both, or empty.
 std::string SourceOf(const Interference& predicted, const RunNeed& need, const DeviceState& state,
                      std::span<const Neighbours> beside, const DeviceCapacity& capacity,
                      const InterferenceModel& model) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which device a run goes to. One table of the ways to choose: command line, scenarios and docs follow from it. Pure.
+// Chooses the device of a run. The only list of placements: the command line, scenarios and docs are derived from it.
+// Pure.
 // Page: docs/placement.md
 #pragma once
 
@@ -15,23 +16,23 @@
 namespace weir::core {
 
 enum class PlacementReason : std::uint8_t {
-  kIdle,      // nothing runs there
-  kLeast,     // the least interference of those with room
-  kTurn,      // the next one in turn with room
-  kFullest,   // the fewest bytes free of those with room
-  kEmptiest,  // the fewest runs of those with room
+  kIdle,      // nothing runs on it
+  kLeast,     // the least interference of devices with room
+  kTurn,      // the next device with room, in turn
+  kFullest,   // the fewest bytes free of devices with room
+  kEmptiest,  // the fewest runs of devices with room
   kBusy,      // `serial`: no device is idle
-  kTurns,     // those with room are busy with what it would only take turns with
-  kSooner,    // waiting for the device that is done first takes less
-  kNoRoom,    // no device has the memory free and runs fewer than it may
+  kTurns,     // on devices with room, the run would only take turns with present runs
+  kSooner,    // waiting for the device that is done first takes less time
+  kNoRoom,    // no device has both enough free memory and a free place for a run
   kTooLarge,  // no device has that much memory
 };
 std::string_view NameOf(PlacementReason reason);
 
 struct PlacementChoice {
-  DeviceId device{};  // none: it waits, or with kTooLarge will never run
+  DeviceId device{};  // none: the run waits, or with kTooLarge can never run
   PlacementReason reason = PlacementReason::kNoRoom;
-  Interference predicted{};  // of a model, where the placement has one
+  Interference predicted{};  // if the placement has a model
 };
 /// "device 7: the least interference, 1.31 times its time alone, 0.42 s lost in all".
 std::string Words(const PlacementChoice& choice);
@@ -39,9 +40,9 @@ std::string Words(const PlacementChoice& choice);
 class Placement {
  public:
   virtual ~Placement() = default;
-  /// A device with room, or none. Takes it for chosen: round-robin's turn goes on.
+  /// Chooses a device with room, or none. Assumes that the choice is used: round-robin advances its turn.
   virtual PlacementChoice Choose(const ClusterState& cluster, const RunNeed& need) = 0;
-  /// What interference is predicted with; none: it doesn't.
+  /// The model that predicts interference; null: the placement has none.
   [[nodiscard]] virtual InterferenceModel* model() { return nullptr; }
 };
 
@@ -56,20 +57,20 @@ inline constexpr std::string_view kDefaultPlacement = "interference-aware";
 
 /// kNotFound lists the names.
 Result<const PlacementEntry*> FindPlacement(std::string_view name);
-/// Also kInvalidArgument, as CheckParams of a policy.
+/// Fails with kInvalidArgument too, as CheckParams of a policy.
 Result<std::unique_ptr<Placement>> MakePlacement(std::string_view name, const PolicyParams& given);
 
-/// Devices of one state as candidates for a run.
+/// Devices of one state, as a candidate for a run.
 struct PlacementCandidate {
-  DeviceId device{};      // the lowest of them
-  std::size_t alike = 1;  // how many there are
+  DeviceId device{};      // the lowest id of the group
+  std::size_t alike = 1;  // size of the group
   bool idle = false, room = false;
-  bool turns = false;        // there is room, but nothing to be gained by running there now
-  bool sooner = false;       // there is room, but it waits for the device that is done first
-  Interference predicted{};  // 1 and 0 where it is idle
-  std::string reason{};      // in words: what runs there and what it would cost, or why there is no room
+  bool turns = false;        // there is room, but nothing is gained by starting now
+  bool sooner = false;       // there is room, but waiting for the device that is done first is better
+  Interference predicted{};  // 1 and 0 for an idle device
+  std::string reason{};      // text: what runs there and what it would cost, or why there is no room
 };
-/// What `weir explain` shows: the best first, as interference-aware ranks them; at most `count_max`.
+/// Output of `weir explain`: at most `count_max` candidates, ranked as interference-aware does, the best first.
 std::vector<PlacementCandidate> Explain(const ClusterState& cluster, const InterferenceModel& model,
                                         const RunNeed& need, std::size_t count_max = 16);
 

@@ -66,7 +66,7 @@ void RunQueue::StartWhatFits(std::vector<RunAction>& actions) {
     const Waiting& first = waiting_.front();
     const PlacementChoice choice = placement_->Choose(cluster_, first.need);
     if (!choice.device && choice.reason != PlacementReason::kTooLarge) return;
-    // Before there is any device nothing is known of what devices hold.
+    // Without any device, the capacity of future devices is unknown, so nothing is refused.
     if (!choice.device && cluster_.devices() == 0) return;
     const RunAction action{choice.device ? RunAction::Kind::kStart : RunAction::Kind::kRefuse, first.run, choice};
     if (choice.device) WEIR_CHECK(cluster_.Place(first.run, first.need, choice.device).has_value());

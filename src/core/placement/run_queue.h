@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs as they come, wait and go: who is started where, now. The manager and the simulator drive the same object;
-// events in, actions out. Page: docs/placement.md
+// Queue of runs: decides which run starts now, and on which device. The manager and the simulator use the same object;
+// events go in, actions come out. Page: docs/placement.md
 //
 //   Submit ──▶ waiting ──▶ running ──▶ Done
 //                 │  ▲         │ its device is lost: back to the front
 //                 │  └─────────┘
-//                 └──▶ refused: no device there is has that much memory
+//                 └──▶ refused: no present device has that much memory
 #pragma once
 
 #include <deque>
@@ -22,7 +22,7 @@ struct RunAction {
   enum class Kind : std::uint8_t { kStart, kRefuse };
   Kind kind = Kind::kStart;
   RunId run{};
-  PlacementChoice choice{};  // of kStart the device; of kRefuse the reason
+  PlacementChoice choice{};  // for kStart the device, for kRefuse the reason
 };
 
 class RunQueue {
@@ -32,16 +32,16 @@ class RunQueue {
   explicit RunQueue(std::unique_ptr<Placement> placement) : placement_(std::move(placement)) {}
 
   Status AddDevice(DeviceId device, const DeviceCapacity& capacity, std::vector<RunAction>& actions);
-  /// Its runs go back to the front of those that wait, in the order of their ids. kNotFound.
+  /// Puts the device's runs back at the front of the queue, in the order of their ids. Error: kNotFound.
   Status LoseDevice(DeviceId device, std::vector<RunAction>& actions);
-  /// First come, first served: while the first one waits for room, those behind it wait, too. kAlreadyExists for a run
-  /// that is running or waits, kResourceExhausted when kWaitingMax wait, kInvalidArgument (CheckNeed).
+  /// First come, first served: while the first run waits for room, all later runs wait too. Errors: kAlreadyExists for
+  /// a run that runs or waits, kResourceExhausted if kWaitingMax runs wait, kInvalidArgument (CheckNeed).
   Status Submit(RunId run, const RunNeed& need, std::vector<RunAction>& actions);
-  /// It runs there already: what a manager that starts again finds. As ClusterState::Place.
+  /// Records a run that already runs on the device, as found by a restarted manager. Errors as in ClusterState::Place.
   Status Resume(RunId run, const RunNeed& need, DeviceId device);
-  /// It waits or runs no more, and nothing is learned. kNotFound.
+  /// Removes a waiting or running run without learning from it. Error: kNotFound.
   Status Withdraw(RunId run, std::vector<RunAction>& actions);
-  /// The model of the placement learns from it, where it has one. kNotFound.
+  /// Removes a completed run. A placement with a model learns from it. Error: kNotFound.
   Status Done(RunId run, const RunSeen& seen, std::vector<RunAction>& actions);
 
   [[nodiscard]] const ClusterState& cluster() const { return cluster_; }
