@@ -61,7 +61,7 @@ Status CheckAccess(const KernelAccess& access) {
       return Unsound(access, "an argument");
   for (std::size_t i = 0; i < access.exprs.size(); ++i)
     if (!ExprIsSound(access, i)) return Unsound(access, "an expression");
-  // Evaluation recurses.
+  // Evaluation is recursive, so depth is limited.
   std::vector<std::uint16_t> depths(access.exprs.size(), 1);
   for (std::size_t i = 0; i < access.exprs.size(); ++i) {
     ForOperands(access.exprs[i],

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel does to its buffers, in symbols: which bytes of which argument each work-item reads and writes, as
-// expressions over ids, loops, scalar arguments and the launch's geometry. Made by weir-analyzer, which is not trusted;
-// evaluated at launch by footprint.h and cuttable.h. Page: docs/kernel-analysis.md
+// A kernel's buffer accesses in symbolic form: the bytes of each argument that each work-item reads and writes, as
+// expressions over ids, loops, scalar arguments and the launch's geometry. Produced by weir-analyzer, which is not
+// trusted; evaluated at launch by footprint.h and cuttable.h. Page: docs/kernel-analysis.md
 #pragma once
 
 #include <cstddef>
@@ -15,19 +15,19 @@
 
 namespace weir::core {
 
-/// Of a kernel before a launch is known; a launch may be less lucky (cuttable.h), never more.
+/// Verdict on a kernel before a launch is known; the result for a launch may be worse (cuttable.h), never better.
 enum class AccessVerdict : std::uint8_t {
-  kExact,      // every index is affine in ids and loops, every condition is too: ranges are known
-  kGuarded,    // some ranges are only bounded, or some accesses depend on data: old contents travel, bounds are checked
-  kReplicate,  // some reads go anywhere: that buffer travels whole; writes are as above
-  kRefuse,     // not to be split
+  kExact,      // every index and condition is affine in ids and loops: ranges are known
+  kGuarded,    // some ranges are only bounded, or accesses depend on data: old contents are sent, bounds are checked
+  kReplicate,  // some reads may go anywhere: that buffer is sent whole; writes as for kGuarded
+  kRefuse,     // the kernel is not split
 };
 const char* NameOf(AccessVerdict verdict);
 
 enum class ExprOp : std::uint8_t {
   kConstant,  // value
-  kArgument,  // the scalar at byte b of argument a, of `bits`
-  kGlobalId,  // of dimension a; the next seven likewise
+  kArgument,  // the scalar of `bits` at byte b of argument a
+  kGlobalId,  // of dimension a; likewise the next seven
   kGroupId,
   kLocalId,
   kGlobalSize,
@@ -35,8 +35,8 @@ enum class ExprOp : std::uint8_t {
   kNumGroups,
   kGlobalOffset,
   kWorkDim,
-  kLoop,  // how many rounds of loop a have ended
-  kData,  // anything: a loaded value, or what we don't understand
+  kLoop,  // number of completed rounds of loop a
+  kData,  // unknown: a loaded value, or an operation that is not understood
   kAdd,   // a + b; arithmetic is modulo 2^bits
   kMul,
   kUDiv,
@@ -51,9 +51,9 @@ enum class ExprOp : std::uint8_t {
   kSExt,  // of a
   kZExt,
   kTrunc,
-  kChoice,  // a or b
+  kChoice,  // a or b, by an unknown condition
   kSelect,  // a where c holds, else b
-  kEq,      // comparisons are of a and b, whose bits they have
+  kEq,      // comparisons of a and b; `bits` is the width of these
   kNe,
   kSLt,
   kSLe,
@@ -62,7 +62,7 @@ enum class ExprOp : std::uint8_t {
 };
 inline constexpr std::uint8_t kExprOps = static_cast<std::uint8_t>(ExprOp::kULe) + 1;
 
-/// Operands are indices of expressions before this one. `bits`: 1 to 64; of a comparison, those of what it compares.
+/// Operands are indices of earlier expressions. `bits`: 1 to 64; for a comparison, the width of its operands.
 struct Expr {
   ExprOp op = ExprOp::kData;
   std::uint8_t bits = 64;
@@ -73,7 +73,7 @@ struct Expr {
 
 inline bool IsComparison(ExprOp op) { return op >= ExprOp::kEq; }
 
-/// How many of a, b, c are operands.
+/// Number of operands among a, b, c.
 inline int OperandsOf(ExprOp op) {
   if (op < ExprOp::kAdd) return 0;
   if (op == ExprOp::kSExt || op == ExprOp::kZExt || op == ExprOp::kTrunc) return 1;
@@ -88,11 +88,11 @@ void ForOperands(const Expr& expr, Each each) {
   if (operands > 2) each(expr.c);
 }
 
-/// Of its value: a comparison's is one bit.
+/// Width of the expression's value: one bit for a comparison.
 inline std::uint8_t BitsOf(const Expr& expr) { return IsComparison(expr.op) ? std::uint8_t{1} : expr.bits; }
 
-/// Loop `loop` goes on while X = start + step * round passes the test against `bound`: `X test bound`, or, descending,
-/// `bound test X`. Several tests of a loop bound it each.
+/// Loop `loop` continues while X = start + step * round passes the test against `bound`: `X test bound`, or, if
+/// descending, `bound test X`. Each of several tests of a loop bounds it.
 struct LoopTest {
   std::uint16_t loop = 0;
   ExprOp test = ExprOp::kSLt;  // kNe, kSLt, kSLe, kULt, kULe
@@ -101,7 +101,7 @@ struct LoopTest {
   bool operator==(const LoopTest&) const = default;
 };
 
-/// Where an access stands: reached only when `condition` is as `holds` says, inside of context `parent`. Context 0 has
+/// Condition of an access: it is reached only if `condition` is as `holds` says, within context `parent`. Context 0 has
 /// no condition.
 struct AccessContext {
   std::uint16_t parent = 0;
@@ -110,14 +110,14 @@ struct AccessContext {
   bool operator==(const AccessContext&) const = default;
 };
 
-/// `bytes` bytes from `offset` bytes behind the argument's pointer.
+/// `bytes` bytes at `offset` bytes after the argument's pointer.
 struct MemoryAccess {
   std::uint16_t argument = 0;
   bool write = false;
-  bool may = false;  // it depends on data, too, whether it happens
+  bool may = false;  // whether it happens depends on data, too
   std::uint16_t context = 0;
   std::uint16_t offset = 0, bytes = 0;
-  std::uint32_t line = 0;  // of the source; 0: unknown
+  std::uint32_t line = 0;  // source line; 0: unknown
   bool operator==(const MemoryAccess&) const = default;
 };
 
@@ -130,7 +130,8 @@ struct KernelArgument {
   bool operator==(const KernelArgument&) const = default;
 };
 
-/// Built-ins whose answers a part of a launch would change: the part's kernel has to be given the whole launch's.
+/// Built-ins that would return another value in a part of a launch; the part's kernel has to return the whole launch's
+/// value.
 enum AskedBuiltin : std::uint8_t {
   kAsksGroupId = 1,
   kAsksGlobalSize = 2,
@@ -142,9 +143,9 @@ enum AskedBuiltin : std::uint8_t {
 struct KernelAccess {
   std::string kernel{};
   AccessVerdict verdict = AccessVerdict::kRefuse;
-  std::string reason{};    // in words; empty for kExact
-  std::uint32_t line = 0;  // of the source, that the reason is about; 0: none
-  std::uint8_t asks = 0;   // of AskedBuiltin
+  std::string reason{};    // text; empty for kExact
+  std::uint32_t line = 0;  // source line of the reason; 0: none
+  std::uint8_t asks = 0;   // bits of AskedBuiltin
   std::uint16_t loops = 0;
   std::vector<KernelArgument> arguments{};
   std::vector<Expr> exprs{};
@@ -158,16 +159,16 @@ inline constexpr std::size_t kAccessExprsMax = 2048, kAccessDepthMax = 100, kAcc
                              kAccessContextsMax = 128, kAccessLoopsMax = 32, kAccessTestsMax = 64,
                              kKernelArgumentsMax = 128, kAccessTextMax = 400, kKernelsMax = 256;
 
-/// Every index points at something before it or into its table; sizes are within the bounds above. What passes can be
-/// evaluated with any launch.
+/// Checks that every index refers to an earlier entry or to its table, and that sizes are within the bounds above. An
+/// access that passes can be evaluated with any launch.
 Status CheckAccess(const KernelAccess& access);
 
-/// Bytes of all kernels of a program; docs/kernel-analysis.md, "Form".
+/// Encoding of all kernels of a program; docs/kernel-analysis.md, "Form".
 std::vector<std::byte> EncodeAccesses(std::span<const KernelAccess> kernels);
-/// Errors: kProtocol for anything that EncodeAccesses would not have written of checked kernels.
+/// kProtocol for bytes that EncodeAccesses does not produce for checked kernels.
 Result<std::vector<KernelAccess>> DecodeAccesses(std::span<const std::byte> bytes);
 
-/// For people: "4*gid0 + 4*n*gid1". `arguments` of the kernel name scalars.
+/// Text for users: "4*gid0 + 4*n*gid1". Scalars have the names of the kernel's arguments.
 std::string ExprText(const KernelAccess& access, std::uint16_t expr);
 
 }  // namespace weir::core

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of KernelAccess. One list of fields, which the writer and the reader both follow.
+// Encoding of KernelAccess. The writer and the reader follow the same list of fields.
 #include <type_traits>
 
 #include "core/partition/access.h"
@@ -7,11 +7,11 @@
 namespace weir::core {
 namespace {
 
-constexpr std::uint64_t kAccessMagic = 0x31'41'4B'57;  // "WKA1", little-endian: the version is in it
+constexpr std::uint64_t kAccessMagic = 0x31'41'4B'57;  // "WKA1", little-endian; includes the version
 
 class AccessWriter {
  public:
-  /// Seven bits a byte, the lowest first; the top bit says that more follow.
+  /// Seven bits per byte, the lowest first; the top bit marks that more follow.
   bool Number(std::uint64_t value) {
     for (; value >= 0x80; value >>= 7) bytes_.push_back(static_cast<std::byte>((value & 0x7F) | 0x80));
     bytes_.push_back(static_cast<std::byte>(value));
@@ -51,7 +51,7 @@ class AccessReader {
     for (unsigned shift = 0; shift < 64 && !bytes_.empty(); shift += 7) {
       const auto byte = std::to_integer<std::uint8_t>(bytes_.front());
       bytes_ = bytes_.subspan(1);
-      if ((shift == 63 && byte > 1) || (shift > 0 && byte == 0)) return false;  // one way to write each number
+      if ((shift == 63 && byte > 1) || (shift > 0 && byte == 0)) return false;  // each number has only one encoding
       value |= static_cast<std::uint64_t>(byte & 0x7F) << shift;
       if (byte < 0x80) return true;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Expressions in words.
+// Expressions as text.
 #include <array>
 
 #include "core/partition/access.h"
@@ -11,7 +11,7 @@ constexpr int kTextDepthMax = 12;
 
 struct OperatorText {
   ExprOp op;
-  const char* between;  // or the function's name
+  const char* between;  // or the name of a function
   int strength;         // 0: a function
 };
 

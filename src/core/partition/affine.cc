@@ -15,14 +15,14 @@ bool IsFar(std::int64_t value) { return value >= Interval::kFar || value <= -Int
 }  // namespace
 
 std::int64_t FarAdd(std::int64_t a, std::int64_t b) {
-  if (IsFar(a)) return a;  // of bounds of one side, never of opposite ones
+  if (IsFar(a)) return a;  // both are bounds of one side, so never opposite infinities
   if (IsFar(b)) return b;
   return Saturated(static_cast<__int128>(a) + b);
 }
 
 std::int64_t FarMul(std::int64_t a, std::int64_t b) { return Saturated(static_cast<__int128>(a) * b); }
 
-/// Of two that are far in opposite ways the sum is anything.
+/// The sum of opposite infinities is unbounded.
 Interval operator+(Interval a, Interval b) {
   const auto opposite = [](std::int64_t x, std::int64_t y) { return IsFar(x) && IsFar(y) && (x > 0) != (y > 0); };
   return {opposite(a.low, b.low) ? -Interval::kFar : FarAdd(a.low, b.low),

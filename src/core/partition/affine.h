@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Intervals and affine forms over small integers, with every overflow seen. A form stands for a value of w bits up to a
-// multiple of 2^w: sums and products keep that, and what needs the value itself asks for its interval first.
+// Intervals and affine forms over small integers, with detection of every overflow. A form stands for a value of w bits
+// modulo 2^w: sums and products preserve this, and an operation that needs the exact value checks its interval first.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace weir::core {
 
-/// Both ends included; empty when low > high. Beyond kFar nothing is known.
+/// Both ends are included; empty if low > high. Values beyond kFar mean "no bound".
 struct Interval {
   static constexpr std::int64_t kFar = std::int64_t{1} << 61;
   std::int64_t low = -kFar, high = kFar;
@@ -22,7 +22,7 @@ struct Interval {
   bool operator==(const Interval&) const = default;
 };
 
-/// Saturating at ±kFar, which then means "no bound".
+/// Saturates at ±kFar, which means "no bound".
 std::int64_t FarAdd(std::int64_t a, std::int64_t b);
 std::int64_t FarMul(std::int64_t a, std::int64_t b);
 Interval operator+(Interval a, Interval b);
@@ -33,8 +33,8 @@ Interval Meet(Interval a, Interval b);
 std::int64_t FloorDiv(std::int64_t a, std::int64_t b);  // b > 0
 std::int64_t CeilDiv(std::int64_t a, std::int64_t b);
 
-/// constant + sum of coefficient * symbol. Symbols: 0..2 group ids, 3..5 local ids, then loops, then values that are
-/// only bounded.
+/// constant + sum of factor * symbol. Symbols: 0..2 group ids, 3..5 local ids, then loops, then values with only an
+/// interval.
 struct Form {
   static constexpr std::size_t kTermsMax = 10;
   struct Term {
@@ -42,20 +42,20 @@ struct Form {
     std::int64_t factor = 0;
   };
 
-  bool known = false;  // else: anything
+  bool known = false;  // false: any value
   std::uint8_t count = 0;
   std::int64_t constant = 0;
-  std::array<Term, kTermsMax> terms{};  // by symbol, ascending; no factor is 0
+  std::array<Term, kTermsMax> terms{};  // ascending by symbol; no factor is 0
 
   static Form Of(std::int64_t value) { return Form{.known = true, .constant = value}; }
   static Form Symbol(std::uint16_t symbol, std::int64_t factor = 1);
   [[nodiscard]] bool is_constant() const { return known && count == 0; }
   [[nodiscard]] std::int64_t FactorOf(std::uint16_t symbol) const;
-  /// Without that symbol's term.
+  /// The form without that symbol's term.
   [[nodiscard]] Form Without(std::uint16_t symbol) const;
 };
 
-/// Unknown where a number overflows or there are too many terms.
+/// Unknown if a number overflows or there are too many terms.
 Form Sum(const Form& a, const Form& b, std::int64_t factor_of_b = 1);
 Form Times(const Form& a, std::int64_t factor);
 

@@ -28,7 +28,7 @@ std::string TextOf(std::span<const std::byte> bytes) {
 
 Error BadReply() { return Fail(Errc::kProtocol, "the analyzer's answer is malformed"); }
 
-/// Takes from the front.
+/// Consumes bytes from the front.
 class AnalysisReader {
  public:
   explicit AnalysisReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -44,7 +44,7 @@ class AnalysisReader {
     bytes_ = bytes_.subspan(size);
     return true;
   }
-  /// Up to a zero byte, which is taken too.
+  /// Reads up to a zero byte and consumes it.
   bool Text(std::string& text) {
     const auto end = std::find(bytes_.begin(), bytes_.end(), std::byte{0});
     if (end == bytes_.end()) return false;
@@ -60,8 +60,8 @@ class AnalysisReader {
 
 }  // namespace
 
-// How many options and macros, in two bytes each; then these and the source, each ended by a zero byte that none has
-// inside.
+// The numbers of options and macros, in two bytes each; then the options, macros and source, each terminated by a zero
+// byte, which none of them contains.
 std::vector<std::byte> EncodeAnalysisRequest(const AnalysisRequest& request) {
   std::vector<std::byte> bytes;
   AppendNumber(bytes, request.options.size(), 2);
@@ -92,8 +92,8 @@ Result<AnalysisRequest> DecodeAnalysisRequest(std::span<const std::byte> bytes) 
   return request;
 }
 
-// How long the kernels are, in four bytes, and they; of each that isn't refused, why it has no part's kernel, after its
-// length in two bytes; the rest is the parts' source.
+// The length of the kernels in four bytes, and the kernels; for each kernel that isn't refused, the reason for having
+// no part's kernel, after its length in two bytes; the rest is the parts' source.
 std::vector<std::byte> EncodeAnalysisReply(const AnalysisReply& reply) {
   std::vector<std::byte> bytes{reply ? kAnalysed : kNotAnalysed};
   if (!reply) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What weir-analyzer is asked and answers: a length of four bytes, little-endian, and so many bytes.
+// Messages of weir-analyzer, in both directions: a length of four bytes, little-endian, followed by that many bytes.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@
 namespace weir::core {
 
 struct AnalysisRequest {
-  std::vector<std::string> options{};  // of clBuildProgram, apart
-  /// What the device's compiler defines, as "NAME=VALUE" or "NAME": extensions, __OPENCL_VERSION__, FP_FAST_FMA ...
-  /// Where there are any, no other extension is one of it. None: it isn't known, and a source that asks gets no part's
-  /// kernel.
+  std::vector<std::string> options{};  // of clBuildProgram, split into words
+  /// The macros that the device's compiler defines, as "NAME=VALUE" or "NAME": extensions, __OPENCL_VERSION__,
+  /// FP_FAST_FMA ... If not empty, it lists all extensions. If empty, they are unknown, and a source that tests such
+  /// macros gets no kernels for parts.
   std::vector<std::string> macros{};
   std::string source{};
   bool operator==(const AnalysisRequest&) const = default;
@@ -25,7 +25,7 @@ struct AnalysisRequest {
 
 struct ProgramAnalysis {
   std::vector<KernelAccess> kernels{};
-  std::vector<PartKernel> parts{};  // of those that aren't refused, in their order
+  std::vector<PartKernel> parts{};  // of the kernels that aren't refused, in their order
   std::string part_source{};
   bool operator==(const ProgramAnalysis&) const = default;
 };
@@ -35,18 +35,18 @@ using AnalysisReply = Result<ProgramAnalysis>;
 inline constexpr std::size_t kAnalysisBytesMax = std::size_t{8} << 20, kAnalysisOptionsMax = 256,
                              kAnalysisMacrosMax = 256, kAnalysisHeadBytes = 4;
 
-/// Without the length. Not more options or macros than there may be.
+/// Body without the length. The request must not exceed the limits for options and macros.
 std::vector<std::byte> EncodeAnalysisRequest(const AnalysisRequest& request);
 Result<AnalysisRequest> DecodeAnalysisRequest(std::span<const std::byte> bytes);
-/// The answer: kernels, or, with kInvalidArgument, what the compiler said. `parts` are those of the kernels.
+/// The reply: kernels, or kInvalidArgument with the compiler's message. `parts` are those of the kernels.
 std::vector<std::byte> EncodeAnalysisReply(const AnalysisReply& reply);
 AnalysisReply DecodeAnalysisReply(std::span<const std::byte> bytes);
 
-/// With the length.
+/// Adds the length.
 std::vector<std::byte> FrameOf(std::span<const std::byte> body);
-/// How many bytes follow a frame's first four. kProtocol: more than there may be.
+/// Number of bytes after a frame's first four. kProtocol if it exceeds the limit.
 Result<std::size_t> BodySize(std::span<const std::byte, kAnalysisHeadBytes> head);
-/// Of all that the analyzer wrote when it was asked once. kUnavailable: no answer, or not all of one.
+/// Decodes all output of the analyzer for one request. kUnavailable if a reply is missing or incomplete.
 AnalysisReply ReplyOf(std::span<const std::byte> written);
 
 }  // namespace weir::core

@@ -41,7 +41,7 @@ std::uint64_t NodeChoice::Ask(Instant now, Bytes need, std::vector<ChoiceStep>& 
 
 void NodeChoice::Answer(Instant now, NodeId node, const RoomOffer& offer, std::vector<ChoiceStep>& steps) {
   const auto at = questions_.find(offer.number);
-  // What it holds for a question that is over expires there.
+  // An offer to an ended question expires on the node that made it.
   if (at == questions_.end() || Advance(now, at, steps) || at->second.taking) {
     ++counts_.late;
     return;
@@ -97,7 +97,7 @@ bool NodeChoice::Advance(Instant now, Questions::iterator at, std::vector<Choice
   }
   if (now < NextOf(question)) return false;
   Shun(now, question.taking);
-  // It may have taken what it did not confirm.
+  // The node may have reserved memory without its confirmation having arrived.
   steps.push_back({ChoiceStep::Kind::kDrop, at->first, question.taking});
   question.taking = NodeId{};
   return TakeNext(now, at, steps);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The asking side of a node choice (Partial migration, Algorithm 1): the whole need goes to every node, those with room
-// answer, the one that runs the fewest threads is taken. Pure: messages come in, messages go out. Page:
-// docs/partition.md
+// The requesting side of a node choice (Partial migration, Algorithm 1). It asks every node for the whole need; nodes
+// with room answer, and the one with the fewest running threads is taken. Pure: messages come in, messages go out.
+// Page: docs/partition.md
 //
 //           Ask                  all answered, or the answers' deadline         Taken
 //   (none) ──────────▶ asking ─────────────────────────────────────▶ taking ──────────▶ chosen
-//                        │ no offer                                    │ Refused, silent: the next best
-//                        └────────────────▶ none ◀─────────────────────┘ no offer left, the whole's deadline
+//                        │ no offer                                    │ Refused or no answer: the next best
+//                        └────────────────▶ none ◀─────────────────────┘ no offer left, or the question's deadline
 #pragma once
 
 #include <cstdint>
@@ -21,28 +21,28 @@
 namespace weir::core {
 
 struct ChoiceTimes {
-  Duration answers = milliseconds(20);  // to come in
+  Duration answers = milliseconds(20);  // for answers to arrive
   Duration take = milliseconds(20);     // for a taken node to confirm
-  Duration whole = milliseconds(100);   // of a question, at most; below RoomTimes::hold
-  Duration shun = seconds(1);           // a node that didn't keep its offer; twice as long each time in succession
+  Duration whole = milliseconds(100);   // limit of a question; below RoomTimes::hold
+  Duration shun = seconds(1);           // back-off of a node that broke its offer; doubles at each consecutive time
   Duration shun_max = seconds(300);
 };
 
-/// What is to be done: sent to a node, or told to who asked.
+/// An action: a message to a node, or a result for the requester.
 struct ChoiceStep {
   enum class Kind : std::uint8_t { kAsk, kTake, kDrop, kChosen, kNone };
   Kind kind = Kind::kAsk;
   std::uint64_t number = 0;
-  NodeId node{};  // of all but kNone
-  Bytes need{};   // of kAsk
+  NodeId node{};  // for all kinds except kNone
+  Bytes need{};   // for kAsk
 };
 
 struct ChoiceCounts {
   std::uint64_t asked = 0, chosen = 0, none = 0;  // questions
-  std::uint64_t late = 0;                         // answers after the choice, or to no question
-  std::uint64_t unasked = 0;                      // answers of a node that was not asked
+  std::uint64_t late = 0;                         // answers after the choice or to an unknown question
+  std::uint64_t unasked = 0;                      // answers from a node that was not asked
   std::uint64_t twice = 0;
-  std::uint64_t broken = 0;  // offers that were not kept, or held less than was asked for
+  std::uint64_t broken = 0;  // offers that were broken, or smaller than the need
 };
 
 class NodeChoice {
@@ -51,20 +51,20 @@ class NodeChoice {
 
   explicit NodeChoice(const ChoiceTimes& times = {}) : times_(times) {}
 
-  /// Those that may be asked from now on.
+  /// Replaces the set of nodes that may be asked.
   void SetNodes(std::span<const NodeId> nodes);
 
-  /// Returns the question's number. Every question ends with one kChosen or kNone, at `times.whole` at the latest if
-  /// Tick is called when it asks to be.
+  /// Returns the question's number. Every question ends with one kChosen or kNone, within `times.whole` if Tick is
+  /// called at the times that it returns.
   std::uint64_t Ask(Instant now, Bytes need, std::vector<ChoiceStep>& steps);
   void Answer(Instant now, NodeId node, const RoomOffer& offer, std::vector<ChoiceStep>& steps);
   void Taken(Instant now, NodeId node, std::uint64_t number, std::vector<ChoiceStep>& steps);
   void Refused(Instant now, NodeId node, std::uint64_t number, std::vector<ChoiceStep>& steps);
-  /// What became of a chosen node's part: it ran, and what was held against the node is forgotten; or the node had no
-  /// room for it after all.
+  /// The result of a chosen node's part. Kept: it ran, and the node's back-off is cleared. Failed: the node had no room
+  /// for it after all.
   void Kept(NodeId node) { trust_.erase(node); }
   void Failed(Instant now, NodeId node) { Shun(now, node); }
-  /// Returns when to call it again; Instant::max() while nothing is asked.
+  /// Returns the time of the next call; Instant::max() without open questions.
   Instant Tick(Instant now, std::vector<ChoiceStep>& steps);
 
   [[nodiscard]] bool Shunned(Instant now, NodeId node) const;
@@ -82,17 +82,17 @@ class NodeChoice {
     Instant answers_until{}, take_until{}, until{};
     std::vector<NodeId> asked{};
     std::vector<NodeId> answered{};
-    std::vector<Offer> offers{};  // not yet taken up
+    std::vector<Offer> offers{};  // not yet taken
     NodeId taking{};
   };
   struct Trust {
     Instant shunned_until{};
-    Duration span{};  // the last time it was shunned for; zero: not yet
+    Duration span{};  // the last back-off; zero: none yet
   };
   using Questions = std::map<std::uint64_t, Question>;
 
   void Shun(Instant now, NodeId node);
-  /// Goes on with one question as far as `now` lets it; true: it has ended and is forgotten.
+  /// Advances a question as far as `now` allows. Returns true if it has ended and was removed.
   bool Advance(Instant now, Questions::iterator at, std::vector<ChoiceStep>& steps);
   bool TakeNext(Instant now, Questions::iterator at, std::vector<ChoiceStep>& steps);  // as Advance
   void End(Questions::iterator at, NodeId chosen, std::vector<ChoiceStep>& steps);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kReservedBegins[]{"__",  "cl_",    "cles_", "CL_",  "CLK_",  "FP_FAST_",
                                              "NV_", "NVIDIA", "FLT_",  "DBL_", "HALF_", "POCL"};
-/// Of OpenCL C's own headers.
+/// Defined by OpenCL C's own headers.
 constexpr std::string_view kReservedNames[]{
     "CHAR_BIT",   "CHAR_MAX",  "CHAR_MIN",  "INT_MAX",         "INT_MIN",         "LONG_MAX",
     "LONG_MIN",   "SCHAR_MAX", "SCHAR_MIN", "SHRT_MAX",        "SHRT_MIN",        "UCHAR_MAX",
@@ -20,9 +20,9 @@ constexpr std::string_view kReservedNames[]{
     "INFINITY",   "NAN",       "M_E",       "M_LOG2E",         "M_LOG10E",        "M_LN2",
     "M_LN10",     "M_PI",      "M_PI_2",    "M_PI_4",          "M_1_PI",          "M_2_PI",
     "M_2_SQRTPI", "M_SQRT2",   "M_SQRT1_2", "ATOMIC_VAR_INIT", "ATOMIC_FLAG_INIT"};
-/// The same in all.
+/// Equal for all compilers.
 constexpr std::string_view kAlike[]{"__LINE__", "__COUNTER__", "__VA_ARGS__", "__VA_OPT__", "__FUNCTION__"};
-/// Of clang, whatever it is told.
+/// Defined by clang regardless of options.
 constexpr std::string_view kOfThePreprocessor[]{"__FILE__", "__BASE_FILE__", "__FILE_NAME__",    "__DATE__",
                                                 "__TIME__", "__TIMESTAMP__", "__INCLUDE_LEVEL__"};
 constexpr std::string_view kGuardEnds[]{"_H", "_CL", "_CLH", "_HPP"};
@@ -32,7 +32,7 @@ bool IsAmong(std::string_view name, const std::string_view (&names)[n]) {
   return std::find(names, names + n, name) != names + n;
 }
 
-/// What a header asks for so that it is read once is its own.
+/// An include guard is the header's own name.
 bool IsGuard(std::string_view name) {
   while (name.ends_with('_')) name.remove_suffix(1);
   return std::any_of(std::begin(kGuardEnds), std::end(kGuardEnds), [&](auto end) { return name.ends_with(end); });
@@ -47,14 +47,14 @@ bool IsReserved(std::string_view name) {
   return IsAmong(name, kReservedNames);
 }
 
-/// Of these, what the compiler's own value is may make another name, if tokens are pasted.
+/// Names whose value depends on the compiler and may form another name when tokens are pasted.
 bool MayBePasted(std::string_view name) {
   if (IsAmong(name, kAlike) || std::any_of(name.begin(), name.end(), [](char c) { return c >= 'a' && c <= 'z'; }))
     return false;
   return name.starts_with("__") || name.starts_with("CL_") || name.starts_with("FP_FAST_") || name.starts_with("NV_");
 }
 
-/// Lines that are continued are one.
+/// Joins continued lines.
 std::string Spliced(std::string_view source) {
   std::string spliced;
   spliced.reserve(source.size());
@@ -146,7 +146,7 @@ class CompilerQuestions {
     } else if (what.starts_with("if") || what.starts_with("elif")) {
       TakeCondition(line.subspan(1));
       if (what.starts_with("el")) return;
-      // What a guard is about stands at the depth of what is around it.
+      // An include guard does not increase the depth of the text inside it.
       const bool guard = what == "ifndef" && IsGuard(name);
       guards_.push_back(guard);
       if (!guard) ++depth_;
@@ -165,7 +165,7 @@ class CompilerQuestions {
     }
   }
 
-  /// What macros in conditions stand for is asked too.
+  /// Follows the macros used in conditions to their definitions.
   void FollowConditions() {
     std::set<std::string_view> seen;
     while (!conditions_.empty()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Does preprocessing a source need what only the compiler that it is written for knows? A source that asks for none of
-// its names is preprocessed alike by all. Pure.
+// Decides whether preprocessing a source depends on the compiler that it is written for. A source that tests none of
+// its names is preprocessed alike by all compilers. Pure.
 #pragma once
 
 #include <span>
@@ -10,18 +10,18 @@
 
 namespace weir::core {
 
-/// What -D and -U among build options say, as "NAME=VALUE" or "NAME": of -U, too.
+/// The macros of -D and -U among build options, as "NAME=VALUE" or "NAME"; includes those of -U.
 std::vector<std::string> MacrosOfOptions(std::span<const std::string> options);
-/// Of "NAME=VALUE", "NAME(x)=VALUE" or "NAME".
+/// The name in "NAME=VALUE", "NAME(x)=VALUE" or "NAME".
 std::string_view MacroName(std::string_view macro);
 
-/// Preprocessing leaves this text as it is, but for comments: it has no directives but #pragma, and none of these
-/// macros.
+/// True if preprocessing only removes comments from this text: its only directives are #pragma, and it uses none of
+/// these macros.
 bool IsPreprocessed(std::string_view source, std::span<const std::string> options, std::span<const std::string> macros);
 
-/// In words, or empty. `options`: of MacrosOfOptions. `macros`: what the compiler is known to define; where there are
-/// any, they are all of those that name extensions (cl_...). Takes what stands in a branch that isn't taken for asked:
-/// a yes too many costs a split, and nothing else.
+/// The reason as text, or empty. `options`: from MacrosOfOptions. `macros`: what the compiler is known to define; if
+/// not empty, it has all names of extensions (cl_...). Branches that are not taken count as well: a false positive only
+/// costs a split.
 std::string AsksItsCompiler(std::string_view source, std::span<const std::string> options,
                             std::span<const std::string> macros);
 

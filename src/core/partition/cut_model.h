@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of a task that is cut along one dimension take, here and there: H(k) and P(n − k) of
+// Cost of a task that is cut along one dimension: H(k) for the local parts and P(n − k) for the remote ones, see
 // docs/partition.md. Private to plan.cc.
 #pragma once
 
@@ -18,14 +18,14 @@ inline double SecondsFor(std::uint64_t bytes, double bytes_per_s) {
   return bytes_per_s > 0 ? static_cast<double>(bytes) / bytes_per_s : kImpossible;
 }
 
-/// Copies and kernel of one launch. `there_already`: of what it is sent.
+/// Copies and kernel of one launch. `there_already`: bytes of its inputs that are on the device.
 inline double SecondsOn(const DeviceView& device, const PartNeed& need, double groups, Bytes there_already) {
   return SecondsOf(device.launch) +
          SecondsFor(need.sent.count - std::min(there_already, need.sent).count, device.in_bytes_per_s) +
          groups * device.group_s + SecondsFor(need.returned.count, device.out_bytes_per_s);
 }
 
-/// Both ways over the link, and the device there.
+/// Time of a remote part: both directions of the link, and the peer's device.
 inline double SecondsThere(const PeerView& peer, const PartNeed& need, double groups) {
   return SecondsOf(peer.link.queue) + 2 * SecondsOf(peer.link.latency) +
          static_cast<double>(need.stretches) * SecondsOf(peer.link.stretch) +
@@ -37,9 +37,9 @@ struct Ends {
   std::uint64_t low = 0, high = 0;
 };
 
-/// The first of `ends`, both included, where `rises` is at least 0; it never falls, and is at least 0 at the end. What
-/// a part needs and takes is mostly affine in where it is cut, and then a line through both ends meets 0 at once; where
-/// it isn't, halving goes on.
+/// The first value in `ends` (inclusive) at which `rises` is at least 0. `rises` never falls, and is at least 0 at the
+/// end. Needs and times are mostly affine in the cut, so a line through both ends finds the zero at once; otherwise
+/// bisection continues.
 template <typename Rises>
 std::uint64_t FirstThat(Ends ends, Rises rises) {
   double below = rises(ends.low), above = rises(ends.high);
@@ -50,7 +50,7 @@ std::uint64_t FirstThat(Ends ends, Rises rises) {
     if (along_line && below > -kImpossible && above < kImpossible)
       step = static_cast<std::uint64_t>(std::ceil(static_cast<double>(apart) * (-below / (above - below)))) - 1;
     step = std::clamp<std::uint64_t>(step, 1, apart - 1);
-    // Where the line is right it is this one that is still below, and the next that isn't.
+    // If the line is exact, this value is still below 0 and the next one is not.
     for (const std::uint64_t at : {ends.low + step, ends.low + step + 1}) {
       if (at >= ends.high) continue;
       const double here = rises(at);
@@ -82,7 +82,7 @@ class CutModel {
     return static_cast<double>(last - first) * row_;
   }
 
-  /// Cuts into as few pieces as fit `room`, each as large as it can be; stops where one group doesn't fit.
+  /// Cuts into the fewest pieces that fit `room`, each as large as possible; stops where a single group doesn't fit.
   void CutIntoPieces(const DeviceView& here, std::uint32_t pieces_max) {
     here_ = &here;
     ends_.clear();
@@ -99,22 +99,22 @@ class CutModel {
       first = last;
     }
   }
-  /// Groups [0, reach()) can run here.
+  /// Groups [0, reach()) can run locally.
   [[nodiscard]] std::uint64_t reach() const { return ends_.empty() ? 0 : ends_.back(); }
-  /// Where [0, kept) is cut, kept in 1 … reach().
+  /// The cuts within [0, kept), for kept in 1 … reach().
   [[nodiscard]] std::vector<std::uint64_t> EndsOf(std::uint64_t kept) const {
     std::vector<std::uint64_t> ends(ends_.begin(), std::ranges::lower_bound(ends_, kept));
     ends.push_back(kept);
     return ends;
   }
-  /// H(k), for the same k.
+  /// H(k), for kept in 1 … reach().
   [[nodiscard]] double Here(std::uint64_t kept) const {
     const auto piece = static_cast<std::size_t>(std::ranges::lower_bound(ends_, kept) - ends_.begin());
     if (kept == ends_[piece]) return until_[piece];
     if (piece == 0) return SecondsOf(here_->queue) + PieceSeconds(0, kept);
     return until_[piece - 1] + PieceSeconds(ends_[piece - 1], kept);
   }
-  /// H(k) from what pieces take, as if each took its groups' share: no need is asked for.
+  /// Approximates H(k) from the times of whole pieces, in proportion to groups, without evaluating needs.
   [[nodiscard]] double HereAbout(std::uint64_t kept) const {
     const auto piece = static_cast<std::size_t>(std::ranges::lower_bound(ends_, kept) - ends_.begin());
     const double before = piece == 0 ? SecondsOf(here_->queue) : until_[piece - 1];
@@ -122,19 +122,19 @@ class CutModel {
     return before +
            (until_[piece] - before) * static_cast<double>(kept - first) / static_cast<double>(ends_[piece] - first);
   }
-  /// P(n − k), k below n.
+  /// P(n − k), for k below n.
   [[nodiscard]] double There(const PeerView& peer, std::uint64_t kept) const { return There(peer, kept, count_); }
   [[nodiscard]] double There(const PeerView& peer, std::uint64_t first, std::uint64_t last) const {
     return SecondsThere(peer, NeedOf(first, last), GroupsIn(first, last));
   }
-  /// The fewest groups that must stay so that the others fit there.
+  /// The fewest groups that must stay local so that the others fit the peer.
   [[nodiscard]] std::uint64_t LeastKept(Bytes room) const {
     return FirstThat({0, count_}, [&](std::uint64_t kept) {
       return kept == count_ ? static_cast<double>(room.count) : Spare(kept, count_, room);
     });
   }
-  /// Of the cuts from `low` to `high`, 1 ≤ low ≤ high < n, the one where the later of the two parts ends first: H grows
-  /// with k and P falls, so it is where they cross, or the one before.
+  /// The cut between `low` and `high` (1 ≤ low ≤ high < n) at which the later of the two parts ends earliest. H grows
+  /// with k and P falls, so it is at their crossing or one group before.
   [[nodiscard]] std::uint64_t BestCut(const PeerView& peer, std::uint64_t low, std::uint64_t high) const {
     const std::uint64_t from = FirstThat({low, high}, [&](std::uint64_t kept) {
       const double here = Here(kept), there = There(peer, kept);
@@ -151,18 +151,18 @@ class CutModel {
     const PartNeed need = NeedOf(first, last);
     return SecondsOn(*here_, need, GroupsIn(first, last), first == 0 ? Bytes{} : need.alike);
   }
-  /// Of `room`, what [first, last) leaves; below 0: it doesn't fit.
+  /// What [first, last) leaves of `room`; below 0: it doesn't fit.
   [[nodiscard]] double Spare(std::uint64_t first, std::uint64_t last, Bytes room) const {
     return static_cast<double>(room.count) - static_cast<double>(NeedOf(first, last).device.count);
   }
-  /// As many groups from `first` on as fit. Pieces are mostly as large as the one before: `usual`.
+  /// The most groups from `first` on that fit. Pieces mostly have the size of the one before, which is `usual`.
   [[nodiscard]] std::uint64_t MostFrom(std::uint64_t first, std::uint64_t usual, Bytes room) const {
     Ends ends{0, count_ - first};
     if (usual > 0 && usual < ends.high && Fits(first, first + usual, room)) {
       if (!Fits(first, first + usual + 1, room)) return usual;
       ends.low = usual;
     }
-    // The first that leaves nothing, less one.
+    // The first count that does not fit, minus one.
     const auto lacks = [&](std::uint64_t groups) {
       const double spare = groups == 0 ? static_cast<double>(room.count) : Spare(first, first + groups, room);
       return spare < 0 ? -spare : -1.0 - spare;
@@ -174,10 +174,10 @@ class CutModel {
   const TaskView& task_;
   const unsigned dimension_;
   const std::uint64_t count_;
-  double row_ = 1;  // groups for each one along the dimension
+  double row_ = 1;  // groups in all other dimensions, for each index of the cut dimension
   const DeviceView* here_ = nullptr;
   std::vector<std::uint64_t> ends_;
-  std::vector<double> until_;  // seconds from now until each piece is done
+  std::vector<double> until_;  // seconds from now to the end of each piece
 };
 
 }  // namespace weir::core::partition

@@ -9,13 +9,13 @@ namespace {
 
 constexpr std::size_t kCutPairsMax = 1024;
 
-/// One access of a launch: start = base + sum of factor * range.
+/// One access in a launch: start = base + sum of factor * range.
 struct Touched {
   const MemoryAccess* access = nullptr;
   bool anywhere = false;
   std::int64_t base = 0;
   std::int64_t bytes = 0;
-  Interval hull{};  // of its bytes in the memory object; the end is not included
+  Interval hull{};  // of its bytes in the memory object; excludes the end
   std::array<Interval, 3> groups{};
   std::array<FormUnit, Form::kTermsMax> units{};
   std::size_t count = 0;
@@ -32,25 +32,25 @@ struct Touched {
   }
 };
 
-/// Of a pair, what is left after outer steps were taken off: where each may start, less the term of the cut.
+/// One access of a pair after outer steps were removed: its possible starts, without the term of the cut dimension.
 struct Remains {
   std::array<FormUnit, Form::kTermsMax> units{};
   std::size_t count = 0;
   std::int64_t cut_factor = 0;  // bytes from one group to the next
-  Interval groups{};            // that reach it
-  Interval inner{};             // of starts, less the groups' term
-  Interval rest{}, ids{0, 0};   // of starts: what is not of the cut dimension, and what is
+  Interval groups{};            // groups that reach the access
+  Interval inner{};             // of starts, without the groups' term
+  Interval rest{}, ids{0, 0};   // of starts: other dimensions, and the cut dimension
 };
 
 std::uint16_t CutSymbol(unsigned d) { return static_cast<std::uint16_t>(kGroupSymbol + d); }
 
-/// The id of dimension d is taken apart into its group's term and the local id's.
+/// Splits the id of dimension d into the terms of the group and of the local id.
 Remains RemainsOf(const Touched& touched, unsigned d, const KernelLaunch& launch) {
   Remains remains;
   const auto size = static_cast<std::int64_t>(launch.local[d]);
   remains.groups = touched.groups[d];
   remains.rest = {touched.base, touched.base};
-  Interval local{0, 0};  // bytes that the local id adds, where the id is taken apart
+  Interval local{0, 0};  // bytes that the local id adds, if the id is split
   for (std::size_t i = 0; i < touched.count; ++i) {
     const FormUnit& unit = touched.units[i];
     if (unit.symbol != CutSymbol(d)) {
@@ -74,9 +74,9 @@ Interval AllOf(const Remains& remains, std::int64_t bytes) {
 
 bool Apart(Interval a, Interval b) { return a.high <= b.low || b.high <= a.low; }
 
-/// No byte of `a` by a group is one of `b` by another group along the cut.
+/// True if no byte of `a` in one group is a byte of `b` in another group along the cut.
 bool GroupsApart(Remains a, std::int64_t bytes_a, Remains b, std::int64_t bytes_b) {
-  // One step is taken off at most: an extent has rows, and no rows of rows.
+  // At most one step is removed, since an extent has rows but no rows of rows.
   for (int level = 0; level < 2; ++level) {
     const Interval all_a = AllOf(a, bytes_a), all_b = AllOf(b, bytes_b);
     if (!all_a.bounded() || !all_b.bounded()) return false;
@@ -84,12 +84,12 @@ bool GroupsApart(Remains a, std::int64_t bytes_a, Remains b, std::int64_t bytes_
     if (a.groups.single() && a.groups == b.groups) return true;
     if (a.cut_factor == b.cut_factor && a.cut_factor != 0) {
       const std::int64_t step = a.cut_factor < 0 ? -a.cut_factor : a.cut_factor;
-      // Any group of `a` against the next one of `b`, and the other way round.
+      // Compares any group of `a` with the next one of `b`, and vice versa.
       if (FarAdd(FarAdd(a.inner.high, bytes_a), -b.inner.low) <= step &&
           FarAdd(FarAdd(b.inner.high, bytes_b), -a.inner.low) <= step)
         return true;
     }
-    // Take the widest step off both: where everything else lies between two such steps, only equal ones can meet.
+    // Removes the widest step from both: if everything else lies between two such steps, only equal steps can meet.
     std::size_t widest = a.count;
     for (std::size_t i = 0; i < a.count; ++i) {
       const bool wider = widest == a.count || a.units[i].factor > a.units[widest].factor;
@@ -103,7 +103,7 @@ bool GroupsApart(Remains a, std::int64_t bytes_a, Remains b, std::int64_t bytes_
     const auto take = [](Remains& from, std::size_t index) {
       const FormUnit unit = from.units[index];
       from.units[index] = from.units[--from.count];
-      // Interval arithmetic has no inverse: only both ends are moved.
+      // Interval arithmetic has no inverse, so both ends are moved.
       const Interval gone = unit.range * unit.factor;
       from.inner = {from.inner.low - gone.low, from.inner.high - gone.high};
       from.rest = {from.rest.low - gone.low, from.rest.high - gone.high};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes expressions, each once: what is written the same is the same, and cancels.
+// Table of expressions without duplicates: equal expressions have one index, and cancel.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace weir::core {
 
 class ExprTable {
  public:
-  /// What has no room any more, or would be too deep, is data.
+  /// An expression that does not fit, or would be too deep, becomes data.
   std::uint16_t Add(const Expr& expr) {
     const auto found = std::find(exprs_.begin(), exprs_.end(), expr);
     if (found != exprs_.end()) return static_cast<std::uint16_t>(found - exprs_.begin());
@@ -27,23 +27,23 @@ class ExprTable {
   std::uint16_t Constant(std::int64_t value, unsigned bits = 64) {
     return Add({.op = ExprOp::kConstant, .bits = static_cast<std::uint8_t>(bits), .value = value});
   }
-  /// Of two values that are not known each is its own: they don't cancel. When there is no room they are one, of which
-  /// nothing is made any more.
+  /// An unknown value. Each one is distinct, so that two of them don't cancel. In a full table they are all one value,
+  /// from which no further expressions are made.
   std::uint16_t Data(unsigned bits = 64) {
     return Add({.op = ExprOp::kData, .bits = static_cast<std::uint8_t>(bits), .value = Full() ? 0 : ++fresh_});
   }
-  /// Either, by a condition that isn't known.
+  /// One of the two, by an unknown condition.
   std::uint16_t Choice(std::uint16_t a, std::uint16_t b) {
     return Add({.op = ExprOp::kChoice, .bits = BitsOf(a), .a = a, .b = b, .value = ++fresh_});
   }
-  /// An id, a size or a loop's round: `of` is the dimension or the loop.
+  /// An id, a size or a loop's round; `of` is the dimension or the loop.
   std::uint16_t Leaf(ExprOp op, std::uint16_t of, unsigned bits = 64) {
     return Add({.op = op, .bits = static_cast<std::uint8_t>(bits), .a = of});
   }
   std::uint16_t Argument(std::uint16_t argument, unsigned bits, std::uint16_t at = 0) {
     return Add({.op = ExprOp::kArgument, .bits = static_cast<std::uint8_t>(bits), .a = argument, .b = at});
   }
-  /// Of two operands of the same bits.
+  /// An operation on two operands of equal width.
   std::uint16_t Binary(ExprOp op, std::uint16_t a, std::uint16_t b) {
     const std::int64_t nothing = op == ExprOp::kMul ? 1 : 0;
     if (op == ExprOp::kAdd || op == ExprOp::kMul) {
@@ -55,7 +55,7 @@ class ExprTable {
   std::uint16_t Select(std::uint16_t condition, std::uint16_t a, std::uint16_t b) {
     return Add({.op = ExprOp::kSelect, .bits = BitsOf(a), .a = a, .b = b, .c = condition});
   }
-  /// To so many bits, if it has not as many already.
+  /// Converts to `bits` bits, unless the operand has this width already.
   std::uint16_t Convert(ExprOp widen, std::uint16_t a, unsigned bits) {
     const unsigned from = BitsOf(a);
     if (from == bits) return a;
@@ -65,7 +65,10 @@ class ExprTable {
   [[nodiscard]] const std::vector<Expr>& exprs() const { return exprs_; }
 
  private:
-  [[nodiscard]] bool Full() const { return exprs_.size() >= kAccessExprsMax - 65; }  // data of each width has room
+  [[nodiscard]] bool Full() const {
+    return exprs_.size() >= kAccessExprsMax - 65;
+  }  // reserves an entry for data of
+     // each width
 
   std::int64_t fresh_ = 0;
   std::vector<Expr> exprs_;

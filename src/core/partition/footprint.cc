@@ -10,7 +10,8 @@ constexpr std::size_t kReadExtentsMax = 16;
 
 std::uint64_t AsBytes(std::int64_t value) { return static_cast<std::uint64_t>(value); }
 
-/// Bytes that a form stands for when its units take all their values: `run` bytes without a gap, or with.
+/// Describes the bytes of a form when its units take all their values: whether they are contiguous, and the run's
+/// length.
 struct Packing {
   bool dense = true;
   std::int64_t run = 0;
@@ -30,7 +31,7 @@ Packing PackingOf(std::span<const FormUnit> units, std::int64_t bytes) {
   return packing;
 }
 
-/// One access of a part, as extents.
+/// Converts one access of a part into extents.
 class ExtentMaker {
  public:
   ExtentMaker(const LaunchForms& forms, const Form& offset, Interval bytes, std::uint64_t size, bool sure)
@@ -57,7 +58,7 @@ class ExtentMaker {
     out.push_back({.begin = AsBytes(inside.low), .bytes = AsBytes(inside.high - inside.low), .whole = whole});
   }
 
-  /// The unit that takes the largest steps, where what lies between two steps is not all touched.
+  /// The unit with the largest step, provided that the bytes between two steps are not all touched.
   [[nodiscard]] const FormUnit* Outermost(const FormUnits& units, std::int64_t all) const {
     const FormUnit* outer = nullptr;
     for (const FormUnit& unit : units.span())
@@ -88,7 +89,7 @@ class ExtentMaker {
     const std::int64_t run = RunUnder(units, outer);
     const std::int64_t limit = std::min(high, size_);
     if (begin < 0 || begin < low - outer.factor || begin >= Interval::kFar) return AppendHull(low, high, false, out);
-    // Rows that end before the limit are as they are; of others what is before it.
+    // Rows that end before the limit are kept whole; the remaining bytes before the limit are added separately.
     const std::int64_t wanted = FarAdd(outer.range.high, 1 - outer.range.low);
     const std::int64_t fit = limit < begin + run ? 0 : (limit - begin - run) / outer.factor + 1;
     const std::int64_t rows = std::min(wanted, fit);
@@ -110,7 +111,7 @@ class ExtentMaker {
   const bool sure_;
 };
 
-/// Sorted; those that overlap are one. Rows with less between them than in them count as one run.
+/// Sorts, and merges overlapping extents. Rows whose gaps are at most as long as their bytes become one run.
 void MergeReads(std::vector<Extent>& reads) {
   for (Extent& one : reads) {
     one.whole = false;

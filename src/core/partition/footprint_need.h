@@ -10,19 +10,19 @@
 
 namespace weir::core {
 
-/// Of a launch that outlives this, like its kernel. A range that can't be evaluated needs more than there is. What has
-/// been asked is remembered, up to a bound: for one thread.
+/// Needs of the parts of one launch; the launch and its kernel must outlive this object. A range that can't be
+/// evaluated needs more than any device has. Results are cached, up to a bound. Not thread-safe.
 class FootprintNeed final : public TaskNeed {
  public:
   FootprintNeed(const KernelAccess& access, const KernelLaunch& launch, std::uint64_t alignment);
 
   [[nodiscard]] bool Cuttable(unsigned dimension) const override { return may_[dimension].yes; }
   [[nodiscard]] PartNeed Of(const PartRange& part) const override;
-  /// Ranges that were evaluated, so far.
+  /// Number of ranges that were evaluated so far.
   [[nodiscard]] std::uint64_t evaluated() const { return evaluated_; }
-  /// Why a dimension can't be cut, in words.
+  /// Why a dimension can't be cut, as text.
   [[nodiscard]] const CutAnswer& Answer(unsigned dimension) const { return may_[dimension]; }
-  /// Slices that all parts along this dimension read, and none writes.
+  /// Slices that all parts along this dimension read and none writes.
   [[nodiscard]] const std::vector<MemorySlice>& AlikeAlong(unsigned dimension) const { return alike_[dimension]; }
 
  private:

@@ -21,19 +21,19 @@ std::uint64_t HandOut::GroupsOf(const Worker& worker) {
   return groups;
 }
 
-/// 0: others will have ended all that is left before it would have begun, or ended, one group.
+/// Returns 0 if other workers will end all remaining groups before this one would have begun or ended one group.
 std::uint64_t HandOut::SizeFor(std::size_t worker) const {
   const double mine = workers_[worker].rate, left = static_cast<double>(left_);
   double others = 0, fastest = 0;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     if (i == worker || workers_[i].lost) continue;
-    others += workers_[i].rate > 0 ? workers_[i].rate : mine;  // like this one, until it is known
+    others += workers_[i].rate > 0 ? workers_[i].rate : mine;  // an unknown rate is assumed to equal this worker's
     fastest = std::max(fastest, workers_[i].rate);
   }
   const double has = static_cast<double>(GroupsOf(workers_[worker]));
   if (mine <= 0) return has > 0 ? 0 : std::max<std::uint64_t>(all_ / params_.first_of, 1);
   if (fastest > left * mine) return 0;
-  // If all were to end at once, it would go on for this long after what it has.
+  // If all workers ended at the same time, this one would run for this long after its present ranges.
   const double more_s = (left + has) / (others + mine) - has / mine;
   if (more_s <= 0) return 0;
   const double takes_s = std::clamp(params_.share * more_s, SecondsOf(params_.shortest), SecondsOf(params_.longest));
@@ -66,7 +66,7 @@ void HandOut::Ended(std::size_t worker, Instant now) {
   const double took_s = SecondsOf(now - std::exchange(one.since, now));
   if (took_s <= 0) return;
   const double rate = static_cast<double>(had.count()) / took_s;
-  // The first time it has waited for a compiler, too.
+  // The first range includes waiting for a compiler.
   one.rate = ++one.ended <= 2 ? rate : (1 - params_.newest) * one.rate + params_.newest * rate;
 }
 

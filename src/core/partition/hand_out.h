@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who runs which work-groups of a launch that several nodes share: each asks for some when it has ended the last (or
-// the last but one, so that those are on their way meanwhile), and gets fewer as fewer are left (guided
-// self-scheduling, by how fast each has been). Nobody waits for another, and what a node turns out to do in a second
-// needs not be known before. Pure. Page: docs/partition.md
+// Distributes the work-groups of a launch that several nodes share. A node requests a range when it has ended its last
+// one, or the last but one, so that the next range travels meanwhile. Ranges shrink as fewer groups are left (guided
+// self-scheduling, by each node's measured rate). No node waits for another, and rates need not be known in advance.
+// Pure. Page: docs/partition.md
 //
-//             Take                       Ended
+//           Take                       Ended
 //   left ───────────▶ out with a worker ───────▶ done
 //     ▲                      │ Lost
 //     └──────────────────────┘
@@ -19,7 +19,7 @@
 
 namespace weir::core {
 
-/// Work-groups `first` up to, not including, `end`, along the dimension that is cut.
+/// Work-groups from `first` up to but excluding `end`, along the cut dimension.
 struct GroupRange {
   std::uint64_t first = 0, end = 0;
   bool operator==(const GroupRange&) const = default;
@@ -28,34 +28,34 @@ struct GroupRange {
 };
 
 struct HandOutParams {
-  double share = 0.5;                     // of what each would still get if nothing changed
-  Duration shortest = milliseconds(100);  // less is not worth the way there and back
-  Duration longest = seconds(2);          // what is lost with a node, and what others may have to wait for at the end
-  std::uint64_t first_of = 32;            // of a worker of which nothing is known: this part of all groups
-  double newest = 0.5;                    // of a rate's mean, the last one's share
+  double share = 0.5;                     // of what each worker would still get at unchanged rates
+  Duration shortest = milliseconds(100);  // a shorter range is not worth the round trip
+  Duration longest = seconds(2);          // limits the work lost with a node, and the wait for it at the end
+  std::uint64_t first_of = 32;            // first range of a worker with an unknown rate: this part of all groups
+  double newest = 0.5;                    // weight of the latest rate in the mean
 };
 
 class HandOut {
  public:
   using Fits = std::function<bool(const GroupRange&)>;
 
-  /// `rates`: of each worker, groups per second as far as is known; 0: unknown.
+  /// `rates`: known rate of each worker in groups per second; 0: unknown.
   HandOut(GroupRange all, std::vector<double> rates, HandOutParams params = {});
 
-  /// What `worker` runs after what it has: no more than what `fits` it at once. Empty: nothing for now, because
-  /// none is left, one group does not fit it, or another will have ended all before it would have ended one.
+  /// The next range for `worker`, limited to what `fits` accepts. Empty for now if no groups are left, if a single
+  /// group does not fit, or if other workers will end all groups before this worker would end one.
   GroupRange Take(std::size_t worker, const Fits& fits, Instant now);
-  /// It has run what it took first of what it has.
+  /// The worker has ended the oldest of its ranges.
   void Ended(std::size_t worker, Instant now);
-  /// It has gone, with all that it has: others run that. It is given nothing more, and nobody leaves work to it.
+  /// The worker is gone; its ranges become available to others, and it gets no further ranges.
   void Lost(std::size_t worker);
 
-  /// All others have gone: what it is not given nobody will run.
+  /// All other workers are gone, so only this worker can run the rest.
   [[nodiscard]] bool Alone(std::size_t worker) const;
   [[nodiscard]] bool Done() const { return left_ == 0 && out_ == 0; }
-  /// Groups per second, with all it waits for; 0: unknown.
+  /// Groups per second, including all waits; 0: unknown.
   [[nodiscard]] double rate(std::size_t worker) const { return workers_[worker].rate; }
-  /// All that it has is foreseen to take; zero: unknown.
+  /// Predicted time for all its ranges; zero: unknown.
   [[nodiscard]] Duration Foreseen(std::size_t worker) const;
 
  private:
@@ -63,7 +63,7 @@ class HandOut {
     double rate = 0;
     std::uint64_t ended = 0;  // times
     std::deque<GroupRange> has{};
-    Instant since{};  // the first of them is all it does
+    Instant since{};  // start of the first of these ranges
     bool lost = false;
   };
   [[nodiscard]] static std::uint64_t GroupsOf(const Worker& worker);
@@ -72,7 +72,7 @@ class HandOut {
   const HandOutParams params_;
   const std::uint64_t all_;
   std::vector<Worker> workers_;
-  std::vector<GroupRange> ranges_;  // left; the last is taken from
+  std::vector<GroupRange> ranges_;  // not handed out; taken from the back
   std::uint64_t left_ = 0, out_ = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches that were cut before: what their parts need, and how they were cut, so that the same launch again costs a
+// Cache of launches that were cut before: the needs of their parts and their plans. The same launch again costs one
 // comparison. Pure. Page: docs/partition.md
 #pragma once
 
@@ -15,23 +15,23 @@
 
 namespace weir::core {
 
-/// All that a plan is made from, but for the launch itself.
+/// All inputs of a plan except the launch itself.
 struct PlanViews {
   PartitionMode mode = PartitionMode::kAuto;
   DeviceView here{};
   std::vector<PeerView> peers{};
 };
 
-/// Whether a plan for the one is good enough for the other: the same nodes with the same room and order, and everything
-/// that is measured within an eighth.
+/// Whether a plan for one is good enough for the other: same nodes, room and order, and all measured values within an
+/// eighth.
 bool Alike(const PlanViews& a, const PlanViews& b);
 
-/// One launch of an analysed kernel: its needs are evaluated once, and its plans kept.
+/// One launch of an analysed kernel: evaluates its needs once, and keeps its plans.
 class CutLaunchPlans {
  public:
   static constexpr std::size_t kPlansMax = 4;
 
-  /// `launch` is copied with its arguments, and has been checked (CheckLaunch). `analysis` holds `access`.
+  /// Copies `launch` with its arguments; it has passed CheckLaunch. `analysis` owns `access`.
   CutLaunchPlans(std::shared_ptr<const ProgramAnalysis> analysis, const KernelAccess& access,
                  const KernelLaunch& launch, std::uint64_t alignment);
   CutLaunchPlans(const CutLaunchPlans&) = delete;
@@ -39,9 +39,9 @@ class CutLaunchPlans {
 
   [[nodiscard]] const FootprintNeed& need() const { return need_; }
   [[nodiscard]] const KernelLaunch& launch() const { return launch_; }
-  /// MakePlan's for the whole launch in these views, or in some that are alike. Good until the next call.
+  /// The result of MakePlan for the whole launch with these views, or with similar ones. Valid until the next call.
   const Plan& PlanFor(const PlanViews& views, bool from_elsewhere);
-  [[nodiscard]] std::uint64_t made() const { return made_; }  // plans, so far
+  [[nodiscard]] std::uint64_t made() const { return made_; }  // number of plans made so far
 
  private:
   struct Kept {
@@ -55,21 +55,21 @@ class CutLaunchPlans {
   std::vector<LaunchArgument> arguments_;
   KernelLaunch launch_;
   FootprintNeed need_;
-  std::list<Kept> plans_;  // the last used in front
+  std::list<Kept> plans_;  // most recently used first
   std::uint64_t made_ = 0;
 };
 
-/// Those of one session. Keys are exact: what two launches with the same key need is the same.
+/// Cached launches of one session. Two launches with the same key have the same needs.
 class KeptLaunches {
  public:
   static constexpr std::size_t kLaunchesMax = 64;
 
-  /// What decides about the needs of a launch of kernel number `kernel` of program number `program`: geometry, where
-  /// buffers lie, and of scalars only the bytes that accesses depend on.
+  /// Key of a launch of kernel number `kernel` of program number `program`. It contains everything that determines its
+  /// needs: geometry, buffer positions, and those bytes of scalars that accesses depend on.
   static std::vector<std::byte> KeyOf(std::uint64_t program, std::size_t kernel, const KernelAccess& access,
                                       const KernelLaunch& launch, std::uint64_t alignment);
 
-  /// Null: it was not kept, or no longer.
+  /// Null if the launch is not in the cache.
   CutLaunchPlans* Find(std::span<const std::byte> key);
   CutLaunchPlans& Keep(std::vector<std::byte> key, std::unique_ptr<CutLaunchPlans> plans);
   [[nodiscard]] std::size_t size() const { return launches_.size(); }
@@ -79,7 +79,7 @@ class KeptLaunches {
     std::vector<std::byte> key;
     std::unique_ptr<CutLaunchPlans> plans;
   };
-  std::list<Known> launches_;  // the last used in front
+  std::list<Known> launches_;  // most recently used first
 };
 
 }  // namespace weir::core

@@ -6,7 +6,7 @@
 namespace weir::core {
 namespace {
 
-/// One question, to its end.
+/// Runs one question to its end.
 NodeId ChooseOne(NodeChoice& choice, Instant now, std::span<const KnownNode> known, Bytes need,
                  const std::vector<NodeId>& had, const std::function<bool(NodeId)>& take) {
   std::vector<ChoiceStep> steps;
@@ -18,7 +18,7 @@ NodeId ChooseOne(NodeChoice& choice, Instant now, std::span<const KnownNode> kno
     if (node == known.end() || node->room.value_or(need) < need) continue;
     choice.Answer(now, step.node, {.number = number, .room = need, .threads = node->threads}, steps);
   }
-  // Who has not answered has no room. Where all have, the choice has gone on by itself.
+  // A node that has not answered has no room. If all nodes have answered, the choice has proceeded already.
   const bool goes_on = std::ranges::any_of(
       steps, [&](const ChoiceStep& step) { return step.number == number && step.kind == ChoiceStep::Kind::kTake; });
   if (!goes_on) {

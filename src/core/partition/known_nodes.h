@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Algorithm 1 (choice.h) among nodes whose room and threads are known already, because they say so all the time: each
-// question is answered on the spot. Pure. Page: docs/partition.md
+// Algorithm 1 (choice.h) among nodes that publish their room and threads continuously, so that each question is
+// answered immediately. Pure. Page: docs/partition.md
 #pragma once
 
 #include <functional>
@@ -14,16 +14,16 @@ namespace weir::core {
 
 struct KnownNode {
   NodeId id{};
-  std::optional<Bytes> room{};  // not known: it is taken to be enough
+  std::optional<Bytes> room{};  // unset: unknown, assumed to be sufficient
   std::uint64_t threads = 0;
 };
 
-/// Where less than the whole is of use, too, halves of the need are asked for, so often at most.
+/// If less than the whole need is useful too, the need is halved at most this often.
 inline constexpr int kNeedHalvings = 4;
 
-/// Up to `most` nodes for one task, each the choice of a question of its own: with room for the whole need those with
-/// the fewest threads first, then those with room for half of it, and so on. `take`: whether the node confirms; one
-/// that doesn't is shunned. `choice` must know the nodes, and have no question open.
+/// Chooses up to `most` nodes for one task, with one question each: first the nodes with room for the whole need, the
+/// fewest threads first, then those with room for half of it, and so on. `take` asks a node to confirm; a node that
+/// refuses is backed off. `choice` must know the nodes and have no open question.
 std::vector<NodeId> ChooseKnown(NodeChoice& choice, Instant now, std::span<const KnownNode> known, Bytes need,
                                 std::size_t most, const std::function<bool(NodeId)>& take);
 

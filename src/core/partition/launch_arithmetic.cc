@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each operation makes of affine forms.
+// The operations on affine forms.
 #include "core/partition/launch_forms.h"
 
 namespace weir::core {
 namespace {
 
-constexpr unsigned kOddBits = 61;  // widths from here to 63 are not reasoned about
+constexpr unsigned kOddBits = 61;  // widths from here to 63 are not handled
 
 std::int64_t ScalarAt(std::span<const std::byte> value, const Expr& expr) {
   std::uint64_t number = 0;
@@ -54,7 +54,7 @@ Form LaunchForms::Unsigned(const Form& form, unsigned bits) const {
   return bounds.high - turns * size < size ? Sum(form, Form::Of(-turns * size)) : Form{};
 }
 
-// a = divisor * q + r: terms that the divisor divides are q's, the rest is r's; exact where r is from 0 to divisor - 1.
+// a = divisor * q + r: terms divisible by the divisor go to q, the rest to r; exact if r is from 0 to divisor - 1.
 Form LaunchForms::Quotient(const Form& a, std::int64_t divisor, bool remainder) {
   Form q = Form::Of(FloorDiv(a.constant, divisor));
   Form r = Form::Of(a.constant - q.constant * divisor);
@@ -91,7 +91,7 @@ Form LaunchForms::Least(const Expr& expr) {
   const Form b = is_signed ? Signed(FormOf(expr.b), expr.bits) : Unsigned(FormOf(expr.b), expr.bits);
   Interval of_a = Bounds(a), of_b = Bounds(b);
   if (!a.known || !b.known) {
-    // Of what can be anything only the other's bound is left; a width's own bound stands for the far end.
+    // If one operand is unknown, only the other's bound remains; the limit of the width replaces the missing bound.
     if (expr.bits > 60 || (!a.known && !b.known)) return {};
     const std::int64_t size = std::int64_t{1} << expr.bits;
     const Interval all = is_signed ? Interval{-size / 2, size / 2 - 1} : Interval{0, size - 1};
@@ -113,7 +113,7 @@ Form LaunchForms::Masked(const Expr& expr) {
   if (expr.bits == 1 || !mask.is_constant()) return {};
   const std::int64_t bits = mask.constant;
   if (bits >= 0 && (bits & (bits + 1)) == 0) {
-    // The lowest bits: those of any number that is the same modulo 2^bits.
+    // The lowest bits are equal for all numbers that are equal modulo 2^bits.
     if (!value.known || !Bounds(value).bounded()) return Auxiliary({0, bits});
     return Quotient(value, bits + 1, /*remainder=*/true);
   }
@@ -161,7 +161,7 @@ Form LaunchForms::Evaluate(const Expr& expr) {
       return launch_.local[d] > 1 ? Form::Symbol(static_cast<std::uint16_t>(kLocalSymbol + d)) : Form::Of(0);
     case ExprOp::kGlobalSize: return Form::Of(static_cast<std::int64_t>(launch_.global[d]));
     case ExprOp::kLocalSize:
-      // The last group of a launch that its groups don't divide is smaller.
+      // In a launch with a partial last group, that group is smaller.
       return launch_.global[d] % launch_.local[d] == 0 ? Form::Of(static_cast<std::int64_t>(launch_.local[d]))
                                                        : Auxiliary({1, static_cast<std::int64_t>(launch_.local[d])});
     case ExprOp::kNumGroups: return Form::Of(static_cast<std::int64_t>(launch_.Groups(static_cast<unsigned>(d))));
@@ -188,7 +188,7 @@ Form LaunchForms::Evaluate(const Expr& expr) {
     case ExprOp::kAnd: return Masked(expr);
     case ExprOp::kSExt:
     case ExprOp::kZExt: return Widened(expr);
-    case ExprOp::kTrunc: return FormOf(expr.a);  // the same modulo less
+    case ExprOp::kTrunc: return FormOf(expr.a);  // equal modulo the smaller power
     case ExprOp::kChoice: return Either(FormOf(expr.a), FormOf(expr.b));
     case ExprOp::kSelect: {
       const Truth truth = Decide(expr.c);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contexts and what they bound; arithmetic is in launch_arithmetic.cc.
+// Contexts and the bounds that they imply; arithmetic is in launch_arithmetic.cc.
 #include "core/partition/launch_forms.h"
 
 namespace weir::core {
@@ -69,7 +69,7 @@ bool LaunchForms::Enter(std::uint16_t context) {
   for (std::size_t i = kLoopSymbol; i < ranges_.size(); ++i) ranges_[i] = {0, Interval::kFar};
   chain_.clear();
   for (std::uint16_t at = context; at != 0; at = access_.contexts[at].parent) chain_.push_back(at);
-  // Twice: what the inner conditions bound may make an outer one's arithmetic known.
+  // Two rounds: bounds from inner conditions may make the arithmetic of an outer condition known.
   for (std::size_t round = 0; round < (chain_.size() > 1 ? 2U : 1U) && feasible_; ++round) {
     constraints_.clear();
     Forget();
@@ -116,7 +116,7 @@ Interval LaunchForms::BoxBounds(const Form& form) const {
   return sum;
 }
 
-// Where f >= 0, g <= g + t f for every t >= 0; t is chosen so that one unit falls out. (Lagrangian relaxation with one
+// Where f >= 0, g <= g + t f for every t >= 0; t is chosen so that one unit cancels. (Lagrangian relaxation with one
 // multiplier.)
 Interval LaunchForms::Bounds(const Form& form) const {
   Interval best = BoxBounds(form);
@@ -176,7 +176,7 @@ void LaunchForms::AssumeAtLeast0(const Form& form) {
   for (std::size_t i = 0; i < units.count && feasible_; ++i) {
     const FormUnit& unit = units.all[i];
     if (unit.symbol >= kLoopSymbol + std::size_t{access_.loops}) exact_ = false;
-    std::int64_t rest = form.constant;  // at most
+    std::int64_t rest = form.constant;  // upper bound
     for (std::size_t j = 0; j < units.count; ++j)
       if (j != i) rest = FarAdd(rest, (units.all[j].range * units.all[j].factor).high);
     if (rest >= Interval::kFar || rest <= -Interval::kFar) continue;
@@ -201,7 +201,7 @@ void LaunchForms::AssumeNot0(const Form& difference) {
   }
   const FormUnits units = UnitsOf(difference);
   if (units.count == 1 && (bounds.low == 0 || bounds.high == 0)) {
-    // 0 is at one end: the next value is at least 1 away.
+    // 0 is one end of the range, so the next value is at least 1 away.
     AssumeAtLeast0(bounds.low == 0 ? Sum(difference, Form::Of(-1)) : Sum(Form::Of(-1), difference, -1));
     return;
   }
@@ -218,7 +218,7 @@ Form LaunchForms::Difference(const Expr& comparison, bool holds, bool& equality,
   Form left = is_signed ? Signed(a, bits) : Unsigned(a, bits);
   const Form right = is_signed ? Signed(b, bits) : Unsigned(b, bits);
   if (!is_signed && holds && !left.known && right.known) {
-    // Below what is no more than 2^(bits-1): as a signed number it is not negative, and below it too.
+    // A value below at most 2^(bits-1) is not negative as a signed number, so the signed comparison holds too.
     const Interval most = Bounds(right);
     const Form plain = Signed(a, bits);
     if (plain.known && (bits == 64 || most.high <= (std::int64_t{1} << (bits - 1)) - 1)) {
@@ -304,7 +304,7 @@ void LaunchForms::BoundLoops() {
     const Form way = Sum(FormOf(test.bound), FormOf(test.start), -1);
     loop_known_[test.loop] = !seen[test.loop] && way.is_constant();
     seen[test.loop] = true;
-    const std::int64_t rounds = RoundsOf(test);  // first: it may add to ranges_
+    const std::int64_t rounds = RoundsOf(test);  // first, since it may add to ranges_
     Interval& range = ranges_[kLoopSymbol + std::size_t{test.loop}];
     range.high = std::min(range.high, std::max(range.low, rounds));
   }

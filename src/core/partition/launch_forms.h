@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel's expressions for one launch, or for some work-groups of it: scalars and sizes are put in, products become
-// affine, conditions bound what they are about. Everything here holds for more work-items than there are, never for
-// fewer.
+// Evaluates a kernel's expressions for one launch, or for some work-groups of it: scalars and sizes are substituted,
+// products become affine, and conditions bound their operands. All results are conservative: they hold for at least the
+// work-items that run.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@
 namespace weir::core {
 
 struct LaunchArgument {
-  std::span<const std::byte> value{};  // of a scalar
-  std::uint64_t memory = 0;            // of a buffer: which; two arguments may lie in one
-  std::uint64_t offset = 0;            // of a buffer: where in that memory it begins, bytes
-  std::uint64_t bytes = 0;             // of a buffer
+  std::span<const std::byte> value{};  // for a scalar
+  std::uint64_t memory = 0;            // for a buffer: its memory object, which several arguments may share
+  std::uint64_t offset = 0;            // for a buffer: its start in the memory object, in bytes
+  std::uint64_t bytes = 0;             // for a buffer
 };
 
 struct KernelLaunch {
@@ -29,13 +29,13 @@ struct KernelLaunch {
   [[nodiscard]] std::uint64_t Groups(unsigned d) const { return (global[d] + local[d] - 1) / local[d]; }
 };
 
-/// Sizes, offsets and the arguments are as the kernel wants them and below 2^40. kInvalidArgument else.
+/// Checks that sizes, offsets and arguments match the kernel and are below 2^40; otherwise kInvalidArgument.
 Status CheckLaunch(const KernelAccess& access, const KernelLaunch& launch);
 
 /// A symbol, or a whole global id, with its factor in a form.
 struct FormUnit {
-  std::uint16_t symbol = 0;  // of an id: its group's
-  bool is_id = false;        // the global id less its offset: group * local size + local
+  std::uint16_t symbol = 0;  // for an id: the symbol of its group
+  bool is_id = false;        // the global id minus its offset: group * local size + local
   std::int64_t factor = 0;
   Interval range{};
 };
@@ -46,29 +46,29 @@ struct FormUnits {
   [[nodiscard]] std::span<const FormUnit> span() const { return {all.data(), count}; }
 };
 
-/// Expressions evaluated and bounds relaxed for one question about a launch. The form comes from a process that is not
-/// trusted, and each of its contexts may hang on all of its expressions: 128 * 127 * 2048 of them.
+/// Limit of evaluated expressions and relaxed bounds per question about a launch. The access forms come from an
+/// untrusted process, and each context may depend on all expressions: 128 * 127 * 2048 of them.
 inline constexpr std::uint32_t kLaunchStepsMax = 1U << 17;
 
 class LaunchForms {
  public:
-  /// Checked ones, which outlive this.
+  /// The arguments have been checked and outlive this object.
   LaunchForms(const KernelAccess& access, const KernelLaunch& launch);
-  /// Of these groups only, from now on.
+  /// Restricts all later results to these groups.
   void Restrict(const PartRange& part);
 
-  /// What follows is about what is reached in this context. False: nothing reaches it.
+  /// Makes later results refer to accesses in this context. Returns false if no work-item reaches it.
   bool Enter(std::uint16_t context);
-  /// Of the last Enter: every condition was understood, and bounds a single unit.
+  /// After Enter: every condition was understood and bounds a single unit.
   [[nodiscard]] bool exact() const { return exact_; }
 
-  /// Unknown, like a bound that takes more than a sum, after so many steps that only a hostile kernel has them.
+  /// The result is unknown after more steps than any honest kernel takes; so is a bound that takes more than a sum.
   [[nodiscard]] Form FormOf(std::uint16_t expr);
-  /// Of all work-items that are here. Not bounded: unknown.
+  /// Bounds over all work-items of the current context. Not bounded: unknown.
   [[nodiscard]] Interval Bounds(const Form& form) const;
   [[nodiscard]] FormUnits UnitsOf(const Form& form) const;
   [[nodiscard]] Interval GroupsOf(unsigned d) const { return ranges_[kGroupSymbol + std::size_t{d}]; }
-  /// Where exact(): each unit of it takes all the values of its range, whatever the others are.
+  /// If exact(): each unit takes all values of its range, independent of the other units.
   [[nodiscard]] bool Fills(const Form& form) const;
 
  private:
@@ -85,7 +85,8 @@ class LaunchForms {
   Form Either(const Form& a, const Form& b);
   [[nodiscard]] Form Signed(const Form& form, unsigned bits) const;
   [[nodiscard]] Form Unsigned(const Form& form, unsigned bits) const;
-  /// difference, such that the comparison says `difference >= 0`, or, of an equality, `== 0`. Unknown: not to be had.
+  /// The form `difference` for which the comparison is `difference >= 0`, or, for an equality, `== 0`. Unknown if
+  /// there is none.
   Form Difference(const Expr& comparison, bool holds, bool& equality, bool& low_too);
   Truth Decide(std::uint16_t condition);
   void Assume(std::uint16_t condition, bool holds);
@@ -98,16 +99,16 @@ class LaunchForms {
 
   const KernelAccess& access_;
   const KernelLaunch& launch_;
-  std::array<Interval, 3> whole_ids_{}, ids_{};  // of global ids, less their offsets
+  std::array<Interval, 3> whole_ids_{}, ids_{};  // of global ids, without their offsets
   std::array<Interval, 3> whole_groups_{};
   std::vector<Interval> ranges_;  // by symbol
-  std::vector<Form> forms_;       // by expression, where its mark is the current one
+  std::vector<Form> forms_;       // by expression; valid if its mark is the current one
   std::vector<std::uint32_t> marks_;
   std::uint32_t mark_ = 1;
-  mutable std::uint32_t steps_ = 0;  // of evaluation, that were taken
+  mutable std::uint32_t steps_ = 0;  // evaluation steps taken
   std::vector<std::uint16_t> chain_;
-  std::vector<Form> constraints_;  // >= 0, of several units
-  std::vector<bool> loop_known_;   // by loop: how often it goes round is a number
+  std::vector<Form> constraints_;  // >= 0, with several units
+  std::vector<bool> loop_known_;   // by loop: its number of rounds is known
   bool feasible_ = true, exact_ = true;
 };
 

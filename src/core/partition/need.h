@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a part of a compute task needs: on the device, sent to where it runs, returned. Kernel analysis knows it for
-// real kernels; AffineNeed is a plain one for tests and simulations. Pure. Page: docs/partition.md
+// What a part of a compute task needs: memory on the device, inputs sent to it, outputs returned. Kernel analysis
+// provides it for real kernels; AffineNeed is a simple version for tests and simulations. Pure. Page: docs/partition.md
 #pragma once
 
 #include <array>
@@ -15,18 +15,18 @@ namespace weir::core {
 inline constexpr unsigned kDimensionsMax = 3;
 
 struct PartNeed {
-  Bytes device;                 // on the device while it runs
-  Bytes sent;                   // inputs
-  Bytes alike;                  // of `sent`: what any part needs alike; a node that runs several gets it once
-  Bytes returned;               // outputs
-  std::uint64_t stretches = 0;  // contiguous ones that `sent` and `returned` consist of
+  Bytes device;    // on the device while it runs
+  Bytes sent;      // inputs
+  Bytes alike;     // the part of `sent` that is equal for all parts; a node with several parts gets it once
+  Bytes returned;  // outputs
+  std::uint64_t stretches = 0;  // number of contiguous stretches in `sent` and `returned`
 };
 
-/// Of one task. A range that contains another never needs less than it.
+/// Needs of one task. A range that contains another never needs less than it.
 class TaskNeed {
  public:
   virtual ~TaskNeed() = default;
-  /// Whether parts that are cut along it can run apart with the same result.
+  /// Whether parts along this dimension can run separately with the same result.
   [[nodiscard]] virtual bool Cuttable(unsigned dimension) const = 0;
   [[nodiscard]] virtual PartNeed Of(const PartRange& part) const = 0;
 };
@@ -35,14 +35,14 @@ class TaskNeed {
 struct AffineArgument {
   Bytes fixed{}, per_group{};
   bool read = true, written = false;
-  std::uint64_t stretches = 1;  // of a part, whatever its size
+  std::uint64_t stretches = 1;  // in a part of any size
 };
 
 class AffineNeed final : public TaskNeed {
  public:
   void Add(unsigned dimension, const AffineArgument& argument) { of_[dimension].push_back(argument); }
 
-  /// Parts that are cut along it must not run apart.
+  /// Forbids cuts along this dimension.
   void Keep(unsigned dimension) { kept_[dimension] = true; }
 
   [[nodiscard]] bool Cuttable(unsigned dimension) const override {
@@ -66,8 +66,9 @@ class AffineNeed final : public TaskNeed {
   std::array<bool, kDimensionsMax> kept_{};
 };
 
-/// C = A · B of n · n floats by groups of `side` · `side` items, `side` a divisor of n. Cut by rows (dimension 1) a
-/// part has its rows of A and C, and all of B; by columns (dimension 0) all of A, and n stretches each of B and C.
+/// C = A · B of n · n floats by groups of `side` · `side` items, `side` a divisor of n. A part along rows (dimension 1)
+/// needs its rows of A and C, and all of B. A part along columns (dimension 0) needs all of A, and n stretches each of
+/// B and C.
 inline AffineNeed MatrixProductNeed(std::uint64_t n, std::uint64_t side) {
   constexpr std::uint64_t kFloat = 4;
   const Bytes whole{n * n * kFloat}, slice{n * side * kFloat};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which work-groups of a launch a part of it is.
+// The range of work-groups that a part of a launch runs.
 #pragma once
 
 #include <cstdint>
 
 namespace weir::core {
 
-/// Work-groups `first` up to, not including, `end`, of one dimension; of the others, all.
+/// Work-groups from `first` up to but excluding `end` of one dimension, and all groups of the other dimensions.
 struct PartRange {
   unsigned dimension = 0;
   std::uint64_t first = 0, end = 0;

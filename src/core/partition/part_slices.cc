@@ -6,11 +6,11 @@
 namespace weir::core {
 namespace {
 
-/// What one argument touches of its memory.
+/// The bytes that one argument touches in its memory object.
 struct TouchedSpan {
   std::size_t argument = 0;
   std::uint64_t memory = 0;
-  std::uint64_t begin = ~std::uint64_t{0}, end = 0;  // in the memory
+  std::uint64_t begin = ~std::uint64_t{0}, end = 0;  // offsets in the memory object
 };
 
 TouchedSpan SpanTouchedBy(const ArgumentFootprint& footprint, const LaunchArgument& argument, std::size_t index) {

@@ -10,8 +10,8 @@
 namespace weir::core {
 namespace {
 
-/// What a part would answer otherwise than the whole launch, and what answers instead: a function of the part and, but
-/// for the last, a dimension.
+/// A built-in that returns another value in a part than in the whole launch, and its replacement: a function of the
+/// part and, except for the last, a dimension.
 struct PlaceBuiltin {
   std::string_view name;
   bool of_dimension;
@@ -31,9 +31,9 @@ constexpr PlaceBuiltin kPlaceBuiltins[]{
      "((get_global_id(2) - weir_part.sb) * weir_part.s7 + get_global_id(1) - weir_part.sa) * weir_part.s6 + "
      "get_global_id(0) - weir_part.s9"},
 };
-/// Built-ins that begin as those do, and answer the same in a part.
+/// Built-ins with the same prefixes that return the same value in a part.
 constexpr std::string_view kSameInAPart[]{"get_global_id", "get_enqueued_local_size", "get_enqueued_num_sub_groups"};
-/// A word that may stand before a call. Any other makes it a declaration.
+/// Words that may precede a call. After any other word it is a declaration.
 constexpr std::string_view kWordsBeforeCalls[]{"return", "else", "do", "case", "sizeof"};
 constexpr std::string_view kSpaces[]{"global", "__global", "constant", "__constant"};
 constexpr std::string_view kQualifiers[]{"const",   "restrict", "__restrict",   "__restrict__",
@@ -53,7 +53,7 @@ const PlaceBuiltin* PlaceBuiltinOf(const SourceToken& token) {
 
 std::string Quoted(std::string_view name) { return "'" + std::string(name.substr(0, 60)) + "'"; }
 
-/// Tokens as text again, with a line where there was one.
+/// Writes tokens back as text, with the original line breaks.
 class SourceWriter {
  public:
   void Put(const SourceToken& token) {
@@ -76,7 +76,7 @@ class SourceWriter {
   void NewLine() {
     if (!text_.empty() && text_.back() != '\n') text_ += '\n';
   }
-  /// Where the next would else be part of the last word.
+  /// Adds a space where the next token would otherwise join the last word.
   void Space() {
     constexpr std::string_view kNoSpaceAfter = "\n (";
     if (!text_.empty() && kNoSpaceAfter.find(text_.back()) == std::string_view::npos) text_ += ' ';
@@ -116,12 +116,12 @@ class PartRewriter {
  private:
   struct Function {
     bool kernel = false;
-    bool needs_part = false;  // it asks, or something that it calls
+    bool needs_part = false;  // it, or a function that it calls, uses a replaced built-in
     std::vector<std::string_view> callers;
   };
   struct Parameter {
     std::size_t begin = 0, end = 0;  // tokens
-    std::size_t star = 0, name = 0;  // of a buffer's
+    std::size_t star = 0, name = 0;  // for a buffer
     std::string_view space{};
   };
 
@@ -146,7 +146,7 @@ class PartRewriter {
     return Ok();
   }
 
-  /// As an expression, not as what is declared.
+  /// Whether the token is a call in an expression rather than part of a declaration.
   [[nodiscard]] bool IsCall(std::size_t at) const {
     if (at == 0 || at + 1 >= tokens_.size() || !tokens_[at + 1].Is('(')) return false;
     const SourceToken& before = tokens_[at - 1];
@@ -183,7 +183,7 @@ class PartRewriter {
     return Ok();
   }
 
-  /// From what asks to what calls it, and so on.
+  /// Propagates needs_part from callees to callers.
   void SpreadNeed() {
     std::vector<std::string_view> left;
     for (const auto& [name, function] : functions_)
@@ -222,7 +222,7 @@ class PartRewriter {
 
   Result<PartSource> Write() {
     PartSource made;
-    std::map<std::string_view, std::size_t> wanted;  // by kernel, in `made`
+    std::map<std::string_view, std::size_t> wanted;  // by kernel: index in `made`
     std::map<std::string_view, const KernelAccess*> accesses;
     for (const KernelAccess& access : kernels_) {
       if (access.verdict == AccessVerdict::kRefuse) continue;
@@ -266,7 +266,7 @@ class PartRewriter {
     }
   }
 
-  /// As they are, but that calls which need the part pass it on, and functions which need it take it.
+  /// Copies tokens; calls to functions that need the part pass it on, and these functions take it as a parameter.
   void WriteTokens(std::size_t begin, std::size_t end, const SourceItem* item = nullptr) {
     for (std::size_t i = begin; i < end; ++i) {
       const SourceToken& token = tokens_[i];
@@ -287,7 +287,7 @@ class PartRewriter {
     }
   }
 
-  /// A kernel that others call, as a function.
+  /// Writes a kernel that other kernels call as a plain function.
   void WritePlain(const SourceItem& item) {
     writer_.NewLine();
     WriteWithoutAttributes(item.begin, item.name);
@@ -333,7 +333,7 @@ class PartRewriter {
     return parameters;
   }
 
-  /// `space ... * qualifiers name`, in which only names and qualifiers stand.
+  /// Checks the form `space ... * qualifiers name`, with only names and qualifiers in it.
   Status CheckBuffer(Parameter& parameter, std::size_t number) const {
     const auto not_understood = [&](const std::string& what) {
       return NotMade("its argument " + std::to_string(number + 1) + " " + what);

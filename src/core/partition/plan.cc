@@ -31,8 +31,8 @@ Duration AsDuration(double spent_s) {
   return spent_s < kForever_s ? FromSeconds(spent_s) : Duration::max();
 }
 
-/// The dimension that may be cut whose slices have the fewest stretches: with one for each argument they are
-/// contiguous. None: no dimension may be.
+/// The cuttable dimension whose slices have the fewest stretches; with one stretch per argument they are contiguous.
+/// None if no dimension can be cut.
 std::optional<unsigned> EasiestDimension(const TaskView& task) {
   std::optional<unsigned> best;
   std::uint64_t fewest = 0;
@@ -51,7 +51,7 @@ std::span<const PeerView> OneOrNone(const std::optional<PeerView>& peer) {
   return peer ? std::span<const PeerView>(&*peer, 1) : std::span<const PeerView>();
 }
 
-/// As Algorithm 1 chooses them: the fewest threads, ties by id.
+/// Algorithm 1's order: the fewest threads first, ties by id.
 std::vector<PeerView> InOrder(std::span<const PeerView> peers) {
   std::vector<PeerView> ordered(peers.begin(), peers.end());
   std::ranges::stable_sort(ordered, [](const PeerView& a, const PeerView& b) {
@@ -61,10 +61,10 @@ std::vector<PeerView> InOrder(std::span<const PeerView> peers) {
   return ordered;
 }
 
-/// Chooses among the ways of one task.
+/// Chooses among the possible plans of one task.
 class Planner {
  public:
-  /// `may_leave`: whether other nodes may run any of it.
+  /// `may_leave`: whether peers may run any part of it.
   Planner(const TaskView& task, const DeviceView& here, std::span<const PeerView> peers, bool may_leave,
           const PlanParams& params)
       : task_(task),
@@ -80,7 +80,7 @@ class Planner {
     return Fastest();
   }
 
-  /// All nodes alike share what is to go.
+  /// All peers get equal parts of the remote share.
   [[nodiscard]] Plan Always() const {
     std::optional<Plan> best;
     ForEachDimension([&](const CutModel& model, unsigned dimension) {
@@ -103,7 +103,8 @@ class Planner {
     return best ? *best : Auto();
   }
 
-  /// Algorithm 2. What it puts here need not fit: data per thread is the whole need over the threads.
+  /// Algorithm 2. Its local part need not fit: the data per thread is computed as the whole need divided by the
+  /// threads.
   [[nodiscard]] Plan Paper() const {
     if (whole_.device <= here_.room) return WholeHere();
     if (peers_.empty()) return Nothing();
@@ -124,8 +125,8 @@ class Planner {
  private:
   [[nodiscard]] std::uint64_t count() const { return task_.groups[main_]; }
 
-  /// ThreadToSource = available memory / data per thread, in whole groups along the dimension; below `count()` where
-  /// the task does not fit.
+  /// ThreadToSource = available memory / data per thread, in whole groups along the dimension; below `count()` if the
+  /// task does not fit.
   [[nodiscard]] std::uint64_t PapersCut() const {
     return static_cast<std::uint64_t>(static_cast<unsigned __int128>(here_.room.count) * count() /
                                       std::max<std::uint64_t>(whole_.device.count, 1));
@@ -147,7 +148,7 @@ class Planner {
                              PlanReason reason) const {
     return SharedAt(model, dimension, {kept, model.count()}, {&peer, 1}, reason);
   }
-  /// [0, ends[0]) here, the rest in order on `peers`; one that gets nothing takes no part.
+  /// [0, ends[0]) runs locally, the rest in order on `peers`; a peer with an empty part is left out.
   [[nodiscard]] Plan SharedAt(const CutModel& model, unsigned dimension, const std::vector<std::uint64_t>& ends,
                               std::span<const PeerView> peers, PlanReason reason) const {
     Plan plan{.kind = PlanKind::kSplit, .reason = reason, .dimension = dimension, .ends = model.EndsOf(ends.front())};
@@ -159,7 +160,7 @@ class Planner {
     }
     return Timed(std::move(plan));
   }
-  /// Nothing can be done now; ever?
+  /// For a task that can't run now: refuses it if it never can, otherwise lets it wait.
   [[nodiscard]] Plan Nothing() const {
     DeviceView empty = here_;
     empty.room = here_.total;
@@ -174,7 +175,7 @@ class Planner {
     return Timed({.kind = PlanKind::kWait, .reason = PlanReason::kNoRoom, .dimension = main_});
   }
 
-  /// Calls `use(model, dimension)` for every dimension that may be cut, with what fits here cut into pieces.
+  /// Calls `use(model, dimension)` for every cuttable dimension, with the local part already cut into pieces.
   template <typename Use>
   void ForEachDimension(Use use) const {
     for (unsigned dimension = 0; dimension < kDimensionsMax; ++dimension) {
@@ -187,7 +188,7 @@ class Planner {
   struct Bounds {
     std::uint64_t low = 1, high = 0;
   };
-  /// How many groups may stay here when others go; low is above high where a split is not possible.
+  /// Bounds of the number of local groups in a split; low is above high if no split is possible.
   [[nodiscard]] Bounds SplitBounds(const CutModel& model, const PeerView& peer) const {
     if (model.count() < 2 || model.reach() == 0) return {};
     return {std::max<std::uint64_t>(model.LeastKept(peer.device.room), 1), std::min(model.reach(), model.count() - 1)};
@@ -239,7 +240,7 @@ class Planner {
   const PartNeed whole_;
 };
 
-/// The parts here, one after another; infinite where one doesn't fit.
+/// Time of the local parts, one after another; infinite if one doesn't fit.
 double SecondsHere(const CutModel& model, const Plan& plan, const DeviceView& here) {
   double spent_s = SecondsOf(here.queue);
   std::uint64_t first = 0;
@@ -320,7 +321,7 @@ PlanTimes Reckon(const Plan& plan, const TaskView& task, const DeviceView& here,
     there_s = std::max(there_s, fits ? model.There(*peer, first, last) : kImpossible);
     first = last;
   }
-  // The client of a task that runs there as a whole sends there directly.
+  // The client of a task that runs wholly on a peer sends to the peer directly.
   const double ways = plan.kind == PlanKind::kMigrate ? 0 : arrive + deliver;
   return {
       .here = AsDuration(here_s), .there = AsDuration(there_s), .total = AsDuration(ways + std::max(here_s, there_s))};

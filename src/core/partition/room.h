@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The answering side of a node choice: whether there is room for another node's task, and whose it is until it comes.
-// An offer holds the room, so that two askers are never promised the same bytes. Pure. Page: docs/partition.md
+// The answering side of a node choice: whether there is room for another node's task, and to whom it is reserved until
+// the task arrives. An offer reserves the room, so that the same bytes are never promised to two nodes. Pure. Page:
+// docs/partition.md
 //
-//           Ask, there is room            Take                     Begin: the part allocates it, count that
+//           Ask, there is room            Take                     Begin: the part allocates it, and is counted
 //   free ──────────────────────▶ held ──────────▶ taken ──────────────────────▶ used
 //    ▲                            │ Drop, expired   │ Drop, expired, asker gone
 //    └────────────────────────────┴─────────────────┘
@@ -19,7 +20,7 @@
 
 namespace weir::core {
 
-/// A question's number is its asker's; the two together are one question.
+/// `number` is unique only per asker; both together identify a question.
 struct RoomQuestion {
   NodeId asker;
   std::uint64_t number = 0;
@@ -29,12 +30,12 @@ struct RoomQuestion {
 struct RoomOffer {
   std::uint64_t number = 0;
   Bytes room;
-  std::uint64_t threads = 0;  // that run on the node
+  std::uint64_t threads = 0;  // running on the node
 };
 
 struct RoomTimes {
-  Duration hold = milliseconds(500);  // an offer, from when it is made; longer than the asker takes to choose
-  Duration begin = seconds(10);       // what was taken, until its part is there
+  Duration hold = milliseconds(500);  // lifetime of an offer; longer than the asker takes to choose
+  Duration begin = seconds(10);       // lifetime of a taken reservation until its part arrives
 };
 
 class RoomKeeper {
@@ -43,7 +44,7 @@ class RoomKeeper {
 
   explicit RoomKeeper(const RoomTimes& times = {}) : times_(times) {}
 
-  /// None: no room, and nothing is answered. The same question again gets the same offer.
+  /// None if there is no room; then no answer is sent. A repeated question gets the same offer.
   std::optional<RoomOffer> Ask(Instant now, const RoomQuestion& question, const DeviceUsage& usage) {
     Expire(now);
     const RoomOffer offer{question.number, question.need, usage.threads()};
@@ -56,12 +57,12 @@ class RoomKeeper {
     promised_.count += question.need.count;
     return offer;
   }
-  /// False: it is not held, or no longer, or clients of this node have filled the device meanwhile.
+  /// False if the offer is unknown or expired, or if clients of this node have filled the device meanwhile.
   bool Take(Instant now, NodeId asker, std::uint64_t number, const DeviceUsage& usage) {
     Expire(now);
     const auto found = holds_.find({asker, number});
     if (found == holds_.end()) return false;
-    if (found->second.taken) return true;  // said twice
+    if (found->second.taken) return true;  // repeated message
     if (promised_ > usage.free()) {
       Forget(found);
       return false;
@@ -70,7 +71,7 @@ class RoomKeeper {
     found->second.until = now + times_.begin;
     return true;
   }
-  /// The part is there: what it may allocate is no longer promised, and to be counted as allocated from now on.
+  /// The part has arrived: the caller counts its memory as allocated from now on, so the promise ends.
   std::optional<Bytes> Begin(Instant now, NodeId asker, std::uint64_t number) {
     Expire(now);
     const auto found = holds_.find({asker, number});
@@ -98,7 +99,7 @@ class RoomKeeper {
   }
 
   [[nodiscard]] Bytes promised() const { return promised_; }
-  /// What this node's own tasks, and further askers, may count on.
+  /// What this node's own tasks and further askers may use.
   [[nodiscard]] Bytes Free(const DeviceUsage& usage) const {
     const Bytes free = usage.free();
     return Bytes{promised_ < free ? free.count - promised_.count : 0};

@@ -30,7 +30,7 @@ NodeLine LineOf(const CutModel& model, const PeerView& peer) {
   return line;
 }
 
-/// Of those here by `by_s`, one at least.
+/// The number of local groups that are done by `by_s`, at least one.
 std::uint64_t KeptBy(const CutModel& model, double by_s) {
   std::uint64_t low = 1, high = std::min(model.reach(), model.count());
   while (low < high) {
@@ -43,7 +43,7 @@ std::uint64_t KeptBy(const CutModel& model, double by_s) {
   return low;
 }
 
-/// All have ended at about the same time; empty: they can't do it all.
+/// Ends of parts that take about the same time; empty if the nodes can't run all groups.
 std::vector<std::uint64_t> EndsTogether(const CutModel& model, std::span<const NodeLine> lines) {
   const std::uint64_t count = model.count();
   const auto done_by = [&](double by_s) {
@@ -59,7 +59,7 @@ std::vector<std::uint64_t> EndsTogether(const CutModel& model, std::span<const N
     const double middle = (soon + late) / 2;
     (done_by(middle) >= count ? late : soon) = middle;
   }
-  // By `late` they have done no less than everything: the last takes what is left.
+  // By `late` they complete at least all groups; the last peer takes the rest.
   std::vector<std::uint64_t> ends{KeptBy(model, late)};
   if (ends.front() == count) return {};
   for (const NodeLine& line : lines) ends.push_back(std::min(ends.back() + line.GroupsBy(late), count));
@@ -76,7 +76,7 @@ std::vector<std::uint64_t> SharedEnds(const CutModel& model, std::span<const Pee
   for (int turn = 0; turn < kShrinkingTurns; ++turn) {
     std::vector<std::uint64_t> ends = EndsTogether(model, lines);
     if (ends.empty() || FitsThere(model, ends, peers)) return ends;
-    // One in the middle may need more than the last, by which it was reckoned: what lies on both sides of it.
+    // A part in the middle may need more than the last part, on which the line is based, since it has two borders.
     for (std::size_t i = 0; i < peers.size(); ++i)
       if (ends[i + 1] > ends[i] && !model.Fits(ends[i], ends[i + 1], peers[i].device.room))
         lines[i].most = ends[i + 1] - ends[i] - 1 - (ends[i + 1] - ends[i]) / 32;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kAttributeWords[]{"__attribute__", "__attribute", "__declspec"};
 constexpr std::string_view kTagWords[]{"struct", "union", "enum"};
-/// With a parenthesis after them they don't name a function.
+/// With a parenthesis after them, these words don't name a function.
 constexpr std::string_view kTypeWords[]{"void",  "char",   "short", "int",      "long",  "float",   "double",
                                         "half",  "signed", "bool",  "unsigned", "const", "typeof",  "__typeof__",
                                         "union", "struct", "enum",  "volatile", "_Bool", "restrict"};
@@ -110,7 +110,7 @@ class OutlineReader {
     return Ok();
   }
 
-  /// Past `struct NAME {...}`, whose keyword is at `at`.
+  /// The token after `struct NAME {...}`, whose keyword is at `at`.
   [[nodiscard]] std::size_t AfterTag(std::size_t at) const {
     at = outline_.AfterAttributes(at + 1);
     if (Token(at).kind == TokenKind::kIdentifier) at = outline_.AfterAttributes(at + 1);

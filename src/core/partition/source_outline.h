@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands at file scope in a preprocessed OpenCL C source: declarations and functions, and where they begin and
-// end. Knows so much of the language that it never takes one thing for another: what it doesn't know is an error. Pure.
+// The items at file scope of a preprocessed OpenCL C source: declarations and functions, with their token ranges. Knows
+// enough of the language never to confuse two kinds of item; a construct that it doesn't know is an error. Pure.
 #pragma once
 
 #include <cstddef>
@@ -25,20 +25,20 @@ struct SourceItem {
   Kind kind = Kind::kDeclaration;
   bool kernel = false;
   std::size_t begin = 0, end = 0;  // tokens
-  std::size_t name = 0, open = 0;  // of a function: its name, the parenthesis after it
-  std::size_t body = 0;            // of a definition: its brace
+  std::size_t name = 0, open = 0;  // for a function: its name, and the parenthesis after it
+  std::size_t body = 0;            // for a definition: its brace
 };
 
 struct SourceOutline {
-  std::vector<SourceToken> tokens;   // lines of #pragma are one each; markers of lines are left out
-  std::vector<std::uint32_t> match;  // of a bracket: the other one
+  std::vector<SourceToken> tokens;   // a #pragma line is one token; line markers are omitted
+  std::vector<std::uint32_t> match;  // for a bracket: its counterpart
   std::vector<SourceItem> items;
 
-  /// Past `__attribute__((...))`, as often as it stands at this token.
+  /// The token after all `__attribute__((...))` at this position.
   [[nodiscard]] std::size_t AfterAttributes(std::size_t at) const;
 };
 
-/// kInvalidArgument: what is in it that isn't understood, as "its source has ...". Linear in time, no recursion.
+/// kInvalidArgument names the construct that isn't understood, as "its source has ...". Linear time, no recursion.
 Result<SourceOutline> OutlineOf(std::string_view preprocessed);
 
 }  // namespace weir::core

@@ -6,7 +6,7 @@
 namespace weir::core {
 namespace {
 
-// Of ASCII only, whatever the locale.
+// ASCII only, independent of the locale.
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool BeginsWord(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool IsInWord(char c) { return BeginsWord(c) || IsDigit(c); }
@@ -68,7 +68,7 @@ class TokenReader {
     }
   }
 
-  /// A "preprocessing number": 0x1p-3f, 1.e+5, and much that isn't one.
+  /// The end of a "preprocessing number": 0x1p-3f, 1.e+5, and many texts that aren't numbers.
   [[nodiscard]] std::size_t NumberEnd() const {
     std::size_t end = at_ + 1;
     for (; end < source_.size(); ++end) {
@@ -87,7 +87,7 @@ class TokenReader {
     Take(closed ? TokenKind::kString : TokenKind::kOther, closed ? end + 1 : std::min(end, source_.size()));
   }
 
-  /// <: :> <% %> %: are brackets and # to some compilers.
+  /// <: :> <% %> %: are brackets and # for some compilers.
   [[nodiscard]] bool IsDigraph() const {
     const char c = source_[at_], next = Next();
     return (c == '<' && (next == ':' || next == '%')) || (c == ':' && next == '>') ||

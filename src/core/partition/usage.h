@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of a device is used, counted by events: memory when it is allocated and freed, threads when a launch begins and
-// ends (Partial migration, section 4.1). Nothing is polled. Pure. Page: docs/partition.md
+// Use of a device, counted by events: memory at allocation and release, threads at the begin and end of a launch
+// (Partial migration, section 4.1). Nothing is polled. Pure. Page: docs/partition.md
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class DeviceUsage {
     used_.count += size.count;
     owners_[owner].memory.count += size.count;
   }
-  /// No more than it has; else it counts as odd.
+  /// Frees at most what the owner has; a larger amount is counted in odd().
   void Freed(ProcessId owner, Bytes size) {
     ++events_;
     Owner* of = Find(owner);
@@ -48,7 +48,7 @@ class DeviceUsage {
     threads_ -= real;
     Tidy(owner);
   }
-  /// Whatever it had is free.
+  /// Frees everything that the owner had.
   void Gone(ProcessId owner) {
     ++events_;
     const auto found = owners_.find(owner);
@@ -60,7 +60,7 @@ class DeviceUsage {
 
   [[nodiscard]] Bytes total() const { return total_; }
   [[nodiscard]] Bytes used() const { return used_; }
-  /// Clients may allocate more than there is; then nothing is free.
+  /// 0 if clients have allocated more than the device has.
   [[nodiscard]] Bytes free() const { return Bytes{used_ < total_ ? total_.count - used_.count : 0}; }
   [[nodiscard]] std::uint64_t threads() const { return threads_; }
   [[nodiscard]] Bytes used_by(ProcessId owner) const {
