@@ -60,8 +60,8 @@ struct FrameWindow {
   double fps = 0;  // frames or tasks per second of the fastest loop: a promise holds for each window rather than for
                    // their sum
   Duration mean{}, p50{}, p95{}, p99{}, max{};
-  double wait_share = 0;  // of wall time, summed over threads
-  double pace_share = 0;  // part of wall time, summed over threads
+  double wait_share = 0;  // part of wall time, summed over threads
+  double pace_share = 0;  // likewise
 };
 
 class FrameStats {
