@@ -42,8 +42,8 @@ TEST(Cap, HoldsForKernelsOfAnyLengthAndForSeveralProcesses) {
             << cap << ", " << MillisecondsOf(kernel) << " ms, " << processes << " processes";
 }
 
-// Long kernels of others stand in its way, and make its own take so long that it is taken for stuck; that its slice is
-// kept meanwhile: core/schedule/time_slices_test.cc.
+// Long kernels of other vGPUs delay it, and make its own kernel take so long that it counts as stuck. That its slice is
+// kept meanwhile is tested in core/schedule/time_slices_test.cc.
 TEST(Cap, IsReachedBesideSomebodyWhoseKernelsAreLong) {
   for (const int ms : {465, 500, 900}) {
     ModelNode node;
@@ -59,7 +59,7 @@ TEST(Cap, IsReachedBesideSomebodyWhoseKernelsAreLong) {
   }
 }
 
-// gOver, Algorithm 2, line 6 forgives what was overdrawn: ours is not the letter for this reason.
+// gOver, Algorithm 2, line 6 forgives overdrawn time; for this reason `cap` deviates from it.
 TEST(CapPaper, ForgivesTheDebtOfALongKernel) {
   EXPECT_NEAR(UseUnder("cap-paper", 0.1, {milliseconds(1), 1}), 0.1, 0.02);
   EXPECT_GT(UseUnder("cap-paper", 0.1, {milliseconds(500), 1}), 0.4);
@@ -76,7 +76,7 @@ TEST(Cap, WhatAStageLeavesIsKeptForThePeriodAndNoLonger) {
   auto before = node.Snapshot();
   node.AddProcess(vgpu, {.gpu = milliseconds(5)});
   node.RunFor(milliseconds(500));
-  EXPECT_LE(node.UseSince(before, vgpu), 0.43);  // a second's worth in half a second, not thirty
+  EXPECT_LE(node.UseSince(before, vgpu), 0.43);  // a second's worth in half a second rather than thirty
 }
 
 TEST(Cap, ThoseWithTimeLeftShareByTheirCaps) {
@@ -93,11 +93,11 @@ TEST(Cap, ThoseWithTimeLeftShareByTheirCaps) {
 }
 
 struct PromisedFrames {
-  double fps = 0, kernels = 0, device = 0;  // frames/s of the first one; of the device: kernels, and all
+  double fps = 0, kernels = 0, device = 0;  // frames/s of the first one; parts of the device: kernels, and all
 };
 
-/// A program that was promised 30 frames/s and needs half of the device and 27 of the 33 ms for each, under a cap of
-/// 50 %, beside two with kernels of 10 ms and four that draw small frames as often as they can.
+/// A program with a promise of 30 frames/s, which needs half of the device and 27 of the 33 ms for each frame, under a
+/// cap of 50 %, beside two with kernels of 10 ms and four that draw small frames as often as they can.
 PromisedFrames BesideKernels(const core::PolicyParams& params) {
   ModelNode node;
   node.SetPolicy("cap", params);
@@ -133,16 +133,17 @@ TEST(Cap, APromisedRateIsKeptBesideKernelsThatCantBeCut) {
   EXPECT_NEAR(ours.kernels, 0.25, 0.01) << "nobody's share is less for it";
 }
 
-// The tenant's programs die in mid-kernel, again and again; what they used until then is theirs all the same.
+// The tenant's programs repeatedly die within a kernel; what they used until then stays charged.
 double UseOfTheKilled(Duration kernel, Duration life) {
-  constexpr Duration kSpan = seconds(300);  // a hundred of the longest lives: the last one, unpaid yet, is little
+  constexpr Duration kSpan = seconds(300);  // a hundred of the longest lives, so that the last one, which is not
+                                            // charged yet, matters little
   ModelNode node;
   node.SetPolicy("proportional-share");
   const VgpuId killed = node.AddVgpu("killed", Capped(0.2));
   auto before = node.Snapshot();
   while (node.now() - before.at < kSpan) {
     const ProcessId process = node.AddProcess(killed, {.think = milliseconds(1), .gpu = kernel, .jitter = 0});
-    // Killed `life` after its kernel began; meanwhile it waits at the gate for as long as it is made to.
+    // Killed `life` after its kernel began; before, it waits at the gate as long as the gate requires.
     const Duration used = node.Used(killed);
     while (node.Used(killed) == used && node.now() - before.at < kSpan) node.RunFor(milliseconds(1));
     node.RunFor(life);
@@ -156,8 +157,8 @@ TEST(Cap, HoldsForATenantWhoseProcessesAreKilledInMidKernel) {
     EXPECT_LE(UseOfTheKilled(seconds(60), life), 0.22) << MillisecondsOf(life) << " ms";
 }
 
-// Over any sequence of submissions, deaths and restarts, what is charged is no less than what was used, less one poll
-// interval for each death.
+// Over any sequence of submissions, deaths and restarts, the charge is at least the use minus one poll interval for
+// each death.
 RC_GTEST_PROP(Charge, IsNeverLessThanWhatWasUsedLessAPollForEachDeath, ()) {
   ModelNode node(*rc::gen::inRange<std::uint64_t>(1, 1000));
   std::vector<VgpuId> vgpus;

@@ -75,15 +75,15 @@ RunResult Sane(RunResult result) {
   return result;
 }
 
-/// With what the run does, where that is known.
+/// Adds the hash of the run's work, if it is known.
 core::RunNeed PlacedNeed(const RunRequest& request) {
   core::RunNeed need = request.need;
   if (request.input.empty()) need.work = core::WorkOf(request.blob, request.kernel, request.arguments);
   return need;
 }
 
-/// A client that asks again leaves the blob to the module's name, which may stand for another by now, and what it needs
-/// to the module.
+/// A repeated request may omit the blob, since the module's name may stand for another blob by now, and the need, which
+/// then comes from the module.
 bool SameRequest(RunRequest again, const RunRequest& first) {
   if (again.blob.empty()) again.blob = first.blob;
   if (again.need == core::RunNeed{}) again.need = first.need;
@@ -246,7 +246,7 @@ Status ClusterEngine::On(Instant now, const ResultCame& event, ClusterActions& a
   ClusterRun* const run = id == ids_.end() ? nullptr : &runs_.at(id->second);
   if (run == nullptr || run->state != RunState::kRunning || run->attempt != event.attempt.attempt ||
       run->node != node->record.name) {
-    // Sent again because the answer was lost, or of an attempt that was given away.
+    // A repeated message whose answer was lost, or the result of an attempt that was moved to another node.
     ++totals_.stale_results_total;
     return Ok();
   }
@@ -274,7 +274,7 @@ void ClusterEngine::EndInFailure(ClusterRun& run, Errc code, std::string message
 }
 
 void ClusterEngine::CarryOut(Instant now, const std::vector<core::RunAction>& decided, ClusterActions& actions) {
-  // Where several devices are lost at once a run may be started and lost again: the last word counts.
+  // If several devices are lost at once, a run may be started and lost again: the last decision counts.
   std::map<core::RunId, const core::RunAction*> last;
   for (const core::RunAction& action : decided) last[action.run] = &action;
   for (const auto& [number, action] : last) {
@@ -313,7 +313,7 @@ void ClusterEngine::AddDevices(Instant now, Node& node, ClusterActions& actions)
   std::vector<core::RunAction> decided;
   for (const NodeDevice& device : node.record.devices) {
     const DeviceId id{next_device_++};
-    // Before the queue knows of it, since it may start runs there at once.
+    // Must precede the queue's knowledge of the device, since the queue may start runs there at once.
     Place& place = places_[id];
     place.node = node.record.name;
     place.device = device.name;
@@ -332,7 +332,7 @@ void ClusterEngine::LoseDevices(Instant now, Node& node, const std::string& why,
     for (const core::RunId number : queue_.cluster().RunsOn(device)) {
       ClusterRun& run = runs_.at(ids_.at(number.value));
       if (run.state != RunState::kRunning)
-        continue;  // the queue has just put it here, from a device lost before this one
+        continue;  // the queue has just placed it here, from a device lost before this one
       run.state = RunState::kWaiting;
       beside_.erase(run.number);
       lost.push_back(run.id);
@@ -344,7 +344,7 @@ void ClusterEngine::LoseDevices(Instant now, Node& node, const std::string& why,
   for (const std::string& id : lost) {
     ClusterRun& run = runs_.at(id);
     if (run.attempt < bounds_.attempts_max) continue;
-    // It may be gone from there already, where no device that is left could hold it.
+    // The queue may have refused it already, if no remaining device could hold it.
     (void)queue_.Withdraw(core::RunId{run.number}, decided).has_value();
     EndInFailure(
         run, Errc::kUnavailable,
@@ -415,7 +415,7 @@ Status ClusterEngine::On(Instant now, const TakeWork& event, ClusterActions& act
   for (const RunAttempt& attempt : actions.work.drop) node->has.erase(attempt);
   for (const auto& [attempt, id] : node->to) {
     if (node->has.contains(attempt)) continue;
-    // What is being given away, but not yet confirmed to be, is not begun any more.
+    // An attempt whose move is decided but not yet confirmed is no longer started.
     const auto run = runs_.find(id);
     if (run == runs_.end() || run->second.state != RunState::kRunning || run->second.Attempt() != attempt) continue;
     actions.work.start.push_back(run->second);
@@ -487,7 +487,7 @@ void ClusterEngine::ConfirmRun(const std::string& id, const ClusterRun* run) {
     const RunAttempt attempt = before->second.Attempt();
     if (const auto node = nodes_.find(before->second.node); node != nodes_.end()) {
       node->second.to.erase(attempt);
-      // The node itself waits for this, and forgets it then: no need to tell it.
+      // The node waits for this confirmation and then deletes the result by itself.
       if (run != nullptr && run->ended() && run->Attempt() == attempt) node->second.has.erase(attempt);
     }
   }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cluster manager's state machine: Step(now, event) → actions. It decides where runs go, whose result counts, and
-// which node is lost; it writes nothing and talks to nobody. What it decides is a write, and what it tells (runs, work,
-// taken) is only what Stored has confirmed, so that a manager that dies in between has promised nothing.
-// Page: docs/cluster.md
+// The cluster manager's state machine: Step(now, event) → actions. It decides where runs go, which result counts, and
+// which node is lost; it does no I/O. Each decision is a write. What it reports (runs, work, taken results) is only
+// what Stored has confirmed, so that a manager that dies in between has promised nothing. Page: docs/cluster.md
 #pragma once
 
 #include <deque>
@@ -24,22 +23,22 @@ namespace weir::engine {
 struct ClusterBounds {
   Duration suspect_after = milliseconds(1'500);
   Duration lost_after = seconds(4);
-  std::size_t runs_max = 10'000;  // that are kept, results among them
+  std::size_t runs_max = 10'000;  // of all runs that are kept, including results
   std::uint32_t attempts_max = 5;
-  Duration offer_lasts = seconds(2);  // one that isn't said again
+  Duration offer_lasts = seconds(2);  // lifetime of an offer that is not repeated
 };
 inline constexpr std::size_t kNodesMax = 1'000;
 inline constexpr std::size_t kNodeDevicesMax = 64;
 inline constexpr std::size_t kModulesMax = 10'000;
 inline constexpr std::size_t kArgumentBytesMax = 4'096;
-/// Offers that are told to one who asks.
+/// Largest number of offers in one answer.
 inline constexpr std::size_t kOffersMax = 64;
 inline constexpr std::size_t kOfferTextBytesMax = 256;
-/// Of IDs of runs and names of modules, nodes and devices: [A-Za-z0-9_.-].
+/// Limit for IDs of runs and names of modules, nodes and devices: [A-Za-z0-9_.-].
 inline constexpr std::size_t kClusterNameBytesMax = 64;
-/// `what` it is names, for the error: kInvalidArgument.
+/// kInvalidArgument for an invalid name; `what` names its subject in the message.
 Status CheckClusterName(const char* what, const std::string& text);
-/// A node's clock is not ours: a result that says it took longer than this is taken for one that says nothing.
+/// A node's clock is not trusted: a longer duration in a result is treated as missing.
 inline constexpr double kRunSecondsMax = 1e6;
 
 enum class NodeState : std::uint8_t { kAwaited, kUp, kSuspect };
@@ -49,7 +48,7 @@ struct ClusterNodeStatus {
   ClusterNode node;
   NodeState state = NodeState::kAwaited;
   Duration silent{};
-  std::size_t running = 0;  // placed there, as confirmed
+  std::size_t running = 0;  // placed there, confirmed
   std::optional<PartsOffer> offer = {};
 };
 struct NodeOffer {
@@ -63,38 +62,39 @@ struct ClusterCounts {
 
 class ClusterEngine {
  public:
-  /// `fence`: of the lead. Numbers of runs begin with it, so that no two leaders give one number out.
+  /// `fence`: fencing token of this leader. Numbers of runs begin with it, so that no two leaders assign the same
+  /// number.
   ClusterEngine(std::unique_ptr<core::Placement> placement, std::uint64_t fence, ClusterBounds bounds = {});
 
-  /// Once, before any event: what was stored. Nodes are awaited from `now`. What can't be (a run on a node that there
-  /// is not) is put right, and written.
+  /// Called once before any event, with the stored records. Nodes are awaited from `now`. Inconsistent records (a run
+  /// on an unknown node) are repaired and written.
   void Restore(Instant now, const ClusterRecords& records, ClusterActions& actions);
 
-  /// Takes one event at `now` (never earlier than the last), and adds to `actions`. An error means that nothing
+  /// Handles one event at `now` (never earlier than the last) and adds to `actions`. After an error nothing has
   /// changed:
   ///   kInvalidArgument  a name, a number out of its range
-  ///   kNotFound         no such module, run or node, or a session that is over: say hello again
-  ///   kAlreadyExists    the run's ID with another body; a node of that name is there
-  ///   kResourceExhausted  a limit
+  ///   kNotFound         unknown module, run or node, or an ended session: the node has to say hello again
+  ///   kAlreadyExists    the run's ID with another body; a node of that name is up
+  ///   kResourceExhausted  a limit is reached
   Status Step(Instant now, const ClusterEvent& event, ClusterActions& actions);
 
-  // What may be told: as confirmed.
+  // State that may be reported: only confirmed writes.
   [[nodiscard]] const std::map<std::string, ClusterRun>& runs() const { return confirmed_runs_; }
-  /// None: there is no such run, or it isn't confirmed yet.
+  /// Null if the run is unknown or not yet confirmed.
   [[nodiscard]] const ClusterRun* FindRun(const std::string& id) const;
   [[nodiscard]] const std::map<std::string, ClusterModule>& modules() const { return modules_; }
   [[nodiscard]] std::vector<ClusterNodeStatus> Nodes(Instant now) const;
-  /// Work for the node that it was not told of.
+  /// Whether there is work for the node that it has not been told of.
   [[nodiscard]] bool HasWork(const std::string& node) const;
-  /// The node need not keep the result of that attempt any longer.
+  /// Whether the node may delete the result of that attempt.
   [[nodiscard]] bool IsTaken(const std::string& node, RunAttempt attempt) const;
   [[nodiscard]] bool IsSession(const std::string& node, std::uint64_t session) const;
-  /// What nodes that are up, but `asker`, offer on devices of that name and driver. As Algorithm 1 chooses: fewest
-  /// threads first, then by name; kOffersMax at most.
+  /// Offers of nodes that are up, except `asker`, on devices with that name and driver. Order of Algorithm 1: fewest
+  /// threads first, then by name; at most kOffersMax.
   [[nodiscard]] std::vector<NodeOffer> OffersFor(Instant now, const std::string& asker, const std::string& device,
                                                  const std::string& driver) const;
   [[nodiscard]] ClusterCounts Counts() const;
-  /// The last write, and the last one that is confirmed.
+  /// Number of the last write, and of the last confirmed one.
   [[nodiscard]] std::uint64_t sequence() const { return sequence_; }
   [[nodiscard]] std::uint64_t confirmed() const { return confirmed_; }
   [[nodiscard]] Instant LookAgain() const;
@@ -103,7 +103,7 @@ class ClusterEngine {
     std::string node, device;
     core::PlacementCandidate candidate;
   };
-  /// Where the run could go now, the best first. kNotFound.
+  /// Possible places of the run now, the best first. Error: kNotFound.
   [[nodiscard]] Result<std::vector<Candidate>> ExplainRun(const std::string& id);
   [[nodiscard]] std::size_t RunsOn(const std::string& node, const std::string& device) const;
 
@@ -111,22 +111,22 @@ class ClusterEngine {
   struct Node {
     ClusterNode record;
     std::vector<DeviceId> devices;  // as in the record
-    bool greeted = false;           // said hello to this manager
+    bool greeted = false;           // it has said hello to this manager
     bool suspect = false;
     std::uint64_t session = 0;
     Instant heard{};
     std::optional<PartsOffer> offer;
     Instant offered{};
-    std::set<RunAttempt> has;              // what it was told of, or said it has
-    std::map<RunAttempt, std::string> to;  // confirmed: what is to run there
+    std::set<RunAttempt> has;              // attempts that it was told of or has reported
+    std::map<RunAttempt, std::string> to;  // confirmed: attempts that are to run there
   };
   struct Place {
     std::string node, device;
     core::DeviceCapacity capacity;
-    Instant since{};  // up to when its runs' company is reckoned
+    Instant since{};  // time up to which the company of its runs is accounted
     std::set<std::uint64_t> numbers;
   };
-  /// A run that is somewhere.
+  /// A run that is placed.
   struct Beside {
     core::RunNeed need{};
     core::Company company{};
@@ -144,12 +144,12 @@ class ClusterEngine {
   Status On(Instant now, const Stored& event, ClusterActions& actions);
   Status On(Instant now, const LookAround& event, ClusterActions& actions);
 
-  /// Null: it offers nothing, or has not said so for a while.
+  /// Null if the node offers nothing, or has not repeated its offer for a while.
   [[nodiscard]] const PartsOffer* OfferOf(Instant now, const Node& node) const;
   Result<Node*> Hear(Instant now, const std::string& name, std::uint64_t session);
   void AddDevices(Instant now, Node& node, ClusterActions& actions);
   void LoseDevices(Instant now, Node& node, const std::string& why, ClusterActions& actions);
-  /// The queue's decisions as they are after all of them: who is where.
+  /// Applies the queue's decisions, taking only the last one for each run.
   void CarryOut(Instant now, const std::vector<core::RunAction>& decided, ClusterActions& actions);
   void EndInFailure(ClusterRun& run, Errc code, std::string message, ClusterActions& actions);
   void Account(Instant now, Place& place);

@@ -26,12 +26,12 @@ ClusterNode NodeNamed(const std::string& name, int devices = 1, std::string iden
   return node;
 }
 
-/// The store as it is, and a leader that writes to it when a test says so.
+/// The store, and a leader whose writes reach it when a test says so.
 class TestCluster {
  public:
   TestCluster() { Lead(); }
 
-  /// A new leader, of what is stored.
+  /// Starts a new leader from the stored records.
   void Lead(std::string placement = "spread") {
     engine_ = std::make_unique<ClusterEngine>(core::MakePlacement(placement, {}).value(), ++fence_);
     unwritten_.clear();
@@ -51,7 +51,7 @@ class TestCluster {
     if (seen != nullptr) *seen = actions;
     return status;
   }
-  /// The first `count` writes reach the store; the leader hears of it if it is `told`.
+  /// The first `count` writes reach the store; the leader learns of it if `told`.
   void Write(std::size_t count, bool told = true) {
     count = std::min(count, unwritten_.size());
     std::uint64_t last = 0;
@@ -326,7 +326,7 @@ TEST(ClusterEngine, ANewLeaderAsksNodesWhatTheyHave) {
   ASSERT_EQ(work.start.size(), 2U) << "as many as the device takes";
   cluster.Lead();
   EXPECT_EQ(cluster.engine().Nodes(InstantFromNs(0))[0].state, NodeState::kAwaited);
-  // One of the two was lost on the way; the third never came.
+  // One of the two was lost on the way; the third never arrived.
   session = cluster.Hello(NodeNamed("n1"), {work.start[0].Attempt(), {999, 1}});
   const NodeWork again = cluster.WorkOf("n1", session);
   ASSERT_EQ(again.start.size(), 1U);
@@ -393,7 +393,7 @@ TEST(ClusterEngine, AResultOfANodeThatDoesNotRunItDoesNotCount) {
 }
 
 TEST(ClusterEngine, ARequestOfASessionThatIsOverTakesNoWorkAway) {
-  // Sent before the node's member was started again, and late: what it is answered nobody hears.
+  // Sent before the node's member was restarted, and late: nobody receives the answer.
   TestCluster cluster;
   const std::uint64_t before = cluster.Hello(NodeNamed("n1"));
   const std::uint64_t now = cluster.Hello(NodeNamed("n1"));
@@ -411,7 +411,7 @@ TEST(ClusterEngine, ANumberOfARunThatIsForgottenIsNotGivenOutByTheNextLeader) {
   const RunAttempt old = cluster.WorkOf("n1", session).start.at(0).Attempt();
   ASSERT_TRUE(cluster.Do(RemoveRun{"a"}));
   cluster.WriteAll();
-  cluster.Lead();  // of a store in which nothing of it is left; the node has it still
+  cluster.Lead();  // from a store without the run, which the node still has
   const std::uint64_t again = cluster.Hello(NodeNamed("n1"), {old});
   ASSERT_TRUE(cluster.Do(SubmitRun{"b", RequestFor("y")}));
   cluster.WriteAll();
@@ -442,21 +442,21 @@ TEST(ClusterEngine, LearnsHowRunsDisturbEachOther) {
   predicted();
   cluster.Pass(seconds(1));
   RunResult slow = ResultSaying("");
-  slow.seconds = 3;  // beside one of its kind, all the time
+  slow.seconds = 3;  // beside one run of its kind, all the time
   ASSERT_TRUE(cluster.Do(ResultCame{"n1", session, work.start[0].Attempt(), slow}));
   const auto explained = cluster.engine().ExplainRun("b");
   ASSERT_TRUE(explained);
-  // 3 = 1 + w · 0.5 · 0.5 for the weight of traffic, of which two such are beside each other in the worst case.
+  // 3 = 1 + w · 0.5 · 0.5 for the weight of traffic; in the worst case two such runs are beside each other.
   EXPECT_NEAR(explained->at(0).candidate.predicted.slowdown, 3, 0.2);
   EXPECT_EQ(explained->at(0).candidate.predicted.known, 1U);  // as a pair, too
 }
 
-/// A node as the engine sees it: it runs what it is given, and may die, or lose an answer, at any time.
+/// A node as the engine sees it: it runs what it is given, and may die or lose an answer at any time.
 struct TestNode {
   ClusterNode record;
   bool alive = true;
-  std::uint64_t session = 0;                   // 0: it has to say hello
-  std::map<RunAttempt, std::string> has = {};  // empty text: it runs
+  std::uint64_t session = 0;                   // 0: it must say hello
+  std::map<RunAttempt, std::string> has = {};  // empty text: still running
 };
 
 /// Laws 1 to 5 and 8 of docs/cluster.md, with nodes, leaders and writes lost at drawn moments.
@@ -465,9 +465,9 @@ RC_GTEST_PROP(ClusterEngineLaws, NoRunIsLostAndEachHasOneResult, ()) {
   std::vector<TestNode> nodes;
   for (int i = 0; i < 3; ++i) nodes.push_back({.record = NodeNamed("n" + std::to_string(i), 1 + i % 2)});
   std::set<std::string> asked;                   // submitted, perhaps not stored yet
-  std::set<std::string> owed;                    // confirmed, and not removed
-  std::map<std::string, std::string> given_out;  // results as first told
-  std::map<std::string, RunAttempt> executed;    // by result text: where it came from
+  std::set<std::string> owed;                    // confirmed and not removed
+  std::map<std::string, std::string> given_out;  // results as first reported
+  std::map<std::string, RunAttempt> executed;    // by result text: the attempt that produced it
   int next_run = 0, executions = 0;
 
   const auto check = [&] {
@@ -567,7 +567,7 @@ RC_GTEST_PROP(ClusterEngineLaws, NoRunIsLostAndEachHasOneResult, ()) {
     }
     check();
   }
-  // Faults end: every run that is owed comes to its end.
+  // Faults end: every confirmed run completes.
   for (TestNode& node : nodes) node.alive = true;
   for (int round = 0; round < 400; ++round) {
     for (TestNode& node : nodes) {

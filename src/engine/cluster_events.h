@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a cluster's manager knows, what happens to it, and what the engine wants done. Plain values. Page:
-// docs/cluster.md
+// State of a cluster's manager, its events, and the actions of the engine. Plain values. Page: docs/cluster.md
 #pragma once
 
 #include <compare>
@@ -16,12 +15,12 @@
 
 namespace weir::engine {
 
-/// What a client asks for. Blobs by their SHA-256.
+/// A client's request. Blobs are named by their SHA-256.
 struct RunRequest {
   std::string module = {}, blob = {}, kernel = {}, arguments = {};
   std::string input = {};  // empty: none
   core::RunNeed need = {};
-  bool need_alone = false;  // the client said how long it takes alone
+  bool need_alone = false;  // the client has given the time alone
   double seconds_max = 60;
   friend bool operator==(const RunRequest&, const RunRequest&) = default;
 };
@@ -34,13 +33,13 @@ struct RunResult {
   bool failed = false;
   std::string output = {};  // blob; empty: none
   std::string text = {};
-  std::string error_code = {}, error_message = {};  // of a failed one
+  std::string error_code = {}, error_message = {};  // if failed
   double seconds = 0;
-  double ran_beside = 0;  // mean number of others
+  double ran_beside = 0;  // mean number of other runs on the device
   friend bool operator==(const RunResult&, const RunResult&) = default;
 };
 
-/// One placing of one run. The number is never given to another run, also not to one of the same ID.
+/// One placement of one run. A number is never reused, not even for another run with the same ID.
 struct RunAttempt {
   std::uint64_t number = 0;
   std::uint32_t attempt = 0;
@@ -48,11 +47,11 @@ struct RunAttempt {
 };
 
 struct ClusterRun {
-  std::string id = {};  // the client's
+  std::string id = {};  // chosen by the client
   std::uint64_t number = 0;
-  std::uint32_t attempt = 0;  // 0: never placed
+  std::uint32_t attempt = 0;  // 0: not placed yet
   RunState state = RunState::kWaiting;
-  std::string node = {}, device = {};  // where it runs or ran last
+  std::string node = {}, device = {};  // present or last place
   RunRequest request = {};
   RunResult result = {};
   [[nodiscard]] RunAttempt Attempt() const { return {number, attempt}; }
@@ -67,13 +66,13 @@ struct NodeDevice {
 };
 struct ClusterNode {
   std::string name;
-  std::string identity = {};  // drawn once by the node itself
+  std::string identity = {};  // generated once by the node
   std::vector<NodeDevice> devices = {};
   friend bool operator==(const ClusterNode&, const ClusterNode&) = default;
 };
 struct ModuleKernel {
   std::string name = {}, summary = {};
-  core::RunNeed need = {};  // of a run that says nothing of it
+  core::RunNeed need = {};  // default for runs without a need
   friend bool operator==(const ModuleKernel&, const ModuleKernel&) = default;
 };
 struct ClusterModule {
@@ -81,18 +80,18 @@ struct ClusterModule {
   std::vector<ModuleKernel> kernels = {};
   friend bool operator==(const ClusterModule&, const ClusterModule&) = default;
 };
-/// A vGPU of a node in which others may run parts of launches that don't fit theirs, as the node said last
-/// (docs/partition.md). It is not stored: a node says it again twice a second.
+/// A vGPU of a node in which other nodes may run parts of launches that don't fit their own memory, as last reported
+/// (docs/partition.md). It is not stored: a node repeats it twice a second.
 struct PartsOffer {
   std::string vgpu = {};
   std::string address = {};              // HOST:PORT of the node's portal
-  bool plain = false;                    // which wants no token
-  std::string device = {}, driver = {};  // names of the asker's, too, or results may differ
-  Bytes room{};                          // free of what the vGPU may have
-  std::uint64_t threads = 0;             // that run on the node
+  bool plain = false;                    // the portal needs no token
+  std::string device = {}, driver = {};  // must equal the requester's, or results may differ
+  Bytes room{};                          // free part of the vGPU's limit
+  std::uint64_t threads = 0;             // running on the node
   friend bool operator==(const PartsOffer&, const PartsOffer&) = default;
 };
-/// What a new leader is built from.
+/// Records from which a new leader is built.
 struct ClusterRecords {
   std::vector<ClusterRun> runs;
   std::vector<ClusterNode> nodes;
@@ -102,35 +101,35 @@ struct ClusterRecords {
 // -- Events ----------------------------------------------------------------------------------------------------------
 
 struct SetModule {
-  ClusterModule module;  // as a node has found it
+  ClusterModule module;  // as found by a node
 };
 struct DropModule {
   std::string name;
 };
 struct SubmitRun {
   std::string id;
-  RunRequest request;  // without a blob: that of its module
+  RunRequest request;  // without a blob: uses the module's
 };
-/// Ends what waits or runs, and forgets it.
+/// Ends a waiting or running run, and removes it.
 struct RemoveRun {
   std::string id;
 };
 struct NodeHello {
   ClusterNode node;
-  std::vector<RunAttempt> has;  // what it runs, or has results of
+  std::vector<RunAttempt> has;  // attempts that it runs or has results of
 };
-/// Any other sign of life.
+/// Any other message of a node.
 struct NodeHeard {
   std::string name;
   std::uint64_t session = 0;
 };
-/// What the node offers from now on; nothing: it takes back what it did.
+/// The node's present offer; unset: it withdraws its offer.
 struct OfferParts {
   std::string name;
   std::uint64_t session = 0;
   std::optional<PartsOffer> offer;
 };
-/// The node asks for what it has to start and to end.
+/// The node requests runs to start and to end.
 struct TakeWork {
   std::string name;
   std::uint64_t session = 0;
@@ -141,11 +140,11 @@ struct ResultCame {
   RunAttempt attempt;
   RunResult result;
 };
-/// All writes up to this one are in the store.
+/// All writes up to this one have been stored.
 struct Stored {
   std::uint64_t sequence = 0;
 };
-/// Time has passed: silent nodes are looked for.
+/// Time has passed: the engine looks for silent nodes.
 struct LookAround {};
 
 using ClusterEvent = std::variant<SetModule, DropModule, SubmitRun, RemoveRun, NodeHello, NodeHeard, OfferParts,
@@ -153,26 +152,26 @@ using ClusterEvent = std::variant<SetModule, DropModule, SubmitRun, RemoveRun, N
 
 // -- Actions ---------------------------------------------------------------------------------------------------------
 
-/// One record as it is from now on, to be written in the order of the sequence.
+/// The new state of one record; records are written in the order of their sequence.
 struct RecordWrite {
   enum class Kind : std::uint8_t { kRun, kNode, kModule };
   std::uint64_t sequence = 0;
   Kind kind = Kind::kRun;
   std::string name;
-  std::optional<std::variant<ClusterRun, ClusterNode, ClusterModule>> record;  // none: removed
+  std::optional<std::variant<ClusterRun, ClusterNode, ClusterModule>> record;  // unset: removed
 };
 
 struct NodeWork {
   std::vector<ClusterRun> start;
-  std::vector<RunAttempt> drop;  // of no use any more
+  std::vector<RunAttempt> drop;  // no longer needed
   [[nodiscard]] bool empty() const { return start.empty() && drop.empty(); }
 };
 
 struct ClusterActions {
   std::vector<RecordWrite> writes;
-  NodeWork work;                   // of TakeWork
-  std::uint64_t session = 0;       // of NodeHello
-  std::vector<std::string> notes;  // for people: what was decided, about whom, and why
+  NodeWork work;                   // result of TakeWork
+  std::uint64_t session = 0;       // result of NodeHello
+  std::vector<std::string> notes;  // text for users: decision, subject and reason
 };
 
 }  // namespace weir::engine

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What members offer to each other's launches: kept while it is said again and again, and never stored. Page:
+// Members' offers to run parts of other nodes' launches: kept while they are repeated, and never stored. Page:
 // docs/partition.md, "Peers through the manager"
 #include <fmt/format.h>
 

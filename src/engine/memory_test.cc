@@ -12,7 +12,7 @@ namespace {
 
 Bytes SlotBytes(std::uint64_t slots) { return Bytes{slots * kSlotBytes.count}; }
 
-/// A node of one device, and executors that do at once what they are told.
+/// A node of one device, with executors that obey immediately.
 struct MemoryNode {
   explicit MemoryNode(std::uint64_t slots, core::PolicyParams params = {}) : engine({DeviceSpec{"gpu", "gpu", {}}}) {
     EXPECT_TRUE(Do(SetMemory{"", SlotBytes(slots), std::move(params), 1}).has_value());
@@ -85,7 +85,7 @@ TEST(ElasticMemory, BeginsAtTheMinimumAndGrowsWithTheNeed) {
   EXPECT_EQ(map.holders[0].name, "a");
 }
 
-// Others wait for the slots that the order takes.
+// Other vGPUs wait for the slots that the order takes.
 TEST(ElasticMemory, AnExecutorThatDoesNotCarryOutItsOrderIsEndedAndItsSlotsAreFree) {
   MemoryNode node(4, {{"answer_ms", 5000}});
   const VgpuId a = node.Add("a", 4, 4), b = node.Add("b", 4, 4);
@@ -94,7 +94,7 @@ TEST(ElasticMemory, AnExecutorThatDoesNotCarryOutItsOrderIsEndedAndItsSlotsAreFr
   ASSERT_EQ(node.granted[a].here, 4u);
   node.Of(b).made = node.Of(b).need = node.Of(b).must = SlotBytes(4);
   while (node.granted[a].here > 0) node.Look();
-  // Its executor says nothing more, and keeps what it has there.
+  // Its executor reports nothing more, and keeps its contents on the device.
   node.Of(a).done = false;
   const Instant ordered = node.now;
   while (node.actions.end.empty() && node.now < ordered + seconds(6)) node.Look();
@@ -170,7 +170,7 @@ TEST(ElasticMemory, TwoThatShareSlotsHaveThemByTurns) {
   for (const VgpuId id : {a, b}) node.Of(id).made = node.Of(id).need = SlotBytes(6);
   std::map<VgpuId, int> had;
   for (int ms = 0; ms < 2000; ++ms) {
-    // Whose slots are all there runs; the other one waits.
+    // The vGPU with all its slots assigned runs; the other one waits.
     for (const VgpuId id : {a, b}) {
       node.running[id] = node.granted[id].here == 6;
       node.Of(id).must = node.running[id] ? Bytes{} : SlotBytes(6);
@@ -244,7 +244,7 @@ TEST(ElasticMemory, AnotherExecutorsLaunchesInPartsCountFromTheirBeginning) {
   node.Of(a).launches_in_parts = 2;
   node.Of(a).parts = 5;
   node.LookFor(seconds(2));
-  // One that is gone is looked at as none; its successor may have counted as far.
+  // An executor that is gone counts as none; its successor may have counted as far.
   const MemorySample last = node.Of(a);
   node.samples.clear();
   node.Look();
@@ -273,7 +273,7 @@ TEST(ElasticMemory, CanBeTurnedOffAndOnAgain) {
   EXPECT_EQ(node.Memory().slots, 8u) << "nothing has changed";
 }
 
-/// What the device says while others hold so many slots: twice a second, for so long.
+/// The device's reports while others hold `slots` slots: twice a second, `looks` times.
 void OthersHold(MemoryNode& node, std::uint64_t slots, int looks = 3) {
   for (int i = 0; i < looks; ++i) {
     node.LookFor(milliseconds(500));

@@ -13,14 +13,14 @@ namespace {
 
 constexpr Duration kLeastMemory = seconds(10);
 
-// The core knows nothing of the gate's layout; their values are the same.
+// The core is independent of the gate's layout; the values of both enums are equal.
 static_assert(static_cast<std::uint32_t>(core::FrameSync::kFinish) ==
               static_cast<std::uint32_t>(proto::FrameSync::kFinish));
 
-/// Agents are told of caps for people's sake: not of every hundredth.
+/// Agents show caps to users, so changes below one hundredth are not published.
 bool Apart(Share a, Share b) { return (a > b ? a.ppm - b.ppm : b.ppm - a.ppm) >= Share::kWholePpm / 100; }
 
-/// Means over about eight frames. A stall (loading, a dialogue) is no thinking time: it counts as at most 100 ms.
+/// Means over about eight frames. A stall (loading, a dialogue) is not thinking time and counts as at most 100 ms.
 void Learn(const core::FrameDone& frame, Duration& last_gpu, core::VgpuView& view) {
   const Duration think = std::clamp<Duration>(frame.present - frame.begin, Duration{0}, milliseconds(100));
   const bool first = view.frame_gpu == Duration{0} && view.frame_think == Duration{0};
@@ -28,8 +28,8 @@ void Learn(const core::FrameDone& frame, Duration& last_gpu, core::VgpuView& vie
   view.recent_gpu = std::min(frame.gpu, last_gpu);
   last_gpu = frame.gpu;
   view.frame_think = first ? think : (view.frame_think * 7 + think) / 8;
-  // On a device made of CPUs the neighbours slow a program's own work down too, so the mean says little about what the
-  // program could do. The least does; it is forgotten at a rate of e in kLeastMemory.
+  // On a device made of CPUs other vGPUs slow down a program's own work, too, so the mean says little about what the
+  // program could do. The minimum does; it decays at a rate of e in kLeastMemory.
   const double grown =
       SecondsOf(view.least_think) * (1 + std::min(SecondsOf(frame.Latency()) / SecondsOf(kLeastMemory), 1.0));
   view.least_think = first ? think : std::min(think, FromSeconds(grown));
@@ -114,7 +114,7 @@ Status NodeEngine::On(Instant now, const SetVgpu& event, Actions& actions) {
   vgpu->View().weight = event.settings.weight;
   vgpu->View().cap = vgpu->device->sales->CapOf(vgpu->id);
   vgpu->View().promised = PromisedInterval(event.settings);
-  if (event.settings.cap >= Share::Whole()) vgpu->cap_bucket = {};  // what is used without a cap is owed to none
+  if (event.settings.cap >= Share::Whole()) vgpu->cap_bucket = {};  // use without a cap causes no debt
   vgpu->published = false;
   Decide(now, *vgpu->device, actions);
   return Ok();
@@ -171,7 +171,7 @@ Status NodeEngine::On(Instant now, const ProcessDetached& event, Actions& action
     return Fail(Errc::kNotFound, fmt::format("process {} is not attached to '{}'", event.process.value, vgpu->name));
   std::erase(vgpu->drawing, event.process);
   vgpu->View().draws = vgpu->Draws();
-  // Nothing goes back: a process that dies in mid-flight has used the device, and a tenant can kill its processes as
+  // No charge is refunded: a process that dies in flight has used the device, and a tenant can kill its processes as
   // often as it likes.
   vgpu->View().used += std::clamp<Duration>(event.unreported, Duration{0}, kStuckAfter);
   if (vgpu->device->reconciler.current(now)) vgpu->HasEnded(event.process);
@@ -185,7 +185,7 @@ Status NodeEngine::On(Instant now, const ProcessDetached& event, Actions& action
 }
 
 Status NodeEngine::On(Instant now, const GatesSampled& event, Actions& actions) {
-  // Samples mostly come in the order of the views: the next one is looked for behind the last one.
+  // Samples mostly come in the order of the views, so the search starts behind the last one.
   Vgpu_* vgpu = nullptr;
   for (const GateSample& sample : event.samples) {
     vgpu = vgpu != nullptr ? vgpu->device->Behind(*vgpu) : nullptr;
@@ -219,8 +219,8 @@ Status NodeEngine::On(Instant now, const FramesDone& event, Actions&) {
   return Ok();
 }
 
-// The allowance moves by what we add and by what agents spend, so what was spent is what we expected to find less what
-// we found. An impossible figure (a tenant wrote into its region) is counted and not believed.
+// The allowance moves by what the engine adds and by what agents spend, so the spent time is the expected allowance
+// minus the sampled one. An impossible value (a tenant wrote into its region) is counted and rejected.
 void NodeEngine::TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu) {
   core::VgpuView& view = vgpu.View();
   const Duration bound = kSpentSlack + 4 * std::max(now - vgpu.sampled_at, Duration{0});
@@ -231,7 +231,7 @@ void NodeEngine::TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu) 
   } else if (spent != 0) {
     view.used += Duration{spent};
     vgpu.device->NoteCharge(now, Duration{spent});
-    if (!sample.runs_on) vgpu.last_progress = now;  // one long kernel is charged, and stuck all the same
+    if (!sample.runs_on) vgpu.last_progress = now;  // one long kernel is charged and nevertheless stuck
   }
   vgpu.expected_allowance_ns = sample.allowance_ns;
   vgpu.sampled_at = now;
@@ -239,8 +239,8 @@ void NodeEngine::TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu) 
   const bool may_go = sample.allowance_ns > 0 || sample.in_flight > 0;
   const bool busy = sample.waiting > 0 || sample.in_flight > 0;
   if (!busy || !may_go) vgpu.last_progress = now;
-  // A vGPU may wait behind work that was charged to others. Once it is stuck, only its own progress ends that state:
-  // the others progress because it no longer holds them back.
+  // A vGPU may wait behind work that was charged to others. Once it is stuck, only its own progress ends that state,
+  // since the others progress because it no longer holds them back.
   const Instant waited_since = view.stuck ? vgpu.last_progress : std::max(vgpu.last_progress, vgpu.device->busy_until);
   view.stuck = now - waited_since > kStuckAfter;
   view.waiting = view.stuck ? 0 : sample.waiting;
@@ -300,7 +300,7 @@ void NodeEngine::Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions&
                                .memory = vgpu.memory});
   }
   if (mode != proto::GateMode::kGated) return;
-  // Modulo 2^64, as the gate's atomic adds: a tenant may have left any value there.
+  // Modulo 2^64, as the gate's atomic adds, since a tenant may have left any value there.
   const auto delta = static_cast<std::int64_t>(static_cast<std::uint64_t>(verdict.allowance.count()) -
                                                static_cast<std::uint64_t>(vgpu.expected_allowance_ns));
   const bool wake = view.waiting > 0 && verdict.allowance > Duration{0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The node's state machine: Step(now, event) → actions. It owns every decision about vGPUs and does nothing itself; the
-// daemon carries its actions out on real gates, the simulator on modelled ones.
+// The node's state machine: Step(now, event) → actions. It makes every decision about vGPUs and has no side effects;
+// the daemon applies its actions to real gates, the simulator to modelled ones.
 //
 //   vGPU:   idle ──attach──▶ running ◀──allowance──▶ waiting        paused: from any of them, until resumed
 #pragma once
@@ -26,21 +26,21 @@ inline constexpr std::size_t kVgpusMax = 10'000;
 inline constexpr std::size_t kNameBytesMax = 63;
 /// 16 TiB of elastic memory.
 inline constexpr std::uint64_t kSlotsMax = 1ULL << 18;
-/// How long a vGPU may be in flight, or free to go on, with nothing of it beginning or ending, before it stops holding
+/// How long a vGPU may be in flight, or free to go on, without any work beginning or ending, before it stops holding
 /// others back. The time counts from the end of the work that was charged to any vGPU of the device: behind a long
 /// kernel a vGPU waits and is not stuck. (A hidden window's present may block for ever; a hostile agent may claim to
-/// wait.) A stuck vGPU is charged for what it uses. Of a process that dies in flight, at most this much is charged
-/// beside what it had reserved.
+/// wait.) A stuck vGPU is charged for what it uses. If a process dies in flight, at most this much is charged in
+/// addition to its reservation.
 inline constexpr Duration kStuckAfter = milliseconds(500);
-/// The end of charged work is expected at most this far ahead: it bounds how long false charges hold others back.
+/// Charged work is expected to end within this time, which bounds how long false charges hold others back.
 inline constexpr Duration kChargedWorkMax = seconds(10);
-/// A sample that claims more than this, beyond what the time since the last one allows, is not believed.
+/// A sample that claims more than this, beyond what the time since the last one allows, is rejected.
 inline constexpr Duration kSpentSlack = seconds(60);
 
 enum class VgpuState : std::uint8_t { kIdle, kRunning, kWaiting, kPaused };
 const char* NameOf(VgpuState state);
 
-/// Everything one can know about a vGPU, as a copy.
+/// All information about a vGPU, as a copy.
 struct VgpuStatus {
   VgpuId id;
   std::string name;
@@ -48,26 +48,26 @@ struct VgpuStatus {
   VgpuState state = VgpuState::kIdle;
   VgpuSettings settings;
   core::Sale sale = core::Sale::kGuaranteed;
-  Share cap_now = Share::Whole();  // at most the cap in its settings, which is its ceiling where a device is oversold
+  Share cap_now = Share::Whole();  // at most the cap in its settings, which is its ceiling on an oversold device
   std::size_t processes = 0;
   core::FrameTotals totals;
   core::FrameWindow window;
   Duration gpu_total{};  // charged since creation
-  double gpu_use = 0;    // of the device's capacity, last second
-  double gpu_share = 0;  // of what all vGPUs of the device used, last second
+  double gpu_use = 0;    // of the device's capacity, in the last second
+  double gpu_share = 0;  // of the use by all vGPUs of the device, in the last second
   std::uint64_t records_lost = 0;
   std::uint64_t records_bad = 0;
   std::uint64_t samples_bad = 0;
   // Elastic memory (docs/memory.md); in slots
   MemoryGrant memory;
   std::uint32_t memory_min = 0;
-  bool memory_waits = false;   // a command waits for slots that are others' now
-  MemorySample memory_sample;  // as its executor said last
+  bool memory_waits = false;   // a command waits for slots that are assigned to others
+  MemorySample memory_sample;  // as last reported by its executor
 };
 
 struct SlotStatus {
   std::uint32_t sharers = 0;
-  VgpuId owner{};  // whose it is now
+  VgpuId owner{};  // owner at the moment
   bool leaving = false;
 };
 struct MemoryHolder {
@@ -75,20 +75,20 @@ struct MemoryHolder {
   std::string name;
   std::vector<core::SlotRange> holds;
 };
-/// Which slots are whose.
+/// Holders and owners of all slots.
 struct MemoryMap {
   std::vector<SlotStatus> slots;
   std::vector<MemoryHolder> holders;  // by id
 };
 
-/// A device's elastic memory; no slots: it isn't.
+/// A device's elastic memory; without slots it is not elastic.
 struct MemoryStatus {
-  std::uint32_t slots = 0;   // that are shared out
-  std::uint32_t size = 0;    // of the device, as it was set
-  std::uint32_t others = 0;  // of these other programs hold, as far as is known
+  std::uint32_t slots = 0;   // available to vGPUs
+  std::uint32_t size = 0;    // of the device, as configured
+  std::uint32_t others = 0;  // of these, held by other programs, as far as is known
   core::PolicyParams params;
-  std::uint64_t guaranteed = 0;  // slots, all minima together
-  std::uint64_t held = 0;        // all together
+  std::uint64_t guaranteed = 0;  // in slots, sum of all minima
+  std::uint64_t held = 0;        // sum over all vGPUs
   double overhead = 0;           // f
   double steal = 0;              // W, %
   double copying = 0;            // R_copy, %
@@ -103,43 +103,43 @@ struct DeviceStatus {
   std::size_t vgpus = 0;
   double gpu_use = 0;
   Duration gpu_total{};
-  // Selling (docs/oversubscription.md)
+  // Overselling (docs/oversubscription.md)
   core::OversellMode oversell = core::OversellMode::kOff;
   core::PolicyParams oversell_params;
-  double sold = 0;  // ceilings, in devices
-  double load = 0;  // what promises need of the device
+  double sold = 0;  // sum of ceilings, in devices
+  double load = 0;  // part of the device that promises need
   core::SalesOffer offer;
   core::Account account;
   MemoryStatus memory;
 };
 
-/// Makes a policy of its entry in the table; tests put theirs in between.
+/// Makes a policy from its entry in the table; tests can insert their own.
 using PolicyMaker = std::function<std::unique_ptr<core::Policy>(const core::PolicyEntry&, const core::PolicyParams&)>;
 
 class NodeEngine {
  public:
-  /// At least one device, names unique. Every device starts with kDefaultPolicy. `maker`: empty, as in any daemon.
+  /// At least one device, with unique names. Every device starts with kDefaultPolicy. `maker` is only for tests.
   explicit NodeEngine(std::vector<DeviceSpec> devices, PolicyMaker maker = {});
   ~NodeEngine();
   NodeEngine(const NodeEngine&) = delete;
   NodeEngine& operator=(const NodeEngine&) = delete;
 
-  /// Takes one event at `now` (never earlier than the last) and fills `actions`. An error means that nothing changed.
+  /// Handles one event at `now` (never earlier than the last) and fills `actions`. After an error nothing has changed.
   Status Step(Instant now, const Event& event, Actions& actions);
 
   [[nodiscard]] std::vector<DeviceStatus> Devices(Instant now) const;
   [[nodiscard]] std::vector<VgpuStatus> Vgpus(Instant now) const;
-  /// Of a device without elastic memory: empty.
+  /// Empty for a device without elastic memory.
   [[nodiscard]] Result<MemoryMap> Memory(std::string_view device) const;
-  /// Whether somebody has to sample executors' books.
+  /// Whether any device has elastic memory, so that executors' memory reports must be sampled.
   [[nodiscard]] bool elastic() const;
   Result<VgpuStatus> Vgpu(Instant now, VgpuId id) const;
   /// The GPU time that was charged to a vGPU. `Vgpu` computes percentiles too, which takes a microsecond.
   [[nodiscard]] Result<Duration> GpuTotal(VgpuId id) const;
-  /// As what it was sold; of a vGPU that there is.
+  /// The kind of sale of an existing vGPU.
   [[nodiscard]] core::Sale SaleOf(VgpuId id) const;
-  /// What the driver's account has charged a vGPU lately, for each second that its processes reported; 1 without an
-  /// account. The device time of a frame, as its process measured it, is right when multiplied by this.
+  /// Ratio of what the driver's account has charged to a vGPU recently to what its processes reported; 1 without an
+  /// account. The device time of a frame, as its process measured it, is corrected by multiplication with this.
   [[nodiscard]] double ReportScale(VgpuId id) const;
   /// kNotFound lists the existing names.
   Result<VgpuId> Find(std::string_view name) const;
@@ -191,9 +191,9 @@ class NodeEngine {
   std::uint64_t next_id_ = 1;
 };
 
-/// Checks ranges; the message names the field, the value and what is allowed.
+/// Checks ranges; the message names the field, the value and the allowed range.
 Status CheckSettings(const VgpuSettings& settings);
-/// 1 … 63 of letters, digits, '.', '_' and '-', not starting with '.' or '-': it becomes a file's name.
+/// 1 … 63 of letters, digits, '.', '_' and '-', not starting with '.' or '-', since the name becomes a file name.
 Status CheckName(std::string_view name);
 
 }  // namespace weir::engine

@@ -111,10 +111,10 @@ TEST(NodeEngine, AVgpuThatClaimsToBeBusyButIsChargedNothingStopsHoldingOthersBac
     busy_allowance -= 1'000'000;
     if (tick > 1000) spent_ns += 1'000'000;
   }
-  EXPECT_GT(spent_ns, 1'900'000'000);  // of the two seconds after it was found out
+  EXPECT_GT(spent_ns, 1'900'000'000);  // of the two seconds after detection
 }
 
-// On a device that cannot preempt. The long kernel is reserved when it begins; nothing is charged until it ends.
+// On a device that cannot preempt. The long kernel is reserved when it begins, and charged when it ends.
 TEST(NodeEngine, AVgpuThatWaitsBehindALongKernelKeepsItsClaim) {
   NodeEngine engine({DeviceSpec{"card", "gpu", {}}});
   Actions actions;
@@ -159,14 +159,14 @@ TEST(NodeEngine, RemovingOneVgpuLeavesTheDebtOfTheOthersAlone) {
   node.AddProcess(second, {.gpu = milliseconds(9)});
   node.AddProcess(third, {.gpu = milliseconds(4)});
   node.RunFor(seconds(2));
-  ASSERT_TRUE(node.Do(RemoveVgpu{first}));  // the last one moves into its place
+  ASSERT_TRUE(node.Do(RemoveVgpu{first}));  // the last view moves into its place
   auto before = node.Snapshot();
   node.RunFor(seconds(10));
   EXPECT_NEAR(node.ShareSince(before, second), 0.6, 0.01);
   EXPECT_NEAR(node.ShareSince(before, third), 0.4, 0.01);
 }
 
-// Any order of events, also nonsensical ones, leaves an engine that still answers and keeps its sums.
+// Any order of events, including invalid ones, leaves an engine that still answers and keeps its sums.
 RC_GTEST_PROP(NodeEngine, SurvivesAnyOrderOfEvents, ()) {
   NodeEngine engine({{"embedded", "software", {0}}});
   Actions actions;

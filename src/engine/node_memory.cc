@@ -12,9 +12,9 @@ namespace {
 
 using core::BalloonNote;
 
-/// What one command has needed at once is not taken from its vGPU for so long.
+/// The recent peak need of one command stays with its vGPU for this long.
 constexpr Duration kMustKept = seconds(10);
-/// A program may launch thousands of times a second: of its parts is told this often, in one event.
+/// Minimum time between two reports about launches in parts, since a program may launch thousands of times a second.
 constexpr Duration kPartsSaidEvery = seconds(1);
 
 std::string Slots(std::uint64_t slots) { return fmt::format("{} slot{}", slots, slots == 1 ? "" : "s"); }
@@ -90,8 +90,8 @@ MemoryGrant NodeEngine::MemoryOf(const Vgpu_& vgpu) {
           .max = memory.balloon.MaxOf(vgpu.id)};
 }
 
-/// More than it holds: an ask. One that was refused is not made again before it can help, unless a command waits that
-/// could never run without.
+/// Requests more slots if the vGPU needs more than it holds. A refused request is not repeated before it can succeed,
+/// unless a waiting command can't run without the slots.
 void NodeEngine::AskMemory(Instant now, Vgpu_& vgpu, Actions& actions) {
   core::Balloon& balloon = vgpu.device->memory->balloon;
   const MemorySample& sample = vgpu.memory_sample;
@@ -108,7 +108,8 @@ void NodeEngine::AskMemory(Instant now, Vgpu_& vgpu, Actions& actions) {
   vgpu.memory_refused = grant->note.kind;
 }
 
-/// Others wait for slots that an order takes away. An executor that doesn't give them up is ended; then they are free.
+/// Ends an executor that does not give up ordered slots, since other vGPUs wait for them; afterwards the slots are
+/// free.
 void NodeEngine::AwaitAnswer(Instant now, Vgpu_& vgpu, Actions& actions) {
   const Duration within = vgpu.device->memory->balloon.AnswerWithin();
   if (vgpu.memory_sample.done) vgpu.memory_owes_since = {};
@@ -117,7 +118,7 @@ void NodeEngine::AwaitAnswer(Instant now, Vgpu_& vgpu, Actions& actions) {
   const Instant until = vgpu.memory_owes_since + within;
   actions.look_again = std::min(actions.look_again, std::max(now, until));
   if (now < until) return;
-  vgpu.memory_owes_since = now;  // should it outlive that
+  vgpu.memory_owes_since = now;  // restarts the time, in case the executor survives
   actions.end.push_back({vgpu.id});
   actions.notes.push_back({.device = vgpu.device->spec.name,
                            .kind = "executor-ended",
@@ -127,7 +128,7 @@ void NodeEngine::AwaitAnswer(Instant now, Vgpu_& vgpu, Actions& actions) {
                                                SecondsOf(within))});
 }
 
-/// What came since it was last told. Counts that fell are another executor's, and all of them are news.
+/// Reports what is new since the last report. Counts that fell belong to a new executor, so all of them are new.
 void NodeEngine::SayParts(Instant now, Vgpu_& vgpu, Actions& actions) {
   const MemorySample& sample = vgpu.memory_sample;
   MemorySample& said = vgpu.parts_said;
@@ -208,7 +209,7 @@ void NodeEngine::SeeMemory(Instant now, Device_& device, Actions& actions) {
   if (!memory.needs.empty()) actions.look_again = std::min({actions.look_again, next, turn});
 }
 
-/// Of so many slots, with all vGPUs of the device at their minima.
+/// Elastic memory with `slots` slots, with all vGPUs of the device at their minima.
 Result<std::unique_ptr<NodeEngine::Memory_>> NodeEngine::MakeMemory(const Device_& device, const SetMemory& set,
                                                                     std::uint32_t slots) const {
   auto memory = std::make_unique<Memory_>(
@@ -257,7 +258,7 @@ Status NodeEngine::On(Instant now, const SetMemory& event, Actions& actions) {
 
 // -- What others hold ------------------------------------------------------------------------------------------------
 
-/// What others leave of the device, but never less than what is guaranteed.
+/// The slots that other programs leave to vGPUs, but at least the guaranteed ones.
 std::uint32_t NodeEngine::SlotsBeside(const Device_& device, const SetMemory& set) const {
   const auto all = static_cast<std::uint32_t>(set.size.count / kSlotBytes.count);
   const double sold_max = set.params.find("sold_max")->second;
@@ -273,7 +274,8 @@ std::uint32_t NodeEngine::SlotsBeside(const Device_& device, const SetMemory& se
   return slots;
 }
 
-/// All begin anew with what is left; what each held, and what is there of it, it gets back where it fits.
+/// Rebuilds the slots with the new size; each vGPU gets back the slots that it held and its resident contents, as far
+/// as they fit.
 Status NodeEngine::On(Instant now, const SeeDeviceMemory& event, Actions& actions) {
   WEIR_TRY(Device_ * device, DeviceNamed(event.device));
   Bytes ours{};

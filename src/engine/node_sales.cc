@@ -89,7 +89,7 @@ Status NodeEngine::On(Instant now, const SetOversell& event, Actions& actions) {
   device->sales = std::move(sales);
   for (core::VgpuView& view : device->views) {
     view.cap = device->sales->CapOf(view.id);
-    view.ceiling = {};  // until it is seen again, where the device is sold
+    view.ceiling = {};  // until the next decision, if the device is oversold
     view.share_promised = false;
   }
   actions.notes.push_back({.device = device->spec.name,

@@ -10,14 +10,14 @@
 
 namespace weir::engine {
 
-/// How often a capped vGPU's bucket is looked at while it is active, where the policy itself needs no look.
+/// Interval at which an active capped vGPU's bucket is checked under a policy that needs no earlier decision.
 inline constexpr Duration kCapTick = milliseconds(1);
 
 constexpr std::uint32_t SlotsOf(Bytes bytes) {
   return static_cast<std::uint32_t>((bytes.count + kSlotBytes.count - 1) / kSlotBytes.count);
 }
 
-/// The longest interval between frames that keeps the promise; zero: none was given.
+/// The longest interval between frames that keeps the promise; zero: no promise.
 inline Duration PromisedInterval(const VgpuSettings& settings) {
   const double rate = settings.promised_rate();
   const Duration by_rate = rate > 0 ? FromSeconds(1.0 / rate) : Duration{0};
@@ -25,13 +25,13 @@ inline Duration PromisedInterval(const VgpuSettings& settings) {
   return std::min(settings.latency, by_rate);
 }
 
-/// GPU time at the last eleven tenths of a second: enough to say what was used in the last whole second.
+/// GPU time at the last eleven tenths of a second, from which the use in the last whole second follows.
 class UseMarks {
  public:
   void Mark(Instant now, Duration used) {
     const std::int64_t index = NsOf(now) / kStep.count();
     if (index == last_) return;
-    // Time that was not looked at counts as idle until now: the use is shown when it is known.
+    // Time without samples counts as idle until now: use is shown when it becomes known.
     const std::int64_t first = last_ < 0 || index - last_ > kMarks ? index - kMarks + 1 : last_ + 1;
     for (std::int64_t i = first; i < index; ++i) At(i) = last_ < 0 ? used : last_used_;
     At(index) = used;
@@ -51,7 +51,7 @@ class UseMarks {
  private:
   static constexpr Duration kStep = milliseconds(100);
   static constexpr std::int64_t kMarks = 11;
-  /// Indices before the node's first second are negative; their place in the ring is not.
+  /// Indices before the node's first second are negative; positions in the ring are not.
   static std::size_t PlaceOf(std::int64_t index) {
     return static_cast<std::size_t>((index % kMarks + kMarks) % kMarks);
   }
@@ -66,27 +66,27 @@ struct NodeEngine::Vgpu_ {
   std::string name;
   VgpuSettings settings;
   Device_* device = nullptr;
-  std::size_t index = 0;  // in its device's views
+  std::size_t index = 0;  // in the views of its device
   std::vector<ProcessId> processes;
-  std::vector<ProcessId> drawing;  // of these
+  std::vector<ProcessId> drawing;  // the processes among these that draw
   [[nodiscard]] bool Draws() const { return processes.empty() || !drawing.empty(); }
   bool paused = false;
 
-  // What the region holds as far as we know.
+  // Content of the region, as last written and sampled.
   bool published = false;
   proto::GateMode mode = proto::GateMode::kOpen;
   Duration frame_interval{};
   core::FrameSync sync = core::FrameSync::kAuto;
   std::int64_t expected_allowance_ns = 0;
   Instant sampled_at{};
-  Instant last_progress{};  // last time it was charged something, or had no reason to be
+  Instant last_progress{};  // last time that it was charged, or had no reason to be
 
   // Charges and the driver's account (docs/accounting.md)
   Duration settled{};                              // `used` at the last reading
   bool listed = false;                             // a process of it has had a counter
-  double reported_lately = 0, charged_lately = 0;  // ns up to the last reading; older ones count less
-  std::vector<ProcessId> ended;                    // since the last reading
-  std::size_t ended_beyond = 0;                    // further ones, beyond kEndedMax
+  double reported_lately = 0, charged_lately = 0;  // ns up to the last reading, with older ones weighted less
+  std::vector<ProcessId> ended;                    // processes that ended since the last reading
+  std::size_t ended_beyond = 0;                    // number of further ones, beyond kEndedMax
   static constexpr std::size_t kEndedMax = 256;
   void HasEnded(ProcessId process) {
     if (ended.size() < kEndedMax)
@@ -96,7 +96,7 @@ struct NodeEngine::Vgpu_ {
   }
 
   Share published_cap;
-  MemoryGrant memory;   // likewise
+  MemoryGrant memory;   // as last published
   Duration last_gpu{};  // of the last frame
   core::CapBucket cap_bucket;
   Duration cap_level{};  // of the bucket, at the last decision
@@ -106,33 +106,33 @@ struct NodeEngine::Vgpu_ {
   std::uint64_t samples_bad = 0;
 
   // Elastic memory
-  MemorySample memory_sample;  // the last
+  MemorySample memory_sample;  // the last sample
   bool memory_fresh = false;   // it came with the present event
-  bool memory_there = false;   // it came with the last one that had samples: its executor is there
-  Bytes memory_must{};         // the most that one command needed at once, of late
+  bool memory_there = false;   // it came with the last event that had samples: the executor exists
+  Bytes memory_must{};         // the most that one recent command needed at once
   Instant memory_must_at{};
-  Instant memory_owes_since{};  // an order is not carried out; {}: none is
-  Instant memory_asks_at{};     // not sooner again
-  core::BalloonNote::Kind memory_refused = core::BalloonNote::Kind::kGranted;  // for what reason, last
-  MemorySample parts_said;                                                     // whose launches in parts were told of
-  Instant parts_say_at{};                                                      // not sooner again
+  Instant memory_owes_since{};  // start of an order that is not carried out; {}: none
+  Instant memory_asks_at{};     // earliest time of the next request
+  core::BalloonNote::Kind memory_refused = core::BalloonNote::Kind::kGranted;  // reason of the last refusal
+  MemorySample parts_said;  // the sample up to which launches in parts were reported
+  Instant parts_say_at{};   // earliest time of the next such report
 
-  core::FrameStats frames;  // last: large, and no part of a look
+  core::FrameStats frames;  // last, since it is large and not used in decisions
 
   core::VgpuView& View() const;
 };
 
-/// Who holds which slots, and whose they are now.
+/// Holders and owners of slots.
 struct NodeEngine::Memory_ {
   core::Balloon balloon;
   core::SlotTurns turns;
-  std::vector<core::MemoryView> views;  // these three: scratch
+  std::vector<core::MemoryView> views;  // scratch, as are the next three
   std::vector<core::SlotNeed> needs;
   std::vector<core::BalloonNote> said;
   std::vector<VgpuId> changed;
 };
 
-/// The views lie densely, so that policies walk one array; a view's slot stays the same while its index may change.
+/// The views are contiguous, so that policies walk one array; a view's slot is stable while its index may change.
 struct NodeEngine::Device_ {
   DeviceSpec spec;
   std::string policy_name;
@@ -141,16 +141,17 @@ struct NodeEngine::Device_ {
   std::unique_ptr<core::Oversell> sales;  // never null
   std::vector<core::OversellNote> said;   // scratch
   std::unique_ptr<Memory_> memory;        // null: not elastic
-  SetMemory memory_set;                   // how it was made so
-  core::OthersMemory others;              // whose slots are not shared out
+  SetMemory memory_set;                   // the event that made it elastic
+  core::OthersMemory others;              // slots that are not available to vGPUs
   core::UseReconciler reconciler;
   std::vector<core::VgpuView> views;
   std::vector<Vgpu_*> owners;  // of the views, in the same order
   std::vector<core::Verdict> verdicts;
   std::vector<std::uint32_t> free_slots;
-  Instant busy_until{};        // when the work that was charged should be done, at the earliest
+  Instant busy_until{};        // earliest expected end of the charged work
   Duration gone{};             // charged to vGPUs that were removed
-  std::int64_t rated_at = -1;  // tenth of a second for which the views hold the rates; FramesDone renews them, too
+  std::int64_t rated_at = -1;  // tenth of a second at which the views' rates were computed; FramesDone updates them,
+                               // too
 
   void Place(Vgpu_& vgpu) {
     const auto fresh = static_cast<std::uint32_t>(views.size());
@@ -174,11 +175,11 @@ struct NodeEngine::Device_ {
     views.pop_back();
     owners.pop_back();
   }
-  /// The next one in the order of the views; null: it was the last.
+  /// The next vGPU in the order of the views; null after the last one.
   [[nodiscard]] Vgpu_* Behind(const Vgpu_& vgpu) const {
     return vgpu.index + 1 < owners.size() ? owners[vgpu.index + 1] : nullptr;
   }
-  /// `charge` is negative where a reservation was more than the work took.
+  /// `charge` is negative if a reservation exceeded the work's actual time.
   void NoteCharge(Instant now, Duration charge) {
     if (charge > Duration{0}) busy_until = std::max(busy_until, now);
     busy_until = std::min(busy_until + charge, now + kChargedWorkMax);

@@ -7,7 +7,7 @@
 namespace weir::engine {
 namespace {
 
-/// What a reading keeps of those before it: a second's readings decide.
+/// Weight that old readings keep at each reading: the readings of about one second count.
 constexpr double kKeptOfBefore = 0.8;
 
 }  // namespace

@@ -125,7 +125,7 @@ TEST(Adaptive, WhoNeedsItsCeilingAfterAMinuteOfIdlenessIsThereWithinTwoStages) {
   calm.node.RunFor(seconds(5));
   calm.node.EndProcess(calm.pa);
   const VgpuId c = calm.node.AddVgpu("c", Sold(0.6));
-  calm.node.AddProcess(c, {.think = microseconds(100), .gpu = milliseconds(5)});  // takes all it gets
+  calm.node.AddProcess(c, {.think = microseconds(100), .gpu = milliseconds(5)});  // uses all GPU time that it gets
   calm.node.RunFor(seconds(60));
   ASSERT_LT(StatusOf(calm.node, calm.a).cap_now.Fraction(), 0.4) << "its cap is lent meanwhile";
   calm.node.AddProcess(calm.a, {.think = microseconds(100), .gpu = milliseconds(5)});
@@ -137,7 +137,8 @@ TEST(Adaptive, WhoNeedsItsCeilingAfterAMinuteOfIdlenessIsThereWithinTwoStages) {
   EXPECT_NEAR(calm.node.UseSince(before, calm.a), 0.5, 0.02) << "and uses it";
 }
 
-// Beside two that take all they get it waits for them, and not for its slice: of a second's use it says little yet.
+// Beside two vGPUs that use all they get, it waits for them rather than for its slice, and its use over the last second
+// shows little yet.
 TEST(Adaptive, WhoComesBackBesideSeveralIsThereWithinTwoStages) {
   Calm calm;
   calm.node.SetPolicy("cap");
@@ -153,7 +154,7 @@ TEST(Adaptive, WhoComesBackBesideSeveralIsThereWithinTwoStages) {
   EXPECT_NEAR(StatusOf(calm.node, calm.a).cap_now.Fraction(), 0.5, 1e-3);
 }
 
-// Whenever within a stage the need arises: a stage that has hardly begun says nothing of it yet, the next one does.
+// At any time within a stage: a stage that has hardly begun does not show the need yet, the next one does.
 TEST(Adaptive, WhoComesBackInTheMidstOfAStageIsThereWithin200Ms) {
   for (const Duration kernel : {milliseconds(2), milliseconds(10)})
     for (Duration offset{}; offset < milliseconds(100); offset += milliseconds(15)) {
@@ -190,8 +191,8 @@ TEST(Adaptive, APromiseOfFramesGivesUpWhatItDoesNotNeedAndNoMore) {
   EXPECT_LT(DeviceOf(calm.node).account.BrokenPart(), 0.05);
 }
 
-/// a and b have half of the device each, c and d what these don't use; of a sudden each needs 45 % of it for its 30
-/// frames/s.
+/// a and b have half of the device each, c and d what these don't use; suddenly each needs 45 % of the device for its
+/// 30 frames/s.
 struct FourOverloaded {
   ModelNode node;
   std::vector<VgpuId> ids;
@@ -246,7 +247,7 @@ TEST(Adaptive, WhoIsNamedIsAskedToLeaveUntilNotSeveralAreOverloaded) {
 
 TEST(Adaptive, OneAtATimeIsAskedToLeave) {
   FourOverloaded four;
-  four.node.RunFor(seconds(40));  // further warnings, which may name another one
+  four.node.RunFor(seconds(40));  // further warnings, which may name another vGPU
   VgpuId now{};
   for (const AskToLeave& ask : four.node.TakeLeave()) {
     if (ask.wanted)
@@ -305,7 +306,8 @@ TEST(BestEffort, PaysForWhatItUses) {
   EXPECT_NEAR(DeviceOf(node).account.revenue, 20 * 0.5 * node.UseSince(before, scraps), 0.3);
 }
 
-/// What can be oversold beside a program that needs most of its ceiling for ten seconds and nearly nothing after that.
+/// The part that can be oversold beside a program that needs most of its ceiling for ten seconds and nearly nothing
+/// afterwards.
 double OfferedAfterAQuietStretch(Duration quiet, double span_s) {
   ModelNode node;
   Oversell(node, OversellMode::kAdaptive, {{"load_span_s", span_s}});

@@ -57,7 +57,7 @@ TEST(SlaAware, ATenantThatComputesKeepsItsTasksASecond) {
   EXPECT_NEAR(Watch(node, promised, seconds(5)).fps, 30, 1) << "without a promise it is the policy's rate";
 }
 
-// VGRIS, Fig. 2 and 7: the greedy ones give way, and the starved one gets its rate.
+// VGRIS, Fig. 2 and 7: greedy programs are slowed down, and the starved one gets its rate.
 TEST(SlaAware, AGreedyProgramGivesWayToAStarvedOne) {
   ModelNode node;
   const VgpuId greedy = node.AddVgpu("greedy", Fps(30)), starved = node.AddVgpu("starved", Fps(30));
@@ -101,7 +101,8 @@ TEST(SlaAware, ACapHoldsBesideThePace) {
   EXPECT_NEAR(Watch(node, vgpu, seconds(10)).fps, 20, 1);
 }
 
-// VGRIS, Fig. 11: shares until one starves, then sla-aware, then shares again when that leaves much of the device idle.
+// VGRIS, Fig. 11: shares until one program starves, then sla-aware, then shares again when that leaves much of the
+// device idle.
 TEST(Hybrid, TurnsToPromisesWhenAProgramStarvesAndBackWhenTheDeviceIsIdle) {
   ModelNode node;
   const VgpuId game = node.AddVgpu("game", Fps(30)), other = node.AddVgpu("other", Fps(30));
@@ -115,7 +116,7 @@ TEST(Hybrid, TurnsToPromisesWhenAProgramStarvesAndBackWhenTheDeviceIsIdle) {
   EXPECT_NEAR(game_paced.fps, 30, 1);
   EXPECT_NEAR(Watch(node, other, seconds(1)).fps, 30, 2);
   node.RunFor(seconds(5));
-  // 30 · 24 ms = 72 % of the device: back to shares, with what each needs and half of the rest.
+  // 30 · 24 ms = 72 % of the device: back to shares, with each program's use and half of the rest.
   EXPECT_GT(Watch(node, other, seconds(3)).fps, 40);
   EXPECT_GT(Watch(node, game, seconds(3)).fps, 30) << "its share is now 60 % + 14 %";
 }
@@ -130,7 +131,7 @@ TEST(RoundRobin, GivesProgramsWithFramesOfAnyLengthTheSameGpuTime) {
   node.RunFor(seconds(1));
   auto before = node.Snapshot();
   node.RunFor(seconds(20));
-  // What a has to think and the daemon to look between frames is idle time of its turn.
+  // Between frames, a's thinking and the daemon's poll are idle time of its turn.
   for (const VgpuId vgpu : {a, b, c}) EXPECT_NEAR(node.ShareSince(before, vgpu), 1.0 / 3, 0.04);
 }
 

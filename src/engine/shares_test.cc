@@ -20,7 +20,7 @@ struct Three {
   ProcessId pa, pb, pc;
 };
 
-// Appetites differ: long frames, short frames, and one with much work of its own between frames.
+// Programs differ: long frames, short frames, and one with much work of its own between frames.
 void Start(Three& t, const std::string& policy) {
   t.node.SetPolicy(policy);
   t.a = t.node.AddVgpu("a", {.weight = 50});
@@ -50,7 +50,7 @@ TEST(ProportionalShare, WhoStopsLeavesItsTimeToTheOthersWithinASecondAndInPropor
   t.node.RunFor(milliseconds(100));
   auto before = t.node.Snapshot();
   t.node.RunFor(milliseconds(900));
-  EXPECT_GT(t.node.DeviceUseSince(before), 0.85);  // b thinks a quarter of its time, and is waited for
+  EXPECT_GT(t.node.DeviceUseSince(before), 0.85);  // b thinks a quarter of its time, and the device waits for it
   EXPECT_NEAR(t.node.ShareSince(before, t.b), 0.60, 2 * kPoint);
   EXPECT_NEAR(t.node.ShareSince(before, t.c), 0.40, 2 * kPoint);
 }
@@ -59,13 +59,13 @@ TEST(ProportionalShare, HandsIdleTimeOfALimitedProgramToTheOthers) {
   ModelNode node;
   const VgpuId light = node.AddVgpu("light", {.weight = 80});
   const VgpuId greedy = node.AddVgpu("greedy", {.weight = 20});
-  node.AddProcess(light, {.think = milliseconds(14), .gpu = milliseconds(2)});  // 60 frames/s, never wants more
+  node.AddProcess(light, {.think = milliseconds(14), .gpu = milliseconds(2)});  // 60 frames/s, and never wants more
   node.AddProcess(greedy, {.think = microseconds(100), .gpu = milliseconds(5)});
   node.RunFor(seconds(2));
   auto before = node.Snapshot();
   node.RunFor(seconds(10));
   EXPECT_GT(node.DeviceUseSince(before), 0.95);
-  EXPECT_GT(node.UseSince(before, light), 0.095);  // its own appetite is 0.125 on an empty device, 0.1 beside another
+  EXPECT_GT(node.UseSince(before, light), 0.095);  // its demand is 0.125 on an empty device, 0.1 beside another vGPU
   EXPECT_GT(node.UseSince(before, greedy), 0.80);
 }
 
@@ -101,7 +101,7 @@ TEST(Reserve, CapsEachAtItsShareAndLeavesTheRestUnused) {
   Start(t, "reserve");
   auto before = t.node.Snapshot();
   t.node.RunFor(seconds(20));
-  // Equation 1 saves nothing up, so who is kept from its budget by a busy device has lost it.
+  // Equation 1 saves nothing, so a vGPU that a busy device keeps from its budget has lost it.
   EXPECT_LE(t.node.UseSince(before, t.a), 0.503);
   EXPECT_GE(t.node.UseSince(before, t.a), 0.42);
   EXPECT_NEAR(t.node.UseSince(before, t.b), 0.30, 0.3 * kPoint);
@@ -115,7 +115,7 @@ TEST(Reserve, CapsEachAtItsShareAndLeavesTheRestUnused) {
 
 TEST(Cap, HoldsUnderEveryPolicyAndForALoneVgpu) {
   for (const core::PolicyEntry& policy : core::PolicyTable()) {
-    if (policy.name == "cap-paper") continue;  // forgives debt: caps_test.cc
+    if (policy.name == "cap-paper") continue;  // it forgives debt: caps_test.cc
     ModelNode node;
     node.SetPolicy(std::string(policy.name));
     const VgpuId capped = node.AddVgpu("capped", {.weight = 100, .cap = Share::FromFraction(0.25)});
@@ -215,7 +215,7 @@ RC_GTEST_PROP(ProportionalShare, GivesAnyMixOfSaturatingProgramsItsWeights, ()) 
     weights.push_back(*rc::gen::inRange(10, 100));
     total += weights.back();
     ids.push_back(node.AddVgpu("v" + std::to_string(i), {.weight = static_cast<std::uint32_t>(weights.back())}));
-    // Saturating also when it has to work alone in its turn: hardly any time of its own between frames.
+    // Saturating even if it works alone in its turn: hardly any time of its own between frames.
     node.AddProcess(ids.back(), {.think = microseconds(50), .gpu = microseconds(*rc::gen::inRange(500, 30000))});
   }
   node.RunFor(seconds(1));

@@ -21,7 +21,7 @@ TEST(DeviceUse, AVgpuIsChargedWhatTheCountersOfItsProcessesSay) {
     const core::UseCounter counter{.vgpu = vgpu, .process = process, .key = 1, .total = milliseconds(7) * i};
     const Duration before = Charged(node, vgpu);
     ASSERT_TRUE(node.Do(engine::SeeDeviceUse{"", {.busy = {}, .counters = {&counter, 1}}}));
-    if (i == 1) continue;  // what was reported before the first reading stands
+    if (i == 1) continue;  // GPU time reported before the first reading is not corrected
     EXPECT_NE(Charged(node, vgpu), before);
   }
   const Duration ten = Charged(node, vgpu);
