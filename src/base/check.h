@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// WEIR_CHECK: an invariant of ours, always on. Never used on anything a tenant or a peer can influence, and never in a
-// shim's path inside a host program (a shim latches into pass-through instead).
+// WEIR_CHECK: an invariant of our own code, always checked. Never used for values that a tenant or a peer can
+// influence, and never in a shim inside a host program (a shim switches to pass-through instead).
 #pragma once
 
 namespace weir {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CRC-32C (Castagnoli, RFC 3720): finds torn and rotten bytes in files. It does not protect against an attacker.
+// CRC-32C (Castagnoli, RFC 3720): detects torn and corrupted bytes in files. It does not protect against an attacker.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ constexpr std::array<std::uint32_t, 256> Table() {
 inline constexpr std::array<std::uint32_t, 256> kTable = Table();
 }  // namespace crc32c_detail
 
-/// `before`: the checksum of the bytes in front of these; 0: there are none.
+/// `before`: the checksum of the preceding bytes; 0: there are none.
 constexpr std::uint32_t Crc32c(std::string_view bytes, std::uint32_t before = 0) {
   std::uint32_t value = ~before;
   for (const char byte : bytes)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The few kinds of failure there are. One table: text, HTTP status and exit code of the command line follow from it.
+// All kinds of failure. The text, HTTP status and exit code of the command line are derived from this table.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text of strangers for logs and terminals.
+// Untrusted text for logs and terminals.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace weir {
 
-/// With '?' in the place of each byte that is not printable ASCII: line ends, which would begin a line of their own in
-/// a log, and what steers a terminal. Nobody has checked that the rest is UTF-8.
+/// Replaces each byte that is not printable ASCII by '?': line ends, which would begin a new line in a log, and control
+/// sequences of terminals. Non-ASCII text is replaced too, since it is not known to be valid UTF-8.
 inline std::string Printable(std::string_view text) {
   std::string out(text);
   std::ranges::replace_if(

@@ -11,7 +11,7 @@
 
 namespace weir {
 
-/// What was attempted, with which values, and what to do about it; `code` is for callers, `message` for people.
+/// What was attempted, with which values, and what to do about it. `code` is for callers, `message` for users.
 struct Error {
   Errc code = Errc::kInternal;
   std::string message;
@@ -58,7 +58,7 @@ inline Error Fail(Errc code, std::string message) { return Error{code, std::move
   if (!result) return std::move(result).error();        \
   declaration = std::move(result).value()
 
-/// WEIR_TRY_STATUS(Write(fd)): goes on if it went well, else returns its error from this function.
+/// WEIR_TRY_STATUS(Write(fd)): continues on success, otherwise returns its error from this function.
 #define WEIR_TRY_STATUS(expression)                          \
   do {                                                       \
     auto weir_status = (expression);                         \
