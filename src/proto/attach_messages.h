@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages on a vGPU's attach socket (SOCK_SEQPACKET: one message a packet). Little-endian, fixed width, versioned;
-// each starts with an envelope, and bytes beyond what this version knows are skipped.
+// Messages on a vGPU's attach socket (SOCK_SEQPACKET: one message per packet). Little-endian, fixed width, versioned.
+// Each starts with an envelope; bytes beyond what this version knows are skipped.
 //
 //   agent                         daemon
 //     │  Hello                      │   identity comes from SO_PEERCRED, not from the message
@@ -26,18 +26,18 @@ namespace weir::proto {
 
 inline constexpr std::uint32_t kAttachMagic = 0x31544157;  // "WAT1"
 inline constexpr std::uint16_t kAttachVersion = 1;
-/// No message is longer; a longer packet is refused.
+/// Maximum size of a message; a longer packet is refused.
 inline constexpr std::size_t kAttachMessageBytesMax = 512;
-/// Descriptors that come with a Welcome, in this order.
+/// Descriptors sent with a Welcome, in this order.
 enum WelcomeDescriptor { kVgpuRegionFd, kProcessRegionFd, kDoorbellFd, kWelcomeFds };
 
 enum class Api : std::uint16_t { kUnknown = 0, kGl = 1, kVulkan = 2, kCuda = 3, kOpenCl = 4, kModule = 5 };
 inline constexpr std::uint16_t kApiMax = 5;
 const char* NameOf(Api api);
-/// Whether it presents frames. An agent that doesn't say is taken to.
+/// Whether the API presents frames. An agent with an unknown API is assumed to do so.
 constexpr bool Draws(Api api) { return api == Api::kUnknown || api == Api::kGl || api == Api::kVulkan; }
 
-/// What the daemon may ask of an agent. Memory, oversubscription and partition use these and invent no others.
+/// Requests of the daemon to an agent. Memory, oversubscription and partition use these and add no others.
 enum class CommandKind : std::uint16_t { kPause = 1, kResume = 2, kEvict = 3, kDrain = 4, kMigrate = 5, kDetach = 6 };
 inline constexpr std::uint16_t kCommandKindMax = 6;
 
@@ -45,11 +45,11 @@ struct Hello {
   std::uint16_t gate_version_major = 0;
   std::uint16_t gate_version_minor = 0;
   Api api = Api::kUnknown;
-  std::string program;  // at most 63 bytes; for people, never for decisions
+  std::string program;  // at most 63 bytes; for display, never for decisions
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 
-/// CPUs that make up a software device, one bit each. All zero: a real GPU.
+/// CPUs of a software device, one bit each. All zero: a real GPU.
 using CpuMask = std::array<std::uint64_t, 16>;
 
 struct Welcome {
@@ -83,10 +83,10 @@ struct Ack {
 
 using AttachMessage = std::variant<Hello, Welcome, Refusal, Command, Ack>;
 
-/// Encodes into one packet. Over-long strings are cut.
+/// Encodes into one packet. Strings that are too long are truncated.
 std::vector<std::byte> Encode(const AttachMessage& message);
 
-/// Decodes one packet from an untrusted peer. Errors: kProtocol (not ours, truncated, value out of range),
+/// Decodes one packet from an untrusted peer. Errors: kProtocol (foreign, truncated, or a value out of range),
 /// kVersionMismatch.
 Result<AttachMessage> Decode(std::span<const std::byte> packet);
 

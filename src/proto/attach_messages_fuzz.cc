@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decode takes any bytes without crashing, and what it makes of them is a message: encoded again it decodes to the
-// same.
+// Decode accepts any bytes without crashing, and its result is a valid message: encoded again, it decodes to the same
+// message.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -34,7 +34,7 @@ Errc CodeOf(const Result<AttachMessage>& result) {
   return result ? Errc::kInternal : result.error().code;
 }
 
-/// A packet with `value` written over its bytes from `at`.
+/// A copy of the packet with `value` written at offset `at`.
 template <typename T>
 std::vector<std::byte> With(std::vector<std::byte> packet, std::size_t at, T value) {
   for (std::size_t i = 0; i < sizeof value; ++i)
@@ -165,7 +165,7 @@ TEST(AttachMessages, OverlongTextIsCut) {
 
 RC_GTEST_PROP(AttachMessages, ArbitraryBytesNeverCrashTheDecoder, (const std::vector<std::uint8_t>& bytes)) {
   auto packet = Encode(KnownHello());
-  packet.resize(6);  // past magic and version, so that the bodies are reached
+  packet.resize(6);  // past magic and version, so that the bodies are decoded
   for (const std::uint8_t byte : bytes) packet.push_back(static_cast<std::byte>(byte));
   const auto decoded = Decode(packet);
   if (decoded) RC_ASSERT(*Decode(Encode(*decoded)) == *decoded);

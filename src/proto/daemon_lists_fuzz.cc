@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists that the daemon, its portals and its executors tell each other. Any bytes are taken without crashing, and what
-// is read is read again from the text that is made of it. The first byte chooses the list.
+// Lists that the daemon, its portals and its executors exchange. Decoding accepts any bytes without crashing, and the
+// decoded list is decoded again from its own text. The first byte chooses the list.
 #include <cstdint>
 #include <cstdlib>
 
@@ -15,7 +15,7 @@ void Require(bool holds) {
   if (!holds) std::abort();
 }
 
-/// Writing again adds at most the end of the last line, so only a text of the full length may lose a line.
+/// Encoding adds at most the end of the last line, so only a text of maximum length may lose a line.
 template <typename List>
 void RequireSameAgain(const std::optional<List>& first, std::string_view text, std::string (*write)(const List&),
                       std::optional<List> (*read)(std::string_view)) {

@@ -43,7 +43,7 @@ std::string TextOf(WireReader& reader) {
   return text;
 }
 
-/// The number of entries of `bytes` each that must follow and be all that follows.
+/// Reads the number of entries of `bytes` each, which must fill the rest of the message.
 Result<std::size_t> CountOf(WireReader& reader, std::size_t bytes, std::size_t at_least = 1) {
   const std::size_t count = reader.Get<std::uint16_t>();
   if (count < at_least || count > kEntriesMax || count * bytes != reader.left())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A message that is decoded is encoded again to the same bytes.
+// A decoded message is encoded to the same bytes.
 #include <cstdint>
 #include <cstdlib>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gate's shared memory, layout version 1. This file is the specification: fixed-width fields, every offset
-// asserted, each field with its one writer. Published: fields are only added, in reserved space, with a new minor
+// asserted, each field with its single writer. Published: fields are only added, in reserved space, with a new minor
 // version.
 //
 //        vGPU region (one per vGPU, mapped by all its processes)         process region (one per attachment)
@@ -11,9 +11,9 @@
 //       │ allowance one atomic        (daemon, agents) │                │ records                     (agent)  │
 //       └──────────────────────────────────────────────┘                └──────────────────────────────────────┘
 //
-// Both are memfds sealed against shrinking and growing before they are passed, so that no side can make the other
-// fault by truncating. A tenant can write anything into its own regions: the daemon never reads back what it wrote
-// itself, copies what the agent wrote once, and then checks the copy.
+// Both are memfds that are sealed against shrinking and growing before they are passed, so that neither side can make
+// the other fault by truncating. A tenant can write anything into its own regions. So the daemon never reads back what
+// it wrote itself; it copies what the agent wrote once, and then checks the copy.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ inline constexpr std::uint32_t kVgpuRegionMagic = 0x31475657;     // "WVG1"
 inline constexpr std::uint32_t kProcessRegionMagic = 0x31525057;  // "WPR1"
 inline constexpr std::uint32_t kTurnRegionMagic = 0x314E5457;     // "WTN1"
 
-/// Major: incompatible. Minor: fields were added in reserved space. An agent takes any minor of its own major.
+/// Major: incompatible. Minor: fields were added in reserved space. An agent accepts any minor version of its major.
 inline constexpr std::uint16_t kGateVersionMajor = 1;
 inline constexpr std::uint16_t kGateVersionMinor = 5;  // 1.1: elastic memory; 1.2, 1.5: parts; 1.3: tasks; 1.4: use
 
@@ -36,7 +36,7 @@ struct RegionHeader {
   std::uint16_t version_major;
   std::uint16_t version_minor;
   std::uint64_t size_bytes;  // of the whole region
-  std::uint64_t id;          // vGPU's or process's or device's
+  std::uint64_t id;          // of the vGPU, process or device
   std::uint8_t reserved[40];
 };
 static_assert(sizeof(RegionHeader) == 64);
@@ -49,8 +49,8 @@ enum class GateMode : std::uint32_t {
 };
 inline constexpr std::uint32_t kGateModeMax = 2;
 
-/// How a paced frame is synchronised with the device before its present is delayed, so that the time of the present can
-/// be told in advance (VGRIS, section 3.2: "Flush" before "Sleep").
+/// How a paced frame is synchronised with the device before its present is delayed, so that the duration of the present
+/// can be predicted (VGRIS, section 3.2: "Flush" before "Sleep").
 enum class FrameSync : std::uint32_t {
   kAuto = 0,    // finish on a software renderer, fence on hardware
   kNone = 1,    // not at all
@@ -69,31 +69,34 @@ struct VgpuRegion {
   RegionHeader header;
 
   // -- offset 64: control. Writer: daemon. Read by agents on every frame.
-  AtomicU32 mode;                // GateMode
-  AtomicU32 doorbell_wanted;     // 1: the daemon is not looking; whoever enters the gate must ring the doorbell
-  AtomicI64 heartbeat_ns;        // CLOCK_MONOTONIC; written at least every kHeartbeatPeriodNs
-  AtomicI64 frame_interval_ns;   // pace one frame per interval; 0: no pacing
-  AtomicU32 cap_ppm;             // of the device's capacity, for display and agents that limit themselves
+  AtomicU32 mode;               // GateMode
+  AtomicU32 doorbell_wanted;    // 1: the daemon is not polling, so an agent that enters the gate must ring the doorbell
+  AtomicI64 heartbeat_ns;       // CLOCK_MONOTONIC; written at least every kHeartbeatPeriodNs
+  AtomicI64 frame_interval_ns;  // pace one frame per interval; 0: no pacing
+  AtomicU32 cap_ppm;            // of the device's capacity, for display and agents that limit themselves
   AtomicU32 memory_limit_slots;  // of kSlotBytes; 0: no limit
-  AtomicU64 messages_sent;  // versioned messages sent to this vGPU's agents so far; a change means: read the socket
-  AtomicU32 frame_sync;     // FrameSync; how a paced frame is synchronised before it is delayed
+  AtomicU64 messages_sent;       // number of messages sent to this vGPU's agents; after a change an agent must read the
+                                 // socket
+  AtomicU32 frame_sync;          // FrameSync; how a paced frame is synchronised before it is delayed
 
-  // Elastic memory (1.1). Contents beyond memory_here_slots are evicted to host memory, and an executor says when that
-  // is done: it answers memory_order in memory_order_done. Not elastic: memory_limit_slots is all there is to it.
-  AtomicU32 memory_elastic;     // 1: what follows holds
-  AtomicU32 memory_here_slots;  // of memory_limit_slots, those that are its own now; the others' turn is another's
-  AtomicU32 memory_max_slots;   // the limit is never above it: what one command can use; 0: none
-  AtomicU32 memory_order;       // counts up by two when one of these or the limit changes; odd while they are written
+  // Elastic memory (1.1). Contents beyond memory_here_slots are evicted to host memory. The executor reports
+  // completion: it copies memory_order to memory_order_done. If memory is not elastic, only memory_limit_slots applies.
+  AtomicU32 memory_elastic;     // 1: the fields below are valid
+  AtomicU32 memory_here_slots;  // assigned slots, of memory_limit_slots; the rest are assigned to other vGPUs at the
+                                // moment
+  AtomicU32 memory_max_slots;   // upper bound of the limit: the most that one command can use; 0: no bound
+  AtomicU32 memory_order;       // increases by two when one of these fields or the limit changes; odd during a write
   std::uint8_t reserved0[4];
 
-  // -- offset 128: waking. Writer: daemon. A shared (not private) futex word; bumped before every wake.
+  // -- offset 128: waking. Writer: daemon. A shared (not private) futex word; incremented before every wake.
   AtomicU32 wake_word;
   std::uint8_t reserved1[60];
 
-  // -- offset 192: allowance, on its own cache line. GPU time (ns of the device's unit) the vGPU may still spend.
-  // Agents subtract (reserve on entry, settle after); the daemon adds. Negative: debt, which is never forgiven here.
+  // -- offset 192: allowance, on its own cache line. GPU time (ns of the device's unit) that the vGPU may still spend.
+  // Agents subtract (reserve on entry, settle afterwards); the daemon adds. Negative values are debt, which is never
+  // forgiven here.
   AtomicI64 allowance_ns;
-  AtomicU64 fail_opens;  // Writer: agents. How often an agent went on because the daemon was gone.
+  AtomicU64 fail_opens;  // Writer: agents. Number of times that an agent failed open because the daemon was gone.
   std::uint8_t reserved2[48];
 };
 static_assert(sizeof(VgpuRegion) == 256);
@@ -113,16 +116,16 @@ static_assert(offsetof(VgpuRegion, wake_word) == 128);
 static_assert(offsetof(VgpuRegion, allowance_ns) == 192);
 static_assert(offsetof(VgpuRegion, fail_opens) == 200);
 
-/// The region as it travels: a whole page, so that it can be mapped.
+/// Size of the mapped region: a whole page.
 inline constexpr std::uint64_t kVgpuRegionBytes = 4096;
 static_assert(sizeof(VgpuRegion) <= kVgpuRegionBytes);
 
-/// How an agent learns the GPU time of a frame; published so that every figure says where it comes from.
+/// How an agent measures the GPU time of a frame; published, so that every figure names its source.
 enum class MeterKind : std::uint32_t {
   kNone = 0,            // not known yet
   kWorkerCpuTime = 1,   // software renderer: CPU time of its worker threads / CPUs of the device
   kTimerQuery = 2,      // GPU timestamps
-  kWallClock = 3,       // duration of the present call: neither of the others told the truth
+  kWallClock = 3,       // duration of the present call, if neither of the others gives correct times
   kPresentCpuTime = 4,  // software renderer without workers: CPU time of the presenting thread / CPUs of the device
 };
 inline constexpr std::uint32_t kMeterKindMax = 4;
@@ -133,7 +136,7 @@ constexpr const char* NameOf(MeterKind kind) {
 
 enum class RecordKind : std::uint32_t { kFrame = 1, kLaunch = 2, kAllocation = 3, kEviction = 4 };
 
-/// One frame or task that is done. Writer: agent. Times are CLOCK_MONOTONIC.
+/// One completed frame or task. Writer: agent. Times are CLOCK_MONOTONIC.
 ///
 ///   begin            present              submit        end
 ///     │ the program     │ sync, pace, wait    │ the driver  │
@@ -142,7 +145,7 @@ struct Record {
   std::uint64_t sequence;     // from 1, per process
   std::uint32_t kind;         // RecordKind
   std::uint32_t surface;      // window, swapchain or queue: small number, per process
-  std::int64_t begin_ns;      // return of the previous present: the frame begins
+  std::int64_t begin_ns;      // return of the previous present, at which the frame begins
   std::int64_t present_ns;    // call of present by the program
   std::int64_t submit_ns;     // call of the driver's present
   std::int64_t end_ns;        // return of present
@@ -150,15 +153,15 @@ struct Record {
   std::int64_t sync_ns;       // of submit - present: synchronising the frame with the device
   std::int64_t pace_ns;       // of submit - present: delayed to keep the pace
   std::int64_t wait_ns;       // of submit - present: waiting at the gate
-  std::int64_t predicted_ns;  // what end - submit was predicted to be; 0: no prediction
+  std::int64_t predicted_ns;  // predicted value of end - submit; 0: no prediction
   std::int64_t interval_ns;   // the pace in force; 0: none
-  std::int64_t reserved_ns;   // GPU time that was reserved for it on entry
-  std::uint32_t tasks;        // of an executor's batch (1.3): tasks that ended with it, and kRecordCountsTasks
+  std::int64_t reserved_ns;   // GPU time that was reserved for the frame on entry
+  std::uint32_t tasks;  // for an executor's batch (1.3): number of tasks that ended with it, and kRecordCountsTasks
   std::uint8_t reserved[20];
 };
-/// In Record::tasks: they were counted. Without it a record is one frame or one task.
+/// In Record::tasks: tasks were counted. Without it, a record is one frame or one task.
 inline constexpr std::uint32_t kRecordCountsTasks = 1U << 31;
-/// More tasks in one record are not believed.
+/// A record with more tasks is rejected.
 inline constexpr std::uint32_t kRecordTasksMax = 4096;
 static_assert(sizeof(Record) == 128);
 static_assert(offsetof(Record, sequence) == 0);
@@ -178,33 +181,33 @@ static_assert(offsetof(Record, reserved_ns) == 96);
 static_assert(offsetof(Record, tasks) == 104);
 static_assert(offsetof(Record, reserved) == 108);
 
-/// A second of frames at 1,000 per second; when it is full new records are dropped and counted.
+/// A second of frames at 1,000 per second. If the ring is full, new records are dropped and counted.
 inline constexpr std::uint32_t kRingRecords = 1024;
 static_assert((kRingRecords & (kRingRecords - 1)) == 0);
 
-/// An executor's books of elastic memory (1.1). Writer: agent. Bytes are those of buffers and images; totals never
+/// An executor's report about elastic memory (1.1). Writer: agent. Byte counts cover buffers and images; totals never
 /// fall.
 struct MemoryWords {
-  AtomicU32 order_done;      // the last memory_order that it has carried out
-  AtomicU32 resident_slots;  // what it has on the device, in whole slots
-  AtomicU64 need_bytes;      // what it would have there at once; more than it holds: it asks for that
-  AtomicU64 must_bytes;      // what a command that waits now needs at once, all of it; 0: none waits for memory
-  AtomicU64 in_use_bytes;    // touched within the last half second, or waited for
-  AtomicU64 made_bytes;      // resident or not
-  AtomicU64 switch_copy_ns;  // total: out and in because slots were others' for a while
-  AtomicU64 copied_out;      // total bytes, for whatever reason
+  AtomicU32 order_done;      // the last memory_order that was carried out
+  AtomicU32 resident_slots;  // contents on the device, in whole slots
+  AtomicU64 need_bytes;      // what it wants on the device at once; if more than it holds, this requests more
+  AtomicU64 must_bytes;      // total need of one command that waits for memory; 0: none waits
+  AtomicU64 in_use_bytes;    // used within the last half second, or waited for
+  AtomicU64 made_bytes;      // all allocated, resident or not
+  AtomicU64 switch_copy_ns;  // total: copies out and in because slots were assigned to others for a while
+  AtomicU64 copied_out;      // total bytes, for any reason
   AtomicU64 copied_in;       // total bytes
   AtomicU64 evictions;       // total buffers and images
-  AtomicU64 steal_ns;        // total over its threads, less the driver's workers: ready to run and not running
-  AtomicU64 elsewhere_ns;    // total over the same: any other time
-  AtomicU32 threads;         // how many these are
+  AtomicU64 steal_ns;        // total over its threads, without the driver's workers: runnable and not running
+  AtomicU64 elsewhere_ns;    // total over the same threads: all other time
+  AtomicU32 threads;         // number of these threads
 
   // Launches in parts (1.2): totals of docs/partition.md, "On a node"
-  AtomicU32 launches_not_cut;   // they should have run in parts, and could not; stays at its most
-  AtomicU64 launches_in_parts;  // they ran to their end
+  AtomicU32 launches_not_cut;   // should have run in parts and could not; saturates
+  AtomicU64 launches_in_parts;  // completed
   AtomicU64 parts;              // of these launches
   AtomicU64 parts_in;           // bytes of their slices, to the device
-  AtomicU64 parts_out;          // bytes of their slices, from it
+  AtomicU64 parts_out;          // bytes of their slices, from the device
 };
 static_assert(sizeof(MemoryWords) == 128);
 static_assert(offsetof(MemoryWords, need_bytes) == 8);
@@ -227,23 +230,24 @@ static_assert(offsetof(MemoryWords, parts_out) == 120);
 struct ProcessRegion {
   RegionHeader header;
 
-  // -- offset 64: state. Writer: agent. Gone with the process, so a killed process leaves no stale count behind.
+  // -- offset 64: state. Writer: agent. The region ends with the process, so a killed process leaves no stale count
+  // behind.
   AtomicU32 waiting;          // threads waiting at the gate
   AtomicU32 in_flight;        // threads between the gate and the end of their present
-  AtomicI64 reserved_ns;      // reserved and not settled yet; the daemon returns it when the process dies
+  AtomicI64 reserved_ns;      // reserved and not yet settled; the daemon returns it when the process dies
   AtomicU32 meter;            // MeterKind
   AtomicU32 paused;           // 1 between a `pause` message and its `resume`
   AtomicU64 records_dropped;  // the ring was full
   AtomicI64 gpu_ns_total;     // settled so far
-  AtomicU64 work_items;       // executors (1.4): of launches that wait for the device or run on it
-  AtomicU64 memory_bytes;     // executors (1.4): of all objects that are made
-  // Executors (1.5): totals of what launches in parts cost before their first part; each stays at its most.
-  AtomicU32 parts_decide_us;   // their kernels analysed, nodes and cuts chosen
-  AtomicU32 parts_compile_us;  // their parts' kernels built
+  AtomicU64 work_items;       // executors (1.4): work-items of launches that wait for the device or run on it
+  AtomicU64 memory_bytes;     // executors (1.4): of all allocated objects
+  // Executors (1.5): total costs of launches in parts before their first part; each saturates.
+  AtomicU32 parts_decide_us;   // kernel analysis, choice of nodes and cuts
+  AtomicU32 parts_compile_us;  // compilation of the parts' kernels
 
-  // -- offset 128: ring. head: agent, tail: daemon; both count up and are taken modulo kRingRecords.
+  // -- offset 128: ring. head: agent, tail: daemon; both only increase and are taken modulo kRingRecords.
   AtomicU64 head;
-  AtomicU64 resident_bytes;  // executors (1.5): of buffers and images that are on the device
+  AtomicU64 resident_bytes;  // executors (1.5): of buffers and images on the device
   std::uint8_t reserved1[48];
   AtomicU64 tail;
   std::uint8_t reserved2[56];
@@ -275,22 +279,22 @@ static_assert(offsetof(ProcessRegion, records) == 512);
 inline constexpr std::uint64_t kProcessRegionBytes = 512 + std::uint64_t{kRingRecords} * sizeof(Record);
 static_assert(sizeof(ProcessRegion) == kProcessRegionBytes);
 
-/// The turn of a device, handed on among executors. Laid out in version 1 and reserved: turns are given by allowances
+/// The turn of a device, passed on among executors. Reserved: laid out in version 1, but turns are given by allowances
 /// (docs/protocol/gate.md, "The turn").
 struct TurnRegion {
   RegionHeader header;
 
   // -- offset 64
-  AtomicU64 holder;         // vGPU that holds the turn, 0: nobody. Writer: whoever hands on; daemon when a holder dies.
-  AtomicU32 turn_word;      // shared futex word, bumped at every hand-over. Writer: as holder.
+  AtomicU64 holder;  // vGPU that holds the turn, 0: none. Writer: the previous holder; the daemon when a holder dies.
+  AtomicU32 turn_word;      // shared futex word, incremented at every hand-over. Writer: as holder.
   AtomicU32 waiting;        // executors waiting for the turn. Writer: executors.
   AtomicI64 held_since_ns;  // Writer: the holder, on taking it.
-  AtomicI64 quantum_ns;     // Writer: daemon. The holder hands on after this, unless nobody waits.
-  AtomicI64 max_hold_ns;    // Writer: daemon. Beyond it the daemon takes the turn back.
+  AtomicI64 quantum_ns;     // Writer: daemon. The holder passes the turn on after this, unless no executor waits.
+  AtomicI64 max_hold_ns;    // Writer: daemon. After this the daemon takes the turn back.
   AtomicU64 hand_overs;     // Writer: as holder.
   std::uint8_t reserved0[16];
 
-  // -- offset 128: order in which the turn goes round, vGPU ids. Writer: daemon; 0 ends it.
+  // -- offset 128: order in which the turn is passed on, vGPU ids. Writer: daemon; 0 ends the list.
   AtomicU64 order[480];
 };
 static_assert(offsetof(TurnRegion, holder) == 64);
@@ -304,12 +308,12 @@ static_assert(offsetof(TurnRegion, order) == 128);
 inline constexpr std::uint64_t kTurnRegionBytes = 4096;
 static_assert(sizeof(TurnRegion) <= kTurnRegionBytes);
 
-/// The daemon writes its heartbeat at least this often …
+/// The daemon writes its heartbeat at least this often.
 inline constexpr std::int64_t kHeartbeatPeriodNs = 100'000'000;
-/// … and an agent that sees none for this long takes the daemon for dead and goes on unthrottled.
+/// An agent that sees no heartbeat for this long assumes that the daemon is dead, and fails open.
 inline constexpr std::int64_t kHeartbeatStaleNs = 1'000'000'000;
 
-/// Checks a header that came from elsewhere. Returns nullptr when it is acceptable, else what is wrong with it.
+/// Checks a header from an untrusted source. Returns nullptr if it is acceptable, else what is wrong with it.
 const char* HeaderFault(const RegionHeader& header, std::uint32_t magic, std::uint64_t mapped_bytes);
 
 /// Fills a header. `region` must be zeroed memory of at least `size_bytes`.

@@ -16,13 +16,13 @@ namespace {
 
 constexpr std::uint64_t kId = 0x1122334455667788;
 
-/// A region as the daemon makes it: zeroed, with a header of layout 1.0.
+/// A region as the daemon creates it: zeroed, with a header of layout 1.0.
 template <typename Region>
 std::unique_ptr<Region> NewRegion(std::uint32_t magic, std::uint64_t size_bytes) {
   auto region = std::make_unique<Region>();
   std::memset(static_cast<void*>(region.get()), 0, sizeof(Region));
   InitHeader(region->header, magic, size_bytes, kId);
-  region->header.version_minor = 0;  // the golden bytes are those of 1.0, whichever minor version is the present one
+  region->header.version_minor = 0;  // the golden bytes have layout 1.0, whatever the present minor version is
   return region;
 }
 
@@ -181,7 +181,7 @@ TEST(GateLayout, TurnRegionHasItsGoldenBytes) {
   testing::ExpectGolden("gate_v1_turn.hex", BytesOf(region.get(), sizeof *region, kTurnRegionBytes));
 }
 
-// Every value by hand, so that this list and the golden one must both be changed on purpose.
+// Every value is written out, so that this list and the golden one can only be changed deliberately.
 std::map<std::string, std::uint64_t> Enumerators() {
   std::map<std::string, std::uint64_t> all{
       {"GateMode open", static_cast<std::uint64_t>(GateMode::kOpen)},

@@ -21,7 +21,7 @@ bool CountFrom(std::string_view word, std::uint32_t& count) {
   return error == std::errc() && end == word.data() + word.size();
 }
 
-/// The head, and as many of the lines as a packet takes.
+/// The head, and as many lines as fit into a packet.
 template <typename All, typename Line>
 std::string PacketOf(std::string_view head, const All& all, Line line) {
   std::string text = std::string(head) + "\n";
@@ -33,7 +33,7 @@ std::string PacketOf(std::string_view head, const All& all, Line line) {
   return text;
 }
 
-/// `take` is given each line's first word and the rest; false: it is none.
+/// Calls `take` with the first word and the rest of each line. Returns false if the text is not such a list.
 template <typename Take>
 bool TakeLines(std::string_view text, std::string_view head, Take take) {
   if (text.size() > kLeaveBytesMax || TakeTo('\n', text) != head) return false;

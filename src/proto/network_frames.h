@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a relay and a portal send each other (docs/protocol/network.md): frames, each a header and its bytes. The
-// handshake's frames hold a message of the same encoding as OpenCL's.
+// Frames between a relay and a portal (docs/protocol/network.md): a header, followed by its bytes. The frames of the
+// handshake contain one message in the encoding of OpenCL's messages.
 #pragma once
 
 #include "proto/opencl_codec.h"
@@ -9,19 +9,19 @@ namespace weir::proto::net {
 
 inline constexpr std::uint32_t kMagic = 0x31544E57;  // "WNT1"
 inline constexpr std::uint16_t kVersion = 2;
-/// Who speaks less is sent no kMoveWanted.
+/// Peers with a lower version get no kMoveWanted.
 inline constexpr std::uint16_t kVersionMoveWanted = 2;
 
 enum class Kind : std::uint16_t {
-  kHello = 1,       // relay to portal, the first
-  kWelcome = 2,     // its answer
-  kMessages = 3,    // OpenCL's messages as they stand in a ring: each padded to a multiple of 8
-  kArena = 4,       // bytes to be put at `offset` of the arena, before the messages behind it are carried out
-  kMoveWanted = 5,  // portal to relay: the program is to go to another node, or need not any more
+  kHello = 1,       // relay to portal, the first frame
+  kWelcome = 2,     // the answer to it
+  kMessages = 3,    // OpenCL messages as in a ring: each padded to a multiple of 8
+  kArena = 4,       // bytes for `offset` of the arena, to be stored before the messages after them are executed
+  kMoveWanted = 5,  // portal to relay: the program should move to another node, or need not any more
 };
 
 struct FrameHeader {
-  std::uint32_t bytes = 0;  // behind the header
+  std::uint32_t bytes = 0;  // after the header
   std::uint16_t kind = 0;
   std::uint16_t reserved = 0;
   std::uint64_t offset = 0;  // kArena; else 0
@@ -32,9 +32,9 @@ static_assert(sizeof(FrameHeader) == kFrameHeaderBytes);
 inline constexpr std::size_t kHandshakeBytesMax = 1024;
 inline constexpr std::size_t kMessagesBytesMax = 256 * 1024;
 inline constexpr std::size_t kArenaBytesMax = 16 << 20;
-inline constexpr std::size_t kWhyBytesMax = 255;  // of a MoveWanted
+inline constexpr std::size_t kWhyBytesMax = 255;  // in a MoveWanted
 
-/// False: no frame has such a header.
+/// False if no valid frame has such a header.
 inline bool Plausible(const FrameHeader& header) {
   switch (static_cast<Kind>(header.kind)) {
     case Kind::kHello:
@@ -50,8 +50,8 @@ struct Hello {
   static constexpr std::uint16_t kOp = 1;
   std::uint32_t magic = 0;
   std::uint16_t version = 0;
-  std::string_view vgpu{};     // of plain connections; where there are certificates, the certificate's counts
-  std::string_view program{};  // for people
+  std::string_view vgpu{};     // for plain connections; with certificates, the certificate names the vGPU
+  std::string_view program{};  // for display
   static void Fields(auto& m, auto& f) { f(m.magic, m.version, m.vgpu, m.program); }
 };
 
@@ -63,7 +63,7 @@ struct Welcome {
   std::uint64_t arena_bytes = 0;
   std::uint64_t hello_came_ns = 0, sent_ns = 0;
   std::string_view vgpu{};
-  std::string_view refusal{};  // why there is no connection; then it is closed
+  std::string_view refusal{};  // why the connection is refused; it is closed then
   static void Fields(auto& m, auto& f) {
     f(m.magic, m.version, m.arena_bytes, m.hello_came_ns, m.sent_ns, m.vgpu, m.refusal);
   }
@@ -71,8 +71,8 @@ struct Welcome {
 
 struct MoveWanted {
   static constexpr std::uint16_t kOp = 3;
-  std::uint16_t wanted = 0;  // 0: it may stay
-  std::string_view why{};    // for people
+  std::uint16_t wanted = 0;  // 0: the program may stay
+  std::string_view why{};    // text for users
   static void Fields(auto& m, auto& f) { f(m.wanted, m.why); }
 };
 

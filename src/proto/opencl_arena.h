@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a client's message refers to in the arena: where both sides don't share one, these bytes go ahead of it
-// (docs/network.md).
+// The parts of the arena that a client's message refers to. If the two sides don't share an arena, these bytes are sent
+// before the message (docs/network.md).
 #pragma once
 
 #include "proto/opencl_messages.h"
@@ -9,7 +9,7 @@ namespace weir::proto::cl {
 
 namespace arena_detail {
 
-/// Visits a message's fields and calls `each(offset, size)` for those that are places in the arena.
+/// Visits a message's fields and calls `each(offset, size)` for those that refer to the arena.
 template <typename Each>
 class BlobFinder {
  public:
@@ -47,8 +47,8 @@ bool FindBlobs(ByteView message, Each& each) {
 
 }  // namespace arena_detail
 
-/// Calls `each(offset, size)` for every part of the arena that a client's message wants to be read when it is carried
-/// out. Whether they are within the arena is for the caller to see. False: malformed.
+/// Calls `each(offset, size)` for every part of the arena that is read when a client's message is executed. The caller
+/// checks that it lies within the arena. Returns false for a malformed message.
 template <typename Each>
 bool ForEachArenaRange(ByteView message, Each each) {
   using arena_detail::FindBlobs;

@@ -12,7 +12,7 @@ namespace {
 
 using Ranges = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 
-/// Makes every blob of a message a place in the arena, and lists them.
+/// Makes every blob of a message refer to the arena, and lists these references.
 class BlobsPlacer {
  public:
   template <typename... T>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes and reads the fields of messages (docs/protocol/opencl.md). Decoded views point into the message's bytes.
+// Encodes and decodes the fields of messages (docs/protocol/opencl.md). Decoded views point into the message's bytes.
 #pragma once
 
 #include <concepts>
@@ -54,7 +54,7 @@ using ByteView = std::span<const std::byte>;
 inline ByteView BytesOf(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
 inline std::string_view TextOf(ByteView bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
-/// Bytes in the message, or a place in the arena.
+/// Bytes in the message, or a reference to the arena.
 struct Blob {
   std::uint8_t kind = kInline;
   ByteView bytes{};          // kInline
@@ -69,7 +69,7 @@ struct Blob {
   [[nodiscard]] std::uint64_t length() const { return kind == kInline ? bytes.size() : size; }
 };
 
-/// Counts or writes. With a null buffer it only counts.
+/// Writes fields, and counts their bytes. With a null buffer it only counts.
 class FieldWriter {
  public:
   FieldWriter() = default;
@@ -80,7 +80,7 @@ class FieldWriter {
     (Put(fields), ...);
   }
   [[nodiscard]] std::size_t size() const { return size_; }
-  /// False: it did not fit, and what was written is worth nothing.
+  /// False: the fields did not fit, and the output is unusable.
   [[nodiscard]] bool fits() const { return fits_; }
 
  private:
@@ -137,7 +137,7 @@ class FieldWriter {
   bool fits_ = true;
 };
 
-/// Reads fields from untrusted bytes. An end between two fields leaves the rest at their defaults.
+/// Reads fields from untrusted bytes. If the bytes end between two fields, the remaining fields keep their defaults.
 class FieldReader {
  public:
   explicit FieldReader(ByteView bytes) : bytes_(bytes) {}
@@ -151,7 +151,7 @@ class FieldReader {
  private:
   template <typename T>
   void Field(T& field) {
-    if (at_ == bytes_.size() || malformed_) return;  // appended since the sender was made: the default holds
+    if (at_ == bytes_.size() || malformed_) return;  // the sender is older than this field
     Get(field);
   }
   bool Take(std::size_t n, const std::byte*& from) {
@@ -207,7 +207,7 @@ class FieldReader {
   void Get(std::vector<T>& list) {
     std::uint32_t n = 0;
     Get(n);
-    // Each member takes a byte at least, so a count is bounded by what is left, and so is the memory it costs.
+    // Each element takes at least one byte, so the remaining bytes bound the count and the memory.
     if (n > bytes_.size() - at_) malformed_ = true;
     list.clear();
     for (std::uint32_t i = 0; i < n && !malformed_; ++i) Get(list.emplace_back());
@@ -235,7 +235,7 @@ static_assert(sizeof(Header) == kHeaderBytes);
 /// In a ring, messages begin at multiples of eight bytes.
 constexpr std::size_t Padded(std::size_t bytes) { return (bytes + 7) & ~std::size_t{7}; }
 
-/// Size of the message, header included, padding not.
+/// Size of the message, including the header but not the padding.
 template <typename M>
 std::size_t SizeOf(const M& message) {
   FieldWriter counter;
@@ -243,7 +243,7 @@ std::size_t SizeOf(const M& message) {
   return kHeaderBytes + counter.size();
 }
 
-/// Writes a message into `into`, which has SizeOf(message) bytes.
+/// Encodes a message into `into`, which has SizeOf(message) bytes.
 template <typename M>
 void EncodeInto(const M& message, std::span<std::byte> into) {
   const Header header{static_cast<std::uint32_t>(into.size()), static_cast<std::uint16_t>(M::kOp), 0};
@@ -259,14 +259,15 @@ std::vector<std::byte> Encode(const M& message) {
   return bytes;
 }
 
-/// The header of a message that begins at `bytes`. False: too short, or a size that no message has.
+/// Reads the header of the message at `bytes`. False: too short, or an invalid size.
 inline bool ReadHeader(ByteView bytes, Header& header) {
   if (bytes.size() < sizeof header) return false;
   std::memcpy(&header, bytes.data(), sizeof header);
   return header.size >= kHeaderBytes;
 }
 
-/// Reads the fields of `message`, header included in `bytes`, padding not; views point into `bytes`. False: malformed.
+/// Decodes the fields of `message`. `bytes` includes the header but not the padding; views point into it. False:
+/// malformed.
 template <typename M>
 bool Decode(ByteView bytes, M& message) {
   FieldReader reader(bytes.subspan(kHeaderBytes));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every message between an OpenCL client and its executor, for what is done with all of them.
+// Lists of all messages between an OpenCL client and its executor, for code that handles every message.
 #pragma once
 
 #include <tuple>
@@ -22,7 +22,7 @@ struct MessageType {
   using type = M;
 };
 
-/// Calls `each(MessageType<M>{})` for every message of a list above.
+/// Calls `each(MessageType<M>{})` for every message of one of the lists.
 template <typename List, typename Each>
 void ForEachMessage(Each each) {
   []<typename... M>(std::type_identity<std::tuple<M...>>, Each& call) { (call(MessageType<M>{}), ...); }(
@@ -38,8 +38,8 @@ bool DecodeAs(ByteView bytes, Each& each) {
   return true;
 }
 
-/// Decodes a message and calls `each` with it. False: malformed, or not a client's to send. What is unknown and may be
-/// ignored is passed over.
+/// Decodes a message and calls `each` with it. Unknown messages that may be ignored are skipped. False: malformed, or
+/// not a message that a client sends.
 template <typename Each>
 bool DecodeFromClient(ByteView bytes, Each each) {
   Header header;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The messages between an OpenCL client and its executor (docs/protocol/opencl.md). Each lists its fields once, in wire
-// order; encoding, decoding, the golden bytes and the fuzzer follow from that. Append fields, never insert or remove.
-// Values named cl_* are OpenCL's own numbers.
+// order; encoding, decoding, the golden bytes and the fuzzer are derived from this list. Append fields, never insert or
+// remove. Values named cl_* are OpenCL's own numbers.
 #pragma once
 
 #include "proto/opencl_codec.h"
@@ -10,11 +10,11 @@ namespace weir::proto::cl {
 
 inline constexpr std::uint32_t kHelloMagic = 0x31434F57;  // "WOC1"
 inline constexpr std::uint16_t kVersion = 1;
-/// Writes up to this many bytes travel in their message.
+/// Writes of up to this many bytes are sent within their message.
 inline constexpr std::size_t kInlineBytesMax = 16 * 1024;
-/// Of a ticket: nobody waits for it, and its Freed need wake nobody.
+/// Flag of a ticket: no thread waits for it, so its Freed need not wake one.
 inline constexpr std::uint64_t kNobodyWaits = 1ULL << 63;
-/// Ranges of the arena begin at multiples of this: what a buffer of any device asks of host memory it is to use.
+/// Alignment of ranges in the arena: enough for host memory that a buffer of any device uses.
 inline constexpr std::uint64_t kArenaAlignment = 4096;
 
 enum class Op : std::uint16_t {
@@ -51,7 +51,7 @@ enum class Op : std::uint16_t {
   kBarrier = 35,
   kMigrate = 36,
   kFlush = 37,
-  // Requests. One Reply each, or one of the client's answers below.
+  // Requests. Each gets one Reply, or one of the other messages to the client below.
   kBuild = 50,
   kCompile = 51,
   kLink = 52,
@@ -85,13 +85,13 @@ struct CreateQueue {
   static void Fields(auto& m, auto& f) { f(m.id, m.context, m.device, m.properties); }
 };
 
-/// The buffer's host range in the arena is [offset, offset + size); what it holds then is the buffer's first content.
+/// [offset, offset + size) is the buffer's host range in the arena; its bytes are the buffer's initial contents.
 struct CreateBuffer {
   static constexpr Op kOp = Op::kCreateBuffer;
   std::uint32_t id = 0, context = 0;
-  std::uint64_t flags = 0;  // cl_mem_flags, host-pointer flags taken out
+  std::uint64_t flags = 0;  // cl_mem_flags without the host-pointer flags
   std::uint64_t size = 0, offset = 0;
-  std::uint8_t filled = 0;  // 1: the range holds what the buffer is to hold
+  std::uint8_t filled = 0;  // 1: the range holds the initial contents
   static void Fields(auto& m, auto& f) { f(m.id, m.context, m.flags, m.size, m.offset, m.filled); }
 };
 
@@ -102,14 +102,14 @@ struct CreateSubBuffer {
   static void Fields(auto& m, auto& f) { f(m.id, m.parent, m.flags, m.origin, m.size); }
 };
 
-/// `content`: tightly packed rows, or empty; with `ticket` it is freed when it has been read.
+/// `content`: tightly packed rows, or empty; with `ticket` its range is freed when it has been read.
 struct CreateImage {
   static constexpr Op kOp = Op::kCreateImage;
   std::uint32_t id = 0, context = 0;
   std::uint64_t flags = 0;
   std::uint32_t channel_order = 0, channel_type = 0, type = 0;
   std::uint64_t width = 0, height = 0, depth = 0, array_size = 0, row_pitch = 0;
-  std::uint32_t buffer = 0;  // of an image over a buffer
+  std::uint32_t buffer = 0;  // for an image over a buffer
   Blob content{};
   std::uint64_t ticket = 0;
   static void Fields(auto& m, auto& f) {
@@ -132,7 +132,7 @@ struct CreateProgram {
   static void Fields(auto& m, auto& f) { f(m.id, m.context, m.source, m.ticket); }
 };
 
-/// The driver's binary for one device; the answer to kGetBinary is one.
+/// The driver's binary for one device, as returned by kGetBinary.
 struct CreateProgramFromBinary {
   static constexpr Op kOp = Op::kCreateProgramFromBinary;
   std::uint32_t id = 0, context = 0;
@@ -169,13 +169,13 @@ struct SetArg {
   std::uint32_t kernel = 0, index = 0;
   std::uint8_t kind = 0;     // ArgKind
   std::uint32_t object = 0;  // kObject: a memory object or a sampler
-  std::uint64_t size = 0;    // kLocal; kNull: of the pointer to nothing
+  std::uint64_t size = 0;    // kLocal; kNull: size of the null pointer's type
   ByteView data{};           // kData
   static void Fields(auto& m, auto& f) { f(m.kernel, m.index, m.kind, m.object, m.size, m.data); }
 };
 
-/// The client has no more use for an object, of any kind; what uses it keeps it. `ticket`, if not 0, comes back in a
-/// Freed when a memory object is gone for good, its arena range with it.
+/// The client has released an object of any kind; objects that use it keep it alive. `ticket`, if not 0, is returned in
+/// a Freed when a memory object has been destroyed, and its arena range is free.
 struct Release {
   static constexpr Op kOp = Op::kRelease;
   std::uint32_t id = 0;
@@ -185,7 +185,7 @@ struct Release {
 
 // -- Commands --------------------------------------------------------------------------------------------------------
 
-/// What every command has. `event`: the id of the event it makes, or 0.
+/// Fields of every command. `event`: the id of the event that it creates, or 0.
 struct Enqueue {
   std::uint32_t queue = 0, event = 0;
   IdList waits{};
@@ -204,7 +204,7 @@ struct NdRange {
   }
 };
 
-/// `content` may be used again when Freed says so.
+/// `content` may be reused after its Freed.
 struct WriteBuffer {
   static constexpr Op kOp = Op::kWriteBuffer;
   Enqueue enqueue{};
@@ -215,13 +215,13 @@ struct WriteBuffer {
   static void Fields(auto& m, auto& f) { f(m.enqueue, m.buffer, m.offset, m.content, m.ticket); }
 };
 
-/// When it is done the bytes are at `to` in the arena.
+/// On completion the bytes are at `to` in the arena.
 struct ReadBuffer {
   static constexpr Op kOp = Op::kReadBuffer;
   Enqueue enqueue{};
   std::uint32_t buffer = 0;
   std::uint64_t offset = 0, size = 0, to = 0;
-  std::uint8_t waited = 0;  // 1: its caller waits, and enqueues nothing meanwhile that the bytes could be changed by
+  std::uint8_t waited = 0;  // 1: the caller waits, and meanwhile enqueues nothing that could change the bytes
   static void Fields(auto& m, auto& f) { f(m.enqueue, m.buffer, m.offset, m.size, m.to, m.waited); }
 };
 
@@ -242,7 +242,7 @@ struct FillBuffer {
   static void Fields(auto& m, auto& f) { f(m.enqueue, m.buffer, m.offset, m.size, m.pattern); }
 };
 
-/// Of a box in a buffer; the host's side is tightly packed.
+/// A box in a buffer; the host's side is tightly packed.
 struct WriteBufferRect {
   static constexpr Op kOp = Op::kWriteBufferRect;
   Enqueue enqueue{};
@@ -275,7 +275,7 @@ struct CopyBufferRect {
   }
 };
 
-/// Tightly packed.
+/// Tightly packed rows.
 struct WriteImage {
   static constexpr Op kOp = Op::kWriteImage;
   Enqueue enqueue{};
@@ -286,7 +286,7 @@ struct WriteImage {
   static void Fields(auto& m, auto& f) { f(m.enqueue, m.image, m.origin, m.region, m.content, m.ticket); }
 };
 
-/// Tightly packed, to a range of `size` bytes at `to`.
+/// Tightly packed rows, to a range of `size` bytes at `to`.
 struct ReadImage {
   static constexpr Op kOp = Op::kReadImage;
   Enqueue enqueue{};
@@ -328,7 +328,7 @@ struct CopyBufferToImage {
   static void Fields(auto& m, auto& f) { f(m.enqueue, m.buffer, m.image, m.offset, m.origin, m.region); }
 };
 
-/// Also what a map or an unmap of a buffer in shared memory is in its queue. `ends_task`: the program's own marker.
+/// Also stands for a map or unmap of a buffer in shared memory. `ends_task`: the program's own marker.
 struct Marker {
   static constexpr Op kOp = Op::kMarker;
   Enqueue enqueue{};
@@ -358,7 +358,7 @@ struct Flush {
 
 // -- Requests --------------------------------------------------------------------------------------------------------
 
-/// Options as the program gave them, less the include paths: what they led to is in `headers`.
+/// Options as the program gave them, without the include paths; the files that these lead to are in `headers`.
 struct IncludedFile {
   std::string_view name{};
   Blob content{};
@@ -369,13 +369,13 @@ struct IncludedFile {
 struct Build {
   static constexpr Op kOp = Op::kBuild;
   std::uint32_t request = 0, program = 0;
-  IdList devices{};  // empty: all of the program's
+  IdList devices{};  // empty: all devices of the program
   std::string_view options{};
   std::vector<IncludedFile> headers{};
   static void Fields(auto& m, auto& f) { f(m.request, m.program, m.devices, m.options, m.headers); }
 };
 
-/// `header_programs[i]` is what the program includes as `header_names[i]`.
+/// The program includes `header_programs[i]` as `header_names[i]`.
 struct Compile {
   static constexpr Op kOp = Op::kCompile;
   std::uint32_t request = 0, program = 0;
@@ -389,7 +389,7 @@ struct Compile {
   }
 };
 
-/// Makes program `id`.
+/// Creates program `id`.
 struct Link {
   static constexpr Op kOp = Op::kLink;
   std::uint32_t request = 0, id = 0, context = 0;
@@ -399,43 +399,43 @@ struct Link {
   static void Fields(auto& m, auto& f) { f(m.request, m.id, m.context, m.devices, m.options, m.programs); }
 };
 
-/// Answered with the driver's binary.
+/// The reply is the driver's binary.
 struct GetBinary {
   static constexpr Op kOp = Op::kGetBinary;
   std::uint32_t request = 0, program = 0, device = 0;
   static void Fields(auto& m, auto& f) { f(m.request, m.program, m.device); }
 };
 
-/// Makes devices with the ids `first`, `first` + 1 ...; answered with their DeviceFacts.
+/// Creates devices with the ids `first`, `first` + 1 ...; the reply is their DeviceFacts.
 struct CreateSubDevices {
   static constexpr Op kOp = Op::kCreateSubDevices;
   std::uint32_t request = 0, device = 0, first = 0;
-  NumberList<std::uint64_t> properties{};  // cl_device_partition_property, as given, the closing 0 included
+  NumberList<std::uint64_t> properties{};  // cl_device_partition_property as given, including the terminating 0
   static void Fields(auto& m, auto& f) { f(m.request, m.device, m.first, m.properties); }
 };
 
-/// Answered when all that was enqueued before is done, with the first error of an enqueue without an event.
+/// The reply is sent when all earlier commands are done; it has the first error of a command without an event.
 struct Finish {
   static constexpr Op kOp = Op::kFinish;
   std::uint32_t request = 0, queue = 0;
   static void Fields(auto& m, auto& f) { f(m.request, m.queue); }
 };
 
-/// Tell me when this event has ended: EventDone.
+/// Requests an EventDone when this event has ended.
 struct Watch {
   static constexpr Op kOp = Op::kWatch;
   std::uint32_t event = 0;
   static void Fields(auto& m, auto& f) { f(m.event); }
 };
 
-/// clGetKernelWorkGroupInfo of what the build's answer doesn't hold (sub-devices); answered with the value's bytes.
+/// clGetKernelWorkGroupInfo for values that the build's reply lacks (sub-devices); the reply is the value's bytes.
 struct KernelWorkGroup {
   static constexpr Op kOp = Op::kKernelWorkGroup;
   std::uint32_t request = 0, kernel = 0, device = 0, name = 0;
   static void Fields(auto& m, auto& f) { f(m.request, m.kernel, m.device, m.name); }
 };
 
-/// clGetSupportedImageFormats; answered with pairs of 4-byte numbers.
+/// clGetSupportedImageFormats; the reply is pairs of 4-byte numbers.
 struct ImageFormats {
   static constexpr Op kOp = Op::kImageFormats;
   std::uint32_t request = 0, context = 0;
@@ -446,8 +446,8 @@ struct ImageFormats {
 
 // -- Executor to client ----------------------------------------------------------------------------------------------
 
-/// One part of an answer; `more`: another follows, and the body is what all of them make up. Of a build, compile or
-/// link it is a BuildFacts, of kGetBinary the bytes, of kCreateSubDevices a SubDeviceFacts.
+/// One part of a reply; `more`: another part follows, and the body is their concatenation. The body is a BuildFacts for
+/// a build, compile or link, the bytes for kGetBinary, and a SubDeviceFacts for kCreateSubDevices.
 struct Reply {
   static constexpr Op kOp = Op::kReply;
   std::uint32_t request = 0;
@@ -458,7 +458,7 @@ struct Reply {
 };
 inline constexpr std::size_t kReplyPartBytesMax = 32 * 1024;
 
-/// Times are CLOCK_MONOTONIC, ns; 0 where the device does not say.
+/// Times are CLOCK_MONOTONIC, ns; 0 if the device does not report them.
 struct EventDone {
   static constexpr Op kOp = Op::kEventDone;
   std::uint32_t event = 0;
@@ -473,7 +473,7 @@ struct Freed {
   static void Fields(auto& m, auto& f) { f(m.ticket); }
 };
 
-/// For the context's callback: what went wrong with a message that has no answer.
+/// For the context's callback: the failure of a message that has no reply.
 struct Notice {
   static constexpr Op kOp = Op::kNotice;
   std::uint32_t context = 0;
@@ -482,13 +482,13 @@ struct Notice {
   static void Fields(auto& m, auto& f) { f(m.context, m.status, m.text); }
 };
 
-/// Sent to a distant client (Hello::distant), before anything that could tell it that a read has ended: this part of
-/// the arena is what the read has put there, or is to be what lies in the buffers' memory.
+/// Sent to a remote client (Hello::distant) before any message that may report the end of a read: this part of the
+/// arena holds the result of the read, or will be filled from the buffers' memory.
 struct Arrived {
   static constexpr Op kOp = Op::kArrived;
   std::uint64_t offset = 0, size = 0;
-  std::uint8_t in_buffers = 0;  // 1: the bytes are not in the arena, but in the buffers' memory, …
-  std::uint64_t from = 0;       // … here
+  std::uint8_t in_buffers = 0;  // 1: the bytes are in the buffers' memory rather than in the arena
+  std::uint64_t from = 0;       // their position in the buffers' memory
   static void Fields(auto& m, auto& f) { f(m.offset, m.size, m.in_buffers, m.from); }
 };
 
@@ -513,7 +513,7 @@ struct WorkGroupFacts {
 struct KernelFacts {
   std::string name, attributes;
   std::uint32_t arg_count = 0;
-  std::vector<ArgFacts> args;  // empty: the driver doesn't tell
+  std::vector<ArgFacts> args;  // empty if the driver does not report them
   std::vector<WorkGroupFacts> groups;
   static void Fields(auto& m, auto& f) { f(m.name, m.attributes, m.arg_count, m.args, m.groups); }
 };
@@ -536,7 +536,7 @@ struct BuildFacts {
   static void Fields(auto& m, auto& f) { f(m.devices, m.kernels); }
 };
 
-/// One value of clGetDeviceInfo or clGetPlatformInfo, as the driver gave it.
+/// One value of clGetDeviceInfo or clGetPlatformInfo, as returned by the driver.
 struct Fact {
   std::uint32_t name = 0;
   std::string value;
@@ -545,7 +545,7 @@ struct Fact {
 
 struct DeviceFacts {
   std::uint32_t id = 0;
-  std::uint8_t shares_arena = 0;  // its buffers are their ranges in the arena
+  std::uint8_t shares_arena = 0;  // its buffers use their ranges in the arena directly
   std::vector<Fact> facts;
   static void Fields(auto& m, auto& f) { f(m.id, m.shares_arena, m.facts); }
 };
@@ -555,7 +555,7 @@ struct SubDeviceFacts {
   static void Fields(auto& m, auto& f) { f(m.devices); }
 };
 
-/// The one platform, sent as the body of the reply to request 0 right after the Welcome.
+/// The platform, sent as the body of the reply to request 0 right after the Welcome.
 struct PlatformFacts {
   std::vector<Fact> facts;
   std::vector<DeviceFacts> devices;
@@ -568,13 +568,14 @@ struct Hello {
   static constexpr std::uint16_t kOp = 1;
   std::uint32_t magic = 0;
   std::uint16_t version = 0;
-  std::string_view program{};  // for people
-  std::uint8_t distant = 0;    // 1: its arena is not the executor's; what reads put there is told (Arrived) and sent
+  std::string_view program{};  // for display
+  std::uint8_t distant = 0;    // 1: a remote client, whose arena is a different one; results of reads are announced
+                               // (Arrived) and sent
   static void Fields(auto& m, auto& f) { f(m.magic, m.version, m.program, m.distant); }
 };
 
-/// Comes with two descriptors: the rings, the arena. Or with none and a refusal. A distant client's with a third one,
-/// the buffers' memory, where the device works in host memory.
+/// Has two descriptors, the rings and the arena, or a refusal and no descriptors. A remote client gets a third one, the
+/// buffers' memory, if the device works in host memory.
 struct Welcome {
   static constexpr std::uint16_t kOp = 2;
   std::uint32_t magic = 0;

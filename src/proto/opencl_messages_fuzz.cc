@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes are decoded without crashing, and what came out of them is encoded into bytes that decode to the same. The
-// first byte chooses the message.
+// Decoding accepts any bytes without crashing, and the decoded message is encoded into bytes that decode to the same
+// message. The first byte chooses the message.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All messages at once: their fields are listed in one place, and these tests walk the list.
+// Tests of all messages: each message lists its fields, and these tests walk the lists.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -14,7 +14,7 @@
 namespace weir::proto::cl {
 namespace {
 
-/// Fills every field from a counter, so that no two of them hold the same.
+/// Fills every field from a counter, so that no two fields are equal.
 class Filler {
  public:
   explicit Filler(std::uint64_t seed = 0) : next_(seed) {}
@@ -61,7 +61,7 @@ class Filler {
   void Fill(T& record) { T::Fields(record, *this); }
 
   const std::string& Text() { return Kept<std::string>() = "text " + std::to_string(++next_); }
-  /// Views must outlive the message; what they point to is kept for good, it is a few kilobytes.
+  /// Views must outlive the message, so what they point to is never freed; it is a few kilobytes.
   template <typename T>
   static T& Kept() {
     static std::deque<T> all;
@@ -87,7 +87,7 @@ void ForAll(Each each) {
   ForEachMessage<FromExecutor>(each);
 }
 
-/// Bytes of the fields that a message was given after it had been published.
+/// Bytes of the fields that were added to a message after its publication.
 template <typename M>
 constexpr std::size_t kAddedBytes = 0;
 template <>
@@ -97,7 +97,7 @@ constexpr std::size_t kAddedBytes<ReadBuffer> = 1;
 template <>
 constexpr std::size_t kAddedBytes<Arrived> = 9;
 
-/// As who doesn't know these fields encodes it.
+/// Encodes as a sender that does not know these fields.
 template <typename M>
 std::vector<std::byte> EncodeWithoutThem(const M& message) {
   std::vector<std::byte> bytes = Encode(message);
@@ -176,7 +176,7 @@ RC_GTEST_PROP(OpenClMessages, SurviveTheRoundTrip, (std::uint16_t seed)) {
   });
 }
 
-// An older sender leaves out the fields that it doesn't know; one that is cut within a field is malformed.
+// An older sender omits the fields that it doesn't know; a message that ends within a field is malformed.
 TEST(OpenClMessages, MayEndBeforeAFieldAndNowhereElse) {
   const NdRange whole = Filled<NdRange>();
   const std::vector<std::byte> bytes = Encode(whole);
@@ -203,7 +203,7 @@ TEST(OpenClMessages, AnyCutIsDecodedOrRefusedAndNeverReadBeyond) {
     for (std::size_t n = kHeaderBytes; n <= bytes.size(); ++n) {
       const std::vector<std::byte> cut(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(n));
       M decoded;
-      static_cast<void>(Decode(cut, decoded));  // the sanitizers look
+      static_cast<void>(Decode(cut, decoded));  // for the sanitizers
     }
   });
 }

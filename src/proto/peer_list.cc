@@ -7,7 +7,7 @@
 namespace weir::proto {
 namespace {
 
-/// Takes a number and the blank behind it.
+/// Consumes a number and the blank after it.
 bool TakeWord(std::string_view& line, std::uint64_t& value) {
   const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value);
   const auto taken = static_cast<std::size_t>(end - line.data());

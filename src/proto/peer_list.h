@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RUN_DIR/peers: nodes of a cluster that run parts of launches, as the daemon's executors find them. Lines of
-// "ROOM_BYTES THREADS SOCKET", where SOCKET is that of the daemon's relay to one. The file is replaced, never written
-// to. Page: docs/partition.md
+// RUN_DIR/peers: nodes of a cluster that run parts of launches, for the daemon's executors. Lines of "ROOM_BYTES
+// THREADS SOCKET", where SOCKET is the socket of the daemon's relay to the node. The file is replaced atomically and
+// never modified. Page: docs/partition.md
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ inline constexpr std::size_t kPeersListedMax = 64;
 
 struct ListedPeer {
   std::uint64_t room_bytes = 0;
-  std::uint64_t threads = 0;  // that run there
+  std::uint64_t threads = 0;  // running on the peer
   std::string socket = {};
   friend bool operator==(const ListedPeer&, const ListedPeer&) = default;
 };
 std::string PeerListText(const std::vector<ListedPeer>& peers);
-/// Lines that make no sense are left out; kPeersListedMax at most.
+/// Skips malformed lines; returns at most kPeersListedMax.
 std::vector<ListedPeer> PeersFrom(std::string_view text);
 
 }  // namespace weir::proto

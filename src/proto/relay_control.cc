@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kFigures = "figures";
 
-/// Each by its name, in the order in which they are told.
+/// Calls `each` with the name and value of each figure, in output order.
 template <typename Each>
 void EachFigure(const MoveFigures& figures, Each each) {
   each("objects", figures.objects);
@@ -20,7 +20,7 @@ void EachFigure(const MoveFigures& figures, Each each) {
   each("pause_us", figures.pause_us);
 }
 
-/// With one decimal.
+/// Formats with one decimal.
 std::string InUnits(std::uint64_t number, std::uint64_t unit) {
   const std::uint64_t tenths = (number % unit * 10 + unit / 2) / unit + number / unit * 10;
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a relay is asked to move its programs to another node: a packet each way on a socket beside the one for clients,
-// SOCKET.control. A request is lines of "KEY VALUE"; an answer is "ok" or "error CODE", then words for people, and
-// after a move its figures. To kWhereIs the words are the node's HOST:PORT.
+// Control of a relay: requests to move its programs to another node, one packet in each direction on the socket
+// SOCKET.control beside the clients' socket. A request has lines of "KEY VALUE". An answer is "ok" or "error CODE",
+// followed by text for users and, after a move, its figures. The text of the answer to kWhereIs is the node's
+// HOST:PORT.
 #pragma once
 
 #include <cstdint>
@@ -23,28 +24,29 @@ inline constexpr std::string_view kWhereIs = "where\n";
 
 struct MoveRequest {
   std::string node = {};   // HOST:PORT
-  std::string token = {};  // a file, as the relay sees it; empty: plain
-  std::string vgpu = {};   // with plain
-  bool if_asked = false;   // only if the node where it is still asks to be left
+  std::string token = {};  // path of a token file, as the relay sees it; empty: plain connection
+  std::string vgpu = {};   // for a plain connection
+  bool if_asked = false;   // move only if the present node still has a drain request
 };
-/// What moving one of a program's connections came to.
+/// Figures of the migration of one connection of a program.
 struct MoveFigures {
-  std::uint64_t objects = 0;   // made anew
-  std::uint64_t memories = 0;  // that have contents
-  // Of contents, sent to the new node while the program ran, and in the pause; and not sent then, because it had them.
+  std::uint64_t objects = 0;   // recreated
+  std::uint64_t memories = 0;  // memory objects with contents
+  // Contents sent to the new node while the program ran, sent in the pause, and not sent since the node had them
+  // already.
   std::uint64_t bytes_before = 0, bytes_in_pause = 0, bytes_unchanged = 0;
   std::uint64_t pause_us = 0;
 };
-/// For people a line each; behind these "figures KEY=NUMBER ..." of all together, of the pauses the longest.
+/// Text for users, one line per move, followed by "figures KEY=NUMBER ..." with sums, and the maximum of the pauses.
 std::string SaidOf(std::span<const MoveFigures> moves);
-/// Takes that line out of what a relay has said. Empty: there is none.
+/// Removes the line with figures from a relay's answer. Returns nothing if there is none.
 std::vector<std::pair<std::string, std::uint64_t>> TakeFigures(std::string& said);
 
 std::string RequestText(const MoveRequest& request);
-/// Nothing: it is none.
+/// Nothing if the text is not a request.
 std::optional<MoveRequest> RequestFrom(std::string_view text);
 std::string AnswerText(const Result<std::string>& said);
-/// What the relay has said. kProtocol: it is no answer.
+/// The text of the answer. kProtocol if it is not an answer.
 Result<std::string> AnswerFrom(std::string_view text);
 
 }  // namespace weir::proto

@@ -15,7 +15,7 @@ enum Kind : std::uint8_t { kProcess = 1, kFrame = 2, kLost = 3, kEnd = 4 };
 
 constexpr std::uint64_t kLostMax = std::uint64_t{1} << 40;
 
-/// Small numbers for small differences of either sign: 0, -1, 1, -2 … as 0, 1, 2, 3 …
+/// Maps small numbers of either sign to small numbers: 0, -1, 1, -2 … to 0, 1, 2, 3 …
 std::uint64_t ZigZag(std::int64_t value) {
   return (static_cast<std::uint64_t>(value) << 1) ^ static_cast<std::uint64_t>(value >> 63);
 }
@@ -50,7 +50,7 @@ Error Bad(std::size_t at, const std::string& what) {
   return Fail(Errc::kProtocol, "trace: " + what + ", at byte " + std::to_string(at));
 }
 
-/// Reads one record or the header, and keeps the first fault.
+/// Reads one record or the header, and keeps the first error.
 class Body {
  public:
   explicit Body(WireReader reader) : reader_(reader) {}
@@ -70,7 +70,7 @@ class Body {
     if (fault_.empty()) fault_ = std::string(what) + " is not a finite number";
     return 0;
   }
-  /// What is wrong with it; empty: nothing.
+  /// The first error; empty if there is none.
   [[nodiscard]] std::string Fault() const {
     return reader_.short_read() ? "a record is shorter than its fields" : fault_;
   }
@@ -110,7 +110,7 @@ TraceProcess ReadProcess(Body& body) {
   return p;
 }
 
-/// The sum of the frame's spans isn't looked at here.
+/// Does not check the sum of the frame's spans.
 TraceFrame ReadFrame(Body& body, std::int64_t last_begin_ns, std::int64_t& difference) {
   TraceFrame f;
   f.process = body.Small("process");
@@ -151,7 +151,7 @@ class Decoder {
     if (major != kTraceVersionMajor && !reader_.short_read())
       return Fail(Errc::kVersionMismatch, "trace: version " + std::to_string(major) + ", this side reads " +
                                               std::to_string(kTraceVersionMajor));
-    reader_.Get<std::uint16_t>();  // minor: only adds
+    reader_.Get<std::uint16_t>();  // minor version: only adds fields
     Body body(reader_.Part(reader_.GetVarint()));
     if (reader_.short_read()) return Bad(size_, "cut off within the header");
     trace_.header = ReadHeader(body);
@@ -176,7 +176,7 @@ class Decoder {
         trace_.recorded_until_ns = static_cast<std::int64_t>(body.Span("end"));
         trace_.complete = true;
         break;
-      default: return Ok();  // of a later minor version
+      default: return Ok();  // a record of a later minor version
     }
     if (const std::string fault = body.Fault(); !fault.empty()) return Bad(at, fault);
     if (trace_.processes.size() > kTraceProcessesMax) return Bad(at, "too many processes");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trace: what the programs of one vGPU asked for, frame by frame, so that the demand can be replayed. Little-endian,
-// versioned; docs/protocol/trace.md. A header, then records that are appended as they come.
+// A trace: the demand of one vGPU's programs, frame by frame, so that it can be replayed. Little-endian, versioned;
+// docs/protocol/trace.md. A header, followed by appended records.
 #pragma once
 
 #include <cstddef>
@@ -20,10 +20,10 @@ inline constexpr std::uint16_t kTraceVersionMinor = 0;
 inline constexpr std::size_t kTraceTextBytesMax = 255;  // of a name
 inline constexpr std::size_t kTraceParamsMax = 64;      // of a policy
 inline constexpr std::size_t kTraceProcessesMax = 65'536;
-/// Two million frames of the usual length; a longer trace is to be cut.
+/// Two million frames of usual length; longer recordings have to be split.
 inline constexpr std::size_t kTraceBytesMax = std::size_t{64} << 20;
 
-/// Under which conditions the frames were shown.
+/// Conditions of the recording.
 struct TraceHeader {
   std::int64_t start_ns = 0;  // CLOCK_MONOTONIC when recording began
   std::string device, device_kind;
@@ -44,9 +44,10 @@ struct TraceProcess {
   friend bool operator==(const TraceProcess&, const TraceProcess&) = default;
 };
 
-/// Spans are nanoseconds. They follow each other: think, held (sync, pacing and gate wait are parts of it), present.
+/// Durations are in nanoseconds and follow each other: think, held (which includes sync, pacing and gate wait),
+/// present.
 struct TraceFrame {
-  std::uint32_t process = 0;  // of the trace's processes, in their order
+  std::uint32_t process = 0;  // index into the trace's processes
   std::uint32_t surface = 0;
   std::int64_t begin_ns = 0;     // CLOCK_MONOTONIC: return of the previous present
   std::uint64_t think_ns = 0;    // from there to the program's call of present
@@ -54,7 +55,7 @@ struct TraceFrame {
   std::uint64_t present_ns = 0;  // from there to its return
   std::uint64_t gpu_ns = 0;      // in the device's unit
   std::uint64_t sync_ns = 0, pace_ns = 0, wait_ns = 0;
-  std::uint64_t predicted_ns = 0;  // of present; 0: none
+  std::uint64_t predicted_ns = 0;  // predicted present_ns; 0: none
   std::uint64_t interval_ns = 0;   // the pace in force; 0: none
   friend bool operator==(const TraceFrame&, const TraceFrame&) = default;
   [[nodiscard]] std::int64_t EndNs() const {
@@ -66,26 +67,26 @@ struct Trace {
   TraceHeader header;
   std::vector<TraceProcess> processes;
   std::vector<TraceFrame> frames;
-  std::uint64_t lost = 0;              // frames that were shown and aren't in the trace
-  bool complete = false;               // recording ended in good order
-  std::int64_t recorded_until_ns = 0;  // CLOCK_MONOTONIC; 0 when it isn't complete
+  std::uint64_t lost = 0;              // frames that are missing in the trace
+  bool complete = false;               // recording ended normally
+  std::int64_t recorded_until_ns = 0;  // CLOCK_MONOTONIC; 0 if incomplete
   friend bool operator==(const Trace&, const Trace&) = default;
 };
 
-/// Times and spans, their sums too, are below this (146 years), so that nothing overflows.
+/// Times, spans and their sums are below this (146 years), so that nothing overflows.
 inline constexpr std::uint64_t kTraceNsMax = std::uint64_t{1} << 62;
 
-/// Makes a trace's bytes, piece by piece: what was taken is to be written, in order.
+/// Encodes a trace piece by piece: the caller writes what Take returns, in order.
 class TraceEncoder {
  public:
   explicit TraceEncoder(const TraceHeader& header);
-  /// Before its first frame.
+  /// Must precede the first frame of the process.
   void Add(const TraceProcess& process);
   void Add(const TraceFrame& frame);
   void AddLost(std::uint64_t frames);
-  /// The last one.
+  /// Must be the last record.
   void AddEnd(std::int64_t until_ns);
-  /// What was added since the last time: whole records.
+  /// Whole records that were added since the last call.
   std::vector<std::byte> Take() { return std::exchange(bytes_, {}); }
 
  private:
@@ -96,8 +97,8 @@ class TraceEncoder {
 
 std::vector<std::byte> EncodeTrace(const Trace& trace);
 
-/// Takes any bytes. kVersionMismatch for another major version, else kProtocol with the place of the fault. Kinds of
-/// records and bytes at the end of a record that this version doesn't know are skipped.
+/// Accepts any bytes. Fails with kVersionMismatch for another major version, otherwise with kProtocol and the position
+/// of the fault. Skips unknown kinds of records, and unknown bytes at the end of a record.
 Result<Trace> DecodeTrace(std::span<const std::byte> bytes);
 
 }  // namespace weir::proto

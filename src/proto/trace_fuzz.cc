@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DecodeTrace takes any bytes without crashing, and what it makes of them is a trace: encoded again it decodes to the
-// same, and no frame in it ends at no time there is.
+// DecodeTrace accepts any bytes without crashing, and its result is a valid trace: encoded again, it decodes to the
+// same trace, and the end of every frame is a representable time.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -54,7 +54,7 @@ Error FaultOf(std::span<const std::byte> bytes) {
   return decoded ? Error{} : decoded.error();
 }
 
-/// A trace with a process and one record more, as it stands there.
+/// A trace with a process and one more record, given as raw numbers.
 std::vector<std::byte> WithRecord(std::uint8_t kind, const std::vector<std::uint64_t>& numbers) {
   TraceEncoder encoder{TraceHeader{}};
   encoder.Add(TraceProcess{1, "p", "gl", "r", "m"});

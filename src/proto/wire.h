@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Little-endian reader and writer for message codecs. The reader is bounded and remembers that it ran out.
+// Little-endian reader and writer for message codecs. The reader checks bounds and records a short read.
 #pragma once
 
 #include <algorithm>
@@ -19,13 +19,13 @@ class WireWriter {
   void Put(T value) {
     for (std::size_t i = 0; i < sizeof(T); ++i) bytes_.push_back(static_cast<std::byte>((value >> (8 * i)) & 0xFF));
   }
-  /// Seven bits a byte, the lowest first; the top bit says that more follow. One byte for values below 128, ten at
-  /// most.
+  /// Seven bits per byte, the lowest first; the top bit marks that more follow. Takes one byte for values below 128, at
+  /// most ten.
   void PutVarint(std::uint64_t value) {
     for (; value >= 0x80; value >>= 7) bytes_.push_back(static_cast<std::byte>((value & 0x7F) | 0x80));
     bytes_.push_back(static_cast<std::byte>(value));
   }
-  /// Length (one byte), then the bytes; cut at `max`, which is at most 255.
+  /// Length (one byte), then the bytes; truncated at `max`, which is at most 255.
   void PutShortString(std::string_view text, std::size_t max) {
     const std::size_t n = std::min(text.size(), max);
     Put(static_cast<std::uint8_t>(n));
@@ -42,7 +42,7 @@ class WireReader {
  public:
   explicit WireReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
-  /// The next value, or 0 with `short_read()` set when the bytes have ended.
+  /// The next value, or 0 with `short_read()` set if the bytes have ended.
   template <std::unsigned_integral T>
   T Get() {
     if (bytes_.size() < sizeof(T)) return short_read_ = true, bytes_ = {}, T{0};
@@ -53,7 +53,7 @@ class WireReader {
     bytes_ = bytes_.subspan(sizeof(T));
     return value;
   }
-  /// What PutVarint wrote. Bits beyond the 64th, and an eleventh byte, count as bytes that have ended.
+  /// Reads a PutVarint value. Bits beyond the 64th, and an eleventh byte, count as a short read.
   std::uint64_t GetVarint() {
     std::uint64_t value = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
@@ -66,7 +66,7 @@ class WireReader {
     bytes_ = {};
     return 0;
   }
-  /// A reader of the next `size` bytes, which this one skips; of none, with `short_read()` set, when there are fewer.
+  /// A reader of the next `size` bytes, which are skipped here; empty with `short_read()` set if there are fewer.
   WireReader Part(std::uint64_t size) {
     if (bytes_.size() < size) return short_read_ = true, bytes_ = {}, WireReader(std::span<const std::byte>{});
     const WireReader part(bytes_.first(static_cast<std::size_t>(size)));
