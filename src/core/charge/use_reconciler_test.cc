@@ -9,7 +9,7 @@ namespace {
 
 constexpr Duration kInterval = milliseconds(100);
 
-/// A device with vGPUs 1 to n, whose charges are added up as the engine does.
+/// A device with vGPUs 1 to n, whose charges are summed as in the engine.
 class Book {
  public:
   explicit Book(std::size_t vgpus) : charged(vgpus), uses_(vgpus) {
@@ -148,7 +148,7 @@ RC_GTEST_PROP(UseReconcilerLaws, CountersDecideWhateverIsReportedAndWhoeverEnds,
       book.Report(client.vgpu, UpTo(milliseconds(300)) - milliseconds(50));
       counters.push_back(CounterOf(client.vgpu, client.key, client.total));
     }
-    const bool missing = *rc::gen::inRange(0, 5) == 0;  // from one reading, as when it could not be read
+    const bool missing = *rc::gen::inRange(0, 5) == 0;  // in one reading, as after a failed read
     if (missing && counters.size() > kVgpus) {
       const UseCounter gone = counters.back();
       counters.pop_back();
@@ -156,7 +156,7 @@ RC_GTEST_PROP(UseReconcilerLaws, CountersDecideWhateverIsReportedAndWhoeverEnds,
       counters.push_back(gone);
     }
     book.Read(busy, counters);
-    // The last value of a client that ends is in the reading.
+    // The reading includes the last value of a client that ends.
     if (clients.size() > kVgpus && *rc::gen::inRange(0, 3) == 0) clients.pop_back();
     for (std::size_t i = 0; i < kVgpus; ++i) RC_ASSERT(book.charged[i] == truth[i]);
     RC_ASSERT(book.Sum() == busy);

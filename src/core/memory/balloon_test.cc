@@ -18,7 +18,7 @@ Bytes SlotsWorth(std::uint32_t slots) { return Bytes{slots * kSlotBytes.count}; 
 
 PolicyParams BalloonParams(const PolicyParams& given = {}) { return *CheckBalloonParams(given); }
 
-/// A balloon of one CPU, and what its vGPUs are seen to do. f is the part of the time that goes into copies, plus the
+/// A balloon for one CPU, and the observed behaviour of its vGPUs. f is the part of the time spent in copies, plus the
 /// part that one thread waits for a CPU.
 struct BalloonRig {
   explicit BalloonRig(std::uint32_t slots, const PolicyParams& params = {})
@@ -28,12 +28,12 @@ struct BalloonRig {
   void Add(std::uint64_t id, std::uint32_t min, std::uint32_t max) {
     EXPECT_TRUE(balloon.Add(VgpuId{id}, SlotsWorth(min), SlotsWorth(max)).has_value());
     views.push_back({.id = VgpuId{id}, .threads = 1});
-    now += milliseconds(500);  // a look, at which its totals are first seen
+    now += milliseconds(500);  // a look that records the initial totals
     See();
   }
   MemoryView& ViewOf(std::uint64_t id) { return *std::ranges::find(views, VgpuId{id}, &MemoryView::id); }
   void See() { next = balloon.See(now, views, notes); }
-  /// One look on, at which f is `overhead`, in equal parts of all vGPUs.
+  /// Advances by one look with f = `overhead`, in equal parts from all vGPUs.
   void Look(double overhead) {
     notes.clear();
     now += milliseconds(500);
@@ -99,7 +99,7 @@ TEST(Balloon, ATotalThatFallsHasBegunAnew) {
   BalloonRig rig(8);
   rig.Add(1, 1, 8);
   rig.Look(0.9);
-  rig.ViewOf(1).copying = milliseconds(100);  // an executor that was started anew
+  rig.ViewOf(1).copying = milliseconds(100);  // a restarted executor
   rig.now += milliseconds(500);
   rig.See();
   EXPECT_NEAR(rig.balloon.overhead(), 0.2, 1e-9);
@@ -149,8 +149,8 @@ TEST(Balloon, BetweenTheLinesGrantsAndShrinksWhoHoldsMostThatItDoesNotUse) {
   EXPECT_TRUE(rig.Ask(1, 16).granted());
   EXPECT_TRUE(rig.Ask(2, 10).granted());
   EXPECT_TRUE(rig.Ask(3, 10).granted());
-  rig.ViewOf(1).in_use = SlotsWorth(14);  // the largest, of which 2 are idle
-  rig.ViewOf(2).in_use = SlotsWorth(7);   // 3 are
+  rig.ViewOf(1).in_use = SlotsWorth(14);  // the largest one, with 2 idle slots
+  rig.ViewOf(2).in_use = SlotsWorth(7);   // 3 idle slots
   rig.ViewOf(3).in_use = SlotsWorth(10);
   rig.Look(0.8);
   ASSERT_EQ(rig.Shrunk(), 2U);
@@ -160,12 +160,12 @@ TEST(Balloon, BetweenTheLinesGrantsAndShrinksWhoHoldsMostThatItDoesNotUse) {
   EXPECT_TRUE(rig.Ask(3, 11).granted());
   EXPECT_EQ(rig.Ask(2, 10).note.kind, NoteKind::kJustShrunk);
   rig.ViewOf(3).in_use = SlotsWorth(11);
-  rig.Look(0.8);  // 2 rests
+  rig.Look(0.8);  // 2 is in its rest period
   EXPECT_EQ(rig.notes.back().vgpu, VgpuId{1});
-  rig.Look(0.8);  // nobody who doesn't rest has any
+  rig.Look(0.8);  // no vGPU outside of its rest period has idle slots
   EXPECT_EQ(rig.Shrunk(), 0U);
   for (int i = 0; i < 4; ++i) rig.Look(0.8);
-  EXPECT_EQ(rig.Held(2), 7U);  // never less than it uses
+  EXPECT_EQ(rig.Held(2), 7U);  // never below its use
   EXPECT_EQ(rig.Held(3), 11U);
 }
 
@@ -183,7 +183,7 @@ TEST(Balloon, AboveTheHighLineRefusesAndTakesWhatIsUsedToo) {
   EXPECT_EQ(refused.note.kind, NoteKind::kOverhead);
   EXPECT_EQ(refused.again, rig.next);
   rig.Look(1.5);
-  EXPECT_EQ(rig.Held(1), 4U);  // 2 has just been
+  EXPECT_EQ(rig.Held(1), 4U);  // 2 has just shrunk
   rig.Look(1.5);
   EXPECT_EQ(rig.Held(2), 4U);
   rig.Look(1.5);
@@ -260,7 +260,7 @@ TEST(Balloon, RefusesInWordsAndChangesNothing) {
   EXPECT_EQ(balloon.Add(VgpuId{1}, SlotsWorth(1), Bytes{}).error().code, Errc::kAlreadyExists);
   EXPECT_EQ(balloon.Add(VgpuId{2}, SlotsWorth(9), Bytes{}).error().code, Errc::kInvalidArgument);
   EXPECT_EQ(balloon.Add(VgpuId{2}, SlotsWorth(2), SlotsWorth(1)).error().code, Errc::kInvalidArgument);
-  rig.Add(2, 8, 8);  // 12 of 16 that may be guaranteed
+  rig.Add(2, 8, 8);  // 12 of the 16 that may be guaranteed
   const auto refused = balloon.Add(VgpuId{3}, SlotsWorth(5), Bytes{});
   EXPECT_EQ(refused.error().code, Errc::kResourceExhausted);
   EXPECT_NE(refused.error().message.find("at most 4 can be"), std::string::npos) << refused.error().message;
@@ -278,7 +278,7 @@ TEST(Balloon, TurnsAreTheLongerTheMoreThreadsWaitForCpus) {
   BalloonRig rig(8, {{"turn_copies", 4}, {"busy_copies", 16}});
   rig.Add(1, 1, 8);
   EXPECT_DOUBLE_EQ(rig.balloon.TurnCopies(), 4);
-  rig.Look(1.0);  // all of it copying
+  rig.Look(1.0);  // overhead from copying only
   EXPECT_DOUBLE_EQ(rig.balloon.TurnCopies(), 4);
   rig.Look(1.5);
   EXPECT_NEAR(rig.balloon.TurnCopies(), 10, 1e-6);
@@ -317,7 +317,7 @@ BalloonRig AnyBalloon() {
     const VgpuId id{static_cast<std::uint64_t>(i)};
     const std::uint64_t before = rig.balloon.guaranteed();
     if (!rig.balloon.Add(id, SlotsWorth(min), SlotsWorth(max))) {
-      RC_ASSERT(before + min > slots);  // what fits is never refused
+      RC_ASSERT(before + min > slots);  // a minimum that fits is never refused
       RC_ASSERT(!rig.balloon.arena().Knows(id));
       continue;
     }
@@ -380,7 +380,7 @@ RC_GTEST_PROP(Balloon, WithLittleOverheadGrantsEveryAskWithinTheMaximum, ()) {
 RC_GTEST_PROP(Balloon, WithMuchOverheadGrantsNoneAndShrinksByTwoUntilAllHaveTheirMinimum, ()) {
   BalloonRig rig = AnyBalloon();
   if (rig.views.empty()) return;
-  for (int i = 0; i < 20; ++i) {  // whatever was before
+  for (int i = 0; i < 20; ++i) {  // in any state
     static_cast<void>(rig.Ask(AnyIdOf(rig), *rc::gen::inRange<std::uint32_t>(1, 60)));
     rig.Look(AnyOverhead());
   }
@@ -407,7 +407,7 @@ RC_GTEST_PROP(Balloon, GoesToAndFroABoundedNumberOfTimesUnderAnyInput, ()) {
   BalloonRig rig = AnyBalloon();
   if (rig.views.empty()) return;
   std::map<std::uint64_t, bool> shrunk;                 // its last change
-  std::map<std::uint64_t, std::deque<Instant>> turned;  // grew after it had shrunk
+  std::map<std::uint64_t, std::deque<Instant>> turned;  // times at which it grew after it had shrunk
   for (int i = 0; i < 150; ++i) {
     rig.Look(*rc::gen::element(0.2, 0.8, 1.5));
     for (const BalloonNote& note : rig.notes)
@@ -475,13 +475,13 @@ TEST(BalloonOfForgedFigures, CopyingIsBelievedUpToTheTimeThatHasPassed) {
     rig.ViewOf(1).copying += seconds(3600);
     rig.now += milliseconds(500);
     rig.See();
-    // It had two seconds before; afterwards no more than all of the time.
+    // It had accumulated two seconds before; afterwards it gets at most all of the time.
     if (look <= 4) continue;
     EXPECT_LE(rig.balloon.copying(), 100.0) << look;
   }
 }
 
-// Else one tenant's executor has everybody's slots taken, and everybody's asks refused.
+// Otherwise one tenant's executor could take the slots of all others, and have their requests refused.
 RC_GTEST_PROP(BalloonOfForgedFigures, OneOfSeveralNeverBringsTheOthersAboveTheHighLine, ()) {
   BalloonRig rig(16, {{"high_line", *rc::gen::inRange(1, 20) * 0.1}, {"low_line", 0.1}});
   const auto others = *rc::gen::inRange<std::uint64_t>(1, 4);

@@ -29,11 +29,11 @@ TEST(OthersMemory, IsNotWhatOneSideSawSooner) {
   Looks looks;
   for (int i = 0; i < 5; ++i) looks.See(640, 0);
   EXPECT_EQ(looks.others.slots(), 10U);
-  // 4 GiB of ours are on the device before an executor has said so.
+  // 4 GiB of an executor's memory are on the device before the executor has reported them.
   EXPECT_FALSE(looks.See(4736, 0));
   EXPECT_FALSE(looks.See(4736, 2048));
   EXPECT_FALSE(looks.See(4736, 4096));
-  // And an executor has said so before they are.
+  // The executor has reported them before they are on the device.
   EXPECT_FALSE(looks.See(640, 4096));
   EXPECT_EQ(looks.others.slots(), 10U);
 }

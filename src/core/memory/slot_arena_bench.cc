@@ -41,7 +41,7 @@ void BM_ArenaAdd(benchmark::State& state, SlotLayout layout) {
   }
 }
 
-/// Looks at `waiting` of them that wait, one after the other; executors answer at once.
+/// Looks with and without a waiting vGPU; executors answer immediately.
 void BM_TurnsLook(benchmark::State& state, SlotLayout layout, bool waiting) {
   SlotArena arena = CrowdedArena(layout, state.range(0));
   SlotTurns turns(kBenchSlots, {});

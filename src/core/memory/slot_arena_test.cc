@@ -14,7 +14,7 @@
 namespace weir::core {
 namespace {
 
-/// gBalloon, Fig. 4; slots counted from 0.
+/// gBalloon, Fig. 4; slots are counted from 0.
 SlotArena Figure4() {
   SlotArena arena(5);
   const std::array<SlotRange, 4> places{{{0, 2}, {2, 2}, {3, 2}, {2, 1}}};
@@ -77,7 +77,7 @@ TEST(SlotArena, ScatteredTakesTheLeastSharedAndGivesTheMostShared) {
   EXPECT_EQ(arena.RangesOf(VgpuId{3}), (std::vector<SlotRange>{{3, 1}, {5, 1}}));
   EXPECT_EQ(arena.Expand(VgpuId{3}, 2)->overlap, 2U);
   EXPECT_EQ(arena.RangesOf(VgpuId{3}), (std::vector<SlotRange>{{1, 3}, {5, 1}}));
-  EXPECT_EQ(arena.Reduce(VgpuId{2}, 2)->overlap, 2U);  // 0 and 2 have two holders, as has 1; the last ones go
+  EXPECT_EQ(arena.Reduce(VgpuId{2}, 2)->overlap, 2U);  // slots 0, 1 and 2 have two holders; the last ones are given up
   EXPECT_EQ(arena.RangesOf(VgpuId{2}), (std::vector<SlotRange>{{0, 1}}));
   EXPECT_EQ(arena.HoldersOf(0), (std::vector<VgpuId>{VgpuId{1}, VgpuId{2}}));
 }
@@ -167,7 +167,7 @@ SlotArena ArenaOf(std::uint32_t slots, SlotLayout layout, const std::vector<Held
   return arena;
 }
 
-/// The paper's `count`, the long way round: others that hold each slot of [from, to).
+/// The paper's `count`, computed directly: number of other holders, summed over the slots of [from, to).
 std::uint64_t OverlapByHand(const std::vector<HeldRange>& held, VgpuId but, std::uint32_t from, std::uint32_t to) {
   std::uint64_t count = 0;
   for (const HeldRange& one : held)
@@ -278,7 +278,7 @@ RC_GTEST_PROP(SlotArena, ExpansionAndReductionByTurnsComeToAnEnd, ()) {
   const std::vector<HeldRange> held = AnyRanges(slots);
   const HeldRange& one = *rc::gen::elementOf(held);
   SlotArena arena = ArenaOf(slots, layout, held);
-  // What is taken overlaps least and what is given up most, so that going round and round never overlaps more.
+  // Expand takes the least overlap and Reduce gives up the most, so repetition never increases the overlap.
   std::uint64_t overlap = arena.OverlapOf(one.id);
   if (one.range.count == slots) return;
   const auto amount = *rc::gen::inRange<std::uint32_t>(1, slots - one.range.count + 1);
@@ -289,7 +289,7 @@ RC_GTEST_PROP(SlotArena, ExpansionAndReductionByTurnsComeToAnEnd, ()) {
     RC_ASSERT(arena.CountOf(one.id) == one.range.count);
     RC_ASSERT(arena.OverlapOf(one.id) <= overlap);
     overlap = arena.OverlapOf(one.id);
-    if (arena.RangesOf(one.id) == before) return;  // and from here on always
+    if (arena.RangesOf(one.id) == before) return;  // a fixed point
   }
   RC_FAIL("does not settle");
 }

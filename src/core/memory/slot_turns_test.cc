@@ -13,14 +13,14 @@
 namespace weir::core {
 namespace {
 
-/// An executor as SlotTurns sees it: evicts and restores what it is told to, a while later.
+/// An executor as SlotTurns sees it: evicts and restores as ordered, after a delay.
 struct ModelExecutor {
-  std::uint32_t needs = 0;     // slots, of the command that runs or waits; 0: none does
-  std::uint32_t resident = 0;  // what is really there
-  std::uint32_t told = 0;      // HereOf, as of the last order
-  Instant done_at{};           // it has carried that out
-  Duration copied{};           // each order takes its delay
-  Instant began_at{};          // the command waits since
+  std::uint32_t needs = 0;     // slots that the running or waiting command needs; 0: no command
+  std::uint32_t resident = 0;  // actual contents on the device
+  std::uint32_t told = 0;      // HereOf at the last order
+  Instant done_at{};           // when that order is carried out
+  Duration copied{};           // each order takes one delay
+  Instant began_at{};          // start of the command's wait
   [[nodiscard]] bool Runs() const { return needs > 0 && resident >= needs; }
 };
 
@@ -38,14 +38,14 @@ struct TurnsRig {
     Of(id).began_at = now;
   }
 
-  /// Executors carry orders out, then one look.
+  /// Executors carry out their orders, then SlotTurns looks once.
   void Look() {
     needs.clear();
     for (auto& [id, executor] : executors) {
       const bool done = now >= executor.done_at;
       if (done) {
         executor.resident = std::min(executor.resident, executor.told);
-        // What it is to have there is restored when there is room for all of it, or ahead.
+        // Contents for assigned slots are restored when all of them fit, or ahead of that.
         executor.resident = std::max(executor.resident, std::min(executor.needs, executor.told));
       }
       needs.push_back({.id = id,
@@ -117,8 +117,8 @@ TEST(SlotTurns, NobodyGetsASlotBeforeTheOneBeforeItSaysThatItIsGone) {
   rig.Needs(1, 4);
   rig.Run(milliseconds(100));
   ASSERT_TRUE(rig.Of(1).Runs());
-  rig.Needs(1, 0);         // at rest, and its contents are there
-  rig.delay = seconds(3);  // it takes its time to evict
+  rig.Needs(1, 0);         // at rest, with contents on the device
+  rig.delay = seconds(3);  // a slow eviction
   rig.Needs(2, 4);
   rig.Run(seconds(2));
   EXPECT_EQ(rig.turns.HereOf(VgpuId{1}), 0u);
@@ -244,7 +244,8 @@ TEST(SlotTurns, OneSwitchThatInterruptsIsUnderWayAtATimeAndTheNextOneLater) {
     idle += rig.Of(1).Runs() || rig.Of(2).Runs() || rig.Of(3).Runs() || rig.Of(4).Runs() ? 0 : 1;
   }
   EXPECT_EQ(idle, 0) << "while two change places the other two's one computes";
-  // A switch takes two delays, and what it copied, at least one, passes five times before the next one.
+  // A switch takes two delays, and five times its copy time, which is at least one delay, passes before the next
+  // switch.
   EXPECT_LT(static_cast<double>(rig.turns.switches() - before), 10'000.0 / (2 * 20 + 5 * 20));
   EXPECT_GT(rig.turns.switches() - before, 30u);
 }
@@ -253,7 +254,7 @@ TEST(SlotTurns, ScatteredAnySlotsWillDo) {
   TurnsRig rig(6, {.least = milliseconds(100), .copies = 1}, SlotLayout::kScattered);
   rig.Add(1, {0, 2});
   rig.Add(2, {2, 3});
-  rig.Add(3, {1, 3});  // of both
+  rig.Add(3, {1, 3});  // shares slots with both
   rig.Needs(1, 2);
   rig.Needs(2, 3);
   rig.Run(milliseconds(300));
@@ -275,7 +276,7 @@ TEST(SlotTurns, WhoCouldDoWithLessHasItsTurnsToo) {
   std::vector<VgpuId> changed;
   Instant now = InstantFromNs(1'000'000'000);
   for (int ms = 0; ms < 2000; ++ms, now += milliseconds(1)) {
-    std::vector<SlotNeed> needs;  // both run on what they have, and evict their own for each command
+    std::vector<SlotNeed> needs;  // both run with their own slots, and evict their own buffers for each command
     for (const std::uint64_t id : {1, 2})
       needs.push_back({.id = VgpuId{id}, .wants = 4, .resident = turns.HereOf(VgpuId{id}), .active = now});
     turns.See(now, arena, needs, changed);
@@ -331,7 +332,7 @@ TEST(SlotTurns, WhoGoesLeavesItsSlotsToOthers) {
   rig.Needs(2, 4);
   rig.Run(milliseconds(20));
   ASSERT_FALSE(rig.Of(2).Runs());
-  rig.executors.erase(VgpuId{1});  // its executor was killed; it still holds slots
+  rig.executors.erase(VgpuId{1});  // its executor was killed; the vGPU still holds slots
   rig.Run(milliseconds(20));
   EXPECT_TRUE(rig.Of(2).Runs());
 }
@@ -340,7 +341,7 @@ TEST(SlotTurns, AnExecutorOfADaemonBeforeThisOneIsReckonedWith) {
   TurnsRig rig(4);
   rig.Add(1, {0, 4});
   rig.Add(2, {0, 4});
-  rig.Of(1).resident = rig.Of(1).told = 4;  // as it was told by the one before
+  rig.Of(1).resident = rig.Of(1).told = 4;  // state from the previous SlotTurns
   rig.Of(1).done_at = rig.now + seconds(1);
   rig.Needs(2, 4);
   rig.Look();
@@ -348,7 +349,7 @@ TEST(SlotTurns, AnExecutorOfADaemonBeforeThisOneIsReckonedWith) {
   for (int i = 0; i < 3000; ++i) {
     rig.Run(milliseconds(1));
     ASSERT_LE(rig.Of(1).resident + rig.Of(2).resident, 4u);
-    if (i == 1000) rig.Of(1).told = 0;  // it takes over what the new one says
+    if (i == 1000) rig.Of(1).told = 0;  // it adopts what the new SlotTurns says
   }
   EXPECT_TRUE(rig.Of(2).Runs());
 }
@@ -375,7 +376,7 @@ TEST(SlotTurns, WhoSaysThatItWaitsForEverHasNoMoreThanATurn) {
 
 // == Laws ============================================================================================================
 
-/// Ranges that overlap in every way, executors that answer late, needs that come and go.
+/// Ranges that overlap in all ways, executors that answer late, and changing needs.
 RC_GTEST_PROP(SlotTurnsLaws, WhatIsOnTheDeviceNeverExceedsItAndEverybodyIsServed, (std::uint64_t seed)) {
   Prng random(seed);
   const auto below = [&random](std::uint64_t n) { return static_cast<std::uint32_t>(random.Next() % n); };
@@ -418,7 +419,7 @@ RC_GTEST_PROP(SlotTurnsLaws, WhatIsOnTheDeviceNeverExceedsItAndEverybodyIsServed
       if (executor.needs == 0 || executor.Runs()) {
         waits_since[id.value] = rig.now;
       } else {
-        // A turn of each other one, at its longest: turns, switches, and a late answer to each.
+        // The longest turn of each other vGPU: turns, switches, and a late answer to each.
         RC_ASSERT(rig.now - waits_since.try_emplace(id.value, rig.now).first->second < seconds(2) * members);
       }
     }
@@ -426,7 +427,7 @@ RC_GTEST_PROP(SlotTurnsLaws, WhatIsOnTheDeviceNeverExceedsItAndEverybodyIsServed
   }
 }
 
-/// From one state, for one who waits: what leaves is copied out, and in again later.
+/// Starting from the same state with one waiting vGPU: revoked contents are copied out, and in again later.
 RC_GTEST_PROP(SlotTurnsLaws, ScatteredServesWhereverContiguousDoesAndCopiesNoMore, (std::uint64_t seed)) {
   Prng random(seed);
   const auto below = [&random](std::uint64_t n) { return static_cast<std::uint32_t>(random.Next() % n); };
@@ -444,7 +445,7 @@ RC_GTEST_PROP(SlotTurnsLaws, ScatteredServesWhereverContiguousDoesAndCopiesNoMor
     rig.Needs(id, below(rig.arena.CountOf(VgpuId{id}) + 1));
     rig.Run(milliseconds(below(100)));
   }
-  std::vector<SlotNeed> needs;  // all but the first have what they want
+  std::vector<SlotNeed> needs;  // all vGPUs except the first have what they want
   for (std::uint32_t id = 2; id <= members; ++id) {
     const std::uint32_t here = rig.turns.HereOf(VgpuId{id});
     needs.push_back({.id = VgpuId{id}, .wants = here, .resident = here, .active = rig.now});
@@ -459,7 +460,7 @@ RC_GTEST_PROP(SlotTurnsLaws, ScatteredServesWhereverContiguousDoesAndCopiesNoMor
       if (need.id == VgpuId{1}) need.wants = need.must = wants;
     }
     one.See(rig.now, rig.arena, needs, changed);
-    if (wants == 0) other = one;  // nothing leaves any more
+    if (wants == 0) other = one;  // no slot is being revoked any more
     rig.now += milliseconds(1);
   }
   rig.now -= milliseconds(1);

@@ -17,7 +17,7 @@ double SumOf(const Holders& holders) {
                          [](double sum, const CapHolder& h) { return sum + h.cap; });
 }
 
-/// Any that fit a device, those that are guaranteed with ceilings that do too.
+/// Any caps that fit the device, with guaranteed ceilings that fit it too.
 Holders AnyHolders() {
   const auto part = [] { return *rc::gen::inRange(0, 1001) / 1000.0; };
   Holders holders;
@@ -58,7 +58,7 @@ RC_GTEST_PROP(Regain, KeepsCapsWithinTheirCeilingsAndTheDevice, ()) {
   RC_ASSERT(SumOf(holders) >= before - 1e-9);
 }
 
-// The guaranteed floor: who was sold firmly has what it needs at once, whatever the others do.
+// The guaranteed floor: a guaranteed vGPU gets what it needs at once, whatever the others do.
 RC_GTEST_PROP(Regain, WhoIsGuaranteedAndNeedyHasItsClaim, ()) {
   Holders holders = AnyHolders();
   std::vector<Transfer> done;
@@ -66,7 +66,7 @@ RC_GTEST_PROP(Regain, WhoIsGuaranteedAndNeedyHasItsClaim, ()) {
   Regain(holders, 0.1, done);
   double firm = 0;
   for (const CapHolder& h : before) firm += h.sale == Sale::kGuaranteed ? std::max(h.cap, h.needy ? h.ceiling : 0) : 0;
-  if (firm > 1) return;  // others that are guaranteed have what is theirs
+  if (firm > 1) return;  // other guaranteed vGPUs keep their own part
   for (std::size_t i = 0; i < holders.size(); ++i)
     if (before[i].sale == Sale::kGuaranteed && before[i].needy)
       RC_ASSERT(holders[i].cap >= std::min(holders[i].claim, holders[i].ceiling) - 1e-5);
@@ -110,7 +110,7 @@ RC_GTEST_PROP(Steal, MovesAFifthOfWhatTheLightestLeavesAndComesToAnEnd, ()) {
 
 RC_GTEST_PROP(Steal, PicksTheSameOneInAnyOrder, ()) {
   Holders holders = AnyHolders();
-  if (*rc::gen::arbitrary<bool>())  // all as light as each other
+  if (*rc::gen::arbitrary<bool>())  // all equally light
     for (CapHolder& holder : holders) holder.use = holder.need = holder.cap / 2, holder.lateness = 0;
   Holders turned(holders.rbegin(), holders.rend());
   Transfer one, other;
@@ -140,7 +140,7 @@ TEST(Sale, IsFoundByItsName) {
 }
 
 TEST(Steal, TakesFromTheTrueLightest) {
-  // As printed, Algorithm 1 compares with a minimum that never changes, and would take the last one.
+  // As printed, Algorithm 1 compares with a minimum that is never updated, and would choose the last vGPU.
   Holders holders{
       {.id = VgpuId{1}, .ceiling = 0.5, .cap = 0.3, .use = 0.3, .need = 0.3, .limited = true, .needy = true},
       {.id = VgpuId{2}, .ceiling = 0.5, .cap = 0.3, .use = 0.05, .need = 0.05},

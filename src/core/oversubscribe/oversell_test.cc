@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The laws of docs/oversubscription.md, of the whole object: vGPUs that are sold, changed and taken away, and watched
-// whatever they do. What it does to programs is in engine/oversell_test.cc.
+// The laws of docs/oversubscription.md for the whole object: vGPUs are sold, changed, removed and observed in any
+// state. The effect on programs is tested in engine/oversell_test.cc.
 #include "core/oversubscribe/oversell.h"
 
 #include <gtest/gtest.h>
@@ -13,12 +13,12 @@ namespace {
 
 double Thousandths(int least, int most) { return *rc::gen::inRange(least, most + 1) / 1000.0; }
 
-/// A device that is sold, and whose vGPUs are seen every 20 ms.
+/// A device with overselling, whose vGPUs are observed every 20 ms.
 class Shop {
  public:
   explicit Shop(OversellMode mode, PolicyParams params = {}) : sales_(mode, *CheckOversellParams(params)) {}
 
-  /// Whether it was sold.
+  /// Returns whether the vGPU was sold.
   bool Buy(VgpuId id, double ceiling, Sale sale = Sale::kGuaranteed, double fps = 0) {
     if (!sales_.Add(id, Share::FromFraction(ceiling), sale, /*restored=*/false)) return false;
     views_.push_back({.id = id, .promised = fps > 0 ? FromSeconds(1 / fps) : Duration{0}, .attached = true});
@@ -35,7 +35,7 @@ class Shop {
     Apply();
     return done;
   }
-  /// Each does what `step` says of its view in each look.
+  /// At each look, every vGPU's view is updated by `step`.
   template <typename Does>
   void See(Duration span, Does does, bool backwards = false) {
     for (const Instant end = now_ + span; now_ < end; now_ += kLook) {
@@ -47,7 +47,7 @@ class Shop {
       Apply();
     }
   }
-  /// Wants the device all the time, and has all of its cap.
+  /// Wants the device all the time, and uses all of its cap.
   void UsesItsCap(VgpuView& view) const {
     view.used += view.cap.Of(kLook);
     view.waiting = 1;
@@ -76,7 +76,7 @@ class Shop {
   Instant now_ = InstantFromNs(1'000'000'000);
 };
 
-/// Some of everything, whatever may come of it.
+/// A mixture of all behaviours.
 void DoesAnything(Shop& shop, VgpuView& view, int what) {
   if (what < 4) return Shop::Rests(view);
   view.used += Duration{view.cap.Of(Shop::kLook).count() * (what % 4) / 3};
@@ -116,7 +116,7 @@ RC_GTEST_PROP(Oversell, CapsAreWithinCeilingsAndTogetherWithinTheDevice, ()) {
 
 RC_GTEST_PROP(Oversell, UnderStrictNobodyIsRefusedWhatFitsAndEachHasItsCeiling, ()) {
   Shop shop(OversellMode::kStrict);
-  int sold = 0;  // thousandths: sums of fractions may end a little beside 1
+  int sold = 0;  // in thousandths, since sums of fractions are inexact
   for (std::uint64_t id = 1; id <= 10; ++id) {
     const int thousandths = *rc::gen::inRange(10, 401);
     const double ceiling = thousandths / 1000.0;
@@ -131,7 +131,7 @@ RC_GTEST_PROP(Oversell, UnderStrictNobodyIsRefusedWhatFitsAndEachHasItsCeiling, 
   }
 }
 
-// The floor: whatever the others do, two stages after it began to want its ceiling it has it.
+// The floor: a vGPU has its ceiling two stages after it begins to want it, whatever the others do.
 RC_GTEST_PROP(Oversell, WhoWasSoldItsCeilingFirmlyHasItWithinTwoStagesOfWantingIt, ()) {
   Shop shop(OversellMode::kAdaptive, {{"calm_reports", 1}, {"load_span_s", 0}});
   const double ceiling = Thousandths(100, 900);
@@ -165,14 +165,14 @@ RC_GTEST_PROP(Oversell, InWhichOrderVgpusAreListedChangesNothing, ()) {
   }
 }
 
-/// Waits for the device, and its cap has nothing left.
+/// Waits for the device, with its cap used up.
 void WaitsInVain(VgpuView& view, Instant now) {
   view.waiting = 1;
   view.held = true;
   view.last_active = now;
 }
 
-// 28 of 30 is what the tolerance of 5 % and half a frame leave. Intervals are whole nanoseconds.
+// The tolerance of 5 % and half a frame allow 28 of 30. Intervals are whole nanoseconds.
 TEST(Adaptive, ARateAtTheToleranceIsKeptAndOneBelowItIsBroken) {
   for (const double rate : {28.0, 27.0}) {
     Shop shop(OversellMode::kAdaptive);
@@ -189,7 +189,7 @@ TEST(Adaptive, ARateAtTheToleranceIsKeptAndOneBelowItIsBroken) {
   }
 }
 
-/// A program of best effort has what nobody wanted, all the time.
+/// A best-effort program uses all GPU time that no other vGPU wants.
 Shop BesideBestEffort() {
   Shop shop(OversellMode::kAdaptive);
   shop.Buy(VgpuId{1}, 1, Sale::kBestEffort);
@@ -203,7 +203,7 @@ TEST(Adaptive, WhoComesHasAPlaceThoughBestEffortUsesAllThereIs) {
   EXPECT_NEAR(shop.sales().CapOf(VgpuId{2}).Fraction(), 0.5, 1e-3);
 }
 
-// What its frames will cost nobody knows.
+// The cost of its frames is not known yet.
 TEST(Adaptive, WhoHasNotDrawnYetHasItsCeilingWithinTwoStages) {
   Shop shop = BesideBestEffort();
   ASSERT_TRUE(shop.Buy(VgpuId{2}, 0.5, Sale::kGuaranteed, 30));
@@ -214,7 +214,7 @@ TEST(Adaptive, WhoHasNotDrawnYetHasItsCeilingWithinTwoStages) {
   EXPECT_NEAR(shop.sales().CapOf(VgpuId{2}).Fraction(), 0.5, 1e-3);
 }
 
-// It has not been held yet: what it was spared while it rested, or is lent, lets it have more than its cap for a while.
+// It has not been held yet: savings from its rest, or lent time, let it use more than its cap for a while.
 TEST(Adaptive, WhoComesBackAndHasMoreThanItsCapHasItsCeilingAtTheNextStage) {
   for (const bool has_more : {true, false}) {
     Shop shop = BesideBestEffort();

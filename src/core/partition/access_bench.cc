@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cost of a launch of a kernel whose accesses are known: may it be cut, and what does one part of it touch (bar: 20
-// us)?
+// Cost of a launch of a kernel with known accesses: whether it may be cut, and what one part touches (bar: 20 us).
 #include <benchmark/benchmark.h>
 
 #include "core/partition/cuttable.h"
@@ -10,7 +9,7 @@
 namespace weir::core {
 namespace {
 
-/// A kernel of square planes of float, their width the last argument, an int.
+/// A kernel on square planes of float; their width is the last argument, an int.
 class PlaneKernel {
  public:
   explicit PlaneKernel(std::uint16_t planes) {
@@ -23,13 +22,13 @@ class PlaneKernel {
     row_ = table_.Convert(ExprOp::kTrunc, table_.Leaf(ExprOp::kGlobalId, 1), 32);
   }
 
-  /// From here on: only where a < b.
+  /// Later accesses happen only if a < b.
   void Where(std::uint16_t a, std::uint16_t b) {
     const auto condition = table_.Binary(ExprOp::kSLt, a, b);
     access_.contexts.push_back({.parent = context_, .condition = condition});
     context_ = static_cast<std::uint16_t>(access_.contexts.size() - 1);
   }
-  /// Out of the last condition.
+  /// Leaves the innermost condition.
   void Leave() { context_ = access_.contexts[context_].parent; }
   std::uint16_t RoundsUpToWidth() {
     const auto none = table_.Constant(0, 32), one = table_.Constant(1, 32);
@@ -69,7 +68,7 @@ KernelAccess ProductAccess() {
   k.Where(k.row(), k.width());
   k.Where(k.column(), k.width());
   const auto round = k.RoundsUpToWidth();
-  k.Where(round, k.width());  // the body's; the round after the last one is only asked about
+  k.Where(round, k.width());  // the body's context; in the round after the last one only the condition is evaluated
   k.Touch(0, false, k.row(), round);
   k.Touch(1, false, round, k.column());
   k.Leave();
@@ -77,7 +76,7 @@ KernelAccess ProductAccess() {
   return k.Take();
 }
 
-/// Five points of one plane, inside of its border, into another.
+/// Reads five points of one plane, inside its border, and writes another plane.
 KernelAccess StencilAccess() {
   PlaneKernel k(2);
   k.Where(k.Constant(0), k.row());
@@ -125,8 +124,8 @@ void BM_LaunchAccess(benchmark::State& state, KernelAccess (*make)()) {
 BENCHMARK_CAPTURE(BM_LaunchAccess, product, ProductAccess);
 BENCHMARK_CAPTURE(BM_LaunchAccess, stencil, StencilAccess);
 
-/// All that is decided about one launch that does not fit, beside `peers` nodes: whether it may be cut, and where.
-/// `kept`: it was seen before.
+/// All decisions about one launch that does not fit, with `peers` nodes: whether it may be cut, and where. `kept`: the
+/// launch is in the cache.
 void BM_CutDecision(benchmark::State& state, KernelAccess (*make)(), bool kept) {
   const auto analysis = std::make_shared<const ProgramAnalysis>(ProgramAnalysis{.kernels = {make()}});
   const KernelAccess& access = analysis->kernels.front();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DecodeAccesses takes any bytes without crashing. What it makes of them is encoded into the same bytes, and can be
-// evaluated with any launch: in bounded time, and no extent lies outside of its buffer.
+// DecodeAccesses accepts any bytes without crashing. Its result is encoded into the same bytes, and can be evaluated
+// with any launch in bounded time, with no extent outside its buffer.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -14,9 +14,9 @@ namespace weir::core {
 namespace {
 
 constexpr std::uint64_t kFuzzBufferBytes = 65'536;
-constexpr std::size_t kFuzzKernelsMax = 4;  // others are evaluated no differently
+constexpr std::size_t kFuzzKernelsMax = 4;  // further kernels are evaluated in the same way
 
-/// As 64 bits 64; as 32 bits 64, then 0, and so on.
+/// A scalar with the value 64 for 64 bits; for 32 bits the words are 64, 0, and so on.
 std::span<const std::byte> FuzzScalar(std::uint32_t bytes) {
   static const std::vector<std::byte> all = [] {
     std::vector<std::byte> made(65'536);
@@ -38,7 +38,7 @@ void RequireInside(const std::vector<Extent>& extents) {
 void Evaluate(const KernelAccess& access, KernelLaunch launch) {
   std::vector<LaunchArgument> arguments;
   for (const KernelArgument& argument : access.arguments) {
-    // Every other two buffers are in one memory.
+    // Each pair of buffers shares one memory object.
     const std::uint64_t memory = arguments.size() / 2, offset = arguments.size() % 2 * 256;
     if (argument.kind == ArgumentKind::kScalar)
       arguments.push_back({.value = FuzzScalar(argument.bytes)});

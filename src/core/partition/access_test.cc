@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of a form that were published, and what a hostile form may cost.
+// The published encoding of a form, and the cost limit of a hostile form.
 #include "core/partition/access.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kGoldenAccess = "access_v1.hex";
 
-/// A program of two kernels with something in every field.
+/// A program of two kernels with a value in every field.
 std::vector<KernelAccess> KnownProgram() {
   KernelAccess scale{.kernel = "scale",
                      .verdict = AccessVerdict::kGuarded,
@@ -66,8 +66,8 @@ TEST(AccessCodec, WhatIsCutOffOrGoesOnIsRefused) {
   EXPECT_FALSE(DecodeAccesses(longer));
 }
 
-/// As many conditions as there may be, each inside of the one before, of as many expressions, and accesses that go
-/// from one to another: each has to be looked at anew.
+/// The maximum number of nested conditions, with the maximum of expressions, and accesses that alternate between
+/// contexts, so that each access is evaluated again.
 KernelAccess CostlyKernel() {
   KernelAccess access{.kernel = "costly", .verdict = AccessVerdict::kGuarded};
   access.arguments = {{.kind = ArgumentKind::kBuffer}};
@@ -75,7 +75,7 @@ KernelAccess CostlyKernel() {
   std::vector<std::uint16_t> row{table.Leaf(ExprOp::kGlobalId, 0), table.Leaf(ExprOp::kGlobalId, 1),
                                  table.Leaf(ExprOp::kGlobalId, 2)};
   const auto at = row[0], four = table.Constant(4), bound = table.Constant(1'000'000);
-  // A row takes its operands from the row before, so that all of them hang on the last.
+  // A row takes its operands from the row before, so that the last row depends on all of them.
   for (std::int64_t level = 0; level < 80; ++level) {
     std::vector<std::uint16_t> next;
     for (std::size_t i = 0; i < 8; ++i) {
@@ -100,7 +100,7 @@ KernelAccess CostlyKernel() {
   return access;
 }
 
-// What is left after too many steps is not known, so all of the buffer is meant, and nothing is cut.
+// After too many steps the rest is unknown, so the whole buffer is assumed, and the launch is not cut.
 TEST(AccessCost, AFormThatTakesTooManyStepsIsNotKnown) {
   KernelAccess access = CostlyKernel();
   ASSERT_TRUE(CheckAccess(access));
@@ -113,7 +113,7 @@ TEST(AccessCost, AFormThatTakesTooManyStepsIsNotKnown) {
   EXPECT_EQ((*footprint)[0].reads, std::vector{everything});
   access.accesses.back().write = true;
   EXPECT_FALSE(Cuttable(access, launch)[0].yes);
-  // The last one alone is known.
+  // A single access is known.
   access.accesses.erase(access.accesses.begin(), access.accesses.end() - 1);
   footprint = FootprintOf(access, launch, part);
   ASSERT_TRUE(footprint);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What weir-analyzer is asked and answers is decoded from any bytes without crashing, and encoded into the same bytes.
+// Messages of weir-analyzer are decoded from any bytes without crashing, and encoded into the same bytes.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

@@ -50,7 +50,7 @@ TEST(NodeChoice, TakesTheNodeWithTheFewestThreadsAndDropsTheOthers) {
   rig.Answer(3, number, 100);
   EXPECT_TRUE(rig.Nodes(Step::Kind::kTake).empty());
   rig.Answer(2, number, 300);
-  EXPECT_EQ(rig.Nodes(Step::Kind::kTake), Ids{3});  // all have answered: no need to wait
+  EXPECT_EQ(rig.Nodes(Step::Kind::kTake), Ids{3});  // all have answered, so no wait is needed
   rig.choice.Taken(rig.now, NodeId{3}, number, rig.steps);
   EXPECT_EQ(rig.Nodes(Step::Kind::kChosen), Ids{3});
   EXPECT_EQ(rig.Nodes(Step::Kind::kDrop), (Ids{1, 2}));
@@ -76,7 +76,7 @@ TEST(NodeChoice, SilenceIsAnAnswerOnceItsTimeIsOver) {
   EXPECT_EQ(rig.next, kChoiceBegin + milliseconds(20));
   rig.Pass(milliseconds(1));
   EXPECT_EQ(rig.Nodes(Step::Kind::kTake), Ids{2});
-  rig.Answer(1, number, 1);  // late, though it has fewer threads
+  rig.Answer(1, number, 1);  // too late, though it has fewer threads
   EXPECT_EQ(rig.choice.counts().late, 1u);
   EXPECT_EQ(rig.Nodes(Step::Kind::kTake), Ids{2});
 }
@@ -86,7 +86,7 @@ TEST(NodeChoice, NobodyWithRoomOrNobodyAtAllIsNone) {
   silent.Ask();
   silent.Pass(milliseconds(20));
   EXPECT_EQ(silent.Nodes(Step::Kind::kNone).size(), 1u);
-  EXPECT_FALSE(silent.choice.Shunned(silent.now, NodeId{1}));  // it had no room: no fault
+  EXPECT_FALSE(silent.choice.Shunned(silent.now, NodeId{1}));  // no room is no reason for back-off
   ChoiceRig alone{};
   alone.Ask();
   EXPECT_EQ(alone.Nodes(Step::Kind::kNone).size(), 1u);
@@ -99,9 +99,9 @@ TEST(NodeChoice, GoesOnToTheNextBestAndShunsWhoDidNotKeepItsOffer) {
   rig.Answer(2, number, 2);
   rig.Answer(3, number, 3);
   rig.choice.Refused(rig.now, NodeId{1}, number, rig.steps);
-  rig.Pass(milliseconds(20));  // 2 is silent
+  rig.Pass(milliseconds(20));  // 2 does not answer
   EXPECT_EQ(rig.Nodes(Step::Kind::kTake), (Ids{1, 2, 3}));
-  EXPECT_EQ(rig.Nodes(Step::Kind::kDrop), Ids{2});  // it may have taken it
+  EXPECT_EQ(rig.Nodes(Step::Kind::kDrop), Ids{2});  // it may have reserved memory
   rig.choice.Taken(rig.now, NodeId{3}, number, rig.steps);
   EXPECT_EQ(rig.Nodes(Step::Kind::kChosen), Ids{3});
   rig.steps.clear();
@@ -115,7 +115,7 @@ TEST(NodeChoice, ShunsForTwiceAsLongEachTimeUntilAPartHasRun) {
     const auto number = rig.Ask();
     rig.Answer(1, number, 1);
     rig.choice.Taken(rig.now, NodeId{1}, number, rig.steps);
-    rig.choice.Failed(rig.now, NodeId{1});  // it confirmed, and had no room after all
+    rig.choice.Failed(rig.now, NodeId{1});  // it confirmed, but had no room
     EXPECT_TRUE(rig.choice.Shunned(rig.now + seconds(span_s) - nanoseconds(1), NodeId{1}));
     rig.now += seconds(span_s);
     EXPECT_FALSE(rig.choice.Shunned(rig.now, NodeId{1}));
@@ -131,10 +131,10 @@ TEST(NodeChoice, AnswersOfStrangersTwiceOrTooSmallAreCountedAndChangeNothing) {
   ChoiceRig rig{1, 2};
   const auto number = rig.Ask(MiB(10));
   rig.Answer(9, number, 0);      // was not asked
-  rig.Answer(1, number + 7, 0);  // to no question
+  rig.Answer(1, number + 7, 0);  // to an unknown question
   rig.Answer(1, number, 50);
-  rig.Answer(1, number, 0);          // again, better
-  rig.Answer(2, number, 0, MiB(9));  // less than was asked for
+  rig.Answer(1, number, 0);          // a second, better answer
+  rig.Answer(2, number, 0, MiB(9));  // less than requested
   EXPECT_EQ(rig.Nodes(Step::Kind::kTake), Ids{1});
   EXPECT_EQ(rig.choice.counts().unasked, 1u);
   EXPECT_EQ(rig.choice.counts().late, 1u);
@@ -149,10 +149,10 @@ TEST(NodeChoice, EndsWithNoneWhenEverybodyBreaksItsOffer) {
   for (std::uint64_t node = 1; node <= 8; ++node) rig.Answer(node, number, node);
   for (int i = 0; i < 10 && rig.choice.open() > 0; ++i) rig.Pass(milliseconds(20));
   EXPECT_EQ(rig.Nodes(Step::Kind::kNone).size(), 1u);
-  EXPECT_EQ(rig.now, kChoiceBegin + milliseconds(100));  // five of them, then the time of the whole is over
+  EXPECT_EQ(rig.now, kChoiceBegin + milliseconds(100));  // five of them, then the question's deadline
 }
 
-/// Askers and answering nodes over a network that loses, delays, doubles and makes up messages.
+/// Askers and answering nodes over a network that loses, delays, duplicates and forges messages.
 struct Wild {
   struct Message {
     Instant at{};
@@ -220,7 +220,7 @@ struct Wild {
   void Ask(std::uint64_t asker) {
     std::vector<Step> steps;
     const Bytes need{*rc::gen::inRange<std::uint64_t>(1, 800)};
-    // Asking may end at once: the number is known before.
+    // Ask may end the question immediately, so the number is recorded before.
     asked_at[std::pair(asker, ++numbers[asker])] = now;
     RC_ASSERT(choices[asker].Ask(now, need, steps) == numbers[asker]);
     Carry(asker, steps);
@@ -257,7 +257,7 @@ RC_GTEST_PROP(NodeChoiceLaw, EndsByItsDeadlineWithANodeThatConfirmedOrWithNone, 
   Wild wild;
   for (int i = 0; i < 60; ++i) {
     if (*rc::gen::inRange(0, 4) == 0) wild.Ask(*rc::gen::inRange<std::uint64_t>(1, Wild::kNodes + 1));
-    if (*rc::gen::inRange(0, 10) == 0) {  // made up by somebody
+    if (*rc::gen::inRange(0, 10) == 0) {  // a forged message
       wild.pending.push_back({.at = wild.now,
                               .from = *rc::gen::inRange<std::uint64_t>(0, 7),
                               .to = *rc::gen::inRange<std::uint64_t>(1, Wild::kNodes + 1),

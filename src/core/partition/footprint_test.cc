@@ -61,7 +61,7 @@ TEST(Cuttable, WhatIsReadAndWrittenInOneMemoryMustBeOnesOwn) {
   const auto shifted = Cuttable(k.access, launch);
   EXPECT_FALSE(shifted[0].yes);
   EXPECT_NE(shifted[0].why_not.find("what others write"), std::string::npos) << shifted[0].why_not;
-  arguments[1].bytes = 200;  // and too small
+  arguments[1].bytes = 200;  // and the buffer is too small
   EXPECT_NE(Cuttable(k.access, launch)[0].why_not.find("outside of its 200 bytes"), std::string::npos);
 }
 
@@ -123,8 +123,8 @@ TEST(Footprint, ALaunchOfAnotherKernelIsRefused) {
   EXPECT_FALSE(Cuttable(k.access, none)[0].yes);
 }
 
-// Whatever is computed from two ids and two numbers, by any operation: the bytes of each work-item are in the
-// footprint of its part, and work-groups that may be cut apart don't share what they write.
+// For any computation from two ids and two numbers: the bytes of each work-item are in the footprint of its part, and
+// work-groups that may be cut apart don't share written bytes.
 struct IdAndGeometry {
   std::uint64_t group0, group1, local0, local1;
 };
@@ -192,7 +192,7 @@ bool Covers(const std::vector<Extent>& extents, std::uint64_t byte) {
   });
 }
 
-/// Expressions of 8, 16 and 64 bits, so that they wrap around, over ids and small numbers.
+/// Expressions of 8, 16 and 64 bits over ids and small numbers, so that they wrap around.
 std::uint16_t DrawExpr(Prng& prng, DrawnKernel& k, unsigned bits, int depth) {
   const auto any = [&prng](int most) { return static_cast<int>(prng.Between(0, most - 1)); };
   if (depth == 0 || any(5) == 0) {
@@ -219,7 +219,7 @@ std::uint16_t DrawExpr(Prng& prng, DrawnKernel& k, unsigned bits, int depth) {
   return k.table.Convert(kind == 15 ? ExprOp::kZExt : ExprOp::kSExt, DrawExpr(prng, k, other, depth - 1), bits);
 }
 
-// From a seed, since shrinking so many draws takes longer than reading what failed.
+// From a seed, since shrinking so many draws takes longer than reading the failure.
 RC_GTEST_PROP(FootprintLaws, DerivedRangesContainTheTrueOnes, (std::uint64_t seed)) {
   Prng prng(seed);
   const auto any = [&prng](int most) { return static_cast<int>(prng.Between(0, most - 1)); };
@@ -298,7 +298,7 @@ RC_GTEST_PROP(FootprintLaws, DerivedRangesContainTheTrueOnes, (std::uint64_t see
               }
             }
           }
-    RC_ASSERT(std::count(sure.begin(), sure.end(), 1) == 0);  // whole: all of it was written
+    RC_ASSERT(std::count(sure.begin(), sure.end(), 1) == 0);  // whole: every byte was written
     if (answers[d].yes)
       for (const auto& [byte, group] : reads)
         RC_ASSERT(writer[static_cast<std::size_t>(byte)] < 0 || writer[static_cast<std::size_t>(byte)] == group);

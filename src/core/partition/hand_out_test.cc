@@ -15,27 +15,27 @@ namespace {
 
 const auto kAnyFits = [](const GroupRange&) { return true; };
 
-/// Workers that do `speed` groups a second, of which some go when they have ended so many times, and some take the
-/// next ones before they have ended the last.
+/// Workers with a rate of `speed` groups per second. Some leave after a number of ranges, and some take the next range
+/// before they have ended the last one.
 struct FarWorker {
   double speed = 1;
   std::optional<int> goes_at{};
-  std::uint64_t most = UINT64_MAX;  // groups that fit it
-  std::size_t depth = 1;            // so many times at once
+  std::uint64_t most = UINT64_MAX;  // the most groups that fit it
+  std::size_t depth = 1;            // number of ranges it holds at a time
 };
 
 struct HandedOut {
-  std::vector<int> times;  // of each group: how often it was run
+  std::vector<int> times;  // number of executions of each group
   double end_s = 0;
 };
 
-/// The first never goes, and asks again whenever something has changed; the others leave when there is nothing for
-/// them.
+/// The first worker never leaves, and requests work whenever something has changed; the others leave when they get
+/// nothing.
 HandedOut PlayHandOut(std::uint64_t groups, const std::vector<FarWorker>& workers) {
   struct Busy {
     bool there = true;
     std::deque<GroupRange> has{};
-    Instant until{};  // of the first
+    Instant until{};  // of the first range
     int ends = 0;
   };
   HandOut out({0, groups}, std::vector<double>(workers.size(), 0.0));
@@ -81,7 +81,7 @@ HandedOut PlayHandOut(std::uint64_t groups, const std::vector<FarWorker>& worker
 
 TEST(HandOut, GivesTheFasterMoreAndTheSlowNothingAtTheEnd) {
   HandOut out({0, 240}, {100, 10});
-  EXPECT_EQ(out.Take(0, kAnyFits, Instant{}).count(), 109u);  // half of what it will have done when all is done
+  EXPECT_EQ(out.Take(0, kAnyFits, Instant{}).count(), 109u);  // half of what it will have run at the end
   EXPECT_EQ(out.Take(1, kAnyFits, Instant{}).count(), 6u);
   out.Ended(0, Instant{} + milliseconds(1090));
   EXPECT_EQ(out.Foreseen(1), milliseconds(600));
@@ -101,7 +101,7 @@ TEST(HandOut, GivesTheFasterMoreAndTheSlowNothingAtTheEnd) {
 TEST(HandOut, LeavesTheLastGroupsToTheFaster) {
   HandOut out({0, 5}, {100, 10});
   EXPECT_TRUE(out.Take(1, kAnyFits, Instant{}).empty());
-  EXPECT_FALSE(out.Alone(1));  // the faster one has not begun yet, and will
+  EXPECT_FALSE(out.Alone(1));  // the faster worker has not begun yet, but will
   out.Lost(0);
   EXPECT_TRUE(out.Alone(1));
   EXPECT_FALSE(out.Take(1, kAnyFits, Instant{}).empty());
@@ -110,12 +110,12 @@ TEST(HandOut, LeavesTheLastGroupsToTheFaster) {
 TEST(HandOut, WhoHasSomeTakesTheNextUnlessOthersWouldHaveEndedThemBefore) {
   HandOut out({0, 1000}, {100, 100});
   const std::uint64_t first = out.Take(1, kAnyFits, Instant{}).count();
-  EXPECT_EQ(first, 200u);                                     // two seconds, the longest
-  EXPECT_EQ(out.Take(1, kAnyFits, Instant{}).count(), 150u);  // half of the three seconds that then are left to it
+  EXPECT_EQ(first, 200u);                                     // two seconds, the longest range
+  EXPECT_EQ(out.Take(1, kAnyFits, Instant{}).count(), 150u);  // half of its remaining three seconds
   EXPECT_EQ(out.Foreseen(1), milliseconds(3500));
   out.Ended(1, Instant{} + seconds(2));
   EXPECT_EQ(out.Foreseen(1), milliseconds(1500));
-  out.Ended(1, Instant{} + milliseconds(3000));  // in one second: what took it is counted from the end before
+  out.Ended(1, Instant{} + milliseconds(3000));  // in one second: time counts from the end of the previous range
   EXPECT_EQ(out.rate(1), 150);
 
   HandOut nearly({0, 13}, {100, 40});
@@ -124,7 +124,7 @@ TEST(HandOut, WhoHasSomeTakesTheNextUnlessOthersWouldHaveEndedThemBefore) {
 
   HandOut unknown({0, 1000}, {0, 0});
   EXPECT_FALSE(unknown.Take(1, kAnyFits, Instant{}).empty());
-  EXPECT_TRUE(unknown.Take(1, kAnyFits, Instant{}).empty());  // until it is known how fast it is
+  EXPECT_TRUE(unknown.Take(1, kAnyFits, Instant{}).empty());  // until its rate is known
 }
 
 TEST(HandOut, AllThatALostOneHasIsLeftToOthers) {
@@ -161,8 +161,8 @@ RC_GTEST_PROP(HandOutLaws, EachGroupRunsOnceWhoeverGoes, ()) {
   RC_ASSERT(std::ranges::all_of(played.times, [](int times) { return times == 1; }));
 }
 
-/// Against what all of them together would take if groups could be cut at will: beyond that, nobody knows at first how
-/// fast a worker is, and somebody ends last.
+/// Compared with the time of all workers together if groups could be cut at will. The excess is due to unknown rates at
+/// the start and the last range at the end.
 RC_GTEST_PROP(HandOutLaws, AllEndNearlyAtOnce, ()) {
   const auto count = *rc::gen::inRange<std::size_t>(1, 6);
   std::vector<FarWorker> workers(count);

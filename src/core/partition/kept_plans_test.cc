@@ -10,7 +10,7 @@ namespace {
 
 using enum PlanKind;
 
-/// to[id] = from[id + n] * other: one int that accesses depend on, and one that none does.
+/// to[id] = from[id + n] * other: accesses depend on one of the two int arguments.
 struct KeptRig {
   static constexpr std::uint64_t kGroups = 4096, kLocal = 64, kBytes = kGroups * kLocal * 4;
 
@@ -91,7 +91,7 @@ TEST(CutLaunchPlans, TheSameLaunchAgainEvaluatesNothing) {
   const Plan first = plans->PlanFor(views, false);
   EXPECT_EQ(first.kind, kSplit);
   const std::uint64_t evaluated = plans->need().evaluated();
-  // A line through two cuts says where the third is: halving alone would take some forty.
+  // A line through two cuts predicts the third; bisection alone would take some forty evaluations.
   EXPECT_LE(evaluated, 24U);
   EXPECT_EQ(plans->PlanFor(views, false).ends, first.ends);
   EXPECT_EQ(plans->made(), 1U);

@@ -70,7 +70,7 @@ RC_GTEST_PROP(KnownNodes, AreThoseOfASortedList, ()) {
   const Bytes need{*rc::gen::inRange<std::uint64_t>(1, 40)};
   const auto most = *rc::gen::inRange<std::size_t>(0, 9);
   const auto refuse = *rc::gen::container<std::set<std::uint64_t>>(rc::gen::inRange<std::uint64_t>(1, 13));
-  // Naively: by the least halving of the need that there is room for, then threads, then id.
+  // Reference: by the least halving of the need that fits, then threads, then id.
   const auto halvings = [&](const KnownNode& node) {
     Bytes part = need;
     for (int i = 0; i <= kNeedHalvings; ++i, part.count = (part.count + 1) / 2)

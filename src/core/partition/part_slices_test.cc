@@ -17,7 +17,7 @@ namespace {
 using Memory = std::vector<std::uint8_t>;
 constexpr std::uint64_t kAligned = 16;
 
-/// to[a * id + b] = from[c * id + d] + id, in ints, by a launch of groups of `local`.
+/// to[a * id + b] = from[c * id + d] + id, in ints, in a launch with groups of `local` items.
 struct Mover {
   std::int64_t a = 1, b = 0, c = 1, d = 0;
   DrawnKernel kernel{};
@@ -36,7 +36,7 @@ struct Mover {
     launch.global[0] = groups * local;
     launch.arguments = arguments;
   }
-  /// One work-item, on pointers to where its arguments begin.
+  /// Runs one work-item, on pointers to the beginnings of its arguments.
   void Run(std::int64_t id, const std::uint8_t* from, std::uint8_t* to) const {
     std::int32_t value = 0;
     std::memcpy(&value, from + 4 * (c * id + d), sizeof value);
@@ -92,8 +92,8 @@ TEST(PartSlices, WhatEveryPartReadsIsCountedAsAlike) {
   EXPECT_EQ(need.AlikeAlong(0).size(), 1U);
 }
 
-// Whatever the strides, and however the two arguments lie in memory: parts that are given slices alone leave what the
-// whole launch leaves.
+// For any strides and any positions of the two arguments in memory: parts that only have slices leave the same result
+// as the whole launch.
 RC_GTEST_PROP(PartSlicesLaws, PartsOnSlicesMakeTheWhole, (std::uint64_t seed)) {
   Prng prng(seed);
   Mover mover{.a = prng.Between(1, 3), .b = prng.Between(0, 5), .c = prng.Between(0, 3), .d = prng.Between(0, 20)};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any text gives parts' kernels or reasons why not, in bounded time and space: what is made has matching brackets, and
-// every kernel that there is no reason against. The first line names kernels and the kinds of their arguments, "f:bsl".
+// Any text gives parts' kernels or reasons, in bounded time and space. The output has matching brackets, and every
+// kernel without a reason. The first line names kernels and the kinds of their arguments, "f:bsl".
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -35,7 +35,7 @@ std::vector<KernelAccess> NamedKernels(std::string_view line) {
   return kernels;
 }
 
-/// As the part's kernels have names that no source may have, they are said otherwise.
+/// Renames the part's kernels, since sources must not use their names.
 std::string WithoutOurNames(std::string text) {
   for (std::size_t at = text.find("weir_"); at != std::string::npos; at = text.find("weir_", at)) text[at] = 'W';
   return text;

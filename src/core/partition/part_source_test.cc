@@ -18,7 +18,7 @@ KernelAccess KernelOf(const std::string& name, const std::string& kinds) {
   return access;
 }
 
-/// Of a source with one kernel f.
+/// The part source of a source with one kernel f.
 PartSource PartsOf(const std::string& source, const std::string& kinds) {
   const std::vector<KernelAccess> kernels{KernelOf("f", kinds)};
   return MakePartSource(source, kernels);
@@ -31,7 +31,7 @@ std::string WhyNot(const std::string& source, const std::string& kinds) {
   return made.parts[0].why_not;
 }
 
-/// Without spaces, so that tests don't depend on where they stand.
+/// Removes spaces, so that tests don't depend on them.
 std::string Dense(const std::string& text) {
   std::string dense;
   for (const SourceToken& token : TokensOf(text)) {

@@ -9,7 +9,8 @@ namespace {
 
 using enum PlanKind;
 
-/// The paper's: a product of 11,000 · 11,000 on a card with 0.53 GiB free, a node with room, 1 Gb/s between them.
+/// The paper's case: a product of 11,000 · 11,000 on a card with 0.53 GiB free, a node with room, and 1 Gb/s between
+/// them.
 struct PlanRig {
   explicit PlanRig(std::uint64_t n = 11'000) : need(MatrixProductNeed(n, 8)) {
     task.groups = {n / 8, n / 8, 1};
@@ -50,7 +51,7 @@ TEST(MakePlan, ThePapersCutIsFreeMemoryOverDataPerThreadWithoutItsSlip) {
   const Plan plan = rig.Make(PartitionMode::kPaper);
   ASSERT_EQ(plan.kind, kSplit);
   EXPECT_EQ(plan.dimension, 1);  // rows: contiguous slices
-  // 547 MiB of 1,384.7 MiB, of 1,375 groups; the other part begins where this one ends.
+  // 547 MiB of 1,384.7 MiB, for 1,375 groups; the other part begins at the end of this one.
   EXPECT_EQ(plan.ends, (std::vector<std::uint64_t>{543, 1375}));
   EXPECT_EQ(plan.nodes, std::vector{NodeId{2}});
 }
@@ -59,14 +60,14 @@ TEST(MakePlan, ThePaperMigratesTheWholeBelowTheMinimumShareAndWaitsForANode) {
   PlanRig rig(13'000);  // 28 % of it fits
   EXPECT_EQ(rig.Make(PartitionMode::kPaper).kind, kMigrate);
   EXPECT_EQ(rig.Make(PartitionMode::kPaper).reason, PlanReason::kBelowMinimum);
-  rig.params.min_share = 0.1;  // the text's
+  rig.params.min_share = 0.1;  // the value in the paper's text
   EXPECT_EQ(rig.Make(PartitionMode::kPaper).kind, kSplit);
   rig.peer.reset();
   EXPECT_EQ(rig.Make(PartitionMode::kPaper).kind, kWait);
 }
 
 TEST(MakePlan, ThePapersPartDoesNotFitWhereAllPartsReadTheSame) {
-  // All of B lies on the device with any part of A and C: 39.5 % of the rows take 827 of the 547 MiB.
+  // Any part of A and C needs all of B on the device: 39.5 % of the rows take 827 MiB, but 547 MiB are free.
   PlanRig rig;
   const Plan plan = rig.Make(PartitionMode::kPaper);
   EXPECT_GT(rig.need.Of({1, 0, plan.kept()}).device, rig.here.room);
@@ -76,16 +77,16 @@ TEST(MakePlan, ThePapersPartDoesNotFitWhereAllPartsReadTheSame) {
 TEST(MakePlan, RunsInPiecesHereWhereTheLinkIsWhatIsSlow) {
   const Plan plan = PlanRig().Make(PartitionMode::kAuto);
   EXPECT_EQ(plan.kind, kPieces);
-  EXPECT_EQ(plan.here, 11u);  // 9.3 % of the rows beside B
+  EXPECT_EQ(plan.here, 11u);  // 9.3 % of the rows fit beside B
   EXPECT_EQ(plan.ends.back(), 1375u);
 }
 
 TEST(MakePlan, SplitsWhereComputingIsWhatIsSlow) {
   PlanRig rig;
-  rig.here.group_s = rig.peer->device.group_s = 60.0 / (1375.0 * 1375.0);  // a minute in all
+  rig.here.group_s = rig.peer->device.group_s = 60.0 / (1375.0 * 1375.0);  // a minute in total
   const Plan plan = rig.Make(PartitionMode::kAuto);
   ASSERT_EQ(plan.kind, kSplit);
-  // About as long on both sides.
+  // Both sides take about the same time.
   EXPECT_NEAR(SecondsOf(plan.times.here), SecondsOf(plan.times.there), 0.2);
   EXPECT_LT(SecondsOf(plan.times.total), 45);
   rig.here.queue = seconds(600);
@@ -174,7 +175,7 @@ TEST(PartitionMode, IsNamedAndListed) {
 
 // -- Several nodes ---------------------------------------------------------------------------------------------------
 
-/// Work that takes its time, and two nodes like this one.
+/// A long computation, and two nodes like this one.
 struct SharedRig : PlanRig {
   SharedRig() {
     here.group_s = 1e-5;
@@ -200,7 +201,7 @@ TEST(MakePlan, TwoNodesBothTakePartWhereThatIsFaster) {
   EXPECT_EQ(plan.ends.size(), plan.here + 2U);
   for (const PeerView& one : rig.peers)
     EXPECT_LT(plan.times.total, MakePlan(PartitionMode::kAuto, rig.task, rig.here, std::optional(one)).times.total);
-  // They end together, but for a piece here.
+  // They end together, up to the time of one local piece.
   EXPECT_LT(plan.times.total - plan.times.there, milliseconds(500));
   EXPECT_NE(Words(plan).find("the others on nodes 3, 5"), std::string::npos) << Words(plan);
 }
@@ -241,7 +242,7 @@ struct DrawnCase {
   DeviceView here;
   std::optional<PeerView> peer;
   PlanParams params;
-  bool shares = false;  // something is read alike by all parts
+  bool shares = false;  // all parts read some bytes in common
 
   DrawnCase() {
     const auto amount = [](std::uint64_t to) { return *rc::gen::inRange<std::uint64_t>(0, to + 1); };
@@ -288,9 +289,9 @@ struct DrawnCase {
   [[nodiscard]] Plan Make(PartitionMode mode) const { return MakePlan(mode, task, here, peer, params); }
 };
 
-constexpr Duration kSumsApart = nanoseconds(100);  // sums of seconds in another order
+constexpr Duration kSumsApart = nanoseconds(100);  // tolerance for sums of seconds in another order
 
-/// Laws 1 and 2.
+/// Checks laws 1 and 2.
 void CheckParts(const DrawnCase& drawn, const Plan& plan, bool fits_here) {
   const std::uint64_t count = drawn.task.groups[static_cast<std::size_t>(plan.dimension)];
   if (plan.ends.empty()) {
@@ -335,7 +336,7 @@ RC_GTEST_PROP(MakePlanLaw, AutoIsNeverSlowerThanAnotherWayByItsOwnReckoning, ())
   for (const auto mode : {PartitionMode::kPaper, PartitionMode::kStay, PartitionMode::kAlways})
     RC_ASSERT(most <= reckoned(drawn.Make(mode)));
   if (!drawn.peer || drawn.task.from_elsewhere) return;
-  // Any other cut in two.
+  // Any other cut into two parts.
   const unsigned dimension = *rc::gen::inRange(0U, kDimensionsMax);
   const std::uint64_t count = drawn.task.groups[dimension];
   if (!drawn.need.Cuttable(dimension) || count < 2) return;
@@ -357,7 +358,7 @@ RC_GTEST_PROP(MakePlanLaw, AFasterLinkNeverMakesTheTimeLonger, ()) {
   }
 }
 
-// What holds of one node holds of several; and more nodes never make it slower.
+// The laws for one node hold for several, and further nodes never make a plan slower.
 RC_GTEST_PROP(MakePlanLaw, PartsOnSeveralNodesCoverAllGroupsOnceAndFit, ()) {
   DrawnCase drawn;
   std::vector<PeerView> peers;

@@ -30,7 +30,7 @@ TEST(RoomKeeper, TwoAskersAreNotPromisedTheSameBytes) {
   RoomKeeper keeper;
   ASSERT_TRUE(keeper.Ask(kRoomBegin, {kOneAsker, 1, MiB(60)}, usage));
   EXPECT_FALSE(keeper.Ask(kRoomBegin, {kOtherAsker, 1, MiB(60)}, usage));
-  EXPECT_TRUE(keeper.Ask(kRoomBegin, {kOneAsker, 1, MiB(60)}, usage));  // said twice: the same offer
+  EXPECT_TRUE(keeper.Ask(kRoomBegin, {kOneAsker, 1, MiB(60)}, usage));  // a repeated question gets the same offer
   EXPECT_EQ(keeper.promised(), MiB(60));
   keeper.Drop(kOneAsker, 1);
   EXPECT_TRUE(keeper.Ask(kRoomBegin, {kOtherAsker, 2, MiB(60)}, usage));
@@ -80,7 +80,7 @@ RC_GTEST_PROP(RoomKeeperLaw, RoomIsNeverPromisedTwice, ()) {
       case 6: keeper.Gone(asker); break;
       default: now += milliseconds(*rc::gen::inRange(0, 30)); break;
     }
-    // No client of its own allocates here: then what is used and what is promised are there together.
+    // The node's own clients allocate nothing here, so used and promised memory fit together.
     RC_ASSERT(keeper.promised().count + usage.used().count <= 1000u);
   }
   keeper.Expire(now + seconds(1));

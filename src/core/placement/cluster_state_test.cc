@@ -13,7 +13,7 @@ namespace {
 DeviceCapacity Capacity(std::uint64_t mib, std::uint32_t runs_max) {
   return {.memory = MiB(mib), .runs_max = runs_max, .loads = {100, 100, 100, 100}};
 }
-/// Of that many kinds.
+/// Needs of seven kinds.
 RunNeed Need(std::uint64_t mib) { return {MiB(mib), {1, 2, 3, 4}, 10 + mib % 7}; }
 
 TEST(ClusterState, TakesNoMoreThanTheMemoryAndTheRunsOfADevice) {
@@ -67,7 +67,7 @@ TEST(ClusterState, OfMoreKindsThanItTellsApartOneCountsAsTheNearest) {
   ClusterState::NeighboursRoom room;
   for (const Neighbours& some : cluster.NeighboursOf(*cluster.StateOf(DeviceId{1}), room))
     EXPECT_EQ(some.runs, some.need->alone_ms == 300 ? 2U : 1U) << some.need->alone_ms;
-  // The one that it counts as ends first.
+  // The run whose kind it counts as ends first.
   ASSERT_TRUE(cluster.Release(RunId{3}));
   ASSERT_TRUE(cluster.Place(RunId{51}, {{}, {}, 300}, DeviceId{1}));
   ASSERT_TRUE(cluster.Release(RunId{50}));
@@ -179,7 +179,7 @@ RC_GTEST_PROP(ClusterStateLaws, IsWhatAListOfRunsWouldSay, ()) {
         break;
       }
       default: {
-        // Few kinds of runs, so that devices come to be alike.
+        // Few kinds of runs, so that devices reach equal states.
         const RunNeed need = Need(static_cast<std::uint64_t>(*rc::gen::element(0, 40, 70)));
         const auto at = listed.devices.find(device);
         const bool wanted = run && !listed.Has(run) && at != listed.devices.end() && listed.Takes(at->second, need);

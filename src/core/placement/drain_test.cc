@@ -21,11 +21,11 @@ TEST(Drain, WhoTakesTurnsTakesAsLongAsOneAfterAnother) {
   const std::array<DrainedKind, 2> kinds{
       {{.alone_s = 1, .runs = 3, .added = {1, 1}}, {.alone_s = 5, .runs = 2, .added = {1, 1}}}};
   EXPECT_NEAR(Drain(kinds).done_s, 13, 1e-12);
-  // The short ones are done after 5 s, the long ones after 13.
+  // The short runs end after 5 s, the long ones after 13 s.
   EXPECT_NEAR(Drain(kinds).lost_s, 3 * 4 + 2 * 8, 1e-12);
 }
 
-/// Each run by itself, told nothing of kinds.
+/// Simulates each run separately, without kinds.
 Drained DrainOneByOne(std::span<const DrainedKind> kinds) {
   struct One {
     std::size_t kind;

@@ -18,7 +18,7 @@ const DeviceCapacity kHundred{.memory = MiB(6'144), .loads = {100, 100, 100, 100
 
 RunNeed NeedWith(Loads loads, std::uint64_t alone_ms = 1'000) { return {MiB(64), loads, alone_ms}; }
 
-/// Each run by itself.
+/// Each run as a separate neighbour.
 std::vector<Neighbours> Beside(std::span<const RunNeed> runs) {
   std::vector<Neighbours> beside;
   for (const RunNeed& run : runs) beside.push_back({&run, 1});
@@ -32,7 +32,7 @@ std::array<double, kLoadKinds> LoadsOf(std::span<const RunNeed> runs) {
   return sum;
 }
 
-/// What `weights` say of a beside one other, written out.
+/// The slowdown of `a` beside one other run by `weights`, computed directly.
 double TrueSlowdown(const LoadWeights& weights, const RunNeed& a, const RunNeed& b) {
   double sum = 1 + weights[kLoadKinds];
   for (std::size_t i = 0; i < kLoadKinds; ++i)
@@ -112,7 +112,7 @@ TEST(Interference, EveryParameterHasARangeThatHoldsItsDefault) {
 }
 
 TEST(Interference, WhatRunsInTurnsIsToldByItsPairs) {
-  // Two kernels of four on one unit of a processor, whatever they load: both take as long as one after the other.
+  // Two kernels of the four on one unit of a processor, with any loads: both together take as long as in sequence.
   std::vector<SoloRun> solos;
   std::vector<PairRun> pairs;
   for (const auto& [loads, seconds_alone] : {std::pair(Loads{50, 0, 6, 12}, 0.065),
@@ -125,7 +125,7 @@ TEST(Interference, WhatRunsInTurnsIsToldByItsPairs) {
       pairs.push_back({solos[a].kernel, solos[b].kernel, 2 * solos[a].seconds, 2 * solos[b].seconds});
   const InterferenceModel turns = Fit(solos, pairs, kHundred, {{"turns_deep", 1.0}}).value();
   const InterferenceModel two_deep = Fit(solos, pairs, kHundred).value();
-  for (PairRun& pair : pairs) {  // an eighth more than alone is worth it
+  for (PairRun& pair : pairs) {  // an eighth more than alone is a gain
     pair.first_s *= 0.56;
     pair.second_s *= 0.56;
   }
@@ -148,7 +148,7 @@ TEST(Interference, WhatRunsInTurnsIsToldByItsPairs) {
 
 RunNeed WorkNeed(std::uint64_t work, std::uint64_t alone_ms) { return {MiB(1), {0, 50, 50, 50}, alone_ms, work}; }
 
-/// Kernel 1 is slowed ten times by kernel 2, which hardly notices; two of a kind lose nothing.
+/// Kernel 2 slows kernel 1 ten times and is hardly slowed itself; two runs of one kind lose nothing.
 InterferenceModel TwoKnown() {
   const std::array solos{SoloRun{"short", WorkNeed(1, 100), 0.1}, SoloRun{"long", WorkNeed(2, 1'000), 1}};
   const std::array pairs{PairRun{"short", "long", 1, 1.1}, PairRun{"short", "short", 0.1, 0.1},
@@ -162,11 +162,11 @@ TEST(Interference, APairThatIsKnownIsLookedUp) {
   const Interference predicted = model.Predict(brief, Beside(std::span(&lasting, 1)), kHundred);
   EXPECT_NEAR(predicted.slowdown, 10, 1e-5);
   EXPECT_EQ(predicted.known, 1U);
-  // Both until the brief one is done, at 1 s; of the other one 1 - 1 / 1.1 s are left.
+  // Both run until the short one ends at 1 s; of the other, 1 - 1 / 1.1 s remain.
   EXPECT_NEAR(predicted.done_s, 2 - 1 / 1.1, 1e-5);
   EXPECT_NEAR(predicted.before_s, 1, 1e-9);
   EXPECT_NEAR(predicted.lost_s, 0.9 + (1 - 1 / 1.1), 1e-5);
-  // As much as the line, which doesn't know the kernels, is off.
+  // The difference is the error of the linear model, which doesn't know the kernels.
   RunNeed unknown = brief;
   unknown.work = 0;
   EXPECT_EQ(model.Predict(unknown, Beside(std::span(&lasting, 1)), kHundred).known, 0U);
@@ -212,7 +212,7 @@ RC_GTEST_PROP(InterferenceLaws, FindsTheLineThatItsMeasurementsLieOn, ()) {
   for (double& one : truth) one = *rc::gen::inRange(0, 300) / 100.0;
   std::vector<SoloRun> solos;
   std::vector<PairRun> pairs;
-  // One kernel of each load alone, so that every weight is told from the others, and what else is drawn.
+  // One kernel of each load alone, so that every weight can be determined, and further random ones.
   for (std::size_t i = 0; i < kLoadKinds; ++i) {
     Loads loads{};
     loads[i] = 100;
@@ -248,7 +248,7 @@ RC_GTEST_PROP(InterferenceLaws, TheFitIsTheLeastThatWeightsOfNothingBelowZeroAll
     seen.x[kLoadKinds] = 1;
     all.push_back(seen);
   }
-  // Karush, Kuhn, Tucker: no slope where a weight is free, none downwards where it is held at 0.
+  // Karush-Kuhn-Tucker: slope zero for free weights, not negative for weights that are held at 0.
   const LoadWeights w = model.weights();
   for (std::size_t i = 0; i < w.size(); ++i) {
     double slope = 0.01 * (w[i] - (i == kLoadKinds ? 0.01 : 1.0));

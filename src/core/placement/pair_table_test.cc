@@ -29,7 +29,7 @@ TEST(PairTable, IgnoresWhatCanNotHaveBeenSeen) {
   table.Observe(1, 2, std::nan(""));
   table.Observe(1, 2, std::numeric_limits<double>::infinity());
   EXPECT_EQ(table.kinds(), 0U);
-  table.Observe(1, 2, -0.5);  // nobody is faster for company
+  table.Observe(1, 2, -0.5);  // company makes no run faster
   EXPECT_EQ(table.Added(1, 2), 0);
 }
 
@@ -39,7 +39,7 @@ TEST(PairTable, ForgetsOfAPairWhatNoLongerHolds) {
   table.Observe(3, 4, 7);
   for (int i = 0; i < 100; ++i) table.Observe(1, 2, 1);
   EXPECT_NEAR(table.Added(1, 2), 1, 0.01);
-  EXPECT_EQ(table.Added(3, 4), 7);  // of which nothing newer is known
+  EXPECT_EQ(table.Added(3, 4), 7);  // no newer observation of this pair
 }
 
 TEST(PairTable, TheKindOfWhichNothingWasLearnedForLongestMakesRoom) {
@@ -51,7 +51,7 @@ TEST(PairTable, TheKindOfWhichNothingWasLearnedForLongestMakesRoom) {
   EXPECT_EQ(table.Added(1'000, 1), 9);
   EXPECT_EQ(table.Added(1, 2), 4);
   EXPECT_EQ(table.PlaceOf(3), PairTable::kKindsMax);
-  EXPECT_EQ(table.Added(1'000, 1'000), PairTable::kUnknown);  // nothing is left of 3
+  EXPECT_EQ(table.Added(1'000, 1'000), PairTable::kUnknown);  // nothing about 3 is left
 }
 
 RC_GTEST_PROP(PairTableLaws, IsTheMeanOfWhatWasSeenOfEachPair, ()) {
@@ -59,7 +59,7 @@ RC_GTEST_PROP(PairTableLaws, IsTheMeanOfWhatWasSeenOfEachPair, ()) {
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::pair<double, int>> seen;
   const int steps = *rc::gen::inRange(0, 100);
   for (int step = 0; step < steps; ++step) {
-    // Works whose places in the index are often the same.
+    // Works that often have the same position in the hash table.
     const auto draw = [] { return static_cast<std::uint64_t>(*rc::gen::inRange(1, 40)) << *rc::gen::element(0, 32); };
     const std::uint64_t work = draw(), beside = draw();
     const double added = *rc::gen::inRange(0, 1'000) / 10.0;

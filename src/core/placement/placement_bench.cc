@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cost of a decision (bars: 1 ms for 10,000 devices, 10 ms for 100,000), where most devices are alike and where no two
-// are, and of carrying it out.
+// Cost of a decision (bars: 1 ms for 10,000 devices, 10 ms for 100,000), with mostly equal devices and with all devices
+// different, and cost of applying it.
 #include <benchmark/benchmark.h>
 
 #include "base/prng.h"
@@ -13,8 +13,8 @@ constexpr DeviceCapacity kBenchDevice{.memory = MiB(80 << 10), .loads = {100'000
 
 constexpr std::uint64_t kKnownWorks = 40;
 
-/// Two runs on each device: of four kinds of kernels, or each run of its own kind; of forty works that are known, or of
-/// none that is.
+/// Two runs on each device: of four kinds of kernels, or each run of its own kind; with forty known works, or without
+/// known works.
 ClusterState BusyCluster(std::uint64_t devices, bool alike, bool known = false) {
   Prng prng(1);
   ClusterState cluster;
@@ -52,8 +52,8 @@ BENCHMARK_CAPTURE(BM_Choose, round_robin, "round-robin", false)->Arg(10'000)->Ar
 BENCHMARK_CAPTURE(BM_Choose, binpack, "binpack", false)->Arg(10'000)->Arg(100'000);
 BENCHMARK_CAPTURE(BM_Choose, spread, "spread", false)->Arg(10'000)->Arg(100'000);
 
-/// Every pair is known, all take alone the same, so that each device has to be looked at closely; no two are alike, as
-/// their memory differs.
+/// Every pair is known, and all have the same time alone, so that each device needs a full prediction; their memory
+/// differs, so that no two devices are equal.
 void BM_ChooseKnown(benchmark::State& state) {
   const ClusterState cluster = BusyCluster(static_cast<std::uint64_t>(state.range(0)), false, true);
   const auto placement = MakePlacement("interference-aware", {}).value();
@@ -69,7 +69,7 @@ void BM_ChooseKnown(benchmark::State& state) {
 }
 BENCHMARK(BM_ChooseKnown)->Arg(100)->Arg(10'000)->Arg(100'000);
 
-/// Everything is full, which round-robin finds out by looking at all.
+/// All devices are full; round-robin must check all of them.
 void BM_ChooseNone(benchmark::State& state, const char* name) {
   const ClusterState cluster = BusyCluster(static_cast<std::uint64_t>(state.range(0)), false);
   const auto placement = MakePlacement(name, {}).value();
@@ -80,7 +80,7 @@ void BM_ChooseNone(benchmark::State& state, const char* name) {
 BENCHMARK_CAPTURE(BM_ChooseNone, interference_aware, "interference-aware")->Arg(10'000)->Arg(100'000);
 BENCHMARK_CAPTURE(BM_ChooseNone, round_robin, "round-robin")->Arg(10'000)->Arg(100'000);
 
-/// A run is placed and goes again.
+/// Places a run and releases it.
 void BM_PlaceAndRelease(benchmark::State& state, bool alike) {
   ClusterState cluster = BusyCluster(static_cast<std::uint64_t>(state.range(0)), alike);
   const RunNeed need{MiB(100), {1'000, 20'000, 3'000, 100}, 700};
@@ -94,7 +94,7 @@ void BM_PlaceAndRelease(benchmark::State& state, bool alike) {
 BENCHMARK_CAPTURE(BM_PlaceAndRelease, alike, true)->Arg(10'000)->Arg(100'000);
 BENCHMARK_CAPTURE(BM_PlaceAndRelease, all_different, false)->Arg(10'000)->Arg(100'000);
 
-/// One run's end is learned from.
+/// Learns from one completed run.
 void BM_Observe(benchmark::State& state) {
   InterferenceModel model;
   const RunNeed need{MiB(100), {1'000, 20'000, 3'000, 100}, 700};

@@ -23,7 +23,7 @@ ClusterState Devices(std::uint64_t count, const DeviceCapacity& capacity = kSmal
   return cluster;
 }
 
-/// Chooses and places; the device's id, or 0.
+/// Chooses and places; returns the device's id, or 0.
 std::uint64_t PlaceBy(Placement& placement, ClusterState& cluster, std::uint64_t run, const RunNeed& need) {
   const PlacementChoice choice = placement.Choose(cluster, need);
   if (choice.device) {
@@ -79,7 +79,7 @@ TEST(PlacementTable, WhatWouldOnlyTakeTurnsWaits) {
   EXPECT_EQ(Words(placement->Choose(cluster, kWhole)), "waits: beside what runs there it would only take turns");
   EXPECT_EQ(Explain(cluster, *placement->model(), kWhole)[0].reason,
             "1 run there: 2.26 times its time alone, mostly by threads, they would only take turns");
-  // What uses something else may run there, and what is told to doesn't wait.
+  // A run with other loads may run there, and with turns_at = 0 no run waits.
   EXPECT_EQ(PlaceBy(*placement, cluster, 3, kTraffic), 1U);
   const auto never = MakePlacement("interference-aware", {{"turns_at", 0.0}, {"turns_deep", 1.0}}).value();
   EXPECT_EQ(PlaceBy(*never, cluster, 4, kWhole), 2U);
@@ -98,7 +98,7 @@ TEST(PlacementTable, OfDevicesThatAreDoneAtTheSameTimeTheLeastWorkIsTaken) {
   EXPECT_EQ(PlaceBy(*placement, cluster, 4, longer), 1U);
 }
 
-/// A short kernel that a long one slows ten times, as measured; loads say nothing of it.
+/// A short kernel that a long one slows ten times, as measured; the loads do not show it.
 std::unique_ptr<Placement> Taught(const RunNeed& brief, const RunNeed& lasting, double lasting_slowed,
                                   const PolicyParams& params = {}) {
   auto placement = MakePlacement("interference-aware", params).value();
@@ -126,13 +126,13 @@ TEST(PlacementTable, WaitsWhereAllIsDoneSoonerSo) {
   const RunNeed brief{MiB(10), {0, 50, 50, 50}, 500, 1}, lasting{MiB(10), {0, 50, 50, 50}, 500, 2};
   ClusterState cluster = Devices(1);
   ASSERT_TRUE(cluster.Place(RunId{1}, lasting, DeviceId{1}));
-  // Beside it until the long one is done, at 0.55 s, and 0.445 s alone after that: 0.995 s for 1 s is worth it.
+  // Beside it until the long run ends at 0.55 s, then 0.445 s alone: 0.995 s instead of 1 s is a gain.
   EXPECT_EQ(Taught(brief, lasting, 1.1)->Choose(cluster, brief).device, DeviceId{1});
   const RunNeed longer{MiB(10), {0, 50, 50, 50}, 5'000, 2};
   ASSERT_TRUE(cluster.Add(DeviceId{2}, kSmall));
   ASSERT_TRUE(cluster.Place(RunId{2}, longer, DeviceId{2}));
   ASSERT_TRUE(cluster.Release(RunId{1}));
-  ASSERT_TRUE(cluster.Place(RunId{3}, {MiB(395), {}, 100}, DeviceId{1}));  // full, and soon done
+  ASSERT_TRUE(cluster.Place(RunId{3}, {MiB(395), {}, 100}, DeviceId{1}));  // full, but done soon
   EXPECT_EQ(Words(Taught(brief, longer, 1.1)->Choose(cluster, brief)),
             "waits: all is done sooner if it waits for the device that is done first");
   EXPECT_EQ(Taught(brief, longer, 1.1, {{"near", 100.0}})->Choose(cluster, brief).device, DeviceId{2});
@@ -206,10 +206,10 @@ struct Scanned {
   std::vector<double> rank;
   DeviceId id;
   double done_s;
-  bool sure;  // enough to wait for it
+  bool sure;  // certain enough to wait for it
 };
 
-/// The device by the placement's name, from a look at each device; `last`: round-robin's.
+/// Reference: the placement's choice, computed over all devices; `last` is round-robin's last device.
 DeviceId ScanFor(std::string_view name, const ClusterState& cluster, std::uint64_t devices, const RunNeed& need,
                  const InterferenceModel& model, DeviceId last) {
   const bool aware = name == "interference-aware";
@@ -269,7 +269,7 @@ RC_GTEST_PROP(PlacementLaws, TheIndexChoosesAsAFullScanDoes, ()) {
       }
       RunNeed need = *rc::gen::element(kTraffic, kThreads, kWhole, RunNeed{MiB(150), {50, 50, 20, 60}, 3'000});
       if (*rc::gen::inRange(0, 4) == 0) need.loads[0] = static_cast<std::uint64_t>(*rc::gen::inRange(0, 100));
-      // Of some works pairs come to be known, some of them in one direction.
+      // Pairs of some works become known, some of them in one direction.
       need.work = *rc::gen::element<std::uint64_t>(0, 1, 2, 3);
       if (placement->model() != nullptr && *rc::gen::inRange(0, 2) == 0)
         placement->model()->Observe(need,
@@ -311,7 +311,7 @@ RC_GTEST_PROP(PlacementLaws, OfDevicesOfEqualStateTheLowestIsTaken, ()) {
     const DeviceId a = Named(name)->Choose(plain, kTraffic).device, b = Named(name)->Choose(renamed, kTraffic).device;
     RC_ASSERT(static_cast<bool>(a) == static_cast<bool>(b));
     if (!a) continue;
-    // Of equal rank: these two placements look at memory and runs alone.
+    // Both have equal rank: these two placements consider only memory and runs.
     const DeviceState &of_a = *plain.StateOf(a), &of_b = *renamed.StateOf(b);
     if (name == std::string_view("binpack") || name == std::string_view("spread"))
       RC_ASSERT(std::pair(of_a.used, of_a.runs) == std::pair(of_b.used, of_b.runs));

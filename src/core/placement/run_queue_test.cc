@@ -104,7 +104,8 @@ TEST(RunQueue, LearnsFromWhatIsDone) {
   EXPECT_NEAR(queue.placement().model()->weights()[1], 3, 0.05);
 }
 
-/// Every run that is submitted is started or refused, each once but for lost devices; never more than a device holds.
+/// Every submitted run is started or refused, exactly once unless its device is lost; a device never runs more than it
+/// holds.
 RC_GTEST_PROP(RunQueueLaws, EveryRunComesToItsEndOnce, ()) {
   const auto name =
       *rc::gen::elementOf(std::vector<std::string>{"interference-aware", "serial", "round-robin", "binpack", "spread"});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cost of one decision for 1 to 10,000 vGPUs of one device, all of them competing, every other one with promised
-// frames; of `cap`, which alone looks at it, also where each is sold more than its cap.
+// Cost of one decision for 1 to 10,000 competing vGPUs of one device, half of them with promised frames. For `cap`,
+// which alone uses ceilings, also with each vGPU sold more than its cap.
 #include <benchmark/benchmark.h>
 
 #include "base/prng.h"

@@ -12,7 +12,7 @@ namespace {
 
 constexpr Duration kInterval = microseconds(16'667);
 
-/// A program whose frames take `work`, whose presents take `present`, and whose sleeps end `late` too late.
+/// A program whose frames take `work`, whose presents take `present`, and whose sleeps end late by `late`.
 struct Loop {
   FramePacer pacer;
   Instant now = InstantFromNs(1'000'000'000);
@@ -110,7 +110,7 @@ TEST(FramePacer, SynchronisingIsWorthwhileWhileThereIsTimeToSpareNowAndThen) {
 
 Duration Us(int us) { return microseconds(us); }
 
-// With work that fits, whatever it is: the mean rate is the promised one, to the last frame's own error.
+// For any work that fits: the mean rate is the promised one, up to the error of the last frame.
 RC_GTEST_PROP(FramePacerLaw, TheMeanRateIsThePromisedOneWhereTheWorkFits, ()) {
   Loop loop;
   const auto frames = *rc::gen::container<std::vector<std::pair<int, int>>>(
@@ -120,7 +120,7 @@ RC_GTEST_PROP(FramePacerLaw, TheMeanRateIsThePromisedOneWhereTheWorkFits, ()) {
   RC_ASSERT(std::abs(SecondsOf(error)) <= 0.009);
 }
 
-// No frame is held longer than 5/4 of an interval after the last, whatever happened before.
+// No frame is held longer than 5/4 of an interval after the last one, in any state.
 RC_GTEST_PROP(FramePacerLaw, NoFrameIsHeldForLongerThanItsBound, ()) {
   Loop loop;
   const auto frames = *rc::gen::container<std::vector<std::pair<int, int>>>(

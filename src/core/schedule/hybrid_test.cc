@@ -6,7 +6,7 @@
 namespace weir::core {
 namespace {
 
-/// Two vGPUs, looked at every 100 ms; `rate` and GPU use are what the test says they are.
+/// Two vGPUs with a decision every 100 ms; the test sets their `rate` and GPU use.
 struct HybridBench {
   explicit HybridBench(const PolicyParams& params = {})
       : policy(*MakePolicy("hybrid", *CheckParams(**FindPolicy("hybrid"), params))) {}
@@ -39,7 +39,7 @@ struct HybridBench {
 
 TEST(Hybrid, StartsInFairProportionalShare) {
   HybridBench b;
-  b.views[0].weight = 900;  // what an administrator wrote does not matter here
+  b.views[0].weight = 900;  // the configured weight is ignored here
   b.RunFor(milliseconds(100));
   for (const Verdict& verdict : b.verdicts) {
     EXPECT_EQ(verdict.admission, Admission::kGated);
@@ -50,7 +50,7 @@ TEST(Hybrid, StartsInFairProportionalShare) {
 
 TEST(Hybrid, WhoOnlyComputesIsNeverTooSlow) {
   HybridBench b;
-  b.rate[1] = 1;  // a kernel a second
+  b.rate[1] = 1;  // a kernel per second
   b.views[1].draws = false;
   b.RunFor(seconds(20));
   EXPECT_FALSE(b.sla);
@@ -86,7 +86,7 @@ TEST(Hybrid, ThePromiseOfAVgpuIsItsThreshold) {
   b.rate[0] = 58;  // within the slack of 5 %
   b.RunFor(seconds(20));
   EXPECT_FALSE(b.sla);
-  b.rate[0] = 50;  // well above the 30 of who has no promise
+  b.rate[0] = 50;  // well above the 30 of a vGPU without a promise
   b.RunFor(seconds(7));
   EXPECT_TRUE(b.sla);
 }
@@ -121,7 +121,7 @@ TEST(Hybrid, GoesBackWhenTheDeviceIsUsedLittleForFiveSeconds) {
 
 // s_i = u_i + (1 - Σu)/n: 0.3 + 0.25 and 0.2 + 0.25   (VGRIS, eq. 2)
 TEST(Hybrid, ReckonsSharesByEquationTwoOnlyWhenItGoesBack) {
-  HybridBench b({{"shares", 1.0}});  // reserve: the allowance after a period is the share of it
+  HybridBench b({{"shares", 1.0}});  // reserve: the allowance after a period is the period's share
   b.rate[1] = 20;
   b.RunFor(seconds(7));
   ASSERT_TRUE(b.sla);
@@ -133,7 +133,7 @@ TEST(Hybrid, ReckonsSharesByEquationTwoOnlyWhenItGoesBack) {
   b.RunFor(milliseconds(100));
   EXPECT_NEAR(static_cast<double>(b.verdicts[0].allowance.count()), 550'000, 20'000);
   EXPECT_NEAR(static_cast<double>(b.verdicts[1].allowance.count()), 450'000, 20'000);
-  b.use[0] = 0.1, b.use[1] = 0.8;  // not looked at any more
+  b.use[0] = 0.1, b.use[1] = 0.8;  // no longer considered
   b.RunFor(seconds(2));
   b.use[0] = b.use[1] = 0;
   b.RunFor(seconds(1));

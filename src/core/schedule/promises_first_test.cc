@@ -14,7 +14,7 @@ struct CapBench {
   std::unique_ptr<Policy> policy;
   std::vector<VgpuView> views;
   std::vector<Verdict> verdicts;
-  Instant now = InstantFromNs(5'000'000'000);  // where a period begins
+  Instant now = InstantFromNs(5'000'000'000);  // start of a period
 
   explicit CapBench(const PolicyParams& params = {}) : policy(*MakePolicy("cap", params)) {}
   void Decide(Duration after = {}) {
@@ -28,7 +28,7 @@ struct CapBench {
   }
 };
 
-/// A program that was promised 30 frames/s and hasn't drawn for some of them, and one with long kernels.
+/// A program with a promise of 30 frames/s that has missed some frames, and one with long kernels.
 CapBench OwedBesideKernels(const PolicyParams& params = {}) {
   CapBench b(params);
   const Share half = Share::FromFraction(0.5);
@@ -73,7 +73,7 @@ TEST(PromisesFirst, AFrameThatNeverEndsKeepsNobodyOut) {
 }
 
 TEST(PromisesFirst, WherePromisesAreMoreThanThereIsNobodyIsKeptOutForLong) {
-  CapBench b;  // two that were promised all of the device each, and one that was promised nothing
+  CapBench b;  // two with a promise of the whole device each, and one without a promise
   for (std::uint64_t id = 1; id <= 3; ++id)
     b.views.push_back({.id = VgpuId{id},
                        .slot = static_cast<std::uint32_t>(id - 1),
@@ -85,7 +85,7 @@ TEST(PromisesFirst, WherePromisesAreMoreThanThereIsNobodyIsKeptOutForLong) {
   Instant free_at = b.now;
   b.Decide();
   for (int ms = 0; ms < 2000; ++ms) {
-    const bool done = b.now >= free_at;  // what was on the device
+    const bool done = b.now >= free_at;  // the work on the device
     for (std::size_t i = 0; i < 3; ++i) {
       VgpuView& view = b.views[i];
       if (done) view.in_flight = 0;
@@ -101,7 +101,7 @@ TEST(PromisesFirst, WherePromisesAreMoreThanThereIsNobodyIsKeptOutForLong) {
   EXPECT_GE(let_in, 7);
 }
 
-/// A small frame is being drawn, whose program has had less than the one with long kernels, which waits.
+/// A small frame is being drawn; its program has had less GPU time than the waiting one with long kernels.
 CapBench SmallFrameBesideKernels(const PolicyParams& params = {}) {
   CapBench b(params);
   const Share half = Share::FromFraction(0.5);
@@ -134,8 +134,8 @@ TEST(PromisesFirst, AtZeroCapsAloneSayWhoGoes) {
   EXPECT_GT(b.verdicts[1].allowance, Duration{0});
 }
 
-/// One that was sold half of the device, has a cap of a tenth now, and has used that up; it waits, and the device is
-/// done with what it had for `idle`.
+/// A waiting vGPU that was sold half of the device, has a cap of a tenth now, and has used it up; the device has been
+/// idle for `idle`.
 CapBench UsedUp(Share ceiling, Duration frame_gpu, Duration idle, const PolicyParams& params = {}) {
   CapBench b(params);
   b.views = {{.id = VgpuId{1},
@@ -209,7 +209,7 @@ TEST(PromisesFirst, AShareThatIsOwedAKernelGoesBeforeWhoMerelyHasTimeLeft) {
                        .attached = true});
   b.views[1].share_promised = true;
   b.Decide();
-  b.Charge(1, milliseconds(20));  // by the order within caps the other one is next
+  b.Charge(1, milliseconds(20));  // by the order within caps the other vGPU is next
   b.Decide(milliseconds(5));
   b.Decide(milliseconds(75));
   for (VgpuView& view : b.views) view.waiting = 1;
@@ -218,7 +218,7 @@ TEST(PromisesFirst, AShareThatIsOwedAKernelGoesBeforeWhoMerelyHasTimeLeft) {
   EXPECT_LE(b.verdicts[0].allowance, Duration{0});
 }
 
-/// One look of a device's life: who thinks may come, who draws may be done, who is let in is charged for a frame.
+/// One random decision: idle programs may arrive, frames may end, and an admitted vGPU is charged for a frame.
 void Live(CapBench& b, std::size_t quiet) {
   for (std::size_t i = 0; i < b.views.size(); ++i) {
     VgpuView& view = b.views[i];
@@ -231,9 +231,9 @@ void Live(CapBench& b, std::size_t quiet) {
   b.Decide(milliseconds(1));
 }
 
-// The law: nobody uses more than its ceiling's part of the stages that have begun, but for the frame that overdraws it.
-// What was lent is not paid for of the cap: where a frame that was lent overdrew the ceiling in a stage before, the
-// cap's part of the stages since comes on top, with a frame that overdraws that.
+// Law: no vGPU uses more than its ceiling's part of the stages that have begun, except for the frame that overdraws it.
+// Lent time is not charged to the cap. So if a lent frame overdrew the ceiling in an earlier stage, the cap's part of
+// the stages since then is added, with a frame that overdraws it.
 RC_GTEST_PROP(Lending, NobodyHasMoreThanItsCeiling, ()) {
   CapBench b;
   const int count = *rc::gen::inRange(1, 6);
@@ -258,8 +258,8 @@ RC_GTEST_PROP(Lending, NobodyHasMoreThanItsCeiling, ()) {
   }
 }
 
-// The law: who was promised frames, is owed one and has time left waits at most for what is on the device, where nobody
-// has been kept out for too long.
+// Law: a vGPU with promised frames, frame credit and time left waits at most for the work on the device, if no vGPU has
+// been starved.
 RC_GTEST_PROP(PromisesFirst, WhoIsOwedAFrameAndHasTimeLeftWaitsAtMostForWhatIsInFlight, ()) {
   constexpr std::size_t kNobody = 99;
   CapBench b;

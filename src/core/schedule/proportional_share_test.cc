@@ -79,7 +79,7 @@ TEST(ProportionalShare, LooksAgainOnlyWhileSomebodyCompetes) {
   EXPECT_GT(b.verdicts[1].allowance, Duration{0});
 }
 
-// Whatever was used: somebody who waits may always go, or nothing would ever move.
+// In any state one of the waiting vGPUs may go; otherwise the device would stall.
 RC_GTEST_PROP(ProportionalShare, OneOfThoseWhoCompeteMayAlwaysGo, ()) {
   ShareBench b;
   const auto count = *rc::gen::inRange<std::uint32_t>(1, 8);

@@ -25,7 +25,7 @@ struct ReserveBench {
 TEST(Reserve, ReplenishesByEquationOneEveryMillisecond) {
   ReserveBench b;
   EXPECT_EQ(b.Allowance(Duration{0}), microseconds(250));
-  EXPECT_EQ(b.Allowance(milliseconds(1)), microseconds(250));                      // never saved up
+  EXPECT_EQ(b.Allowance(milliseconds(1)), microseconds(250));                      // nothing accumulates
   EXPECT_EQ(b.Allowance(milliseconds(1), microseconds(900)), microseconds(-400));  // 250 - 900 + 250
   EXPECT_EQ(b.Allowance(milliseconds(1)), microseconds(-150));
   EXPECT_EQ(b.Allowance(milliseconds(1)), microseconds(100));

@@ -9,14 +9,14 @@
 namespace weir::core {
 namespace {
 
-/// vGPUs that always want the device and whose frames take `frame` each; one frame at a time runs.
+/// vGPUs that always want the device, with frames of `frame` each; one frame at a time runs.
 struct TurnBench {
   explicit TurnBench(const std::vector<Duration>& frame_lengths)
       : frames(frame_lengths), verdicts(frame_lengths.size()) {
     for (std::size_t i = 0; i < frames.size(); ++i)
       views.push_back({.id = VgpuId{i + 1}, .slot = static_cast<std::uint32_t>(i), .waiting = 1, .attached = true});
   }
-  /// Who may run now; -1: nobody.
+  /// The vGPU that may run now; -1: none.
   int Look() {
     now += microseconds(500);
     for (VgpuView& view : views)
@@ -71,7 +71,7 @@ TEST(RoundRobin, AnEmptyQueueIsSkipped) {
 TEST(RoundRobin, AFrameInFlightKeepsTheTurn) {
   TurnBench b({milliseconds(2), milliseconds(2)});
   const auto first = static_cast<std::size_t>(b.Look());
-  b.views[first].used += milliseconds(9);  // overran it
+  b.views[first].used += milliseconds(9);  // it overran its turn
   b.views[first].in_flight = 1;
   b.views[first].waiting = 0;
   EXPECT_EQ(b.Look(), -1);
@@ -88,7 +88,7 @@ TEST(RoundRobin, WhenNobodyWantsTheTurnWhoeverComesMayBegin) {
   EXPECT_EQ(b.policy->Decide({b.now, b.views}, b.verdicts), kNever);
 }
 
-// Frames of any length: nobody gets more than a frame and a turn ahead of another.
+// With frames of any length, no vGPU gets more than a frame and a turn ahead of another.
 RC_GTEST_PROP(RoundRobinLaw, WhoAlwaysWantsTheDeviceGetsAsMuchAsAnybodyElse, ()) {
   const auto lengths_us =
       *rc::gen::container<std::vector<int>>(*rc::gen::inRange<std::size_t>(2, 6), rc::gen::inRange(100, 40'000));

@@ -8,7 +8,7 @@ namespace {
 
 constexpr SliceClock kTenths{.stage = milliseconds(100), .stages = 10};
 
-/// What it may spend in the first stage of its second period, if it spent nothing in the first one.
+/// Time left in the first stage of the second period, if nothing was spent in the first period.
 Duration LeftAfterAPeriod(const SliceClock& clock, Share cap, Duration kept) {
   TimeSlice slice;
   for (std::int64_t stage = 10; stage < 20; ++stage) slice.Left(clock, clock.BeginOf(stage), cap, {}, kept);

@@ -30,7 +30,8 @@ TEST(FrameStats, AFrameIsLateBeyondItsPromise) {
   stats.Add(FrameAt(now, milliseconds(21)), fps);
   stats.Add(FrameAt(now, microseconds(21'001)), fps);
   EXPECT_EQ(stats.totals().late_frames, 1U);
-  stats.Add(FrameAt(now, milliseconds(31)), {.fps = 50, .latency = milliseconds(30)});  // the bound goes first
+  stats.Add(FrameAt(now, milliseconds(31)), {.fps = 50, .latency = milliseconds(30)});  // the latency bound takes
+                                                                                        // precedence
   EXPECT_EQ(stats.totals().late_frames, 2U);
   stats.Add(FrameAt(now, seconds(1)), {});  // no promise, never late
   EXPECT_EQ(stats.totals().late_frames, 2U);
@@ -56,11 +57,11 @@ TEST(FrameStats, RateIsThatOfTheFastestLoop) {
 TEST(FrameStats, RatesAreOfTheTasksThatEndedWithARecord) {
   FrameStats stats;
   Instant now = InstantFromNs(5'000'000'000);
-  const FramePromise promise{.fps = 500};  // 2 ms for each
+  const FramePromise promise{.fps = 500};  // 2 ms for each task
   for (int i = 0; i < 200; ++i) {
     now += milliseconds(10);
     FrameDone batch = FrameAt(now, milliseconds(10));
-    batch.count = i % 2 == 0 ? 8 : 0;  // of every other one no task ends
+    batch.count = i % 2 == 0 ? 8 : 0;  // no task ends with every other batch
     stats.Add(batch, promise);
   }
   EXPECT_NEAR(stats.Rate(now), 400, 8);
@@ -79,7 +80,8 @@ TEST(FrameStats, MoreLoopsThanItCountsPushTheSilentOnesOut) {
   for (int i = 0; i < 2'000; ++i) {
     now += milliseconds(1);
     FrameDone frame = FrameAt(now, milliseconds(1));
-    frame.loop = static_cast<std::uint64_t>(i < 1'000 ? i : 5'000);  // a thousand windows of one frame, then one
+    frame.loop = static_cast<std::uint64_t>(i < 1'000 ? i : 5'000);  // a thousand windows of one frame each, then one
+                                                                     // window
     stats.Add(frame, {});
   }
   EXPECT_NEAR(stats.Rate(now), 1'000, 101);
@@ -93,7 +95,7 @@ TEST(FrameStats, APredictionFailsBeyondTwoMilliseconds) {
     frame.predicted = predicted;
     stats.Add(frame, {});
   };
-  add(milliseconds(9), Duration{0});  // nothing was predicted
+  add(milliseconds(9), Duration{0});  // no prediction
   add(milliseconds(3), milliseconds(5));
   add(milliseconds(7), milliseconds(5));
   EXPECT_EQ(stats.totals().mispredicted, 0U);

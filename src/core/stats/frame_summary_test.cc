@@ -10,7 +10,7 @@
 namespace weir::core {
 namespace {
 
-/// Frames one after the other, each presented in the last microsecond of its time.
+/// Consecutive frames, each presented in the last microsecond of its time.
 std::vector<FrameTimes> Stream(const std::vector<Duration>& times) {
   std::vector<FrameTimes> frames;
   Instant now = InstantFromNs(1'000'000'000);
@@ -40,13 +40,13 @@ TEST(FrameSummary, PercentilesAreNearestRank) {
   EXPECT_EQ(summary.max, milliseconds(100));
 }
 
-// Four hitches of half a second in 20 s: the percentile, which counts frames, doesn't see them (CapFrameX's glossary).
+// Four hitches of half a second in 20 s: the percentile counts frames and doesn't show them (CapFrameX's glossary).
 TEST(FrameSummary, TheThreeLowsTellOneRecordingApart) {
   std::vector<Duration> times = Times(1080, microseconds(16'667));
   times.insert(times.end(), 4, milliseconds(500));
   const FrameSummary summary = Summarize(Stream(times), {});
   EXPECT_NEAR(summary.low_1_percent.percentile, 60, 0.01);
-  // 1 % of 1084 frames is 11: the four and seven usual ones.
+  // 1 % of 1084 frames is 11: the four hitches and seven usual frames.
   EXPECT_NEAR(summary.low_1_percent.slowest_mean, 11 / (4 * 0.5 + 7 * 0.016667), 0.01);
   EXPECT_NEAR(summary.low_1_percent.integral, 2, 0.01);
   EXPECT_NEAR(summary.low_0_1_percent.percentile, 2, 0.01);
@@ -89,11 +89,11 @@ TEST(FrameSummary, AMispredictedPresentIsOffByMoreThanTwoMilliseconds) {
   auto frame = [t](Duration took, Duration predicted) {
     return FrameTimes{t, t + milliseconds(1), t + milliseconds(2), t + milliseconds(2) + took, predicted};
   };
-  const std::vector<FrameTimes> frames{frame(milliseconds(5), {}),                   // nothing was predicted
-                                       frame(milliseconds(5), milliseconds(3)),      // just within
-                                       frame(milliseconds(1), milliseconds(3)),      // and so is this
-                                       frame(milliseconds(6), milliseconds(3)),      // slower
-                                       frame(microseconds(1), microseconds(2002))};  // faster
+  const std::vector<FrameTimes> frames{frame(milliseconds(5), {}),                   // no prediction
+                                       frame(milliseconds(5), milliseconds(3)),      // just within the tolerance
+                                       frame(milliseconds(1), milliseconds(3)),      // likewise
+                                       frame(milliseconds(6), milliseconds(3)),      // too slow
+                                       frame(microseconds(1), microseconds(2002))};  // too fast
   const FrameSummary summary = Summarize(frames, {});
   EXPECT_EQ(summary.predicted, 4U);
   EXPECT_EQ(summary.mispredicted, 2U);
@@ -102,7 +102,7 @@ TEST(FrameSummary, AMispredictedPresentIsOffByMoreThanTwoMilliseconds) {
 // -- Laws --------------------------------------------------------------------------------------------------------
 
 std::vector<Duration> AnyTimes() {
-  // Frames of some game, and now and then anything: as many as make the slowest 1 % more than one frame.
+  // Frames of a game with occasional outliers: enough frames that the slowest 1 % is more than one frame.
   const auto usual = rc::gen::inRange<std::int64_t>(1'000, 40'000);
   const auto any = rc::gen::inRange<std::int64_t>(2, 4'000'000);
   const auto us = *rc::gen::nonEmpty(
@@ -120,8 +120,8 @@ RC_GTEST_PROP(FrameSummary, LowsAreInOrderOnAnyStream, ()) {
     RC_ASSERT(low.slowest_mean <= low.percentile * kRounding);
     RC_ASSERT(low.integral <= low.percentile * kRounding);
     RC_ASSERT(low.slowest_mean <= s.fps * kRounding);
-    // Frames up to the integral's own fill at least 99 % of the time, so it can't lie further above the mean. (The
-    // percentile can: one long frame among a thousand slows the mean and not the percentile.)
+    // Frames up to the integral's own one fill at least 99 % of the time, so it can't lie further above the mean. (The
+    // percentile can: one long frame among a thousand lowers the mean and not the percentile.)
     RC_ASSERT(low.integral * 0.99 <= s.fps * kRounding);
   }
   RC_ASSERT(s.low_0_1_percent.percentile <= s.low_1_percent.percentile * kRounding);
