@@ -251,7 +251,7 @@ TEST(GateLayout, TheLargestEnumeratorIsTheLastOne) {
   EXPECT_STREQ(NameOf(static_cast<Api>(kApiMax + 1)), "unknown");
 }
 
-// -- Headers that came from elsewhere ------------------------------------------------------------------------------
+// -- Headers from untrusted sources --------------------------------------------------------------------------------
 
 RegionHeader GoodHeader() {
   RegionHeader header{};

@@ -81,8 +81,8 @@ struct Weights {
 /// The paper's pseudocode never updates `lightest`; the minimum is meant. Returns the amount moved, 0 if there is none.
 double Steal(std::span<CapHolder> holders, std::size_t to, double part, const Weights& weights, Transfer& done);
 
-/// Lowers caps until their sum fits the device, for example after a ceiling was lowered or a vGPU was added that had
-/// been sold elsewhere: first best effort, then oversold; within one kind in proportion.
+/// Lowers caps until their sum fits the device, for example after a ceiling was lowered or a vGPU was added without a
+/// sale: first best effort, then oversold; within one kind in proportion.
 void Fit(std::span<CapHolder> holders);
 
 }  // namespace weir::core

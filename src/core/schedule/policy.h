@@ -24,7 +24,7 @@ struct VgpuView {
   Duration used{};              // GPU time charged so far: settled, plus reserved for what is in flight
   std::uint32_t waiting = 0;    // threads waiting at the gate
   std::uint32_t in_flight = 0;  // threads between the gate and the end of their present
-  bool stuck = false;           // charges have stopped for long although threads may be present; both counts are then 0
+  bool stuck = false;           // no work began or ended for long although threads may be present; both counts are 0
   Instant last_active{};        // when one of the two counts was last above zero
   Duration frame_gpu{};         // mean GPU time of its recent frames
   Duration recent_gpu{};   // the lower GPU time of its last two frames: follows a change at once, ignores one outlier
