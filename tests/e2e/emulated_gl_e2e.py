@@ -236,7 +236,8 @@ class Emulator(WithEmulator):
         self.assertIn("no device description 'nothing'", said.stderr)
 
     def test_ready_descriptions_are_good(self):
-        for name, count in (("one-small-card", 1), ("four-cards", 4), ("four-concurrent-cards", 4), ("two-unlike-cards", 2)):
+        for name, count in (("one-small-card", 1), ("one-card-of-18-slots", 1), ("four-cards", 4), ("four-concurrent-cards", 4),
+                            ("two-unlike-cards", 2)):
             said = subprocess.run([EMULATOR, "check", name], capture_output=True, text=True, timeout=30)
             self.assertEqual((said.returncode, len(said.stdout.splitlines())), (0, count), said.stderr)
 
