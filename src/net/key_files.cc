@@ -30,7 +30,7 @@ Status CheckWho(const std::string& path, const struct stat& info, mode_t forbidd
   return Ok();
 }
 
-/// The mode is that of what was opened, whatever the path comes to mean meanwhile.
+/// Checks the mode of the opened file (fstat), so that replacing the path meanwhile has no effect.
 Result<std::string> ReadGuarded(const std::string& path, mode_t forbidden) {
   const platform::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd) return platform::ErrnoError("opening " + path, errno);
@@ -50,7 +50,7 @@ Result<std::string> ReadGuarded(const std::string& path, mode_t forbidden) {
   }
 }
 
-/// A key with a password is no use to a daemon; OpenSSL would ask the terminal for it.
+/// Refuses keys with a password, which a daemon cannot use. Without this callback OpenSSL would ask on the terminal.
 int NoPassword(char*, int, int, void*) { return -1; }
 
 struct PemPart {

@@ -9,25 +9,27 @@
 
 namespace weir::net {
 
-/// Of each file here: some three hundred thousand tokens on record.
+/// Size limit of every key file: about three hundred thousand token records.
 inline constexpr std::size_t kKeyFileBytesMax = 16 << 20;
 
-/// A file that must be its owner's alone, and whose owner is this user or root. The message says what to do.
+/// Reads a file that must be owned by this user or root and that no other user may access. The error says how to fix
+/// it.
 Result<std::string> ReadSecretFile(const std::string& path);
-/// The same for a file that others may read but not write.
+/// Like ReadSecretFile, but other users may read the file. They must not be able to write it.
 Result<std::string> ReadPublicFile(const std::string& path);
 
 struct PemContent {
   std::vector<CertificatePtr> certificates;
   std::vector<KeyPtr> keys;
 };
-/// All that is in `text`; comments are passed over. `path` is for messages: kProtocol where a part is cut or damaged.
+/// Parses all certificates and keys in `text` and skips comments. `path` is used in messages. kProtocol: an entry is
+/// truncated or damaged.
 Result<PemContent> ReadPem(const std::string& text, const std::string& path);
 
 Result<std::string> PemOf(X509& certificate);
 Result<std::string> PemOf(EVP_PKEY& key);
 
-/// kProtocol where there is not exactly one in the file.
+/// kProtocol: the file does not contain exactly one certificate (or key).
 Result<CertificatePtr> ReadCertificateFile(const std::string& path);
 Result<KeyPtr> ReadKeyFile(const std::string& path);
 

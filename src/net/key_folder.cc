@@ -35,7 +35,7 @@ std::optional<std::int64_t> TimeOfWord(const std::string& word) {
   return ::timegm(&parts);
 }
 
-/// SERIAL VGPU TIME: of a token its expiry, of a revocation when it was. A vGPU that isn't known is "-".
+/// Lines of SERIAL VGPU TIME. TIME is the expiry of a token, or the time of a revocation. An unknown vGPU is "-".
 Result<std::vector<TokenRecord>> ReadRecords(const std::string& path) {
   WEIR_TRY(const std::string text, ReadPublicFile(path));
   if (!text.empty() && text.back() != '\n') return Fail(Errc::kProtocol, path + " ends within a line: it was cut");
@@ -105,7 +105,7 @@ Status KeyFolder::AddRevoked(const std::vector<TokenRecord>& records, std::int64
 
 Status KeyFolder::Append(const std::string& name, const std::string& lines) const {
   WEIR_TRY(const std::string before, ReadPublicFile(*this / name));
-  if (before.size() + lines.size() > kKeyFileBytesMax)  // it could not be read any more
+  if (before.size() + lines.size() > kKeyFileBytesMax)  // a larger file could not be read again
     return Fail(Errc::kResourceExhausted,
                 fmt::format("{} is full ({} bytes): take out tokens that have expired", *this / name, before.size()));
   return platform::WriteFileAtomically(*this / name, before + lines);

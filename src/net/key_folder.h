@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lists in a node's key folder: which tokens were given, and which were taken back.
+// The records in a node's key folder: the tokens that were issued and those that were revoked.
 #pragma once
 
 #include <set>
@@ -11,14 +11,14 @@
 
 namespace weir::net {
 
-/// The folder while this process changes it; others wait.
+/// Exclusive access to a key folder. Other processes that want to change it wait.
 class KeyFolder {
  public:
-  /// kNotFound where there are no keys: the message says how to make them.
+  /// kNotFound: the folder has no keys. The message says how to create them.
   static Result<KeyFolder> Lock(const std::string& dir);
 
   [[nodiscard]] std::string operator/(const std::string& name) const { return dir_ + "/" + name; }
-  /// Whether each is revoked is said too.
+  /// Returns all issued tokens; `revoked` is filled in.
   [[nodiscard]] Result<std::vector<TokenRecord>> Tokens() const;
   [[nodiscard]] Status AddToken(const TokenRecord& record) const;
   [[nodiscard]] Status AddRevoked(const std::vector<TokenRecord>& records, std::int64_t now_s) const;
@@ -31,7 +31,7 @@ class KeyFolder {
   platform::Fd fd_;  // holds the lock
 };
 
-/// The serials in KEYS/revoked. A list that is missing or damaged is an error: it may have named anybody.
+/// The serials in KEYS/revoked. A missing or damaged list is an error, because any serial may have been on it.
 Result<std::set<std::string>> ReadRevoked(const std::string& dir);
 
 bool IsSerial(std::string_view text);

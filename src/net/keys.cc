@@ -24,7 +24,7 @@ namespace weir::net {
 namespace {
 
 constexpr std::int64_t kNodeLifeS = 20 * 365 * (kDay / seconds(1));
-/// A tenant's clock may be behind the node's.
+/// Tolerates a tenant's clock that is behind the node's.
 constexpr std::int64_t kBackdatedS = 600;
 constexpr std::size_t kNameBytesMax = 63;
 
@@ -51,7 +51,7 @@ std::vector<Extension> ExtensionsOf(CertificateKind kind) {
           {NID_authority_key_identifier, "keyid:always"}};
 }
 
-/// Eight random bytes, of which the first makes sure that they are sixteen digits and a positive number.
+/// Eight random bytes. The first one is adjusted so that the number is positive and has sixteen hexadecimal digits.
 Status SetSerial(X509& certificate) {
   std::array<unsigned char, 8> bytes{};
   if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) return OpenSslError("drawing a serial number");
@@ -63,7 +63,7 @@ Status SetSerial(X509& certificate) {
   return Ok();
 }
 
-/// What it is stands beside the name: an authority's name must differ from those it signs for.
+/// The subject contains the kind as well as the name, because an authority's subject must differ from those it signs.
 bool SetName(X509_NAME* name, const CertificatePlan& plan) {
   const char* what = plan.kind == CertificateKind::kAuthority ? "Weir authority"
                      : plan.kind == CertificateKind::kNode    ? "Weir node"
@@ -86,7 +86,7 @@ Status AddExtensions(X509& certificate, X509& issuer, CertificateKind kind) {
   return Ok();
 }
 
-/// `issuer` is null for one that signs itself.
+/// A null `issuer` makes a self-signed certificate.
 Result<CertificatePtr> MakeCertificate(const CertificatePlan& plan, EVP_PKEY& key, X509* issuer, EVP_PKEY& issuer_key) {
   CertificatePtr made(X509_new());
   if (!made) return OpenSslError("making a certificate");
@@ -117,7 +117,7 @@ Status WriteKeyPair(const std::string& stem, EVP_PKEY& key, X509& certificate) {
   return platform::WriteFileAtomically(stem + ".pem", certificate_text);
 }
 
-/// All of a node's files, in an empty folder.
+/// Creates all of a node's files in an empty folder.
 Status FillFolder(const std::string& folder, const std::string& node_name) {
   const std::int64_t now = std::time(nullptr);
   CertificatePlan plan{CertificateKind::kAuthority, node_name, now - kBackdatedS, now + kNodeLifeS};
@@ -192,15 +192,15 @@ std::string TimeText(std::int64_t unix_time_s) {
 
 bool HasNodeKeys(const std::string& dir) {
   struct stat info {};
-  // Where that can't be told, opening them will say why.
+  // On other errors the answer is yes: opening the files will report the error.
   return ::lstat((dir + "/ca.pem").c_str(), &info) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
 Status MakeNodeKeys(const std::string& dir, const std::string& node_name) {
   WEIR_TRY_STATUS(CheckKeyName(node_name));
   const std::string folder = WithoutSlashes(dir);
-  // The files are made beside their place and moved there at once: rename(2) takes the place of nothing or of an empty
-  // folder, and of nothing else.
+  // The files are created in a folder beside the final one, which is then renamed. rename(2) replaces only a missing or
+  // an empty folder.
   if (const std::size_t slash = folder.rfind('/'); slash != std::string::npos && slash != 0)
     WEIR_TRY_STATUS(platform::MakeFolder(folder.substr(0, slash)));
   std::string beside = folder + ".XXXXXX";

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node's keys, and the tokens that it gives to tenants (docs/network.md, "Keys and tokens").
+// A node's keys, and the tokens that it issues to tenants (docs/network.md, "Keys and tokens").
 //
-//   KEYS/ca.key   ca.pem     sign tokens; nothing else uses the key
-//   KEYS/node.key node.pem   how the node shows that it is itself
-//   KEYS/tokens              SERIAL VGPU EXPIRY, a line for each token that was given
-//   KEYS/revoked             SERIAL VGPU WHEN, a line for each that was taken back
+//   KEYS/ca.key   ca.pem     sign tokens; the key is used for nothing else
+//   KEYS/node.key node.pem   prove the node's identity
+//   KEYS/tokens              SERIAL VGPU EXPIRY, one line for each issued token
+//   KEYS/revoked             SERIAL VGPU WHEN, one line for each revoked token
 //
-// Every change is all or nothing, also on a full disk and after a crash; one process at a time makes it.
+// Every change is atomic, also on a full disk and after a crash. Only one process at a time changes the folder.
 #pragma once
 
 #include <cstdint>
@@ -21,38 +21,40 @@ namespace weir::net {
 
 inline constexpr Duration kDay = seconds(86'400);
 
-/// The rule of vGPUs' names, which the daemon has too (engine::CheckName).
+/// Checks the name of a vGPU. The daemon applies the same rule (engine::CheckName).
 Status CheckKeyName(std::string_view name);
 
-/// "2026-12-31 23:59:59 UTC", of seconds since 1970.
+/// Formats seconds since 1970 as "2026-12-31 23:59:59 UTC".
 std::string TimeText(std::int64_t unix_time_s);
 
-/// Makes the folder `dir` with a node's keys. kAlreadyExists: something is there, and is left as it is.
+/// Creates the folder `dir` with a node's keys. kAlreadyExists: `dir` already has content, which is left unchanged.
 Status MakeNodeKeys(const std::string& dir, const std::string& node_name);
-/// Whether the folder has keys; they need not be good ones.
+/// Whether the folder contains keys. The keys are not validated.
 bool HasNodeKeys(const std::string& dir);
 
 struct TokenRecord {
   std::string serial;
   std::string vgpu;
-  std::int64_t expires = 0;  // in seconds since 1970
+  std::int64_t expires = 0;  // seconds since 1970
   bool revoked = false;
 };
 
 struct Token {
-  std::string text;  // the file's content: comments, the authority's certificate, the token's, its key
+  // content of the token file: comments, the authority's certificate, the token's certificate and key
+  std::string text;
   TokenRecord record;
 };
 
-/// The token is on record before it is returned. It is good from now on for `valid_for`, a second at least.
+/// Records the token before returning it. The token is valid from now on for `valid_for`, which is at least one second.
 Result<Token> MakeToken(const std::string& dir, const std::string& vgpu, Duration valid_for);
-/// In the order in which they were given.
+/// Tokens in the order in which they were issued.
 Result<std::vector<TokenRecord>> ListTokens(const std::string& dir);
-/// `what` is a serial or a vGPU, which means all of its tokens. Returns those that were good until now; none: they had
-/// been revoked before. A serial that is on no record is revoked all the same. kNotFound: `what` has no token.
+/// `what` is a serial, or a vGPU, which stands for all of its tokens. Returns the tokens that were valid until now; the
+/// result is empty if all had been revoked before. A serial without a record is revoked as well. kNotFound: `what` has
+/// no token.
 Result<std::vector<TokenRecord>> Revoke(const std::string& dir, const std::string& what);
 
-/// For tests too: a token of any time.
+/// Makes a token with an arbitrary validity period. Also used by tests.
 Result<Token> MakeTokenBetween(const std::string& dir, const std::string& vgpu, std::int64_t begin_s,
                                std::int64_t expires_s);
 

@@ -168,7 +168,7 @@ TEST(Tokens, AreOnRecordAndMayBeTakenBack) {
     EXPECT_EQ((*tokens)[i].revoked, i < 2);
   }
   ExpectError(Revoke(keys.dir(), "nobody").error(), Errc::kNotFound, "weir keys list");
-  // One that this folder has no record of, as after a restored backup.
+  // A serial without a record in this folder, as after restoring a backup.
   EXPECT_EQ(Revoke(keys.dir(), "4123456789abcdef")->size(), 1u);
   EXPECT_TRUE(Revoke(keys.dir(), "4123456789abcdef")->empty());
 }
@@ -190,7 +190,7 @@ TEST(Tokens, ThatCannotBeRecordedAreNotGiven) {
   ASSERT_TRUE(MakeToken(keys.dir(), "render", kDay));
   const std::string before = TextOf(keys.dir() + "/tokens");
   weir::testing::Child child([&] {
-    const rlimit limit{60, 60};  // a line, and no second one
+    const rlimit limit{60, 60};  // room for one line but not for two
     std::signal(SIGXFSZ, SIG_IGN);
     if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 2;
     const auto token = MakeToken(keys.dir(), "render", kDay);
@@ -286,7 +286,7 @@ TEST(KeyFiles, ThatWereSwappedAreSaidToBe) {
   swapped(keys.dir() + "/ca.key", keys.dir() + "/node.key");
   swapped(keys.dir() + "/node.pem", others.dir() + "/node.pem");
   swapped(keys.dir() + "/ca.pem", others.dir() + "/ca.pem");
-  // A token's parts.
+  // The parts of a token.
   const std::string token = TextOf(keys.TokenFile("render")), other = TextOf(keys.TokenFile("other"));
   const std::string begin = "-----BEGIN ", certificate = begin + "CERTIFICATE";
   const std::size_t first = token.find(begin), second = token.find(certificate, first + 1);

@@ -31,7 +31,7 @@ Error OpenSslError(std::string_view attempted, Errc code) {
 CertificateKind KindOf(X509& certificate) {
   if ((X509_get_extension_flags(&certificate) & EXFLAG_INVALID) != 0) return CertificateKind::kOther;
   if (X509_check_ca(&certificate) == 1) return CertificateKind::kAuthority;
-  switch (X509_get_extended_key_usage(&certificate)) {  // all bits are set where there is none
+  switch (X509_get_extended_key_usage(&certificate)) {  // a certificate without this extension has all bits set
     case XKU_SSL_SERVER: return CertificateKind::kNode;
     case XKU_SSL_CLIENT: return CertificateKind::kToken;
     default: return CertificateKind::kOther;

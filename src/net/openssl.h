@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenSSL's objects with one owner each, and its errors as ours. Only net's own sources include this.
+// Owning pointers for OpenSSL's objects, and conversion of its errors. Only net's own sources include this.
 #pragma once
 
 #include <openssl/bio.h>
@@ -29,18 +29,18 @@ using OpenSslPtr = std::unique_ptr<T, OpenSslFree>;
 using KeyPtr = OpenSslPtr<EVP_PKEY>;
 using CertificatePtr = OpenSslPtr<X509>;
 
-/// "attempted: what OpenSSL's queue of errors says"; empties the queue.
+/// "attempted: text of OpenSSL's error queue". Empties the queue.
 Error OpenSslError(std::string_view attempted, Errc code = Errc::kInternal);
 
-/// What a certificate is for. One can't pose as the other: both sides insist on it.
+/// What a certificate is for. Both sides check the kind, so that a token cannot act as a node or the reverse.
 enum class CertificateKind { kAuthority, kNode, kToken, kOther };
 CertificateKind KindOf(X509& certificate);
 
-/// The name of a vGPU or of a node. Empty: there is none that could be one.
+/// The name of a vGPU or of a node. Empty: the certificate has no valid name.
 std::string NameOf(const X509& certificate);
-/// Sixteen hexadecimal digits, for what we have issued.
+/// Sixteen hexadecimal digits for certificates that Weir issued.
 std::string SerialOf(const X509& certificate);
-/// In seconds since 1970; 0 where a certificate says nonsense.
+/// Seconds since 1970; 0 if the certificate's time is invalid.
 std::int64_t ExpiryOf(const X509& certificate);
 std::int64_t BeginOf(const X509& certificate);
 

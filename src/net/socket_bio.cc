@@ -8,7 +8,8 @@
 namespace weir::net {
 namespace {
 
-/// The mark of what is not a tenant's bytes (an alert, a new key) where the kernel encrypts; of OpenSSL's own headers.
+/// With kernel TLS, OpenSSL sets this flag for records that are not application data (alerts, key updates). Defined in
+/// OpenSSL's private headers.
 constexpr int kKernelTlsControl = 0x1000;
 
 int WriteQuietly(BIO* bio, const char* bytes, int size) {
@@ -39,7 +40,7 @@ BIO_METHOD* MakeMethod() {
 }  // namespace
 
 Result<OpenSslPtr<BIO>> MakeSocketBio(int fd) {
-  static BIO_METHOD* const method = MakeMethod();  // for as long as the program runs
+  static BIO_METHOD* const method = MakeMethod();  // never freed
   OpenSslPtr<BIO> bio(method == nullptr ? nullptr : BIO_new(method));
   if (!bio) return OpenSslError("making a socket for TLS");
   BIO_set_fd(bio.get(), fd, BIO_NOCLOSE);

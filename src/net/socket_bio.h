@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenSSL's socket, but for one thing: writing to a connection that has ended raises no SIGPIPE, which would end the
+// OpenSSL's socket BIO with one change: writing to a closed connection does not raise SIGPIPE, which would end the
 // program. Only net's own sources include this.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace weir::net {
 
-/// The socket stays the caller's.
+/// The caller keeps ownership of the socket.
 Result<OpenSslPtr<BIO>> MakeSocketBio(int fd);
 
 }  // namespace weir::net

@@ -34,7 +34,7 @@ bool IsHostCharacter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
 }
 
-/// For SendAll and ReceiveAll: what to wait at most from now on, when nothing has moved since `last`.
+/// The rest of `timeout` for SendAll and ReceiveAll, when the last progress was at `last`.
 Duration LeftOf(Duration timeout, Instant last) {
   return std::max(timeout - (platform::Now() - last), Duration::zero());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A connected stream of bytes to another machine: TCP, or TLS 1.3 over it. One thread may send while another receives.
-// Nothing here blocks but the waits, which say so.
+// Only the Await functions and SendAll/ReceiveAll block.
 #pragma once
 
 #include <sys/uio.h>
@@ -15,12 +15,12 @@
 
 namespace weir::net {
 
-/// Host and port, as people write them: "node:7700", "10.0.0.1:7700", "[::1]:7700", ":7700" (all addresses).
+/// Host and port, as users write them: "node:7700", "10.0.0.1:7700", "[::1]:7700", ":7700" (all addresses).
 struct Endpoint {
   std::string host;  // empty: all addresses
   std::string port;
 };
-/// kInvalidArgument with what was expected.
+/// kInvalidArgument: the message describes the expected form.
 Result<Endpoint> ParseEndpoint(std::string_view text);
 
 class Stream {
@@ -30,30 +30,30 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
   virtual ~Stream() = default;
 
-  /// Sends from the beginning of `parts`, gathered into as few packets as there can be. Returns how many bytes were
-  /// taken: 0 when the other side doesn't read at the moment. Errors: kUnavailable when the connection has ended.
+  /// Sends from the beginning of `parts`, gathered into as few packets as possible. Returns the number of bytes
+  /// accepted, which is 0 when the other side is not reading. kUnavailable: the connection has ended.
   virtual Result<std::size_t> TrySend(std::span<const iovec> parts) = 0;
-  /// Whether TrySendFile is to be had, which copies nothing.
+  /// Whether TrySendFile, which avoids a copy, is supported.
   [[nodiscard]] virtual bool sends_files() const { return false; }
-  /// Sends from `offset` on in a file of memory, as TrySend. The bytes must not change until the other side has them.
+  /// Like TrySend, for bytes of a memory file from `offset` on. They must not change until the other side has received
+  /// them.
   virtual Result<std::size_t> TrySendFile(int fd, std::uint64_t offset, std::size_t bytes);
-  /// Returns how many bytes came: 0 when there are none at the moment. Errors: kUnavailable at its end ("closed by
-  /// the other side") and when it was cut.
+  /// Returns the number of bytes received, which is 0 when none are available. kUnavailable: the other side closed the
+  /// connection ("closed by the other side"), or it was cut.
   virtual Result<std::size_t> TryReceive(std::span<std::byte> into) = 0;
-  /// Until TrySend may take something, or `timeout` is over. False: it is.
+  /// Waits until TrySend may accept bytes. Returns false after `timeout`.
   virtual bool AwaitSend(Duration timeout) = 0;
-  /// Until TryReceive may have something. False: `timeout` is over.
+  /// Waits until TryReceive may return bytes. Returns false after `timeout`.
   virtual bool AwaitReceive(Duration timeout) = 0;
-  /// From any thread: ends both waits, and makes what follows fail.
+  /// May be called from any thread. Ends both waits and makes later calls fail.
   virtual void Shutdown() = 0;
-  /// For people: "10.0.0.2:40312".
+  /// For messages: "10.0.0.2:40312".
   [[nodiscard]] virtual const std::string& peer() const = 0;
-  /// Who the other side is, as its certificate says: a vGPU's name on a portal, the node's on a relay. Empty: plain
-  /// TCP.
+  /// The name in the other side's certificate: a vGPU's on a portal, the node's on a relay. Empty for plain TCP.
   [[nodiscard]] virtual const std::string& peer_name() const = 0;
 };
 
-/// All of it, waiting as long as it takes but no longer than `timeout` without progress (kTimeout).
+/// Transfers all bytes. Fails with kTimeout after `timeout` without progress; the total time is not bounded.
 Status SendAll(Stream& stream, std::span<const std::byte> bytes, Duration timeout);
 Status ReceiveAll(Stream& stream, std::span<std::byte> into, Duration timeout);
 

@@ -17,7 +17,7 @@
 namespace weir::net {
 namespace {
 
-/// How often a wait looks whether the peer is still there.
+/// How often a wait checks whether the peer has vanished.
 constexpr Duration kLookAgain = seconds(2);
 
 timespec TimespecOf(Duration duration) {
@@ -26,7 +26,7 @@ timespec TimespecOf(Duration duration) {
 }
 
 void SetOption(int fd, int level, int name, int value) {
-  ::setsockopt(fd, level, name, &value, sizeof value);  // each of them is of use without the others
+  ::setsockopt(fd, level, name, &value, sizeof value);  // errors are ignored: each option is useful without the others
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ std::string PeerText(int fd) {
       ::getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host, sizeof host, port, sizeof port,
                     NI_NUMERICHOST | NI_NUMERICSERV) != 0)
     return "a peer that has gone";
-  // An IPv4 peer of a socket that listens on all addresses.
+  // An IPv4 peer of a socket that listens on all addresses has a mapped IPv6 address.
   constexpr std::string_view kMapped = "::ffff:";
   const std::string_view name(host);
   const bool is_mapped = name.starts_with(kMapped) && name.find('.') != std::string_view::npos;
@@ -72,21 +72,23 @@ TcpSocket::TcpSocket(platform::Fd connected) : fd_(std::move(connected)), peer_(
   const int fd = fd_.get();
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
   SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  // An idle connection: the kernel asks after 10 s, and ends it when two questions, 5 s apart, stay without an answer.
+  // On an idle connection the kernel sends a probe after 10 s. It ends the connection when two probes, 5 s apart, stay
+  // unanswered.
   SetOption(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   SetOption(fd, IPPROTO_TCP, TCP_KEEPIDLE, 10);
   SetOption(fd, IPPROTO_TCP, TCP_KEEPINTVL, 5);
   SetOption(fd, IPPROTO_TCP, TCP_KEEPCNT, 2);
-  // No TCP_USER_TIMEOUT: Linux ends by it also a connection whose peer answers well but doesn't read, as a paused vGPU
-  // doesn't. HasVanished tells the two apart. No SO_SNDBUF nor SO_RCVBUF: either turns the kernel's own tuning off.
+  // TCP_USER_TIMEOUT is not used: with it Linux also ends connections whose peer acknowledges but does not read, such
+  // as a paused vGPU. HasVanished tells the two apart. SO_SNDBUF and SO_RCVBUF are not set, because either disables the
+  // kernel's buffer tuning.
 }
 
-/// Whether what was sent has had no answer for kVanishedAfter. A peer that only doesn't read answers every probe.
+/// Whether sent data has had no answer for kVanishedAfter. A peer that merely does not read answers every probe.
 bool TcpSocket::HasVanished() const {
   tcp_info info{};
   socklen_t size = sizeof info;
   if (::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
-  // Probes of a window that has been closed for long come two minutes apart: one or two may be under way, or lost.
+  // Zero-window probes are up to two minutes apart, and one or two may be in flight or lost.
   constexpr int kProbesLost = 3;
   const bool asked = info.tcpi_retransmits > 0 || info.tcpi_probes >= kProbesLost;
   return asked && milliseconds(info.tcpi_last_ack_recv) >= kVanishedAfter;
@@ -95,13 +97,14 @@ bool TcpSocket::HasVanished() const {
 bool TcpSocket::Await(short events, Duration timeout) {
   const Instant begin = platform::Now();
   for (;;) {
-    // What shutdown(2) ended is readable, writable and hung up at once, so that no other descriptor is needed.
+    // After shutdown(2) poll reports the socket as readable, writable and hung up, so that no other descriptor is
+    // needed.
     pollfd entry{fd_.get(), events, 0};
     const Duration left = std::max(timeout - (platform::Now() - begin), Duration::zero());
     const timespec wait = TimespecOf(std::min(left, kLookAgain));
     const int ready = ::ppoll(&entry, 1, &wait, nullptr);
     if (ready > 0 || shut_) return true;
-    if (ready < 0 && errno != EINTR) return true;  // the next call will say what it is
+    if (ready < 0 && errno != EINTR) return true;  // the next call on the socket reports the error
     if (ready == 0 && HasVanished()) {
       vanished_ = true;
       Shutdown();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A connected TCP socket that never blocks, as both kinds of stream use it.
+// A connected, non-blocking TCP socket. Both the plain and the TLS stream use it.
 #pragma once
 
 #include <atomic>
@@ -10,25 +10,26 @@
 
 namespace weir::net {
 
-/// After how long without an answer a peer has vanished.
+/// A peer that leaves data or probes unanswered for this long has vanished.
 inline constexpr Duration kVanishedAfter = seconds(20);
 
 class TcpSocket {
  public:
-  /// Sets what a stream's socket needs.
+  /// Sets the socket options that a stream needs.
   explicit TcpSocket(platform::Fd connected);
-  /// A socket that needs nothing: of this machine. `peer`: for people.
+  /// A socket of this machine, which needs no options. `peer` is used in messages.
   TcpSocket(platform::Fd connected, std::string peer) : fd_(std::move(connected)), peer_(std::move(peer)) {}
 
   [[nodiscard]] int fd() const { return fd_.get(); }
   [[nodiscard]] const std::string& peer() const { return peer_; }
 
-  /// Until one of the poll(2) `events` is there, or the connection has ended. False: `timeout` is over.
+  /// Waits for one of the poll(2) `events` or the end of the connection. Returns false after `timeout`.
   bool Await(short events, Duration timeout);
-  /// From any thread: ends every Await, now and later.
+  /// May be called from any thread. Ends every Await, now and later.
   void Shutdown();
 
-  /// Why nothing can be sent or received any more, or how `error_number` ended it.
+  /// Whether Shutdown was called. EndedBy says why the connection cannot be used; `error_number` is the errno of the
+  /// failed call, or 0.
   [[nodiscard]] bool is_shut() const { return shut_; }
   [[nodiscard]] Error EndedBy(int error_number) const;
 
@@ -42,9 +43,9 @@ class TcpSocket {
 
 /// "10.0.0.2:40312", "[::1]:40312".
 std::string HostAndPort(std::string_view host, std::string_view port);
-/// The same, of the other side.
+/// Host and port of the other side.
 std::string PeerText(int fd);
-/// Both ends have the same address: what is sent does not leave this machine.
+/// Whether both ends have the same address, so that the data does not leave this machine.
 bool IsOfThisMachine(int fd);
 
 }  // namespace weir::net

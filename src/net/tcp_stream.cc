@@ -61,7 +61,7 @@ class TcpStream final : public Stream {
  private:
   TcpSocket socket_;
   std::string peer_name_;
-  const bool sends_files_ = false;  // to another process of this machine it costs more than it saves
+  const bool sends_files_ = false;  // off for a process of this machine, where zero-copy costs more than it saves
 };
 
 Result<std::size_t> TcpStream::TrySend(std::span<const iovec> parts) {
@@ -102,7 +102,7 @@ Result<std::size_t> TcpStream::TryReceive(std::span<std::byte> into) {
   }
 }
 
-/// To one address; the result is the errno, or 0.
+/// Connects to one address. Returns 0 or the errno.
 int ConnectOne(const addrinfo& address, Duration timeout, Fd& connected) {
   Fd fd(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return errno;
@@ -132,12 +132,13 @@ std::string AddressText(const addrinfo& address) {
                                                                                                                 : "?";
 }
 
-/// For a kernel without IPv6 there is IPv4's.
+/// Listens on one address. TcpListener::Listen retries with IPv4 on a kernel without IPv6.
 Result<Fd> ListenOn(const addrinfo& address, const std::string& text) {
   Fd fd(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return platform::ErrnoError("making a socket to listen on " + text, errno);
   const int on = 1, off = 0;
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);  // what the last one left behind doesn't matter
+  // Connections in TIME_WAIT from an earlier listener do not prevent the bind
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (address.ai_family == AF_INET6) ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   if (::bind(fd.get(), address.ai_addr, address.ai_addrlen) != 0 || ::listen(fd.get(), SOMAXCONN) != 0) {
     Error error = platform::ErrnoError("listening on " + text, errno);
@@ -167,7 +168,7 @@ Result<Fd> ConnectSocket(const Endpoint& to, Duration timeout) {
   std::string tried;
   for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next, --left) {
     Fd connected;
-    // An address that swallows everything leaves time for those after it.
+    // The remaining time is divided among the remaining addresses, so that one that never answers does not use it all.
     failed = ConnectOne(*a, (deadline - platform::Now()) / left, connected);
     if (failed == 0) return connected;
     tried += (tried.empty() ? "" : ", ") + platform::ErrnoError(AddressText(*a), failed).message;
@@ -209,7 +210,7 @@ std::unique_ptr<Stream> AdoptLocal(Fd connected, std::string peer, std::string p
 }
 
 Result<TcpListener> TcpListener::Listen(const Endpoint& on) {
-  // "::" takes IPv4's connections too.
+  // A socket on "::" accepts IPv4 connections too.
   const Endpoint wanted = on.host.empty() ? Endpoint{"::", on.port} : on;
   const std::string text = EndpointText(on);
   WEIR_TRY(const AddressList addresses, AddressesOf(wanted, AI_PASSIVE));
@@ -227,7 +228,7 @@ Result<Fd> TcpListener::Accept() const {
   for (;;) {
     Fd fd(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (fd) return fd;
-    // A connection that ended before it was taken says so here; the next one may be good (accept(2)).
+    // accept(2) reports the error of a connection that ended while it was pending. The next connection may be good.
     if (errno == EINTR || errno == ECONNABORTED || errno == EPROTO || errno == ENETDOWN || errno == EHOSTUNREACH ||
         errno == ENETUNREACH)
       continue;

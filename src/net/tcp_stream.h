@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TCP: connecting, listening, and a stream that everybody on the way can read. The same without a way: a stream to
-// another process of this machine.
+// TCP: connecting, listening, and an unencrypted stream. Also a stream to another process of this machine.
 #pragma once
 
 #include <memory>
@@ -11,8 +10,8 @@
 
 namespace weir::net {
 
-/// A connected socket, for StartTls or AdoptTcp. Every address of the name is tried in turn. An empty host is this
-/// machine. Blocks for `timeout` at most, and for as long as a name takes to look up.
+/// Returns a connected socket for StartTls or AdoptTcp. Tries every address of the name in turn. An empty host means
+/// this machine. Blocks for at most `timeout` plus the time of the name lookup.
 Result<platform::Fd> ConnectSocket(const Endpoint& to, Duration timeout);
 
 Result<std::unique_ptr<Stream>> ConnectTcp(const Endpoint& to, Duration timeout);
@@ -20,22 +19,22 @@ Result<std::unique_ptr<Stream>> ConnectTcp(const Endpoint& to, Duration timeout)
 /// A stream without TLS: peer_name() is empty.
 std::unique_ptr<Stream> AdoptTcp(platform::Fd connected);
 
-/// Over a Unix stream socket that doesn't block. Who is at its other end is known by other means: what peer() and
-/// peer_name() are to say.
+/// A stream over a non-blocking Unix stream socket. The caller knows who is at its other end and gives the values of
+/// peer() and peer_name().
 std::unique_ptr<Stream> AdoptLocal(platform::Fd connected, std::string peer, std::string peer_name);
 
-/// The network that a connected socket's other end speaks from, for limits per network: an IPv4 address, or the first
-/// 64 bits of an IPv6 address, of which one user has all the rest. Empty for sockets without addresses.
+/// The network of a connected socket's other end, for limits per network: an IPv4 address, or the first 64 bits of an
+/// IPv6 address, because one user usually owns all addresses below them. Empty for sockets without addresses.
 std::string NetworkOf(int socket);
 
 class TcpListener {
  public:
-  /// Port 0: any that is free. An empty host: all addresses, of IPv6 and IPv4.
+  /// Port 0 selects a free port. An empty host listens on all IPv6 and IPv4 addresses.
   static Result<TcpListener> Listen(const Endpoint& on);
 
-  /// Never blocks: kTimeout when nobody has connected. kResourceExhausted: there are no descriptors left.
+  /// Never blocks. kTimeout: no connection is pending. kResourceExhausted: no descriptors are left.
   [[nodiscard]] Result<platform::Fd> Accept() const;
-  /// Readable when somebody has connected.
+  /// Readable when a connection is pending.
   [[nodiscard]] int fd() const { return fd_.get(); }
   [[nodiscard]] std::uint16_t port() const { return port_; }
 

@@ -72,7 +72,7 @@ TEST(ConnectTcp, SaysWhereItDidNotGetAndWhatToCheck) {
 }
 
 TEST(ConnectTcp, GivesUpInTime) {
-  // A backlog that is full swallows what comes after it.
+  // Connection attempts beyond a full backlog get no answer.
   auto listener = TcpListener::Listen({"127.0.0.1", "0"});
   ASSERT_TRUE(listener);
   ASSERT_EQ(::listen(listener->fd(), 0), 0);

@@ -13,7 +13,7 @@
 namespace weir::net {
 namespace {
 
-constexpr std::size_t kReadAheadBytes = 128 << 10;  // of the socket at once: some eight records
+constexpr std::size_t kReadAheadBytes = 128 << 10;  // bytes read from the socket at once: about eight records
 constexpr long kCertificateBytesMax = 16 << 10;
 
 struct OwnFiles {
@@ -23,7 +23,7 @@ struct OwnFiles {
   KeyPtr key;
 };
 
-/// What would fail at each connection is said at once.
+/// Detects at startup what would fail at each connection.
 Status CheckFiles(const OwnFiles& files) {
   const auto wrong = [&](std::string_view what) {
     return Fail(Errc::kProtocol, fmt::format("{}: {}; were files swapped?", files.path, what));
@@ -51,7 +51,7 @@ bool SetPolicy(SSL_CTX* context) {
   SSL_CTX_set_default_read_buffer_len(context, kReadAheadBytes);
   SSL_CTX_set_max_cert_list(context, kCertificateBytesMax);
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, CheckPeer);
-  SSL_CTX_set_verify_depth(context, 0);  // nothing between the authority and who it has signed
+  SSL_CTX_set_verify_depth(context, 0);  // no intermediate certificates
   return SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1 && SSL_CTX_set_num_tickets(context, 0) == 1 &&
          SSL_CTX_set_max_early_data(context, 0) == 1 && SSL_CTX_set_recv_max_early_data(context, 0) == 1 &&
          SSL_CTX_set_ciphersuites(context,

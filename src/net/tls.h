@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TLS 1.3 with both sides' certificates checked against the node's own authority: who connects has a token of this
-// node, and who answers is this node. Names of hosts don't matter, and nobody else's authorities do.
+// TLS 1.3 in which both sides' certificates are checked against the node's own authority: the client has a token of
+// this node, and the server is this node. Host names and other authorities play no part.
 #pragma once
 
 #include <memory>
@@ -11,17 +11,18 @@
 
 namespace weir::net {
 
-/// Who this side is. Threads may share one; copies are cheap.
+/// The identity of this side. Threads may share one; copies are cheap.
 class TlsIdentity {
  public:
-  /// A node's, from its key folder. Its list of revoked tokens is read for each connection, all else now.
+  /// A node's identity, from its key folder. The list of revoked tokens is read for each connection, everything else
+  /// now.
   static Result<TlsIdentity> OfNode(const std::string& keys_dir);
-  /// A tenant's, from its token file. One that has expired is not refused here: the node's clock decides.
+  /// A tenant's identity, from its token file. An expired token is accepted here, because the node's clock decides.
   static Result<TlsIdentity> OfToken(const std::string& token_file);
 
   /// The node's name, or the vGPU's.
   [[nodiscard]] const std::string& name() const;
-  /// In seconds since 1970.
+  /// Seconds since 1970.
   [[nodiscard]] std::int64_t expires() const;
 
   struct Parts;
@@ -35,14 +36,15 @@ class TlsIdentity {
 
 enum class Role { kServer, kClient };
 
-/// Both sides know each other when this returns: the server's first byte tells the client that it was let in, so that a
-/// refusal is an error here, in words, and not of a stream that seemed good. Blocks for `timeout` at most.
+/// Both sides have authenticated each other when this returns. The server's first byte tells the client that its token
+/// was accepted; a refusal is therefore an error of this call and not a later failure of the stream. Blocks for at most
+/// `timeout`.
 ///
-/// kPermissionDenied: one side refused the other's certificate. kProtocol: what came is not TLS, or not ours.
-/// kTimeout, kUnavailable: the other side said nothing, or went.
+/// kPermissionDenied: one side refused the other's certificate. kProtocol: the peer does not speak TLS, or not Weir's
+/// protocol. kTimeout, kUnavailable: the peer did not answer, or closed the connection.
 ///
-/// A caller to whom the stream's TrySend returned less than was given comes with the same bytes next: some of them may
-/// be encrypted already.
+/// When the stream's TrySend accepts fewer bytes than it was given, the caller must pass the remaining bytes unchanged
+/// next, because some of them may already be encrypted.
 Result<std::unique_ptr<Stream>> StartTls(platform::Fd connected, const TlsIdentity& identity, Role role,
                                          Duration timeout);
 

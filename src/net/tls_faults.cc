@@ -14,13 +14,14 @@
 namespace weir::net {
 namespace {
 
-/// Of a certificate that the node's authority has signed; nobody else's text is shown.
+/// Describes a token. Used only for certificates that the node's authority has signed; other certificates' text is not
+/// shown.
 std::string TokenOf(const X509& certificate) {
   const std::string name = NameOf(certificate);
   return name.empty() ? "the token" : fmt::format("the token of vGPU '{}'", name);
 }
 
-/// X509_V_OK: let it in.
+/// Returns X509_V_OK to accept the certificate.
 int CheckLeaf(PeerCheck& check, X509& certificate) {
   const bool is_server = check.own_role == Role::kServer;
   if (KindOf(certificate) != (is_server ? CertificateKind::kToken : CertificateKind::kNode))
@@ -63,7 +64,7 @@ struct AlertWords {
   int alert;
   const char* words;
 };
-/// What a node says of a token (the client's view), in the order of CheckPeer's refusals.
+/// The alerts that a node sends for a token (as the client sees them), in the order of CheckPeer's refusals.
 constexpr std::array kTokenAlerts{
     AlertWords{SSL_AD_CERTIFICATE_REVOKED, "it was revoked"},
     AlertWords{SSL_AD_UNKNOWN_CA, "it is unknown there, as one of another node is"},
@@ -72,7 +73,7 @@ constexpr std::array kTokenAlerts{
     AlertWords{SSL_AD_BAD_CERTIFICATE, "it is not good yet by the node's clock, or damaged"},
     AlertWords{SSL_AD_CERTIFICATE_REQUIRED, "there was none"},
 };
-/// What a tenant says of the node's certificate (the server's view).
+/// The alerts that a tenant sends for the node's certificate (as the server sees them).
 constexpr std::array kNodeAlerts{
     AlertWords{SSL_AD_CERTIFICATE_EXPIRED, "it has expired by the other side's clock"},
     AlertWords{SSL_AD_UNKNOWN_CA, "the token there is another node's"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What somebody without keys may say: to a node that waits for a tenant's handshake, or to a tenant in the node's
-// place; and what may be in a token's file. The first byte says which. Nobody is let in by that.
+// Fuzzes what a peer without keys may send to a node that waits for a tenant's handshake, or to a tenant in place of
+// the node, and the content of a token file. The first byte selects the case. No input may be accepted.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -46,7 +46,7 @@ void Hear(net::Role own, std::span<const std::uint8_t> said) {
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) __builtin_trap();
   platform::Fd here(ends[0]);
   const platform::Fd there(ends[1]);
-  // All of it fits: no input is as long as a socket's buffer. Then the end, so that nobody waits.
+  // The whole input fits into the socket's buffer. The end of the stream follows, so that the handshake does not wait.
   if (::write(there.get(), said.data(), said.size()) != static_cast<ssize_t>(said.size())) __builtin_trap();
   ::shutdown(there.get(), SHUT_WR);
   const net::TlsIdentity& identity = own == net::Role::kServer ? identities.node : identities.tenant;

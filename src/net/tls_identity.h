@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a TlsIdentity holds. Only net's own sources include this.
+// The content of a TlsIdentity. Only net's own sources include this.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@
 namespace weir::net {
 
 struct TlsIdentity::Parts {
-  OpenSslPtr<SSL_CTX> context;  // not changed any more: threads may make an SSL of it at the same time
+  OpenSslPtr<SSL_CTX> context;  // immutable, so that threads may create SSL objects from it concurrently
   std::string name;
   std::int64_t expires = 0;
-  std::string keys_dir;  // a node's; empty: a tenant's
+  std::string keys_dir;  // a node's key folder; empty for a tenant
 };
 
 }  // namespace weir::net

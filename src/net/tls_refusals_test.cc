@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is not let in, and what both sides say about it.
+// Peers that TLS refuses, and the messages on both sides.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
@@ -28,7 +28,7 @@ using weir::testing::StartBoth;
 using weir::testing::StreamPair;
 
 struct Refusal {
-  std::string server, client;  // what each side says
+  std::string server, client;  // the error on each side
 };
 
 Refusal RefusalOf(const TlsIdentity& server, const TlsIdentity& client) {
@@ -42,7 +42,7 @@ void ExpectSays(const std::string& said, const std::string& words) {
   EXPECT_NE(said.find(words), std::string::npos) << said << "\n  lacks: " << words;
 }
 
-/// What a node says to a client that is not ours and minds nothing. That one reads nothing.
+/// The node's error for a client that is not Weir's and checks no certificate. The client reads nothing.
 std::string RefusalOfAnyClient(const NodeKeys& keys, SSL_CTX& context) {
   SocketPair sockets = ConnectedSockets();
   std::jthread client([&] {
@@ -73,7 +73,7 @@ TEST(TlsRefusals, ATokenOfAnotherNodeFindsAnotherNode) {
 }
 
 TEST(TlsRefusals, ATokenOfAnotherNodeThatTrustsThisOneIsUnknown) {
-  // The client shows a foreign token and doesn't mind who answers.
+  // The client presents a token of another node and does not check the server's certificate.
   const NodeKeys keys, others;
   const auto read = [](const std::string& path) {
     auto text = platform::ReadFile(path, 1 << 20);
@@ -164,7 +164,7 @@ TEST(TlsRefusals, AnOlderTlsIsNotSpoken) {
   EXPECT_EQ(CodeOf(StartTls(std::move(sockets.server), keys.Node(), Role::kServer, kPatience)), Errc::kProtocol);
 }
 
-/// What a node says of a peer that sends `bytes` and no more.
+/// The node's error for a peer that sends only `bytes`.
 Error AnswerTo(const NodeKeys& keys, std::string_view bytes) {
   SocketPair sockets = ConnectedSockets();
   EXPECT_EQ(::send(sockets.client.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
@@ -211,7 +211,7 @@ TEST(TlsRefusals, APeerThatNeverSpeaksIsGivenUpOn) {
 }
 
 TEST(TlsRefusals, ANodeThatTakesTheHandshakeAndLetsNobodyInIsGivenUpOn) {
-  // The other side of TLS is right, but never says that the token was good.
+  // The TLS handshake succeeds, but the server never confirms that it accepted the token.
   const NodeKeys keys;
   const std::string dir = keys.dir();
   SocketPair sockets = ConnectedSockets();

@@ -17,10 +17,10 @@
 namespace weir::net {
 namespace {
 
-/// The server's first byte: the client's certificate has been checked. TLS 1.3 has nothing that says so.
+/// The server's first byte says that it has accepted the client's certificate. TLS 1.3 itself has no such message.
 constexpr unsigned char kLetIn = 'W';
 
-/// How much one call moves before the other direction gets its turn.
+/// The amount that one call transfers before the other direction gets its turn.
 constexpr std::size_t kBytesPerCall = 1 << 20;
 
 std::size_t TotalOf(std::span<const iovec> parts) {
@@ -33,7 +33,7 @@ Duration LeftUntil(Instant deadline) { return std::max(deadline - platform::Now(
 
 }  // namespace
 
-/// A place in what the caller wants to send.
+/// A position in the data that the caller wants to send.
 class TlsStream::Cursor {
  public:
   explicit Cursor(std::span<const iovec> parts) : parts_(parts) {}
@@ -46,7 +46,8 @@ class TlsStream::Cursor {
     }
   }
 
-  /// The next record: gathered into `room`, or where it lies when that would be of no use. Moves past it.
+  /// Returns the next record and moves past it. The record is gathered into `room` unless a copy would save no
+  /// packets; then its place in `parts` is returned.
   std::span<const std::byte> Take(std::span<std::byte> room, bool must_copy) {
     while (!parts_.empty() && parts_.front().iov_len == offset_) Advance(0);
     if (parts_.empty()) return {};
@@ -79,7 +80,7 @@ class TlsStream::Cursor {
   std::size_t offset_ = 0;
 };
 
-/// Repeats `step`, which returns what OpenSSL does: 1 when it is done.
+/// Repeats `step`, which returns OpenSSL's result, until that is 1.
 template <typename Step>
 Status TlsStream::Until(Instant deadline, const TlsIdentity& own, Step step) {
   for (;;) {
@@ -97,8 +98,8 @@ Status TlsStream::Until(Instant deadline, const TlsIdentity& own, Step step) {
   }
 }
 
-/// What was said last would be lost if the socket were closed while there is something to read: the other side would be
-/// told of a reset before it reads why.
+/// Closing a socket with unread data sends a reset, and the peer would see the reset before it reads the refusal. This
+/// drains the socket first.
 void TlsStream::LetRefusalArrive(Duration at_most) const {
   constexpr std::size_t kRestMax = 64 << 10;
   const Instant deadline = platform::Now() + std::min<Duration>(at_most, seconds(1));
@@ -149,7 +150,7 @@ TlsStream::Outcome TlsStream::AfterFailure(int returned, int error_number) {
     case SSL_ERROR_SYSCALL: ended_ = socket_.EndedBy(error_number == 0 ? ECONNRESET : error_number); break;
     default:
       if (ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
-        ended_ = socket_.EndedBy(ECONNRESET);  // an end that nobody signed: something may be missing
+        ended_ = socket_.EndedBy(ECONNRESET);  // the end of the stream is not authenticated: data may be missing
       else
         ended_ = OpenSslError("the connection to " + peer() + " is damaged", Errc::kUnavailable);
   }
@@ -190,8 +191,8 @@ Result<std::size_t> TlsStream::TrySend(std::span<const iovec> parts) {
     if (socket_.is_shut()) return socket_.EndedBy(0);
     if (ended_) return *ended_;
     Outcome outcome = Outcome::kDone;
-    // OpenSSL has the bytes of a record that it couldn't send: it looks at nothing but the length. (The kernel's
-    // encryption does look, for which record_ has kept them.)
+    // OpenSSL keeps the bytes of a record that it could not send, and checks only the length of a retry. Kernel TLS
+    // reads the bytes again, so record_ keeps them.
     if (flushing_) outcome = WriteRecord(record_.data(), ahead_);
     if (outcome == Outcome::kDone) {
       flushing_ = false;
@@ -249,7 +250,7 @@ void TlsStream::Shutdown() {
   {
     const std::lock_guard lock(mutex_);
     if (ssl_ && !ended_ && !socket_.is_shut() && SSL_is_init_finished(ssl_.get()) == 1) {
-      SSL_shutdown(ssl_.get());  // says that this is the end; nobody waits for an answer
+      SSL_shutdown(ssl_.get());  // sends close_notify without waiting for the peer's
       ERR_clear_error();
     }
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes over TLS. Only net's own sources include this.
+// A stream over TLS. Only net's own sources include this.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ class TlsStream final : public Stream {
   explicit TlsStream(platform::Fd connected) : socket_(std::move(connected)) {}
   ~TlsStream() override { TlsStream::Shutdown(); }
 
-  /// Until both sides know each other; before anything else, and once.
+  /// Runs until both sides have authenticated each other. Called once, before anything else.
   Status Handshake(const TlsIdentity& own, PeerCheck check, Duration timeout);
 
   Result<std::size_t> TrySend(std::span<const iovec> parts) override;
@@ -31,7 +31,7 @@ class TlsStream final : public Stream {
   [[nodiscard]] const std::string& peer_name() const override { return check_.name; }
 
  private:
-  static constexpr std::size_t kRecordBytes = 16384;  // the most that one of TLS holds
+  static constexpr std::size_t kRecordBytes = 16384;  // the maximum size of a TLS record
 
   class Cursor;
   enum class Outcome { kDone, kLater, kEnded };
@@ -45,16 +45,17 @@ class TlsStream final : public Stream {
 
   TcpSocket socket_;
   PeerCheck check_;
-  // An SSL is for one thread at a time. It is held for a record's length, and never while waiting.
+  // An SSL is for one thread at a time. The lock is held for at most one record, and never while waiting.
   std::mutex mutex_;
   OpenSslPtr<SSL> ssl_;
   std::optional<Error> ended_;
-  bool drained_ = false;            // OpenSSL holds a record's beginning at most
-  bool receive_wants_out_ = false;  // a new key has to be sent before more can be received
+  bool drained_ = false;            // OpenSSL holds at most the beginning of a record
+  bool receive_wants_out_ = false;  // a key update has to be sent before more can be received
   bool kernel_encrypts_ = false;
-  // A record that OpenSSL has encrypted and the socket didn't take: its bytes aren't reported as taken until it has.
+  // OpenSSL has encrypted a record that the socket did not accept. Its bytes are reported as sent once the socket has
+  // them.
   bool flushing_ = false;
-  std::size_t ahead_ = 0;  // bytes that OpenSSL has, and the caller hasn't been told about
+  std::size_t ahead_ = 0;  // bytes that OpenSSL has accepted and that are not yet reported to the caller
   std::array<std::byte, kRecordBytes> record_{};
 };
 

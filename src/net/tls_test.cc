@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What holds for both kinds of stream, and for TLS alone.
+// Tests of both kinds of stream, and of TLS alone.
 #include "net/tls.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ std::vector<std::byte> Pattern(std::size_t size, unsigned seed) {
   return bytes;
 }
 
-/// Both kinds of stream do the same.
+/// Tests that run on both kinds of stream.
 class Streams : public ::testing::TestWithParam<bool> {
  protected:
   Streams() {
@@ -81,7 +81,7 @@ TEST_P(Streams, CarryMegabytesBothWaysAtOnce) {
 TEST_P(Streams, GatherPartsOfAnySize) {
   const auto bytes = Pattern(3'000'000, 3);
   std::jthread sender([&] {
-    // Each send begins where the last one ended, with other parts than before.
+    // Each send begins where the last one ended and divides the data differently.
     Prng prng(7);
     for (std::size_t at = 0; at < bytes.size();) {
       std::vector<iovec> parts;
@@ -115,7 +115,7 @@ TEST_P(Streams, SayThatNothingIsThereAndThatNobodyReads) {
   while (const std::size_t taken = *client_->TrySend({&part, 1})) sent += taken;
   EXPECT_FALSE(client_->AwaitSend(milliseconds(1)));
   EXPECT_EQ(CodeOf(SendAll(*client_, block, milliseconds(1))), Errc::kTimeout);
-  // What was taken comes, whole.
+  // The accepted bytes arrive completely.
   std::vector<std::byte> got(sent);
   const Status status = ReceiveAll(*server_, got, kPatience);
   ASSERT_TRUE(status) << status.error().message;
@@ -183,7 +183,7 @@ TEST_P(Streams, TellWhoThePeerIs) {
   EXPECT_EQ(server_->peer_name(), GetParam() ? "render" : "");
 }
 
-/// A wire between two sockets that keeps what passes, as an eavesdropper does.
+/// A connection between two sockets that records the traffic, as an eavesdropper does.
 class TappedWire {
  public:
   TappedWire() : left_(ConnectedSockets()), right_(ConnectedSockets()), thread_([this] { Carry(); }) {}
@@ -204,7 +204,7 @@ class TappedWire {
     const std::lock_guard lock(mutex_);
     return from_server_;
   }
-  /// From now on every byte that passes to the server is changed.
+  /// Alters every byte to the server from now on.
   void Damage() { damages_ = true; }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For calls that would raise SIGPIPE on a connection that has ended, and can't be told not to.
+// For calls that raise SIGPIPE on a closed connection and have no flag to prevent it.
 #pragma once
 
 #include <pthread.h>
@@ -9,7 +9,7 @@
 
 namespace weir::net {
 
-/// While it lives no SIGPIPE comes to this thread; one that was raised meanwhile is gone.
+/// Blocks SIGPIPE for this thread during its lifetime, and discards a SIGPIPE raised meanwhile.
 class WithoutSigpipe {
  public:
   WithoutSigpipe() {
