@@ -46,8 +46,8 @@ class TlsStream::Cursor {
     }
   }
 
-  /// Returns the next record and moves past it. The record is gathered into `room` unless a copy would save no
-  /// packets; then its place in `parts` is returned.
+  /// Returns the next record and moves past it. The record is gathered into `room`. It is returned in place if
+  /// gathering would not make it larger and `must_copy` is false.
   std::span<const std::byte> Take(std::span<std::byte> room, bool must_copy) {
     while (!parts_.empty() && parts_.front().iov_len == offset_) Advance(0);
     if (parts_.empty()) return {};

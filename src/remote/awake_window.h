@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For how long after something has passed more of it is to be expected soon, by how it came lately; the rule is that of
-// KVM's halt polling: it grows while the next comes within the longest, and one long pause ends it.
+// How long after a message another one is expected, judged by recent pauses. The rule is that of KVM's halt polling:
+// the window grows while the next message comes within kLongest, and one longer pause closes it.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +12,12 @@ namespace weir::remote {
 class AwakeWindow {
  public:
   static constexpr Duration kFirst = microseconds(10);
-  /// After pauses as long as this a wake-up costs little in comparison.
+  /// After a pause this long, the cost of a wake-up is comparatively small.
   static constexpr Duration kLongest = microseconds(500);
 
-  /// Zero: nothing is to be expected.
+  /// Zero: no message is expected soon.
   [[nodiscard]] Duration Length() const { return length_; }
-  /// The next came after `pause`.
+  /// Records that a message came `pause` after the one before it.
   void Came(Duration pause) {
     if (pause >= kLongest)
       length_ = Duration::zero();

@@ -10,7 +10,7 @@
 namespace weir::remote {
 namespace {
 
-/// Rows, slices, or parts of one row: as many of the inner dimensions as fit.
+/// Divides an image into boxes of as many slices, rows or pixels as fit.
 std::vector<Piece> BoxesOf(const opencl::ObjectLog::Memory& image, std::uint64_t most) {
   std::vector<Piece> boxes;
   const auto& [width, rows, slices] = image.extent;

@@ -46,7 +46,7 @@ TEST(Contents, WhatHasNoPixelsThatWeKnowHasNoPieces) {
   EXPECT_TRUE(PiecesOf(Memory{.image = true, .size = 128, .pixel_bytes = 16, .extent = {8, 1, 1}}, 8).empty());
 }
 
-// A node that is sent what `Send` says has at any time what it was last asked for.
+// A node that receives the runs that `Send` returns always holds the latest content.
 RC_GTEST_PROP(Contents, WhatIsSentMakesTheNodesContentsThoseOfNow,
               (const std::vector<std::tuple<bool, std::uint32_t, std::uint8_t>>& rounds, bool whole)) {
   constexpr std::size_t kBytes = 3 * SentBlocks::kBlockBytes + 77;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that come and go, one for each connection.
+// A set of threads, one for each connection.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ class Crew {
       member.ended.store(true, std::memory_order_release);
     });
   }
-  /// Joins those that have ended; how many are at work.
+  /// Joins the threads that have ended. Returns the number that still run.
   std::size_t Reap() {
     for (auto member = members_.begin(); member != members_.end();) {
       if (member->ended.load(std::memory_order_acquire)) {

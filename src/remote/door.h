@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many connections a portal has, so that neither one address nor one token takes all the places.
+// Limits the connections of a portal, so that no single address or token can occupy all places.
 //
 //   Come(address) ──▶ unknown ──Name(vgpu)──▶ named ──Admitted──▶ admitted
 //        │               │                      │                    │
 //        └ no place      └──────────────────────┴────── ends ────────┘
 //
-// Pure, but for a lock.
+// Pure, except for a mutex.
 #pragma once
 
 #include <cstddef>
@@ -21,20 +21,20 @@ class Door {
  public:
   struct Limits {
     std::size_t all = 512;                 // connections
-    std::size_t waiting = 64;              // of these, not admitted yet
-    std::size_t waiting_per_address = 16;  // likewise; no limit for an empty address
+    std::size_t waiting = 64;              // not yet admitted
+    std::size_t waiting_per_address = 16;  // not yet admitted; no limit for an empty address
     std::size_t of_one_vgpu = 128;         // named, admitted or not
-    std::size_t waiting_of_one_vgpu = 16;  // named, not admitted yet
+    std::size_t waiting_of_one_vgpu = 16;  // named, not yet admitted
   };
 
-  /// One connection's, given back when it goes.
+  /// The place of one connection, released by the destructor.
   class Place {
    public:
     Place(Door& door, std::string address) : door_(door), address_(std::move(address)) {}
     ~Place() { door_.Leave(*this); }
     Place(const Place&) = delete;
     Place& operator=(const Place&) = delete;
-    /// It has shown which vGPU it is for, once. False: that one has too many connections already.
+    /// Records the vGPU of the connection; called once. Returns false if that vGPU has too many connections.
     [[nodiscard]] bool Name(const std::string& vgpu) { return door_.Name(*this, vgpu); }
     void Admitted() { door_.Admit(*this); }
 
@@ -49,7 +49,7 @@ class Door {
   Door() = default;
   explicit Door(const Limits& limits) : limits_(limits) {}
 
-  /// Null: there is no place for another one from this address.
+  /// Null: no place is left for a connection from this address.
   [[nodiscard]] std::unique_ptr<Place> Come(std::string address) {
     const std::lock_guard lock(mutex_);
     const auto same = waiting_from_.find(address);

@@ -90,7 +90,7 @@ RC_GTEST_PROP(Door, GivesEveryPlaceBack, ()) {
   RC_ASSERT(places[0]->Name("0"));
 }
 
-/// Connected to the portal from an address of this machine.
+/// Connects to the portal from an address of this machine.
 platform::Fd ConnectFrom(const char* from, std::uint16_t port) {
   platform::Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
@@ -123,12 +123,12 @@ TEST(Portal, SilentConnectionsFromOneAddressLeaveRoomForOthers) {
   });
   std::vector<platform::Fd> silent;
   for (int i = 0; i < 100; ++i) silent.push_back(ConnectFrom("127.0.0.1", listener.port()));
-  // All were accepted, in their order, when the last is closed.
+  // Connections are accepted in order, so that all have been accepted when the last one is closed.
   EXPECT_TRUE(platform::WaitReadable(silent.back().get(), 8'000)) << "the last of a hundred is not closed";
   std::size_t closed = 0;
   for (const platform::Fd& one : silent) closed += platform::WaitReadable(one.get(), 0);
   EXPECT_EQ(closed, 100U - Door::Limits{}.waiting_per_address);
-  // One from elsewhere is heard.
+  // A connection from another address is served.
   platform::Fd other = ConnectFrom("127.0.0.2", listener.port());
   EXPECT_EQ(::fcntl(other.get(), F_SETFL, O_NONBLOCK), 0);
   const auto stream = net::AdoptTcp(std::move(other));

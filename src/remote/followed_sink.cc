@@ -12,8 +12,8 @@ namespace {
 
 namespace cl = proto::cl;
 
-/// An event's times are of the node's clock, which is ahead of ours by so much, as far as is known. What has ended has
-/// ended before we hear of it, which bounds that.
+/// Converts the times of an event from the node's clock to this machine's. `ahead_ns` is the estimated difference. An
+/// event ends before its message arrives here, which gives a lower bound of the difference.
 void MoveTimes(std::span<std::byte> message, std::int64_t& ahead_ns) {
   cl::EventDone done;
   if (!cl::Decode(message, done)) return;
@@ -45,7 +45,7 @@ Status FollowedSink::Take(std::span<std::byte> message) {
   return LineSink::Take(message);
 }
 
-/// Answers to a move's requests. The facts are looked at in passing.
+/// Consumes answers to a migration's requests. Also collects the platform's facts from the reply to request 0.
 bool FollowedSink::TakeOwn(const cl::Header& header, std::span<const std::byte> message) {
   if (header.op == static_cast<std::uint16_t>(cl::Op::kNotice)) return notices_are_nobodys_;
   cl::Reply reply;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the executor of a followed connection says: it goes to the client, but for what was asked on a move's behalf
-// (docs/migration.md).
+// Receives the messages of a followed connection's executor. They go to the client, except for answers to requests of a
+// migration (docs/migration.md).
 //
 //   arena of the node   | the client's .......................... | spare: slot 0 | slot 1 | ... |
 //                                                                   a copy of it is kept here while programs move
@@ -17,38 +17,38 @@
 
 namespace weir::remote {
 
-/// The arena's end, which no client is shown, is read into a slot at a time.
+/// Migrations read contents through the spare end of the arena, which is hidden from the client, one slot at a time.
 inline constexpr std::uint64_t kSlotBytes = 1 << 20;
 inline constexpr unsigned kSlots = opencl::kSpareBytes / kSlotBytes;
 
 class FollowedSink final : public LineSink {
  public:
-  /// `ahead_ns`: the node's clock less ours.
+  /// `ahead_ns`: the node's clock minus this machine's.
   FollowedSink(Line& line, Followed& followed, std::int64_t ahead_ns)
       : LineSink(line), followed_(followed), spare_at_(line.arena.bytes()), ahead_ns_(ahead_ns) {}
   Status Take(std::span<std::byte> message) override;
   Result<std::span<std::byte>> Room(std::uint64_t offset, std::size_t bytes) override;
   Status MoveWanted(const std::string& why) override;
-  /// The connection has.
+  /// Says that the connection has ended.
   void Ended();
 
-  // -- For a move
+  // -- For a migration
 
-  /// Numbers of its own requests begin here: no client and no log has them.
+  /// The first number of a migration's requests. Neither clients nor the log use the numbers from here to kQuestions.
   static constexpr std::uint32_t kRequests = 0xFFD00000;
-  /// From now on the slots are kept. They stay as long as this.
+  /// Allocates the copy of the spare slots, which then lives as long as this object.
   void OpenSpare();
-  /// A request's number, whose answer is not the client's.
+  /// Returns a new request number. The answer to it does not go to the client.
   std::uint32_t NewRequest();
-  /// Its status; nothing: it did not come within `timeout`, or the connection has ended.
+  /// The status of the answer. Nullopt: it did not come within `timeout`, or the connection has ended.
   std::optional<std::int32_t> AnswerTo(std::uint32_t request, Duration timeout);
-  /// False: something that was asked is not answered, and may still come into a slot.
+  /// Waits for all answers. False: a request is still unanswered, and its content may still arrive in a slot.
   bool AwaitAnswers(Duration timeout);
-  /// Nothing has come into this slot yet.
+  /// Marks a slot as empty before content is requested for it.
   void Expect(unsigned slot);
-  /// What has come into it since, as far as it came from its beginning on.
+  /// The content that has arrived in the slot since Expect, as far as it is contiguous from the slot's beginning.
   std::span<const std::byte> ArrivedIn(unsigned slot);
-  /// While `nobodys`, notices are for nobody: what they tell of is not the client's.
+  /// While `nobodys` is true, notices are dropped, because they concern the migration's own requests.
   void Notices(bool nobodys);
 
  private:
@@ -57,11 +57,11 @@ class FollowedSink final : public LineSink {
   Followed& followed_;
   const std::uint64_t spare_at_;
   std::int64_t ahead_ns_;
-  // Under followed_.mutex.
+  // Guarded by followed_.mutex.
   std::set<std::uint32_t> asked_;
   std::map<std::uint32_t, std::int32_t> answers_;
   std::uint32_t next_request_ = kRequests;
-  std::vector<std::byte> spare_;  // never reallocated: the reader may be at work in it
+  std::vector<std::byte> spare_;  // never reallocated, because the reader may be writing to it
   std::uint64_t arrived_[kSlots] = {};
   bool notices_are_nobodys_ = false, ended_ = false;
 };

@@ -13,9 +13,9 @@ namespace {
 
 namespace cl = proto::cl;
 
-constexpr Duration kAnswerWithin = seconds(60);  // builds are among what is asked
+constexpr Duration kAnswerWithin = seconds(60);  // long, because program builds are among the requests
 
-/// Facts that may differ from node to node without a program's noticing.
+/// Facts that may differ between nodes without affecting a program.
 bool MayDiffer(std::uint32_t name) {
   return name == CL_DEVICE_GLOBAL_MEM_SIZE || name == CL_DEVICE_MAX_MEM_ALLOC_SIZE ||
          name == CL_DEVICE_PROFILING_TIMER_RESOLUTION;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The node that a program goes to, before it is there: its executor's answers are read by whoever asks.
+// The new node of a migration before the client uses it. The migration itself reads its executor's answers.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,22 @@ namespace weir::remote {
 
 class FreshNode final : private Sink {
  public:
-  /// Nobody else reads `in`, nor sends on `stream`.
+  /// `in` and `stream` must not be used by any other code meanwhile.
   FreshNode(net::Stream& stream, InPump& in, const std::atomic<bool>& stop) : stream_(stream), in_(in), stop_(stop) {}
 
   Status Send(std::span<const std::vector<std::byte>> messages) { return SendMessages(stream_, messages, stop_); }
   Status Put(std::uint64_t offset, std::span<const std::byte> bytes) {
     return SendContents(stream_, offset, bytes, stop_);
   }
-  /// Until `request` is answered as expected. kTimeout; kUnavailable: it was answered otherwise, or the node has gone.
+  /// Waits until `request` is answered with `expected`. kTimeout: there was no answer. kUnavailable: the answer was
+  /// another one, or the connection has ended.
   Status Await(std::uint32_t request, std::int32_t expected, const char* what);
-  /// kVersionMismatch, in words, where its device is another one than `here`, the body of the reply to request 0.
+  /// kVersionMismatch: the node's device differs from the one that `here` describes. `here` is the body of the reply to
+  /// request 0.
   Status SameDeviceAs(std::span<const std::byte> here);
-  /// What it has said and is the client's.
+  /// Messages that the executor has sent and that are meant for the client.
   std::vector<std::vector<std::byte>> TakeLate() { return std::move(late_); }
-  /// Why it asks already to be left again; empty: it does not.
+  /// The reason of a drain request of the new node; empty if there is none.
   std::string TakeLeaveWhy() { return std::move(leave_why_); }
 
  private:

@@ -21,14 +21,14 @@
 namespace weir::remote {
 namespace {
 
-constexpr int kPortTries = 40;  // 50 ms apart: another process is about to open the port, or to close it
+constexpr int kPortTries = 40;  // at 50 ms each: another process may be about to open or close the port
 
 Error PortIsBusy(const std::string& path) {
   return Fail(Errc::kBusy, path + " is in use by another program" +
                                "; one of another user, perhaps, or a login on that line: 'fuser -v " + path + "' says");
 }
 
-/// What a port may be: a socket, a character device or a file.
+/// Returns the file type of a port: a socket, a character device or a regular file.
 Result<mode_t> KindOf(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return platform::ErrnoError("looking for the port " + path, errno);
@@ -37,7 +37,7 @@ Result<mode_t> KindOf(const std::string& path) {
   return Fail(Errc::kInvalidArgument, path + " is neither a character device nor a socket, nor memory of the host's");
 }
 
-/// No echo, no lines, no signals, eight bits, and no speed of its own choice.
+/// Sets raw mode: no echo, no line editing, no signals, eight bits, speed unchanged.
 Status MakeRaw(int fd, const std::string& path) {
   termios settings{};
   if (::tcgetattr(fd, &settings) != 0) return platform::ErrnoError("reading the settings of " + path, errno);
@@ -47,7 +47,7 @@ Status MakeRaw(int fd, const std::string& path) {
   return Ok();
 }
 
-/// "port-dev-vport0p1.sock": one for each device, by whatever name it is opened.
+/// "port-dev-vport0p1.sock": one name for each device, whichever path leads to it.
 std::string SocketFor(const std::string& path, const std::string& run_dir) {
   char* real = ::realpath(path.c_str(), nullptr);
   std::string name = real == nullptr ? path : real;
@@ -56,7 +56,7 @@ std::string SocketFor(const std::string& path, const std::string& run_dir) {
   return run_dir + "/port" + name + ".sock";
 }
 
-/// Until it serves. kBusy: another one has the port.
+/// Starts the port process and waits until it serves. kBusy: another process has the port.
 Status StartPort(const std::string& path, const std::string& socket, const std::string& program) {
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0) return platform::ErrnoError("starting " + program, errno);
@@ -66,7 +66,7 @@ Status StartPort(const std::string& path, const std::string& socket, const std::
                                                       "--ready-fd", std::to_string(ends[1])},
                                              .kept_fd = ends[1]}));
   write_end.Reset();
-  // What it says before it serves is an error, in words.
+  // Any output other than "1" is an error message.
   std::string said;
   char bytes[512];
   for (ssize_t got = 0; (got = ::read(read_end.get(), bytes, sizeof bytes)) != 0;) {
@@ -74,7 +74,7 @@ Status StartPort(const std::string& path, const std::string& socket, const std::
     if (got < 0 && errno != EINTR) break;
   }
   int status = 0;
-  ::waitpid(pid, &status, 0);  // one that serves is its child, and closed the pipe as well
+  ::waitpid(pid, &status, 0);  // a port process that serves has forked, and its parent has exited
   if (said == "1") return Ok();
   const int exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
   if (said.empty()) said = program + " ended before it served " + path;
@@ -92,7 +92,7 @@ Result<std::unique_ptr<PortLine>> OpenPortPath(const std::string& path) {
     return LineOf(std::move(connected));
   }
   platform::Fd fd(::open(path.c_str(), O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd && errno == EBUSY) return PortIsBusy(path);  // a virtio port is for one at a time
+  if (!fd && errno == EBUSY) return PortIsBusy(path);  // a virtio port can be opened only once
   if (!fd) return platform::ErrnoError("opening " + path, errno);
   if (S_ISREG(mode) || CanBeMapped(fd.get())) return OpenHostMemory(std::move(fd), path);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return PortIsBusy(path);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening a guest's port, and a relay's way to it in the guest: by the one process there that has the port open.
+// Opens a guest's port, and connects a relay in the guest to the process that has the port open.
 #pragma once
 
 #include <memory>
@@ -10,16 +10,16 @@
 
 namespace weir::remote {
 
-/// A node's name that is a path names a port, or the socket of a process that has one open.
+/// A node name that contains a slash is the path of a port, or the socket of a process that has a port open.
 inline bool IsPortPath(const std::string& node) { return node.find('/') != std::string::npos; }
 
-/// A character device or memory that the host has too (memory_line.h), for this process alone, or a Unix stream socket;
-/// never blocks. A terminal carries bytes as they are from now on. Errors: kBusy, another process has it open;
-/// kNotFound, kPermissionDenied; kInvalidArgument, it is none of these; those of OpenHostMemory.
+/// Opens a character device, memory shared with the host (memory_line.h) or a Unix stream socket, exclusively and
+/// without blocking. A terminal is put into raw mode. Errors: kBusy, another process has it open; kNotFound;
+/// kPermissionDenied; kInvalidArgument, the path is none of these; those of OpenHostMemory.
 Result<std::unique_ptr<PortLine>> OpenPortPath(const std::string& path);
 
-/// A new stream to the host. `path`: a port, for which `program` (weir-port) is started with a socket in `run_dir`
-/// where none has the port open yet; or such a socket.
+/// Opens a new stream to the host. `path` is a port or the socket of a process that has one open. For a port that no
+/// process has open, this starts `program` (weir-port), whose socket lies in `run_dir`.
 Result<std::unique_ptr<net::Stream>> ConnectByPort(const std::string& path, const std::string& run_dir,
                                                    const std::string& program);
 

@@ -18,7 +18,7 @@
 namespace weir::remote {
 namespace {
 
-/// A portal of a former daemon gives the socket up when it sees that this one has ended.
+/// Retries, because the portal of an earlier daemon releases the socket only when it notices that its daemon has ended.
 Result<platform::Fd> ListenForGuest(const std::string& path) {
   constexpr int kTries = 30;
   for (int attempt = 0;; ++attempt) {
@@ -28,7 +28,7 @@ Result<platform::Fd> ListenForGuest(const std::string& path) {
   }
 }
 
-/// Descriptors from the port's thread to the portal's, in this one process.
+/// Passes descriptors from the port's thread to the portal's thread within this process.
 class Handover {
  public:
   Status Make() {
@@ -42,7 +42,7 @@ class Handover {
     const int number = fd.get();
     if (::write(giving_.get(), &number, sizeof number) == sizeof number) static_cast<void>(fd.Release());
   }
-  /// Empty: there is none.
+  /// Empty: no descriptor is waiting.
   platform::Fd Take() {
     int number = -1;
     return ::read(taking_.get(), &number, sizeof number) == sizeof number ? platform::Fd(number) : platform::Fd();
@@ -93,7 +93,7 @@ Status RunGuestPortal(const GuestPortalOptions& guest, PortalOptions portal) {
   Status status = RunPortal(std::move(portal));
   static_cast<void>(::eventfd_write(stop.get(), 1));
   carrying.join();
-  // What is still on its way between the two.
+  // Closes descriptors that were passed and not taken.
   while (streams.Take()) continue;
   return status;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's end of a virtual machine's port: a portal whose connections are the streams of that port, all of them one
-// vGPU's.
+// The host's end of a virtual machine's port: a portal whose connections are the streams of that port. All streams
+// belong to one vGPU.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +10,21 @@
 
 namespace weir::remote {
 
-/// What `path` is.
+/// The kind of `path`.
 enum class GuestWay {
-  kListen,   // a socket that the hypervisor leads the guest's port to: this portal listens there
-  kConnect,  // the same, where the hypervisor listens, or a terminal
-  kMemory,   // a file of memory that the guest has too (memory_line.h)
+  kListen,   // a socket on which this portal listens and to which the hypervisor connects the guest's port
+  kConnect,  // a socket on which the hypervisor listens, or a terminal
+  kMemory,   // a file of memory that is shared with the guest (memory_line.h)
 };
 
 struct GuestPortalOptions {
   std::string path;
   GuestWay way = GuestWay::kListen;
-  std::uint64_t memory_bytes = 0;  // of a file that isn't there; 0: kGuestMemoryBytes
-  std::string vgpu;                // whatever the guest says
+  std::uint64_t memory_bytes = 0;  // size of a new file; 0: kGuestMemoryBytes
+  std::string vgpu;                // used instead of the name that the guest sends
 };
-/// `portal`: as RunPortal wants it, but for how connections come and who they are. Until told to stop. Errors: that it
-/// can't listen.
+/// Runs until `portal.stop` is readable. `portal` is used as in RunPortal, except that `accept`, `listener` and
+/// `identify` are set here. Returns an error if it cannot listen.
 Status RunGuestPortal(const GuestPortalOptions& guest, PortalOptions portal);
 
 }  // namespace weir::remote

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A guest's port at run time: terminals, sockets, portals without executors, and guests that go, come back and talk
-// rubbish.
+// A guest's port at run time: terminals, sockets, portals without executors, and guests that disappear, return and send
+// malformed data.
 #include "remote/guest_portal.h"
 
 #include <fcntl.h>
@@ -33,7 +33,7 @@ namespace {
 using testing::CodeOf;
 using testing::kPatience;
 
-/// A thread that ends when it is told to.
+/// A thread that ends when its descriptor becomes readable.
 class Stoppable {
  public:
   explicit Stoppable(std::function<void(int)> work) : stop_(::eventfd(0, EFD_CLOEXEC)) {
@@ -52,14 +52,14 @@ class Stoppable {
 };
 
 using OpenLine = std::function<Result<std::unique_ptr<PortLine>>()>;
-/// Lends a descriptor to a loop as its port, as often as it wants one.
+/// Gives a loop duplicates of a descriptor as its port.
 OpenLine Lend(const platform::Fd& fd) {
   return [&fd]() -> Result<std::unique_ptr<PortLine>> {
     return LineOf(platform::Fd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)));
   };
 }
 
-/// The guest's process that has the port open. Who connects has a stream.
+/// The guest's process that has the port open. Each connection to it gets a stream.
 class GuestSide {
  public:
   explicit GuestSide(OpenLine open)
@@ -84,7 +84,7 @@ class GuestSide {
   Stoppable loop_;
 };
 
-/// A host whose streams say back what they are told.
+/// A host whose streams echo their data.
 class EchoHost {
  public:
   explicit EchoHost(OpenLine open)
@@ -122,7 +122,7 @@ std::vector<std::byte> SomeBytes(std::size_t size) {
   return bytes;
 }
 
-/// Says so much and hears it again.
+/// Sends `size` bytes and expects to receive them again.
 void ExpectEcho(net::Stream& stream, std::size_t size) {
   const std::vector<std::byte> said = SomeBytes(size);
   std::vector<std::byte> heard(size);
@@ -143,7 +143,7 @@ struct TwoSockets {
   platform::Fd guest, host;
 };
 
-/// A terminal, which echoes and has lines until somebody sets it up.
+/// A terminal, which echoes and edits lines until it is put into raw mode.
 struct Terminal {
   Terminal() : host(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)) {
     WEIR_CHECK(host && ::grantpt(host.get()) == 0 && ::unlockpt(host.get()) == 0);
@@ -185,7 +185,7 @@ TEST(GuestPort, AGuestThatBeganAnewInTheMiddleOfAFrameIsServed) {
     std::byte byte{};
     EXPECT_EQ(CodeOf(net::ReceiveAll(*stream, std::span(&byte, 1), kPatience)), Errc::kUnavailable);
   }
-  // The last frame of a guest that was reset, and what a terminal's login would say.
+  // The last frame of a guest that was reset, and the prompt of a login on the terminal.
   const proto::port::FrameHeader half{.kind = 3, .stream = 1, .value = 9'000};
   const std::string_view login = "\r\nDebian GNU/Linux 12 vm1 hvc0\r\n\r\nvm1 login: ";
   ASSERT_EQ(::send(port.guest.get(), &half, sizeof half, MSG_NOSIGNAL), 16);
@@ -256,7 +256,7 @@ TEST(GuestMemory, EitherEndMayEndAndComeBack) {
   for (int turn = 0; turn < 6; ++turn) {
     stream = guest->Connect();
     ExpectEcho(*stream, 200'000);
-    // In the middle of something.
+    // In the middle of a transfer.
     const std::vector<std::byte> much = SomeBytes(8 << 20);
     EXPECT_EQ(CodeOf(net::SendAll(*stream, much, milliseconds(20))), Errc::kTimeout);
     if (turn % 2 == 0) {
@@ -320,7 +320,7 @@ TEST(GuestPort, WhatIsNoPortIsRefusedInWords) {
   EXPECT_EQ(CodeOf(ConnectByPort(folder.path(), folder.path(), "")), Errc::kInvalidArgument);
 }
 
-/// A portal that has no executors, at a socket to which a test's hypervisor connects.
+/// A portal without executors, at a socket to which the test connects as the hypervisor.
 class PortalWithoutVgpus {
  public:
   PortalWithoutVgpus()
@@ -377,10 +377,10 @@ TEST(GuestPortal, RubbishAndHangingUpDoNotEndIt) {
   for (int i = 0; i < 20; ++i) {
     const platform::Fd connected = portal.Connect();
     const std::vector<std::byte> rubbish = SomeBytes(static_cast<std::size_t>(i) * 3'001);
-    if (i % 3 != 0)  // it may have been turned away already
+    if (i % 3 != 0)  // the portal may have closed the connection already
       static_cast<void>(::send(connected.get(), rubbish.data(), rubbish.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
   }
-  // Turned away while the portal has not seen yet that the last one has gone.
+  // The portal refuses the connection until it notices that the previous one has closed.
   EXPECT_TRUE(testing::WaitUntil([&] {
     const platform::Fd connected = portal.Connect();
     GuestSide guest(Lend(connected));

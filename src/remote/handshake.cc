@@ -58,7 +58,7 @@ Result<Greeting> ReceiveHello(net::Stream& stream) {
 
 void Refuse(net::Stream& stream, const std::string& why) {
   const std::string_view words = std::string_view(why).substr(0, 3 * kTextBytesMax);
-  // It may have gone already; then it needs no words.
+  // Errors are ignored: a peer that has closed the connection needs no reason.
   static_cast<void>(
       SendFrame(stream, wire::Kind::kWelcome, wire::Welcome{.magic = wire::kMagic, .refusal = words}, kRefuseWithin));
 }
@@ -98,7 +98,7 @@ Result<Entry> Enter(net::Stream& stream, const Greeting& greeting) {
     return Fail(Errc::kProtocol, stream.peer() + " says times that no clock shows");
   const auto node_came = static_cast<std::int64_t>(welcome.hello_came_ns);
   const auto node_sent = static_cast<std::int64_t>(welcome.sent_ns);
-  // As in NTP (RFC 5905, section 8): what the node took for itself is no part of the way.
+  // As in NTP (RFC 5905, section 8): the node's processing time is not part of the round trip.
   return Entry{.vgpu = std::string(welcome.vgpu),
                .arena_bytes = welcome.arena_bytes,
                .ahead_ns = ((node_came - sent_ns) + (node_sent - came_ns)) / 2,

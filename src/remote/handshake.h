@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a relay and a portal meet: a Hello, and a Welcome or a refusal.
+// The handshake of a relay and a portal: a Hello, answered by a Welcome or a refusal.
 #pragma once
 
 #include <string>
@@ -9,30 +9,31 @@
 namespace weir::remote {
 
 inline constexpr Duration kHelloWithin = seconds(10);
-/// An executor has to be started, and it loads a compiler.
+/// Long, because the portal may have to start an executor, which loads a compiler.
 inline constexpr Duration kWelcomeWithin = seconds(20);
 
-/// What a clock that began with its machine never shows (36 years): sums and differences of less can't overflow.
+/// Upper bound of plausible clock values (36 years since boot). Sums and differences of smaller values cannot overflow.
 inline constexpr std::uint64_t kClockMaxNs = 1ULL << 60;
 
 struct Greeting {
   std::string vgpu, program;
-  std::uint16_t version = 0;  // that the relay speaks; not told by one
+  std::uint16_t version = 0;  // the relay's protocol version; unused when a relay sends its Greeting
 };
-/// What a portal reads first. kProtocol: no Hello. kVersionMismatch: of a version that can't be spoken.
+/// Receives the Hello. kProtocol: malformed. kVersionMismatch: unsupported version.
 Result<Greeting> ReceiveHello(net::Stream& stream);
-/// Tells why there is no connection.
+/// Sends the reason why the connection is refused.
 void Refuse(net::Stream& stream, const std::string& why);
-/// `came_ns`: when the Hello did.
+/// `came_ns`: when the Hello arrived.
 Status SendWelcome(net::Stream& stream, const std::string& vgpu, std::uint64_t arena_bytes, std::int64_t came_ns);
 
 struct Entry {
-  std::string vgpu;  // as the node says
+  std::string vgpu;  // as the node reports it
   std::uint64_t arena_bytes = 0;
-  std::int64_t ahead_ns = 0;  // the node's clock less ours
+  std::int64_t ahead_ns = 0;  // the node's clock minus this machine's
   std::int64_t round_trip_ns = 0;
 };
-/// A relay's side. kPermissionDenied with the node's words; kTimeout, kProtocol, kVersionMismatch, kUnavailable.
+/// The relay's side of the handshake. kPermissionDenied carries the node's reason. Other errors: kTimeout, kProtocol,
+/// kVersionMismatch, kUnavailable.
 Result<Entry> Enter(net::Stream& stream, const Greeting& greeting);
 
 }  // namespace weir::remote

@@ -39,7 +39,7 @@ TEST(Handshake, BothLearnWhatTheOtherSays) {
   EXPECT_LE(std::abs(entry->ahead_ns), entry->round_trip_ns) << "one clock: the error is at most half of a round trip";
 }
 
-// Both reach logs and terminals.
+// Both texts reach logs and terminals.
 TEST(Handshake, WhatEitherSaysIsPrintable) {
   TwoEnds ends;
   std::thread node([&] {
@@ -56,7 +56,7 @@ TEST(Handshake, WhatEitherSaysIsPrintable) {
 
 TEST(Handshake, TimesThatNoClockShowsAreRefused) {
   const std::int64_t later_ns = platform::NowNs() + Duration(seconds(3600)).count();
-  for (const std::int64_t came_ns : {later_ns, std::int64_t{-1}}) {  // later than the answer; more than a clock can say
+  for (const std::int64_t came_ns : {later_ns, std::int64_t{-1}}) {  // later than the answer; beyond any clock value
     TwoEnds ends;
     ASSERT_TRUE(SendWelcome(*ends.portal, "game", 1 << 30, came_ns));
     const auto entry = Enter(*ends.relay, {});

@@ -16,10 +16,10 @@
 namespace weir::remote {
 namespace {
 
-constexpr int kTurnsBetweenLooks = 32;  // at the clock
+constexpr int kTurnsBetweenLooks = 32;  // between two readings of the clock
 constexpr Duration kDoze = seconds(10);
 
-/// False: of an ordinary kind this thread would take time from others.
+/// False: the thread must not spin, because with an ordinary priority it would take time from other threads.
 bool BecomeTheLowest(int processor) {
   cpu_set_t only;
   CPU_ZERO(&only);
@@ -29,7 +29,7 @@ bool BecomeTheLowest(int processor) {
          ::pthread_setschedparam(::pthread_self(), SCHED_IDLE, &none) == 0;
 }
 
-/// Whether this process's control group, or one above it, may use processors only so much of the time.
+/// Whether this process's control group, or an ancestor of it, has a CPU quota.
 bool HasCpuQuota() {
   const auto groups = platform::ReadFile("/proc/self/cgroup", 1 << 16);
   if (!groups) return false;
@@ -79,7 +79,7 @@ void KeepAwake::Turn(int processor) {
       turns_.fetch_add(1, std::memory_order_relaxed);
       do {
         for (int turn = 0; turn < kTurnsBetweenLooks; ++turn) opencl::Pause();
-        ::sched_yield();  // to others of the lowest kind
+        ::sched_yield();  // yields to other SCHED_IDLE threads
       } while (platform::NowNs() < until_ns_.load(std::memory_order_relaxed) && !stop_.load(std::memory_order_relaxed));
     }
     asleep_.store(1);

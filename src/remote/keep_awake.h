@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps the processors from idling while answers come and go. A call that waits passes eight threads, each woken by the
-// one before; in a virtual machine waking a processor that idles costs more than what they all do, and on few
-// processors the next one always idles. While what passes comes soon after one another, a thread of the lowest kind
-// that there is (SCHED_IDLE) turns on each: whoever else has something to do takes its place at once.
+// Keeps processors from idling while messages are frequent. A blocking call passes through eight threads, each woken by
+// the one before it. In a virtual machine, waking an idle processor costs more than the work of all these threads, and
+// with few processors the next one is always idle. While messages follow each other closely, a SCHED_IDLE thread spins
+// on each processor; any other thread preempts it at once.
 #pragma once
 
 #include <atomic>
@@ -16,19 +16,19 @@ namespace weir::remote {
 
 class KeepAwake {
  public:
-  /// Where there are more, a thread that is woken has its own.
+  /// With more processors, a woken thread usually has a processor of its own.
   static constexpr std::size_t kProcessorsMost = 4;
 
-  /// On these processors; none: as if there were no such thing. By default all that this process may use, if they are
-  /// from two to kProcessorsMost and nobody counts how much of them is used (cpu.max of a control group).
+  /// Spins on these processors; an empty list disables the mechanism. The default is all processors that this process
+  /// may use if there are two to kProcessorsMost, and none if a control group limits their use (cpu.max).
   explicit KeepAwake(std::vector<int> processors = WhereItPays());
   ~KeepAwake();
   KeepAwake(const KeepAwake&) = delete;
   KeepAwake& operator=(const KeepAwake&) = delete;
 
-  /// From any thread: no processor idles before this time (CLOCK_MONOTONIC).
+  /// May be called from any thread: no processor idles before this time (CLOCK_MONOTONIC).
   void Until(std::int64_t ns);
-  /// How often its threads began to turn: for tests.
+  /// How often the threads have begun to spin. For tests.
   [[nodiscard]] std::uint64_t turns() const { return turns_.load(std::memory_order_relaxed); }
 
  private:
@@ -36,17 +36,18 @@ class KeepAwake {
   void Turn(int processor);
 
   std::atomic<std::int64_t> until_ns_{0};
-  std::atomic<std::uint32_t> asleep_{0};  // futex word: 1, or 0 when they are to look again
+  // Futex word: 1 while a thread sleeps; 0 tells the threads to check until_ns_ again
+  std::atomic<std::uint32_t> asleep_{0};
   std::atomic<std::uint64_t> turns_{0};
   std::atomic<bool> stop_{false};
   std::vector<std::thread> threads_;
 };
 
-/// One place where something passes, on one thread.
+/// A point that messages pass, used by one thread.
 class Passing {
  public:
   explicit Passing(KeepAwake* awake) : awake_(awake) {}
-  /// Something does.
+  /// Records a message.
   void Now();
 
  private:

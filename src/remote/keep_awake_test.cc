@@ -13,7 +13,7 @@
 namespace weir::remote {
 namespace {
 
-/// What a window has cost and won with these pauses.
+/// The costs and gains of a window for a series of pauses.
 struct Awoken {
   Duration in_vain{}, length{};
   std::size_t caught = 0;
@@ -65,7 +65,7 @@ TEST(KeepAwake, TurnsWhileItIsToldToAndNotWhenNothingComes) {
   EXPECT_EQ(awake.turns(), 0U) << "one alone says nothing of the next";
   awake.Until(platform::NowNs() + 1'000'000);
   awake.Until(platform::NowNs() + 500'000);
-  // A thread of this kind begins when nobody else wants its processor, which may be after the time is over.
+  // A SCHED_IDLE thread starts only when its processor is free, which may be after the time has passed.
   EXPECT_LE(awake.turns(), platform::UsableCpus().size());
 }
 

@@ -29,7 +29,7 @@ bool LeaveWatch::Look(Instant now) {
     const auto asks =
         packet ? proto::LeaveListFrom({reinterpret_cast<const char*>(packet->bytes.data()), packet->bytes.size()})
                : std::nullopt;
-    if (!asks) {  // it has gone
+    if (!asks) {  // the daemon has closed the connection
       socket_.Reset();
       return changed;
     }
@@ -58,7 +58,7 @@ void LeaveWatch::Say(const std::vector<proto::AskedHere>& here) {
   if (!socket_) return;
   std::string text = proto::AskedHereText(here);
   if (text == said_) return;
-  // One that doesn't read will be told next time.
+  // If the daemon does not read, the next call sends the text.
   if (platform::SendPacket(socket_.get(), std::as_bytes(std::span(text)))) said_ = std::move(text);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A portal's line to its daemon: hears which vGPUs are asked to leave this node, and says how many connections of these
-// there are (proto/leave_list.h). What it has heard holds until it hears otherwise, also while there is no daemon.
+// The portal's connection to its daemon. It receives the vGPUs with a drain request, and reports how many connections
+// they have (proto/leave_list.h). The last list stays valid until a new one arrives, also while no daemon runs.
 #pragma once
 
 #include <map>
@@ -16,24 +16,24 @@ namespace weir::remote {
 
 class LeaveWatch {
  public:
-  /// `path`: the daemon's socket; empty: nobody is ever asked.
+  /// `path`: the daemon's socket. Empty: there are no drain requests.
   explicit LeaveWatch(std::string path) : path_(std::move(path)) {}
 
-  /// Hears what has come; connects if there is no connection, once a second. True: others are asked than before. Never
-  /// blocks.
+  /// Receives pending lists. Connects, at most once a second, if there is no connection. Returns whether the list has
+  /// changed. Never blocks.
   bool Look(Instant now);
-  /// Why it is asked to leave; empty: it may stay. From any thread.
+  /// The reason of the vGPU's drain request; empty if there is none. May be called from any thread.
   std::string Why(const std::string& vgpu) const;
-  /// Those that are asked.
+  /// The vGPUs with a drain request.
   [[nodiscard]] std::vector<std::string> Asked() const;
-  /// Told to the daemon if it has not been.
+  /// Sends the counts to the daemon unless they are the ones sent last.
   void Say(const std::vector<proto::AskedHere>& here);
 
  private:
   const std::string path_;
   platform::Fd socket_;
   Instant again_at_{};
-  std::string said_;  // on this connection
+  std::string said_;  // the text sent last on this connection
   mutable std::mutex mutex_;
   std::map<std::string, std::string> why_;
 };

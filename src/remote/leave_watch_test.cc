@@ -17,7 +17,7 @@ using Asked = std::vector<std::string>;
 class LeaveWatchTest : public ::testing::Test {
  protected:
   void Listen() { daemon_ = std::move(*platform::ListenSeqPacket(folder_ / proto::kPortalsSocket, 0600)); }
-  /// Accepts the portal.
+  /// Accepts the portal's connection.
   void Accept() {
     EXPECT_TRUE(platform::WaitReadable(daemon_.get(), 20'000));
     line_ = std::move(*platform::AcceptUnix(daemon_.get()));

@@ -18,7 +18,7 @@ constexpr std::size_t kOutputBytesMax = 4096;
 
 void SayLeaving(const std::string& text) { std::fprintf(stderr, "weir: %s\n", text.c_str()); }
 
-/// Of a pipe whose writers have gone.
+/// Reads a pipe whose writers have closed it.
 std::string TextIn(int pipe) {
   std::string text(kOutputBytesMax, '\0');
   const ssize_t got = ::read(pipe, text.data(), text.size());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes a relay's program away from a node that asks for it: starts the command that moves it, one at a time, when
-// MoveTimer says so; without a command it says once that it was asked. Page: docs/migration.md
+// Answers a node's drain requests. Starts the command that moves the relay's program, one at a time, when MoveTimer
+// allows it. Without a command, prints once that the node wants the program to move. Page: docs/migration.md
 #pragma once
 
 #include <sys/types.h>
@@ -15,17 +15,18 @@ namespace weir::remote {
 
 class Leaver {
  public:
-  /// `command`: moves the program by the relay's control socket; empty: there is none. `program`, `hint`: for people.
+  /// `command` moves the program through the relay's control socket; empty: there is none. `program` and `hint` are
+  /// used in messages.
   Leaver(std::vector<std::string> command, std::string program, std::string hint)
       : command_(std::move(command)), program_(std::move(program)), hint_(std::move(hint)) {}
-  /// Ends what still runs.
+  /// Ends a command that still runs.
   ~Leaver();
   Leaver(const Leaver&) = delete;
   Leaver& operator=(const Leaver&) = delete;
 
-  /// Again and again. `why`: its node asks it to leave; empty: it does not.
+  /// Called repeatedly. `why`: the reason of the drain request; empty if there is none.
   void See(Instant now, const std::string& why);
-  /// The command runs, as far as has been seen.
+  /// Whether the command was still running at the last See.
   [[nodiscard]] bool trying() const { return timer_.trying(); }
 
  private:
@@ -37,7 +38,7 @@ class Leaver {
   MoveTimer timer_;
   bool said_ = false;
   pid_t pid_ = 0;
-  platform::Fd output_;  // of the command; what it says of errors goes where ours does
+  platform::Fd output_;  // of the command; its error messages go to this process's stderr
 };
 
 }  // namespace weir::remote

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// With commands that do nothing; a program that is really moved: tests/e2e/leave_e2e.py.
+// Uses commands without effect. tests/e2e/leave_e2e.py migrates a real program.
 #include "remote/leaver.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ constexpr Instant kThen = InstantFromNs(1'000'000'000'000);
 
 class LeaverTest : public ::testing::Test {
  protected:
-  /// Notes that it ran, and ends as it is told.
+  /// A command that records its run and then executes `end`.
   [[nodiscard]] std::vector<std::string> Command(const std::string& end) const {
     return {"/bin/sh", "-c", "echo $$ >> " + (folder_ / "runs") + "; " + end};
   }

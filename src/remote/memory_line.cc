@@ -48,7 +48,7 @@ Result<platform::Mapping> MapMemory(int fd, std::uint64_t bytes, const std::stri
   return platform::Mapping(address, bytes);
 }
 
-/// One process for each end. A byte of its own for each, because both may see the same file.
+/// Allows one process for each end. Each end locks its own byte, because both may open the same file.
 Status LockEnd(int fd, port::Side side, const std::string& path, const std::string& who_has_it) {
   struct flock lock {};
   lock.l_type = F_WRLCK;
@@ -60,7 +60,7 @@ Status LockEnd(int fd, port::Side side, const std::string& path, const std::stri
   return platform::ErrnoError("locking " + path, errno);
 }
 
-/// A copy; the other fields are there when the magic number is.
+/// Copies the header. The acquire load of the magic number makes the other fields visible.
 port::MemoryHeader HeaderOf(const platform::Mapping& mapping) {
   static_cast<void>(mapping.As<std::atomic<std::uint32_t>>()->load(std::memory_order_acquire));
   port::MemoryHeader header;
@@ -68,12 +68,12 @@ port::MemoryHeader HeaderOf(const platform::Mapping& mapping) {
   return header;
 }
 
-/// How large our file is; 0: it has just been made.
+/// Returns the size of the host's file; 0: it was just created.
 Result<std::uint64_t> SizeOfOurs(int fd, const std::string& path) {
   struct stat info {};
   if (::fstat(fd, &info) != 0) return platform::ErrnoError("looking at " + path, errno);
   if (!S_ISREG(info.st_mode)) return Fail(Errc::kInvalidArgument, path + " is no file");
-  // Whoever made it may be the guest.
+  // A file of another user may have been created by the guest.
   if (info.st_uid != ::geteuid() && info.st_uid != 0)
     return Fail(Errc::kPermissionDenied, path + " belongs to another user: remove it, and it is made anew");
   if ((info.st_mode & 0007) != 0)
@@ -88,13 +88,13 @@ Status CheckMemorySize(std::uint64_t bytes, const std::string& what) {
               what + " of " + std::to_string(bytes) + " bytes: between 64K and 1G can be shared");
 }
 
-/// `header`: a copy, checked.
+/// `header` is a checked copy.
 std::unique_ptr<PortLine> LineThrough(platform::Fd fd, platform::Mapping mapping, const port::MemoryHeader& header,
                                       port::Side side) {
   return std::make_unique<MemoryLine>(std::move(fd), std::move(mapping), header.ring_bytes, side);
 }
 
-/// Whatever the file held before, it was nothing.
+/// Initialises the memory. It must contain only zeros, so that no other file is overwritten.
 Status SetUp(const platform::Mapping& mapping, const std::string& path) {
   const std::span all(mapping.As<const std::byte>(), mapping.bytes());
   if (!std::all_of(all.begin(), all.end(), [](std::byte byte) { return byte == std::byte{0}; }))
@@ -117,7 +117,7 @@ Result<std::unique_ptr<PortLine>> OpenGuestMemory(const std::string& path, std::
   if (there == 0) {
     there = bytes == 0 ? kGuestMemoryBytes : bytes;
     WEIR_TRY_STATUS(CheckMemorySize(there, "a guest's memory"));
-    // Now, and not when it is first written to.
+    // Reserves the space now, so that later writes cannot fail.
     if (const int error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(there)); error != 0)
       return platform::ErrnoError("making " + path + " of " + std::to_string(there) + " bytes", error);
   } else if (bytes != 0 && bytes != there) {
@@ -146,7 +146,7 @@ Result<std::unique_ptr<PortLine>> OpenHostMemory(platform::Fd fd, const std::str
                           " is in use by another program, of another user, perhaps: 'fuser -v " + path + "' says"));
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return platform::ErrnoError("looking at " + path, errno);
-  // Of a device nobody knows the size, but it maps no more than there is.
+  // The size of a device is unknown, but mmap fails if the device is too small.
   const std::uint64_t there = S_ISREG(info.st_mode) ? static_cast<std::uint64_t>(info.st_size) : UINT64_MAX;
   if (there < port::kMemoryBytesMin)
     return Fail(Errc::kInvalidArgument,

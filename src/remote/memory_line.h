@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A port's line through memory that a virtual machine shares with its host: on the host a file, in the guest a PCI
-// device's (QEMU's ivshmem) or whatever else can be mapped.
+// A port's line through memory that a virtual machine shares with its host. On the host the memory is a file. In the
+// guest it is a PCI device (QEMU's ivshmem) or anything else that can be mapped.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@
 
 namespace weir::remote {
 
-inline constexpr std::uint64_t kGuestMemoryBytes = 4 << 20;  // of a file that is made, unless another size is wanted
+inline constexpr std::uint64_t kGuestMemoryBytes = 4 << 20;  // default size of a new file
 
-/// The host's end. A file that isn't there is made, with mode 0600 and `bytes` (0: kGuestMemoryBytes), and one that
-/// holds nothing but zeros is set up. Errors: kBusy, another process is this end; kInvalidArgument, the file holds
-/// something else or has another size; kPermissionDenied, it isn't this user's, or everybody may open it;
+/// Opens the host's end. A missing file is created with mode 0600 and `bytes` bytes (0: kGuestMemoryBytes). A file of
+/// zeros is initialised. Errors: kBusy, another process is the host's end; kInvalidArgument, the file has other content
+/// or another size; kPermissionDenied, the file is not owned by this user, or is accessible to everybody;
 /// kResourceExhausted.
 Result<std::unique_ptr<PortLine>> OpenGuestMemory(const std::string& path, std::uint64_t bytes);
 
-/// Whether the descriptor, open for reading and writing, is of something that can be mapped.
+/// Whether the descriptor, which is open for reading and writing, can be mapped.
 bool CanBeMapped(int fd);
-/// The guest's end. Errors: kBusy, another process is this end; kUnavailable, the host hasn't set it up;
-/// kInvalidArgument, kVersionMismatch.
+/// Opens the guest's end. Errors: kBusy, another process is the guest's end; kUnavailable, the host has not initialised
+/// the memory; kInvalidArgument; kVersionMismatch.
 Result<std::unique_ptr<PortLine>> OpenHostMemory(platform::Fd fd, const std::string& path);
 
 }  // namespace weir::remote

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often shared memory is looked at, which tells nobody when something has come. Reads no clock.
+// How often shared memory is polled, which has no notification of new data. Pure: reads no clock.
 #pragma once
 
 #include <algorithm>
@@ -8,17 +8,18 @@
 
 namespace weir::remote {
 
-/// Where nothing has come for a time t the next look is t / 4 later, but 20 us at least and 1 ms at most (10 ms while
-/// there are no streams). So the looks of a pause grow with its logarithm until they come at the slowest rate.
+/// When nothing has come for a time t, the next poll follows after t / 4, but at least 20 us and at most 1 ms (10 ms
+/// while there are no streams). The number of polls in a pause therefore grows with the logarithm of its length until
+/// the slowest rate is reached.
 class MemoryPace {
  public:
   static constexpr Duration kRestMin = microseconds(20);
   static constexpr Duration kRestMax = milliseconds(1);
   static constexpr Duration kRestMaxWithoutStreams = milliseconds(10);
 
-  /// Bytes have come or gone.
+  /// Records that bytes were read or written.
   void Moved(Instant now) { moved_ = now; }
-  /// How long not to look now.
+  /// The time until the next poll.
   [[nodiscard]] Duration Rest(Instant now, bool streams) const {
     const Duration quarter = (now - moved_) / 4;
     return std::clamp(quarter, kRestMin, streams ? kRestMax : kRestMaxWithoutStreams);

@@ -32,7 +32,8 @@ MemoryRings::MemoryRings(std::span<std::byte> memory, std::uint64_t ring_bytes, 
 std::size_t MemoryRings::Read(std::span<std::byte> into) {
   const std::uint64_t there = theirs_->produced.load(std::memory_order_acquire) - consumed_;
   if (there > ring_bytes_) {
-    // So many there can't be. From where it says that it is we can go on; what was before is lost.
+    // The ring cannot hold that many. Reading continues at the position that the other end states; everything before is
+    // lost.
     consumed_ += there;
     cut_ = true;
     mine_->consumed.store(consumed_, std::memory_order_release);
@@ -49,7 +50,7 @@ std::size_t MemoryRings::Read(std::span<std::byte> into) {
   return count;
 }
 
-/// None where the other end says that it has taken more than there was, until it has seen where we are.
+/// 0 if the other end claims to have read more than was written, until it reports a plausible position.
 std::uint64_t MemoryRings::Room() const {
   const std::uint64_t used = produced_ - theirs_->consumed.load(std::memory_order_acquire);
   return used > ring_bytes_ ? 0 : ring_bytes_ - used;
@@ -74,7 +75,7 @@ bool MemoryRings::Ready(bool to_write) const {
 }
 
 bool MemoryRings::BeganAnew() {
-  // It says who it is before its first byte, so that whoever has read one sees this.
+  // The other end publishes its epoch before its first byte, so that a reader of the byte sees the epoch.
   const std::uint64_t epoch = theirs_->epoch.load(std::memory_order_acquire);
   const bool another = std::exchange(their_epoch_, epoch) != epoch;
   return std::exchange(cut_, false) || another;

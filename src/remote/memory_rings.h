@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One end of the two rings of bytes in memory that a guest shares with its host (proto/port_memory.h). The other end
-// may write anything there at any time: positions are checked, bytes are copied out before anybody looks at them. Reads
-// no clock.
+// One end of the two byte rings in memory that a guest shares with its host (proto/port_memory.h). The other end may
+// write any value at any time. Positions are therefore checked, and bytes are copied before they are examined. Pure:
+// reads no clock.
 #pragma once
 
 #include <cstddef>
@@ -14,19 +14,20 @@ namespace weir::remote {
 
 class MemoryRings {
  public:
-  /// Begins anew, where the process before this one stopped: what it had not read is for nobody. `memory`: all of it,
-  /// aligned to 64 bytes; rings of `ring_bytes` fit. `epoch`: a random number, not 0.
+  /// Starts a new session at the position where the previous process stopped; bytes which that process did not read are
+  /// dropped. `memory` is the whole area, aligned to 64 bytes, with room for rings of `ring_bytes`. `epoch` is a random
+  /// number other than 0.
   MemoryRings(std::span<std::byte> memory, std::uint64_t ring_bytes, proto::port::Side side, std::uint64_t epoch);
 
-  /// How many bytes were taken or put; 0: there is nothing, or no room.
+  /// Return the number of bytes transferred. 0: there is no data, or no room.
   std::size_t Read(std::span<std::byte> into);
   std::size_t Write(std::span<const std::byte> bytes);
-  /// There is something to read or, where that is asked, room to write.
+  /// Whether there is data to read or, with `to_write`, room to write.
   [[nodiscard]] bool Ready(bool to_write) const;
-  /// True once, behind a Read, when bytes are missing before those that it took, or it took the first that somebody
-  /// else has written: the other end began anew.
+  /// Returns true once after a Read if bytes were lost before those that it returned, or if they are the first of a new
+  /// session of the other end.
   bool BeganAnew();
-  /// Another process has begun to be this end.
+  /// Whether another process has taken over this end.
   [[nodiscard]] bool TakenOver() const { return mine_->epoch.load(std::memory_order_relaxed) != epoch_; }
 
  private:
@@ -37,7 +38,7 @@ class MemoryRings {
   std::byte* out_;
   std::byte* in_;
   std::uint64_t ring_bytes_;
-  // Never read back from the memory.
+  // Private copies; the shared memory is never read back.
   std::uint64_t epoch_, produced_, consumed_;
   std::uint64_t their_epoch_;
   bool cut_ = false;

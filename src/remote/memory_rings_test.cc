@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both ends of memory that a guest shares with its host: against a model, against an end that writes what it likes, and
-// in two threads at once.
+// Both ends of the shared memory of a guest and its host: against a model, against an end that writes arbitrary values,
+// and in two threads.
 #include "remote/memory_rings.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 
 namespace port = proto::port;
 
-/// No byte longer than its rings, so that the address sanitizer sees who goes beyond.
+/// Exactly as large as the rings need, so that the address sanitizer detects accesses beyond them.
 class RingsMemory {
  public:
   explicit RingsMemory(std::uint64_t ring_bytes)
@@ -32,7 +32,7 @@ class RingsMemory {
     static std::uint64_t epoch = 0x5000;
     return {{bytes_, size_}, ring_bytes_, side, ++epoch};
   }
-  /// What an end writes about itself.
+  /// The shared fields that an end writes.
   [[nodiscard]] port::MemoryEnd& End(port::Side side) const {
     const std::size_t at = side == port::Side::kGuest ? port::kMemoryGuestAt : port::kMemoryHostAt;
     return *reinterpret_cast<port::MemoryEnd*>(bytes_ + at);
@@ -96,17 +96,17 @@ TEST(MemoryRings, AnEndThatAnotherProcessHasBegunToBeNoticesIt) {
   EXPECT_FALSE(second.TakenOver());
 }
 
-/// Any writes, reads and new beginnings: each read takes what the model says, and the first after the other end began
-/// anew says so.
+/// With arbitrary writes, reads and restarts, each read returns what the model expects, and the first read after a
+/// restart of the other end reports it.
 RC_GTEST_PROP(MemoryRings, GiveWhatWasPutInInOrderWhoeverBeginsAnew, ()) {
   constexpr std::size_t kRing = 64;
   const RingsMemory memory(kRing);
   std::unique_ptr<MemoryRings> ends[2];
   std::size_t put[2] = {0, 0}, taken[2] = {0, 0};  // of the ring that each end writes
-  bool began[2] = {false, false};                  // an end has, and the other one hasn't noticed
+  bool began[2] = {false, false};                  // an end has restarted, and the other end has not noticed
   const auto begin = [&](int end) {
     ends[end] = std::make_unique<MemoryRings>(memory.Begin(kSides[end]));
-    taken[1 - end] = put[1 - end];  // what came for the one before it
+    taken[1 - end] = put[1 - end];  // data meant for the end's earlier session
     began[end] = true;
     began[1 - end] = false;
   };
@@ -132,7 +132,8 @@ RC_GTEST_PROP(MemoryRings, GiveWhatWasPutInInOrderWhoeverBeginsAnew, ()) {
   }
 }
 
-/// Bytes without a gap, or a word that there is one; and when the guest stops that and begins anew, it is served.
+/// The host receives bytes without a gap, or a report of the gap. A guest that stops writing arbitrary positions and
+/// restarts is served again.
 RC_GTEST_PROP(MemoryRings, AGuestThatWritesAnyPositionsEndsOnlyItsOwnBytes, ()) {
   constexpr std::size_t kRing = 64;
   const RingsMemory memory(kRing);
@@ -181,7 +182,7 @@ TEST(MemoryRings, CarryBytesBetweenTwoThreads) {
   MemoryRings guest = memory.Begin(port::Side::kGuest), host = memory.Begin(port::Side::kHost);
   const auto all = Numbered(0, kBytes);
   std::vector<std::byte> got(kBytes);
-  // Not from the ring's beginning, or a full ring would never go around its end.
+  // Starts away from the ring's beginning, because otherwise a full ring would never wrap around.
   ASSERT_EQ(guest.Write(std::span(all).first(1000)), 1000U);
   ASSERT_EQ(host.Read(got), 1000U);
   std::thread writing([&] {
@@ -202,7 +203,7 @@ TEST(MemoryRings, CarryBytesBetweenTwoThreads) {
 
 // -- The pace --------------------------------------------------------------------------------------------------------
 
-/// How often memory is looked at in the time after something came, and the longest that what comes then waits.
+/// How often memory is polled after data came, and the longest delay of data that comes later.
 struct Looks {
   int count = 0;
   Duration longest{};

@@ -14,12 +14,13 @@ namespace {
 
 namespace cl = proto::cl;
 
-constexpr Duration kQuietWithin = seconds(30);  // a kernel may be running
+constexpr Duration kQuietWithin = seconds(30);  // allows for a running kernel
 constexpr Duration kAskAgain = milliseconds(200);
 constexpr Duration kReadWithin = seconds(60);
-/// Ahead, reads wait for what the program has running; longer than this they are not waited for.
+/// Before the pause, reads queue behind the program's commands. This bounds the wait for them.
 constexpr Duration kReadAheadWithin = seconds(10);
-/// Pieces asked for at once: as many as there are slots, less some that are on their way to the new node.
+/// Bound of pieces that are requested at once. Smaller than the number of slots, because some slots are still being
+/// written to the new node.
 constexpr std::size_t kFlyingInPause = 10;
 
 template <typename M>
@@ -30,7 +31,7 @@ void CopyBoxTo(M& message, const Piece& piece) {
 
 }  // namespace
 
-// -- What both stages need ------------------------------------------------------------------------------------------
+// -- Both stages ------------------------------------------------------------------------------------------------------
 
 Status Mover::Start() {
   if (std::exchange(started_, true)) return Ok();
@@ -56,7 +57,7 @@ Status Mover::Start() {
   return Ok();
 }
 
-/// With the mutex held, as the next one.
+/// Requires the mutex of old_.followed.
 bool Mover::ChooseIds() {
   base_ = old_.followed.log.ids_end() + kIdsApart;
   return base_ + kOwnIds <= opencl::kIdMax;
@@ -83,7 +84,7 @@ Mover::Own* Mover::OwnIn(const Memory& memory) {
 std::vector<Mover::Message> Mover::Leavings() const {
   std::vector<Message> messages;
   const std::lock_guard lock(old_.followed.mutex);
-  if (!Mine()) return messages;  // a client that came there has replaced them, or will
+  if (!Mine()) return messages;  // the ids are now used by the client, which has replaced these objects or will
   for (const auto& [number, own] : own_) {
     if (own.temporaries) messages.push_back(cl::Encode(cl::Release{.id = own.temporary}));
     if (own.old_queue) messages.push_back(cl::Encode(cl::Release{.id = own.queue}));
@@ -93,7 +94,7 @@ std::vector<Mover::Message> Mover::Leavings() const {
 
 // -- Pieces ----------------------------------------------------------------------------------------------------------
 
-/// The next slot, when it is free on both nodes; `flying_most`: no more than these are asked for, it included.
+/// Returns the next slot once it is free on both nodes, and fewer than `flying_most` pieces are in flight.
 Result<unsigned> Mover::FreeSlot(std::size_t flying_most) {
   while (flying_.size() >= flying_most && !stuck_) WEIR_TRY_STATUS(Land());
   const unsigned slot = next_slot_;
@@ -104,7 +105,7 @@ Result<unsigned> Mover::FreeSlot(std::size_t flying_most) {
   return slot;
 }
 
-/// The queue is in order, so that the temporary one may be used again at once.
+/// The queue is in order, so that the temporary buffer can be reused immediately.
 void Mover::AddRead(const Item& item, std::size_t index, const Piece& piece, unsigned slot,
                     std::span<const std::uint32_t> waits, std::vector<Message>& messages) {
   const Own& own = own_.at(item.memory.context_number);
@@ -141,7 +142,7 @@ void Mover::AddRead(const Item& item, std::size_t index, const Piece& piece, uns
                      .ahead = !paused_});
 }
 
-/// The first of those that fly, if it comes in time.
+/// Waits, with a time limit, for the piece that was requested first.
 Status Mover::Land() {
   const auto status = old_.sink.AnswerTo(flying_.front().request, paused_ ? kReadWithin : kReadAheadWithin);
   if (!status) {
@@ -151,12 +152,12 @@ Status Mover::Land() {
   const Flying landed = flying_.front();
   flying_.pop_front();
   const auto found = items_.find(landed.number);
-  if (found == items_.end()) return Ok();  // it has gone since
+  if (found == items_.end()) return Ok();  // the object was released meanwhile
   Item& item = found->second;
   const std::span<const std::byte> bytes = old_.sink.ArrivedIn(landed.slot);
   if (*status != CL_SUCCESS || bytes.size() != landed.piece.bytes) {
     item.refused = true;
-    if (landed.ahead) return Ok();  // the pause will see
+    if (landed.ahead) return Ok();  // the pause will read it again
     return Fail(Errc::kUnavailable, std::string("reading ") + (item.memory.image ? "an image" : "a buffer") +
                                         " ended with " + std::to_string(*status) + ", and " +
                                         std::to_string(bytes.size()) + " bytes came");
@@ -170,7 +171,7 @@ Status Mover::LandAll() {
   return Ok();
 }
 
-/// What of it the new node does not have.
+/// Sends the blocks that the new node does not have.
 Status Mover::Write(Item& item, const Flying& landed, std::span<const std::byte> bytes) {
   const unsigned slot = landed.slot;
   std::uint64_t sent = 0;
@@ -181,7 +182,8 @@ Status Mover::Write(Item& item, const Flying& landed, std::span<const std::byte>
     AddWrite(item, own, landed.piece, run, slot, messages);
     sent += run.bytes;
   }
-  // What was read ahead and lands in the pause may change and be read once more.
+  // A piece that was read ahead and arrives in the pause may have changed since and be read once more. It counts as
+  // sent before.
   if (paused_ && !landed.ahead) moved_.bytes_unchanged += bytes.size() - sent;
   (paused_ && !landed.ahead ? moved_.bytes_in_pause : moved_.bytes_before) += sent;
   if (messages.empty()) return Ok();
@@ -215,7 +217,7 @@ void Mover::AddWrite(const Item& item, const Own& own, const Piece& piece, const
   }
 }
 
-// -- When they have stopped ------------------------------------------------------------------------------------------
+// -- The pause --------------------------------------------------------------------------------------------------------
 
 Result<Moved> Mover::Finish() {
   WEIR_TRY_STATUS(Start());
@@ -267,8 +269,8 @@ Status Mover::AwaitQuiet() {
 }
 
 Status Mover::Replay() {
-  // From the end of the client's part: what lies there in its own arena is not touched, and on the node nobody uses it
-  // yet.
+  // Places data from the end of the client's part of the arena downwards. The client's own arena is not touched, and on
+  // the new node no other code uses the arena yet.
   std::uint64_t room = old_.arena_bytes / kPlaceAlignment * kPlaceAlignment;
   Status placed = Ok();
   std::optional<opencl::ObjectLog::Replay> replay;
@@ -301,7 +303,7 @@ Status Mover::MoveContents() {
   }
   for (const Memory& memory : memories) {
     if (memory.contents == opencl::ObjectLog::Contents::kNone) continue;
-    // What is larger than all of the memory was refused, and will be.
+    // Creating an object larger than the arena fails on every node, so that it has no contents.
     if (!WasMade(memory) && !(memory.image && memory.size == 0)) continue;
     Item& item = ItemOf(memory);
     ++moved_.memories;
@@ -343,7 +345,8 @@ Status Mover::MoveItem(Item& item) {
   return Ok();
 }
 
-/// A queue on both nodes, and where the host may not read or write a buffer that it may.
+/// Creates a queue on both nodes, and a temporary buffer if host access flags of the buffer forbid reading or writing
+/// it directly.
 Status Mover::MakeOwn(const Item& item, Own& own) {
   std::vector<Message> old, fresh;
   const Message queue = cl::Encode(cl::CreateQueue{.id = own.queue, .context = own.context, .device = own.device});

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Moves a connection's objects and their contents from one node to another (docs/migration.md).
 //
-//   CopyAhead   the client's messages go on: contents are copied between them, to objects that are made for them there
-//   Finish      they have stopped: the rest is made, and what was written since is copied
+//   CopyAhead   the client keeps running: its objects are created on the new node and their contents copied meanwhile
+//   Finish      the client is paused: the remaining objects are created, and contents written since are copied
 //
-// Whatever fails, the old node can go on.
+// If the migration fails, the old node can continue.
 #pragma once
 
 #include <cstdint>
@@ -23,42 +23,43 @@
 namespace weir::remote {
 
 struct Moved {
-  std::size_t objects = 0;   // messages that made them anew
-  std::size_t memories = 0;  // that have contents
-  // Of contents, sent to the new node while the client's messages passed, and since they had stopped; and not sent
-  // then, because it had them.
+  std::size_t objects = 0;   // messages that recreated objects
+  std::size_t memories = 0;  // memory objects with contents
+  // Bytes of contents sent to the new node before and during the pause, and bytes that were not sent in the pause
+  // because the new node had them.
   std::uint64_t bytes_before = 0, bytes_in_pause = 0, bytes_unchanged = 0;
-  std::vector<std::vector<std::byte>> late;  // what the new executor has said meanwhile and is the client's
-  std::string leave_why;                     // why the new node asks to be left; empty: it does not
+  std::vector<std::vector<std::byte>> late;  // messages of the new executor for the client
+  std::string leave_why;                     // reason of a drain request of the new node; empty if there is none
 };
 
-/// The connection as it is: what is behind `stream` speaks into `sink`, by another thread.
+/// The existing connection. Another thread passes the messages of `stream` to `sink`.
 struct OldNode {
   Followed& followed;
   FollowedSink& sink;
   net::Stream& stream;
-  std::uint64_t arena_bytes = 0;  // of the client's
+  std::uint64_t arena_bytes = 0;  // without the spare slots
 };
 
 class Mover {
  public:
   using Message = std::vector<std::byte>;
-  /// Carries `work` out between two messages of the client, when the old node has been sent all before. False: the
-  /// connection has ended, and it was not carried out.
+  /// Runs `work` between two messages of the client, after the old node was sent all earlier messages. Returns false if
+  /// the connection has ended and `work` did not run.
   using AtBoundary = std::function<bool(const std::function<void()>& work)>;
 
-  /// To the executor behind `fresh`, which nobody else reads or writes. `stop`: the connection is to end.
+  /// Moves to the executor behind `fresh`, which no other code may use meanwhile. `stop`: the connection is to end.
   Mover(OldNode old, const Entry& entry, net::Stream& fresh, InPump& fresh_in, const std::atomic<bool>& stop)
       : old_(old), entry_(entry), fresh_(fresh, fresh_in, stop), stop_(stop) {}
 
-  /// Once, or not at all. What it does not manage is left to the pause; errors are of the new node, or of the
-  /// connection: kUnavailable, kTimeout, kVersionMismatch (another device), kResourceExhausted.
+  /// Called at most once. Whatever it does not copy is copied by Finish. Errors concern the new node or the connection:
+  /// kUnavailable, kTimeout, kVersionMismatch (different device), kResourceExhausted.
   Status CopyAhead(const AtBoundary& at_boundary);
-  /// Nobody sends to the old node meanwhile. As above; kInvalidArgument: what can't be moved, in words.
+  /// No message may be sent to the old node meanwhile. Errors as above, and kInvalidArgument with the reason why the
+  /// program cannot be moved.
   Result<Moved> Finish();
-  /// Finish has failed by what CopyAhead has made, and would not without.
+  /// Finish failed because of objects that CopyAhead has created; without them it could succeed.
   [[nodiscard]] bool in_the_way() const { return in_the_way_; }
-  /// What frees the old node of what was made there for this.
+  /// Cleanup messages for the old node, which release the objects that the migration has created there.
   [[nodiscard]] std::vector<Message> Leavings() const;
 
  private:
@@ -66,17 +67,17 @@ class Mover {
   struct Item {
     Memory memory;
     SentBlocks sent{};
-    bool there = false;                  // made ahead
-    bool refused = false;                // reading it ahead has failed
-    std::size_t pieces = 0, landed = 0;  // since they were last asked for
+    bool there = false;                  // exists on the new node since CopyAhead
+    bool refused = false;                // a read before the pause has failed
+    std::size_t pieces = 0, landed = 0;  // since the content was last requested
     [[nodiscard]] bool whole() const { return pieces > 0 && landed == pieces; }
   };
-  /// What is ours in a context, on either node under the same ids.
+  /// The migration's own objects in a context. They have the same ids on both nodes.
   struct Own {
     std::uint32_t context = 0, device = 0, queue = 0, temporary = 0;
     bool old_queue = false, fresh_queue = false, temporaries = false;
   };
-  /// A piece that the old node was asked for.
+  /// A piece that was requested from the old node.
   struct Flying {
     std::uint64_t number = 0;  // of the memory object
     std::size_t index = 0;
@@ -87,7 +88,8 @@ class Mover {
   };
 
   static constexpr std::uint64_t kPlaceAlignment = 4096;
-  /// Ids of ours begin so far beyond the client's that it seldom comes there: a pair for each context, then markers.
+  /// The migration's ids begin this far beyond the client's, which therefore seldom reach them: a pair of ids for each
+  /// context, then markers.
   static constexpr std::uint32_t kIdsApart = 4096, kContextsMax = 1024, kMarkersMax = 1024;
   static constexpr std::uint32_t kMarkersAt = 2 * kContextsMax, kOwnIds = kMarkersAt + kMarkersMax;
   static constexpr std::uint64_t kHostMayNotRead = CL_MEM_HOST_NO_ACCESS | CL_MEM_HOST_WRITE_ONLY;
@@ -131,15 +133,15 @@ class Mover {
   FreshNode fresh_;
   const std::atomic<bool>& stop_;
   bool started_ = false, in_the_way_ = false;
-  bool stuck_ = false;  // the old node is asked for no more ahead
+  bool stuck_ = false;  // no more reads before the pause: the old node did not answer in time
   bool paused_ = false;
-  std::uint32_t base_ = 0;                             // ids from here on are ours
-  std::map<std::uint64_t, Item> items_;                // by their numbers
-  std::map<std::uint64_t, Own> own_;                   // by the contexts'
-  std::vector<opencl::ObjectLog::Standing> standing_;  // made ahead
-  std::deque<Flying> flying_;                          // in the order in which they were asked for
-  unsigned next_slot_ = 1;                             // 0 is the temporaries' range
-  std::uint32_t writing_[kSlots] = {};                 // the request that ends the new node's use of a slot
+  std::uint32_t base_ = 0;                             // first id of the migration's own objects
+  std::map<std::uint64_t, Item> items_;                // by object number
+  std::map<std::uint64_t, Own> own_;                   // by context number
+  std::vector<opencl::ObjectLog::Standing> standing_;  // created on the new node before the pause
+  std::deque<Flying> flying_;                          // in the order of the requests
+  unsigned next_slot_ = 1;                             // slot 0 backs the temporary buffers
+  std::uint32_t writing_[kSlots] = {};                 // the request after which the new node no longer uses the slot
   std::uint32_t fresh_request_ = FollowedSink::kRequests;
   Moved moved_;
 };

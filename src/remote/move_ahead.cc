@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a move does while the client's messages pass: nothing of it is needed, and all of it makes the pause shorter.
+// The part of a migration that runs before the pause. It is optional, and shortens the pause.
 #include <algorithm>
 
 #include "opencl/channel/cl.h"
@@ -14,7 +14,7 @@ namespace cl = proto::cl;
 
 constexpr Duration kAheadWithin = seconds(60);
 constexpr int kRoundsMax = 5;
-/// The program is not to wait behind many pieces.
+/// Small, so that the program does not queue behind many pieces.
 constexpr std::size_t kFlyingAhead = 4;
 
 }  // namespace
@@ -27,7 +27,7 @@ Status Mover::CopyAhead(const AtBoundary& at_boundary) {
   for (int round = 0; round < kRoundsMax && !stuck_; ++round) {
     std::uint64_t bytes = 0;
     const std::vector<std::uint64_t> dirty = DirtyAhead(bytes);
-    // A program that writes to as much as is copied meanwhile gains nothing by another round.
+    // Another round does not help a program that writes as fast as the contents are copied.
     if (bytes == 0 || bytes > before / 2) break;
     before = bytes;
     for (const std::uint64_t number : dirty) {
@@ -40,12 +40,12 @@ Status Mover::CopyAhead(const AtBoundary& at_boundary) {
 }
 
 void Mover::StandAhead(opencl::ObjectLog::Standing standing) {
-  // Another object that had the id is no more, there as here.
+  // An earlier object with the same id no longer exists on either node.
   std::erase_if(standing_, [&](const opencl::ObjectLog::Standing& other) { return other.id == standing.id; });
   standing_.push_back(std::move(standing));
 }
 
-/// With the mutex held. False: it can't be made ahead.
+/// Requires the mutex. False: the context cannot be created ahead.
 bool Mover::AddContext(const opencl::ObjectLog::Standing& context, std::vector<Message>& messages) {
   const opencl::ObjectLog& log = old_.followed.log;
   const auto maker = log.Stands(context) ? log.MakerOf(context.id) : std::nullopt;
@@ -94,8 +94,8 @@ Status Mover::BuildOneAhead(opencl::ObjectLog::Standing program, const opencl::O
   return Ok();
 }
 
-/// Objects whose contents the new node does not have as they are now, but for those that take a temporary buffer: its
-/// memory would be missing to the program, which runs.
+/// Objects whose current contents the new node lacks. Excludes objects that need a temporary buffer, because its device
+/// memory would be taken from the running program.
 std::vector<std::uint64_t> Mover::DirtyAhead(std::uint64_t& bytes) {
   std::vector<std::uint64_t> numbers;
   const std::lock_guard lock(old_.followed.mutex);
@@ -135,7 +135,7 @@ Status Mover::CopyItemAhead(std::uint64_t number, const AtBoundary& at_boundary)
   return Ok();
 }
 
-/// What the client has released since is nothing to keep memory for, there.
+/// Releases on the new node what the client has released since it was created there.
 Status Mover::DropDead() {
   std::vector<Message> releases;
   {
@@ -151,7 +151,7 @@ Status Mover::DropDead() {
   return fresh_.Send(releases);
 }
 
-/// False: it is no more, or is of those that are made in the pause.
+/// False: the object no longer exists, or has to be created in the pause.
 Result<bool> Mover::MakeAhead(Item& item) {
   if (item.there) return true;
   const Memory& memory = item.memory;
@@ -174,8 +174,8 @@ Result<bool> Mover::MakeAhead(Item& item) {
   return true;
 }
 
-/// At a boundary. The first piece is read when all has ended that was sent before and may write to it, the others
-/// behind it. Whatever is sent from here on and writes to it is noticed by the log.
+/// Called between two messages of the client. The first piece is read after all earlier commands that may write to the
+/// object; the other pieces follow in the same queue. The log records later commands that write to it.
 bool Mover::AskAhead(const Item& item, std::size_t index, const Piece& piece, unsigned slot, Status& sent) {
   const Memory& memory = item.memory;
   Own& own = own_.at(memory.context_number);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a program that its node asks to leave tries to move. Pure.
+// Decides when a program with a drain request tries to migrate. Pure.
 //
-//   waiting ──asked, and the pause is over──▶ trying ──it has ended──▶ waiting
+//   waiting ──drain request, and the pause is over──▶ trying ──the try has ended──▶ waiting
 //
-// A pause begins when a try has ended, whatever came of it: 10 s, then twice the last one, at most 5 min; and 10 s
-// again when nothing was tried for an hour. So nodes that ask all the time cost at most 16 tries in any hour, and never
-// two at once; and two nodes that both ask don't throw a program to and fro.
+// A pause begins when a try ends, whatever its outcome: 10 s first, then twice the last pause, at most 5 min. It is 10
+// s again after an hour without a try. Permanent drain requests therefore cause at most 16 tries in any hour, never two
+// at once, and two nodes that both request a drain do not pass a program back and forth quickly.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ class MoveTimer {
  public:
   static constexpr Duration kFirstPause = seconds(10), kPauseMax = seconds(300), kForgetsAfter = seconds(3600);
 
-  /// True: it is to be tried now, and Ended says when that is over. `asked`: that is wanted.
+  /// Returns true if a try begins now; Ended reports its end. `asked`: there is a drain request.
   bool TryAt(Instant now, bool asked) {
     if (trying_ || !asked || (tried_ && now < again_at_)) return false;
     if (tried_ && now - ended_at_ >= kForgetsAfter) pause_ = kFirstPause;
@@ -32,7 +32,7 @@ class MoveTimer {
     pause_ = std::min(2 * pause_, kPauseMax);
   }
   [[nodiscard]] bool trying() const { return trying_; }
-  /// Not before then, once one has ended.
+  /// The earliest time of the next try, once one has ended.
   [[nodiscard]] Instant again_at() const { return again_at_; }
 
  private:

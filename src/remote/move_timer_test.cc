@@ -42,14 +42,14 @@ TEST(MoveTimer, APauseIsOverAfterAnHourWithoutATry) {
   EXPECT_EQ(timer.again_at() - now, MoveTimer::kFirstPause);
 }
 
-/// Whoever asks, whenever, and however long tries take and whatever comes of them.
+/// Drain requests at any times, and tries of any length and outcome.
 RC_GTEST_PROP(MoveTimer, NeverTwoAtOnceNorMoreThanSixteenAnHour, ()) {
   MoveTimer timer;
   Instant now = kStart, ends{};
   std::vector<Instant> tries;
   for (int step = 0; step < 120; ++step) {
     const int haste = *rc::gen::weightedElement<int>({{24, 2}, {6, 1}, {1, 0}});
-    if (haste == 2)  // as soon as it may be
+    if (haste == 2)  // as early as allowed
       now = std::max({now, ends, tries.empty() ? now : timer.again_at()});
     else
       now += haste == 1 ? milliseconds(*rc::gen::inRange(0, 60'000)) : seconds(*rc::gen::inRange(0, 8'000));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a peer may send: to a portal that waits for a Hello, to a relay that waits for a Welcome, and behind that to
-// either; what a guest may send by its port, and write into the memory that it shares. The first byte says which.
+// Fuzzes what a peer may send: to a portal that waits for a Hello, to a relay that waits for a Welcome, and to either
+// afterwards; also what a guest may send through its port and write into the shared memory. The first byte selects the
+// case.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -20,7 +21,7 @@ namespace {
 
 using namespace weir;
 
-/// A ring that nobody reads, larger than any input, and a small arena.
+/// A ring without a reader, larger than any input, and a small arena.
 struct Lines {
   Lines() {
     rings = std::move(*platform::MakeSharedRegion("fuzz-rings", opencl::kRingsBytes));
@@ -29,7 +30,7 @@ struct Lines {
   platform::SharedRegion rings, arena;
 };
 
-/// A relay's, which its node may ask to leave.
+/// The sink of a relay, which accepts drain requests.
 class RelaysSink final : public remote::LineSink {
  public:
   using LineSink::LineSink;
@@ -41,10 +42,10 @@ class RelaysSink final : public remote::LineSink {
   }
 };
 
-/// Reads nothing of what the guest's streams bring, so that no more may come than their windows hold.
+/// Takes no data of the guest's streams, so that no more may arrive than their windows allow.
 class Host final : remote::PortEvents {
  public:
-  /// In two pieces, cut where the first byte says.
+  /// Receives the data in two pieces, cut where the first byte says.
   void Hear(std::span<const std::byte> said) {
     mux_.Start(Instant{});
     const std::size_t cut =
@@ -70,7 +71,8 @@ class Host final : remote::PortEvents {
   std::map<std::uint32_t, std::size_t> came_;
 };
 
-/// A header, and then what a guest writes between two looks of the host: a byte that says where, and 8 that say what.
+/// Input: a header, then the guest's writes between two polls of the host, each a byte for the place and 8 bytes for
+/// the value.
 void ShareMemoryWith(std::span<const std::byte> guest) {
   namespace port = proto::port;
   port::MemoryHeader header;
@@ -127,7 +129,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     line.arena = std::move(lines.arena.mapping);
     RelaysSink sink(line);
     remote::InPump in(line.stop, stream);
-    if (in.Run(sink)) __builtin_trap();  // only its end, or a malformed frame, ends it
+    if (in.Run(sink)) __builtin_trap();  // only the end of the input or a malformed frame ends it
   }
   return 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What leads from a virtual machine to its host and carries a port's bytes: a character device, a socket, or memory
-// that both have (memory_line.h).
+// The carrier of a port's bytes between a virtual machine and its host: a character device, a socket, or shared memory
+// (memory_line.h).
 #pragma once
 
 #include <cstddef>
@@ -20,20 +20,20 @@ class PortLine {
   PortLine& operator=(const PortLine&) = delete;
   virtual ~PortLine() = default;
 
-  /// How many bytes came or went; 0: none now; nothing: it has ended. Neither blocks.
+  /// Return the number of bytes transferred, 0 if none can be now, and nullopt at the end. Never block.
   virtual std::optional<std::size_t> Read(std::span<std::byte> into) = 0;
   virtual std::optional<std::size_t> Write(std::span<const std::byte> bytes) = 0;
-  /// For poll(2). -1: nothing tells of it when there is something, and Ready() has to be asked.
+  /// For poll(2). -1: there is no descriptor, and Ready() has to be polled.
   [[nodiscard]] virtual int fd() const = 0;
-  /// There may be something to read or, where that is asked, room to write.
+  /// Whether there may be data to read or, with `to_write`, room to write.
   [[nodiscard]] virtual bool Ready(bool /*to_write*/) const { return true; }
-  /// True once, behind a Read: its bytes, or some of them, do not follow on those before.
+  /// Returns true once after a Read if its bytes do not directly follow the earlier ones.
   virtual bool BeganAnew() { return false; }
-  /// So many bytes may be on their way to this end; 0: any.
+  /// The number of bytes that may be in flight to this end; 0: unlimited.
   [[nodiscard]] virtual std::uint32_t room() const { return 0; }
 };
 
-/// `port`: a character device or a stream socket. Whoever is at the other end of a terminal has room for any.
+/// `port`: a character device or a stream socket. The host's end of a terminal has unlimited room.
 std::unique_ptr<PortLine> LineOf(platform::Fd port, std::uint32_t room = 0);
 
 /// A random number, never 0.

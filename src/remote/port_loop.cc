@@ -27,18 +27,19 @@ namespace {
 namespace frames = proto::port;
 
 constexpr Duration kOpenAgain = milliseconds(200);
-/// How long who wants a stream waits for the other end.
+/// The time for which a new stream waits for the other end.
 constexpr Duration kJoinWithin = seconds(5);
-/// One that says nothing but rubbish is spoken of so often at most.
+/// Bound of the rate of messages about a peer that sends only malformed data.
 constexpr Duration kSayAgain = seconds(1);
-/// Of streams nothing more is taken while so much waits to go out by the port …
+/// No more is read from streams while this much waits to be written to the port.
 constexpr std::size_t kGoingMax = 256 * 1024;
-/// … and by the port nothing more while so much does: answers, then, that the other end doesn't read.
+/// No more is read from the port while this much waits to be written: the other end sends but does not read the
+/// answers.
 constexpr std::size_t kAnswersMax = 2 * kGoingMax;
 constexpr std::size_t kPortReadBytes = 128 * 1024;
 constexpr unsigned long kSlackNs = 5'000;
 
-/// Bytes moved; 0: none now; nothing: it has ended.
+/// Bytes transferred; 0: none now; nullopt: the end.
 std::optional<std::size_t> BytesMoved(ssize_t count) {
   if (count > 0) return static_cast<std::size_t>(count);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
@@ -55,11 +56,11 @@ class PortLoop final : PortEvents {
   Status Run();
 
  private:
-  /// A stream's socket here.
+  /// The local socket of a stream.
   struct Local {
     platform::Fd socket;
-    std::vector<std::byte> coming{};  // for it, and not taken yet
-    bool ended = false;               // by the other end: it goes when it has taken all
+    std::vector<std::byte> coming{};  // received for the socket and not yet written to it
+    bool ended = false;  // the other end has closed the stream: the socket is closed once `coming` is written
   };
   struct Waiting {
     platform::Fd socket;
@@ -87,7 +88,7 @@ class PortLoop final : PortEvents {
   void Leave();
   [[nodiscard]] bool MayRead() const { return mux_.pending() < kGoingMax; }
   [[nodiscard]] bool MayAnswer() const { return mux_.pending() < kAnswersMax; }
-  /// The port has to be asked, or looked at, whether there is something.
+  /// Whether the port has no descriptor for poll(2) and has to be polled.
   [[nodiscard]] bool MustLook() const { return port_ && port_->fd() < 0; }
   [[nodiscard]] Duration WaitFor(Instant now) const;
   void Gather();
@@ -100,18 +101,18 @@ class PortLoop final : PortEvents {
   PortMux mux_;
   bool leaving_ = false;
   std::unique_ptr<PortLine> port_;
-  Instant opened_{};  // when that was tried last
-  // Of one that doesn't tell when there is something.
+  Instant opened_{};  // time of the last attempt
+  // For a port without a descriptor for poll(2).
   opencl::AdaptiveSpin spin_;
   MemoryPace pace_;
   std::map<std::uint32_t, Local> locals_;
   std::vector<Waiting> waiting_;
-  std::vector<std::byte> buffer_;  // of one read
+  std::vector<std::byte> buffer_;  // for one read
   std::vector<pollfd> watched_;
   std::vector<std::uint32_t> watched_streams_;
-  Instant busy_;       // when there was a stream last
-  Instant said_at_{};  // when anything was
-  std::string said_;   // of what keeps the port from being opened
+  Instant busy_;       // the last time at which there was a stream
+  Instant said_at_{};  // the time of the last message
+  std::string said_;   // the last reason why the port could not be opened
 };
 
 void PortLoop::SayPort(const std::string& text) {
@@ -143,7 +144,7 @@ void PortLoop::ClosePort(const std::string& why) {
   mux_.Stop(why);
 }
 
-/// Whoever has the port already is not disturbed.
+/// The peer that has the port keeps it.
 void PortLoop::TurnAway() {
   if (const auto other = options_.open()) SayPort("somebody else wants to be this guest, and was turned away");
 }
@@ -212,20 +213,21 @@ void PortLoop::ReadLocal(std::uint32_t stream) {
   const auto at = locals_.find(stream);
   if (at == locals_.end()) return;
   const std::size_t room = std::min<std::size_t>(frames::kDataBytesMax, mux_.Credit(stream));
-  // Without credit, or when the other end has closed the stream, this is called because the socket has hung up: what it
-  // still holds has nobody to go to.
+  // Without credit, or for a stream that the other end has closed, this is called because the socket was hung up. The
+  // data left in it has no recipient.
   const auto came =
       room == 0 ? std::nullopt : BytesMoved(::recv(at->second.socket.get(), buffer_.data(), room, MSG_DONTWAIT));
   if (came) {
     for (std::span<const std::byte> left = std::span(buffer_).first(*came); !left.empty();)
-      left = left.subspan(mux_.Send(stream, left));  // there is credit for all of it
+      left = left.subspan(mux_.Send(stream, left));  // the credit covers all of it
     return;
   }
   mux_.Close(stream);
   locals_.erase(at);
 }
 
-// -- Who wants one, in a guest ---------------------------------------------------------------------------------------
+// -- Stream requests in a guest
+// ----------------------------------------------------------------------------------------
 
 void PortLoop::AcceptAll() {
   for (;;) {
@@ -247,7 +249,7 @@ void PortLoop::BeginWaiting(Instant now) {
     }
     return;
   }
-  // The first has waited longest.
+  // Connections are in the order of their arrival.
   for (; !waiting_.empty() && now - waiting_.front().since >= kJoinWithin; waiting_.erase(waiting_.begin()))
     Refuse(*net::AdoptLocal(std::move(waiting_.front().socket), "", ""),
            "nobody answers at the host's end of " + options_.name +
@@ -270,7 +272,7 @@ Duration PortLoop::WaitFor(Instant now) const {
   return std::max(until - now, Duration::zero());
 }
 
-/// What poll(2) is to look at.
+/// Collects the descriptors for poll(2).
 void PortLoop::Gather() {
   short port = MayAnswer() ? POLLIN : short{0};
   if (!mux_.Outgoing().empty()) port |= POLLOUT;
@@ -294,8 +296,7 @@ int PortLoop::Watch(Duration rest) {
   return ::ppoll(watched_.data(), watched_.size(), &time, nullptr);
 }
 
-/// Whether there is something to do at a port that has to be asked: looks for a moment without rest, where that has
-/// paid lately.
+/// Whether a port without a descriptor has data or room. Spins briefly if spinning has recently been successful.
 bool PortLoop::LineIsReady() {
   if (!MayAnswer()) return false;
   const bool to_write = !mux_.Outgoing().empty();
@@ -320,11 +321,11 @@ void PortLoop::Carry(Instant now) {
   if ((watched_[1].revents & POLLIN) != 0) Leave();
   if (MustLook() ? MayAnswer() : port_ && (watched_[2].revents & (POLLIN | kEnds)) != 0) ReadPort(now);
   if (options_.knock >= 0 && (watched_[3].revents & POLLIN) != 0) {
-    if (port_) ReadPort(now);  // it may have closed meanwhile, and this is it again
+    if (port_) ReadPort(now);  // the peer may have closed the port and connected again
     port_ ? TurnAway() : OpenPort(now);
   }
   if ((watched_[4].revents & POLLIN) != 0) AcceptAll();
-  // Each in turn is the first, so that none has the port for itself.
+  // The first stream changes, so that no stream occupies the port alone.
   const std::size_t count = watched_streams_.size();
   const std::size_t first = count == 0 ? 0 : static_cast<std::size_t>(NsOf(now) / 1000) % count;
   for (std::size_t i = 0; i < count; ++i) {
@@ -343,7 +344,7 @@ void PortLoop::Leave() {
 }
 
 Status PortLoop::Run() {
-  ::prctl(PR_SET_TIMERSLACK, kSlackNs);  // or a rest of 20 us would take 70
+  ::prctl(PR_SET_TIMERSLACK, kSlackNs);  // with the default slack of 50 us, a rest of 20 us would take 70 us
   for (;;) {
     const Instant now = platform::Now();
     if (!port_ && options_.knock < 0 && !leaving_ && now - opened_ >= kOpenAgain) OpenPort(now);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One end of a guest's port at run time: carries streams between the port and sockets of this machine, one for each. In
-// the guest somebody connects here and a stream begins; at the host a stream begins and somebody is given its socket.
+// Runs one end of a guest's port: carries streams between the port and one socket of this machine for each stream. In
+// the guest a connection to `listener` begins a stream; on the host each new stream is handed to `opened` as a socket.
 #pragma once
 
 #include <functional>
@@ -17,27 +17,28 @@ namespace weir::remote {
 
 struct PortLoopOptions {
   proto::port::Side side = proto::port::Side::kGuest;
-  std::string name = {};  // of the port, for people
-  /// The port, when there is none: asked 5 times a second, or, with `knock`, when that is readable. Anything but
-  /// kTimeout is said.
+  std::string name = {};  // of the port, for messages
+  /// Opens the port when it is closed. Called five times a second, or, if `knock` is set, when `knock` is readable.
+  /// Errors other than kTimeout are printed.
   std::function<Result<std::unique_ptr<PortLine>>()> open = {};
-  /// Readable: somebody connects to this machine's end. One at a time: further ones are turned away.
+  /// Readable: a peer connects to this machine's end. Only one peer is served; others are refused.
   int knock = -1;
   std::function<void()> close_knock = {};
 
-  /// In the guest: where who wants a stream connects. Never blocks; an empty descriptor: nobody.
+  /// In the guest: the socket on which programs request a stream. `accept` never blocks and returns an empty descriptor
+  /// when no connection is pending.
   int listener = -1;
   std::function<Result<platform::Fd>()> accept = {};
-  /// At the host: a stream has begun, and this is its end.
+  /// On the host: called for each new stream with the socket of this end.
   std::function<void(platform::Fd)> opened = {};
 
   int stop = -1;   // readable: end
-  int leave = -1;  // readable: no new streams from now on; nor is the port opened again, and `knock` is closed
-  /// Ends when there has been no stream for so long; zero: never.
+  int leave = -1;  // readable: accept no new streams, do not reopen the port, and close `knock`
+  /// Ends when there has been no stream for this long; zero: never.
   Duration idle_max{};
   bool quiet = false;
 };
-/// Until `stop` or idleness. The port and all streams are closed then.
+/// Runs until `stop` is readable or the idle time has passed, then closes the port and all streams.
 Status RunPort(PortLoopOptions options);
 
 }  // namespace weir::remote

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir-port: started by the relays of a virtual machine, to be the one process there that has its port open.
+// weir-port: the one process of a virtual machine that has a port open. Relays start it.
 #include <fcntl.h>
 #include <getopt.h>
 #include <sys/signalfd.h>
@@ -46,7 +46,7 @@ constexpr option kOptions[] = {{"device", required_argument, nullptr, kDevice},
                                {"help", no_argument, nullptr, kHelp},
                                {nullptr, 0, nullptr, 0}};
 
-/// Whoever started it says it to people.
+/// The process that started this one prints the message.
 int Failed(const Error& error, int ready) {
   if (ready < 0 || ::write(ready, error.message.data(), error.message.size()) < 0)
     std::fprintf(stderr, "weir-port: %s\n", error.message.c_str());
@@ -58,7 +58,8 @@ int Usage(const char* what) {
   return 2;
 }
 
-/// It outlives who started it, who is not to wait for it; nor is a terminal or a pipe to stay open for it.
+/// Continues in a child, so that the process that started it need not wait. Closes the standard streams, so that no
+/// terminal or pipe stays open.
 void BeReady(int ready) {
   if (::fork() > 0) ::_exit(0);
   const platform::Fd nowhere(::open("/dev/null", O_RDWR | O_CLOEXEC));
@@ -95,7 +96,7 @@ int main(int argc, char** argv) {
   sigprocmask(SIG_BLOCK, &ends, nullptr);
   const platform::Fd stop(::signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!stop) return Failed(platform::ErrnoError("waiting for signals", errno), ready);
-  // The port first: who has it may listen.
+  // The port is opened first: only its owner may listen on the socket.
   auto port = remote::OpenPortPath(device);
   if (!port) return Failed(port.error(), ready);
   auto listener = platform::ListenUnixStream(socket, anyone ? 0666 : 0600);

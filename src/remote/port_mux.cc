@@ -10,9 +10,9 @@ namespace {
 
 namespace frames = proto::port;
 
-/// Credit is given back when so much has been taken: a frame for at least four of data.
+/// Credit is returned when this much was taken: one credit frame for at least four data frames.
 constexpr std::uint32_t kCreditBytes = frames::kWindowBytes / 4;
-/// What was sent is forgotten in pieces of this size.
+/// Written bytes are erased from the buffer in blocks of this size.
 constexpr std::size_t kSentKeptBytes = 256 * 1024;
 
 frames::FrameHeader HeaderIn(const std::byte* bytes) {
@@ -26,7 +26,7 @@ frames::FrameHeader HeaderIn(const std::byte* bytes) {
 PortMux::PortMux(frames::Side side, std::function<std::uint64_t()> draw_epoch, PortEvents& events)
     : side_(side), draw_epoch_(std::move(draw_epoch)), events_(events) {}
 
-// -- Who is there ----------------------------------------------------------------------------------------------------
+// -- Joining ----------------------------------------------------------------------------------------------------------
 
 void PortMux::Start(Instant now, std::uint32_t room) {
   EndAll("the port was opened again");
@@ -34,7 +34,7 @@ void PortMux::Start(Instant now, std::uint32_t room) {
   room_ = room;
   BeginAnew(now);
   if (side_ == frames::Side::kGuest) return;
-  // How much room the guest has is not known before it was heard.
+  // The guest's room is unknown until its Hello arrives.
   out_.clear();
 }
 
@@ -45,7 +45,7 @@ void PortMux::Stop(const std::string& why) {
   sent_ = 0;
 }
 
-/// What was to be said to who was there is not said. If that ends in the middle of a frame, the zeros end it.
+/// Drops unsent data of the old session. If that cuts a frame, the filler zeros complete it.
 void PortMux::BeginAnew(Instant now) {
   epoch_ = draw_epoch_();
   peer_ = 0;
@@ -77,9 +77,9 @@ void PortMux::Tick(Instant now) {
   if (joined_ && now - heard_ >= kPortSilenceMax) return Lose("nothing was heard for 20 s", now);
   if (now - said_ < (joined_ ? kPortStillHere : kPortHelloAgain)) return;
   said_ = now;
-  if (pending() > 0) return;  // the other end doesn't read: what it hasn't read needs not be said twice
+  if (pending() > 0) return;  // the other end does not read; an unread Hello need not be repeated
   if (!joined_ && peer_ == 0 && side_ == frames::Side::kHost) return;
-  // Once somebody was heard there are no more zeros: they would be no frame to one that has joined already.
+  // Filler is sent only until the peer is heard: a peer that has joined would reject it as malformed.
   if (!joined_ && peer_ == 0) PutFiller();
   PutHello(now);
 }
@@ -94,7 +94,7 @@ void PortMux::TakeHello(Instant now) {
   std::memcpy(&hello, held_.data() + frames::kFrameHeaderBytes, sizeof hello);
   const auto theirs =
       static_cast<std::uint16_t>(side_ == frames::Side::kGuest ? frames::Side::kHost : frames::Side::kGuest);
-  // A terminal that is not set up yet says to us what we say to it.
+  // A terminal that is not yet in raw mode echoes this side's own Hello.
   if (hello.side != theirs || !frames::Plausible(hello)) {
     if (joined_) Lose("what came is no Hello", now);
     return SkipToNextStart();
@@ -104,7 +104,7 @@ void PortMux::TakeHello(Instant now) {
   const bool first = std::exchange(peer_, hello.epoch) != hello.epoch;
   if (side_ == frames::Side::kHost) {
     room_ = hello.room;
-    // It has joined another one, perhaps one that stopped in the middle of a frame.
+    // The peer has joined an earlier session of this end, which may have stopped within a frame.
     if (first && hello.echo != 0 && hello.echo != epoch_) PutFiller();
   }
   if (joined_) {
@@ -119,9 +119,9 @@ void PortMux::TakeHello(Instant now) {
   events_.OnJoined();
 }
 
-// -- What comes ------------------------------------------------------------------------------------------------------
+// -- Receiving --------------------------------------------------------------------------------------------------------
 
-/// How many bytes tell more than those held do.
+/// The number of header bytes needed before more can be decided.
 std::size_t PortMux::Wanted() const {
   if (held_bytes_ < frames::kFrameHeaderBytes) return frames::kFrameHeaderBytes;
   const frames::FrameHeader header = HeaderIn(held_.data());
@@ -144,7 +144,7 @@ void PortMux::Receive(std::span<const std::byte> bytes, Instant now) {
   }
 }
 
-/// In a guest with little room the host waits until it hears of it.
+/// A host stops sending when a guest's limited room is used up, until the guest reports what it has read.
 void PortMux::CountRead(std::size_t bytes) {
   if (side_ != frames::Side::kGuest || room_ == 0) return;
   read_ += bytes;
@@ -152,7 +152,7 @@ void PortMux::CountRead(std::size_t bytes) {
   PutFrame(frames::Kind::kRead, 0, static_cast<std::uint32_t>(std::exchange(read_, 0)));
 }
 
-/// Returns how many of `bytes` are the frame's.
+/// Returns the number of bytes that belong to the frame.
 std::size_t PortMux::TakeContents(std::span<const std::byte> bytes, Instant now) {
   const std::size_t part = std::min(bytes.size(), contents_bytes_ - contents_.size());
   contents_.insert(contents_.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(part));
@@ -165,7 +165,7 @@ std::size_t PortMux::TakeContents(std::span<const std::byte> bytes, Instant now)
   std::memcpy(&epoch, contents_.data() + size, sizeof epoch);
   if (epoch != peer_) {
     Lose("a frame was cut", now);
-  } else if (flows_.contains(contents_of_)) {  // else it was closed here
+  } else if (flows_.contains(contents_of_)) {  // otherwise the stream was closed here
     events_.OnData(contents_of_, std::span(contents_).first(size));
   }
   contents_.clear();
@@ -185,7 +185,7 @@ void PortMux::Judge(Instant now) {
   TakeFrame(header, now);
 }
 
-/// To the next byte that a frame may begin with.
+/// Skips to the next byte with which a frame may begin.
 void PortMux::SkipToNextStart() {
   const auto begin = static_cast<std::byte>(frames::kMagic & 0xFF);
   const auto end = held_.begin() + static_cast<std::ptrdiff_t>(held_bytes_);
@@ -205,12 +205,12 @@ void PortMux::TakeFrame(const frames::FrameHeader& header, Instant now) {
   }
   if (kind == frames::Kind::kRead) {
     on_the_way_ -=
-        std::min<std::size_t>(on_the_way_, header.value);  // it counts what was said before they joined as well
+        std::min<std::size_t>(on_the_way_, header.value);  // the count includes bytes sent before the ends joined
     return;
   }
   if (header.stream > last_) return Lose("it spoke of a stream that is none", now);
   const auto at = flows_.find(header.stream);
-  const bool gone = at == flows_.end();  // closed here, and the other end didn't know
+  const bool gone = at == flows_.end();  // closed here before the other end learnt of it
   if (kind == frames::Kind::kData) {
     if (!gone && header.value > at->second.may_come) return Lose("it sent more than it may", now);
     if (!gone) at->second.may_come -= header.value;
@@ -225,7 +225,7 @@ void PortMux::TakeFrame(const frames::FrameHeader& header, Instant now) {
   }
 }
 
-// -- What goes -------------------------------------------------------------------------------------------------------
+// -- Sending ----------------------------------------------------------------------------------------------------------
 
 void PortMux::Put(const void* bytes, std::size_t size) {
   const auto* from = static_cast<const std::byte*>(bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many streams over a port that is one stream of bytes, whose other end may go and come back in the middle of a frame
-// (docs/protocol/network.md, "A guest's port"). Does no I/O and reads no clock.
+// Multiplexes streams over a port, which is a single stream of bytes. The port's other end may disappear and return in
+// the middle of a frame (docs/protocol/network.md, "A guest's port"). Does no I/O and reads no clock.
 //
 //                          ┌── a Hello that echoes ours ──▶ joined: streams
 //   opened ──▶ searching ──┤                                  │
@@ -22,11 +22,11 @@
 
 namespace weir::remote {
 
-inline constexpr Duration kPortHelloAgain = milliseconds(500);  // while nobody answers
-inline constexpr Duration kPortStillHere = seconds(2);          // a Hello at least so often, when nothing else is said
-inline constexpr Duration kPortSilenceMax = seconds(20);        // then the other end has gone
+inline constexpr Duration kPortHelloAgain = milliseconds(500);  // interval of Hellos while there is no answer
+inline constexpr Duration kPortStillHere = seconds(2);    // the longest time without sending; then a Hello is sent
+inline constexpr Duration kPortSilenceMax = seconds(20);  // the other end is lost after this time without data
 
-/// What came by the port. Each may call the mux: Send, Taken, Close.
+/// Receives events of the port. Each callback may call Send, Taken and Close of the mux.
 class PortEvents {
  public:
   PortEvents() = default;
@@ -34,53 +34,53 @@ class PortEvents {
   PortEvents& operator=(const PortEvents&) = delete;
   virtual ~PortEvents() = default;
   virtual void OnJoined() = 0;
-  /// After OnJoined. No stream is left.
+  /// Follows OnJoined. All streams have ended.
   virtual void OnLost(const std::string& why) = 0;
-  /// At a host: the guest has begun a stream.
+  /// On the host: the guest has begun a stream.
   virtual void OnOpened(std::uint32_t stream) = 0;
-  /// A whole frame's. Never more than the window, against which counts what was not Taken.
+  /// The content of a complete frame. Bytes count against the stream's window until Taken.
   virtual void OnData(std::uint32_t stream, std::span<const std::byte> bytes) = 0;
-  /// The other end has ended it. It is gone; what was received before is all.
+  /// The other end has closed the stream, which no longer exists. No more data follows.
   virtual void OnClosed(std::uint32_t stream) = 0;
 };
 
 class PortMux {
  public:
-  /// `draw_epoch`: a random number each time, never 0.
+  /// `draw_epoch` returns a new random number on each call, never 0.
   PortMux(proto::port::Side side, std::function<std::uint64_t()> draw_epoch, PortEvents& events);
 
-  /// The port was opened: what was before is over, and what the other end may still say to it is not for us. A guest
-  /// speaks first. `room`: of a guest's port, as in its Hello.
+  /// The port was opened. Earlier streams are over, and data meant for them is skipped. The guest sends first. `room`:
+  /// the room of a guest's port, which its Hello announces.
   void Start(Instant now, std::uint32_t room = 0);
-  /// The port is gone.
+  /// The port was closed.
   void Stop(const std::string& why);
   void Receive(std::span<const std::byte> bytes, Instant now);
-  /// Says what has to be said at times; at due() at the latest.
+  /// Sends what is due, such as a Hello. Must be called at due() at the latest.
   void Tick(Instant now);
   [[nodiscard]] Instant due() const;
 
-  /// To be written to the port now, in this order.
+  /// The bytes to write to the port now, in this order.
   [[nodiscard]] std::span<const std::byte> Outgoing() const;
-  /// The same, and what waits until the guest has room.
+  /// Outgoing bytes, including those that wait until the guest has room.
   [[nodiscard]] std::size_t pending() const { return out_.size() - sent_; }
   void Sent(std::size_t bytes);
 
   [[nodiscard]] bool joined() const { return joined_; }
-  /// A guest's new stream. 0: there can't be one now: nobody is at the other end, or kStreamsMax are open.
+  /// Begins a stream of a guest. 0: not possible now, because the other end is absent or kStreamsMax streams are open.
   std::uint32_t Open();
-  /// Takes from the front of `bytes` what may be sent now, a frame at most; returns how many that were.
+  /// Sends a prefix of `bytes`, at most a frame, as far as credit allows. Returns its length.
   std::size_t Send(std::uint32_t stream, std::span<const std::byte> bytes);
-  /// How much of a stream may be sent now; 0: nothing, or there is no such stream.
+  /// The number of bytes that may be sent on a stream now. 0: none, or the stream does not exist.
   [[nodiscard]] std::size_t Credit(std::uint32_t stream) const;
-  /// So many of the bytes received need no more room here.
+  /// Returns the credit for received bytes that no longer need room here.
   void Taken(std::uint32_t stream, std::size_t bytes);
-  /// Ends it, both ways. What was sent before arrives.
+  /// Closes the stream in both directions. Data sent before arrives.
   void Close(std::uint32_t stream);
 
  private:
   struct Flow {
-    std::uint32_t may_come = proto::port::kWindowBytes;  // by the credit that the other end has
-    std::uint32_t owed = 0;                              // taken, and the other end was not told
+    std::uint32_t may_come = proto::port::kWindowBytes;  // the credit that the other end has left
+    std::uint32_t owed = 0;                              // taken bytes whose credit is not yet returned
     std::uint32_t may_go = proto::port::kWindowBytes;
   };
 
@@ -102,23 +102,23 @@ class PortMux {
   const proto::port::Side side_;
   const std::function<std::uint64_t()> draw_epoch_;
   PortEvents& events_;
-  std::uint64_t epoch_ = 0, peer_ = 0;  // 0: nobody was heard
+  std::uint64_t epoch_ = 0, peer_ = 0;  // 0: no peer was heard
   bool joined_ = false;
-  Instant said_{}, heard_{};    // our last Hello; anything of the other end's
-  std::uint32_t room_ = 0;      // of the guest; 0: any
-  std::size_t on_the_way_ = 0;  // at a host: written, and the guest hasn't said that it has read it
-  std::size_t read_ = 0;        // at a guest: the host was not told
+  Instant said_{}, heard_{};    // last Hello sent; last data received
+  std::uint32_t room_ = 0;      // of the guest; 0: unlimited
+  std::size_t on_the_way_ = 0;  // host: bytes written that the guest has not reported as read
+  std::size_t read_ = 0;        // guest: bytes read that are not yet reported to the host
   std::map<std::uint32_t, Flow> flows_;
-  std::uint32_t last_ = 0;  // the highest stream that was opened since they joined
+  std::uint32_t last_ = 0;  // the highest stream opened since the ends joined
 
-  // A frame's header, with a Hello all of it.
+  // A frame's header; of a Hello the whole frame.
   std::array<std::byte, proto::port::kFrameHeaderBytes + proto::port::kHelloBytesMax> held_{};
   std::size_t held_bytes_ = 0;
-  std::vector<std::byte> contents_;  // what has come of a frame of data
-  std::size_t contents_bytes_ = 0;   // what it will be, with its trailer; 0: none is coming
+  std::vector<std::byte> contents_;  // received part of a data frame
+  std::size_t contents_bytes_ = 0;   // its full size with the trailer; 0: no data frame is in progress
   std::uint32_t contents_of_ = 0;    // its stream
   std::vector<std::byte> out_;
-  std::size_t sent_ = 0;  // of out_
+  std::size_t sent_ = 0;  // written part of out_
 };
 
 }  // namespace weir::remote

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both ends of a port, with a cable between them that cuts, loses and adds what a test wants.
+// Both ends of a port, with a cable between them that cuts, loses and adds bytes as a test requires.
 #include "remote/port_mux.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ std::uint64_t NextEpoch() {
   return ++epoch;
 }
 
-/// Keeps all that comes. What its streams have received it takes, unless told to hold.
+/// Records all data. Returns credit for received data unless told to hold it.
 struct MuxEnd final : PortEvents {
   explicit MuxEnd(port::Side side) : mux(side, NextEpoch, *this) {}
   void OnJoined() override {}
@@ -48,11 +48,11 @@ struct MuxEnd final : PortEvents {
   PortMux mux;
   std::set<std::uint32_t> open, held;
   std::map<std::uint32_t, Contents> came;
-  std::vector<std::map<std::uint32_t, Contents>> ended;  // what had come by each session that was lost
+  std::vector<std::map<std::uint32_t, Contents>> ended;  // the data received in each session that was lost
   std::vector<std::string> lost;
 };
 
-/// A guest and a host, and what is on its way between them.
+/// A guest, a host, and the bytes in flight between them.
 struct Cabled {
   explicit Cabled(std::uint32_t room_there = 0) : room(room_there) {
     guest->mux.Start(now, room);
@@ -61,7 +61,7 @@ struct Cabled {
   MuxEnd& Sender(bool up) { return up ? *guest : *host; }
   MuxEnd& Receiver(bool up) { return up ? *host : *guest; }
 
-  /// From the mux onto the cable.
+  /// Moves outgoing bytes from the mux to the cable.
   void Load(bool up) {
     PortMux& mux = Sender(up).mux;
     const auto out = mux.Outgoing();
@@ -69,7 +69,7 @@ struct Cabled {
     mux.Sent(out.size());
     if (!up) most_on_the_way = std::max(most_on_the_way, way[up].size());
   }
-  /// So many bytes from the cable, in pieces of `at_a_time`.
+  /// Delivers `bytes` bytes from the cable, in pieces of `at_a_time`.
   void Deliver(bool up, std::size_t bytes, std::size_t at_a_time = SIZE_MAX) {
     for (bytes = std::min(bytes, way[up].size()); bytes > 0;) {
       const std::size_t n = std::min(bytes, at_a_time);
@@ -79,7 +79,7 @@ struct Cabled {
       bytes -= n;
     }
   }
-  /// Until nothing moves any more.
+  /// Runs until nothing moves.
   void Settle(std::size_t at_a_time = SIZE_MAX) {
     for (bool moved = true; moved;) {
       moved = false;
@@ -95,7 +95,7 @@ struct Cabled {
     guest->mux.Tick(now);
     host->mux.Tick(now);
   }
-  /// Both joined, within as many Hellos as it may take.
+  /// Runs until both ends have joined, for a bounded number of Hellos.
   bool Join() {
     for (int i = 0; i < 8; ++i) {
       Settle();
@@ -104,7 +104,7 @@ struct Cabled {
     }
     return false;
   }
-  /// All of it that credit lets through.
+  /// Sends as much as credit allows.
   std::size_t SendOn(bool up, std::uint32_t stream, const Contents& bytes) {
     std::span<const std::byte> left = bytes;
     while (const std::size_t n = Sender(up).mux.Send(stream, left)) left = left.subspan(n);
@@ -112,13 +112,13 @@ struct Cabled {
   }
   void Restart(bool up) {
     auto& end = up ? guest : host;
-    gone.push_back(std::move(end));  // its bytes may still be on their way
+    gone.push_back(std::move(end));  // kept, because its bytes may still be in flight
     end = std::make_unique<MuxEnd>(up ? port::Side::kGuest : port::Side::kHost);
     end->mux.Start(now, up ? room : 0);
   }
 
   const std::uint32_t room;         // of the guest
-  std::size_t most_on_the_way = 0;  // to it
+  std::size_t most_on_the_way = 0;  // in flight to it
   Instant now = InstantFromNs(1'000'000'000);
   std::unique_ptr<MuxEnd> guest = std::make_unique<MuxEnd>(port::Side::kGuest);
   std::unique_ptr<MuxEnd> host = std::make_unique<MuxEnd>(port::Side::kHost);
@@ -166,7 +166,7 @@ TEST(PortMux, AStreamThatNobodyReadsStopsNoOther) {
   EXPECT_EQ(cable.guest->mux.Credit(slow), port::kWindowBytes);
 }
 
-/// Whatever is sent, closed and cut into pieces: what arrives of each stream is what was sent, in order, and all of it.
+/// Whatever is sent, closed and fragmented: each stream delivers exactly the sent bytes, in order.
 RC_GTEST_PROP(PortMux, DeliversWhatWasSent, ()) {
   Cabled cable(*rc::gen::element(0U, port::kRoomBytesMin, port::kTerminalRoomBytes));
   RC_ASSERT(cable.Join());
@@ -195,8 +195,8 @@ RC_GTEST_PROP(PortMux, DeliversWhatWasSent, ()) {
   RC_ASSERT(cable.guest->lost.empty() && cable.host->lost.empty());
 }
 
-/// Either end may go in the middle of anything, what it had sent may be lost from anywhere on, and rubbish may come in
-/// between: both meet again, and nobody is ever given a byte that its peer didn't send.
+/// Either end may disappear at any point, any suffix of its data may be lost, and malformed data may follow. Both ends
+/// join again, and no end ever receives a byte that its peer did not send.
 RC_GTEST_PROP(PortMux, MeetsAgainAfterEitherEndBeganAnew, ()) {
   Cabled cable(*rc::gen::element(0U, port::kRoomBytesMin, port::kTerminalRoomBytes));
   RC_ASSERT(cable.Join());
@@ -213,7 +213,7 @@ RC_GTEST_PROP(PortMux, MeetsAgainAfterEitherEndBeganAnew, ()) {
       cable.Load(up);
       cable.Deliver(up, *rc::gen::inRange<std::size_t>(0, bytes[up].size() + 64));
     }
-    const bool up = *rc::gen::arbitrary<bool>();  // who goes
+    const bool up = *rc::gen::arbitrary<bool>();  // the end that disappears
     auto& left = cable.way[up];
     const auto kept = static_cast<std::ptrdiff_t>(*rc::gen::inRange<std::size_t>(0, left.size() + 1));
     left.erase(left.begin() + kept, left.end());
@@ -251,7 +251,7 @@ TEST(PortMux, AFrameThatLostAByteIsGivenToNobody) {
     cable.Load(true);
     cable.way[true].erase(cable.way[true].begin() + static_cast<std::ptrdiff_t>(lost));
     cable.Settle();
-    cable.Wait(kPortStillHere);  // says something, so that what is short of a byte gets one
+    cable.Wait(kPortStillHere);  // sends a Hello, which completes a frame that lacks a byte
     ASSERT_TRUE(cable.Join());
     ASSERT_FALSE(cable.host->lost.empty()) << lost;
     EXPECT_TRUE(cable.host->ended.front()[stream].empty()) << lost;
@@ -270,7 +270,7 @@ TEST(PortMux, AGuestWithLittleRoomIsNeverSentMore) {
   EXPECT_GT(cable.way[false].size(), port::kTerminalRoomBytes / 2);
   cable.Settle(100);
   EXPECT_EQ(cable.guest->came[stream], much);
-  // Whatever happens to either end.
+  // Restarts of either end.
   for (const bool up : {false, true, false}) {
     cable.SendOn(false, cable.guest->mux.Open(), much);
     cable.Load(false);
@@ -302,7 +302,7 @@ TEST(PortMux, AnEndThatFallsSilentHasGone) {
   ASSERT_TRUE(cable.Join());
   const std::uint32_t stream = cable.guest->mux.Open();
   cable.Settle();
-  for (int i = 0; i < 30; ++i) {  // a minute of nothing to say
+  for (int i = 0; i < 30; ++i) {  // a minute without data
     cable.Wait(kPortStillHere);
     cable.Settle();
   }
@@ -330,7 +330,7 @@ TEST(PortMux, IsDueWhenSomethingHasToBeSaid) {
       << "what the other end doesn't read is not said again";
 }
 
-/// A guest that says what it likes, in good order until then.
+/// A guest that joins correctly and then sends arbitrary frames.
 class RudeGuest {
   static constexpr std::uint64_t kEpoch = 42;
 
@@ -394,7 +394,7 @@ TEST(PortMux, MoreStreamsThanThereMayBeAreClosed) {
   RudeGuest guest;
   for (std::uint32_t stream = 1; stream <= port::kStreamsMax + 5; ++stream) guest.Say(port::Kind::kOpen, stream, 0);
   EXPECT_EQ(guest.host.open.size(), port::kStreamsMax);
-  guest.Say(port::Kind::kData, port::kStreamsMax + 1, 8, 8);  // it didn't know yet
+  guest.Say(port::Kind::kData, port::kStreamsMax + 1, 8, 8);  // the guest did not know that the stream was closed
   EXPECT_TRUE(guest.host.mux.joined());
   Cabled cable;
   ASSERT_TRUE(cable.Join());

@@ -48,7 +48,7 @@ class Portal {
   struct Carried {
     std::string vgpu;
     Line& line;
-    std::string told{};  // why it was asked to leave, last; empty: it may stay
+    std::string told{};  // the reason of the drain request that was sent last; empty: none is in effect
   };
 
   PortalOptions options_;
@@ -59,7 +59,7 @@ class Portal {
   bool ending_ = false;
   LeaveWatch leave_;
   KeepAwake awake_;
-  Crew crew_;  // last: its threads use the rest
+  Crew crew_;  // last, because its threads use the other members
 };
 
 Status Portal::Name(net::Stream& stream, Door::Place& place, const std::string& vgpu) {
@@ -69,16 +69,16 @@ Status Portal::Name(net::Stream& stream, Door::Place& place, const std::string& 
   return Fail(Errc::kResourceExhausted, stream.peer() + ": " + why);
 }
 
-/// `greeting`: what it has said, with the vGPU that it may use.
+/// `greeting`: receives the client's Hello, with the vGPU that it may use.
 Result<opencl::Connection> Portal::Admit(net::Stream& stream, Door::Place& place, Greeting& greeting,
                                          std::int64_t& came_ns) {
-  // Where its token has said so already, before it is waited for.
+  // A vGPU named by the token counts against its limit before the Hello is awaited.
   if (!options_.plain) WEIR_TRY_STATUS(Name(stream, place, stream.peer_name()));
   WEIR_TRY(greeting, ReceiveHello(stream));
   came_ns = platform::NowNs();
   if (!options_.plain) greeting.vgpu = stream.peer_name();
   const std::string& vgpu = greeting.vgpu;
-  if (!net::CheckKeyName(vgpu)) {  // it becomes a file's name
+  if (!net::CheckKeyName(vgpu)) {  // the name becomes part of a path
     const std::string why =
         vgpu.empty() ? "the connection names no vGPU: give --vgpu" : "'" + Printable(vgpu) + "' names no vGPU";
     Refuse(stream, why);
@@ -127,12 +127,12 @@ void Portal::Carry(net::Stream& stream, Door::Place& place) {
     const std::lock_guard lock(mutex_);
     carried = carried_.insert(carried_.end(), Carried{.vgpu = vgpu, .line = line});
   }
-  // Who came when its vGPU had been asked to leave is asked, too.
+  // A connection that arrives during a drain request receives the request too.
   line.knock.store(true);
   const auto ask_to_leave = [&] {
     const std::string why = leave_.Why(vgpu);
     if (greeting.version < proto::net::kVersionMoveWanted || why == carried->told) return;
-    if (!SendMoveWanted(stream, why, line.stop)) return;  // the pump finds out, too
+    if (!SendMoveWanted(stream, why, line.stop)) return;  // the pump reports the same error
     const std::lock_guard lock(mutex_);
     carried->told = why;
   };
@@ -166,7 +166,7 @@ void Portal::Cut() {
   for (net::Stream* stream : open_) stream->Shutdown();
 }
 
-/// Connections ask for themselves, each between two of its messages; the daemon is told how many there are.
+/// Tells connections to check for drain requests between two of their messages, and reports the counts to the daemon.
 void Portal::SeeWhoLeaves() {
   const bool changed = leave_.Look(platform::Now());
   const std::vector<std::string> asked = leave_.Asked();
@@ -208,11 +208,11 @@ Status Portal::Run() {
     if (leaving || (watched[0].revents & POLLIN) == 0) continue;
     WEIR_TRY(platform::Fd socket, options_.accept());
     if (!socket) {
-      // There was nobody, or there are no descriptors.
+      // No connection was pending, or no descriptors are left.
       static_cast<void>(pause.Failed(platform::Now()));
       continue;
     }
-    // Closed without a word: a program whose token is good tries again.
+    // Closed without a reply, so that a program with a valid token tries again.
     std::shared_ptr<Door::Place> place = door_.Come(net::NetworkOf(socket.get()));
     if (!place) continue;
     crew_.Start([this, place, shared = std::make_shared<platform::Fd>(std::move(socket))] {

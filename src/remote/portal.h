@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The node's end of OpenCL from other machines (docs/network.md): lets in who may, and is to that vGPU's executor what
-// a local client is.
+// The node's end of OpenCL from other machines (docs/network.md): authenticates connections and acts as a local client
+// of the vGPU's executor.
 #pragma once
 
 #include <functional>
@@ -13,21 +13,22 @@
 namespace weir::remote {
 
 struct PortalOptions {
-  /// The next connection, or an empty descriptor when there is none now. Never blocks.
+  /// Returns the next connection, or an empty descriptor if none is pending. Never blocks.
   std::function<Result<platform::Fd>()> accept;
-  int listener = -1;  // readable when accept() would give one
-  /// Finds out who it is: on the connection's own thread, in bounded time. Where certificates say who, peer_name()
-  /// does.
+  int listener = -1;  // readable when a connection is pending
+  /// Authenticates a connection on its own thread, in bounded time. With certificates, peer_name() of the stream is the
+  /// vGPU.
   std::function<Result<std::unique_ptr<net::Stream>>(platform::Fd)> identify;
-  bool plain = false;     // there are no certificates: everybody is whoever they say
+  bool plain = false;     // no certificates: the name that a client sends is believed
   std::string executors;  // folder of the executors' sockets, NAME.sock
-  std::string asks = {};  // the daemon's socket that says which vGPUs are to leave; empty: none ever is
-  int stop = -1;          // readable: end
-  int parent = -1;        // readable: let nobody new in, and end when nobody is connected; -1: never
+  // The daemon's socket that lists vGPUs with a drain request; empty: there are no drain requests
+  std::string asks = {};
+  int stop = -1;    // readable: end
+  int parent = -1;  // readable: accept no new connections, and end when the last one has closed; -1: never
   std::function<void()> close_listener = {};
   bool quiet = false;
 };
-/// Until told to stop. Connections that are open then are cut.
+/// Runs until `stop` is readable, then closes all connections.
 Status RunPortal(PortalOptions options);
 
 }  // namespace weir::remote

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir-portal: started by `weir serve --listen`, `--guest` and `--guest-memory`, to let tenants on other machines, and
-// in virtual ones, reach their vGPUs' executors.
+// weir-portal: gives tenants on other machines and in virtual machines access to their vGPUs' executors. Started by
+// `weir serve --listen`, `--guest` and `--guest-memory`.
 #include <getopt.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -87,7 +87,7 @@ int Usage(const char* what) {
   return 2;
 }
 
-/// A portal of a former daemon gives the port up when it sees that this one has ended.
+/// Retries, because the portal of an earlier daemon releases the port only when it notices that its daemon has ended.
 Result<net::TcpListener> ListenSoon(const net::Endpoint& endpoint) {
   constexpr int kTries = 30;
   for (int attempt = 0;; ++attempt) {
@@ -97,7 +97,7 @@ Result<net::TcpListener> ListenSoon(const net::Endpoint& endpoint) {
   }
 }
 
-/// By TCP, with or without keys.
+/// Listens on TCP, with TLS unless the portal is plain.
 Status RunListening(const net::Endpoint& endpoint, const std::string& keys, const std::string& port_file,
                     remote::PortalOptions options) {
   if (options.plain) {
@@ -116,7 +116,7 @@ Status RunListening(const net::Endpoint& endpoint, const std::string& keys, cons
   options.close_listener = [&listener] { listener = Fail(Errc::kUnavailable, "closed"); };
   options.accept = [&]() -> Result<platform::Fd> {
     auto socket = listener->Accept();
-    // Neither ends the portal: there is nobody, or there will be descriptors again.
+    // Neither error ends the portal: no connection is pending, or descriptors will be free again.
     if (!socket && (socket.error().code == Errc::kTimeout || socket.error().code == Errc::kResourceExhausted))
       return platform::Fd();
     return socket;

@@ -13,18 +13,18 @@ namespace {
 namespace wire = proto::net;
 namespace cl = proto::cl;
 
-constexpr Duration kLook = milliseconds(50);  // then it is seen whether the others are still there
-/// Frames in one send; a send takes as many parts, two for each.
+constexpr Duration kLook = milliseconds(50);  // interval at which the other sides are checked
+/// Limit of frames in one send; each takes two parts.
 constexpr std::size_t kFramesMax = 256;
-/// What is sent at once at least goes on its way before more is gathered.
+/// A send begins when this much is gathered.
 constexpr std::size_t kEnoughBytes = 4 << 20;
-/// What a log may want to be sent ahead of a message.
+/// Limit of the message that a log may want to send before another one.
 constexpr std::size_t kAheadBytesMax = 256;
-/// Contents of so many bytes are worth a call of their own, which copies nothing.
+/// Contents of this size are worth a system call of their own that avoids the copy.
 constexpr std::size_t kUncopiedFrom = 128 << 10;
-/// Of what comes first no more is taken in than this: it may be contents, which would then be copied once more.
+/// Limit of the first read. A longer read could take in contents, which would then be copied twice.
 constexpr std::size_t kFirstBytes = 32 << 10;
-/// What comes is taken in so much at a time; contents of the arena that are larger go straight there.
+/// Size of the receive buffer. Contents that are larger go directly to the arena.
 constexpr std::size_t kBufferBytes = wire::kMessagesBytesMax + wire::kFrameHeaderBytes + (64 << 10);
 
 bool Inside(std::uint64_t offset, std::uint64_t size, const platform::Mapping& memory) {
@@ -36,7 +36,7 @@ Error OutsideArena(std::uint64_t offset, std::uint64_t size, std::uint64_t arena
                                    " on are named, of an arena of " + std::to_string(arena));
 }
 
-/// All of it; how many sends that took.
+/// Sends everything. Returns the number of sends.
 Result<std::uint64_t> SendParts(net::Stream& stream, std::span<iovec> left, const std::atomic<bool>& stop) {
   std::uint64_t sends = 0;
   while (!left.empty()) {
@@ -85,7 +85,7 @@ Status OutPump::Run(const std::function<bool()>& alive, const std::function<void
     }
     if (line_.channel.in.Wait(kLook)) continue;
     if (!alive()) {
-      WEIR_TRY(const bool last, Gather());  // it may have written and gone between the two looks
+      WEIR_TRY(const bool last, Gather());  // the other side may have written and gone between the two checks
       if (!last) break;
       WEIR_TRY_STATUS(Send());
     }
@@ -116,7 +116,7 @@ Result<bool> OutPump::Gather() {
   return !parts_.empty();
 }
 
-/// Where the log wants something to go ahead, that stands where the message stood, and the message behind it.
+/// If the log wants another message to go first, that message is placed before this one, which moves up.
 Status OutPump::Follow(std::span<const std::byte>& message) {
   const std::lock_guard lock(followed_->mutex);
   const std::optional<std::vector<std::byte>> ahead = followed_->log.Ahead(message);
@@ -149,14 +149,15 @@ Status OutPump::Note(std::span<const std::byte> message, bool& passed_on) {
   cl::Arrived arrived;
   if (!cl::Decode(message, arrived)) return Fail(Errc::kProtocol, "an Arrived that is none");
   passed_on = false;
-  // Behind the messages before it: what they tell may be what lets the client look elsewhere in the arena.
+  // After the messages before it: they may be what lets the client look at other parts of the arena.
   CloseMessages();
   if (arrived.size == 0) return Ok();
   return arrived.in_buffers != 0 ? AddContents(line_.buffers, arrived.from, arrived.offset, arrived.size)
                                  : AddArena(arrived.offset, arrived.size);
 }
 
-/// For the place `to` in the other side's arena. In chunks, so that a frame can't be too long for whoever takes it in.
+/// Sends to the place `to` in the other side's arena. The contents are divided into chunks that respect the receiver's
+/// limit of a frame.
 Status OutPump::AddContents(const platform::Mapping& memory, std::uint64_t from, std::uint64_t to, std::uint64_t size) {
   if (!Inside(from, size, memory)) return OutsideArena(from, size, memory.bytes());
   if (!Inside(to, size, line_.arena)) return OutsideArena(to, size, line_.arena.bytes());
@@ -198,8 +199,8 @@ const platform::Fd* OutPump::FileOf(const iovec& part, std::uint64_t& offset) co
   return within(line_.buffers, line_.buffers_file) ? &line_.buffers_file : nullptr;
 }
 
-/// The memory's pages themselves: whoever placed contents there leaves them alone until the executor says that it has
-/// read them, or until what tells of a read's end has arrived behind them.
+/// Sends the memory's pages themselves. The process that placed the contents leaves them unchanged until the executor
+/// has reported that it has read them, or until the message about the end of the read has arrived after them.
 Status OutPump::SendUncopied(const platform::Fd& file, std::uint64_t offset, const iovec& part) {
   for (std::size_t left = part.iov_len; left > 0;) {
     WEIR_TRY(const std::size_t sent, stream_.TrySendFile(file.get(), offset, left));
@@ -286,7 +287,7 @@ Status SendMoveWanted(net::Stream& stream, std::string_view why, const std::atom
 InPump::InPump(const std::atomic<bool>& stop, net::Stream& stream, KeepAwake* awake)
     : stop_(stop), stream_(stream), buffer_(kBufferBytes), passing_(awake) {}
 
-/// Until `wanted` bytes are in the buffer.
+/// Receives until `wanted` bytes are in the buffer.
 Status InPump::Fill(std::size_t wanted) {
   if (buffer_.size() - begin_ < wanted || begin_ == end_) {
     std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
@@ -370,7 +371,7 @@ Status InPump::TakeArena(Sink& sink, std::uint64_t offset, std::size_t bytes) {
   return Ok();
 }
 
-/// The words come from another machine and are for a terminal.
+/// The text comes from another machine and is meant for a terminal.
 Status InPump::TakeMoveWanted(Sink& sink, std::size_t bytes) {
   WEIR_TRY_STATUS(Fill(bytes));
   const std::span<const std::byte> message = std::span(buffer_).subspan(begin_, bytes);

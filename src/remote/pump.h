@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Carries one connection's messages between a ring and a stream, and the parts of the arena that they refer to. A relay
-// and a portal have two each, on a thread of its own: out of the ring, and into it.
+// Carries the messages of a connection between a ring and a stream, with the parts of the arena that they refer to. A
+// relay and a portal have two pumps each, one for each direction, each on its own thread.
 #pragma once
 
 #include <atomic>
@@ -23,53 +23,54 @@
 
 namespace weir::remote {
 
-/// A connection's memory here, and how it ends.
+/// The local memory of a connection, and flags that control its pumps.
 struct Line {
   opencl::Channel channel;
   platform::Mapping arena;
-  platform::Fd arena_file{};    // what is mapped there; empty: what is sent of it is copied
-  platform::Mapping buffers{};  // a portal's, where its device works in host memory: what Arrived may name
+  platform::Fd arena_file{};    // the file that is mapped at `arena`; empty: contents are sent by copying
+  platform::Mapping buffers{};  // of a portal whose device uses host memory: buffers that Arrived messages may refer to
   platform::Fd buffers_file{};
-  KeepAwake* awake = nullptr;  // told of what passes; null: nobody is
+  KeepAwake* awake = nullptr;  // is told of each message; may be null
   std::atomic<bool> stop{false};
-  std::atomic<bool> hold{false};   // nothing is taken out of the ring for now
-  std::atomic<bool> knock{false};  // somebody wants something to be done between two messages
+  std::atomic<bool> hold{false};   // stops the pump before it takes more out of the ring
+  std::atomic<bool> knock{false};  // requests a call of `between` in OutPump::Run
 };
 
-/// What is known of a connection by the messages that pass, for whoever is to move it (docs/migration.md).
+/// What the messages of a connection reveal about its state, as a migration needs it (docs/migration.md).
 struct Followed {
   explicit Followed(opencl::ObjectLog::Arena arena) : log(std::move(arena)) {}
   std::mutex mutex;
-  std::condition_variable changed;  // the executor has said something
+  std::condition_variable changed;  // notified when the executor has sent a message
   opencl::ObjectLog log;
-  std::vector<std::byte> facts;  // of the platform, as the first executor told the client
+  std::vector<std::byte> facts;  // the platform's facts that the first executor sent to the client
   bool facts_complete = false;
-  std::string leave_why;  // why the node asks it to leave; empty: it does not
+  std::string leave_why;  // reason of the node's drain request; empty if there is none
 };
 
-/// What one direction has carried. Whoever runs the pump may read it.
+/// Traffic of one direction. Only the thread that runs the pump may read it.
 struct Traffic {
   std::uint64_t frames = 0, messages = 0, arena_bytes = 0, sends = 0;
-  std::uint64_t uncopied_bytes = 0;  // of arena_bytes, sent as they lie there
+  std::uint64_t uncopied_bytes = 0;  // part of arena_bytes that was sent without a copy
 };
 
-/// From the ring to the stream.
+/// Carries messages from the ring to the stream.
 class OutPump {
  public:
-  /// What a message means for the arena. kAhead: a client's, whose contents go before it. kArrived: an executor's,
-  /// whose Arrived are replaced by what they name.
+  /// How messages refer to the arena. kClients: contents are sent before the message that refers to them. kExecutors:
+  /// an Arrived message is replaced by the contents that it names.
   enum class Side { kClients, kExecutors };
-  /// `followed`: shown every message of a client; null: nobody is to know.
+  /// `followed`: records every message of a client; may be null.
   OutPump(Line& line, net::Stream& stream, Side side, Followed* followed = nullptr);
 
-  /// Until `line.stop`, or the stream ends, or the ring's other side does (`alive` says; it is asked when there is
-  /// nothing to do), or `line.hold`. But for the last, what was in the ring then has been sent. `between` is called
-  /// after a `line.knock`, when all that was taken out of the ring has been sent; it may send, too.
+  /// Runs until `line.stop`, the end of the stream, `line.hold`, or the end of the ring's other side. `alive` tests the
+  /// latter and is called when the ring is empty. Unless `line.hold` ended it, all messages in the ring have been sent.
+  /// `between` is called after `line.knock` was set, when every message taken from the ring has been sent; it may send
+  /// as well.
   Status Run(const std::function<bool()>& alive, const std::function<void()>& between = {});
   [[nodiscard]] const Traffic& traffic() const { return traffic_; }
 
  private:
-  /// Takes from the ring what fits one send. False: there was nothing.
+  /// Takes as many messages from the ring as fit one send. Returns false if there were none.
   Result<bool> Gather();
   Status Note(std::span<const std::byte> message, bool& passed_on);
   Status Follow(std::span<const std::byte>& message);
@@ -77,7 +78,7 @@ class OutPump {
   Status AddContents(const platform::Mapping& memory, std::uint64_t from, std::uint64_t to, std::uint64_t size);
   void CloseMessages();
   Status Send();
-  /// The file whose pages these are, when they are to be sent as they lie there; and where in it.
+  /// The file and offset of these bytes if they are to be sent without a copy; otherwise null.
   [[nodiscard]] const platform::Fd* FileOf(const iovec& part, std::uint64_t& offset) const;
   Status SendUncopied(const platform::Fd& file, std::uint64_t offset, const iovec& part);
 
@@ -86,41 +87,41 @@ class OutPump {
   const Side side_;
   Followed* const followed_;
   Traffic traffic_;
-  std::vector<std::byte> messages_;               // room for kMessagesBytesMax
-  std::size_t used_ = 0, framed_ = 0;             // of it; up to `framed_` it is in `parts_`
+  std::vector<std::byte> messages_;               // kMessagesBytesMax bytes
+  std::size_t used_ = 0, framed_ = 0;             // used bytes of messages_; those before `framed_` are in `parts_`
   std::vector<proto::net::FrameHeader> headers_;  // never reallocated while `parts_` points into it
   std::vector<iovec> parts_;
   Passing passing_;
 };
 
-/// Sends these, and nothing else of the connection's meanwhile.
+/// Sends these messages. Nothing else may be sent on the connection meanwhile.
 Status SendMessages(net::Stream& stream, std::span<const std::vector<std::byte>> messages,
                     const std::atomic<bool>& stop);
-/// Bytes for a place in the other side's arena.
+/// Sends bytes to a place in the other side's arena.
 Status SendContents(net::Stream& stream, std::uint64_t offset, std::span<const std::byte> bytes,
                     const std::atomic<bool>& stop);
 
-/// A portal's: the program is to leave this node, or (`why` empty) need not any more.
+/// Sent by a portal: a drain request with its reason. An empty `why` cancels it.
 Status SendMoveWanted(net::Stream& stream, std::string_view why, const std::atomic<bool>& stop);
 
-/// Where what comes goes.
+/// The receiver of an InPump's messages and contents.
 class Sink {
  public:
   Sink() = default;
   Sink(const Sink&) = delete;
   Sink& operator=(const Sink&) = delete;
   virtual ~Sink() = default;
-  /// The message may be changed in its place. Whoever it is for need not hear of it before Taken.
+  /// Takes one message, which may be modified in place. The recipient need not be woken before Taken.
   virtual Status Take(std::span<std::byte> message) = 0;
-  /// What came together has all been taken.
+  /// All messages that arrived together have been taken.
   virtual void Taken() {}
-  /// Memory for contents of the arena. kProtocol: there is none at that place.
+  /// Returns the memory for contents of the arena. kProtocol: the range is invalid.
   virtual Result<std::span<std::byte>> Room(std::uint64_t offset, std::size_t bytes) = 0;
-  /// The node asks the program to leave, or (`why` empty) takes that back. kProtocol: nobody may ask here.
+  /// A drain request of the node; an empty `why` cancels it. kProtocol: not accepted on this side.
   virtual Status MoveWanted(const std::string& why);
 };
 
-/// The line's ring and arena.
+/// Delivers to the ring and arena of a line.
 class LineSink : public Sink {
  public:
   explicit LineSink(Line& line) : line_(line) {}
@@ -133,15 +134,16 @@ class LineSink : public Sink {
   bool to_tell_ = false;
 };
 
-/// From the stream to a sink.
+/// Carries messages from the stream to a sink.
 class InPump {
  public:
-  /// `stop`: ends waits. `awake`: told of what passes, where somebody is to be.
+  /// `stop` ends waits. `awake` is told of each message; may be null.
   InPump(const std::atomic<bool>& stop, net::Stream& stream, KeepAwake* awake = nullptr);
 
-  /// Until `stop` or the stream ends (kUnavailable). kProtocol: what came is no frame, or is outside the arena.
+  /// Runs until `stop` or the end of the stream (kUnavailable). kProtocol: malformed frame, or a range outside the
+  /// arena.
   Status Run(Sink& sink);
-  /// One frame, if one comes within `timeout`. False: none has begun.
+  /// Takes one frame if one begins within `timeout`; otherwise returns false.
   Result<bool> Step(Sink& sink, Duration timeout);
   [[nodiscard]] const Traffic& traffic() const { return traffic_; }
 
@@ -155,7 +157,7 @@ class InPump {
   net::Stream& stream_;
   Traffic traffic_;
   std::vector<std::byte> buffer_;
-  std::size_t begin_ = 0, end_ = 0;  // of what has come and was not taken
+  std::size_t begin_ = 0, end_ = 0;  // the received bytes that were not yet processed
   Passing passing_;
 };
 

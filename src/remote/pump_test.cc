@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both pumps against a stream that takes and gives as few bytes at a time as it likes.
+// Both pumps against a stream that accepts and returns arbitrarily few bytes at a time.
 #include "remote/pump.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ namespace {
 namespace cl = proto::cl;
 constexpr std::uint64_t kArenaBytes = 1 << 20;
 
-/// One direction of a connection: a pipe that holds so many bytes, and gives so many at a time.
+/// One direction of a connection: a pipe with a bounded capacity that returns a bounded number of bytes at a time.
 class Pipe final : public net::Stream {
  public:
   explicit Pipe(std::size_t room = 1 << 16, std::size_t at_a_time = SIZE_MAX) : room_(room), at_a_time_(at_a_time) {}
@@ -98,11 +98,11 @@ class Lines {
     seen_ = std::move(*seen);
     line.arena_file = std::move(arena->fd);
   }
-  /// The other side of the rings sleeps.
+  /// The consumers of the rings are asleep.
   void Sleeps() {
     for (int ring = 0; ring < 2; ++ring) line.channel.control.As<opencl::RingControl>()[ring].consumer_sleeps = 1;
   }
-  /// As who is at the other end of the rings sees it: at another address, as in another process.
+  /// The arena as the process at the other end of the rings sees it: mapped at another address.
   std::byte* arena() { return seen_.As<std::byte>(); }
 
   Line line;
@@ -134,7 +134,7 @@ std::vector<std::byte> ReceiveFrom(opencl::Channel& channel) {
   return {};
 }
 
-/// A relay's way out, a stream, a portal's way in.
+/// The outgoing pump of one side, a stream, and the incoming pump of the other side.
 struct Road {
   explicit Road(OutPump::Side side, std::size_t room = 1 << 16, std::size_t at_a_time = SIZE_MAX)
       : from(side == OutPump::Side::kClients ? opencl::Side::kExecutor : opencl::Side::kClient),
@@ -179,7 +179,7 @@ TEST(Pump, MessagesArriveAsTheyWereInTheirOrder) {
   client.join();
 }
 
-/// Says what it was asked, and takes messages for nobody.
+/// Records drain requests and drops messages.
 class AskedSink final : public Sink {
  public:
   Status Take(std::span<std::byte>) override { return Ok(); }
@@ -272,7 +272,7 @@ TEST(Pump, WhatArrivedIsThereBeforeWhatIsSaidBehindItAndIsNotSaidItself) {
   }
 }
 
-/// Memory of buffers beside the arena, as a portal's executor has it.
+/// Adds memory of buffers beside the arena, as a portal's executor has it.
 void AddBuffers(Line& line) {
   auto buffers = platform::MakeSharedRegion("test-buffers", kArenaBytes);
   ASSERT_TRUE(buffers);
@@ -281,7 +281,8 @@ void AddBuffers(Line& line) {
 }
 
 TEST(Pump, WhatLiesInABufferArrivesInTheArenaWhereItBelongs) {
-  for (const char* to : {"127.0.0.1", "127.0.0.2"}) {  // copied; and as to another machine, its pages
+  // Copied on the same machine; sent without a copy as to another machine
+  for (const char* to : {"127.0.0.1", "127.0.0.2"}) {
     auto sockets = testing::ConnectedSockets(to);
     const auto here = net::AdoptTcp(std::move(sockets.client)), there = net::AdoptTcp(std::move(sockets.server));
     Lines from(opencl::Side::kClient), other(opencl::Side::kExecutor);
@@ -376,7 +377,7 @@ TEST(Pump, ARangeOutsideTheArenaEndsTheConnection) {
   }
 }
 
-/// `message`, with zeros behind its fields until it has `bytes`.
+/// `message`, padded with zeros behind its fields to `bytes` bytes.
 std::vector<std::byte> Lengthened(std::vector<std::byte> message, std::uint32_t bytes) {
   message.resize(bytes);
   std::memcpy(message.data(), &bytes, sizeof bytes);  // the header's first field
@@ -403,11 +404,11 @@ TEST(Pump, AMessageLongerThanTheProtocolAllowsEndsTheConnectionBeforeItIsCopied)
   Pipe pipe(8 << 20);
   FollowedWithDevice followed;
   OutPump out(from.line, pipe, OutPump::Side::kClients, &followed);
-  // A Finish is sent ahead of the Release of a queue that is busy, so the Release moves in the pump's buffer.
+  // A Finish is sent ahead of the Release of a queue that is busy, so that the Release moves in the pump's buffer.
   SendTo(from.other, cl::Encode(cl::CreateContext{.id = 20, .devices = cl::IdList(&kDeviceId, 1)}));
   SendTo(from.other, cl::Encode(cl::CreateQueue{.id = 2, .context = 20, .device = 1}));
   SendTo(from.other, cl::Encode(cl::Marker{.enqueue = {.queue = 2}}));
-  ASSERT_TRUE(out.Run([] { return false; }));  // the Release has all of the buffer to itself
+  ASSERT_TRUE(out.Run([] { return false; }));  // the Release then has the whole buffer to itself
   SendTo(from.other, Lengthened(cl::Encode(cl::Release{.id = 2}), proto::net::kMessagesBytesMax));
   for (int i = 0; i < 2; ++i) SendTo(from.other, Lengthened(cl::Encode(cl::Flush{.queue = 1}), cl::kMessageBytesMax));
   const Status status = out.Run([] { return false; });

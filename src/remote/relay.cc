@@ -37,38 +37,38 @@ constexpr std::size_t kClientsMax = 256;
 
 void SayRelay(const std::string& text) { std::fprintf(stderr, "weir: %s\n", text.c_str()); }
 
-/// What can be done about a node's asking, where nothing is done by itself.
+/// What a user can do about a drain request when no command does it.
 std::string HintIn(const RelayOptions& options) {
   if (options.for_children || options.parent == 0) return "";
   return "; 'weir migrate " + std::to_string(options.parent) +
          " --to ...' moves it, and 'weir run --move-to ...' lets it go by itself";
 }
 
-/// Whether a child of `parent` has connected.
+/// Whether the connected process is a child of `parent`.
 bool IsChild(int socket, pid_t parent) {
   const auto who = platform::PeerOf(socket);
   const auto process = platform::PeerPidFdOf(socket);
   if (!who) return false;
   const auto started_by = platform::ParentOf(who->pid);
   if (!started_by || *started_by != parent) return false;
-  // Where the kernel names the process itself: its pid is not that of another one by now.
+  // If the kernel provides a pidfd of the peer, the pid was not reused in the meantime.
   return !process || !platform::WaitReadable(process->get(), 0);
 }
 
-/// What a client is shown of its node's arena: the end is ours (docs/migration.md).
+/// The part of the node's arena that the client may use. The end is reserved for migrations (docs/migration.md).
 std::uint64_t ShownOf(std::uint64_t arena_bytes) {
   constexpr std::uint64_t kLeastBytes = 2 * opencl::kSpareBytes;
-  if (arena_bytes < kLeastBytes) return arena_bytes;  // and it can't be moved
+  if (arena_bytes < kLeastBytes) return arena_bytes;  // too small to be split: the connection cannot migrate
   return (arena_bytes - opencl::kSpareBytes) / proto::cl::kArenaAlignment * proto::cl::kArenaAlignment;
 }
 
-/// The node has let this one in.
+/// A connection that the node has admitted.
 struct Entered {
   std::unique_ptr<net::Stream> stream;
   Entry entry;
 };
 
-/// One client's connection, which may go on by another node.
+/// The connection of one client, which may migrate to another node.
 class Conversation {
  public:
   Conversation(opencl::Accepted accepted, Entered entered, KeepAwake& awake)
@@ -82,13 +82,13 @@ class Conversation {
     static_cast<void>(Adopt(std::move(entered)));
   }
 
-  /// Until the client or the node has gone.
+  /// Runs until the client or the node has gone.
   void Run();
 
-  /// To be on another node.
+  /// A request to move to another node.
   struct Wish {
     std::function<Result<Entered>()> enter;
-    // The node that it enters, and who moves the connection there.
+    // The connection to the new node, and the migration.
     Entered fresh{};
     std::unique_ptr<InPump> fresh_in{};
     std::unique_ptr<Mover> mover{};
@@ -96,25 +96,26 @@ class Conversation {
     std::condition_variable changed{};
     std::optional<Result<proto::MoveFigures>> outcome{};
   };
-  // From another thread, which keeps this until the wish is answered; one at a time.
+  // Called by another thread, which keeps the Wish until it is answered. One at a time.
 
-  /// Enters, and copies contents while the client's messages pass.
+  /// Connects to the new node and copies contents while the client runs.
   Status CopyAhead(Wish& wish);
   [[nodiscard]] bool over() {
     const std::lock_guard lock(wish_mutex_);
     return over_;
   }
-  /// Why its node asks it to leave; empty: it does not.
+  /// The reason of the node's drain request; empty if there is none.
   [[nodiscard]] std::string LeaveWhy() {
     const std::lock_guard lock(followed_.mutex);
     return followed_.leave_why;
   }
-  /// After CopyAhead: it is not to move.
+  /// Abandons a migration after CopyAhead.
   void GiveUp(Wish& wish);
-  /// After CopyAhead. The wish is answered by Run.
+  /// Requests the rest of the migration after CopyAhead. Run answers the wish.
   void WishToMove(const std::shared_ptr<Wish>& wish) {
     {
-      // Both or neither: Run takes the wish and ends the hold; a hold without a wish would look like the client's end.
+      // Both are set under the lock, because Run takes the wish and ends the hold. A hold without a wish would look
+      // like the end of the client.
       const std::lock_guard lock(wish_mutex_);
       if (over_) return Answer(*wish, Fail(Errc::kUnavailable, kOver));
       wish_ = wish;
@@ -128,7 +129,7 @@ class Conversation {
     if (offset > line_.arena.bytes() || size > line_.arena.bytes() - offset) return {};
     return {line_.arena.As<std::byte>() + offset, size};
   }
-  /// Reads from this node from now on. `late`: what the client is to hear before.
+  /// Reads from this node from now on. `late`: messages that the client receives first.
   Status Adopt(Entered entered, std::span<std::vector<std::byte>> late = {});
   void EndReader();
   void Close();
@@ -148,12 +149,12 @@ class Conversation {
   Entered node_;
   std::unique_ptr<FollowedSink> sink_;
   std::unique_ptr<InPump> in_;
-  std::atomic<bool> leaving_{false};  // the reader's stream is being left on purpose
+  std::atomic<bool> leaving_{false};  // the reader's stream is being closed on purpose
   std::thread reader_;
   std::mutex wish_mutex_;
   std::condition_variable errand_done_;
   std::shared_ptr<Wish> wish_;
-  const std::function<void()>* errand_ = nullptr;  // to be done between two messages
+  const std::function<void()>* errand_ = nullptr;  // work to be done between two messages
   bool over_ = false;
 };
 
@@ -172,7 +173,7 @@ Status Conversation::Adopt(Entered entered, std::span<std::vector<std::byte>> la
     if (leaving_.load()) return;
     if (!line_.stop.exchange(true) && !status) SayRelay(accepted_.program + ": " + status.error().message);
     line_.channel.in.Interrupt();
-    ::shutdown(socket_, SHUT_RDWR);  // the client sees that its device is gone
+    ::shutdown(socket_, SHUT_RDWR);  // the client sees that its device is lost
   });
   return told;
 }
@@ -201,7 +202,7 @@ void Conversation::Run() {
   Close();
 }
 
-/// Nobody's wishes and errands are carried out any more.
+/// Ends the acceptance of wishes and errands.
 void Conversation::Close() {
   const std::lock_guard lock(wish_mutex_);
   over_ = true;
@@ -209,7 +210,7 @@ void Conversation::Close() {
   if (wish_ != nullptr) Answer(*wish_, Fail(Errc::kUnavailable, kOver));
 }
 
-/// False: it was not done, and won't be.
+/// False: the work was not done and will not be.
 bool Conversation::AtBoundary(const std::function<void()>& work) {
   std::unique_lock lock(wish_mutex_);
   errand_ = &work;
@@ -251,11 +252,11 @@ void Conversation::GiveUp(Wish& wish) {
   if (wish.mover == nullptr) return;
   const auto leavings = wish.mover->Leavings();
   if (leavings.empty()) return;
-  // Where that fails the connection is over, and with it all that was left.
+  // If this fails the connection is over, and its objects with it.
   AtBoundary([&] { static_cast<void>(SendMessages(*node_.stream, leavings, line_.stop)); });
 }
 
-/// What was made ahead is in the way: it goes, and all is copied in the pause.
+/// Objects that were created ahead prevent the migration. Releases them and copies everything in the pause.
 Result<Moved> Conversation::FinishAnew(Wish& wish) {
   WEIR_TRY_STATUS(SendMessages(*node_.stream, wish.mover->Leavings(), line_.stop));
   wish.mover.reset();
@@ -268,7 +269,7 @@ Result<proto::MoveFigures> Conversation::Move(Wish& wish) {
   auto moved = wish.mover->Finish();
   if (!moved && wish.mover->in_the_way()) moved = FinishAnew(wish);
   if (!moved) {
-    // The old node goes on, with the errors that it owes.
+    // The old node continues, and reports the errors that the log still owes the client.
     std::vector<std::vector<std::byte>> messages;
     if (wish.mover != nullptr) messages = wish.mover->Leavings();
     {
@@ -314,13 +315,13 @@ class Relay {
   RelayOptions options_;
   std::mutex mutex_;
   proto::MoveRequest node_;       // where new connections go
-  std::optional<Entered> first_;  // the connection that showed that it may; the first client's, if it comes soon
+  std::optional<Entered> first_;  // the connection that verified access; reused for the first client if it comes soon
   std::int64_t entered_ns_ = 0;
   std::list<std::shared_ptr<Conversation>> conversations_;
-  std::mutex moving_;  // one at a time
+  std::mutex moving_;  // one migration at a time
   Leaver leaver_;
   KeepAwake awake_;
-  Crew crew_;  // last: its threads use the rest
+  Crew crew_;  // last, because its threads use the other members
 };
 
 Result<Entered> Relay::EnterNode(const proto::MoveRequest& node) {
@@ -337,7 +338,7 @@ Result<Entered> Relay::EnterFirst() {
     if (first_) {
       Entered first = std::move(*first_);
       first_.reset();
-      if (platform::NowNs() - entered_ns_ < kFresh.count()) return first;  // else the node may have gone meanwhile
+      if (platform::NowNs() - entered_ns_ < kFresh.count()) return first;  // an older connection may have been lost
     }
     node = node_;
   }
@@ -350,7 +351,7 @@ void Relay::Serve(platform::Fd client) {
   if (!entered) {
     const std::string& why = entered.error().message;
     SayRelay(why);
-    // Its Hello is taken, or closing would take the answer away from it.
+    // Receives the client's Hello first; closing with unread data would discard the reply.
     if (platform::WaitReadable(socket, kHelloWaitMs))
       static_cast<void>(
           platform::ReceivePacket(socket, proto::cl::kHandshakeBytesMax, platform::Descriptors::kRefused));
@@ -360,7 +361,7 @@ void Relay::Serve(platform::Fd client) {
   }
   const auto who = platform::PeerOf(socket);
   const uid_t owner = options_.for_children && who ? who->uid : ::getuid();
-  // Who connects says Hello at once.
+  // A client sends its Hello immediately.
   if (!platform::WaitReadable(socket, kHelloWaitMs)) return;
   auto accepted =
       opencl::Welcome(std::move(client), owner, ShownOf(entered->entry.arena_bytes), /*in_host_memory=*/false);
@@ -378,7 +379,7 @@ void Relay::Serve(platform::Fd client) {
 
 Result<std::string> Relay::MoveAll(const proto::MoveRequest& request) {
   const std::lock_guard one_at_a_time(moving_);
-  // It may have been moved by hand meanwhile, or relieved.
+  // The program may have migrated meanwhile, or the drain request was cancelled.
   if (request.if_asked && LeaveWhy().empty()) return Fail(Errc::kBusy, "its node does not ask it to leave any more");
   if (request.if_asked && request.node == Where())
     return Fail(Errc::kInvalidArgument, "it is at " + request.node + " already, which is what asks it to leave");
@@ -393,7 +394,7 @@ Result<std::string> Relay::MoveAll(const proto::MoveRequest& request) {
     wish->enter = [this, &request] { return EnterNode(request); };
     moves.emplace_back(conversation, wish);
     if (const Status copied = conversation->CopyAhead(*wish); !copied) {
-      if (conversation->over()) {  // a process of the program has ended; the others move
+      if (conversation->over()) {  // a process of the program has ended; the others migrate
         moves.pop_back();
         continue;
       }
@@ -429,7 +430,7 @@ std::string Relay::Where() {
   return node_.node;
 }
 
-/// Of any of its connections.
+/// The drain request of any of its connections.
 std::string Relay::LeaveWhy() {
   const std::lock_guard lock(mutex_);
   for (const auto& conversation : conversations_)
@@ -457,7 +458,7 @@ Status Relay::Run() {
   platform::Fd parent;
   if (options_.parent != 0) {
     auto opened = platform::OpenPidFd(options_.parent);
-    if (!opened) return Ok();  // gone already
+    if (!opened) return Ok();  // it has already ended
     parent = std::move(*opened);
   }
   if (options_.when_ready) options_.when_ready();

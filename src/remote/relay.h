@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tenant's end of OpenCL from another machine (docs/network.md): answers clients in an executor's place and carries
-// what they say to the node.
+// The tenant's end of OpenCL from another machine (docs/network.md): acts as an executor for local clients and forwards
+// their messages to the node.
 #pragma once
 
 #include <sys/types.h>
@@ -17,20 +17,21 @@
 namespace weir::remote {
 
 struct RelayOptions {
-  platform::Fd listener;      // where clients connect
-  platform::Fd control = {};  // where it is asked to move (proto/relay_control.h); empty: it never is
-  /// A new stream to a node, its certificate checked; its errors are told to whoever wanted to connect.
+  platform::Fd listener;      // clients connect here
+  platform::Fd control = {};  // receives migration requests (proto/relay_control.h); empty: there are none
+  /// Opens a stream to a node and checks its certificate. The connecting client receives its errors.
   std::function<Result<std::unique_ptr<net::Stream>>(const proto::MoveRequest&)> connect;
-  proto::MoveRequest node;  // the first
-  std::string program;      // for people
-  pid_t parent = 0;         // ends when this process has and nobody is connected; 0: never by itself
-  /// Only children of `parent` may connect, whichever user they run as: a daemon's executors. Else this user and root.
+  proto::MoveRequest node;  // the initial node
+  std::string program;      // for messages
+  pid_t parent = 0;         // the relay ends when this process has ended and no client is connected; 0: never
+  /// Admit only children of `parent`, of any user, as a daemon's executors need. Otherwise admit this user and root.
   bool for_children = false;
-  std::function<void()> when_ready = {};  // called when the node has let it in
-  /// Moves its programs by `control`, when their node asks for that (docs/migration.md); empty: they stay.
+  std::function<void()> when_ready = {};  // called after the first successful handshake with the node
+  /// The command that migrates the relay's programs through `control` on a drain request (docs/migration.md); empty:
+  /// drain requests are only printed.
   std::vector<std::string> when_asked = {};
 };
-/// Connects once, to see whether it may, and serves. The error is why it may not, or why it can't go on.
+/// Connects once to verify access, then serves. Returns the reason if access is refused or the relay cannot continue.
 Status RunRelay(RelayOptions options);
 
 }  // namespace weir::remote

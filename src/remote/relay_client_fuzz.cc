@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program may write into the ring to its relay: any messages, of any size, and any positions of the ring. The
-// relay follows the messages, as a program may have to move, and sends them on with the parts of the arena that they
-// name. Each piece of the input begins with a byte that says what it is, and a length of two:
+// Fuzzes what a program may write into the ring to its relay: messages of any kind and size, and any ring positions.
+// The relay follows the messages, because a program may have to migrate, and forwards them with the parts of the arena
+// that they name. Each piece of the input begins with a byte that gives its kind, and a two-byte length:
 //
-//   0: bytes as they are       1: a message from the executor, which the relay's log is shown
+//   0: bytes, unchanged        1: a message from the executor, shown to the relay's log
+//   2: a message of any size   3: a word of the ring's positions          0x80: the relay polls the ring afterwards
 //   2: a message of any size   3: a word of the ring's positions          0x80: the relay looks at the ring afterwards
 #include <algorithm>
 #include <cstddef>
@@ -24,7 +25,7 @@ using Piece = std::span<const std::byte>;
 
 constexpr std::size_t kArenaBytes = 64 * 1024;
 
-/// A node that reads every byte that it is sent, and knows frames.
+/// A node that reads every byte and parses frames.
 class Node final : public net::Stream {
  public:
   Result<std::size_t> TrySend(std::span<const iovec> parts) override {
@@ -45,7 +46,7 @@ class Node final : public net::Stream {
   [[nodiscard]] const std::string& peer_name() const override { return name_; }
 
  private:
-  /// The relay sends a frame's header as one part, and what it announces as the next.
+  /// The relay sends a frame's header as one part and its content as the next.
   void Frames(Piece bytes) {
     if (left_ == 0) {
       proto::net::FrameHeader header;
@@ -66,7 +67,7 @@ class Node final : public net::Stream {
   const std::string name_ = "node";
 };
 
-/// Puts these bytes into the ring, `size` of them with zeros behind, or fewer where the ring is full.
+/// Puts these bytes into the ring, padded with zeros to `size`, or fewer if the ring is full.
 void Write(opencl::RingProducer& ring, Piece bytes, std::size_t size, bool with_size) {
   std::byte* const at = ring.Reserve(size);
   if (at == nullptr) return;
@@ -107,7 +108,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   remote::OutPump pump(line, node, remote::OutPump::Side::kClients, &followed);
   auto& sleeps = client.control.As<opencl::RingControl>()[0].consumer_sleeps;
   const auto look = [&] {
-    sleeps = opencl::kInterrupted;  // an empty ring is not waited for
+    sleeps = opencl::kInterrupted;  // do not wait for an empty ring
     return static_cast<bool>(pump.Run([] { return false; }));
   };
   for (Piece rest = std::as_bytes(std::span(data, size)); rest.size() >= 3;) {

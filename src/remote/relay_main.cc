@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir-relay: started by `weir run --node`, to be a distant node's executor on the tenant's machine, be that a virtual
-// one of the node's.
+// weir-relay: acts as the executor of a remote node on the tenant's machine, which may be a virtual machine of that
+// node. Started by `weir run --node`.
 #include <getopt.h>
 #include <unistd.h>
 
@@ -71,7 +71,7 @@ int Usage(const char* what) {
   return 2;
 }
 
-/// A port is opened by a process of its own, which stands beside this one.
+/// A separate process opens the port; its program lies beside this one.
 Result<std::unique_ptr<net::Stream>> ConnectToHost(const std::string& device, const std::string& run_dir) {
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -79,7 +79,7 @@ Result<std::unique_ptr<net::Stream>> ConnectToHost(const std::string& device, co
   return remote::ConnectByPort(device, run_dir, self.parent_path() / "weir-port");
 }
 
-/// Without a token nothing is proven on either side.
+/// Without a token, neither side is authenticated.
 Result<std::unique_ptr<net::Stream>> ConnectTo(const proto::MoveRequest& node) {
   WEIR_TRY(const net::Endpoint endpoint, net::ParseEndpoint(node.node));
   if (node.token.empty()) return net::ConnectTcp(endpoint, kConnectWithin);

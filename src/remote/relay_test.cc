@@ -22,13 +22,13 @@ namespace {
 
 using testing::Child;
 
-// A daemon's relay has a socket that every user can open, since executors run as the users that own their vGPUs.
+// A daemon's relay has a socket that every user can open, because executors run as the users that own their vGPUs.
 TEST(DaemonsRelay, ServesChildrenOfTheDaemonAndNobodyElse) {
   const testing::TempFolder folder;
   const std::string path = folder / "s";
   int go[2] = {};
   ASSERT_EQ(::pipe(go), 0);
-  // Stands for the daemon, and its child for an executor.
+  // Stands for the daemon; its child stands for an executor.
   Child daemon([&] {
     char byte = 0;
     if (::read(go[0], &byte, 1) != 1) return 2;
