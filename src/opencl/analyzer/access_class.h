@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much is known of an expression before a launch.
+// How much is known about an expression before a launch.
 #pragma once
 
 #include <algorithm>
@@ -10,13 +10,13 @@
 namespace weir::opencl {
 
 enum class AccessClass : std::uint8_t {
-  kUniform,  // a number, once a launch is known
-  kAffine,   // of ids and loops
-  kBounded,  // only its bounds: a product of ids, a quotient, one of two values
-  kData,     // anything
+  kUniform,  // a known number once the launch is known
+  kAffine,   // affine in ids and loop counters
+  kBounded,  // only its bounds are known: a product of ids, a quotient, one of two values
+  kData,     // unknown
 };
 
-/// Loops whose rounds an expression uses.
+/// The loops whose counters an expression uses.
 inline std::vector<std::uint16_t> LoopsIn(const std::vector<core::Expr>& exprs, std::uint16_t root) {
   std::vector<std::uint16_t> loops, left{root};
   std::vector<bool> seen(exprs.size(), false);
@@ -44,7 +44,7 @@ class AccessClasses {
   }
 
   [[nodiscard]] AccessClass Of(std::uint16_t expr) const { return classes_[expr]; }
-  /// Of all conditions together.
+  /// The weakest class of all conditions of a context.
   [[nodiscard]] AccessClass OfContext(std::uint16_t context) const {
     AccessClass worst = AccessClass::kUniform;
     for (; context != 0; context = access_.contexts[context].parent)
@@ -71,7 +71,7 @@ class AccessClasses {
       case ExprOp::kTrunc: return of(expr.a);
       case ExprOp::kSExt:
       case ExprOp::kZExt:
-        // Of few bits, as of a byte that selects an entry of a table.
+        // A value of few bits is bounded, such as a byte that selects a table entry.
         return of(expr.a) == AccessClass::kData && access_.exprs[expr.a].bits <= 16 ? AccessClass::kBounded
                                                                                     : of(expr.a);
       case ExprOp::kMul:
@@ -84,7 +84,7 @@ class AccessClasses {
         break;
       case ExprOp::kSMin:
       case ExprOp::kSMax: {
-        // Something anywhere, held between two numbers.
+        // An unknown value clamped between two numbers.
         const bool held = expr.op == ExprOp::kSMin ? HeldBy(expr, ExprOp::kSMax) : HeldBy(expr, ExprOp::kSMin);
         if (held) return AccessClass::kBounded;
         break;

@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kOutputMax = std::size_t{64} << 20, kPreprocessedMax = std::size_t{8} << 20;
 constexpr std::size_t kSaidMax = 2000;
 
-/// A memory file: nobody waits for anybody on it.
+/// Creates a memory file, which unlike a pipe never blocks.
 Result<platform::Fd> MemoryFile(const char* name, const std::string& content) {
   platform::Fd file(::memfd_create(name, MFD_CLOEXEC));
   if (file.get() < 0) return Fail(Errc::kIo, std::string("making memory for the compiler: ") + std::strerror(errno));
@@ -50,7 +50,7 @@ std::vector<char> ContentOf(int file, std::size_t max) {
   return content;
 }
 
-/// What clang writes, given this on its standard input.
+/// Returns clang's output for the source on its standard input.
 Result<std::vector<char>> RunClang(std::vector<std::string> arguments, const std::string& source) {
   arguments.insert(arguments.begin(), {WEIR_CLANG, "-cc1", "-triple", "spir64", "-x", "cl", "-w", "-ferror-limit", "3",
                                        "-fno-caret-diagnostics"});
@@ -96,7 +96,7 @@ Result<std::vector<std::string>> CompilerOptions(const std::vector<std::string>&
     const bool defines = option.starts_with("-D") || option.starts_with("-U");
     if (option == "-w" || option == "-Werror" || option == "-cl-opt-disable" || option == "-cl-kernel-arg-info" ||
         option.starts_with("-cl-no-signed") || option.starts_with("-cl-uniform-work"))
-      continue;  // says nothing about what is accessed
+      continue;  // these options do not affect accesses
     if ((option == "-D" || option == "-U") && i + 1 < options.size()) {
       taken.push_back(option);
       taken.push_back(options[++i]);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenCL C to bitcode, by the clang program: a child of this process, so that a crash of it is an answer.
+// Compiles OpenCL C to bitcode with the clang program. Clang runs in a child process, so that its crash becomes an
+// error.
 #pragma once
 
 #include <string>
@@ -9,19 +10,19 @@
 
 namespace weir::opencl {
 
-/// The options for clang. kInvalidArgument: one that a program can't need for being analysed (paths, above all).
+/// Returns the options for clang. kInvalidArgument: an option that the analysis does not support, such as a path.
 Result<std::vector<std::string>> CompilerOptions(const std::vector<std::string>& options);
 
-/// Of what CompilerOptions takes, what is no macro: for a text that is preprocessed.
+/// The options that CompilerOptions accepts, without macro definitions. Used for preprocessed text.
 std::vector<std::string> LanguageOptions(const std::vector<std::string>& options);
 
-/// The text without conditionals and macros, with markers of its lines. `macros`, as "NAME=VALUE" or "NAME", and those
-/// of the options are all that is defined. Nothing is included that the source doesn't: names of OpenCL's constants
-/// stay. Errors as below.
+/// Returns the text without conditionals and macros, with line markers. Only `macros` ("NAME=VALUE" or "NAME") and
+/// those of the options are defined. No file is included implicitly, so that the names of OpenCL's constants stay.
+/// Errors as below.
 Result<std::string> Preprocess(const std::vector<std::string>& options, const std::vector<std::string>& macros,
                                const std::string& source);
 
-/// kInvalidArgument: what clang said of the source. kUnavailable: there is no clang.
+/// kInvalidArgument: clang's diagnostics of the source. kUnavailable: clang is missing.
 Result<std::vector<char>> CompileToBitcode(const std::vector<std::string>& options, const std::string& source);
 
 }  // namespace weir::opencl

@@ -21,7 +21,8 @@ namespace {
 
 using core::ExprOp;
 
-constexpr unsigned kPrivate = 0, kGlobal = 1, kConstantMemory = 2, kLocal = 3, kGeneric = 4;  // of spir64
+// Address spaces of spir64
+constexpr unsigned kPrivate = 0, kGlobal = 1, kConstantMemory = 2, kLocal = 3, kGeneric = 4;
 
 unsigned SpaceOf(const llvm::Value* pointer) { return pointer->getType()->getPointerAddressSpace(); }
 
@@ -31,7 +32,7 @@ bool MayBeBuffer(const llvm::Type* type) {
   return space == kGlobal || space == kConstantMemory || space == kGeneric;
 }
 
-/// Of images, samplers, pipes, queues: pointers to structures that have no body.
+/// Images, samplers, pipes and queues are pointers to opaque structures.
 bool IsOpaque(llvm::Type* type) {
   if (!type->isPointerTy()) return false;
   const auto* inner = llvm::dyn_cast<llvm::StructType>(type->getNonOpaquePointerElementType());
@@ -100,7 +101,7 @@ class KernelWalker {
     }
   }
 
-  // Each exit that every round passes bounds the rounds.
+  // Every exit that each iteration passes bounds the number of iterations.
   void TakeLoops() {
     access_.loops = static_cast<std::uint16_t>(values_.loops().size());
     for (std::uint16_t i = 0; i < access_.loops; ++i) {
@@ -186,19 +187,19 @@ class KernelWalker {
 
   struct Place {
     std::uint16_t context = 0;
-    bool sure = true;  // it happens wherever the context's conditions hold
+    bool sure = true;  // the access happens whenever the conditions of the context hold
   };
 
-  /// Conditions on the way to a block: branches above it of which one side alone leads here.
+  /// The conditions of a block: the branches above it of which only one side leads to it.
   Place PlaceOf(const llvm::BasicBlock* block) {
     if (const auto found = places_.find(block); found != places_.end()) return found->second;
     Place place;
     if (const auto* node = dominators_.getNode(block); node->getIDom() != nullptr) {
       const llvm::BasicBlock* above = node->getIDom()->getBlock();
       place = PlaceOf(above);
-      // Those above have said what leads to them; what leads from there to here is the last one's branch.
+      // The dominator's place contains the conditions above it. The branch at its end adds the last one.
       const auto* branch = llvm::dyn_cast<llvm::BranchInst>(above->getTerminator());
-      // What is reached either way, as what follows a loop, has no condition.
+      // A block that both sides reach, such as one after a loop, has no condition.
       const bool either_way = post_dominators_.dominates(block, above);
       if (!either_way && branch != nullptr && branch->isConditional() &&
           branch->getSuccessor(0) != branch->getSuccessor(1)) {
@@ -214,7 +215,7 @@ class KernelWalker {
     return places_[block] = place;
   }
 
-  /// Loops with exits that aren't one understood test, around a block or in what its index is made of.
+  /// Whether every loop around the block, and every loop in its index, has only understood exits.
   bool RoundsAreSure(const llvm::BasicBlock* block) const {
     for (const llvm::Loop* loop = loops_.getLoopFor(block); loop != nullptr; loop = loop->getParentLoop()) {
       const auto index = values_.LoopIndex(loop);
@@ -279,7 +280,7 @@ class KernelWalker {
     access_.accesses.push_back(one);
   }
 
-  /// Its index uses a loop's counter after the loop: it has one value, not all.
+  /// Whether an index uses a loop's counter after the loop, where the counter has one value and not all of them.
   bool UsesEndedLoop(const llvm::BasicBlock* block, std::uint16_t offset) {
     const std::vector<std::uint16_t> used = LoopsIn(values_.table().exprs(), offset);
     return std::any_of(used.begin(), used.end(),
@@ -315,7 +316,7 @@ class KernelWalker {
     if (const auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction)) TakeCall(*call);
   }
 
-  // Where one buffer's slice lies beside another's says nothing of where the buffers lie.
+  // The position in one buffer relative to a position in another says nothing about where the buffers lie.
   void TakeComparison(const llvm::ICmpInst& compare) {
     if (!MayBeBuffer(compare.getOperand(0)->getType())) return;
     const llvm::SCEV* bases[2];
@@ -349,7 +350,7 @@ class KernelWalker {
     for (const llvm::Value* argument : call.args()) {
       if (IsOpaque(argument->getType()) && name != "wait_group_events")
         return Refuse("it uses images, samplers, pipes or events ('" + name + "')", &call);
-      // The events are at a generic address; they are private.
+      // Events have a generic address but lie in private memory.
       if (!MayBeBuffer(argument->getType()) || name == "prefetch" || name == "wait_group_events") continue;
       return Refuse(atomic ? "it uses atomics on a buffer ('" + name + "')"
                            : "it gives a buffer to '" + name + "', which isn't understood",
@@ -368,7 +369,8 @@ class KernelWalker {
     Refuse(name.empty() ? "it calls through a pointer" : "it calls '" + name + "', which isn't understood", &call);
   }
 
-  // vloadN(offset, p), vstoreN(data, offset, p): at p + offset * N; of half as well, vloada_half3 by fours.
+  // vloadN(offset, p) and vstoreN(data, offset, p) access p + offset * N. The half variants do too, except that
+  // vloada_half3 uses a stride of four.
   void TakeVector(const llvm::CallInst& call, const std::string& name) {
     const bool write = name.starts_with("vstore");
     const unsigned at = write ? 1 : 0;
@@ -386,7 +388,8 @@ class KernelWalker {
     Touch(call, pointer, write, table.Constant(lanes * element), further);
   }
 
-  // async_work_group_copy(to, from, elements, event): by one of the group; the same for all.
+  // async_work_group_copy(to, from, elements, event) is executed once for the group, with equal arguments in all
+  // work-items.
   void TakeGroupCopy(const llvm::CallInst& call, const std::string& name) {
     if (name != "async_work_group_copy" || call.arg_size() != 4 || !call.getArgOperand(2)->getType()->isIntegerTy())
       return Refuse("it calls '" + name + "', which isn't understood", &call);

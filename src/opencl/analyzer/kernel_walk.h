@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One kernel's instructions, one after another: which of them touch buffers, and when.
+// Walks the instructions of one kernel and records which of them access buffers, and under which conditions.
 #pragma once
 
 #include <llvm/IR/PassManager.h>

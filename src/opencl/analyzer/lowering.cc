@@ -19,8 +19,8 @@
 namespace weir::opencl {
 namespace {
 
-/// What a work-item asks about its place is the same wherever it asks: asked inside a loop, a step of it would not be
-/// invariant.
+/// Moves id queries to the kernel's entry, because their results never change. Inside a loop they would make its step
+/// look variant.
 struct HoistIds : llvm::PassInfoMixin<HoistIds> {
   static llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& /*analyses*/) {
     std::vector<llvm::CallInst*> asked;
@@ -35,13 +35,14 @@ struct HoistIds : llvm::PassInfoMixin<HoistIds> {
   }
 };
 
-/// Everything goes into the kernels; then what mem2reg, CSE and canonical forms make visible. Loops stay as they were
-/// written: a test at their head stands before everything in them.
+/// Inlines everything into the kernels, then runs mem2reg, CSE and canonicalisation. Loops are not rotated, so that the
+/// test at a loop's head stays before its body.
 void Optimise(llvm::Module& module, llvm::ModuleAnalysisManager& analyses) {
   for (llvm::Function& function : module) {
     function.removeFnAttr(llvm::Attribute::OptimizeNone);
     function.removeFnAttr(llvm::Attribute::NoInline);
-    if (!function.isDeclaration()) function.addFnAttr(llvm::Attribute::AlwaysInline);  // a kernel may call another
+    // A kernel may call another kernel
+    if (!function.isDeclaration()) function.addFnAttr(llvm::Attribute::AlwaysInline);
   }
   llvm::FunctionPassManager hoist;
   hoist.addPass(HoistIds());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From LLVM IR to what a kernel accesses, in symbols. One of the few files that know LLVM.
+// Translates LLVM IR to symbolic accesses of kernels. One of the few files that use LLVM.
 #pragma once
 
 #include <span>
@@ -9,8 +9,8 @@
 
 namespace weir::opencl {
 
-/// Of each kernel in a module's bitcode, made by clang for spir64 without optimisation. The module is optimised a
-/// little first, so that loops and indices show. kInvalidArgument: it is none.
+/// Returns the accesses of each kernel in a module's bitcode, which clang has compiled for spir64 without optimisation.
+/// Light optimisation first makes loops and indices visible. kInvalidArgument: malformed bitcode.
 Result<std::vector<core::KernelAccess>> LowerBitcode(std::span<const char> bitcode);
 
 }  // namespace weir::opencl

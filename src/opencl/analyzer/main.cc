@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir-analyzer: frames of core/partition/analysis_frames.h on standard input, answers on standard output, until its
-// input ends. Each request is a fork of this process, which has LLVM loaded: what a source does to the compiler or to
-// LLVM costs one answer.
+// weir-analyzer: reads frames of core/partition/analysis_frames.h from standard input and answers on standard output
+// until the input ends. Each request runs in a fork of this process, which has LLVM loaded, so that a source that
+// crashes the compiler or LLVM costs only its own answer.
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -52,13 +52,13 @@ core::AnalysisReply Analyse(const Bytes& body) {
   const std::string asked = core::AsksItsCompiler(request.source, defined, request.macros);
   core::ProgramAnalysis analysis;
   if (!asked.empty() && request.macros.empty()) {
-    // The answers of this clang are as good as any for a verdict.
+    // Without the device's macros, the macros of this clang are sufficient for a verdict.
     WEIR_TRY(const std::vector<char> bitcode, CompileToBitcode(request.options, request.source));
     WEIR_TRY(analysis.kernels, LowerBitcode(bitcode));
     analysis.parts = core::NoPartSource(analysis.kernels, asked).parts;
     return analysis;
   }
-  // What is analysed is the text that parts are made of.
+  // The analysis uses the same text as the part kernels.
   const bool as_it_is = core::IsPreprocessed(request.source, defined, request.macros);
   WEIR_TRY(const std::string text,
            as_it_is ? request.source : Preprocess(request.options, request.macros, request.source));
@@ -73,7 +73,7 @@ core::AnalysisReply Analyse(const Bytes& body) {
   return analysis;
 }
 
-/// What the child wrote before it ended or its time was over.
+/// Reads what the child wrote before it ended or timed out.
 Bytes AnswerOf(int from) {
   Bytes answer;
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(kAnswerMs);
@@ -111,7 +111,7 @@ Bytes AnswerTo(const Bytes& body) {
   if (child > 0) {
     ::setpgid(child, child);
     answer = AnswerOf(ends[0]);
-    ::kill(-child, SIGKILL);  // what it started, too
+    ::kill(-child, SIGKILL);  // including processes that it started
     while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
     }
   }

@@ -34,7 +34,7 @@ constexpr std::uint64_t kWriting = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCE
                                    LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SYM |
                                    LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO;
 
-/// False: the kernel has Landlock, and it did not take the rules.
+/// False: the kernel supports Landlock but refused the rules.
 bool OnlySystemFiles() {
   if (!HasLandlock()) return true;
   landlock_ruleset_attr wanted{};
@@ -55,15 +55,15 @@ bool OnlySystemFiles() {
   return taken;
 }
 
-/// Also of a program that is started by the user root: it does not get them back without new privileges.
+/// A program started by root does not regain capabilities either, because new privileges are forbidden.
 bool NoCapabilities() {
   __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
   const __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3]{};
   return ::syscall(SYS_capset, &header, none) == 0;
 }
 
-/// What clang and an analysis call, of which strace shows most, and what the C library calls besides on other paths:
-/// files that are read, memory, threads, signals of one's own, time, and starting the compiler.
+/// The system calls of clang and the analysis. Most were found with strace; others serve less common paths of the C
+/// library: reading files, memory, threads, the process's own signals, time, and starting the compiler.
 constexpr long kAllowed[]{
     SYS_read,
     SYS_write,
@@ -142,7 +142,7 @@ constexpr std::uint32_t kWritingFlags = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC;
 constexpr std::uint32_t kNamespaceFlags =
     CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
 
-/// The program of the kernel's filter. It is read from top to bottom; a part for one call ends with a return.
+/// The seccomp filter program. It is executed from top to bottom, and the part for each system call ends with a return.
 class CallFilter {
  public:
   CallFilter() {
@@ -150,13 +150,13 @@ class CallFilter {
     Unless(AUDIT_ARCH_X86_64, SECCOMP_RET_KILL_PROCESS);
     Load(offsetof(seccomp_data, nr));
     for (const long call : kAllowed) OnCall(call, {Return(SECCOMP_RET_ALLOW)});
-    // Files are opened for reading only, also where the kernel has no Landlock.
+    // Files may only be opened for reading, also on kernels without Landlock.
     OnCall(SYS_openat, {Argument(2), Jump(BPF_JSET, kWritingFlags, 1), Return(SECCOMP_RET_ALLOW), Return(kDenied)});
-    // Limits are asked for, those of this process, and not set.
+    // prlimit64 may read the limits of this process but not set them.
     OnCall(SYS_prlimit64, {Argument(0), Jump(BPF_JEQ, 0, 0, 5), Argument(2), Jump(BPF_JEQ, 0, 0, 3), Argument(2, 4),
                            Jump(BPF_JEQ, 0, 0, 1), Return(SECCOMP_RET_ALLOW), Return(kDenied)});
-    // Processes and threads in the namespaces that there are. clone3's flags lie where no filter sees them; the C
-    // library then uses clone.
+    // Processes and threads may be created, but no namespaces. A filter cannot see the flags of clone3; after ENOSYS
+    // the C library uses clone.
     OnCall(SYS_clone, {Argument(0), Jump(BPF_JSET, kNamespaceFlags, 1), Return(SECCOMP_RET_ALLOW), Return(kDenied)});
     OnCall(SYS_clone3, {Return(SECCOMP_RET_ERRNO | ENOSYS)});
     program_.push_back(Return(kDenied));
@@ -182,7 +182,7 @@ class CallFilter {
     program_.push_back(Jump(BPF_JEQ, value, 1));
     program_.push_back(Return(what));
   }
-  /// x32's numbers have a bit of their own, so that none of them is equal.
+  /// The numbers of x32's system calls contain an extra bit and therefore never match.
   void OnCall(long call, std::initializer_list<sock_filter> does) {
     program_.push_back(Jump(BPF_JEQ, static_cast<std::uint32_t>(call), 0, static_cast<std::uint8_t>(does.size())));
     program_.insert(program_.end(), does);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a process that compiles a tenant's source may still do: compute for some seconds, read /usr, write to what it
-// holds.
+// Restricts a process that compiles a tenant's source: it may compute for some seconds, read /usr, and write to its
+// open descriptors.
 #pragma once
 
 namespace weir::opencl {
 
-/// Whether the kernel has Landlock. Without it what is compiled may read each file that its user may.
+/// Whether the kernel supports Landlock. Without it, compiled source may include any file that the user may read.
 bool HasLandlock();
 
-/// Of this process and what it starts, for good: 10 s of CPU, 2 GiB of addresses, 64 descriptors, no core files, no new
-/// privileges, no capabilities, and of the kernel's calls only those that a compiler needs: no sockets, no signals to
-/// and no memory of other processes, no namespaces, no file opened for writing. Other calls fail with EPERM. Where the
-/// kernel has Landlock, no file outside of /usr, /lib and the loader's cache. False where that could not be had: then
-/// nothing of a tenant's may be compiled.
+/// Restricts this process and its children permanently: 10 s of CPU time, 2 GiB of address space, 64 descriptors, no
+/// core files, no new privileges, no capabilities. Only the system calls that a compiler needs are allowed: no sockets,
+/// no signals to other processes, no access to their memory, no namespaces, no file opened for writing. Other system
+/// calls fail with EPERM. With Landlock, no file outside /usr, /lib and the loader's cache can be opened. False: a
+/// restriction could not be set, and no tenant's source may be compiled.
 bool EnterSandbox();
 
 }  // namespace weir::opencl

@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kNoSandbox = 250;
 
-/// What `call` returns in a process in the sandbox: 0, or its errno.
+/// Returns 0 or the errno of `call` in a sandboxed process.
 int ErrnoInside(const std::function<long()>& call) {
   const pid_t child = ::fork();
   if (child == 0) {

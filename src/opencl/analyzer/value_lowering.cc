@@ -18,12 +18,12 @@ unsigned BitsOfType(const llvm::Type* type) {
   return bits <= 64 ? bits : 64;
 }
 
-/// get_global_id and its kin; `asks`: what a part of a launch would answer otherwise.
+/// get_global_id and similar built-ins. `asks`: the property that differs in a part of a launch.
 struct IdBuiltin {
   const char* name;
   ExprOp op;
   std::uint8_t asks;
-  std::int64_t beyond;  // its answer for a dimension that there is not
+  std::int64_t beyond;  // the result for a dimension that does not exist
 };
 constexpr IdBuiltin kIdBuiltins[]{
     {"get_global_id", ExprOp::kGlobalId, 0, 0},
@@ -69,7 +69,7 @@ std::uint16_t ValueLowering::Of(const llvm::Value* value) {
   if (!value->getType()->isIntegerTy() || value->getType()->getIntegerBitWidth() > 64) return table_.Data(bits);
   if (const auto found = lowered_.find(value); found != lowered_.end()) return found->second;
   if (depth_ > kLoweringDepthMax) return table_.Data(bits);
-  lowered_[value] = table_.Data(bits);  // what depends on itself, otherwise than a loop's counter does
+  lowered_[value] = table_.Data(bits);  // the result for a value that depends on itself, except as a loop counter
   ++depth_;
   const std::uint16_t expr = Lower(value, bits);
   --depth_;
@@ -90,7 +90,7 @@ std::uint16_t ValueLowering::Lower(const llvm::Value* value, unsigned bits) {
   return table_.Data(bits);
 }
 
-// A header's phi is the loop's counter, or a value of the last round, which isn't that of this one.
+// A phi of a loop header is the loop's counter, or a value of the previous iteration, which is unknown.
 std::uint16_t ValueLowering::LowerPhi(const llvm::PHINode& phi, unsigned bits) {
   if (const llvm::Loop* loop = loop_info_.getLoopFor(phi.getParent()); loop && loop->getHeader() == phi.getParent()) {
     const auto* recurrence = llvm::dyn_cast<llvm::SCEVAddRecExpr>(evolution_.getSCEV(const_cast<llvm::PHINode*>(&phi)));
@@ -114,7 +114,7 @@ std::uint16_t ValueLowering::Shifted(const llvm::Instruction& instruction, unsig
   if (instruction.getOpcode() == llvm::Instruction::LShr)
     return by->getZExtValue() + 1 >= bits ? table_.Data(bits)
                                           : table_.Binary(ExprOp::kUDiv, value, table_.Constant(factor, bits));
-  // Rounds down where division rounds towards zero: (v - (v mod factor)) / factor is the same in both.
+  // A right shift rounds down, but division rounds towards zero. (v - (v mod factor)) / factor is the same in both.
   if (by->getZExtValue() + 1 >= bits) return table_.Data(bits);
   const std::uint16_t cleared = table_.Binary(ExprOp::kAnd, value, table_.Constant(-factor, bits));
   return table_.Binary(ExprOp::kSDiv, cleared, table_.Constant(factor, bits));
@@ -137,7 +137,8 @@ std::uint16_t ValueLowering::LowerOperator(const llvm::Instruction& instruction,
     case llvm::Instruction::And: return binary(ExprOp::kAnd);
     case llvm::Instruction::Or: {
       const llvm::SCEV* scev = evolution_.getSCEV(const_cast<llvm::Instruction*>(&instruction));
-      return llvm::isa<llvm::SCEVUnknown>(scev) ? table_.Data(bits) : Of(scev);  // an addition, where bits are apart
+      // An `or` of disjoint bits is an addition
+      return llvm::isa<llvm::SCEVUnknown>(scev) ? table_.Data(bits) : Of(scev);
     }
     case llvm::Instruction::Shl:
     case llvm::Instruction::LShr:
@@ -170,7 +171,7 @@ std::uint16_t ValueLowering::LowerOperator(const llvm::Instruction& instruction,
   }
 }
 
-/// So many bits of an argument that is a vector or a structure.
+/// Extracts `bits` bits of an argument that is a vector or a structure.
 std::uint16_t ValueLowering::LowerField(const llvm::Value* from, std::uint64_t at, unsigned bits) {
   const auto* argument = llvm::cast<llvm::Argument>(from);
   llvm::Type* type = argument->hasByValAttr() ? argument->getParamByValType() : argument->getType();

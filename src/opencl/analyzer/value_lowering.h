@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LLVM's integer values, and what ScalarEvolution says of them, as expressions of core/partition/access.h.
+// Translates LLVM's integer values and ScalarEvolution's expressions to the expressions of core/partition/access.h.
 #pragma once
 
 #include <llvm/ADT/DenseMap.h>
@@ -15,7 +15,7 @@
 
 namespace weir::opencl {
 
-/// A built-in's name, of its mangled one; and its last parameter's letter, which says whether it is signed.
+/// The demangled name of a built-in, and whether its last parameter is unsigned.
 struct Builtin {
   llvm::StringRef name{};
   bool is_unsigned = false;
@@ -26,10 +26,10 @@ class ValueLowering {
  public:
   ValueLowering(llvm::Function& function, llvm::LoopInfo& loops, llvm::ScalarEvolution& evolution);
 
-  /// Of an integer; anything else is data.
+  /// The expression of an integer; anything else is data.
   std::uint16_t Of(const llvm::Value* value);
   std::uint16_t Of(const llvm::SCEV* scev);
-  /// A comparison of integers that says what `condition`, or its opposite, does; data else.
+  /// The comparison of integers that is equivalent to `condition` or to its negation; otherwise data.
   std::uint16_t Comparison(const llvm::ICmpInst& condition);
   [[nodiscard]] std::optional<std::uint16_t> LoopIndex(const llvm::Loop* loop) const;
   [[nodiscard]] const std::vector<const llvm::Loop*>& loops() const { return order_; }
@@ -52,7 +52,7 @@ class ValueLowering {
   core::ExprTable table_;
   llvm::DenseMap<const llvm::Value*, std::uint16_t> lowered_;
   llvm::DenseMap<const llvm::Loop*, std::uint16_t> loop_index_;
-  std::vector<const llvm::Loop*> order_;  // outer ones first
+  std::vector<const llvm::Loop*> order_;  // outer loops first
   std::uint8_t asks_ = 0;
   int depth_ = 0;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long to spin before sleeping, from how it went lately. With a core to itself spinning answers a hundred times
-// faster than a wake-up; on a shared core it only keeps the other side from running.
+// Decides how long to spin before sleeping, judged by recent waits. On a core of its own, spinning notices an answer a
+// hundred times faster than a wake-up. On a shared core it only delays the other side.
 #pragma once
 
 #include <algorithm>
@@ -18,22 +18,22 @@ inline void Pause() {
 
 class AdaptiveSpin {
  public:
-  static constexpr unsigned kMax = 2'000;  // rounds of a pause instruction each: some 40 us
-  static constexpr unsigned kProbe = 200;  // tried now and then after it had stopped to pay
+  static constexpr unsigned kMax = 2'000;  // rounds, each a pause instruction: about 40 us in all
+  static constexpr unsigned kProbe = 200;  // tried from time to time after spinning was given up
   static constexpr unsigned kProbeEvery = 64;
 
-  /// Rounds to spin this time.
+  /// The number of rounds to spin this time.
   [[nodiscard]] unsigned Rounds() {
     if (limit_ >= kGivenUp) return limit_;
     return ++waits_ % kProbeEvery == 0 ? kProbe : 0;
   }
-  /// It came after `rounds`: room for twice as long the next time.
+  /// Data came after `rounds` rounds: allows twice as many the next time.
   void Came(unsigned rounds) { limit_ = std::clamp(std::max(2 * rounds, limit_), kProbe, kMax); }
-  /// It did not come: half as long the next time.
+  /// No data came: allows half as many rounds the next time.
   void DidNotCome() { limit_ /= 2; }
 
  private:
-  static constexpr unsigned kGivenUp = 32;  // less is not worth a look
+  static constexpr unsigned kGivenUp = 32;  // fewer rounds are not worth spinning
   unsigned limit_ = kProbe;
   unsigned waits_ = 0;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenCL's own headers, as everything of ours includes them.
+// OpenCL's own headers with the settings that all of Weir uses.
 #pragma once
 
 #define CL_TARGET_OPENCL_VERSION 300

@@ -36,7 +36,7 @@ Result<Connection> Connect(const std::string& path, const std::string& program, 
                                        .version = wire::kVersion,
                                        .program = std::string_view(program).substr(0, kProgramBytesMax),
                                        .distant = distant}));
-  // A refusal may have come before the Hello was sent, and the connection is closed then.
+  // The executor may have refused and closed the connection before the Hello was sent.
   if (!sent && !platform::WaitReadable(socket, 0)) return sent.error();
   if (!platform::WaitReadable(socket, static_cast<int>(kHandshakeWait.count() / 1'000'000)))
     return Fail(Errc::kTimeout, path + ": no executor answered; does the daemon still run?");
@@ -66,7 +66,7 @@ Result<Accepted> Welcome(platform::Fd connection, uid_t owner, std::uint64_t are
   accepted.socket = std::move(connection);
   const int socket = accepted.socket.get();
   const auto refuse = [&](Errc code, const std::string& why) -> Error {
-    // It is on its way out; whether it can be told is its own affair.
+    // The refusal is best effort: the connection is closed in any case.
     static_cast<void>(
         platform::SendPacket(socket, wire::Encode(wire::Welcome{.magic = wire::kHelloMagic, .refusal = why})));
     return Fail(code, why);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a client and an executor meet: one packet each way on a socket that then only tells that the other still lives.
+// The handshake of a client and an executor: one packet in each direction on a socket. Afterwards the socket only shows
+// whether the other side still lives.
 #pragma once
 
 #include <string>
@@ -9,10 +10,11 @@
 
 namespace weir::opencl {
 
-inline constexpr Duration kHandshakeWait = seconds(10);  // an executor has to be started, and it loads a compiler
+// Long, because an executor may have to start and load a compiler
+inline constexpr Duration kHandshakeWait = seconds(10);
 
-/// What an executor calls itself where it has parts of its clients' launches run, and the daemon's relays for it: what
-/// comes from there is not cut among others again.
+/// The program name that an executor uses when it sends parts of its clients' launches to other executors; the daemon's
+/// relays use it on its behalf. Launches from a client of this name are not divided among other executors again.
 inline constexpr const char* kPartsProgram = "weir-parts";
 
 /// The client's side of a connection.
@@ -20,32 +22,34 @@ struct Connection {
   platform::Fd socket;
   Channel channel;
   platform::Mapping arena;
-  platform::Fd arena_file;    // what is mapped there; of a `distant` connection
-  platform::Mapping buffers;  // of a `distant` one whose device works in host memory: its buffers lie there
+  platform::Fd arena_file;  // the file that is mapped at `arena`; only of a `distant` connection
+  // The device's buffers; only of a `distant` connection to a device that works in host memory
+  platform::Mapping buffers;
   platform::Fd buffers_file;
-  std::uint16_t version = 0;  // that both speak
+  std::uint16_t version = 0;  // the version that both sides speak
 };
-/// Errors: kNotFound and kUnavailable when nobody listens, kTimeout, kPermissionDenied with the executor's words,
-/// kVersionMismatch, kProtocol. `distant`: the arena is copied to another machine, and what is new in it is to be told.
+/// Errors: kNotFound and kUnavailable, no executor listens; kTimeout; kPermissionDenied with the executor's reason;
+/// kVersionMismatch; kProtocol. `distant`: the arena is copied to another machine, so that the executor must report
+/// what it writes to it.
 Result<Connection> Connect(const std::string& path, const std::string& program, bool distant = false);
 
 /// The executor's side.
 struct Accepted {
   platform::Fd socket;
   platform::Peer peer;
-  std::string program;  // as the client says
+  std::string program;  // as the client reports it
   std::uint16_t version = 0;
   bool distant = false;
   Channel channel;
   platform::Mapping arena;
-  platform::Fd arena_file;    // what is mapped there
-  platform::Mapping buffers;  // of a distant client, where the device works in host memory
+  platform::Fd arena_file;    // the file that is mapped at `arena`
+  platform::Mapping buffers;  // only for a remote client of a device that works in host memory
 };
-/// Reads the Hello of a connection and answers it; makes an arena of `arena_bytes`, and for a distant client
-/// kSpareBytes more and, with `in_host_memory`, memory for its buffers. `owner`: who may connect, beside root.
+/// Reads and answers the Hello of a connection. Creates an arena of `arena_bytes`, for a remote client with kSpareBytes
+/// more and, with `in_host_memory`, with memory for its buffers. `owner`: the user who may connect, besides root.
 Result<Accepted> Welcome(platform::Fd connection, uid_t owner, std::uint64_t arena_bytes, bool in_host_memory);
 
-/// False once the other side has closed, or sent something: nothing is sent after the handshake.
+/// False once the other side has closed the connection, or has sent data, which is not allowed after the handshake.
 bool StillConnected(int socket);
 
 }  // namespace weir::opencl

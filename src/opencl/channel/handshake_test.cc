@@ -12,7 +12,7 @@
 namespace weir::opencl {
 namespace {
 
-// It reaches the logs of executors, portals and relays.
+// The name appears in the logs of executors, portals and relays.
 TEST(OpenClHandshake, TheNameOfAProgramIsPrintable) {
   const testing::TempFolder folder;
   const platform::Fd listener = *platform::ListenSeqPacket(folder / "s", 0600);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of memory an image's element takes.
+// The memory size of an image's element.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace weir::opencl {
 
-/// Bytes of an element of an image (OpenCL 1.2, tables 5.6 and 5.7); 0: no such format.
+/// The bytes of one element of an image (OpenCL 1.2, tables 5.6 and 5.7); 0: unknown format.
 inline std::size_t ElementBytes(const cl_image_format& format) {
   std::size_t channels = 0;
   switch (format.image_channel_order) {

@@ -52,7 +52,8 @@ std::byte* RingProducer::Reserve(std::size_t bytes) {
 
 void RingProducer::Publish(std::size_t bytes) {
   produced_ += proto::cl::Padded(bytes);
-  // Sequentially consistent, here and in the consumer: either it sees the message, or we see that it sleeps.
+  // Sequentially consistent here and in the consumer: either the consumer sees the message, or the producer sees that
+  // the consumer sleeps.
   control_->produced.store(produced_, std::memory_order_seq_cst);
 }
 
@@ -64,7 +65,7 @@ void RingProducer::Ring() {
 }
 
 void RingProducer::WaitForRoom(std::size_t bytes, Duration timeout) {
-  Ring();  // for what was published without
+  Ring();  // Wakes the consumer for messages published without a wake-up.
   control_->producer_waits.store(1, std::memory_order_seq_cst);
   if (Room() < proto::cl::Padded(bytes) && !broken_) platform::FutexWait(control_->producer_waits, 1, timeout);
   control_->producer_waits.store(0, std::memory_order_relaxed);
@@ -85,7 +86,7 @@ Result<std::span<const std::byte>> RingConsumer::Next(std::span<std::byte> into)
     return Fail(Errc::kProtocol,
                 "a message of " + std::to_string(header.size) + " bytes, where " + std::to_string(there) + " are");
   std::memcpy(into.data(), at, header.size);
-  // What was copied last is what counts: the size may have been changed meanwhile.
+  // The header that was checked replaces the copied one, because the producer may have changed the size meanwhile.
   std::memcpy(into.data(), &header, sizeof header);
   consumed_ += proto::cl::Padded(header.size);
   control_->consumed.store(consumed_, std::memory_order_seq_cst);
@@ -115,11 +116,12 @@ void RingConsumer::Interrupt() {
   platform::FutexWakeAll(control_->consumer_sleeps);
 }
 
-// -- Both ------------------------------------------------------------------------------------------------------------
+// -- Both sides
+// --------------------------------------------------------------------------------------------------------
 
 Result<Channel> MapChannel(int fd, Side side) {
   Channel channel;
-  // The whole object is checked for its seals and its size, and mapped; the rings are mapped once more, twice each.
+  // The whole object is checked for its seals and size, and mapped. The data of each ring is then mapped twice more.
   WEIR_TRY(channel.control, platform::MapForeignRegion(fd, kRingsBytes));
   auto* controls = channel.control.As<RingControl>();
   WEIR_TRY(RingMapping commands, RingMapping::Map(fd, kControlBytes, kRingBytes));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two rings of messages in one sealed memory object, one each way between a client and its executor
-// (docs/protocol/opencl.md). Neither side believes what the other wrote: positions are checked, messages are copied
-// out before they are looked at.
+// Two rings of messages in one sealed memory object, one for each direction between a client and its executor
+// (docs/protocol/opencl.md). Neither side trusts the other: positions are checked, and messages are copied before they
+// are examined.
 //
 //   page 0:  control of ring 0 | control of ring 1
-//   then:    data of ring 0, data of ring 1; each is mapped twice in a row, so that no message is cut
+//   then:    data of ring 0, data of ring 1; each is mapped twice in a row, so that every message is contiguous
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ namespace weir::opencl {
 
 inline constexpr std::uint64_t kRingBytes = 1ULL << 20;
 
-/// Shared. Each field has one writer.
+/// Shared memory. Each field has one writer, unless noted.
 struct RingControl {
   alignas(64) std::atomic<std::uint64_t> produced;         // producer
   alignas(64) std::atomic<std::uint64_t> consumed;         // consumer
@@ -31,12 +31,12 @@ struct RingControl {
                                                            // kInterrupted
   std::atomic<std::uint32_t> producer_waits;               // futex word; set by the producer, cleared by either
 };
-/// A consumer's wait is to end though nothing came.
+/// Value of consumer_sleeps that ends the consumer's wait without a message.
 inline constexpr std::uint32_t kInterrupted = 2;
 inline constexpr std::size_t kControlBytes = 4096;
 static_assert(2 * sizeof(RingControl) <= kControlBytes);
 
-/// A ring's memory, mapped here.
+/// The double mapping of a ring's data.
 class RingMapping {
  public:
   RingMapping() = default;
@@ -58,22 +58,23 @@ class RingProducer {
   RingProducer() = default;
   RingProducer(RingControl* control, RingMapping data) : control_(control), data_(std::move(data)) {}
 
-  /// Room for a message of `bytes`, to be filled and then sent; null when there is none now.
+  /// Returns space for a message of `bytes` bytes, to be filled and then sent. Null: the ring is full.
   std::byte* Reserve(std::size_t bytes);
-  /// Publishes what was reserved, and wakes the consumer if it sleeps.
+  /// Publishes the reserved message and wakes the consumer if it sleeps.
   void Send(std::size_t bytes) {
     Publish(bytes);
     Ring();
   }
-  /// Publishes it and wakes nobody: a consumer that sleeps sees it when it is rung for, or looks by itself.
+  /// Publishes the reserved message without waking the consumer. A sleeping consumer sees it after Ring, or when its
+  /// wait times out.
   void Publish(std::size_t bytes);
   /// Wakes the consumer if it sleeps.
   void Ring();
-  /// Until there may be room for `bytes`, or `timeout` is over.
+  /// Waits until there may be room for `bytes`, at most for `timeout`.
   void WaitForRoom(std::size_t bytes, Duration timeout);
-  /// How often a consumer that slept has been woken.
+  /// How often a sleeping consumer was woken.
   [[nodiscard]] std::uint64_t wakes() const { return wakes_; }
-  /// The other side wrote a position that can't be.
+  /// Whether the other side wrote an impossible position.
   [[nodiscard]] bool broken() const { return broken_; }
 
  private:
@@ -91,13 +92,13 @@ class RingConsumer {
   RingConsumer() = default;
   RingConsumer(RingControl* control, RingMapping data) : control_(control), data_(std::move(data)) {}
 
-  /// The next message, header included, copied to `into`; empty when there is none. It has at most kMessageBytesMax
-  /// bytes, even where `into` is larger. kProtocol: what lies there is no message.
+  /// Copies the next message, header included, to `into`; empty if there is none. A message has at most
+  /// kMessageBytesMax bytes, even if `into` is larger. kProtocol: malformed message.
   Result<std::span<const std::byte>> Next(std::span<std::byte> into);
   [[nodiscard]] bool Empty() const { return control_->produced.load(std::memory_order_acquire) == consumed_; }
-  /// Until there is something, or `timeout` is over: spins for as long as that pays, then sleeps. False: nothing came.
+  /// Waits for a message, at most for `timeout`: spins as long as that pays, then sleeps. False: no message came.
   bool Wait(Duration timeout);
-  /// Ends a Wait from another thread of this process, or the next one.
+  /// Ends the current or the next Wait. May be called from another thread of this process.
   void Interrupt();
 
  private:
@@ -107,7 +108,7 @@ class RingConsumer {
   AdaptiveSpin spin_;
 };
 
-/// One side's ends, and the memory under them.
+/// The two ring ends of one side, and the memory below them.
 struct Channel {
   platform::Mapping control;
   RingProducer out;
@@ -116,7 +117,7 @@ struct Channel {
 
 enum class Side { kClient, kExecutor };
 inline constexpr std::uint64_t kRingsBytes = kControlBytes + 2 * kRingBytes;
-/// Maps one side's ends of the rings in `fd`, which is sealed and has kRingsBytes.
+/// Maps one side's ring ends in `fd`, which must be sealed and have kRingsBytes.
 Result<Channel> MapChannel(int fd, Side side);
 
 }  // namespace weir::opencl

@@ -34,7 +34,7 @@ class Ring : public ::testing::Test {
     client_.out.Send(message.size());
     return true;
   }
-  /// A message of `bytes` that tells which it is.
+  /// A message of `bytes` bytes that contains its number.
   static std::vector<std::byte> Numbered(std::uint64_t number, std::size_t bytes) {
     std::vector<std::byte> message(bytes, static_cast<std::byte>(number));
     const wire::Header header{static_cast<std::uint32_t>(bytes), 7, 0};
@@ -117,7 +117,7 @@ TEST_F(Ring, AWaitMayBeInterrupted) {
     while (!done.load()) executor_.in.Wait(seconds(60));
   });
   done.store(true);
-  // It may not have begun to wait: one that comes too early is lost, as a wake-up is.
+  // The waiter may not have started to wait; an interrupt that comes too early may be lost, like a wake-up.
   while (waiter.joinable()) {
     executor_.in.Interrupt();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -128,7 +128,8 @@ TEST_F(Ring, AWaitMayBeInterrupted) {
   }
 }
 
-// -- The other side may be anybody -----------------------------------------------------------------------------------
+// -- A hostile other side
+// ----------------------------------------------------------------------------------------------
 
 TEST_F(Ring, APositionThatCannotBeIsRefused) {
   control().produced.store(kRingBytes + 8);
@@ -168,7 +169,8 @@ TEST_F(Ring, AMessageWhosePaddingWasNotSentIsRefused) {
   EXPECT_EQ(executor_.in.Next(scratch_).error().code, Errc::kProtocol);
 }
 
-// -- Who is woken ----------------------------------------------------------------------------------------------------
+// -- Wake-ups
+// ----------------------------------------------------------------------------------------------------------
 
 TEST_F(Ring, WhoIsAwakeIsNotWokenAndWhoSleepsIsOnce) {
   for (std::uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(Send(Numbered(i, 64)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which contents a log knows of: what is to be moved with the objects, how it can be read, and behind whom.
+// The contents that a log knows of: which have to be moved, how they can be read, and which queues a reader waits for.
 #include <algorithm>
 
 #include "opencl/channel/image_format.h"
@@ -10,7 +10,7 @@ namespace {
 
 namespace wire = proto::cl;
 
-/// All of an image, as reads and writes name it.
+/// Sets the extent of an image as reads and writes name it.
 void DescribeImage(const logged::Object& image, ObjectLog::Memory& memory) {
   wire::CreateImage made;
   if (!wire::Decode(image.made.message, made)) return;
@@ -22,7 +22,7 @@ void DescribeImage(const logged::Object& image, ObjectLog::Memory& memory) {
     case CL_MEM_OBJECT_IMAGE3D: rows = made.height, slices = made.depth; break;
     default: break;
   }
-  constexpr std::uint64_t kExtentMax = 1U << 20;  // as in the executor: what is larger was not made
+  constexpr std::uint64_t kExtentMax = 1U << 20;  // as in the executor, which refuses larger images
   const std::uint64_t extent[3] = {made.width, rows, slices};
   std::uint64_t pixels = 1;
   for (int i = 0; i < 3; ++i) {
@@ -43,7 +43,7 @@ std::vector<ObjectLog::Memory> ObjectLog::memories() const {
     if (!slot.object || slot.object->kind != Kind::kMemory || slot.object->failed) return;
     const Object& object = *slot.object;
     const Object& root = object.root();
-    // A part's contents are the root's, and go with that where it has an id.
+    // A part's contents are those of its root, and move with the root if that has an id.
     if (&root != &object && Stands({.id = root.id, .number = root.at})) return;
     Memory& memory = all.emplace_back();
     memory.id = id;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands under each id of a client, as pages of slots: the memory follows the ids that are in use, and finding one
-// is two steps. One empty page is kept, so that an id that comes and goes costs no allocation.
+// The objects of a client by id, in pages of slots. Memory use follows the ids in use, and a lookup takes two steps.
+// One empty page is kept, so that creating and releasing one id repeatedly does not allocate.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace weir::opencl::logged {
 
-/// `S` says whether it is in use (there()), and is empty when made anew.
+/// `S` reports by there() whether it is in use; a default-constructed S is not.
 template <typename S>
 class IdTable {
  public:
@@ -21,7 +21,7 @@ class IdTable {
     S& slot = pages_[page]->slots[id % kSlots];
     return slot.there() ? &slot : nullptr;
   }
-  /// Replaces what has the id. `slot` is in use.
+  /// Replaces the entry of the id. `slot` is in use.
   S& Put(std::uint32_t id, S slot) {
     const std::size_t page = id / kSlots;
     if (page >= pages_.size()) pages_.resize(page + 1);
@@ -31,7 +31,7 @@ class IdTable {
     place = std::move(slot);
     return place;
   }
-  /// `slot` is one that Find has found under this id.
+  /// `slot` is the result of Find for this id.
   void Clear(std::uint32_t id, S& slot) {
     std::unique_ptr<Page>& page = pages_[id / kSlots];
     slot = S{};
@@ -40,7 +40,7 @@ class IdTable {
     spare_ = std::move(page);
     while (!pages_.empty() && !pages_.back()) pages_.pop_back();
   }
-  /// In the order of ids.
+  /// Visits the entries in the order of ids.
   template <typename Each>
   void ForEach(Each each) const {
     for (std::size_t page = 0; page < pages_.size(); ++page) {
@@ -50,7 +50,7 @@ class IdTable {
     }
   }
   [[nodiscard]] std::size_t used() const { return used_; }
-  /// Beyond all that are in use.
+  /// Greater than all ids in use.
   [[nodiscard]] std::uint32_t end() const { return static_cast<std::uint32_t>(pages_.size() * kSlots); }
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an object log keeps of one object: the message that made it, and the objects that message named.
+// What an object log keeps of one object: the message that created it, and the objects that this message named.
 //
-// An object points to older ones only, so that there are no circles: what a program has been built into is not the
-// program's but belongs to who has use for it, the id that the program has and the kernels and programs made of it.
+// Objects refer only to older ones, so that there are no reference cycles. Builds of a program therefore do not belong
+// to the program. They belong to their users: the program's id, and the kernels and programs created from it.
 #pragma once
 
 #include <cstdint>
@@ -22,22 +22,22 @@ struct Object;
 using ObjectRef = std::shared_ptr<Object>;
 using Bytes = std::vector<std::byte>;
 
-/// A message without its contents; those are kept beside it, in the order of its blobs.
+/// A message without its contents, which are kept separately in the order of its blobs.
 struct Record {
   wire::Op op{};
   Bytes message;
-  std::vector<ObjectRef> needs;  // what it names, in the order of EachReference; null: there was no such object
+  std::vector<ObjectRef> needs;  // named objects, in the order of EachReference; null: the object did not exist
   std::vector<Bytes> contents;
 };
 
 /// One build or compile of a program.
 struct BuildStep {
   enum class State : std::uint8_t { kAsked, kBuilt, kFailed, kRefused };
-  std::uint64_t at = 0;     // the number of its message
-  Record asked;             // it names the program first, then `devices` devices
-  std::size_t devices = 0;  // 0: all that the program is for
+  std::uint64_t at = 0;     // number of its message
+  Record asked;             // names the program first, then `devices` devices
+  std::size_t devices = 0;  // 0: all devices of the program
   State state = State::kAsked;
-  std::int32_t status = 0;  // what it was answered with
+  std::int32_t status = 0;  // status of the executor's answer
   std::uint32_t depth = 0;
 
   [[nodiscard]] const Object* program() const { return asked.needs.front().get(); }
@@ -46,7 +46,7 @@ struct BuildStep {
 };
 using BuildRef = std::shared_ptr<BuildStep>;
 
-/// The parts that one message made of a device.
+/// The sub-devices that one message created.
 struct Partition {
   std::uint64_t at = 0;
   Record asked;
@@ -56,12 +56,12 @@ struct Partition {
 struct Argument {
   bool set = false;
   std::uint8_t kind = 0;
-  std::weak_ptr<Object> object;  // as in the executor: arguments keep nothing
+  std::weak_ptr<Object> object;  // weak, as in the executor: arguments do not keep objects
   std::uint64_t size = 0;
   Bytes data;
 };
 
-/// What is known of the contents of a buffer or an image.
+/// What is known about the contents of a buffer or an image.
 enum class Contents : std::uint8_t { kNone, kGiven, kWritten, kKnown };
 
 struct Object {
@@ -69,33 +69,33 @@ struct Object {
 
   const Kind kind;
   const std::uint32_t id;
-  const std::uint64_t at;   // the number of the message that made it
-  bool failed = false;      // what it needs was not there
-  std::uint32_t depth = 0;  // of what it needs, and that needs …
-  std::int32_t status = 0;  // of a program that was linked: what that was answered with
+  const std::uint64_t at;   // number of the message that created it
+  bool failed = false;      // an object that it needs did not exist
+  std::uint32_t depth = 0;  // length of the longest chain of needed objects
+  std::int32_t status = 0;  // of a linked program: the status of the link
   Record made;
 
-  // Of programs that were linked, and of kernels: what the programs they are of had been built into.
+  // Of linked programs and kernels: the builds of the programs that they were created from.
   std::vector<BuildRef> built;
-  // Of a device. None: it was there from the start.
+  // Of a device. Null: a root device.
   std::shared_ptr<Partition> partition;
-  bool shares_arena = false;  // of a device; of a context: all of its devices do
-  // Of a queue: how many commands it was given, how many have ended, up to which a Finish was asked for.
+  bool shares_arena = false;  // of a device; of a context: true if true for all of its devices
+  // Of a queue: the number of commands issued and ended, and the command up to which a Finish was requested.
   bool in_order = true;
   std::uint64_t issued = 0, ended = 0, finish_asked = 0;
-  std::uint64_t nameless = 0;  // the last one without an event, whose error only a Finish tells
-  std::int32_t owed = 0;       // an error that a question's Finish was told, and the client was not
-  // Of memory. Where it is part of another one only that one's contents count.
+  std::uint64_t nameless = 0;  // the last command without an event; only a Finish reports its error
+  std::int32_t owed = 0;       // an error that answered a Finish of the log and has not been reported to the client
+  // Of memory. Contents of a part are those of its root.
   bool image = false, part = false, kernels_only_read = false;
   std::uint64_t flags = 0, size = 0;
   Contents contents = Contents::kNone;
   std::uint64_t ticket = 0;  // of its release
   // Of a kernel.
   std::vector<Argument> args;
-  bool bad_arg = false;      // the last one could not be set
-  std::uint64_t marked = 0;  // what its arguments may write to is marked as written since then; 0: it isn't
+  bool bad_arg = false;      // the last argument could not be set
+  std::uint64_t marked = 0;  // value of known_ when its writable arguments were marked as written; 0: never
 
-  /// Of a queue: how far a Finish has to have been asked for, for all to be known.
+  /// Of a queue: the command up to which a Finish must be requested to know the state of all commands.
   [[nodiscard]] std::uint64_t FinishWanted() const { return issued > ended ? issued : nameless; }
   [[nodiscard]] Object& root() { return part && made.needs.back() ? made.needs.back()->root() : *this; }
   [[nodiscard]] const Object& root() const { return const_cast<Object*>(this)->root(); }
@@ -108,17 +108,17 @@ inline bool BuildStep::Covers(const Object* device) const {
   return false;
 }
 
-/// An event under its id. Nothing needs one but the commands that wait for it, so that it is no Object.
+/// An event under its id. It is not an Object, because only waiting commands need it.
 struct Event {
   bool there = false;
   bool user = false;
-  bool set = false;      // a user event: by the client
+  bool set = false;      // a user event that the client has set
   bool told = false;     // its end is known
-  bool watched = false;  // the client waits to be told
+  bool watched = false;  // the client has asked to be notified
   std::int32_t status = 0;
-  std::uint64_t place = 0;  // of its command in the queue
+  std::uint64_t place = 0;  // position of its command in the queue
   std::uint64_t at = 0;
-  ObjectRef of{};  // its queue; its context, if that has ended or it is a user event. Null: there was none
+  ObjectRef of{};  // its queue; its context once it has ended or if it is a user event; null: there was none
   [[nodiscard]] const ObjectRef& context() const;
 };
 inline const ObjectRef& Event::context() const { return of && of->kind == Kind::kQueue ? of->made.needs.front() : of; }
@@ -129,15 +129,15 @@ struct Slot {
   [[nodiscard]] bool there() const { return object != nullptr || event.there; }
 };
 
-/// Names nothing, whatever a client does.
+/// An id that never names an object.
 inline constexpr std::uint32_t kNoId = UINT32_MAX;
 
-/// A command that leaves its error with the queue. Which error cannot be chosen.
+/// A command that leaves an error with the queue. The error code cannot be chosen.
 inline Bytes FailingCommand(std::uint32_t queue) {
   return wire::Encode(wire::CopyBuffer{.enqueue = {.queue = queue}, .from = kNoId, .to = kNoId});
 }
 
-// -- Which fields of a message name objects. Each calls each(kind, id) or each(kind, list), always in the same order.
+// -- Fields that refer to objects. Each overload calls each(kind, id) or each(kind, list), always in the same order.
 
 template <typename Each>
 void EachReference(wire::CreateContext& m, Each& each) {
@@ -193,7 +193,7 @@ void EachReference(wire::CreateSubDevices& m, Each& each) {
   each(Kind::kDevice, m.device);
 }
 
-// -- Which fields are contents to be kept, with their tickets.
+// -- Fields with contents to be kept, and their tickets.
 
 template <typename Each>
 void EachContent(wire::CreateProgram& m, Each each) {

@@ -15,8 +15,8 @@ using logged::BuildRef;
 using logged::BuildStep;
 using logged::Slot;
 
-/// Links of links of links …: beyond this an object counts as one whose inputs were not there. Ending a chain takes
-/// stack.
+/// Limit of a chain of links of linked programs, because destroying a chain takes stack. An object beyond it counts as
+/// failed.
 constexpr std::uint32_t kDepthMax = 1000;
 constexpr std::size_t kBodyBytesMax = 16 << 20;
 
@@ -27,7 +27,7 @@ bool ReadBody(wire::ByteView body, M& m) {
   return !reader.malformed();
 }
 
-/// The object that a command writes to, besides a kernel's arguments; 0: none.
+/// The object that a command writes to, apart from a kernel's arguments; 0: none.
 std::uint32_t WrittenBy(const wire::WriteBuffer& m) { return m.buffer; }
 std::uint32_t WrittenBy(const wire::CopyBuffer& m) { return m.to; }
 std::uint32_t WrittenBy(const wire::FillBuffer& m) { return m.buffer; }
@@ -43,7 +43,7 @@ std::uint32_t WrittenBy(const M&) {
   return 0;
 }
 
-/// Of a program's builds those go that later ones have undone: no more stay than the program has devices, and one.
+/// Drops the builds of a program that later ones have superseded. At most one more than the program has devices remain.
 void DropUndone(std::vector<BuildRef>& builds) {
   const auto known = [](const BuildStep& step) {
     return step.state == BuildStep::State::kBuilt || step.state == BuildStep::State::kFailed;
@@ -67,7 +67,8 @@ void DropUndone(std::vector<BuildRef>& builds) {
 
 ObjectLog::ObjectLog(Arena arena) : arena_(std::move(arena)) { requests_[0].facts = true; }
 
-// -- What comes ------------------------------------------------------------------------------------------------------
+// -- Messages
+// ----------------------------------------------------------------------------------------------------------
 
 bool ObjectLog::FromClient(ByteView message) {
   wire::Header header;
@@ -117,7 +118,7 @@ void ObjectLog::Stand(std::uint32_t id, Slot slot) {
   slots_.Put(id, std::move(slot));
 }
 
-/// What goes with an id, whoever still needs the object.
+/// Drops what belongs to an id even if the object is still needed.
 void ObjectLog::Forget(std::uint32_t id, Slot& slot) {
   if (!slot.object) return;
   if (slot.object->kind == Kind::kProgram) builds_.erase(id);
@@ -128,7 +129,7 @@ void ObjectLog::Forget(std::uint32_t id, Slot& slot) {
 
 // -- Objects ---------------------------------------------------------------------------------------------------------
 
-/// Notes a message, what it names and its contents. False: something of that was not there.
+/// Records a message, the objects that it names, and its contents. False: part of it did not exist.
 template <typename M>
 bool ObjectLog::Fill(logged::Record& record, M& m, std::uint32_t& depth) {
   bool whole = true;
@@ -194,7 +195,7 @@ void ObjectLog::Do(wire::CreateBuffer& m) {
   buffer->size = m.size;
   buffer->kernels_only_read = (m.flags & CL_MEM_READ_ONLY) != 0;
   if (filled) buffer->contents = logged::Contents::kGiven;
-  // There the client writes to it without a word.
+  // The client writes to such a buffer directly, without a message.
   const ObjectRef& context = buffer->made.needs.front();
   buffer->shares_arena = context && context->shares_arena;
   if (buffer->shares_arena) buffer->contents = logged::Contents::kWritten;
@@ -218,7 +219,7 @@ void ObjectLog::Do(wire::CreateSubBuffer& m) {
 void ObjectLog::Do(wire::CreateImage& m) {
   const bool given = m.content.length() > 0;
   Expect(m.ticket);
-  m.content = {};  // it moves with what was written since
+  m.content = {};  // the content moves with later writes
   m.ticket = 0;
   const ObjectRef image = Make(Kind::kMemory, m);
   image->image = true;
@@ -389,7 +390,8 @@ void ObjectLog::Do(wire::Watch& m) {
   if (Slot* slot = slots_.Find(m.event); slot != nullptr && slot->event.there) slot->event.watched = true;
 }
 
-// -- What the executor says ------------------------------------------------------------------------------------------
+// -- Messages of the executor
+// ------------------------------------------------------------------------------------------
 
 bool ObjectLog::Answered(const wire::Reply& m) {
   const auto found = requests_.find(m.request);
@@ -423,7 +425,7 @@ void ObjectLog::Settle(const Request& request, std::int32_t status) {
   else if (status == CL_BUILD_PROGRAM_FAILURE || status == CL_COMPILE_PROGRAM_FAILURE)
     request.build->state = State::kFailed;
   else
-    request.build->state = State::kRefused;  // and the program is what it was
+    request.build->state = State::kRefused;  // the program stays as it was
   const auto builds = builds_.find(request.program);
   if (builds != builds_.end() && builds->second.front()->program() == request.build->program()) {
     DropUndone(builds->second);
@@ -472,7 +474,7 @@ void ObjectLog::Ended(const wire::EventDone& m) {
   event.told = true;
   if (!event.of || event.of->kind != Kind::kQueue) return;
   if (event.of->in_order) event.of->ended = std::max(event.of->ended, event.place);
-  // A queue that is gone is kept by commands that run.
+  // Running commands keep a released queue alive.
   ObjectRef context = event.context();
   event.of = std::move(context);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What following costs a message: each of a client's passes through the log.
+// The cost of following a connection: each message of a client passes through the log.
 #include <benchmark/benchmark.h>
 
 #include "opencl/log/object_log.h"
@@ -9,7 +9,7 @@ namespace {
 
 namespace wire = proto::cl;
 
-/// A context, a queue, a kernel with four buffers, as a log sees them.
+/// A context, a queue and a kernel with four buffers, as a log sees them.
 struct FollowedKernel {
   FollowedKernel() {
     wire::PlatformFacts facts;
@@ -55,7 +55,7 @@ void BM_FollowLaunchWithEventAndRelease(benchmark::State& state) {
 }
 BENCHMARK(BM_FollowLaunchWithEventAndRelease);
 
-/// Two arguments before each launch, one of them another buffer.
+/// Two arguments before each launch; one of them is another buffer.
 void BM_FollowLaunchAndTwoArgs(benchmark::State& state) {
   FollowedKernel followed;
   const int value = 7;
@@ -69,7 +69,7 @@ void BM_FollowLaunchAndTwoArgs(benchmark::State& state) {
 }
 BENCHMARK(BM_FollowLaunchAndTwoArgs);
 
-/// With as many buffers as there are, which is what grows.
+/// By the number of buffers.
 void BM_ReplayOf(benchmark::State& state) {
   FollowedKernel followed;
   for (std::uint32_t i = 0; i < state.range(0); ++i)

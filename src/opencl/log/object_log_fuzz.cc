@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes, as messages of either side: each begins with a byte whose lowest bit says whose it is, and a length of
-// two. What a log makes of them may be wrong, but it crashes nothing, and its replay replays.
+// Arbitrary bytes as messages of either side. Each message begins with a byte whose lowest bit selects the side, and a
+// two-byte length. The log may draw wrong conclusions, but must not crash, and its replay must be accepted.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What holds for any sequence of messages, against a modelled executor that may be given nonsense as well.
+// Properties of any sequence of messages, against a modelled executor that may also receive nonsense.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -15,7 +15,7 @@ namespace wire = proto::cl;
 using testing::FollowedConnection;
 using testing::ModelKind;
 
-/// One message, as numbers that mean something where it is sent: which op, which ids.
+/// One message, as numbers that are interpreted when it is sent: which op, which ids.
 using Drawn = std::array<std::uint16_t, 6>;
 
 class Player {
@@ -25,7 +25,8 @@ class Player {
   void Play(const Drawn& drawn) {
     const auto& [op, a, b, c, d, e] = drawn;
     const std::uint32_t id = 2 + a % 12;
-    // Other objects may be replaced, which no client of ours does; of a busy queue nobody could be told any more.
+    // Other objects may be replaced, although no client library does so. For a busy queue, nothing could be reported
+    // any more.
     for (std::uint32_t taken = id; taken < id + 3; ++taken)
       if (const auto there = on_.executor.Any(taken); there && there->kind == ModelKind::kQueue)
         on_.Send(wire::Release{.id = taken});
@@ -127,7 +128,7 @@ class Player {
   }
 
  private:
-  /// Mostly one of that kind.
+  /// Usually the id of an object of that kind.
   std::uint32_t Pick(ModelKind kind, std::uint16_t drawn) const {
     const auto ids = on_.executor.IdsOf(kind);
     if (ids.empty() || drawn % 9 == 0) return drawn / 9 % 16;
@@ -139,7 +140,7 @@ class Player {
     constexpr std::string_view kOptions[] = {"", "-DA", "-DB", "-DC", "fail", "refuse"};
     return kOptions[drawn % 6];
   }
-  /// In the message or in the arena, seldom long, seldom outside.
+  /// In the message or in the arena; rarely long, rarely outside.
   wire::Blob Content(std::uint16_t drawn, std::uint16_t where) {
     if (where % 3 != 0) {
       text_ = "content " + std::to_string(drawn);
@@ -169,12 +170,12 @@ RC_GTEST_PROP(ObjectLogLaws, AReplayMakesTheSameObjects, (const std::vector<Draw
   RC_ASSERT(fresh.executor.Describe() == connection.executor.Describe());
 }
 
-/// What is made on a fresh executor before the replay, and whose contents are there.
+/// Objects that are created on a new executor before the replay, and those whose contents are there.
 class MadeAheadOn {
  public:
   explicit MadeAheadOn(FollowedConnection& fresh) : fresh_(fresh) {}
 
-  /// Of the programs and memory objects those that `which` has a bit for, and their contexts.
+  /// Creates the programs and memory objects that `which` has a bit for, and their contexts.
   void Make(FollowedConnection& from, std::uint32_t which) {
     DropDead(from);
     for (auto [program, context] : from.log.Programs()) {
@@ -228,7 +229,7 @@ class MadeAheadOn {
     }
     EXPECT_TRUE(answered) << expected.request;
   }
-  /// Contexts stay: something may be made of them.
+  /// Contexts stay, because other objects may have been created from them.
   void DropDead(const FollowedConnection& from) {
     std::erase_if(standing_, [&](const auto& there) {
       const auto object = fresh_.executor.Any(there.id);
@@ -245,11 +246,11 @@ class MadeAheadOn {
 RC_GTEST_PROP(ObjectLogLaws, WhatWasMadeAheadChangesNothing,
               (const std::vector<Drawn>& first, const std::vector<Drawn>& then, const std::vector<Drawn>& at_last,
                std::uint32_t drawn)) {
-  const std::uint32_t which = drawn * 0x9E3779B1U;  // small numbers are drawn most
+  const std::uint32_t which = drawn * 0x9E3779B1U;  // rapidcheck draws mostly small numbers
   FollowedConnection connection, fresh;
   Player player(connection);
   MadeAheadOn ahead(fresh);
-  // Something to begin with: few draws make much.
+  // Initial objects, because a short sequence creates few.
   connection.Send(wire::CreateContext{.id = 2, .devices = wire::IdList(&testing::ModelExecutor::kDevice, 1)});
   connection.Send(
       wire::CreateProgram{.id = 3, .context = 2, .source = wire::Blob::Inline(wire::BytesOf("of the beginning"))});
@@ -267,7 +268,7 @@ RC_GTEST_PROP(ObjectLogLaws, WhatWasMadeAheadChangesNothing,
   if (!replay) return;
   RC_CLASSIFY(!ahead.made().standing.empty(), "of use");
   const bool answered = connection.ReplayInto(fresh, *replay);
-  // What is known was got hold of under another name, where only parts are left of it.
+  // Known contents have another id if only parts of the object are left.
   for (const auto& memory : connection.log.memories())
     if (!ahead.Has({.number = memory.number})) testing::MoveContent(connection.executor, fresh.executor, memory.id);
   FollowedConnection without;
@@ -288,7 +289,7 @@ RC_GTEST_PROP(ObjectLogLaws, AReplayReplaysToItself, (const std::vector<Drawn>& 
   second.Settle();
   const auto once = first.MakeReplay(), twice = second.MakeReplay();
   RC_ASSERT(once.messages == twice.messages);
-  // Memory is bounded by what the client has: a long life has left no more than this short one.
+  // Memory is bounded by what the client has: a long history leaves no more than this short one.
   const auto kept = connection.log.kept();
   RC_ASSERT(kept.objects <= first.log.kept().objects + kept.events + 6 * kept.builds);
   RC_ASSERT(kept.builds <= 4 * kept.objects);
@@ -309,7 +310,8 @@ RC_GTEST_PROP(ObjectLogLaws, NothingIsKeptOfWhatWasReleased, (const std::vector<
   RC_ASSERT(connection.log.in_flight().none());
 }
 
-// What was not said to be moved holds what a fresh executor would give it, and nothing is said of what isn't there.
+// Contents that need not be moved equal those that a new executor creates, and no contents are reported for missing
+// objects.
 RC_GTEST_PROP(ObjectLogLaws, ContentsThatMatterAreMoved, (const std::vector<Drawn>& drawn)) {
   FollowedConnection connection;
   Player player(connection);

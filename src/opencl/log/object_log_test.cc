@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each kind of object on its own; what holds for all sequences is in object_log_laws_test.cc.
+// Each kind of object on its own. object_log_laws_test.cc tests properties of all sequences.
 #include "opencl/log/object_log.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ class ObjectLogOf : public ::testing::Test {
   void Release(std::uint32_t id, std::uint64_t ticket = 0) {
     connection.Send(wire::Release{.id = id, .ticket = ticket});
   }
-  /// Replays, and looks whether that gives the same.
+  /// Replays and compares the results.
   void ExpectSame() {
     connection.Settle();
     EXPECT_TRUE(connection.log.in_flight().none());
@@ -74,7 +74,7 @@ class ObjectLogOf : public ::testing::Test {
 
 TEST_F(ObjectLogOf, AQueueKeepsItsContextThoughThatWasReleased) {
   Release(kContext);
-  MakeBuffer(9);  // of nothing
+  MakeBuffer(9);  // of a missing context
   connection.Send(wire::CreateSampler{.id = kContext, .context = 0});
   ExpectSame();
   Release(kQueue);
@@ -181,7 +181,7 @@ TEST_F(ObjectLogOf, LongContentsAreCopiedAtOnceAndPlacedAgain) {
   connection.Send(build);
   std::ranges::fill(arena, std::byte{0});
   ExpectSame();
-  // Outside of the arena is nothing.
+  // A range outside the arena has no content.
   connection.Send(wire::CreateProgram{.id = 30, .context = kContext, .source = wire::Blob::Arena(1 << 20, 1)});
   ExpectSame();
   const auto full = [](wire::ByteView) { return std::optional<wire::Blob>(); };
@@ -264,7 +264,7 @@ TEST_F(ObjectLogOf, WhatIsToldOfAMemoryObjectIsEnoughToReadIt) {
                                     .type = CL_MEM_OBJECT_IMAGE2D,
                                     .width = 8,
                                     .height = 4,
-                                    .depth = 7,  // of no meaning there
+                                    .depth = 7,  // ignored for this type
                                     .content = wire::Blob::Inline(wire::BytesOf("pixels"))});
   const auto memories = connection.log.memories();
   ASSERT_EQ(memories.size(), 2U);
@@ -293,12 +293,12 @@ TEST_F(ObjectLogOf, WhoeverReadsKnowsWhomToWaitFor) {
   connection.Send(wire::Marker{.enqueue = {.queue = kQueue}});
   EXPECT_EQ(connection.log.BusyQueues(kContext), Ids{kQueue});
   EXPECT_EQ(connection.log.BusyQueues(20), Ids());
-  // What waits for the client may wait for long.
+  // A queue that waits for the client may wait for a long time.
   connection.Send(wire::CreateUserEvent{.id = 30, .context = kContext});
   EXPECT_FALSE(connection.log.BusyQueues(kContext));
   connection.Send(wire::SetUserEvent{.id = 30, .status = 0});
   EXPECT_EQ(connection.log.BusyQueues(kContext), Ids{kQueue});
-  // A queue that was released can't be named, and may be at work.
+  // A released queue has no id, and may be busy.
   Release(kQueue);
   EXPECT_FALSE(connection.log.BusyQueues(kContext));
   connection.Answers();
@@ -330,7 +330,7 @@ TEST_F(ObjectLogOf, APartKeepsItsBufferAndItsTicket) {
   connection.Send(wire::CreateImage{.id = 12, .context = kContext, .width = 4, .buffer = kBuffer});
   connection.Send(wire::CreateImage{.id = 13, .context = kContext, .width = 4, .buffer = 99});
   Release(kBuffer, 77);
-  EXPECT_TRUE(connection.log.in_flight().none());  // it stays as long as its parts
+  EXPECT_TRUE(connection.log.in_flight().none());  // the buffer stays as long as its parts
   connection.Send(wire::WriteBuffer{.enqueue = {.queue = kQueue}, .buffer = kPart, .ticket = 78});
   ASSERT_EQ(connection.log.memories().size(), 2U);
   EXPECT_EQ(connection.log.memories()[0].id, kPart);
@@ -361,7 +361,7 @@ TEST_F(ObjectLogOf, EventsThatHaveEndedAreMadeAnewAsEnded) {
   EXPECT_EQ(connection.log.in_flight().commands, 2U);
   EXPECT_EQ(connection.log.in_flight().user_events, 1U);
   ExpectSame();
-  // The queue, its context and their ids may be gone.
+  // The queue, its context and their ids may have been released.
   Release(kQueue);
   Release(kBuffer);
   Release(kContext);
@@ -390,7 +390,7 @@ TEST_F(ObjectLogOf, WhatIsInFlightIsKnown) {
   const std::size_t told = connection.to_client.size();
   connection.Settle();
   EXPECT_TRUE(connection.log.in_flight().none());
-  EXPECT_EQ(connection.to_client.size(), told);  // the log's own question is nobody else's
+  EXPECT_EQ(connection.to_client.size(), told);  // the client does not see the log's own question
 }
 
 TEST_F(ObjectLogOf, AnInOrderQueueHasEndedWhatCameBefore) {

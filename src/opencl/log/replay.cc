@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a log makes of what it keeps: messages that make the client's objects anew.
+// Generates the messages that recreate the client's objects.
 //
-// All is made in the order in which it was. What the client has released but something of it still needs gets an id
-// that is free, and is released at the end. Devices keep their ids: whoever took one over later does so again.
+// Objects are created in their original order. An object that the client has released but another object still needs
+// gets a free id, and is released at the end. Devices keep their ids: an object that has taken over such an id takes it
+// over again.
 #include <algorithm>
 #include <deque>
 #include <set>
@@ -18,7 +19,7 @@ namespace {
 
 using Message = ObjectLog::Message;
 
-/// All that what the client has needs, and that needs …
+/// Everything that the client's objects need, directly or indirectly.
 struct Reached {
   std::vector<const Object*> objects;
   std::vector<const BuildStep*> builds;
@@ -58,10 +59,10 @@ struct Reached {
   std::unordered_set<const void*> seen_;
 };
 
-/// What objects are called on the new executor.
+/// The ids of objects on the new executor.
 using Names = std::unordered_map<const Object*, std::uint32_t>;
 
-/// Encodes what was noted, under new names.
+/// Encodes recorded messages with new ids.
 class Rewriter {
  public:
   Rewriter(const Names& names, const ObjectLog::Place& place) : names_(names), place_(place) {}
@@ -70,7 +71,7 @@ class Rewriter {
     const auto found = names_.find(object);
     return found != names_.end() ? found->second : logged::kNoId;
   }
-  /// Nothing: no room for its contents.
+  /// Nullopt: no room for the contents.
   std::optional<Message> Write(const logged::Record& record, std::uint32_t id, std::uint32_t request) const {
     using wire::Op;
     switch (record.op) {
@@ -133,7 +134,7 @@ class Rewriter {
   const ObjectLog::Place& place_;
 };
 
-/// A replay in the making.
+/// A replay under construction.
 class Writing {
  public:
   Writing(const Names& names, const ObjectLog::Place& place, std::uint32_t first_request = ObjectLog::kReplayRequests)
@@ -152,7 +153,7 @@ class Writing {
   }
   bool Add(const Partition* partition) { return AddRecord(partition->asked, 0, true, CL_SUCCESS); }
   bool Add(const BuildStep* step) {
-    // What failed on a program that was never built has changed nothing that is asked for.
+    // A failed build of a program that was never built has no visible effect.
     if (step->state == BuildStep::State::kRefused) return true;
     if (step->state == BuildStep::State::kFailed && !built_.contains(step->program())) return true;
     built_.insert(step->program());
@@ -170,7 +171,7 @@ class Writing {
     if (event->watched) Send(wire::Watch{.event = id});
     return true;
   }
-  /// It is there, and was built.
+  /// The program exists and was built.
   void HasBuilt(const Object* program) { built_.insert(program); }
   void SetArgs(const Object& kernel, const Reached& reached) {
     for (std::uint32_t i = 0; i < kernel.args.size(); ++i) {
@@ -178,7 +179,8 @@ class Writing {
       wire::SetArg message{.kernel = NameOf(&kernel), .index = i, .kind = arg.kind, .size = arg.size, .data = arg.data};
       if (arg.kind == static_cast<std::uint8_t>(wire::ArgKind::kObject)) {
         const ObjectRef object = arg.object.lock();
-        if (!object || !reached.Has(object.get())) continue;  // gone: one that was never set fails in the same way
+        // Released; an argument that was never set fails in the same way
+        if (!object || !reached.Has(object.get())) continue;
         message.object = NameOf(object.get());
       }
       if (arg.set) Send(message);
@@ -239,7 +241,7 @@ std::optional<ObjectLog::Replay> ObjectLog::MakeReplay(const Place& place, const
   for (const auto& [program, builds] : builds_)
     for (const logged::BuildRef& step : builds) reached.AddBuild(*step);
 
-  // Ids that may be in use while it is replayed.
+  // Ids that may be in use during the replay.
   std::set<std::uint32_t> devices;
   for (const ObjectRef& device : devices_) devices.insert(device->id);
   for (const logged::Partition* partition : reached.partitions)
@@ -248,7 +250,7 @@ std::optional<ObjectLog::Replay> ObjectLog::MakeReplay(const Place& place, const
   for (const Object* object : reached.objects)
     if (object->kind == Kind::kDevice) names[object] = object->id;
 
-  // What is there and nobody needs any more goes first: its memory may be wanted.
+  // Objects that exist but are no longer needed are released first, because their memory may be needed.
   logged::Writing writing(names, place);
   std::vector<const Object*> hidden;
   std::unordered_map<std::uint64_t, const Object*> numbered;
@@ -263,7 +265,7 @@ std::optional<ObjectLog::Replay> ObjectLog::MakeReplay(const Place& place, const
       writing.Send(wire::Release{.id = standing.id});
       continue;
     }
-    if (devices.contains(standing.id)) return std::nullopt;  // parts of a device would take its place
+    if (devices.contains(standing.id)) return std::nullopt;  // sub-devices would take its id
     const Object* object = found->second;
     made.insert(object);
     if (!standing.builds.empty()) {
@@ -272,7 +274,8 @@ std::optional<ObjectLog::Replay> ObjectLog::MakeReplay(const Place& place, const
       builds_made.insert(standing.builds.begin(), standing.builds.end());
     }
     if (names.contains(object)) continue;
-    // The client has released it, and what is made of it stays: it keeps its id, unless that is another one's now.
+    // The client has released the object, but objects created from it remain. It keeps its id unless another object has
+    // it now.
     if (slots_.Find(standing.id) != nullptr) return std::nullopt;
     names[object] = standing.id;
     taken.insert(standing.id);
@@ -280,7 +283,7 @@ std::optional<ObjectLog::Replay> ObjectLog::MakeReplay(const Place& place, const
   }
   for (const Object* object : made)
     for (const ObjectRef& need : object->made.needs)
-      if (need->kind != Kind::kDevice && !made.contains(need.get())) return std::nullopt;  // it would be made twice
+      if (need->kind != Kind::kDevice && !made.contains(need.get())) return std::nullopt;  // it would be created twice
   // A program was built then as it was last, so that nothing can be made of what it was before.
   const auto before_last = [&](const ObjectRef& program, std::uint64_t number) {
     const auto last = program ? last_builds.find(program.get()) : last_builds.end();
