@@ -33,7 +33,7 @@ namespace {
 using testing::CodeOf;
 using testing::kPatience;
 
-/// A thread that ends when its descriptor becomes readable.
+/// A thread whose `work` ends when the descriptor that it is given becomes readable.
 class Stoppable {
  public:
   explicit Stoppable(std::function<void(int)> work) : stop_(::eventfd(0, EFD_CLOEXEC)) {
