@@ -9,8 +9,7 @@
 namespace weir::opencl {
 namespace {
 
-/// A prediction may be far off: no more than this is taken on entry, whatever it says. The rest follows when it is
-/// known.
+/// Limit of the GPU time reserved on entry, because a prediction may be far off. The rest is charged when it is known.
 constexpr std::int64_t kReservedMaxNs = 100'000'000;
 
 }  // namespace
@@ -19,8 +18,7 @@ void Admission::Begin(std::int64_t predicted_ns, const Entry& entry) {
   auto batch = std::make_unique<Batch>();
   batch->present_ns = platform::NowNs();
   {
-    // One batch comes to the gate while another is still on the device: it begins with the end of the last that is
-    // known.
+    // One batch arrives at the gate while another is still on the device. It begins with the last known end of a batch.
     const std::lock_guard lock(mutex_);
     batch->begin_ns = last_end_ns_ != 0 ? std::min(last_end_ns_, batch->present_ns) : batch->present_ns;
   }
@@ -41,7 +39,7 @@ void Admission::Begin(std::int64_t predicted_ns, const Entry& entry) {
     if (pace.interval_ns == 0) break;
     std::int64_t submit_ns = 0;
     {
-      // The beat is known when the last task has ended.
+      // The next submission time is known when the last task has ended.
       std::unique_lock lock(mutex_);
       if (entry.in_turn) changed_.wait(lock, [this] { return flying_.empty() || abandoned_; });
       submit_ns = NsOf(pacer_.SubmitAt(Duration{pace.interval_ns}));
@@ -78,7 +76,7 @@ void Admission::AddLaunch(const std::shared_ptr<KernelCost>& cost, std::uint64_t
 }
 
 bool Admission::Full() const {
-  // One command where the client may have to set an event for it: whether the device is at work on it can be asked.
+  // Only one command if it may wait for an event of the client, so that the device can be asked whether it is running.
   if (open_->may_wait_for_client && open_->commands > 0) return true;
   return open_->interval_ns != 0 || open_->alone || open_->predicted_ns >= kQuantum.count() ||
          open_->commands >= kCommandsPerBatchMax;
@@ -95,7 +93,7 @@ std::unique_ptr<Admission::Batch> Admission::Close(std::function<bool()> running
 
 void Admission::Done(Batch& batch, std::int64_t device_ns) {
   {
-    // From here on nobody else charges it. It counts as in flight until its costs are known.
+    // From here on no other thread charges it. It counts as in flight until its costs are known.
     const std::lock_guard lock(mutex_);
     batch.ended = true;
   }
@@ -110,10 +108,10 @@ void Admission::Done(Batch& batch, std::int64_t device_ns) {
                     .interval_ns = batch.interval_ns,
                     .tasks = proto::kRecordCountsTasks | batch.tasks_ended};
   tenancy_.agent.Leave(batch.ticket, frame);
-  LearnCosts(batch.launches, batch.predicted_ns, gpu_ns);  // before whoever waits for it goes on
+  LearnCosts(batch.launches, batch.predicted_ns, gpu_ns);  // before waiters continue
   for (const CostPart& launch : batch.launches) tenancy_.work_items->fetch_sub(launch.items, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
-  // The beat is that of tasks: what only goes on with one, or copies, does not begin it anew.
+  // The pace applies to tasks: batches that continue a task or only copy do not restart it.
   if (batch.task) pacer_.Presented(Duration{batch.interval_ns}, InstantFromNs(batch.submit_ns), InstantFromNs(end_ns));
   last_end_ns_ = end_ns;
   std::erase(flying_, &batch);
@@ -129,7 +127,7 @@ Admission::Batch* Admission::AtWork() const {
 }
 
 void Admission::ChargeInFlight(std::int64_t now_ns) {
-  // The driver is asked without the mutex: it may hold a lock of its own when it calls Done.
+  // The driver is asked without the mutex, because it may hold a lock of its own when it calls Done.
   std::vector<std::pair<Batch*, std::function<bool()>>> asked;
   {
     const std::lock_guard lock(mutex_);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session's way through the gate. Tasks are let through in batches, so that a stream of short kernels passes at the
-// cost of the long ones: a batch is reserved for when it begins, and settled when the device has done it.
+// A session's passage through the gate. Tasks are admitted in batches, so that short kernels do not pay the cost of the
+// gate one by one. A batch is reserved when it begins, and settled when the device has completed it.
 //
-//   closed ──Begin: wait for one in flight to end, for the pace, at the gate──▶ open ──Close──▶ in flight ──done──▶
+//   closed ──Begin: wait for a batch in flight to end, for the pace, at the gate──▶ open ──Close──▶ in flight ──done──▶
 //   settled
 //
-// At most kInFlightMax batches are on the device, so that what is submitted ahead of the gate is bounded: kQuantum
-// each, or one task.
+// At most kInFlightMax batches are on the device. This bounds the work submitted ahead of the gate: kQuantum for each
+// batch, or one task.
 #pragma once
 
 #include <algorithm>
@@ -30,11 +30,11 @@ inline constexpr Duration kQuantum = milliseconds(2);
 inline constexpr std::size_t kInFlightMax = 2;
 inline constexpr int kCommandsPerBatchMax = 512;
 
-/// What all sessions of an executor share: its agent and its meter.
+/// What all sessions of an executor share for admission.
 struct Tenancy {
   gate::Agent& agent;
   DeviceMeter& meter;
-  std::shared_ptr<std::atomic<std::uint64_t>> work_items;  // of launches in batches that have not ended
+  std::shared_ptr<std::atomic<std::uint64_t>> work_items;  // of launches in unfinished batches
 };
 
 class Admission {
@@ -42,23 +42,22 @@ class Admission {
   explicit Admission(const Tenancy& tenancy) : tenancy_(tenancy) {}
 
   struct Entry {
-    bool task = false;   // a task begins with it, which waits for the pace, too
-    bool alone = false;  // nothing else is in flight while it is, so that what it takes is known
-    bool in_turn =
-        true;  // false when what is in flight may be waiting for the client: waiting for that would be for ever
+    bool task = false;    // the batch begins a task, which also waits for the pace
+    bool alone = false;   // no other batch is in flight meanwhile, so that its GPU time can be measured
+    bool in_turn = true;  // false if a batch in flight may wait for the client: waiting for it could deadlock
   };
 
-  /// Begins a batch, with what its first command is foreseen to take. Waits for as long as the gate says.
+  /// Begins a batch; `predicted_ns` is the predicted GPU time of its first command. Waits as long as the gate requires.
   void Begin(std::int64_t predicted_ns, const Entry& entry);
-  /// Counts a command to the open batch.
+  /// Counts a command towards the open batch.
   void Add(std::int64_t predicted_ns);
-  /// Says that it launches a kernel with this many work-items.
+  /// Counts a kernel launch of `items` work-items towards the open batch.
   void AddLaunch(const std::shared_ptr<KernelCost>& cost, std::uint64_t items, std::int64_t predicted_ns);
-  /// A task has ended with what was submitted last. It is counted to the open batch, else to the next.
+  /// A task has ended with the last submitted command. It counts towards the open batch, or else the next one.
   void EndTask() { tasks_ended_ = std::min(tasks_ended_ + 1, proto::kRecordTasksMax); }
-  /// Whether the open batch has had enough. A paced one has with its first task.
+  /// Whether the open batch is full. A paced batch is full with its first task.
   [[nodiscard]] bool Full() const;
-  /// Whether it was begun without waiting for the pace that a task has to keep now.
+  /// Whether the open batch began without a pace, although tasks now have to keep one.
   [[nodiscard]] bool Unpaced() const {
     return open_->interval_ns == 0 && gate::Agent::PaceOf(open_->ticket).interval_ns != 0;
   }
@@ -72,49 +71,49 @@ class Admission {
     std::int64_t predicted_ns = 0;  // GPU time of its commands
     int commands = 0;
     std::uint32_t tasks_ended = 0;
-    bool task = false;  // one begins with it
+    bool task = false;  // a task begins with it
     bool alone = false;
     bool may_wait_for_client = false;  // its command may wait for an event that only the client sets
     std::vector<CostPart> launches;
 
-    // Guarded by the admission's mutex from Begin to Done, as the ticket is:
-    std::function<bool()> running;      // whether the device is at work on it; set where it may wait for the client
-    std::int64_t running_since_ns = 0;  // when that was first seen
+    // Guarded by the admission's mutex from Begin to Done, as is the ticket:
+    std::function<bool()> running;      // whether the device is executing it; set if it may wait for the client
+    std::int64_t running_since_ns = 0;  // when it was first seen running
     bool ended = false;
-    std::int64_t used_ns = 0;  // GPU time that it was found to have used so far
+    std::int64_t used_ns = 0;  // GPU time charged so far
   };
 
-  /// Closes the open batch: it is on its way. The caller sees to it that Done is called when the device has done it,
-  /// from whichever thread. `running` tells whether the device is at work on it; it is asked from another thread.
+  /// Closes the open batch, which is then in flight. The caller must call Done, from any thread, when the device has
+  /// completed it. `running` reports whether the device is executing it; another thread calls it.
   std::unique_ptr<Batch> Close(std::function<bool()> running = {});
-  /// Settles it, and learns what its kernels cost. `device_ns`: what the device's own clock says; counts only where no
-  /// workers are metered.
+  /// Settles the batch and updates the costs of its kernels. `device_ns`: time by the device's own clock, used only if
+  /// no workers are metered.
   void Done(Batch& batch, std::int64_t device_ns);
 
-  /// From another thread, at every poll: charges what is in flight for what it has used so far, so that a long kernel
-  /// is paid for while it runs, and by a process that dies. Without metered workers that is the time since it began;
-  /// Done settles the difference.
+  /// Called by another thread at every poll. Charges batches in flight for the GPU time used so far, so that a long
+  /// kernel, or a process that dies, pays for it. Without metered workers that is the time since the batch began; Done
+  /// settles the difference.
   void ChargeInFlight(std::int64_t now_ns);
-  /// Since when the device has been at work on the oldest batch; 0: it isn't. A batch that may wait for the client
-  /// counts from when ChargeInFlight first saw it running.
+  /// The time since which the device has been executing the oldest batch; 0: it is idle. For a batch that may wait for
+  /// the client, the time when ChargeInFlight first saw it running.
   [[nodiscard]] std::int64_t BusySinceNs() const;
   /// Waits until nothing is in flight.
   void Drain();
-  /// Lets whoever waits go: the session ends.
+  /// Releases all waiters, because the session ends.
   void Abandon();
 
  private:
-  /// The oldest batch that the device is at work on; null: there is none. With the mutex held.
+  /// The oldest batch that the device is executing; null: there is none. Requires the mutex.
   [[nodiscard]] Batch* AtWork() const;
 
   Tenancy tenancy_;
-  std::unique_ptr<Batch> open_;    // the session's thread only
-  std::uint32_t tasks_ended_ = 0;  // and of no batch yet
+  std::unique_ptr<Batch> open_;    // used only by the session's thread
+  std::uint32_t tasks_ended_ = 0;  // not yet counted towards a batch
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Batch*> flying_;  // oldest first; whoever holds one calls Done before it goes
-  bool alone_ = false;          // what is in flight is to be so by itself
+  std::vector<Batch*> flying_;  // oldest first; the owner of a batch calls Done before it destroys the batch
+  bool alone_ = false;          // the batch in flight must be the only one
   std::int64_t busy_since_ns_ = 0;
   std::int64_t last_end_ns_ = 0;
   core::FramePacer pacer_;

@@ -7,7 +7,7 @@
 namespace weir::opencl {
 namespace {
 
-/// Longer than weir-analyzer gives itself.
+/// Longer than weir-analyzer's own limit.
 constexpr Duration kAnswerWithin = seconds(12);
 constexpr std::size_t kKnownMax = 32, kAheadMax = 8;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks weir-analyzer, a process of its own, what kernels access. Thread-safe.
+// Asks weir-analyzer, a separate process, for the accesses of kernels. Thread-safe.
 #pragma once
 
 #include <future>
@@ -19,15 +19,16 @@ class AnalyzerClient {
   /// `program`: weir-analyzer's path.
   explicit AnalyzerClient(std::string program) : program_(std::move(program)) {}
 
-  /// Starts it before it is asked, so that the first question finds it ready; a failure is told to who asks.
+  /// Starts the process in advance, so that the first request finds it ready. A failure is reported to the first
+  /// request.
   void Start();
 
   using Answer = std::shared_ptr<const core::ProgramAnalysis>;
-  /// The same source with the same options is analysed once. Errors are those of weir-analyzer, and what keeps it from
-  /// answering; the next question starts it anew.
+  /// Analyses each combination of source and options only once. Errors: those of weir-analyzer, and those that keep it
+  /// from answering. The next request restarts it.
   Result<Answer> Ask(const core::AnalysisRequest& request);
-  /// Asks in a thread of its own: who asks the same later finds the answer, or waits for what is left of its time. Does
-  /// nothing where enough are on their way.
+  /// Starts a request in the background. A later Ask for the same program finds the answer, or waits for the rest of
+  /// the time. Does nothing if too many requests are pending.
   void AskAhead(core::AnalysisRequest request);
 
  private:
@@ -40,9 +41,9 @@ class AnalyzerClient {
   const std::string program_;
   std::mutex mutex_;
   std::optional<platform::PipedChild> process_;
-  std::list<Known> known_;  // what was asked last in front
+  std::list<Known> known_;  // most recently used first
   std::mutex ahead_mutex_;
-  std::list<std::future<void>> ahead_;  // last: they use all of the above
+  std::list<std::future<void>> ahead_;  // last, because its tasks use the other members
 };
 
 }  // namespace weir::opencl

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program's analysis costs who asks for it: of a source that nobody has asked about (bar: 150 ms; weir-analyzer
-// runs already), and of one that is known (bar: 50 us).
+// The cost of a program's analysis for the caller: of a new source (bar: 150 ms, with weir-analyzer already running)
+// and of a known source (bar: 50 us).
 #include <benchmark/benchmark.h>
 
 #include "opencl/executor/analyzer_client.h"
@@ -18,7 +18,7 @@ __kernel void product(__global const float* a, __global const float* b, __global
 }
 )";
 
-/// `known`: the same source each time.
+/// `known`: use the same source each time.
 void BM_AnalysisAsk(benchmark::State& state, bool known) {
   AnalyzerClient client(WEIR_ANALYZER);
   core::AnalysisRequest request{.options = {"-cl-mad-enable"}, .source = kProductSource};

@@ -13,10 +13,10 @@ namespace weir::opencl {
 namespace {
 
 constexpr std::size_t kHandleBytes = sizeof(void*);
-constexpr std::size_t kProbeBytesMax = 4096;  // more than any device takes as arguments of a kernel
+constexpr std::size_t kProbeBytesMax = 4096;  // more than any device's limit of a kernel's arguments
 constexpr std::array<std::size_t, 5> kOddSizes{1, 4, 12, 16, 24};
 
-/// For drivers that tell no access of an image.
+/// For drivers that report no access qualifier of images.
 constexpr std::array<std::string_view, 12> kImageTypes{"image1d_t",
                                                        "image1d_array_t",
                                                        "image1d_buffer_t",
@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 12> kImageTypes{"image1d_t",
                                                        "image2d_array_msaa_depth_t",
                                                        "image3d_t"};
 
-/// Types that every compiler of OpenCL C defines before the program begins, so that no program gives the name to
+/// Types that every OpenCL C compiler defines before the program begins, so that no program can give the name to
 /// another type.
 bool IsBuiltInValue(std::string_view type) {
   constexpr std::array<std::string_view, 9> kScalars{"char", "uchar", "short", "ushort", "int",
@@ -56,7 +56,7 @@ ArgTakes WhatArgTakes(const cl_icd_dispatch& cl, cl_kernel kernel, cl_uint index
     return ArgTakes::kUntold;
   std::array<char, 64> name{};
   if (cl.clGetKernelArgInfo(kernel, index, CL_KERNEL_ARG_TYPE_NAME, name.size(), name.data(), nullptr) != CL_SUCCESS)
-    name[0] = '\0';  // a longer name is a program's own
+    name[0] = '\0';  // a longer name is defined by the program
   const std::string_view type(name.data(), ::strnlen(name.data(), name.size()));
   if ((qualifiers & CL_KERNEL_ARG_TYPE_PIPE) != 0) return ArgTakes::kNothing;
   if (access != CL_KERNEL_ARG_ACCESS_NONE || std::ranges::find(kImageTypes, type) != kImageTypes.end())
@@ -85,7 +85,7 @@ bool AcceptsZerosOnly(const cl_icd_dispatch& cl, cl_kernel kernel, cl_uint index
   return AcceptsZeros(cl, kernel, index, kHandleBytes) && !AcceptsNoBytes(cl, kernel, index);
 }
 
-/// Calls `each(kernel)` for a kernel object of our own. False: there is none.
+/// Calls `each(kernel)` with a newly created kernel object. False: it could not be created.
 template <typename Each>
 bool WithKernel(const cl_icd_dispatch& cl, cl_program program, const char* name, Each each) {
   cl_int error = CL_SUCCESS;
@@ -139,7 +139,7 @@ bool ArgProbe::TryOn(const cl_icd_dispatch& cl, cl_device_id device, const char*
               for (cl_uint i = 0; i < args; ++i) {
                 odd_size_ = odd_size_ && !AcceptsOddSize(cl, kernel, i);
                 null_handle_ = null_handle_ && !AcceptsZerosOnly(cl, kernel, i);
-                // PoCL 3.1 takes a renamed sampler for a buffer from beginning to end.
+                // PoCL 3.1 treats a renamed sampler as a buffer in all respects.
                 no_bytes_ = no_bytes_ && (i == 1 || !AcceptsNoBytes(cl, kernel, i));
               }
             });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tests of arguments, against drivers that answer as the specification says, as PoCL does, and as none should.
+// The argument tests against drivers that follow the specification, that behave like PoCL, and that misbehave.
 #include "opencl/executor/arg_types.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 enum class Really { kPair, kLarge, kSampler, kRenamedSampler, kImage, kBuffer };
 enum class Manners { kBySpecification, kLikePocl, kAcceptsAll };
 
-/// A driver with kernels of the program under test and of the probe's own program.
+/// A driver with kernels of the program under test and of the probe's program.
 struct FakeDriver {
   static inline Manners manners = Manners::kBySpecification;
   static inline bool builds = true;

@@ -17,7 +17,7 @@ void Arrivals::TellArrived() {
       cl_int status = CL_QUEUED;
       cl_.clGetEventInfo(read.event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr);
       if (status > CL_COMPLETE) {
-        waits = queue->first != nullptr;  // in order, what is behind it can't have ended
+        waits = queue->first != nullptr;  // in an in-order queue, later reads cannot have ended
         return false;
       }
       if (status == CL_COMPLETE) replies_->Send(read.what);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What reads of a distant client have put into the arena: told before anything that could tell it that they have ended.
-// Of a command that has ended, all that it waited for has ended too and says so when asked, whether or not its callback
-// has been called; so whoever tells of an end first asks every read that is still expected.
+// Tracks the reads of a remote client that have put data into the arena. Their arrival is reported before any message
+// that could tell the client that they have ended. When a command has ended, everything it waited for has ended too and
+// reports that when queried, even if its callback was not yet called. Therefore every report of an end first queries
+// all expected reads.
 #pragma once
 
 #include <deque>
@@ -21,18 +22,18 @@ class Arrivals {
   Arrivals(const Arrivals&) = delete;
   Arrivals& operator=(const Arrivals&) = delete;
 
-  /// When `read` has ended, this is told. `queue`: null where its commands may overtake one another.
+  /// Reports `what` when `read` has ended. `queue`: null if its commands may be reordered.
   void Expect(cl_command_queue queue, cl_event read, const proto::cl::Arrived& what);
 
-  /// Sends `message`, behind what has arrived by now.
+  /// Sends `message` after the arrivals so far.
   template <typename M>
   void Tell(const M& message) {
-    // Held over both: what another thread has found to have arrived has been told of when this one's turn comes.
+    // The lock covers both, so that arrivals which another thread has detected are reported before this message.
     const std::lock_guard lock(mutex_);
     TellArrived();
     replies_->Send(message);
   }
-  /// Nobody is told any more.
+  /// Stops all reports.
   void Forget();
 
  private:
@@ -45,7 +46,7 @@ class Arrivals {
   const cl_icd_dispatch& cl_;
   const std::shared_ptr<Replies> replies_;
   std::mutex mutex_;
-  std::unordered_map<cl_command_queue, std::deque<Read>> expected_;  // in the order in which they were enqueued
+  std::unordered_map<cl_command_queue, std::deque<Read>> expected_;  // in the order of the enqueues
 };
 
 }  // namespace weir::opencl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How objects come to the device and leave it, and how what they take there is counted.
+// Moves objects to and from the device, and accounts for their memory.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -77,7 +77,7 @@ void CL_CALLBACK BufferStore::WhenNativeGone(cl_mem, void* data) {
   leaving->store->Left(leaving->bytes);
 }
 
-// What an object takes is returned when the driver has let go of it: commands and parts may keep it beyond its release.
+// The bytes of an object are returned when the driver has freed it: commands and parts may keep it beyond its release.
 cl_int BufferStore::CountNative(Stored& object) {
   auto leaving = std::make_unique<Leaving>(Leaving{shared_from_this(), object.bytes});
   const cl_int error =
@@ -95,7 +95,7 @@ void BufferStore::WaitOutLink(std::int64_t begin_ns, std::uint64_t bytes) const 
   if (left.count() > 0) std::this_thread::sleep_for(left);
 }
 
-/// An image's rows may be longer than its pixels.
+/// The rows of an image may be padded.
 void BufferStore::CountBytes(Stored& object) {
   std::size_t really = 0;
   if (!object.shape.image ||
@@ -118,7 +118,7 @@ cl_int BufferStore::MakeAndFill(Stored& object, bool& counted) {
 cl_int BufferStore::Restore(Lock& lock, Stored& object) {
   object.moving = true;
   taken_ += object.bytes;
-  const bool again = object.number != 0;  // what it holds at first is the program's own doing
+  const bool again = object.number != 0;  // the initial content is not part of the store's statistics
   lock.unlock();
   const std::int64_t begin_ns = platform::NowNs();
   const std::uint64_t copied = again && object.host ? object.content.size() : 0;
@@ -147,7 +147,8 @@ cl_int BufferStore::Restore(Lock& lock, Stored& object) {
 void BufferStore::Evict(Lock& lock, Stored& object, bool for_an_order) {
   object.moving = true;
   const bool switched = for_an_order && order_.here < order_.limit;
-  auto keep = object.weak_from_this().lock();  // null: it is about to be forgotten, and waits for the lock
+  // Null: the object is being destroyed, and its destructor waits for the lock
+  auto keep = object.weak_from_this().lock();
   if (!keep) return;
   lock.unlock();
   const std::int64_t begin_ns = platform::NowNs();
@@ -182,7 +183,7 @@ void BufferStore::Evict(Lock& lock, Stored& object, bool for_an_order) {
   } else {
     object.stuck = true;
   }
-  // Who is the last to know an object, or a native one, must not hold the lock.
+  // The last references to an object or a native object must not be dropped under the lock.
   lock.unlock();
   for (const cl_mem native : natives) keep->context->cl.clReleaseMemObject(native);
   parts.clear();

@@ -10,20 +10,20 @@
 namespace weir::opencl {
 namespace {
 
-/// Who waits for so long is let go before all who came later.
+/// A waiter that has waited this long goes before all later ones.
 constexpr Duration kInLineAfter = milliseconds(20);
-/// What somebody has waited for stays for so long, so that it may pass the gate and find it.
+/// Objects that a session has waited for are reserved for this long, so that they are still there after the gate.
 constexpr Duration kPromised = milliseconds(50);
-/// What was touched within this is in use, and would be on the device at once.
+/// Objects touched within this time are in use, and would be on the device together.
 constexpr Duration kInUse = milliseconds(500);
 constexpr Duration kWanted = seconds(1);
-/// Or within this, while it evicts its own for lack of room: copying slows a program down, and one that is slow uses
-/// little within a second.
+/// The same while the store evicts its own objects for lack of room. It is longer because a program that is slowed down
+/// by copying uses few of its objects within a second.
 constexpr Duration kWantedWithoutRoom = seconds(10);
 constexpr Duration kWithoutRoom = seconds(2);
-/// For a turn of many others, each as long as it takes to be worth its copies.
+/// Limit of the wait for a turn: many other turns, each long enough to be worth its copies.
 constexpr Duration kTurnWithin = seconds(30);
-/// Between two looks of one that waits at what nobody tells of: whether it is to stop.
+/// Interval at which a waiter checks for a stop, which is not signalled.
 constexpr Duration kLookWhileWaiting = milliseconds(50);
 
 constexpr std::uint64_t kAllOfTheDevice = ~std::uint64_t{0};
@@ -55,19 +55,19 @@ BufferStore::Roots BufferStore::Unpin(Pins& pins) {
 
 // -- Acquiring -------------------------------------------------------------------------------------------------------
 
-/// One session's way to what its command needs.
+/// The state of one session's Acquire.
 struct BufferStore::Working {
-  Roots roots;  // each once
+  Roots roots;  // without duplicates
   Waiter me;
   InLine* in_line = nullptr;
-  std::int64_t until_ns = 0;       // 0: as long as it takes
+  std::int64_t until_ns = 0;       // 0: unlimited
   bool told = false;               // the session's batch is closed
-  std::uint64_t turn_bytes = 0;    // what it would have there in its turn; 0: it was not asked for yet
-  std::int64_t turn_until_ns = 0;  // longer it doesn't wait for that
+  std::uint64_t turn_bytes = 0;    // device memory it would have in its turn; 0: not determined yet
+  std::int64_t turn_until_ns = 0;  // limit of the wait for its turn
   cl_int error = CL_SUCCESS;
 };
 
-/// A place in the line, given back when it goes.
+/// A place in the queue of waiters, released by the destructor.
 class BufferStore::InLine {
  public:
   InLine(BufferStore& store, Waiter& waiter) : store_(store), waiter_(waiter) {}
@@ -82,7 +82,7 @@ class BufferStore::InLine {
   InLine(const InLine&) = delete;
   InLine& operator=(const InLine&) = delete;
   [[nodiscard]] bool joined() const { return joined_; }
-  /// With the lock held.
+  /// Requires the lock.
   bool Join(std::int64_t now_ns) {
     if (joined_) return false;
     joined_ = true;
@@ -116,7 +116,7 @@ Wish BufferStore::WishOf(const Working& work) const {
   return wish;
 }
 
-/// Somebody came before who could go if others made room.
+/// Whether an earlier waiter could proceed if others made room.
 bool BufferStore::HasToQueue(const Waiter& me, std::int64_t now_ns) const {
   for (const Waiter* waiter : line_) {
     if (waiter == &me) return false;
@@ -125,14 +125,14 @@ bool BufferStore::HasToQueue(const Waiter& me, std::int64_t now_ns) const {
   return false;
 }
 
-/// Bytes that have to go before `more` may come, but for those that are going.
+/// Bytes that must be evicted before `more` may be loaded, not counting those already being evicted.
 std::uint64_t BufferStore::Excess(std::uint64_t more) const {
   const Room room = RoomNow();
   const std::uint64_t staying = room.taken - leaving_ + more;
   return staying > room.allowed ? staying - room.allowed : 0;
 }
 
-/// True: there is room, or one object less in its way.
+/// Returns true if there is room, or if one object was evicted to make it.
 bool BufferStore::MakeRoom(Lock& lock, Working& work, std::uint64_t bytes) {
   const std::uint64_t excess = Excess(bytes);
   if (excess == 0) return RoomNow().taken + bytes <= RoomNow().allowed;
@@ -148,13 +148,13 @@ bool BufferStore::MakeRoom(Lock& lock, Working& work, std::uint64_t bytes) {
   return true;
 }
 
-/// Of what is missing the first, or room for it.
+/// Loads the first missing object, or makes room for it.
 BufferStore::Brought BufferStore::BringOne(Lock& lock, Working& work) {
   std::uint64_t missing = 0;
   for (const auto& root : work.roots)
     if (!root->resident) missing += root->bytes;
   if (!MakeRoom(lock, work, missing)) return Brought::kNone;
-  // The lock may have been free meanwhile.
+  // The lock may have been released meanwhile.
   if (taken_ + missing > RoomNow().allowed) return Brought::kSome;
   for (const auto& root : work.roots) {
     if (root->resident || root->moving) continue;
@@ -164,7 +164,7 @@ BufferStore::Brought BufferStore::BringOne(Lock& lock, Working& work) {
   return Brought::kSome;
 }
 
-/// What fits of it while the rest has to wait: its copy goes on beside others' computing.
+/// Loads what fits while the rest has to wait, so that its copy overlaps with other programs' computing.
 BufferStore::Brought BufferStore::BringAhead(Lock& lock, Working& work) {
   const Room room = RoomNow();
   for (const auto& root : work.roots) {
@@ -175,7 +175,7 @@ BufferStore::Brought BufferStore::BringAhead(Lock& lock, Working& work) {
   return Brought::kNone;
 }
 
-/// False: it is not to wait any more.
+/// False: the wait is over.
 bool BufferStore::Wait(Lock& lock, Working& work, const Patience& patience) {
   if (!work.told) {
     work.told = true;
@@ -201,13 +201,14 @@ bool BufferStore::Wait(Lock& lock, Working& work, const Patience& patience) {
   return true;
 }
 
-/// What it would have on the device at once.
+/// The bytes that would be on the device together.
 std::uint64_t BufferStore::WantedBytes(std::int64_t now_ns) const {
   const bool without_room = spilled_ns_ != 0 && now_ns - spilled_ns_ < kWithoutRoom.count();
   return ledger_.UsedSince(now_ns - (without_room ? kWantedWithoutRoom : kWanted).count());
 }
 
-/// While some of its slots are another's, and what it has used of late fits all that it holds but not what it has left.
+/// Waits for its slots if some are assigned to others, and its recent use fits all its slots but not the remaining
+/// ones.
 bool BufferStore::RatherWaits(Working& work, std::int64_t now_ns) const {
   if (!turns_ || !order_.elastic || order_.here >= order_.limit) return false;
   std::uint64_t missing = 0;
@@ -270,7 +271,7 @@ bool BufferStore::TryQuickly(std::span<const MemoryUse> uses, const Pins& pins) 
   return std::ranges::all_of(uses, [&](const MemoryUse& use) { return use.object->root().pinned_by == pins.number_; });
 }
 
-/// What is pinned is this thread's: handles of parts are made, and what will be written is noted.
+/// The pinned objects belong to this thread. Creates the handles of parts and records what will be written.
 cl_int BufferStore::FillIn(std::span<const MemoryUse> uses) {
   for (const MemoryUse& use : uses) {
     for (std::vector<Stored*> missing{use.object}; use.object->native == nullptr;) {
@@ -368,7 +369,8 @@ void BufferStore::Wake() {
   changed_.notify_all();
 }
 
-// -- Orders and books ------------------------------------------------------------------------------------------------
+// -- Orders and statistics
+// ---------------------------------------------------------------------------------------------
 
 void BufferStore::Adopt(const gate::MemoryOrder& order, bool turns) {
   const std::lock_guard lock(mutex_);
@@ -383,7 +385,7 @@ bool BufferStore::CarryOut() {
   for (;;) {
     const Room room = RoomNow();
     if (room.taken <= room.allowed) return true;
-    // What the one that waits longest needs goes last.
+    // The needs of the longest waiter are evicted last.
     const std::uint64_t excess = Excess(0);
     std::vector<Held*> victims;
     if (!line_.empty()) victims = ledger_.Victims(excess, line_.front()->roots);
@@ -418,8 +420,8 @@ gate::MemoryReport BufferStore::Report() {
   report.made_bytes = ledger_.made();
   report.in_use_bytes = ledger_.UsedSince(now_ns - kInUse.count());
   report.need_bytes = std::min(WantedBytes(now_ns), report.made_bytes);
-  // Who has its slots says so until what it waited for is there: till then its turn has not begun, and slots that are
-  // taken away while it copies were given in vain.
+  // A session reports its need until everything it waited for is there. Until then its turn has not begun, and slots
+  // taken away while it copies would have been assigned in vain.
   if (!line_.empty()) report.must_bytes = line_.front()->bytes;
   for (const Waiter* waiter : line_)
     if (waiter->bytes > RoomNow().allowed) {

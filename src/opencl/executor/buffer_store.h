@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps what an executor has on the device within what the daemon orders. Sessions acquire what a command uses before
-// they enqueue it; what is in nobody's way stays, the coldest goes to host memory when room is needed.
+// Keeps an executor's device memory within the daemon's orders. Sessions acquire the objects of a command before they
+// enqueue it. Objects stay on the device until room is needed; then the least recently used move to host memory.
 //
-//   bytes of native objects ≤ here × 64 MiB, but for what batches in flight have pinned when an order lowers it
+//   bytes of native objects ≤ assigned slots × 64 MiB, except for what batches in flight have pinned when an order
+// lowers it
 //
-// The lock is not held while contents are copied, nor while the driver is called: an object on its way is `moving`, and
-// is whose who moves it.
+// The lock is not held while contents are copied or the driver is called. An object in transit is marked `moving` and
+// belongs to the thread that moves it.
 #pragma once
 
 #include <atomic>
@@ -25,22 +26,22 @@
 
 namespace weir::opencl {
 
-/// What a command uses of a memory object.
+/// A command's use of a memory object.
 struct MemoryUse {
   Stored* object = nullptr;
   bool writes = false;
-  ByteRange range;           // of the object
-  cl_mem* native = nullptr;  // where to put the handle that is valid as long as the pin is
+  ByteRange range;           // relative to the object
+  cl_mem* native = nullptr;  // receives the handle, which is valid while the object is pinned
 };
 
-/// Of launches in parts: totals, or of one launch.
+/// Counts of partitioned launches: totals, or of one launch.
 struct PartsCount {
-  std::uint64_t launches = 0;  // they ran to their end
+  std::uint64_t launches = 0;  // completed launches
   std::uint64_t parts = 0;     // of these
-  std::uint64_t in_bytes = 0;  // of their slices, from host memory to the device and back
+  std::uint64_t in_bytes = 0;  // slices copied from host memory to the device; `out_bytes`: back
   std::uint64_t out_bytes = 0;
-  std::uint64_t not_cut = 0;     // launches that should have run in parts, and could not
-  Duration decide{}, compile{};  // before the first part: the plan made, and parts' kernels
+  std::uint64_t not_cut = 0;     // launches that should have run in parts but could not
+  Duration decide{}, compile{};  // before the first part: planning, and building part kernels
 };
 
 /// The objects that a batch has pinned. They are unpinned when this ends, or before by Release.
@@ -68,58 +69,61 @@ class BufferStore : public std::enable_shared_from_this<BufferStore> {
   };
   explicit BufferStore(const Options& options) : options_(options) {}
 
-  /// A buffer or an image, or a part of one (`parent`). `first`: a buffer's first content, read when it is first used.
+  /// Creates a buffer or an image, or a part of one (`parent`). `first`: the initial content of a buffer, read at its
+  /// first use.
   std::shared_ptr<Stored> Make(std::shared_ptr<Context> context, const Shape& shape, std::shared_ptr<Stored> parent,
                                const std::byte* first);
-  /// Gives an image that has not been used its first content. False: no memory.
+  /// Sets the initial content of an unused image. False: out of memory.
   static bool Fill(Stored& image, std::span<const std::byte> packed);
 
   enum class Outcome : std::uint8_t {
     kThere,
-    kWouldWait,  // and was not to
-    kNever,      // more than it may ever have
-    kTooLong,    // nothing came free within `at_most`
-    kEnded,      // told to stop
+    kWouldWait,  // would have to wait, and was not allowed to
+    kNever,      // exceeds the maximum
+    kTooLong,    // nothing was freed within `at_most`
+    kEnded,      // stop was requested
     kFailed,     // the driver's error is in `error`
   };
   struct Patience {
-    std::function<void()> before_waiting{};  // null: doesn't wait. Closes the session's batch, so that its pins drop
+    // Null: do not wait. Closes the session's batch, so that its pins are released
+    std::function<void()> before_waiting{};
     const std::atomic<bool>* stop = nullptr;
-    Duration at_most{};  // zero: as long as it takes
+    Duration at_most{};  // zero: unlimited
   };
-  /// Brings what `uses` need to the device. With `pins` they are pinned there, marked as written where they are, and
-  /// their handles filled in; without, they may go again.
+  /// Brings the objects of `uses` to the device. With `pins` they are pinned, marked as written where necessary, and
+  /// their handles are filled in. Without `pins` they may be evicted again.
   Outcome Acquire(std::span<const MemoryUse> uses, Pins* pins, const Patience& patience, cl_int& error);
-  /// Whether it would do so at once.
+  /// Whether Acquire would succeed without waiting.
   [[nodiscard]] bool Ready(std::span<const MemoryUse> uses, const Pins* pins);
-  /// Brings contents to host memory and takes them off the device: until it is acquired again, a root's `host` holds
-  /// them, for its session to read and write. kThere, or as Acquire.
+  /// Copies contents to host memory and releases the device memory. Until the next Acquire, the root's `host` holds the
+  /// contents, and its session may read and write them. Returns kThere, or an error as Acquire does.
   Outcome Withdraw(Stored& root, const Patience& patience, cl_int& error);
-  /// There is more than may ever be on the device at once, and this is a buffer that is not there: read and written in
-  /// host memory it throws nothing else out. As after Withdraw that is its session's until it acquires it.
+  /// Whether to access a buffer in host memory: it is not on the device, and there is more memory than the device may
+  /// hold at once, so that loading it would evict other objects. As after Withdraw, its session owns the contents until
+  /// it acquires the buffer.
   [[nodiscard]] bool StaysOut(const Stored& root);
-  /// Bytes that these need at once, and that there may ever be.
+  /// BytesOf: bytes that `uses` need at once. MostBytes: bytes that may ever be on the device.
   [[nodiscard]] std::uint64_t BytesOf(std::span<const MemoryUse> uses);
   [[nodiscard]] std::uint64_t MostBytes();
-  /// That there may be now.
+  /// Bytes that may be on the device now.
   [[nodiscard]] std::uint64_t AllowedBytes();
-  /// Adds to the books.
+  /// Adds to the statistics.
   void CountParts(const PartsCount& more);
-  /// Lets those who wait look at their `stop`.
+  /// Makes all waiters check their `stop`.
   void Wake();
 
-  // -- For whoever carries the daemon's orders here (memory_keeper.h)
+  // -- For the thread that carries out the daemon's orders (memory_keeper.h)
 
-  /// `turns`: a daemon is there, which gives slots that are others' now back. A command that would throw out what was
-  /// used a moment ago waits for them then: evicting for each command copies without end.
+  /// `turns`: a daemon can return slots that others use now. A command that would evict recently used objects then
+  /// waits for the slots, because evicting for each command would copy endlessly.
   void Adopt(const gate::MemoryOrder& order, bool turns = false);
-  /// Evicts what is over and can go. True: nothing is over.
+  /// Evicts objects beyond the order as far as possible. True: nothing exceeds it.
   bool CarryOut();
-  /// Until pins drop or something else has changed; at most `timeout`.
+  /// Waits until pins are released or another state changes; at most `timeout`.
   void AwaitChange(Duration timeout);
-  /// The books, but for `done` and the threads'.
+  /// The statistics, except for `done` and the threads' waits.
   [[nodiscard]] gate::MemoryReport Report();
-  /// Called without a lock when a session begins to wait for slots, and when it has what it waited for.
+  /// `tell` is called without a lock when a session begins to wait for slots, and when it has stopped waiting.
   void OnWait(std::function<void()> tell) { tell_ = std::move(tell); }
 
  private:
@@ -128,7 +132,7 @@ class BufferStore : public std::enable_shared_from_this<BufferStore> {
   using Lock = std::unique_lock<std::mutex>;
   using Roots = std::vector<std::shared_ptr<Stored>>;
 
-  /// A session that waits, in the order in which they came.
+  /// A waiting session. Waiters form a queue in order of arrival.
   struct Waiter {
     std::int64_t since_ns = 0;
     std::uint64_t bytes = 0;
@@ -138,7 +142,7 @@ class BufferStore : public std::enable_shared_from_this<BufferStore> {
   struct Working;
 
   void Forget(Stored& object);
-  /// Returns what was pinned, so that the caller may drop the last references without the lock.
+  /// Returns the unpinned objects, so that the caller can drop the last references without the lock.
   [[nodiscard]] Roots Unpin(Pins& pins);
   bool TryQuickly(std::span<const MemoryUse> uses, const Pins& pins) const;
   Outcome AcquireRoots(Working& work, Pins* pins, const Patience& patience);
@@ -157,7 +161,7 @@ class BufferStore : public std::enable_shared_from_this<BufferStore> {
 
   cl_int Restore(Lock& lock, Stored& object);
   void Evict(Lock& lock, Stored& object, bool for_an_order);
-  /// A native object is about to be released; `Left` when the driver has done so.
+  /// Leave: a native object is about to be released. Left: the driver has released it.
   void Leave(std::uint64_t bytes);
   void Left(std::uint64_t bytes);
   void WaitOutLink(std::int64_t begin_ns, std::uint64_t bytes) const;
@@ -176,15 +180,15 @@ class BufferStore : public std::enable_shared_from_this<BufferStore> {
   std::list<Waiter*> line_;
   gate::MemoryOrder order_;
   bool turns_ = false;
-  std::int64_t spilled_ns_ = 0;  // when it last evicted its own for lack of room; 0: never
-  std::uint64_t taken_ = 0;      // bytes of native objects, and of those that are being made
-  std::uint64_t leaving_ = 0;    // of these, released: the driver has not let go of them yet
+  std::int64_t spilled_ns_ = 0;  // when it last evicted its own objects for lack of room; 0: never
+  std::uint64_t taken_ = 0;      // bytes of native objects, including those being created
+  std::uint64_t leaving_ = 0;    // the part of these that was released but not yet freed by the driver
   std::int64_t switch_copy_ns_ = 0;
   std::uint64_t copied_out_ = 0, copied_in_ = 0, evictions_ = 0;
   PartsCount parts_;
 };
 
-/// For people: "192.0 MiB".
+/// For messages: "192.0 MiB".
 std::string MebibytesOf(std::uint64_t bytes);
 
 }  // namespace weir::opencl

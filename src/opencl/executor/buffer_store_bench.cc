@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What acquiring costs a command where all that it uses is on the device: in a batch that has it already, and as the
-// first of a batch.
+// The cost of acquiring objects that are on the device: for a batch that has pinned them already, and for the first
+// command of a batch.
 #include <benchmark/benchmark.h>
 
 #include "opencl/executor/buffer_store.h"
@@ -49,7 +49,7 @@ void BM_AcquireForABatch(benchmark::State& state) {
 }
 BENCHMARK(BM_AcquireForABatch)->Arg(1)->Arg(4)->Arg(16);
 
-/// One object goes for another at each command, among as many others.
+/// Each command evicts one object and loads another, among many others.
 void BM_AcquireInsteadOfAnother(benchmark::State& state) {
   Busy busy(state.range(0));
   std::vector<std::shared_ptr<Stored>> large;

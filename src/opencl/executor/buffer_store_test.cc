@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The store against a driver of ours, on threads of ours: who waits, who goes, and what a driver's refusals lead to.
-// Slots are 64 MiB, and of an object only what is written is touched.
+// The store against a fake driver, with several threads: which sessions wait, which proceed, and the effects of a
+// driver's errors. Slots are 64 MiB, and only the written pages of an object are touched.
 #include "opencl/executor/buffer_store.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ class StoreOfBuffers : public ::testing::Test {
     const MemoryUse uses[] = {Of(object, native, writes)};
     return store_->Acquire(uses, &pins, {}, error_);
   }
-  /// A session that waits for it, says who it was, and pins it for a moment.
+  /// A session that acquires the object, records its number, and pins it briefly.
   std::thread Session(const std::shared_ptr<Stored>& object, int who) {
     return std::thread([this, object, who] {
       cl_mem native = nullptr;
@@ -74,9 +74,9 @@ TEST_F(StoreOfBuffers, WhatIsPinnedStaysUntilItsBatchIsDone) {
   Allow(0);
   EXPECT_FALSE(store_->CarryOut());
   EXPECT_EQ(driver_.alive, 1);
-  EXPECT_EQ(Pin(object, *pins), Outcome::kThere);  // the open batch may go on with what it has
+  EXPECT_EQ(Pin(object, *pins), Outcome::kThere);  // the open batch may use what it has pinned
   Pins next(store_);
-  EXPECT_EQ(Pin(object, next), Outcome::kWouldWait);  // and no other begins
+  EXPECT_EQ(Pin(object, next), Outcome::kWouldWait);  // but no other batch begins
   pins.reset();
   EXPECT_TRUE(store_->CarryOut());
   EXPECT_EQ(driver_.alive, 0);
@@ -91,14 +91,14 @@ TEST_F(StoreOfBuffers, WhoWouldEvictForEachCommandWaitsForItsTurn) {
   }
   store_->Adopt({.number = 8, .elastic = true, .limit = 4, .here = 1}, /*turns=*/true);
   auto session = Session(other, 1);
-  AwaitWaiting(80 * kMiBytes);  // both: that is what it has used
+  AwaitWaiting(80 * kMiBytes);  // both: its recent use
   EXPECT_EQ(store_->Report().evictions, 0U);
   store_->Adopt({.number = 10, .elastic = true, .limit = 4, .here = 4}, /*turns=*/true);
   session.join();
   EXPECT_EQ(store_->Report().evictions, 0U);
   EXPECT_EQ(store_->Report().must_bytes, 0U);
 
-  // Without a daemon nobody gives slots back: it goes on with what it has.
+  // Without a daemon no slots are returned: it continues with what it has.
   store_->Adopt({.number = 12, .elastic = true, .limit = 4, .here = 1}, /*turns=*/false);
   ASSERT_TRUE(store_->CarryOut());
   EXPECT_EQ(store_->Report().evictions, 1U);
@@ -164,7 +164,7 @@ TEST_F(StoreOfBuffers, NoMoreGoesThanHasToWhereTheDriverLetsGoLate) {
   driver_.release_late = true;
   {
     Pins pins(store_);
-    EXPECT_EQ(Pin(third, pins), Outcome::kWouldWait);  // both have to go, and the driver has them still
+    EXPECT_EQ(Pin(third, pins), Outcome::kWouldWait);  // both must be evicted, and the driver has not freed them
   }
   EXPECT_EQ(store_->Report().evictions, 2U);
   EXPECT_EQ(store_->Report().resident_slots, 1U);
@@ -203,7 +203,7 @@ TEST_F(StoreOfBuffers, WhatIsMoreThanThereEverIsIsNotWaitedFor) {
   Allow(1, 1);
   Pins pins(store_);
   EXPECT_EQ(Pin(object, pins), Outcome::kNever);
-  Allow(1, 0);  // what the device has
+  Allow(1, 0);  // the device's memory
   EXPECT_EQ(Pin(object, pins), Outcome::kWouldWait);
 }
 
@@ -212,7 +212,7 @@ TEST_F(StoreOfBuffers, WhoCameFirstGoesFirst) {
   auto pins = std::make_unique<Pins>(store_);
   ASSERT_EQ(Pin(pinned, *pins), Outcome::kThere);
   std::thread one = Session(first, 1);
-  std::this_thread::sleep_for(milliseconds(100));  // long enough to be let go before the next
+  std::this_thread::sleep_for(milliseconds(100));  // long enough to proceed before the next
   std::thread other = Session(second, 2);
   std::this_thread::sleep_for(milliseconds(20));
   EXPECT_TRUE(order_.empty());
@@ -222,7 +222,7 @@ TEST_F(StoreOfBuffers, WhoCameFirstGoesFirst) {
   EXPECT_EQ(order_, (std::vector<int>{1, 2}));
 }
 
-// Who can't go however much others give way keeps nobody from going.
+// A session that cannot proceed whatever others release blocks no other session.
 TEST_F(StoreOfBuffers, WhoWaitsForSlotsLeavesOthersTheirs) {
   int told = 0;
   store_->OnWait([this, &told] {

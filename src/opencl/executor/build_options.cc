@@ -10,10 +10,10 @@ namespace {
 
 constexpr std::string_view kSpace = " \t\r\n\v\f";
 
-/// Options whose argument is the next word when nothing follows them in their own.
+/// Options whose argument is the next word if none is attached.
 constexpr std::array<std::string_view, 2> kArgumentFollows{"-D", "-I"};
 
-/// Takes the next word off `rest`, with its quotes and backslashes. Nothing: a quote or a backslash has no end.
+/// Removes the next word from `rest`, with its quotes and backslashes. Nullopt: a quote or a backslash is unterminated.
 std::optional<std::string_view> NextWord(std::string_view& rest) {
   char quote = 0;
   std::size_t at = 0;

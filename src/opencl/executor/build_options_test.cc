@@ -26,7 +26,7 @@ TEST(BuildOptions, AreInvalidWithoutAnArgumentOrTheEndOfAQuote) {
   EXPECT_EQ(Made(std::string_view("-w\0 -w", 6)), "invalid");
 }
 
-// Whatever the client sends, the text begins with our options, and reading the rest of it again changes nothing.
+// For any client text, the result begins with the executor's options, and parsing the rest again changes nothing.
 RC_GTEST_PROP(BuildOptionsLaws, OursComeFirstAndReadingAgainChangesNothing, ()) {
   const auto piece = rc::gen::element<std::string>("-D", "-I", " ", "\"", "'", "\\", "a", "-", "-w", "=", "\t");
   std::string client;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A range of a buffer's bytes, and the smallest one that holds what a command writes. Pure.
+// A byte range of a buffer, and the smallest range that contains what a command writes. Pure.
 #pragma once
 
 #include <algorithm>
@@ -10,14 +10,14 @@ namespace weir::opencl {
 struct ByteRange {
   std::uint64_t begin = 0, end = 0;
 
-  /// `size` bytes from `begin`, as far as they lie within `limit`.
+  /// `size` bytes from `begin`, clipped to `limit`.
   static constexpr ByteRange Within(std::uint64_t limit, std::uint64_t begin, std::uint64_t size) {
     const std::uint64_t first = std::min(begin, limit);
     return {first, first + std::min(size, limit - first)};
   }
   [[nodiscard]] constexpr bool empty() const { return begin >= end; }
   [[nodiscard]] constexpr std::uint64_t size() const { return empty() ? 0 : end - begin; }
-  /// Becomes the smallest range that holds both: what lies between them with it.
+  /// Extends to the smallest range that contains both.
   constexpr void Cover(const ByteRange& other) {
     if (other.empty()) return;
     *this = empty() ? other : ByteRange{std::min(begin, other.begin), std::max(end, other.end)};
@@ -25,8 +25,8 @@ struct ByteRange {
   friend constexpr bool operator==(const ByteRange&, const ByteRange&) = default;
 };
 
-/// A box in a buffer of `limit` bytes, as OpenCL's rectangles are given; a pitch of 0 is that of packed rows or slices.
-/// What can't be reckoned is all of the buffer.
+/// The smallest range that contains a box in a buffer of `limit` bytes. Boxes are given as OpenCL's rectangles; a pitch
+/// of 0 means packed rows or slices. The whole buffer if the range cannot be computed.
 constexpr ByteRange HullOfBox(std::uint64_t limit, const std::uint64_t (&origin)[3], const std::uint64_t (&region)[3],
                               std::uint64_t row_pitch, std::uint64_t slice_pitch) {
   using Wide = unsigned __int128;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A launch that is cut: what session_cut.cc gathers and plans, and session_parts.cc runs. Private to the two.
+// A partitioned launch: session_cut.cc gathers and plans it, and session_parts.cc runs it. Private to the two files.
 #pragma once
 
 #include <algorithm>
@@ -25,15 +25,16 @@ struct Session::CutLaunch {
   std::vector<ArgValue> values{};
   std::vector<std::shared_ptr<Stored>> roots{};  // of memory 1, 2, ...
   std::uint64_t alignment = 1;
-  std::uint64_t whole_bytes = 0;  // of all that it uses
+  std::uint64_t whole_bytes = 0;  // of all objects that it uses
   core::CutLaunchPlans* plans = nullptr;
   core::Plan plan{};
   PartsCount done{};
-  std::uint64_t room = 0;  // of the device here, that its parts may fill
+  std::uint64_t room = 0;  // device memory of this node that its parts may use
   double items = 1;
-  double item_s = 0;        // of the device's time, for each work-item; 0: unknown
-  bool handed_out = false;  // to this node and others, each as it ends what it had; else as planned
-  // Slices that parts have alike, kept from one to the next.
+  double item_s = 0;  // device time of each work-item; 0: unknown
+  // Parts are assigned dynamically to this node and peers as each becomes free; otherwise as planned
+  bool handed_out = false;
+  // Slices that all parts share, kept from one part to the next.
   std::vector<core::MemorySlice> alike{};
   std::vector<std::shared_ptr<Stored>> kept{};
 
@@ -42,41 +43,42 @@ struct Session::CutLaunch {
   [[nodiscard]] bool IsWhole(const core::MemorySlice& slice) const {
     return slice.written.empty() && slice.begin == 0 && slice.end == RootOf(slice).shape.size;
   }
-  /// Every part reads all of it.
+  /// Every part reads the whole object.
   [[nodiscard]] bool Stays(const Stored& root) const {
     return std::ranges::any_of(alike,
                                [&](const core::MemorySlice& one) { return &RootOf(one) == &root && IsWhole(one); });
   }
 };
 
-/// One part of it, here.
+/// A part that runs on this node.
 struct Session::CutPart {
   PartLaunch launch{};
-  std::vector<std::shared_ptr<Stored>> memory{};  // of each slice
+  std::vector<std::shared_ptr<Stored>> memory{};  // for each slice
   std::vector<cl_mem> natives{};
-  cl_event began = nullptr, ended = nullptr;  // its kernel; the last of its copies
+  cl_event began = nullptr, ended = nullptr;  // of its kernel; of the last of its copies
 };
 
-/// One part of it, elsewhere.
+/// A part that runs on a peer.
 struct Session::PartThere {
   NodeId node{};
   GroupRange range{};
   PartLaunch launch{};
 };
 
-/// One that is handed out: worker 0 is this node, worker 1 is `others[0]`, whose thread has its peer to itself.
+/// State of a dynamically assigned launch. Worker 0 is this node; worker 1 is `others[0]`, whose thread alone uses its
+/// peer.
 struct Session::SharedCut {
   struct Other {
     NodeId node{};
     std::uint64_t room = 0;
-    Status end = Ok();  // why it went, if it did
-    bool busy = false;  // it still has what nobody waits for
+    Status end = Ok();  // why it dropped out, if it did
+    bool busy = false;  // it still runs a part whose result is not needed
     std::vector<PartLaunch> ran{};
   };
   std::mutex mutex{};
   std::condition_variable changed{};
-  core::HandOut hand_out;  // under the mutex
-  bool over = false;       // likewise: nobody begins another
+  core::HandOut hand_out;  // guarded by the mutex
+  bool over = false;       // guarded by the mutex: no further part begins
   std::vector<Other> others{};
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a device's clock shows, in the node's time. OpenCL doesn't say how the two are related (PoCL counts with
-// CLOCK_MONOTONIC_RAW), but an event's end can't lie behind the moment at which we learn of it, and the quickest we
+// Converts times of a device's clock to the node's clock. OpenCL does not define their relation (PoCL uses
+// CLOCK_MONOTONIC_RAW). An event's end cannot be later than the moment at which it is observed, and the quickest
+// observation comes soon after the end.
 // ever learn of one is soon.
 #pragma once
 
@@ -13,10 +14,10 @@ namespace weir::opencl {
 
 class DeviceClock {
  public:
-  /// An event ended at `device_ns` by the device's clock, and we learned of it at `now_ns` by the node's.
+  /// An event ended at `device_ns` by the device's clock and was observed at `now_ns` by the node's.
   void Observe(std::int64_t device_ns, std::int64_t now_ns) {
     const std::lock_guard lock(mutex_);
-    // The clocks drift apart by less than a ten-thousandth: what was learned before counts less and less.
+    // The clocks drift by less than a ten-thousandth, so that older observations bound the offset less and less.
     if (known_) offset_ns_ += std::max<std::int64_t>(now_ns - observed_ns_, 0) / 10'000;
     offset_ns_ = known_ ? std::min(offset_ns_, now_ns - device_ns) : now_ns - device_ns;
     observed_ns_ = now_ns;

@@ -28,7 +28,7 @@ DeviceMeter::DeviceMeter(std::vector<pid_t> workers, const platform::CpuSet& cpu
 std::int64_t DeviceMeter::TakeNs() {
   const std::int64_t used = CpuNsOf(workers_);
   std::int64_t told = told_ns_.load(std::memory_order_relaxed);
-  // Another thread may have read later and told more: then nothing is left for this one.
+  // Another thread may have sampled later and returned more: then nothing is left for this one.
   while (used - told >= divisor_) {
     const std::int64_t whole = (used - told) / divisor_;
     if (told_ns_.compare_exchange_weak(told, told + whole * divisor_, std::memory_order_relaxed)) return whole;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPU time of everything this executor has run so far, in the device's one unit.
+// The GPU time of everything that this executor has run, in the device's own unit.
 #pragma once
 
 #include <sys/types.h>
@@ -12,15 +12,15 @@
 
 namespace weir::opencl {
 
-/// Of a device that computes on CPUs: CPU time of the driver's workers, divided by the CPUs that make up the device. Of
-/// others: what their events say, summed by the caller.
+/// For a device that computes on CPUs: the CPU time of the driver's workers, divided by the number of the device's
+/// CPUs. For others: the times of their events, summed by the caller.
 class DeviceMeter {
  public:
-  /// `workers`: empty, when events are to tell. `cpus` as the daemon says; none known: one for each worker.
+  /// `workers`: empty if events are used. `cpus` as the daemon reports them; if none are known, one for each worker.
   DeviceMeter(std::vector<pid_t> workers, const platform::CpuSet& cpus);
 
   [[nodiscard]] bool by_workers() const { return !workers_.empty(); }
-  /// GPU time since the last call, by whichever thread; each nanosecond is told once.
+  /// GPU time since the last call by any thread. Each nanosecond is returned once.
   std::int64_t TakeNs();
 
  private:

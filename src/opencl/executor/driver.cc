@@ -16,10 +16,10 @@
 namespace weir::opencl {
 namespace {
 
-/// Handles mean nothing elsewhere, and the client knows how often it has retained.
+/// Handles have no meaning in another process, and the client counts references itself.
 constexpr std::array kNotFacts{CL_DEVICE_PLATFORM, CL_DEVICE_PARENT_DEVICE, CL_DEVICE_REFERENCE_COUNT};
 
-/// Platform info: 0x0900 and the pages of extensions that follow it; device info: 0x1000, and what vendors added.
+/// Platform info: 0x0900 and the extension pages after it. Device info: 0x1000, and vendors' additions.
 struct NameRange {
   std::uint32_t first, last;
 };
@@ -39,7 +39,7 @@ void Collect(std::span<const NameRange> ranges, std::vector<proto::cl::Fact>& fa
     }
 }
 
-// Of extensions that Debian's headers may not have yet.
+// Extensions that Debian's headers may not define.
 constexpr cl_device_info kDeviceUuid = 0x106A;           // cl_khr_device_uuid: 16 bytes
 constexpr cl_device_info kDevicePciBusInfo = 0x410F;     // cl_khr_pci_bus_info: domain, bus, device, function
 constexpr cl_device_info kDevicePciBusIdNv = 0x4008;     // cl_nv_device_attribute_query
@@ -98,7 +98,7 @@ Result<std::size_t> ChooseDevice(std::span<const NativeDevice> devices, std::str
   }
   std::string id = LowerCase(wanted);
   if (id.starts_with("gpu-")) id.erase(0, 4);
-  // NVML writes a PCI domain with eight digits, OpenCL's vendors with four.
+  // NVML writes a PCI domain with eight digits, OpenCL drivers with four.
   if (id.size() == 16 && id[8] == ':' && id.starts_with("0000")) id.erase(0, 4);
   for (std::size_t i = 0; i < devices.size(); ++i)
     if (id == devices[i].uuid || id == devices[i].pci) return i;
@@ -125,7 +125,7 @@ std::vector<std::string> VendorLibraries(const std::string& folder) {
 }
 
 std::uint64_t DeviceNumber(const cl_icd_dispatch& cl, cl_device_id device, cl_device_info name) {
-  std::uint64_t value = 0;  // numbers are of 4 or 8 bytes, little-endian
+  std::uint64_t value = 0;  // numbers have 4 or 8 bytes, little-endian
   if (cl.clGetDeviceInfo(device, name, sizeof value, &value, nullptr) != CL_SUCCESS) return 0;
   return value;
 }
@@ -141,7 +141,7 @@ std::string DeviceText(const cl_icd_dispatch& cl, cl_device_id device, cl_device
 
 Result<std::vector<NativeDevice>> OpenLibrary(const std::string& library) {
   std::vector<pid_t> before = platform::ThreadsOfThisProcess();
-  // Never closed: drivers leave threads behind.
+  // Never closed, because drivers leave threads behind.
   void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return Fail(Errc::kUnavailable, std::string("cannot open an OpenCL driver: ") + ::dlerror());
   using Lookup = void* (*)(const char*);
@@ -154,7 +154,7 @@ Result<std::vector<NativeDevice>> OpenLibrary(const std::string& library) {
 
   std::vector<NativeDevice> found;
   for (cl_uint p = 0; p < std::min<cl_uint>(count, platforms.size()); ++p) {
-    // The first member of every object is the vendor's table.
+    // The first member of every object points to the vendor's table.
     const auto* cl = *reinterpret_cast<const cl_icd_dispatch* const*>(platforms[p]);
     std::array<cl_device_id, 64> devices{};
     cl_uint here = 0;

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The path to look in lies this deep, so that names may go up as often.
+/// The include path is this deep, so that names may contain as many "..".
 constexpr const char* kDepth = "a/b/c/d/e/f/g/h";
 
 }  // namespace

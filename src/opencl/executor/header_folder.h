@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that a client's program includes, laid out in a folder of their own for the driver's compiler to find. Gone
-// with the object.
+// A folder with the files that a client's program includes, for the driver's compiler. Removed by the destructor.
 #pragma once
 
 #include <string>
@@ -22,10 +21,10 @@ class HeaderFolder {
   }
   ~HeaderFolder();
 
-  /// `name` as the program includes it, "../common/types.h" among them. kInvalidArgument: a name that leads out of the
-  /// folder, or is absolute.
+  /// `name` as the program includes it, which may be "../common/types.h". kInvalidArgument: the name is absolute or
+  /// leads out of the folder.
   Status Add(std::string_view name, proto::cl::ByteView content);
-  /// Where #include is to look.
+  /// The include path for the compiler.
   [[nodiscard]] std::string include_path() const;
 
  private:

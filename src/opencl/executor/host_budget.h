@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host memory of the executor that clients' objects and unread replies take: the quota counts device memory only. What
-// a driver needs for an object is not known, so each kind has an estimate on the safe side. One budget is for all of an
-// executor's sessions, and each session has a part of it at most, so that a client can't use up what others need.
+// Limits the executor's host memory for clients' objects and unread replies; the quota covers only device memory. A
+// driver's own needs are unknown, so each kind of object has a generous estimate. One budget covers all sessions of an
+// executor, and each session has a limited part of it, so that no client can use up the whole.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ class HostBudget {
   static constexpr std::uint64_t kAllBytesMax = 2ULL << 30;
   static constexpr std::uint64_t kSessionBytesMax = 512ULL << 20;
 
-  /// Without a parent: an executor's. With one: a session's, whose bytes count there too.
+  /// Without a parent: an executor's budget. With a parent: a session's, whose bytes also count towards the parent.
   explicit HostBudget(std::uint64_t bytes_max, std::shared_ptr<HostBudget> parent = nullptr)
       : bytes_max_(bytes_max), parent_(std::move(parent)) {}
 
@@ -46,7 +46,7 @@ class HostBudget {
   std::atomic<std::uint64_t> used_{0};
 };
 
-/// Bytes of a budget, returned at the end.
+/// Bytes taken from a budget, returned by the destructor.
 class HostCharge {
  public:
   HostCharge() = default;

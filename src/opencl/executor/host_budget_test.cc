@@ -15,7 +15,7 @@ TEST(HostBudget, CountsASessionsBytesToTheExecutorsToo) {
   EXPECT_TRUE(one->Take(60));
   EXPECT_FALSE(one->Take(1));
   EXPECT_FALSE(other->Take(41));
-  EXPECT_EQ(other->used(), 0U);  // what the executor has no room for isn't counted to the session either
+  EXPECT_EQ(other->used(), 0U);  // a refusal by the executor's budget is not counted towards the session
   EXPECT_TRUE(other->Has(40));
   EXPECT_TRUE(other->Take(40));
   EXPECT_FALSE(other->Has(1));

@@ -8,11 +8,11 @@ namespace {
 
 constexpr double kDayNs = 86'400e9;
 
-/// What is left of the sums with each batch: they span some eight.
+/// The decay of the sums with each batch: they span about eight batches.
 constexpr double kKept = 7.0 / 8;
 
-/// A batch that took this many times what was foreseen is of other work, with other arguments say: what was known of
-/// the work before would only blur it. Two batches told as one are twice.
+/// A batch that takes this many times its prediction is considered different work, for example with other arguments,
+/// and replaces what was known. The factor exceeds two, because two batches may be charged as one.
 constexpr double kSurprise = 4;
 
 }  // namespace

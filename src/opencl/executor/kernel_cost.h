@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels cost, learned from batches.
+// The cost of kernels, learned from batches.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,18 @@
 
 namespace weir::opencl {
 
-/// GPU time of a kernel for one work-item. For any thread.
+/// GPU time of a kernel for one work-item. Thread-safe.
 ///
-/// Time and work-items are summed over the last few batches and divided: of two batches that are on the device together
-/// the one that ends first is told the time of both and the other nothing, and their sum is right where each is wrong.
-/// The first batch is forgotten with the second, for drivers compile when they launch.
+/// Times and work-items are summed over the last few batches and then divided. Of two batches that run together, the
+/// one that ends first is charged the time of both and the other nothing: each is wrong, but their sum is right. The
+/// first batch is forgotten with the second, because drivers compile at the first launch.
 class KernelCost {
  public:
-  /// GPU time that `items` work-items are foreseen to take; a day at most. While nothing is known a nanosecond each.
+  /// The predicted GPU time of `items` work-items, at most a day. Until a cost is known, one nanosecond each.
   [[nodiscard]] std::int64_t PredictNs(std::uint64_t items) const;
-  /// How many work-items are foreseen to take `gpu_ns`; one at least.
+  /// The number of work-items predicted to take `gpu_ns`, at least one.
   [[nodiscard]] std::uint64_t ItemsIn(std::int64_t gpu_ns) const;
-  /// Whether predictions are worth something.
+  /// Whether predictions are reliable.
   [[nodiscard]] bool known() const;
   void Learn(double gpu_ns, double items);
 
@@ -32,14 +32,14 @@ class KernelCost {
   double gpu_ns_ = 0, items_ = 0;
 };
 
-/// What one kernel is in a batch.
+/// The share of one kernel in a batch.
 struct CostPart {
   std::shared_ptr<KernelCost> cost;
   std::uint64_t items = 0;
   std::int64_t predicted_ns = 0;
 };
 
-/// A batch took `gpu_ns` where `predicted_ns` were foreseen for all of it: each kernel in it learns its part.
+/// A batch took `gpu_ns` although `predicted_ns` were predicted: each kernel learns from its share.
 void LearnCosts(const std::vector<CostPart>& parts, std::int64_t predicted_ns, std::int64_t gpu_ns);
 
 }  // namespace weir::opencl

@@ -10,7 +10,7 @@ namespace {
 TEST(KernelCost, FromTheSecondBatchOnItIsKnown) {
   KernelCost cost;
   EXPECT_FALSE(cost.known());
-  cost.Learn(1e9, 1'000);  // compiled on the way
+  cost.Learn(1e9, 1'000);  // includes compilation
   EXPECT_FALSE(cost.known());
   cost.Learn(5'000, 1'000);
   EXPECT_TRUE(cost.known());
@@ -18,7 +18,7 @@ TEST(KernelCost, FromTheSecondBatchOnItIsKnown) {
   EXPECT_EQ(cost.ItemsIn(5'000'000), 1'000'000U);
 }
 
-// Of two that end together the first is told both their times.
+// Of two batches that end together, the first is charged the time of both.
 TEST(KernelCost, TimeToldToANeighbourLeavesTheMeanRight) {
   KernelCost cost;
   for (int i = 0; i < 200; ++i) {

@@ -6,7 +6,7 @@
 
 namespace weir::opencl {
 
-// Times come nearly in order: where it belongs is near the end.
+// Times arrive almost in order, so that the position is near the end.
 void Ledger::Sort(List& from, List& to, Held& item) {
   List one;
   one.splice(one.begin(), from, item.place);
@@ -71,7 +71,7 @@ std::vector<Held*> Ledger::Victims(std::uint64_t excess, std::span<Held* const> 
   }
   for (Held* item : spare) item->spared = false;
   if (sum < excess) return chosen;
-  // A large one that came last may do without small ones before it; of these the younger stay.
+  // A large item chosen last may make small earlier ones unnecessary; of these the most recently used stay.
   std::vector<Held*> needed;
   for (auto at = chosen.rbegin(); at != chosen.rend(); ++at)
     if (sum - (*at)->bytes >= excess) {
@@ -94,7 +94,7 @@ std::uint64_t Ledger::UsedSince(std::int64_t since_ns) const {
 Step NextStep(const Room& room, const Wish& wish) {
   if (wish.all > room.most) return Step::kNever;
   if (wish.moving) return Step::kWait;
-  // Over what is allowed there is an order to be carried out: who adds nothing to what can't go may run meanwhile.
+  // Above the allowed amount an order is being carried out. A command that adds nothing to the pinned objects may run.
   if (wish.missing == 0)
     return room.taken <= room.allowed || wish.pinned_besides + wish.all <= room.allowed ? Step::kGo : Step::kWait;
   return wish.all <= room.allowed && room.taken <= room.allowed ? Step::kBring : Step::kWait;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of an executor's buffers and images are on the device, which of them go first, and what a command that doesn't
-// find all of its own there is to do. Pure: knows no driver, no clock and no lock.
+// Records which buffers and images of an executor are on the device, selects those to evict, and decides what a command
+// does whose objects are not all there. Pure: no driver, clock or lock.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,17 @@
 
 namespace weir::opencl {
 
-/// A buffer or an image as the ledger knows it; parts of buffers belong to their buffer's.
+/// A buffer or an image. A part of a buffer belongs to its root's entry.
 struct Held {
-  std::uint64_t bytes = 0;  // on the device, when it is there
+  std::uint64_t bytes = 0;  // its size on the device
   bool resident = false;
-  bool moving = false;  // on its way out or in
-  bool stuck = false;   // the driver doesn't give its contents out: it stays
-  bool spared = false;  // by Victims, for who asks
-  int pins = 0;         // batches that use it
+  bool moving = false;  // in transit in either direction
+  bool stuck = false;   // the driver does not return its contents: it cannot be evicted
+  bool spared = false;  // excluded by the caller of Victims
+  int pins = 0;         // number of batches that use it
   std::int64_t used_ns = 0;
-  std::int64_t promised_ns = 0;  // until then it stays for who has waited for it, unless an order takes it
+  // Until then it is reserved for the session that has waited for it, unless an order takes it
+  std::int64_t promised_ns = 0;
   std::list<Held*>::iterator place;
 };
 
@@ -29,18 +30,18 @@ class Ledger {
   void Add(Held& item, std::int64_t now_ns);
   void Remove(Held& item);
   void SetResident(Held& item, bool resident);
-  /// What it takes on the device is known better than before.
+  /// Corrects the size of an item on the device.
   void SetBytes(Held& item, std::uint64_t bytes);
   void Touch(Held& item, std::int64_t now_ns);
   void Pin(Held& item, std::int64_t now_ns);
   void Unpin(Held& item, std::int64_t now_ns);
 
   static constexpr std::int64_t kWhateverWasPromised = std::numeric_limits<std::int64_t>::max();
-  /// Who goes so that `excess` bytes come free: those unused for longest, and no one in vain; all that can go when
-  /// that doesn't suffice. `spare` stay, and what is promised beyond `now_ns`.
+  /// The items to evict so that `excess` bytes become free: the least recently used, without unneeded ones. All
+  /// evictable items if they do not suffice. Excludes `spare` and reservations beyond `now_ns`.
   [[nodiscard]] std::vector<Held*> Victims(std::uint64_t excess, std::span<Held* const> spare,
                                            std::int64_t now_ns = kWhateverWasPromised) const;
-  /// Bytes of what was touched at `since_ns` or later or is pinned, resident or not.
+  /// Bytes of items touched since `since_ns` or pinned, resident or not.
   [[nodiscard]] std::uint64_t UsedSince(std::int64_t since_ns) const;
 
   [[nodiscard]] std::uint64_t made() const { return made_; }
@@ -51,27 +52,27 @@ class Ledger {
   [[nodiscard]] List& ListOf(const Held& item) { return item.resident ? resident_ : elsewhere_; }
   static void Sort(List& from, List& to, Held& item);
 
-  List resident_, elsewhere_;  // each with what was used last at its end
+  List resident_, elsewhere_;  // each in order of last use
   std::uint64_t made_ = 0, pinned_ = 0;
 };
 
-/// Bytes of the device, as far as one executor is concerned.
+/// The device memory of one executor, in bytes.
 struct Room {
-  std::uint64_t most = 0;     // it may ever have at once
-  std::uint64_t allowed = 0;  // it may have now
-  std::uint64_t taken = 0;    // it has
+  std::uint64_t most = 0;     // may ever be used at once
+  std::uint64_t allowed = 0;  // may be used now
+  std::uint64_t taken = 0;    // is used
 };
-/// What a command needs at once.
+/// The needs of a command.
 struct Wish {
   std::uint64_t all = 0;
-  std::uint64_t missing = 0;  // of it, not on the device
+  std::uint64_t missing = 0;  // the part that is not on the device
   std::uint64_t pinned_besides = 0;
-  bool moving = false;  // some of it is just going
+  bool moving = false;  // part of it is in transit
 };
 enum class Step : std::uint8_t {
-  kGo,     // it may run
-  kNever,  // it never can
-  kBring,  // what is missing may come, where need be for others of its own
+  kGo,     // the command may run
+  kNever,  // the command can never run
+  kBring,  // missing objects may be loaded, evicting others if necessary
   kWait,
 };
 Step NextStep(const Room& room, const Wish& wish);

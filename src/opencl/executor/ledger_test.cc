@@ -13,7 +13,7 @@
 namespace weir::opencl {
 namespace {
 
-/// A ledger with whatever may be in one, by what was done to it.
+/// A ledger in an arbitrary state, built by its operations.
 struct Shelf {
   Ledger ledger;
   std::deque<Held> items;
@@ -70,7 +70,7 @@ TEST(Ledger, WhatIsPromisedStaysUntilThenOrUntilItIsUsed) {
   item.promised_ns = 50;
   EXPECT_TRUE(shelf.ledger.Victims(5, {}, 49).empty());
   EXPECT_EQ(shelf.ledger.Victims(5, {}, 50), std::vector<Held*>{&item});
-  EXPECT_EQ(shelf.ledger.Victims(5, {}), std::vector<Held*>{&item});  // for an order
+  EXPECT_EQ(shelf.ledger.Victims(5, {}), std::vector<Held*>{&item});  // as for an order
   shelf.ledger.Pin(item, 10);
   shelf.ledger.Unpin(item, 11);
   EXPECT_EQ(shelf.ledger.Victims(5, {}, 12), std::vector<Held*>{&item});
@@ -107,7 +107,7 @@ RC_GTEST_PROP(Ledger, VictimsSufficeOrAreAllThatCanGo, ()) {
   for (const Held* victim : victims) RC_ASSERT(SumOf(victims) - victim->bytes < excess);
 }
 
-// Of the youngest that goes all older ones together would not have done.
+// All items older than the youngest victim would not suffice.
 RC_GTEST_PROP(Ledger, NoYoungerOneGoesThanHasTo, ()) {
   Shelf shelf;
   Shake(shelf);

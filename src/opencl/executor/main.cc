@@ -84,7 +84,7 @@ bool Number(const char* text, double& value) {
   return end != text && *end == '\0' && value >= 0 && value < 1e9;
 }
 
-/// `only`: of this library; empty: of all.
+/// `only`: list this library; empty: all.
 int List(const std::string& only) {
   int found = 0;
   std::vector<std::string> libraries{only};

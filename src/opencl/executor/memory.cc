@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device memory: made when it is first used, returned when the driver has no more use for it.
+// Device memory: allocated at its first use, returned to the quota when the driver has freed it.
 #include <cstring>
 
 #include "opencl/executor/session.h"
@@ -7,7 +7,7 @@
 namespace weir::opencl {
 Memory::~Memory() {
   if (stored) {
-    // Whoever has it pinned, or moves it, is the last to know it.
+    // The thread that has pinned or moves it drops the last reference.
     stored->gone = std::move(gone);
   } else {
     ReleaseAndTell(cl, native, std::move(gone));
@@ -17,7 +17,7 @@ Memory::~Memory() {
 cl_int Session::Materialise(Memory& memory) {
   if (memory.native != nullptr) return CL_SUCCESS;
   cl_int error = CL_SUCCESS;
-  if (memory.parent) {  // of a sub-buffer: images are made at once
+  if (memory.parent) {  // a sub-buffer: images are created at once
     error = Materialise(*memory.parent);
     if (error != CL_SUCCESS) return error;
     const cl_buffer_region region{memory.origin, memory.size};

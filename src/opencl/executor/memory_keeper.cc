@@ -10,9 +10,9 @@ namespace {
 
 constexpr Duration kBooksEvery = milliseconds(100);
 constexpr Duration kSampleEvery = milliseconds(250);
-/// For an order, while there is nothing to do; the agent looks as often.
+/// The wait for an order while there is nothing to do; the agent polls equally often.
 constexpr Duration kOrderWait = milliseconds(50);
-/// For pins to drop; another order may come meanwhile.
+/// The wait for pins to be released; another order may arrive meanwhile.
 constexpr Duration kPinsWait = milliseconds(5);
 
 }  // namespace
@@ -57,7 +57,8 @@ void MemoryKeeper::Run() {
   }
 }
 
-// Sessions learn that the daemon has gone, and attach again, when they pass the gate; those that wait for memory don't.
+// Sessions notice a lost daemon, and attach again, when they pass the gate. Sessions that wait for memory do not pass
+// it.
 void MemoryKeeper::StayAttached() {
   if (!agent_.Wanted()) return;
   if (const gate::Ticket ticket = agent_.Arrive(platform::NowNs()); ticket.attachment != nullptr)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Carries the daemon's orders to a BufferStore, and its books back: the thread "weir-memory" of an executor whose
-// memory is elastic.
+// Passes the daemon's orders to a BufferStore and returns its statistics. Runs the thread "weir-memory" of an executor
+// with elastic memory.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace weir::opencl {
 
 class MemoryKeeper {
  public:
-  /// `workers`: the driver's threads, whose waits are not the tenant's. `order`: what holds now.
+  /// `workers`: the driver's threads, whose waits do not count as the tenant's. `order`: the current order.
   MemoryKeeper(gate::Agent& agent, std::shared_ptr<BufferStore> store, std::vector<pid_t> workers,
                const gate::MemoryOrder& order);
   ~MemoryKeeper();
@@ -34,7 +34,7 @@ class MemoryKeeper {
   const std::shared_ptr<BufferStore> store_;
   std::atomic<bool> stop_{false};
 
-  // Of whoever publishes: the thread, or a session that begins to wait.
+  // Used by whichever thread publishes: this one, or a session that begins to wait.
   std::mutex books_;
   ThreadWaits waits_;
   ThreadWaits::Sums sums_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one session's client has made, by the ids it chose. Objects that could not be made stand there with the reason.
+// The objects of one session's client, by the ids that it chose. An object that could not be created has an entry with
+// the reason.
 #pragma once
 
 #include <array>
@@ -37,12 +38,12 @@ struct Object {
   Object& operator=(const Object&) = delete;
 
   const Kind kind;
-  cl_int error = CL_SUCCESS;  // why it could not be made
-  HostCharge host;            // what it takes of the executor's own memory
+  cl_int error = CL_SUCCESS;  // why it could not be created
+  HostCharge host;            // its share of the executor's own memory
 };
 
-/// What an object of a kind takes of the executor's memory and its driver's, roughly and rather too much; a program
-/// also takes a multiple of its text.
+/// Estimate of the host memory that an object takes in the executor and its driver, on the high side. A program also
+/// takes a multiple of its text.
 constexpr std::uint64_t HostBytesOf(Kind kind) {
   switch (kind) {
     case Kind::kDevice:
@@ -56,19 +57,19 @@ constexpr std::uint64_t HostBytesOf(Kind kind) {
   }
   return 0;
 }
-/// Of a program's source, included files or binary together: more is not given to the driver's compiler.
+/// Limit of a program's source, included files or binary together that are passed to the driver's compiler.
 inline constexpr std::uint64_t kProgramTextBytesMax = 64 << 20;
 inline constexpr std::uint64_t kHostBytesPerProgramByte = 4;
 
-/// The device, or a part of it. No part is ever released: to PoCL a queue is no reason to keep one, and its threads may
-/// come back to a queue after its last event has been told of. They end with the process.
+/// The device, or a sub-device. Sub-devices are never released: in PoCL a queue does not keep its device, and its
+/// threads may return to a queue after its last event was reported. They end with the process.
 struct Device : Object {
   static constexpr Kind kKind = Kind::kDevice;
   static constexpr cl_int kInvalid = CL_INVALID_DEVICE;
   explicit Device(const cl_icd_dispatch& table) : Object(kKind), cl(table) {}
   const cl_icd_dispatch& cl;
   cl_device_id native = nullptr;
-  std::shared_ptr<Device> parent;  // of a part
+  std::shared_ptr<Device> parent;  // of a sub-device
   bool in_host_memory = false;
 };
 
@@ -80,7 +81,7 @@ struct Context : Object {
     if (service_ != nullptr) cl.clReleaseCommandQueue(service_);
     if (native != nullptr) cl.clReleaseContext(native);
   }
-  /// A queue of ours, for contents that move. Null: the driver makes none.
+  /// An internal queue for copying contents. Null: the driver refuses to create one.
   cl_command_queue Service() {
     std::call_once(service_made_, [this] {
       cl_int refused = CL_SUCCESS;
@@ -91,8 +92,8 @@ struct Context : Object {
   const cl_icd_dispatch& cl;
   cl_context native = nullptr;
   std::vector<std::pair<std::uint32_t, std::shared_ptr<Device>>> devices;  // by the client's ids
-  bool in_host_memory = true;                                              // all of its devices compute there
-  bool own_memory = false;  // the device's memory is not the host's: new objects there hold what others have left
+  bool in_host_memory = true;                                              // all of its devices compute in host memory
+  bool own_memory = false;  // the device has memory of its own: new objects there may contain data of other tenants
   std::uint32_t id = 0;
 
  private:
@@ -118,17 +119,17 @@ struct Queue : Object {
   std::shared_ptr<Context> context;
   cl_event last = nullptr;  // of the last command, in an in-order queue
   bool in_order = true;
-  bool profiling = false;   // as the client asked
-  bool ends_tasks = false;  // its program marks where a task ends; else each launch is one
+  bool profiling = false;   // as requested by the client
+  bool ends_tasks = false;  // its program marks where a task ends; otherwise each launch is a task
   int launches = 0;         // since the last such marker
   [[nodiscard]] bool BeginsTask() const { return !ends_tasks || launches == 0; }
-  cl_int first_error = CL_SUCCESS;  // of an enqueue without an event, until the next finish
+  cl_int first_error = CL_SUCCESS;  // of an enqueue without an event; reported by the next finish
   // Elastic: pins of the queue's closed batches.
   std::vector<std::weak_ptr<Pins>> pinned;
 };
 
-/// A buffer or an image. Its device memory is made when it is first used; where memory is elastic its contents come and
-/// go, and `native` is valid for the command that has acquired it.
+/// A buffer or an image. Its device memory is allocated at its first use. With elastic memory its contents move, and
+/// `native` is valid only for the command that has acquired it.
 struct Memory : Object {
   static constexpr Kind kKind = Kind::kMemory;
   static constexpr cl_int kInvalid = CL_INVALID_MEM_OBJECT;
@@ -141,14 +142,14 @@ struct Memory : Object {
   bool image = false;
   cl_mem_flags flags = 0;
   std::uint64_t size = 0;
-  std::uint64_t extent[3] = {0, 0, 0};  // of an image: pixels and layers; 1 for a side that it does not have
+  std::uint64_t extent[3] = {0, 0, 0};  // of an image: pixels and layers; 1 for a dimension that it does not have
   std::uint64_t origin = 0;             // of a sub-buffer
   std::byte* host = nullptr;            // of a buffer: its range in the arena
-  bool filled = false;                  // and that holds its first content
-  std::byte* placed = nullptr;          // of a distant client's, on a device that works in host memory: its contents
+  bool filled = false;                  // `host` contains the initial content
+  std::byte* placed = nullptr;          // contents of a remote client's object, on a device that works in host memory
   Gone gone;
   std::shared_ptr<Stored> stored;  // elastic
-  bool read_only = false;          // elastic: kernels don't write to it
+  bool read_only = false;          // elastic: kernels do not write to it
 };
 
 struct Sampler : Object {
@@ -162,7 +163,7 @@ struct Sampler : Object {
   cl_sampler native = nullptr;
 };
 
-/// What is known of the kernels of one name in a program: the objects come and go.
+/// Knowledge about the kernels of one name in a program. It outlives the kernel objects.
 struct KernelKnowledge {
   std::shared_ptr<KernelCost> cost;
   std::shared_ptr<std::vector<ArgTakes>> takes;
@@ -181,16 +182,16 @@ struct Program : Object {
   bool may_slice = false;
   std::map<std::string, KernelKnowledge, std::less<>> known;
   std::map<std::string, std::string, std::less<>> short_names;  // of kernels whose names are too long for a driver
-  bool built = false;                                           // by clBuildProgram, and it went well
-  bool includes = false;                                        // files, which are gone
+  bool built = false;                                           // successfully, by clBuildProgram
+  bool includes = false;                                        // includes files, which no longer exist
   std::string options;                                          // the client's
-  // Where launches may be cut, and one had to be: the part kernels, or why there are none.
-  bool asked_ahead = false;  // the analyzer, before one had to be
+  // If launches may be partitioned and one had to be: the part kernels, or why there are none.
+  bool asked_ahead = false;  // the analyzer was asked before a launch had to be partitioned
   std::unique_ptr<PartProgram> parts;
   std::string no_parts;
 };
 
-/// What an argument that is no object was set to; null: memory in the group, of so many bytes.
+/// The value of an argument that is not an object. Null: local memory of `local` bytes.
 struct ArgValue {
   std::vector<std::byte> bytes{};
   std::uint64_t local = 0;
@@ -208,25 +209,25 @@ struct Kernel : Object {
   std::shared_ptr<Program> program;
   std::shared_ptr<KernelCost> cost;
   std::string name;
-  std::shared_ptr<std::vector<ArgTakes>> takes;  // unknown ones become values once they are shown to be
-  // Objects among its arguments. They are not kept: a program may release one, and then has to set another.
+  std::shared_ptr<std::vector<ArgTakes>> takes;  // unknown ones become values once a test has shown it
+  // The objects among its arguments. They are weak: a program may release one, and then has to set another.
   std::vector<std::optional<std::weak_ptr<Object>>> args;
-  // Elastic: of each argument, whether the kernel can't write through it, and the native object that it was set to.
+  // Elastic: for each argument, whether the kernel cannot write through it, and the native object that it was set to.
   std::vector<bool> reads_only;
   std::vector<std::uint64_t> set_to;
-  std::vector<ArgValue> values;  // where launches may be cut
-  double part_item_s = 0;        // what each work-item of a part takes, waits at the gate and all; 0: none ran
+  std::vector<ArgValue> values;  // kept if launches may be partitioned
+  double part_item_s = 0;        // time of each work-item of a part, including waits at the gate; 0: no part has run
   std::uint64_t parts_run = 0;
-  std::map<NodeId, double> items_per_s{};  // of parts there, with the ways there and back
+  std::map<NodeId, double> items_per_s{};  // of parts on peers, including the transfers
   cl_int arg_error = CL_SUCCESS;           // of the last argument that could not be set
 };
 
-/// Of the device's clock, ns.
+/// Times of the device's clock, in ns.
 struct EventSpan {
   std::uint64_t queued_ns = 0, submit_ns = 0, start_ns = 0, end_ns = 0;
 };
 
-/// Where its queue keeps no times: zeros.
+/// Zeros if the queue does not record times.
 EventSpan SpanOf(const cl_icd_dispatch& cl, cl_event event);
 
 struct Event : Object {
@@ -241,15 +242,16 @@ struct Event : Object {
   std::weak_ptr<Object> queue;
   bool user = false;
   bool profiling = false;
-  std::optional<EventSpan> span;  // of a launch in parts; `native` is then what ends with it
+  std::optional<EventSpan> span;  // of a partitioned launch; `native` then ends with the launch
 };
 
-inline constexpr std::uint32_t kPartsMax = 4096;  // of devices, in an executor's life
+inline constexpr std::uint32_t kPartsMax = 4096;  // sub-devices in an executor's life
 
-/// A table of pages that exist while there is something in them: a message with a great id costs one page.
+/// A table of pages that are allocated on demand: a large id costs one page.
 class Objects {
  public:
-  /// CL_SUCCESS and the object; its kind's error when there is none; its own when it could not be made.
+  /// Returns CL_SUCCESS and the object; the kind's error code if there is none; the object's error if it could not be
+  /// created.
   template <typename T>
   cl_int Find(std::uint32_t id, T*& found) const {
     found = nullptr;
@@ -269,7 +271,7 @@ class Objects {
     const std::shared_ptr<Object>* const slot = Slot(id);
     return slot != nullptr ? *slot : nullptr;
   }
-  /// Replaces what had the id. False: no such id can be.
+  /// Replaces the entry of the id. False: the id is out of range.
   bool Put(std::uint32_t id, std::shared_ptr<Object> object) {
     if (id == 0 || id > kIdMax) return false;
     if (!object) return Take(id), true;
@@ -277,7 +279,7 @@ class Objects {
     if (!page) page = std::make_unique<Page>();
     std::shared_ptr<Object>& slot = page->slots[id % kPerPage];
     if (!slot) ++page->used;
-    slot.swap(object);  // what was there ends when the table is whole again
+    slot.swap(object);  // the old object is destroyed after the table is consistent
     return true;
   }
   std::shared_ptr<Object> Take(std::uint32_t id) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One part of a launch, ready for whoever runs it: this executor's driver, or another executor.
+// One part of a launch, ready to run on this executor's driver or on another executor.
 #pragma once
 
 #include <array>
@@ -20,9 +20,9 @@ struct PartArg {
 };
 
 struct PartLaunch {
-  std::string kernel{};  // the program's
+  std::string kernel{};  // kernel name in the program
   core::PartSlices slices{};
-  std::vector<bool> alike{};  // of each slice: all parts of the launch have it, and none writes to it
+  std::vector<bool> alike{};  // for each slice: all parts of the launch share it, and none writes to it
   std::vector<PartArg> args{};
   unsigned dimensions = 1;
   std::array<std::uint64_t, 3> offset{}, global{1, 1, 1}, local{1, 1, 1};

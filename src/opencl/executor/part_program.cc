@@ -13,7 +13,7 @@ namespace {
 
 std::atomic<std::uint64_t> g_part_programs{0};
 
-/// What a program was given to clCreateProgramWithSource; empty: it wasn't.
+/// The source given to clCreateProgramWithSource; empty: there is none.
 std::string SourceOf(const Program& program) {
   std::size_t bytes = 0;
   if (program.native == nullptr ||
@@ -22,7 +22,7 @@ std::string SourceOf(const Program& program) {
   std::string source(bytes, '\0');
   if (program.cl.clGetProgramInfo(program.native, CL_PROGRAM_SOURCE, bytes, source.data(), nullptr) != CL_SUCCESS)
     return {};
-  source.resize(bytes - 1);  // ends with a zero
+  source.resize(bytes - 1);  // without the terminating zero
   return source;
 }
 
@@ -58,7 +58,7 @@ std::vector<std::string> WordsOf(const std::string& options) {
 
 namespace {
 
-/// Without the folders of included files, of which there are none.
+/// The options without include folders, which no longer exist.
 std::vector<std::string> OptionsToAnalyse(const Program& program) {
   std::vector<std::string> words = WordsOf(program.options), kept;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -77,7 +77,7 @@ std::vector<std::string> MacrosOf(const cl_icd_dispatch& cl, cl_device_id device
   std::istringstream extensions(DeviceText(cl, device, CL_DEVICE_EXTENSIONS));
   for (std::string name; extensions >> name;)
     if (name.starts_with("cl_")) macros.push_back(name + "=1");
-  // "OpenCL 3.0 ...", "OpenCL C 1.2 ..."
+  // The version in "OpenCL 3.0 ..." or "OpenCL C 1.2 ..."
   const auto version = [&](cl_device_info what, std::size_t at) {
     const std::string text = DeviceText(cl, device, what);
     return text.size() >= at + 3 ? std::string{text[at], text[at + 2]} + "0" : std::string("100");
@@ -110,7 +110,7 @@ Status PartProgram::Build(const Program& program) {
   std::vector<cl_device_id> devices;
   for (const auto& [id, device] : program.context->devices) devices.push_back(device->native);
   device_ = devices.front();
-  if (analysis_->part_source.empty()) return Ok();  // each kernel says why
+  if (analysis_->part_source.empty()) return Ok();  // each kernel has its reason
   const char* text = analysis_->part_source.data();
   const std::size_t length = analysis_->part_source.size();
   cl_int error = CL_SUCCESS;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program whose kernels can run in parts: what they access, and their part kernels (docs/kernel-analysis.md, "A
-// part's kernel"), built by the driver when the first of them is launched.
+// A program whose kernels can run in parts: their accesses and their part kernels (docs/kernel-analysis.md, "A part's
+// kernel"). The driver builds the part kernels when the first one is launched.
 #pragma once
 
 #include <array>
@@ -14,19 +14,20 @@ namespace weir::opencl {
 
 struct Program;
 
-/// The words of a program's build options; "..." is one.
+/// The words of a program's build options; a quoted "..." is one word.
 std::vector<std::string> WordsOf(const std::string& options);
 
-/// Names that a device's compiler defines, as OpenCL says.
+/// The macros that OpenCL requires a device's compiler to define.
 std::vector<std::string> MacrosOf(const cl_icd_dispatch& cl, cl_device_id device);
 
 class PartProgram {
  public:
-  /// What is asked of the analyzer, of a program that was built from source. Errors: as Make.
+  /// The analyzer's request for a program built from source. Errors: as Make.
   static Result<core::AnalysisRequest> RequestOf(const Program& program);
-  /// Of a program that was built from source: source() is known then. Errors: why none of its kernels can run in parts.
+  /// Requires a program built from source; source() is then available. Errors: why none of its kernels can run in
+  /// parts.
   static Result<std::unique_ptr<PartProgram>> Make(AnalyzerClient& analyzer, const Program& program);
-  /// To be done before Find. Errors: the driver's words.
+  /// Must precede Find. Errors: the driver's message.
   Status Build(const Program& program);
   ~PartProgram();
   PartProgram(const PartProgram&) = delete;
@@ -34,19 +35,19 @@ class PartProgram {
 
   struct Part {
     const core::KernelAccess* access = nullptr;
-    std::size_t number = 0;  // among the program's
+    std::size_t number = 0;  // index in the program
     cl_kernel native = nullptr;
-    std::array<std::size_t, 3> local{};  // that it was compiled for; zeros: any
+    std::array<std::size_t, 3> local{};  // the size that it was compiled for; zeros: any
     std::size_t items_max = 1;           // of a work-group
   };
-  /// What a kernel is called in source().
+  /// The kernel's name in source().
   static std::string NameOf(const std::string& kernel) { return "weir_part_" + kernel; }
   [[nodiscard]] const std::string& source() const { return analysis_->part_source; }
   [[nodiscard]] const std::string& options() const { return options_; }
   [[nodiscard]] const AnalyzerClient::Answer& analysis() const { return analysis_; }
-  /// No two in a process have the same.
+  /// Unique within the process.
   [[nodiscard]] std::uint64_t number() const { return number_; }
-  /// kUnavailable: why this kernel can't run in parts.
+  /// kUnavailable: why this kernel cannot run in parts.
   Result<Part> Find(const std::string& kernel);
 
  private:
@@ -57,7 +58,7 @@ class PartProgram {
   const std::string options_;
   const std::uint64_t number_;
   cl_program native_ = nullptr;
-  cl_device_id device_ = nullptr;  // the first
+  cl_device_id device_ = nullptr;  // the first device
   std::map<std::string, Part, std::less<>> kernels_;
 };
 

@@ -17,12 +17,12 @@ constexpr std::uint32_t kDevice = 1, kContext = 2, kQueue = 3, kFirstFree = 10, 
                         kBuffersMax = 1U << 15;
 constexpr Duration kPeerLook = milliseconds(50);
 constexpr Duration kJoinWithin = seconds(5);
-/// Of what is measured, the last time's share in the mean.
+/// Weight of the latest measurement in a mean.
 constexpr double kNewest = 0.3;
-constexpr std::uint64_t kTellingBytes = 1U << 20;  // fewer say little of a link
-constexpr double kSlowest = 1e3;  // bytes/s; a link that is measured to be slower is taken for a mistake
+constexpr std::uint64_t kTellingBytes = 1U << 20;  // smaller transfers say little about a link
+constexpr double kSlowest = 1e3;                   // bytes/s; a slower measurement is considered an error
 
-/// What has to be equal for results to be bit-identical.
+/// Device properties that must be equal for bit-identical results.
 constexpr std::array<cl_device_info, 9> kOfTheClass{CL_DEVICE_NAME,
                                                     CL_DEVICE_VENDOR,
                                                     CL_DRIVER_VERSION,
@@ -80,7 +80,7 @@ Status Peer::LearnFacts(const wire::DeviceFacts& ours) {
   const wire::Fact* const memory = FactOf(theirs, CL_DEVICE_GLOBAL_MEM_SIZE);
   if (memory != nullptr && memory->value.size() == sizeof room_)
     std::memcpy(&room_, memory->value.data(), sizeof room_);
-  // Results have a place of their own there, and places begin at a page.
+  // Results have an area of their own in the arena, and areas are page-aligned.
   room_ = std::min(room_, connection_.arena.bytes() / 16 * 7);
   return Ok();
 }
@@ -208,7 +208,8 @@ Result<std::uint32_t> Peer::SendSlice(UnderWay& mine, std::uint64_t bytes, const
   return id;
 }
 
-/// Those that stay for the next parts first: they keep their place in the arena. Beside another part none is added.
+/// Slices that stay for the next parts come first, and keep their place in the arena. Beside another part none is
+/// added.
 Status Peer::SendSlices(UnderWay& mine, const PartLaunch& part, const std::vector<const std::byte*>& contents) {
   const std::vector<core::MemorySlice>& slices = part.slices.slices;
   const bool alone = under_way_.empty();
@@ -287,7 +288,7 @@ Status Peer::SendReads(UnderWay& mine, const PartLaunch& part) {
   return Ok();
 }
 
-/// An event of when the other side has come to it.
+/// Creates an event that reports when the peer has reached this point.
 Status Peer::Mark(std::uint32_t event) {
   WEIR_TRY_STATUS(Send(wire::Marker{.enqueue = {.queue = kQueue, .event = event}}));
   return Send(wire::Watch{.event = event});
@@ -335,8 +336,8 @@ Status Peer::AwaitEnd(const UnderWay& part) {
                                       (notice_.empty() ? "" : ": " + notice_));
 }
 
-/// The other side's clock says how long slices were on their way, and how long its device was at work.
-/// The first part of a kernel says nothing: it has waited there for the compiler, slices and all.
+/// The peer's clock gives the duration of the slices' transfer and the time of its device. The first part of a kernel
+/// is ignored, because it includes the compiler's time.
 void Peer::Learn(const UnderWay& part, double device_s) {
   if (!std::exchange(part.kernel->has_run, true)) return;
   const double sent_s = SecondsOf(Duration{static_cast<std::int64_t>(done_[part.marks().arrived].queued_ns) -

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A part of a launch on another executor: this one is its client. Where that runs on another node, a relay's socket is
-// what is connected to (docs/network.md); nothing here knows the difference.
+// Runs a part of a launch on another executor, as its client. For an executor on another node this connects to a
+// relay's socket (docs/network.md), which behaves in the same way.
 //
-//   Begin: slices into the arena, objects made, launch and reads enqueued ─▶ (it runs) ─▶ End: what was written comes
+//   Begin: slices into the arena, objects created, launch and reads enqueued ─▶ (it runs) ─▶ End: the results arrive
 //     ▲                                                                                     │
-//     └── the launch's next part: slices that all of them have are still there ─────────────┴─▶ EndLaunch
+//     └── the launch's next part: slices that all parts share are still there ──────────────┴─▶ EndLaunch
 //
-// Nothing of it waits but End: what was begun travels, and is compiled, while this executor runs parts of its own. A
-// second part may be begun before the first has ended: its slices travel while the first one computes. Each has half of
-// the arena then. Used by one thread at a time. Once it has failed it is of no more use.
+// Only End waits. A part that was begun is transferred and compiled while this executor runs its own parts. A second
+// part may begin before the first has ended, so that its slices are transferred while the first computes; each part
+// then uses half of the arena. Used by one thread at a time. After a failure the peer is unusable.
 #pragma once
 
 #include <atomic>
@@ -28,31 +28,32 @@ namespace weir::opencl {
 
 class Peer {
  public:
-  /// `ours`: this executor's device. Errors: those of Connect; kVersionMismatch when its device is of another kind, so
-  /// that results might differ.
+  /// `ours`: this executor's device. Errors: those of Connect; kVersionMismatch if the peer's device is of another
+  /// kind, so that results might differ.
   static Result<std::unique_ptr<Peer>> Join(const std::string& path, const proto::cl::DeviceFacts& ours,
                                             const std::atomic<bool>& stop);
 
-  /// Has the part kernels of a program built there, which takes longer than anything else of its first part.
+  /// Makes the peer build a program's part kernels, which takes longer than any other step of its first part.
   Status Prepare(const PartProgram& program);
-  /// Starts a part. `contents` of each slice that is sent, else null. Longer than `at_most` it is not waited for: then
-  /// the part has failed with kTimeout. Not beside another unless MayBegin.
+  /// Starts a part. `contents`: for each slice that is sent, its content, otherwise null. After `at_most` the part
+  /// fails with kTimeout. Beside another part only if MayBegin.
   Status Begin(const PartProgram& program, const PartLaunch& part, const std::vector<const std::byte*>& contents,
                Duration at_most);
-  /// Waits for the end of the one that was begun first, and puts what was written where each slice's memory begins:
-  /// `memory`. `device_s`: what the part would take of this executor's device; 0: unknown.
+  /// Waits for the part that began first, and copies its results to `memory`, which holds the address of each slice's
+  /// memory. `device_s`: what the part would take on this executor's device; 0: unknown.
   Status End(const std::vector<std::byte*>& memory, double device_s);
-  /// Whether a part may be begun: any where none is under way, beside one that keeps to its half one of half of `room`.
+  /// Whether a part may begin: always if none is in progress; beside one that uses only its half of the arena, a part
+  /// that needs at most half of `room`.
   [[nodiscard]] bool MayBegin() const { return under_way_.empty() || (under_way_.size() == 1 && half_is_free_); }
-  /// What it keeps between parts of one launch goes.
+  /// Releases what is kept between the parts of one launch.
   Status EndLaunch();
 
-  /// Device memory that a part may have at most, bytes.
+  /// Limit of the device memory of a part, in bytes.
   [[nodiscard]] std::uint64_t room() const { return room_; }
-  /// Means of the parts so far, the last weighing most; before the first, what a gigabit link and a device like ours
-  /// would do. The link's is of slices on their way there, and has no wait at the gate there in it.
+  /// Means over the parts so far, weighted towards the latest. Before the first part, the values of a gigabit link and
+  /// of a device like this one's. The link's rate is that of sending slices, without waits at the peer's gate.
   [[nodiscard]] double bytes_per_s() const { return bytes_per_s_; }
-  /// What it takes of its device's time, for what the same takes of ours.
+  /// The peer's device time relative to this device's time for the same work.
   [[nodiscard]] double slowness() const { return slowness_; }
   [[nodiscard]] Duration latency() const { return latency_; }
 
@@ -62,31 +63,31 @@ class Peer {
 
   struct KernelThere {
     std::uint32_t id = 0;
-    bool has_run = false;  // drivers compile when they first launch
+    bool has_run = false;  // drivers compile at the first launch
   };
   struct ProgramThere {
     std::uint32_t id = 0;
-    std::uint32_t build_request = 0;  // 0: it has answered
+    std::uint32_t build_request = 0;  // 0: the build was answered
     std::map<std::string, KernelThere> kernels{};
   };
-  /// A slice that the launch's next parts have, too.
+  /// A slice that the launch's next parts use too.
   struct Held {
     core::MemorySlice slice{};
     std::uint32_t id = 0;
   };
-  /// Of a result in the arena: `rows` of `bytes` without gaps.
+  /// A result in the arena: `rows` rows of `bytes` bytes, tightly packed.
   struct Returned {
     std::size_t slice = 0;
     core::Extent extent{};
     std::uint64_t at = 0;
   };
-  /// The events that tell how a part goes.
+  /// The ids of the events that report a part's progress.
   struct Marks {
     std::uint32_t begun = 0, arrived = 0, kernel = 0;
   };
-  /// Of a part in the first half of the arena, and of one in the second.
+  /// For a part in the first half of the arena, and for one in the second.
   static constexpr Marks kMarks[] = {{4, 5, 6}, {7, 8, 9}};
-  /// A part that was begun.
+  /// A part in progress.
   struct UnderWay {
     std::size_t half = 0;
     KernelThere* kernel = nullptr;
@@ -94,19 +95,19 @@ class Peer {
     std::vector<Returned> returned{};
     std::uint64_t sent = 0;
     std::uint32_t request = 0;
-    std::int64_t until_ns = 0;  // longer it is not waited for
+    std::int64_t until_ns = 0;  // deadline
     [[nodiscard]] const Marks& marks() const { return kMarks[half]; }
   };
 
   template <typename M>
   Status Send(const M& message);
-  /// One message, or none for a while; then whether it still lives is looked at.
+  /// Receives one message, if one comes soon; otherwise checks that the peer still lives.
   Status Receive();
   Status StillThere();
   Status Await(std::uint32_t request, std::string_view attempted);
   Status LearnFacts(const proto::cl::DeviceFacts& ours);
   Result<KernelThere*> KernelOf(const PartProgram& program, const std::string& kernel);
-  /// The end of what was asked for is in. Errors: the build's, too.
+  /// Waits for the results of a part. Errors include those of the build.
   Status AwaitEnd(const UnderWay& part);
   Status Mark(std::uint32_t event);
   void Learn(const UnderWay& part, double device_s);
@@ -120,21 +121,21 @@ class Peer {
   Connection connection_;
   const std::atomic<bool>& stop_;
   std::vector<std::byte> scratch_ = std::vector<std::byte>(proto::cl::kMessageBytesMax);
-  std::vector<std::byte> facts_;  // of the platform, as they come
+  std::vector<std::byte> facts_;  // of the platform, as received so far
   std::map<std::uint32_t, std::int32_t> answers_;
-  std::string notice_;                                  // the last
-  std::map<std::uint32_t, proto::cl::EventDone> done_;  // of the parts that are under way
+  std::string notice_;                                  // the last one
+  std::map<std::uint32_t, proto::cl::EventDone> done_;  // of the parts in progress
   std::map<std::uint64_t, ProgramThere> programs_;      // by number
   std::uint32_t next_id_ = 0, next_request_ = 0;
-  // Of the arena, from its beginning: sources of programs whose builds have not answered, and after those were let go
-  // what is held; then the first half; the second one.
+  // Layout of the arena: first the sources of programs with unanswered builds, later the held slices; then the first
+  // half, then the second half.
   std::uint64_t sources_ = 0, held_end_ = 0, first_ = 0, half_ = 0;
-  std::uint64_t placed_ = 0, end_ = 0;  // of what is being placed, and where it has to end
+  std::uint64_t placed_ = 0, end_ = 0;  // of the current placement: its position and its end
   std::vector<Held> held_;
   std::uint32_t next_buffer_ = 0;
   std::deque<UnderWay> under_way_;
   bool half_is_free_ = false;
-  std::int64_t until_ns_ = 0;  // of what is being waited for
+  std::int64_t until_ns_ = 0;  // deadline of the current wait
   std::uint64_t room_ = 0;
   bool link_measured_ = false, device_measured_ = false;
   double bytes_per_s_ = 1e8, slowness_ = 1;

@@ -12,9 +12,9 @@ namespace weir::opencl {
 namespace {
 
 constexpr Duration kPeerAgain = seconds(10);
-/// Of copies to and from a device there, of which nothing is known.
+/// Assumed rate of copies to and from a peer's device, which is unknown.
 constexpr double kPeerCopyBytesPerS = 8e9;
-/// Connections are kept where another launch may want them, so many at most.
+/// Limit of connections that are kept for later launches.
 constexpr std::size_t kJoinedMax = 2 * core::kPlanPeersMax;
 
 void SayLost(const Error& why) { std::fprintf(stderr, "weir-executor: no parts elsewhere: %s\n", why.message.c_str()); }
@@ -42,9 +42,9 @@ void Peers::ReadList() {
   TakeList(*text);
 }
 
-/// A node that is listed again is another one than before: what was known of it is not held against it.
+/// A node that is listed again may have changed: earlier failures no longer count.
 void Peers::TakeList(const std::string& text) {
-  for (auto& [id, seat] : seats_) seat.listed = !seat.known.room.has_value();  // named by hand: for good
+  for (auto& [id, seat] : seats_) seat.listed = !seat.known.room.has_value();  // peers given explicitly always stay
   for (const proto::ListedPeer& one : proto::PeersFrom(text)) {
     auto at = std::ranges::find_if(
         seats_, [&](const auto& entry) { return entry.second.known.room && entry.second.path == one.socket; });

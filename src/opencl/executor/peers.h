@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The executors elsewhere among which a session may have a launch cut: those that were named by hand, and those of a
-// list that its daemon keeps (proto/peer_list.h). For each launch they are chosen as Algorithm 1 does
-// (core/partition/known_nodes.h), and joined when they are first chosen.
+// The remote executors that may run parts of a session's launches: those given explicitly, and those of a list that the
+// daemon maintains (proto/peer_list.h). They are chosen for each launch by Algorithm 1 (core/partition/known_nodes.h),
+// and joined when first chosen.
 //
-//   not joined ──chosen──▶ joined ──Lost──▶ shunned for a while, twice as long each time in succession ──▶ not joined
-//        ▲                   │ └─ Kept: what was held against it is forgotten
+//   not joined ──chosen──▶ joined ──Lost──▶ back off, twice as long each time in succession ──▶ not joined
+//        ▲                   │ └─ Kept: resets the back-off
 //        └── no longer listed┘
 #pragma once
 
@@ -21,29 +21,29 @@
 
 namespace weir::opencl {
 
-/// Where they are found.
+/// The sources of peers.
 struct PeerSources {
-  std::vector<std::string> named;  // sockets; the first is node 1. Their room and load are not known
-  std::string list;                // the file; empty: there is none
+  std::vector<std::string> named;  // sockets; the first is node 1. Their memory and load are unknown
+  std::string list;                // the list's file; empty: there is none
 };
 
 class Peers {
  public:
   Peers(const PeerSources& sources, const std::atomic<bool>& stop);
 
-  /// Chooses those for a launch that needs so much, and joins them. `ours`: this executor's device, which is asked for
-  /// where there are any.
+  /// Chooses peers for a launch that needs `need` bytes, and joins them. `ours`: returns this executor's device; called
+  /// only if there are peers.
   void Join(std::uint64_t need, const std::function<proto::cl::DeviceFacts()>& ours);
-  /// Has the part kernels of a program built by all that were chosen, while ours are.
+  /// Makes all chosen peers build a program's part kernels while this executor builds its own.
   void Prepare(const PartProgram& program);
-  /// As the planner sees those that were chosen. `group_s`: what a work-group takes of our device's time.
+  /// The planner's view of the chosen peers. `group_s`: time of a work-group on this device.
   [[nodiscard]] std::vector<core::PeerView> Views(double group_s) const;
-  /// Null: it was lost.
+  /// Null: the peer was lost.
   [[nodiscard]] Peer* Of(NodeId node) const;
-  /// It is of no more use: what was its part runs elsewhere.
+  /// The peer is unusable: its parts run elsewhere.
   void Lost(NodeId node, const Error& why);
   void Kept(NodeId node) { choice_.Kept(node); }
-  /// What it has begun is not waited for; nothing is held against it.
+  /// Drops the peer, whose current part is not awaited. Does not cause a back-off.
   void Leave(NodeId node);
 
  private:
@@ -59,9 +59,9 @@ class Peers {
 
   const std::atomic<bool>& stop_;
   const std::string list_;
-  struct stat list_read_ {};  // of the file that was read last
+  struct stat list_read_ {};  // state of the list's file when it was last read
   std::map<NodeId, Seat> seats_;
-  std::uint64_t last_id_ = 0;  // never given to another
+  std::uint64_t last_id_ = 0;  // never reused
   std::vector<NodeId> chosen_;
   core::NodeChoice choice_;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much memory a vGPU's objects may take, together and each. In bytes; what a daemon orders are slots of 64 MiB.
+// The memory that a vGPU's objects may take, together and each. In bytes, unlike the daemon's orders, which count slots
+// of 64 MiB.
 #pragma once
 
 #include <algorithm>
@@ -13,9 +14,9 @@ class Quota {
  public:
   struct Limits {
     std::uint64_t all = 0;   // bytes of all objects
-    std::uint64_t each = 0;  // of one: more could never be on the device at once
+    std::uint64_t each = 0;  // of one object: a larger one could never be on the device
   };
-  /// `limits` is asked each time, since they may change on running programs.
+  /// `limits` is called each time, because limits may change while programs run.
   explicit Quota(std::function<Limits()> limits) : limits_(std::move(limits)) {}
 
   [[nodiscard]] bool Take(std::uint64_t bytes) {

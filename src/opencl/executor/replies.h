@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The executor's way back to one client. Thread-safe: answers come from the session and from the driver's threads.
-// Never waits for the client: what has no room now is kept and sent later.
+// The executor's messages to one client. Thread-safe: answers come from the session and from the driver's threads.
+// Never waits for the client: messages without room are kept and sent later.
 #pragma once
 
 #include <deque>
@@ -17,10 +17,10 @@ namespace weir::opencl {
 
 class Replies {
  public:
-  /// No more than this is kept for a client that doesn't read; then it is given up.
+  /// Limit of what is kept for a client that does not read. Beyond it the client is given up.
   static constexpr std::size_t kKeptBytesMax = 64 << 20;
 
-  /// What is kept counts to `budget`; with no room there the client is given up as well.
+  /// Kept messages count towards `budget`. If it has no room, the client is given up as well.
   explicit Replies(RingProducer out, std::shared_ptr<HostBudget> budget = nullptr)
       : out_(std::move(out)), budget_(std::move(budget)) {}
   ~Replies() { Close(); }
@@ -42,7 +42,7 @@ class Replies {
     }
     Keep(proto::cl::Encode(message));
   }
-  /// In as many parts as it takes.
+  /// Sends the answer in as many messages as needed.
   void Answer(std::uint32_t request, std::int32_t status, proto::cl::ByteView body = {});
   template <typename M>
   void AnswerWith(std::uint32_t request, std::int32_t status, const M& body) {
@@ -54,11 +54,11 @@ class Replies {
     Answer(request, status, bytes);
   }
 
-  /// Sends what was kept, as far as there is room. True: something is still kept.
+  /// Sends kept messages as far as there is room. True: some remain.
   bool Flush();
-  /// The client wrote nonsense, or did not read for too long.
+  /// The client wrote invalid positions, or did not read for too long.
   [[nodiscard]] bool broken() const;
-  /// Nothing is sent any more.
+  /// Stops sending.
   void Close();
 
  private:

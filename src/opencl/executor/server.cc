@@ -28,14 +28,14 @@ namespace {
 constexpr Duration kTick = milliseconds(100);
 constexpr Duration kHelloWithin = seconds(2);
 constexpr Duration kAttachWithin = seconds(5);
-/// While an executor is not attached, clients wait for so long before they are refused: the daemon may be restarting.
+/// How long clients wait for an executor that is not attached before they are refused: the daemon may be restarting.
 constexpr Duration kAttachPatience = seconds(2);
 constexpr std::size_t kPendingPerUidMax = 64;
 constexpr int kAcceptsPerVisit = 64;
-/// What a session that was told to end gets, before the process ends under it.
+/// The time that a stopped session has before the process ends.
 constexpr Duration kEndWithin = milliseconds(500);
 constexpr std::size_t kSessionsMax = 256;
-/// Reported and used when the vGPU has no memory limit: what the device has.
+/// Lower bound of the arena. Without a memory limit of the vGPU, the device's memory counts.
 constexpr std::uint64_t kArenaBytesMin = 64ULL << 20;
 
 void Say(const std::string& text) { std::fprintf(stderr, "weir-executor: %s\n", text.c_str()); }
@@ -48,7 +48,7 @@ sigset_t SignalsToEnd() {
   return ends;
 }
 
-/// weir-analyzer lies where this program does. Empty: it doesn't.
+/// The path of weir-analyzer in this program's folder. Empty: it does not exist.
 std::string AnalyzerBesideUs() {
   std::error_code none;
   const auto path = std::filesystem::read_symlink("/proc/self/exe", none).parent_path() / "weir-analyzer";
@@ -95,15 +95,16 @@ class Server {
   const std::uint64_t memory_bytes_;
   std::unique_ptr<DeviceMeter> meter_;
   std::unique_ptr<Shared> shared_;
-  std::unique_ptr<MemoryKeeper> keeper_;  // null: memory isn't elastic
+  std::unique_ptr<MemoryKeeper> keeper_;  // null: memory is not elastic
   std::list<Seat> seats_;
   platform::PendingPeers<platform::Fd> pending_{kPendingPerUidMax, kHelloWithin};
   platform::AcceptPause accept_pause_;
   std::int64_t idle_since_ns_ = 0;
 };
 
-// The agent attaches when a frame arrives; one that never leaves tells us which CPUs make up the device. That, and
-// whether memory is elastic, holds for good: a daemon that is busy gets time to answer, as nobody's frame waits here.
+// The agent attaches when a frame arrives. A frame that never leaves tells which CPUs form the device. That, and
+// whether memory is elastic, is fixed for the executor's life. A busy daemon has time to answer, because no real frame
+// waits here.
 bool Server::Attach() {
   const gate::Ticket ticket = agent_.Arrive(platform::NowNs(), kAttachWithin);
   if (ticket.attachment == nullptr && !options_.attach.empty()) return false;
@@ -115,8 +116,8 @@ bool Server::Attach() {
   return true;
 }
 
-// An executor that was given a gate serves nobody before it has attached there: what it ran would have no cap and no
-// quota. Once it has, it goes on when it loses the daemon, as every agent does. True: attached. False: told to end.
+// An executor with a gate serves no client before it has attached, because its work would have no cap and no quota.
+// Once attached it continues without the daemon, as every agent does. True: attached. False: told to end.
 Result<bool> Server::AwaitGate(int signals) {
   const std::int64_t start_ns = platform::NowNs();
   const std::int64_t give_up_ns = start_ns + std::max(options_.idle_exit_after, kAttachWithin).count();
@@ -133,7 +134,7 @@ Result<bool> Server::AwaitGate(int signals) {
   return true;
 }
 
-// Whether memory is elastic is decided here, for good: buffers that are ranges of the arena can't go anywhere.
+// Fixes whether memory is elastic: buffers that are ranges of the arena cannot be evicted.
 void Server::Share() {
   const gate::MemoryOrder order = agent_.memory_order();
   std::shared_ptr<BufferStore> store;
@@ -158,8 +159,8 @@ void Server::Share() {
   }
 }
 
-// Elastic: what doesn't fit what it holds is evicted, so that a program may make as much as there is, and runs slower;
-// but a command needs each of its objects whole on the device, where there is never more than the maximum.
+// Elastic: objects that do not fit are evicted, so that a program may create as much as the device has and only runs
+// slower. A command needs each of its objects whole on the device, whose memory never exceeds the maximum.
 Quota::Limits Server::Limits() const {
   const gate::MemoryOrder order = agent_.memory_order();
   const auto bytes = [this](std::uint64_t slots) {
@@ -170,7 +171,7 @@ Quota::Limits Server::Limits() const {
   return {.all = all, .each = all};
 }
 
-// An order that came too late: all that is made stays, and the daemon is told so.
+// An order arrived too late: existing objects stay, and the daemon is told.
 void Server::TellWhatIsMade() {
   const gate::MemoryOrder order = agent_.memory_order();
   if (!order.elastic) return;
@@ -220,13 +221,13 @@ Status Server::Run() {
     ::usleep(10'000);
     Tick(platform::NowNs());
   }
-  // A kernel that runs on can't be called back; the driver's threads end with the process.
+  // A running kernel cannot be cancelled; the driver's threads end with the process.
   if (!seats_.empty()) std::_Exit(0);
   return Ok();
 }
 
-// A connection of a user who may connect; empty: there was none. Another user's is closed at once, without reading
-// anything of it: an answer that it could wait for would cost a place that is others'.
+// Accepts a connection of a permitted user; empty: there is none. Another user's connection is closed at once without
+// reading from it, because waiting for it would occupy a place.
 platform::Fd Server::AcceptOurs() {
   for (int i = 0; i < kAcceptsPerVisit; ++i) {
     platform::Fd connection(::accept4(options_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -267,7 +268,8 @@ void Server::Welcome(platform::Fd connection) {
         std::move(connection), RefusalOf("this vGPU has " + std::to_string(kSessionsMax) + " OpenCL clients already"));
   auto accepted = opencl::Welcome(std::move(connection), options_.owner, Limits().all,
                                   device_.in_host_memory && !shared_->copies && shared_->store == nullptr);
-  if (!accepted && accepted.error().code == Errc::kUnavailable) return;  // it closed: no news
+  // The client closed the connection: not reported
+  if (!accepted && accepted.error().code == Errc::kUnavailable) return;
   if (!accepted) return Say(accepted.error().message);
   Seat& seat = seats_.emplace_back();
   seat.session = std::make_unique<Session>(*shared_, std::move(*accepted));
@@ -295,7 +297,7 @@ void Server::Tick(std::int64_t now_ns) {
     Watch(*seat->session, now_ns);
     ++seat;
   }
-  // Everybody has gone and a kernel runs on: it can't be called back, and its memory is to be free.
+  // All clients have left and a kernel still runs. It cannot be cancelled, and its memory must be freed.
   if (all_stuck && !seats_.empty()) std::_Exit(0);
 }
 
@@ -312,7 +314,7 @@ void Server::Watch(const Session& session, std::int64_t now_ns) const {
 }  // namespace
 
 Status RunExecutor(ExecutorOptions options) {
-  // Before any thread is started, the driver's among them: none of them is to take a signal.
+  // Before any thread is started, including the driver's, so that no thread receives these signals.
   const sigset_t ends = SignalsToEnd();
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   std::vector<std::string> libraries{options.library};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions: the loop, and which message is whose.
+// Sessions: the main loop and the dispatch of messages.
 #include "opencl/executor/session.h"
 
 #include <algorithm>
@@ -12,8 +12,8 @@ namespace {
 
 namespace wire = proto::cl;
 
-constexpr Duration kLook = milliseconds(50);     // at the socket, while nothing comes
-constexpr Duration kLookSoon = milliseconds(1);  // while the client leaves no room for what it was sent
+constexpr Duration kLook = milliseconds(50);     // interval of checks of the socket while no message comes
+constexpr Duration kLookSoon = milliseconds(1);  // the same while replies wait for room
 
 }  // namespace
 
@@ -42,8 +42,8 @@ Session::Session(Shared& shared, Accepted accepted)
   replies_->AnswerWith(0, CL_SUCCESS, facts);
 }
 
-// The driver's threads may be at work in the arena: it stays until they have ended. Who waits for an event that only
-// the client could set is let go with an error.
+// The arena stays until the driver's threads have finished with it. Commands that wait for a user event are ended with
+// an error, because the client can no longer set it.
 void Session::End() {
   admission_->Abandon();
   objects_.ForEach<Event>([this](Event& event) {
@@ -53,7 +53,7 @@ void Session::End() {
   objects_.ForEach<Queue>([this](Queue& queue) {
     if (queue.native != nullptr) cl_.clFinish(queue.native);
   });
-  admission_->Drain();  // a queue that was released may be busy
+  admission_->Drain();  // a released queue may still be busy
   open_queue_.reset();
   replies_->Close();
   if (arrivals_ != nullptr) arrivals_->Forget();
@@ -104,7 +104,7 @@ cl_int Session::Charge(Object& object, std::uint64_t more) const {
 void Session::Keep(std::uint32_t id, std::shared_ptr<Object> object, cl_int error, const char* attempted) {
   object->error = error;
   if (error != CL_SUCCESS) Complain(error, attempted);
-  // Without room for the object there is none to keep the error in: its id names nothing.
+  // Without room for the object, the error is not stored either: the id names nothing.
   if (object->host.empty() && Charge(*object) != CL_SUCCESS) object = nullptr;
   if (!Place(id, std::move(object))) Complain(CL_INVALID_VALUE, "an id beyond what a client may use");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One client's connection: reads its messages in order and carries them out on the driver. A thread of its own; what
-// takes long answers from the driver's threads, so that a message never waits for another one's end.
+// One client's connection: reads its messages in order and executes them on the driver, on a thread of its own. Long
+// operations are answered from the driver's threads, so that no message waits for the end of another.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@
 
 namespace weir::opencl {
 
-/// What all sessions of an executor share.
+/// Shared by all sessions of an executor.
 struct Shared {
   NativeDevice device;
   gate::Agent& agent;
@@ -31,9 +31,9 @@ struct Shared {
   std::shared_ptr<Quota> quota;
   std::shared_ptr<DeviceClock> clock = std::make_shared<DeviceClock>();
   std::shared_ptr<std::atomic<std::uint64_t>> work_items = std::make_shared<std::atomic<std::uint64_t>>(0);
-  bool copies = false;                 // treat the device as one with memory of its own, whatever it says
-  std::shared_ptr<BufferStore> store;  // null: memory isn't elastic
-  // What doesn't fit the device runs in parts. Null analyzer: it doesn't run.
+  bool copies = false;                 // treat the device as one with memory of its own, whatever it reports
+  std::shared_ptr<BufferStore> store;  // null: memory is not elastic
+  // Launches that do not fit the device run in parts. Without an analyzer they fail.
   core::PartitionMode partition = core::PartitionMode::kAuto;
   std::shared_ptr<AnalyzerClient> analyzer;
   PeerSources peers;  // executors that may run parts
@@ -49,15 +49,17 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Until the client has gone or sent what no client sends; the latter is the error. Then nothing of it is left.
+  /// Runs until the client disconnects or sends an invalid message, which is the error. All its objects are then
+  /// destroyed.
   Status Run();
-  /// From another thread: ends Run soon, whatever it waits for.
+  /// May be called from another thread: ends Run soon, whatever it waits for.
   void Stop();
   [[nodiscard]] int socket() const { return socket_.get(); }
   [[nodiscard]] const std::string& program() const { return program_; }
-  /// Since when the device has been at work for this session without a word; 0: it isn't. For the watchdog.
+  /// The time since which the device has been executing for this session without progress; 0: it is idle. For the
+  /// watchdog.
   [[nodiscard]] std::int64_t BusySinceNs() const;
-  /// From another thread, at every poll: charges what is in flight for what it has used so far.
+  /// Called by another thread at every poll: charges batches in flight for the GPU time used so far.
   void ChargeInFlight(std::int64_t now_ns);
 
  private:
@@ -120,26 +122,27 @@ class Session {
   void AnswerBuild(std::uint32_t request, cl_int status, const Program* program);
 
   // -- Helpers
-  /// Puts an object under an id; with an error it stands there with the reason, and the client's context is told.
+  /// Stores an object under an id. With an error, the entry holds the reason, and the client's context is notified.
   void Keep(std::uint32_t id, std::shared_ptr<Object> object, cl_int error, const char* attempted);
-  // -- Arguments (session_args.cc). What one may be set to, by arg_types.h.
+  // -- Arguments (session_args.cc): what an argument may be set to, by arg_types.h.
   cl_int MayBeValue(Kernel& kernel, std::uint32_t index, std::size_t size);
   [[nodiscard]] cl_int MayBeNull(const Kernel& kernel, std::uint32_t index) const;
   [[nodiscard]] cl_int MayBeSampler(const Kernel& kernel, std::uint32_t index) const;
   [[nodiscard]] cl_int MayBeMemory(const Kernel& kernel, std::uint32_t index, bool image) const;
-  /// Counts an object, and `more` bytes, to the session's host memory, before the driver makes it.
+  /// Charges an object, and `more` bytes, to the session's host memory before the driver creates it.
   cl_int Charge(Object& object, std::uint64_t more = 0) const;
   void Complain(cl_int error, const char* attempted);
-  /// Puts it there, in the place of what the client has given the same id before. False: no such id can be.
+  /// Stores an object in place of an earlier one with the same id. False: the id is out of range.
   bool Place(std::uint32_t id, std::shared_ptr<Object> object);
   void LetGo(Object& object);
-  // -- Memory (memory.cc; where it is elastic session_memory.cc)
-  /// A memory object that the next command uses. Its native one is there now; where memory is elastic when the command
-  /// has claimed what it uses.
+  // -- Memory (memory.cc; if it is elastic, session_memory.cc)
+  /// A memory object that the next command uses. Its native object exists now; with elastic memory, once the command
+  /// has claimed its objects.
   cl_int Reads(std::uint32_t id, Memory*& memory) {
     return Use(id, memory, [](const Memory&) { return ByteRange{}; });
   }
-  /// It writes to `where(memory)`, a range of it, which is asked for only if somebody wants to know.
+  /// A memory object that the command writes to. `where(memory)` is the written range; it is called only if memory is
+  /// elastic.
   template <typename Where>
   cl_int Writes(std::uint32_t id, Memory*& memory, Where where) {
     return Use(id, memory, where);
@@ -155,11 +158,11 @@ class Session {
   }
   cl_int Materialise(Memory& memory);
   void NoteUse(Memory& memory, bool writes, const ByteRange& range);
-  /// Where these bytes of a buffer lie, if they are to be read or written in host memory (BufferStore::StaysOut). The
+  /// The address of these bytes of a buffer if they are to be accessed in host memory (BufferStore::StaysOut). The
   /// command then claims nothing.
   std::byte* InHostMemory(const proto::cl::Enqueue& enqueue, const Memory& memory, std::uint64_t offset,
                           std::uint64_t size, bool writes);
-  /// Passes the gate with everything there and pinned that the command uses; waits for the device's memory if it must.
+  /// Passes the gate with all objects of the command on the device and pinned; waits for device memory if necessary.
   cl_int Claim(Queue& queue, std::uint32_t queue_id, std::int64_t predicted_ns, const Admission::Entry& entry);
   cl_int ClaimOnce(Queue& queue, std::uint32_t queue_id, std::int64_t predicted_ns, const Admission::Entry& entry,
                    bool& again);
@@ -168,27 +171,28 @@ class Session {
   [[nodiscard]] std::string WhatItNeeds() const;
   void SayThatItNeverFits();
   void NoteArgs(const Kernel& kernel);
-  /// Its arguments' native objects are others when they have been away.
+  /// The native objects of its arguments differ after an eviction.
   cl_int SetArgsAnew(Kernel& kernel);
   void LearnArgs(Kernel& kernel) const;
   cl_int MakeStoredImage(const proto::cl::CreateImage& m, Memory& image, const Shape& shape,
                          proto::cl::ByteView content);
-  /// 0: there are no such images.
+  /// 0: such images are not supported.
   std::uint64_t PixelBytesOf(const Context& context, const Shape& shape) const;
-  /// The bytes of a blob, or an error when it lies outside the arena.
+  /// The bytes of a blob; an error if it lies outside the arena.
   cl_int View(const proto::cl::Blob& blob, proto::cl::ByteView& bytes) const;
   [[nodiscard]] bool InArena(std::uint64_t offset, std::uint64_t size) const;
 
-  // -- Any command (session_command.h)
-  /// Enqueues one command: `call(queue, number of events to wait for, these, event to make)`. `device_bytes`: what it
-  /// moves on the device; 0: nothing that is worth passing the gate for.
+  // -- All commands (session_command.h)
+  /// Enqueues one command: `call(queue, number of events to wait for, these events, event to create)`. `device_bytes`:
+  /// bytes that it moves on the device; 0: too little to pass the gate for.
   template <typename Call>
   void Command(const proto::cl::Enqueue& enqueue, std::uint64_t device_bytes, const char* attempted, Call call);
-  /// The same for commands that read `content`, `size` bytes of it: keeps it until they are done, then frees `ticket`.
+  /// The same for commands that read `size` bytes of `content`: keeps it until the command has ended, then frees
+  /// `ticket`.
   template <typename Call>
   void Upload(const proto::cl::Enqueue& enqueue, const proto::cl::Blob& content, std::uint64_t ticket,
               std::uint64_t size, std::uint64_t device_bytes, const char* attempted, Call call);
-  /// When `event` has ended `copy` is dropped and `ticket` (0: none) freed.
+  /// When `event` has ended, drops `copy` and frees `ticket` (0: none).
   void FreeAfter(cl_event event, std::shared_ptr<std::byte[]> copy, std::uint64_t ticket);
   cl_int PrepareCommand(const proto::cl::Enqueue& enqueue, Queue*& queue);
   void EndCommand(const proto::cl::Enqueue& enqueue, Queue* queue, cl_int error, cl_event event, const char* attempted);
@@ -196,20 +200,22 @@ class Session {
 
   cl_int LaunchOne(std::uint32_t id, Queue& queue, Kernel& kernel, const Launch& launch, const Admission::Entry& entry,
                    cl_event& event);
-  /// A launch is on its way: it is a task, or a part of one that a marker will end.
+  /// Counts a submitted launch, which is a task, or a part of one that a marker will end.
   void CountLaunch(Queue& queue);
 
-  // -- Launches in parts: what they are and where they are cut (session_cut.cc), how they run (session_parts.cc)
+  // -- Partitioned launches: planning (session_cut.cc) and execution (session_parts.cc)
   struct CutLaunch;
   struct CutPart;
   struct PartThere;
   struct SharedCut;
   void RememberArg(Kernel& kernel, const proto::cl::SetArg& m) const;
-  /// The client's kernels, whose launches may have to be cut soon: there is more memory than can be on the device.
+  /// Analyses the client's kernels in advance if there is more memory than the device may hold, because launches may
+  /// soon have to be partitioned.
   void AnalyseAhead();
-  /// Whether what `uses_` needs may ever be there at once.
+  /// Whether all of `uses_` may ever be on the device at once.
   [[nodiscard]] bool FitsWhole() const;
-  /// Runs a launch so, and waits for its end. False: it can't be cut, `no_parts_` says why, and nothing has run.
+  /// Runs a partitioned launch and waits for its end. False: it cannot be partitioned, `no_parts_` holds the reason,
+  /// and nothing has run.
   bool DoInParts(const proto::cl::NdRange& m, Queue& queue, Kernel& kernel, const Launch& launch);
   Result<PartProgram::Part> PartOf(Kernel& kernel, PartsCount& cost);
   Status PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch, PartsCount& cost);
@@ -235,26 +241,26 @@ class Session {
   cl_int SetPartArgs(const CutLaunch& cut, const CutPart& part) const;
   cl_int EnqueuePart(const CutLaunch& cut, CutPart& part);
 
-  /// Sees to it that a batch of this queue is open.
+  /// Opens a batch of this queue unless one is open.
   void OpenBatch(Queue& queue, std::uint32_t id, std::int64_t predicted_ns, Admission::Entry entry);
-  /// The same, with all that the command uses, and counts it to the batch.
+  /// The same, with all objects of the command, which is counted towards the batch.
   cl_int Admit(Queue& queue, std::uint32_t id, std::int64_t predicted_ns, const Admission::Entry& entry);
-  /// The open batch's first command, where its event tells the time or whether it runs.
+  /// Records the open batch's first command if events report times or whether the batch runs.
   void NoteFirst(cl_event event);
   void CloseBatch();
-  /// A distant client is to be told this when `read` has ended.
+  /// Reports `what` to a remote client when `read` has ended.
   void WillArrive(const proto::cl::Enqueue& enqueue, cl_event read, const proto::cl::Arrived& what);
   bool InPlace(const proto::cl::ReadBuffer& m, const Memory& buffer, proto::cl::Arrived& arrived);
-  /// An event of everything in the queue so far, to be released by the caller; null when there is nothing.
+  /// An event for everything in the queue so far, which the caller must release. Null: the queue is empty.
   cl_event TailOf(Queue& queue);
-  /// Calls `done(status)` when `event` has ended, from whichever thread, once.
+  /// Calls `done(status)` once, from any thread, when `event` has ended.
   template <typename DoneFunction>
   void When(cl_event event, DoneFunction done);
-  /// The same for one that waits for nothing of the client's: when such a thing fails, PoCL 3.1 fails what waits for it
-  /// before clSetUserEventStatus returns, and calls nobody.
+  /// The same for an event that depends on no event of the client. When such an event fails, PoCL 3.1 fails the events
+  /// that wait for it before clSetUserEventStatus returns, without calling callbacks.
   template <typename DoneFunction>
   void WhenSure(cl_event event, DoneFunction done);
-  /// Sets an event that was the client's to set.
+  /// Sets the status of a user event on the client's behalf.
   void EndUserEvent(Event& event, cl_int status);
 
   Shared& shared_;
@@ -262,31 +268,33 @@ class Session {
   platform::Fd socket_;
   const std::string program_;
   platform::Mapping arena_;
-  platform::Mapping buffers_;  // a distant client's buffers, each at its range's place; empty: the driver has them
+  platform::Mapping buffers_;  // buffers of a remote client; empty: the driver allocates them
   platform::Mapping control_;
   RingConsumer in_;
   const std::shared_ptr<HostBudget> host_budget_;
   std::shared_ptr<Replies> replies_;
-  std::shared_ptr<Arrivals> arrivals_;  // null: the client sees the arena itself
+  std::shared_ptr<Arrivals> arrivals_;  // null: the client shares the arena
   std::shared_ptr<Admission> admission_;
   Objects objects_;
-  std::shared_ptr<Queue> open_queue_;  // whose batch is open
-  cl_event open_first_ = nullptr;      // its first command, where events tell the time
-  std::vector<cl_event> waits_;        // scratch
+  std::shared_ptr<Queue> open_queue_;  // the queue of the open batch
+  cl_event open_first_ = nullptr;      // its first command, if events report times
+  std::vector<cl_event> waits_;        // reused between commands
   std::vector<std::byte> scratch_;
-  std::vector<MemoryUse> uses_;  // elastic: of the command that is being carried out
-  std::shared_ptr<Pins> pins_;   // elastic: the open batch's
-  const bool from_elsewhere_;    // its client is an executor that cuts launches: ours are not cut among others
+  std::vector<MemoryUse> uses_;  // elastic: of the current command
+  std::shared_ptr<Pins> pins_;   // elastic: of the open batch
+  // The client is an executor that partitions launches: its launches are not distributed again
+  const bool from_elsewhere_;
   Peers peers_;
   core::KeptLaunches kept_launches_;
-  bool never_fits_ = false;    // elastic: the command's error is that what it uses is more than there may ever be
-  std::string why_not_;        // elastic: what to say of the command's error
-  std::string no_parts_;       // and why it can't be cut
-  bool looked_ahead_ = false;  // every kernel's program has been analysed ahead
+  bool never_fits_ = false;    // elastic: the command failed because its objects exceed the maximum
+  std::string why_not_;        // elastic: explanation of the command's error
+  std::string no_parts_;       // why it cannot be partitioned
+  bool looked_ahead_ = false;  // the programs of all kernels were analysed in advance
   struct MayFail;
-  std::vector<std::shared_ptr<MayFail>> may_fail_;  // told of at its end, and may have waited for user events
-  int user_events_ = 0;  // that have not been set: somebody may wait for a message that is still to come
-  // One has: a queue's last command may have ended while those before it run.
+  // Reported by the session's end at the latest; may have waited for user events
+  std::vector<std::shared_ptr<MayFail>> may_fail_;
+  int user_events_ = 0;  // unset user events: a command may wait for a later message
+  // A user event has failed: a queue's last command may have ended while earlier ones run.
   bool user_event_failed_ = false;
   std::atomic<bool> stop_{false};
 };

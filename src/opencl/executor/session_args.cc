@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arguments of kernels: what a client may set them to.
+// Kernel arguments: what a client may set them to.
 #include "opencl/executor/session.h"
 
 namespace weir::opencl {
 
 namespace wire = proto::cl;
 
-// What an argument may be set to (arg_types.h). Arguments of which nothing is known are values or buffers only if a
-// test shows it.
+// What an argument may be set to (arg_types.h). Unknown arguments are values or buffers only if a test shows it.
 cl_int Session::MayBeValue(Kernel& kernel, std::uint32_t index, std::size_t size) {
   if (index >= kernel.takes->size()) return CL_INVALID_ARG_INDEX;
-  if (size == 0) return CL_INVALID_ARG_SIZE;  // PoCL 3.1 ends the process
+  if (size == 0) return CL_INVALID_ARG_SIZE;  // PoCL 3.1 would end the process
   ArgTakes& takes = (*kernel.takes)[index];
   if (takes == ArgTakes::kValue) return CL_SUCCESS;
   if (takes != ArgTakes::kUnknown && takes != ArgTakes::kUntold) return CL_INVALID_ARG_VALUE;
@@ -75,7 +74,7 @@ void Session::Do(const wire::SetArg& m) {
       } else {
         error = objects_.Find(m.object, memory);
         if (error == CL_SUCCESS) error = MayBeMemory(*kernel, m.index, memory->image);
-        if (error == CL_SUCCESS && shared_.store != nullptr) break;  // set when it is launched
+        if (error == CL_SUCCESS && shared_.store != nullptr) break;  // set at the launch
         if (error == CL_SUCCESS) error = Materialise(*memory);
         if (error == CL_SUCCESS)
           error = cl_.clSetKernelArg(kernel->native, m.index, sizeof memory->native, &memory->native);

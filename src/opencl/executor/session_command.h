@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every command of a session goes through; for the session's own files.
+// The path of every command of a session. Included only by the session's own files.
 #pragma once
 
 #include <algorithm>
@@ -10,10 +10,10 @@
 
 namespace weir::opencl {
 
-/// What moving a byte is taken to cost, 1/16 ns: some 16 GB/s.
+/// Assumed cost of moving a byte: 1/16 ns, about 16 GB/s.
 inline constexpr std::uint64_t kNsPer16Bytes = 1;
 
-/// A box's bytes, or nothing when that is more than there can be.
+/// The bytes of a box; the maximum on overflow.
 inline std::uint64_t Product(const std::uint64_t (&region)[3]) {
   unsigned __int128 product = 1;
   for (const std::uint64_t n : region) {
@@ -53,7 +53,7 @@ void Session::Upload(const proto::cl::Enqueue& enqueue, const proto::cl::Blob& c
   Command(enqueue, device_bytes, attempted,
           [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) -> cl_int {
             if (!fits) return CL_INVALID_VALUE;
-            // The message's own bytes are gone with it.
+            // The message's own bytes are valid only during this call.
             std::shared_ptr<std::byte[]> copy;
             if (content.kind == proto::cl::Blob::kInline) {
               copy = std::shared_ptr<std::byte[]>(new std::byte[std::max<std::size_t>(bytes.size(), 1)]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands: passing the gate, their ends, kernels, and what orders them.
+// Commands: passing the gate, completion, kernels, and ordering.
 #include <algorithm>
 #include <atomic>
 #include <functional>
@@ -13,13 +13,13 @@ namespace {
 
 namespace wire = proto::cl;
 
-/// Of one launch.
+/// Per launch.
 constexpr std::uint64_t kPiecesMax = 4096;
 
-/// A program that ends tasks with markers, and has ended none for so many launches, does no longer.
+/// A program that marks the ends of tasks, but has not done so for this many launches, is considered to have stopped.
 constexpr int kLaunchesPerTaskMax = 256;
 
-/// Of a kernel that is new, this part of a launch is tried first.
+/// The first piece of a launch of an unknown kernel is this fraction of it.
 constexpr std::uint64_t kProbes = 64;
 
 std::uint64_t PiecesOf(const KernelCost& cost, std::uint64_t items) {
@@ -27,7 +27,7 @@ std::uint64_t PiecesOf(const KernelCost& cost, std::uint64_t items) {
   return std::min(static_cast<std::uint64_t>(cost.PredictNs(items) / kQuantum.count()), kPiecesMax);
 }
 
-/// An event's end: what OpenCL's callback gets, and whom it tells.
+/// The callback of an event's end: receives OpenCL's arguments and calls the stored function.
 template <typename DoneFunction>
 void CL_CALLBACK CallDone(cl_event, cl_int status, void* data) {
   const std::unique_ptr<DoneFunction> done(static_cast<DoneFunction*>(data));
@@ -40,7 +40,7 @@ std::uint64_t TimeOf(const cl_icd_dispatch& cl, cl_event event, cl_profiling_inf
   return ns;
 }
 
-/// CL_COMPLETE, unless the event has failed: why.
+/// CL_COMPLETE, or the error if the event has failed.
 cl_int FailureOf(const cl_icd_dispatch& cl, cl_event event) {
   cl_int status = CL_QUEUED;
   const cl_int asked = cl.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr);
@@ -56,8 +56,8 @@ EventSpan SpanOf(const cl_icd_dispatch& cl, cl_event event) {
           .end_ns = TimeOf(cl, event, CL_PROFILING_COMMAND_END)};
 }
 
-/// What an event's end tells, once, whoever finds out. The driver's callback holds the ending alone, which PoCL 3.1
-/// keeps for ever when it doesn't call it.
+/// Reports the end of an event once, whoever detects it. The driver's callback holds only the Ending, because PoCL 3.1
+/// never releases the data of a callback that it does not call.
 struct Session::MayFail {
   struct Ending {
     void Tell(cl_int status) {
@@ -160,7 +160,7 @@ void Session::CloseBatch() {
   if (pins_) queue.pinned.push_back(pins_);
   const cl_event first = std::exchange(open_first_, nullptr);
   std::function<bool()> running;
-  // Of a queue out of order the tail is a marker, which never runs; the batch has one command then.
+  // In an out-of-order queue the tail is a marker, which never runs; the batch then has one command.
   if (const cl_event command = first != nullptr ? first : tail; command != nullptr && admission_->MayWaitForClient()) {
     cl_.clRetainEvent(command);
     running = [&cl = cl_,
@@ -176,7 +176,7 @@ void Session::CloseBatch() {
     std::int64_t device_ns = 0;
     if (first != nullptr && tail != nullptr) {
       const std::uint64_t start = TimeOf(cl, first, CL_PROFILING_COMMAND_START);
-      // The tail may be a marker, of which a driver need not tell times.
+      // The tail may be a marker, for which a driver need not record times.
       const std::uint64_t end =
           std::max(TimeOf(cl, tail, CL_PROFILING_COMMAND_END), TimeOf(cl, first, CL_PROFILING_COMMAND_END));
       if (end > start) device_ns = static_cast<std::int64_t>(end - start);
@@ -185,7 +185,7 @@ void Session::CloseBatch() {
     pins.reset();
     admission->Done(*batch, device_ns);
   };
-  if (tail == nullptr) return done(CL_SUCCESS);  // nothing of it was accepted
+  if (tail == nullptr) return done(CL_SUCCESS);  // none of its commands was accepted
   When(tail, std::move(done));
   cl_.clReleaseEvent(tail);
 }
@@ -201,7 +201,7 @@ cl_int Session::PrepareCommand(const wire::Enqueue& enqueue, Queue*& queue) {
     Event* event = nullptr;
     const cl_int found = objects_.Find(enqueue.waits[i], event);
     if (found == CL_INVALID_EVENT) return CL_INVALID_EVENT_WAIT_LIST;
-    // PoCL 3.1 fails what waits when an event fails, and lets what comes later wait for it for ever.
+    // When an event fails, PoCL 3.1 fails the waiting commands, and lets later ones wait for it forever.
     if (found != CL_SUCCESS || FailureOf(cl_, event->native) < 0) return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
     waits_.push_back(event->native);
   }
@@ -214,7 +214,7 @@ void Session::EndCommand(const wire::Enqueue& enqueue, Queue* queue, cl_int erro
   if (error != CL_SUCCESS) {
     Complain(error, why_not_.empty() ? attempted : (attempted + (": " + why_not_)).c_str());
     why_not_.clear();
-    // What follows from another's failure is told by that one's event.
+    // An error caused by another command's failure is reported by that command's event.
     if (enqueue.event == 0 && queue != nullptr && queue->first_error == CL_SUCCESS &&
         error != CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
       queue->first_error = error;
@@ -238,7 +238,7 @@ void Session::EndCommand(const wire::Enqueue& enqueue, Queue* queue, cl_int erro
     queue->SetLast(event);
   else if (event != nullptr)
     cl_.clReleaseEvent(event);
-  // Last: a client may give an event the id of the queue itself.
+  // Last, because a client may give an event the id of the queue itself.
   if (enqueue.event != 0) Place(enqueue.event, std::move(named));
 }
 
@@ -270,7 +270,7 @@ void Session::Do(const wire::NdRange& m) {
   const bool may_cut = shared_.analyzer != nullptr && !uses_.empty();
   if (may_cut && shared_.partition == core::PartitionMode::kAlways && DoInParts(m, *queue, *kernel, launch))
     return CountLaunch(*queue);
-  // Where the gate is open nobody waits for a place between two pieces, and nothing need be known.
+  // While the gate is open there is nothing to wait for between pieces, and no cost need be known.
   const bool gated = shared_.agent.gated();
   const std::uint64_t items = Product(launch.global);
   const bool cut = gated && kernel->program->may_slice && queue->in_order &&
@@ -293,7 +293,7 @@ void Session::Do(const wire::NdRange& m) {
       SayThatItNeverFits();
     }
     if (error != CL_SUCCESS) break;
-    waits_.clear();  // the first has waited, and the queue is in order
+    waits_.clear();  // the first piece has waited, and the queue is in order
   }
   uses_.clear();
   no_parts_.clear();
@@ -306,11 +306,11 @@ void Session::CountLaunch(Queue& queue) {
   if (!queue.ends_tasks) admission_->EndTask();
 }
 
-// Each piece claims what the kernel uses for itself: between two batches an order can take it away.
+// Each piece claims the kernel's objects itself, because an order may evict them between two batches.
 cl_int Session::LaunchOne(std::uint32_t id, Queue& queue, Kernel& kernel, const Launch& launch,
                           const Admission::Entry& entry, cl_event& event) {
   const std::uint64_t items = Product(launch.global);
-  // While two pieces are measured the second is foreseen to take what the first did, compiling and all.
+  // Until two pieces have been measured, the second is predicted to take as long as the first, including compilation.
   const std::int64_t predicted_ns = kernel.cost->PredictNs(items);
   cl_int error = Admit(queue, id, predicted_ns, entry);
   if (error == CL_SUCCESS && shared_.store != nullptr) error = SetArgsAnew(kernel);
@@ -320,7 +320,7 @@ cl_int Session::LaunchOne(std::uint32_t id, Queue& queue, Kernel& kernel, const 
       cl_.clEnqueueNDRangeKernel(queue.native, kernel.native, launch.dimensions, Sizes(launch.offset),
                                  Sizes(launch.global), launch.has_local ? Sizes(launch.local).values : nullptr,
                                  static_cast<cl_uint>(waits_.size()), waits_.empty() ? nullptr : waits_.data(), &event);
-  // Here, as a piece's batch may end with it, before the launch's command does.
+  // Here, because a piece's batch may end with this event before the launch's command ends.
   if (error == CL_SUCCESS) NoteFirst(event);
   return error;
 }
@@ -334,7 +334,7 @@ void Session::Do(const wire::Marker& m) {
           });
   Queue* queue = nullptr;
   if (m.ends_task == 0 || objects_.Find(m.enqueue.queue, queue) != CL_SUCCESS || queue->launches == 0) return;
-  // Before the first, each launch was a task.
+  // Before the first marker, each launch counted as a task.
   if (std::exchange(queue->ends_tasks, true)) admission_->EndTask();
   queue->launches = 0;
 }
@@ -378,8 +378,8 @@ void Session::Do(const wire::Finish& m) {
   const cl_int first_error = std::exchange(queue->first_error, CL_SUCCESS);
   if (const cl_event tail = TailOf(*queue); tail != nullptr) {
     cl_.clFlush(queue->native);
-    // The driver may call the batches' own functions later than this one. An order that comes after the answer must not
-    // find what they used still pinned, nor unpinned later than what the client uses next.
+    // The driver may call the batches' callbacks after this one. An order that arrives after the answer must not find
+    // their objects still pinned, nor unpinned later than objects that the client uses next.
     std::vector<std::weak_ptr<Pins>> pinned;
     if (!user_event_failed_) {
       pinned = queue->pinned;
@@ -409,7 +409,7 @@ void Session::Do(const wire::Watch& m) {
   When(event->native,
        [replies = replies_, arrivals = arrivals_, clock = shared_.clock, id = m.event, native = event->native,
         &cl = cl_, profiling = event->profiling, span = event->span](cl_int status) {
-         // PoCL 3.1 calls whoever asks late with what was asked for, also of an event that has failed.
+         // PoCL 3.1 calls a late callback with the requested status even if the event has failed.
          wire::EventDone done{.event = id, .status = status < 0 ? status : FailureOf(cl, native)};
          const EventSpan of = span ? *span : profiling ? SpanOf(cl, native) : EventSpan{};
          if (of.end_ns != 0) {

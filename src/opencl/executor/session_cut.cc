@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A launch that is to run in parts: what it is, and where it is cut. How the parts run: session_parts.cc. Page:
-// docs/partition.md
+// Plans partitioned launches: gathers what a launch is, and decides where it is cut. session_parts.cc runs the parts.
+// Page: docs/partition.md
 #include <array>
 #include <cstring>
 
@@ -12,12 +12,12 @@ namespace {
 
 namespace wire = proto::cl;
 
-/// Of copies to and from a device of which nothing is known; a plan for one node does not depend on it.
+/// Assumed rate of copies to and from a device without measurements. A plan for one node does not depend on it.
 constexpr double kCopyBytesPerS = 8e9;
 
 bool Runs(const core::Plan& plan) { return !plan.ends.empty(); }
 
-/// The largest divisor of `size` that is no larger than `most`.
+/// The largest divisor of `size` that does not exceed `most`.
 std::uint64_t DivisorOf(std::uint64_t size, std::uint64_t most) {
   std::uint64_t divisor = std::max<std::uint64_t>(std::min(size, most), 1);
   while (size % divisor != 0) --divisor;
@@ -30,7 +30,7 @@ void Session::RememberArg(Kernel& kernel, const wire::SetArg& m) const {
   if (m.index >= kernel.values.size()) kernel.values.resize(std::size_t{m.index} + 1);
   const bool data = static_cast<wire::ArgKind>(m.kind) == wire::ArgKind::kData;
   ArgValue& value = kernel.values[m.index];
-  value.bytes.assign(m.data.begin(), data ? m.data.end() : m.data.begin());  // mostly as many as before
+  value.bytes.assign(m.data.begin(), data ? m.data.end() : m.data.begin());  // usually the same size as before
   value.local = data ? 0 : m.size;
 }
 
@@ -42,7 +42,7 @@ void Session::AnalyseAhead() {
   });
 }
 
-/// `cost`: what building it takes is added there.
+/// Adds the time of building the part to `cost`.
 Result<PartProgram::Part> Session::PartOf(Kernel& kernel, PartsCount& cost) {
   Program& program = *kernel.program;
   if (program.parts == nullptr && program.no_parts.empty()) {
@@ -50,7 +50,7 @@ Result<PartProgram::Part> Session::PartOf(Kernel& kernel, PartsCount& cost) {
     auto made = PartProgram::Make(*shared_.analyzer, program);
     Status status = made ? Ok() : Status(made.error());
     if (made) {
-      // They compile it while we do.
+      // Peers compile while this executor does.
       JoinPeers(shared_.store->BytesOf(uses_));
       peers_.Prepare(**made);
       const std::int64_t began_ns = platform::NowNs();
@@ -69,7 +69,7 @@ Result<PartProgram::Part> Session::PartOf(Kernel& kernel, PartsCount& cost) {
   return program.parts->Find(name.data());
 }
 
-/// Its arguments, as the analysis wants them.
+/// Gathers the arguments for the analysis.
 Status Session::GatherArgs(CutLaunch& cut, const Kernel& kernel) const {
   const core::KernelAccess& access = *cut.kernel.access;
   cut.values = kernel.values;
@@ -95,7 +95,7 @@ Status Session::GatherArgs(CutLaunch& cut, const Kernel& kernel) const {
   return Ok();
 }
 
-/// Its work-items. Where the choice of a work-group's size is the driver's it is made here, once for all parts.
+/// Gathers the work-items. If the driver may choose the size of work-groups, it is chosen here, once for all parts.
 void Session::GatherSizes(CutLaunch& cut, const Launch& launch) {
   cut.launch.dimensions = launch.dimensions;
   std::uint64_t left = std::min<std::uint64_t>(cut.kernel.items_max, 256);
@@ -112,7 +112,7 @@ void Session::GatherSizes(CutLaunch& cut, const Launch& launch) {
   }
 }
 
-/// Everything about the launch that the parts have in common, and the plan.
+/// Gathers what all parts have in common, and the plan.
 Status Session::PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch, PartsCount& cost) {
   if (user_events_ > 0) return Fail(Errc::kUnavailable, "the program has events of its own that it has not set");
   WEIR_TRY(cut.kernel, PartOf(kernel, cost));
@@ -131,7 +131,7 @@ Status Session::PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch,
                                                          cut.program->analysis(), access, cut.launch, cut.alignment));
   }
   JoinPeers(cut.whole_bytes);
-  // Before anything is known of what a group takes, all that are there get some.
+  // Until the cost of a group is known, all available nodes get some.
   const bool peers = !peers_.Views(0).empty() && shared_.partition == core::PartitionMode::kAuto;
   const bool unknown = peers && kernel.parts_run < 2;
   cut.plan = PlanCut(cut, kernel, /*alone=*/unknown);
@@ -150,9 +150,9 @@ Status Session::PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch,
   return Ok();
 }
 
-/// Here it has its share of the device; a peer is taken for idle until it is known better. `alone`: without peers.
+/// This node has its share of the device; a peer is assumed idle until measured. `alone`: without peers.
 core::PlanViews Session::ViewsFor(CutLaunch& cut, const Kernel& kernel, bool alone) const {
-  double groups = 1;  // none is 0: the launch has been checked
+  double groups = 1;  // never 0: the launch has been checked
   for (unsigned d = 0; d < cut.launch.dimensions; ++d) groups *= static_cast<double>(cut.launch.Groups(d));
   const auto items = static_cast<std::uint64_t>(cut.items);
   const double device_s = static_cast<double>(kernel.cost->PredictNs(items)) / 1e9 / groups;
@@ -167,11 +167,11 @@ core::PlanViews Session::ViewsFor(CutLaunch& cut, const Kernel& kernel, bool alo
   return views;
 }
 
-/// Of the whole launch, and what room its parts here have. With peers where there are some and they help.
+/// Plans the whole launch, and the device memory for its parts on this node. Uses peers if there are any and they help.
 core::Plan Session::PlanCut(CutLaunch& cut, const Kernel& kernel, bool alone) {
   core::PlanViews views = ViewsFor(cut, kernel, alone);
   const std::vector<core::PeerView> peers = std::exchange(views.peers, {});
-  // What it holds now; where that is too little, what it may ever hold.
+  // First the memory held now; if that is too little, the maximum.
   std::vector<std::uint64_t> rooms{shared_.store->AllowedBytes(), views.here.total.count};
   if (shared_.partition == core::PartitionMode::kAlways)
     rooms.insert(rooms.begin(), std::min(views.here.total.count, cut.whole_bytes / 2));

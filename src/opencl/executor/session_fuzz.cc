@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client that sends whatever messages it likes, against a driver that takes nothing on trust
-// (tests/harness/strict_opencl.h). Messages are drawn field by field, a byte for most numbers, so that ids meet and
-// objects are used; any bytes as messages are opencl_messages_fuzz's. At the session's end nothing may be left.
+// A client that sends arbitrary messages, against a strict driver (tests/harness/strict_opencl.h). Messages are drawn
+// field by field, with one byte for most numbers, so that ids coincide and objects are used; opencl_messages_fuzz tests
+// arbitrary bytes as messages. At the session's end no object may be left.
 //
-//   byte 0:  options, a bit each: 1 a distant client, 2 a device with memory of its own, 4 elastic memory
-//   byte 1:  the call of the driver that fails, counted from 1
-//   then:    messages: which of FromClient, and its fields
+//   byte 0:  options, one bit each: 1 a remote client, 2 a device with memory of its own, 4 elastic memory
+//   byte 1:  the number of the driver call that fails, counted from 1
+//   then:    messages: the index in FromClient, and its fields
 #include <sys/mman.h>
 
 #include <cstddef>
@@ -33,7 +33,7 @@ constexpr std::size_t kArenaBytes = 64 * 1024;
 constexpr std::size_t kGuardBytes = 64 * 1024;
 constexpr int kMessagesMax = 200;
 
-/// Fills a message's fields from bytes; nothing but zeros when there are no more.
+/// Fills a message's fields from bytes; zeros after the end of the input.
 class DrawnFields {
  public:
   explicit DrawnFields(wire::ByteView bytes) : rest_(bytes) {}
@@ -50,8 +50,7 @@ class DrawnFields {
   }
 
  private:
-  /// Small numbers as they are, pages of the arena, OpenCL's names of kinds of images, numbers just below the greatest,
-  /// and any.
+  /// Draws small numbers, pages of the arena, OpenCL's image types, numbers just below the maximum, and arbitrary ones.
   template <typename T>
   requires std::integral<T>
   void Get(T& value) {
@@ -109,7 +108,7 @@ class DrawnFields {
   std::tuple<std::list<std::vector<std::uint32_t>>, std::list<std::vector<std::uint64_t>>> kept_;
 };
 
-/// Puts the message with the number `chosen` into the ring. False: no room is left there.
+/// Writes the message with the number `chosen` to the ring. False: no room.
 bool SendDrawn(std::size_t chosen, DrawnFields& fields, RingProducer& out) {
   bool sent = true;
   wire::ForEachMessage<wire::FromClient>([&]<typename M>(wire::MessageType<M>) {
@@ -135,7 +134,7 @@ T Must(Result<T> result) {
   return std::move(*result);
 }
 
-/// Memory with nothing before and behind it.
+/// Memory between inaccessible pages.
 class GuardedArena {
  public:
   GuardedArena() : all_(::mmap(nullptr, kArenaBytes + 2 * kGuardBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
@@ -165,7 +164,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Channel client = Must(MapChannel(rings.fd.get(), Side::kClient));
   for (int i = 0; i < kMessagesMax && !fields.empty(); ++i)
     if (!SendDrawn(fields.Byte(), fields, client.out)) break;
-  // The last is none, so that the session ends without waiting for more.
+  // The last message is invalid, so that the session ends without waiting for more.
   if (std::byte* const at = client.out.Reserve(wire::kHeaderBytes)) {
     const wire::Header nothing{.size = wire::kHeaderBytes, .op = 0, .flags = 0};
     std::memcpy(at, &nothing, sizeof nothing);
@@ -200,7 +199,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     accepted.distant = (options & 1) != 0;
     accepted.channel = Must(MapChannel(rings.fd.get(), Side::kExecutor));
     accepted.arena = platform::Mapping(arena.Begin(), kArenaBytes);
-    // Less than the arena, as an executor makes it.
+    // Smaller than the arena, as an executor creates it.
     if (accepted.distant && !shared.copies) accepted.buffers = platform::Mapping(buffers.Begin(), kArenaBytes / 2);
     Session session(shared, std::move(accepted));
     static_cast<void>(session.Run());

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory where it is elastic: what a command uses is claimed before it is enqueued.
+// Elastic memory: the objects of a command are claimed before it is enqueued.
 //
-//   uses noted ──▶ there? ──no──▶ brought, waited for ──▶ gate ──▶ there still? pinned ──▶ enqueued
-//                    └─────────────yes──────────────────▶            └──no: batch closed, from the start
+//   uses noted ──▶ there? ──no──▶ loaded, waited for ──▶ gate ──▶ still there? pinned ──▶ enqueued
+//                    └─────────────yes─────────────────▶            └──no: batch closed, from the start
 //
-// Nothing is pinned while the gate is waited for: somebody else's turn may be why it waits, and an order why it is to
-// give memory up.
+// Nothing is pinned during the wait at the gate: the wait may be for another vGPU's turn, and an order to give up
+// memory may arrive meanwhile.
 #include <algorithm>
 
 #include "opencl/executor/session.h"
@@ -15,7 +15,7 @@ namespace {
 
 namespace wire = proto::cl;
 
-/// What only the client could end: pins of batches that wait for an event of its own.
+/// Limit of the wait for pins that only the client could end: those of batches that wait for a user event.
 constexpr Duration kWaitBesideUserEvents = seconds(5);
 
 }  // namespace
@@ -24,12 +24,13 @@ void Session::NoteUse(Memory& memory, bool writes, const ByteRange& range) {
   uses_.push_back({.object = memory.stored.get(), .writes = writes, .range = range, .native = &memory.native});
 }
 
-// What is in flight uses nothing that is not on the device, so a command that waits for no event need wait for nothing.
-// Its event is a marker's, which in a queue out of order would wait for what the command itself would not.
+// Commands in flight use only objects on the device, so a command without a wait list need not wait. Its event is that
+// of a marker, which in an out-of-order queue would wait for commands that this command does not wait for.
 std::byte* Session::InHostMemory(const wire::Enqueue& enqueue, const Memory& memory, std::uint64_t offset,
                                  std::uint64_t size, bool writes) {
   if (shared_.store == nullptr || !enqueue.waits.empty()) return nullptr;
-  if (size == 0 || offset > memory.size || size > memory.size - offset) return nullptr;  // the driver's errors
+  // The driver reports these errors
+  if (size == 0 || offset > memory.size || size > memory.size - offset) return nullptr;
   Queue* queue = nullptr;
   if (objects_.Find(enqueue.queue, queue) != CL_SUCCESS || !queue->in_order) return nullptr;
   Stored& root = memory.stored->root();
@@ -75,7 +76,7 @@ cl_int Session::WhyNot(BufferStore::Outcome outcome, cl_int error) {
   if (outcome == Outcome::kEnded) return CL_OUT_OF_RESOURCES;
   if (outcome == Outcome::kFailed && error != CL_MEM_OBJECT_ALLOCATION_FAILURE) return error;
   if (outcome == Outcome::kNever) {
-    // A launch may run in parts, and then there is nothing to say.
+    // The launch may run in parts, and then there is no error.
     never_fits_ = true;
     return CL_MEM_OBJECT_ALLOCATION_FAILURE;
   }
@@ -101,14 +102,14 @@ void Session::SayThatItNeverFits() {
     why_not_ += "; launches don't run in parts here (--partition never)";
 }
 
-// A compiler takes seconds, for which an order would wait for what the open batch has pinned.
+// A compiler takes seconds, during which an order would wait for the open batch's pins.
 void Session::EndBatchBeforeCompiling() {
   if (shared_.store != nullptr) CloseBatch();
 }
 
 // -- Kernels' arguments ----------------------------------------------------------------------------------------------
 
-/// Through which of them the kernel can't write, as far as the driver tells.
+/// Records which arguments the kernel cannot write through, as far as the driver reports it.
 void Session::LearnArgs(Kernel& kernel) const {
   cl_uint count = 0;
   if (cl_.clGetKernelInfo(kernel.native, CL_KERNEL_NUM_ARGS, sizeof count, &count, nullptr) != CL_SUCCESS) return;
@@ -158,7 +159,7 @@ cl_int Session::SetArgsAnew(Kernel& kernel) {
 
 // -- Images ----------------------------------------------------------------------------------------------------------
 
-/// A small one is asked, since a whole one would take room.
+/// Queries a small image, because one of full size would take memory.
 std::uint64_t Session::PixelBytesOf(const Context& context, const Shape& shape) const {
   const cl_mem_object_type type = shape.desc.image_type;
   cl_image_desc desc{};

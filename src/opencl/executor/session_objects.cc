@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects that a client makes, changes and releases.
+// Objects that a client creates, changes and releases.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -15,13 +15,13 @@ namespace {
 namespace wire = proto::cl;
 
 constexpr cl_mem_flags kHostPointerFlags = CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOST_PTR | CL_MEM_ALLOC_HOST_PTR;
-/// What a program does not do with its memory itself; its client library sees to that. A map for writing reads, too.
+/// Restrictions of the program's own accesses. The client library enforces them. Mapping for writing also reads.
 constexpr cl_mem_flags kHostAccessFlags = CL_MEM_HOST_NO_ACCESS | CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_WRITE_ONLY;
 constexpr std::uint64_t kImageExtentMax = 1U << 20;
 
 std::atomic<std::uint32_t> g_parts_made{0};
 
-/// The sides that a kind of image has. False: there is no such kind.
+/// Sets the extent of an image type. False: unknown type.
 bool ExtentOf(const cl_image_desc& desc, std::uint64_t (&extent)[3]) {
   const std::uint64_t w = desc.image_width, h = desc.image_height, layers = desc.image_array_size;
   const auto are = [&extent](std::uint64_t x, std::uint64_t y, std::uint64_t z) {
@@ -41,7 +41,7 @@ bool ExtentOf(const cl_image_desc& desc, std::uint64_t (&extent)[3]) {
   }
 }
 
-/// Whether an image that is made of a buffer, or of another image, lies within it.
+/// Whether an image over a buffer or another image lies within it.
 cl_int ImageFitsBuffer(const cl_image_desc& desc, std::uint64_t pixel_bytes, const Memory& buffer) {
   if (buffer.image || (desc.image_type != CL_MEM_OBJECT_IMAGE1D_BUFFER && desc.image_type != CL_MEM_OBJECT_IMAGE2D))
     return CL_INVALID_IMAGE_DESCRIPTOR;
@@ -90,7 +90,7 @@ void Session::Do(const wire::CreateQueue& m) {
     cl_command_queue_properties properties = m.properties & kKnown;
     queue->in_order = (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0;
     queue->profiling = (properties & CL_QUEUE_PROFILING_ENABLE) != 0;
-    // Where no worker's clock tells what a task took, its events have to.
+    // Without metered workers, events have to tell what a task took.
     if (!shared_.meter.by_workers()) properties |= CL_QUEUE_PROFILING_ENABLE;
     queue->native = cl_.clCreateCommandQueue(queue->context->native, device->native, properties, &error);
   }
@@ -178,7 +178,7 @@ void Session::Do(const wire::CreateImage& m) {
   if (error == CL_SUCCESS && std::ranges::any_of(sides, [](std::uint64_t n) { return n > kImageExtentMax; }))
     error = CL_INVALID_IMAGE_SIZE;
   if (error == CL_SUCCESS) {
-    // 16 bytes a pixel at most: what it really takes is known when it is there.
+    // An upper bound of 16 bytes a pixel; the real size is known once the image exists.
     unsigned __int128 pixels = 1;
     for (const std::uint64_t n : sides) pixels *= std::max<std::uint64_t>(n, 1);
     const cl_mem_flags copy = content.empty() ? 0 : CL_MEM_COPY_HOST_PTR;
@@ -190,7 +190,7 @@ void Session::Do(const wire::CreateImage& m) {
     if (error == CL_SUCCESS && shared_.store != nullptr) {
       error = MakeStoredImage(m, *image, shape, content);
     } else if (error == CL_SUCCESS && !content.empty()) {
-      // The driver reads as much as the image has.
+      // The driver reads as many bytes as the image has.
       shape.pixel_bytes = PixelBytesOf(*image->context, shape);
       if (shape.pixel_bytes == 0) error = CL_IMAGE_FORMAT_NOT_SUPPORTED;
       if (error == CL_SUCCESS && content.size() < shape.PackedBytes()) error = CL_INVALID_HOST_PTR;
@@ -237,8 +237,7 @@ void Session::Do(const wire::CreateUserEvent& m) {
   if (error == CL_SUCCESS) error = Charge(*event);
   if (error == CL_SUCCESS) event->native = cl_.clCreateUserEvent(context->native, &error);
   event->user = error == CL_SUCCESS;
-  if (event->user && ++user_events_ == 1)
-    CloseBatch();  // what follows may wait for the client; what came before may not
+  if (event->user && ++user_events_ == 1) CloseBatch();  // later commands may wait for the client; earlier ones do not
   Keep(m.id, std::move(event), error, "clCreateUserEvent");
 }
 
@@ -285,10 +284,10 @@ void Session::Do(const wire::Release& m) {
   if (object) LetGo(*object);
 }
 
-/// The client can't name it any more.
+/// Called when the client's id no longer names the object.
 void Session::LetGo(Object& object) {
   if (object.kind == Kind::kEvent && static_cast<Event&>(object).user) {
-    // Nobody can set it any more, and what waits for it would wait for ever.
+    // The event can no longer be set, and commands would wait for it forever.
     EndUserEvent(static_cast<Event&>(object), CL_INVALID_EVENT);
   }
   if (&object == open_queue_.get()) CloseBatch();

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches in parts: one whose memory does not fit the device runs some work-groups at a time, each time with slices of
-// its buffers. Where it is cut: session_cut.cc. Page: docs/partition.md
+// Runs partitioned launches. A launch whose memory does not fit the device runs some work-groups at a time, each time
+// with slices of its buffers. session_cut.cc decides where it is cut. Page: docs/partition.md
 //
-//   commands of before ended ─▶ contents to host memory ─▶ parts elsewhere begun
-//     ─▶ for each part here: slices made from them, claimed, part kernel, what it has written read back into them
-//     ─▶ parts elsewhere ended, merged ─▶ what was lost runs here
+//   earlier commands ended ─▶ contents to host memory ─▶ remote parts begun
+//     ─▶ for each local part: slices created, claimed, part kernel, results copied back to host memory
+//     ─▶ remote parts ended, merged ─▶ lost parts run on this node
 //
-// Where nodes share it by `auto`, groups are handed out: each node takes some whenever it has ended what it had
-// (core/partition/hand_out.h). The session waits for the end of each part. Contents stay in host memory until another
-// command wants them.
+// If several nodes share a launch by `auto`, groups are assigned dynamically: each node takes more when it has finished
+// its last ones (core/partition/hand_out.h). The session waits for the end of each part. Contents stay in host memory
+// until another command needs them on the device.
 #include <array>
 #include <deque>
 #include <span>
@@ -22,15 +22,15 @@ namespace {
 
 namespace wire = proto::cl;
 
-/// What a part's kernel is told of the whole launch (docs/kernel-analysis.md, "A part's kernel").
+/// What a part's kernel needs to know of the whole launch (docs/kernel-analysis.md, "A part's kernel").
 using LaunchWords = std::array<cl_ulong, 16>;
 
-/// While others run the last parts: how often it is looked whether the client has gone.
+/// Interval of checks for a stop while peers run the last parts.
 constexpr Duration kStopLook = milliseconds(100);
-/// A part elsewhere is given up after so many times what was foreseen for it, and some.
+/// A remote part is given up after this many times its prediction, plus kLateAfter.
 constexpr int kLateAfterTimes = 10;
 constexpr Duration kLateAfter = seconds(30), kForeseenMax = seconds(600);
-/// Of what a part of ours takes, the last one's share in the mean.
+/// Weight of the latest local part in the mean.
 constexpr double kLastPart = 0.5;
 
 template <typename T>
@@ -55,7 +55,7 @@ bool Session::DoInParts(const wire::NdRange& m, Queue& queue, Kernel& kernel, co
   shared_.store->CountParts(cost);
   no_parts_ = prepared ? std::string() : prepared.error().message;
   if (!prepared) return false;
-  uses_.clear();  // from here on those of a part
+  uses_.clear();  // from here on it holds the uses of a part
   EventSpan span;
   cl_event event = nullptr;
   cl_int error = RunCut(cut, kernel, span);
@@ -77,7 +77,7 @@ cl_int Session::RunCut(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
   }
   const bool may_leave = cut.plan.Leaves() || cut.handed_out;
   for (const auto& root : cut.roots) {
-    if (cut.Stays(*root) && !may_leave) continue;  // nobody else needs it
+    if (cut.Stays(*root) && !may_leave) continue;  // no other command needs the room
     cl_int error = CL_SUCCESS;
     const auto outcome =
         shared_.store->Withdraw(*root, {.before_waiting = [this] { CloseBatch(); }, .stop = &stop_}, error);
@@ -87,7 +87,7 @@ cl_int Session::RunCut(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
   return cut.handed_out ? RunHandedOut(cut, kernel, span) : RunPlan(cut, kernel, span);
 }
 
-/// As it is planned: parts elsewhere and the pieces here at once, then here what was lost.
+/// Runs a static plan: remote parts and local pieces at the same time, then lost parts on this node.
 cl_int Session::RunPlan(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
   const std::vector<std::uint64_t> ours(cut.plan.ends.begin(), cut.plan.ends.begin() + cut.plan.here);
   const GroupRange here{0, cut.plan.kept()};
@@ -97,7 +97,7 @@ cl_int Session::RunPlan(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
   if (error == CL_SUCCESS) error = RunHere(cut, kernel, here, ours, span);
   for (const PartThere& part : there) {
     if (error != CL_SUCCESS) {
-      peers_.Leave(part.node);  // what it returns is not waited for
+      peers_.Leave(part.node);  // its result is not awaited
     } else if (const Status status = EndThere(cut, part); status) {
       peers_.Kept(part.node);
       ++cut.done.parts;
@@ -114,9 +114,10 @@ cl_int Session::RunPlan(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
   return error;
 }
 
-// -- Handed out ------------------------------------------------------------------------------------------------------
+// -- Dynamic assignment
+// ------------------------------------------------------------------------------------------------
 
-/// Each takes groups as it ends those it had. A peer's waits, copies and messages are its own thread's.
+/// Each node takes groups as it finishes earlier ones. Waits, copies and messages of a peer run on its own thread.
 cl_int Session::RunHandedOut(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
   const double groups = static_cast<double>(cut.groups());
   std::vector<double> rates{kernel.parts_run >= 2 ? groups / (kernel.part_item_s * cut.items) : 0.0};
@@ -144,14 +145,14 @@ cl_int Session::RunHandedOut(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
     if (!one.end)
       peers_.Lost(one.node, one.end.error());
     else if (one.busy)
-      peers_.Leave(one.node);  // the launch has failed here: what it returns is not waited for
+      peers_.Leave(one.node);  // the launch has failed on this node: the result is not awaited
     else if (!one.ran.empty())
       peers_.Kept(one.node);
   }
   return error;
 }
 
-/// Until nothing is left for it, or it is lost. While one part computes the next one travels.
+/// Runs until no groups are left for the peer, or it is lost. The next part is transferred while one computes.
 void Session::RunSharesThere(const CutLaunch& cut, SharedCut& shared, std::size_t worker) const {
   SharedCut::Other& mine = shared.others[worker - 1];
   Peer& peer = *peers_.Of(mine.node);
@@ -178,7 +179,7 @@ void Session::RunSharesThere(const CutLaunch& cut, SharedCut& shared, std::size_
       mine.end = peer.End(memory, static_cast<double>(ItemsOf(begun.front())) * cut.item_s);
     } else {
       begun.emplace_back();
-      // A part that can't be made is tried, and fails, here.
+      // A part that cannot be created here is attempted, and fails, on this node.
       more = SliceUp(cut, range, begun.back()).has_value();
       if (more)
         mine.end = peer.Begin(*cut.program, begun.back(), ContentsOf(cut, begun.back()),
@@ -200,7 +201,7 @@ void Session::RunSharesThere(const CutLaunch& cut, SharedCut& shared, std::size_
   if (mine.end && !mine.busy) mine.end = peer.EndLaunch();
 }
 
-/// Until all have run, wherever.
+/// Runs until all groups have been executed, on any node.
 cl_int Session::RunSharesHere(CutLaunch& cut, Kernel& kernel, SharedCut& shared, EventSpan& span) {
   const auto fits = [&](const GroupRange& range) {
     return cut.plans->need().Of({cut.plan.dimension, range.first, range.end}).device.count <= cut.room;
@@ -210,8 +211,8 @@ cl_int Session::RunSharesHere(CutLaunch& cut, Kernel& kernel, SharedCut& shared,
   while (error == CL_SUCCESS && !shared.hand_out.Done()) {
     const GroupRange range = shared.hand_out.Take(0, fits, platform::Now());
     if (range.empty()) {
-      // Others have some, take some yet, or go and leave theirs to us. Where none is, there is less room than a moment
-      // ago.
+      // Other nodes still have groups, may take more, or may be lost and leave theirs. If there are none, device memory
+      // has shrunk.
       if (stop_.load(std::memory_order_relaxed) || shared.hand_out.Alone(0)) error = CL_OUT_OF_RESOURCES;
       if (error == CL_SUCCESS) shared.changed.wait_for(lock, kStopLook);
       continue;
@@ -225,7 +226,7 @@ cl_int Session::RunSharesHere(CutLaunch& cut, Kernel& kernel, SharedCut& shared,
   return error;
 }
 
-/// Pieces as large as there is room for; none where one group needs more.
+/// The ends of pieces as large as the memory allows; empty if one group needs more.
 std::vector<std::uint64_t> Session::EndsThatFit(const CutLaunch& cut, const GroupRange& range) {
   std::vector<std::uint64_t> ends;
   std::uint64_t first = range.first;
@@ -241,7 +242,7 @@ std::vector<std::uint64_t> Session::EndsThatFit(const CutLaunch& cut, const Grou
   return ends;
 }
 
-/// Pieces of `range` in order.
+/// Runs the pieces of `range` in order.
 cl_int Session::RunHere(CutLaunch& cut, Kernel& kernel, const GroupRange& range, const std::vector<std::uint64_t>& ends,
                         EventSpan& span) {
   std::uint64_t first = range.first;
@@ -250,14 +251,14 @@ cl_int Session::RunHere(CutLaunch& cut, Kernel& kernel, const GroupRange& range,
     CutPart part;
     if (!SliceUp(cut, {first, end}, part.launch)) return CL_OUT_OF_RESOURCES;
     const cl_int error = RunPart(cut, kernel, part, span);
-    uses_.clear();  // they are of `part`
+    uses_.clear();  // they belong to `part`
     if (error != CL_SUCCESS) return error;
     first = end;
   }
   return CL_SUCCESS;
 }
 
-/// What a part's kernel gets.
+/// Computes the slices and arguments of a part's kernel.
 Status Session::SliceUp(const CutLaunch& cut, const GroupRange& range, PartLaunch& part) const {
   const core::KernelAccess& access = *cut.kernel.access;
   const unsigned dimension = cut.plan.dimension;
@@ -309,15 +310,16 @@ std::vector<const std::byte*> Session::ContentsOf(const CutLaunch& cut, const Pa
   return contents;
 }
 
-// -- Elsewhere -------------------------------------------------------------------------------------------------------
+// -- Remote parts
+// ------------------------------------------------------------------------------------------------------
 
-/// Parts that were begun are in `there`, those whose peer was lost on the way in `back`. Errors: that a part can't be
-/// made of what it would touch, which is nobody's loss.
+/// Parts that have begun are added to `there`, and those whose peer was lost to `back`. Errors: a part's slices cannot
+/// be computed, which is not the peer's failure.
 cl_int Session::BeginThere(CutLaunch& cut, std::uint64_t first, std::vector<PartThere>& there,
                            std::vector<GroupRange>& back) {
   const core::Plan& plan = cut.plan;
   const Duration at_most = cut.item_s > 0 ? kLateAfterTimes * std::min(plan.times.total, kForeseenMax) + kLateAfter
-                                          : kForeseenMax;  // nothing is known of it
+                                          : kForeseenMax;  // the cost is unknown
   for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
     PartThere part{.node = plan.nodes[i], .range = {first, plan.ends[plan.here + i]}, .launch = {}};
     first = part.range.end;
@@ -351,7 +353,8 @@ Status Session::EndThere(const CutLaunch& cut, const PartThere& part) {
   return peer.EndLaunch();
 }
 
-// -- Here ------------------------------------------------------------------------------------------------------------
+// -- Local parts
+// -------------------------------------------------------------------------------------------------------
 
 cl_int Session::RunPart(CutLaunch& cut, Kernel& kernel, CutPart& part, EventSpan& span) {
   MakeSlices(cut, part);
@@ -372,7 +375,7 @@ cl_int Session::RunPart(CutLaunch& cut, Kernel& kernel, CutPart& part, EventSpan
     const cl_int failed = cl_.clWaitForEvents(1, &part.ended);
     if (error == CL_SUCCESS) error = failed;
     const double item_s = SecondsOf(Duration{platform::NowNs() - begin_ns}) / static_cast<double>(items);
-    // The first has waited for the driver's compiler, too.
+    // The first part includes the driver's compilation.
     kernel.part_item_s = ++kernel.parts_run <= 2 ? item_s : (1 - kLastPart) * kernel.part_item_s + kLastPart * item_s;
     const EventSpan its = SpanOf(cl_, part.began);
     if (span.start_ns == 0) span = its;
@@ -386,7 +389,7 @@ cl_int Session::RunPart(CutLaunch& cut, Kernel& kernel, CutPart& part, EventSpan
   return error;
 }
 
-/// The memory of each slice, with its contents to come from host memory. A buffer that is read as a whole is its own.
+/// Creates the memory of each slice, to be filled from host memory. A buffer that is read as a whole is its own slice.
 void Session::MakeSlices(CutLaunch& cut, CutPart& part) {
   const std::vector<core::MemorySlice>& slices = part.launch.slices.slices;
   part.natives.resize(slices.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs: source and binaries in, what a build made out.
+// Programs: source and binaries from the client, and results of builds to the client.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -15,7 +15,7 @@ namespace {
 
 namespace wire = proto::cl;
 
-/// What an info function says, as text.
+/// The result of an info function as text.
 template <typename Get>
 std::string TextFrom(Get get) {
   std::size_t bytes = 0;
@@ -32,12 +32,12 @@ T NumberFrom(Get get, T otherwise = {}) {
   return get(sizeof value, &value, nullptr) == CL_SUCCESS ? value : otherwise;
 }
 
-/// A device that the client has made a program for, and the one the driver says it has made it for: PoCL names the
-/// whole device where a part of it was given.
+/// A device for which the client has created a program, and the device that the driver names for it: PoCL names the
+/// root device where a sub-device was given.
 struct KnownDevice {
   std::uint32_t id;
   cl_device_id native;
-  std::size_t place;  // among the program's devices
+  std::size_t place;  // index among the program's devices
 };
 
 std::vector<cl_device_id> DevicesOfProgram(const cl_icd_dispatch& cl, cl_program program) {
@@ -50,7 +50,7 @@ std::vector<cl_device_id> DevicesOfProgram(const cl_icd_dispatch& cl, cl_program
   return natives;
 }
 
-/// Nothing where the program is not for that device.
+/// Nullopt if the program is not for that device.
 std::optional<KnownDevice> KnownAs(const std::vector<cl_device_id>& natives, std::uint32_t id, const Device& device) {
   for (const Device* at = &device; at != nullptr; at = at->parent.get()) {
     const auto found = std::ranges::find(natives, at->native);
@@ -115,11 +115,11 @@ wire::KernelFacts FactsOfKernel(const cl_icd_dispatch& cl, cl_kernel kernel, con
   return facts;
 }
 
-// PoCL 3.1 makes a folder of a kernel's name, and ends the process where the file system allows no such name. So a
-// kernel with a longer name than this is given a short one by the preprocessor.
+// PoCL 3.1 uses a kernel's name as a folder name, and ends the process if the file system refuses it. Therefore the
+// preprocessor replaces the name of a kernel longer than this by a short one.
 constexpr std::size_t kKernelNameMax = 128;
 
-/// The names of kernels that are too long for a driver.
+/// The kernel names that are too long for a driver.
 std::vector<std::string> LongNames(const cl_icd_dispatch& cl, cl_program program) {
   const std::string names = TextFrom([&](std::size_t room, void* value, std::size_t* bytes) {
     return cl.clGetProgramInfo(program, CL_PROGRAM_KERNEL_NAMES, room, value, bytes);
@@ -169,7 +169,7 @@ wire::BuildFacts FactsOfBuild(const cl_icd_dispatch& cl, const Program& program)
   return facts;
 }
 
-/// The client's headers in a folder, and the options with what we add to them.
+/// The client's headers in a folder, and the options including the executor's.
 struct Prepared {
   std::optional<HeaderFolder> folder;
   std::string options;
@@ -190,7 +190,7 @@ void Session::Do(const wire::CreateProgram& m) {
   if (error == CL_SUCCESS) error = View(m.source, source);
   if (error == CL_SUCCESS) error = ChargeProgram(*program, source.size());
   if (error == CL_SUCCESS) {
-    // Copied by us: the client could change what lies in the arena while the driver reads it.
+    // Copied first, because the client could change the arena while the driver reads it.
     const std::string text(wire::TextOf(source));
     program->may_slice = MayBeSliced(text);
     const char* start = text.data();
@@ -229,7 +229,7 @@ void Session::Do(const wire::CreateProgramFromBinary& m) {
 
 namespace {
 
-/// Only a client's options and headers are invalid; what else fails is the executor's folder.
+/// Only the client's options and headers are invalid; other failures are those of the executor's folder.
 cl_int ErrorOf(const Error& error) {
   return error.code == Errc::kInvalidArgument ? CL_INVALID_BUILD_OPTIONS : CL_OUT_OF_HOST_MEMORY;
 }
@@ -237,9 +237,9 @@ cl_int ErrorOf(const Error& error) {
 template <typename View>
 Result<Prepared> Prepare(std::string_view options, const std::vector<wire::IncludedFile>& headers, View view) {
   Prepared prepared;
-  // Arguments' names and types are for the client, and for the checks of what it sets (arg_types.h).
+  // Names and types of arguments are for the client, and for the checks of arguments (arg_types.h).
   const std::string own = "-cl-kernel-arg-info";
-  prepared.may_slice = MayBeSliced(options);  // it may define names
+  prepared.may_slice = MayBeSliced(options);  // options may define names
   if (headers.empty()) {
     WEIR_TRY(prepared.options, MakeBuildOptions(own, options));
     return prepared;
@@ -262,7 +262,7 @@ Result<Prepared> Prepare(std::string_view options, const std::vector<wire::Inclu
 
 }  // namespace
 
-/// Devices that the client named, or all that it has.
+/// The devices that the client named, or all that it has.
 std::vector<cl_device_id> Session::DevicesOf(const wire::IdList& ids, cl_int& error) const {
   std::vector<cl_device_id> devices;
   for (std::size_t i = 0; i < ids.size() && error == CL_SUCCESS; ++i) {
@@ -278,7 +278,7 @@ void Session::AnswerBuild(std::uint32_t request, cl_int status, const Program* p
   replies_->AnswerWith(request, status, there ? FactsOfBuild(cl_, *program) : wire::BuildFacts{});
 }
 
-/// Asks nothing else of the driver: PoCL would end the process.
+/// Makes no further query to the driver, because PoCL would end the process.
 void Session::RefuseLongNames(std::uint32_t request, Program& program) {
   cl_.clReleaseProgram(program.native);
   program.native = nullptr;
@@ -388,7 +388,7 @@ void Session::Do(const wire::Link& m) {
     return Keep(m.id, program, CL_OUT_OF_RESOURCES, "clLinkProgram");
   }
   AnswerBuild(m.request, error, program.get());
-  // A program that a failed link has left has a log to be asked for.
+  // A program left by a failed link has a log that can be queried.
   Keep(m.id, program, program->native != nullptr ? CL_SUCCESS : error, "clLinkProgram");
 }
 
@@ -406,7 +406,7 @@ void Session::Do(const wire::GetBinary& m) {
       error = CL_INVALID_DEVICE;
     } else if (sizes[known->place] > 0) {
       binary.resize(sizes[known->place]);
-      std::vector<unsigned char*> places(natives.size());  // a null place is left out
+      std::vector<unsigned char*> places(natives.size());  // null places are skipped
       places[known->place] = binary.data();
       error = cl_.clGetProgramInfo(program->native, CL_PROGRAM_BINARIES, places.size() * sizeof places[0],
                                    places.data(), nullptr);

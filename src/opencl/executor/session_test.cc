@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session against a driver of ours, which calls event callbacks when the test wants it to.
+// A session against a fake driver, which calls event callbacks when the test requests it.
 #include "opencl/executor/session.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ namespace {
 
 namespace wire = proto::cl;
 
-/// The driver's event callbacks, called out of order: the first one waits until the second one has been called.
+/// The driver's event callbacks, called out of order: the first one waits until the second one was called.
 struct CallbacksOutOfOrder {
   using Call = void(CL_CALLBACK*)(cl_event, cl_int, void*);
 
@@ -63,7 +63,7 @@ class SessionOnOurDriver : public ::testing::Test {
     std::memcpy(at, bytes.data(), bytes.size());
     client_.out.Send(bytes.size());
   }
-  /// Carries out what was sent, on this thread.
+  /// Executes the sent messages on this thread.
   void Run() {
     gate::Agent nowhere("", proto::Api::kOpenCl, "session_test");
     Run(nowhere, store_);
@@ -71,7 +71,8 @@ class SessionOnOurDriver : public ::testing::Test {
   void Run(gate::Agent& agent, const std::shared_ptr<BufferStore>& store) {
     std::byte* const at = client_.out.Reserve(wire::kHeaderBytes);
     ASSERT_NE(at, nullptr);
-    const wire::Header end{.size = wire::kHeaderBytes, .op = 0, .flags = 0};  // no message, which ends the session
+    // An invalid message, which ends the session
+    const wire::Header end{.size = wire::kHeaderBytes, .op = 0, .flags = 0};
     std::memcpy(at, &end, sizeof end);
     client_.out.Send(wire::kHeaderBytes);
     DeviceMeter meter({}, {});
@@ -107,7 +108,7 @@ class SessionOnOurDriver : public ::testing::Test {
   std::uint32_t orders_ = 0;
 };
 
-// Else a memory order takes the buffers that were used last, since those of batches long ended are still pinned.
+// Otherwise a memory order evicts the most recently used buffers, because those of ended batches are still pinned.
 TEST_F(SessionOnOurDriver, FinishedCommandsPinNothingWhenTheClientIsTold) {
   CallbacksOutOfOrder::Only() = {};
   table_.clSetEventCallback = CallbacksOutOfOrder::Set;
@@ -117,7 +118,7 @@ TEST_F(SessionOnOurDriver, FinishedCommandsPinNothingWhenTheClientIsTold) {
   Send(wire::CreateBuffer{.id = kBuffer, .context = kContext, .flags = CL_MEM_READ_WRITE, .size = 4096});
   Send(wire::FillBuffer{
       .enqueue = {.queue = kQueue}, .buffer = kBuffer, .size = 4096, .pattern = std::as_bytes(std::span(&pattern, 1))});
-  Send(wire::Flush{.queue = kQueue});  // closes the batch, whose end the driver tells after the finish's
+  Send(wire::Flush{.queue = kQueue});  // closes the batch, whose end the driver reports after the end of the finish
   Send(wire::Finish{.request = 1, .queue = kQueue});
   int looked = 0;
   CallbacksOutOfOrder::Only().between = [&] {
@@ -131,7 +132,7 @@ TEST_F(SessionOnOurDriver, FinishedCommandsPinNothingWhenTheClientIsTold) {
   EXPECT_EQ(looked, 1);
 }
 
-// What another tenant's process has left in the device's memory.
+// The device's memory may hold data of another tenant's process.
 TEST_F(SessionOnOurDriver, NewBuffersInADevicesOwnMemoryAreCleared) {
   own_memory_ = true;
   static cl_api_clCreateBuffer make = nullptr;
@@ -165,7 +166,7 @@ TEST_F(SessionOnOurDriver, NewBuffersInADevicesOwnMemoryAreCleared) {
   }
 }
 
-/// A kernel without arguments, on a device whose events say that each launch took 3 ms, one after the other.
+/// A kernel without arguments, on a device whose events report 3 ms for each launch, one after the other.
 struct TimedKernels {
   static constexpr std::int64_t kEachNs = 3'000'000;
   static inline int launches = 0;
@@ -194,7 +195,7 @@ struct TimedKernels {
 
 class SessionOfTimedKernels : public SessionOnOurDriver {
  protected:
-  /// Carries out a launch that is cut, and what `more` sends behind it.
+  /// Runs a divided launch, and then what `more` sends.
   void ExpectAllCharged(const std::function<void()>& more);
 };
 
@@ -225,7 +226,7 @@ void SessionOfTimedKernels::ExpectAllCharged(const std::function<void()>& more) 
   EXPECT_EQ(charged_ns, TimedKernels::launches * TimedKernels::kEachNs);
 }
 
-// Of a long launch only the last piece was charged where events tell the time.
+// All pieces of a long launch are charged when events report times, not only the last one.
 TEST_F(SessionOfTimedKernels, EveryPieceOfALongLaunchIsCharged) {
   ExpectAllCharged([] {});
 }

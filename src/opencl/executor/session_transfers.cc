@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands that move contents: of buffers and of images.
+// Commands that transfer contents of buffers and images.
 #include <cstring>
 
 #include "opencl/executor/session_command.h"
@@ -14,8 +14,8 @@ ByteRange Part(const Memory& memory, std::uint64_t begin, std::uint64_t size) {
   return ByteRange::Within(memory.size, begin, size);
 }
 
-/// CL_INVALID_VALUE unless the transfer lies within its object. Buffers and images are different objects to a driver,
-/// and not every driver looks which one it is given.
+/// CL_INVALID_VALUE unless the transfer lies within its object. Also checks the object's kind, because not every driver
+/// distinguishes buffers from images.
 cl_int Within(cl_int found, const Memory* buffer, std::uint64_t offset, std::uint64_t size) {
   if (found != CL_SUCCESS) return found;
   if (buffer->image) return CL_INVALID_MEM_OBJECT;
@@ -83,13 +83,14 @@ void Session::Do(const wire::ReadBuffer& m) {
           });
 }
 
-/// Nothing need be moved here: what a distant client's caller waits for is sent from where the buffer lies. What is
-/// enqueued behind it may begin before that; who may do so is another thread, whose commands may come between a long
-/// read's parts as well.
+/// Copies nothing here: the contents that a remote client waits for are sent directly from the buffer's memory. A later
+/// command may begin before that, but it can only come from another thread, whose commands could come between the parts
+/// of a long read as well.
 bool Session::InPlace(const wire::ReadBuffer& m, const Memory& buffer, wire::Arrived& arrived) {
   Queue* queue = nullptr;
   if (m.waited == 0 || buffer.placed == nullptr || arrivals_ == nullptr) return false;
-  if (m.size == 0 || m.offset > buffer.size || m.size > buffer.size - m.offset) return false;  // the driver's errors
+  // The driver reports these errors
+  if (m.size == 0 || m.offset > buffer.size || m.size > buffer.size - m.offset) return false;
   if (objects_.Find(m.enqueue.queue, queue) != CL_SUCCESS || !queue->in_order) return false;
   arrived.in_buffers = 1;
   arrived.from = static_cast<std::uint64_t>(buffer.placed - buffers_.As<std::byte>()) + m.offset;
@@ -182,7 +183,7 @@ namespace {
 
 ByteRange Whole(const Memory& memory) { return {0, std::max<std::uint64_t>(memory.size, 1)}; }
 
-/// Bytes of one pixel of an image; 0: it doesn't say.
+/// The bytes of one pixel of an image; 0: the driver does not report them.
 std::uint64_t PixelBytes(const cl_icd_dispatch& cl, const Memory& image) {
   if (image.stored) return image.stored->shape.pixel_bytes;
   std::size_t bytes = 0;
@@ -190,7 +191,7 @@ std::uint64_t PixelBytes(const cl_icd_dispatch& cl, const Memory& image) {
   return bytes;
 }
 
-/// Bytes of a box of an image, tightly packed.
+/// The bytes of a box of an image, tightly packed.
 std::uint64_t PackedBytes(const cl_icd_dispatch& cl, const Memory& image, const std::uint64_t (&region)[3]) {
   const unsigned __int128 bytes = static_cast<unsigned __int128>(Product(region)) * PixelBytes(cl, image);
   constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();

@@ -7,8 +7,8 @@
 namespace weir::opencl {
 namespace {
 
-/// "atom" finds atomic_add, atom_add and __opencl_atomic_load; "group" the work-group's id, size, functions and
-/// barriers across it too, which is more than is needed.
+/// "atom" matches atomic_add, atom_add and __opencl_atomic_load. "group" matches queries of the work-group and also
+/// barriers across it, which is more than necessary.
 constexpr std::array<std::string_view, 12> kTold{"get_group_id",
                                                  "get_num_groups",
                                                  "get_global_size",
@@ -21,11 +21,11 @@ constexpr std::array<std::string_view, 12> kTold{"get_group_id",
                                                  "atom",
                                                  "printf",
                                                  "##"};
-/// With a local size of the driver's choice, pieces may get another one than the whole.
+/// If the driver chooses the local size, pieces may get another one than the whole launch.
 constexpr std::array<std::string_view, 4> kToldOfGroups{"get_local_id", "barrier", "local", "sub_group"};
 
-/// Pieces along the fastest dimension keep to multiples of this where no local size says otherwise: drivers choose
-/// their own among the divisors.
+/// Without a local size, pieces along the fastest dimension have multiples of this size, because drivers choose the
+/// local size among the divisors.
 constexpr std::uint64_t kUnit = 256;
 
 bool Names(std::string_view source, const auto& words) {
@@ -49,7 +49,7 @@ Slicer::Slicer(const Launch& launch, std::uint64_t pieces) : whole_(launch) {
     most = groups;
     if (groups >= pieces) break;
   }
-  // No overflow: what is cut has been checked to have fewer work-items than that.
+  // No overflow: the launch was checked to have fewer work-items.
   items_per_unit_ = unit_;
   for (unsigned d = 0; d < launch.dimensions; ++d)
     if (d != along_) items_per_unit_ *= launch.global[d];

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Long kernels in pieces, so that a device that can't be interrupted can still be shared: the gate is passed between
-// two of them. Pure. A piece is a launch of some of the work-groups at their global offset: get_global_id is right in
-// it, and what else a work-item can ask about where it is is not. So only sources that ask nothing else are cut, and
+// Divides long kernels into pieces, so that a device that cannot be preempted can still be shared: the gate is passed
+// between pieces. Pure. A piece is a launch of some of the work-groups with a global offset. get_global_id is correct
+// in a piece, but other queries of a work-item's position are not. Therefore only sources without such queries are
+// divided, and only if work-items of different pieces do not interact.
 // none whose work-items meet those of other pieces.
 #pragma once
 
@@ -10,8 +11,8 @@
 
 namespace weir::opencl {
 
-/// False where the text names a built-in that a piece would answer otherwise, an atomic or printf, or pastes tokens, so
-/// that it could without our seeing it. Comments and strings count: being wrong that way costs nothing but a cut.
+/// False if the text names a built-in whose result differs in a piece, an atomic or printf, or pastes tokens, which
+/// could hide such a name. Comments and strings count too: a false negative only loses a division.
 bool MayBeSliced(std::string_view source);
 
 struct Launch {
@@ -21,16 +22,16 @@ struct Launch {
   std::uint64_t local[3] = {1, 1, 1};
 };
 
-/// Takes a launch apart, from its beginning to its end: between work-groups, along the slowest dimension that has
-/// `pieces` of them, else along the one that has most.
+/// Divides a launch from its beginning to its end, between work-groups: along the slowest dimension that has `pieces`
+/// of them, otherwise along the longest.
 class Slicer {
  public:
-  /// `pieces`: about how many there are to be. Below 2, and where it can't be cut, the launch is one.
+  /// `pieces`: approximate number of pieces. The launch stays whole if it is below 2 or the launch cannot be divided.
   Slicer(const Launch& launch, std::uint64_t pieces);
 
   [[nodiscard]] bool done() const { return done_; }
-  /// The next piece: of about this many work-items, one group at least. What would leave less than half as much for the
-  /// last takes that too. Not when done.
+  /// Returns the next piece, of about `items` work-items and at least one group. It includes the rest if less than half
+  /// as much would remain. Must not be called when done.
   Launch Next(std::uint64_t items);
 
  private:
@@ -38,7 +39,7 @@ class Slicer {
   bool cut_ = false, done_ = false;
   unsigned along_ = 0;
   std::uint64_t unit_ = 1, items_per_unit_ = 1;
-  std::uint64_t begin_ = 0;  // of what is left, along that dimension
+  std::uint64_t begin_ = 0;  // beginning of the rest along that dimension
 };
 
 }  // namespace weir::opencl

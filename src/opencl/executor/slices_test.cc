@@ -16,7 +16,7 @@ TEST(Slices, SourcesThatAskOnlyForTheirGlobalIdMayBeCut) {
   EXPECT_FALSE(MayBeSliced("#define ID(x) get_##x##_id(0)"));
 }
 
-// They cover the launch, each work-item once and in order, and no group is torn.
+// The pieces cover the launch, each work-item once and in order, and no group is divided.
 RC_GTEST_PROP(Slices, MakeUpTheLaunch, ()) {
   Launch launch;
   launch.dimensions = static_cast<unsigned>(*rc::gen::inRange(1, 4));

@@ -81,7 +81,7 @@ Stored::Stored(std::shared_ptr<BufferStore> of, std::shared_ptr<Context> in, con
   bytes = shape.size;
 }
 
-// The last of those who knew it is here, so that nobody moves it.
+// This drops the last reference, so that no thread moves the object.
 Stored::~Stored() {
   if (!parent) store->Forget(*this);
   ReleaseAndTell(context->cl, native, std::move(gone));
@@ -96,7 +96,7 @@ ByteRange Stored::InRoot(const ByteRange& range) const {
 
 cl_int Stored::MakeNative() {
   const cl_icd_dispatch& cl = context->cl;
-  // Contents are read and written by us, whatever the program has said it wouldn't do.
+  // The executor reads and writes contents, whatever access flags the program has set.
   const cl_mem_flags flags = shape.flags & ~kHostAccess;
   cl_int error = CL_SUCCESS;
   if (shape.image) {
@@ -127,7 +127,7 @@ cl_int Stored::MakeNative() {
 
 bool Stored::MapHost() {
   if (host) return true;
-  // Not the client's arena: its ranges may be mapped, and what it writes there isn't the contents.
+  // Not in the client's arena: its ranges may be mapped, and the client's writes there are not contents.
   void* at = ::mmap(nullptr, shape.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) return false;
   ::madvise(at, shape.size, MADV_HUGEPAGE);

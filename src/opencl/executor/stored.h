@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A buffer or an image whose contents move between the device and host memory, and the parts that were made of one.
+// A buffer or an image whose contents move between the device and host memory, and its parts.
 //
 //                 first use            released, after a copy out of what is dirty
 //   nowhere yet ────────────▶ resident ───────────────────────────────────────────▶ in host memory
 //        ▲                     │   ▲                                                      │
-//        └── nothing written ──┘   └───────── made again, contents copied in ─────────────┘
+//        └── nothing written ──┘   └───────── created again, contents copied in ──────────┘
 //
-// The host's copy stays when contents come back: what isn't written then need not be copied out again.
+// The host copy stays when contents return to the device, so that unmodified bytes need not be copied out again.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,8 @@ namespace weir::opencl {
 class BufferStore;
 struct Context;
 
-/// What is to happen when a memory object is gone for good: bytes to return, and a ticket to tell the client of.
+/// What happens when a memory object is finally released: bytes to return to the quota, and a ticket to report to the
+/// client.
 struct Gone {
   std::shared_ptr<Quota> quota;
   std::uint64_t charged = 0;
@@ -35,15 +36,15 @@ struct Gone {
   void Tell() const;
 };
 
-/// Gives a native object back to the driver, and tells when that has no more use for it either: commands that were
-/// enqueued keep it, and the range it lies in.
+/// Releases a native object, and reports when the driver no longer uses it. Enqueued commands keep it and its memory
+/// range.
 void ReleaseAndTell(const cl_icd_dispatch& cl, cl_mem native, Gone gone);
 
-/// Clears new objects in a device's own memory: drivers leave there what another tenant's process has written.
+/// Clears new objects in a device's own memory, because drivers leave data of other tenants' processes there.
 cl_int ClearNew(Context& context, cl_mem buffer, std::uint64_t bytes);
 cl_int ClearNewImage(Context& context, cl_mem image, const cl_image_desc& desc);
 
-/// What it takes to make a native object again.
+/// What is needed to create a native object again.
 struct Shape {
   cl_mem_flags flags = 0;
   std::uint64_t size = 0, origin = 0;
@@ -52,13 +53,13 @@ struct Shape {
   cl_image_desc desc{};
   std::uint64_t pixel_bytes = 0;
 
-  /// All of an image, as reads and writes name it.
+  /// The whole region of an image as reads and writes name it.
   void WholeImage(std::size_t (&region)[3]) const;
   [[nodiscard]] std::uint64_t PackedBytes() const;
 };
 
 struct Stored final : Held, std::enable_shared_from_this<Stored> {
-  /// A part has a parent; a part's content, place and pins are its root's.
+  /// A part has a parent; its content, place and pins are those of its root.
   Stored(std::shared_ptr<BufferStore> of, std::shared_ptr<Context> in, const Shape& like,
          std::shared_ptr<Stored> part_of);
   ~Stored();
@@ -66,15 +67,16 @@ struct Stored final : Held, std::enable_shared_from_this<Stored> {
   Stored& operator=(const Stored&) = delete;
 
   [[nodiscard]] Stored& root() { return parent ? parent->root() : *this; }
-  /// Where a root's bytes lie that a command touches which uses `range` of this one.
+  /// The range in the root that corresponds to `range` of this object.
   [[nodiscard]] ByteRange InRoot(const ByteRange& range) const;
   [[nodiscard]] ByteRange All() const { return InRoot({0, shape.size}); }
 
-  /// Makes the native object, with its first content where it has one. Parts need their parent's.
+  /// Creates the native object, with its initial content if there is one. A part needs its parent's native object.
   cl_int MakeNative();
-  /// Of a root that is not on the device: `host` holds all of its contents from now on.
+  /// Requires a root that is not on the device: `host` holds all of its contents from now on.
   cl_int MakeHost();
-  /// Copy a range of a root's contents, all of an image's, between the device and host memory, and wait for it.
+  /// Copy a range of a root's contents (an image: all of them) between the device and host memory, and wait for the
+  /// copy.
   cl_int CopyOut(const ByteRange& range);
   cl_int CopyIn(const ByteRange& range);
 
@@ -82,18 +84,18 @@ struct Stored final : Held, std::enable_shared_from_this<Stored> {
   const std::shared_ptr<Context> context;
   const Shape shape;
   const std::shared_ptr<Stored> parent;
-  const std::byte* first = nullptr;  // a buffer's first content, in the arena
+  const std::byte* first = nullptr;  // initial content of a buffer, in the arena
 
-  // The store's lock; while it is pinned or moving, whoever pinned or moves it.
+  // Guarded by the store's lock; while pinned or moving, owned by the thread that pinned or moves it.
   cl_mem native = nullptr;
-  std::uint64_t number = 0;  // of the native object; no two in a process have the same
-  ByteRange content;         // what was ever written
-  ByteRange dirty;           // of it, what host memory doesn't hold
+  std::uint64_t number = 0;  // of the native object; unique within the process
+  ByteRange content;         // range that was ever written
+  ByteRange dirty;           // the part of it that host memory lacks
   platform::Mapping host;
-  bool switched_out = false;                 // evicted since its slots were another's for a while
+  bool switched_out = false;                 // evicted because its slots were temporarily assigned to another vGPU
   std::vector<std::weak_ptr<Stored>> parts;  // of a root
 
-  std::uint64_t pinned_by = 0;  // the session's thread: the last Pins that it is in
+  std::uint64_t pinned_by = 0;  // used by the session's thread: the last Pins that contain it
   Gone gone;                    // set when the client has released it
 
  private:

@@ -21,8 +21,8 @@ std::string TaskFile(pid_t tid, const char* name) {
   return line;
 }
 
-/// Since boot, in clock ticks; negative: there is no such thread. Field 22 of proc(5)'s stat, counted behind the name,
-/// which may hold anything.
+/// The thread's start since boot, in clock ticks; negative: there is no such thread. Field 22 of proc(5)'s stat,
+/// counted after the name, which may contain any character.
 std::int64_t BeginTicksOf(pid_t tid) {
   const std::string line = TaskFile(tid, "stat");
   const auto name_end = line.rfind(')');

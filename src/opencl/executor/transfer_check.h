@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which transfers lie within their object. Drivers are not relied on for it: some check rectangles with arithmetic that
-// overflows. All arithmetic here is checked, and what overflows does not fit. Pure.
+// Checks that transfers lie within their objects. Drivers are not relied on, because some check rectangles with
+// arithmetic that overflows. All arithmetic here is checked, and an overflow means that the transfer does not fit.
+// Pure.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +9,12 @@
 
 namespace weir::opencl {
 
-/// Whether `size` bytes from `offset` lie within `limit` bytes. A size of 0 is no transfer.
+/// Whether `size` bytes from `offset` lie within `limit` bytes. A size of 0 is invalid.
 constexpr bool RangeFits(std::uint64_t limit, std::uint64_t offset, std::uint64_t size) {
   return size != 0 && offset <= limit && size <= limit - offset;
 }
 
-/// A rectangle of a buffer as OpenCL gives it; a pitch of 0 is that of packed rows or slices.
+/// A rectangle of a buffer as OpenCL defines it; a pitch of 0 means packed rows or slices.
 struct BufferBox {
   const std::uint64_t (&origin)[3];
   const std::uint64_t (&region)[3];
@@ -27,7 +28,7 @@ constexpr bool MultiplyAdd(std::uint64_t a, std::uint64_t b, std::uint64_t c, st
   return wide <= std::numeric_limits<std::uint64_t>::max();
 }
 
-/// Whether the box is one that OpenCL allows and lies within `limit` bytes.
+/// Whether OpenCL allows the box and it lies within `limit` bytes.
 constexpr bool BoxFits(std::uint64_t limit, const BufferBox& box) {
   const auto& [origin, region, row_pitch, slice_pitch] = box;
   if (region[0] == 0 || region[1] == 0 || region[2] == 0) return false;
@@ -44,7 +45,7 @@ constexpr bool BoxFits(std::uint64_t limit, const BufferBox& box) {
   return MultiplyAdd(rows, row, end, end) && MultiplyAdd(slices, slice, end, end) && end <= limit;
 }
 
-/// Whether a box of pixels lies within an image of that extent; a side the image does not have is 1 there.
+/// Whether a box of pixels lies within an image. Both have size 1 in dimensions that the image lacks.
 constexpr bool PixelsFit(const std::uint64_t (&extent)[3], const std::uint64_t (&origin)[3],
                          const std::uint64_t (&region)[3]) {
   for (int i = 0; i < 3; ++i)
@@ -52,7 +53,7 @@ constexpr bool PixelsFit(const std::uint64_t (&extent)[3], const std::uint64_t (
   return true;
 }
 
-/// Whether a pattern may be repeated over a range of a buffer.
+/// Whether a pattern may fill a range of a buffer.
 constexpr bool FillFits(std::uint64_t limit, std::uint64_t pattern, std::uint64_t offset, std::uint64_t size) {
   constexpr std::uint64_t kPatternMax = 128;
   return pattern != 0 && pattern <= kPatternMax && (pattern & (pattern - 1)) == 0 && offset % pattern == 0 &&

@@ -12,7 +12,7 @@ namespace {
 
 using Three = std::array<std::uint64_t, 3>;
 
-/// Small numbers, powers of two with their neighbours, the greatest numbers, and any.
+/// Small numbers, powers of two and their neighbours, the largest numbers, and arbitrary ones.
 rc::Gen<std::uint64_t> Hostile() {
   return rc::gen::oneOf(rc::gen::inRange<std::uint64_t>(0, 20),
                         rc::gen::map(rc::gen::pair(rc::gen::inRange(0, 64), rc::gen::inRange(-2, 3)),
@@ -25,7 +25,7 @@ rc::Gen<std::uint64_t> Hostile() {
 }
 rc::Gen<Three> HostileThree() { return rc::gen::container<Three>(Hostile()); }
 
-/// A number of up to 256 bits, enough for any sum of products of three 64-bit numbers; exact.
+/// An exact number of up to 256 bits, enough for any sum of products of three 64-bit numbers.
 struct Exact {
   unsigned __int128 low = 0;
   std::uint64_t carries = 0;
@@ -72,7 +72,7 @@ RC_GTEST_PROP(TransferCheckLaws, AnAcceptedBoxLiesWithinItsBuffer, ()) {
   RC_ASSERT(fits == (allowed && end.AtMost(limit)));
 }
 
-// Every byte that the box names, one by one.
+// Every byte of the box, one by one.
 RC_GTEST_PROP(TransferCheckLaws, NoByteOfAnAcceptedSmallBoxLiesOutside, ()) {
   const auto small = rc::gen::inRange<std::uint64_t>(0, 6);
   const std::uint64_t limit = *rc::gen::inRange<std::uint64_t>(0, 400);
