@@ -118,7 +118,7 @@ cl_int BufferStore::MakeAndFill(Stored& object, bool& counted) {
 cl_int BufferStore::Restore(Lock& lock, Stored& object) {
   object.moving = true;
   taken_ += object.bytes;
-  const bool again = object.number != 0;  // the initial content is not part of the store's statistics
+  const bool again = object.number != 0;  // the first load of an object is not counted as a copy
   lock.unlock();
   const std::int64_t begin_ns = platform::NowNs();
   const std::uint64_t copied = again && object.host ? object.content.size() : 0;

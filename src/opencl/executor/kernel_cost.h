@@ -39,7 +39,7 @@ struct CostPart {
   std::int64_t predicted_ns = 0;
 };
 
-/// A batch took `gpu_ns` although `predicted_ns` were predicted: each kernel learns from its share.
+/// A batch was predicted to take `predicted_ns` and took `gpu_ns`: each kernel learns its share of the time.
 void LearnCosts(const std::vector<CostPart>& parts, std::int64_t predicted_ns, std::int64_t gpu_ns);
 
 }  // namespace weir::opencl

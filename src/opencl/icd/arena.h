@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which ranges of the shared arena are in use. Best fit, so that large ranges stay whole; neighbours that are free are
-// one. All operations are O(log n) in the number of free ranges.
+// Allocates ranges of the shared arena. Best fit, so that large ranges stay whole; adjacent free ranges are merged. All
+// operations take O(log n) for n free ranges.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ class ArenaRanges {
   ArenaRanges() = default;
   explicit ArenaRanges(std::uint64_t bytes);
 
-  /// The offset of a free range of at least `bytes`, at a multiple of kArenaAlignment. Nothing: no such range.
+  /// Returns the offset of a free range of at least `bytes`, a multiple of kArenaAlignment. Nullopt: there is none.
   std::optional<std::uint64_t> Take(std::uint64_t bytes);
-  /// Gives back what Take(bytes) returned.
+  /// Frees a range that Take(bytes) returned.
   void GiveBack(std::uint64_t offset, std::uint64_t bytes);
 
   [[nodiscard]] std::uint64_t free_bytes() const { return free_bytes_; }
   [[nodiscard]] std::size_t free_ranges() const { return by_offset_.size(); }
-  /// What a range of `bytes` really takes; 0: more than there can be.
+  /// The size that a range of `bytes` occupies; 0: overflow.
   static constexpr std::uint64_t Rounded(std::uint64_t bytes) {
     if (bytes > UINT64_MAX - proto::cl::kArenaAlignment) return 0;
     const std::uint64_t at_least = bytes == 0 ? 1 : bytes;

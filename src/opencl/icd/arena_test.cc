@@ -27,7 +27,8 @@ TEST(ArenaRanges, RefusesWhatNoArenaHas) {
   EXPECT_TRUE(arena.Take(0)) << "takes a page, so that no two are at the same place";
 }
 
-/// Whatever is taken and given back, in whatever order: ranges never overlap, lie inside, and free neighbours are one.
+/// Whatever is allocated and freed, in any order: ranges never overlap, lie inside, and adjacent free ranges are
+/// merged.
 RC_GTEST_PROP(ArenaRanges, KeepsItsLaws, ()) {
   const auto pages = *rc::gen::inRange<std::uint64_t>(1, 64);
   ArenaRanges arena(pages * kPage);
@@ -41,7 +42,8 @@ RC_GTEST_PROP(ArenaRanges, KeepsItsLaws, ()) {
       const std::uint64_t end = *offset + ArenaRanges::Rounded(number);
       RC_ASSERT((*offset % kPage == 0 && end <= pages * kPage));
       const auto after = taken.lower_bound(*offset);
-      RC_ASSERT((after == taken.end() || after->first >= end));  // in parentheses: else both sides are evaluated
+      // In parentheses, because otherwise both sides are evaluated
+      RC_ASSERT((after == taken.end() || after->first >= end));
       RC_ASSERT((after == taken.begin() ||
                  std::prev(after)->first + ArenaRanges::Rounded(std::prev(after)->second) <= *offset));
       taken.emplace(*offset, number);

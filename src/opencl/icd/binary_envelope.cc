@@ -8,8 +8,8 @@ namespace {
 
 struct EnvelopeHead {
   std::uint32_t magic = kEnvelopeMagic, version = kEnvelopeVersion;
-  std::uint64_t bytes = 0;     // with this head
-  std::uint64_t checksum = 0;  // of what follows: caches get cut and overwritten
+  std::uint64_t bytes = 0;     // including this head
+  std::uint64_t checksum = 0;  // of the bytes after it, because caches may be truncated or overwritten
 };
 static_assert(sizeof(EnvelopeHead) == 24);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies boxes of bytes between a program's memory, with its pitches, and tightly packed content.
+// Copies boxes of bytes between a program's memory, which has pitches, and tightly packed content.
 #pragma once
 
 #include <cstddef>

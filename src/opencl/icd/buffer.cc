@@ -7,7 +7,7 @@
 namespace weir::opencl::icd {
 namespace {
 
-/// Sends the message that makes `memory`, and lists it. It is gone when that fails.
+/// Sends the message that creates `memory`, and lists it. Destroys `memory` on failure.
 template <typename M>
 cl_mem Announce(Memory* memory, M message, cl_int* error) {
   Link& link = *memory->link;
@@ -75,7 +75,7 @@ cl_mem CreateSubBuffer(cl_mem handle, cl_mem_flags flags, cl_buffer_create_type 
   constexpr cl_mem_flags kHostAccess = CL_MEM_HOST_WRITE_ONLY | CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_NO_ACCESS;
   if ((flags & kHostPtr) != 0 || CheckMemoryFlags(flags, nullptr, false) != CL_SUCCESS)
     return Refuse(CL_INVALID_VALUE, error);
-  // A part may not do what the whole may not.
+  // A sub-buffer must not allow what its parent forbids.
   const cl_mem_flags whole = parent->flags;
   const bool kernel_wrong =
       ((whole & CL_MEM_WRITE_ONLY) != 0 && (flags & (CL_MEM_READ_WRITE | CL_MEM_READ_ONLY)) != 0) ||

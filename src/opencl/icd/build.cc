@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Building, compiling and linking. One round trip; what comes back answers all later questions.
+// Building, compiling and linking. Each costs one round trip, and its answer serves all later queries.
 #include <cstring>
 
 #include "opencl/icd/includes.h"
@@ -12,7 +12,7 @@ namespace {
 
 using BuildNotify = void(CL_CALLBACK*)(cl_program, void*);
 
-/// Headers on their way: the message keeps views of them, or they lie in the arena.
+/// Owns the headers of a build until it is sent: the message refers to them, or they lie in the arena.
 class Headers {
  public:
   explicit Headers(std::map<std::string, std::string> files) : files_(std::move(files)) {}
@@ -42,7 +42,7 @@ class Headers {
   std::map<std::string, std::string> files_;
 };
 
-/// Notes that a build has begun. Under the program's mutex.
+/// Records the start of a build. Requires the program's mutex.
 void Begin(Program& program, const std::vector<std::uint32_t>& ids, std::string_view options) {
   for (DeviceBuild& build : program.builds) {
     if (!ids.empty() && std::find(ids.begin(), ids.end(), build.device->id) == ids.end()) continue;
@@ -52,7 +52,7 @@ void Begin(Program& program, const std::vector<std::uint32_t>& ids, std::string_
   }
 }
 
-/// Asks, and takes the facts over. Under the program's mutex.
+/// Sends the request and stores the facts of the answer. Requires the program's mutex.
 template <typename M>
 cl_int AskAndTake(Program& program, M& request) {
   Answer answer;
@@ -63,7 +63,7 @@ cl_int AskAndTake(Program& program, M& request) {
   return error;
 }
 
-/// The program hears of the end by its callback if it gave one, and then not by the call.
+/// Reports the end of a build by the program's callback if there is one, and otherwise by the return value.
 cl_int Report(Program& program, BuildNotify notify, void* user, cl_int error) {
   if (notify == nullptr) return error;
   const Link::StateLock lock(*program.link);
@@ -130,7 +130,7 @@ cl_int CompileProgram(cl_program handle, cl_uint count, const cl_device_id* list
       if (header == nullptr || header_names[i] == nullptr) return CL_INVALID_PROGRAM;
       header_ids.push_back(header->id);
       request.header_names.emplace_back(header_names[i]);
-      files.erase(header_names[i]);  // the program's own word comes first
+      files.erase(header_names[i]);  // headers given by the program take precedence
       // Headers include headers.
       for (auto& [name, content] : FindIncludedFiles(header->source, read)) files.emplace(name, content);
     }
@@ -195,7 +195,7 @@ cl_program LinkProgram(cl_context context_handle, cl_uint count, const cl_device
   }
   result = Report(*program, notify, user, result);
   auto* const made = Give<cl_program>(program, error);
-  // Its log is worth reading.
+  // Its log can be queried.
   if (error != nullptr) *error = result;
   return made;
 }

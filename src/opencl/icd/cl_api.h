@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenCL's own headers, all versions of the API, and nothing of the GPU libraries that it shares with.
+// OpenCL's headers with all versions of the API, but without the interoperation with graphics libraries.
 #pragma once
 
 #define CL_TARGET_OPENCL_VERSION 300

@@ -28,7 +28,7 @@ namespace {
 
 using Notify = void(CL_CALLBACK*)(const char*, const void*, std::size_t, void*);
 
-/// Reads a list of properties; how many numbers it has with its closing zero.
+/// Checks a list of properties and sets `length` to its length including the final zero.
 cl_int CheckProperties(const cl_context_properties* properties, std::size_t& length) {
   length = 0;
   if (properties == nullptr) return CL_SUCCESS;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A context: its devices, and whom to tell what.
+// A context: its devices and its callbacks.
 #pragma once
 
 #include <functional>
@@ -21,12 +21,12 @@ struct Context : Object {
 
   std::vector<Ref<Device>> devices;
   std::vector<cl_context_properties> given;
-  bool shares_arena = false;  // all of its devices do
-  // Those that the executor was asked for, by flags and type of image. State lock.
+  bool shares_arena = false;  // true if true for all of its devices
+  // Formats already queried from the executor, by flags and type of image. Guarded by the state lock.
   std::map<std::pair<cl_mem_flags, cl_mem_object_type>, std::vector<cl_image_format>> image_formats;
   void(CL_CALLBACK* notify)(const char*, const void*, std::size_t, void*) = nullptr;
   void* notify_user = nullptr;
-  std::vector<std::function<void()>> destructor_callbacks;  // state lock
+  std::vector<std::function<void()>> destructor_callbacks;  // guarded by the state lock
 };
 
 }  // namespace weir::opencl::icd

@@ -31,7 +31,7 @@ Device::Device(Link* of, std::uint32_t executors_id, bool in_arena, FactTable ta
 }
 
 void Device::End(Device* device) {
-  // Those of the platform are there as long as their connection is.
+  // The platform's devices live as long as their connection.
   if (!device->parent) return;
   device->link->Release(device->id);
   delete device;
@@ -46,7 +46,7 @@ Device* MakeDevice(Link& link, const wire::DeviceFacts& facts, Device* parent) {
 
 namespace {
 
-/// How many devices a partition can have at most, to set their ids aside; 0: the properties make no sense.
+/// The maximum number of sub-devices of a partition, for which ids are reserved; 0: invalid properties.
 std::uint32_t PartsAtMost(const Device& device, const cl_device_partition_property* properties, std::size_t length) {
   const std::uint32_t units = std::max(device.facts.Get<cl_uint>(CL_DEVICE_MAX_COMPUTE_UNITS, 1), 1U);
   switch (properties[0]) {
@@ -60,7 +60,7 @@ std::uint32_t PartsAtMost(const Device& device, const cl_device_partition_proper
   }
 }
 
-/// Numbers, the closing zero included. By counts they end with a zero of their own.
+/// The length of the list including the final zero. A list of counts has a terminator of its own.
 std::size_t LengthOf(const cl_device_partition_property* properties) {
   constexpr std::size_t kMost = 4096;
   std::size_t n = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device, or a part of one, with all that is known of it.
+// A device or a sub-device, with its facts.
 #pragma once
 
 #include "opencl/icd/facts.h"
@@ -9,7 +9,7 @@ namespace weir::opencl::icd {
 
 struct Device : Object {
   static constexpr Kind kKind = Kind::kDevice;
-  /// `facts`: already filtered.
+  /// `facts` are already filtered.
   Device(Link* of, std::uint32_t executors_id, bool in_arena, FactTable table, Device* part_of);
   static void End(Device* device);
 
@@ -21,13 +21,13 @@ struct Device : Object {
   std::vector<std::size_t> work_item_sizes;
   bool non_uniform_groups = false;
   bool images = false;
-  std::uint64_t address_max = 0;  // of a size_t on the device
+  std::uint64_t address_max = 0;  // maximum of a size_t on the device
   std::uint64_t allocation_max = 0;
-  std::uint64_t base_alignment = 1;  // bytes, of a sub-buffer's origin
+  std::uint64_t base_alignment = 1;  // in bytes, for a sub-buffer's origin
   cl_command_queue_properties queue_properties = 0;
 };
 
-/// The device's executor made its facts; here they become what a program of ours is told.
+/// Converts the executor's facts of a device to what programs see.
 Device* MakeDevice(Link& link, const wire::DeviceFacts& facts, Device* parent);
 
 }  // namespace weir::opencl::icd

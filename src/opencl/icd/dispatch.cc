@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dispatch table, and how loaders get at it. Every slot has a function: those of features that no device of ours
-// has fail as OpenCL 3.0 says. No exception leaves the library.
+// The dispatch table, and how loaders get it. Every slot has a function: those of unsupported features fail as OpenCL
+// 3.0 specifies. No exception leaves the library.
 #include <array>
 #include <cstring>
 #include <string_view>
@@ -11,7 +11,7 @@
 namespace weir::opencl::icd {
 namespace {
 
-/// What a function returns that could not do its work. One that makes something says why through its last argument.
+/// The result of a function that fails. A function that creates an object reports the error through its last argument.
 template <typename R, typename... A>
 R Failure(cl_int code, A... arguments) {
   if constexpr (std::is_same_v<R, cl_int>) {
@@ -46,7 +46,7 @@ struct Absent<R (*)(A...), kCode> {
   static R Call(A... arguments) noexcept { return Failure<R>(kCode, arguments...); }
 };
 
-/// Slots of other systems' graphics, whose types nobody here knows. Those that return an object return none.
+/// Slots of other systems' graphics, whose types are unknown here. Those that return an object return null.
 cl_int AbsentCommand() { return CL_INVALID_OPERATION; }
 void* AbsentObject() { return nullptr; }
 
@@ -137,7 +137,7 @@ namespace api {
 
 void* GetExtensionFunctionAddress(const char* name) {
   if (name == nullptr) return nullptr;
-  // What a loader asks before it has a table, and what belongs to no table.
+  // Functions that a loader needs before it has a table, and functions that are not in it.
   static const std::array<NamedFunction, 3> kFunctions{{
       {"clIcdGetPlatformIDsKHR", reinterpret_cast<void*>(&Guarded<&GetPlatformIDs>::Call)},
       {"clGetPlatformInfo", reinterpret_cast<void*>(&Guarded<&GetPlatformInfo>::Call)},

@@ -43,7 +43,7 @@ void Command::Expect(Event& event, std::unique_ptr<Arrival> arrival, Link::Sendi
 }
 
 void Command::Hand(Event* event) {
-  if (event_ == nullptr) {  // ours alone
+  if (event_ == nullptr) {  // an internal event
     event->references.store(0, std::memory_order_relaxed);
     Drop(*event);
     return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all clEnqueue… functions share: reading the queue and the wait list, sending the command, making its event.
+// Shared by all clEnqueue… functions: reads the queue and the wait list, sends the command, and creates its event.
 #pragma once
 
 #include <memory>
@@ -13,46 +13,48 @@ namespace weir::opencl::icd {
 
 class Command {
  public:
-  /// CL_SUCCESS, or what is wrong with these arguments.
+  /// CL_SUCCESS, or the error of these arguments.
   cl_int Open(cl_command_queue queue, cl_uint wait_count, const cl_event* wait_list, cl_event* event);
 
   [[nodiscard]] Queue& queue() const { return *queue_; }
   [[nodiscard]] Link& link() const { return *queue_->link; }
   [[nodiscard]] const WaitList& waits() const { return waits_; }
   [[nodiscard]] bool wants_event() const { return event_ != nullptr; }
-  /// A write whose caller waits for it is told what its end would tell others.
+  /// A blocking write fails immediately if an event of its wait list has failed.
   [[nodiscard]] bool FailsAtOnce(cl_bool blocking) const { return blocking != CL_FALSE && waits_.failed(); }
-  /// What Send sent has an event, the program's or one of our own.
+  /// Whether the command sent by Send has an event, of the program or internal.
   [[nodiscard]] bool has_made_event() const { return static_cast<bool>(made_); }
 
-  /// The command may be carried out here and now: buffers are their ranges, nothing runs, nothing is waited for.
+  /// Whether the client may execute the command itself now: buffers are arena ranges, the queue is idle, and there is
+  /// nothing to wait for.
   [[nodiscard]] bool may_be_done_here() const {
     return queue_->works_in_arena() && queue_->idle() && waits_.complete();
   }
-  /// After waiting it may be carried out here. Only of a queue in order: in others a command that comes before may wait
-  /// for one that comes after.
+  /// Whether the client may execute it itself after waiting. Only for in-order queues, because in others an earlier
+  /// command may wait for a later one.
   [[nodiscard]] bool may_be_done_here_after_waiting() const {
     return queue_->works_in_arena() && (queue_->in_order() || queue_->idle());
   }
-  /// Waits until it may be done here: one round trip.
+  /// Waits until the client may execute the command. Costs one round trip.
   [[nodiscard]] cl_int WaitUntilItMay() const;
-  /// It has been carried out here.
+  /// Records that the client has executed the command.
   cl_int DoneHere(cl_command_type type);
 
-  /// Sends `command`. With `arrival` it is watched, and what it reads is delivered before it is seen to be complete.
+  /// Sends `command`. With `arrival` it is watched, and its data is delivered before the command is seen to be
+  /// complete.
   template <typename M>
   cl_int Send(M& command, cl_command_type type, std::unique_ptr<Arrival> arrival = nullptr) {
     Event* event = event_ != nullptr || arrival != nullptr ? NewEvent(type) : nullptr;
     return SendWith(command, event, std::move(arrival));
   }
-  /// Sends a part of what Send is to end: without an event, whoever asked for one.
+  /// Sends a part of a command that Send completes. Parts have no event.
   template <typename M>
   cl_int SendPart(M& command) {
     return SendWith(command, nullptr, nullptr);
   }
-  /// Waits for what Send sent, if that has an event. CL_SUCCESS or how it ended.
+  /// Waits for the command sent by Send if it has an event. Returns CL_SUCCESS or the command's error.
   cl_int WaitForIt() { return made_ ? WaitFor(*made_) : CL_SUCCESS; }
-  /// The same, for one of several that were sent.
+  /// The event of the last command, to wait for one of several.
   [[nodiscard]] Ref<Event> made() const { return made_; }
   cl_int WaitFor(Event& event);
 

@@ -13,21 +13,20 @@
 namespace weir::opencl::icd {
 namespace {
 
-/// Above this a blocking write waits and copies once, rather than copying twice.
+/// Above this size, a blocking write to memory that the client can access waits and copies once instead of twice.
 constexpr std::size_t kStagedBytesMax = 4 << 20;
-/// A long write is staged and sent in parts: one is on its way, or on the device's link, while the next is copied, and
-/// the arena's ranges are used again while they are warm.
+/// A long write is staged and sent in parts: one is transferred while the next is copied, and the arena's ranges are
+/// reused while they are in the caches.
 constexpr std::size_t kPartBytes = 2 << 20;
-/// Parts on their way at once, where the caller waits for the whole anyway: 64 MiB, which fill a link of 50 Gbit/s over
-/// 10 ms, but no more than a quarter of the arena.
+/// Limit of parts in flight for a caller that waits for the whole: 64 MiB, which fill a link of 50 Gbit/s for 10 ms,
+/// but at most a quarter of the arena.
 constexpr std::size_t kPartsAheadMost = 32;
 std::size_t PartsAhead(const Link& link) {
   return std::clamp<std::size_t>(link.arena_bytes() / (4 * kPartBytes), 1, kPartsAheadMost);
 }
 
-/// A blocking write returns when its content is staged, so that a program could fill the whole arena with what it
-/// writes again and again, each time in memory that was never touched before. What it may be ahead is used again
-/// instead.
+/// A blocking write returns when its content is staged. Without a limit, a program that writes repeatedly could fill
+/// the whole arena, each time using memory that was never touched before. The limit makes it reuse ranges.
 void AwaitRoomToStage(const Command& command, std::size_t bytes) {
   command.queue().AwaitRoomToStage(bytes, kPartBytes * PartsAhead(command.link()));
 }
@@ -42,14 +41,14 @@ struct Rect {
   [[nodiscard]] std::size_t first() const { return origin[0] + origin[1] * row_pitch + origin[2] * slice_pitch; }
 };
 
-/// Pitches of 0 are those of tightly packed boxes. False: these make no sense.
+/// Pitches of 0 mean tightly packed boxes. False: invalid pitches.
 bool MakeRect(const std::size_t* origin, const std::size_t* region, std::size_t row_pitch, std::size_t slice_pitch,
               Rect& rect) {
   if (row_pitch == 0) row_pitch = region[0];
   if (row_pitch < region[0]) return false;
   if (slice_pitch == 0) slice_pitch = row_pitch * region[1];
   if (slice_pitch < row_pitch * region[1]) return false;
-  // Of one slice the pitch is never used, and programs give all sorts.
+  // With one slice its pitch is unused, and programs pass arbitrary values.
   if (region[2] > 1 && slice_pitch % row_pitch != 0) return false;
   rect = {.origin = {origin[0], origin[1], origin[2]}, .row_pitch = row_pitch, .slice_pitch = slice_pitch};
   return true;
@@ -68,7 +67,7 @@ void Copy3(std::uint64_t (&to)[3], const std::size_t* from) {
   for (int i = 0; i < 3; ++i) to[i] = from[i];
 }
 
-/// Reads through the arena: the bytes come to the program when the command is done.
+/// Reads through the arena: the data is copied to the program when the command has ended.
 template <typename M>
 cl_int ReadStaged(Command& command, M& read, cl_command_type type, bool blocking, Arrival arrival) {
   const std::size_t bytes = arrival.box[0] * arrival.box[1] * arrival.box[2];
@@ -84,8 +83,8 @@ cl_int ReadStaged(Command& command, M& read, cl_command_type type, bool blocking
   return blocking ? command.WaitForIt() : CL_SUCCESS;
 }
 
-/// A long read that its caller waits for, in parts: one is copied to the program while the next is on its way, and the
-/// one behind that is read. All of them have ended then, whatever became of them.
+/// A long blocking read in parts: one is copied to the program while the next is transferred and the one after it is
+/// read. All parts have ended when this returns, even after an error.
 cl_int ReadParts(Command& command, const Memory& buffer, std::size_t offset, std::size_t size, std::byte* to) {
   const std::size_t ahead = PartsAhead(command.link());
   std::deque<Ref<Event>> sent;
@@ -114,7 +113,7 @@ cl_int ReadParts(Command& command, const Memory& buffer, std::size_t offset, std
   return outcome;
 }
 
-/// All but the last part of a long write, which is then what is left of it.
+/// Sends all parts of a long write except the last, and sets the arguments to the rest.
 cl_int WriteParts(Command& command, const Memory& buffer, bool blocking, std::size_t& offset, std::size_t& size,
                   const void*& from) {
   while (size > kPartBytes) {
@@ -151,7 +150,7 @@ cl_int EnqueueReadBuffer(cl_command_queue queue, cl_mem handle, cl_bool blocking
     BulkCopy(to, buffer->bytes() + offset, size);
     return command.DoneHere(CL_COMMAND_READ_BUFFER);
   }
-  // Of several events none would be the whole's.
+  // Not if the program wants an event, because none of several would represent the whole.
   if (blocking != CL_FALSE && size > kStagedBytesMax && !command.wants_event() && !command.queue().works_in_arena() &&
       command.queue().in_order())
     return ReadParts(command, *buffer, offset, size, static_cast<std::byte*>(to));
@@ -172,7 +171,7 @@ cl_int EnqueueWriteBuffer(cl_command_queue queue, cl_mem handle, cl_bool blockin
   if (command.FailsAtOnce(blocking)) return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
   const bool large = blocking != CL_FALSE && size > kStagedBytesMax;
   bool here = command.may_be_done_here() || (large && command.may_be_done_here_after_waiting());
-  // Of a queue in order the last part is what ends the whole. Who wants times wants those of the whole.
+  // In an in-order queue the last part ends the whole. Profiling needs the times of the whole command.
   if (!here && size > kStagedBytesMax && !command.queue().works_in_arena() && command.queue().in_order() &&
       !(command.queue().profiling() && command.wants_event()))
     if (const cl_int error = WriteParts(command, *buffer, blocking != CL_FALSE, offset, size, from);
@@ -182,7 +181,7 @@ cl_int EnqueueWriteBuffer(cl_command_queue queue, cl_mem handle, cl_bool blockin
   if (counts) AwaitRoomToStage(command, size);
   StagedContent content;
   if (!here && !content.Of(command.link(), from, size)) {
-    // No room for a second copy. There is for the first.
+    // No room for a second copy. The buffer's own range needs none.
     here = command.may_be_done_here_after_waiting();
     if (!here) return command.link().usable() ? CL_OUT_OF_RESOURCES : kGone;
   }
@@ -195,7 +194,7 @@ cl_int EnqueueWriteBuffer(cl_command_queue queue, cl_mem handle, cl_bool blockin
       .buffer = buffer->id, .offset = offset, .content = content.blob(), .ticket = content.ticket()};
   if (const cl_int error = command.Send(write, CL_COMMAND_WRITE_BUFFER); error != CL_SUCCESS) return error;
   if (counts) command.queue().Stage(content.ticket(), size);
-  // The program's memory is its own again. Only who asked for the event may see that the write isn't done yet.
+  // The program may reuse its memory. Only a program that requested the event can see that the write has not ended.
   return blocking != CL_FALSE && command.wants_event() ? command.WaitForIt() : CL_SUCCESS;
 }
 
@@ -248,7 +247,7 @@ cl_int EnqueueWriteBufferRect(cl_command_queue queue, cl_mem handle, cl_bool blo
     return CL_INVALID_VALUE;
   if ((buffer->flags & kHostMayNotWrite) != 0) return CL_INVALID_OPERATION;
   if (command.FailsAtOnce(blocking)) return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
-  // CopyBox only reads there.
+  // CopyBox only reads from it.
   auto* const first = const_cast<std::byte*>(static_cast<const std::byte*>(from)) + here.first();
   const std::size_t box[3] = {region[0], region[1], region[2]};
   if (command.may_be_done_here()) {
@@ -282,7 +281,7 @@ cl_int EnqueueCopyBuffer(cl_command_queue queue, cl_mem from_handle, cl_mem to_h
   if (const cl_int error = CheckMemory(to_handle, *command.queue().context, true, to); error != CL_SUCCESS)
     return error;
   if (size == 0 || !Inside(*from, from_offset, size) || !Inside(*to, to_offset, size)) return CL_INVALID_VALUE;
-  // Parts of one buffer overlap where their places in the arena do.
+  // Sub-buffers of one buffer overlap if their arena ranges do.
   const std::uint64_t a = from->at + from_offset, b = to->at + to_offset;
   if (a < b + size && b < a + size) return CL_MEM_COPY_OVERLAP;
   wire::CopyBuffer copy{
@@ -338,7 +337,7 @@ cl_int EnqueueFillBuffer(cl_command_queue queue, cl_mem handle, const void* patt
   if (pattern == nullptr || !std::has_single_bit(pattern_size) || pattern_size > 128 || offset % pattern_size != 0 ||
       size % pattern_size != 0 || !Inside(*buffer, offset, size))
     return CL_INVALID_VALUE;
-  if (size == 0) {  // nothing to fill, but an event to wait for
+  if (size == 0) {  // nothing to fill, but the event must be completed
     wire::Marker marker;
     return command.Send(marker, CL_COMMAND_FILL_BUFFER);
   }

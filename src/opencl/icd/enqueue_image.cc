@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads, writes, copies and fills of images. What travels is tightly packed; pitches are the program's own affair.
+// Reads, writes, copies and fills of images. Messages contain tightly packed content; pitches apply only to the
+// program's memory.
 #include <cstring>
 
 #include "opencl/icd/box_copy.h"
@@ -13,7 +14,7 @@ void Copy3(std::uint64_t (&to)[3], const std::size_t (&from)[3]) {
   for (int i = 0; i < 3; ++i) to[i] = from[i];
 }
 
-/// The pitches of a box in the program's memory, as an image's functions take them.
+/// Sets the pitches of a box in the program's memory by the rules of image functions.
 bool HostPitches(const Memory& image, const std::size_t (&bytes)[3], std::size_t& row_pitch, std::size_t& slice_pitch) {
   const bool rows_are_slices = image.type == CL_MEM_OBJECT_IMAGE1D_ARRAY;
   if (row_pitch == 0) row_pitch = bytes[0];
@@ -88,7 +89,7 @@ cl_int EnqueueWriteImage(cl_command_queue queue, cl_mem handle, cl_bool blocking
   StagedContent content;
   if (!content.Make(command.link(), bytes[0] * bytes[1] * bytes[2]))
     return command.link().usable() ? CL_OUT_OF_RESOURCES : kGone;
-  // CopyBox only reads there.
+  // CopyBox only reads from it.
   auto* const first = const_cast<std::byte*>(static_cast<const std::byte*>(from));
   CopyBox(Packed(content.into(), bytes), {first, row_pitch, slice_pitch}, bytes);
   wire::WriteImage write{.image = image->id, .content = content.blob(), .ticket = content.ticket()};
@@ -137,7 +138,7 @@ cl_int EnqueueFillImage(cl_command_queue queue, cl_mem handle, const void* colou
   wire::FillImage fill{.image = image->id};
   Copy3(fill.origin, box.origin);
   Copy3(fill.region, box.region);
-  // A depth image's colour is one number.
+  // The colour of a depth image is a single number.
   std::memcpy(fill.colour, colour, image->format.image_channel_order == CL_DEPTH ? sizeof(float) : sizeof fill.colour);
   return command.Send(fill, CL_COMMAND_FILL_IMAGE);
 }

@@ -5,7 +5,7 @@
 namespace weir::opencl::icd {
 namespace {
 
-/// Work-group size: given, required by the kernel, or left to the driver. CL_SUCCESS or what is wrong.
+/// The work-group size: given, required by the kernel, or left to the driver. Returns CL_SUCCESS or the error.
 cl_int ReadLocal(const Kernel& kernel, const Device& device, const std::size_t* local, wire::NdRange& range) {
   const wire::WorkGroupFacts* groups = kernel.GroupsOn(device, true);
   const bool required = groups != nullptr && groups->compile_size[0] != 0;
@@ -47,7 +47,7 @@ cl_int EnqueueRange(cl_command_queue queue, cl_kernel handle, cl_uint dimensions
     if (range.offset[i] > device.address_max - range.global[i]) return CL_INVALID_GLOBAL_OFFSET;
     nothing = range.global[i] == 0;
   }
-  if (nothing) {  // succeeds once what it waits for is done
+  if (nothing) {  // completes when its wait list is complete
     wire::Marker marker;
     return command.Send(marker, type);
   }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of OpenCL that this library really has, in the order of the dispatch table; dispatch.cc fills the other
-// slots with functions that say which feature is absent. A definition that differs from its type here does not link.
+// The OpenCL functions that this library implements, in the order of the dispatch table. dispatch.cc fills the other
+// slots with functions that report a missing feature. A definition whose type differs from the table's does not link.
 #pragma once
 
 #include <type_traits>
 
 #include "opencl/icd/cl_api.h"
 
-// By hand: clang-format never comes to rest on this one.
+// Formatted by hand, because clang-format's result is not stable here.
 // clang-format off
 #define WEIR_ENTRY_POINTS(X) \
   X(GetPlatformIDs) X(GetPlatformInfo) X(GetDeviceIDs) X(GetDeviceInfo) X(CreateContext) X(CreateContextFromType) \
@@ -40,7 +40,7 @@ WEIR_ENTRY_POINTS(WEIR_DECLARE)
 #undef WEIR_DECLARE
 }  // namespace api
 
-/// What every object begins with a pointer to. No slot is null.
+/// The table to which every object's first member points. No slot is null.
 extern const cl_icd_dispatch kDispatch;
 
 }  // namespace weir::opencl::icd

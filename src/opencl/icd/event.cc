@@ -107,8 +107,9 @@ cl_int WaitList::Wait() const {
 
 namespace {
 
-/// What is known of an event by now. What has ended, as a later command, a wait or a clFinish has told, must not be
-/// seen running. In order that can be told from the queue; elsewhere only the executor knows, and `ask` asks it, once.
+/// Updates an event's status. An event whose end was implied by a later command, a wait or a clFinish must not be seen
+/// running. In an in-order queue that follows from the queue; otherwise only the executor knows, and with `ask` it is
+/// asked once.
 void LearnStatus(Event& event, bool ask) {
   Link& link = *event.link;
   const bool first = !event.watched.load(std::memory_order_relaxed);
@@ -190,7 +191,7 @@ cl_int SetEventCallback(cl_event handle, cl_int at, void(CL_CALLBACK* call)(cl_e
   {
     const Link::StateLock lock(link);
     const cl_int status = event->Status();
-    // A command of a queue is submitted as soon as the program can hold its event; a user event is from the start.
+    // A command is submitted as soon as the program can hold its event; a user event from the start.
     if (status <= at) {
       link.Post([call, user, status, at, held = Ref<Event>(event)] {
         call(reinterpret_cast<cl_event>(held.get()), status < 0 ? status : at, user);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A command's event, or the program's own.
+// The event of a command, or a user event.
 //
-//   CL_SUBMITTED --(EventDone, or the client did it itself)--> CL_COMPLETE or an error
+//   CL_SUBMITTED --(EventDone, or the client executed the command itself)--> CL_COMPLETE or an error
 //
-// How it ended is learned by watching it. An event without an id is one of a command that the client carried out
-// alone; the executor never hears of it.
+// The client learns how an event ended by watching it. An event without an id belongs to a command that the client
+// executed itself; the executor does not know of it.
 #pragma once
 
 #include <memory>
@@ -16,14 +16,14 @@
 
 namespace weir::opencl::icd {
 
-/// Bytes that lie in the arena when a command is done, and that the program wants elsewhere.
+/// Data that lies in the arena when a command has ended, and its destination in the program's memory.
 struct Arrival {
   std::uint64_t from = 0;          // in the arena, tightly packed
   std::byte* to = nullptr;         // the first byte of the box
   std::size_t box[3] = {0, 1, 1};  // bytes of a row, rows, slices
   std::size_t row_pitch = 0, slice_pitch = 0;
-  Range free_after{};    // bytes 0: stays
-  bool of_more = false;  // one of many parts in a row: goes past the caches
+  Range free_after{};    // 0 bytes: the range is not freed
+  bool of_more = false;  // one of many parts in a row: the copy bypasses the caches
 };
 
 struct EventCallback {
@@ -41,35 +41,35 @@ struct Event : Object {
   [[nodiscard]] bool done() const { return Status() <= CL_COMPLETE; }
 
   Ref<Context> context;
-  Ref<Queue> queue;  // none: a user event
+  Ref<Queue> queue;  // null: a user event
   cl_command_type type;
   std::atomic<cl_int> status{CL_SUBMITTED};
   std::atomic<bool> watched{false};
-  std::uint64_t sequence = 0;  // its place among the commands of its queue; 0: not sent
+  std::uint64_t sequence = 0;  // position among the commands of its queue; 0: not sent
   std::uint64_t queued_ns = 0, submit_ns = 0, start_ns = 0, end_ns = 0;
-  std::unique_ptr<Arrival> arrival;      // state lock
-  std::vector<EventCallback> callbacks;  // state lock
+  std::unique_ptr<Arrival> arrival;      // guarded by the state lock
+  std::vector<EventCallback> callbacks;  // guarded by the state lock
 };
 
-/// Copies what arrived, and frees its range. No lock held.
+/// Copies the arrived data and frees its range. Must be called without a lock.
 void Deliver(Link& link, const Arrival& arrival);
-/// The event has ended: callbacks are posted, waiters woken. Under the state lock.
+/// Records the end of an event: posts its callbacks and wakes waiters. Requires the state lock.
 void Settle(Event& event, cl_int status);
-/// Makes an event of a command that the client carried out alone, from `begun_ns` until now.
+/// Creates the event of a command that the client executed itself, from `begun_ns` until now.
 Event* LocalEvent(Queue& queue, cl_command_type type, std::uint64_t begun_ns);
 
-/// The events that a command is to wait for.
+/// The wait list of a command.
 class WaitList {
  public:
-  /// `of`: whose events they must be.
+  /// `of`: the context to which the events must belong.
   cl_int Read(const Context& of, cl_uint count, const cl_event* list);
-  /// Those that the executor has to hear of: not known to be complete.
+  /// The events that the executor must wait for, because they are not known to be complete.
   [[nodiscard]] wire::IdList ids() const { return {more_.empty() ? few_ : more_.data(), count_}; }
-  /// All are known to have ended well.
+  /// Whether all events are known to have succeeded.
   [[nodiscard]] bool complete() const { return count_ == 0 && !failed_; }
-  /// One is known to have failed.
+  /// Whether an event is known to have failed.
   [[nodiscard]] bool failed() const { return failed_; }
-  /// Waits for all of them. Watches them first, unless Watch did.
+  /// Waits for all events. Watches them first unless Watch was called.
   cl_int Wait() const;
   void Watch() const;
 

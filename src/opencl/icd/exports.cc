@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What libweir-opencl.so exports: what loaders look for, and nothing that a program could link by mistake.
+// The exports of libweir-opencl.so: what loaders look for, and nothing that a program could link by mistake.
 #include "opencl/icd/entry_points.h"
 
 #define WEIR_EXPORT extern "C" __attribute__((visibility("default")))

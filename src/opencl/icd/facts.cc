@@ -8,7 +8,7 @@
 namespace weir::opencl::icd {
 namespace {
 
-/// Those that a kernel uses and nothing else: no entry point, no object, no flag.
+/// Extensions that affect only kernels: they add no entry point, object or flag.
 constexpr std::array<std::string_view, 20> kTravelling{
     "cl_amd_fp64",
     "cl_khr_3d_image_writes",
@@ -36,7 +36,7 @@ constexpr std::array<std::string_view, 5> kFeaturesThatStay{
     "__opencl_c_device_enqueue", "__opencl_c_pipes", "__opencl_c_subgroups", "__opencl_c_ext_", "__opencl_c_integer_",
 };
 
-/// The members of a list of cl_name_version that `keep` likes.
+/// The entries of a list of cl_name_version that `keep` accepts.
 template <typename P>
 std::string FilteredVersions(std::string_view list, P keep) {
   std::string kept;
@@ -56,10 +56,10 @@ std::string Version(std::uint32_t major, std::uint32_t minor, std::string_view n
   return {reinterpret_cast<const char*>(&entry), sizeof entry};
 }
 
-/// With the closing zero that a text has.
+/// Includes the terminating zero.
 std::string Text(std::string_view text) { return std::string(text) + '\0'; }
 
-/// What OpenCL 3.0 asks of every device, and older drivers don't know.
+/// Sets defaults for queries that OpenCL 3.0 requires and older drivers do not know.
 void AddDefaults(FactTable& facts) {
   const auto otherwise = [&facts]<typename T>(cl_uint name, T value) {
     if (facts.Find(name) == nullptr) facts.SetValue(name, value);
@@ -87,7 +87,7 @@ void AddDefaults(FactTable& facts) {
               Version(1, 0, "OpenCL C") + Version(1, 1, "OpenCL C") + Version(1, 2, "OpenCL C"));
 }
 
-/// What does not travel, said the way the specification says that a feature is absent.
+/// Reports unsupported features as absent, as the specification defines it.
 void MaskFeatures(FactTable& facts) {
   facts.SetValue(CL_DEVICE_SVM_CAPABILITIES, cl_device_svm_capabilities{0});
   facts.SetValue(CL_DEVICE_DEVICE_ENQUEUE_CAPABILITIES, cl_device_device_enqueue_capabilities{0});

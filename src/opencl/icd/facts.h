@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program is told of a device: the driver's own answers, less what does not travel to an executor.
+// The device information that programs see: the driver's answers without the features that an executor does not
+// support.
 #pragma once
 
 #include <cstring>
@@ -16,7 +17,7 @@ namespace weir::opencl::icd {
 inline constexpr std::string_view kPlatformName = "Weir";
 inline constexpr std::string_view kDeviceVersion = "OpenCL 3.0 Weir";
 
-/// The extensions of a device that need nothing but kernels and buffers, from a list with spaces between.
+/// The extensions of a space-separated list that need only kernels and buffers, so that they work through an executor.
 std::string TravellingExtensions(std::string_view all);
 bool Travels(std::string_view extension);
 
@@ -26,14 +27,14 @@ class FactTable {
   FactTable() = default;
   explicit FactTable(std::vector<proto::cl::Fact> facts);
 
-  /// Null: not known.
+  /// Null: unknown.
   [[nodiscard]] const std::string* Find(cl_uint name) const;
   void Set(cl_uint name, std::string value);
   template <typename T>
   void SetValue(cl_uint name, T value) {
     Set(name, std::string(reinterpret_cast<const char*>(&value), sizeof value));
   }
-  /// The value as a T; `otherwise` where it isn't known or of another size.
+  /// The value as a T; `otherwise` if it is unknown or has another size.
   template <typename T>
   [[nodiscard]] T Get(cl_uint name, T otherwise = {}) const {
     const std::string* value = Find(name);
@@ -49,10 +50,10 @@ class FactTable {
 };
 
 struct FactRules {
-  std::uint64_t arena_bytes = 0;  // no buffer is larger, nor all of them
+  std::uint64_t arena_bytes = 0;  // limit of one buffer and of all buffers together
   bool as_gpu = false;            // WEIR_OPENCL_DEVICE_TYPE=gpu
 };
-/// Makes of the driver's answers ours.
+/// Converts the driver's answers to those that programs see.
 FactTable OurFacts(FactTable drivers, const FactRules& rules);
 
 }  // namespace weir::opencl::icd

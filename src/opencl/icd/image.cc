@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Making images, and what they are asked.
+// Creating images and answering queries.
 #include <algorithm>
 #include <cstring>
 
@@ -15,7 +15,7 @@ bool IsArray(cl_mem_object_type type) {
   return type == CL_MEM_OBJECT_IMAGE1D_ARRAY || type == CL_MEM_OBJECT_IMAGE2D_ARRAY;
 }
 
-/// The image's size as a box: slices of an array count as the next dimension.
+/// The image's size as a box. The layers of an array are the next dimension.
 void WholeOf(const cl_image_desc& desc, std::size_t (&whole)[3]) {
   whole[0] = desc.image_width;
   whole[1] = whole[2] = 1;
@@ -28,7 +28,7 @@ void WholeOf(const cl_image_desc& desc, std::size_t (&whole)[3]) {
   }
 }
 
-/// The most that some device of the context can do.
+/// The largest value of all devices of the context.
 std::size_t LargestOf(const Context& context, cl_device_info name) {
   std::size_t largest = 0;
   for (const auto& device : context.devices) largest = std::max(largest, device->facts.Get<std::size_t>(name));
@@ -88,7 +88,7 @@ cl_int CheckPitches(Memory& image, const void* host_ptr) {
   const std::size_t slice_pitch = desc.image_slice_pitch != 0 ? desc.image_slice_pitch : least;
   if (IsArray(desc.image_type) || desc.image_type == CL_MEM_OBJECT_IMAGE3D)
     if (slice_pitch < least || slice_pitch % row_pitch != 0) return CL_INVALID_IMAGE_DESCRIPTOR;
-  // In an array of rows one row follows the other at the slice's pitch.
+  // In an array of rows, consecutive rows are a slice pitch apart.
   image.host_row_pitch = rows_are_slices ? slice_pitch : row_pitch;
   image.host_slice_pitch = slice_pitch;
   return CL_SUCCESS;
@@ -105,7 +105,7 @@ cl_int CheckFormat(const cl_image_format* format, std::size_t& element_bytes) {
   return CL_SUCCESS;
 }
 
-/// What every device with images has (OpenCL 1.2, table 5.8): nobody need be asked.
+/// Formats that every device with images supports (OpenCL 1.2, table 5.8), so that no query is needed.
 bool IsEverywhere(const cl_image_format& format) {
   constexpr cl_channel_type kTypes[] = {CL_UNORM_INT8,   CL_UNORM_INT16,   CL_SIGNED_INT8,    CL_SIGNED_INT16,
                                         CL_SIGNED_INT32, CL_UNSIGNED_INT8, CL_UNSIGNED_INT16, CL_UNSIGNED_INT32,
@@ -123,7 +123,7 @@ cl_int AskForFormats(Context& context, cl_mem_flags flags, cl_mem_object_type ty
   return CL_SUCCESS;
 }
 
-/// Programs try formats until one is taken. The executor is asked once for each kind of image that a context makes.
+/// Programs try formats until one is accepted. The executor is queried once for each kind of image of a context.
 cl_int CheckSupported(Context& context, cl_mem_flags flags, cl_mem_object_type type, const cl_image_format& format) {
   if (IsEverywhere(format)) return CL_SUCCESS;
   const cl_mem_flags access = flags & (CL_MEM_READ_WRITE | CL_MEM_READ_ONLY | CL_MEM_WRITE_ONLY);

@@ -61,7 +61,7 @@ std::optional<std::string> ReadWhole(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-/// As the compiler will find it under one folder, or beside it.
+/// The name under which the compiler finds the file, in an include folder or beside the source.
 std::string Relative(const std::string& name) {
   std::string path = fs::path(name).lexically_normal().string();
   path.erase(0, path.find_first_not_of('/'));
@@ -72,7 +72,7 @@ std::string FolderOf(const std::string& path) { return fs::path(path).parent_pat
 
 struct Directive {
   std::string name;
-  std::size_t at = 0;  // of the name's first character in the text
+  std::size_t at = 0;  // position of the name's first character in the text
   enum class Form { kQuoted, kAngled, kMacro } form = Form::kMacro;
 };
 
@@ -80,7 +80,7 @@ std::size_t At(std::string_view part, std::string_view text) {
   return static_cast<std::size_t>(part.data() - text.data());
 }
 
-/// All #include lines, whether a condition leaves them out or not.
+/// All #include lines, including those in inactive conditional blocks.
 std::vector<Directive> Directives(std::string_view text) {
   std::vector<Directive> found;
   for (std::size_t at = text.find('#'); at != std::string_view::npos; at = text.find('#', at + 1)) {
@@ -109,7 +109,7 @@ bool IsNameChar(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/// Paths that stand in the argument of an #include once the macros for folders are put in.
+/// The paths in the argument of an #include after the folder macros are expanded.
 std::vector<std::string> PathsIn(const std::string& argument, const std::map<std::string, std::string>& macros) {
   std::string put_in;
   for (std::size_t at = 0; at < argument.size();) {
@@ -187,17 +187,18 @@ class Search {
       const std::string folder = FolderOf(by_name);
       const std::string name = Relative(folder.empty() ? wanted : folder + "/" + wanted);
       if (Take(name, beside)) {
-        // A compiler without folders knows it by the name in the directive.
+        // A compiler without include folders looks it up by the name in the directive.
         if (const std::string plain = Relative(wanted); plain != name) Take(plain, beside);
         return true;
       }
     }
     for (const std::string& folder : options_.folders)
       if (Take(Relative(wanted), folder + "/" + wanted)) return true;
-    return quoted && by_path.empty() && Take(Relative(wanted), wanted);  // beside the program, as the last resort
+    // Last resort: relative to the program's working folder
+    return quoted && by_path.empty() && Take(Relative(wanted), wanted);
   }
 
-  /// True: it is there, now or before.
+  /// True: the file was found, now or before.
   bool Take(const std::string& name, const std::string& path) {
     if (name.empty()) return false;
     if (const auto known = paths_.find(name); known != paths_.end()) return true;

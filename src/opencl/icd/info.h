@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers a clGet…Info call with OpenCL's rules about sizes.
+// Answers clGet…Info calls by OpenCL's rules about sizes.
 #pragma once
 
 #include <cstring>
@@ -31,7 +31,7 @@ struct InfoAnswer {
   [[nodiscard]] cl_int Object(const void* object) const {
     return Value(static_cast<Handle>(const_cast<void*>(object)));
   }
-  /// With its closing zero.
+  /// Includes the terminating zero.
   [[nodiscard]] cl_int Text(std::string_view text) const {
     if (value != nullptr) {
       if (room < text.size() + 1) return CL_INVALID_VALUE;

@@ -33,7 +33,7 @@ constexpr std::array<Scalar, 17> kScalars{{{"char", 1},
                                            {"signed char", 1},
                                            {"unsigned", 4}}};
 
-/// Of a scalar or a vector of them; 0: of something else.
+/// The size of a scalar or vector type; 0: another type.
 std::size_t BytesOf(std::string_view type) {
   std::size_t digits = 0;
   while (digits < type.size() && type[type.size() - 1 - digits] >= '0' && type[type.size() - 1 - digits] <= '9')

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel and its arguments. They are kept here, so that a missing one is found by the enqueue itself, a clone has
-// them, and one that hasn't changed isn't sent again.
+// A kernel and its arguments. The arguments are kept here, so that an enqueue detects a missing one, a clone can copy
+// them, and unchanged ones are not sent again.
 #pragma once
 
 #include <memory>
@@ -11,11 +11,11 @@
 
 namespace weir::opencl::icd {
 
-/// What an argument takes, from what the driver tells.
+/// The kind of an argument, from the driver's facts.
 struct ArgType {
   enum class Class : std::uint8_t { kUnknown, kBuffer, kImage, kSampler, kLocal, kData, kNeverThere };
   Class what = Class::kUnknown;
-  std::size_t bytes = 0;  // of kData; 0: not known
+  std::size_t bytes = 0;  // of kData; 0: unknown
 };
 ArgType ArgTypeOf(const wire::ArgFacts& facts);
 
@@ -24,11 +24,11 @@ struct KernelArg {
   bool set = false;
   bool sent = false;  // the executor has it
   wire::ArgKind kind = wire::ArgKind::kData;
-  std::uint64_t size = 0;    // of data; of local memory; of the pointer to nothing
+  std::uint64_t size = 0;    // of data, of local memory, or of the pointer of a null object
   std::uint64_t serial = 0;  // of the object
   std::uint32_t object = 0;
-  std::byte few[kFew];          // data of at most kFew bytes …
-  std::vector<std::byte> more;  // … and longer
+  std::byte few[kFew];          // data of at most kFew bytes
+  std::vector<std::byte> more;  // longer data
   [[nodiscard]] wire::ByteView data() const { return {size <= kFew ? few : more.data(), size}; }
 };
 
@@ -36,7 +36,7 @@ struct Kernel : Object {
   static constexpr Kind kKind = Kind::kKernel;
   Kernel(Program& of, std::shared_ptr<const wire::KernelFacts> what);
   static void End(Kernel* kernel);
-  /// Of this device, or of the one that it is a part of; null: nothing is known.
+  /// The facts for this device, or with `parents_too` for its parents; null: unknown.
   [[nodiscard]] const wire::WorkGroupFacts* GroupsOn(const Device& device, bool parents_too) const;
 
   Ref<Program> program;
@@ -47,7 +47,7 @@ struct Kernel : Object {
   bool args_unsent = false;
 };
 
-/// Tells the executor of the arguments that it has not been told of yet.
+/// Sends the arguments that the executor does not have yet.
 cl_int SendArgs(Kernel& kernel);
 
 }  // namespace weir::opencl::icd

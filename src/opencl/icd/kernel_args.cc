@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// clSetKernelArg. What an argument is comes from what the driver told when the program was built; where it told
-// nothing, a value of a pointer's size that is a living object of ours is that object.
+// clSetKernelArg. The driver's facts of the build determine the kind of an argument. If there are none, a value of a
+// pointer's size that is the address of a live object means that object.
 #include <cstring>
 
 #include "opencl/icd/kernel.h"
@@ -93,8 +93,7 @@ cl_int SendArg(const Kernel& kernel, std::uint32_t index, const KernelArg& arg) 
 
 }  // namespace
 
-// Programs set one argument several times between two launches, and all of them before each: what counts is what they
-// are then.
+// Programs may set an argument several times between two launches. Only the values at the launch are sent.
 cl_int SendArgs(Kernel& kernel) {
   if (!kernel.args_unsent) return CL_SUCCESS;
   for (std::uint32_t i = 0; i < kernel.args.size(); ++i) {

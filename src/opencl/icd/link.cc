@@ -13,14 +13,14 @@
 namespace weir::opencl::icd {
 namespace {
 
-constexpr std::int64_t kLookEveryNs = 50'000'000;  // at the socket
+constexpr std::int64_t kLookEveryNs = 50'000'000;  // interval of checks of the socket
 constexpr Duration kRoomWait = milliseconds(50);
 
-// Of the process; the child of a fork starts anew.
+// Per process; reset in the child of a fork.
 pthread_mutex_t g_connecting = PTHREAD_MUTEX_INITIALIZER;
 std::atomic<Link*> g_current{nullptr};
-Link* g_last = nullptr;  // made, whether it still is a connection or not; they are never freed
-bool g_said = false;     // why there is no connection
+Link* g_last = nullptr;  // the last one created, in whatever state; links are never freed
+bool g_said = false;     // whether a failure to connect was reported
 
 void PrintStats() {
   if (Link* link = Link::Existing(); link != nullptr)
@@ -53,7 +53,7 @@ Link::Link(Connection connection)
 void Link::AbandonAll() {
   for (Link* link = g_last; link != nullptr; link = link->before_) {
     link->state_of_link_.store(State::kAbandoned, std::memory_order_relaxed);
-    // Else the executor would take our parent for living as long as we do.
+    // Otherwise the executor would not notice the end of the parent while this child lives.
     link->connection_.socket.Reset();
   }
   g_current.store(nullptr, std::memory_order_relaxed);
@@ -202,8 +202,8 @@ std::optional<std::uint64_t> Link::Allocate(std::uint64_t bytes) {
     return offset.has_value();
   };
   if (take()) return offset;
-  // What the executor still uses comes back, one ticket after the other. What nobody waited for comes when it is asked
-  // for something else.
+  // Ranges that the executor still uses are freed ticket by ticket. Tickets without a waiter are reported only with the
+  // answer to another request.
   WaitUntil([&] { return take() || hurried_tickets_ == 0; });
   if (offset || !Owed()) return offset;
   Sync();

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The connection to the executor. Whoever waits reads: one thread at a time has the reader's role, dispatches what
-// comes, and hands over when it has what it waited for; the others sleep on a condition. A thread of our own exists
-// only from the first callback on.
+// The connection to the executor. A waiting thread reads: one thread at a time is the reader. It dispatches messages,
+// and hands the role over when its own wait is over. Other waiting threads sleep on a condition. The library has a
+// thread of its own only from the first callback on.
 //
 //   locks, in the order in which they may be taken:  send  ->  state  ->  arena
-//   send:   the ring's producer, ids, each queue's count of commands (they must agree with the order of messages)
-//   state:  who reads, answers that are waited for, watched events, tickets, callbacks, maps of memory objects
-//   No lock is held while a callback of the program runs, nor while bytes are copied for it.
+//   send:   the ring's producer, ids, each queue's count of commands (which must match the order of messages)
+//   state:  the reader's role, pending answers, watched events, tickets, callbacks, maps of memory objects
+//   No lock is held while a callback of the program runs, or while bytes are copied for it.
 //
-// In the child of a fork a connection is abandoned: it is never locked again, and every use of it fails.
+// In the child of a fork the connection is abandoned: its locks are never taken again, and every use fails.
 #pragma once
 
 #include <pthread.h>
@@ -38,16 +38,16 @@ struct Device;
 struct Event;
 struct Queue;
 
-/// The error of every call on a connection that is gone.
+/// The error of every call on a lost connection.
 inline constexpr cl_int kGone = CL_DEVICE_NOT_AVAILABLE;
 
-/// What a request waits for. Written by the reader, under the state lock.
+/// The answer to a request. Written by the reader under the state lock.
 struct Answer {
   bool done = false;
   cl_int status = kGone;
   std::vector<std::byte> body;
-  Queue* queue = nullptr;      // of a Finish: this queue …
-  std::uint64_t sequence = 0;  // … has ended its commands up to this one
+  Queue* queue = nullptr;      // for a Finish: the queue …
+  std::uint64_t sequence = 0;  // … whose commands have ended up to this one
 };
 
 /// A range of the arena.
@@ -55,26 +55,26 @@ struct Range {
   std::uint64_t offset = 0, bytes = 0;
 };
 
-/// For tests and for people: WEIR_OPENCL_STATS=1 prints them at the end.
+/// For tests and users: WEIR_OPENCL_STATS=1 prints them at exit.
 struct LinkStats {
   std::atomic<std::uint64_t> messages{0};      // sent
   std::atomic<std::uint64_t> round_trips{0};   // calls that had to wait for the executor
   std::atomic<std::uint64_t> inline_bytes{0};  // of messages
-  std::atomic<std::uint64_t> wakes{0};         // messages that found the executor, or its relay, asleep
+  std::atomic<std::uint64_t> wakes{0};         // messages that found the executor or its relay asleep
 };
 
 class Link {
  public:
-  /// This process's connection, made if there is none. Null: nobody to connect to; that was said once.
+  /// This process's connection, which is created if necessary. Null: connecting failed, which is reported once.
   static Link* Current();
-  /// The connection of this process if it has one.
+  /// This process's connection if there is one.
   static Link* Existing();
 
-  /// Not lost, and of this process.
+  /// Whether the connection is neither lost nor abandoned.
   [[nodiscard]] bool usable() const { return state_of_link_.load(std::memory_order_relaxed) == State::kUsable; }
   [[nodiscard]] const std::vector<Device*>& devices() const { return devices_; }
   [[nodiscard]] LinkStats& stats() { return stats_; }
-  [[nodiscard]] const std::string& tag() const { return tag_; }  // of binaries: the driver and its version
+  [[nodiscard]] const std::string& tag() const { return tag_; }  // the driver and its version, for binaries
 
   // -- Sending
   // ---------------------------------------------------------------------------------------------------------
@@ -86,13 +86,13 @@ class Link {
     ~Sending();
     Sending(const Sending&) = delete;
     Sending& operator=(const Sending&) = delete;
-    /// False: the connection is gone, and nothing is sent.
+    /// False: the connection is lost, and nothing is sent.
     [[nodiscard]] bool usable() const { return locked_ && link_.usable(); }
     std::uint32_t NewId();
-    /// The first of `count` ids in a row.
+    /// The first of `count` consecutive ids.
     std::uint32_t NewIds(std::uint32_t count);
     void FreeId(std::uint32_t id);
-    /// Waits for room. False: the connection is gone, or the message is longer than messages may be.
+    /// Waits for room. False: the connection is lost, or the message exceeds the maximum length.
     template <typename M>
     bool Send(const M& message) {
       const std::size_t bytes = wire::SizeOf(message);
@@ -104,8 +104,8 @@ class Link {
     }
 
    private:
-    /// Nothing on the device begins with it, and nobody waits for it: an executor that sleeps hears of it with the next
-    /// message that can't, or when it looks by itself (RingConsumer::Wait's timeout).
+    /// Messages that start nothing on the device and that no thread waits for. A sleeping executor sees them with the
+    /// next other message, or when its wait times out (RingConsumer::Wait).
     template <typename M>
     static bool CanWait([[maybe_unused]] const M& message) {
       if constexpr (std::is_same_v<M, wire::Release>)
@@ -119,13 +119,13 @@ class Link {
     bool locked_ = false;
   };
 
-  /// Sends one message. CL_SUCCESS, or why not.
+  /// Sends one message. Returns CL_SUCCESS or the error.
   template <typename M>
   cl_int SendOne(const M& message) {
     Sending sending(*this);
     return sending.usable() && sending.Send(message) ? CL_SUCCESS : (usable() ? CL_OUT_OF_RESOURCES : kGone);
   }
-  /// Sends a request and waits for its answer, whose status is returned.
+  /// Sends a request, waits for its answer, and returns the answer's status.
   template <typename M>
   cl_int Ask(M& request, Answer& answer) {
     {
@@ -137,13 +137,13 @@ class Link {
     }
     return Await(answer);
   }
-  /// The number under which `answer` will come. Under the send lock, before the request is sent; the answer must live
-  /// until it is done or the connection is gone.
+  /// Returns the request number for `answer`. Requires the send lock, before the request is sent. `answer` must live
+  /// until it is done or the connection is lost.
   std::uint32_t Expect(Answer& answer);
   void Unexpect(std::uint32_t request);
   cl_int Await(Answer& answer);
 
-  /// Tells the executor that an object of ours is gone.
+  /// Tells the executor that the client has released an object.
   void Release(std::uint32_t id, std::uint64_t ticket = 0);
 
   // -- Waiting and receiving
@@ -163,36 +163,37 @@ class Link {
     bool locked_ = false;
   };
 
-  /// What is waited for: the answer to what this call has sent is a round trip even where another thread has taken it
-  /// in by now; anything else is one only if it has not happened yet.
+  /// What a call waits for, for counting round trips. The answer to the call's own request counts even if another
+  /// thread has already received it. Anything else counts only if it has not happened yet.
   enum class Of { kAnswer, kElse };
-  /// Until `done()`, asked under the state lock. False: the connection is gone, and it isn't done.
+  /// Waits until `done()`, which is called under the state lock. False: the connection was lost before.
   template <typename P>
   bool WaitUntil(P&& done, Of of = Of::kElse) {
     return WaitUntilDone(
         of, [](void* p) { return (*static_cast<std::remove_reference_t<P>*>(p))(); }, &done);
   }
-  /// Takes in what has come, without waiting.
+  /// Processes pending messages without waiting.
   void Drain();
-  /// Something that a waiting thread may wait for has changed without a message. Under the state lock.
+  /// Wakes waiting threads after a state change without a message. Requires the state lock.
   void Wake();
 
-  /// Waits until the executor has carried out what was sent; whatever watched event had ended then is known to have.
+  /// Waits until the executor has carried out all sent messages. Watched events that have ended by then are known to
+  /// have ended.
   void Sync();
-  /// Watches events that nobody watches yet: each will end some day, by the executor's word.
+  /// Watches events that are not yet watched, so that the executor reports their ends.
   void Watch(std::span<Event* const> events);
-  /// The same under the send lock.
+  /// The same with the send lock held.
   void Watch(Event& event, Sending& sending);
 
   // -- Callbacks
   // -------------------------------------------------------------------------------------------------------
 
-  /// Runs `callback` on our thread, with no lock held. Under the state lock.
+  /// Runs `callback` on the library's thread without a lock. Requires the state lock.
   void Post(std::function<void()> callback);
-  /// A callback is to be expected: somebody has to read until it came. Under the state lock.
+  /// A callback is expected: the library's thread reads until it has come. Requires the state lock.
   void ExpectCallback();
   void CallbackCame() { --callbacks_expected_; }
-  /// The context wants to hear what goes wrong.
+  /// Registers the context for notices of errors.
   void WantNotices(Context& context);
   void ForgetNotices(std::uint32_t context_id);
 
@@ -201,22 +202,22 @@ class Link {
 
   [[nodiscard]] std::byte* arena() const { return arena_base_; }
   [[nodiscard]] std::uint64_t arena_bytes() const { return connection_.arena.bytes(); }
-  /// A free range. Where there is none now it waits for those that the executor is about to free.
+  /// Allocates a range. If none is free, waits for ranges that the executor is about to free.
   std::optional<std::uint64_t> Allocate(std::uint64_t bytes);
-  /// Gives back a range that the executor doesn't use.
+  /// Frees a range that the executor does not use.
   void Free(Range range);
-  /// A number to send along with a message: when the executor says that it is freed, the range is given back and
-  /// `then` is posted. `nobody_waits`: kNobodyWaits when that may be heard of with what comes next.
+  /// Returns a ticket to send with a message. When the executor reports it as freed, the range is freed and `then` is
+  /// posted. `nobody_waits`: kNobodyWaits if the report may wait for the next other message.
   std::uint64_t NewTicket(Range range, std::vector<std::function<void()>> then = {}, std::uint64_t nobody_waits = 0);
-  /// This ticket has not come back. Under the state lock.
+  /// Whether the ticket has not been reported yet. Requires the state lock.
   [[nodiscard]] bool Owes(std::uint64_t ticket) const { return tickets_.contains(ticket); }
 
-  // -- Live memory objects and samplers, for arguments that nothing is known of
+  // -- Live memory objects and samplers, for arguments of unknown type
   // ----------------------------------------
 
   void Enlist(const Object& object);
   void Delist(const Object& object);
-  /// Kind and serial of the live object at this address.
+  /// Kind, serial and id of the live object at this address.
   struct Enlisted {
     Kind kind{};
     std::uint64_t serial = 0;
@@ -241,7 +242,7 @@ class Link {
   void OnReply(const wire::Reply& reply);
   void OnEventDone(const wire::EventDone& done);
   void OnFreed(std::uint64_t ticket);
-  bool Owed();  // a ticket has not come back
+  bool Owed();  // a ticket has not been reported
   void OnNotice(const wire::Notice& notice);
   void LookAtSocket();
   void Lose(const std::string& why);
@@ -252,8 +253,8 @@ class Link {
   Connection connection_;
   std::byte* arena_base_ = nullptr;
   std::atomic<State> state_of_link_{State::kUsable};
-  std::atomic<std::int64_t> looked_ns_{0};  // at the socket
-  Link* before_ = nullptr;                  // the connections that this process had before
+  std::atomic<std::int64_t> looked_ns_{0};  // last check of the socket
+  Link* before_ = nullptr;                  // earlier connections of this process
   std::vector<Device*> devices_;
   std::string tag_;
   LinkStats stats_;
@@ -266,14 +267,14 @@ class Link {
   pthread_mutex_t state_ = PTHREAD_MUTEX_INITIALIZER;
   pthread_cond_t changed_;
   bool reading_ = false;
-  pthread_t reader_{};  // while reading_
+  pthread_t reader_{};  // valid while reading_
   unsigned followers_ = 0;
   std::unordered_map<std::uint32_t, Answer*> answers_;
   std::vector<Event*> watched_;  // by id
   std::unordered_map<std::uint64_t, Ticket> tickets_;
   std::uint64_t next_ticket_ = 1;
-  std::uint64_t hurried_tickets_ = 0;  // of tickets_, those without kNobodyWaits
-  pthread_cond_t callbacks_changed_;   // its thread's own: others' answers don't wake it
+  std::uint64_t hurried_tickets_ = 0;  // tickets without kNobodyWaits
+  pthread_cond_t callbacks_changed_;   // used only by the callback thread, which other threads' answers must not wake
   std::deque<std::function<void()>> callbacks_;
   std::uint64_t callbacks_expected_ = 0;
   std::map<std::uint32_t, Context*> wants_notices_;
@@ -284,7 +285,7 @@ class Link {
   pthread_mutex_t live_ = PTHREAD_MUTEX_INITIALIZER;
   std::unordered_map<const void*, Enlisted> live_objects_;
 
-  std::array<std::byte, wire::kMessageBytesMax> message_;  // the reader's
+  std::array<std::byte, wire::kMessageBytesMax> message_;  // used by the reader
 };
 
 }  // namespace weir::opencl::icd

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Maps. A buffer on a device that works in the arena is mapped where it lies; on others its range is read into, and
-// written from at unmap. Of CL_MEM_USE_HOST_PTR the program gets its own memory, and bytes are copied between it and
-// the range at map and unmap. An image is mapped as a packed copy.
+// Mapping. On a device that works in the arena, a buffer is mapped in place. On other devices its arena range is read
+// into at map and written from at unmap. For CL_MEM_USE_HOST_PTR the program gets its own memory, and bytes are copied
+// between it and the range at map and unmap. An image is mapped as a packed copy.
 #include <algorithm>
 #include <cstring>
 
@@ -32,7 +32,7 @@ void Remember(Memory& memory, const MappedRegion& region) {
 
 bool Forget(Memory& memory, const void* pointer, MappedRegion& region) {
   const Link::StateLock lock(*memory.link);
-  // The last one mapped there first: it is the one that a nested unmap means.
+  // The most recent one first, which a nested unmap refers to.
   const auto at = std::find_if(memory.maps.rbegin(), memory.maps.rend(),
                                [pointer](const MappedRegion& mapped) { return mapped.pointer == pointer; });
   if (at == memory.maps.rend()) return false;
@@ -61,7 +61,7 @@ cl_int MapBuffer(Command& command, Memory& buffer, bool blocking, const MappedRe
     wire::Marker marker;
     error = command.Send(marker, CL_COMMAND_MAP_BUFFER, std::move(arrival));
   } else {
-    // An arrival of nothing makes the command one that is waited for.
+    // An empty arrival makes the client watch the command.
     if (arrival == nullptr) arrival = std::make_unique<Arrival>(Arrival{.box = {0, 0, 0}});
     wire::ReadBuffer read{
         .buffer = buffer.id, .offset = region.offset, .size = region.size, .to = buffer.at + region.offset};
@@ -73,7 +73,7 @@ cl_int MapBuffer(Command& command, Memory& buffer, bool blocking, const MappedRe
 
 cl_int UnmapBuffer(Command& command, Memory& buffer, const MappedRegion& region) {
   const bool written = region.for_writing();
-  // Nothing on the device may touch the region while the program may write to it, so it need not be waited for.
+  // No command on the device may access the region while the program may write to it, so that no wait is needed.
   if (buffer.uses_host_ptr() && written) BulkCopy(buffer.bytes() + region.offset, region.pointer, region.size);
   if (command.may_be_done_here()) return command.DoneHere(CL_COMMAND_UNMAP_MEM_OBJECT);
   if (command.queue().works_in_arena() || !written) {
@@ -93,7 +93,7 @@ void CopyBox3(std::uint64_t (&to)[3], const std::size_t (&from)[3]) {
 cl_int UnmapImage(Command& command, Memory& image, const MappedRegion& region) {
   Link& link = command.link();
   if (!region.for_writing()) {
-    // A map that was not waited for may still be on its way into the copy.
+    // A map that was not waited for may still be copying to the region.
     wire::Marker marker;
     return command.Send(marker, CL_COMMAND_UNMAP_MEM_OBJECT,
                         std::make_unique<Arrival>(Arrival{.box = {0, 0, 0}, .free_after = region.staging}));
@@ -198,7 +198,7 @@ void* EnqueueMapImage(cl_command_queue queue, cl_mem handle, cl_bool blocking, c
   }
   *row_pitch = mapped.row_pitch;
   if (slice_pitch != nullptr) *slice_pitch = has_slices ? mapped.slice_pitch : 0;
-  // One row of an array of rows is a slice.
+  // A row of an array of rows is a slice.
   if (image->type == CL_MEM_OBJECT_IMAGE1D_ARRAY) *slice_pitch = mapped.row_pitch;
   Remember(*image, mapped);
   return Give<void*>(mapped.pointer, error);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all objects that a program holds have in common: the dispatch table first, what they are, and two counts.
+// The common part of all objects that a program has handles to: the dispatch table pointer, the kind, and two reference
+// counts.
 #pragma once
 
 #include <atomic>
@@ -24,7 +25,7 @@ enum class Kind : std::uint32_t {
   kEvent
 };
 
-/// Unlike any object before or after it, also one at the same address.
+/// A number that no other object ever has, even at the same address.
 inline std::uint64_t NextSerial() {
   static std::atomic<std::uint64_t> last{0};
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -36,16 +37,16 @@ struct Object {
   Object& operator=(const Object&) = delete;
   ~Object() { kind = Kind{}; }
 
-  const cl_icd_dispatch* dispatch = &kDispatch;  // the loader's; first
-  Kind kind;                                     // also tells a living object from anything else
-  std::uint32_t id = 0;                          // the executor's name for it; 0: it knows nothing of it
+  const cl_icd_dispatch* dispatch = &kDispatch;  // first member, used by the loader
+  Kind kind;                                     // also distinguishes a live object from other memory
+  std::uint32_t id = 0;                          // its id at the executor; 0: the executor does not know it
   Link* link;
   std::uint64_t serial = NextSerial();
-  std::atomic<std::uint32_t> references{1};  // the program's
-  std::atomic<std::uint32_t> holds{1};       // our own, one of them for all of the program's
+  std::atomic<std::uint32_t> references{1};  // held by the program
+  std::atomic<std::uint32_t> holds{1};       // held by the library, one of them for all of the program's
 };
 
-/// The object behind a handle; null where the handle is null or something else.
+/// The object behind a handle; null if the handle is null or not such an object.
 template <typename T>
 T* As(const void* handle) {
   auto* object = static_cast<Object*>(const_cast<void*>(handle));
@@ -58,7 +59,7 @@ template <typename T>
 void Hold(T& object) {
   object.holds.fetch_add(1, std::memory_order_relaxed);
 }
-/// T::End(T*) ends an object that nobody holds any more.
+/// T::End(T*) destroys an object whose last hold is dropped.
 template <typename T>
 void Drop(T& object) {
   if (object.holds.fetch_sub(1, std::memory_order_acq_rel) == 1) T::End(&object);
@@ -90,7 +91,7 @@ class Ref {
   T* object_ = nullptr;
 };
 
-/// clRetain… and clRelease… of any kind.
+/// clRetain… and clRelease… for any kind.
 template <typename T>
 cl_int RetainHandle(const void* handle, cl_int invalid) {
   T* object = As<T>(handle);
@@ -104,13 +105,13 @@ cl_int ReleaseHandle(const void* handle, cl_int invalid) {
   if (object == nullptr) return invalid;
   std::uint32_t references = object->references.load(std::memory_order_relaxed);
   do {
-    if (references == 0) return invalid;  // released more often than retained, and ours alone by now
+    if (references == 0) return invalid;  // released too often; only the library still holds it
   } while (!object->references.compare_exchange_weak(references, references - 1, std::memory_order_acq_rel));
   if (references == 1) Drop(*object);
   return CL_SUCCESS;
 }
 
-/// How functions that make something return: the object, or null and why.
+/// Results of functions that create an object: the object, or null and the error.
 template <typename Handle, typename T>
 Handle Give(T* object, cl_int* error) {
   if (error != nullptr) *error = CL_SUCCESS;

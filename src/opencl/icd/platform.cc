@@ -68,7 +68,7 @@ cl_int GetHostTimer(cl_device_id device, cl_ulong* host) {
 cl_int GetDeviceAndHostTimer(cl_device_id handle, cl_ulong* device, cl_ulong* host) {
   if (device == nullptr) return CL_INVALID_VALUE;
   const cl_int error = GetHostTimer(handle, host);
-  // The executor gives all times in this clock.
+  // The executor reports all times in this clock.
   if (error == CL_SUCCESS) *device = *host;
   return error;
 }

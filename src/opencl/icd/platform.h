@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one platform. It outlives connections: loaders keep its handle over a fork and over the executor's death.
+// The only platform. It outlives connections, because loaders keep its handle across a fork and the executor's death.
 #pragma once
 
 #include "opencl/icd/object.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Making programs, and what they are asked.
+// Creating programs and answering queries.
 #include "opencl/icd/program.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ std::vector<std::shared_ptr<const wire::KernelFacts>> Shared(std::vector<wire::K
   return kernels;
 }
 
-/// Arguments that the driver tells nothing of, now that it has a binary, but did when it had the source.
+/// Keeps the arguments that the driver reported for the source and does not report for the binary.
 void KeepArguments(std::vector<wire::KernelFacts>& kernels, const Program::Kernels& before) {
   for (wire::KernelFacts& kernel : kernels)
     for (const auto& known : before)
@@ -54,13 +54,13 @@ void KeepArguments(std::vector<wire::KernelFacts>& kernels, const Program::Kerne
         kernel.args = known->args;
 }
 
-/// Whether a binary in an envelope is one of this device's, of the driver that is there now.
+/// Whether an enveloped binary belongs to this device and its current driver.
 bool IsOf(const BinaryEnvelope& envelope, const Device& device) {
   return envelope.platform == device.link->tag() && envelope.device == device.facts.Text(CL_DEVICE_NAME) &&
          envelope.driver == device.facts.Text(CL_DRIVER_VERSION);
 }
 
-/// Gets and keeps a device's binary. Under the program's mutex.
+/// Fetches and stores a device's binary. Requires the program's mutex.
 cl_int FetchBinary(Program& program, DeviceBuild& build) {
   if (!build.binary.empty() || build.status != CL_BUILD_SUCCESS) return CL_SUCCESS;
   wire::GetBinary request{.program = program.id, .device = build.device->id};
@@ -183,7 +183,7 @@ cl_program CreateProgramWithBinary(cl_context handle, cl_uint count, const cl_de
     if (status == CL_SUCCESS) envelopes.push_back(std::move(*envelope));
   }
   if (wrong != CL_SUCCESS) return Refuse(wrong, error);
-  // One binary travels. Devices of one kind have one.
+  // Only one binary is sent. Devices of one kind share it.
   for (cl_uint i = 1; i < count; ++i) {
     if (envelopes[i].device == envelopes[0].device) continue;
     if (statuses != nullptr) statuses[i] = CL_INVALID_BINARY;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program: its source or binary, how its builds went, and what its kernels are.
+// A program: its source or binary, its builds, and its kernels.
 #pragma once
 
 #include <pthread.h>
@@ -18,7 +18,7 @@ struct DeviceBuild {
   cl_program_binary_type binary_type = CL_PROGRAM_BINARY_TYPE_NONE;
   std::string options{}, log{};
   std::uint64_t global_variables = 0;
-  std::vector<std::byte> binary{};  // in its envelope, once it has been asked for; or as it was given
+  std::vector<std::byte> binary{};  // in its envelope once it was requested, or as given
 };
 
 struct Program : Object {
@@ -34,19 +34,19 @@ struct Program : Object {
   std::string source;
   bool from_source = false;
   bool from_binary = false;
-  std::atomic<std::uint32_t> kernels_made{0};  // that live: a program with kernels is not built again
+  std::atomic<std::uint32_t> kernels_made{0};  // number of live kernels: a program with kernels cannot be built again
 
-  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // of what follows
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the following members
   std::vector<DeviceBuild> builds;
   Kernels kernels;
-  bool arg_info = false;  // the program may ask for its kernels' arguments
+  bool arg_info = false;  // the program may query its kernels' arguments
 };
 
-/// Makes a program with the devices of a context, or those given.
+/// Creates a program for `devices`.
 Program* NewProgram(Context& context, std::span<Device* const> devices);
-/// Takes over what an answer to a build, compile or link says. Under the program's mutex.
+/// Stores the facts in the answer to a build, compile or link. Requires the program's mutex.
 void TakeFacts(Program& program, const Answer& answer);
-/// Of a list of devices for a build; empty: all. CL_SUCCESS or what is wrong.
+/// Reads a list of devices for a build; empty: all. Returns CL_SUCCESS or the error.
 cl_int ReadDevices(Program& program, cl_uint count, const cl_device_id* list, std::vector<std::uint32_t>& ids);
 
 }  // namespace weir::opencl::icd

@@ -7,7 +7,7 @@
 namespace weir::opencl::icd {
 
 void Queue::End(Queue* queue) {
-  queue->link->Release(queue->id);  // what it was given is carried out none the less
+  queue->link->Release(queue->id);  // commands already issued are still carried out
   delete queue;
 }
 
@@ -120,12 +120,12 @@ cl_int GetCommandQueueInfo(cl_command_queue handle, cl_command_queue_info name, 
     case CL_QUEUE_PROPERTIES: return answer.Value(queue->properties);
     case CL_QUEUE_PROPERTIES_ARRAY: return answer.List<cl_queue_properties>(queue->given);
     case CL_QUEUE_DEVICE_DEFAULT: return answer.Value(cl_command_queue{nullptr});
-    case CL_QUEUE_SIZE: return CL_INVALID_COMMAND_QUEUE;  // it is not one on the device
+    case CL_QUEUE_SIZE: return CL_INVALID_COMMAND_QUEUE;  // it is not a device-side queue
     default: return CL_INVALID_VALUE;
   }
 }
 
-/// Of OpenCL 1.0, and it never could do more than this: the queue's order is fixed when it is made.
+/// From OpenCL 1.0. Always limited to this: the order of a queue is fixed at its creation.
 cl_int SetCommandQueueProperty(cl_command_queue handle, cl_command_queue_properties properties, cl_bool /*enable*/,
                                cl_command_queue_properties* before) {
   const Queue* queue = As<Queue>(handle);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A command queue. It counts its commands: when the last one issued is known to have ended, it is idle, and on a device
-// that shares the arena the client then reads, writes and maps by itself.
+// A command queue. It counts its commands, and is idle when the last one is known to have ended. On a device that
+// shares the arena, the client then reads, writes and maps buffers itself.
 #pragma once
 
 #include <deque>
@@ -12,7 +12,7 @@
 
 namespace weir::opencl::icd {
 
-/// A range of the arena with what is to be written.
+/// Content of a blocking write that is staged in the arena.
 struct Staged {
   std::uint64_t ticket = 0, bytes = 0;
 };
@@ -27,29 +27,31 @@ struct Queue : Object {
   [[nodiscard]] bool idle() const {
     return ended.load(std::memory_order_acquire) >= issued.load(std::memory_order_acquire);
   }
-  /// Waits until all that was issued has ended; asks nobody where that is known. The queue's first error, if any.
+  /// Waits until all issued commands have ended; costs nothing if that is known. Returns the queue's first error, if
+  /// any.
   cl_int WaitUntilIdle();
-  /// A blocking write has staged `bytes` in the arena, which are free when this ticket is.
+  /// Records that a blocking write has staged `bytes` in the arena, which are freed with this ticket.
   void Stage(std::uint64_t ticket, std::uint64_t bytes);
-  /// Until `bytes` more make no more than `most` with what was staged, or nothing is, or the connection is gone. Only
-  /// of a queue in order: in others what was staged may wait for what comes after the call that waits here.
+  /// Waits until `bytes` more and the staged bytes are at most `most`, nothing is staged, or the connection is lost.
+  /// Only for in-order queues: in others, staged content may wait for a command after this call.
   void AwaitRoomToStage(std::uint64_t bytes, std::uint64_t most);
-  /// The buffers of this queue are their ranges, and what is done there is ordered by the queue.
+  /// Whether the buffers of this queue are arena ranges, so that the queue alone orders accesses to them.
   [[nodiscard]] bool works_in_arena() const { return context->shares_arena; }
 
   Ref<Context> context;
   Ref<Device> device;
   cl_command_queue_properties properties = 0;
-  std::vector<cl_queue_properties> given;  // as clCreateCommandQueueWithProperties got them, with the closing 0
-  std::atomic<std::uint64_t> issued{0};    // commands; send lock
-  std::atomic<std::uint64_t> ended{0};     // all up to this one; state lock
+  std::vector<cl_queue_properties> given;  // as given to clCreateCommandQueueWithProperties, including the final 0
+  std::atomic<std::uint64_t> issued{0};    // number of commands; guarded by the send lock
+  std::atomic<std::uint64_t> ended{0};     // all commands up to this one; guarded by the state lock
   std::atomic<std::uint64_t> flushed{0};
-  std::deque<Event*> arrivals;  // of reads that have not been delivered, in order; state lock; held
-  std::deque<Staged> staged;    // by blocking writes: what had not been freed when it was looked, in order; state lock
-  std::uint64_t staged_bytes = 0;  // of these; state lock
+  std::deque<Event*> arrivals;  // undelivered reads, in order; guarded by the state lock; events are held
+  // Content of blocking writes that was not freed at the last check, in order; guarded by the state lock
+  std::deque<Staged> staged;
+  std::uint64_t staged_bytes = 0;  // of `staged`; guarded by the state lock
 };
 
-/// All commands up to `sequence` have ended: delivers what they read. Takes the state lock.
+/// All commands up to `sequence` have ended: delivers their data. Takes the state lock.
 void EndUpTo(Queue& queue, std::uint64_t sequence);
 
 }  // namespace weir::opencl::icd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reader's side of the connection: waiting, dispatching, and the thread that runs the program's callbacks.
+// The receiving side of the connection: waiting, dispatching, and the thread that runs the program's callbacks.
 #include <signal.h>
 
 #include <cstdio>
@@ -11,10 +11,11 @@
 namespace weir::opencl::icd {
 namespace {
 
-constexpr Duration kReadWait = milliseconds(50);      // then the socket is looked at
-constexpr Duration kNoticeEvery = milliseconds(100);  // somebody looks for what nobody waits for
+constexpr Duration kReadWait = milliseconds(50);  // interval of checks of the socket
+// Interval at which the callback thread polls for messages that no thread waits for
+constexpr Duration kNoticeEvery = milliseconds(100);
 
-/// Under the condition's mutex.
+/// Requires the condition's mutex.
 void SleepOn(pthread_cond_t& condition, pthread_mutex_t& mutex, Duration at_most) {
   const std::int64_t until = platform::NowNs() + at_most.count();
   const timespec deadline{.tv_sec = until / 1'000'000'000, .tv_nsec = until % 1'000'000'000};
@@ -26,7 +27,7 @@ void SleepOn(pthread_cond_t& condition, pthread_mutex_t& mutex, Duration at_most
 Link::StateLock::StateLock(Link& link) : link_(link) { Lock(); }
 Link::StateLock::~StateLock() { Unlock(); }
 void Link::StateLock::Lock() {
-  // An abandoned lock may be held for ever by a thread of another process, and nobody else is here.
+  // An abandoned lock may be held forever by a thread that does not exist in this process.
   if (link_.state_of_link_.load(std::memory_order_relaxed) == State::kAbandoned) return;
   ::pthread_mutex_lock(&link_.state_);
   locked_ = true;
@@ -69,7 +70,7 @@ void Link::Drain() {
   if (!usable()) return;
   LookAtSocket();
   StateLock lock(*this);
-  if (reading_) return;  // somebody takes it in already
+  if (reading_) return;  // another thread is reading
   if (connection_.channel.in.Empty()) return;
   reading_ = true;
   reader_ = ::pthread_self();
@@ -87,7 +88,7 @@ void Link::Wake() {
   if (reading_ && ::pthread_equal(reader_, ::pthread_self()) == 0) connection_.channel.in.Interrupt();
 }
 
-/// By the thread that has the reader's role; no lock held.
+/// Called by the thread that has the reader's role, without a lock.
 void Link::ReadOne(Duration at_most) {
   RingConsumer& in = connection_.channel.in;
   auto message = in.Next(message_);
@@ -125,7 +126,7 @@ void Link::Dispatch(std::span<const std::byte> message) {
       case wire::Op::kFreed:
         if (wire::Freed freed; (good = DecodeAs(message, freed))) OnFreed(freed.ticket);
         break;
-      case wire::Op::kArrived: break;  // for relays (docs/network.md); nobody has made this connection a distant one
+      case wire::Op::kArrived: break;  // for relays (docs/network.md); this connection is not a remote one
       case wire::Op::kNotice:
         if (wire::Notice notice; (good = DecodeAs(message, notice))) OnNotice(notice);
         break;
@@ -146,7 +147,7 @@ void Link::OnReply(const wire::Reply& reply) {
     if (reply.more != 0) return;
     answers_.erase(at);
   }
-  // Nobody else touches it until it is done.
+  // No other thread uses the answer until it is done.
   if (answer->queue != nullptr) EndUpTo(*answer->queue, answer->sequence);
   const StateLock lock(*this);
   answer->status = reply.status;
@@ -163,13 +164,13 @@ void Link::OnEventDone(const wire::EventDone& done) {
     if (done.event >= watched_.size()) return;
     event = std::exchange(watched_[done.event], nullptr);
     if (event == nullptr) return;
-    // It can't have been queued there before it was here: then the driver's clock is another one.
+    // The driver cannot have queued it before the client did: the driver then uses another clock.
     const bool other_clock = done.queued_ns != 0 && done.queued_ns < event->queued_ns;
     const std::uint64_t shift = other_clock ? event->queued_ns - done.queued_ns : 0;
     event->submit_ns = std::max(event->queued_ns, done.submit_ns + shift);
     event->start_ns = std::max(event->submit_ns, done.start_ns + shift);
     event->end_ns = std::max(event->start_ns, done.end_ns + shift);
-    // Of a command that failed nothing arrives.
+    // A failed command delivers no data.
     if (done.status < 0 || (event->queue && !event->queue->in_order())) arrival = std::move(event->arrival);
     if (event->queue && !event->queue->in_order()) listed = std::erase(event->queue->arrivals, event) > 0;
   }
@@ -204,7 +205,7 @@ void Link::OnFreed(std::uint64_t number) {
 
 void Link::OnNotice(const wire::Notice& notice) {
   const StateLock lock(*this);
-  // Of context 0: the executor doesn't say whose it is, and whoever wants to know is told.
+  // Context 0: the executor does not know the context, and all registered contexts are notified.
   for (const auto& [id, context] : wants_notices_)
     if (notice.context == 0 || notice.context == id)
       Post([call = context->notify, user = context->notify_user, text = std::string(notice.text)] {
@@ -234,7 +235,7 @@ void Link::Watch(std::span<Event* const> events) {
 }
 
 void Link::Sync() {
-  wire::ImageFormats request;  // of no context: an answer without work
+  wire::ImageFormats request;  // of no context: answered without work
   Answer answer;
   Ask(request, answer);
 }
@@ -269,12 +270,12 @@ void Link::Lose(const std::string& why) {
 
 // -- Callbacks -------------------------------------------------------------------------------------------------------
 
-/// Or begins it. It may be one of those that wait for the executor, too.
+/// Wakes the callback thread or starts it. The thread may also be among those that wait for the executor.
 void Link::WakeCallbackThread() {
   ::pthread_cond_signal(&callbacks_changed_);
   if (followers_ > 0) ::pthread_cond_broadcast(&changed_);
   if (callback_thread_) return;
-  // The program's signals are for the program's threads.
+  // Signals of the program must be handled by the program's threads.
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -310,7 +311,7 @@ void Link::ForgetNotices(std::uint32_t context_id) {
 void* Link::CallbackThread(void* link) {
   try {
     static_cast<Link*>(link)->RunCallbacks();
-  } catch (...) {  // out of memory: callbacks end, the program goes on
+  } catch (...) {  // out of memory: callbacks end, the program continues
   }
   return nullptr;
 }
