@@ -215,7 +215,7 @@ class KernelWalker {
     return places_[block] = place;
   }
 
-  /// Whether every loop around the block, and every loop in its index, has only understood exits.
+  /// Whether every loop around the block has exactly one exit, whose test is understood.
   bool RoundsAreSure(const llvm::BasicBlock* block) const {
     for (const llvm::Loop* loop = loops_.getLoopFor(block); loop != nullptr; loop = loop->getParentLoop()) {
       const auto index = values_.LoopIndex(loop);

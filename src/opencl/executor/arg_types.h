@@ -18,7 +18,6 @@
 // PoCL 3.1 accepts a null sampler, against the specification. Therefore each test is first tried, once in an executor's
 // life, on a sampler under its own name and under another, on an image, and on a queue if the device has device-side
 // queues. A test that takes one of them for a value is not used. If no test remains, such arguments cannot be set.
-// own; a test that takes one of them for a value is not used. Where no test is left, such arguments can't be set.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,6 @@
 // Converts times of a device's clock to the node's clock. OpenCL does not define their relation (PoCL uses
 // CLOCK_MONOTONIC_RAW). An event's end cannot be later than the moment at which it is observed, and the quickest
 // observation comes soon after the end.
-// ever learn of one is soon.
 #pragma once
 
 #include <algorithm>

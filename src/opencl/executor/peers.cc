@@ -42,7 +42,7 @@ void Peers::ReadList() {
   TakeList(*text);
 }
 
-/// A node that is listed again may have changed: earlier failures no longer count.
+/// A node that was removed from the list and is listed again gets a new id, so that earlier failures do not count.
 void Peers::TakeList(const std::string& text) {
   for (auto& [id, seat] : seats_) seat.listed = !seat.known.room.has_value();  // peers given explicitly always stay
   for (const proto::ListedPeer& one : proto::PeersFrom(text)) {

@@ -35,7 +35,7 @@ constexpr int kAcceptsPerVisit = 64;
 /// The time that a stopped session has before the process ends.
 constexpr Duration kEndWithin = milliseconds(500);
 constexpr std::size_t kSessionsMax = 256;
-/// Lower bound of the arena. Without a memory limit of the vGPU, the device's memory counts.
+/// Without a memory limit of the vGPU, the device's memory is reported and used, but at least this much.
 constexpr std::uint64_t kArenaBytesMin = 64ULL << 20;
 
 void Say(const std::string& text) { std::fprintf(stderr, "weir-executor: %s\n", text.c_str()); }

@@ -3,7 +3,6 @@
 // between pieces. Pure. A piece is a launch of some of the work-groups with a global offset. get_global_id is correct
 // in a piece, but other queries of a work-item's position are not. Therefore only sources without such queries are
 // divided, and only if work-items of different pieces do not interact.
-// none whose work-items meet those of other pieces.
 #pragma once
 
 #include <cstdint>

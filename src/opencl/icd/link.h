@@ -77,7 +77,6 @@ class Link {
   [[nodiscard]] const std::string& tag() const { return tag_; }  // the driver and its version, for binaries
 
   // -- Sending
-  // ---------------------------------------------------------------------------------------------------------
 
   /// Holds the send lock.
   class Sending {
@@ -147,7 +146,6 @@ class Link {
   void Release(std::uint32_t id, std::uint64_t ticket = 0);
 
   // -- Waiting and receiving
-  // -------------------------------------------------------------------------------------------
 
   class StateLock {
    public:
@@ -186,7 +184,6 @@ class Link {
   void Watch(Event& event, Sending& sending);
 
   // -- Callbacks
-  // -------------------------------------------------------------------------------------------------------
 
   /// Runs `callback` on the library's thread without a lock. Requires the state lock.
   void Post(std::function<void()> callback);
@@ -198,7 +195,6 @@ class Link {
   void ForgetNotices(std::uint32_t context_id);
 
   // -- The arena
-  // -------------------------------------------------------------------------------------------------------
 
   [[nodiscard]] std::byte* arena() const { return arena_base_; }
   [[nodiscard]] std::uint64_t arena_bytes() const { return connection_.arena.bytes(); }
@@ -213,7 +209,6 @@ class Link {
   [[nodiscard]] bool Owes(std::uint64_t ticket) const { return tickets_.contains(ticket); }
 
   // -- Live memory objects and samplers, for arguments of unknown type
-  // ----------------------------------------
 
   void Enlist(const Object& object);
   void Delist(const Object& object);
