@@ -33,7 +33,7 @@ class PortLine {
   [[nodiscard]] virtual std::uint32_t room() const { return 0; }
 };
 
-/// `port`: a character device or a stream socket. The host's end of a terminal has unlimited room.
+/// `port`: a character device or a stream socket. The other end of a terminal has unlimited room.
 std::unique_ptr<PortLine> LineOf(platform::Fd port, std::uint32_t room = 0);
 
 /// A random number, never 0.

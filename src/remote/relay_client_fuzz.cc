@@ -5,7 +5,6 @@
 //
 //   0: bytes, unchanged        1: a message from the executor, shown to the relay's log
 //   2: a message of any size   3: a word of the ring's positions          0x80: the relay polls the ring afterwards
-//   2: a message of any size   3: a word of the ring's positions          0x80: the relay looks at the ring afterwards
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

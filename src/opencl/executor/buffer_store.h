@@ -2,8 +2,9 @@
 // Keeps an executor's device memory within the daemon's orders. Sessions acquire the objects of a command before they
 // enqueue it. Objects stay on the device until room is needed; then the least recently used move to host memory.
 //
-//   bytes of native objects ≤ assigned slots × 64 MiB, except for what batches in flight have pinned when an order
-// lowers it
+//   bytes of native objects ≤ assigned slots × 64 MiB
+//
+// Objects that batches in flight have pinned may exceed the bound for a while after an order has lowered it.
 //
 // The lock is not held while contents are copied or the driver is called. An object in transit is marked `moving` and
 // belongs to the thread that moves it.

@@ -278,7 +278,7 @@ TEST_F(StoreOfBuffers, HoldsItsBoundWhateverManySessionsAndOrdersDo) {
         Pins pins(store_);
         if (store_->Acquire(uses, &pins, {}, error) != Outcome::kThere) continue;
         std::byte& count =
-            testing::FakeOpenCl::FirstByteOf(natives[1]);  // it goes on from where it was, wherever that has been
+            testing::FakeOpenCl::FirstByteOf(natives[1]);  // unchanged since the last round, wherever the object was
         int& expected = counts[static_cast<std::size_t>(round / 3 + who) % 3];
         if (round % 2 == 0) {
           EXPECT_EQ(std::to_integer<int>(count), expected % 256);

@@ -284,7 +284,7 @@ std::optional<ObjectLog::Replay> ObjectLog::MakeReplay(const Place& place, const
   for (const Object* object : made)
     for (const ObjectRef& need : object->made.needs)
       if (need->kind != Kind::kDevice && !made.contains(need.get())) return std::nullopt;  // it would be created twice
-  // A program was built then as it was last, so that nothing can be made of what it was before.
+  // The program already has its last build on the new executor, so that objects of earlier builds cannot be created.
   const auto before_last = [&](const ObjectRef& program, std::uint64_t number) {
     const auto last = program ? last_builds.find(program.get()) : last_builds.end();
     return last != last_builds.end() && number < last->second;
