@@ -94,7 +94,7 @@ ordered_json ToJson(const VgpuReport& vgpu) {
   return out;
 }
 
-/// Choices by their names.
+/// Parameters that have named choices are written as those names.
 ordered_json ParamsJson(const std::string& policy, const core::PolicyParams& params) {
   ordered_json out = ordered_json::object();
   for (const auto& [name, value] : params) {
@@ -148,7 +148,7 @@ ordered_json MemoryJson(const engine::MemoryStatus& memory) {
           {"params", std::move(params)}};
 }
 
-/// Per slot: how many hold it, whose it is now (by vGPU id; 0: nobody's), and whether that one is leaving.
+/// Per slot: the number of sharers, the owner's vGPU id (0: no owner), and whether the slot is being revoked.
 ordered_json MapJson(const engine::MemoryMap& map) {
   ordered_json out{{"sharers", ordered_json::array()},
                    {"owners", ordered_json::array()},
@@ -204,8 +204,8 @@ ordered_json PoliciesJson() {
   return out;
 }
 
-/// "/v1/vgpus/a/pause" → "v1", "vgpus", "a", "pause". At most kPartsMax; more makes no match anywhere.
-constexpr std::size_t kPartsMax = 6;  // one more than any path has
+/// "/v1/vgpus/a/pause" → "v1", "vgpus", "a", "pause". At most kPartsMax parts are kept; a longer path matches no route.
+constexpr std::size_t kPartsMax = 6;  // one more than the longest route has
 struct Parts {
   std::array<std::string_view, kPartsMax> part{};
   std::size_t count = 0;
@@ -305,7 +305,7 @@ Result<Reply> MemoryReply(Node& node, const std::string& device) {
     out.update(MapJson(map));
     return JsonReply(out);
   }
-  return node.Memory(device).error();  // there is none of that name
+  return node.Memory(device).error();  // kNotFound: no device has this name
 }
 
 Result<Reply> PutMemory(Node& node, const std::string& device, const Request& request) {
@@ -334,7 +334,7 @@ Result<Reply> PutMemoryUsed(Node& node, const std::string& device, const Request
   return Fail(Errc::kNotFound, "no device named '" + device + "'");
 }
 
-/// Charges follow from it, so that only the daemon's own programs may tell.
+/// Billing is computed from these values, so only root and the daemon's own user may report them.
 Result<Reply> PutUse(Node& node, const Request& request) {
   if (request.peer_uid != 0 && request.peer_uid != ::geteuid())
     return Fail(Errc::kPermissionDenied, "only root and the daemon's own user may tell the use of devices");

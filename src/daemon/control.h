@@ -19,8 +19,8 @@ struct ControlContext {
   bool is_private = false;
   Instant started;
   std::function<void()> stop;
-  PeerRelays* peers = nullptr;                                      // null: this daemon wants nothing from other nodes
-  StateSaver* saver = nullptr;                                      // null: changes are durable once they are made
+  PeerRelays* peers = nullptr;                                      // null: this daemon takes no peers from a cluster
+  StateSaver* saver = nullptr;                                      // null: a change needs no saving before its reply
   const std::vector<std::unique_ptr<KeptProcess>>* kept = nullptr;  // null: none
 };
 
@@ -29,8 +29,8 @@ class Control {
   Control(Node& node, ControlContext context) : node_(node), context_(std::move(context)) {}
   /// Never throws: a failure becomes an error reply.
   http::Reply Handle(const http::Request& request) noexcept;
-  /// Responds once the changes that the request made are durable. An error of the disk is the reply to a request whose
-  /// change takes effect and would be lost by a restart.
+  /// Responds once the changes that the request made are durable. If saving fails, the reply is the disk's error: the
+  /// change takes effect, but a restart would lose it.
   void Answer(const http::Request& request, const http::Respond& respond);
 
  private:
@@ -38,10 +38,10 @@ class Control {
   ControlContext context_;
 };
 
-/// The body of `PUT /v1/peers`: nodes that the cluster's member tells of.
+/// Parses the body of `PUT /v1/peers`: the peers that the cluster's member reports.
 Result<std::vector<OfferedNode>> OfferedNodesFrom(std::string_view text);
 
-/// Prometheus text of everything the node knows.
+/// All metrics of the node as Prometheus text.
 std::string MetricsText(Node& node);
 
 }  // namespace weir::daemon

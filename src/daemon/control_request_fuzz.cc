@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests to the control API of a real node: the first byte says which one, the rest is its body, or its query. Every
-// reply is JSON, or the text of the metrics, and no request ends the daemon.
+// Requests to the control API of a real node. The first byte selects the request; the rest is its body or its query.
+// Every reply must be JSON or metrics text, and no request may end the daemon.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -41,7 +41,7 @@ class FuzzedNode {
     const bool get = method == "GET";
     return control_.Handle({method, path, get ? body : "", get ? "" : body, "", ::geteuid(), ::getpid()});
   }
-  /// One vGPU, named a, and a device as at the start.
+  /// Restores the initial state: one vGPU named "a" and one device.
   void Reset() {
     for (const auto& vgpu : node_.Vgpus()) static_cast<void>(node_.Remove(vgpu.status.name, true));
     static_cast<void>(node_.SetOversell("embedded", core::OversellMode::kOff, {}));
@@ -66,7 +66,7 @@ class FuzzedNode {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
-  // A node keeps events; a new one now and then keeps their list short.
+  // A node keeps its events. A new node now and then keeps the list short.
   constexpr int kInputsPerNode = 64;
   static std::unique_ptr<FuzzedNode> kept;
   static int inputs = 0;
@@ -77,7 +77,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string rest(reinterpret_cast<const char*>(data + 1), size - 1);
   const http::Reply reply = node.Ask(route.method, route.path, rest);
   if (!nlohmann::json::accept(reply.body)) std::abort();
-  // What a request brings about must be readable after a restart.
+  // The state after any request must be readable after a restart.
   if (!daemon::FromText(daemon::ToText(node.saved()))) std::abort();
   if (!nlohmann::json::accept(node.Ask("GET", "/v1/vgpus", "").body)) std::abort();
   static_cast<void>(daemon::OfferedNodesFrom(rest).has_value());

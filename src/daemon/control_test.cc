@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control API against a real node with real gates, without the HTTP socket in between.
+// The control API on a real node with real gates, called without HTTP.
 #include "daemon/control.h"
 
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ TEST_F(ControlTest, CreatesShowsChangesAndRemovesAVgpu) {
   EXPECT_TRUE(S_ISSOCK(info.st_mode));
 
   EXPECT_EQ(Ask("PATCH", "/v1/vgpus/a", R"({"weight":20})").body["settings"]["weight"], 20);
-  EXPECT_EQ(Ask("GET", "/v1/vgpus/a").body["settings"]["fps"], 60);  // what isn't named stays
+  EXPECT_EQ(Ask("GET", "/v1/vgpus/a").body["settings"]["fps"], 60);  // absent fields are unchanged
   EXPECT_EQ(Ask("GET", "/v1/vgpus").body["vgpus"].size(), 1U);
   EXPECT_EQ(Ask("DELETE", "/v1/vgpus/a").body["removed"], "a");
   EXPECT_EQ(Ask("GET", "/v1/vgpus/a").status, 404U);
@@ -134,7 +134,7 @@ TEST_F(ControlTest, EveryWrongRequestSaysWhatIsWrong) {
 TEST_F(ControlTest, NodesOfAClusterAreTakenWhereTheyAreWanted) {
   EXPECT_EQ(Ask("GET", "/v1/peers").body["nodes"], json::array());
   EXPECT_EQ(Ask("PUT", "/v1/peers", R"({"nodes":[]})").code(), "not-found");
-  PeerRelays relays(loop_, folder_, {});  // no token, no plain node: all are offered, and none is used
+  PeerRelays relays(loop_, folder_, {});  // without tokens and with no plain nodes allowed, no offer can be used
   Control control(node_, {folder_, folder_ + "/state", false, platform::Now(), [] {}, &relays});
   const auto ask = [&](const char* method, const std::string& body) {
     const http::Reply reply = control.Handle({method, "/v1/peers", "", body, "", 0, ::getpid()});
@@ -241,7 +241,7 @@ TEST_F(ControlTest, WhatHappensIsTold) {
   Ask("PUT", "/v1/devices/embedded/policy", R"({"policy":"reserve","params":{"period_ms":4}})");
   Ask("POST", "/v1/vgpus", R"({"name":"a","cap":0.7})");
   Ask("POST", "/v1/vgpus", R"({"name":"b","cap":0.5})");
-  Ask("POST", "/v1/vgpus", R"({"name":"b","cap":9})");  // nonsense, no refusal to sell
+  Ask("POST", "/v1/vgpus", R"({"name":"b","cap":9})");  // an invalid request, not a refused sale
   Ask("PATCH", "/v1/vgpus/a", R"({"cap":0.4})");
   Ask("PATCH", "/v1/vgpus/a", R"({"weight":4})");
   Ask("DELETE", "/v1/vgpus/a");
@@ -270,7 +270,7 @@ TEST_F(ControlTest, WhatHappensIsTold) {
 }
 
 TEST_F(ControlTest, DeeplyNestedBodiesAreRefused) {
-  constexpr std::size_t kDepth = 30'000;  // 60 KiB, which a request may have
+  constexpr std::size_t kDepth = 30'000;  // 60 KiB, within the limit of a request
   const std::string nested = std::string(kDepth, '[') + std::string(kDepth, ']');
   for (const char* path : {"/v1/peers", "/v1/devices/embedded/policy", "/v1/devices/embedded/memory"})
     EXPECT_EQ(Ask("PUT", path, R"({"nodes":)" + nested + "}").status, path == std::string("/v1/peers") ? 404U : 400U);
@@ -302,13 +302,13 @@ TEST_F(ControlTest, SalesComeBackAsTheyWere) {
   Ask("POST", "/v1/vgpus", R"({"name":"a","cap":0.6})");
   Ask("POST", "/v1/vgpus", R"({"name":"b","cap":0.6})");
   Ask("POST", "/v1/vgpus", R"({"name":"c","best_effort":true})");
-  // Sold together before, so that one of them can't be guaranteed any more.
+  // The caps add up to more than the device, so that one of the two becomes oversold.
   Ask("PUT", "/v1/devices/embedded/oversell", R"({"mode":"adaptive","params":{"low_line":0.5}})");
   ASSERT_EQ(saved_.vgpus.size(), 3U);
   EXPECT_EQ(saved_.vgpus[1].sale, core::Sale::kOversold);
   auto saved = FromText(ToText(saved_));
   ASSERT_TRUE(saved);
-  std::swap(saved->vgpus[0], saved->vgpus[1]);  // whatever the order
+  std::swap(saved->vgpus[0], saved->vgpus[1]);  // the order must not matter
 
   boost::asio::io_context loop{1};
   const std::string folder = NewFolder();

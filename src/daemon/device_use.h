@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a driver's account says, as weir-gpu-account tells the daemon: the body of PUT /v1/use.
+// The driver's account as weir-gpu-account reports it in the body of PUT /v1/use.
 #pragma once
 
 #include <cstdint>
@@ -24,15 +24,15 @@ struct ClientUse {
 };
 struct DeviceUse {
   std::string device;
-  std::optional<Duration> busy;  // empty: the driver does not tell
+  std::optional<Duration> busy;  // empty: the driver does not report it
   std::vector<ClientUse> clients;
 };
 
 /// kInvalidArgument names the field that is missing or wrong.
 Result<std::vector<DeviceUse>> DeviceUsesFrom(std::string_view body);
 
-/// Whose a process is, by its pid. A process that has ended is known for a while, because the account lists its last
-/// use after its end.
+/// Finds the vGPU that owns a process by its pid. Ended processes stay known for a while, because the account lists the
+/// last use of a process after it has ended.
 class ProcessOwners {
  public:
   struct Owner {
@@ -43,7 +43,8 @@ class ProcessOwners {
   static constexpr std::size_t kEndedMax = 4096;
 
   void Ended(Instant now, pid_t pid, Owner owner);
-  /// The counters of one device. `living`: of that device. A client of no vGPU has an owner of no id.
+  /// The counters of one device. `living` holds the owners of its living processes. A client that belongs to no vGPU
+  /// gets an owner without an id.
   std::vector<core::UseCounter> CountersOf(Instant now, const std::vector<ClientUse>& clients,
                                            const std::map<pid_t, Owner>& living);
 
@@ -53,7 +54,7 @@ class ProcessOwners {
     Owner owner;
     Instant at{};
   };
-  std::deque<EndedProcess> ended_;  // in order of their ends
+  std::deque<EndedProcess> ended_;  // ordered by when they ended
 };
 
 }  // namespace weir::daemon

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The last decisions on the node in words, for whoever asks over the control API. Bounded; says how many were lost to
-// the bound.
+// The last decisions on the node as text, for the control API. Bounded; a reader learns how many events were dropped.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,7 @@ namespace weir::daemon {
 struct NodeEvent {
   std::uint64_t number = 0;  // the first one is 1
   Instant at;
-  std::int64_t utc_ns = 0;  // since 1970
+  std::int64_t utc_ns = 0;  // nanoseconds since 1970
   engine::Note note;
 };
 
@@ -28,8 +27,8 @@ class EventLog {
   }
 
   struct Slice {
-    std::uint64_t next = 0;  // ask for what comes after this one
-    std::uint64_t lost = 0;  // events after `after` that are gone
+    std::uint64_t next = 0;  // pass this as `after` in the next call
+    std::uint64_t lost = 0;  // dropped events with numbers above `after`
     std::vector<NodeEvent> events;
   };
   /// Events numbered above `after`, oldest first.

@@ -35,7 +35,7 @@ bool ExecutorBook::Add(pid_t pid) {
   entries.push_back({pid, *start});
   std::string text;
   for (const Entry& entry : entries) text += fmt::format("{} {}\n", entry.pid, entry.start);
-  // Not synced: after a crash of the machine there are no executors.
+  // No sync is needed: after a crash of the machine no executors are left.
   const std::string next = path_ + ".new";
   {
     const platform::Fd file(::open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));

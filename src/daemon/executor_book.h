@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which processes are executors of a vGPU: those that a daemon has started. A file in the run folder keeps their pids
-// and start times, so that the next daemon knows the executors of this one, and takes no other process for one of them.
+// The processes that a daemon has started as executors of one vGPU. A file in the run folder keeps their pids and start
+// times. The next daemon thus recognises the executors of this one and mistakes no other process for one.
 #pragma once
 
 #include <sys/types.h>
@@ -13,17 +13,17 @@ namespace weir::daemon {
 
 class ExecutorBook {
  public:
-  /// Processes that have ended are left out. More than this many living executors of one vGPU are not kept.
+  /// Upper bound of the living executors that are kept for one vGPU. Ended processes are dropped.
   static constexpr std::size_t kEntriesMax = 64;
 
-  /// `path`: a file that only the daemon's user can write. A file that can't be read has no entries.
+  /// `path`: a file that only the daemon's user can write. An unreadable file counts as empty.
   explicit ExecutorBook(std::string path) : path_(std::move(path)) {}
 
-  /// Notes a child of this process that was not reaped. False: the file can't be written, and the next daemon will not
-  /// know the process.
+  /// Records a child of this process that has not been reaped. False: the file can't be written, so the next daemon
+  /// will not recognise the process.
   bool Add(pid_t pid);
   [[nodiscard]] bool Has(pid_t pid) const;
-  /// Removes the file: the vGPU is removed.
+  /// Removes the file. Called when the vGPU is removed.
   void Clear();
 
  private:

@@ -29,12 +29,12 @@ Error Cannot(const std::string& path, const char* why) {
 
 Result<std::string> HomeFolder(uid_t uid, gid_t gid, const std::string& own, const std::string& fallback) {
   if (IsFolderOf(uid, own)) return own;
-  // Nobody but this process can write to the folder above it.
+  // Only this process can write to the parent folder.
   WEIR_TRY_STATUS(platform::MakeFolder(std::filesystem::path(fallback).parent_path(), 0711));
   if (::mkdir(fallback.c_str(), 0700) != 0) {
     if (errno != EEXIST) return Cannot(fallback, std::strerror(errno));
     if (IsFolderOf(uid, fallback)) return fallback;
-    // Made by a process like this one, which has ended before it gave it away.
+    // A process with the same job made the folder and ended before it changed the owner.
     if (!IsFolderOf(::geteuid(), fallback)) return Cannot(fallback, "it is another user's");
   }
   const platform::Fd folder(::open(fallback.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));

@@ -24,17 +24,17 @@
 namespace weir::daemon {
 namespace {
 
-/// One that fails this soon would fail again: who waits is told instead of being tried once more.
+/// An executor that ends this soon would fail again, so that waiting clients get an error instead of another start.
 constexpr Duration kAtOnce = seconds(5);
-constexpr double kEphemeralIdleSeconds = 1;  // its vGPU is to end soon after its program
+constexpr double kEphemeralIdleSeconds = 1;  // an ephemeral vGPU should end soon after its program
 constexpr double kIdleSeconds = 10;
 
-/// Keeps a connection open for a while: closing one whose Hello hasn't been read takes the answer away from who sent
-/// it. Owns itself.
+/// Keeps a refused connection open for a while. If it were closed while its Hello is unread, the client would lose the
+/// refusal. Owns itself.
 class Lingerer {
  public:
   static void Start(boost::asio::io_context& loop, platform::Fd connection) {
-    if (count_ >= kMost) return;  // it is closed, and they are told nothing
+    if (count_ >= kMost) return;  // the connection is closed without an answer
     auto lingerer = std::make_shared<Lingerer>(loop, std::move(connection));
     lingerer->timer_.expires_after(seconds(1));
     lingerer->timer_.async_wait([lingerer](const boost::system::error_code&) {});
@@ -48,7 +48,7 @@ class Lingerer {
 
  private:
   static constexpr int kMost = 64;
-  static inline int count_ = 0;  // the loop has one thread
+  static inline int count_ = 0;  // only the loop's thread uses it
   const platform::Fd connection_;
   boost::asio::steady_timer timer_;
 };
@@ -58,7 +58,8 @@ class Lingerer {
 Result<std::unique_ptr<ExecutorHost>> ExecutorHost::Listen(boost::asio::io_context& loop, const std::string& path,
                                                            const ExecutorSetup& setup, Tenant tenant) {
   std::unique_ptr<ExecutorHost> host(new ExecutorHost(loop, path, setup, std::move(tenant)));
-  // An executor of a former daemon may still answer there; the run folder is ours, and it keeps the clients it has.
+  // An executor of an earlier daemon may still be listening at this path; it keeps the clients that it has. The run
+  // folder belongs to this daemon.
   ::unlink(path.c_str());
   WEIR_TRY(host->listener_, platform::ListenSeqPacket(path, 0666));
   host->Watch();
@@ -77,12 +78,12 @@ void ExecutorHost::End() {
   book_.Clear();
   if (pid_ == 0) return;
   process_watch_.reset();
-  ::kill(pid_, SIGTERM);  // it sees to it that this takes half a second at most
+  ::kill(pid_, SIGTERM);  // the executor ends within half a second
   Reaper::Start(loop_, std::exchange(pid_, 0), std::move(process_));
 }
 
 void ExecutorHost::Kill() const {
-  if (pid_ != 0) ::kill(pid_, SIGKILL);  // it is a child of ours that was not reaped: no other process has this pid
+  if (pid_ != 0) ::kill(pid_, SIGKILL);  // a child that was not reaped: no other process can have this pid
 }
 
 void ExecutorHost::OnClient() {
@@ -116,7 +117,7 @@ void ExecutorHost::OnClient() {
   const auto pid = platform::Spawn(spec);
   if (!pid) return Refuse("the executor can't be started: " + pid.error().message);
   auto process = platform::OpenPidFd(*pid);
-  listener_watch_.reset();  // it answers from now on
+  listener_watch_.reset();  // the executor accepts connections from now on
   pid_ = *pid;
   if (!book_.Add(pid_))
     std::fprintf(stderr, "weir: the executor of '%s' can't be noted in %s.executors; a later daemon will not know it\n",
@@ -149,7 +150,7 @@ void ExecutorHost::OnEnd() {
   Watch();
 }
 
-/// Answers everybody who waits in the listener's queue.
+/// Sends an error to every client in the listener's queue.
 void ExecutorHost::Refuse(const std::string& why) {
   for (;;) {
     platform::Fd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));

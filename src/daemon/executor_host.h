@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One vGPU's OpenCL executor: listens in its place until somebody connects, starts it, and listens again when it has
-// ended.
+// Starts one vGPU's OpenCL executor on demand: listens on its socket until a client connects, starts it, and listens
+// again when it has ended.
 //
 //             somebody connects                       it has ended
 //   listening ────────────────────▶ running ────────────────────────▶ listening
@@ -23,17 +23,17 @@
 
 namespace weir::daemon {
 
-/// How executors of a device are started; `program` empty: there is none, and OpenCL programs find no device.
+/// How executors of a device are started. Without a `program`, OpenCL programs find no device.
 struct ExecutorSetup {
   std::string program;
-  std::string library;   // the vendor's; empty: any that works and has the device
+  std::string library;   // the vendor's OpenCL library; empty: the first that works and has the device
   std::string device{};  // the device as its driver knows it: number, UUID or PCI address; empty: the first
-  std::vector<std::string> environment{};  // NAME=VALUE, for executors beside that of the daemon
-  unsigned cpus = 0;                       // of a software device
+  std::vector<std::string> environment{};  // NAME=VALUE, added to the daemon's environment
+  unsigned cpus = 0;                       // of an embedded device
   Duration kernel_timeout{};
-  double copy_bytes_per_s = 0;       // of elastic memory's copies, to model a link; 0: as fast as it goes
-  std::vector<std::string> peers{};  // sockets of relays to nodes that may run parts of what does not fit
-  std::string peer_list{};           // and a file that lists more of them; empty: there is none
+  double copy_bytes_per_s = 0;       // for modelling a slower link of elastic memory's copies; 0: unlimited
+  std::vector<std::string> peers{};  // sockets of relays to peers, which run parts of launches
+  std::string peer_list{};           // file that lists more peers; empty: none
 };
 
 class ExecutorHost {
@@ -44,24 +44,24 @@ class ExecutorHost {
     bool ephemeral = false;
     core::PartitionMode partition = core::PartitionMode::kAuto;
   };
-  /// `setup` outlives it and may change: whoever is started later is started as it is then.
+  /// `setup` must outlive the host and may change; an executor is started with the setup of that moment.
   static Result<std::unique_ptr<ExecutorHost>> Listen(boost::asio::io_context& loop, const std::string& path,
                                                       const ExecutorSetup& setup, Tenant tenant);
-  /// Leaves a running executor alone: its clients go on without a daemon.
+  /// Does not end a running executor: its clients continue without a daemon.
   ~ExecutorHost();
   ExecutorHost(const ExecutorHost&) = delete;
   ExecutorHost& operator=(const ExecutorHost&) = delete;
 
   [[nodiscard]] const std::string& path() const { return path_; }
-  /// Of the executor that runs, not reaped yet; 0: there is none.
+  /// The running executor's pid while it has not been reaped; 0: none runs.
   [[nodiscard]] pid_t pid() const { return pid_; }
-  /// Whether this daemon or one before it has started this process as an executor of the vGPU.
+  /// Whether this daemon or an earlier one started this process as an executor of the vGPU.
   [[nodiscard]] bool Started(pid_t pid) const { return book_.Has(pid); }
-  /// Of the next one that is started; one that runs goes on as it was.
+  /// Takes effect when the next executor is started; a running one keeps its mode.
   void SetPartition(core::PartitionMode mode) { tenant_.partition = mode; }
-  /// Ends it, and with it its clients' devices.
+  /// Ends the executor. Its clients lose their device.
   void End();
-  /// Ends one that may not listen any more, at once. The next client has another one started.
+  /// Ends an executor that may be hung, at once. The next client starts another one.
   void Kill() const;
 
  private:
@@ -84,7 +84,7 @@ class ExecutorHost {
   std::unique_ptr<FdWatch> process_watch_;
   Instant started_{};
   StartBackoff backoff_;
-  std::string failed_with_;  // the last one, in words
+  std::string failed_with_;  // the last failure as text
 };
 
 }  // namespace weir::daemon

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls back whenever a descriptor that somebody else owns becomes readable. Destroying it ends that.
+// Calls back whenever a descriptor becomes readable. The descriptor belongs to the caller. Destroying the watch ends
+// the callbacks.
 #pragma once
 
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -19,12 +20,12 @@ class FdWatch {
     Arm();
   }
   ~FdWatch() {
-    if (descriptor_.is_open()) descriptor_.release();  // not ours to close
+    if (descriptor_.is_open()) descriptor_.release();  // the descriptor belongs to the caller
   }
   FdWatch(const FdWatch&) = delete;
   FdWatch& operator=(const FdWatch&) = delete;
 
-  /// From within the function: it is not called again for so long, though the descriptor stays readable.
+  /// For use within the callback: suppresses further callbacks for this long although the descriptor stays readable.
   void Pause(Duration pause) { pause_ = pause; }
 
  private:

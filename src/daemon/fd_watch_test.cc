@@ -11,7 +11,7 @@
 namespace weir::daemon {
 namespace {
 
-// A listener without descriptors for its connections stays readable.
+// For example a listener stays readable while its owner has no descriptors left for connections.
 TEST(FdWatch, IsNotCalledWhileItPauses) {
   boost::asio::io_context loop{1};
   const platform::Fd readable(::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -24,7 +24,7 @@ TEST(FdWatch, IsNotCalledWhileItPauses) {
   loop.run_for(milliseconds(50));
   EXPECT_EQ(calls, 1);
   loop.restart();
-  loop.run();  // until the watch is gone
+  loop.run();  // until the watch is destroyed
   EXPECT_EQ(calls, 3);
 }
 

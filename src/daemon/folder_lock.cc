@@ -20,10 +20,10 @@ namespace weir::daemon {
 namespace {
 
 constexpr Duration kAnswerMax = seconds(2);
-constexpr Duration kEndMax = seconds(10);  // a private daemon writes its state before it ends
+constexpr Duration kEndMax = seconds(10);  // a private daemon saves its state before it ends
 constexpr std::size_t kPidBytesMax = 32;
 
-/// " (process 12)", or nothing where the file does not say.
+/// " (process 12)", or empty if the file holds no pid.
 std::string HolderOf(const std::string& path) {
   const auto text = platform::ReadFile(path, kPidBytesMax);
   if (!text || text->empty() || text->find_first_not_of("0123456789\n") != std::string::npos) return {};
@@ -35,7 +35,7 @@ struct PrivateDaemon {
   std::uint64_t pid = 0;
 };
 
-/// An error: no private daemon answers there.
+/// Fails if no private daemon answers on this socket.
 Result<PrivateDaemon> AskPrivateDaemon(const std::string& control) {
   const std::string asked = "asked " + control;
   WEIR_TRY(const http::Answer answer, http::AskUnix(control, {.method = "GET", .target = "/v1/status"}, kAnswerMax));
@@ -60,7 +60,7 @@ Result<platform::Fd> LockFolder(const std::string& folder, const std::string& wh
     if (errno != EWOULDBLOCK) return platform::ErrnoError("locking " + path, errno);
     return Fail(Errc::kBusy, fmt::format("another daemon{} {} {}; {}", HolderOf(path), who, folder, advice));
   }
-  // For messages alone: a file that can't be written costs only these.
+  // The pid is used in messages only, so a failed write is harmless.
   const std::string pid = std::to_string(::getpid()) + "\n";
   [[maybe_unused]] const bool written =
       ::ftruncate(fd.get(), 0) == 0 && ::pwrite(fd.get(), pid.data(), pid.size(), 0) > 0;
@@ -82,7 +82,8 @@ Result<platform::Fd> LockRunFolder(const std::string& run_dir, const std::string
                     "{2} vGPU{3} and ends 10 s after its last program. Wait for that, or end it at once with "
                     "'weir --run-dir {1} stop': its programs go on, unthrottled",
                     other->pid, run_dir, other->vgpus, other->vgpus == 1 ? "" : "s"));
-  // It has nothing to lose. Should a program come to it now, that program goes on without a daemon, as after a crash.
+  // This daemon has no vGPUs. A program that attaches to it at this moment continues without a daemon, as after a
+  // crash.
   static_cast<void>(http::AskUnix(control, {.method = "POST", .target = "/v1/shutdown"}, kAnswerMax));
   const Instant until = platform::Now() + kEndMax;
   while (!locked && locked.error().code == Errc::kBusy && platform::Now() < until) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folders that one daemon uses alone: its sockets' and its state's. The lock ends with the process, also by a crash.
+// Locks for the folders that only one daemon may use: the sockets' and the state's. The kernel releases a lock when the
+// process ends, also after a crash.
 #pragma once
 
 #include <string>
@@ -10,16 +11,16 @@
 
 namespace weir::daemon {
 
-/// Locks FOLDER/lock, which holds this process's id for messages. kBusy: another process has it. `who` tells people
-/// what that process does ("a node daemon (process 12) serves"), `advice` what to do.
+/// Locks FOLDER/lock, which holds this process's pid for messages. kBusy: another process holds the lock. The error is
+/// built from `who`, which describes that process ("a node daemon (process 12) serves"), and `advice`.
 Result<platform::Fd> LockFolder(const std::string& folder, const std::string& who, const std::string& advice);
 
-/// Locks the run folder. Where a private daemon without vGPUs has it (see `weir run`), that one is ended first, unless
-/// the caller is private too.
+/// Locks the run folder. If a private daemon without vGPUs holds it (see `weir run`), that daemon is ended first,
+/// unless the caller is private too.
 Result<platform::Fd> LockRunFolder(const std::string& run_dir, const std::string& control, bool is_private);
 
-/// The file RUN_DIR/serving: it is there while a daemon that stays has the run folder, and after a crash of that
-/// daemon. `weir run` then waits for the daemon and starts no private one in its place.
+/// The file RUN_DIR/serving. It exists while a daemon that is not private uses the run folder, and after such a daemon
+/// has crashed. `weir run` then waits for that daemon to return instead of starting a private one.
 class ServingMark {
  public:
   static std::string PathIn(const std::string& run_dir) { return run_dir + "/serving"; }

@@ -54,7 +54,7 @@ TEST(ServingMark, IsThereUntilItsDaemonEndsAlsoWhenACrashHasLeftOne) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
-/// A daemon that has the run folder and answers what the test wants.
+/// A daemon that holds the run folder and sends the replies that the test sets.
 class OtherDaemon {
  public:
   OtherDaemon(const TempFolder& folder, std::string status) : status_(std::move(status)) {

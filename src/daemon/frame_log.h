@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The last frames of one vGPU, for whoever asks over the control API. Bounded; says how many were lost to the bound.
+// The last frames of one vGPU, for the control API. Bounded; a reader learns how many frames were dropped.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ class FrameLog {
   }
 
   struct Slice {
-    std::uint64_t next = 0;  // ask for what comes after this one
-    std::uint64_t lost = 0;  // frames after `after` that are gone
+    std::uint64_t next = 0;  // pass this as `after` in the next call
+    std::uint64_t lost = 0;  // dropped frames with numbers above `after`
     std::vector<gate::HostFrame> frames;
   };
-  /// Frames numbered above `after` (the first one is 1), oldest first.
+  /// Frames numbered above `after`, oldest first. Numbers start at 1.
   [[nodiscard]] Slice After(std::uint64_t after, std::uint64_t limit) const {
     Slice slice{.next = after, .lost = 0, .frames = {}};
     const std::uint64_t oldest = next_ > frames_.size() ? next_ - frames_.size() : 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that a daemon keeps running for traffic with other machines, and how they are started.
+// The settings of the programs that a daemon keeps running beside itself, and the command lines that start them.
 #pragma once
 
 #include <cstdint>
@@ -8,94 +8,94 @@
 
 namespace weir::daemon {
 
-/// A portal: by it tenants on other machines come (docs/network.md).
+/// A portal: the entry for tenants on other machines (docs/network.md).
 struct PortalSetup {
   std::string program;   // weir-portal
   std::string listen;    // HOST:PORT
-  std::string keys_dir;  // empty: plain connections, which prove nothing
+  std::string keys_dir;  // empty: unauthenticated connections
   bool quiet = false;
 };
 
-/// A portal by which the programs of one virtual machine come (docs/network.md).
+/// A portal that serves the programs of one virtual machine (docs/network.md).
 struct GuestSetup {
   enum class Way { kListen, kConnect, kMemory };
   std::string program;  // weir-portal
-  std::string path;     // of the socket that its port is led to, or of the file of its memory
-  std::string vgpu;     // which it is
+  std::string path;     // the socket behind the guest's serial port, or the file that holds its memory
+  std::string vgpu;     // the virtual machine's vGPU
   Way way = Way::kListen;
-  std::uint64_t memory_bytes = 0;  // of a file that isn't there; 0: what the portal takes
+  std::uint64_t memory_bytes = 0;  // size of a memory file that does not exist yet; 0: the portal's default
   bool quiet = false;
 };
 
-/// A relay to a node that may run parts of launches which don't fit here (docs/partition.md).
+/// A relay to a peer that may run parts of launches which do not fit here (docs/partition.md).
 struct PeerSetup {
   std::string program;  // weir-relay
   std::string node;     // HOST:PORT
-  std::string token;    // file; empty: a plain connection, to `vgpu`
+  std::string token;    // file; empty: an unauthenticated connection to `vgpu`
   std::string vgpu;
 };
 
-/// Relays to whichever nodes of the cluster offer to run parts.
+/// Relays to all nodes of the cluster that offer to be peers.
 struct PeersSetup {
   std::string program;  // weir-relay
-  std::string tokens;   // a folder with NODE.token for each, or a file for all; empty: none
-  bool plain = false;   // nodes without tokens, too
+  std::string tokens;   // a folder with a NODE.token for each node, or one file for all; empty: no tokens
+  bool plain = false;   // also connect to nodes that need no token
   [[nodiscard]] bool wanted() const { return plain || !tokens.empty(); }
 };
 
-/// A vGPU that is offered to other nodes' launches.
+/// A vGPU that runs parts of other nodes' launches.
 struct OfferSetup {
-  std::string vgpu;    // empty: none
-  std::string host;    // where others reach this node
-  bool plain = false;  // by the portal without keys
+  std::string vgpu;    // empty: nothing is offered
+  std::string host;    // address at which other nodes reach this one
+  bool plain = false;  // through the unauthenticated portal
 };
 
 /// Membership of a cluster (docs/cluster.md).
 struct MemberSetup {
   std::string program;   // weir-member
   std::string managers;  // HOST:PORT,...
-  std::string name;      // of this node
+  std::string name;      // this node's name
   std::string token;     // file; empty: none
   bool quiet = false;
-  bool modules = true;     // runs what the manager sends
-  std::string executor{};  // the program that says what the device is, for parts
-  std::string library{};   // the vendor's; empty: the first that works
+  bool modules = true;     // run modules that the manager assigns
+  std::string executor{};  // the program that describes the device, for parts
+  std::string library{};   // the vendor's OpenCL library; empty: the first that works
   OfferSetup offer{};
   PeersSetup peers{};
 };
 
-/// The service for runs of modules (docs/modules.md), a tenant of a vGPU.
+/// The module service (docs/modules.md), a tenant of one vGPU.
 struct ModulesSetup {
   std::string program;  // weir-modules
   std::string vgpu;
   std::string store;                   // folder of blobs
-  std::string state_file;              // which modules are registered
-  std::vector<std::string> options{};  // further ones, as weir-modules takes them
+  std::string state_file;              // file with the registered modules
+  std::vector<std::string> options{};  // further command-line options of weir-modules
 };
 
-/// Who says what is in use of a real GPU's memory (docs/memory.md, "What others hold").
+/// The watcher of a real GPU's memory in use (docs/memory.md, "What others hold").
 struct GpuMemorySetup {
   std::string program;       // weir-gpu-memory
-  std::string gpu;           // as NVML takes it: an index, a UUID or a PCI address
+  std::string gpu;           // in NVML's notation: an index, a UUID or a PCI address
   std::string nvml_library;  // empty: the system's
-  std::string device;        // its name here
+  std::string device;        // the device's name on this node
 };
 
 /// Emulated GPUs (docs/emulated-gpu.md).
 struct EmulatorSetup {
   std::string program;      // weir-emulated-gpu
-  std::string description;  // of its devices: a file, or the name of one of Weir's
+  std::string description;  // of its devices: a file, or the name of a built-in description
   std::string socket;       // where drivers connect
 };
 
-/// Tells the daemon how long each process has used devices (docs/accounting.md).
+/// Reports to the daemon how long each process has used devices (docs/accounting.md).
 struct AccountSetup {
   std::string program;               // weir-gpu-account
-  std::vector<std::string> source;   // its options that say where the account is read
-  std::vector<std::string> devices;  // the daemon's names of the source's devices, in order
+  std::vector<std::string> source;   // options that select where the account is read
+  std::vector<std::string> devices;  // the daemon's device names, in the order of the source's devices
 };
 
-/// `run_dir`: the daemon's, whose pid is `parent`. `control`: its socket.
+/// `run_dir` and `control` are the daemon's run folder and control socket; `parent` is its pid.
 std::vector<std::string> ArgvOf(const PortalSetup& setup, const std::string& run_dir, int parent);
 std::vector<std::string> ArgvOf(const GuestSetup& setup, const std::string& run_dir, int parent);
 std::vector<std::string> ArgvOf(const MemberSetup& setup, const std::string& run_dir, const std::string& control,
@@ -106,8 +106,8 @@ std::vector<std::string> ArgvOf(const EmulatorSetup& setup, int parent);
 std::vector<std::string> ArgvOf(const AccountSetup& setup, const std::string& control, int parent);
 std::vector<std::string> ArgvOf(const GpuMemorySetup& setup, const std::string& control, int parent);
 
-/// Where executors find the relay to the peer number `index`; the list of those that the cluster has; and the relays to
-/// each of `count`.
+/// PeerSocket: the socket of the relay to the peer number `index`. PeerListOf: the file that lists the cluster's peers.
+/// The last one: the sockets of `count` relays.
 std::string PeerSocket(const std::string& run_dir, std::size_t index);
 std::string PeerListOf(const std::string& run_dir);
 std::vector<std::string> PeerSockets(const std::string& run_dir, std::size_t count);

@@ -17,12 +17,12 @@ using nlohmann::json;
 
 struct SettingField {
   const char* name;
-  double max;  // beyond it the type itself would overflow
+  double max;  // larger values overflow the field's type
   double (*get)(const VgpuSettings&);
   void (*set)(VgpuSettings&, double);
 };
 
-constexpr double kBytesMax = 0x1p53;  // what a JSON number holds exactly
+constexpr double kBytesMax = 0x1p53;  // the largest integer that a JSON number holds exactly
 
 constexpr std::array kSettingFields{
     SettingField{"weight", 4e9, [](const VgpuSettings& s) -> double { return s.weight; },
@@ -33,7 +33,7 @@ constexpr std::array kSettingFields{
     SettingField{"tasks_per_s", 1e9, [](const VgpuSettings& s) { return s.tasks_per_s; },
                  [](VgpuSettings& s, double v) { s.tasks_per_s = v; }},
     SettingField{"latency_ms", 1e9, [](const VgpuSettings& s) { return MillisecondsOf(s.latency); },
-                 // Rounded: a latency is the same after it was saved and read again.
+                 // Rounded, so that a latency is unchanged after it was saved and read again.
                  [](VgpuSettings& s, double v) { s.latency = Duration{std::llround(v * 1e6)}; }},
     SettingField{"memory_min_bytes", kBytesMax,
                  [](const VgpuSettings& s) { return static_cast<double>(s.memory_min.count); },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings of a vGPU as JSON, in one table: the control API and the saved node read and write the same names.
+// The settings of a vGPU as JSON. One table serves the control API and the saved node, so that both use the same names.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,25 +11,25 @@ namespace weir::daemon {
 
 nlohmann::ordered_json SettingsToJson(const engine::VgpuSettings& settings);
 
-/// Takes the fields of `body` that are settings into `settings` and erases them from `body`. kInvalidArgument names the
-/// field that has the wrong type or is out of the range of its type; ranges proper are the engine's.
+/// Moves the fields of `body` that are settings into `settings`. kInvalidArgument names a field that has the wrong type
+/// or does not fit its type. The engine checks the ranges of settings.
 Status TakeSettings(nlohmann::json& body, engine::VgpuSettings& settings);
 
-/// Takes a field of another kind; absent fields leave `value` alone.
+/// These move one field of the given type out of `body`; an absent field leaves `value` unchanged.
 Status TakeString(nlohmann::json& body, const char* name, std::string& value);
 Status TakeBool(nlohmann::json& body, const char* name, bool& value);
 Status TakeUnsigned(nlohmann::json& body, const char* name, std::uint64_t& value);
 Status TakeNumber(nlohmann::json& body, const char* name, double& value);
-/// Numbers by their names.
+/// An object of named numbers.
 Status TakeNumbers(nlohmann::json& body, const char* name, core::PolicyParams& values);
-/// Numbers, or names of choices, of the parameters of `policy`.
+/// An object of the parameters of `policy`; a value is a number or the name of a choice.
 Status TakeParams(nlohmann::json& body, const char* name, const std::string& policy, core::PolicyParams& values);
 Status TakeParams(nlohmann::json& body, const char* name, const core::PolicyEntry& entry, core::PolicyParams& values);
 
-/// kInvalidArgument when `body` still has fields.
+/// kInvalidArgument if `body` still has fields, which are then unknown ones.
 Status ExpectNothingLeft(const nlohmann::json& body);
 
-/// Parses an object. kInvalidArgument for anything else; an empty text is an empty object.
+/// Parses an object; an empty text is an empty object. kInvalidArgument for anything else.
 Result<nlohmann::json> ParseObject(std::string_view text);
 
 }  // namespace weir::daemon

@@ -16,10 +16,10 @@
 namespace weir::daemon {
 namespace {
 
-/// Doubled with each start that fails.
+/// Restart delay; doubles with each failed start up to the maximum.
 constexpr Duration kStartAgainAfter = seconds(2);
 constexpr Duration kStartAgainAfterMax = seconds(64);
-/// A process that ends sooner has failed to start, for example because its port is taken.
+/// A process that ends sooner than this counts as a failed start, for example because its port is in use.
 constexpr Duration kEndedAtOnce = seconds(5);
 
 std::string EndOf(int status) {
@@ -67,12 +67,12 @@ void KeptProcess::OnEnd() {
   int status = 0;
   ::waitpid(pid_, &status, 0);
   process_.Reset();
-  // A process that was killed is not to blame: it starts soon.
+  // An end by a signal does not count as a failed start: the delay returns to its minimum.
   if (platform::Now() - started_ >= kEndedAtOnce || WIFSIGNALED(status)) wait_ = Duration{};
   Failed(EndOf(status));
 }
 
-/// Says it unless the last start failed in the same way.
+/// Logs the problem unless the last start failed in the same way.
 void KeptProcess::Failed(std::string problem) {
   if (wait_ == Duration{} || problem != problem_)
     std::fprintf(stderr, "weir: the %s does not run: %s; it is started again, less and less often\n", name_.c_str(),

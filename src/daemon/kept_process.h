@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that is to run as long as the daemon does: started with it, and again when it has ended. When the daemon
-// goes it is left to itself.
+// Keeps a program running as long as the daemon: starts it with the daemon and restarts it when it ends. The program is
+// left running when the daemon ends.
 #pragma once
 
 #include <sys/types.h>
@@ -20,14 +20,14 @@ namespace weir::daemon {
 
 class KeptProcess {
  public:
-  /// `name`: for people. The error is what keeps it from being executed; what else keeps it from its work it says
-  /// itself.
+  /// `name` is for messages. An error means that the program can't be executed. Problems after that are logged by the
+  /// program itself.
   static Result<std::unique_ptr<KeptProcess>> Start(boost::asio::io_context& loop, std::string name,
                                                     std::vector<std::string> argv);
-  /// It is told to end, and not started again. The object may go then.
+  /// Asks the process to end and stops restarting it. The object may then be destroyed.
   void End();
   [[nodiscard]] const std::string& name() const { return name_; }
-  /// Why it does not run, or ends again and again; empty: there is nothing wrong.
+  /// Why the process does not run or keeps ending; empty: no problem.
   [[nodiscard]] std::string problem() const;
   KeptProcess(const KeptProcess&) = delete;
   KeptProcess& operator=(const KeptProcess&) = delete;
@@ -45,8 +45,8 @@ class KeptProcess {
   const std::vector<std::string> argv_;
   pid_t pid_ = 0;
   Instant started_{};
-  Duration wait_{};      // before the next start; zero: the last start went well
-  std::string problem_;  // of the last end or start
+  Duration wait_{};      // delay before the next start; zero: the last start succeeded
+  std::string problem_;  // of the last exit or failed start
   platform::Fd process_;
   std::unique_ptr<FdWatch> watch_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is asked to leave this node, and what became of it: does no I/O. Page: docs/migration.md
+// The state of each drain request of this node. Does no I/O. Page: docs/migration.md
 //
 //   ──Ask──▶ wanted ──a portal has asked connections──▶ asked ──none is left──▶ gone      TakeBack from any of them
 //                       event: asked                               event: left
@@ -17,19 +17,20 @@ namespace weir::daemon {
 
 class LeaveBook {
  public:
-  /// True: portals are to be told.
+  /// Records a drain request. True: portals must be notified.
   bool Ask(const std::string& vgpu, const std::string& why);
   bool TakeBack(const std::string& vgpu);
-  /// For portals.
+  /// The list of drain requests that portals receive.
   [[nodiscard]] std::string Text() const;
-  /// What this portal has of those who are asked; none: it has gone. Returns what is to be told to people.
+  /// Records how many connections of the drained vGPUs this portal has; an empty list: it has disconnected. Returns the
+  /// events to log.
   std::vector<engine::Note> Hear(std::uint64_t portal, const std::vector<proto::AskedHere>& here);
 
  private:
   struct Entry {
     std::string why;
     std::map<std::uint64_t, proto::AskedHere> portals{};
-    bool told = false, left = false;  // as events
+    bool told = false, left = false;  // already logged as events
   };
   static void Tell(const std::string& vgpu, Entry& entry, std::vector<engine::Note>& notes);
   std::map<std::string, Entry> entries_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adds what an executor tells of its memory to what is known of its vGPU. Sums are saturated: a tenant that has taken
-// over its executor may tell any number.
+// Adds an executor's memory statistics to the totals of its vGPU. Sums saturate, because a tenant that controls its
+// executor can report any value.
 #pragma once
 
 #include <algorithm>
@@ -16,14 +16,14 @@ Number SaturatedSum(Number a, Number b) {
   return a > std::numeric_limits<Number>::max() - b ? std::numeric_limits<Number>::max() : static_cast<Number>(a + b);
 }
 inline void AddTo(Bytes& sum, Bytes more) { sum.count = SaturatedSum(sum.count, more.count); }
-/// Neither is negative.
+/// Requires that neither value is negative.
 inline void AddTo(Duration& sum, Duration more) { sum = Duration{SaturatedSum(sum.count(), more.count())}; }
 template <typename Number>
 void AddTo(Number& sum, Number more) {
   sum = SaturatedSum(sum, more);
 }
 
-/// `done`: the executor has carried out its last order.
+/// `done`: the executor has carried out the last memory order.
 inline void AddBooks(const gate::MemoryBooks& books, bool done, engine::MemorySample& sample) {
   sample.done = sample.done && done;
   AddTo(sample.resident, books.resident_slots);

@@ -135,7 +135,7 @@ std::string MetricsText(Node& node) {
   const std::vector<VgpuReport> vgpus = node.Vgpus();
   for (const VgpuMetric& metric : kVgpuMetrics) {
     out += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", metric.name, metric.help, metric.type);
-    // Names are checked on creation: nothing in them needs escaping.
+    // Label values need no escaping: names are checked on creation.
     for (const VgpuReport& vgpu : vgpus)
       out += fmt::format("{}{{vgpu=\"{}\",device=\"{}\"}} {}\n", metric.name, vgpu.status.name, vgpu.status.device,
                          metric.value(vgpu));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The node's loop: looking at gates, carrying actions out, housekeeping.
+// The node's loop: polling gates, applying actions, housekeeping.
 #include "daemon/node.h"
 
 #include <boost/asio/post.hpp>
@@ -47,7 +47,7 @@ Node::Node(boost::asio::io_context& loop, std::string run_dir, std::vector<Devic
 
 Node::~Node() = default;
 
-// -- Looking ---------------------------------------------------------------------------------------------------------
+// -- Polling ---------------------------------------------------------------------------------------------------------
 
 void Node::LookAt(Instant when) {
   if (when == core::kNever) {
@@ -87,14 +87,15 @@ void Node::Look() {
   SampleMemory();
   static_cast<void>(engine_.Step(now, engine::GatesSampled{samples_, memory_samples_}, actions_));
   Carry();
-  // Before the daemon stops looking it asks for the bell, and then looks once more: who entered in between is seen.
+  // Before it stops polling, the daemon requests doorbells and then polls once more. The last poll sees programs that
+  // entered in between.
   const bool sleepy = actions_.look_again == core::kNever;
   const bool asked = WantDoorbells(sleepy);
   LookAt(sleepy && asked ? now : actions_.look_again);
 }
 
-/// Executors' books, where memory is elastic: added up over a vGPU's executors, of which there is usually one. Books of
-/// other processes are ignored. Sums are saturated: the words of a book may be anything.
+/// Sums the memory statistics of each vGPU's executors (usually one); processes that are not executors are ignored.
+/// Sums saturate, because a tenant can write any value into the shared statistics.
 void Node::SampleMemory() {
   memory_samples_.clear();
   if (!engine_.elastic()) return;
@@ -150,7 +151,7 @@ void Node::Carry() {
   for (const engine::Tell& tell : actions_.tell) {
     const auto found = tenancies_.find(tell.vgpu);
     if (found == tenancies_.end()) continue;
-    // Who doesn't read its messages is taken for dead, as soon as this event is over.
+    // A process that does not read its messages is treated as dead. It is detached once this event is handled.
     for (const ProcessId deaf : found->second->gate->Tell(tell.command, tell.argument))
       boost::asio::post(loop_, [this, vgpu = tell.vgpu, deaf] {
         if (const auto tenancy = tenancies_.find(vgpu); tenancy != tenancies_.end()) Detach(*tenancy->second, deaf);
@@ -166,7 +167,7 @@ void Node::Carry() {
     const auto found = tenancies_.find(end.vgpu);
     if (found == tenancies_.end()) continue;
     found->second->executor->Kill();
-    for (const ProcessId executor : found->second->executors)  // also those that a former daemon started
+    for (const ProcessId executor : found->second->executors)  // including those that an earlier daemon started
       if (const auto at = found->second->gate->processes().find(executor); at != found->second->gate->processes().end())
         at->second->EndExecutor(SIGKILL);
   }
@@ -243,7 +244,7 @@ void Node::Drain(Tenancy& tenancy) {
 void Node::OnConnection(Tenancy& tenancy) {
   auto connection = tenancy.gate->Accept();
   if (!connection && connection.error().code == Errc::kResourceExhausted) {
-    // Whoever is in the queue stays there, and attaches when there are descriptors again.
+    // Waiting programs stay in the queue and attach once descriptors are free.
     if (accept_pause_.Failed(platform::Now()))
       std::fprintf(stderr, "weir: programs can't attach for now: %s\n", connection.error().message.c_str());
     return tenancy.listener_watch->Pause(platform::AcceptPause::kPause);
@@ -258,8 +259,7 @@ void Node::OnConnection(Tenancy& tenancy) {
       std::make_unique<FdWatch>(loop_, fd, [this, &tenancy, number] { OnHello(tenancy, number); });
 }
 
-/// The child of this daemon, or an executor that a daemon before this one started: a process that runs the same
-/// program.
+/// True for the child that this daemon has started and for executors that an earlier daemon started.
 bool Node::IsExecutor(const Tenancy& tenancy, pid_t pid) {
   return tenancy.executor && (tenancy.executor->pid() == pid || tenancy.executor->Started(pid));
 }
@@ -272,7 +272,7 @@ void Node::OnHello(Tenancy& tenancy, std::uint64_t number) {
   tenancy.gate->Beat(platform::NowNs());
   auto process =
       tenancy.gate->Welcome(std::move(pending->connection), id, tenancy.executor ? tenancy.executor->pid() : 0);
-  if (!process) return;  // it was told why
+  if (!process) return;  // Welcome has sent it the reason
   tenancy.socket_watches[id] =
       std::make_unique<FdWatch>(loop_, (*process)->socket(), [this, &tenancy, id] { OnSocket(tenancy, id); });
   if ((*process)->api() == proto::Api::kOpenCl && IsExecutor(tenancy, (*process)->pid())) tenancy.executors.insert(id);
@@ -290,7 +290,7 @@ void Node::Detach(Tenancy& tenancy, ProcessId id) {
   const auto found = tenancy.gate->processes().find(id);
   if (found == tenancy.gate->processes().end()) return;
   Drain(tenancy);
-  Look();  // what it spent until now is still its own: nobody looks at a gate without processes
+  Look();  // charge its use so far to this vGPU: a gate without processes is not polled
   const Duration unreported{found->second->UnreportedNs(platform::NowNs())};
   tenancy.socket_watches.erase(id);
   tenancy.executors.erase(id);
@@ -305,7 +305,7 @@ void Node::OwnerEnded(VgpuId id) {
   if (found == tenancies_.end()) return;
   found->second->owner_ended = true;
   found->second->owner_watch.reset();
-  if (found->second->gate->processes().empty()) leaving_.push_back(id);  // else with its last process
+  if (found->second->gate->processes().empty()) leaving_.push_back(id);  // otherwise Detach does it
 }
 
 }  // namespace weir::daemon

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The node at run time: one engine, its gates, and the loop that carries events in and actions out. One thread.
+// The node at run time: one engine, the gates, and the loop that feeds events to the engine and applies its actions.
+// One thread.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -23,20 +24,20 @@
 
 namespace weir::daemon {
 
-/// Gates are looked at this often even when nothing calls for it: heartbeats, records, marks of use.
+/// The interval for heartbeats, frame records and marks of use, and the longest time between two polls.
 inline constexpr Duration kHousekeeping = milliseconds(50);
-/// A bell that rings without end does not make the daemon look more often than this.
+/// Minimum interval between polls, so that a doorbell that rings continuously can't make the daemon poll more often.
 inline constexpr Duration kLookSpacing = microseconds(200);
-/// A connection must say Hello within this time.
+/// A connection must send Hello within this time.
 inline constexpr Duration kHelloWithin = seconds(2);
-/// And of each user that may attach no more than this wait to say it, at each vGPU.
+/// Upper bound of the connections of one user that have not sent Hello yet, for each vGPU.
 inline constexpr std::size_t kPendingPerUidMax = 64;
 
 /// A device of the node.
 struct DeviceSetup {
   engine::DeviceSpec spec;
   ExecutorSetup executors;
-  /// NAME=VALUE, for programs that use the device without an executor (`weir run` sets it).
+  /// NAME=VALUE for programs that use the device without an executor; `weir run` sets them.
   std::vector<std::string> environment{};
 };
 
@@ -50,34 +51,34 @@ struct CreateRequest {
   pid_t owner_pid = 0;
 };
 
-/// A vGPU as the API shows it: what the engine knows and what the gate shows.
+/// A vGPU as the control API shows it: the engine's view and the gate's.
 struct VgpuReport {
   engine::VgpuStatus status;
   std::string attach;
-  std::string opencl;                    // where OpenCL clients connect
-  std::vector<std::string> environment;  // of its programs, for its device
+  std::string opencl;                    // the socket for OpenCL clients
+  std::vector<std::string> environment;  // for the vGPU's programs, from its device
   uid_t owner_uid = 0;
   bool ephemeral = false;
   std::uint64_t fail_opens = 0;
-  gate::DeviceUse use;  // of its executors
+  gate::DeviceUse use;  // of the vGPU's executors
   std::vector<gate::ProcessInfo> processes;
 };
 
 class Node {
  public:
-  /// At least one device, with names of their own. `save` is called with the new state after every change that has to
-  /// survive a restart.
+  /// `devices` holds at least one device, and their names are unique. `save` is called with the new state after every
+  /// change that must survive a restart.
   Node(boost::asio::io_context& loop, std::string run_dir, std::vector<DeviceSetup> devices,
        std::function<void(const SavedNode&)> save);
   ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  /// Brings saved vGPUs, policies and sales back, under their old ids and sockets. What can't be brought back is
-  /// listed.
+  /// Restores saved vGPUs, policies and sales with their ids and sockets. Returns a line for each item that can't be
+  /// restored.
   std::vector<std::string> Restore(const SavedNode& saved);
 
-  /// Portals hear on RUN_DIR/portals.sock which vGPUs are to leave this node.
+  /// Tells portals about drain requests on RUN_DIR/portals.sock.
   Status ListenForPortals();
 
   Result<VgpuReport> Create(const CreateRequest& request);
@@ -85,11 +86,11 @@ class Node {
   Result<VgpuReport> Pause(const std::string& name, bool paused);
   Status Remove(const std::string& name, bool force);
   Status SetPolicy(const std::string& device, const std::string& policy, const core::PolicyParams& params);
-  /// Executors that run already go on as they were started. `copy_bytes_per_s` 0: as fast as it goes.
+  /// Running executors keep their settings. `copy_bytes_per_s` 0: unlimited.
   Status SetMemory(const std::string& device, Bytes size, const core::PolicyParams& params, double copy_bytes_per_s);
-  /// What the device says is in use of its memory, by whoever.
+  /// Reports how much of the device's memory is in use, whatever process holds it.
   Status SeeDeviceMemory(const std::string& device, Bytes used);
-  /// What the driver's account says of a device (docs/accounting.md).
+  /// Reports the driver's account of a device (docs/accounting.md).
   Status SeeDeviceUse(const DeviceUse& use);
   Status SetOversell(const std::string& device, core::OversellMode mode, const core::PolicyParams& params);
 
@@ -100,11 +101,11 @@ class Node {
   [[nodiscard]] double copy_bytes_per_s(const std::string& device);
   Result<FrameLog::Slice> Frames(const std::string& name, std::uint64_t after, std::uint64_t limit);
   [[nodiscard]] const EventLog& events() const { return events_; }
-  /// When this node's events began: tells their numbers from those of the daemon before it.
+  /// When this node's event numbers began. Tells them from the numbers of an earlier daemon.
   [[nodiscard]] Instant began() const { return began_; }
 
   [[nodiscard]] std::size_t processes() const;
-  /// Somebody is attached, or a program that owns an ephemeral vGPU still lives.
+  /// True while a program is attached or the owner of an ephemeral vGPU lives.
   [[nodiscard]] bool InUse() const;
   [[nodiscard]] std::uint64_t looks() const { return looks_; }
 
@@ -134,13 +135,13 @@ class Node {
   void Erase(VgpuId id);
   void Save();
   Result<Tenancy*> Find(const std::string& name);
-  /// Of a device that the engine knows by this name; empty: the first.
+  /// The setup of the named device, which must exist; an empty name means the first device.
   DeviceSetup& SetupNamed(const std::string& name);
   VgpuReport ReportOf(Instant now, Tenancy& tenancy);
 
   boost::asio::io_context& loop_;
   const std::string run_dir_;
-  std::vector<DeviceSetup> devices_;  // its size never changes: executors' hosts refer to what is in it
+  std::vector<DeviceSetup> devices_;  // never resized: executor hosts hold references to its elements
   const std::function<void(const SavedNode&)> save_;
   engine::NodeEngine engine_;
   engine::Actions actions_;
@@ -151,9 +152,9 @@ class Node {
   std::map<VgpuId, std::unique_ptr<Tenancy>> tenancies_;
   ProcessOwners owners_;
   EventLog events_;
-  std::unique_ptr<PortalLine> portals_;  // null: nobody comes from other machines
+  std::unique_ptr<PortalLine> portals_;  // null: the node has no portals
   const Instant began_;
-  std::vector<VgpuId> leaving_;  // ephemeral vGPUs to remove once the current event is over
+  std::vector<VgpuId> leaving_;  // ephemeral vGPUs to remove after the current event
   boost::asio::steady_timer look_timer_;
   boost::asio::steady_timer housekeeping_timer_;
   Instant look_at_ = core::kNever;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attaching to a node's gates, and leaving them: a real node with real sockets on the test's own loop.
+// Attaching to a node's gates and detaching from them: a real node with real sockets on the test's own loop.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -50,7 +50,7 @@ TEST_F(NodeAttachTest, SilentConnectionsGiveWayToAnAgentThatSpeaks) {
     loop_.restart();
     loop_.run_for(milliseconds(1));
   }
-  const testing::RawClient early(attach_);  // it is accepted before it speaks
+  const testing::RawClient early(attach_);  // accepted before it sends anything
   loop_.restart();
   loop_.run_for(milliseconds(5));
   ASSERT_TRUE(early.Send(proto::AttachMessage{testing::RawClient::GoodHello()}));
@@ -75,7 +75,7 @@ TEST_F(NodeAttachTest, UseThatAProcessClaimsWhichIsNoExecutorIsNotShown) {
   EXPECT_EQ(node_.Vgpu("v").value().use.memory.count, 0U);
 }
 
-// The connection stays in the queue, and the listener readable.
+// The connection stays in the queue, so that the listener stays readable.
 TEST_F(NodeAttachTest, WithoutDescriptorsAttachingWaitsAndNothingSpins) {
   const testing::RawClient client(attach_);
   ASSERT_TRUE(client.Send(proto::AttachMessage{testing::RawClient::GoodHello()}));
@@ -94,7 +94,7 @@ TEST_F(NodeAttachTest, WithoutDescriptorsAttachingWaitsAndNothingSpins) {
   EXPECT_TRUE(RunUntil([this] { return node_.processes() == 1; }));
 }
 
-// As an executor of a former daemon: this node has not started it.
+// An executor that an earlier daemon started attaches to this node.
 TEST_F(NodeAttachTest, AnExecutorThatANodeDidNotStartEndsWithItsVgpuAndNoOtherProgramDoes) {
   int ends[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);

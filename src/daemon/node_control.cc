@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the control API asks of the node.
+// The operations of the node that the control API calls.
 #include <fmt/format.h>
 
 #include <csignal>
@@ -46,7 +46,7 @@ std::vector<std::string> Node::Restore(const SavedNode& saved) {
   for (const SavedPolicy& policy : saved.policies)
     if (const Status set = TryStep(engine::SetPolicy{policy.device, policy.policy, policy.params}); !set)
       problems.push_back("policy of " + policy.device + ": " + set.error().message);
-  // Before there is anything to sell, so that what was sold is not judged again.
+  // Restored before vGPUs exist, so that existing sales are not checked again.
   for (const SavedOversell& sold : saved.oversell) {
     const auto mode = core::ModeNamed(sold.mode);
     const Status set = mode ? TryStep(engine::SetOversell{sold.device, *mode, sold.params}) : Status(mode.error());
@@ -59,7 +59,7 @@ std::vector<std::string> Node::Restore(const SavedNode& saved) {
   for (const SavedVgpu& vgpu : saved.vgpus) {
     if (vgpu.ephemeral) {
       const auto started = platform::StartTimeOf(vgpu.owner_pid);
-      if (!started || *started != vgpu.owner_started) continue;  // its program has ended meanwhile
+      if (!started || *started != vgpu.owner_started) continue;  // its owner has ended meanwhile
     }
     if (const auto opened = Open(vgpu); !opened)
       problems.push_back("vGPU " + vgpu.name + ": " + opened.error().message);
@@ -76,7 +76,7 @@ std::vector<std::string> Node::Restore(const SavedNode& saved) {
   return problems;
 }
 
-// Makes the vGPU in the engine, then its gate. Without a gate the engine forgets it again.
+// Creates the vGPU in the engine and then its gate. If the gate fails, the engine removes the vGPU again.
 Result<VgpuId> Node::Open(const SavedVgpu& saved) {
   Status created = engine_.Step(platform::Now(),
                                 engine::CreateVgpu{.name = saved.name,
@@ -190,7 +190,8 @@ Status Node::Remove(const std::string& name, bool force) {
     return Fail(Errc::kBusy,
                 fmt::format("'{}' has {} attached process{}; end {}, or remove it by force (they go on unthrottled)",
                             name, attached, attached == 1 ? "" : "es", attached == 1 ? "it" : "them"));
-  static_cast<void>(tenancy->gate->Tell(proto::CommandKind::kDetach, 0));  // who doesn't hear it sees its socket close
+  // A process that misses the message notices that its socket closes.
+  static_cast<void>(tenancy->gate->Tell(proto::CommandKind::kDetach, 0));
   Erase(tenancy->saved.id);
   Save();
   return Ok();
@@ -202,7 +203,7 @@ void Node::Erase(VgpuId id) {
   const bool ephemeral = found->second->saved.ephemeral;
   const std::string device = found->second->saved.device, name = found->second->saved.name;
   const bool ended = found->second->owner_ended;
-  // Also executors that a former daemon started: the host knows only its own.
+  // Executors that an earlier daemon started are included; the executor host knows only its own.
   for (const auto& [process_id, process] : found->second->gate->processes()) process->EndExecutor(SIGTERM);
   found->second->executor->End();
   if (portals_ != nullptr) portals_->TakeBack(name);
@@ -250,7 +251,7 @@ Status Node::SeeDeviceMemory(const std::string& device, Bytes used) {
 }
 
 Status Node::SeeDeviceUse(const DeviceUse& use) {
-  Look();  // The reconciler compares the account with what processes have reported up to now.
+  Look();  // the reconciler compares the account with what processes have reported up to now
   std::map<pid_t, ProcessOwners::Owner> living;
   for (const auto& [id, tenancy] : tenancies_) {
     if (SetupNamed(tenancy->saved.device).spec.name != use.device) continue;
@@ -261,7 +262,7 @@ Status Node::SeeDeviceUse(const DeviceUse& use) {
   return TryStep(engine::SeeDeviceUse{use.device, {.busy = use.busy, .counters = counters}});
 }
 
-/// As what it is sold since it was made, or its ceiling was changed.
+/// Logs how the vGPU is sold. Called after its creation and after a change of its ceiling.
 void Node::NoteSold(VgpuId id) {
   const auto vgpu = engine_.Vgpu(platform::Now(), id);
   WEIR_CHECK(vgpu.has_value());
@@ -289,7 +290,7 @@ void Node::Save() {
   }
   for (const auto& [id, tenancy] : tenancies_) {
     saved.vgpus.push_back(tenancy->saved);
-    saved.vgpus.back().sale = engine_.SaleOf(id);  // a new ceiling or another way of selling may have changed it
+    saved.vgpus.back().sale = engine_.SaleOf(id);  // the sale may change with the ceiling or the oversell mode
   }
   save_(saved);
 }
@@ -313,7 +314,7 @@ VgpuReport Node::ReportOf(Instant now, Tenancy& tenancy) {
                     .processes = {}};
   for (const auto& [id, process] : tenancy.gate->processes()) {
     report.processes.push_back(process->Info());
-    if (!tenancy.executors.contains(id)) continue;  // others' figures are not believed
+    if (!tenancy.executors.contains(id)) continue;  // statistics of processes that are not executors are ignored
     const gate::DeviceUse use = process->Use();
     report.use.work_items += use.work_items;
     report.use.memory.count += use.memory.count;

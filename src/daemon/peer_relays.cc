@@ -15,7 +15,7 @@
 namespace weir::daemon {
 namespace {
 
-/// It becomes a part of files' names, and of a command line.
+/// The name becomes part of file names and of a command line.
 bool IsNodeName(const std::string& name) {
   return !name.empty() && name.size() <= 64 && name[0] != '-' && std::ranges::all_of(name, [](unsigned char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
@@ -33,7 +33,7 @@ bool IsFolder(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-/// A folder has a token for each node; a file is good at all nodes that share one authority.
+/// A folder holds one token for each node. A single file serves all nodes that share one certificate authority.
 std::string TokenFor(const PeersSetup& setup, const std::string& node) {
   if (!IsFolder(setup.tokens)) return setup.tokens;
   return setup.tokens + "/" + node + ".token";
@@ -98,7 +98,7 @@ void PeerRelays::Start(Relay& relay) {
       why_not = process.error().message;
     }
   }
-  // The token may come later: it is looked for each time, and said once.
+  // The token file may appear later: each update looks for it again, and a problem is logged only when it changes.
   if (why_not != relay.why_not && !why_not.empty())
     std::fprintf(stderr, "weir: node %s runs no parts for this one: %s\n", node.node.c_str(), why_not.c_str());
   relay.why_not = std::move(why_not);

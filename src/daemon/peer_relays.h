@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Relays to nodes of the cluster that run parts of launches, kept as long as these are offered, and the list of them
-// that executors read (proto/peer_list.h). Page: docs/partition.md, "Peers through the manager"
+// Relays to the cluster's peers, and the file that lists them for executors (proto/peer_list.h). A relay runs while its
+// peer is offered. Page: docs/partition.md, "Peers through the manager"
 //
 //   offered ──a token for it, or none is needed──▶ relay runs ──offered no more──▶ not listed ──10 s──▶ relay ended
 //                                                     ▲────────────offered again───────┘
@@ -20,7 +20,7 @@
 
 namespace weir::daemon {
 
-/// As the cluster's manager says.
+/// A peer as the cluster's manager reports it.
 struct OfferedNode {
   std::string node;     // its name
   std::string address;  // HOST:PORT
@@ -31,21 +31,21 @@ struct OfferedNode {
 
 struct PeerRelayStatus {
   OfferedNode offered;
-  std::string socket;   // of the relay; empty: there is none
-  std::string why_not;  // in words
+  std::string socket;   // of the relay; empty: no relay runs
+  std::string why_not;  // why no relay runs, as text
 };
 
 inline constexpr Duration kRelayLingers = seconds(10);
 
 class PeerRelays {
  public:
-  /// `lingers`: how long the relay of a node that is no longer offered is kept.
+  /// `lingers`: how long a relay runs after its peer is no longer offered.
   PeerRelays(boost::asio::io_context& loop, std::string run_dir, PeersSetup setup, Duration lingers = kRelayLingers);
   ~PeerRelays();
   PeerRelays(const PeerRelays&) = delete;
   PeerRelays& operator=(const PeerRelays&) = delete;
 
-  /// All that are offered from now on. kInvalidArgument for names that can't be, and nothing changes.
+  /// Replaces the list of offered peers. kInvalidArgument: a name or address is malformed; the list is then unchanged.
   Status Set(const std::vector<OfferedNode>& offered);
   [[nodiscard]] std::vector<PeerRelayStatus> List() const;
 
@@ -56,7 +56,7 @@ class PeerRelays {
     std::unique_ptr<KeptProcess> process;
     std::string why_not;
     bool listed = true;
-    Instant gone{};  // since when it is not listed
+    Instant gone{};  // when it left the list
   };
   void Start(Relay& relay);
   void End(Relay& relay);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which nodes get a relay and which are listed. Relays themselves: tests/e2e/discovery_e2e.py; here they are a program
-// that does nothing.
+// Which peers get a relay and which are listed. The relay here is a program that does nothing; real relays are tested
+// in tests/e2e/discovery_e2e.py.
 #include "daemon/peer_relays.h"
 
 #include <gtest/gtest.h>
@@ -28,14 +28,14 @@ class PeerRelaysTest : public ::testing::Test {
   PeerRelaysTest() {
     std::filesystem::create_directory(folder_ / "tokens");
     std::ofstream(folder_ / "tokens/n1.token") << "a token\n";
-    // Whatever it is told, it waits to be ended. One that begins as the test ends may be missed: it keeps nobody who
-    // reads the test's output, and not for long.
+    // The script ignores its arguments and waits for a signal. One that starts as the test ends may survive it for a
+    // minute; it holds no output that a reader of the test waits for.
     std::ofstream(folder_ / "relay") << "#!/bin/sh\necho $$ >> " << folder_ / "pids"
                                      << " && exec sleep 60 >/dev/null 2>&1\n";
     std::filesystem::permissions(folder_ / "relay", std::filesystem::perms(0700));
   }
   ~PeerRelaysTest() override {
-    relays_.reset();  // leaves its processes to themselves
+    relays_.reset();  // the relays continue to run
     std::ifstream pids(folder_ / "pids");
     for (pid_t pid = 0; pids >> pid;) ::kill(pid, SIGKILL);
   }
@@ -62,7 +62,7 @@ class PeerRelaysTest : public ::testing::Test {
       if (status.offered.node == node) return status.why_not;
     return "it is not listed";
   }
-  /// Of relays that were started and have not ended.
+  /// The number of started relays that have not ended.
   [[nodiscard]] std::size_t Alive() const {
     std::ifstream pids(folder_ / "pids");
     std::size_t alive = 0;
@@ -76,7 +76,7 @@ class PeerRelaysTest : public ::testing::Test {
     }
     EXPECT_TRUE(holds()) << Started();
   }
-  /// For people: the processes that were started, and how each is.
+  /// Text for messages: the started processes and their states.
   [[nodiscard]] std::string Started() const {
     std::string text = "started:";
     std::ifstream pids(folder_ / "pids");
@@ -119,7 +119,7 @@ TEST_F(PeerRelaysTest, ANodeThatComesBackInTimeKeepsItsRelay) {
   loop_.run_for(kLingersInTest * 3);
   EXPECT_EQ(Alive(), 1U);
   EXPECT_EQ(Listed(), Names{"parts-n1.sock"});
-  // At another address it is reached by another relay.
+  // A new address needs a new relay.
   OfferedNode moved = Offered("n1");
   moved.address = "elsewhere:1";
   ASSERT_TRUE(relays_->Set({moved}));

@@ -51,7 +51,7 @@ void PortalLine::OnPacket(std::uint64_t number) {
       packet ? proto::AskedHereFrom({reinterpret_cast<const char*>(packet->bytes.data()), packet->bytes.size()})
              : std::nullopt;
   if (here) return Hear(number, *here);
-  portals_.erase(found);  // it has gone, or talks nonsense
+  portals_.erase(found);  // the portal has disconnected or sent a malformed message
   Hear(number, {});
 }
 
@@ -64,7 +64,7 @@ bool PortalLine::Tell(const Portal& portal) const {
   return platform::SendPacket(portal.socket.get(), std::as_bytes(std::span(text))).has_value();
 }
 
-/// One that doesn't read comes back when it does, and hears all.
+/// A portal that does not read is disconnected. It gets the whole list when it reconnects.
 void PortalLine::TellAll() {
   std::vector<std::uint64_t> gone;
   for (const auto& [number, portal] : portals_)

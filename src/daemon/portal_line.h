@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The daemon's end of its portals' lines (proto/leave_list.h): each is told who is asked to leave, and says how many
-// connections of theirs it has. Those of former daemons connect, too, as long as they have any.
+// The daemon's side of the connections to portals (proto/leave_list.h). Each portal receives the list of drain requests
+// and reports how many connections of the named vGPUs it still has. Portals of earlier daemons connect too, as long as
+// they have clients.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -17,7 +18,7 @@ namespace weir::daemon {
 
 class PortalLine {
  public:
-  /// `note`: what people should know. Only this user, and root, may connect.
+  /// `note` receives events to log. Only this user and root may connect.
   static Result<std::unique_ptr<PortalLine>> Listen(boost::asio::io_context& loop, const std::string& path,
                                                     std::function<void(engine::Note)> note);
   ~PortalLine();
@@ -34,14 +35,14 @@ class PortalLine {
  private:
   struct Portal {
     platform::Fd socket;
-    std::unique_ptr<FdWatch> watch;  // goes before the socket
+    std::unique_ptr<FdWatch> watch;  // destroyed before the socket
   };
   PortalLine(boost::asio::io_context& loop, std::string path, std::function<void(engine::Note)> note)
       : loop_(loop), path_(std::move(path)), note_(std::move(note)) {}
   void OnConnection();
   void OnPacket(std::uint64_t number);
   void Hear(std::uint64_t number, const std::vector<proto::AskedHere>& here);
-  /// False: it has gone.
+  /// False: the portal has disconnected.
   bool Tell(const Portal& portal) const;
   void TellAll();
 

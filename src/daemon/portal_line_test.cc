@@ -33,7 +33,7 @@ class PortalLineTest : public ::testing::Test {
     EXPECT_TRUE(connected);
     return std::move(*connected);
   }
-  /// The next packet. Empty: the daemon has hung up.
+  /// The next packet. Empty: the daemon has closed the connection.
   std::string Heard(const platform::Fd& portal) {
     RunUntil([&] { return platform::WaitReadable(portal.get(), 0); });
     const auto packet = platform::ReceivePacket(portal.get(), proto::kLeaveBytesMax);
@@ -59,7 +59,7 @@ TEST_F(PortalLineTest, PortalsHearWhoIsAskedAndTellWhatBecameOfIt) {
   EXPECT_EQ(Heard(late), "leave\ngame full\n");
   Say(late, "here\ngame 2 2\n");
   RunUntil([&] { return noted_ == Kinds{"asked"}; });
-  late.Reset();  // and what it carried has gone with it
+  late.Reset();  // its connections end with it
   RunUntil([&] { return noted_ == Kinds{"asked", "left"}; });
   line_->TakeBack("game");
   EXPECT_EQ(Heard(early), "leave\n");

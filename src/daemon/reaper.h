@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waits for a process that has been told to end. Owns itself.
+// Waits for a process that was asked to end, and reaps it. Owns itself.
 #pragma once
 
 #include <sys/types.h>

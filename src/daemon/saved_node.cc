@@ -62,7 +62,7 @@ Result<SavedMemory> TakeMemory(json entry) {
   return memory;
 }
 
-/// The checksum's eight digits follow this text; it is of all bytes of the file with these digits replaced by zeros.
+/// Eight hexadecimal digits follow this text. The checksum covers the whole file, with these digits replaced by zeros.
 constexpr std::string_view kChecksumField = "\"crc32c\": \"";
 constexpr std::string_view kNoChecksum = "00000000";
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of a node survives a restart: vGPUs, policies and how devices are sold, in one JSON file that is replaced
+// The part of a node that survives a restart: vGPUs, policies and sales of devices, in one JSON file that is replaced
 // atomically.
 #pragma once
 
@@ -13,7 +13,7 @@
 namespace weir::daemon {
 
 inline constexpr int kSavedVersion = 1;
-/// Minor version 1 added the checksum; version 0, in files without this field, has none.
+/// Minor version 1 added the checksum. Files of version 0 have neither this field nor a checksum.
 inline constexpr int kSavedMinor = 1;
 
 struct SavedVgpu {
@@ -23,7 +23,7 @@ struct SavedVgpu {
   engine::VgpuSettings settings;
   uid_t owner_uid = 0;
   bool ephemeral = false;
-  pid_t owner_pid = 0;              // of an ephemeral one
+  pid_t owner_pid = 0;              // of an ephemeral vGPU
   std::uint64_t owner_started = 0;  // clock ticks: tells a reused pid apart
   bool paused = false;
   core::Sale sale = core::Sale::kGuaranteed;
@@ -48,13 +48,13 @@ struct SavedMemory {
 };
 struct SavedNode {
   std::vector<SavedPolicy> policies;
-  std::vector<SavedOversell> oversell;  // none in files from before there was selling
-  std::vector<SavedMemory> memory;      // likewise
+  std::vector<SavedOversell> oversell;  // empty in files of versions without overselling
+  std::vector<SavedMemory> memory;      // empty in files of versions without elastic memory
   std::vector<SavedVgpu> vgpus;
 };
 
 std::string ToText(const SavedNode& node);
-/// kProtocol for text that is no saved node, or that is damaged; kVersionMismatch for another version.
+/// kProtocol: the text is malformed or damaged; kVersionMismatch: another version.
 Result<SavedNode> FromText(const std::string& text);
 
 }  // namespace weir::daemon

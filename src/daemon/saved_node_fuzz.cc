@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FromText takes any bytes without crashing, and what it makes of them is a saved node: written and read again it is
-// the same. The input is read as it is and with a correct checksum, which a changed input would seldom have.
+// FromText accepts any bytes without crashing, and a node that it returns is unchanged after it was written and read
+// again. Each input is tried as it is and with a correct checksum, which mutated inputs seldom have.
 #include <cstdlib>
 
 #include "base/crc32c.h"

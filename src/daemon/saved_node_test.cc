@@ -62,7 +62,7 @@ TEST(SavedNode, EveryLatencyComesBackToTheNanosecond) {
   }
 }
 
-// A published format: this text was written by version 1 and has to be read for ever.
+// A published format: text that version 1 has written must stay readable.
 TEST(SavedNode, VersionOneIsReadForEver) {
   const auto node = FromText(
       R"({"weir_saved_node":1,"policies":[{"device":"embedded","policy":"none","params":{}}],)"

@@ -42,7 +42,7 @@ Result<Places> Prepare(ServeOptions& options) {
   return places;
 }
 
-/// What the daemon shares. Each device has the options that are common to all.
+/// The devices to share; the options that are common to all are applied to each.
 std::vector<DeviceSetup> DevicesOf(const ServeOptions& options) {
   std::vector<DeviceSetup> devices = options.devices;
   if (devices.empty()) devices.push_back(EmbeddedDevice());
@@ -56,7 +56,7 @@ std::vector<DeviceSetup> DevicesOf(const ServeOptions& options) {
   return devices;
 }
 
-/// For people: "device 'embedded', 2 CPUs", "4 devices, emulated".
+/// Text for messages: "device 'embedded', 2 CPUs", "4 devices, emulated".
 std::string DescribeDevices(const std::vector<engine::DeviceStatus>& devices) {
   const engine::DeviceSpec& first = devices.front().spec;
   if (devices.size() == 1 && first.kind == kSoftware)
@@ -76,7 +76,7 @@ Status CheckCpus(ServeOptions& options) {
   return Ok();
 }
 
-/// Ends a private daemon once nobody has used it for a while.
+/// Ends a private daemon that has not been used for a while.
 class IdleWatch {
  public:
   IdleWatch(boost::asio::io_context& loop, Node& node, Duration after)
@@ -124,14 +124,14 @@ Status Serve(const ServeOptions& given) {
   WEIR_TRY(const SavedNode saved, LoadState(files, places.state_file));
 
   boost::asio::io_context loop(1);
-  // Before this thread gets its priority, which the saver's thread would inherit.
+  // Started before this thread raises its priority, which the saver's thread would inherit.
   StateSaver saver(loop,
                    [&files, &places](const SavedNode& state) { return WriteState(files, places.state_file, state); });
   boost::asio::signal_set signals(loop, SIGINT, SIGTERM);
   signals.async_wait([&loop](const boost::system::error_code& error, int) {
     if (!error) loop.stop();
   });
-  platform::RaiseFileLimit();  // a vGPU takes four descriptors, a process that attaches takes three
+  platform::RaiseFileLimit();  // a vGPU needs four descriptors, an attached process three
   const bool quick = platform::PreferQuickWakeups();
   const bool wants_parts = options.member && options.member->peers.wanted();
   std::vector<DeviceSetup> devices = DevicesOf(options);
@@ -159,7 +159,7 @@ Status Serve(const ServeOptions& given) {
                          .started = platform::Now(),
                          .stop =
                              [&loop] {
-                               // After the reply has gone out.
+                               // Posted twice, so that the reply is sent before the loop stops.
                                boost::asio::post(loop, [&loop] { boost::asio::post(loop, [&loop] { loop.stop(); }); });
                              },
                          .peers = relays ? &*relays : nullptr,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a program that keeps failing may be started again. The first failures cost nothing; after them it waits twice as
-// long each time, up to a bound. Time is an argument.
+// Decides when a program that keeps failing may be started again. The first failures cause no delay. Each later failure
+// doubles the delay, up to a bound. Pure: time is an argument.
 #pragma once
 
 #include <algorithm>
@@ -11,10 +11,10 @@ namespace weir::daemon {
 
 class StartBackoff {
  public:
-  static constexpr int kFree = 3;  // failures in a row after which it is started again at once
+  static constexpr int kFree = 3;  // failures in a row that cause no delay
   static constexpr Duration kFirst = seconds(1);
   static constexpr Duration kMost = seconds(60);
-  /// Nothing failed for this long after the last wait: it starts afresh.
+  /// The count of failures resets when this long passes without one after the last delay.
   static constexpr Duration kForgottenAfter = seconds(300);
 
   void Failed(Instant now) {
@@ -25,11 +25,11 @@ class StartBackoff {
     retry_at_ = now + std::min(wait, kMost);
   }
   void Worked() { failures_ = 0; }
-  /// How long it must not be started yet; zero: it may.
+  /// Remaining time until the next start is allowed; zero: allowed now.
   [[nodiscard]] Duration Wait(Instant now) const {
     return failures_ > 0 ? std::max(retry_at_ - now, Duration{0}) : Duration{0};
   }
-  /// In a row.
+  /// The number of failures in a row.
   [[nodiscard]] int failures() const { return failures_; }
 
  private:

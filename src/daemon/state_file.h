@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The saved node as a file. The content before the last change is kept beside it, as PATH.previous.
+// The saved node's file. The previous content is kept as PATH.previous.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace weir::daemon {
 
-/// An empty node where there is no file. An error names the file and says how to recover: the daemon must not start
-/// then, because its first save would replace what is left of the state.
+/// Returns an empty node if the file does not exist. An error names the file and says how to recover. The daemon must
+/// not start then, because its first save would overwrite what is left of the state.
 Result<SavedNode> LoadState(platform::FileCalls& calls, const std::string& path);
 
 /// See ReplaceDurably.

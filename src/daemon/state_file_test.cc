@@ -14,7 +14,7 @@ using weir::testing::PowerCut;
 const std::string kState = "/state/node.json";
 constexpr int kChanges = 4;
 
-/// A state of which a mixture with another one would be seen.
+/// Each field depends on the number, so that a mixture of two states is noticed.
 SavedNode StateNumber(int number) {
   SavedNode state;
   for (int i = 0; i < 4; ++i) {
@@ -30,7 +30,7 @@ int NumberOf(const SavedNode& state) {
   return state.vgpus.empty() ? 0 : static_cast<int>(state.vgpus.front().id.value);
 }
 
-/// Saves the states 1 … kChanges; the last number that was acknowledged.
+/// Saves the states 1 … kChanges. Returns the last number that was acknowledged.
 int SaveAll(FakeDisk& disk) {
   int acknowledged = 0;
   try {

@@ -68,7 +68,7 @@ void StateSaver::OnWritten(std::uint64_t number, const Status& status) {
     problem_ = status.error().message;
     std::fprintf(stderr, "weir: %s; changes since the last save would be lost by a restart\n", problem_.c_str());
   }
-  // A callback may wait again: only those that are due now are called.
+  // A callback may add a waiter: only those that are due now are called.
   std::list<Waiter> due;
   for (auto at = waiters_.begin(); at != waiters_.end();) {
     const auto next = std::next(at);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the node's state in a thread of its own, so that a slow disk does not stop the loop that writes heartbeats.
-// At most one state is being written and one waits; a newer state replaces the one that waits.
+// Writes the node's state in a separate thread, so that a slow disk does not delay heartbeats. At most one state is
+// being written and one waits; a newer state replaces the waiting one.
 //
 //   Save(1) ──▶ writing 1      Save(2), Save(3) ──▶ 3 waits      1 is written ──▶ writing 3
 //
-// A failed write is reported to everybody who waits for it. The state is then written again, completely and to a new
-// file, when it changes and every few seconds.
+// A failed write is reported to every waiter. The state is then written again, completely and to a new file, after its
+// next change and every few seconds.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -29,22 +29,22 @@ class StateSaver {
   static constexpr Duration kWriteAgainAfter = seconds(5);
   static constexpr std::size_t kWaitersMax = 1024;
 
-  /// `write` is called in the saver's thread, `WhenSaved` callbacks and all other methods belong to the loop's thread.
+  /// `write` is called in the saver's thread. All other methods and the `WhenSaved` callbacks run in the loop's thread.
   StateSaver(boost::asio::io_context& loop, std::function<Status(const SavedNode&)> write,
              Duration write_again_after = kWriteAgainAfter);
-  /// Writes the state that waits, if there is one. Callbacks that are due are not called.
+  /// Writes the waiting state, if there is one. Pending callbacks are not called.
   ~StateSaver();
   StateSaver(const StateSaver&) = delete;
   StateSaver& operator=(const StateSaver&) = delete;
 
   void Save(SavedNode state);
-  /// How often Save was called.
+  /// The number of calls to Save.
   [[nodiscard]] std::uint64_t saves() const { return saves_; }
-  /// Calls `done` from the loop, once all that was saved until now is durable or could not be written.
+  /// Calls `done` from the loop, once all states saved so far are durable or one could not be written.
   void WhenSaved(std::function<void(Status)> done);
   /// Whether fewer than kWaitersMax callbacks wait.
   [[nodiscard]] bool MayWait() const { return waiters_.size() < kWaitersMax; }
-  /// Why the latest state is not on the disk; empty: it is, or it is being written.
+  /// Why the latest state is not on the disk; empty: it is on the disk or being written.
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
  private:
@@ -63,9 +63,9 @@ class StateSaver {
   const std::function<Status(const SavedNode&)> write_;
   const Duration write_again_after_;
 
-  // Of the loop's thread.
+  // Used by the loop's thread only.
   std::uint64_t saves_ = 0;
-  std::uint64_t saved_ = 0;  // the last number that is durable
+  std::uint64_t saved_ = 0;  // number of the last durable state
   std::list<Waiter> waiters_;
   std::string problem_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
@@ -74,7 +74,7 @@ class StateSaver {
   std::condition_variable changed_;
   std::optional<Numbered> next_;  // guarded by mutex_
   bool ends_ = false;             // likewise
-  std::thread thread_;            // last: starts when all else is there
+  std::thread thread_;            // declared last: starts when all other members exist
 };
 
 }  // namespace weir::daemon

@@ -18,7 +18,7 @@ namespace {
 
 using weir::testing::kPatience;
 
-/// A disk that takes as long as the test wants.
+/// A disk whose writes take as long as the test wants.
 class SlowDisk {
  public:
   Status Write(const SavedNode& state) {
@@ -138,7 +138,7 @@ TEST_F(StateSaverTest, WaitersAreBounded) {
   disk_.Stall(false);
 }
 
-/// A node whose state is on a slow disk, with the control API in front of it.
+/// A node with the control API whose state is saved to a slow disk.
 class SlowDiskNode : public StateSaverTest {
  protected:
   SlowDiskNode() {
@@ -173,7 +173,7 @@ TEST_F(SlowDiskNode, HeartbeatsGoOnWhileASaveTakesLong) {
   disk_.Stall(true);
   const auto made = Ask("POST", "/v1/vgpus", R"({"name":"a"})");
   ASSERT_TRUE(disk_.WaitForWrites(1));
-  // More than the time after which an agent takes the daemon for dead, counted in heartbeats.
+  // More heartbeats than an agent waits before it treats the daemon as dead.
   const std::uint64_t looks = node_.looks();
   const std::uint64_t beats = static_cast<std::uint64_t>(seconds(3) / kHousekeeping);
   EXPECT_TRUE(RunUntil([&] { return node_.looks() >= looks + beats; }));

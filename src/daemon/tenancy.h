@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the daemon keeps for one vGPU beside the engine's record. Private to the node.
+// The daemon's runtime state of one vGPU, beside the engine's record. Private to the node.
 #pragma once
 
 #include <set>
@@ -9,7 +9,7 @@
 
 namespace weir::daemon {
 
-/// A connection that has not said Hello yet. The watch goes before what it watches.
+/// A connection that has not sent Hello yet. The watch is destroyed before the connection that it watches.
 struct Node::Pending {
   platform::Fd connection;
   std::unique_ptr<FdWatch> watch;
@@ -22,14 +22,14 @@ struct Node::Tenancy {
   bool doorbell_wanted = false;
   FrameLog frames;
   std::unique_ptr<ExecutorHost> executor;
-  std::set<ProcessId> executors;  // attached; only their books of memory count
+  std::set<ProcessId> executors;  // attached executors; only their memory statistics count
 
-  // Watches go before what they watch.
+  // Watches are destroyed before what they watch.
   std::unique_ptr<FdWatch> listener_watch;
   std::unique_ptr<FdWatch> doorbell_watch;
   std::map<ProcessId, std::unique_ptr<FdWatch>> socket_watches;
   platform::PendingPeers<Pending> pending{kPendingPerUidMax, kHelloWithin};
-  platform::Fd owner;  // pidfd of the program an ephemeral vGPU was made for
+  platform::Fd owner;  // pidfd of the program that owns an ephemeral vGPU
   std::unique_ptr<FdWatch> owner_watch;
   bool owner_ended = false;
 };
