@@ -16,6 +16,7 @@
 #include "http/client.h"
 #include "http/json_api.h"
 #include "platform/clock.h"
+#include "platform/option_error.h"
 #include "platform/process.h"
 
 namespace {
@@ -146,7 +147,7 @@ int main(int argc, char** argv) {
   std::string emulator, drm, nvml, control, proc = "/proc", library = nvml::kLibrary;
   std::vector<std::string> devices;
   int parent = 0;
-  for (int which = 0; (which = ::getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
+  for (int which = 0; (which = ::getopt_long(argc, argv, ":h", kOptions, nullptr)) != -1;) {
     switch (which) {
       case kEmulator: emulator = optarg; break;
       case kDrm: drm = optarg; break;
@@ -157,7 +158,7 @@ int main(int argc, char** argv) {
       case kProc: proc = optarg; break;
       case kLibrary: library = optarg; break;
       case 'h': std::fputs(kUsage, stdout); return 0;
-      default: return Usage("the options are wrong");
+      default: return Usage(platform::OptionError(which, argv).c_str());
     }
   }
   if (optind != argc) return Usage("an argument too many");

@@ -13,6 +13,7 @@
 #include "cluster/manager.h"
 #include "cluster/memory_store.h"
 #include "platform/files.h"
+#include "platform/option_error.h"
 
 namespace {
 
@@ -155,7 +156,7 @@ Status Serve(Flags flags) {
 int main(int argc, char** argv) {
   Flags flags;
   flags.manager.placement = core::kDefaultPlacement;
-  for (int which = 0; (which = ::getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
+  for (int which = 0; (which = ::getopt_long(argc, argv, ":h", kOptions, nullptr)) != -1;) {
     switch (which) {
       case kListen: flags.listen = optarg; break;
       case kAdvertise: flags.advertise = optarg; break;
@@ -171,7 +172,7 @@ int main(int argc, char** argv) {
       case kQuiet: flags.manager.quiet = true; break;
       case 'h':
       case kHelp: std::fputs(kUsage, stdout); return 0;
-      default: return Usage("that is no option");
+      default: return Usage(platform::OptionError(which, argv).c_str());
     }
   }
   if (optind != argc) return Usage("an argument too many");

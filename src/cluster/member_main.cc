@@ -11,6 +11,7 @@
 
 #include "cluster/member.h"
 #include "platform/files.h"
+#include "platform/option_error.h"
 #include "platform/process.h"
 
 namespace {
@@ -126,7 +127,7 @@ int main(int argc, char** argv) {
   cluster::PartsMembership parts;
   std::string managers, identity, token;
   pid_t parent = 0;
-  for (int which = 0; (which = ::getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
+  for (int which = 0; (which = ::getopt_long(argc, argv, ":h", kOptions, nullptr)) != -1;) {
     switch (which) {
       case kManagers: managers = optarg; break;
       case kNodeName: options.name = optarg; break;
@@ -145,7 +146,7 @@ int main(int argc, char** argv) {
       case kQuiet: options.quiet = true; break;
       case 'h':
       case kHelp: std::fputs(kUsage, stdout); return 0;
-      default: return Usage("that is no option");
+      default: return Usage(platform::OptionError(which, argv).c_str());
     }
   }
   if (optind != argc) return Usage("an argument too many");

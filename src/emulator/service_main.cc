@@ -13,6 +13,7 @@
 
 #include "emulator/device_file.h"
 #include "emulator/service.h"
+#include "platform/option_error.h"
 #include "platform/process.h"
 #include "platform/unix_socket.h"
 
@@ -154,14 +155,14 @@ int main(int argc, char** argv) {
                                  {"json", no_argument, nullptr, kJson},
                                  {"help", no_argument, nullptr, 'h'},
                                  {nullptr, 0, nullptr, 0}};
-  for (int which = 0; (which = ::getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
+  for (int which = 0; (which = ::getopt_long(argc, argv, ":h", kOptions, nullptr)) != -1;) {
     switch (which) {
       case kDevices: devices = optarg; break;
       case kSocket: socket = optarg; break;
       case kJson: json = true; break;
       case kParent: parent = std::atoi(optarg); break;
       case 'h': std::fputs(kUsage, stdout); return 0;
-      default: return Usage("the options are wrong");
+      default: return Usage(platform::OptionError(which, argv));
     }
   }
   Status status = Ok();

@@ -14,6 +14,7 @@
 
 #include "modules/service.h"
 #include "platform/files.h"
+#include "platform/option_error.h"
 #include "platform/process.h"
 
 namespace {
@@ -116,7 +117,7 @@ bool ReadCapacity(std::string_view text, std::optional<core::Loads>& capacity) {
 
 /// The exit status of wrong usage, or -1: go on.
 int ReadArguments(int argc, char** argv, Arguments& out) {
-  for (int which = 0; (which = ::getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
+  for (int which = 0; (which = ::getopt_long(argc, argv, ":h", kOptions, nullptr)) != -1;) {
     bool right = true;
     switch (which) {
       case kOpencl: out.opencl = optarg; break;
@@ -140,11 +141,11 @@ int ReadArguments(int argc, char** argv, Arguments& out) {
       case kParent: right = Whole(optarg, 1, 1 << 30, out.parent); break;
       case 'h':
       case kHelp: std::fputs(kUsage, stdout); return 0;
-      default: return Usage("wrong usage");
+      default: return Usage(platform::OptionError(which, argv));
     }
     if (!right) return Usage(std::string("'") + optarg + "' is not what --" + kOptions[which - 1].name + " takes");
   }
-  if (optind < argc) return Usage(std::string("'") + argv[optind] + "' is no option");
+  if (optind < argc) return Usage(std::string("unexpected argument '") + argv[optind] + "'");
   if (out.direct == !out.opencl.empty()) return Usage("give --opencl SOCKET or --direct, one of them");
   return -1;
 }

@@ -12,6 +12,7 @@
 #include "http/json_api.h"
 #include "nvml/nvml_device.h"
 #include "platform/fd.h"
+#include "platform/option_error.h"
 #include "platform/process.h"
 
 namespace {
@@ -87,7 +88,7 @@ int main(int argc, char** argv) {
   std::string which, control, device, library = nvml::kLibrary;
   int parent = 0;
   bool identify = false;
-  for (int option = 0; (option = ::getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
+  for (int option = 0; (option = ::getopt_long(argc, argv, ":h", kOptions, nullptr)) != -1;) {
     switch (option) {
       case kGpu: which = optarg; break;
       case kControl: control = optarg; break;
@@ -97,7 +98,7 @@ int main(int argc, char** argv) {
       case kIdentify: identify = true; break;
       case 'h':
       case kHelp: std::fputs(kUsage, stdout); return 0;
-      default: return Usage("that is no option");
+      default: return Usage(platform::OptionError(option, argv).c_str());
     }
   }
   if (optind != argc) return Usage("an argument too many");

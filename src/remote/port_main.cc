@@ -12,6 +12,7 @@
 #include <string>
 
 #include "net/tcp_stream.h"
+#include "platform/option_error.h"
 #include "platform/unix_socket.h"
 #include "remote/guest_port.h"
 #include "remote/handshake.h"
@@ -75,7 +76,7 @@ int main(int argc, char** argv) {
   std::string device, socket;
   bool anyone = false;
   int idle = 0, ready = -1;
-  for (int which = 0; (which = ::getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
+  for (int which = 0; (which = ::getopt_long(argc, argv, ":h", kOptions, nullptr)) != -1;) {
     switch (which) {
       case kDevice: device = optarg; break;
       case kSocket: socket = optarg; break;
@@ -84,7 +85,7 @@ int main(int argc, char** argv) {
       case kReady: ready = std::atoi(optarg); break;
       case 'h':
       case kHelp: std::fputs(kUsage, stdout); return 0;
-      default: return Usage("that is no option");
+      default: return Usage(platform::OptionError(which, argv).c_str());
     }
   }
   if (device.empty() || socket.empty()) return Usage("--device and --socket are needed");

@@ -14,6 +14,7 @@
 #include "net/tcp_stream.h"
 #include "net/tls.h"
 #include "platform/files.h"
+#include "platform/option_error.h"
 #include "platform/process.h"
 #include "remote/guest_portal.h"
 #include "remote/portal.h"
@@ -133,7 +134,7 @@ int main(int argc, char** argv) {
   pid_t parent_pid = 0;
   remote::GuestPortalOptions guest;
   remote::PortalOptions options;
-  for (int which = 0; (which = ::getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
+  for (int which = 0; (which = ::getopt_long(argc, argv, ":h", kOptions, nullptr)) != -1;) {
     switch (which) {
       case kListen: listen = optarg; break;
       case kGuest:
@@ -155,7 +156,7 @@ int main(int argc, char** argv) {
       case kQuiet: options.quiet = true; break;
       case 'h':
       case kHelp: std::fputs(kUsage, stdout); return 0;
-      default: return Usage("that is no option");
+      default: return Usage(platform::OptionError(which, argv).c_str());
     }
   }
   if (options.executors.empty() || listen.empty() == guest.path.empty())

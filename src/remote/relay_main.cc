@@ -12,6 +12,7 @@
 
 #include "net/tcp_stream.h"
 #include "net/tls.h"
+#include "platform/option_error.h"
 #include "platform/unix_socket.h"
 #include "remote/guest_port.h"
 #include "remote/relay.h"
@@ -95,7 +96,7 @@ int main(int argc, char** argv) {
   bool plain = false;
   int ready = -1;
   remote::RelayOptions options;
-  for (int which = 0; (which = ::getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
+  for (int which = 0; (which = ::getopt_long(argc, argv, ":h", kOptions, nullptr)) != -1;) {
     switch (which) {
       case kNode: node = optarg; break;
       case kSocket: socket = optarg; break;
@@ -109,7 +110,7 @@ int main(int argc, char** argv) {
       case kReady: ready = std::atoi(optarg); break;
       case 'h':
       case kHelp: std::fputs(kUsage, stdout); return 0;
-      default: return Usage("that is no option");
+      default: return Usage(platform::OptionError(which, argv).c_str());
     }
   }
   if (node.empty() || socket.empty()) return Usage("--node and --socket are needed");

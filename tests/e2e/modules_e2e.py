@@ -262,7 +262,8 @@ class OnTheDriver(WithAService):
     def test_wrong_usage(self):
         for arguments, words in ((["--socket", "/x"], "--direct"), (["--direct", "--concurrent", "0"], "--concurrent"),
                                  (["--direct", "--capacity", "1,2"], "--capacity"),
-                                 (["--direct", "--placement", "chess"], "chess"), (["--direct", "x"], "no option")):
+                                 (["--direct", "--placement", "chess"], "chess"), (["--direct", "x"], "unexpected argument 'x'"),
+                                 (["--direct", "--chess"], "unknown option '--chess'")):
             done = subprocess.run([SERVICE, *arguments], capture_output=True, text=True, timeout=10)
             self.assertIn(done.returncode, (2, 3), done.stderr)
             self.assertIn(words, done.stderr)

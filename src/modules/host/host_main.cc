@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "modules/host/host.h"
+#include "platform/option_error.h"
 
 namespace {
 
@@ -45,7 +46,7 @@ bool Whole(const char* text, std::uint64_t& value) {
 int main(int argc, char** argv) {
   weir::modules::HostOptions options;
   std::string inspect;
-  for (int which = 0; (which = ::getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
+  for (int which = 0; (which = ::getopt_long(argc, argv, ":h", kOptions, nullptr)) != -1;) {
     std::uint64_t value = 0;
     const bool numeric = which == kFd || which == kDevice || which == kUnits || which == kKeep;
     if (numeric && !Whole(optarg, value)) {
@@ -61,7 +62,10 @@ int main(int argc, char** argv) {
       case kInspect: inspect = optarg; break;
       case 'h':
       case kHelp: std::fputs(kUsage, stdout); return 0;
-      default: std::fputs("weir-module-host: see weir-module-host --help\n", stderr); return 2;
+      default:
+        std::fprintf(stderr, "weir-module-host: %s; see weir-module-host --help\n",
+                     weir::platform::OptionError(which, argv).c_str());
+        return 2;
     }
   }
   if (options.fd < 0 || options.store.empty()) {

@@ -9,6 +9,7 @@
 
 #include "opencl/executor/driver.h"
 #include "opencl/executor/server.h"
+#include "platform/option_error.h"
 #include "platform/unix_socket.h"
 
 namespace {
@@ -117,7 +118,7 @@ int main(int argc, char** argv) {
   weir::opencl::ExecutorOptions options;
   options.owner = ::getuid();
   std::string socket;
-  for (int which = 0; (which = ::getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
+  for (int which = 0; (which = ::getopt_long(argc, argv, ":h", kOptions, nullptr)) != -1;) {
     double value = 0;
     const bool numeric = which == kListener || which == kOwner || which == kCpus || which == kCopyBandwidth ||
                          which == kIdle || which == kTimeout;
@@ -152,7 +153,10 @@ int main(int argc, char** argv) {
       case kList: return List(options.library);
       case 'h':
       case kHelp: std::fputs(kUsage, stdout); return 0;
-      default: std::fputs("weir-executor: see weir-executor --help\n", stderr); return 2;
+      default:
+        std::fprintf(stderr, "weir-executor: %s; see weir-executor --help\n",
+                     weir::platform::OptionError(which, argv).c_str());
+        return 2;
     }
   }
   if (!socket.empty()) {
