@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clears the store of blobs that nobody names. Who names a blob (a registered module, a run with its input and output)
-// touches its file again and again; a file that nobody has touched for the grace time is removed. So those who share a
-// folder need not know each other, and one that has been away touches what it names before it removes anything.
+// Removes unreferenced blobs from the store. A process that references a blob (by a registered module, or by a run with
+// its input and output) touches its file periodically; a file that nobody has touched for the grace time is removed.
+// Processes that share a folder thus need no knowledge of each other. A process that was suspended touches its own
+// blobs before it removes any.
 //
 //          ┌───────────── an eighth of the grace time ─────────────┐
 //          ▼                                                       │
@@ -25,8 +26,8 @@ inline constexpr Duration kKeepBlobs = seconds(7 * 24 * 3600);
 
 class BlobKeeper {
  public:
-  /// `named`: blobs that are named now; nothing: not known now, so that nothing is removed either. `grace` zero: blobs
-  /// are touched for those who share the folder, and none is removed.
+  /// `named` returns the blobs that are referenced now; without a value nothing is known, and nothing is removed.
+  /// `grace` zero: blobs are touched for other users of the folder, and none is removed.
   BlobKeeper(boost::asio::io_context& loop, ModuleStore store, Duration grace,
              std::function<std::optional<std::vector<std::string>>()> named);
   BlobKeeper(const BlobKeeper&) = delete;
@@ -39,7 +40,7 @@ class BlobKeeper {
   const Duration grace_;
   const std::function<std::optional<std::vector<std::string>>()> named_;
   boost::asio::steady_timer timer_;
-  std::future<void> work_;  // last: waited for first
+  std::future<void> work_;  // declared last: its destructor waits for the work first
 };
 
 }  // namespace weir::modules

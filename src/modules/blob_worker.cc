@@ -66,7 +66,7 @@ void BlobWorker::Do(std::size_t bytes, std::function<Result<Value>()> work, std:
 
 void BlobWorker::PutAs(std::string blob, std::string bytes, std::function<void(Result<ModuleStore::Stored>)> done) {
   const std::size_t size = bytes.size();
-  // std::function copies its target: the bytes are shared.
+  // The bytes are shared because std::function copies its target.
   auto shared = std::make_shared<const std::string>(std::move(bytes));
   Do<ModuleStore::Stored>(
       size, [this, blob = std::move(blob), shared = std::move(shared)] { return store_.PutAs(blob, *shared); },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts blobs into a store and gets them in a thread of its own: hashing and syncing up to 64 MiB takes a second and
-// more, in which a loop could answer nobody. Requests are served in the order in which they came.
+// Writes and reads blobs of a store in a separate thread. Hashing and syncing 64 MiB can take more than a second, which
+// would block a loop. Requests are served in order.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -21,26 +21,26 @@ namespace weir::modules {
 class BlobWorker {
  public:
   static constexpr std::size_t kRequestsMax = 1024;
-  static constexpr std::size_t kWaitingBytesMax = 256u << 20;  // of blobs to be put
+  static constexpr std::size_t kWaitingBytesMax = 256u << 20;  // total size of the blobs that wait to be written
 
-  /// `store` may be used by others, too. Callbacks are called in the loop's thread.
+  /// `store` may have other users. Callbacks are called in the loop's thread.
   BlobWorker(boost::asio::io_context& loop, ModuleStore store);
-  /// Waits for the request that is being served. The others are dropped, and their callbacks with them.
+  /// Waits for the current request. The remaining requests and their callbacks are dropped.
   ~BlobWorker();
   BlobWorker(const BlobWorker&) = delete;
   BlobWorker& operator=(const BlobWorker&) = delete;
 
-  /// As ModuleStore's. kUnavailable, at once: too many requests or bytes wait.
+  /// As ModuleStore's functions. Fails at once with kUnavailable while too many requests or bytes wait.
   void PutAs(std::string blob, std::string bytes, std::function<void(Result<ModuleStore::Stored>)> done);
   void Get(std::string blob, std::function<void(Result<std::string>)> done);
 
-  /// Answers PUT and GET of one blob.
+  /// Answers a PUT or GET request for one blob.
   void Answer(const http::Request& request, const std::string& blob, http::Respond respond);
 
  private:
   struct Job {
     std::size_t bytes;
-    std::function<std::function<void()>()> work;  // returns what is to be called in the loop
+    std::function<std::function<void()>()> work;  // returns the function to call in the loop
   };
   template <class Value>
   void Do(std::size_t bytes, std::function<Result<Value>()> work, std::function<void(Result<Value>)> done);
@@ -49,16 +49,17 @@ class BlobWorker {
 
   boost::asio::io_context& loop_;
   const ModuleStore store_;
-  // Of the loop's thread. The only owner of callbacks, so that they end here and not with the loop.
+  // Used by the loop's thread only. This is the only owner of the callbacks, so that they are destroyed here and not
+  // with the loop.
   std::set<std::shared_ptr<void>> callbacks_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Job> jobs_;           // guarded by mutex_
-  std::size_t waiting_bytes_ = 0;  // likewise
-  bool ends_ = false;              // likewise
-  std::thread thread_;             // last: starts when all else is there
+  std::size_t waiting_bytes_ = 0;  // guarded by mutex_
+  bool ends_ = false;              // guarded by mutex_
+  std::thread thread_;             // declared last: starts when all other members exist
 };
 
 }  // namespace weir::modules

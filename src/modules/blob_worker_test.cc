@@ -22,7 +22,7 @@ class BlobWorkerTest : public ::testing::Test {
       return condition();
     });
   }
-  /// A blob whose file is a pipe: reading it takes until the test writes.
+  /// A blob whose file is a pipe, so that reading it blocks until the test writes.
   std::string StalledBlob() {
     std::string blob = Sha256Of("what the pipe brings");
     EXPECT_EQ(::mkfifo((folder_ / ("blobs/" + blob)).c_str(), 0600), 0);

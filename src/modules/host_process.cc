@@ -38,7 +38,7 @@ Result<std::unique_ptr<HostProcess>> HostProcess::Start(boost::asio::io_context&
 
 HostProcess::~HostProcess() {
   *alive_ = false;
-  // Not theirs to close.
+  // HostProcess owns these descriptors, so that the watches must not close them.
   if (socket_watch_.is_open()) socket_watch_.release();
   if (process_watch_.is_open()) process_watch_.release();
   if (pid_ == 0) return;

@@ -7,7 +7,7 @@
 namespace weir::modules {
 namespace {
 
-/// As it was published: a profile of version 1 is read for ever.
+/// A published format: profiles of version 1 must stay readable.
 constexpr std::string_view kGoldenProfile = R"({
  "weir_profile": 1,
  "device": {
@@ -77,7 +77,7 @@ constexpr std::string_view kGoldenProfile = R"({
 
 KernelProfile GoldenProfile() { return ProfileFrom(kGoldenProfile).value(); }
 
-/// `text` with the first `from` in it replaced.
+/// `text` with the first occurrence of `from` replaced.
 std::string Altered(const std::string& from, const std::string& to) {
   std::string text(kGoldenProfile);
   const std::size_t at = text.find(from);
@@ -139,7 +139,7 @@ TEST(KernelProfile, OneWorkHasOneEntry) {
             std::string::npos);
 }
 
-/// Any part of it, and any byte of it changed.
+/// A prefix of the text, or the text with one byte changed.
 RC_GTEST_PROP(KernelProfile, IsRefusedOrReadAsItWillBeWritten, ()) {
   std::string text(kGoldenProfile);
   if (*rc::gen::arbitrary<bool>()) text.resize(*rc::gen::inRange<std::size_t>(0, text.size() + 1));
@@ -179,7 +179,7 @@ TEST(KernelProfile, ReadsWorkAsItIsWritten) {
 TEST(KernelProfile, FitsALineThroughItsPairs) {
   const auto model = FitOf(GoldenProfile());
   ASSERT_TRUE(model);
-  // Each takes twice its time beside each, whatever they load: taking turns.
+  // Every kernel takes twice its time beside every other one, whatever their loads: the device alternates between them.
   EXPECT_NEAR(model->weights().back(), 1, 0.05);
   EXPECT_EQ(SlowdownsOf(GoldenProfile(), GoldenProfile().pairs[1]), (std::array<double, 2>{2, 2}));
 }

@@ -13,7 +13,7 @@ void LaunchLoads::Add(const Launch& launch) {
   on_device_ += launch.on_device;
   const double seconds = SecondsOf(launch.on_device), items = static_cast<double>(launch.group_items);
   const double local_kib = static_cast<double>(launch.local_bytes) / 1024;
-  // As many groups as the scarcest of these holds; one runs, however large it is.
+  // The scarcest resource limits how many groups are resident. One group always runs, however large it is.
   double resident = std::min(static_cast<double>(launch.groups), Has(LoadKind::kBlocks));
   if (items > 0) resident = std::min(resident, std::max(1.0, std::floor(Has(LoadKind::kThreads) / items)));
   if (local_kib > 0) resident = std::min(resident, std::max(1.0, std::floor(Has(LoadKind::kLocal) / local_kib)));
@@ -31,8 +31,8 @@ MeasuredLoads LaunchLoads::Over(Duration run) const {
   const double run_s = SecondsOf(run);
   if (run_s <= 0) return measured;
   for (std::size_t i = 0; i < sums_.size(); ++i) {
-    // Launches of several queues at the same time are counted each; a device has no more than it has. How much it
-    // moves is an estimate, and not bound by what somebody has said that it can.
+    // Launches of concurrent queues are summed, so the sum is clamped to the device's capacity. Memory traffic is only
+    // an estimate; a declared capacity does not bound it.
     const double most = static_cast<LoadKind>(i) == LoadKind::kTraffic ? static_cast<double>(core::kLoadMax)
                                                                        : static_cast<double>(capacity_[i]);
     const double mean = std::min(sums_[i] / run_s, most);

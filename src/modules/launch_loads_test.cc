@@ -35,14 +35,14 @@ TEST(LaunchLoads, NoMoreIsResidentThanTheDeviceHolds) {
   const Launch many{.groups = 1'000, .group_items = 64, .on_device = seconds(1)};
   EXPECT_EQ(LoadsOfOne(many), (core::Loads{0, 0, 512, 8}));
   Launch wide = many;
-  wide.group_items = 512;  // two of them fill its threads
+  wide.group_items = 512;  // two groups use all threads
   EXPECT_EQ(LoadsOfOne(wide), (core::Loads{0, 0, 1'024, 2}));
-  wide.group_items = 4'096;  // one runs, however large it is
+  wide.group_items = 4'096;  // one group always runs, however large it is
   EXPECT_EQ(LoadsOfOne(wide), (core::Loads{0, 0, 1'024, 1}));
   wide.on_device = milliseconds(500);
   EXPECT_EQ(LoadsOfOne(wide), (core::Loads{0, 0, 512, 1}));
   Launch local = many;
-  local.local_bytes = 10 * 1'024;  // three of them fill its local memory
+  local.local_bytes = 10 * 1'024;  // three groups use all local memory
   EXPECT_EQ(LoadsOfOne(local), (core::Loads{30, 0, 192, 3}));
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr Duration kTryAgainAfter = milliseconds(200);
 constexpr Duration kBlobWithin = seconds(120);
-constexpr Duration kWaitStep = seconds(20);  // of one question for a run's end
+constexpr Duration kWaitStep = seconds(20);  // for one long poll of a run's end
 
 bool IsAway(const Error& error) { return error.code == Errc::kUnavailable || error.code == Errc::kTimeout; }
 
@@ -69,7 +69,7 @@ Result<http::Answer> ModuleClient::AskAny(http::Call call, Duration timeout) {
   for (std::size_t tried = 1;; ++tried) {
     const Manager& manager = managers_[which];
     auto answer = http::AskTcp(manager.host, manager.port, call, timeout);
-    // One that does not lead says so as one that is away.
+    // A manager that does not lead answers kUnavailable, like one that can't be reached.
     const bool away = answer ? answer->status == EntryOf(Errc::kUnavailable).http_status : IsAway(answer.error());
     if (!away) shared_->manager = which;
     if (!away || tried == managers_.size()) return answer;

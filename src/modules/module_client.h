@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The service API for modules (docs/protocol/modules-api.md) as calls: of this node's weir-modules, or of managers.
-// What the command line and libweir-client ask by.
+// The service API for modules (docs/protocol/modules-api.md) as calls, to this node's weir-modules or to managers. Used
+// by the command line and libweir-client.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace weir::modules {
 
-/// Several threads may ask by one.
+/// Several threads may use one client.
 class ModuleClient {
  public:
   struct Manager {
@@ -29,29 +29,30 @@ class ModuleClient {
   static ModuleClient OfNode(std::string socket);
   static ModuleClient OfManagers(std::vector<Manager> managers, std::string token);
 
-  /// For how long AskUntil asks one that is away; 60 s at first.
+  /// How long AskUntil retries an unavailable service; initially 60 s.
   void SetPatience(Duration patience) { shared_->patience = patience; }
-  /// Called once by each AskUntil that begins to wait, with why. Set it before anybody asks.
+  /// `say` is called once by each AskUntil that starts to retry, with the reason. Must be set before other threads use
+  /// the client.
   void OnPatience(std::function<void(const Error& why, Duration patience)> say) { say_ = std::move(say); }
 
-  /// Asks the manager that answered last, and the others where it does not. Each call may be made twice: all that the
-  /// API has may.
+  /// Asks the manager that answered last and then the others. A request may be sent twice; all requests of the API are
+  /// idempotent.
   Result<nlohmann::json> Ask(const std::string& method, const std::string& target, const std::string& body = "",
                              Duration timeout = seconds(30));
-  /// Until somebody answers, for as long as there is patience.
+  /// As Ask, but retries while the service is unavailable, up to the patience.
   Result<nlohmann::json> AskUntil(const std::string& method, const std::string& target, const std::string& body = "",
                                   Duration timeout = seconds(30));
-  /// The run as it ended. A service that was started again has forgotten it, and takes the same once more. kTimeout: it
-  /// goes on.
+  /// Waits for the run to end and returns it. A restarted service has forgotten the run; it is then submitted again
+  /// with the same id. kTimeout: the run has not ended.
   Result<nlohmann::json> WaitForEnd(const std::string& id, const std::string& body, Duration at_most);
 
-  /// The blob's name.
+  /// Returns the blob's name.
   Result<std::string> PutBlob(const std::string& bytes);
   Result<std::string> GetBlob(const std::string& blob);
 
  private:
   struct Shared {
-    std::atomic<std::size_t> manager = 0;  // that answered last
+    std::atomic<std::size_t> manager = 0;  // the one that answered last
     std::atomic<Duration> patience{Duration(seconds(60))};
   };
   Result<http::Answer> AskAny(http::Call call, Duration timeout);
@@ -63,13 +64,13 @@ class ModuleClient {
   std::function<void(const Error&, Duration)> say_;
 };
 
-/// What no other run is called: by it a question may be asked twice.
+/// A new unique run id. It makes a repeated submission harmless.
 Result<std::string> DrawRunId();
 bool IsOver(const nlohmann::json& run);
-/// Of a failed run.
+/// The error of a failed run.
 Error ErrorOfRun(const nlohmann::json& run);
 
-// Fields of replies; what isn't there, or is of another kind, is empty or 0.
+// Fields of replies; a field that is absent or has another type counts as empty or 0.
 std::string TextOf(const nlohmann::json& object, const char* field);
 double NumberOf(const nlohmann::json& object, const char* field);
 nlohmann::json ListOf(const nlohmann::json& object, const char* field);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both decoders take any bytes without crashing, and what one makes of them is the same after it was encoded again.
+// Both decoders accept any bytes without crashing. A decoded frame is unchanged after it was encoded and decoded again.
 #include <cstdlib>
 
 #include "modules/module_frames.h"

@@ -23,7 +23,7 @@ constexpr std::uint16_t kOwnMachine = EM_NONE;
 
 Error NoModule(const std::string& why) { return Fail(Errc::kInvalidArgument, "this is no module: " + why); }
 
-/// A T at `offset`, copied, wherever it lies; false: the file ends before.
+/// Copies a T from `offset`, which need not be aligned. False: the file is too short.
 template <typename T>
 bool ReadAt(std::span<const std::byte> file, std::uint64_t offset, T& value) {
   if (offset > file.size() || file.size() - offset < sizeof(T)) return false;
@@ -35,14 +35,14 @@ bool Inside(std::span<const std::byte> file, std::uint64_t offset, std::uint64_t
   return offset <= file.size() && size <= file.size() - offset;
 }
 
-/// The text at `offset` of the string table is exactly `wanted`.
+/// True if the text at `offset` of the string table is exactly `wanted`.
 bool IsText(std::span<const std::byte> strings, std::uint64_t offset, std::string_view wanted) {
   return Inside(strings, offset, wanted.size() + 1) &&
          std::memcmp(strings.data() + offset, wanted.data(), wanted.size()) == 0 &&
          strings[static_cast<std::size_t>(offset + wanted.size())] == std::byte{0};
 }
 
-/// Of a section of dynamic symbols.
+/// Searches a section of dynamic symbols.
 Status FindSymbol(std::span<const std::byte> symbols, std::span<const std::byte> strings) {
   for (std::uint64_t at = 0; at + sizeof(Elf64_Sym) <= symbols.size(); at += sizeof(Elf64_Sym)) {
     Elf64_Sym symbol;
@@ -76,7 +76,7 @@ Status CheckModuleImage(std::span<const std::byte> file) {
     if (head.e_phentsize != sizeof segment || !ReadAt(file, head.e_phoff + i * sizeof segment, segment))
       return NoModule("its program headers are not where its ELF header says");
     if (segment.p_type == PT_INTERP) return NoModule("it is a program: make it with 'cc -shared -fPIC'");
-    // Loading one that is cut off would fault.
+    // Loading a truncated segment would fault.
     if (segment.p_type == PT_LOAD && !Inside(file, segment.p_offset, segment.p_filesz))
       return NoModule("it is cut off");
   }

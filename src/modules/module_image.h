@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Is this file a module? Looked at before it is opened, because opening runs its code. The bytes are not trusted.
+// Checks whether a file is a module before it is opened, because opening it runs its code. The bytes are not trusted.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace weir::modules {
 
-/// A shared object of this machine that exports weir_module_v1 (include/weir/module.h) as an object in its own data.
-/// kInvalidArgument says what it is not.
+/// Succeeds for a shared object of this machine's architecture that exports weir_module_v1 (include/weir/module.h) as
+/// an object in its own data. kInvalidArgument says which requirement fails.
 Status CheckModuleImage(std::span<const std::byte> file);
 
 }  // namespace weir::modules

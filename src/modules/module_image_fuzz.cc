@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CheckModuleImage takes any bytes without reading beyond them.
+// CheckModuleImage accepts any bytes without reading beyond them.
 #include "modules/module_image.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -13,12 +13,12 @@
 namespace weir::modules {
 namespace {
 
-/// A shared object's headers with one dynamic symbol of this name, kind and size; nothing that could be loaded.
+/// Headers of a shared object with one dynamic symbol of the given name, kind and size; it can't be loaded.
 struct SmallImage {
   std::string symbol = WEIR_MODULE_SYMBOL;
   unsigned char kind = STT_OBJECT;
   std::uint64_t symbol_bytes = sizeof(weir_module);
-  std::uint16_t section = 1, type = ET_DYN, machine = 0;  // 0: this one
+  std::uint16_t section = 1, type = ET_DYN, machine = 0;  // machine 0: this machine's
   bool interpreter = false;
 
   [[nodiscard]] std::string Bytes() const {

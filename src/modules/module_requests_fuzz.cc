@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON that the service for modules reads: requests for runs, saved modules, kernels' needs, devices' capacities and
-// profiles. Any bytes are taken without crashing, and saved modules are the same after they were saved again.
+// JSON that the module service reads: run requests, saved modules, kernels' needs, capacities of devices, and profiles.
+// Any bytes are accepted without crashing, and saved modules are unchanged after they were saved again.
 #include <cstdlib>
 
 #include "modules/kernel_profile.h"

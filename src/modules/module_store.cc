@@ -32,7 +32,7 @@ Result<ModuleStore::Stored> ModuleStore::Put(std::string_view bytes) const {
     return Fail(Errc::kResourceExhausted, "a blob of " + std::to_string(bytes.size()) + " bytes is too large: " +
                                               std::to_string(kBlobBytesMax) + " are the most");
   Stored stored{.blob = Sha256Of(bytes), .added = false};
-  // A file that is torn is written anew; one that is whole costs a read.
+  // A damaged file is written again; checking an intact one costs a read.
   if (Get(stored.blob)) return Touch(stored.blob), stored;
   WEIR_TRY_STATUS(platform::WriteFileAtomically(PathOf(stored.blob), bytes));
   stored.added = true;
@@ -70,7 +70,7 @@ void ModuleStore::Touch(std::string_view blob) const {
 
 Result<std::size_t> ModuleStore::Sweep(Duration grace) const {
   std::error_code error;
-  // By the file system's clock, which need not be this machine's: a file of now says what it is.
+  // The file system's clock may differ from this machine's, so that a new file's time serves as the present.
   const std::string clock = PathOf(".now." + std::to_string(::getpid()));
   WEIR_TRY_STATUS(platform::ReplaceFile(clock, ""));
   const auto now = std::filesystem::last_write_time(clock, error);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The store: a folder of blobs, each named by the SHA-256 of its bytes. Modules, inputs and outputs are blobs. Several
-// nodes and managers may share the folder: a name says what is in the file, so nobody can overwrite what another put
-// there with anything else, and what is torn or changed is found when it is read.
+// nodes and managers may share the folder. The name determines the content, so a blob can't be replaced by different
+// bytes, and a damaged or changed file is noticed when it is read.
 #pragma once
 
 #include <string>
@@ -16,26 +16,27 @@ class ModuleStore {
  public:
   static constexpr std::size_t kBlobBytesMax = 64u << 20;
 
-  /// Makes the folder.
+  /// Creates the folder if it does not exist.
   static Result<ModuleStore> Open(const std::string& folder);
 
   struct Stored {
     std::string blob;
-    bool added = false;  // false: it was there
+    bool added = false;  // false: it already existed
   };
-  /// kResourceExhausted: too large, or the disk is full; the store is as before.
+  /// kResourceExhausted: the blob is too large, or the disk is full; the store is unchanged.
   [[nodiscard]] Result<Stored> Put(std::string_view bytes) const;
-  /// The same of bytes that must be `blob`'s, else kInvalidArgument.
+  /// As Put, for bytes that must have the name `blob`. kInvalidArgument if they do not.
   [[nodiscard]] Result<Stored> PutAs(std::string_view blob, std::string_view bytes) const;
-  /// kNotFound; kIo: what is there is not what its name says. Such a file is set aside, so that it can be put again.
+  /// kNotFound; kIo: the content does not match the name. Such a file is set aside, so that the blob can be written
+  /// again.
   [[nodiscard]] Result<std::string> Get(std::string_view blob) const;
-  /// There is a file of that name; its bytes are looked at by Get only.
+  /// Whether a file of that name exists; only Get checks its bytes.
   [[nodiscard]] bool Has(std::string_view blob) const;
 
-  /// It is named, now: Sweep counts from here. Nothing where it is not there.
+  /// Restarts the blob's grace time. No effect if the blob does not exist.
   void Touch(std::string_view blob) const;
-  /// Removes blobs, and what was set aside, that were neither put nor touched for longer than `grace`. Returns how
-  /// many.
+  /// Removes blobs and set-aside files that were neither written nor touched for longer than `grace`. Returns their
+  /// number.
   [[nodiscard]] Result<std::size_t> Sweep(Duration grace) const;
 
   [[nodiscard]] const std::string& folder() const { return folder_; }

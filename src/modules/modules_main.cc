@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir-modules: kept by `weir serve --modules`, or started by hand.
+// weir-modules: started by `weir serve --modules`, or by hand.
 #include <getopt.h>
 #include <unistd.h>
 
@@ -115,7 +115,7 @@ bool ReadCapacity(std::string_view text, std::optional<core::Loads>& capacity) {
   return true;
 }
 
-/// The exit status of wrong usage, or -1: go on.
+/// Returns the exit status of wrong usage, or -1 to continue.
 int ReadArguments(int argc, char** argv, Arguments& out) {
   for (int which = 0; (which = ::getopt_long(argc, argv, ":h", kOptions, nullptr)) != -1;) {
     bool right = true;
@@ -150,7 +150,7 @@ int ReadArguments(int argc, char** argv, Arguments& out) {
   return -1;
 }
 
-/// Beside this program.
+/// A path in this program's folder.
 Result<std::string> Beside(const char* name) {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -166,7 +166,7 @@ Status Serve(Arguments& arguments) {
   if (arguments.store.empty()) arguments.store = platform::DefaultStateDir() + "/modules";
   WEIR_TRY(arguments.service.host, Beside("weir-module-host"));
   if (!arguments.opencl.empty()) {
-    // A host is an ordinary tenant: the loader shows it our client library and no other.
+    // A host is an ordinary tenant: the loader shows it only Weir's client library.
     WEIR_TRY(const std::string vendors, Beside("icd"));
     ::setenv("OCL_ICD_VENDORS", vendors.c_str(), 1);
     ::setenv("WEIR_OPENCL", arguments.opencl.c_str(), 1);
@@ -182,7 +182,7 @@ Status Serve(Arguments& arguments) {
   boost::asio::posix::stream_descriptor parent_watch(loop);
   if (arguments.parent != 0) {
     auto opened = platform::OpenPidFd(arguments.parent);
-    if (!opened) return Ok();  // it has gone already
+    if (!opened) return Ok();  // the parent has already ended
     parent_watch.assign(opened->Release());
     parent_watch.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                             [&loop](const boost::system::error_code& error) {

@@ -43,7 +43,7 @@ void RunBook::LoseDevice(DeviceId device, RunId guilty, const Error& why, Instan
                          std::vector<BookAction>& actions) {
   if (!devices_.contains(device)) return;
   const std::vector<RunId> there = cluster_.RunsOn(device);
-  // A host may name any run as guilty.
+  // A host is not trusted: it may name a run that it does not have.
   const bool known = std::ranges::find(there, guilty) != there.end();
   for (auto at = there.rbegin(); at != there.rend(); ++at) {
     Run& run = runs_.at(*at);
@@ -87,7 +87,7 @@ Result<const Run*> RunBook::Submit(const std::string& id, const RunSpec& spec, I
 }
 
 DeviceId RunBook::ChooseDevice(const Run& run, core::RunNeed& need) {
-  // Nothing else fits beside one that takes all of the memory: each takes a byte at least.
+  // At least one byte each: a run that takes all of the memory then leaves no room for another run.
   need = run.spec.need;
   if (run.spec.input.empty()) need.work = core::WorkOf(run.spec.blob, run.spec.kernel, run.spec.arguments);
   need.memory.count = std::max<std::uint64_t>(need.memory.count, 1);
@@ -103,7 +103,7 @@ DeviceId RunBook::ChooseDevice(const Run& run, core::RunNeed& need) {
 }
 
 void RunBook::StartWhatFits(Instant now, std::vector<BookAction>& actions) {
-  // One that waits for room holds up those behind it that would go to the same place, so that nobody starves.
+  // A run that waits for room blocks later runs for the same device, so that it does not starve.
   std::set<std::string> held;
   for (std::size_t i = 0; i < waiting_.size();) {
     Run& run = runs_.at(waiting_[i]);
@@ -124,7 +124,7 @@ void RunBook::StartWhatFits(Instant now, std::vector<BookAction>& actions) {
     core::RunNeed need;
     const DeviceId device = ChooseDevice(run, need);
     if (!device) {
-      // Any device would do for this one: those that name one may not take each as it falls free.
+      // This run could use any device: later runs may not take each device as it becomes free.
       if (place.empty()) return;
       held.insert(place);
       ++i;
@@ -149,7 +149,7 @@ void RunBook::Start(Run& run, const core::RunNeed& need, DeviceId device, Instan
   actions.push_back({BookAction::Kind::kStart, run.number, device});
 }
 
-/// Takes it off its device's books; the device is still there.
+/// Removes the run from its device, which still exists.
 void RunBook::Close(Run& run, bool learn, Instant now) {
   Advance(run.device, now);
   run.ended = now;
@@ -190,7 +190,7 @@ bool RunBook::Remove(const std::string& id, Instant now, std::vector<BookAction>
   const RunId number = found->second;
   Run& run = runs_.at(number);
   if (run.stage == RunStage::kRunning) {
-    // Its thread can't be ended, its process can.
+    // A running thread can't be stopped; its process can be killed.
     const DeviceId device = run.device;
     LoseDevice(device, number, Fail(Errc::kUnavailable, "its client ended a run beside it"), now, actions);
     actions.push_back({BookAction::Kind::kEndHost, number, device});
@@ -206,7 +206,7 @@ void RunBook::Tick(Instant now, std::vector<BookAction>& actions) {
   for (bool again = true; again;) {
     again = false;
     for (const auto& entry : company_) {
-      const RunId number = entry.first;  // its company goes with its device
+      const RunId number = entry.first;  // LoseDevice changes company_, so that the loop starts again
       const Run& run = runs_.at(number);
       if (now - run.started < run.spec.time_max) continue;
       const DeviceId device = run.device;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The runs of a node: which wait, which run where and beside whom, how each ended. Pure: events in, actions out, `now`
-// an argument. Which device is core/placement's choice, unless the run names one. Page: docs/modules.md
+// The runs of a node: which wait, which run on which device beside which others, and how each ended. Pure: events in,
+// actions out, `now` is an argument. core/placement chooses the device, unless the run names one. Page: docs/modules.md
 //
 //   Submit ──▶ waiting ──▶ running ──▶ done
 //                 ▲           │ ├────▶ failed   it said so, its module crashed, or it took too long
@@ -22,17 +22,17 @@
 
 namespace weir::modules {
 
-/// What a client asks for.
+/// A client's request.
 struct RunSpec {
   std::string module{}, blob{}, kernel{}, arguments{};
-  std::string input{};       // a blob; empty: none
+  std::string input{};       // blob name; empty: none
   std::string device{};      // by name; empty: any
-  std::string request{};     // as it was asked for: what makes two the same
-  std::uint64_t tenant = 0;  // whose residual data it finds
+  std::string request{};     // the request's text: two runs with the same text are the same run
+  std::uint64_t tenant = 0;  // owner of the residual data
   core::RunNeed need{};
-  bool measured = false;            // `need` tells how long it takes alone, so that a placement may learn from it
-  bool measure = false;             // its host is to say what its launches load
-  Duration time_max = seconds(60);  // of one attempt
+  bool measured = false;            // `need` contains the time alone, so that placement may learn from the run
+  bool measure = false;             // the host is asked to measure the loads of its launches
+  Duration time_max = seconds(60);  // limit for one attempt
   friend bool operator==(const RunSpec&, const RunSpec&) = default;
 };
 
@@ -44,23 +44,23 @@ struct Run {
   std::string id{};
   RunSpec spec{};
   RunStage stage = RunStage::kWaiting;
-  unsigned attempt = 0;  // of those that were started
-  DeviceId device{};     // where it runs, or ran last
+  unsigned attempt = 0;  // number of the last started attempt
+  DeviceId device{};     // the device it runs on, or ran on last
   std::string device_name{};
   Instant started{}, ended{};
   std::string output{}, text{};
   std::optional<Error> error{};
-  double ran_beside = 0;  // how many others on the mean, while it ran last
+  double ran_beside = 0;  // mean number of other runs on its device during the last attempt
   std::optional<MeasuredLoads> measured{};
 
   [[nodiscard]] bool over() const { return stage == RunStage::kDone || stage == RunStage::kFailed; }
-  [[nodiscard]] bool alone() const { return attempt > 0; }  // a waiting one that has lost a host
+  [[nodiscard]] bool alone() const { return attempt > 0; }  // a waiting run whose host has ended
 };
 
 struct BookAction {
   enum class Kind : std::uint8_t {
-    kStart,    // `run` on `device`
-    kEndHost,  // of `device`: the book has given the device up already
+    kStart,    // start `run` on `device`
+    kEndHost,  // end the host of `device`, which has been removed here already
     kOver,     // `run` is done or failed
   };
   Kind kind = Kind::kStart;
@@ -69,7 +69,7 @@ struct BookAction {
   friend bool operator==(const BookAction&, const BookAction&) = default;
 };
 
-/// How a run ended by its own account.
+/// How a run ended, as its host reports it.
 struct RunResult {
   std::string output{}, text{};
   std::optional<Error> error{};
@@ -78,7 +78,7 @@ struct RunResult {
 
 class RunBook {
  public:
-  static constexpr std::size_t kRunsMax = 10'000;  // those that are over and not acknowledged count
+  static constexpr std::size_t kRunsMax = 10'000;  // includes ended runs that were not acknowledged
   static constexpr unsigned kAttemptsMax = 4;
 
   explicit RunBook(std::unique_ptr<core::Placement> placement) : placement_(std::move(placement)) {}
@@ -86,43 +86,43 @@ class RunBook {
   /// kAlreadyExists, kInvalidArgument.
   Status AddDevice(DeviceId device, const std::string& name, const core::DeviceCapacity& capacity, Instant now,
                    std::vector<BookAction>& actions);
-  /// Its host has ended. `guilty` is the run that ended it, 0: nobody knows; `why` is what that run fails with.
-  /// Nothing where the device is not there.
+  /// The device's host has ended. `guilty` is the run that caused it, 0 if unknown; that run fails with `why`. No
+  /// effect if the device is unknown.
   void LoseDevice(DeviceId device, core::RunId guilty, const Error& why, Instant now, std::vector<BookAction>& actions);
 
-  /// The same id and request again changes nothing. kAlreadyExists: that id with another one; kResourceExhausted: too
-  /// many runs. One that needs more memory than any device has fails at once.
+  /// A repeated id with the same request has no effect. kAlreadyExists: the id belongs to a different request;
+  /// kResourceExhausted: too many runs. A run that needs more memory than any device has fails at once.
   Result<const Run*> Submit(const std::string& id, const RunSpec& spec, Instant now, std::vector<BookAction>& actions);
-  /// Of a run that runs on that device; anything else is left out, as its host may say what it likes.
+  /// Ends a run of that device. A result for any other run is ignored, because hosts are not trusted.
   void Finish(DeviceId device, core::RunId run, RunResult result, Instant now, std::vector<BookAction>& actions);
-  /// Forgets it. One that runs costs its device's host. False: there is none.
+  /// Forgets the run. A running one requires that its device's host is ended. False: there is no such run.
   bool Remove(const std::string& id, Instant now, std::vector<BookAction>& actions);
-  /// Runs that have taken longer than they may.
+  /// Ends runs that have exceeded their time limit.
   void Tick(Instant now, std::vector<BookAction>& actions);
-  /// When Tick has something to do next.
+  /// When Tick must be called next.
   [[nodiscard]] std::optional<Instant> NextDeadline() const;
 
   [[nodiscard]] const Run* Find(const std::string& id) const;
   [[nodiscard]] const Run* Find(core::RunId run) const;
-  [[nodiscard]] std::vector<const Run*> Runs() const;          // in the order in which they came
-  [[nodiscard]] bool UsesBlob(const std::string& blob) const;  // by one that is not over
+  [[nodiscard]] std::vector<const Run*> Runs() const;          // in order of submission
+  [[nodiscard]] bool UsesBlob(const std::string& blob) const;  // by a run that has not ended
 
   struct DeviceView {
     DeviceId id{};
     std::string name{};
     core::DeviceCapacity capacity{};
-    std::size_t running = 0, waiting = 0;  // waiting: those that name it
+    std::size_t running = 0, waiting = 0;  // waiting: runs that name this device
   };
   [[nodiscard]] std::vector<DeviceView> Devices() const;
   [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
-  /// What the placement has learned; none: it learns nothing.
+  /// What placement has learned; null: the placement does not learn.
   [[nodiscard]] const core::InterferenceModel* model() const { return placement_->model(); }
 
  private:
   struct Device {
     std::string name{};
     core::DeviceCapacity capacity{};
-    Instant at{};  // up to when its runs' company is reckoned
+    Instant at{};  // time up to which the company of its runs is counted
   };
 
   void Advance(DeviceId id, Instant now);
@@ -137,9 +137,9 @@ class RunBook {
   std::map<DeviceId, Device> devices_;
   std::map<core::RunId, Run> runs_;
   std::map<std::string, core::RunId> numbers_;
-  std::map<core::RunId, core::Company> company_;  // of those that run
+  std::map<core::RunId, core::Company> company_;  // of running runs
   std::deque<core::RunId> waiting_;
-  Bytes largest_{};  // memory of any device that was ever there: one may be away for a moment
+  Bytes largest_{};  // largest memory of any device so far; a lost device may return
   std::uint64_t last_number_ = 0;
 };
 

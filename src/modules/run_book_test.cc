@@ -190,7 +190,7 @@ TEST_F(Books, LearnWhatAKernelDoesToOneThatHadNothingElseBesideIt) {
   ms_ = 400;
   Finish("brief");
   EXPECT_NEAR(book_.model()->pairs().Added(work, beside), 3, 1e-6);
-  // Of the other one it isn't said what it takes alone; and a third kind spoils it.
+  // The other run's request does not tell its time alone, and a third kernel disturbs the measurement.
   Submit("again", brief);
   Submit("third", [&] {
     RunSpec third = Spec();
@@ -203,8 +203,8 @@ TEST_F(Books, LearnWhatAKernelDoesToOneThatHadNothingElseBesideIt) {
   EXPECT_EQ(book_.model()->pairs().pairs(), 1U);
 }
 
-// Whatever happens to hosts: a run ends once, and is on at most one device at a time; none starts on a device that is
-// not there or beside one that is to be alone; in the end, with hosts that live, every run is over.
+// Invariants, whatever happens to hosts: a run ends once and is on at most one device at a time; no run starts on a
+// lost device or beside a run that must be alone; once hosts stay alive, every run ends.
 RC_GTEST_PROP(RunBookLaws, EveryRunEndsOnce, ()) {
   RunBook book(*core::MakePlacement("interference-aware", {}));
   std::map<RunId, DeviceId> on;

@@ -59,7 +59,7 @@ Result<core::Loads> LoadsIn(const nlohmann::json& object) {
 
 std::uint64_t WholeMilliseconds(double seconds) {
   if (!(seconds > 0)) return 0;
-  // 2.007 * 1e3 is a little more than 2007, which is no reason for 2008.
+  // 2.007 * 1e3 is slightly more than 2007, which must not become 2008.
   const double ms = seconds * 1e3, nearest = std::round(ms);
   return static_cast<std::uint64_t>(std::max(1.0, std::abs(ms - nearest) < 1e-6 ? nearest : std::ceil(ms)));
 }

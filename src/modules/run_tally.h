@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of a kernel's runs count for a profile, and what they come to. Pure. A run tells its time and how many others
-// were on its device on the mean (the service's `ran_beside`): alone that is 0, and 1 where the other one of a pair was
-// there all the time. Page: docs/placement.md, "Measuring kernels"
+// Decides which runs of a kernel count for a profile and computes their median. Pure. A run reports its time and the
+// mean number of other runs on its device (the service's `ran_beside`): 0 if it was alone, 1 if the other kernel of a
+// pair was always there. Page: docs/placement.md, "Measuring kernels"
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,26 @@ namespace weir::modules {
 
 class RunTally {
  public:
-  // A run counts that was so near to the company that it should have had. Of a pair: the other one is started again,
-  // and is away while that is done.
+  // A run counts if `ran_beside` is this close to the expected value. The tolerance for pairs is larger, because the
+  // other kernel is absent while it is started again.
   static constexpr double kAloneWithin = 0.02, kPairWithin = 0.1;
-  // Of a pair whose kernels are so short that none counts, a time is still told, of runs with company for half of it.
+  // For a pair of kernels so short that no run counts, a time is still reported, from runs with company for half of
+  // their time.
   static constexpr double kCompanyMin = 0.5;
-  // Where none counts, so many runs are made of it, which is a matter of moments for short ones, and fewer of those
-  // that take longer than a moment.
+  // Upper bounds of the tries if no run counts. Short runs may be tried often; runs longer than a moment get fewer
+  // tries.
   static constexpr std::uint32_t TriesMax(std::uint32_t rounds) { return 10 * rounds + 20; }
   static constexpr std::uint32_t LongTriesMax(std::uint32_t rounds) { return 2 * rounds + 2; }
   static constexpr double kMomentSeconds = 1;
 
   enum class Company : std::uint8_t { kNone, kOne };
-  /// `rounds` of 1 and more.
+  /// `rounds` is at least 1.
   RunTally(Company company, std::uint32_t rounds) : company_(company), rounds_(rounds) {}
 
   void Add(double seconds, double beside);
-  /// One that tells nothing: its host had ended, and it ran again.
+  /// A run that can't count: its host ended, and it ran again.
   void AddSpoilt() { ++tries_; }
-  /// No more runs are needed.
+  /// Whether no more runs are needed.
   [[nodiscard]] bool settled() const {
     return counted_.size() >= rounds_ || tries_ >= TriesMax(rounds_) ||
            (tries_ >= LongTriesMax(rounds_) && seconds_ >= kMomentSeconds);
@@ -40,10 +41,11 @@ class RunTally {
 
   struct Outcome {
     double seconds = 0;  // median
-    double beside = 0;   // mean over the same runs
+    double beside = 0;   // mean over the counted runs
     std::uint32_t runs = 0;
   };
-  /// kBusy: others were there all the time; kUnavailable: the two hardly ever ran at the same time, or hosts ended.
+  /// kBusy: other runs were always present; kUnavailable: the two kernels hardly ever ran at the same time, or hosts
+  /// ended.
   [[nodiscard]] Result<Outcome> Take() const;
 
  private:

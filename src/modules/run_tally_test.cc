@@ -10,7 +10,7 @@ using Company = RunTally::Company;
 
 TEST(RunTally, AloneTakesTheMedianOfTheRunsThatWereAlone) {
   RunTally tally(Company::kNone, 3);
-  tally.Add(9, 0.5);  // somebody else came by
+  tally.Add(9, 0.5);  // another run was on the device for a while
   for (const double seconds : {2.0, 1.0}) tally.Add(seconds, 0);
   EXPECT_FALSE(tally.settled());
   tally.Add(1.5, 0.01);
@@ -30,7 +30,7 @@ TEST(RunTally, TheMedianOfAnEvenNumberLiesBetweenTheMiddleTwo) {
 
 TEST(RunTally, OfAPairARunCountsThatHadTheOtherOneBesideItAllTheTime) {
   RunTally tally(Company::kOne, 2);
-  tally.Add(1, 0.3);  // the first one, before the other began
+  tally.Add(1, 0.3);  // the first run, before the other kernel started
   tally.Add(2, 0.98);
   tally.Add(2.2, 0.95);
   ASSERT_TRUE(tally.settled());
@@ -54,7 +54,7 @@ TEST(RunTally, OfLongRunsFewAreTriedWhereNoneCounts) {
   RunTally tally(Company::kOne, 1);
   for (std::uint32_t i = 0; i < RunTally::LongTriesMax(1); ++i) {
     EXPECT_FALSE(tally.settled());
-    tally.Add(20, 0.8);  // beside one that is short, and away while it is started again
+    tally.Add(20, 0.8);  // beside a short kernel, which is absent while it is started again
   }
   EXPECT_TRUE(tally.settled());
   EXPECT_EQ(tally.Take()->seconds, 20);

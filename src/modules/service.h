@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir-modules: a node's service for runs of modules. It answers the API, keeps the store and the book of runs, and
-// keeps a host for each device. It loads no driver and no module. Page: docs/modules.md
+// weir-modules: a node's module service. It answers the API, keeps the store and the run queue, and runs a host for
+// each device. It loads no driver and no module. Page: docs/modules.md
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
@@ -20,15 +20,15 @@
 namespace weir::modules {
 
 struct ServiceOptions {
-  std::string host;        // weir-module-host
-  std::string state_file;  // which modules are registered, across restarts; empty: nowhere
+  std::string host;        // the program weir-module-host
+  std::string state_file;  // keeps registered modules across restarts; empty: they are not kept
   std::string placement = std::string(core::kDefaultPlacement);
-  std::uint32_t units = 0;                // of a part of a device; 0: whole devices
-  std::uint32_t concurrent_max = 16;      // runs at once on a device (16 on Fermi: gCloud, section III)
-  std::optional<core::Loads> capacity{};  // of a device; none: by its compute units
-  std::uint64_t keep_bytes = 0;           // residual data on a device; 0: a quarter of its memory
-  Duration keep_blobs{};                  // that nobody names; zero: for ever
-  bool fresh = false;                     // a host for each run, to measure what a kept context saves
+  std::uint32_t units = 0;                // compute units of a part of a device; 0: whole devices
+  std::uint32_t concurrent_max = 16;      // concurrent runs on a device (16 on Fermi: gCloud, section III)
+  std::optional<core::Loads> capacity{};  // of a device; empty: estimated from its compute units
+  std::uint64_t keep_bytes = 0;           // residual data for each device; 0: a quarter of its memory
+  Duration keep_blobs{};                  // grace time of unreferenced blobs; zero: they are kept
+  bool fresh = false;                     // a new host for each run, to measure the benefit of a kept context
 };
 
 class Service {
@@ -42,26 +42,26 @@ class Service {
   void Handle(const http::Request& request, http::Respond respond);
 
  private:
-  /// A device and its host, if that runs.
+  /// A device and its host, if one runs.
   struct Slot {
     DeviceId id{};
     std::unique_ptr<HostProcess> host;
     std::unique_ptr<boost::asio::steady_timer> restart;
-    Duration pause{};         // before it is tried again
-    bool serves = false;      // it has said what it is
-    std::string model, name;  // as it was said last
-    core::Loads capacity{};   // likewise
-    core::RunId guilty{};     // by its own account
+    Duration pause{};         // delay before the next start
+    bool serves = false;      // its DeviceFrame has arrived
+    std::string model, name;  // from the last DeviceFrame
+    core::Loads capacity{};   // from the last DeviceFrame
+    core::RunId guilty{};     // the run that its CrashFrame named
     std::string why;
-    std::string complained;                 // said once, not every two seconds
+    std::string complained;                 // the last logged problem, so that it is logged once
     bool used = false;                      // this host has run something
-    std::optional<ExecuteFrame> pending{};  // `fresh`: waits for a new host
+    std::optional<ExecuteFrame> pending{};  // with `fresh`: waits for a new host
   };
   struct Inspection {
     std::string name, blob;
     std::unique_ptr<HostProcess> host;
     std::unique_ptr<boost::asio::steady_timer> deadline;
-    http::Respond respond;  // empty: it has been answered
+    http::Respond respond;  // empty: already answered
   };
   struct Waiter {
     std::string run{};
@@ -72,7 +72,8 @@ class Service {
   Service(boost::asio::io_context& loop, ModuleStore store, std::unique_ptr<core::Placement> placement,
           ServiceOptions options);
   [[nodiscard]] std::vector<std::string> NamedBlobs() const;
-  /// An error names the file and says how to recover: the first change would replace it.
+  /// An error names the file and says how to recover. The service must not start then: its first change would replace
+  /// the file.
   Status LoadModules();
   void SaveModules();
 
@@ -106,8 +107,8 @@ class Service {
   RunBook book_;
   std::map<DeviceId, Slot> slots_;
   std::map<std::string, RegisteredModule> modules_;
-  std::set<std::string> dropped_;  // blobs that stand under no name any more, and are still used by runs
-  // By numbers of their own: a timer that has run out finds that its entry is gone.
+  std::set<std::string> dropped_;  // blobs that are no longer registered but still used by runs
+  // Keyed by a number, so that an expired timer notices when its entry has been removed.
   std::map<std::uint64_t, Inspection> inspections_;
   std::map<std::uint64_t, Waiter> waiters_;
   std::uint64_t last_number_ = 0;

@@ -27,7 +27,7 @@ http::Reply NotAllowed(const http::Request& request) {
       Fail(Errc::kInvalidArgument, request.method + " is nothing that " + request.path + " can do"));
 }
 
-/// Of "wait_ms=N"; 0 without.
+/// The value of "wait_ms=N"; 0 if absent.
 Result<int> WaitOf(const std::string& query) {
   constexpr std::string_view kField = "wait_ms=";
   if (query.empty()) return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hosts: started, told what to run, heard, and started again.
+// Module hosts: starting them, sending orders, handling their frames, restarting them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,12 +15,12 @@
 namespace weir::modules {
 namespace {
 
-// Between attempts of one that can't serve: a vGPU may be created any moment, or never.
+// Delay between starts of a host that can't serve; it ends quickly, because a vGPU may be created at any time.
 constexpr Duration kRestartFirst = milliseconds(250), kRestartLast = seconds(2);
-constexpr Duration kInspectWithin = seconds(10);  // constructors of a module, and its table
+constexpr Duration kInspectWithin = seconds(10);  // for a module's constructors and its table
 
-/// What a device has, by its compute units, where nobody has measured it: as many threads as OpenCL guarantees to a
-/// work group and as many blocks as Fermi's multiprocessors hold (8), and 10 GB/s a unit.
+/// Estimates a device's capacity from its compute units until it is measured: the threads that OpenCL guarantees to a
+/// work group and the blocks of Fermi's multiprocessors (8), and 10 GB/s, for each unit.
 core::Loads LoadsOf(const DeviceFrame& device) {
   const std::uint64_t units = std::clamp<std::uint64_t>(device.units, 1, 1 << 16);
   const std::uint64_t local_kib = std::clamp<std::uint64_t>(device.local_memory_bytes >> 10, 1, 1 << 14);
@@ -91,7 +91,7 @@ void Service::OnDevice(Slot& slot, const DeviceFrame& frame) {
   slot.model = frame.name;
   slot.name = fmt::format("device{}", frame.index);
   slot.capacity = options_.capacity.value_or(LoadsOf(frame));
-  // The first one says how many there are.
+  // The first DeviceFrame tells the number of devices.
   for (std::uint64_t id = 1; id <= frame.count; ++id) {
     Slot& other = slots_[DeviceId{id}];
     if (other.id) continue;
@@ -119,7 +119,7 @@ void Service::OnDone(Slot& slot, const DoneFrame& frame, const std::vector<platf
       if (fds.size() != 1 || frame.output_bytes > ModuleStore::kBlobBytesMax)
         return Fail(Errc::kProtocol, "its host brought no output of the size that it told of");
       WEIR_TRY(const platform::Mapping output, platform::MapForeignRegion(fds[0].get(), frame.output_bytes));
-      // Copied once: its host may still write to it.
+      // Copied once, because the host can still write to it.
       return store_.Put(std::string(output.As<const char>(), static_cast<std::size_t>(frame.output_bytes)));
     }();
     if (stored)
@@ -135,7 +135,7 @@ void Service::OnDone(Slot& slot, const DoneFrame& frame, const std::vector<platf
 void Service::OnHostEnd(Slot& slot, const std::string& how) {
   const bool served = slot.serves;
   const std::string why = slot.why.empty() ? "its host was " + how : slot.why;
-  // Its own callback: it goes when the loop comes round.
+  // Destroyed later by the loop: this code runs in the host's own callback.
   boost::asio::post(loop_, [old = std::shared_ptr<HostProcess>(std::move(slot.host))] {});
   if (slot.pending && served) return StartHost(slot);
   slot.pending.reset();
@@ -214,7 +214,7 @@ void Service::Apply(std::vector<BookAction>& actions) {
     switch (action.kind) {
       case BookAction::Kind::kStart: {
         const Run* run = book_.Find(action.run);
-        if (run == nullptr) break;  // it was removed since
+        if (run == nullptr) break;  // it has been removed in the meantime
         ExecuteFrame order{.run = run->number.value,
                            .tenant = run->spec.tenant,
                            .blob = run->spec.blob,
@@ -249,7 +249,7 @@ void Service::OnOver(core::RunId number) {
   AnswerWaiters(run->id);
 }
 
-/// It stands under one name less.
+/// Called when one of the blob's names is removed.
 void Service::DropBlob(const std::string& blob) {
   if (std::ranges::any_of(modules_, [&](const auto& entry) { return entry.second.blob == blob; })) return;
   dropped_.insert(blob);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What blobs are named by.
+// The hash that names blobs.
 #pragma once
 
 #include <span>
@@ -14,7 +14,7 @@ namespace weir::modules {
 std::string Sha256Of(std::span<const std::byte> bytes);
 inline std::string Sha256Of(std::string_view bytes) { return Sha256Of(std::as_bytes(std::span(bytes))); }
 
-/// It looks like one: 64 of 0-9 a-f.
+/// Whether the text has the form of a hash: 64 of 0-9 a-f.
 bool IsSha256(std::string_view text);
 
 }  // namespace weir::modules

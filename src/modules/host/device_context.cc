@@ -30,7 +30,7 @@ Result<std::vector<cl_device_id>> AllDevices() {
   return devices;
 }
 
-/// Each device cut into parts of `units` compute units.
+/// The parts of all devices, of `units` compute units each.
 Result<std::vector<cl_device_id>> Parts(const std::vector<cl_device_id>& devices, std::uint32_t units) {
   std::vector<cl_device_id> parts;
   for (const cl_device_id device : devices) {
@@ -49,7 +49,7 @@ Result<std::vector<cl_device_id>> Parts(const std::vector<cl_device_id>& devices
 }
 
 std::uint64_t NumberOf(cl_device_id device, cl_device_info what) {
-  std::uint64_t value = 0;  // narrower ones fill its low bytes
+  std::uint64_t value = 0;  // a narrower value fills the low bytes
   return ::clGetDeviceInfo(device, what, sizeof value, &value, nullptr) == CL_SUCCESS ? value : 0;
 }
 
@@ -100,7 +100,7 @@ Status DeviceContext::Probe() const {
     error = ::clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, sizeof value, &value, 0, nullptr, nullptr);
   if (buffer != nullptr) ::clReleaseMemObject(buffer);
   ::clReleaseCommandQueue(queue);
-  // Short of memory is not gone.
+  // A device that is out of memory is not lost.
   if (error == CL_SUCCESS || error == CL_MEM_OBJECT_ALLOCATION_FAILURE || error == CL_OUT_OF_RESOURCES ||
       error == CL_OUT_OF_HOST_MEMORY)
     return Ok();

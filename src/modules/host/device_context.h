@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One device, or one part of a device, and the context in which all runs go on there. By whichever OpenCL the loader
-// finds: in a vGPU that is our client library, so that all of it passes the gate.
+// One device or part of a device, and the context of all its runs. The OpenCL implementation is the one that the loader
+// finds. In a vGPU that is Weir's client library, so that all commands pass the gate.
 #pragma once
 
 #define CL_TARGET_OPENCL_VERSION 300
@@ -13,16 +13,16 @@ namespace weir::modules {
 
 class DeviceContext {
  public:
-  /// `index` counts over all devices of all platforms, or, with `units` not 0, over parts of that many compute units
-  /// of all of them. kUnavailable: there is no OpenCL device, or it answers with an error; kNotFound: no such one.
+  /// `index` counts all devices of all platforms; with `units` not 0 it counts parts of that many compute units.
+  /// kUnavailable: there is no OpenCL device, or it returns an error; kNotFound: the index is too large.
   static Result<DeviceContext> Open(std::uint32_t index, std::uint32_t units);
 
   [[nodiscard]] const DeviceFrame& facts() const { return facts_; }
   [[nodiscard]] cl_context context() const { return context_; }
   [[nodiscard]] cl_device_id device() const { return device_; }
-  /// In order; `timed`: its events tell times.
+  /// An in-order queue; `timed`: with profiling, so that its events have times.
   [[nodiscard]] Result<cl_command_queue> MakeQueue(bool timed = false) const;
-  /// Does it still compute? An answer takes a write of four bytes.
+  /// Tests whether the device still computes, with a write of four bytes.
   [[nodiscard]] Status Probe() const;
 
  private:

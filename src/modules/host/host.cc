@@ -23,7 +23,8 @@
 namespace weir::modules {
 namespace {
 
-/// The whole frame, however long the other side takes to read. When it is gone there is nobody to work for.
+/// Sends the whole frame, however long the other side takes to read. If weir-modules has gone, the process has no work
+/// left and ends.
 void SendFrame(int fd, const HostFrame& frame, int passed = -1) {
   const std::vector<std::byte> packet = EncodeFrame(frame);
   for (;;) {
@@ -36,13 +37,13 @@ void SendFrame(int fd, const HostFrame& frame, int passed = -1) {
   }
 }
 
-/// A module in this context: prepared by its first run, given up when it is forgotten and nothing of it runs.
+/// A module in this context. Its first run prepares it; it is released once it is forgotten and has no runs.
 struct HostedModule {
-  std::mutex mutex;  // of loading and preparing: the first run does, others wait for it
+  std::mutex mutex;  // the first run loads and prepares while others wait
   std::unique_ptr<LoadedModule> module;
   bool prepared = false;
   void* state = nullptr;
-  int runs = 0;  // guarded by the host's mutex, as `forgotten`
+  int runs = 0;  // like `forgotten`, guarded by the host's mutex
   bool forgotten = false;
 };
 
@@ -92,7 +93,7 @@ class Host {
     GiveUp(blob, found->second);
   }
 
-  /// With the lock held: a run that comes now waits until the module has let go of what it had.
+  /// Called with the lock held, so that a new run waits until the module's state is released.
   void GiveUp(const std::string& blob, HostedModule& hosted) {
     if (!hosted.forgotten || hosted.runs > 0) return;
     residual_.Forget(blob);
@@ -109,7 +110,7 @@ class Host {
     residual_.EndRun(order.run);
     Leave(order.blob);
     if (!status) {
-      // What fails because the device is gone may go well elsewhere.
+      // A run that failed because the device is lost may succeed on another device.
       if (const Status there = context_.Probe(); !there) {
         SendFrame(fd_, DeviceLostFrame{there.error().message});
         ::_exit(1);
@@ -175,7 +176,7 @@ class Host {
   const DeviceContext context_;
   ResidualData residual_;
   std::mutex mutex_;
-  std::map<std::string, HostedModule> modules_;  // by blob; each stays loaded
+  std::map<std::string, HostedModule> modules_;  // by blob; modules stay loaded
 };
 
 Status Refuse(int fd, const Error& error) {
@@ -192,7 +193,7 @@ Status RunHost(const HostOptions& options) {
   if (!context) return Refuse(options.fd, context.error());
   const std::uint64_t keep = options.keep_bytes > 0 ? options.keep_bytes : context->facts().memory_bytes / 4;
   WatchForCrashes(options.fd);
-  // Not destroyed: its threads may be in a module's code.
+  // Never destroyed: its threads may be running a module's code.
   auto* host = new Host(options.fd, std::move(*store), std::move(*context), keep);
   host->Serve();
   return Ok();

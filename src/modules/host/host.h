@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shared executor of one device: a context that is made once, and a thread with a queue of its own for each run.
-// It runs native code of several tenants in one process; whoever started it believes it nothing but what its frames
-// can say (modules/module_frames.h).
+// The shared executor of one device: one context, and a thread with its own queue for each run. It runs native code of
+// several tenants in one process. weir-modules therefore trusts only what the frames of modules/module_frames.h can
+// express.
 //
 //   order ──▶ thread: module there? prepared? ──▶ execute ──▶ queue finished ──▶ Done or Failed
 //                                                    └─ a signal, exit(): Crash with the run's number, and the end
@@ -15,17 +15,17 @@
 namespace weir::modules {
 
 struct HostOptions {
-  int fd = -1;        // the socket to weir-modules
+  int fd = -1;        // socket to weir-modules
   std::string store;  // folder of blobs
   std::uint32_t device = 0;
-  std::uint32_t units = 0;       // of a part of a device; 0: whole devices
-  std::uint64_t keep_bytes = 0;  // of residual data; 0: a quarter of the device's memory
+  std::uint32_t units = 0;       // compute units of a part of a device; 0: whole devices
+  std::uint64_t keep_bytes = 0;  // upper bound of residual data; 0: a quarter of the device's memory
 };
 
-/// Until the other side closes; an error is what kept it from its work, and has been sent as a refusal.
+/// Serves until the other side closes. An error means that the host could not start; it was sent as a RefusalFrame too.
 Status RunHost(const HostOptions& options);
 
-/// Sends the table of the module in the blob, or a refusal. Calls no OpenCL.
+/// Sends the kernel table of the module in the blob, or a RefusalFrame. Calls no OpenCL.
 Status InspectModule(int fd, const std::string& store, const std::string& blob);
 
 }  // namespace weir::modules

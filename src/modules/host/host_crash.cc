@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kSignalStackBytes = 64 * 1024;
 
-thread_local std::uint64_t crash_run = 0;  // of this thread; 0: none
+thread_local std::uint64_t crash_run = 0;  // number of this thread's run; 0: none
 int crash_fd = -1;
 
 void TellOfCrash(std::uint32_t signal) noexcept {

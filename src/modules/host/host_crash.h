@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which run has crashed: the signal handler runs in the thread that did, and each thread of a run knows its number.
+// Tells which run has crashed. The signal handler runs in the crashed thread, and each thread of a run knows its run's
+// number.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +8,11 @@
 
 namespace weir::modules {
 
-/// From now on a fatal signal, or exit() in a run's thread, sends a crash frame to `fd` and ends the process.
+/// After this call a fatal signal, or exit() in a run's thread, sends a CrashFrame to `fd` and ends the process.
 void WatchForCrashes(int fd);
 
-/// A thread works for this run while it lives, on a signal stack of its own, so that an overflown stack is told as
-/// well.
+/// Marks the current thread as working for a run. The thread gets an alternate signal stack, so that a stack overflow
+/// is reported too.
 class CrashWatch {
  public:
   explicit CrashWatch(std::uint64_t run);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir-module-host: started by weir-modules, one for each device.
+// weir-module-host: weir-modules starts one for each device.
 #include <getopt.h>
 #include <unistd.h>
 
@@ -75,5 +75,5 @@ int main(int argc, char** argv) {
   const weir::Status status =
       inspect.empty() ? RunHost(options) : weir::modules::InspectModule(options.fd, options.store, inspect);
   std::fflush(nullptr);
-  ::_exit(status ? 0 : weir::EntryOf(status.error().code).exit_code);  // no destructors beside threads of modules
+  ::_exit(status ? 0 : weir::EntryOf(status.error().code).exit_code);
 }

@@ -56,7 +56,7 @@ void HostRun::Say(const weir_run* run, const char* text) {
 int HostRun::FailRun(const weir_run* run, const char* words) {
   HostRun& self = Of(run);
   const std::scoped_lock lock(self.mutex_);
-  // The first reason is what the others follow from.
+  // Keeps the first reason: later ones are its consequences.
   if (self.words_.empty()) self.words_.assign(words, ::strnlen(words, kTextBytesMax));
   return 1;
 }
@@ -75,7 +75,7 @@ void* HostRun::Find(const weir_run* run, const char* name) {
 std::uint64_t HostRun::MakeRoom(const weir_run* run, std::uint64_t bytes) { return Of(run).residual_.MakeRoom(bytes); }
 
 Status HostRun::Outcome(const char* what, int failed) {
-  // Commands that it left behind may use what it owns.
+  // Commands that are still in the queue may use objects that the run owns.
   const cl_int error = queue_of_run != nullptr ? ::clFinish(queue_of_run) : CL_SUCCESS;
   const std::scoped_lock lock(mutex_);
   if (!words_.empty()) return Fail(Errc::kInternal, words_);

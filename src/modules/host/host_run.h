@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run in its host: the weir_run that its kernel sees, and what stands behind the functions in it.
+// One run in its host: the weir_run that the kernel receives and the implementation of its functions.
 #pragma once
 
 #include <weir/module.h>
@@ -24,7 +24,7 @@ class HostRun : public weir_run {
   HostRun(const HostRun&) = delete;
   HostRun& operator=(const HostRun&) = delete;
 
-  /// Calls the module's code and finishes the queue. An error: what it said, or that it threw.
+  /// Calls the module's code and finishes the queue. The error is the one that the module reported or threw.
   template <typename Code>
   Status Call(const char* what, Code code) {
     int failed = 0;
@@ -38,12 +38,12 @@ class HostRun : public weir_run {
     return Outcome(what, failed);
   }
 
-  /// A sealed memfd; none where nothing was put out.
+  /// A sealed memfd with the output; without a valid descriptor if there is none.
   [[nodiscard]] Result<platform::Fd> SealedOutput() const;
   [[nodiscard]] std::size_t output_bytes() const { return output_.size(); }
   [[nodiscard]] const std::string& text() const { return text_; }
 
-  cl_command_queue queue_of_run = nullptr;  // released with it
+  cl_command_queue queue_of_run = nullptr;  // released with this object
   std::string input_bytes_of_run;
   std::optional<MeasuredLoads> measured;
 
@@ -60,7 +60,7 @@ class HostRun : public weir_run {
 
   const ExecuteFrame& order_;
   ResidualData& residual_;
-  std::mutex mutex_;  // a module may have threads
+  std::mutex mutex_;  // a module may call from several threads
   std::vector<std::unique_ptr<std::byte[]>> memory_;
   std::string output_, text_, words_;
 };

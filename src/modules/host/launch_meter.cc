@@ -10,21 +10,21 @@
 namespace weir::modules {
 namespace {
 
-/// What of this process's OpenCL objects has to be known.
+/// The facts about this process's OpenCL objects that the meter needs.
 struct LaunchBook {
   std::mutex mutex;
-  std::atomic<int> watched = 0;  // queues: while there is none, arguments are nobody's business
+  std::atomic<int> watched = 0;  // number of watched queues; while it is zero, arguments are not recorded
   std::map<cl_command_queue, std::shared_ptr<LaunchMeter>> meters;
   std::map<cl_mem, std::uint64_t> buffers;
-  std::map<std::pair<cl_kernel, cl_uint>, std::uint64_t> arguments;  // that are buffers
+  std::map<std::pair<cl_kernel, cl_uint>, std::uint64_t> arguments;  // buffer arguments only
 };
 
 LaunchBook& TheBook() {
-  static LaunchBook& book = *new LaunchBook;  // threads of modules may call when statics are gone
+  static LaunchBook& book = *new LaunchBook;  // never destroyed: modules' threads may outlive statics
   return book;
 }
 
-/// The loader's function that ours stands before.
+/// The loader's function behind the interposed one.
 template <typename Function>
 Function Next(const char* name) {
   return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
@@ -54,7 +54,7 @@ Value OfKernel(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info 
                                                                                                        : Value{};
 }
 
-/// False: the driver does not tell.
+/// False: the driver does not report times.
 bool TimeOnDevice(cl_event event, Duration& span) {
   cl_ulong start = 0, end = 0;
   if (::clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof start, &start, nullptr) != CL_SUCCESS ||
@@ -92,7 +92,7 @@ void LaunchMeter::Saw(cl_event event, cl_kernel kernel, cl_uint dimensions, cons
     launch.groups *= (global[i] + local[i] - 1) / local[i];
   }
   if (local == nullptr) {
-    // The driver chooses and does not say what: the largest group that this kernel may have.
+    // The driver chooses the group size without telling; the largest group that this kernel allows is assumed.
     const auto largest = OfKernel<std::size_t>(kernel, device_, CL_KERNEL_WORK_GROUP_SIZE);
     launch.group_items = std::clamp<std::uint64_t>(largest, 1, std::max<std::uint64_t>(items, 1));
     launch.groups = (items + launch.group_items - 1) / launch.group_items;
@@ -142,7 +142,7 @@ std::optional<MeasuredLoads> LaunchMeter::Take(Duration run) {
 
 }  // namespace weir::modules
 
-// Found before the loader's by every module: the program's own symbols come first.
+// Modules bind to these functions instead of the loader's, because the program's own symbols are searched first.
 #define WEIR_BEFORE_LOADER extern "C" __attribute__((visibility("default"))) CL_API_ENTRY
 
 WEIR_BEFORE_LOADER cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel,
@@ -172,7 +172,7 @@ WEIR_BEFORE_LOADER cl_int CL_API_CALL clSetKernelArg(cl_kernel kernel, cl_uint i
   const std::scoped_lock lock(book.mutex);
   book.arguments.erase({kernel, index});
   if (size != sizeof(cl_mem) || value == nullptr) return error;
-  // A number of as many bytes is hardly ever one of these.
+  // An argument of the same size that equals a buffer's handle by chance is very unlikely.
   const auto buffer = book.buffers.find(*static_cast<const cl_mem*>(value));
   if (buffer != book.buffers.end()) book.arguments[{kernel, index}] = buffer->second;
   return error;

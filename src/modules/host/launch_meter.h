@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts what a run launches, where its client asked for that: how many groups of how many items, with how much local
-// memory and which buffers, for how long on the device. The host's own clEnqueueNDRangeKernel and the few functions
-// that say what its arguments are stand before the loader's: modules call them, and they call on. They do nothing more
-// for runs that are not measured, but that they know how large buffers are.
+// Counts a run's launches if its client asked for it: groups and items, local memory, buffers, and time on the device.
+// The host exports clEnqueueNDRangeKernel and the few functions that set a kernel's arguments. Modules call these
+// instead of the loader's, and they call the loader's. For runs that are not measured they only record the sizes of
+// buffers.
 #pragma once
 
 #include <memory>
@@ -19,15 +19,17 @@ class LaunchMeter {
  public:
   static constexpr std::size_t kPendingMax = 65'536;  // launches that have not ended
 
-  /// Of launches on that queue, which tells times (CL_QUEUE_PROFILING_ENABLE), until Take. `capacity`: the device's.
+  /// Meters the launches on `queue` until Take. The queue must have CL_QUEUE_PROFILING_ENABLE. `capacity` is the
+  /// device's.
   static std::shared_ptr<LaunchMeter> Watch(cl_command_queue queue, cl_device_id device, const core::Loads& capacity);
   ~LaunchMeter();
   LaunchMeter(const LaunchMeter&) = delete;
   LaunchMeter& operator=(const LaunchMeter&) = delete;
 
-  /// Takes over the event.
+  /// Records a launch. Takes ownership of the event.
   void Saw(cl_event event, cl_kernel kernel, cl_uint dimensions, const std::size_t* global, const std::size_t* local);
-  /// Once, when the queue is finished. None: nothing was launched there, or not all of it could be timed.
+  /// Call once, after the queue is finished. Empty: nothing was launched on the queue, or not every launch could be
+  /// timed.
   std::optional<MeasuredLoads> Take(Duration run);
 
  private:
@@ -38,16 +40,16 @@ class LaunchMeter {
 
   LaunchMeter(cl_command_queue queue, cl_device_id device, const core::Loads& capacity)
       : queue_(queue), device_(device), loads_(capacity) {}
-  /// What has ended is counted. With the lock held.
+  /// Counts the launches that have ended. The lock must be held.
   void Fold();
 
   const cl_command_queue queue_;
   const cl_device_id device_;
-  std::mutex mutex_;  // a module may have threads
+  std::mutex mutex_;  // a module may call from several threads
   LaunchLoads loads_;
   std::vector<PendingLaunch> pending_;
   std::size_t fold_at_ = 1'024;
-  bool whole_ = true;  // all that was launched is counted
+  bool whole_ = true;  // every launch was counted
 };
 
 }  // namespace weir::modules

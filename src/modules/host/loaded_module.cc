@@ -16,8 +16,8 @@
 namespace weir::modules {
 namespace {
 
-/// The image in memory: what was checked is what is opened, whatever becomes of the store's file. It shows in
-/// /proc/PID/maps by its name.
+/// A copy of the image in memory, so that the file that is opened is the one that was checked, even if the store's file
+/// changes. /proc/PID/maps shows its name.
 Result<platform::Fd> InMemory(const std::string& name, std::string_view image) {
   platform::Fd fd(::memfd_create(("weir-module-" + name).substr(0, 200).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return platform::ErrnoError("making a file in memory for module " + name, errno);
@@ -40,7 +40,7 @@ Error BadTable(const std::string& why) { return Fail(Errc::kInvalidArgument, "th
 }  // namespace
 
 const weir_kernel* LoadedModule::KernelAt(std::size_t index) const {
-  // A later version's kernels are longer.
+  // The step is the table's own size of a kernel: later versions have larger entries.
   return reinterpret_cast<const weir_kernel*>(reinterpret_cast<const char*>(table_->kernels) +
                                               index * table_->kernel_size);
 }
@@ -82,13 +82,14 @@ Status LoadedModule::ReadTable() {
 
 Result<std::unique_ptr<LoadedModule>> LoadedModule::Open(const std::string& name, std::string_view image) {
   WEIR_TRY(platform::Fd fd, InMemory(name, image));
-  // Stays open: a path that ld.so has opened before is the same library to it, whatever it names by now.
+  // The descriptor stays open. ld.so identifies libraries by path, so a reused descriptor number would name the older
+  // library.
   const std::string path = "/proc/self/fd/" + std::to_string(fd.Release());
   void* opened = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (opened == nullptr) return BadTable(std::string("it can't be opened: ") + ::dlerror());
   const auto* table = static_cast<const weir_module*>(::dlsym(opened, WEIR_MODULE_SYMBOL));
   if (table == nullptr) return BadTable("it exports no " WEIR_MODULE_SYMBOL);
-  // Never closed: its threads and what it has registered with libraries can't be told from outside.
+  // Never closed: a module may have threads and registrations in libraries that can't be detected.
   std::unique_ptr<LoadedModule> module(new LoadedModule(table));
   WEIR_TRY_STATUS(module->ReadTable());
   return module;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A module in this process: opened, and its table read once and checked.
+// A module that is open in this process; its table is read and checked once.
 #pragma once
 
 #include <weir/module.h>
@@ -14,13 +14,13 @@ namespace weir::modules {
 
 class LoadedModule {
  public:
-  /// `image` has been checked for its name and by CheckModuleImage. Opening runs the module's own constructors.
-  /// kInvalidArgument; kVersionMismatch: of another version of the ABI, or for an API that is not served.
+  /// `image` must have passed the check of its blob name and CheckModuleImage. Opening runs the module's constructors.
+  /// kInvalidArgument; kVersionMismatch: another version of the ABI, or an unsupported API.
   static Result<std::unique_ptr<LoadedModule>> Open(const std::string& name, std::string_view image);
 
   [[nodiscard]] const weir_module& table() const { return *table_; }
   [[nodiscard]] const TableFrame& lines() const { return lines_; }
-  /// None: it has no such kernel.
+  /// Null: the module has no such kernel.
   [[nodiscard]] const weir_kernel* Kernel(std::string_view name) const;
 
  private:

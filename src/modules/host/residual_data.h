@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What modules keep in a context between runs (weir_run's keep, find and make_room), and when it goes. For any thread.
+// The objects that modules keep in a context between runs (keep, find and make_room of weir_run), and their eviction.
+// Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ namespace weir::modules {
 class ResidualData {
  public:
   using Release = void (*)(void* object);
-  /// Of one tenant's module, under one name.
+  /// One name of one tenant's module.
   struct Key {
     std::uint64_t tenant = 0;
     std::string blob, name;
@@ -25,16 +26,16 @@ class ResidualData {
 
   explicit ResidualData(std::uint64_t bytes_max) : bytes_max_(bytes_max) {}
 
-  /// In use by `run` from now on. False: it is larger than all that may be kept, or there is no room beside what is in
-  /// use.
+  /// Keeps the object; `run` uses it from now on. False: the object is larger than the total limit, or objects in use
+  /// leave no room.
   bool Keep(std::uint64_t run, const Key& key, void* object, std::uint64_t bytes, Release release);
-  /// In use by `run` from now on; null: nothing is kept under that name.
+  /// `run` uses the object from now on; null: nothing is kept under that name.
   void* Find(std::uint64_t run, const Key& key);
-  /// Releases what is not in use, the one that was found longest ago first. Returns the bytes.
+  /// Releases unused objects, least recently found first. Returns the number of bytes.
   std::uint64_t MakeRoom(std::uint64_t bytes);
-  /// Uses nothing any more.
+  /// The run uses no object any more.
   void EndRun(std::uint64_t run);
-  /// Releases all of a module, none of which is in use.
+  /// Releases all objects of a module; none may be in use.
   void Forget(const std::string& blob);
 
   [[nodiscard]] std::uint64_t bytes() const;
@@ -45,14 +46,14 @@ class ResidualData {
     void* object = nullptr;
     std::uint64_t bytes = 0;
     Release release = nullptr;
-    std::set<std::uint64_t> users{};  // runs
-    bool replaced = false;            // nobody finds it any more; it goes with its last user
+    std::set<std::uint64_t> users{};  // numbers of runs
+    bool replaced = false;            // Find no longer returns it; released after its last user
   };
   using Objects = std::list<Object>;
 
-  /// Takes out what may go, least recently used first, until `bytes` and `count` objects are free.
+  /// Removes unused objects, least recently used first, until there is room for `bytes` and `count` objects.
   Objects TakeOut(std::uint64_t bytes, std::size_t count);
-  /// With no lock held: it is a module's code.
+  /// Calls modules' code, so that no lock may be held.
   static void ReleaseAll(Objects& objects);
 
   const std::uint64_t bytes_max_;
