@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where managers are: HOST:PORT, and lists of them.
+// Addresses of managers: HOST:PORT, and lists of them.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ struct Address {
 
 /// "HOST:PORT", "[::1]:PORT" (the host without brackets). kInvalidArgument.
 Result<Address> ParseAddress(const std::string& text);
-/// Separated by commas, at least one.
+/// A list separated by commas, with at least one address.
 Result<std::vector<Address>> ParseAddresses(const std::string& text);
-/// 127.0.0.0/8, ::1, localhost.
+/// True for 127.0.0.0/8, ::1 and localhost.
 bool IsLoopback(const std::string& host);
 /// A bearer token: the first line of a file that only its owner can read. kPermissionDenied, kInvalidArgument.
 Result<std::string> ReadTokenFile(const std::string& path);
-/// Takes as long wherever they differ.
+/// Compares in constant time, so that the time does not tell where two tokens differ.
 bool SameToken(const std::string& given, const std::string& ours);
 
 }  // namespace weir::cluster

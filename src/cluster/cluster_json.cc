@@ -19,7 +19,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr std::array<const char*, core::kLoadKinds> kLoadFields{"local_memory", "traffic", "threads", "blocks"};
-constexpr std::array kRecordKinds{"run/", "node/", "module/"};  // by RecordWrite::Kind
+constexpr std::array kRecordKinds{"run/", "node/", "module/"};  // indexed by RecordWrite::Kind
 constexpr std::array kRunStates{RunState::kWaiting, RunState::kRunning, RunState::kDone, RunState::kFailed};
 
 Error WrongField(const char* name, const char* should) {
@@ -45,7 +45,7 @@ Status TakeCount(const json& body, const char* name, std::uint64_t& value) {
 Status TakeAttempt(const json& body, std::uint32_t& value) {
   std::uint64_t count = 0;
   WEIR_TRY_STATUS(TakeCount(body, "attempt", count));
-  // Cut off, another number would be the number of this attempt.
+  // A truncated number could equal another attempt's number.
   if (count > std::numeric_limits<std::uint32_t>::max()) return WrongField("attempt", "below 2^32");
   value = static_cast<std::uint32_t>(count);
   return Ok();
@@ -72,7 +72,7 @@ ordered_json JsonOfNeed(const core::RunNeed& need, bool alone) {
   return body;
 }
 
-/// True: it says how long a run takes alone.
+/// True: the need contains the run's time alone.
 Result<bool> TakeNeed(const json& body, core::RunNeed& need) {
   if (!body.is_object()) return WrongField("need", "an object");
   WEIR_TRY_STATUS(TakeCount(body, "memory_bytes", need.memory.count));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs, nodes and devices as JSON: as records of the store, in the service API and between members and managers. What
-// comes from outside is bounded here by type, and by the engine in its ranges.
+// Runs, nodes and devices as JSON: in the store's records, in the service API, and between members and managers. Input
+// is checked for types here; the engine checks the ranges.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,28 +13,29 @@
 
 namespace weir::cluster {
 
-/// kInvalidArgument for anything but an object.
+/// Parses an object. kInvalidArgument for anything else.
 Result<nlohmann::json> ParseBody(std::string_view text);
 
-/// The body of PUT /v1/runs/ID. kInvalidArgument names the field.
+/// Parses the body of PUT /v1/runs/ID. kInvalidArgument names the wrong field.
 Result<engine::RunRequest> RequestOf(const nlohmann::json& body);
 nlohmann::ordered_json JsonOf(const engine::RunRequest& request);
 
-/// As the service API shows it.
+/// A run in the form of the service API.
 nlohmann::ordered_json ShownRun(const engine::ClusterRun& run);
 /// {"number", "attempt"}.
 nlohmann::ordered_json JsonOf(engine::RunAttempt attempt);
 Result<engine::RunAttempt> AttemptOf(const nlohmann::json& body);
 
-/// Of a node's run that has ended: {"state": "done" | "failed", "output", "text", "error", "seconds", "ran_beside"}.
+/// The result of a run that a node has ended: {"state": "done" | "failed", "output", "text", "error", "seconds",
+/// "ran_beside"}.
 Result<engine::RunResult> ResultOf(const nlohmann::json& body);
 nlohmann::ordered_json JsonOf(const engine::RunResult& result);
 
-/// {"module", "blob", "kernels"}, as PUT /v1/modules/NAME is answered.
+/// {"module", "blob", "kernels"}, the reply to PUT /v1/modules/NAME.
 nlohmann::ordered_json JsonOf(const engine::ClusterModule& module);
 Result<std::vector<engine::ModuleKernel>> KernelsOf(const nlohmann::json& list);
 
-/// As GET /v1/devices of a node has them.
+/// The devices in the form of a node's GET /v1/devices.
 Result<std::vector<engine::NodeDevice>> DevicesOf(const nlohmann::json& list);
 nlohmann::ordered_json JsonOf(const engine::NodeDevice& device);
 
@@ -43,7 +44,7 @@ Result<engine::PartsOffer> OfferOf(const nlohmann::json& body);
 nlohmann::ordered_json JsonOf(const engine::PartsOffer& offer);
 
 Change ChangeOf(const engine::RecordWrite& write);
-/// kProtocol: a record that no manager of this version writes; the cluster's state is not touched then.
+/// kProtocol: no manager of this version writes such a record; the cluster's state is then left untouched.
 Result<engine::ClusterRecords> RecordsOf(const std::vector<Entry>& entries);
 
 }  // namespace weir::cluster

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies of the manager's API and records of its store. Any bytes are taken without crashing. What is read is the same
-// after it was written and read again, so that a restart of the manager changes no record; and an attempt is the number
-// that was sent. The first byte chooses the body; a record begins with a line that is its key.
+// Bodies of the manager's API and records of its store. Any bytes are accepted without crashing. A value that was read
+// is unchanged after it was written and read again, so that a restart of the manager changes no record; an attempt
+// keeps the number that was sent. The first byte selects the kind of input; a record starts with a line that holds its
+// key.
 #include <cstdint>
 #include <cstdlib>
 
@@ -17,7 +18,7 @@ void Require(bool holds) {
   if (!holds) std::abort();
 }
 
-/// As it travels: written as text and parsed.
+/// A body as its receiver sees it: written as text and parsed.
 json Sent(const nlohmann::ordered_json& body) {
   const auto parsed = json::parse(body.dump(), nullptr, /*allow_exceptions=*/false);
   Require(!parsed.is_discarded());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of a manager, and a manager on a real loop and real sockets. Whole clusters of processes:
+// The parts of a manager, and a manager on a real loop with real sockets. Clusters of processes are tested in
 // tests/e2e/cluster_e2e.py.
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ TEST(Addresses, AreHostAndPort) {
 
 TEST(ClusterJson, AnAttemptIsTheNumberThatWasSent) {
   EXPECT_EQ(AttemptOf(json::parse(R"({"number": 7, "attempt": 4294967295})")).value().attempt, 4'294'967'295U);
-  // Cut to 32 bits it would be attempt 1, whose result would count.
+  // Truncated to 32 bits this would be attempt 1, whose result counts.
   const auto attempt = AttemptOf(json::parse(R"({"number": 7, "attempt": 4294967297})"));
   ASSERT_FALSE(attempt);
   EXPECT_EQ(attempt.error().code, Errc::kInvalidArgument);
@@ -180,7 +180,7 @@ TEST(ClusterJson, NamesTheFieldThatIsWrong) {
   EXPECT_NE(message(R"({"device":"gpu0"})").find("the manager chooses"), std::string::npos);
 }
 
-/// A manager on a thread of its own.
+/// A manager in a separate thread.
 class ManagerThread {
  public:
   ManagerThread(StateStore& store, const std::string& folder, std::string token = "")
@@ -349,10 +349,10 @@ TEST_F(ManagerApi, AnswersWhileADiskDoesNotBringABlob) {
   MemoryStore store;
   const ManagerThread manager(store, Path("blobs"));
   const std::string content = "what the pipe brings", blob = modules::Sha256Of(content);
-  const std::string pipe = Path("blobs") + "/" + blob;  // reading it takes until the test writes
+  const std::string pipe = Path("blobs") + "/" + blob;  // reading it blocks until the test writes
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   auto got = std::async(std::launch::async, [&] { return manager.Ask("GET", "/v1/blobs/" + blob); });
-  std::ofstream end(pipe);  // opens once the manager reads
+  std::ofstream end(pipe);  // opening blocks until the manager reads
   EXPECT_EQ(manager.Ask("GET", "/v1/cluster").status, 200U);
   end << content;
   end.close();

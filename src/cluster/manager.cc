@@ -40,7 +40,7 @@ Manager::Manager(boost::asio::io_context& loop, StateStore& store, modules::Modu
 
 Manager::~Manager() {
   alive_.reset();
-  // Before the lead is given up: what is on its way is still ours to write.
+  // Before the lead is given up: pending writes must be made while this manager still leads.
   writer_.reset();
   keeper_.reset();
 }
@@ -144,7 +144,7 @@ void Manager::Wait(std::function<bool()> due, std::function<http::Reply()> answe
 }
 
 void Manager::WhenConfirmed(std::function<http::Reply()> answer, http::Respond respond) {
-  constexpr Duration kConfirmedMax = seconds(20);  // longer than the writer tries: it gives the lead up first
+  constexpr Duration kConfirmedMax = seconds(20);  // longer than the writer's limit, after which it gives up the lead
   const std::uint64_t sequence = engine_->sequence();
   const auto confirmed = [this, sequence] { return engine_->confirmed() >= sequence; };
   Wait(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One manager of a cluster: the service API and the members' API on HTTP, the engine while it leads, the two threads
-// that talk to the store. One loop, which never waits. Page: docs/cluster.md
+// One manager of a cluster: the service API and the members' API over HTTP, the engine while it leads, and the two
+// threads that talk to the store. The loop never blocks. Page: docs/cluster.md
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -22,17 +22,17 @@
 namespace weir::cluster {
 
 struct ManagerOptions {
-  std::string self;        // HOST:PORT, as others reach it
-  std::string placement;   // of core::PlacementTable
-  std::string token = {};  // empty: whoever can connect may do all
+  std::string self;        // HOST:PORT at which other managers reach this one
+  std::string placement;   // a name of core::PlacementTable
+  std::string token = {};  // empty: every client has full access
   bool quiet = false;
   engine::ClusterBounds bounds = {};
-  Duration keep_blobs = modules::kKeepBlobs;  // that nobody names; zero: for ever
+  Duration keep_blobs = modules::kKeepBlobs;  // grace time of unreferenced blobs; zero: they are kept
 };
 
 class Manager {
  public:
-  /// `fatal`: what is stored can't be read. Called in the loop's thread.
+  /// `fatal` reports that the stored state can't be read. Called in the loop's thread.
   Manager(boost::asio::io_context& loop, StateStore& store, modules::ModuleStore blobs, ManagerOptions options,
           std::function<void(Error)> fatal);
   ~Manager();
@@ -40,11 +40,12 @@ class Manager {
   Manager& operator=(const Manager&) = delete;
 
   void Handle(const http::Request& request, http::Respond respond);
-  /// Why a request is refused, by its head alone: it has no token. Nothing: it is not.
+  /// The reply that refuses a request without a valid token; empty: the request is accepted. Needs only the request's
+  /// head.
   [[nodiscard]] std::optional<http::Reply> Refusal(const http::Request& head) const;
 
  private:
-  /// Somebody whose answer is not due yet.
+  /// A request whose reply is not due yet.
   struct Waiter {
     std::function<bool()> due;
     std::function<http::Reply()> answer;
@@ -52,25 +53,25 @@ class Manager {
     Instant at_the_latest;
   };
 
-  /// A node is asked what a module has: a manager runs no native code.
+  /// A module that a node inspects: a manager runs no native code.
   struct Inspection {
     std::string name, blob;  // of the module
-    Instant given{};         // to a node, last
+    Instant given{};         // when it was last given to a node
     std::optional<Status> outcome;
-    std::uint64_t sequence = 0;  // of the write that registers it
+    std::uint64_t sequence = 0;  // number of the write that registers it
   };
 
-  /// Nothing: only who leads knows.
+  /// Empty while this manager does not lead: it then does not know the blobs.
   [[nodiscard]] std::optional<std::vector<std::string>> NamedBlobs() const;
   void Lead_(Lead lead, const std::vector<Entry>& entries);
   void StepDown(const std::string& leader, const std::string& why);
-  /// One event, its writes on their way, and everybody whose answer is due by it answered.
+  /// Handles one event, sends its writes, and answers the requests that are now due.
   Status Step(const engine::ClusterEvent& event, engine::ClusterActions& actions);
   void SendWrites(engine::ClusterActions& actions);
   void AnswerWaiters();
   void ArmTimer();
   void Wait(std::function<bool()> due, std::function<http::Reply()> answer, http::Respond respond, Duration at_most);
-  /// Once all that was decided until now is confirmed.
+  /// Answers once all changes decided so far are stored.
   void WhenConfirmed(std::function<http::Reply()> answer, http::Respond respond);
 
   http::Reply NotLeading() const;
@@ -98,19 +99,19 @@ class Manager {
   const modules::ModuleStore blobs_;
   const ManagerOptions options_;
   const std::function<void(Error)> fatal_;
-  std::unique_ptr<engine::ClusterEngine> engine_;  // while it leads
-  std::unique_ptr<StateWriter> writer_;            // likewise
+  std::unique_ptr<engine::ClusterEngine> engine_;  // null unless this manager leads
+  std::unique_ptr<StateWriter> writer_;            // null unless this manager leads
   Lead lead_;
-  std::string leader_;  // another one; empty: nobody is known to lead
+  std::string leader_;  // address of another leader; empty: none is known
   std::string why_not_;
-  std::uint64_t led_ = 0;  // how often
+  std::uint64_t led_ = 0;  // how often this manager has taken the lead
   std::list<Waiter> waiters_;
   std::list<std::shared_ptr<Inspection>> inspections_;
   boost::asio::steady_timer timer_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   modules::BlobKeeper blob_keeper_;
   modules::BlobWorker blob_worker_;
-  std::unique_ptr<LeadKeeper> keeper_;  // last: ends first
+  std::unique_ptr<LeadKeeper> keeper_;  // declared last: its thread ends first
 };
 
 }  // namespace weir::cluster

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a manager answers: docs/protocol/control-api.md says how errors look, docs/cluster.md what is asked.
+// The manager's HTTP API. Errors: docs/protocol/control-api.md; requests: docs/cluster.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,14 +21,14 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr std::uint64_t kWaitMsMax = 30'000;
-constexpr std::uint64_t kWorkWaitMsMax = 500;  // the members' heartbeat
+constexpr std::uint64_t kWorkWaitMsMax = 500;  // the interval of the members' heartbeats
 constexpr std::size_t kInspectionsMax = 8;
-constexpr Duration kInspectMax = seconds(25);         // a node tries a module for 10 s at most
-constexpr Duration kInspectAgainAfter = seconds(12);  // by another node
+constexpr Duration kInspectMax = seconds(25);         // an inspection on one node takes 10 s at most
+constexpr Duration kInspectAgainAfter = seconds(12);  // then another node inspects the module
 
 http::Reply ErrorOf(const Status& status) { return http::ErrorReply(status.error()); }
 
-/// Of "a=1&b=2"; 0 without. kInvalidArgument for anything but a whole number.
+/// The value of `name` in "a=1&b=2"; 0 if absent. kInvalidArgument unless it is a whole number.
 Result<std::uint64_t> QueryNumber(const std::string& query, std::string_view name) {
   for (std::size_t begin = 0; begin < query.size();) {
     const std::size_t end = std::min(query.find('&', begin), query.size());
@@ -48,7 +48,7 @@ Error NothingAt(const http::Request& request) {
   return Fail(Errc::kNotFound, fmt::format("{} {}: there is nothing of that kind here", request.method, request.path));
 }
 
-/// The rest of the path behind `prefix`; none: it is another path.
+/// The rest of the path after `prefix`; empty: the path has another prefix.
 std::optional<std::string> Behind(const std::string& path, std::string_view prefix) {
   if (!path.starts_with(prefix)) return std::nullopt;
   return path.substr(prefix.size());
@@ -66,7 +66,7 @@ std::optional<http::Reply> Manager::Refusal(const http::Request& head) const {
 
 void Manager::Handle(const http::Request& request, http::Respond respond) {
   const bool get = request.method == "GET";
-  // What another manager asks to see whether this one's process is there; says nothing.
+  // Another manager asks this to learn whether this process runs. Needs no token and tells only whether it leads.
   if (get && request.path == "/v1/alive") return respond(http::JsonReply({{"leads", engine_ != nullptr}}));
   if (auto refusal = Refusal(request)) return respond(std::move(*refusal));
   if (engine_ && keeper_->LeadIsOver()) {
@@ -113,7 +113,7 @@ void Manager::HandleModules(const http::Request& request, const std::string& nam
   const auto blob = field->get<std::string>();
   if (!modules::IsSha256(blob))
     return respond(http::ErrorReply(Fail(Errc::kInvalidArgument, "a blob is named by its SHA-256: 64 of 0-9 a-f")));
-  // A manager runs no native code; whether it can be loaded is seen at the nodes.
+  // A manager runs no native code; the nodes find out whether the module can be loaded.
   blob_worker_.Get(blob, [this, name, blob, respond = std::move(respond)](const Result<std::string>& bytes) {
     if (!bytes) return respond(http::ErrorReply(bytes.error()));
     if (const Status module = modules::CheckModuleImage(std::as_bytes(std::span(*bytes))); !module)
@@ -158,7 +158,7 @@ void Manager::Inspect(const std::string& name, const std::string& blob, http::Re
          return http::JsonReply(JsonOf(module->second));
        },
        std::move(respond), kInspectMax);
-  AnswerWaiters();  // a node that waits for work
+  AnswerWaiters();  // one of them may be a node that waits for work
 }
 
 void Manager::Inspected(const std::string& name, const http::Request& request, http::Respond respond) {
@@ -170,7 +170,7 @@ void Manager::Inspected(const std::string& name, const http::Request& request, h
   engine::ClusterActions heard;
   if (const Status status = Step(engine::NodeHeard{name, session.get<std::uint64_t>()}, heard); !status)
     return respond(ErrorOf(status));
-  const auto inspections = inspections_;  // who is answered meanwhile takes theirs away
+  const auto inspections = inspections_;  // a copy: answering a request removes its inspection
   for (const auto& inspection : inspections) {
     if (inspection->outcome || inspection->blob != blob.get<std::string>()) continue;
     if (body->contains("error")) {
@@ -386,7 +386,7 @@ http::Reply Manager::ListDevices() const {
       ordered_json body = JsonOf(device);
       body["node"] = status.node.name;
       body["running"] = engine_->RunsOn(status.node.name, device.name);
-      body["waiting"] = 0;  // runs wait here, for any device
+      body["waiting"] = 0;  // waiting runs belong to the cluster, not to a device
       list.push_back(std::move(body));
     }
   return http::JsonReply({{"devices", std::move(list)}});

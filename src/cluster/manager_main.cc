@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir-manager: what `weir manager` runs. The only program that links gRPC, for etcd.
+// weir-manager: the program behind `weir manager`. It is the only one that links gRPC, for etcd.
 #include <getopt.h>
 
 #include <boost/asio/io_context.hpp>
@@ -121,7 +121,7 @@ Status Serve(Flags flags) {
     if (!error) loop.stop();
   });
   cluster::Manager* manager = nullptr;
-  // The port is known once it listens; requests are handled by the loop, which runs later.
+  // The port is known after listening. The loop, which handles requests, runs later.
   WEIR_TRY(const auto server,
            http::Server::ListenTcp(loop, address.host, address.port,
                                    {.request_bytes = modules::ModuleStore::kBlobBytesMax + (64U << 10),

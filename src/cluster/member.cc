@@ -17,21 +17,21 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr Duration kManagerMax = seconds(2);  // of most requests
-constexpr Duration kBlobMax = seconds(20);    // of one that carries up to 64 MiB
+constexpr Duration kManagerMax = seconds(2);  // for most requests
+constexpr Duration kBlobMax = seconds(20);    // for a request with up to 64 MiB
 constexpr Duration kNodeMax = seconds(5);
-/// A manager that is there answers when its store has them: longer than etcd takes to elect a leader. One that has
-/// vanished answers never, and what is handed to it meanwhile is handed to the next one no earlier than this.
+/// A manager answers once its store has the results, which may take longer than etcd's election of a leader. A manager
+/// that has vanished never answers, and results that wait for it reach the next manager only after this time.
 constexpr Duration kResultsMax = seconds(4);
 constexpr Duration kTryAgain = milliseconds(100);
 constexpr Duration kLookWhileRunning = milliseconds(25);
 constexpr Duration kLookIdle = milliseconds(500);
-/// A node that says nothing for so long can't run anything: nor does its member say that it is there.
+/// A node that does not answer for this long can't run anything. Its member then stops its heartbeats.
 constexpr Duration kNodeSilentMax = seconds(3);
 constexpr std::size_t kResultsAtOnce = 64;
 constexpr std::size_t kGivenMax = 100'000;
 
-/// "c.NUMBER.ATTEMPT": what a run is called at its node.
+/// "c.NUMBER.ATTEMPT": the id of a run on its node.
 std::string NodeRunName(engine::RunAttempt attempt) { return fmt::format("c.{}.{}", attempt.number, attempt.attempt); }
 
 std::optional<engine::RunAttempt> AttemptNamed(const std::string& name) {
@@ -49,7 +49,7 @@ engine::RunResult Failed(const Error& error) {
   return {.failed = true, .error_code = std::string(NameOf(error.code)), .error_message = error.message};
 }
 
-/// Later it may go well.
+/// True for errors that may not occur again later.
 bool IsPassing(const Error& error) {
   return error.code == Errc::kUnavailable || error.code == Errc::kTimeout || error.code == Errc::kBusy ||
          error.code == Errc::kResourceExhausted || error.code == Errc::kIo;
@@ -78,7 +78,7 @@ void Member::SayOnce(const std::string& what) {
   std::fprintf(stderr, "weir-member: %s\n", what.c_str());
 }
 
-// -- Asking ----------------------------------------------------------------------------------------------------------
+// -- Requests --------------------------------------------------------------------------------------------------------
 
 void Member::NextManager(std::size_t after) {
   const std::lock_guard guard(mutex_);
@@ -140,7 +140,7 @@ bool Member::Hello() {
       {.method = "POST", .target = "/v1/members/" + options_.name + "/hello", .body = body.dump()}, kManagerMax);
   if (!answer) {
     SayOnce(answer.error().message);
-    // Refused, and not for the want of a leader: the next one would say the same.
+    // The request itself was refused, so that the next manager would refuse it too.
     if (!IsPassing(answer.error())) std::this_thread::sleep_for(seconds(1));
     return false;
   }
@@ -182,7 +182,7 @@ bool Member::TakeWork() {
   }
   const json inspect = work->value("inspect", json::array());
   for (const json& blob : inspect)
-    // It takes seconds; the manager gives out few at a time.
+    // An inspection takes seconds. The manager hands out few at a time.
     if (blob.is_string())
       std::thread([this, session, name = blob.get<std::string>()] { Inspect(name, session); }).detach();
   if (!drop.empty() || !start.empty()) changed_.notify_all();
@@ -231,7 +231,7 @@ bool Member::NodePass() {
     node_heard_ = platform::Now();
     if (devices_ != *known) {
       devices_ = std::move(*known);
-      session_ = 0;  // the manager has to hear of it
+      session_ = 0;  // a new Hello tells the manager
     }
     if (!node_known_)
       for (const auto& [attempt, run] : there) held_.try_emplace(attempt);
@@ -242,7 +242,7 @@ bool Member::NodePass() {
       if (held.result) {
         ++at;
       } else if (run == there.end() && held.body.empty()) {
-        // The node had it before this member came, and has lost it: only the manager knows what it was.
+        // The node had the run before this member started, and has lost it. Only the manager knows its request.
         session_ = 0;
         at = held_.erase(at);
       } else {
@@ -273,7 +273,7 @@ void Member::Submit(engine::RunAttempt attempt, const Held& held) {
   const http::Call call{.method = "PUT", .target = "/v1/runs/" + NodeRunName(attempt), .body = held.body};
   auto answer = AskNodeFor(call, kNodeMax);
   if (!answer && answer.error().code == Errc::kNotFound) {
-    // The node lacks a blob, unless it shares the manager's store.
+    // Copies missing blobs to the node, unless it shares the manager's store.
     for (const std::string* blob : {&held.blob, &held.input}) {
       if (blob->empty()) continue;
       const Status brought = BringBlob(*blob);
@@ -288,7 +288,7 @@ void Member::Submit(engine::RunAttempt attempt, const Held& held) {
 }
 
 Result<json> Member::KernelsByNode(const std::string& blob) {
-  // Under a name that a user of the node does not choose, and not for long: runs name the blob.
+  // A name that users of the node do not choose. It is registered only for a short time, since runs name the blob.
   const std::string target = "/v1/modules/c." + blob.substr(0, 40);
   const http::Call call{.method = "PUT", .target = target, .body = json{{"blob", blob}}.dump()};
   auto module = AskNodeFor(call, kBlobMax);
@@ -303,7 +303,7 @@ Result<json> Member::KernelsByNode(const std::string& blob) {
 
 void Member::Inspect(const std::string& blob, std::uint64_t session) {
   const auto kernels = KernelsByNode(blob);
-  // Another node may do better.
+  // Another node may succeed.
   if (!kernels && IsPassing(kernels.error())) return SayOnce(kernels.error().message);
   ordered_json body{{"session", session}, {"blob", blob}};
   if (kernels)

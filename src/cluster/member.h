@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node's membership: says hello to the managers, takes runs, hands them to the node's modules.sock, and gives results
-// back until a manager has confirmed them. Opens connections only. It keeps nothing that the node does not know: one
-// that is started again asks the node what it has. Page: docs/cluster.md
+// A node's membership in a cluster: registers with the managers, fetches runs, submits them to the node's modules.sock,
+// and returns results until a manager has confirmed them. Opens connections only. All its state is also in the node, so
+// that a restarted member reads it from there. Page: docs/cluster.md
 #pragma once
 
 #include <condition_variable>
@@ -21,24 +21,24 @@
 
 namespace weir::cluster {
 
-/// What the node has to do with parts of launches (docs/partition.md, "Peers through the manager").
+/// The node's settings for parts of launches (docs/partition.md, "Peers through the manager").
 struct PartsMembership {
   std::string control_socket;  // of the node's daemon
-  std::string executor;        // the program that says what the node's device is
-  std::string library;         // the vendor's; empty: the first that works
-  std::string vgpu;            // offered; empty: none is
-  std::string host;            // where others reach the portal, whose port is in `port_file`
+  std::string executor;        // the program that describes the node's device
+  std::string library;         // the vendor's OpenCL library; empty: the first that works
+  std::string vgpu;            // the vGPU that is offered; empty: none
+  std::string host;            // host of the portal's address; its port is in `port_file`
   std::string port_file;
-  bool plain = false;   // the portal wants no token
-  bool wanted = false;  // the daemon is told what others offer
+  bool plain = false;   // the portal needs no token
+  bool wanted = false;  // the daemon receives the offers of other nodes
 };
 
 struct MemberOptions {
   std::vector<Address> managers;
-  std::string token;  // empty: none
-  std::string name;   // of the node
+  std::string token;  // of the cluster; empty: none
+  std::string name;   // of this node
   std::string identity;
-  std::string modules_socket;  // empty: the node runs no modules, and has no devices for the manager
+  std::string modules_socket;  // empty: the node runs no modules and reports no devices
   std::optional<PartsMembership> parts = {};
   bool quiet = false;
 };
@@ -46,18 +46,18 @@ struct MemberOptions {
 class Member {
  public:
   explicit Member(MemberOptions options);
-  /// For ever: a member may be ended at any time.
+  /// Runs until the process is ended, which may happen at any time.
   [[noreturn]] void Run();
 
  private:
   struct Held {
-    std::string body;  // for the node; empty: the node had it before this member was started
+    std::string body;  // the request for the node; empty: the node had it before this member started
     std::string blob, input;
     std::optional<engine::RunResult> result;
   };
 
-  // Three threads: one talks to the manager, one to the node, one gives results back; a fourth where the node offers
-  // or wants parts. Each asks and waits for itself.
+  // Three threads: for the manager, for the node, and for returning results; a fourth if the node offers or wants
+  // parts. Each thread blocks on its own requests.
   [[noreturn]] void TalkToManager();
   [[noreturn]] void TalkToNode();
   [[noreturn]] void GiveResultsBack();
@@ -66,11 +66,11 @@ class Member {
   bool Hello();
   bool TakeWork();
   bool NodePass();
-  /// Says what the node offers, and tells the daemon what others do.
+  /// Sends the node's offer to the manager, and the other nodes' offers to the daemon.
   Status PartsPass(const PartsDevice& device);
   Result<engine::PartsOffer> OfferNow(const PartsDevice& device);
   void Submit(engine::RunAttempt attempt, const Held& held);
-  /// What a module has, as the node found by trying it; told to the manager.
+  /// Lets the node load a module to find its kernels, and reports them to the manager.
   void Inspect(const std::string& blob, std::uint64_t session);
   Result<nlohmann::json> KernelsByNode(const std::string& blob);
   Status BringBlob(const std::string& blob);
@@ -88,13 +88,13 @@ class Member {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t manager_ = 0;
-  std::uint64_t session_ = 0;  // 0: none
-  bool node_known_ = false;    // what it has was read
+  std::uint64_t session_ = 0;  // 0: no session
+  bool node_known_ = false;    // the node's runs have been read
   Instant node_heard_{};
   std::vector<engine::NodeDevice> devices_;
   std::map<engine::RunAttempt, Held> held_;
-  std::set<std::string> given_;  // blobs that the manager has
-  std::string told_;             // the daemon, of others' parts; of the thread that talks about them
+  std::set<std::string> given_;  // blobs that the manager has already received
+  std::string told_;             // the last list of offers sent to the daemon; used by the thread for parts only
   std::string said_;
 };
 

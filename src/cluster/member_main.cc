@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir-member: started by `weir serve --manager`, to make its node one of a cluster.
+// weir-member: `weir serve --manager` starts it to connect its node to the cluster.
 #include <getopt.h>
 #include <poll.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The member's part in what nodes do for each other's launches: it tells the manager what this node offers now, and the
-// daemon what others offer. Page: docs/partition.md, "Peers through the manager"
+// The member's exchange of offers for parts: it sends this node's offer to the manager and the other nodes' offers to
+// the daemon. Page: docs/partition.md, "Peers through the manager"
 #include <fmt/format.h>
 
 #include <array>
@@ -18,10 +18,10 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-/// How often an offer is said: it lasts for four times as long.
+/// The interval between offers; an offer expires after four intervals.
 constexpr Duration kSayAgainAfter = milliseconds(500);
 constexpr Duration kAnswerWithin = seconds(2);
-/// A driver may compile something when it is first asked.
+/// A driver may compile code on its first use.
 constexpr Duration kDriverWithin = seconds(30);
 constexpr Duration kAskDriverAgainAfter = seconds(10);
 constexpr std::size_t kLineBytesMax = 4096;
@@ -84,7 +84,7 @@ Status Member::PartsPass(const PartsDevice& device) {
   Status outcome = Ok();
   if (!options_.parts->vgpu.empty()) {
     const auto offer = OfferNow(device);
-    // Without one it says that it offers nothing, and hears of the others all the same.
+    // Without an offer the request still fetches the other nodes' offers.
     if (offer)
       body["offer"] = JsonOf(*offer);
     else
@@ -94,7 +94,7 @@ Status Member::PartsPass(const PartsDevice& device) {
            AskManagerFor({.method = "POST", .target = "/v1/members/" + options_.name + "/parts", .body = body.dump()},
                          kAnswerWithin));
   if (!options_.parts->wanted) return outcome;
-  // While no manager answers the daemon goes by what it was told last.
+  // While no manager answers, the daemon keeps the last list.
   ordered_json list = ordered_json::array();
   const json offers = told.value("nodes", json::array());
   for (const json& one : offers) {

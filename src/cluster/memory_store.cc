@@ -11,7 +11,7 @@ namespace weir::cluster {
 namespace {
 
 constexpr std::size_t kJournalBytesMax = 1U << 30;
-constexpr std::size_t kLinesAtLeast = 10'000;  // before the journal is written anew
+constexpr std::size_t kLinesAtLeast = 10'000;  // minimum number of lines before the journal is rewritten
 
 }  // namespace
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of a cluster with one manager: in memory, and in a journal if it is to outlive the process. Each Write is
-// one line of the journal and is confirmed once the line is synced.
+// The state of a cluster with one manager: in memory, and in a journal if it must outlive the process. Each Write
+// appends one line to the journal and is confirmed once the line is synced.
 #pragma once
 
 #include <map>
@@ -17,8 +17,8 @@ namespace weir::cluster {
 class MemoryStore final : public StateStore {
  public:
   MemoryStore() = default;
-  /// Reads `path`, or begins it. kBusy: another manager has it open. kProtocol, kVersionMismatch: it can't be read; the
-  /// message says how to recover. A torn last record is cut off and kept in PATH.torn.
+  /// Reads `path` or creates it. kBusy: another manager has it open. kProtocol, kVersionMismatch: it can't be read; the
+  /// message says how to recover. A torn last record is removed and kept in PATH.torn.
   static Result<std::unique_ptr<MemoryStore>> Open(const std::string& path,
                                                    platform::FileCalls& calls = platform::FileCalls::System());
 
@@ -31,17 +31,17 @@ class MemoryStore final : public StateStore {
 
  private:
   Status Load();
-  /// Writes all records and `changes` to a new file, which replaces the journal.
+  /// Writes all records and `changes` to a new file that replaces the journal.
   Status Rewrite(std::uint64_t fence, std::span<const Change> changes);
-  /// Adds a line. After a failure it is not known what of the line is on the disk, so the next call rewrites the
-  /// journal: a failed sync is never repeated on the same file.
+  /// Appends a line. After a failure the line's state on the disk is unknown, so the next call rewrites the journal: a
+  /// failed sync is never repeated on the same file.
   Status Append(std::uint64_t fence, std::span<const Change> changes);
 
   std::mutex mutex_;
-  std::string path_;  // empty: only in memory
+  std::string path_;  // empty: no journal
   platform::FileCalls* calls_ = &platform::FileCalls::System();
   platform::Fd lock_;
-  platform::CalledFd journal_;  // none: the journal has to be rewritten
+  platform::CalledFd journal_;  // invalid: the journal must be rewritten
   JournalWriter writer_;
   std::size_t lines_ = 0;
   std::uint64_t fence_ = 0;

@@ -17,7 +17,7 @@ std::uint64_t CountIn(const json& body, const char* group, const char* name) {
   return field != at->end() && field->is_number_unsigned() ? field->get<std::uint64_t>() : 0;
 }
 
-/// Elastic, and what is over its slots is in host memory.
+/// Whether the vGPU's memory is elastic; what exceeds its slots is in host memory.
 bool IsElastic(const json& vgpu) {
   const json memory = vgpu.value("memory", json::object());
   return memory.is_object() && memory.value("elastic", json(false)) == true;
@@ -28,7 +28,7 @@ std::uint64_t OnDevice(const json& vgpu) {
                          : CountIn(vgpu, "use", "memory_bytes");
 }
 
-/// 0: no limit.
+/// The vGPU's memory limit; 0: none.
 std::uint64_t LimitOf(const json& vgpu) {
   return IsElastic(vgpu) ? CountIn(vgpu, "memory", "max_slots") * kSlotBytes.count
                          : CountIn(vgpu, "settings", "memory_max_bytes");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a node can offer to others' launches now: the room of a vGPU and the threads that run on the node, of what its
-// daemon says of its vGPUs (docs/protocol/control-api.md). Page: docs/partition.md
+// What a node can offer for parts of other nodes' launches: the free memory of a vGPU and the threads that run on the
+// node. Computed from the daemon's description of its vGPUs (docs/protocol/control-api.md). Page: docs/partition.md
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,20 +11,20 @@
 
 namespace weir::cluster {
 
-/// A node's device, as its driver names it.
+/// A node's device with the name that its driver gives it.
 struct PartsDevice {
   std::string name, driver;
   Bytes memory{};
 };
-/// Of a line of `weir-executor --list`; names are made printable. kProtocol: it is none.
+/// Parses a line of `weir-executor --list`; names are made printable. kProtocol: the line is malformed.
 Result<PartsDevice> DeviceOfLine(const std::string& line);
 
 struct PartsRoom {
-  Bytes room{};               // what the vGPU may have and nobody uses
-  std::uint64_t threads = 0;  // work-items of launches that have not ended, of all vGPUs
+  Bytes room{};               // memory that the vGPU may use and that is free
+  std::uint64_t threads = 0;  // work-items of the unfinished launches of all vGPUs
   friend bool operator==(const PartsRoom&, const PartsRoom&) = default;
 };
-/// `vgpus`: the reply to GET /v1/vgpus. `memory`: the device's. kNotFound: there is no vGPU of that name.
+/// `vgpus`: the reply to GET /v1/vgpus. `memory`: the size of the device's memory. kNotFound: no vGPU has this name.
 Result<PartsRoom> RoomOf(const nlohmann::json& vgpus, const std::string& vgpu, Bytes memory);
 
 }  // namespace weir::cluster

@@ -21,20 +21,21 @@ constexpr std::size_t kChecksumBytes = kJournalChecksum.size() + kCrc32cDigits +
 
 std::string Checked(const ordered_json& object, std::uint32_t& crc) {
   std::string line = object.dump(-1, ' ', false, json::error_handler_t::replace);
-  line.pop_back();  // the closing brace comes after the checksum
+  line.pop_back();  // the checksum is inserted before the closing brace
   crc = Crc32c(line, crc);
   line += std::string(kJournalChecksum) + Crc32cText(crc) + std::string(kJournalLineEnd) + "\n";
   return line;
 }
 
-/// The part that the checksum covers; empty: there is no checksum.
+/// The part that the checksum covers; empty: the line has no checksum.
 std::string_view CoveredPart(std::string_view line) {
   if (line.size() < kChecksumBytes || !line.ends_with(kJournalLineEnd)) return {};
   const std::string_view tail = line.substr(line.size() - kChecksumBytes);
   return tail.starts_with(kJournalChecksum) ? line.substr(0, line.size() - kChecksumBytes) : std::string_view{};
 }
 
-/// Whether a checksum and more text are in it: the end of the line before is damaged, so it is more than one record.
+/// Whether the line contains a checksum followed by more text. It then holds more than one record: the end of the
+/// previous line is damaged.
 bool IsSeveralLines(std::string_view line) {
   const std::size_t at = line.find(kJournalChecksum);
   return at != std::string_view::npos && at + kChecksumBytes < line.size();
@@ -42,7 +43,7 @@ bool IsSeveralLines(std::string_view line) {
 
 class JournalReader {
  public:
-  /// False: the line is no record of this journal; nothing was changed.
+  /// False: the line is not a valid record of this journal; nothing was changed.
   Result<bool> Take(std::string_view line) {
     const std::string_view covered = CoveredPart(line);
     if (covered.empty() && checked_) return false;
@@ -86,7 +87,7 @@ class JournalReader {
 
   JournalContent content_;
   std::uint32_t crc_ = 0;
-  bool checked_ = false;  // a line had a checksum, so all that follow have one
+  bool checked_ = false;  // a line had a checksum, so that all later lines must have one
 };
 
 }  // namespace
@@ -116,7 +117,7 @@ Result<JournalContent> ParseJournal(std::string_view text) {
     const std::string_view line = text.substr(begin, end - begin);
     const bool whole = end < text.size(), last = end + 1 >= text.size();
     WEIR_TRY(const bool good, whole ? reader.Take(line) : Result<bool>(false));
-    // The first line is never torn: the file is put in place whole.
+    // The first line can't be torn: the file was put in place as a whole.
     if (!good && last && number > 1 && !IsSeveralLines(line)) break;
     if (!good) return Fail(Errc::kProtocol, fmt::format("line {} is damaged, or lines before it are missing", number));
     begin = end + 1;

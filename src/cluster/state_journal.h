@@ -23,22 +23,22 @@ inline constexpr int kJournalVersion = 2;
 struct JournalContent {
   std::uint64_t fence = 0;
   std::map<std::string, std::string> records;
-  std::size_t good_bytes = 0;  // what follows is a torn record, which was never confirmed
+  std::size_t good_bytes = 0;  // what follows is a torn record that was never confirmed
 };
 
-/// The lines of one file, in their order.
+/// Writes the lines of one file in order.
 class JournalWriter {
  public:
-  /// The first line. The checksums begin anew.
+  /// Returns the first line and resets the checksum.
   std::string Begin(std::uint64_t fence);
-  /// Of several changes of one key the last counts.
+  /// If a key changes more than once, its last change counts.
   std::string Line(std::uint64_t fence, std::span<const Change> changes);
 
  private:
   std::uint32_t crc_ = 0;
 };
 
-/// A last line that is cut off or damaged is left out: power was lost while it was written. kProtocol: another line is
+/// A last line that is cut off or damaged is ignored: power was lost while it was written. kProtocol: another line is
 /// damaged, or lines are missing; the message names the line. kVersionMismatch: a later version.
 Result<JournalContent> ParseJournal(std::string_view text);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ParseJournal takes any bytes without crashing. What it makes of them is a journal: written anew and read again it is
-// the same, and its good part alone is read to the same end.
+// ParseJournal accepts any bytes without crashing. A journal that it returns is unchanged after it was written and read
+// again, and its good part alone gives the same result.
 #include <cstdlib>
 
 #include "cluster/state_journal.h"

@@ -33,7 +33,7 @@ TEST(Journal, IsReadAsItWasWritten) {
   EXPECT_EQ(content->good_bytes, text.size());
 }
 
-// Published formats: journals of these versions are read for ever.
+// Published formats: journals of these versions must stay readable.
 TEST(Journal, VersionsOneAndTwoAreReadForEver) {
   const auto one =
       ParseJournal("{\"fence\":3}\n{\"fence\":3,\"set\":{\"a\":\"1\",\"b\":\"2\"}}\n{\"fence\":4,\"gone\":[\"b\"]}\n");
@@ -62,7 +62,7 @@ TEST(Journal, ATornLastLineIsLeftOut) {
     EXPECT_EQ(content->records.at("a"), "1");
   }
   for (std::size_t at = last; at + 1 < text.size(); ++at) {
-    std::string zeros = text;  // a block that was not written
+    std::string zeros = text;  // a block that was never written
     zeros[at] = '\0';
     const auto content = ParseJournal(zeros);
     ASSERT_TRUE(content.has_value()) << at << ": " << content.error().message;
@@ -101,8 +101,8 @@ TEST(Journal, AFileWithoutOneGoodLineIsRefused) {
 
 constexpr int kWrites = 5;
 
-/// Writes k=1 … k=kWrites, each again until it succeeds or has failed three times, as StateWriter does. The last value
-/// that was confirmed.
+/// Writes k=1 … k=kWrites. Each write is tried until it succeeds or has failed three times, as StateWriter does.
+/// Returns the last value that was confirmed.
 int WriteAllTo(FakeDisk& disk, const std::string& path) {
   int confirmed = 0;
   try {
@@ -135,7 +135,7 @@ void ExpectNothingLost(FakeDisk& disk, const std::string& path, int confirmed, s
 }
 
 TEST(JournalOnDisk, AFaultAtAnyCallThenAPowerCutLosesNothingThatWasConfirmed) {
-  const TempFolder folder;  // of the lock alone
+  const TempFolder folder;  // holds only the lock
   const std::string path = folder / "journal";
   FakeDisk whole;
   ASSERT_EQ(WriteAllTo(whole, path), kWrites);

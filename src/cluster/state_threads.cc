@@ -14,9 +14,9 @@ constexpr Duration kFollowEvery = milliseconds(200);
 constexpr Duration kKeepEvery = milliseconds(700);
 constexpr Duration kTryAgainAfter = milliseconds(50);
 constexpr Duration kProbeMax = milliseconds(500);
-/// So often in a row nobody listened there: once may be one that is being started.
+/// Refused connections in a row before the leader counts as gone; a single one may mean that it is just starting.
 constexpr int kGoneAfter = 2;
-/// Longer than etcd takes to elect a leader. Nothing wrong is done meanwhile: the fence sees to that.
+/// Longer than etcd's election of a leader takes. The fence keeps a late write from doing harm.
 constexpr Duration kWriteMax = seconds(10);
 
 }  // namespace
@@ -49,9 +49,9 @@ bool LeadKeeper::Pause(Duration time) {
 
 bool LeadKeeper::SomebodyListensAt(const std::string& leader) const {
   const auto address = ParseAddress(leader);
-  if (!address) return true;  // its lease will tell
+  if (!address) return true;  // its lease decides
   const auto answer = http::AskTcp(address->host, address->port, {.method = "GET", .target = "/v1/alive"}, kProbeMax);
-  // One that does not answer in time may be slow, and its lease will tell.
+  // A leader that does not answer in time may be slow; its lease decides.
   return answer || answer.error().code != Errc::kUnavailable;
 }
 
@@ -167,7 +167,7 @@ std::vector<StateWriter::Ordered> StateWriter::Take() {
 Status StateWriter::Write(const std::vector<Change>& changes) {
   const Instant until = platform::Now() + kWriteMax;
   for (;;) {
-    // The lead is in the transaction, and only who has it writes: the same again does no harm.
+    // The transaction requires the lead and only the leader writes, so repeating it is harmless.
     const Status status = store_.Write(lead_, changes);
     if (status || status.error().code == Errc::kBusy || platform::Now() >= until) return status;
     std::unique_lock guard(mutex_);

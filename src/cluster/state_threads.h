@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two threads of a manager that wait for the store, so that its loop never does: one takes and keeps the lead, one
-// writes. Both tell the loop what came of it.
+// The two threads of a manager that block on the store, so that its loop never does: one takes and renews the lead, the
+// other writes. Both report to the loop.
 #pragma once
 
 #include <atomic>
@@ -14,31 +14,32 @@
 
 namespace weir::cluster {
 
-/// Follower until nobody leads, or until nobody listens where the leader should; leader until the lead can't be kept.
+/// Follows until no manager leads, or until the leader's address refuses connections; then leads until the lead can't
+/// be renewed.
 class LeadKeeper {
  public:
   struct Told {
-    std::function<void(Lead, std::vector<Entry>)> leads;               // with all that is stored
-    std::function<void(std::string leader, std::string why)> follows;  // empty leader: nobody leads
+    std::function<void(Lead, std::vector<Entry>)> leads;               // with all stored records
+    std::function<void(std::string leader, std::string why)> follows;  // empty leader: no manager leads
   };
-  /// `self`: where this manager answers. Calls in the loop's thread.
+  /// `self`: the address at which this manager answers. Calls back in the loop's thread.
   LeadKeeper(boost::asio::io_context& loop, StateStore& store, std::string self, Told told);
-  /// Gives the lead up.
+  /// Gives up the lead.
   ~LeadKeeper();
   LeadKeeper(const LeadKeeper&) = delete;
   LeadKeeper& operator=(const LeadKeeper&) = delete;
 
-  /// What the manager has in memory is of no use: begin again with what is stored.
+  /// Discards the manager's state in memory and starts again from the store.
   void StartAgain();
-  /// The lease may have ended since it was kept last, and another manager may lead: by our own clock, so also while the
-  /// store doesn't answer. From any thread.
+  /// Whether the lease may have expired since the last renewal, so that another manager may lead. Decided by this
+  /// machine's clock, because the store may not answer. Thread-safe.
   [[nodiscard]] bool LeadIsOver() const;
 
  private:
   void Run();
   void Follow();
   void KeepTo(const Lead& lead);
-  bool Pause(Duration time);  // false: end, or start again
+  bool Pause(Duration time);  // false: the thread must end or start again
   [[nodiscard]] bool SomebodyListensAt(const std::string& leader) const;
 
   boost::asio::io_context& loop_;
@@ -48,15 +49,16 @@ class LeadKeeper {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ends_ = false, again_ = false;
-  std::string said_ = "?";       // the leader that was told last
-  std::atomic<Instant> kept_{};  // when the lead was asked for, or asked to be kept, with success
+  std::string said_ = "?";       // the last reported leader
+  std::atomic<Instant> kept_{};  // when the last successful request for the lead was sent
   std::thread thread_;
 };
 
-/// Writes in the order given, as much in one transaction as fits.
+/// Writes changes in order, as many in one transaction as fit.
 class StateWriter {
  public:
-  /// `done`: all writes up to that sequence are in the store; `failed`: no more will be. Calls in the loop's thread.
+  /// `done`: all writes up to that sequence are stored; `failed`: no further write will be. Both are called in the
+  /// loop's thread.
   StateWriter(boost::asio::io_context& loop, StateStore& store, Lead lead, std::function<void(std::uint64_t)> done,
               std::function<void(Error)> failed);
   ~StateWriter();
@@ -71,7 +73,7 @@ class StateWriter {
     Change change;
   };
   void Run();
-  /// Waits for some. Empty: end.
+  /// Waits for changes. Empty: the thread must end.
   std::vector<Ordered> Take();
   Status Write(const std::vector<Change>& changes);
 

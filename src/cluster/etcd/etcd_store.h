@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state in etcd, by its v3 protocol. Every call has a deadline of its own and goes to the next member when one does
-// not answer; one that hangs would otherwise hold a manager for seconds.
+// The state in etcd, through its v3 protocol. Every call has its own deadline and tries the next member when one does
+// not answer; otherwise a hanging member would block a manager for seconds.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace weir::cluster {
 
-/// `members`: HOST:PORT each, at least one. Nobody need answer yet.
+/// `members`: at least one HOST:PORT. None needs to be reachable yet.
 std::unique_ptr<StateStore> MakeEtcdStore(const std::vector<std::string>& members);
 
 }  // namespace weir::cluster
