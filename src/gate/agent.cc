@@ -21,10 +21,10 @@ namespace {
 using Lock = platform::PthreadLock;
 using proto::kHeartbeatStaleNs;
 
-/// A frame's first prediction, before anything was measured.
+/// Prediction for the first frame, before any measurement.
 constexpr std::int64_t kFirstPredictionNs = 1'000'000;
 
-/// Counts this thread among those that wait, as long as it lives.
+/// Counts this thread as waiting while the object lives.
 class Waiting {
  public:
   explicit Waiting(proto::ProcessRegion& process) : process_(process) {
@@ -68,7 +68,7 @@ Ticket Agent::Arrive(std::int64_t now_ns, Duration attach_wait) noexcept {
     ++attachment->users;
     return {.attachment = attachment, .reserved_ns = predicted_ns_ > 0 ? predicted_ns_ : kFirstPredictionNs};
   } catch (...) {
-    return {};  // Out of memory, at worst: the program goes on without us.
+    return {};  // at worst out of memory: the program continues without a gate
   }
 }
 
@@ -106,12 +106,13 @@ void Agent::Enter(Ticket& ticket, std::int64_t now_ns) noexcept {
   Attachment& attachment = *ticket.attachment;
   try {
     if (!attachment.TryReserve(ticket.reserved_ns)) Wait(attachment, ticket, now_ns);
-  } catch (...) {  // out of memory: the program goes on, and Leave settles
+  } catch (...) {  // out of memory: the program continues, and Leave settles
     attachment.vgpu().allowance_ns.fetch_sub(ticket.reserved_ns, std::memory_order_relaxed);
   }
   proto::ProcessRegion& process = attachment.process();
   process.reserved_ns.fetch_add(ticket.reserved_ns, std::memory_order_relaxed);
-  // Sequentially consistent, here and in the daemon: either it sees us in flight, or we see that it wants the bell.
+  // Sequentially consistent here and in the daemon: either the daemon sees this work in flight, or this thread sees
+  // that the daemon wants the doorbell.
   process.in_flight.fetch_add(1, std::memory_order_seq_cst);
   if (attachment.vgpu().doorbell_wanted.load(std::memory_order_seq_cst) != 0) attachment.RingDoorbell();
   ticket.entered = true;
@@ -173,7 +174,7 @@ void Agent::Wait(Attachment& attachment, Ticket& ticket, std::int64_t now_ns) {
   proto::VgpuRegion& region = attachment.vgpu();
   const Waiting waiting(attachment.process());
   const std::int64_t start_ns = now_ns;
-  std::int64_t looked_ns = now_ns;  // at the socket; signals and wakes end a wait early, so the slices are counted here
+  std::int64_t looked_ns = now_ns;  // last check of the socket; signals and wakes end waits early
   if (region.doorbell_wanted.load(std::memory_order_seq_cst) != 0) attachment.RingDoorbell();
   for (;;) {
     const std::uint32_t word = region.wake_word.load(std::memory_order_acquire);
@@ -192,7 +193,8 @@ void Agent::Wait(Attachment& attachment, Ticket& ticket, std::int64_t now_ns) {
   ticket.wait_ns = now_ns - start_ns;
 }
 
-// Called with the mutex held. False: the daemon is gone; the attachment was dropped and the caller goes on unthrottled.
+// Called with the mutex held. False: the daemon is gone. The attachment was dropped, and the caller continues
+// unthrottled.
 bool Agent::StillThere(Attachment& attachment, std::int64_t now_ns, bool look_at_socket) {
   if (attachment.dropped.load(std::memory_order_relaxed)) {
     if (current_.get() == &attachment) Drop(false);
@@ -213,18 +215,18 @@ void Agent::Drop(bool count_fail_open) {
   Release(current_.release());
 }
 
-// Called with the mutex held, for the agent itself and once for each ticket.
+// Called with the mutex held, for the agent's own reference and for each ticket's.
 void Agent::Release(Attachment* attachment) {
   if (--attachment->users == 0) delete attachment;
 }
 
 void Agent::ReadMessages(Attachment& attachment) {
-  constexpr int kMessagesMax = 64;  // a bound on one visit: the rest is read at the next
+  constexpr int kMessagesMax = 64;  // a bound for one visit: the next visit reads the rest
   const std::uint64_t sent = attachment.vgpu().messages_sent.load(std::memory_order_acquire);
   for (int i = 0; i < kMessagesMax; ++i) {
     auto packet = platform::ReceivePacket(attachment.socket.get(), proto::kAttachMessageBytesMax);
     if (!packet && packet.error().code == Errc::kProtocol) continue;
-    if (!packet || packet->bytes.empty()) {  // nothing more, or closed: StillThere sees to that
+    if (!packet || packet->bytes.empty()) {  // no message, or closed, which StillThere handles
       attachment.messages_seen = sent;
       return;
     }
@@ -241,7 +243,7 @@ void Agent::ReadMessages(Attachment& attachment) {
       case proto::CommandKind::kDrain:
       case proto::CommandKind::kMigrate: ack = {command->sequence, Errc::kInvalidArgument, false}; break;
     }
-    // An Ack that doesn't fit is the daemon's loss: it never reads, so it takes this agent for dead soon.
+    // The daemon does not read: an Ack that does not fit is lost, and the daemon soon treats this agent as dead.
     static_cast<void>(platform::SendPacket(attachment.socket.get(), proto::Encode(ack)));
   }
 }
@@ -250,7 +252,7 @@ Attachment* Agent::AttachIfDue(std::int64_t now_ns, Duration wait) {
   if (attach_path_.empty() || now_ns < next_attempt_ns_.load(std::memory_order_relaxed)) return nullptr;
   auto made = TryAttach(now_ns + wait.count());
   if (!made) {
-    // Nobody there costs nothing to find out; one that doesn't answer or refuses is asked less and less often.
+    // An absent daemon is cheap to detect. A daemon that does not answer or refuses is asked less and less often.
     const bool nobody = made.error().code == Errc::kNotFound || made.error().code == Errc::kUnavailable;
     retry_ns_ =
         nobody ? kAttachRetry.count() : std::clamp(retry_ns_ * 2, 2 * kAttachRetry.count(), kAttachRetryMax.count());
@@ -311,8 +313,8 @@ bool Agent::gated() const noexcept {
          current_->vgpu().mode.load(std::memory_order_relaxed) == static_cast<std::uint32_t>(proto::GateMode::kGated);
 }
 
-// Its number is read first and again behind the rest, and is odd while the rest is written: what lies between two
-// orders is neither.
+// Reads a sequence lock: the number is read before and after the rest and is odd while the rest is written. A mixture
+// of two orders is discarded.
 MemoryOrder Agent::memory_order() const noexcept {
   const Lock lock(mutex_);
   if (!current_) return memory_order_;
@@ -323,7 +325,7 @@ MemoryOrder Agent::memory_order() const noexcept {
                             .limit = region.memory_limit_slots.load(std::memory_order_acquire),
                             .here = region.memory_here_slots.load(std::memory_order_acquire),
                             .max = region.memory_max_slots.load(std::memory_order_acquire)};
-    if (order.number == 0) break;  // none was given yet
+    if (order.number == 0) break;  // no order has been given yet
     if (order.number % 2 != 0 || region.memory_order.load(std::memory_order_acquire) != order.number) continue;
     memory_order_ = order;
     break;

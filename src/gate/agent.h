@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// An agent's end of the gate: inside a tenant's program (a shim) or an executor. Attaches without a thread of its own,
-// reserves on entry, settles after, and fails open when the daemon is gone.
+// An agent's end of the gate, in a tenant's program (a shim) or in an executor. It attaches without its own thread,
+// reserves on entry, settles afterwards, and fails open when the daemon is gone.
 //
 //              Welcome                     heartbeat stale, or the socket closed
 //   detached ───────────▶ attached ────────────────────────────────────────────▶ detached
 //      ▲  └── refused, nobody there: try again later, pass everything meanwhile ──┘
 //
-// Bounds: an attempt to attach blocks for at most kAttachWait, if nothing else is asked for; a wait at the gate or a
-// delay ends at most kWaitSlice after the daemon's death, kHeartbeatStaleNs after it hangs.
+// Bounds: an attempt to attach blocks for at most kAttachWait by default. A wait at the gate or a delay ends at most
+// kWaitSlice after the daemon has died, or kHeartbeatStaleNs after it has started to hang.
 #pragma once
 
 #include <pthread.h>
@@ -27,12 +27,12 @@ inline constexpr Duration kWaitSlice = milliseconds(50);
 inline constexpr Duration kAttachRetry = milliseconds(100);
 inline constexpr Duration kAttachRetryMax = seconds(5);
 
-/// A pace slower than this is taken for this.
+/// Upper bound of a frame interval; longer values are clamped.
 inline constexpr Duration kPaceIntervalMax = seconds(10);
 
 struct Attachment;
 
-/// A frame's way through the gate, from Arrive to Leave. Plain data; a default one means "passed without a gate".
+/// A frame's state from Arrive to Leave. Plain data; a default ticket means "passed without a gate".
 struct Ticket {
   Attachment* attachment = nullptr;
   bool entered = false;
@@ -40,38 +40,38 @@ struct Ticket {
   std::int64_t wait_ns = 0;
 };
 
-/// What the daemon wants of a frame's pace. No interval: no pace, and no need to synchronise.
+/// The pace that the daemon requests. Interval 0: no pace, and no need to synchronise.
 struct Pace {
   std::int64_t interval_ns = 0;
   proto::FrameSync sync = proto::FrameSync::kAuto;
 };
 
-/// Times of one frame (CLOCK_MONOTONIC) and what it cost.
+/// Times of one frame (CLOCK_MONOTONIC) and its GPU time.
 struct Frame {
   std::uint32_t surface = 0;
   std::int64_t begin_ns = 0;    // return of the previous present
   std::int64_t present_ns = 0;  // call of present, before the gate
-  std::int64_t submit_ns = 0;   // call of the driver's present, behind the gate; 0: at once after the wait
+  std::int64_t submit_ns = 0;   // call of the driver's present, after the gate; 0: at once after the wait
   std::int64_t end_ns = 0;      // return of present
   std::int64_t gpu_ns = 0;      // in the device's unit
   std::int64_t sync_ns = 0;
   std::int64_t pace_ns = 0;
-  std::int64_t predicted_ns = 0;  // of end - submit; 0: nothing was predicted
-  std::int64_t interval_ns = 0;   // pace in force; 0: none
+  std::int64_t predicted_ns = 0;  // of end - submit; 0: no prediction
+  std::int64_t interval_ns = 0;   // frame interval in force; 0: none
   std::uint32_t tasks = 0;        // proto::Record::tasks
 };
 
-/// What the daemon grants of the device's memory, in slots of 64 MiB.
+/// The device memory that the daemon grants, in slots of 64 MiB.
 struct MemoryOrder {
-  std::uint32_t number = 0;  // to be answered with MemoryReport::done
-  bool elastic = false;      // false: only `limit` says anything
-  std::uint32_t limit = 0;   // what it holds; not elastic: of what it makes, 0 for no limit
-  std::uint32_t here = 0;    // of these, its own now: contents beyond it are to be evicted
-  std::uint32_t max = 0;     // never more than this: what one command uses; 0: no limit
+  std::uint32_t number = 0;  // MemoryReport::done answers with this number
+  bool elastic = false;      // false: only `limit` is valid
+  std::uint32_t limit = 0;   // slots it may hold; if not elastic: the limit of its buffers, 0: none
+  std::uint32_t here = 0;    // its assigned slots: contents beyond them must be evicted
+  std::uint32_t max = 0;     // upper bound of one command's memory; 0: no limit
   friend bool operator==(const MemoryOrder&, const MemoryOrder&) = default;
 };
 
-/// An executor's books of elastic memory: proto::MemoryWords, one by one, and what parts cost before they ran.
+/// An executor's statistics of elastic memory: the fields of proto::MemoryWords, and the cost of preparing parts.
 struct MemoryReport {
   std::uint32_t done = 0, resident_slots = 0;
   std::uint64_t need_bytes = 0, must_bytes = 0, in_use_bytes = 0, made_bytes = 0;
@@ -87,62 +87,64 @@ struct MemoryReport {
 
 class Agent {
  public:
-  /// `attach_path`: the vGPU's attach socket; empty: never attaches. `program` is for people.
+  /// `attach_path`: the vGPU's attach socket; empty: the agent never attaches. `program` is a name for messages.
   Agent(std::string attach_path, proto::Api api, std::string program);
   ~Agent();
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
-  /// A frame comes to the gate: attaches if it is time to, reads what the daemon sent. Thread-safe, like all that
-  /// follows. `now_ns`: CLOCK_MONOTONIC, just read. Every ticket with an attachment must come to Leave. `attach_wait`:
-  /// for the daemon's answer where it attaches; who is in no frame of a program's may wait longer.
+  /// Begins a frame: attaches if an attempt is due, and reads the daemon's messages. Thread-safe, like all that
+  /// follows. `now_ns`: CLOCK_MONOTONIC, just read. Every ticket with an attachment must be passed to Leave or
+  /// Withdraw. `attach_wait` limits the wait for the daemon's answer; callers outside a program's frame may wait
+  /// longer.
   Ticket Arrive(std::int64_t now_ns, Duration attach_wait = kAttachWait) noexcept;
-  /// The pace as it is now.
+  /// The pace in force now.
   [[nodiscard]] static Pace PaceOf(const Ticket& ticket) noexcept;
-  /// Sleeps until `until_ns`, or until the interval is no longer `interval_ns`. Returns the time; the daemon's death
-  /// ends it within kWaitSlice, and then `gone` is set: nothing is to be paced.
+  /// Sleeps until `until_ns`, or until the interval differs from `interval_ns`. Returns the time. The daemon's death
+  /// ends the sleep within kWaitSlice and sets `gone`; the frame must not be paced then.
   std::int64_t Delay(const Ticket& ticket, std::int64_t until_ns, std::int64_t interval_ns, bool& gone) noexcept;
-  /// Passes the gate, waiting if it must.
+  /// Passes the gate; waits if necessary.
   void Enter(Ticket& ticket, std::int64_t now_ns) noexcept;
-  /// Arrive and Enter, for who paces nothing.
+  /// Arrive and Enter, for callers without a pace.
   Ticket Enter(std::int64_t now_ns) noexcept;
-  /// Charges work in flight for the GPU time it has used so far, beyond what is reserved for it already: the
-  /// reservation grows, and Leave settles it. Not for a ticket that another thread uses at the same time.
+  /// Charges work in flight for the GPU time that it has used beyond its reservation: the reservation grows, and Leave
+  /// settles it. Must not run while another thread uses the same ticket.
   void Charge(Ticket& ticket, std::int64_t used_ns) noexcept;
-  /// Settles what Enter reserved and Charge added, and records the frame.
+  /// Settles the reservations of Enter and Charge, and records the frame.
   void Leave(const Ticket& ticket, const Frame& frame) noexcept;
 
-  /// Gives a ticket back that was never entered: nothing came of it.
+  /// Returns a ticket that was never entered.
   void Withdraw(const Ticket& ticket) noexcept;
 
-  /// False while passing everything through.
+  /// False while the agent passes everything.
   [[nodiscard]] bool attached() const noexcept { return attached_.load(std::memory_order_relaxed); }
-  /// Whether there is any point in calling Enter: attached, or it is time to try again. Costs a coarse clock at most.
+  /// Whether Enter has an effect: the agent is attached, or an attempt is due. Costs at most a read of the coarse
+  /// clock.
   [[nodiscard]] bool Wanted() const noexcept;
 
-  /// CPUs of a software device, as the daemon said at the last attach; all zero before it.
+  /// CPUs of an embedded device, from the last attach; all zero before it.
   [[nodiscard]] proto::CpuMask device_cpus() const noexcept;
-  /// Whether anybody is to wait at the gate now.
+  /// Whether threads must wait at the gate now.
   [[nodiscard]] bool gated() const noexcept;
-  /// As it is now; while nobody is there, as it was last: memory is no less others' for that.
+  /// The present order. While detached, the last one: other vGPUs still need the memory.
   [[nodiscard]] MemoryOrder memory_order() const noexcept;
-  /// Until the order has another number than `known`; at most `timeout`, and at times sooner.
+  /// Waits until the order's number differs from `known`, for at most `timeout`. May return early.
   void AwaitMemoryOrder(std::uint32_t known, Duration timeout) noexcept;
-  /// Publishes the books, and rings if somebody is to look at once. No-op while detached.
+  /// Publishes the statistics, and rings the doorbell if the daemon should poll at once. No-op while detached.
   void ReportMemory(const MemoryReport& report, bool ring) noexcept;
-  /// Publishes what an executor's clients use of the device: work-items of launches that have not ended, bytes of
-  /// objects. No-op while detached.
+  /// Publishes what an executor's clients use of the device: work-items of unfinished launches and bytes of objects.
+  /// No-op while detached.
   void ReportUse(std::uint64_t work_items, std::uint64_t memory_bytes) noexcept;
-  /// Counts up at every attach: what was told to the former daemon has to be told again.
+  /// Increases with every attach: the new daemon must be told everything again.
   [[nodiscard]] std::uint64_t attach_count() const noexcept { return attach_count_.load(std::memory_order_relaxed); }
-  /// Publishes where GPU time comes from. No-op while detached.
+  /// Publishes the meter and the renderer. No-op while detached.
   void Describe(proto::MeterKind meter, const char* renderer) noexcept;
 
-  /// For the child of a fork, on the inherited object and before it is forgotten: closes the parent's connection there,
-  /// so that the daemon sees the parent's end when it comes. Touches nothing shared, takes no lock.
+  /// For the child of a fork, on the inherited object, before it is abandoned. Closes the parent's connection in the
+  /// child, so that the daemon notices the parent's end. Touches no shared memory and takes no lock.
   void AbandonInChild() noexcept;
 
-  /// Why the last attempt to attach failed, for diagnosis; empty after a good one.
+  /// Why the last attempt to attach failed, for diagnosis; empty after a success.
   [[nodiscard]] std::string last_error() const;
 
  private:
@@ -166,7 +168,7 @@ class Agent {
   std::int64_t retry_ns_ = 0;            // guarded by mutex_
   std::int64_t predicted_ns_ = 0;        // guarded by mutex_
   std::string last_error_;               // guarded by mutex_
-  mutable MemoryOrder memory_order_;     // guarded by mutex_; the last that was seen
+  mutable MemoryOrder memory_order_;     // guarded by mutex_; the last order read
 };
 
 }  // namespace weir::gate

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who attaches, and who is refused.
+// Which processes may attach and which are refused.
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -7,7 +7,7 @@ namespace weir::gate {
 
 void Attachment::RingDoorbell() const {
   const std::uint64_t one = 1;
-  // The daemon's eventfd is non-blocking: when its counter is full the bell is ringing loudly enough.
+  // The daemon's eventfd is non-blocking; a full counter already wakes the daemon.
   [[maybe_unused]] const ssize_t written = ::write(doorbell.get(), &one, sizeof one);
 }
 
@@ -19,7 +19,7 @@ bool Attachment::TryReserve(std::int64_t cost_ns) {
     region.allowance_ns.fetch_sub(cost_ns, std::memory_order_relaxed);
     return true;
   }
-  // Reserve before the work is submitted: of several processes that share the allowance, one gets the last of it.
+  // Reserved before the work is submitted, so that only one of several processes gets the last of a shared allowance.
   std::int64_t allowance = region.allowance_ns.load(std::memory_order_relaxed);
   while (allowance > 0)
     if (region.allowance_ns.compare_exchange_weak(allowance, allowance - cost_ns, std::memory_order_relaxed))

@@ -18,17 +18,18 @@ struct Attachment {
   platform::Mapping process_mapping;
   proto::CpuMask device_cpus{};
   std::uint64_t messages_seen = 0;  // guarded by the agent's mutex
-  std::uint64_t sequence = 0;       // of the last record; guarded by the agent's mutex
-  std::int64_t users = 0;           // tickets out, and the agent itself; guarded by the agent's mutex
+  std::uint64_t sequence = 0;       // number of the last record; guarded by the agent's mutex
+  std::int64_t users = 0;           // open tickets and the agent itself; guarded by the agent's mutex
   std::atomic<bool> dropped{false};
 
   [[nodiscard]] proto::VgpuRegion& vgpu() const { return *vgpu_mapping.As<proto::VgpuRegion>(); }
   [[nodiscard]] proto::ProcessRegion& process() const { return *process_mapping.As<proto::ProcessRegion>(); }
 
   void RingDoorbell() const;
-  /// Takes `cost_ns` from the allowance if the mode lets this process pass now.
+  /// Takes `cost_ns` from the allowance if the gate lets this process pass now.
   bool TryReserve(std::int64_t cost_ns);
-  /// Drops the record and counts it when the ring is full. Call with the agent's mutex held: one producer at a time.
+  /// Appends a record; if the ring is full, drops and counts it. The agent's mutex must be held: one producer at a
+  /// time.
   void Push(const proto::Record& record);
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whoever dies, those who wait go on; and many at once.
+// When one end dies, the other continues; and many agents at once.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -11,7 +11,7 @@ namespace {
 // -- The daemon dies -------------------------------------------------------------------------------------------------
 
 TEST_F(Gate, AnAgentThatWaitsWhenTheDaemonDiesPassesAndCountsIt) {
-  RawClient witness(path_);  // keeps the region when the daemon is gone
+  RawClient witness(path_);  // keeps the region after the daemon's end
   ASSERT_TRUE(witness.Attach());
   Agent agent = MakeAgent();
   ASSERT_TRUE(Attach(agent));
@@ -76,7 +76,7 @@ TEST_F(Gate, AnAgentAttachesToTheNextDaemonAtTheSamePath) {
     EXPECT_TRUE(Attach(agent));
     EXPECT_EQ(agent.attach_count(), daemon);
     EXPECT_EQ(host().Processes(), 1u);
-    // It must notice by itself: through the socket when it has to wait.
+    // The agent must notice the end by itself: through the socket, when it has to wait.
     host().SetMode(GateMode::kPaused);
     const Presenter presenter(agent);
     ASSERT_TRUE(WaitUntil([this] { return host().Waiting() == 1; }));
@@ -101,7 +101,7 @@ TEST_F(Gate, MemoryIsOrderedAndAnsweredFor) {
     EXPECT_EQ(gate.memory_order(), first) << "nothing new";
     return first;
   });
-  agent.AwaitMemoryOrder(0, seconds(10));  // it has come: no wait
+  agent.AwaitMemoryOrder(0, seconds(10));  // the order has arrived: returns at once
   const MemoryOrder order = agent.memory_order();
   EXPECT_EQ(order.number, number);
   EXPECT_TRUE(order.elastic);
@@ -161,7 +161,7 @@ TEST_F(Gate, UseIsAnExecutorsAndWithinWhatCanBeBelieved) {
   };
   {
     Agent agent(path_, proto::Api::kOpenCl, "executor");
-    agent.ReportUse(1, 2);  // nobody is there yet
+    agent.ReportUse(1, 2);  // not attached yet
     ASSERT_TRUE(Attach(agent));
     EXPECT_EQ(use(), DeviceUse{});
     agent.ReportUse(4096, 1 << 20);
@@ -271,7 +271,7 @@ TEST_F(Gate, AHundredVgpusAreAttachedToAndDetachedFromByManyThreads) {
       }
     });
   std::atomic<bool> done{false};
-  std::thread sampler([&] {  // the daemon looks on meanwhile
+  std::thread sampler([&] {  // the daemon samples at the same time
     for (std::size_t i = 0; !done; i = (i + 1) % kVgpus) {
       host().Drain(i);
       host().Waiting(i);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a gate costs: a frame that passes, attaching, and the daemon's reading. Nothing here waits: allowances are
+// The cost of a gate: a frame that passes, attaching, and the daemon's reading. Nothing waits, because allowances are
 // ample.
 #include <benchmark/benchmark.h>
 
@@ -22,7 +22,7 @@ void Present(Agent& agent, std::int64_t now_ns) {
   agent.Leave(ticket, {.surface = 0, .begin_ns = now_ns, .present_ns = now_ns, .end_ns = now_ns, .gpu_ns = 1'000});
 }
 
-// Enter and Leave, with the one look at the clock that every present takes.
+// Enter and Leave, with the one read of the clock that every present needs.
 
 void BM_PassWithoutAPath(benchmark::State& state) {
   Agent agent("", proto::Api::kGl, "bench");
@@ -41,7 +41,7 @@ void BM_PassAttached(benchmark::State& state, proto::GateMode mode) {
   constexpr int kBatch = 512;  // half a ring: no record is dropped
   while (state.KeepRunningBatch(kBatch)) {
     for (int i = 0; i < kBatch; ++i) Present(agent, platform::NowNs());
-    state.PauseTiming();  // the daemon's part
+    state.PauseTiming();  // the daemon's work is not measured
     if (host.Drain().lost != 0) return state.SkipWithError("records were dropped");
     state.ResumeTiming();
   }
@@ -61,7 +61,7 @@ void BM_AttachAndDetach(benchmark::State& state) {
 }
 BENCHMARK(BM_AttachAndDetach)->Unit(benchmark::kMicrosecond)->UseRealTime();
 
-/// What the daemon does every 50 ms for a process that presents 1,000 times a second is a twentieth of this.
+/// For a process that presents 1,000 times a second, the daemon spends a twentieth of this every 50 ms.
 void BM_DrainAFullRing(benchmark::State& state) {
   const TempFolder folder;
   GateHost host(folder / "v");
@@ -101,7 +101,7 @@ void BM_DrainAFullRing(benchmark::State& state) {
 }
 BENCHMARK(BM_DrainAFullRing)->Unit(benchmark::kMicrosecond);
 
-/// What the daemon reads of every gate each time it looks.
+/// The daemon's reads of every gate in each poll.
 void BM_SampleGates(benchmark::State& state) {
   const auto gates = static_cast<std::size_t>(state.range(0));
   const TempFolder folder;
@@ -116,7 +116,7 @@ void BM_SampleGates(benchmark::State& state) {
     host.With(i, [&](VgpuGate& gate) { sampled.push_back(&gate); });
   }
   std::int64_t sum = 0;
-  host.With([&](VgpuGate&) {  // the host keeps away from all of them
+  host.With([&](VgpuGate&) {  // the host thread must not touch the gates meanwhile
     for (auto _ : state)
       for (const VgpuGate* gate : sampled) {
         sum += gate->AllowanceNs();

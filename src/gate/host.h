@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The daemon's end of the gates: makes regions, takes attachments, reads what agents wrote (once, then checked) and
-// carries the engine's actions out. Knows no event loop: it names the descriptors to watch.
+// The daemon's end of the gates: creates regions, accepts attachments, reads what agents wrote (copied once, then
+// checked) and applies the engine's actions. Has no event loop; it exposes the descriptors to watch.
 #pragma once
 
 #include <sys/types.h>
@@ -21,10 +21,10 @@
 
 namespace weir::gate {
 
-/// No vGPU has more processes attached than this.
+/// Upper bound of the processes attached to a vGPU.
 inline constexpr std::size_t kProcessesPerVgpuMax = 256;
 
-/// A day: no figure that a tenant gives is believed beyond it, so that what is reckoned with it can't overflow.
+/// One day: upper bound of any time that a tenant reports, so that computing with it can't overflow.
 inline constexpr std::int64_t kBelievableNs = 86'400LL * 1'000'000'000;
 
 struct ProcessInfo {
@@ -33,11 +33,11 @@ struct ProcessInfo {
   uid_t uid = 0;
   proto::Api api = proto::Api::kUnknown;
   std::string program;
-  std::string renderer;  // what the agent says, made printable
+  std::string renderer;  // as the agent reports it, made printable
   proto::MeterKind meter = proto::MeterKind::kNone;
 };
 
-/// One frame as the agent recorded it, checked.
+/// A checked frame record of an agent.
 struct HostFrame {
   pid_t pid = 0;
   std::uint32_t surface = 0;
@@ -52,7 +52,7 @@ struct Drained {
   std::uint64_t bad = 0;
 };
 
-/// What an executor says of its memory, within what can be believed. `order_done` answers VgpuGate::memory_order.
+/// An executor's memory statistics, clamped to plausible values. `order_done` answers VgpuGate::memory_order.
 struct MemoryBooks {
   std::uint32_t order_done = 0;
   std::uint32_t resident_slots = 0;
@@ -60,17 +60,18 @@ struct MemoryBooks {
   Duration switch_copy{}, steal{}, elsewhere{};
   std::uint64_t evictions = 0;
   std::uint32_t threads = 0;
-  // Launches in parts
+  // Partitioned launches
   std::uint64_t launches_in_parts = 0, parts = 0, launches_not_cut = 0;
   Bytes parts_in{}, parts_out{};
   Duration parts_decide{}, parts_compile{};
-  Bytes resident{};  // beside `resident_slots`: exactly; zero from executors of before 1.5
+  Bytes resident{};  // exact size, beside `resident_slots`; zero from executors before protocol 1.5
 };
 
-/// What an executor's clients use of the device, bounded. Zero for other programs, and for executors of before 1.4.
+/// What an executor's clients use of the device, clamped. Zero for other programs and for executors before protocol
+/// 1.4.
 struct DeviceUse {
-  std::uint64_t work_items = 0;  // of launches that have not ended
-  Bytes memory{};                // of all objects that are made
+  std::uint64_t work_items = 0;  // of unfinished launches
+  Bytes memory{};                // of all objects
   friend bool operator==(const DeviceUse&, const DeviceUse&) = default;
 };
 
@@ -84,26 +85,26 @@ class ProcessGate {
   [[nodiscard]] proto::Api api() const { return api_; }
   [[nodiscard]] pid_t pid() const { return peer_.pid; }
   [[nodiscard]] int socket() const { return socket_.get(); }
-  /// Sends `signal` to an executor (Api::kOpenCl), which tells it to end: to the process that connected, and no other
-  /// that has its pid by now. Nothing happens to other programs, or where the kernel can't name the process.
+  /// Sends `signal` to an executor (Api::kOpenCl) to end it. The signal goes to the process that connected, never to
+  /// another one that has reused its pid. No effect for other programs, or if the kernel offers no pidfd of the peer.
   void EndExecutor(int signal) const;
   [[nodiscard]] const platform::SharedRegion& region() const { return region_; }
   [[nodiscard]] ProcessInfo Info() const;
   [[nodiscard]] std::uint32_t Waiting() const { return Count(page().waiting); }
   [[nodiscard]] std::uint32_t InFlight() const { return Count(page().in_flight); }
-  /// Between 0 and kBelievableNs, whatever the tenant wrote.
+  /// Clamped to 0 … kBelievableNs, whatever the tenant wrote.
   [[nodiscard]] std::int64_t ReservedNs() const {
     return std::clamp<std::int64_t>(page().reserved_ns.load(std::memory_order_relaxed), 0, kBelievableNs);
   }
-  /// Looks at what the process was charged, at `now_ns`. True: work of it began or ended since the last call.
+  /// Compares the process's charges with the last call. True: work has started or ended since then.
   bool Observe(std::int64_t now_ns);
-  /// How long it had work in flight, as Observe saw, since it was last charged for any; 0: it has none in flight.
+  /// How long the process has had work in flight without a charge, according to Observe; 0: nothing is in flight.
   [[nodiscard]] std::int64_t UnreportedNs(std::int64_t now_ns) const;
   [[nodiscard]] MemoryBooks Memory() const;
   [[nodiscard]] DeviceUse Use() const;
-  /// Appends the records since the last call. `now_ns` bounds what can be believed.
+  /// Appends the records since the last call. A record later than `now_ns` is not believed.
   void Drain(std::int64_t now_ns, Drained& into);
-  /// Reads what the agent sent. False: it has closed, or sent what no agent sends.
+  /// Reads the agent's packets. False: the agent has closed the connection or sent an invalid packet.
   bool ReadAcks();
   Status Send(const proto::Command& command);
 
@@ -114,18 +115,18 @@ class ProcessGate {
   ProcessId id_;
   platform::Fd socket_;
   platform::Peer peer_;
-  platform::Fd process_;  // pidfd of an executor; empty: of another program, or not known
+  platform::Fd process_;  // pidfd of an executor; empty: other programs, or unknown
   proto::Api api_;
   std::string program_;
   platform::SharedRegion region_;
   std::uint64_t tail_ = 0;
   std::uint64_t sequence_ = 0;
   std::uint64_t dropped_seen_ = 0;
-  // As Observe saw them last:
+  // As of the last Observe:
   std::uint32_t in_flight_seen_ = 0;
   std::int64_t settled_seen_ns_ = 0;
   std::int64_t reserved_seen_ns_ = 0;
-  std::int64_t charged_at_ns_ = 0;  // when one of them changed last, or nothing was in flight
+  std::int64_t charged_at_ns_ = 0;  // last change of these values, or the last time nothing was in flight
 };
 
 /// What the daemon writes into a vGPU's region.
@@ -144,11 +145,11 @@ struct Controls {
   }
 };
 
-/// One vGPU: its region, its attach socket and its processes.
+/// One vGPU's region, attach socket and processes.
 class VgpuGate {
  public:
-  /// Listens on `socket_path` (mode 0666 less the folder's protection; who may attach is decided by uid: `owner_uid`
-  /// and root). `device_cpus`: of a software device.
+  /// Listens on `socket_path` with mode 0666; the folder's mode also limits access. Only `owner_uid` and root may
+  /// attach. `device_cpus`: of an embedded device.
   static Result<std::unique_ptr<VgpuGate>> Make(VgpuId id, const std::string& socket_path, uid_t owner_uid,
                                                 const proto::CpuMask& device_cpus, std::int64_t now_ns);
   ~VgpuGate();
@@ -161,28 +162,27 @@ class VgpuGate {
   [[nodiscard]] int doorbell() const { return doorbell_.get(); }
   void AnswerDoorbell();
 
-  /// Takes one connection from the listener; the caller waits for its Hello. kTimeout when there is none. One of a user
-  /// who may not attach is refused and closed at once: kPermissionDenied.
+  /// Accepts one connection; the caller then waits for its Hello. kTimeout: none is queued. kPermissionDenied: the user
+  /// may not attach; the connection was refused and closed.
   Result<platform::Fd> Accept();
-  /// Reads the Hello of an accepted connection, once it can be read, and answers it. On an error the peer was told why,
-  /// if it can be told. `executor_pid`: a living child of the daemon's, for which there is always a place; 0: there is
-  /// none.
+  /// Reads and answers the Hello of an accepted connection that is readable. On an error the peer was told the reason
+  /// if possible. `executor_pid`: a living child of the daemon, which always gets a place; 0: none.
   Result<ProcessGate*> Welcome(platform::Fd connection, ProcessId id, pid_t executor_pid = 0);
   void Detach(ProcessId id);
   [[nodiscard]] const std::map<ProcessId, std::unique_ptr<ProcessGate>>& processes() const { return processes_; }
 
   void Beat(std::int64_t now_ns) { page().heartbeat_ns.store(now_ns, std::memory_order_relaxed); }
   void Publish(const Controls& controls);
-  /// Of the memory that was published last; 0: none was yet.
+  /// The number of the last published memory order; 0: none yet.
   [[nodiscard]] std::uint32_t memory_order() const { return memory_order_; }
   void WantDoorbell(bool wanted) { page().doorbell_wanted.store(wanted ? 1 : 0, std::memory_order_seq_cst); }
-  /// Within ± kBelievableNs, whatever a tenant wrote.
+  /// Clamped to ± kBelievableNs, whatever a tenant wrote.
   [[nodiscard]] std::int64_t AllowanceNs() const {
     return std::clamp(page().allowance_ns.load(std::memory_order_relaxed), -kBelievableNs, kBelievableNs);
   }
   void Grant(std::int64_t delta_ns) { page().allowance_ns.fetch_add(delta_ns, std::memory_order_relaxed); }
   void Wake();
-  /// To every attached agent. Who can't take it is listed, to be detached.
+  /// Sends to every attached agent. Returns the processes that can't take the message and must be detached.
   std::vector<ProcessId> Tell(proto::CommandKind command, std::uint64_t argument);
   [[nodiscard]] std::uint64_t FailOpens() const { return page().fail_opens.load(std::memory_order_relaxed); }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A gate with a hostile end: tenants that write and send what no agent would, and daemons that are none.
+// A gate with a hostile end: tenants that write and send invalid data, and false daemons.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
@@ -51,7 +51,7 @@ class HostileTenant : public ::testing::Test {
  protected:
   HostileTenant() : path_(folder_ / "v"), host_(path_) {}
 
-  /// An honest neighbour is served as ever.
+  /// An honest agent is still served.
   void ExpectServed() {
     Agent honest(path_, proto::Api::kGl, "honest");
     EXPECT_TRUE(WaitUntil([&honest] { return PresentFrame(honest); })) << honest.last_error();
@@ -63,7 +63,7 @@ class HostileTenant : public ::testing::Test {
   GateHost host_;
 };
 
-/// What the daemon makes of a region, whatever is in it.
+/// The daemon's view of a region is within its bounds, whatever the region holds.
 void ExpectSane(const ProcessGate& process, const Drained& drained, std::int64_t now_ns) {
   EXPECT_LE(drained.frames.size(), proto::kRingRecords);
   EXPECT_LE(drained.bad, proto::kRingRecords + 1);
@@ -100,7 +100,7 @@ TEST_F(HostileTenant, GarbageInItsRegionDoesNotReachTheBooks) {
   for (int round = 0; round < 300; ++round) {
     for (std::size_t i = 0; i < proto::kProcessRegionBytes / 8; ++i)
       __atomic_store_n(&words[i], prng.Next(), __ATOMIC_RELAXED);
-    if (round % 2 == 0)  // a head that looks right, so that the records are read
+    if (round % 2 == 0)  // a plausible head, so that the records are read
       client.process().head = client.process().tail = prng.Next();
     host_.With([&](VgpuGate& gate) {
       ProcessGate& process = *gate.processes().begin()->second;
@@ -140,7 +140,7 @@ TEST_F(HostileTenant, NearlyGoodRecordsAreCheckedFieldByField) {
                            .reserved_ns = 0,
                            .tasks = 0,
                            .reserved = {}};
-      if (prng.Next() % 2 == 0) {  // one byte of it is spoilt
+      if (prng.Next() % 2 == 0) {  // one byte is corrupted
         auto* bytes = reinterpret_cast<unsigned char*>(&record);
         bytes[prng.Between(8, sizeof record - 1)] ^= static_cast<unsigned char>(prng.Between(1, 255));
       }
@@ -173,7 +173,7 @@ TEST_F(HostileTenant, WritingWhileTheDaemonReadsChangesNothingThatWasChecked) {
       const auto at = static_cast<std::size_t>(prng.Between(8, proto::kProcessRegionBytes / 8 - 1));
       __atomic_store_n(&words[at], prng.Next() % 4 == 0 ? prng.Next() : static_cast<std::uint64_t>(now_ns),
                        __ATOMIC_RELAXED);
-      // A record that is good now and then, and is spoilt again at once.
+      // The record is valid for a moment and is corrupted again at once.
       proto::Record& record = client.process().records[prng.Next() % 8];
       __atomic_store_n(&record.kind, 1, __ATOMIC_RELAXED);
       __atomic_store_n(&record.gpu_ns, 1, __ATOMIC_RELAXED);
@@ -236,7 +236,7 @@ TEST_F(HostileTenant, ACountOfLostRecordsIsBelievedWithinReason) {
   ASSERT_TRUE(client.Attach());
   client.process().records_dropped = ~std::uint64_t{0};
   EXPECT_EQ(DrainAll().lost, 1'000'000u);
-  client.process().records_dropped = 5;  // it went backwards
+  client.process().records_dropped = 5;  // the counter went backwards
   EXPECT_EQ(DrainAll().lost, 0u);
   client.process().records_dropped = 7;
   EXPECT_EQ(DrainAll().lost, 2u);
@@ -277,7 +277,7 @@ TEST_F(HostileTenant, ItsDescriptorsDoNotLetItResizeRegions) {
       EXPECT_EQ(errno, EPERM);
       EXPECT_NE(::fcntl(client.fd(which), F_ADD_SEALS, F_SEAL_WRITE), 0);
     }
-  host_.With([](VgpuGate& gate) { gate.Grant(1); });  // and the daemon's mapping is as it was
+  host_.With([](VgpuGate& gate) { gate.Grant(1); });  // the daemon's mapping is unchanged
   EXPECT_EQ(client.vgpu().allowance_ns, 1);
 }
 
@@ -285,7 +285,7 @@ TEST_F(HostileTenant, ItsDoorbellDoesNotLetItHoldTheDaemon) {
   RawClient client(path_);
   ASSERT_TRUE(client.Attach());
   const int bell = client.fd(proto::kDoorbellFd);
-  // The flags belong to the eventfd and not to one side: now a plain read of the silent bell would never return.
+  // The flags belong to the eventfd, not to one side: a plain read of the silent doorbell would now block forever.
   ASSERT_EQ(::fcntl(bell, F_SETFL, ::fcntl(bell, F_GETFL) & ~O_NONBLOCK), 0);
   host_.With([](VgpuGate& gate) { gate.AnswerDoorbell(); });
   const std::uint64_t many = ~std::uint64_t{0} - 1;
@@ -333,7 +333,7 @@ TEST_F(HostileTenant, MoreProcessesThanAVgpuMayHaveAreRefused) {
 
 // -- On the socket ---------------------------------------------------------------------------------------------------
 
-/// What it is told that begins with this packet.
+/// The refusal that a connection gets for this first packet.
 proto::Refusal RefusalOf(const std::string& path, const std::vector<std::byte>& packet) {
   RawClient client(path);
   EXPECT_TRUE(client.Send(packet));
@@ -444,9 +444,9 @@ TEST_F(HostileTenant, ANameOfControlCharactersIsMadePrintable) {
             "evil??[31m????\"<b>");
 }
 
-// == Daemons that are none ===========================================================================================
+// == False daemons ===================================================================================================
 
-/// Listens where a daemon should and answers each connection as it is told to.
+/// Listens at the daemon's path and answers each connection as the test says.
 class FakeDaemon {
  public:
   using Answer = std::function<void(int connection)>;
@@ -464,7 +464,7 @@ class FakeDaemon {
     return std::move(*made);
   }
   void Run() {
-    std::vector<platform::Fd> connections;  // kept open to the end
+    std::vector<platform::Fd> connections;  // kept open until the end
     while (!stopping_) {
       if (!platform::WaitReadable(listener_.get(), 5)) continue;
       platform::Fd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -481,7 +481,7 @@ class FakeDaemon {
   std::thread thread_;
 };
 
-/// A Welcome as a daemon makes it, for spoiling.
+/// A valid Welcome, for tests to corrupt.
 struct Offer {
   platform::SharedRegion vgpu = *platform::MakeSharedRegion("test-vgpu", proto::kVgpuRegionBytes);
   platform::SharedRegion process = *platform::MakeSharedRegion("test-process", proto::kProcessRegionBytes);
@@ -505,11 +505,11 @@ class ForeignDaemon : public ::testing::Test {
  protected:
   ForeignDaemon() : path_(folder_ / "v") {}
 
-  /// An agent that meets such a daemon goes on, isn't attached and says why.
+  /// An agent that meets such a daemon continues, is not attached and reports why.
   void ExpectPassedThrough(FakeDaemon::Answer answer, const std::string& why) {
     const FakeDaemon daemon(path_, std::move(answer));
     Agent agent(path_, proto::Api::kGl, "test");
-    // More than one attempt only where the machine is so busy that the answer comes too late for the first.
+    // More than one attempt is needed only if the machine is so busy that the first answer comes too late.
     EXPECT_TRUE(WaitUntil([&] {
       EXPECT_FALSE(PresentFrame(agent));
       return agent.last_error().find(why) != std::string::npos;
@@ -526,7 +526,7 @@ TEST_F(ForeignDaemon, ThatSaysNothing) {
   ExpectPassedThrough([](int) {}, "no answer within the bound");
 }
 
-TEST_F(ForeignDaemon, ThatIsAHealthyOneIsAttachedTo) {  // or the tests below would show nothing
+TEST_F(ForeignDaemon, ThatIsAHealthyOneIsAttachedTo) {  // otherwise the tests below would prove nothing
   const Offer offer;
   const FakeDaemon daemon(path_, [&offer](int connection) { offer.Send(connection); });
   Agent agent(path_, proto::Api::kGl, "test");
@@ -633,7 +633,8 @@ TEST_F(ForeignDaemon, ThatNeverStopsSendingCommandsIsReadAPieceAtATime) {
     offer.vgpu_page().messages_sent = 1;
     const auto command = proto::Encode(proto::Command{1, proto::CommandKind::kEvict, 1});
     while (flooding) {
-      if (CodeOf(platform::SendPacket(connection, command)) == Errc::kUnavailable) return;  // it has gone
+      if (CodeOf(platform::SendPacket(connection, command)) == Errc::kUnavailable)
+        return;  // the agent has disconnected
       static_cast<void>(platform::ReceivePacket(connection, proto::kAttachMessageBytesMax).has_value());
       offer.vgpu_page().heartbeat_ns = platform::NowNs();
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a daemon tells the processes behind its gates.
+// Messages from the daemon to the processes behind its gates.
 #include "tests/harness/gate_fixture.h"
 
 namespace weir::gate {
 namespace {
 
-/// The next Ack of the first process, whenever it comes.
+/// The next Ack of the first process; waits for it.
 proto::Ack NextAck(GateHost& host) {
   proto::Ack ack;
   EXPECT_TRUE(WaitUntil([&] {

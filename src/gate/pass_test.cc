@@ -56,7 +56,7 @@ TEST_F(Gate, AnOverdrawnGateIsPassedAfterAGrantAndAWake) {
   host().SetMode(GateMode::kGated);
   const Presenter presenter(agent);
   ASSERT_TRUE(WaitUntil([this] { return host().Waiting() == 1; }));
-  for (int i = 0; i < 20; ++i) host().Wake();  // being woken is not enough
+  for (int i = 0; i < 20; ++i) host().Wake();  // a wake alone does not let it pass
   EXPECT_FALSE(presenter.passed());
   host().SetAllowance(5'000'000);
   host().Wake();
@@ -74,7 +74,7 @@ TEST_F(Gate, DebtIsNotForgiven) {
   ASSERT_TRUE(Attach(agent));
   host().SetAllowance(1);
   host().SetMode(GateMode::kGated);
-  ASSERT_TRUE(Present(agent, 40'000'000));  // overdrawn by one frame, and no more
+  ASSERT_TRUE(Present(agent, 40'000'000));  // overdrawn by one frame only
   const Presenter presenter(agent);
   ASSERT_TRUE(WaitUntil([this] { return host().Waiting() == 1; }));
   EXPECT_EQ(host().AllowanceNs(), 1 - 40'000'000);

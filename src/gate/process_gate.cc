@@ -10,12 +10,12 @@
 namespace weir::gate {
 namespace {
 
-/// More threads than this don't present at once; a larger count is garbage.
+/// Upper bound of threads that present at once; a larger count is invalid.
 constexpr std::uint32_t kThreadsMax = 1024;
-/// Larger figures are garbage; sums of 10,000 vGPUs' stay within 64 bits.
+/// Upper bounds of plausible values; sums over 10,000 vGPUs stay within 64 bits.
 constexpr std::uint64_t kBytesMax = 1ULL << 50, kWorkItemsMax = 1ULL << 48;
 
-/// Times must be in order and in the past, durations small enough that their sums don't overflow.
+/// Times must be ordered and in the past; durations must be so small that their sums can't overflow.
 bool Plausible(const proto::Record& record, std::uint64_t last_sequence, std::int64_t now_ns) {
   constexpr std::int64_t kDay = kBelievableNs;
   constexpr std::int64_t kClockSlack = 1'000'000'000;
@@ -27,20 +27,20 @@ bool Plausible(const proto::Record& record, std::uint64_t last_sequence, std::in
   if (record.gpu_ns < 0 || record.gpu_ns > kDay) return false;
   if (record.predicted_ns < 0 || record.predicted_ns > kDay) return false;
   if (record.interval_ns < 0 || record.interval_ns > kDay) return false;
-  // Each before their sum, which can't overflow then.
+  // Each part is checked before the sum, which then can't overflow.
   const std::int64_t held = record.submit_ns - record.present_ns;
   for (const std::int64_t part : {record.sync_ns, record.pace_ns, record.wait_ns})
     if (part < 0 || part > held) return false;
   return record.sync_ns + record.pace_ns + record.wait_ns <= held;
 }
 
-/// Of a frame, and of an agent that doesn't count: one.
+/// A record without a task count stands for one task, as does a frame.
 std::uint32_t TasksOf(const proto::Record& record) {
   if ((record.tasks & proto::kRecordCountsTasks) == 0) return 1;
   return std::min(record.tasks & ~proto::kRecordCountsTasks, proto::kRecordTasksMax);
 }
 
-/// Up to a zero, if there is one within `size`.
+/// The text up to the first zero byte within `size`.
 std::string PrintableUpToZero(const char* text, std::size_t size) {
   return Printable(std::string_view(text, ::strnlen(text, size)));
 }
@@ -65,7 +65,7 @@ void ProcessGate::EndExecutor(int signal) const {
 
 ProcessInfo ProcessGate::Info() const {
   char renderer[sizeof page().renderer];
-  std::memcpy(renderer, page().renderer, sizeof renderer);  // copied once, then looked at
+  std::memcpy(renderer, page().renderer, sizeof renderer);  // copied once before it is checked
   const std::uint32_t meter = page().meter.load(std::memory_order_relaxed);
   return {.id = id_,
           .pid = peer_.pid,
@@ -88,7 +88,7 @@ MemoryBooks ProcessGate::Memory() const {
   const auto bytes = [](const proto::AtomicU64& word) {
     return Bytes{std::min(word.load(std::memory_order_relaxed), kBytesMax)};
   };
-  // Totals may be of any age: what is reckoned with is their difference.
+  // Totals may come from any time: only their differences are used.
   const auto time = [](const proto::AtomicU64& word) {
     return Duration{
         static_cast<std::int64_t>(std::min<std::uint64_t>(word.load(std::memory_order_relaxed), 1ULL << 61))};
@@ -117,7 +117,8 @@ MemoryBooks ProcessGate::Memory() const {
 }
 
 std::uint32_t ProcessGate::Count(const proto::AtomicU32& word) {
-  // Sequentially consistent, as the agent's write: who doesn't see the doorbell wanted is seen here (Agent::Enter).
+  // Sequentially consistent, like the agent's write: an agent that misses the doorbell request is seen here
+  // (Agent::Enter).
   const std::uint32_t count = word.load(std::memory_order_seq_cst);
   return count <= kThreadsMax ? count : 0;
 }
@@ -144,14 +145,14 @@ void ProcessGate::Drain(std::int64_t now_ns, Drained& into) {
   dropped_seen_ = dropped;
 
   const std::uint64_t head = page().head.load(std::memory_order_acquire);
-  if (head - tail_ > proto::kRingRecords) {  // also when it went backwards
+  if (head - tail_ > proto::kRingRecords) {  // also if the head went backwards
     ++into.bad;
     tail_ = head;
   }
   for (; tail_ != head; ++tail_) {
     const proto::Record record = page().records[tail_ % proto::kRingRecords];
     std::atomic_signal_fence(
-        std::memory_order_seq_cst);  // the compiler must not read the page again for what it checked
+        std::memory_order_seq_cst);  // prevents the compiler from reading the page again after the check
     if (!Plausible(record, sequence_, now_ns)) {
       ++into.bad;
       continue;
@@ -175,7 +176,7 @@ void ProcessGate::Drain(std::int64_t now_ns, Drained& into) {
 }
 
 bool ProcessGate::ReadAcks() {
-  constexpr int kPacketsMax = 64;  // a bound on one visit, not on the agent
+  constexpr int kPacketsMax = 64;  // a bound for one visit, not for the agent
   for (int i = 0; i < kPacketsMax; ++i) {
     auto packet =
         platform::ReceivePacket(socket_.get(), proto::kAttachMessageBytesMax, platform::Descriptors::kRefused);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records of what has passed.
+// The records of passed frames.
 #include "tests/harness/gate_fixture.h"
 
 namespace weir::gate {
@@ -110,7 +110,7 @@ TEST_F(Gate, RecordsThatCannotBeTrueAreCountedAsBad) {
   expect_bad("longer than a day", [&](auto& r) {
     r.begin_ns = 0;
     r.present_ns = r.submit_ns = r.end_ns = std::min(now_ns, kDay + 1);
-    if (now_ns <= kDay) r.wait_ns = 1;  // a machine that runs for less than a day: spoilt otherwise
+    if (now_ns <= kDay) r.wait_ns = 1;  // a machine that has run for less than a day: invalid for another reason
   });
   expect_bad("negative GPU time", [](auto& r) { r.gpu_ns = -1; });
   expect_bad("more GPU time than a day", [](auto& r) { r.gpu_ns = kDay + 1; });

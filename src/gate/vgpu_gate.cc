@@ -25,12 +25,12 @@ Result<std::unique_ptr<VgpuGate>> VgpuGate::Make(VgpuId id, const std::string& s
 }
 
 VgpuGate::~VgpuGate() {
-  if (listener_) ::unlink(socket_path_.c_str());  // else the path belongs to whoever kept Make from listening there
+  if (listener_) ::unlink(socket_path_.c_str());  // otherwise the path belongs to another listener
 }
 
 void VgpuGate::AnswerDoorbell() {
   std::uint64_t rings = 0;
-  // EFD_NONBLOCK isn't enough: agents share the open file, may clear the flag and may empty the bell before us.
+  // EFD_NONBLOCK is not enough: agents share the open file and may clear the flag or empty the counter first.
   const iovec part{&rings, sizeof rings};
   [[maybe_unused]] const ssize_t got = ::preadv2(doorbell_.get(), &part, 1, -1, RWF_NOWAIT);
 }
@@ -40,8 +40,8 @@ Result<platform::Fd> VgpuGate::Accept() {
   if (!connection) return platform::ErrnoError("accepting on " + socket_path_, errno);
   WEIR_TRY(const platform::Peer peer, platform::PeerOf(connection.get()));
   if (Status may = MayAttach(peer); !may) {
-    // Its Hello is not waited for. One that is there already is read: unread, it would reset the connection, and the
-    // Refusal would be lost.
+    // The Hello is not waited for. If it has arrived it is read: unread, it would reset the connection, and the Refusal
+    // would be lost.
     static_cast<void>(
         platform::ReceivePacket(connection.get(), proto::kAttachMessageBytesMax, platform::Descriptors::kRefused));
     const proto::Refusal refusal{may.error().code, may.error().message};
@@ -59,11 +59,11 @@ Status VgpuGate::MayAttach(const platform::Peer& peer) const {
 }
 
 Result<proto::Hello> VgpuGate::ReadHello(int connection, const platform::Peer& peer, pid_t executor_pid) const {
-  // Read before anything is refused: what lies unread when we close resets the connection, and the Refusal is lost.
+  // Read before a refusal: unread data at close would reset the connection, and the Refusal would be lost.
   const auto packet =
       platform::ReceivePacket(connection, proto::kAttachMessageBytesMax, platform::Descriptors::kRefused);
   WEIR_TRY_STATUS(MayAttach(peer));
-  // The executor that the daemon started has a place beside the others', so that they cannot push it out.
+  // The daemon's own executor has a reserved place, so that other processes can't exclude it.
   if (processes_.size() >= kProcessesPerVgpuMax && (executor_pid == 0 || peer.pid != executor_pid))
     return Fail(Errc::kResourceExhausted,
                 "this vGPU has " + std::to_string(kProcessesPerVgpuMax) + " processes already");
@@ -83,7 +83,7 @@ Result<ProcessGate*> VgpuGate::Welcome(platform::Fd connection, ProcessId id, pi
   if (!hello) {
     const proto::Refusal refusal{hello.error().code, hello.error().message};
     static_cast<void>(
-        platform::SendPacket(connection.get(), proto::Encode(refusal)));  // best effort: it is refused anyway
+        platform::SendPacket(connection.get(), proto::Encode(refusal)));  // best effort: it is closed anyway
     return std::move(hello).error();
   }
   WEIR_TRY(platform::SharedRegion region,
@@ -109,7 +109,7 @@ void VgpuGate::Publish(const Controls& controls) {
   page().frame_sync.store(static_cast<std::uint32_t>(controls.frame_sync), std::memory_order_relaxed);
   page().cap_ppm.store(controls.cap_ppm, std::memory_order_relaxed);
   if (memory_order_ == 0 || !controls.SameMemory(published_)) {
-    page().memory_order.store(++memory_order_, std::memory_order_release);  // a reader in between reads once more
+    page().memory_order.store(++memory_order_, std::memory_order_release);  // odd: readers retry
     page().memory_limit_slots.store(controls.memory_limit_slots, std::memory_order_release);
     page().memory_elastic.store(controls.memory_elastic ? 1 : 0, std::memory_order_release);
     page().memory_here_slots.store(controls.memory_here_slots, std::memory_order_release);
@@ -131,7 +131,8 @@ std::vector<ProcessId> VgpuGate::Tell(proto::CommandKind command, std::uint64_t 
   ++messages_sent_;
   for (const auto& [id, process] : processes_)
     if (!process->Send({messages_sent_, command, argument})) deaf.push_back(id);
-  page().messages_sent.store(messages_sent_, std::memory_order_release);  // after the sending: who sees it finds them
+  // Stored after the sending, so that a reader of the count finds the messages.
+  page().messages_sent.store(messages_sent_, std::memory_order_release);
   Wake();
   return deaf;
 }

@@ -75,5 +75,6 @@ int main(int argc, char** argv) {
   const weir::Status status =
       inspect.empty() ? RunHost(options) : weir::modules::InspectModule(options.fd, options.store, inspect);
   std::fflush(nullptr);
+  // No destructors: modules' threads may still run.
   ::_exit(status ? 0 : weir::EntryOf(status.error().code).exit_code);
 }
