@@ -13,7 +13,7 @@
 namespace weir::shim {
 namespace {
 
-/// Contexts come and go, and with them workers: looked for this often.
+/// The interval of searches for new workers: contexts and their workers come and go.
 constexpr std::int64_t kRescanNs = 1'000'000'000;
 
 std::optional<std::int64_t> ReadClock(clockid_t clock) {
@@ -66,7 +66,7 @@ class WorkerMeter final : public Meter {
     }
     return used;
   }
-  /// What workers did before the first look is not charged; what a new one did since its birth is.
+  /// A worker's time before the first scan is not charged; a later worker is charged since its start.
   void Scan(bool first) {
     std::vector<Worker> found;
     for (const pid_t tid : FindWorkers()) {
@@ -101,7 +101,7 @@ class PresentCpuMeter final : public Meter {
   }
 
  private:
-  // Of each thread: several may present at once, and each has a clock of its own. One process has one meter.
+  // Each presenting thread has its own clock. A process has only one meter, so thread-local state is safe.
   static thread_local std::optional<std::int64_t> before_ns;
   const int divisor_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shim's only export, and what a fork does to it.
+// The shim's only export, and its handling of fork.
 #include <pthread.h>
 
 #include <atomic>
@@ -23,13 +23,13 @@ GlShim* MakeShim() noexcept {
   }
 }
 
-// The child must not write into its parent's region nor use its locks: it starts anew and attaches by itself. The
-// parent's object is left as it is; its memory is the child's own copy, and nobody can say what state a lock is in.
+// The child must use neither its parent's region nor its locks: it creates a new shim, which attaches by itself. The
+// inherited object is abandoned; its memory is the child's own copy, and the state of its locks is unknown.
 void InChild() {
   if (GlShim* inherited = shim_instance.exchange(nullptr, std::memory_order_relaxed)) inherited->AbandonInChild();
 }
 
-// Never destroyed: threads of the program may present until the very end.
+// Never destroyed: the program's threads may present until the process ends.
 GlShim* Shim() noexcept {
   GlShim* shim = shim_instance.load(std::memory_order_acquire);
   if (shim != nullptr) return shim;

@@ -18,11 +18,11 @@ const char* Text(const GlFunctions& gl, GlFunctions::GlEnum what) {
   return text != nullptr ? reinterpret_cast<const char*>(text) : "";
 }
 
-/// GetProcAddress has an answer for functions that the context lacks. Extensions are asked for only where GL_EXTENSIONS
-/// is no error: in GLES, and in desktop GL before 3.0.
+/// GetProcAddress also returns functions that the context lacks. Extensions are queried only where GL_EXTENSIONS is
+/// valid: in GLES, and in desktop GL before 3.0.
 bool TimestampsAreThere(const GlFunctions& gl) {
   const GlVersion version = ParseGlVersion(Text(gl, kGlVersion));
-  if (version.major == 0) return true;  // no context that one could ask
+  if (version.major == 0) return true;  // no usable context
   if (!version.es && version.AtLeast(3, 0)) return version.AtLeast(3, 3);
   return std::strstr(Text(gl, kGlExtensions), version.es ? "GL_EXT_disjoint_timer_query" : "GL_ARB_timer_query") !=
          nullptr;
@@ -34,7 +34,7 @@ void* FromLibraries(const char* name) {
     void* handle = ::dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
     if (handle == nullptr) continue;
     void* found = ::dlsym(handle, name);
-    ::dlclose(handle);  // only our reference: the program keeps the library
+    ::dlclose(handle);  // releases only this reference; the program keeps the library
     if (found != nullptr) return found;
   }
   return nullptr;

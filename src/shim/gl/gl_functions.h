@@ -14,7 +14,7 @@ struct GlFunctions {
   const unsigned char* (*get_string)(GlEnum) = nullptr;
   void (*finish)() = nullptr;
   void (*flush)() = nullptr;
-  // Timestamps: GL 3.3, ARB_timer_query or EXT_disjoint_timer_query; null when there are none.
+  // Timestamps: GL 3.3, ARB_timer_query or EXT_disjoint_timer_query; null if unavailable.
   void (*gen_queries)(int, unsigned*) = nullptr;
   void (*query_counter)(unsigned, GlEnum) = nullptr;
   void (*get_query_iv)(unsigned, GlEnum, int*) = nullptr;
@@ -27,19 +27,19 @@ struct GlFunctions {
   GlEnum (*client_wait_sync)(GlSync, unsigned, std::uint64_t) = nullptr;
   void (*delete_sync)(GlSync) = nullptr;
 
-  /// Whether the context that is current now has fences: calling what it lacks would leave an error in it.
+  /// Whether the current context has fences. A call to a missing function would leave an error in the context.
   [[nodiscard]] bool HasFences() const;
   [[nodiscard]] bool HasTimestamps() const {
     return gen_queries != nullptr && query_counter != nullptr && get_query_iv != nullptr && get_query_ui64 != nullptr;
   }
-  /// GL_RENDERER of the current context; empty when there is none.
+  /// GL_RENDERER of the current context; empty without a context.
   [[nodiscard]] std::string Renderer() const;
 };
 
-/// Core functions may not come from EGL's GetProcAddress (before EGL 1.5), so the libraries themselves are asked too.
+/// EGL's GetProcAddress before EGL 1.5 may not return core functions, so the libraries are searched too.
 GlFunctions LookUpGl(weir_gl_get_proc get_proc);
 
-/// Version of a context as GL_VERSION tells it; zero when it makes no sense.
+/// The version in a context's GL_VERSION; zero if it can't be parsed.
 struct GlVersion {
   bool es = false;
   int major = 0;
@@ -50,10 +50,10 @@ struct GlVersion {
 };
 GlVersion ParseGlVersion(const char* text);
 
-/// Renders on CPUs: llvmpipe, softpipe, SwiftShader.
+/// Whether the renderer runs on CPUs: llvmpipe, softpipe, SwiftShader.
 bool IsSoftwareRenderer(const std::string& renderer);
 
-/// An emulated GPU: its name ends in "(emulated)".
+/// Whether the renderer is an emulated GPU: its name ends in "(emulated)".
 bool IsEmulatedRenderer(const std::string& renderer);
 
 }  // namespace weir::shim

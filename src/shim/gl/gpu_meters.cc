@@ -16,16 +16,16 @@ constexpr GlFunctions::GlEnum kGlTimestamp = 0x8E28;
 constexpr GlFunctions::GlEnum kGlQueryResult = 0x8866;
 constexpr GlFunctions::GlEnum kGlQueryResultAvailable = 0x8867;
 
-/// Timestamps at the beginning and the end of a frame; the difference is known some frames later.
+/// Timestamps at the begin and the end of a frame; the difference is known some frames later.
 ///
-/// Truth: in its first frames the meter drains the GPU at both ends and compares the span of the frame with the wall
+/// Validation: in its first frames the meter drains the GPU at both ends and compares the frame's span with the wall
 /// clock. The meter is rejected when
-/// - a span is negative, or longer than the time since it began (a query that is read in another context than its own),
+/// - a span is negative, or longer than the time since it began (the query was read in another context),
 /// - in those first frames a span is longer than its frame,
-/// - most spans are shorter than half of what the draining took (llvmpipe's timestamps cover only the last tile). A few
-///   may be: a frame that waits for another program's work begins late, and draining includes that wait. A GPU that
-///   others always keep busy makes most of them short, so that correct timestamps are rejected there,
-/// - no answer has come for kSilentNs.
+/// - most spans are shorter than half of the draining (llvmpipe's timestamps cover only the last tile). A few may be: a
+///   frame that waits for another program's work begins late, and draining includes that wait. If other programs keep
+///   the GPU always busy, most spans are short, and correct timestamps are rejected,
+/// - no result has arrived for kSilentNs.
 class TimerMeter final : public Meter {
  public:
   explicit TimerMeter(const GlFunctions& gl) : gl_(gl) { gl_.gen_queries(kSlots * 2, queries_.data()); }
@@ -61,13 +61,13 @@ class TimerMeter final : public Meter {
     while (pending_[oldest_].waiting && Ready(End(oldest_))) {
       const std::int64_t span = Read(End(oldest_)) - Read(Begin(oldest_));
       Judge(pending_[oldest_], span, now_ns);
-      if (span > 0 && truthful_) used += span;  // a span that can't be is not charged
+      if (span > 0 && truthful_) used += span;  // an impossible span is not charged
       pending_[oldest_].waiting = false;
       oldest_ = (oldest_ + 1) % kSlots;
     }
-    // Queries belong to a context: in another one, or after its end, nothing ever comes back.
+    // Queries belong to a context: in another context, or after its end, no result ever arrives.
     if (pending_[oldest_].waiting && now_ns - pending_[oldest_].ended_ns > kSilentNs) truthful_ = false;
-    // A ring that is full is left full: the GPU is that far behind, and waiting here would stall the program.
+    // A full ring stays full: the GPU is that far behind, and waiting here would stall the program.
     if (!pending_[next_].waiting) {
       if (checks_left_ > 0) gl_.finish();
       begun_ns_ = platform::NowNs();
@@ -105,7 +105,7 @@ class TimerMeter final : public Meter {
   void Judge(const Pending& pending, std::int64_t span, std::int64_t now_ns) {
     constexpr std::int64_t kSlackNs = 500'000;
     if (span < 0 || span > (now_ns - pending.begun_ns) / 10 * 11 + kSlackNs) truthful_ = false;
-    if (!pending.check) return;  // the GPU may be frames behind the program: their spans needn't match
+    if (!pending.check) return;  // the GPU may be frames behind the program: the spans need not match
     if (span > pending.wall_ns + pending.wall_ns / 10 + kSlackNs) truthful_ = false;
     if (span < pending.drained_ns / 2 - kSlackNs && ++short_ > kChecks / 2) truthful_ = false;
   }
@@ -128,7 +128,7 @@ class WallMeter final : public Meter {
   void BeforePresent(std::int64_t now_ns) override { before_ns = now_ns; }
   std::int64_t AfterPresent(std::int64_t now_ns, std::int64_t held_ns) override {
     const auto before = std::exchange(before_ns, std::nullopt);
-    return before ? now_ns - *before - held_ns : 0;  // it may have taken over in mid-present
+    return before ? now_ns - *before - held_ns : 0;  // the meter may have been chosen during this present
   }
 
  private:
@@ -136,8 +136,8 @@ class WallMeter final : public Meter {
 };
 thread_local std::optional<std::int64_t> WallMeter::before_ns;
 
-/// A worker of a CPU driver is known by its name, which it gives itself when it begins to run: on a busy machine that
-/// can be after the first frame's call.
+/// A worker of a CPU driver is recognised by its thread name. It sets the name when it starts to run, which on a busy
+/// machine can be after the first frame's call.
 std::unique_ptr<Meter> SoonWorkerMeter(const GlFunctions& gl, const DeviceCpus& cpus) {
   constexpr int kLooks = 20;
   auto meter = MakeWorkerMeter(cpus);
@@ -167,7 +167,7 @@ std::unique_ptr<Meter> MakeWallMeter() { return std::make_unique<WallMeter>(); }
 
 std::unique_ptr<Meter> ChooseMeter(const GlFunctions& gl, const DeviceCpus& cpus, const std::string& wanted) {
   if (auto forced = Forced(wanted, gl, cpus)) return forced;
-  // A CPU driver renders for an emulated GPU, but the time that counts is the emulated GPU's.
+  // A CPU driver renders for an emulated GPU, but the emulated GPU's time is the one that counts.
   if (!IsEmulatedRenderer(gl.Renderer()))
     if (auto workers = SoonWorkerMeter(gl, cpus)) return workers;
   if (IsSoftwareRenderer(gl.Renderer())) return MakePresentCpuMeter(cpus);

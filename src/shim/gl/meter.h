@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much GPU time did this frame take, in the device's one unit? Four answers, in order of preference; a meter that
-// contradicts the wall clock is rejected, and the one in use is published with every figure.
+// Measures the GPU time of a frame in the device's unit. Four meters, in order of preference. A meter that contradicts
+// the wall clock is rejected, and the name of the meter in use is published with every figure.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,16 @@ class Meter {
  public:
   virtual ~Meter() = default;
   [[nodiscard]] virtual proto::MeterKind kind() const = 0;
-  /// The program has called present: the frame is drawn. Synchronising, the pace and the gate come after this.
+  /// The program has called present: the frame is drawn. Synchronising, the pace and the gate follow this call.
   virtual void BeforePresent(std::int64_t now_ns) = 0;
-  /// The driver's present has returned; `held_ns` of the time between were the pace's and the gate's. GPU time (ns of
-  /// the device's unit) that became known since the last call.
+  /// The driver's present has returned. `held_ns`: the time since BeforePresent spent by the pace and the gate. Returns
+  /// the GPU time (ns of the device's unit) that became known since the last call.
   virtual std::int64_t AfterPresent(std::int64_t now_ns, std::int64_t held_ns = 0) = 0;
-  /// False once the meter was caught contradicting the wall clock; another one has to take over.
+  /// False once the meter has contradicted the wall clock; another meter must replace it.
   [[nodiscard]] virtual bool truthful() const { return true; }
 };
 
-/// The CPUs a software device consists of.
+/// The CPUs of an embedded device.
 struct DeviceCpus {
   proto::CpuMask mask{};
   [[nodiscard]] int Count() const;
@@ -46,7 +46,7 @@ std::unique_ptr<Meter> MakePresentCpuMeter(const DeviceCpus& cpus);
 /// first frames. Null when the current context has no timestamps.
 std::unique_ptr<Meter> MakeTimerMeter(const GlFunctions& gl);
 
-/// Duration of synchronising and the driver's present. Always there, seldom right.
+/// Duration of synchronising and of the driver's present. Always available, but rarely accurate.
 std::unique_ptr<Meter> MakeWallMeter();
 
 /// The best meter for the current context. `wanted`: "auto" or the name of a kind (proto::NameOf), to force one.

@@ -65,8 +65,8 @@ TEST(SoftwareRenderers, AreKnownByTheirNames) {
 
 // == Workers =========================================================================================================
 
-/// A thread that looks like a renderer's worker and burns as much CPU time as it is told to. When it is destroyed the
-/// kernel no longer lists it: joining alone returns a moment before that, and the next test would find this one's.
+/// A thread that has the name of a renderer's worker and burns the requested CPU time. Its destructor waits until the
+/// kernel no longer lists the thread: joining returns a moment earlier, and the next test would find this worker.
 class Worker {
  public:
   explicit Worker(const char* name) : thread_([this, name] { Run(name); }) {
@@ -84,7 +84,7 @@ class Worker {
     EXPECT_TRUE(WaitUntil([this] { return ::access(("/proc/self/task/" + std::to_string(tid_)).c_str(), F_OK) != 0; }));
   }
 
-  /// Burns it and is asleep again, or about to be.
+  /// Burns the time, then sleeps again.
   void Burn(std::int64_t ns) {
     Do([ns] { BurnCpu(ns); });
   }
@@ -94,7 +94,7 @@ class Worker {
     changed_.notify_all();
     changed_.wait(lock, [this] { return !work_; });
   }
-  /// All that it has used since its birth.
+  /// All CPU time since the thread's start.
   std::int64_t CpuNs() {
     clockid_t clock{};
     EXPECT_EQ(::pthread_getcpuclockid(thread_.native_handle(), &clock), 0);
@@ -131,7 +131,8 @@ class Worker {
   std::thread thread_;
 };
 
-/// What the meter says lies between what the workers' own clocks said inside and outside of its own two looks.
+/// Checks that the meter's result lies between the differences of the workers' own clocks outside and inside its two
+/// reads.
 class Bracket {
  public:
   explicit Bracket(std::vector<Worker*> workers) : workers_(std::move(workers)) {}
@@ -140,7 +141,7 @@ class Bracket {
     for (Worker* worker : workers_) sum += worker->CpuNs();
     return sum;
   }
-  /// Runs `first` and `second`, which look, with `between` in between, and checks what `second` returns.
+  /// Runs `first` and `second`, which read the meter, with `between` in between, and checks the result of `second`.
   void Expect(const std::function<void()>& first, const std::function<void()>& between,
               const std::function<std::int64_t()>& second, int divisor) const {
     const std::int64_t before_first = Sum();
@@ -202,7 +203,7 @@ TEST(WorkerMeter, ChargesAWorkerThatAppearsLaterFromItsBirth) {
   meter->AfterPresent(1 * kSecond);
   Worker later("llvmpipe-1");
   later.Burn(5 * kMs);
-  const std::int64_t soon = meter->AfterPresent(1 * kSecond + 500 * kMs);  // it looks for new ones once a second
+  const std::int64_t soon = meter->AfterPresent(1 * kSecond + 500 * kMs);  // the meter searches once a second
   const std::int64_t least = later.CpuNs();
   const std::int64_t in_time = meter->AfterPresent(2 * kSecond);
   EXPECT_GE(in_time, least);
@@ -260,7 +261,7 @@ TEST(PresentCpuMeter, ChargesWhatThePresentingThreadUsedInPresent) {
 TEST(PresentCpuMeter, KeepsThreadsApartThatPresentAtOnce) {
   const auto meter = MakePresentCpuMeter(CpusOf({0}));
   Worker other("application");
-  BurnCpu(30 * kMs);  // their clocks differ
+  BurnCpu(30 * kMs);  // each thread has its own clock
   const std::int64_t mine = OwnCpuNs();
   meter->BeforePresent(0);
   other.Do([&] { meter->BeforePresent(0); });
@@ -301,17 +302,17 @@ TEST(WallMeter, KeepsThreadsApartThatPresentAtOnce) {
 
 // == Timestamps ======================================================================================================
 
-/// A GPU behind a GL function table: it executes what was submitted one after the other, in real time.
+/// A GPU behind a GL function table: executes submitted work in order, in real time.
 struct FakeGpu {
-  std::int64_t free_ns = 0;                       // when it will have done all that was submitted
-  std::int64_t (*stamp)(std::int64_t) = nullptr;  // what its timestamps say, at this time of its own; null: the truth
-  bool silent = false;                            // no result ever comes
+  std::int64_t free_ns = 0;                       // when all submitted work will be done
+  std::int64_t (*stamp)(std::int64_t) = nullptr;  // the timestamp for a true time; null: the true time
+  bool silent = false;                            // no result ever arrives
   int finishes = 0;
-  int waited_for = 0;  // results that were fetched before they were there
+  int waited_for = 0;  // results that were fetched before they were ready
   unsigned last_name = 0;
-  std::map<unsigned, std::int64_t> stamps;  // by query: when the GPU gets there
-  bool batches = false;                     // timestamps are taken when what comes after them is submitted
-  std::deque<unsigned> open;                // queries that were not submitted
+  std::map<unsigned, std::int64_t> stamps;  // by query: when the GPU reaches it
+  bool batches = false;                     // a timestamp is taken when later work is submitted
+  std::deque<unsigned> open;                // queries not submitted yet
   std::string renderer = "Fake GPU";
 
   void Submit(std::int64_t work_ns) {
@@ -356,7 +357,7 @@ GlFunctions FakeGl() {
 class TimerMeter : public ::testing::Test {
  protected:
   TimerMeter() { gpu = &gpu_; }
-  /// A frame of so much work; what the meter learned at its end.
+  /// A frame with this much work. Returns the GPU time that the meter reports at its end.
   std::int64_t Frame(Meter& meter, std::int64_t work_ns) {
     gpu_.Submit(work_ns);
     meter.BeforePresent(platform::NowNs());
@@ -403,7 +404,7 @@ TEST_F(TimerMeter, IsNotTakenForALiarWhenTheGpuFallsFramesBehind) {
   meter->AfterPresent(platform::NowNs());
   std::int64_t used = 0;
   for (int i = 0; i < kCheckedFrames; ++i) used += Frame(*meter, 10'000);
-  for (int i = 0; i < 6; ++i) used += Frame(*meter, 4 * kMs);  // submitted in no time
+  for (int i = 0; i < 6; ++i) used += Frame(*meter, 4 * kMs);  // submission takes no time
   FakeGl().finish();
   used += Frame(*meter, 10'000);
   EXPECT_TRUE(meter->truthful());
@@ -411,8 +412,8 @@ TEST_F(TimerMeter, IsNotTakenForALiarWhenTheGpuFallsFramesBehind) {
   EXPECT_EQ(gpu_.waited_for, 0);
 }
 
-// A driver takes a timestamp when it submits the batch that has it. The gate and the pace hold a frame between the
-// timestamp at its end and the driver's present, which submits the batch.
+// A driver takes a timestamp when it submits the batch that contains it. The gate and the pace delay a frame between
+// its last timestamp and the driver's present, which submits the batch.
 TEST_F(TimerMeter, IsNotRejectedWhenTheGateHoldsAFrameThatTheDriverHasNotSubmitted) {
   gpu_.batches = true;
   const auto meter = MakeTimerMeter(FakeGl());
@@ -429,15 +430,14 @@ TEST_F(TimerMeter, IsNotRejectedWhenTheGateHoldsAFrameThatTheDriverHasNotSubmitt
 }
 
 TEST_F(TimerMeter, IsRejectedWhenItsSpanIsFarTooShortForTheDraining) {
-  gpu_.stamp = [](std::int64_t at) { return at / 100; };  // only the last tile, say
+  gpu_.stamp = [](std::int64_t at) { return at / 100; };  // for example only the last tile
   const auto meter = MakeTimerMeter(FakeGl());
   meter->AfterPresent(platform::NowNs());
   for (int i = 0; i < kCheckedFrames; ++i) Frame(*meter, 4 * kMs);
   EXPECT_FALSE(meter->truthful());
 }
 
-// The GPU finishes another program's frame first. The batch with the timestamp at the begin waits for it, like the
-// draws.
+// The GPU first finishes another program's frame. The batch with the first timestamp waits for it, like the draws.
 TEST_F(TimerMeter, IsNotRejectedWhenSomeFramesWaitForAnotherProgram) {
   gpu_.batches = true;
   const auto meter = MakeTimerMeter(FakeGl());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one present costs, through the preloaded stub and a driver that does nothing. The stub reads its environment
-// once a process, so a process measures one variant: weir_present_bench --variant=NAME. scripts/bench-present runs them
-// all side by side and knows the bars.
+// The cost of one present through the preloaded stub and a driver that does nothing. The stub reads its environment
+// once in a process, so that one process measures one variant: weir_present_bench --variant=NAME. scripts/bench-present
+// runs all variants side by side and checks the bounds.
 #include <benchmark/benchmark.h>
 #include <pthread.h>
 
@@ -18,11 +18,11 @@
 #include "tests/harness/wait_until.h"
 
 extern "C" {
-// The stub's: it comes before the fake driver.
+// The stub's functions: they come before the fake driver's.
 void glXSwapBuffers(void* display, unsigned long drawable);
 int glXMakeCurrent(void* display, unsigned long drawable, void* context);
 void glFlush(void);
-// The fake driver's own.
+// The fake driver's functions.
 void weir_fake_swap(void* display, unsigned long drawable);
 void weir_fake_flush(void);
 unsigned long weir_fake_swaps(void);
@@ -38,22 +38,22 @@ using testing::TempFolder;
 struct Variant {
   const char* name;
   bool through_stub;
-  const char* attach;  // nullptr: WEIR_ATTACH isn't set; "": the host's socket
+  const char* attach;  // nullptr: WEIR_ATTACH is not set; "": the host's socket
   const char* meter;
   bool workers;
   bool flush = false;  // glFlush of a double-buffered program instead of a present
 };
 constexpr Variant kVariants[] = {
     {"bare", false, nullptr, nullptr, false},                     // the fake driver alone
-    {"pass-through", true, nullptr, nullptr, false},              // preloaded, and not meant to do anything
-    {"nobody-there", true, "/nonexistent/weir", nullptr, false},  // meant to attach, and no daemon answers
+    {"pass-through", true, nullptr, nullptr, false},              // preloaded without a vGPU
+    {"nobody-there", true, "/nonexistent/weir", nullptr, false},  // configured to attach, but no daemon answers
     {"gated", true, "", "wall-clock", false},                     // an ample allowance, the cheapest meter
-    {"gated-llvmpipe", true, "", "worker-cpu-time", true},        // and the meter that llvmpipe needs, two workers
+    {"gated-llvmpipe", true, "", "worker-cpu-time", true},        // with the meter for llvmpipe and two workers
     {"flush-bare", false, nullptr, nullptr, false, true},         // the fake driver's glFlush alone
-    {"flush", true, "", "wall-clock", false, true},               // while gated: what every flush pays for the few
+    {"flush", true, "", "wall-clock", false, true},               // while gated: the cost of every flush
 };
 
-/// A thread that looks like one of llvmpipe's and sleeps.
+/// A sleeping thread with the name of an llvmpipe worker.
 class IdleWorker {
  public:
   explicit IdleWorker(const std::string& name)
@@ -90,7 +90,7 @@ void BM_Present(benchmark::State& state, const Variant& variant, GateHost* host)
   while (state.KeepRunningBatch(kBatch)) {
     for (int i = 0; i < kBatch; ++i) present(nullptr, 1);
     if (host == nullptr) continue;
-    state.PauseTiming();  // the daemon's part
+    state.PauseTiming();  // the daemon's work is not measured
     const gate::Drained drained = host->Drain();
     frames += drained.frames.size();
     lost += drained.lost + drained.bad;

@@ -19,8 +19,8 @@ namespace {
 
 using Lock = platform::PthreadLock;
 
-/// A thread that sleeps to keep a pace should run as soon as it wakes: on a CPU shared with other programs it came up
-/// to 4 ms late otherwise.
+/// Timer slack of a thread that sleeps to keep a pace. With the default, it woke up to 4 ms late on a CPU shared with
+/// other programs.
 constexpr Duration kPacedSlice = microseconds(100);
 
 void WakePromptly() {
@@ -30,12 +30,12 @@ void WakePromptly() {
 
 constexpr GlFunctions::GlEnum kGlSyncGpuCommandsComplete = 0x9117;
 constexpr unsigned kGlSyncFlushCommandsBit = 1;
-/// The fence of a frame is waited for no longer than this: a GPU that hangs is not ours to mend.
+/// Upper bound of the wait for a frame's fence: the GPU may hang.
 constexpr std::uint64_t kFenceWaitNs = 100'000'000;
 
 }  // namespace
 
-/// What is kept on the caller's stack between the two halves of a present.
+/// State on the caller's stack between the two halves of a present.
 struct GlShim::Pass {
   gate::Ticket ticket;
   std::uint32_t surface;
@@ -67,7 +67,7 @@ void GlShim::BeforePresent(weir_gl_present& present, std::uint64_t surface, weir
       if (described_ != agent_.attach_count()) PrepareMeter(get_proc, pass.present_ns);
       pass.surface = SurfaceIndex(surface);
       const Surface& last = surfaces_[pass.surface];
-      // Windows that share an entry, or threads that share a window, may have presented while this one waited.
+      // Windows that share an entry, or threads that share a window, may have presented while this thread waited.
       pass.begin_ns = last.end_ns != 0 ? std::min(last.end_ns, pass.present_ns) : pass.present_ns;
       pass.predicted_ns = last.pacer.PredictedPresent().count();
       meter_->BeforePresent(pass.present_ns);
@@ -76,12 +76,12 @@ void GlShim::BeforePresent(weir_gl_present& present, std::uint64_t surface, weir
     agent_.Enter(pass.ticket, pass.submit_ns);
     pass.submit_ns += pass.ticket.wait_ns;
   } catch (...) {
-    // Out of memory, at worst. The ticket, if there is one, is settled in AfterPresent.
+    // At worst out of memory. AfterPresent settles the ticket, if there is one.
   }
 }
 
-// Synchronising first makes the time of the present predictable, and is itself a part of the frame that is measured and
-// not guessed (VGRIS, section 3.2).
+// Synchronising before the delay makes the present's duration predictable. Its own time is measured, not predicted
+// (VGRIS, section 3.2).
 void GlShim::KeepPace(Pass& pass) {
   gate::Pace pace = gate::Agent::PaceOf(pass.ticket);
   WakePromptly();
@@ -112,7 +112,8 @@ std::int64_t GlShim::SubmitAt(const Pass& pass) {
   return NsOf(surfaces_[pass.surface].pacer.SubmitAt(Duration{pass.interval_ns}));
 }
 
-// Without the lock: it may take long. What the context lacks is not called, so no error is left in it.
+// Called without the lock, because it may take long. Functions that the context lacks are not called, so that no error
+// is left in it.
 void GlShim::Synchronise(proto::FrameSync wanted, std::uint32_t surface) {
   using proto::FrameSync;
   if (wanted == FrameSync::kAuto) wanted = software_ ? FrameSync::kFinish : FrameSync::kFence;
@@ -126,7 +127,7 @@ void GlShim::Synchronise(proto::FrameSync wanted, std::uint32_t surface) {
     const Lock lock(mutex_);
     std::swap(fence, surfaces_[surface].fence);
   }
-  // Of the frame before this one, or of another context: that one's name means nothing here.
+  // The fence may belong to an earlier frame or another context, where its name is not valid.
   if (fence == nullptr || gl_.is_sync(fence) == 0) return;
   gl_.client_wait_sync(fence, kGlSyncFlushCommandsBit, kFenceWaitNs);
   gl_.delete_sync(fence);
@@ -166,7 +167,7 @@ void GlShim::AfterPresent(weir_gl_present& present) noexcept {
                              .interval_ns = pass.interval_ns});
 }
 
-// At every attach. What was rendered while nobody kept books is charged to nobody.
+// Runs at every attach. Rendering before it is not charged.
 void GlShim::PrepareMeter(weir_gl_get_proc get_proc, std::int64_t now_ns) {
   if (meter_ == nullptr) {
     gl_ = LookUpGl(get_proc);
@@ -177,7 +178,7 @@ void GlShim::PrepareMeter(weir_gl_get_proc get_proc, std::int64_t now_ns) {
     meter_->AfterPresent(now_ns);
   }
   agent_.Describe(meter_->kind(), renderer_.c_str());
-  described_ = agent_.attach_count();  // last: what threw on the way is tried again at the next present
+  described_ = agent_.attach_count();  // set last: after an exception the next present tries again
 }
 
 std::uint32_t GlShim::SurfaceIndex(std::uint64_t key) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens around a present: gate, meter, record. One per process.
+// The work around a present: gate, meter, record. One object for each process.
 #pragma once
 
 #include <array>
@@ -24,12 +24,12 @@ class GlShim {
  private:
   struct Pass;
 
-  /// Each window's last present and its pace; windows beyond the table share its last entry.
+  /// The last present and the pace of each window; windows beyond the table's size share its last entry.
   struct Surface {
     std::uint64_t key = 0;
     std::int64_t end_ns = 0;
     core::FramePacer pacer;
-    GlFunctions::GlSync fence = nullptr;  // behind the last paced frame
+    GlFunctions::GlSync fence = nullptr;  // inserted after the last paced frame
   };
   static constexpr std::size_t kSurfaces = 64;
 
@@ -43,13 +43,13 @@ class GlShim {
 
   gate::Agent agent_;
   const std::string wanted_meter_;
-  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // guards what follows
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // guards the members below
   std::array<Surface, kSurfaces> surfaces_{};
-  GlFunctions gl_;  // not changed any more once it was looked up
+  GlFunctions gl_;  // constant after the lookup
   std::unique_ptr<Meter> meter_;
   std::string renderer_;
   bool software_ = false;
-  std::uint64_t described_ = 0;  // agent_.attach_count() at the last Describe
+  std::uint64_t described_ = 0;  // agent_.attach_count() of the last Describe
   bool explained_ = false;
 };
 

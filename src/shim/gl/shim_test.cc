@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shim between a gate and a fake driver: what is recorded around a present.
+// The shim between a gate and a fake driver: the records of presents.
 #include "shim/gl/shim.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ class Shim : public ::testing::Test {
     host_.With([=](gate::VgpuGate& gate) { gate.Publish({.frame_interval_ns = interval_ns}); });
   }
 
-  /// Attaches with presents of a window that no test uses.
+  /// Attaches by presenting a window that no test uses.
   void Attach(GlShim& shim) {
     EXPECT_TRUE(WaitUntil([&] {
       Present(shim, 0xA77AC4);
@@ -94,7 +94,7 @@ TEST_F(Shim, ThreadsThatShareAWindowLeaveOnlyRecordsThatCanBeTrue) {
   Present(shim, 7);
   host_.SetAllowance(0);
   host_.SetMode(proto::GateMode::kGated);
-  std::thread late([&] { Present(shim, 7); });  // has called present already, and waits
+  std::thread late([&] { Present(shim, 7); });  // has already called present and waits
   ASSERT_TRUE(WaitUntil([this] { return host_.Waiting() == 1; }));
   const std::int64_t called_ns = platform::NowNs();
   host_.SetMode(proto::GateMode::kPaused);
@@ -142,8 +142,8 @@ TEST_F(Shim, FramesKeepThePaceTheyAreTold) {
     EXPECT_GT(frames[i].predicted_ns, 0);
     EXPECT_LE(frames[i].sync_ns + frames[i].pace_ns, frames[i].submit_ns - frames[i].present_ns);
   }
-  // Of each interval 3/4 at the least, less what was predicted. Of all together, from before to after: a machine that
-  // stops for a moment makes a gap that is measured shorter, or the prediction longer.
+  // Each interval is at least 3/4 of the pace, less the prediction. The bound on the total is measured around all
+  // frames: a pause of the machine can shorten one measured gap or lengthen a prediction.
   EXPECT_GE(taken_ns, 5 * 14 * kNsPerMs);
   EXPECT_LT(frames[5].gpu_ns, 10 * kNsPerMs) << "the delay is not charged";
 }
@@ -200,7 +200,7 @@ TEST_F(Shim, ThePauseOfAVgpuHoldsBehindThePace) {
 
 // -- Synchronising ---------------------------------------------------------------------------------------------------
 
-/// A driver whose calls are counted. Fences are numbers; those of another context are unknown to it.
+/// A driver that counts its calls. Fences are numbers; it does not know those of another context.
 struct CountedGl {
   const char* renderer = "Fake GPU";
   const char* version = "4.6 fake";
@@ -239,7 +239,7 @@ weir_gl_proc CountingGetProc(const char* name) {
 
 class Synchronising : public Shim {
  protected:
-  /// Presents four frames at a pace.
+  /// Presents four frames at this pace.
   void Run(proto::FrameSync sync, std::int64_t interval_ns = 20 * kNsPerMs) {
     SetPace(0);
     GlShim shim(path_, "wall-clock");
@@ -255,9 +255,9 @@ class Synchronising : public Shim {
     shim.BeforePresent(pass, 1, &CountingGetProc);
     shim.AfterPresent(pass);
   }
-  /// Attaching has a bound, which a busy machine passes now and then: a frame of this shim is the proof that it did.
+  /// Attaching has a time limit, which a busy machine may exceed: a recorded frame of this shim proves success.
   void PresentUntilAttached(GlShim& shim) {
-    host_.Settle();  // the frames of the shims before this one go
+    host_.Settle();  // drops the frames of earlier shims
     EXPECT_TRUE(WaitUntil([&] {
       PresentCounted(shim);
       return !host_.Drain().frames.empty();
@@ -283,7 +283,7 @@ TEST_F(Synchronising, AutoWaitsForTheFrameBeforeOnHardware) {
 
 TEST_F(Synchronising, AProgramThatNeverHasTimeToSpareIsNotSynchronised) {
   GlShim shim(path_, "wall-clock");
-  SetPace(1);  // a nanosecond: nothing keeps that pace
+  SetPace(1);  // a pace of 1 ns that no frame can keep
   PresentUntilAttached(shim);
   for (int i = 0; i < 100; ++i) PresentCounted(shim);
   EXPECT_LE(counted_gl.fences_made, 21u);
