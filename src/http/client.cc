@@ -26,10 +26,10 @@ namespace {
 
 namespace asio = boost::asio;
 namespace beast = boost::beast;
-using Protocol = asio::generic::stream_protocol;  // Unix and TCP: one set of templates
+using Protocol = asio::generic::stream_protocol;  // covers Unix and TCP with one set of template instances
 using Stream = beast::basic_stream<Protocol>;
 
-constexpr std::uint64_t kAnswerBytesMax = 80U << 20;  // a blob has 64 MiB at most
+constexpr std::uint64_t kAnswerBytesMax = 80U << 20;  // a blob has at most 64 MiB
 
 struct Connected {
   platform::Fd fd;
@@ -48,7 +48,8 @@ Error CannotReach(const std::string& where, int error, const std::string& if_abs
   }
 }
 
-/// Plain POSIX: Asio takes the EAGAIN of a full backlog for a connection under way, which Unix sockets don't have.
+/// Uses plain POSIX: Asio treats EAGAIN, which means a full backlog, as a connection in progress, which Unix sockets do
+/// not have.
 Result<Connected> ConnectUnix(const std::string& path, const std::string& if_absent, Duration timeout) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -67,7 +68,7 @@ Result<Connected> ConnectUnix(const std::string& path, const std::string& if_abs
   return Connected{std::move(fd), AF_UNIX};
 }
 
-/// 0, or the error of a connection to one address.
+/// Returns 0, or the error of connecting to one address.
 int ConnectWithin(int fd, const addrinfo& address, Duration timeout) {
   if (::connect(fd, address.ai_addr, address.ai_addrlen) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
@@ -80,8 +81,8 @@ int ConnectWithin(int fd, const addrinfo& address, Duration timeout) {
   return ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
 }
 
-/// A machine that has vanished says nothing: what it doesn't acknowledge within three seconds, also while it is only
-/// waited for, ends the connection.
+/// Detects a machine that has vanished: data or a probe that it does not acknowledge within three seconds ends the
+/// connection, also while the client only waits.
 void NoticeIfItVanishes(int fd) {
   constexpr int kOn = 1, kAfter_s = 1, kEvery_s = 1, kTimes = 3;
   constexpr unsigned kUnheard_ms = 3'000;
@@ -157,9 +158,9 @@ Result<Answer> Exchange(Connected connected, const std::string& where, const Cal
   stream.expires_after(timeout);
   beast::http::async_write(stream, message, [&](beast::error_code written, std::size_t) {
     error = written;
-    // A server may refuse a request, and hang up, before it has read all of it: its reply is worth reading even then.
+    // A server may refuse a request and close before it has read all of it; its reply is read even then.
     if (written && written != asio::error::broken_pipe) return;
-    // In two steps: where Beast 1.74 reads the whole at once, a body of more than the limit is no error of an answer.
+    // In two steps: when Beast 1.74 reads everything at once, it reports no error for a body beyond the limit.
     beast::http::async_read_header(stream, buffer, parser, [&](beast::error_code head, std::size_t) {
       error = head;
       if (head) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One HTTP request over a connection of its own.
+// One HTTP request over a new connection.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@
 
 namespace weir::http {
 
-/// Connects, asks, reads the whole answer and closes, all within `timeout`. Errors:
-///   kUnavailable       nobody listens there, or whoever did hung up before the answer was complete
-///   kPermissionDenied  the socket isn't ours to open
-///   kTimeout           no complete answer in time
-///   kProtocol          what came back isn't HTTP
-///   kInvalidArgument   a path too long for a socket; a host or a port that is none
+/// Connects, sends the request, reads the whole answer and closes, all within `timeout`. Errors:
+/// kUnavailable       the connection was refused, or closed before the answer was complete
+/// kPermissionDenied  this user may not open the socket
+/// kTimeout           no complete answer in time
+/// kProtocol          the answer is not HTTP
+/// kInvalidArgument   the path is too long for a socket; the host or the port is invalid
 Result<Answer> AskUnix(const std::string& path, const Call& call, Duration timeout);
 Result<Answer> AskTcp(const std::string& host, std::uint16_t port, const Call& call, Duration timeout);
 
-/// A name as one segment of a path.
+/// Encodes a name as one segment of a path.
 std::string PercentEncode(std::string_view text);
 
 }  // namespace weir::http

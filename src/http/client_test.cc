@@ -89,7 +89,7 @@ TEST(HttpClient, StopsWaitingForASilentServer) {
 }
 
 TEST(HttpClient, SaysWhenNoSuchHostOrPortIsThere) {
-  // Port 1 of this machine's loopback: nobody serves there.
+  // Nothing listens on port 1 of the loopback.
   EXPECT_EQ(testing::CodeOf(AskTcp("127.0.0.1", 1, {"GET", "/"}, kPatience)), Errc::kUnavailable);
   EXPECT_EQ(testing::CodeOf(AskTcp("no such host", 80, {"GET", "/"}, kPatience)), Errc::kInvalidArgument);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// HTTP as it comes by a socket. An even first byte: the rest is what a client sends to a server. A request that reaches
-// the handler is within the limits, and whatever the server writes back is HTTP. An odd one: the rest is what a server
-// answers, and its body goes to the JSON decoder, too. The other side says nothing more, so nothing waits.
+// HTTP from a socket. If the first byte is even, the rest is sent to a server: a request that reaches the handler is
+// within the limits, and the server's reply is HTTP. If it is odd, the rest is a server's answer, and its body is also
+// passed to the JSON decoder. The sender closes its direction afterwards, so that nothing waits.
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -27,8 +27,8 @@ namespace {
 
 using namespace weir;
 
-constexpr std::size_t kBodyMax = 512;     // small, so that inputs come to it
-constexpr std::size_t kSaidMax = 32'768;  // less than a socket's buffer
+constexpr std::size_t kBodyMax = 512;     // small enough for inputs to reach it
+constexpr std::size_t kSaidMax = 32'768;  // less than a socket's buffer holds
 
 void Require(bool holds) {
   if (!holds) std::abort();
@@ -42,7 +42,7 @@ sockaddr_un AddressOf(const std::string& path) {
   return address;
 }
 
-/// Sends all and ends that direction. The other side may have hung up by then.
+/// Sends everything and closes this direction. The other side may have closed before.
 void SendAll(int fd, std::string_view said) {
   while (!said.empty()) {
     const ssize_t sent = ::send(fd, said.data(), said.size(), MSG_NOSIGNAL);
@@ -52,7 +52,7 @@ void SendAll(int fd, std::string_view said) {
   ::shutdown(fd, SHUT_WR);
 }
 
-/// A server in this thread.
+/// A server that runs in this thread.
 class Served {
  public:
   void Hear(std::string_view said) {
@@ -95,7 +95,7 @@ class Served {
   std::unique_ptr<http::Server> server_ = std::move(http::Server::ListenUnix(loop_, path_, Bounds(), Handle).value());
 };
 
-/// A server in a thread of its own, which answers each connection with the bytes of the input.
+/// A server in a separate thread that answers each connection with the bytes of the input.
 class Answering {
  public:
   Answering() : listener_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -144,7 +144,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     static Served served;
     served.Hear(said);
   } else {
-    static Answering& answering = *new Answering;  // its thread lasts as long as the process
+    static Answering& answering = *new Answering;  // its thread runs until the process ends
     answering.Say(said);
   }
   return 0;

@@ -13,7 +13,7 @@ std::string TextOf(const ordered_json& body) {
   return body.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
-/// The first entry of the table with this status; several codes share one, the body tells which.
+/// The first entry of the table with this status; where codes share a status, the body distinguishes them.
 Errc CodeOfStatus(unsigned status) {
   for (const ErrcEntry& entry : kErrcTable)
     if (entry.http_status == status) return entry.code;
@@ -34,7 +34,7 @@ Error ErrorOfAnswer(const Answer& answer, const json& body, const std::string& a
     return Fail(CodeOfStatus(answer.status), fmt::format("{}: HTTP {} without saying why", asked, answer.status));
   for (const ErrcEntry& entry : kErrcTable)
     if (entry.name == code->get_ref<const std::string&>()) return Fail(entry.code, message->get<std::string>());
-  return Fail(CodeOfStatus(answer.status), message->get<std::string>());  // a code newer than this program
+  return Fail(CodeOfStatus(answer.status), message->get<std::string>());  // the code is unknown to this version
 }
 
 }  // namespace

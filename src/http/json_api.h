@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON over HTTP as Weir's APIs speak it: errors by the codes of base/errc.h (docs/protocol/control-api.md).
+// JSON over HTTP in Weir's APIs, with the error codes of base/errc.h (docs/protocol/control-api.md).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,10 +14,11 @@ namespace weir::http {
 Reply ErrorReply(const Error& error);
 Reply JsonReply(const nlohmann::ordered_json& body, unsigned status = 200);
 
-/// No request and no file of ours nests deeper. Parsing, copying and writing a value take stack for each level.
+/// Upper bound of nesting; Weir's requests and files stay below it. Parsing, copying and writing need stack for each
+/// level.
 inline constexpr int kJsonDepthMax = 32;
 bool NestsTooDeep(std::string_view json);
-/// A text from outside as JSON; discarded where it is not JSON or nests too deeply.
+/// Parses untrusted text; the result is discarded() if the text is not JSON or nests too deeply.
 nlohmann::json ParseJson(std::string_view text);
 
 /// The object of a good answer, and the error of another. `asked`: who was asked for what, for messages ("asked the

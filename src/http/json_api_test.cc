@@ -15,7 +15,7 @@ TEST(JsonApi, AnErrorIsItselfAgainAtTheOtherEnd) {
     const auto heard = ObjectOf({reply.status, reply.body}, "asked");
     ASSERT_FALSE(heard);
     EXPECT_EQ(heard.error().code, entry.code);
-    EXPECT_EQ(heard.error().message, "it's \"so\"\xef\xbf\xbd");  // what is no UTF-8 is replaced
+    EXPECT_EQ(heard.error().message, "it's \"so\"\xef\xbf\xbd");  // invalid UTF-8 is replaced
   }
 }
 

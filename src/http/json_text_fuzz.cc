@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A text from outside as JSON. What is accepted nests no deeper than the bound, and can be copied and written again.
+// Untrusted text as JSON. An accepted value nests no deeper than the bound, and can be copied and written again.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

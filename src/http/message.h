@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests and replies as the rest of Weir sees them. Beast stays in server.cc and client.cc: it takes long to compile.
+// The request and reply types of Weir's code. Only server.cc and client.cc include Beast, which compiles slowly.
 #pragma once
 
 #include <sys/types.h>
@@ -10,36 +10,36 @@
 
 namespace weir::http {
 
-/// What a server was asked.
+/// A request that a server has received.
 struct Request {
   std::string method;
   std::string path;   // without the query
-  std::string query;  // behind '?', not decoded
+  std::string query;  // after '?', not decoded
   std::string body;
   std::string bearer;  // of an `Authorization: Bearer` line
-  uid_t peer_uid = 0;  // of whom is at the other end of a Unix socket; 0 over TCP
-  pid_t peer_pid = 0;  // likewise
+  uid_t peer_uid = 0;  // of the peer of a Unix socket; 0 over TCP
+  pid_t peer_pid = 0;  // of the peer of a Unix socket; 0 over TCP
 };
 
-/// What it says.
+/// A server's reply.
 struct Reply {
   unsigned status = 200;
   std::string content_type = "application/json";
   std::string body;
 };
 
-/// What a client asks.
+/// A request that a client sends.
 struct Call {
-  std::string method;                             // GET, POST, PUT, PATCH or DELETE
-  std::string target;                             // percent-encoded path and query
-  std::string body = {};                          // may be empty
-  std::string content_type = "application/json";  // of the body, where there is one
-  std::string bearer = {};                        // empty: without
-  std::string if_absent = {};                     // what to do where nobody listens, for the error's message
-  std::vector<std::pair<std::string, std::string>> headers = {};  // others, and instead of ours
+  std::string method;                                             // GET, POST, PUT, PATCH or DELETE
+  std::string target;                                             // percent-encoded path and query
+  std::string body = {};                                          // may be empty
+  std::string content_type = "application/json";                  // of the body, if there is one
+  std::string bearer = {};                                        // empty: no token
+  std::string if_absent = {};                                     // advice for the error message if nothing listens
+  std::vector<std::pair<std::string, std::string>> headers = {};  // further headers; they replace the default ones
 };
 
-/// What it hears.
+/// The answer that a client receives.
 struct Answer {
   unsigned status = 0;
   std::string body;

@@ -26,7 +26,7 @@ namespace {
 
 namespace asio = boost::asio;
 namespace beast = boost::beast;
-using Protocol = asio::generic::stream_protocol;  // Unix and TCP: one set of templates
+using Protocol = asio::generic::stream_protocol;  // covers Unix and TCP with one set of template instances
 using Stream = beast::basic_stream<Protocol>;
 
 constexpr auto kIdleMax = std::chrono::seconds(30);
@@ -39,7 +39,7 @@ struct Shared {
   std::map<std::string, std::size_t> by_address;  // connections from each; TCP only
 };
 
-/// One connection; lives as long as an operation of it, or an answer, is under way.
+/// One connection. Lives while an operation or an answer is pending.
 class Session : public std::enable_shared_from_this<Session> {
  public:
   Session(Protocol::socket socket, int family, std::string address, std::shared_ptr<Shared> shared)
@@ -68,7 +68,7 @@ class Session : public std::enable_shared_from_this<Session> {
   }
 
  private:
-  /// Of the handler's: says 500 where it is let go of unused.
+  /// The handler's reference to the request. Sends status 500 if it is destroyed without an answer.
   class Answering {
    public:
     Answering(std::shared_ptr<Session> session, bool keep_alive)
@@ -89,7 +89,7 @@ class Session : public std::enable_shared_from_this<Session> {
     const bool keep_alive_;
   };
 
-  /// False: the client has gone, or is told what is wrong.
+  /// False: the client has disconnected, or an error reply is being sent.
   bool CanGoOn(beast::error_code error) {
     if (!error) return true;
     if (error != beast::http::error::end_of_stream && error != beast::error::timeout)
@@ -104,7 +104,7 @@ class Session : public std::enable_shared_from_this<Session> {
                               if (self->CanGoOn(error)) self->Ask();
                             });
   }
-  /// What has come so far.
+  /// The part of the request that has arrived.
   [[nodiscard]] Request Asked() const {
     const auto& message = parser_->get();
     const std::string target(message.target());
@@ -120,11 +120,11 @@ class Session : public std::enable_shared_from_this<Session> {
                    .peer_pid = peer_.pid};
   }
   void Ask() {
-    stream_.expires_never();  // the handler's time is the handler's
+    stream_.expires_never();  // the handler has no time limit
     auto answering = std::make_shared<Answering>(shared_from_this(), parser_->get().keep_alive());
     try {
       shared_->handler(Asked(), [answering](Reply reply) { answering->Answer(std::move(reply)); });
-    } catch (const std::exception&) {  // a library's: nlohmann's for a value of another type, std::bad_alloc
+    } catch (const std::exception&) {  // for example nlohmann's type error or std::bad_alloc
       answering->Answer(
           {500, "application/json",
            "{\"error\": {\"code\": \"internal\", \"message\": \"the request could not be carried out\"}}\n"});
@@ -143,14 +143,14 @@ class Session : public std::enable_shared_from_this<Session> {
     beast::http::async_write(stream_, response_,
                              [self = shared_from_this(), keep_alive](beast::error_code error, std::size_t) {
                                if (!error && keep_alive) return self->Read();
-                               beast::error_code ignored;  // the other side may be gone already
+                               beast::error_code ignored;  // the peer may have disconnected already
                                self->stream_.socket().shutdown(Protocol::socket::shutdown_send, ignored);
                              });
   }
 
   Stream stream_;
   std::shared_ptr<Shared> shared_;
-  const std::string address_;  // of the other side; empty for a Unix socket
+  const std::string address_;  // of the peer; empty for a Unix socket
   platform::Peer peer_;
   beast::flat_buffer buffer_;
   std::optional<beast::http::request_parser<beast::http::string_body>> parser_;
@@ -183,7 +183,7 @@ class Listening final : public Server {
       ::getnameinfo(reinterpret_cast<sockaddr*>(&address), size, nullptr, 0, port, sizeof(port), NI_NUMERICSERV);
     return static_cast<std::uint16_t>(std::strtoul(port, nullptr, 10));
   }
-  /// Without the port; empty for a Unix socket.
+  /// The address without the port; empty for a Unix socket.
   static std::string AddressOf(const sockaddr_storage& from, socklen_t bytes) {
     char host[NI_MAXHOST] = "";
     if (from.ss_family != AF_INET && from.ss_family != AF_INET6) return {};
@@ -215,7 +215,7 @@ class Listening final : public Server {
       std::make_shared<Session>(std::move(socket), family_, std::move(address), shared_)->Read();
     }
     if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return Wait();
-    // Out of descriptors, say: the socket stays readable, and asking again at once would never end.
+    // For example no descriptors are left: the socket stays readable, and accepting again at once would loop.
     pause_.expires_after(kPauseAfterFailedAccept);
     pause_.async_wait([this](beast::error_code error) {
       if (!error) Wait();

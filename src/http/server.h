@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HTTP/1.1 over a Unix or a TCP socket: bounded requests, bounded time, one handler that may answer later.
+// An HTTP/1.1 server on a Unix or TCP socket: bounded requests, bounded time, one handler that may answer later.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -14,32 +14,33 @@
 
 namespace weir::http {
 
-/// Answers a request: called once, in the loop's thread, at once or later. After the client has gone it does nothing.
-/// A request that is dropped without an answer, or whose handler throws, is answered 500.
+/// Answers a request. Must be called once, in the loop's thread, at once or later. No effect after the client has
+/// disconnected. A request that is dropped without an answer, or whose handler throws, gets status 500.
 using Respond = std::function<void(Reply)>;
 using Handler = std::function<void(const Request&, Respond)>;
 
-/// Asked when a request's head has come and before its body is read. A reply refuses the request: it is sent, the body
-/// is not read, and the connection is closed.
+/// Called when a request's head has arrived, before its body is read. A returned reply refuses the request: it is sent,
+/// the body is not read, and the connection is closed.
 using Refuse = std::function<std::optional<Reply>(const Request& head)>;
 
 struct Limits {
-  std::size_t request_bytes = 64 * 1024;  // of a body
-  std::size_t connections = 128;          // beyond it a connection is closed at once: those that are served stay served
-  std::size_t connections_per_address = 128;  // the same for those from one address; TCP only
-  Refuse refuse{};                            // empty: nobody is refused
+  std::size_t request_bytes = 64 * 1024;  // of a request's body
+  std::size_t connections = 128;  // further connections are closed at once, so that existing ones are still served
+  std::size_t connections_per_address = 128;  // the same limit for each peer address; TCP only
+  Refuse refuse{};                            // empty: no request is refused
 };
 
 class Server {
  public:
-  /// Listens at `path` with mode 0660, replacing a stale socket. The caller knows that nobody else serves there.
+  /// Listens at `path` with mode 0660 and replaces a stale socket. The caller must ensure that no other process serves
+  /// there.
   static Result<std::unique_ptr<Server>> ListenUnix(boost::asio::io_context& loop, const std::string& path,
                                                     const Limits& limits, Handler handler);
-  /// `host`: a numeric address or a name of this machine's; `port` 0: any that is free.
+  /// `host`: a numeric address or a name of this machine; `port` 0: any free port.
   static Result<std::unique_ptr<Server>> ListenTcp(boost::asio::io_context& loop, const std::string& host,
                                                    std::uint16_t port, const Limits& limits, Handler handler);
   virtual ~Server() = default;
-  /// 0 of a Unix socket.
+  /// 0 for a Unix socket.
   [[nodiscard]] virtual std::uint16_t port() const = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server and the client against each other, over Unix and TCP sockets.
+// The server and the client with each other, over Unix and TCP sockets.
 #include "http/server.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr Duration kLong = seconds(20);
 
-/// A server of `handler` at both kinds of socket, in a thread of its own.
+/// A server with `handler` on both kinds of socket, in a separate thread.
 class ServerTest : public ::testing::Test {
  protected:
   void Serve(Handler handler, Limits limits = {}) {
@@ -53,7 +53,7 @@ class ServerTest : public ::testing::Test {
   boost::asio::io_context loop_{1};
   std::uint16_t port_ = 0;
   std::unique_ptr<Server> unix_, tcp_;
-  Respond held_;  // the loop's thread only
+  Respond held_;  // used by the loop's thread only
   std::atomic<bool> holds_ = false;
   std::thread thread_;
 };
@@ -180,7 +180,7 @@ TEST_F(ServerTest, ARefusedRequestIsAnsweredBeforeItsBodyIsRead) {
   ASSERT_TRUE(admitted) << admitted.error().message;
   EXPECT_EQ(admitted->body, "x");
 
-  // A head that announces a body, and no body: who waits for it answers never.
+  // A head announces a body that never comes: the answer must not wait for it.
   auto connection = platform::ConnectUnixStream(path_);
   ASSERT_TRUE(connection) << connection.error().message;
   const std::string head = "PUT /a HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n";

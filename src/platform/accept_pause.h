@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// When to ask a listener again that could give no connection because this process, or the machine, is out of
-// descriptors or memory. The connection stays in the listener's queue and keeps it readable: asking at once would keep
-// a processor busy without end. Time is an argument.
+// Decides when to accept again after accepting failed because the process or the machine had no descriptors or memory
+// left. The connection stays in the listener's queue and keeps the listener readable, so that accepting again at once
+// would keep a CPU busy. Pure: time is an argument.
 #pragma once
 
 #include "base/units.h"
@@ -13,7 +13,7 @@ class AcceptPause {
   static constexpr Duration kPause = milliseconds(100);
   static constexpr Duration kSaidAgainAfter = seconds(60);
 
-  /// Accepting failed for lack of something. True: that is to be told.
+  /// Records that accepting failed for lack of resources. True: the failure should be logged.
   [[nodiscard]] bool Failed(Instant now) {
     until_ = now + kPause;
     const bool say = !said_ || now - said_at_ >= kSaidAgainAfter;
@@ -21,7 +21,7 @@ class AcceptPause {
     said_ = true;
     return say;
   }
-  /// The listener is not to be asked now.
+  /// Whether the listener must not be asked now.
   [[nodiscard]] bool Holds(Instant now) const { return now < until_; }
 
  private:

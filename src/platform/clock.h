@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The node's clock. The one place where an Instant is made from real time.
+// The node's clock: the only place where an Instant is made from real time.
 #pragma once
 
 #include <time.h>
@@ -15,7 +15,7 @@ inline std::int64_t NowNs() {
 }
 inline Instant Now() { return InstantFromNs(NowNs()); }
 
-/// A few milliseconds coarse, a third of the price: for "is it time to try again?".
+/// Accurate to a few milliseconds at a third of the cost; for checks such as "is an attempt due?".
 inline std::int64_t CoarseNowNs() {
   timespec t{};
   clock_gettime(CLOCK_MONOTONIC_COARSE, &t);

@@ -37,7 +37,7 @@ class Fd {
   int fd_ = -1;
 };
 
-/// "attempted: what errno says". EACCES, ENOENT and the like get their own codes.
+/// "ATTEMPTED: text of errno". EACCES, ENOENT and similar errors get their own codes.
 Error ErrnoError(std::string_view attempted, int error_number);
 
 }  // namespace weir::platform

@@ -18,8 +18,8 @@ std::string ParentOf(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-/// Keeps the content of `path` under `previous`, which never leaves `path` without a file. A file system without hard
-/// links keeps no previous content.
+/// Keeps the content of `path` as `previous`. `path` always has a file. A file system without hard links keeps no
+/// previous content.
 void KeepPrevious(FileCalls& calls, const std::string& path, const std::string& previous) {
   const std::string beside = previous + ".new";
   calls.Unlink(beside.c_str());
@@ -30,7 +30,7 @@ void KeepPrevious(FileCalls& calls, const std::string& path, const std::string& 
 Status SyncFolderOf(FileCalls& calls, const std::string& path) {
   const std::string folder = ParentOf(path);
   const CalledFd fd(calls, calls.Open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0));
-  if (!fd) return Ok();  // a folder that may be written to but not read: nothing can be synced
+  if (!fd) return Ok();  // a folder that may be written but not read can't be synced
   if (calls.Fsync(fd.get()) == 0 || errno == EINVAL || errno == ENOTSUP || errno == ENOSYS) return Ok();
   return ErrnoError("syncing " + folder, errno);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The system calls by which state reaches the disk, behind an interface: tests put a disk in their place that fails,
-// is full, or loses its power between any two calls. And files that are replaced with them.
+// The system calls that write state to the disk, behind an interface, and functions that replace files with them. Tests
+// use a disk that fails, is full, or loses power between any two calls.
 #pragma once
 
 #include <sys/types.h>
@@ -13,7 +13,7 @@
 
 namespace weir::platform {
 
-/// As the calls of the same names: -1 and errno on failure.
+/// Like the system calls of the same names: -1 and errno on failure.
 class FileCalls {
  public:
   virtual ~FileCalls() = default;
@@ -55,16 +55,16 @@ class CalledFd {
   int fd_ = -1;
 };
 
-/// Writes all of it.
+/// Writes the whole content.
 Status WriteAll(FileCalls& calls, int fd, std::string_view content, const std::string& path);
 
-/// kNotFound; kResourceExhausted beyond `bytes_max`.
+/// kNotFound; kResourceExhausted: longer than `bytes_max`.
 Result<std::string> ReadFile(FileCalls& calls, const std::string& path, std::size_t bytes_max);
 
-/// Writes `content` to PATH.new, syncs it, renames it to `path` and syncs the folder. Readers see the old content or
-/// the new one, also after a crash. Only after success is the new content sure to be there after a crash; after an
-/// error either may be, whole. A failed sync is never repeated on the same data: a further call writes everything
-/// again. `previous`: the name under which the replaced content is kept; empty: it is not kept.
+/// Writes `content` to PATH.new, syncs it, renames it to `path` and syncs the folder. Readers see either the old
+/// content or the new one, also after a crash. After success a crash can't lose the new content; after an error the
+/// file holds one of the two contents, complete. A failed sync is never repeated on the same data: a further call
+/// writes everything again. `previous`: the name under which the replaced content is kept; empty: it is not kept.
 Status ReplaceDurably(FileCalls& calls, const std::string& path, std::string_view content,
                       const std::string& previous = {});
 

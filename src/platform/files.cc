@@ -54,7 +54,7 @@ Status MakeFolder(const std::string& path, unsigned mode) {
     if (::mkdir(path.c_str(), mode) == 0) return Ok();
   }
   if (errno != EEXIST) return ErrnoError("making the folder " + path, errno);
-  // The folder may lie where everybody can write, as /tmp/weir-1000 does: a link there would lead us anywhere.
+  // The parent folder may be writable for everybody, as in /tmp/weir-1000: a link there could lead anywhere.
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0) return ErrnoError("lstat " + path, errno);
   if (S_ISLNK(info.st_mode)) {

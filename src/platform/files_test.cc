@@ -93,7 +93,7 @@ TEST(WriteFileAtomically, LeavesTheOldContentWhenTheFileMayNotGrow) {
   EXPECT_FALSE(std::filesystem::exists(folder / "state.new"));
 }
 
-/// A file system of 64 KiB; tests that need one are skipped where mounting isn't allowed.
+/// A file system of 64 KiB. Tests that need it are skipped where mounting is not allowed.
 class TinyFileSystem {
  public:
   TinyFileSystem() : mounted_(::mount("weir-test", folder_.path().c_str(), "tmpfs", 0, "size=64k") == 0) {}

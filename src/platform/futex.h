@@ -11,7 +11,7 @@ namespace weir::platform {
 
 /// Returns when woken, when the word no longer holds `expected`, after `timeout`, or spuriously.
 void FutexWait(std::atomic<std::uint32_t>& word, std::uint32_t expected, Duration timeout);
-/// Wakes everybody who waits on the word, in any process.
+/// Wakes all threads that wait on the word, in any process.
 void FutexWakeAll(std::atomic<std::uint32_t>& word);
 
 }  // namespace weir::platform

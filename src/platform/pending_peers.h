@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections that were accepted and have not said who they are: each until its deadline, and a bounded number of each
-// user. Time is an argument.
+// Accepted connections that have not identified themselves yet. Each has a deadline, and each user's number is bounded.
+// Pure: time is an argument.
 #pragma once
 
 #include <sys/types.h>
@@ -27,8 +27,8 @@ class PendingPeers {
 
   PendingPeers(std::size_t most_per_uid, Duration within) : most_per_uid_(most_per_uid), within_(within) {}
 
-  /// Takes a connection, and tells its number. A user who has the most already loses the oldest: a silent connection
-  /// keeps nobody out, and one user's connections never cost another's.
+  /// Adds a connection and returns its number. If its user has the maximum already, that user's oldest connection is
+  /// dropped: silent connections exclude nobody, and one user's connections never cost another user's.
   std::uint64_t Add(Instant now, uid_t uid, Connection connection) {
     const auto of_user = [uid](const Entry& entry) { return entry.uid == uid; };
     if (static_cast<std::size_t>(std::ranges::count_if(entries_, of_user)) >= most_per_uid_)
@@ -36,7 +36,7 @@ class PendingPeers {
     entries_.push_back({next_, uid, now + within_, std::move(connection)});
     return next_++;
   }
-  /// It has said something, or is of no more use. Empty: it was dropped before.
+  /// Removes a connection that has identified itself or is no longer needed. Empty: it was dropped before.
   std::optional<Connection> Take(std::uint64_t number) {
     const auto found = std::ranges::find(entries_, number, &Entry::number);
     if (found == entries_.end()) return std::nullopt;
@@ -47,7 +47,7 @@ class PendingPeers {
   void DropLate(Instant now) {
     std::erase_if(entries_, [now](const Entry& entry) { return now > entry.deadline; });
   }
-  /// Oldest first.
+  /// Ordered by age, oldest first.
   [[nodiscard]] std::list<Entry>& entries() { return entries_; }
 
  private:

@@ -15,7 +15,7 @@
 namespace weir::platform {
 namespace {
 
-/// `move` some of what is left, as send and recv do, when the socket is ready for `events`.
+/// Transfers `size` bytes. `move` sends or receives a part when the socket is ready for `events`.
 template <typename Move>
 Status MoveAll(int socket, short events, std::size_t size, Duration within, Move move) {
   const std::int64_t until_ns = NowNs() + within.count();
@@ -59,7 +59,7 @@ PipedChild& PipedChild::operator=(PipedChild&& other) noexcept {
 
 PipedChild::~PipedChild() {
   if (pid_ == 0) return;
-  ::kill(-pid_, SIGKILL);  // what it started too
+  ::kill(-pid_, SIGKILL);  // the whole group, with its children
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program of ours that is asked things: what it is sent comes to its standard input, what it writes to its standard
-// output comes back. It ends with the object.
+// A child program that answers requests: Send writes to its standard input, Receive reads its standard output. It ends
+// with the object.
 #pragma once
 
 #include <sys/types.h>
@@ -17,7 +17,7 @@ namespace weir::platform {
 
 class PipedChild {
  public:
-  /// `argv[0]`: its path. Errors: what keeps it from being executed.
+  /// `argv[0]`: its path. An error means that it can't be executed.
   static Result<PipedChild> Start(const std::vector<std::string>& argv);
   ~PipedChild();
   PipedChild(PipedChild&& other) noexcept;
@@ -25,7 +25,8 @@ class PipedChild {
   PipedChild(const PipedChild&) = delete;
   PipedChild& operator=(const PipedChild&) = delete;
 
-  /// All of them, each within `within`. kTimeout, and kUnavailable when it has ended; it is of no use then.
+  /// Transfer all bytes, each call within `within`. kTimeout, or kUnavailable if the child has ended; the child is
+  /// unusable afterwards.
   Status Send(std::span<const std::byte> bytes, Duration within);
   Status Receive(std::span<std::byte> bytes, Duration within);
 

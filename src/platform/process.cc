@@ -19,11 +19,12 @@ namespace weir::platform {
 
 namespace {
 
-/// A number of /proc/PID/stat, counted as in proc(5).
+/// A numeric field of /proc/PID/stat, numbered as in proc(5).
 Result<std::uint64_t> StatFieldOf(pid_t pid, int wanted) {
   const std::string path = "/proc/" + std::to_string(pid) + "/stat";
   WEIR_TRY(const std::string stat, ReadFile(path, 4096));
-  // The command's name is in parentheses and may contain anything: count fields from the last one.
+  // The command's name is in parentheses and may contain any character, so that fields are counted from the last
+  // parenthesis.
   std::size_t at = stat.rfind(')');
   for (int field = 2; field < wanted && at != std::string::npos; ++field) at = stat.find(' ', at + 1);
   std::uint64_t number = 0;

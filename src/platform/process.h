@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Other processes: is it still the same one, and tell me when it ends.
+// Other processes: identifying them, and noticing their end.
 #pragma once
 
 #include <sys/types.h>
@@ -12,22 +12,24 @@
 
 namespace weir::platform {
 
-/// Start time in clock ticks since boot: with the pid it names a process for good. kNotFound when there is none.
+/// Start time in clock ticks since boot; together with the pid it identifies a process uniquely. kNotFound: no such
+/// process.
 Result<std::uint64_t> StartTimeOf(pid_t pid);
-/// The process that started it, or that took it over when that one ended. kNotFound when there is no such process.
+/// The process that started it, or its new parent after that one has ended. kNotFound: no such process.
 Result<pid_t> ParentOf(pid_t pid);
-/// Readable once the process has ended. kNotFound when it has already.
+/// The pidfd becomes readable when the process ends. kNotFound: it has ended already.
 Result<Fd> OpenPidFd(pid_t pid);
-/// Raises this process's limit of open files to the most that is allowed. Programs that Spawn starts have the limit
-/// from before: some take each descriptor below it for their own to close.
+/// Raises this process's limit of open files to the maximum. Programs that Spawn starts get the previous limit: some
+/// programs close every descriptor below the limit.
 void RaiseFileLimit();
-/// Within a child, before it becomes another program.
+/// For a child, before it executes another program.
 void RestoreFileLimit();
-/// Sends a signal to the process that a pidfd names, if it still lives.
+/// Sends a signal to the process of a pidfd; no effect if it has ended.
 void SignalPidFd(int process, int signal);
-/// CPUs this process may run on.
+/// The CPUs on which this process may run.
 std::vector<int> UsableCpus();
-/// Asks for quick wake-ups: a higher priority if that is allowed, and timers without slack. Says whether it got it.
+/// Requests quick wake-ups: a higher priority if allowed, and timers without slack. Returns whether the priority was
+/// raised.
 bool PreferQuickWakeups();
 
 }  // namespace weir::platform

@@ -89,7 +89,8 @@ TEST(Futex, ReturnsWhenTheTimeIsOver) {
 TEST(Futex, WakesWaitersInOtherProcesses) {
   const auto region = MakeSharedRegion("weir-test", 4096);
   ASSERT_TRUE(region);
-  auto* words = region->mapping.As<std::atomic<std::uint32_t>>();  // [0]: waited on, [1]: how many are about to wait
+  auto* words =
+      region->mapping.As<std::atomic<std::uint32_t>>();  // [0]: the futex, [1]: number of children about to wait
   const auto wait = [words] {
     ++words[1];
     while (words[0] == 0) FutexWait(words[0], 0, std::chrono::hours(1));
@@ -98,8 +99,7 @@ TEST(Futex, WakesWaitersInOtherProcesses) {
   Child a(wait), b(wait);
   ASSERT_TRUE(WaitUntil([&] { return words[1] == 2; }));
   words[0] = 1;
-  // A child that read the word before this and sleeps after it finds the word changed; one that sleeps already is
-  // woken.
+  // A child that has read the word but does not sleep yet finds it changed; a sleeping child is woken.
   FutexWakeAll(words[0]);
   EXPECT_EQ(a.Wait(), 0);
   EXPECT_EQ(b.Wait(), 0);

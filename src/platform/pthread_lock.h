@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Holds a pthread mutex. Not std::lock_guard on std::mutex: code in a tenant's process must be able to leave a mutex
-// behind in the child of a fork, in whatever state it is, and start with a new one.
+// Holds a pthread mutex. Used instead of std::mutex because code in a tenant's process must be able to abandon a mutex
+// in the child of a fork, in any state, and start with a new one.
 #pragma once
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sealed memfds. A region is made, sized, sealed against shrinking and growing and only then passed on: without the
-// seals whoever holds the descriptor could truncate it and kill the other side with SIGBUS.
+// Sealed memfds. A region is created, sized, sealed against shrinking and growing, and only then passed on. Without the
+// seals, any holder of the descriptor could truncate it and crash the other side with SIGBUS.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace weir::platform {
 
-/// A mapping of a whole shared region; unmapped when it goes.
+/// A mapping of a whole shared region; the destructor unmaps it.
 class Mapping {
  public:
   Mapping() = default;
@@ -33,7 +33,7 @@ class Mapping {
   [[nodiscard]] T* As() const {
     return static_cast<T*>(address_);
   }
-  /// Forgets the mapping without unmapping it.
+  /// Releases the mapping without unmapping it.
   void Leak() { address_ = nullptr; }
 
  private:
@@ -46,11 +46,11 @@ struct SharedRegion {
   Mapping mapping;
 };
 
-/// Makes a zeroed, sealed region. `name` shows in /proc/PID/maps.
+/// Creates a zeroed, sealed region. `name` appears in /proc/PID/maps.
 Result<SharedRegion> MakeSharedRegion(const std::string& name, std::uint64_t bytes);
 
-/// Maps a region that somebody else passed. Refuses (kProtocol) what isn't a memfd of exactly `bytes` that is sealed
-/// against shrinking and growing: such a mapping could fault under our feet.
+/// Maps a region that another process passed. kProtocol unless it is a memfd of exactly `bytes` that is sealed against
+/// shrinking and growing: access to any other mapping could fault.
 Result<Mapping> MapForeignRegion(int fd, std::uint64_t bytes);
 
 }  // namespace weir::platform

@@ -21,7 +21,7 @@ using weir::testing::CodeOf;
 
 constexpr std::uint64_t kBytes = 8192;
 
-/// A memfd with just these seals.
+/// A memfd with exactly these seals.
 Fd Memfd(std::uint64_t bytes, int seals) {
   Fd fd(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   EXPECT_EQ(::ftruncate(fd.get(), static_cast<off_t>(bytes)), 0);

@@ -22,7 +22,7 @@
 namespace weir::platform {
 namespace {
 
-/// Who the child becomes; looked up before the fork.
+/// The child's user; looked up before the fork.
 struct User {
   bool change = false;
   uid_t uid = 0;
@@ -36,13 +36,13 @@ Result<User> FindUser(uid_t uid) {
   return User{.change = true, .uid = uid, .gid = entry->pw_gid};
 }
 
-/// The environment of this process, with `changes` made to it.
+/// This process's environment with `changes` applied.
 std::vector<char*> EnvironmentWith(const std::vector<std::string>& changes) {
   std::vector<char*> all;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view old(*entry);
     const auto replaces = [&](const std::string& change) {
-      const std::size_t name = change.find('=') + 1;  // with the '='
+      const std::size_t name = change.find('=') + 1;  // includes the '='
       return old.substr(0, name) == std::string_view(change).substr(0, name);
     };
     if (std::ranges::none_of(changes, replaces)) all.push_back(*entry);
@@ -62,8 +62,8 @@ std::vector<char*> EnvironmentWith(const std::vector<std::string>& changes) {
   const bool changed =
       !user.change || (::setgroups(0, nullptr) == 0 && ::setgid(user.gid) == 0 && ::setuid(user.uid) == 0);
   RestoreFileLimit();
-  ::setpriority(PRIO_PROCESS, 0, 0);  // ours may be a better one, which is nobody else's
-  // What a library opened without saying so is not to live on in a program that outlives us.
+  ::setpriority(PRIO_PROCESS, 0, 0);  // the child must not inherit a raised priority
+  // Descriptors that a library opened without close-on-exec must not survive in the child.
   ::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
   const bool kept = spec.kept_fd < 0 || ::fcntl(spec.kept_fd, F_SETFD, 0) == 0;
   const bool piped = spec.piped_fd < 0 || (::dup2(spec.piped_fd, STDIN_FILENO) == STDIN_FILENO &&
@@ -93,7 +93,7 @@ Result<pid_t> Spawn(const SpawnSpec& spec) {
   if (pid == 0) Become(spec, argv, environment, user, write_end.get());
   write_end.Reset();
   int error = 0;
-  if (::read(read_end.get(), &error, sizeof error) != static_cast<ssize_t>(sizeof error)) return pid;  // exec went well
+  if (::read(read_end.get(), &error, sizeof error) != static_cast<ssize_t>(sizeof error)) return pid;  // exec succeeded
   ::waitpid(pid, nullptr, 0);
   return ErrnoError("starting " + spec.argv[0], error);
 }

@@ -15,7 +15,7 @@
 namespace weir::platform {
 namespace {
 
-/// The CPU clock of a thread, by its id (see pthread_getcpuclockid and the kernel's posix-timers.h).
+/// The id of a thread's CPU clock (see pthread_getcpuclockid and the kernel's posix-timers.h).
 clockid_t ThreadClock(pid_t tid) {
   constexpr unsigned kPerThreadSchedClock = 6;
   return static_cast<clockid_t>((~static_cast<unsigned>(tid) << 3) | kPerThreadSchedClock);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPU time of single threads of this process, and on which CPUs they run: the clock of software devices.
+// CPU time and CPU affinity of single threads of this process: the basis of the embedded device's meter.
 #pragma once
 
 #include <sys/types.h>
@@ -12,19 +12,19 @@
 
 namespace weir::platform {
 
-/// Bit n of word n / 64: CPU n.
+/// Bit n % 64 of word n / 64 stands for CPU n.
 using CpuSet = std::array<std::uint64_t, 16>;
 
-/// CPU time that a thread of this process has used, ns. Nothing when there is no such thread.
+/// CPU time in ns of a thread of this process; empty: no such thread.
 std::optional<std::int64_t> ThreadCpuNs(pid_t tid);
 
 /// The threads of this process.
 std::vector<pid_t> ThreadsOfThisProcess();
-/// Those whose name begins with `prefix`.
+/// Only the threads whose names begin with `prefix`.
 std::vector<pid_t> ThreadsOfThisProcess(std::string_view prefix);
 
-/// Keeps a thread on `cpus`, within what it was allowed before: a narrower choice stays, and one that would leave it
-/// nothing is not made.
+/// Restricts a thread to those of `cpus` that it may already use: a narrower affinity stays. No effect if no CPU would
+/// be left.
 void KeepThreadOn(pid_t tid, const CpuSet& cpus);
 
 }  // namespace weir::platform

@@ -10,14 +10,14 @@
 namespace weir::platform {
 namespace {
 
-/// The kernel's struct sched_attr, first version; glibc has it from 2.41 on.
+/// The kernel's struct sched_attr in its first version; glibc has it since 2.41.
 struct SchedAttributes {
   std::uint32_t size = sizeof(SchedAttributes);
   std::uint32_t policy = 0;
   std::uint64_t flags = 0;
   std::int32_t nice = 0;
   std::uint32_t priority = 0;
-  std::uint64_t runtime_ns = 0;  // of an ordinary thread: its slice
+  std::uint64_t runtime_ns = 0;  // of an ordinary thread: its time slice
   std::uint64_t deadline_ns = 0;
   std::uint64_t period_ns = 0;
 };

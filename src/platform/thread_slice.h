@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// How soon a thread runs after it was woken, where the kernel lets us ask (Linux 6.12 and later).
+// Sets how soon a thread runs after it was woken, on Linux 6.12 and later.
 #pragma once
 
 #include "base/units.h"
 
 namespace weir::platform {
 
-/// Asks for time slices of this length for the calling thread, which changes how soon it runs and not how much: the
-/// kernel lets a woken thread with short slices go before a running one with longer ones. Zero: the kernel's default.
-/// Needs no privilege; leaves policy, nice value and all else as they are. False: not an ordinary thread, or refused.
-/// Older kernels accept it and do nothing.
+/// Requests time slices of this length for the calling thread. This changes how soon it runs, not how much: a woken
+/// thread with short slices preempts a running one with longer slices. Zero: the kernel's default. Needs no privilege;
+/// policy and nice value are unchanged. False: not an ordinary thread, or refused. Older kernels accept the request
+/// without an effect.
 bool SetThreadSlice(Duration slice);
 
 }  // namespace weir::platform

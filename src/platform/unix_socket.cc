@@ -29,8 +29,8 @@ Result<sockaddr_un> AddressOf(const std::string& path) {
   return address;
 }
 
-/// Not 0, 1 or 2. A tenant's program may have closed its standard streams, and would then read from and write to what
-/// we opened.
+/// Avoids descriptors 0, 1 and 2. A tenant's program may have closed its standard streams, and would then read from or
+/// write to this descriptor.
 Fd AboveStandard(Fd fd) {
   if (fd.get() < 0 || fd.get() > STDERR_FILENO) return fd;
   return Fd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
@@ -50,8 +50,8 @@ Status RemoveStale(const std::string& path) {
   if (::lstat(path.c_str(), &info) != 0) return errno == ENOENT ? Ok() : ErrnoError("lstat " + path, errno);
   if (!S_ISSOCK(info.st_mode))
     return Fail(Errc::kAlreadyExists, path + " exists and is not a socket; it is left alone");
-  // Only a refused connection says that nobody listens: a full backlog, another kind of socket or a missing permission
-  // say that somebody might.
+  // Only a refused connection proves that nothing listens. A full backlog, another kind of socket or a missing
+  // permission may hide a listener.
   const auto connected = ConnectTo(path, SOCK_SEQPACKET);
   if (connected || (connected.error().code != Errc::kUnavailable && connected.error().code != Errc::kNotFound))
     return Fail(Errc::kBusy, "somebody listens on " + path + " already");
@@ -97,7 +97,7 @@ Result<Fd> PeerPidFdOf(int fd) {
 #ifdef SO_PEERPIDFD
   constexpr int kPeerPidFd = SO_PEERPIDFD;
 #else
-  constexpr int kPeerPidFd = 77;  // older headers
+  constexpr int kPeerPidFd = 77;  // for older headers
 #endif
   int process = -1;
   socklen_t size = sizeof process;
@@ -129,7 +129,7 @@ Status SendPacket(int fd, std::span<const std::byte> packet, std::span<const int
 
 void SendLastPacket(Fd connection, std::span<const std::byte> packet) {
   static_cast<void>(SendPacket(connection.get(), packet));
-  ::shutdown(connection.get(), SHUT_RD);  // nothing comes any more, so that what is there can be discarded
+  ::shutdown(connection.get(), SHUT_RD);  // no more data can arrive, so that pending data can be discarded
   char byte = 0;
   while (::recv(connection.get(), &byte, 1, MSG_DONTWAIT) > 0) continue;
 }

@@ -45,7 +45,7 @@ int OpenFds() {
   return count;
 }
 
-/// A listening socket of another kind at `path`.
+/// A listening socket of a different kind at `path`.
 Fd ListenStream(const std::string& path) {
   Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
@@ -74,7 +74,7 @@ TEST(ListenSeqPacket, ListensWithTheModeThatWasGiven) {
 
 TEST(ListenSeqPacket, ReplacesAStaleSocket) {
   const TempFolder folder;
-  { ASSERT_TRUE(ListenSeqPacket(folder / "s", 0600)); }  // the file stays, nobody listens
+  { ASSERT_TRUE(ListenSeqPacket(folder / "s", 0600)); }  // the file stays, but nothing listens
   ASSERT_EQ(::access((folder / "s").c_str(), F_OK), 0);
   EXPECT_EQ(CodeOf(ConnectSeqPacket(folder / "s")), Errc::kUnavailable);
   const auto listener = ListenSeqPacket(folder / "s", 0600);
@@ -276,7 +276,7 @@ TEST(Packets, CarryDescriptorsThatOtherProgramsDoNotInherit) {
   EXPECT_EQ(byte, 'x');
 }
 
-/// Sends one byte and `count` copies of a descriptor, past SendPacket's own bound.
+/// Sends one byte and `count` copies of a descriptor, more than SendPacket allows.
 void SendMany(int socket, int fd, std::size_t count) {
   std::vector<char> control(CMSG_SPACE(sizeof(int) * count));
   char byte = 0;
@@ -326,7 +326,7 @@ TEST(WaitReadable, GoesOnWaitingAfterASignal) {
   ASSERT_EQ(::sigaction(SIGUSR1, &action, &before), 0);
   const pthread_t waiter = ::pthread_self();
   std::thread sender([&] {
-    // Interrupted over and over, so that most of it finds the waiter asleep, and only then sent to.
+    // The waiter is interrupted repeatedly, mostly while it sleeps, before the packet is sent.
     for (int i = 1; i <= 50; ++i) {
       ::pthread_kill(waiter, SIGUSR1);
       while (signals < i) std::this_thread::yield();
