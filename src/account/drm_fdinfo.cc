@@ -10,7 +10,7 @@ namespace weir::account {
 namespace {
 
 constexpr std::string_view kEngine = "drm-engine-";
-constexpr std::string_view kCapacity = "drm-engine-capacity-";  // how many engines of a name there are
+constexpr std::string_view kCapacity = "drm-engine-capacity-";  // number of engines with this name
 constexpr std::string_view kCycles = "drm-cycles-";
 constexpr std::uint64_t kNsMax = std::numeric_limits<std::int64_t>::max() / kFdinfoEnginesMax;
 
@@ -20,7 +20,7 @@ std::string_view Trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
-/// The whole text, or its part before " ns".
+/// The whole text, or the part before `unit`, as a number.
 std::optional<std::uint64_t> NumberIn(std::string_view text, std::string_view unit = {}) {
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

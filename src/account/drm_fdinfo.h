@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text in which a DRM driver of Linux tells what a client has used: /proc/PID/fdinfo/FD of a file that the client
+// The text in which a DRM driver of Linux reports a client's use: /proc/PID/fdinfo/FD of a file that the client has
 // opened (the kernel's document "drm-usage-stats"). Pure.
 #pragma once
 
@@ -19,7 +19,7 @@ struct DrmClient {
   std::string pdev;                                       // the PCI address; empty: the device has none
   std::uint64_t id = 0;                                   // the same for all descriptors of one open file
   std::vector<std::pair<std::string, Duration>> engines;  // busy times by name
-  /// The driver counts cycles only, as Intel's xe does. They are not read.
+  /// The driver counts only cycles, as Intel's xe does. Cycles are not read.
   bool counts_cycles = false;
 
   [[nodiscard]] Duration Sum() const;
@@ -29,7 +29,7 @@ struct DrmClient {
 inline constexpr std::size_t kFdinfoBytesMax = 16 * 1024;
 inline constexpr std::size_t kFdinfoEnginesMax = 64;
 
-/// Empty: the text is not of a DRM client, or a value is not a number.
+/// Empty: the text does not describe a DRM client, or a value is not a number.
 std::optional<DrmClient> ParseFdinfo(std::string_view text);
 
 std::string FdinfoText(const DrmClient& client);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text of a file in /proc/PID/fdinfo. What is accepted is bounded, and is the same when it is written and read again.
+// Text of a file in /proc/PID/fdinfo. An accepted client is bounded, and is unchanged after it was written and read
+// again.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -24,7 +24,7 @@ std::optional<std::int64_t> PidOf(const std::string& name) {
   return pid;
 }
 
-/// Empty: it can't be read, because the process has ended or belongs to another user.
+/// Empty: the file can't be read, because the process has ended or belongs to another user.
 std::string TextOf(const std::string& path) {
   const platform::Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string text(kFdinfoBytesMax, '\0');
@@ -58,7 +58,7 @@ Result<std::vector<DeviceUse>> DrmSource::Read() {
     Search();
     searched_ = now;
   }
-  // Descriptors of one open file, which a child inherits, show the same client.
+  // Descriptors of one open file, for example in a child that inherited it, show the same client.
   std::map<std::uint64_t, ClientUse> clients;
   bool counts_cycles = false;
   for (const File& file : files_) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The account of one DRM device: reads the fdinfo of all files of it that processes have open.
+// The account of one DRM device, read from the fdinfo of all its open files.
 //
-// Each look reads the files that are known. Processes that have opened the device since then are found by a search of
-// all descriptors, once a second. A client whose last descriptor is closed is no longer listed: what it used after the
-// last look is charged as it reported.
+// Each call to Read reads the known files. A search of all descriptors once a second finds processes that have opened
+// the device since. A client whose last descriptor is closed is no longer listed; its use after the last read is
+// charged as it reported it.
 #pragma once
 
 #include <functional>

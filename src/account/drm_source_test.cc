@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder that looks like /proc.
+/// A folder with the structure of /proc.
 class DrmSourceOfAProc : public ::testing::Test {
  protected:
   void Opens(int pid, int fd, const std::string& device) {

@@ -13,7 +13,7 @@ namespace weir::account {
 
 class EmulatorSource final : public Source {
  public:
-  /// Connects when it is read.
+  /// Connects on the first read.
   explicit EmulatorSource(std::string socket) : socket_(std::move(socket)) {}
   Result<std::vector<DeviceUse>> Read() override;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir-gpu-account: tells the daemon what the driver's account says of each process. The daemon itself opens no driver.
+// weir-gpu-account: reports the driver's account of each process to the daemon, because the daemon itself opens no
+// driver.
 #include <getopt.h>
 #include <poll.h>
 
@@ -23,7 +24,7 @@ namespace {
 
 using namespace weir;
 
-/// Charges are corrected ten times a second: often enough that a share is right within a second, and 0.1 % of a CPU.
+/// Charges are corrected ten times a second: a share is then right within a second, at the cost of 0.1 % of a CPU.
 constexpr int kEveryMs = 100;
 constexpr Duration kAnswerWithin = seconds(2);
 
@@ -59,7 +60,7 @@ int Usage(const char* what) {
   return 2;
 }
 
-/// An emulator's account by engine, in the form of DRM's fdinfo.
+/// Prints an emulator's account by engine, in the form of DRM's fdinfo.
 Status PrintEmulator(const std::string& socket) {
   WEIR_TRY(emulator::AccountReader reader, emulator::AccountReader::Connect(socket, "weir-gpu-account"));
   for (std::uint32_t i = 0; i < reader.devices().size(); ++i) {
@@ -77,7 +78,7 @@ Status PrintEmulator(const std::string& socket) {
   return Ok();
 }
 
-/// `over`: how long the use is summed up first, where the driver has no counters.
+/// `over`: how long the use is accumulated before printing, for drivers without counters.
 Status Print(account::Source& source, Duration over) {
   for (const Instant end = platform::Now() + over; platform::Now() < end; ::poll(nullptr, 0, kEveryMs))
     WEIR_TRY_STATUS(source.Read());
@@ -108,7 +109,7 @@ Status Tell(account::Source& source, const std::string& control, const std::vect
   return Ok();
 }
 
-/// Until the parent has ended, or for ever. A failure is printed once, and tried again.
+/// Runs until the parent has ended, or forever. A failure is printed once and retried.
 Status Watch(account::Source& source, const std::string& control, const std::vector<std::string>& devices,
              int parent_pid) {
   platform::Fd parent;
@@ -120,7 +121,7 @@ Status Watch(account::Source& source, const std::string& control, const std::vec
   for (;;) {
     const Status status = Tell(source, control, devices);
     failures = status ? 0 : failures + 1;
-    // An emulator and the daemon start beside this program: the first failures are expected.
+    // An emulator and the daemon start at the same time as this program, so that the first calls may fail.
     constexpr int kQuietFailures = 20;
     const std::string why = status || failures < kQuietFailures ? std::string() : status.error().message;
     if (!why.empty() && why != printed) std::fprintf(stderr, "weir-gpu-account: %s\n", why.c_str());

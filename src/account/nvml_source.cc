@@ -13,7 +13,8 @@ void UtilizationSum::Take(std::span<const nvml::ProcessSample> samples) {
     if (sample.time_us <= latest_us_) continue;
     latest = std::max(latest, sample.time_us);
     if (!processes_.contains(sample.pid) && processes_.size() == kProcessesMax) continue;
-    // The driver takes the samples of all processes together, so the period began at the latest sample of any.
+    // The driver samples all processes at the same time, so the period began at the latest earlier sample of any
+    // process.
     const std::uint64_t period_us = latest_us_ == 0 ? 0 : std::min(sample.time_us - latest_us_, kPeriodMaxUs);
     Process& process = processes_[sample.pid];
     process.used += microseconds(period_us) * std::min(sample.percent, 100U) / 100;

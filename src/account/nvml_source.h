@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The account of one NVIDIA GPU. NVML tells no counters by process: it tells for each process the percentage of a
-// sampling period, of 1/6 s to 1 s, in which its kernels ran. Those are summed up.
+// The account of one NVIDIA GPU. NVML has no counters for processes. For each process it reports the percentage of a
+// sampling period (1/6 s to 1 s) in which the process's kernels ran; these are summed.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@
 
 namespace weir::account {
 
-/// Counters made of percentages. Pure.
+/// Counters computed from percentages. Pure.
 class UtilizationSum {
  public:
-  /// No sampling period is longer. A process that was idle is not listed, so that its period is not known by its own
-  /// last sample.
+  /// Upper bound of a sampling period. An idle process has no samples, so that its own last sample does not tell the
+  /// period.
   static constexpr Duration kPeriodMax = seconds(1);
   static constexpr std::size_t kProcessesMax = 16'384;
-  /// A process without a sample for longer is forgotten.
+  /// A process without samples for this long is forgotten.
   static constexpr Duration kKeepFor = seconds(60);
 
-  /// Samples that are not later than those before are ignored.
+  /// Samples that are not newer than the earlier ones are ignored.
   void Take(std::span<const nvml::ProcessSample> samples);
-  /// The latest time of a sample, on NVML's clock; 0: there was none.
+  /// The latest sample's time on NVML's clock; 0: no sample yet.
   [[nodiscard]] std::uint64_t latest_us() const { return latest_us_; }
   [[nodiscard]] std::vector<ClientUse> Clients() const;
 
@@ -44,7 +44,7 @@ class NvmlSource final : public Source {
  public:
   /// `gpu` and `library` as NvmlDevice::Open takes them.
   NvmlSource(std::string gpu, std::string library) : gpu_(std::move(gpu)), library_(std::move(library)) {}
-  /// kUnavailable also: this version of NVML does not tell the use of processes.
+  /// kUnavailable also if this version of NVML does not report the use of processes.
   Result<std::vector<DeviceUse>> Read() override;
 
  private:

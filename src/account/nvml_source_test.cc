@@ -15,7 +15,7 @@ Duration UsedBy(const UtilizationSum& sum, std::int64_t pid) {
 TEST(UtilizationSum, AddsUpTheTimeOfEachPeriod) {
   UtilizationSum sum;
   sum.Take(std::vector<nvml::ProcessSample>{{.pid = 7, .time_us = 1'000'000, .percent = 90}});
-  EXPECT_EQ(UsedBy(sum, 7), Duration{});  // it is not known when the first period began
+  EXPECT_EQ(UsedBy(sum, 7), Duration{});  // the start of the first period is unknown
   sum.Take(std::vector<nvml::ProcessSample>{{7, 1'200'000, 50}, {8, 1'200'000, 25}});
   sum.Take(std::vector<nvml::ProcessSample>{{7, 1'400'000, 10}});
   EXPECT_EQ(UsedBy(sum, 7), milliseconds(120));

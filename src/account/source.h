@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a driver's account says of each client of a device, and where it is read.
+// A driver's account of each client of a device, and the interface for reading it.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +11,22 @@
 
 namespace weir::account {
 
-/// What one client (one open context of a process) has used since it began, on all engines together.
+/// The use of one client (one open context of a process) since it began, summed over all engines.
 struct ClientUse {
-  std::uint64_t key = 0;  // of this client alone
+  std::uint64_t key = 0;  // unique to this client
   std::int64_t pid = 0;
   Duration used{};
 };
 
 struct DeviceUse {
-  std::optional<Duration> busy;  // of the device, since any moment; empty: the driver does not tell
+  std::optional<Duration> busy;  // of the device, since an arbitrary time; empty: not reported
   std::vector<ClientUse> clients;
 };
 
 class Source {
  public:
   virtual ~Source() = default;
-  /// One entry for each device of the source, always in the same order. An error is not final: the next call tries
-  /// again.
+  /// One entry for each device of the source, always in the same order. After an error the next call tries again.
   virtual Result<std::vector<DeviceUse>> Read() = 0;
 };
 

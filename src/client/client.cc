@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libweir-client: include/weir/client.h over the service API for modules. Nothing thrown leaves it.
+// libweir-client: include/weir/client.h on top of the service API for modules. No exception leaves it.
 #pragma GCC visibility push(default)
 #include <weir/client.h>
 #pragma GCC visibility pop
@@ -34,7 +34,8 @@ struct weir_client {
 struct weir_client_run {
   std::shared_ptr<ModuleClient> service;
   std::string id, body;
-  // What is asked without the lock is put here once, under it, and stays as it is: texts are handed out.
+  // The result of a request, which is made without the lock. Set once under the lock and then constant, because callers
+  // receive pointers to its texts.
   std::mutex mutex;
   std::optional<nlohmann::json> ended;
   std::string text, words, device, node;
@@ -57,7 +58,7 @@ int Say(weir_client_error* error, Errc code, const char* words) noexcept {
   return number;
 }
 
-/// The number of what `work` returns, or of what it throws.
+/// The error code of what `work` returns or throws.
 template <typename Work>
 int Guarded(weir_client_error* error, Work work) noexcept {
   try {
@@ -77,7 +78,7 @@ Status Needs(bool given, const char* what) {
   return Fail(Errc::kInvalidArgument, std::string("no ") + what + " was given");
 }
 
-/// A structure of the caller's, which may be shorter than ours or longer; what it lacks is 0.
+/// Copies a structure of the caller's, which may be shorter or longer than this version's; missing fields are 0.
 template <typename T>
 Result<T> Copied(const T* given, const char* what) {
   WEIR_TRY_STATUS(Needs(given != nullptr, what));
@@ -94,7 +95,7 @@ Duration Span(double seconds) {
   return weir::FromSeconds(std::isnan(seconds) || seconds < 0 || seconds > kSecondsMax ? kSecondsMax : seconds);
 }
 
-/// What a run asks for, as the API takes it.
+/// The body of the API's run request.
 Result<std::string> BodyOf(ModuleClient& service, const weir_client_order& order) {
   WEIR_TRY_STATUS(Needs(order.module != nullptr, "module"));
   WEIR_TRY_STATUS(Needs(order.kernel != nullptr, "kernel"));
@@ -111,7 +112,7 @@ Result<std::string> BodyOf(ModuleClient& service, const weir_client_order& order
   return body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// Under the run's lock.
+/// The run's lock must be held.
 void Keep(weir_client_run& run, nlohmann::json ended) {
   if (run.ended) return;
   run.text = weir::modules::TextOf(ended, "text");
@@ -270,7 +271,7 @@ int weir_client_forget(weir_client_run* run, weir_client_error* error) {
   return Guarded(error, [&]() -> Status {
     WEIR_TRY_STATUS(Needs(run != nullptr, "run"));
     const auto gone = run->service->AskUntil("DELETE", "/v1/runs/" + weir::http::PercentEncode(run->id));
-    // Asked twice, the second time there is nothing to forget.
+    // After an earlier call the service has no run left to forget.
     if (!gone && gone.error().code != Errc::kNotFound) return gone.error();
     return weir::Ok();
   });

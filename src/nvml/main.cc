@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir-gpu-memory: started by `weir serve --device nvidia:GPU`, to tell the daemon what is in use of a real GPU's
-// memory. A process of its own, since the daemon opens no driver.
+// weir-gpu-memory: `weir serve --device nvidia:GPU` starts it to report a real GPU's memory in use to the daemon. It is
+// a separate process because the daemon opens no driver.
 #include <getopt.h>
 #include <poll.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 using namespace weir;
 
-/// Twice a second: what core::OthersMemory counts looks by.
+/// Twice a second, the interval that core::OthersMemory assumes.
 constexpr int kEveryMs = 500;
 constexpr Duration kAnswerWithin = seconds(2);
 
@@ -64,7 +64,7 @@ Status Tell(const std::string& control, const std::string& device, Bytes used) {
   return Ok();
 }
 
-/// Until the parent has ended, or for ever. What can't be told or asked for once is said, and tried again.
+/// Runs until the parent has ended, or forever. A failure is printed once and retried.
 Status Watch(const nvml::NvmlDevice& gpu, const std::string& control, const std::string& device, int parent_pid) {
   platform::Fd parent;
   if (parent_pid != 0) {

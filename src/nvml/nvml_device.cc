@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVML's functions by their names and signatures (NVIDIA, NVML API Reference Guide).
+// NVML's functions with their names and signatures (NVIDIA, NVML API Reference Guide).
 #include "nvml/nvml_device.h"
 
 #include <dlfcn.h>
@@ -51,7 +51,7 @@ struct NvmlDevice::Opened {
   Return (*by_uuid)(const char*, Handle*) = nullptr;
   Return (*by_pci)(const char*, Handle*) = nullptr;
   Return (*memory_info)(Handle, MemoryInfo*) = nullptr;
-  // Not in every version.
+  // Missing in some versions.
   Return (*uuid)(Handle, char*, unsigned) = nullptr;
   Return (*model)(Handle, char*, unsigned) = nullptr;
   Return (*pci_info)(Handle, PciInfo*) = nullptr;
@@ -139,7 +139,7 @@ DeviceIdentity NvmlDevice::Identity() const {
 Result<std::vector<ProcessSample>> NvmlDevice::ProcessSamples(std::uint64_t after_us) const {
   constexpr const char* kWhat = "NVIDIA's driver does not tell how much each process uses the GPU: ";
   if (opened_->process_utilization == nullptr) return Fail(Errc::kUnavailable, std::string(kWhat) + "it is too old");
-  // The number of processes may grow between two calls.
+  // The number of processes may grow between the two calls.
   std::vector<Opened::UtilizationSample> read(64);
   for (;;) {
     auto count = static_cast<unsigned>(read.size());
