@@ -34,7 +34,7 @@ Result<std::string> FindCommand(const std::string& name) {
   return Fail(Errc::kNotFound, fmt::format("there is no program '{}' in PATH; is its package installed?", name));
 }
 
-/// A command that runs in a group of its own; it doesn't outlive this object.
+/// A command in its own process group; the destructor kills the group.
 class RunningCommand {
  public:
   explicit RunningCommand(pid_t pid) : pid_(pid) {}
@@ -57,7 +57,7 @@ class RunningCommand {
   pid_t pid_;
 };
 
-/// Until there is something to read, or an end. kTimeout.
+/// Waits for data or the end of the stream. kTimeout.
 Status WaitReadable(int fd, Instant deadline) {
   for (;;) {
     const auto left = std::chrono::ceil<milliseconds>(deadline - platform::Now()).count();
@@ -69,7 +69,7 @@ Status WaitReadable(int fd, Instant deadline) {
   }
 }
 
-/// Until the other side is closed.
+/// Reads until the other side is closed.
 Status ReadAll(int fd, Instant deadline, std::size_t bytes_max, std::string& text) {
   std::array<char, 16384> buffer{};
   for (;;) {
@@ -84,7 +84,7 @@ Status ReadAll(int fd, Instant deadline, std::size_t bytes_max, std::string& tex
   }
 }
 
-/// One may close its output and go on.
+/// Waits for the process: a command may close its output and continue.
 Status WaitForEnd(pid_t pid, Instant deadline) {
   const auto ended = platform::OpenPidFd(pid);
   if (!ended && ended.error().code == Errc::kNotFound) return Ok();
@@ -96,7 +96,7 @@ Status WaitForEnd(pid_t pid, Instant deadline) {
 
 Result<CommandOutput> RunCommand(const std::vector<std::string>& argv, Duration within, std::size_t bytes_max) {
   WEIR_TRY(std::string program, FindCommand(argv.at(0)));
-  // A socket: its other end is standard input too, from which nothing comes.
+  // A socket pair: its other end is the command's standard input too, from which nothing can be read.
   int ends[2] = {-1, -1};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return platform::ErrnoError("starting " + argv[0], errno);

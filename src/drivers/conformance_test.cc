@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every engine does for its driver, as one suite: in memory, against models of Placement and Slurm, and, where the
-// end-to-end tests have started them, against real ones (WEIR_TEST_PLACEMENT=http://HOST:PORT,
+// The requirements of every engine as one suite. It runs with the engine in memory and with models of Placement and
+// Slurm. The end-to-end tests also run it with real ones (WEIR_TEST_PLACEMENT=http://HOST:PORT,
 // WEIR_TEST_SLURM=LICENCE).
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -18,12 +18,12 @@
 namespace weir::drivers {
 namespace {
 
-/// An engine's driver, and what a customer does.
+/// An engine's driver and the actions of its customers.
 class Site {
  public:
   virtual ~Site() = default;
   virtual EngineDriver& driver() = 0;
-  /// The consumer's id; nothing where it is refused, or not granted within seconds.
+  /// Returns the consumer's id; empty: refused, or not granted within seconds.
   virtual std::optional<std::string> Take(std::int64_t shares) = 0;
   virtual void GiveBack(const std::string& consumer) = 0;
   [[nodiscard]] const std::string& gpu() const { return gpu_; }
@@ -140,7 +140,7 @@ class RealSlurmSite final : public Site {
     }
     const std::string job = submitted->text.substr(0, submitted->text.find('\n'));
     jobs_.push_back(job);
-    for (int look = 0; look < 30; ++look) {  // 3 s: Slurm looks at those that wait each second
+    for (int look = 0; look < 30; ++look) {  // 3 s: Slurm checks waiting jobs every second
       const auto state = Run({"squeue", "--noheader", "--jobs=" + job, "--format=%T"});
       if (state && state->text == "RUNNING\n") return job;
       std::this_thread::sleep_for(milliseconds(100));

@@ -9,7 +9,7 @@ namespace weir::drivers {
 namespace {
 
 constexpr int kDoublingsMax = 20;
-constexpr double kCapAlmost = 1.5e-6;  // caps are millionths
+constexpr double kCapAlmost = 1.5e-6;  // caps are rounded to millionths
 
 std::string RetryKey(const Action& action) { return std::to_string(static_cast<int>(action.kind)) + action.vgpu; }
 
@@ -71,7 +71,7 @@ void DriverLoop::FollowGrants(Instant now, const NodeView& node, const Usage& us
     if (!vgpu.attached) Propose(now, {.kind = ActionKind::kRemoveVgpu, .vgpu = vgpu.name}, actions);
   }
   std::erase_if(missed_, [&](const auto& entry) { return !here.contains(entry.first); });
-  // Retries of vGPUs that nobody asks for any more, and that are not here.
+  // Drops retries of vGPUs that neither exist nor are requested any more.
   std::erase_if(retries_, [&](const auto& entry) {
     const std::string vgpu = entry.first.substr(1);
     return !vgpu.empty() && !granted.contains(vgpu) && !here.contains(vgpu);
@@ -87,7 +87,7 @@ void DriverLoop::Done(Instant now, const Action& action, bool well) {
   const double doubled =
       std::ldexp(static_cast<double>(settings_.retry_min.count()), std::min(retry.failures, kDoublingsMax));
   const double pause = std::min(doubled, static_cast<double>(settings_.retry_max.count()));
-  // Between half of it and all: of many drivers that failed together not all come back together.
+  // Between half of the pause and all of it, so that drivers that failed together do not retry together.
   retry.not_before = now + Duration{static_cast<std::int64_t>(pause * (0.5 + 0.5 * prng_.Uniform()))};
   retry.failures = std::min(retry.failures + 1, kDoublingsMax);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a driver does next: from what the node sells and what the engine says, to calls of both. Pure, and by levels
-// rather than by edges: it compares what is with what should be, so that nothing is lost over a restart or a call that
-// failed.
+// Decides a driver's next actions from the node's offer and the engine's grants. Pure and level-triggered: it compares
+// the actual state with the wanted one, so that restarts and failed calls lose nothing.
 //
 //   node's offer  ──▶ SellableOf ──▶ SetSellable        a node that is gone sells nothing
 //   engine's grants − node's vGPUs ──▶ MakeVgpu         on_grant
@@ -22,11 +21,11 @@
 namespace weir::drivers {
 
 struct LoopSettings {
-  std::int64_t shares = 8;                 // that the device is cut into
+  std::int64_t shares = 8;                 // number of shares that make up the device
   std::string prefix = {};                 // of the vGPUs' names
-  Duration node_lost = seconds(3);         // after so long without an answer the node sells nothing
-  Duration retry_min = milliseconds(100);  // after a call that failed, doubled each time …
-  Duration retry_max = seconds(5);         // … up to this
+  Duration node_lost = seconds(3);         // without an answer for this long the node counts as selling nothing
+  Duration retry_min = milliseconds(100);  // first pause after a failed call; doubles each time …
+  Duration retry_max = seconds(5);         // … up to this maximum
 };
 
 enum class ActionKind : std::uint8_t { kPublish, kSetSellable, kMakeVgpu, kSetCap, kRemoveVgpu };
@@ -36,27 +35,27 @@ struct Action {
   std::string vgpu = {};          // kMakeVgpu, kSetCap, kRemoveVgpu
   std::int64_t shares = 0;        // kPublish, kSetSellable, kMakeVgpu
   double cap = 0;                 // kMakeVgpu, kSetCap
-  std::optional<uid_t> uid = {};  // kMakeVgpu: whose it is
+  std::optional<uid_t> uid = {};  // kMakeVgpu: owner
   friend bool operator==(const Action&, const Action&) = default;
 };
 
-/// What one look has found. What could not be read is absent.
+/// One reading of both sides. A field that could not be read is empty.
 struct Sighting {
-  std::optional<NodeView> node = {};  // read before `usage`: what is here and not there has ended, not just begun
+  std::optional<NodeView> node = {};  // read before `usage`: a vGPU without a grant has lost it
   std::optional<Usage> usage = {};
-  bool published = true;  // false: the engine doesn't know the device
+  bool published = true;  // false: the engine does not know the device
 };
 
 class DriverLoop {
  public:
-  /// The cap of one whose consumer has gone while programs are still attached: the least that there is.
+  /// The cap of a vGPU whose consumer has gone while programs are still attached: the minimum.
   static constexpr double kSqueezedCap = 0.01;
-  /// Looks in succession that must miss a consumer before its vGPU is removed.
+  /// Consecutive readings without a consumer before its vGPU is removed.
   static constexpr int kLooksMissed = 2;
 
   DriverLoop(LoopSettings settings, std::uint64_t seed);
 
-  /// What to do now; each is done in this order and told by Done.
+  /// Returns the actions for now. The caller carries them out in order and reports each to Done.
   std::vector<Action> Step(Instant now, const Sighting& seen);
   void Done(Instant now, const Action& action, bool well);
 
@@ -74,8 +73,8 @@ class DriverLoop {
   Prng prng_;
   std::optional<Instant> node_seen_;
   std::optional<Instant> began_;
-  std::map<std::string, Retry> retries_;  // by kind and vGPU; of what failed last
-  std::map<std::string, int> missed_;     // by vGPU: looks in succession without its consumer
+  std::map<std::string, Retry> retries_;  // by kind and vGPU; the last failures
+  std::map<std::string, int> missed_;     // by vGPU: consecutive readings without its consumer
 };
 
 }  // namespace weir::drivers

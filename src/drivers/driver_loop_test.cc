@@ -16,14 +16,14 @@ namespace {
 constexpr Duration kLook = milliseconds(250);
 constexpr const char* kGpu = "n1_embedded";
 
-/// A node that sells `ratio` devices, counted in exact shares; others than the driver have bought `elsewhere`.
+/// A node that sells `ratio` devices in exact shares; other customers have bought `elsewhere`.
 struct ModelNode {
   std::int64_t whole = 8;
   std::int64_t elsewhere = 0;
   std::int64_t ratio = 1;
   bool up = true;
   struct Vgpu {
-    std::int64_t shares = 0;  // 0: squeezed
+    std::int64_t shares = 0;  // 0: squeezed to the minimum cap
     bool attached = false;
   };
   std::map<std::string, Vgpu> vgpus;
@@ -217,9 +217,9 @@ RC_GTEST_PROP(DriverLoopLaws, WhateverHappensItConvergesAndNobodyIsEvicted, ()) 
   }
   s.node.up = s.engine_up = true;
   s.node.elsewhere = 0;
-  s.node.ratio = 10;  // so that everybody who was granted something has room
+  s.node.ratio = 10;  // room for every grant
   for (auto& [name, vgpu] : s.node.vgpus) vgpu.attached = false;
-  s.Looks(60);  // 15 s: three of the longest pauses
+  s.Looks(60);  // 15 s: three maximum pauses
   RC_ASSERT(s.node.vgpus.size() == customers.size());
   for (const auto& [consumer, shares] : customers) RC_ASSERT(s.node.vgpus.at("os-" + consumer).shares == shares);
   RC_ASSERT(s.Sellable() == s.node.Sold() + std::min(s.node.Room(), s.node.whole));
@@ -232,7 +232,7 @@ RC_GTEST_PROP(DriverLoopLaws, WhatFailsIsTriedAgainAndNotTooOften, ()) {
   s.node.elsewhere = 4;
   int tries = 0;
   for (int i = 0; i < seconds_down * 4; ++i) s.Look([&](const Action&) { return ++tries > 0; });
-  // Six pauses until the longest, and then one in 2.5 s at most.
+  // Six pauses to reach the maximum, then at most one try in 2.5 s.
   RC_ASSERT(tries >= 1);
   RC_ASSERT(tries <= 7 + seconds_down * 2 / 5);
   s.Looks(21);

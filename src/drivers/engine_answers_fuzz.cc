@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What OpenStack Placement answers and Slurm's commands print. Any bytes are taken without crashing, numbers that are
-// read are in their bounds, and an error is one printable line. The first byte chooses the answer.
+// Replies of OpenStack Placement and output of Slurm's commands. Any bytes are accepted without crashing, numbers are
+// within their bounds, and an error is one printable line. The first byte selects the kind of reply.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Weir asks of an engine that hands vGPUs out: OpenStack Placement, Slurm, or the one in memory that the others
-// are measured by. A vGPU is sold in shares; a device has so many. Page: docs/engines.md
+// The interface to an external engine that grants vGPUs: OpenStack Placement, Slurm, or the engine in memory that
+// serves as their reference. A device is divided into shares, and a vGPU is sold as a number of them. Page:
+// docs/engines.md
 //
-// The law of all of them: lowering what is sellable below what is used never evicts, it stops new grants.
+// Invariant of all engines: lowering the sellable shares below the used ones evicts nothing and stops new grants.
 #pragma once
 
 #include <sys/types.h>
@@ -17,40 +18,41 @@
 
 namespace weir::drivers {
 
-inline constexpr std::int64_t kSharesMax = 10'000;  // of a device
+inline constexpr std::int64_t kSharesMax = 10'000;  // for one device
 
-/// What the engine has given to one of its consumers (a server, a job).
+/// The engine's grant to one of its consumers (a server, a job).
 struct Grant {
   std::string consumer = {};      // letters, digits and '-': the engine's id
-  std::int64_t shares = 0;        // 1 or more
-  std::optional<uid_t> uid = {};  // who its programs run as, where the engine says so
+  std::int64_t shares = 0;        // at least 1
+  std::optional<uid_t> uid = {};  // user of its programs, if the engine knows it
   friend bool operator==(const Grant&, const Grant&) = default;
 };
 
-/// What the engine says about a device.
+/// The engine's view of a device.
 struct Usage {
-  std::int64_t sellable = 0;                                             // as SetSellable left it
-  std::int64_t sellable_max = std::numeric_limits<std::int64_t>::max();  // that the engine can be told
+  std::int64_t sellable = 0;                                             // as the last SetSellable left it
+  std::int64_t sellable_max = std::numeric_limits<std::int64_t>::max();  // upper bound that the engine can store
   std::vector<Grant> grants = {};                                        // by consumer
   [[nodiscard]] std::int64_t used() const;
 };
 
-/// One engine. Each call blocks, for seconds at most, and may be repeated: what is so already is left as it is.
+/// One engine. Each call blocks for seconds at most and is idempotent.
 /// Errors: kNotFound       the device is not published, or no longer
 ///         kUnavailable, kTimeout, kBusy   try again later
-///         kPermissionDenied, kInvalidArgument, kProtocol   say what a person must set right
+///         kPermissionDenied, kInvalidArgument, kProtocol   a person must correct something
 class EngineDriver {
  public:
   virtual ~EngineDriver() = default;
-  /// Tells the engine of the device and its physical shares. What was sellable stays so; of a new one nothing is.
+  /// Registers the device with its physical shares. The sellable shares of a known device are unchanged; a new one has
+  /// none.
   virtual Status Publish(const std::string& gpu, std::int64_t shares) = 0;
-  /// From now on new grants are made while all together are at most `shares`.
+  /// New grants are made while the sum of all grants is at most `shares`.
   virtual Status SetSellable(const std::string& gpu, std::int64_t shares) = 0;
   virtual Result<Usage> ReadUsage(const std::string& gpu) = 0;
 };
 
-/// What has been granted and released between two usages: `on_grant` and `on_release` of whoever looks now and then.
-/// Another number of shares is a release and a grant.
+/// The grants and releases between two readings, for callers that poll. A changed number of shares is a release and a
+/// grant.
 struct GrantChanges {
   std::vector<Grant> granted;
   std::vector<Grant> released;

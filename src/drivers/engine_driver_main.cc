@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir-engine-driver: keeps one device of a node and the engine that hands its vGPUs out in step (docs/engines.md).
+// weir-engine-driver: keeps one device of a node consistent with the external engine that grants its vGPUs
+// (docs/engines.md).
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/signalfd.h>
@@ -30,7 +31,7 @@ namespace {
 constexpr Duration kNodeTimeout = seconds(2);
 constexpr Duration kPlacementTimeout = seconds(5);
 constexpr std::size_t kTokenBytesMax = 64 * 1024;
-constexpr int kQuietLooks = 3;                 // in succession, then --once is done
+constexpr int kQuietLooks = 3;                 // consecutive readings without an action, then --once ends
 constexpr Duration kOnceWithin = seconds(30);  // --once and --job give up
 
 constexpr const char* kExamples = R"(EXAMPLES
@@ -53,7 +54,7 @@ struct Options {
 
 void Tell(const std::string& text) { fmt::print(stderr, "weir-engine-driver: {}\n", text); }
 
-/// Says a thing once until it changes, so that an engine that is away doesn't fill the log.
+/// Logs a problem once until it changes, so that an unavailable engine does not fill the log.
 class Trouble {
  public:
   void Say(const std::string& about, const std::string& message) {
@@ -81,7 +82,7 @@ Result<std::unique_ptr<EngineDriver>> MakeEngine(const Options& options) {
       http::Call call = asked;
       call.target = place.base + asked.target;
       call.if_absent = "is OpenStack Placement running there? See --url";
-      // Read each time: whoever renews the token writes the file.
+      // Read each time, because the file changes when the token is renewed.
       WEIR_TRY(const std::string token, TokenOf(options));
       call.headers.emplace_back("X-Auth-Token", token);
       call.headers.emplace_back("Host", fmt::format("{}:{}", place.host, place.port));
@@ -115,7 +116,7 @@ std::string Words(const Action& action) {
   return "";
 }
 
-/// One look at both sides, and what follows from it. Says how many actions there were; negative: one failed.
+/// Reads both sides once and carries out the resulting actions. Returns their number; negative: an action failed.
 class Keeper {
  public:
   Keeper(NodeDevice device, EngineDriver& engine, LoopSettings settings)
@@ -177,7 +178,7 @@ class Keeper {
   Trouble trouble_;
 };
 
-/// Until SIGINT or SIGTERM.
+/// Runs until SIGINT or SIGTERM.
 Status Keep(Keeper& keeper, Duration interval) {
   sigset_t stops;
   sigemptyset(&stops);
@@ -192,7 +193,7 @@ Status Keep(Keeper& keeper, Duration interval) {
   }
 }
 
-/// Until nothing is left to do.
+/// Runs until no action is left.
 Status Once(Keeper& keeper) {
   const Instant deadline = platform::Now() + kOnceWithin;
   std::optional<Error> failed;
@@ -206,7 +207,7 @@ Status Once(Keeper& keeper) {
   return Ok();
 }
 
-/// Makes the vGPU of a job and prints its name; nothing where the job has none of the pool.
+/// Makes a job's vGPU and prints its name; prints nothing if the job holds no licence of the pool.
 Status StartJob(const Options& options, const NodeDevice& device) {
   if (options.engine != "slurm") return Fail(Errc::kInvalidArgument, "--job is of --engine slurm");
   WEIR_TRY(SlurmDriver slurm, SlurmDriver::Make({options.licence, options.reservation, options.slurm_node},
@@ -221,7 +222,7 @@ Status StartJob(const Options& options, const NodeDevice& device) {
                     .shares = grant->shares,
                     .cap = CapOf(grant->shares, options.shares),
                     .uid = grant->uid};
-  // A job's share may be free for Slurm while the vGPU of the one before is still there.
+  // Slurm may reuse a share while the vGPU of the previous job still exists.
   for (const Instant deadline = platform::Now() + kOnceWithin / 3;;) {
     const Status made = device.Do(make);
     if (made) break;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An engine in memory: what the interface means, for tests and as the measure of the others.
+// An engine in memory: the reference for the interface, used by tests.
 #pragma once
 
 #include <map>
@@ -14,9 +14,9 @@ class MemoryEngine final : public EngineDriver {
   Status SetSellable(const std::string& gpu, std::int64_t shares) override;
   Result<Usage> ReadUsage(const std::string& gpu) override;
 
-  /// A customer's side: kResourceExhausted where no more is granted, kAlreadyExists where it has something.
+  /// For customers. kResourceExhausted: no more can be granted; kAlreadyExists: the consumer has a grant.
   Status Take(const std::string& gpu, const Grant& grant);
-  /// kNotFound where it has nothing.
+  /// kNotFound: the consumer has no grant.
   Status GiveBack(const std::string& gpu, const std::string& consumer);
 
  private:

@@ -14,7 +14,7 @@ namespace weir::drivers {
 namespace {
 
 constexpr int kSightsMax = 3;
-constexpr double kWeightPerShare = 100;  // one share weighs as much as a vGPU that nothing was said about
+constexpr double kWeightPerShare = 100;  // one share has the weight of a vGPU with default settings
 constexpr double kWeightMax = 10'000;
 
 Result<nlohmann::json> AskNode(const NodeDevice::Ask& ask, const http::Call& call) {
@@ -27,7 +27,7 @@ Error NotADaemons(const char* what) {
               fmt::format("cannot read {} in what the node's daemon said; is it another version?", what));
 }
 
-/// The list under `key` of a GET.
+/// The list `key` in the reply to a GET.
 Result<nlohmann::json> ListOf(const NodeDevice::Ask& ask, const std::string& target, const char* key) {
   WEIR_TRY(nlohmann::json body, AskNode(ask, {.method = "GET", .target = target}));
   const auto list = body.find(key);
@@ -50,7 +50,7 @@ Result<double> NumberAt(const nlohmann::json& object, std::initializer_list<cons
   return value;
 }
 
-/// How one device is sold, at one moment.
+/// The sale of one device at one moment.
 struct Selling {
   bool sells = false;
   double sold = 0;
@@ -66,7 +66,7 @@ Result<Selling> SellingOf(const NodeDevice::Ask& ask, const std::string& device)
   WEIR_TRY(selling.sold, NumberAt(*found, {"oversell", "sold"}));
   WEIR_TRY(const double guaranteed, NumberAt(*found, {"oversell", "offer", "guaranteed"}));
   WEIR_TRY(const double oversold, NumberAt(*found, {"oversell", "offer", "oversold"}));
-  selling.offer = std::max(guaranteed, oversold);  // two ways to sell the same
+  selling.offer = std::max(guaranteed, oversold);  // two alternative ways to sell the same capacity
   return selling;
 }
 
@@ -92,7 +92,7 @@ Result<NodeView> NodeDevice::See() const {
   for (int sight = 0; sight < kSightsMax; ++sight) {
     WEIR_TRY(const nlohmann::json vgpus, ListOf(ask_, "/v1/vgpus", "vgpus"));
     WEIR_TRY(const Selling after, SellingOf(ask_, device_));
-    // One that is made in between would count twice: as sold, and as offered.
+    // A vGPU that is made in between would count twice: as sold and as offered.
     if (before.sold != after.sold) {
       before = after;
       continue;

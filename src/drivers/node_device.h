@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One device of a node, by the node's control API (docs/protocol/control-api.md): what it sells, and the vGPUs of an
+// One device of a node through the node's control API (docs/protocol/control-api.md): its offer, and the vGPUs of an
 // engine's consumers.
 #pragma once
 
@@ -14,16 +14,16 @@ namespace weir::drivers {
 
 class NodeDevice {
  public:
-  /// Asks the node's daemon; tests have their own.
+  /// Sends a request to the node's daemon; tests substitute it.
   using Ask = std::function<Result<http::Answer>(const http::Call& call)>;
 
-  /// `device` empty: the only one the node has; kInvalidArgument where it has several.
+  /// `device` empty: the node's only device; kInvalidArgument if it has several.
   static Result<NodeDevice> Find(Ask ask, std::string device, std::string prefix);
 
   [[nodiscard]] const std::string& name() const { return device_; }
-  /// kNotFound where the device has gone; kBusy where it changed while it was looked at, again and again.
+  /// kNotFound: the device has gone; kBusy: it kept changing while it was read.
   [[nodiscard]] Result<NodeView> See() const;
-  /// kMakeVgpu (one that is there already is left), kSetCap, kRemoveVgpu (one that isn't there is good).
+  /// kMakeVgpu (no effect if it exists), kSetCap, kRemoveVgpu (succeeds if it does not exist).
   [[nodiscard]] Status Do(const Action& action) const;
 
  private:

@@ -20,9 +20,9 @@ std::string DeviceJson(double sold, double guaranteed, double oversold, const ch
       .dump();
 }
 
-/// Answers the lists from what stands here, and remembers the rest.
+/// Answers requests for lists from these members and records all other requests.
 struct Daemon {
-  std::vector<std::string> devices{DeviceJson(0.75, 0, 0.3)};  // of one look after the other; the last one stays
+  std::vector<std::string> devices{DeviceJson(0.75, 0, 0.3)};  // for consecutive requests; the last one is repeated
   std::string vgpus = R"([
     {"name":"os-1","device":"embedded","settings":{"cap":0.25},"processes":[{"pid":1}]},
     {"name":"os-2","device":"embedded","settings":{"cap":0.125},"processes":[]},

@@ -25,7 +25,7 @@ Error NotPlacements(std::string_view what) {
               fmt::format("cannot read {} in the answer; does OpenStack Placement listen there?", what));
 }
 
-/// The body's `key`, which must be of this type.
+/// The body's member `key`, which must have this type.
 Result<Json> Member(const http::Answer& answer, const char* key, Json::value_t type) {
   Json body = http::ParseJson(answer.body);
   if (!body.is_object()) return NotPlacements("JSON");
@@ -162,7 +162,7 @@ std::optional<PlacementRefusal> RefusalOf(const http::Answer& answer, const std:
       return first.is_object() && first.contains(key) && first[key].is_string() ? first[key].get<std::string>() : "";
     };
     code = text("code");
-    detail = Printable(text("detail").substr(0, 300));  // it goes to logs and terminals
+    detail = Printable(text("detail").substr(0, 300));  // made printable for logs and terminals
   }
   const auto fail = [&](Errc errc, std::string_view what_to_do) {
     return Fail(errc, fmt::format("{}: HTTP {} {}{}", attempted, answer.status, detail, what_to_do));

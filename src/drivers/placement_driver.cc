@@ -69,7 +69,7 @@ Result<std::string> PlacementDriver::UuidOf(const std::string& gpu) {
   return uuids_[gpu] = provider->uuid;
 }
 
-/// There already, or made; below the host's provider if that is there by now.
+/// Finds or creates the provider, as a child of the host's provider if that exists by now.
 Result<std::string> PlacementDriver::MakeProvider(const std::string& gpu) {
   const std::string name = ProviderName(gpu);
   WEIR_TRY(const auto host, Find(settings_.host_provider));
@@ -78,7 +78,7 @@ Result<std::string> PlacementDriver::MakeProvider(const std::string& gpu) {
   if (host) body["parent_provider_uuid"] = host->uuid;
   if (!provider) {
     WEIR_TRY(const http::Answer made, Once("POST", "/resource_providers", body.dump()));
-    // 409: another driver of this device was quicker.
+    // 409: another driver of this device has created it first.
     if (made.status != 409)
       if (auto refusal = RefusalOf(made, Attempted("POST", "/resource_providers"))) return std::move(refusal->error);
     WEIR_TRY(provider, Find(name));
@@ -129,7 +129,7 @@ Status PlacementDriver::Publish(const std::string& gpu, std::int64_t shares) {
   return ReadAndWrite(
       [&]() -> Result<http::Answer> {
         WEIR_TRY(http::Answer answer, Once("GET", InventoryTarget(uuid)));
-        // One that isn't there can't be PUT; where another driver posts it first, it is a conflict.
+        // PUT requires an existing inventory; POST conflicts if another driver creates it first.
         if (answer.status == 404) return PostInventory(uuid, shares);
         if (RefusalOf(answer, "")) return answer;
         WEIR_TRY(const PlacementInventory inventory, ParsePlacementInventory(answer));

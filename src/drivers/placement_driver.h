@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenStack Placement: a device is a resource provider of its own, below the host's where that is there (nova-compute
-// writes the host's inventory, and nobody else's). Its shares are CUSTOM_VGPU_SHARE; what is sellable is the
-// allocation_ratio, over the physical shares. Every allocation changes the provider's generation, so all that is
-// written is read before, and read again where another one was quicker.
+// OpenStack Placement. A device is a separate resource provider, a child of the host's provider if that exists:
+// nova-compute owns the host's inventory. The device's shares are CUSTOM_VGPU_SHARE; the sellable shares are expressed
+// as allocation_ratio over the physical shares. Every allocation changes the provider's generation, so that each write
+// reads first and retries if another client wrote in between.
 #pragma once
 
 #include <functional>
@@ -17,17 +17,17 @@
 namespace weir::drivers {
 
 struct PlacementSettings {
-  std::string host_provider = {};  // by name; the device's own is HOST_GPU
+  std::string host_provider = {};  // by name; the device's provider is HOST_GPU
   std::string resource_class = "CUSTOM_VGPU_SHARE";
   std::string trait = "CUSTOM_WEIR_SHARED";
   int tries = 8;                          // of a call that conflicts or meets an overloaded server
-  Duration pause_min = milliseconds(10);  // between two, doubled each time, drawn between half of it and all
+  Duration pause_min = milliseconds(10);  // between two tries; doubles each time, randomised between half and all
   Duration pause_max = milliseconds(400);
 };
 
 class PlacementDriver final : public EngineDriver {
  public:
-  /// Asks the server; the target is without the URL's own path. Tests have their own, and their own sleep.
+  /// Sends a request to the server; the target excludes the URL's own path. Tests substitute it, and the sleep.
   using Ask = std::function<Result<http::Answer>(const http::Call& call)>;
   using Sleep = std::function<void(Duration)>;
 
@@ -41,11 +41,11 @@ class PlacementDriver final : public EngineDriver {
   [[nodiscard]] std::string ProviderName(const std::string& gpu) const { return settings_.host_provider + "_" + gpu; }
 
  private:
-  /// One request and its answer, of any status.
+  /// Sends one request and returns the answer, whatever its status.
   Result<http::Answer> Once(const char* method, const std::string& target, const std::string& body = "");
-  /// The same, again while the server is overloaded; another refusal is an error.
+  /// As Once, but retries while the server is overloaded; any other refusal is an error.
   Result<http::Answer> Call(const char* method, const std::string& target, const std::string& body = "");
-  /// `turn` reads and writes; it is taken again where somebody wrote in between.
+  /// `turn` reads and writes; it is repeated if another client wrote in between.
   Status ReadAndWrite(const std::function<Result<http::Answer>()>& turn, const std::string& attempted);
   void Pause(int failures);
 
@@ -54,7 +54,7 @@ class PlacementDriver final : public EngineDriver {
   Result<std::string> MakeProvider(const std::string& gpu);
   [[nodiscard]] std::string InventoryTarget(const std::string& uuid) const;
   Result<http::Answer> PutInventory(const std::string& uuid, std::int64_t generation, std::int64_t total, double ratio);
-  /// The first one, of which nothing is sellable.
+  /// Creates the first inventory, with nothing sellable.
   Result<http::Answer> PostInventory(const std::string& uuid, std::int64_t total);
 
   PlacementSettings settings_;

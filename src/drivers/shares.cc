@@ -12,9 +12,9 @@
 namespace weir::drivers {
 namespace {
 
-constexpr std::size_t kVgpuNameBytesMax = 63;  // of the control API
-constexpr double kMillion = 1e6;               // the control API's shares are millionths
-// A share that is offered may come back this much short of one, by rounding of sums.
+constexpr std::size_t kVgpuNameBytesMax = 63;  // limit of the control API
+constexpr double kMillion = 1e6;               // the control API stores shares in millionths
+// Rounding of sums may make an offered share this much smaller than one.
 constexpr double kAlmostShares = 1e-6;
 
 bool IsLetterOrDigit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -58,7 +58,7 @@ double RatioFor(std::int64_t sellable, std::int64_t total) {
   const auto exact = n / static_cast<double>(total);
   const bool holds = SellableByRatio(exact, total) == sellable &&
                      SellableByRatio(static_cast<double>(static_cast<float>(exact)), total) == sellable;
-  // 29/100 × 100 is 28.99…: a hundredth of a share more, which buys nothing.
+  // 29/100 × 100 is 28.99…: a hundredth of a share more avoids this and can't be sold.
   return holds ? exact : (n + 0.01) / static_cast<double>(total);
 }
 

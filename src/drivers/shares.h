@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic of shares: of a node's offer, of a vGPU's cap, of OpenStack's ratio.
+// The arithmetic of shares: a node's offer, a vGPU's cap, OpenStack's ratio.
 #pragma once
 
 #include <cstdint>
@@ -10,37 +10,38 @@
 
 namespace weir::drivers {
 
-/// A vGPU of a consumer, as the node has it.
+/// A consumer's vGPU on the node.
 struct ConsumerVgpu {
   std::string name = {};
   double cap = 0;         // ceiling, a fraction of the device
-  bool attached = false;  // a program is
+  bool attached = false;  // a program is attached
 };
 
-/// What a node says about one device.
+/// The node's view of one device.
 struct NodeView {
-  bool sells = false;                    // false: overselling is off, and nobody is refused
-  double offer = 0;                      // ceiling that can be sold now, a fraction of the device
-  std::vector<ConsumerVgpu> vgpus = {};  // of the consumers of this driver
+  bool sells = false;                    // false: overselling is off, and no sale is refused
+  double offer = 0;                      // largest ceiling that can be sold now, as a fraction of the device
+  std::vector<ConsumerVgpu> vgpus = {};  // of this driver's consumers
 };
 
-/// Cap of a vGPU of `shares` of a device's `whole`: rounded down to millionths, so that `whole` of one share fit.
+/// The cap of a vGPU with `shares` of the device's `whole` shares. Rounded down to millionths, so that `whole` vGPUs of
+/// one share fit.
 double CapOf(std::int64_t shares, std::int64_t whole);
-/// The other way round, to the nearest.
+/// The inverse of CapOf, rounded to the nearest share.
 std::int64_t SharesOf(double cap, std::int64_t whole);
 
-/// What the engine may grant in all: what its consumers have on the node, and whole shares of what the node offers.
-/// Where the node doesn't say (overselling is off): the device, once.
+/// The total that the engine may grant: its consumers' shares on the node plus whole shares of the node's offer. If the
+/// node has no offer (overselling is off): one device.
 std::int64_t SellableOf(const NodeView& node, std::int64_t whole);
 
-/// OpenStack grants floor(total × ratio). The ratio which makes that `sellable`, also where it is kept in single
+/// OpenStack grants floor(total × ratio). Returns a ratio that gives `sellable`, also when it is stored in single
 /// precision.
 double RatioFor(std::int64_t sellable, std::int64_t total);
 std::int64_t SellableByRatio(double ratio, std::int64_t total);
 
-/// "PREFIX-CONSUMER". kProtocol for a consumer's id that can't be part of a vGPU's name.
+/// "PREFIX-CONSUMER". kProtocol: the consumer's id can't be part of a vGPU's name.
 Result<std::string> VgpuNameOf(const std::string& prefix, const std::string& consumer);
-/// Whether a driver with this prefix has made it.
+/// Whether a driver with this prefix has made the vGPU.
 bool IsConsumersVgpu(const std::string& prefix, const std::string& name);
 
 }  // namespace weir::drivers

@@ -10,7 +10,7 @@
 namespace weir::drivers {
 namespace {
 
-// A job that begins or ends has its vGPU too.
+// A job that is starting or ending has its vGPU too.
 constexpr const char* kJobStates = "--states=RUNNING,CONFIGURING,COMPLETING,SUSPENDED,STOPPED";
 
 constexpr const char* kLasts = "endtime=now+365days";
@@ -80,7 +80,7 @@ Status SlurmDriver::Publish(const std::string& /*gpu*/, std::int64_t shares) {
   WEIR_TRY(const std::int64_t total, Total());
   const auto hold = Hold();
   if (hold) {
-    // Reservations end; this one begins its year anew with every start of a driver.
+    // A reservation ends after its duration; each start of a driver extends it by a year.
     WEIR_TRY(const std::string said, Ask({"scontrol", "update", "reservationname=" + settings_.reservation, kLasts},
                                          "prolonged the reservation"));
     return Ok();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slurm: shares are licences of a pool as large as what may ever be sold (slurm.conf: Licenses=vgpu:16), and what isn't
-// sellable now is held back by a reservation of the operator's. Lowering below what is used is accepted by Slurm, kills
-// nobody, and starts no new job until usage has fallen. (The number of a gres can't be changed under running jobs: the
-// node is drained.)
+// Slurm. Shares are licences of a pool with as many as may ever be sold (slurm.conf: Licenses=vgpu:16). A reservation
+// that belongs to the operator holds back the licences that are not sellable now. Slurm accepts a pool below the used
+// amount, kills no job, and starts no new one until usage has fallen. (The number of a gres can't change under running
+// jobs: Slurm drains the node.)
 #pragma once
 
 #include "drivers/command_output.h"
@@ -12,23 +12,23 @@ namespace weir::drivers {
 
 struct SlurmSettings {
   std::string licence;      // the pool
-  std::string reservation;  // the driver's own
-  std::string node;         // only jobs on this node have vGPUs here; empty: all that hold the licence
+  std::string reservation;  // used by this driver only
+  std::string node;         // only jobs on this node get vGPUs; empty: all jobs that hold the licence
 };
 
-/// `gpu` is not said to Slurm: a driver has one pool, and a pool one device.
+/// `gpu` is not used with Slurm: a driver has one pool, and a pool stands for one device.
 class SlurmDriver final : public EngineDriver {
  public:
   static constexpr Duration kCommandTimeout = seconds(5);
 
-  /// kInvalidArgument for names that Slurm doesn't know.
+  /// kInvalidArgument: Slurm does not know a name.
   static Result<SlurmDriver> Make(SlurmSettings settings, CommandRunner run);
 
-  /// A pool smaller than `shares` is good: then no more than that can be sold.
+  /// The pool may be smaller than `shares`; it then limits the sale.
   Status Publish(const std::string& gpu, std::int64_t shares) override;
   Status SetSellable(const std::string& gpu, std::int64_t shares) override;
   Result<Usage> ReadUsage(const std::string& gpu) override;
-  /// What one job has; nothing where it holds none of the pool, or doesn't run.
+  /// One job's grant; empty: the job holds no licence of the pool or does not run.
   Result<std::optional<Grant>> GrantOf(std::uint32_t job);
 
  private:

@@ -13,7 +13,7 @@ constexpr std::int64_t kLicencesMax = 1'000'000;
 constexpr std::size_t kSlurmJobsMax = 100'000;
 constexpr std::size_t kShownBytesMax = 80;
 
-/// What was not understood, short and printable.
+/// The text that could not be parsed, shortened and made printable.
 std::string Shown(std::string_view text) {
   std::string shown;
   for (const char c : text.substr(0, kShownBytesMax)) shown += c >= ' ' && c <= '~' ? c : '?';
@@ -32,7 +32,7 @@ Result<std::int64_t> ParseCount(std::string_view text, std::string_view what, st
   return value;
 }
 
-/// Takes what stands before `separator`, or all.
+/// Removes and returns the text before `separator`, or all of it.
 std::string_view TakeUntil(std::string_view& text, char separator) {
   const std::size_t at = text.find(separator);
   const std::string_view taken = text.substr(0, at);
@@ -40,14 +40,14 @@ std::string_view TakeUntil(std::string_view& text, char separator) {
   return taken;
 }
 
-/// The only line there is.
+/// The text's only line.
 Result<std::string_view> OnlyLine(std::string_view text, std::string_view what) {
   const std::string_view line = TakeUntil(text, '\n');
   if (!text.empty()) return NotUnderstood(what, text);
   return line;
 }
 
-/// The value of "Key=value" among words; each key once.
+/// The value of "Key=value" among words; the key must occur once.
 Result<std::string_view> FieldOf(std::string_view line, std::string_view key) {
   std::optional<std::string_view> found;
   for (std::string_view rest = line; !rest.empty();) {

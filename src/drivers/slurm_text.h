@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What scontrol and squeue say, read strictly: anything else than what is expected is an error, and never a number.
+// Strict parsers for the output of scontrol and squeue: unexpected text is an error, never a number.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace weir::drivers {
 
-/// For squeue's --format: what ParseSlurmJobs reads.
+/// The squeue --format that ParseSlurmJobs reads.
 inline constexpr const char* kSlurmJobFormat = "%A|%U|%W";
 
 struct SlurmLicence {
@@ -21,19 +21,20 @@ struct SlurmLicence {
   std::int64_t used = 0;
 };
 
-/// A line of `scontrol -o show licenses NAME`. Nothing: there is no such licence (an empty answer).
+/// Parses a line of `scontrol -o show licenses NAME`. Empty: the licence does not exist (an empty reply).
 Result<std::optional<SlurmLicence>> ParseSlurmLicence(std::string_view text, std::string_view name);
 
-/// How many of `licence` a line of `scontrol -o show reservation` holds back.
+/// The number of `licence` that a line of `scontrol -o show reservation` holds back.
 Result<std::int64_t> ParseSlurmHold(std::string_view text, std::string_view reservation, std::string_view licence);
 
-/// How many of `licence` are in a list such as "matlab:2,vgpu:1"; one without a number is one. "(null)" is none.
+/// The number of `licence` in a list such as "matlab:2,vgpu:1"; an entry without a number counts as one, "(null)" as
+/// none.
 Result<std::int64_t> CountLicences(std::string_view list, std::string_view licence);
 
-/// The jobs that hold `licence`, of squeue's lines in kSlurmJobFormat.
+/// The jobs that hold `licence`, from squeue's lines in kSlurmJobFormat.
 Result<std::vector<Grant>> ParseSlurmJobs(std::string_view text, std::string_view licence);
 
-/// A name that can stand in scontrol's arguments: letters, digits, '_', '-' and '.'.
+/// Checks that a name can be part of scontrol's arguments: letters, digits, '_', '-' and '.'.
 Status CheckSlurmName(std::string_view name, std::string_view what);
 
 }  // namespace weir::drivers

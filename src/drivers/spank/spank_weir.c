@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slurm's plugin: a job that has shares (srun --gres=vgpu:1 PROGRAM) runs as a tenant of a vGPU of its own.
+// Slurm's plugin: a job with shares (srun --gres=vgpu:1 PROGRAM) runs as a tenant of its own vGPU.
 //
 //   a step begins   weir-engine-driver --job ID    makes the job's vGPU, if it isn't there, and says its name
 //                   weir vgpu env NAME             says what makes a program its tenant; the step's environment has it
 //   the job ends    weir vgpu rm NAME              (the engine driver does it where this did not)
 //
 // In plugstack.conf: required /usr/lib/x86_64-linux-gnu/weir/spank_weir.so shares=8 licence=vgpu
-// with `optional` instead, a job goes on without its vGPU where the node's daemon is away. Other arguments: driver=,
+// With `optional` instead, a job continues without a vGPU if the node's daemon does not run. Other arguments: driver=,
 // weir= (the two programs), socket=, device=, prefix=, node=.
 //
-// Both programs run as slurmstepd does, as root, and see nothing of the job's environment.
+// Both programs run as root, like slurmstepd, and get nothing of the job's environment.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -30,11 +30,11 @@
 SPANK_PLUGIN(weir, 1)
 
 enum {
-  kFailed = -1,  // to Slurm only what is below 0 is a failure
+  kFailed = -1,  // Slurm treats only negative values as failures
   kArgumentsMax = 24,
-  kPatienceMs = 20000,    // for one of the programs
-  kSaidBytesMax = 16384,  // more is no answer
-  kWhyBytesMax = 400,     // of what it complains about, that a user is shown
+  kPatienceMs = 20000,    // for each program
+  kSaidBytesMax = 16384,  // limit of a reply
+  kWhyBytesMax = 400,     // part of an error that the user sees
   kNameBytesMax = 63,     // of a vGPU
 };
 
@@ -74,7 +74,7 @@ static long now_ms(void) {
   return t.tv_sec * 1000L + t.tv_nsec / 1000000L;
 }
 
-/// Reads until the other end is closed. False: it took too long or said too much.
+/// Reads until the other end is closed. False: it took too long or was too long.
 static bool read_said(int fd, char* said, size_t size) {
   const long deadline = now_ms() + kPatienceMs;
   size_t used = 0;
@@ -95,12 +95,12 @@ static bool read_said(int fd, char* said, size_t size) {
   }
 }
 
-/// Runs a program, what it prints in `said`. Its complaints go to Slurm's log and, with it, to the user.
+/// Runs a program and stores its output in `said`. Its errors go to Slurm's log and thus to the user.
 static bool run(char* const argv[], char* said, size_t size, bool complain) {
   char conf[4200];
   char path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
   char* environment[] = {path, NULL, NULL};
-  const char* conf_path = getenv("SLURM_CONF");  // slurmstepd's own, from slurmd
+  const char* conf_path = getenv("SLURM_CONF");  // slurmstepd's own value, from slurmd
   if (conf_path != NULL && (size_t)snprintf(conf, sizeof conf, "SLURM_CONF=%s", conf_path) < sizeof conf)
     environment[1] = conf;
 
@@ -140,7 +140,7 @@ static bool run(char* const argv[], char* said, size_t size, bool complain) {
   return well;
 }
 
-/// What the driver has printed: a vGPU's name, and the end of the line.
+/// Checks that the driver has printed a vGPU's name and a line end; removes the line end.
 static bool is_name(char* said) {
   const size_t length = strcspn(said, "\n");
   if (length == 0 || length > kNameBytesMax || strcmp(said + length, "\n") != 0) return false;
@@ -148,7 +148,7 @@ static bool is_name(char* said) {
   return strspn(said, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == length;
 }
 
-/// Sets NAME=VALUE lines in the step's environment. A library to preload comes behind those of the job.
+/// Sets NAME=VALUE lines in the step's environment. A preloaded library is appended to the job's own.
 static bool set_environment(spank_t spank, char* said) {
   for (char *line = said, *end; *line != '\0'; line = end + 1) {
     end = strchr(line, '\n');
@@ -214,7 +214,7 @@ int slurm_spank_init_post_opt(spank_t spank, int count, char** arguments) {
 int slurm_spank_job_epilog(spank_t spank, int count, char** arguments) {
   struct settings settings;
   uint32_t job_id = 0;
-  if (!read_settings(count, arguments, &settings)) return ESPANK_SUCCESS;  // an epilog that fails drains the node
+  if (!read_settings(count, arguments, &settings)) return ESPANK_SUCCESS;  // a failing epilog would drain the node
   if (spank_get_item(spank, S_JOB_ID, &job_id) != ESPANK_SUCCESS) return ESPANK_SUCCESS;
   char name[kNameBytesMax + 1], said[kSaidBytesMax];
   if ((size_t)snprintf(name, sizeof name, "%s-%u", settings.prefix, job_id) >= sizeof name) return ESPANK_SUCCESS;
