@@ -19,10 +19,10 @@
 namespace weir::cli {
 namespace {
 
-constexpr Duration kGrace = seconds(2);  // between asking a group to end and killing it
+constexpr Duration kGrace = seconds(2);  // between the request to end and the kill
 constexpr std::size_t kTailLines = 4;
 
-/// Pointers to what execvpe takes; made before fork, since the child may only do what is safe there.
+/// The arguments of execvpe. Made before fork, because the child may only call async-signal-safe functions.
 struct Image {
   std::vector<std::string> arguments, environment;
   std::vector<char*> argv, envp;
@@ -41,7 +41,7 @@ struct Image {
   }
 };
 
-/// Descriptors of the child; -1: as ours.
+/// Descriptors of the child; -1: inherited.
 struct Streams {
   int in = -1, out = -1, kept = -1;
 };
@@ -49,7 +49,7 @@ struct Streams {
 [[noreturn]] void Become(const Image& image, const Streams& streams, int error_fd, pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);  // it died before the line above
+  if (getppid() != parent) _exit(1);  // the parent died before prctl took effect
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -84,9 +84,9 @@ Result<Child> Child::Start(const ChildSpec& spec) {
   for (const int fd : {null_fd, log_fd, ends[1]})
     if (fd >= 0) close(fd);
   if (pid > 0) {
-    setpgid(pid, pid);  // whichever of the two comes first
+    setpgid(pid, pid);  // in both processes, whichever runs first
     if (read(ends[0], &error, sizeof(error)) != static_cast<ssize_t>(sizeof(error)))
-      error = 0;  // it closed when exec went well
+      error = 0;  // exec closed the pipe: it succeeded
   }
   if (ends[0] >= 0) close(ends[0]);
   if (error == 0 && pid > 0) return Child(pid);
@@ -120,7 +120,7 @@ void Child::Stop() {
   kill(-pid_, SIGTERM);
   constexpr int kStepMs = 10;
   for (Duration waited{0}; !Ended() && waited < kGrace; waited += milliseconds(kStepMs)) poll(nullptr, 0, kStepMs);
-  kill(-pid_, SIGKILL);  // the rest of the group, even where its leader has ended
+  kill(-pid_, SIGKILL);  // the rest of the group, even if its leader has ended
   if (!ended_) waitpid(pid_, nullptr, 0);
   pid_ = -1;
 }

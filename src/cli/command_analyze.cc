@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir analyze: which bytes of its buffers each work-item of a kernel reads and writes, and whether it may be split.
+// weir analyze: the bytes of its buffers that each work-item of a kernel reads and writes, and whether it may be split.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
@@ -35,7 +35,7 @@ struct AnalyzeFlags {
   bool part_source = false;
 };
 
-/// One request to a weir-analyzer of our own, which ends with its input.
+/// Sends one request to a new weir-analyzer, which ends with its input.
 core::AnalysisReply AskAnalyzer(const core::AnalysisRequest& request) {
   WEIR_TRY(const std::filesystem::path self, SelfExecutable());
   std::string analyzer = FindHelper(self, kAnalyzer);
@@ -123,7 +123,7 @@ ordered_json KernelJson(const core::KernelAccess& kernel, const std::string& no_
   return out;
 }
 
-/// 1: a kernel that may be split has none.
+/// Returns 1 if a kernel that may be split has no source for parts.
 Result<int> PrintPartSource(const core::ProgramAnalysis& analysis) {
   std::string text = analysis.part_source;
   std::replace_if(

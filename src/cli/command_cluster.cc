@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir nodes, weir cluster status, weir explain: what a cluster's manager knows (docs/cluster.md).
+// weir nodes, weir cluster status, weir explain: queries to a cluster's manager (docs/cluster.md).
 #include <fmt/format.h>
 
 #include <memory>

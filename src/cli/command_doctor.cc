@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir doctor: is a program held, by what is it measured, and if not, why?
+// weir doctor: does Weir control a program, which meter measures it, and if not, why?
 #include <fmt/format.h>
 
 #include <memory>
@@ -22,7 +22,7 @@ struct DoctorFlags {
   bool no_color = false;
 };
 
-/// A daemon is started for it, as `weir run` does.
+/// Starts a private daemon if necessary, like `weir run`.
 TrialFacts Try(const Session& session, const DoctorFlags& flags, const std::string& library) {
   StopSignals signals;
   if (const Status daemon = EnsureDaemon(session.places()); !daemon) {

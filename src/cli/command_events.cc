@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir events: what was decided on the node, and why.
+// weir events: the node's decisions and their reasons.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -24,12 +24,13 @@ struct EventsFlags {
   bool follow = false;
 };
 
-/// Reads on where it was. A daemon that was started anew counts from 1 again, and is read from there.
+/// Reads events from where it stopped. After a restart of the daemon, whose numbers start at 1 again, it reads from the
+/// start.
 class EventReader {
  public:
   explicit EventReader(ControlClient client) : client_(std::move(client)) {}
 
-  /// One page of what came since; empty: nothing more for now.
+  /// One page of new events; empty: nothing new.
   Result<json> Next() {
     WEIR_TRY(json page, Page());
     const std::int64_t began = WholeField(page, "began_ns");
@@ -43,7 +44,7 @@ class EventReader {
     next_ = WholeField(page, "next");
     return page.value("events", json::array());
   }
-  /// As of the last page.
+  /// According to the last page.
   [[nodiscard]] bool restarted() const { return restarted_; }
   [[nodiscard]] std::int64_t lost() const { return lost_; }
 
@@ -63,7 +64,7 @@ void Print(const Session& session, const EventsFlags& flags, const json& event) 
     fmt::print("{}", EventLine(EventFromJson(event), StdoutTakesColor()));
 }
 
-/// The last ones there are.
+/// Prints the last events.
 Status PrintLast(const Session& session, const EventsFlags& flags, EventReader& reader) {
   std::deque<json> last;
   while (true) {
@@ -79,7 +80,7 @@ Status PrintLast(const Session& session, const EventsFlags& flags, EventReader& 
   return Ok();
 }
 
-/// The daemon is away and may come back.
+/// True for errors of a daemon that may come back.
 bool Passes(const Error& error) {
   return error.code == Errc::kUnavailable || error.code == Errc::kTimeout || error.code == Errc::kIo;
 }
@@ -89,7 +90,7 @@ Result<int> Follow(const Session& session, const EventsFlags& flags, EventReader
   bool away = false;
   while (true) {
     std::fflush(stdout);
-    if (signals.WaitFor(kPollEvery)) return signals.Asked() ? 0 : signals.ExitCode();  // Ctrl-C is meant to end it
+    if (signals.WaitFor(kPollEvery)) return signals.Asked() ? 0 : signals.ExitCode();  // Ctrl-C is the normal end
     const auto page = reader.Next();
     if (!page) {
       if (!Passes(page.error())) return page.error();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir keys init | token | list | revoke: who may use this node's vGPUs from another machine (docs/network.md).
+// weir keys init | token | list | revoke: access to this node's vGPUs from other machines (docs/network.md).
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -45,7 +45,7 @@ Result<int> InitKeys(const Session& session, const KeyFlags& flags) {
   return 0;
 }
 
-/// Said before a token is on record: a file is replaced at once, which a device or a pipe must not be.
+/// Checked before a token is recorded: the output is replaced atomically, which must not happen to a device or a pipe.
 Status CheckOut(const std::string& out) {
   std::error_code error;
   const auto status = std::filesystem::status(out, error);
@@ -53,7 +53,7 @@ Status CheckOut(const std::string& out) {
   return Fail(Errc::kInvalidArgument, fmt::format("--out: {} is not a file; without --out the token is printed", out));
 }
 
-/// A token that its tenant will never see is good for nobody.
+/// Revokes the token if it can't be written, since nobody could use it.
 Status WriteToken(const KeyFlags& flags, const net::Token& token) {
   Status written = platform::WriteFileAtomically(flags.out, token.text);
   if (written) return written;

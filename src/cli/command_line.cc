@@ -19,9 +19,9 @@
 namespace weir::cli {
 namespace {
 
-constexpr int kUsageError = 2;  // that of Errc::kInvalidArgument too
+constexpr int kUsageError = 2;  // the same as for Errc::kInvalidArgument
 
-/// The index, from `from` on, of the first argument that is neither an option of `app` nor an option's value.
+/// The index, from `from` on, of the first argument that is neither an option of `app` nor the value of one.
 std::size_t FirstPositional(const CLI::App& app, const std::vector<std::string>& arguments, std::size_t from) {
   std::size_t i = from;
   while (i < arguments.size() && arguments[i].size() > 1 && arguments[i][0] == '-' && arguments[i] != "--") {
@@ -34,14 +34,14 @@ std::size_t FirstPositional(const CLI::App& app, const std::vector<std::string>&
   return std::min(i, arguments.size());
 }
 
-/// A command that is given a program.
+/// A command whose arguments include a program.
 struct ProgramCommand {
   const CLI::App* command;
-  bool needs_dashes;  // it may be given something else instead
+  bool needs_dashes;  // its arguments may name something else instead
 };
 
-/// Takes the program off `arguments`: from its name on everything is its own, whatever it looks like. (CLI11 would take
-/// `weir run top` for two commands of ours.)
+/// Removes the program from `arguments`: its name and everything after it. Otherwise CLI11 would parse `weir run top`
+/// as two commands of weir.
 std::vector<std::string> TakeProgram(const CLI::App& app, const std::vector<ProgramCommand>& commands,
                                      std::vector<std::string>& arguments) {
   const std::size_t given = FirstPositional(app, arguments, 0);
@@ -69,7 +69,7 @@ std::string CommandName(const CLI::App& app) {
   return name;
 }
 
-/// CLI11 lists all that it couldn't place, in an order of its own; the option among them is what was mistyped.
+/// CLI11 lists all arguments that it could not place. An option among them is the likely mistake.
 std::string UnexpectedText(const std::vector<std::string>& rest) {
   for (const std::string& argument : rest)
     if (argument.starts_with('-')) return fmt::format("unknown option '{}'", argument);
@@ -78,7 +78,7 @@ std::string UnexpectedText(const std::vector<std::string>& rest) {
 
 int ReportUsage(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-  // A wrong command leaves CLI11 without one before it comes to what it couldn't place.
+  // A wrong command leaves CLI11 without a command before it reports the arguments that it could not place.
   const std::vector<std::string> rest = app.remaining(/*recurse=*/true);
   const bool misplaced = error.get_name() == "ExtrasError" || (error.get_name() == "RequiredError" && !rest.empty());
   Say(misplaced ? UnexpectedText(rest) : error.what());
@@ -102,7 +102,7 @@ std::string ExitCodeTable() {
   return text;
 }
 
-/// Returns those that are given a program.
+/// Returns the commands that take a program.
 std::vector<ProgramCommand> DefineCommands(CLI::App& app, Session& session) {
   const Command weir(app);
   app.name("weir");
@@ -158,7 +158,7 @@ int RunCommandLine(int argc, char** argv) {
   }
   session.program = TakeProgram(app, with_program, arguments);
   try {
-    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 wants them
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // CLI11 expects them reversed
     app.parse(reversed);
   } catch (const CLI::ParseError& error) {
     return ReportUsage(app, error);
@@ -175,7 +175,7 @@ int RunCommandLine(int argc, char** argv) {
 int Main(int argc, char** argv) {
   try {
     return RunCommandLine(argc, argv);
-  } catch (const std::system_error& error) {                           // of fmt, when stdout can't be written
+  } catch (const std::system_error& error) {                           // from fmt when stdout can't be written
     if (error.code() == std::errc::broken_pipe) return 128 + SIGPIPE;  // `weir top | head`
     Say(error.what());
     return EntryOf(Errc::kIo).exit_code;

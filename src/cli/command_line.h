@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole of `weir`: reads the command line, does what it says, returns the exit code.
+// The entry point of `weir`: reads the command line, runs the command, returns the exit code.
 #pragma once
 
 namespace weir::cli {

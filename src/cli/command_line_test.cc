@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole command lines, as far as they go without a daemon.
+// Whole command lines, as far as they work without a daemon.
 #include "cli/command_line.h"
 
 #include <gtest/gtest.h>
@@ -91,7 +91,7 @@ TEST(CommandLine, TakesGlobalOptionsBeforeTheCommandToo) {
 }
 
 TEST(WeirRun, LeavesTheProgramsArgumentsAlone) {
-  // Not found, so it is this name that was taken for the program: not an option, not a command of ours.
+  // The error proves that this name was taken as the program, not as an option or a command of weir.
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{"run", "--", "weir-none", "--json", "--help"},
                                              {"run", "weir-none", "--weight", "x", "--", "--help"},
@@ -320,7 +320,7 @@ TEST(WeirKeys, EndsWithTheTablesExitCode) {
   EXPECT_EQ(Weir({"keys", "revoke", "nobody", "--dir", dir}).code, 3);
 }
 
-// Only that these are among the problems: an installation that isn't there comes first.
+// Checks only that these problems are listed: a missing installation is reported first.
 TEST(WeirDoctor, EndsWithAProblemOfTheProgram) {
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
            {"doctor", "--no-run", "--", "weir-none"}, {"doctor", "--no-run", "/etc/passwd", "--json"}}) {

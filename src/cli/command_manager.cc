@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir manager: becomes weir-manager, the only program that links etcd's protocol.
+// weir manager: executes weir-manager, the only program that links etcd's protocol.
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir memory: a device's memory, who holds which part of it, and whether it follows the need (docs/memory.md).
+// weir memory: a device's memory, its holders, and the settings of elastic memory (docs/memory.md).
 #include <fmt/format.h>
 
 #include <memory>
@@ -27,7 +27,7 @@ struct MemoryFlags {
   bool list_params = false;
 };
 
-/// What the map may take beside the table's other columns; a pipe gets a wide one.
+/// Columns left for the map beside the table's other columns; a pipe gets a wide map.
 std::size_t MapWidth() {
   constexpr std::size_t kOtherColumns = 70, kLeast = 16, kPiped = 128;
   const std::size_t columns = SizeOfTerminal(1).columns;
@@ -65,7 +65,7 @@ Result<int> ShowMemoryParams(const Session& session, const MemoryFlags& flags) {
   return 0;
 }
 
-/// Of the first OpenCL device there is.
+/// The memory size of the first OpenCL device.
 Result<Bytes> SizeOfDevice() {
   WEIR_TRY(const std::filesystem::path self, SelfExecutable());
   const auto devices = ListOpenClDevices(FindHelper(self, kExecutor));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir migrate: a running OpenCL program goes on, on another node's device.
+// weir migrate: moves a running OpenCL program to another node's device.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -17,9 +17,9 @@
 namespace weir::cli {
 namespace {
 
-constexpr int kAnswerMs = 300'000;  // contents are copied ahead, programs are built anew, and a kernel may have to end
+constexpr int kAnswerMs = 300'000;  // contents are copied, programs are built again, and a kernel may have to end
 
-/// The relay of a program that 'weir run --node' started; without a name the only one there is.
+/// The relay of a program that 'weir run --node' started; without a pid, the only relay.
 Result<std::string> FindRelay(const std::string& run_dir, const std::string& pid) {
   if (!pid.empty()) return fmt::format("{}/relay-{}.sock", run_dir, pid);
   std::vector<std::string> found;
@@ -44,7 +44,7 @@ struct MigrateFlags {
   std::string managers, manager_token;
 };
 
-/// What the relay answers in words.
+/// Sends a request to the relay and returns its reply as text.
 Result<std::string> AskRelay(const std::string& relay, const std::string& text) {
   auto socket = platform::ConnectSeqPacket(relay + proto::kControlSuffix);
   if (!socket) return Fail(Errc::kNotFound, fmt::format("no program of 'weir run --node' answers at {}", relay));
@@ -55,7 +55,7 @@ Result<std::string> AskRelay(const std::string& relay, const std::string& text) 
   return proto::AnswerFrom({reinterpret_cast<const char*>(packet.bytes.data()), packet.bytes.size()});
 }
 
-/// One for an address; of the manager's nodes those that are meant, the best first.
+/// An address gives one target. A name or "auto" gives the manager's suitable nodes, best first.
 Result<std::vector<MigrationTarget>> TargetsFor(const MigrateFlags& flags, const std::string& relay) {
   if (flags.to.find(':') != std::string::npos) {
     MigrationTarget target{.node = flags.to, .request = {.node = flags.to, .token = {}, .vgpu = flags.vgpu}};
@@ -82,7 +82,7 @@ Result<int> Migrate(const Session& session, const MigrateFlags& flags) {
     target.request.if_asked = flags.if_asked;
     said = AskRelay(relay, proto::RequestText(target.request));
     if (!said) {
-      // The old node goes on, so the next best may be asked.
+      // The program continues on its old node, so the next target may be tried.
       if (targets.size() > 1) Say(fmt::format("not to {}: {}", target.node, said.error().message));
       continue;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir module register | list | run | rm: kernels of modules, on this node or by a manager (docs/modules.md).
+// weir module register | list | run | rm: kernels of modules, on this node or through a manager (docs/modules.md).
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -98,7 +98,7 @@ Status WriteOutput(ModuleClient& client, const json& run, const std::string& fil
   return Fail(Errc::kIo, "the output can't be written");
 }
 
-/// What the profile says of exactly this run, of the module as it was when it was measured.
+/// The profile's needs of exactly this run, for the module version that was measured.
 Result<json> NeedOfProfile(ModuleClient& client, const ModuleFlags& flags) {
   WEIR_TRY(const std::string text, platform::ReadFile(flags.profile, modules::KernelProfile::kFileBytesMax));
   const auto in_file = [&](const Error& why) { return Fail(why.code, flags.profile + ": " + why.message); };
@@ -148,7 +148,7 @@ Result<int> RunKernel(const Session& session, const ModuleFlags& flags) {
   }
   const bool done = TextOf(run, "state") == "done";
   if (done && !flags.output.empty()) WEIR_TRY_STATUS(WriteOutput(client, run, flags.output));
-  // Results are kept until then; with an id of the user's own they are the user's to forget.
+  // The service keeps results until then. With --id the user decides when the run is forgotten.
   if (flags.id.empty()) (void)client.Ask("DELETE", "/v1/runs/" + http::PercentEncode(id));
   if (session.json && flags.output != "-") PrintJson(run);
   if (!session.json)

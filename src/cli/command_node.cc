@@ -138,7 +138,7 @@ Result<int> SetPolicy(const Session& session, const std::string& name, const std
   return 0;
 }
 
-/// Asks the daemon to end, and waits until nobody answers any more.
+/// Asks the daemon to end, and waits until its socket no longer answers.
 Result<int> Stop(const Session& session) {
   const ControlClient client = session.client();
   WEIR_TRY(const json reply, client.Post("/v1/shutdown"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir oversell: how a device is sold (docs/oversubscription.md).
+// weir oversell: the sale of a device (docs/oversubscription.md).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ struct OversellFlags {
   bool list_params = false;
 };
 
-/// What is typed, and what the API calls it.
+/// The modes on the command line and their names in the API.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kModes{
     {{"on", "adaptive"}, {"off", "off"}, {"strict", "strict"}, {"static", "static"}, {"adaptive", "adaptive"}}};
 

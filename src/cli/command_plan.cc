@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir plan: what each way of selling a device would earn, from recorded programs.
+// weir plan: the revenue of each way of selling a device, simulated with recorded programs.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kObjected = 1;  // exit status: everything was played, and the model's checkers object
+constexpr int kObjected = 1;  // exit status: the simulation ran, but its checkers report errors
 constexpr std::int64_t kCustomersMax = 1000;
 constexpr Duration kSpanMin = seconds(10), kSpanMax = seconds(1'000'000);
 constexpr double kFpsMax = 1000;
@@ -156,7 +156,7 @@ std::string WaysText(const std::vector<WayOfSelling>& ways, bool color) {
   return table.Render(color);
 }
 
-/// What an operator should know before believing the table.
+/// Prints the caveats of the table for an operator.
 void PrintDoubts(const std::vector<FittedTrace>& traces, const SellingPlan& plan,
                  const std::vector<WayOfSelling>& ways) {
   for (const FittedTrace& trace : traces)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir profile: what kernels take alone and beside each other on a device of this node (docs/placement.md).
+// weir profile: the times of kernels alone and beside each other on a device of this node (docs/placement.md).
 #include <fmt/format.h>
 
 #include <atomic>
@@ -42,7 +42,8 @@ Result<Profiled> ReadProfile(const std::string& file) {
   return Profiled{.profile = std::move(*profile)};
 }
 
-/// In a thread of its own, so that a signal is heard at any time. The exit code of the signal that ended it, in `code`.
+/// Measures in a separate thread, so that a signal is handled at any time. `code`: the exit code of the signal that
+/// ended it.
 Result<Profiled> MeasureNow(const Session& session, const ProfileFlags& flags, int& code) {
   ProfileOrder order{.all = flags.all,
                      .device = flags.device,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir record: frames of a vGPU, or of a program that is run for it, into files and figures.
+// weir record: writes the frames of a vGPU, or of a program that it starts, to files and prints statistics.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -23,7 +23,7 @@ namespace weir::cli {
 namespace {
 
 constexpr Duration kFramesPollEvery = milliseconds(200);
-/// Agents' rings are emptied every 50 ms; what ended before the end of a recording comes after it.
+/// Agents' rings are read every 50 ms, so that the last frames arrive after the end of a recording.
 constexpr Duration kLastFrames = milliseconds(150);
 constexpr Duration kDetachLimit = seconds(1);
 constexpr std::int64_t kForEver = std::numeric_limits<std::int64_t>::max();
@@ -32,10 +32,10 @@ struct RecordFlags {
   std::string vgpu, name;
   VgpuSettings settings;
   RecordPaths paths;
-  Duration span{};  // zero: until it is ended
+  Duration span{};  // zero: until a signal
 };
 
-/// Whose frames are recorded, and the program that was started for it.
+/// The recorded vGPU and the program that was started for the recording.
 struct Subject {
   VgpuView vgpu;
   std::optional<Child> child;
@@ -46,7 +46,7 @@ Result<VgpuView> NamedVgpu(const ControlClient& client, const std::string& name)
   return VgpuFromJson(reply);
 }
 
-/// Makes the vGPU; the program is started once the recorder is ready.
+/// Makes the vGPU. The program is started once the recorder is ready.
 Result<VgpuView> VgpuForProgram(const Session& session, const RecordFlags& flags) {
   WEIR_TRY(const Program program, FindProgram(session.program[0]));
   if (!program.caution.empty()) Say("warning: " + program.caution);
@@ -65,7 +65,7 @@ Result<Child> StartProgram(const Session& session, const VgpuView& vgpu) {
   return Child::Start(spec);
 }
 
-/// Why recording ends; empty: it doesn't yet.
+/// Why recording ends; empty: it continues.
 std::string EndedBy(const FrameRecorder& recorder, Subject& subject, const StopSignals& signals, bool time_is_up) {
   if (signals.Stopped()) return "signal";
   if (subject.child && subject.child->Ended()) return "program";
@@ -73,7 +73,7 @@ std::string EndedBy(const FrameRecorder& recorder, Subject& subject, const StopS
   return time_is_up ? "time" : "";
 }
 
-/// Until it ends; the value says why. A vGPU that is removed meanwhile is an end, too.
+/// Records until the end and returns its reason. Removal of the vGPU is an end too.
 Result<std::string> RecordUntilItEnds(FrameRecorder& recorder, Subject& subject, StopSignals& signals, Instant end) {
   while (true) {
     const Duration left = end - platform::Now();
@@ -86,7 +86,7 @@ Result<std::string> RecordUntilItEnds(FrameRecorder& recorder, Subject& subject,
   }
 }
 
-/// What ended before `until_ns` and is still on its way.
+/// Reads the frames that ended before `until_ns` and have not arrived yet.
 Status TakeLastFrames(FrameRecorder& recorder, bool program_ended, std::int64_t until_ns) {
   const Instant limit = platform::Now() + (program_ended ? kDetachLimit : kLastFrames);
   while (true) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir run: becomes the program, with the shim preloaded and the way to its vGPU in the environment.
+// weir run: executes the program with the shim preloaded and the address of its vGPU in the environment.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -24,10 +24,10 @@ namespace {
 
 using nlohmann::json;
 
-// As a shell has them.
+// Exit codes as in a shell.
 constexpr int kCannotExecute = 126;
 constexpr int kCannotFind = 127;
-constexpr int kNotHeld = 5;  // --strict, and the shim can't get into the program
+constexpr int kNotHeld = 5;  // --strict, and the shim can't be loaded into the program
 
 struct RunFlags {
   std::string vgpu, name;
@@ -36,7 +36,7 @@ struct RunFlags {
   bool strict = false;
 };
 
-/// The vGPU to attach to: the named one, or one of our own that ends with this process.
+/// The named vGPU, or a new ephemeral one that ends with this process.
 Result<VgpuView> TakeVgpu(const Session& session, const RunFlags& flags) {
   const ControlClient client = session.client();
   if (flags.vgpu.empty())
@@ -46,7 +46,7 @@ Result<VgpuView> TakeVgpu(const Session& session, const RunFlags& flags) {
   return VgpuFromJson(reply);
 }
 
-/// Returns only when it fails.
+/// Returns only on failure.
 int Execute(std::vector<std::string> arguments) {
   const std::vector<char*> argv = ArgvOf(arguments);
   execvp(argv[0], argv.data());

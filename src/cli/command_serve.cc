@@ -40,12 +40,12 @@ struct ServeFlags {
   std::string offer_parts, offer_host, peers_token;
   bool peers_plain_too = false;
   std::string modules, store, placement;
-  std::int64_t units = 0;  // of a part of the device; 0: the whole
+  std::int64_t units = 0;  // compute units of a part of the device; 0: the whole device
   bool is_private = false;
   bool quiet = false;
 };
 
-/// How tenants on other machines come.
+/// Portals for tenants on other machines.
 Status AddPortals(const ServeFlags& flags, const std::filesystem::path& self, daemon::ServeOptions& options) {
   const std::string program = FindHelper(self, kPortal);
   if (!flags.listen.empty()) {
@@ -62,8 +62,8 @@ Status AddPortals(const ServeFlags& flags, const std::filesystem::path& self, da
   return Ok();
 }
 
-/// A port that another program has is found before the daemon says that it serves. The portal of a daemon that has just
-/// ended gives its port up within a moment.
+/// Reports an occupied port before the daemon announces that it serves. Retries, because the portal of a daemon that
+/// has just ended releases its port a moment later.
 Status CheckPortIsFree(const std::string& listen) {
   constexpr Duration kPatience = milliseconds(3500);
   WEIR_TRY(const net::Endpoint endpoint, net::ParseEndpoint(listen));
@@ -82,7 +82,7 @@ Status CheckPortsAreFree(const std::vector<daemon::PortalSetup>& portals) {
   return Ok();
 }
 
-/// PATH=VGPU, and of memory ",size=SIZE" behind it. `form`: for people.
+/// PATH=VGPU, for memory followed by ",size=SIZE". `form` describes the syntax in errors.
 Result<daemon::GuestSetup> ParseGuest(std::string text, daemon::GuestSetup::Way way, const std::string& form) {
   const std::string given = text;
   daemon::GuestSetup guest{.program = {}, .path = {}, .vgpu = {}, .way = way};
@@ -90,7 +90,7 @@ Result<daemon::GuestSetup> ParseGuest(std::string text, daemon::GuestSetup::Way 
   if (const std::size_t at = text.rfind(kSize); way == daemon::GuestSetup::Way::kMemory && at != std::string::npos) {
     WEIR_TRY(const Bytes size, ParseBytes(std::string_view(text).substr(at + kSize.size())));
     if (size.count < proto::port::kMemoryBytesMin || size.count > proto::port::kMemoryBytesMax ||
-        !std::has_single_bit(size.count))  // as PCI devices want it
+        !std::has_single_bit(size.count))  // PCI devices require a power of two
       return Fail(Errc::kInvalidArgument, "--guest-memory: a size is a power of two from 64K to 1G, not '" +
                                               text.substr(at + kSize.size()) + "'");
     guest.memory_bytes = size.count;
@@ -104,7 +104,7 @@ Result<daemon::GuestSetup> ParseGuest(std::string text, daemon::GuestSetup::Way 
   return guest;
 }
 
-/// Virtual machines that are tenants.
+/// Portals for virtual machines that are tenants.
 Status AddGuests(const ServeFlags& flags, const std::filesystem::path& self, daemon::ServeOptions& options) {
   using Way = daemon::GuestSetup::Way;
   const std::string program = FindHelper(self, kPortal);
@@ -129,7 +129,7 @@ Result<std::string> NameOfThisMachine() {
   return std::string(host);
 }
 
-/// HOST:PORT, with a port that there can be.
+/// HOST:PORT with a valid port number.
 bool IsNodeAddress(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || colon == 0) return false;
@@ -139,7 +139,7 @@ bool IsNodeAddress(std::string_view text) {
   return error == std::errc() && stopped == end && port > 0 && port < 65536;
 }
 
-/// Nodes that run parts: HOST:PORT=FILE, HOST:PORT=VGPU.
+/// Peers that run parts: HOST:PORT=FILE, HOST:PORT=VGPU.
 Status AddPeers(const ServeFlags& flags, const std::filesystem::path& self, daemon::ServeOptions& options) {
   const std::string program = FindHelper(self, kRelay);
   for (const bool plain : {false, true})
@@ -155,7 +155,7 @@ Status AddPeers(const ServeFlags& flags, const std::filesystem::path& self, daem
   return Ok();
 }
 
-/// What this node does for others' launches, and wants of theirs.
+/// This node's offer of parts, and its use of other nodes' offers.
 Status AddParts(const ServeFlags& flags, const std::filesystem::path& self, const daemon::ServeOptions& options,
                 daemon::MemberSetup& member) {
   member.executor = options.executor;
@@ -182,7 +182,7 @@ Status AddParts(const ServeFlags& flags, const std::filesystem::path& self, cons
   return Ok();
 }
 
-/// The cluster that this node is a member of.
+/// The membership in a cluster.
 Status AddMember(const ServeFlags& flags, const std::filesystem::path& self, daemon::ServeOptions& options) {
   if (flags.managers.empty()) return Ok();
   WEIR_TRY_STATUS(cluster::ParseAddresses(flags.managers));
@@ -197,12 +197,12 @@ Status AddMember(const ServeFlags& flags, const std::filesystem::path& self, dae
                                        .token = flags.manager_token,
                                        .quiet = flags.quiet};
   WEIR_TRY_STATUS(AddParts(flags, self, options, *options.member));
-  // One that has something to do in the cluster without them needs none.
+  // A member that only offers or uses parts needs no modules.
   options.member->modules = !flags.modules.empty() || !(options.member->peers.wanted() || !flags.offer_parts.empty());
   return Ok();
 }
 
-/// The service for modules, in a vGPU that may be created later.
+/// The module service, in a vGPU that may be created later.
 Status AddModules(const ServeFlags& flags, const std::filesystem::path& self, daemon::ServeOptions& options) {
   if (flags.modules.empty()) {
     if (flags.store.empty() && flags.placement.empty() && flags.units == 0) return Ok();
@@ -213,7 +213,7 @@ Status AddModules(const ServeFlags& flags, const std::filesystem::path& self, da
                              .vgpu = flags.modules,
                              .store = flags.store.empty() ? state + "/modules" : flags.store,
                              .state_file = state + "/modules.json"};
-  // A folder that others share may hold what only they name, and they may be away.
+  // In a shared folder, blobs may be referenced only by processes that are not running now, so that none is removed.
   if (flags.store.empty())
     setup.options = {"--keep-blobs", std::to_string(static_cast<std::int64_t>(SecondsOf(modules::kKeepBlobs)))};
   if (!flags.placement.empty()) {
@@ -310,7 +310,7 @@ void AddServe(Command app, Session& session) {
     if (flags->offer_parts.empty() && !flags->offer_host.empty())
       RejectUsage("serve: --offer-host is of --offer-parts");
     session.action = [flags, &session]() -> Result<int> {
-      prctl(PR_SET_NAME, "weir");  // not "exe", as one that was started by way of /proc/self/exe is called
+      prctl(PR_SET_NAME, "weir");  // a start through /proc/self/exe would be shown as "exe"
       const Places places = session.places();
       daemon::ServeOptions options;
       options.run_dir = places.run_dir;

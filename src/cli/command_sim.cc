@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir sim: the product's own engine in a modelled world.
+// weir sim: the product's engine with modelled devices and programs in virtual time.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -16,13 +16,13 @@
 namespace weir::cli {
 namespace {
 
-constexpr int kNotMet = 1;  // exit status: everything was played, and something did not come as expected
+constexpr int kNotMet = 1;  // exit status: a scenario's expectation was not met
 constexpr std::int64_t kSeedsMax = 1'000'000'000;
-constexpr std::int64_t kSeedMax = std::int64_t{1} << 62;  // and as many again may follow it
+constexpr std::int64_t kSeedMax = std::int64_t{1} << 62;  // as many seeds again may follow
 
 struct SimFlags {
-  std::string scenario;                // of `run`
-  std::vector<std::string> scenarios;  // of `check`
+  std::string scenario;                // of `weir sim run`
+  std::vector<std::string> scenarios;  // of `weir sim check`
   std::int64_t seed = 0;
   std::string out;
   bool no_frames = false;
@@ -94,7 +94,7 @@ Result<int> PrintScenarios(const Session& session) {
   return 0;
 }
 
-/// Every scenario, or those given; a line each.
+/// Runs all scenarios, or the given ones, and prints a line for each.
 Result<int> Check(const Session& session, const SimFlags& flags) {
   std::vector<std::string> names = flags.scenarios;
   if (names.empty()) {

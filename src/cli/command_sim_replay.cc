@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir sim replay: what if the programs that were recorded ran under another policy?
+// weir sim replay: how recorded programs would run under another policy.
 #include <fmt/format.h>
 
 #include <cmath>

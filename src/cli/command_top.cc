@@ -33,7 +33,7 @@ Result<int> PrintJsonOnce(const ControlClient& client) {
 
 TopOptions OptionsOf(const TopFlags& flags) {
   const TerminalSize size = SizeOfTerminal(STDOUT_FILENO);
-  const std::size_t rows = size.rows > 2 ? size.rows - 2 : 0;  // a blank one, and the one that says how to end it
+  const std::size_t rows = size.rows > 2 ? size.rows - 2 : 0;  // one blank line, and the line with the key that ends it
   return {StdoutTakesColor() && !flags.no_color, TerminalGlyphs(), size.columns, rows};
 }
 
@@ -43,7 +43,7 @@ Result<int> PrintOnce(const Session& session, const TopFlags& flags) {
   TopHistory history;
   history.Add(snapshot);
   TopOptions options = OptionsOf(flags);
-  options.rows = 0;  // what scrolls away can be scrolled back
+  options.rows = 0;  // the user can scroll back
   fmt::print("{}", RenderTop(snapshot, history, options));
   return 0;
 }
@@ -57,9 +57,9 @@ Result<int> PrintJsonForEver(const ControlClient& client, const TopFlags& flags)
   }
 }
 
-/// The picture again whenever the terminal changes its size; a new one when the time is up.
+/// Redraws whenever the terminal changes its size, and takes a new snapshot when the interval is over.
 Result<int> Live(const ControlClient& client, const TopFlags& flags) {
-  WEIR_TRY(Snapshot snapshot, TakeSnapshot(client));  // an error is shown before the screen is taken
+  WEIR_TRY(Snapshot snapshot, TakeSnapshot(client));  // an error is shown before the alternate screen
   StopSignals signals;
   const AlternateScreen screen(true);
   Keyboard keyboard(StdoutIsTerminal());
@@ -74,7 +74,7 @@ Result<int> Live(const ControlClient& client, const TopFlags& flags) {
       if (show) screen.Show(RenderTop(snapshot, history, OptionsOf(flags)) + hint);
       std::fflush(stdout);
       const Woke woke = signals.WaitForMore(std::max(next - platform::Now(), Duration(0)), keyboard.fd());
-      if (woke == Woke::kStopSignal) return signals.Asked() ? 0 : signals.ExitCode();  // Ctrl-C is meant to end it
+      if (woke == Woke::kStopSignal) return signals.Asked() ? 0 : signals.ExitCode();  // Ctrl-C is the normal end
       if (woke == Woke::kKey && keyboard.TakeQuit()) return 0;
       show = woke == Woke::kResize;
     }

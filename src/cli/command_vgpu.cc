@@ -25,7 +25,7 @@ bool IsSold(const std::vector<DeviceView>& devices, const VgpuView& vgpu) {
       devices, [&](const DeviceView& device) { return device.name == vgpu.device && device.oversell.on(); });
 }
 
-/// With two columns more where a device is sold.
+/// Two more columns if a device is oversold.
 Table ListTable(const Snapshot& node) {
   constexpr auto kRight = Table::Align::kRight;
   const bool sold = std::ranges::any_of(node.devices, [](const DeviceView& device) { return device.oversell.on(); });
@@ -67,7 +67,7 @@ Result<int> ListVgpus(const Session& session) {
   return 0;
 }
 
-/// "50 %", or what became of it: "50 % (sold as oversold, now 33 %)".
+/// "50 %", or with the sale: "50 % (sold as oversold, now 33 %)".
 std::string CapText(const VgpuView& v, bool sold) {
   const std::string cap = FormatPercent(v.settings.cap);
   return sold ? fmt::format("{} (sold as {}, now {})", cap, v.sale, FormatPercent(v.cap_now)) : cap;
@@ -116,7 +116,7 @@ void PrintVgpu(const VgpuView& v, bool sold) {
   fmt::print("\n{}", table.Render(StdoutTakesColor()));
 }
 
-/// Prints the vGPU that a request answered with, or that there is one line to say about it.
+/// Prints the vGPU in the reply, or one line about it.
 Result<int> Report(const Session& session, Result<json> reply, const char* done) {
   WEIR_TRY(const json vgpu, std::move(reply));
   if (session.json) return PrintJson(vgpu), 0;
@@ -140,7 +140,7 @@ struct VgpuFlags {
 };
 using Work = std::function<Result<int>(const VgpuFlags&)>;
 
-/// A subcommand about one vGPU, named first.
+/// A subcommand whose first argument names a vGPU.
 Command AddNamed(Command vgpu, Session& session, const char* name, const char* summary, const char* examples,
                  const Work& work, std::shared_ptr<VgpuFlags>& flags) {
   flags = std::make_shared<VgpuFlags>();

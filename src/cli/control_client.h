@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control API (docs/protocol/control-api.md) as calls: JSON in, JSON out, its errors as ours.
+// The control API (docs/protocol/control-api.md) as calls: JSON in, JSON out; its errors become Error values.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Weir's helper programs print about devices, a line each.
+// Parsers of the lines that Weir's helper programs print about devices.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace weir::cli {
 
-/// What weir-gpu-memory prints about a GPU: UUID, PCI address and model, behind tabs. Fields may be empty.
+/// A GPU as weir-gpu-memory prints it: UUID, PCI address and model, separated by tabs. Fields may be empty.
 struct GpuIdentity {
   std::string uuid, pci, model;
 };
 Result<GpuIdentity> ParseGpuIdentity(const std::string& line);
 
-/// A line that weir-emulated-gpu prints about a device: model, UUID, PCI address and bytes of memory, behind tabs.
+/// A device as weir-emulated-gpu prints it: model, UUID, PCI address and bytes of memory, separated by tabs.
 struct EmulatedIdentity {
   std::string model, uuid, pci;
   std::uint64_t memory_bytes = 0;

@@ -17,7 +17,7 @@
 namespace weir::cli {
 namespace {
 
-/// The relay has said what it was: its exit code is our own.
+/// The relay has printed the reason; its exit code becomes weir's.
 Errc CodeOf(int status) {
   const int exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
   for (const ErrcEntry& entry : kErrcTable)
@@ -38,7 +38,7 @@ std::vector<std::string> MoveCommandOf(const DistantNode& distant, const std::st
   };
   if (distant.plain) {
     command.emplace_back("--plain");
-    // By name or auto the vGPU that a node offers is meant.
+    // With a name or "auto", the vGPU is the one that the node offers.
     if (move.to.find(':') != std::string::npos) add("--vgpu", distant.vgpu);
   }
   add("--token", move.token);
@@ -65,7 +65,7 @@ Result<std::vector<std::pair<std::string, std::string>>> StartRelay(const Distan
                                     "--parent", std::to_string(::getpid()), "--ready-fd", std::to_string(ends[1])},
                            .kept_fd = ends[1]};
   if (distant.by_port()) {
-    // Nothing proves anything: who is at the other end is between the host and its hypervisor.
+    // No authentication: only the host and its hypervisor can use the port.
   } else if (distant.plain) {
     spec.argv.insert(spec.argv.end(), {"--plain", "--vgpu", distant.vgpu});
   } else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program here whose OpenCL device is another machine's (docs/network.md).
+// Runs a program on this machine whose OpenCL device is on another one (docs/network.md).
 #pragma once
 
 #include <sys/types.h>
@@ -13,9 +13,9 @@
 
 namespace weir::cli {
 
-/// Where the program goes when its node asks it to leave, as 'weir migrate' takes it (docs/migration.md).
+/// The target for a drain request, in the syntax of 'weir migrate' (docs/migration.md).
 struct MoveFlags {
-  std::string to = {};     // HOST:PORT, a node's name, or auto; empty: it stays
+  std::string to = {};     // HOST:PORT, a node's name, or auto; empty: the program stays
   std::string token = {};  // file, or folder with NODE.token for each
   Bytes room{};
   std::string managers = {}, manager_token = {};
@@ -27,20 +27,20 @@ struct MoveFlags {
 struct DistantNode {
   std::string node;     // HOST:PORT, or the path of a virtual machine's port to its host
   std::string token;    // file
-  bool plain = false;   // no token: nothing is proven
+  bool plain = false;   // no token: unauthenticated
   std::string vgpu;     // with `plain`
-  std::string program;  // for people
+  std::string program;  // name for messages
   MoveFlags move = {};
   [[nodiscard]] bool by_port() const { return node.find('/') != std::string::npos; }
 };
 
-/// The command line with which the relay of the process `pid` has its program moved; empty: it stays. `weir`: this
-/// program.
+/// The command line with which the relay of process `pid` moves its program; empty: the program stays. `weir`: this
+/// executable.
 std::vector<std::string> MoveCommandOf(const DistantNode& distant, const std::string& weir, const std::string& run_dir,
                                        pid_t pid);
 
-/// Starts a relay for this process and what it becomes, and waits until the node has let it in. Returns what its
-/// programs need in their environment. The error is the node's or the relay's, in words.
+/// Starts a relay for this process and the program that it becomes, and waits until the node has accepted it. Returns
+/// the environment that the program needs. The error comes from the node or the relay.
 Result<std::vector<std::pair<std::string, std::string>>> StartRelay(const DistantNode& distant,
                                                                     const std::string& run_dir);
 

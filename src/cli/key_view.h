@@ -11,7 +11,7 @@
 
 namespace weir::cli {
 
-/// The name that a node gets when it is given none: its host's, with what can't be in a name replaced by '-'.
+/// The default name of a node: its host name, with invalid characters replaced by '-'.
 std::string NodeNameFrom(std::string_view host_name);
 
 /// "good", "expired", "revoked".

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cluster's managers as one that answers: whoever leads is found, also while another one takes over.
+// A client of a cluster's managers that finds the leader, also during a change of the lead.
 #pragma once
 
 #include <memory>
@@ -16,15 +16,15 @@ namespace weir::cli {
 struct ManagerFlags {
   std::string managers, token_file;
 };
-/// --manager and --token. Without --manager: WEIR_MANAGER, else the one on this machine.
+/// --manager and --token. The default is WEIR_MANAGER, or the manager on this machine.
 void AddManagerOptions(const Command& command, ManagerFlags& flags);
 
 class ManagerClient {
  public:
   static Result<ManagerClient> Make(const ManagerFlags& flags);
-  /// The reply, a JSON object, of the manager that leads. Tries for some seconds while none does.
+  /// The leader's reply, a JSON object. Retries for some seconds while no manager leads.
   [[nodiscard]] Result<nlohmann::json> Get(const std::string& target) const;
-  /// Of each manager for itself.
+  /// The reply of each manager.
   [[nodiscard]] std::vector<std::pair<std::string, Result<nlohmann::json>>> GetOfEach(const std::string& target) const;
 
  private:

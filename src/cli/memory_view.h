@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device's elastic memory, for people: who holds which slots, and whose they are now.
+// A text view of a device's elastic memory: the holders and the assignment of its slots.
 #pragma once
 
 #include <cstdint>
@@ -30,22 +30,22 @@ struct MemoryMapView {
   std::vector<Holder> holders;
 };
 
-/// The reply of GET or PUT /v1/devices/{device}/memory. What is missing reads as nothing.
+/// Parses the reply of GET or PUT /v1/devices/{device}/memory. Missing fields read as empty.
 MemoryMapView MemoryMapFromJson(const nlohmann::json& reply);
 
-/// The device's line, the map with a line for each vGPU, and what each has. `width`: columns that the map may take.
+/// The device's line, the map with a line for each vGPU, and each vGPU's figures. `width`: columns for the map.
 std::string MemoryMapText(const MemoryMapView& map, const std::vector<VgpuView>& vgpus, std::size_t width, bool color,
                           Glyphs glyphs);
 
-/// A line for the device, and one for each of its vGPUs: what it holds and the map. For a live view.
+/// For a live view: a line for the device, and one for each of its vGPUs with its slots and the map.
 std::string MemoryLines(const MemoryMapView& map, const std::vector<VgpuView>& vgpus, std::size_t width, bool color,
                         Glyphs glyphs);
 
-/// The parameters, with what is in force.
+/// The parameters with their present values.
 std::string MemoryParamsText(const std::vector<ParamView>& params, const MemoryMapView& map, bool color);
 
-/// One vGPU's slots in `width` cells at most, each of them as many slots: its own now, its own but another's now (or
-/// nobody's), leaving, none.
+/// One vGPU's slots in at most `width` cells, each for as many slots: assigned to it, held but not assigned to it,
+/// being revoked, none.
 std::string SlotRow(const MemoryMapView& map, const MemoryMapView::Holder& holder, std::size_t width, Glyphs glyphs);
 
 }  // namespace weir::cli

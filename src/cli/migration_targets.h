@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a program may be moved, of the nodes that a cluster's manager knows by name. Page: docs/migration.md
+// The possible targets of a move among the nodes that a cluster's manager knows. Page: docs/migration.md
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,7 +12,7 @@
 
 namespace weir::cli {
 
-/// --to auto.
+/// The value "auto" of --to.
 inline constexpr const char* kAnyNode = "auto";
 
 struct MigrationWish {
@@ -28,8 +28,8 @@ struct MigrationTarget {
   proto::MoveRequest request = {};
 };
 
-/// Of the reply to GET /v1/nodes: the node of that name, or with kAnyNode all that offer parts, have room and can be
-/// entered, in the order of Algorithm 1. kNotFound says what is missing.
+/// From the reply to GET /v1/nodes: the node with that name. With kAnyNode: all nodes that offer parts, have room and
+/// can be accessed, in the order of Algorithm 1. kNotFound says what is missing.
 Result<std::vector<MigrationTarget>> TargetsIn(const nlohmann::json& nodes, const MigrationWish& wish);
 
 }  // namespace weir::cli

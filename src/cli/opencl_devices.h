@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenCL devices that this machine's drivers offer. Drivers are opened in a process of their own: one may crash.
+// The OpenCL devices of this machine's drivers. A separate process opens the drivers, because one may crash.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ struct OpenClDevice {
   std::uint64_t number = 0, compute_units = 0, memory_bytes = 0;
 };
 
-/// Runs `executor --list`. kUnavailable when there is no such program, or no driver has a device.
+/// Runs `executor --list`. kUnavailable: the program is missing, or no driver has a device.
 Result<std::vector<OpenClDevice>> ListOpenClDevices(const std::string& executor);
 
-/// One line of that list: fields behind tabs. Lines that are none are left out.
+/// Parses the list's lines: fields separated by tabs. Malformed lines are skipped.
 std::vector<OpenClDevice> ParseOpenClDevices(const std::string& text);
 
 }  // namespace weir::cli

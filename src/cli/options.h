@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command lines of `weir`'s commands, said in our words. CLI11 reads them, and no header of ours shows it: with its
-// templates in each command's file, the commands took half of the build.
+// Options and help of `weir`'s commands. CLI11 parses them, but no header includes it: its templates in each command's
+// file took half of the build.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class Option;
 
 namespace weir::cli {
 
-/// Ends the reading of the command line: `message`, how to get help, and the exit code of wrong usage.
+/// Ends parsing with `message`, a hint to the help, and the exit code of wrong usage.
 [[noreturn]] void RejectUsage(const std::string& message);
 
 /// An option of a command, or an argument: what has no dashes before its name.
@@ -54,7 +54,7 @@ class Command {
   void AddWhole(const std::string& name, const std::string& value_name, std::int64_t& target, std::int64_t min,
                 std::int64_t max, const std::string& summary) const;
 
-  /// An option whose text `parse` reads, a Result<Target>; its error is shown behind the flag's name.
+  /// An option whose text `parse` reads, returning a Result<Target>; its error is shown after the flag's name.
   template <typename Target, typename Parse>
   void AddParsed(const std::string& flag, const std::string& value_name, Target& target, Parse parse,
                  const std::string& summary) const {
@@ -74,11 +74,11 @@ class Command {
     });
   }
 
-  /// For the help of commands that run a program: CLI11 doesn't know of it, since it is taken off the command line
-  /// before.
+  /// Sets the usage line of commands that run a program, which CLI11 does not see: it is removed from the command line
+  /// first.
   void SetUsage(const std::string& usage) const;
 
-  /// What follows when this is the command given, and its options are read.
+  /// Called when this is the given command, after its options are parsed.
   void WhenGiven(std::function<void()> then) const;
 
   [[nodiscard]] CLI::App& app() const { return *app_; }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The daemon that `weir run` starts for itself when none runs: it lives in the user's run folder and ends when unused.
+// The private daemon of `weir run`, started if no daemon runs. It uses the user's run folder and ends when it is
+// unused.
 #pragma once
 
 #include <string>
@@ -10,20 +11,20 @@
 
 namespace weir::cli {
 
-/// How long after its last tenant a private daemon ends.
+/// A private daemon ends this long after its last tenant.
 inline constexpr Duration kPrivateIdle = seconds(10);
 
-/// A daemon that has crashed, or is being restarted, is waited for this long.
+/// How long to wait for a daemon that has crashed or is being restarted.
 inline constexpr Duration kReturnLimit = seconds(10);
 
-/// Makes sure that a daemon answers at `places.socket`. When none does, a private one is started, but for two cases:
-/// `vgpu` names a vGPU, which a private daemon does not have, or a daemon that stays had the run folder and has
-/// crashed. Then the call waits for that daemon. Of several callers at once one starts the private daemon, the others
-/// wait. A named socket where nobody answers, or where something else does, is an error.
+/// Ensures that a daemon answers at `places.socket`. If none does, a private one is started, except in two cases:
+/// `vgpu` names a vGPU, which a private daemon does not have, or a daemon that is not private used the run folder and
+/// has crashed. The call then waits for that daemon. Of several callers at once, one starts the private daemon and the
+/// others wait. A named socket without a daemon of Weir is an error.
 Status EnsureDaemon(const Places& places, const std::string& vgpu = {});
 
-/// Starts one and waits until it answers; the caller holds the run folder's lock. The daemon becomes a child of init,
-/// not of this process: the program that `weir run` turns into must not find a child it never made.
+/// Starts a private daemon and waits until it answers. The caller must hold the run folder's lock. The daemon becomes a
+/// child of init: the program that `weir run` executes must not have an unknown child.
 Status StartPrivateDaemon(const Places& places);
 
 }  // namespace weir::cli

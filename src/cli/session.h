@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run of `weir`: what the command line said, and what to do about it.
+// One run of `weir`: the parsed command line and the resulting action.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace weir::cli {
 
-/// Does the work of a command; the value is the exit code.
+/// A command's work; the value is the exit code.
 using Action = std::function<Result<int>()>;
 
 struct Session {
@@ -26,7 +26,7 @@ struct Session {
   [[nodiscard]] ControlClient client() const { return ControlClient(places().socket); }
 };
 
-/// The reply of the control API as it is: what scripts read must not change with our tables.
+/// Prints the control API's reply unchanged, so that scripts do not depend on the tables.
 void PrintJson(const nlohmann::json& json);
 
 /// A message for the user, on stderr: "weir: …".

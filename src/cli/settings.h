@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a vGPU is promised, as given on the command line. Only what was given is sent; the daemon judges the values.
+// A vGPU's settings on the command line. Only the given ones are sent; the daemon checks the values.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct VgpuSettings {
 /// Adds the settings that were given to `body`, a request of the control API.
 void AddSettings(const VgpuSettings& settings, nlohmann::json& body);
 
-/// 60 rather than 60.0, so that what people read in a trace is what they wrote.
+/// Prints 60 rather than 60.0, so that traces show a number as the user wrote it.
 nlohmann::json JsonNumber(double number);
 
 }  // namespace weir::cli

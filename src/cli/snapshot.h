@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The node at one moment.
+// The state of the node at one moment.
 #pragma once
 
 #include <vector>
@@ -18,7 +18,7 @@ struct Snapshot {
 };
 Result<Snapshot> TakeSnapshot(const ControlClient& client);
 
-/// `flag`, what --device said; else the node's only device. kInvalidArgument lists them where there are several.
+/// The device named by --device, or the node's only device. kInvalidArgument lists the devices if there are several.
 Result<std::string> DeviceMeant(const ControlClient& client, const std::string& flag);
 
 }  // namespace weir::cli

@@ -12,7 +12,7 @@ namespace weir::cli {
 
 enum class Style : std::uint8_t { kPlain, kStrong, kFaint, kGood, kWarning, kBad, kAccent };
 
-/// `text` in that style's colour, or as it is.
+/// `text` in the colour of the style, or unchanged without colour.
 std::string Styled(std::string_view text, Style style, bool color);
 
 struct Cell {
@@ -30,13 +30,13 @@ class Table {
 
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  /// As many cells as there are columns.
+  /// `row` must have as many cells as there are columns.
   void Add(std::vector<Cell> row);
   /// A blank line between groups of rows.
   void AddGap() { rows_.emplace_back(); }
   [[nodiscard]] bool empty() const { return rows_.empty(); }
 
-  /// Lines, each ended by '\n'. Texts are made printable: a tenant's program may carry any name.
+  /// Lines that end with '\n'. Texts are made printable, because a tenant's program may have any name.
   [[nodiscard]] std::string Render(bool color) const;
 
  private:
@@ -47,20 +47,20 @@ class Table {
 /// `text` with control characters (escape sequences would steer the terminal) and invalid UTF-8 replaced by '?'.
 std::string Printable(std::string_view text);
 
-/// Columns that valid UTF-8 takes on a terminal, at one a code point.
+/// The columns of valid UTF-8 on a terminal, at one for each code point.
 std::size_t DisplayWidth(std::string_view text);
 
-/// What a terminal's font is expected to have.
+/// Characters that the terminal's font is assumed to have.
 enum class Glyphs : std::uint8_t { kUnicode, kAscii };
 
 /// A bar of `width` columns filled to `fraction` (0 … 1) in eighths, "███▌    ", or with "####....".
 std::string Bar(double fraction, std::size_t width, Glyphs glyphs = Glyphs::kUnicode);
 
-/// The last `width` of the values, each a column as high as its part of `top`: "▁▂▅█", or "_.=#". Fewer values are put
-/// to the right, where the newest one is.
+/// The last `width` values, each as a column with its fraction of `top` as height: "▁▂▅█", or "_.=#". Fewer values are
+/// aligned to the right, where the newest one is.
 std::string Sparkline(std::span<const double> values, double top, std::size_t width, Glyphs glyphs = Glyphs::kUnicode);
 
-/// The first `columns` of a line; escape sequences take none.
+/// The first `columns` columns of a line; escape sequences have no width.
 std::string CutLine(std::string_view line, std::size_t columns);
 
 }  // namespace weir::cli

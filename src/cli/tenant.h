@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What makes a program a tenant: a vGPU, and the variables that bring the shim and the OpenCL client into it, and both
-// to the vGPU.
+// Makes a program a tenant: a vGPU, and the environment that loads the shim and the client library and connects both to
+// the vGPU.
 #pragma once
 
 #include <sys/types.h>
@@ -16,14 +16,14 @@
 
 namespace weir::cli {
 
-/// "glmark2-4242": letters, digits and "._-" of the program's name, then the process that the vGPU ends with.
+/// "glmark2-4242": letters, digits and "._-" of the program's name, then the pid of the process that owns the vGPU.
 std::string EphemeralName(const std::string& program, pid_t owner);
 
-/// Ends with this process.
+/// Makes a vGPU that ends with this process.
 Result<VgpuView> MakeEphemeralVgpu(const ControlClient& client, const std::string& name, const VgpuSettings& settings);
 
-/// For a tenant of `vgpu`: WEIR_ATTACH and LD_PRELOAD, WEIR_OPENCL and OCL_ICD_VENDORS; `library` goes behind what
-/// LD_PRELOAD holds now.
+/// The environment of a tenant of `vgpu`: WEIR_ATTACH and LD_PRELOAD, WEIR_OPENCL and OCL_ICD_VENDORS; `library` is
+/// added to the present value of LD_PRELOAD.
 Result<std::vector<std::pair<std::string, std::string>>> TenantEnvironment(const VgpuView& vgpu,
                                                                            const std::string& library);
 

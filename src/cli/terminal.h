@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What may be done to the terminal, and undoing it.
+// Changes to the terminal's state, undone by destructors.
 #pragma once
 
 #include <termios.h>
@@ -14,7 +14,7 @@
 namespace weir::cli {
 
 bool StdoutIsTerminal();
-/// On a terminal, unless NO_COLOR is set (no-color.org) or TERM is "dumb".
+/// Whether stdout is a terminal, NO_COLOR is unset (no-color.org) and TERM is not "dumb".
 bool StdoutTakesColor();
 
 /// Unicode if the locale's character set is UTF-8 (LC_ALL, else LC_CTYPE, else LANG).
@@ -25,30 +25,30 @@ struct TerminalSize {
 };
 TerminalSize SizeOfTerminal(int fd);
 
-/// The terminal's alternate screen, with the cursor hidden, while it lives; nothing where stdout isn't a terminal.
+/// Shows the terminal's alternate screen with a hidden cursor while it lives; no effect if stdout is not a terminal.
 class AlternateScreen {
  public:
   explicit AlternateScreen(bool use);
   ~AlternateScreen();
   AlternateScreen(const AlternateScreen&) = delete;
   AlternateScreen& operator=(const AlternateScreen&) = delete;
-  /// Shows `lines` and nothing else, without flicker; where stdout isn't a terminal, below what is there.
+  /// Shows only `lines`, without flicker; if stdout is not a terminal, appends them.
   void Show(const std::string& lines) const;
 
  private:
   bool used_;
 };
 
-/// Single keys, as they are pressed, while it lives; none where stdin isn't a terminal whose foreground we are in.
+/// Reads single keys while it lives; none unless stdin is a terminal with this process in the foreground.
 class Keyboard {
  public:
   explicit Keyboard(bool use);
   ~Keyboard();
   Keyboard(const Keyboard&) = delete;
   Keyboard& operator=(const Keyboard&) = delete;
-  /// Readable when a key was pressed; -1: there is no keyboard.
+  /// Readable after a key press; -1: there is no keyboard.
   [[nodiscard]] int fd() const;
-  /// Takes what was pressed; true when a 'q' is among it.
+  /// Reads the pressed keys; true if a 'q' is among them.
   bool TakeQuit();
 
  private:
@@ -59,20 +59,20 @@ class Keyboard {
 /// What ended a wait.
 enum class Woke : std::uint8_t { kTimeUp, kStopSignal, kKey, kResize };
 
-/// Holds INT, TERM, HUP and PIPE (nobody reads our stdout any more) back while it lives, so that a command ends by
-/// returning and every destructor runs.
+/// Blocks INT, TERM, HUP and PIPE (stdout has no reader) while it lives, so that a command ends by returning and every
+/// destructor runs.
 class StopSignals {
  public:
   StopSignals();
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
-  /// Waits, at most `span`; true when one of the signals came, now or earlier.
+  /// Waits for at most `span`; true if one of the signals has arrived, now or earlier.
   bool WaitFor(Duration span);
-  /// Also until something can be read from `key_fd` (-1: nothing ever), or the terminal's size has changed.
+  /// Also returns when `key_fd` is readable (-1: no keyboard), or when the terminal's size has changed.
   Woke WaitForMore(Duration span, int key_fd);
   [[nodiscard]] bool Stopped() const { return signal_ != 0; }
-  /// The user asked for it, other than by closing a pipe.
+  /// Whether the user asked for the end, other than by closing a pipe.
   [[nodiscard]] bool Asked() const { return Stopped() && signal_ != SIGPIPE; }
   /// The shell's convention: 128 + the signal's number.
   [[nodiscard]] int ExitCode() const { return 128 + signal_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values as people write them on a command line: 512M, 1G:4G, 40%, 250ms, 0-3,6; and back again.
+// Values in the syntax of the command line: 512M, 1G:4G, 40%, 250ms, 0-3,6; parsing and formatting.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `weir top` remembers from one picture to the next. Bounded: a minute at one a second.
+// The samples that `weir top` keeps between updates. Bounded: a minute at one a second.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,16 @@ inline constexpr std::size_t kHistorySamples = 60;
 struct VgpuHistory {
   std::vector<double> fps, gpu_use;        // oldest first
   std::vector<std::int64_t> frames, late;  // totals
-  /// Of the frames that were shown since the oldest sample; of all before there are two. Nothing shown: 0.
+  /// Late frames as a fraction of the frames since the oldest sample; with fewer than two samples, of all frames; 0
+  /// without frames.
   [[nodiscard]] double LateFraction() const;
 };
 
 class TopHistory {
  public:
-  /// Forgets what isn't there any more.
+  /// Adds the snapshot, and removes vGPUs and devices that are gone.
   void Add(const Snapshot& snapshot);
-  /// Empty for a name that was never there.
+  /// Empty for an unknown name.
   [[nodiscard]] const VgpuHistory& OfVgpu(const std::string& name) const;
   [[nodiscard]] const std::vector<double>& UseOfDevice(const std::string& name) const;
 

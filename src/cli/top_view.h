@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `weir top` and the demo's live view show. Pure: the same snapshots, the same picture.
+// The display of `weir top` and of the demo's live view. Pure: the same snapshots give the same text.
 #pragma once
 
 #include <string>
@@ -13,12 +13,12 @@ namespace weir::cli {
 struct TopOptions {
   bool color = false;
   Glyphs glyphs = Glyphs::kUnicode;
-  std::size_t columns = 0;  // of the terminal; 0: as wide as it comes
-  std::size_t rows = 0;     // likewise
+  std::size_t columns = 0;  // of the terminal; 0: unlimited
+  std::size_t rows = 0;     // of the terminal; 0: unlimited
 };
 
-/// A line for each device, then a table of vGPUs. Where there is not enough room, the columns that matter least are
-/// left out, then rows.
+/// A line for each device, then a table of vGPUs. If there is not enough room, the least important columns are left out
+/// first, then rows.
 std::string RenderTop(const Snapshot& snapshot, const TopHistory& history, const TopOptions& options);
 
 }  // namespace weir::cli

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the CLI shows of the control API's objects. Fields that are missing or of another type read as 0 or "": a newer
-// or older daemon must not break a table. Only a name is insisted on.
+// The control API's objects as the command line shows them. Missing fields, or fields of another type, read as 0 or "",
+// so that a table also works with an older or newer daemon. Only the name is required.
 #pragma once
 
 #include <cstdint>
@@ -88,7 +88,7 @@ Result<std::vector<DeviceView>> DevicesFromJson(const nlohmann::json& reply);
 Result<std::vector<PolicyView>> PoliciesFromJson(const nlohmann::json& reply);
 std::vector<ParamView> ParamsFromJson(const nlohmann::json& reply);
 
-/// A field of an object, or nothing ("" or 0) when it is missing or of another type.
+/// A field of an object; "" or 0 if it is missing or has another type.
 std::string TextField(const nlohmann::json& object, const char* key);
 double NumberField(const nlohmann::json& object, const char* key);
 std::int64_t WholeField(const nlohmann::json& object, const char* key);

@@ -12,11 +12,11 @@
 namespace weir::http {
 
 /// Connects, sends the request, reads the whole answer and closes, all within `timeout`. Errors:
-/// kUnavailable       the connection was refused, or closed before the answer was complete
-/// kPermissionDenied  this user may not open the socket
-/// kTimeout           no complete answer in time
-/// kProtocol          the answer is not HTTP
-/// kInvalidArgument   the path is too long for a socket; the host or the port is invalid
+///   kUnavailable       the connection was refused, or closed before the answer was complete
+///   kPermissionDenied  this user may not open the socket
+///   kTimeout           no complete answer in time
+///   kProtocol          the answer is not HTTP
+///   kInvalidArgument   the path is too long for a socket; the host or the port is invalid
 Result<Answer> AskUnix(const std::string& path, const Call& call, Duration timeout);
 Result<Answer> AskTcp(const std::string& host, std::uint16_t port, const Call& call, Duration timeout);
 

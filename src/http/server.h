@@ -24,8 +24,8 @@ using Handler = std::function<void(const Request&, Respond)>;
 using Refuse = std::function<std::optional<Reply>(const Request& head)>;
 
 struct Limits {
-  std::size_t request_bytes = 64 * 1024;  // of a request's body
-  std::size_t connections = 128;  // further connections are closed at once, so that existing ones are still served
+  std::size_t request_bytes = 64 * 1024;      // of a request's body
+  std::size_t connections = 128;              // further connections are closed at once
   std::size_t connections_per_address = 128;  // the same limit for each peer address; TCP only
   Refuse refuse{};                            // empty: no request is refused
 };

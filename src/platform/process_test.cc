@@ -89,8 +89,7 @@ TEST(Futex, ReturnsWhenTheTimeIsOver) {
 TEST(Futex, WakesWaitersInOtherProcesses) {
   const auto region = MakeSharedRegion("weir-test", 4096);
   ASSERT_TRUE(region);
-  auto* words =
-      region->mapping.As<std::atomic<std::uint32_t>>();  // [0]: the futex, [1]: number of children about to wait
+  auto* words = region->mapping.As<std::atomic<std::uint32_t>>();  // [0]: the futex, [1]: children about to wait
   const auto wait = [words] {
     ++words[1];
     while (words[0] == 0) FutexWait(words[0], 0, std::chrono::hours(1));

@@ -26,8 +26,8 @@ namespace weir::cli {
 namespace {
 
 constexpr Duration kDemoPollEvery = milliseconds(250);
-constexpr Duration kWarmUp = milliseconds(1500);     // a policy's windows and the programs' queues settle; not counted
-constexpr Duration kAfterwards = milliseconds(300);  // frames under way at a phase's end are reported
+constexpr Duration kWarmUp = milliseconds(1500);     // not counted: policies' windows and programs' queues settle
+constexpr Duration kAfterwards = milliseconds(300);  // frames in progress at a phase's end are still reported
 
 /// One demo, from the first frame to the last.
 class Performance {
@@ -76,7 +76,7 @@ class Performance {
   LiveView view_;
 };
 
-/// Nothing to object to, or what went wrong though nothing stopped the demo.
+/// Reports what went wrong in a demo that ran to its end.
 Status CheckFramesSeen(const DemoResult& result) {
   for (const Phase& phase : result.phases)
     for (std::size_t i = 0; i < phase.programs.size(); ++i)
@@ -88,7 +88,7 @@ Status CheckFramesSeen(const DemoResult& result) {
 
 Status WriteReport(const DemoOptions& options, const DemoResult& result) {
   if (options.report.empty()) return Ok();
-  std::ofstream file(options.report);  // as readable as the user's umask says: it is meant to be passed on
+  std::ofstream file(options.report);  // mode by umask: the report is meant to be shared
   file << RenderReport(result);
   file.close();
   if (file) return Ok();

@@ -7,7 +7,7 @@
 
 namespace weir::cli {
 
-/// Returns the exit code: 0 only if every program lived to the end and showed frames under each policy.
+/// Returns the exit code: 0 only if every program ran to the end and showed frames under each policy.
 Result<int> RunDemo(const DemoOptions& options);
 
 }  // namespace weir::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What somebody who reads the report elsewhere wants to know of the machine.
+// Facts about the machine for readers of the report.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is shown while a phase runs: a table that is redrawn in place on a terminal, a line now and then elsewhere.
+// The view while a phase runs: a table that is redrawn on a terminal, or a line at intervals otherwise.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class LiveView {
   LiveView& operator=(const LiveView&) = delete;
 
   void Show(const Snapshot& snapshot, const std::string& policy, Part part, Duration elapsed, Duration span);
-  /// Leaves the last picture where it is; the next phase's comes below it.
+  /// Leaves the last table on the screen; the next phase's table is drawn below.
   void FinishPhase();
 
  private:
@@ -30,8 +30,8 @@ class LiveView {
   bool in_place_;
   bool color_;
   TopHistory history_;
-  std::size_t lines_ = 0;  // of the last picture
-  Duration next_line_{0};  // elsewhere than on a terminal
+  std::size_t lines_ = 0;  // lines of the last table
+  Duration next_line_{0};  // when stdout is not a terminal
 };
 
 }  // namespace weir::cli

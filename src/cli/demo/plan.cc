@@ -8,9 +8,9 @@
 namespace weir::cli {
 
 std::vector<Workload> DefaultWorkloads() {
-  // Alone each would use more of a software device with two CPUs than its weight gives it: see the README of this
-  // module. Their promised rates together fit the device, so sla-aware can keep them. A scene's duration outlasts every
-  // phase; the demo ends the programs.
+  // Alone, each program would use more of an embedded device with two CPUs than its weight gives it: see the README of
+  // this module. The promised rates together fit the device, so that sla-aware can keep them. A scene's duration
+  // exceeds every phase; the demo ends the programs.
   return {
       {"desktop", 50, 25, {"glmark2", "-s", "800x600", "--run-forever", "-b", "desktop:duration=3600"}, "glmark2-x11"},
       {"phong",
@@ -23,8 +23,8 @@ std::vector<Workload> DefaultWorkloads() {
 }
 
 std::vector<Workload> EmulatedWorkloads(const std::vector<std::string>& devices) {
-  // Alone each would use the whole device. Windows are small, and the descriptions of devices say that nothing is
-  // drawn: so many programs fit on two CPUs. The rates of three need 0.81 of a device with frames of 6 ms.
+  // Alone, each program would use the whole device. Windows are small and the device descriptions disable drawing, so
+  // that this many programs fit on two CPUs. The rates of three need 0.81 of a device with frames of 6 ms.
   std::vector<Workload> workloads;
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const std::string at = devices.size() == 1 ? "" : "-" + std::to_string(i);

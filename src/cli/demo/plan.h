@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the demo runs, and what came of it.
+// The demo's programs and results.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 
 namespace weir::cli {
 
-/// A program of the demo and what its vGPU is promised.
+/// A program of the demo and the promise of its vGPU.
 struct Workload {
   std::string name;  // of the vGPU
   std::int64_t weight = 100;
-  double fps = 0;  // 0: no rate is promised, and no frame is late
+  double fps = 0;  // 0: no promised rate, so that no frame is late
   std::vector<std::string> command;
-  std::string package;   // Debian's, that has the program
-  std::string device{};  // that it runs on; empty: the node's first
+  std::string package;   // Debian package of the program
+  std::string device{};  // empty: the node's first device
 };
 
-/// Three programs that would each like more of the device than their weight gives them.
+/// Three programs that would each use more of the device than their weight gives them.
 std::vector<Workload> DefaultWorkloads();
 
 /// Three such programs for each of these emulated GPUs.
@@ -31,10 +31,10 @@ struct DemoOptions {
   Duration phase = seconds(15);
   std::vector<std::string> policies{"none", "proportional-share", "sla-aware", "hybrid"};
   std::string report = "demo-report.html";
-  std::string device;            // as `weir serve --device` takes it; empty: the embedded one
+  std::string device;            // in the syntax of `weir serve --device`; empty: the embedded device
   std::vector<int> device_cpus;  // empty: the daemon's default
-  bool own_display = false;      // an Xvfb even where there is a display
-  bool keep = false;             // the temporary folder, with logs
+  bool own_display = false;      // start an Xvfb even if there is a display
+  bool keep = false;             // keep the temporary folder with the logs
   bool json = false;
 };
 
@@ -45,15 +45,15 @@ struct Frame {
   std::int64_t gpu_ns = 0;
 };
 
-/// What a vGPU's totals grew by during a phase.
+/// The increase of a vGPU's totals during a phase.
 struct Tally {
   std::int64_t frames = 0, late_frames = 0, gpu_ns = 0, wait_ns = 0;
 };
 
 struct ProgramPhase {
-  std::vector<Frame> frames;  // that overlap the phase; those that end in it count
+  std::vector<Frame> frames;  // those that overlap the phase; those that end in it count
   Tally tally;
-  std::int64_t lost = 0;  // frames that the daemon forgot before they were read
+  std::int64_t lost = 0;  // frames that the daemon dropped before they were read
 };
 
 struct Phase {
@@ -66,28 +66,28 @@ struct DemoResult {
   std::vector<Workload> workloads;
   std::vector<Phase> phases;
   std::vector<std::pair<std::string, std::string>> facts;  // the machine and the versions, for the report's head
-  bool emulated = false;                                   // the devices are: every figure says so
+  bool emulated = false;                                   // devices are emulated, so that every figure is labelled
 
-  /// Behind the name of a figure: " (emulated)", or nothing.
+  /// The label after a figure's name: " (emulated)", or empty.
   [[nodiscard]] std::string_view Mark() const { return emulated ? " (emulated)" : ""; }
-  /// The programs of each device, by their places in `workloads`.
+  /// The programs of each device, as indexes into `workloads`.
   [[nodiscard]] std::vector<std::vector<std::size_t>> ByDevice() const;
 };
 
-/// The numbers of one program under one policy.
+/// One program's figures under one policy.
 struct Outcome {
-  double promise = 0;  // its weight's part of all weights on its device
-  double got = 0;      // of the GPU time that all programs of its device used
-  double use = 0;      // of the device's capacity
+  double promise = 0;  // its fraction of the sum of weights on its device
+  double got = 0;      // its fraction of the GPU time used on its device
+  double use = 0;      // its fraction of the device's capacity
   double fps = 0;
   double mean_ms = 0, p99_ms = 0, max_ms = 0;
-  double wait = 0;  // of wall time, at the gate
+  double wait = 0;  // its fraction of wall time at the gate
   std::int64_t frames = 0, late_frames = 0;
 };
-/// What a policy tries to keep, so that a report marks only that.
+/// What a policy tries to keep; a report marks only misses of that.
 enum class Goal : std::uint8_t { kNothing, kShares, kRates };
 Goal GoalOf(std::string_view policy);
-/// Its rate is its promised one, or within a fiftieth of it.
+/// Whether its rate is at least 98 % of the promised one.
 bool RateIsKept(const Workload& workload, const Outcome& outcome);
 
 Outcome Judge(const DemoResult& result, std::size_t phase, std::size_t program);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collects the frames and totals of a phase from the daemon, a little at a time.
+// Collects the frames and totals of a phase from the daemon in small steps.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,18 @@ class Recorder {
     for (const Workload& workload : workloads) programs_.push_back({workload.name, 0, {}});
   }
 
-  /// Reads what came since the last time; the vGPUs are in the order of the workloads. Frames are kept only between
-  /// Begin and Take.
+  /// Reads new frames and totals; the vGPUs are in the order of the workloads. Frames are kept only between Begin and
+  /// Take.
   Result<Snapshot> Poll();
   Status Begin(const std::string& policy);
-  /// The phase is over. Frames that were being drawn then are reported later: go on polling for a moment.
+  /// Ends the phase. Frames in progress are reported later, so continue to poll for a moment.
   Status End();
   Phase Take();
 
  private:
   struct Program {
     std::string name;
-    std::int64_t next = 0;  // the frame to ask for
+    std::int64_t next = 0;  // number of the next frame to request
     Tally at_begin;
   };
   Result<std::vector<Tally>> Tallies(const Snapshot& snapshot) const;

@@ -16,9 +16,9 @@ namespace weir::cli {
 namespace {
 
 constexpr std::int64_t kBinNs = 250'000'000;
-constexpr std::size_t kPlotSlices = 300;  // of a frame-time plot: two units of its width each
+constexpr std::size_t kPlotSlices = 300;  // slices of a frame-time plot: two units of its width each
 
-// The colours keep apart for the colour-blind too (after Okabe and Ito), on light and on dark.
+// Colours that colour-blind readers can distinguish (after Okabe and Ito), on light and on dark.
 constexpr std::string_view kStyle = R"(
 :root { --ink: #1d2329; --faint: #66717c; --line: #dde2e7; --paper: #ffffff; --card: #f6f8fa; --good: #11734b;
   --off: #a85400;
@@ -66,9 +66,9 @@ std::string ColorRules() {
   return out;
 }
 
-using ProgramList = std::vector<std::size_t>;  // by their places among the workloads
+using ProgramList = std::vector<std::size_t>;  // indexes into the workloads
 
-/// Programs of one device have colours of their own.
+/// Programs on one device get different colours.
 std::size_t ColorOf(const DemoResult& result, std::size_t program) {
   for (const ProgramList& programs : result.ByDevice())
     if (const auto at = std::ranges::find(programs, program); at != programs.end())
@@ -95,7 +95,7 @@ std::string Legend(const DemoResult& result, const ProgramList& programs) {
   return out + "</p>\n";
 }
 
-/// The share got as a bar, with a mark where the promise is.
+/// The received share as a bar, with a mark at the promise.
 std::string ShareBar(const Outcome& o, std::size_t color) {
   return fmt::format(
       "<div class=\"bar\"><i class=\"k{}\" style=\"width:{:.1f}%\"></i><b style=\"left:{:.1f}%\"></b></div>", color,
@@ -184,7 +184,7 @@ std::string RateVerdict(const DemoResult& result, std::size_t p) {
   return fmt::format("<p>Rates{}: {}.</p>\n", result.Mark(), text);
 }
 
-/// The share that missed its promise by most; or the rates, where these are what the policy keeps.
+/// The share that missed its promise by most; or the rates, if the policy keeps those.
 std::string Verdict(const DemoResult& result, std::size_t p) {
   if (GoalOf(result.phases[p].policy) == Goal::kRates) return RateVerdict(result, p);
   std::string text;
@@ -200,7 +200,7 @@ std::string Verdict(const DemoResult& result, std::size_t p) {
   return text;
 }
 
-/// The programs of one device under one policy.
+/// The section of one device's programs under one policy.
 std::string DeviceSection(const DemoResult& result, std::size_t p, const ProgramList& programs, bool named,
                           MsScale scale) {
   const Phase& phase = result.phases[p];
@@ -225,7 +225,7 @@ std::string PhaseSection(const DemoResult& result, std::size_t p, MsScale scale)
   return out + LostNote(phase) + "</section>\n";
 }
 
-/// One for all plots, so that they can be compared.
+/// One scale for all plots, so that they can be compared.
 MsScale ScaleOf(const DemoResult& result) {
   std::vector<std::vector<FrameTimeCurve>> curves;
   for (const Phase& phase : result.phases)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The demo's report: one HTML file that needs nothing else.
+// The demo's report: a self-contained HTML file.
 #pragma once
 
 #include <string>

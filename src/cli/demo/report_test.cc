@@ -33,7 +33,7 @@ DemoResult Made(std::int64_t frames) {
   return result;
 }
 
-/// Every element that is opened is closed, in order; the few that HTML never closes aside.
+/// Checks that every opened element is closed in order; void elements are skipped.
 void ExpectWellFormed(const std::string& html) {
   std::vector<std::string> open;
   for (std::size_t at = html.find('<'); at != std::string::npos; at = html.find('<', at + 1)) {

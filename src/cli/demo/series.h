@@ -15,16 +15,16 @@ struct EnvelopePoint {
   double min_ms = 0, max_ms = 0, mean_ms = 0;
 };
 
-/// Cuts [begin_ns, end_ns) into `slices`; those without a frame are left out.
+/// Divides [begin_ns, end_ns) into `slices`; slices without a frame are left out.
 std::vector<EnvelopePoint> Envelope(const std::vector<Frame>& frames, std::int64_t begin_ns, std::int64_t end_ns,
                                     std::size_t slices);
 
-/// GPU time in each bin of `bin_ns`. A frame's is spread evenly over the time it took, so that bins shorter than a
-/// frame don't flicker.
+/// GPU time in each bin of `bin_ns`. A frame's GPU time is spread evenly over its duration, so that bins shorter than a
+/// frame do not flicker.
 std::vector<double> GpuTimeBins(const std::vector<Frame>& frames, std::int64_t begin_ns, std::int64_t end_ns,
                                 std::int64_t bin_ns);
 
-/// For each of these programs and bin, its part of the GPU time that these used in that bin; 0 where none used any.
+/// Each program's fraction of the GPU time that these programs used in each bin; 0 if none used any.
 std::vector<std::vector<double>> ShareBins(const Phase& phase, const std::vector<std::size_t>& programs,
                                            std::int64_t bin_ns);
 

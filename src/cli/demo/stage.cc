@@ -25,9 +25,9 @@ namespace fs = std::filesystem;
 
 constexpr Duration kDisplayLimit = seconds(15);
 constexpr Duration kDaemonLimit = seconds(5);
-constexpr Duration kFramesLimit = seconds(60);  // a program loads and compiles its shaders first
+constexpr Duration kFramesLimit = seconds(60);  // a program first loads and compiles its shaders
 
-/// The number that Xvfb writes once it takes connections.
+/// The number that Xvfb writes once it accepts connections.
 std::string ReadDisplayNumber(int fd, Child& xvfb) {
   std::string text;
   const Instant end = platform::Now() + kDisplayLimit;
@@ -43,7 +43,7 @@ std::string ReadDisplayNumber(int fd, Child& xvfb) {
   return "";
 }
 
-/// Better now than after the first ones have been played.
+/// Checked before the first phases run.
 Status CheckPolicies(const ControlClient& client, const std::vector<std::string>& wanted) {
   WEIR_TRY(const auto reply, client.Get("/v1/policies"));
   WEIR_TRY(const auto policies, PoliciesFromJson(reply));
@@ -111,7 +111,7 @@ Status Stage::Start(const std::vector<Workload>& workloads, StopSignals& signals
 }
 
 Status Stage::StartDisplay(bool own) {
-  // A program that waits for the display's refresh would not want more than its part of the device.
+  // A program that waits for the display's refresh would not use more than its part of the device.
   environment_ = {{"vblank_mode", "0"}, {"__GL_SYNC_TO_VBLANK", "0"}};
   if (!own) {
     display_name_ = "display " + EnvironmentVariable("DISPLAY");
@@ -161,7 +161,7 @@ Status Stage::StartDaemon(const DemoOptions& options) {
   return CheckPolicies(client(), options.policies);
 }
 
-/// By way of `weir run`, as a user would.
+/// Through `weir run`, as a user would do.
 Status Stage::StartProgram(const Workload& workload) {
   ChildSpec spec{{"/proc/self/exe", "run", "--socket", client().socket_path(), "--name", workload.name, "--weight",
                   fmt::format("{}", workload.weight)},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the demo plays on: a temporary folder, an X display, a daemon of its own and the programs. All of it goes when
-// the stage does, in the reverse order.
+// The demo's environment: a temporary folder, an X display, a private daemon and the programs. The destructor ends all
+// of them in reverse order.
 #pragma once
 
 #include <filesystem>
@@ -16,7 +16,7 @@
 
 namespace weir::cli {
 
-/// A folder under $TMPDIR or /tmp, removed with all that is in it unless it is to be kept.
+/// A folder under $TMPDIR or /tmp; the destructor removes it unless it is to be kept.
 class TemporaryFolder {
  public:
   static Result<TemporaryFolder> Make(bool keep);
@@ -35,11 +35,11 @@ class Stage {
  public:
   /// Starts the display and the daemon.
   static Result<std::unique_ptr<Stage>> Open(const DemoOptions& options);
-  /// Starts the programs and waits until each has shown a frame. kTimeout when one doesn't, kUnavailable when one ends
-  /// or the user does.
+  /// Starts the programs and waits until each has shown a frame. kTimeout: a program shows none; kUnavailable: a
+  /// program has ended or the user has interrupted.
   Status Start(const std::vector<Workload>& workloads, StopSignals& signals);
 
-  /// An error that shows what it printed, when the daemon or a program has ended.
+  /// An error with the log's end if the daemon or a program has ended.
   Status AllAlive();
   [[nodiscard]] ControlClient client() const { return ControlClient(folder_.File("run/control.sock")); }
   /// "Xvfb :99", or the user's display.
@@ -57,18 +57,18 @@ class Stage {
   Status StartProgram(const Workload& workload);
   Status AwaitFrames(const std::vector<Workload>& workloads, StopSignals& signals);
 
-  // In this order: the last one is ended first.
+  // Destroyed in reverse order.
   TemporaryFolder folder_;
   std::vector<std::pair<std::string, std::string>> environment_;  // of the programs
   std::string display_name_;
   std::vector<Player> players_;  // the display, the daemon, then the programs
 };
 
-/// Nothing missing, or an error that names each missing program and its package.
+/// An error names each missing program and its package.
 Status CheckPrograms(const std::vector<Workload>& workloads, bool own_display);
 
-/// Whether the demo brings its own display: it was asked to, or there is none. ($WAYLAND_DISPLAY is of no use: the
-/// programs speak X.)
+/// Whether the demo starts its own display: on request, or if there is none. $WAYLAND_DISPLAY does not count, because
+/// the programs use X.
 bool NeedsOwnDisplay(const DemoOptions& options);
 
 }  // namespace weir::cli

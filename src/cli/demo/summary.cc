@@ -13,7 +13,7 @@
 namespace weir::cli {
 namespace {
 
-constexpr double kOffByPoints = 0.03;  // a share farther from its promise than this is marked
+constexpr double kOffByPoints = 0.03;  // a share that misses its promise by more is marked
 
 Style StyleOfShare(const Outcome& o, Goal goal) {
   if (goal != Goal::kShares) return Style::kPlain;
@@ -43,7 +43,7 @@ double LateAfterMs(const Workload& workload) {
 
 std::string LatenessText(const std::vector<Workload>& workloads) {
   std::string text;
-  // Programs of several devices have names with a number, and the same promises.
+  // Programs of several devices have numbered names and the same promises.
   const auto first_with_rate = [&](const Workload& workload) {
     return &workload == &*std::ranges::find_if(workloads, [&](const Workload& one) {
       return one.fps == workload.fps && one.command == workload.command;

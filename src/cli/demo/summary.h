@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The outcome of the demo as a table for people and as JSON for programs.
+// The demo's results as a table and as JSON.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -12,11 +12,11 @@ namespace weir::cli {
 std::string RenderSummary(const DemoResult& result, bool color);
 nlohmann::json SummaryJson(const DemoResult& result);
 
-/// "gears: 60 fps, so a frame is late after 17.7 ms"; "" where nothing is promised.
+/// "gears: 60 fps, so a frame is late after 17.7 ms"; empty without a promised rate.
 std::string LatenessText(const std::vector<Workload>& workloads);
-/// A frame later than this many milliseconds breaks the promise; 0: none does.
+/// The duration in milliseconds beyond which a frame is late; 0: none is.
 double LateAfterMs(const Workload& workload);
-/// The command line, as one would type it.
+/// The command line as typed in a shell.
 std::string CommandText(const Workload& workload);
 
 }  // namespace weir::cli

@@ -12,7 +12,7 @@
 namespace weir::cli {
 namespace {
 
-// In the plot's own units; the page scales it to the width there is.
+// In the plot's units; the page scales it to the available width.
 constexpr double kWidth = 640, kHeight = 250;
 constexpr double kLeft = 48, kRight = 10, kTop = 22, kBottom = 34;
 constexpr double kPlotWidth = kWidth - kLeft - kRight, kPlotHeight = kHeight - kTop - kBottom;
@@ -26,7 +26,7 @@ struct Axes {
   }
 };
 
-/// `fraction` 0 at the bottom, 1 at the top.
+/// The height of `fraction`: 0 at the bottom, 1 at the top.
 double Y(double fraction) { return kTop + kPlotHeight * (1 - std::clamp(fraction, 0.0, 1.0)); }
 
 double LogFraction(double ms, MsScale scale) {
@@ -66,7 +66,7 @@ std::string TimeAxis(const Axes& axes) {
                            kLeft + kPlotWidth / 2, kHeight - 5);
 }
 
-/// Coordinates are relative and have one decimal: that halves the file.
+/// Coordinates are relative with one decimal, which halves the file's size.
 class Path {
  public:
   void To(double x, double y) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the doctor found out, before anybody judges it. Plain values: the judging is tested with made-up ones.
+// The facts that the doctor has gathered. Plain values, so that the judgement is tested with made-up ones.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@ struct ImageFacts {
   std::uint16_t machine = 0;
   std::string loader;  // empty: static
   std::vector<std::string> needed;
-  bool readable = false;    // we could look at it, and its headers make sense
+  bool readable = false;    // the file could be read, and its headers are valid
   std::string interpreter;  // of a script
-  std::string privilege;    // "setuid", "setgid", "file capabilities": ld.so will drop LD_PRELOAD; empty: none
+  std::string privilege;    // "setuid", "setgid", "file capabilities": ld.so ignores LD_PRELOAD; empty: none
 };
 
 struct ProgramFacts {
   std::string name;          // as given
-  std::optional<Errc> code;  // it can't be run
+  std::optional<Errc> code;  // it can't be executed
   std::string error;
   bool noexec = false;            // its file system forbids executing
   std::vector<ImageFacts> chain;  // the file; when it is a script, its interpreter behind it
@@ -43,7 +43,7 @@ struct EnvironmentFacts {
 
 struct LibraryFacts {
   std::string path;
-  std::string error;  // it can't be read, or isn't there
+  std::string error;  // the file is missing or can't be read
   int bits = 0;
   std::uint16_t machine = 0;
   bool noexec = false;
@@ -52,20 +52,20 @@ struct LibraryFacts {
 struct InstallFacts {
   std::string version;        // of this weir
   LibraryFacts stub, shim;    // libweir-gl-preload.so, and libweir-gl.so beside it
-  std::string preload_error;  // its path can't stand in LD_PRELOAD
+  std::string preload_error;  // the library's path can't be used in LD_PRELOAD
   std::uint16_t machine = 0;  // of this program
 };
 
 struct DaemonFacts {
   std::string socket;
-  bool socket_named = false;  // by flag or environment: only that one will do
+  bool socket_named = false;  // by flag or environment: no other socket may be used
   bool socket_exists = false;
-  std::optional<Errc> code;  // it doesn't answer as a daemon of Weir does
+  std::optional<Errc> code;  // it does not answer like a daemon of Weir
   std::string error;
   std::string version, run_dir;
   bool is_private = false;
-  std::int64_t clock_difference_ns = 0;  // its CLOCK_MONOTONIC less ours
-  std::string run_dir_problem;           // not a folder, not ours, others may write to it
+  std::int64_t clock_difference_ns = 0;  // the daemon's CLOCK_MONOTONIC minus this process's
+  std::string run_dir_problem;           // not a folder, another user's, or writable by others
   std::vector<DeviceView> devices;
   std::vector<int> usable_cpus;  // of this process
 };
@@ -83,24 +83,24 @@ struct TreeProcess {
 
 struct AttachedProcess {
   ProcessView process;
-  std::vector<std::string> meters;  // as they came, the last one is in use
-  double attach_seconds = 0;        // after the program was started
-  std::string started_by;           // "sh(12) > start.sh(13)": its ancestors down from the program that was started
+  std::vector<std::string> meters;  // in order of appearance; the last one is in use
+  double attach_seconds = 0;        // after the program's start
+  std::string started_by;           // "sh(12) > start.sh(13)": its ancestors from the started program down
 };
 
-/// What came of running the program.
+/// The result of running the program.
 struct TrialFacts {
-  std::string error;  // it could not be tried
+  std::string error;  // the program could not be tried
   std::optional<Errc> code;
   std::int64_t pid = 0;
   double seconds = 0;
-  std::optional<std::string> ended;  // "exit code 3"; nothing: it was ended after the trial
+  std::optional<std::string> ended;  // "exit code 3"; empty: the trial ended it
   std::int64_t frames = 0;
   double fps = 0;
   std::int64_t fail_opens = 0, records_bad = 0;
   std::vector<AttachedProcess> attached;
-  std::vector<TreeProcess> tree;      // every process that was seen, with all that it ever had loaded
-  std::vector<std::string> messages;  // lines of its output that come from us or from ld.so
+  std::vector<TreeProcess> tree;      // every process that was seen, with every library that it has loaded
+  std::vector<std::string> messages;  // output lines of Weir or ld.so
   std::string last_line;
 };
 

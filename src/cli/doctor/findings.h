@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the facts mean: is the program held, is what it is charged true, and if not, why and what to do. Pure.
+// Conclusions from the facts: is the program controlled, are its charges true, and if not, why and what to do. Pure.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ struct Finding {
   Errc code = Errc::kUnavailable;  // of a problem
 };
 
-/// In the order in which a person should read them.
+/// Returns the findings in the order in which a user should read them.
 std::vector<Finding> Judge(const DoctorFacts& facts);
 
-// The parts of it.
+// The steps of Judge.
 void JudgeInstall(const InstallFacts& install, std::vector<Finding>& out);
 void JudgeDaemon(const DaemonFacts& daemon, const InstallFacts& install, std::vector<Finding>& out);
 void JudgeEnvironment(const EnvironmentFacts& environment, bool runs_program, bool daemon_answers,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the facts out, without running anything.
+// Gathers the facts without running the program.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processes that a program became, as /proc shows them.
+// The processes of a program's tree, from /proc.
 #pragma once
 
 #include <sys/types.h>
@@ -11,16 +11,16 @@
 
 namespace weir::cli {
 
-/// More are not looked at.
+/// Upper bound of the processes that are read.
 inline constexpr std::size_t kTreeProcessesMax = 256;
 
-/// The descendants of `root`, it included, and what else is in its process group.
+/// The descendants of `root` including it, and the other members of its process group.
 std::vector<TreeProcess> LookAtTree(pid_t root);
 
-/// Adds what was seen of a process later, which may have ended, or become another program.
+/// Merges a later reading. A process may have ended or executed another program in between.
 void MergeTree(const std::vector<TreeProcess>& seen, std::vector<TreeProcess>& known);
 
-/// What a text of /proc/PID/maps says about the libraries that are loaded.
+/// Records the loaded graphics libraries in a text of /proc/PID/maps.
 void NoteLibraries(std::string_view maps, TreeProcess& process);
 
 }  // namespace weir::cli

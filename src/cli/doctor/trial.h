@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the program on a vGPU of its own for some seconds and watches what becomes of it.
+// Runs the program for some seconds on a new vGPU and observes it.
 #pragma once
 
 #include <string>
@@ -18,17 +18,17 @@ struct TrialPlan {
   Duration span = seconds(5);
 };
 
-/// A trial that can't be made says so in `error` and `code`.
+/// If the trial can't be made, `error` and `code` say why.
 TrialFacts TryProgram(const ControlClient& client, const TrialPlan& plan, StopSignals& signals);
 
-/// Keeps of a program's output what explains something, whatever it prints.
+/// Extracts the explanatory lines of a program's output.
 class OutputWatch {
  public:
   static constexpr std::size_t kMessagesMax = 8;
   static constexpr std::size_t kLineBytesMax = 400;
 
   void Add(std::string_view bytes);
-  /// Lines that come from weir or from ld.so about preloading, each once.
+  /// Lines of weir, or of ld.so about preloading, each once.
   [[nodiscard]] const std::vector<std::string>& messages() const { return messages_; }
   [[nodiscard]] std::string last_line() const { return line_.empty() ? last_ : line_; }
 
@@ -38,7 +38,7 @@ class OutputWatch {
   std::vector<std::string> messages_;
 };
 
-/// "sh(12) > start.sh(13)": who, below `root` and it included, started `pid`.
+/// "sh(12) > start.sh(13)": the chain of processes from `root` to the one that started `pid`.
 std::string AncestryText(const std::vector<TreeProcess>& tree, std::int64_t root, std::int64_t pid);
 
 }  // namespace weir::cli
