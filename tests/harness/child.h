@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A forked child of a test: what must not happen to the test's own process (limits, another user, being killed).
+// A forked child of a test, for actions that must not affect the test's own process (limits, another user, being
+// killed).
 #pragma once
 
 #include <sys/types.h>
@@ -16,7 +17,7 @@ namespace weir::testing {
 
 class Child {
  public:
-  /// Runs `body` in a child, which ends with what it returns and without the parent's destructors.
+  /// Runs `body` in a child. The child exits with the returned status and without the parent's destructors.
   explicit Child(const std::function<int()>& body) : pid_(::fork()) {
     WEIR_CHECK(pid_ >= 0);
     if (pid_ == 0) ::_exit(body());
@@ -30,7 +31,7 @@ class Child {
   }
 
   [[nodiscard]] pid_t pid() const { return pid_; }
-  /// Its exit status, or 128 + the signal that ended it.
+  /// The exit status, or 128 + the signal that ended the child.
   int Wait() {
     int status = 0;
     WEIR_CHECK(::waitpid(std::exchange(pid_, 0), &status, 0) > 0);

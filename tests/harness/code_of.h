@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EXPECT_EQ(CodeOf(result), Errc::kBusy): also when the result is, unexpectedly, a good one.
+// EXPECT_EQ(CodeOf(result), Errc::kBusy) also works for an unexpected success.
 #pragma once
 
 #include <optional>

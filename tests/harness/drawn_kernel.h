@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: what a kernel accesses, without a kernel.
+// The accesses of a kernel, for tests without the kernel itself.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 namespace weir::core {
 
-/// A kernel written down by hand.
+/// A kernel that is written down by hand.
 struct DrawnKernel {
   ExprTable table;
   KernelAccess access{.kernel = "drawn", .verdict = AccessVerdict::kExact};

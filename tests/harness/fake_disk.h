@@ -25,7 +25,7 @@ struct PowerCut {};
 
 class FakeDisk final : public platform::FileCalls {
  public:
-  /// The call number `n`, from 0, and what it would have done. Only calls that change something are counted.
+  /// The call with number `n`, from 0, and its fault. Only calls that change something are counted.
   struct Fault {
     std::size_t at = 0;
     int error = 0;  // 0: the power is cut there, by an exception
@@ -38,7 +38,7 @@ class FakeDisk final : public platform::FileCalls {
   /// Calls since Break.
   [[nodiscard]] std::size_t calls() const { return calls_; }
 
-  /// After a power cut: what is durable, and of the rest any part that a disk may have written on its own.
+  /// The disk after a power cut: durable data, and any part of the rest that a disk may have written.
   void Restart(Prng& prng) {
     fault_.reset();
     open_.clear();
@@ -89,7 +89,7 @@ class FakeDisk final : public platform::FileCalls {
     opened.at += size;
     return static_cast<ssize_t>(size);
   }
-  /// Appends; a write that the power is cut in, or that a full disk ends, has written half.
+  /// Appends. A write that is interrupted by a power cut or a full disk has written half.
   ssize_t Write(int fd, const void* from, std::size_t bytes) override {
     std::string& now = open_.at(fd).file->now;
     const std::string_view data(static_cast<const char*>(from), bytes);
@@ -111,7 +111,7 @@ class FakeDisk final : public platform::FileCalls {
       return Error(error);
     }
     opened.file->durable = opened.file->now;
-    // What a failed fsync dropped is clean to the kernel: it is not written again.
+    // Data that a failed fsync has dropped counts as clean in the kernel and is not written again.
     for (const auto& [from, to] : opened.file->lost)
       for (std::size_t i = from; i < to; ++i) opened.file->durable[i] = '\0';
     return 0;
@@ -183,10 +183,10 @@ class FakeDisk final : public platform::FileCalls {
 
   std::optional<Fault> fault_;
   std::size_t calls_ = 0;
-  int next_ = 1'000'000;  // no descriptor of the process
+  int next_ = 1'000'000;  // not a real descriptor of the process
   std::map<int, Opened> open_;
   Names names_, durable_names_;
-  std::vector<std::function<void(Names&)>> later_;  // changes of names since the folder was synced
+  std::vector<std::function<void(Names&)>> later_;  // changes of names since the folder's last sync
 };
 
 }  // namespace weir::testing

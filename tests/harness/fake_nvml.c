@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for libnvidia-ml where there is no GPU: one GPU, whose memory is what the file $FAKE_NVML says, "TOTAL
-// USED" in bytes. "lost" there: the GPU has fallen off the bus. No file: the driver is not loaded.
+// Replaces libnvidia-ml on machines without a GPU: one GPU whose memory is given by the file $FAKE_NVML as "TOTAL USED"
+// in bytes. "lost": the GPU has fallen off the bus. No file: the driver is not loaded.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@ enum { kSuccess = 0, kInvalidArgument = 2, kNotFound = 6, kDriverNotLoaded = 9, 
 struct memory {
   unsigned long long total, free, used;
 };
-static int gpu;  // what handles point to
+static int gpu;  // target of all handles
 
 static FILE* Open(void) {
   const char* path = getenv("FAKE_NVML");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A driver of buffers in plain memory, for tests and benchmarks of what calls one. It lets go of an object when it is
-// told to, and refuses what it is told to refuse.
+// A driver with buffers in plain memory, for tests and benchmarks of its callers. The test decides when objects are
+// released and which calls fail.
 #pragma once
 
 #include <atomic>
@@ -60,7 +60,7 @@ class FakeOpenCl {
     return context;
   }
   static std::byte& FirstByteOf(cl_mem mem) { return reinterpret_cast<Buffer*>(mem)->bytes[0]; }
-  /// What was released late.
+  /// Releases the objects whose release was delayed.
   void LetGo() {
     std::vector<cl_mem> late;
     {
@@ -72,15 +72,15 @@ class FakeOpenCl {
 
   std::atomic<bool> refuse_reads{false}, refuse_buffers{false}, release_late{false};
   std::atomic<int> alive{0};
-  std::function<void()> on_write{};  // while something is copied to a buffer
+  std::function<void()> on_write{};  // called while data is copied to a buffer
 
  private:
   struct Buffer {
-    std::byte* bytes = nullptr;  // untouched ones take nothing
+    std::byte* bytes = nullptr;  // untouched pages take no memory
     std::vector<std::pair<void(CL_CALLBACK*)(cl_mem, void*), void*>> callbacks;
   };
 
-  /// The one there is: the driver's functions are told of no driver.
+  /// The only instance: OpenCL's functions have no argument for a driver.
   static FakeOpenCl*& Current() {
     static FakeOpenCl* current = nullptr;
     return current;

@@ -38,7 +38,7 @@ class FollowedConnection {
     executor.Handle(message);
     if (answer_at_once) Answers();
   }
-  /// To the executor, behind the log's back.
+  /// Sends to the executor without the log's knowledge.
   void SendUnseen(const std::vector<std::byte>& message) { executor.Handle(message); }
   void Answers() {
     for (auto& answer : executor.TakeAnswers()) {
@@ -53,13 +53,13 @@ class FollowedConnection {
       to_client.push_back(std::move(answer));
     }
   }
-  /// Until nothing is in flight.
+  /// Handles messages until nothing is in flight.
   void Settle() {
     Answers();
     for (const auto& question : log.Questions()) executor.Handle(question);
     Answers();
   }
-  /// What the log would send. Long contents are put into the arena of whoever it is sent to, from `arena_at` on.
+  /// The messages of a replay. Long contents are put into the receiver's arena, from `arena_at` on.
   opencl::ObjectLog::Replay MakeReplay(ModelExecutor* to = nullptr) const {
     auto replay = MakeReplay(to, {});
     EXPECT_TRUE(replay);
@@ -78,11 +78,11 @@ class FollowedConnection {
         },
         ahead);
   }
-  /// The same on a fresh executor, followed by a log of its own, with contents moved.
+  /// Replays on a fresh executor with its own log, and moves the contents.
   void ReplayInto(FollowedConnection& fresh) const {
     EXPECT_TRUE(ReplayInto(fresh, MakeReplay(&fresh.executor))) << "a build was answered otherwise";
   }
-  /// Whether all was answered as it is to be.
+  /// Returns whether all answers are as expected.
   bool ReplayInto(FollowedConnection& fresh, const opencl::ObjectLog::Replay& replay) const {
     for (const auto& message : replay.messages) fresh.SendBytes(message);
     for (const auto& memory : log.memories())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a libFuzzer target without libFuzzer: every file of the folders given, and of each a fixed set of variations,
-// the same on every machine and compiler. So an input that was found once stays found, and truncation and flipped
-// bytes are tried on each build. With --whole only the files themselves: of a target that takes long for each.
+// Runs a libFuzzer target without libFuzzer: every file of the given folders, and for each a fixed set of variations
+// that is the same on every machine and compiler. An input that was found once is thus tested on each build, with
+// truncations and flipped bytes. --whole runs only the files themselves, for slow targets.
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,12 +25,12 @@ extern "C" [[gnu::weak]] int LLVMFuzzerInitialize(int* argc, char*** argv);
 
 namespace {
 
-constexpr std::size_t kPrefixesMax = 4096;  // of one file; a longer file is cut at evenly spread lengths
+constexpr std::size_t kPrefixesMax = 4096;  // for one file; a longer file is cut at evenly spread lengths
 constexpr int kFlips = 256;
 constexpr int kDoubledPieces = 16;
 constexpr std::uint64_t kSeed = 20180521;
 
-// What runs now, for whoever reads a crash. Written before each input, read by the signal handler.
+// The current input, for the report of a crash. Written before each input, read by the signal handler.
 char running[512] = "nothing yet";
 std::size_t inputs = 0;
 
@@ -45,7 +45,7 @@ void SayWhatRuns(int signal_number) {
 
 void RunOne(const std::string& name, const char* variation, std::size_t at, const std::vector<std::uint8_t>& bytes) {
   std::snprintf(running, sizeof running, "%s, %s %zu", name.c_str(), variation, at);
-  // A block of just this size, so that the address sanitizer sees a read of one byte too many.
+  // A block of exactly this size, so that the address sanitizer detects an overrun of one byte.
   auto exact = std::make_unique<std::uint8_t[]>(bytes.size());
   std::copy(bytes.begin(), bytes.end(), exact.get());
   LLVMFuzzerTestOneInput(exact.get(), bytes.size());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both ends of a gate in one process (and in forked children), for the tests of what holds when everybody behaves, and
-// when one dies.
+// Both ends of a gate in one process (and in forked children), for tests of normal operation and of the death of one
+// end.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -42,19 +42,19 @@ inline void LeaveNow(Agent& agent, const Ticket& ticket, std::int64_t gpu_ns) {
       {.surface = 0, .begin_ns = now_ns, .present_ns = now_ns - ticket.wait_ns, .end_ns = now_ns, .gpu_ns = gpu_ns});
 }
 
-/// One frame. True: it passed a gate.
+/// Presents one frame. True: it passed a gate.
 inline bool Present(Agent& agent, std::int64_t gpu_ns = 0) {
   const Ticket ticket = EnterNow(agent);
   LeaveNow(agent, ticket, gpu_ns);
   return ticket.attachment != nullptr;
 }
 
-/// More than one attempt only where the machine is so busy that the answer comes too late for the first.
+/// More than one attempt is needed only if the machine is so busy that the first answer comes too late.
 inline bool PresentUntilAttached(Agent& agent) {
   return WaitUntil([&agent] { return Present(agent); });
 }
 
-/// A thread that presents once and is then seen to have passed.
+/// A thread that presents once, and whose passing can be observed.
 class Presenter {
  public:
   explicit Presenter(Agent& agent)
@@ -77,7 +77,7 @@ class Gate : public ::testing::Test {
   Gate() : path_(folder_ / "v"), host_(std::make_unique<GateHost>(path_)) {}
 
   GateHost& host() { return *host_; }
-  /// Attaches with a frame that costs nothing and leaves no trace.
+  /// Attaches with a frame that costs nothing and leaves no record.
   bool Attach(Agent& agent) {
     const bool attached = PresentUntilAttached(agent);
     host_->Settle();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The daemon's side of one or more gates, on a thread of its own: takes attachments, beats, notes who left. It decides
-// nothing: modes and allowances are what the test or the benchmark sets through With().
+// The daemon's end of one or more gates in a separate thread: accepts attachments, sends heartbeats, records detached
+// processes. Makes no decisions: the test or benchmark sets modes and allowances through With().
 #pragma once
 
 #include <poll.h>
@@ -25,7 +25,7 @@ namespace weir::testing {
 
 class GateHost {
  public:
-  /// A process that has gone: what it had reserved at its end, and its records that nobody had drained.
+  /// A detached process: its reservation at its end, and its records that were not drained before.
   struct Ended {
     gate::ProcessInfo info;
     std::int64_t reserved_ns = 0;
@@ -36,7 +36,7 @@ class GateHost {
   explicit GateHost(const std::string& socket_path, const proto::CpuMask& cpus = {}) : GateHost() {
     Add(socket_path, cpus);
   }
-  /// As if the daemon died: sockets are closed, nobody is told.
+  /// Like the daemon's death: sockets are closed without a message.
   ~GateHost() {
     stopping_ = true;
     Nudge();
@@ -45,7 +45,7 @@ class GateHost {
   GateHost(const GateHost&) = delete;
   GateHost& operator=(const GateHost&) = delete;
 
-  /// Opens a gate; the first one has index 0.
+  /// Opens a gate; the first gate has index 0.
   std::size_t Add(const std::string& socket_path, const proto::CpuMask& cpus = {}, uid_t owner = ::geteuid()) {
     const std::lock_guard lock(mutex_);
     auto made = gate::VgpuGate::Make(VgpuId{gates_.size() + 1}, socket_path, owner, cpus, platform::NowNs());
@@ -55,7 +55,7 @@ class GateHost {
     return gates_.size() - 1;
   }
 
-  /// Runs `use` on a gate while the host's thread keeps away from it.
+  /// Runs `use` on a gate while the host's thread does not touch it.
   template <typename F>
   auto With(std::size_t index, F use) {
     const std::lock_guard lock(mutex_);
@@ -66,7 +66,7 @@ class GateHost {
     return With(0, std::move(use));
   }
 
-  // What most tests do with a gate.
+  // Common operations of tests.
   void SetMode(proto::GateMode mode, std::size_t index = 0) {
     With(index, [mode](gate::VgpuGate& gate) { gate.Publish({.mode = mode}); });
   }
@@ -92,7 +92,7 @@ class GateHost {
     });
   }
 
-  /// Who has gone is gone: also what attached too late for an agent that had given up.
+  /// Forgets detached processes, including an agent that gave up before its attachment was accepted.
   void Settle() {
     const std::lock_guard lock(mutex_);
     for (const auto& gate : gates_) Serve(*gate);
@@ -100,14 +100,14 @@ class GateHost {
     for (const auto& gate : gates_) Serve(*gate);
   }
 
-  /// Whose process there is always a place for.
+  /// Sets the process that always gets a place.
   void SetExecutor(pid_t pid) { executor_pid_ = pid; }
 
   std::vector<Ended> ended() {
     const std::lock_guard lock(mutex_);
     return ended_;
   }
-  /// How many connections were refused, and why the last one was.
+  /// The number of refused connections.
   std::size_t refused() {
     const std::lock_guard lock(mutex_);
     return refused_;
@@ -118,13 +118,13 @@ class GateHost {
   }
   [[nodiscard]] std::uint64_t attachments() const { return next_process_ - 1; }
 
-  /// From now on the heart doesn't beat, and was last heard `age` ago.
+  /// Stops heartbeats; the last one then appears to be `age` old.
   void StopHeart(Duration age) {
     const std::lock_guard lock(mutex_);
     beating_ = false;
     for (const auto& gate : gates_) gate->Beat(platform::NowNs() - age.count());
   }
-  /// From now on the test reads what agents send, from ProcessGate::socket().
+  /// Leaves the agents' packets to the test, which reads them from ProcessGate::socket().
   void LeaveAcksUnread() {
     const std::lock_guard lock(mutex_);
     read_acks_ = false;
@@ -202,7 +202,7 @@ class GateHost {
     return ::poll(&entry, 1, 0) > 0;
   }
 
-  /// True: answered, one way or the other.
+  /// True: the connection was accepted or refused.
   bool Answer(Pending& pending) {
     if (!platform::WaitReadable(pending.connection.get(), 0)) return false;
     auto welcome = pending.gate->Welcome(std::move(pending.connection), ProcessId{next_process_}, executor_pid_);

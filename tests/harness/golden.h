@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Golden bytes: what a published format looked like when it was published, as commented hex in tests/golden. A line is
-// `OFFSET: BYTES  # field`, `size N` gives the length, bytes that no line names are zero. WEIR_GOLDEN in the
-// environment names another folder: tests/checkers/golden.sh shows with it that these tests can fail.
+// Golden bytes: a published format at the time of its publication, as commented hex in tests/golden. A line is `OFFSET:
+// BYTES  # field`; `size N` gives the length; unlisted bytes are zero. WEIR_GOLDEN in the environment names another
+// folder: tests/checkers/golden.sh uses it to show that these tests can fail.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace weir::testing {
 
 struct GoldenBytes {
   std::vector<std::byte> bytes;
-  std::vector<std::string> fields;  // of each byte, what its line says about it
+  std::vector<std::string> fields;  // for each byte, its line's comment
 };
 
 inline std::filesystem::path GoldenPath(const std::string& name) {
@@ -28,7 +28,7 @@ inline std::filesystem::path GoldenPath(const std::string& name) {
   return std::filesystem::path(__FILE__).parent_path().parent_path() / "golden" / name;
 }
 
-/// Adds a failure and returns nothing when the file is missing or malformed.
+/// Returns an empty value and adds a test failure if the file is missing or malformed.
 inline GoldenBytes ReadGolden(const std::string& name) {
   GoldenBytes golden;
   std::ifstream file(GoldenPath(name));
@@ -59,7 +59,7 @@ inline GoldenBytes ReadGolden(const std::string& name) {
   return golden;
 }
 
-/// Byte for byte; says at which field they part.
+/// Compares byte for byte, and names the first field that differs.
 inline void ExpectGolden(const std::string& name, std::span<const std::byte> actual) {
   const GoldenBytes golden = ReadGolden(name);
   EXPECT_EQ(golden.bytes.size(), actual.size()) << name << ": length";

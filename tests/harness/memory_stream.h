@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stream whose other side has said all that it will ever say, and takes whatever it is sent.
+// A stream whose input is fixed in advance and whose output is discarded.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenStack Placement and Slurm, as far as their drivers use them, in memory: what they answered was seen on real ones
-// (tests/e2e/openstack_e2e.py, slurm_e2e.py run the same tests there).
+// OpenStack Placement and Slurm in memory, as far as their drivers use them. Their replies follow those of real ones;
+// tests/e2e/openstack_e2e.py and slurm_e2e.py run the same tests on real ones.
 #pragma once
 
 #include <fmt/format.h>
@@ -29,11 +29,11 @@ class ModelPlacement {
     std::int64_t generation = 0;
     std::vector<std::string> traits;
     std::map<std::string, Inventory> inventories;
-    std::map<std::string, std::int64_t> allocations;  // by consumer, of the one class
+    std::map<std::string, std::int64_t> allocations;  // by consumer, of the only class
   };
   std::map<std::string, Provider> providers;  // by uuid
   int asked = 0;
-  /// Before each request; an answer instead of ours, or nothing. May change what is here.
+  /// Called before each request. May change this model, and may return an answer that replaces the model's.
   std::function<std::optional<http::Answer>(const http::Call&)> before;
 
   static std::string Uuid(int n) { return fmt::format("00000000-0000-4000-8000-{:012}", n); }
@@ -148,8 +148,8 @@ class ModelPlacement {
 class ModelSlurm {
  public:
   std::int64_t total = 16;
-  std::optional<std::int64_t> hold;  // nothing: there is no reservation
-  std::map<int, std::int64_t> jobs;  // licences, by number
+  std::optional<std::int64_t> hold;  // empty: there is no reservation
+  std::map<int, std::int64_t> jobs;  // licences, by job number
   std::vector<std::vector<std::string>> asked;
 
   [[nodiscard]] std::int64_t Used() const {

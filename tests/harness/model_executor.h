@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An executor without a driver: it keeps what opencl/executor would, does commands at once, and can describe what its
-// client has. For the laws of what follows a connection by its messages.
+// An executor without a driver: keeps the objects that opencl/executor would keep, executes commands at once, and can
+// describe its client's objects. For invariants of code that follows a connection by its messages.
 #pragma once
 
 #include <algorithm>
@@ -24,11 +24,11 @@ enum class ModelKind { kDevice, kContext, kQueue, kMemory, kSampler, kProgram, k
 struct ModelObject {
   ModelKind kind{};
   bool failed = false;
-  std::string what;  // all that it was made of but other objects
+  std::string what;  // its arguments other than objects
   std::vector<std::shared_ptr<ModelObject>> needs;
   std::map<const ModelObject*, std::string> built;  // of a program, by device
   std::vector<std::shared_ptr<ModelObject>> built_for;
-  std::map<std::string, std::string> code;  // of a kernel: what its program had been built into
+  std::map<std::string, std::string> code;  // of a kernel: the code of its program at creation
   struct Arg {
     std::string value;
     bool object = false;
@@ -42,7 +42,7 @@ struct ModelObject {
   bool user = false, pending = false, watched = false;
   std::int32_t status = 0;
   std::uint64_t ticket = 0;
-  std::vector<std::uint64_t>* freed = nullptr;  // where its ticket goes at its end
+  std::vector<std::uint64_t>* freed = nullptr;  // where its ticket is stored at its end
   ~ModelObject() {
     if (ticket != 0 && freed != nullptr) freed->push_back(ticket);
   }
@@ -100,14 +100,14 @@ class ModelExecutor {
       default: return;
     }
   }
-  /// What it has answered since it was asked last.
+  /// The answers since the last call.
   std::vector<std::vector<std::byte>> TakeAnswers() {
     for (const std::uint64_t ticket : freed_) answers_.push_back(wire::Encode(wire::Freed{.ticket = ticket}));
     freed_.clear();
     return std::exchange(answers_, {});
   }
 
-  /// The ids of what there is of a kind.
+  /// The ids of all objects of a kind.
   [[nodiscard]] std::vector<std::uint32_t> IdsOf(Kind kind) const {
     std::vector<std::uint32_t> ids;
     for (const auto& [id, object] : objects_)
@@ -118,7 +118,7 @@ class ModelExecutor {
     const auto found = objects_.find(id);
     return found != objects_.end() ? found->second : nullptr;
   }
-  /// All that a client could ever notice of what it has: each object by its id, and which of them are the same.
+  /// Everything that a client could observe: each object by its id, and which ids share an object.
   [[nodiscard]] std::string Describe() const {
     std::map<const ModelObject*, int> numbers;
     std::vector<const ModelObject*> waiting;
@@ -129,11 +129,11 @@ class ModelExecutor {
       return "#" + std::to_string(found->second);
     };
     std::string text;
-    // Nobody sees the contents of what is kept by nothing but parts that could not be made.
+    // Contents that only failed parts keep alive can't be observed.
     std::set<const ModelObject*> seen;
     for (const auto& [id, object] : objects_)
       if (object->kind == Kind::kMemory && !object->failed) seen.insert(&object->root());
-    // Nor what a program is built into when it has no id any more; its kernels have what they were made of.
+    // Neither can the code of a program without an id; its kernels keep the code that they were made from.
     for (const auto& [id, object] : objects_)
       if (object->kind == Kind::kProgram) seen.insert(object.get());
     for (const auto& [id, object] : objects_) text += std::to_string(id) + " is " + number(object.get()) + "\n";
@@ -335,7 +335,7 @@ class ModelExecutor {
       program->built.erase(device.get());
       if (m.options != "fail") program->built[device.get()] = how;
     }
-    // In an order that does not depend on which build came first.
+    // The order must not depend on the order of builds.
     std::vector<Ref> ordered;
     if (const Ref context = program->needs[0])
       for (const Ref& device : context->needs)
@@ -457,7 +457,7 @@ class ModelExecutor {
   std::uint64_t contents_ = 0;
 };
 
-/// Contents from one to the other, as who moves them would.
+/// Copies contents between executors, as a migration does.
 inline void MoveContent(const ModelExecutor& from, const ModelExecutor& to, std::uint32_t id) {
   const auto source = from.Any(id), target = to.Any(id);
   if (source && target) target->root().content = source->root().content;

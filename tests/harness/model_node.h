@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A modelled node for tests of the engine: frame loops that share one device by processor sharing, gates as the real
-// ones keep them (reserve on entry, settle after), frames that keep the pace they are told with the shims' own pacer, a
-// daemon that looks when the engine asked for it. Virtual time in steps of 50 µs; the same run every time.
+// A modelled node for tests of the engine: frame loops that share one device by processor sharing, gates with the real
+// rules (reserve on entry, settle after), frames that keep their pace with the shims' pacer, and a daemon that polls
+// when the engine asks for it. Virtual time in steps of 50 µs; every run is the same.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@
 namespace weir::testing {
 
 struct ModelLoop {
-  Duration think{};                // of the application, not on the device, per frame
-  Duration gpu = milliseconds(5);  // on the device, per frame
+  Duration think{};                // of the application outside of the device, for each frame
+  Duration gpu = milliseconds(5);  // on the device, for each frame
   double jitter = 0.2;             // gpu is drawn from gpu·(1 ± jitter)
 };
 
 class ModelNode {
  public:
   static constexpr Duration kStep = microseconds(50);
-  /// As executors do: of a long kernel this is charged when it begins, what it uses beyond that at every poll, and the
-  /// difference when it has ended.
+  /// Executors' rule for long kernels: this is charged at the start, further use at every poll, and the difference at
+  /// the end.
   static constexpr Duration kReservedMax = milliseconds(100);
   static constexpr Duration kPoll = milliseconds(100);
 
@@ -76,9 +76,9 @@ class ModelNode {
     }
   }
 
-  /// GPU time really used by the vGPU's processes, by the model's own record and not by the engine's books.
+  /// GPU time used by the vGPU's processes according to the model, independent of the engine's accounting.
   [[nodiscard]] Duration Used(VgpuId vgpu) { return gates_[vgpu].used; }
-  /// Of what all vGPUs used since `before` was taken.
+  /// The use of all vGPUs since `before` was taken.
   struct Usage {
     std::map<VgpuId, Duration> used;
     Instant at;
@@ -104,13 +104,13 @@ class ModelNode {
   std::int64_t& Allowance(VgpuId vgpu) { return gates_[vgpu].allowance; }
   engine::NodeEngine& engine() { return engine_; }
   [[nodiscard]] Instant now() const { return now_; }
-  /// What was decided since the last call.
+  /// A decision since the last call.
   struct Noted {
     Instant at;
     engine::Note note;
   };
   std::vector<Noted> TakeNotes() { return std::exchange(notes_, {}); }
-  /// Who was asked to leave, or need not any more.
+  /// The drain requests that were made or cancelled since the last call.
   std::vector<engine::AskToLeave> TakeLeave() { return std::exchange(leave_, {}); }
   [[nodiscard]] std::uint64_t looks() const { return looks_; }
 
@@ -126,13 +126,13 @@ class ModelNode {
     Instant begin = think_until - loop.think;
     Instant asked{};
     Instant passed{};
-    double left_ns = 0;  // of this frame, on the device
+    double left_ns = 0;  // remaining time of this frame on the device
     Duration cost{};
     Duration predicted{};
     Duration reserved{};
     Instant charged_at{};
     Instant polled_at{};
-    Instant submit{};  // kPace: when to
+    Instant submit{};  // kPace: time of submission
     core::FramePacer pacer{};
   };
   struct Gate {
@@ -239,7 +239,7 @@ class ModelNode {
       gates_[publish.vgpu].frame_interval = publish.frame_interval;
     }
     for (const engine::Grant& grant : actions_.grant) {
-      std::int64_t& allowance = gates_[grant.vgpu].allowance;  // wraps, as the gate's atomic does
+      std::int64_t& allowance = gates_[grant.vgpu].allowance;  // wraps around, like the gate's atomic
       allowance =
           static_cast<std::int64_t>(static_cast<std::uint64_t>(allowance) + static_cast<std::uint64_t>(grant.delta_ns));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server that says to one client exactly what a test wants it to say.
+// A server that sends exactly what a test wants to one client.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,8 +17,7 @@
 
 namespace weir::testing {
 
-/// Listens at a fresh path, takes one connection, reads one request and lets `answer` do with the connection what it
-/// wants.
+/// Listens at a fresh path, accepts one connection, reads one request and passes the connection to `answer`.
 class OneAnswerServer {
  public:
   explicit OneAnswerServer(std::function<void(OneAnswerServer&, int)> answer) : answer_(std::move(answer)) {
@@ -50,7 +49,7 @@ class OneAnswerServer {
   }
 
   [[nodiscard]] std::string Path() const { return path_.string(); }
-  /// What was asked.
+  /// The request that was received.
   [[nodiscard]] const std::string& Request() {
     if (thread_.joinable()) thread_.join();
     return request_;

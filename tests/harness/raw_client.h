@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tenant without an agent: speaks to the attach socket as it likes and writes into its regions what it likes.
+// A tenant without an agent: can send anything to the attach socket and write anything to its regions.
 #pragma once
 
 #include <string>
@@ -32,7 +32,7 @@ class RawClient {
   }
   [[nodiscard]] bool Send(const proto::AttachMessage& message) const { return Send(proto::Encode(message)); }
 
-  /// The next message; an error when the connection was closed instead.
+  /// The next message; an error if the connection was closed instead.
   Result<proto::AttachMessage> Receive() {
     if (!platform::WaitReadable(socket_.get(), static_cast<int>(std::chrono::milliseconds(kPatience).count())))
       return Fail(Errc::kTimeout, "nothing came");
@@ -42,7 +42,7 @@ class RawClient {
     return proto::Decode(packet.bytes);
   }
 
-  /// Says Hello and maps what comes back. False: refused, or no daemon.
+  /// Sends Hello and maps the regions in the reply. False: refused, or no daemon.
   bool Attach() {
     if (!Send(proto::AttachMessage{GoodHello()})) return false;
     const auto message = Receive();
@@ -64,7 +64,7 @@ class RawClient {
   [[nodiscard]] proto::ProcessRegion& process() const { return *process_.As<proto::ProcessRegion>(); }
   [[nodiscard]] std::uint64_t process_id() const { return process_id_; }
 
-  /// Puts a record into the ring, whatever is in it.
+  /// Appends a record to the ring without any check.
   void Push(const proto::Record& record) const {
     const std::uint64_t head = process().head.load(std::memory_order_relaxed);
     process().records[head % proto::kRingRecords] = record;

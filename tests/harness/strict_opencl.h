@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A driver that takes nothing on trust, for who is to call one rightly whatever it is told itself. A handle that was
-// released, or is of another kind, ends the process; so does a wait that nobody could end, and what is still there when
-// all should be gone. What a specification lets a driver refuse it refuses with that error, and it touches each byte
-// that it is shown, so that a sanitizer sees a range that is too long. Commands run when they are enqueued, but for
-// those that wait for a user event. One thread.
+// A driver that checks its caller, which must use it correctly whatever input it gets itself. The process ends if a
+// handle was released or is of another kind, on a wait that nothing can end, and if objects remain at the end. Calls
+// that the specification lets a driver refuse fail with the specified error. The driver touches each byte of the ranges
+// that it gets, so that a sanitizer notices a range that is too long. Commands run when they are enqueued, except those
+// that wait for a user event. Single-threaded.
 #pragma once
 
 #include <algorithm>
@@ -39,9 +39,9 @@ class StrictOpenCl {
 
   [[nodiscard]] const cl_icd_dispatch& table() const { return table_; }
   [[nodiscard]] cl_device_id device() { return reinterpret_cast<cl_device_id>(&device_); }
-  /// From now on the `nth` call that may fail fails; 0: none.
+  /// Makes the `nth` call that can fail from now on fail; 0: none.
   void RefuseAt(unsigned nth) { refuse_in_ = nth; }
-  /// Nothing may be left.
+  /// Ends the process if an object remains.
   static void ExpectNothingLeft() {
     if (strict_cl::Thing::alive != 0) strict_cl::Die("objects were left behind");
   }
@@ -71,7 +71,7 @@ class StrictOpenCl {
   static void End(const std::shared_ptr<strict_cl::Event>& event, cl_int status) {
     event->run = nullptr;
     event->status = status;
-    ++event->refs;  // a callback may ask about it, whoever has released it
+    ++event->refs;  // a callback may query the event after its release
     for (const auto& [call, data] : std::exchange(event->callbacks, {}))
       call(reinterpret_cast<cl_event>(event.get()), status, data);
     --event->refs;
@@ -230,7 +230,7 @@ class StrictOpenCl {
       const cl_program made = MakeProgram(context, error);
       if (made == nullptr) return nullptr;
       Of<Program>(made).built = built;
-      // One that failed leaves a program with its log, or none.
+      // A failed call returns either a program with its log or none.
       if (!built) *error = CL_LINK_PROGRAM_FAILURE;
       if (built || options[0] != 'n') return made;
       Release<Program>(made);
@@ -262,7 +262,7 @@ class StrictOpenCl {
         if (size != kSizes[index]) return CL_INVALID_ARG_SIZE;
         if (value == nullptr && index != 0) return CL_INVALID_ARG_VALUE;
       }
-      // What stands where a handle is wanted is taken for one, as drivers do.
+      // Like real drivers, treats the value of an object argument as a handle.
       if (index == 0) kernel.buffer = value == nullptr ? nullptr : ReadAs<cl_mem, Memory>(value);
       if (index == 3) kernel.image = ReadAs<cl_mem, Memory>(value);
       if (index == 4) kernel.sampler = ReadAs<cl_sampler, Sampler>(value);

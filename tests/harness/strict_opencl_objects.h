@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The objects of strict_opencl.h's driver, how their handles are checked, and the copies that its commands make.
+// The objects of strict_opencl.h's driver, the checks of their handles, and the copies that its commands make.
 #pragma once
 
 #include <algorithm>
@@ -33,8 +33,8 @@ struct Thing : std::enable_shared_from_this<Thing> {
   Thing& operator=(const Thing&) = delete;
 
   char kind;
-  int refs = 1;                 // the caller's
-  std::shared_ptr<Thing> self;  // while it has any
+  int refs = 1;                 // references of the caller
+  std::shared_ptr<Thing> self;  // set while the caller has references
   static inline int alive = 0;
 };
 
@@ -50,7 +50,7 @@ struct Event : Thing {
   [[nodiscard]] bool ended() const { return status <= CL_COMPLETE; }
 
   cl_int status = CL_QUEUED;
-  cl_int failed = CL_SUCCESS;  // of what it waited for
+  cl_int failed = CL_SUCCESS;  // error of an event that it waited for
   bool user = false, timed = false;
   std::size_t waits = 0;
   std::vector<std::shared_ptr<Event>> next;
@@ -112,7 +112,7 @@ struct Kernel : Thing {
 
 struct Device : Thing {
   static constexpr char kKind = 'd';
-  Device() : Thing(kKind) { --alive; }  // there whatever becomes of the rest
+  Device() : Thing(kKind) { --alive; }  // devices do not count as remaining objects
   ~Device() override { ++alive; }
 };
 
@@ -189,7 +189,7 @@ inline bool PartOf(const Memory& image, const std::size_t* origin, const std::si
          row * image.extent[1]};
   return true;
 }
-/// The same, by itself and without a gap.
+/// The same box stored densely.
 inline Box Packed(const Box& part) {
   return {{}, {part.region[0], part.region[1], part.region[2]}, part.region[0], part.region[0] * part.region[1]};
 }
@@ -209,7 +209,7 @@ inline cl_int Tell(const char* text, std::size_t room, void* value, std::size_t*
   return Tell(text, std::strlen(text) + 1, room, value, size);
 }
 
-/// Looks at all of it.
+/// Reads every byte.
 inline void Touch(const void* from, std::size_t bytes) {
   unsigned sum = 0;
   for (std::size_t i = 0; i < bytes; ++i) sum += static_cast<const unsigned char*>(from)[i];

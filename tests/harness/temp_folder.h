@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder of a test's own, gone with the test. Its path is short enough for sockets.
+// A folder for one test, removed at its end. Its path is short enough for sockets.
 #pragma once
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both ends of a connection in one process, and keys that are gone with the test.
+// Both ends of a connection in one process, and keys that are removed with the test.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 
 namespace weir::testing {
 
-/// Far beyond what anything takes, also under a sanitizer on a busy machine.
+/// Far longer than any operation takes, also under a sanitizer on a busy machine.
 inline constexpr std::chrono::seconds kPatience{20};
 
 /// Whether `condition` came true within kPatience.
