@@ -17,8 +17,8 @@ std::uint64_t Unsigned(const nlohmann::json& object, const char* key) {
 
 struct SlotSigns {
   const char* own;      // its own now
-  const char* others;   // held, and another's now, or nobody's
-  const char* leaving;  // told to give it up
+  const char* others;   // held, but assigned to another vGPU or to none
+  const char* leaving;  // being revoked
   const char* none;
 };
 constexpr SlotSigns kUnicodeSigns{"█", "░", "▒", "·"};

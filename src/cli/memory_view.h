@@ -25,7 +25,7 @@ struct MemoryMapView {
   std::uint64_t slot_bytes = 0, held = 0, guaranteed = 0, switches = 0;
   double overhead = 0, steal_percent = 0, copying_percent = 0, copy_bytes_per_s = 0;
   std::vector<std::pair<std::string, std::string>> params;
-  std::vector<std::int64_t> owners;  // per slot, vGPU ids; 0: nobody's
+  std::vector<std::int64_t> owners;  // per slot, vGPU ids; 0: not assigned
   std::vector<bool> leaving;         // per slot
   std::vector<Holder> holders;
 };

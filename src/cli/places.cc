@@ -100,7 +100,8 @@ Result<std::string> ComposePreload(const std::string& before, const std::string&
   for (const std::string& part : SplitList(before, ':'))
     for (const std::string& entry : SplitList(part, ' '))
       if (entry == library) return before;
-  // First: libraries that hook the same names (MangoHud) find the driver's past everybody who comes after them.
+  // Must be first: libraries that hook the same names (MangoHud) look up the driver's functions past all later
+  // libraries.
   return library + ":" + before;
 }
 

@@ -28,7 +28,7 @@ namespace {
 using platform::Fd;
 
 constexpr Duration kStartLimit = seconds(5);
-constexpr Duration kLockLimit = seconds(15);  // whoever holds the lock needs at most kStartLimit
+constexpr Duration kLockLimit = seconds(15);  // the lock's holder needs at most kStartLimit
 
 Status LockRunDir(const Fd& lock, const std::string& path) {
   if (!lock)

@@ -34,7 +34,7 @@ void TopHistory::Add(const Snapshot& snapshot) {
   ForgetOthers(devices_, snapshot.devices);
   for (const VgpuView& v : snapshot.vgpus) {
     VgpuHistory& history = vgpus_[v.name];
-    // Another vGPU of the same name: its totals begin anew.
+    // A new vGPU with the same name: its totals start again.
     if (!history.frames.empty() && v.totals.frames < history.frames.back()) history = {};
     Push(history.fps, v.window.fps);
     Push(history.gpu_use, v.window.gpu_use);

@@ -2,9 +2,9 @@
 // Starts one vGPU's OpenCL executor on demand: listens on its socket until a client connects, starts it, and listens
 // again when it has ended.
 //
-//             somebody connects                       it has ended
+//             a client connects                       it has ended
 //   listening ────────────────────▶ running ────────────────────────▶ listening
-//                   └─ can't be started, or ended at once: whoever waits is told why ─┘
+//                   └─ can't be started, or ended at once: clients get the reason ──┘
 #pragma once
 
 #include <sys/types.h>

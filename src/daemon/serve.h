@@ -28,7 +28,7 @@ struct ServeOptions {
   std::vector<GuestSetup> guests;     // for tenants that are virtual machines
   std::vector<PeerSetup> peers;       // nodes that run parts of launches which do not fit here
   std::optional<MemberSetup> member;  // membership of a cluster
-  bool exit_when_idle = false;        // a private daemon: ends when nobody has used it for `idle_exit_after`
+  bool exit_when_idle = false;        // a private daemon: ends when unused for `idle_exit_after`
   Duration idle_exit_after = seconds(10);
   bool quiet = false;
 

@@ -4,7 +4,7 @@
 //
 //              Welcome                     heartbeat stale, or the socket closed
 //   detached ───────────▶ attached ────────────────────────────────────────────▶ detached
-//      ▲  └── refused, nobody there: try again later, pass everything meanwhile ──┘
+//      ▲  └── refused, no daemon: try again later, pass everything until then ───┘
 //
 // Bounds: an attempt to attach blocks for at most kAttachWait by default. A wait at the gate or a delay ends at most
 // kWaitSlice after the daemon has died, or kHeartbeatStaleNs after it has started to hang.

@@ -6,7 +6,7 @@
 //                 ▲           │ ├────▶ failed   it said so, its module crashed, or it took too long
 //                 │           │
 //                 └───────────┘  its host ended, and it is not to blame: again, at most three times
-//                                and alone on a device, so that nobody else's crash meets it twice
+//                                and alone on a device, so that another run's crash can't end it twice
 #pragma once
 
 #include <deque>

@@ -72,7 +72,7 @@ DoctorFacts Healthy() {
   return facts;
 }
 
-/// The same, but nobody attached.
+/// The same, but no process attached.
 DoctorFacts Unheld() {
   DoctorFacts facts = Healthy();
   facts.trial->attached.clear();

@@ -33,7 +33,7 @@ TrialFacts CannotTry(const Error& error) {
 /// Takes what the program printed; it must never wait for us.
 void Drain(int fd, OutputWatch& output) {
   char bytes[16384];
-  constexpr int kReadsMax = 64;  // somebody may print without end
+  constexpr int kReadsMax = 64;  // a program may print without end
   for (int i = 0; i < kReadsMax; ++i) {
     const ssize_t count = read(fd, bytes, sizeof bytes);
     if (count <= 0) return;

@@ -22,7 +22,7 @@ class CsvRows {
   /// rate; 0: none.
   CsvRows(std::int64_t start_ns, double target_ms) : start_ns_(start_ns), target_ms_(target_ms) {}
 
-  /// Rows of a surface come in their order. `process`: who presented, as far as that is known.
+  /// Rows of a surface must come in order. `process`: the presenting process, as far as it is known.
   std::string Row(const FrameRow& row, const ProcessView& process);
 
  private:
