@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An oversold node names a vGPU that should be moved away, and its program goes to another node by itself, if whoever started
-it said where."""
+"""An oversold node names a vGPU that should be moved away, and its program goes to another node by itself, if whoever
+started it said where. The devices are emulated: how fast they work, and so who is overloaded, does not depend on what else
+the host does."""
 import os
 import signal
 import socket
@@ -8,12 +9,21 @@ import struct
 import subprocess
 import unittest
 
+import emulated
 import weir_e2e as e2e
 from cluster_processes import Client, Manager, Processes, free_ports
 from distant import LOOP, Distant, scenes, text_of
 
 
 MOVE_WANTED = 5
+
+# A launch of those that overload the device takes 21 ms. It is whole, and long beside the time until a program of a busy
+# host is given a processor. A launch of the program that leaves takes 84 ms, in pieces. Results are computed, because that
+# program checks them.
+DEVICE = emulated.CARD + ('[[kernel]]\nname = "churn"\nper_item = "20 ns"\n'
+                          '[[kernel]]\nname = "begin"\nper_item = "1 ns"\n')
+ITEMS = 1 << 20
+REST_MS = 40
 
 
 def frame(kind, op, fields):
@@ -55,16 +65,24 @@ class Peer:
             return self.kinds
 
 
+def computed_ns(node):
+    """What the node's device has computed, by its ground truth."""
+    return node.truth()["devices"][0]["busy_ns"]["compute"]
+
+
 class Leaving(Distant):
+    def make_node(self):
+        return emulated.EmulatedNode(DEVICE, "--listen", "127.0.0.1:0", "--listen-plain", "127.0.0.1:0")
+
     def setUp(self):
         super().setUp()
-        self.other = e2e.Node("--listen-plain", "127.0.0.1:0", "--quiet").start()
+        self.other = emulated.EmulatedNode(DEVICE, "--listen-plain", "127.0.0.1:0", "--quiet").start()
         self.addCleanup(self.other.close)
         self.other.create("game")
         # Two that are promised more than they can have, with pauses of their own: they never use all of their ceilings, and
         # are overloaded as long as they run. Of what they leave lives who has no promise, and it is named first.
         self.node.policy("cap")
-        status, body = self.node.call("PUT", "/v1/devices/embedded/oversell",
+        status, body = self.node.call("PUT", "/v1/devices/emulated0/oversell",
                                       {"mode": "adaptive", "params": {"report_ms": 300}})
         self.assertEqual(status, 200, body)
         for name in ("a", "b"):
@@ -75,8 +93,9 @@ class Leaving(Distant):
         for name in ("a", "b"):
             environment = {"WEIR_OPENCL": os.path.join(self.node.run_dir, "opencl", name + ".sock"),
                            "OCL_ICD_VENDORS": os.path.join(e2e.BUILD, "lib/weir/icd")}
-            self.processes.append(subprocess.Popen([LOOP, "60", str(1 << 16), "300", "1", "5"], stdout=subprocess.PIPE,
-                                                   stderr=subprocess.PIPE, env={**os.environ, **environment}))
+            loop = [LOOP, "60", str(ITEMS), "1", "1", str(REST_MS), "0", "1"]
+            self.processes.append(subprocess.Popen(loop, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                                   env={**os.environ, **environment}))
 
     def start_game(self, *where_to, token=None):
         """It runs until over() ends it."""
@@ -123,6 +142,7 @@ class Leaving(Distant):
         self.await_told("warning")
         self.assertIn("1 of its 1 connections", self.await_told("asked")[0])
         e2e.wait_for(lambda: self.other.vgpu("game")["totals"]["gpu_ns"] > 0, 30, "it computes there")
+        e2e.wait_for(lambda: computed_ns(self.other) > 0, 30, "and the device there has computed it")
         self.await_told("left", 10)
         e2e.wait_for(lambda: "moved to" in self.said(), 10, "it says so")
         self.over(game)
@@ -134,8 +154,8 @@ class Leaving(Distant):
         processes = Processes()
         self.addCleanup(processes.close)
         manager = Manager(processes, "manager", free_ports(1)[0], "--state", processes.path("state")).start()
-        best = e2e.Node("--quiet", "--manager", manager.address, "--manager-token", processes.token, "--node-name", "best",
-                        "--listen", "127.0.0.1:0", "--offer-parts", "game")
+        best = emulated.EmulatedNode(DEVICE, "--quiet", "--manager", manager.address, "--manager-token", processes.token,
+                                     "--node-name", "best", "--listen", "127.0.0.1:0", "--offer-parts", "game")
         self.addCleanup(best.close)
         tokens = processes.path("tokens")
         os.mkdir(tokens, 0o700)
@@ -164,7 +184,7 @@ class Leaving(Distant):
         self.over(game)
         self.assertEqual(self.said().count("its node asks it to leave"), 1, self.said())
         self.assertIn(f"'weir migrate {game.pid} --to ...' moves it", self.said())
-        self.assertEqual(self.other.vgpu("game")["totals"]["gpu_ns"], 0)
+        self.assertEqual((self.other.vgpu("game")["totals"]["gpu_ns"], computed_ns(self.other)), (0, 0))
 
     def test_a_relay_of_before_is_not_asked_and_none_may_ask(self):
         old, new = (Peer(self.port(plain=True), version) for version in (1, 2))
