@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Selling a device, with programs that draw and daemons that die: nothing sold twice under strict, more while it is calm
-under adaptive, and all of it told. Nothing here measures a share: a busy machine makes it slower, not wrong."""
+under adaptive, and all of it told. The device is emulated: how fast it works does not depend on what else the host does.
+Shares are checked against its ground truth."""
 import json
 import os
 import signal
 import subprocess
 import unittest
 
+import emulated
 import weir_e2e as e2e
 
 GAME = ["glmark2", "-b", "shading:shading=phong:duration=600", "-s", "400x300"]
 
 
-class Overselling(e2e.WithNode):
+class Overselling(emulated.WithEmulatedNode):
+    description = emulated.CARD + emulated.LONG_FRAMES
+
     def weir(self, *arguments):
         return subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, *arguments], capture_output=True, text=True,
                               timeout=30)
@@ -45,6 +49,12 @@ class Overselling(e2e.WithNode):
                 return text.read()
 
         return process, said
+
+    def has_at_most(self, share, **programs):
+        """The device spends that part of its time at most on them."""
+        use = self.measure_truth(programs, 8)
+        print({name: f"{part:.4f}" for name, part in use.items()})
+        self.assertLessEqual(sum(use.values()), share + 0.01, use)
 
     def test_strict_sells_nothing_twice_and_says_what_it_can(self):
         self.ok("oversell", "strict")
@@ -79,7 +89,7 @@ class Overselling(e2e.WithNode):
         early = self.weir("vgpu", "create", "more", "--cap", "30%")
         self.assertEqual(early.returncode, 7, early.stderr)
         self.assertIn("of 3 reports in succession were calm", early.stderr)
-        self.start(GAME, "game")
+        game = self.start(GAME, "game")
         self.wait_frames("game")
         follower, said = self.follow("-n", "0")
 
@@ -90,6 +100,7 @@ class Overselling(e2e.WithNode):
         e2e.wait_for(lambda: "best-effort; cap now" in said(), 5, "it is told while it happens")
         self.assertRegex(said(), r"\d\d:\d\d:\d\d\.\d\d\d +sold +more +a ceiling of 30 %, oversold")
         self.assertIn("130 %", self.ok("oversell", "status"))
+        self.has_at_most(0.5, game=game)
 
         self.node.kill()
         e2e.wait_for(lambda: "waiting for it to come back" in said(), 10, "the one that follows notices")
@@ -106,6 +117,7 @@ class Overselling(e2e.WithNode):
         self.wait_frames("game", 5)
         caps = [v["cap_now"] for v in self.node.get("/v1/vgpus")["vgpus"]]
         self.assertLessEqual(sum(caps), 1.001, caps)
+        self.has_at_most(0.5, game=game)
 
         follower.send_signal(signal.SIGINT)
         self.assertEqual(follower.wait(5), 0)
@@ -116,13 +128,18 @@ class Overselling(e2e.WithNode):
         e2e.wait_for(lambda: self.selling()["offer"]["oversold"] > 0.99, 15, "all of it can be sold again")
         self.ok("vgpu", "create", "guest")
         self.assertLess(self.node.vgpu("lender")["cap_now"], 0.05, "it leaves all idle")
-        self.start(GAME, "guest")
+        programs = {"guest": self.start(GAME, "guest")}
         self.wait_frames("guest")
-        self.start(GAME, "lender")
+        # Several, so that one of them wants the device also where a busy host gives the others no processor.
+        programs.update({f"lender{i}": self.start(GAME, "lender") for i in range(4)})
         e2e.wait_for(lambda: self.node.vgpu("lender")["cap_now"] > 0.5, 15, "it takes its cap back")
         back = e2e.wait_for(lambda: self.told("regained", "lender"), 5, "and that is told")
         self.assertIn("from guest", back[0]["text"])
         self.wait_frames("lender", 5)
+        use = self.measure_truth(programs, 8)
+        print({name: f"{part:.4f}" for name, part in use.items()})
+        mine = sum(part for name, part in use.items() if name != "guest")
+        self.assertGreater(mine, 0.95, "all of the device was sold to it, and it wants all")
 
 
 if __name__ == "__main__":
