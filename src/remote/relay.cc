@@ -100,9 +100,11 @@ class Conversation {
 
   /// Connects to the new node and copies contents while the client runs.
   Status CopyAhead(Wish& wish);
+  /// The client or the node has gone. True as soon as the pumps are told to stop, because a migration fails from then
+  /// on.
   [[nodiscard]] bool over() {
     const std::lock_guard lock(wish_mutex_);
-    return over_;
+    return over_ || line_.stop.load();
   }
   /// The reason of the node's drain request; empty if there is none.
   [[nodiscard]] std::string LeaveWhy() {

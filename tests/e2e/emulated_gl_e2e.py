@@ -160,7 +160,9 @@ class WithEmulator(unittest.TestCase):
         with open(path, "w") as file:
             file.write(text + f'\n[[program]]\nname = "*"\nframe = "{FRAME_NS // 1000} us"\ndrawn = false\n')
         emulator = self.start([EMULATOR, "--devices", path, "--socket", self.socket])
-        wait_for(lambda: os.path.exists(self.socket), 30, "the emulator listens")
+        # Its socket exists a moment before it accepts connections.
+        asks = [EMULATOR, "stats", "--socket", self.socket, "--json"]
+        wait_for(lambda: subprocess.run(asks, capture_output=True, timeout=30).returncode == 0, 30, "the emulator answers")
         return emulator
 
     def environment(self, device=0):

@@ -51,7 +51,8 @@ class Emulator:
         self.process = subprocess.Popen([emulated.EMULATOR, "--devices", path, "--socket", self.socket],
                                         stderr=subprocess.DEVNULL)
         test.addCleanup(self.close)
-        e2e.wait_for(lambda: os.path.exists(self.socket), 20, "the emulator listens")
+        asks = [emulated.EMULATOR, "stats", "--socket", self.socket, "--json"]
+        e2e.wait_for(lambda: subprocess.run(asks, capture_output=True, timeout=30).returncode == 0, 20, "the emulator answers")
 
     def close(self):
         self.process.kill()
