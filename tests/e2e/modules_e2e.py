@@ -156,6 +156,16 @@ class OnTheDriver(WithAService):
             self.assertEqual((status, run["attempt"] <= 1), (202, True))
         return [f"nap{i}" for i in range(count)]
 
+    def test_a_module_host_has_no_capabilities_no_new_privileges_and_a_filter_of_system_calls(self):
+        self.faulty()
+        self.naps(1, 2000)
+        host = e2e.wait_for(self.hosts, 20, "a module host runs")[0]
+        with open(f"/proc/{host}/status") as status:
+            fields = dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
+        self.assertEqual((fields["NoNewPrivs"], fields["Seccomp"]), ("1", "2"))
+        for kind in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+            self.assertEqual(int(fields[kind], 16), 0, kind)
+
     def test_what_is_no_module_is_refused_in_words(self):
         text = os.path.join(self.folder, "text.so")
         with open(text, "w") as file:
