@@ -2,22 +2,15 @@
 #include "opencl/analyzer/sandbox.h"
 
 #include <fcntl.h>
-#include <linux/audit.h>
-#include <linux/capability.h>
-#include <linux/filter.h>
 #include <linux/landlock.h>
-#include <linux/seccomp.h>
-#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstddef>
 #include <cstdint>
-#include <initializer_list>
-#include <vector>
+
+#include "platform/call_filter.h"
 
 namespace weir::opencl {
 namespace {
@@ -53,13 +46,6 @@ bool OnlySystemFiles() {
   const bool taken = ::syscall(SYS_landlock_restrict_self, rules, 0) == 0;
   ::close(static_cast<int>(rules));
   return taken;
-}
-
-/// A program started by root does not regain capabilities either, because new privileges are forbidden.
-bool NoCapabilities() {
-  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
-  const __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3]{};
-  return ::syscall(SYS_capset, &header, none) == 0;
 }
 
 /// The system calls of clang and the analysis. Most were found with strace; others serve less common paths of the C
@@ -139,57 +125,23 @@ constexpr long kAllowed[]{
 };
 
 constexpr std::uint32_t kWritingFlags = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC;
-constexpr std::uint32_t kNamespaceFlags =
-    CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
 
-/// The seccomp filter program. It is executed from top to bottom, and the part for each system call ends with a return.
-class CallFilter {
- public:
-  CallFilter() {
-    Load(offsetof(seccomp_data, arch));
-    Unless(AUDIT_ARCH_X86_64, SECCOMP_RET_KILL_PROCESS);
-    Load(offsetof(seccomp_data, nr));
-    for (const long call : kAllowed) OnCall(call, {Return(SECCOMP_RET_ALLOW)});
-    // Files may only be opened for reading, also on kernels without Landlock.
-    OnCall(SYS_openat, {Argument(2), Jump(BPF_JSET, kWritingFlags, 1), Return(SECCOMP_RET_ALLOW), Return(kDenied)});
-    // prlimit64 may read the limits of this process but not set them.
-    OnCall(SYS_prlimit64, {Argument(0), Jump(BPF_JEQ, 0, 0, 5), Argument(2), Jump(BPF_JEQ, 0, 0, 3), Argument(2, 4),
-                           Jump(BPF_JEQ, 0, 0, 1), Return(SECCOMP_RET_ALLOW), Return(kDenied)});
-    // Processes and threads may be created, but no namespaces. A filter cannot see the flags of clone3; after ENOSYS
-    // the C library uses clone.
-    OnCall(SYS_clone, {Argument(0), Jump(BPF_JSET, kNamespaceFlags, 1), Return(SECCOMP_RET_ALLOW), Return(kDenied)});
-    OnCall(SYS_clone3, {Return(SECCOMP_RET_ERRNO | ENOSYS)});
-    program_.push_back(Return(kDenied));
-  }
-  [[nodiscard]] bool Install() {
-    const sock_fprog filter{.len = static_cast<unsigned short>(program_.size()), .filter = program_.data()};
-    return ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
-  }
-
- private:
-  static constexpr std::uint32_t kDenied = SECCOMP_RET_ERRNO | EPERM;
-
-  static sock_filter Return(std::uint32_t what) { return BPF_STMT(BPF_RET | BPF_K, what); }
-  static sock_filter Jump(unsigned how, std::uint32_t value, std::uint8_t if_so, std::uint8_t if_not = 0) {
-    return BPF_JUMP(static_cast<std::uint16_t>(BPF_JMP | BPF_K | how), value, if_so, if_not);
-  }
-  static sock_filter Argument(std::uint32_t number, std::uint32_t byte = 0) {
-    return BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-                    static_cast<std::uint32_t>(offsetof(seccomp_data, args)) + 8 * number + byte);
-  }
-  void Load(std::size_t at) { program_.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(at))); }
-  void Unless(std::uint32_t value, std::uint32_t what) {
-    program_.push_back(Jump(BPF_JEQ, value, 1));
-    program_.push_back(Return(what));
-  }
-  /// The numbers of x32's system calls contain an extra bit and therefore never match.
-  void OnCall(long call, std::initializer_list<sock_filter> does) {
-    program_.push_back(Jump(BPF_JEQ, static_cast<std::uint32_t>(call), 0, static_cast<std::uint8_t>(does.size())));
-    program_.insert(program_.end(), does);
-  }
-
-  std::vector<sock_filter> program_;
-};
+platform::CallFilter MakeFilter() {
+  using Filter = platform::CallFilter;
+  const auto denied = Filter::Return(Filter::kDenied);
+  const auto allowed = Filter::Return(SECCOMP_RET_ALLOW);
+  Filter filter;
+  for (const long call : kAllowed) filter.OnCall(call, {allowed});
+  // Files are opened for reading only, also where the kernel has no Landlock.
+  filter.OnCall(SYS_openat, {Filter::Argument(2), Filter::Jump(BPF_JSET, kWritingFlags, 1), allowed, denied});
+  // A process reads its own limits and sets none.
+  filter.OnCall(SYS_prlimit64, {Filter::Argument(0), Filter::Jump(BPF_JEQ, 0, 0, 5), Filter::Argument(2),
+                                Filter::Jump(BPF_JEQ, 0, 0, 3), Filter::Argument(2, 4), Filter::Jump(BPF_JEQ, 0, 0, 1),
+                                allowed, denied});
+  filter.OnlyPresentNamespaces();
+  filter.Add({denied});
+  return filter;
+}
 
 }  // namespace
 
@@ -199,7 +151,7 @@ bool EnterSandbox() {
   const bool limited = Limit(RLIMIT_CPU, 10) && Limit(RLIMIT_CORE, 0) && Limit(RLIMIT_AS, rlim_t{2} << 30) &&
                        Limit(RLIMIT_FSIZE, rlim_t{64} << 20) && Limit(RLIMIT_NOFILE, 64);
   if (!limited || ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return false;
-  return OnlySystemFiles() && NoCapabilities() && CallFilter().Install();
+  return OnlySystemFiles() && platform::DropCapabilities() && MakeFilter().Install();
 }
 
 }  // namespace weir::opencl

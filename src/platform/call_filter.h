@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builds and installs a filter of system calls (seccomp) for x86-64. The kernel runs the program from top to bottom; a
+// part for one call ends with a return.
+#pragma once
+
+#include <linux/audit.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+namespace weir::platform {
+
+class CallFilter {
+ public:
+  static constexpr std::uint32_t kDenied = SECCOMP_RET_ERRNO | EPERM;
+
+  /// Another architecture ends the process. Calls of the x32 interface, whose numbers differ, are denied.
+  CallFilter() {
+    Load(offsetof(seccomp_data, arch));
+    Add({Jump(BPF_JEQ, AUDIT_ARCH_X86_64, 1), Return(SECCOMP_RET_KILL_PROCESS)});
+    Load(offsetof(seccomp_data, nr));
+    Add({Jump(BPF_JGE, kX32, 0, 1), Return(kDenied)});
+  }
+
+  static sock_filter Return(std::uint32_t what) { return BPF_STMT(BPF_RET | BPF_K, what); }
+  static sock_filter Jump(unsigned how, std::uint32_t value, std::uint8_t if_so, std::uint8_t if_not = 0) {
+    return BPF_JUMP(static_cast<std::uint16_t>(BPF_JMP | BPF_K | how), value, if_so, if_not);
+  }
+  static sock_filter Argument(std::uint32_t number, std::uint32_t byte = 0) {
+    return BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                    static_cast<std::uint32_t>(offsetof(seccomp_data, args)) + 8 * number + byte);
+  }
+
+  void Add(std::initializer_list<sock_filter> does) { program_.insert(program_.end(), does); }
+  void OnCall(long call, std::initializer_list<sock_filter> does) {
+    Add({Jump(BPF_JEQ, static_cast<std::uint32_t>(call), 0, static_cast<std::uint8_t>(does.size()))});
+    Add(does);
+  }
+  /// Denies clone in new namespaces; threads and processes in the present ones are allowed. The flags of clone3 lie
+  /// where no filter sees them; the C library then uses clone.
+  void OnlyPresentNamespaces() {
+    OnCall(SYS_clone, {Argument(0), Jump(BPF_JSET, kNamespaceFlags, 1), Return(SECCOMP_RET_ALLOW), Return(kDenied)});
+    OnCall(SYS_clone3, {Return(SECCOMP_RET_ERRNO | ENOSYS)});
+  }
+
+  /// Requires no_new_privs. Without the mitigation against speculative stores, which kernels before 5.16 add for
+  /// filtered processes: it slows code that computes, and protects a process from its own code only.
+  [[nodiscard]] bool Install() {
+    const sock_fprog filter{.len = static_cast<unsigned short>(program_.size()), .filter = program_.data()};
+    return ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, &filter) == 0;
+  }
+
+ private:
+  static constexpr std::uint32_t kNamespaceFlags =
+      CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
+  static constexpr std::uint32_t kX32 = 0x40000000;  // a bit in the numbers of the x32 interface
+
+  void Load(std::size_t at) { Add({BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(at))}); }
+
+  std::vector<sock_filter> program_;
+};
+
+/// Gives up all capabilities. A program that the user root executes does not get them back without new privileges.
+inline bool DropCapabilities() {
+  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  const __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3]{};
+  return ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) == 0 && ::syscall(SYS_capset, &header, none) == 0;
+}
+
+}  // namespace weir::platform
