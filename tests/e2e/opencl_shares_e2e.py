@@ -20,16 +20,24 @@ LONGER = {**LONG, "items": 1 << 22}
 class OpenClShares(emulated.WithEmulatedNode, OpenClTenants):
     description = emulated.CARD + emulated.LONG_FRAMES + KERNELS
 
-    def truth_shares(self, pids, seconds):
-        """Of the device time that these processes use over the next `seconds`, the part of each. `pids`: by vGPU."""
-        before = self.node.used_ns()
-        time.sleep(seconds)
-        after = self.node.used_ns()
-        used = {v: after[pid] - before[pid] for v, pid in pids.items()}
-        return {v: u / sum(used.values()) for v, u in used.items()}
+    def shares_settle(self, wanted, delta, seconds, pids=None, books=False):
+        """Of the device time that these vGPUs use, each has its wanted part. `pids`: of the process on the device, where that
+        is no executor. `books`: by the daemon's books too."""
+        pids = {v: (pids or {}).get(v) or executors_of(self.node, v)[0] for v in wanted}
+        booked_before = self.node.gpu_ns()
 
-    def executors(self, *vgpus):
-        return {v: executors_of(self.node, v)[0] for v in vgpus}
+        def check(use):
+            total = self.node.gpu_ns()
+            booked = {v: total[v] - booked_before[v] for v in wanted}
+            shares = {v: u / sum(use.values()) for v, u in use.items()}
+            by_books = {v: b / sum(booked.values()) for v, b in booked.items()}
+            print({v: f"{s:.4f} (books {by_books[v]:.4f})" for v, s in shares.items()})
+            for vgpu, share in wanted.items():
+                self.assertAlmostEqual(shares[vgpu], share, delta=delta, msg=vgpu)
+                if books:
+                    self.assertAlmostEqual(by_books[vgpu], share, delta=delta, msg=f"{vgpu}, by the books")
+
+        self.settled(pids, seconds, check)
 
     def test_shares_follow_weights(self):
         self.node.policy("proportional-share")
@@ -40,12 +48,7 @@ class OpenClShares(emulated.WithEmulatedNode, OpenClTenants):
             self.wait_busy(name)
         time.sleep(1)  # start-up is over
 
-        books = self.node.gpu_ns()
-        shares = self.truth_shares(self.executors("heavy", "light"), 15)
-        books = {n: t - books[n] for n, t in self.node.gpu_ns().items()}
-        print({n: f"{s:.4f} (books {books[n] / sum(books.values()):.4f})" for n, s in shares.items()})
-        self.assertAlmostEqual(shares["heavy"], 0.75, delta=0.01)
-        self.assertAlmostEqual(books["heavy"] / sum(books.values()), 0.75, delta=0.01)
+        self.shares_settle({"heavy": 0.75, "light": 0.25}, 0.01, 10, books=True)
 
     def test_long_kernels_and_short_ones_share_fairly(self):
         self.node.policy("proportional-share")
@@ -57,9 +60,7 @@ class OpenClShares(emulated.WithEmulatedNode, OpenClTenants):
             self.wait_busy(name)
         time.sleep(2)
 
-        shares = self.truth_shares(self.executors("long", "short"), 10)
-        print({n: f"{s:.4f}" for n, s in shares.items()})
-        self.assertAlmostEqual(shares["short"], 0.5, delta=0.01)
+        self.shares_settle({"long": 0.5, "short": 0.5}, 0.01, 10)
 
     def test_beside_an_opengl_program(self):
         self.node.policy("proportional-share")
@@ -71,19 +72,7 @@ class OpenClShares(emulated.WithEmulatedNode, OpenClTenants):
         self.wait_busy("compute")
         time.sleep(1)
 
-        books = self.node.gpu_ns()
-        shares = self.truth_shares({"game": game.pid, **self.executors("compute")}, 12)
-        books = {n: t - books[n] for n, t in self.node.gpu_ns().items()}
-        print({n: f"{s:.4f} (books {books[n] / sum(books.values()):.4f})" for n, s in shares.items()})
-        self.assertAlmostEqual(shares["game"], 0.5, delta=0.02)
-        self.assertAlmostEqual(books["game"] / sum(books.values()), 0.5, delta=0.02)
-
-    def tasks(self, vgpus, seconds):
-        """Tasks a second that each has ended, by the daemon's count."""
-        before, start = {v: self.node.vgpu(v)["totals"]["tasks"] for v in vgpus}, time.monotonic()
-        time.sleep(seconds)
-        span = time.monotonic() - start
-        return {v: (self.node.vgpu(v)["totals"]["tasks"] - n) / span for v, n in before.items()}
+        self.shares_settle({"game": 0.5, "compute": 0.5}, 0.02, 10, pids={"game": game.pid}, books=True)
 
     def test_a_promise_in_tasks_a_second_is_kept(self):
         self.node.policy("sla-aware")
@@ -95,14 +84,24 @@ class OpenClShares(emulated.WithEmulatedNode, OpenClTenants):
             self.wait_busy(name)
         time.sleep(1.5)  # start-up is over
 
-        batches = self.node.vgpu("marked")["totals"]["frames"]
-        rates = self.tasks(tenants, 4)
-        batches = (self.node.vgpu("marked")["totals"]["frames"] - batches) / 4
-        print({n: f"{r:.1f} tasks/s" for n, r in rates.items()}, f"marked: {batches:.1f} batches/s")
-        self.assertAlmostEqual(rates["promised"], 50, delta=2.5)
-        self.assertAlmostEqual(rates["marked"], 20, delta=2, msg="four launches between two markers are one task")
-        self.assertGreater(batches, 30, "they pass the gate in more than one batch")
-        self.assertGreater(rates["other"], 100, "nobody promised it a rate")
+        def counts():
+            return {v: self.node.vgpu(v)["totals"] for v in tenants}
+
+        before, start = counts(), time.monotonic()
+
+        def rates():
+            after, span = counts(), time.monotonic() - start
+            return {kind: {v: (after[v][kind] - before[v][kind]) / span for v in tenants} for kind in ("tasks", "frames")}
+
+        def check(rates):
+            tasks, batches = rates["tasks"], rates["frames"]["marked"]
+            print({n: f"{r:.1f} tasks/s" for n, r in tasks.items()}, f"marked: {batches:.1f} batches/s")
+            self.assertAlmostEqual(tasks["promised"], 50, delta=2.5)
+            self.assertAlmostEqual(tasks["marked"], 20, delta=2, msg="four launches between two markers are one task")
+            self.assertGreater(batches, 30, "they pass the gate in more than one batch")
+            self.assertGreater(tasks["other"], 100, "it has no promise of a rate")
+
+        emulated.settle(rates, 4, check)
         top = subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, "top", "--once", "--no-color"], capture_output=True,
                              text=True, timeout=10)
         self.assertIn("/50 tasks/s", top.stdout, top.stderr)

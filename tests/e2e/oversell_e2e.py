@@ -52,9 +52,11 @@ class Overselling(emulated.WithEmulatedNode):
 
     def has_at_most(self, share, **programs):
         """The device spends that part of its time at most on them."""
-        use = self.measure_truth(programs, 8)
-        print({name: f"{part:.4f}" for name, part in use.items()})
-        self.assertLessEqual(sum(use.values()), share + 0.01, use)
+        def check(use):
+            print({name: f"{part:.4f}" for name, part in use.items()})
+            self.assertLessEqual(sum(use.values()), share + 0.01, use)
+
+        self.settled(programs, 8, check)
 
     def test_strict_sells_nothing_twice_and_says_what_it_can(self):
         self.ok("oversell", "strict")
@@ -136,10 +138,13 @@ class Overselling(emulated.WithEmulatedNode):
         back = e2e.wait_for(lambda: self.told("regained", "lender"), 5, "and that is told")
         self.assertIn("from guest", back[0]["text"])
         self.wait_frames("lender", 5)
-        use = self.measure_truth(programs, 8)
-        print({name: f"{part:.4f}" for name, part in use.items()})
-        mine = sum(part for name, part in use.items() if name != "guest")
-        self.assertGreater(mine, 0.95, "all of the device was sold to it, and it wants all")
+
+        def check(use):
+            print({name: f"{part:.4f}" for name, part in use.items()})
+            mine = sum(part for name, part in use.items() if name != "guest")
+            self.assertGreater(mine, 0.95, "all of the device was sold to it, and it wants all")
+
+        self.settled(programs, 8, check)
 
 
 if __name__ == "__main__":

@@ -29,10 +29,15 @@ class Pacing(Programs):
         self.assertEqual(self.node.call("PATCH", f"/v1/vgpus/{self.vgpu}", {"fps": promised})[0], 200)
         time.sleep(1)  # what the change disturbs is over
         first, start = self.totals()["frames"], time.monotonic()
-        time.sleep(3)
-        fps = (self.totals()["frames"] - first) / (time.monotonic() - start) / windows
-        print(f"{self.vgpu}: {fps:.2f} frames/s")
-        self.assertAlmostEqual(fps / promised, 1, delta=0.05)
+
+        def rate():
+            return (self.totals()["frames"] - first) / (time.monotonic() - start) / windows
+
+        def check(fps):
+            print(f"{self.vgpu}: {fps:.2f} frames/s")
+            self.assertAlmostEqual(fps / promised, 1, delta=0.05)
+
+        emulated.settle(rate, 3, check)
 
     def test_glxgears(self):
         program = self.start_one(["glxgears"])
@@ -68,10 +73,15 @@ class Pacing(Programs):
         self.check_running()
         time.sleep(0.5)
         before, start = self.node.used_ns()[program.pid], time.monotonic()
-        time.sleep(2)
-        use = (self.node.used_ns()[program.pid] - before) / (time.monotonic() - start) / 1e9
-        print(f"single-buffered, cap 0.05: {use:.4f}")
-        self.assertAlmostEqual(use, 0.05, delta=0.01)
+
+        def share():
+            return (self.node.used_ns()[program.pid] - before) / (time.monotonic() - start) / 1e9
+
+        def check(use):
+            print(f"single-buffered, cap 0.05: {use:.4f}")
+            self.assertAlmostEqual(use, 0.05, delta=0.01)
+
+        emulated.settle(share, 2, check)
 
     # A query belongs to one context, so the meter of a program that presents from two ends as the wall clock, once a
     # query's answer makes no sense. Its charges are right all the same, because they are the device's own account.

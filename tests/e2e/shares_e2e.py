@@ -2,7 +2,6 @@
 """The main job: unmodified programs share one device by weight. The device is emulated: how fast it works does not depend on
 what else the host does. Shares are checked against its ground truth, and the daemon's books against that."""
 import time
-import unittest
 
 import emulated
 import weir_e2e as e2e
@@ -25,52 +24,47 @@ class Shares(emulated.WithEmulatedNode):
     def test_proportional_share_holds_weights_and_hands_time_on(self):
         programs = self.three("proportional-share")
 
-        def weights_hold():
-            books_before = self.node.gpu_ns()
-            use = self.measure_truth(programs, 20)
-            books_after = self.node.gpu_ns()
-            total = sum(use.values())
-            booked = {n: books_after[n] - books_before[n] for n in use}
+        books_before = self.node.gpu_ns()
+
+        def weights_hold(use):
+            books, total = self.node.gpu_ns(), sum(use.values())
+            booked = {n: books[n] - books_before[n] for n in use}
             print({n: f"{u / total:.4f} (books {booked[n] / sum(booked.values()):.4f})" for n, u in use.items()}, f"device {total:.3f}")
             for name, share in (("a", 0.5), ("b", 0.3), ("c", 0.2)):
                 self.assertAlmostEqual(use[name] / total, share, delta=0.01, msg=name)
                 self.assertAlmostEqual(booked[name] / sum(booked.values()), share, delta=0.01, msg=f"{name}, by the books")
-            return use
 
-        use = weights_hold()
+        use = self.settled(programs, 10, weights_hold)
         self.tenants.stop(programs.pop("a"))
         time.sleep(1)
 
-        def what_is_free_goes_to_them():
-            after = self.measure_truth(programs, 5)
+        def free_time_is_used(after):
             print({n: f"{use[n]:.3f} -> {u:.3f}" for n, u in after.items()}, f"device {sum(after.values()):.3f}")
             self.assertAlmostEqual(after["b"] / sum(after.values()), 0.6, delta=0.02)
             self.assertGreater(after["b"], use["b"] * 1.2)
             self.assertGreater(after["c"], use["c"] * 1.2)
 
-        what_is_free_goes_to_them()
+        self.settled(programs, 5, free_time_is_used)
 
     def test_reserve_caps_each_at_its_share(self):
         programs = self.three("reserve")
 
-        def nobody_has_more():
-            use = self.measure_truth(programs, 7)
+        def shares_are_limits(use):
             print({n: f"{u:.4f}" for n, u in use.items()})
             for name, share in (("a", 0.5), ("b", 0.3), ("c", 0.2)):
                 self.assertLessEqual(use[name], share + 0.01, msg=name)
 
-        nobody_has_more()
+        self.settled(programs, 7, shares_are_limits)
         self.tenants.stop(programs.pop("a"))
         time.sleep(0.5)
 
-        def nothing_of_what_is_free_goes_to_them():
-            use = self.measure_truth(programs, 7)
+        def free_time_stays_free(use):
             print({n: f"{u:.4f}" for n, u in use.items()})
             for name, share in (("b", 0.3), ("c", 0.2)):
                 self.assertLessEqual(use[name], share + 0.01, msg=name)
-                self.assertGreater(use[name], share * 0.5, msg=name)  # what else runs here may take some
+                self.assertGreater(use[name], share * 0.5, msg=name)  # a busy host may take some
 
-        nothing_of_what_is_free_goes_to_them()
+        self.settled(programs, 7, free_time_stays_free)
 
     def test_four_processes_of_a_tenant_get_no_more_than_one(self):
         for name in ("one", "four"):
@@ -82,13 +76,12 @@ class Shares(emulated.WithEmulatedNode):
             self.wait_frames(name, 40)
         programs = {f"p{i}": p for i, p in enumerate(one + four)}
 
-        def four_get_no_more_than_one():
-            use = self.measure_truth(programs, 10)
+        def four_get_no_more_than_one(use):
             mine, theirs = use["p0"], sum(use[f"p{i}"] for i in range(1, 5))
             print(f"one {mine:.3f}, four {theirs:.3f}")
             self.assertLessEqual(theirs / (mine + theirs), 0.51)
 
-        four_get_no_more_than_one()
+        self.settled(programs, 10, four_get_no_more_than_one)
 
 
 class Caps(emulated.WithEmulatedNode):
@@ -100,15 +93,17 @@ class Caps(emulated.WithEmulatedNode):
         e2e.wait_for(lambda: len(self.node.vgpu("capped")["processes"]) == 4, 30, "four processes are attached")
         self.wait_frames("capped")
 
-        def it_has(cap):
-            use = sum(self.measure_truth(programs, 8).values())
-            print(f"cap {cap}: {use:.4f}")
-            self.assertAlmostEqual(use, cap, delta=0.01)
+        def cap_holds(cap):
+            def check(use):
+                print(f"cap {cap}: {sum(use.values()):.4f}")
+                self.assertAlmostEqual(sum(use.values()), cap, delta=0.01)
 
-        it_has(0.2)
+            self.settled(programs, 5, check)
+
+        cap_holds(0.2)
         self.assertEqual(self.node.call("PATCH", "/v1/vgpus/capped", {"cap": 0.1})[0], 200)
         time.sleep(0.3)
-        it_has(0.1)
+        cap_holds(0.1)
 
 
 if __name__ == "__main__":
