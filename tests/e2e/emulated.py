@@ -77,14 +77,15 @@ class WithEmulatedNode(e2e.WithNode):
 
     def settled(self, programs, seconds, check, device=0):
         """The part of the device that each program has used since this call, once `check` accepts it. `programs`: name to
-        process or pid. It is read after `seconds`, and while `check` fails again after as long, six times in all. A pause of
+        process, pid, or several of them. It is read after `seconds`, and while `check` fails again after as long, six times in all. A pause of
         the host moves a few launches from one program to another once, and counts for less the longer the time is. A wrong
         share stays wrong."""
-        pids = {name: getattr(program, "pid", program) for name, program in programs.items()}
+        pids = {name: [getattr(one, "pid", one) for one in (program if isinstance(program, list) else [program])]
+                for name, program in programs.items()}
         before, start = self.node.used_ns(device), time.monotonic()
 
         def used():
             after, span = self.node.used_ns(device), time.monotonic() - start
-            return {name: (after[pid] - before[pid]) / span / 1e9 for name, pid in pids.items()}
+            return {name: sum(after[pid] - before[pid] for pid in mine) / span / 1e9 for name, mine in pids.items()}
 
         return settle(used, seconds, check)

@@ -11,15 +11,21 @@ class Shares(emulated.WithEmulatedNode):
     description = emulated.CARD + emulated.LONG_FRAMES
 
     def three(self, policy):
+        """Two processes of each vGPU: one waits at the gate also while a busy host gives the other no processor."""
         self.node.policy(policy)
         started = {}
         for name, weight, command in (("a", 50, e2e.PHONG), ("b", 30, e2e.BUMP), ("c", 20, e2e.TEXTURE)):
             self.node.create(name, weight=weight)
-            started[name] = self.start(command, name)
+            started[name] = [self.start(command, name) for _ in range(2)]
         for name in started:
+            e2e.wait_for(lambda name=name: len(self.node.vgpu(name)["processes"]) == 2, 30, "both are attached")
             self.wait_frames(name)
         time.sleep(1)  # start-up is over; what follows is measured over time anyway
         return started
+
+    def stop(self, processes):
+        for process in processes:
+            self.tenants.stop(process)
 
     def test_proportional_share_holds_weights_and_hands_time_on(self):
         programs = self.three("proportional-share")
@@ -35,7 +41,7 @@ class Shares(emulated.WithEmulatedNode):
                 self.assertAlmostEqual(booked[name] / sum(booked.values()), share, delta=0.01, msg=f"{name}, by the books")
 
         use = self.settled(programs, 10, weights_hold)
-        self.tenants.stop(programs.pop("a"))
+        self.stop(programs.pop("a"))
         time.sleep(1)
 
         def free_time_is_used(after):
@@ -55,7 +61,7 @@ class Shares(emulated.WithEmulatedNode):
                 self.assertLessEqual(use[name], share + 0.01, msg=name)
 
         self.settled(programs, 7, shares_are_limits)
-        self.tenants.stop(programs.pop("a"))
+        self.stop(programs.pop("a"))
         time.sleep(0.5)
 
         def free_time_stays_free(use):
@@ -66,6 +72,11 @@ class Shares(emulated.WithEmulatedNode):
 
         self.settled(programs, 7, free_time_stays_free)
 
+
+class OneAndFour(emulated.WithEmulatedNode):
+    # Longer frames: one process alone has to keep its claim on a busy host.
+    description = emulated.CARD + '[[program]]\nname = "*"\nframe = "100 ms"\ndrawn = false\n'
+
     def test_four_processes_of_a_tenant_get_no_more_than_one(self):
         for name in ("one", "four"):
             self.node.create(name, weight=50)
@@ -73,7 +84,7 @@ class Shares(emulated.WithEmulatedNode):
         four = [self.start(e2e.PHONG, "four") for _ in range(4)]
         e2e.wait_for(lambda: len(self.node.vgpu("four")["processes"]) == 4, 30, "four processes are attached")
         for name in ("one", "four"):
-            self.wait_frames(name, 40)
+            self.wait_frames(name, 20)
         programs = {f"p{i}": p for i, p in enumerate(one + four)}
 
         def four_get_no_more_than_one(use):
