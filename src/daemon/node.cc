@@ -79,6 +79,7 @@ void Node::Look() {
     for (const auto& [process_id, process] : tenancy->gate->processes()) {
       sample.waiting += process->Waiting();
       sample.in_flight += process->InFlight();
+      sample.reserved_ns += process->ReservedNs();  // each is clamped, and processes are few
       moved |= process->Observe(NsOf(now));
     }
     sample.runs_on = sample.in_flight > 0 && !moved;

@@ -120,6 +120,7 @@ struct GateSample {
   std::int64_t allowance_ns = 0;
   std::uint32_t waiting = 0;
   std::uint32_t in_flight = 0;
+  std::int64_t reserved_ns = 0;  // GPU time reserved for the work in flight
   /// The GPU time spent since the last sample belongs to work that was in flight then and still is: nothing began or
   /// ended.
   bool runs_on = false;

@@ -179,6 +179,7 @@ Status NodeEngine::On(Instant now, const ProcessDetached& event, Actions& action
     vgpu->View().attached = false;
     vgpu->View().waiting = vgpu->View().in_flight = 0;
     vgpu->View().stuck = false;
+    vgpu->reserved_ns = 0;
   }
   Decide(now, *vgpu->device, actions);
   return Ok();
@@ -229,11 +230,13 @@ void NodeEngine::TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu) 
   if (beyond || spent > bound.count() || spent < -bound.count()) {
     ++vgpu.samples_bad;
   } else if (spent != 0) {
-    view.used += Duration{spent};
-    vgpu.device->NoteCharge(now, Duration{spent});
+    view.used += vgpu.GpuTimeOf(spent);
+    vgpu.reported_ns += spent;
+    vgpu.device->NoteCharge(now, vgpu.GpuTimeOf(spent));
     if (!sample.runs_on) vgpu.last_progress = now;  // one long kernel is charged and nevertheless stuck
   }
   vgpu.expected_allowance_ns = sample.allowance_ns;
+  vgpu.reserved_ns = std::max<std::int64_t>(sample.reserved_ns, 0);
   vgpu.sampled_at = now;
 
   const bool may_go = sample.allowance_ns > 0 || sample.in_flight > 0;
@@ -301,11 +304,12 @@ void NodeEngine::Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions&
   }
   if (mode != proto::GateMode::kGated) return;
   // Modulo 2^64, as the gate's atomic adds, since a tenant may have left any value there.
-  const auto delta = static_cast<std::int64_t>(static_cast<std::uint64_t>(verdict.allowance.count()) -
+  const std::int64_t allowance_ns = vgpu.ReportOf(verdict.allowance);
+  const auto delta = static_cast<std::int64_t>(static_cast<std::uint64_t>(allowance_ns) -
                                                static_cast<std::uint64_t>(vgpu.expected_allowance_ns));
   const bool wake = view.waiting > 0 && verdict.allowance > Duration{0};
   if (delta == 0 && !wake) return;
-  vgpu.expected_allowance_ns = verdict.allowance.count();
+  vgpu.expected_allowance_ns = allowance_ns;
   actions.grant.push_back({vgpu.id, delta, wake});
 }
 

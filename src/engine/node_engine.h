@@ -158,6 +158,8 @@ class NodeEngine {
   Status On(Instant now, const SetMemory& event, Actions& actions);
   Status On(Instant now, const SeeDeviceMemory& event, Actions& actions);
   Status On(Instant now, const SeeDeviceUse& event, Actions& actions);
+  static void Correct(Vgpu_& vgpu, const core::VgpuUse& use);
+  static void LearnScale(Vgpu_& vgpu, const core::VgpuUse& use);
   Status On(Instant now, const ProcessAttached& event, Actions& actions);
   Status On(Instant now, const ProcessDetached& event, Actions& actions);
   Status On(Instant now, const GatesSampled& event, Actions& actions);

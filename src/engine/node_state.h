@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/memory/others_memory.h"
 #include "core/memory/slot_turns.h"
@@ -82,9 +83,23 @@ struct NodeEngine::Vgpu_ {
   Instant last_progress{};  // last time that it was charged, or had no reason to be
 
   // Charges and the driver's account (docs/accounting.md)
-  Duration settled{};                              // `used` at the last reading
+  Duration settled{};                              // `used` at the last reading, without `pending`
+  Duration pending{};                              // charged at the last reading for work in flight
   bool listed = false;                             // a process of it has had a counter
+  std::int64_t reserved_ns = 0;                    // for work in flight, in the unit of reports
+  std::int64_t reserved_before_ns = 0;             // the same at the last reading
+  std::int64_t reported_ns = 0;                    // since the last reading, reservations included
   double reported_lately = 0, charged_lately = 0;  // ns up to the last reading, with older ones weighted less
+  double scale = 1;                                // what the account counts for each reported second
+  [[nodiscard]] Duration GpuTimeOf(std::int64_t reports) const { return Duration{Scaled(reports, scale)}; }
+  [[nodiscard]] std::int64_t ReportOf(Duration gpu_time) const { return Scaled(gpu_time.count(), 1 / scale); }
+  /// Keeps the sign: an allowance stays one, and a debt too.
+  static std::int64_t Scaled(std::int64_t ns, double by) {
+    if (by == 1) return ns;
+    constexpr double kMost = 4e18;
+    const double scaled = std::clamp(static_cast<double>(ns) * by, -kMost, kMost);
+    return static_cast<std::int64_t>(ns > 0 ? std::ceil(scaled) : std::floor(scaled));
+  }
   std::vector<ProcessId> ended;                    // processes that ended since the last reading
   std::size_t ended_beyond = 0;                    // number of further ones, beyond kEndedMax
   static constexpr std::size_t kEndedMax = 256;

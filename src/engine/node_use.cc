@@ -13,10 +13,35 @@ constexpr double kKeptOfBefore = 0.8;
 }  // namespace
 
 double NodeEngine::ReportScale(VgpuId id) const {
-  constexpr double kScaleMax = 100;
   const auto found = vgpus_.find(id);
-  if (found == vgpus_.end() || !found->second->listed || found->second->reported_lately <= 0) return 1;
-  return std::clamp(found->second->charged_lately / found->second->reported_lately, 1 / kScaleMax, kScaleMax);
+  return found == vgpus_.end() ? 1 : found->second->scale;
+}
+
+/// Applies a correction. What the account has not counted yet of the reservations of work in flight stays charged.
+/// Otherwise each reading would return them, and the vGPU could pass the gate again although its work still waits for
+/// the device.
+void NodeEngine::Correct(Vgpu_& vgpu, const core::VgpuUse& use) {
+  core::VgpuView& view = vgpu.View();
+  const Duration before = view.used;
+  vgpu.settled += use.reported + use.correction;
+  vgpu.pending =
+      use.listed ? std::clamp(before - vgpu.settled, Duration{0}, vgpu.GpuTimeOf(vgpu.reserved_ns)) : Duration{0};
+  view.used = vgpu.settled + vgpu.pending;
+}
+
+/// Learns what the account counts for each second that the vGPU's processes report.
+void NodeEngine::LearnScale(Vgpu_& vgpu, const core::VgpuUse& use) {
+  constexpr double kScaleMax = 100;
+  // A reservation counts as a report once its work has ended.
+  const std::int64_t ended = vgpu.reported_ns - (vgpu.reserved_ns - vgpu.reserved_before_ns);
+  vgpu.reported_ns = 0;
+  vgpu.reserved_before_ns = vgpu.reserved_ns;
+  const Duration counted = use.reported + use.correction;
+  vgpu.reported_lately = vgpu.reported_lately * kKeptOfBefore + static_cast<double>(ended);
+  vgpu.charged_lately = vgpu.charged_lately * kKeptOfBefore + static_cast<double>(counted.count());
+  vgpu.scale = !use.listed || vgpu.reported_lately <= 0
+                   ? 1
+                   : std::clamp(vgpu.charged_lately / vgpu.reported_lately, 1 / kScaleMax, kScaleMax);
 }
 
 Status NodeEngine::On(Instant now, const SeeDeviceUse& event, Actions& actions) {
@@ -33,19 +58,19 @@ Status NodeEngine::On(Instant now, const SeeDeviceUse& event, Actions& actions) 
     const bool partial = vgpu->ended_beyond > 0 || std::ranges::any_of(vgpu->ended, [&](ProcessId process) {
                            return !std::ranges::binary_search(listed, process);
                          });
-    uses.push_back(
-        {.vgpu = vgpu->id, .reported = vgpu->View().used - vgpu->settled, .listed = vgpu->listed, .partial = partial});
+    // Where the account counts, work in flight is charged once it has run.
+    const Duration in_flight = vgpu->listed ? vgpu->GpuTimeOf(vgpu->reserved_ns) : Duration{0};
+    uses.push_back({.vgpu = vgpu->id,
+                    .reported = vgpu->View().used - vgpu->settled - in_flight,
+                    .listed = vgpu->listed,
+                    .partial = partial});
   }
   device->reconciler.Settle(now, event.reading, uses);
   for (std::size_t i = 0; i < vgpus.size(); ++i) {
     Vgpu_& vgpu = *vgpus[i];
-    vgpu.View().used += uses[i].correction;
+    Correct(vgpu, uses[i]);
+    LearnScale(vgpu, uses[i]);
     if (uses[i].correction > Duration{0}) vgpu.View().last_active = now;
-    const double reported = static_cast<double>(uses[i].reported.count());
-    vgpu.reported_lately = vgpu.reported_lately * kKeptOfBefore + reported;
-    vgpu.charged_lately =
-        vgpu.charged_lately * kKeptOfBefore + reported + static_cast<double>(uses[i].correction.count());
-    vgpu.settled = vgpu.View().used;
     vgpu.listed = uses[i].listed;
     vgpu.ended.clear();
     vgpu.ended_beyond = 0;

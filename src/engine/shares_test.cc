@@ -69,6 +69,49 @@ TEST(ProportionalShare, HandsIdleTimeOfALimitedProgramToTheOthers) {
   EXPECT_GT(node.UseSince(before, greedy), 0.80);
 }
 
+// Reports include the turns of others, so they are several times the use, and the account corrects them ten times a
+// second. Neither may cost a vGPU its share.
+TEST(ProportionalShare, SharesHoldWhereReportsIncludeTheTurnsOfOthers) {
+  for (const int processes : {1, 2, 4}) {
+    for (const Duration frame : {milliseconds(4), milliseconds(16), milliseconds(30)}) {
+      ModelNode node;
+      node.SetPolicy("proportional-share");
+      node.MeterSpans();
+      std::vector<VgpuId> vgpus;
+      for (const std::uint32_t weight : {50U, 30U, 20U}) {
+        vgpus.push_back(node.AddVgpu("w" + std::to_string(weight), {.weight = weight}));
+        for (int i = 0; i < processes; ++i) node.AddProcess(vgpus.back(), {.think = microseconds(300), .gpu = frame});
+      }
+      node.RunFor(seconds(2));
+      auto before = node.Snapshot();
+      node.RunFor(seconds(20));
+      SCOPED_TRACE(::testing::Message() << processes << " processes, frames of " << frame.count() / 1'000'000 << " ms");
+      EXPECT_NEAR(node.ShareSince(before, vgpus[0]), 0.50, kPoint);
+      EXPECT_NEAR(node.ShareSince(before, vgpus[1]), 0.30, kPoint);
+      EXPECT_NEAR(node.ShareSince(before, vgpus[2]), 0.20, kPoint);
+      EXPECT_GT(node.DeviceUseSince(before), 0.97);
+    }
+  }
+}
+
+// A frame of 16 ms takes up to 128 ms beside seven others, longer than the time between two readings.
+TEST(ProportionalShare, EightSharesHoldWhereReportsIncludeTheTurnsOfOthers) {
+  ModelNode node;
+  node.SetPolicy("proportional-share");
+  node.MeterSpans();
+  std::vector<std::pair<VgpuId, double>> vgpus;
+  double weights = 0;
+  for (const std::uint32_t weight : {50U, 40U, 40U, 30U, 30U, 20U, 20U, 10U}) {
+    vgpus.emplace_back(node.AddVgpu("v" + std::to_string(vgpus.size()), {.weight = weight}), weight);
+    node.AddProcess(vgpus.back().first, {.think = microseconds(300), .gpu = milliseconds(16), .jitter = 0});
+    weights += weight;
+  }
+  node.RunFor(seconds(2));
+  auto before = node.Snapshot();
+  node.RunFor(seconds(20));
+  for (const auto& [id, weight] : vgpus) EXPECT_NEAR(node.ShareSince(before, id), weight / weights, 0.5 * kPoint);
+}
+
 TEST(ProportionalShare, AHeavyNeighboursLongFramesDoNotEatASmallFramesClaim) {
   ModelNode node;
   const VgpuId heavy = node.AddVgpu("heavy", {.weight = 1});

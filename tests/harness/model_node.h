@@ -29,6 +29,8 @@ class ModelNode {
   /// the end.
   static constexpr Duration kReservedMax = milliseconds(100);
   static constexpr Duration kPoll = milliseconds(100);
+  /// Between two readings of the driver's account.
+  static constexpr Duration kReading = milliseconds(100);
 
   explicit ModelNode(std::uint64_t seed = 1) : engine_({{"embedded", "software", {0}}}), prng_(seed) {}
 
@@ -68,10 +70,18 @@ class ModelNode {
     return status;
   }
 
+  /// From now on processes report the span of a frame on the device, which includes the turns of others, and the
+  /// device's driver keeps an account that is read every kReading.
+  void MeterSpans() {
+    spans_ = true;
+    next_reading_ = now_;
+  }
+
   void RunFor(Duration span) {
     for (const Instant end = now_ + span; now_ < end; now_ += kStep) {
       for (Process& p : processes_) Advance(p);
       RunDevice();
+      if (spans_ && now_ >= next_reading_) ReadAccount();
       if (now_ >= look_again_) Look();
     }
   }
@@ -127,6 +137,7 @@ class ModelNode {
     Instant asked{};
     Instant passed{};
     double left_ns = 0;  // remaining time of this frame on the device
+    double used_ns = 0;  // of the device, by the driver's account
     Duration cost{};
     Duration predicted{};
     Duration reserved{};
@@ -176,10 +187,12 @@ class ModelNode {
       const double slice = std::min(p.left_ns, static_cast<double>(kStep.count()) / running);
       p.left_ns -= slice;
       gates_[p.vgpu].used += Duration{static_cast<std::int64_t>(slice)};
+      p.used_ns += slice;
       if (p.left_ns > 0) {
         Poll(p);
         continue;
       }
+      if (spans_) p.cost = now_ + kStep - p.passed;
       gates_[p.vgpu].allowance -= (p.cost - p.reserved).count();
       p.predicted = (p.predicted * 3 + p.cost) / 4;
       const Duration interval = gates_[p.vgpu].frame_interval;
@@ -194,7 +207,7 @@ class ModelNode {
   void Poll(Process& p) {
     if (now_ - p.polled_at < kPoll) return;
     p.polled_at = now_;
-    const Duration used{p.cost.count() - static_cast<std::int64_t>(p.left_ns)};
+    const Duration used = spans_ ? now_ - p.passed : p.cost - Duration{static_cast<std::int64_t>(p.left_ns)};
     if (used <= p.reserved) return;
     gates_[p.vgpu].allowance -= (used - p.reserved).count();
     p.reserved = used;
@@ -215,6 +228,19 @@ class ModelNode {
     Must(engine_.Step(now_, engine::FramesDone{p.vgpu, {&frame, 1}, 0, 0}, scratch_));
   }
 
+  void ReadAccount() {
+    next_reading_ = now_ + kReading;
+    Look();
+    std::vector<core::UseCounter> counters;
+    for (const Process& p : processes_)
+      counters.push_back({.vgpu = p.vgpu,
+                          .process = p.id,
+                          .key = p.id.value,
+                          .total = Duration{static_cast<std::int64_t>(p.used_ns)}});
+    Must(engine_.Step(now_, engine::SeeDeviceUse{"", {.busy = {}, .counters = counters}}, actions_));
+    Carry();
+  }
+
   void Look() {
     ++looks_;
     samples_.clear();
@@ -224,6 +250,7 @@ class ModelNode {
         if (p.vgpu != id) continue;
         sample.waiting += p.phase == Phase::kWait ? 1 : 0;
         sample.in_flight += p.phase == Phase::kGpu ? 1 : 0;
+        if (p.phase == Phase::kGpu) sample.reserved_ns += p.reserved.count();
       }
       samples_.push_back(sample);
     }
@@ -258,6 +285,8 @@ class ModelNode {
   std::uint64_t looks_ = 0;
   Instant now_ = InstantFromNs(1'000'000'000);
   Instant look_again_ = core::kNever;
+  bool spans_ = false;
+  Instant next_reading_{};
   Prng prng_;
 };
 
