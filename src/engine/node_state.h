@@ -100,8 +100,8 @@ struct NodeEngine::Vgpu_ {
     const double scaled = std::clamp(static_cast<double>(ns) * by, -kMost, kMost);
     return static_cast<std::int64_t>(ns > 0 ? std::ceil(scaled) : std::floor(scaled));
   }
-  std::vector<ProcessId> ended;                    // processes that ended since the last reading
-  std::size_t ended_beyond = 0;                    // number of further ones, beyond kEndedMax
+  std::vector<ProcessId> ended;  // processes that ended since the last reading
+  std::size_t ended_beyond = 0;  // number of further ones, beyond kEndedMax
   static constexpr std::size_t kEndedMax = 256;
   void HasEnded(ProcessId process) {
     if (ended.size() < kEndedMax)
