@@ -36,7 +36,11 @@ struct Share {
   std::uint32_t ppm = 0;
   static constexpr std::uint32_t kWholePpm = 1'000'000;
   static constexpr Share Whole() { return Share{kWholePpm}; }
-  static constexpr Share FromFraction(double f) { return Share{static_cast<std::uint32_t>(f * kWholePpm + 0.5)}; }
+  /// Rounds to the nearest part.
+  static constexpr Share FromFraction(double f) {
+    const double rounded = f * kWholePpm + 0.5;  // std::lround is not constexpr
+    return Share{static_cast<std::uint32_t>(rounded)};
+  }
   [[nodiscard]] constexpr double Fraction() const { return static_cast<double>(ppm) / kWholePpm; }
   /// This share of `d`.
   [[nodiscard]] constexpr Duration Of(Duration d) const {

@@ -39,6 +39,7 @@ Result<int> BecomeManager(const ManagerRunFlags& flags) {
   if (flags.plain) arguments.emplace_back("--plain");
   if (flags.quiet) arguments.emplace_back("--quiet");
   std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   ::execv(program.c_str(), argv.data());

@@ -14,7 +14,7 @@
 #include "cli/session.h"
 #include "cli/settings.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): of the library CLI11
 class App;
 class Option;
 }  // namespace CLI

@@ -26,6 +26,7 @@ std::int64_t UtcNs() {
 
 std::vector<engine::DeviceSpec> SpecsOf(const std::vector<DeviceSetup>& devices) {
   std::vector<engine::DeviceSpec> specs;
+  specs.reserve(devices.size());
   for (const DeviceSetup& device : devices) specs.push_back(device.spec);
   return specs;
 }
