@@ -90,7 +90,7 @@ void DeviceModel::FailAll(Instant now, std::vector<DeviceCompletion>& completed)
     next_[i] = kNoEvent;
   }
   for (Queue& queue : queues_) {
-    for (; !queue.empty(); RemoveHead(queue)) Complete(Head(queue), now, /*lost=*/true, completed.emplace_back());
+    for (; !queue.empty(); RemoveHead(queue)) Complete(Head(queue), now, /*lost=*/true, completed);
     queue.head_runs = false;
   }
   PlanNext();

@@ -154,7 +154,7 @@ inline void DeviceModel::Finish(std::size_t index, Instant now, std::vector<Devi
   engine.busy += busy;
   clients_[queue.client].busy[index] += busy;
   head.busy += busy;
-  Complete(head, now, /*lost=*/false, completed.emplace_back());
+  Complete(head, now, /*lost=*/false, completed);
   engine.running.clear();
   engine.units_used = 0;
   changed_[index] = true;
@@ -172,7 +172,7 @@ inline void DeviceModel::Complete(std::size_t index, Instant now, std::vector<De
       engine.running[left++] = running;
       continue;
     }
-    Complete(Head(queue), now, /*lost=*/false, completed.emplace_back());
+    Complete(Head(queue), now, /*lost=*/false, completed);
     engine.units_used -= running.units;
     Pop(queue);
   }

@@ -44,6 +44,11 @@ struct DeviceCommand {
 };
 
 struct DeviceCompletion {
+  DeviceCompletion() = default;
+  /// All of it at once, so that a vector constructs it in place and clears nothing first.
+  DeviceCompletion(const DeviceCommand& of, Instant submitted_at, Instant began_at, Instant ended_at, Duration took,
+                   bool is_lost)
+      : command(of), submitted(submitted_at), began(began_at), ended(ended_at), busy(took), lost(is_lost) {}
   DeviceCommand command;
   Instant submitted, began, ended;  // `began` to `ended` can include turns of other clients, as on real devices.
   Duration busy{};                  // What the command itself took of the engine.
@@ -187,7 +192,7 @@ class DeviceModel {
   void Pop(Queue& queue);
   void Clear(Queue& queue);
   void FailAll(Instant now, std::vector<DeviceCompletion>& completed);
-  static void Complete(const Pending& pending, Instant now, bool lost, DeviceCompletion& completion);
+  static void Complete(const Pending& pending, Instant now, bool lost, std::vector<DeviceCompletion>& completed);
 
   const DeviceConfig config_;
   std::array<Instant, kEngineKinds> next_{kNoEvent, kNoEvent, kNoEvent};  // by engine: a completion or a turn's end

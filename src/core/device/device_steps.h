@@ -43,14 +43,10 @@ inline void DeviceModel::RemoveHead(Queue& queue) {
   free_ = removed;
 }
 
-/// Written in place: a completion is most of what an event of a device moves.
-inline void DeviceModel::Complete(const Pending& pending, Instant now, bool lost, DeviceCompletion& completion) {
-  completion.command = pending.command;
-  completion.submitted = pending.submitted;
-  completion.began = pending.started ? pending.began : now;
-  completion.ended = now;
-  completion.busy = pending.busy;
-  completion.lost = lost;
+inline void DeviceModel::Complete(const Pending& pending, Instant now, bool lost,
+                                  std::vector<DeviceCompletion>& completed) {
+  completed.emplace_back(pending.command, pending.submitted, pending.started ? pending.began : now, now, pending.busy,
+                         lost);
 }
 
 // -- Progress --------------------------------------------------------------------------------------------------------
