@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "core/device/device_submit.h"
 
 namespace weir::sim {
 namespace {
@@ -391,7 +392,7 @@ void Simulation::Queue(std::uint32_t index) {
     const Duration work = std::min(loop.to_queue, BatchOf(*gate.tenant));
     loop.to_queue -= work;
     ++loop.under_way;
-    node.device.Submit(
+    node.device.SubmitHere(
         now_,
         {.client = loop.queue, .queue = loop.queue, .tag = TagOf(index, loop.to_queue == Duration{0}), .work = work});
     PlanDevice(gate.node);
