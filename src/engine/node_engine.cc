@@ -35,6 +35,8 @@ void Learn(const core::FrameDone& frame, Duration& last_gpu, core::VgpuView& vie
   view.least_think = first ? think : std::min(think, FromSeconds(grown));
 }
 
+Error NoVgpu(VgpuId id) { return Fail(Errc::kNotFound, fmt::format("no vGPU with id {}", id.value)); }
+
 }  // namespace
 
 NodeEngine::NodeEngine(std::vector<DeviceSpec> devices, PolicyMaker maker) : maker_(std::move(maker)) {
@@ -128,6 +130,7 @@ Status NodeEngine::On(Instant now, const RemoveVgpu& event, Actions& actions) {
   if (device.memory) static_cast<void>(device.memory->balloon.Remove(vgpu->id));
   names_.erase(vgpu->name);
   vgpus_.erase(event.id);
+  drawn_last_ = nullptr;
   Decide(now, device, actions);
   return Ok();
 }
@@ -185,14 +188,9 @@ Status NodeEngine::On(Instant now, const ProcessDetached& event, Actions& action
 }
 
 Status NodeEngine::On(Instant now, const GatesSampled& event, Actions& actions) {
-  // Samples mostly come in the order of the views, so the search starts behind the last one.
   Vgpu_* vgpu = nullptr;
   for (const GateSample& sample : event.samples) {
-    vgpu = vgpu != nullptr ? vgpu->device->Behind(*vgpu) : nullptr;
-    if (vgpu == nullptr || vgpu->id != sample.vgpu) {
-      const auto found = vgpus_.find(sample.vgpu);
-      vgpu = found != vgpus_.end() ? found->second.get() : nullptr;
-    }
+    vgpu = FindBehind(vgpu, sample.vgpu);
     if (vgpu != nullptr) TakeSample(now, sample, *vgpu);
   }
   for (const MemorySample& sample : event.memory)
@@ -207,7 +205,9 @@ Status NodeEngine::On(Instant now, const GatesSampled& event, Actions& actions) 
 }
 
 Status NodeEngine::On(Instant now, const FramesDone& event, Actions&) {
-  WEIR_TRY(Vgpu_ * vgpu, Get(event.vgpu));
+  Vgpu_* const vgpu = FindBehind(drawn_last_, event.vgpu);
+  drawn_last_ = vgpu;
+  if (vgpu == nullptr) return NoVgpu(event.vgpu);
   const core::FramePromise promise{.fps = vgpu->settings.promised_rate(), .latency = vgpu->settings.latency};
   for (const core::FrameDone& frame : event.frames) {
     vgpu->frames.Add(frame, promise);
@@ -284,13 +284,14 @@ void NodeEngine::Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions&
   const proto::GateMode mode = vgpu.paused                                    ? proto::GateMode::kPaused
                                : verdict.admission == core::Admission::kGated ? proto::GateMode::kGated
                                                                               : proto::GateMode::kOpen;
+  const MemoryGrant memory = MemoryOf(vgpu);
   if (!vgpu.published || mode != vgpu.mode || verdict.frame_interval != vgpu.frame_interval ||
-      verdict.sync != vgpu.sync || Apart(view.cap, vgpu.published_cap) || MemoryOf(vgpu) != vgpu.memory) {
+      verdict.sync != vgpu.sync || Apart(view.cap, vgpu.published_cap) || memory != vgpu.memory) {
     vgpu.mode = mode;
     vgpu.frame_interval = verdict.frame_interval;
     vgpu.sync = verdict.sync;
     vgpu.published_cap = view.cap;
-    vgpu.memory = MemoryOf(vgpu);
+    vgpu.memory = memory;
     vgpu.published = true;
     actions.publish.push_back({.vgpu = vgpu.id,
                                .mode = mode,
@@ -316,8 +317,16 @@ std::unique_ptr<core::Policy> NodeEngine::Make(const core::PolicyEntry& entry,
 
 Result<NodeEngine::Vgpu_*> NodeEngine::Get(VgpuId id) const {
   const auto found = vgpus_.find(id);
-  if (found == vgpus_.end()) return Fail(Errc::kNotFound, fmt::format("no vGPU with id {}", id.value));
+  if (found == vgpus_.end()) return NoVgpu(id);
   return found->second.get();
+}
+
+/// Null: unknown. Samples and frames mostly come in the order of the views, so the search starts behind the last one.
+NodeEngine::Vgpu_* NodeEngine::FindBehind(const Vgpu_* last, VgpuId id) const {
+  if (last != nullptr)
+    if (Vgpu_* const behind = last->device->Behind(*last); behind != nullptr && behind->id == id) return behind;
+  const auto found = vgpus_.find(id);
+  return found != vgpus_.end() ? found->second.get() : nullptr;
 }
 
 Result<NodeEngine::Device_*> NodeEngine::DeviceNamed(std::string_view name) const {

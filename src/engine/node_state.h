@@ -196,4 +196,8 @@ struct NodeEngine::Device_ {
 
 inline core::VgpuView& NodeEngine::Vgpu_::View() const { return device->views[index]; }
 
+inline MemoryGrant NodeEngine::MemoryOf(const Vgpu_& vgpu) {
+  return vgpu.device->memory ? ElasticMemoryOf(vgpu) : MemoryGrant{.limit = SlotsOf(vgpu.settings.memory_max)};
+}
+
 }  // namespace weir::engine
