@@ -187,6 +187,12 @@ Status NodeEngine::On(Instant now, const ProcessDetached& event, Actions& action
   return Ok();
 }
 
+/// Find. Samples and frames mostly come in the order of the views, so the search starts behind the last one.
+inline NodeEngine::Vgpu_* NodeEngine::FindBehind(const Vgpu_* last, VgpuId id) const {
+  Vgpu_* const behind = last != nullptr ? last->device->Behind(*last) : nullptr;
+  return behind != nullptr && behind->id == id ? behind : Find(id);
+}
+
 Status NodeEngine::On(Instant now, const GatesSampled& event, Actions& actions) {
   Vgpu_* vgpu = nullptr;
   for (const GateSample& sample : event.samples) {
@@ -284,14 +290,15 @@ void NodeEngine::Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions&
   const proto::GateMode mode = vgpu.paused                                    ? proto::GateMode::kPaused
                                : verdict.admission == core::Admission::kGated ? proto::GateMode::kGated
                                                                               : proto::GateMode::kOpen;
-  const MemoryGrant memory = MemoryOf(vgpu);
+  // Memory that is not elastic changes with the settings alone, which clear `published`.
+  const bool elastic = vgpu.device->memory || vgpu.memory.elastic;
   if (!vgpu.published || mode != vgpu.mode || verdict.frame_interval != vgpu.frame_interval ||
-      verdict.sync != vgpu.sync || Apart(view.cap, vgpu.published_cap) || memory != vgpu.memory) {
+      verdict.sync != vgpu.sync || Apart(view.cap, vgpu.published_cap) || (elastic && MemoryOf(vgpu) != vgpu.memory)) {
     vgpu.mode = mode;
     vgpu.frame_interval = verdict.frame_interval;
     vgpu.sync = verdict.sync;
     vgpu.published_cap = view.cap;
-    vgpu.memory = memory;
+    vgpu.memory = MemoryOf(vgpu);
     vgpu.published = true;
     actions.publish.push_back({.vgpu = vgpu.id,
                                .mode = mode,
@@ -321,10 +328,8 @@ Result<NodeEngine::Vgpu_*> NodeEngine::Get(VgpuId id) const {
   return found->second.get();
 }
 
-/// Null: unknown. Samples and frames mostly come in the order of the views, so the search starts behind the last one.
-NodeEngine::Vgpu_* NodeEngine::FindBehind(const Vgpu_* last, VgpuId id) const {
-  if (last != nullptr)
-    if (Vgpu_* const behind = last->device->Behind(*last); behind != nullptr && behind->id == id) return behind;
+/// Null: unknown.
+NodeEngine::Vgpu_* NodeEngine::Find(VgpuId id) const {
   const auto found = vgpus_.find(id);
   return found != vgpus_.end() ? found->second.get() : nullptr;
 }

@@ -165,6 +165,7 @@ class NodeEngine {
 
   std::unique_ptr<core::Policy> Make(const core::PolicyEntry& entry, const core::PolicyParams& checked) const;
   Result<Vgpu_*> Get(VgpuId id) const;
+  [[nodiscard]] Vgpu_* Find(VgpuId id) const;
   [[nodiscard]] Vgpu_* FindBehind(const Vgpu_* last, VgpuId id) const;
   Result<Device_*> DeviceNamed(std::string_view name) const;
   VgpuStatus StatusOf(Instant now, const Vgpu_& vgpu) const;

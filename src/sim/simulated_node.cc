@@ -105,17 +105,20 @@ void Simulation::Sample(std::uint32_t index) {
   memory_samples_.clear();
   for (const std::uint32_t g : node.gates) {
     Gate& gate = gates_[g];
-    engine::GateSample sample{.vgpu = gate.id, .allowance_ns = gate.allowance_ns};
-    std::uint32_t attached = 0;
+    std::uint32_t attached = 0, waiting = 0, in_flight = 0;
     for (std::uint32_t i = 0; i < LoopsOf(gate); ++i) {
       const Loop& loop = loops_[gate.first_loop + i];
       if (!loop.process) continue;
       ++attached;
-      sample.waiting += loop.state == State::kWaiting ? 1 : 0;
-      sample.in_flight += loop.entered ? 1 : 0;
+      waiting += loop.state == State::kWaiting ? 1 : 0;
+      in_flight += loop.entered ? 1 : 0;
     }
     if (attached == 0) continue;
-    samples_.push_back(sample);
+    engine::GateSample& sample = samples_.emplace_back();
+    sample.vgpu = gate.id;
+    sample.allowance_ns = gate.allowance_ns;
+    sample.waiting = waiting;
+    sample.in_flight = in_flight;
     if (Elastic()) SampleMemory(gate, attached);
   }
 }
