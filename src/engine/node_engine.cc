@@ -35,6 +35,8 @@ void Learn(const core::FrameDone& frame, Duration& last_gpu, core::VgpuView& vie
   view.least_think = first ? think : std::min(think, FromSeconds(grown));
 }
 
+Error NoVgpu(VgpuId id) { return Fail(Errc::kNotFound, fmt::format("no vGPU with id {}", id.value)); }
+
 }  // namespace
 
 NodeEngine::NodeEngine(std::vector<DeviceSpec> devices, PolicyMaker maker) : maker_(std::move(maker)) {
@@ -128,6 +130,7 @@ Status NodeEngine::On(Instant now, const RemoveVgpu& event, Actions& actions) {
   if (device.memory) static_cast<void>(device.memory->balloon.Remove(vgpu->id));
   names_.erase(vgpu->name);
   vgpus_.erase(event.id);
+  drawn_last_ = nullptr;
   Decide(now, device, actions);
   return Ok();
 }
@@ -185,15 +188,16 @@ Status NodeEngine::On(Instant now, const ProcessDetached& event, Actions& action
   return Ok();
 }
 
+/// Find. Samples and frames mostly come in the order of the views, so the search starts behind the last one.
+inline NodeEngine::Vgpu_* NodeEngine::FindBehind(const Vgpu_* last, VgpuId id) const {
+  Vgpu_* const behind = last != nullptr ? last->device->Behind(*last) : nullptr;
+  return behind != nullptr && behind->id == id ? behind : Find(id);
+}
+
 Status NodeEngine::On(Instant now, const GatesSampled& event, Actions& actions) {
-  // Samples mostly come in the order of the views, so the search starts behind the last one.
   Vgpu_* vgpu = nullptr;
   for (const GateSample& sample : event.samples) {
-    vgpu = vgpu != nullptr ? vgpu->device->Behind(*vgpu) : nullptr;
-    if (vgpu == nullptr || vgpu->id != sample.vgpu) {
-      const auto found = vgpus_.find(sample.vgpu);
-      vgpu = found != vgpus_.end() ? found->second.get() : nullptr;
-    }
+    vgpu = FindBehind(vgpu, sample.vgpu);
     if (vgpu != nullptr) TakeSample(now, sample, *vgpu);
   }
   for (const MemorySample& sample : event.memory)
@@ -208,7 +212,9 @@ Status NodeEngine::On(Instant now, const GatesSampled& event, Actions& actions) 
 }
 
 Status NodeEngine::On(Instant now, const FramesDone& event, Actions&) {
-  WEIR_TRY(Vgpu_ * vgpu, Get(event.vgpu));
+  Vgpu_* const vgpu = FindBehind(drawn_last_, event.vgpu);
+  drawn_last_ = vgpu;
+  if (vgpu == nullptr) return NoVgpu(event.vgpu);
   const core::FramePromise promise{.fps = vgpu->settings.promised_rate(), .latency = vgpu->settings.latency};
   for (const core::FrameDone& frame : event.frames) {
     vgpu->frames.Add(frame, promise);
@@ -287,8 +293,10 @@ void NodeEngine::Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions&
   const proto::GateMode mode = vgpu.paused                                    ? proto::GateMode::kPaused
                                : verdict.admission == core::Admission::kGated ? proto::GateMode::kGated
                                                                               : proto::GateMode::kOpen;
+  // Memory that is not elastic changes with the settings alone, which clear `published`.
+  const bool elastic = vgpu.device->memory || vgpu.memory.elastic;
   if (!vgpu.published || mode != vgpu.mode || verdict.frame_interval != vgpu.frame_interval ||
-      verdict.sync != vgpu.sync || Apart(view.cap, vgpu.published_cap) || MemoryOf(vgpu) != vgpu.memory) {
+      verdict.sync != vgpu.sync || Apart(view.cap, vgpu.published_cap) || (elastic && MemoryOf(vgpu) != vgpu.memory)) {
     vgpu.mode = mode;
     vgpu.frame_interval = verdict.frame_interval;
     vgpu.sync = verdict.sync;
@@ -320,8 +328,14 @@ std::unique_ptr<core::Policy> NodeEngine::Make(const core::PolicyEntry& entry,
 
 Result<NodeEngine::Vgpu_*> NodeEngine::Get(VgpuId id) const {
   const auto found = vgpus_.find(id);
-  if (found == vgpus_.end()) return Fail(Errc::kNotFound, fmt::format("no vGPU with id {}", id.value));
+  if (found == vgpus_.end()) return NoVgpu(id);
   return found->second.get();
+}
+
+/// Null: unknown.
+NodeEngine::Vgpu_* NodeEngine::Find(VgpuId id) const {
+  const auto found = vgpus_.find(id);
+  return found != vgpus_.end() ? found->second.get() : nullptr;
 }
 
 Result<NodeEngine::Device_*> NodeEngine::DeviceNamed(std::string_view name) const {

@@ -167,6 +167,8 @@ class NodeEngine {
 
   std::unique_ptr<core::Policy> Make(const core::PolicyEntry& entry, const core::PolicyParams& checked) const;
   Result<Vgpu_*> Get(VgpuId id) const;
+  [[nodiscard]] Vgpu_* Find(VgpuId id) const;
+  [[nodiscard]] Vgpu_* FindBehind(const Vgpu_* last, VgpuId id) const;
   Result<Device_*> DeviceNamed(std::string_view name) const;
   VgpuStatus StatusOf(Instant now, const Vgpu_& vgpu) const;
   void TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu);
@@ -183,6 +185,7 @@ class NodeEngine {
   static void SayParts(Instant now, Vgpu_& vgpu, Actions& actions);
   static core::SlotNeed NeedOf(const Vgpu_& vgpu, const core::SlotArena& arena);
   static MemoryGrant MemoryOf(const Vgpu_& vgpu);
+  static MemoryGrant ElasticMemoryOf(const Vgpu_& vgpu);
   static MemoryStatus MemoryOf(const Device_& device);
   std::string NameOf(VgpuId id) const;
 
@@ -190,6 +193,7 @@ class NodeEngine {
   std::vector<std::unique_ptr<Device_>> devices_;
   std::map<VgpuId, std::unique_ptr<Vgpu_>> vgpus_;
   std::map<std::string, VgpuId, std::less<>> names_;
+  const Vgpu_* drawn_last_ = nullptr;  // whose frames came last
   std::uint64_t next_id_ = 1;
 };
 

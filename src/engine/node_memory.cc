@@ -81,8 +81,7 @@ void NodeEngine::Say(const BalloonNote& note, const Device_& device, Actions& ac
                            .text = InWords(note)});
 }
 
-MemoryGrant NodeEngine::MemoryOf(const Vgpu_& vgpu) {
-  if (!vgpu.device->memory) return {.limit = SlotsOf(vgpu.settings.memory_max)};
+MemoryGrant NodeEngine::ElasticMemoryOf(const Vgpu_& vgpu) {
   const Memory_& memory = *vgpu.device->memory;
   return {.elastic = true,
           .limit = memory.balloon.arena().CountOf(vgpu.id),

@@ -165,8 +165,8 @@ struct NodeEngine::Device_ {
   std::vector<std::uint32_t> free_slots;
   Instant busy_until{};        // earliest expected end of the charged work
   Duration gone{};             // charged to vGPUs that were removed
-  std::int64_t rated_at = -1;  // tenth of a second at which the views' rates were computed; FramesDone updates them,
-                               // too
+  std::int64_t rated_at = -1;  // tenth of a second of the last marks, and of the views' rates, which FramesDone
+                               // updates too; -1: a vGPU has none yet
 
   void Place(Vgpu_& vgpu) {
     const auto fresh = static_cast<std::uint32_t>(views.size());
@@ -174,6 +174,7 @@ struct NodeEngine::Device_ {
     if (!free_slots.empty()) free_slots.pop_back();
     vgpu.index = views.size();
     owners.push_back(&vgpu);
+    rated_at = -1;
     views.push_back({.id = vgpu.id,
                      .slot = slot,
                      .weight = vgpu.settings.weight,
@@ -201,14 +202,19 @@ struct NodeEngine::Device_ {
   }
   void Mark(Instant now) {
     const std::int64_t tenth = NsOf(now) / Duration{milliseconds(100)}.count();
+    if (tenth == rated_at) return;
     for (std::size_t i = 0; i < owners.size(); ++i) {
       owners[i]->marks.Mark(now, views[i].used);
-      if (tenth != rated_at) views[i].rate = owners[i]->frames.Rate(now);
+      views[i].rate = owners[i]->frames.Rate(now);
     }
     rated_at = tenth;
   }
 };
 
 inline core::VgpuView& NodeEngine::Vgpu_::View() const { return device->views[index]; }
+
+inline MemoryGrant NodeEngine::MemoryOf(const Vgpu_& vgpu) {
+  return vgpu.device->memory ? ElasticMemoryOf(vgpu) : MemoryGrant{.limit = SlotsOf(vgpu.settings.memory_max)};
+}
 
 }  // namespace weir::engine

@@ -140,8 +140,8 @@ class EventHeap {
   }
   /// Takes the fields of the event in registers: an event that is stored field by field and then read as a whole costs
   /// the processor more than the rest of a push.
-  void SinkFromTop(std::int64_t at_ns, std::uint64_t order, std::uint32_t subject, std::uint32_t stamp,
-                   EventKind kind) {
+  [[gnu::always_inline]] void SinkFromTop(std::int64_t at_ns, std::uint64_t order, std::uint32_t subject,
+                                          std::uint32_t stamp, EventKind kind) {
     const Key key = KeyOf(at_ns, order);
     std::size_t hole = 0;
     for (std::size_t child = 1; child < heap_.size(); child = hole * kChildren + 1) {

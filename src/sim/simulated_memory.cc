@@ -37,8 +37,6 @@ void Simulation::StartMemory(std::uint32_t index) {
 /// The buffers of the scene that the loop is in; where a tenant has several loops, of that which has most.
 void Simulation::UseScene(Loop& loop) {
   Gate& gate = GateOf(loop);
-  loop.passed = loop.pinned = false;
-  if (!gate.uses_memory) return;
   const auto of = [&](const Loop& one) {
     const std::vector<Scene>& scenes = gate.tenant->scenes;
     return scenes.empty() ? gate.tenant->memory : scenes[one.scene].memory.value_or(gate.tenant->memory);
@@ -59,7 +57,7 @@ void Simulation::UseScene(Loop& loop) {
 bool Simulation::Fetch(std::uint32_t index) {
   Loop& loop = loops_[index];
   Gate& gate = GateOf(loop);
-  if (!Elastic() || gate.elastic.wants == 0) return true;
+  if (gate.elastic.wants == 0) return true;
   if (!gate.elastic.Ready()) {
     loop.state = State::kFetching;
     loop.queues_for_memory = true;
@@ -84,14 +82,14 @@ bool Simulation::Fetch(std::uint32_t index) {
 bool Simulation::MemoryIsGone(std::uint32_t index) {
   Loop& loop = loops_[index];
   Gate& gate = GateOf(loop);
-  if (!Elastic() || gate.elastic.wants == 0 || gate.elastic.Ready()) return false;
+  if (gate.elastic.wants == 0 || gate.elastic.Ready()) return false;
   if (std::exchange(loop.entered, false)) Charge(gate, -loop.reserved);
   return !Fetch(index);
 }
 
 /// What the frame uses stays until it is done.
 void Simulation::Pin(Loop& loop) {
-  if (!Elastic() || GateOf(loop).elastic.wants == 0 || std::exchange(loop.pinned, true)) return;
+  if (GateOf(loop).elastic.wants == 0 || std::exchange(loop.pinned, true)) return;
   ++loop.pins;
   ++GateOf(loop).elastic.pinned;
 }
@@ -177,10 +175,10 @@ void Simulation::NoteMemoryWait(Loop& loop) {
 }
 
 /// Part of the programs' CPU time that they don't get: what something else takes, and what copying does.
-double Simulation::StealNow(Node& node, std::uint32_t index) {
+double Simulation::StealBesideCopies(Node& node, std::uint32_t index) {
   const Device& device = scenario_.devices[index];
   const double cpus = run_.copy_cpus.value_or(device.copy_cpus);
-  if (cpus <= 0 || run_.memory == MemoryMode::kFixed) return node.steal;
+  if (cpus <= 0) return node.steal;
   const Duration copying = node.switched ? node.switched->copying() : node.elastic.link().Busy(now_);
   const double taken = std::min(cpus / device.cpus, 1.0) * node.copying.Of(now_, copying);
   return std::min(1 - (1 - node.steal) * (1 - taken), 0.95);

@@ -52,10 +52,8 @@ void Simulation::PlayDevice(std::uint32_t index) {
   for (const core::DeviceCompletion& each : completed_) BatchDone(each);
 }
 
-/// Keeps the device's next event in the node's heap.
-void Simulation::PlanDevice(std::uint32_t index) {
+void Simulation::MoveDeviceEvent(std::uint32_t index) {
   Node& node = nodes_[index];
-  if (node.device_event == node.device.NextEvent()) return;
   node.device_event = node.device.NextEvent();
   if (node.device_event == core::DeviceModel::kNoEvent) return node.heap.ClearApart();
   node.heap.SetApart(node.device_event, EventKind::kDevice, index);
@@ -107,17 +105,20 @@ void Simulation::Sample(std::uint32_t index) {
   memory_samples_.clear();
   for (const std::uint32_t g : node.gates) {
     Gate& gate = gates_[g];
-    engine::GateSample sample{.vgpu = gate.id, .allowance_ns = gate.allowance_ns};
-    std::uint32_t attached = 0;
+    std::uint32_t attached = 0, waiting = 0, in_flight = 0;
     for (std::uint32_t i = 0; i < LoopsOf(gate); ++i) {
       const Loop& loop = loops_[gate.first_loop + i];
       if (!loop.process) continue;
       ++attached;
-      sample.waiting += loop.state == State::kWaiting ? 1 : 0;
-      sample.in_flight += loop.entered ? 1 : 0;
+      waiting += loop.state == State::kWaiting ? 1 : 0;
+      in_flight += loop.entered ? 1 : 0;
     }
     if (attached == 0) continue;
-    samples_.push_back(sample);
+    engine::GateSample& sample = samples_.emplace_back();
+    sample.vgpu = gate.id;
+    sample.allowance_ns = gate.allowance_ns;
+    sample.waiting = waiting;
+    sample.in_flight = in_flight;
     if (Elastic()) SampleMemory(gate, attached);
   }
 }
@@ -137,12 +138,12 @@ void Simulation::Look(std::uint32_t index) {
 void Simulation::Housekeep(std::uint32_t index) {
   Node& node = nodes_[index];
   node.housekeeping = false;
+  engine::Actions none;
   if (node.up && node.look_at == core::kNever) Look(index);
   for (const std::uint32_t g : node.gates) {
     Gate& gate = gates_[g];
     if (gate.done.empty()) continue;
     if (node.up) {
-      engine::Actions none;
       WEIR_CHECK(node.engine->Step(now_, engine::FramesDone{gate.id, gate.done, 0, 0}, none).has_value());
     }
     gate.done.clear();
@@ -340,16 +341,12 @@ void Simulation::Mend(std::uint32_t index) {
 
 // -- The record ------------------------------------------------------------------------------------------------------
 
-void Simulation::NoteWanting(std::uint32_t index) {
-  Loop& loop = loops_[index];
-  const bool wants = loop.under_way > 0 || loop.state == State::kWaiting || loop.state == State::kQueueing ||
-                     loop.state == State::kPresenting || loop.state == State::kSynchronising;
-  if (wants == loop.wants) return;
-  loop.wants = wants;
+void Simulation::ChangeWanting(Loop& loop) {
+  loop.wants = !loop.wants;
   Gate& gate = GateOf(loop);
-  gate.wanting += wants ? 1 : -1;
-  if (wants && gate.wanting == 1) gate.wants_since = now_;
-  if (!wants && gate.wanting == 0) CountWanting(gate);
+  gate.wanting += loop.wants ? 1 : -1;
+  if (loop.wants && gate.wanting == 1) gate.wants_since = now_;
+  if (!loop.wants && gate.wanting == 0) CountWanting(gate);
 }
 
 /// Up to now, by seconds.
@@ -377,11 +374,6 @@ void Simulation::NoteCopied(Gate& gate, std::uint32_t slots) {
   std::vector<std::uint32_t>& by_s = gate.record.copied_slots_by_s;
   if (by_s.size() <= Second()) by_s.resize(Second() + 1);
   by_s[Second()] += slots;
-}
-
-void Simulation::Charge(Gate& gate, Duration taken) {
-  gate.allowance_ns -= taken.count();
-  gate.record.charged_ns += taken.count();
 }
 
 /// What the daemon says of its vGPUs, having looked at the gates once more; nothing is carried out.

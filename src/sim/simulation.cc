@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "core/device/device_submit.h"
 
 namespace weir::sim {
 namespace {
@@ -31,6 +32,8 @@ core::Prices PricesOf(const core::PolicyParams& given) {
 Simulation::Simulation(const Scenario& scenario, const Run& run, const RunOptions& options)
     : scenario_(scenario), run_(run), options_(options), broken_(scenario.faults.size()) {
   Prng seeds(options.seed);
+  nodes_.reserve(scenario.devices.size());
+  gates_.reserve(scenario.tenants.size());
   for (const Device& device : scenario.devices) {
     nodes_.emplace_back(device);
     nodes_.back().steal = device.cpu_steal;
@@ -45,6 +48,7 @@ Simulation::Simulation(const Scenario& scenario, const Run& run, const RunOption
     const auto other = run.settings.find(tenant.name);
     Gate& gate = gates_.emplace_back();
     gate.tenant = &tenant;
+    if (tenant.own_limit_fps > 0) gate.own_interval = FromSeconds(1 / tenant.own_limit_fps);
     gate.settings = other != run.settings.end() ? other->second : tenant.settings;
     gate.node = tenant.device;
     gate.first_loop = static_cast<std::uint32_t>(loops_.size());
@@ -125,7 +129,7 @@ void Simulation::RunUntil(Duration at) {
   now_ = start_ + at;
 }
 
-inline void Simulation::Handle(EventKind kind, std::uint32_t i, std::uint32_t stamp) {
+[[gnu::always_inline]] inline void Simulation::Handle(EventKind kind, std::uint32_t i, std::uint32_t stamp) {
   switch (kind) {
     case EventKind::kLook:
       if (stamp == nodes_[i].look_stamp) Look(i);
@@ -268,8 +272,9 @@ void Simulation::BeginFrame(std::uint32_t index) {
     GateOf(loop).steal += cpu - own;
   }
   Instant present = now_ + cpu;
-  if (tenant.own_limit_fps > 0) present = std::max(present, loop.begin + FromSeconds(1 / tenant.own_limit_fps));
-  UseScene(loop);
+  present = std::max(present, loop.begin + GateOf(loop).own_interval);
+  loop.passed = loop.pinned = false;
+  if (GateOf(loop).uses_memory) UseScene(loop);
   if (Gate& gate = GateOf(loop); run_.memory == MemoryMode::kFixed && gate.memory.footprint > 0) {  // while it draws
     const MemoryModel::Touched touched = NodeOf(loop).memory.Touch(now_, gate.memory);
     present = std::max(present, touched.there);
@@ -312,7 +317,7 @@ void Simulation::CallPresent(std::uint32_t index) {
     loop.submitted = now_;
     return EndFrame(index);
   }
-  if (!Fetch(index)) return;
+  if (Elastic() && !Fetch(index)) return;
   const Gate& gate = GateOf(loop);
   loop.reserved = loop.predicted > Duration{0} ? loop.predicted : kFirstPrediction;
   if (GateOf(loop).tenant->compute) loop.reserved = std::min(loop.reserved, kReservedMost);
@@ -322,7 +327,7 @@ void Simulation::CallPresent(std::uint32_t index) {
   if (gate.sync == proto::FrameSync::kNone || !loop.pacer.WorthSynchronising()) return KeepPace(index);
   loop.state = State::kSynchronising;
   loop.flushed = true;
-  Pin(loop);
+  if (Elastic()) Pin(loop);
   Queue(index);
 }
 
@@ -374,10 +379,10 @@ void Simulation::EnterGate(std::uint32_t index) {
 
 void Simulation::PassGate(std::uint32_t index) {
   Loop& loop = loops_[index];
-  if (!loop.pinned && MemoryIsGone(index)) return;
+  if (Elastic() && !loop.pinned && MemoryIsGone(index)) return;
   loop.waited = now_ - loop.resumed;
   loop.submitted = now_;
-  Pin(loop);
+  if (Elastic()) Pin(loop);
   loop.state = State::kQueueing;
   Queue(index);
 }
@@ -391,7 +396,7 @@ void Simulation::Queue(std::uint32_t index) {
     const Duration work = std::min(loop.to_queue, BatchOf(*gate.tenant));
     loop.to_queue -= work;
     ++loop.under_way;
-    node.device.Submit(
+    node.device.SubmitHere(
         now_,
         {.client = loop.queue, .queue = loop.queue, .tag = TagOf(index, loop.to_queue == Duration{0}), .work = work});
     PlanDevice(gate.node);

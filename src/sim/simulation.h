@@ -112,6 +112,7 @@ class Simulation {
     engine::VgpuSettings settings;
     bool here = false;
     bool uses_memory = false;  // in some scene
+    Duration own_interval{};   // between its frames, by its own limit; zero: none
     std::vector<core::FrameDone> done;
     TenantRecord record;
     int wanting = 0;        // of its loops
@@ -199,11 +200,18 @@ class Simulation {
   void AdvanceMemory(std::uint32_t gate);
   void SampleMemory(Gate& gate, std::uint32_t threads);
   void NoteMemoryWait(Loop& loop);
-  [[nodiscard]] double StealNow(Node& node, std::uint32_t index);
+  [[nodiscard]] double StealNow(Node& node, std::uint32_t index) {
+    return run_.memory == MemoryMode::kFixed ? node.steal : StealBesideCopies(node, index);
+  }
+  [[nodiscard]] double StealBesideCopies(Node& node, std::uint32_t index);
   // Nodes
   void StartNode(std::uint32_t node);
   void PlayDevice(std::uint32_t node);
-  void PlanDevice(std::uint32_t node);
+  /// Keeps the device's next event in the node's heap.
+  void PlanDevice(std::uint32_t node) {
+    if (nodes_[node].device_event != nodes_[node].device.NextEvent()) MoveDeviceEvent(node);
+  }
+  void MoveDeviceEvent(std::uint32_t node);
   void BatchDone(const core::DeviceCompletion& done);
   void Sample(std::uint32_t node);
   void Look(std::uint32_t node);
@@ -222,11 +230,20 @@ class Simulation {
   [[nodiscard]] bool StillBroken(const Fault& like) const;
   [[nodiscard]] double StealOf(std::uint32_t node) const;
   // The record
-  void NoteWanting(std::uint32_t loop);
+  void NoteWanting(std::uint32_t index) {
+    Loop& loop = loops_[index];
+    const bool wants = loop.under_way > 0 || loop.state == State::kWaiting || loop.state == State::kQueueing ||
+                       loop.state == State::kPresenting || loop.state == State::kSynchronising;
+    if (wants != loop.wants) ChangeWanting(loop);
+  }
+  void ChangeWanting(Loop& loop);
   void CountWanting(Gate& gate);
   void NoteMemory(Gate& gate);
   void NoteCopied(Gate& gate, std::uint32_t slots);
-  void Charge(Gate& gate, Duration taken);
+  static void Charge(Gate& gate, Duration taken) {
+    gate.allowance_ns -= taken.count();
+    gate.record.charged_ns += taken.count();
+  }
   void TakeBooks(std::uint32_t node);
   void Check();
   static void Mix(std::uint64_t& digest, std::uint64_t value) { digest = (digest ^ value) * 0x100000001B3ULL; }

@@ -13,8 +13,8 @@ namespace weir::core {
 // -- Queues that are emptied, and faults -----------------------------------------------------------------------------
 
 void DeviceModel::RemoveEligible(const Queue& queue) {
-  std::vector<Eligible>& eligible = engines_[Index(Head(queue).command.engine)].eligible;
-  eligible.erase(std::ranges::find(eligible, Head(queue).sequence, &Eligible::sequence));
+  Waiting& eligible = engines_[Index(Head(queue).command.engine)].eligible;
+  eligible.Remove(std::ranges::find(eligible, Head(queue).sequence, &Eligible::sequence));
 }
 
 /// Empties a queue whose head does not run.
@@ -43,12 +43,12 @@ void DeviceModel::Forget(std::uint32_t queue) {
 }
 
 void DeviceModel::Remove(Instant now, std::uint32_t client) {
-  const auto of_client = [&](const Queue& queue) { return !queue.empty() && clients_[queue.client].id == client; };
+  const auto of_client = [&](const Queue& queue) { return !queue.empty() && queue.client_id == client; };
   for (std::size_t i = 0; i < kEngineKinds; ++i) {
     Engine& engine = engines_[i];
     Progress(i, now);
     const bool ran = !engine.running.empty();
-    changed_[i] = true;
+    NoteChanged(i);
     std::erase_if(engine.running, [&](const Running& running) {
       Queue& queue = queues_[running.queue];
       if (!of_client(queue)) return false;
@@ -85,12 +85,12 @@ void DeviceModel::FailAll(Instant now, std::vector<DeviceCompletion>& completed)
     Progress(i, now);
     engines_[i].running.clear();
     engines_[i].units_used = 0;
-    engines_[i].eligible.clear();
+    engines_[i].eligible.Clear();
     engines_[i].idle_since = now;
     next_[i] = kNoEvent;
   }
   for (Queue& queue : queues_) {
-    for (; !queue.empty(); RemoveHead(queue)) Complete(Head(queue), now, /*lost=*/true, completed.emplace_back());
+    for (; !queue.empty(); RemoveHead(queue)) Complete(Head(queue), now, /*lost=*/true, completed);
     queue.head_runs = false;
   }
   PlanNext();
@@ -143,7 +143,7 @@ Duration DeviceModel::BusyOf(std::uint32_t client, EngineKind kind, Instant now)
   if (engine.running.empty() || from >= now) return busy;
   const Duration span = (now - from) - DelayIn(engine, now - from);
   for (std::size_t i = 0; i < engine.running.size(); ++i)
-    if (clients_[queues_[engine.running[i].queue].client].id == client) busy += PartOf(engine, i, span);
+    if (queues_[engine.running[i].queue].client_id == client) busy += PartOf(engine, i, span);
   return busy;
 }
 

@@ -44,6 +44,11 @@ struct DeviceCommand {
 };
 
 struct DeviceCompletion {
+  DeviceCompletion() = default;
+  /// All of it at once, so that a vector constructs it in place and clears nothing first.
+  DeviceCompletion(const DeviceCommand& of, Instant submitted_at, Instant began_at, Instant ended_at, Duration took,
+                   bool is_lost)
+      : command(of), submitted(submitted_at), began(began_at), ended(ended_at), busy(took), lost(is_lost) {}
   DeviceCommand command;
   Instant submitted, began, ended;  // `began` to `ended` can include turns of other clients, as on real devices.
   Duration busy{};                  // What the command itself took of the engine.
@@ -60,6 +65,8 @@ class DeviceModel {
   /// Queues a command. False: its queue is full, or the device is lost. `now` must not be earlier than in any call
   /// before; the events up to `now` must have been taken with Advance.
   bool Submit(Instant now, const DeviceCommand& command);
+  /// The same, compiled into its caller (device_submit.h).
+  bool SubmitHere(Instant now, const DeviceCommand& command);
   /// When Advance has something to do. kNoEvent: not before the next submission.
   [[nodiscard]] Instant NextEvent() const { return next_event_; }
   /// Plays all events up to `now` and appends the completions in order of time.
@@ -115,7 +122,8 @@ class DeviceModel {
   /// or its client is removed; then another queue can use it.
   struct Queue {
     std::uint32_t id = 0;
-    std::uint32_t client = 0;                   // index in clients_
+    std::uint32_t client = kNone;               // index in clients_; kNone until the first command
+    std::uint32_t client_id = 0;                // of that entry
     std::uint32_t first = kNone, last = kNone;  // in pending_
     std::uint32_t size = 0;
     bool head_runs = false;
@@ -131,12 +139,29 @@ class DeviceModel {
     std::uint64_t sequence = 0;
     std::uint32_t queue = 0;  // index in queues_
   };
+  /// By sequence. The first one leaves without a move of the others.
+  class Waiting {
+   public:
+    using Place = std::vector<Eligible>::const_iterator;
+    [[nodiscard]] bool empty() const { return begin() == end(); }
+    [[nodiscard]] Place begin() const { return all_.begin() + first_; }
+    [[nodiscard]] Place end() const { return all_.end(); }
+    [[nodiscard]] const Eligible& front() const { return all_[static_cast<std::size_t>(first_)]; }
+    void Add(Eligible added);
+    void RemoveFirst();
+    void Remove(Place which) { all_.erase(which); }
+    void Clear();
+
+   private:
+    std::vector<Eligible> all_;
+    std::ptrdiff_t first_ = 0;  // those before it have left
+  };
   /// What is known of an engine at `progressed`. Its commands have the same units from then until its entry in next_.
   struct Engine {
     std::vector<Running> running;  // in order of start
     std::uint32_t client = ~0U;    // whose command ran last
     std::uint32_t units_used = 0;
-    std::vector<Eligible> eligible;  // by sequence
+    Waiting eligible;
     Instant progressed{};
     Instant turn_began{};
     Instant idle_since{};
@@ -154,6 +179,8 @@ class DeviceModel {
   static constexpr std::size_t Index(EngineKind kind) { return static_cast<std::size_t>(kind); }
   [[nodiscard]] bool Concurrent(std::size_t index) const;
   [[nodiscard]] bool TimeSliced(std::size_t index) const;
+  /// One command at a time, in order of submission, each to its end.
+  [[nodiscard]] bool Fifo(std::size_t index) const;
   [[nodiscard]] std::uint32_t UnitsOf(std::size_t index) const;
   [[nodiscard]] std::uint32_t UnitsWanted(const DeviceCommand& command) const;
   [[nodiscard]] std::int64_t WorkOf(const DeviceCommand& command) const;
@@ -161,6 +188,7 @@ class DeviceModel {
   [[nodiscard]] std::uint32_t EntryFor(std::uint32_t queue);
   std::uint32_t ClientFor(std::uint32_t client);
   [[nodiscard]] const Queue* Find(std::uint32_t queue) const;
+  void NoteChanged(std::size_t index) { changed_ |= 1U << index; }
   void AddEligible(const Queue& queue);
   void RemoveEligible(const Queue& queue);
 
@@ -168,7 +196,7 @@ class DeviceModel {
   [[nodiscard]] Duration DelayIn(const Engine& engine, Duration span) const;
   [[nodiscard]] Duration PartOf(const Engine& engine, std::size_t running, Duration span) const;
   void Progress(std::size_t index, Instant to);
-  [[nodiscard]] Instant EndOf(const Engine& engine, const Running& running) const;
+  [[nodiscard]] Instant EndOf(const Engine& engine, const Pending& head, std::uint32_t units) const;
   void Plan(std::size_t index, Instant now);
   void PlanNext();
   void Finish(std::size_t index, Instant now, std::vector<DeviceCompletion>& completed);
@@ -176,28 +204,32 @@ class DeviceModel {
   void EndTurn(std::size_t index, Instant now);
   void Start(std::size_t index, Instant now);
   void StartFirst(std::size_t index, Instant now);
+  void StartNow(std::size_t index, std::uint32_t queue, Instant now);
+  void StartChanged(Instant now);
   void StartAll(Instant now);
-  void Begin(std::size_t index, std::uint32_t queue, std::uint32_t units, Instant now);
-  [[nodiscard]] std::size_t Choose(std::size_t index, Instant now) const;
+  const Pending& Begin(std::size_t index, std::uint32_t queue, std::uint32_t units, Instant now);
+  [[nodiscard]] Waiting::Place Choose(std::size_t index, Instant now) const;
   [[nodiscard]] bool OthersWait(std::size_t index) const;
   [[nodiscard]] Pending& Head(const Queue& queue) { return pending_[queue.first]; }
   [[nodiscard]] const Pending& Head(const Queue& queue) const { return pending_[queue.first]; }
+  std::uint32_t NewPending();
   Pending& Append(Queue& queue);
   void RemoveHead(Queue& queue);
   void Pop(Queue& queue);
   void Clear(Queue& queue);
   void FailAll(Instant now, std::vector<DeviceCompletion>& completed);
-  static void Complete(const Pending& pending, Instant now, bool lost, DeviceCompletion& completion);
+  static void Complete(const Pending& pending, Instant now, bool lost, std::vector<DeviceCompletion>& completed);
 
   const DeviceConfig config_;
   std::array<Instant, kEngineKinds> next_{kNoEvent, kNoEvent, kNoEvent};  // by engine: a completion or a turn's end
-  std::array<bool, kEngineKinds> changed_{};  // by engine: a command may begin, and `next_` is to be found again
+  std::uint32_t changed_ = 0;  // a bit for each engine: a command may begin, and `next_` is to be found again
   std::array<Engine, kEngineKinds> engines_{};
   std::vector<Queue> queues_;
   std::vector<Client> clients_;
   std::vector<Pending> pending_;  // of all queues: what was used last is used again first, while it is in the caches
   std::uint32_t free_ = kNone;    // the first of those that are in no queue
   std::vector<std::uint32_t> queue_hints_;  // where a queue was found last, by its number modulo the size
+  std::uint32_t queue_mask_ = 0;            // the size less one
   std::uint64_t next_sequence_ = 0;
   Instant stalled_until_{};
   Instant next_event_{kNoEvent};

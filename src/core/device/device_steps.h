@@ -4,11 +4,15 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 
 #include "core/device/device_model.h"
+
+/// A compiler that counts instructions leaves calls between these, and a call costs a tenth of what it calls.
+#define WEIR_STEP [[gnu::always_inline]] inline
 
 namespace weir::core {
 
@@ -26,6 +30,10 @@ inline bool DeviceModel::TimeSliced(std::size_t index) const {
   return config_.arbitration == Arbitration::kTimeSlice && index == Index(EngineKind::kCompute);
 }
 
+inline bool DeviceModel::Fifo(std::size_t index) const {
+  return index != Index(EngineKind::kCompute) || config_.arbitration == Arbitration::kFifo;
+}
+
 inline std::uint32_t DeviceModel::UnitsOf(std::size_t index) const {
   return Concurrent(index) ? std::clamp(config_.units, 1U, DeviceConfig::kUnitsMax) : 1;
 }
@@ -35,7 +43,7 @@ inline std::uint32_t DeviceModel::UnitsWanted(const DeviceCommand& command) cons
   return command.units == 0 ? all : std::min(command.units, all);
 }
 
-inline void DeviceModel::RemoveHead(Queue& queue) {
+WEIR_STEP void DeviceModel::RemoveHead(Queue& queue) {
   const std::uint32_t removed = queue.first;
   queue.first = pending_[removed].next;
   --queue.size;
@@ -43,14 +51,10 @@ inline void DeviceModel::RemoveHead(Queue& queue) {
   free_ = removed;
 }
 
-/// Written in place: a completion is most of what an event of a device moves.
-inline void DeviceModel::Complete(const Pending& pending, Instant now, bool lost, DeviceCompletion& completion) {
-  completion.command = pending.command;
-  completion.submitted = pending.submitted;
-  completion.began = pending.started ? pending.began : now;
-  completion.ended = now;
-  completion.busy = pending.busy;
-  completion.lost = lost;
+inline void DeviceModel::Complete(const Pending& pending, Instant now, bool lost,
+                                  std::vector<DeviceCompletion>& completed) {
+  completed.emplace_back(pending.command, pending.submitted, pending.started ? pending.began : now, now, pending.busy,
+                         lost);
 }
 
 // -- Progress --------------------------------------------------------------------------------------------------------
@@ -113,10 +117,9 @@ inline void DeviceModel::Progress(std::size_t index, Instant to) {
   }
 }
 
-inline Instant DeviceModel::EndOf(const Engine& engine, const Running& running) const {
-  const Pending& head = Head(queues_[running.queue]);
+WEIR_STEP Instant DeviceModel::EndOf(const Engine& engine, const Pending& head, std::uint32_t units) const {
   const Instant begin = std::max(engine.progressed, stalled_until_) + head.delay_left;
-  const std::int64_t work = running.units == 1 ? head.work_left : CeilDivide(head.work_left, running.units);
+  const std::int64_t work = units == 1 ? head.work_left : CeilDivide(head.work_left, units);
   if (begin >= engine.full_clock_at) return begin + Duration{CeilDivide(work, kFullClock)};
   const std::int64_t low = std::clamp<std::int64_t>(config_.ramp.low_permille, 1, kFullClock);
   const std::int64_t in_ramp = (engine.full_clock_at - begin).count() * low;
@@ -127,7 +130,8 @@ inline Instant DeviceModel::EndOf(const Engine& engine, const Running& running) 
 inline void DeviceModel::Plan(std::size_t index, Instant now) {
   const Engine& engine = engines_[index];
   Instant next = kNoEvent;
-  for (const Running& running : engine.running) next = std::min(next, EndOf(engine, running));
+  for (const Running& running : engine.running)
+    next = std::min(next, EndOf(engine, Head(queues_[running.queue]), running.units));
   if (TimeSliced(index) && !engine.running.empty() && OthersWait(index))
     next = std::min(next, std::max(now, engine.turn_began + config_.slice));
   next_[index] = next;
@@ -137,42 +141,60 @@ inline void DeviceModel::PlanNext() { next_event_ = std::min({next_[0], next_[1]
 
 // -- Which command runs ----------------------------------------------------------------------------------------------
 
-inline void DeviceModel::AddEligible(const Queue& queue) {
-  const std::size_t index = Index(Head(queue).command.engine);
-  changed_[index] = true;
-  std::vector<Eligible>& eligible = engines_[index].eligible;
-  const Eligible added{Head(queue).sequence, static_cast<std::uint32_t>(&queue - queues_.data())};
-  eligible.push_back(added);
-  auto place = eligible.end() - 1;
-  for (; place != eligible.begin() && (place - 1)->sequence > added.sequence; --place) *place = *(place - 1);
+WEIR_STEP void DeviceModel::Waiting::Add(Eligible added) {
+  if (first_ > 0 && all_.size() == all_.capacity()) {
+    all_.erase(all_.begin(), all_.begin() + first_);
+    first_ = 0;
+  }
+  all_.push_back(added);
+  auto place = all_.end() - 1;
+  for (; place != all_.begin() + first_ && (place - 1)->sequence > added.sequence; --place) *place = *(place - 1);
   *place = added;
+}
+
+WEIR_STEP void DeviceModel::Waiting::RemoveFirst() {
+  ++first_;
+  if (empty()) Clear();
+}
+
+inline void DeviceModel::Waiting::Clear() {
+  all_.clear();
+  first_ = 0;
+}
+
+WEIR_STEP void DeviceModel::AddEligible(const Queue& queue) {
+  const std::size_t index = Index(Head(queue).command.engine);
+  NoteChanged(index);
+  engines_[index].eligible.Add({Head(queue).sequence, static_cast<std::uint32_t>(&queue - queues_.data())});
 }
 
 /// Whether a command of a client that does not run waits for the engine.
 inline bool DeviceModel::OthersWait(std::size_t index) const {
   return std::ranges::any_of(engines_[index].eligible, [&](const Eligible& each) {
-    return clients_[queues_[each.queue].client].id != engines_[index].client;
+    return queues_[each.queue].client_id != engines_[index].client;
   });
 }
 
-/// The position in `eligible` of the command that begins next. There must be one.
-inline std::size_t DeviceModel::Choose(std::size_t index, Instant now) const {
+/// The command that begins next. There must be one.
+inline auto DeviceModel::Choose(std::size_t index, Instant now) const -> Waiting::Place {
   const Engine& engine = engines_[index];
-  if (!TimeSliced(index)) return 0;
+  if (!TimeSliced(index)) return engine.eligible.begin();
   // The client whose turn it is goes first, then the others by number, starting after it.
   const bool turn_over = now >= engine.turn_began + config_.slice;
   const auto rank = [&](const Eligible& each) {
-    const std::uint32_t distance = clients_[queues_[each.queue].client].id - engine.client;  // modulo 2^32
+    const std::uint32_t distance = queues_[each.queue].client_id - engine.client;  // modulo 2^32
     return distance == 0 && turn_over ? std::numeric_limits<std::uint32_t>::max() : distance;
   };
-  return static_cast<std::size_t>(std::ranges::min_element(engine.eligible, {}, rank) - engine.eligible.begin());
+  return std::ranges::min_element(engine.eligible, {}, rank);
 }
 
-inline void DeviceModel::Begin(std::size_t index, std::uint32_t queue_index, std::uint32_t units, Instant now) {
+/// Returns the command, which is the head of its queue.
+WEIR_STEP const DeviceModel::Pending& DeviceModel::Begin(std::size_t index, std::uint32_t queue_index,
+                                                         std::uint32_t units, Instant now) {
   Engine& engine = engines_[index];
   Queue& queue = queues_[queue_index];
   Pending& head = Head(queue);
-  const std::uint32_t client = clients_[queue.client].id;
+  const std::uint32_t client = queue.client_id;
   const bool compute = index == Index(EngineKind::kCompute);
   if (engine.running.empty() && compute && config_.ramp.idle > Duration{0} &&
       now - engine.idle_since >= config_.ramp.idle)
@@ -193,6 +215,7 @@ inline void DeviceModel::Begin(std::size_t index, std::uint32_t queue_index, std
   engine.progressed = std::max(engine.progressed, now);
   engine.running.push_back({queue_index, units});
   engine.units_used += units;
+  return head;
 }
 
 /// Hands the units that are free to commands that can use them.
@@ -211,38 +234,39 @@ inline void DeviceModel::Start(std::size_t index, Instant now) {
     }
   }
   while (engine.units_used < all && !engine.eligible.empty()) {
-    const std::size_t chosen = Choose(index, now);
-    const std::uint32_t queue = engine.eligible[chosen].queue;
-    engine.eligible.erase(engine.eligible.begin() + static_cast<std::ptrdiff_t>(chosen));
+    const auto chosen = Choose(index, now);
+    const std::uint32_t queue = chosen->queue;
+    engine.eligible.Remove(chosen);
     Begin(index, queue, std::min(UnitsWanted(Head(queues_[queue]).command), all - engine.units_used), now);
   }
 }
 
-/// Start and Plan for an engine that is idle and runs one command at a time, in order of submission.
-inline void DeviceModel::StartFirst(std::size_t index, Instant now) {
+/// Begin and Plan for an engine that is idle and serves its commands in order.
+WEIR_STEP void DeviceModel::StartNow(std::size_t index, std::uint32_t queue, Instant now) {
+  const Pending& begun = Begin(index, queue, 1, now);
+  next_[index] = EndOf(engines_[index], begun, 1);
+}
+
+/// The same for the first command that waits.
+WEIR_STEP void DeviceModel::StartFirst(std::size_t index, Instant now) {
   Engine& engine = engines_[index];
   const std::uint32_t queue = engine.eligible.front().queue;
-  for (std::size_t i = 1; i < engine.eligible.size(); ++i) engine.eligible[i - 1] = engine.eligible[i];
-  engine.eligible.pop_back();
-  Begin(index, queue, 1, now);
-  next_[index] = EndOf(engine, engine.running.front());
+  engine.eligible.RemoveFirst();
+  StartNow(index, queue, now);
 }
 
 /// On engines that have changed.
-inline void DeviceModel::StartAll(Instant now) {
-  for (std::size_t i = 0; i < kEngineKinds; ++i) {
-    if (!changed_[i]) continue;
-    changed_[i] = false;
+WEIR_STEP void DeviceModel::StartChanged(Instant now) {
+  for (; changed_ != 0; changed_ &= changed_ - 1) {
+    const auto i = static_cast<std::size_t>(std::countr_zero(changed_));
     if (engines_[i].eligible.empty() && engines_[i].running.empty()) {
       next_[i] = kNoEvent;
-      continue;
-    }
-    if (engines_[i].running.empty() && !Concurrent(i) && !TimeSliced(i)) {
+    } else if (engines_[i].running.empty() && Fifo(i)) {
       StartFirst(i, now);
-      continue;
+    } else {
+      Start(i, now);
+      Plan(i, now);
     }
-    Start(i, now);
-    Plan(i, now);
   }
   PlanNext();
 }

@@ -28,15 +28,19 @@ class MeanOfLast20 {
     values_[next_] = value;
     next_ = (next_ + 1) % values_.size();
     count_ = std::min(count_ + 1, values_.size());
+    // A division by a constant is a multiplication, which takes a fraction of the time.
+    mean_ = count_ == kValues ? sum_ / std::int64_t{kValues} : sum_ / static_cast<std::int64_t>(count_);
   }
-  [[nodiscard]] Duration mean() const { return count_ == 0 ? Duration{0} : sum_ / static_cast<std::int64_t>(count_); }
+  [[nodiscard]] Duration mean() const { return mean_; }
   [[nodiscard]] bool empty() const { return count_ == 0; }
 
  private:
-  std::array<Duration, 20> values_{};
+  static constexpr std::size_t kValues = 20;
+  std::array<Duration, kValues> values_{};
   std::size_t next_ = 0;
   std::size_t count_ = 0;
   Duration sum_{};
+  Duration mean_{};
 };
 
 class FramePacer {

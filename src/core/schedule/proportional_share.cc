@@ -86,9 +86,11 @@ class ProportionalShare final : public Policy {
     for (const VgpuView& vgpu : input.vgpus) {
       bool fresh = false;
       Service& service = services_.At(vgpu, fresh);
-      const double step = fresh ? 0 : static_cast<double>((vgpu.used - service.used).count());
-      service.v += step / vgpu.weight;
+      const Duration used = fresh ? Duration{0} : vgpu.used - service.used;
       service.used = vgpu.used;
+      if (used == Duration{0}) continue;  // most of them
+      const auto step = static_cast<double>(used.count());
+      service.v += step / vgpu.weight;
       largest_step_ns_ = std::max(largest_step_ns_, step);
     }
   }

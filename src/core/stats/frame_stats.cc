@@ -56,9 +56,10 @@ void FrameStats::Count(std::uint64_t key, std::int64_t index, std::uint32_t coun
     return;  // records of one loop come in order; a tenant's false record affects
              // only its own figures
   for (std::int64_t i = std::max(place->last + 1, index - kBuckets + 1); i <= index; ++i)
-    place->frames[static_cast<std::size_t>(i % kBuckets)] = 0;
+    place->sum -= std::exchange(place->frames[static_cast<std::size_t>(i % kBuckets)], 0);
   place->last = std::max(place->last, index);
   place->frames[static_cast<std::size_t>(index % kBuckets)] += count;
+  place->sum += count;
 }
 
 double FrameStats::Rate(Instant now) const {
@@ -67,8 +68,7 @@ double FrameStats::Rate(Instant now) const {
   for (const Loop& loop : loops_) {
     if (loop.last < 0) break;  // entries are used in order and stay in use
     // Sum over the loop's buckets up to `last`, minus those outside of the window.
-    std::uint32_t frames = 0;
-    for (const std::uint32_t each : loop.frames) frames += each;
+    std::uint32_t frames = loop.sum;
     const auto leave_out = [&](std::int64_t from, std::int64_t to) {
       for (std::int64_t i = std::max<std::int64_t>(from, 0); i < to; ++i)
         frames -= loop.frames[static_cast<std::size_t>(i % kBuckets)];

@@ -88,6 +88,7 @@ class FrameStats {
     std::uint64_t key = 0;
     std::int64_t last = -1;  // tenth of a second of its last frame; -1: no loop
     std::array<std::uint32_t, kBuckets> frames{};
+    std::uint32_t sum = 0;  // of these
   };
   static constexpr std::size_t kLoops = 8;
   struct Histograms {
