@@ -51,6 +51,11 @@ void Driver::Abandon(const char* why) noexcept {
   ::pthread_cond_broadcast(&changed_);
 }
 
+void Driver::Lose() noexcept {
+  lost_ = true;
+  Abandon("the emulated GPU is lost");
+}
+
 void Driver::AbandonInChild() noexcept {
   active_ = false;
   mutex_ = PTHREAD_MUTEX_INITIALIZER;

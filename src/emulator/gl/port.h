@@ -28,7 +28,13 @@ class Port {
   [[nodiscard]] virtual std::string name() const = 0;
 };
 
+/// What the device's fate is told to, on another thread.
+struct Fates {
+  std::function<void()> gone;  // the emulator has gone
+  std::function<void()> lost;  // the device is lost, or was reset: before the completions that tell so are called
+};
+
 /// Connects to the emulator of this process's environment. Null, and `error` says why: there is none.
-std::unique_ptr<Port> ConnectPort(std::function<void()> gone, std::string& error);
+std::unique_ptr<Port> ConnectPort(Fates fates, std::string& error);
 
 }  // namespace weir::emulator::gl
