@@ -167,6 +167,16 @@ class Lost(UnderWeir):
         self.others_go_on()
 
 
+class Reset(UnderWeir):
+    faults = fault("reset", 'at = "1 s"')
+
+    def test_after_a_reset_the_tenants_next_programs_work(self):
+        self.is_told(self.start_told("a"))
+        self.others_go_on()
+        for name in ("a", "b"):
+            self.works_again(name)
+
+
 class Stuck(UnderWeir):
     arguments = ("--kernel-timeout", "4s")  # long beside the time that a busy host takes to compile a kernel
     faults = fault("slow", "after = 40", "count = 1", 'extra = "1000 s"')
