@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <csignal>
 
@@ -77,6 +78,9 @@ Client::~Client() {
   ::shutdown(socket_.get(), SHUT_RDWR);
   if (thread_.joinable()) thread_.join();
 }
+
+// Only close: other threads of the parent may have held any lock.
+void Client::CloseInChild() noexcept { ::close(socket_.get()); }
 
 bool Client::SendNow(const wire::Message& message) {
   if (over_) return false;

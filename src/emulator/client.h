@@ -30,6 +30,9 @@ class Client {
   static Result<std::unique_ptr<Client>> Connect(const std::string& socket, const std::string& program,
                                                  std::function<void()> gone);
   ~Client();
+  /// In a child process that was forked: gives up the connection, which is the parent's. Nothing else is to be called
+  /// there, the destructor neither.
+  void CloseInChild() noexcept;
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 

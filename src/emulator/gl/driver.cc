@@ -59,6 +59,7 @@ void Driver::Lose() noexcept {
 void Driver::AbandonInChild() noexcept {
   active_ = false;
   mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  if (port_) port_->CloseInChild();
 }
 
 // A thread has one stream in each driver; tests make several drivers one after the other.

@@ -26,6 +26,7 @@ class EmulatorPort final : public Port {
   bool Present(unsigned interval, Done done) override {
     return client_->Present(device_, kQueue, interval, Taking(std::move(done)));
   }
+  void CloseInChild() noexcept override { client_->CloseInChild(); }
   [[nodiscard]] FrameCost cost() const override {
     return {.fixed = client_->frame().fixed, .factor = client_->frame().factor};
   }

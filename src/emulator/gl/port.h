@@ -22,6 +22,8 @@ class Port {
   /// `done` is called when everything submitted before it is complete and the display shows it: at the vertical blank
   /// that is `interval` or more after that of the frame before.
   virtual bool Present(unsigned interval, Done done) = 0;
+  /// In a child process that was forked: gives up the connection, which is the parent's.
+  virtual void CloseInChild() noexcept {}
   [[nodiscard]] virtual FrameCost cost() const = 0;
   /// False: programs are not rendered.
   [[nodiscard]] virtual bool drawn() const = 0;

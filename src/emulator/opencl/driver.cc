@@ -17,6 +17,8 @@ namespace weir::emulator::cl {
 namespace {
 
 std::atomic<Driver*> the_driver{nullptr};
+/// The table of a child process. It is made beforehand, because a child may not do much.
+cl_icd_dispatch calls_of_child{};
 
 /// CL_COMPLETE, unless the event of PoCL has failed.
 cl_int FailureOf(cl_event native) {
@@ -95,6 +97,11 @@ std::unique_ptr<Driver> Driver::Make(std::string& error) {
   return driver;
 }
 
+void Driver::AfterForkInChild() {
+  *The().backend_.table = calls_of_child;
+  The().client_->CloseInChild();
+}
+
 bool Driver::Start() {
   static const bool started = [] {
     std::string error = "out of memory";
@@ -102,8 +109,10 @@ bool Driver::Start() {
       if (Driver* driver = Make(error).release()) {  // The client's thread may use it from now on.
         the_driver.store(driver, std::memory_order_release);
         const Status replaced = Replace(*driver->backend_.table);
-        if (replaced) return true;
-        error = replaced.error().message;
+        calls_of_child = *driver->backend_.table;
+        FailAllCalls(calls_of_child);
+        if (replaced && ::pthread_atfork(nullptr, nullptr, AfterForkInChild) == 0) return true;
+        error = replaced ? "out of memory" : replaced.error().message;
       }
     } catch (...) {
     }

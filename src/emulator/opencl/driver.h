@@ -102,6 +102,7 @@ class Driver {
  private:
   Driver(std::unique_ptr<Client> client, Backend backend, std::vector<Device> devices);
   static std::unique_ptr<Driver> Make(std::string& error);
+  static void AfterForkInChild();
   static void CL_CALLBACK OnComputed(cl_event native, cl_int status, void* id);
 
   cl_int Given(const std::shared_ptr<Queue>& queue, CommandKind kind, const WaitList& waits, cl_event native,
