@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 #include "core/device/device_model.h"
 
@@ -161,9 +160,9 @@ inline std::size_t DeviceModel::Choose(std::size_t index, Instant now) const {
   if (!TimeSliced(index)) return 0;
   // The client whose turn it is goes first, then the others by number, starting after it.
   const bool turn_over = now >= engine.turn_began + config_.slice;
-  const auto rank = [&](const Eligible& each) {
+  const auto rank = [&](const Eligible& each) -> std::uint64_t {
     const std::uint32_t distance = clients_[queues_[each.queue].client].id - engine.client;  // modulo 2^32
-    return distance == 0 && turn_over ? std::numeric_limits<std::uint32_t>::max() : distance;
+    return distance == 0 && turn_over ? std::uint64_t{1} << 32 : distance;                   // after all others
   };
   return static_cast<std::size_t>(std::ranges::min_element(engine.eligible, {}, rank) - engine.eligible.begin());
 }
