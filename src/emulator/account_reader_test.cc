@@ -46,8 +46,8 @@ class RunningEmulator {
 void Work(Client& client, std::uint32_t device, Duration work) {
   std::promise<void> done;
   ASSERT_TRUE(client.Submit({.device = device, .work_ns = static_cast<std::uint64_t>(work.count())},
-                            [&](Instant, Instant, bool lost) {
-                              EXPECT_FALSE(lost);
+                            [&](Instant, Instant, Client::Ending ending) {
+                              EXPECT_EQ(ending, Client::Ending::kDone);
                               done.set_value();
                             }));
   done.get_future().wait();

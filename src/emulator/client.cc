@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <csignal>
 
@@ -25,6 +26,24 @@ Result<platform::Fd> ConnectSoon(const std::string& socket) {
     if (connection || platform::Now() >= until) return connection;
     std::this_thread::sleep_for(milliseconds(20));
   }
+}
+
+Client::Ending EndingOf(wire::Ending ending) {
+  switch (ending) {
+    case wire::Ending::kDone: return Client::Ending::kDone;
+    case wire::Ending::kLost: return Client::Ending::kLost;
+    case wire::Ending::kFull: return Client::Ending::kFull;
+  }
+  return Client::Ending::kLost;
+}
+
+Client::Room RoomOf(wire::Room room) {
+  switch (room) {
+    case wire::Room::kTaken: return Client::Room::kTaken;
+    case wire::Room::kNone: return Client::Room::kNone;
+    case wire::Room::kLost: return Client::Room::kLost;
+  }
+  return Client::Room::kNone;
 }
 
 }  // namespace
@@ -60,6 +79,9 @@ Client::~Client() {
   if (thread_.joinable()) thread_.join();
 }
 
+// Only close: other threads of the parent may have held any lock.
+void Client::CloseInChild() noexcept { ::close(socket_.get()); }
+
 bool Client::SendNow(const wire::Message& message) {
   if (over_) return false;
   // Messages of one queue keep their order: the lock is held while the socket is full.
@@ -94,10 +116,10 @@ bool Client::Present(std::uint32_t device, std::uint32_t queue, std::uint32_t in
 Client::Room Client::Allocate(std::uint32_t device, Bytes bytes) {
   std::unique_lock lock(mutex_);
   const std::uint64_t tag = next_tag_++;
-  const std::optional<bool>& answer = answers_[tag];
+  const std::optional<Room>& answer = answers_[tag];
   if (SendNow(wire::Allocate{.device = device, .bytes = bytes.count, .tag = tag}))
     answered_.wait(lock, [&] { return answer.has_value() || over_; });
-  const Room room = !answer ? Room::kGone : *answer ? Room::kTaken : Room::kNone;
+  const Room room = answer.value_or(Room::kGone);
   answers_.erase(tag);
   return room;
 }
@@ -118,7 +140,7 @@ void Client::Take(const wire::Completed& completed) {
     for (const wire::Completion& one : completed.completions)
       if (auto done = outstanding_.extract(one.tag)) ready.emplace_back(std::move(done.mapped()), one);
   }
-  for (auto& [done, one] : ready) done(InstantFromNs(one.began_ns), InstantFromNs(one.ended_ns), one.lost != 0);
+  for (auto& [done, one] : ready) done(InstantFromNs(one.began_ns), InstantFromNs(one.ended_ns), EndingOf(one.ending));
 }
 
 void Client::Run() {
@@ -133,7 +155,7 @@ void Client::Run() {
     if (const auto* allocated = std::get_if<wire::Allocated>(&*message)) {
       const std::lock_guard lock(mutex_);
       if (const auto asked = answers_.find(allocated->tag); asked != answers_.end())
-        asked->second = allocated->good != 0;
+        asked->second = RoomOf(allocated->room);
       answered_.notify_all();
     }
   }
@@ -144,7 +166,7 @@ void Client::Run() {
     left.swap(outstanding_);
     answered_.notify_all();
   }
-  for (auto& [tag, done] : left) done({}, {}, /*lost=*/true);
+  for (auto& [tag, done] : left) done({}, {}, Ending::kGone);
   if (gone_) gone_();
 }
 

@@ -22,13 +22,17 @@ namespace weir::emulator {
 
 class Client {
  public:
-  /// Called once, on the client's thread. `lost`: the device was reset or is lost, or the emulator is gone.
-  using Done = std::function<void(Instant began, Instant ended, bool lost)>;
+  enum class Ending { kDone, kLost, kFull, kGone };  // as proto::emulator::Ending; kGone: the emulator has gone
+  /// Called once, on the client's thread. The times are those of kDone.
+  using Done = std::function<void(Instant began, Instant ended, Ending ending)>;
 
   /// `gone` is called once on the client's thread, after all calls that were outstanding, when the emulator has gone.
   static Result<std::unique_ptr<Client>> Connect(const std::string& socket, const std::string& program,
                                                  std::function<void()> gone);
   ~Client();
+  /// In a child process that was forked: gives up the connection, which is the parent's. Nothing else is to be called
+  /// there, the destructor neither.
+  void CloseInChild() noexcept;
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
@@ -39,7 +43,7 @@ class Client {
   /// False, and `done` is not called: the emulator has gone.
   bool Submit(proto::emulator::Command command, Done done);
   bool Present(std::uint32_t device, std::uint32_t queue, std::uint32_t interval, Done done);
-  enum class Room { kTaken, kNone, kGone };
+  enum class Room { kTaken, kNone, kLost, kGone };
   /// Waits for the emulator's answer. Not to be called on the client's thread.
   Room Allocate(std::uint32_t device, Bytes bytes);
   /// Returns when the emulator has the memory back; on the client's thread, at once.
@@ -59,7 +63,7 @@ class Client {
   WelcomeContents welcome_;
   std::mutex mutex_;
   std::map<std::uint64_t, Done> outstanding_;             // by tag
-  std::map<std::uint64_t, std::optional<bool>> answers_;  // to Allocate, by tag
+  std::map<std::uint64_t, std::optional<Room>> answers_;  // to Allocate, by tag
   std::condition_variable answered_;
   std::uint64_t next_tag_ = 1;
   bool over_ = false;

@@ -14,6 +14,7 @@
 #include <set>
 #include <span>
 
+#include "core/device/device_model.h"
 #include "platform/files.h"
 
 namespace weir::emulator {
@@ -187,8 +188,11 @@ void ReadModel(Reader& reader, core::DeviceConfig& model) {
 }
 
 void ReadDevice(Reader& reader, Emulated& emulated) {
-  DeviceDescription device{
-      .name = "Emulated card", .uuid = {}, .pci = {}, .model = {.queue_depth = 1024, .memory = MiB(4096)}};
+  DeviceDescription device{.name = "Emulated card",
+                           .uuid = {},
+                           .pci = {},
+                           .model = {.queue_depth = 1024, .memory = MiB(4096)},
+                           .faults = {}};
   std::uint32_t count = 1;
   reader.Text("name", device.name);
   if (device.name.empty() || device.name.size() > kNameCharsMax)
@@ -230,7 +234,67 @@ void ReadKernel(Reader& reader, Emulated& emulated) {
   emulated.kernels.push_back(std::move(cost));
 }
 
+struct FaultKind {
+  std::string_view name;
+  core::DeviceFault::Kind kind;
+  bool has_span, has_count, has_extra;  // the keys 'for', 'count' and 'extra'
+};
+constexpr FaultKind kFaultKinds[] = {
+    {"lost", core::DeviceFault::Kind::kLost, false, false, false},
+    {"reset", core::DeviceFault::Kind::kReset, false, false, false},
+    {"hang", core::DeviceFault::Kind::kHang, true, false, false},
+    {"slow", core::DeviceFault::Kind::kSlow, false, true, true},
+    {"no-memory", core::DeviceFault::Kind::kNoMemory, false, true, false},
+    {"no-account", core::DeviceFault::Kind::kNoAccount, true, false, false},
+};
+
+const FaultKind* KindOf(Reader& reader) {
+  std::string kind;
+  reader.Text("kind", kind);
+  for (const FaultKind& each : kFaultKinds)
+    if (each.name == kind) return &each;
+  std::string known;
+  for (const FaultKind& each : kFaultKinds) known += fmt::format("{}{}", known.empty() ? "" : ", ", each.name);
+  const toml::node* node = reader.table().get("kind");
+  reader.Complain(node != nullptr ? *node : reader.table(), "a [[fault]] needs a 'kind', one of: " + known);
+  return nullptr;
+}
+
+void ReadFault(Reader& reader, Emulated& emulated, std::size_t& faults) {
+  const FaultKind* kind = KindOf(reader);
+  if (kind == nullptr) return;
+  const toml::table& table = reader.table();
+  core::DeviceFault fault{.kind = kind->kind};
+  std::uint32_t device = 0, after = 0, count = 0;
+  reader.Whole("device", device, 0, kDevicesMax - 1);
+  reader.Whole("after", after, 0, 1e9);
+  reader.Time("at", fault.at, seconds(1'000'000));
+  if (table.contains("after")) fault.after = after;
+  if (table.contains("after") == table.contains("at"))
+    reader.Complain(table, "a [[fault]] needs one of 'after' and 'at', and not both");
+  // A key that the kind does not have is unknown.
+  if (kind->has_span) reader.Time("for", fault.lasts, seconds(1'000'000));
+  if (kind->has_count) reader.Whole("count", count, 1, 1e9);
+  if (kind->has_extra) reader.Time("extra", fault.extra, core::DeviceModel::kWorkMax);
+  if (kind->has_extra && fault.extra == Duration{})
+    reader.Complain(table, fmt::format("a fault of the kind '{}' needs an 'extra' time", kind->name));
+  if (table.contains("for") && kind->has_span && fault.lasts == Duration{})
+    reader.Complain(*table.get("for"), "'for' is zero");
+  fault.count = count;
+  if (device < emulated.devices.size())
+    emulated.devices[device].faults.push_back(fault);
+  else
+    reader.Complain(table, fmt::format("a fault of device {}: there is no such device; the first is 0", device));
+  if (++faults > Emulated::kFaultsMax) reader.Complain(table, fmt::format("more than {} faults", Emulated::kFaultsMax));
+}
+
 }  // namespace
+
+std::string_view NameOf(core::DeviceFault::Kind kind) {
+  for (const FaultKind& each : kFaultKinds)
+    if (each.kind == kind) return each.name;
+  return "";
+}
 
 Result<Emulated> ReadDevices(std::string_view text, const std::string& file) {
   toml::parse_result parsed = toml::parse(text, file);
@@ -259,6 +323,8 @@ Result<Emulated> ReadDevices(std::string_view text, const std::string& file) {
   emulated.programs.push_back(std::move(others));
   reader.Each("kernel", [&](Reader& one) { ReadKernel(one, emulated); });
   reader.Table("kernels", [&](Reader& kernels) { kernels.Number("factor", emulated.kernel_factor, 0, 1000); });
+  std::size_t faults = 0;
+  reader.Each("fault", [&](Reader& one) { ReadFault(one, emulated, faults); });
   if (emulated.kernels.size() > Emulated::kKernelsMax)
     reader.Complain(*parsed.table().get("kernel"),
                     fmt::format("{} kernels: at most {}", emulated.kernels.size(), Emulated::kKernelsMax));

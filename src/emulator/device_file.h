@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "core/device/device_config.h"
+#include "core/device/device_fault.h"
 
 namespace weir::emulator {
 
@@ -18,6 +19,7 @@ struct DeviceDescription {
   std::string pci;   // as 0000:01:00.0
   double refresh = 60;
   core::DeviceConfig model;
+  std::vector<core::DeviceFault> faults;
 };
 
 /// What a frame of a program costs. The first entry whose pattern matches the program's name counts.
@@ -39,6 +41,7 @@ struct KernelCost {
 
 struct Emulated {
   static constexpr std::size_t kKernelsMax = 200;  // so that they fit into a Welcome
+  static constexpr std::size_t kFaultsMax = 64;    // so that they fit into the accounts
 
   std::vector<DeviceDescription> devices;
   std::vector<ProgramCost> programs;  // the last matches every program
@@ -50,6 +53,9 @@ struct Emulated {
 Result<Emulated> ReadDevices(std::string_view text, const std::string& file);
 /// A path, or the name of a file in one of `folders` without ".toml".
 Result<Emulated> LoadDevices(const std::string& name, const std::vector<std::string>& folders);
+
+/// As in a description: "lost".
+std::string_view NameOf(core::DeviceFault::Kind kind);
 
 /// Whether a name matches a pattern in which * stands for any text and ? for one character.
 bool Matches(std::string_view pattern, std::string_view name);

@@ -82,6 +82,44 @@ TEST(DeviceFile, ATimePerItemAloneIsACost) {
   EXPECT_EQ(read->kernels[0].fixed, Duration{0});
 }
 
+TEST(DeviceFile, FaultsAreThoseOfTheirDevice) {
+  const auto read = ReadDevices(R"(
+[[device]]
+count = 2
+[[fault]]
+kind = "lost"
+after = 200
+[[fault]]
+device = 1
+kind = "hang"
+at = "1.5 s"
+for = "2 s"
+[[fault]]
+device = 1
+kind = "slow"
+after = 0
+count = 3
+extra = "30 s"
+)",
+                                "f");
+  ASSERT_TRUE(read) << read.error().message;
+  ASSERT_EQ(read->devices[0].faults.size(), 1U);
+  EXPECT_EQ(read->devices[0].faults[0].kind, core::DeviceFault::Kind::kLost);
+  EXPECT_EQ(read->devices[0].faults[0].after, 200U);
+  ASSERT_EQ(read->devices[1].faults.size(), 2U);
+  EXPECT_FALSE(read->devices[1].faults[0].after);
+  EXPECT_EQ(read->devices[1].faults[0].at, milliseconds(1500));
+  EXPECT_EQ(read->devices[1].faults[0].lasts, seconds(2));
+  EXPECT_EQ(read->devices[1].faults[1].after, 0U);
+  EXPECT_EQ(read->devices[1].faults[1].count, 3U);
+  EXPECT_EQ(read->devices[1].faults[1].extra, seconds(30));
+  for (const char* kind : {"reset", "no-memory", "no-account"}) {
+    const auto other = ReadDevices(std::string("[[device]]\n[[fault]]\nat = \"0 s\"\nkind = \"") + kind + "\"\n", "f");
+    ASSERT_TRUE(other) << other.error().message;
+    EXPECT_EQ(NameOf(other->devices[0].faults[0].kind), kind);
+  }
+}
+
 TEST(DeviceFile, KernelsFitIntoAMessage) {
   std::string text = "[[device]]\n";
   for (std::size_t i = 0; i < Emulated::kKernelsMax; ++i) text += "[[kernel]]\nname = \"a\"\n";
@@ -112,6 +150,17 @@ TEST(DeviceFile, AFaultIsToldWithItsPlaceAndReason) {
       {"[[device]]\n[[kernel]]\nname = \"a\"\nper_item = 2\n", "f:4:12: 'per_item' is not a time such as \"0.5 ns\""},
       {"[[device]]\n[kernel]\nname = \"a\"\n", "'kernel' is not a list of tables: write [[kernel]]"},
       {"[[device]]\n[kernels]\nfactor = -1\n", "f:3:10: 'factor' is -1"},
+      {"[[device]]\n[[fault]]\nafter = 1\n", "f:2:1: a [[fault]] needs a 'kind', one of: lost, reset, hang, slow"},
+      {"[[device]]\n[[fault]]\nkind = \"fire\"\nafter = 1\n", "f:3:8: a [[fault]] needs a 'kind', one of: lost"},
+      {"[[device]]\n[[fault]]\nkind = \"lost\"\n", "f:2:1: a [[fault]] needs one of 'after' and 'at'"},
+      {"[[device]]\n[[fault]]\nkind = \"lost\"\nafter = 1\nat = \"1 s\"\n", "'after' and 'at', and not both"},
+      {"[[device]]\n[[fault]]\nkind = \"lost\"\nafter = -1\n", "f:4:9: 'after' is -1: give 0 to 1e+09"},
+      {"[[device]]\n[[fault]]\nkind = \"lost\"\nafter = 1\nfor = \"1 s\"\n", "f:5:7: unknown key 'for'"},
+      {"[[device]]\n[[fault]]\nkind = \"hang\"\nafter = 1\nfor = \"0 s\"\n", "f:5:7: 'for' is zero"},
+      {"[[device]]\n[[fault]]\nkind = \"hang\"\nafter = 1\ncount = 1\n", "f:5:9: unknown key 'count'"},
+      {"[[device]]\n[[fault]]\nkind = \"slow\"\nafter = 1\n", "f:2:1: a fault of the kind 'slow' needs an 'extra'"},
+      {"[[device]]\n[[fault]]\nkind = \"no-memory\"\nafter = 1\ncount = 0\n", "f:5:9: 'count' is 0: give 1"},
+      {"[[device]]\n[[fault]]\ndevice = 1\nkind = \"lost\"\nafter = 1\n", "f:2:1: a fault of device 1: there is"},
       {"[[device]\n", "f:1:"}};
   for (const auto& [text, why] : kFaults) {
     const auto read = ReadDevices(text, "f");

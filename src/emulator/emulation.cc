@@ -23,7 +23,7 @@ wire::Completion CompletionOf(const core::DeviceCompletion& done) {
           .began_ns = NsOf(done.began),
           .ended_ns = NsOf(done.ended),
           .busy_ns = static_cast<std::uint64_t>(done.busy.count()),
-          .lost = done.lost};
+          .ending = done.lost ? wire::Ending::kLost : wire::Ending::kDone};
 }
 
 const char* NameOf(core::EngineKind engine) {
@@ -38,6 +38,31 @@ const char* NameOf(core::EngineKind engine) {
 bool HasUse(const wire::ClientUse& use) { return use.compute_ns + use.copy_in_ns + use.copy_out_ns > 0; }
 
 std::uint64_t Ns(Duration duration) { return static_cast<std::uint64_t>(duration.count()); }
+
+using Answer = core::FaultyDevice::Answer;
+
+const char* NameOf(core::DeviceFault::State state) {
+  switch (state) {
+    case core::DeviceFault::State::kToCome: return "to come";
+    case core::DeviceFault::State::kInEffect: return "in effect";
+    case core::DeviceFault::State::kOver: return "over";
+  }
+  return "";
+}
+
+ordered_json FaultsOf(const core::FaultyDevice& device) {
+  ordered_json all = ordered_json::array();
+  for (const core::FaultyDevice::Status& each : device.faults()) {
+    ordered_json one{{"kind", emulator::NameOf(each.fault.kind)}, {"state", NameOf(each.state)}, {"hit", each.hit}};
+    if (each.fault.after)
+      one["after"] = *each.fault.after;
+    else
+      one["at_ns"] = each.fault.at.count();
+    if (each.state != core::DeviceFault::State::kToCome) one["began_ns"] = NsOf(each.began);
+    all.push_back(std::move(one));
+  }
+  return all;
+}
 
 constexpr core::EngineKind kEngines[] = {core::EngineKind::kCompute, core::EngineKind::kCopyIn,
                                          core::EngineKind::kCopyOut};
@@ -72,7 +97,7 @@ void Emulation::Leave(Instant now, ClientId id) {
   for (const auto& [key, queue] : found->second.queues) model_queues_.erase(queue.model_queue);
   clients_.erase(found);
   std::erase_if(blanks_, [id](const auto& blank) { return blank.second.first == id; });
-  for (const auto& device : devices_) device->model.Remove(now, id);
+  for (const auto& device : devices_) device->device.Remove(now, id);
 }
 
 bool Emulation::InUse() const {
@@ -101,7 +126,8 @@ std::string Emulation::WelcomeText(const Client& client) const {
                                {"memory_bytes", device->description.model.memory.count},
                                {"units", device->description.model.units},
                                {"queue_depth", device->description.model.queue_depth},
-                               {"refresh", device->description.refresh}});
+                               {"refresh", device->description.refresh},
+                               {"lost", device->model().lost()}});
   const ProgramCost& cost = CostOf(programs_, client.program);
   text["frame"] = {{"factor", cost.factor}, {"drawn", cost.drawn}};
   if (cost.frame) text["frame"]["fixed_ns"] = cost.frame->count();
@@ -157,13 +183,15 @@ Status Emulation::On(Instant now, ClientId id, Client& client, const wire::Submi
                                       .bytes = Bytes{one.bytes},
                                       .units = one.units};
     ++client.commands;
-    if (devices_[one.device]->model.Submit(now, command)) {
+    completed_.clear();
+    const Answer answer = devices_[one.device]->device.Submit(now, command, completed_);
+    TellCompleted();  // what a fault has ended
+    if (answer == Answer::kTaken) {
       ++queue->submitted;
       ++client.outstanding;
-    } else {  // The device is lost, or its queue is full.
-      outgoing_.push_back(
-          {id,
-           wire::Completed{{{.tag = one.tag, .began_ns = NsOf(now), .ended_ns = NsOf(now), .busy_ns = 0, .lost = 1}}}});
+    } else {
+      const auto ending = answer == Answer::kFull ? wire::Ending::kFull : wire::Ending::kLost;
+      Say(id, wire::Completed{{{.tag = one.tag, .began_ns = NsOf(now), .ended_ns = NsOf(now), .ending = ending}}});
     }
   }
   return Ok();
@@ -180,17 +208,20 @@ Status Emulation::On(Instant now, ClientId id, Client& client, const wire::Prese
   return Ok();
 }
 
-Status Emulation::On(Instant, ClientId id, Client& client, const wire::Allocate& allocate) {
+Status Emulation::On(Instant now, ClientId id, Client& client, const wire::Allocate& allocate) {
   if (allocate.device >= devices_.size()) return Fail(Errc::kProtocol, "there is no such device");
   client.allocates = true;
-  const bool good = devices_[allocate.device]->model.Allocate(id, Bytes{allocate.bytes});
-  Say(id, wire::Allocated{allocate.tag, good});
+  switch (devices_[allocate.device]->device.Allocate(now, id, Bytes{allocate.bytes})) {
+    case Answer::kTaken: Say(id, wire::Allocated{allocate.tag, wire::Room::kTaken}); break;
+    case Answer::kFull: Say(id, wire::Allocated{allocate.tag, wire::Room::kNone}); break;
+    case Answer::kRefused: Say(id, wire::Allocated{allocate.tag, wire::Room::kLost}); break;
+  }
   return Ok();
 }
 
 Status Emulation::On(Instant, ClientId id, Client&, const wire::Free& free) {
   if (free.device >= devices_.size()) return Fail(Errc::kProtocol, "there is no such device");
-  devices_[free.device]->model.Free(id, Bytes{free.bytes});
+  devices_[free.device]->device.Free(id, Bytes{free.bytes});
   return Ok();
 }
 
@@ -204,9 +235,9 @@ wire::ClientUse Emulation::UseOf(const Device& device, ClientId id, pid_t pid, I
   using enum core::EngineKind;
   return {.client = id,
           .pid = pid,
-          .compute_ns = Ns(device.model.BusyOf(id, kCompute, now)),
-          .copy_in_ns = Ns(device.model.BusyOf(id, kCopyIn, now)),
-          .copy_out_ns = Ns(device.model.BusyOf(id, kCopyOut, now))};
+          .compute_ns = Ns(device.model().BusyOf(id, kCompute, now)),
+          .copy_in_ns = Ns(device.model().BusyOf(id, kCopyIn, now)),
+          .copy_out_ns = Ns(device.model().BusyOf(id, kCopyOut, now))};
 }
 
 Status Emulation::On(Instant now, ClientId id, Client& client, const wire::AskUse& ask) {
@@ -214,11 +245,12 @@ Status Emulation::On(Instant now, ClientId id, Client& client, const wire::AskUs
   client.reads_accounts = true;
   if (ask.device >= devices_.size()) return Fail(Errc::kProtocol, "there is no such device");
   Device& device = *devices_[ask.device];
+  if (!device.device.AnswersAccount()) return Ok();
   while (!device.gone.empty() && now - device.gone.front().left > kListedAfterLeaving) device.gone.pop_front();
-  wire::Use use{.compute_ns = Ns(device.model.Busy(kCompute, now)),
-                .copy_in_ns = Ns(device.model.Busy(kCopyIn, now)),
-                .copy_out_ns = Ns(device.model.Busy(kCopyOut, now)),
-                .memory_used = device.model.memory_used().count,
+  wire::Use use{.compute_ns = Ns(device.model().Busy(kCompute, now)),
+                .copy_in_ns = Ns(device.model().Busy(kCopyIn, now)),
+                .copy_out_ns = Ns(device.model().Busy(kCopyOut, now)),
+                .memory_used = device.model().memory_used().count,
                 .more = 0,
                 .clients = {}};
   for (const Gone& gone : device.gone)
@@ -236,31 +268,35 @@ Status Emulation::On(Instant now, ClientId id, Client& client, const wire::AskUs
 
 Instant Emulation::NextEvent() const {
   Instant next = blanks_.empty() ? core::DeviceModel::kNoEvent : blanks_.begin()->first;
-  for (const auto& device : devices_) next = std::min(next, device->model.NextEvent());
+  for (const auto& device : devices_) next = std::min(next, device->device.NextEvent());
   return next;
 }
 
 void Emulation::AdvanceDevices(Instant now) {
   for (const auto& device : devices_) {
     completed_.clear();
-    device->model.Advance(now, completed_);
-    for (const core::DeviceCompletion& done : completed_) {
-      const auto whose = model_queues_.find(done.command.queue);
-      if (whose == model_queues_.end()) continue;
-      const auto [id, key] = whose->second;
-      Client& client = clients_.at(id);
-      Queue& queue = client.queues.at(key);
-      ++queue.completed;
-      --client.outstanding;
-      auto* last = outgoing_.empty() || outgoing_.back().client != id
-                       ? nullptr
-                       : std::get_if<wire::Completed>(&outgoing_.back().message);
-      if (last != nullptr && last->completions.size() < wire::kEntriesMax)
-        last->completions.push_back(CompletionOf(done));
-      else
-        Say(id, wire::Completed{{CompletionOf(done)}});
-      ShowFrames(done.ended, id, client, queue);
-    }
+    device->device.Advance(now, completed_);
+    TellCompleted();
+  }
+}
+
+void Emulation::TellCompleted() {
+  for (const core::DeviceCompletion& done : completed_) {
+    const auto whose = model_queues_.find(done.command.queue);
+    if (whose == model_queues_.end()) continue;
+    const auto [id, key] = whose->second;
+    Client& client = clients_.at(id);
+    Queue& queue = client.queues.at(key);
+    ++queue.completed;
+    --client.outstanding;
+    auto* last = outgoing_.empty() || outgoing_.back().client != id
+                     ? nullptr
+                     : std::get_if<wire::Completed>(&outgoing_.back().message);
+    if (last != nullptr && last->completions.size() < wire::kEntriesMax)
+      last->completions.push_back(CompletionOf(done));
+    else
+      Say(id, wire::Completed{{CompletionOf(done)}});
+    ShowFrames(done.ended, id, client, queue);
   }
 }
 
@@ -277,8 +313,8 @@ void Emulation::Advance(Instant now) {
     queue.last_blank = at;
     --client.outstanding;
     outgoing_.push_back(
-        {id,
-         wire::Completed{{{.tag = frame.tag, .began_ns = NsOf(at), .ended_ns = NsOf(at), .busy_ns = 0, .lost = 0}}}});
+        {id, wire::Completed{
+                 {{.tag = frame.tag, .began_ns = NsOf(at), .ended_ns = NsOf(at), .ending = wire::Ending::kDone}}}});
     ShowFrames(at, id, client, queue);
   }
 }
@@ -301,8 +337,8 @@ void Emulation::ShowFrames(Instant now, ClientId id, Client& client, Queue& queu
       return;
     }
     outgoing_.push_back(
-        {id,
-         wire::Completed{{{.tag = frame.tag, .began_ns = NsOf(now), .ended_ns = NsOf(now), .busy_ns = 0, .lost = 0}}}});
+        {id, wire::Completed{
+                 {{.tag = frame.tag, .began_ns = NsOf(now), .ended_ns = NsOf(now), .ending = wire::Ending::kDone}}}});
     queue.frames.pop_front();
     --client.outstanding;
   }
@@ -318,21 +354,23 @@ std::string Emulation::AccountsText(Instant now) const {
                      {"uuid", device->description.uuid},
                      {"pci", device->description.pci},
                      {"memory_bytes", device->description.model.memory.count},
-                     {"memory_used_bytes", device->model.memory_used().count},
+                     {"memory_used_bytes", device->model().memory_used().count},
                      {"busy_ns", ordered_json::object()},
-                     {"switching_ns", device->model.Switching(core::EngineKind::kCompute).count()},
+                     {"switching_ns", device->model().Switching(core::EngineKind::kCompute).count()},
+                     {"lost", device->model().lost()},
+                     {"faults", FaultsOf(device->device)},
                      {"clients", ordered_json::array()}};
     for (const core::EngineKind engine : kEngines)
-      one["busy_ns"][NameOf(engine)] = device->model.Busy(engine, now).count();
+      one["busy_ns"][NameOf(engine)] = device->model().Busy(engine, now).count();
     for (const auto& [id, client] : clients_) {
       ordered_json busy = ordered_json::object();
       std::int64_t all = 0;
       for (const core::EngineKind engine : kEngines) {
-        const std::int64_t ns = device->model.BusyOf(id, engine, now).count();
+        const std::int64_t ns = device->model().BusyOf(id, engine, now).count();
         busy[NameOf(engine)] = ns;
         all += ns;
       }
-      const Bytes memory = device->model.MemoryOf(id);
+      const Bytes memory = device->model().MemoryOf(id);
       if (all == 0 && memory.count == 0) continue;
       if (listed >= kAccountsMax) {
         ++left_out;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "core/device/device_model.h"
+#include "core/device/faulty_device.h"
 #include "emulator/device_file.h"
 #include "proto/emulator_messages.h"
 
@@ -85,10 +85,13 @@ class Emulation {
   struct Device {
     DeviceDescription description;
     std::deque<Gone> gone;  // in order of leaving
-    core::DeviceModel model;
+    core::FaultyDevice device;
     Duration period{};
-    explicit Device(DeviceDescription device)
-        : description(std::move(device)), model(description.model), period(FromSeconds(1 / description.refresh)) {}
+    explicit Device(DeviceDescription described)
+        : description(std::move(described)),
+          device(description.model, description.faults),
+          period(FromSeconds(1 / description.refresh)) {}
+    [[nodiscard]] const core::DeviceModel& model() const { return device.model(); }
   };
 
   Status On(Instant now, ClientId id, Client& client, const proto::emulator::Hello& hello);
@@ -105,6 +108,8 @@ class Emulation {
   [[gnu::noinline]] void Say(ClientId client, proto::emulator::Message message);
   Result<Queue*> QueueOf(ClientId id, Client& client, std::uint32_t device, std::uint32_t queue);
   void AdvanceDevices(Instant now);
+  /// Tells clients of their commands' completions.
+  void TellCompleted();
   void ShowFrames(Instant now, ClientId id, Client& client, Queue& queue);
   [[nodiscard]] Instant NextBlank(const Queue& queue, Instant now) const;
   [[nodiscard]] std::string WelcomeText(const Client& client) const;

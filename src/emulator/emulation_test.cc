@@ -121,10 +121,10 @@ TEST(Emulation, AClientThatLeavesGivesBackTheEngineAndItsMemory) {
   ASSERT_TRUE(e.Send(a, wire::Present{.interval = 1, .tag = 3}));
   e.PlayTo(kStart + milliseconds(10));
   ASSERT_TRUE(e.Send(b, wire::Allocate{.bytes = 1, .tag = 4}));
-  EXPECT_EQ(std::get<wire::Allocated>(e.emulation.outgoing().back().message).good, 0);
+  EXPECT_EQ(std::get<wire::Allocated>(e.emulation.outgoing().back().message).room, wire::Room::kNone);
   e.emulation.Leave(e.now, a);
   ASSERT_TRUE(e.Send(b, wire::Allocate{.bytes = 1 << 30, .tag = 5}));
-  EXPECT_EQ(std::get<wire::Allocated>(e.emulation.outgoing().back().message).good, 1);
+  EXPECT_EQ(std::get<wire::Allocated>(e.emulation.outgoing().back().message).room, wire::Room::kTaken);
   ASSERT_TRUE(e.Submit(b, 6, milliseconds(1)));
   e.PlayTo(kStart + seconds(1));
   ASSERT_EQ(e.done.size(), 1U);
@@ -168,14 +168,88 @@ TEST(Emulation, AClientThatOnlyReadsAccountsDoesNotUseADevice) {
   EXPECT_FALSE(emulator.emulation.InUse());
 }
 
-TEST(Emulation, AFullQueueCompletesACommandAsLost) {
+TEST(Emulation, AFullQueueRefusesACommand) {
   Emulator e("[[device]]\nqueue_depth = 2\n");
   const auto client = e.Welcomed();
   for (std::uint64_t tag = 1; tag <= 3; ++tag) ASSERT_TRUE(e.Submit(client, tag, milliseconds(1)));
   e.PlayTo(kStart + seconds(1));
   ASSERT_EQ(e.done.size(), 3U);
   EXPECT_EQ(e.done[0].completion.tag, 3U);
-  EXPECT_EQ(e.done[0].completion.lost, 1);
+  EXPECT_EQ(e.done[0].completion.ending, wire::Ending::kFull);
+}
+
+// -- Faults ----------------------------------------------------------------------------------------------------------
+
+TEST(Emulation, AFaultEndsTheCommandsOfAllClientsAndHarmsNoOtherDevice) {
+  Emulator e("[[device]]\ncount = 2\n[[fault]]\nkind = \"lost\"\nafter = 2\n");
+  const auto a = e.Welcomed(), b = e.Welcomed();
+  ASSERT_TRUE(e.Submit(a, 1, seconds(100)));
+  ASSERT_TRUE(e.Submit(b, 2, seconds(1)));
+  ASSERT_TRUE(e.Send(b, wire::Submit{{{.device = 1, .tag = 3, .work_ns = 5}}}));
+  e.PlayTo(kStart + milliseconds(10));
+  ASSERT_EQ(e.done.size(), 1U);
+  ASSERT_TRUE(e.Submit(b, 4, milliseconds(1)));
+  e.PlayTo(kStart + milliseconds(20));
+  ASSERT_EQ(e.done.size(), 4U);
+  for (std::size_t i = 1; i < 4; ++i) {
+    EXPECT_EQ(e.done[i].completion.ending, wire::Ending::kLost) << i;
+    EXPECT_EQ(e.done[i].completion.ended_ns, NsOf(kStart + milliseconds(10))) << i;
+  }
+  EXPECT_EQ(e.done[1].client, a);
+  ASSERT_TRUE(e.Send(a, wire::Allocate{.bytes = 1, .tag = 5}));
+  EXPECT_EQ(std::get<wire::Allocated>(e.emulation.outgoing().back().message).room, wire::Room::kLost);
+  ASSERT_TRUE(e.Send(a, wire::Allocate{.device = 1, .bytes = 1, .tag = 6}));
+  EXPECT_EQ(std::get<wire::Allocated>(e.emulation.outgoing().back().message).room, wire::Room::kTaken);
+  e.emulation.outgoing().clear();
+  const auto accounts = e.Accounts();
+  EXPECT_EQ(accounts["devices"][0]["lost"], true);
+  EXPECT_EQ(accounts["devices"][0]["faults"][0], (nlohmann::json{{"kind", "lost"},
+                                                                 {"state", "in effect"},
+                                                                 {"hit", 2},
+                                                                 {"after", 2},
+                                                                 {"began_ns", NsOf(kStart + milliseconds(10))}}));
+  EXPECT_EQ(accounts["devices"][1]["lost"], false);
+  EXPECT_TRUE(accounts["devices"][1]["faults"].empty());
+  e.Welcomed();
+  const auto welcome = nlohmann::json::parse(e.welcome);
+  EXPECT_EQ(welcome["devices"][0]["lost"], true) << "a client that comes later is told at once";
+  EXPECT_EQ(welcome["devices"][1]["lost"], false);
+}
+
+TEST(Emulation, AfterAResetAClientHasToConnectAgain) {
+  Emulator e("[[device]]\n[[fault]]\nkind = \"reset\"\nat = \"5 ms\"\n");
+  const auto a = e.Welcomed(), idle = e.Welcomed();
+  ASSERT_TRUE(e.Submit(idle, 1, {}));
+  ASSERT_TRUE(e.Submit(a, 2, seconds(100)));
+  e.PlayTo(kStart + milliseconds(20));
+  const auto again = e.Welcomed();
+  ASSERT_TRUE(e.Submit(idle, 3, milliseconds(1)));
+  ASSERT_TRUE(e.Submit(again, 4, milliseconds(1)));
+  e.PlayTo(kStart + milliseconds(30));
+  std::map<std::uint64_t, wire::Ending> endings;
+  for (const auto& one : e.done) endings[one.completion.tag] = one.completion.ending;
+  const std::map<std::uint64_t, wire::Ending> expected{
+      {1, wire::Ending::kDone}, {2, wire::Ending::kLost}, {3, wire::Ending::kLost}, {4, wire::Ending::kDone}};
+  EXPECT_EQ(endings, expected);
+}
+
+TEST(Emulation, AnAccountThatIsNotAnsweredIsStillGroundTruth) {
+  Emulator e("[[device]]\n[[fault]]\nkind = \"no-account\"\nafter = 1\nfor = \"1 s\"\n");
+  const auto user = e.Welcomed(), reader = e.Welcomed();
+  const auto answered = [&] {
+    e.emulation.outgoing().clear();
+    EXPECT_TRUE(e.Send(reader, wire::AskUse{}));
+    return !e.emulation.outgoing().empty();
+  };
+  ASSERT_TRUE(e.Submit(user, 1, milliseconds(1)));
+  EXPECT_TRUE(answered());
+  ASSERT_TRUE(e.Submit(user, 2, milliseconds(1)));
+  EXPECT_FALSE(answered());
+  EXPECT_TRUE(e.Send(reader, wire::AskAccounts{}));
+  EXPECT_EQ(e.emulation.outgoing().size(), 1U);
+  e.PlayTo(kStart + seconds(2));
+  EXPECT_TRUE(answered());
+  EXPECT_EQ(e.Accounts()["devices"][0]["faults"][0]["state"], "over");
 }
 
 RC_GTEST_PROP(EmulationLaws, BooksBalanceWhateverClientsDoAndWhoeverLeaves, ()) {

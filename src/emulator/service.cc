@@ -137,7 +137,7 @@ void Service::Drop(int fd, const std::string& why) {
 void Service::AddLateness(wire::Message& message, Instant now) {
   if (const auto* completed = std::get_if<wire::Completed>(&message)) {
     for (const wire::Completion& one : completed->completions)
-      if (one.lost == 0) lateness_.Add(now - InstantFromNs(one.ended_ns));
+      if (one.ending == wire::Ending::kDone) lateness_.Add(now - InstantFromNs(one.ended_ns));
   } else if (auto* accounts = std::get_if<wire::Accounts>(&message)) {
     nlohmann::ordered_json text = nlohmann::ordered_json::parse(accounts->text);
     const Lateness::Figures figures = lateness_.Now();

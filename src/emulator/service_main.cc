@@ -109,6 +109,16 @@ Result<std::string> AskAccounts(const std::string& socket) {
   }
 }
 
+/// When a fault comes: "after 200", "at 1.5 s".
+std::string WhenText(const nlohmann::json& fault) {
+  char text[64];
+  if (fault.contains("after"))
+    std::snprintf(text, sizeof text, "after %.0f", fault.value("after", 0.0));
+  else
+    std::snprintf(text, sizeof text, "at %g s", fault.value("at_ns", 0.0) * 1e-9);
+  return text;
+}
+
 Status ShowStats(const std::string& socket, bool json) {
   WEIR_TRY(const std::string text, AskAccounts(socket));
   if (json) {
@@ -121,6 +131,9 @@ Status ShowStats(const std::string& socket, bool json) {
     std::printf("%s  %s  compute %.3f s busy, memory %.0f of %.0f MiB\n", device.value("name", "").c_str(),
                 device.value("pci", "").c_str(), device["busy_ns"].value("compute", 0.0) * 1e-9,
                 device.value("memory_used_bytes", 0.0) / (1 << 20), device.value("memory_bytes", 0.0) / (1 << 20));
+    for (const auto& fault : device.value("faults", nlohmann::json::array()))
+      std::printf("  fault %s %s: %s, hit %.0f\n", fault.value("kind", "").c_str(), WhenText(fault).c_str(),
+                  fault.value("state", "").c_str(), fault.value("hit", 0.0));
     for (const auto& client : device.value("clients", nlohmann::json::array()))
       std::printf("  %8d  %-24s compute %.3f s, copies in %.3f s, out %.3f s, memory %.0f MiB\n",
                   client.value("pid", 0), client.value("program", "").c_str(),

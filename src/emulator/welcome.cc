@@ -22,7 +22,8 @@ Result<WelcomeContents> ReadWelcome(const wire::Message& answer) {
                                   .pci = device.at("pci"),
                                   .memory = Bytes{device.at("memory_bytes").get<std::uint64_t>()},
                                   .units = device.at("units").get<std::uint32_t>(),
-                                  .queue_depth = device.at("queue_depth").get<std::uint32_t>()});
+                                  .queue_depth = device.at("queue_depth").get<std::uint32_t>(),
+                                  .lost = device.at("lost")});
     const auto& frame = text.at("frame");
     contents.frame = {.fixed = {}, .factor = frame.at("factor"), .drawn = frame.at("drawn")};
     if (frame.contains("fixed_ns")) contents.frame.fixed = Duration{frame.at("fixed_ns").get<std::int64_t>()};

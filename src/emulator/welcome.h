@@ -19,6 +19,7 @@ struct ClientDevice {
   Bytes memory{};
   std::uint32_t units = 0;
   std::uint32_t queue_depth = 0;  // commands that a queue holds; 0: no limit
+  bool lost = false;
 };
 
 /// What a frame of this program costs; `fixed` empty: the CPU time of drawing it, times `factor`.

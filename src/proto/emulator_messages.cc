@@ -93,7 +93,7 @@ struct Encoder {
       w.PutSigned(each.began_ns);
       w.PutSigned(each.ended_ns);
       w.Put(each.busy_ns);
-      w.Put(each.lost);
+      w.Put(static_cast<std::uint8_t>(each.ending));
     }
     return std::move(w).Take();
   }
@@ -107,7 +107,7 @@ struct Encoder {
   std::vector<std::byte> operator()(const Allocated& m) const {
     Writer w(Kind::kAllocated);
     w.Put(m.tag);
-    w.Put(m.good);
+    w.Put(static_cast<std::uint8_t>(m.room));
     return std::move(w).Take();
   }
   std::vector<std::byte> operator()(const Free& m) const {
@@ -197,7 +197,9 @@ Result<Message> Read(WireReader& r) {
         each.began_ns = static_cast<std::int64_t>(r.Get<std::uint64_t>());
         each.ended_ns = static_cast<std::int64_t>(r.Get<std::uint64_t>());
         each.busy_ns = r.Get<std::uint64_t>();
-        each.lost = r.Get<std::uint8_t>();
+        const auto ending = r.Get<std::uint8_t>();
+        if (ending > static_cast<std::uint8_t>(Ending::kFull)) return Fail(Errc::kProtocol, "no such ending");
+        each.ending = static_cast<Ending>(ending);
       }
       return Message(std::move(m));
     }
@@ -211,7 +213,9 @@ Result<Message> Read(WireReader& r) {
     case Kind::kAllocated: {
       Allocated m;
       m.tag = r.Get<std::uint64_t>();
-      m.good = r.Get<std::uint8_t>();
+      const auto room = r.Get<std::uint8_t>();
+      if (room > static_cast<std::uint8_t>(Room::kLost)) return Fail(Errc::kProtocol, "no such answer");
+      m.room = static_cast<Room>(room);
       return Message(m);
     }
     case Kind::kFree: {

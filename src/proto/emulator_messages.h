@@ -65,11 +65,16 @@ struct Present {
   std::uint32_t interval = 0;
   std::uint64_t tag = 0;
 };
+enum class Ending : std::uint8_t {
+  kDone,
+  kLost,  // The device is lost, or it was reset while this client used it. So it is for all its later commands.
+  kFull,  // The queue had no room for it.
+};
 struct Completion {
   std::uint64_t tag = 0;
   std::int64_t began_ns = 0, ended_ns = 0;  // CLOCK_MONOTONIC
   std::uint64_t busy_ns = 0;
-  std::uint8_t lost = 0;
+  Ending ending = Ending::kDone;
   friend bool operator==(const Completion&, const Completion&) = default;
 };
 struct Completed {
@@ -80,9 +85,10 @@ struct Allocate {
   std::uint64_t bytes = 0;
   std::uint64_t tag = 0;
 };
+enum class Room : std::uint8_t { kNone, kTaken, kLost };  // kLost: as a command's
 struct Allocated {
   std::uint64_t tag = 0;
-  std::uint8_t good = 0;
+  Room room = Room::kNone;
 };
 struct Free {
   std::uint32_t device = 0;

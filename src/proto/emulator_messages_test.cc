@@ -9,14 +9,14 @@ namespace weir::proto::emulator {
 namespace {
 
 const Submit kSubmit{{{.device = 1, .queue = 2, .tag = 3, .engine = 1, .units = 4, .work_ns = 5, .bytes = 6}, {}}};
-const Completed kCompleted{{{.tag = 7, .began_ns = -8, .ended_ns = 9, .busy_ns = 10, .lost = 1}}};
+const Completed kCompleted{{{.tag = 7, .began_ns = -8, .ended_ns = 9, .busy_ns = 10, .ending = Ending::kLost}}};
 
 TEST(EmulatorMessages, KeepTheirGoldenBytes) {
   std::vector<std::byte> all;
   for (const Message& message :
        {Message(Hello{.program = "glmark2"}), Message(Welcome{"{}"}), Message(Refusal{"no"}), Message(kSubmit),
-        Message(Present{1, 2, 3, 4}), Message(kCompleted), Message(Allocate{1, 2, 3}), Message(Allocated{1, 1}),
-        Message(Free{1, 2}), Message(AskAccounts{}), Message(Accounts{"[]"})}) {
+        Message(Present{1, 2, 3, 4}), Message(kCompleted), Message(Allocate{1, 2, 3}),
+        Message(Allocated{1, Room::kTaken}), Message(Free{1, 2}), Message(AskAccounts{}), Message(Accounts{"[]"})}) {
     const auto bytes = Encode(message);
     const auto again = Decode(bytes);
     ASSERT_TRUE(again) << again.error().message;

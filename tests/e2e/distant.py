@@ -83,6 +83,11 @@ class Distant(unittest.TestCase):
         out, err = process.communicate(timeout=seconds)
         return process.returncode, out, err
 
+    def over(self, process):
+        """Ends a program that a signal brings to its end: it checks all of its results first."""
+        process.terminate()
+        self.right(process)
+
     def right(self, process):
         code, out, err = self.ended(process)
         self.assertEqual((code, "wrong 0" in out), (0, True), out + err + self.node.log_text())
@@ -104,9 +109,12 @@ class Distant(unittest.TestCase):
 class TwoNodes(Distant):
     """Another node to go to. Both have the vGPU 'game'."""
 
+    def make_other(self):
+        return e2e.Node("--listen-plain", "127.0.0.1:0", "--quiet")
+
     def setUp(self):
         super().setUp()
-        self.other = e2e.Node("--listen-plain", "127.0.0.1:0", "--quiet").start()
+        self.other = self.make_other().start()
         self.addCleanup(self.other.close)
         self.node.create("game")
         self.other.create("game")

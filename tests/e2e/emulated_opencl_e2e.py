@@ -20,6 +20,7 @@ import weir_e2e as e2e
 DRIVER = os.path.join(e2e.BUILD, "lib/weir/emulated/libweir-emulated-opencl.so")
 TIMING = os.path.join(e2e.BUILD, "bin/opencl_timing")
 LOOP = os.path.join(e2e.BUILD, "bin/opencl_loop")
+FORK = os.path.join(e2e.BUILD, "bin/opencl_fork")
 SCENES = os.path.join(e2e.BUILD, "bin/opencl_scenes")
 
 MEMORY_MIB = 64
@@ -154,6 +155,23 @@ class Alone(unittest.TestCase):
         program.wait()
         e2e.wait_for(lambda: self.emulator.truth()["memory_used_bytes"] == 0, 20, "its memory is free")
         self.assertEqual(self.emulator.truth()["clients"], [])
+
+    def test_a_child_without_an_exec_gets_errors_and_its_parent_computes_on(self):
+        done = self.run_program(FORK)
+        child, parent = done.stdout.splitlines()
+        self.assertEqual((child, parent), ("child -5 -5 -5 -5 -5 -5 -5 made 0", "wrong 0"))
+        self.assertEqual(done.stderr.count("belongs to the parent"), 1, done.stderr)
+
+    def test_a_child_that_stays_keeps_nothing_of_its_parents(self):
+        program = subprocess.Popen([FORK, "stay"], env=self.emulator.environment(), stdout=subprocess.PIPE, text=True,
+                                   stderr=subprocess.DEVNULL, start_new_session=True)
+        self.addCleanup(program.stdout.close)
+        self.addCleanup(os.killpg, program.pid, signal.SIGKILL)
+        self.assertRegex(program.stdout.readline(), r"child -5 .* made 0\n")
+        self.assertEqual(program.wait(60), 0)
+        e2e.wait_for(lambda: self.emulator.truth()["clients"] == [], 20, "its client has left")
+        self.assertEqual(self.emulator.truth()["memory_used_bytes"], 0)
+        os.killpg(program.pid, 0)  # the child is there
 
     def test_a_program_survives_its_emulator(self):
         program = subprocess.Popen([LOOP, "3", str(ITEMS), "10", "64"], env=self.emulator.environment(), text=True,

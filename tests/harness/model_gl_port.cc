@@ -136,7 +136,7 @@ class ModelPort final : public Port {
 
 }  // namespace
 
-std::unique_ptr<Port> ConnectPort(std::function<void()> /*gone*/, std::string& /*error*/) {
+std::unique_ptr<Port> ConnectPort(Fates /*fates*/, std::string& /*error*/) {
   static ModelPort* port = nullptr;  // the driver that owns it is never destroyed
   auto made = std::make_unique<ModelPort>();
   port = made.get();

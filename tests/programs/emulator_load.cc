@@ -38,10 +38,12 @@ class Load {
   static constexpr int kUnderWay = 2;
 
   void Submit() {
-    const bool sent = client_->Submit({.device = device_, .work_ns = work_ns_}, [this](Instant, Instant, bool lost) {
-      ++(lost ? lost_ : completed_);
-      lost || stopping_ ? ended_.release() : Submit();
-    });
+    const bool sent = client_->Submit({.device = device_, .work_ns = work_ns_},
+                                      [this](Instant, Instant, emulator::Client::Ending ending) {
+                                        const bool lost = ending != emulator::Client::Ending::kDone;
+                                        ++(lost ? lost_ : completed_);
+                                        lost || stopping_ ? ended_.release() : Submit();
+                                      });
     if (sent) return;
     ++lost_;
     ended_.release();

@@ -8,7 +8,8 @@
  *
  * It prints one JSON object. Times are in ns. `fence_min`, `finish_min`: the shortest time from before the last draw
  * call to the signal. `elapsed`, `span`: GL_TIME_ELAPSED, and the difference of two GL_TIMESTAMPs around a frame.
- * `swap_seconds`: what --frames frames took until glFinish. Status 1: GL cannot do it; 2: GL reported an error. */
+ * `swap_seconds`: what --frames frames took until glFinish. `reset`: glGetGraphicsResetStatusARB's answer. Status 1: GL
+ * cannot do it; 2: GL reported an error. */
 #define GL_GLEXT_PROTOTYPES 1
 #include <GL/gl.h>
 #include <GL/glext.h>
@@ -41,6 +42,7 @@ static void add(range* all, int64_t value) {
 }
 
 typedef int (*set_interval_function)(unsigned);
+typedef GLenum (*reset_status_function)(void);
 
 static Display* display;
 static Window window;
@@ -152,10 +154,14 @@ int main(int argc, char** argv) {
   glFinish();
   const double swap_seconds = (double)(now_ns() - begin) / 1e9;
   if (glGetError() != GL_NO_ERROR) return 2;
+  const reset_status_function reset_status =
+      (reset_status_function)glXGetProcAddress((const GLubyte*)"glGetGraphicsResetStatusARB");
   printf(
       "{\"renderer\": \"%s\", \"fence_min\": %lld, \"finish_min\": %lld, \"elapsed\": [%lld, %lld], "
-      "\"span\": [%lld, %lld], \"unsignaled_after_wait\": %lld, \"frames\": %d, \"swap_seconds\": %f}\n",
+      "\"span\": [%lld, %lld], \"unsignaled_after_wait\": %lld, \"frames\": %d, \"swap_seconds\": %f, "
+      "\"reset\": %u}\n",
       (const char*)glGetString(GL_RENDERER), (long long)fence.min, (long long)finish.min, (long long)elapsed.min,
-      (long long)elapsed.max, (long long)span.min, (long long)span.max, (long long)unsignaled, frames, swap_seconds);
+      (long long)elapsed.max, (long long)span.min, (long long)span.max, (long long)unsignaled, frames, swap_seconds,
+      reset_status != NULL ? reset_status() : 0);
   return 0;
 }

@@ -5,11 +5,12 @@
  *   opencl_kinds SECONDS
  *
  * A frame turns one image into the other and takes a step of each number of a hidden buffer; of some frames the
- * results are read back. Prints frames and "wrong 0". Exits with 1 when a result was wrong, with 2 when a call failed.
- */
+ * results are read back, and of the last one, which a SIGTERM brings nearer. Prints frames and "wrong 0". Exits with 1
+ * when a result was wrong, with 2 when a call failed. */
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -43,6 +44,12 @@ static double now(void) {
   struct timespec t;
   timespec_get(&t, TIME_UTC);
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static volatile sig_atomic_t asked_to_end;
+static void on_signal(int number) {
+  (void)number;
+  asked_to_end = 1;
 }
 
 static cl_mem make_buffer(cl_context context, cl_mem_flags flags, void* content) {
@@ -106,6 +113,7 @@ int main(int argc, char** argv) {
   const size_t items = kNumbers, box[3] = {kWidth, kHeight, 1}, origin[3] = {0, 0, 0};
   check(clEnqueueNDRangeKernel(queue, begin, 1, NULL, &items, NULL, 0, NULL, NULL), "begin");
   check(clEnqueueNDRangeKernel(queue, show, 1, NULL, &items, NULL, 0, NULL, NULL), "show");
+  signal(SIGTERM, on_signal);
   printf("ready\n");
   fflush(stdout);
 
@@ -113,7 +121,7 @@ int main(int argc, char** argv) {
   unsigned long frames = 0;
   cl_uint scale = 1, offset = 0; /* of all steps so far */
   const double start = now();
-  while (now() - start < seconds || frames % kChecks != 0) {
+  while ((now() - start < seconds && !asked_to_end) || frames % kChecks != 0) {
     check(clEnqueueNDRangeKernel(queue, take_step, 1, NULL, &items, NULL, 0, NULL, NULL), "take_step");
     check(clEnqueueNDRangeKernel(queue, turns[frames % 2], 2, NULL, box, NULL, 0, NULL, NULL), "turn");
     check(clFinish(queue), "clFinish");

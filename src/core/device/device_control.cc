@@ -96,7 +96,10 @@ void DeviceModel::FailAll(Instant now, std::vector<DeviceCompletion>& completed)
   PlanNext();
 }
 
-void DeviceModel::Reset(Instant now, std::vector<DeviceCompletion>& completed) { FailAll(now, completed); }
+void DeviceModel::Reset(Instant now, std::vector<DeviceCompletion>& completed) {
+  FailAll(now, completed);
+  stalled_until_ = std::min(stalled_until_, now);
+}
 
 void DeviceModel::Lose(Instant now, std::vector<DeviceCompletion>& completed) {
   FailAll(now, completed);

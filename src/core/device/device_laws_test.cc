@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <numeric>
+#include <random>
 
 #include "core/device/device_model.h"
 
@@ -164,14 +167,22 @@ RC_GTEST_PROP(DeviceLaws, TimeSlicesAreFairBetweenClientsThatAlwaysHaveWork, ())
   config.slice = microseconds(*rc::gen::inRange(100, 3000));
   config.switch_cost = microseconds(*rc::gen::inRange(0, 100));
   DeviceModel device(config);
-  const auto clients = *rc::gen::inRange(2U, 6U);
-  for (std::uint32_t client = 0; client < clients; ++client)
+  // Numbers that follow each other, in any order of submission.
+  const auto first = *rc::gen::inRange(0U, 10U);
+  std::vector<std::uint32_t> clients(*rc::gen::inRange(2U, 6U));
+  std::iota(clients.begin(), clients.end(), first);
+  clients = *rc::gen::map(rc::gen::arbitrary<std::uint32_t>(), [clients](std::uint32_t seed) {
+    auto shuffled = clients;
+    std::ranges::shuffle(shuffled, std::minstd_rand(seed));
+    return shuffled;
+  });
+  for (const std::uint32_t client : clients)
     RC_ASSERT(device.Submit(kStart, {.client = client, .queue = client, .work = seconds(10)}));
   std::vector<DeviceCompletion> completed;
   const Instant until = kStart + Duration{*rc::gen::inRange(1'000'000LL, 1'000'000'000LL)};
   device.Advance(until, completed);
   Duration least = Duration::max(), most{};
-  for (std::uint32_t client = 0; client < clients; ++client) {
+  for (const std::uint32_t client : clients) {
     least = std::min(least, device.BusyOf(client, EngineKind::kCompute, until));
     most = std::max(most, device.BusyOf(client, EngineKind::kCompute, until));
   }

@@ -78,7 +78,7 @@ class DeviceModel {
   void Remove(Instant now, std::uint32_t client);
   /// No engine makes progress until then.
   void Stall(Instant now, Instant until);
-  /// All commands complete now, as lost.
+  /// All commands complete now, as lost. A stall ends.
   void Reset(Instant now, std::vector<DeviceCompletion>& completed);
   /// Like Reset; the device accepts no command afterwards.
   void Lose(Instant now, std::vector<DeviceCompletion>& completed);

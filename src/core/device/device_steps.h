@@ -7,7 +7,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 #include "core/device/device_model.h"
 
@@ -181,9 +180,9 @@ inline auto DeviceModel::Choose(std::size_t index, Instant now) const -> Waiting
   if (!TimeSliced(index)) return engine.eligible.begin();
   // The client whose turn it is goes first, then the others by number, starting after it.
   const bool turn_over = now >= engine.turn_began + config_.slice;
-  const auto rank = [&](const Eligible& each) {
+  const auto rank = [&](const Eligible& each) -> std::uint64_t {
     const std::uint32_t distance = queues_[each.queue].client_id - engine.client;  // modulo 2^32
-    return distance == 0 && turn_over ? std::numeric_limits<std::uint32_t>::max() : distance;
+    return distance == 0 && turn_over ? std::uint64_t{1} << 32 : distance;         // after all others
   };
   return std::ranges::min_element(engine.eligible, {}, rank);
 }

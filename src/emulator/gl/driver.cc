@@ -51,9 +51,15 @@ void Driver::Abandon(const char* why) noexcept {
   ::pthread_cond_broadcast(&changed_);
 }
 
+void Driver::Lose() noexcept {
+  lost_ = true;
+  Abandon("the emulated GPU is lost");
+}
+
 void Driver::AbandonInChild() noexcept {
   active_ = false;
   mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  if (port_) port_->CloseInChild();
 }
 
 // A thread has one stream in each driver; tests make several drivers one after the other.

@@ -35,6 +35,9 @@ class Driver {
   /// The emulator is gone, or this process is a child of the one that connected: nothing waits any longer.
   void Abandon(const char* why) noexcept;
   void AbandonInChild() noexcept;
+  /// The device is lost, or was reset: the same, and programs that ask are told.
+  void Lose() noexcept;
+  [[nodiscard]] bool lost() const noexcept { return lost_; }
   [[nodiscard]] bool active() const noexcept { return active_; }
   [[nodiscard]] bool measured() const noexcept { return measured_; }
   /// Null: no emulator.
@@ -97,6 +100,7 @@ class Driver {
   const std::function<Instant()> clock_;
   std::shared_ptr<Port> port_;  // set once, before `active_`
   std::atomic<bool> active_{false};
+  std::atomic<bool> lost_{false};
   bool measured_ = false;
   FrameCost cost_;
   std::string renderer_;

@@ -188,6 +188,16 @@ TEST_F(GlDriver, NothingWaitsOnceTheEmulatorIsGone) {
   for (int i = 0; i < 10; ++i) Frame();
 }
 
+TEST_F(GlDriver, NothingWaitsOnceTheDeviceIsLostAndThatCanBeAsked) {
+  driver_.Drew();
+  driver_.Fence(&a_);
+  EXPECT_FALSE(driver_.lost());
+  driver_.Lose();
+  EXPECT_TRUE(driver_.lost());
+  EXPECT_TRUE(driver_.WaitFence(&a_, ~std::uint64_t{0}));
+  for (int i = 0; i < 10; ++i) Frame();
+}
+
 TEST_F(GlDriver, ADeviceThatAcceptsNothingHoldsNothingUp) {
   device_->accepts = false;
   for (int i = 0; i < 10; ++i) Frame();

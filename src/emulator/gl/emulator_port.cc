@@ -16,7 +16,8 @@ constexpr std::uint32_t kQueue = 0;
 
 class EmulatorPort final : public Port {
  public:
-  EmulatorPort(std::unique_ptr<Client> client, std::uint32_t device) : client_(std::move(client)), device_(device) {}
+  EmulatorPort(std::unique_ptr<Client> client, std::uint32_t device, std::function<void()> lost)
+      : lost_(std::move(lost)), device_(device), client_(std::move(client)) {}
 
   bool Submit(Duration work, Done done) override {
     return client_->Submit({.device = device_, .queue = kQueue, .work_ns = static_cast<std::uint64_t>(work.count())},
@@ -25,6 +26,7 @@ class EmulatorPort final : public Port {
   bool Present(unsigned interval, Done done) override {
     return client_->Present(device_, kQueue, interval, Taking(std::move(done)));
   }
+  void CloseInChild() noexcept override { client_->CloseInChild(); }
   [[nodiscard]] FrameCost cost() const override {
     return {.fixed = client_->frame().fixed, .factor = client_->frame().factor};
   }
@@ -37,22 +39,26 @@ class EmulatorPort final : public Port {
   }
 
  private:
-  static Client::Done Taking(Done done) {
-    return [done = std::move(done)](Instant began, Instant ended, bool) { done(began, ended); };
+  Client::Done Taking(Done done) {
+    return [this, done = std::move(done)](Instant began, Instant ended, Client::Ending ending) {
+      if (ending == Client::Ending::kLost) lost_();
+      done(began, ended);
+    };
   }
-  const std::unique_ptr<Client> client_;
+  const std::function<void()> lost_;
   const std::uint32_t device_;
+  const std::unique_ptr<Client> client_;  // last: its thread uses the others
 };
 
 }  // namespace
 
-std::unique_ptr<Port> ConnectPort(std::function<void()> gone, std::string& error) {
+std::unique_ptr<Port> ConnectPort(Fates fates, std::string& error) {
   const char* socket = std::getenv("WEIR_EMULATOR_SOCKET");
   if (socket == nullptr) {
     error = "WEIR_EMULATOR_SOCKET does not name the emulator's socket";
     return nullptr;
   }
-  auto client = Client::Connect(socket, program_invocation_short_name, std::move(gone));
+  auto client = Client::Connect(socket, program_invocation_short_name, std::move(fates.gone));
   if (!client) {
     error = client.error().message;
     return nullptr;
@@ -62,7 +68,7 @@ std::unique_ptr<Port> ConnectPort(std::function<void()> gone, std::string& error
   const auto& devices = (*client)->devices();
   for (std::uint32_t i = 0; i < devices.size(); ++i)
     if (device == std::to_string(i) || device == devices[i].uuid || device == devices[i].pci)
-      return std::make_unique<EmulatorPort>(std::move(*client), i);
+      return std::make_unique<EmulatorPort>(std::move(*client), i, std::move(fates.lost));
   error = "the emulator has no device '" + device + "'";
   return nullptr;
 }

@@ -29,6 +29,13 @@ const GLubyte* GetString(GLenum name) noexcept {
   return mesa != nullptr && ours != nullptr ? reinterpret_cast<const GLubyte*>(ours) : mesa;
 }
 
+/// Mesa's contexts on the CPU are never reset. Which program's work was at fault is not known.
+template <Name N>
+GLenum ResetStatus() noexcept {
+  const GLenum mesa = Mesa<N, GLenum (*)()>()();
+  return TheDriver().lost() ? GL_UNKNOWN_CONTEXT_RESET : mesa;
+}
+
 void Flush() noexcept {
   Mesa<"glFlush", void (*)()>()();
   TheDriver().Flush();
@@ -151,6 +158,10 @@ void GetInteger64v(GLenum name, GLint64* value) noexcept {
 std::span<const Hook> GlHooks() {
   static const Hook kHooks[] = {
       WEIR_HOOK("glGetString", GetString),
+      WEIR_HOOK_AS("glGetGraphicsResetStatus", ResetStatus),
+      WEIR_HOOK_AS("glGetGraphicsResetStatusARB", ResetStatus),
+      WEIR_HOOK_AS("glGetGraphicsResetStatusEXT", ResetStatus),
+      WEIR_HOOK_AS("glGetGraphicsResetStatusKHR", ResetStatus),
       WEIR_HOOK("glFlush", Flush),
       WEIR_HOOK("glFinish", Finish),
       WEIR_HOOK_AS("glReadPixels", ReadPixels),

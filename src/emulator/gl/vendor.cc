@@ -26,7 +26,8 @@ Driver* MakeDriver() {
 void Connect() {
   try {
     std::string error;
-    auto port = ConnectPort([] { TheDriver().Abandon("the emulated GPU is gone"); }, error);
+    auto port = ConnectPort(
+        {.gone = [] { TheDriver().Abandon("the emulated GPU is gone"); }, .lost = [] { TheDriver().Lose(); }}, error);
     // Before Mesa reads them. The results are a CPU's also on a machine with a GPU.
     ::setenv("LIBGL_ALWAYS_SOFTWARE", "1", 0);
     if (port == nullptr) {

@@ -28,6 +28,9 @@ const cl_icd_dispatch& Pocl();
 /// Puts the driver's functions into PoCL's table.
 Status Replace(cl_icd_dispatch& table);
 
+/// Makes a table in which every function fails with CL_OUT_OF_RESOURCES.
+void FailAllCalls(cl_icd_dispatch& table);
+
 // The driver's functions, by the file that has them.
 void AddDeviceCalls(cl_icd_dispatch& table);
 void AddQueueCalls(cl_icd_dispatch& table);

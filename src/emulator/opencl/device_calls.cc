@@ -94,6 +94,7 @@ cl_int CL_API_CALL GetDeviceInfo(cl_device_id native, cl_device_info name, std::
     const InfoAnswer answer{room, value, size};
     const auto yes = [&](bool is) { return answer.Value<cl_bool>(is ? CL_TRUE : CL_FALSE); };
     switch (name) {
+      case CL_DEVICE_AVAILABLE: return yes(!Driver::The().Lost(device->number));
       case CL_DEVICE_TYPE: return answer.Value<cl_device_type>(CL_DEVICE_TYPE_GPU);
       case CL_DEVICE_NAME: return answer.Text(device->model.name);
       case CL_DEVICE_VENDOR: return answer.Text("Weir (emulated)");
@@ -136,6 +137,19 @@ cl_int CL_API_CALL GetDeviceIds(cl_platform_id platform, cl_device_type type, cl
   return CL_SUCCESS;
 }
 
+cl_context CL_API_CALL CreateContext(const cl_context_properties* properties, cl_uint count,
+                                     const cl_device_id* devices,
+                                     void(CL_CALLBACK* notify)(const char*, const void*, std::size_t, void*),
+                                     void* data, cl_int* error) {
+  for (cl_uint i = 0; devices != nullptr && i < count; ++i) {
+    const Driver::Device* device = Driver::The().Find(devices[i]);
+    if (device == nullptr || !Driver::The().Lost(device->number)) continue;
+    if (error != nullptr) *error = CL_DEVICE_NOT_AVAILABLE;
+    return nullptr;
+  }
+  return Pocl().clCreateContext(properties, count, devices, notify, data, error);
+}
+
 cl_context CL_API_CALL CreateContextFromType(const cl_context_properties* properties, cl_device_type type,
                                              void(CL_CALLBACK* notify)(const char*, const void*, std::size_t, void*),
                                              void* data, cl_int* error) {
@@ -146,7 +160,7 @@ cl_context CL_API_CALL CreateContextFromType(const cl_context_properties* proper
     if (error != nullptr) *error = found;
     return nullptr;
   }
-  return Pocl().clCreateContext(properties, count, devices.data(), notify, data, error);
+  return CreateContext(properties, count, devices.data(), notify, data, error);
 }
 
 cl_int CL_API_CALL CreateSubDevices(cl_device_id, const cl_device_partition_property*, cl_uint, cl_device_id*,
@@ -217,6 +231,7 @@ void AddDeviceCalls(cl_icd_dispatch& table) {
   table.clGetPlatformInfo = PlatformInfo;
   table.clGetDeviceIDs = GetDeviceIds;
   table.clGetDeviceInfo = GetDeviceInfo;
+  table.clCreateContext = CreateContext;
   table.clCreateContextFromType = CreateContextFromType;
   table.clCreateSubDevices = CreateSubDevices;
   table.clCreateSubDevicesEXT = nullptr;

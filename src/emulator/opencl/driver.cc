@@ -17,6 +17,8 @@ namespace weir::emulator::cl {
 namespace {
 
 std::atomic<Driver*> the_driver{nullptr};
+/// The table of a child process. It is made beforehand, because a child may not do much.
+cl_icd_dispatch calls_of_child{};
 
 /// CL_COMPLETE, unless the event of PoCL has failed.
 cl_int FailureOf(cl_event native) {
@@ -39,7 +41,10 @@ Event* EventOf(cl_event handle) {
 // -- Start -----------------------------------------------------------------------------------------------------------
 
 Driver::Driver(std::unique_ptr<Client> client, Backend backend, std::vector<Device> devices)
-    : client_(std::move(client)), backend_(std::move(backend)), devices_(std::move(devices)), cpu_(backend_.workers) {}
+    : client_(std::move(client)), backend_(std::move(backend)), devices_(std::move(devices)), cpu_(backend_.workers) {
+  for (const Device& device : devices_)
+    if (device.model.lost) lost_.insert(device.number);
+}
 
 Driver& Driver::The() { return *the_driver.load(std::memory_order_acquire); }
 
@@ -92,6 +97,11 @@ std::unique_ptr<Driver> Driver::Make(std::string& error) {
   return driver;
 }
 
+void Driver::AfterForkInChild() {
+  *The().backend_.table = calls_of_child;
+  The().client_->CloseInChild();
+}
+
 bool Driver::Start() {
   static const bool started = [] {
     std::string error = "out of memory";
@@ -99,8 +109,10 @@ bool Driver::Start() {
       if (Driver* driver = Make(error).release()) {  // The client's thread may use it from now on.
         the_driver.store(driver, std::memory_order_release);
         const Status replaced = Replace(*driver->backend_.table);
-        if (replaced) return true;
-        error = replaced.error().message;
+        calls_of_child = *driver->backend_.table;
+        FailAllCalls(calls_of_child);
+        if (replaced && ::pthread_atfork(nullptr, nullptr, AfterForkInChild) == 0) return true;
+        error = replaced ? "out of memory" : replaced.error().message;
       }
     } catch (...) {
     }
@@ -169,9 +181,11 @@ cl_int Driver::Given(const std::shared_ptr<Queue>& queue, CommandKind kind, cons
   event->type = kind.type;
   event->when_complete = std::move(kind.when_complete);
   std::unique_lock lock(mutex_);
-  const bool failed =
-      std::ranges::any_of(waits.events, [](const Event* before) { return before->complete && before->status < 0; });
-  const CommandId id = timeline_.Add(platform::Now(), queue->id, kind.order, kind.work, waits.ids, failed);
+  auto before = Timeline::Before::kGood;
+  for (const Event* one : waits.events)
+    if (one->complete && one->status < 0)
+      before = std::max(before, one->lost ? Timeline::Before::kLost : Timeline::Before::kFailed);
+  const CommandId id = timeline_.Add(platform::Now(), queue->id, kind.order, kind.work, waits.ids, before);
   event->id = id;
   events_.emplace(id, event);
   order.unlock();
@@ -230,11 +244,21 @@ void Driver::LookForFailures() {
   }
 }
 
-void Driver::Modelled(CommandId id, Instant began, Instant ended, bool lost) {
+void Driver::Modelled(const Timeline::Submission& command, Instant began, Instant ended, Client::Ending ending) {
   std::unique_lock lock(mutex_);
-  timeline_.Modelled(platform::Now(), id, began, ended, lost);
+  switch (ending) {
+    case Client::Ending::kGone:  // it counts as done; the times are unknown
+    case Client::Ending::kDone: timeline_.Modelled(platform::Now(), command.command, began, ended); break;
+    case Client::Ending::kLost: lost_.insert(command.device); [[fallthrough]];
+    case Client::Ending::kFull: timeline_.Failed(platform::Now(), command.command); break;
+  }
   CarryOut(std::move(lock));
-  if (lost) Complain("the emulated GPU is lost; OpenCL runs without its timing");
+  if (ending == Client::Ending::kLost) Complain("the emulated GPU is lost; its commands fail from now on");
+}
+
+bool Driver::Lost(std::uint32_t device) {
+  const std::lock_guard lock(mutex_);
+  return lost_.contains(device);
 }
 
 void Driver::Gone() {
@@ -258,6 +282,7 @@ void Driver::NoteEnds(std::vector<Event*>& ended) {
     events_.erase(found);
     event->complete = true;
     event->status = end.status;
+    event->lost = end.lost;
     event->times = end.times;
     for (const Event::Callback& callback : std::exchange(event->callbacks, {}))
       Tell(*event, end.status < 0 ? end.status : callback.at, callback);
@@ -297,10 +322,10 @@ void Driver::CarryOut(std::unique_lock<std::mutex> lock) {
          .units = one.units,
          .work_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(one.work.count(), 0)),
          .bytes = one.bytes.count},
-        [this, id = one.command](Instant began, Instant end, bool lost) { Modelled(id, began, end, lost); });
+        [this, one](Instant began, Instant end, Client::Ending ending) { Modelled(one, began, end, ending); });
     lock.lock();
     sending_ = false;
-    if (!sent) timeline_.Modelled(platform::Now(), one.command, {}, {}, /*lost=*/true);
+    if (!sent) timeline_.Modelled(platform::Now(), one.command, {}, {});
   }
   lock.unlock();
   for (Event* event : ended) {
@@ -347,10 +372,11 @@ int Driver::Wait(const Event& event) {
   return event.status;
 }
 
-void Driver::Finish(const Queue& queue) {
+cl_int Driver::Finish(const Queue& queue) {
   std::unique_lock lock(mutex_);
   const CommandId until = timeline_.Last(queue.id);
   completed_.wait(lock, [&] { return timeline_.Done(queue.id, until); });
+  return lost_.contains(queue.device) ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
 }
 
 cl_int Driver::StatusOf(const Event& event) {
@@ -423,8 +449,16 @@ void Driver::CallBack() {
 
 // -- Memory ----------------------------------------------------------------------------------------------------------
 
-bool Driver::TakeMemory(const Device& device, std::uint64_t bytes) {
-  return client_->Allocate(device.number, Bytes{bytes}) != Client::Room::kNone;
+cl_int Driver::TakeMemory(const Device& device, std::uint64_t bytes) {
+  switch (client_->Allocate(device.number, Bytes{bytes})) {
+    case Client::Room::kTaken:
+    case Client::Room::kGone: return CL_SUCCESS;
+    case Client::Room::kNone: return CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    case Client::Room::kLost: break;
+  }
+  const std::lock_guard lock(mutex_);
+  lost_.insert(device.number);
+  return CL_OUT_OF_RESOURCES;
 }
 
 void Driver::GiveMemory(std::uint32_t device, std::uint64_t bytes) { client_->Free(device, Bytes{bytes}); }

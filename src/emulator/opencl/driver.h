@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <shared_mutex>
 #include <span>
 #include <string>
@@ -83,20 +84,25 @@ class Driver {
   cl_event AddUserEvent(cl_event native);
   cl_int SetUserEvent(Event& event, cl_int status);
   int Wait(const Event& event);
-  void Finish(const Queue& queue);
+  cl_int Finish(const Queue& queue);
   cl_int StatusOf(const Event& event);
   std::optional<Times> TimesOf(const Event& event);
   void AddCallback(Event& event, const Event::Callback& callback);
   static void Retain(Event& event) { event.refs.fetch_add(1, std::memory_order_relaxed); }
   static void Release(Event& event);
 
-  // Memory of a device. False: there is no room. Without the emulator there is always room.
-  bool TakeMemory(const Device& device, std::uint64_t bytes);
+  /// Whether a device is lost, or was reset while this process used it. So it is until the process ends.
+  [[nodiscard]] bool Lost(std::uint32_t device);
+
+  // Memory of a device. CL_MEM_OBJECT_ALLOCATION_FAILURE: there is no room; CL_OUT_OF_RESOURCES: the device is lost.
+  // Without the emulator there is always room.
+  cl_int TakeMemory(const Device& device, std::uint64_t bytes);
   void GiveMemory(std::uint32_t device, std::uint64_t bytes);
 
  private:
   Driver(std::unique_ptr<Client> client, Backend backend, std::vector<Device> devices);
   static std::unique_ptr<Driver> Make(std::string& error);
+  static void AfterForkInChild();
   static void CL_CALLBACK OnComputed(cl_event native, cl_int status, void* id);
 
   cl_int Given(const std::shared_ptr<Queue>& queue, CommandKind kind, const WaitList& waits, cl_event native,
@@ -105,7 +111,7 @@ class Driver {
   void Computed(CommandId id, cl_event native, cl_int status);
   /// PoCL 3.1 does not call back for an event that fails because its wait list did.
   void LookForFailures();
-  void Modelled(CommandId id, Instant began, Instant ended, bool lost);
+  void Modelled(const Timeline::Submission& command, Instant began, Instant ended, Client::Ending ending);
   void Gone();
   static void Complain(const char* what);
 
@@ -131,6 +137,7 @@ class Driver {
   std::unordered_map<CommandId, Event*> events_;  // a reference to each, until it is complete
   std::unordered_map<cl_command_queue, std::shared_ptr<Queue>> queues_;
   std::deque<Timeline::Submission> outbox_;
+  std::set<std::uint32_t> lost_;  // devices
   bool sending_ = false;
 
   struct Told {
@@ -149,6 +156,7 @@ cl_int Driver::Enqueue(cl_command_queue native, CommandKind kind, cl_uint count,
                        Give give, bool wait) {
   const std::shared_ptr<Queue> queue = FindQueue(native);
   if (queue == nullptr) return CL_INVALID_COMMAND_QUEUE;
+  if (Lost(queue->device)) return CL_OUT_OF_RESOURCES;
   std::shared_lock no_failure(failing_, std::defer_lock);
   if (count > 0) no_failure.lock();
   WaitList waits;

@@ -96,7 +96,7 @@ cl_mem MakeBuffer(cl_context context, std::size_t size, cl_int* error, Make make
       return failed;
     }
     if (size > LargestBuffer(*device)) return CL_INVALID_BUFFER_SIZE;
-    if (!Driver::The().TakeMemory(*device, size)) return CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    if (const cl_int none = Driver::The().TakeMemory(*device, size); none != CL_SUCCESS) return none;
     made = make(&failed);
     Keep(made, *device, size);
     return failed;
@@ -114,10 +114,10 @@ cl_mem KeepImage(cl_context context, const cl_image_desc* description, cl_mem ma
     if (device == nullptr || in_another ||
         Pocl().clGetMemObjectInfo(made, CL_MEM_SIZE, sizeof size, &size, nullptr) != CL_SUCCESS)
       return CL_SUCCESS;
-    if (!Driver::The().TakeMemory(*device, size)) {
+    if (const cl_int none = Driver::The().TakeMemory(*device, size); none != CL_SUCCESS) {
       Pocl().clReleaseMemObject(made);
       made = nullptr;
-      return CL_MEM_OBJECT_ALLOCATION_FAILURE;
+      return none;
     }
     Keep(made, *device, size);
     return CL_SUCCESS;

@@ -45,6 +45,7 @@ struct Event {
   bool complete = false;
   bool status_set = false;  // of a user event
   int status = CL_COMPLETE;
+  bool lost = false;  // it failed because of the device
   Times times;
   std::vector<Callback> callbacks;
   std::function<void()> when_complete;

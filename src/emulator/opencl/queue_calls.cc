@@ -58,8 +58,7 @@ cl_int CL_API_CALL Finish(cl_command_queue native) {
     const auto queue = Driver::The().FindQueue(native);
     if (queue == nullptr) return CL_INVALID_COMMAND_QUEUE;
     Pocl().clFlush(native);
-    Driver::The().Finish(*queue);
-    return CL_SUCCESS;
+    return Driver::The().Finish(*queue);
   });
 }
 

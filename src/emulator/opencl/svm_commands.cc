@@ -49,7 +49,8 @@ void* CL_API_CALL Allocate(cl_context context, cl_svm_mem_flags flags, std::size
   void* memory = nullptr;
   Guarded([&] {
     const Driver::Device* device = DeviceOf(context);
-    if (device == nullptr || !Driver::The().TakeMemory(*device, size)) return CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    if (device == nullptr || Driver::The().TakeMemory(*device, size) != CL_SUCCESS)
+      return CL_MEM_OBJECT_ALLOCATION_FAILURE;
     memory = Pocl().clSVMAlloc(context, flags, size, alignment);
     if (memory == nullptr)
       Driver::The().GiveMemory(device->number, size);

@@ -65,7 +65,7 @@ bool Timeline::OrderedBy(const Command& before, const Command& after) const {
 }
 
 CommandId Timeline::Add(Instant now, QueueId id, Order order, const Work& work, std::span<const CommandId> waits,
-                        bool wait_failed) {
+                        Before before) {
   Move(now);
   Queue& queue = queues_.at(id);
   const CommandId added = next_command_++;
@@ -75,21 +75,23 @@ CommandId Timeline::Add(Instant now, QueueId id, Order order, const Work& work, 
   command.times.queued = now_;
   std::set<CommandId> all(waits.begin(), waits.end());
   if (!queue.in_order) {
-    if (order != Order::kCommand && waits.empty() && !wait_failed) all.insert(queue.open.begin(), queue.open.end());
+    if (order != Order::kCommand && waits.empty() && before == Before::kGood)
+      all.insert(queue.open.begin(), queue.open.end());
     if (queue.barrier != 0) all.insert(queue.barrier);
     if (order == Order::kBarrier) queue.barrier = added;
   }
   for (const CommandId one : all) {
-    const auto before = commands_.find(one);
-    if (before == commands_.end()) continue;
-    before->second.waiters.push_back(added);
-    if (!OrderedBy(before->second, command)) ++command.waits;
+    const auto waited = commands_.find(one);
+    if (waited == commands_.end()) continue;
+    waited->second.waiters.push_back(added);
+    if (!OrderedBy(waited->second, command)) ++command.waits;
   }
   queue.open.insert(added);
   queue.waiting.insert(added);
   queue.last = added;
   changed_.insert(id);
-  if (wait_failed) Fail(added, kWaitListFailed);
+  if (before == Before::kFailed) Fail(added, kWaitListFailed);
+  if (before == Before::kLost) Lose(added, command, kWaitListFailed);
   Settle();
   return added;
 }
@@ -115,7 +117,7 @@ void Timeline::Computed(Instant now, CommandId id, int status, Duration cpu) {
   const auto found = commands_.find(id);
   if (found == commands_.end() || found->second.computed || found->second.queue == 0) return;
   Command& command = found->second;
-  if (status < 0) {
+  if (status < 0 && command.status >= 0) {
     Fail(id, status);
   } else {
     command.computed = true;
@@ -126,22 +128,32 @@ void Timeline::Computed(Instant now, CommandId id, int status, Duration cpu) {
   Settle();
 }
 
-void Timeline::Modelled(Instant now, CommandId id, Instant began, Instant ended, bool lost) {
+/// Takes a command that the model has done with out of its lane. Null: the end of the command is known already.
+Timeline::Command* Timeline::Land(Instant now, CommandId id) {
   Move(now);
   const auto flying = in_flight_.find(id);
-  if (flying == in_flight_.end()) return;
+  if (flying == in_flight_.end()) return nullptr;
   Lane& lane = lanes_[flying->second];
   std::erase(lane.in_flight, id);
   changed_.insert(lane.users.begin(), lane.users.end());
   in_flight_.erase(flying);
-  if (const auto found = commands_.find(id); found != commands_.end() && !found->second.modelled) {
-    if (!lost) {
-      found->second.times.began = began;
-      found->second.times.ended = ended;
-    }
-    MarkModelled(id, found->second);
-    changed_.insert(found->second.queue);
+  const auto found = commands_.find(id);
+  if (found == commands_.end() || found->second.modelled) return nullptr;
+  changed_.insert(found->second.queue);
+  return &found->second;
+}
+
+void Timeline::Modelled(Instant now, CommandId id, Instant began, Instant ended) {
+  if (Command* command = Land(now, id)) {
+    command->times.began = began;
+    command->times.ended = ended;
+    MarkModelled(id, *command);
   }
+  Settle();
+}
+
+void Timeline::Failed(Instant now, CommandId id) {
+  if (Command* command = Land(now, id)) Lose(id, *command, kDeviceFailed);
   Settle();
 }
 
@@ -246,6 +258,14 @@ void Timeline::Fail(CommandId failed, int status) {
   }
 }
 
+/// The CPU driver computes it nevertheless, unlike what Fail is for.
+void Timeline::Lose(CommandId id, Command& command, int status) {
+  if (command.status < 0) return;
+  command.lost = true;
+  command.status = status;
+  if (!command.modelled) MarkModelled(id, command);
+}
+
 void Timeline::Complete(CommandId id) {
   Command command = std::move(commands_.extract(id).mapped());
   if (command.queue != 0) {
@@ -258,13 +278,14 @@ void Timeline::Complete(CommandId id) {
   Times& times = command.times;
   if (times.submitted == Instant{}) times.submitted = now_;
   if (times.ended == Instant{}) times.began = times.ended = now_;
-  ends_.push_back({.command = id, .status = command.status, .times = times});
+  ends_.push_back({.command = id, .status = command.status, .lost = command.lost, .times = times});
   for (const CommandId one : command.waiters) {
     const auto found = commands_.find(one);
     if (found == commands_.end()) continue;
     Command& waiter = found->second;
     if (!OrderedBy(command, waiter)) --waiter.waits;
-    if (command.status < 0) Fail(one, kWaitListFailed);
+    if (command.status < 0 && command.lost) Lose(one, waiter, kWaitListFailed);
+    if (command.status < 0 && !command.lost) Fail(one, kWaitListFailed);
     changed_.insert(waiter.queue);
   }
 }

@@ -11,6 +11,7 @@
 // - A command is complete when it is both computed and modelled, and not before everything in its wait list is.
 // - Commands of a queue in order are submitted and complete in order.
 // - A command completes once. When one fails, everything that waits for it fails.
+// - What the device has failed is complete when it is computed: until then the CPU driver may write to its memory.
 // - Without the model, a command is complete when it is computed.
 #pragma once
 
@@ -51,8 +52,9 @@ class Timeline {
   static constexpr std::size_t kInFlightMax = 64;      // commands of a lane that the model has at once
   /// Beyond it queues share lanes. With a lane for each of 64 devices, a client of the emulator has 256.
   static constexpr std::size_t kLanesMax = 192;
-  /// CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST.
+  /// CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, CL_OUT_OF_RESOURCES.
   static constexpr int kWaitListFailed = -14;
+  static constexpr int kDeviceFailed = -5;
 
   using QueueId = std::uint32_t;
   /// Markers and barriers without a wait list wait for all commands of the queue before them; commands after a barrier
@@ -71,7 +73,8 @@ class Timeline {
   };
   struct End {
     CommandId command = 0;
-    int status = 0;  // negative: it failed
+    int status = 0;     // negative: it failed
+    bool lost = false;  // because of the device
     Times times;
   };
 
@@ -79,16 +82,21 @@ class Timeline {
   QueueId AddQueue(std::uint32_t device, bool in_order, std::size_t depth);
   /// Its commands still complete.
   void RemoveQueue(QueueId queue);
-  /// `waits` may contain commands that are complete. `wait_failed`: one of the wait list has failed before.
+  /// What has become of the wait list before. kLost: the device has failed a part of it, and the CPU driver, which
+  /// knows nothing of it, computes the command. kFailed: it does not.
+  enum class Before : std::uint8_t { kGood, kLost, kFailed };
+  /// `waits` may contain commands that are complete.
   CommandId Add(Instant now, QueueId queue, Order order, const Work& work, std::span<const CommandId> waits,
-                bool wait_failed = false);
+                Before before = Before::kGood);
   CommandId AddUserEvent(Instant now);
 
   void SetUserEvent(Instant now, CommandId event, int status);
   /// The CPU driver has done the command. `cpu`: what it took; `status`: negative when it failed.
   void Computed(Instant now, CommandId command, int status, Duration cpu);
-  /// The model has done a command that was submitted. `lost`: the device was reset; the times mean nothing.
-  void Modelled(Instant now, CommandId command, Instant began, Instant ended, bool lost);
+  /// The model has done a command that was submitted.
+  void Modelled(Instant now, CommandId command, Instant began, Instant ended);
+  /// The device has failed a command that was submitted. The CPU driver knows nothing of it.
+  void Failed(Instant now, CommandId command);
   /// The model is gone.
   void Abandon(Instant now);
 
@@ -124,6 +132,7 @@ class Timeline {
     std::size_t waits = 0;             // of its wait list, not complete
     std::vector<CommandId> waiters{};  // commands that have it in their wait list
     bool computed = false, modelled = false;
+    bool lost = false;  // the device has failed it, or something in its wait list
     int status = 0;
     Duration cpu{};
     Times times{};
@@ -138,6 +147,8 @@ class Timeline {
   void MarkModelled(CommandId id, Command& command);
   void NoteFinished(CommandId id, const Command& command);
   void Fail(CommandId failed, int status);
+  void Lose(CommandId id, Command& command, int status);
+  Command* Land(Instant now, CommandId id);
   void Complete(CommandId id);
   std::uint32_t LaneFor(QueueId id, Queue& queue);
   void GiveLanesBack(QueueId id);

@@ -35,7 +35,7 @@ TEST(ClTimeline, ACommandIsCompleteWhenItIsComputedAndModelled) {
   const CommandId first = timeline.Add(At(1), queue, Timeline::Order::kCommand, kKernel, {});
   const CommandId second = timeline.Add(At(1), queue, Timeline::Order::kCommand, kKernel, {});
   EXPECT_EQ(Commands(timeline.TakeSubmissions()), (Ids{first, second}));  // the model's queue keeps the order
-  timeline.Modelled(At(10), first, At(2), At(7), false);
+  timeline.Modelled(At(10), first, At(2), At(7));
   EXPECT_TRUE(timeline.TakeEnds().empty());
   timeline.Computed(At(20), first, 0, {});
   timeline.Computed(At(21), second, 0, {});
@@ -45,7 +45,7 @@ TEST(ClTimeline, ACommandIsCompleteWhenItIsComputedAndModelled) {
   EXPECT_EQ(ends[0].times.began, At(2));
   EXPECT_EQ(ends[0].times.ended, At(7));
   EXPECT_FALSE(timeline.Done(queue, second));
-  timeline.Modelled(At(30), second, At(7), At(12), false);
+  timeline.Modelled(At(30), second, At(7), At(12));
   EXPECT_EQ(Commands(timeline.TakeEnds()), Ids{second});
   EXPECT_TRUE(timeline.Done(queue, second));
 }
@@ -70,7 +70,7 @@ TEST(ClTimeline, ACommandWaitsForItsWaitListInOtherQueues) {
   const CommandId before = timeline.Add(At(1), one, Timeline::Order::kCommand, kKernel, {});
   const CommandId after = timeline.Add(At(1), two, Timeline::Order::kCommand, kKernel, Ids{before});
   EXPECT_EQ(Commands(timeline.TakeSubmissions()), Ids{before});
-  timeline.Modelled(At(6), before, At(1), At(6), false);
+  timeline.Modelled(At(6), before, At(1), At(6));
   EXPECT_TRUE(timeline.TakeSubmissions().empty());  // it is not computed
   timeline.Computed(At(7), before, 0, {});
   EXPECT_EQ(Commands(timeline.TakeSubmissions()), Ids{after});
@@ -87,9 +87,9 @@ TEST(ClTimeline, QueuesOutOfOrderHaveSeveralLanesAndBarriers) {
   ASSERT_EQ(Commands(submitted), (Ids{a, b}));
   EXPECT_NE(submitted[0].lane, submitted[1].lane);
   for (const CommandId id : {a, b, barrier, c}) timeline.Computed(At(2), id, 0, {});
-  timeline.Modelled(At(3), b, At(2), At(3), false);
+  timeline.Modelled(At(3), b, At(2), At(3));
   EXPECT_EQ(Commands(timeline.TakeEnds()), Ids{b});
-  timeline.Modelled(At(4), a, At(2), At(4), false);
+  timeline.Modelled(At(4), a, At(2), At(4));
   EXPECT_EQ(Commands(timeline.TakeEnds()), (Ids{a, barrier}));
   EXPECT_EQ(Commands(timeline.TakeSubmissions()), Ids{c});
 }
@@ -115,7 +115,7 @@ TEST(ClTimeline, ADeviceHasNoMoreCommandsOfALaneThanItHolds) {
   Ids ids;
   for (int i = 0; i < 5; ++i) ids.push_back(timeline.Add(At(1), queue, Timeline::Order::kCommand, kKernel, {}));
   EXPECT_EQ(timeline.TakeSubmissions().size(), 2U);
-  timeline.Modelled(At(2), ids[0], At(1), At(2), false);
+  timeline.Modelled(At(2), ids[0], At(1), At(2));
   EXPECT_EQ(Commands(timeline.TakeSubmissions()), Ids{ids[2]});
 }
 
@@ -129,7 +129,7 @@ TEST(ClTimeline, LanesOfQueuesThatAreGoneAreUsedAgain) {
     EXPECT_EQ(submitted[0].lane, 0U);
     timeline.RemoveQueue(queue);
     timeline.Computed(At(1), id, 0, {});
-    timeline.Modelled(At(2), id, At(1), At(2), false);
+    timeline.Modelled(At(2), id, At(1), At(2));
     EXPECT_EQ(timeline.TakeEnds().size(), 1U);
   }
 }
@@ -159,6 +159,27 @@ TEST(ClTimeline, WithoutTheModelACommandIsCompleteWhenItIsComputed) {
   EXPECT_TRUE(timeline.TakeSubmissions().empty());
 }
 
+TEST(ClTimeline, WhatTheDeviceFailsIsCompleteOnceItIsComputed) {
+  Timeline timeline;
+  const auto queue = timeline.AddQueue(0, true, 0), other = timeline.AddQueue(0, true, 0);
+  const CommandId first = timeline.Add(At(1), queue, Timeline::Order::kCommand, kKernel, {});
+  const CommandId second = timeline.Add(At(1), queue, Timeline::Order::kCommand, kKernel, {});
+  const CommandId waits = timeline.Add(At(1), other, Timeline::Order::kCommand, kKernel, Ids{first});
+  timeline.Failed(At(2), first);
+  timeline.Failed(At(2), second);
+  EXPECT_TRUE(timeline.TakeEnds().empty());
+  timeline.Computed(At(3), first, 0, {});
+  auto ends = timeline.TakeEnds();
+  ASSERT_EQ(Commands(ends), Ids{first});
+  EXPECT_EQ(ends[0].status, Timeline::kDeviceFailed);
+  timeline.Computed(At(4), waits, 0, {});
+  ends = timeline.TakeEnds();
+  ASSERT_EQ(Commands(ends), Ids{waits});
+  EXPECT_EQ(ends[0].status, Timeline::kWaitListFailed);
+  timeline.Computed(At(5), second, 0, {});
+  EXPECT_EQ(Commands(timeline.TakeEnds()), Ids{second});
+}
+
 // -- Laws ------------------------------------------------------------------------------------------------------------
 
 /// Draws programs of commands over several queues, plays a model and a CPU driver, and checks every end.
@@ -177,8 +198,8 @@ class Player {
       case 0:
       case 1:
       case 2: Add(); break;
-      case 3: Compute(*rc::gen::inRange(0, 8) == 0 ? -5 : 0); break;
-      case 4: Model(); break;
+      case 3: Compute(*rc::gen::inRange(0, 8) == 0 ? -6 : 0); break;
+      case 4: Model(*rc::gen::inRange(0, 5) == 0); break;
       case 5: AddUser(); break;
       default: SetUser(*rc::gen::inRange(0, 3) == 0 ? -7 : 0); break;
     }
@@ -205,6 +226,9 @@ class Player {
     bool user = false, in_order = false, measured = false, costs = false;
     std::vector<CommandId> waits;
     bool submitted = false, computed = false, modelled = false, ended = false;
+    bool device_failed = false;
+    bool refused = false;  // when it was added: the CPU driver does not have it
+    bool lost = false;     // by the device: itself, or what it waits for
     int computed_status = 0, status = 0;
     Instant model_end{};
   };
@@ -215,11 +239,12 @@ class Player {
     const int kind = *rc::gen::inRange(0, 5);
     one.measured = kind == 1;
     one.costs = kind < 3;
-    bool failed = false;
+    bool failed = false, lost = true;
     for (int i = *rc::gen::inRange(0, 4); i > 0 && !known_.empty(); --i) {
       const auto& [id, before] = *std::next(known_.begin(), *rc::gen::inRange<std::size_t>(0, known_.size()));
       one.waits.push_back(id);
       failed |= before.ended && before.status < 0;
+      lost &= !before.ended || before.status >= 0 || before.lost;
     }
     const auto order = kind == 3   ? Timeline::Order::kMarker
                        : kind == 4 ? Timeline::Order::kBarrier
@@ -228,9 +253,13 @@ class Player {
                                        one.measured ? kMeasured
                                        : one.costs  ? kKernel
                                                     : kFree,
-                                       one.waits, failed);
+                                       one.waits,
+                                       !failed ? Timeline::Before::kGood
+                                       : lost  ? Timeline::Before::kLost
+                                               : Timeline::Before::kFailed);
     order_[one.queue].push_back(id);
-    if (!failed) uncomputed_[one.queue].push_back(id);
+    one.refused = failed && !lost;
+    if (!one.refused) uncomputed_[one.queue].push_back(id);
     known_.emplace(id, std::move(one));
   }
   void AddUser() {
@@ -262,7 +291,7 @@ class Player {
       }
     return false;
   }
-  bool Model() {
+  bool Model(bool fails = false) {
     for (auto& [lane, left] : lanes_) {
       if (left.empty()) continue;
       const CommandId id = left.front();
@@ -270,7 +299,11 @@ class Player {
       Known& one = known_.at(id);
       one.modelled = true;
       one.model_end = now_;
-      timeline_.Modelled(now_, id, now_ - microseconds(1), now_, false);
+      one.device_failed = fails;
+      if (fails)
+        timeline_.Failed(now_, id);
+      else
+        timeline_.Modelled(now_, id, now_ - microseconds(1), now_);
       return true;
     }
     return false;
@@ -287,15 +320,19 @@ class Player {
     for (const auto& end : timeline_.TakeEnds()) {
       Known& one = known_.at(end.command);
       RC_ASSERT(!one.ended);
+      RC_ASSERT(!end.lost || (one.computed && !one.refused));
       one.ended = true;
       one.status = end.status;
       if (one.user) continue;
       bool failed = false;
       for (const CommandId id : one.waits) failed |= known_.at(id).status < 0;
+      one.lost = end.lost;
+      RC_ASSERT(!end.lost || one.device_failed || end.status == Timeline::kWaitListFailed);
       if (failed) {
         RC_ASSERT(end.status < 0);
       } else {
-        RC_ASSERT(end.status == one.computed_status || end.status == Timeline::kWaitListFailed);
+        RC_ASSERT(end.status == one.computed_status || end.status == Timeline::kWaitListFailed ||
+                  (end.status == Timeline::kDeviceFailed && one.device_failed));
         RC_ASSERT(one.computed || end.status < 0);
         RC_ASSERT(end.status < 0 || !one.costs || one.modelled);
         RC_ASSERT(end.status < 0 || !one.costs || end.times.ended == one.model_end);

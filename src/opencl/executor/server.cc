@@ -72,7 +72,8 @@ class Server {
       : options_(std::move(options)),
         agent_(options_.attach, proto::Api::kOpenCl, "weir-executor"),
         device_(std::move(device)),
-        memory_bytes_(std::max(DeviceNumber(*device_.cl, device_.device, CL_DEVICE_GLOBAL_MEM_SIZE), kArenaBytesMin)) {}
+        memory_bytes_(std::max(DeviceNumber(*device_.cl, device_.device, CL_DEVICE_GLOBAL_MEM_SIZE), kArenaBytesMin)),
+        was_available_(Available()) {}
 
   Status Run();
 
@@ -81,6 +82,7 @@ class Server {
   Result<bool> AwaitGate(int signals);
   void Share();
   void TellWhatIsMade();
+  [[nodiscard]] bool Available() const { return DeviceNumber(*device_.cl, device_.device, CL_DEVICE_AVAILABLE) != 0; }
   platform::Fd AcceptOurs();
   void RefuseAll(const std::string& why);
   void Accept();
@@ -93,6 +95,7 @@ class Server {
   gate::Agent agent_;
   NativeDevice device_;
   const std::uint64_t memory_bytes_;
+  const bool was_available_;
   std::unique_ptr<DeviceMeter> meter_;
   std::unique_ptr<Shared> shared_;
   std::unique_ptr<MemoryKeeper> keeper_;  // null: memory is not elastic
@@ -206,7 +209,13 @@ Status Server::Run() {
       if (watched[i + 2].revents == 0) continue;
       if (auto connection = pending_.Take(numbers[i])) Welcome(std::move(*connection));
     }
-    if ((watched[1].revents & POLLIN) != 0) Accept();
+    const bool clients_wait = (watched[1].revents & POLLIN) != 0;
+    if (clients_wait && was_available_ && !Available()) {
+      // Lost, or reset: a process that used it then cannot use it again. The next executor takes those who wait.
+      Say("the device of '" + options_.vgpu + "' is no longer available: this executor ends");
+      break;
+    }
+    if (clients_wait) Accept();
     const std::int64_t now_ns = platform::NowNs();
     pending_.DropLate(InstantFromNs(now_ns));
     Tick(now_ns);
