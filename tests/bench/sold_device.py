@@ -91,6 +91,9 @@ class OneCpu:
                     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
         raise AssertionError("no such CPU in /proc/stat")
 
+    def used_each(self, node, vgpus):
+        return {}
+
     def use_of(self, sample):
         """Of a second of `sell`: what programs used, by the daemon's books."""
         return sum(v["gpu"] for v in sample["vgpus"].values())
@@ -128,6 +131,11 @@ class EmulatedCard:
 
     def truth(self, node):
         return emulated.truth_at(os.path.join(node.run_dir, "emulator-0.sock"))
+
+    def used_each(self, node, vgpus):
+        """Of the device, by the processes that each vGPU has now."""
+        used = emulated.used_ns_in(self.truth(node))
+        return {v["name"]: {p["pid"]: used.get(p["pid"], 0) / 1e9 for p in v["processes"]} for v in vgpus}
 
     def used_s(self, node, vgpu):
         pids = self.pids.setdefault(vgpu, set())
