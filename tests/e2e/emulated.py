@@ -9,6 +9,7 @@ import time
 import weir_e2e as e2e
 
 EMULATOR = os.path.join(e2e.BUILD, "bin/weir-emulated-gpu")
+DEVICES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../devices")
 
 # A device that takes turns of 2 ms, as vendors' drivers do between processes. Nothing is drawn: a frame takes no time of the
 # host's processors, only the device's.
@@ -16,6 +17,12 @@ CARD = '[[device]]\nname = "Card"\nmemory = "2 GiB"\narbitration = "time-slice"\
 # For tests of shares: frames that are long beside the time until a program of a busy host is given a processor.
 LONG_FRAMES = '[[program]]\nname = "glmark2-es2"\nframe = "30 ms"\ndrawn = false\n[[program]]\nname = "*"\nframe = "40 ms"\ndrawn = false\n'
 FRAMES = '[[program]]\nname = "glmark2-es2"\nframe = "3 ms"\ndrawn = false\n[[program]]\nname = "*"\nframe = "4 ms"\ndrawn = false\n'
+
+
+def path_of(device):
+    """Of the description that `emulated:FILE` names: a file, or the name of one in devices/."""
+    name = device.removeprefix("emulated:")
+    return os.path.abspath(name) if os.path.exists(name) else os.path.join(DEVICES, name + ".toml")
 
 
 def truth_at(socket):

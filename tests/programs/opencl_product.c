@@ -3,7 +3,10 @@
 // of 16 * 16 work-items. Checks C against rows that it computes itself, and says what its bytes sum up to, so that runs
 // can be compared.
 //
-//   opencl_product M N K [ROUNDS]     each of M, N a multiple of 16
+//   opencl_product M N K [ROUNDS [again]]     each of M, N a multiple of 16
+//
+// With "again" all rounds but the last run a kernel of another name, product_again, which does the same: an emulated
+// device can be told not to compute it. Results are those of the last round.
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <stdint.h>
@@ -12,13 +15,16 @@
 #include <string.h>
 #include <time.h>
 
-static const char* kSource =
-    "kernel void product(global const float* a, global const float* b, global float* c, int n, int k) {\n"
-    "  const size_t column = get_global_id(0), row = get_global_id(1);\n"
-    "  float sum = 0;\n"
-    "  for (int i = 0; i < k; ++i) sum = fma(a[row * k + i], b[(size_t)i * n + column], sum);\n"
-    "  c[row * n + column] = sum;\n"
-    "}\n";
+#define PRODUCT(name)                                                                          \
+  "kernel void " name                                                                          \
+  "(global const float* a, global const float* b, global float* c, int n, int k) {\n"          \
+  "  const size_t column = get_global_id(0), row = get_global_id(1);\n"                        \
+  "  float sum = 0;\n"                                                                         \
+  "  for (int i = 0; i < k; ++i) sum = fma(a[row * k + i], b[(size_t)i * n + column], sum);\n" \
+  "  c[row * n + column] = sum;\n"                                                             \
+  "}\n"
+
+static const char* kSources[2] = {PRODUCT("product"), PRODUCT("product_again")};
 
 static void Check(cl_int error, const char* what) {
   if (error == CL_SUCCESS) return;
@@ -38,8 +44,9 @@ int main(int argc, char** argv) {
   const size_t m = argc > 3 ? (size_t)atol(argv[1]) : 0, n = argc > 3 ? (size_t)atol(argv[2]) : 0;
   const size_t k = argc > 3 ? (size_t)atol(argv[3]) : 0;
   const int rounds = argc > 4 ? atoi(argv[4]) : 1;
-  if (m == 0 || n == 0 || k == 0 || m % 16 != 0 || n % 16 != 0 || rounds < 1) {
-    fprintf(stderr, "Usage: opencl_product M N K [ROUNDS]     M and N multiples of 16\n");
+  const int again = argc > 5 && strcmp(argv[5], "again") == 0;
+  if (m == 0 || n == 0 || k == 0 || m % 16 != 0 || n % 16 != 0 || rounds < 1 || (argc > 5 && !again)) {
+    fprintf(stderr, "Usage: opencl_product M N K [ROUNDS [again]]     M and N multiples of 16\n");
     return 2;
   }
   float* a = malloc(m * k * sizeof *a);
@@ -58,10 +65,12 @@ int main(int argc, char** argv) {
   Check(error, "clCreateContext");
   const cl_command_queue queue = clCreateCommandQueue(context, device, 0, &error);
   Check(error, "clCreateCommandQueue");
-  const cl_program program = clCreateProgramWithSource(context, 1, &kSource, NULL, &error);
+  const cl_program program = clCreateProgramWithSource(context, again ? 2 : 1, kSources, NULL, &error);
   Check(error, "clCreateProgramWithSource");
   Check(clBuildProgram(program, 1, &device, "", NULL, NULL), "clBuildProgram");
   const cl_kernel kernel = clCreateKernel(program, "product", &error);
+  Check(error, "clCreateKernel");
+  const cl_kernel repeated = clCreateKernel(program, again ? "product_again" : "product", &error);
   Check(error, "clCreateKernel");
 
   const double begin = Now();
@@ -71,14 +80,19 @@ int main(int argc, char** argv) {
     memory[i] = clCreateBuffer(context, i == 2 ? CL_MEM_WRITE_ONLY : CL_MEM_READ_ONLY, bytes[i], NULL, &error);
     Check(error, "clCreateBuffer");
     Check(clSetKernelArg(kernel, (cl_uint)i, sizeof memory[i], &memory[i]), "clSetKernelArg");
+    Check(clSetKernelArg(repeated, (cl_uint)i, sizeof memory[i], &memory[i]), "clSetKernelArg");
   }
   const cl_int sizes[2] = {(cl_int)n, (cl_int)k};
-  for (cl_uint i = 0; i < 2; ++i) Check(clSetKernelArg(kernel, 3 + i, sizeof sizes[i], &sizes[i]), "clSetKernelArg");
+  for (cl_uint i = 0; i < 2; ++i) {
+    Check(clSetKernelArg(kernel, 3 + i, sizeof sizes[i], &sizes[i]), "clSetKernelArg");
+    Check(clSetKernelArg(repeated, 3 + i, sizeof sizes[i], &sizes[i]), "clSetKernelArg");
+  }
   Check(clEnqueueWriteBuffer(queue, memory[0], CL_FALSE, 0, bytes[0], a, 0, NULL, NULL), "clEnqueueWriteBuffer");
   Check(clEnqueueWriteBuffer(queue, memory[1], CL_FALSE, 0, bytes[1], b, 0, NULL, NULL), "clEnqueueWriteBuffer");
   const size_t global[2] = {n, m}, local[2] = {16, 16};
   for (int round = 0; round < rounds; ++round)
-    Check(clEnqueueNDRangeKernel(queue, kernel, 2, NULL, global, local, 0, NULL, NULL), "clEnqueueNDRangeKernel");
+    Check(clEnqueueNDRangeKernel(queue, round + 1 < rounds ? repeated : kernel, 2, NULL, global, local, 0, NULL, NULL),
+          "clEnqueueNDRangeKernel");
   Check(clEnqueueReadBuffer(queue, memory[2], CL_TRUE, 0, bytes[2], c, 0, NULL, NULL), "clEnqueueReadBuffer");
   const double took = Now() - begin;
 
@@ -95,6 +109,7 @@ int main(int argc, char** argv) {
   for (size_t i = 0; i < bytes[2]; ++i) hash = (hash ^ at[i]) * 1099511628211U;
   printf("%zu*%zu*%zu wrong %zu sum %016llx seconds %.3f\n", m, n, k, wrong, (unsigned long long)hash, took);
   for (int i = 0; i < 3; ++i) clReleaseMemObject(memory[i]);
+  clReleaseKernel(repeated);
   clReleaseKernel(kernel);
   clReleaseProgram(program);
   clReleaseCommandQueue(queue);
