@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 #include "core/device/device_model.h"
 
@@ -163,7 +162,7 @@ inline std::size_t DeviceModel::Choose(std::size_t index, Instant now) const {
   const bool turn_over = now >= engine.turn_began + config_.slice;
   const auto rank = [&](const Eligible& each) {
     const std::uint32_t distance = clients_[queues_[each.queue].client].id - engine.client;  // modulo 2^32
-    return distance == 0 && turn_over ? std::numeric_limits<std::uint32_t>::max() : distance;
+    return distance == 0 && turn_over ? std::uint64_t{1} << 32 : std::uint64_t{distance};
   };
   return static_cast<std::size_t>(std::ranges::min_element(engine.eligible, {}, rank) - engine.eligible.begin());
 }
