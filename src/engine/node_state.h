@@ -83,6 +83,7 @@ struct NodeEngine::Vgpu_ {
 
   // Charges and the driver's account (docs/accounting.md)
   Duration settled{};                              // `used` at the last reading
+  Instant settled_at{};                            // {}: there was none
   bool listed = false;                             // a process of it has had a counter
   double reported_lately = 0, charged_lately = 0;  // ns up to the last reading, with older ones weighted less
   std::vector<ProcessId> ended;                    // processes that ended since the last reading

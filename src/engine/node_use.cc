@@ -46,6 +46,7 @@ Status NodeEngine::On(Instant now, const SeeDeviceUse& event, Actions& actions) 
     vgpu.charged_lately =
         vgpu.charged_lately * kKeptOfBefore + reported + static_cast<double>(uses[i].correction.count());
     vgpu.settled = vgpu.View().used;
+    vgpu.settled_at = now;
     vgpu.listed = uses[i].listed;
     vgpu.ended.clear();
     vgpu.ended_beyond = 0;
