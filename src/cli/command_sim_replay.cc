@@ -6,11 +6,13 @@
 #include <memory>
 
 #include "cli/options.h"
+#include "cli/places.h"
 #include "cli/sim/replay.h"
 #include "cli/sim/trace_file.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "cli/text_units.h"
+#include "emulator/device_file.h"
 
 namespace weir::cli {
 namespace {
@@ -19,7 +21,38 @@ struct ReplayFlags {
   std::vector<std::string> traces;
   std::string policy;
   std::vector<NamedValue> params;
+  std::string device;
 };
+
+constexpr std::string_view kOfDescription = "emulated:";
+
+/// The device of a description that the daemon called `name`: emulated0 is the first.
+Result<core::DeviceConfig> DescribedDevice(const std::string& wanted, const std::string& name) {
+  if (!wanted.starts_with(kOfDescription))
+    return Fail(Errc::kInvalidArgument,
+                fmt::format("--device takes emulated:FILE, as weir serve does, not '{}'", wanted));
+  WEIR_TRY(const std::filesystem::path self, SelfExecutable());
+  WEIR_TRY(const emulator::Emulated described,
+           emulator::LoadDevices(wanted.substr(kOfDescription.size()), emulator::DescriptionFolders(self)));
+  std::size_t number = 0;
+  if (constexpr std::string_view kName = "emulated"; name.starts_with(kName))
+    if (const auto given = ParseNumber(name.substr(kName.size()))) number = static_cast<std::size_t>(*given);
+  if (number >= described.devices.size())
+    return Fail(Errc::kNotFound, fmt::format("'{}' describes {} devices, and the traces are of {}", wanted,
+                                             described.devices.size(), name));
+  return described.devices[number].model;
+}
+
+void WarnOf(const Replay& replay, const std::string& device) {
+  if (replay.emulated() && device.empty())
+    Say("warning: the device was emulated; with --device emulated:FILE the model works as it did");
+  for (std::size_t i = 0; i < replay.factors().size(); ++i)
+    if (replay.factors()[i] <= Replay::kFactorMin || replay.factors()[i] >= Replay::kFactorMax)
+      Say(
+          fmt::format("warning: no time of its own makes the model of '{}' show its recorded rate: the modelled device "
+                      "differs from the recorded one",
+                      replay.recorded()[i].vgpu));
+}
 
 Result<core::PolicyParams> ParamsOf(const std::string& policy, const std::vector<NamedValue>& given) {
   WEIR_TRY(const core::PolicyEntry* entry, core::FindPolicy(policy));
@@ -45,7 +78,12 @@ Result<int> RunReplay(const Session& session, const ReplayFlags& flags) {
   WEIR_TRY(core::PolicyParams params, ParamsOf(policy, flags.params));
   if (policy == replay.policy() && flags.params.empty()) params = replay.params();
 
+  if (!flags.device.empty()) {
+    WEIR_TRY(const core::DeviceConfig device, DescribedDevice(flags.device, replay.device()));
+    replay.PlayOn(device);
+  }
   replay.Calibrate();
+  WarnOf(replay, flags.device);
   const auto real = replay.SecondHalf(), model = replay.PlaySecondHalf();
   const auto what_if = replay.Play(policy, params);
   if (session.json) {
@@ -54,6 +92,7 @@ Result<int> RunReplay(const Session& session, const ReplayFlags& flags) {
     for (std::size_t i = 0; i < real.size(); ++i)
       out["vgpus"].push_back(
           {{"name", real[i].vgpu},
+           {"factor", replay.factors()[i]},
            {"recorded", {{"fps", replay.recorded()[i].fps}, {"share", replay.recorded()[i].share}}},
            {"second_half", {{"fps", real[i].fps}, {"share", real[i].share}}},
            {"model_of_second_half", {{"fps", model[i].fps}, {"share", model[i].share}}},
@@ -113,6 +152,8 @@ void AddSimReplay(Command sim, Session& session) {
                                      session);
   command.Add("traces", "FILE", flags->traces, "Traces of vGPUs of one device, recorded at the same time").Required();
   command.Add("--policy", "NAME", flags->policy, "The policy to try (default: that of the record)");
+  command.Add("--device", "DEVICE", flags->device,
+              "emulated:FILE, the description of the emulated device that was recorded");
   command.AddEachParsed("--param", "NAME=VALUE", flags->params, ParseNamedValue,
                         "A parameter of the policy; may be repeated");
   command.WhenGiven([flags, &session] { session.action = [flags, &session] { return RunReplay(session, *flags); }; });

@@ -87,7 +87,8 @@ ordered_json ToJson(const VgpuReport& vgpu) {
                    {"wait_ns", status.totals.wait.count()},    {"pace_ns", status.totals.pace.count()},
                    {"predicted", status.totals.predicted},     {"mispredicted", status.totals.mispredicted},
                    {"records_lost", status.records_lost},      {"records_bad", status.records_bad},
-                   {"samples_bad", status.samples_bad},        {"fail_opens", vgpu.fail_opens}};
+                   {"samples_bad", status.samples_bad},        {"fail_opens", vgpu.fail_opens},
+                   {"settled_ns", status.settled.count()},     {"settled_at_ns", NsOf(status.settled_at)}};
   out["memory"] = MemoryJson(status);
   out["use"] = {{"work_items", vgpu.use.work_items}, {"memory_bytes", vgpu.use.memory.count}};
   out["window"] = ToJson(status.window, status);

@@ -352,6 +352,10 @@ Result<Emulated> LoadDevices(const std::string& name, const std::vector<std::str
   return Fail(Errc::kNotFound, fmt::format("no device description '{}'; looked for {}", name, fmt::join(tried, ", ")));
 }
 
+std::vector<std::string> DescriptionFolders(const std::filesystem::path& program) {
+  return {(program.parent_path() / "../../share/weir/devices").lexically_normal(), WEIR_DEVICES_DIR};
+}
+
 bool Matches(std::string_view pattern, std::string_view name) {
   std::size_t p = 0, n = 0, star = std::string_view::npos, after = 0;
   while (n < name.size()) {

@@ -2,6 +2,7 @@
 // Reads the description of emulated devices (docs/emulated-gpu.md, "Device description files").
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -56,6 +57,9 @@ Result<Emulated> LoadDevices(const std::string& name, const std::vector<std::str
 
 /// As in a description: "lost".
 std::string_view NameOf(core::DeviceFault::Kind kind);
+
+/// Where ready descriptions lie: beside an installed program, or in the source tree of this build.
+std::vector<std::string> DescriptionFolders(const std::filesystem::path& program);
 
 /// Whether a name matches a pattern in which * stands for any text and ? for one character.
 bool Matches(std::string_view pattern, std::string_view name);

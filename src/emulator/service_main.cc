@@ -49,11 +49,9 @@ int Usage(const std::string& what) {
   return 2;
 }
 
-/// Where ready descriptions lie: beside an installed program, or in the source tree of this build.
 std::vector<std::string> Folders() {
   std::error_code none;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", none).parent_path();
-  return {(self / "../../share/weir/devices").lexically_normal(), WEIR_DEVICES_DIR};
+  return emulator::DescriptionFolders(std::filesystem::read_symlink("/proc/self/exe", none));
 }
 
 /// With a parent, waits until an emulator that still serves clients of a former parent has ended. No descriptor: the

@@ -53,6 +53,8 @@ struct VgpuStatus {
   core::FrameTotals totals;
   core::FrameWindow window;
   Duration gpu_total{};  // charged since creation
+  Duration settled{};    // of this, up to the last reading of the driver's account
+  Instant settled_at{};  // {}: there was no reading
   double gpu_use = 0;    // of the device's capacity, in the last second
   double gpu_share = 0;  // of the use by all vGPUs of the device, in the last second
   std::uint64_t records_lost = 0;

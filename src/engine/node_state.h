@@ -85,6 +85,7 @@ struct NodeEngine::Vgpu_ {
   // Charges and the driver's account (docs/accounting.md)
   Duration settled{};                              // `used` at the last reading, without `pending`
   Duration pending{};                              // charged at the last reading for work in flight
+  Instant settled_at{};                            // {}: there was no reading
   bool listed = false;                             // a process of it has had a counter
   std::int64_t reserved_ns = 0;                    // for work in flight, in the unit of reports
   std::int64_t reserved_before_ns = 0;             // the same at the last reading

@@ -85,6 +85,8 @@ VgpuStatus NodeEngine::StatusOf(Instant now, const Vgpu_& vgpu) const {
                     .totals = vgpu.frames.totals(),
                     .window = vgpu.frames.Window(now),
                     .gpu_total = view.used,
+                    .settled = vgpu.settled,
+                    .settled_at = vgpu.settled_at,
                     .gpu_use = vgpu.marks.Rate(now, view.used),
                     .records_lost = vgpu.records_lost,
                     .records_bad = vgpu.records_bad,

@@ -71,6 +71,7 @@ Status NodeEngine::On(Instant now, const SeeDeviceUse& event, Actions& actions) 
     Correct(vgpu, uses[i]);
     LearnScale(vgpu, uses[i]);
     if (uses[i].correction > Duration{0}) vgpu.View().last_active = now;
+    vgpu.settled_at = now;
     vgpu.listed = uses[i].listed;
     vgpu.ended.clear();
     vgpu.ended_beyond = 0;

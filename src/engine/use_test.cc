@@ -57,6 +57,26 @@ TEST(DeviceUse, WorkThatWaitsForTheDeviceStaysCharged) {
   EXPECT_GT(beyond / kTimes, milliseconds(40));
 }
 
+TEST(DeviceUse, WhatTheLastReadingChargedIsKnownWithItsTime) {
+  ModelNode node;
+  const VgpuId vgpu = node.AddVgpu("a", {});
+  const ProcessId process = node.AddProcess(vgpu, {});
+  EXPECT_EQ(node.engine().Vgpu(node.now(), vgpu)->settled_at, Instant{});
+  Instant read{};
+  for (int i = 0; i < 3; ++i) {
+    node.RunFor(milliseconds(100));
+    const core::UseCounter counter{.vgpu = vgpu, .process = process, .key = 1, .total = milliseconds(7) * i};
+    read = node.now();
+    ASSERT_TRUE(node.Do(engine::SeeDeviceUse{"", {.busy = {}, .counters = {&counter, 1}}}));
+  }
+  const Duration settled = node.engine().Vgpu(node.now(), vgpu)->settled;
+  EXPECT_LE(settled, Charged(node, vgpu)) << "a frame may be in flight";
+  node.RunFor(milliseconds(50));
+  EXPECT_GT(Charged(node, vgpu), settled) << "the process reports more";
+  EXPECT_EQ(node.engine().Vgpu(node.now(), vgpu)->settled, settled);
+  EXPECT_EQ(node.engine().Vgpu(node.now(), vgpu)->settled_at, read);
+}
+
 TEST(DeviceUse, FramesAreScaledByWhatTheAccountChargedForReports) {
   ModelNode node;
   const VgpuId vgpu = node.AddVgpu("a", {});

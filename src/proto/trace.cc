@@ -11,7 +11,7 @@ namespace weir::proto {
 namespace {
 
 // A record: kind u8, length of its body as varint, body.
-enum Kind : std::uint8_t { kProcess = 1, kFrame = 2, kLost = 3, kEnd = 4 };
+enum Kind : std::uint8_t { kProcess = 1, kFrame = 2, kLost = 3, kEnd = 4, kCharge = 5 };
 
 constexpr std::uint64_t kLostMax = std::uint64_t{1} << 40;
 
@@ -171,6 +171,10 @@ class Decoder {
     switch (kind) {
       case kProcess: trace_.processes.push_back(ReadProcess(body)); break;
       case kFrame: WEIR_TRY_STATUS(TakeFrame(body, at)); break;
+      case kCharge:
+        trace_.charges.push_back(
+            {static_cast<std::int64_t>(body.Span("time of a charge")), body.Span("what was charged")});
+        break;
       case kLost: trace_.lost += body.Number("number of lost frames", kLostMax); break;
       case kEnd:
         trace_.recorded_until_ns = static_cast<std::int64_t>(body.Span("end"));
@@ -249,6 +253,13 @@ void TraceEncoder::Add(const TraceFrame& f) {
   AddRecord(kFrame, w.bytes());
 }
 
+void TraceEncoder::Add(const TraceCharge& charge) {
+  WireWriter w;
+  w.PutVarint(static_cast<std::uint64_t>(charge.at_ns));
+  w.PutVarint(charge.total_ns);
+  AddRecord(kCharge, w.bytes());
+}
+
 void TraceEncoder::AddLost(std::uint64_t frames) {
   WireWriter w;
   w.PutVarint(frames);
@@ -265,6 +276,7 @@ std::vector<std::byte> EncodeTrace(const Trace& trace) {
   TraceEncoder encoder(trace.header);
   for (const TraceProcess& process : trace.processes) encoder.Add(process);
   for (const TraceFrame& frame : trace.frames) encoder.Add(frame);
+  for (const TraceCharge& charge : trace.charges) encoder.Add(charge);
   if (trace.lost > 0) encoder.AddLost(trace.lost);
   if (trace.complete) encoder.AddEnd(trace.recorded_until_ns);
   return encoder.Take();

@@ -16,7 +16,7 @@ namespace weir::proto {
 
 inline constexpr std::uint32_t kTraceMagic = 0x43525457;  // "WTRC"
 inline constexpr std::uint16_t kTraceVersionMajor = 1;
-inline constexpr std::uint16_t kTraceVersionMinor = 0;
+inline constexpr std::uint16_t kTraceVersionMinor = 1;
 inline constexpr std::size_t kTraceTextBytesMax = 255;  // of a name
 inline constexpr std::size_t kTraceParamsMax = 64;      // of a policy
 inline constexpr std::size_t kTraceProcessesMax = 65'536;
@@ -63,10 +63,19 @@ struct TraceFrame {
   }
 };
 
+/// What the vGPU had been charged at a reading of the driver's account (docs/accounting.md). A frame's GPU time is what
+/// its process measured; the difference of two charges is what the device worked.
+struct TraceCharge {
+  std::int64_t at_ns = 0;      // CLOCK_MONOTONIC
+  std::uint64_t total_ns = 0;  // since the vGPU was created
+  friend bool operator==(const TraceCharge&, const TraceCharge&) = default;
+};
+
 struct Trace {
   TraceHeader header;
   std::vector<TraceProcess> processes;
   std::vector<TraceFrame> frames;
+  std::vector<TraceCharge> charges{};  // none where there is no account, and before version 1.1
   std::uint64_t lost = 0;              // frames that are missing in the trace
   bool complete = false;               // recording ended normally
   std::int64_t recorded_until_ns = 0;  // CLOCK_MONOTONIC; 0 if incomplete
@@ -83,6 +92,7 @@ class TraceEncoder {
   /// Must precede the first frame of the process.
   void Add(const TraceProcess& process);
   void Add(const TraceFrame& frame);
+  void Add(const TraceCharge& charge);
   void AddLost(std::uint64_t frames);
   /// Must be the last record.
   void AddEnd(std::int64_t until_ns);

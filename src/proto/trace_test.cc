@@ -12,7 +12,8 @@
 namespace weir::proto {
 namespace {
 
-constexpr const char* kGolden = "trace_v1.hex";
+constexpr const char* kGolden = "trace_v1_1.hex";
+constexpr const char* kGoldenOfVersion0 = "trace_v1.hex";
 constexpr std::size_t kPrelude = 8;  // magic and version
 
 Trace KnownTrace() {
@@ -42,6 +43,7 @@ Trace KnownTrace() {
                    .predicted_ns = 1'900'000,
                    .interval_ns = 16'666'667},
                   {.process = 0, .surface = 0, .begin_ns = 1'000'000'000, .think_ns = 1}};
+  trace.charges = {{1'100'000'000, 5'000'000}, {1'200'000'000, 9'000'000}};
   trace.lost = 300;
   trace.complete = true;
   trace.recorded_until_ns = 2'000'000'000;
@@ -77,6 +79,14 @@ TEST(Trace, GoldenBytesAreDecoded) {
   EXPECT_EQ(*decoded, KnownTrace());
 }
 
+TEST(Trace, GoldenBytesOfVersion0AreDecoded) {
+  const auto decoded = DecodeTrace(testing::ReadGolden(kGoldenOfVersion0).bytes);
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  Trace without = KnownTrace();
+  without.charges.clear();
+  EXPECT_EQ(*decoded, without);
+}
+
 TEST(Trace, WhatAppendedPieceByPieceIsTheSame) {
   const Trace trace = KnownTrace();
   TraceEncoder encoder(trace.header);
@@ -91,6 +101,7 @@ TEST(Trace, WhatAppendedPieceByPieceIsTheSame) {
     encoder.Add(frame);
     append();
   }
+  for (const TraceCharge& charge : trace.charges) encoder.Add(charge);
   encoder.AddLost(trace.lost);
   encoder.AddEnd(trace.recorded_until_ns);
   append();
@@ -113,6 +124,7 @@ RC_GTEST_PROP(Trace, SurvivesTheRoundTrip, (std::string name, std::vector<std::i
                             .gpu_ns = magnitude << 20,
                             .wait_ns = magnitude});
   }
+  for (const TraceFrame& frame : trace.frames) trace.charges.push_back({frame.begin_ns, frame.gpu_ns});
   trace.lost = numbers.size();
   RC_ASSERT(*DecodeTrace(EncodeTrace(trace)) == trace);
 }

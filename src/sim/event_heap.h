@@ -16,6 +16,7 @@ namespace weir::sim {
 enum class EventKind : std::uint8_t {
   kLook,         // a node looks at its gates
   kHousekeep,    // a node drains what its agents recorded
+  kAccount,      // a device's driver is asked what each program has used
   kPresent,      // a loop calls present
   kPaceOver,     // a loop's delay is over
   kPresentOver,  // the driver's present returns

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/device/device_config.h"
 #include "core/schedule/policy_table.h"
 #include "engine/events.h"
 #include "sim/cluster_world.h"
@@ -34,6 +35,13 @@ struct Demand {
   Duration present{};  // of the present itself, the device's part left out
 };
 
+/// What a program's agent takes for the device time of a frame (shim/gl/meter.h).
+enum class Meter : std::uint8_t {
+  kWork,  // what the device has finished since the frame before
+  kSpan,  // from begin to end on the device, with other clients' turns in between; timestamps submit what was drawn
+  kCall,  // from the call of present to its return, waits at the gate and delays left out
+};
+
 /// A tenant and its program, a frame loop or a loop of compute tasks. Commands are queued asynchronously, as a graphics
 /// runtime does (VGRIS, section 2.2): the runtime sends batches of `batch` GPU time, and a present blocks while `queue`
 /// batches are under way.
@@ -46,6 +54,10 @@ struct Tenant {
   Duration present = microseconds(300);  // the driver's present itself, on the CPU
   Duration batch = milliseconds(2);
   int queue = 3;
+  // Instead of `batch` and `queue`: a frame is one batch, and a present returns when at most so many are under way, as
+  // the emulated GL driver does it. 0: not so.
+  int frames_ahead = 0;
+  Meter meter = Meter::kWork;
   bool finishes = false;  // its present returns when the device has finished the frame, as a software renderer's does
   // Instead of scenes: of each of its loops these frames, over and over. As many as `processes`, none of them empty.
   std::vector<std::vector<Demand>> recorded{};
@@ -71,8 +83,9 @@ struct Tenant {
 /// A device and its node. One engine each: a node decides for itself.
 struct Device {
   std::string name = "gpu";
-  Duration switch_cost{};  // when the device turns from one program's batches to another's
-  Bytes memory{};          // 0: as much as is wanted
+  core::DeviceConfig model{};
+  Duration account{};  // between two readings of its driver's account (docs/accounting.md); zero: it has none
+  Bytes memory{};      // 0: as much as is wanted
   double link_bytes_per_s = 12e9;
   double cpu_steal = 0;    // part of the CPU time that something else takes, 0 … 0.95
   std::uint32_t cpus = 1;  // of the host

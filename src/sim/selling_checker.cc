@@ -187,7 +187,7 @@ class SellingChecker {
     }
     const double span = static_cast<double>(stretch.to_s - stretch.from_s);
     // Of the device's time, what its turning from one to another leaves.
-    const double useful = 1 - std::min(SecondsOf(scenario_.devices[device].switch_cost) / shortest, 0.9);
+    const double useful = 1 - std::min(SecondsOf(scenario_.devices[device].model.switch_cost) / shortest, 0.9);
     if (mode.mode == core::OversellMode::kAdaptive && used < kNotIdle * useful * wanted * span - 2 * extents)
       Object("{} … {} s: {:.3f} s of device {} is used, and one with {:.3f} of it always wants it", stretch.from_s,
              stretch.to_s, used, device, wanted);

@@ -75,7 +75,7 @@ void Simulation::BatchDone(const core::DeviceCompletion& done) {
   --loop.under_way;
   NoteWanting(index);
   if (loop.state == State::kAbsent) return;
-  loop.finished += work;
+  loop.finished += GateOf(loop).tenant->meter == Meter::kSpan ? done.ended - done.began : work;
   if (LastOfFrame(done.command) && loop.pins > 0) Unpin(loop, 1);
   if (loop.state == State::kQueueing || loop.state == State::kSynchronising) Queue(index);
 }
@@ -99,6 +99,16 @@ void Simulation::RingForMemory(std::uint32_t index) {
   if (nodes_[index].up && nodes_[index].look_at > now_) LookAt(index, now_);
 }
 
+/// Reserved for frames in flight.
+Duration Simulation::ReservedOf(const Gate& gate) const {
+  Duration reserved{};
+  for (std::uint32_t i = 0; i < LoopsOf(gate); ++i) {
+    const Loop& loop = loops_[gate.first_loop + i];
+    if (loop.entered) reserved += loop.reserved;
+  }
+  return reserved;
+}
+
 void Simulation::Sample(std::uint32_t index) {
   const Node& node = nodes_[index];
   samples_.clear();
@@ -119,6 +129,7 @@ void Simulation::Sample(std::uint32_t index) {
     sample.allowance_ns = gate.allowance_ns;
     sample.waiting = waiting;
     sample.in_flight = in_flight;
+    if (scenario_.devices[index].account > Duration{0}) sample.reserved_ns = ReservedOf(gate).count();
     if (Elastic()) SampleMemory(gate, attached);
   }
 }
@@ -144,10 +155,34 @@ void Simulation::Housekeep(std::uint32_t index) {
     Gate& gate = gates_[g];
     if (gate.done.empty()) continue;
     if (node.up) {
+      if (scenario_.devices[index].account > Duration{0}) {
+        const double scale = node.engine->ReportScale(gate.id);
+        for (core::FrameDone& done : gate.done)
+          done.gpu = Duration{static_cast<std::int64_t>(static_cast<double>(done.gpu.count()) * scale)};
+      }
       WEIR_CHECK(node.engine->Step(now_, engine::FramesDone{gate.id, gate.done, 0, 0}, none).has_value());
     }
     gate.done.clear();
   }
+}
+
+/// What weir-gpu-account tells the daemon: the truth, by program.
+void Simulation::ReadAccount(std::uint32_t index) {
+  Node& node = nodes_[index];
+  Push(index, now_ + scenario_.devices[index].account, EventKind::kAccount, index);
+  if (!node.up) return;
+  std::vector<core::UseCounter> counters;
+  for (std::uint32_t g : node.gates)
+    for (std::uint32_t i = 0; i < LoopsOf(gates_[g]); ++i) {
+      const Loop& loop = loops_[gates_[g].first_loop + i];
+      if (!loop.process) continue;
+      counters.push_back({.vgpu = gates_[g].id,
+                          .process = loop.process,
+                          .key = loop.queue,
+                          .total = node.device.BusyOf(loop.queue, core::EngineKind::kCompute, now_)});
+    }
+  Step(index, engine::SeeDeviceUse{scenario_.devices[index].name,
+                                   {.busy = node.device.Busy(core::EngineKind::kCompute, now_), .counters = counters}});
 }
 
 void Simulation::Step(std::uint32_t index, const engine::Event& event) {

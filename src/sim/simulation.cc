@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <span>
+#include <utility>
 
 #include "base/check.h"
 #include "core/device/device_submit.h"
@@ -100,6 +101,8 @@ void Simulation::Schedule() {
   }
   for (std::uint32_t node = 0; node < nodes_.size(); ++node)
     if (!nodes_[node].customers.empty()) Push(node, start_, EventKind::kSell, node);
+  for (std::uint32_t node = 0; node < nodes_.size(); ++node)
+    if (scenario_.devices[node].account > Duration{0}) Push(node, start_, EventKind::kAccount, node);
   for (std::uint32_t i = 0; i < run_.changes.size(); ++i)
     common_.Push(start_ + run_.changes[i].at, EventKind::kChange, i);
   for (std::uint32_t i = 0; i < scenario_.faults.size(); ++i) {
@@ -135,6 +138,7 @@ void Simulation::RunUntil(Duration at) {
       if (stamp == nodes_[i].look_stamp) Look(i);
       return;
     case EventKind::kHousekeep: return Housekeep(i);
+    case EventKind::kAccount: return ReadAccount(i);
     case EventKind::kPresent:
       if (stamp == loops_[i].stamp) CallPresent(i);
       return;
@@ -319,6 +323,7 @@ void Simulation::CallPresent(std::uint32_t index) {
   }
   if (Elastic() && !Fetch(index)) return;
   const Gate& gate = GateOf(loop);
+  if (gate.tenant->frames_ahead > 0 && gate.tenant->meter == Meter::kSpan && loop.process) Send(index);
   loop.reserved = loop.predicted > Duration{0} ? loop.predicted : kFirstPrediction;
   if (GateOf(loop).tenant->compute) loop.reserved = std::min(loop.reserved, kReservedMost);
   loop.synchronised = now_;
@@ -336,6 +341,11 @@ void Simulation::Synchronise(std::uint32_t index) {
   Loop& loop = loops_[index];
   if (loop.to_queue > Duration{0}) return;  // the queue is full
   const proto::FrameSync sync = GateOf(loop).sync;
+  if (GateOf(loop).tenant->frames_ahead > 0) {
+    if (sync != proto::FrameSync::kFlush && loop.under_way > (sync == proto::FrameSync::kFinish ? 0 : 1)) return;
+    loop.synchronised = now_;
+    return KeepPace(index);
+  }
   const Duration unfinished = loop.under_way > 0 ? Duration{loop.under_way * GateOf(loop).tenant->batch} : Duration{0};
   if (sync == proto::FrameSync::kFinish && loop.under_way > 0) return;
   const bool fence = sync == proto::FrameSync::kFence || sync == proto::FrameSync::kAuto;
@@ -387,12 +397,12 @@ void Simulation::PassGate(std::uint32_t index) {
   Queue(index);
 }
 
-/// Sends batches while the queue has room, and goes on when the last of the frame is in it.
-void Simulation::Queue(std::uint32_t index) {
+/// Sends batches while the queue has room.
+void Simulation::Send(std::uint32_t index) {
   Loop& loop = loops_[index];
   Gate& gate = GateOf(loop);
   Node& node = nodes_[gate.node];
-  while (loop.to_queue > Duration{0} && loop.under_way < gate.tenant->queue) {
+  while (loop.to_queue > Duration{0} && loop.under_way < QueueOf(*gate.tenant)) {
     const Duration work = std::min(loop.to_queue, BatchOf(*gate.tenant));
     loop.to_queue -= work;
     ++loop.under_way;
@@ -402,9 +412,27 @@ void Simulation::Queue(std::uint32_t index) {
     PlanDevice(gate.node);
   }
   NoteWanting(index);
+}
+
+/// Goes on when the last batch of the frame is in the queue.
+void Simulation::Queue(std::uint32_t index) {
+  Send(index);
+  Loop& loop = loops_[index];
   if (loop.state == State::kSynchronising) return Synchronise(index);
-  if (loop.state != State::kQueueing || loop.to_queue > Duration{0}) return;
-  if (!(gate.tenant->finishes || gate.tenant->compute) || loop.under_way == 0) Present(index);
+  if (loop.state == State::kQueueing && loop.to_queue == Duration{0} && MayPresent(loop)) Present(index);
+}
+
+bool Simulation::MayPresent(const Loop& loop) {
+  const Tenant& tenant = *GateOf(loop).tenant;
+  if (tenant.finishes || tenant.compute) return loop.under_way == 0;
+  return tenant.frames_ahead == 0 || loop.under_way <= tenant.frames_ahead;
+}
+
+/// The device time of a frame that ends now, as the agent's meter has it. The device may finish a frame some frames
+/// later; what it has finished by now is told with this one, as timestamps are.
+Duration Simulation::Metered(Loop& loop) {
+  if (GateOf(loop).tenant->meter == Meter::kCall) return now_ - loop.called - loop.paced - loop.waited;
+  return loop.finished - std::exchange(loop.reported, loop.finished);
 }
 
 void Simulation::Present(std::uint32_t index) {
@@ -417,9 +445,7 @@ void Simulation::EndFrame(std::uint32_t index) {
   Loop& loop = loops_[index];
   Gate& gate = GateOf(loop);
   loop.pacer.Presented(loop.interval, loop.submitted, now_);
-  // The meter knows what the device has finished, as timestamps do that are read some frames later.
-  const Duration gpu = loop.finished - loop.reported;
-  loop.reported = loop.finished;
+  const Duration gpu = Metered(loop);
   if (loop.process) {
     Charge(gate, gpu - (loop.entered ? loop.reserved : Duration{0}));
     loop.predicted = loop.predicted == Duration{0} ? gpu : (loop.predicted * 3 + gpu) / 4;

@@ -154,7 +154,7 @@ class Simulation {
     bool up = true;
     double steal = 0;
     explicit Node(const Device& modelled)
-        : device({.switch_cost = modelled.switch_cost}),
+        : device(modelled.model),
           memory(modelled.memory, modelled.link_bytes_per_s),
           elastic(modelled.link_bytes_per_s) {}
   };
@@ -185,6 +185,8 @@ class Simulation {
   void EnterGate(std::uint32_t loop);
   void PassGate(std::uint32_t loop);
   void Queue(std::uint32_t loop);
+  void Send(std::uint32_t loop);
+  [[nodiscard]] bool MayPresent(const Loop& loop);
   void Present(std::uint32_t loop);
   void EndFrame(std::uint32_t loop);
   // Memory
@@ -219,6 +221,8 @@ class Simulation {
   void RingBell(std::uint32_t node);
   void RingForMemory(std::uint32_t node);
   void Housekeep(std::uint32_t node);
+  void ReadAccount(std::uint32_t node);
+  [[nodiscard]] Duration Metered(Loop& loop);
   void Step(std::uint32_t node, const engine::Event& event);
   void Carry(std::uint32_t node);
   void WakeGate(std::uint32_t gate);
@@ -260,7 +264,11 @@ class Simulation {
   static std::int64_t NsOfDeviceUse(const core::DeviceModel& device, Instant now) {
     return (device.Busy(core::EngineKind::kCompute, now) + device.Switching(core::EngineKind::kCompute)).count();
   }
-  static Duration BatchOf(const Tenant& tenant) { return tenant.compute ? Duration::max() : tenant.batch; }
+  static Duration BatchOf(const Tenant& tenant) {
+    return tenant.compute || tenant.frames_ahead > 0 ? Duration::max() : tenant.batch;
+  }
+  /// Batches that may be under way when another is sent.
+  static int QueueOf(const Tenant& tenant) { return tenant.frames_ahead > 0 ? tenant.frames_ahead + 1 : tenant.queue; }
   static std::uint32_t LoopsOf(const Gate& gate) { return gate.loops; }
   Gate& GateOf(const Loop& loop) { return gates_[loop.gate]; }
   Node& NodeOf(const Loop& loop) { return nodes_[gates_[loop.gate].node]; }

@@ -96,7 +96,7 @@ class Drawer {
 
   Device DrawDevice(int index) {
     Device device{.name = fmt::format("gpu{}", index)};
-    if (Chance(0.3)) device.switch_cost = Us(1, 50);
+    if (Chance(0.3)) device.model.switch_cost = Us(1, 50);
     if (Chance(0.2)) device.cpu_steal = Real(0, 0.3);
     return device;
   }
@@ -381,7 +381,7 @@ std::string Describe(const Scenario& scenario) {
   if (Sells(run)) out += SellingText(run.oversell, run.oversell_params) + "\n";
   for (std::size_t d = 0; d < scenario.devices.size(); ++d) {
     const Device& device = scenario.devices[d];
-    out += fmt::format("device {}: switch {:g} µs, {:g} of the CPUs taken", d, Ms(device.switch_cost) * 1e3,
+    out += fmt::format("device {}: switch {:g} µs, {:g} of the CPUs taken", d, Ms(device.model.switch_cost) * 1e3,
                        device.cpu_steal);
     if (run.memory == MemoryMode::kElastic)
       out += fmt::format(", {} MiB behind {:g} GB/s, {} CPUs, {:g} of them copy", device.memory.count >> 20,

@@ -67,6 +67,10 @@ Status FrameRecorder::ReadVgpu() {
   WEIR_TRY(const nlohmann::json reply, client_.Get(VgpuTarget(vgpu_.name)));
   WEIR_TRY(vgpu_, VgpuFromJson(reply));
   for (const ProcessView& process : vgpu_.processes) known_[process.pid].process = process;
+  if (encoder_ && vgpu_.totals.settled_at_ns > charged_at_ns_) {
+    charged_at_ns_ = vgpu_.totals.settled_at_ns;
+    encoder_->Add(TraceChargeOf(vgpu_));
+  }
   return Ok();
 }
 

@@ -57,6 +57,7 @@ class FrameRecorder {
   std::int64_t start_ns_;
   std::int64_t next_ = 0;
   std::int64_t ring_lost_at_begin_ = 0;
+  std::int64_t charged_at_ns_ = 0;  // of the last charge in the trace
   std::uint64_t log_lost_ = 0;
   std::map<std::int64_t, Known> known_;  // by pid
   std::set<std::pair<std::int64_t, std::int64_t>> surfaces_;

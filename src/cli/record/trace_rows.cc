@@ -36,6 +36,11 @@ proto::TraceHeader TraceHeaderOf(const VgpuView& vgpu, const DeviceView& device,
   return header;
 }
 
+proto::TraceCharge TraceChargeOf(const VgpuView& vgpu) {
+  return {static_cast<std::int64_t>(Bounded(vgpu.totals.settled_at_ns, kNsMax)),
+          Bounded(vgpu.totals.settled_ns, kNsMax)};
+}
+
 proto::TraceProcess TraceProcessOf(const ProcessView& process) {
   return {std::max<std::int64_t>(process.pid, 0), process.program, process.api, process.renderer, process.meter};
 }

@@ -24,6 +24,14 @@ TEST(TraceRows, TheSpansOfAFrameFollowEachOther) {
   EXPECT_EQ(frame.EndNs(), row.end_ns);
 }
 
+TEST(TraceRows, AChargeIsThatOfTheLastReadingOfTheAccount) {
+  VgpuView vgpu;
+  vgpu.totals.gpu_ns = 900;  // with what was reported since
+  vgpu.totals.settled_ns = 700;
+  vgpu.totals.settled_at_ns = 50;
+  EXPECT_EQ(TraceChargeOf(vgpu), (proto::TraceCharge{.at_ns = 50, .total_ns = 700}));
+}
+
 TEST(TraceRows, WhateverATenantReportsCanBeReadAgain) {
   const FrameRow row{.pid = -5,
                      .surface = -1,

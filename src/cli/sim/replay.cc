@@ -4,36 +4,38 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
-#include <set>
 
+#include "cli/sim/frame_costs.h"
 #include "sim/simulation.h"
 
 namespace weir::cli {
 namespace {
 
-constexpr int kRounds = 12;  // of the fit
-constexpr double kFactorMin = 0.05, kFactorMax = 20;
+constexpr int kRounds = 12;               // of the fit
+constexpr double kTolerance = 0.005;      // of a rate
+constexpr Duration kMargin = seconds(5);  // played before and after what is counted: policies and meters settle
+constexpr Duration kAccountEvery = milliseconds(100);  // as weir-gpu-account reads it
+constexpr int kFramesAhead = 2;                        // as the emulated GL driver
+constexpr std::uint64_t kGpuPresentMostNs = 1'000'000;
 
-bool Inside(const proto::TraceFrame& frame, std::int64_t from_ns, std::int64_t to_ns) {
-  return frame.begin_ns >= from_ns && frame.EndNs() < to_ns;
+Duration Scaled(std::uint64_t ns, double factor) {
+  return Duration{static_cast<std::int64_t>(static_cast<double>(ns) * factor)};
 }
 
-std::set<std::pair<std::uint32_t, std::uint32_t>> LoopsOf(const proto::Trace& trace) {
-  std::set<std::pair<std::uint32_t, std::uint32_t>> loops;
-  for (const proto::TraceFrame& frame : trace.frames) loops.emplace(frame.process, frame.surface);
-  return loops;
-}
-
-/// The program's own time is what it thinks, and of its present what the device did not take.
-sim::Demand DemandOf(const proto::TraceFrame& frame, double factor) {
-  const auto scaled = [factor](std::uint64_t ns) {
-    return Duration{static_cast<std::int64_t>(static_cast<double>(ns) * factor)};
-  };
+/// Of the present of a software renderer, what the device did not take is the program's own. A GPU's present may also
+/// wait until the device has done the frames before, which takes as long as others keep it; the shortest did not.
+std::uint64_t OwnPresentNs(const proto::TraceFrame& frame, Duration cost, bool software, std::uint64_t shortest_ns) {
   const std::uint64_t busy = frame.present_ns + frame.sync_ns;
-  return {.cpu = scaled(frame.think_ns),
-          .gpu = Duration{static_cast<std::int64_t>(frame.gpu_ns)},
-          .present = scaled(busy > frame.gpu_ns ? busy - frame.gpu_ns : 0)};
+  const auto cost_ns = static_cast<std::uint64_t>(cost.count());
+  if (software) return busy > cost_ns ? busy - cost_ns : 0;
+  return std::min({busy, shortest_ns, kGpuPresentMostNs});
+}
+
+sim::Meter MeterOf(const proto::Trace& trace) {
+  const std::string& meter = trace.processes.front().meter;
+  return meter == "timer-query" ? sim::Meter::kSpan : meter == "wall-clock" ? sim::Meter::kCall : sim::Meter::kWork;
 }
 
 }  // namespace
@@ -60,6 +62,12 @@ Result<Replay> Replay::Make(std::vector<proto::Trace> traces) {
     std::int64_t end_ns = 0;
     for (const proto::TraceFrame& frame : trace.frames) end_ns = std::max(end_ns, frame.EndNs());
     replay.from_ns_ = std::max(replay.from_ns_, trace.frames.front().begin_ns);
+    replay.costs_.push_back(FrameCosts(trace));
+    auto& shortest = replay.shortest_presents_ns_.emplace_back();
+    for (const proto::TraceFrame& frame : trace.frames) {
+      const auto [at, first] = shortest.try_emplace({frame.process, frame.surface}, frame.present_ns);
+      at->second = std::min(at->second, frame.present_ns);
+    }
     replay.to_ns_ = std::min(replay.to_ns_, end_ns);
   }
   if (replay.span() < seconds(2))
@@ -80,13 +88,14 @@ std::vector<Recorded> Replay::Count(std::int64_t from_ns, std::int64_t to_ns) co
   std::vector<Recorded> all;
   double sum = 0;
   const double span_s = static_cast<double>(to_ns - from_ns) * 1e-9;
-  for (const proto::Trace& trace : traces_) {
+  for (std::size_t i = 0; i < traces_.size(); ++i) {
     Recorded& one = all.emplace_back();
-    one.vgpu = trace.header.vgpu;
-    for (const proto::TraceFrame& frame : trace.frames) {
-      if (!Inside(frame, from_ns, to_ns)) continue;
-      one.fps += 1 / span_s;
-      one.use += static_cast<double>(frame.gpu_ns) * 1e-9 / span_s;
+    one.vgpu = traces_[i].header.vgpu;
+    for (std::size_t k = 0; k < traces_[i].frames.size(); ++k) {
+      const proto::TraceFrame& frame = traces_[i].frames[k];
+      const double part = PartInside(frame.begin_ns, frame.EndNs(), from_ns, to_ns);
+      one.fps += part / span_s;
+      one.use += part * SecondsOf(costs_[i][k]) / span_s;
     }
     sum += one.use;
   }
@@ -94,7 +103,7 @@ std::vector<Recorded> Replay::Count(std::int64_t from_ns, std::int64_t to_ns) co
   return all;
 }
 
-sim::Tenant Replay::TenantOf(std::size_t i, std::int64_t from_ns, std::int64_t to_ns, std::int64_t start_ns) const {
+sim::Tenant Replay::TenantOf(std::size_t i) const {
   const proto::Trace& trace = traces_[i];
   const bool software = trace.header.device_kind == "software";
   sim::Tenant tenant;
@@ -106,17 +115,26 @@ sim::Tenant Replay::TenantOf(std::size_t i, std::int64_t from_ns, std::int64_t t
   tenant.finishes = software;  // its workers take turns on the CPUs in small slices
   tenant.batch = software ? microseconds(500) : milliseconds(2);
   tenant.queue = software ? 4 : 8;
-  for (const auto& loop : LoopsOf(trace)) {
-    std::vector<sim::Demand> frames;
-    for (const bool later : {true, false})
-      for (const proto::TraceFrame& frame : trace.frames)
-        if (std::pair(frame.process, frame.surface) == loop && Inside(frame, from_ns, to_ns) &&
-            (frame.begin_ns >= start_ns) == later)
-          frames.push_back(DemandOf(frame, factors_[i]));
-    if (!frames.empty()) tenant.recorded.push_back(std::move(frames));
+  if (emulated()) {
+    tenant.frames_ahead = kFramesAhead;
+    tenant.meter = MeterOf(trace);
   }
-  tenant.processes = static_cast<int>(tenant.recorded.size());
   return tenant;
+}
+
+void Replay::AddFrames(std::size_t i, std::int64_t from_ns, std::int64_t to_ns,
+                       std::map<LoopKey, std::vector<sim::Demand>>& loops) const {
+  const proto::Trace& trace = traces_[i];
+  const bool software = trace.header.device_kind == "software";
+  for (std::size_t k = 0; k < trace.frames.size(); ++k) {
+    const proto::TraceFrame& frame = trace.frames[k];
+    if (frame.begin_ns < from_ns || frame.begin_ns >= to_ns) continue;
+    const LoopKey loop{frame.process, frame.surface};
+    const std::uint64_t present_ns =
+        OwnPresentNs(frame, costs_[i][k], software, shortest_presents_ns_[i].find(loop)->second);
+    loops[loop].push_back(
+        {.cpu = Scaled(frame.think_ns, factors_[i]), .gpu = costs_[i][k], .present = Scaled(present_ns, factors_[i])});
+  }
 }
 
 sim::Tenant Replay::ProgramsFrom(std::size_t i, double part) const {
@@ -126,16 +144,34 @@ sim::Tenant Replay::ProgramsFrom(std::size_t i, double part) const {
     to_ns = std::max(to_ns, frame.EndNs() + 1);
   }
   const auto offset_ns = static_cast<std::int64_t>(static_cast<double>(to_ns - from_ns) * part);
-  return TenantOf(i, from_ns, to_ns, from_ns + offset_ns);
+  std::map<LoopKey, std::vector<sim::Demand>> loops;
+  AddFrames(i, from_ns + offset_ns, to_ns, loops);
+  AddFrames(i, from_ns, from_ns + offset_ns, loops);
+  sim::Tenant tenant = TenantOf(i);
+  for (auto& [loop, frames] : loops) tenant.recorded.push_back(std::move(frames));
+  tenant.processes = static_cast<int>(tenant.recorded.size());
+  return tenant;
 }
 
+/// From a margin before `from_ns` to one after `to_ns`. What comes before the record began is what it begins with.
 sim::Scenario Replay::ScenarioOf(std::int64_t from_ns, std::int64_t to_ns) const {
   sim::Scenario scenario;
   scenario.name = "replay";
-  scenario.span = Duration{to_ns - from_ns};
-  scenario.devices.front().name = traces_.front().header.device;
+  scenario.span = Duration{to_ns - from_ns} + 2 * kMargin;
+  sim::Device& device = scenario.devices.front();
+  device.name = traces_.front().header.device;
+  device.model = device_;
+  if (std::ranges::any_of(traces_, [](const proto::Trace& trace) { return !trace.charges.empty(); }))
+    device.account = kAccountEvery;
+  const std::int64_t begin_ns = from_ns - kMargin.count(), end_ns = to_ns + kMargin.count();
   for (std::size_t i = 0; i < traces_.size(); ++i) {
-    sim::Tenant tenant = TenantOf(i, from_ns, to_ns, from_ns);
+    std::map<LoopKey, std::vector<sim::Demand>> loops;
+    const std::int64_t first_ns = traces_[i].frames.front().begin_ns;
+    if (begin_ns < first_ns) AddFrames(i, first_ns, 2 * first_ns - begin_ns, loops);
+    AddFrames(i, begin_ns, end_ns, loops);
+    sim::Tenant tenant = TenantOf(i);
+    for (auto& [loop, frames] : loops) tenant.recorded.push_back(std::move(frames));
+    tenant.processes = static_cast<int>(tenant.recorded.size());
     if (tenant.processes > 0) scenario.tenants.push_back(std::move(tenant));
   }
   return scenario;
@@ -145,19 +181,23 @@ std::vector<Recorded> Replay::PlayPart(std::int64_t from_ns, std::int64_t to_ns,
                                        const core::PolicyParams& params) const {
   const sim::Scenario scenario = ScenarioOf(from_ns, to_ns);
   const sim::Run run{.label = policy, .policy = policy, .params = params};
-  sim::Simulation simulation(scenario, run, {.seed = 1, .keep_frames = false});
+  sim::Simulation simulation(scenario, run, {.seed = 1, .keep_frames = true});
   simulation.RunUntil(scenario.span);
   const sim::RunRecord record = simulation.Take();
   std::vector<Recorded> all;
   double sum = 0;
-  const double span_s = SecondsOf(scenario.span);
+  const std::int64_t begin_ns = kMargin.count(), end_ns = begin_ns + (to_ns - from_ns);
+  const double span_s = static_cast<double>(to_ns - from_ns) * 1e-9;
   for (std::size_t i = 0; i < traces_.size(); ++i) {
     Recorded& one = all.emplace_back();
     one.vgpu = traces_[i].header.vgpu;
     for (const sim::TenantRecord& tenant : record.tenants) {
       if (tenant.name != fmt::format("{}", i)) continue;
-      one.fps += static_cast<double>(tenant.frame_count) / span_s;
-      one.use += static_cast<double>(tenant.gpu_ns) * 1e-9 / span_s;
+      for (const sim::FrameRecord& frame : tenant.frames) {
+        const double part = PartInside(frame.end_ns - frame.latency_ns, frame.end_ns, begin_ns, end_ns);
+        one.fps += part / span_s;
+        one.use += part * static_cast<double>(frame.gpu_ns) * 1e-9 / span_s;
+      }
     }
     sum += one.use;
   }
@@ -165,14 +205,27 @@ std::vector<Recorded> Replay::PlayPart(std::int64_t from_ns, std::int64_t to_ns,
   return all;
 }
 
+/// A rate that is bounded by the device or a pace says nothing of the program's own time: a factor that rates within
+/// the tolerance do not ask for would wander, and the best ones need not be the last.
 void Replay::Calibrate() {
   const std::vector<Recorded> goal = Count(from_ns_, Middle());
+  std::vector<double> best = factors_;
+  double least = std::numeric_limits<double>::max();
   for (int round = 0; round < kRounds; ++round) {
     const std::vector<Recorded> shown = PlayPart(from_ns_, Middle(), policy_, params_);
-    for (std::size_t i = 0; i < goal.size(); ++i)
-      if (goal[i].fps > 0 && shown[i].fps > 0)
-        factors_[i] = std::clamp(factors_[i] * shown[i].fps / goal[i].fps, kFactorMin, kFactorMax);
+    std::vector<double> next = factors_;
+    double off = 0;
+    for (std::size_t i = 0; i < goal.size(); ++i) {
+      if (goal[i].fps <= 0 || shown[i].fps <= 0) continue;
+      const double ratio = shown[i].fps / goal[i].fps;
+      off += std::abs(std::log(ratio));
+      if (std::abs(ratio - 1) > kTolerance) next[i] = std::clamp(factors_[i] * ratio, kFactorMin, kFactorMax);
+    }
+    if (off < least) best = factors_, least = off;
+    if (next == factors_) break;
+    factors_ = next;
   }
+  factors_ = best;
 }
 
 std::vector<Recorded> Replay::Play(const std::string& policy, const core::PolicyParams& params) const {

@@ -508,7 +508,7 @@ Result<Scenario> ParseScenario(std::string_view text, const std::string& place) 
     sim::Device device;
     int copies = 1;
     one.Text("name", device.name);
-    one.Span("switch_us", device.switch_cost, 1e-6, 1);
+    one.Span("switch_us", device.model.switch_cost, 1e-6, 1);
     double link_gb_s = device.link_bytes_per_s * 1e-9;
     one.Memory("memory_mb", device.memory);
     one.Number("link_gb_s", link_gb_s, 0.001, 10'000);

@@ -94,7 +94,7 @@ params = { fps = 25, sync = "flush" }
   EXPECT_EQ(s.warm_up, milliseconds(2500));
   EXPECT_EQ(s.seed, 7u);
   ASSERT_EQ(s.devices.size(), 2u);
-  EXPECT_EQ(s.devices[1].switch_cost, microseconds(20));
+  EXPECT_EQ(s.devices[1].model.switch_cost, microseconds(20));
   EXPECT_DOUBLE_EQ(s.devices[1].cpu_steal, 0.25);
   const sim::Tenant& a = s.tenants.at(0);
   EXPECT_EQ(a.settings.weight, 30u);

@@ -59,6 +59,17 @@ TEST(DeviceModel, TimeSlicePreemptsALongKernel) {
   EXPECT_EQ(player.completed[0].began - At({}), milliseconds(2));  // its span includes a turn of client 1
 }
 
+TEST(DeviceModel, ATurnGoesToAClientWhateverItsNumber) {
+  for (const std::uint32_t other : {0U, 1U, 3U, 7U}) {
+    Player player({.arbitration = Arbitration::kTimeSlice, .slice = milliseconds(2)});
+    player.Submit(milliseconds(0), Kernel(2, milliseconds(500)));
+    player.Submit(milliseconds(1), Kernel(other, milliseconds(3)));
+    player.Finish();
+    EXPECT_EQ(player.ClientOf(0), other);
+    EXPECT_EQ(player.EndOf(0), milliseconds(7));
+  }
+}
+
 TEST(DeviceModel, AClientAloneIsNotPreempted) {
   Player player({.arbitration = Arbitration::kTimeSlice, .switch_cost = milliseconds(1)});
   player.Submit(milliseconds(0), Kernel(1, milliseconds(50)));
