@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weir` as a user types it: the right way, the wrong way, with no daemon, with one that is in the way."""
+"""`weir` as a user types it: correct and wrong commands, without a daemon, and with another daemon in the way."""
 import json
 import os
 import shutil
@@ -157,7 +157,7 @@ class Commands(e2e.WithNode):
 
 
 class AfterACrash(unittest.TestCase):
-    """A daemon that stays was killed: 'weir run' waits for it and starts no private one in its place."""
+    """After a persistent daemon was killed, 'weir run' waits for it and does not start a private one in its place."""
 
     def setUp(self):
         self.node = e2e.Node().start()

@@ -19,7 +19,7 @@ class ClusterTest(unittest.TestCase):
         self.addCleanup(self.processes.close)
 
     def cluster(self, *names, **options):
-        """One manager with a file, and nodes."""
+        """One manager that stores its state in a file, and nodes."""
         self.manager = Manager(self.processes, "manager", free_ports(1)[0], "--state", self.processes.path("state"),
                                "--lost-after", "1.5").start()
         self.client = Client([self.manager])
@@ -49,7 +49,7 @@ class OneManager(ClusterTest):
         failed = self.client.wait("bad")
         self.assertEqual(failed["state"], "failed")
         self.assertEqual(failed["error"]["message"], "it did not like it")
-        # What people see.
+        # The output that users see.
         flags = ["--manager", self.manager.address, "--token", self.processes.token]
         nodes = self.weir("nodes", *flags)
         self.assertEqual((nodes.returncode, nodes.stderr), (0, ""))
@@ -57,13 +57,14 @@ class OneManager(ClusterTest):
         self.assertIn("13 done, 1 failed", self.weir("cluster", "status", *flags).stdout)
         explained = self.weir("explain", "r3", *flags)
         self.assertIn("run r3: done", explained.stdout)
-        self.assertRegex(explained.stdout, r"(?m)^n[12]\s+fake0\s+2\s+idle")  # both alike, named by the one that came first
+        # both are alike; the first one gives the name
+        self.assertRegex(explained.stdout, r"(?m)^n[12]\s+fake0\s+2\s+idle")
         self.assertEqual(self.weir("explain", "none", *flags).returncode, 3)
         self.assertEqual(self.weir("nodes", *flags[:2]).returncode, 6)
-        # Acknowledged, it is gone, also at the node.
+        # Once its deletion is acknowledged, the run is gone, also at the node.
         self.assertEqual(self.client.ask("DELETE", "/v1/runs/r0")[0], 200)
         self.assertEqual(self.client.ask("GET", "/v1/runs/r0")[0], 404)
-        # An idle device is taken first.
+        # Runs go to an idle device first.
         for name in ("long1", "long2"):
             self.client.submit(name, "sleep", "1")
         self.assertEqual({self.client.wait(name)["node"] for name in ("long1", "long2")}, {"n1", "n2"})
@@ -78,7 +79,7 @@ class OneManager(ClusterTest):
             run = self.client.wait(f"r{i}")
             self.assertEqual((run["state"], run["node"]), ("done", "n2"))
             self.assertEqual(run["attempt"], 2 if i in of else 1)
-        # It comes back, and takes part again.
+        # The node returns and runs modules again.
         self.nodes[0].start()
         self.wait_for_nodes(["n1", "n2"])
 
@@ -150,7 +151,8 @@ class WithEtcd(ClusterTest):
 
 class RealModules(ClusterTest):
     def test_a_module_that_one_node_looked_at_runs_in_its_vgpu(self):
-        """Everything real: the module is tried by the node, its blob travels, it runs as a tenant of a vGPU."""
+        """All parts are real: the node checks the module, its image is transferred, and its runs execute as the tenant
+        of a vGPU."""
         manager = Manager(self.processes, "manager", free_ports(1)[0], "--state", self.processes.path("state")).start()
         flags = ["--manager", manager.address, "--token", self.processes.token]
         node = Node("--quiet", "--modules", "kernels", "--manager", manager.address, "--node-name", "n1",
@@ -168,7 +170,7 @@ class RealModules(ClusterTest):
                               capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("done in", done.stdout)
-        # What a run keeps on the device is there for the next one, whoever placed it.
+        # Data that a run keeps on the device is there for the next run, from whichever client it comes.
         counts = self.weir("module", "register", "counts", FAULTY, *flags)
         self.assertEqual(counts.returncode, 0, counts.stderr)
         for times in ("1", "2", "3"):

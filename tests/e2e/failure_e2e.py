@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever dies or lies, the tenant's program goes on and the node comes back to its promises."""
+"""Whatever dies or sends wrong data, the tenant's program continues, and the node keeps its promises afterwards."""
 import os
 import signal
 import socket
@@ -67,7 +67,7 @@ class DiskStalls(e2e.WithNode):
         self.wait_frames("a")
         before = self.node.vgpu("a")["totals"]["fail_opens"]
         state = os.path.join(self.node.state_dir, "node.json")
-        os.mkfifo(state + ".new")  # opening it takes until the test reads
+        os.mkfifo(state + ".new")  # opening this file blocks until the test reads it
         replies = []
         change = threading.Thread(target=lambda: replies.append(self.node.call("PATCH", "/v1/vgpus/a", {"weight": 7})))
         change.start()
@@ -131,7 +131,7 @@ class TenantsDie(e2e.WithNode):
 
 
 class ForeignEnds(e2e.WithNode):
-    """The attach path leads to something that isn't ours: the program must not notice."""
+    """The attach path leads to a foreign file or server: the program must not notice."""
 
     def run_against(self, path):
         result = subprocess.run(["glmark2", "-b", "build:duration=1.5", "-s", "200x200"], capture_output=True, text=True, timeout=60,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A device whose memory others hold a part of, as NVIDIA's driver would say: a library of ours says it in NVML's place
-(tests/harness/fake_nvml.c). What they hold is not shared out; a program whose slots go goes on, and its bytes are right."""
+"""A device whose memory is partly used by other processes, as NVIDIA's driver would report: tests/harness/fake_nvml.c
+replaces NVML. That memory is not assigned to vGPUs. A program whose slots are taken away continues, and its bytes
+are right."""
 import os
 import subprocess
 import threading
@@ -69,7 +70,7 @@ class GpuMemory(unittest.TestCase):
             self.node.create(name, memory_min_bytes=SLOT, memory_max_bytes=4 * SLOT)
         others, ended = [0], threading.Event()
 
-        def device():  # what a driver would say: our programs' memory, and others'
+        def device():  # a driver's report: the memory of our programs, and of other processes
             while not ended.wait(0.05):
                 self.say((others[0] + self.on_device()) * SLOT)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenCL on another machine's device: real programs behind a relay and a portal, over TLS, over a long way, refused, cut
-off and killed. Both machines are this one; what is between them is TCP."""
+"""OpenCL on another machine's device: real programs behind a relay and a portal, over TLS, with delay, refused, cut off
+and killed. Both machines are this one, connected by TCP."""
 import os
 import signal
 import socket
@@ -68,7 +68,7 @@ class Refusals(Distant):
                 stranger = socket.create_connection(("127.0.0.1", self.port(plain)))
                 stranger.sendall(said)
                 strangers.append(stranger)
-        for _ in range(200):  # a scanner
+        for _ in range(200):  # like a port scanner
             socket.create_connection(("127.0.0.1", self.port())).close()
         self.right(program)
         for stranger in strangers:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unmodified OpenCL programs as tenants, on PoCL: results, faults, limits. Their shares are opencl_shares_e2e.py's."""
+"""Unmodified OpenCL programs as tenants, on PoCL: results, faults, limits. opencl_shares_e2e.py tests their shares."""
 import os
 import shutil
 import signal

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selling a device, with programs that draw and daemons that die: nothing sold twice under strict, more while it is calm
-under adaptive, and all of it told. The device is emulated: how fast it works does not depend on what else the host does.
-Shares are checked against its ground truth."""
+"""Selling a device, with programs that draw and daemons that die: nothing is sold twice under strict, more is sold
+under adaptive while the device is calm, and all changes are reported. The device is emulated, so its speed does not
+depend on the host's load. Shares are compared with its ground truth."""
 import json
 import os
 import signal
@@ -36,7 +36,7 @@ class Overselling(emulated.WithEmulatedNode):
         return self.node.get("/v1/devices")["devices"][0]["oversell"]
 
     def follow(self, *arguments):
-        """`weir events --follow`, and what it has said until now."""
+        """`weir events --follow`, and its output so far."""
         path = os.path.join(self.node.folder, "followed")
         out = open(path, "w+")
         self.addCleanup(out.close)
@@ -51,7 +51,7 @@ class Overselling(emulated.WithEmulatedNode):
         return process, said
 
     def has_at_most(self, share, **programs):
-        """The device spends that part of its time at most on them."""
+        """Expects that these programs use at most that fraction of the device."""
         use = self.measure_truth(programs, 8)
         print({name: f"{part:.4f}" for name, part in use.items()})
         self.assertLessEqual(sum(use.values()), share + 0.01, use)
@@ -130,7 +130,7 @@ class Overselling(emulated.WithEmulatedNode):
         self.assertLess(self.node.vgpu("lender")["cap_now"], 0.05, "it leaves all idle")
         programs = {"guest": self.start(GAME, "guest")}
         self.wait_frames("guest")
-        # Several, so that one of them wants the device also where a busy host gives the others no processor.
+        # Several programs, so that one of them wants the device even while a busy host does not schedule the others.
         programs.update({f"lender{i}": self.start(GAME, "lender") for i in range(4)})
         e2e.wait_for(lambda: self.node.vgpu("lender")["cap_now"] > 0.5, 15, "it takes its cap back")
         back = e2e.wait_for(lambda: self.told("regained", "lender"), 5, "and that is told")

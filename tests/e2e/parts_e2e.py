@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launches that need more memory than their vGPU may have, under a daemon: they run in parts, or fail where that is not
-wanted or not possible, and what was done is counted and told. The program checks every item it computed.
+"""Launches that need more memory than their vGPU may have, with a daemon: they run in parts, or fail where that is off
+or impossible. Both outcomes are counted and reported. The program checks every item that it computed.
 
 With "long" as its argument: 3 GiB of buffers on 1 GiB, which takes memory and time.
 """
@@ -103,7 +103,7 @@ class LaunchesInParts(OnANode):
         self.assertEqual(refused.returncode, 2)
         self.assertIn("give auto, never or always", refused.stderr)
         self.ok("vgpu", "set", "job", "--partition", "auto")
-        # The daemon that came back has started no executor yet; the one of before serves nobody new.
+        # The restarted daemon has started no executor yet; the previous executor accepts no new client.
         self.right(self.run_parts("job", "64"))
 
     def test_always_cuts_what_fits(self):

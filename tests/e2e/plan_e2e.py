@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""weir plan on traces of real programs, and what is no trace. Which way of selling earns most is not asked here: a busy
-machine makes frames dearer."""
+"""weir plan on traces of real programs, and on files that are not traces. The test does not compare the incomes of ways
+of selling, because frames take longer on a busy machine."""
 import json
 import os
 import subprocess

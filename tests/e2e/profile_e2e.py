@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weir profile` on parts of this machine's processor, with kernels that rest, that compute and that misbehave; and runs and
-simulations by what it has measured. How long things take is not asserted, but that who rests for 30 ms takes no less.
+"""`weir profile` on parts of this machine's processor, with kernels that sleep, that compute and that misbehave; and
+runs and simulations that use its measurements. Durations are not asserted, except that a kernel that sleeps for 30
+ms takes no less.
 """
 import json
 import os
@@ -54,14 +55,15 @@ class Profiles(WithAService):
         self.assertEqual([(one["first"], one["second"]) for one in pairs], [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)])
         self.assertEqual(said.count(" alone: "), 3, said)
         self.assertEqual(said.count(" times alone"), 6, said)
-        # Resting disturbs nobody, and nobody wakes before its time.
+        # A sleeping kernel disturbs no other, and none wakes early.
         self.assertGreaterEqual(kernels[0]["need"]["alone_s"], 0.03)
         self.assertGreaterEqual(pairs[1]["first_s"], 0.03)
         self.assertGreaterEqual(pairs[1]["second_s"], 0.045)
         for pair in pairs:
             self.assertLessEqual(pair["first_beside"], 1.1)
             self.assertGreaterEqual(pair["first_beside"], 0.5)
-        # Each pair is runs beside one another whose time alone is known: the node's placement has learned from them.
+        # Each pair consists of runs beside one another whose times alone are known: the node's placement has learned
+        # from them.
         self.assertGreater(self.ask("GET", "/v1/devices")[1]["interference"]["observations"], 20)
 
         with open(file) as written:
@@ -98,7 +100,7 @@ class Profiles(WithAService):
 
         sort = {"module": "sorting_network", "kernel": "sorting-network", "arguments": "n=16384"}
         measured = run("a", **sort, measure=True)["measured"]
-        # A launch for each of the network's stages, each with all 8,192 pairs on a device of 1,024 threads.
+        # One launch for each of the network's stages, each with all 8,192 pairs, on a device with 1,024 threads.
         self.assertEqual(measured["launches"], 14 * 15 // 2)
         self.assertGreater(measured["device_ns"], 0)
         self.assertTrue(0 < measured["threads"] <= 1024 and 0 < measured["blocks"] <= 8, measured)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulator against real programs on an emulated GPU: what they show is recorded, and the model must show the same."""
+"""Compares the simulator with real programs on an emulated GPU: their frames are recorded, and the model must show the
+same."""
 import json
 import subprocess
 

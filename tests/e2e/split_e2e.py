@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One kernel on several nodes: a product of matrices that does not fit runs in part on one peer or two, by TCP, and its bytes
-are those of a run that is not split; a peer is killed while it computes.
+"""One kernel on several nodes: a matrix product that does not fit runs in part on one peer or two, over TCP, and its
+bytes are those of a run that is not split. A peer is killed while it computes.
 
 With "long" as its argument: the peer is killed at 20 random moments.
 """
@@ -17,7 +17,7 @@ from distant import text_of
 from products import Products
 
 SLOT = 64 << 20
-TOO_LARGE = ("4096", "3968", "96")  # 62 MiB of results, 3 that are read
+TOO_LARGE = ("4096", "3968", "96")  # 62 MiB of results, and 3 MiB that are read
 ROUNDS = 3
 
 
@@ -53,7 +53,7 @@ class TwoNodesOneKernel(Products, unittest.TestCase):
         return (peer or self.there).vgpu("parts")["totals"]["gpu_ns"]
 
     def kill_peer(self):
-        """Its daemon, its portal and its executor at once: a machine that is gone."""
+        """Kills its daemon, portal and executor at once, as if the machine had vanished."""
         self.there.kill()
         found = subprocess.run(["pgrep", "-f", f"weir-(portal|executor) .*{self.there.run_dir}"], capture_output=True,
                                text=True)
@@ -88,7 +88,7 @@ class ThreeNodesOneKernel(TwoNodesOneKernel):
             self.assertGreater(self.computed_there(peer), 0)
         self.assertGreater(self.here.vgpu("small")["totals"]["gpu_ns"], 0)
         self.assertNotIn("no parts elsewhere", self.here.log_text())
-        self.kill_peer()  # the other goes on
+        self.kill_peer()  # the other one continues
         before = self.computed_there(self.peers[1])
         self.assertEqual(self.sum_of(self.start("small", *TOO_LARGE)), whole)
         self.assertGreater(self.computed_there(self.peers[1]), before)
@@ -110,7 +110,7 @@ class Soak(TwoNodesOneKernel):
         for turn in range(20):
             before = self.here.log_text().count("no parts elsewhere")
             process = self.start("small", *TOO_LARGE)
-            # One moment of each twentieth of a run.
+            # One moment in each twentieth of a run.
             time.sleep(alone * (turn + draw.random()) / 20)
             self.kill_peer()
             self.assertEqual(self.sum_of(process), whole, f"turn {turn} of seed {seed}")

@@ -20,7 +20,7 @@ import weir_e2e as e2e
 
 
 class Trace:
-    """Reads docs/protocol/trace.md, as somebody else would."""
+    """Parses the format of docs/protocol/trace.md, independently of Weir's own code."""
 
     def __init__(self, data):
         self.data, self.at = data, 0
@@ -224,7 +224,7 @@ class Doctor(Tools):
 
 class Top(Tools):
     def in_a_terminal(self, columns, rows, *arguments, **more):
-        """A `weir top` on a terminal of that size: its process and our end."""
+        """A `weir top` on a terminal of that size: its process, and this end of the terminal."""
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
@@ -261,7 +261,7 @@ class Top(Tools):
         process, fd = self.in_a_terminal(80, 24, "--interval", "200ms")
         text = ""
 
-        # A second in which the program is given no processor shows no verdict.
+        # While a busy host does not schedule the program, `top` shows no verdict.
         def shows_a_verdict():
             nonlocal text
             text += self.read_for(fd, 0.5)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory statistics that are forged by a process that is no executor."""
+"""A process that is not an executor forges memory statistics."""
 import mmap
 import os
 import socket
@@ -47,8 +47,8 @@ class Forged(hostile.Hostile):
         for there, region in liars:
             self.addCleanup(there.close)
             region[WORK_ITEMS:WORK_ITEMS + 16] = U64 * 2
-            region[MEMORY:MEMORY + 128] = U64 * 16  # all its words, with threads that are late by 2^64 ns
-        # The daemon reads these books many times a second.
+            region[MEMORY:MEMORY + 128] = U64 * 16  # all statistics, as if threads were late by 2^64 ns
+        # The daemon reads these statistics many times a second.
         end = time.monotonic() + 3
         while time.monotonic() < end:
             self.assertEqual({name: self.memory_of(name) for name in ("liar", "victim")}, before)

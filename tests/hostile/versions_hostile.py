@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Older and newer protocol versions in the Hello of each protocol, as old and new programs would say them."""
+"""Older and newer protocol versions in the Hello of each protocol, as old and new programs would send them."""
 import os
 import socket
 import struct

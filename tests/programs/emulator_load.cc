@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps emulated devices busy: many clients, each with two commands under way on a device. For scripts/bench-emulator.
+// Keeps emulated devices busy: many clients, each with two commands in flight on a device. For scripts/bench-emulator.
 //
 //   emulator_load SOCKET CLIENTS WORK_US SECONDS
 //
@@ -18,7 +18,7 @@ namespace {
 
 using namespace weir;
 
-/// One program: submits its next command when one has completed.
+/// One client: submits its next command when one has completed.
 class Load {
  public:
   Load(std::unique_ptr<emulator::Client> client, std::uint32_t device, std::uint64_t work_ns)
@@ -26,7 +26,7 @@ class Load {
   void Start() {
     for (int i = 0; i < kUnderWay; ++i) Submit();
   }
-  /// Waits for the commands under way.
+  /// Waits for the commands in flight.
   void Stop() {
     stopping_ = true;
     for (int i = 0; i < kUnderWay; ++i) ended_.acquire();

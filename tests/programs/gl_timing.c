@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A GLX program that measures how a driver tells time: with fences, glFinish, timer queries and swaps.
+ * A GLX program that measures the times that a driver reports: by fences, glFinish, timer queries and swaps.
  *
  *   weir_gl_timing [--frames N] [--interval N]
  *
@@ -8,7 +8,8 @@
  *
  * It prints one JSON object. Times are in ns. `fence_min`, `finish_min`: the shortest time from before the last draw
  * call to the signal. `elapsed`, `span`: GL_TIME_ELAPSED, and the difference of two GL_TIMESTAMPs around a frame.
- * `swap_seconds`: what --frames frames took until glFinish. Status 1: GL cannot do it; 2: GL reported an error. */
+ * `swap_seconds`: the duration of --frames frames until glFinish. Status 1: GL cannot do it; 2: GL reported an error.
+ * */
 #define GL_GLEXT_PROTOTYPES 1
 #include <GL/gl.h>
 #include <GL/glext.h>
@@ -69,7 +70,7 @@ static void draw(void) {
   glEnd();
 }
 
-/* The frame is complete, so that the next one begins on an idle device. */
+/* Waits for the frame, so that the next one begins on an idle device. */
 static void end_frame(void) {
   glXSwapBuffers(display, window);
   glFinish();

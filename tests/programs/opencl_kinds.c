@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A compute program with all kinds of memory: images, buffers that forbid the host to read, to write or both, and a
- * buffer in a context whose queue it has released. It checks what it computed. Knows nothing of Weir.
+ * buffer in a context whose queue it has released. It checks what it computed. Does not use Weir's code.
  *
  *   opencl_kinds SECONDS
  *
- * A frame turns one image into the other and takes a step of each number of a hidden buffer; of some frames the
- * results are read back. Prints frames and "wrong 0". Exits with 1 when a result was wrong, with 2 when a call failed.
+ * A frame computes one image from the other and advances each number of a hidden buffer by one step; the results of
+ * some frames are read back. Prints frames and "wrong 0". Exits with 1 when a result was wrong, with 2 when a call
+ * failed.
  */
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
@@ -111,7 +112,7 @@ int main(int argc, char** argv) {
 
   size_t wrong = 0;
   unsigned long frames = 0;
-  cl_uint scale = 1, offset = 0; /* of all steps so far */
+  cl_uint scale = 1, offset = 0; /* the composition of all steps so far */
   const double start = now();
   while (now() - start < seconds || frames % kChecks != 0) {
     check(clEnqueueNDRangeKernel(queue, take_step, 1, NULL, &items, NULL, 0, NULL, NULL), "take_step");

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ViennaCL's own kernels, for tests/e2e/compatibility.py, which compiles it: conjugate gradients on a sparse matrix, a
-// dense product, and an LU solution. Prints what each comes to, and how far that is from right. Ends with 1 when one
-// is.
+// dense product, and an LU solution. Prints the result of each and its error. Ends with 1 when a result is wrong.
 #define VIENNACL_WITH_OPENCL
 #include <cmath>
 #include <cstdio>

@@ -125,7 +125,7 @@ TEST(ElfImage, OfManyDynamicSectionsTheFirstIsRead) {
   std::size_t reads = 0;
   const ElfImage image = ParseElf([&](std::uint64_t offset, std::size_t size) {
     ++reads;
-    // Entries without an end, wherever one looks.
+    // Endless entries at every offset.
     return offset < sizeof(header) + kSegments * sizeof(dynamic) && size != sizeof(Elf64_Dyn)
                ? bytes.substr(offset, size)
                : std::string(size, '\1');

@@ -42,7 +42,7 @@ TreeProcess InTree(std::int64_t pid, const char* program) {
   return one;
 }
 
-/// A healthy node, and a program that is held.
+/// A healthy node, and a program that is attached.
 DoctorFacts Healthy() {
   DoctorFacts facts;
   facts.install = {"1.0",
@@ -72,7 +72,7 @@ DoctorFacts Healthy() {
   return facts;
 }
 
-/// The same, but no process attached.
+/// The same facts without an attached process.
 DoctorFacts Unheld() {
   DoctorFacts facts = Healthy();
   facts.trial->attached.clear();
@@ -85,7 +85,7 @@ const Finding* Find(const std::vector<Finding>& findings, const std::string& id)
   return found == findings.end() ? nullptr : &*found;
 }
 
-/// The finding is there, at that level; and everything that isn't fine says why or what to do.
+/// Expects the finding at that level, and that every other level than "fine" gives a reason or a remedy.
 void ExpectFinding(const DoctorFacts& facts, const std::string& id, Level level) {
   const std::vector<Finding> findings = Judge(facts);
   const Finding* found = Find(findings, id);
@@ -110,7 +110,7 @@ TEST(Findings, AMeterThatWasRejectedIsNamed) {
   facts.trial->attached = {Attached(kPid, {"wall-clock"})};
   ExpectFinding(facts, "meter-wall-clock", Level::kNote);
   facts.trial->messages = {"weir: GPU timestamps of 'x' contradict the wall clock, or don't come; not used"};
-  ExpectFinding(facts, "meter-rejected", Level::kNote);  // before anybody looked
+  ExpectFinding(facts, "meter-rejected", Level::kNote);  // before the trial's first poll
   facts.trial->attached = {Attached(kPid, {"none"})};
   ExpectFinding(facts, "meter-none", Level::kNote);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Findings about what is there before any program runs: the installation, the daemon, the environment.
+// Findings that need no program: the installation, the daemon, the environment.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace weir::cli {
 namespace {
 
-constexpr std::int64_t kClockDifferenceMaxNs = 1'000'000'000;  // beyond it heartbeats would look stale
+constexpr std::int64_t kClockDifferenceMaxNs = 1'000'000'000;  // with a larger difference heartbeats look stale
 
 void JudgeLibrary(const LibraryFacts& library, std::uint16_t machine, std::vector<Finding>& out) {
   if (!library.error.empty()) {

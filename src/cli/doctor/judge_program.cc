@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Findings about one program: from its files, and from what it did when it was run.
+// Findings about one program: from its files, and from its behaviour in the trial.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace weir::cli {
 namespace {
 
-/// Does a library of one of these names stand in the list?
+/// Whether the list contains a library of one of these names.
 bool Needs(const ImageFacts& image, std::initializer_list<std::string_view> names) {
   return std::any_of(image.needed.begin(), image.needed.end(), [&](const std::string& needed) {
     return std::any_of(names.begin(), names.end(), [&](std::string_view name) { return needed.starts_with(name); });
@@ -78,7 +78,7 @@ std::vector<const TreeProcess*> Those(const TrialFacts& trial, Condition conditi
 
 bool UsesGl(const TreeProcess& p) { return p.gl || p.egl; }
 
-/// The shim says so on stderr; that is how it is known of a meter that was gone before anybody looked.
+/// The shim's message on stderr is the only trace of a meter that was rejected before the trial's first poll.
 bool SaysRejected(const TrialFacts& trial) {
   return std::any_of(trial.messages.begin(), trial.messages.end(), [](const std::string& message) {
     return message.find("contradict the wall clock") != std::string::npos;
@@ -137,7 +137,7 @@ void JudgeAttached(const TrialFacts& trial, std::vector<Finding>& out) {
                    fmt::format("{} of its records could not be believed", trial.records_bad), "", ""});
 }
 
-/// Nobody attached: each sentence is one reason that shows.
+/// No process attached: each sentence is one reason that the facts show.
 void JudgeUnattached(const TrialFacts& trial, std::vector<Finding>& out) {
   const std::size_t before = out.size();
   auto add = [&out](const char* id, Level level, std::string what, std::string why, std::string what_to_do) {

@@ -60,7 +60,7 @@ TEST(AncestryText, LeadsDownFromTheOneThatWasStarted) {
   tree[2].parent = 77;
   EXPECT_EQ(AncestryText(tree, 1, 3), "a process that is gone");
   tree[1].parent = 3;
-  tree[2].parent = 2;  // a circle, as pids are used again
+  tree[2].parent = 2;  // a cycle, because pids are reused
   EXPECT_NE(AncestryText(tree, 1, 3), "");
 }
 

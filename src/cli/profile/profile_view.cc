@@ -18,18 +18,19 @@ using modules::KernelProfile;
 using modules::ProfiledKernel;
 using modules::ProfiledPair;
 
-constexpr double kBesideEnough = 0.9;     // less of company is said: its slowdown is too small by as much
-constexpr double kHardlySlower = 0.02;    // of times alone, on the mean: noise
-constexpr int kCopies = 7;                // of each kernel in a scenario: gCloud's most (section V.D)
-constexpr double kFewObservations = 10;   // of three kernels there are twelve
-constexpr double kFasterThanAlone = 0.9;  // and less is no measurement
+constexpr double kBesideEnough = 0.9;   // with less overlap, the measured slowdown is marked as too small
+constexpr double kHardlySlower = 0.02;  // of times alone, on average: noise
+// copies of each kernel in a scenario: the largest number in gCloud (section V.D)
+constexpr int kCopies = 7;
+constexpr double kFewObservations = 10;   // three kernels give twelve
+constexpr double kFasterThanAlone = 0.9;  // a smaller ratio is a measurement error
 using Weights = InterferenceModel::Weights;
 
 std::string_view NameOfWeight(std::size_t weight) {
   return weight < core::kLoadKinds ? core::NameOf(static_cast<core::LoadKind>(weight)) : "company";
 }
 
-/// What one run of the second does to the first, by what.
+/// The slowdown that one run of the second kernel causes to the first, by cause.
 Weights PartsOfPair(const KernelProfile& profile, const InterferenceModel& model, std::size_t one, std::size_t other) {
   const core::Neighbours beside{&profile.kernels[other].need, 1};
   return model.PartsOf(profile.kernels[one].need, std::span(&beside, 1), profile.capacity);
@@ -39,7 +40,7 @@ struct SlowdownCell {
   double slowdown = 0, beside = 1;
 };
 
-/// [kernel, neighbour]; what was not measured is not there. Two of one kind: the mean of both.
+/// By [kernel, neighbour]; pairs without a measurement are absent. For two of one kind: the mean of both.
 std::map<std::pair<std::size_t, std::size_t>, SlowdownCell> SlowdownCells(const KernelProfile& profile) {
   std::map<std::pair<std::size_t, std::size_t>, SlowdownCell> cells;
   for (const ProfiledPair& pair : profile.pairs) {
@@ -52,7 +53,7 @@ std::map<std::pair<std::size_t, std::size_t>, SlowdownCell> SlowdownCells(const 
   return cells;
 }
 
-/// A TOML string. What would steer a terminal is not kept.
+/// A TOML string, without characters that would control a terminal.
 std::string Quoted(const std::string& text) { return nlohmann::json(Printable(text)).dump(); }
 
 }  // namespace
@@ -121,7 +122,7 @@ std::string FitText(const KernelProfile& profile, const InterferenceModel& model
       least = std::min(least, slowdown);
     }
   }
-  // Weights of what no two of them load are nothing but the first guess.
+  // Weights of resources that no two kernels load are only the initial guess.
   const Weights& weights = model.weights();
   std::string line;
   for (std::size_t i = 0; i < weights.size(); ++i)

@@ -61,7 +61,7 @@ TEST(ProfileView, SaysInWordsWhatTheLineSays) {
   EXPECT_EQ(said().find("Measure again"), std::string::npos) << said();
   EXPECT_EQ(said().find("The line is far"), std::string::npos) << said();
   EXPECT_NE(said().find("Nothing is known of their loads"), std::string::npos) << said();
-  // Only those that both fill the threads slow each other.
+  // Only kernels that both fill the threads slow each other.
   profile.kernels[0].need.loads = {0, 0, 1'024, 0};
   profile.pairs[1].first_s = 0.125;
   profile.pairs[1].second_s = profile.pairs[2].first_s = profile.pairs[2].second_s = 0.25;

@@ -19,9 +19,9 @@ using modules::ProfiledKernel;
 using modules::RunTally;
 using nlohmann::json;
 
-constexpr int kLookMs = 250;  // between two looks whether the user wants to end
+constexpr int kLookMs = 250;  // time between two checks whether the user wants to end
 constexpr Duration kAnswerWithin = seconds(30);
-constexpr Duration kStartWithin = seconds(30);  // a host that was ended is started again in less
+constexpr Duration kStartWithin = seconds(30);  // a host that has ended is restarted in less
 
 Error Interrupted() { return Fail(Errc::kUnavailable, "it was interrupted"); }
 
@@ -109,7 +109,7 @@ Result<json> Profiler::RunOnce(const ProfiledKernel& kernel, const std::atomic<b
   json body{{"module", kernel.work.module},  {"blob", kernel.blob},
             {"kernel", kernel.work.kernel},  {"arguments", kernel.work.arguments},
             {"device", out_.profile.device}, {"seconds_max", SecondsOf(order_.time_max)}};
-  // From then on its runs beside others teach the service's placement, too.
+  // From here on, its runs beside others also teach the service's placement.
   if (kernel.alone_s > 0) body["need"] = modules::NeedOf(kernel);
   if (measure) body["measure"] = true;
   const std::string target = "/v1/runs/" + id;
@@ -129,7 +129,7 @@ Result<json> Profiler::RunOnce(const ProfiledKernel& kernel, const std::atomic<b
   return run;
 }
 
-/// Not in a run whose time counts: counting takes some. Where the host can't count them all they stay as declared.
+/// Uses a separate run, because counting takes time. If the host cannot count all loads, the declared ones stay.
 Status Profiler::MeasureLoads(ProfiledKernel& kernel, std::unique_ptr<HeldRun>& held) {
   WEIR_TRY(const json run, RunOnce(kernel, stopping_, held, /*measure=*/true));
   const auto measured = run.find("measured");
@@ -143,7 +143,7 @@ Status Profiler::MeasureAlone(ProfiledKernel& kernel) {
   const auto failed = [&](const Error& why) {
     return Fail(why.code, fmt::format("'{}' alone: {}", TextOf(kernel.work), why.message));
   };
-  // The first one builds its program, and what it keeps in the context.
+  // The first run builds the kernel's program and the data that it keeps in the context.
   std::unique_ptr<HeldRun> held;
   if (const auto warm = RunOnce(kernel, stopping_, held); !warm) return failed(warm.error());
   if (!order_.declared)
@@ -172,7 +172,7 @@ void Profiler::RepeatBeside(Side& own, const Side& other, std::atomic<bool>& ove
       over = true;
       return;
     }
-    // What ended after the last one that was needed did so alone.
+    // A run that ended after the last required one of the other side ran alone.
     if (own.settled && other.settled) return;
     if (NumberOf(*run, "attempt") > 1)
       own.tally.AddSpoilt();
