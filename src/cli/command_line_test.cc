@@ -138,7 +138,7 @@ TEST(WeirRun, LetsTheHostSayWhichVgpuAVirtualMachineIs) {
     arguments.insert(arguments.end(), {"--", "true"});
     const WeirOutcome outcome = Weir(arguments);
     EXPECT_EQ(outcome.code, 2);
-    EXPECT_NE(outcome.err.find("the host says which vGPU"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("the host assigns this machine's vGPU"), std::string::npos) << outcome.err;
   }
 }
 

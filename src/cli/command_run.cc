@@ -100,19 +100,19 @@ void CheckDistant(RunFlags& flags) {
   DistantNode& distant = flags.distant;
   CheckMove(distant);
   if (distant.node.empty()) {
-    if (distant.plain || !distant.token.empty()) RejectUsage("--token and --plain are of another machine: give --node");
+    if (distant.plain || !distant.token.empty()) RejectUsage("--token and --plain are for a remote node: give --node");
     return;
   }
   if (flags.settings.Any() || !flags.name.empty())
-    RejectUsage("--node: what its vGPU is promised is set on that machine, with 'weir vgpu set'");
+    RejectUsage("--node: set the promises of its vGPU on that machine, with 'weir vgpu set'");
   if (distant.by_port()) {
     if (distant.plain || !distant.token.empty() || !flags.vgpu.empty())
-      RejectUsage("--node DEVICE: the host says which vGPU this machine is: no --token, --plain nor --vgpu");
+      RejectUsage("--node DEVICE: the host assigns this machine's vGPU: omit --token, --plain and --vgpu");
     return;
   }
-  if (distant.plain && flags.vgpu.empty()) RejectUsage("--plain: no token says which vGPU: give --vgpu");
+  if (distant.plain && flags.vgpu.empty()) RejectUsage("--plain: no token names the vGPU: give --vgpu");
   if (distant.plain && !distant.token.empty()) RejectUsage("--plain uses no token");
-  if (!distant.plain && !flags.vgpu.empty()) RejectUsage("--vgpu: the token says which vGPU");
+  if (!distant.plain && !flags.vgpu.empty()) RejectUsage("--vgpu: the token names the vGPU");
   if (!distant.plain && distant.token.empty()) distant.token = EnvironmentVariable("WEIR_TOKEN");
   if (!distant.plain && distant.token.empty())
     RejectUsage("--node: needs --token FILE (or WEIR_TOKEN), made by 'weir keys token VGPU' on that machine");
@@ -120,10 +120,10 @@ void CheckDistant(RunFlags& flags) {
 
 void AddMoveOptions(const Command& command, MoveFlags& move) {
   command.Add("--move-to", "HOST:PORT|NODE|auto", move.to,
-              "With --node: go on there, as by 'weir migrate', when the node is overloaded and asks the program to "
-              "leave (default: stay)");
+              "With --node: move there, as by 'weir migrate', when the node is overloaded and makes a drain "
+              "request (default: stay)");
   command.Add("--move-token", "FILE|DIR", move.token,
-              "From 'weir keys token' there; with a name or auto also a folder with NODE.token for each");
+              "File from 'weir keys token' there; with a name or auto also a folder with NODE.token for each");
   command.AddParsed("--room", "SIZE", move.room, ParseBytes,
                     "With --move-to auto: memory that the node has to have free");
   command.Add("--manager", "HOST:PORT,...", move.managers,
@@ -132,13 +132,13 @@ void AddMoveOptions(const Command& command, MoveFlags& move) {
 }
 
 constexpr const char* kRunExamples =
-    "  weir run -- glxgears                          # a vGPU of its own, for as long as it runs\n"
+    "  weir run -- glxgears                          # on a new vGPU, while it runs\n"
     "  weir run --weight 50 --fps 60 -- glmark2 -b terrain\n"
     "  weir vgpu create game --weight 50\n"
     "  weir run --vgpu game -- ./start-game.sh       # its children share the vGPU\n"
     "  weir run --node gpu1:7700 --token job.token -- clinfo     # OpenCL, on another machine's device\n"
     "  weir run --node gpu1:7700 --token job.token --move-to gpu2:7700 --move-token job2.token -- ./job\n"
-    "                                                # goes on there when gpu1 is overloaded and asks it to\n"
+    "                                                # moves there on a drain request of gpu1\n"
     "  weir run --node /dev/virtio-ports/weir.0 -- clinfo        # in a virtual machine: on its host's\n"
     "\n"
     "EXIT CODES\n"
@@ -159,11 +159,11 @@ Command AddRun(Command app, Session& session) {
                   "Don't run a program that can't be paced and metered (static, setuid, 32-bit)");
   command.Add(
       "--node", "HOST:PORT|DEVICE", flags->distant.node,
-      "Compute OpenCL on another machine: where its 'weir serve --listen' is; or, in a virtual machine, on its "
-      "host: the port that 'weir serve --guest' there has the other end of, or the memory that '--guest-memory' "
+      "Compute OpenCL on another machine: HOST:PORT of its 'weir serve --listen'; or, in a virtual machine, on its "
+      "host: the port whose other end 'weir serve --guest' has there, or the memory that '--guest-memory' "
       "shares with it");
   command.Add("--token", "FILE", flags->distant.token,
-              "With --node: from 'weir keys token' there; says which vGPU (default: $WEIR_TOKEN)");
+              "With --node: file from 'weir keys token' there, which names the vGPU (default: $WEIR_TOKEN)");
   command.AddFlag("--plain", flags->distant.plain,
                   "With --node and --vgpu: no encryption and no token, for 'weir serve --listen-plain'");
   AddMoveOptions(command, flags->distant.move);

@@ -93,7 +93,7 @@ Result<int> Top(const Session& session, const TopFlags& flags) {
 void AddTop(Command app, Session& session) {
   auto flags = std::make_shared<TopFlags>();
   const Command command = AddCommand(
-      app, "top", "Watch who gets what",
+      app, "top", "Watch the use of each vGPU",
       "  weir top\n"
       "  weir top --interval 250ms\n"
       "  weir top --once --no-color\n"

@@ -54,7 +54,7 @@ Result<std::vector<std::pair<std::string, std::string>>> StartRelay(const Distan
   const std::string relay = FindHelper(self, kRelay);
   const std::filesystem::path vendors = std::filesystem::path(relay).parent_path() / "icd";
   if (relay.empty() || !std::filesystem::is_directory(vendors))
-    return Fail(Errc::kNotFound, "weir-relay or the OpenCL client library is not where weir was installed");
+    return Fail(Errc::kNotFound, "weir-relay or the OpenCL client library is not installed beside weir");
   WEIR_TRY_STATUS(platform::MakeFolder(run_dir));
   const std::string socket = fmt::format("{}/relay-{}.sock", run_dir, ::getpid());
   int ends[2] = {-1, -1};

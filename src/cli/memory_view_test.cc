@@ -59,7 +59,7 @@ TEST(MemoryView, OfMemoryThatIsNotElasticSaysHowToMakeItSo) {
 }
 
 TEST(MemoryView, ListsParametersBesideWhatIsInForce) {
-  const std::string text = MemoryParamsText({{"look_ms", "ms", "between two looks", 500, 50, 60000, {}}},
+  const std::string text = MemoryParamsText({{"look_ms", "ms", "period of the overhead check", 500, 50, 60000, {}}},
                                             MemoryMapFromJson(MapReply()), false);
   EXPECT_NE(text.find("look_ms       500.0      500"), std::string::npos) << text;
 }

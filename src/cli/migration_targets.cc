@@ -47,9 +47,10 @@ std::string TokenOf(const MigrationWish& wish, const std::string& node) {
 Result<MigrationTarget> TargetAt(const Offering& node, const MigrationWish& wish) {
   MigrationTarget target{.node = node.node, .request = {.node = node.address}};
   if (wish.plain != node.plain)
-    return Fail(Errc::kNotFound, fmt::format("node {} {}", node.node,
-                                             node.plain ? "wants no token: say that this is known with --plain"
-                                                        : "wants a token: give --token FILE, or a folder of them"));
+    return Fail(Errc::kNotFound,
+                fmt::format("node {} {}", node.node,
+                            node.plain ? "accepts connections without a token: confirm with --plain"
+                                       : "requires a token: give --token FILE, or a folder of tokens"));
   if (wish.plain) {
     target.request.vgpu = wish.vgpu.empty() ? node.vgpu : wish.vgpu;
     return target;
@@ -72,18 +73,18 @@ Result<std::vector<MigrationTarget>> TargetsIn(const json& nodes, const Migratio
       targets.push_back(std::move(target));
       return targets;
     }
-    return Fail(Errc::kNotFound, fmt::format("the manager knows no node '{}' that lets others in ('weir serve "
+    return Fail(Errc::kNotFound, fmt::format("the manager knows no node '{}' that accepts programs ('weir serve "
                                              "--offer-parts'); 'weir nodes' shows which do",
                                              wish.to));
   }
   const Bytes need{std::max<std::uint64_t>(wish.room.count, 1)};
-  std::string why = "no other node lets programs in ('weir serve --offer-parts')";
+  std::string why = "no other node accepts programs ('weir serve --offer-parts')";
   std::vector<core::KnownNode> known;
   std::vector<NodeId> ids;
   for (const Offering& node : all) {
     if (node.address == wish.away_from) continue;
     if (node.known.room < need) {
-      why = fmt::format("node {} has {} MiB free, and {} were asked for", node.node, node.known.room->count >> 20,
+      why = fmt::format("node {} has {} MiB free, but {} are needed", node.node, node.known.room->count >> 20,
                         need.count >> 20);
       continue;
     }

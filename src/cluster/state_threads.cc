@@ -101,7 +101,7 @@ void LeadKeeper::Follow() {
 bool LeadKeeper::LeadIsOver() const { return platform::Now() - kept_.load() >= kLeadTtl; }
 
 void LeadKeeper::KeepTo(const Lead& lead) {
-  std::string why = "what was decided could not be written";
+  std::string why = "the decision could not be written";
   while (Pause(kKeepEvery)) {
     const Instant asked = platform::Now();
     const Status status = store_.KeepLead(lead);

@@ -146,7 +146,7 @@ TEST_F(ControlTest, NodesOfAClusterAreTakenWhereTheyAreWanted) {
   ASSERT_EQ(shown.size(), 1U);
   EXPECT_EQ(shown[0]["room_bytes"], 7);
   EXPECT_EQ(shown[0]["socket"], "");
-  EXPECT_EQ(shown[0]["why_not"], "there is no token for it: give --peers-token");
+  EXPECT_EQ(shown[0]["why_not"], "no token for it: give --peers-token");
   for (const char* bad : {"{}", R"({"nodes":3})", R"({"nodes":[3]})", R"({"nodes":[{"node":"a","colour":1}]})",
                           R"({"nodes":[{"node":"a/b","address":"x:1","vgpu":"v"}]})", R"({"nodes":[],"more":1})"})
     EXPECT_EQ(ask("PUT", bad).code(), "invalid-argument") << bad;

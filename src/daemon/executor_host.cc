@@ -87,8 +87,7 @@ void ExecutorHost::Kill() const {
 }
 
 void ExecutorHost::OnClient() {
-  if (setup_.program.empty())
-    return Refuse("this daemon has no executor: weir-executor is not where weir was installed");
+  if (setup_.program.empty()) return Refuse("this daemon has no executor: weir-executor is not installed beside weir");
   if (const Duration wait = backoff_.Wait(platform::Now()); wait > Duration{0})
     return Refuse(
         fmt::format("the executor ended at once, {} times in a row, last with {}; it may be started again in {:.0f} s",
@@ -146,7 +145,7 @@ void ExecutorHost::OnEnd() {
   if (failed) std::fprintf(stderr, "weir: the executor of '%s' ended with %s\n", tenant_.vgpu.c_str(), how.c_str());
   if (failed && platform::Now() - started_ < kAtOnce)
     Refuse("the executor ended at once, with " + how +
-           "; is an OpenCL driver installed? 'weir devices' lists what there is");
+           "; check that an OpenCL driver is installed; 'weir devices' lists the devices");
   Watch();
 }
 

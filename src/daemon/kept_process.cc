@@ -35,7 +35,7 @@ std::string EndOf(int status) {
 Result<std::unique_ptr<KeptProcess>> KeptProcess::Start(boost::asio::io_context& loop, std::string name,
                                                         std::vector<std::string> argv) {
   if (argv.front().empty())
-    return Fail(Errc::kNotFound, "this daemon has no " + name + ": its program is not where weir was installed");
+    return Fail(Errc::kNotFound, "this daemon has no " + name + ": its program is not installed beside weir");
   std::unique_ptr<KeptProcess> kept(new KeptProcess(loop, std::move(name), std::move(argv)));
   WEIR_TRY_STATUS(kept->Spawn());
   return kept;

@@ -48,8 +48,7 @@ void LeaveBook::Tell(const std::string& vgpu, Entry& entry, std::vector<engine::
   }
   if (entry.told && !entry.left && connections == 0) {
     entry.left = true;
-    notes.push_back(
-        {.device = "", .kind = "left", .vgpu = vgpu, .text = "nobody from other machines is here any more"});
+    notes.push_back({.device = "", .kind = "left", .vgpu = vgpu, .text = "no program from another machine is left"});
   }
 }
 

@@ -53,8 +53,8 @@ Status PeerRelays::Set(const std::vector<OfferedNode>& offered) {
     return Fail(Errc::kInvalidArgument, "at most " + std::to_string(proto::kPeersListedMax) + " nodes are taken");
   for (const OfferedNode& one : offered)
     if (!IsNodeName(one.node) || !IsNodeName(one.vgpu) || one.address.empty() || one.address[0] == '-')
-      return Fail(Errc::kInvalidArgument, "'" + one.node + "' with vGPU '" + one.vgpu + "' at '" + one.address +
-                                              "' is no node that could be offered");
+      return Fail(Errc::kInvalidArgument,
+                  "'" + one.node + "' with vGPU '" + one.vgpu + "' at '" + one.address + "' is not a valid node");
   const Instant now = platform::Now();
   for (auto& [name, relay] : relays_) {
     if (relay.listed) relay.gone = now;
@@ -80,9 +80,9 @@ void PeerRelays::Start(Relay& relay) {
   relay.token = node.plain ? std::string() : TokenFor(setup_, node.node);
   std::string why_not;
   if (node.plain && !setup_.plain)
-    why_not = "it lets in whoever connects, and --peers-plain does not say that this is wanted";
+    why_not = "it accepts every client, which --peers-plain would have to allow";
   else if (!node.plain && setup_.tokens.empty())
-    why_not = "there is no token for it: give --peers-token";
+    why_not = "no token for it: give --peers-token";
   else if (!node.plain && !IsFile(relay.token))
     why_not = "there is no token for it: " + relay.token + " is not there";
   if (why_not.empty()) {

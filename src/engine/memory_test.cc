@@ -230,7 +230,7 @@ TEST(ElasticMemory, LaunchesInPartsAreToldOfOnceASecond) {
   node.Of(a).launches_not_cut = 1;
   node.Look();
   ASSERT_EQ(told("not-cut").size(), 1u);
-  EXPECT_EQ(told("not-cut")[0], "a: 1 launch could not be cut: it fails, and its program is told why");
+  EXPECT_EQ(told("not-cut")[0], "a: 1 launch could not be cut: it fails, and its program gets the reason");
   EXPECT_EQ(told("parts").size(), 2u);
   EXPECT_EQ(node.engine.Vgpu(node.now, a)->memory_sample.parts, 1503u);
 }

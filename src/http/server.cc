@@ -78,7 +78,7 @@ class Session : public std::enable_shared_from_this<Session> {
     ~Answering() {
       if (session_)
         Answer({500, "application/json",
-                "{\"error\": {\"code\": \"internal\", \"message\": \"the request was given up\"}}\n"});
+                "{\"error\": {\"code\": \"internal\", \"message\": \"the request was abandoned\"}}\n"});
     }
     void Answer(Reply reply) {
       if (const auto to = std::exchange(session_, nullptr)) to->Write(std::move(reply), keep_alive_);

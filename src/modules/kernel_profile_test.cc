@@ -107,9 +107,9 @@ TEST(KernelProfile, FieldsOfALaterWeirAreLeftOut) {
 }
 
 TEST(KernelProfile, SaysWhatIsWrongWithAFileThatIsNone) {
-  EXPECT_NE(WhyNoProfile("").find("it is no JSON, or was cut off; 'weir profile --output FILE' makes one"),
+  EXPECT_NE(WhyNoProfile("").find("it is not JSON, or is incomplete; 'weir profile --output FILE' makes one"),
             std::string::npos);
-  EXPECT_NE(WhyNoProfile(std::string(kGoldenProfile.substr(0, 700))).find("cut off"), std::string::npos);
+  EXPECT_NE(WhyNoProfile(std::string(kGoldenProfile.substr(0, 700))).find("is incomplete"), std::string::npos);
   EXPECT_NE(WhyNoProfile("{\"modules\": []}").find("it has no 'weir_profile'"), std::string::npos);
   EXPECT_NE(WhyNoProfile("[]").find("it has no 'weir_profile'"), std::string::npos);
   const auto later = ProfileFrom(Altered("\"weir_profile\": 1", "\"weir_profile\": 2"));

@@ -104,7 +104,7 @@ Result<nlohmann::json> ModuleClient::WaitForEnd(const std::string& id, const std
     if (!run && run.error().code == Errc::kNotFound) run = AskUntil("PUT", target, body);
     if (!run || IsOver(*run)) return run;
     if (platform::Now() >= deadline)
-      return Fail(Errc::kTimeout, fmt::format("run {} goes on: it is {}", id, TextOf(*run, "state")));
+      return Fail(Errc::kTimeout, fmt::format("run {} is not over: it is {}", id, TextOf(*run, "state")));
   }
 }
 
@@ -124,14 +124,14 @@ Result<std::string> ModuleClient::GetBlob(const std::string& blob) {
   if (answer.status != 200) {
     WEIR_TRY_STATUS(http::ObjectOf(answer, Asked("GET", target)));
   }
-  if (Sha256Of(answer.body) != blob) return Fail(Errc::kProtocol, "what came for blob " + blob + " are other bytes");
+  if (Sha256Of(answer.body) != blob) return Fail(Errc::kProtocol, "the data of blob " + blob + " are other bytes");
   return std::move(answer.body);
 }
 
 Result<std::string> DrawRunId() {
   std::uint64_t parts[2] = {};
   if (::getrandom(parts, sizeof parts, 0) != static_cast<ssize_t>(sizeof parts))
-    return Fail(Errc::kIo, "the system gave no random number for the run's id; choose one of your own");
+    return Fail(Errc::kIo, "the system has no random number for the run's id; choose an id yourself");
   return fmt::format("{:016x}{:016x}", parts[0], parts[1]);
 }
 

@@ -70,7 +70,7 @@ TEST(NodeKeys, AreNeverOverwritten) {
   ExpectError(MakeNodeKeys(dir, "lab").error(), Errc::kAlreadyExists, dir);
   EXPECT_EQ(TextOf(dir + "/ca.key"), before);
   ASSERT_TRUE(platform::WriteFileAtomically(folder / "file", "x"));
-  ExpectError(MakeNodeKeys(folder / "file", "lab").error(), Errc::kAlreadyExists, "is there already");
+  ExpectError(MakeNodeKeys(folder / "file", "lab").error(), Errc::kAlreadyExists, "exists already");
   EXPECT_EQ(TextOf(folder / "file"), "x");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 2) << "nothing half made";
 }
@@ -239,7 +239,7 @@ TEST(KeyFiles, ThatOthersCanReadAreNotUsed) {
   ASSERT_EQ(::chmod((keys.dir() + "/ca.pem").c_str(), 0644), 0);
   EXPECT_TRUE(TlsIdentity::OfNode(keys.dir())) << "a certificate may be read by others";
   ASSERT_EQ(::chmod((keys.dir() + "/ca.pem").c_str(), 0666), 0);
-  ExpectError(TlsIdentity::OfNode(keys.dir()).error(), Errc::kPermissionDenied, "can be changed by others");
+  ExpectError(TlsIdentity::OfNode(keys.dir()).error(), Errc::kPermissionDenied, "can be changed by other users");
 }
 
 TEST(KeyFiles, ThatAreCutAreSaidToBe) {

@@ -52,7 +52,7 @@ TEST(TcpListener, SaysWhoseThePortIs) {
   ASSERT_TRUE(first);
   const auto second = TcpListener::Listen({"127.0.0.1", std::to_string(first->port())});
   ASSERT_EQ(CodeOf(second), Errc::kAlreadyExists);
-  EXPECT_NE(second.error().message.find("another program has that port"), std::string::npos) << second.error().message;
+  EXPECT_NE(second.error().message.find("another program uses that port"), std::string::npos) << second.error().message;
 }
 
 TEST(ConnectTcp, SaysWhereItDidNotGetAndWhatToCheck) {

@@ -55,9 +55,9 @@ TEST(RelayControl, FiguresComeBehindTheWordsAndAreOfAllMovesTogether) {
   ASSERT_TRUE(said);
   const auto figures = TakeFigures(*said);
   EXPECT_EQ(*said,
-            "5 objects made anew; contents of 2: 3.0 MiB sent before the pause, 0.0 MiB in it, 0.0 MiB not sent again; "
+            "5 objects recreated; contents of 2: 3.0 MiB sent before the pause, 0.0 MiB in it, 0.0 MiB not sent again; "
             "paused for 1.5 ms\n"
-            "1 objects made anew; contents of 1: 0.0 MiB sent before the pause, 0.0 MiB in it, 0.0 MiB not sent again; "
+            "1 objects recreated; contents of 1: 0.0 MiB sent before the pause, 0.0 MiB in it, 0.0 MiB not sent again; "
             "paused for 0.2 ms");
   const std::vector<std::pair<std::string, std::uint64_t>> expected{
       {"objects", 6},         {"memories", 3},         {"bytes_before", (3 << 20) + 1},

@@ -179,9 +179,9 @@ TEST(Trace, FramesThatCannotBeAreRefused) {
   constexpr std::uint64_t kHuge = kTraceNsMax - 1;
   for (const auto& [numbers, says] : std::vector<std::pair<std::vector<std::uint64_t>, const char*>>{
            {{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, "process that isn't listed"},
-           {{0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}, "no time"},  // began before the first nanosecond
-           {{0, 0, 0, kHuge, kHuge, kHuge, 0, 0, 0, 0, 0, 0}, "no time"},
-           {{0, 0, 2 * kHuge, 5, 0, 0, 0, 0, 0, 0, 0, 0}, "no time"},
+           {{0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}, "impossible"},  // began before the first nanosecond
+           {{0, 0, 0, kHuge, kHuge, kHuge, 0, 0, 0, 0, 0, 0}, "impossible"},
+           {{0, 0, 2 * kHuge, 5, 0, 0, 0, 0, 0, 0, 0, 0}, "impossible"},
            {{0, 0, 0, kTraceNsMax, 0, 0, 0, 0, 0, 0, 0, 0}, "think time"},
            {{0, 0, 0, 0, 5, 0, 0, 0, 0, 6, 0, 0}, "held for less"},
            {{0, 0, 0, 0}, "shorter than its fields"},

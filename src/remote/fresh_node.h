@@ -35,7 +35,7 @@ class FreshNode final : private Sink {
  private:
   Status Take(std::span<std::byte> message) override;
   Result<std::span<std::byte>> Room(std::uint64_t, std::size_t) override {
-    return Fail(Errc::kProtocol, "contents that nobody has asked for");
+    return Fail(Errc::kProtocol, "contents that were not requested");
   }
   Status MoveWanted(const std::string& why) override {
     leave_why_ = why;

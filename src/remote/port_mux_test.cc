@@ -377,13 +377,13 @@ TEST(PortMux, WhatBreaksTheRulesEndsTheGuestsStreams) {
     EXPECT_TRUE(guest.host.open.empty());
     return guest.host.lost.empty() ? std::string() : guest.host.lost.front();
   };
-  EXPECT_EQ(breach([](RudeGuest& g) { g.SayHello(0, 43); }), "the other end has begun anew");
-  EXPECT_EQ(breach([](RudeGuest& g) { g.SayHello(0, 0); }), "what came is no Hello");
+  EXPECT_EQ(breach([](RudeGuest& g) { g.SayHello(0, 43); }), "the other end has restarted");
+  EXPECT_EQ(breach([](RudeGuest& g) { g.SayHello(0, 0); }), "the data is not a Hello");
   EXPECT_EQ(breach([](RudeGuest& g) { g.Say(port::Kind::kOpen, 1, 0); }), "it opened a stream that can't be");
-  EXPECT_EQ(breach([](RudeGuest& g) { g.Say(port::Kind::kClose, 2, 0); }), "it spoke of a stream that is none");
-  EXPECT_EQ(breach([](RudeGuest& g) { g.Say(port::Kind::kCredit, 1, 1); }), "it gave more than it may");
+  EXPECT_EQ(breach([](RudeGuest& g) { g.Say(port::Kind::kClose, 2, 0); }), "it named an unknown stream");
+  EXPECT_EQ(breach([](RudeGuest& g) { g.Say(port::Kind::kCredit, 1, 1); }), "it sent more than allowed");
   EXPECT_EQ(breach([](RudeGuest& g) { g.Say(port::Kind::kData, 1, port::kDataBytesMax + 1); }),
-            "what came is no frame");
+            "the data is not a frame");
   EXPECT_EQ(breach([](RudeGuest& g) {
               for (int i = 0; i < 16; ++i) g.Say(port::Kind::kData, 1, port::kDataBytesMax, port::kDataBytesMax);
             }),

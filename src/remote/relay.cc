@@ -382,9 +382,9 @@ void Relay::Serve(platform::Fd client) {
 Result<std::string> Relay::MoveAll(const proto::MoveRequest& request) {
   const std::lock_guard one_at_a_time(moving_);
   // The program may have migrated meanwhile, or the drain request was cancelled.
-  if (request.if_asked && LeaveWhy().empty()) return Fail(Errc::kBusy, "its node does not ask it to leave any more");
+  if (request.if_asked && LeaveWhy().empty()) return Fail(Errc::kBusy, "its node has cancelled the drain request");
   if (request.if_asked && request.node == Where())
-    return Fail(Errc::kInvalidArgument, "it is at " + request.node + " already, which is what asks it to leave");
+    return Fail(Errc::kInvalidArgument, "it is at " + request.node + " already, which made the drain request");
   std::list<std::shared_ptr<Conversation>> conversations;
   {
     const std::lock_guard lock(mutex_);
@@ -423,8 +423,8 @@ Result<std::string> Relay::MoveAll(const proto::MoveRequest& request) {
   node_ = request;
   first_.reset();
   if (!figures.empty()) return proto::SaidOf(figures);
-  return std::string(conversations.empty() ? "nothing was connected" : "what was connected ended meanwhile") +
-         "; what connects from now on goes there";
+  return std::string(conversations.empty() ? "nothing was connected" : "the connections ended meanwhile") +
+         "; new connections go there";
 }
 
 std::string Relay::Where() {
@@ -450,7 +450,7 @@ void Relay::Control(platform::Fd socket) {
   const auto request = proto::RequestFrom(text);
   const std::string answer = proto::AnswerText(text == proto::kWhereIs ? Result<std::string>(Where())
                                                : request               ? MoveAll(*request)
-                                                         : Fail(Errc::kInvalidArgument, "that is no request to move"));
+                                                         : Fail(Errc::kInvalidArgument, "not a valid request to move"));
   static_cast<void>(platform::SendPacket(socket.get(), std::as_bytes(std::span(answer))));
 }
 

@@ -146,7 +146,7 @@ class Commands(e2e.WithNode):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             done = self.serve("--listen-plain", f"127.0.0.1:{taken.getsockname()[1]}")
         self.assertEqual(done.returncode, 5, done.stderr)
-        self.assertIn("another program has that port", done.stderr)
+        self.assertIn("another program uses that port", done.stderr)
         self.assertNotIn("serving", done.stderr)
 
     def test_metrics_are_there_for_prometheus(self):

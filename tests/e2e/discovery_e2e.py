@@ -93,7 +93,7 @@ class Discovery(Products, unittest.TestCase):
 
         self.assertEqual(self.sum_of(self.start("small", *TOO_LARGE)), whole)
         self.assertGreater(there.vgpu("parts")["totals"]["gpu_ns"], 0)
-        self.assertNotIn("no parts elsewhere", self.here.log_text())
+        self.assertNotIn("no parts on other nodes", self.here.log_text())
 
         program = self.start("small", *TOO_LARGE, str(ROUNDS))
         e2e.wait_for(lambda: self.offer_of("there")["threads"] > 0, 60, "the node says that it is at work")

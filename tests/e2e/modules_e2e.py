@@ -187,7 +187,7 @@ class OnTheDriver(WithAService):
             self.refused(70, words, "run", "faulty", kernel)
         self.refused(3, "no kernel 'none'", "run", "faulty", "none")
         self.refused(3, "no device 'gpu9'", "run", "faulty", "nap", "--device", "gpu9")
-        self.refused(7, "the largest here has", "run", "faulty", "nap", "--memory", "9000G")
+        self.refused(7, "the largest device has", "run", "faulty", "nap", "--memory", "9000G")
         self.assertEqual([self.run_of("faulty", "count")["text"] for _ in range(3)], ["1", "2", "3"])
         self.ok("rm", "faulty")
         self.faulty()

@@ -103,10 +103,10 @@ class Overselling(emulated.WithEmulatedNode):
         self.has_at_most(0.5, game=game)
 
         self.node.kill()
-        e2e.wait_for(lambda: "waiting for it to come back" in said(), 10, "the one that follows notices")
+        e2e.wait_for(lambda: "waiting for it to return" in said(), 10, "the one that follows notices")
         self.node.start()
         e2e.wait_for(lambda: "4 of 4 vGPUs are back" in said(), 10, "and goes on")
-        self.assertIn("has been started anew", said())
+        self.assertIn("was restarted", said())
         sales = {v["name"]: v["sale"] for v in self.node.get("/v1/vgpus")["vgpus"]}
         self.assertEqual(sales, {"game": "guaranteed", "idle": "guaranteed", "more": "oversold", "scraps": "best-effort"})
         after = self.selling()

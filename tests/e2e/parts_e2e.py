@@ -85,7 +85,7 @@ class LaunchesInParts(OnANode):
 
     def test_what_can_not_be_cut_fails_with_the_reason_and_is_told(self):
         self.ok("vgpu", "create", "job", "--memory", "64M")
-        self.refused(self.run_parts("job", "64", "scatter"), "64.0 MiB is all that there ever is",
+        self.refused(self.run_parts("job", "64", "scatter"), "64.0 MiB is its maximum",
                      "it can't run in parts: ")
         e2e.wait_for(lambda: self.events("not-cut"), 10, "the event")
         self.assertEqual(self.memory("job")["launches_not_cut"], 1)
@@ -93,7 +93,7 @@ class LaunchesInParts(OnANode):
 
     def test_never_is_kept_and_can_be_changed(self):
         self.ok("vgpu", "create", "job", "--memory", "64M", "--partition", "never")
-        self.refused(self.run_parts("job", "64"), "64.0 MiB is all that there ever is", "--partition never")
+        self.refused(self.run_parts("job", "64"), "64.0 MiB is its maximum", "--partition never")
         self.assertEqual(self.memory("job")["launches_in_parts"], 0)
         self.node.kill()
         self.node.start()

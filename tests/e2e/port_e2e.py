@@ -129,12 +129,12 @@ class Port(Distant):
         self.refused(self.run_by(self.cable.port, ["clinfo", "-l"]), "no vGPU 'vm1'")
         self.node.create("vm1")
         self.refused(self.run_by(self.cable.port, ["clinfo", "-l"], "--plain", "--vgpu", "vm2"),
-                     "the host says which vGPU")
+                     "the host assigns this machine's vGPU")
         self.refused(self.run_by("/dev/virtio-ports/none.0", ["clinfo", "-l"]), "/dev/virtio-ports/none.0", "No such file")
         self.refused(self.run_by(self.here, ["clinfo", "-l"]), "neither a character device nor a socket")
         self.cable.unplug()
         e2e.wait_for(lambda: not self.helper("weir-port"), 20, "the one that knew the host has ended")
-        self.refused(self.run_by(self.cable.port, ["clinfo", "-l"]), "nobody answers at the host's end")
+        self.refused(self.run_by(self.cable.port, ["clinfo", "-l"]), "no answer from the host's end")
 
     def test_what_is_cut_in_the_middle_ends_its_programs_and_the_next_ones_work(self):
         self.node.create("vm1")
@@ -216,7 +216,7 @@ class Memory(Distant):
 
     def test_each_is_told_why_not(self):
         other = os.path.join(self.here, "other")
-        for content, words in ((b"", "too few"), (b"x" * 100000, "holds something else"),
+        for content, words in ((b"", "too few"), (b"x" * 100000, "is not a guest's shared memory"),
                                (bytes(100000), "'weir serve --guest-memory FILE=VGPU' is needed")):
             with open(other, "wb") as file:
                 file.write(content)

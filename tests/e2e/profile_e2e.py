@@ -83,10 +83,10 @@ class Profiles(WithAService):
         self.assertGreater(self.ask("GET", "/v1/devices")[1]["interference"]["observations"], before)
         self.refused(3, "it has arguments '30', '45'", "run", "faulty", "nap", "--args", "31", "--profile", file)
         self.refused(3, "nothing of that kernel", "run", "faulty", "count", "--profile", file)
-        self.refused(3, "without an input", "run", "sort", "sorting-network", "--args", "n=16384", "--input", file,
+        self.refused(3, "without input", "run", "sort", "sorting-network", "--args", "n=16384", "--input", file,
                      "--profile", file)
         self.ok("register", "faulty", os.path.join(MODULES, "sorting_network.so"))
-        self.refused(10, "another one than was measured", "run", "faulty", "nap", "--args", "30", "--profile", file)
+        self.refused(10, "differs from the measured one", "run", "faulty", "nap", "--args", "30", "--profile", file)
 
     def test_loads_are_counted_launch_by_launch(self):
         for module in ("sorting_network", "binomial_options"):
@@ -123,7 +123,7 @@ class Profiles(WithAService):
         self.cannot(2, "is not MODULE/KERNEL", "nap")
         self.cannot(2, "name kernels, or give --all, or --read FILE")
         self.cannot(2, "is named twice", "faulty/nap 1", "faulty/nap 1")
-        self.cannot(3, "no kernel 'none/nap' is registered; there are: faulty/crash,", "none/nap")
+        self.cannot(3, "no kernel 'none/nap' is registered; known: faulty/crash,", "none/nap")
         self.cannot(3, "no kernel 'faulty/none' is registered", "faulty/none")
         self.cannot(3, "there is no device 'gpu9' here; there are: device0", "faulty/nap", "--device", "gpu9")
         self.cannot(70, "'faulty/refuse' alone: it is not in the mood", "faulty/refuse")

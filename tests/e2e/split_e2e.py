@@ -73,7 +73,7 @@ class TwoNodesOneKernel(Products, unittest.TestCase):
         e2e.wait_for(lambda: self.computed_there() > 0, 60, "the peer computes")
         self.kill_peer()
         self.assertEqual(self.sum_of(process), whole)
-        self.assertIn("no parts elsewhere", self.here.log_text())
+        self.assertIn("no parts on other nodes", self.here.log_text())
         self.assertEqual(self.sum_of(self.start("small", *TOO_LARGE)), whole)
 
 
@@ -87,7 +87,7 @@ class ThreeNodesOneKernel(TwoNodesOneKernel):
         for peer in self.peers:
             self.assertGreater(self.computed_there(peer), 0)
         self.assertGreater(self.here.vgpu("small")["totals"]["gpu_ns"], 0)
-        self.assertNotIn("no parts elsewhere", self.here.log_text())
+        self.assertNotIn("no parts on other nodes", self.here.log_text())
         self.kill_peer()  # the other one continues
         before = self.computed_there(self.peers[1])
         self.assertEqual(self.sum_of(self.start("small", *TOO_LARGE)), whole)
@@ -108,13 +108,13 @@ class Soak(TwoNodesOneKernel):
         alone = time.monotonic() - begun
         lost = 0
         for turn in range(20):
-            before = self.here.log_text().count("no parts elsewhere")
+            before = self.here.log_text().count("no parts on other nodes")
             process = self.start("small", *TOO_LARGE)
             # One moment in each twentieth of a run.
             time.sleep(alone * (turn + draw.random()) / 20)
             self.kill_peer()
             self.assertEqual(self.sum_of(process), whole, f"turn {turn} of seed {seed}")
-            lost += self.here.log_text().count("no parts elsewhere") > before
+            lost += self.here.log_text().count("no parts on other nodes") > before
             self.there.arguments = ("--listen-plain", f"127.0.0.1:{self.port}", "--quiet")
             self.there.start()
             relay = lambda: self.sum_of(self.start("small", *TOO_LARGE)) and self.computed_there() > 0

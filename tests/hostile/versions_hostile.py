@@ -84,7 +84,7 @@ class Versions(hostile.Hostile):
         for version in (1, 2, 65535):
             welcome = self.answer(opencl, opencl_hello(version))
             self.assertEqual(welcome[8:14], b"WOC1\1\0", version)
-        self.assertIn(b"that is no Hello", self.answer(opencl, opencl_hello(0)))
+        self.assertIn(b"this is not a Hello", self.answer(opencl, opencl_hello(0)))
 
         # The emulator's drivers.
         self.assertEqual(self.answer(emulator, emulator_hello(1))[:2], b"\2\0", "a Welcome")

@@ -300,7 +300,7 @@ class LawRun {
     for (const Machine::Record& one : machine.records)
       for (std::uint64_t i = 0; !one.write && i < one.size; ++i) {
         const std::uint64_t writer = writers[one.argument][one.byte + i];
-        ASSERT_TRUE(writer == kNobody || writer == one.group[d]) << trial_.name << ": reads what others write";
+        ASSERT_TRUE(writer == kNobody || writer == one.group[d]) << trial_.name << ": reads data that others write";
       }
   }
 

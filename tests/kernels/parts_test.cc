@@ -20,7 +20,7 @@ const opencl::NativeDevice& Device() {
   static const opencl::NativeDevice device = [] {
     for (const std::string& library : opencl::VendorLibraries("/etc/OpenCL/vendors"))
       if (const auto devices = opencl::OpenLibrary(library); devices && !devices->empty()) return devices->front();
-    ADD_FAILURE() << "there is no OpenCL driver: scripts/install-deps --test installs PoCL";
+    ADD_FAILURE() << "there is not an OpenCL driver: scripts/install-deps --test installs PoCL";
     std::abort();
   }();
   return device;

@@ -99,7 +99,7 @@ LibraryFacts LookAtLibrary(const std::string& path) {
   }
   const ElfImage elf =
       ParseElf([&fd](std::uint64_t offset, std::size_t size) { return ReadAt(fd.get(), offset, size); });
-  if (elf.bits == 0) library.error = fmt::format("{} is no library", path);
+  if (elf.bits == 0) library.error = fmt::format("{} is not a library", path);
   library.bits = elf.bits;
   library.machine = elf.machine;
   library.noexec = IsNoexec(path);
@@ -112,7 +112,7 @@ std::string RunDirProblem(const std::string& path) {
   if (!S_ISDIR(folder.st_mode)) return fmt::format("{} is not a folder", path);
   if (folder.st_uid != geteuid() && folder.st_uid != 0)
     return fmt::format("{} belongs to another user (uid {})", path, folder.st_uid);
-  if ((folder.st_mode & S_IWOTH) != 0) return fmt::format("anybody may write to {}", path);
+  if ((folder.st_mode & S_IWOTH) != 0) return fmt::format("every user may write to {}", path);
   return "";
 }
 

@@ -58,7 +58,7 @@ TEST(AncestryText, LeadsDownFromTheOneThatWasStarted) {
   EXPECT_EQ(AncestryText(tree, 1, 3), "launcher(1) > sh(2)");
   EXPECT_EQ(AncestryText(tree, 1, 1), "");
   tree[2].parent = 77;
-  EXPECT_EQ(AncestryText(tree, 1, 3), "a process that is gone");
+  EXPECT_EQ(AncestryText(tree, 1, 3), "an ended process");
   tree[1].parent = 3;
   tree[2].parent = 2;  // a cycle, because pids are reused
   EXPECT_NE(AncestryText(tree, 1, 3), "");

@@ -131,7 +131,7 @@ std::string AncestryText(const std::vector<TreeProcess>& tree, std::int64_t root
   auto at = find(pid);
   for (std::size_t steps = 0; at != tree.end() && at->pid != root && steps < tree.size(); ++steps) {
     at = find(at->parent);
-    if (at == tree.end()) return text.empty() ? "a process that is gone" : "… > " + text;
+    if (at == tree.end()) return text.empty() ? "an ended process" : "… > " + text;
     text = fmt::format("{}({}){}{}", at->program, at->pid, text.empty() ? "" : " > ", text);
   }
   return text;

@@ -104,8 +104,8 @@ std::string ProfileTables(const KernelProfile& profile, bool color) {
   text += "\n" + matrix.Render(color);
   if (flagged)
     text +=
-        "~ the other one was there for less than 90 % of its time: it is so short that it was being started for\n"
-        "  the rest, and slows it more than this\n";
+        "~ the other kernel ran for less than 90 % of this one's time, because its repetitions are short and\n"
+        "  starting them takes the rest; it slows this one more than shown\n";
   return text;
 }
 
@@ -128,8 +128,9 @@ std::string FitText(const KernelProfile& profile, const InterferenceModel& model
   for (std::size_t i = 0; i < weights.size(); ++i)
     if (sums[i] > 0 && weights[i] >= 0.005)
       line += fmt::format("{}{:.2f} {}", line.empty() ? "" : ", ", weights[i], NameOfWeight(i));
-  std::string text = fmt::format("weights: {}; off by {:.2f} times alone (root mean square, {:.0f} observations)\n",
-                                 line.empty() ? "nothing" : line, model.ErrorRms(), model.observations());
+  std::string text =
+      fmt::format("weights: {}; off by {:.2f} times the time alone (root mean square, {:.0f} observations)\n",
+                  line.empty() ? "nothing" : line, model.ErrorRms(), model.observations());
 
   const double all = std::accumulate(sums.begin(), sums.end(), 0.0);
   const double mean = observed / static_cast<double>(2 * profile.pairs.size());
@@ -138,21 +139,21 @@ std::string FitText(const KernelProfile& profile, const InterferenceModel& model
     text += "They hardly slow each other.\n";
   else
     text += fmt::format(
-        "They slow each other by {:.2f} times alone on the mean. Of what the line explains {:.0f} % is {}.\n", mean,
-        100 * sums[most] / all,
+        "They slow each other by {:.2f} times the time alone on average. {:.0f} % of what the fit explains is {}.\n",
+        mean, 100 * sums[most] / all,
         most == core::kLoadKinds ? std::string("company: whatever they load, they take turns")
                                  : fmt::format("{} that both want", NameOfWeight(most)));
   if (std::ranges::all_of(profile.kernels, [](const ProfiledKernel& one) { return one.need.loads == core::Loads{}; }))
-    text += "Nothing is known of their loads, so only company could be fitted.\n";
+    text += "Their loads are unknown, so the fit has only the number of neighbours.\n";
   else if (model.observations() < kFewObservations)
     text += "These are few observations for five weights: measure more kernels, and some that load other things.\n";
   if (all > 0 && mean >= kHardlySlower && model.ErrorRms() > mean / 2)
     text +=
-        "The line is far from what was measured: where devices give launches turns, one of many short launches waits "
-        "for the other one at each of them, and no load tells that.\n";
+        "The fit is far from the measurements: on devices that run launches in turns, each of many short launches "
+        "waits for the other kernel, and no load shows that.\n";
   if (least < kFasterThanAlone)
     text +=
-        "Some were faster beside another one than alone: something else used the machine meanwhile. Measure again, "
+        "Some were faster beside another kernel than alone: another program used the machine meanwhile. Measure again, "
         "with more --rounds.\n";
   return text;
 }
@@ -164,8 +165,8 @@ Result<std::string> ScenarioText(const KernelProfile& profile) {
     for (std::size_t other = one; other < kernels.size(); ++other)
       if (!cells.contains({one, other}))
         return Fail(Errc::kInvalidArgument,
-                    fmt::format("'{}' and '{}' were not measured together, and a scenario needs each pair: leave one "
-                                "of them away",
+                    fmt::format("'{}' and '{}' were not measured together, and a scenario needs each pair: omit one "
+                                "of them",
                                 TextOf(kernels[one].work), TextOf(kernels[other].work)));
   const core::Loads& has = profile.capacity.loads;
   std::string text = fmt::format(
@@ -184,10 +185,10 @@ Result<std::string> ScenarioText(const KernelProfile& profile) {
       "global_gb_s = {6}\n"
       "cache_kb = {7}\n",
       kCopies,
-      Quoted(
-          fmt::format("Measured on {} ({}). Two take together what was measured; of more each adds to another's time "
-                      "what it added as a pair. Change devices, runs and placements as you like.",
-                      profile.device, profile.model)),
+      Quoted(fmt::format(
+          "Measured on {} ({}). Two kernels take the measured times; of more than two, each adds to another's time "
+          "what it added in the pair. Devices, runs and placements can be changed.",
+          profile.device, profile.model)),
       profile.capacity.memory.count >> 20, profile.capacity.runs_max, has[2], has[3], static_cast<double>(has[1]) / 1e3,
       has[0]);
   for (const ProfiledKernel& kernel : kernels) {

@@ -49,7 +49,7 @@ Status Profiler::ChooseDevice(const std::string& wanted) {
   const json devices = ListOf(reply, "devices");
   if (devices.empty())
     return Fail(Errc::kUnavailable,
-                "no device serves here: is the vGPU of 'weir serve --modules' there, and does its driver answer?");
+                "no device is available: check that the vGPU of 'weir serve --modules' exists and its driver works");
   std::string names;
   for (const json& device : devices) {
     const std::string name = modules::TextOf(device, "name");
@@ -57,13 +57,13 @@ Status Profiler::ChooseDevice(const std::string& wanted) {
     if (!wanted.empty() && name != wanted) continue;
     if (NumberOf(device, "running") > 0)
       return Fail(Errc::kBusy,
-                  fmt::format("others run on {} now: measure when nobody else does, or on another --device", name));
+                  fmt::format("other runs are on {} now: measure when it is idle, or on another --device", name));
     out_.profile.device = name;
     out_.profile.model = modules::TextOf(device, "model");
     WEIR_TRY(out_.profile.capacity, modules::CapacityFrom(device));
     return Ok();
   }
-  return Fail(Errc::kNotFound, fmt::format("there is no device '{}' here; there are: {}", wanted, names));
+  return Fail(Errc::kNotFound, fmt::format("no device '{}' here; known: {}", wanted, names));
 }
 
 Status Profiler::ChooseKernels(const ProfileOrder& order) {
@@ -77,8 +77,7 @@ Status Profiler::ChooseKernels(const ProfileOrder& order) {
       names += (names.empty() ? "" : ", ") + TextOf(work);
       if (order.all) works.push_back(work);
     }
-  if (works.empty())
-    return Fail(Errc::kNotFound, "no module is registered here: 'weir module register NAME FILE' does that");
+  if (works.empty()) return Fail(Errc::kNotFound, "no module is registered here; use 'weir module register NAME FILE'");
   if (works.size() > KernelProfile::kKernelsMax)
     return Fail(Errc::kInvalidArgument, fmt::format("{} kernels are more than the {} of one profile: name fewer",
                                                     works.size(), KernelProfile::kKernelsMax));
@@ -94,8 +93,8 @@ Status Profiler::ChooseKernels(const ProfileOrder& order) {
         }
       }
     if (profiled.blob.empty())
-      return Fail(Errc::kNotFound, fmt::format("no kernel '{}/{}' is registered; there are: {}", work.module,
-                                               work.kernel, names.empty() ? "none" : names));
+      return Fail(Errc::kNotFound, fmt::format("no kernel '{}/{}' is registered; known: {}", work.module, work.kernel,
+                                               names.empty() ? "none" : names));
     if (std::ranges::find(out_.profile.kernels, work, &ProfiledKernel::work) != out_.profile.kernels.end())
       return Fail(Errc::kInvalidArgument, fmt::format("'{}' is named twice", TextOf(work)));
     out_.profile.kernels.push_back(std::move(profiled));
@@ -121,7 +120,7 @@ Result<json> Profiler::RunOnce(const ProfiledKernel& kernel, const std::atomic<b
     if (stopping_ || over) return Interrupted();
     if (modules::TextOf(run, "state") == "waiting" && platform::Now() >= deadline)
       return Fail(Errc::kUnavailable,
-                  fmt::format("it has waited {:.0f} s for {}: is its host there, and is there room for it?",
+                  fmt::format("it has waited {:.0f} s for {}: check that the device's host runs and has room",
                               SecondsOf(kStartWithin), out_.profile.device));
     WEIR_TRY(run, client_.Ask("GET", fmt::format("{}?wait_ms={}", target, kLookMs), "", kAnswerWithin));
   }

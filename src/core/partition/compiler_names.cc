@@ -103,7 +103,7 @@ class CompilerQuestions {
     }
     FollowConditions();
     if (asked_.empty() && pastes_) asked_ = pasted_;
-    return asked_.empty() ? "" : "its source asks for " + asked_.substr(0, 100) + ", which depends on the compiler";
+    return asked_.empty() ? "" : "its source requires " + asked_.substr(0, 100) + ", which depends on the compiler";
   }
 
  private:

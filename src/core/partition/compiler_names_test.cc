@@ -11,7 +11,7 @@ std::string Asked(const std::string& source, const std::vector<std::string>& opt
   return AsksItsCompiler(source, options, macros);
 }
 
-std::string Depends(const std::string& on) { return "its source asks for " + on + ", which depends on the compiler"; }
+std::string Depends(const std::string& on) { return "its source requires " + on + ", which depends on the compiler"; }
 
 TEST(CompilerNames, WhatTheProgramDefinesItselfDependsOnNobody) {
   EXPECT_EQ(Asked("#ifdef USE_DOUBLE\n#endif\n#if TILE > 4\n#endif\nkernel void f() { }"), "");

@@ -60,7 +60,7 @@ TEST(Cuttable, WhatIsReadAndWrittenInOneMemoryMustBeOnesOwn) {
   arguments[1].offset = 4;  // out is in, shifted by one
   const auto shifted = Cuttable(k.access, launch);
   EXPECT_FALSE(shifted[0].yes);
-  EXPECT_NE(shifted[0].why_not.find("what others write"), std::string::npos) << shifted[0].why_not;
+  EXPECT_NE(shifted[0].why_not.find("data that others write"), std::string::npos) << shifted[0].why_not;
   arguments[1].bytes = 200;  // and the buffer is too small
   EXPECT_NE(Cuttable(k.access, launch)[0].why_not.find("outside of its 200 bytes"), std::string::npos);
 }

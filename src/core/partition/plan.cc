@@ -264,7 +264,7 @@ Result<PartitionMode> PartitionModeNamed(std::string_view name) {
   for (std::size_t i = 0; i < kPartitionModes.size(); ++i)
     if (kPartitionModes[i] == name) return static_cast<PartitionMode>(i);
   return Fail(Errc::kInvalidArgument,
-              fmt::format("no way of partitioning named '{}'; known: {}", name, fmt::join(kPartitionModes, ", ")));
+              fmt::format("unknown way of partitioning '{}'; known: {}", name, fmt::join(kPartitionModes, ", ")));
 }
 
 namespace {

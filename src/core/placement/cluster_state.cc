@@ -102,7 +102,7 @@ Status ClusterState::Add(DeviceId device, const DeviceCapacity& capacity) {
   if (!device) return Fail(Errc::kInvalidArgument, "a device's id is 1 or more");
   WEIR_TRY_STATUS(CheckDevice(capacity));
   const auto [at, fresh] = devices_.try_emplace(device);
-  if (!fresh) return Fail(Errc::kAlreadyExists, fmt::format("device {} is there already", device.value));
+  if (!fresh) return Fail(Errc::kAlreadyExists, fmt::format("device {} exists already", device.value));
   const auto known = std::ranges::find(kinds_, capacity);
   const auto kind = static_cast<std::uint32_t>(known - kinds_.begin());
   if (known == kinds_.end()) {
@@ -116,7 +116,7 @@ Status ClusterState::Add(DeviceId device, const DeviceCapacity& capacity) {
 
 Result<std::vector<RunId>> ClusterState::Remove(DeviceId device) {
   const auto at = devices_.find(device);
-  if (at == devices_.end()) return Fail(Errc::kNotFound, fmt::format("there is no device {}", device.value));
+  if (at == devices_.end()) return Fail(Errc::kNotFound, fmt::format("no device {}", device.value));
   std::vector<RunId> lost = RunsOn(device);
   for (const RunId run : lost) {
     GiveBackKind(runs_.at(run).as);
@@ -132,7 +132,7 @@ Status ClusterState::Place(RunId run, const RunNeed& need, DeviceId device) {
   if (!run) return Fail(Errc::kInvalidArgument, "a run's id is 1 or more");
   WEIR_TRY_STATUS(CheckNeed(need));
   const auto at = devices_.find(device);
-  if (at == devices_.end()) return Fail(Errc::kNotFound, fmt::format("there is no device {}", device.value));
+  if (at == devices_.end()) return Fail(Errc::kNotFound, fmt::format("no device {}", device.value));
   if (runs_.contains(run))
     return Fail(Errc::kAlreadyExists,
                 fmt::format("run {} is on device {} already", run.value, runs_.at(run).device.value));

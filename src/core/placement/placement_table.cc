@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 10> kPlacementReasons{
     "the fullest of those with room",
     "the emptiest of those with room",
     "no device is idle",
-    "beside what runs there it would only take turns",
+    "beside the runs there it would only take turns",
     "all is done sooner if it waits for the device that is done first",
     "no device has the memory free and runs fewer than it may",
     "no device has that much memory",
@@ -217,14 +217,14 @@ std::unique_ptr<Placement> MakePlain(const PolicyParams&) {
 }
 
 constexpr std::array<PlacementEntry, 5> kPlacements{{
-    {"interference-aware", "an idle device, else one that is done first, by known interference (gCloud)",
+    {"interference-aware", "an idle device, else the one that finishes first, by known interference (gCloud)",
      kInterferenceParams,
      [](const PolicyParams& checked) -> std::unique_ptr<Placement> {
        return std::make_unique<InterferenceAware>(checked);
      }},
     {"serial", "one run at a time on each device", {}, &MakePlain<Serial>},
     {"round-robin", "one device after another", {}, &MakePlain<InTurn>},
-    {"binpack", "the device with the least memory free, so that others stay idle", {}, &MakePlain<BinPack>},
+    {"binpack", "the device with the least free memory, so that others stay idle", {}, &MakePlain<BinPack>},
     {"spread", "the device with the fewest runs", {}, &MakePlain<Spread>},
 }};
 
@@ -249,7 +249,7 @@ std::string WordsOf(const PlacementCandidate& candidate, const RunNeed& need, co
                     const InterferenceModel& model) {
   if (!candidate.room)
     return state.runs >= capacity.runs_max
-               ? fmt::format("no room: {} runs there, as many as it takes", state.runs)
+               ? fmt::format("no room: {} runs there, the maximum", state.runs)
                : fmt::format("no room: {} of {} MiB are free, {} are needed",
                              (capacity.memory.count - std::min(capacity.memory, state.used).count) >> 20,
                              capacity.memory.count >> 20, (need.memory.count + (1 << 20) - 1) >> 20);
@@ -284,7 +284,7 @@ Result<const PlacementEntry*> FindPlacement(std::string_view name) {
     if (entry.name == name) return &entry;
     known += (known.empty() ? "" : ", ") + std::string(entry.name);
   }
-  return Fail(Errc::kNotFound, fmt::format("no placement named '{}'; known: {}", name, known));
+  return Fail(Errc::kNotFound, fmt::format("unknown placement '{}'; known: {}", name, known));
 }
 
 Result<std::unique_ptr<Placement>> MakePlacement(std::string_view name, const PolicyParams& given) {

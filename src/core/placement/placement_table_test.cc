@@ -68,7 +68,7 @@ TEST(PlacementTable, TwoThatOnlyTakeTurnsAreStartedAtOnce) {
   ClusterState cluster = Devices(2);
   const auto placement = Named("interference-aware");
   for (std::uint64_t run = 1; run <= 4; ++run) EXPECT_EQ(PlaceBy(*placement, cluster, run, kWhole), 1 + (run - 1) % 2);
-  EXPECT_EQ(Words(placement->Choose(cluster, kWhole)), "waits: beside what runs there it would only take turns");
+  EXPECT_EQ(Words(placement->Choose(cluster, kWhole)), "waits: beside the runs there it would only take turns");
 }
 
 TEST(PlacementTable, WhatWouldOnlyTakeTurnsWaits) {
@@ -76,7 +76,7 @@ TEST(PlacementTable, WhatWouldOnlyTakeTurnsWaits) {
   const auto placement = MakePlacement("interference-aware", {{"turns_deep", 1.0}}).value();
   EXPECT_EQ(PlaceBy(*placement, cluster, 1, kWhole), 1U);
   EXPECT_EQ(PlaceBy(*placement, cluster, 2, kWhole), 2U);
-  EXPECT_EQ(Words(placement->Choose(cluster, kWhole)), "waits: beside what runs there it would only take turns");
+  EXPECT_EQ(Words(placement->Choose(cluster, kWhole)), "waits: beside the runs there it would only take turns");
   EXPECT_EQ(Explain(cluster, *placement->model(), kWhole)[0].reason,
             "1 run there: 2.26 times its time alone, mostly by threads, they would only take turns");
   // A run with other loads may run there, and with turns_at = 0 no run waits.

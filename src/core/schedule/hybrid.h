@@ -19,7 +19,7 @@ inline constexpr std::array kHybridParams{
     PolicyParam{"fps_slack", "fraction", 0.05, 0.0, 0.5, "a rate is too low when it is below its promise by this much"},
     PolicyParam{"gpu_use", "fraction", 0.85, 0.01, 1.0, "back to shares when the device is used less (GPUthres)"},
     PolicyParam{"wait_s", "s", 5.0, 1.0, 3600.0, "how long either must last (Time)"},
-    PolicyParam{"shares", "choice", 0.0, 0.0, 1.0, "what keeps the shares; reserve: the paper's letter",
+    PolicyParam{"shares", "choice", 0.0, 0.0, 1.0, "the policy that keeps the shares; reserve: exactly as in the paper",
                 kHybridShareNames},
     PolicyParam{"sync", "choice", 0.0, 0.0, 4.0, "as of sla-aware", kFrameSyncNames},
 };

@@ -11,7 +11,7 @@ namespace weir::core {
 
 inline constexpr std::array kProportionalShareParams{
     PolicyParam{"quantum_ms", "ms of GPU time", 5.0, 0.1, 100.0,
-                "how far those who compete may together run ahead of the last"},
+                "GPU time that all competing vGPUs together may run ahead of the last"},
     PolicyParam{"lag_ms", "ms of GPU time", 100.0, 1.0, 10000.0,
                 "how much a vGPU that could not use its share may catch up"},
     PolicyParam{"grace_ms", "ms", 10.0, 0.0, 1000.0,

@@ -21,7 +21,7 @@ constexpr std::size_t kProgramBytesMax = 255;
 Result<wire::Header> HeaderOf(std::span<const std::byte> packet, std::uint16_t op) {
   wire::Header header;
   if (!wire::ReadHeader(packet, header) || header.size != packet.size() || header.op != op)
-    return Fail(Errc::kProtocol, "what came is no handshake of Weir's OpenCL");
+    return Fail(Errc::kProtocol, "the data is not a handshake of Weir's OpenCL");
   return header;
 }
 
@@ -45,7 +45,7 @@ Result<Connection> Connect(const std::string& path, const std::string& program, 
   WEIR_TRY([[maybe_unused]] const auto header, HeaderOf(packet.bytes, wire::Welcome::kOp));
   wire::Welcome welcome;
   if (!wire::Decode(packet.bytes, welcome) || welcome.magic != wire::kHelloMagic)
-    return Fail(Errc::kProtocol, path + ": the answer is no Welcome");
+    return Fail(Errc::kProtocol, path + ": the reply is not a Welcome");
   if (!welcome.refusal.empty()) return Fail(Errc::kPermissionDenied, Printable(welcome.refusal));
   const std::size_t fds = welcome.buffers_bytes != 0 ? 3 : 2;
   if (welcome.version == 0 || packet.fds.size() != fds || welcome.ring_bytes != kRingBytes)
@@ -80,7 +80,7 @@ Result<Accepted> Welcome(platform::Fd connection, uid_t owner, std::uint64_t are
   WEIR_TRY([[maybe_unused]] const auto header, HeaderOf(packet.bytes, wire::Hello::kOp));
   wire::Hello hello;
   if (!wire::Decode(packet.bytes, hello) || hello.magic != wire::kHelloMagic || hello.version == 0)
-    return refuse(Errc::kProtocol, "that is no Hello");
+    return refuse(Errc::kProtocol, "this is not a Hello");
   accepted.program = Printable(hello.program.substr(0, kProgramBytesMax));
   accepted.version = std::min(hello.version, wire::kVersion);
   accepted.distant = hello.distant != 0;

@@ -21,7 +21,8 @@ struct Leaving {
 };
 
 void SayStuck(const Stored& object, cl_int error) {
-  std::fprintf(stderr, "weir-executor: the driver does not give the contents of %s of %s out (error %d): it stays\n",
+  std::fprintf(stderr,
+               "weir-executor: the driver does not return the contents of %s of %s (error %d): it is not evicted\n",
                object.shape.image ? "an image" : "a buffer", MebibytesOf(object.bytes).c_str(), error);
 }
 

@@ -138,7 +138,7 @@ Status Peer::Receive() {
     }
     default: break;  // Freed, Arrived
   }
-  return understood ? Ok() : Fail(Errc::kProtocol, path_ + " sent what is no message");
+  return understood ? Ok() : Fail(Errc::kProtocol, path_ + " sent a malformed message");
 }
 
 Status Peer::Await(std::uint32_t request, std::string_view attempted) {

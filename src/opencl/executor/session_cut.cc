@@ -81,7 +81,7 @@ Status Session::GatherArgs(CutLaunch& cut, const Kernel& kernel) const {
     const auto object = i < kernel.args.size() && kernel.args[i] ? kernel.args[i]->lock() : nullptr;
     if (!object) continue;  // a null pointer
     if (object->kind != Kind::kMemory || static_cast<const Memory&>(*object).image)
-      return Fail(Errc::kUnavailable, "argument " + std::to_string(i) + " is no buffer");
+      return Fail(Errc::kUnavailable, "argument " + std::to_string(i) + " is not a buffer");
     const auto& memory = static_cast<const Memory&>(*object);
     const std::shared_ptr<Stored> root = memory.stored->root().shared_from_this();
     auto at = std::ranges::find(cut.roots, root);
@@ -114,7 +114,7 @@ void Session::GatherSizes(CutLaunch& cut, const Launch& launch) {
 
 /// Gathers what all parts have in common, and the plan.
 Status Session::PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch, PartsCount& cost) {
-  if (user_events_ > 0) return Fail(Errc::kUnavailable, "the program has events of its own that it has not set");
+  if (user_events_ > 0) return Fail(Errc::kUnavailable, "the program has user events that it has not set");
   WEIR_TRY(cut.kernel, PartOf(kernel, cost));
   cut.program = kernel.program->parts.get();
   const core::KernelAccess& access = *cut.kernel.access;
