@@ -11,11 +11,11 @@ using Words = std::vector<std::string>;
 
 Words CommandOf(const DistantNode& distant) { return MoveCommandOf(distant, "/bin/weir", "/run/w", 42); }
 
-TEST(MoveCommand, IsNoneWhereTheProgramStays) {
+TEST(MoveCommand, IsEmptyWhenTheProgramStays) {
   EXPECT_EQ(CommandOf({.node = "a:1", .token = "t", .plain = false, .vgpu = "", .program = "job"}), Words{});
 }
 
-TEST(MoveCommand, IsWhatOneWouldWriteByHand) {
+TEST(MoveCommand, EqualsTheManualCommand) {
   DistantNode distant{.node = "a:1", .token = "t", .plain = false, .vgpu = "", .program = "job"};
   distant.move = {.to = "auto", .token = "tokens", .room = Bytes{1 << 20}, .managers = "m:1", .manager_token = "c"};
   EXPECT_EQ(CommandOf(distant),
@@ -23,7 +23,7 @@ TEST(MoveCommand, IsWhatOneWouldWriteByHand) {
                    "tokens", "--room", "1048576", "--manager", "m:1", "--manager-token", "c"}));
 }
 
-TEST(MoveCommand, GoesWithoutATokenWhereTheProgramHasNone) {
+TEST(MoveCommand, OmitsTheTokenWhenTheProgramHasNone) {
   DistantNode distant{.node = "a:1", .token = "", .plain = true, .vgpu = "game", .program = "job"};
   distant.move.to = "b:1";
   EXPECT_EQ(CommandOf(distant), (Words{"/bin/weir", "--run-dir", "/run/w", "migrate", "42", "--if-asked", "--to", "b:1",

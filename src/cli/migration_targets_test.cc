@@ -32,7 +32,7 @@ Names NamesOf(const json& nodes, const MigrationWish& wish) {
   return names;
 }
 
-TEST(MigrationTargets, OfAnyNodeTheFewestThreadsAreFirst) {
+TEST(MigrationTargets, PrefersTheNodeWithTheFewestThreads) {
   const json nodes{NodeOffering("a", MiB(100), 7),
                    NodeOffering("b", MiB(100), 5),
                    NodeOffering("c", MiB(10), 0),

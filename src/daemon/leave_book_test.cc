@@ -14,7 +14,7 @@ Words KindsOf(const std::vector<engine::Note>& notes) {
   return kinds;
 }
 
-TEST(LeaveBook, SaysOnceThatItAskedAndThatTheyHaveLeft) {
+TEST(LeaveBook, ReportsARequestAndItsSuccessOnce) {
   LeaveBook book;
   EXPECT_TRUE(book.Ask("game", "full"));
   EXPECT_FALSE(book.Ask("game", "full")) << "portals know";
@@ -31,7 +31,7 @@ TEST(LeaveBook, SaysOnceThatItAskedAndThatTheyHaveLeft) {
   EXPECT_EQ(KindsOf(book.Hear(1, {})), Words{}) << "once";
 }
 
-TEST(LeaveBook, WhatWasTakenBackIsNothing) {
+TEST(LeaveBook, ACancelledRequestIsNotReported) {
   LeaveBook book;
   EXPECT_FALSE(book.TakeBack("game"));
   book.Ask("game", "full");
@@ -43,7 +43,7 @@ TEST(LeaveBook, WhatWasTakenBackIsNothing) {
   EXPECT_EQ(KindsOf(book.Hear(1, {{"game", 1, 1}})), Words{"asked game"});
 }
 
-TEST(LeaveBook, APortalSpeaksOnlyOfThoseWhoAreAsked) {
+TEST(LeaveBook, APortalReportsOnlyRequestedVgpus) {
   LeaveBook book;
   book.Ask("game", "full");
   EXPECT_EQ(KindsOf(book.Hear(1, {{"other", 7, 7}, {"game", 1, 1}})), Words{"asked game"});

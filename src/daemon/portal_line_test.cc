@@ -50,7 +50,7 @@ class PortalLineTest : public ::testing::Test {
 
 using Kinds = std::vector<std::string>;
 
-TEST_F(PortalLineTest, PortalsHearWhoIsAskedAndTellWhatBecameOfIt) {
+TEST_F(PortalLineTest, PortalsReceiveDrainRequestsAndReportResults) {
   const platform::Fd early = Connect();
   EXPECT_EQ(Heard(early), "leave\n");
   line_->Ask("game", "full");
@@ -65,7 +65,7 @@ TEST_F(PortalLineTest, PortalsHearWhoIsAskedAndTellWhatBecameOfIt) {
   EXPECT_EQ(Heard(early), "leave\n");
 }
 
-TEST_F(PortalLineTest, WhoTalksNonsenseIsNoPortal) {
+TEST_F(PortalLineTest, AMalformedMessageEndsThePortalsConnection) {
   const platform::Fd good = Connect();
   EXPECT_EQ(Heard(good), "leave\n");
   for (const std::string& text : {std::string("leave\ngame x\n"), std::string(proto::kLeaveBytesMax + 1, 'x')}) {

@@ -61,7 +61,7 @@ struct MemoryNode {
   std::vector<Note> notes;
 };
 
-TEST(ElasticMemory, BeginsAtTheMinimumAndGrowsWithTheNeed) {
+TEST(ElasticMemory, StartsAtTheMinimumAndGrowsOnDemand) {
   MemoryNode node(16);
   const VgpuId a = node.Add("a", 2, 8);
   EXPECT_EQ(node.granted[a], (MemoryGrant{.elastic = true, .limit = 2, .here = 0, .max = 8}));
@@ -109,7 +109,7 @@ TEST(ElasticMemory, AnExecutorThatDoesNotCarryOutItsOrderIsEndedAndItsSlotsAreFr
   EXPECT_EQ(node.granted[b].here, 4u);
 }
 
-TEST(ElasticMemory, AnExecutorThatCarriesOutItsOrdersInTimeIsLeftAlone) {
+TEST(ElasticMemory, AnExecutorThatFollowsItsOrdersIsNotEnded) {
   MemoryNode node(4, {{"answer_ms", 1000}});
   const VgpuId a = node.Add("a", 4, 4);
   for (int order = 0; order < 10; ++order) {
@@ -124,7 +124,7 @@ TEST(ElasticMemory, AnExecutorThatCarriesOutItsOrdersInTimeIsLeftAlone) {
   EXPECT_FALSE(node.Said("executor-ended"));
 }
 
-TEST(ElasticMemory, ARefusalIsSaidOnceAndNotAskedAgainAndAgain) {
+TEST(ElasticMemory, ARefusalIsReportedOnce) {
   MemoryNode node(16);
   const VgpuId a = node.Add("a", 2, 4);
   node.Of(a).made = node.Of(a).need = SlotBytes(9);
@@ -164,7 +164,7 @@ TEST(ElasticMemory, AMinimumThatCannotBeGuaranteedIsRefusedWithItsCap) {
       << "the cap of the one that was refused is free";
 }
 
-TEST(ElasticMemory, TwoThatShareSlotsHaveThemByTurns) {
+TEST(ElasticMemory, TwoVgpusWithSharedSlotsTakeTurns) {
   MemoryNode node(8, {{"turn_ms", 50}});
   const VgpuId a = node.Add("a", 6, 6), b = node.Add("b", 6, 6);
   for (const VgpuId id : {a, b}) node.Of(id).made = node.Of(id).need = SlotBytes(6);
@@ -184,7 +184,7 @@ TEST(ElasticMemory, TwoThatShareSlotsHaveThemByTurns) {
   EXPECT_NEAR(static_cast<double>(node.Memory().switches), 2000.0 / 52, 4);
 }
 
-TEST(ElasticMemory, WhoIsRemovedLeavesItsSlots) {
+TEST(ElasticMemory, ARemovedVgpuFreesItsSlots) {
   MemoryNode node(4);
   const VgpuId a = node.Add("a", 4, 4), b = node.Add("b", 4, 4);
   node.Of(a).made = node.Of(a).need = node.Of(a).must = SlotBytes(4);
@@ -197,7 +197,7 @@ TEST(ElasticMemory, WhoIsRemovedLeavesItsSlots) {
   EXPECT_EQ(node.granted[b].here, 4u);
 }
 
-TEST(ElasticMemory, LaunchesInPartsAreToldOfOnceASecond) {
+TEST(ElasticMemory, LaunchesInPartsAreReportedOnceASecond) {
   MemoryNode node(4);
   const VgpuId a = node.Add("a", 1, 1);
   node.Look();
@@ -305,7 +305,7 @@ TEST(WhatOthersHold, IsNotSharedOut) {
   EXPECT_EQ(node.granted[a].here, 12u) << "it asked again";
 }
 
-TEST(WhatOthersHold, LeavesWhatFitsWhereItIs) {
+TEST(WhatOthersHold, KeepsSlotsThatFit) {
   MemoryNode node(16);
   const VgpuId a = node.Add("a", 1, 0), b = node.Add("b", 1, 0);
   node.Of(a).made = node.Of(a).need = SlotBytes(5);
@@ -321,7 +321,7 @@ TEST(WhatOthersHold, LeavesWhatFitsWhereItIs) {
   EXPECT_FALSE(node.Said("grown")) << "nobody had to ask";
 }
 
-TEST(WhatOthersHold, TakesNothingThatIsGuaranteed) {
+TEST(WhatOthersHold, LeavesGuaranteedSlots) {
   MemoryNode node(16, {{"sold_max", 1}});
   node.Add("a", 6, 0);
   node.Add("b", 6, 0);
@@ -332,7 +332,7 @@ TEST(WhatOthersHold, TakesNothingThatIsGuaranteed) {
   EXPECT_FALSE(more.has_value()) << "there is no more to promise";
 }
 
-TEST(WhatOthersHold, OutlivesASizeThatIsSetAndOneThatIsNot) {
+TEST(WhatOthersHold, SurvivesChangesOfTheSize) {
   MemoryNode node(16);
   OthersHold(node, 4);
   ASSERT_TRUE(node.Do(SetMemory{"", SlotBytes(8), {}, 1}).has_value());

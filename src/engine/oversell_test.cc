@@ -45,7 +45,7 @@ TEST(Strict, NothingIsSoldTwice) {
   EXPECT_DOUBLE_EQ(StatusOf(node, *node.engine().Find("b")).settings.cap.Fraction(), 0.4) << "nothing has changed";
 }
 
-TEST(Strict, IsRefusedWhereMoreIsSoldAlready) {
+TEST(Strict, IsRefusedOnAnOversoldDevice) {
   ModelNode node;
   node.AddVgpu("a", Sold(0.8));
   node.AddVgpu("b", Sold(0.8));
@@ -54,7 +54,7 @@ TEST(Strict, IsRefusedWhereMoreIsSoldAlready) {
   EXPECT_NE(refused.error().message.find("add up to 160 %"), std::string::npos) << refused.error().message;
 }
 
-TEST(Off, WhatComesBackIsWhatItWas) {
+TEST(Off, ReturningVgpusKeepTheirState) {
   ModelNode node;
   for (std::uint64_t id : {1, 2}) {
     ASSERT_TRUE(node.Do(CreateVgpu{.name = "v" + std::to_string(id),
@@ -68,7 +68,7 @@ TEST(Off, WhatComesBackIsWhatItWas) {
   }
 }
 
-TEST(Strict, NobodyPaysForTheTimeBeforeItCame) {
+TEST(Strict, NoVgpuPaysForTimeBeforeItsStart) {
   ModelNode node;
   Oversell(node, OversellMode::kStrict, {{"price", 3600}, {"device_cost", 36}});
   const VgpuId first = node.AddVgpu("first", Sold(1));
@@ -120,7 +120,7 @@ TEST(Adaptive, SellsMoreAfterThreeCalmReportsAndNotBefore) {
       << "one at a time: the next after three more calm reports";
 }
 
-TEST(Adaptive, WhoNeedsItsCeilingAfterAMinuteOfIdlenessIsThereWithinTwoStages) {
+TEST(Adaptive, AnIdleVgpuReachesItsCeilingWithinTwoStages) {
   Calm calm;
   calm.node.RunFor(seconds(5));
   calm.node.EndProcess(calm.pa);
@@ -139,7 +139,7 @@ TEST(Adaptive, WhoNeedsItsCeilingAfterAMinuteOfIdlenessIsThereWithinTwoStages) {
 
 // Beside two vGPUs that use all they get, it waits for them rather than for its slice, and its use over the last second
 // shows little yet.
-TEST(Adaptive, WhoComesBackBesideSeveralIsThereWithinTwoStages) {
+TEST(Adaptive, AReturningVgpuBesideSeveralReachesItsCeilingWithinTwoStages) {
   Calm calm;
   calm.node.SetPolicy("cap");
   calm.node.RunFor(seconds(5));
@@ -155,7 +155,7 @@ TEST(Adaptive, WhoComesBackBesideSeveralIsThereWithinTwoStages) {
 }
 
 // At any time within a stage: a stage that has hardly begun does not show the need yet, the next one does.
-TEST(Adaptive, WhoComesBackInTheMidstOfAStageIsThereWithin200Ms) {
+TEST(Adaptive, AVgpuReturningWithinAStageReachesItsCeilingWithin200Ms) {
   for (const Duration kernel : {milliseconds(2), milliseconds(10)})
     for (Duration offset{}; offset < milliseconds(100); offset += milliseconds(15)) {
       Calm calm;
@@ -173,7 +173,7 @@ TEST(Adaptive, WhoComesBackInTheMidstOfAStageIsThereWithin200Ms) {
     }
 }
 
-TEST(Adaptive, APromiseOfFramesGivesUpWhatItDoesNotNeedAndNoMore) {
+TEST(Adaptive, AFrameRatePromiseLendsOnlyItsUnneededTime) {
   Calm calm(/*fps=*/30);
   // It could draw 240 frames/s; 30 of 4 ms are an eighth of the device.
   calm.node.AddProcess(calm.a, {.think = microseconds(100), .gpu = milliseconds(4)});
@@ -218,7 +218,7 @@ struct FourOverloaded {
   }
 };
 
-TEST(Adaptive, SeveralOverloadedAtOnceAreAWarningThatNamesOneToMove) {
+TEST(Adaptive, SeveralOverloadedVgpusCauseAWarningThatNamesOneToMove) {
   FourOverloaded four;
   const auto notes = four.node.TakeNotes();
   EXPECT_TRUE(Said(notes, "warning", "c") || Said(notes, "warning", "d")) << "the less firmly sold goes first";
@@ -226,7 +226,7 @@ TEST(Adaptive, SeveralOverloadedAtOnceAreAWarningThatNamesOneToMove) {
   EXPECT_GT(DeviceOf(four.node).account.penalty, 0);
 }
 
-TEST(Adaptive, WhoIsNamedIsAskedToLeaveUntilNotSeveralAreOverloaded) {
+TEST(Adaptive, ADrainRequestLastsWhileSeveralVgpusAreOverloaded) {
   FourOverloaded four;
   const auto asked = four.node.TakeLeave();
   ASSERT_FALSE(asked.empty());
@@ -245,7 +245,7 @@ TEST(Adaptive, WhoIsNamedIsAskedToLeaveUntilNotSeveralAreOverloaded) {
   EXPECT_TRUE(Said(four.node.TakeNotes(), "relieved", StatusOf(four.node, named).name));
 }
 
-TEST(Adaptive, OneAtATimeIsAskedToLeave) {
+TEST(Adaptive, OneDrainRequestAtATime) {
   FourOverloaded four;
   four.node.RunFor(seconds(40));  // further warnings, which may name another vGPU
   VgpuId now{};
@@ -258,7 +258,7 @@ TEST(Adaptive, OneAtATimeIsAskedToLeave) {
   }
 }
 
-TEST(Adaptive, AnotherWayOfSellingTakesTheAskingBack) {
+TEST(Adaptive, ChangingTheWayOfSellingCancelsTheDrainRequest) {
   FourOverloaded four;
   const auto asked = four.node.TakeLeave();
   ASSERT_TRUE(!asked.empty() && asked.back().wanted);
@@ -269,7 +269,7 @@ TEST(Adaptive, AnotherWayOfSellingTakesTheAskingBack) {
   EXPECT_FALSE(taken_back[0].wanted);
 }
 
-TEST(BestEffort, HasWhatNobodyWantsAndGivesItBackAtOnce) {
+TEST(BestEffort, UsesIdleTimeAndReturnsItAtOnce) {
   ModelNode node;
   node.SetPolicy("cap");
   Oversell(node, OversellMode::kAdaptive);
@@ -291,7 +291,7 @@ TEST(BestEffort, HasWhatNobodyWantsAndGivesItBackAtOnce) {
   EXPECT_EQ(DeviceOf(node).account.broken_s, 0);
 }
 
-TEST(BestEffort, PaysForWhatItUses) {
+TEST(BestEffort, IsChargedForItsUse) {
   ModelNode node;
   Oversell(node, OversellMode::kAdaptive, {{"price", 3600}, {"best_effort_price", 0.5}, {"device_cost", 0}});
   ASSERT_TRUE(
@@ -320,7 +320,7 @@ double OfferedAfterAQuietStretch(Duration quiet, double span_s) {
   return DeviceOf(node).offer.oversold;
 }
 
-TEST(Adaptive, WhatWasNeededAtItsHighestInTheSpanDecidesWhatIsSold) {
+TEST(Adaptive, ThePeakNeedInTheWindowDecidesWhatIsSold) {
   EXPECT_EQ(OfferedAfterAQuietStretch(seconds(20), 60), 0) << "it may need that much again";
   EXPECT_GT(OfferedAfterAQuietStretch(seconds(65), 60), 0.5);
   EXPECT_GT(OfferedAfterAQuietStretch(seconds(20), 0), 0.5) << "gOver: by the last report";

@@ -58,7 +58,7 @@ TEST_F(Gate, RecordsBeyondAFullRingAreCountedAsLostAndTheRestArrives) {
   EXPECT_EQ(drained.lost, 0u);
 }
 
-TEST_F(Gate, RecordsThatCannotBeTrueAreCountedAsBad) {
+TEST_F(Gate, ImpossibleRecordsAreCountedAsBad) {
   RawClient client(path_);
   ASSERT_TRUE(client.Attach());
   const std::int64_t now_ns = platform::NowNs();

@@ -26,7 +26,7 @@ class KeptBlobs : public ::testing::Test {
   boost::asio::io_context loop_{1};
 };
 
-TEST_F(KeptBlobs, WhatNobodyNamesGoesAfterItsTime) {
+TEST_F(KeptBlobs, UnusedBlobsAreRemovedAfterTheGraceTime) {
   const std::string named = store_.Put("named")->blob, first = store_.Put("first")->blob;
   bool known = false;
   const BlobKeeper keeper(loop_, store_, milliseconds(200), [&] {
@@ -42,7 +42,7 @@ TEST_F(KeptBlobs, WhatNobodyNamesGoesAfterItsTime) {
   EXPECT_TRUE(store_.Has(named));
 }
 
-TEST_F(KeptBlobs, WithoutAGraceTimeNothingGoes) {
+TEST_F(KeptBlobs, WithoutAGraceTimeNothingIsRemoved) {
   const std::string blob = store_.Put("blob")->blob;
   int asked = 0;
   const BlobKeeper keeper(loop_, store_, {}, [&] {

@@ -62,7 +62,7 @@ std::string WhyNot(std::string_view bytes) {
 
 TEST(ModuleImage, OneThatExportsTheTableIsTaken) { EXPECT_EQ(WhyNot(SmallImage{}.Bytes()), ""); }
 
-TEST(ModuleImage, WhatItIsNotIsSaid) {
+TEST(ModuleImage, ReportsWhyAFileIsNotAModule) {
   const auto says = [](const std::string& bytes, const char* what) {
     EXPECT_NE(WhyNot(bytes).find(what), std::string::npos) << WhyNot(bytes);
   };

@@ -16,7 +16,7 @@ TEST(AcceptPause, EndsByItself) {
   EXPECT_FALSE(pause.Holds(kStart + AcceptPause::kPause));
 }
 
-TEST(AcceptPause, IsToldOnceAMinute) {
+TEST(AcceptPause, IsReportedOnceAMinute) {
   AcceptPause pause;
   int told = 0;
   for (Duration at{}; at < AcceptPause::kSaidAgainAfter; at += AcceptPause::kPause) told += pause.Failed(kStart + at);

@@ -16,7 +16,7 @@ TEST(LeaveList, ComesBackAsItWas) {
   EXPECT_EQ(AskedHereFrom(AskedHereText(here)), here);
 }
 
-TEST(LeaveList, WhatMakesNoSenseIsRefused) {
+TEST(LeaveList, InvalidListsAreRefused) {
   for (const char* text : {"", "here\n", "leave\ngame\n", "leave\n why\n", "leave\ngame \n", "leav"})
     EXPECT_FALSE(LeaveListFrom(text)) << text;
   EXPECT_FALSE(LeaveListFrom("leave\ngame " + std::string(kWhyBytesMax + 1, 'x')));

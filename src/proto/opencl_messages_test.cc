@@ -177,7 +177,7 @@ RC_GTEST_PROP(OpenClMessages, SurviveTheRoundTrip, (std::uint16_t seed)) {
 }
 
 // An older sender omits the fields that it doesn't know; a message that ends within a field is malformed.
-TEST(OpenClMessages, MayEndBeforeAFieldAndNowhereElse) {
+TEST(OpenClMessages, MayEndOnlyBetweenFields) {
   const NdRange whole = Filled<NdRange>();
   const std::vector<std::byte> bytes = Encode(whole);
   const std::size_t before_local = bytes.size() - sizeof whole.local;
@@ -189,7 +189,7 @@ TEST(OpenClMessages, MayEndBeforeAFieldAndNowhereElse) {
   EXPECT_FALSE(Decode(ByteView(bytes).first(before_local - 1), cut));
 }
 
-TEST(OpenClMessages, AreSkippedBehindWhatIsKnown) {
+TEST(OpenClMessages, UnknownTrailingFieldsAreSkipped) {
   std::vector<std::byte> bytes = Encode(Filled<Finish>());
   bytes.resize(bytes.size() + 5, std::byte{0xEE});
   Finish decoded;

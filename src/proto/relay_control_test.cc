@@ -19,7 +19,7 @@ TEST(RelayControl, ARequestIsReadAsItWasWritten) {
   }
 }
 
-TEST(RelayControl, WhatNamesNoNodeOrNoRightIsNone) {
+TEST(RelayControl, ARequestWithoutNodeOrTokenIsRefused) {
   for (const char* text :
        {"", "move", "move\n", "stay\nnode a:1\nvgpu b\n", "node a:1\nmove\nvgpu b\n", "move\nvgpu b\n",
         "move\nnode a:1\n", "move\nnode a:1\ntoken t\nvgpu b\n", "move\nnode\nvgpu b\n"})
@@ -42,7 +42,7 @@ TEST(RelayControl, AnAnswerKeepsItsCodeAndWords) {
   }
 }
 
-TEST(RelayControl, FiguresComeBehindTheWordsAndAreOfAllMovesTogether) {
+TEST(RelayControl, FiguresFollowTheTextAndSumAllMoves) {
   const std::vector<MoveFigures> moves{
       {.objects = 5,
        .memories = 2,

@@ -77,7 +77,7 @@ TEST(Trace, GoldenBytesAreDecoded) {
   EXPECT_EQ(*decoded, KnownTrace());
 }
 
-TEST(Trace, WhatAppendedPieceByPieceIsTheSame) {
+TEST(Trace, AppendingInPiecesGivesTheSame) {
   const Trace trace = KnownTrace();
   TraceEncoder encoder(trace.header);
   std::vector<std::byte> bytes;
@@ -119,7 +119,7 @@ RC_GTEST_PROP(Trace, SurvivesTheRoundTrip, (std::string name, std::vector<std::i
 
 // -- What a file may have wrong ----------------------------------------------------------------------------------
 
-TEST(Trace, OneThatWasNotEndedSaysSo) {
+TEST(Trace, AnUnfinishedTraceIsReported) {
   Trace trace = KnownTrace();
   trace.complete = false;
   trace.recorded_until_ns = 0;
@@ -129,7 +129,7 @@ TEST(Trace, OneThatWasNotEndedSaysSo) {
   EXPECT_EQ(decoded->frames.size(), 2U);
 }
 
-TEST(Trace, OneThatWasCutOffNamesThePlaceAndWhatIsWhole) {
+TEST(Trace, ATruncatedTraceReportsTheOffsetAndTheCompletePart) {
   auto bytes = EncodeTrace(KnownTrace());
   Trace two = KnownTrace();
   two.lost = 0;
@@ -175,7 +175,7 @@ TEST(Trace, FieldsThatCameLaterAreSkipped) {
   EXPECT_EQ(decoded->lost, 17U);
 }
 
-TEST(Trace, FramesThatCannotBeAreRefused) {
+TEST(Trace, ImpossibleFramesAreRefused) {
   constexpr std::uint64_t kHuge = kTraceNsMax - 1;
   for (const auto& [numbers, says] : std::vector<std::pair<std::vector<std::uint64_t>, const char*>>{
            {{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, "process that isn't listed"},
@@ -192,7 +192,7 @@ TEST(Trace, FramesThatCannotBeAreRefused) {
   }
 }
 
-TEST(Trace, NothingComesAfterTheEnd) {
+TEST(Trace, DataAfterTheEndIsRefused) {
   auto bytes = EncodeTrace(KnownTrace());
   bytes.insert(bytes.end(), {std::byte{3}, std::byte{1}, std::byte{1}});
   EXPECT_NE(FaultOf(bytes).message.find("after the end"), std::string::npos);
@@ -204,7 +204,7 @@ TEST(Trace, TextsAreCutAtTheBound) {
   EXPECT_EQ(DecodeTrace(EncodeTrace(trace))->header.device.size(), kTraceTextBytesMax);
 }
 
-TEST(Trace, AHeaderThatIsNoHeaderIsRefused) {
+TEST(Trace, AMalformedHeaderIsRefused) {
   auto bytes = EncodeTrace(Trace{});
   bytes[kPrelude] = std::byte{0x7F};  // its length
   EXPECT_NE(FaultOf(bytes).message.find("cut off within the header"), std::string::npos);

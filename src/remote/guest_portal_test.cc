@@ -174,7 +174,7 @@ TEST(GuestPort, IsATerminalThatCarriesEveryByte) {
   EXPECT_NE(second.error().message.find("in use"), std::string::npos) << second.error().message;
 }
 
-TEST(GuestPort, AGuestThatBeganAnewInTheMiddleOfAFrameIsServed) {
+TEST(GuestPort, AGuestThatRestartsWithinAFrameIsServed) {
   TwoSockets port;
   EchoHost host(Lend(port.host));
   {
@@ -194,7 +194,7 @@ TEST(GuestPort, AGuestThatBeganAnewInTheMiddleOfAFrameIsServed) {
   ExpectEcho(*second.Connect(), 50'000);
 }
 
-TEST(GuestPort, AHostThatCameBackIsUsed) {
+TEST(GuestPort, ARestartedHostIsUsed) {
   TwoSockets port;
   GuestSide guest(Lend(port.guest));
   std::unique_ptr<net::Stream> stream;
@@ -210,7 +210,7 @@ TEST(GuestPort, AHostThatCameBackIsUsed) {
   ExpectEcho(*guest.Connect(), 10'000);
 }
 
-TEST(GuestPort, AStreamWhoseReaderRestsStopsNoOther) {
+TEST(GuestPort, ASlowReaderDoesNotBlockOtherStreams) {
   TwoSockets port;
   EchoHost host(Lend(port.host));
   GuestSide guest(Lend(port.guest));
@@ -272,7 +272,7 @@ TEST(GuestMemory, EitherEndMayEndAndComeBack) {
   }
 }
 
-TEST(GuestMemory, IsOneProcesssAtEachEnd) {
+TEST(GuestMemory, HasOneProcessAtEachEnd) {
   const SharedFile file;
   const auto host = file.Host()();
   ASSERT_TRUE(host) << host.error().message;
@@ -282,7 +282,7 @@ TEST(GuestMemory, IsOneProcesssAtEachEnd) {
   EXPECT_EQ(CodeOf(file.Guest()()), Errc::kBusy);
 }
 
-TEST(GuestMemory, WhatIsNoneIsRefusedInWords) {
+TEST(GuestMemory, OtherFilesAreRefusedWithAReason) {
   const SharedFile file;
   const auto refused = [](const OpenLine& open, Errc code, const std::string& word) {
     const auto line = open();
@@ -313,7 +313,7 @@ TEST(GuestMemory, WhatIsNoneIsRefusedInWords) {
   EXPECT_FALSE(file.Host()()) << "it is made where it was asked for";
 }
 
-TEST(GuestPort, WhatIsNoPortIsRefusedInWords) {
+TEST(GuestPort, OtherFilesAreRefusedAsPorts) {
   testing::TempFolder folder;
   EXPECT_EQ(CodeOf(OpenPortPath(folder / "none")), Errc::kNotFound);
   EXPECT_EQ(CodeOf(OpenPortPath(folder.path())), Errc::kInvalidArgument);
@@ -348,7 +348,7 @@ class PortalWithoutVgpus {
   Stoppable portal_;
 };
 
-TEST(GuestPortal, SaysWhichVgpuItIsWhateverTheGuestSays) {
+TEST(GuestPortal, AssignsTheVgpuWhateverTheGuestClaims) {
   PortalWithoutVgpus portal;
   for (int boot = 0; boot < 2; ++boot) {
     const platform::Fd connected = portal.Connect();
@@ -361,7 +361,7 @@ TEST(GuestPortal, SaysWhichVgpuItIsWhateverTheGuestSays) {
   }
 }
 
-TEST(GuestPortal, AGuestHasOnePortAndWhoComesLaterIsTurnedAway) {
+TEST(GuestPortal, ASecondConnectionOfAGuestIsRefused) {
   PortalWithoutVgpus portal;
   const platform::Fd connected = portal.Connect();
   GuestSide guest(Lend(connected));
@@ -372,7 +372,7 @@ TEST(GuestPortal, AGuestHasOnePortAndWhoComesLaterIsTurnedAway) {
   EXPECT_EQ(CodeOf(Enter(*guest.Connect(), {})), Errc::kPermissionDenied) << "the first goes on";
 }
 
-TEST(GuestPortal, RubbishAndHangingUpDoNotEndIt) {
+TEST(GuestPortal, SurvivesGarbageAndDisconnections) {
   PortalWithoutVgpus portal;
   for (int i = 0; i < 20; ++i) {
     const platform::Fd connected = portal.Connect();

@@ -32,7 +32,7 @@ class LeaveWatchTest : public ::testing::Test {
   platform::Fd daemon_, line_;
 };
 
-TEST_F(LeaveWatchTest, HearsWhoIsAskedAndSaysHowManyThereAre) {
+TEST_F(LeaveWatchTest, ReceivesRequestsAndReportsConnectionCounts) {
   Listen();
   EXPECT_FALSE(watch_.Look(kNoon));
   Accept();
@@ -46,7 +46,7 @@ TEST_F(LeaveWatchTest, HearsWhoIsAskedAndSaysHowManyThereAre) {
   EXPECT_EQ(Heard(), "nothing") << "what is as it was is not said again";
 }
 
-TEST_F(LeaveWatchTest, WhatItHasHeardHoldsUntilAnotherDaemonSaysOtherwise) {
+TEST_F(LeaveWatchTest, RequestsPersistUntilAnotherDaemonChangesThem) {
   EXPECT_FALSE(watch_.Look(kNoon)) << "there is none yet";
   Listen();
   EXPECT_FALSE(watch_.Look(kNoon + milliseconds(900)));
@@ -68,7 +68,7 @@ TEST_F(LeaveWatchTest, WhatItHasHeardHoldsUntilAnotherDaemonSaysOtherwise) {
   EXPECT_EQ(watch_.Asked(), Asked{});
 }
 
-TEST_F(LeaveWatchTest, WithoutADaemonNobodyIsAsked) {
+TEST_F(LeaveWatchTest, WithoutADaemonThereAreNoRequests) {
   LeaveWatch none{""};
   EXPECT_FALSE(none.Look(kNoon));
   EXPECT_EQ(none.Asked(), Asked{});

@@ -43,7 +43,7 @@ class LeaverTest : public ::testing::Test {
   testing::TempFolder folder_;
 };
 
-TEST_F(LeaverTest, WithoutACommandItIsSaidOnce) {
+TEST_F(LeaverTest, WithoutACommandTheRequestIsReportedOnce) {
   ::testing::internal::CaptureStderr();
   Leaver leaver({}, "job", "; there is a way");
   leaver.See(kThen, "");
@@ -51,7 +51,7 @@ TEST_F(LeaverTest, WithoutACommandItIsSaidOnce) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "weir: job: its node asks it to leave: full; there is a way\n");
 }
 
-TEST_F(LeaverTest, TheCommandRunsWhenItIsAskedAndAgainAfterAPause) {
+TEST_F(LeaverTest, TheCommandRunsOnRequestAndAgainAfterAPause) {
   ::testing::internal::CaptureStderr();
   Leaver leaver(Command("exit 3"), "job", "");
   leaver.See(kThen, "");
@@ -71,7 +71,7 @@ TEST_F(LeaverTest, TheCommandRunsWhenItIsAskedAndAgainAfterAPause) {
   EXPECT_NE(said.find("not again within 20 s\n"), std::string::npos) << said;
 }
 
-TEST_F(LeaverTest, OneRunsAtATimeAndSaysWhereItIs) {
+TEST_F(LeaverTest, OneCommandRunsAtATimeAndReportsItsNode) {
   ::testing::internal::CaptureStderr();
   Leaver leaver(Command("while [ ! -e " + (folder_ / "go") + " ]; do sleep 0.01; done; echo moved to n2"), "job", "");
   for (int i = 0; i < 5; ++i) leaver.See(kThen + seconds(i * 1000), "full");
@@ -82,7 +82,7 @@ TEST_F(LeaverTest, OneRunsAtATimeAndSaysWhereItIs) {
   EXPECT_NE(said.find("weir: job: moved to n2\n"), std::string::npos) << said;
 }
 
-TEST_F(LeaverTest, WhatRunsEndsWithIt) {
+TEST_F(LeaverTest, ARunningCommandEndsWithTheLeaver) {
   {
     Leaver leaver(Command("exec sleep 600"), "job", "");
     leaver.See(kThen, "full");
@@ -91,7 +91,7 @@ TEST_F(LeaverTest, WhatRunsEndsWithIt) {
   EXPECT_NE(::kill(Runs()[0], 0), 0);
 }
 
-TEST_F(LeaverTest, ACommandThatIsNotThereIsSaid) {
+TEST_F(LeaverTest, AMissingCommandIsReported) {
   ::testing::internal::CaptureStderr();
   Leaver leaver({folder_ / "nothing"}, "job", "");
   leaver.See(kThen, "full");

@@ -74,7 +74,7 @@ TEST(MemoryRings, CarryBytesBothWaysAroundTheEnd) {
     }
 }
 
-TEST(MemoryRings, TakeNoMoreThanThereIsRoomFor) {
+TEST(MemoryRings, AcceptOnlyWhatFits) {
   const RingsMemory memory(64);
   MemoryRings guest = memory.Begin(port::Side::kGuest), host = memory.Begin(port::Side::kHost);
   EXPECT_EQ(guest.Write(Numbered(0, 100)), 64U);
@@ -87,7 +87,7 @@ TEST(MemoryRings, TakeNoMoreThanThereIsRoomFor) {
   EXPECT_EQ(guest.Write(Numbered(0, 100)), 10U);
 }
 
-TEST(MemoryRings, AnEndThatAnotherProcessHasBegunToBeNoticesIt) {
+TEST(MemoryRings, AReplacedEndNoticesItsReplacement) {
   const RingsMemory memory(64);
   const MemoryRings first = memory.Begin(port::Side::kGuest);
   EXPECT_FALSE(first.TakenOver());
@@ -98,7 +98,7 @@ TEST(MemoryRings, AnEndThatAnotherProcessHasBegunToBeNoticesIt) {
 
 /// With arbitrary writes, reads and restarts, each read returns what the model expects, and the first read after a
 /// restart of the other end reports it.
-RC_GTEST_PROP(MemoryRings, GiveWhatWasPutInInOrderWhoeverBeginsAnew, ()) {
+RC_GTEST_PROP(MemoryRings, DeliverInOrderAcrossRestarts, ()) {
   constexpr std::size_t kRing = 64;
   const RingsMemory memory(kRing);
   std::unique_ptr<MemoryRings> ends[2];
@@ -161,7 +161,7 @@ RC_GTEST_PROP(MemoryRings, AGuestThatWritesAnyPositionsEndsOnlyItsOwnBytes, ()) 
   RC_ASSERT(std::memcmp(got, Numbered(7, 30).data(), 30) == 0);
 }
 
-TEST(MemoryRings, AHostWhosePositionTheGuestHasOverwrittenGoesOnWhenItHasBegunAnew) {
+TEST(MemoryRings, AHostContinuesAfterARestartWhenTheGuestOverwroteItsPosition) {
   const RingsMemory memory(64);
   MemoryRings guest = memory.Begin(port::Side::kGuest);
   memory.End(port::Side::kHost).produced = 0xFFFFFFFFFFFFFFF0;
@@ -221,7 +221,7 @@ Looks LooksIn(Duration pause, bool streams) {
   return looks;
 }
 
-TEST(MemoryPace, APausesLooksGrowWithItsLogarithm) {
+TEST(MemoryPace, PollsGrowLogarithmicallyWithThePause) {
   EXPECT_LE(LooksIn(microseconds(100), true).count, 6);
   EXPECT_LE(LooksIn(milliseconds(1), true).count, 17);
   EXPECT_LE(LooksIn(seconds(1), true).count, 1'030) << "a thousand a second";
@@ -229,7 +229,7 @@ TEST(MemoryPace, APausesLooksGrowWithItsLogarithm) {
   EXPECT_LE(LooksIn(seconds(10), false).count, 1'040) << "a hundred a second";
 }
 
-TEST(MemoryPace, NothingWaitsLongerThanAQuarterOfThePauseOrAMillisecond) {
+TEST(MemoryPace, DelayIsAtMostAQuarterOfThePauseOrAMillisecond) {
   for (const int us : {50, 100, 1'000, 4'000, 1'000'000}) {
     const Duration pause = microseconds(us);
     EXPECT_LE(LooksIn(pause, true).longest, std::clamp<Duration>(pause / 4, microseconds(20), milliseconds(1))) << us;

@@ -36,7 +36,7 @@ class ClusterTest(unittest.TestCase):
 
 
 class OneManager(ClusterTest):
-    def test_runs_end_and_their_results_are_given_out(self):
+    def test_runs_end_and_their_results_are_returned(self):
         self.cluster("n1", "n2", served=True)
         for i in range(12):
             self.client.submit(f"r{i}", "echo", f"said {i}")
@@ -69,7 +69,7 @@ class OneManager(ClusterTest):
             self.client.submit(name, "sleep", "1")
         self.assertEqual({self.client.wait(name)["node"] for name in ("long1", "long2")}, {"n1", "n2"})
 
-    def test_runs_of_a_killed_node_end_elsewhere(self):
+    def test_runs_of_a_killed_node_end_on_another(self):
         self.cluster("n1", "n2", concurrent=2)
         for i in range(4):
             self.client.submit(f"r{i}", "sleep", f"0.{5 + i}")
@@ -83,7 +83,7 @@ class OneManager(ClusterTest):
         self.nodes[0].start()
         self.wait_for_nodes(["n1", "n2"])
 
-    def test_a_manager_that_starts_again_has_lost_nothing(self):
+    def test_a_restarted_manager_has_lost_nothing(self):
         self.cluster("n1")
         self.client.submit("before", "echo", "1")
         self.client.wait("before")
@@ -99,7 +99,7 @@ class OneManager(ClusterTest):
             executed = log.read().split("\n")[:-1]
         self.assertEqual(len(executed), 7, "nothing ran twice: the node was asked what it had")
 
-    def test_who_may_not(self):
+    def test_requests_without_access_are_refused(self):
         self.cluster("n1")
         status, reply = Client([self.manager], token="wrong" * 5).ask("GET", "/v1/runs")
         self.assertEqual((status, reply["error"]["code"]), (403, "permission-denied"))
@@ -150,7 +150,7 @@ class WithEtcd(ClusterTest):
 
 
 class RealModules(ClusterTest):
-    def test_a_module_that_one_node_looked_at_runs_in_its_vgpu(self):
+    def test_a_module_that_a_node_has_checked_runs_in_its_vgpu(self):
         """All parts are real: the node checks the module, its image is transferred, and its runs execute as the tenant
         of a vGPU."""
         manager = Manager(self.processes, "manager", free_ports(1)[0], "--state", self.processes.path("state")).start()

@@ -144,7 +144,7 @@ PROGRAMS = [
 class Compatibility(distant.Distant):
     maxDiff = None
 
-    def test_programs_say_the_same_on_every_way(self):
+    def test_programs_give_the_same_results_natively_locally_and_remotely(self):
         self.node.create("game")
         token = self.token("game")
         for program in PROGRAMS:

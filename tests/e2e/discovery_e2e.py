@@ -77,7 +77,7 @@ class Discovery(Products, unittest.TestCase):
         for pid in found.stdout.split():
             os.kill(int(pid), signal.SIGKILL)
 
-    def test_a_node_is_found_used_and_lost(self):
+    def test_a_discovered_node_is_used_and_its_loss_is_noticed(self):
         self.here = self.asking()
         whole = self.sum_of(self.start("large", *TOO_LARGE))
         self.assertEqual(self.peers(), {})
@@ -118,10 +118,10 @@ class Discovery(Products, unittest.TestCase):
 
 class Targets(Discovery):
     lost_after = "30"  # no node counts as lost, however late a busy host lets it report
-    test_a_node_is_found_used_and_lost = None
+    test_a_discovered_node_is_used_and_its_loss_is_noticed = None
     test_a_node_without_a_token_here_is_not_used = None
 
-    def test_a_program_goes_to_a_node_by_name_and_to_the_best(self):
+    def test_a_program_moves_to_a_node_by_name_and_to_the_best(self):
         names = ("n1", "n2")
         nodes = {name: self.offering(name) for name in names}
         e2e.wait_for(lambda: all(self.offer_of(name) for name in names), 30, "both nodes offer parts")

@@ -101,7 +101,7 @@ class Fdinfo(e2e.WithNode):
         said = subprocess.run([ACCOUNT, "--drm", "0000:03:00.0", "--proc", self.proc], capture_output=True, text=True, timeout=30)
         self.assertEqual(said.stdout, f"pid {program.pid} client 5 used 7400.000 ms\n")
 
-    def test_a_gpu_that_is_not_there_is_refused(self):
+    def test_a_missing_gpu_is_refused(self):
         said = subprocess.run([e2e.WEIR, "serve", "--run-dir", os.path.join(self.node.folder, "other"), "--device", "drm:none"],
                               capture_output=True, text=True, timeout=30)
         self.assertNotEqual(said.returncode, 0)

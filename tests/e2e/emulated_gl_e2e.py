@@ -219,7 +219,7 @@ class Emulator(WithEmulator):
         wait_for(lambda: not self.accounts()["devices"][0]["clients"], 30, "it has left")
         self.ended(self.start([WINDOWS, "--windows", "1", "--frames", "10"], self.environment()))
 
-    def test_a_program_goes_on_when_the_emulator_has_gone(self):
+    def test_a_program_continues_after_the_emulators_end(self):
         emulator = self.emulate("[[device]]")
         program = self.start([WINDOWS, "--windows", "1", "--frames", "2000"], self.environment())
         wait_for(lambda: self.accounts()["devices"][0]["clients"], 60, "it draws")

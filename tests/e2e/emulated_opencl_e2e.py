@@ -99,7 +99,7 @@ class Alone(unittest.TestCase):
             self.assertIn("Device #0: Two (emulated)", said)
             self.assertNotIn("One", said)
 
-    def test_a_program_without_an_emulator_finds_no_device_and_is_told_why(self):
+    def test_a_program_without_an_emulator_finds_no_device_and_gets_the_reason(self):
         done = subprocess.run(["clinfo", "-l"], env={**without_emulator(), "OCL_ICD_VENDORS": DRIVER},
                               capture_output=True, text=True, timeout=30)
         self.assertNotIn("emulated", done.stdout)

@@ -31,7 +31,7 @@ class DaemonDies(e2e.WithNode):
         share = self.node.measure(2)
         print({n: f"{s:.3f}" for n, s in share.items()})
 
-    def test_programs_go_on_unthrottled_while_there_is_no_daemon(self):
+    def test_programs_continue_unthrottled_without_a_daemon(self):
         self.node.create("slow", cap=0.02)
         program = self.start(e2e.PHONG, "slow")
         self.wait_frames("slow", 3)
@@ -47,7 +47,7 @@ class DaemonDies(e2e.WithNode):
         time.sleep(1)
         self.assertLess(self.node.measure(4)["slow"], 0.03)
 
-    def test_a_stopped_daemon_is_a_dead_one(self):
+    def test_a_stopped_daemon_counts_as_dead(self):
         self.node.create("slow", cap=0.01)
         program = self.start(e2e.PHONG, "slow")
         self.wait_frames("slow", 3)
@@ -140,7 +140,7 @@ class ForeignEnds(e2e.WithNode):
         self.assertIn("glmark2 Score", result.stdout)
         return result.stderr
 
-    def test_nobody_there(self):
+    def test_no_daemon(self):
         self.assertIn("running unthrottled", self.run_against("/nonexistent/x.sock"))
 
     def test_a_file_instead_of_a_socket(self):
@@ -171,10 +171,10 @@ class ForeignEnds(e2e.WithNode):
     def test_a_server_that_never_answers(self):
         self.assertIn("no answer", self.run_against(self.serve(lambda connection: None)))
 
-    def test_a_server_that_talks_nonsense(self):
+    def test_a_server_that_sends_garbage(self):
         self.assertIn("not from Weir", self.run_against(self.serve(lambda connection: connection.send(b"HTTP/1.1 200 OK\r\n\r\n"))))
 
-    def test_a_server_that_hangs_up(self):
+    def test_a_server_that_closes_the_connection(self):
         self.assertIn("running unthrottled", self.run_against(self.serve(lambda connection: connection.close())))
 
 
@@ -187,7 +187,7 @@ class Preloaded(e2e.WithNode):
         return subprocess.run(command, capture_output=True, text=True, timeout=30,
                               env={**os.environ, **self.display.environment, **self.node.environment("nobody")}, **options)
 
-    def test_a_program_without_graphics_is_left_alone(self):
+    def test_a_program_without_graphics_is_not_affected(self):
         for command in (["/bin/ls", "/"], ["/bin/sh", "-c", "echo hello; exit 3"], ["python3", "-c", "print(1)"]):
             plain = subprocess.run(command, capture_output=True, text=True)
             preloaded = self.check(command)

@@ -42,7 +42,7 @@ class GpuMemory(unittest.TestCase):
     def weir(self, *arguments):
         return subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, *arguments], capture_output=True, text=True, timeout=30)
 
-    def test_what_others_hold_is_not_shared_out_and_comes_back(self):
+    def test_memory_of_others_is_not_assigned_and_returns(self):
         self.start()
         self.assertEqual(self.slots(), (8, 0))
         self.say(3 * SLOT - 1)
@@ -96,7 +96,7 @@ class GpuMemory(unittest.TestCase):
     def on_device(self):
         return sum(v["memory"]["resident_slots"] for v in self.node.get("/v1/vgpus")["vgpus"])
 
-    def test_what_can_not_be_asked_is_said_in_words(self):
+    def test_an_unreadable_gpu_is_reported_with_a_reason(self):
         def ask(*arguments, **environment):
             return subprocess.run([WATCH, *arguments], capture_output=True, text=True, timeout=30, env={**os.environ, **environment})
 

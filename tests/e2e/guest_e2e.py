@@ -110,7 +110,7 @@ run {command} >/run/a & run {command} >/run/b; wait; cat /run/a /run/b; echo "bo
         self.assertGreater(self.node.vgpu("vm1")["totals"]["gpu_ns"], 0, "they passed the host's gate")
         e2e.wait_for(lambda: self.node.log_text().count("has left 'vm1'") >= 4, 20, "they have left")
 
-    def test_one_that_is_switched_off_in_the_middle_leaves_nothing_and_the_next_one_is_served(self):
+    def test_a_guest_that_powers_off_leaves_nothing_and_the_next_one_is_served(self):
         first = self.boot(f"run {few_reads(60)}")
         e2e.wait_for(lambda: self.node.vgpu("vm1")["totals"]["gpu_ns"] > 0, 90, "it computes")
         first.kill()

@@ -135,7 +135,7 @@ class Leaving(Distant):
         path = os.path.join(self.other.run_dir, "portal-plain.port")
         return f"127.0.0.1:{e2e.wait_for(lambda: text_of(path), 20, 'the other portal listens')}"
 
-    def test_who_is_named_goes_where_it_was_told_to(self):
+    def test_a_drained_program_moves_to_its_named_destination(self):
         there = self.there()
         game = self.start_game("--move-to", there)
         self.overload()
@@ -150,7 +150,7 @@ class Leaving(Distant):
         self.assertRegex(self.said(), f"moved to {there}: [1-9].* objects made anew")
         self.assertEqual(self.said().count("it is being moved"), 1, self.said())
 
-    def test_it_goes_where_a_manager_says_with_a_token_for_each_node(self):
+    def test_a_drained_program_moves_to_the_managers_node_with_its_token(self):
         processes = Processes()
         self.addCleanup(processes.close)
         manager = Manager(processes, "manager", free_ports(1)[0], "--state", processes.path("state")).start()
@@ -175,7 +175,7 @@ class Leaving(Distant):
         self.await_told("left", 10)
         self.over(game)
 
-    def test_who_was_not_told_where_to_stays_and_says_so(self):
+    def test_a_drained_program_without_a_destination_stays_with_a_message(self):
         game = self.start_game()
         self.overload()
         self.await_told("asked")
@@ -186,7 +186,7 @@ class Leaving(Distant):
         self.assertIn(f"'weir migrate {game.pid} --to ...' moves it", self.said())
         self.assertEqual((self.other.vgpu("game")["totals"]["gpu_ns"], computed_ns(self.other)), (0, 0))
 
-    def test_a_relay_of_before_is_not_asked_and_none_may_ask(self):
+    def test_an_old_relay_gets_no_drain_request_and_no_relay_may_send_one(self):
         old, new = (Peer(self.port(plain=True), version) for version in (1, 2))
         self.addCleanup(old.socket.close)
         self.addCleanup(new.socket.close)
@@ -204,7 +204,7 @@ class Leaving(Distant):
             os.kill(pid, signal.SIGTERM)
         self.assertNotIn(MOVE_WANTED, old.rest())
 
-    def test_who_can_not_go_there_stays_and_does_not_try_again_at_once(self):
+    def test_a_program_that_cannot_move_stays_and_retries_later(self):
         game = self.start_game("--move-to", "127.0.0.1:1")
         self.overload()
         self.await_told("asked")

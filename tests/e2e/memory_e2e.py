@@ -89,7 +89,7 @@ class ElasticMemory(unittest.TestCase):
         self.assertIn("grown", self.kinds())
         self.assertGreater(self.node.get("/v1/devices")["devices"][0]["memory"]["switches"], 0)
 
-    def test_one_alone_with_less_than_it_needs_runs_and_is_right(self):
+    def test_a_lone_program_with_less_memory_than_it_needs_is_right(self):
         self.elastic(8)
         self.node.create("small", memory_min_bytes=SLOT, memory_max_bytes=2 * SLOT)
         # It may create more than it may hold, as long as each command fits.
@@ -97,7 +97,7 @@ class ElasticMemory(unittest.TestCase):
         e2e.wait_for(lambda: self.memory("small")["made_bytes"] >= 192 * MIB, 60, "it has made its buffers")
         self.right(program)
 
-    def test_bounds_of_a_running_program_hold_and_are_given_back(self):
+    def test_bounds_of_a_running_program_change_and_return(self):
         self.elastic(8)
         self.node.create("a", memory_min_bytes=SLOT, memory_max_bytes=4 * SLOT)
         program = self.start("a", scenes(600, 192, 256))
@@ -120,7 +120,7 @@ class ElasticMemory(unittest.TestCase):
         self.assertEqual(program.returncode, 2, err)
         self.assertIn("error -61", err)  # CL_INVALID_BUFFER_SIZE: its device appears no larger
 
-    def test_who_is_killed_leaves_its_slots_to_the_others(self):
+    def test_slots_of_a_killed_program_go_to_the_others(self):
         self.elastic(5)
         for name in ("a", "b"):
             self.node.create(name, memory_min_bytes=SLOT, memory_max_bytes=5 * SLOT)
@@ -132,7 +132,7 @@ class ElasticMemory(unittest.TestCase):
         self.right(other)
         e2e.wait_for(lambda: self.memory("a")["resident_slots"] == 0, 20, "nothing of it is on the device")
 
-    def test_an_executor_that_stands_still_loses_its_slots(self):
+    def test_a_stopped_executor_loses_its_slots(self):
         self.elastic(5, answer_ms=1000)
         for name in ("a", "b"):
             self.node.create(name, memory_min_bytes=SLOT, memory_max_bytes=5 * SLOT)
@@ -147,7 +147,7 @@ class ElasticMemory(unittest.TestCase):
         other.terminate()
         self.right(other)
 
-    def test_the_daemons_death_costs_no_byte(self):
+    def test_the_daemons_death_loses_no_byte(self):
         self.elastic(5)
         for name in ("a", "b"):
             self.node.create(name, memory_min_bytes=SLOT, memory_max_bytes=5 * SLOT)

@@ -40,7 +40,7 @@ class Soak(TwoNodes):
         print(f"WEIR_SEED={SEED}", flush=True)
         self.random = random.Random(SEED)
 
-    def test_real_programs_say_what_they_say_unmoved(self):
+    def test_real_programs_give_the_same_output_as_unmoved(self):
         ports = self.ports()
         for name, command, essence in PROGRAMS:
             with self.subTest(name):

@@ -106,7 +106,7 @@ class InAVgpu(WithAService):
 
 
 class DamagedState(unittest.TestCase):
-    def test_saved_modules_that_cannot_be_read_are_kept_and_the_status_says_that_nothing_runs(self):
+    def test_unreadable_saved_modules_are_kept_and_reported_in_the_status(self):
         node = e2e.Node("--modules", "kernels")
         self.addCleanup(node.close)
         os.makedirs(node.state_dir)
@@ -167,7 +167,7 @@ class OnTheDriver(WithAService):
         for kind in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
             self.assertEqual(int(fields[kind], 16), 0, kind)
 
-    def test_what_is_no_module_is_refused_in_words(self):
+    def test_other_files_are_refused_as_modules_with_a_reason(self):
         text = os.path.join(self.folder, "text.so")
         with open(text, "w") as file:
             file.write("int main;")
@@ -215,7 +215,7 @@ class OnTheDriver(WithAService):
         for nap in naps:
             self.assertEqual(self.wait_over(nap)["state"], "done")
 
-    def test_a_host_that_is_killed_costs_nothing_but_time(self):
+    def test_runs_of_a_killed_host_are_repeated(self):
         self.faulty()
         naps = self.naps(6, 300)
         e2e.wait_for(lambda: self.ask("GET", "/v1/devices")[1]["devices"][0]["running"] == 4, 10, "four run")

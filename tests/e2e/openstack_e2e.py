@@ -132,7 +132,7 @@ class OpenStack(e2e.WithNode):
     def test_the_conformance_suite(self):
         engines.conformance(self, "RealPlacement", {"WEIR_TEST_PLACEMENT": f"http://127.0.0.1:{self.placement.port}"})
 
-    def test_what_a_node_sells_is_what_is_granted(self):
+    def test_exactly_what_a_node_sells_is_granted(self):
         self.weir("oversell", "strict")
         self.drive()
         self.sells(8, "the device is published and sold")
@@ -190,7 +190,7 @@ class OpenStack(e2e.WithNode):
         sold = e2e.wait_for(lambda: self.vgpus().get("os-" + more), 20, "and it is made")
         self.assertEqual(sold["sale"], "oversold")
 
-    def test_drivers_daemons_and_placement_are_started_anew(self):
+    def test_drivers_daemons_and_placement_can_be_restarted(self):
         self.weir("oversell", "strict")
         driver = self.drive()
         self.sells(8, "the device is sold")

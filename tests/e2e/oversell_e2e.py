@@ -56,7 +56,7 @@ class Overselling(emulated.WithEmulatedNode):
         print({name: f"{part:.4f}" for name, part in use.items()})
         self.assertLessEqual(sum(use.values()), share + 0.01, use)
 
-    def test_strict_sells_nothing_twice_and_says_what_it_can(self):
+    def test_strict_sells_nothing_twice_and_reports_what_it_can_sell(self):
         self.ok("oversell", "strict")
         self.assertIn("sold as guaranteed, now 60 %", self.ok("vgpu", "create", "a", "--cap", "60%"))
         refused = self.weir("vgpu", "create", "b", "--cap", "50%")
@@ -122,7 +122,7 @@ class Overselling(emulated.WithEmulatedNode):
         follower.send_signal(signal.SIGINT)
         self.assertEqual(follower.wait(5), 0)
 
-    def test_what_was_lent_comes_back_when_it_is_needed(self):
+    def test_lent_time_returns_when_it_is_needed(self):
         self.ok("oversell", "on")
         self.ok("vgpu", "create", "lender")
         e2e.wait_for(lambda: self.selling()["offer"]["oversold"] > 0.99, 15, "all of it can be sold again")

@@ -65,7 +65,7 @@ class LaunchesInParts(OnANode):
         super().setUp()
         self.elastic(256)
 
-    def test_three_times_the_memory_is_right_counted_and_told(self):
+    def test_three_times_the_memory_is_right_counted_and_reported(self):
         self.ok("vgpu", "create", "job", "--memory", "64M")
         self.right(self.run_parts("job", "64"))
         e2e.wait_for(lambda: self.events("parts"), 10, "the event")
@@ -83,7 +83,7 @@ class LaunchesInParts(OnANode):
         self.assertIn("ran in", self.ok("events", "--vgpu", "job"))
         self.assertIn(f"1 in {memory['parts']} parts (192M copied), 0 not cut", self.ok("vgpu", "show", "job"))
 
-    def test_what_can_not_be_cut_fails_with_the_reason_and_is_told(self):
+    def test_an_uncuttable_launch_fails_with_the_reason_and_is_reported(self):
         self.ok("vgpu", "create", "job", "--memory", "64M")
         self.refused(self.run_parts("job", "64", "scatter"), "64.0 MiB is its maximum",
                      "it can't run in parts: ")
@@ -91,7 +91,7 @@ class LaunchesInParts(OnANode):
         self.assertEqual(self.memory("job")["launches_not_cut"], 1)
         self.assertEqual(self.events("parts"), [])
 
-    def test_never_is_kept_and_can_be_changed(self):
+    def test_never_is_enforced_and_can_be_changed(self):
         self.ok("vgpu", "create", "job", "--memory", "64M", "--partition", "never")
         self.refused(self.run_parts("job", "64"), "64.0 MiB is its maximum", "--partition never")
         self.assertEqual(self.memory("job")["launches_in_parts"], 0)

@@ -10,7 +10,7 @@ from traces import Traces
 
 
 class Plan(Traces):
-    def test_a_plan_says_what_each_way_of_selling_would_earn(self):
+    def test_a_plan_shows_the_income_of_each_way_of_selling(self):
         self.run_all()
         self.node.policy("sla-aware")
         traces = [word for trace in self.record(6) for word in ("--trace", trace)]
@@ -37,7 +37,7 @@ class Plan(Traces):
         for text in ("NET/h", "static 1.5", "adaptive", "Best: " + plan["verdict"]):
             self.assertIn(text, table.stdout)
 
-    def test_what_is_no_trace_is_refused(self):
+    def test_other_files_than_traces_are_refused(self):
         path = os.path.join(self.node.folder, "junk")
         with open(path, "wb") as file:
             file.write(b"\0" * 100)

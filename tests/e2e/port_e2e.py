@@ -125,7 +125,7 @@ class Port(Distant):
         for vgpu in ("vm1", "vm2"):
             self.assertGreater(self.node.vgpu(vgpu)["totals"]["gpu_ns"], 0, "it passed the host's gate")
 
-    def test_each_is_told_why_not(self):
+    def test_refusals_have_a_reason(self):
         self.refused(self.run_by(self.cable.port, ["clinfo", "-l"]), "no vGPU 'vm1'")
         self.node.create("vm1")
         self.refused(self.run_by(self.cable.port, ["clinfo", "-l"], "--plain", "--vgpu", "vm2"),
@@ -136,7 +136,7 @@ class Port(Distant):
         e2e.wait_for(lambda: not self.helper("weir-port"), 20, "the one that knew the host has ended")
         self.refused(self.run_by(self.cable.port, ["clinfo", "-l"]), "no answer from the host's end")
 
-    def test_what_is_cut_in_the_middle_ends_its_programs_and_the_next_ones_work(self):
+    def test_a_cut_connection_ends_its_programs_and_the_next_ones_work(self):
         self.node.create("vm1")
 
         def kill(name):
@@ -164,7 +164,7 @@ class Port(Distant):
             self.assertEqual((code, "Platform #0: Weir" in out), (0, True), f"{out}{err}{self.node.log_text()[-2000:]}")
         e2e.wait_for(lambda: not self.helper("weir-port"), 20, "nobody has the port open")
 
-    def test_the_daemons_death_costs_a_guests_program_nothing(self):
+    def test_the_daemons_death_does_not_affect_a_guests_program(self):
         self.node.create("vm1")
         program = self.run_by(self.cable.port, scenes(4))
         self.busy("vm1")
@@ -214,7 +214,7 @@ class Memory(Distant):
             self.right(program)
         self.assertGreater(self.node.vgpu("vm1")["totals"]["gpu_ns"], 0, "it passed the host's gate")
 
-    def test_each_is_told_why_not(self):
+    def test_refusals_have_a_reason(self):
         other = os.path.join(self.here, "other")
         for content, words in ((b"", "too few"), (b"x" * 100000, "is not a guest's shared memory"),
                                (bytes(100000), "'weir serve --guest-memory FILE=VGPU' is needed")):
@@ -224,7 +224,7 @@ class Memory(Distant):
             self.assertNotEqual(code, 0, out + err)
             self.assertIn(words, err)
 
-    def test_what_is_cut_in_the_middle_ends_its_programs_and_the_next_ones_work(self):
+    def test_a_cut_connection_ends_its_programs_and_the_next_ones_work(self):
         def kill(name):
             for pid in self.helper(name):
                 os.kill(pid, signal.SIGKILL)
@@ -245,7 +245,7 @@ class Memory(Distant):
             e2e.wait_for(lambda: self.ended(self.run_by(self.memory, ["clinfo", "-l"]))[0] == 0, 20, "the next one")
         e2e.wait_for(lambda: not self.helper("weir-port"), 20, "nobody has the memory")
 
-    def test_the_daemons_death_costs_a_guests_program_nothing(self):
+    def test_the_daemons_death_does_not_affect_a_guests_program(self):
         program = self.run_by(self.memory, scenes(4))
         self.busy("vm1")
         self.node.kill()

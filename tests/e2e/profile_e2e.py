@@ -44,7 +44,7 @@ class Profiles(WithAService):
         self.assertEqual(done.stdout, "")
         self.assertEqual(self.ask("GET", "/v1/runs")[1]["runs"], [], "all are forgotten")
 
-    def test_what_was_measured_is_learned_placed_by_and_played(self):
+    def test_measurements_are_learned_and_used_by_placement_and_simulation(self):
         self.ok("register", "sort", os.path.join(MODULES, "sorting_network.so"))
         file = os.path.join(self.folder, "lab.profile")
         naps = ["faulty/nap 30", "faulty/nap 45"]
@@ -119,7 +119,7 @@ class Profiles(WithAService):
         self.assertEqual([one["loads"] for one in report["kernels"]], ["declared"])
         self.assertEqual(report["kernels"][0]["need"]["threads"], 0)
 
-    def test_says_what_it_cannot_measure(self):
+    def test_refuses_what_it_cannot_measure_with_a_reason(self):
         self.cannot(2, "is not MODULE/KERNEL", "nap")
         self.cannot(2, "name kernels, or give --all, or --read FILE")
         self.cannot(2, "is named twice", "faulty/nap 1", "faulty/nap 1")
@@ -153,7 +153,7 @@ class Profiles(WithAService):
         for kernel in FAILING:
             self.assertTrue(any(f"'faulty/{kernel}' alone: " in words for words in report["left_out"]), kernel)
 
-    def test_when_it_is_interrupted_its_runs_are_gone(self):
+    def test_an_interruption_removes_its_runs(self):
         with subprocess.Popen([e2e.WEIR, "profile", "--modules-socket", self.socket, "faulty/nap 20000"],
                               stderr=subprocess.PIPE, text=True) as profile:
             e2e.wait_for(lambda: self.ask("GET", "/v1/runs")[1]["runs"], 15, "its first run")

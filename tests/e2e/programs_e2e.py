@@ -83,12 +83,12 @@ class Programs(e2e.WithNode):
 
 
 class Packaged(Programs):
-    def test_glmark2_on_glx_ends_as_ever(self):
+    def test_glmark2_on_glx_ends_normally(self):
         done = self.run_to_end(["glmark2", "-b", "build:duration=1", "-s", "200x200"])
         self.assertEqual((done.returncode, "glmark2 Score" in done.stdout, done.stderr.count("\n")), (0, True, 1))
         self.assertGreater(self.totals()["frames"], 10)
 
-    def test_glmark2_on_egl_ends_as_ever(self):
+    def test_glmark2_on_egl_ends_normally(self):
         done = self.run_to_end(["glmark2-es2", "-b", "build:duration=1", "-s", "200x200"])
         self.assertEqual((done.returncode, "glmark2 Score" in done.stdout, done.stderr.count("\n")), (0, True, 1))
         self.assertGreater(self.totals()["frames"], 10)

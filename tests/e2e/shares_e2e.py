@@ -22,7 +22,7 @@ class Shares(emulated.WithEmulatedNode):
         time.sleep(1)  # start-up is over; the rest is measured over a time span anyway
         return started
 
-    def test_proportional_share_holds_weights_and_hands_time_on(self):
+    def test_proportional_share_keeps_weights_and_passes_idle_time_on(self):
         programs = self.three("proportional-share")
 
         def weights_hold():

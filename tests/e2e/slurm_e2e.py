@@ -211,7 +211,7 @@ class SlurmJobs(e2e.WithNode):
         engines.figure(f"slurm: the vGPU of a cancelled job was removed after {seconds:.2f} s")
         e2e.wait_for(lambda: not self.slurm.jobs("PENDING"), 20, "and the one that waited begins")
 
-    def test_a_driver_that_is_killed_finds_its_jobs_again(self):
+    def test_a_restarted_driver_finds_its_jobs(self):
         self.weir("oversell", "strict")
         driver = self.drive()
         e2e.wait_for(lambda: self.free() == 8, 20, "the device is sold")

@@ -67,7 +67,7 @@ class TwoNodesOneKernel(Products, unittest.TestCase):
         self.assertGreater(self.computed_there(), 0)
         self.assertGreater(self.here.vgpu("small")["totals"]["gpu_ns"], 0)
 
-    def test_a_peer_that_dies_costs_nothing_but_time(self):
+    def test_parts_of_a_dead_peer_are_repeated(self):
         whole = self.sum_of(self.start("large", *TOO_LARGE))
         process = self.start("small", *TOO_LARGE, str(ROUNDS))
         e2e.wait_for(lambda: self.computed_there() > 0, 60, "the peer computes")
@@ -79,7 +79,7 @@ class TwoNodesOneKernel(Products, unittest.TestCase):
 
 class ThreeNodesOneKernel(TwoNodesOneKernel):
     PEERS = 2
-    test_a_peer_that_dies_costs_nothing_but_time = None
+    test_parts_of_a_dead_peer_are_repeated = None
 
     def test_both_compute_and_the_bytes_are_those_of_one(self):
         whole = self.sum_of(self.start("large", *TOO_LARGE))
@@ -96,7 +96,7 @@ class ThreeNodesOneKernel(TwoNodesOneKernel):
 
 class Soak(TwoNodesOneKernel):
     test_both_compute_and_the_bytes_are_those_of_one = None
-    test_a_peer_that_dies_costs_nothing_but_time = None
+    test_parts_of_a_dead_peer_are_repeated = None
 
     def test_killed_at_20_random_moments(self):
         seed = random.randrange(1 << 32)

@@ -27,7 +27,7 @@ class Descriptors(hostile.Hostile):
     def make_node(self):
         return NodeWithFewFiles()
 
-    def test_a_daemon_without_descriptors_serves_those_who_are_attached_and_lets_others_in_later(self):
+    def test_a_daemon_without_descriptors_serves_attached_programs_and_accepts_others_later(self):
         self.node.create("victim")
         self.node.create("hog", owner_uid=TENANT.pw_uid)
         victim = self.start([hostile.LOOP, "600", "65536", "200", "4"], "victim")

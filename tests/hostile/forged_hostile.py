@@ -35,7 +35,7 @@ class Forged(hostile.Hostile):
         memory = self.node.vgpu(vgpu)["memory"]
         return self.node.vgpu(vgpu)["use"] | {key: memory[key] for key in ("need_bytes", "in_use_bytes", "made_bytes", "resident_slots", "evictions", "waits")}
 
-    def test_forged_memory_statistics_of_a_process_that_is_no_executor_change_no_figure(self):
+    def test_forged_memory_statistics_of_a_non_executor_change_no_figure(self):
         status, body = self.node.call("PUT", "/v1/devices/embedded/memory", {"size_bytes": 1 << 30})
         self.assertEqual(status, 200, body)
         self.node.create("liar", memory_min_bytes=64 << 20, memory_max_bytes=512 << 20)

@@ -18,7 +18,7 @@ class Silent(hostile.Hostile):
         self.finds_its_device("victim")
         return time.monotonic() - start
 
-    def test_silent_connections_of_another_user_to_every_socket_cost_a_victim_nothing(self):
+    def test_silent_connections_of_another_user_to_every_socket_do_not_slow_a_victim(self):
         self.node.create("victim")
         self.finds_its_device("victim")  # its executor runs from now on
         alone = max(self.seconds_of_clinfo() for _ in range(5))
@@ -35,7 +35,7 @@ class Silent(hostile.Hostile):
         self.assertLess(beside, max(ANSWERS_IN, 3 * alone))
         self.daemon_is_well()
 
-    def test_silent_connections_keep_no_new_program_from_its_first_executor(self):
+    def test_silent_connections_do_not_block_a_new_programs_first_executor(self):
         self.node.create("victim")
         attacker = self.attack(STRANGER, "silent", CONNECTIONS, *self.sockets())
         attacker.says()

@@ -64,7 +64,7 @@ class Versions(hostile.Hostile):
             except OSError:
                 return "closed"
 
-    def test_a_hello_of_an_older_or_newer_version_is_answered_or_refused_in_words_and_ends_nothing(self):
+    def test_a_hello_of_an_older_or_newer_version_is_answered_or_refused_with_a_reason(self):
         self.node.create("victim", device="embedded")
         self.finds_its_device("victim")
         run = self.node.run_dir

@@ -238,7 +238,7 @@ std::size_t Every() {
   return given == nullptr ? 1 : std::max(std::strtoul(given, nullptr, 10), 1UL);
 }
 
-TEST(KernelParts, WithSlicesOnlyTheyMakeTheBytesOfTheWhole) {
+TEST(KernelParts, PartsOnSlicesGiveTheBytesOfTheWhole) {
   std::size_t count = 0;
   for (const Trial& trial : kTrials) {
     if (count++ % Every() != 0) continue;

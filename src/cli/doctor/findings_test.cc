@@ -94,7 +94,7 @@ void ExpectFinding(const DoctorFacts& facts, const std::string& id, Level level)
   EXPECT_NE(found->what, "");
 }
 
-TEST(Findings, AProgramThatIsHeldHasNoProblem) {
+TEST(Findings, AnAttachedProgramHasNoProblem) {
   const auto findings = Judge(Healthy());
   EXPECT_EQ(ExitCodeOf(findings), 0) << FindingsText(findings, false);
   ExpectFinding(Healthy(), "hooked", Level::kOk);
@@ -102,7 +102,7 @@ TEST(Findings, AProgramThatIsHeldHasNoProblem) {
   EXPECT_NE(Find(findings, "hooked")->what.find("through GLX"), std::string::npos);
 }
 
-TEST(Findings, AMeterThatWasRejectedIsNamed) {
+TEST(Findings, ARejectedMeterIsReported) {
   DoctorFacts facts = Healthy();
   facts.trial->attached = {Attached(kPid, {"timer-query", "wall-clock"})};
   ExpectFinding(facts, "meter-rejected", Level::kNote);
@@ -115,13 +115,13 @@ TEST(Findings, AMeterThatWasRejectedIsNamed) {
   ExpectFinding(facts, "meter-none", Level::kNote);
 }
 
-TEST(Findings, SayWhoStartedTheOneThatIsHeld) {
+TEST(Findings, ShowTheAncestryOfTheAttachedProcess) {
   DoctorFacts facts = Healthy();
   facts.trial->attached = {Attached(kPid + 1, {"worker-cpu-time"})};
   EXPECT_EQ(Find(Judge(facts), "hooked")->why, "started by sh(100)");
 }
 
-TEST(Findings, WhatLdSoWouldDropIsAProblemOfTheFile) {
+TEST(Findings, APreloadThatLdSoWouldDropIsAProblem) {
   const std::vector<std::pair<std::string, ImageFacts>> cases = [] {
     ImageFacts fixed = GlProgram(), privileged = GlProgram(), small = GlProgram(), musl = GlProgram();
     fixed.loader = "";
@@ -141,7 +141,7 @@ TEST(Findings, WhatLdSoWouldDropIsAProblemOfTheFile) {
   }
 }
 
-TEST(Findings, OfAScriptItsInterpreterIsJudged) {
+TEST(Findings, AScriptIsJudgedByItsInterpreter) {
   DoctorFacts facts = Unheld();
   ImageFacts script;
   script.path = "/x/start.sh";
@@ -165,7 +165,7 @@ TEST(Findings, AProgramThatCannotRunEndsWithItsOwnCode) {
   EXPECT_NE(Find(Judge(facts), "program")->why.find("noexec"), std::string::npos);
 }
 
-TEST(Findings, AnUnheldProgramIsExplainedByWhatItLoaded) {
+TEST(Findings, LoadedLibrariesExplainAnUnattachedProgram) {
   ExpectFinding(Unheld(), "not-hooked", Level::kProblem);
   ExpectFinding(Unheld(), "no-present", Level::kProblem);
 
@@ -196,7 +196,7 @@ TEST(Findings, AnUnheldProgramIsExplainedByWhatItLoaded) {
   ExpectFinding(angle, "angle", Level::kNote);
 }
 
-TEST(Findings, TheDaemonIsJudgedByWhatAnswers) {
+TEST(Findings, TheDaemonIsJudgedByItsReply) {
   DoctorFacts none = Healthy();
   none.program.reset();
   none.trial.reset();
@@ -267,13 +267,13 @@ TEST(Findings, OtherHookersAndContainersAreNoted) {
   ExpectFinding(facts, "container", Level::kNote);
 }
 
-TEST(Findings, WhatTheProgramSaidAboutUsIsPassedOn) {
+TEST(Findings, WeirsMessagesInTheOutputAreShown) {
   DoctorFacts facts = Healthy();
   facts.trial->messages = {"weir: GPU timestamps of 'x' contradict the wall clock"};
   ExpectFinding(facts, "message", Level::kNote);
 }
 
-TEST(Findings, AreALineEachForPeopleAndAnObjectEachForScripts) {
+TEST(Findings, PrintAsLinesAndAsJsonObjects) {
   const std::vector<Finding> findings{{"a", Level::kOk, "fine", "", ""},
                                       {"b", Level::kProblem, "broken\x1b[2J", "it fell", "lift it"}};
   EXPECT_EQ(FindingsText(findings, false),

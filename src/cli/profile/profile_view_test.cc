@@ -48,7 +48,7 @@ TEST(ProfileView, ShowsEachKernelBesideEach) {
   EXPECT_EQ(ProfileTables(partly, false).find("BESIDE"), std::string::npos);
 }
 
-TEST(ProfileView, SaysInWordsWhatTheLineSays) {
+TEST(ProfileView, DescribesTheFit) {
   KernelProfile profile = TwoKernels();
   const auto said = [&] { return FitText(profile, modules::FitOf(profile).value()); };
   for (auto& pair : profile.pairs) pair = {pair.first, pair.second, 0.25, 0.25, 1, 1};
@@ -76,7 +76,7 @@ TEST(ProfileView, SaysInWordsWhatTheLineSays) {
   EXPECT_NE(said().find("Some were faster beside another kernel than alone"), std::string::npos) << said();
 }
 
-TEST(ProfileView, ItsScenarioIsPlayedAsItWasMeasured) {
+TEST(ProfileView, ItsScenarioGivesTheMeasuredTimes) {
   const KernelProfile profile = TwoKernels();
   const auto text = ScenarioText(profile);
   ASSERT_TRUE(text);

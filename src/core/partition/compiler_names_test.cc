@@ -13,14 +13,14 @@ std::string Asked(const std::string& source, const std::vector<std::string>& opt
 
 std::string Depends(const std::string& on) { return "its source requires " + on + ", which depends on the compiler"; }
 
-TEST(CompilerNames, WhatTheProgramDefinesItselfDependsOnNobody) {
+TEST(CompilerNames, MacrosThatTheProgramDefinesAreKnown) {
   EXPECT_EQ(Asked("#ifdef USE_DOUBLE\n#endif\n#if TILE > 4\n#endif\nkernel void f() { }"), "");
   EXPECT_EQ(Asked("#define __SIZE 4\n#if __SIZE == 4\n#endif"), "");
   EXPECT_EQ(Asked("#if __SIZE == 4\n#endif", {"__SIZE=4"}), "");
   EXPECT_EQ(Asked("#ifndef __KERNELS_H__\n#define __KERNELS_H__\n#define __A\n#ifdef __A\n#endif\n#endif"), "");
 }
 
-TEST(CompilerNames, NamesOfTheCompilersAreFound) {
+TEST(CompilerNames, FindsNamesThatTheCompilerDefines) {
   EXPECT_EQ(Asked("#ifdef __NV_CL_C_VERSION\n#endif"), Depends("__NV_CL_C_VERSION"));
   EXPECT_EQ(Asked("#if defined(A) || defined (cl_khr_fp64)\n#endif"), Depends("cl_khr_fp64"));
   EXPECT_EQ(Asked("  #  if 0\n#elif __OPENCL_VERSION__ >= 200\n#endif"), Depends("__OPENCL_VERSION__"));
@@ -30,7 +30,7 @@ TEST(CompilerNames, NamesOfTheCompilersAreFound) {
   EXPECT_EQ(Asked("#if __has_builtin(x)\n#endif"), Depends("__has_builtin"));
 }
 
-TEST(CompilerNames, HidingTheQuestionDoesNotHelp) {
+TEST(CompilerNames, FindsNamesBehindMacros) {
   EXPECT_EQ(Asked("#define DOUBLES defined(cl_khr_fp64)\n#define D DOUBLES\n#if D\n#endif"), Depends("cl_khr_fp64"));
   EXPECT_EQ(Asked("#if\\\ndef __AMD__\n#endif"), Depends("__AMD__"));
   EXPECT_EQ(Asked("#if \\  \n __AMD__\n#endif"), Depends("__AMD__"));
@@ -42,7 +42,7 @@ TEST(CompilerNames, HidingTheQuestionDoesNotHelp) {
   EXPECT_EQ(Asked("#if A\n#define __X\n#endif\n#ifdef __X\n#endif"), Depends("__X"));
 }
 
-TEST(CompilerNames, OutsideOfConditionsTheyStandForThemselves) {
+TEST(CompilerNames, OutsideConditionsTheyArePlainIdentifiers) {
   EXPECT_EQ(Asked("#define B barrier(CLK_LOCAL_MEM_FENCE)\n__kernel void f() { B; float x = FLT_MAX * M_PI_F; "
                   "int v = __OPENCL_VERSION__ + __LINE__; } // __FILE__ \n"),
             "");
@@ -51,14 +51,14 @@ TEST(CompilerNames, OutsideOfConditionsTheyStandForThemselves) {
   EXPECT_EQ(Asked("constant char* where = __FILE__;"), Depends("__FILE__"));
 }
 
-TEST(CompilerNames, WhatTheDevicesCompilerIsKnownToDefineIsNoQuestion) {
+TEST(CompilerNames, MacrosGivenForTheDeviceAreKnown) {
   const std::vector<std::string> macros{"cl_khr_fp64", "__OPENCL_VERSION__=300"};
   EXPECT_EQ(Asked("#ifdef cl_khr_fp64\n#endif\n#ifdef cl_khr_fp16\n#endif", {}, macros), "");
   EXPECT_EQ(Asked("#if __OPENCL_VERSION__ > 120\n#endif", {}, macros), "");
   EXPECT_EQ(Asked("#ifdef __NV_CL_C_VERSION\n#endif", {}, macros), Depends("__NV_CL_C_VERSION"));
 }
 
-TEST(CompilerNames, WhatPreprocessingWouldLeaveAsItIsIsKnown) {
+TEST(CompilerNames, TextThatPreprocessingKeepsIsKnown) {
   const std::vector<std::string> none, macros{"__OPENCL_VERSION__=300"}, options{"N(x)=x"};
   EXPECT_TRUE(IsPreprocessed("// #define\n#pragma unroll\nint x = FLT_MAX; char* s = \"#\";", options, macros));
   EXPECT_FALSE(IsPreprocessed("int x = __OPENCL_VERSION__;", none, macros));
@@ -68,7 +68,7 @@ TEST(CompilerNames, WhatPreprocessingWouldLeaveAsItIsIsKnown) {
   EXPECT_FALSE(IsPreprocessed("in\\\nt x;", none, none));
 }
 
-TEST(CompilerNames, OptionsAreTakenApart) {
+TEST(CompilerNames, SplitsOptions) {
   const std::vector<std::string> options{"-DA", "-D", "B=1", "-cl-std=CL1.2", "-UC", "-D'x", "-D"};
   EXPECT_EQ(MacrosOfOptions(options), (std::vector<std::string>{"A", "B=1", "C", "'x"}));
   EXPECT_EQ(MacroName("F(x)=x"), "F");

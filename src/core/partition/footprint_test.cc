@@ -49,7 +49,7 @@ TEST(Footprint, AGuardBoundsTheLastGroup) {
   EXPECT_TRUE((*past)[1].writes.empty());
 }
 
-TEST(Cuttable, WhatIsReadAndWrittenInOneMemoryMustBeOnesOwn) {
+TEST(Cuttable, MemoryThatIsReadAndWrittenMustBePrivateToAGroup) {
   DrawnKernel k = Copy();
   const std::int32_t n = 64;
   std::array<LaunchArgument, 3> arguments{LaunchArgument{.memory = 1, .bytes = 256},
@@ -74,7 +74,7 @@ DrawnKernel Plane(bool guarded) {
   return k;
 }
 
-TEST(Cuttable, RowsOfAPlaneAreApartOnlyWhereTheWidthIsKept) {
+TEST(Cuttable, RowsAreDisjointOnlyWithinTheWidth) {
   const std::int32_t w = 30;
   const std::array<LaunchArgument, 2> arguments{LaunchArgument{.memory = 1, .bytes = 4 * 32 * 32},
                                                 LaunchArgument{.value = BytesOfInt(w)}};

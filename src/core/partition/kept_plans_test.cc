@@ -48,7 +48,7 @@ struct KeptRig {
   KernelLaunch launch{};
 };
 
-TEST(KeptLaunches, AScalarThatNoAccessDependsOnIsNotInTheKey) {
+TEST(KeptLaunches, TheKeyOmitsScalarsWithoutEffectOnAccesses) {
   KeptRig rig;
   const auto key = rig.Key();
   rig.other = 7;
@@ -57,7 +57,7 @@ TEST(KeptLaunches, AScalarThatNoAccessDependsOnIsNotInTheKey) {
   EXPECT_NE(rig.Key(), key);
 }
 
-TEST(KeptLaunches, WhereBuffersLieAndHowManyItemsThereAreIsInTheKey) {
+TEST(KeptLaunches, TheKeyContainsBufferLayoutAndLaunchSize) {
   KeptRig rig;
   const auto key = rig.Key();
   for (auto change : {+[](KeptRig& r) { r.arguments[1].offset = 64; }, +[](KeptRig& r) { r.arguments[1].bytes -= 4; },
@@ -69,7 +69,7 @@ TEST(KeptLaunches, WhereBuffersLieAndHowManyItemsThereAreIsInTheKey) {
   }
 }
 
-TEST(KeptLaunches, AreBoundedAndTheLastUsedStay) {
+TEST(KeptLaunches, AreBoundedAndEvictTheLeastRecentlyUsed) {
   KeptRig rig;
   KeptLaunches kept;
   const auto first = rig.Key();
@@ -108,7 +108,7 @@ TEST(CutLaunchPlans, APeerThatIsALittleFasterChangesNothing) {
   EXPECT_EQ(plans->made(), 2U);
 }
 
-TEST(CutLaunchPlans, LessRoomOrNoPeerIsAnotherPlan) {
+TEST(CutLaunchPlans, LessRoomOrNoPeerGivesAnotherPlan) {
   const KeptRig rig;
   const auto plans = rig.Plans();
   PlanViews views = KeptRig::Views(KeptRig::kBytes);

@@ -57,7 +57,7 @@ TEST(ClusterState, ADevicesLargestLoadsDoNotOverflow) {
   EXPECT_EQ(cluster.StateOf(DeviceId{1})->told[0].runs, kRunsAtOnceMax);
 }
 
-TEST(ClusterState, OfMoreKindsThanItTellsApartOneCountsAsTheNearest) {
+TEST(ClusterState, ExcessKindsCountAsTheNearestKind) {
   ClusterState cluster;
   ASSERT_TRUE(cluster.Add(DeviceId{1}, Capacity(100, 16)));
   for (std::uint64_t id = 1; id <= kKindsTold; ++id)
@@ -74,7 +74,7 @@ TEST(ClusterState, OfMoreKindsThanItTellsApartOneCountsAsTheNearest) {
   EXPECT_EQ(*cluster.StateOf(DeviceId{1}), before);
 }
 
-TEST(ClusterState, ADeviceThatIsGoneNamesWhatRanThere) {
+TEST(ClusterState, RemovingADeviceReturnsItsRuns) {
   ClusterState cluster;
   ASSERT_TRUE(cluster.Add(DeviceId{1}, Capacity(100, 4)));
   ASSERT_TRUE(cluster.Add(DeviceId{2}, Capacity(100, 4)));
@@ -146,7 +146,7 @@ void ExpectTheSame(const ClusterState& cluster, const ListedCluster& listed) {
   RC_ASSERT(cluster.runs() == all_runs);
 }
 
-RC_GTEST_PROP(ClusterStateLaws, IsWhatAListOfRunsWouldSay, ()) {
+RC_GTEST_PROP(ClusterStateLaws, EqualsAListOfRuns, ()) {
   ClusterState cluster;
   ListedCluster listed;
   const int steps = *rc::gen::inRange(0, 120);

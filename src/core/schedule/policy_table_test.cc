@@ -20,14 +20,14 @@ TEST(PolicyTable, EveryPolicyIsMadeFromItsPresets) {
 
 TEST(PolicyTable, TheDefaultIsInTheTable) { EXPECT_TRUE(FindPolicy(kDefaultPolicy).has_value()); }
 
-TEST(PolicyTable, EveryPolicyAnswersForNoVgpuAtAll) {
+TEST(PolicyTable, EveryPolicyHandlesZeroVgpus) {
   for (const PolicyEntry& entry : PolicyTable()) {
     auto policy = MakePolicy(entry.name, {});
     EXPECT_EQ((*policy)->Decide({InstantFromNs(5), {}}, {}), kNever) << entry.name;
   }
 }
 
-TEST(PolicyTable, AChoiceIsTakenByItsNameOrItsNumberAndByNothingElse) {
+TEST(PolicyTable, AChoiceIsSetByNameOrNumberOnly) {
   const PolicyEntry& entry = **FindPolicy("sla-aware");
   EXPECT_EQ(ValueOfChoice(entry, "sync", "fence").value(), 3.0);
   EXPECT_EQ(NameOfChoice("sla-aware", "sync", 3.0), "fence");
