@@ -90,7 +90,8 @@ Result<int> Follow(const Session& session, const EventsFlags& flags, EventReader
   bool away = false;
   while (true) {
     std::fflush(stdout);
-    if (signals.WaitFor(kPollEvery)) return signals.Asked() ? 0 : signals.ExitCode();  // Ctrl-C is the normal end
+    if (signals.WaitFor(kPollEvery))
+      return signals.StoppedByUser() ? 0 : signals.ExitCode();  // Ctrl-C is the normal end
     const auto page = reader.Next();
     if (!page) {
       if (!Passes(page.error())) return page.error();

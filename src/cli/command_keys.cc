@@ -53,7 +53,7 @@ Status CheckOut(const std::string& out) {
   return Fail(Errc::kInvalidArgument, fmt::format("--out: {} is not a file; without --out the token is printed", out));
 }
 
-/// Revokes the token if it can't be written, since nobody could use it.
+/// Revokes the token if it can't be written, since it could not be used.
 Status WriteToken(const KeyFlags& flags, const net::Token& token) {
   Status written = platform::WriteFileAtomically(flags.out, token.text);
   if (written) return written;

@@ -316,7 +316,7 @@ TEST(WeirKeys, EndsWithTheTablesExitCode) {
   EXPECT_EQ(Weir({"keys", "token", "a", "--dir", dir, "--for", "soon"}).code, 2);
   EXPECT_EQ(Weir({"keys", "token", "a", "--dir", dir, "--out", "/dev/null"}).code, 2);
   EXPECT_EQ(Weir({"keys", "token", "a", "--dir", dir, "--out", folder / "none/a.token"}).code, 3);
-  EXPECT_NE(Weir({"keys", "list", "--dir", dir}).out.find("revoked"), std::string::npos) << "it reached nobody";
+  EXPECT_NE(Weir({"keys", "list", "--dir", dir}).out.find("revoked"), std::string::npos) << "it was not written";
   EXPECT_EQ(Weir({"keys", "revoke", "nobody", "--dir", dir}).code, 3);
 }
 

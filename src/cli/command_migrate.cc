@@ -62,16 +62,16 @@ Result<std::vector<MigrationTarget>> TargetsFor(const MigrateFlags& flags, const
     if (!flags.token.empty()) target.request.token = std::filesystem::absolute(flags.token).string();
     return std::vector{target};
   }
-  MigrationWish wish{.to = flags.to,
-                     .token = flags.token,
-                     .plain = flags.plain,
-                     .vgpu = flags.vgpu,
-                     .room = flags.room,
-                     .away_from = {}};
-  WEIR_TRY(wish.away_from, AskRelay(relay, std::string(proto::kWhereIs)));
+  MigrationOptions options{.to = flags.to,
+                           .token = flags.token,
+                           .plain = flags.plain,
+                           .vgpu = flags.vgpu,
+                           .room = flags.room,
+                           .away_from = {}};
+  WEIR_TRY(options.away_from, AskRelay(relay, std::string(proto::kWhereIs)));
   WEIR_TRY(const ManagerClient client, ManagerClient::Make({flags.managers, flags.manager_token}));
   WEIR_TRY(const nlohmann::json nodes, client.Get("/v1/nodes"));
-  return TargetsIn(nodes, wish);
+  return TargetsIn(nodes, options);
 }
 
 Result<int> Migrate(const Session& session, const MigrateFlags& flags) {

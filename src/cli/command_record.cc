@@ -144,7 +144,7 @@ Result<int> Record(const Session& session, const RecordFlags& flags) {
   WEIR_TRY_STATUS(status);
   if (summary.ended_by == "limit") Say("the recording has reached the largest size and was ended");
   if (program_ended && subject.child->ExitCode() != 0) return subject.child->ExitCode();
-  if (signals.Stopped() && !signals.Asked()) return signals.ExitCode();
+  if (signals.Stopped() && !signals.StoppedByUser()) return signals.ExitCode();
   if (summary.figures.frames == 0) return NoFrames(summary, session);
   return 0;
 }

@@ -240,7 +240,8 @@ void AddServe(Command app, Session& session) {
       "  weir serve --guest /run/weir/vm1.sock=vm1     # and a virtual machine's: qemu -chardev socket,path=...\n"
       "  weir serve --guest-memory /run/weir/vm1.mem=vm1    # the same by memory: qemu -device ivshmem-plain,...\n"
       "  weir serve --peer gpu2:7700=parts.token    # parts of launches that do not fit run there\n"
-      "  weir serve --manager m1:7710 --listen :7700 --offer-parts parts --peers-token tokens/   # whoever offers\n"
+      "  weir serve --manager m1:7710 --listen :7700 --offer-parts parts --peers-token tokens/   # any node that "
+      "offers\n"
       "  weir serve --modules kernels  # 'weir vgpu create kernels' and 'weir module register' go with it\n"
       "  weir serve --run-dir /tmp/w --state-dir /tmp/w/state    # beside another daemon\n",
       session);

@@ -53,7 +53,7 @@ Result<int> PrintJsonForEver(const ControlClient& client, const TopFlags& flags)
   while (true) {
     WEIR_TRY_STATUS(PrintJsonOnce(client));
     std::fflush(stdout);
-    if (signals.WaitFor(flags.interval)) return signals.Asked() ? 0 : signals.ExitCode();
+    if (signals.WaitFor(flags.interval)) return signals.StoppedByUser() ? 0 : signals.ExitCode();
   }
 }
 
@@ -74,7 +74,8 @@ Result<int> Live(const ControlClient& client, const TopFlags& flags) {
       if (show) screen.Show(RenderTop(snapshot, history, OptionsOf(flags)) + hint);
       std::fflush(stdout);
       const Woke woke = signals.WaitForMore(std::max(next - platform::Now(), Duration(0)), keyboard.fd());
-      if (woke == Woke::kStopSignal) return signals.Asked() ? 0 : signals.ExitCode();  // Ctrl-C is the normal end
+      if (woke == Woke::kStopSignal)
+        return signals.StoppedByUser() ? 0 : signals.ExitCode();  // Ctrl-C is the normal end
       if (woke == Woke::kKey && keyboard.TakeQuit()) return 0;
       show = woke == Woke::kResize;
     }

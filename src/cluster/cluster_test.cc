@@ -117,7 +117,7 @@ TEST(MemoryState, AFormerLeaderCannotWrite) {
   const auto leader = store.WhoLeads().value();
   EXPECT_EQ(leader->holder, "a:1");
   const Lead second = store.TakeLead("b:1", leader).value();
-  EXPECT_EQ(store.TakeLead("c:1", leader).error().code, Errc::kBusy) << "somebody else did";
+  EXPECT_EQ(store.TakeLead("c:1", leader).error().code, Errc::kBusy) << "another manager did";
   EXPECT_EQ(store.Write(first, std::vector{Set("k", "v")}).error().code, Errc::kBusy);
   EXPECT_EQ(store.KeepLead(first).error().code, Errc::kNotFound);
   store.GiveUpLead(first);

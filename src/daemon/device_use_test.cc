@@ -65,7 +65,7 @@ TEST(DeviceUse, AnEndedProcessIsKnownForAWhile) {
   EXPECT_EQ(counters[1].total, milliseconds(2));
   EXPECT_FALSE(counters[2].vgpu);
 
-  const auto later = owners.CountersOf(kNow + ProcessOwners::kKeptFor + milliseconds(1), clients, living);
+  const auto later = owners.CountersOf(kNow + ProcessOwners::kRetention + milliseconds(1), clients, living);
   EXPECT_FALSE(later[1].vgpu);
 }
 

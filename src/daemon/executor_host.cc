@@ -31,20 +31,21 @@ constexpr double kIdleSeconds = 10;
 
 /// Keeps a refused connection open for a while. If it were closed while its Hello is unread, the client would lose the
 /// refusal. Owns itself.
-class Lingerer {
+class LingeringRefusal {
  public:
   static void Start(boost::asio::io_context& loop, platform::Fd connection) {
     if (count_ >= kMost) return;  // the connection is closed without an answer
-    auto lingerer = std::make_shared<Lingerer>(loop, std::move(connection));
-    lingerer->timer_.expires_after(seconds(1));
-    lingerer->timer_.async_wait([lingerer](const boost::system::error_code&) {});
+    auto lingering = std::make_shared<LingeringRefusal>(loop, std::move(connection));
+    lingering->timer_.expires_after(seconds(1));
+    lingering->timer_.async_wait([lingering](const boost::system::error_code&) {});
   }
-  Lingerer(boost::asio::io_context& loop, platform::Fd connection) : connection_(std::move(connection)), timer_(loop) {
+  LingeringRefusal(boost::asio::io_context& loop, platform::Fd connection)
+      : connection_(std::move(connection)), timer_(loop) {
     ++count_;
   }
-  ~Lingerer() { --count_; }
-  Lingerer(const Lingerer&) = delete;
-  Lingerer& operator=(const Lingerer&) = delete;
+  ~LingeringRefusal() { --count_; }
+  LingeringRefusal(const LingeringRefusal&) = delete;
+  LingeringRefusal& operator=(const LingeringRefusal&) = delete;
 
  private:
   static constexpr int kMost = 64;
@@ -159,7 +160,7 @@ void ExecutorHost::Refuse(const std::string& why) {
     }
     static_cast<void>(platform::SendPacket(
         connection.get(), proto::cl::Encode(proto::cl::Welcome{.magic = proto::cl::kHelloMagic, .refusal = why})));
-    Lingerer::Start(loop_, std::move(connection));
+    LingeringRefusal::Start(loop_, std::move(connection));
   }
 }
 

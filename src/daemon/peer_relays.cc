@@ -71,7 +71,7 @@ Status PeerRelays::Set(const std::vector<OfferedNode>& offered) {
     Start(relay);
   }
   WriteList();
-  EndThoseGone(now);
+  EndRemoved(now);
   return Ok();
 }
 
@@ -87,7 +87,7 @@ void PeerRelays::Start(Relay& relay) {
     why_not = "there is no token for it: " + relay.token + " is not there";
   if (why_not.empty()) {
     const std::string socket = run_dir_ + "/parts-" + node.node + ".sock";
-    auto process = KeptProcess::Start(
+    auto process = SupervisedProcess::Start(
         loop_, "relay to " + node.node,
         ArgvOf(PeerSetup{.program = setup_.program, .node = node.address, .token = relay.token, .vgpu = node.vgpu},
                socket, ::getpid()));
@@ -122,7 +122,7 @@ void PeerRelays::WriteList() const {
     std::fprintf(stderr, "weir: executors don't hear of nodes that run parts: %s\n", status.error().message.c_str());
 }
 
-void PeerRelays::EndThoseGone(Instant now) {
+void PeerRelays::EndRemoved(Instant now) {
   bool some = false;
   for (auto at = relays_.begin(); at != relays_.end();) {
     Relay& relay = at->second;
@@ -137,7 +137,7 @@ void PeerRelays::EndThoseGone(Instant now) {
   if (!some) return;
   timer_.expires_after(std::min<Duration>(lingers_, seconds(1)));
   timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error) EndThoseGone(platform::Now());
+    if (!error) EndRemoved(platform::Now());
   });
 }
 

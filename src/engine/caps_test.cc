@@ -130,7 +130,7 @@ TEST(Cap, APromisedRateIsKeptBesideKernelsThatCantBeCut) {
   EXPECT_GT(ours.fps, 29.5);
   EXPECT_GT(ours.device, 0.95);
   EXPECT_GE(ours.device, by_caps.device);
-  EXPECT_NEAR(ours.kernels, 0.25, 0.01) << "nobody's share is less for it";
+  EXPECT_NEAR(ours.kernels, 0.25, 0.01) << "the other shares are not reduced";
 }
 
 // The tenant's programs repeatedly die within a kernel; what they used until then stays charged.

@@ -272,7 +272,7 @@ TEST(ClusterEngine, RunsOfALostNodeMoveAndItsResultIsStale) {
   const std::uint64_t again = cluster.Hello(NodeNamed("n1"), {given});
   ASSERT_TRUE(cluster.Do(ResultCame{"n1", again, given, ResultSaying("old")}));
   EXPECT_EQ(cluster.unwritten(), 0U);
-  EXPECT_TRUE(cluster.engine().IsTaken("n1", given)) << "it need not keep what nobody wants";
+  EXPECT_TRUE(cluster.engine().IsTaken("n1", given)) << "an unwanted result need not be kept";
   EXPECT_EQ(cluster.WorkOf("n1", again).drop, std::vector{given});
   ASSERT_TRUE(cluster.Do(ResultCame{"n2", second, work.start[0].Attempt(), ResultSaying("new")}));
   cluster.WriteAll();
@@ -393,7 +393,7 @@ TEST(ClusterEngine, AResultOfANodeThatDoesNotRunItDoesNotCount) {
 }
 
 TEST(ClusterEngine, ARequestOfAnEndedSessionGetsNoWork) {
-  // Sent before the node's member was restarted, and late: nobody receives the answer.
+  // Sent before the node's member was restarted, and late: the answer has no receiver.
   TestCluster cluster;
   const std::uint64_t before = cluster.Hello(NodeNamed("n1"));
   const std::uint64_t now = cluster.Hello(NodeNamed("n1"));

@@ -48,7 +48,7 @@ struct MemoryNode {
     for (const Instant until = now + span; now < until;) Look();
   }
   [[nodiscard]] MemoryStatus Memory() const { return engine.Devices(now).front().memory; }
-  [[nodiscard]] bool Said(const std::string& kind) const {
+  [[nodiscard]] bool HasNote(const std::string& kind) const {
     return std::ranges::any_of(notes, [&](const Note& note) { return note.kind == kind; });
   }
 
@@ -71,7 +71,7 @@ TEST(ElasticMemory, StartsAtTheMinimumAndGrowsOnDemand) {
   node.Look();
   EXPECT_EQ(node.granted[a].limit, 5u);
   EXPECT_EQ(node.granted[a].here, 5u);
-  EXPECT_TRUE(node.Said("grown"));
+  EXPECT_TRUE(node.HasNote("grown"));
   const VgpuStatus status = *node.engine.Vgpu(node.now, a);
   EXPECT_EQ(status.memory.limit, 5u);
   EXPECT_EQ(status.memory_min, 2u);
@@ -101,8 +101,8 @@ TEST(ElasticMemory, AnExecutorThatDoesNotCarryOutItsOrderIsEndedAndItsSlotsAreFr
   ASSERT_EQ(node.actions.end.size(), 1u);
   EXPECT_EQ(node.actions.end.front().vgpu, a);
   EXPECT_GE(node.now, ordered + seconds(5));
-  EXPECT_TRUE(node.Said("executor-ended"));
-  EXPECT_EQ(node.granted[b].here, 0u) << "what is not evicted is nobody else's";
+  EXPECT_TRUE(node.HasNote("executor-ended"));
+  EXPECT_EQ(node.granted[b].here, 0u) << "memory that is not evicted is not assigned";
   ASSERT_TRUE(node.Do(ProcessDetached{a, ProcessId{a.value}, {}}).has_value());
   std::erase_if(node.samples, [a](const MemorySample& sample) { return sample.vgpu == a; });
   node.LookFor(milliseconds(500));
@@ -121,7 +121,7 @@ TEST(ElasticMemory, AnExecutorThatFollowsItsOrdersIsNotEnded) {
     node.Of(a).done = true;
     node.Look();
   }
-  EXPECT_FALSE(node.Said("executor-ended"));
+  EXPECT_FALSE(node.HasNote("executor-ended"));
 }
 
 TEST(ElasticMemory, ARefusalIsReportedOnce) {
@@ -299,7 +299,7 @@ TEST(WhatOthersHold, IsNotSharedOut) {
   node.Look();
   EXPECT_EQ(node.granted[a].here, 6u);
   EXPECT_EQ(node.Of(a).resident, 6u);
-  EXPECT_TRUE(node.Said("memory-others"));
+  EXPECT_TRUE(node.HasNote("memory-others"));
   OthersHold(node, 0, 20);
   EXPECT_EQ(node.Memory().slots, 16u);
   EXPECT_EQ(node.granted[a].here, 12u) << "it asked again";
@@ -318,7 +318,7 @@ TEST(WhatOthersHold, KeepsSlotsThatFit) {
   EXPECT_EQ(node.granted[a].here, 5u) << "with the event: nothing is evicted, and restored";
   EXPECT_EQ(node.granted[b].here, 3u);
   EXPECT_EQ(node.granted[a].limit, 5u);
-  EXPECT_FALSE(node.Said("grown")) << "nobody had to ask";
+  EXPECT_FALSE(node.HasNote("grown")) << "no vGPU had to ask";
 }
 
 TEST(WhatOthersHold, LeavesGuaranteedSlots) {

@@ -15,7 +15,7 @@ using core::BalloonNote;
 /// The recent peak need of one command stays with its vGPU for this long.
 constexpr Duration kMustKept = seconds(10);
 /// Minimum time between two reports about launches in parts, since a program may launch thousands of times a second.
-constexpr Duration kPartsSaidEvery = seconds(1);
+constexpr Duration kPartsNotePeriod = seconds(1);
 
 std::string Slots(std::uint64_t slots) { return fmt::format("{} slot{}", slots, slots == 1 ? "" : "s"); }
 
@@ -156,7 +156,7 @@ void NodeEngine::SayParts(Instant now, Vgpu_& vgpu, Actions& actions) {
                                                  asked ? "a launch that fits runs whole, another fails"
                                                        : "it fails, and its program gets the reason")});
   said = sample;
-  vgpu.parts_say_at = now + kPartsSaidEvery;
+  vgpu.parts_say_at = now + kPartsNotePeriod;
 }
 
 core::SlotNeed NodeEngine::NeedOf(const Vgpu_& vgpu, const core::SlotArena& arena) {

@@ -26,7 +26,7 @@ void Oversell(ModelNode& node, OversellMode mode, core::PolicyParams params = {}
 VgpuStatus StatusOf(ModelNode& node, VgpuId id) { return *node.engine().Vgpu(node.now(), id); }
 DeviceStatus DeviceOf(ModelNode& node) { return node.engine().Devices(node.now()).front(); }
 
-bool Said(const std::vector<ModelNode::Noted>& notes, const std::string& kind, const std::string& vgpu) {
+bool HasNote(const std::vector<ModelNode::Noted>& notes, const std::string& kind, const std::string& vgpu) {
   return std::ranges::any_of(notes, [&](const auto& n) { return n.note.kind == kind && n.note.vgpu == vgpu; });
 }
 
@@ -111,7 +111,7 @@ TEST(Adaptive, SellsMoreAfterThreeCalmReportsAndNotBefore) {
   calm.node.RunFor(milliseconds(2'500));
   EXPECT_FALSE(calm.node.Do(CreateVgpu{.name = "c", .device = "", .settings = Sold(0.5), .id = {}}).has_value());
   calm.node.RunFor(seconds(2));
-  EXPECT_TRUE(Said(calm.node.TakeNotes(), "sellable", ""));
+  EXPECT_TRUE(HasNote(calm.node.TakeNotes(), "sellable", ""));
   const VgpuId c = calm.node.AddVgpu("c", Sold(0.5));
   EXPECT_EQ(StatusOf(calm.node, c).sale, Sale::kOversold);
   EXPECT_NEAR(StatusOf(calm.node, c).cap_now.Fraction(), 0.5, 0.02) << "what the others leave idle is enough";
@@ -210,7 +210,7 @@ struct FourOverloaded {
       node.RunFor(seconds(8));
     }
     node.TakeNotes();
-    node.TakeLeave();
+    node.TakeDrainChanges();
     for (const std::size_t which : {2U, 3U, 0U, 1U})
       for (int i = 0; i < 3; ++i)
         heavy.push_back(node.AddProcess(ids[which], {.think = milliseconds(1), .gpu = milliseconds(15)}));
@@ -221,14 +221,14 @@ struct FourOverloaded {
 TEST(Adaptive, SeveralOverloadedVgpusCauseAWarningThatNamesOneToMove) {
   FourOverloaded four;
   const auto notes = four.node.TakeNotes();
-  EXPECT_TRUE(Said(notes, "warning", "c") || Said(notes, "warning", "d")) << "the less firmly sold goes first";
-  EXPECT_FALSE(Said(notes, "warning", "a") || Said(notes, "warning", "b"));
+  EXPECT_TRUE(HasNote(notes, "warning", "c") || HasNote(notes, "warning", "d")) << "the less firmly sold goes first";
+  EXPECT_FALSE(HasNote(notes, "warning", "a") || HasNote(notes, "warning", "b"));
   EXPECT_GT(DeviceOf(four.node).account.penalty, 0);
 }
 
 TEST(Adaptive, ADrainRequestLastsWhileSeveralVgpusAreOverloaded) {
   FourOverloaded four;
-  const auto asked = four.node.TakeLeave();
+  const auto asked = four.node.TakeDrainChanges();
   ASSERT_FALSE(asked.empty());
   EXPECT_TRUE(asked.back().wanted);
   EXPECT_FALSE(asked.back().why.empty());
@@ -236,20 +236,20 @@ TEST(Adaptive, ADrainRequestLastsWhileSeveralVgpusAreOverloaded) {
   four.node.TakeNotes();
   for (const ProcessId id : four.heavy) four.node.EndProcess(id);
   four.node.RunFor(seconds(9));
-  for (const AskToLeave& ask : four.node.TakeLeave()) EXPECT_TRUE(ask.wanted) << "the moment may come back";
+  for (const DrainChange& ask : four.node.TakeDrainChanges()) EXPECT_TRUE(ask.wanted) << "the moment may come back";
   four.node.RunFor(seconds(4));
-  const auto relieved = four.node.TakeLeave();
+  const auto relieved = four.node.TakeDrainChanges();
   ASSERT_EQ(relieved.size(), 1U);
   EXPECT_EQ(relieved[0].vgpu, named);
   EXPECT_FALSE(relieved[0].wanted);
-  EXPECT_TRUE(Said(four.node.TakeNotes(), "relieved", StatusOf(four.node, named).name));
+  EXPECT_TRUE(HasNote(four.node.TakeNotes(), "relieved", StatusOf(four.node, named).name));
 }
 
 TEST(Adaptive, OneDrainRequestAtATime) {
   FourOverloaded four;
   four.node.RunFor(seconds(40));  // further warnings, which may name another vGPU
   VgpuId now{};
-  for (const AskToLeave& ask : four.node.TakeLeave()) {
+  for (const DrainChange& ask : four.node.TakeDrainChanges()) {
     if (ask.wanted)
       EXPECT_TRUE(!now || now == ask.vgpu) << "the one before is told first";
     else
@@ -260,10 +260,10 @@ TEST(Adaptive, OneDrainRequestAtATime) {
 
 TEST(Adaptive, ChangingTheWayOfSellingCancelsTheDrainRequest) {
   FourOverloaded four;
-  const auto asked = four.node.TakeLeave();
+  const auto asked = four.node.TakeDrainChanges();
   ASSERT_TRUE(!asked.empty() && asked.back().wanted);
   Oversell(four.node, OversellMode::kOff);
-  const auto taken_back = four.node.TakeLeave();
+  const auto taken_back = four.node.TakeDrainChanges();
   ASSERT_EQ(taken_back.size(), 1U);
   EXPECT_EQ(taken_back[0].vgpu, asked.back().vgpu);
   EXPECT_FALSE(taken_back[0].wanted);

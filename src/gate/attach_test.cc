@@ -79,7 +79,7 @@ TEST_F(Gate, AnAgentLearnsWhichCpusTheDeviceConsistsOf) {
 
 TEST_F(Gate, ADescriptionArrives) {
   Agent agent = MakeAgent();
-  agent.Describe(proto::MeterKind::kWallClock, "nobody hears this");
+  agent.Describe(proto::MeterKind::kWallClock, "there is no receiver");
   ASSERT_TRUE(Attach(agent));
   agent.Describe(proto::MeterKind::kTimerQuery, "A renderer with a rather long name");
   agent.Describe(proto::MeterKind::kWorkerCpuTime, "llvmpipe \"x\"\n");

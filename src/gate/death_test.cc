@@ -137,7 +137,7 @@ TEST_F(Gate, MemoryOrdersAreAnswered) {
   EXPECT_EQ(books.need, Bytes{1 << 20});
   EXPECT_EQ(books.must, Bytes{1 << 10});
   EXPECT_EQ(books.in_use, Bytes{3});
-  EXPECT_LT(books.made.count, 1ULL << 51) << "nobody has that much";
+  EXPECT_LT(books.made.count, 1ULL << 51) << "impossible amount";
   EXPECT_EQ(books.switch_copy, Duration{5});
   EXPECT_EQ(books.copied_out, Bytes{6});
   EXPECT_EQ(books.copied_in, Bytes{7});
@@ -149,7 +149,7 @@ TEST_F(Gate, MemoryOrdersAreAnswered) {
   EXPECT_EQ(books.launches_in_parts, 11u);
   EXPECT_EQ(books.parts, 12u);
   EXPECT_EQ(books.parts_in, Bytes{13});
-  EXPECT_LT(books.parts_out.count, 1ULL << 51) << "nobody has copied that much";
+  EXPECT_LT(books.parts_out.count, 1ULL << 51) << "impossible amount";
   EXPECT_EQ(books.parts_decide, microseconds(14));
   EXPECT_EQ(books.parts_compile, microseconds(15));
   EXPECT_EQ(books.resident, Bytes{16});

@@ -97,7 +97,7 @@ TEST_F(Gate, ImpossibleRecordsAreCountedAsBad) {
     EXPECT_TRUE(drained.frames.empty()) << rule;
   };
   EXPECT_EQ(drain(good).frames.size(), 1u);
-  expect_bad("a kind that nobody knows", [](auto& r) { r.kind = 0; });
+  expect_bad("an unknown kind", [](auto& r) { r.kind = 0; });
   expect_bad("a kind that is no frame",
              [](auto& r) { r.kind = static_cast<std::uint32_t>(proto::RecordKind::kLaunch); });
   expect_bad("a sequence that stands still", [&](auto& r) { r.sequence = good.sequence; });

@@ -22,7 +22,7 @@ constexpr Duration kWaitStep = seconds(20);  // for one long poll of a run's end
 
 bool IsAway(const Error& error) { return error.code == Errc::kUnavailable || error.code == Errc::kTimeout; }
 
-std::string Asked(const std::string& method, const std::string& target) {
+std::string RequestText(const std::string& method, const std::string& target) {
   return fmt::format("asked for {} {}", method, target);
 }
 
@@ -80,7 +80,7 @@ Result<http::Answer> ModuleClient::AskAny(http::Call call, Duration timeout) {
 Result<nlohmann::json> ModuleClient::Ask(const std::string& method, const std::string& target, const std::string& body,
                                          Duration timeout) {
   WEIR_TRY(const http::Answer answer, AskAny({.method = method, .target = target, .body = body}, timeout));
-  return http::ObjectOf(answer, Asked(method, target));
+  return http::ObjectOf(answer, RequestText(method, target));
 }
 
 Result<nlohmann::json> ModuleClient::AskUntil(const std::string& method, const std::string& target,
@@ -114,7 +114,7 @@ Result<std::string> ModuleClient::PutBlob(const std::string& bytes) {
   WEIR_TRY(const http::Answer answer,
            AskAny({.method = "PUT", .target = target, .body = bytes, .content_type = "application/octet-stream"},
                   kBlobWithin));
-  WEIR_TRY_STATUS(http::ObjectOf(answer, Asked("PUT", target)));
+  WEIR_TRY_STATUS(http::ObjectOf(answer, RequestText("PUT", target)));
   return blob;
 }
 
@@ -122,7 +122,7 @@ Result<std::string> ModuleClient::GetBlob(const std::string& blob) {
   const std::string target = "/v1/blobs/" + blob;
   WEIR_TRY(http::Answer answer, AskAny({.method = "GET", .target = target}, kBlobWithin));
   if (answer.status != 200) {
-    WEIR_TRY_STATUS(http::ObjectOf(answer, Asked("GET", target)));
+    WEIR_TRY_STATUS(http::ObjectOf(answer, RequestText("GET", target)));
   }
   if (Sha256Of(answer.body) != blob) return Fail(Errc::kProtocol, "the data of blob " + blob + " are other bytes");
   return std::move(answer.body);

@@ -153,9 +153,9 @@ TEST(ListenUnixStream, CarriesBytesAndKeepsALiveSocket) {
   ASSERT_TRUE(listener) << listener.error().message;
   EXPECT_EQ(CodeOf(ListenUnixStream(folder / "s", 0600)), Errc::kBusy);
   EXPECT_EQ(CodeOf(ListenSeqPacket(folder / "s", 0600)), Errc::kBusy);
-  auto nobody = AcceptUnix(listener->get());
-  ASSERT_TRUE(nobody);
-  EXPECT_FALSE(*nobody);
+  auto none = AcceptUnix(listener->get());
+  ASSERT_TRUE(none);
+  EXPECT_FALSE(*none);
   const auto connected = ConnectUnixStream(folder / "s");
   ASSERT_TRUE(connected) << connected.error().message;
   auto accepted = AcceptUnix(listener->get());

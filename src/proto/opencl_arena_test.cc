@@ -70,7 +70,7 @@ TEST(OpenClArena, InlineContentsNameNoRange) {
 TEST(OpenClArena, DistinguishesMalformedMessagesFromOnesWithoutRanges) {
   std::vector<std::byte> cut = Encode(WriteBuffer{.content = Blob::Arena(0, 10)});
   cut.resize(kHeaderBytes + 6);
-  const auto none = [](std::uint64_t, std::uint64_t) { FAIL() << "a range of what is no message"; };
+  const auto none = [](std::uint64_t, std::uint64_t) { FAIL() << "a range of a malformed message"; };
   EXPECT_FALSE(ForEachArenaRange(cut, none));
   EXPECT_FALSE(ForEachArenaRange({}, none));
 }

@@ -34,7 +34,7 @@ class Filler {
   void Fill(std::string& text) { text = Text(); }
   template <typename T>
   void Fill(NumberList<T>& list) {
-    auto& numbers = Kept<std::vector<T>>();
+    auto& numbers = Stored<std::vector<T>>();
     numbers.resize(2);
     for (T& number : numbers) Fill(number);
     list = NumberList<T>(numbers.data(), numbers.size());
@@ -60,10 +60,10 @@ class Filler {
   requires std::is_class_v<T> && requires(T& m, Filler& f) { T::Fields(m, f); }
   void Fill(T& record) { T::Fields(record, *this); }
 
-  const std::string& Text() { return Kept<std::string>() = "text " + std::to_string(++next_); }
+  const std::string& Text() { return Stored<std::string>() = "text " + std::to_string(++next_); }
   /// Views must outlive the message, so what they point to is never freed; it is a few kilobytes.
   template <typename T>
-  static T& Kept() {
+  static T& Stored() {
     static std::deque<T> all;
     return all.emplace_back();
   }

@@ -30,7 +30,7 @@ std::string Mebibytes(std::uint64_t bytes) { return InUnits(bytes, 1 << 20) + " 
 
 }  // namespace
 
-std::string SaidOf(std::span<const MoveFigures> moves) {
+std::string MoveText(std::span<const MoveFigures> moves) {
   std::string said;
   MoveFigures all;
   for (const MoveFigures& move : moves) {

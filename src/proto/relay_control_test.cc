@@ -51,7 +51,7 @@ TEST(RelayControl, FiguresFollowTheTextAndSumAllMoves) {
        .bytes_unchanged = 9,
        .pause_us = 1500},
       {.objects = 1, .memories = 1, .bytes_before = 1, .bytes_in_pause = 2, .bytes_unchanged = 3, .pause_us = 200}};
-  auto said = AnswerFrom(AnswerText(SaidOf(moves)));
+  auto said = AnswerFrom(AnswerText(MoveText(moves)));
   ASSERT_TRUE(said);
   const auto figures = TakeFigures(*said);
   EXPECT_EQ(*said,

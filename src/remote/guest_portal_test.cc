@@ -216,7 +216,7 @@ TEST(GuestPort, ASlowReaderDoesNotBlockOtherStreams) {
   GuestSide guest(Lend(port.guest));
   const auto resting = guest.Connect();
   const std::vector<std::byte> much = SomeBytes(8 << 20);
-  ASSERT_EQ(CodeOf(net::SendAll(*resting, much, milliseconds(300))), Errc::kTimeout) << "nobody reads what comes back";
+  ASSERT_EQ(CodeOf(net::SendAll(*resting, much, milliseconds(300))), Errc::kTimeout) << "replies are not read";
   ExpectEcho(*guest.Connect(), 2'000'000);
 }
 
@@ -304,7 +304,7 @@ TEST(GuestMemory, OtherFilesAreRefusedWithAReason) {
   file.Put("short");
   refused(file.Host(), Errc::kInvalidArgument, "5 bytes");
   file.Put("");
-  EXPECT_TRUE(file.Host()()) << "and this is made anew";
+  EXPECT_TRUE(file.Host()()) << "and it is created again";
   std::filesystem::resize_file(file.path(), kGuestMemoryBytes / 2);
   refused(file.Guest(), Errc::kInvalidArgument, "give it all of them");
   refused(file.Host(), Errc::kInvalidArgument, "remove it while its guest is off");

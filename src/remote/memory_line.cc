@@ -33,7 +33,7 @@ class MemoryLine final : public PortLine {
   std::optional<std::size_t> Write(std::span<const std::byte> bytes) override { return rings_.Write(bytes); }
   [[nodiscard]] int fd() const override { return -1; }
   [[nodiscard]] bool Ready(bool to_write) const override { return rings_.Ready(to_write); }
-  bool BeganAnew() override { return rings_.BeganAnew(); }
+  bool Restarted() override { return rings_.Restarted(); }
 
  private:
   platform::Fd fd_;  // holds the lock

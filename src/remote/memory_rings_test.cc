@@ -70,7 +70,7 @@ TEST(MemoryRings, CarryBytesBothWaysAroundTheEnd) {
       EXPECT_TRUE(to.Ready(false));
       ASSERT_EQ(to.Read(got), 40U);
       EXPECT_EQ(std::memcmp(got, bytes.data(), 40), 0);
-      EXPECT_EQ(to.BeganAnew(), i == 0 && &to == &guest) << "the host came after the guest";
+      EXPECT_EQ(to.Restarted(), i == 0 && &to == &guest) << "the host came after the guest";
     }
 }
 
@@ -80,7 +80,7 @@ TEST(MemoryRings, AcceptOnlyWhatFits) {
   EXPECT_EQ(guest.Write(Numbered(0, 100)), 64U);
   EXPECT_EQ(guest.Write(Numbered(0, 1)), 0U);
   std::byte got[10];
-  static_cast<void>(guest.BeganAnew());
+  static_cast<void>(guest.Restarted());
   EXPECT_FALSE(guest.Ready(true));
   EXPECT_EQ(host.Read(got), 10U);
   EXPECT_TRUE(guest.Ready(true));
@@ -126,7 +126,7 @@ RC_GTEST_PROP(MemoryRings, DeliverInOrderAcrossRestarts, ()) {
       got.resize(ends[end]->Read(got));
       RC_ASSERT(got == Numbered(taken[other], std::min(size, put[other] - taken[other])));
       taken[other] += got.size();
-      RC_ASSERT(ends[end]->BeganAnew() == std::exchange(began[other], false));
+      RC_ASSERT(ends[end]->Restarted() == std::exchange(began[other], false));
     }
     RC_ASSERT(!ends[0]->TakenOver() && !ends[1]->TakenOver());
   }
@@ -146,7 +146,7 @@ RC_GTEST_PROP(MemoryRings, AGuestThatWritesAnyPositionsEndsOnlyItsOwnBytes, ()) 
     std::byte got[2 * kRing];
     const std::size_t read = host.Read(got);
     RC_ASSERT(read <= kRing);
-    const bool anew = host.BeganAnew();
+    const bool anew = host.Restarted();
     RC_ASSERT(anew == (guest.produced - at > kRing));
     RC_ASSERT(read == (anew ? 0 : guest.produced - at));
     at = guest.produced;
@@ -155,7 +155,7 @@ RC_GTEST_PROP(MemoryRings, AGuestThatWritesAnyPositionsEndsOnlyItsOwnBytes, ()) 
   MemoryRings honest = memory.Begin(port::Side::kGuest);
   std::byte got[kRing];
   host.Read(got);
-  RC_ASSERT(host.BeganAnew());
+  RC_ASSERT(host.Restarted());
   RC_ASSERT(honest.Write(Numbered(7, 30)) == 30U);
   RC_ASSERT(host.Read(got) == 30U);
   RC_ASSERT(std::memcmp(got, Numbered(7, 30).data(), 30) == 0);
@@ -171,7 +171,7 @@ TEST(MemoryRings, AHostContinuesAfterARestartWhenTheGuestOverwroteItsPosition) {
     const bool was_cut = host.Write(Numbered(i * 20, 20)) == 0;
     const std::size_t read = guest.Read(got);
     EXPECT_EQ(read, i == 0 ? 0U : 20U);
-    EXPECT_EQ(guest.BeganAnew(), i == 0);
+    EXPECT_EQ(guest.Restarted(), i == 0);
     EXPECT_EQ(was_cut, i == 0) << "until the guest has seen where the host is";
   }
 }

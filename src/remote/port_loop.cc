@@ -153,7 +153,7 @@ void PortLoop::ReadPort(Instant now) {
   const auto came = port_->Read(buffer_);
   if (!came) return ClosePort("the port was closed");
   if (*came > 0) pace_.Moved(now);
-  if (port_->BeganAnew()) StartMux(now);
+  if (port_->Restarted()) StartMux(now);
   mux_.Receive(std::span(buffer_).first(*came), now);
 }
 

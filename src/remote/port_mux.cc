@@ -32,7 +32,7 @@ void PortMux::Start(Instant now, std::uint32_t room) {
   EndAll("the port was opened again");
   held_bytes_ = 0;
   room_ = room;
-  BeginAnew(now);
+  Restart(now);
   if (side_ == frames::Side::kGuest) return;
   // The guest's room is unknown until its Hello arrives.
   out_.clear();
@@ -46,7 +46,7 @@ void PortMux::Stop(const std::string& why) {
 }
 
 /// Drops unsent data of the old session. If that cuts a frame, the filler zeros complete it.
-void PortMux::BeginAnew(Instant now) {
+void PortMux::Restart(Instant now) {
   epoch_ = draw_epoch_();
   peer_ = 0;
   out_.clear();
@@ -70,7 +70,7 @@ void PortMux::EndAll(const std::string& why) {
 
 void PortMux::Lose(const std::string& why, Instant now) {
   EndAll(why);
-  BeginAnew(now);
+  Restart(now);
 }
 
 void PortMux::Tick(Instant now) {

@@ -180,7 +180,7 @@ TEST(Pump, MessagesArriveAsTheyWereInTheirOrder) {
 }
 
 /// Records drain requests and drops messages.
-class AskedSink final : public Sink {
+class DrainRequestSink final : public Sink {
  public:
   Status Take(std::span<std::byte>) override { return Ok(); }
   Result<std::span<std::byte>> Room(std::uint64_t, std::size_t) override { return Fail(Errc::kProtocol, "none"); }
@@ -197,7 +197,7 @@ TEST(Pump, ANodeSendsAndCancelsADrainRequest) {
   for (const std::string& why :
        {std::string("several are overloaded"), std::string(), std::string("\033[2J\177full"), std::string(1000, 'x')})
     ASSERT_TRUE(SendMoveWanted(pipe, why, stop));
-  AskedSink sink;
+  DrainRequestSink sink;
   InPump in(stop, pipe);
   for (int i = 0; i < 4; ++i) {
     const auto came = in.Step(sink, seconds(1));

@@ -196,7 +196,7 @@ class Client:
                 try:
                     status, reply = self.once(address, method, path, body)
                 except (OSError, http.client.HTTPException):
-                    status, reply = 503, "nobody answers"
+                    status, reply = 503, "no manager answers"
                 if status != 503:
                     return status, reply
                 self.managers = self.managers[1:] + self.managers[:1]

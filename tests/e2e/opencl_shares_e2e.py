@@ -102,7 +102,7 @@ class OpenClShares(emulated.WithEmulatedNode, OpenClTenants):
         self.assertAlmostEqual(rates["promised"], 50, delta=2.5)
         self.assertAlmostEqual(rates["marked"], 20, delta=2, msg="four launches between two markers are one task")
         self.assertGreater(batches, 30, "they pass the gate in more than one batch")
-        self.assertGreater(rates["other"], 100, "nobody promised it a rate")
+        self.assertGreater(rates["other"], 100, "it has no promised rate")
         top = subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, "top", "--once", "--no-color"], capture_output=True,
                              text=True, timeout=10)
         self.assertIn("/50 tasks/s", top.stdout, top.stderr)

@@ -162,7 +162,7 @@ class Port(Distant):
             self.assertNotEqual(code, 0, out + err)
             code, out, err = self.ended(self.run_by(self.cable.port, ["clinfo", "-l"]))
             self.assertEqual((code, "Platform #0: Weir" in out), (0, True), f"{out}{err}{self.node.log_text()[-2000:]}")
-        e2e.wait_for(lambda: not self.helper("weir-port"), 20, "nobody has the port open")
+        e2e.wait_for(lambda: not self.helper("weir-port"), 20, "no process has the port open")
 
     def test_the_daemons_death_does_not_affect_a_guests_program(self):
         self.node.create("vm1")
@@ -243,7 +243,7 @@ class Memory(Distant):
             code, out, err = self.ended(program)
             self.assertNotEqual(code, 0, out + err)
             e2e.wait_for(lambda: self.ended(self.run_by(self.memory, ["clinfo", "-l"]))[0] == 0, 20, "the next one")
-        e2e.wait_for(lambda: not self.helper("weir-port"), 20, "nobody has the memory")
+        e2e.wait_for(lambda: not self.helper("weir-port"), 20, "no process has the memory")
 
     def test_the_daemons_death_does_not_affect_a_guests_program(self):
         program = self.run_by(self.memory, scenes(4))

@@ -132,7 +132,7 @@ class Profiles(WithAService):
         status, _ = self.ask("PUT", "/v1/runs/other", {"module": "faulty", "kernel": "nap", "arguments": "20000",
                                                        "device": "device0"})
         self.assertEqual(status, 202)
-        e2e.wait_for(lambda: self.ask("GET", "/v1/devices")[1]["devices"][0]["running"] == 1, 15, "somebody else's runs")
+        e2e.wait_for(lambda: self.ask("GET", "/v1/devices")[1]["devices"][0]["running"] == 1, 15, "another client's runs")
         done = self.profile("faulty/nap 1", "--device", "device0")
         self.assertEqual((done.returncode, "others run on device0 now" in done.stderr), (5, True), done.stderr)
         self.ask("DELETE", "/v1/runs/other")

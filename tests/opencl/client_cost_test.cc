@@ -28,7 +28,7 @@ TEST_F(OpenCl, ComputesTheProgramsResults) {
 // ---------------------------------------------------------------------------------------------------
 
 TEST_F(OpenCl, OnlyBlockingCallsWait) {
-  if (MemoryIsElastic() || IsDistant()) GTEST_SKIP() << "what lies in the arena is read and written there";
+  if (MemoryIsElastic() || IsRemote()) GTEST_SKIP() << "what lies in the arena is read and written there";
   std::vector<int> numbers(1024, 1);
   cl_kernel add = Kernel("add");
   cl_mem a = nullptr, b = nullptr;
@@ -117,7 +117,7 @@ TEST_F(OpenCl, ALongReadGivesTheBuffersContentsInAnyPieces) {
                 CL_SUCCESS);
     };
     const std::uint64_t round_trips = CostOf(read).round_trips;
-    if (IsDistant()) {
+    if (IsRemote()) {
       EXPECT_GE(round_trips, 1U);
       EXPECT_LE(round_trips, (size >> 21) + 1) << "of parts that are on their way at once";
     }

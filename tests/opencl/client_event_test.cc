@@ -57,7 +57,7 @@ TEST_F(OpenCl, ACommandAfterAFailedEventFails) {
     return status;
   };
   cl_event mine = cl.clCreateUserEvent(context_, &error_), made[6] = {};
-  // Two wait when it fails, and somebody for one of them; the others come later.
+  // Two commands wait when it fails, and the host waits for one of them; the others come later.
   ASSERT_EQ(cl.clEnqueueFillBuffer(queue_, buffer, &after, 4, 0, 64, 1, &mine, &made[0]), CL_SUCCESS);
   ASSERT_EQ(cl.clEnqueueReadBuffer(queue_, buffer, CL_FALSE, 0, 4, &back, 0, nullptr, &made[5]), CL_SUCCESS);
   cl.clFlush(queue_);

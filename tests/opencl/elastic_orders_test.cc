@@ -139,7 +139,7 @@ TEST_F(ElasticOrders, CopiesTakeTheModelledLinksTime) {
 
 TEST_F(ElasticOrders, ShareOneStoreAmongSessions) {
   Start(2);
-  Order(2, 2);  // all that it holds: nobody waits for a turn
+  Order(2, 2);  // all that it holds: no vGPU waits for a turn
   RawClient one = Prepared(), other = Prepared();
   for (RawClient* client : {&one, &other}) {
     for (const std::uint32_t id : {10U, 11U}) {
@@ -230,8 +230,7 @@ TEST_F(ElasticOrders, PersistWithoutADaemonAndAreFoundAgain) {
   ::usleep(200'000);
   Open();
   Order(1);
-  EXPECT_TRUE(
-      Holds(client, 10, 4096, PatternOf(10)));  // whoever waits doesn't pass the gate, and attaches all the same
+  EXPECT_TRUE(Holds(client, 10, 4096, PatternOf(10)));  // a waiting executor does not pass the gate, but attaches
   AwaitDone();
 }
 

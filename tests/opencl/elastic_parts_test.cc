@@ -269,7 +269,7 @@ TEST_F(ElasticParts, AreDisabledByTheSetting) {
   const std::string said = OnlyNotice(client);
   EXPECT_NE(said.find("64.0 MiB is all"), std::string::npos) << said;
   EXPECT_NE(said.find("(--partition never)"), std::string::npos) << said;
-  EXPECT_EQ(FreshBooks().launches_not_cut, 0U) << "nobody tried to";
+  EXPECT_EQ(FreshBooks().launches_not_cut, 0U) << "there was no attempt";
 }
 
 TEST_F(ElasticParts, AreCounted) {
@@ -343,7 +343,7 @@ TEST_F(ElasticParts, OfALostPeerRunLocally) {
   ASSERT_TRUE(WaitUntil([&] { return PeerTicks() > before + 2; })) << "it has not begun";
   EndPeer();
   ExpectRounds(client, 120);
-  LaunchRounds(client, 3);  // with nobody there
+  LaunchRounds(client, 3);  // without peers
   ExpectRounds(client, 3);
   EXPECT_TRUE(client.notices.empty());
 }

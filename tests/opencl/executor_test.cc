@@ -247,7 +247,7 @@ TEST_F(Executor, DoesNotWaitForUserEvents) {
   EXPECT_EQ(client.Finish(kQueue), CL_SUCCESS);
 }
 
-// PoCL 3.1 fails what waits for an event that fails, and tells nobody.
+// PoCL 3.1 fails commands that wait for a failed event, without a report.
 TEST_F(Executor, AFinishEndsWhenWhatItWaitsForFails) {
   RawClient client = Connected();
   Prepare(client);
@@ -280,7 +280,7 @@ TEST_F(Executor, ADisconnectedClientsMemoryIsFreed) {
         wire::FillBuffer{.enqueue = {.queue = kQueue}, .buffer = kIn, .size = kBig, .pattern = wire::BytesOf("abcd")});
     ASSERT_EQ(client.Finish(kQueue), CL_SUCCESS);
     EXPECT_GT(resident(), before + kBig / 2);
-    // A batch that nobody lets begin.
+    // A batch that never begins.
     const std::uint32_t user_event = 40;
     client.Send(wire::CreateUserEvent{.id = user_event, .context = kContext});
     client.Send(wire::FillBuffer{.enqueue = {.queue = kQueue, .event = 0, .waits = wire::IdList(&user_event, 1)},
@@ -485,11 +485,11 @@ TEST_F(ExecutorThatCopies, KeepsTheBuffersApartFromTheArena) {
   EXPECT_EQ(reinterpret_cast<int*>(client.arena() + kBytes)[999], 0);
 }
 
-// A distant client doesn't see the arena. It hears of a read's end by the read's own event, by the queue's finish, or
+// A remote client doesn't see the arena. It hears of a read's end by the read's own event, by the queue's finish, or
 // by whatever waited for it.
 TEST_F(Executor, AReadsDataIsAnnouncedBeforeItsEnd) {
   using Ranges = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
-  RawClient client = Connected(/*distant=*/true);
+  RawClient client = Connected(/*remote=*/true);
   EXPECT_EQ(BodyAs<wire::PlatformFacts>(client.AnswerTo(0).body).devices[0].shares_arena, 0);
   Prepare(client);
   MakeBuffer(client, kIn, 0);
@@ -527,7 +527,7 @@ TEST_F(Executor, AReadsDataIsAnnouncedBeforeItsEnd) {
 // On a device that works in host memory nothing is moved for a read whose caller waits: it is sent from the buffer.
 TEST_F(Executor, ABlockingReadIsSentFromItsBuffer) {
   constexpr std::uint32_t kPart = 40, kLoose = 41;
-  RawClient client = Connected(/*distant=*/true);
+  RawClient client = Connected(/*remote=*/true);
   Prepare(client);
   const platform::Mapping& buffers = client.connection().buffers;
   ASSERT_TRUE(buffers) << "PoCL's device works in host memory";
@@ -585,7 +585,7 @@ TEST_F(Executor, ALocalClientsReadsGoToTheArena) {
 }
 
 TEST_F(Executor, AFailedReadSendsNothing) {
-  RawClient client = Connected(/*distant=*/true);
+  RawClient client = Connected(/*remote=*/true);
   Prepare(client);
   MakeBuffer(client, kIn, 0);
   for (const std::uint8_t waited : {0, 1}) {
@@ -648,7 +648,7 @@ class ExecutorWithAGate : public Executor {
 };
 TEST_F(ExecutorWithAGate, ServesNoClientBeforeItIsAttached) {
   std::string said;
-  ASSERT_TRUE(testing::WaitUntil([&] {  // it is being started: nobody listens yet
+  ASSERT_TRUE(testing::WaitUntil([&] {  // it is being started and does not listen yet
     const auto connection = opencl::Connect(folder_ + "/s", "early");
     if (!connection) said = connection.error().message;
     return connection || connection.error().code == Errc::kPermissionDenied;

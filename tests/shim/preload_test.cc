@@ -288,7 +288,7 @@ TEST(Preload, AnOverlayIsPreloadedBeforeOrAfterUs) {
 TEST(Preload, AnotherLibraryThatHooksDlsymIsCalledToo) {
   const std::string ours = WEIR_PRELOAD, theirs = WEIR_FAKE_HOOKER;
   EXPECT_EQ(FramesOf({WEIR_PROBE, "hooker"}, {}, ours + ":" + theirs), 3u);
-  // Before us, it leads the program past us: that works as without us, and nobody counts.
+  // Before us, it bypasses the stub: the program works as without it, and no frame is counted.
   const Outcome outcome = Program({WEIR_PROBE, "hooker"}, {}, theirs + ":" + ours).Wait();
   EXPECT_EQ(outcome.out, "ok\n");
 }
@@ -377,7 +377,7 @@ TEST(Preload, AForkedChildThatOutlivesItsParentDoesNotKeepItsParentAttached) {
   EXPECT_TRUE(WaitUntil([&] { return host.Processes() == 0; })) << "the child ends with its input";
 }
 
-// -- Nobody there ----------------------------------------------------------------------------------------------------
+// -- No daemon -------------------------------------------------------------------------------------------------------
 
 std::size_t Lines(const std::string& text) {
   return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));

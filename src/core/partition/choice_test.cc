@@ -120,7 +120,7 @@ TEST(NodeChoice, ShunsForTwiceAsLongEachTimeUntilAPartHasRun) {
     rig.now += seconds(span_s);
     EXPECT_FALSE(rig.choice.Shunned(rig.now, NodeId{1}));
   }
-  rig.choice.Kept(NodeId{1});
+  rig.choice.Succeeded(NodeId{1});
   rig.choice.Failed(rig.now, NodeId{1});
   EXPECT_FALSE(rig.choice.Shunned(rig.now + seconds(1), NodeId{1}));
   for (int i = 0; i < 40; ++i) rig.choice.Failed(rig.now, NodeId{1});

@@ -21,9 +21,9 @@ std::size_t ClusterState::StateHash::operator()(const DeviceState& state) const 
   MixIn(hash, std::uint64_t{state.kind} << 32 | state.runs);
   MixIn(hash, state.used.count);
   MixIn(hash, state.run_ms);
-  for (const KindCount& told : state.told) {
-    if (told.runs == 0) break;
-    MixIn(hash, std::uint64_t{told.kind} << 32 | told.runs);
+  for (const KindCount& count : state.by_kind) {
+    if (count.runs == 0) break;
+    MixIn(hash, std::uint64_t{count.kind} << 32 | count.runs);
   }
   return hash;
 }
@@ -40,18 +40,19 @@ std::uint32_t ClusterState::CountAs(const RunNeed& need, const DeviceState& stat
   RunNeed kind = need;
   kind.memory = {};
   const auto known = kind_of_.find(kind);
-  if (known != kind_of_.end() && (state.told.back().runs == 0 ||
-                                  std::ranges::find(state.told, known->second, &KindCount::kind) != state.told.end())) {
+  if (known != kind_of_.end() &&
+      (state.by_kind.back().runs == 0 ||
+       std::ranges::find(state.by_kind, known->second, &KindCount::kind) != state.by_kind.end())) {
     ++run_kinds_[known->second].runs;
     return known->second;
   }
   std::uint32_t as = 0;
-  if (state.told.back().runs > 0) {
-    const auto off = [&](const KindCount& told) {
-      const std::uint64_t there = KindOf(told.kind).alone_ms;
+  if (state.by_kind.back().runs > 0) {
+    const auto off = [&](const KindCount& count) {
+      const std::uint64_t there = KindOf(count.kind).alone_ms;
       return std::max(there, need.alone_ms) - std::min(there, need.alone_ms);
     };
-    as = std::ranges::min_element(state.told, {}, off)->kind;
+    as = std::ranges::min_element(state.by_kind, {}, off)->kind;
   } else if (!free_kinds_.empty()) {
     as = free_kinds_.back();
     free_kinds_.pop_back();

@@ -283,7 +283,7 @@ RC_GTEST_PROP(InterferenceLaws, BatchFitEqualsIncrementalLearning, ()) {
 
 RC_GTEST_PROP(InterferenceLaws, NeighboursEffectsAdd, ()) {
   auto there = *rc::gen::resize(8, rc::gen::container<std::vector<RunNeed>>(AnyNeed()));
-  if (there.size() > kKindsTold) there.resize(kKindsTold);
+  if (there.size() > kKindsMax) there.resize(kKindsMax);
   RunNeed run = *AnyNeed();
   InterferenceModel model;
   run.work = 1;

@@ -88,11 +88,11 @@ class InterferenceAware final : public Placement {
       soonest_s = std::min(soonest_s, longest_s);
       if (!state.Holds(need, capacity) || !model_.AsGood(longest_s, done_s)) continue;
       Looked& looked = looked_[PlaceOf(state)];
-      const bool again = looked.choice == choice_ && looked.kind == state.kind && looked.told == state.told;
+      const bool again = looked.choice == choice_ && looked.kind == state.kind && looked.by_kind == state.by_kind;
       if (again && !model_.AsGood(looked.done_s, done_s)) continue;
       model_.Meet(need, there, capacity, meeting);
       const Drained all = meeting.All();
-      looked = {.told = state.told, .kind = state.kind, .choice = choice_, .done_s = all.done_s};
+      looked = {.by_kind = state.by_kind, .kind = state.kind, .choice = choice_, .done_s = all.done_s};
       if (!model_.AsGood(all.done_s, done_s)) continue;
       const Interference predicted = meeting.Predicted(all);
       if (model_.TakesTurns(predicted, need, state.runs)) {
@@ -133,7 +133,7 @@ class InterferenceAware final : public Placement {
   };
   /// Cached results by state without memory use: many devices differ only in their memory.
   struct Looked {
-    std::array<KindCount, kKindsTold> told{};
+    std::array<KindCount, kKindsMax> by_kind{};
     std::uint32_t kind = 0;
     std::uint64_t choice = 0;
     double done_s = 0;
@@ -141,9 +141,9 @@ class InterferenceAware final : public Placement {
   static constexpr std::size_t kLookedMax = 2'048;
   static std::size_t PlaceOf(const DeviceState& state) {
     std::uint64_t hash = state.kind;
-    for (const KindCount& told : state.told) {
-      if (told.runs == 0) break;
-      hash = (hash ^ (std::uint64_t{told.kind} << 8 | told.runs)) * 0x9E3779B97F4A7C15ULL;
+    for (const KindCount& count : state.by_kind) {
+      if (count.runs == 0) break;
+      hash = (hash ^ (std::uint64_t{count.kind} << 8 | count.runs)) * 0x9E3779B97F4A7C15ULL;
     }
     return (hash >> 40) % kLookedMax;
   }

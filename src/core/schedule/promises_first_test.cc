@@ -169,7 +169,7 @@ TEST(Lending, AnIdleDeviceIsLentUpToTheCeiling) {
 }
 
 TEST(Lending, ALongKernelMayExceedTheCapOnlyOnALongIdleDevice) {
-  EXPECT_LE(UsedUp(kHalf, kLong, kDone).verdicts[0].allowance, Duration{0}) << "somebody's frame may come";
+  EXPECT_LE(UsedUp(kHalf, kLong, kDone).verdicts[0].allowance, Duration{0}) << "another frame may come";
   EXPECT_GT(UsedUp(kHalf, kLong, milliseconds(5)).verdicts[0].allowance, Duration{0});
   EXPECT_LE(UsedUp(kHalf, kLong, milliseconds(5), {{"lend_ms", 0}}).verdicts[0].allowance, Duration{0});
 }

@@ -174,7 +174,7 @@ TEST_F(Ring, AMessageWhosePaddingWasNotSentIsRefused) {
 
 TEST_F(Ring, OnlyASleepingReaderIsWokenAndOnlyOnce) {
   for (std::uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(Send(Numbered(i, 64)));
-  EXPECT_EQ(client_.out.wakes(), 0U) << "nobody sleeps";
+  EXPECT_EQ(client_.out.wakes(), 0U) << "the reader does not sleep";
   control().consumer_sleeps = 1;
   for (std::uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(Send(Numbered(i, 64)));
   EXPECT_EQ(client_.out.wakes(), 1U) << "it is awake since the first";

@@ -158,12 +158,12 @@ TEST(NextStepOf, DuringAnOrderOnlyCommandsWithoutNewBuffersRun) {
 RC_GTEST_PROP(NextStepOf, NoStepExceedsTheLimit, ()) {
   const auto number = rc::gen::inRange<std::uint64_t>(0, 100);
   const Room room{.most = *number, .allowed = *number, .taken = *number};
-  Wish wish{.all = *number, .pinned_besides = *number, .moving = *rc::gen::arbitrary<bool>()};
-  wish.missing = *rc::gen::inRange<std::uint64_t>(0, wish.all + 1);
-  const Step step = NextStep(room, wish);
-  if (step == Step::kGo) RC_ASSERT(room.taken <= room.allowed || wish.pinned_besides + wish.all <= room.allowed);
-  if (step == Step::kBring) RC_ASSERT(wish.all <= room.allowed);
-  RC_ASSERT((step == Step::kNever) == (wish.all > room.most));
+  Demand demand{.all = *number, .pinned_besides = *number, .moving = *rc::gen::arbitrary<bool>()};
+  demand.missing = *rc::gen::inRange<std::uint64_t>(0, demand.all + 1);
+  const Step step = NextStep(room, demand);
+  if (step == Step::kGo) RC_ASSERT(room.taken <= room.allowed || demand.pinned_besides + demand.all <= room.allowed);
+  if (step == Step::kBring) RC_ASSERT(demand.all <= room.allowed);
+  RC_ASSERT((step == Step::kNever) == (demand.all > room.most));
 }
 
 TEST(HullOfABox, IsFromItsFirstByteToItsLast) {

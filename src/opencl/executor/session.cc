@@ -28,7 +28,7 @@ Session::Session(Shared& shared, Accepted accepted)
       in_(std::move(accepted.channel.in)),
       host_budget_(std::make_shared<HostBudget>(HostBudget::kSessionBytesMax, shared.host_budget)),
       replies_(std::make_shared<Replies>(std::move(accepted.channel.out), host_budget_)),
-      arrivals_(accepted.distant ? std::make_shared<Arrivals>(cl_, replies_) : nullptr),
+      arrivals_(accepted.remote ? std::make_shared<Arrivals>(cl_, replies_) : nullptr),
       admission_(std::make_shared<Admission>(Tenancy{shared.agent, shared.meter, shared.work_items})),
       scratch_(wire::kMessageBytesMax),
       from_elsewhere_(program_.starts_with(kPartsProgram)),

@@ -123,12 +123,12 @@ Status Session::PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch,
   cut.whole_bytes = shared_.store->BytesOf(uses_);
   GatherSizes(cut, launch);
   WEIR_TRY_STATUS(GatherArgs(cut, kernel));
-  auto key = core::KeptLaunches::KeyOf(cut.program->number(), cut.kernel.number, access, cut.launch, cut.alignment);
-  cut.plans = kept_launches_.Find(key);
+  auto key = core::LaunchCache::KeyOf(cut.program->number(), cut.kernel.number, access, cut.launch, cut.alignment);
+  cut.plans = launch_cache_.Find(key);
   if (cut.plans == nullptr) {
     WEIR_TRY_STATUS(core::CheckLaunch(access, cut.launch));
-    cut.plans = &kept_launches_.Keep(std::move(key), std::make_unique<core::CutLaunchPlans>(
-                                                         cut.program->analysis(), access, cut.launch, cut.alignment));
+    cut.plans = &launch_cache_.Keep(std::move(key), std::make_unique<core::CutLaunchPlans>(
+                                                        cut.program->analysis(), access, cut.launch, cut.alignment));
   }
   JoinPeers(cut.whole_bytes);
   // Until the cost of a group is known, all available nodes get some.

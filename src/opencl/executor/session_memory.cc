@@ -142,7 +142,7 @@ void Session::NoteArgs(const Kernel& kernel) {
   }
 }
 
-cl_int Session::SetArgsAnew(Kernel& kernel) {
+cl_int Session::SetArgsAgain(Kernel& kernel) {
   for (std::size_t i = 0; i < kernel.args.size(); ++i) {
     if (!kernel.args[i]) continue;
     const std::shared_ptr<Object> object = kernel.args[i]->lock();
