@@ -138,7 +138,7 @@ class Targets(Discovery):
             return self.weir("--run-dir", run_dir, "migrate", str(program.pid), "--token", token, "--manager",
                              self.manager.address, "--manager-token", self.processes.token, "--to", *to, code=code)
 
-        self.assertRegex(move("n2"), "moved to n2: .*objects made anew")
+        self.assertRegex(move("n2"), "moved to n2: .*objects recreated")
         e2e.wait_for(lambda: computes("n2"), 60, "it computes there")
         before = nodes["n1"].vgpu("parts")["totals"]["gpu_ns"]
         move("auto", "--room", "100G", code=3)

@@ -147,7 +147,7 @@ class Leaving(Distant):
         e2e.wait_for(lambda: "moved to" in self.said(), 10, "it says so")
         self.over(game)
         self.assertRegex(self.said(), "its node asks it to leave: several vGPUs .* are overloaded; it is being moved")
-        self.assertRegex(self.said(), f"moved to {there}: [1-9].* objects made anew")
+        self.assertRegex(self.said(), f"moved to {there}: [1-9].* objects recreated")
         self.assertEqual(self.said().count("it is being moved"), 1, self.said())
 
     def test_a_drained_program_moves_to_the_managers_node_with_its_token(self):

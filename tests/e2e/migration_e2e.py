@@ -15,7 +15,7 @@ class Migration(TwoNodes):
         program = self.start(scenes(7), vgpu="game")
         self.busy("game")
         for turn in range(4):
-            self.assertRegex(self.move(program, there if turn % 2 == 0 else here), r"moved to .*[1-9]\d* objects made anew")
+            self.assertRegex(self.move(program, there if turn % 2 == 0 else here), r"moved to .*[1-9]\d* objects recreated")
             node = self.other if turn % 2 == 0 else self.node
             before = node.vgpu("game")["totals"]["gpu_ns"]
             e2e.wait_for(lambda: node.vgpu("game")["totals"]["gpu_ns"] > before, 20, "it computes there")

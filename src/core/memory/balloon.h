@@ -48,23 +48,24 @@ inline constexpr std::array kBalloonParams{
     PolicyParam{
         "thrash_turns", "times", 2.0, 1.0, 8.0,
         "number of times in a window that a vGPU may grow after it gave up slots (ours; the paper has no brake)"},
-    PolicyParam{"thrash_window_ms", "ms", 10000.0, 0.0, 600000.0, "that window (ours)"},
-    PolicyParam{"sold_max", "devices", 2.0, 0.01, 1000.0,
-                "guaranteed minima together, at most (gBalloon, section 4: 15 of 384 MB on 3,456 MB are 1.7)"},
-    PolicyParam{"turn_ms", "ms", 200.0, 1.0, 60000.0,
-                "a turn at slots that several hold, at least, while it is used (ours)"},
+    PolicyParam{"thrash_window_ms", "ms", 10000.0, 0.0, 600000.0, "length of the window of thrash_turns (ours)"},
+    PolicyParam{
+        "sold_max", "devices", 2.0, 0.01, 1000.0,
+        "upper bound of all guaranteed minima together (gBalloon, section 4: 15 of 384 MB on 3,456 MB are 1.7)"},
+    PolicyParam{"turn_ms", "ms", 200.0, 1.0, 60000.0, "shortest turn at shared slots while it is used (ours)"},
     PolicyParam{"turn_copies", "times", 4.0, 1.0, 100.0,
-                "and at least this multiple of a switch's duration; of all switches together: copying for those that "
+                "shortest turn as a multiple of a switch's duration; of all switches together: copying for those that "
                 "interrupt a vGPU takes at most a fifth of the time (ours)"},
-    PolicyParam{"busy_copies", "times", 16.0, 1.0, 100.0,
-                "the same where threads wait for CPUs as much as they can (W is steal_max); between, in proportion: a "
-                "CPU that copies is taken from them (ours)"},
+    PolicyParam{
+        "busy_copies", "times", 16.0, 1.0, 100.0,
+        "turn_copies when threads wait for CPUs as much as possible (W is steal_max); in between, in proportion: a "
+        "CPU that copies is taken from them (ours)"},
     PolicyParam{
         "answer_ms", "ms", 60000.0, 0.0, 3.6e6,
         "an executor that has not carried out its orders for this time is ended, since others wait for its slots; "
         "a kernel runs no longer than this after an order; 0: never (ours)"},
-    PolicyParam{"layout", "", 0.0, 0.0, 1.0, "of a vGPU's slots (gBalloon, 3.3: one range; section 6: any slots)",
-                kSlotLayouts},
+    PolicyParam{"layout", "", 0.0, 0.0, 1.0,
+                "arrangement of a vGPU's slots (gBalloon, 3.3: one range; section 6: any slots)", kSlotLayouts},
 };
 inline constexpr PolicyEntry kBalloonEntry{"memory", "gBalloon: memory that follows the need", kBalloonParams, nullptr};
 /// Checks that the parameters are complete and in range, as CheckParams of a policy does, and that low_line is at most

@@ -27,8 +27,9 @@ namespace weir::core {
 
 inline constexpr std::array kInterferenceParams{
     PolicyParam{"prior_weight", "", 1.0, 0.0, 100.0,
-                "of each load before anything was measured (two that fill a resource share it)"},
-    PolicyParam{"prior_company", "", 0.01, 0.0, 100.0, "of each neighbour, likewise (ours: breaks ties towards few)"},
+                "initial weight of each load (two kernels that fill a resource share it)"},
+    PolicyParam{"prior_company", "", 0.01, 0.0, 100.0,
+                "initial weight of each neighbour (ours: breaks ties towards few)"},
     PolicyParam{"prior_runs", "runs", 0.01, 1e-6, 1e6,
                 "number of measured runs that fill the device and weigh as much as the initial guess (ours: few)"},
     PolicyParam{"half_life_runs", "runs", 1000.0, 0.0, 1e9,
@@ -37,8 +38,9 @@ inline constexpr std::array kInterferenceParams{
                 "predicted slowdown per neighbour, in times alone, at which runs only take turns (1: "
                 "two take as long as one after the other), and it is not started beside them; of known pairs: where "
                 "nothing at all is gained; 0: it always is (ours)"},
-    PolicyParam{"turns_deep", "runs", 2.0, 1.0, 1000.0,
-                "number of them that are started at once: while one copies or checks, another computes (ours)"},
+    PolicyParam{
+        "turns_deep", "runs", 2.0, 1.0, 1000.0,
+        "number of runs that take turns and are started at once: while one copies or checks, another computes (ours)"},
     PolicyParam{
         "near", "", 1.1, 1.0, 100.0,
         "devices that finish within this multiple of the earliest finish are equally good, and of these "
