@@ -64,7 +64,7 @@ TEST(MemoryView, ListsParametersWithTheirValues) {
   EXPECT_NE(text.find("look_ms       500.0      500"), std::string::npos) << text;
 }
 
-TEST(MemoryView, AMalformedMapIsEmpty) {
+TEST(MemoryView, SurvivesAMalformedMap) {
   for (const char* reply : {"{}", R"({"slots": 3, "owners": "x", "holders": [7]})", R"({"slots": -1})",
                             R"({"slots": 2, "owners": [1], "holders": [{"ranges": [[0, 9], [1], "y"]}]})"}) {
     const MemoryMapView map = MemoryMapFromJson(nlohmann::json::parse(reply));

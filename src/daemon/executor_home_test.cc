@@ -53,7 +53,7 @@ TEST_F(ExecutorHome, KeepsTheUsersFiles) {
   EXPECT_TRUE(std::filesystem::exists(fallback_ + "/kernel"));
 }
 
-TEST_F(ExecutorHome, RemovesFilesOfOtherUsers) {
+TEST_F(ExecutorHome, RefusesAFolderOfAnotherUser) {
   ASSERT_TRUE(HomeFolder(kOther, kOther, "", fallback_));
   EXPECT_EQ(testing::CodeOf(HomeFolder(kTenant, kTenant, "", fallback_)), Errc::kIo);
   EXPECT_EQ(Status(fallback_).st_uid, kOther);

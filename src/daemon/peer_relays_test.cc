@@ -148,7 +148,7 @@ TEST_F(PeerRelaysTest, WithoutTokensOnlyPlainNodesAreUsed) {
   EXPECT_NE(WhyNot("n1").find("--peers-token"), std::string::npos) << WhyNot("n1");
 }
 
-TEST_F(PeerRelaysTest, AmbiguousNamesAreRefused) {
+TEST_F(PeerRelaysTest, UnsafeNodeNamesAreRefused) {
   Make("", true);
   ASSERT_TRUE(relays_->Set({Offered("n3", true)}));
   for (const char* name : {"", "../n", "-n", "a b", "a/b"}) {

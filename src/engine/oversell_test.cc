@@ -54,7 +54,7 @@ TEST(Strict, IsRefusedOnAnOversoldDevice) {
   EXPECT_NE(refused.error().message.find("add up to 160 %"), std::string::npos) << refused.error().message;
 }
 
-TEST(Off, ReturningVgpusKeepTheirState) {
+TEST(Off, RestoredVgpusKeepTheirState) {
   ModelNode node;
   for (std::uint64_t id : {1, 2}) {
     ASSERT_TRUE(node.Do(CreateVgpu{.name = "v" + std::to_string(id),

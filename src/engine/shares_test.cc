@@ -143,7 +143,7 @@ TEST(Cap, AVgpuAtItsCapDoesNotDelayOthers) {
   }
 }
 
-TEST(Cap, UseBeforeThePolicyIsNotOwedToIt) {
+TEST(Cap, UseWithoutACapIsNotOwedToANewCap) {
   ModelNode node;
   const VgpuId id = node.AddVgpu("a", {.cap = Share::FromFraction(0.5)});
   node.AddProcess(id, {.think = microseconds(100), .gpu = milliseconds(5)});

@@ -12,7 +12,7 @@ namespace {
 
 using weir::testing::CodeOf;
 
-TEST(PipedChild, EchoesAnyAmountOfInput) {
+TEST(PipedChild, ExchangesLargeAmountsOfData) {
   auto child = PipedChild::Start({"/bin/cat"});
   ASSERT_TRUE(child) << child.error().message;
   std::vector<std::byte> sent(50'000), back(sent.size());
