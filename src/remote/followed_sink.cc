@@ -72,7 +72,7 @@ Result<std::span<std::byte>> FollowedSink::Room(std::uint64_t offset, std::size_
 
 Status FollowedSink::MoveWanted(const std::string& why) {
   const std::lock_guard lock(followed_.mutex);
-  followed_.leave_why = why;
+  followed_.drain_reason = why;
   return Ok();
 }
 

@@ -30,7 +30,7 @@ class FreshNode final : private Sink {
   /// Messages that the executor has sent and that are meant for the client.
   std::vector<std::vector<std::byte>> TakeLate() { return std::move(late_); }
   /// The reason of a drain request of the new node; empty if there is none.
-  std::string TakeLeaveWhy() { return std::move(leave_why_); }
+  std::string TakeDrainReason() { return std::move(leave_why_); }
 
  private:
   Status Take(std::span<std::byte> message) override;

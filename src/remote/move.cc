@@ -241,7 +241,7 @@ Result<Moved> Mover::Finish() {
   old_.sink.Notices(/*nobodys=*/false);
   if (!moved) return moved.error();
   moved_.late = fresh_.TakeLate();
-  moved_.leave_why = fresh_.TakeLeaveWhy();
+  moved_.drain_reason = fresh_.TakeDrainReason();
   return std::move(moved_);
 }
 
