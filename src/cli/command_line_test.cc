@@ -285,7 +285,7 @@ TEST(WeirKeys, MakesANodesKeysAndATokenInOneCommand) {
   const WeirOutcome made = Weir({"keys", "token", "game", "--dir", dir, "--name", "lab", "--for", "2d", "--out", out});
   ASSERT_EQ(made.code, 0) << made.err;
   EXPECT_NE(made.err.find("made the keys of node 'lab' in " + dir), std::string::npos) << made.err;
-  EXPECT_NE(made.out.find("game.token: who has this file is vGPU 'game' until "), std::string::npos) << made.out;
+  EXPECT_NE(made.out.find("game.token: gives access to vGPU 'game' until "), std::string::npos) << made.out;
   EXPECT_EQ(std::filesystem::status(out).permissions(), std::filesystem::perms(0600));
   const WeirOutcome second = Weir({"keys", "token", "desk", "--dir", dir});
   EXPECT_EQ(second.code, 0);

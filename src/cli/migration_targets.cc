@@ -84,7 +84,7 @@ Result<std::vector<MigrationTarget>> TargetsIn(const json& nodes, const Migratio
   for (const Offering& node : all) {
     if (node.address == options.away_from) continue;
     if (node.known.room < need) {
-      why = fmt::format("node {} has {} MiB free, but {} are needed", node.node, node.known.room->count >> 20,
+      why = fmt::format("node {} has {} MiB free, but {} MiB are needed", node.node, node.known.room->count >> 20,
                         need.count >> 20);
       continue;
     }

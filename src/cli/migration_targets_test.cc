@@ -44,7 +44,7 @@ TEST(MigrationTargets, PrefersTheNodeWithTheFewestThreads) {
   away.away_from = "b:1";
   EXPECT_EQ(NamesOf(nodes, away), (Names{"e", "a"}));
   away.room = MiB(1000);
-  EXPECT_EQ(TargetsIn({{"nodes", nodes}}, away).error().message, "node e has 500 MiB free, and 1000 were asked for");
+  EXPECT_EQ(TargetsIn({{"nodes", nodes}}, away).error().message, "node e has 500 MiB free, but 1000 MiB are needed");
 }
 
 TEST(MigrationTargets, ANodeIsFoundByItsName) {

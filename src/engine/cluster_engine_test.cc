@@ -309,7 +309,7 @@ TEST(ClusterEngine, RefusesASecondNodeWithALiveNodesName) {
   const Status refused = cluster.Do(NodeHello{NodeNamed("n1", 1, "other"), {}});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message,
-            "another node named n1 is here (heard of 0.0 s ago): give one of them another name with --node-name");
+            "another node named n1 is here (last contact 0.0 s ago): give one of them another name with --node-name");
   cluster.Lead();
   EXPECT_EQ(cluster.Do(NodeHello{NodeNamed("n1", 1, "other"), {}}).error().code, Errc::kAlreadyExists)
       << "a new leader waits for the one it knows of";

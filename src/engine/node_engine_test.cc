@@ -31,7 +31,7 @@ TEST(NodeEngine, RefusesInvalidSettingsWithAReason) {
             "memory: the minimum (2097152 bytes) is over the maximum (1048576 bytes)");
   EXPECT_EQ(refused(SetVgpu{VgpuId{99}, {}}), "no vGPU with id 99");
   EXPECT_EQ(refused(SetPolicy{"", "fastest", {}}),
-            "no policy named 'fastest'; known: none, proportional-share, sla-aware, hybrid, reserve, cap, "
+            "unknown policy 'fastest'; known: none, proportional-share, sla-aware, hybrid, reserve, cap, "
             "cap-paper, round-robin");
   EXPECT_EQ(refused(SetPolicy{"", "reserve", {{"period_ms", 0.0}}}),
             "policy reserve: period_ms = 0 is outside 0.1 … 1000 ms");

@@ -53,7 +53,7 @@ class Commands(e2e.WithNode):
                 (("vgpu", "create", "b", "--memory", "2G:1G"), 2, "memory"),
                 (("vgpu", "create", "../b"), 2, "can't name a vGPU"),
                 (("vgpu", "show", "nobody"), 3, "no vGPU named 'nobody'"),
-                (("policy", "magic"), 3, "no policy named 'magic'"),
+                (("policy", "magic"), 3, "unknown policy 'magic'"),
                 (("run", "--vgpu", "nobody", "--", "true"), 3, "no vGPU named 'nobody'"),
                 (("run", "--", "/nonexistent/program"), 127, "/nonexistent/program"),
                 (("run", "--", "/etc/passwd"), 126, "/etc/passwd"),

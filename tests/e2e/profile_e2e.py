@@ -125,7 +125,7 @@ class Profiles(WithAService):
         self.cannot(2, "is named twice", "faulty/nap 1", "faulty/nap 1")
         self.cannot(3, "no kernel 'none/nap' is registered; known: faulty/crash,", "none/nap")
         self.cannot(3, "no kernel 'faulty/none' is registered", "faulty/none")
-        self.cannot(3, "there is no device 'gpu9' here; there are: device0", "faulty/nap", "--device", "gpu9")
+        self.cannot(3, "no device 'gpu9' here; known: device0", "faulty/nap", "--device", "gpu9")
         self.cannot(70, "'faulty/refuse' alone: it is not in the mood", "faulty/refuse")
         self.cannot(70, "'faulty/crash' alone: its module crashed (signal 11)", "faulty/crash")
         self.cannot(11, "longer than its 0.3 s", "faulty/loop", "--seconds-max", "300ms")
@@ -134,7 +134,7 @@ class Profiles(WithAService):
         self.assertEqual(status, 202)
         e2e.wait_for(lambda: self.ask("GET", "/v1/devices")[1]["devices"][0]["running"] == 1, 15, "another client's runs")
         done = self.profile("faulty/nap 1", "--device", "device0")
-        self.assertEqual((done.returncode, "others run on device0 now" in done.stderr), (5, True), done.stderr)
+        self.assertEqual((done.returncode, "other runs are on device0 now" in done.stderr), (5, True), done.stderr)
         self.ask("DELETE", "/v1/runs/other")
         for text, code, words in (('{"weir_profile": 1, "dev', 2, "was cut off"), ("{}", 2, "is no profile"),
                                   ('{"weir_profile": 9}', 10, "version 9, and this Weir reads version 1")):

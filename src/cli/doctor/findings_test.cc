@@ -109,7 +109,7 @@ TEST(Findings, ARejectedMeterIsReported) {
   EXPECT_NE(Find(Judge(facts), "meter-rejected")->what.find("timer-query"), std::string::npos);
   facts.trial->attached = {Attached(kPid, {"wall-clock"})};
   ExpectFinding(facts, "meter-wall-clock", Level::kNote);
-  facts.trial->messages = {"weir: GPU timestamps of 'x' contradict the wall clock, or don't come; not used"};
+  facts.trial->messages = {"weir: GPU timestamps of 'x' contradict the wall clock, or are missing; not used"};
   ExpectFinding(facts, "meter-rejected", Level::kNote);  // before the trial's first poll
   facts.trial->attached = {Attached(kPid, {"none"})};
   ExpectFinding(facts, "meter-none", Level::kNote);
@@ -232,7 +232,7 @@ TEST(Findings, TheDaemonIsJudgedByItsReply) {
   ExpectFinding(pinned, "device-cpus", Level::kNote);
 
   DoctorFacts open = Healthy();
-  open.daemon.run_dir_problem = "anybody may write to /run/weir";
+  open.daemon.run_dir_problem = "every user may write to /run/weir";
   ExpectFinding(open, "run-dir", Level::kProblem);
 }
 

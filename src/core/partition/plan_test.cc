@@ -170,7 +170,7 @@ TEST(PartitionMode, IsNamedAndListed) {
     EXPECT_EQ(*named, mode);
   }
   EXPECT_EQ(PartitionModeNamed("some").error().message,
-            "no way of partitioning named 'some'; known: auto, never, always, paper");
+            "unknown way of partitioning 'some'; known: auto, never, always, paper");
 }
 
 // -- Several nodes ---------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ TEST(PlacementTable, EveryPlacementIsMadeFromItsPresets) {
   for (const PlacementEntry& entry : PlacementTable()) EXPECT_TRUE(MakePlacement(entry.name, {}).has_value());
   EXPECT_TRUE(FindPlacement(kDefaultPlacement).has_value());
   EXPECT_EQ(MakePlacement("best", {}).error().message,
-            "no placement named 'best'; known: interference-aware, serial, round-robin, binpack, spread");
+            "unknown placement 'best'; known: interference-aware, serial, round-robin, binpack, spread");
   EXPECT_FALSE(MakePlacement("spread", {{"prior_weight", 1.0}}));
 }
 
@@ -196,7 +196,7 @@ TEST(PlacementTable, ExplainsDevicesBestFirst) {
   EXPECT_EQ(all[2].reason,
             "1 run there: 1.84 times its time alone, mostly by global memory traffic, 3.36 s lost in all");
   EXPECT_EQ(all[3].reason, "no room: 50 of 400 MiB are free, 100 are needed");
-  EXPECT_EQ(all[4].reason, "no room: 4 runs there, as many as it takes");
+  EXPECT_EQ(all[4].reason, "no room: 4 runs there, the maximum");
   EXPECT_EQ(Explain(cluster, InterferenceModel(), kTraffic, 2).size(), 2U);
 }
 
