@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# With WEIR_HARDEN, everything that is built here, modules and generated code too, is compiled and linked so that a memory
-# error more often ends a program than changes what it does. scripts/check-hardening looks for it in the built files. The
-# presets release and demo set it; what it costs is in docs/perf/hardening.md.
+# With WEIR_HARDEN, all programs, libraries, modules and generated code are compiled and linked so that a memory error
+# is more likely to end a program than to change what it does. scripts/check-hardening checks the built files. The
+# presets release and demo set it; docs/perf/hardening.md has its cost.
 if(NOT WEIR_HARDEN)
   return()
 endif()
@@ -9,7 +9,7 @@ if(WEIR_SANITIZE OR NOT CMAKE_BUILD_TYPE STREQUAL "Release")
   message(FATAL_ERROR "WEIR_HARDEN is for CMAKE_BUILD_TYPE=Release without sanitizers: _FORTIFY_SOURCE needs an optimised build")
 endif()
 
-# Position-independent programs. CMAKE_POSITION_INDEPENDENT_CODE compiles them so; this links them so.
+# Position-independent programs: CMAKE_POSITION_INDEPENDENT_CODE sets it for the compiler, this for the linker.
 include(CheckPIESupported)
 check_pie_supported(OUTPUT_VARIABLE pie_output LANGUAGES C CXX)
 if(NOT CMAKE_CXX_LINK_PIE_SUPPORTED)

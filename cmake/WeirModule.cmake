@@ -4,19 +4,20 @@
 #   weir_module(core
 #     SOURCES schedule/reserve.cc ...        # weir_core, linking exactly what src/LAYERS allows
 #     TESTS   schedule/reserve_test.cc ...   # one ctest program, weir_core_test
-#     BENCHES schedule/decide_bench.cc ...   # weir_core_bench; ctest runs each for one iteration, but for what has `long` in its name
+#     BENCHES schedule/decide_bench.cc ...   # weir_core_bench; ctest runs each once, except `long` ones
 #     FUZZERS schedule/engine_fuzz.cc ...    # libFuzzer with WEIR_FUZZERS; under the sanitizers a replay of tests/corpus/engine_fuzz
-#     FUZZERS_SLOW ...                       # the same, but that the replay is of the files themselves and no variations
-#     PCH     <nlohmann/json.hpp> ...        # heavy headers that most of its sources include (tests have theirs); OF_SERVICES: those of http
-#     LINKS   fmt::fmt ...                   # libraries from outside
+#     FUZZERS_SLOW ...                       # the same, but the replay has no variations of the files
+#     PCH     <nlohmann/json.hpp> ...        # heavy headers of most sources (not tests); OF_SERVICES: those of http
+#     LINKS   fmt::fmt ...                   # third-party libraries
 #     BUSY                                   # its tests compute for seconds
 #     THREADS                                # its tests run under the thread sanitizer too
-#     THREADS_LONG                           # likewise, with scripts/test --long only: it waits on sockets for most of its time
+#     THREADS_LONG                           # the same, with scripts/test --long only: it mostly waits on sockets
 #     SANITIZED_LONG)                        # its tests run under the address sanitizer with scripts/test --long only:
-#                                            # it reads nobody's memory or wire; dev checks its containers' bounds
+#                                            # it reads no untrusted memory or messages; dev checks
+#                                            # its containers' bounds
 #     UNSANITIZED)                           # they never do, to save time
 
-# Reads src/LAYERS once: WEIR_MODULE_DEPS_<name>, WEIR_MODULE_PURE_<name>.
+# Reads src/LAYERS once into WEIR_MODULE_DEPS_<name> and WEIR_MODULE_PURE_<name>.
 file(STRINGS ${CMAKE_SOURCE_DIR}/src/LAYERS weir_layer_lines REGEX "^[a-z]")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/LAYERS)
 foreach(line IN LISTS weir_layer_lines)
@@ -29,26 +30,26 @@ foreach(line IN LISTS weir_layer_lines)
   set(WEIR_MODULE_DEPS_${CMAKE_MATCH_1} "${deps}")
 endforeach()
 
-# Warnings are errors for our own code; libraries' headers are SYSTEM and stay out of it.
+# Warnings are errors in this project's code. Libraries' headers are SYSTEM and give no warnings.
 add_library(weir_flags INTERFACE)
 target_compile_options(weir_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror
                        $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>)
-# A fused multiply and add rounds once where two instructions round twice, so that a decision would depend on the
-# compiler and on the processor; simulated runs are the same everywhere.
+# A fused multiply-add rounds once where two instructions round twice. Without fusing, decisions and simulated runs are
+# the same for every compiler and processor.
 target_compile_options(weir_flags INTERFACE -ffp-contract=off)
 target_include_directories(weir_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_link_libraries(weir_flags INTERFACE Threads::Threads)
-# What is compiled once and thrown away needs no debug information, but where a sanitizer is to name lines; and g++ spends up to
-# a tenth of its time collecting garbage to stay below some hundred MiB.
+# Development builds need no debug information, except with a sanitizer, which reports lines. g++ otherwise spends up to
+# a tenth of its time on garbage collection to stay below some hundred MiB.
 if(WEIR_UNITY AND NOT WEIR_SANITIZE)
   target_compile_options(weir_flags INTERFACE -g0 $<$<C_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1000000>)
 endif()
 if(WEIR_SANITIZE)
   target_compile_options(weir_flags INTERFACE -fsanitize=${WEIR_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(weir_flags INTERFACE -fsanitize=${WEIR_SANITIZE})
-  # Programs too, so that one precompiled header does for all.
+  # Also for programs, so that all targets share one precompiled header.
   target_compile_options(weir_flags INTERFACE -fPIC)
-  # g++ takes what the instrumentation adds for uses of uninitialised variables.
+  # With the sanitizers' instrumentation, g++ reports false uses of uninitialised variables.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(weir_flags INTERFACE -Wno-maybe-uninitialized)
   endif()
@@ -57,14 +58,14 @@ if(WEIR_FUZZERS)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
     message(FATAL_ERROR "WEIR_FUZZERS needs clang: use the preset 'fuzz', or set CMAKE_C_COMPILER and CMAKE_CXX_COMPILER")
   endif()
-  # The modules tell libFuzzer where they went; only the fuzz programs link its main().
+  # Instruments the modules for libFuzzer; only the fuzz programs link its main().
   target_compile_options(weir_flags INTERFACE -fsanitize=fuzzer-no-link)
   add_custom_target(fuzzers)
 endif()
 
-# What tests are excused from. These two are linked last, so that they come after weir_flags on the command line.
-# Most tests run for a moment, and are compiled more often than that: under the address sanitizer -O0 takes half of
-# -O1's time, without it four fifths. Those that compute for seconds are busy.
+# Flags of tests. These two targets are linked last, so that they follow weir_flags on the command line.
+# Most tests run for a moment and are compiled more often than they run: under the address sanitizer -O0 takes half of
+# -O1's compile time, without it four fifths. BUSY tests compute for seconds and are optimised.
 foreach(flags weir_test_flags weir_busy_test_flags)
   add_library(${flags} INTERFACE)
   target_include_directories(${flags} INTERFACE ${CMAKE_SOURCE_DIR})  # "tests/harness/..."
@@ -72,26 +73,27 @@ endforeach()
 target_compile_options(weir_test_flags INTERFACE -Wno-conversion -O0)
 target_compile_options(weir_busy_test_flags INTERFACE -Wno-conversion -O1)
 
-# Benchmarks are measured in release alone; elsewhere each runs once, to show that it does.
+# Benchmarks are measured only in release builds; other builds run each once, to test that it works.
 add_library(weir_bench_flags INTERFACE)
 target_include_directories(weir_bench_flags INTERFACE ${CMAKE_SOURCE_DIR})  # "tests/harness/..."
 target_compile_options(weir_bench_flags INTERFACE $<$<NOT:$<CONFIG:Release>>:-O0>)
 
-# What the sanitizers do in tests: stop at the first finding, by a signal that a test can't take for an exit status.
+# In tests, a sanitizer stops the program at its first finding, by a signal, so that a test cannot mistake it for an
+# exit status.
 set(WEIR_TEST_ENVIRONMENT
     ASAN_OPTIONS=abort_on_error=1:detect_stack_use_after_return=1
     UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1
     TSAN_OPTIONS=abort_on_error=1:halt_on_error=1:second_deadlock_stack=1)
-# ccache with a base_dir makes __FILE__ relative.
+# With ccache and a base_dir, __FILE__ is a relative path.
 list(APPEND WEIR_TEST_ENVIRONMENT WEIR_GOLDEN=${CMAKE_SOURCE_DIR}/tests/golden)
 if(WEIR_SANITIZE)
-  # Laws are drawn 100 times without the sanitizers, which take twenty times as long for each.
+  # Property tests run 100 cases without the sanitizers, which make each case twenty times slower.
   list(APPEND WEIR_TEST_ENVIRONMENT RC_PARAMS=max_success=25)
 endif()
 
-# With WEIR_UNITY, a target's files are compiled a batch at a time, of up to forty: what their common headers
-# instantiate is compiled once a batch, and there are targets enough for two processors. A name in an anonymous namespace
-# is therefore its module's, not its file's; the same goes for a module's tests.
+# WEIR_UNITY compiles a target's files in batches of up to forty, so that what their common headers instantiate is
+# compiled once per batch; there are enough targets for two processors. Names in anonymous namespaces are therefore
+# unique within a module, and within a module's tests.
 function(weir_unity name)
   if(NOT WEIR_UNITY)
     return()
@@ -103,18 +105,18 @@ function(weir_unity name)
   set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${size})
 endfunction()
 
-# Tests that also run under the sanitizers: label `sanitize` under the preset asan, label `threads` under tsan, and labels
-# `sanitize_long` and `threads_long` under these with scripts/test --long.
+# Tests that also run under the sanitizers: label `sanitize` with the preset asan, `threads` with tsan; `sanitize_long`
+# and `threads_long` with these presets and scripts/test --long.
 foreach(label sanitize threads sanitize_long threads_long)
   add_custom_target(${label}_tests)
 endforeach()
 add_dependencies(sanitize_long_tests sanitize_tests)
 add_dependencies(threads_long_tests threads_tests)
 
-# A test program and its ctest entry. SECONDS bounds it: a hang is a failure, not a wait.
-# LABELS: sanitize (runs under asan too), threads (runs under tsan too), sanitize_long, threads_long (with scripts/test --long),
-# e2e (with real programs), long (only with scripts/test --long).
-# NEEDS: our programs and libraries that it starts or loads, built along with it. BUSY: it computes for seconds.
+# A test program and its ctest entry. SECONDS: its time limit, so that a hang is a failure.
+# LABELS: sanitize (runs under asan too), threads (runs under tsan too), sanitize_long, threads_long (with scripts/test
+# --long), e2e (with real programs), long (only with scripts/test --long).
+# NEEDS: targets that it starts or loads, which are built with it. BUSY: it computes for seconds.
 function(weir_gtest name)
   cmake_parse_arguments(ARG "BUSY" "SECONDS" "SOURCES;LINKS;LABELS;NEEDS" ${ARGN})
   if(NOT WEIR_TESTS)
@@ -134,9 +136,9 @@ function(weir_gtest name)
   if(ARG_NEEDS)
     add_dependencies(${name} ${ARG_NEEDS})
   endif()
-  # The first one's precompiled header does for all that are compiled with the same flags. rapidcheck is not in it: what
-  # its headers instantiate would be compiled again by each file, and most have no use for it. As one unit, busy tests
-  # read the headers once without it.
+  # All test targets with the same flags share the first one's precompiled header. It leaves out rapidcheck: each file
+  # would compile its instantiations again, and most files do not use it. Busy tests are compiled as one unit, so that
+  # they read the headers once anyway.
   get_property(first GLOBAL PROPERTY WEIR_FIRST_GTEST_${flags})
   if(first)
     target_precompile_headers(${name} REUSE_FROM ${first})
@@ -154,22 +156,22 @@ function(weir_gtest name)
                        ENVIRONMENT "${WEIR_TEST_ENVIRONMENT}")
 endfunction()
 
-# For code that waits more than it computes, and is never measured but in release: what -O2 adds to compiling it is not
-# worth it elsewhere. (At -O1 g++ 12 sees ghosts in std::string.)
+# For code that mostly waits and is measured only in release builds: elsewhere -O2 is not worth its compile time. (At
+# -O1 g++ 12 gives false warnings about std::string.)
 function(weir_less_optimised target)
   if(NOT WEIR_SANITIZE)
     target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Release>>:-O1;-Wno-array-bounds>)
   endif()
 endfunction()
 
-# For services that wait for others, and whose headers (JSON, HTTP, timers) take long to compile.
+# For services that mostly wait for other processes and whose headers (JSON, HTTP, timers) take long to compile.
 function(weir_unoptimised target)
   if(NOT WEIR_SANITIZE)
     target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Release>>:-O0>)
   endif()
 endfunction()
 
-# A service's program. The services' precompiled header does for it too, if it is compiled as libraries are.
+# A service's program. It shares the services' precompiled header if it is compiled like a library.
 function(weir_service_program name)
   weir_unoptimised(${name})
   if(NOT WEIR_SANITIZE)
@@ -178,7 +180,7 @@ function(weir_service_program name)
   endif()
 endfunction()
 
-# With a third argument (--whole) the replay is of the corpus' files alone, and not of variations of each.
+# With --whole as third argument only the corpus' own files are replayed, without variations.
 function(weir_fuzzer module source)
   get_filename_component(stem ${source} NAME_WE)
   set(name weir_${module}_${stem})
@@ -188,7 +190,7 @@ function(weir_fuzzer module source)
     target_link_libraries(${name} PRIVATE weir_flags weir_${module} weir_busy_test_flags)
     add_dependencies(fuzzers ${name})
   elseif(WEIR_TESTS AND WEIR_SANITIZE)
-    # Without libFuzzer the same target replays its corpus, so that a found input stays found.
+    # Without libFuzzer the target replays its corpus, so that inputs that were found once are tested on every build.
     if(NOT TARGET weir_fuzz_replay)
       add_library(weir_fuzz_replay OBJECT ${CMAKE_SOURCE_DIR}/tests/harness/fuzz_replay.cc)
       target_link_libraries(weir_fuzz_replay PRIVATE weir_flags weir_test_flags)
@@ -209,7 +211,7 @@ function(weir_module name)
   endif()
   add_library(weir_${name} STATIC ${ARG_SOURCES})
   if(WEIR_SANITIZE AND WEIR_TESTS AND NOT name STREQUAL base)
-    # All is compiled with the same flags there, and clang reads of a precompiled header what is used of it.
+    # All these targets have the same flags, and clang reads only the used parts of a precompiled header.
     target_precompile_headers(weir_${name} REUSE_FROM weir_base_test)
   elseif(ARG_PCH STREQUAL OF_SERVICES)
     target_precompile_headers(weir_${name} REUSE_FROM weir_http)

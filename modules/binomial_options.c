@@ -72,7 +72,7 @@ static int fold(const weir_run* run, cl_kernel kernel, cl_mem* buffers, uint64_t
   const size_t bytes = n * sizeof(float);
   float* in = run->allocate(run, 3 * bytes);
   float* call = run->allocate(run, bytes);
-  if (in == NULL || call == NULL) return run->fail(run, "there is no memory for so many options");
+  if (in == NULL || call == NULL) return run->fail(run, "not enough memory for this number of options");
   uint64_t seed = n;
   for (uint64_t i = 0; i < n; ++i) {
     in[i] = (float)(5 + 25 * module_uniform(&seed));
@@ -113,4 +113,5 @@ static int execute(const weir_run* run) {
   return failed;
 }
 
-MODULE_OF_ONE("binomial-options", "n=256 steps=512: prices of n European calls by trees of so many steps, as floats");
+MODULE_OF_ONE("binomial-options",
+              "n=256 steps=512: prices of n European calls by trees with that many steps, as floats");

@@ -62,7 +62,7 @@ static int price(const weir_run* run, cl_kernel kernel, cl_mem* buffers, uint64_
   const size_t bytes = n * sizeof(float);
   float* in = run->allocate(run, 3 * bytes);
   float* out = run->allocate(run, 2 * bytes);
-  if (in == NULL || out == NULL) return run->fail(run, "there is no memory for so many options");
+  if (in == NULL || out == NULL) return run->fail(run, "not enough memory for this number of options");
   uint64_t seed = n;
   for (uint64_t i = 0; i < n; ++i) {
     in[i] = (float)(5 + 25 * module_uniform(&seed));

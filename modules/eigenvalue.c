@@ -116,7 +116,7 @@ static int bisect(const weir_run* run, cl_kernel kernel, const matrix* m, cl_mem
   const size_t items = m->n;
   const int n = (int)m->n;
   float* values = run->allocate(run, m->n * sizeof(float));
-  if (values == NULL) return run->fail(run, "there is no memory for the eigenvalues");
+  if (values == NULL) return run->fail(run, "not enough memory for the eigenvalues");
   if ((*values_there = module_buffer(run, m->n * sizeof(float))) == NULL) return 1;
   cl_int error = clSetKernelArg(kernel, 0, sizeof(cl_mem), &parts[0]);
   error |= clSetKernelArg(kernel, 1, sizeof(cl_mem), &parts[1]);
@@ -136,7 +136,7 @@ static int execute(const weir_run* run) {
   if (module_argument(run, "n", 1024, 2, 1u << 18, &m.n)) return 1;
   m.diagonal = run->allocate(run, m.n * sizeof(float));
   m.squared = run->allocate(run, m.n * sizeof(float));
-  if (m.diagonal == NULL || m.squared == NULL) return run->fail(run, "there is no memory for such a matrix");
+  if (m.diagonal == NULL || m.squared == NULL) return run->fail(run, "not enough memory for a matrix of this size");
   draw(&m);
   cl_int error = CL_SUCCESS;
   cl_kernel kernel = clCreateKernel((cl_program)run->prepared, "bisect", &error);

@@ -39,7 +39,7 @@ static int check(const weir_run* run, const uint32_t* keys, uint64_t n, sums bef
     }
   const sums after = sums_of(keys, n);
   if (after.plain != before.plain || after.mixed != before.mixed)
-    return run->fail(run, "what came out is no permutation of what went in");
+    return run->fail(run, "the output is not a permutation of the input");
   snprintf(words, sizeof words, "%llu keys, sorted\n", (unsigned long long)n);
   run->say(run, words);
   return run->output(run, keys, n * sizeof(uint32_t));
@@ -72,7 +72,7 @@ static int execute(const weir_run* run) {
   if (n < 2 || (n & (n - 1)) != 0 || (run->input != NULL && run->input_bytes % sizeof(uint32_t) != 0))
     return run->fail(run, "the number of keys is a power of two, 2 or more, and each has four bytes");
   uint32_t* keys = run->allocate(run, n * sizeof(uint32_t));
-  if (keys == NULL) return run->fail(run, "there is no memory for so many keys");
+  if (keys == NULL) return run->fail(run, "not enough memory for this number of keys");
   uint64_t seed = n;
   if (run->input != NULL)
     memcpy(keys, run->input, n * sizeof(uint32_t));

@@ -12,7 +12,8 @@ die() {
   exit 1
 }
 
-# How many compilers at once: one a core, fewer where memory is short (a file that uses Beast takes about 1 GiB).
+# The number of parallel compilers: one per core, fewer where memory is short (a file that uses Beast takes about 1
+# GiB).
 jobs_count() {
   local cores gib
   cores="$(nproc)"
@@ -21,8 +22,8 @@ jobs_count() {
   printf '%s\n' "${WEIR_JOBS:-$((cores > 0 ? cores : 1))}"
 }
 
-# run_logged TITLE LOG COMMAND...: runs it with its output in build/log/LOG; on a terminal shows how far ninja is; on
-# failure prints the log's end and returns the command's status.
+# run_logged TITLE LOG COMMAND...: runs the command with its output in build/log/LOG. On a terminal it shows ninja's
+# progress. On failure it prints the log's end and returns the command's status.
 run_logged() {
   local title="$1" log="${LOGS}/$2" started="${SECONDS}" status=0
   shift 2
@@ -52,12 +53,13 @@ show_progress() {
   done
 }
 
-# configure_and_build PRESET: in the preset's own folder, of the preset's own targets. A folder that is there already
+# configure_and_build PRESET: configures the preset's own folder and builds the preset's own targets. An existing folder
 # keeps its choice of WEIR_UNITY.
 configure_and_build() {
   local preset="$1" options=()
   if [[ "${preset}" == dev && ! -e "${ROOT}/build/dev/CMakeCache.txt" ]]; then options+=(-DWEIR_UNITY=ON); fi
-  # What ccache has not yet, it would preprocess before it compiles it; the compiler's own list of includes does as well.
+  # On a miss ccache would preprocess the file before it compiles it; the compiler's own list of includes serves as
+  # well.
   export CCACHE_DEPEND=1
   run_logged "configure ${preset}" "configure-${preset}.log" cmake -S "${ROOT}" --preset "${preset}" "${options[@]}" || return
   run_logged "build ${preset}" "build-${preset}.log" \

@@ -27,7 +27,7 @@
 extern "C" {
 #endif
 
-/* What went wrong: what `weir` exits with for the same. 0 is success. */
+/* The kinds of error; the values are the exit codes of `weir`. 0 is success. */
 enum {
   WEIR_CLIENT_OK = 0,
   WEIR_CLIENT_INVALID_ARGUMENT = 2,
@@ -44,87 +44,90 @@ enum {
   WEIR_CLIENT_INTERNAL = 70
 };
 
-/* Of the call that it was given to; a call that succeeds leaves it as it is. */
+/* The error of the call that it was passed to. A call that succeeds does not change it. */
 typedef struct weir_client_error {
   uint32_t size; /* of this structure, in bytes; later versions are longer */
   int32_t code;
-  char words[1016]; /* for people, ended by a zero: what was attempted, what became of it, what to do */
+  char words[1016]; /* for people, zero-terminated: the attempted action, its result, and what to do */
 } weir_client_error;
 #define WEIR_CLIENT_ERROR_INIT \
   { sizeof(weir_client_error), 0, "" }
 
-typedef struct weir_client weir_client; /* somebody to ask; no connection stays open */
+typedef struct weir_client weir_client; /* the service's address; no connection stays open */
 typedef struct weir_client_run weir_client_run;
 
-/* This node's weir-modules. NULL: $WEIR_RUN_DIR/modules.sock, else /run/weir/modules.sock. Nobody need be there yet. */
+/* This node's weir-modules. NULL: $WEIR_RUN_DIR/modules.sock, else /run/weir/modules.sock. The service need not run
+ * yet. */
 weir_client* weir_client_open_node(const char* socket, weir_client_error* error);
-/* A cluster: "gpu1:7710,gpu2:7710"; whoever leads is found, also while another one takes over. `token`: the text, or
- * NULL. */
+/* A cluster: "gpu1:7710,gpu2:7710". The library finds the leading manager, also when the lead changes. `token`: the
+ * text, or NULL. */
 weir_client* weir_client_open_managers(const char* managers, const char* token, weir_client_error* error);
-/* Runs may outlive it. NULL does nothing. */
+/* Does not end runs. NULL does nothing. */
 void weir_client_close(weir_client* client);
-/* For how long a service that is away is asked again, 60 s at first: it may be started again, or another one may lead.
- */
+/* How long requests are repeated while no service answers; 60 s by default. In that time the service may restart, or
+ * another manager may take the lead. */
 void weir_client_set_patience(weir_client* client, double seconds);
 
-/* A shared object under a name; the same again changes nothing, another one replaces it for later runs. */
+/* Registers a shared object under a name. The same image again changes nothing; another image replaces it for later
+ * runs. */
 int weir_client_register(weir_client* client, const char* module, const void* image, uint64_t bytes,
                          weir_client_error* error);
-/* Takes the name away; runs that wait or run go on. */
+/* Removes the name; runs that wait or run continue. */
 int weir_client_remove(weir_client* client, const char* module, weir_client_error* error);
-/* Calls `each` for every kernel of every module; texts are valid until it returns. */
+/* Calls `each` for every kernel of every module. Its texts are valid until `each` returns. */
 int weir_client_list(weir_client* client,
                      void (*each)(void* own, const char* module, const char* kernel, const char* summary), void* own,
                      weir_client_error* error);
 
-/* What to run. Fields that are 0 or NULL say nothing, but for the first three. */
+/* What to run. Except for the first three, fields that are 0 or NULL have no effect. */
 typedef struct weir_client_order {
-  uint32_t size; /* of this structure */
+  uint32_t size; /* sizeof(weir_client_order) */
   uint32_t reserved;
   const char* module;
   const char* kernel;
-  const char* arguments; /* as the kernel takes them */
-  const void* input;     /* 64 MiB at most */
+  const char* arguments; /* in the kernel's own syntax */
+  const void* input;     /* at most 64 MiB */
   uint64_t input_bytes;
-  const char* device;    /* of a node: on this one and no other */
-  uint64_t memory_bytes; /* that it needs of a device; 0: as the module says */
-  double alone_s;        /* that it takes alone, for the placement to learn from; 0: not known */
-  double seconds_max;    /* of an attempt; 0: 60 */
-  const char* id; /* 1 to 64 of A-Z a-z 0-9 . _ -: the same id and order are the same run; NULL: one of its own */
+  const char* device;    /* of a node: run only on this device */
+  uint64_t memory_bytes; /* the device memory that the run needs; 0: as the module says */
+  double alone_s;        /* duration of the run alone, from which the placement learns; 0: not known */
+  double seconds_max;    /* limit of one attempt; 0: 60 */
+  /* 1 to 64 of A-Z a-z 0-9 . _ -; an order that is repeated with its id starts no second run; NULL: a new id */
+  const char* id;
 } weir_client_order;
 #define WEIR_CLIENT_ORDER_INIT \
   { sizeof(weir_client_order), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/* Hands it in, and returns when it is taken; its order is copied. NULL: it was not. */
+/* Submits the run and returns when the service has accepted it; the order is copied. NULL: it was not accepted. */
 weir_client_run* weir_client_start(weir_client* client, const weir_client_order* order, weir_client_error* error);
-/* Until it is over, done or failed, or for so many seconds; below 0: for ever. 0: it is over. WEIR_CLIENT_TIMEOUT: it
- * goes on. Another: it can't be said now how it stands. A node's service that was started again has forgotten its runs;
- * then it is handed in once more. */
+/* Waits until the run is done or has failed, at most for `seconds`; below 0: without limit. Returns 0: it is over.
+ * WEIR_CLIENT_TIMEOUT: it is still in progress. Another value: its state cannot be found out now. A node's service
+ * that was restarted has lost its runs; the library then submits the run once more. */
 int weir_client_wait(weir_client_run* run, double seconds, weir_client_error* error);
 
-/* How it ended; texts are valid until the run is closed. */
+/* The result of a run. Its texts are valid until the run is closed. */
 typedef struct weir_client_result {
-  uint32_t size;     /* of this structure; set it before the call */
-  int32_t code;      /* 0: done; else how it failed */
-  const char* text;  /* what it said, or "" */
-  const char* words; /* of a failed one: why; else "" */
+  uint32_t size;     /* sizeof(weir_client_result); set it before the call */
+  int32_t code;      /* 0: done; otherwise the kind of failure */
+  const char* text;  /* the text that the kernel reported, or "" */
+  const char* words; /* the reason of a failure, or "" */
   const char* device;
-  const char* node; /* of a cluster's run; else "" */
+  const char* node; /* the node of a cluster's run, or "" */
   const char* id;
-  double seconds;    /* of its last attempt */
-  double ran_beside; /* others on its device, on the mean */
+  double seconds;    /* duration of the last attempt */
+  double ran_beside; /* the mean number of other runs on its device meanwhile */
   uint64_t attempts;
 } weir_client_result;
 #define WEIR_CLIENT_RESULT_INIT \
   { sizeof(weir_client_result), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/* WEIR_CLIENT_BUSY: it is not over, wait for it first. */
+/* WEIR_CLIENT_BUSY: the run is not over; wait for it first. */
 int weir_client_result_of(weir_client_run* run, weir_client_result* result, weir_client_error* error);
-/* What it put out, valid until the run is closed; 0 bytes and NULL for nothing. Fetched the first time. */
+/* The run's output, valid until the run is closed; 0 bytes and NULL if there is none. The first call fetches it. */
 int weir_client_output_of(weir_client_run* run, const void** output, uint64_t* bytes, weir_client_error* error);
-/* The service forgets it and its result; one that is not over is ended. Until then results are kept there. */
+/* Makes the service delete the run and its result, which it otherwise keeps. A run that is not over is ended. */
 int weir_client_forget(weir_client_run* run, weir_client_error* error);
-/* Frees what this process has of it; the run itself goes on. NULL does nothing. */
+/* Frees this process's memory of the run; the run itself continues. NULL does nothing. */
 void weir_client_run_close(weir_client_run* run);
 
 #ifdef __cplusplus

@@ -7,7 +7,7 @@
 namespace weir::account {
 namespace {
 
-TEST(DrmFdinfo, AnEnginesCapacityAndMemoryAreNoTime) {
+TEST(DrmFdinfo, IgnoresEngineCapacityAndMemoryFields) {
   const auto client = ParseFdinfo(
       "pos:\t0\nflags:\t02100002\nmnt_id:\t26\nino:\t497\ndrm-driver:\tamdgpu\ndrm-client-id:\t42\n"
       "drm-pdev:\t0000:03:00.0\ndrm-memory-vram:\t9012 KiB\ndrm-engine-gfx:\t1500000 ns\n"
@@ -21,7 +21,7 @@ TEST(DrmFdinfo, AnEnginesCapacityAndMemoryAreNoTime) {
   EXPECT_FALSE(client->counts_cycles);
 }
 
-TEST(DrmFdinfo, ADriverThatCountsCyclesOnlyIsTold) {
+TEST(DrmFdinfo, ADriverWithoutTimesIsReported) {
   const std::string text = "drm-driver:\txe\ndrm-client-id:\t1\ndrm-cycles-rcs:\t8257\ndrm-total-cycles-rcs:\t99\n";
   EXPECT_TRUE(ParseFdinfo(text)->counts_cycles);
   EXPECT_FALSE(ParseFdinfo(text + "drm-engine-rcs:\t5 ns\n")->counts_cycles);
@@ -42,7 +42,7 @@ TEST(DrmFdinfo, OtherFilesAndDamagedNumbersAreRefused) {
   EXPECT_FALSE(ParseFdinfo(good + std::string(kFdinfoBytesMax, 'x')));
 }
 
-RC_GTEST_PROP(DrmFdinfo, WhatIsWrittenIsRead, ()) {
+RC_GTEST_PROP(DrmFdinfo, ParsesWhatTheKernelWrites, ()) {
   const auto word = rc::gen::nonEmpty(rc::gen::container<std::string>(rc::gen::inRange('a', 'z')));
   DrmClient client;
   client.driver = *word;

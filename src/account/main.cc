@@ -31,7 +31,7 @@ constexpr Duration kAnswerWithin = seconds(2);
 constexpr const char* kUsage =
     "Usage: weir-gpu-account SOURCE [--control SOCKET --device NAME ...] [OPTIONS]\n"
     "\n"
-    "Reads how long each process has used a device, as the device's driver tells it. 'weir serve' starts it for its\n"
+    "Reads the time for which each process has used a device from the device's driver. 'weir serve' starts it for its\n"
     "devices. Without --control it prints the account once.\n"
     "\n"
     "SOURCE is one of:\n"

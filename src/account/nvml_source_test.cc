@@ -40,7 +40,7 @@ TEST(UtilizationSum, ChargesOnePeriodAfterAPauseInWhichNothingRan) {
   EXPECT_EQ(UsedBy(sum, 7), UtilizationSum::kPeriodMax);
 }
 
-TEST(UtilizationSum, DoesNotBelieveMoreThanAllOfThePeriod) {
+TEST(UtilizationSum, ClampsToThePeriod) {
   UtilizationSum sum;
   sum.Take(std::vector<nvml::ProcessSample>{{7, 1'000'000, 1}});
   sum.Take(std::vector<nvml::ProcessSample>{{7, 1'100'000, 4'000'000'000}});

@@ -18,7 +18,7 @@ Result<int> Quarter(int n) {
   return Half(half);
 }
 
-TEST(Result, HandsTheFirstErrorThrough) {
+TEST(Result, ReturnsTheFirstError) {
   EXPECT_EQ(*Quarter(12), 3);
   EXPECT_EQ(Quarter(6).error().message, "odd");
   EXPECT_EQ(Quarter(7).error().code, Errc::kInvalidArgument);

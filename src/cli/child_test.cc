@@ -28,7 +28,7 @@ class ChildTest : public ::testing::Test {
   std::filesystem::path dir_, log_;
 };
 
-TEST_F(ChildTest, TellsHowItEndedAndWhatItSaid) {
+TEST_F(ChildTest, ReportsExitStatusAndOutput) {
   auto child = Child::Start({{"sh", "-c", "echo $COLOUR; exit 3"}, {{"COLOUR", "blue"}}, log_, -1});
   ASSERT_TRUE(child) << child.error().message;
   Await([&] { return child->Ended().has_value(); });
@@ -36,7 +36,7 @@ TEST_F(ChildTest, TellsHowItEndedAndWhatItSaid) {
   EXPECT_EQ(LogTail(log_), "blue");
 }
 
-TEST_F(ChildTest, HandsItsOutputToADescriptorAndItsExitCodeOn) {
+TEST_F(ChildTest, ForwardsOutputAndExitCode) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   auto child = Child::Start({.argv = {"sh", "-c", "echo to the pipe; kill -9 $$"}, .output_fd = ends[1]});
@@ -70,7 +70,7 @@ TEST_F(ChildTest, EndsAStubbornChildAndItsChildren) {
   Await([&] { return kill(-pid, 0) == -1; });
 }
 
-TEST_F(ChildTest, MovingOneEndsTheOneThatWasThere) {
+TEST_F(ChildTest, MoveAssignmentEndsTheReplacedChild) {
   auto first = Child::Start({{"sleep", "60"}, {}, log_, -1});
   auto second = Child::Start({{"sleep", "60"}, {}, log_, -1});
   ASSERT_TRUE(first && second);

@@ -80,7 +80,7 @@ std::string ConditionText(const core::KernelAccess& kernel, std::uint16_t contex
     const core::AccessContext& one = kernel.contexts[context];
     const core::Expr& condition = kernel.exprs[one.condition];
     const std::string plain =
-        condition.op == core::ExprOp::kData ? "data says so" : core::ExprText(kernel, one.condition);
+        condition.op == core::ExprOp::kData ? "depends on data" : core::ExprText(kernel, one.condition);
     text = (one.holds || condition.op == core::ExprOp::kData ? plain : "not (" + plain + ")") +
            (text.empty() ? "" : " and " + text);
   }
@@ -146,7 +146,8 @@ Result<int> Analyze(const Session& session, const AnalyzeFlags& flags) {
   core::AnalysisRequest request{.options = flags.options, .macros = flags.macros};
   request.source.assign(std::istreambuf_iterator<char>(file), {});
   if (request.source.find('\0') != std::string::npos || request.source.size() > core::kAnalysisBytesMax / 2)
-    return Fail(Errc::kInvalidArgument, fmt::format("'{}' is no OpenCL C source, or beyond 4 MiB", flags.file));
+    return Fail(Errc::kInvalidArgument,
+                fmt::format("'{}' is not an OpenCL C source, or is larger than 4 MiB", flags.file));
   WEIR_TRY(core::ProgramAnalysis analysis, AskAnalyzer(request));
   if (flags.part_source) return PrintPartSource(analysis);
   std::vector<core::KernelAccess>& kernels = analysis.kernels;
@@ -186,12 +187,13 @@ constexpr const char* kAnalyzeExamples =
 
 void AddAnalyze(Command app, Session& session) {
   auto flags = std::make_shared<AnalyzeFlags>();
-  const Command command = AddCommand(app, "analyze", "May an OpenCL kernel be split, and what does each part need?",
-                                     kAnalyzeExamples, session);
+  const Command command =
+      AddCommand(app, "analyze", "Show whether an OpenCL kernel can be split, and what each part needs",
+                 kAnalyzeExamples, session);
   command.Add("file", "FILE", flags->file, "OpenCL C").Required();
   command.Add("--option", "OPTION", flags->options, "A build option, as --option=-DN=4; may be repeated");
   command.Add("--macro", "NAME=VALUE", flags->macros,
-              "What the device's compiler defines, as cl_khr_fp64; all of its extensions, where one is given");
+              "A macro that the device's compiler defines, such as cl_khr_fp64; give all of its extensions or none");
   command.AddFlag("--part-source", flags->part_source, "Print the source of the parts' kernels, and nothing else");
   command.Add("--kernel", "NAME", flags->kernel, "Only this one");
   command.WhenGiven([flags, &session] { session.action = [flags, &session] { return Analyze(session, *flags); }; });

@@ -130,7 +130,7 @@ Result<int> ExplainRun(const Session& session, const ManagerFlags& flags, const 
     fmt::print(", attempt {} on {} of {}", CountOf(run, "attempt"), Printable(WordOf(run, "device")),
                Printable(WordOf(run, "node")));
   fmt::print("\nwhere it could go now, by {}, the best first:\n", Printable(WordOf(reply, "placement")));
-  Table table({{"NODE"}, {"DEVICE"}, {"ALIKE", Table::Align::kRight}, {"WHAT IT WOULD MEET"}});
+  Table table({{"NODE"}, {"DEVICE"}, {"ALIKE", Table::Align::kRight}, {"PREDICTION"}});
   for (const json& candidate : ItemsOf(reply, "candidates"))
     table.Add({{WordOf(candidate, "node"), Style::kStrong},
                {WordOf(candidate, "device")},
@@ -151,20 +151,22 @@ void AddCluster(Command app, Session& session) {
   AddManagerOptions(nodes, *flags);
   nodes.WhenGiven([flags, &session] { session.action = [flags, &session] { return ShowNodes(session, *flags); }; });
 
-  const Command cluster = AddCommandGroup(app, "cluster", "A cluster's managers and what they know",
+  const Command cluster = AddCommandGroup(app, "cluster", "Show a cluster's managers, nodes and runs",
                                           "  weir cluster status --manager m1:7710,m2:7710\n");
-  const Command status = AddCommand(cluster, "status", "Who leads, and how many runs wait, run and are done",
-                                    "  weir cluster status\n"
-                                    "  weir cluster status --manager m1:7710,m2:7710 --json\n",
-                                    session);
+  const Command status =
+      AddCommand(cluster, "status", "Show the leading manager, and how many runs wait, run and are done",
+                 "  weir cluster status\n"
+                 "  weir cluster status --manager m1:7710,m2:7710 --json\n",
+                 session);
   AddManagerOptions(status, *flags);
   status.WhenGiven([flags, &session] { session.action = [flags, &session] { return ShowCluster(session, *flags); }; });
 
   auto id = std::make_shared<std::string>();
-  const Command explain = AddCommand(app, "explain", "Why a run is where it is: what each device would do to it",
-                                     "  weir explain run-42\n"
-                                     "  weir explain run-42 --manager m1:7710,m2:7710 --json\n",
-                                     session);
+  const Command explain =
+      AddCommand(app, "explain", "Show why a run was placed on its device, with the prediction for each device",
+                 "  weir explain run-42\n"
+                 "  weir explain run-42 --manager m1:7710,m2:7710 --json\n",
+                 session);
   explain.Add("run", "RUN", *id, "The run's ID").Required();
   AddManagerOptions(explain, *flags);
   explain.WhenGiven(

@@ -16,10 +16,9 @@ constexpr const char* kDemoExamples =
     "  weir demo --device emulated:four-cards     # twelve programs on four emulated GPUs\n"
     "\n"
     "WHAT IT DOES\n"
-    "  Starts a daemon of its own and, where there is no X display, Xvfb. Runs glmark2 twice and glxgears once, with "
-    "the\n"
-    "  weights 50, 30 and 20, changes the policy while they run, and writes down what each got. Needs the packages\n"
-    "  glmark2-x11, mesa-utils and xvfb. Ends with 0 only if every program lived to the end and showed frames.\n";
+    "  Starts its own daemon and, without an X display, Xvfb. Runs glmark2 twice and glxgears once, with the\n"
+    "  weights 50, 30 and 20, changes the policy while they run, and records what each got. Needs the packages\n"
+    "  glmark2-x11, mesa-utils and xvfb. Ends with 0 only if every program ran to the end and showed frames.\n";
 
 }  // namespace
 
@@ -36,7 +35,7 @@ void AddDemo(Command app, Session& session) {
               "Where to write the report; empty: nowhere (default demo-report.html)");
   command.Add(
       "--device", "DEVICE", options->device,
-      "What is shared: embedded, nvidia:GPU, drm:GPU or emulated:FILE, as 'weir serve' takes it (default: embedded)");
+      "Device to share: embedded, nvidia:GPU, drm:GPU or emulated:FILE, as for 'weir serve' (default: embedded)");
   command.AddParsed("--device-cpus", "LIST", options->device_cpus, ParseCpuList,
                     "CPUs that are the software device (default: all)");
   command.AddFlag("--xvfb", options->own_display, "Use Xvfb even where there is a display");

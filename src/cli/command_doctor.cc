@@ -54,26 +54,26 @@ Result<int> Examine(const Session& session, const DoctorFlags& flags) {
 
 constexpr const char* kDoctorExamples =
     "  weir doctor                          # the installation and the daemon\n"
-    "  weir doctor -- glxgears              # runs it for 5 s: is it held, by which meter?\n"
+    "  weir doctor -- glxgears              # runs it for 5 s: whether it is attached, and its meter\n"
     "  weir doctor --seconds 30 -- ./start-game.sh\n"
     "  weir doctor --no-run --json -- /usr/bin/game\n"
     "\n"
     "FINDINGS\n"
-    "  Each is 'ok', a 'note' or a 'problem', with why it is so and what to do about it.\n"
+    "  Each is 'ok', a 'note' or a 'problem', with the reason and the remedy.\n"
     "\n"
     "EXIT CODES\n"
-    "  0 when there is no problem (and the program, if one is given, is held); else that of the first problem: 8 when\n"
-    "  the program is not held or no daemon answers, 3 when something isn't found, 6 when it isn't permitted, and the\n"
-    "  others of 'weir --help'.\n";
+    "  0 when there is no problem (and the program, if given, is attached); else that of the first problem: 8 when\n"
+    "  the program is not attached or no daemon answers, 3 when something isn't found, 6 when it isn't permitted, and\n"
+    "  the others of 'weir --help'.\n";
 
 }  // namespace
 
 Command AddDoctor(Command app, Session& session) {
   auto flags = std::make_shared<DoctorFlags>();
-  const Command command = AddCommand(app, "doctor", "Find out why a program is not held", kDoctorExamples, session);
+  const Command command = AddCommand(app, "doctor", "Find out why a program is not attached", kDoctorExamples, session);
   command.SetUsage("weir doctor [OPTIONS] [[--] PROGRAM [ARGUMENTS...]]");
   command.AddParsed("--seconds", "N", flags->span, ParseDuration, "How long the program is run (default 5)");
-  command.AddFlag("--no-run", flags->no_run, "Look at the program's files only");
+  command.AddFlag("--no-run", flags->no_run, "Read only the program's files, without running it");
   command.AddFlag("--no-color", flags->no_color, "No colours (NO_COLOR in the environment does it too)");
   command.WhenGiven([flags, &session] { session.action = [flags, &session] { return Examine(session, *flags); }; });
   return command;

@@ -90,20 +90,21 @@ Result<int> Follow(const Session& session, const EventsFlags& flags, EventReader
   bool away = false;
   while (true) {
     std::fflush(stdout);
-    if (signals.WaitFor(kPollEvery)) return signals.Asked() ? 0 : signals.ExitCode();  // Ctrl-C is the normal end
+    if (signals.WaitFor(kPollEvery))
+      return signals.StoppedByUser() ? 0 : signals.ExitCode();  // Ctrl-C is the normal end
     const auto page = reader.Next();
     if (!page) {
       if (!Passes(page.error())) return page.error();
-      if (!away) Say("the daemon doesn't answer; waiting for it to come back");
+      if (!away) Say("the daemon doesn't answer; waiting for it to return");
       away = true;
       continue;
     }
     if (reader.restarted())
-      Say("the daemon has been started anew; its events follow");
+      Say("the daemon was restarted; its events follow");
     else if (away)
       Say("the daemon answers again");
     away = false;
-    if (reader.lost() > 0) Say(fmt::format("{} events are gone: the daemon keeps no more", reader.lost()));
+    if (reader.lost() > 0) Say(fmt::format("{} events were lost: the daemon keeps no more", reader.lost()));
     for (const json& event : *page) Print(session, flags, event);
   }
 }
@@ -120,18 +121,17 @@ Result<int> Events(const Session& session, const EventsFlags& flags) {
 void AddEvents(Command app, Session& session) {
   auto flags = std::make_shared<EventsFlags>();
   const Command command =
-      AddCommand(app, "events", "Show what was sold, refused, moved and broken, and why",
+      AddCommand(app, "events", "Show what was sold, refused, moved and broken, with reasons",
                  "  weir events\n"
                  "  weir events --follow\n"
                  "  weir events -n 1000 --vgpu game\n"
                  "  weir events --follow -n 0 --json | jq -r 'select(.kind == \"broken\") | .vgpu'\n"
                  "\n"
-                 "  With --json each event is one line. What the kinds mean: docs/protocol/control-api.md.\n",
+                 "  With --json each event is one line. docs/protocol/control-api.md explains the kinds.\n",
                  session);
-  command.AddFlag("-f,--follow", flags->follow,
-                  "Go on with what happens, until Ctrl-C; waits for a daemon that is gone");
-  command.AddWhole("-n,--last", "N", flags->last, "That many of the latest (default 20; the daemon keeps 10000)");
-  command.Add("--vgpu", "NAME", flags->vgpu, "Only what is about this vGPU");
+  command.AddFlag("-f,--follow", flags->follow, "Continue with new events until Ctrl-C; waits while no daemon runs");
+  command.AddWhole("-n,--last", "N", flags->last, "Number of latest events (default 20; the daemon keeps 10000)");
+  command.Add("--vgpu", "NAME", flags->vgpu, "Only events of this vGPU");
   command.WhenGiven([flags, &session] { session.action = [flags, &session] { return Events(session, *flags); }; });
 }
 

@@ -53,14 +53,13 @@ Status CheckOut(const std::string& out) {
   return Fail(Errc::kInvalidArgument, fmt::format("--out: {} is not a file; without --out the token is printed", out));
 }
 
-/// Revokes the token if it can't be written, since nobody could use it.
+/// Revokes the token if it can't be written, since it could not be used.
 Status WriteToken(const KeyFlags& flags, const net::Token& token) {
   Status written = platform::WriteFileAtomically(flags.out, token.text);
   if (written) return written;
   Error error = std::move(written).error();
   const auto revoked = net::Revoke(flags.Folder(), token.record.serial);
-  error.message +=
-      revoked ? "; the token is revoked" : "; the token is on record, and 'weir keys revoke' takes it back";
+  error.message += revoked ? "; the token is revoked" : "; the token is recorded, and 'weir keys revoke' revokes it";
   return error;
 }
 
@@ -81,7 +80,7 @@ Result<int> GiveToken(const Session& session, const KeyFlags& flags) {
   if (flags.out.empty())
     fmt::print("{}", token.text);
   else
-    fmt::print("{}: who has this file is vGPU '{}' until {}\n", flags.out, token.record.vgpu,
+    fmt::print("{}: gives access to vGPU '{}' until {}\n", flags.out, token.record.vgpu,
                net::TimeText(token.record.expires));
   return 0;
 }
@@ -107,7 +106,7 @@ Result<int> RevokeKeys(const Session& session, const KeyFlags& flags) {
 
 void AddKeys(Command app, Session& session) {
   const Command keys =
-      AddCommandGroup(app, "keys", "Who may use this node's vGPUs from another machine",
+      AddCommandGroup(app, "keys", "Manage the tokens for this node's vGPUs from other machines",
                       "  weir keys token game --out game.token   # a tenant's; makes the node's keys too\n"
                       "  weir keys list\n"
                       "  weir keys revoke game\n");
@@ -120,24 +119,24 @@ void AddKeys(Command app, Session& session) {
         [flags, act, &session] { session.action = [flags, act, &session] { return act(session, *flags); }; });
     return command;
   };
-  const Command init = add("init", "Make the node's keys; those that are there are left alone",
+  const Command init = add("init", "Make the node's keys, unless they exist",
                            "  weir keys init\n  weir keys init --name gpu-1 --dir /etc/weir/keys\n", InitKeys);
-  const Command token = add("token", "Make a token: the file that lets its owner be a vGPU's tenant",
+  const Command token = add("token", "Make a token: the file that gives access to a vGPU",
                             "  weir keys token game --out game.token\n"
                             "  weir keys token game --for 12h > game.token && chmod 600 game.token\n",
                             GiveToken);
   for (const Command& command : {init, token})
     command.Add("--name", "NAME", flags->name, "The node's name, when its keys are made (default: the host's)");
-  token.Add("vgpu", "VGPU", flags->vgpu, "The vGPU that it is for; it need not be there yet").Required();
+  token.Add("vgpu", "VGPU", flags->vgpu, "Name of the vGPU; it need not exist yet").Required();
   token.AddParsed("--for", "TIME", flags->valid_for, ParseDuration,
                   "How long it is good, as 30d or 12h (default: 30d)");
-  token.Add("--out", "FILE", flags->out, "Where to write it, for its owner's eyes (default: it is printed)");
-  add("list", "List the tokens that were given", "  weir keys list\n  weir keys list --json\n", ListKeys);
+  token.Add("--out", "FILE", flags->out, "File to write, readable by its owner only (default: print it)");
+  add("list", "List the tokens that were made", "  weir keys list\n  weir keys list --json\n", ListKeys);
   const Command revoke = add("revoke", "Take tokens back; connections that are open stay",
                              "  weir keys revoke game               # all of its tokens\n"
                              "  weir keys revoke 5c0e1f6a90b3d247   # one, by its serial\n",
                              RevokeKeys);
-  revoke.Add("what", "VGPU|SERIAL", flags->what, "Whose tokens, or which one").Required();
+  revoke.Add("what", "VGPU|SERIAL", flags->what, "A vGPU, for all its tokens, or a token's serial number").Required();
 }
 
 }  // namespace weir::cli

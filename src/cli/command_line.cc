@@ -112,9 +112,9 @@ std::vector<ProgramCommand> DefineCommands(CLI::App& app, Session& session) {
       "EXAMPLES\n"
       "  weir demo                            # three programs share a GPU, under three policies\n"
       "  weir run --weight 50 -- glxgears     # a program with its own part of the GPU\n"
-      "  weir top                             # who gets what, live\n"
+      "  weir top                             # the use of each vGPU, live\n"
       "  weir record --out f.csv -- glxgears  # each of its frames, and their figures\n"
-      "  weir doctor -- glxgears              # is it held? by what is it measured? if not, why?\n\n" +
+      "  weir doctor -- glxgears              # whether and how it is measured; if not, why\n\n" +
       ExitCodeTable());
   weir.AddFlag("--json", session.json, "Print JSON");
   weir.Add("--socket", "PATH", session.place_flags.socket, "The daemon's control socket");

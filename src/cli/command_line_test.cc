@@ -66,12 +66,12 @@ TEST(CommandLine, HasExamplesInEveryHelp) {
     EXPECT_NE(Weir({"vgpu", command, "--help"}).out.find("EXAMPLES\n  weir vgpu "), std::string::npos) << command;
 }
 
-TEST(CommandLine, SaysItsVersion) {
+TEST(CommandLine, PrintsItsVersion) {
   EXPECT_EQ(Weir({"version"}).out, Weir({"--version"}).out);
   EXPECT_NE(Weir({"version", "--json"}).out.find("\"version\": \""), std::string::npos);
 }
 
-TEST(CommandLine, EndsWithUsageWhenNothingIsSaid) {
+TEST(CommandLine, PrintsUsageWithoutArguments) {
   const WeirOutcome outcome = Weir({});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_NE(outcome.err.find("weir demo"), std::string::npos) << outcome.err;
@@ -112,12 +112,12 @@ TEST(WeirRun, MayRunAProgramThatIsCalledLikeACommand) {
   EXPECT_NE(outcome.err.find("'top'"), std::string::npos) << outcome.err;
 }
 
-TEST(WeirRun, EndsLikeAShellWhenTheProgramCannotBeExecuted) {
+TEST(WeirRun, ExitsLikeAShellWhenExecFails) {
   EXPECT_EQ(Weir({"run", "--", "/etc/passwd"}).code, 126);
   EXPECT_EQ(Weir({"run", "--", "/"}).code, 126);
 }
 
-TEST(WeirRun, WantsAProgramAndNoContradiction) {
+TEST(WeirRun, RequiresAProgramAndRefusesContradictingFlags) {
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{"run"},
                                              {"run", "--"},
@@ -130,7 +130,7 @@ TEST(WeirRun, WantsAProgramAndNoContradiction) {
   }
 }
 
-TEST(WeirRun, LetsTheHostSayWhichVgpuAVirtualMachineIs) {
+TEST(WeirRun, RefusesVgpuFlagsInAVirtualMachine) {
   for (const std::vector<std::string>& more :
        std::vector<std::vector<std::string>>{{"--token", "a.token"}, {"--plain"}, {"--vgpu", "a"}}) {
     std::vector<std::string> arguments{"run", "--node", "/dev/virtio-ports/weir.0"};
@@ -138,11 +138,11 @@ TEST(WeirRun, LetsTheHostSayWhichVgpuAVirtualMachineIs) {
     arguments.insert(arguments.end(), {"--", "true"});
     const WeirOutcome outcome = Weir(arguments);
     EXPECT_EQ(outcome.code, 2);
-    EXPECT_NE(outcome.err.find("the host says which vGPU"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("the host assigns this machine's vGPU"), std::string::npos) << outcome.err;
   }
 }
 
-TEST(WeirRun, SaysWhatGoesWithMovingAway) {
+TEST(WeirRun, ExplainsTheFlagsOfMoveTo) {
   struct Case {
     std::vector<std::string> more;
     const char* says;
@@ -167,7 +167,7 @@ TEST(WeirRun, SaysWhatGoesWithMovingAway) {
   }
 }
 
-TEST(WeirServe, SaysHowAGuestIsNamed) {
+TEST(WeirServe, ExplainsTheSyntaxOfGuest) {
   const weir::testing::TempFolder folder;
   for (const char* flag : {"--guest", "--guest-at"})
     for (const char* guest : {"/run/vm.sock", "/run/vm.sock=", "=vm", "/run/vm=1/sock"}) {
@@ -179,7 +179,7 @@ TEST(WeirServe, SaysHowAGuestIsNamed) {
     }
 }
 
-TEST(WeirServe, SaysHowAGuestsMemoryIsNamed) {
+TEST(WeirServe, ExplainsTheSyntaxOfGuestMemory) {
   const weir::testing::TempFolder folder;
   const auto said_of = [&](const std::string& guest) {
     const WeirOutcome outcome =
@@ -195,7 +195,7 @@ TEST(WeirServe, SaysHowAGuestsMemoryIsNamed) {
         << size;
 }
 
-TEST(WeirRecord, WantsAVgpuOrAProgramAndNoContradiction) {
+TEST(WeirRecord, RequiresEitherAVgpuOrAProgram) {
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{"record"},
                                              {"record", "--"},
@@ -219,13 +219,13 @@ TEST(WeirRecord, LeavesTheProgramsArgumentsAlone) {
 
 TEST(WeirRecord, NeedsADaemonForAVgpu) { EXPECT_EQ(Weir({"record", "a", "--socket", kNobody}).code, 8); }
 
-TEST(WeirOversell, ListsTheWaysOfSellingThatThereAre) {
+TEST(WeirOversell, ListsTheWaysOfSelling) {
   const WeirOutcome outcome = Weir({"oversell", "magic", "--socket", kNobody});
   EXPECT_EQ(outcome.code, 2) << outcome.err;
   EXPECT_NE(outcome.err.find("known: on (adaptive), off, strict, static"), std::string::npos) << outcome.err;
 }
 
-TEST(WeirOversell, WantsNoContradiction) {
+TEST(WeirOversell, RefusesContradictingFlags) {
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{"oversell", "--param", "ratio=2"},
                                              {"oversell", "status", "--param", "ratio=2"},
@@ -255,7 +255,7 @@ TEST(WeirPlan, NamesTheOptionWhoseValueIsWrong) {
   EXPECT_NE(Weir({"plan"}).err.find("--trace"), std::string::npos);
 }
 
-TEST(WeirPlan, SaysWhatIsWrongBeforeItReadsATrace) {
+TEST(WeirPlan, ChecksFlagsBeforeItReadsATrace) {
   const auto fault = [](const std::string& param) {
     const WeirOutcome outcome = Weir({"plan", "--trace", "/nowhere/t", "--param", param});
     EXPECT_EQ(outcome.code, 2) << param;
@@ -274,7 +274,7 @@ TEST(WeirPlan, SaysWhatIsWrongBeforeItReadsATrace) {
   EXPECT_NE(junk.err.find("not a trace"), std::string::npos) << junk.err;
 }
 
-TEST(WeirEvents, NeedsADaemonAtFirst) {
+TEST(WeirEvents, FailsWithoutADaemonAtTheStart) {
   EXPECT_EQ(Weir({"events", "--follow", "--socket", kNobody}).code, 8);
   EXPECT_EQ(Weir({"events", "-n", "-3"}).code, 2);
 }
@@ -285,7 +285,7 @@ TEST(WeirKeys, MakesANodesKeysAndATokenInOneCommand) {
   const WeirOutcome made = Weir({"keys", "token", "game", "--dir", dir, "--name", "lab", "--for", "2d", "--out", out});
   ASSERT_EQ(made.code, 0) << made.err;
   EXPECT_NE(made.err.find("made the keys of node 'lab' in " + dir), std::string::npos) << made.err;
-  EXPECT_NE(made.out.find("game.token: who has this file is vGPU 'game' until "), std::string::npos) << made.out;
+  EXPECT_NE(made.out.find("game.token: gives access to vGPU 'game' until "), std::string::npos) << made.out;
   EXPECT_EQ(std::filesystem::status(out).permissions(), std::filesystem::perms(0600));
   const WeirOutcome second = Weir({"keys", "token", "desk", "--dir", dir});
   EXPECT_EQ(second.code, 0);
@@ -316,7 +316,7 @@ TEST(WeirKeys, EndsWithTheTablesExitCode) {
   EXPECT_EQ(Weir({"keys", "token", "a", "--dir", dir, "--for", "soon"}).code, 2);
   EXPECT_EQ(Weir({"keys", "token", "a", "--dir", dir, "--out", "/dev/null"}).code, 2);
   EXPECT_EQ(Weir({"keys", "token", "a", "--dir", dir, "--out", folder / "none/a.token"}).code, 3);
-  EXPECT_NE(Weir({"keys", "list", "--dir", dir}).out.find("revoked"), std::string::npos) << "it reached nobody";
+  EXPECT_NE(Weir({"keys", "list", "--dir", dir}).out.find("revoked"), std::string::npos) << "it was not written";
   EXPECT_EQ(Weir({"keys", "revoke", "nobody", "--dir", dir}).code, 3);
 }
 
@@ -331,7 +331,7 @@ TEST(WeirDoctor, EndsWithAProblemOfTheProgram) {
   }
 }
 
-TEST(WeirDoctor, EndsWithAProblemOfANamedDaemonThatIsNotThere) {
+TEST(WeirDoctor, ExitsWithTheProblemOfAMissingDaemon) {
   const WeirOutcome outcome = Weir({"doctor", "--json", "--socket", kNobody});
   EXPECT_NE(outcome.code, 0);
   EXPECT_NE(outcome.out.find("daemon-gone"), std::string::npos) << outcome.out;

@@ -23,7 +23,7 @@ Result<int> BecomeManager(const ManagerRunFlags& flags) {
   const std::string program = FindHelper(self, kManager);
   if (program.empty())
     return Fail(Errc::kNotFound,
-                fmt::format("{} is not where weir was installed: it is in the part for clusters", kManager));
+                fmt::format("{} is not installed beside weir: it is in the package for clusters", kManager));
   std::vector<std::string> arguments{program};
   for (const auto& [name, value] : {std::pair{"--listen", &flags.listen},
                                     {"--advertise", &flags.advertise},
@@ -60,22 +60,22 @@ void AddManager(Command app, Session& session) {
                  "  weir serve --manager 10.0.0.1:7710,10.0.0.2:7710 --manager-token cluster.token    # on each node\n",
                  session);
   command.Add("--listen", "HOST:PORT", flags->listen,
-              "Where clients and nodes come (default 127.0.0.1:7710); other than loopback needs --token or --plain");
-  command.Add("--advertise", "HOST:PORT", flags->advertise, "Where others reach it, if not there");
+              "Address for clients and nodes (default 127.0.0.1:7710); other than loopback needs --token or --plain");
+  command.Add("--advertise", "HOST:PORT", flags->advertise, "Address for others, if it differs from --listen");
   command.Add("--etcd", "HOST:PORT,...", flags->etcd, "Keep the state in etcd, shared by several managers")
       .Excludes(command.Add("--state", "FILE", flags->state,
                             "Keep the state in this file (default: cluster.journal in the state folder)"));
   command.Add("--store", "DIR", flags->store,
               "Blobs; a folder that all managers share (default: blobs in the state folder)");
   command.Add("--placement", "NAME", flags->placement,
-              "Which device a run goes to: interference-aware (default), serial, round-robin, binpack, spread");
-  command.Add("--token", "FILE", flags->token, "Who asks has to know the token in this file");
-  command.AddFlag("--plain", flags->plain, "Without a token: whoever can connect may do all");
-  command.Add("--lost-after", "SECONDS", flags->lost_after, "A node that is silent for so long is lost (default 4)");
-  command.Add("--port-file", "FILE", flags->port_file, "Write the port there when it listens");
+              "Placement of runs: interference-aware (default), serial, round-robin, binpack, spread");
+  command.Add("--token", "FILE", flags->token, "File with the token that clients must present");
+  command.AddFlag("--plain", flags->plain, "No token: every client that can connect has full access");
+  command.Add("--lost-after", "SECONDS", flags->lost_after, "A node that is silent for this time is lost (default 4)");
+  command.Add("--port-file", "FILE", flags->port_file, "File to which the port is written when it listens");
   command.Add("--keep-blobs", "SECONDS", flags->keep_blobs,
-              "Remove blobs that no module and no run has named for so long (default: a week; 0: none)");
-  command.AddFlag("--quiet", flags->quiet, "Say nothing but errors");
+              "Remove blobs after no module or run has used them for this time (default: a week; 0: never)");
+  command.AddFlag("--quiet", flags->quiet, "Print only errors");
   command.WhenGiven([flags, &session] { session.action = [flags] { return BecomeManager(*flags); }; });
 }
 

@@ -70,7 +70,7 @@ Result<Bytes> SizeOfDevice() {
   WEIR_TRY(const std::filesystem::path self, SelfExecutable());
   const auto devices = ListOpenClDevices(FindHelper(self, kExecutor));
   if (!devices || devices->empty() || devices->front().memory_bytes == 0)
-    return Fail(Errc::kInvalidArgument, "how much memory the device has is not known here; give --size");
+    return Fail(Errc::kInvalidArgument, "the device's memory size is unknown; give --size");
   return Bytes{devices->front().memory_bytes};
 }
 
@@ -96,14 +96,14 @@ Result<int> SetElastic(const Session& session, const MemoryFlags& flags) {
 void AddMemory(Command app, Session& session) {
   auto flags = std::make_shared<MemoryFlags>();
   const Command command = AddCommand(
-      app, "memory", "Device memory: who holds which slots, and whether it follows the need",
-      "  weir memory                               # the slot map: who holds what, whose it is now\n"
+      app, "memory", "Show which vGPU holds which slots of device memory, and switch elastic memory on or off",
+      "  weir memory                               # the slot map: holders and present owners\n"
       "  weir memory on --size 4G                  # vGPUs get what they need, between --memory MIN:MAX\n"
       "  weir memory on --size 4G --layout scattered --copy-bandwidth 12   # GB/s: models a PCIe link\n"
       "  weir vgpu set game --memory 384M:1G       # on a running program\n"
       "  weir memory off                           # --memory is a fixed limit again\n"
-      "  weir memory --params                      # parameters: what is in force, defaults, ranges\n\n"
-      "Holds for OpenCL programs whose executor starts afterwards; those that run go on as they were started.\n",
+      "  weir memory --params                      # parameters: values, defaults, ranges\n\n"
+      "Applies to OpenCL programs whose executor starts afterwards; others keep the setting they started with.\n",
       session);
   command.Add("what", "on|off|status", flags->word, "Make it elastic, or not; status shows it");
   command.Add("--device", "NAME", flags->device, "The device (default: the only one; status: all)");
@@ -113,12 +113,12 @@ void AddMemory(Command app, Session& session) {
   command.AddParsed("--copy-bandwidth", "GB/S", flags->copy_gb_s, ParseNumber,
                     "on: copies take as long as over a link of that speed (default: as fast as they go)");
   command.AddEachParsed("--param", "NAME=VALUE", flags->params, ParseNamedValue,
-                        "on: a parameter; may be repeated. Those not given get their defaults");
+                        "on: a parameter; may be repeated. The others get their defaults");
   command.AddFlag("--params", flags->list_params, "List the parameters");
   command.WhenGiven([flags, &session] {
     const bool shows = flags->word.empty() || flags->word == "status";
     if (!shows && flags->word != "on" && flags->word != "off")
-      RejectUsage(fmt::format("memory: '{}' is none of on, off, status", flags->word));
+      RejectUsage(fmt::format("memory: unknown action '{}'; known: on, off, status", flags->word));
     if (flags->word != "on" && (flags->size || flags->copy_gb_s || flags->layout || !flags->params.empty()))
       RejectUsage("memory: --size, --layout, --copy-bandwidth and --param are of 'weir memory on'");
     if (flags->list_params && !shows) RejectUsage("memory: --params lists them and changes nothing");

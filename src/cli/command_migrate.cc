@@ -32,7 +32,7 @@ Result<std::string> FindRelay(const std::string& run_dir, const std::string& pid
   if (found.empty())
     return Fail(Errc::kNotFound, "no program of 'weir run --node' runs here: " + run_dir + " has no relay's socket");
   return Fail(Errc::kInvalidArgument,
-              fmt::format("{} programs of 'weir run --node' run here: say which, by its process id", found.size()));
+              fmt::format("{} programs of 'weir run --node' run here: give the process id of one", found.size()));
 }
 
 struct MigrateFlags {
@@ -62,22 +62,22 @@ Result<std::vector<MigrationTarget>> TargetsFor(const MigrateFlags& flags, const
     if (!flags.token.empty()) target.request.token = std::filesystem::absolute(flags.token).string();
     return std::vector{target};
   }
-  MigrationWish wish{.to = flags.to,
-                     .token = flags.token,
-                     .plain = flags.plain,
-                     .vgpu = flags.vgpu,
-                     .room = flags.room,
-                     .away_from = {}};
-  WEIR_TRY(wish.away_from, AskRelay(relay, std::string(proto::kWhereIs)));
+  MigrationOptions options{.to = flags.to,
+                           .token = flags.token,
+                           .plain = flags.plain,
+                           .vgpu = flags.vgpu,
+                           .room = flags.room,
+                           .away_from = {}};
+  WEIR_TRY(options.away_from, AskRelay(relay, std::string(proto::kWhereIs)));
   WEIR_TRY(const ManagerClient client, ManagerClient::Make({flags.managers, flags.manager_token}));
   WEIR_TRY(const nlohmann::json nodes, client.Get("/v1/nodes"));
-  return TargetsIn(nodes, wish);
+  return TargetsIn(nodes, options);
 }
 
 Result<int> Migrate(const Session& session, const MigrateFlags& flags) {
   WEIR_TRY(const std::string relay, FindRelay(session.places().run_dir, flags.pid));
   WEIR_TRY(const std::vector<MigrationTarget> targets, TargetsFor(flags, relay));
-  Result<std::string> said = Fail(Errc::kNotFound, "there is no node to go to");
+  Result<std::string> said = Fail(Errc::kNotFound, "there is no destination node");
   for (MigrationTarget target : targets) {
     target.request.if_asked = flags.if_asked;
     said = AskRelay(relay, proto::RequestText(target.request));
@@ -105,23 +105,22 @@ void AddMigrate(Command app, Session& session) {
   auto flags = std::make_shared<MigrateFlags>();
   const Command command = AddCommand(
       app, "migrate", "Move a running OpenCL program of 'weir run --node' to another node",
-      "  weir migrate --to gpu2:7700 --token job2.token          # the only one that runs here\n"
+      "  weir migrate --to gpu2:7700 --token job2.token          # the only such program\n"
       "  weir migrate 4242 --to gpu2:7700 --token job2.token     # by its process id\n"
       "  weir migrate --to gpu2 --token tokens/ --manager m1:7710 --manager-token cluster.token\n"
       "  weir migrate --to auto --room 2G --token tokens/ --manager m1:7710    # the idlest with room for it\n"
       "\n"
-      "The program notices a pause. If the new node can't take it, the old one goes on.\n",
+      "The program only notices a pause. If the new node refuses it, it stays on the old one.\n",
       session);
   command.Add("pid", "PID", flags->pid, "The program's process id (default: the only one)");
   command.Add("--to", "HOST:PORT|NODE|auto", flags->to,
-              "The new node: where its 'weir serve --listen' is, its name in the cluster, or whichever is best");
+              "The new node: HOST:PORT of its 'weir serve --listen', its name in the cluster, or auto for the best");
   command.Add("--token", "FILE|DIR", flags->token,
-              "From 'weir keys token' there; with a name or auto also a folder with NODE.token for each");
+              "File from 'weir keys token' there; with a name or auto also a folder with NODE.token for each");
   command.AddFlag("--plain", flags->plain, "No encryption and no token, for 'weir serve --listen-plain'");
-  command.Add("--vgpu", "NAME", flags->vgpu,
-              "With --plain: which vGPU there (by name or auto: the one that is offered)");
+  command.Add("--vgpu", "NAME", flags->vgpu, "With --plain: the vGPU there (with a name or auto: the offered one)");
   command.AddParsed("--room", "SIZE", flags->room, ParseBytes, "With auto: memory that the node has to have free");
-  command.AddFlag("--if-asked", flags->if_asked, "Only if the node where it is still asks it to leave");
+  command.AddFlag("--if-asked", flags->if_asked, "Only if its node has a drain request for it");
   command.Add("--manager", "HOST:PORT,...", flags->managers,
               "The cluster's managers, for a name or auto (default: $WEIR_MANAGER, else 127.0.0.1:7710)");
   command.Add("--manager-token", "FILE", flags->manager_token, "The managers' token");
@@ -129,8 +128,7 @@ void AddMigrate(Command app, Session& session) {
     if (flags->to.empty()) RejectUsage("--to is required");
     const bool by_address = flags->to.find(':') != std::string::npos;
     if (flags->plain == !flags->token.empty()) RejectUsage("give --token, or --plain and --vgpu");
-    if (flags->plain && by_address && flags->vgpu.empty())
-      RejectUsage("--plain: no token says which vGPU: give --vgpu");
+    if (flags->plain && by_address && flags->vgpu.empty()) RejectUsage("--plain: no token names the vGPU: give --vgpu");
     if (by_address && !(flags->managers.empty() && flags->manager_token.empty()))
       RejectUsage("--manager and --manager-token are of --to NODE and --to auto");
     if (flags->to != kAnyNode && flags->room.count > 0) RejectUsage("--room is of --to auto");

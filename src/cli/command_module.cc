@@ -83,7 +83,7 @@ Result<int> RemoveModule(const Session& session, const ModuleFlags& flags) {
   WEIR_TRY(ModuleClient client, ClientOf(session, flags));
   WEIR_TRY(const json reply, client.Ask("DELETE", ModuleTarget(flags.name)));
   if (session.json) return PrintJson(reply), 0;
-  fmt::print("removed module '{}'; runs that wait or run go on\n", flags.name);
+  fmt::print("removed module '{}'; runs that wait or run continue\n", flags.name);
   return 0;
 }
 
@@ -105,16 +105,15 @@ Result<json> NeedOfProfile(ModuleClient& client, const ModuleFlags& flags) {
   const auto profile = modules::ProfileFrom(text);
   if (!profile) return in_file(profile.error());
   if (!flags.input.empty())
-    return in_file(Fail(Errc::kNotFound, "a profile is of runs without an input: leave --profile or --input away"));
+    return in_file(Fail(Errc::kNotFound, "a profile describes runs without input: omit --profile or --input"));
   const auto entry = modules::EntryFor(*profile, {flags.name, flags.kernel, flags.arguments});
   if (!entry) return in_file(entry.error());
   WEIR_TRY(const json module, client.AskUntil("GET", ModuleTarget(flags.name)));
   if (const std::string blob = TextOf(module, "blob"); blob != entry->blob)
-    return in_file(
-        Fail(Errc::kVersionMismatch,
-             fmt::format("module '{}' is another one than was measured ({:.12} then, {:.12} now): measure it "
-                         "again, or leave --profile away",
-                         flags.name, entry->blob, blob)));
+    return in_file(Fail(Errc::kVersionMismatch,
+                        fmt::format("module '{}' differs from the measured one ({:.12} then, {:.12} now): measure it "
+                                    "again, or omit --profile",
+                                    flags.name, entry->blob, blob)));
   return json(modules::NeedOf(*entry));
 }
 
@@ -186,10 +185,11 @@ void AddModule(Command app, Session& session) {
         [flags, act, &session] { session.action = [flags, act, &session] { return act(session, *flags); }; });
     return command;
   };
-  const Command enter = add("register", "Give a module a name; another one under a name replaces it for later runs",
-                            "  weir module register sort build/sorting_network.so\n"
-                            "  weir module register sort sort.so --manager gpu1:7800,gpu2:7800 --token lab.token\n",
-                            Register);
+  const Command enter =
+      add("register", "Register a module under a name; a new module of that name is used for later runs",
+          "  weir module register sort build/sorting_network.so\n"
+          "  weir module register sort sort.so --manager gpu1:7800,gpu2:7800 --token lab.token\n",
+          Register);
   add("list", "List the modules and their kernels", "  weir module list\n  weir --json module list\n", List);
   const Command run = add(
       "run", "Run a kernel and wait for its end",
@@ -199,25 +199,24 @@ void AddModule(Command app, Session& session) {
       "  weir module run sort sorting-network --args n=65536 --profile lab.profile    # of 'weir profile --output'\n"
       "\n"
       "EXIT CODES\n"
-      "  0 when it went well; 70 when the kernel failed or its module crashed, 11 when it took longer than it may, 7\n"
-      "  when no device has the memory; the others of 'weir --help'.\n",
+      "  0 on success; 70 when the kernel failed or its module crashed, 11 when it exceeded its time limit, 7\n"
+      "  when no device has enough memory; the others of 'weir --help'.\n",
       RunKernel);
   const Command remove =
-      add("rm", "Take a module's name away; runs that wait or run go on", "  weir module rm sort\n", RemoveModule);
+      add("rm", "Remove a module; runs that wait or run continue", "  weir module rm sort\n", RemoveModule);
   for (const Command& command : {enter, run, remove})
     command.Add("module", "MODULE", flags->name, "The module's name").Required();
   enter.Add("file", "FILE", flags->file, "A shared object (include/weir/module.h)").Required();
   run.Add("kernel", "KERNEL", flags->kernel, "One of its kernels").Required();
-  run.Add("--args", "TEXT", flags->arguments, "Arguments, as the kernel takes them");
+  run.Add("--args", "TEXT", flags->arguments, "Arguments of the kernel");
   run.Add("--input", "FILE", flags->input, "Bytes for the kernel, 64 MiB at most");
-  run.Add("--output", "FILE", flags->output, "Where to write what it puts out; - is standard output");
+  run.Add("--output", "FILE", flags->output, "File for its output; - is standard output");
   run.Add("--device", "NAME", flags->device, "On this device, and no other");
-  run.Add("--memory", "SIZE", flags->memory, "What it needs of a device, as 512M (default: what the module says)");
-  run.Add(
-      "--profile", "FILE", flags->profile,
-      "Place it by what 'weir profile' has measured of this kernel with these arguments; the placement learns from it");
-  run.AddParsed("--seconds-max", "TIME", flags->time_max, ParseDuration,
-                "A run that takes longer is ended (default: 60 s)");
+  run.Add("--memory", "SIZE", flags->memory,
+          "Device memory that it needs, as 512M (default: the module's declaration)");
+  run.Add("--profile", "FILE", flags->profile,
+          "Place it by the measurements of 'weir profile' for this kernel and arguments; the placement learns from it");
+  run.AddParsed("--seconds-max", "TIME", flags->time_max, ParseDuration, "Time limit of the run (default: 60 s)");
   run.Add("--id", "ID", flags->id,
           "The run's id; the same again is the same run (default: a new one, forgotten when it is over)");
 }

@@ -165,7 +165,7 @@ void PrintJson(const json& object) { fmt::print("{}\n", object.dump(2, ' ', fals
 void Say(const std::string& message) { fmt::print(stderr, "weir: {}\n", Printable(message)); }
 
 void AddStatus(Command app, Session& session) {
-  const Command command = AddCommand(app, "status", "Show whether a daemon runs, and where",
+  const Command command = AddCommand(app, "status", "Show whether a daemon runs, and its socket",
                                      "  weir status\n  weir status --json | jq .vgpus\n", session);
   command.WhenGiven([&session] { session.action = [&session] { return ShowStatus(session); }; });
 }
@@ -185,7 +185,7 @@ void AddPolicy(Command app, Session& session) {
   auto flags = std::make_shared<Flags>();
   const Command command =
       AddCommand(app, "policy", "Show or change how a device is shared; running programs feel it at once",
-                 "  weir policy                                # what is in force, and what there is\n"
+                 "  weir policy                                # the present policy, and all policies\n"
                  "  weir policy proportional-share\n"
                  "  weir policy reserve --param period_ms=1\n"
                  "  weir policy sla-aware --param fps=60 --param sync=finish\n",
@@ -206,7 +206,7 @@ void AddPolicy(Command app, Session& session) {
 
 void AddStop(Command app, Session& session) {
   const Command command =
-      AddCommand(app, "stop", "End the daemon; programs go on, unthrottled", "  weir stop\n", session);
+      AddCommand(app, "stop", "End the daemon; programs continue unthrottled", "  weir stop\n", session);
   command.WhenGiven([&session] { session.action = [&session] { return Stop(session); }; });
 }
 

@@ -97,21 +97,21 @@ Result<int> Sell(const Session& session, const OversellFlags& flags) {
 
 void AddOversell(Command app, Session& session) {
   auto flags = std::make_shared<OversellFlags>();
-  const Command command = AddCommand(
-      app, "oversell", "Sell what others leave unused, and give it back when they need it",
-      "  weir oversell                              # how devices are sold, what can be sold now and why no more\n"
-      "  weir oversell on                           # more while it is calm; caps follow the need\n"
-      "  weir oversell on --param low_line=0.5\n"
-      "  weir oversell strict                       # nothing is sold twice\n"
-      "  weir oversell static --ratio 1.5           # half as much again; each has its part\n"
-      "  weir oversell off                          # caps are what they are set to, whatever their sum\n"
-      "  weir oversell --params                     # parameters: what is in force, defaults, ranges\n",
-      session);
+  const Command command =
+      AddCommand(app, "oversell", "Sell the unused parts of ceilings, and return them when they are needed",
+                 "  weir oversell                              # how devices are sold, and what can be sold now\n"
+                 "  weir oversell on                           # more while it is calm; caps follow the need\n"
+                 "  weir oversell on --param low_line=0.5\n"
+                 "  weir oversell strict                       # nothing is sold twice\n"
+                 "  weir oversell static --ratio 1.5           # half as much again; each has its part\n"
+                 "  weir oversell off                          # caps are as set, whatever their sum\n"
+                 "  weir oversell --params                     # parameters: values, defaults, ranges\n",
+                 session);
   command.Add("mode", "on|off|strict|static|status", flags->word, "How the device is to be sold; status shows it");
   command.Add("--device", "NAME", flags->device, "The device (default: the only one; status: all)");
   command.AddParsed("--ratio", "R", flags->ratio, ParseNumber, "static: ceilings together, in devices (default 2)");
   command.AddEachParsed("--param", "NAME=VALUE", flags->params, ParseNamedValue,
-                        "A parameter; may be repeated. Those not given get their defaults");
+                        "A parameter; may be repeated. The others get their defaults");
   command.AddFlag("--params", flags->list_params, "List the parameters");
   command.WhenGiven([flags, &session] {
     const bool shows = flags->word.empty() || flags->word == "status";

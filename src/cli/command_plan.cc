@@ -61,7 +61,7 @@ Result<Duration> ParseSpan(std::string_view text) {
 Result<SellingPlan> PlanOf(const PlanFlags& flags) {
   WEIR_TRY(core::PolicyParams params, OversellParamsOf(flags.params));
   if (params.contains("ratio"))
-    return Fail(Errc::kInvalidArgument, "ratio is no parameter of all ways of selling; give --ratios");
+    return Fail(Errc::kInvalidArgument, "not all ways of selling have a parameter ratio; give --ratios");
   WEIR_TRY(params, core::CheckOversellParams(params));
   return SellingPlan{.cap = flags.cap,
                      .fps = flags.fps,
@@ -162,7 +162,7 @@ void PrintDoubts(const std::vector<FittedTrace>& traces, const SellingPlan& plan
   for (const FittedTrace& trace : traces)
     if (NeedOf(trace, plan) > plan.cap)
       fmt::print(
-          "'{}' needs {} of the device for what is promised, and is sold {}: give a higher --cap or a lower "
+          "'{}' needs {} of the device for its promise, and is sold {}: give a higher --cap or a lower "
           "--fps.\n",
           Printable(trace.recorded.vgpu), FormatPercent(NeedOf(trace, plan)), FormatPercent(plan.cap));
   if (ways.front().broken > 0.01)
@@ -205,28 +205,29 @@ Result<int> MakePlan(const Session& session, const PlanFlags& flags) {
 }
 
 constexpr const char* kPlanExamples =
-    "  weir record --fps 60 --trace game.wtrace --seconds 60 -- ./game   # what a customer's program asks for\n"
+    "  weir record --fps 60 --trace game.wtrace --seconds 60 -- ./game   # a customer's demand\n"
     "  weir plan --trace game.wtrace                     # customers that all run it, half of the device sold to each\n"
     "  weir plan --trace game.wtrace --trace render.wtrace --fps 30 --cap 25%\n"
     "  weir plan --trace game.wtrace --ratios 1.2,1.4 --param penalty=20 --param low_line=0.5\n"
     "  weir plan --trace game.wtrace --customers 40 --seconds 10m --json\n"
     "\n"
     "Utilisation, broken promises and money are defined in docs/oversubscription.md; its parameters are listed by\n"
-    "'weir oversell --params'. Amounts are in what the prices are in.\n";
+    "'weir oversell --params'. Amounts have the unit of the prices.\n";
 
 }  // namespace
 
 void AddPlan(Command app, Session& session) {
   auto flags = std::make_shared<PlanFlags>();
   const Command command =
-      AddCommand(app, "plan", "What would each way of selling a device earn?", kPlanExamples, session);
+      AddCommand(app, "plan", "Predict the income from each way of selling a device", kPlanExamples, session);
   command
-      .Add("--trace", "FILE", flags->traces, "What customers run, in turn: a trace of 'weir record'; may be repeated")
+      .Add("--trace", "FILE", flags->traces, "A customer's program, in turn: a trace of 'weir record'; may be repeated")
       .Required();
-  command.AddParsed("--cap", "SHARE", flags->cap, ParseSoldCap, "What each customer is sold, 0.5 or 50% (default 50%)");
+  command.AddParsed("--cap", "SHARE", flags->cap, ParseSoldCap,
+                    "The ceiling that each customer is sold, 0.5 or 50% (default 50%)");
   command.AddParsed("--fps", "N", flags->fps, ParsePromise,
                     "The promised rate; 0: the cap itself is promised (default: that of the trace)");
-  command.AddWhole("--customers", "N", flags->customers, 1, kCustomersMax, "So many come at most (default 16)");
+  command.AddWhole("--customers", "N", flags->customers, 1, kCustomersMax, "Most customers that come (default 16)");
   command.AddParsed("--ratios", "R,R,...", flags->ratios, ParseRatios,
                     "Ratios of static that are tried (default 1.5,2,3,4)");
   command.AddParsed("--seconds", "N", flags->span, ParseSpan, "Virtual time of each way (default 300)");

@@ -31,7 +31,7 @@ struct ProfileFlags {
 Status CheckProfileFlags(const Session& session, const ProfileFlags& flags) {
   const int sources = (flags.works.empty() ? 0 : 1) + (flags.all ? 1 : 0) + (flags.read.empty() ? 0 : 1);
   if (sources != 1) return Fail(Errc::kInvalidArgument, "name kernels, or give --all, or --read FILE: one of these");
-  if (session.json && flags.scenario) return Fail(Errc::kInvalidArgument, "give --json or --scenario, not both");
+  if (session.json && flags.scenario) return Fail(Errc::kInvalidArgument, "give only one of --json and --scenario");
   return Ok();
 }
 
@@ -109,35 +109,37 @@ Result<int> Profile(const Session& session, const ProfileFlags& flags) {
 void AddProfile(Command app, Session& session) {
   auto flags = std::make_shared<ProfileFlags>();
   const Command command = AddCommand(
-      app, "profile", "Measure what kernels of modules take alone and beside each other on a device",
+      app, "profile", "Measure kernels of modules alone and beside each other on a device",
       "  weir profile sort/sorting-network bs/black-scholes\n"
       "  weir profile 'sort/sorting-network n=65536' 'bs/black-scholes n=4096' --rounds 5 --output lab.profile\n"
       "  weir profile --all --device device0\n"
       "  weir module run sort sorting-network --args n=65536 --profile lab.profile\n"
       "  weir profile --read lab.profile --scenario > lab.toml && weir sim run lab.toml\n"
       "\n"
-      "Each kernel runs alone, then beside each one (itself, too), on one device of this node on which nobody else\n"
+      "Each kernel runs alone, then beside each one (also itself), on one device of this node on which nothing else\n"
       "runs anything meanwhile. The node's placement learns from the pairs. A cluster's managers choose devices\n"
       "themselves, so measure on a node; its profile does for runs of the cluster, too. docs/placement.md\n"
       "\n"
       "EXIT CODES\n"
-      "  0 when all was measured; 5 when others ran on the device; 70 when a kernel failed or its module crashed, 11\n"
-      "  when it took longer than it may; 8 when no device serves; 128 + N after signal N; the others of 'weir "
+      "  0 when all was measured; 5 when other runs were on the device; 70 when a kernel failed or its module "
+      "crashed,\n"
+      "  11 when it exceeded its time limit; 8 when no device is available; 128 + N after signal N; the others of "
+      "'weir "
       "--help'.\n",
       session);
   command.Add("work", "MODULE/KERNEL[ ARGUMENTS]", flags->works,
-              "Kernels of registered modules, each with what it is given");
+              "Kernels of registered modules, each with its arguments");
   command.AddFlag("--all", flags->all, "Every registered kernel, without arguments; those that fail are left out");
   command.Add("--read", "FILE", flags->read, "Measure nothing: show a profile that --output has written");
   command.AddWhole("--rounds", "N", flags->rounds, 1, 1000, "Runs of each that count; medians of them (default: 3)");
   command.Add("--device", "NAME", flags->device, "On this device (default: the first one that serves)");
   command.AddFlag("--declared", flags->declared,
-                  "Loads as the kernels' tables say them (default: as their launches are counted, where they can be)");
+                  "Take loads from the kernels' tables (default: count launches where possible)");
   command.AddParsed("--seconds-max", "TIME", flags->time_max, ParseDuration,
-                    "A run that takes longer is ended, and the profile with it (default: 60 s)");
+                    "Time limit of a run; at the limit the profile ends, too (default: 60 s)");
   command.Add("--output", "FILE", flags->output, "Write the profile, for 'weir module run --profile'");
   command.AddFlag("--scenario", flags->scenario,
-                  "Print a scenario in which the simulator's kernels take what was measured (docs/scenarios.md)");
+                  "Print a scenario with kernels of the measured times (docs/scenarios.md)");
   command.Add("--modules-socket", "PATH", flags->socket,
               "This node's weir-modules (default: modules.sock of the run folder)");
   command.WhenGiven([flags, &session] { session.action = [flags, &session] { return Profile(session, *flags); }; });

@@ -109,7 +109,7 @@ void PrintSummary(const RecordingSummary& summary, const Session& session, bool 
 Error NoFrames(const RecordingSummary& summary, const Session& session) {
   if (!session.program.empty())
     return Fail(Errc::kUnavailable,
-                fmt::format("'{0}' showed no frame to weir; 'weir doctor -- {0}' tells why", session.program[0]));
+                fmt::format("weir saw no frame of '{0}'; 'weir doctor -- {0}' finds the reason", session.program[0]));
   return Fail(Errc::kUnavailable,
               fmt::format("no frame was shown on vGPU '{}' while it was recorded", summary.vgpu.name));
 }
@@ -142,9 +142,9 @@ Result<int> Record(const Session& session, const RecordFlags& flags) {
       recorder.Summary(ended_by ? *ended_by : std::string("error"), nanoseconds(until_ns - start_ns));
   PrintSummary(summary, session, flags.paths.csv == "-");
   WEIR_TRY_STATUS(status);
-  if (summary.ended_by == "limit") Say("the recording is as long as one can be; it ended there");
+  if (summary.ended_by == "limit") Say("the recording has reached the largest size and was ended");
   if (program_ended && subject.child->ExitCode() != 0) return subject.child->ExitCode();
-  if (signals.Stopped() && !signals.Asked()) return signals.ExitCode();
+  if (signals.Stopped() && !signals.StoppedByUser()) return signals.ExitCode();
   if (summary.figures.frames == 0) return NoFrames(summary, session);
   return 0;
 }
@@ -153,10 +153,10 @@ constexpr const char* kRecordExamples =
     "  weir record game --seconds 30                          # figures of a vGPU's next 30 s\n"
     "  weir record game --out game.csv                        # until Ctrl-C, each frame in PresentMon's columns\n"
     "  weir record --seconds 10 --out - -- glmark2 -b terrain | head\n"
-    "  weir record --fps 60 --trace gears.wtrace -- glxgears  # to replay the demand elsewhere\n"
+    "  weir record --fps 60 --trace gears.wtrace -- glxgears  # to replay the demand on other devices\n"
     "\n"
     "FILES\n"
-    "  docs/record.md says what each column of the CSV means, docs/protocol/trace.md what a trace holds. What can't "
+    "  docs/record.md explains the columns of the CSV, docs/protocol/trace.md the format of a trace. What can't "
     "be\n"
     "  known from within a program, such as when a frame was displayed, is NA.\n"
     "\n"
@@ -172,7 +172,7 @@ Command AddRecord(Command app, Session& session) {
   const Command command =
       AddCommand(app, "record", "Record frames of a vGPU or of a program, and sum them up", kRecordExamples, session);
   command.SetUsage("weir record [OPTIONS] VGPU | -- PROGRAM [ARGUMENTS...]");
-  command.Add("vgpu", "VGPU", flags->vgpu, "The vGPU to record; or a program behind --, on a vGPU of its own");
+  command.Add("vgpu", "VGPU", flags->vgpu, "The vGPU to record; or a program after --, on a new vGPU");
   command.AddParsed("--seconds", "N", flags->span, ParseDuration,
                     "How long (default: until the program ends, or Ctrl-C)");
   command.Add("--out", "FILE", flags->paths.csv, "Write each frame as comma-separated values; -: to stdout");
@@ -180,8 +180,7 @@ Command AddRecord(Command app, Session& session) {
   command.Add("--name", "NAME", flags->name, "The program's vGPU (default: the program's name, with a process id)");
   AddSettingOptions(command, flags->settings, /*creates=*/true);
   command.WhenGiven([flags, &session] {
-    if (flags->vgpu.empty() == session.program.empty())
-      RejectUsage("VGPU: give either a vGPU or, behind --, a program");
+    if (flags->vgpu.empty() == session.program.empty()) RejectUsage("VGPU: give either a vGPU or, after --, a program");
     if (!flags->vgpu.empty() && (flags->settings.Any() || !flags->name.empty()))
       RejectUsage(
           fmt::format("VGPU: '{0}' has its own settings; change them with 'weir vgpu set {0} ...'", flags->vgpu));

@@ -9,12 +9,12 @@
 #include <filesystem>
 #include <memory>
 
-#include "cli/distant_node.h"
 #include "cli/migration_targets.h"
 #include "cli/options.h"
 #include "cli/places.h"
 #include "cli/private_daemon.h"
 #include "cli/program.h"
+#include "cli/remote_node.h"
 #include "cli/tenant.h"
 #include "cli/text_units.h"
 #include "cli/views.h"
@@ -31,7 +31,7 @@ constexpr int kNotHeld = 5;  // --strict, and the shim can't be loaded into the 
 
 struct RunFlags {
   std::string vgpu, name;
-  DistantNode distant;
+  RemoteNode remote;
   VgpuSettings settings;
   bool strict = false;
 };
@@ -65,11 +65,11 @@ Result<int> RunProgram(const Session& session, const RunFlags& flags) {
     Say((flags.strict ? "not run (--strict): " : "warning: ") + program->caution);
     if (flags.strict) return kNotHeld;
   }
-  if (!flags.distant.node.empty()) {
-    DistantNode distant = flags.distant;
-    distant.vgpu = flags.vgpu;
-    distant.program = std::filesystem::path(session.program[0]).filename().string();
-    WEIR_TRY(const auto there, StartRelay(distant, session.places().run_dir));
+  if (!flags.remote.node.empty()) {
+    RemoteNode remote = flags.remote;
+    remote.vgpu = flags.vgpu;
+    remote.program = std::filesystem::path(session.program[0]).filename().string();
+    WEIR_TRY(const auto there, StartRelay(remote, session.places().run_dir));
     for (const auto& [name, value] : there) setenv(name.c_str(), value.c_str(), 1);
     return Execute(session.program);
   }
@@ -82,48 +82,48 @@ Result<int> RunProgram(const Session& session, const RunFlags& flags) {
   return Execute(session.program);
 }
 
-void CheckMove(const DistantNode& distant) {
-  const MoveFlags& move = distant.move;
+void CheckMove(const RemoteNode& remote) {
+  const MoveFlags& move = remote.move;
   if (!move.given()) return;
-  if (distant.node.empty() || move.to.empty())
+  if (remote.node.empty() || move.to.empty())
     RejectUsage("--move-token, --room, --manager and --manager-token are of --move-to, and that is of --node");
   const bool by_address = move.to.find(':') != std::string::npos;
-  if (distant.plain == !move.token.empty())
-    RejectUsage(distant.plain ? "--plain uses no token: the other node is entered without one, too"
-                              : "--move-to: needs --move-token FILE|DIR, made by 'weir keys token VGPU' there");
+  if (remote.plain == !move.token.empty())
+    RejectUsage(remote.plain ? "--plain uses no token: the other node is entered without one, too"
+                             : "--move-to: needs --move-token FILE|DIR, made by 'weir keys token VGPU' there");
   if (by_address && !(move.managers.empty() && move.manager_token.empty()))
     RejectUsage("--manager and --manager-token are of --move-to NODE and --move-to auto");
   if (move.to != kAnyNode && move.room.count > 0) RejectUsage("--room is of --move-to auto");
 }
 
-void CheckDistant(RunFlags& flags) {
-  DistantNode& distant = flags.distant;
-  CheckMove(distant);
-  if (distant.node.empty()) {
-    if (distant.plain || !distant.token.empty()) RejectUsage("--token and --plain are of another machine: give --node");
+void CheckRemote(RunFlags& flags) {
+  RemoteNode& remote = flags.remote;
+  CheckMove(remote);
+  if (remote.node.empty()) {
+    if (remote.plain || !remote.token.empty()) RejectUsage("--token and --plain are for a remote node: give --node");
     return;
   }
   if (flags.settings.Any() || !flags.name.empty())
-    RejectUsage("--node: what its vGPU is promised is set on that machine, with 'weir vgpu set'");
-  if (distant.by_port()) {
-    if (distant.plain || !distant.token.empty() || !flags.vgpu.empty())
-      RejectUsage("--node DEVICE: the host says which vGPU this machine is: no --token, --plain nor --vgpu");
+    RejectUsage("--node: set the promises of its vGPU on that machine, with 'weir vgpu set'");
+  if (remote.by_port()) {
+    if (remote.plain || !remote.token.empty() || !flags.vgpu.empty())
+      RejectUsage("--node DEVICE: the host assigns this machine's vGPU: omit --token, --plain and --vgpu");
     return;
   }
-  if (distant.plain && flags.vgpu.empty()) RejectUsage("--plain: no token says which vGPU: give --vgpu");
-  if (distant.plain && !distant.token.empty()) RejectUsage("--plain uses no token");
-  if (!distant.plain && !flags.vgpu.empty()) RejectUsage("--vgpu: the token says which vGPU");
-  if (!distant.plain && distant.token.empty()) distant.token = EnvironmentVariable("WEIR_TOKEN");
-  if (!distant.plain && distant.token.empty())
+  if (remote.plain && flags.vgpu.empty()) RejectUsage("--plain: no token names the vGPU: give --vgpu");
+  if (remote.plain && !remote.token.empty()) RejectUsage("--plain uses no token");
+  if (!remote.plain && !flags.vgpu.empty()) RejectUsage("--vgpu: the token names the vGPU");
+  if (!remote.plain && remote.token.empty()) remote.token = EnvironmentVariable("WEIR_TOKEN");
+  if (!remote.plain && remote.token.empty())
     RejectUsage("--node: needs --token FILE (or WEIR_TOKEN), made by 'weir keys token VGPU' on that machine");
 }
 
 void AddMoveOptions(const Command& command, MoveFlags& move) {
   command.Add("--move-to", "HOST:PORT|NODE|auto", move.to,
-              "With --node: go on there, as by 'weir migrate', when the node is overloaded and asks the program to "
-              "leave (default: stay)");
+              "With --node: move there, as by 'weir migrate', when the node is overloaded and makes a drain "
+              "request (default: stay)");
   command.Add("--move-token", "FILE|DIR", move.token,
-              "From 'weir keys token' there; with a name or auto also a folder with NODE.token for each");
+              "File from 'weir keys token' there; with a name or auto also a folder with NODE.token for each");
   command.AddParsed("--room", "SIZE", move.room, ParseBytes,
                     "With --move-to auto: memory that the node has to have free");
   command.Add("--manager", "HOST:PORT,...", move.managers,
@@ -132,13 +132,13 @@ void AddMoveOptions(const Command& command, MoveFlags& move) {
 }
 
 constexpr const char* kRunExamples =
-    "  weir run -- glxgears                          # a vGPU of its own, for as long as it runs\n"
+    "  weir run -- glxgears                          # on a new vGPU, while it runs\n"
     "  weir run --weight 50 --fps 60 -- glmark2 -b terrain\n"
     "  weir vgpu create game --weight 50\n"
     "  weir run --vgpu game -- ./start-game.sh       # its children share the vGPU\n"
     "  weir run --node gpu1:7700 --token job.token -- clinfo     # OpenCL, on another machine's device\n"
     "  weir run --node gpu1:7700 --token job.token --move-to gpu2:7700 --move-token job2.token -- ./job\n"
-    "                                                # goes on there when gpu1 is overloaded and asks it to\n"
+    "                                                # moves there on a drain request of gpu1\n"
     "  weir run --node /dev/virtio-ports/weir.0 -- clinfo        # in a virtual machine: on its host's\n"
     "\n"
     "EXIT CODES\n"
@@ -158,18 +158,18 @@ Command AddRun(Command app, Session& session) {
   command.AddFlag("--strict", flags->strict,
                   "Don't run a program that can't be paced and metered (static, setuid, 32-bit)");
   command.Add(
-      "--node", "HOST:PORT|DEVICE", flags->distant.node,
-      "Compute OpenCL on another machine: where its 'weir serve --listen' is; or, in a virtual machine, on its "
-      "host: the port that 'weir serve --guest' there has the other end of, or the memory that '--guest-memory' "
+      "--node", "HOST:PORT|DEVICE", flags->remote.node,
+      "Compute OpenCL on another machine: HOST:PORT of its 'weir serve --listen'; or, in a virtual machine, on its "
+      "host: the port whose other end 'weir serve --guest' has there, or the memory that '--guest-memory' "
       "shares with it");
-  command.Add("--token", "FILE", flags->distant.token,
-              "With --node: from 'weir keys token' there; says which vGPU (default: $WEIR_TOKEN)");
-  command.AddFlag("--plain", flags->distant.plain,
+  command.Add("--token", "FILE", flags->remote.token,
+              "With --node: file from 'weir keys token' there, which names the vGPU (default: $WEIR_TOKEN)");
+  command.AddFlag("--plain", flags->remote.plain,
                   "With --node and --vgpu: no encryption and no token, for 'weir serve --listen-plain'");
-  AddMoveOptions(command, flags->distant.move);
+  AddMoveOptions(command, flags->remote.move);
   AddSettingOptions(command, flags->settings, /*creates=*/true);
   command.WhenGiven([flags, &session] {
-    CheckDistant(*flags);
+    CheckRemote(*flags);
     if (!flags->vgpu.empty() && flags->settings.Any())
       RejectUsage(
           fmt::format("--vgpu: '{0}' has its own settings; change them with 'weir vgpu set {0} ...'", flags->vgpu));

@@ -54,7 +54,7 @@ Status AddPortals(const ServeFlags& flags, const std::filesystem::path& self, da
     if (!net::HasNodeKeys(keys))
       return Fail(Errc::kNotFound, "--listen: this node has no keys in " + keys +
                                        "; 'weir keys init' makes them, and " +
-                                       "'weir keys token VGPU' also what a tenant needs");
+                                       "'weir keys token VGPU' also makes a tenant's token");
     options.portals.push_back({.program = program, .listen = flags.listen, .keys_dir = keys, .quiet = flags.quiet});
   }
   if (!flags.listen_plain.empty())
@@ -172,7 +172,8 @@ Status AddParts(const ServeFlags& flags, const std::filesystem::path& self, cons
   const bool plain = flags.listen.empty();
   const std::string& listen = plain ? flags.listen_plain : flags.listen;
   if (listen.empty())
-    return Fail(Errc::kInvalidArgument, "--offer-parts: others come by this node's portal: give --listen HOST:PORT");
+    return Fail(Errc::kInvalidArgument,
+                "--offer-parts: other nodes connect to this node's portal: give --listen HOST:PORT");
   std::string host = flags.offer_host;
   if (host.empty()) host = listen.substr(0, listen.rfind(':'));
   if (host.empty() || host == "0.0.0.0" || host == "[::]") {
@@ -238,16 +239,17 @@ void AddServe(Command app, Session& session) {
       "  weir serve --listen :7700     # tenants on other machines too; 'weir keys init' first\n"
       "  weir serve --guest /run/weir/vm1.sock=vm1     # and a virtual machine's: qemu -chardev socket,path=...\n"
       "  weir serve --guest-memory /run/weir/vm1.mem=vm1    # the same by memory: qemu -device ivshmem-plain,...\n"
-      "  weir serve --peer gpu2:7700=parts.token    # what does not fit here runs there in part\n"
-      "  weir serve --manager m1:7710 --listen :7700 --offer-parts parts --peers-token tokens/   # whoever offers\n"
+      "  weir serve --peer gpu2:7700=parts.token    # parts of launches that do not fit run there\n"
+      "  weir serve --manager m1:7710 --listen :7700 --offer-parts parts --peers-token tokens/   # any node that "
+      "offers\n"
       "  weir serve --modules kernels  # 'weir vgpu create kernels' and 'weir module register' go with it\n"
-      "  weir serve --run-dir /tmp/w --state-dir /tmp/w/state    # beside another one\n",
+      "  weir serve --run-dir /tmp/w --state-dir /tmp/w/state    # beside another daemon\n",
       session);
   command.Add("--state-dir", "DIR", flags->state_dir,
-              "Where vGPUs and policies survive a restart (default: /var/lib/weir for root)");
+              "Folder in which vGPUs and policies survive a restart (default: /var/lib/weir for root)");
   command.AddParsed("--device-cpus", "LIST", flags->device_cpus, ParseCpuList,
                     "CPUs that are the software device, as 0-1 (default: all)");
-  command.Add("--policy", "NAME", flags->policy, "Policy of the devices (default: the one kept in the state folder)");
+  command.Add("--policy", "NAME", flags->policy, "Policy of the devices (default: from the state folder)");
   command.Add("--opencl-library", "FILE", flags->opencl_library,
               "The vendor's OpenCL driver (default: the first of /etc/OpenCL/vendors that works)");
   command.Add(
@@ -258,31 +260,31 @@ void AddServe(Command app, Session& session) {
   command.Add("--nvml-library", "FILE", flags->nvml_library,
               "With --device nvidia:GPU: NVIDIA's NVML (default: libnvidia-ml.so.1)");
   command.AddParsed("--kernel-timeout", "TIME", flags->kernel_timeout, ParseDuration,
-                    "An OpenCL kernel that runs longer costs its vGPU the executor (default: 60 s; 0: none does)");
+                    "Time limit of an OpenCL kernel, after which its executor is ended (default: 60 s; 0: none)");
   command.Add("--listen", "HOST:PORT", flags->listen,
-              "Let tenants on other machines in there, with their tokens ('weir keys'); ':7700' is on all addresses");
+              "Address for tenants on other machines, with tokens ('weir keys'); ':7700' is on all addresses");
   command.Add("--keys-dir", "DIR", flags->keys_dir, "This node's keys (default: keys in the state folder)");
   command.Add("--listen-plain", "HOST:PORT", flags->listen_plain,
-              "The same without encryption or proof: whoever can connect there has every vGPU");
+              "The same without encryption or tokens: every client that can connect has every vGPU");
   command.Add(
       "--guest", "PATH=VGPU", flags->guests,
-      "Let a virtual machine's programs in, as this vGPU: its port is led to this Unix socket; may be repeated");
+      "Accept a virtual machine's programs as this vGPU: its port is connected to this Unix socket; may be repeated");
   command.Add("--guest-at", "PATH=VGPU", flags->guests_at,
               "The same where the hypervisor listens on the socket, or PATH is a terminal");
   command.Add("--guest-memory", "FILE=VGPU[,size=SIZE]", flags->guests_memory,
-              "The same by memory that the virtual machine maps (ivshmem): a file, made with 4M where it isn't there");
+              "The same by memory that the virtual machine maps (ivshmem): a file, created with 4M if it is missing");
   command.Add("--peer", "HOST:PORT=TOKENFILE", flags->peers,
               "A node that runs parts of OpenCL launches whose memory does not fit here; may be repeated");
   command.Add("--peer-plain", "HOST:PORT=VGPU", flags->peers_plain,
               "The same by a connection without encryption or proof");
   command.Add("--manager", "HOST:PORT,...", flags->managers,
-              "Be a node of the cluster that these managers manage ('weir manager'): run what they send");
-  command.Add("--node-name", "NAME", flags->node_name, "What this node is called there (default: the machine's name)");
+              "Join the cluster of these managers ('weir manager') and execute their runs");
+  command.Add("--node-name", "NAME", flags->node_name, "This node's name there (default: the machine's name)");
   command.Add("--manager-token", "FILE", flags->manager_token, "The managers' token");
   command.Add("--offer-parts", "VGPU", flags->offer_parts,
               "With --manager and --listen: parts of other nodes' launches may run in this vGPU");
   command.Add("--offer-host", "HOST", flags->offer_host,
-              "Where other nodes reach this one (default: the host of --listen, else the machine's name)");
+              "This node's host name for other nodes (default: the host of --listen, else the machine's name)");
   command.Add("--peers-token", "FILE|DIR", flags->peers_token,
               "With --manager: parts of launches run on nodes that offer it, with this token, or with DIR/NODE.token");
   command.AddFlag("--peers-plain", flags->peers_plain_too, "The same on nodes that want no token");
@@ -292,12 +294,12 @@ void AddServe(Command app, Session& session) {
       "With --modules: the folder of modules, inputs and outputs, which nodes may share (default: modules in the "
       "state folder)");
   command.AddWhole("--module-units", "N", flags->units, 0, 65536,
-                   "With --modules: parts of so many compute units are the devices (default: the whole one)");
+                   "With --modules: divide the device into parts of this many compute units (default: undivided)");
   command.Add("--placement", "NAME", flags->placement,
-              "With --modules: which device a run goes to (default: interference-aware)");
+              "With --modules: placement of runs (default: interference-aware)");
   command.AddFlag("--private", flags->is_private,
                   "End 10 s after the last tenant, and keep the state in the run folder");
-  command.AddFlag("--quiet", flags->quiet, "Say nothing but errors");
+  command.AddFlag("--quiet", flags->quiet, "Print only errors");
   command.WhenGiven([flags, &session] {
     if (flags->managers.empty() && !(flags->node_name.empty() && flags->manager_token.empty()))
       RejectUsage("serve: --node-name and --manager-token are of --manager");

@@ -139,13 +139,12 @@ void AddSim(Command app, Session& session) {
   const Command run = AddCommand(sim, "run", "Play a scenario",
                                  "  weir sim run vgris-fig7\n  weir sim run my.toml --seed 7 --out results\n", session);
   run.Add("scenario", "SCENARIO", flags->scenario, "A file, or a name that `weir sim list` shows").Required();
-  run.Add("--out", "DIR", flags->out,
-          "Write report.html, result.json and two CSVs for each run there: by frame, by second");
+  run.Add("--out", "DIR", flags->out, "Folder for report.html, result.json and two CSVs per run: by frame, by second");
   run.AddFlag("--no-frames", flags->no_frames, "With --out: no CSV by frame, which may be large");
   run.WhenGiven([flags, &session] { session.action = [flags, &session] { return RunOne(session, *flags); }; });
   const Command list = AddCommand(sim, "list", "List the scenarios", "  weir sim list\n", session);
   list.WhenGiven([&session] { session.action = [&session] { return PrintScenarios(session); }; });
-  const Command check = AddCommand(sim, "check", "Play scenarios and check what is expected of them",
+  const Command check = AddCommand(sim, "check", "Play scenarios and check their expectations",
                                    "  weir sim check\n  weir sim check vgris-fig7 my.toml --seed 3\n", session);
   check.Add("scenarios", "SCENARIO", flags->scenarios, "Which (default: all)");
   check.WhenGiven([flags, &session] { session.action = [flags, &session] { return Check(session, *flags); }; });

@@ -145,7 +145,7 @@ Result<int> RunReplay(const Session& session, const ReplayFlags& flags) {
 
 void AddSimReplay(Command sim, Session& session) {
   auto flags = std::make_shared<ReplayFlags>();
-  const Command command = AddCommand(sim, "replay", "What if recorded programs ran under another policy?",
+  const Command command = AddCommand(sim, "replay", "Simulate recorded programs under another policy",
                                      "  weir record game --trace game.wtrace --seconds 20 &\n"
                                      "  weir record render --trace render.wtrace --seconds 20\n"
                                      "  weir sim replay game.wtrace render.wtrace --policy hybrid\n",

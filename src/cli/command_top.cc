@@ -53,7 +53,7 @@ Result<int> PrintJsonForEver(const ControlClient& client, const TopFlags& flags)
   while (true) {
     WEIR_TRY_STATUS(PrintJsonOnce(client));
     std::fflush(stdout);
-    if (signals.WaitFor(flags.interval)) return signals.Asked() ? 0 : signals.ExitCode();
+    if (signals.WaitFor(flags.interval)) return signals.StoppedByUser() ? 0 : signals.ExitCode();
   }
 }
 
@@ -74,7 +74,8 @@ Result<int> Live(const ControlClient& client, const TopFlags& flags) {
       if (show) screen.Show(RenderTop(snapshot, history, OptionsOf(flags)) + hint);
       std::fflush(stdout);
       const Woke woke = signals.WaitForMore(std::max(next - platform::Now(), Duration(0)), keyboard.fd());
-      if (woke == Woke::kStopSignal) return signals.Asked() ? 0 : signals.ExitCode();  // Ctrl-C is the normal end
+      if (woke == Woke::kStopSignal)
+        return signals.StoppedByUser() ? 0 : signals.ExitCode();  // Ctrl-C is the normal end
       if (woke == Woke::kKey && keyboard.TakeQuit()) return 0;
       show = woke == Woke::kResize;
     }
@@ -93,7 +94,7 @@ Result<int> Top(const Session& session, const TopFlags& flags) {
 void AddTop(Command app, Session& session) {
   auto flags = std::make_shared<TopFlags>();
   const Command command = AddCommand(
-      app, "top", "Watch who gets what",
+      app, "top", "Watch the use of each vGPU",
       "  weir top\n"
       "  weir top --interval 250ms\n"
       "  weir top --once --no-color\n"

@@ -155,9 +155,8 @@ void AddCreateAndSet(Command vgpu, Session& session) {
   const Command create = AddNamed(
       vgpu, session, "create", "Make a vGPU",
       "  weir vgpu create game --weight 50 --fps 60\n  weir vgpu create batch --cap 20% --memory 512M:2G\n"
-      "  weir vgpu create nightly --best-effort    # of what nobody else wants\n"
-      "  weir vgpu create small --memory 1G --partition never    # what needs more than 1G fails, and doesn't run in "
-      "parts\n",
+      "  weir vgpu create nightly --best-effort    # uses only idle GPU time\n"
+      "  weir vgpu create small --memory 1G --partition never    # launches never run in parts\n",
       [&session](const VgpuFlags& f) {
         json body{{"name", f.name}};
         AddSettings(f.settings, body);
@@ -191,7 +190,7 @@ void AddPauseAndResume(Command vgpu, Session& session) {
       },
       flags);
   AddNamed(
-      vgpu, session, "resume", "Let a paused vGPU's programs go on", "  weir vgpu resume batch\n",
+      vgpu, session, "resume", "Resume a paused vGPU", "  weir vgpu resume batch\n",
       [&session](const VgpuFlags& f) {
         return Report(session, session.client().Post(VgpuTarget(f.name) + "/resume"), "resumed");
       },
@@ -236,13 +235,13 @@ void AddVgpu(Command app, Session& session) {
       [&session](const VgpuFlags& f) { return Report(session, session.client().Get(VgpuTarget(f.name)), nullptr); },
       flags);
   AddNamed(
-      vgpu, session, "env", "Print what makes a program a tenant of a vGPU, as NAME=VALUE lines",
+      vgpu, session, "env", "Print the environment variables that make a program a tenant of a vGPU",
       "  env $(weir vgpu env game) ./game          # as 'weir run --vgpu game -- ./game' does, without looking at it "
       "first\n",
       [&session](const VgpuFlags& f) { return PrintEnvironment(session, f); }, flags);
   const Command remove = AddNamed(
       vgpu, session, "rm", "Remove a vGPU",
-      "  weir vgpu rm game\n  weir vgpu rm game --force    # its programs go on, unthrottled\n",
+      "  weir vgpu rm game\n  weir vgpu rm game --force    # its programs continue unthrottled\n",
       [&session](const VgpuFlags& f) { return Remove(session, f); }, flags);
   remove.AddFlag("--force", flags->force, "Even while programs are attached to it");
   AddPauseAndResume(vgpu, session);

@@ -21,7 +21,7 @@ class EventText : public ::testing::Test {
   }
 };
 
-TEST_F(EventText, HasLocalTimeKindWhoAndText) {
+TEST_F(EventText, HasLocalTimeKindVgpuAndText) {
   In("UTC");
   const EventView event{1'780'000'000'123'000'000, "embedded", "sold", "game", "a ceiling of 50 %"};
   EXPECT_EQ(EventLine(event, false), "2026-05-28 20:26:40.123  sold        game            a ceiling of 50 %\n");
@@ -29,12 +29,12 @@ TEST_F(EventText, HasLocalTimeKindWhoAndText) {
   EXPECT_TRUE(EventLine(event, false).starts_with("2026-05-28 22:26:40.123 "));
 }
 
-TEST_F(EventText, IsOfTheDeviceWhereNoVgpuIsNamed) {
+TEST_F(EventText, NamesTheDeviceOfAnEventWithoutVgpu) {
   const EventView event{0, "embedded", "oversell", "", "selling is strict"};
   EXPECT_NE(EventLine(event, false).find("  embedded  "), std::string::npos);
 }
 
-TEST_F(EventText, SteersNoTerminal) {
+TEST_F(EventText, ReplacesTerminalControlCharacters) {
   const EventView event{0, "\x1b[2J", "\x1b]0;x\x07", "", "\x1b[31m"};
   EXPECT_EQ(EventLine(event, false).find('\x1b'), std::string::npos);
 }

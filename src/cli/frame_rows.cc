@@ -74,7 +74,7 @@ Result<FrameRow> RowFromJson(const json& fields, const Positions& positions) {
 
 Result<FrameRows> FrameRowsFromJson(const json& reply) {
   const auto list = reply.find("frames");
-  if (list == reply.end() || !list->is_array()) return Unreadable("its reply holds no list of them");
+  if (list == reply.end() || !list->is_array()) return Unreadable("its reply contains no list of them");
   FrameRows out{WholeField(reply, "next"), WholeField(reply, "lost"), {}};
   WEIR_TRY(const Positions positions, FindColumns(reply));
   out.rows.reserve(list->size());

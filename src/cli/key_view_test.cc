@@ -11,7 +11,7 @@
 namespace weir::cli {
 namespace {
 
-TEST(KeyView, ANodeIsNamedAfterItsHostAsFarAsThatCanBeAName) {
+TEST(KeyView, ANodesNameIsDerivedFromItsHostName) {
   EXPECT_EQ(NodeNameFrom("gpu-1.lab"), "gpu-1.lab");
   EXPECT_EQ(NodeNameFrom("-.gpu 1/2"), "gpu-1-2");
   EXPECT_EQ(NodeNameFrom(""), "node");
@@ -21,13 +21,13 @@ TEST(KeyView, ANodeIsNamedAfterItsHostAsFarAsThatCanBeAName) {
   EXPECT_TRUE(net::CheckKeyName(NodeNameFrom(std::string(300, 'x'))));
 }
 
-TEST(KeyView, TokensAreForTheNamesThatTheEngineTakes) {
+TEST(KeyView, TokensAcceptTheEnginesVgpuNames) {
   for (const std::string& name : std::vector<std::string>{"a", "A.b_c-9", "", ".a", "-a", "a b", "a/b", "ü",
                                                           std::string(63, 'x'), std::string(64, 'x')})
     EXPECT_EQ(net::CheckKeyName(name).has_value(), engine::CheckName(name).has_value()) << name;
 }
 
-TEST(KeyView, ShowsWhichTokensAreGood) {
+TEST(KeyView, ShowsTheStatesOfTokens) {
   const std::vector<net::TokenRecord> tokens{{"4000000000000001", "game", 2'000'000'000, false},
                                              {"4000000000000002", "desk", 1'000, false},
                                              {"4000000000000003", "away", 2'000'000'000, true}};

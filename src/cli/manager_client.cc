@@ -49,14 +49,14 @@ Result<nlohmann::json> ManagerClient::Ask(const cluster::Address& manager, const
 Result<nlohmann::json> ManagerClient::Get(const std::string& target) const {
   const Instant until = platform::Now() + kLeaderMax;
   for (;;) {
-    bool somebody = false;
+    bool answered = false;
     Result<nlohmann::json> answer = Fail(Errc::kUnavailable, "");
     for (const cluster::Address& manager : managers_) {
       answer = Ask(manager, target);
       if (answer || answer.error().code != Errc::kUnavailable) return answer;
-      somebody |= answer.error().message.find("does not lead") != std::string::npos;
+      answered |= answer.error().message.find("does not lead") != std::string::npos;
     }
-    if (!somebody || platform::Now() >= until) return answer;
+    if (!answered || platform::Now() >= until) return answer;
     std::this_thread::sleep_for(kAskAgainAfter);
   }
 }

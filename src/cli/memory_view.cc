@@ -188,8 +188,8 @@ std::string MemoryMapText(const MemoryMapView& map, const std::vector<VgpuView>&
   }
   const SlotSigns& signs = glyphs == Glyphs::kUnicode ? kUnicodeSigns : kAsciiSigns;
   out += "\n" + table.Render(color);
-  out += fmt::format("\n{} its own now   {} held, another's now or nobody's   {} leaving   {} not held\n", signs.own,
-                     signs.others, signs.leaving, signs.none);
+  out += fmt::format("\n{} assigned   {} held but not assigned   {} revoking   {} not held\n", signs.own, signs.others,
+                     signs.leaving, signs.none);
   return out;
 }
 

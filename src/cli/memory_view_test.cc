@@ -17,7 +17,7 @@ nlohmann::json MapReply() {
     "holders": [{"name": "a", "id": 1, "ranges": [[0, 4]]}, {"name": "b", "id": 2, "ranges": [[2, 4]]}]})");
 }
 
-TEST(MemoryView, DrawsWhoHoldsWhichSlotsAndWhoseTheyAreNow) {
+TEST(MemoryView, DrawsTheHolderAndOwnerOfEachSlot) {
   const MemoryMapView map = MemoryMapFromJson(MapReply());
   ASSERT_EQ(map.holders.size(), 2U);
   EXPECT_EQ(SlotRow(map, map.holders[0], 80, Glyphs::kAscii), "##=-..");
@@ -26,7 +26,7 @@ TEST(MemoryView, DrawsWhoHoldsWhichSlotsAndWhoseTheyAreNow) {
   EXPECT_EQ(SlotRow(map, map.holders[0], 80, Glyphs::kUnicode), "██▒░··");
 }
 
-TEST(MemoryView, SaysWhatEachHasAndWhoWaits) {
+TEST(MemoryView, ShowsTheSlotsAndWaitsOfEachVgpu) {
   VgpuView a;
   a.name = "a", a.memory.held_slots = 4, a.memory.here_slots = 2, a.memory.waits = true, a.memory.max_slots = 6;
   a.memory.made_bytes = 300U << 20;
@@ -51,20 +51,20 @@ TEST(MemoryView, HasShortLinesForALiveView) {
   EXPECT_NE(text.find("##=-.."), std::string::npos) << text;
 }
 
-TEST(MemoryView, OfMemoryThatIsNotElasticSaysHowToMakeItSo) {
+TEST(MemoryView, ExplainsHowToSwitchElasticMemoryOn) {
   const std::string text =
       MemoryMapText(MemoryMapFromJson({{"device", "gpu"}, {"slots", 0}}), {}, 80, false, Glyphs::kAscii);
   EXPECT_NE(text.find("not elastic"), std::string::npos) << text;
   EXPECT_NE(text.find("weir memory on"), std::string::npos) << text;
 }
 
-TEST(MemoryView, ListsParametersBesideWhatIsInForce) {
-  const std::string text = MemoryParamsText({{"look_ms", "ms", "between two looks", 500, 50, 60000, {}}},
+TEST(MemoryView, ListsParametersWithTheirValues) {
+  const std::string text = MemoryParamsText({{"look_ms", "ms", "period of the overhead check", 500, 50, 60000, {}}},
                                             MemoryMapFromJson(MapReply()), false);
   EXPECT_NE(text.find("look_ms       500.0      500"), std::string::npos) << text;
 }
 
-TEST(MemoryView, WhatIsNoMapReadsAsNothing) {
+TEST(MemoryView, SurvivesAMalformedMap) {
   for (const char* reply : {"{}", R"({"slots": 3, "owners": "x", "holders": [7]})", R"({"slots": -1})",
                             R"({"slots": 2, "owners": [1], "holders": [{"ranges": [[0, 9], [1], "y"]}]})"}) {
     const MemoryMapView map = MemoryMapFromJson(nlohmann::json::parse(reply));

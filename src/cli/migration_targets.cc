@@ -37,57 +37,58 @@ std::vector<Offering> OfferingIn(const json& nodes) {
 }
 
 /// Empty: it is not there.
-std::string TokenOf(const MigrationWish& wish, const std::string& node) {
+std::string TokenOf(const MigrationOptions& options, const std::string& node) {
   std::error_code none;
-  const std::filesystem::path token(wish.token);
+  const std::filesystem::path token(options.token);
   const std::filesystem::path file = std::filesystem::is_directory(token, none) ? token / (node + ".token") : token;
   return std::filesystem::exists(file, none) ? std::filesystem::absolute(file).string() : std::string();
 }
 
-Result<MigrationTarget> TargetAt(const Offering& node, const MigrationWish& wish) {
+Result<MigrationTarget> TargetAt(const Offering& node, const MigrationOptions& options) {
   MigrationTarget target{.node = node.node, .request = {.node = node.address}};
-  if (wish.plain != node.plain)
-    return Fail(Errc::kNotFound, fmt::format("node {} {}", node.node,
-                                             node.plain ? "wants no token: say that this is known with --plain"
-                                                        : "wants a token: give --token FILE, or a folder of them"));
-  if (wish.plain) {
-    target.request.vgpu = wish.vgpu.empty() ? node.vgpu : wish.vgpu;
+  if (options.plain != node.plain)
+    return Fail(Errc::kNotFound,
+                fmt::format("node {} {}", node.node,
+                            node.plain ? "accepts connections without a token: confirm with --plain"
+                                       : "requires a token: give --token FILE, or a folder of tokens"));
+  if (options.plain) {
+    target.request.vgpu = options.vgpu.empty() ? node.vgpu : options.vgpu;
     return target;
   }
-  target.request.token = TokenOf(wish, node.node);
+  target.request.token = TokenOf(options, node.node);
   if (target.request.token.empty())
-    return Fail(Errc::kNotFound, fmt::format("no token for node {} in {}", node.node, wish.token));
+    return Fail(Errc::kNotFound, fmt::format("no token for node {} in {}", node.node, options.token));
   return target;
 }
 
 }  // namespace
 
-Result<std::vector<MigrationTarget>> TargetsIn(const json& nodes, const MigrationWish& wish) {
+Result<std::vector<MigrationTarget>> TargetsIn(const json& nodes, const MigrationOptions& options) {
   const std::vector<Offering> all = OfferingIn(nodes);
   std::vector<MigrationTarget> targets;
-  if (wish.to != kAnyNode) {
+  if (options.to != kAnyNode) {
     for (const Offering& node : all) {
-      if (node.node != wish.to) continue;
-      WEIR_TRY(MigrationTarget target, TargetAt(node, wish));
+      if (node.node != options.to) continue;
+      WEIR_TRY(MigrationTarget target, TargetAt(node, options));
       targets.push_back(std::move(target));
       return targets;
     }
-    return Fail(Errc::kNotFound, fmt::format("the manager knows no node '{}' that lets others in ('weir serve "
+    return Fail(Errc::kNotFound, fmt::format("the manager knows no node '{}' that accepts programs ('weir serve "
                                              "--offer-parts'); 'weir nodes' shows which do",
-                                             wish.to));
+                                             options.to));
   }
-  const Bytes need{std::max<std::uint64_t>(wish.room.count, 1)};
-  std::string why = "no other node lets programs in ('weir serve --offer-parts')";
+  const Bytes need{std::max<std::uint64_t>(options.room.count, 1)};
+  std::string why = "no other node accepts programs ('weir serve --offer-parts')";
   std::vector<core::KnownNode> known;
   std::vector<NodeId> ids;
   for (const Offering& node : all) {
-    if (node.address == wish.away_from) continue;
+    if (node.address == options.away_from) continue;
     if (node.known.room < need) {
-      why = fmt::format("node {} has {} MiB free, and {} were asked for", node.node, node.known.room->count >> 20,
+      why = fmt::format("node {} has {} MiB free, but {} MiB are needed", node.node, node.known.room->count >> 20,
                         need.count >> 20);
       continue;
     }
-    if (const auto target = TargetAt(node, wish); !target) {
+    if (const auto target = TargetAt(node, options); !target) {
       why = target.error().message;
       continue;
     }
@@ -97,7 +98,7 @@ Result<std::vector<MigrationTarget>> TargetsIn(const json& nodes, const Migratio
   core::NodeChoice choice;
   choice.SetNodes(ids);
   for (const NodeId id : core::ChooseKnown(choice, Instant{}, known, need, known.size(), [](NodeId) { return true; })) {
-    WEIR_TRY(MigrationTarget target, TargetAt(all[id.value - 1], wish));
+    WEIR_TRY(MigrationTarget target, TargetAt(all[id.value - 1], options));
     targets.push_back(std::move(target));
   }
   if (targets.empty()) return Fail(Errc::kNotFound, why);

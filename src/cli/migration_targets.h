@@ -15,7 +15,7 @@ namespace weir::cli {
 /// The value "auto" of --to.
 inline constexpr const char* kAnyNode = "auto";
 
-struct MigrationWish {
+struct MigrationOptions {
   std::string to = {};         // a node's name, or kAnyNode
   std::string token = {};      // a file, or a folder with NODE.token for each
   bool plain = false;          // no token
@@ -30,6 +30,6 @@ struct MigrationTarget {
 
 /// From the reply to GET /v1/nodes: the node with that name. With kAnyNode: all nodes that offer parts, have room and
 /// can be accessed, in the order of Algorithm 1. kNotFound says what is missing.
-Result<std::vector<MigrationTarget>> TargetsIn(const nlohmann::json& nodes, const MigrationWish& wish);
+Result<std::vector<MigrationTarget>> TargetsIn(const nlohmann::json& nodes, const MigrationOptions& options);
 
 }  // namespace weir::cli

@@ -24,27 +24,27 @@ json NodeOffering(const std::string& name, Bytes room, std::uint64_t threads, bo
             {"threads", threads}}}};
 }
 
-Names NamesOf(const json& nodes, const MigrationWish& wish) {
-  const auto targets = TargetsIn({{"nodes", nodes}}, wish);
+Names NamesOf(const json& nodes, const MigrationOptions& options) {
+  const auto targets = TargetsIn({{"nodes", nodes}}, options);
   Names names;
   if (targets)
     for (const MigrationTarget& target : *targets) names.push_back(target.node);
   return names;
 }
 
-TEST(MigrationTargets, OfAnyNodeTheFewestThreadsAreFirst) {
+TEST(MigrationTargets, PrefersTheNodeWithTheFewestThreads) {
   const json nodes{NodeOffering("a", MiB(100), 7),
                    NodeOffering("b", MiB(100), 5),
                    NodeOffering("c", MiB(10), 0),
                    {{"name", "d"}},
                    NodeOffering("e", MiB(500), 5)};
-  const MigrationWish wish{.to = kAnyNode, .plain = true, .room = MiB(64)};
-  EXPECT_EQ(NamesOf(nodes, wish), (Names{"b", "e", "a"}));
-  MigrationWish away = wish;
+  const MigrationOptions options{.to = kAnyNode, .plain = true, .room = MiB(64)};
+  EXPECT_EQ(NamesOf(nodes, options), (Names{"b", "e", "a"}));
+  MigrationOptions away = options;
   away.away_from = "b:1";
   EXPECT_EQ(NamesOf(nodes, away), (Names{"e", "a"}));
   away.room = MiB(1000);
-  EXPECT_EQ(TargetsIn({{"nodes", nodes}}, away).error().message, "node e has 500 MiB free, and 1000 were asked for");
+  EXPECT_EQ(TargetsIn({{"nodes", nodes}}, away).error().message, "node e has 500 MiB free, but 1000 MiB are needed");
 }
 
 TEST(MigrationTargets, ANodeIsFoundByItsName) {

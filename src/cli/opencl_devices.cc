@@ -30,7 +30,7 @@ std::vector<OpenClDevice> ParseOpenClDevices(const std::string& text) {
 }
 
 Result<std::vector<OpenClDevice>> ListOpenClDevices(const std::string& executor) {
-  if (executor.empty()) return Fail(Errc::kUnavailable, "weir-executor is not where weir was installed");
+  if (executor.empty()) return Fail(Errc::kUnavailable, "weir-executor is not installed beside weir");
   std::array<int, 2> ends{};
   if (::pipe(ends.data()) != 0) return Fail(Errc::kIo, "making a pipe for weir-executor");
   auto child = Child::Start({.argv = {executor, "--list"}, .output_fd = ends[1]});
@@ -43,7 +43,7 @@ Result<std::vector<OpenClDevice>> ListOpenClDevices(const std::string& executor)
   if (!child) return std::move(child).error();
   std::vector<OpenClDevice> devices = ParseOpenClDevices(text);
   if (devices.empty())
-    return Fail(Errc::kUnavailable, "no OpenCL driver offers a device; on Debian, pocl-opencl-icd brings one for CPUs");
+    return Fail(Errc::kUnavailable, "no OpenCL driver offers a device; on Debian, pocl-opencl-icd has one for CPUs");
   return devices;
 }
 

@@ -6,7 +6,7 @@
 namespace weir::cli {
 namespace {
 
-TEST(OpenClDevices, AreReadFromAListOfTheirs) {
+TEST(OpenClDevices, AreReadFromTheExecutorsList) {
   const auto devices = ParseOpenClDevices(
       "libpocl.so.2\t0\tAuthenticAMD\tpthread-AMD EPYC\t2\t9489833984\t3.1\n"
       "weir-executor: cannot open an OpenCL driver: libgone.so\n"
@@ -18,7 +18,7 @@ TEST(OpenClDevices, AreReadFromAListOfTheirs) {
   EXPECT_EQ(devices[0].memory_bytes, 9489833984U);
 }
 
-TEST(OpenClDevices, AProgramThatIsNotThereIsSaid) {
+TEST(OpenClDevices, AMissingProgramIsReported) {
   EXPECT_EQ(ListOpenClDevices("").error().code, Errc::kUnavailable);
   EXPECT_FALSE(ListOpenClDevices("/nowhere/weir-executor"));
 }

@@ -111,13 +111,13 @@ Command AddCommandGroup(Command parent, const std::string& name, const std::stri
 void AddSettingOptions(Command command, VgpuSettings& settings, bool creates) {
   if (creates) command.Add("--device", "NAME", settings.device, "The device to share (default: the node's first)");
   command.AddParsed("--weight", "N", settings.weight, ParseWhole,
-                    "Proportional share of what is contended, 1 to 10000 (default 100)");
+                    "Relative share of the device while it is contended, 1 to 10000 (default 100)");
   command.AddParsed("--cap", "SHARE", settings.cap, ParseFraction,
                     "Upper limit of GPU time, 0.01 to 1, or 40% (default 1)");
   command.AddParsed("--fps", "N", settings.fps, ParseNumber, "Promised frames per second; 0: none");
   command.AddParsed("--tasks", "N", settings.tasks_per_s, ParseNumber,
-                    "Promised tasks per second of a program that computes: kernel launches, or what it ends with "
-                    "markers of its own; 0: none. Not beside --fps");
+                    "Promised tasks per second of a program that computes: kernel launches, or work that ends with "
+                    "its own markers; 0: none. Excludes --fps");
   command.AddParsed("--latency-ms", "N", settings.latency_ms, ParseNumber,
                     "Promised upper limit of a frame's latency; 0: none");
   command.AddParsed("--memory", "[MIN:]MAX", settings.memory, ParseMemoryRange,
@@ -127,7 +127,7 @@ void AddSettingOptions(Command command, VgpuSettings& settings, bool creates) {
               "fail (never), or parts for all launches that can be cut (always, for tests)");
   if (creates)
     command.AddFlag("--best-effort", settings.best_effort,
-                    "Of what nobody else wants, without a promise: never refused where a device is oversold");
+                    "Use only idle GPU time, without a promise: never refused on an oversold device");
 }
 
 }  // namespace weir::cli

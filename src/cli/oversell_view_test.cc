@@ -16,7 +16,7 @@ DeviceView Selling(const std::string& mode, double guaranteed, double oversold) 
   return device;
 }
 
-TEST(OversellView, SaysWhatCanBeSoldAndWhyNoMore) {
+TEST(OversellView, ShowsWhatCanBeSoldAndTheLimit) {
   EXPECT_EQ(OfferText(Selling("off", 1, 0)), "any cap: selling is off");
   EXPECT_EQ(OfferText(Selling("strict", 0.2, 0)), "20 %, guaranteed: 80 % is sold");
   EXPECT_EQ(OfferText(Selling("adaptive", 0.2, 0.4999)), "49 %, oversold; 20 % guaranteed: 80 % is sold");
@@ -39,7 +39,7 @@ TEST(OversellView, ListsTheVgpusOfItsDevice) {
   EXPECT_EQ(OversellText(Selling("off", 1, 0), {}, false).find("earned"), std::string::npos);
 }
 
-TEST(OversellView, ShowsWhatIsInForceBesideTheDefault) {
+TEST(OversellView, ShowsValuesBesideDefaults) {
   DeviceView device = Selling("static", 0, 0);
   device.oversell.params = {{"ratio", 1.5}};
   const std::string text = OversellParamsText({{"ratio", "devices", "of ceilings", 2, 1, 100, {}}}, {device}, false);

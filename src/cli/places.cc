@@ -93,7 +93,7 @@ Result<std::string> FindPreloadLibrary(const fs::path& self) {
 Result<std::string> ComposePreload(const std::string& before, const std::string& library) {
   if (library.find_first_of(" :\t\n") != std::string::npos)
     return Fail(Errc::kInvalidArgument,
-                fmt::format("cannot preload '{}': LD_PRELOAD takes no path with a blank or a colon in it; install weir "
+                fmt::format("cannot preload '{}': LD_PRELOAD accepts no path with a blank or a colon; install weir "
                             "elsewhere, or set WEIR_LIB_DIR",
                             library));
   if (before.empty()) return library;

@@ -41,7 +41,7 @@ TEST_F(PlacesTest, AFlagWinsOverTheEnvironmentAndThatOverTheRunFolder) {
   EXPECT_EQ(FindPlaces({.run_dir = "/r", .socket = ""}).socket, "/r/control.sock");
 }
 
-TEST_F(PlacesTest, FindsTheShimBesideTheProgramOrWhereToldTo) {
+TEST_F(PlacesTest, FindsTheShimBesideTheProgramOrByEnvironment) {
   const fs::path self = dir_ / "bin/weir";
   const auto missing = FindPreloadLibrary(self);
   ASSERT_FALSE(missing);
@@ -66,7 +66,7 @@ TEST(ComposePreload, AddsItselfOnlyOnce) {
   EXPECT_EQ(ComposePreload("x.so /l/a.so", "/l/a.so").value(), "x.so /l/a.so");
 }
 
-TEST(ComposePreload, RefusesPathsThatLdSoWouldCutInPieces) {
+TEST(ComposePreload, RefusesPathsThatLdSoWouldSplit) {
   for (const char* path : {"/my lib/a.so", "/l:m/a.so"}) {
     const auto composed = ComposePreload("", path);
     ASSERT_FALSE(composed) << path;

@@ -39,8 +39,8 @@ Status LockRunDir(const Fd& lock, const std::string& path) {
     if (errno != EWOULDBLOCK && errno != EINTR)
       return Fail(Errc::kIo, fmt::format("cannot lock {}: {}", path, std::strerror(errno)));
     if (platform::Now() > end)
-      return Fail(Errc::kTimeout, fmt::format("another 'weir run' has held {} for {:.0f} s; end it and try again", path,
-                                              SecondsOf(kLockLimit)));
+      return Fail(Errc::kTimeout, fmt::format("another 'weir run' has locked {} for {:.0f} s; end it and try again",
+                                              path, SecondsOf(kLockLimit)));
     poll(nullptr, 0, 10);
   }
   return Ok();

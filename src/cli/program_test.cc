@@ -75,7 +75,7 @@ TEST(InspectImage, KnowsOtherWordSizesAndMachines) {
   EXPECT_EQ(InspectImage(machine), ImageKind::kForeign);
 }
 
-TEST(InspectImage, KnowsScriptsAndDataAndNothing) {
+TEST(InspectImage, DistinguishesScriptsDataAndEmptyFiles) {
   EXPECT_EQ(InspectImage("#!/bin/sh\n"), ImageKind::kScript);
   EXPECT_EQ(InspectImage("echo hello\n"), ImageKind::kOther);
   EXPECT_EQ(InspectImage(""), ImageKind::kOther);

@@ -63,7 +63,7 @@ Status RefuseTwice(const std::string& wanted, const std::string& uuid, const std
 Status AddAccount(std::vector<std::string> source, const std::string& device, const std::filesystem::path& self,
                   daemon::ServeOptions& options) {
   std::string program = FindHelper(self, kGpuAccount);
-  if (program.empty()) return Fail(Errc::kUnavailable, "weir-gpu-account is not where weir was installed");
+  if (program.empty()) return Fail(Errc::kUnavailable, "weir-gpu-account is not installed beside weir");
   options.accounts.push_back({.program = std::move(program), .source = std::move(source), .devices = {device}});
   return Ok();
 }
@@ -72,7 +72,7 @@ Status AddAccount(std::vector<std::string> source, const std::string& device, co
 Status AddNvidia(const std::string& gpu, const std::filesystem::path& self, const std::string& nvml_library,
                  daemon::ServeOptions& options) {
   const std::string program = FindHelper(self, kGpuMemory);
-  if (program.empty()) return Fail(Errc::kUnavailable, "weir-gpu-memory is not where weir was installed");
+  if (program.empty()) return Fail(Errc::kUnavailable, "weir-gpu-memory is not installed beside weir");
   std::vector<std::string> argv{program, "--gpu", gpu, "--identify"};
   if (!nvml_library.empty()) argv.insert(argv.end(), {"--library", nvml_library});
   WEIR_TRY(const Output output, Run(std::move(argv)));
@@ -122,7 +122,7 @@ Status AddEmulated(const std::string& description, const std::filesystem::path& 
   daemon::AccountSetup account{.program = FindHelper(self, kGpuAccount), .source = {}, .devices = {}};
   if (program.empty() || drivers.empty() || account.program.empty())
     return Fail(Errc::kUnavailable,
-                "weir-emulated-gpu, its drivers and weir-gpu-account are not where weir was installed");
+                "weir-emulated-gpu, its drivers and weir-gpu-account are not installed beside weir");
   // The daemon may leave the current folder.
   std::error_code error;
   const std::string file =

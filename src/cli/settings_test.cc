@@ -8,7 +8,7 @@
 namespace weir::cli {
 namespace {
 
-TEST(VgpuSettings, SendsNothingThatWasNotGiven) {
+TEST(VgpuSettings, SendsOnlyGivenSettings) {
   nlohmann::json body = nlohmann::json::object();
   AddSettings({}, body);
   EXPECT_EQ(body.dump(), "{}");

@@ -27,7 +27,7 @@ Result<std::string> DeviceMeant(const ControlClient& client, const std::string& 
   std::string names;
   for (const DeviceView& d : devices) names += (names.empty() ? "" : ", ") + d.name;
   return Fail(Errc::kInvalidArgument,
-              fmt::format("cannot tell which device is meant; give --device with one of: {}", names));
+              fmt::format("more than one device is possible; give --device with one of: {}", names));
 }
 
 }  // namespace weir::cli

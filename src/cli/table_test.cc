@@ -39,7 +39,7 @@ TEST(Table, SeparatesGroups) {
   EXPECT_EQ(table.Render(false), "a\n1\n\n2\n");
 }
 
-TEST(Table, DoesNotLetAProgramsNameSteerTheTerminal) {
+TEST(Table, ReplacesControlCharactersInNames) {
   Table table({{"a"}});
   table.Add({{"x\x1b[2J\ny"}});
   EXPECT_EQ(table.Render(false), "a\nx?[2J?y\n");

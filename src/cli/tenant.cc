@@ -39,7 +39,8 @@ Result<std::vector<std::pair<std::string, std::string>>> TenantEnvironment(const
   if (vgpu.attach.empty())
     return Fail(
         Errc::kProtocol,
-        fmt::format("the daemon gave vGPU '{}' no attach socket; is it a newer version than this weir?", vgpu.name));
+        fmt::format("the daemon's reply has no attach socket for vGPU '{}'; it may be a newer version than this weir",
+                    vgpu.name));
   const char* before = std::getenv("LD_PRELOAD");
   WEIR_TRY(std::string preload, ComposePreload(before == nullptr ? "" : before, library));
   std::vector<std::pair<std::string, std::string>> environment{{"WEIR_ATTACH", vgpu.attach},

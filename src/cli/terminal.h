@@ -73,7 +73,7 @@ class StopSignals {
   Woke WaitForMore(Duration span, int key_fd);
   [[nodiscard]] bool Stopped() const { return signal_ != 0; }
   /// Whether the user asked for the end, other than by closing a pipe.
-  [[nodiscard]] bool Asked() const { return Stopped() && signal_ != SIGPIPE; }
+  [[nodiscard]] bool StoppedByUser() const { return Stopped() && signal_ != SIGPIPE; }
   /// The shell's convention: 128 + the signal's number.
   [[nodiscard]] int ExitCode() const { return 128 + signal_; }
 

@@ -89,8 +89,7 @@ Result<Bytes> ParseBytes(std::string_view text) {
   if (suffix == nullptr)
     return Fail(Errc::kInvalidArgument, fmt::format("'{}' is not an amount of memory; write 512M, 1.5G or 4096", text));
   const double count = leading.number * suffix->factor;
-  if (count > kBytesMax)
-    return Fail(Errc::kInvalidArgument, fmt::format("'{}' is more memory than there can be", text));
+  if (count > kBytesMax) return Fail(Errc::kInvalidArgument, fmt::format("'{}' is more memory than possible", text));
   return Bytes{static_cast<std::uint64_t>(std::llround(count))};
 }
 

@@ -67,7 +67,7 @@ TEST(ParseNamedValue, SplitsAtTheFirstEqualsSign) {
     EXPECT_FALSE(ParseNamedValue(text)) << text;
 }
 
-TEST(FormatUnits, ReadsLikeAPersonWouldWriteIt) {
+TEST(FormatUnits, UsesTheLargestFittingUnit) {
   EXPECT_EQ(FormatBytes(Bytes{0}), "0");
   EXPECT_EQ(FormatBytes(MiB(512)), "512M");
   EXPECT_EQ(FormatBytes(MiB(1536)), "1.5G");

@@ -55,7 +55,7 @@ TEST(RenderTop, InAsciiWhereTheTerminalHasNoMore) {
   for (const char c : text) EXPECT_EQ(c & 0x80, 0) << text;
 }
 
-TEST(RenderTop, MarksWhatWasPromisedAndNotGot) {
+TEST(RenderTop, MarksMissedPromises) {
   Snapshot snapshot = KnownSnapshot();
   snapshot.vgpus[0].window.fps = 31;
   snapshot.vgpus[0].settings.latency_ms = 17;
@@ -75,7 +75,7 @@ TEST(RenderTop, ComparesTasksASecondWithThosePromised) {
   EXPECT_NE(Rendered(snapshot).find("30.0/50 tasks/s ✗"), std::string::npos) << Rendered(snapshot);
 }
 
-TEST(RenderTop, LeavesOutWhatMattersLeastWhereThereIsNoRoom) {
+TEST(RenderTop, DropsTheLeastImportantColumnsOnNarrowTerminals) {
   for (const std::size_t columns : {40, 60, 80, 100, 120, 200}) {
     const std::string text = Rendered(KnownSnapshot(), {.columns = columns});
     for (const std::string& line : SplitList(text, '\n')) EXPECT_LE(DisplayWidth(line), columns) << text;
@@ -95,7 +95,7 @@ TEST(RenderTop, CutsNamesOfProgramsRatherThanLeavingThemOut) {
   for (const std::string& line : SplitList(text, '\n')) EXPECT_LE(DisplayWidth(line), 140U);
 }
 
-TEST(RenderTop, ShowsAllThatItRemembersWhereThereIsRoom) {
+TEST(RenderTop, ShowsTheWholeHistoryOnWideTerminals) {
   const Snapshot snapshot = KnownSnapshot();
   const TopHistory history = HistoryOf(snapshot, 60);
   std::string sixty;
@@ -104,7 +104,7 @@ TEST(RenderTop, ShowsAllThatItRemembersWhereThereIsRoom) {
   EXPECT_EQ(RenderTop(snapshot, history, {.columns = 130}).find(sixty), std::string::npos);
 }
 
-TEST(RenderTop, SaysHowManyLinesAreLeftOut) {
+TEST(RenderTop, CountsOmittedLines) {
   Snapshot snapshot = KnownSnapshot();
   for (int i = 0; i < 30; ++i) snapshot.vgpus.push_back(snapshot.vgpus[0]);
   const std::string text = Rendered(snapshot, {.columns = 80, .rows = 20});
@@ -112,7 +112,7 @@ TEST(RenderTop, SaysHowManyLinesAreLeftOut) {
   EXPECT_NE(text.find("and 15 more\n"), std::string::npos) << text;
 }
 
-TEST(RenderTop, SaysWhatToDoWhenThereIsNothingToShow) { EXPECT_NE(Rendered({}).find("weir run"), std::string::npos); }
+TEST(RenderTop, GivesAHintWhenThereIsNothingToShow) { EXPECT_NE(Rendered({}).find("weir run"), std::string::npos); }
 
 TEST(TopHistory, RemembersTheLastSixtyPictures) {
   const Snapshot snapshot = KnownSnapshot();
@@ -132,7 +132,7 @@ TEST(TopHistory, LateFramesAreOfThoseThatWereShownMeanwhile) {
   EXPECT_DOUBLE_EQ(history.OfVgpu("a").LateFraction(), 0.5);
 }
 
-TEST(TopHistory, ForgetsWhatIsGoneAndWhatBeganAnew) {
+TEST(TopHistory, ForgetsRemovedAndRestartedVgpus) {
   Snapshot snapshot = KnownSnapshot();
   TopHistory history = HistoryOf(snapshot, 5);
   snapshot.vgpus[0].totals.frames = 3;

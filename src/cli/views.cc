@@ -40,7 +40,7 @@ std::uint64_t CountField(const json& object, const char* key) {
 
 Result<std::string> NameOf(const json& object, const char* what) {
   std::string name = TextField(object, "name");
-  if (name.empty()) return Fail(Errc::kProtocol, fmt::format("the daemon's reply holds a {} without a name", what));
+  if (name.empty()) return Fail(Errc::kProtocol, fmt::format("the daemon's reply contains a {} without a name", what));
   return name;
 }
 

@@ -39,7 +39,7 @@ TEST(Views, ReadTheExampleOfTheContract) {
   EXPECT_EQ(a.memory.parts_out_bytes, 5U);
 }
 
-TEST(Views, SayTasksOfWhatComputes) {
+TEST(Views, ShowTasksOfComputingPrograms) {
   VgpuView v;
   EXPECT_STREQ(RateUnit(v), "fps");
   v.processes.resize(1);
@@ -54,7 +54,7 @@ TEST(Views, SayTasksOfWhatComputes) {
   EXPECT_EQ(PromiseText(v), "200 tasks/s");
 }
 
-TEST(Views, SkipWhatTheyDoNotKnowAndSurviveWrongTypes) {
+TEST(Views, SkipUnknownFieldsAndSurviveWrongTypes) {
   const json odd =
       json::parse(R"({"name": "a", "news": [1], "settings": 3, "processes": "x", "totals": null, "window": [],
     "ephemeral": "yes", "state": 7})");
@@ -65,7 +65,7 @@ TEST(Views, SkipWhatTheyDoNotKnowAndSurviveWrongTypes) {
   EXPECT_EQ(PromiseText(*vgpu), "");
 }
 
-TEST(Views, InsistOnANameAndOnALists) {
+TEST(Views, RequireANameAndAList) {
   EXPECT_EQ(VgpuFromJson(json::parse("{}")).error().code, Errc::kProtocol);
   EXPECT_EQ(VgpuFromJson(json::parse("[]")).error().code, Errc::kProtocol);
   EXPECT_EQ(VgpusFromJson(json::parse(R"({"vgpus": {}})")).error().code, Errc::kProtocol);

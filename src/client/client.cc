@@ -69,7 +69,7 @@ int Guarded(weir_client_error* error, Work work) noexcept {
   } catch (const std::exception& thrown) {
     return Say(error, Errc::kInternal, thrown.what());
   } catch (...) {
-    return Say(error, Errc::kInternal, "something that is no error was thrown");
+    return Say(error, Errc::kInternal, "a value that is not an error was thrown");
   }
 }
 

@@ -44,7 +44,8 @@ bool IsLoopback(const std::string& host) { return host == "localhost" || host ==
 Result<std::string> ReadTokenFile(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0 && (status.st_mode & 077) != 0)
-    return Fail(Errc::kPermissionDenied, fmt::format("others can read the token in {}: 'chmod 600 {}'", path, path));
+    return Fail(Errc::kPermissionDenied,
+                fmt::format("other users can read the token in {}: 'chmod 600 {}'", path, path));
   auto token = platform::ReadFile(path, 4096);
   if (!token) return token;
   token->erase(std::find(token->begin(), token->end(), '\n'), token->end());

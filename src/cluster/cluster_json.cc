@@ -136,7 +136,8 @@ Result<engine::RunRequest> RequestOf(const json& body) {
     if (std::ranges::find(kKnown, name) == kKnown.end())
       return Fail(Errc::kInvalidArgument, fmt::format("a run has no field '{}'", name));
   if (body.contains("device"))
-    return Fail(Errc::kInvalidArgument, "the manager chooses the device; leave 'device' out, or ask the node itself");
+    return Fail(Errc::kInvalidArgument,
+                "the manager chooses the device; omit 'device', or send the run to the node itself");
   engine::RunRequest request;
   WEIR_TRY_STATUS(TakeText(body, "module", request.module));
   WEIR_TRY_STATUS(TakeText(body, "blob", request.blob));
@@ -297,7 +298,7 @@ Change ChangeOf(const engine::RecordWrite& write) {
 Result<engine::ClusterRecords> RecordsOf(const std::vector<Entry>& entries) {
   engine::ClusterRecords records;
   for (const Entry& entry : entries) {
-    const Error bad = Fail(Errc::kProtocol, "the record " + entry.key + " is none that this manager can read");
+    const Error bad = Fail(Errc::kProtocol, "the record " + entry.key + " cannot be read by this manager");
     if (!entry.key.starts_with(kRecordPrefix)) return bad;
     const std::string_view rest = std::string_view(entry.key).substr(kRecordPrefix.size());
     const std::size_t slash = rest.find('/');

@@ -52,7 +52,7 @@ TEST(Addresses, AreHostAndPort) {
   EXPECT_FALSE(IsLoopback("0.0.0.0"));
 }
 
-TEST(ClusterJson, AnAttemptIsTheNumberThatWasSent) {
+TEST(ClusterJson, AnAttemptKeepsItsNumber) {
   EXPECT_EQ(AttemptOf(json::parse(R"({"number": 7, "attempt": 4294967295})")).value().attempt, 4'294'967'295U);
   // Truncated to 32 bits this would be attempt 1, whose result counts.
   const auto attempt = AttemptOf(json::parse(R"({"number": 7, "attempt": 4294967297})"));
@@ -67,7 +67,7 @@ TEST(ClusterJson, ARunsNeedIsTheSameAfterItWasWritten) {
   EXPECT_EQ(RequestOf(json::parse(JsonOf(request).dump())).value().need.alone_ms, 2'007U);
 }
 
-TEST_F(TokenFile, MustBeOursAloneAndLong) {
+TEST_F(TokenFile, MustBePrivateAndLong) {
   const std::string path = Path("token");
   std::ofstream(path) << "0123456789abcdef\nmore\n";
   std::filesystem::permissions(path, std::filesystem::perms(0644));
@@ -102,7 +102,7 @@ TEST_F(StateJournal, OutlivesItsProcess) {
   EXPECT_GT(store->TakeLead("a:1", {})->fence, fence) << "numbers of runs begin with it";
 }
 
-TEST_F(StateJournal, SaysWhichLineMakesNoSense) {
+TEST_F(StateJournal, NamesTheMalformedLine) {
   const std::string path = Path("state");
   std::ofstream(path) << "{\"fence\":1}\nnonsense\n{\"fence\":2}\n";
   const auto store = MemoryStore::Open(path);
@@ -110,14 +110,14 @@ TEST_F(StateJournal, SaysWhichLineMakesNoSense) {
   EXPECT_NE(store.error().message.find("line 2"), std::string::npos) << store.error().message;
 }
 
-TEST(MemoryState, WhoLostTheLeadWritesNothing) {
+TEST(MemoryState, AFormerLeaderCannotWrite) {
   MemoryStore store;
   const Lead first = store.TakeLead("a:1", {}).value();
   EXPECT_EQ(store.TakeLead("b:1", {}).error().code, Errc::kBusy);
   const auto leader = store.WhoLeads().value();
   EXPECT_EQ(leader->holder, "a:1");
   const Lead second = store.TakeLead("b:1", leader).value();
-  EXPECT_EQ(store.TakeLead("c:1", leader).error().code, Errc::kBusy) << "somebody else did";
+  EXPECT_EQ(store.TakeLead("c:1", leader).error().code, Errc::kBusy) << "another manager did";
   EXPECT_EQ(store.Write(first, std::vector{Set("k", "v")}).error().code, Errc::kBusy);
   EXPECT_EQ(store.KeepLead(first).error().code, Errc::kNotFound);
   store.GiveUpLead(first);
@@ -282,7 +282,7 @@ TEST_F(ManagerApi, ARunGoesToANodeAndItsResultComesBack) {
   EXPECT_NE(manager.Ask("GET", "/metrics").body.find("weir_cluster_leads 1"), std::string::npos);
 }
 
-TEST_F(ManagerApi, NodesHearOfWhatOthersOffer) {
+TEST_F(ManagerApi, NodesLearnOffersOfOtherNodes) {
   MemoryStore store;
   const ManagerThread manager(store, Path("blobs"));
   ASSERT_TRUE(manager.WaitUntilItLeads());
@@ -345,7 +345,7 @@ TEST_F(ManagerApi, WantsItsToken) {
   EXPECT_EQ(manager.Ask("GET", "/v1/alive").status, 200U) << "for other managers, and says nothing";
 }
 
-TEST_F(ManagerApi, AnswersWhileADiskDoesNotBringABlob) {
+TEST_F(ManagerApi, AnswersWhileABlobIsReadFromASlowDisk) {
   MemoryStore store;
   const ManagerThread manager(store, Path("blobs"));
   const std::string content = "what the pipe brings", blob = modules::Sha256Of(content);
@@ -359,7 +359,7 @@ TEST_F(ManagerApi, AnswersWhileADiskDoesNotBringABlob) {
   EXPECT_EQ(got.get().body, content);
 }
 
-TEST_F(ManagerApi, AnotherManagerTakesOverWhatWasConfirmed) {
+TEST_F(ManagerApi, AnotherManagerTakesOverConfirmedRuns) {
   MemoryStore store;
   ManagerThread first(store, Path("blobs"));
   ASSERT_TRUE(first.WaitUntilItLeads());

@@ -28,14 +28,14 @@ Manager::Manager(boost::asio::io_context& loop, StateStore& store, modules::Modu
   const std::weak_ptr<bool> alive = alive_;
   keeper_ = std::make_unique<LeadKeeper>(
       loop_, store_, options_.self,
-      LeadKeeper::Told{.leads =
-                           [this, alive](Lead lead, const std::vector<Entry>& entries) {
-                             if (!alive.expired()) Lead_(lead, entries);
-                           },
-                       .follows =
-                           [this, alive](const std::string& leader, const std::string& why) {
-                             if (!alive.expired()) StepDown(leader, why);
-                           }});
+      LeadKeeper::Callbacks{.leads =
+                                [this, alive](Lead lead, const std::vector<Entry>& entries) {
+                                  if (!alive.expired()) Lead_(lead, entries);
+                                },
+                            .follows =
+                                [this, alive](const std::string& leader, const std::string& why) {
+                                  if (!alive.expired()) StepDown(leader, why);
+                                }});
 }
 
 Manager::~Manager() {

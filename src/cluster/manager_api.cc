@@ -45,7 +45,7 @@ Result<std::uint64_t> QueryNumber(const std::string& query, std::string_view nam
 }
 
 Error NothingAt(const http::Request& request) {
-  return Fail(Errc::kNotFound, fmt::format("{} {}: there is nothing of that kind here", request.method, request.path));
+  return Fail(Errc::kNotFound, fmt::format("{} {}: not found", request.method, request.path));
 }
 
 /// The rest of the path after `prefix`; empty: the path has another prefix.
@@ -60,7 +60,7 @@ std::optional<http::Reply> Manager::Refusal(const http::Request& head) const {
   const bool asks_for_life = head.method == "GET" && head.path == "/v1/alive";
   if (asks_for_life || options_.token.empty() || SameToken(head.bearer, options_.token)) return std::nullopt;
   return http::ErrorReply(Fail(Errc::kPermissionDenied, head.bearer.empty()
-                                                            ? "this manager wants a token: give it with --token FILE"
+                                                            ? "this manager requires a token: give --token FILE"
                                                             : "that is not this manager's token"));
 }
 
@@ -70,7 +70,7 @@ void Manager::Handle(const http::Request& request, http::Respond respond) {
   if (get && request.path == "/v1/alive") return respond(http::JsonReply({{"leads", engine_ != nullptr}}));
   if (auto refusal = Refusal(request)) return respond(std::move(*refusal));
   if (engine_ && keeper_->LeadIsOver()) {
-    StepDown("", "its lead was not kept in time");
+    StepDown("", "its leader's lease expired");
     keeper_->StartAgain();
   }
   if (get && request.path == "/v1/cluster") return respond(ShowCluster());
@@ -138,7 +138,7 @@ void Manager::Inspect(const std::string& name, const std::string& blob, http::Re
         return status.state == engine::NodeState::kUp;
       }))
     return respond(http::ErrorReply(
-        Fail(Errc::kUnavailable, "no node is here that could look at the module: try again once one has joined")));
+        Fail(Errc::kUnavailable, "no node has joined that could inspect the module: try again later")));
   if (inspections_.size() >= kInspectionsMax)
     return respond(http::ErrorReply(
         Fail(Errc::kResourceExhausted, fmt::format("{} modules are being looked at: try again", inspections_.size()))));
@@ -150,7 +150,7 @@ void Manager::Inspect(const std::string& name, const std::string& blob, http::Re
        [this, inspection, name]() -> http::Reply {
          inspections_.remove(inspection);
          if (!inspection->outcome)
-           return http::ErrorReply(Fail(Errc::kTimeout, "no node has said what the module has: try again"));
+           return http::ErrorReply(Fail(Errc::kTimeout, "no node has reported the module's kernels: try again"));
          if (!*inspection->outcome) return ErrorOf(*inspection->outcome);
          const auto module = engine_->modules().find(name);
          if (module == engine_->modules().end())
@@ -190,7 +190,7 @@ void Manager::Inspected(const std::string& name, const http::Request& request, h
 
 http::Reply Manager::RunReply(const std::string& id, unsigned status) const {
   const engine::ClusterRun* run = engine_->FindRun(id);
-  if (run == nullptr) return http::ErrorReply(Fail(Errc::kNotFound, fmt::format("there is no run {}", id)));
+  if (run == nullptr) return http::ErrorReply(Fail(Errc::kNotFound, fmt::format("no run {}", id)));
   return http::JsonReply(ShownRun(*run), status);
 }
 
@@ -318,7 +318,7 @@ void Manager::Results(const std::string& name, const http::Request& request, htt
   if (!body) return respond(http::ErrorReply(body.error()));
   const auto session = body->find("session");
   if (session == body->end() || !session->is_number_unsigned())
-    return respond(http::ErrorReply(Fail(Errc::kInvalidArgument, "'session' must be what hello was answered with")));
+    return respond(http::ErrorReply(Fail(Errc::kInvalidArgument, "'session' must be the value in the reply to hello")));
   std::vector<engine::RunAttempt> attempts;
   const json results = body->value("results", json::array());
   for (const json& each : results) {
@@ -422,15 +422,15 @@ http::Reply Manager::Metrics() const {
       Line{"weir_cluster_fence", "gauge", "revision at which the lead was taken", engine_ ? lead_.fence : 0},
       Line{"weir_cluster_runs_waiting", "gauge", "runs that wait for a device", counts.waiting},
       Line{"weir_cluster_runs_running", "gauge", "runs that are at a node", counts.running},
-      Line{"weir_cluster_runs_done", "gauge", "results that are kept", counts.done},
-      Line{"weir_cluster_runs_failed", "gauge", "failures that are kept", counts.failed},
+      Line{"weir_cluster_runs_done", "gauge", "results in storage", counts.done},
+      Line{"weir_cluster_runs_failed", "gauge", "failures in storage", counts.failed},
       Line{"weir_cluster_nodes", "gauge", "nodes that are heard of or awaited", counts.nodes},
       Line{"weir_cluster_devices", "gauge", "their devices", counts.devices},
       Line{"weir_cluster_modules", "gauge", "modules that are registered", counts.modules},
       Line{"weir_cluster_placed_total", "counter", "attempts since this manager leads", counts.placed_total},
       Line{"weir_cluster_moved_total", "counter", "of these, not a run's first", counts.moved_total},
       Line{"weir_cluster_nodes_lost_total", "counter", "nodes that were silent for too long", counts.nodes_lost_total},
-      Line{"weir_cluster_stale_results_total", "counter", "results of no use: of an attempt given away, or sent again",
+      Line{"weir_cluster_stale_results_total", "counter", "useless results: of a reassigned attempt, or sent again",
            counts.stale_results_total}};
   std::string text;
   for (const Line& line : lines)

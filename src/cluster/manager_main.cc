@@ -24,18 +24,18 @@ constexpr const char* kUsage =
     "\n"
     "'weir manager' runs it.\n"
     "\n"
-    "  --listen HOST:PORT     where clients and nodes come (default 127.0.0.1:7710; port 0: any that is free)\n"
-    "  --advertise HOST:PORT  where others reach it, if not there\n"
+    "  --listen HOST:PORT     address for clients and nodes (default 127.0.0.1:7710; port 0: any free one)\n"
+    "  --advertise HOST:PORT  address for others, if it differs from --listen\n"
     "  --etcd HOST:PORT,...   the cluster's state is in etcd, shared by several managers\n"
     "  --state FILE           the cluster's state is in this file (default: cluster.journal in the state folder)\n"
     "  --store DIR            blobs; a folder that the managers share (default: blobs in the state folder)\n"
-    "  --placement NAME       which device a run goes to (default: interference-aware)\n"
-    "  --token FILE           who wants to ask has to know the token in this file\n"
-    "  --plain                let whoever can connect do all, also from other machines\n"
-    "  --lost-after SECONDS   a node that is silent for so long is lost (default 4)\n"
-    "  --port-file FILE       write the port there when it listens\n"
-    "  --keep-blobs SECONDS   remove blobs that no module and no run has named for so long (default: 604800; 0: none)\n"
-    "  --quiet                say nothing but errors\n";
+    "  --placement NAME       placement of runs (default: interference-aware)\n"
+    "  --token FILE           file with the token that clients must present\n"
+    "  --plain                no token: every client that can connect has full access, also from other machines\n"
+    "  --lost-after SECONDS   a node that is silent for this time is lost (default 4)\n"
+    "  --port-file FILE       file to which the port is written when it listens\n"
+    "  --keep-blobs SECONDS   remove blobs that were unused for this time (default: 604800; 0: never)\n"
+    "  --quiet                print only errors\n";
 
 enum Option {
   kListen = 1,
@@ -108,7 +108,7 @@ Status Serve(Flags flags) {
     return Fail(Errc::kPermissionDenied,
                 "'" + flags.listen +
                     "' can be reached from other machines: give --token FILE, or --plain to let "
-                    "whoever can connect do all");
+                    "every client have full access");
   WEIR_TRY_STATUS(core::MakePlacement(flags.manager.placement, {}));
   WEIR_TRY(const auto state, OpenState(flags));
   WEIR_TRY(modules::ModuleStore blobs,

@@ -322,7 +322,7 @@ Status Member::BringBlob(const std::string& blob) {
     return why ? Fail(Errc::kProtocol, "the manager gave no blob " + blob) : why.error();
   }
   if (modules::Sha256Of(answer.body) != blob)
-    return Fail(Errc::kIo, "what the manager sent as blob " + blob + " are other bytes");
+    return Fail(Errc::kIo, "the manager's data for blob " + blob + " are other bytes");
   WEIR_TRY_STATUS(AskNodeFor(
       {.method = "PUT", .target = "/v1/blobs/" + blob, .body = answer.body, .content_type = "application/octet-stream"},
       kBlobMax));

@@ -24,21 +24,21 @@ constexpr const char* kUsage =
     "'weir serve --manager' starts it by itself.\n"
     "\n"
     "  --managers HOST:PORT,...  the cluster's managers\n"
-    "  --node-name NAME          what this node is called there\n"
+    "  --node-name NAME          this node's name there\n"
     "  --modules SOCKET          where the node's modules are served: RUN_DIR/modules.sock; without it the node runs "
     "none\n"
-    "  --identity FILE           says which node this is; made when it is not there\n"
+    "  --identity FILE           this node's identity; created if it is missing\n"
     "  --token FILE              the managers' token\n"
-    "  --control SOCKET          the node's daemon's, for what follows\n"
-    "  --executor PROGRAM        says what the node's device is\n"
+    "  --control SOCKET          the control socket of the node's daemon, for the options below\n"
+    "  --executor PROGRAM        program that describes the node's device\n"
     "  --opencl-library FILE     of this driver\n"
     "  --want-parts              tell the daemon which nodes run parts of launches\n"
     "  --offer-parts VGPU        offer that other nodes' parts run in this vGPU\n"
-    "  --offer-host HOST         where they reach this node\n"
+    "  --offer-host HOST         this node's host name for them\n"
     "  --offer-port-file FILE    and at which port\n"
-    "  --offer-plain             which wants no token\n"
+    "  --offer-plain             the portal requires no token\n"
     "  --parent PID              end when this process has ended\n"
-    "  --quiet                   say nothing but errors\n";
+    "  --quiet                   print only errors\n";
 
 enum Option {
   kManagers = 1,
@@ -154,7 +154,7 @@ int main(int argc, char** argv) {
     return Usage("--managers, --node-name and --identity are needed");
   const bool for_parts = parts.wanted || !parts.vgpu.empty();
   if (options.modules_socket.empty() && !for_parts)
-    return Usage("what is the node to do? Give --modules, --offer-parts or --want-parts");
+    return Usage("the node has no task: give --modules, --offer-parts or --want-parts");
   if (for_parts && (parts.control_socket.empty() || parts.executor.empty()))
     return Usage("--offer-parts and --want-parts need --control and --executor");
   if (!parts.vgpu.empty() && (parts.host.empty() || parts.port_file.empty()))

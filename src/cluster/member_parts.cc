@@ -34,8 +34,8 @@ Result<PartsDevice> AskForDevice(const PartsMembership& parts) {
   std::string line;
   for (std::array<std::byte, 1> next{}; line.size() < kLineBytesMax; line += static_cast<char>(next[0])) {
     if (const Status status = child.Receive(next, kDriverWithin); !status)
-      return Fail(status.error().code, "no OpenCL device to give or to take parts: asked " + parts.executor +
-                                           " for one, and " + status.error().message);
+      return Fail(status.error().code,
+                  "no OpenCL device for parts: asked " + parts.executor + " for one, and " + status.error().message);
     if (next[0] == std::byte{'\n'}) break;
   }
   return DeviceOfLine(line);

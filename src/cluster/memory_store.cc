@@ -44,7 +44,7 @@ Status MemoryStore::Load() {
     const std::string torn = path_ + ".torn";
     WEIR_TRY_STATUS(platform::ReplaceDurably(*calls_, torn, std::string_view(*text).substr(content->good_bytes)));
     std::fprintf(stderr,
-                 "weir-manager: %s: the last record is torn; it was never confirmed. It is cut off and kept in %s\n",
+                 "weir-manager: %s: the last record is torn; it was never confirmed. It is removed and saved in %s\n",
                  path_.c_str(), torn.c_str());
   }
   fence_ = content->fence;
@@ -85,7 +85,7 @@ Result<std::optional<Leader>> MemoryStore::WhoLeads() {
 Result<Lead> MemoryStore::TakeLead(const std::string& holder, const std::optional<Leader>& instead_of) {
   const std::lock_guard guard(mutex_);
   if ((leader_ ? leader_->fence : 0) != (instead_of ? instead_of->fence : 0))
-    return Fail(Errc::kBusy, "another manager took the lead");
+    return Fail(Errc::kBusy, "another manager has become the leader");
   WEIR_TRY_STATUS(Append(fence_ + 1, {}));
   leader_ = Leader{holder, ++fence_};
   return Lead{.fence = fence_};

@@ -47,7 +47,7 @@ Result<PartsDevice> DeviceOfLine(const std::string& line) {
     else
       fields.back() += c >= 0x20 && c < 0x7F ? c : '?';
   }
-  const Error bad = Fail(Errc::kProtocol, "'" + line + "' is not what 'weir-executor --list' says of a device");
+  const Error bad = Fail(Errc::kProtocol, "'" + line + "' is not a device in the format of 'weir-executor --list'");
   if (fields.size() < 7 || fields[3].empty() || fields[6].empty()) return bad;
   PartsDevice device{.name = fields[3], .driver = fields[6]};
   const char* const end = fields[5].data() + fields[5].size();

@@ -25,7 +25,7 @@ PartsRoom RoomIn(const json& vgpus, Bytes memory) {
   return room ? *room : PartsRoom{};
 }
 
-TEST(PartsRoom, IsWhatTheVgpuMayHaveAndNobodyUses) {
+TEST(PartsRoom, IsTheVgpusUnusedMemory) {
   const json others = VgpuUsing("a", MiB(300), 1000);
   EXPECT_EQ(RoomIn({VgpuUsing("parts", {}, 0), others}, MiB(1000)), (PartsRoom{MiB(700), 1000})) << "no limit";
   EXPECT_EQ(RoomIn({VgpuUsing("parts", MiB(100), 24, MiB(256)), others}, MiB(1000)), (PartsRoom{MiB(156), 1024}));
@@ -33,12 +33,12 @@ TEST(PartsRoom, IsWhatTheVgpuMayHaveAndNobodyUses) {
   EXPECT_EQ(RoomIn({VgpuUsing("parts", MiB(100), 0, MiB(64)), others}, MiB(500)).room, Bytes{}) << "it holds too much";
 }
 
-TEST(PartsRoom, OfElasticMemoryWhatIsInHostMemoryDoesNotCount) {
+TEST(PartsRoom, EvictedElasticMemoryDoesNotCount) {
   EXPECT_EQ(RoomIn({ElasticVgpu("parts", MiB(900), 4, 1), ElasticVgpu("a", MiB(900), 8, 3)}, MiB(1024)).room, MiB(192));
   EXPECT_EQ(RoomIn({ElasticVgpu("parts", MiB(0), 4, 0), ElasticVgpu("a", MiB(900), 8, 8)}, MiB(576)).room, MiB(64));
 }
 
-TEST(PartsRoom, IsSaidOfAVgpuThatIsThere) {
+TEST(PartsRoom, RequiresAnExistingVgpu) {
   EXPECT_EQ(RoomOf({{"vgpus", {VgpuUsing("a", {}, 0)}}}, "parts", MiB(1)).error().code, Errc::kNotFound);
   EXPECT_EQ(RoomOf(json::object(), "parts", MiB(1)).error().code, Errc::kNotFound);
   EXPECT_EQ(RoomOf({{"vgpus", {3, {{"name", "parts"}, {"use", 7}}}}}, "parts", MiB(1))->room, MiB(1));

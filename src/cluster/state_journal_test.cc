@@ -82,7 +82,7 @@ TEST(Journal, DamageInAnyOtherLineIsRefused) {
     }
 }
 
-TEST(Journal, ALineThatIsMissingInTheMiddleIsNoticed) {
+TEST(Journal, DetectsAMissingLine) {
   JournalWriter writer;
   const std::string begin = writer.Begin(1), first = writer.Line(1, std::vector{Is("a", "1")}),
                     second = writer.Line(1, std::vector{Is("b", "2")}),

@@ -21,8 +21,10 @@ constexpr Duration kWriteMax = seconds(10);
 
 }  // namespace
 
-LeadKeeper::LeadKeeper(boost::asio::io_context& loop, StateStore& store, std::string self, Told told)
-    : loop_(loop), store_(store), self_(std::move(self)), told_(std::move(told)), thread_([this] { Run(); }) {}
+LeadKeeper::LeadKeeper(boost::asio::io_context& loop, StateStore& store, std::string self, Callbacks callbacks)
+    : loop_(loop), store_(store), self_(std::move(self)), callbacks_(std::move(callbacks)), thread_([this] {
+        Run();
+      }) {}
 
 LeadKeeper::~LeadKeeper() {
   {
@@ -68,7 +70,7 @@ void LeadKeeper::Follow() {
     const auto tell = [&](const std::string& who, const std::string& why) {
       if (said_ == who + why) return;
       said_ = who + why;
-      boost::asio::post(loop_, [told = told_.follows, who, why] { told(who, why); });
+      boost::asio::post(loop_, [callbacks = callbacks_.follows, who, why] { callbacks(who, why); });
     };
     if (!leader) {
       tell("", leader.error().message);
@@ -91,8 +93,8 @@ void LeadKeeper::Follow() {
       continue;
     }
     said_ = "?";
-    boost::asio::post(loop_, [told = told_.leads, lead = *lead, records = std::move(*records)]() mutable {
-      told(lead, std::move(records));
+    boost::asio::post(loop_, [callbacks = callbacks_.leads, lead = *lead, records = std::move(*records)]() mutable {
+      callbacks(lead, std::move(records));
     });
     return KeepTo(*lead);
   }
@@ -101,7 +103,7 @@ void LeadKeeper::Follow() {
 bool LeadKeeper::LeadIsOver() const { return platform::Now() - kept_.load() >= kLeadTtl; }
 
 void LeadKeeper::KeepTo(const Lead& lead) {
-  std::string why = "what was decided could not be written";
+  std::string why = "the decision could not be written";
   while (Pause(kKeepEvery)) {
     const Instant asked = platform::Now();
     const Status status = store_.KeepLead(lead);
@@ -111,7 +113,7 @@ void LeadKeeper::KeepTo(const Lead& lead) {
     break;
   }
   store_.GiveUpLead(lead);
-  boost::asio::post(loop_, [told = told_.follows, why] { told("", why); });
+  boost::asio::post(loop_, [callbacks = callbacks_.follows, why] { callbacks("", why); });
 }
 
 void LeadKeeper::Run() {

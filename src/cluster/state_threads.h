@@ -18,12 +18,12 @@ namespace weir::cluster {
 /// be renewed.
 class LeadKeeper {
  public:
-  struct Told {
+  struct Callbacks {
     std::function<void(Lead, std::vector<Entry>)> leads;               // with all stored records
     std::function<void(std::string leader, std::string why)> follows;  // empty leader: no manager leads
   };
   /// `self`: the address at which this manager answers. Calls back in the loop's thread.
-  LeadKeeper(boost::asio::io_context& loop, StateStore& store, std::string self, Told told);
+  LeadKeeper(boost::asio::io_context& loop, StateStore& store, std::string self, Callbacks callbacks);
   /// Gives up the lead.
   ~LeadKeeper();
   LeadKeeper(const LeadKeeper&) = delete;
@@ -45,7 +45,7 @@ class LeadKeeper {
   boost::asio::io_context& loop_;
   StateStore& store_;
   const std::string self_;
-  const Told told_;
+  const Callbacks callbacks_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ends_ = false, again_ = false;

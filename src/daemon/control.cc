@@ -270,7 +270,7 @@ Result<Reply> PatchVgpu(Node& node, const std::string& name, const Request& requ
 Result<Reply> DeviceReply(Node& node, const std::string& device) {
   for (const engine::DeviceStatus& status : node.Devices())
     if (status.spec.name == device) return JsonReply(ToJson(status));
-  return Fail(Errc::kInternal, "the device is gone");
+  return Fail(Errc::kInternal, "the device is lost");
 }
 
 Result<Reply> PutPolicy(Node& node, const std::string& device, const Request& request) {
@@ -425,7 +425,7 @@ namespace {
 
 Result<Reply> PutPeers(const ControlContext& context, const Request& request) {
   if (context.peers == nullptr)
-    return Fail(Errc::kNotFound, "this daemon takes no nodes from a cluster: start it with --peers-token");
+    return Fail(Errc::kNotFound, "this daemon accepts no nodes from a cluster: start it with --peers-token");
   WEIR_TRY(const std::vector<OfferedNode> nodes, OfferedNodesFrom(request.body));
   WEIR_TRY_STATUS(context.peers->Set(nodes));
   return JsonReply({{"taken", nodes.size()}});

@@ -5,10 +5,10 @@
 #include <functional>
 #include <string>
 
-#include "daemon/kept_process.h"
 #include "daemon/node.h"
 #include "daemon/peer_relays.h"
 #include "daemon/state_saver.h"
+#include "daemon/supervised_process.h"
 #include "http/server.h"
 
 namespace weir::daemon {
@@ -19,9 +19,9 @@ struct ControlContext {
   bool is_private = false;
   Instant started;
   std::function<void()> stop;
-  PeerRelays* peers = nullptr;                                      // null: this daemon takes no peers from a cluster
-  StateSaver* saver = nullptr;                                      // null: a change needs no saving before its reply
-  const std::vector<std::unique_ptr<KeptProcess>>* kept = nullptr;  // null: none
+  PeerRelays* peers = nullptr;  // null: this daemon takes no peers from a cluster
+  StateSaver* saver = nullptr;  // null: a change needs no saving before its reply
+  const std::vector<std::unique_ptr<SupervisedProcess>>* kept = nullptr;  // null: none
 };
 
 class Control {

@@ -131,7 +131,7 @@ TEST_F(ControlTest, EveryWrongRequestSaysWhatIsWrong) {
   EXPECT_EQ(Ask("GET", "/v1/vgpus").body["vgpus"].size(), 1U) << "nothing was made by a refused request";
 }
 
-TEST_F(ControlTest, NodesOfAClusterAreTakenWhereTheyAreWanted) {
+TEST_F(ControlTest, ClusterNodesAreAcceptedWhenEnabled) {
   EXPECT_EQ(Ask("GET", "/v1/peers").body["nodes"], json::array());
   EXPECT_EQ(Ask("PUT", "/v1/peers", R"({"nodes":[]})").code(), "not-found");
   PeerRelays relays(loop_, folder_, {});  // without tokens and with no plain nodes allowed, no offer can be used
@@ -146,7 +146,7 @@ TEST_F(ControlTest, NodesOfAClusterAreTakenWhereTheyAreWanted) {
   ASSERT_EQ(shown.size(), 1U);
   EXPECT_EQ(shown[0]["room_bytes"], 7);
   EXPECT_EQ(shown[0]["socket"], "");
-  EXPECT_EQ(shown[0]["why_not"], "there is no token for it: give --peers-token");
+  EXPECT_EQ(shown[0]["why_not"], "no token for it: give --peers-token");
   for (const char* bad : {"{}", R"({"nodes":3})", R"({"nodes":[3]})", R"({"nodes":[{"node":"a","colour":1}]})",
                           R"({"nodes":[{"node":"a/b","address":"x:1","vgpu":"v"}]})", R"({"nodes":[],"more":1})"})
     EXPECT_EQ(ask("PUT", bad).code(), "invalid-argument") << bad;
@@ -190,7 +190,7 @@ TEST_F(ControlTest, AnEphemeralVgpuOfAProgramThatEndedIsNotRestored) {
   EXPECT_EQ(Ask("GET", "/v1/vgpus").body["vgpus"].size(), 0U);
 }
 
-TEST_F(ControlTest, WhatCannotBeRestoredIsNamedAndTheRestIs) {
+TEST_F(ControlTest, AVgpuThatCannotBeRestoredIsNamedAndTheOthersAreRestored) {
   SavedNode saved;
   saved.policies.push_back({"embedded", "from-the-future", {}});
   saved.vgpus.push_back({.id = VgpuId{1}, .name = "bad/name", .device = "embedded", .settings = {}});
@@ -225,7 +225,7 @@ TEST_F(ControlTest, SellsADeviceStrictlyAndSaysWhatCanBeSold) {
     EXPECT_NE(metrics.body.find(metric), std::string::npos) << metric;
 }
 
-TEST_F(ControlTest, TellsTheParametersOfSelling) {
+TEST_F(ControlTest, ShowsTheParametersOfSelling) {
   const json params = Ask("GET", "/v1/oversell/params").body["params"];
   EXPECT_EQ(params.size(), core::kOversellParams.size());
   EXPECT_EQ(params[0]["name"], "ratio");
@@ -236,7 +236,7 @@ TEST_F(ControlTest, TellsTheParametersOfSelling) {
   EXPECT_EQ(device["params"].size(), core::kOversellParams.size()) << "complete";
 }
 
-TEST_F(ControlTest, WhatHappensIsTold) {
+TEST_F(ControlTest, ReportsEvents) {
   Ask("PUT", "/v1/devices/embedded/oversell", R"({"mode":"strict"})");
   Ask("PUT", "/v1/devices/embedded/policy", R"({"policy":"reserve","params":{"period_ms":4}})");
   Ask("POST", "/v1/vgpus", R"({"name":"a","cap":0.7})");
@@ -358,7 +358,7 @@ TEST_F(ControlTest, StopIsPassedOn) {
   EXPECT_TRUE(stopped_);
 }
 
-TEST_F(ControlTest, NoRequestWhateverCrashes) {
+TEST_F(ControlTest, NoRequestCrashes) {
   Prng prng(3);
   const std::string seed =
       R"({"name":"a","weight":50,"cap":0.5,"ephemeral":true,"policy":"reserve","params":{"period_ms":1}})";

@@ -81,7 +81,7 @@ void ProcessOwners::Ended(Instant now, pid_t pid, Owner owner) {
 
 std::vector<core::UseCounter> ProcessOwners::CountersOf(Instant now, const std::vector<ClientUse>& clients,
                                                         const std::map<pid_t, Owner>& living) {
-  while (!ended_.empty() && now - ended_.front().at > kKeptFor) ended_.pop_front();
+  while (!ended_.empty() && now - ended_.front().at > kRetention) ended_.pop_front();
   std::vector<core::UseCounter> counters;
   counters.reserve(clients.size());
   for (const ClientUse& client : clients) {

@@ -39,7 +39,7 @@ class ProcessOwners {
     VgpuId vgpu;
     ProcessId process;
   };
-  static constexpr Duration kKeptFor = seconds(5);
+  static constexpr Duration kRetention = seconds(5);
   static constexpr std::size_t kEndedMax = 4096;
 
   void Ended(Instant now, pid_t pid, Owner owner);

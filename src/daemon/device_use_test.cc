@@ -21,7 +21,7 @@ TEST(DeviceUse, IsReadFromTheBodyOfARequest) {
   EXPECT_TRUE((*uses)[1].clients.empty());
 }
 
-TEST(DeviceUse, ADriverMayNotTellTheBusyTime) {
+TEST(DeviceUse, TheBusyTimeMayBeMissing) {
   const auto uses = DeviceUsesFrom(R"({"devices":[{"device":"gpu0","processes":[]}]})");
   ASSERT_TRUE(uses) << uses.error().message;
   EXPECT_FALSE(uses->front().busy);
@@ -51,7 +51,7 @@ TEST(DeviceUse, ABodyThatIsWrongIsRefusedWithTheFieldsName) {
             std::string::npos);
 }
 
-TEST(DeviceUse, AProcessThatHasEndedIsKnownForAWhile) {
+TEST(DeviceUse, AnEndedProcessIsKnownForAWhile) {
   ProcessOwners owners;
   const std::vector<ClientUse> clients{{.key = 1, .pid = 10, .used = milliseconds(1)},
                                        {.key = 2, .pid = 11, .used = milliseconds(2)},
@@ -65,11 +65,11 @@ TEST(DeviceUse, AProcessThatHasEndedIsKnownForAWhile) {
   EXPECT_EQ(counters[1].total, milliseconds(2));
   EXPECT_FALSE(counters[2].vgpu);
 
-  const auto later = owners.CountersOf(kNow + ProcessOwners::kKeptFor + milliseconds(1), clients, living);
+  const auto later = owners.CountersOf(kNow + ProcessOwners::kRetention + milliseconds(1), clients, living);
   EXPECT_FALSE(later[1].vgpu);
 }
 
-TEST(DeviceUse, APidThatIsUsedAgainBelongsToTheProcessThatLives) {
+TEST(DeviceUse, AReusedPidBelongsToTheLivingProcess) {
   ProcessOwners owners;
   owners.Ended(kNow, 10, {VgpuId{1}, ProcessId{1}});
   const std::vector<ClientUse> clients{{.key = 1, .pid = 10, .used = {}}};

@@ -38,7 +38,7 @@ class ExecutorBookTest : public ::testing::Test {
   const std::string path = folder / "v.executors";
 };
 
-TEST_F(ExecutorBookTest, TheNextDaemonKnowsTheExecutorsOfTheOneBefore) {
+TEST_F(ExecutorBookTest, TheNextDaemonKnowsEarlierExecutors) {
   const Child executor, other;
   ASSERT_TRUE(ExecutorBook(path).Add(executor.pid));
   const ExecutorBook next(path);
@@ -46,7 +46,7 @@ TEST_F(ExecutorBookTest, TheNextDaemonKnowsTheExecutorsOfTheOneBefore) {
   EXPECT_FALSE(next.Has(other.pid));
 }
 
-TEST_F(ExecutorBookTest, AProcessThatHasThePidLaterIsAnother) {
+TEST_F(ExecutorBookTest, AReusedPidIsAnotherProcess) {
   const Child later;
   const auto start = platform::StartTimeOf(later.pid);
   ASSERT_TRUE(start);
@@ -56,7 +56,7 @@ TEST_F(ExecutorBookTest, AProcessThatHasThePidLaterIsAnother) {
   EXPECT_TRUE(ExecutorBook(path).Has(later.pid));
 }
 
-TEST_F(ExecutorBookTest, ProcessesThatHaveEndedAreLeftOut) {
+TEST_F(ExecutorBookTest, EndedProcessesAreOmitted) {
   Child ended;
   const Child living;
   ExecutorBook book(path);

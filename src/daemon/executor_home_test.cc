@@ -46,14 +46,14 @@ TEST_F(ExecutorHome, IsAFolderOfItsOwnIfTheUserHasNone) {
   }
 }
 
-TEST_F(ExecutorHome, KeepsWhatItsUserLeftThere) {
+TEST_F(ExecutorHome, KeepsTheUsersFiles) {
   ASSERT_TRUE(HomeFolder(kTenant, kTenant, "", fallback_));
   std::ofstream(fallback_ + "/kernel") << "x";
   ASSERT_TRUE(HomeFolder(kTenant, kTenant, "", fallback_));
   EXPECT_TRUE(std::filesystem::exists(fallback_ + "/kernel"));
 }
 
-TEST_F(ExecutorHome, HasNothingOfAnotherUser) {
+TEST_F(ExecutorHome, RefusesAFolderOfAnotherUser) {
   ASSERT_TRUE(HomeFolder(kOther, kOther, "", fallback_));
   EXPECT_EQ(testing::CodeOf(HomeFolder(kTenant, kTenant, "", fallback_)), Errc::kIo);
   EXPECT_EQ(Status(fallback_).st_uid, kOther);
@@ -66,7 +66,7 @@ TEST_F(ExecutorHome, IsNotAFolderThatALinkNames) {
   EXPECT_EQ(Status(own_).st_uid, 0U) << "it is not given away";
 }
 
-TEST_F(ExecutorHome, IsGivenAwayIfThatWasInterrupted) {
+TEST_F(ExecutorHome, ChangesTheOwnerAfterAnInterruption) {
   std::filesystem::create_directories(fallback_);
   EXPECT_EQ(HomeFolder(kTenant, kTenant, "", fallback_).value(), fallback_);
   EXPECT_EQ(Status(fallback_).st_uid, kTenant);

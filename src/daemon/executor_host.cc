@@ -31,20 +31,21 @@ constexpr double kIdleSeconds = 10;
 
 /// Keeps a refused connection open for a while. If it were closed while its Hello is unread, the client would lose the
 /// refusal. Owns itself.
-class Lingerer {
+class LingeringRefusal {
  public:
   static void Start(boost::asio::io_context& loop, platform::Fd connection) {
     if (count_ >= kMost) return;  // the connection is closed without an answer
-    auto lingerer = std::make_shared<Lingerer>(loop, std::move(connection));
-    lingerer->timer_.expires_after(seconds(1));
-    lingerer->timer_.async_wait([lingerer](const boost::system::error_code&) {});
+    auto lingering = std::make_shared<LingeringRefusal>(loop, std::move(connection));
+    lingering->timer_.expires_after(seconds(1));
+    lingering->timer_.async_wait([lingering](const boost::system::error_code&) {});
   }
-  Lingerer(boost::asio::io_context& loop, platform::Fd connection) : connection_(std::move(connection)), timer_(loop) {
+  LingeringRefusal(boost::asio::io_context& loop, platform::Fd connection)
+      : connection_(std::move(connection)), timer_(loop) {
     ++count_;
   }
-  ~Lingerer() { --count_; }
-  Lingerer(const Lingerer&) = delete;
-  Lingerer& operator=(const Lingerer&) = delete;
+  ~LingeringRefusal() { --count_; }
+  LingeringRefusal(const LingeringRefusal&) = delete;
+  LingeringRefusal& operator=(const LingeringRefusal&) = delete;
 
  private:
   static constexpr int kMost = 64;
@@ -87,8 +88,7 @@ void ExecutorHost::Kill() const {
 }
 
 void ExecutorHost::OnClient() {
-  if (setup_.program.empty())
-    return Refuse("this daemon has no executor: weir-executor is not where weir was installed");
+  if (setup_.program.empty()) return Refuse("this daemon has no executor: weir-executor is not installed beside weir");
   if (const Duration wait = backoff_.Wait(platform::Now()); wait > Duration{0})
     return Refuse(
         fmt::format("the executor ended at once, {} times in a row, last with {}; it may be started again in {:.0f} s",
@@ -146,7 +146,7 @@ void ExecutorHost::OnEnd() {
   if (failed) std::fprintf(stderr, "weir: the executor of '%s' ended with %s\n", tenant_.vgpu.c_str(), how.c_str());
   if (failed && platform::Now() - started_ < kAtOnce)
     Refuse("the executor ended at once, with " + how +
-           "; is an OpenCL driver installed? 'weir devices' lists what there is");
+           "; check that an OpenCL driver is installed; 'weir devices' lists the devices");
   Watch();
 }
 
@@ -160,7 +160,7 @@ void ExecutorHost::Refuse(const std::string& why) {
     }
     static_cast<void>(platform::SendPacket(
         connection.get(), proto::cl::Encode(proto::cl::Welcome{.magic = proto::cl::kHelloMagic, .refusal = why})));
-    Lingerer::Start(loop_, std::move(connection));
+    LingeringRefusal::Start(loop_, std::move(connection));
   }
 }
 

@@ -28,7 +28,7 @@ TEST(FdWatch, IsNotCalledWhileItPauses) {
   EXPECT_EQ(calls, 3);
 }
 
-TEST(FdWatch, MayGoWhileItPauses) {
+TEST(FdWatch, CanBeDestroyedWhileItPauses) {
   boost::asio::io_context loop{1};
   const platform::Fd readable(::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
   int calls = 0;

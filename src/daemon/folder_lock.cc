@@ -80,7 +80,7 @@ Result<platform::Fd> LockRunFolder(const std::string& run_dir, const std::string
         Errc::kBusy,
         fmt::format("a private daemon (process {0}) serves {1}: 'weir run' started it while no daemon ran. It has "
                     "{2} vGPU{3} and ends 10 s after its last program. Wait for that, or end it at once with "
-                    "'weir --run-dir {1} stop': its programs go on, unthrottled",
+                    "'weir --run-dir {1} stop': its programs continue unthrottled",
                     other->pid, run_dir, other->vgpus, other->vgpus == 1 ? "" : "s"));
   // This daemon has no vGPUs. A program that attaches to it at this moment continues without a daemon, as after a
   // crash.

@@ -19,7 +19,7 @@ namespace {
 
 using weir::testing::TempFolder;
 
-TEST(FolderLock, ASecondDaemonIsToldWhichProcessHasTheFolder) {
+TEST(FolderLock, ASecondDaemonNamesTheProcessThatLocksTheFolder) {
   const TempFolder folder;
   auto first = LockFolder(folder.path(), "keeps its state in", "stop it");
   ASSERT_TRUE(first.has_value()) << first.error().message;

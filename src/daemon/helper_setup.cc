@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/helper_setup.h"
 
-#include "proto/leave_list.h"
+#include "proto/drain_list.h"
 
 namespace weir::daemon {
 

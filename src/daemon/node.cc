@@ -11,7 +11,7 @@
 #include "platform/clock.h"
 #include "platform/files.h"
 #include "platform/process.h"
-#include "proto/leave_list.h"
+#include "proto/drain_list.h"
 
 namespace weir::daemon {
 namespace {
@@ -175,7 +175,7 @@ void Node::Carry() {
   }
   for (engine::Note& note : actions_.notes) Note(std::move(note));
   actions_.notes.clear();
-  for (const engine::AskToLeave& ask : std::exchange(actions_.leave, {})) {
+  for (const engine::DrainChange& ask : std::exchange(actions_.leave, {})) {
     const auto found = tenancies_.find(ask.vgpu);
     if (portals_ == nullptr || found == tenancies_.end()) continue;
     if (ask.wanted)

@@ -60,7 +60,7 @@ TEST_F(NodeAttachTest, SilentConnectionsGiveWayToAnAgentThatSpeaks) {
   EXPECT_TRUE(RunUntil([this] { return node_.processes() == 2; }));
 }
 
-TEST_F(NodeAttachTest, UseThatAProcessClaimsWhichIsNoExecutorIsNotShown) {
+TEST_F(NodeAttachTest, UseReportedByANonExecutorIsIgnored) {
   testing::RawClient client(attach_);
   proto::Hello hello = testing::RawClient::GoodHello();
   hello.api = proto::Api::kOpenCl;
@@ -95,7 +95,7 @@ TEST_F(NodeAttachTest, WithoutDescriptorsAttachingWaitsAndNothingSpins) {
 }
 
 // An executor that an earlier daemon started attaches to this node.
-TEST_F(NodeAttachTest, AnExecutorThatANodeDidNotStartEndsWithItsVgpuAndNoOtherProgramDoes) {
+TEST_F(NodeAttachTest, AnEarlierDaemonsExecutorEndsWithItsVgpuButAProgramDoesNot) {
   int ends[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
   const platform::Fd one(ends[0]), other(ends[1]);

@@ -53,8 +53,8 @@ Status PeerRelays::Set(const std::vector<OfferedNode>& offered) {
     return Fail(Errc::kInvalidArgument, "at most " + std::to_string(proto::kPeersListedMax) + " nodes are taken");
   for (const OfferedNode& one : offered)
     if (!IsNodeName(one.node) || !IsNodeName(one.vgpu) || one.address.empty() || one.address[0] == '-')
-      return Fail(Errc::kInvalidArgument, "'" + one.node + "' with vGPU '" + one.vgpu + "' at '" + one.address +
-                                              "' is no node that could be offered");
+      return Fail(Errc::kInvalidArgument,
+                  "'" + one.node + "' with vGPU '" + one.vgpu + "' at '" + one.address + "' is not a valid node");
   const Instant now = platform::Now();
   for (auto& [name, relay] : relays_) {
     if (relay.listed) relay.gone = now;
@@ -71,7 +71,7 @@ Status PeerRelays::Set(const std::vector<OfferedNode>& offered) {
     Start(relay);
   }
   WriteList();
-  EndThoseGone(now);
+  EndRemoved(now);
   return Ok();
 }
 
@@ -80,14 +80,14 @@ void PeerRelays::Start(Relay& relay) {
   relay.token = node.plain ? std::string() : TokenFor(setup_, node.node);
   std::string why_not;
   if (node.plain && !setup_.plain)
-    why_not = "it lets in whoever connects, and --peers-plain does not say that this is wanted";
+    why_not = "it accepts every client, which --peers-plain would have to allow";
   else if (!node.plain && setup_.tokens.empty())
-    why_not = "there is no token for it: give --peers-token";
+    why_not = "no token for it: give --peers-token";
   else if (!node.plain && !IsFile(relay.token))
     why_not = "there is no token for it: " + relay.token + " is not there";
   if (why_not.empty()) {
     const std::string socket = run_dir_ + "/parts-" + node.node + ".sock";
-    auto process = KeptProcess::Start(
+    auto process = SupervisedProcess::Start(
         loop_, "relay to " + node.node,
         ArgvOf(PeerSetup{.program = setup_.program, .node = node.address, .token = relay.token, .vgpu = node.vgpu},
                socket, ::getpid()));
@@ -122,7 +122,7 @@ void PeerRelays::WriteList() const {
     std::fprintf(stderr, "weir: executors don't hear of nodes that run parts: %s\n", status.error().message.c_str());
 }
 
-void PeerRelays::EndThoseGone(Instant now) {
+void PeerRelays::EndRemoved(Instant now) {
   bool some = false;
   for (auto at = relays_.begin(); at != relays_.end();) {
     Relay& relay = at->second;
@@ -137,7 +137,7 @@ void PeerRelays::EndThoseGone(Instant now) {
   if (!some) return;
   timer_.expires_after(std::min<Duration>(lingers_, seconds(1)));
   timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error) EndThoseGone(platform::Now());
+    if (!error) EndRemoved(platform::Now());
   });
 }
 

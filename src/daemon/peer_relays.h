@@ -16,7 +16,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "daemon/helper_setup.h"
-#include "daemon/kept_process.h"
+#include "daemon/supervised_process.h"
 
 namespace weir::daemon {
 
@@ -53,7 +53,7 @@ class PeerRelays {
   struct Relay {
     OfferedNode offered;
     std::string socket, token;
-    std::unique_ptr<KeptProcess> process;
+    std::unique_ptr<SupervisedProcess> process;
     std::string why_not;
     bool listed = true;
     Instant gone{};  // when it left the list
@@ -61,7 +61,7 @@ class PeerRelays {
   void Start(Relay& relay);
   void End(Relay& relay);
   void WriteList() const;
-  void EndThoseGone(Instant now);
+  void EndRemoved(Instant now);
 
   boost::asio::io_context& loop_;
   const std::string run_dir_;

@@ -129,7 +129,7 @@ TEST_F(PeerRelaysTest, ANodeThatComesBackInTimeKeepsItsRelay) {
   });
 }
 
-TEST_F(PeerRelaysTest, ATokenIsNeededUnlessPlainWasAskedFor) {
+TEST_F(PeerRelaysTest, ATokenIsRequiredWithoutPlain) {
   Make(folder_ / "tokens", false);
   ASSERT_TRUE(relays_->Set({Offered("n1"), Offered("n2"), Offered("n3", /*plain=*/true)}));
   EXPECT_EQ(Listed(), Names{"parts-n1.sock"});
@@ -148,7 +148,7 @@ TEST_F(PeerRelaysTest, WithoutTokensOnlyPlainNodesAreUsed) {
   EXPECT_NE(WhyNot("n1").find("--peers-token"), std::string::npos) << WhyNot("n1");
 }
 
-TEST_F(PeerRelaysTest, NamesThatCouldBeSomethingElseAreRefused) {
+TEST_F(PeerRelaysTest, UnsafeNodeNamesAreRefused) {
   Make("", true);
   ASSERT_TRUE(relays_->Set({Offered("n3", true)}));
   for (const char* name : {"", "../n", "-n", "a b", "a/b"}) {

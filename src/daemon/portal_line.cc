@@ -45,17 +45,17 @@ void PortalLine::OnPacket(std::uint64_t number) {
   const auto found = portals_.find(number);
   if (found == portals_.end()) return;
   const auto packet =
-      platform::ReceivePacket(found->second.socket.get(), proto::kLeaveBytesMax, platform::Descriptors::kRefused);
+      platform::ReceivePacket(found->second.socket.get(), proto::kDrainListBytesMax, platform::Descriptors::kRefused);
   if (!packet && packet.error().code == Errc::kTimeout) return;
   const auto here =
-      packet ? proto::AskedHereFrom({reinterpret_cast<const char*>(packet->bytes.data()), packet->bytes.size()})
+      packet ? proto::DrainStateFrom({reinterpret_cast<const char*>(packet->bytes.data()), packet->bytes.size()})
              : std::nullopt;
   if (here) return Hear(number, *here);
   portals_.erase(found);  // the portal has disconnected or sent a malformed message
   Hear(number, {});
 }
 
-void PortalLine::Hear(std::uint64_t number, const std::vector<proto::AskedHere>& here) {
+void PortalLine::Hear(std::uint64_t number, const std::vector<proto::DrainState>& here) {
   for (engine::Note& note : book_.Hear(number, here)) note_(std::move(note));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The daemon's side of the connections to portals (proto/leave_list.h). Each portal receives the list of drain requests
+// The daemon's side of the connections to portals (proto/drain_list.h). Each portal receives the list of drain requests
 // and reports how many connections of the named vGPUs it still has. Portals of earlier daemons connect too, as long as
 // they have clients.
 #pragma once
@@ -10,8 +10,8 @@
 #include <memory>
 #include <string>
 
+#include "daemon/drain_book.h"
 #include "daemon/fd_watch.h"
-#include "daemon/leave_book.h"
 #include "platform/fd.h"
 
 namespace weir::daemon {
@@ -41,7 +41,7 @@ class PortalLine {
       : loop_(loop), path_(std::move(path)), note_(std::move(note)) {}
   void OnConnection();
   void OnPacket(std::uint64_t number);
-  void Hear(std::uint64_t number, const std::vector<proto::AskedHere>& here);
+  void Hear(std::uint64_t number, const std::vector<proto::DrainState>& here);
   /// False: the portal has disconnected.
   bool Tell(const Portal& portal) const;
   void TellAll();
@@ -49,7 +49,7 @@ class PortalLine {
   boost::asio::io_context& loop_;
   const std::string path_;
   const std::function<void(engine::Note)> note_;
-  LeaveBook book_;
+  DrainBook book_;
   platform::Fd listener_;
   std::unique_ptr<FdWatch> listener_watch_;
   std::map<std::uint64_t, Portal> portals_;

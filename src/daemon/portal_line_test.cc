@@ -36,7 +36,7 @@ class PortalLineTest : public ::testing::Test {
   /// The next packet. Empty: the daemon has closed the connection.
   std::string Heard(const platform::Fd& portal) {
     RunUntil([&] { return platform::WaitReadable(portal.get(), 0); });
-    const auto packet = platform::ReceivePacket(portal.get(), proto::kLeaveBytesMax);
+    const auto packet = platform::ReceivePacket(portal.get(), proto::kDrainListBytesMax);
     return packet ? std::string(reinterpret_cast<const char*>(packet->bytes.data()), packet->bytes.size()) : "nothing";
   }
   static void Say(const platform::Fd& portal, const std::string& text) {
@@ -50,7 +50,7 @@ class PortalLineTest : public ::testing::Test {
 
 using Kinds = std::vector<std::string>;
 
-TEST_F(PortalLineTest, PortalsHearWhoIsAskedAndTellWhatBecameOfIt) {
+TEST_F(PortalLineTest, PortalsReceiveDrainRequestsAndReportResults) {
   const platform::Fd early = Connect();
   EXPECT_EQ(Heard(early), "leave\n");
   line_->Ask("game", "full");
@@ -65,10 +65,10 @@ TEST_F(PortalLineTest, PortalsHearWhoIsAskedAndTellWhatBecameOfIt) {
   EXPECT_EQ(Heard(early), "leave\n");
 }
 
-TEST_F(PortalLineTest, WhoTalksNonsenseIsNoPortal) {
+TEST_F(PortalLineTest, AMalformedMessageEndsThePortalsConnection) {
   const platform::Fd good = Connect();
   EXPECT_EQ(Heard(good), "leave\n");
-  for (const std::string& text : {std::string("leave\ngame x\n"), std::string(proto::kLeaveBytesMax + 1, 'x')}) {
+  for (const std::string& text : {std::string("leave\ngame x\n"), std::string(proto::kDrainListBytesMax + 1, 'x')}) {
     const platform::Fd bad = Connect();
     EXPECT_EQ(Heard(bad), "leave\n");
     Say(bad, text);

@@ -10,10 +10,10 @@
 
 #include "daemon/control.h"
 #include "daemon/folder_lock.h"
-#include "daemon/kept_process.h"
 #include "daemon/node.h"
 #include "daemon/state_file.h"
 #include "daemon/state_saver.h"
+#include "daemon/supervised_process.h"
 #include "http/server.h"
 #include "platform/clock.h"
 #include "platform/files.h"
@@ -139,9 +139,9 @@ Status Serve(const ServeOptions& given) {
     device.executors.peers = PeerSockets(places.run_dir, options.peers.size());
     if (wants_parts) device.executors.peer_list = PeerListOf(places.run_dir);
   }
-  std::vector<std::unique_ptr<KeptProcess>> kept;
+  std::vector<std::unique_ptr<SupervisedProcess>> kept;
   for (const EmulatorSetup& setup : options.emulators) {
-    WEIR_TRY(auto emulator, KeptProcess::Start(loop, "emulator of GPUs", ArgvOf(setup, ::getpid())));
+    WEIR_TRY(auto emulator, SupervisedProcess::Start(loop, "emulator of GPUs", ArgvOf(setup, ::getpid())));
     kept.push_back(std::move(emulator));
   }
   Node node(loop, places.run_dir, std::move(devices), [&saver](const SavedNode& state) { saver.Save(state); });
@@ -172,38 +172,38 @@ Status Serve(const ServeOptions& given) {
                                     }));
   if (!options.portals.empty() || !options.guests.empty()) WEIR_TRY_STATUS(node.ListenForPortals());
   for (const PortalSetup& setup : options.portals) {
-    WEIR_TRY(auto portal, KeptProcess::Start(loop, "portal", ArgvOf(setup, places.run_dir, ::getpid())));
+    WEIR_TRY(auto portal, SupervisedProcess::Start(loop, "portal", ArgvOf(setup, places.run_dir, ::getpid())));
     kept.push_back(std::move(portal));
   }
   for (const GuestSetup& setup : options.guests) {
-    WEIR_TRY(auto portal, KeptProcess::Start(loop, "portal of the guest at " + setup.path,
-                                             ArgvOf(setup, places.run_dir, ::getpid())));
+    WEIR_TRY(auto portal, SupervisedProcess::Start(loop, "portal of the guest at " + setup.path,
+                                                   ArgvOf(setup, places.run_dir, ::getpid())));
     kept.push_back(std::move(portal));
   }
   for (std::size_t i = 0; i < options.peers.size(); ++i) {
     const PeerSetup& setup = options.peers[i];
-    WEIR_TRY(auto relay, KeptProcess::Start(loop, "relay to " + setup.node,
-                                            ArgvOf(setup, PeerSocket(places.run_dir, i), ::getpid())));
+    WEIR_TRY(auto relay, SupervisedProcess::Start(loop, "relay to " + setup.node,
+                                                  ArgvOf(setup, PeerSocket(places.run_dir, i), ::getpid())));
     kept.push_back(std::move(relay));
   }
   if (options.member) {
-    WEIR_TRY(auto member, KeptProcess::Start(loop, "cluster's member",
-                                             ArgvOf(*options.member, places.run_dir, places.socket, ::getpid())));
+    WEIR_TRY(auto member, SupervisedProcess::Start(loop, "cluster's member",
+                                                   ArgvOf(*options.member, places.run_dir, places.socket, ::getpid())));
     kept.push_back(std::move(member));
   }
   if (options.modules) {
-    WEIR_TRY(auto service,
-             KeptProcess::Start(loop, "service for modules", ArgvOf(*options.modules, places.run_dir, ::getpid())));
+    WEIR_TRY(auto service, SupervisedProcess::Start(loop, "service for modules",
+                                                    ArgvOf(*options.modules, places.run_dir, ::getpid())));
     kept.push_back(std::move(service));
   }
   for (const GpuMemorySetup& setup : options.gpu_memory) {
-    WEIR_TRY(auto watch, KeptProcess::Start(loop, "watch over the memory of " + setup.device,
-                                            ArgvOf(setup, places.socket, ::getpid())));
+    WEIR_TRY(auto watch, SupervisedProcess::Start(loop, "watch over the memory of " + setup.device,
+                                                  ArgvOf(setup, places.socket, ::getpid())));
     kept.push_back(std::move(watch));
   }
   for (const AccountSetup& setup : options.accounts) {
-    WEIR_TRY(auto account,
-             KeptProcess::Start(loop, "account of " + setup.devices.front(), ArgvOf(setup, places.socket, ::getpid())));
+    WEIR_TRY(auto account, SupervisedProcess::Start(loop, "account of " + setup.devices.front(),
+                                                    ArgvOf(setup, places.socket, ::getpid())));
     kept.push_back(std::move(account));
   }
   std::unique_ptr<IdleWatch> idle;

@@ -108,7 +108,7 @@ TEST_F(StateSaverTest, NothingIsAcknowledgedBeforeItIsWritten) {
   EXPECT_TRUE(RunUntil([&] { return done; }));
 }
 
-TEST_F(StateSaverTest, AFailureIsToldAndTheStateIsWrittenAgain) {
+TEST_F(StateSaverTest, AFailureIsReportedAndTheStateIsWrittenAgain) {
   disk_.FailWith("the disk is broken");
   saver_->Save(WithVgpus(5));
   std::string told;

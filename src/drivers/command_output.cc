@@ -31,7 +31,7 @@ Result<std::string> FindCommand(const std::string& name) {
     if (::access(file.c_str(), X_OK) == 0) return file;
     begin = end + 1;
   }
-  return Fail(Errc::kNotFound, fmt::format("there is no program '{}' in PATH; is its package installed?", name));
+  return Fail(Errc::kNotFound, fmt::format("no program '{}' in PATH; check that its package is installed", name));
 }
 
 /// A command in its own process group; the destructor kills the group.
@@ -79,7 +79,7 @@ Status ReadAll(int fd, Instant deadline, std::size_t bytes_max, std::string& tex
     if (n < 0 && errno != ECONNRESET) return platform::ErrnoError("reading its output", errno);
     if (n <= 0) return Ok();
     if (text.size() + static_cast<std::size_t>(n) > bytes_max)
-      return Fail(Errc::kResourceExhausted, fmt::format("it said more than {} bytes", bytes_max));
+      return Fail(Errc::kResourceExhausted, fmt::format("its output exceeds {} bytes", bytes_max));
     text.append(buffer.data(), static_cast<std::size_t>(n));
   }
 }

@@ -10,7 +10,7 @@ namespace {
 
 using testing::CodeOf;
 
-TEST(CommandOutput, SaysWhatWasPrintedAndHowItEnded) {
+TEST(CommandOutput, ReturnsOutputAndExitStatus) {
   const auto said = RunCommand({"sh", "-c", "printf 'one\\ntwo'; exit 3"}, seconds(10));
   ASSERT_TRUE(said) << said.error().message;
   EXPECT_EQ(said->text, "one\ntwo");
@@ -19,7 +19,7 @@ TEST(CommandOutput, SaysWhatWasPrintedAndHowItEnded) {
   EXPECT_EQ(RunCommand({"cat"}, seconds(10))->text, "") << "nothing comes in";
 }
 
-TEST(CommandOutput, EndsWhatTakesTooLongOrSaysTooMuchOrIsNotThere) {
+TEST(CommandOutput, FailsForSlowVerboseOrMissingPrograms) {
   EXPECT_EQ(CodeOf(RunCommand({"sh", "-c", "sleep 100 & wait"}, milliseconds(50))), Errc::kTimeout);
   EXPECT_EQ(CodeOf(RunCommand({"sh", "-c", "exec >&- <&-; exec sleep 100"}, milliseconds(50))), Errc::kTimeout);
   EXPECT_EQ(CodeOf(RunCommand({"sh", "-c", "yes"}, seconds(10), 1000)), Errc::kResourceExhausted);

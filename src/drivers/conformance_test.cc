@@ -200,7 +200,7 @@ class Conformance : public ::testing::TestWithParam<SiteKind> {
   std::unique_ptr<Site> site_;
 };
 
-TEST_P(Conformance, ADeviceIsUnknownUntilItIsPublishedAndThenNothingOfItIsSellable) {
+TEST_P(Conformance, ANewlyPublishedDeviceHasNothingSellable) {
   const auto unknown = driver().ReadUsage(gpu());
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().code, Errc::kNotFound) << unknown.error().message;
@@ -215,7 +215,7 @@ TEST_P(Conformance, ADeviceIsUnknownUntilItIsPublishedAndThenNothingOfItIsSellab
   EXPECT_FALSE(driver().SetSellable(gpu(), -1));
 }
 
-TEST_P(Conformance, AsMuchAsIsSellableIsGrantedAndNoMore) {
+TEST_P(Conformance, GrantsExactlyTheSellableShares) {
   Sell(4, 3);
   const auto one = site_->Take(1), two = site_->Take(2);
   ASSERT_TRUE(one && two);
@@ -229,7 +229,7 @@ TEST_P(Conformance, AsMuchAsIsSellableIsGrantedAndNoMore) {
   EXPECT_TRUE(site_->Take(3)) << "more than the four that there are";
 }
 
-TEST_P(Conformance, LoweringBelowWhatIsUsedEvictsNobodyAndStopsNewGrants) {
+TEST_P(Conformance, LoweringBelowTheUsedSharesStopsNewGrantsWithoutEvictions) {
   Sell(4, 4);
   std::vector<std::string> consumers;
   for (int i = 0; i < 4; ++i) consumers.push_back(site_->Take(1).value_or("refused"));
@@ -253,7 +253,7 @@ TEST_P(Conformance, LoweringBelowWhatIsUsedEvictsNobodyAndStopsNewGrants) {
   EXPECT_EQ(changes.granted[0].consumer, *later);
 }
 
-TEST_P(Conformance, ToPublishAgainChangesNothing) {
+TEST_P(Conformance, PublishingAgainChangesNothing) {
   Sell(4, 3);
   const auto consumer = site_->Take(2);
   ASSERT_TRUE(consumer);

@@ -95,7 +95,7 @@ struct Scene {
   }
 };
 
-TEST(DriverLoop, WhatANodeSellsIsSellableAndAConsumersVgpuComesAndGoesWithIt) {
+TEST(DriverLoop, OffersBecomeSellableAndVgpusFollowTheirConsumers) {
   Scene s;
   s.Looks(2);
   EXPECT_EQ(s.Sellable(), 8);
@@ -110,7 +110,7 @@ TEST(DriverLoop, WhatANodeSellsIsSellableAndAConsumersVgpuComesAndGoesWithIt) {
   EXPECT_TRUE(s.node.vgpus.empty());
 }
 
-TEST(DriverLoop, LoweringStopsNewGrantsAndEvictsNobody) {
+TEST(DriverLoop, LoweringStopsNewGrantsWithoutEvictions) {
   Scene s;
   s.node.ratio = 2;
   s.Looks(2);
@@ -129,7 +129,7 @@ TEST(DriverLoop, LoweringStopsNewGrantsAndEvictsNobody) {
   EXPECT_EQ(s.Sellable(), 8) << "six are used, and two can be sold";
 }
 
-TEST(DriverLoop, ANodeThatIsGoneSellsNothing) {
+TEST(DriverLoop, AMissingNodeSellsNothing) {
   Scene s;
   s.Looks(2);
   s.node.up = false;
@@ -142,7 +142,7 @@ TEST(DriverLoop, ANodeThatIsGoneSellsNothing) {
   EXPECT_EQ(s.Sellable(), 8);
 }
 
-TEST(DriverLoop, WhoRunsOnWithoutAGrantIsSqueezedAndRemovedWhenItEnds) {
+TEST(DriverLoop, AProgramWithoutAGrantGetsTheLeastCapUntilItEnds) {
   Scene s;
   s.Looks(2);
   ASSERT_TRUE(s.engine.Take(kGpu, {"vm", 4, {}}));
@@ -169,7 +169,7 @@ TEST(DriverLoop, ANewDriverFindsItsConsumersVgpusAgain) {
   EXPECT_EQ(s.engine_calls, 0) << "all was as it should be";
 }
 
-TEST(DriverLoop, AnEngineThatForgotTheDeviceIsToldAgain) {
+TEST(DriverLoop, AnEngineThatLostTheDeviceIsUpdatedAgain) {
   Scene s;
   s.Looks(2);
   s.engine = MemoryEngine();
@@ -177,14 +177,14 @@ TEST(DriverLoop, AnEngineThatForgotTheDeviceIsToldAgain) {
   EXPECT_EQ(s.Sellable(), 8);
 }
 
-TEST(DriverLoop, AnEngineThatCanBeToldNoMoreIsNotToldAgainAndAgain) {
+TEST(DriverLoop, AnUnchangeableEngineIsNotUpdatedRepeatedly) {
   DriverLoop loop({.shares = 8, .prefix = "slurm"}, 1);
   Sighting seen{.node = NodeView{.sells = true, .offer = 1},
                 .usage = Usage{.sellable = 6, .sellable_max = 6, .grants = {}}};
   EXPECT_TRUE(loop.Step(InstantFromNs(0), seen).empty());
 }
 
-RC_GTEST_PROP(DriverLoopLaws, WhateverHappensItConvergesAndNobodyIsEvicted, ()) {
+RC_GTEST_PROP(DriverLoopLaws, ConvergesWithoutEvictionsUnderAnyEvents, ()) {
   Scene s;
   std::map<std::string, std::int64_t> customers;
   const int events = *rc::gen::inRange(1, 120);
@@ -225,7 +225,7 @@ RC_GTEST_PROP(DriverLoopLaws, WhateverHappensItConvergesAndNobodyIsEvicted, ()) 
   RC_ASSERT(s.Sellable() == s.node.Sold() + std::min(s.node.Room(), s.node.whole));
 }
 
-RC_GTEST_PROP(DriverLoopLaws, WhatFailsIsTriedAgainAndNotTooOften, ()) {
+RC_GTEST_PROP(DriverLoopLaws, FailuresAreRetriedWithBackoff, ()) {
   Scene s;
   s.Looks(2);
   const int seconds_down = *rc::gen::inRange(1, 120);

@@ -81,7 +81,7 @@ Result<std::unique_ptr<EngineDriver>> MakeEngine(const Options& options) {
     const auto ask = [place, options](const http::Call& asked) -> Result<http::Answer> {
       http::Call call = asked;
       call.target = place.base + asked.target;
-      call.if_absent = "is OpenStack Placement running there? See --url";
+      call.if_absent = "check that OpenStack Placement runs there; see --url";
       // Read each time, because the file changes when the token is renewed.
       WEIR_TRY(const std::string token, TokenOf(options));
       call.headers.emplace_back("X-Auth-Token", token);
@@ -202,7 +202,7 @@ Status Once(Keeper& keeper) {
     failed = outcome.failed;
     quiet = outcome.actions == 0 && !failed ? quiet + 1 : 0;
     if (platform::Now() > deadline)
-      return failed ? *failed : Fail(Errc::kTimeout, "there was always something left to do");
+      return failed ? *failed : Fail(Errc::kTimeout, "the changes did not come to an end");
   }
   return Ok();
 }
@@ -260,7 +260,7 @@ Status Run(Options& options) {
 int main(int argc, char** argv) {
   using weir::drivers::Options;
   Options options;
-  CLI::App app("Keeps a node's device and the engine that hands its vGPUs out in step");
+  CLI::App app("Keeps a node's device consistent with the external engine that grants its vGPUs");
   app.footer(weir::drivers::kExamples);
   app.add_option("--engine", options.engine, "openstack or slurm")
       ->required()
@@ -271,19 +271,19 @@ int main(int argc, char** argv) {
                  "Of the vGPUs' names: PREFIX-CONSUMER (default: os, slurm); another for each driver of a node");
   app.add_option("--socket", options.socket,
                  "The node's control socket (default: $WEIR_SOCKET, else that of the run folder)");
-  app.add_option("--url", options.url, "openstack: where Placement is, http://HOST[:PORT][/PATH]");
+  app.add_option("--url", options.url, "openstack: address of Placement, http://HOST[:PORT][/PATH]");
   app.add_option("--token-file", options.token_file, "openstack: a file with the token; read again at each request");
-  app.add_option("--token", options.token, "openstack: the token itself; everybody on this machine can see it")
+  app.add_option("--token", options.token, "openstack: the token itself; every user of this machine can see it")
       ->envname("WEIR_ENGINE_TOKEN");
   app.add_option("--provider", options.provider,
                  "openstack: the host's resource provider; the device's is NAME_DEVICE");
   app.add_option("--licence", options.licence, "slurm: the pool of licences (default: vgpu)");
   app.add_option("--reservation", options.reservation,
-                 "slurm: the reservation that holds licences back (default: weir-hold)");
+                 "slurm: the reservation that withholds licences (default: weir-hold)");
   app.add_option("--slurm-node", options.slurm_node, "slurm: vGPUs for the jobs on this node alone (default: for all)");
   app.add_option("--job", options.job, "slurm: make this job's vGPU, print its name, and end")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{4294967295}));
-  app.add_option("--interval-ms", options.interval_ms, "Between two looks (default 250)")
+  app.add_option("--interval-ms", options.interval_ms, "Time between two checks (default 250)")
       ->check(CLI::Range(10, 60'000));
   app.add_flag("--once", options.once, "End when nothing is left to do");
   try {

@@ -24,7 +24,7 @@ Result<nlohmann::json> AskNode(const NodeDevice::Ask& ask, const http::Call& cal
 
 Error NotADaemons(const char* what) {
   return Fail(Errc::kProtocol,
-              fmt::format("cannot read {} in what the node's daemon said; is it another version?", what));
+              fmt::format("cannot read {} in the reply of the node's daemon; it may have another version", what));
 }
 
 /// The list `key` in the reply to a GET.
@@ -79,7 +79,7 @@ Result<NodeDevice> NodeDevice::Find(Ask ask, std::string device, std::string pre
   if (device.empty()) {
     if (devices.size() != 1)
       return Fail(Errc::kInvalidArgument,
-                  fmt::format("the node has {} devices ({}): say which with --device", devices.size(), names));
+                  fmt::format("the node has {} devices ({}): give --device", devices.size(), names));
     device = devices[0]["name"].get<std::string>();
   } else if (std::ranges::none_of(devices, [&](const nlohmann::json& entry) { return entry["name"] == device; })) {
     return Fail(Errc::kNotFound, fmt::format("the node has no device named '{}'; it has: {}", device, names));
@@ -109,7 +109,7 @@ Result<NodeView> NodeDevice::See() const {
     }
     return view;
   }
-  return Fail(Errc::kBusy, fmt::format("what is sold of '{}' changed at each of {} looks", device_, kSightsMax));
+  return Fail(Errc::kBusy, fmt::format("the sold part of '{}' changed at each of {} checks", device_, kSightsMax));
 }
 
 Status NodeDevice::Do(const Action& action) const {

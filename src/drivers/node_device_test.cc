@@ -43,7 +43,7 @@ struct Daemon {
   }
 };
 
-TEST(NodeDevice, SeesWhatIsOfferedAndTheConsumersVgpusOfItsDevice) {
+TEST(NodeDevice, ReadsTheOfferAndTheConsumersVgpus) {
   Daemon daemon;
   const NodeDevice device = NodeDevice::Find(daemon.Ask(), "", "os").value();
   EXPECT_EQ(device.name(), "embedded");
@@ -58,7 +58,7 @@ TEST(NodeDevice, SeesWhatIsOfferedAndTheConsumersVgpusOfItsDevice) {
   EXPECT_FALSE(device.See().value().sells);
 }
 
-TEST(NodeDevice, LooksAgainWhereSomethingWasSoldMeanwhile) {
+TEST(NodeDevice, ReadsAgainAfterAConcurrentSale) {
   Daemon daemon;
   const NodeDevice device = NodeDevice::Find(daemon.Ask(), "embedded", "os").value();
   daemon.looks = 0;
@@ -69,7 +69,7 @@ TEST(NodeDevice, LooksAgainWhereSomethingWasSoldMeanwhile) {
   EXPECT_EQ(CodeOf(device.See()), Errc::kBusy);
 }
 
-TEST(NodeDevice, MakesChangesAndRemovesVgpus) {
+TEST(NodeDevice, CreatesChangesAndRemovesVgpus) {
   Daemon daemon;
   const NodeDevice device = NodeDevice::Find(daemon.Ask(), "", "os").value();
   ASSERT_TRUE(device.Do({.kind = ActionKind::kMakeVgpu, .vgpu = "os-9", .shares = 2, .cap = 0.25, .uid = 1000}));
@@ -88,7 +88,7 @@ TEST(NodeDevice, MakesChangesAndRemovesVgpus) {
   EXPECT_EQ(daemon.calls.back().method, "PATCH");
 }
 
-TEST(NodeDevice, AsksWhichOfSeveralAndSaysWhatItCannotRead) {
+TEST(NodeDevice, RequiresADeviceNameAndNamesUnreadableFields) {
   Daemon daemon;
   daemon.devices = {R"({"name":"a"},{"name":"b"})"};
   const auto several = NodeDevice::Find(daemon.Ask(), "", "os");

@@ -22,7 +22,7 @@ constexpr std::int64_t kGenerationMax = std::int64_t{1} << 62;
 
 Error NotPlacements(std::string_view what) {
   return Fail(Errc::kProtocol,
-              fmt::format("cannot read {} in the answer; does OpenStack Placement listen there?", what));
+              fmt::format("cannot read {} in the reply; check that OpenStack Placement listens there", what));
 }
 
 /// The body's member `key`, which must have this type.
@@ -61,7 +61,7 @@ Result<PlacementPlace> ParsePlacementUrl(std::string_view url) {
   constexpr std::string_view kScheme = "http://";
   const auto wrong = [&](std::string_view why) {
     return Fail(Errc::kInvalidArgument,
-                fmt::format("'{}' is no place of OpenStack Placement: {}; give http://HOST[:PORT][/PATH], "
+                fmt::format("'{}' is not an address of OpenStack Placement: {}; give http://HOST[:PORT][/PATH], "
                             "and for https a proxy on this machine",
                             Printable(url), why));
   };

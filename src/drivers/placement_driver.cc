@@ -82,7 +82,8 @@ Result<std::string> PlacementDriver::MakeProvider(const std::string& gpu) {
     if (made.status != 409)
       if (auto refusal = RefusalOf(made, Attempted("POST", "/resource_providers"))) return std::move(refusal->error);
     WEIR_TRY(provider, Find(name));
-    if (!provider) return Fail(Errc::kBusy, fmt::format("made the resource provider '{}', but it isn't there", name));
+    if (!provider)
+      return Fail(Errc::kBusy, fmt::format("created the resource provider '{}', but it does not exist", name));
   } else if (host && provider->parent.empty()) {
     WEIR_TRY(const http::Answer moved, Call("PUT", "/resource_providers/" + provider->uuid, body.dump()));
   }

@@ -50,7 +50,7 @@ TEST(PlacementDriver, AnotherNumberOfSharesKeepsWhatIsSellable) {
   EXPECT_EQ(cloud.driver.ReadUsage("gpu").value().sellable, 6);
 }
 
-TEST(PlacementDriver, ReadsAgainWhereAnAllocationWasQuicker) {
+TEST(PlacementDriver, ReadsAgainAfterAConcurrentAllocation) {
   Cloud cloud;
   ASSERT_TRUE(cloud.driver.Publish("gpu", 8));
   int others = 3;
@@ -79,7 +79,7 @@ TEST(PlacementDriver, GivesUpAfterABoundedNumberOfTries) {
   }
 }
 
-TEST(PlacementDriver, DoesNotTryAgainWhatWillNotGetBetter) {
+TEST(PlacementDriver, DoesNotRetryPermanentErrors) {
   for (const auto& refusal : {std::pair{401U, Errc::kPermissionDenied}, std::pair{403U, Errc::kPermissionDenied},
                               std::pair{409U, Errc::kBusy}, std::pair{400U, Errc::kProtocol}}) {
     Cloud cloud;
@@ -95,7 +95,7 @@ TEST(PlacementDriver, DoesNotTryAgainWhatWillNotGetBetter) {
   }
 }
 
-TEST(PlacementDriver, AProviderThatSomebodyRemovedIsNotFoundAndCanBePublishedAgain) {
+TEST(PlacementDriver, ARemovedProviderIsNotFoundAndCanBePublishedAgain) {
   Cloud cloud;
   ASSERT_TRUE(cloud.driver.Publish("gpu", 8));
   cloud.placement.providers.clear();

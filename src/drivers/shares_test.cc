@@ -19,7 +19,7 @@ TEST(Shares, AllOfADeviceFitItHoweverItIsCut) {
   EXPECT_EQ(CapOf(9, 8), 1.0);
 }
 
-TEST(Shares, WhatIsSellableIsWhatIsSoldAndWholeSharesOfTheOffer) {
+TEST(Shares, SellableSharesAreTheSoldPlusWholeSharesOfTheOffer) {
   NodeView node{.sells = true, .offer = 0.3, .vgpus = {{"os-a", 0.25}, {"os-b", 0.125}}};
   EXPECT_EQ(SellableOf(node, 8), 3 + 2);
   node.offer = 0;
@@ -55,7 +55,7 @@ TEST(Shares, NamesOfVgpusAreTheirConsumers) {
   for (const char* other : {"os", "os-", "osx-1", "game", ""}) EXPECT_FALSE(IsConsumersVgpu("os", other)) << other;
 }
 
-TEST(Shares, GrantsAndReleasesAreFoundByComparingWhatThereIs) {
+TEST(Shares, FindsGrantsAndReleasesByComparison) {
   const std::vector<Grant> before{{"a", 1, {}}, {"b", 2, {}}, {"c", 1, {}}},
       after{{"b", 2, {}}, {"c", 3, {}}, {"d", 1, {}}};
   const GrantChanges changes = CompareGrants(before, after);

@@ -13,7 +13,7 @@ namespace {
 using testing::CodeOf;
 using testing::ModelSlurm;
 
-TEST(SlurmText, ReadsWhatSlurmSays) {
+TEST(SlurmText, ParsesSlurmsOutput) {
   const auto licence = ParseSlurmLicence("LicenseName=vgpu Total=16 Used=4 Free=12 Reserved=12 Remote=no\n", "vgpu");
   ASSERT_TRUE(licence && *licence);
   EXPECT_EQ((*licence)->total, 16);
@@ -30,7 +30,7 @@ TEST(SlurmText, ReadsWhatSlurmSays) {
   EXPECT_EQ(*jobs, (std::vector<Grant>{{"12", 2, 1000}, {"7", 1, 1001}}));
 }
 
-TEST(SlurmText, WhatItDoesNotUnderstandIsAnErrorAndNeverANumber) {
+TEST(SlurmText, UnknownTextIsAnErrorAndNeverANumber) {
   for (const char* bad :
        {"vgpu", "LicenseName=vgpu Total=16", "LicenseName=vgpu Total=-1 Used=0", "LicenseName=vgpu Total=1e3 Used=0",
         "LicenseName=other Total=16 Used=0", "LicenseName=vgpu Total=16 Total=99 Used=0",
@@ -54,7 +54,7 @@ RC_GTEST_PROP(SlurmTextLaws, NoTextIsTooHostile, (const std::string& text)) {
     for (const Grant& grant : *jobs) RC_ASSERT(grant.shares > 0);
 }
 
-TEST(SlurmDriver, HoldsBackWhatIsNotSellableAndNeverMoreThanThereIs) {
+TEST(SlurmDriver, WithholdsUnsellableLicencesAndNeverMoreThanExist) {
   ModelSlurm slurm;
   SlurmDriver driver =
       SlurmDriver::Make({"vgpu", "weir-hold", "n1"}, [&](const auto& argv) { return slurm.Run(argv); }).value();
@@ -71,7 +71,7 @@ TEST(SlurmDriver, HoldsBackWhatIsNotSellableAndNeverMoreThanThereIs) {
   EXPECT_FALSE(driver.GrantOf(999).value()) << "a job without the licence";
 }
 
-TEST(SlurmDriver, SaysWhatIsMissing) {
+TEST(SlurmDriver, NamesTheMissingLicence) {
   EXPECT_EQ(CodeOf(SlurmDriver::Make({"vgpu x", "hold", ""}, nullptr)), Errc::kInvalidArgument);
   EXPECT_EQ(CodeOf(SlurmDriver::Make({"vgpu", "hold;id", ""}, nullptr)), Errc::kInvalidArgument);
   SlurmDriver driver = SlurmDriver::Make({"vgpu", "hold", ""}, [](const auto&) {

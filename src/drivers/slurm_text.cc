@@ -21,7 +21,7 @@ std::string Shown(std::string_view text) {
 }
 
 Error NotUnderstood(std::string_view what, std::string_view text) {
-  return Fail(Errc::kProtocol, fmt::format("cannot read {} in what Slurm said: '{}'", what, Shown(text)));
+  return Fail(Errc::kProtocol, fmt::format("cannot read {} in Slurm's output: '{}'", what, Shown(text)));
 }
 
 Result<std::int64_t> ParseCount(std::string_view text, std::string_view what, std::int64_t max) {

@@ -44,7 +44,7 @@ TEST(Cap, HoldsForKernelsOfAnyLengthAndForSeveralProcesses) {
 
 // Long kernels of other vGPUs delay it, and make its own kernel take so long that it counts as stuck. That its slice is
 // kept meanwhile is tested in core/schedule/time_slices_test.cc.
-TEST(Cap, IsReachedBesideSomebodyWhoseKernelsAreLong) {
+TEST(Cap, IsReachedBesideAVgpuWithLongKernels) {
   for (const int ms : {465, 500, 900}) {
     ModelNode node;
     node.SetPolicy("cap");
@@ -65,7 +65,7 @@ TEST(CapPaper, ForgivesTheDebtOfALongKernel) {
   EXPECT_GT(UseUnder("cap-paper", 0.1, {milliseconds(500), 1}), 0.4);
 }
 
-TEST(Cap, WhatAStageLeavesIsKeptForThePeriodAndNoLonger) {
+TEST(Cap, AStagesUnusedTimeIsKeptUntilThePeriodEnds) {
   ModelNode node;
   node.SetPolicy("cap");
   const VgpuId vgpu = node.AddVgpu("a", Capped(0.2));
@@ -79,7 +79,7 @@ TEST(Cap, WhatAStageLeavesIsKeptForThePeriodAndNoLonger) {
   EXPECT_LE(node.UseSince(before, vgpu), 0.43);  // a second's worth in half a second rather than thirty
 }
 
-TEST(Cap, ThoseWithTimeLeftShareByTheirCaps) {
+TEST(Cap, VgpusWithRemainingTimeShareByTheirCaps) {
   ModelNode node;
   node.SetPolicy("cap");
   const VgpuId a = node.AddVgpu("a", Capped(0.9)), b = node.AddVgpu("b", Capped(0.45));
@@ -130,7 +130,7 @@ TEST(Cap, APromisedRateIsKeptBesideKernelsThatCantBeCut) {
   EXPECT_GT(ours.fps, 29.5);
   EXPECT_GT(ours.device, 0.95);
   EXPECT_GE(ours.device, by_caps.device);
-  EXPECT_NEAR(ours.kernels, 0.25, 0.01) << "nobody's share is less for it";
+  EXPECT_NEAR(ours.kernels, 0.25, 0.01) << "the other shares are not reduced";
 }
 
 // The tenant's programs repeatedly die within a kernel; what they used until then stays charged.
@@ -159,7 +159,7 @@ TEST(Cap, HoldsForATenantWhoseProcessesAreKilledInMidKernel) {
 
 // Over any sequence of submissions, deaths and restarts, the charge is at least the use minus one poll interval for
 // each death.
-RC_GTEST_PROP(Charge, IsNeverLessThanWhatWasUsedLessAPollForEachDeath, ()) {
+RC_GTEST_PROP(Charge, IsAtLeastTheUseMinusOnePollPerDeath, ()) {
   ModelNode node(*rc::gen::inRange<std::uint64_t>(1, 1000));
   std::vector<VgpuId> vgpus;
   for (const char* name : {"a", "b"}) vgpus.push_back(node.AddVgpu(name, Capped(*rc::gen::element(0.1, 0.5, 1.0))));

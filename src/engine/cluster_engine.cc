@@ -37,7 +37,7 @@ Status CheckRequest(const RunRequest& request) {
   if (request.kernel.empty() || request.kernel.size() > kClusterNameBytesMax)
     return Fail(Errc::kInvalidArgument, fmt::format("'kernel' has 1 to {} bytes", kClusterNameBytesMax));
   if (request.arguments.size() > kArgumentBytesMax)
-    return Fail(Errc::kInvalidArgument, fmt::format("'arguments' has {} bytes, and at most {} may be given: put more "
+    return Fail(Errc::kInvalidArgument, fmt::format("'arguments' has {} bytes, and at most {} are allowed: put more "
                                                     "into a blob, as 'input'",
                                                     request.arguments.size(), kArgumentBytesMax));
   for (const std::string* blob : {&request.blob, &request.input})
@@ -210,7 +210,7 @@ Status ClusterEngine::On(Instant now, const SubmitRun& event, ClusterActions& ac
   WEIR_TRY_STATUS(CheckRequest(run.request));
   if (runs_.size() >= bounds_.runs_max)
     return Fail(Errc::kResourceExhausted,
-                fmt::format("{} runs and results are kept, as many as may: acknowledge results (DELETE /v1/runs/ID)",
+                fmt::format("{} runs and results are in storage, the maximum: acknowledge results (DELETE /v1/runs/ID)",
                             runs_.size()));
   std::vector<core::RunAction> decided;
   WEIR_TRY_STATUS(queue_.Submit(core::RunId{next_number_}, PlacedNeed(run.request), decided));
@@ -224,7 +224,7 @@ Status ClusterEngine::On(Instant now, const SubmitRun& event, ClusterActions& ac
 
 Status ClusterEngine::On(Instant now, const RemoveRun& event, ClusterActions& actions) {
   const auto at = runs_.find(event.id);
-  if (at == runs_.end()) return Fail(Errc::kNotFound, fmt::format("there is no run {}", event.id));
+  if (at == runs_.end()) return Fail(Errc::kNotFound, fmt::format("no run {}", event.id));
   const ClusterRun& run = at->second;
   std::vector<core::RunAction> decided;
   if (!run.ended()) {
@@ -303,7 +303,7 @@ void ClusterEngine::CarryOut(Instant now, const std::vector<core::RunAction>& de
 Result<ClusterEngine::Node*> ClusterEngine::Hear(Instant now, const std::string& name, std::uint64_t session) {
   const auto at = nodes_.find(name);
   if (at == nodes_.end() || !at->second.greeted || at->second.session != session)
-    return Fail(Errc::kNotFound, fmt::format("node {} has no session {} here: say hello first", name, session));
+    return Fail(Errc::kNotFound, fmt::format("node {} has no session {} here: send hello first", name, session));
   at->second.heard = now;
   at->second.suspect = false;
   return &at->second;
@@ -362,11 +362,11 @@ Status ClusterEngine::On(Instant now, const NodeHello& event, ClusterActions& ac
   if (there != nodes_.end() && there->second.record.identity != event.node.identity)
     return Fail(
         Errc::kAlreadyExists,
-        fmt::format("another node named {} is {} (heard of {:.1f} s ago): give one of them another name with "
+        fmt::format("another node named {} is {} (last contact {:.1f} s ago): give one of them another name with "
                     "--node-name",
                     event.node.name, there->second.greeted ? "here" : "awaited", SecondsOf(now - there->second.heard)));
   if (there == nodes_.end() && nodes_.size() >= kNodesMax)
-    return Fail(Errc::kResourceExhausted, fmt::format("{} nodes are here, as many as may", nodes_.size()));
+    return Fail(Errc::kResourceExhausted, fmt::format("{} nodes have joined, the maximum", nodes_.size()));
 
   Node& node = nodes_[event.node.name];
   node.greeted = true;
@@ -589,7 +589,7 @@ ClusterCounts ClusterEngine::Counts() const {
 
 Result<std::vector<ClusterEngine::Candidate>> ClusterEngine::ExplainRun(const std::string& id) {
   const auto run = runs_.find(id);
-  if (run == runs_.end()) return Fail(Errc::kNotFound, fmt::format("there is no run {}", id));
+  if (run == runs_.end()) return Fail(Errc::kNotFound, fmt::format("no run {}", id));
   const core::InterferenceModel* model = queue_.placement().model();
   std::vector<Candidate> all;
   for (core::PlacementCandidate& candidate :

@@ -113,7 +113,7 @@ class TestCluster {
 
 RunResult ResultSaying(const std::string& text) { return {.failed = false, .output = {}, .text = text}; }
 
-TEST(ClusterEngine, TellsOnlyWhatIsStored) {
+TEST(ClusterEngine, ReportsOnlyStoredState) {
   TestCluster cluster;
   const std::uint64_t session = cluster.Hello(NodeNamed("n1"));
   ASSERT_TRUE(cluster.Do(SubmitRun{"r", RequestFor("x")}));
@@ -153,7 +153,7 @@ TEST(ClusterEngine, SubmittingAgainChangesNothing) {
   EXPECT_EQ(cluster.unwritten(), 0U);
 }
 
-TEST(ClusterEngine, RefusesInWordsWhatMakesNoSense) {
+TEST(ClusterEngine, RefusesInvalidRequestsWithAReason) {
   TestCluster cluster;
   const auto code = [&](const ClusterEvent& event) { return cluster.Do(event).error().code; };
   EXPECT_EQ(code(SubmitRun{"a b", RequestFor("")}), Errc::kInvalidArgument);
@@ -190,7 +190,7 @@ std::vector<std::string> NodesOffered(TestCluster& cluster, const std::string& a
   return names;
 }
 
-TEST(ClusterEngine, OffersGoToTheOthersFewestThreadsFirst) {
+TEST(ClusterEngine, OffersAreListedByFewestThreads) {
   TestCluster cluster;
   std::map<std::string, std::uint64_t> sessions;
   for (const char* name : {"n1", "n2", "n3", "n4"}) sessions[name] = cluster.Hello(NodeNamed(name));
@@ -209,7 +209,7 @@ TEST(ClusterEngine, OffersGoToTheOthersFewestThreadsFirst) {
   EXPECT_FALSE(cluster.engine().Nodes(cluster.now())[1].offer);
 }
 
-TEST(ClusterEngine, AnOfferThatIsNotSaidAgainIsOver) {
+TEST(ClusterEngine, AnUnrenewedOfferExpires) {
   TestCluster cluster;
   const std::uint64_t session = cluster.Hello(NodeNamed("n1"));
   ASSERT_TRUE(cluster.Do(OfferParts{"n1", session, OfferWith(0)}));
@@ -226,7 +226,7 @@ TEST(ClusterEngine, AnOfferThatIsNotSaidAgainIsOver) {
   EXPECT_TRUE(NodesOffered(cluster, "x").empty()) << "it is suspect";
 }
 
-TEST(ClusterEngine, AnOfferNeedsASessionAndWords) {
+TEST(ClusterEngine, AnOfferNeedsASessionAndValidText) {
   TestCluster cluster;
   const std::uint64_t session = cluster.Hello(NodeNamed("n1"));
   const auto code = [&](const PartsOffer& offer, std::uint64_t of) {
@@ -244,7 +244,7 @@ TEST(ClusterEngine, AnOfferNeedsASessionAndWords) {
   EXPECT_TRUE(NodesOffered(cluster, "x").empty());
 }
 
-TEST(ClusterEngine, KeepsNoMoreRunsThanItMay) {
+TEST(ClusterEngine, BoundsTheNumberOfRuns) {
   TestCluster cluster;
   for (std::size_t i = 0; i < ClusterBounds{}.runs_max; ++i)
     ASSERT_TRUE(cluster.Do(SubmitRun{std::to_string(i), RequestFor("")}));
@@ -253,7 +253,7 @@ TEST(ClusterEngine, KeepsNoMoreRunsThanItMay) {
   EXPECT_TRUE(cluster.Do(SubmitRun{"more", RequestFor("")}));
 }
 
-TEST(ClusterEngine, RunsOfALostNodeEndElsewhereAndItsResultIsStale) {
+TEST(ClusterEngine, RunsOfALostNodeMoveAndItsResultIsStale) {
   TestCluster cluster;
   const std::uint64_t first = cluster.Hello(NodeNamed("n1"));
   ASSERT_TRUE(cluster.Do(SubmitRun{"r", RequestFor("x")}));
@@ -272,7 +272,7 @@ TEST(ClusterEngine, RunsOfALostNodeEndElsewhereAndItsResultIsStale) {
   const std::uint64_t again = cluster.Hello(NodeNamed("n1"), {given});
   ASSERT_TRUE(cluster.Do(ResultCame{"n1", again, given, ResultSaying("old")}));
   EXPECT_EQ(cluster.unwritten(), 0U);
-  EXPECT_TRUE(cluster.engine().IsTaken("n1", given)) << "it need not keep what nobody wants";
+  EXPECT_TRUE(cluster.engine().IsTaken("n1", given)) << "an unwanted result need not be kept";
   EXPECT_EQ(cluster.WorkOf("n1", again).drop, std::vector{given});
   ASSERT_TRUE(cluster.Do(ResultCame{"n2", second, work.start[0].Attempt(), ResultSaying("new")}));
   cluster.WriteAll();
@@ -280,7 +280,7 @@ TEST(ClusterEngine, RunsOfALostNodeEndElsewhereAndItsResultIsStale) {
   EXPECT_EQ(cluster.engine().Counts().moved_total, 1U);
 }
 
-TEST(ClusterEngine, TheNextLeaderDoesNotAwaitANodeThatWasLost) {
+TEST(ClusterEngine, TheNextLeaderDoesNotWaitForALostNode) {
   TestCluster cluster;
   cluster.Hello(NodeNamed("n1"));
   cluster.Pass(seconds(5));
@@ -289,7 +289,7 @@ TEST(ClusterEngine, TheNextLeaderDoesNotAwaitANodeThatWasLost) {
   EXPECT_TRUE(cluster.engine().Nodes(InstantFromNs(0)).empty());
 }
 
-TEST(ClusterEngine, GivesARunUpThatItsNodesDoNotOutlive) {
+TEST(ClusterEngine, GivesUpARunThatKillsItsNodes) {
   TestCluster cluster;
   ASSERT_TRUE(cluster.Do(SubmitRun{"r", RequestFor("x")}));
   for (int i = 0; i < 5; ++i) {
@@ -303,13 +303,13 @@ TEST(ClusterEngine, GivesARunUpThatItsNodesDoNotOutlive) {
   EXPECT_EQ(run->result.error_message, "given up after 5 attempts: its node was lost each time, at last on node n4");
 }
 
-TEST(ClusterEngine, RefusesASecondNodeOfOneNameWhileTheFirstIsHeardOf) {
+TEST(ClusterEngine, RefusesASecondNodeWithALiveNodesName) {
   TestCluster cluster;
   cluster.Hello(NodeNamed("n1"));
   const Status refused = cluster.Do(NodeHello{NodeNamed("n1", 1, "other"), {}});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message,
-            "another node named n1 is here (heard of 0.0 s ago): give one of them another name with --node-name");
+            "another node named n1 is here (last contact 0.0 s ago): give one of them another name with --node-name");
   cluster.Lead();
   EXPECT_EQ(cluster.Do(NodeHello{NodeNamed("n1", 1, "other"), {}}).error().code, Errc::kAlreadyExists)
       << "a new leader waits for the one it knows of";
@@ -317,7 +317,7 @@ TEST(ClusterEngine, RefusesASecondNodeOfOneNameWhileTheFirstIsHeardOf) {
   EXPECT_TRUE(cluster.Do(NodeHello{NodeNamed("n1", 1, "other"), {}}));
 }
 
-TEST(ClusterEngine, ANewLeaderAsksNodesWhatTheyHave) {
+TEST(ClusterEngine, ANewLeaderQueriesTheNodes) {
   TestCluster cluster;
   std::uint64_t session = cluster.Hello(NodeNamed("n1"));
   for (const char* id : {"a", "b", "c"}) ASSERT_TRUE(cluster.Do(SubmitRun{id, RequestFor(id)}));
@@ -392,8 +392,8 @@ TEST(ClusterEngine, AResultOfANodeThatDoesNotRunItDoesNotCount) {
   EXPECT_EQ(cluster.engine().FindRun("r")->state, RunState::kRunning);
 }
 
-TEST(ClusterEngine, ARequestOfASessionThatIsOverTakesNoWorkAway) {
-  // Sent before the node's member was restarted, and late: nobody receives the answer.
+TEST(ClusterEngine, ARequestOfAnEndedSessionGetsNoWork) {
+  // Sent before the node's member was restarted, and late: the answer has no receiver.
   TestCluster cluster;
   const std::uint64_t before = cluster.Hello(NodeNamed("n1"));
   const std::uint64_t now = cluster.Hello(NodeNamed("n1"));
@@ -403,7 +403,7 @@ TEST(ClusterEngine, ARequestOfASessionThatIsOverTakesNoWorkAway) {
   EXPECT_EQ(cluster.WorkOf("n1", now).start.size(), 1U);
 }
 
-TEST(ClusterEngine, ANumberOfARunThatIsForgottenIsNotGivenOutByTheNextLeader) {
+TEST(ClusterEngine, TheNextLeaderDoesNotReuseTheNumberOfAForgottenRun) {
   TestCluster cluster;
   const std::uint64_t session = cluster.Hello(NodeNamed("n1"));
   ASSERT_TRUE(cluster.Do(SubmitRun{"a", RequestFor("x")}));

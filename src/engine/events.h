@@ -188,7 +188,7 @@ struct Tell {
 
 /// Drain request: asks the remote programs of a vGPU to move to another node (docs/migration.md), or, if not `wanted`,
 /// cancels the request.
-struct AskToLeave {
+struct DrainChange {
   VgpuId vgpu;
   bool wanted = false;
   std::string why{};  // text for users
@@ -211,7 +211,7 @@ struct Actions {
   std::vector<Publish> publish;  // first: a mode must be published before the wake that follows it
   std::vector<Tell> tell;
   std::vector<Grant> grant;
-  std::vector<AskToLeave> leave;  // in this order
+  std::vector<DrainChange> leave;  // in this order
   std::vector<EndExecutors> end;
   std::vector<Note> notes;
   VgpuId created;

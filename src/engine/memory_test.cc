@@ -48,7 +48,7 @@ struct MemoryNode {
     for (const Instant until = now + span; now < until;) Look();
   }
   [[nodiscard]] MemoryStatus Memory() const { return engine.Devices(now).front().memory; }
-  [[nodiscard]] bool Said(const std::string& kind) const {
+  [[nodiscard]] bool HasNote(const std::string& kind) const {
     return std::ranges::any_of(notes, [&](const Note& note) { return note.kind == kind; });
   }
 
@@ -61,7 +61,7 @@ struct MemoryNode {
   std::vector<Note> notes;
 };
 
-TEST(ElasticMemory, BeginsAtTheMinimumAndGrowsWithTheNeed) {
+TEST(ElasticMemory, StartsAtTheMinimumAndGrowsOnDemand) {
   MemoryNode node(16);
   const VgpuId a = node.Add("a", 2, 8);
   EXPECT_EQ(node.granted[a], (MemoryGrant{.elastic = true, .limit = 2, .here = 0, .max = 8}));
@@ -71,7 +71,7 @@ TEST(ElasticMemory, BeginsAtTheMinimumAndGrowsWithTheNeed) {
   node.Look();
   EXPECT_EQ(node.granted[a].limit, 5u);
   EXPECT_EQ(node.granted[a].here, 5u);
-  EXPECT_TRUE(node.Said("grown"));
+  EXPECT_TRUE(node.HasNote("grown"));
   const VgpuStatus status = *node.engine.Vgpu(node.now, a);
   EXPECT_EQ(status.memory.limit, 5u);
   EXPECT_EQ(status.memory_min, 2u);
@@ -101,15 +101,15 @@ TEST(ElasticMemory, AnExecutorThatDoesNotCarryOutItsOrderIsEndedAndItsSlotsAreFr
   ASSERT_EQ(node.actions.end.size(), 1u);
   EXPECT_EQ(node.actions.end.front().vgpu, a);
   EXPECT_GE(node.now, ordered + seconds(5));
-  EXPECT_TRUE(node.Said("executor-ended"));
-  EXPECT_EQ(node.granted[b].here, 0u) << "what is not evicted is nobody else's";
+  EXPECT_TRUE(node.HasNote("executor-ended"));
+  EXPECT_EQ(node.granted[b].here, 0u) << "memory that is not evicted is not assigned";
   ASSERT_TRUE(node.Do(ProcessDetached{a, ProcessId{a.value}, {}}).has_value());
   std::erase_if(node.samples, [a](const MemorySample& sample) { return sample.vgpu == a; });
   node.LookFor(milliseconds(500));
   EXPECT_EQ(node.granted[b].here, 4u);
 }
 
-TEST(ElasticMemory, AnExecutorThatCarriesOutItsOrdersInTimeIsLeftAlone) {
+TEST(ElasticMemory, AnExecutorThatFollowsItsOrdersIsNotEnded) {
   MemoryNode node(4, {{"answer_ms", 1000}});
   const VgpuId a = node.Add("a", 4, 4);
   for (int order = 0; order < 10; ++order) {
@@ -121,10 +121,10 @@ TEST(ElasticMemory, AnExecutorThatCarriesOutItsOrdersInTimeIsLeftAlone) {
     node.Of(a).done = true;
     node.Look();
   }
-  EXPECT_FALSE(node.Said("executor-ended"));
+  EXPECT_FALSE(node.HasNote("executor-ended"));
 }
 
-TEST(ElasticMemory, ARefusalIsSaidOnceAndNotAskedAgainAndAgain) {
+TEST(ElasticMemory, ARefusalIsReportedOnce) {
   MemoryNode node(16);
   const VgpuId a = node.Add("a", 2, 4);
   node.Of(a).made = node.Of(a).need = SlotBytes(9);
@@ -164,7 +164,7 @@ TEST(ElasticMemory, AMinimumThatCannotBeGuaranteedIsRefusedWithItsCap) {
       << "the cap of the one that was refused is free";
 }
 
-TEST(ElasticMemory, TwoThatShareSlotsHaveThemByTurns) {
+TEST(ElasticMemory, TwoVgpusWithSharedSlotsTakeTurns) {
   MemoryNode node(8, {{"turn_ms", 50}});
   const VgpuId a = node.Add("a", 6, 6), b = node.Add("b", 6, 6);
   for (const VgpuId id : {a, b}) node.Of(id).made = node.Of(id).need = SlotBytes(6);
@@ -184,7 +184,7 @@ TEST(ElasticMemory, TwoThatShareSlotsHaveThemByTurns) {
   EXPECT_NEAR(static_cast<double>(node.Memory().switches), 2000.0 / 52, 4);
 }
 
-TEST(ElasticMemory, WhoIsRemovedLeavesItsSlots) {
+TEST(ElasticMemory, ARemovedVgpuFreesItsSlots) {
   MemoryNode node(4);
   const VgpuId a = node.Add("a", 4, 4), b = node.Add("b", 4, 4);
   node.Of(a).made = node.Of(a).need = node.Of(a).must = SlotBytes(4);
@@ -197,7 +197,7 @@ TEST(ElasticMemory, WhoIsRemovedLeavesItsSlots) {
   EXPECT_EQ(node.granted[b].here, 4u);
 }
 
-TEST(ElasticMemory, LaunchesInPartsAreToldOfOnceASecond) {
+TEST(ElasticMemory, LaunchesInPartsAreReportedOnceASecond) {
   MemoryNode node(4);
   const VgpuId a = node.Add("a", 1, 1);
   node.Look();
@@ -230,7 +230,7 @@ TEST(ElasticMemory, LaunchesInPartsAreToldOfOnceASecond) {
   node.Of(a).launches_not_cut = 1;
   node.Look();
   ASSERT_EQ(told("not-cut").size(), 1u);
-  EXPECT_EQ(told("not-cut")[0], "a: 1 launch could not be cut: it fails, and its program is told why");
+  EXPECT_EQ(told("not-cut")[0], "a: 1 launch could not be cut: it fails, and its program gets the reason");
   EXPECT_EQ(told("parts").size(), 2u);
   EXPECT_EQ(node.engine.Vgpu(node.now, a)->memory_sample.parts, 1503u);
 }
@@ -299,13 +299,13 @@ TEST(WhatOthersHold, IsNotSharedOut) {
   node.Look();
   EXPECT_EQ(node.granted[a].here, 6u);
   EXPECT_EQ(node.Of(a).resident, 6u);
-  EXPECT_TRUE(node.Said("memory-others"));
+  EXPECT_TRUE(node.HasNote("memory-others"));
   OthersHold(node, 0, 20);
   EXPECT_EQ(node.Memory().slots, 16u);
   EXPECT_EQ(node.granted[a].here, 12u) << "it asked again";
 }
 
-TEST(WhatOthersHold, LeavesWhatFitsWhereItIs) {
+TEST(WhatOthersHold, KeepsSlotsThatFit) {
   MemoryNode node(16);
   const VgpuId a = node.Add("a", 1, 0), b = node.Add("b", 1, 0);
   node.Of(a).made = node.Of(a).need = SlotBytes(5);
@@ -318,10 +318,10 @@ TEST(WhatOthersHold, LeavesWhatFitsWhereItIs) {
   EXPECT_EQ(node.granted[a].here, 5u) << "with the event: nothing is evicted, and restored";
   EXPECT_EQ(node.granted[b].here, 3u);
   EXPECT_EQ(node.granted[a].limit, 5u);
-  EXPECT_FALSE(node.Said("grown")) << "nobody had to ask";
+  EXPECT_FALSE(node.HasNote("grown")) << "no vGPU had to ask";
 }
 
-TEST(WhatOthersHold, TakesNothingThatIsGuaranteed) {
+TEST(WhatOthersHold, LeavesGuaranteedSlots) {
   MemoryNode node(16, {{"sold_max", 1}});
   node.Add("a", 6, 0);
   node.Add("b", 6, 0);
@@ -332,7 +332,7 @@ TEST(WhatOthersHold, TakesNothingThatIsGuaranteed) {
   EXPECT_FALSE(more.has_value()) << "there is no more to promise";
 }
 
-TEST(WhatOthersHold, OutlivesASizeThatIsSetAndOneThatIsNot) {
+TEST(WhatOthersHold, SurvivesChangesOfTheSize) {
   MemoryNode node(16);
   OthersHold(node, 4);
   ASSERT_TRUE(node.Do(SetMemory{"", SlotBytes(8), {}, 1}).has_value());

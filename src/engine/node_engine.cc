@@ -70,7 +70,7 @@ Status NodeEngine::On(Instant now, const CreateVgpu& event, Actions& actions) {
   if (names_.contains(event.name))
     return Fail(Errc::kAlreadyExists, fmt::format("a vGPU named '{}' exists already", event.name));
   if (vgpus_.size() >= kVgpusMax)
-    return Fail(Errc::kResourceExhausted, fmt::format("this node holds {} vGPUs, the most it can", kVgpusMax));
+    return Fail(Errc::kResourceExhausted, fmt::format("this node has {} vGPUs, the maximum", kVgpusMax));
   if (event.id && vgpus_.contains(event.id))
     return Fail(Errc::kAlreadyExists, fmt::format("a vGPU with id {} exists already", event.id.value));
   WEIR_TRY(Device_ * device, DeviceNamed(event.device));

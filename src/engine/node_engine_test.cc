@@ -13,7 +13,7 @@ namespace {
 
 using testing::ModelNode;
 
-TEST(NodeEngine, RefusesWhatMakesNoSenseAndSaysWhy) {
+TEST(NodeEngine, RefusesInvalidSettingsWithAReason) {
   ModelNode node;
   node.AddVgpu("a", {});
   const auto refused = [&node](const Event& event) {
@@ -31,7 +31,7 @@ TEST(NodeEngine, RefusesWhatMakesNoSenseAndSaysWhy) {
             "memory: the minimum (2097152 bytes) is over the maximum (1048576 bytes)");
   EXPECT_EQ(refused(SetVgpu{VgpuId{99}, {}}), "no vGPU with id 99");
   EXPECT_EQ(refused(SetPolicy{"", "fastest", {}}),
-            "no policy named 'fastest'; known: none, proportional-share, sla-aware, hybrid, reserve, cap, "
+            "unknown policy 'fastest'; known: none, proportional-share, sla-aware, hybrid, reserve, cap, "
             "cap-paper, round-robin");
   EXPECT_EQ(refused(SetPolicy{"", "reserve", {{"period_ms", 0.0}}}),
             "policy reserve: period_ms = 0 is outside 0.1 … 1000 ms");
@@ -46,7 +46,7 @@ TEST(NodeEngine, NamesBecomeFilesSoTheyAreChecked) {
   EXPECT_FALSE(CheckName(std::string(64, 'x')).has_value());
 }
 
-TEST(NodeEngine, PausingPublishesTheModeAndTellsTheAgents) {
+TEST(NodeEngine, PausingPublishesTheModeAndNotifiesTheAgents) {
   NodeEngine engine({{"embedded", "software", {0}}});
   Actions actions;
   const Instant now = InstantFromNs(1'000'000'000);
@@ -72,7 +72,7 @@ TEST(NodeEngine, PublishesLimitsInTheUnitsOfTheGate) {
   EXPECT_EQ(actions.publish[0].memory.limit, 2U);
 }
 
-TEST(NodeEngine, AnAllowanceWrittenByAHostileTenantIsNotBelieved) {
+TEST(NodeEngine, AHostileTenantsAllowanceIsIgnored) {
   for (const std::int64_t garbage :
        {std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()}) {
     ModelNode node;
@@ -90,7 +90,7 @@ TEST(NodeEngine, AnAllowanceWrittenByAHostileTenantIsNotBelieved) {
   }
 }
 
-TEST(NodeEngine, AVgpuThatClaimsToBeBusyButIsChargedNothingStopsHoldingOthersBack) {
+TEST(NodeEngine, AVgpuThatFalselyClaimsToBeBusyStopsDelayingOthers) {
   NodeEngine engine({{"embedded", "software", {0}}});
   Actions actions;
   Instant now = InstantFromNs(1'000'000'000);
@@ -151,7 +151,7 @@ TEST(NodeEngine, RestoredVgpusKeepTheirIdsAndNewOnesGetOthers) {
   EXPECT_EQ(actions.created, VgpuId{8});
 }
 
-TEST(NodeEngine, RemovingOneVgpuLeavesTheDebtOfTheOthersAlone) {
+TEST(NodeEngine, RemovingOneVgpuKeepsTheDebtOfTheOthers) {
   ModelNode node;
   const VgpuId first = node.AddVgpu("first", {.weight = 50});
   const VgpuId second = node.AddVgpu("second", {.weight = 30});

@@ -15,7 +15,7 @@ using core::BalloonNote;
 /// The recent peak need of one command stays with its vGPU for this long.
 constexpr Duration kMustKept = seconds(10);
 /// Minimum time between two reports about launches in parts, since a program may launch thousands of times a second.
-constexpr Duration kPartsSaidEvery = seconds(1);
+constexpr Duration kPartsNotePeriod = seconds(1);
 
 std::string Slots(std::uint64_t slots) { return fmt::format("{} slot{}", slots, slots == 1 ? "" : "s"); }
 
@@ -54,7 +54,7 @@ std::string InWords(const BalloonNote& note) {
           note.change.overlap > 0 ? fmt::format(", shared with others {} times", note.change.overlap) : "", holds);
     case Kind::kHas: return fmt::format("asked for {}, and {}", Slots(note.wanted), holds);
     case Kind::kAtMaximum:
-      return fmt::format("asked for {}: {}, the most it may. Raise it: weir vgpu set NAME --memory MIN:MAX",
+      return fmt::format("asked for {}: {}, its maximum. To raise it: weir vgpu set NAME --memory MIN:MAX",
                          Slots(note.wanted), holds);
     case Kind::kOverhead: return fmt::format("asked for {}: not now, {}; {}", Slots(note.wanted), overhead, holds);
     case Kind::kJustShrunk:
@@ -65,7 +65,7 @@ std::string InWords(const BalloonNote& note) {
       return fmt::format("gives up {} that it doesn't use: {}, and uses {}; {}", Slots(note.slots), holds, note.used,
                          overhead);
     case Kind::kShrunkOverhead: return fmt::format("gives up {}: {}; {}", Slots(note.slots), holds, overhead);
-    case Kind::kBounds: return fmt::format("its bounds are others: {} now", holds);
+    case Kind::kBounds: return fmt::format("its bounds have changed: {} now", holds);
     case Kind::kPressure: return fmt::format("memory pressure is {}: {}", core::NameOf(note.pressure), overhead);
   }
   return "";
@@ -152,10 +152,10 @@ void NodeEngine::SayParts(Instant now, Vgpu_& vgpu, Actions& actions) {
                              .kind = "not-cut",
                              .vgpu = vgpu.name,
                              .text = fmt::format("{} could not be cut: {}", Launches(whole),
-                                                 asked ? "what fits runs whole, what doesn't fails"
-                                                       : "it fails, and its program is told why")});
+                                                 asked ? "a launch that fits runs whole, another fails"
+                                                       : "it fails, and its program gets the reason")});
   said = sample;
-  vgpu.parts_say_at = now + kPartsSaidEvery;
+  vgpu.parts_say_at = now + kPartsNotePeriod;
 }
 
 core::SlotNeed NodeEngine::NeedOf(const Vgpu_& vgpu, const core::SlotArena& arena) {

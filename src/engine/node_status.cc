@@ -69,7 +69,7 @@ Result<VgpuId> NodeEngine::Find(std::string_view name) const {
     known += (known.empty() ? "" : ", ") + other;
   }
   if (names_.size() > kListedMax) known += fmt::format(" and {} more", names_.size() - kListedMax);
-  return Fail(Errc::kNotFound, names_.empty() ? fmt::format("no vGPU named '{}'; there is none yet", name)
+  return Fail(Errc::kNotFound, names_.empty() ? fmt::format("no vGPU named '{}'; none exists yet", name)
                                               : fmt::format("no vGPU named '{}'; existing: {}", name, known));
 }
 

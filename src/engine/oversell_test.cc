@@ -26,7 +26,7 @@ void Oversell(ModelNode& node, OversellMode mode, core::PolicyParams params = {}
 VgpuStatus StatusOf(ModelNode& node, VgpuId id) { return *node.engine().Vgpu(node.now(), id); }
 DeviceStatus DeviceOf(ModelNode& node) { return node.engine().Devices(node.now()).front(); }
 
-bool Said(const std::vector<ModelNode::Noted>& notes, const std::string& kind, const std::string& vgpu) {
+bool HasNote(const std::vector<ModelNode::Noted>& notes, const std::string& kind, const std::string& vgpu) {
   return std::ranges::any_of(notes, [&](const auto& n) { return n.note.kind == kind && n.note.vgpu == vgpu; });
 }
 
@@ -45,7 +45,7 @@ TEST(Strict, NothingIsSoldTwice) {
   EXPECT_DOUBLE_EQ(StatusOf(node, *node.engine().Find("b")).settings.cap.Fraction(), 0.4) << "nothing has changed";
 }
 
-TEST(Strict, IsRefusedWhereMoreIsSoldAlready) {
+TEST(Strict, IsRefusedOnAnOversoldDevice) {
   ModelNode node;
   node.AddVgpu("a", Sold(0.8));
   node.AddVgpu("b", Sold(0.8));
@@ -54,7 +54,7 @@ TEST(Strict, IsRefusedWhereMoreIsSoldAlready) {
   EXPECT_NE(refused.error().message.find("add up to 160 %"), std::string::npos) << refused.error().message;
 }
 
-TEST(Off, WhatComesBackIsWhatItWas) {
+TEST(Off, RestoredVgpusKeepTheirState) {
   ModelNode node;
   for (std::uint64_t id : {1, 2}) {
     ASSERT_TRUE(node.Do(CreateVgpu{.name = "v" + std::to_string(id),
@@ -68,7 +68,7 @@ TEST(Off, WhatComesBackIsWhatItWas) {
   }
 }
 
-TEST(Strict, NobodyPaysForTheTimeBeforeItCame) {
+TEST(Strict, NoVgpuPaysForTimeBeforeItsStart) {
   ModelNode node;
   Oversell(node, OversellMode::kStrict, {{"price", 3600}, {"device_cost", 36}});
   const VgpuId first = node.AddVgpu("first", Sold(1));
@@ -111,7 +111,7 @@ TEST(Adaptive, SellsMoreAfterThreeCalmReportsAndNotBefore) {
   calm.node.RunFor(milliseconds(2'500));
   EXPECT_FALSE(calm.node.Do(CreateVgpu{.name = "c", .device = "", .settings = Sold(0.5), .id = {}}).has_value());
   calm.node.RunFor(seconds(2));
-  EXPECT_TRUE(Said(calm.node.TakeNotes(), "sellable", ""));
+  EXPECT_TRUE(HasNote(calm.node.TakeNotes(), "sellable", ""));
   const VgpuId c = calm.node.AddVgpu("c", Sold(0.5));
   EXPECT_EQ(StatusOf(calm.node, c).sale, Sale::kOversold);
   EXPECT_NEAR(StatusOf(calm.node, c).cap_now.Fraction(), 0.5, 0.02) << "what the others leave idle is enough";
@@ -120,7 +120,7 @@ TEST(Adaptive, SellsMoreAfterThreeCalmReportsAndNotBefore) {
       << "one at a time: the next after three more calm reports";
 }
 
-TEST(Adaptive, WhoNeedsItsCeilingAfterAMinuteOfIdlenessIsThereWithinTwoStages) {
+TEST(Adaptive, AnIdleVgpuReachesItsCeilingWithinTwoStages) {
   Calm calm;
   calm.node.RunFor(seconds(5));
   calm.node.EndProcess(calm.pa);
@@ -139,7 +139,7 @@ TEST(Adaptive, WhoNeedsItsCeilingAfterAMinuteOfIdlenessIsThereWithinTwoStages) {
 
 // Beside two vGPUs that use all they get, it waits for them rather than for its slice, and its use over the last second
 // shows little yet.
-TEST(Adaptive, WhoComesBackBesideSeveralIsThereWithinTwoStages) {
+TEST(Adaptive, AReturningVgpuBesideSeveralReachesItsCeilingWithinTwoStages) {
   Calm calm;
   calm.node.SetPolicy("cap");
   calm.node.RunFor(seconds(5));
@@ -155,7 +155,7 @@ TEST(Adaptive, WhoComesBackBesideSeveralIsThereWithinTwoStages) {
 }
 
 // At any time within a stage: a stage that has hardly begun does not show the need yet, the next one does.
-TEST(Adaptive, WhoComesBackInTheMidstOfAStageIsThereWithin200Ms) {
+TEST(Adaptive, AVgpuReturningWithinAStageReachesItsCeilingWithin200Ms) {
   for (const Duration kernel : {milliseconds(2), milliseconds(10)})
     for (Duration offset{}; offset < milliseconds(100); offset += milliseconds(15)) {
       Calm calm;
@@ -173,7 +173,7 @@ TEST(Adaptive, WhoComesBackInTheMidstOfAStageIsThereWithin200Ms) {
     }
 }
 
-TEST(Adaptive, APromiseOfFramesGivesUpWhatItDoesNotNeedAndNoMore) {
+TEST(Adaptive, AFrameRatePromiseLendsOnlyItsUnneededTime) {
   Calm calm(/*fps=*/30);
   // It could draw 240 frames/s; 30 of 4 ms are an eighth of the device.
   calm.node.AddProcess(calm.a, {.think = microseconds(100), .gpu = milliseconds(4)});
@@ -210,7 +210,7 @@ struct FourOverloaded {
       node.RunFor(seconds(8));
     }
     node.TakeNotes();
-    node.TakeLeave();
+    node.TakeDrainChanges();
     for (const std::size_t which : {2U, 3U, 0U, 1U})
       for (int i = 0; i < 3; ++i)
         heavy.push_back(node.AddProcess(ids[which], {.think = milliseconds(1), .gpu = milliseconds(15)}));
@@ -218,17 +218,17 @@ struct FourOverloaded {
   }
 };
 
-TEST(Adaptive, SeveralOverloadedAtOnceAreAWarningThatNamesOneToMove) {
+TEST(Adaptive, SeveralOverloadedVgpusCauseAWarningThatNamesOneToMove) {
   FourOverloaded four;
   const auto notes = four.node.TakeNotes();
-  EXPECT_TRUE(Said(notes, "warning", "c") || Said(notes, "warning", "d")) << "the less firmly sold goes first";
-  EXPECT_FALSE(Said(notes, "warning", "a") || Said(notes, "warning", "b"));
+  EXPECT_TRUE(HasNote(notes, "warning", "c") || HasNote(notes, "warning", "d")) << "the less firmly sold goes first";
+  EXPECT_FALSE(HasNote(notes, "warning", "a") || HasNote(notes, "warning", "b"));
   EXPECT_GT(DeviceOf(four.node).account.penalty, 0);
 }
 
-TEST(Adaptive, WhoIsNamedIsAskedToLeaveUntilNotSeveralAreOverloaded) {
+TEST(Adaptive, ADrainRequestLastsWhileSeveralVgpusAreOverloaded) {
   FourOverloaded four;
-  const auto asked = four.node.TakeLeave();
+  const auto asked = four.node.TakeDrainChanges();
   ASSERT_FALSE(asked.empty());
   EXPECT_TRUE(asked.back().wanted);
   EXPECT_FALSE(asked.back().why.empty());
@@ -236,20 +236,20 @@ TEST(Adaptive, WhoIsNamedIsAskedToLeaveUntilNotSeveralAreOverloaded) {
   four.node.TakeNotes();
   for (const ProcessId id : four.heavy) four.node.EndProcess(id);
   four.node.RunFor(seconds(9));
-  for (const AskToLeave& ask : four.node.TakeLeave()) EXPECT_TRUE(ask.wanted) << "the moment may come back";
+  for (const DrainChange& ask : four.node.TakeDrainChanges()) EXPECT_TRUE(ask.wanted) << "the moment may come back";
   four.node.RunFor(seconds(4));
-  const auto relieved = four.node.TakeLeave();
+  const auto relieved = four.node.TakeDrainChanges();
   ASSERT_EQ(relieved.size(), 1U);
   EXPECT_EQ(relieved[0].vgpu, named);
   EXPECT_FALSE(relieved[0].wanted);
-  EXPECT_TRUE(Said(four.node.TakeNotes(), "relieved", StatusOf(four.node, named).name));
+  EXPECT_TRUE(HasNote(four.node.TakeNotes(), "relieved", StatusOf(four.node, named).name));
 }
 
-TEST(Adaptive, OneAtATimeIsAskedToLeave) {
+TEST(Adaptive, OneDrainRequestAtATime) {
   FourOverloaded four;
   four.node.RunFor(seconds(40));  // further warnings, which may name another vGPU
   VgpuId now{};
-  for (const AskToLeave& ask : four.node.TakeLeave()) {
+  for (const DrainChange& ask : four.node.TakeDrainChanges()) {
     if (ask.wanted)
       EXPECT_TRUE(!now || now == ask.vgpu) << "the one before is told first";
     else
@@ -258,18 +258,18 @@ TEST(Adaptive, OneAtATimeIsAskedToLeave) {
   }
 }
 
-TEST(Adaptive, AnotherWayOfSellingTakesTheAskingBack) {
+TEST(Adaptive, ChangingTheWayOfSellingCancelsTheDrainRequest) {
   FourOverloaded four;
-  const auto asked = four.node.TakeLeave();
+  const auto asked = four.node.TakeDrainChanges();
   ASSERT_TRUE(!asked.empty() && asked.back().wanted);
   Oversell(four.node, OversellMode::kOff);
-  const auto taken_back = four.node.TakeLeave();
+  const auto taken_back = four.node.TakeDrainChanges();
   ASSERT_EQ(taken_back.size(), 1U);
   EXPECT_EQ(taken_back[0].vgpu, asked.back().vgpu);
   EXPECT_FALSE(taken_back[0].wanted);
 }
 
-TEST(BestEffort, HasWhatNobodyWantsAndGivesItBackAtOnce) {
+TEST(BestEffort, UsesIdleTimeAndReturnsItAtOnce) {
   ModelNode node;
   node.SetPolicy("cap");
   Oversell(node, OversellMode::kAdaptive);
@@ -291,7 +291,7 @@ TEST(BestEffort, HasWhatNobodyWantsAndGivesItBackAtOnce) {
   EXPECT_EQ(DeviceOf(node).account.broken_s, 0);
 }
 
-TEST(BestEffort, PaysForWhatItUses) {
+TEST(BestEffort, IsChargedForItsUse) {
   ModelNode node;
   Oversell(node, OversellMode::kAdaptive, {{"price", 3600}, {"best_effort_price", 0.5}, {"device_cost", 0}});
   ASSERT_TRUE(
@@ -320,7 +320,7 @@ double OfferedAfterAQuietStretch(Duration quiet, double span_s) {
   return DeviceOf(node).offer.oversold;
 }
 
-TEST(Adaptive, WhatWasNeededAtItsHighestInTheSpanDecidesWhatIsSold) {
+TEST(Adaptive, ThePeakNeedInTheWindowDecidesWhatIsSold) {
   EXPECT_EQ(OfferedAfterAQuietStretch(seconds(20), 60), 0) << "it may need that much again";
   EXPECT_GT(OfferedAfterAQuietStretch(seconds(65), 60), 0.5);
   EXPECT_GT(OfferedAfterAQuietStretch(seconds(20), 0), 0.5) << "gOver: by the last report";

@@ -29,7 +29,7 @@ Seen Watch(ModelNode& node, VgpuId vgpu, Duration span) {
   return {frames / SecondsOf(span), static_cast<double>(after.late_frames - before.late_frames) / frames};
 }
 
-TEST(SlaAware, WhereTheDeviceSufficesEveryRateIsThePromisedOne) {
+TEST(SlaAware, EveryRateIsAsPromisedWhenTheDeviceSuffices) {
   ModelNode node;
   const VgpuId light = node.AddVgpu("light", Fps(60)), heavy = node.AddVgpu("heavy", Fps(30));
   node.AddProcess(light, {.think = milliseconds(1), .gpu = milliseconds(2)});
@@ -42,7 +42,7 @@ TEST(SlaAware, WhereTheDeviceSufficesEveryRateIsThePromisedOne) {
   EXPECT_NEAR(Watch(node, heavy, seconds(10)).fps, 30, 0.3);
 }
 
-TEST(SlaAware, ATenantThatComputesKeepsItsTasksASecond) {
+TEST(SlaAware, AComputingTenantKeepsItsTaskRate) {
   ModelNode node;
   VgpuSettings tasks;
   tasks.tasks_per_s = 200;
@@ -58,7 +58,7 @@ TEST(SlaAware, ATenantThatComputesKeepsItsTasksASecond) {
 }
 
 // VGRIS, Fig. 2 and 7: greedy programs are slowed down, and the starved one gets its rate.
-TEST(SlaAware, AGreedyProgramGivesWayToAStarvedOne) {
+TEST(SlaAware, AGreedyProgramYieldsToAStarvedOne) {
   ModelNode node;
   const VgpuId greedy = node.AddVgpu("greedy", Fps(30)), starved = node.AddVgpu("starved", Fps(30));
   for (int i = 0; i < 3; ++i) node.AddProcess(greedy, {.gpu = milliseconds(2)});
@@ -103,7 +103,7 @@ TEST(SlaAware, ACapHoldsBesideThePace) {
 
 // VGRIS, Fig. 11: shares until one program starves, then sla-aware, then shares again when that leaves much of the
 // device idle.
-TEST(Hybrid, TurnsToPromisesWhenAProgramStarvesAndBackWhenTheDeviceIsIdle) {
+TEST(Hybrid, SwitchesToPromisesOnStarvationAndBackWhenIdle) {
   ModelNode node;
   const VgpuId game = node.AddVgpu("game", Fps(30)), other = node.AddVgpu("other", Fps(30));
   node.AddProcess(game, {.gpu = milliseconds(20)});

@@ -43,7 +43,7 @@ TEST(ProportionalShare, SharesOfSaturatingProgramsAreWithinThreeTenthsOfAPoint) 
   EXPECT_GT(t.node.DeviceUseSince(before), 0.97);
 }
 
-TEST(ProportionalShare, WhoStopsLeavesItsTimeToTheOthersWithinASecondAndInProportion) {
+TEST(ProportionalShare, AStoppedProgramsTimeIsSharedInProportionWithinASecond) {
   Three t;
   Start(t, "proportional-share");
   t.node.EndProcess(t.pa);
@@ -55,7 +55,7 @@ TEST(ProportionalShare, WhoStopsLeavesItsTimeToTheOthersWithinASecondAndInPropor
   EXPECT_NEAR(t.node.ShareSince(before, t.c), 0.40, 2 * kPoint);
 }
 
-TEST(ProportionalShare, HandsIdleTimeOfALimitedProgramToTheOthers) {
+TEST(ProportionalShare, GivesIdleTimeOfALimitedProgramToTheOthers) {
   ModelNode node;
   const VgpuId light = node.AddVgpu("light", {.weight = 80});
   const VgpuId greedy = node.AddVgpu("greedy", {.weight = 20});
@@ -112,7 +112,7 @@ TEST(ProportionalShare, EightSharesHoldWhereReportsIncludeTheTurnsOfOthers) {
   for (const auto& [id, weight] : vgpus) EXPECT_NEAR(node.ShareSince(before, id), weight / weights, 0.5 * kPoint);
 }
 
-TEST(ProportionalShare, AHeavyNeighboursLongFramesDoNotEatASmallFramesClaim) {
+TEST(ProportionalShare, LongFramesOfANeighbourDoNotReduceASmallFramesShare) {
   ModelNode node;
   const VgpuId heavy = node.AddVgpu("heavy", {.weight = 1});
   const VgpuId quick = node.AddVgpu("quick", {.weight = 99});
@@ -124,7 +124,7 @@ TEST(ProportionalShare, AHeavyNeighboursLongFramesDoNotEatASmallFramesClaim) {
   EXPECT_GT(node.ShareSince(before, quick), 0.85);  // idle moments go to the heavy one: 4 of 44 ms
 }
 
-TEST(ProportionalShare, WhoReturnsAfterAPauseDoesNotStallTheOthers) {
+TEST(ProportionalShare, AReturningVgpuDoesNotStallTheOthers) {
   ModelNode node;
   const VgpuId steady = node.AddVgpu("steady", {.weight = 50});
   const VgpuId back = node.AddVgpu("back", {.weight = 50});
@@ -170,7 +170,7 @@ TEST(Cap, HoldsUnderEveryPolicyAndForALoneVgpu) {
   }
 }
 
-TEST(Cap, WhoIsHeldByItsCapHoldsNobodyBack) {
+TEST(Cap, AVgpuAtItsCapDoesNotDelayOthers) {
   for (const std::string policy : {"proportional-share", "round-robin"}) {
     ModelNode node;
     node.SetPolicy(policy);
@@ -186,7 +186,7 @@ TEST(Cap, WhoIsHeldByItsCapHoldsNobodyBack) {
   }
 }
 
-TEST(Cap, WhatWasUsedWhileThereWasNoneIsNotOwedToTheNext) {
+TEST(Cap, UseWithoutACapIsNotOwedToANewCap) {
   ModelNode node;
   const VgpuId id = node.AddVgpu("a", {.cap = Share::FromFraction(0.5)});
   node.AddProcess(id, {.think = microseconds(100), .gpu = milliseconds(5)});
@@ -216,7 +216,7 @@ TEST(EveryPolicy, FourProcessesGetNoMoreThanOne) {
   }
 }
 
-TEST(EveryPolicy, AnIdleDeviceIsNotLookedAt) {
+TEST(EveryPolicy, AnIdleDeviceIsNotPolled) {
   for (const core::PolicyEntry& policy : core::PolicyTable()) {
     ModelNode node;
     node.SetPolicy(std::string(policy.name));

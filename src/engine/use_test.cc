@@ -11,7 +11,7 @@ using testing::ModelNode;
 
 Duration Charged(ModelNode& node, VgpuId vgpu) { return node.engine().Vgpu(node.now(), vgpu)->gpu_total; }
 
-TEST(DeviceUse, AVgpuIsChargedWhatTheCountersOfItsProcessesSay) {
+TEST(DeviceUse, AVgpuIsChargedByItsProcessesCounters) {
   ModelNode node;
   const VgpuId vgpu = node.AddVgpu("a", {});
   const ProcessId process = node.AddProcess(vgpu, {.gpu = milliseconds(5), .jitter = 0});

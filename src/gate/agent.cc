@@ -253,9 +253,9 @@ Attachment* Agent::AttachIfDue(std::int64_t now_ns, Duration wait) {
   auto made = TryAttach(now_ns + wait.count());
   if (!made) {
     // An absent daemon is cheap to detect. A daemon that does not answer or refuses is asked less and less often.
-    const bool nobody = made.error().code == Errc::kNotFound || made.error().code == Errc::kUnavailable;
+    const bool no_daemon = made.error().code == Errc::kNotFound || made.error().code == Errc::kUnavailable;
     retry_ns_ =
-        nobody ? kAttachRetry.count() : std::clamp(retry_ns_ * 2, 2 * kAttachRetry.count(), kAttachRetryMax.count());
+        no_daemon ? kAttachRetry.count() : std::clamp(retry_ns_ * 2, 2 * kAttachRetry.count(), kAttachRetryMax.count());
     next_attempt_ns_.store(platform::NowNs() + retry_ns_, std::memory_order_relaxed);
     last_error_ = std::move(made).error().message;
     return nullptr;

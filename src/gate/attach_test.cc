@@ -32,7 +32,7 @@ TEST_F(Gate, AnAgentWithoutAPathNeverAttaches) {
   EXPECT_EQ(host().Processes(), 0u);
 }
 
-TEST_F(Gate, AnAgentWithNobodyThereGoesOnAndSaysWhy) {
+TEST_F(Gate, AnAgentWithoutADaemonContinuesAndReportsWhy) {
   Agent agent(folder_ / "nobody", proto::Api::kGl, "test");
   EXPECT_FALSE(Present(agent));
   EXPECT_FALSE(agent.attached());
@@ -40,7 +40,7 @@ TEST_F(Gate, AnAgentWithNobodyThereGoesOnAndSaysWhy) {
   EXPECT_FALSE(agent.Wanted()) << "it is not asked again at every frame";
 }
 
-TEST_F(Gate, AnAgentThatIsInNobodysFrameMayWaitLongerForABusyDaemon) {
+TEST_F(Gate, AnAgentOutsideAFrameMayWaitLongerForABusyDaemon) {
   Agent agent = MakeAgent();
   std::atomic<bool> busy{false};
   std::thread daemon([&] {
@@ -56,7 +56,7 @@ TEST_F(Gate, AnAgentThatIsInNobodysFrameMayWaitLongerForABusyDaemon) {
   daemon.join();
 }
 
-TEST_F(Gate, AnAgentThatGoesIsSeenToGo) {
+TEST_F(Gate, AnAgentsEndIsNoticed) {
   {
     Agent agent = MakeAgent();
     ASSERT_TRUE(Present(agent));
@@ -79,7 +79,7 @@ TEST_F(Gate, AnAgentLearnsWhichCpusTheDeviceConsistsOf) {
 
 TEST_F(Gate, ADescriptionArrives) {
   Agent agent = MakeAgent();
-  agent.Describe(proto::MeterKind::kWallClock, "nobody hears this");
+  agent.Describe(proto::MeterKind::kWallClock, "there is no receiver");
   ASSERT_TRUE(Attach(agent));
   agent.Describe(proto::MeterKind::kTimerQuery, "A renderer with a rather long name");
   agent.Describe(proto::MeterKind::kWorkerCpuTime, "llvmpipe \"x\"\n");
@@ -92,14 +92,14 @@ TEST_F(Gate, ADescriptionArrives) {
   EXPECT_EQ(info().renderer, std::string(127, 'r'));
 }
 
-TEST_F(Gate, MakingAGateWhereAnotherListensLeavesThatOneAlone) {
+TEST_F(Gate, CreatingAGateKeepsAnotherDaemonsSocket) {
   const auto second = VgpuGate::Make(VgpuId{2}, path_, ::geteuid(), {}, platform::NowNs());
   EXPECT_EQ(CodeOf(second), Errc::kBusy);
   Agent agent = MakeAgent();
   EXPECT_TRUE(Attach(agent)) << agent.last_error();
 }
 
-TEST_F(Gate, MakingAGateWhereAFileIsLeavesTheFileAlone) {
+TEST_F(Gate, CreatingAGateKeepsAnExistingFile) {
   ASSERT_TRUE(platform::WriteFileAtomically(folder_ / "file", "precious"));
   EXPECT_EQ(CodeOf(VgpuGate::Make(VgpuId{2}, folder_ / "file", 0, {}, platform::NowNs())), Errc::kAlreadyExists);
   const auto content = platform::ReadFile(folder_ / "file", 100);
@@ -107,7 +107,7 @@ TEST_F(Gate, MakingAGateWhereAFileIsLeavesTheFileAlone) {
   EXPECT_EQ(*content, "precious");
 }
 
-TEST_F(Gate, AnotherUserIsRefusedAndToldWhy) {
+TEST_F(Gate, AnotherUserIsRefusedWithTheReason) {
   if (::geteuid() != 0) GTEST_SKIP() << "becoming another user needs root";
   ASSERT_EQ(::chmod(folder_.path().c_str(), 0755), 0);
   Child stranger([this] {
@@ -122,7 +122,7 @@ TEST_F(Gate, AnotherUserIsRefusedAndToldWhy) {
   EXPECT_EQ(host().Processes(), 0u);
 }
 
-TEST_F(Gate, AnotherUserIsRefusedBeforeItSaysAnything) {
+TEST_F(Gate, AnotherUserIsRefusedBeforeItSendsAnything) {
   if (::geteuid() != 0) GTEST_SKIP() << "becoming another user needs root";
   ASSERT_EQ(::chmod(folder_.path().c_str(), 0755), 0);
   Child stranger([this] {

@@ -88,7 +88,7 @@ TEST_F(Gate, AnAgentAttachesToTheNextDaemonAtTheSamePath) {
 
 // -- A tenant dies ---------------------------------------------------------------------------------------------------
 
-TEST_F(Gate, MemoryIsOrderedAndAnsweredFor) {
+TEST_F(Gate, MemoryOrdersAreAnswered) {
   Agent agent(path_, proto::Api::kOpenCl, "executor");
   ASSERT_TRUE(Attach(agent));
   EXPECT_FALSE(agent.memory_order().elastic) << "nothing was ordered yet";
@@ -137,7 +137,7 @@ TEST_F(Gate, MemoryIsOrderedAndAnsweredFor) {
   EXPECT_EQ(books.need, Bytes{1 << 20});
   EXPECT_EQ(books.must, Bytes{1 << 10});
   EXPECT_EQ(books.in_use, Bytes{3});
-  EXPECT_LT(books.made.count, 1ULL << 51) << "nobody has that much";
+  EXPECT_LT(books.made.count, 1ULL << 51) << "impossible amount";
   EXPECT_EQ(books.switch_copy, Duration{5});
   EXPECT_EQ(books.copied_out, Bytes{6});
   EXPECT_EQ(books.copied_in, Bytes{7});
@@ -149,13 +149,13 @@ TEST_F(Gate, MemoryIsOrderedAndAnsweredFor) {
   EXPECT_EQ(books.launches_in_parts, 11u);
   EXPECT_EQ(books.parts, 12u);
   EXPECT_EQ(books.parts_in, Bytes{13});
-  EXPECT_LT(books.parts_out.count, 1ULL << 51) << "nobody has copied that much";
+  EXPECT_LT(books.parts_out.count, 1ULL << 51) << "impossible amount";
   EXPECT_EQ(books.parts_decide, microseconds(14));
   EXPECT_EQ(books.parts_compile, microseconds(15));
   EXPECT_EQ(books.resident, Bytes{16});
 }
 
-TEST_F(Gate, UseIsAnExecutorsAndWithinWhatCanBeBelieved) {
+TEST_F(Gate, OnlyPlausibleUseOfAnExecutorIsAccepted) {
   const auto use = [this] {
     return host().With([](VgpuGate& gate) { return gate.processes().begin()->second->Use(); });
   };
@@ -172,7 +172,7 @@ TEST_F(Gate, UseIsAnExecutorsAndWithinWhatCanBeBelieved) {
   }
 }
 
-TEST_F(Gate, UseOfAProgramThatIsNoExecutorIsNothing) {
+TEST_F(Gate, UseOfANonExecutorIsIgnored) {
   Agent agent(path_, proto::Api::kGl, "game");
   ASSERT_TRUE(Attach(agent));
   agent.ReportUse(4096, 1 << 20);
@@ -193,7 +193,7 @@ TEST_F(Gate, AMemoryOrderOutlivesTheDaemonThatGaveIt) {
   EXPECT_EQ(agent.memory_order().here, 2u);
 }
 
-TEST_F(Gate, AProcessKilledInFlightIsSeenToGoAndWhatItReservedIsKnown) {
+TEST_F(Gate, TheReservationOfAKilledProcessIsKnown) {
   Child tenant([this] {
     Agent agent(path_, proto::Api::kGl, "doomed");
     if (!PresentUntilAttached(agent)) return 2;
@@ -211,7 +211,7 @@ TEST_F(Gate, AProcessKilledInFlightIsSeenToGoAndWhatItReservedIsKnown) {
   EXPECT_EQ(host().Waiting(), 0u);
 }
 
-TEST_F(Gate, AProcessKilledWhileItWaitsLeavesNoWaiterBehind) {
+TEST_F(Gate, AProcessKilledWhileWaitingLeavesNoWaiter) {
   host().SetMode(GateMode::kPaused);
   Child tenant([this] {
     Agent agent(path_, proto::Api::kGl, "doomed");
@@ -224,7 +224,7 @@ TEST_F(Gate, AProcessKilledWhileItWaitsLeavesNoWaiterBehind) {
   EXPECT_EQ(host().ended().back().reserved_ns, 0);
 }
 
-TEST_F(Gate, AForkedChildThatAbandonsItsParentsAgentLeavesTheParentsEndToBeSeen) {
+TEST_F(Gate, AForkedChildDoesNotHideItsParentsEnd) {
   auto agent = std::make_unique<Agent>(path_, proto::Api::kGl, "parent");
   ASSERT_TRUE(Attach(*agent));
   int ends[2];

@@ -231,7 +231,7 @@ TEST_F(HostileTenant, AHeadThatJumpsCostsOneBadRecordAndIsFollowed) {
   }
 }
 
-TEST_F(HostileTenant, ACountOfLostRecordsIsBelievedWithinReason) {
+TEST_F(HostileTenant, TheCountOfLostRecordsIsClamped) {
   RawClient client(path_);
   ASSERT_TRUE(client.Attach());
   client.process().records_dropped = ~std::uint64_t{0};
@@ -242,7 +242,7 @@ TEST_F(HostileTenant, ACountOfLostRecordsIsBelievedWithinReason) {
   EXPECT_EQ(DrainAll().lost, 2u);
 }
 
-TEST_F(HostileTenant, CountsOfThreadsAreBelievedWithinReason) {
+TEST_F(HostileTenant, CountsOfThreadsAreClamped) {
   RawClient client(path_);
   ASSERT_TRUE(client.Attach());
   client.process().waiting = client.process().in_flight = 1024;
@@ -251,7 +251,7 @@ TEST_F(HostileTenant, CountsOfThreadsAreBelievedWithinReason) {
   EXPECT_EQ(host_.Waiting() + host_.InFlight(), 0u);
 }
 
-TEST_F(HostileTenant, FiguresOutOfThisWorldCannotOverflowWhatIsReckonedWithThem) {
+TEST_F(HostileTenant, ExtremeFiguresDoNotOverflow) {
   RawClient client(path_);
   ASSERT_TRUE(client.Attach());
   for (const std::int64_t figure :
@@ -394,13 +394,13 @@ TEST_F(HostileTenant, AHelloThatCarriesDescriptorsIsRefused) {
   EXPECT_EQ(std::get<proto::Refusal>(*answer).code, Errc::kProtocol);
 }
 
-TEST_F(HostileTenant, OneThatSaysNothingOrLeavesAtOnceHoldsNobodyUp) {
+TEST_F(HostileTenant, SilentOrShortConnectionsDelayNoOther) {
   const RawClient silent(path_);
   for (int i = 0; i < 50; ++i) const RawClient leaves_at_once(path_);
   ExpectServed();
 }
 
-TEST_F(HostileTenant, OneThatSendsWhatNoAgentSendsIsDetached) {
+TEST_F(HostileTenant, AProcessThatSendsUnknownMessagesIsDetached) {
   const std::vector<std::vector<std::byte>> packets{
       std::vector<std::byte>(10, std::byte{0xFF}), proto::Encode(RawClient::GoodHello()),
       proto::Encode(proto::Refusal{}), std::vector<std::byte>(proto::kAttachMessageBytesMax + 1, std::byte{1}),
@@ -415,7 +415,7 @@ TEST_F(HostileTenant, OneThatSendsWhatNoAgentSendsIsDetached) {
   ExpectServed();
 }
 
-TEST_F(HostileTenant, OneThatSendsDescriptorsWithItsAcksIsDetached) {
+TEST_F(HostileTenant, AProcessThatSendsDescriptorsWithAcksIsDetached) {
   RawClient client(path_);
   ASSERT_TRUE(client.Attach());
   const int own = client.socket();
@@ -434,7 +434,7 @@ TEST_F(HostileTenant, AFloodOfAcksIsReadAPieceAtATime) {
   ExpectServed();
 }
 
-TEST_F(HostileTenant, ANameOfControlCharactersIsMadePrintable) {
+TEST_F(HostileTenant, ControlCharactersInANameAreReplaced) {
   proto::Hello hello = RawClient::GoodHello();
   hello.program = "evil\n\x1b[31m\x7f\xff\xc3\xa4\"<b>";
   RawClient client(path_);
@@ -645,7 +645,7 @@ TEST_F(ForeignDaemon, ThatNeverStopsSendingCommandsIsReadAPieceAtATime) {
   flooding = false;
 }
 
-TEST_F(ForeignDaemon, ThatMisusesAModeThatNobodyKnowsIsFailedOpenWhenItsHeartStops) {
+TEST_F(ForeignDaemon, ThatPublishesAnUnknownModeIsFailedOpenWithoutHeartbeats) {
   const Offer offer;
   offer.vgpu_page().mode = 77;
   const FakeDaemon daemon(path_, [&](int connection) { offer.Send(connection); });

@@ -59,7 +59,7 @@ TEST_F(Gate, APauseReachesAProcessThatIsWaitingAlready) {
   LeaveNow(agent, presenter.ticket(), 0);
 }
 
-TEST_F(Gate, WhatAnAgentCannotDoItRefuses) {
+TEST_F(Gate, AnAgentRefusesUnsupportedCommands) {
   Agent agent = MakeAgent();
   ASSERT_TRUE(Attach(agent));
   host().LeaveAcksUnread();

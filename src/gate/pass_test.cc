@@ -42,7 +42,7 @@ TEST_F(Gate, WhatIsReservedOnEntryIsSettledOnLeaving) {
   EXPECT_EQ(host().InFlight(), 0u);
 }
 
-TEST_F(Gate, GpuTimeOfLessThanNothingIsNothing) {
+TEST_F(Gate, NegativeGpuTimeCountsAsZero) {
   Agent agent = MakeAgent();
   ASSERT_TRUE(Attach(agent));
   ASSERT_TRUE(Present(agent, -5'000'000));
@@ -92,7 +92,7 @@ TEST_F(Gate, DebtIsNotForgiven) {
   LeaveNow(agent, presenter.ticket(), 0);
 }
 
-TEST_F(Gate, OfSeveralProcessesThatShareTheLastOfTheAllowanceOnePasses) {
+TEST_F(Gate, OneOfSeveralProcessesPassesWithTheLastAllowance) {
   constexpr int kAgents = 4;
   std::vector<std::unique_ptr<Agent>> agents;
   for (int i = 0; i < kAgents; ++i) {
@@ -116,7 +116,7 @@ TEST_F(Gate, OfSeveralProcessesThatShareTheLastOfTheAllowanceOnePasses) {
   }
 }
 
-TEST_F(Gate, OfSeveralThreadsOfOneProcessOnePasses) {
+TEST_F(Gate, OneOfSeveralThreadsPassesWithTheLastAllowance) {
   Agent agent = MakeAgent();
   ASSERT_TRUE(Attach(agent));
   host().SetAllowance(1);
@@ -171,7 +171,7 @@ TEST_F(Gate, TheDoorbellRingsOnEntryOnlyWhenWanted) {
   EXPECT_FALSE(Rang(host()));
 }
 
-TEST_F(Gate, TheDoorbellRingsWhenSomebodyHasToWait) {
+TEST_F(Gate, TheDoorbellRingsWhenAProcessMustWait) {
   Agent agent = MakeAgent();
   ASSERT_TRUE(Attach(agent));
   host().SetAllowance(0);

@@ -58,7 +58,7 @@ TEST_F(Gate, RecordsBeyondAFullRingAreCountedAsLostAndTheRestArrives) {
   EXPECT_EQ(drained.lost, 0u);
 }
 
-TEST_F(Gate, RecordsThatCannotBeTrueAreCountedAsBad) {
+TEST_F(Gate, ImpossibleRecordsAreCountedAsBad) {
   RawClient client(path_);
   ASSERT_TRUE(client.Attach());
   const std::int64_t now_ns = platform::NowNs();
@@ -97,7 +97,7 @@ TEST_F(Gate, RecordsThatCannotBeTrueAreCountedAsBad) {
     EXPECT_TRUE(drained.frames.empty()) << rule;
   };
   EXPECT_EQ(drain(good).frames.size(), 1u);
-  expect_bad("a kind that nobody knows", [](auto& r) { r.kind = 0; });
+  expect_bad("an unknown kind", [](auto& r) { r.kind = 0; });
   expect_bad("a kind that is no frame",
              [](auto& r) { r.kind = static_cast<std::uint32_t>(proto::RecordKind::kLaunch); });
   expect_bad("a sequence that stands still", [&](auto& r) { r.sequence = good.sequence; });

@@ -40,7 +40,7 @@ Error CannotReach(const std::string& where, int error, const std::string& if_abs
   const std::string what = fmt::format("cannot reach {}: {}", where, std::strerror(error));
   switch (error) {
     case EACCES:
-    case EPERM: return Fail(Errc::kPermissionDenied, what + "; ask whoever runs it for access to its socket");
+    case EPERM: return Fail(Errc::kPermissionDenied, what + "; ask the user who runs it for access to its socket");
     case EAGAIN:  // the backlog stayed full
       return Fail(Errc::kTimeout, what + "; it does not take connections");
     case ETIMEDOUT: return Fail(Errc::kTimeout, what);
@@ -126,11 +126,12 @@ Error ExchangeError(const std::string& what, const beast::error_code& error, Dur
                        error == asio::error::eof || error == asio::error::connection_reset ||
                        error == asio::error::broken_pipe;
   if (hung_up)
-    return Fail(Errc::kUnavailable, what + ": it hung up before the reply was complete; see its log, and try again");
+    return Fail(Errc::kUnavailable,
+                what + ": it closed the connection before the reply was complete; see its log, and try again");
   if (error.category() == make_error_code(beast::http::error::bad_version).category())
     return Fail(Errc::kProtocol,
-                fmt::format("{}: the reply isn't the HTTP that was expected ({}); does another program listen there?",
-                            what, error.message()));
+                fmt::format("{}: the reply isn't the expected HTTP ({}); another program may listen there", what,
+                            error.message()));
   return Fail(Errc::kIo, fmt::format("{}: {}", what, error.message()));
 }
 

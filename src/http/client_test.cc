@@ -13,7 +13,7 @@ using testing::OneAnswerServer;
 
 constexpr Duration kPatience = seconds(10);
 
-TEST(HttpClient, AsksAndReadsTheReply) {
+TEST(HttpClient, SendsARequestAndReadsTheReply) {
   auto server = OneAnswerServer::Saying("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}");
   const auto reply = AskUnix(server.Path(), {"PUT", "/v1/x", R"({"a":1})"}, kPatience);
   ASSERT_TRUE(reply) << reply.error().message;
@@ -51,7 +51,7 @@ TEST(HttpClient, RefusesABodyOfMoreThanTheLimitBeforeItMakesRoomForIt) {
   }
 }
 
-TEST(HttpClient, SaysWhenNobodyIsThere) {
+TEST(HttpClient, ReportsAMissingServer) {
   const Call call{.method = "GET", .target = "/", .if_absent = "begin with 'it'"};
   const auto absent = AskUnix("/nowhere/at/all.sock", call, kPatience);
   ASSERT_FALSE(absent);
@@ -65,7 +65,7 @@ TEST(HttpClient, RefusesAPathThatDoesNotFitASocketAddress) {
   EXPECT_EQ(asked.error().code, Errc::kInvalidArgument);
 }
 
-TEST(HttpClient, CallsGarbageAForeignProgram) {
+TEST(HttpClient, ReportsGarbageAsAForeignServer) {
   auto server = OneAnswerServer::Saying("SSH-2.0-OpenSSH_9.2\r\nhello\r\n\r\n");
   const auto asked = AskUnix(server.Path(), {"GET", "/", ""}, kPatience);
   ASSERT_FALSE(asked);
@@ -88,7 +88,7 @@ TEST(HttpClient, StopsWaitingForASilentServer) {
   EXPECT_EQ(asked.error().code, Errc::kTimeout) << asked.error().message;
 }
 
-TEST(HttpClient, SaysWhenNoSuchHostOrPortIsThere) {
+TEST(HttpClient, ReportsAnUnknownHostOrPort) {
   // Nothing listens on port 1 of the loopback.
   EXPECT_EQ(testing::CodeOf(AskTcp("127.0.0.1", 1, {"GET", "/"}, kPatience)), Errc::kUnavailable);
   EXPECT_EQ(testing::CodeOf(AskTcp("no such host", 80, {"GET", "/"}, kPatience)), Errc::kInvalidArgument);

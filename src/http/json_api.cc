@@ -74,7 +74,7 @@ Result<json> ObjectOf(const Answer& answer, const std::string& asked) {
   json parsed = ParseJson(answer.body);
   if (answer.status < 200 || answer.status > 299) return ErrorOfAnswer(answer, parsed, asked);
   if (!parsed.is_object())
-    return Fail(Errc::kProtocol, asked + ": the reply isn't a JSON object; does another program listen there?");
+    return Fail(Errc::kProtocol, asked + ": the reply isn't a JSON object; another program may listen there");
   return parsed;
 }
 

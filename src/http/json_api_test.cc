@@ -8,7 +8,7 @@
 namespace weir::http {
 namespace {
 
-TEST(JsonApi, AnErrorIsItselfAgainAtTheOtherEnd) {
+TEST(JsonApi, AnErrorSurvivesTheRoundTrip) {
   for (const ErrcEntry& entry : kErrcTable) {
     const Reply reply = ErrorReply(Fail(entry.code, "it's \"so\"\xff"));
     EXPECT_EQ(reply.status, entry.http_status);
@@ -27,7 +27,7 @@ TEST(JsonApi, AGoodAnswerIsItsObject) {
   EXPECT_EQ(heard->at("name"), "a");
 }
 
-TEST(JsonApi, TellsHowDeepATextNests) {
+TEST(JsonApi, MeasuresNesting) {
   const auto nested = [](int depth) { return std::string(depth, '[') + std::string(depth, ']'); };
   EXPECT_FALSE(NestsTooDeep(nested(kJsonDepthMax)));
   EXPECT_TRUE(NestsTooDeep(nested(kJsonDepthMax + 1)));
@@ -38,12 +38,12 @@ TEST(JsonApi, TellsHowDeepATextNests) {
   EXPECT_FALSE(NestsTooDeep(wide));
 }
 
-TEST(JsonApi, WhatIsNoObjectIsNoAnswer) {
+TEST(JsonApi, AReplyMustBeAnObject) {
   for (const char* text : {"hello", "[1]", "", "{"})
     EXPECT_EQ(testing::CodeOf(ObjectOf({200, text}, "asked")), Errc::kProtocol) << text;
 }
 
-TEST(JsonApi, TheStatusTellsWhereTheBodyDoesNot) {
+TEST(JsonApi, TheStatusGivesTheErrorOfABodyWithoutOne) {
   EXPECT_EQ(testing::CodeOf(ObjectOf({403, "nope"}, "asked")), Errc::kPermissionDenied);
   EXPECT_EQ(testing::CodeOf(ObjectOf({418, "{}"}, "asked")), Errc::kProtocol);
   EXPECT_EQ(testing::CodeOf(ObjectOf({599, R"({"error": 7})"}, "asked")), Errc::kInternal);

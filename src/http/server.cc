@@ -78,7 +78,7 @@ class Session : public std::enable_shared_from_this<Session> {
     ~Answering() {
       if (session_)
         Answer({500, "application/json",
-                "{\"error\": {\"code\": \"internal\", \"message\": \"the request was given up\"}}\n"});
+                "{\"error\": {\"code\": \"internal\", \"message\": \"the request was abandoned\"}}\n"});
     }
     void Answer(Reply reply) {
       if (const auto to = std::exchange(session_, nullptr)) to->Write(std::move(reply), keep_alive_);
@@ -98,14 +98,14 @@ class Session : public std::enable_shared_from_this<Session> {
   }
   void ReadBody() {
     if (shared_->limits.refuse)
-      if (auto refusal = shared_->limits.refuse(Asked())) return Write(std::move(*refusal), false);
+      if (auto refusal = shared_->limits.refuse(ReceivedRequest())) return Write(std::move(*refusal), false);
     beast::http::async_read(stream_, buffer_, *parser_,
                             [self = shared_from_this()](beast::error_code error, std::size_t) {
                               if (self->CanGoOn(error)) self->Ask();
                             });
   }
   /// The part of the request that has arrived.
-  [[nodiscard]] Request Asked() const {
+  [[nodiscard]] Request ReceivedRequest() const {
     const auto& message = parser_->get();
     const std::string target(message.target());
     const std::size_t question = target.find('?');
@@ -123,7 +123,7 @@ class Session : public std::enable_shared_from_this<Session> {
     stream_.expires_never();  // the handler has no time limit
     auto answering = std::make_shared<Answering>(shared_from_this(), parser_->get().keep_alive());
     try {
-      shared_->handler(Asked(), [answering](Reply reply) { answering->Answer(std::move(reply)); });
+      shared_->handler(ReceivedRequest(), [answering](Reply reply) { answering->Answer(std::move(reply)); });
     } catch (const std::exception&) {  // for example nlohmann's type error or std::bad_alloc
       answering->Answer(
           {500, "application/json",

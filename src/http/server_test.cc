@@ -58,7 +58,7 @@ class ServerTest : public ::testing::Test {
   std::thread thread_;
 };
 
-TEST_F(ServerTest, TellsTheHandlerWhatWasAskedAndTheClientWhatItSaid) {
+TEST_F(ServerTest, PassesTheRequestToTheHandlerAndItsReplyToTheClient) {
   std::vector<Request> seen;
   Serve([&](const Request& request, const Respond& respond) {
     seen.push_back(request);
@@ -83,7 +83,7 @@ TEST_F(ServerTest, TellsTheHandlerWhatWasAskedAndTheClientWhatItSaid) {
   EXPECT_EQ(seen[1].peer_pid, 0);
 }
 
-TEST_F(ServerTest, AnswersLaterAndServesOthersMeanwhile) {
+TEST_F(ServerTest, ServesOthersWhileAReplyIsPending) {
   Serve([this](const Request& request, const Respond& respond) {
     if (request.path == "/wait") {
       held_ = respond;
@@ -103,14 +103,14 @@ TEST_F(ServerTest, AnswersLaterAndServesOthersMeanwhile) {
   waiting.join();
 }
 
-TEST_F(ServerTest, AnAnswerThatIsNeverGivenIsAnError) {
+TEST_F(ServerTest, AnAbandonedRequestIsAnError) {
   Serve([](const Request&, const Respond&) {});
   const auto answer = AskPath({"GET", "/"});
   ASSERT_TRUE(answer) << answer.error().message;
   EXPECT_EQ(answer->status, 500U);
 }
 
-TEST_F(ServerTest, AnAnswerAfterTheClientHasGoneDoesNoHarm) {
+TEST_F(ServerTest, AReplyToADisconnectedClientIsHarmless) {
   Serve([this](const Request& request, const Respond& respond) {
     if (request.path == "/late") {
       held_ = respond;
@@ -151,7 +151,7 @@ TEST_F(ServerTest, BeyondItsConnectionsOthersStayServed) {
   first.join();
 }
 
-TEST_F(ServerTest, ServesWhatIsNoHttpAnErrorAndGoesOn) {
+TEST_F(ServerTest, AnswersNonHttpWithAnErrorAndContinues) {
   Serve([](const Request&, const Respond& respond) { respond({}); });
   const auto bad = AskPath({"GET", "no slash\r\nHTTP"});
   ASSERT_TRUE(bad) << bad.error().message;
@@ -191,7 +191,7 @@ TEST_F(ServerTest, ARefusedRequestIsAnsweredBeforeItsBodyIsRead) {
   EXPECT_EQ(std::string(answer).substr(0, 12), "HTTP/1.1 403");
 }
 
-TEST_F(ServerTest, AHandlerThatThrowsCostsItsRequestOnly) {
+TEST_F(ServerTest, AThrowingHandlerFailsOnlyItsRequest) {
   Serve([](const Request& request, const Respond& respond) {
     if (request.path == "/throw") throw std::runtime_error("of a library");
     respond({200, "text/plain", "fine"});

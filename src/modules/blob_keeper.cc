@@ -15,7 +15,7 @@ void TouchAndSweep(const ModuleStore& store, Duration grace, const std::vector<s
   if (grace <= Duration{}) return;
   const auto swept = store.Sweep(grace);
   if (!swept)
-    std::fprintf(stderr, "weir: blobs in %s that nobody names are not removed: %s\n", store.folder().c_str(),
+    std::fprintf(stderr, "weir: unused blobs in %s are not removed: %s\n", store.folder().c_str(),
                  swept.error().message.c_str());
 }
 

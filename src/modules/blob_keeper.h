@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Removes unreferenced blobs from the store. A process that references a blob (by a registered module, or by a run with
-// its input and output) touches its file periodically; a file that nobody has touched for the grace time is removed.
+// its input and output) touches its file periodically; a file that was not touched for the grace time is removed.
 // Processes that share a folder thus need no knowledge of each other. A process that was suspended touches its own
 // blobs before it removes any.
 //

@@ -11,7 +11,7 @@
 namespace weir::modules {
 namespace {
 
-class KeptBlobs : public ::testing::Test {
+class BlobKeeperTest : public ::testing::Test {
  protected:
   void RunUntil(const std::function<bool()>& holds) {
     for (const Instant until = platform::Now() + seconds(20); !holds() && platform::Now() < until;) {
@@ -26,7 +26,7 @@ class KeptBlobs : public ::testing::Test {
   boost::asio::io_context loop_{1};
 };
 
-TEST_F(KeptBlobs, WhatNobodyNamesGoesAfterItsTime) {
+TEST_F(BlobKeeperTest, UnusedBlobsAreRemovedAfterTheGraceTime) {
   const std::string named = store_.Put("named")->blob, first = store_.Put("first")->blob;
   bool known = false;
   const BlobKeeper keeper(loop_, store_, milliseconds(200), [&] {
@@ -42,7 +42,7 @@ TEST_F(KeptBlobs, WhatNobodyNamesGoesAfterItsTime) {
   EXPECT_TRUE(store_.Has(named));
 }
 
-TEST_F(KeptBlobs, WithoutAGraceTimeNothingGoes) {
+TEST_F(BlobKeeperTest, WithoutAGraceTimeNothingIsRemoved) {
   const std::string blob = store_.Put("blob")->blob;
   int asked = 0;
   const BlobKeeper keeper(loop_, store_, {}, [&] {

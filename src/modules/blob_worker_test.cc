@@ -51,7 +51,7 @@ TEST_F(BlobWorkerTest, PutsAndGetsAsTheStoreDoes) {
   EXPECT_EQ(told, (std::vector<std::string>{"added", "abc", "invalid-argument", "not-found"}));
 }
 
-TEST_F(BlobWorkerTest, TheLoopGoesOnWhileTheDiskStalls) {
+TEST_F(BlobWorkerTest, TheLoopContinuesWhileTheDiskStalls) {
   const std::string blob = StalledBlob();
   bool got = false;
   worker_.Get(blob, [&got](const auto& bytes) { got = bytes.has_value(); });
@@ -62,7 +62,7 @@ TEST_F(BlobWorkerTest, TheLoopGoesOnWhileTheDiskStalls) {
   EXPECT_TRUE(RunUntil([&] { return got; }));
 }
 
-TEST_F(BlobWorkerTest, WhatWaitsIsBounded) {
+TEST_F(BlobWorkerTest, TheQueueIsBounded) {
   const std::string blob = StalledBlob();
   bool got = false;
   worker_.Get(blob, [&got](const auto&) { got = true; });

@@ -22,7 +22,7 @@ constexpr const char* kVersionField = "weir_profile";
 constexpr double kProfiledSecondsMax = static_cast<double>(core::kAloneMaxMs) / 1e3;
 
 Error NoProfile(const std::string& why) {
-  return Fail(Errc::kInvalidArgument, "this is no profile: " + why + "; 'weir profile --output FILE' makes one");
+  return Fail(Errc::kInvalidArgument, "this is not a profile: " + why + "; 'weir profile --output FILE' makes one");
 }
 
 Result<std::string> ProfileField(const json& object, const char* field, std::size_t max) {
@@ -159,7 +159,7 @@ std::string ProfileText(const KernelProfile& profile) {
 
 Result<KernelProfile> ProfileFrom(std::string_view text) {
   const json object = http::ParseJson(text);
-  if (object.is_discarded()) return NoProfile("it is no JSON, or was cut off");
+  if (object.is_discarded()) return NoProfile("it is not JSON, or is incomplete");
   if (!object.is_object() || !object.contains(kVersionField) || !object[kVersionField].is_number_integer())
     return NoProfile(fmt::format("it has no '{}'", kVersionField));
   if (object[kVersionField] != KernelProfile::kVersion)
@@ -203,8 +203,8 @@ Result<ProfiledKernel> EntryFor(const KernelProfile& profile, const KernelWork& 
   const std::string has =
       others.empty() ? "it has nothing of that kernel" : "of that kernel it has arguments " + others;
   return Fail(Errc::kNotFound,
-              fmt::format("the profile has no '{}': {}. What a run takes depends on its arguments: profile these, too, "
-                          "or leave the profile away",
+              fmt::format("the profile has no '{}': {}. A run's duration depends on its arguments: profile these, too, "
+                          "or omit the profile",
                           TextOf(work), has));
 }
 

@@ -106,10 +106,10 @@ TEST(KernelProfile, FieldsOfALaterWeirAreLeftOut) {
   EXPECT_EQ(WhyNoProfile(Altered("\"pairs\"", "\"fit\": {\"company\": 1}, \"pairs\"")), "");
 }
 
-TEST(KernelProfile, SaysWhatIsWrongWithAFileThatIsNone) {
-  EXPECT_NE(WhyNoProfile("").find("it is no JSON, or was cut off; 'weir profile --output FILE' makes one"),
+TEST(KernelProfile, ReportsTheErrorOfAMalformedFile) {
+  EXPECT_NE(WhyNoProfile("").find("it is not JSON, or is incomplete; 'weir profile --output FILE' makes one"),
             std::string::npos);
-  EXPECT_NE(WhyNoProfile(std::string(kGoldenProfile.substr(0, 700))).find("cut off"), std::string::npos);
+  EXPECT_NE(WhyNoProfile(std::string(kGoldenProfile.substr(0, 700))).find("is incomplete"), std::string::npos);
   EXPECT_NE(WhyNoProfile("{\"modules\": []}").find("it has no 'weir_profile'"), std::string::npos);
   EXPECT_NE(WhyNoProfile("[]").find("it has no 'weir_profile'"), std::string::npos);
   const auto later = ProfileFrom(Altered("\"weir_profile\": 1", "\"weir_profile\": 2"));
@@ -140,7 +140,7 @@ TEST(KernelProfile, OneWorkHasOneEntry) {
 }
 
 /// A prefix of the text, or the text with one byte changed.
-RC_GTEST_PROP(KernelProfile, IsRefusedOrReadAsItWillBeWritten, ()) {
+RC_GTEST_PROP(KernelProfile, IsRefusedOrSurvivesTheRoundTrip, ()) {
   std::string text(kGoldenProfile);
   if (*rc::gen::arbitrary<bool>()) text.resize(*rc::gen::inRange<std::size_t>(0, text.size() + 1));
   if (!text.empty() && *rc::gen::arbitrary<bool>())

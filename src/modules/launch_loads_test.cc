@@ -15,7 +15,7 @@ core::Loads LoadsOfOne(const Launch& launch, Duration run = seconds(1)) {
   return loads.Over(run).loads;
 }
 
-TEST(LaunchLoads, AreMeansOverTheRunsTime) {
+TEST(LaunchLoads, AreAveragesOverTheRunsTime) {
   LaunchLoads loads(kUnit);
   // Half a second of four groups of 64, each with 2 KiB; a quarter of one group of 256; 3 MB of arguments each.
   loads.Add({.groups = 4,
@@ -46,7 +46,7 @@ TEST(LaunchLoads, NoMoreIsResidentThanTheDeviceHolds) {
   EXPECT_EQ(LoadsOfOne(local), (core::Loads{30, 0, 192, 3}));
 }
 
-TEST(LaunchLoads, WhatIsThereAtAllIsOne) {
+TEST(LaunchLoads, AnyLoadCountsAsAtLeastOne) {
   EXPECT_EQ(LoadsOfOne({.groups = 1, .group_items = 1, .argument_bytes = 4, .on_device = microseconds(1)}),
             (core::Loads{0, 1, 1, 1}));
   EXPECT_EQ(LaunchLoads(kUnit).Over(seconds(1)), MeasuredLoads{});

@@ -22,7 +22,7 @@ constexpr Duration kWaitStep = seconds(20);  // for one long poll of a run's end
 
 bool IsAway(const Error& error) { return error.code == Errc::kUnavailable || error.code == Errc::kTimeout; }
 
-std::string Asked(const std::string& method, const std::string& target) {
+std::string RequestText(const std::string& method, const std::string& target) {
   return fmt::format("asked for {} {}", method, target);
 }
 
@@ -80,7 +80,7 @@ Result<http::Answer> ModuleClient::AskAny(http::Call call, Duration timeout) {
 Result<nlohmann::json> ModuleClient::Ask(const std::string& method, const std::string& target, const std::string& body,
                                          Duration timeout) {
   WEIR_TRY(const http::Answer answer, AskAny({.method = method, .target = target, .body = body}, timeout));
-  return http::ObjectOf(answer, Asked(method, target));
+  return http::ObjectOf(answer, RequestText(method, target));
 }
 
 Result<nlohmann::json> ModuleClient::AskUntil(const std::string& method, const std::string& target,
@@ -104,7 +104,7 @@ Result<nlohmann::json> ModuleClient::WaitForEnd(const std::string& id, const std
     if (!run && run.error().code == Errc::kNotFound) run = AskUntil("PUT", target, body);
     if (!run || IsOver(*run)) return run;
     if (platform::Now() >= deadline)
-      return Fail(Errc::kTimeout, fmt::format("run {} goes on: it is {}", id, TextOf(*run, "state")));
+      return Fail(Errc::kTimeout, fmt::format("run {} is not over: it is {}", id, TextOf(*run, "state")));
   }
 }
 
@@ -114,7 +114,7 @@ Result<std::string> ModuleClient::PutBlob(const std::string& bytes) {
   WEIR_TRY(const http::Answer answer,
            AskAny({.method = "PUT", .target = target, .body = bytes, .content_type = "application/octet-stream"},
                   kBlobWithin));
-  WEIR_TRY_STATUS(http::ObjectOf(answer, Asked("PUT", target)));
+  WEIR_TRY_STATUS(http::ObjectOf(answer, RequestText("PUT", target)));
   return blob;
 }
 
@@ -122,16 +122,16 @@ Result<std::string> ModuleClient::GetBlob(const std::string& blob) {
   const std::string target = "/v1/blobs/" + blob;
   WEIR_TRY(http::Answer answer, AskAny({.method = "GET", .target = target}, kBlobWithin));
   if (answer.status != 200) {
-    WEIR_TRY_STATUS(http::ObjectOf(answer, Asked("GET", target)));
+    WEIR_TRY_STATUS(http::ObjectOf(answer, RequestText("GET", target)));
   }
-  if (Sha256Of(answer.body) != blob) return Fail(Errc::kProtocol, "what came for blob " + blob + " are other bytes");
+  if (Sha256Of(answer.body) != blob) return Fail(Errc::kProtocol, "the data of blob " + blob + " are other bytes");
   return std::move(answer.body);
 }
 
 Result<std::string> DrawRunId() {
   std::uint64_t parts[2] = {};
   if (::getrandom(parts, sizeof parts, 0) != static_cast<ssize_t>(sizeof parts))
-    return Fail(Errc::kIo, "the system gave no random number for the run's id; choose one of your own");
+    return Fail(Errc::kIo, "the system has no random number for the run's id; choose an id yourself");
   return fmt::format("{:016x}{:016x}", parts[0], parts[1]);
 }
 

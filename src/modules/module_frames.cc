@@ -209,7 +209,7 @@ HostFrame FrameOf(FrameKind kind, WireReader& in, bool& bad) {
 }
 
 Error BadFrame(const char* from) {
-  return Fail(Errc::kProtocol, std::string("a packet from ") + from + " is no frame of ours");
+  return Fail(Errc::kProtocol, std::string("a packet from ") + from + " is not a known frame");
 }
 
 }  // namespace

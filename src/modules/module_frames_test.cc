@@ -39,7 +39,7 @@ TEST(ModuleFrames, EachComesBackAsItWas) {
   EXPECT_EQ(*back, order);
 }
 
-TEST(ModuleFrames, WhatIsCutOffOrGoesOnIsRefused) {
+TEST(ModuleFrames, TruncatedOrOverlongBytesAreRefused) {
   for (const HostFrame& frame : HostFrames()) {
     std::vector<std::byte> bytes = EncodeFrame(frame);
     for (std::size_t size = 0; size < bytes.size(); ++size)

@@ -21,7 +21,7 @@ constexpr std::uint16_t kOwnMachine = EM_RISCV;
 constexpr std::uint16_t kOwnMachine = EM_NONE;
 #endif
 
-Error NoModule(const std::string& why) { return Fail(Errc::kInvalidArgument, "this is no module: " + why); }
+Error NoModule(const std::string& why) { return Fail(Errc::kInvalidArgument, "this is not a module: " + why); }
 
 /// Copies a T from `offset`, which need not be aligned. False: the file is too short.
 template <typename T>
@@ -67,7 +67,7 @@ Status CheckModuleImage(std::span<const std::byte> file) {
   if (!ReadAt(file, 0, head)) return NoModule("its ELF header is cut off");
   if (head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_ident[EI_DATA] != ELFDATA2LSB || head.e_machine != kOwnMachine)
     return NoModule("it is for another machine than this one (ELF machine " + std::to_string(head.e_machine) + ")");
-  if (head.e_type != ET_DYN) return NoModule("it is no shared object: make it with 'cc -shared -fPIC'");
+  if (head.e_type != ET_DYN) return NoModule("it is not a shared object: make it with 'cc -shared -fPIC'");
   if (head.e_shentsize != sizeof(Elf64_Shdr) ||
       !Inside(file, head.e_shoff, std::uint64_t{head.e_shnum} * sizeof(Elf64_Shdr)))
     return NoModule("its section headers are not where its ELF header says");

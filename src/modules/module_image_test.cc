@@ -62,7 +62,7 @@ std::string WhyNot(std::string_view bytes) {
 
 TEST(ModuleImage, OneThatExportsTheTableIsTaken) { EXPECT_EQ(WhyNot(SmallImage{}.Bytes()), ""); }
 
-TEST(ModuleImage, WhatItIsNotIsSaid) {
+TEST(ModuleImage, ReportsWhyAFileIsNotAModule) {
   const auto says = [](const std::string& bytes, const char* what) {
     EXPECT_NE(WhyNot(bytes).find(what), std::string::npos) << WhyNot(bytes);
   };
@@ -72,7 +72,7 @@ TEST(ModuleImage, WhatItIsNotIsSaid) {
   says(SmallImage{.kind = STT_FUNC}.Bytes(), "is not an object");
   says(SmallImage{.symbol_bytes = 8}.Bytes(), "has 8 bytes");
   says(SmallImage{.section = SHN_UNDEF}.Bytes(), "only uses");
-  says(SmallImage{.type = ET_REL}.Bytes(), "no shared object");
+  says(SmallImage{.type = ET_REL}.Bytes(), "not a shared object");
   says(SmallImage{.machine = EM_386}.Bytes(), "another machine");
   says(SmallImage{.interpreter = true}.Bytes(), "is a program");
 }

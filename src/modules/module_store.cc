@@ -59,9 +59,8 @@ Result<std::string> ModuleStore::Get(std::string_view blob) const {
   if (!bytes) return bytes;
   if (Sha256Of(*bytes) == blob) return bytes;
   ::rename(path.c_str(), (path + ".torn").c_str());
-  return Fail(Errc::kIo,
-              "blob " + std::string(blob) + " in " + folder_ +
-                  " is not what its name says, and was set aside with '.torn' behind its name: put it again");
+  return Fail(Errc::kIo, "blob " + std::string(blob) + " in " + folder_ +
+                             " does not match its digest, and was renamed with the suffix '.torn': put it again");
 }
 
 void ModuleStore::Touch(std::string_view blob) const {

@@ -29,7 +29,7 @@ class Stores : public ::testing::Test {
   }
 };
 
-TEST_F(Stores, GiveBackWhatWasPutOnce) {
+TEST_F(Stores, ReturnStoredBlobs) {
   const auto first = store_.Put("bytes");
   ASSERT_TRUE(first);
   EXPECT_TRUE(first->added);
@@ -37,7 +37,7 @@ TEST_F(Stores, GiveBackWhatWasPutOnce) {
   EXPECT_EQ(*store_.Get(first->blob), "bytes");
 }
 
-TEST_F(Stores, RemoveWhatWasNotTouchedForTooLong) {
+TEST_F(Stores, RemoveOldBlobs) {
   const std::string old = store_.Put("old")->blob, touched = store_.Put("touched")->blob, put = store_.Put("put")->blob,
                     young = store_.Put("young")->blob;
   const auto age = [&](const std::string& name, std::chrono::hours by) {
@@ -67,7 +67,7 @@ TEST_F(Stores, RefuseBytesOfAnotherName) {
   EXPECT_EQ(store_.Get("../../etc/passwd").error().code, Errc::kInvalidArgument);
 }
 
-TEST_F(Stores, FindWhatIsTornAndTakeItAnew) {
+TEST_F(Stores, ReplaceDamagedBlobs) {
   const std::string blob = store_.Put("whole")->blob;
   Overwrite(blob, "who");
   const auto torn = store_.Get(blob);
@@ -86,7 +86,7 @@ TEST_F(Stores, TakeNothingTooLarge) {
   EXPECT_EQ(put.error().code, Errc::kResourceExhausted);
 }
 
-TEST_F(Stores, SayThatTheirFolderIsGone) {
+TEST_F(Stores, ReportAMissingFolder) {
   std::filesystem::remove_all(store_.folder());
   EXPECT_EQ(store_.Get(Sha256Of("x")).error().code, Errc::kNotFound);
   EXPECT_FALSE(store_.Put("x"));

@@ -70,13 +70,13 @@ Result<const Run*> RunBook::Submit(const std::string& id, const RunSpec& spec, I
   if (const Run* known = Find(id); known != nullptr) {
     if (known->spec.request == spec.request) return known;
     return Fail(Errc::kAlreadyExists,
-                fmt::format("run '{}' is another one: it runs {} of module '{}'; choose another id", id,
+                fmt::format("id '{}' belongs to another run: {} of module '{}'; choose another id", id,
                             known->spec.kernel, known->spec.module));
   }
   WEIR_TRY_STATUS(core::CheckNeed(spec.need));
   if (runs_.size() >= kRunsMax)
     return Fail(Errc::kResourceExhausted,
-                fmt::format("{} runs are kept, as many as may: delete those whose results you have", runs_.size()));
+                fmt::format("{} runs are in storage, the maximum: delete those whose results you have", runs_.size()));
   const RunId number{++last_number_};
   Run& run = runs_[number];
   run = {.number = number, .id = id, .spec = spec};
@@ -114,9 +114,9 @@ void RunBook::StartWhatFits(Instant now, std::vector<BookAction>& actions) {
     }
     if (devices_.empty()) return;
     if (run.spec.need.memory > largest_) {
-      run.error =
-          Fail(Errc::kResourceExhausted, fmt::format("it needs {} bytes of a device, and the largest here has {}",
-                                                     run.spec.need.memory.count, largest_.count));
+      run.error = Fail(Errc::kResourceExhausted,
+                       fmt::format("it needs {} bytes of device memory, and the largest device has {}",
+                                   run.spec.need.memory.count, largest_.count));
       waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
       End(run, RunStage::kFailed, now, actions);
       continue;

@@ -39,7 +39,7 @@ class Books : public ::testing::Test {
   }
 };
 
-TEST_F(Books, WaitForTheFirstDeviceAndGoOnInOrder) {
+TEST_F(Books, StartRunsInOrderOnceADeviceIsAvailable) {
   for (const char* id : {"a", "b", "c"}) Submit(id);
   EXPECT_TRUE(actions_.empty());
   Add(kFirst);
@@ -50,7 +50,7 @@ TEST_F(Books, WaitForTheFirstDeviceAndGoOnInOrder) {
   EXPECT_EQ(Of("c").stage, RunStage::kRunning);
 }
 
-TEST_F(Books, TakeTheSameAgainAndNothingElseByItsId) {
+TEST_F(Books, AcceptARepeatedRunButNotAnotherOneWithItsId) {
   Add(kFirst);
   Submit("a");
   Submit("a");
@@ -75,7 +75,7 @@ TEST_F(Books, BlameTheRunThatCrashedAndRunTheOthersAgain) {
   EXPECT_EQ(Of("beside").attempt, 2U);
 }
 
-TEST_F(Books, RunOneThatLostItsHostAlone) {
+TEST_F(Books, RunAloneAfterALostHost) {
   Add(kFirst);
   Submit("a");
   Submit("b");
@@ -130,7 +130,7 @@ TEST_F(Books, KeepToTheDeviceThatARunNames) {
   EXPECT_EQ(Of("b").device, kFirst);
 }
 
-TEST_F(Books, FailWhatNoDeviceHolds) {
+TEST_F(Books, FailARunThatNoDeviceCanHold) {
   Add(kFirst);
   Submit("large", Spec(101));
   EXPECT_EQ(Of("large").stage, RunStage::kFailed);
@@ -139,7 +139,7 @@ TEST_F(Books, FailWhatNoDeviceHolds) {
   EXPECT_EQ(Of("fits").stage, RunStage::kRunning);
 }
 
-TEST_F(Books, TellWhatARunRanBeside) {
+TEST_F(Books, RecordTheNeighboursOfARun) {
   Add(kFirst);
   Submit("a");
   ms_ = 100;
@@ -152,7 +152,7 @@ TEST_F(Books, TellWhatARunRanBeside) {
   EXPECT_DOUBLE_EQ(Of("b").ran_beside, 0.5);
 }
 
-TEST_F(Books, LeaveOutWhatAHostSaysOfOthersRuns) {
+TEST_F(Books, IgnoreMessagesAboutAnotherHostsRuns) {
   Add(kFirst, 1);
   Add(kSecond, 1);
   Submit("a");
@@ -177,7 +177,7 @@ TEST_F(Books, ForgetARunAndEndItsHostIfItRuns) {
   EXPECT_TRUE(book_.Runs().empty());
 }
 
-TEST_F(Books, LearnWhatAKernelDoesToOneThatHadNothingElseBesideIt) {
+TEST_F(Books, LearnThePairFromARunWithOneNeighbour) {
   book_ = RunBook(*core::MakePlacement("interference-aware", {}));
   Add(kFirst, 3);
   RunSpec brief = Spec(), lasting = Spec();

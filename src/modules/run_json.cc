@@ -111,10 +111,10 @@ Result<nlohmann::json> ObjectFrom(const std::string& body, std::initializer_list
   if (http::NestsTooDeep(body))
     return Fail(Errc::kInvalidArgument, fmt::format("the body nests deeper than {} levels", http::kJsonDepthMax));
   auto object = http::ParseJson(body);
-  if (!object.is_object()) return Fail(Errc::kInvalidArgument, "the body is no JSON object");
+  if (!object.is_object()) return Fail(Errc::kInvalidArgument, "the body is not a JSON object");
   for (const auto& [field, value] : object.items())
     if (std::ranges::find(known, std::string_view(field)) == known.end())
-      return Fail(Errc::kInvalidArgument, "there is no field '" + field + "' here");
+      return Fail(Errc::kInvalidArgument, "no field '" + field + "' here");
   return object;
 }
 

@@ -31,20 +31,19 @@ Result<RunTally::Outcome> RunTally::Take() const {
   std::vector<Sample> all = counted_;
   all.insert(all.end(), others_.begin(), others_.end());
   if (all.empty())
-    return Fail(Errc::kUnavailable, fmt::format("the device's host ended in each of {} runs: what ends it?", tries_));
+    return Fail(Errc::kUnavailable, fmt::format("the device's host ended in each of {} runs; see its log", tries_));
   const Outcome outcome = OutcomeOf(std::move(all));
   const bool crowded = outcome.beside > (company_ == Company::kOne ? 1 + kPairWithin : kAloneWithin);
   if (crowded)
     return Fail(Errc::kBusy,
-                fmt::format("{:.2g} others were on the device on the mean of {} runs, and {} should have been: measure "
-                            "when nobody else runs there, or on another --device",
+                fmt::format("{:.2g} other runs were on the device on average over {} runs, instead of {}: measure "
+                            "when the device is idle, or on another --device",
                             outcome.beside, outcome.runs, company_ == Company::kOne ? "one" : "none"));
   if (company_ == Company::kOne && outcome.beside >= kCompanyMin) return outcome;
-  return Fail(
-      Errc::kUnavailable,
-      fmt::format("the other one was there for {:.0f} % of the time of {} runs only: they are too short, or the "
-                  "device has no room for both",
-                  outcome.beside * 100, outcome.runs));
+  return Fail(Errc::kUnavailable,
+              fmt::format("the other kernel ran for only {:.0f} % of the time of {} runs: they are too short, or the "
+                          "device has no room for both",
+                          outcome.beside * 100, outcome.runs));
 }
 
 }  // namespace weir::modules

@@ -28,7 +28,7 @@ TEST(RunTally, TheMedianOfAnEvenNumberLiesBetweenTheMiddleTwo) {
   EXPECT_EQ(tally.Take()->seconds, 2);
 }
 
-TEST(RunTally, OfAPairARunCountsThatHadTheOtherOneBesideItAllTheTime) {
+TEST(RunTally, AFullyOverlappedRunOfAPairCounts) {
   RunTally tally(Company::kOne, 2);
   tally.Add(1, 0.3);  // the first run, before the other kernel started
   tally.Add(2, 0.98);
@@ -38,7 +38,7 @@ TEST(RunTally, OfAPairARunCountsThatHadTheOtherOneBesideItAllTheTime) {
   EXPECT_NEAR(tally.Take()->beside, 0.965, 1e-12);
 }
 
-TEST(RunTally, ShortRunsOfAPairAreToldWithTheCompanyThatTheyHad) {
+TEST(RunTally, ShortRunsOfAPairAreReportedWithTheirOverlap) {
   RunTally tally(Company::kOne, 1);
   for (std::uint32_t i = 0; i < RunTally::TriesMax(1); ++i) {
     EXPECT_FALSE(tally.settled());
@@ -50,7 +50,7 @@ TEST(RunTally, ShortRunsOfAPairAreToldWithTheCompanyThatTheyHad) {
   EXPECT_NEAR(outcome->beside, 0.7, 1e-9);
 }
 
-TEST(RunTally, OfLongRunsFewAreTriedWhereNoneCounts) {
+TEST(RunTally, FewLongRunsAreTriedWhenNoneCounts) {
   RunTally tally(Company::kOne, 1);
   for (std::uint32_t i = 0; i < RunTally::LongTriesMax(1); ++i) {
     EXPECT_FALSE(tally.settled());
@@ -60,7 +60,7 @@ TEST(RunTally, OfLongRunsFewAreTriedWhereNoneCounts) {
   EXPECT_EQ(tally.Take()->seconds, 20);
 }
 
-TEST(RunTally, SaysWhyItHasNoTime) {
+TEST(RunTally, ReportsWhyThereIsNoTime) {
   RunTally crowded(Company::kNone, 1), apart(Company::kOne, 1), three(Company::kOne, 1), ended(Company::kNone, 1);
   for (std::uint32_t i = 0; i < RunTally::TriesMax(1); ++i) {
     crowded.Add(1, 1);
@@ -69,7 +69,7 @@ TEST(RunTally, SaysWhyItHasNoTime) {
     ended.AddSpoilt();
   }
   EXPECT_EQ(crowded.Take().error().code, Errc::kBusy);
-  EXPECT_NE(crowded.Take().error().message.find("none should have been"), std::string::npos);
+  EXPECT_NE(crowded.Take().error().message.find("instead of none"), std::string::npos);
   EXPECT_EQ(three.Take().error().code, Errc::kBusy);
   EXPECT_EQ(apart.Take().error().code, Errc::kUnavailable);
   EXPECT_NE(apart.Take().error().message.find("no room for both"), std::string::npos);

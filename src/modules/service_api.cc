@@ -110,7 +110,7 @@ void Service::Handle(const http::Request& request, http::Respond respond) {
   } else if (path == "/v1/devices") {
     for (const auto& view : book_.Devices()) list.push_back(ToJson(view, slots_.at(view.id).model));
   } else {
-    return respond(http::ErrorReply(Fail(Errc::kNotFound, "there is nothing at " + path)));
+    return respond(http::ErrorReply(Fail(Errc::kNotFound, "nothing at " + path)));
   }
   if (request.method != "GET") return respond(NotAllowed(request));
   ordered_json reply{{path.substr(4), std::move(list)}};
@@ -179,7 +179,7 @@ Result<http::Reply> Service::PutRun(const http::Request& request, const std::str
   if (known == nullptr) {
     for (const std::string* blob : {&spec.blob, &spec.input})
       if (!blob->empty() && !store_.Has(*blob))
-        return Fail(Errc::kNotFound, "blob " + *blob + " is not in the store: put it there first");
+        return Fail(Errc::kNotFound, "blob " + *blob + " is not in the store: put it first");
     const bool some = std::ranges::any_of(slots_, [](const auto& entry) { return !entry.second.name.empty(); });
     if (!spec.device.empty() && some &&
         std::ranges::none_of(slots_, [&](const auto& entry) { return entry.second.name == spec.device; }))
@@ -198,7 +198,7 @@ void Service::HandleRun(const http::Request& request, const std::string& id, htt
     return respond(reply ? *std::move(reply) : http::ErrorReply(reply.error()));
   }
   const Run* run = book_.Find(id);
-  if (run == nullptr) return respond(http::ErrorReply(Fail(Errc::kNotFound, "there is no run '" + id + "'")));
+  if (run == nullptr) return respond(http::ErrorReply(Fail(Errc::kNotFound, "no run '" + id + "'")));
   if (request.method == "DELETE") {
     const std::string blob = run->spec.blob;
     std::vector<BookAction> actions;

@@ -117,7 +117,7 @@ void Service::OnDone(Slot& slot, const DoneFrame& frame, const std::vector<platf
   if (frame.output_bytes > 0) {
     const auto stored = [&]() -> Result<ModuleStore::Stored> {
       if (fds.size() != 1 || frame.output_bytes > ModuleStore::kBlobBytesMax)
-        return Fail(Errc::kProtocol, "its host brought no output of the size that it told of");
+        return Fail(Errc::kProtocol, "its host's output has another size than announced");
       WEIR_TRY(const platform::Mapping output, platform::MapForeignRegion(fds[0].get(), frame.output_bytes));
       // Copied once, because the host can still write to it.
       return store_.Put(std::string(output.As<const char>(), static_cast<std::size_t>(frame.output_bytes)));
@@ -170,7 +170,7 @@ void Service::Inspect(const std::string& name, const std::string& blob, http::Re
        .ended =
            [this, number](const std::string& how) {
              AnswerInspection(number, http::ErrorReply(Fail(Errc::kInvalidArgument,
-                                                            "this is no module: opening it failed, it was " + how)));
+                                                            "this is not a module: opening it failed, it was " + how)));
              boost::asio::post(loop_, [this, number] { inspections_.erase(number); });
            }});
   if (!host) {
@@ -183,8 +183,8 @@ void Service::Inspect(const std::string& name, const std::string& blob, http::Re
   inspection.deadline->async_wait([this, number](const boost::system::error_code& error) {
     const auto found = inspections_.find(number);
     if (error || found == inspections_.end()) return;
-    AnswerInspection(
-        number, http::ErrorReply(Fail(Errc::kInvalidArgument, "this is no module: opening it takes longer than 10 s")));
+    AnswerInspection(number, http::ErrorReply(Fail(Errc::kInvalidArgument,
+                                                   "this is not a module: opening it takes longer than 10 s")));
     found->second.host->Kill();
   });
 }

@@ -21,12 +21,14 @@ Status CheckWho(const std::string& path, const struct stat& info, mode_t forbidd
     return Fail(Errc::kPermissionDenied,
                 fmt::format("{} belongs to user {}, not to this one; it is not used", path, info.st_uid));
   if ((info.st_mode & forbidden & 044) != 0)
-    return Fail(Errc::kPermissionDenied,
-                fmt::format("{} can be read by others, and holds a private key; do 'chmod 600 {}', and make it anew "
-                            "if somebody may have read it",
-                            path, path));
+    return Fail(
+        Errc::kPermissionDenied,
+        fmt::format("{} contains a private key that other users can read; do 'chmod 600 {}', and make a new one "
+                    "if another user may have read it",
+                    path, path));
   if ((info.st_mode & forbidden) != 0)
-    return Fail(Errc::kPermissionDenied, fmt::format("{} can be changed by others; do 'chmod 600 {}'", path, path));
+    return Fail(Errc::kPermissionDenied,
+                fmt::format("{} can be changed by other users; do 'chmod 600 {}'", path, path));
   return Ok();
 }
 
@@ -83,12 +85,12 @@ Status TakePart(const PemPart& part, const std::string& path, PemContent& into) 
   const std::string_view name = part.name;
   if (name == PEM_STRING_X509) {
     into.certificates.emplace_back(d2i_X509(nullptr, &at, part.size));
-    if (!into.certificates.back()) return Damaged(path, "holds a damaged certificate");
+    if (!into.certificates.back()) return Damaged(path, "contains a damaged certificate");
   } else if (name == PEM_STRING_PKCS8INF || name == PEM_STRING_ECPRIVATEKEY) {
     into.keys.emplace_back(d2i_AutoPrivateKey(nullptr, &at, part.size));
-    if (!into.keys.back()) return Damaged(path, "holds a damaged key");
+    if (!into.keys.back()) return Damaged(path, "contains a damaged key");
   } else {
-    return Fail(Errc::kProtocol, fmt::format("{} holds something that is neither a certificate nor a plain key", path));
+    return Fail(Errc::kProtocol, fmt::format("{} contains data that is neither a certificate nor a plain key", path));
   }
   return Ok();
 }

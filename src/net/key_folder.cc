@@ -67,7 +67,7 @@ Result<std::set<std::string>> ReadRevoked(const std::string& dir) {
   auto records = ReadRecords(dir + "/revoked");
   if (!records) {
     Error error = std::move(records).error();
-    error.message += "; without that list nobody is let in (an empty file is a list)";
+    error.message += "; without that list no tenant is accepted (an empty file is a list)";
     return error;
   }
   std::set<std::string> serials;
@@ -76,8 +76,7 @@ Result<std::set<std::string>> ReadRevoked(const std::string& dir) {
 }
 
 Result<KeyFolder> KeyFolder::Lock(const std::string& dir) {
-  if (!HasNodeKeys(dir))
-    return Fail(Errc::kNotFound, fmt::format("there are no keys in {}; 'weir keys init' makes them", dir));
+  if (!HasNodeKeys(dir)) return Fail(Errc::kNotFound, fmt::format("no keys in {}; 'weir keys init' makes them", dir));
   platform::Fd fd(::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return platform::ErrnoError("opening " + dir, errno);
   while (::flock(fd.get(), LOCK_EX) != 0)

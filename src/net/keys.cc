@@ -160,7 +160,7 @@ Result<Authority> ReadAuthority(const KeyFolder& folder) {
 
 std::string TokenText(const TokenRecord& record, const std::string& node) {
   return fmt::format(
-      "# A token of Weir. Whoever has this file is the tenant of vGPU '{0}' on node '{1}': keep it from others (chmod "
+      "# A token of Weir. This file gives access to vGPU '{0}' on node '{1}': keep it from other users (chmod "
       "600).\n"
       "# vGPU:    {0}\n# expires: {2}\n# serial:  {3}\n",
       record.vgpu, node, TimeText(record.expires), record.serial);
@@ -208,7 +208,7 @@ Status MakeNodeKeys(const std::string& dir, const std::string& node_name) {
   Status status = FillFolder(beside, node_name);
   if (status && ::rename(beside.c_str(), folder.c_str()) != 0) {
     if (errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR)
-      status = Fail(Errc::kAlreadyExists, folder + " is there already, and is left as it is");
+      status = Fail(Errc::kAlreadyExists, folder + " exists already, and is not changed");
     else
       status = platform::ErrnoError("making " + folder, errno);
   }

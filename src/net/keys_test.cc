@@ -70,12 +70,12 @@ TEST(NodeKeys, AreNeverOverwritten) {
   ExpectError(MakeNodeKeys(dir, "lab").error(), Errc::kAlreadyExists, dir);
   EXPECT_EQ(TextOf(dir + "/ca.key"), before);
   ASSERT_TRUE(platform::WriteFileAtomically(folder / "file", "x"));
-  ExpectError(MakeNodeKeys(folder / "file", "lab").error(), Errc::kAlreadyExists, "is there already");
+  ExpectError(MakeNodeKeys(folder / "file", "lab").error(), Errc::kAlreadyExists, "exists already");
   EXPECT_EQ(TextOf(folder / "file"), "x");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 2) << "nothing half made";
 }
 
-TEST(NodeKeys, MayBeMadeByTwoAtOnceAndAreThenThoseOfOne) {
+TEST(NodeKeys, ConcurrentCreationGivesOneSetOfKeys) {
   const TempFolder folder;
   std::atomic<int> made{0};
   {
@@ -91,7 +91,7 @@ TEST(NodeKeys, MayBeMadeByTwoAtOnceAndAreThenThoseOfOne) {
   EXPECT_TRUE(TlsIdentity::OfNode(folder / "keys"));
 }
 
-TEST(NodeKeys, AreAllThereOrNotAtAllOnAFullDisk) {
+TEST(NodeKeys, AreCompleteOrAbsentOnAFullDisk) {
   const TempFolder folder;
   weir::testing::Child child([&] {
     const rlimit limit{100, 100};
@@ -104,7 +104,7 @@ TEST(NodeKeys, AreAllThereOrNotAtAllOnAFullDisk) {
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
-TEST(NodeKeys, TakeTheNamesThatTheDaemonTakes) {
+TEST(NodeKeys, AcceptTheDaemonsVgpuNames) {
   for (const char* good : {"a", "game-1", "A.b_c", "0"}) EXPECT_TRUE(CheckKeyName(good)) << good;
   const std::string longest(63, 'x'), too_long(64, 'x');
   EXPECT_TRUE(CheckKeyName(longest));
@@ -117,7 +117,7 @@ TEST(NodeKeys, TakeTheNamesThatTheDaemonTakes) {
   }
 }
 
-TEST(Tokens, AreOneFileThatSaysWhoseItIsAndUntilWhen) {
+TEST(Tokens, AreOneFileWithVgpuAndExpiry) {
   const NodeKeys keys;
   const std::int64_t begin = std::time(nullptr);
   const auto token = MakeToken(keys.dir(), "render", 30 * kDay);
@@ -142,7 +142,7 @@ TEST(Tokens, HaveABoundedLife) {
   EXPECT_TRUE(ListTokens(keys.dir())->empty());
 }
 
-TEST(Tokens, AreOnRecordAndMayBeTakenBack) {
+TEST(Tokens, AreRecordedAndCanBeRevoked) {
   const NodeKeys keys;
   std::vector<std::string> serials;
   for (const char* vgpu : {"render", "render", "other"}) {
@@ -173,7 +173,7 @@ TEST(Tokens, AreOnRecordAndMayBeTakenBack) {
   EXPECT_TRUE(Revoke(keys.dir(), "4123456789abcdef")->empty());
 }
 
-TEST(Tokens, GivenByManyAtOnceAreAllOnRecord) {
+TEST(Tokens, MadeConcurrentlyAreAllRecorded) {
   const NodeKeys keys;
   {
     std::vector<std::jthread> makers;
@@ -185,7 +185,7 @@ TEST(Tokens, GivenByManyAtOnceAreAllOnRecord) {
   EXPECT_EQ(ListTokens(keys.dir())->size(), 20u);
 }
 
-TEST(Tokens, ThatCannotBeRecordedAreNotGiven) {
+TEST(Tokens, AreNotMadeWhenTheyCannotBeRecorded) {
   const NodeKeys keys;
   ASSERT_TRUE(MakeToken(keys.dir(), "render", kDay));
   const std::string before = TextOf(keys.dir() + "/tokens");
@@ -201,7 +201,7 @@ TEST(Tokens, ThatCannotBeRecordedAreNotGiven) {
   EXPECT_TRUE(MakeToken(keys.dir(), "render", kDay));
 }
 
-TEST(Tokens, AreNotGivenWhereTheRecordIsFull) {
+TEST(Tokens, AreNotMadeWhenTheRecordIsFull) {
   const NodeKeys keys;
   const std::string full((16 << 20) - 10, '\n');
   ASSERT_TRUE(platform::WriteFileAtomically(keys.dir() + "/tokens", full));
@@ -209,7 +209,7 @@ TEST(Tokens, AreNotGivenWhereTheRecordIsFull) {
   EXPECT_EQ(fs::file_size(keys.dir() + "/tokens"), full.size());
 }
 
-TEST(Tokens, NeedANodesKeysAndARecordThatIsWhole) {
+TEST(Tokens, NeedTheNodesKeysAndACompleteRecord) {
   const TempFolder folder;
   ExpectError(MakeToken(folder.path(), "a", kDay).error(), Errc::kNotFound, "weir keys init");
   ExpectError(TlsIdentity::OfNode(folder.path()).error(), Errc::kNotFound, "weir keys init");
@@ -239,10 +239,10 @@ TEST(KeyFiles, ThatOthersCanReadAreNotUsed) {
   ASSERT_EQ(::chmod((keys.dir() + "/ca.pem").c_str(), 0644), 0);
   EXPECT_TRUE(TlsIdentity::OfNode(keys.dir())) << "a certificate may be read by others";
   ASSERT_EQ(::chmod((keys.dir() + "/ca.pem").c_str(), 0666), 0);
-  ExpectError(TlsIdentity::OfNode(keys.dir()).error(), Errc::kPermissionDenied, "can be changed by others");
+  ExpectError(TlsIdentity::OfNode(keys.dir()).error(), Errc::kPermissionDenied, "can be changed by other users");
 }
 
-TEST(KeyFiles, ThatAreCutAreSaidToBe) {
+TEST(KeyFiles, ThatAreTruncatedAreReported) {
   const NodeKeys keys;
   const std::string token = TextOf(keys.TokenFile("render"));
   for (std::size_t size = 0; size + 28 < token.size(); size += 61) {
@@ -269,7 +269,7 @@ TEST(KeyFiles, ThatAreCutAreSaidToBe) {
   EXPECT_TRUE(TlsIdentity::OfNode(keys.dir()));
 }
 
-TEST(KeyFiles, ThatWereSwappedAreSaidToBe) {
+TEST(KeyFiles, ThatWereSwappedAreReported) {
   const NodeKeys keys, others;
   const auto swapped = [&](const std::string& a, const std::string& b) {
     fs::rename(a, a + ".kept");
@@ -299,7 +299,7 @@ TEST(KeyFiles, ThatWereSwappedAreSaidToBe) {
     ExpectError(TlsIdentity::OfToken(keys.File("swapped.token", wrong)).error(), Errc::kProtocol, "swapped");
 }
 
-TEST(KeyFiles, MustBeFilesOfOurs) {
+TEST(KeyFiles, MustBelongToTheUser) {
   const NodeKeys keys;
   ExpectError(TlsIdentity::OfToken(keys.dir()).error(), Errc::kInvalidArgument, "is not a file");
   ExpectError(TlsIdentity::OfToken("/dev/zero").error(), Errc::kInvalidArgument, "is not a file");

@@ -25,7 +25,7 @@ Error OpenSslError(std::string_view attempted, Errc code) {
   const unsigned long first = ERR_get_error();
   const char* reason = first == 0 ? nullptr : ERR_reason_error_string(first);
   ERR_clear_error();
-  return Fail(code, std::string(attempted) + ": " + (reason == nullptr ? "OpenSSL doesn't say why" : reason));
+  return Fail(code, std::string(attempted) + ": " + (reason == nullptr ? "OpenSSL gives no reason" : reason));
 }
 
 CertificateKind KindOf(X509& certificate) {

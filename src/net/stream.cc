@@ -43,15 +43,15 @@ Duration LeftOf(Duration timeout, Instant last) {
 
 Result<Endpoint> ParseEndpoint(std::string_view text) {
   const std::size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos) return NotAnEndpoint(text, "there is no port");
+  if (colon == std::string_view::npos) return NotAnEndpoint(text, "no port");
   const std::string_view host = text.substr(0, colon), port = text.substr(colon + 1);
   if (!IsPort(port)) return NotAnEndpoint(text, "the port is not a number up to 65535");
   if (host.starts_with('[') && host.ends_with(']')) {
     const std::string_view address = host.substr(1, host.size() - 2);
-    if (!IsIpv6Address(address)) return NotAnEndpoint(text, "what is between [ and ] is no IPv6 address");
+    if (!IsIpv6Address(address)) return NotAnEndpoint(text, "the text between [ and ] is not an IPv6 address");
     return Endpoint{std::string(address), std::string(port)};
   }
-  if (host.find(':') != std::string_view::npos) return NotAnEndpoint(text, "an IPv6 address stands between [ and ]");
+  if (host.find(':') != std::string_view::npos) return NotAnEndpoint(text, "an IPv6 address must be between [ and ]");
   if (!std::all_of(host.begin(), host.end(), IsHostCharacter))
     return NotAnEndpoint(text, "a host is letters, digits, '.', '-' and '_'");
   return Endpoint{std::string(host), std::string(port)};
@@ -71,7 +71,7 @@ Status SendAll(Stream& stream, std::span<const std::byte> bytes, Duration timeou
       last = platform::Now();
     else if (!stream.AwaitSend(LeftOf(timeout, last)))
       return Fail(Errc::kTimeout,
-                  fmt::format("{} takes nothing more, with {} bytes to go", stream.peer(), bytes.size()));
+                  fmt::format("{} accepts no more data, with {} bytes left to send", stream.peer(), bytes.size()));
   }
   return Ok();
 }
@@ -85,7 +85,7 @@ Status ReceiveAll(Stream& stream, std::span<std::byte> into, Duration timeout) {
       last = platform::Now();
     else if (!stream.AwaitReceive(LeftOf(timeout, last)))
       return Fail(Errc::kTimeout,
-                  fmt::format("nothing more came from {}, with {} bytes to go", stream.peer(), into.size()));
+                  fmt::format("no more data came from {}, with {} bytes missing", stream.peer(), into.size()));
   }
   return Ok();
 }

@@ -27,7 +27,7 @@ TEST(ParseEndpoint, ReadsNamesAddressesAndPortsAlone) {
   }
 }
 
-TEST(ParseEndpoint, SaysWhatItExpected) {
+TEST(ParseEndpoint, NamesTheExpectedSyntax) {
   for (const char* bad :
        {"", "node", "node:", "node:http", "node:70000", "node:-1", "node: 1", "node:+1", "::1:7700", "[::1]",
         "[::1:7700", "[node]:7700", "[]:7700", "http://node:7700", "no de:7700", "node:1:2"}) {

@@ -84,7 +84,7 @@ Result<std::size_t> TcpStream::TrySendFile(int fd, std::uint64_t offset, std::si
     auto at = static_cast<off_t>(offset);
     const ssize_t sent = ::sendfile(socket_.fd(), fd, &at, bytes);
     if (sent > 0) return static_cast<std::size_t>(sent);
-    if (sent == 0) return Fail(Errc::kIo, "a file of memory ends before what is to be sent of it");
+    if (sent == 0) return Fail(Errc::kIo, "the memory's file is shorter than the data to send");
     if (errno == EAGAIN) return std::size_t{0};
     if (errno != EINTR) return socket_.EndedBy(errno);
   }
@@ -142,7 +142,7 @@ Result<Fd> ListenOn(const addrinfo& address, const std::string& text) {
   if (address.ai_family == AF_INET6) ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   if (::bind(fd.get(), address.ai_addr, address.ai_addrlen) != 0 || ::listen(fd.get(), SOMAXCONN) != 0) {
     Error error = platform::ErrnoError("listening on " + text, errno);
-    if (error.code == Errc::kAlreadyExists) error.message += "; another program has that port (see 'ss -ltnp')";
+    if (error.code == Errc::kAlreadyExists) error.message += "; another program uses that port (see 'ss -ltnp')";
     if (error.code == Errc::kPermissionDenied) error.message += "; ports below 1024 are root's";
     return error;
   }

@@ -23,7 +23,7 @@ int SocketOption(int fd, int level, int name) {
   return value;
 }
 
-TEST(TcpListener, TakesConnectionsAndSaysWhenThereAreNone) {
+TEST(TcpListener, AcceptsConnectionsAndReportsWhenThereAreNone) {
   auto listener = TcpListener::Listen({"127.0.0.1", "0"});
   ASSERT_TRUE(listener) << listener.error().message;
   EXPECT_EQ(CodeOf(listener->Accept()), Errc::kTimeout);
@@ -47,15 +47,15 @@ TEST(TcpListener, OnAllAddressesTakesIpv4AndShowsItAsSuch) {
   EXPECT_TRUE(ConnectTcp({"localhost", port}, kPatience)) << "each address of the name is tried";
 }
 
-TEST(TcpListener, SaysWhoseThePortIs) {
+TEST(TcpListener, ReportsAPortInUse) {
   auto first = TcpListener::Listen({"127.0.0.1", "0"});
   ASSERT_TRUE(first);
   const auto second = TcpListener::Listen({"127.0.0.1", std::to_string(first->port())});
   ASSERT_EQ(CodeOf(second), Errc::kAlreadyExists);
-  EXPECT_NE(second.error().message.find("another program has that port"), std::string::npos) << second.error().message;
+  EXPECT_NE(second.error().message.find("another program uses that port"), std::string::npos) << second.error().message;
 }
 
-TEST(ConnectTcp, SaysWhereItDidNotGetAndWhatToCheck) {
+TEST(ConnectTcp, ReportsTheAddressAndWhatToCheck) {
   std::string port;
   {
     auto listener = TcpListener::Listen({"127.0.0.1", "0"});
@@ -89,7 +89,7 @@ TEST(ConnectTcp, GivesUpInTime) {
   FAIL() << "a backlog of none took a hundred";
 }
 
-TEST(TcpSocket, IsSetSoThatAVanishedPeerIsNoticedAndAReaderThatRestsIsNot) {
+TEST(TcpSocket, DetectsAVanishedPeerButNotASlowReader) {
   auto sockets = weir::testing::ConnectedSockets();
   const int fd = sockets.client.get();
   const auto stream = AdoptTcp(std::move(sockets.client));

@@ -84,7 +84,7 @@ Result<std::shared_ptr<const TlsIdentity::Parts>> MakeParts(const OwnFiles& file
 
 Result<TlsIdentity> TlsIdentity::OfNode(const std::string& keys_dir) {
   if (!HasNodeKeys(keys_dir))
-    return Fail(Errc::kNotFound, fmt::format("there are no keys in {}; 'weir keys init' makes them", keys_dir));
+    return Fail(Errc::kNotFound, fmt::format("no keys in {}; 'weir keys init' makes them", keys_dir));
   OwnFiles files{keys_dir, CertificateKind::kNode, {}, {}, {}};
   WEIR_TRY(files.authority, ReadCertificateFile(keys_dir + "/ca.pem"));
   WEIR_TRY(files.certificate, ReadCertificateFile(keys_dir + "/node.pem"));

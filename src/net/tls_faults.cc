@@ -42,21 +42,22 @@ std::string FaultOfToken(int error, const X509& certificate) {
     case X509_V_ERR_CERT_REVOKED:
       return fmt::format("{} (serial {}) was revoked", TokenOf(certificate), SerialOf(certificate));
     case X509_V_ERR_INVALID_PURPOSE: return "the other side's certificate is not a tenant's token";
-    default: return "the token is not one that this node gave";
+    default: return "this node did not make the token";
   }
 }
 
 std::string FaultOfNode(int error, const X509& certificate) {
   switch (error) {
     case X509_V_ERR_CERT_HAS_EXPIRED:
-      return fmt::format("the node's keys ended on {}; 'weir keys init' on the node makes others, in another folder",
-                         TimeText(ExpiryOf(certificate)));
+      return fmt::format(
+          "the node's keys expired on {}; 'weir keys init' on the node makes new ones, in another folder",
+          TimeText(ExpiryOf(certificate)));
     case X509_V_ERR_CERT_NOT_YET_VALID:
       return fmt::format("the node's keys are good from {} on only; is this machine's clock right?",
                          TimeText(BeginOf(certificate)));
     case X509_V_ERR_INVALID_PURPOSE: return "the other side is not the node: it has a certificate of another kind";
     default:
-      return "the node's certificate is not the one in the token: this is another node, or its keys were made anew";
+      return "the node's certificate is not the one in the token: this is another node, or its keys were replaced";
   }
 }
 
@@ -67,8 +68,8 @@ struct AlertWords {
 /// The alerts that a node sends for a token (as the client sees them), in the order of CheckPeer's refusals.
 constexpr std::array kTokenAlerts{
     AlertWords{SSL_AD_CERTIFICATE_REVOKED, "it was revoked"},
-    AlertWords{SSL_AD_UNKNOWN_CA, "it is unknown there, as one of another node is"},
-    AlertWords{SSL_AD_DECRYPT_ERROR, "it is unknown there, as one of another node is"},
+    AlertWords{SSL_AD_UNKNOWN_CA, "the node does not know it; it may be another node's"},
+    AlertWords{SSL_AD_DECRYPT_ERROR, "the node does not know it; it may be another node's"},
     AlertWords{SSL_AD_UNSUPPORTED_CERTIFICATE, "it is not a tenant's token"},
     AlertWords{SSL_AD_BAD_CERTIFICATE, "it is not good yet by the node's clock, or damaged"},
     AlertWords{SSL_AD_CERTIFICATE_REQUIRED, "there was none"},
@@ -76,8 +77,8 @@ constexpr std::array kTokenAlerts{
 /// The alerts that a tenant sends for the node's certificate (as the server sees them).
 constexpr std::array kNodeAlerts{
     AlertWords{SSL_AD_CERTIFICATE_EXPIRED, "it has expired by the other side's clock"},
-    AlertWords{SSL_AD_UNKNOWN_CA, "the token there is another node's"},
-    AlertWords{SSL_AD_DECRYPT_ERROR, "the token there is another node's"},
+    AlertWords{SSL_AD_UNKNOWN_CA, "its token is another node's"},
+    AlertWords{SSL_AD_DECRYPT_ERROR, "its token is another node's"},
     AlertWords{SSL_AD_UNSUPPORTED_CERTIFICATE, "it is not a node's"},
     AlertWords{SSL_AD_BAD_CERTIFICATE, "it is not good yet by the other side's clock, or damaged"},
 };
@@ -93,7 +94,7 @@ Error RefusedBy(int alert, Role own_role, const TlsIdentity& own, const std::str
   const char* words = own_role == Role::kClient ? FindWords(kTokenAlerts, alert) : FindWords(kNodeAlerts, alert);
   if (own_role == Role::kClient && alert == SSL_AD_CERTIFICATE_EXPIRED)
     return Fail(Errc::kPermissionDenied,
-                fmt::format("the node refused the token: it expired on {}; another is made there with 'weir keys token "
+                fmt::format("the node refused the token: it expired on {}; make another there with 'weir keys token "
                             "{}'",
                             TimeText(own.expires()), own.name()));
   if (words == nullptr)
@@ -105,10 +106,10 @@ Error RefusedBy(int alert, Role own_role, const TlsIdentity& own, const std::str
 
 Error NotTls(int reason, const std::string& peer) {
   if (reason == SSL_R_HTTP_REQUEST || reason == SSL_R_HTTPS_PROXY_REQUEST)
-    return Fail(Errc::kProtocol, fmt::format("{} sent an HTTP request, where TLS is spoken", peer));
+    return Fail(Errc::kProtocol, fmt::format("{} sent an HTTP request instead of TLS", peer));
   const char* words = ERR_reason_error_string(static_cast<unsigned long>(ERR_PACK(ERR_LIB_SSL, 0, reason)));
   return Fail(Errc::kProtocol,
-              fmt::format("what {} sent is not our TLS 1.3 ({})", peer, words == nullptr ? "no reason" : words));
+              fmt::format("the data from {} is not Weir's TLS 1.3 ({})", peer, words == nullptr ? "no reason" : words));
 }
 
 }  // namespace
@@ -140,7 +141,7 @@ Error HandshakeError(const SSL& ssl, int returned, int error_number, const TlsId
   if (kind == SSL_ERROR_SSL && reason >= kAlerts && reason < kAlerts + 256)
     return RefusedBy(reason - kAlerts, check.own_role, own, peer);
   if (kind == SSL_ERROR_SSL && reason != SSL_R_UNEXPECTED_EOF_WHILE_READING) return NotTls(reason, peer);
-  std::string went = fmt::format("{} closed the connection before it was known", peer);
+  std::string went = fmt::format("{} closed the connection before it was authenticated", peer);
   if (kind == SSL_ERROR_SYSCALL && error_number != 0) went = platform::ErrnoError(went, error_number).message;
   if (check.own_role == Role::kClient) went += "; is it a port without TLS, for --plain?";
   return Fail(Errc::kUnavailable, std::move(went));

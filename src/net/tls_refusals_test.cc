@@ -65,11 +65,11 @@ TlsIdentity TokenOfTime(const NodeKeys& keys, std::int64_t begin_s, std::int64_t
   return NodeKeys::TenantOf(keys.File("of-time.token", token->text));
 }
 
-TEST(TlsRefusals, ATokenOfAnotherNodeFindsAnotherNode) {
+TEST(TlsRefusals, ATokenOfAnotherNodeFailsAtTheNodesCertificate) {
   const NodeKeys keys, others;
   const Refusal refusal = RefusalOf(keys.Node(), others.Tenant());
   ExpectSays(refusal.client, "the node's certificate is not the one in the token");
-  ExpectSays(refusal.server, "the token there is another node's");
+  ExpectSays(refusal.server, "its token is another node's");
 }
 
 TEST(TlsRefusals, ATokenOfAnotherNodeThatTrustsThisOneIsUnknown) {
@@ -85,7 +85,7 @@ TEST(TlsRefusals, ATokenOfAnotherNodeThatTrustsThisOneIsUnknown) {
   const std::string file = others.File("tenant-only.pem", token.substr(token.find("-----END CERTIFICATE-----") + 26));
   ASSERT_EQ(SSL_CTX_use_certificate_file(context.get(), file.c_str(), SSL_FILETYPE_PEM), 1);
   ASSERT_EQ(SSL_CTX_use_PrivateKey_file(context.get(), file.c_str(), SSL_FILETYPE_PEM), 1);
-  ExpectSays(RefusalOfAnyClient(keys, *context), "the token is not one that this node gave");
+  ExpectSays(RefusalOfAnyClient(keys, *context), "this node did not make the token");
 }
 
 TEST(TlsRefusals, AnExpiredTokenSaysWhenItExpired) {
@@ -96,7 +96,7 @@ TEST(TlsRefusals, AnExpiredTokenSaysWhenItExpired) {
   ExpectSays(refusal.client, "the node refused the token: it expired on " + TimeText(now - 1000));
 }
 
-TEST(TlsRefusals, ATokenOfTheFutureSaysFromWhenItIsGood) {
+TEST(TlsRefusals, ATokenOfTheFutureSaysWhenItBecomesValid) {
   const NodeKeys keys;
   const std::int64_t now = std::time(nullptr);
   const Refusal refusal = RefusalOf(keys.Node(), TokenOfTime(keys, now + 1000, now + 2000));
@@ -116,7 +116,7 @@ TEST(TlsRefusals, ARevokedTokenIsRefusedFromTheNextConnectionOn) {
   EXPECT_TRUE(StartBoth(ConnectedSockets(), node, neighbour).client);
 }
 
-TEST(TlsRefusals, WithoutItsListOfRevokedTokensANodeLetsNobodyIn) {
+TEST(TlsRefusals, WithoutItsRevocationListANodeRefusesAllTokens) {
   const NodeKeys keys;
   const TlsIdentity node = keys.Node(), tenant = keys.Tenant();
   for (const char* content : {"half a li", "no serial at all\n"}) {
@@ -126,7 +126,7 @@ TEST(TlsRefusals, WithoutItsListOfRevokedTokensANodeLetsNobodyIn) {
   std::filesystem::remove(keys.dir() + "/revoked");
   StreamPair pair = StartBoth(ConnectedSockets(), node, tenant);
   ASSERT_EQ(CodeOf(pair.server), Errc::kNotFound);
-  ExpectSays(pair.server.error().message, "nobody is let in");
+  ExpectSays(pair.server.error().message, "no tenant is accepted");
   EXPECT_EQ(CodeOf(pair.client), Errc::kUnavailable);
 }
 
@@ -143,13 +143,13 @@ TEST(TlsRefusals, ANodeDoesNotPassForATenant) {
   ExpectSays(refusal.client, "it is not a tenant's token");
 }
 
-TEST(TlsRefusals, WhoShowsNoCertificateHasNoToken) {
+TEST(TlsRefusals, AClientWithoutACertificateIsRefused) {
   const NodeKeys keys;
   const OpenSslPtr<SSL_CTX> context(SSL_CTX_new(TLS_client_method()));
   ExpectSays(RefusalOfAnyClient(keys, *context), "has no certificate, so no token");
 }
 
-TEST(TlsRefusals, AnOlderTlsIsNotSpoken) {
+TEST(TlsRefusals, OlderVersionsOfTlsAreRefused) {
   const NodeKeys keys;
   SocketPair sockets = ConnectedSockets();
   std::jthread old([&] {
@@ -201,7 +201,7 @@ TEST(TlsRefusals, APortScannerThatClosesAtOnceIsNotedAndNoMore) {
   EXPECT_EQ(CodeOf(StartTls(std::move(reset.server), keys.Node(), Role::kServer, kPatience)), Errc::kUnavailable);
 }
 
-TEST(TlsRefusals, APeerThatNeverSpeaksIsGivenUpOn) {
+TEST(TlsRefusals, ASilentPeerTimesOut) {
   const NodeKeys keys;
   for (const Role role : {Role::kServer, Role::kClient}) {
     SocketPair sockets = ConnectedSockets();
@@ -210,7 +210,7 @@ TEST(TlsRefusals, APeerThatNeverSpeaksIsGivenUpOn) {
   }
 }
 
-TEST(TlsRefusals, ANodeThatTakesTheHandshakeAndLetsNobodyInIsGivenUpOn) {
+TEST(TlsRefusals, ANodeThatNeverAcceptsTheConnectionTimesOut) {
   // The TLS handshake succeeds, but the server never confirms that it accepted the token.
   const NodeKeys keys;
   const std::string dir = keys.dir();

@@ -94,7 +94,7 @@ Status TlsStream::Until(Instant deadline, const TlsIdentity& own, Step step) {
       return HandshakeError(*ssl_, returned, error_number, own, peer());
     const short events = kind == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT;
     if (!socket_.Await(events, LeftUntil(deadline)))
-      return Fail(Errc::kTimeout, fmt::format("{} hasn't said in time who it is", peer()));
+      return Fail(Errc::kTimeout, fmt::format("{} has not authenticated in time", peer()));
   }
 }
 

@@ -105,7 +105,7 @@ TEST_P(Streams, GatherPartsOfAnySize) {
   EXPECT_TRUE(got == bytes);
 }
 
-TEST_P(Streams, SayThatNothingIsThereAndThatNobodyReads) {
+TEST_P(Streams, ReportAnEmptyInputAndAFullOutput) {
   std::byte byte{};
   EXPECT_EQ(*client_->TryReceive({&byte, 1}), 0u);
   EXPECT_FALSE(client_->AwaitReceive(milliseconds(1)));
@@ -122,7 +122,7 @@ TEST_P(Streams, SayThatNothingIsThereAndThatNobodyReads) {
   EXPECT_TRUE(client_->AwaitSend(kPatience));
 }
 
-TEST_P(Streams, FindWhatIsBufferedWithoutWaitingForMore) {
+TEST_P(Streams, ReturnBufferedDataWithoutWaiting) {
   const auto bytes = Pattern(100, 5);
   ASSERT_TRUE(SendAll(*client_, bytes, kPatience));
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -152,7 +152,7 @@ TEST_P(Streams, ShutdownEndsBothWaitsAndAllThatFollows) {
   EXPECT_TRUE(client_->AwaitReceive(kPatience));
 }
 
-TEST_P(Streams, WhatWasSentBeforeTheEndComesAndThenTheEnd) {
+TEST_P(Streams, DataSentBeforeTheEndArrivesFirst) {
   const auto bytes = Pattern(50'000, 8);
   ASSERT_TRUE(SendAll(*client_, bytes, kPatience));
   client_->Shutdown();
@@ -165,7 +165,7 @@ TEST_P(Streams, WhatWasSentBeforeTheEndComesAndThenTheEnd) {
   EXPECT_NE(end.error().message.find("closed by the other side"), std::string::npos) << end.error().message;
 }
 
-TEST_P(Streams, APeerThatGoesWhileBytesAreOnTheirWayIsAnErrorAndNoSignal) {
+TEST_P(Streams, APeerThatDisconnectsWhileSendingIsAnErrorWithoutASignal) {
   const auto block = Pattern(1 << 20, 9);
   const iovec part{const_cast<std::byte*>(block.data()), block.size()};
   while (*client_->TrySend({&part, 1}) > 0) {
@@ -177,7 +177,7 @@ TEST_P(Streams, APeerThatGoesWhileBytesAreOnTheirWayIsAnErrorAndNoSignal) {
   EXPECT_EQ(CodeOf(client_->TrySend({&part, 1})), Errc::kUnavailable);
 }
 
-TEST_P(Streams, TellWhoThePeerIs) {
+TEST_P(Streams, ReportThePeersIdentity) {
   EXPECT_TRUE(client_->peer().starts_with("127.0.0.1:")) << client_->peer();
   EXPECT_EQ(client_->peer_name(), GetParam() ? "lab" : "");
   EXPECT_EQ(server_->peer_name(), GetParam() ? "render" : "");
@@ -267,7 +267,7 @@ TEST(Tls, AnEavesdropperSeesNeitherBytesNorNames) {
   }
 }
 
-TEST(Tls, AHandshakeThatIsReplayedLetsNobodyIn) {
+TEST(Tls, AReplayedHandshakeIsRefused) {
   const NodeKeys keys;
   std::string recorded;
   {
@@ -299,7 +299,7 @@ TEST(Tls, BytesThatWereChangedOnTheWayEndTheConnection) {
   EXPECT_TRUE(std::ranges::all_of(got, [](std::byte b) { return b == std::byte{}; }));
 }
 
-TEST(Tls, AnEndThatNobodySignedIsNotTakenForAnOrderlyOne) {
+TEST(Tls, AnUnauthenticatedEndIsAnError) {
   const NodeKeys keys;
   auto wire = std::make_unique<TappedWire>();
   StreamPair pair = StartBoth(wire->TakeEnds(), keys.Node(), keys.Tenant());

@@ -77,8 +77,9 @@ struct NvmlDevice::Opened {
                                         : by_pci(which.c_str(), &device);
     if (code == kSuccess) return Ok();
     const bool none = code == kErrorNotFound || code == kErrorInvalidArgument;
-    return Fail(none ? Errc::kNotFound : Errc::kUnavailable,
-                "no GPU '" + which + "' (an index, a UUID or a PCI address, as nvidia-smi -L says): " + Words(code));
+    return Fail(
+        none ? Errc::kNotFound : Errc::kUnavailable,
+        "no GPU '" + which + "' (an index, a UUID or a PCI address, as printed by nvidia-smi -L): " + Words(code));
   }
 };
 
@@ -107,7 +108,7 @@ Result<NvmlDevice> NvmlDevice::Open(const std::string& library, const std::strin
   nvml.Load(nvml.pci_info, "nvmlDeviceGetPciInfo_v3");
   nvml.Load(nvml.process_utilization, "nvmlDeviceGetProcessUtilization");
   if (const Return code = nvml.init(); code != kSuccess)
-    return Fail(Errc::kUnavailable, "NVIDIA's driver can't be asked: " + nvml.Words(code));
+    return Fail(Errc::kUnavailable, "NVIDIA's driver can't be queried: " + nvml.Words(code));
   nvml.begun = true;
   WEIR_TRY_STATUS(nvml.Find(which));
   return NvmlDevice(std::move(opened));
@@ -116,8 +117,7 @@ Result<NvmlDevice> NvmlDevice::Open(const std::string& library, const std::strin
 Result<DeviceMemory> NvmlDevice::Memory() const {
   Opened::MemoryInfo info{};
   if (const Return code = opened_->memory_info(opened_->device, &info); code != kSuccess)
-    return Fail(Errc::kUnavailable,
-                "NVIDIA's driver does not say what of the GPU's memory is used: " + opened_->Words(code));
+    return Fail(Errc::kUnavailable, "NVIDIA's driver does not report the GPU's used memory: " + opened_->Words(code));
   return DeviceMemory{Bytes{info.total}, Bytes{info.used}};
 }
 

@@ -11,12 +11,12 @@ namespace weir::platform {
 class AcceptPause {
  public:
   static constexpr Duration kPause = milliseconds(100);
-  static constexpr Duration kSaidAgainAfter = seconds(60);
+  static constexpr Duration kRepeatAfter = seconds(60);
 
   /// Records that accepting failed for lack of resources. True: the failure should be logged.
   [[nodiscard]] bool Failed(Instant now) {
     until_ = now + kPause;
-    const bool say = !said_ || now - said_at_ >= kSaidAgainAfter;
+    const bool say = !said_ || now - said_at_ >= kRepeatAfter;
     if (say) said_at_ = now;
     said_ = true;
     return say;

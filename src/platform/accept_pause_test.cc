@@ -16,12 +16,12 @@ TEST(AcceptPause, EndsByItself) {
   EXPECT_FALSE(pause.Holds(kStart + AcceptPause::kPause));
 }
 
-TEST(AcceptPause, IsToldOnceAMinute) {
+TEST(AcceptPause, IsReportedOnceAMinute) {
   AcceptPause pause;
   int told = 0;
-  for (Duration at{}; at < AcceptPause::kSaidAgainAfter; at += AcceptPause::kPause) told += pause.Failed(kStart + at);
+  for (Duration at{}; at < AcceptPause::kRepeatAfter; at += AcceptPause::kPause) told += pause.Failed(kStart + at);
   EXPECT_EQ(told, 1);
-  EXPECT_TRUE(pause.Failed(kStart + AcceptPause::kSaidAgainAfter));
+  EXPECT_TRUE(pause.Failed(kStart + AcceptPause::kRepeatAfter));
 }
 
 }  // namespace

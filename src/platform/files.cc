@@ -36,7 +36,7 @@ Status ReplaceFile(const std::string& path, std::string_view content) {
   const Fd fd(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!fd) return ErrnoError("making " + beside, errno);
   Status status = WriteAll(FileCalls::System(), fd.get(), content, beside);
-  if (status && ::fchmod(fd.get(), 0644) != 0) status = ErrnoError("opening " + beside + " for everybody", errno);
+  if (status && ::fchmod(fd.get(), 0644) != 0) status = ErrnoError("opening " + beside + " for every user", errno);
   if (status && ::rename(beside.c_str(), path.c_str()) != 0)
     status = ErrnoError("renaming " + beside + " to " + path, errno);
   if (!status) ::unlink(beside.c_str());
@@ -54,7 +54,7 @@ Status MakeFolder(const std::string& path, unsigned mode) {
     if (::mkdir(path.c_str(), mode) == 0) return Ok();
   }
   if (errno != EEXIST) return ErrnoError("making the folder " + path, errno);
-  // The parent folder may be writable for everybody, as in /tmp/weir-1000: a link there could lead anywhere.
+  // The parent folder may be writable for every user, as in /tmp/weir-1000: a link there could lead anywhere.
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0) return ErrnoError("lstat " + path, errno);
   if (S_ISLNK(info.st_mode)) {

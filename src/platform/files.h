@@ -14,7 +14,7 @@ namespace weir::platform {
 /// tests.
 Status WriteFileAtomically(const std::string& path, std::string_view content);
 
-/// Like WriteFileAtomically, but readable for everybody (mode 0644) and without a sync, for content that is useless
+/// Like WriteFileAtomically, but readable for every user (mode 0644) and without a sync, for content that is useless
 /// after a crash of the machine.
 Status ReplaceFile(const std::string& path, std::string_view content);
 

@@ -29,7 +29,7 @@ std::string Content(const std::string& path) {
   return content ? *content : "";
 }
 
-TEST(ReplaceFile, MakesAndReplacesAFileThatEverybodyReads) {
+TEST(ReplaceFile, WritesAWorldReadableFile) {
   const TempFolder folder;
   ASSERT_TRUE(ReplaceFile(folder / "list", "one, and more"));
   struct stat before {
@@ -43,7 +43,7 @@ TEST(ReplaceFile, MakesAndReplacesAFileThatEverybodyReads) {
   EXPECT_FALSE(ReplaceFile(folder / "no/list", "x"));
 }
 
-TEST(WriteFileAtomically, MakesAndReplacesAFileThatOnlyItsOwnerReads) {
+TEST(WriteFileAtomically, WritesAPrivateFile) {
   const TempFolder folder;
   ASSERT_TRUE(WriteFileAtomically(folder / "state", "one"));
   EXPECT_EQ(Content(folder / "state"), "one");
@@ -70,7 +70,7 @@ TEST(WriteFileAtomically, FailsWhereTheFolderIsMissing) {
   EXPECT_NE(status.error().message.find("missing/state"), std::string::npos) << status.error().message;
 }
 
-TEST(WriteFileAtomically, LeavesTheOldContentWhenItsNeighbourCannotBeMade) {
+TEST(WriteFileAtomically, KeepsTheOldContentWhenTheTemporaryFileFails) {
   const TempFolder folder;
   ASSERT_TRUE(WriteFileAtomically(folder / "state", "old"));
   std::filesystem::create_directory(folder / "state.new");
@@ -156,7 +156,7 @@ TEST(ReadFile, IsBounded) {
   EXPECT_EQ(CodeOf(ReadFile("/dev/zero", 1 << 20)), Errc::kResourceExhausted);
 }
 
-TEST(ReadFile, SaysWhatIsMissing) {
+TEST(ReadFile, NamesTheMissingFile) {
   const TempFolder folder;
   EXPECT_EQ(CodeOf(ReadFile(folder / "none", 1)), Errc::kNotFound);
   EXPECT_FALSE(ReadFile(folder.path(), 1));
@@ -208,7 +208,7 @@ TEST(MakeFolder, RefusesOneThatOthersMayWrite) {
   EXPECT_TRUE(MakeFolder(folder / "a")) << "what is ours there others can't replace";
 }
 
-TEST(DefaultFolders, AreWhatTheEnvironmentSays) {
+TEST(DefaultFolders, FollowTheEnvironment) {
   ::setenv("WEIR_RUN_DIR", "/somewhere/run", 1);
   ::setenv("WEIR_STATE_DIR", "/somewhere/state", 1);
   EXPECT_EQ(DefaultRunDir(), "/somewhere/run");

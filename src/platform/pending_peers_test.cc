@@ -6,7 +6,7 @@
 namespace weir::platform {
 namespace {
 
-TEST(PendingPeers, ASilentUserLosesItsOldestAndNobodyElseLosesAny) {
+TEST(PendingPeers, ASilentUserLosesOnlyItsOwnOldestConnections) {
   PendingPeers<int> pending(3, seconds(2));
   const Instant now = InstantFromNs(1);
   const std::uint64_t other = pending.Add(now, 1, 100);

@@ -12,7 +12,7 @@ namespace {
 
 using weir::testing::CodeOf;
 
-TEST(PipedChild, AnswersWhatItIsSentHoweverMuch) {
+TEST(PipedChild, ExchangesLargeAmountsOfData) {
   auto child = PipedChild::Start({"/bin/cat"});
   ASSERT_TRUE(child) << child.error().message;
   std::vector<std::byte> sent(50'000), back(sent.size());
@@ -24,7 +24,7 @@ TEST(PipedChild, AnswersWhatItIsSentHoweverMuch) {
   }
 }
 
-TEST(PipedChild, OneThatHasEndedOrSaysNothingIsAnError) {
+TEST(PipedChild, AnEndedOrSilentChildIsAnError) {
   auto child = PipedChild::Start({"/bin/true"});
   ASSERT_TRUE(child);
   std::vector<std::byte> some(10);

@@ -30,7 +30,7 @@ Result<std::uint64_t> StatFieldOf(pid_t pid, int wanted) {
   std::uint64_t number = 0;
   if (at == std::string::npos ||
       std::from_chars(stat.data() + at + 1, stat.data() + stat.size(), number).ec != std::errc{})
-    return Fail(Errc::kIo, "reading " + path + ": field " + std::to_string(wanted) + " is no number");
+    return Fail(Errc::kIo, "reading " + path + ": field " + std::to_string(wanted) + " is not a number");
   return number;
 }
 

@@ -26,7 +26,7 @@ using weir::testing::Child;
 using weir::testing::CodeOf;
 using weir::testing::WaitUntil;
 
-TEST(StartTimeOf, NamesAProcessForGood) {
+TEST(StartTimeOf, IdentifiesAProcessUniquely) {
   const auto mine = StartTimeOf(::getpid());
   ASSERT_TRUE(mine) << mine.error().message;
   EXPECT_GT(*mine, 0u);

@@ -29,7 +29,7 @@ Fd Memfd(std::uint64_t bytes, int seals) {
   return fd;
 }
 
-TEST(SharedRegion, StartsZeroedAndIsSeenByWhoeverMapsIt) {
+TEST(SharedRegion, StartsZeroedAndIsSharedByMappings) {
   auto region = MakeSharedRegion("weir-test", kBytes);
   ASSERT_TRUE(region) << region.error().message;
   EXPECT_EQ(region->mapping.bytes(), kBytes);
@@ -40,7 +40,7 @@ TEST(SharedRegion, StartsZeroedAndIsSeenByWhoeverMapsIt) {
   EXPECT_EQ(other->As<char>()[kBytes - 1], 'w');
 }
 
-TEST(SharedRegion, CannotBeResizedByWhoeverHoldsIt) {
+TEST(SharedRegion, CannotBeResizedByAHolder) {
   const auto region = MakeSharedRegion("weir-test", kBytes);
   ASSERT_TRUE(region);
   for (const off_t size : {off_t{0}, off_t{4096}, off_t{kBytes * 2}}) {
@@ -88,17 +88,17 @@ TEST(MapForeignRegion, RefusesAMemfdThatItsOwnerCanStillResize) {
   }
 }
 
-TEST(MapForeignRegion, RefusesAnotherSizeThanWasSaid) {
+TEST(MapForeignRegion, RefusesAnUnexpectedSize) {
   const Fd fd = Memfd(kBytes, F_SEAL_SHRINK | F_SEAL_GROW);
   for (const std::uint64_t said : {std::uint64_t{0}, kBytes - 1, kBytes + 1, ~std::uint64_t{0}})
     EXPECT_EQ(CodeOf(MapForeignRegion(fd.get(), said)), Errc::kProtocol) << said;
 }
 
-TEST(MapForeignRegion, RefusesWhatCannotBeWritten) {
+TEST(MapForeignRegion, RefusesAReadOnlyRegion) {
   EXPECT_FALSE(MapForeignRegion(Memfd(kBytes, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE).get(), kBytes));
 }
 
-TEST(MapForeignRegion, RefusesWhatIsNoMemfd) {
+TEST(MapForeignRegion, RefusesOtherDescriptors) {
   const weir::testing::TempFolder folder;
   ASSERT_TRUE(WriteFileAtomically(folder / "file", std::string(kBytes, 'x')));
   const Fd file(::open((folder / "file").c_str(), O_RDWR | O_CLOEXEC));

@@ -32,7 +32,7 @@ struct User {
 Result<User> FindUser(uid_t uid) {
   if (uid == static_cast<uid_t>(-1) || uid == ::geteuid()) return User{};
   const passwd* entry = ::getpwuid(uid);
-  if (entry == nullptr) return Fail(Errc::kNotFound, "there is no user with uid " + std::to_string(uid));
+  if (entry == nullptr) return Fail(Errc::kNotFound, "no user with uid " + std::to_string(uid));
   return User{.change = true, .uid = uid, .gid = entry->pw_gid};
 }
 

@@ -10,7 +10,7 @@
 namespace weir::platform {
 namespace {
 
-TEST(ThreadSlice, LeavesAllElseAsItIs) {
+TEST(ThreadSlice, ChangesOnlyTheSlice) {
   std::thread([] {
     const int policy = ::sched_getscheduler(0);
     const int nice = ::getpriority(PRIO_PROCESS, 0);
@@ -22,7 +22,7 @@ TEST(ThreadSlice, LeavesAllElseAsItIs) {
   }).join();
 }
 
-TEST(ThreadSlice, IsNotForThreadsOfAnotherKind) {
+TEST(ThreadSlice, SkipsThreadsOfOtherSchedulingClasses) {
   std::thread([] {
     const sched_param none{};
     ASSERT_EQ(::sched_setscheduler(0, SCHED_IDLE, &none), 0);

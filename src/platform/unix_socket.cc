@@ -54,7 +54,7 @@ Status RemoveStale(const std::string& path) {
   // permission may hide a listener.
   const auto connected = ConnectTo(path, SOCK_SEQPACKET);
   if (connected || (connected.error().code != Errc::kUnavailable && connected.error().code != Errc::kNotFound))
-    return Fail(Errc::kBusy, "somebody listens on " + path + " already");
+    return Fail(Errc::kBusy, "another process listens on " + path + " already");
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) return ErrnoError("removing the stale socket " + path, errno);
   return Ok();
 }

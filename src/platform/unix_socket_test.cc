@@ -82,7 +82,7 @@ TEST(ListenSeqPacket, ReplacesAStaleSocket) {
   EXPECT_TRUE(ConnectSeqPacket(folder / "s"));
 }
 
-TEST(ListenSeqPacket, LeavesASocketAloneOnWhichSomebodyListens) {
+TEST(ListenSeqPacket, KeepsALiveSocket) {
   const TempFolder folder;
   const auto first = ListenSeqPacket(folder / "s", 0600);
   ASSERT_TRUE(first);
@@ -90,14 +90,14 @@ TEST(ListenSeqPacket, LeavesASocketAloneOnWhichSomebodyListens) {
   EXPECT_TRUE(ConnectSeqPacket(folder / "s")) << "the first one must still be reached";
 }
 
-TEST(ListenSeqPacket, LeavesASocketOfAnotherKindAloneOnWhichSomebodyListens) {
+TEST(ListenSeqPacket, KeepsALiveSocketOfAnotherType) {
   const TempFolder folder;
   const Fd stream = ListenStream(folder / "s");
   EXPECT_EQ(CodeOf(ListenSeqPacket(folder / "s", 0600)), Errc::kBusy);
   EXPECT_EQ(::access((folder / "s").c_str(), F_OK), 0);
 }
 
-TEST(ListenSeqPacket, LeavesAListenerAloneThatIsTooBusyToAnswer) {
+TEST(ListenSeqPacket, KeepsABusyListener) {
   const TempFolder folder;
   const auto listener = ListenSeqPacket(folder / "s", 0600);
   ASSERT_TRUE(listener);
@@ -110,7 +110,7 @@ TEST(ListenSeqPacket, LeavesAListenerAloneThatIsTooBusyToAnswer) {
   EXPECT_EQ(::access((folder / "s").c_str(), F_OK), 0);
 }
 
-TEST(ListenSeqPacket, LeavesAloneWhatIsNoSocket) {
+TEST(ListenSeqPacket, KeepsOtherFiles) {
   const TempFolder folder;
   ASSERT_TRUE(WriteFileAtomically(folder / "file", "precious"));
   ASSERT_TRUE(MakeFolder(folder / "folder"));
@@ -145,7 +145,7 @@ TEST(Sockets, AreNotInheritedByOtherPrograms) {
   EXPECT_NE(::fcntl(connection->get(), F_GETFD) & FD_CLOEXEC, 0);
 }
 
-TEST(ListenUnixStream, CarriesBytesAndLeavesAloneWhatSomebodyListensOn) {
+TEST(ListenUnixStream, CarriesBytesAndKeepsALiveSocket) {
   const TempFolder folder;
   { ASSERT_TRUE(ListenUnixStream(folder / "s", 0600)); }
   EXPECT_EQ(CodeOf(ConnectUnixStream(folder / "s")), Errc::kUnavailable);
@@ -153,9 +153,9 @@ TEST(ListenUnixStream, CarriesBytesAndLeavesAloneWhatSomebodyListensOn) {
   ASSERT_TRUE(listener) << listener.error().message;
   EXPECT_EQ(CodeOf(ListenUnixStream(folder / "s", 0600)), Errc::kBusy);
   EXPECT_EQ(CodeOf(ListenSeqPacket(folder / "s", 0600)), Errc::kBusy);
-  auto nobody = AcceptUnix(listener->get());
-  ASSERT_TRUE(nobody);
-  EXPECT_FALSE(*nobody);
+  auto none = AcceptUnix(listener->get());
+  ASSERT_TRUE(none);
+  EXPECT_FALSE(*none);
   const auto connected = ConnectUnixStream(folder / "s");
   ASSERT_TRUE(connected) << connected.error().message;
   auto accepted = AcceptUnix(listener->get());
@@ -200,11 +200,11 @@ TEST(PeerOf, IsTheUserThatConnected) {
   EXPECT_EQ(PeerOf(connection.get())->uid, 65'534u);
 }
 
-TEST(PeerOf, FailsOnWhatIsNoSocket) { EXPECT_FALSE(PeerOf(0 - 1)); }
+TEST(PeerOf, FailsForOtherDescriptors) { EXPECT_FALSE(PeerOf(0 - 1)); }
 
 // -- Packets ---------------------------------------------------------------------------------------------------------
 
-TEST(SendLastPacket, ArrivesAlsoWhereTheOtherSideHasSentSomething) {
+TEST(SendLastPacket, ArrivesWhenTheOtherSideHasUnreadData) {
   for (const int sent : {0, 1, 3}) {
     Pair pair;
     for (int i = 0; i < sent; ++i) ASSERT_TRUE(SendPacket(pair.b.get(), Bytes(100)));
@@ -233,7 +233,7 @@ TEST(Packets, AreNotWaitedFor) {
   EXPECT_TRUE(WaitReadable(pair.b.get(), 0));
 }
 
-TEST(Packets, ThatNobodyReadsAreRefusedAtLast) {
+TEST(Packets, AreRefusedWhenTheBufferIsFull) {
   Pair pair;
   Status status = Ok();
   for (int i = 0; i < 100'000 && status; ++i) status = SendPacket(pair.a.get(), Bytes(512));

@@ -56,7 +56,7 @@ TEST(AttachMessages, GoldenBytesAreDecodedIntoEach) {
   }
 }
 
-TEST(AttachMessages, NoneIsLongerThanTheBoundOnPackets) {
+TEST(AttachMessages, AllFitThePacketBound) {
   EXPECT_LE(Encode(Hello{1, 0, Api::kModule, std::string(1000, 'x')}).size(), kAttachMessageBytesMax);
   EXPECT_LE(Encode(Refusal{Errc::kInternal, std::string(1000, 'x')}).size(), kAttachMessageBytesMax);
   EXPECT_LE(Encode(Welcome{}).size(), kAttachMessageBytesMax);

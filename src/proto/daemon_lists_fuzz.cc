@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "proto/leave_list.h"
+#include "proto/drain_list.h"
 #include "proto/peer_list.h"
 
 namespace {
@@ -20,12 +20,12 @@ template <typename List>
 void RequireSameAgain(const std::optional<List>& first, std::string_view text, std::string (*write)(const List&),
                       std::optional<List> (*read)(std::string_view)) {
   if (!first) return;
-  Require(text.size() <= kLeaveBytesMax);
+  Require(text.size() <= kDrainListBytesMax);
   const std::string once = write(*first);
-  Require(once.size() <= kLeaveBytesMax);
+  Require(once.size() <= kDrainListBytesMax);
   const auto second = read(once);
   Require(second.has_value());
-  if (text.size() < kLeaveBytesMax) Require(*second == *first);
+  if (text.size() < kDrainListBytesMax) Require(*second == *first);
 }
 
 }  // namespace
@@ -34,12 +34,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data + 1), size - 1);
   switch (data[0] % 3) {
-    case 0: RequireSameAgain(LeaveListFrom(text), text, LeaveListText, LeaveListFrom); break;
+    case 0: RequireSameAgain(DrainListFrom(text), text, DrainListText, DrainListFrom); break;
     case 1: {
-      const auto first = AskedHereFrom(text);
-      RequireSameAgain(first, text, AskedHereText, AskedHereFrom);
+      const auto first = DrainStateFrom(text);
+      RequireSameAgain(first, text, DrainStateText, DrainStateFrom);
       if (!first) break;
-      for (const AskedHere& one : *first) Require(one.asked <= one.here);
+      for (const DrainState& one : *first) Require(one.asked <= one.here);
       break;
     }
     default: {

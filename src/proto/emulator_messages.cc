@@ -264,7 +264,7 @@ Result<Message> Decode(std::span<const std::byte> packet) {
   WireReader reader(packet);
   auto message = Read(reader);
   if (message && (reader.short_read() || reader.left() > 0))
-    return Fail(Errc::kProtocol, "a message whose length is wrong");
+    return Fail(Errc::kProtocol, "a message with a wrong length");
   return message;
 }
 

@@ -62,15 +62,15 @@ TEST(OpenClArena, ABufferThatBeginsWithContentsNamesItsRange) {
   EXPECT_EQ(RangesOf(Encode(CreateBuffer{.size = 10, .offset = 8192})), Ranges{});
 }
 
-TEST(OpenClArena, WhatIsInTheMessageNamesNothing) {
+TEST(OpenClArena, InlineContentsNameNoRange) {
   const std::string text = "kernel void k() {}";
   EXPECT_EQ(RangesOf(Encode(CreateProgram{.id = 1, .source = Blob::Inline(BytesOf(text))})), Ranges{});
 }
 
-TEST(OpenClArena, AMalformedMessageIsToldFromOneWithoutRanges) {
+TEST(OpenClArena, DistinguishesMalformedMessagesFromOnesWithoutRanges) {
   std::vector<std::byte> cut = Encode(WriteBuffer{.content = Blob::Arena(0, 10)});
   cut.resize(kHeaderBytes + 6);
-  const auto none = [](std::uint64_t, std::uint64_t) { FAIL() << "a range of what is no message"; };
+  const auto none = [](std::uint64_t, std::uint64_t) { FAIL() << "a range of a malformed message"; };
   EXPECT_FALSE(ForEachArenaRange(cut, none));
   EXPECT_FALSE(ForEachArenaRange({}, none));
 }

@@ -482,7 +482,7 @@ struct Notice {
   static void Fields(auto& m, auto& f) { f(m.context, m.status, m.text); }
 };
 
-/// Sent to a remote client (Hello::distant) before any message that may report the end of a read: this part of the
+/// Sent to a remote client (Hello::remote) before any message that may report the end of a read: this part of the
 /// arena holds the result of the read, or will be filled from the buffers' memory.
 struct Arrived {
   static constexpr Op kOp = Op::kArrived;
@@ -569,9 +569,9 @@ struct Hello {
   std::uint32_t magic = 0;
   std::uint16_t version = 0;
   std::string_view program{};  // for display
-  std::uint8_t distant = 0;    // 1: a remote client, whose arena is a different one; results of reads are announced
+  std::uint8_t remote = 0;     // 1: a remote client, whose arena is a different one; results of reads are announced
                                // (Arrived) and sent
-  static void Fields(auto& m, auto& f) { f(m.magic, m.version, m.program, m.distant); }
+  static void Fields(auto& m, auto& f) { f(m.magic, m.version, m.program, m.remote); }
 };
 
 /// Has two descriptors, the rings and the arena, or a refusal and no descriptors. A remote client gets a third one, the

@@ -34,7 +34,7 @@ class Filler {
   void Fill(std::string& text) { text = Text(); }
   template <typename T>
   void Fill(NumberList<T>& list) {
-    auto& numbers = Kept<std::vector<T>>();
+    auto& numbers = Stored<std::vector<T>>();
     numbers.resize(2);
     for (T& number : numbers) Fill(number);
     list = NumberList<T>(numbers.data(), numbers.size());
@@ -60,10 +60,10 @@ class Filler {
   requires std::is_class_v<T> && requires(T& m, Filler& f) { T::Fields(m, f); }
   void Fill(T& record) { T::Fields(record, *this); }
 
-  const std::string& Text() { return Kept<std::string>() = "text " + std::to_string(++next_); }
+  const std::string& Text() { return Stored<std::string>() = "text " + std::to_string(++next_); }
   /// Views must outlive the message, so what they point to is never freed; it is a few kilobytes.
   template <typename T>
-  static T& Kept() {
+  static T& Stored() {
     static std::deque<T> all;
     return all.emplace_back();
   }
@@ -177,7 +177,7 @@ RC_GTEST_PROP(OpenClMessages, SurviveTheRoundTrip, (std::uint16_t seed)) {
 }
 
 // An older sender omits the fields that it doesn't know; a message that ends within a field is malformed.
-TEST(OpenClMessages, MayEndBeforeAFieldAndNowhereElse) {
+TEST(OpenClMessages, MayEndOnlyBetweenFields) {
   const NdRange whole = Filled<NdRange>();
   const std::vector<std::byte> bytes = Encode(whole);
   const std::size_t before_local = bytes.size() - sizeof whole.local;
@@ -189,7 +189,7 @@ TEST(OpenClMessages, MayEndBeforeAFieldAndNowhereElse) {
   EXPECT_FALSE(Decode(ByteView(bytes).first(before_local - 1), cut));
 }
 
-TEST(OpenClMessages, AreSkippedBehindWhatIsKnown) {
+TEST(OpenClMessages, UnknownTrailingFieldsAreSkipped) {
   std::vector<std::byte> bytes = Encode(Filled<Finish>());
   bytes.resize(bytes.size() + 5, std::byte{0xEE});
   Finish decoded;

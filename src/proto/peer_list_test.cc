@@ -13,7 +13,7 @@ TEST(PeerList, ComesBackAsItWas) {
   EXPECT_TRUE(PeersFrom("").empty());
 }
 
-TEST(PeerList, LeavesOutWhatMakesNoSense) {
+TEST(PeerList, OmitsInvalidEntries) {
   EXPECT_EQ(PeersFrom("1\n1 2\n1 2 \nx 2 /a\n-1 2 /a\n99999999999999999999 2 /a\n3 4 /b"),
             (std::vector<ListedPeer>{{3, 4, "/b"}}));
   std::string many;

@@ -47,7 +47,7 @@ TEST(PortFrames, OnlyFramesArePlausible) {
   EXPECT_FALSE(Plausible(FrameHeader{.kind = 2, .reserved = 1, .stream = 1}));
 }
 
-TEST(PortFrames, ZerosAreNone) {
+TEST(PortFrames, ZerosAreNotAFrame) {
   FrameHeader zeros{.magic = 0};
   EXPECT_FALSE(Plausible(zeros)) << "what goes before a Hello is no frame, or it would be taken for one";
   for (const std::uint32_t room : {0U, kRoomBytesMin, kTerminalRoomBytes}) {
@@ -57,7 +57,7 @@ TEST(PortFrames, ZerosAreNone) {
   }
 }
 
-TEST(PortFrames, OnlyHellosThatAnEndSaysArePlausible) {
+TEST(PortFrames, OnlyValidHellosArePlausible) {
   EXPECT_TRUE(Plausible(Hello{.epoch = 1}) && Plausible(Hello{.epoch = 1, .room = kTerminalRoomBytes}));
   EXPECT_FALSE(Plausible(Hello{}) || Plausible(Hello{.epoch = 1, .version = 0}));
   EXPECT_FALSE(Plausible(Hello{.epoch = 1, .room = kRoomBytesMin - 1}) || Plausible(Hello{.epoch = 1, .room = ~0U}));

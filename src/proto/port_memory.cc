@@ -13,8 +13,7 @@ Status CheckMemoryHeader(const MemoryHeader& header, std::uint64_t bytes, const 
   if (header.magic == UINT32_MAX)
     return Fail(Errc::kUnavailable,
                 name + " answers nothing; a PCI device has to be enabled: echo 1 > 'enable' in the same folder");
-  if (header.magic != kMemoryMagic)
-    return Fail(Errc::kInvalidArgument, name + " holds something else than a guest's shared memory");
+  if (header.magic != kMemoryMagic) return Fail(Errc::kInvalidArgument, name + " is not a guest's shared memory");
   if (header.version != kMemoryVersion)
     return Fail(Errc::kVersionMismatch, name + " has layout " + std::to_string(header.version) +
                                             ", this is for layout " + std::to_string(kMemoryVersion) +

@@ -39,7 +39,7 @@ TEST(PortMemory, RingsAreTheLargestThatFit) {
   EXPECT_EQ(MemoryHeaderFor(4 << 20).ring_bytes, 1U << 20);
 }
 
-TEST(PortMemory, IsRefusedInWordsWhereItIsNone) {
+TEST(PortMemory, OtherFilesAreRefusedWithAReason) {
   const MemoryHeader good = MemoryHeaderFor(4 << 20);
   EXPECT_TRUE(CheckMemoryHeader(good, 4 << 20, "it") && CheckMemoryHeader(good, UINT64_MAX, "it"));
   const auto code_with = [&](auto change) {

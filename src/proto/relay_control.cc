@@ -30,11 +30,11 @@ std::string Mebibytes(std::uint64_t bytes) { return InUnits(bytes, 1 << 20) + " 
 
 }  // namespace
 
-std::string SaidOf(std::span<const MoveFigures> moves) {
+std::string MoveText(std::span<const MoveFigures> moves) {
   std::string said;
   MoveFigures all;
   for (const MoveFigures& move : moves) {
-    said += std::to_string(move.objects) + " objects made anew; contents of " + std::to_string(move.memories) + ": " +
+    said += std::to_string(move.objects) + " objects recreated; contents of " + std::to_string(move.memories) + ": " +
             Mebibytes(move.bytes_before) + " sent before the pause, " + Mebibytes(move.bytes_in_pause) + " in it, " +
             Mebibytes(move.bytes_unchanged) + " not sent again; paused for " + InUnits(move.pause_us, 1000) + " ms\n";
     all.objects += move.objects;
@@ -115,7 +115,7 @@ Result<std::string> AnswerFrom(std::string_view text) {
   if (head == "ok") return words;
   for (const ErrcEntry& entry : kErrcTable)
     if (head == "error " + std::string(entry.name)) return Fail(entry.code, words);
-  return Fail(Errc::kProtocol, "what the relay answered is no answer");
+  return Fail(Errc::kProtocol, "the relay's reply is malformed");
 }
 
 }  // namespace weir::proto

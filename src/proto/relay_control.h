@@ -38,7 +38,7 @@ struct MoveFigures {
   std::uint64_t pause_us = 0;
 };
 /// Text for users, one line per move, followed by "figures KEY=NUMBER ..." with sums, and the maximum of the pauses.
-std::string SaidOf(std::span<const MoveFigures> moves);
+std::string MoveText(std::span<const MoveFigures> moves);
 /// Removes the line with figures from a relay's answer. Returns nothing if there is none.
 std::vector<std::pair<std::string, std::uint64_t>> TakeFigures(std::string& said);
 

@@ -19,7 +19,7 @@ TEST(RelayControl, ARequestIsReadAsItWasWritten) {
   }
 }
 
-TEST(RelayControl, WhatNamesNoNodeOrNoRightIsNone) {
+TEST(RelayControl, ARequestWithoutNodeOrTokenIsRefused) {
   for (const char* text :
        {"", "move", "move\n", "stay\nnode a:1\nvgpu b\n", "node a:1\nmove\nvgpu b\n", "move\nvgpu b\n",
         "move\nnode a:1\n", "move\nnode a:1\ntoken t\nvgpu b\n", "move\nnode\nvgpu b\n"})
@@ -42,7 +42,7 @@ TEST(RelayControl, AnAnswerKeepsItsCodeAndWords) {
   }
 }
 
-TEST(RelayControl, FiguresComeBehindTheWordsAndAreOfAllMovesTogether) {
+TEST(RelayControl, FiguresFollowTheTextAndSumAllMoves) {
   const std::vector<MoveFigures> moves{
       {.objects = 5,
        .memories = 2,
@@ -51,13 +51,13 @@ TEST(RelayControl, FiguresComeBehindTheWordsAndAreOfAllMovesTogether) {
        .bytes_unchanged = 9,
        .pause_us = 1500},
       {.objects = 1, .memories = 1, .bytes_before = 1, .bytes_in_pause = 2, .bytes_unchanged = 3, .pause_us = 200}};
-  auto said = AnswerFrom(AnswerText(SaidOf(moves)));
+  auto said = AnswerFrom(AnswerText(MoveText(moves)));
   ASSERT_TRUE(said);
   const auto figures = TakeFigures(*said);
   EXPECT_EQ(*said,
-            "5 objects made anew; contents of 2: 3.0 MiB sent before the pause, 0.0 MiB in it, 0.0 MiB not sent again; "
+            "5 objects recreated; contents of 2: 3.0 MiB sent before the pause, 0.0 MiB in it, 0.0 MiB not sent again; "
             "paused for 1.5 ms\n"
-            "1 objects made anew; contents of 1: 0.0 MiB sent before the pause, 0.0 MiB in it, 0.0 MiB not sent again; "
+            "1 objects recreated; contents of 1: 0.0 MiB sent before the pause, 0.0 MiB in it, 0.0 MiB not sent again; "
             "paused for 0.2 ms");
   const std::vector<std::pair<std::string, std::uint64_t>> expected{
       {"objects", 6},         {"memories", 3},         {"bytes_before", (3 << 20) + 1},

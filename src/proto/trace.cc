@@ -184,7 +184,7 @@ class Decoder {
     }
     if (const std::string fault = body.Fault(); !fault.empty()) return Bad(at, fault);
     if (trace_.processes.size() > kTraceProcessesMax) return Bad(at, "too many processes");
-    if (trace_.lost > kLostMax) return Bad(at, "more lost frames than there can be");
+    if (trace_.lost > kLostMax) return Bad(at, "more lost frames than possible");
     return Ok();
   }
 
@@ -194,12 +194,12 @@ class Decoder {
     if (const std::string fault = body.Fault(); !fault.empty()) return Bad(at, fault);
     if (frame.process >= trace_.processes.size()) return Bad(at, "a frame of a process that isn't listed before it");
     const auto max = static_cast<std::int64_t>(kTraceNsMax);
-    if (difference <= -max || difference >= max) return Bad(at, "a frame that began at no time there is");
+    if (difference <= -max || difference >= max) return Bad(at, "a frame with an impossible begin");
     frame.begin_ns += difference;  // both are below 2^62
     const std::uint64_t span = frame.think_ns + frame.held_ns;
     if (frame.begin_ns < 0 || frame.begin_ns >= max || span >= kTraceNsMax || span + frame.present_ns >= kTraceNsMax ||
         frame.EndNs() >= max)
-      return Bad(at, "a frame that began or ended at no time there is");
+      return Bad(at, "a frame with an impossible begin or end");
     if (frame.sync_ns > frame.held_ns || frame.pace_ns > frame.held_ns || frame.wait_ns > frame.held_ns)
       return Bad(at, "a frame that was held for less than its parts");
     last_begin_ns_ = frame.begin_ns;

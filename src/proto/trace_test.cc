@@ -87,7 +87,7 @@ TEST(Trace, GoldenBytesOfVersion0AreDecoded) {
   EXPECT_EQ(*decoded, without);
 }
 
-TEST(Trace, WhatAppendedPieceByPieceIsTheSame) {
+TEST(Trace, AppendingInPiecesGivesTheSame) {
   const Trace trace = KnownTrace();
   TraceEncoder encoder(trace.header);
   std::vector<std::byte> bytes;
@@ -131,7 +131,7 @@ RC_GTEST_PROP(Trace, SurvivesTheRoundTrip, (std::string name, std::vector<std::i
 
 // -- What a file may have wrong ----------------------------------------------------------------------------------
 
-TEST(Trace, OneThatWasNotEndedSaysSo) {
+TEST(Trace, AnUnfinishedTraceIsReported) {
   Trace trace = KnownTrace();
   trace.complete = false;
   trace.recorded_until_ns = 0;
@@ -141,7 +141,7 @@ TEST(Trace, OneThatWasNotEndedSaysSo) {
   EXPECT_EQ(decoded->frames.size(), 2U);
 }
 
-TEST(Trace, OneThatWasCutOffNamesThePlaceAndWhatIsWhole) {
+TEST(Trace, ATruncatedTraceReportsTheOffsetAndTheCompletePart) {
   auto bytes = EncodeTrace(KnownTrace());
   Trace two = KnownTrace();
   two.lost = 0;
@@ -187,13 +187,13 @@ TEST(Trace, FieldsThatCameLaterAreSkipped) {
   EXPECT_EQ(decoded->lost, 17U);
 }
 
-TEST(Trace, FramesThatCannotBeAreRefused) {
+TEST(Trace, ImpossibleFramesAreRefused) {
   constexpr std::uint64_t kHuge = kTraceNsMax - 1;
   for (const auto& [numbers, says] : std::vector<std::pair<std::vector<std::uint64_t>, const char*>>{
            {{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, "process that isn't listed"},
-           {{0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}, "no time"},  // began before the first nanosecond
-           {{0, 0, 0, kHuge, kHuge, kHuge, 0, 0, 0, 0, 0, 0}, "no time"},
-           {{0, 0, 2 * kHuge, 5, 0, 0, 0, 0, 0, 0, 0, 0}, "no time"},
+           {{0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}, "impossible"},  // began before the first nanosecond
+           {{0, 0, 0, kHuge, kHuge, kHuge, 0, 0, 0, 0, 0, 0}, "impossible"},
+           {{0, 0, 2 * kHuge, 5, 0, 0, 0, 0, 0, 0, 0, 0}, "impossible"},
            {{0, 0, 0, kTraceNsMax, 0, 0, 0, 0, 0, 0, 0, 0}, "think time"},
            {{0, 0, 0, 0, 5, 0, 0, 0, 0, 6, 0, 0}, "held for less"},
            {{0, 0, 0, 0}, "shorter than its fields"},
@@ -204,7 +204,7 @@ TEST(Trace, FramesThatCannotBeAreRefused) {
   }
 }
 
-TEST(Trace, NothingComesAfterTheEnd) {
+TEST(Trace, DataAfterTheEndIsRefused) {
   auto bytes = EncodeTrace(KnownTrace());
   bytes.insert(bytes.end(), {std::byte{3}, std::byte{1}, std::byte{1}});
   EXPECT_NE(FaultOf(bytes).message.find("after the end"), std::string::npos);
@@ -216,7 +216,7 @@ TEST(Trace, TextsAreCutAtTheBound) {
   EXPECT_EQ(DecodeTrace(EncodeTrace(trace))->header.device.size(), kTraceTextBytesMax);
 }
 
-TEST(Trace, AHeaderThatIsNoHeaderIsRefused) {
+TEST(Trace, AMalformedHeaderIsRefused) {
   auto bytes = EncodeTrace(Trace{});
   bytes[kPrelude] = std::byte{0x7F};  // its length
   EXPECT_NE(FaultOf(bytes).message.find("cut off within the header"), std::string::npos);

@@ -41,13 +41,13 @@ RC_GTEST_PROP(Contents, EachPixelOfAnImageIsInOneBox, (const std::array<std::uin
     for (std::size_t i = 0; i < 3; ++i) RC_ASSERT(times == 1 && at[i] < image.extent[i]);
 }
 
-TEST(Contents, WhatHasNoPixelsThatWeKnowHasNoPieces) {
+TEST(Contents, UnknownPixelFormatsHaveNoPieces) {
   EXPECT_TRUE(PiecesOf(Memory{.image = true, .extent = {4, 4, 4}}, 1 << 20).empty());
   EXPECT_TRUE(PiecesOf(Memory{.image = true, .size = 128, .pixel_bytes = 16, .extent = {8, 1, 1}}, 8).empty());
 }
 
 // A node that receives the runs that `Send` returns always holds the latest content.
-RC_GTEST_PROP(Contents, WhatIsSentMakesTheNodesContentsThoseOfNow,
+RC_GTEST_PROP(Contents, SentPiecesUpdateTheNodesContents,
               (const std::vector<std::tuple<bool, std::uint32_t, std::uint8_t>>& rounds, bool whole)) {
   constexpr std::size_t kBytes = 3 * SentBlocks::kBlockBytes + 77;
   SentBlocks blocks;

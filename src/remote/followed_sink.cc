@@ -29,7 +29,7 @@ void MoveTimes(std::span<std::byte> message, std::int64_t& ahead_ns) {
 
 Status FollowedSink::Take(std::span<std::byte> message) {
   cl::Header header;
-  if (!cl::ReadHeader(message, header)) return Fail(Errc::kProtocol, "a message that is none");
+  if (!cl::ReadHeader(message, header)) return Fail(Errc::kProtocol, "a malformed message");
   {
     const std::lock_guard lock(followed_.mutex);
     if (TakeOwn(header, message)) {
@@ -64,7 +64,7 @@ Result<std::span<std::byte>> FollowedSink::Room(std::uint64_t offset, std::size_
   const std::uint64_t at = offset - spare_at_;
   const std::lock_guard lock(followed_.mutex);
   if (at > spare_.size() || bytes > spare_.size() - at || at / kSlotBytes != (at + bytes - 1) / kSlotBytes)
-    return Fail(Errc::kProtocol, "contents that nobody has asked for");
+    return Fail(Errc::kProtocol, "contents that were not requested");
   std::uint64_t& arrived = arrived_[at / kSlotBytes];
   if (at % kSlotBytes == arrived) arrived += bytes;
   return std::span(spare_).subspan(at, bytes);
@@ -72,7 +72,7 @@ Result<std::span<std::byte>> FollowedSink::Room(std::uint64_t offset, std::size_
 
 Status FollowedSink::MoveWanted(const std::string& why) {
   const std::lock_guard lock(followed_.mutex);
-  followed_.leave_why = why;
+  followed_.drain_reason = why;
   return Ok();
 }
 

@@ -40,7 +40,7 @@ Status SameDevices(std::span<const std::byte> there, std::span<const std::byte> 
       if (same != theirs.devices[d].facts.end()) continue;
       char name[16];
       std::snprintf(name, sizeof name, "0x%04x", fact.name);
-      return Fail(Errc::kVersionMismatch, std::string("the node's device is another one: clGetDeviceInfo of ") + name +
+      return Fail(Errc::kVersionMismatch, std::string("the node's device is different: clGetDeviceInfo of ") + name +
                                               " differs; programs move between devices and drivers of one kind only");
     }
   return Ok();
@@ -51,13 +51,13 @@ Status SameDevices(std::span<const std::byte> there, std::span<const std::byte> 
 Status FreshNode::Take(std::span<std::byte> message) {
   cl::Header header;
   cl::Reply reply;
-  if (!cl::ReadHeader(message, header)) return Fail(Errc::kProtocol, "a message that is none");
+  if (!cl::ReadHeader(message, header)) return Fail(Errc::kProtocol, "a malformed message");
   if (header.op == static_cast<std::uint16_t>(cl::Op::kNotice)) return Ok();
   if (header.op != static_cast<std::uint16_t>(cl::Op::kReply)) {
     late_.emplace_back(message.begin(), message.end());
     return Ok();
   }
-  if (!cl::Decode(message, reply)) return Fail(Errc::kProtocol, "a reply that is none");
+  if (!cl::Decode(message, reply)) return Fail(Errc::kProtocol, "a malformed reply");
   if (reply.request == 0) facts_.insert(facts_.end(), reply.part.begin(), reply.part.end());
   if (reply.more == 0) answers_[reply.request] = reply.status;
   return Ok();

@@ -30,12 +30,12 @@ class FreshNode final : private Sink {
   /// Messages that the executor has sent and that are meant for the client.
   std::vector<std::vector<std::byte>> TakeLate() { return std::move(late_); }
   /// The reason of a drain request of the new node; empty if there is none.
-  std::string TakeLeaveWhy() { return std::move(leave_why_); }
+  std::string TakeDrainReason() { return std::move(leave_why_); }
 
  private:
   Status Take(std::span<std::byte> message) override;
   Result<std::span<std::byte>> Room(std::uint64_t, std::size_t) override {
-    return Fail(Errc::kProtocol, "contents that nobody has asked for");
+    return Fail(Errc::kProtocol, "contents that were not requested");
   }
   Status MoveWanted(const std::string& why) override {
     leave_why_ = why;

@@ -174,7 +174,7 @@ TEST(GuestPort, IsATerminalThatCarriesEveryByte) {
   EXPECT_NE(second.error().message.find("in use"), std::string::npos) << second.error().message;
 }
 
-TEST(GuestPort, AGuestThatBeganAnewInTheMiddleOfAFrameIsServed) {
+TEST(GuestPort, AGuestThatRestartsWithinAFrameIsServed) {
   TwoSockets port;
   EchoHost host(Lend(port.host));
   {
@@ -194,7 +194,7 @@ TEST(GuestPort, AGuestThatBeganAnewInTheMiddleOfAFrameIsServed) {
   ExpectEcho(*second.Connect(), 50'000);
 }
 
-TEST(GuestPort, AHostThatCameBackIsUsed) {
+TEST(GuestPort, ARestartedHostIsUsed) {
   TwoSockets port;
   GuestSide guest(Lend(port.guest));
   std::unique_ptr<net::Stream> stream;
@@ -210,13 +210,13 @@ TEST(GuestPort, AHostThatCameBackIsUsed) {
   ExpectEcho(*guest.Connect(), 10'000);
 }
 
-TEST(GuestPort, AStreamWhoseReaderRestsStopsNoOther) {
+TEST(GuestPort, ASlowReaderDoesNotBlockOtherStreams) {
   TwoSockets port;
   EchoHost host(Lend(port.host));
   GuestSide guest(Lend(port.guest));
   const auto resting = guest.Connect();
   const std::vector<std::byte> much = SomeBytes(8 << 20);
-  ASSERT_EQ(CodeOf(net::SendAll(*resting, much, milliseconds(300))), Errc::kTimeout) << "nobody reads what comes back";
+  ASSERT_EQ(CodeOf(net::SendAll(*resting, much, milliseconds(300))), Errc::kTimeout) << "replies are not read";
   ExpectEcho(*guest.Connect(), 2'000'000);
 }
 
@@ -272,7 +272,7 @@ TEST(GuestMemory, EitherEndMayEndAndComeBack) {
   }
 }
 
-TEST(GuestMemory, IsOneProcesssAtEachEnd) {
+TEST(GuestMemory, HasOneProcessAtEachEnd) {
   const SharedFile file;
   const auto host = file.Host()();
   ASSERT_TRUE(host) << host.error().message;
@@ -282,7 +282,7 @@ TEST(GuestMemory, IsOneProcesssAtEachEnd) {
   EXPECT_EQ(CodeOf(file.Guest()()), Errc::kBusy);
 }
 
-TEST(GuestMemory, WhatIsNoneIsRefusedInWords) {
+TEST(GuestMemory, OtherFilesAreRefusedWithAReason) {
   const SharedFile file;
   const auto refused = [](const OpenLine& open, Errc code, const std::string& word) {
     const auto line = open();
@@ -300,11 +300,11 @@ TEST(GuestMemory, WhatIsNoneIsRefusedInWords) {
   file.Put(std::string(100'000, '\xff'));
   refused(file.Guest(), Errc::kUnavailable, "enable");
   file.Put(std::string(50'000, '\0') + "ISO 9660" + std::string(50'000, '\0'));
-  refused(file.Host(), Errc::kInvalidArgument, "something else");
+  refused(file.Host(), Errc::kInvalidArgument, "not a guest's memory");
   file.Put("short");
   refused(file.Host(), Errc::kInvalidArgument, "5 bytes");
   file.Put("");
-  EXPECT_TRUE(file.Host()()) << "and this is made anew";
+  EXPECT_TRUE(file.Host()()) << "and it is created again";
   std::filesystem::resize_file(file.path(), kGuestMemoryBytes / 2);
   refused(file.Guest(), Errc::kInvalidArgument, "give it all of them");
   refused(file.Host(), Errc::kInvalidArgument, "remove it while its guest is off");
@@ -313,7 +313,7 @@ TEST(GuestMemory, WhatIsNoneIsRefusedInWords) {
   EXPECT_FALSE(file.Host()()) << "it is made where it was asked for";
 }
 
-TEST(GuestPort, WhatIsNoPortIsRefusedInWords) {
+TEST(GuestPort, OtherFilesAreRefusedAsPorts) {
   testing::TempFolder folder;
   EXPECT_EQ(CodeOf(OpenPortPath(folder / "none")), Errc::kNotFound);
   EXPECT_EQ(CodeOf(OpenPortPath(folder.path())), Errc::kInvalidArgument);
@@ -348,7 +348,7 @@ class PortalWithoutVgpus {
   Stoppable portal_;
 };
 
-TEST(GuestPortal, SaysWhichVgpuItIsWhateverTheGuestSays) {
+TEST(GuestPortal, AssignsTheVgpuWhateverTheGuestClaims) {
   PortalWithoutVgpus portal;
   for (int boot = 0; boot < 2; ++boot) {
     const platform::Fd connected = portal.Connect();
@@ -361,7 +361,7 @@ TEST(GuestPortal, SaysWhichVgpuItIsWhateverTheGuestSays) {
   }
 }
 
-TEST(GuestPortal, AGuestHasOnePortAndWhoComesLaterIsTurnedAway) {
+TEST(GuestPortal, ASecondConnectionOfAGuestIsRefused) {
   PortalWithoutVgpus portal;
   const platform::Fd connected = portal.Connect();
   GuestSide guest(Lend(connected));
@@ -372,7 +372,7 @@ TEST(GuestPortal, AGuestHasOnePortAndWhoComesLaterIsTurnedAway) {
   EXPECT_EQ(CodeOf(Enter(*guest.Connect(), {})), Errc::kPermissionDenied) << "the first goes on";
 }
 
-TEST(GuestPortal, RubbishAndHangingUpDoNotEndIt) {
+TEST(GuestPortal, SurvivesGarbageAndDisconnections) {
   PortalWithoutVgpus portal;
   for (int i = 0; i < 20; ++i) {
     const platform::Fd connected = portal.Connect();

@@ -34,13 +34,13 @@ Status ReceiveFrame(net::Stream& stream, wire::Kind kind, std::vector<std::byte>
   wire::FrameHeader header;
   WEIR_TRY_STATUS(net::ReceiveAll(stream, std::as_writable_bytes(std::span(&header, 1)), timeout));
   if (!wire::Plausible(header) || static_cast<wire::Kind>(header.kind) != kind)
-    return Fail(Errc::kProtocol, stream.peer() + ": what came is no handshake of Weir's");
+    return Fail(Errc::kProtocol, stream.peer() + ": the data is not a handshake of Weir's");
   bytes.resize(header.bytes);
   WEIR_TRY_STATUS(net::ReceiveAll(stream, bytes, timeout));
   cl::Header inner;
   if (!cl::ReadHeader(bytes, inner) || inner.size != bytes.size() || inner.op != M::kOp ||
       !cl::Decode(bytes, message) || message.magic != wire::kMagic)
-    return Fail(Errc::kProtocol, stream.peer() + ": what came is no handshake of Weir's");
+    return Fail(Errc::kProtocol, stream.peer() + ": the data is not a handshake of Weir's");
   return Ok();
 }
 
@@ -95,7 +95,7 @@ Result<Entry> Enter(net::Stream& stream, const Greeting& greeting) {
   if (welcome.version == 0)
     return Fail(Errc::kVersionMismatch, stream.peer() + ": a node of another version; update one of the two");
   if (welcome.hello_came_ns > welcome.sent_ns || welcome.sent_ns > kClockMaxNs)
-    return Fail(Errc::kProtocol, stream.peer() + " says times that no clock shows");
+    return Fail(Errc::kProtocol, stream.peer() + " reports impossible times");
   const auto node_came = static_cast<std::int64_t>(welcome.hello_came_ns);
   const auto node_sent = static_cast<std::int64_t>(welcome.sent_ns);
   // As in NTP (RFC 5905, section 8): the node's processing time is not part of the round trip.

@@ -21,7 +21,7 @@ struct TwoEnds {
   std::unique_ptr<net::Stream> relay, portal;
 };
 
-TEST(Handshake, BothLearnWhatTheOtherSays) {
+TEST(Handshake, BothEndsReceiveEachOthersHello) {
   TwoEnds ends;
   std::thread node([&] {
     const auto greeting = ReceiveHello(*ends.portal);
@@ -40,7 +40,7 @@ TEST(Handshake, BothLearnWhatTheOtherSays) {
 }
 
 // Both texts reach logs and terminals.
-TEST(Handshake, WhatEitherSaysIsPrintable) {
+TEST(Handshake, TextsOfBothEndsArePrintable) {
   TwoEnds ends;
   std::thread node([&] {
     const auto greeting = ReceiveHello(*ends.portal);
@@ -54,7 +54,7 @@ TEST(Handshake, WhatEitherSaysIsPrintable) {
   EXPECT_EQ(entry.error().message, "no?]0;title??vGPU");
 }
 
-TEST(Handshake, TimesThatNoClockShowsAreRefused) {
+TEST(Handshake, ImpossibleTimesAreRefused) {
   const std::int64_t later_ns = platform::NowNs() + Duration(seconds(3600)).count();
   for (const std::int64_t came_ns : {later_ns, std::int64_t{-1}}) {  // later than the answer; beyond any clock value
     TwoEnds ends;
@@ -65,7 +65,7 @@ TEST(Handshake, TimesThatNoClockShowsAreRefused) {
   }
 }
 
-TEST(Handshake, ARefusalIsToldInTheNodesWords) {
+TEST(Handshake, ARefusalHasTheNodesReason) {
   TwoEnds ends;
   Refuse(*ends.portal, "this node has no vGPU 'game'");
   const auto entry = Enter(*ends.relay, {});
@@ -74,7 +74,7 @@ TEST(Handshake, ARefusalIsToldInTheNodesWords) {
   EXPECT_EQ(entry.error().message, "this node has no vGPU 'game'");
 }
 
-TEST(Handshake, WhatIsNoHelloIsRefused) {
+TEST(Handshake, OtherDataThanAHelloIsRefused) {
   for (const std::string& text : {std::string("GET / HTTP/1.1\r\nHost: node\r\n\r\n"), std::string(200, '\0'),
                                   std::string("\xff\xff\xff\xff\x01\0\0\0", 8) + std::string(100, 'x')}) {
     TwoEnds ends;
@@ -85,7 +85,7 @@ TEST(Handshake, WhatIsNoHelloIsRefused) {
   }
 }
 
-TEST(Handshake, OneThatGoesInTheMiddleIsNoticed) {
+TEST(Handshake, ADisconnectionInTheMiddleIsNoticed) {
   TwoEnds ends;
   const std::string text("\x20\0\0\0\x01\0", 6);
   ASSERT_TRUE(net::SendAll(*ends.relay, std::as_bytes(std::span(text)), seconds(10)));

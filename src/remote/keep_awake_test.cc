@@ -33,19 +33,19 @@ Awoken StayThrough(const std::vector<std::int64_t>& pauses_us) {
   return awoken;
 }
 
-TEST(AwakeWindow, GrowsToWhatComesSoonAndNotFarBeyond) {
+TEST(AwakeWindow, GrowsToShortIntervalsAndNotFarBeyond) {
   EXPECT_EQ(StayThrough(std::vector<std::int64_t>(100, 35)).length, microseconds(40));
   EXPECT_EQ(StayThrough(std::vector<std::int64_t>(100, 150)).caught, 95U) << "not within 0, 10, 20, 40, 80";
   EXPECT_EQ(StayThrough(std::vector<std::int64_t>(100, 499)).length, AwakeWindow::kLongest);
 }
 
-TEST(AwakeWindow, WhatComesSeldomKeepsNobodyAwake) {
+TEST(AwakeWindow, RareMessagesKeepNoProcessorAwake) {
   const Awoken awoken = StayThrough(std::vector<std::int64_t>(1000, 500));
   EXPECT_EQ(awoken.in_vain, Duration::zero());
   EXPECT_EQ(awoken.length, Duration::zero());
 }
 
-RC_GTEST_PROP(AwakeWindow, LongPausesCostNoMoreThanTheShortOnesBeforeThemHavePromised, ()) {
+RC_GTEST_PROP(AwakeWindow, LongPausesCostNoMoreThanEarlierShortOnesJustify, ()) {
   const auto pauses = *rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(0, 1000));
   const Awoken awoken = StayThrough(pauses);
   std::int64_t shorts = 0, short_us = 0;
@@ -58,7 +58,7 @@ RC_GTEST_PROP(AwakeWindow, LongPausesCostNoMoreThanTheShortOnesBeforeThemHavePro
   RC_ASSERT(awoken.length <= AwakeWindow::kLongest);
 }
 
-TEST(KeepAwake, TurnsWhileItIsToldToAndNotWhenNothingComes) {
+TEST(KeepAwake, SpinsOnlyWhileMessagesAreExpected) {
   KeepAwake awake(platform::UsableCpus());
   Passing seldom(&awake);
   seldom.Now();
@@ -69,7 +69,7 @@ TEST(KeepAwake, TurnsWhileItIsToldToAndNotWhenNothingComes) {
   EXPECT_LE(awake.turns(), platform::UsableCpus().size());
 }
 
-TEST(KeepAwake, EndsWhileItTurnsAndWhileItSleeps) {
+TEST(KeepAwake, EndsWhileSpinningAndWhileSleeping) {
   for (const std::int64_t ns : {0LL, 3'600'000'000'000LL}) {
     KeepAwake awake({platform::UsableCpus().front()});
     if (ns == 0) continue;
@@ -78,7 +78,7 @@ TEST(KeepAwake, EndsWhileItTurnsAndWhileItSleeps) {
   }
 }
 
-TEST(KeepAwake, WithoutProcessorsThereIsNoSuchThing) {
+TEST(KeepAwake, WithoutProcessorsItIsNotCreated) {
   KeepAwake awake(std::vector<int>{});
   awake.Until(platform::NowNs() + 1'000'000'000);
   EXPECT_EQ(awake.turns(), 0U);

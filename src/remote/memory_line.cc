@@ -33,7 +33,7 @@ class MemoryLine final : public PortLine {
   std::optional<std::size_t> Write(std::span<const std::byte> bytes) override { return rings_.Write(bytes); }
   [[nodiscard]] int fd() const override { return -1; }
   [[nodiscard]] bool Ready(bool to_write) const override { return rings_.Ready(to_write); }
-  bool BeganAnew() override { return rings_.BeganAnew(); }
+  bool Restarted() override { return rings_.Restarted(); }
 
  private:
   platform::Fd fd_;  // holds the lock
@@ -72,13 +72,13 @@ port::MemoryHeader HeaderOf(const platform::Mapping& mapping) {
 Result<std::uint64_t> SizeOfOurs(int fd, const std::string& path) {
   struct stat info {};
   if (::fstat(fd, &info) != 0) return platform::ErrnoError("looking at " + path, errno);
-  if (!S_ISREG(info.st_mode)) return Fail(Errc::kInvalidArgument, path + " is no file");
+  if (!S_ISREG(info.st_mode)) return Fail(Errc::kInvalidArgument, path + " is not a file");
   // A file of another user may have been created by the guest.
   if (info.st_uid != ::geteuid() && info.st_uid != 0)
-    return Fail(Errc::kPermissionDenied, path + " belongs to another user: remove it, and it is made anew");
+    return Fail(Errc::kPermissionDenied, path + " belongs to another user: remove it, and it is created again");
   if ((info.st_mode & 0007) != 0)
     return Fail(Errc::kPermissionDenied,
-                path + " can be opened by everybody, who would be that guest: chmod 600 " + path);
+                path + " can be opened by every user, who could act as that guest: chmod 600 " + path);
   return static_cast<std::uint64_t>(info.st_size);
 }
 
@@ -98,8 +98,7 @@ std::unique_ptr<PortLine> LineThrough(platform::Fd fd, platform::Mapping mapping
 Status SetUp(const platform::Mapping& mapping, const std::string& path) {
   const std::span all(mapping.As<const std::byte>(), mapping.bytes());
   if (!std::all_of(all.begin(), all.end(), [](std::byte byte) { return byte == std::byte{0}; }))
-    return Fail(Errc::kInvalidArgument,
-                path + " holds something else than a guest's memory; remove it, or name another");
+    return Fail(Errc::kInvalidArgument, path + " is not a guest's memory; remove it, or give another");
   const port::MemoryHeader header = port::MemoryHeaderFor(mapping.bytes());
   std::memcpy(mapping.As<std::byte>() + sizeof header.magic, &header.version, sizeof header - sizeof header.magic);
   mapping.As<std::atomic<std::uint32_t>>()->store(header.magic, std::memory_order_release);
@@ -112,7 +111,7 @@ Result<std::unique_ptr<PortLine>> OpenGuestMemory(const std::string& path, std::
   platform::Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) return platform::ErrnoError("opening the guest's memory " + path, errno);
   WEIR_TRY_STATUS(LockEnd(fd.get(), port::Side::kHost, path,
-                          " is another portal's; of a daemon before this one, perhaps, whose programs still run"));
+                          " belongs to another portal, possibly of an earlier daemon whose programs still run"));
   WEIR_TRY(std::uint64_t there, SizeOfOurs(fd.get(), path));
   if (there == 0) {
     there = bytes == 0 ? kGuestMemoryBytes : bytes;
@@ -121,8 +120,8 @@ Result<std::unique_ptr<PortLine>> OpenGuestMemory(const std::string& path, std::
     if (const int error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(there)); error != 0)
       return platform::ErrnoError("making " + path + " of " + std::to_string(there) + " bytes", error);
   } else if (bytes != 0 && bytes != there) {
-    return Fail(Errc::kInvalidArgument, path + " is there already, with " + std::to_string(there) + " bytes and not " +
-                                            std::to_string(bytes) + ": remove it, or leave the size out");
+    return Fail(Errc::kInvalidArgument, path + " exists already, with " + std::to_string(there) + " bytes and not " +
+                                            std::to_string(bytes) + ": remove it, or omit the size");
   }
   WEIR_TRY_STATUS(CheckMemorySize(there, path));
   WEIR_TRY(platform::Mapping mapping, MapMemory(fd.get(), there, path));

@@ -16,7 +16,7 @@ inline constexpr std::uint64_t kGuestMemoryBytes = 4 << 20;  // default size of 
 
 /// Opens the host's end. A missing file is created with mode 0600 and `bytes` bytes (0: kGuestMemoryBytes). A file of
 /// zeros is initialised. Errors: kBusy, another process is the host's end; kInvalidArgument, the file has other content
-/// or another size; kPermissionDenied, the file is not owned by this user, or is accessible to everybody;
+/// or another size; kPermissionDenied, the file is not owned by this user, or is accessible to other users;
 /// kResourceExhausted.
 Result<std::unique_ptr<PortLine>> OpenGuestMemory(const std::string& path, std::uint64_t bytes);
 

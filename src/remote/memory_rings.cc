@@ -74,7 +74,7 @@ bool MemoryRings::Ready(bool to_write) const {
   return to_write && Room() > 0;
 }
 
-bool MemoryRings::BeganAnew() {
+bool MemoryRings::Restarted() {
   // The other end publishes its epoch before its first byte, so that a reader of the byte sees the epoch.
   const std::uint64_t epoch = theirs_->epoch.load(std::memory_order_acquire);
   const bool another = std::exchange(their_epoch_, epoch) != epoch;

@@ -26,7 +26,7 @@ class MemoryRings {
   [[nodiscard]] bool Ready(bool to_write) const;
   /// Returns true once after a Read if bytes were lost before those that it returned, or if they are the first of a new
   /// session of the other end.
-  bool BeganAnew();
+  bool Restarted();
   /// Whether another process has taken over this end.
   [[nodiscard]] bool TakenOver() const { return mine_->epoch.load(std::memory_order_relaxed) != epoch_; }
 

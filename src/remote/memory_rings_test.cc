@@ -70,24 +70,24 @@ TEST(MemoryRings, CarryBytesBothWaysAroundTheEnd) {
       EXPECT_TRUE(to.Ready(false));
       ASSERT_EQ(to.Read(got), 40U);
       EXPECT_EQ(std::memcmp(got, bytes.data(), 40), 0);
-      EXPECT_EQ(to.BeganAnew(), i == 0 && &to == &guest) << "the host came after the guest";
+      EXPECT_EQ(to.Restarted(), i == 0 && &to == &guest) << "the host came after the guest";
     }
 }
 
-TEST(MemoryRings, TakeNoMoreThanThereIsRoomFor) {
+TEST(MemoryRings, AcceptOnlyWhatFits) {
   const RingsMemory memory(64);
   MemoryRings guest = memory.Begin(port::Side::kGuest), host = memory.Begin(port::Side::kHost);
   EXPECT_EQ(guest.Write(Numbered(0, 100)), 64U);
   EXPECT_EQ(guest.Write(Numbered(0, 1)), 0U);
   std::byte got[10];
-  static_cast<void>(guest.BeganAnew());
+  static_cast<void>(guest.Restarted());
   EXPECT_FALSE(guest.Ready(true));
   EXPECT_EQ(host.Read(got), 10U);
   EXPECT_TRUE(guest.Ready(true));
   EXPECT_EQ(guest.Write(Numbered(0, 100)), 10U);
 }
 
-TEST(MemoryRings, AnEndThatAnotherProcessHasBegunToBeNoticesIt) {
+TEST(MemoryRings, AReplacedEndNoticesItsReplacement) {
   const RingsMemory memory(64);
   const MemoryRings first = memory.Begin(port::Side::kGuest);
   EXPECT_FALSE(first.TakenOver());
@@ -98,7 +98,7 @@ TEST(MemoryRings, AnEndThatAnotherProcessHasBegunToBeNoticesIt) {
 
 /// With arbitrary writes, reads and restarts, each read returns what the model expects, and the first read after a
 /// restart of the other end reports it.
-RC_GTEST_PROP(MemoryRings, GiveWhatWasPutInInOrderWhoeverBeginsAnew, ()) {
+RC_GTEST_PROP(MemoryRings, DeliverInOrderAcrossRestarts, ()) {
   constexpr std::size_t kRing = 64;
   const RingsMemory memory(kRing);
   std::unique_ptr<MemoryRings> ends[2];
@@ -126,7 +126,7 @@ RC_GTEST_PROP(MemoryRings, GiveWhatWasPutInInOrderWhoeverBeginsAnew, ()) {
       got.resize(ends[end]->Read(got));
       RC_ASSERT(got == Numbered(taken[other], std::min(size, put[other] - taken[other])));
       taken[other] += got.size();
-      RC_ASSERT(ends[end]->BeganAnew() == std::exchange(began[other], false));
+      RC_ASSERT(ends[end]->Restarted() == std::exchange(began[other], false));
     }
     RC_ASSERT(!ends[0]->TakenOver() && !ends[1]->TakenOver());
   }
@@ -146,7 +146,7 @@ RC_GTEST_PROP(MemoryRings, AGuestThatWritesAnyPositionsEndsOnlyItsOwnBytes, ()) 
     std::byte got[2 * kRing];
     const std::size_t read = host.Read(got);
     RC_ASSERT(read <= kRing);
-    const bool anew = host.BeganAnew();
+    const bool anew = host.Restarted();
     RC_ASSERT(anew == (guest.produced - at > kRing));
     RC_ASSERT(read == (anew ? 0 : guest.produced - at));
     at = guest.produced;
@@ -155,13 +155,13 @@ RC_GTEST_PROP(MemoryRings, AGuestThatWritesAnyPositionsEndsOnlyItsOwnBytes, ()) 
   MemoryRings honest = memory.Begin(port::Side::kGuest);
   std::byte got[kRing];
   host.Read(got);
-  RC_ASSERT(host.BeganAnew());
+  RC_ASSERT(host.Restarted());
   RC_ASSERT(honest.Write(Numbered(7, 30)) == 30U);
   RC_ASSERT(host.Read(got) == 30U);
   RC_ASSERT(std::memcmp(got, Numbered(7, 30).data(), 30) == 0);
 }
 
-TEST(MemoryRings, AHostWhosePositionTheGuestHasOverwrittenGoesOnWhenItHasBegunAnew) {
+TEST(MemoryRings, AHostContinuesAfterARestartWhenTheGuestOverwroteItsPosition) {
   const RingsMemory memory(64);
   MemoryRings guest = memory.Begin(port::Side::kGuest);
   memory.End(port::Side::kHost).produced = 0xFFFFFFFFFFFFFFF0;
@@ -171,7 +171,7 @@ TEST(MemoryRings, AHostWhosePositionTheGuestHasOverwrittenGoesOnWhenItHasBegunAn
     const bool was_cut = host.Write(Numbered(i * 20, 20)) == 0;
     const std::size_t read = guest.Read(got);
     EXPECT_EQ(read, i == 0 ? 0U : 20U);
-    EXPECT_EQ(guest.BeganAnew(), i == 0);
+    EXPECT_EQ(guest.Restarted(), i == 0);
     EXPECT_EQ(was_cut, i == 0) << "until the guest has seen where the host is";
   }
 }
@@ -221,7 +221,7 @@ Looks LooksIn(Duration pause, bool streams) {
   return looks;
 }
 
-TEST(MemoryPace, APausesLooksGrowWithItsLogarithm) {
+TEST(MemoryPace, PollsGrowLogarithmicallyWithThePause) {
   EXPECT_LE(LooksIn(microseconds(100), true).count, 6);
   EXPECT_LE(LooksIn(milliseconds(1), true).count, 17);
   EXPECT_LE(LooksIn(seconds(1), true).count, 1'030) << "a thousand a second";
@@ -229,7 +229,7 @@ TEST(MemoryPace, APausesLooksGrowWithItsLogarithm) {
   EXPECT_LE(LooksIn(seconds(10), false).count, 1'040) << "a hundred a second";
 }
 
-TEST(MemoryPace, NothingWaitsLongerThanAQuarterOfThePauseOrAMillisecond) {
+TEST(MemoryPace, DelayIsAtMostAQuarterOfThePauseOrAMillisecond) {
   for (const int us : {50, 100, 1'000, 4'000, 1'000'000}) {
     const Duration pause = microseconds(us);
     EXPECT_LE(LooksIn(pause, true).longest, std::clamp<Duration>(pause / 4, microseconds(20), milliseconds(1))) << us;

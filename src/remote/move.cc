@@ -50,7 +50,7 @@ Status Mover::Start() {
   WEIR_TRY_STATUS(fresh_.SameDeviceAs(facts));
   old_.sink.OpenSpare();
   if (!old_.sink.AwaitAnswers(kReadWithin))
-    return Fail(Errc::kTimeout, "the old node has not answered what a move before this one has asked; try again");
+    return Fail(Errc::kTimeout, "the old node has not answered a request of an earlier move; try again");
   const std::lock_guard lock(old_.followed.mutex);
   old_.followed.log.ForgetContents();
   if (!ChooseIds()) return Fail(Errc::kResourceExhausted, "the program has too many objects to be moved");
@@ -241,7 +241,7 @@ Result<Moved> Mover::Finish() {
   old_.sink.Notices(/*nobodys=*/false);
   if (!moved) return moved.error();
   moved_.late = fresh_.TakeLate();
-  moved_.leave_why = fresh_.TakeLeaveWhy();
+  moved_.drain_reason = fresh_.TakeDrainReason();
   return std::move(moved_);
 }
 
@@ -288,7 +288,7 @@ Status Mover::Replay() {
   }
   WEIR_TRY_STATUS(std::move(placed));
   in_the_way_ = !replay && !standing_.empty();
-  if (!replay) return Fail(Errc::kResourceExhausted, "there is no room to make the program's objects anew");
+  if (!replay) return Fail(Errc::kResourceExhausted, "there is no room to recreate the program's objects");
   moved_.objects = standing_.size() + replay->messages.size();
   WEIR_TRY_STATUS(fresh_.Send(replay->messages));
   for (const auto& answer : replay->answers) WEIR_TRY_STATUS(fresh_.Await(answer.request, answer.status, "a build"));

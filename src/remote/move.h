@@ -29,7 +29,7 @@ struct Moved {
   // because the new node had them.
   std::uint64_t bytes_before = 0, bytes_in_pause = 0, bytes_unchanged = 0;
   std::vector<std::vector<std::byte>> late;  // messages of the new executor for the client
-  std::string leave_why;                     // reason of a drain request of the new node; empty if there is none
+  std::string drain_reason;                  // reason of a drain request of the new node; empty if there is none
 };
 
 /// The existing connection. Another thread passes the messages of `stream` to `sink`.

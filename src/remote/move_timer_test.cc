@@ -12,7 +12,7 @@ namespace {
 
 constexpr Instant kStart = InstantFromNs(1'000'000'000);
 
-TEST(MoveTimer, TriesAtOnceAndThenLessAndLessOften) {
+TEST(MoveTimer, RetriesWithGrowingPauses) {
   MoveTimer timer;
   EXPECT_FALSE(timer.TryAt(kStart, false));
   std::vector<std::int64_t> tries_s;

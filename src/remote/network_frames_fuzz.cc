@@ -99,7 +99,7 @@ void ShareMemoryWith(std::span<const std::byte> guest) {
     std::array<std::byte, 1000> bytes{};
     const std::uint64_t before = end.produced;
     if (host.Read(bytes) > bytes.size() || end.produced != before) __builtin_trap();
-    static_cast<void>(host.BeganAnew());
+    static_cast<void>(host.Restarted());
     if (host.Write(bytes) > bytes.size()) __builtin_trap();
   }
 }

@@ -28,7 +28,7 @@ class PortLine {
   /// Whether there may be data to read or, with `to_write`, room to write.
   [[nodiscard]] virtual bool Ready(bool /*to_write*/) const { return true; }
   /// Returns true once after a Read if its bytes do not directly follow the earlier ones.
-  virtual bool BeganAnew() { return false; }
+  virtual bool Restarted() { return false; }
   /// The number of bytes that may be in flight to this end; 0: unlimited.
   [[nodiscard]] virtual std::uint32_t room() const { return 0; }
 };

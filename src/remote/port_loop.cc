@@ -146,14 +146,14 @@ void PortLoop::ClosePort(const std::string& why) {
 
 /// The peer that has the port keeps it.
 void PortLoop::TurnAway() {
-  if (const auto other = options_.open()) SayPort("somebody else wants to be this guest, and was turned away");
+  if (const auto other = options_.open()) SayPort("a second client for this guest was refused");
 }
 
 void PortLoop::ReadPort(Instant now) {
   const auto came = port_->Read(buffer_);
   if (!came) return ClosePort("the port was closed");
   if (*came > 0) pace_.Moved(now);
-  if (port_->BeganAnew()) StartMux(now);
+  if (port_->Restarted()) StartMux(now);
   mux_.Receive(std::span(buffer_).first(*came), now);
 }
 
@@ -252,8 +252,9 @@ void PortLoop::BeginWaiting(Instant now) {
   // Connections are in the order of their arrival.
   for (; !waiting_.empty() && now - waiting_.front().since >= kJoinWithin; waiting_.erase(waiting_.begin()))
     Refuse(*net::AdoptLocal(std::move(waiting_.front().socket), "", ""),
-           "nobody answers at the host's end of " + options_.name +
-               "; there, 'weir serve --guest SOCKET=VGPU' is needed, and a port of this machine that leads to SOCKET");
+           "no answer from the host's end of " + options_.name +
+               "; the host needs 'weir serve --guest SOCKET=VGPU', and a port of this machine that is connected to "
+               "SOCKET");
 }
 
 bool PortLoop::IsIdle(Instant now) {

@@ -25,17 +25,17 @@ using namespace weir;
 constexpr const char* kUsage =
     "Usage: weir-port --device PATH --socket PATH [OPTIONS]\n"
     "\n"
-    "'weir run --node DEVICE' starts it by itself. By hand it lets users have the port who may not open it:\n"
+    "'weir run --node DEVICE' starts it by itself. By hand it gives access to users who may not open the port:\n"
     "  weir-port --device /dev/virtio-ports/weir.0 --socket /run/weir/host.sock --anyone &\n"
     "  weir run --node /run/weir/host.sock -- clinfo\n"
     "\n"
     "  --device PATH   the port: a character device of this virtual machine that leads to its host, or memory that "
     "both\n"
     "                  have (a PCI device's resource2)\n"
-    "  --socket PATH   listen for relays there\n"
+    "  --socket PATH   listen for relays at PATH\n"
     "  --anyone        every user of this machine may connect, not only this one\n"
-    "  --idle SECONDS  end when nobody has used it for so long\n"
-    "  --ready-fd FD   write a byte there when it listens, and say nothing from then on\n";
+    "  --idle SECONDS  end after this time without use\n"
+    "  --ready-fd FD   descriptor to which a byte is written when it listens; prints nothing from then on\n";
 
 enum Option { kDevice = 1, kSocket, kAnyone, kIdle, kReady, kHelp };
 
@@ -115,6 +115,6 @@ int main(int argc, char** argv) {
   ::unlink(socket.c_str());
   for (auto late = platform::AcceptUnix(listener->get()); late && *late; late = platform::AcceptUnix(listener->get()))
     remote::Refuse(*net::AdoptLocal(std::move(*late), "", ""),
-                   "nobody used " + device + ", and it was being closed; try again");
+                   "no client used " + device + ", and it was being closed; try again");
   return status ? 0 : Failed(status.error(), -1);
 }

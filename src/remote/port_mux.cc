@@ -32,7 +32,7 @@ void PortMux::Start(Instant now, std::uint32_t room) {
   EndAll("the port was opened again");
   held_bytes_ = 0;
   room_ = room;
-  BeginAnew(now);
+  Restart(now);
   if (side_ == frames::Side::kGuest) return;
   // The guest's room is unknown until its Hello arrives.
   out_.clear();
@@ -46,7 +46,7 @@ void PortMux::Stop(const std::string& why) {
 }
 
 /// Drops unsent data of the old session. If that cuts a frame, the filler zeros complete it.
-void PortMux::BeginAnew(Instant now) {
+void PortMux::Restart(Instant now) {
   epoch_ = draw_epoch_();
   peer_ = 0;
   out_.clear();
@@ -70,7 +70,7 @@ void PortMux::EndAll(const std::string& why) {
 
 void PortMux::Lose(const std::string& why, Instant now) {
   EndAll(why);
-  BeginAnew(now);
+  Restart(now);
 }
 
 void PortMux::Tick(Instant now) {
@@ -96,11 +96,11 @@ void PortMux::TakeHello(Instant now) {
       static_cast<std::uint16_t>(side_ == frames::Side::kGuest ? frames::Side::kHost : frames::Side::kGuest);
   // A terminal that is not yet in raw mode echoes this side's own Hello.
   if (hello.side != theirs || !frames::Plausible(hello)) {
-    if (joined_) Lose("what came is no Hello", now);
+    if (joined_) Lose("the data is not a Hello", now);
     return SkipToNextStart();
   }
   held_bytes_ = 0;
-  if (joined_ && hello.epoch != peer_) Lose("the other end has begun anew", now);
+  if (joined_ && hello.epoch != peer_) Lose("the other end has restarted", now);
   const bool first = std::exchange(peer_, hello.epoch) != hello.epoch;
   if (side_ == frames::Side::kHost) {
     room_ = hello.room;
@@ -175,7 +175,7 @@ std::size_t PortMux::TakeContents(std::span<const std::byte> bytes, Instant now)
 void PortMux::Judge(Instant now) {
   const frames::FrameHeader header = HeaderIn(held_.data());
   if (!frames::Plausible(header)) {
-    if (joined_) Lose("what came is no frame", now);
+    if (joined_) Lose("the data is not a frame", now);
     return SkipToNextStart();
   }
   if (static_cast<frames::Kind>(header.kind) == frames::Kind::kHello) return TakeHello(now);
@@ -208,7 +208,7 @@ void PortMux::TakeFrame(const frames::FrameHeader& header, Instant now) {
         std::min<std::size_t>(on_the_way_, header.value);  // the count includes bytes sent before the ends joined
     return;
   }
-  if (header.stream > last_) return Lose("it spoke of a stream that is none", now);
+  if (header.stream > last_) return Lose("it named an unknown stream", now);
   const auto at = flows_.find(header.stream);
   const bool gone = at == flows_.end();  // closed here before the other end learnt of it
   if (kind == frames::Kind::kData) {
@@ -217,7 +217,7 @@ void PortMux::TakeFrame(const frames::FrameHeader& header, Instant now) {
     contents_bytes_ = header.value + frames::kTrailerBytes;
     contents_of_ = header.stream;
   } else if (kind == frames::Kind::kCredit && !gone) {
-    if (header.value > frames::kWindowBytes - at->second.may_go) return Lose("it gave more than it may", now);
+    if (header.value > frames::kWindowBytes - at->second.may_go) return Lose("it sent more than allowed", now);
     at->second.may_go += header.value;
   } else if (kind == frames::Kind::kClose && !gone) {
     flows_.erase(at);

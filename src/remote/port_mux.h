@@ -90,7 +90,7 @@ class PortMux {
   void TakeHello(Instant now);
   void TakeFrame(const proto::port::FrameHeader& header, Instant now);
   std::size_t TakeContents(std::span<const std::byte> bytes, Instant now);
-  void BeginAnew(Instant now);
+  void Restart(Instant now);
   void PutFiller();
   void CountRead(std::size_t bytes);
   void Lose(const std::string& why, Instant now);

@@ -147,7 +147,7 @@ TEST(PortMux, CarriesStreamsBothWays) {
   EXPECT_TRUE(cable.guest->lost.empty() && cable.host->lost.empty());
 }
 
-TEST(PortMux, AStreamThatNobodyReadsStopsNoOther) {
+TEST(PortMux, AnUnreadStreamDoesNotBlockOthers) {
   Cabled cable;
   ASSERT_TRUE(cable.Join());
   const std::uint32_t slow = cable.guest->mux.Open(), quick = cable.guest->mux.Open();
@@ -197,7 +197,7 @@ RC_GTEST_PROP(PortMux, DeliversWhatWasSent, ()) {
 
 /// Either end may disappear at any point, any suffix of its data may be lost, and malformed data may follow. Both ends
 /// join again, and no end ever receives a byte that its peer did not send.
-RC_GTEST_PROP(PortMux, MeetsAgainAfterEitherEndBeganAnew, ()) {
+RC_GTEST_PROP(PortMux, ReconnectsAfterEitherEndRestarts, ()) {
   Cabled cable(*rc::gen::element(0U, port::kRoomBytesMin, port::kTerminalRoomBytes));
   RC_ASSERT(cable.Join());
   const int rounds = *rc::gen::inRange(1, 5);
@@ -240,7 +240,7 @@ RC_GTEST_PROP(PortMux, MeetsAgainAfterEitherEndBeganAnew, ()) {
   RC_ASSERT(cable.host->came[last] == bytes);
 }
 
-TEST(PortMux, AFrameThatLostAByteIsGivenToNobody) {
+TEST(PortMux, ATruncatedFrameIsDropped) {
   for (const std::size_t lost : {0UL, 3UL, 15UL, 16UL, 500UL, 1015UL, 1016UL, 1023UL}) {
     Cabled cable;
     ASSERT_TRUE(cable.Join());
@@ -280,7 +280,7 @@ TEST(PortMux, AGuestWithLittleRoomIsNeverSentMore) {
   EXPECT_LT(cable.most_on_the_way, 4095U) << "what a terminal holds";
 }
 
-TEST(PortMux, AHostSaysNothingUntilItIsSpokenTo) {
+TEST(PortMux, AHostSendsNothingBeforeTheGuest) {
   MuxEnd host(port::Side::kHost);
   host.mux.Start(InstantFromNs(1));
   host.mux.Tick(InstantFromNs(3'000'000'000));
@@ -288,7 +288,7 @@ TEST(PortMux, AHostSaysNothingUntilItIsSpokenTo) {
   EXPECT_GT(host.mux.due(), InstantFromNs(3'000'000'000) + seconds(3'600)) << "nor has it anything to wait for";
 }
 
-TEST(PortMux, WhatATerminalEchoesIsNobody) {
+TEST(PortMux, ATerminalsEchoIsIgnored) {
   Cabled cable;
   cable.Load(true);
   const Contents said(cable.way[true].begin(), cable.way[true].end());
@@ -297,7 +297,7 @@ TEST(PortMux, WhatATerminalEchoesIsNobody) {
   EXPECT_TRUE(cable.Join());
 }
 
-TEST(PortMux, AnEndThatFallsSilentHasGone) {
+TEST(PortMux, ASilentEndCountsAsDisconnected) {
   Cabled cable;
   ASSERT_TRUE(cable.Join());
   const std::uint32_t stream = cable.guest->mux.Open();
@@ -318,7 +318,7 @@ TEST(PortMux, AnEndThatFallsSilentHasGone) {
   EXPECT_NE(cable.host->lost[0].find("20 s"), std::string::npos) << cable.host->lost[0];
 }
 
-TEST(PortMux, IsDueWhenSomethingHasToBeSaid) {
+TEST(PortMux, IsDueWhenAFrameMustBeSent) {
   Cabled cable;
   EXPECT_EQ(cable.guest->mux.due(), cable.now + kPortHelloAgain);
   ASSERT_TRUE(cable.Join());
@@ -365,7 +365,7 @@ class RudeGuest {
   Instant now_ = InstantFromNs(1'000'000'000);
 };
 
-TEST(PortMux, WhatBreaksTheRulesEndsTheGuestsStreams) {
+TEST(PortMux, ProtocolViolationsEndTheGuestsStreams) {
   const auto breach = [](const std::function<void(RudeGuest&)>& say) {
     RudeGuest guest;
     guest.Say(port::Kind::kOpen, 1, 0);
@@ -377,13 +377,13 @@ TEST(PortMux, WhatBreaksTheRulesEndsTheGuestsStreams) {
     EXPECT_TRUE(guest.host.open.empty());
     return guest.host.lost.empty() ? std::string() : guest.host.lost.front();
   };
-  EXPECT_EQ(breach([](RudeGuest& g) { g.SayHello(0, 43); }), "the other end has begun anew");
-  EXPECT_EQ(breach([](RudeGuest& g) { g.SayHello(0, 0); }), "what came is no Hello");
+  EXPECT_EQ(breach([](RudeGuest& g) { g.SayHello(0, 43); }), "the other end has restarted");
+  EXPECT_EQ(breach([](RudeGuest& g) { g.SayHello(0, 0); }), "the data is not a Hello");
   EXPECT_EQ(breach([](RudeGuest& g) { g.Say(port::Kind::kOpen, 1, 0); }), "it opened a stream that can't be");
-  EXPECT_EQ(breach([](RudeGuest& g) { g.Say(port::Kind::kClose, 2, 0); }), "it spoke of a stream that is none");
-  EXPECT_EQ(breach([](RudeGuest& g) { g.Say(port::Kind::kCredit, 1, 1); }), "it gave more than it may");
+  EXPECT_EQ(breach([](RudeGuest& g) { g.Say(port::Kind::kClose, 2, 0); }), "it named an unknown stream");
+  EXPECT_EQ(breach([](RudeGuest& g) { g.Say(port::Kind::kCredit, 1, 1); }), "it sent more than allowed");
   EXPECT_EQ(breach([](RudeGuest& g) { g.Say(port::Kind::kData, 1, port::kDataBytesMax + 1); }),
-            "what came is no frame");
+            "the data is not a frame");
   EXPECT_EQ(breach([](RudeGuest& g) {
               for (int i = 0; i < 16; ++i) g.Say(port::Kind::kData, 1, port::kDataBytesMax, port::kDataBytesMax);
             }),

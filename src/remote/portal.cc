@@ -19,9 +19,9 @@
 #include "proto/network_frames.h"
 #include "remote/crew.h"
 #include "remote/door.h"
+#include "remote/drain_watch.h"
 #include "remote/handshake.h"
 #include "remote/keep_awake.h"
-#include "remote/leave_watch.h"
 #include "remote/pump.h"
 
 namespace weir::remote {
@@ -57,7 +57,7 @@ class Portal {
   std::list<net::Stream*> open_;
   std::list<Carried> carried_;
   bool ending_ = false;
-  LeaveWatch leave_;
+  DrainWatch leave_;
   KeepAwake awake_;
   Crew crew_;  // last, because its threads use the other members
 };
@@ -86,7 +86,7 @@ Result<opencl::Connection> Portal::Admit(net::Stream& stream, Door::Place& place
   }
   if (options_.plain) WEIR_TRY_STATUS(Name(stream, place, vgpu));
   auto connection = opencl::Connect(options_.executors + "/" + vgpu + ".sock", greeting.program + "@" + stream.peer(),
-                                    /*distant=*/true);
+                                    /*remote=*/true);
   if (connection) return connection;
   const Errc code = connection.error().code;
   const bool absent = code == Errc::kNotFound || code == Errc::kUnavailable;
@@ -169,11 +169,11 @@ void Portal::Cut() {
 /// Tells connections to check for drain requests between two of their messages, and reports the counts to the daemon.
 void Portal::SeeWhoLeaves() {
   const bool changed = leave_.Look(platform::Now());
-  const std::vector<std::string> asked = leave_.Asked();
-  std::vector<proto::AskedHere> here;
+  const std::vector<std::string> asked = leave_.Requested();
+  std::vector<proto::DrainState> here;
   const std::lock_guard lock(mutex_);
   for (const std::string& vgpu : asked) {
-    proto::AskedHere counts{.vgpu = vgpu};
+    proto::DrainState counts{.vgpu = vgpu};
     for (const Carried& one : carried_) {
       if (one.vgpu != vgpu) continue;
       ++counts.here;

@@ -31,19 +31,19 @@ constexpr const char* kUsage =
     "\n"
     "'weir serve --listen', '--guest' and '--guest-memory' start it by themselves.\n"
     "\n"
-    "  --listen HOST:PORT  accept tenants' relays there; no host: on all addresses; port 0: any that is free\n"
-    "  --guest PATH        listen on this Unix socket, which a virtual machine's port is led to\n"
+    "  --listen HOST:PORT  accept tenants' relays there; no host: on all addresses; port 0: any free one\n"
+    "  --guest PATH        listen on this Unix socket, to which a virtual machine's port is connected\n"
     "  --guest-at PATH     the same where the hypervisor listens, or a terminal\n"
-    "  --guest-memory FILE the same by memory that the virtual machine maps, a file that is made if it isn't there …\n"
-    "  --memory-bytes N    … with so many bytes\n"
-    "  --vgpu NAME         which vGPU that virtual machine is\n"
-    "  --executors DIR     where the vGPUs' executors listen: RUN_DIR/opencl\n"
-    "  --asks PATH         where the daemon says which vGPUs are to leave this node: RUN_DIR/portals.sock\n"
+    "  --guest-memory FILE the same by memory that the virtual machine maps, a file that is created if missing …\n"
+    "  --memory-bytes N    … with N bytes\n"
+    "  --vgpu NAME         the virtual machine's vGPU\n"
+    "  --executors DIR     folder of the sockets of the vGPUs' executors: RUN_DIR/opencl\n"
+    "  --asks PATH         socket for the daemon's drain requests: RUN_DIR/portals.sock\n"
     "  --keys DIR          this node's keys, made by 'weir keys init'\n"
-    "  --plain             no encryption, and whoever can connect is whoever they say\n"
-    "  --port-file FILE    write the port there when it listens\n"
-    "  --parent PID        let nobody new in when this process has ended, and end when nobody is connected\n"
-    "  --quiet             don't say who comes and goes\n";
+    "  --plain             no encryption; every client that can connect may use any vGPU\n"
+    "  --port-file FILE    file to which the port is written when it listens\n"
+    "  --parent PID        after this process has ended accept no connection, and end with the last one\n"
+    "  --quiet             don't print connections\n";
 
 enum Option {
   kListen = 1,

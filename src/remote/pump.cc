@@ -132,7 +132,7 @@ Status OutPump::Follow(std::span<const std::byte>& message) {
     used_ += bytes;
     message = {at + bytes, message.size()};
   }
-  return followed_->log.FromClient(message) ? Ok() : Fail(Errc::kProtocol, "a message that is none");
+  return followed_->log.FromClient(message) ? Ok() : Fail(Errc::kProtocol, "a malformed message");
 }
 
 Status OutPump::Note(std::span<const std::byte> message, bool& passed_on) {
@@ -141,13 +141,13 @@ Status OutPump::Note(std::span<const std::byte> message, bool& passed_on) {
     const bool good = cl::ForEachArenaRange(message, [&](std::uint64_t offset, std::uint64_t size) {
       if (status) status = AddArena(offset, size);
     });
-    if (!good) return Fail(Errc::kProtocol, "a message that is none");
+    if (!good) return Fail(Errc::kProtocol, "a malformed message");
     return status;
   }
   cl::Header header;
   if (!cl::ReadHeader(message, header) || header.op != static_cast<std::uint16_t>(cl::Op::kArrived)) return Ok();
   cl::Arrived arrived;
-  if (!cl::Decode(message, arrived)) return Fail(Errc::kProtocol, "an Arrived that is none");
+  if (!cl::Decode(message, arrived)) return Fail(Errc::kProtocol, "a malformed Arrived");
   passed_on = false;
   // After the messages before it: they may be what lets the client look at other parts of the arena.
   CloseMessages();
@@ -326,7 +326,7 @@ Result<bool> InPump::Step(Sink& sink, Duration timeout) {
   begin_ += sizeof header;
   const auto kind = static_cast<wire::Kind>(header.kind);
   if (!wire::Plausible(header) || kind == wire::Kind::kHello || kind == wire::Kind::kWelcome)
-    return Fail(Errc::kProtocol, "what came is no frame");
+    return Fail(Errc::kProtocol, "the data is not a frame");
   ++traffic_.frames;
   if (kind == wire::Kind::kMoveWanted) {
     WEIR_TRY_STATUS(TakeMoveWanted(sink, header.bytes));
@@ -346,7 +346,7 @@ Status InPump::TakeMessages(Sink& sink, std::size_t bytes) {
     cl::Header header;
     if (!cl::ReadHeader(frame.subspan(at), header) || header.size > cl::kMessageBytesMax ||
         cl::Padded(header.size) > frame.size() - at)
-      return Fail(Errc::kProtocol, "a message that is none");
+      return Fail(Errc::kProtocol, "a malformed message");
     ++traffic_.messages;
     WEIR_TRY_STATUS(sink.Take(frame.subspan(at, header.size)));
     at += cl::Padded(header.size);
@@ -380,7 +380,7 @@ Status InPump::TakeMoveWanted(Sink& sink, std::size_t bytes) {
   wire::MoveWanted asked;
   if (!cl::ReadHeader(message, header) || header.size != bytes || header.op != wire::MoveWanted::kOp ||
       !cl::Decode(message, asked))
-    return Fail(Errc::kProtocol, "what came is no frame");
+    return Fail(Errc::kProtocol, "the data is not a frame");
   std::string why(asked.why.substr(0, wire::kWhyBytesMax));
   for (char& c : why)
     if (c < ' ' || c > '~') c = '?';
@@ -388,7 +388,7 @@ Status InPump::TakeMoveWanted(Sink& sink, std::size_t bytes) {
   return sink.MoveWanted(asked.wanted != 0 && why.empty() ? "it gives no reason" : why);
 }
 
-Status Sink::MoveWanted(const std::string&) { return Fail(Errc::kProtocol, "only a node asks to be left"); }
+Status Sink::MoveWanted(const std::string&) { return Fail(Errc::kProtocol, "only a node may send a drain request"); }
 
 Status LineSink::Take(std::span<std::byte> message) {
   opencl::RingProducer& ring = line_.channel.out;

@@ -44,7 +44,7 @@ struct Followed {
   opencl::ObjectLog log;
   std::vector<std::byte> facts;  // the platform's facts that the first executor sent to the client
   bool facts_complete = false;
-  std::string leave_why;  // reason of the node's drain request; empty if there is none
+  std::string drain_reason;  // reason of the node's drain request; empty if there is none
 };
 
 /// Traffic of one direction. Only the thread that runs the pump may read it.

@@ -180,7 +180,7 @@ TEST(Pump, MessagesArriveAsTheyWereInTheirOrder) {
 }
 
 /// Records drain requests and drops messages.
-class AskedSink final : public Sink {
+class DrainRequestSink final : public Sink {
  public:
   Status Take(std::span<std::byte>) override { return Ok(); }
   Result<std::span<std::byte>> Room(std::uint64_t, std::size_t) override { return Fail(Errc::kProtocol, "none"); }
@@ -191,13 +191,13 @@ class AskedSink final : public Sink {
   std::vector<std::string> asked;
 };
 
-TEST(Pump, ANodeAsksToBeLeftAndTakesThatBack) {
+TEST(Pump, ANodeSendsAndCancelsADrainRequest) {
   Pipe pipe(1 << 16, 3);
   const std::atomic<bool> stop{false};
   for (const std::string& why :
        {std::string("several are overloaded"), std::string(), std::string("\033[2J\177full"), std::string(1000, 'x')})
     ASSERT_TRUE(SendMoveWanted(pipe, why, stop));
-  AskedSink sink;
+  DrainRequestSink sink;
   InPump in(stop, pipe);
   for (int i = 0; i < 4; ++i) {
     const auto came = in.Step(sink, seconds(1));
@@ -206,7 +206,7 @@ TEST(Pump, ANodeAsksToBeLeftAndTakesThatBack) {
   EXPECT_EQ(sink.asked, (std::vector<std::string>{"several are overloaded", "", "?[2J?full", std::string(255, 'x')}));
 }
 
-TEST(Pump, OnlyAPortalMayAskToBeLeft) {
+TEST(Pump, OnlyAPortalMaySendADrainRequest) {
   Lines lines(opencl::Side::kClient);
   Pipe pipe;
   ASSERT_TRUE(SendMoveWanted(pipe, "go", lines.line.stop));
@@ -217,7 +217,7 @@ TEST(Pump, OnlyAPortalMayAskToBeLeft) {
   EXPECT_EQ(taken.error().code, Errc::kProtocol);
 }
 
-TEST(Pump, WhatIsDoneBetweenTwoMessagesIsBehindAllThatWereTakenBefore) {
+TEST(Pump, AStepBetweenMessagesFollowsAllEarlierOnes) {
   Road road(OutPump::Side::kClients);
   std::atomic<std::uint32_t> wanted{0}, done{0};
   road.between = [&] {
@@ -249,7 +249,7 @@ TEST(Pump, WhatIsDoneBetweenTwoMessagesIsBehindAllThatWereTakenBefore) {
   errands.join();
 }
 
-TEST(Pump, WhatAMessageRefersToIsThereWhenItArrives) {
+TEST(Pump, ContentsArriveBeforeTheirMessage) {
   Road road(OutPump::Side::kClients);
   for (std::uint64_t round = 1; round <= 200; ++round) {
     const std::uint64_t offset = 4096 * (round % 16), size = 1 + 5000 * round % 60'000;
@@ -260,7 +260,7 @@ TEST(Pump, WhatAMessageRefersToIsThereWhenItArrives) {
   }
 }
 
-TEST(Pump, WhatArrivedIsThereBeforeWhatIsSaidBehindItAndIsNotSaidItself) {
+TEST(Pump, AnArrivedPrecedesItsMessageAndIsNotForwarded) {
   Road road(OutPump::Side::kExecutors);
   for (std::uint64_t round = 1; round <= 200; ++round) {
     std::memset(road.from.arena() + 8192, static_cast<int>(round), 50'000);
@@ -280,7 +280,7 @@ void AddBuffers(Line& line) {
   line.buffers_file = std::move(buffers->fd);
 }
 
-TEST(Pump, WhatLiesInABufferArrivesInTheArenaWhereItBelongs) {
+TEST(Pump, BufferContentsArriveAtTheirPlaceInTheArena) {
   // Copied on the same machine; sent without a copy as to another machine
   for (const char* to : {"127.0.0.1", "127.0.0.2"}) {
     auto sockets = testing::ConnectedSockets(to);
@@ -354,7 +354,7 @@ TEST(Pump, ManyMessagesGoInOneSend) {
   EXPECT_EQ(out.traffic().frames, 1U);
 }
 
-TEST(Pump, WhatAClientWroteBeforeItWentIsSent) {
+TEST(Pump, MessagesBeforeADisconnectionAreSent) {
   Road road(OutPump::Side::kClients);
   const auto last = cl::Encode(cl::Release{.id = 9});
   SendTo(road.from.other, last);
@@ -448,7 +448,7 @@ TEST(Pump, TheLongestMessagesPassAlsoWhereOneGoesAheadOfThem) {
   EXPECT_EQ(releases, 8U);
 }
 
-TEST(Pump, WhoeverAFrameIsForIsWokenOnceForIt) {
+TEST(Pump, TheReceiverOfAFrameIsWokenOnce) {
   Lines from(opencl::Side::kExecutor), to(opencl::Side::kClient);
   Pipe pipe(1 << 20);
   OutPump out(from.line, pipe, OutPump::Side::kClients);
@@ -489,7 +489,7 @@ TEST(Pump, LongContentsGoFromTheArenaItselfAndShortOnesWithTheirMessages) {
   receiver.join();
 }
 
-TEST(Pump, APeerThatLeavesInTheMiddleOfLongContentsEndsTheConnectionAndNothingElse) {
+TEST(Pump, ADisconnectionWithinLongContentsEndsOnlyTheConnection) {
   auto sockets = testing::ConnectedSockets();
   const auto here = net::AdoptTcp(std::move(sockets.client));
   sockets.server.Reset();
@@ -519,7 +519,7 @@ Errc WhatComesOf(const std::vector<std::byte>& bytes) {
   return status ? Errc::kInternal : status.error().code;
 }
 
-TEST(Pump, WhatIsNoFrameEndsTheConnection) {
+TEST(Pump, OtherDataThanAFrameEndsTheConnection) {
   EXPECT_EQ(WhatComesOf(Frame({.bytes = 8, .kind = 9}, 8)), Errc::kProtocol);
   EXPECT_EQ(WhatComesOf(Frame({.bytes = 8, .kind = 1}, 8)), Errc::kProtocol) << "a second Hello";
   EXPECT_EQ(WhatComesOf(Frame({.bytes = 1 << 30, .kind = 3}, 8)), Errc::kProtocol);

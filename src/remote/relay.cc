@@ -21,9 +21,9 @@
 #include "platform/process.h"
 #include "proto/opencl_messages.h"
 #include "remote/crew.h"
+#include "remote/drain_handler.h"
 #include "remote/handshake.h"
 #include "remote/keep_awake.h"
-#include "remote/leaver.h"
 #include "remote/move.h"
 #include "remote/pump.h"
 
@@ -86,7 +86,7 @@ class Conversation {
   void Run();
 
   /// A request to move to another node.
-  struct Wish {
+  struct PendingMove {
     std::function<Result<Entered>()> enter;
     // The connection to the new node, and the migration.
     Entered fresh{};
@@ -96,31 +96,31 @@ class Conversation {
     std::condition_variable changed{};
     std::optional<Result<proto::MoveFigures>> outcome{};
   };
-  // Called by another thread, which keeps the Wish until it is answered. One at a time.
+  // Called by another thread, which keeps the PendingMove until it is answered. One at a time.
 
   /// Connects to the new node and copies contents while the client runs.
-  Status CopyAhead(Wish& wish);
+  Status CopyAhead(PendingMove& pending);
   /// The client or the node has gone. True as soon as the pumps are told to stop, because a migration fails from then
   /// on.
   [[nodiscard]] bool over() {
-    const std::lock_guard lock(wish_mutex_);
+    const std::lock_guard lock(pending_mutex_);
     return over_ || line_.stop.load();
   }
   /// The reason of the node's drain request; empty if there is none.
-  [[nodiscard]] std::string LeaveWhy() {
+  [[nodiscard]] std::string DrainReason() {
     const std::lock_guard lock(followed_.mutex);
-    return followed_.leave_why;
+    return followed_.drain_reason;
   }
   /// Abandons a migration after CopyAhead.
-  void GiveUp(Wish& wish);
-  /// Requests the rest of the migration after CopyAhead. Run answers the wish.
-  void WishToMove(const std::shared_ptr<Wish>& wish) {
+  void GiveUp(PendingMove& pending);
+  /// Requests the rest of the migration after CopyAhead. Run answers `pending`.
+  void RequestMove(const std::shared_ptr<PendingMove>& pending) {
     {
-      // Both are set under the lock, because Run takes the wish and ends the hold. A hold without a wish would look
-      // like the end of the client.
-      const std::lock_guard lock(wish_mutex_);
-      if (over_) return Answer(*wish, Fail(Errc::kUnavailable, kOver));
-      wish_ = wish;
+      // Both are set under the lock, because Run takes the move and ends the hold. A hold without a move would
+      // look like the end of the client.
+      const std::lock_guard lock(pending_mutex_);
+      if (over_) return Answer(*pending, Fail(Errc::kUnavailable, kOver));
+      pending_ = pending;
       line_.hold.store(true);
     }
     line_.channel.in.Interrupt();
@@ -135,12 +135,12 @@ class Conversation {
   Status Adopt(Entered entered, std::span<std::vector<std::byte>> late = {});
   void EndReader();
   void Close();
-  Status Enter(Wish& wish);
+  Status Enter(PendingMove& pending);
   bool AtBoundary(const std::function<void()>& work);
   void DoErrand();
-  Result<Moved> FinishAnew(Wish& wish);
-  Result<proto::MoveFigures> Move(Wish& wish);
-  static void Answer(Wish& wish, Result<proto::MoveFigures> outcome);
+  Result<Moved> FinishAgain(PendingMove& pending);
+  Result<proto::MoveFigures> Move(PendingMove& pending);
+  static void Answer(PendingMove& pending, Result<proto::MoveFigures> outcome);
 
   static constexpr const char* kOver = "the program has ended";
 
@@ -153,9 +153,9 @@ class Conversation {
   std::unique_ptr<InPump> in_;
   std::atomic<bool> leaving_{false};  // the reader's stream is being closed on purpose
   std::thread reader_;
-  std::mutex wish_mutex_;
+  std::mutex pending_mutex_;
   std::condition_variable errand_done_;
-  std::shared_ptr<Wish> wish_;
+  std::shared_ptr<PendingMove> pending_;
   const std::function<void()>* errand_ = nullptr;  // work to be done between two messages
   bool over_ = false;
 };
@@ -190,14 +190,14 @@ void Conversation::Run() {
   while (status && !line_.stop.load()) {
     OutPump out(line_, *node_.stream, OutPump::Side::kClients, &followed_);
     status = out.Run([this] { return opencl::StillConnected(socket_); }, [this] { DoErrand(); });
-    std::shared_ptr<Wish> wish;
+    std::shared_ptr<PendingMove> pending;
     {
-      const std::lock_guard lock(wish_mutex_);
-      wish = std::exchange(wish_, nullptr);
+      const std::lock_guard lock(pending_mutex_);
+      pending = std::exchange(pending_, nullptr);
       line_.hold.store(false);
     }
-    if (wish == nullptr) break;  // the client has gone
-    Answer(*wish, status ? Move(*wish) : Result<proto::MoveFigures>(status.error()));
+    if (pending == nullptr) break;  // the client has gone
+    Answer(*pending, status ? Move(*pending) : Result<proto::MoveFigures>(status.error()));
   }
   if (!line_.stop.exchange(true) && !status) SayRelay(accepted_.program + ": " + status.error().message);
   EndReader();
@@ -206,15 +206,15 @@ void Conversation::Run() {
 
 /// Ends the acceptance of wishes and errands.
 void Conversation::Close() {
-  const std::lock_guard lock(wish_mutex_);
+  const std::lock_guard lock(pending_mutex_);
   over_ = true;
   errand_done_.notify_all();
-  if (wish_ != nullptr) Answer(*wish_, Fail(Errc::kUnavailable, kOver));
+  if (pending_ != nullptr) Answer(*pending_, Fail(Errc::kUnavailable, kOver));
 }
 
 /// False: the work was not done and will not be.
 bool Conversation::AtBoundary(const std::function<void()>& work) {
-  std::unique_lock lock(wish_mutex_);
+  std::unique_lock lock(pending_mutex_);
   errand_ = &work;
   line_.knock.store(true);
   line_.channel.in.Interrupt();
@@ -223,57 +223,57 @@ bool Conversation::AtBoundary(const std::function<void()>& work) {
 }
 
 void Conversation::DoErrand() {
-  const std::lock_guard lock(wish_mutex_);
+  const std::lock_guard lock(pending_mutex_);
   if (errand_ == nullptr) return;
   (*errand_)();
   errand_ = nullptr;
   errand_done_.notify_all();
 }
 
-void Conversation::Answer(Wish& wish, Result<proto::MoveFigures> outcome) {
-  const std::lock_guard lock(wish.mutex);
-  wish.outcome = std::move(outcome);
-  wish.changed.notify_all();
+void Conversation::Answer(PendingMove& pending, Result<proto::MoveFigures> outcome) {
+  const std::lock_guard lock(pending.mutex);
+  pending.outcome = std::move(outcome);
+  pending.changed.notify_all();
 }
 
-Status Conversation::Enter(Wish& wish) {
-  WEIR_TRY(wish.fresh, wish.enter());
-  wish.fresh_in = std::make_unique<InPump>(line_.stop, *wish.fresh.stream, line_.awake);
-  wish.mover = std::make_unique<Mover>(
+Status Conversation::Enter(PendingMove& pending) {
+  WEIR_TRY(pending.fresh, pending.enter());
+  pending.fresh_in = std::make_unique<InPump>(line_.stop, *pending.fresh.stream, line_.awake);
+  pending.mover = std::make_unique<Mover>(
       OldNode{.followed = followed_, .sink = *sink_, .stream = *node_.stream, .arena_bytes = line_.arena.bytes()},
-      wish.fresh.entry, *wish.fresh.stream, *wish.fresh_in, line_.stop);
+      pending.fresh.entry, *pending.fresh.stream, *pending.fresh_in, line_.stop);
   return Ok();
 }
 
-Status Conversation::CopyAhead(Wish& wish) {
-  WEIR_TRY_STATUS(Enter(wish));
-  return wish.mover->CopyAhead([this](const std::function<void()>& work) { return AtBoundary(work); });
+Status Conversation::CopyAhead(PendingMove& pending) {
+  WEIR_TRY_STATUS(Enter(pending));
+  return pending.mover->CopyAhead([this](const std::function<void()>& work) { return AtBoundary(work); });
 }
 
-void Conversation::GiveUp(Wish& wish) {
-  if (wish.mover == nullptr) return;
-  const auto leavings = wish.mover->Leavings();
+void Conversation::GiveUp(PendingMove& pending) {
+  if (pending.mover == nullptr) return;
+  const auto leavings = pending.mover->Leavings();
   if (leavings.empty()) return;
   // If this fails the connection is over, and its objects with it.
   AtBoundary([&] { static_cast<void>(SendMessages(*node_.stream, leavings, line_.stop)); });
 }
 
 /// Objects that were created ahead prevent the migration. Releases them and copies everything in the pause.
-Result<Moved> Conversation::FinishAnew(Wish& wish) {
-  WEIR_TRY_STATUS(SendMessages(*node_.stream, wish.mover->Leavings(), line_.stop));
-  wish.mover.reset();
-  WEIR_TRY_STATUS(Enter(wish));
-  return wish.mover->Finish();
+Result<Moved> Conversation::FinishAgain(PendingMove& pending) {
+  WEIR_TRY_STATUS(SendMessages(*node_.stream, pending.mover->Leavings(), line_.stop));
+  pending.mover.reset();
+  WEIR_TRY_STATUS(Enter(pending));
+  return pending.mover->Finish();
 }
 
-Result<proto::MoveFigures> Conversation::Move(Wish& wish) {
+Result<proto::MoveFigures> Conversation::Move(PendingMove& pending) {
   const std::int64_t begin_ns = platform::NowNs();
-  auto moved = wish.mover->Finish();
-  if (!moved && wish.mover->in_the_way()) moved = FinishAnew(wish);
+  auto moved = pending.mover->Finish();
+  if (!moved && pending.mover->in_the_way()) moved = FinishAgain(pending);
   if (!moved) {
     // The old node continues, and reports the errors that the log still owes the client.
     std::vector<std::vector<std::byte>> messages;
-    if (wish.mover != nullptr) messages = wish.mover->Leavings();
+    if (pending.mover != nullptr) messages = pending.mover->Leavings();
     {
       const std::lock_guard lock(followed_.mutex);
       for (auto& failing : followed_.log.ErrorsOwed()) messages.push_back(std::move(failing));
@@ -283,12 +283,12 @@ Result<proto::MoveFigures> Conversation::Move(Wish& wish) {
   }
   leaving_ = true;
   EndReader();
-  in_ = std::move(wish.fresh_in);
+  in_ = std::move(pending.fresh_in);
   {
     const std::lock_guard lock(followed_.mutex);
-    followed_.leave_why = moved->leave_why;
+    followed_.drain_reason = moved->drain_reason;
   }
-  if (const Status told = Adopt(std::move(wish.fresh), moved->late); !told) return told.error();
+  if (const Status told = Adopt(std::move(pending.fresh), moved->late); !told) return told.error();
   return proto::MoveFigures{.objects = moved->objects,
                             .memories = moved->memories,
                             .bytes_before = moved->bytes_before,
@@ -302,7 +302,8 @@ class Relay {
   explicit Relay(RelayOptions options)
       : options_(std::move(options)),
         node_(options_.node),
-        leaver_(options_.when_asked, options_.program.empty() ? "a program" : options_.program, HintIn(options_)) {}
+        drain_handler_(options_.when_asked, options_.program.empty() ? "a program" : options_.program,
+                       HintIn(options_)) {}
   Status Run();
 
  private:
@@ -311,7 +312,7 @@ class Relay {
   void Serve(platform::Fd client);
   void Control(platform::Fd socket);
   std::string Where();
-  std::string LeaveWhy();
+  std::string DrainReason();
   Result<std::string> MoveAll(const proto::MoveRequest& request);
 
   RelayOptions options_;
@@ -321,7 +322,7 @@ class Relay {
   std::int64_t entered_ns_ = 0;
   std::list<std::shared_ptr<Conversation>> conversations_;
   std::mutex moving_;  // one migration at a time
-  Leaver leaver_;
+  DrainHandler drain_handler_;
   KeepAwake awake_;
   Crew crew_;  // last, because its threads use the other members
 };
@@ -382,20 +383,20 @@ void Relay::Serve(platform::Fd client) {
 Result<std::string> Relay::MoveAll(const proto::MoveRequest& request) {
   const std::lock_guard one_at_a_time(moving_);
   // The program may have migrated meanwhile, or the drain request was cancelled.
-  if (request.if_asked && LeaveWhy().empty()) return Fail(Errc::kBusy, "its node does not ask it to leave any more");
+  if (request.if_asked && DrainReason().empty()) return Fail(Errc::kBusy, "its node has cancelled the drain request");
   if (request.if_asked && request.node == Where())
-    return Fail(Errc::kInvalidArgument, "it is at " + request.node + " already, which is what asks it to leave");
+    return Fail(Errc::kInvalidArgument, "it is at " + request.node + " already, which made the drain request");
   std::list<std::shared_ptr<Conversation>> conversations;
   {
     const std::lock_guard lock(mutex_);
     conversations = conversations_;
   }
-  std::vector<std::pair<std::shared_ptr<Conversation>, std::shared_ptr<Conversation::Wish>>> moves;
+  std::vector<std::pair<std::shared_ptr<Conversation>, std::shared_ptr<Conversation::PendingMove>>> moves;
   for (const auto& conversation : conversations) {
-    auto wish = std::make_shared<Conversation::Wish>();
-    wish->enter = [this, &request] { return EnterNode(request); };
-    moves.emplace_back(conversation, wish);
-    if (const Status copied = conversation->CopyAhead(*wish); !copied) {
+    auto pending = std::make_shared<Conversation::PendingMove>();
+    pending->enter = [this, &request] { return EnterNode(request); };
+    moves.emplace_back(conversation, pending);
+    if (const Status copied = conversation->CopyAhead(*pending); !copied) {
       if (conversation->over()) {  // a process of the program has ended; the others migrate
         moves.pop_back();
         continue;
@@ -404,16 +405,16 @@ Result<std::string> Relay::MoveAll(const proto::MoveRequest& request) {
       return copied.error();
     }
   }
-  for (const auto& [conversation, wish] : moves) conversation->WishToMove(wish);
+  for (const auto& [conversation, pending] : moves) conversation->RequestMove(pending);
   std::vector<proto::MoveFigures> figures;
   std::optional<Error> error;
-  for (const auto& [conversation, wish] : moves) {
-    std::unique_lock lock(wish->mutex);
-    wish->changed.wait(lock, [&answered = *wish] { return answered.outcome.has_value(); });
-    if (*wish->outcome)
-      figures.push_back(**wish->outcome);
+  for (const auto& [conversation, pending] : moves) {
+    std::unique_lock lock(pending->mutex);
+    pending->changed.wait(lock, [&answered = *pending] { return answered.outcome.has_value(); });
+    if (*pending->outcome)
+      figures.push_back(**pending->outcome);
     else if (!error && !conversation->over())
-      error = wish->outcome->error();
+      error = pending->outcome->error();
   }
   if (error) {
     if (!figures.empty()) error->message += "; others of the program's connections have moved";
@@ -422,9 +423,9 @@ Result<std::string> Relay::MoveAll(const proto::MoveRequest& request) {
   const std::lock_guard lock(mutex_);
   node_ = request;
   first_.reset();
-  if (!figures.empty()) return proto::SaidOf(figures);
-  return std::string(conversations.empty() ? "nothing was connected" : "what was connected ended meanwhile") +
-         "; what connects from now on goes there";
+  if (!figures.empty()) return proto::MoveText(figures);
+  return std::string(conversations.empty() ? "nothing was connected" : "the connections ended meanwhile") +
+         "; new connections go there";
 }
 
 std::string Relay::Where() {
@@ -433,10 +434,10 @@ std::string Relay::Where() {
 }
 
 /// The drain request of any of its connections.
-std::string Relay::LeaveWhy() {
+std::string Relay::DrainReason() {
   const std::lock_guard lock(mutex_);
   for (const auto& conversation : conversations_)
-    if (std::string why = conversation->LeaveWhy(); !why.empty()) return why;
+    if (std::string why = conversation->DrainReason(); !why.empty()) return why;
   return {};
 }
 
@@ -450,7 +451,7 @@ void Relay::Control(platform::Fd socket) {
   const auto request = proto::RequestFrom(text);
   const std::string answer = proto::AnswerText(text == proto::kWhereIs ? Result<std::string>(Where())
                                                : request               ? MoveAll(*request)
-                                                         : Fail(Errc::kInvalidArgument, "that is no request to move"));
+                                                         : Fail(Errc::kInvalidArgument, "not a valid request to move"));
   static_cast<void>(platform::SendPacket(socket.get(), std::as_bytes(std::span(answer))));
 }
 
@@ -474,7 +475,7 @@ Status Relay::Run() {
     if (::poll(watched, 3, static_cast<int>(kTick.count() / 1'000'000)) < 0 && errno != EINTR)
       return platform::ErrnoError("waiting for clients", errno);
     const std::size_t at_work = crew_.Reap();
-    leaver_.See(platform::Now(), LeaveWhy());
+    drain_handler_.See(platform::Now(), DrainReason());
     if ((watched[1].revents & POLLIN) != 0) alone = true;
     if (alone && at_work == 0) return Ok();
     for (const int which : {0, 2}) {

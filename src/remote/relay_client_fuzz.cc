@@ -37,7 +37,9 @@ class Node final : public net::Stream {
     }
     return taken;
   }
-  Result<std::size_t> TryReceive(std::span<std::byte>) override { return Fail(Errc::kUnavailable, "it says nothing"); }
+  Result<std::size_t> TryReceive(std::span<std::byte>) override {
+    return Fail(Errc::kUnavailable, "it gives no reason");
+  }
   bool AwaitSend(Duration) override { return true; }
   bool AwaitReceive(Duration) override { return true; }
   void Shutdown() override {}

@@ -27,7 +27,7 @@ constexpr const char* kUsage =
     "Usage: weir-relay --node HOST:PORT --socket PATH (--token FILE | --plain --vgpu NAME) [OPTIONS]\n"
     "       weir-relay --node DEVICE --socket PATH [OPTIONS]\n"
     "\n"
-    "'weir run --node' starts it by itself; by hand it serves whatever is told of its socket:\n"
+    "'weir run --node' starts it by itself; by hand it serves every program that uses its socket:\n"
     "  weir-relay --node gpu1:7700 --token game.token --socket /tmp/cl.sock &\n"
     "  OCL_ICD_VENDORS=.../lib/weir/icd WEIR_OPENCL=/tmp/cl.sock clinfo -l\n"
     "\n"
@@ -35,17 +35,17 @@ constexpr const char* kUsage =
     "  --node DEVICE      in a virtual machine, by its port to the host ('weir serve --guest' there) or by memory "
     "that\n"
     "                     both have ('--guest-memory'): a path\n"
-    "  --socket PATH      listen for OpenCL clients there\n"
-    "  --token FILE       from 'weir keys token' on the node: says which vGPU, and who the node is\n"
-    "  --plain            no encryption and no proof of anything, for a portal that says the same\n"
+    "  --socket PATH      listen for OpenCL clients at PATH\n"
+    "  --token FILE       from 'weir keys token' on the node: names the vGPU and identifies the node\n"
+    "  --plain            no encryption or tokens, for a portal with the same option\n"
     "  --vgpu NAME        with --plain: which vGPU\n"
     "  --program NAME     of the client, for messages\n"
-    "  --parent PID       end when this process has ended and nobody is connected\n"
-    "  --for-children     children of the --parent process may connect, and nobody else: a daemon's executors, which "
+    "  --parent PID       end when this process has ended and no client is connected\n"
+    "  --for-children     only children of the --parent process may connect: a daemon's executors, which "
     "run\n"
     "                     as several users\n"
-    "  --when-asked WORD  of the command that moves the program when its node asks for that; again for each word\n"
-    "  --ready-fd FD      write a byte there when the node has let us in\n";
+    "  --when-asked WORD  a word of the command that moves the program on a drain request; repeat for each word\n"
+    "  --ready-fd FD      descriptor to which a byte is written when the node has accepted the relay\n";
 
 enum Option { kNode = 1, kSocket, kToken, kPlain, kVgpu, kProgram, kParent, kForChildren, kWhenAsked, kReady, kHelp };
 
@@ -116,7 +116,7 @@ int main(int argc, char** argv) {
   if (node.empty() || socket.empty()) return Usage("--node and --socket are needed");
   const bool by_port = remote::IsPortPath(node);
   if (by_port && (plain || !token.empty() || !options.node.vgpu.empty()))
-    return Usage("the host says which vGPU a virtual machine is: no --token, --plain nor --vgpu");
+    return Usage("the host assigns a virtual machine's vGPU: omit --token, --plain and --vgpu");
   if (!by_port && plain == !token.empty()) return Usage("give --token, or --plain");
   if (options.for_children && options.parent == 0) return Usage("--for-children needs --parent");
   if (plain && options.node.vgpu.empty()) return Usage("--plain needs --vgpu");
@@ -135,7 +135,7 @@ int main(int argc, char** argv) {
   options.control = std::move(*control);
   options.when_ready = [ready] {
     if (ready < 0) return;
-    if (::write(ready, "1", 1) != 1) std::fputs("weir: nobody waits for the relay\n", stderr);
+    if (::write(ready, "1", 1) != 1) std::fputs("weir: no process waits for the relay\n", stderr);
     ::close(ready);
   };
   const Status status = remote::RunRelay(std::move(options));

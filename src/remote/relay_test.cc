@@ -23,7 +23,7 @@ namespace {
 using testing::Child;
 
 // A daemon's relay has a socket that every user can open, because executors run as the users that own their vGPUs.
-TEST(DaemonsRelay, ServesChildrenOfTheDaemonAndNobodyElse) {
+TEST(DaemonsRelay, ServesOnlyChildrenOfTheDaemon) {
   const testing::TempFolder folder;
   const std::string path = folder / "s";
   int go[2] = {};

@@ -215,6 +215,7 @@ class Simulation {
   }
   void MoveDeviceEvent(std::uint32_t node);
   void BatchDone(const core::DeviceCompletion& done);
+  [[nodiscard]] Duration ReservedOf(const Gate& gate) const;
   void Sample(std::uint32_t node);
   void Look(std::uint32_t node);
   void LookAt(std::uint32_t node, Instant when);

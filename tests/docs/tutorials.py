@@ -21,8 +21,8 @@ import time
 
 BLOCK = re.compile(r"^```(sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SECONDS_A_BLOCK = 60
-# Runs a block in the page's shell, so that its variables and background jobs stay. `set -e` holds inside the block only
-# through the ERR trap: the shell must live on to say which status the block had.
+# Runs a block in the page's shell, so that its variables and background jobs remain. The ERR trap gives `set -e` the
+# scope of the block: the shell must survive to report the block's status.
 RUN_BLOCK = """
 trap 'weir_status=$?' ERR
 weir_status=0
@@ -53,7 +53,7 @@ def pattern_of(expected):
         if line.strip() == "...":
             lines.append(r"(?:.*\n)*?")
         else:
-            # Columns are as wide as their contents, so any run of spaces matches any other.
+            # Column widths depend on contents, so any run of spaces matches any other.
             parts = [r" +".join(map(re.escape, re.split(" +", part))) for part in line.rstrip().split("...")]
             lines.append(".*".join(parts) + r" *\n")
     return re.compile("".join(lines))
@@ -82,7 +82,7 @@ class Page:
                                       start_new_session=True)
 
     def port(self, wanted):
-        """A port that is free here, in place of the one in the page."""
+        """A free port of this machine that replaces the one in the page."""
         if wanted not in self.ports:
             with socket.socket() as probe:
                 probe.bind(("127.0.0.1", 0))

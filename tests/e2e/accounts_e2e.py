@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the daemon charges each tenant, against ground truth: on cards that run commands to their end, take turns, or run
-commands side by side, with programs that always have work and one that is idle most of the time."""
+"""Compares the daemon's charge of each tenant with ground truth: on cards that run commands to their end, that take
+turns, or that run commands side by side, with programs that always have work and one that is idle most of the time."""
 import os
 import signal
 import time
@@ -21,9 +21,9 @@ def cards(more=""):
 
 class Accounts(emulated.WithEmulatedNode):
     def check_charges(self, pids, seconds=30):
-        """`pids`: of each vGPU its device and the process that uses it. Compared is all that each has used from its start until
-        the programs are stopped: the account is read ten times a second, so that books and truth of a running program differ by
-        what it uses in that time."""
+        """`pids`: by vGPU, its device and the process that uses it. Compares everything that each has used from its
+        start until the programs are stopped. While a program runs, the charge lags behind the truth, because the
+        account is read ten times a second."""
         time.sleep(seconds)
         for program in self.tenants.processes:
             os.killpg(program.pid, signal.SIGSTOP)
@@ -63,7 +63,7 @@ class OpenGlAccounts(Accounts):
 
 
 class OpenClAccounts(Accounts, OpenClTenants):
-    # A launch costs 1 us for each item, and no time of the host's processors.
+    # A launch takes 1 us of the device for each item, and no time of the host's processors.
     description = cards('[[kernel]]\nname = "churn"\nper_item = "1 us"\nunits = 6\ncomputed = false\n')
 
     def test_charges_are_ground_truth_under_each_arbitration(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weir` as a user types it: the right way, the wrong way, with no daemon, with one that is in the way."""
+"""`weir` as a user types it: correct and wrong commands, without a daemon, and with another daemon in the way."""
 import json
 import os
 import shutil
@@ -27,7 +27,7 @@ class Commands(e2e.WithNode):
         self.assertEqual(done.returncode, 0, f"{arguments}: {done.stderr}")
         return done.stdout
 
-    def test_a_day_in_the_life(self):
+    def test_commands_work_in_a_typical_session(self):
         self.ok("vgpu", "create", "game", "--weight", "50", "--fps", "60", "--memory", "256M:1G")
         shown = json.loads(self.ok("--json", "vgpu", "show", "game"))
         self.assertEqual(shown["settings"]["memory_min_bytes"], 256 << 20)
@@ -44,7 +44,7 @@ class Commands(e2e.WithNode):
         self.ok("vgpu", "rm", "game", "--force")
         self.assertIsNone(program.poll())
 
-    def test_wrong_words_get_one_clear_line_and_a_stable_exit_status(self):
+    def test_wrong_arguments_get_one_clear_line_and_a_stable_exit_status(self):
         self.ok("vgpu", "create", "a")
         for arguments, status, says in (
                 (("vgpu", "create", "a"), 4, "exists already"),
@@ -53,7 +53,7 @@ class Commands(e2e.WithNode):
                 (("vgpu", "create", "b", "--memory", "2G:1G"), 2, "memory"),
                 (("vgpu", "create", "../b"), 2, "can't name a vGPU"),
                 (("vgpu", "show", "nobody"), 3, "no vGPU named 'nobody'"),
-                (("policy", "magic"), 3, "no policy named 'magic'"),
+                (("policy", "magic"), 3, "unknown policy 'magic'"),
                 (("run", "--vgpu", "nobody", "--", "true"), 3, "no vGPU named 'nobody'"),
                 (("run", "--", "/nonexistent/program"), 127, "/nonexistent/program"),
                 (("run", "--", "/etc/passwd"), 126, "/etc/passwd"),
@@ -67,7 +67,7 @@ class Commands(e2e.WithNode):
             self.assertIn(says, done.stderr, arguments)
         self.assertEqual([v["name"] for v in self.node.get("/v1/vgpus")["vgpus"]], ["a"])
 
-    def test_run_makes_a_vgpu_for_the_program_and_it_goes_with_it(self):
+    def test_run_creates_a_vgpu_that_ends_with_the_program(self):
         program = self.tenants.start([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--weight", "7", "--name", "mine", "--", "glxgears"])
         e2e.wait_for(lambda: self.node.call("GET", "/v1/vgpus/mine")[0] == 200, 10, "the vGPU is there")
         self.wait_frames("mine")
@@ -78,12 +78,12 @@ class Commands(e2e.WithNode):
         self.tenants.stop(program)
         e2e.wait_for(lambda: self.node.call("GET", "/v1/vgpus/mine")[0] == 404, 10, "the vGPU is gone")
 
-    def test_run_hands_on_the_exit_status_and_the_output(self):
+    def test_run_forwards_the_exit_status_and_the_output(self):
         done = self.weir("run", "--", "sh", "-c", "echo out; echo err >&2; exit 42")
         self.assertEqual((done.returncode, done.stdout), (42, "out\n"))
         self.assertIn("err\n", done.stderr)
 
-    def test_what_cannot_be_hooked_is_said(self):
+    def test_run_warns_of_programs_that_cannot_be_hooked(self):
         folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, folder)
         source, static = os.path.join(folder, "s.c"), os.path.join(folder, "static")
@@ -131,7 +131,7 @@ class Commands(e2e.WithNode):
         self.node.start()
         self.assertEqual([v["name"] for v in self.node.get("/v1/vgpus")["vgpus"]], ["first"])
 
-    def test_a_second_daemon_is_told_who_serves(self):
+    def test_a_second_daemon_names_the_running_one(self):
         done = self.serve()
         self.assertEqual(done.returncode, 5, done.stderr)
         self.assertIn(f"process {self.node.process.pid}) serves", done.stderr)
@@ -146,10 +146,10 @@ class Commands(e2e.WithNode):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             done = self.serve("--listen-plain", f"127.0.0.1:{taken.getsockname()[1]}")
         self.assertEqual(done.returncode, 5, done.stderr)
-        self.assertIn("another program has that port", done.stderr)
+        self.assertIn("another program uses that port", done.stderr)
         self.assertNotIn("serving", done.stderr)
 
-    def test_metrics_are_there_for_prometheus(self):
+    def test_metrics_have_the_prometheus_format(self):
         self.ok("vgpu", "create", "a")
         status, text = self.node.call("GET", "/metrics")
         self.assertEqual(status, 200)
@@ -157,7 +157,7 @@ class Commands(e2e.WithNode):
 
 
 class AfterACrash(unittest.TestCase):
-    """A daemon that stays was killed: 'weir run' waits for it and starts no private one in its place."""
+    """After a persistent daemon was killed, 'weir run' waits for it and does not start a private one in its place."""
 
     def setUp(self):
         self.node = e2e.Node().start()
@@ -182,7 +182,7 @@ class AfterACrash(unittest.TestCase):
     def test_a_program_without_a_vgpu_waits_for_the_daemon(self):
         self.run_beside_a_restart()
 
-    def test_a_daemon_that_does_not_come_back_is_named_with_what_to_do(self):
+    def test_a_daemon_that_does_not_return_is_reported_with_a_remedy(self):
         done = weir("run", "--", "true", run_dir=self.node.run_dir)
         self.assertEqual(done.returncode, 8, done.stderr)
         self.assertIn("start it with 'weir serve', or remove", done.stderr)
@@ -195,18 +195,18 @@ class WithoutADaemon(unittest.TestCase):
         self.folder = tempfile.mkdtemp(prefix="weir-e2e-")
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
-    def test_commands_say_how_to_start_one(self):
+    def test_commands_say_how_to_start_a_daemon(self):
         done = weir("vgpu", "list", run_dir=self.folder)
         self.assertEqual(done.returncode, 8, done.stderr)
         self.assertIn("weir serve", done.stderr)
 
-    def test_a_named_vgpu_needs_a_daemon_that_stays(self):
+    def test_a_named_vgpu_needs_a_persistent_daemon(self):
         done = weir("run", "--vgpu", "game", "--", "true", run_dir=self.folder)
         self.assertEqual(done.returncode, 8, done.stderr)
         self.assertIn("the vGPU 'game' needs one that stays", done.stderr)
         self.assertFalse(os.path.exists(os.path.join(self.folder, "control.sock")))
 
-    def test_run_starts_a_private_one_that_two_programs_share(self):
+    def test_run_starts_a_private_daemon_that_two_programs_share(self):
         display = e2e.Display()
         self.addCleanup(display.close)
         tenants = e2e.Tenants(display)

@@ -19,7 +19,7 @@ class ClusterTest(unittest.TestCase):
         self.addCleanup(self.processes.close)
 
     def cluster(self, *names, **options):
-        """One manager with a file, and nodes."""
+        """One manager that stores its state in a file, and nodes."""
         self.manager = Manager(self.processes, "manager", free_ports(1)[0], "--state", self.processes.path("state"),
                                "--lost-after", "1.5").start()
         self.client = Client([self.manager])
@@ -36,7 +36,7 @@ class ClusterTest(unittest.TestCase):
 
 
 class OneManager(ClusterTest):
-    def test_runs_end_and_their_results_are_given_out(self):
+    def test_runs_end_and_their_results_are_returned(self):
         self.cluster("n1", "n2", served=True)
         for i in range(12):
             self.client.submit(f"r{i}", "echo", f"said {i}")
@@ -49,7 +49,7 @@ class OneManager(ClusterTest):
         failed = self.client.wait("bad")
         self.assertEqual(failed["state"], "failed")
         self.assertEqual(failed["error"]["message"], "it did not like it")
-        # What people see.
+        # The output that users see.
         flags = ["--manager", self.manager.address, "--token", self.processes.token]
         nodes = self.weir("nodes", *flags)
         self.assertEqual((nodes.returncode, nodes.stderr), (0, ""))
@@ -57,18 +57,19 @@ class OneManager(ClusterTest):
         self.assertIn("13 done, 1 failed", self.weir("cluster", "status", *flags).stdout)
         explained = self.weir("explain", "r3", *flags)
         self.assertIn("run r3: done", explained.stdout)
-        self.assertRegex(explained.stdout, r"(?m)^n[12]\s+fake0\s+2\s+idle")  # both alike, named by the one that came first
+        # both are alike; the first one gives the name
+        self.assertRegex(explained.stdout, r"(?m)^n[12]\s+fake0\s+2\s+idle")
         self.assertEqual(self.weir("explain", "none", *flags).returncode, 3)
         self.assertEqual(self.weir("nodes", *flags[:2]).returncode, 6)
-        # Acknowledged, it is gone, also at the node.
+        # Once its deletion is acknowledged, the run is gone, also at the node.
         self.assertEqual(self.client.ask("DELETE", "/v1/runs/r0")[0], 200)
         self.assertEqual(self.client.ask("GET", "/v1/runs/r0")[0], 404)
-        # An idle device is taken first.
+        # Runs go to an idle device first.
         for name in ("long1", "long2"):
             self.client.submit(name, "sleep", "1")
         self.assertEqual({self.client.wait(name)["node"] for name in ("long1", "long2")}, {"n1", "n2"})
 
-    def test_runs_of_a_killed_node_end_elsewhere(self):
+    def test_runs_of_a_killed_node_end_on_another(self):
         self.cluster("n1", "n2", concurrent=2)
         for i in range(4):
             self.client.submit(f"r{i}", "sleep", f"0.{5 + i}")
@@ -78,11 +79,11 @@ class OneManager(ClusterTest):
             run = self.client.wait(f"r{i}")
             self.assertEqual((run["state"], run["node"]), ("done", "n2"))
             self.assertEqual(run["attempt"], 2 if i in of else 1)
-        # It comes back, and takes part again.
+        # The node returns and runs modules again.
         self.nodes[0].start()
         self.wait_for_nodes(["n1", "n2"])
 
-    def test_a_manager_that_starts_again_has_lost_nothing(self):
+    def test_a_restarted_manager_has_lost_nothing(self):
         self.cluster("n1")
         self.client.submit("before", "echo", "1")
         self.client.wait("before")
@@ -98,7 +99,7 @@ class OneManager(ClusterTest):
             executed = log.read().split("\n")[:-1]
         self.assertEqual(len(executed), 7, "nothing ran twice: the node was asked what it had")
 
-    def test_who_may_not(self):
+    def test_requests_without_access_are_refused(self):
         self.cluster("n1")
         status, reply = Client([self.manager], token="wrong" * 5).ask("GET", "/v1/runs")
         self.assertEqual((status, reply["error"]["code"]), (403, "permission-denied"))
@@ -149,8 +150,9 @@ class WithEtcd(ClusterTest):
 
 
 class RealModules(ClusterTest):
-    def test_a_module_that_one_node_looked_at_runs_in_its_vgpu(self):
-        """Everything real: the module is tried by the node, its blob travels, it runs as a tenant of a vGPU."""
+    def test_a_module_that_a_node_has_checked_runs_in_its_vgpu(self):
+        """All parts are real: the node checks the module, its image is transferred, and its runs execute as the tenant
+        of a vGPU."""
         manager = Manager(self.processes, "manager", free_ports(1)[0], "--state", self.processes.path("state")).start()
         flags = ["--manager", manager.address, "--token", self.processes.token]
         node = Node("--quiet", "--modules", "kernels", "--manager", manager.address, "--node-name", "n1",
@@ -168,7 +170,7 @@ class RealModules(ClusterTest):
                               capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("done in", done.stdout)
-        # What a run keeps on the device is there for the next one, whoever placed it.
+        # Data that a run keeps on the device is there for the next run, from whichever client it comes.
         counts = self.weir("module", "register", "counts", FAULTY, *flags)
         self.assertEqual(counts.returncode, 0, counts.stderr)
         for times in ("1", "2", "3"):

@@ -32,7 +32,7 @@ def free_ports(count):
 
 
 class Processes:
-    """Everything that was started, ended together."""
+    """All processes that were started; they are ended together."""
 
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="weir-cluster-")
@@ -84,7 +84,7 @@ class Manager:
 
 
 class ClusterNode:
-    """A node with fake modules. A daemon keeps the member (`served`), or it runs by itself."""
+    """A node with fake modules. Its member process is started by a daemon (`served`), or on its own."""
 
     def __init__(self, processes, name, managers, run_dir=None, served=False, concurrent=4, prefix=()):
         self.processes, self.name, self.prefix = processes, name, prefix
@@ -113,7 +113,8 @@ class ClusterNode:
 
 
 class Etcd:
-    """Three members with etcd's own times: on loopback, or each at a host of its own and started with a prefix of its own."""
+    """Three etcd members with etcd's default times: on loopback, or each at a host of its own and started with a
+    command prefix."""
 
     def __init__(self, processes, hosts=None, prefixes=((), (), ())):
         self.processes, self.prefixes = processes, prefixes
@@ -163,7 +164,7 @@ class Etcd:
 
 
 def leader_by(manager):
-    """Which manager leads, as this one says; None: it says nothing."""
+    """The leading manager according to this one; None: it does not answer."""
     try:
         return Client([manager]).once(manager.address, "GET", "/v1/runs")[1].get("leader")
     except (OSError, http.client.HTTPException, AttributeError):
@@ -171,7 +172,7 @@ def leader_by(manager):
 
 
 class Client:
-    """Asks whichever manager leads, and asks again until one answers: every request may be repeated."""
+    """A client of the leading manager. Repeats a request until a manager answers: every request may be repeated."""
 
     def __init__(self, managers, token=TOKEN, timeout=5):
         self.managers = [manager.address for manager in managers]
@@ -195,7 +196,7 @@ class Client:
                 try:
                     status, reply = self.once(address, method, path, body)
                 except (OSError, http.client.HTTPException):
-                    status, reply = 503, "nobody answers"
+                    status, reply = 503, "no manager answers"
                 if status != 503:
                     return status, reply
                 self.managers = self.managers[1:] + self.managers[:1]
@@ -217,7 +218,7 @@ class Client:
         return name
 
     def register(self):
-        """A real one; the fake nodes run what they like."""
+        """Registers a real module; the fake nodes accept any."""
         with open(MODULE, "rb") as module:
             blob = self.put_blob(module.read())
         status, reply = self.ask("PUT", "/v1/modules/fake", {"blob": blob})

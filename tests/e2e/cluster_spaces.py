@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Network namespaces for a cluster: each member, manager and node on a machine of its own, as far as the network tells. All links
-end at a bridge, in a namespace that the calling process enters. A link that is down is a machine that has gone."""
+"""Network namespaces for a cluster, so that each member, manager and node has its own network, as on separate machines.
+All links end at a bridge, in a namespace that the calling process enters. Taking a link down models a machine that
+has vanished."""
 import ctypes
 import os
 import subprocess
@@ -9,7 +10,7 @@ CLONE_NEWNET = 0x40000000
 
 
 class NoSpaces(Exception):
-    """Namespaces can't be had here; why, and what to do."""
+    """Namespaces cannot be created here; the text gives the reason and a remedy."""
 
 
 def ip(*arguments):
@@ -19,13 +20,13 @@ def ip(*arguments):
 
 
 def enter(space):
-    """By its descriptor: this thread, and threads and processes that it starts from now on."""
+    """Moves this thread, and threads and processes that it starts from now on, to the namespace of this descriptor."""
     if ctypes.CDLL(None, use_errno=True).setns(space, CLONE_NEWNET) != 0:
         raise NoSpaces(f"setns: {os.strerror(ctypes.get_errno())}")
 
 
 class Spaces:
-    """Named after this process, so that several can be at once and none is ended by another's end. Call close()."""
+    """The names contain this process's id, so that several instances can exist at once. Call close()."""
 
     def __init__(self):
         if os.geteuid() != 0:
@@ -49,7 +50,7 @@ class Spaces:
         self.names.append(name)
 
     def join(self, name, host):
-        """A machine at 10.77.0.HOST; its address."""
+        """Creates a machine at 10.77.0.HOST and returns its address."""
         self.add(name)
         ip("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", self.prefix + name)
         ip("link", "set", name, "master", "bridge", "up")
@@ -59,7 +60,7 @@ class Spaces:
         return f"10.77.0.{host}"
 
     def inside(self, name):
-        """What a command begins with to run there."""
+        """The command prefix that runs a command there."""
         return ["ip", "netns", "exec", self.prefix + name]
 
     def cut(self, name):
@@ -69,7 +70,7 @@ class Spaces:
         ip("link", "set", name, "up")
 
     def close(self):
-        """After the processes in them have ended. Links go with their namespaces."""
+        """Call this after the processes in the namespaces have ended. Links are removed with their namespaces."""
         enter(self.came_from)
         os.close(self.came_from)
         for name in self.names:

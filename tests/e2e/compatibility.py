@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of docs/opencl-compatibility.md: each program natively, on its own host's device through Weir, and on another machine's by TLS. What it
-says of its results must be the same three times; what is not installed is skipped, and said. Prints the table's rows.
+"""Produces the table of docs/opencl-compatibility.md: runs each program natively, on its own host's device through
+Weir, and on another machine's over TLS. Its results must be the same three times. Programs that are not installed
+are skipped with a message. Prints the table's rows.
 
-    WEIR_PYOPENCL_TESTS=FOLDER python3 tests/e2e/compatibility.py [NAME …]
+  WEIR_PYOPENCL_TESTS=FOLDER python3 tests/e2e/compatibility.py [NAME …]
 
-FOLDER: pyopencl's own tests, which no package has: `test` of its sources, at the tag of the version that is installed.
+FOLDER: pyopencl's own tests, which no package contains: `test` of its sources, at the tag of the installed version.
 """
 import hashlib
 import os
@@ -21,7 +22,7 @@ import distant
 import weir_e2e as e2e
 
 FILTER = "hwupload,{},hwdownload,format=yuv420p"
-PYTHON = "/usr/bin/python3"  # Debian's, which python3-pyopencl is for
+PYTHON = "/usr/bin/python3"  # Debian's interpreter, for which python3-pyopencl is built
 VIENNACL = os.path.join(e2e.BUILD, "bin/opencl_viennacl")
 PYOPENCL_TESTS = os.environ.get("WEIR_PYOPENCL_TESTS", "")
 CHOSEN = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
@@ -58,17 +59,17 @@ def verdicts(out):
 
 
 def parts_of_clpeak(out):
-    """Its headings, and that each has a figure: figures differ from run to run."""
+    """The headings of its output, each of which has a figure; the figures differ from run to run."""
     return [line.split(":")[0].strip() for line in plain(out).splitlines() if re.search(r": +[\d.]+ *(\w+)?$|^ +[A-Z][^:]*$", line)][2:]
 
 
 def outcomes(out):
-    """pytest's, test by test; the names of some tell the platform."""
+    """The results of pytest, test by test, without the names of platforms."""
     return sorted(re.findall(r"^(\S+\.py::.*? [A-Z]+)\b", re.sub(r"<context factory.*?>>|<pyopencl.Platform.*?>", "device", out), re.M))
 
 
 def pyopencl(files, without=()):
-    """`without`: tests whose kernels take the compiler a minute or more."""
+    """`without`: tests whose kernels take a minute or more to compile."""
     chosen = ["-k", " and ".join("not " + name for name in without)] if without else []
     return ["sh", "-c", 'cd "$WEIR_PYOPENCL_TESTS" && XDG_CACHE_HOME="$OLDPWD" exec "$@"', "sh", PYTHON, "-B", "-m", "pytest", "-v",
             "-p", "no:cacheprovider", *chosen, *(f"test_{file}.py" for file in files)]
@@ -82,7 +83,7 @@ def no_pyopencl():
 
 
 def no_viennacl():
-    """Compiles it, too: headers alone, and half a minute of them."""
+    """Also compiles the program: its headers take half a minute."""
     if not os.path.isdir("/usr/include/viennacl"):
         return "libviennacl-dev is not installed"
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../programs/opencl_viennacl.cc")
@@ -91,7 +92,8 @@ def no_viennacl():
     return ""
 
 
-# Its bytes differ from run to run, natively too where a CPU is called a GPU: the kernels of its lookahead race.
+# Its output differs from run to run, also natively where a CPU is presented as a GPU: the kernels of its lookahead
+# race.
 X264 = """
 awk 'BEGIN { for (f = 0; f < 30; ++f) for (i = 0; i < 320 * 240 * 3 / 2; ++i) printf "%c", 32 + (int(i / 7) * (f + 3) + i % 320 * 2) % 90 }' >in.yuv
 x264 --opencl --input-res 320x240 --fps 25 --threads 1 -o out.264 in.yuv 2>said
@@ -104,10 +106,11 @@ echo "$(ffmpeg -v error -i out.264 -f framemd5 - 2>&1 | grep -vc '^#') decoded"
 class Program(typing.NamedTuple):
     name: str
     command: list
-    essence: typing.Callable  # what of its output is the same in every run
-    without: typing.Callable = lambda: ""  # why it can't be run, in words
-    natively: str = ""  # why it is not comparable there
-    differs: str = ""  # results that differ from the native ones on purpose: docs/opencl-compatibility.md says why
+    essence: typing.Callable  # the part of its output that is the same in every run
+    without: typing.Callable = lambda: ""  # the reason why it can't be run
+    natively: str = ""  # the reason why the native output is not comparable
+    # results that differ from the native ones on purpose; docs/opencl-compatibility.md gives the reasons
+    differs: str = ""
     environment: dict = {}
 
 
@@ -141,7 +144,7 @@ PROGRAMS = [
 class Compatibility(distant.Distant):
     maxDiff = None
 
-    def test_programs_say_the_same_on_every_way(self):
+    def test_programs_give_the_same_results_natively_locally_and_remotely(self):
         self.node.create("game")
         token = self.token("game")
         for program in PROGRAMS:
@@ -167,7 +170,7 @@ class Compatibility(distant.Distant):
             if way == "natively" and program.natively:
                 row.append("not run: " + program.natively)
                 continue
-            with tempfile.TemporaryDirectory() as folder:  # some write where they are
+            with tempfile.TemporaryDirectory() as folder:  # some programs write to the working directory
                 began = time.monotonic()
                 done = subprocess.run(words, env={**os.environ, **environment, **program.environment, "WEIR_OPENCL_STATS": "1"}, cwd=folder,
                                       capture_output=True, text=True, timeout=1800)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks a manager from its own machine, while that is cut off: does it still say that it leads, and does it confirm anything?
+"""Asks a manager from its own machine, while that is cut off, whether it leads and whether it confirms anything.
 
-    cut_off_probe.py ADDRESS NAME SECONDS
+  cut_off_probe.py ADDRESS NAME SECONDS
 
-Prints one JSON object: "led_until" (the last time at which it said that it leads) and "confirmed" (runs NAME-0, NAME-1 … that it
-said are handed in, each with the time of the answer). Times are of the machine's monotonic clock, as the caller's are.
+Prints one JSON object: "led_until" (the last time at which it said that it leads) and "confirmed" (the runs NAME-0,
+NAME-1 … that it confirmed, each with the time of the answer). Times are of the machine's monotonic clock, like the
+caller's.
 """
 import http.client
 import json

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TCP proxy that makes every byte take so long each way, in the order in which it came. It holds back none for
-bandwidth's sake. As a program: delay_proxy.py LISTEN_PORT TARGET_HOST:PORT ROUND_TRIP_MS."""
+"""A TCP proxy that delays every byte by the same time in each direction, and keeps their order. It does not limit
+bandwidth. As a program: delay_proxy.py LISTEN_PORT TARGET_HOST:PORT ROUND_TRIP_MS."""
 import socket
 import sys
 import threading
@@ -32,7 +32,7 @@ class DelayProxy:
                 threading.Thread(target=self.carry, args=(source, to), daemon=True).start()
 
     def carry(self, source, to):
-        """Reads what comes and sends it when its time has come; two threads, so that neither waits for the other."""
+        """Reads data and sends it after the delay, with two threads, so that neither waits for the other."""
         queue, ready = [], threading.Condition()
 
         def deliver():
@@ -63,7 +63,7 @@ class DelayProxy:
                 ready.notify()
 
     def cut(self):
-        """Ends all connections at once, as a cable that is pulled and noticed."""
+        """Ends all connections at once, like a pulled cable that both ends notice."""
         for one in self.sockets:
             try:
                 one.shutdown(socket.SHUT_RDWR)

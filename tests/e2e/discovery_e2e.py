@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that run parts for each other find one another through a manager: a launch that does not fit runs in part on a node
-that was named nowhere, its bytes are those of a whole one, and it goes on when that node is killed."""
+"""Nodes that run parts for each other find one another through a manager: a launch that does not fit runs in part on a
+node that no command names, its bytes are those of a whole launch, and it continues when that node is killed."""
 import json
 import os
 import signal
@@ -61,7 +61,7 @@ class Discovery(Products, unittest.TestCase):
         return {node["node"]: node for node in self.here.get("/v1/peers")["nodes"]}
 
     def found(self, *names):
-        """Those nodes, and no others, with a relay that listens."""
+        """Waits until exactly those nodes are peers, each with a relay that listens."""
         peers = self.peers()
         return set(peers) == set(names) and all(os.path.exists(peer["socket"]) for peer in peers.values())
 
@@ -70,18 +70,18 @@ class Discovery(Products, unittest.TestCase):
         return nodes.get(name, {}).get("parts")
 
     def kill(self, node):
-        """Its daemon, its portal, its member and its executors at once: a machine that is gone."""
+        """Kills its daemon, portal, member and executors at once, as if the machine had vanished."""
         node.kill()
         found = subprocess.run(["pgrep", "-f", f"weir-(portal|executor|member) .*{node.run_dir}"], capture_output=True,
                                text=True)
         for pid in found.stdout.split():
             os.kill(int(pid), signal.SIGKILL)
 
-    def test_a_node_is_found_used_and_lost(self):
+    def test_a_discovered_node_is_used_and_its_loss_is_noticed(self):
         self.here = self.asking()
         whole = self.sum_of(self.start("large", *TOO_LARGE))
         self.assertEqual(self.peers(), {})
-        # It is there before any other is: its executor hears of what comes later.
+        # Started before any other node: its executor is told of nodes that come later.
         self.assertEqual(self.sum_of(self.start("small", *TOO_LARGE)), whole)
         there = self.offering("there")
         e2e.wait_for(lambda: self.found("there"), 30, "the node is found")
@@ -93,7 +93,7 @@ class Discovery(Products, unittest.TestCase):
 
         self.assertEqual(self.sum_of(self.start("small", *TOO_LARGE)), whole)
         self.assertGreater(there.vgpu("parts")["totals"]["gpu_ns"], 0)
-        self.assertNotIn("no parts elsewhere", self.here.log_text())
+        self.assertNotIn("no parts on other nodes", self.here.log_text())
 
         program = self.start("small", *TOO_LARGE, str(ROUNDS))
         e2e.wait_for(lambda: self.offer_of("there")["threads"] > 0, 60, "the node says that it is at work")
@@ -108,20 +108,20 @@ class Discovery(Products, unittest.TestCase):
         e2e.wait_for(lambda: "there" in self.peers(), 30, "the node is offered")
         self.assertRegex(self.peers()["there"]["why_not"], "no token for it: .*there.token is not there")
         self.assertEqual(text_of(os.path.join(self.here.run_dir, "peers")), "")
-        # It comes later, and needs no restart.
+        # A node that joins later, without restarting anything.
         self.weir("keys", "token", "parts", "--dir", os.path.join(there.state_dir, "keys"), "--out",
                   os.path.join(self.tokens, "there.token"))
-        there.create("more")  # so that something is said again
+        there.create("more")  # causes another report
         there.call("PATCH", "/v1/vgpus/parts", {"memory_max_bytes": 2 * SLOT})
         e2e.wait_for(lambda: self.found("there"), 30, "the node is found")
 
 
 class Targets(Discovery):
-    lost_after = "30"  # nobody is lost, however late the host lets them speak
-    test_a_node_is_found_used_and_lost = None
+    lost_after = "30"  # no node counts as lost, however late a busy host lets it report
+    test_a_discovered_node_is_used_and_its_loss_is_noticed = None
     test_a_node_without_a_token_here_is_not_used = None
 
-    def test_a_program_goes_to_a_node_by_name_and_to_the_best(self):
+    def test_a_program_moves_to_a_node_by_name_and_to_the_best(self):
         names = ("n1", "n2")
         nodes = {name: self.offering(name) for name in names}
         e2e.wait_for(lambda: all(self.offer_of(name) for name in names), 30, "both nodes offer parts")
@@ -138,14 +138,14 @@ class Targets(Discovery):
             return self.weir("--run-dir", run_dir, "migrate", str(program.pid), "--token", token, "--manager",
                              self.manager.address, "--manager-token", self.processes.token, "--to", *to, code=code)
 
-        self.assertRegex(move("n2"), "moved to n2: .*objects made anew")
+        self.assertRegex(move("n2"), "moved to n2: .*objects recreated")
         e2e.wait_for(lambda: computes("n2"), 60, "it computes there")
         before = nodes["n1"].vgpu("parts")["totals"]["gpu_ns"]
         move("auto", "--room", "100G", code=3)
         move("nowhere", code=3)
-        self.assertRegex(move("auto"), "moved to n1: ")  # not where it is
+        self.assertRegex(move("auto"), "moved to n1: ")  # to the other node
         e2e.wait_for(lambda: computes("n1", before), 60, "it computes here again")
-        program.terminate()  # it ends by itself, and checks all
+        program.terminate()  # it ends by itself, and checks everything
         out, err = program.communicate(timeout=120)
         self.assertEqual((program.returncode, "wrong 0" in out), (0, True), out + err)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of OpenCL from another machine share: a node with portals, and programs that use it."""
+"""Shared by tests of OpenCL on another machine: a node with portals, and programs that use it."""
 import os
 import shutil
 import subprocess
@@ -26,19 +26,19 @@ def text_of(path):
 
 
 def has_threads(pid):
-    """Whether a process has threads that are no zombies."""
+    """Whether a process has threads that are not zombies."""
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/stat") as stat:
                 if stat.read().rpartition(")")[2].split()[0] not in "ZX":
                     return True
-    except (FileNotFoundError, ProcessLookupError):  # one has ended meanwhile
+    except (FileNotFoundError, ProcessLookupError):  # the process or thread has ended meanwhile
         return os.path.exists(f"/proc/{pid}")
     return False
 
 
 class Distant(unittest.TestCase):
-    """A node with a portal each way, and a tenant's machine: a run folder of its own."""
+    """A node with a plain and a TLS portal, and a tenant's machine, which has its own run folder."""
 
     def make_node(self):
         return e2e.Node("--listen", "127.0.0.1:0", "--listen-plain", "127.0.0.1:0")
@@ -96,18 +96,18 @@ class Distant(unittest.TestCase):
         e2e.wait_for(lambda: self.node.vgpu(vgpu)["totals"]["gpu_ns"] > more_ns, 60, f"{vgpu} computes")
 
     def helper(self, name):
-        """Pids of relays or portals of this test."""
+        """The pids of this test's relays or portals."""
         found = subprocess.run(["pgrep", "-f", f"{name} .*({self.here}|{self.node.run_dir})"], capture_output=True, text=True)
         return [int(pid) for pid in found.stdout.split()]
 
     def await_end(self, pids):
-        """Until all their threads have ended. Only then all their sockets are closed: a process that exits closes its
-        connections before its listener, which still takes a connection between the two."""
+        """Waits until all their threads have ended, because only then are all their sockets closed: a process that
+        exits closes its connections before its listener, which still accepts a connection between the two."""
         e2e.wait_for(lambda: not any(map(has_threads, pids)), 20, f"the processes {pids} have ended")
 
 
 class TwoNodes(Distant):
-    """Another node to go to. Both have the vGPU 'game'."""
+    """Adds another node as a destination. Both have the vGPU 'game'."""
 
     def make_other(self):
         return e2e.Node("--listen-plain", "127.0.0.1:0", "--quiet")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accounts of drivers in the forms of NVML and of DRM's fdinfo: what the daemon charges by them."""
+"""Drivers' accounts in the formats of NVML and of DRM's fdinfo: what the daemon charges from them."""
 import os
 import subprocess
 import tempfile
@@ -15,7 +15,7 @@ ACCOUNT = os.path.join(e2e.BUILD, "lib/weir/weir-gpu-account")
 
 
 class Nvml(e2e.WithNode):
-    """An emulated card that Weir takes for NVIDIA's: it knows the card by NVML only."""
+    """An emulated card that is presented to Weir as NVIDIA's, which Weir therefore reads through NVML only."""
 
     def make_node(self):
         folder = tempfile.TemporaryDirectory(prefix="weir-e2e-")
@@ -56,13 +56,13 @@ class Nvml(e2e.WithNode):
             truth = (after[program.pid] - before[program.pid]) / 1e9
             charged = (books[name] - books_before[name]) / 1e9
             print(f"{name}: {truth:.3f} s used, {charged:.3f} s charged: {(charged - truth) / span:+.2%} of the device")
-            # Whole percents, and a period of 1/6 s that is over at the window's end but not yet told, with the daemon's reading
-            # of 0.1 s after it.
+            # NVML reports whole percents, and reports a period of 1/6 s only after its end; the daemon reads it up to
+            # 0.1 s later.
             self.assertLess(abs(charged - truth), 0.005 * span + 0.3, name)
 
 
 class Fdinfo(e2e.WithNode):
-    """Files in the form of /proc, which the test writes: a vGPU is charged what they say, whatever its process reports."""
+    """The test writes files in the format of /proc: a vGPU is charged by them, whatever its process reports."""
 
     def say(self, pid, busy_ns):
         os.makedirs(os.path.join(self.proc, str(pid), "fdinfo"), exist_ok=True)
@@ -88,7 +88,8 @@ class Fdinfo(e2e.WithNode):
         account = subprocess.Popen([ACCOUNT, "--drm", "0000:03:00.0", "--proc", self.proc, "--control", self.node.socket,
                                     "--device", "embedded"])
         self.addCleanup(e2e.end_all, [account])
-        # It stands still once the account is read: between two readings the program's own figure shows, and is taken back.
+        # The total stands still after a reading of the account; between two readings it includes the program's own
+        # figure, which the next reading corrects.
         def stands_still():
             first = self.charged()
             self.wait_frames("a", 200, 60)
@@ -100,7 +101,7 @@ class Fdinfo(e2e.WithNode):
         said = subprocess.run([ACCOUNT, "--drm", "0000:03:00.0", "--proc", self.proc], capture_output=True, text=True, timeout=30)
         self.assertEqual(said.stdout, f"pid {program.pid} client 5 used 7400.000 ms\n")
 
-    def test_a_gpu_that_is_not_there_is_refused(self):
+    def test_a_missing_gpu_is_refused(self):
         said = subprocess.run([e2e.WEIR, "serve", "--run-dir", os.path.join(self.node.folder, "other"), "--device", "drm:none"],
                               capture_output=True, text=True, timeout=30)
         self.assertNotEqual(said.returncode, 0)

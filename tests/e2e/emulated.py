@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A daemon that shares emulated GPUs, for tests that assert a rate, a share or a gain: how fast the device works does not
-depend on what else the host does. What each process used is the emulator's ground truth, not the daemon's books."""
+"""A daemon that shares emulated GPUs, for tests that assert a rate, a share or a gain: the device's speed does not
+depend on the host's load. The use of each process comes from the emulator's ground truth, not from the daemon's
+books."""
 import json
 import os
 import subprocess
@@ -11,10 +12,10 @@ import weir_e2e as e2e
 EMULATOR = os.path.join(e2e.BUILD, "bin/weir-emulated-gpu")
 DEVICES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../devices")
 
-# A device that takes turns of 2 ms, as vendors' drivers do between processes. Nothing is drawn: a frame takes no time of the
-# host's processors, only the device's.
+# A device with time slices of 2 ms between processes, like vendors' drivers. Nothing is rendered: a frame takes time of
+# the device only, not of the host's processors.
 CARD = '[[device]]\nname = "Card"\nmemory = "2 GiB"\narbitration = "time-slice"\nslice = "2 ms"\nswitch_cost = "20 us"\n'
-# For tests of shares: frames that are long beside the time until a program of a busy host is given a processor.
+# For tests of shares: frames that are long compared with the time that a busy host needs to schedule a program.
 LONG_FRAMES = '[[program]]\nname = "glmark2-es2"\nframe = "30 ms"\ndrawn = false\n[[program]]\nname = "*"\nframe = "40 ms"\ndrawn = false\n'
 FRAMES = '[[program]]\nname = "glmark2-es2"\nframe = "3 ms"\ndrawn = false\n[[program]]\nname = "*"\nframe = "4 ms"\ndrawn = false\n'
 
@@ -26,7 +27,7 @@ def path_of(device):
 
 
 def truth_at(socket):
-    """Ground truth of an emulator: of each device, busy time and what each process used of it."""
+    """The ground truth of an emulator: for each device its busy time, and its use by each process."""
     said = subprocess.run([EMULATOR, "stats", "--socket", socket, "--json"], capture_output=True, text=True, timeout=30)
     if said.returncode != 0:
         raise AssertionError(f"weir-emulated-gpu stats: {said.stderr}")
@@ -34,7 +35,7 @@ def truth_at(socket):
 
 
 def used_ns_in(truth, device=0):
-    """What each process has used of the compute engine, by pid."""
+    """The compute engine's time that each process has used, by pid."""
     used = {}
     for client in truth["devices"][device]["clients"]:
         used[client["pid"]] = used.get(client["pid"], 0) + client["busy_ns"]["compute"]
@@ -56,7 +57,7 @@ def settle(read, seconds, check, times=6):
 
 
 class EmulatedNode(e2e.Node):
-    """`description`: of the devices, as docs/emulated-gpu.md has it."""
+    """`description`: the devices, in the format of docs/emulated-gpu.md."""
 
     def __init__(self, description, *arguments):
         super().__init__(*arguments)
@@ -79,14 +80,14 @@ class WithEmulatedNode(e2e.WithNode):
         return EmulatedNode(self.description, *self.serve_arguments)
 
     def measure_truth(self, programs, seconds, device=0):
-        """The part of the device that each program uses over the next `seconds`. `programs`: name to process."""
+        """The fraction of the device that each program uses over the next `seconds`. `programs`: name to process."""
         return self.settled(programs, seconds, lambda use: None, device=device)
 
     def settled(self, programs, seconds, check, device=0):
-        """The part of the device that each program has used since this call, once `check` accepts it. `programs`: name to
-        process, pid, or several of them. It is read after `seconds`, and while `check` fails again after as long, six times in all. A pause of
-        the host moves a few launches from one program to another once, and counts for less the longer the time is. A wrong
-        share stays wrong."""
+        """The fraction of the device that each program has used since this call, once `check` accepts it. It is read after
+        `seconds`, and while `check` fails again after as long, six times in all. A pause of the host moves a few launches
+        from one program to another once, and counts for less the longer the time is. A wrong share stays wrong.
+        `programs`: name to process, pid, or several of them."""
         pids = {name: [getattr(one, "pid", one) for one in (program if isinstance(program, list) else [program])]
                 for name, program in programs.items()}
         before, start = self.node.used_ns(device), time.monotonic()

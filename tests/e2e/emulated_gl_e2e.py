@@ -21,7 +21,7 @@ TIMING = os.path.join(BUILD, "bin/weir_gl_timing")
 WINDOWS = os.path.join(BUILD, "bin/weir_windows")
 FRAME_NS = 4_000_000
 REFRESH = 60
-UNDER_WAY = 3  # frames that a program can be ahead of the device: two when a swap returns, and one to draw
+UNDER_WAY = 3  # the frames that a program can be ahead of the device: two when a swap returns, and one that is drawn
 
 
 class WithDriver(unittest.TestCase):
@@ -74,7 +74,8 @@ class Time(WithDriver):
             self.assertGreaterEqual(said["swap_seconds"], (30 - UNDER_WAY - 1) * interval / REFRESH)
 
     def test_the_variable_for_no_interval_is_honoured(self):
-        # 60 frames of 0.1 ms at 60 Hz would take a second; a busy host may be slow, so the model's own time is compared.
+        # 60 frames of 0.1 ms at 60 Hz would take a second. A busy host may be slower, so the test compares the model's
+        # own time.
         said = self.timing("--frames", "60", "--interval", "16", frame_ns=100_000, vblank_mode="0")
         self.assertLess(said["swap_seconds"], (60 - UNDER_WAY - 1) * 16 / REFRESH)
 
@@ -90,7 +91,7 @@ class GroundTruth(WithDriver):
             said = self.run_program([WINDOWS, "--windows", "2", "--frames", "25", *threads], self.environment())
             self.assertEqual(said.split()[-1], "50")
             commands, busy_ns = self.truth()
-            # Those that were under way when the program ended are not complete.
+            # Frames that were in flight at the program's end are not complete.
             self.assertLessEqual(commands, 50)
             self.assertGreaterEqual(commands, 50 - 2 * UNDER_WAY)
             self.assertGreaterEqual(busy_ns, commands * FRAME_NS)
@@ -107,11 +108,11 @@ class GroundTruth(WithDriver):
 
 
 class Shim(WithDriver):
-    """Weir's GL shim takes the driver for a GPU: it charges timestamps, and they are the ground truth."""
+    """Weir's GL shim treats the driver as a GPU: it charges timestamps, which are the ground truth."""
 
     def test_charges_are_the_models(self):
-        # The shim's first frames hold the timestamps against the time that glFinish takes. A host that wakes the program late by
-        # as much as a frame takes would make it reject them, so that frames are long here.
+        # The shim compares the timestamps of its first frames with the duration of glFinish. If the host delayed the
+        # program by a whole frame, the shim would reject the timestamps; therefore frames are long here.
         frame_ns = 100_000_000
         node = Node().start()
         self.addCleanup(node.close)
@@ -125,7 +126,7 @@ class Shim(WithDriver):
         self.assertEqual(process["renderer"], "Model (emulated)")
         self.assertEqual(process["meter"], "timer-query")
         totals = node.vgpu("emulated")["totals"]
-        # Frames whose timestamps are not read yet are not charged: eight at most, and the one that is being drawn.
+        # Frames whose timestamps were not read yet are not charged: at most eight, and the one that is being drawn.
         self.assertLessEqual(totals["gpu_ns"], (totals["frames"] + 1) * frame_ns)
         self.assertGreaterEqual(totals["gpu_ns"], (totals["frames"] - 10) * frame_ns)
 
@@ -160,7 +161,7 @@ class WithEmulator(unittest.TestCase):
         with open(path, "w") as file:
             file.write(text + f'\n[[program]]\nname = "*"\nframe = "{FRAME_NS // 1000} us"\ndrawn = false\n')
         emulator = self.start([EMULATOR, "--devices", path, "--socket", self.socket])
-        # Its socket exists a moment before it accepts connections.
+        # The socket exists a moment before it accepts connections.
         asks = [EMULATOR, "stats", "--socket", self.socket, "--json"]
         wait_for(lambda: subprocess.run(asks, capture_output=True, timeout=30).returncode == 0, 30, "the emulator answers")
         return emulator
@@ -218,7 +219,7 @@ class Emulator(WithEmulator):
         wait_for(lambda: not self.accounts()["devices"][0]["clients"], 30, "it has left")
         self.ended(self.start([WINDOWS, "--windows", "1", "--frames", "10"], self.environment()))
 
-    def test_a_program_goes_on_when_the_emulator_has_gone(self):
+    def test_a_program_continues_after_the_emulators_end(self):
         emulator = self.emulate("[[device]]")
         program = self.start([WINDOWS, "--windows", "1", "--frames", "2000"], self.environment())
         wait_for(lambda: self.accounts()["devices"][0]["clients"], 60, "it draws")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""weir serve --device emulated:FILE: what it shows, what it refuses, and what the death of the daemon or of the emulator costs."""
+"""weir serve --device emulated:FILE: what it shows and refuses, and the effects of the daemon's or emulator's death."""
 import os
 import signal
 import subprocess
@@ -11,7 +11,7 @@ import weir_e2e as e2e
 
 
 def emulators_of(node):
-    """Pids of the emulators of a node, from their command lines."""
+    """The pids of a node's emulators, from their command lines."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -62,12 +62,12 @@ class EmulatedNode(emulated.WithEmulatedNode):
         self.node.start()
         e2e.wait_for(lambda: self.node.vgpu("game")["processes"], 10, "it is attached again")
         self.assertIn("still has clients", e2e.wait_for(self.node.log_text, 10, "the log"))
-        # A new program meets the one that was there before, on the same device.
+        # A new program shares the device with the one that was there before.
         self.node.create("other")
         other = self.start(e2e.TEXTURE, "other")
         self.wait_frames("other")
         self.assertLessEqual({program.pid, other.pid}, set(self.node.used_ns()))
-        # When both have ended, the new daemon's emulator takes over.
+        # After both have ended, the new daemon's emulator takes over.
         for one in (program, other):
             self.tenants.stop(one)
         e2e.wait_for(lambda: len(emulators_of(self.node)) == 1 and emulators_of(self.node) != first, 20, "the first one ends")

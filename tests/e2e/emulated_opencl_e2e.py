@@ -100,7 +100,7 @@ class Alone(unittest.TestCase):
             self.assertIn("Device #0: Two (emulated)", said)
             self.assertNotIn("One", said)
 
-    def test_a_program_without_an_emulator_finds_no_device_and_is_told_why(self):
+    def test_a_program_without_an_emulator_finds_no_device_and_gets_the_reason(self):
         done = subprocess.run(["clinfo", "-l"], env={**without_emulator(), "OCL_ICD_VENDORS": DRIVER},
                               capture_output=True, text=True, timeout=30)
         self.assertNotIn("emulated", done.stdout)
@@ -141,7 +141,7 @@ class Alone(unittest.TestCase):
         done = subprocess.run([LOOP, "0.2", str(ITEMS), "20000", "1"], env=emulator.environment(), capture_output=True,
                               text=True, timeout=120)
         self.assertIn("wrong 0", done.stdout, done.stderr)
-        # 65536 items of 20000 dependent steps: no processor does a step in a hundredth of a nanosecond.
+        # 65536 items of 20000 dependent steps: no processor takes less than a hundredth of a nanosecond per step.
         self.assertGreater(emulator.truth()["busy_ns"]["compute"], 2 * ITEMS * 20000 * 0.01)
 
     def test_a_killed_program_gives_everything_back(self):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of real engines share: a driver beside a node, and the suite that every engine must pass.
+"""Shared by the tests of real external engines: a driver beside a node, and the suite that every engine must pass.
 
-The engines are Debian's packages (scripts/install-deps --engines), started here, in a folder of the test's own, on the
-loopback. No service of the machine is touched.
+The engines come from Debian's packages (scripts/install-deps --engines). They are started here, in the test's own
+folder, on the loopback. No service of the machine is touched.
 """
 import os
 import shutil
@@ -19,7 +19,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 
 
 def install():
-    """Brings the packages that are missing, as scripts/test does for the others; says so where it can't."""
+    """Installs the missing packages, as scripts/test does for other packages; reports a failure to do so."""
     done = subprocess.run([os.path.join(ROOT, "scripts/install-deps"), "--engines"], text=True, capture_output=True)
     if done.returncode != 0:
         sys.exit(f"scripts/install-deps --engines: {done.stdout}{done.stderr}")
@@ -72,12 +72,12 @@ def took(condition, seconds, what):
 
 
 def figure(text):
-    """A measured figure, for docs/perf/engines.md. Nothing is asserted about it."""
+    """Prints a measured figure for docs/perf/engines.md. Nothing is asserted about it."""
     print(f"FIGURE {text}", file=sys.stderr, flush=True)
 
 
 def conformance(test, engine, environment):
-    """The suite of src/drivers/conformance_test.cc against the engine that runs."""
+    """Runs the suite of src/drivers/conformance_test.cc against the running engine."""
     done = subprocess.run([DRIVERS_TEST, f"--gtest_filter=Engines/Conformance.*/{engine}"], text=True, capture_output=True,
                           env={**os.environ, **environment}, timeout=300)
     test.assertEqual(done.returncode, 0, done.stdout + done.stderr)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever dies or lies, the tenant's program goes on and the node comes back to its promises. These are checked on an
-emulated card, against its ground truth."""
+"""Whatever dies or sends wrong data, the tenant's program continues, and the node keeps its promises afterwards. These are
+checked on an emulated card, against its ground truth."""
 import os
 import signal
 import socket
@@ -66,7 +66,7 @@ class NoDaemon(emulated.WithEmulatedNode):
         print(f"cap {CAP}: {use:.4f} of the device")
         self.assertLess(use, CAP + 0.01)
 
-    def test_a_stopped_daemon_is_a_dead_one(self):
+    def test_a_stopped_daemon_counts_as_dead(self):
         program, before = self.start_capped()
         os.kill(self.node.process.pid, signal.SIGSTOP)
         try:
@@ -83,7 +83,7 @@ class DiskStalls(e2e.WithNode):
         self.wait_frames("a")
         before = self.node.vgpu("a")["totals"]["fail_opens"]
         state = os.path.join(self.node.state_dir, "node.json")
-        os.mkfifo(state + ".new")  # opening it takes until the test reads
+        os.mkfifo(state + ".new")  # opening this file blocks until the test reads it
         replies = []
         change = threading.Thread(target=lambda: replies.append(self.node.call("PATCH", "/v1/vgpus/a", {"weight": 7})))
         change.start()
@@ -147,7 +147,7 @@ class TenantsDie(e2e.WithNode):
 
 
 class ForeignEnds(e2e.WithNode):
-    """The attach path leads to something that isn't ours: the program must not notice."""
+    """The attach path leads to a foreign file or server: the program must not notice."""
 
     def run_against(self, path):
         result = subprocess.run(["glmark2", "-b", "build:duration=1.5", "-s", "200x200"], capture_output=True, text=True, timeout=60,
@@ -156,7 +156,7 @@ class ForeignEnds(e2e.WithNode):
         self.assertIn("glmark2 Score", result.stdout)
         return result.stderr
 
-    def test_nobody_there(self):
+    def test_no_daemon(self):
         self.assertIn("running unthrottled", self.run_against("/nonexistent/x.sock"))
 
     def test_a_file_instead_of_a_socket(self):
@@ -187,10 +187,10 @@ class ForeignEnds(e2e.WithNode):
     def test_a_server_that_never_answers(self):
         self.assertIn("no answer", self.run_against(self.serve(lambda connection: None)))
 
-    def test_a_server_that_talks_nonsense(self):
+    def test_a_server_that_sends_garbage(self):
         self.assertIn("not from Weir", self.run_against(self.serve(lambda connection: connection.send(b"HTTP/1.1 200 OK\r\n\r\n"))))
 
-    def test_a_server_that_hangs_up(self):
+    def test_a_server_that_closes_the_connection(self):
         self.assertIn("running unthrottled", self.run_against(self.serve(lambda connection: connection.close())))
 
 
@@ -203,7 +203,7 @@ class Preloaded(e2e.WithNode):
         return subprocess.run(command, capture_output=True, text=True, timeout=30,
                               env={**os.environ, **self.display.environment, **self.node.environment("nobody")}, **options)
 
-    def test_a_program_without_graphics_is_left_alone(self):
+    def test_a_program_without_graphics_is_not_affected(self):
         for command in (["/bin/ls", "/"], ["/bin/sh", "-c", "echo hello; exit 3"], ["python3", "-c", "print(1)"]):
             plain = subprocess.run(command, capture_output=True, text=True)
             preloaded = self.check(command)

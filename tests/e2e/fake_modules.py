@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Serves a node's modules API (docs/cluster.md) with kernels that need no device, so that clusters can be tested alone.
 
-    fake_modules.py SOCKET LOG [CONCURRENT]
+  fake_modules.py SOCKET LOG [CONCURRENT]
 
-Kernels: `echo` says its arguments; `sleep` does after that many seconds; `fail` fails with its arguments; `upper` makes its
-input a blob in capital letters. Each execution appends "RUN KERNEL ARGUMENTS" to LOG when it ends, in one write.
+Kernels: `echo` returns its arguments as text; `sleep` does so after that many seconds; `fail` fails with its arguments;
+`upper` returns its input in capital letters as output. Each execution appends "RUN KERNEL ARGUMENTS" to LOG when it
+ends, in one write.
 """
 import hashlib
 import http.server

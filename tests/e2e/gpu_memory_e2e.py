@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A device whose memory others hold a part of, as NVIDIA's driver would say: a library of ours says it in NVML's place
-(tests/harness/fake_nvml.c). What they hold is not shared out; a program whose slots go goes on, and its bytes are right."""
+"""A device whose memory is partly used by other processes, as NVIDIA's driver would report: tests/harness/fake_nvml.c
+replaces NVML. That memory is not assigned to vGPUs. A program whose slots are taken away continues, and its bytes
+are right."""
 import os
 import subprocess
 import threading
@@ -41,7 +42,7 @@ class GpuMemory(unittest.TestCase):
     def weir(self, *arguments):
         return subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, *arguments], capture_output=True, text=True, timeout=30)
 
-    def test_what_others_hold_is_not_shared_out_and_comes_back(self):
+    def test_memory_of_others_is_not_assigned_and_returns(self):
         self.start()
         self.assertEqual(self.slots(), (8, 0))
         self.say(3 * SLOT - 1)
@@ -69,7 +70,7 @@ class GpuMemory(unittest.TestCase):
             self.node.create(name, memory_min_bytes=SLOT, memory_max_bytes=4 * SLOT)
         others, ended = [0], threading.Event()
 
-        def device():  # what a driver would say: our programs' memory, and others'
+        def device():  # a driver's report: the memory of our programs, and of other processes
             while not ended.wait(0.05):
                 self.say((others[0] + self.on_device()) * SLOT)
 
@@ -95,7 +96,7 @@ class GpuMemory(unittest.TestCase):
     def on_device(self):
         return sum(v["memory"]["resident_slots"] for v in self.node.get("/v1/vgpus")["vgpus"])
 
-    def test_what_can_not_be_asked_is_said_in_words(self):
+    def test_an_unreadable_gpu_is_reported_with_a_reason(self):
         def ask(*arguments, **environment):
             return subprocess.run([WATCH, *arguments], capture_output=True, text=True, timeout=30, env={**os.environ, **environment})
 

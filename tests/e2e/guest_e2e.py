@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenCL from real virtual machines, whose programs compute on the host's device. A user-mode Linux is a kernel of its own
-with its own processes, has the host's files to read and either a serial line to the host or memory that both map, and
-nothing else. A QEMU has its files in memory and an ivshmem device."""
+"""OpenCL from real virtual machines, whose programs compute on the host's device. A user-mode Linux is a kernel of its
+own with its own processes. It can read the host's files, and has either a serial line to the host or memory that
+both map. A QEMU has its files in memory and an ivshmem device."""
 import glob
 import os
 import shutil
@@ -15,14 +15,14 @@ import unittest
 import distant
 import weir_e2e as e2e
 
-BUILD = os.path.normpath(e2e.BUILD)  # in a guest that has copies there are no other folders
+BUILD = os.path.normpath(e2e.BUILD)  # a guest that has copies of files has no other folders
 WEIR, SCENES = os.path.join(BUILD, "bin/weir"), os.path.normpath(distant.SCENES)
 KERNEL = shutil.which("linux.uml") or shutil.which("linux")
 REGISTERS = os.path.join(BUILD, "lib/uml_registers.so")
 QEMU = shutil.which("qemu-system-x86_64")
-# One that the machine boots with, or that a package was unpacked from.
+# A kernel that the machine boots with, or from an unpacked package.
 QEMU_KERNEL = os.environ.get("WEIR_QEMU_KERNEL") or max(glob.glob("/boot/vmlinuz-*"), default=None)
-# /run is the guest's own; with user-mode Linux everything else is the host's, read-only.
+# /run belongs to the guest; with user-mode Linux all other files are the host's, read-only.
 INIT = """#!/bin/sh
 PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/run
 export PATH HOME
@@ -49,12 +49,12 @@ done"""
 
 
 def few_reads(seconds):
-    """One buffer of 16 MiB that is read and compared at the end: this kernel's serial line carries some 1 MiB/s."""
+    """One buffer of 16 MiB, read and compared at the end: this kernel's serial line transfers about 1 MiB/s."""
     return " ".join([SCENES, str(seconds), "16", "16", "1", "8", "0", "1000"])
 
 
 class Guest:
-    """A virtual machine that runs a script and switches itself off."""
+    """A virtual machine that runs a script and then powers off."""
 
     def __init__(self, command, inherited=(), environment=None):
         self.process = subprocess.Popen(
@@ -72,7 +72,7 @@ class Guest:
 
 
 class VirtualMachine:
-    """What holds of each. A subclass says how it is booted."""
+    """The tests of every kind of guest. A subclass defines how it boots."""
     device = find = ""
     end = SWITCH_OFF
 
@@ -110,7 +110,7 @@ run {command} >/run/a & run {command} >/run/b; wait; cat /run/a /run/b; echo "bo
         self.assertGreater(self.node.vgpu("vm1")["totals"]["gpu_ns"], 0, "they passed the host's gate")
         e2e.wait_for(lambda: self.node.log_text().count("has left 'vm1'") >= 4, 20, "they have left")
 
-    def test_one_that_is_switched_off_in_the_middle_leaves_nothing_and_the_next_one_is_served(self):
+    def test_a_guest_that_powers_off_leaves_nothing_and_the_next_one_is_served(self):
         first = self.boot(f"run {few_reads(60)}")
         e2e.wait_for(lambda: self.node.vgpu("vm1")["totals"]["gpu_ns"] > 0, 90, "it computes")
         first.kill()
@@ -187,14 +187,14 @@ class ByQemusMemory(WithMemory, unittest.TestCase):
 
 
 def libraries_of(program):
-    """What the loader would load."""
+    """The libraries that the loader would load."""
     listed = subprocess.run(["ldd", program], capture_output=True, text=True).stdout.split()
     return [word for word in listed if word.startswith("/")]
 
 
 def write_root(archive, init):
-    """A root file system in a cpio archive (the kernel's Documentation/driver-api/early-userspace/buffer-format.rst): what
-    the script and its programs need, where it is on this machine."""
+    """A root file system in a cpio archive (the kernel's Documentation/driver-api/early-userspace/buffer-format.rst):
+    the files that the script and its programs need, at their paths on this machine."""
     place = os.path.join(BUILD, "lib/weir")
     programs = [shutil.which(name) for name in ("sh", "mount", "uname", "cat", "clinfo")]
     programs += [WEIR, SCENES, os.path.join(place, "weir-relay"), os.path.join(place, "weir-port")]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An oversold node names a vGPU that should be moved away, and its program goes to another node by itself, if whoever
-started it said where. The devices are emulated: how fast they work, and so who is overloaded, does not depend on what else
-the host does."""
+"""An oversold node names a vGPU that should be moved away. Its program moves to another node by itself, if the user who
+started it has named one. The devices are emulated, so their speed, and thus which vGPU is overloaded, does not
+depend on the host's load."""
 import os
 import signal
 import socket
@@ -17,9 +17,9 @@ from distant import LOOP, Distant, scenes, text_of
 
 MOVE_WANTED = 5
 
-# A launch of those that overload the device takes 21 ms. It is whole, and long beside the time until a program of a busy
-# host is given a processor. A launch of the program that leaves takes 84 ms, in pieces. Results are computed, because that
-# program checks them.
+# A launch of the programs that overload the device takes 21 ms. It is not cut into pieces, and is long compared with
+# the time that a busy host needs to schedule a program. A launch of the program that leaves takes 84 ms, in pieces. Its
+# results are computed, because the program checks them.
 DEVICE = emulated.CARD + ('[[kernel]]\nname = "churn"\nper_item = "20 ns"\n'
                           '[[kernel]]\nname = "begin"\nper_item = "1 ns"\n')
 ITEMS = 1 << 20
@@ -31,7 +31,7 @@ def frame(kind, op, fields):
 
 
 class Peer:
-    """A relay that says which version it speaks, and then listens."""
+    """A relay that reports the given version of the protocol, and then receives."""
 
     def __init__(self, port, version):
         self.socket = socket.create_connection(("127.0.0.1", port), 20)
@@ -40,7 +40,7 @@ class Peer:
         self.hear(2)
 
     def hear(self, kind):
-        """Until such a frame comes; its bytes."""
+        """Waits for such a frame and returns its bytes."""
         while True:
             header = self.take(16)
             self.kinds.append(struct.unpack("<IH", header[:6])[1])
@@ -58,7 +58,7 @@ class Peer:
         return taken
 
     def rest(self):
-        """What kinds of frames came until the other side hung up."""
+        """The kinds of the frames that came until the other side hung up."""
         try:
             self.hear(None)
         except EOFError:
@@ -66,7 +66,7 @@ class Peer:
 
 
 def computed_ns(node):
-    """What the node's device has computed, by its ground truth."""
+    """The computing time of the node's device, by its ground truth."""
     return node.truth()["devices"][0]["busy_ns"]["compute"]
 
 
@@ -79,8 +79,8 @@ class Leaving(Distant):
         self.other = emulated.EmulatedNode(DEVICE, "--listen-plain", "127.0.0.1:0", "--quiet").start()
         self.addCleanup(self.other.close)
         self.other.create("game")
-        # Two that are promised more than they can have, with pauses of their own: they never use all of their ceilings, and
-        # are overloaded as long as they run. Of what they leave lives who has no promise, and it is named first.
+        # Two vGPUs are promised more than they can have, and their programs pause: they never use all of their
+        # ceilings, and are overloaded as long as they run. A vGPU without a promise gets the rest; it is named first.
         self.node.policy("cap")
         status, body = self.node.call("PUT", "/v1/devices/emulated0/oversell",
                                       {"mode": "adaptive", "params": {"report_ms": 300}})
@@ -98,7 +98,7 @@ class Leaving(Distant):
                                                    env={**os.environ, **environment}))
 
     def start_game(self, *where_to, token=None):
-        """It runs until over() ends it."""
+        """Runs until over() ends it."""
         who = ["--token", token] if token else ["--plain", "--vgpu", "game"]
         self.said_at = os.path.join(self.here, "said")
         with open(self.said_at, "w") as said:
@@ -127,7 +127,7 @@ class Leaving(Distant):
             raise AssertionError("\n".join([str(error)] + [f"{e['kind']} {e['vgpu']} {e['text']}" for e in events]))
 
     def over(self, game):
-        game.send_signal(signal.SIGTERM)  # it checks all that it has computed, and ends
+        game.send_signal(signal.SIGTERM)  # it checks everything that it has computed, and ends
         out = game.communicate(timeout=60)[0]
         self.assertEqual((game.returncode, "wrong 0" in out), (0, True), out + self.said() + self.node.log_text())
 
@@ -135,7 +135,7 @@ class Leaving(Distant):
         path = os.path.join(self.other.run_dir, "portal-plain.port")
         return f"127.0.0.1:{e2e.wait_for(lambda: text_of(path), 20, 'the other portal listens')}"
 
-    def test_who_is_named_goes_where_it_was_told_to(self):
+    def test_a_drained_program_moves_to_its_named_destination(self):
         there = self.there()
         game = self.start_game("--move-to", there)
         self.overload()
@@ -147,10 +147,10 @@ class Leaving(Distant):
         e2e.wait_for(lambda: "moved to" in self.said(), 10, "it says so")
         self.over(game)
         self.assertRegex(self.said(), "its node asks it to leave: several vGPUs .* are overloaded; it is being moved")
-        self.assertRegex(self.said(), f"moved to {there}: [1-9].* objects made anew")
+        self.assertRegex(self.said(), f"moved to {there}: [1-9].* objects recreated")
         self.assertEqual(self.said().count("it is being moved"), 1, self.said())
 
-    def test_it_goes_where_a_manager_says_with_a_token_for_each_node(self):
+    def test_a_drained_program_moves_to_the_managers_node_with_its_token(self):
         processes = Processes()
         self.addCleanup(processes.close)
         manager = Manager(processes, "manager", free_ports(1)[0], "--state", processes.path("state")).start()
@@ -175,7 +175,7 @@ class Leaving(Distant):
         self.await_told("left", 10)
         self.over(game)
 
-    def test_who_was_not_told_where_to_stays_and_says_so(self):
+    def test_a_drained_program_without_a_destination_stays_with_a_message(self):
         game = self.start_game()
         self.overload()
         self.await_told("asked")
@@ -186,7 +186,7 @@ class Leaving(Distant):
         self.assertIn(f"'weir migrate {game.pid} --to ...' moves it", self.said())
         self.assertEqual((self.other.vgpu("game")["totals"]["gpu_ns"], computed_ns(self.other)), (0, 0))
 
-    def test_a_relay_of_before_is_not_asked_and_none_may_ask(self):
+    def test_an_old_relay_gets_no_drain_request_and_no_relay_may_send_one(self):
         old, new = (Peer(self.port(plain=True), version) for version in (1, 2))
         self.addCleanup(old.socket.close)
         self.addCleanup(new.socket.close)
@@ -204,7 +204,7 @@ class Leaving(Distant):
             os.kill(pid, signal.SIGTERM)
         self.assertNotIn(MOVE_WANTED, old.rest())
 
-    def test_who_can_not_go_there_stays_and_does_not_try_again_at_once(self):
+    def test_a_program_that_cannot_move_stays_and_retries_later(self):
         game = self.start_game("--move-to", "127.0.0.1:1")
         self.overload()
         self.await_told("asked")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elastic memory with programs whose needs add up to more than the device has: each checks its own bytes. Limits are
-changed, programs and daemons killed meanwhile. The device is emulated: what is on it is checked against its ground truth, and
-how long a turn takes on it does not depend on what else the host does."""
+"""Elastic memory with programs whose needs add up to more than the device has; each checks its own bytes. Meanwhile
+limits are changed, and programs and daemons are killed. The device is emulated, so its contents are compared with
+its ground truth, and the duration of a turn does not depend on the host's load."""
 import os
 import signal
 import subprocess
@@ -14,7 +14,7 @@ SCENES = os.path.join(e2e.BUILD, "bin/opencl_scenes")
 MIB = 1 << 20
 SLOT = 64 * MIB
 
-# Results are computed, because the programs check them. A launch on a buffer takes 21 ms of the device.
+# Results are computed, because the programs check them. A launch on a buffer takes 21 ms of device time.
 DEVICE = emulated.CARD + ('[[kernel]]\nname = "churn"\nper_item = "5 ns"\n'
                           '[[kernel]]\nname = "begin"\nper_item = "1 ns"\n')
 
@@ -63,7 +63,7 @@ class ElasticMemory(unittest.TestCase):
         return sum(v["memory"]["resident_slots"] for v in self.node.get("/v1/vgpus")["vgpus"])
 
     def taken(self):
-        """Bytes of the device's memory that are taken, by its ground truth."""
+        """The used bytes of the device's memory, by its ground truth."""
         return self.node.truth()["devices"][0]["memory_used_bytes"]
 
     def test_needs_of_twice_the_device_are_met_by_turns_and_every_byte_is_right(self):
@@ -89,15 +89,15 @@ class ElasticMemory(unittest.TestCase):
         self.assertIn("grown", self.kinds())
         self.assertGreater(self.node.get("/v1/devices")["devices"][0]["memory"]["switches"], 0)
 
-    def test_one_alone_with_less_than_it_needs_runs_and_is_right(self):
+    def test_a_lone_program_with_less_memory_than_it_needs_is_right(self):
         self.elastic(8)
         self.node.create("small", memory_min_bytes=SLOT, memory_max_bytes=2 * SLOT)
-        # What it makes may be more than it may ever hold, as long as one command needs no more.
+        # It may create more than it may hold, as long as each command fits.
         program = self.start("small", scenes(3, 192, 256))
         e2e.wait_for(lambda: self.memory("small")["made_bytes"] >= 192 * MIB, 60, "it has made its buffers")
         self.right(program)
 
-    def test_bounds_of_a_running_program_hold_and_are_given_back(self):
+    def test_bounds_of_a_running_program_change_and_return(self):
         self.elastic(8)
         self.node.create("a", memory_min_bytes=SLOT, memory_max_bytes=4 * SLOT)
         program = self.start("a", scenes(600, 192, 256))
@@ -118,9 +118,9 @@ class ElasticMemory(unittest.TestCase):
         program = self.start("a", loop)
         _, err = program.communicate(timeout=60)
         self.assertEqual(program.returncode, 2, err)
-        self.assertIn("error -61", err)  # CL_INVALID_BUFFER_SIZE: the device it is shown has no more
+        self.assertIn("error -61", err)  # CL_INVALID_BUFFER_SIZE: its device appears no larger
 
-    def test_who_is_killed_leaves_its_slots_to_the_others(self):
+    def test_slots_of_a_killed_program_go_to_the_others(self):
         self.elastic(5)
         for name in ("a", "b"):
             self.node.create(name, memory_min_bytes=SLOT, memory_max_bytes=5 * SLOT)
@@ -132,7 +132,7 @@ class ElasticMemory(unittest.TestCase):
         self.right(other)
         e2e.wait_for(lambda: self.memory("a")["resident_slots"] == 0, 20, "nothing of it is on the device")
 
-    def test_an_executor_that_stands_still_loses_its_slots(self):
+    def test_a_stopped_executor_loses_its_slots(self):
         self.elastic(5, answer_ms=1000)
         for name in ("a", "b"):
             self.node.create(name, memory_min_bytes=SLOT, memory_max_bytes=5 * SLOT)
@@ -147,7 +147,7 @@ class ElasticMemory(unittest.TestCase):
         other.terminate()
         self.right(other)
 
-    def test_the_daemons_death_costs_no_byte(self):
+    def test_the_daemons_death_loses_no_byte(self):
         self.elastic(5)
         for name in ("a", "b"):
             self.node.create(name, memory_min_bytes=SLOT, memory_max_bytes=5 * SLOT)

@@ -62,7 +62,8 @@ class Soak:
             self.ended += 1
             if process.returncode == 0 and "wrong 0" in out:
                 continue
-            # One that was killed, or whose device was, or that may not have what it asks for, is excused; wrong bytes never.
+            # A program is excused if it or its device was killed, or if it may not have the memory that it needs; never
+            # for wrong bytes.
             if process.returncode == 1 or not excused:
                 self.wrong.append(f"{' '.join(command)}: {process.returncode}: {out}{err}")
 
@@ -80,7 +81,7 @@ class Soak:
         elif what < 0.8:
             least = self.random.randint(0, 2)
             most = self.random.randint(max(least, 1), 6)
-            self.excuse(name)  # it may be less than what it asks for in all
+            self.excuse(name)  # the limit may be less than the program's whole need
             self.bounds += 1
             self.call("PATCH", f"/v1/vgpus/{name}", {"memory_min_bytes": least * SLOT, "memory_max_bytes": most * SLOT})
         elif what < 0.9 and name in self.programs:

@@ -50,7 +50,7 @@ class Migration(TwoNodes):
         nodes, ports = (self.node, self.other), (here, there)
         for turn in range(4):
             to = (turn + 1) % 2
-            self.assertRegex(self.move(program, ports[to]), r"moved to .*[1-9]\d* objects made anew")
+            self.assertRegex(self.move(program, ports[to]), r"moved to .*[1-9]\d* objects recreated")
             self.has_moved(nodes[1 - to], nodes[to])
         self.over(program)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real programs go from node to node at random moments, 20 times each, and say what they say unmoved; then either node's
-portal is killed at random moments of a move. WEIR_SEED repeats a run; the pauses are printed, and what was sent, the mean
-of the moves."""
+"""Real programs move from node to node at random moments, 20 times each, and their output is the same as without moves;
+then a portal of either node is killed at random moments of a move. WEIR_SEED repeats a run. Prints the pauses, and
+the mean of the bytes that the moves sent."""
 import hashlib
 import os
 import random
@@ -23,7 +23,7 @@ def secret(word):
     return hashlib.sha256(word.encode()).hexdigest()
 
 
-# Name, command, and what of its output is the same in every run.
+# Name, command, and the part of its output that is the same in every run.
 PROGRAMS = [
     ("hashcat", ["hashcat", "-m", "1400", "-a", "3", secret("zyxwq"), "?l?l?l?l?l", "--potfile-disable", "--quiet"],
      lambda out: re.findall(r"^[0-9a-f]{64}:.*$", out, re.M)),
@@ -40,7 +40,7 @@ class Soak(TwoNodes):
         print(f"WEIR_SEED={SEED}", flush=True)
         self.random = random.Random(SEED)
 
-    def test_real_programs_say_what_they_say_unmoved(self):
+    def test_real_programs_give_the_same_output_as_unmoved(self):
         ports = self.ports()
         for name, command, essence in PROGRAMS:
             with self.subTest(name):
@@ -92,7 +92,7 @@ class Soak(TwoNodes):
         undisturbed = time.monotonic() - begin
         self.right(program)
         stayed = moved = 0
-        for turn in range(12):  # at random moments, of which the first is at the beginning and the last behind the end
+        for turn in range(12):  # at random moments; the first is at the beginning and the last after the end
             if self.moves_while_the_destination_dies(1.5 * undisturbed * (turn + self.random.random()) / 12):
                 moved += 1
             else:
@@ -118,7 +118,7 @@ class Soak(TwoNodes):
             os.kill(int(pid), signal.SIGKILL)
 
     def moves_while_the_destination_dies(self, after):
-        """Whether the move was over, `after` seconds from its beginning, when the other node's portal was killed."""
+        """Whether the move was complete `after` seconds from its beginning, when the other node's portal was killed."""
         here, there = self.ports()
         program = self.start(scenes(5), vgpu="game")
         self.busy("game", self.node.vgpu("game")["totals"]["gpu_ns"])
@@ -127,11 +127,11 @@ class Soak(TwoNodes):
         done = self.try_to_move(program, there)
         killer.join()
         code, out, err = self.ended(program)
-        if done.returncode == 0:  # it had moved, and then its node died: an error, not a wrong result
+        if done.returncode == 0:  # it had moved, and then its node died: the program gets an error, not a wrong result
             self.assertTrue(code != 0 or "wrong 0" in out, out + err)
         else:
             self.assertEqual((code, "wrong 0" in out), (0, True), out + err + done.stderr)
-        # The port may be another one, and its file the dead one's for a moment.
+        # The portal may have a new port, and for a moment the file still names the old one.
         e2e.wait_for(lambda: self.ended(self.start(["clinfo", "-l"], vgpu="game", port=self.ports()[1]))[0] == 0, 30,
                      "the other node's portal is back")
         return done.returncode == 0

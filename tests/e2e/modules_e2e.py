@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules on a node: registered and run by the command line, in a vGPU under a real daemon; and what becomes of runs when
-modules or hosts misbehave, on the driver. The four applications check their own results, and fail where they are wrong.
+"""Modules on a node: registered and run by the command line, in a vGPU with a real daemon; and the effect on runs when
+modules or hosts misbehave, with the driver alone. The four applications check their own results, and fail if they
+are wrong.
 """
 import concurrent.futures
 import json
@@ -42,7 +43,7 @@ class WithAService(unittest.TestCase):
         self.assertIn(words, done.stderr)
 
     def run_of(self, *arguments):
-        """The run as JSON, however it ended."""
+        """The run as JSON, also of a failed run."""
         return json.loads(self.weir("run", "--json", *arguments).stdout)
 
     def ask(self, method, path, body=None):
@@ -83,9 +84,9 @@ class InAVgpu(WithAService):
         for run in done:
             self.assertEqual(run.returncode, 0, run.stderr)
             self.assertIn("on device0", run.stdout)
-        # Billed as any tenant's: no code of ours meters modules.
+        # Charged like any tenant's work: no code of ours measures modules.
         self.assertGreater(self.node.gpu_ns()["kernels"], 0)
-        # A run's launches can be counted in a vGPU too: their times come through the gate.
+        # A run's launches can be counted in a vGPU too: their times come from the gate.
         self.ask("PUT", "/v1/runs/counted", {"module": "sorting_network", "kernel": "sorting-network", "arguments": "n=1024",
                                              "measure": True})
         measured = self.wait_over("counted")["measured"]
@@ -105,7 +106,7 @@ class InAVgpu(WithAService):
 
 
 class DamagedState(unittest.TestCase):
-    def test_saved_modules_that_cannot_be_read_are_kept_and_the_status_says_that_nothing_runs(self):
+    def test_unreadable_saved_modules_are_kept_and_reported_in_the_status(self):
         node = e2e.Node("--modules", "kernels")
         self.addCleanup(node.close)
         os.makedirs(node.state_dir)
@@ -166,7 +167,7 @@ class OnTheDriver(WithAService):
         for kind in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
             self.assertEqual(int(fields[kind], 16), 0, kind)
 
-    def test_what_is_no_module_is_refused_in_words(self):
+    def test_other_files_are_refused_as_modules_with_a_reason(self):
         text = os.path.join(self.folder, "text.so")
         with open(text, "w") as file:
             file.write("int main;")
@@ -186,11 +187,12 @@ class OnTheDriver(WithAService):
             self.refused(70, words, "run", "faulty", kernel)
         self.refused(3, "no kernel 'none'", "run", "faulty", "none")
         self.refused(3, "no device 'gpu9'", "run", "faulty", "nap", "--device", "gpu9")
-        self.refused(7, "the largest here has", "run", "faulty", "nap", "--memory", "9000G")
+        self.refused(7, "the largest device has", "run", "faulty", "nap", "--memory", "9000G")
         self.assertEqual([self.run_of("faulty", "count")["text"] for _ in range(3)], ["1", "2", "3"])
         self.ok("rm", "faulty")
         self.faulty()
-        self.assertEqual(self.run_of("faulty", "count")["text"], "1")  # what it kept went with it
+        # the data that the module kept was released with it
+        self.assertEqual(self.run_of("faulty", "count")["text"], "1")
         before = self.host_kib()
         for _ in range(8):
             self.ok("run", "faulty", "leak")
@@ -213,7 +215,7 @@ class OnTheDriver(WithAService):
         for nap in naps:
             self.assertEqual(self.wait_over(nap)["state"], "done")
 
-    def test_a_host_that_is_killed_costs_nothing_but_time(self):
+    def test_runs_of_a_killed_host_are_repeated(self):
         self.faulty()
         naps = self.naps(6, 300)
         e2e.wait_for(lambda: self.ask("GET", "/v1/devices")[1]["devices"][0]["running"] == 4, 10, "four run")
@@ -232,7 +234,7 @@ class OnTheDriver(WithAService):
         self.assertEqual(self.ask("PUT", "/v1/runs/one", {**body, "arguments": "2"})[0], 409)
         self.assertEqual(self.ask("PUT", "/v1/runs/two", {**body, "color": "red"})[0], 400)
         self.assertEqual(self.ask("GET", "/v1/runs/nobody")[0], 404)
-        # Modules stay registered when the service is started again; runs are asked for again by their clients.
+        # Modules stay registered when the service is restarted; clients submit their runs again.
         self.process.kill()
         self.process.wait()
         self.start()
@@ -249,7 +251,7 @@ class OnTheDriver(WithAService):
         self.assertIn("kernel nap of mine\n", done.stdout)
         self.assertEqual(done.stdout.count("rested on device0, attempt 1"), 6, done.stdout)
         self.assertEqual(self.ask("GET", "/v1/runs")[1]["runs"], [], "all are forgotten")
-        # A run that fails, and a call that does, say why, with the numbers that `weir` ends with.
+        # A failed run and a failed call give a reason, and the numbers of `weir`'s exit codes.
         for arguments, code, words in (
                 (("mine", FAULTY + ".so", "refuse", "", "1"), 70, "not in the mood"),
                 (("mine", FAULTY + ".so", "none", "", "1"), 3, "no kernel 'none'"),
@@ -259,7 +261,7 @@ class OnTheDriver(WithAService):
             self.assertEqual((done.returncode, words in done.stderr), (code, True), done.stderr)
         done = self.example("mine", FAULTY + ".so", "nap", "", "1", where="nowhere")
         self.assertEqual((done.returncode, "HOST:PORT" in done.stderr), (2, True), done.stderr)
-        # A service that is started again has forgotten the run, and is handed it once more.
+        # A restarted service has lost the run, and gets it once more.
         with subprocess.Popen([EXAMPLE, self.socket, "mine", FAULTY + ".so", "nap", "1500", "1"], stdout=subprocess.PIPE,
                               text=True) as waits:
             e2e.wait_for(lambda: self.ask("GET", "/v1/runs")[1]["runs"], 10, "its run is here")

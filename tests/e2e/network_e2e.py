@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenCL on another machine's device: real programs behind a relay and a portal, over TLS, over a long way, refused, cut
-off and killed. Both machines are this one; what is between them is TCP."""
+"""OpenCL on another machine's device: real programs behind a relay and a portal, over TLS, with delay, refused, cut off
+and killed. Both machines are this one, connected by TCP."""
 import os
 import signal
 import socket
@@ -11,7 +11,7 @@ from delay_proxy import DelayProxy
 from distant import LOOP, Distant, scenes
 
 class Programs(Distant):
-    def test_unmodified_programs_compute_there_what_they_compute_here(self):
+    def test_unmodified_programs_give_the_same_results_remotely(self):
         self.node.create("game")
         token = self.token("game")
         code, out, err = self.ended(self.start(["clinfo", "-l"], token))
@@ -22,14 +22,14 @@ class Programs(Distant):
         self.right(self.start(scenes(2), token))
         self.assertGreater(self.node.vgpu("game")["totals"]["gpu_ns"], 0, "it passed the node's gate")
 
-    def test_two_of_them_share_as_promised_to_each(self):
+    def test_two_remote_programs_share_as_promised(self):
         for name in ("a", "b"):
             self.node.create(name)
         programs = [self.start(scenes(3), self.token(name)) for name in ("a", "b")]
         for program in programs:
             self.right(program)
 
-    def test_a_long_way_changes_no_byte(self):
+    def test_a_long_delay_changes_no_byte(self):
         self.node.create("game")
         proxy = DelayProxy(("127.0.0.1", self.port(plain=True)), 0.02)
         self.addCleanup(proxy.close)
@@ -44,7 +44,7 @@ class Refusals(Distant):
         for word in words:
             self.assertIn(word, err)
 
-    def test_each_is_told_why_in_words_before_its_program_starts(self):
+    def test_refusals_have_a_reason_before_the_program_starts(self):
         self.node.create("game")
         mine = self.token("game")
         self.refused(self.start(["clinfo", "-l"], self.token("nobody")), "no vGPU 'nobody'")
@@ -58,7 +58,7 @@ class Refusals(Distant):
         self.weir("keys", "revoke", "game", "--dir", self.keys())
         self.refused(self.start(["clinfo", "-l"], mine), "revoked")
 
-    def test_strangers_change_nothing_for_those_who_are_known(self):
+    def test_unknown_clients_do_not_affect_known_ones(self):
         self.node.create("game")
         program = self.start(scenes(4), self.token("game"))
         self.busy("game")
@@ -68,7 +68,7 @@ class Refusals(Distant):
                 stranger = socket.create_connection(("127.0.0.1", self.port(plain)))
                 stranger.sendall(said)
                 strangers.append(stranger)
-        for _ in range(200):  # a scanner
+        for _ in range(200):  # like a port scanner
             socket.create_connection(("127.0.0.1", self.port())).close()
         self.right(program)
         for stranger in strangers:
@@ -78,7 +78,7 @@ class Refusals(Distant):
 
 
 class Failures(Distant):
-    def test_when_the_way_is_cut_the_program_ends_with_an_error_and_the_next_one_works(self):
+    def test_a_cut_connection_ends_the_program_with_an_error_and_the_next_one_works(self):
         self.node.create("game")
         token = self.token("game")
         for name in ("weir-relay", "weir-portal"):
@@ -101,7 +101,7 @@ class Failures(Distant):
         self.assertNotEqual(self.ended(program)[0], 0)
         e2e.wait_for(lambda: "has left 'game'" in self.node.log_text(), 20, "the portal has noticed")
 
-    def test_the_daemons_death_costs_a_distant_program_nothing(self):
+    def test_the_daemons_death_does_not_affect_a_remote_program(self):
         self.node.create("game")
         token = self.token("game")
         program = self.start(scenes(6), token)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unmodified OpenCL programs as tenants, on PoCL: results, faults, limits. Their shares are opencl_shares_e2e.py's."""
+"""Unmodified OpenCL programs as tenants, on PoCL: results, faults, limits. opencl_shares_e2e.py tests their shares."""
 import os
 import shutil
 import signal
@@ -13,7 +13,7 @@ from opencl_tenants import OpenClTenants, executors_of, loop
 
 
 class OpenCl(OpenClTenants):
-    def test_programs_give_the_results_they_give_without_us(self):
+    def test_programs_give_the_same_results_as_without_weir(self):
         self.node.create("a")
         code, out, err = self.run_to_end(loop(1), "a")
         self.assertEqual((code, "wrong 0" in out), (0, True), err)
@@ -43,7 +43,7 @@ class OpenCl(OpenClTenants):
 
         e2e.wait_for(arena_is_gone, 5, "the arena is gone")
 
-    def test_an_executor_that_is_killed_costs_its_own_clients_only(self):
+    def test_a_killed_executor_affects_only_its_own_clients(self):
         self.node.create("a")
         self.node.create("b")
         loser = self.start(loop(600), "a", stderr=subprocess.PIPE)
@@ -59,7 +59,7 @@ class OpenCl(OpenClTenants):
         code, out, err = self.run_to_end(loop(0.5), "a")
         self.assertEqual((code, "wrong 0" in out), (0, True), err)
 
-    def test_the_daemons_death_and_return_are_not_felt(self):
+    def test_the_daemons_death_and_return_do_not_affect_programs(self):
         self.node.create("a")
         program = self.start(loop(4), "a", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(program.stdout.close)
@@ -81,12 +81,12 @@ class OpenCl(OpenClTenants):
         code, _, err = self.run_to_end(loop(0.2, items=1 << 20, rounds=1), "small")
         self.assertEqual(code, 0, err)
 
-    def test_weir_run_brings_a_program_to_its_vgpu(self):
+    def test_weir_run_attaches_a_program_to_its_vgpu(self):
         done = subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--weight", "20", "--", *loop(0.5)],
                               capture_output=True, text=True, timeout=60)
         self.assertEqual((done.returncode, "wrong 0" in done.stdout), (0, True), done.stderr)
 
-    def test_a_program_whose_executor_cannot_start_is_told_why(self):
+    def test_a_program_whose_executor_cannot_start_gets_the_reason(self):
         node = e2e.Node("--quiet", "--opencl-library", "/nowhere/libOpenCL.so").start()
         self.addCleanup(node.close)
         node.create("a")
@@ -97,7 +97,7 @@ class OpenCl(OpenClTenants):
             self.assertNotIn("Weir", done.stdout)
             self.assertIn("the executor ended at once", done.stderr)
 
-    def test_a_program_without_a_daemon_finds_no_device_and_is_told_why(self):
+    def test_a_program_without_a_daemon_finds_no_device_and_gets_the_reason(self):
         done = subprocess.run(["clinfo", "-l"], env={**os.environ, "WEIR_OPENCL": "/nowhere/a.sock",
                               "OCL_ICD_VENDORS": os.path.join(e2e.BUILD, "lib/weir/icd")},
                               capture_output=True, text=True, timeout=30)

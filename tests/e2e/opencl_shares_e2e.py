@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unmodified OpenCL programs share a device by weight, with each other and with OpenGL programs. The device is emulated: how fast
-it works does not depend on what else the host does. Shares are checked against its ground truth, and the daemon's books against
-that."""
+"""Unmodified OpenCL programs share a device by weight, with each other and with OpenGL programs. The device is
+emulated, so its speed does not depend on the host's load. Shares are compared with its ground truth, and so are the
+daemon's books."""
 import subprocess
 import time
 
@@ -11,8 +11,8 @@ from opencl_tenants import OpenClTenants, executors_of, loop
 
 # A launch takes no time of the host's processors.
 KERNELS = '[[kernel]]\nname = "churn"\nper_item = "30 ns"\ncomputed = false\n'
-# For tests of shares: launches that are long beside the time until a program of a busy host is given a processor. Two of them are
-# on the device. They cannot be cut into pieces of 2 ms.
+# For tests of shares: launches that are long compared with the time that a busy host needs to schedule a program. Two
+# of them are on the device. They cannot be cut into pieces of 2 ms.
 LONG = {"items": 1 << 20, "ahead": 8, "whole": True}  # 31 ms
 LONGER = {**LONG, "items": 1 << 22}
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ten minutes (--seconds N) of eight OpenCL tenants at once, by weight. Each writes a pattern of its own, computes on it and
-checks all of it (tests/programs/opencl_loop.c), so that no tenant's bytes are another's; each is started anew when it ends, and one
-in eight is killed in the middle. The executors' and the daemon's memory must not grow in the second half, shares must be as promised,
-and nothing may be left."""
+"""Ten minutes (--seconds N) of eight OpenCL tenants at once, by weight. Each writes its own pattern, computes on it and
+checks all of it (tests/programs/opencl_loop.c), which shows that no tenant sees another's bytes. Each is restarted
+when it ends, and one in eight is killed in the middle. The memory of the executors and of the daemon must not grow
+in the second half, shares must be as promised, and nothing may remain at the end."""
 import argparse
 import os
 import random
@@ -15,16 +15,17 @@ import weir_e2e as e2e
 from opencl_tenants import LOOP, executors_of
 
 WEIGHTS = (10, 20, 30, 40, 50, 60, 70, 80)
-# Shares are of the whole run, in which programs start, compile and end: a tenant computes for most of it, not for all.
+# Shares are measured over the whole run, in which programs start, compile and end, so that no tenant computes all the
+# time.
 SHARES_WITHIN = 0.01
-# What a process may have more at the end of the second half than at most in the first: allocators keep some back.
+# Upper bound of a process's growth from its maximum in the first half to the end: allocators keep some memory.
 GROWTH_MAX = 8 << 20
 RUN_SECONDS = (8, 20)
 KILLED_OF = 8
 
 
 def resident_bytes(pid):
-    """Memory of its own: not the arenas, which are as large as what clients make."""
+    """The process's own memory, without the arenas, whose size follows the clients' buffers."""
     fields = {}
     with open(f"/proc/{pid}/status") as status:
         for line in status:
@@ -44,7 +45,7 @@ def holds_an_arena(pid):
 class Tenant:
     def __init__(self, node, number, rng):
         self.node, self.name, self.random = node, f"t{number}", rng
-        self.items = 1 << (12 + number % 4)  # so that neither sizes nor contents are alike
+        self.items = 1 << (12 + number % 4)  # so that both sizes and contents differ
         self.ended = self.killed = 0
         self.kill_at = None
         self.process = None
@@ -59,7 +60,7 @@ class Tenant:
             "WEIR_OPENCL": os.path.join(self.node.run_dir, "opencl", self.name + ".sock")})
 
     def look(self, again):
-        """What is wrong, if anything."""
+        """Returns what is wrong, or None."""
         if self.process is None:
             return None
         if self.kill_at is not None and time.monotonic() >= self.kill_at:
@@ -85,7 +86,7 @@ class Soak:
         self.node.policy("proportional-share")
         self.tenants = [Tenant(self.node, i, rng) for i in range(len(WEIGHTS))]
         self.wrong = []
-        self.most = ({}, {})  # bytes at most of each process, in each half
+        self.most = ({}, {})  # the maximum of each process's bytes, in each half
 
     def watch_memory(self, half):
         pids = {"daemon": self.node.process.pid}

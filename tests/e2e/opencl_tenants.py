@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of OpenCL programs as tenants share: a node, and programs with its client library."""
+"""Shared by tests of OpenCL programs as tenants: a node, and programs with its client library."""
 import os
 import subprocess
 
@@ -13,7 +13,7 @@ def loop(seconds, items=1 << 16, rounds=2000, ahead=4, mark=False, whole=False):
 
 
 def executors_of(node, vgpu):
-    """Pids of the executors that the daemon has started for a vGPU."""
+    """The pids of a vGPU's executors."""
     return [p["pid"] for p in node.vgpu(vgpu)["processes"] if p["api"] == "opencl"]
 
 

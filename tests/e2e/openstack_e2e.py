@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real OpenStack Placement hands out the shares of a node's device: what the node sells is what Placement grants, within
-a second; less stops new grants and evicts nobody; a consumer's vGPU comes and goes with it, over restarts of all."""
+"""A real OpenStack Placement grants the shares of a node's device. What the node sells can be granted within a second;
+selling less stops new grants and evicts no consumer; a consumer's vGPU is created and removed with its allocation,
+also across restarts of all parts."""
 import http.client
 import json
 import os
@@ -17,7 +18,7 @@ GAME = ["glmark2", "-b", "shading:shading=phong:duration=600", "-s", "400x300"]
 
 
 class Placement:
-    """One process with SQLite and without Keystone: who asks with the token 'admin' is the administrator."""
+    """One process with SQLite and without Keystone: the token 'admin' gives a client administrator rights."""
 
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="weir-placement-")
@@ -76,7 +77,7 @@ sync_on_startup = true
         return inventory and int(inventory["total"] * inventory["allocation_ratio"])
 
     def take(self, name, shares=1):
-        """The consumer's id, or nothing where it is refused."""
+        """Returns the consumer's id, or None if the allocation is refused."""
         consumer = str(uuid.uuid4())
         status, body = self.call("PUT", f"/allocations/{consumer}", {
             "allocations": {self.provider(name)["uuid"]: {"resources": {CLASS: shares}}},
@@ -131,7 +132,7 @@ class OpenStack(e2e.WithNode):
     def test_the_conformance_suite(self):
         engines.conformance(self, "RealPlacement", {"WEIR_TEST_PLACEMENT": f"http://127.0.0.1:{self.placement.port}"})
 
-    def test_what_a_node_sells_is_what_is_granted(self):
+    def test_exactly_what_a_node_sells_is_granted(self):
         self.weir("oversell", "strict")
         self.drive()
         self.sells(8, "the device is published and sold")
@@ -149,7 +150,7 @@ class OpenStack(e2e.WithNode):
         self.assertEqual(set(self.vgpus()), {"os-" + c for c in consumers})
         self.assertEqual({v["settings"]["cap"] for v in self.vgpus().values()}, {0.125})
 
-        # The node sells more: half of the device again.
+        # The node sells more: the device one and a half times.
         self.weir("oversell", "static", "--ratio", "1.5")
         seconds = self.sells(12, "overselling raises what is sold")
         engines.figure(f"openstack: overselling raised what Placement grants after {seconds:.2f} s")
@@ -158,7 +159,7 @@ class OpenStack(e2e.WithNode):
         self.assertIsNone(self.placement.take(self.GPU))
         e2e.wait_for(lambda: len(self.vgpus()) == 12, 20, "these have theirs")
 
-        # Somebody on the node buys what was given back: nothing more can be granted, and nobody is evicted.
+        # Another vGPU on the node uses what was returned: nothing more can be granted, and no consumer is evicted.
         for consumer in more[2:]:
             self.placement.give_back(consumer)
         seconds = engines.took(lambda: len(self.vgpus()) == 10, 10, "their vGPUs go with them")
@@ -189,7 +190,7 @@ class OpenStack(e2e.WithNode):
         sold = e2e.wait_for(lambda: self.vgpus().get("os-" + more), 20, "and it is made")
         self.assertEqual(sold["sale"], "oversold")
 
-    def test_drivers_daemons_and_placement_are_started_anew(self):
+    def test_drivers_daemons_and_placement_can_be_restarted(self):
         self.weir("oversell", "strict")
         driver = self.drive()
         self.sells(8, "the device is sold")
@@ -214,7 +215,8 @@ class OpenStack(e2e.WithNode):
         self.placement.give_back(first)
         e2e.wait_for(lambda: set(self.vgpus()) == {"os-" + second}, 20, "and goes on")
 
-        # A consumer that goes while its program runs on is held at the least cap, and removed when the program ends.
+        # When a consumer is deleted while its program runs, its vGPU keeps the least cap and is removed at the
+        # program's end.
         game = self.tenants.start(GAME, self.node.environment("os-" + second))
         self.wait_frames("os-" + second)
         self.placement.give_back(second)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selling a device, with programs that draw and daemons that die: nothing sold twice under strict, more while it is calm
-under adaptive, and all of it told. The device is emulated: how fast it works does not depend on what else the host does.
-Shares are checked against its ground truth."""
+"""Selling a device, with programs that draw and daemons that die: nothing is sold twice under strict, more is sold
+under adaptive while the device is calm, and all changes are reported. The device is emulated, so its speed does not
+depend on the host's load. Shares are compared with its ground truth."""
 import json
 import os
 import signal
@@ -36,7 +36,7 @@ class Overselling(emulated.WithEmulatedNode):
         return self.node.get("/v1/devices")["devices"][0]["oversell"]
 
     def follow(self, *arguments):
-        """`weir events --follow`, and what it has said until now."""
+        """`weir events --follow`, and its output so far."""
         path = os.path.join(self.node.folder, "followed")
         out = open(path, "w+")
         self.addCleanup(out.close)
@@ -51,14 +51,14 @@ class Overselling(emulated.WithEmulatedNode):
         return process, said
 
     def has_at_most(self, share, **programs):
-        """The device spends that part of its time at most on them."""
+        """Expects that these programs use at most that fraction of the device."""
         def check(use):
             print({name: f"{part:.4f}" for name, part in use.items()})
             self.assertLessEqual(sum(use.values()), share + 0.01, use)
 
         self.settled(programs, 8, check)
 
-    def test_strict_sells_nothing_twice_and_says_what_it_can(self):
+    def test_strict_sells_nothing_twice_and_reports_what_it_can_sell(self):
         self.ok("oversell", "strict")
         self.assertIn("sold as guaranteed, now 60 %", self.ok("vgpu", "create", "a", "--cap", "60%"))
         refused = self.weir("vgpu", "create", "b", "--cap", "50%")
@@ -105,10 +105,10 @@ class Overselling(emulated.WithEmulatedNode):
         self.has_at_most(0.5, game=game)
 
         self.node.kill()
-        e2e.wait_for(lambda: "waiting for it to come back" in said(), 10, "the one that follows notices")
+        e2e.wait_for(lambda: "waiting for it to return" in said(), 10, "the one that follows notices")
         self.node.start()
         e2e.wait_for(lambda: "4 of 4 vGPUs are back" in said(), 10, "and goes on")
-        self.assertIn("has been started anew", said())
+        self.assertIn("was restarted", said())
         sales = {v["name"]: v["sale"] for v in self.node.get("/v1/vgpus")["vgpus"]}
         self.assertEqual(sales, {"game": "guaranteed", "idle": "guaranteed", "more": "oversold", "scraps": "best-effort"})
         after = self.selling()
@@ -124,7 +124,7 @@ class Overselling(emulated.WithEmulatedNode):
         follower.send_signal(signal.SIGINT)
         self.assertEqual(follower.wait(5), 0)
 
-    def test_what_was_lent_comes_back_when_it_is_needed(self):
+    def test_lent_time_returns_when_it_is_needed(self):
         self.ok("oversell", "on")
         self.ok("vgpu", "create", "lender")
         e2e.wait_for(lambda: self.selling()["offer"]["oversold"] > 0.99, 15, "all of it can be sold again")
@@ -132,7 +132,7 @@ class Overselling(emulated.WithEmulatedNode):
         self.assertLess(self.node.vgpu("lender")["cap_now"], 0.05, "it leaves all idle")
         programs = {"guest": self.start(GAME, "guest")}
         self.wait_frames("guest")
-        # Several, so that one of them wants the device also where a busy host gives the others no processor.
+        # Several programs, so that one of them wants the device even while a busy host does not schedule the others.
         programs.update({f"lender{i}": self.start(GAME, "lender") for i in range(4)})
         e2e.wait_for(lambda: self.node.vgpu("lender")["cap_now"] > 0.5, 15, "it takes its cap back")
         back = e2e.wait_for(lambda: self.told("regained", "lender"), 5, "and that is told")

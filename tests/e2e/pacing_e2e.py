@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real programs of every kind are held to their frames per second and to their cap, on an emulated GPU: how fast it works does
-not depend on what else the host does."""
+"""Real programs of every kind keep to their frames per second and to their cap, on an emulated GPU, whose speed does
+not depend on the host's load."""
 import os
 import signal
 import tempfile
@@ -22,12 +22,12 @@ class Pacing(Programs):
         return emulated.EmulatedNode(emulated.CARD + emulated.FRAMES)
 
     def check_pacing(self, windows=1, promised=20):
-        """Each window is held to its frames per second."""
+        """Checks that each window keeps to its frames per second."""
         before = self.node.get("/v1/devices")["devices"][0]["policy"]
         self.node.policy("sla-aware")
         self.addCleanup(self.node.policy, before)
         self.assertEqual(self.node.call("PATCH", f"/v1/vgpus/{self.vgpu}", {"fps": promised})[0], 200)
-        time.sleep(1)  # what the change disturbs is over
+        time.sleep(1)  # the effects of the change are over
         first, start = self.totals()["frames"], time.monotonic()
 
         def rate():
@@ -53,7 +53,7 @@ class Pacing(Programs):
             program = self.start_one([GAME, "--window", "--noaudio"],
                                      {"SDL_AUDIODRIVER": "dummy", "ALSOFT_DRIVERS": "null", "HOME": home})
             self.check_pacing()
-            self.tenants.stop(program)  # before its home goes
+            self.tenants.stop(program)  # before its home folder is removed
 
     def test_frames_per_second_of_glmark2(self):
         self.start_one(["glmark2", "-b", "build:duration=600", "-s", "200x200"])
@@ -83,8 +83,9 @@ class Pacing(Programs):
 
         emulated.settle(share, 2, check)
 
-    # A query belongs to one context, so the meter of a program that presents from two ends as the wall clock, once a
-    # query's answer makes no sense. Its charges are right all the same, because they are the device's own account.
+    # A query belongs to one context. In a program that presents from two contexts a query's result becomes invalid, and
+    # the meter changes to the wall clock. Its charges are right all the same, because they come from the device's own
+    # account.
     def test_frames_per_second_of_two_windows_in_two_threads(self):
         self.launch([WINDOWS, "--windows", "2", "--threads", "--frames", "0"])
         self.check_running(meter=("timer-query", "wall-clock"))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launches that need more memory than their vGPU may have, under a daemon: they run in parts, or fail where that is not
-wanted or not possible, and what was done is counted and told. The program checks every item it computed.
+"""Launches that need more memory than their vGPU may have, with a daemon: they run in parts, or fail where that is off
+or impossible. Both outcomes are counted and reported. The program checks every item that it computed.
 
 With "long" as its argument: 3 GiB of buffers on 1 GiB, which takes memory and time.
 """
@@ -65,7 +65,7 @@ class LaunchesInParts(OnANode):
         super().setUp()
         self.elastic(256)
 
-    def test_three_times_the_memory_is_right_counted_and_told(self):
+    def test_three_times_the_memory_is_right_counted_and_reported(self):
         self.ok("vgpu", "create", "job", "--memory", "64M")
         self.right(self.run_parts("job", "64"))
         e2e.wait_for(lambda: self.events("parts"), 10, "the event")
@@ -83,17 +83,17 @@ class LaunchesInParts(OnANode):
         self.assertIn("ran in", self.ok("events", "--vgpu", "job"))
         self.assertIn(f"1 in {memory['parts']} parts (192M copied), 0 not cut", self.ok("vgpu", "show", "job"))
 
-    def test_what_can_not_be_cut_fails_with_the_reason_and_is_told(self):
+    def test_an_uncuttable_launch_fails_with_the_reason_and_is_reported(self):
         self.ok("vgpu", "create", "job", "--memory", "64M")
-        self.refused(self.run_parts("job", "64", "scatter"), "64.0 MiB is all that there ever is",
+        self.refused(self.run_parts("job", "64", "scatter"), "64.0 MiB is its maximum",
                      "it can't run in parts: ")
         e2e.wait_for(lambda: self.events("not-cut"), 10, "the event")
         self.assertEqual(self.memory("job")["launches_not_cut"], 1)
         self.assertEqual(self.events("parts"), [])
 
-    def test_never_is_kept_and_can_be_changed(self):
+    def test_never_is_enforced_and_can_be_changed(self):
         self.ok("vgpu", "create", "job", "--memory", "64M", "--partition", "never")
-        self.refused(self.run_parts("job", "64"), "64.0 MiB is all that there ever is", "--partition never")
+        self.refused(self.run_parts("job", "64"), "64.0 MiB is its maximum", "--partition never")
         self.assertEqual(self.memory("job")["launches_in_parts"], 0)
         self.node.kill()
         self.node.start()
@@ -103,7 +103,7 @@ class LaunchesInParts(OnANode):
         self.assertEqual(refused.returncode, 2)
         self.assertIn("give auto, never or always", refused.stderr)
         self.ok("vgpu", "set", "job", "--partition", "auto")
-        # The daemon that came back has started no executor yet; the one of before serves nobody new.
+        # The restarted daemon has started no executor yet; the previous executor accepts no new client.
         self.right(self.run_parts("job", "64"))
 
     def test_always_cuts_what_fits(self):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""weir plan on traces of real programs, and what is no trace. Which way of selling earns most is not asked here: a busy
-machine makes frames dearer."""
+"""weir plan on traces of real programs, and on files that are not traces. The test does not compare the incomes of ways
+of selling, because frames take longer on a busy machine."""
 import json
 import os
 import subprocess
@@ -10,7 +10,7 @@ from traces import Traces
 
 
 class Plan(Traces):
-    def test_a_plan_says_what_each_way_of_selling_would_earn(self):
+    def test_a_plan_shows_the_income_of_each_way_of_selling(self):
         self.run_all()
         self.node.policy("sla-aware")
         traces = [word for trace in self.record(6) for word in ("--trace", trace)]
@@ -37,7 +37,7 @@ class Plan(Traces):
         for text in ("NET/h", "static 1.5", "adaptive", "Best: " + plan["verdict"]):
             self.assertIn(text, table.stdout)
 
-    def test_what_is_no_trace_is_refused(self):
+    def test_other_files_than_traces_are_refused(self):
         path = os.path.join(self.node.folder, "junk")
         with open(path, "wb") as file:
             file.write(b"\0" * 100)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenCL from a virtual machine, without one: the guest's port is a terminal, and what a hypervisor does, to lead it to
-the host, a thread of this test does; or it is a file that both map, as a guest would its memory. guest_e2e.py has a real
-guest."""
+"""OpenCL through a virtual machine's port, without a virtual machine. The guest's port is a terminal, which a thread of
+this test connects to the host as a hypervisor would; or it is a file that both sides map, like a guest's shared
+memory. guest_e2e.py tests a real guest."""
 import os
 import select
 import signal
@@ -16,11 +16,11 @@ from distant import LOOP, Distant, scenes
 
 
 class Cable:
-    """A guest's port, and the way from it to a socket or to the host's end of another terminal."""
+    """A guest's port, and the connection from it to a socket or to the host's end of another terminal."""
 
     def __init__(self, to=None):
         self.guest, slave = os.openpty()
-        self.slave = slave  # open, or the port would seem gone whenever nobody has it open
+        self.slave = slave  # stays open, because otherwise the port would seem gone whenever no process has it open
         self.port = os.ttyname(slave)
         self.to = to
         self.host = None
@@ -75,7 +75,7 @@ class Cable:
         self.ended = True
         os.write(self.wake[1], b"x")
         self.unplug()
-        while self.thread.is_alive():  # it may be writing to a port that nobody reads
+        while self.thread.is_alive():  # the thread may be writing to a port that no process reads
             termios.tcflush(self.slave, termios.TCIOFLUSH)
             self.thread.join(0.05)
         for fd in (self.guest, self.slave, *self.wake):
@@ -86,7 +86,7 @@ class Cable:
 
 class Port(Distant):
     def make_node(self):
-        """Two guests: to one the hypervisor connects, the other is a terminal."""
+        """Two guests: the hypervisor connects one to a socket, and the other's port is a terminal."""
         self.hosts_end, tty_of_host = os.openpty()
         self.addCleanup(os.close, tty_of_host)
         node = e2e.Node()
@@ -125,18 +125,18 @@ class Port(Distant):
         for vgpu in ("vm1", "vm2"):
             self.assertGreater(self.node.vgpu(vgpu)["totals"]["gpu_ns"], 0, "it passed the host's gate")
 
-    def test_each_is_told_why_not(self):
+    def test_refusals_have_a_reason(self):
         self.refused(self.run_by(self.cable.port, ["clinfo", "-l"]), "no vGPU 'vm1'")
         self.node.create("vm1")
         self.refused(self.run_by(self.cable.port, ["clinfo", "-l"], "--plain", "--vgpu", "vm2"),
-                     "the host says which vGPU")
+                     "the host assigns this machine's vGPU")
         self.refused(self.run_by("/dev/virtio-ports/none.0", ["clinfo", "-l"]), "/dev/virtio-ports/none.0", "No such file")
         self.refused(self.run_by(self.here, ["clinfo", "-l"]), "neither a character device nor a socket")
         self.cable.unplug()
         e2e.wait_for(lambda: not self.helper("weir-port"), 20, "the one that knew the host has ended")
-        self.refused(self.run_by(self.cable.port, ["clinfo", "-l"]), "nobody answers at the host's end")
+        self.refused(self.run_by(self.cable.port, ["clinfo", "-l"]), "no answer from the host's end")
 
-    def test_what_is_cut_in_the_middle_ends_its_programs_and_the_next_ones_work(self):
+    def test_a_cut_connection_ends_its_programs_and_the_next_ones_work(self):
         self.node.create("vm1")
 
         def kill(name):
@@ -150,21 +150,21 @@ class Port(Distant):
             e2e.wait_for(lambda: self.cable.host is None, 20, "the cable is out")
             self.cable.plug()
 
-        # The hypervisor ends and begins again; the guest does; somebody logs in on the line; the host's portal ends.
+        # The hypervisor restarts; the guest restarts; a person logs in on the line; the host's portal ends.
         for harm in (replug, lambda: kill("weir-port"), lambda: os.write(self.cable.slave, b"login: \r\n" * 50),
                      lambda: (kill("weir-portal"), e2e.wait_for(lambda: self.cable.host is None, 20, "cut"),
                               self.cable.plug())):
             program = self.run_by(self.cable.port, [LOOP, "60", "65536", "200", "4"])
-            self.assertEqual(program.stdout.readline(), "ready\n")  # what the one before it began may still be computed
+            self.assertEqual(program.stdout.readline(), "ready\n")  # work of the previous program may still be computed
             self.busy("vm1", self.node.vgpu("vm1")["totals"]["gpu_ns"])
             harm()
             code, out, err = self.ended(program)
             self.assertNotEqual(code, 0, out + err)
             code, out, err = self.ended(self.run_by(self.cable.port, ["clinfo", "-l"]))
             self.assertEqual((code, "Platform #0: Weir" in out), (0, True), f"{out}{err}{self.node.log_text()[-2000:]}")
-        e2e.wait_for(lambda: not self.helper("weir-port"), 20, "nobody has the port open")
+        e2e.wait_for(lambda: not self.helper("weir-port"), 20, "no process has the port open")
 
-    def test_the_daemons_death_costs_a_guests_program_nothing(self):
+    def test_the_daemons_death_does_not_affect_a_guests_program(self):
         self.node.create("vm1")
         program = self.run_by(self.cable.port, scenes(4))
         self.busy("vm1")
@@ -176,13 +176,13 @@ class Port(Distant):
         e2e.wait_for(lambda: self.cable.host is None, 20, "the old portal has gone with its last program")
         self.await_end(portals)
         self.cable.plug()
-        # One that begins before the guest's end has noticed is told that its device is gone.
+        # A program that starts before the guest's end has noticed gets the error that its device is gone.
         e2e.wait_for(lambda: self.ended(self.run_by(self.cable.port, ["clinfo", "-l"]))[0] == 0, 20, "the new one serves")
 
 
 class Memory(Distant):
     def make_node(self):
-        """A guest by memory."""
+        """A guest with shared memory."""
         node = e2e.Node()
         self.memory = os.path.join(node.folder, "vm1.mem")
         node.arguments = ("--guest-memory", f"{self.memory}=vm1,size=1M")
@@ -214,9 +214,9 @@ class Memory(Distant):
             self.right(program)
         self.assertGreater(self.node.vgpu("vm1")["totals"]["gpu_ns"], 0, "it passed the host's gate")
 
-    def test_each_is_told_why_not(self):
+    def test_refusals_have_a_reason(self):
         other = os.path.join(self.here, "other")
-        for content, words in ((b"", "too few"), (b"x" * 100000, "holds something else"),
+        for content, words in ((b"", "too few"), (b"x" * 100000, "is not a guest's shared memory"),
                                (bytes(100000), "'weir serve --guest-memory FILE=VGPU' is needed")):
             with open(other, "wb") as file:
                 file.write(content)
@@ -224,7 +224,7 @@ class Memory(Distant):
             self.assertNotEqual(code, 0, out + err)
             self.assertIn(words, err)
 
-    def test_what_is_cut_in_the_middle_ends_its_programs_and_the_next_ones_work(self):
+    def test_a_cut_connection_ends_its_programs_and_the_next_ones_work(self):
         def kill(name):
             for pid in self.helper(name):
                 os.kill(pid, signal.SIGKILL)
@@ -234,7 +234,7 @@ class Memory(Distant):
                 file.seek(64)
                 file.write(os.urandom(200000))
 
-        # The guest's end is killed, and the host's; the guest writes over both's positions and both rings.
+        # The guest's end is killed, and the host's; the guest overwrites the positions of both sides and both rings.
         for harm in (lambda: kill("weir-port"), lambda: kill("weir-portal"), rubbish):
             program = self.run_by(self.memory, [LOOP, "60", "65536", "200", "4"])
             self.assertEqual(program.stdout.readline(), "ready\n")
@@ -243,9 +243,9 @@ class Memory(Distant):
             code, out, err = self.ended(program)
             self.assertNotEqual(code, 0, out + err)
             e2e.wait_for(lambda: self.ended(self.run_by(self.memory, ["clinfo", "-l"]))[0] == 0, 20, "the next one")
-        e2e.wait_for(lambda: not self.helper("weir-port"), 20, "nobody has the memory")
+        e2e.wait_for(lambda: not self.helper("weir-port"), 20, "no process has the memory")
 
-    def test_the_daemons_death_costs_a_guests_program_nothing(self):
+    def test_the_daemons_death_does_not_affect_a_guests_program(self):
         program = self.run_by(self.memory, scenes(4))
         self.busy("vm1")
         self.node.kill()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that multiply matrices (tests/programs/opencl_product.c) as tenants of a node: what tests of launches in parts start and check."""
+"""Programs that multiply matrices (tests/programs/opencl_product.c) as tenants of a node: shared by tests of launches
+in parts."""
 import os
 import re
 import subprocess
@@ -10,7 +11,7 @@ PRODUCT = os.path.join(e2e.BUILD, "bin/opencl_product")
 
 
 class Products:
-    """Of a test case: `here` is the node, `programs` what is ended with the test."""
+    """A mixin for test cases: `here` is the node, `programs` are ended with the test."""
 
     def start(self, vgpu, *arguments):
         environment = {**os.environ, "OCL_ICD_VENDORS": os.path.join(e2e.BUILD, "lib/weir/icd"),
@@ -21,7 +22,7 @@ class Products:
         return program
 
     def sum_of(self, program):
-        """What its result sums up to, when it has ended."""
+        """Waits for the end and returns the checksum of the result."""
         out, err = program.communicate(timeout=120)
         self.assertEqual((program.returncode, "wrong 0" in out), (0, True), out + err + self.here.log_text())
         return re.search(r"sum (\w+)", out).group(1)

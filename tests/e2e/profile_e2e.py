@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weir profile` on parts of this machine's processor, with kernels that rest, that compute and that misbehave; and runs and
-simulations by what it has measured. How long things take is not asserted, but that who rests for 30 ms takes no less.
+"""`weir profile` on parts of this machine's processor, with kernels that sleep, that compute and that misbehave; and
+runs and simulations that use its measurements. Durations are not asserted, except that a kernel that sleeps for 30
+ms takes no less.
 """
 import json
 import os
@@ -43,7 +44,7 @@ class Profiles(WithAService):
         self.assertEqual(done.stdout, "")
         self.assertEqual(self.ask("GET", "/v1/runs")[1]["runs"], [], "all are forgotten")
 
-    def test_what_was_measured_is_learned_placed_by_and_played(self):
+    def test_measurements_are_learned_and_used_by_placement_and_simulation(self):
         self.ok("register", "sort", os.path.join(MODULES, "sorting_network.so"))
         file = os.path.join(self.folder, "lab.profile")
         naps = ["faulty/nap 30", "faulty/nap 45"]
@@ -54,14 +55,15 @@ class Profiles(WithAService):
         self.assertEqual([(one["first"], one["second"]) for one in pairs], [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)])
         self.assertEqual(said.count(" alone: "), 3, said)
         self.assertEqual(said.count(" times alone"), 6, said)
-        # Resting disturbs nobody, and nobody wakes before its time.
+        # A sleeping kernel disturbs no other, and none wakes early.
         self.assertGreaterEqual(kernels[0]["need"]["alone_s"], 0.03)
         self.assertGreaterEqual(pairs[1]["first_s"], 0.03)
         self.assertGreaterEqual(pairs[1]["second_s"], 0.045)
         for pair in pairs:
             self.assertLessEqual(pair["first_beside"], 1.1)
             self.assertGreaterEqual(pair["first_beside"], 0.5)
-        # Each pair is runs beside one another whose time alone is known: the node's placement has learned from them.
+        # Each pair consists of runs beside one another whose times alone are known: the node's placement has learned
+        # from them.
         self.assertGreater(self.ask("GET", "/v1/devices")[1]["interference"]["observations"], 20)
 
         with open(file) as written:
@@ -81,10 +83,10 @@ class Profiles(WithAService):
         self.assertGreater(self.ask("GET", "/v1/devices")[1]["interference"]["observations"], before)
         self.refused(3, "it has arguments '30', '45'", "run", "faulty", "nap", "--args", "31", "--profile", file)
         self.refused(3, "nothing of that kernel", "run", "faulty", "count", "--profile", file)
-        self.refused(3, "without an input", "run", "sort", "sorting-network", "--args", "n=16384", "--input", file,
+        self.refused(3, "without input", "run", "sort", "sorting-network", "--args", "n=16384", "--input", file,
                      "--profile", file)
         self.ok("register", "faulty", os.path.join(MODULES, "sorting_network.so"))
-        self.refused(10, "another one than was measured", "run", "faulty", "nap", "--args", "30", "--profile", file)
+        self.refused(10, "differs from the measured one", "run", "faulty", "nap", "--args", "30", "--profile", file)
 
     def test_loads_are_counted_launch_by_launch(self):
         for module in ("sorting_network", "binomial_options"):
@@ -98,7 +100,7 @@ class Profiles(WithAService):
 
         sort = {"module": "sorting_network", "kernel": "sorting-network", "arguments": "n=16384"}
         measured = run("a", **sort, measure=True)["measured"]
-        # A launch for each of the network's stages, each with all 8,192 pairs on a device of 1,024 threads.
+        # One launch for each of the network's stages, each with all 8,192 pairs, on a device with 1,024 threads.
         self.assertEqual(measured["launches"], 14 * 15 // 2)
         self.assertGreater(measured["device_ns"], 0)
         self.assertTrue(0 < measured["threads"] <= 1024 and 0 < measured["blocks"] <= 8, measured)
@@ -117,22 +119,22 @@ class Profiles(WithAService):
         self.assertEqual([one["loads"] for one in report["kernels"]], ["declared"])
         self.assertEqual(report["kernels"][0]["need"]["threads"], 0)
 
-    def test_says_what_it_cannot_measure(self):
+    def test_refuses_what_it_cannot_measure_with_a_reason(self):
         self.cannot(2, "is not MODULE/KERNEL", "nap")
         self.cannot(2, "name kernels, or give --all, or --read FILE")
         self.cannot(2, "is named twice", "faulty/nap 1", "faulty/nap 1")
-        self.cannot(3, "no kernel 'none/nap' is registered; there are: faulty/crash,", "none/nap")
+        self.cannot(3, "no kernel 'none/nap' is registered; known: faulty/crash,", "none/nap")
         self.cannot(3, "no kernel 'faulty/none' is registered", "faulty/none")
-        self.cannot(3, "there is no device 'gpu9' here; there are: device0", "faulty/nap", "--device", "gpu9")
+        self.cannot(3, "no device 'gpu9' here; known: device0", "faulty/nap", "--device", "gpu9")
         self.cannot(70, "'faulty/refuse' alone: it is not in the mood", "faulty/refuse")
         self.cannot(70, "'faulty/crash' alone: its module crashed (signal 11)", "faulty/crash")
         self.cannot(11, "longer than its 0.3 s", "faulty/loop", "--seconds-max", "300ms")
         status, _ = self.ask("PUT", "/v1/runs/other", {"module": "faulty", "kernel": "nap", "arguments": "20000",
                                                        "device": "device0"})
         self.assertEqual(status, 202)
-        e2e.wait_for(lambda: self.ask("GET", "/v1/devices")[1]["devices"][0]["running"] == 1, 15, "somebody else's runs")
+        e2e.wait_for(lambda: self.ask("GET", "/v1/devices")[1]["devices"][0]["running"] == 1, 15, "another client's runs")
         done = self.profile("faulty/nap 1", "--device", "device0")
-        self.assertEqual((done.returncode, "others run on device0 now" in done.stderr), (5, True), done.stderr)
+        self.assertEqual((done.returncode, "other runs are on device0 now" in done.stderr), (5, True), done.stderr)
         self.ask("DELETE", "/v1/runs/other")
         for text, code, words in (('{"weir_profile": 1, "dev', 2, "was cut off"), ("{}", 2, "is no profile"),
                                   ('{"weir_profile": 9}', 10, "version 9, and this Weir reads version 1")):
@@ -151,7 +153,7 @@ class Profiles(WithAService):
         for kernel in FAILING:
             self.assertTrue(any(f"'faulty/{kernel}' alone: " in words for words in report["left_out"]), kernel)
 
-    def test_when_it_is_interrupted_its_runs_are_gone(self):
+    def test_an_interruption_removes_its_runs(self):
         with subprocess.Popen([e2e.WEIR, "profile", "--modules-socket", self.socket, "faulty/nap 20000"],
                               stderr=subprocess.PIPE, text=True) as profile:
             e2e.wait_for(lambda: self.ask("GET", "/v1/runs")[1]["runs"], 15, "its first run")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real programs of every kind, one after the other: each is caught, metered, counted in all its windows and processes,
-and ends as it does without Weir. That each is held to its rate is pacing_e2e.py's."""
+"""Real programs of every kind, one after the other: each is attached, metered and counted in all its windows and
+processes, and ends as it does without Weir. pacing_e2e.py tests that each keeps to its rate."""
 import os
 import subprocess
 import time
@@ -13,7 +13,8 @@ MANGOHUD = "/usr/lib/x86_64-linux-gnu/mangohud"
 
 class Programs(e2e.WithNode):
     RENDERER = "llvmpipe"
-    METER = "worker-cpu-time"  # of llvmpipe's workers; programs whose drawing never reaches a worker are allowed another one
+    # the CPU time of llvmpipe's workers; a program whose drawing never reaches a worker may have another meter
+    METER = "worker-cpu-time"
 
     @classmethod
     def make_node(cls):
@@ -21,7 +22,7 @@ class Programs(e2e.WithNode):
 
     @classmethod
     def setUpClass(cls):
-        # One daemon and one X server for all: starting them costs more than most of these tests.
+        # One daemon and one X server for all tests, because starting them takes longer than most tests.
         cls.node = cls.make_node().start()
         cls.addClassCleanup(cls.node.close)
         cls.display = e2e.Display()
@@ -56,13 +57,13 @@ class Programs(e2e.WithNode):
         e2e.wait_for(lambda: not self.processes(), 10, "nothing of it is attached")
 
     def check_running(self, programs=1, meter=None, seconds=20):
-        """Frames come, from as many processes as expected, metered as expected; the processes."""
+        """Waits for frames from the expected number of processes, with the expected meter; returns the processes."""
         try:
             self.wait_frames(self.vgpu, 10, seconds)
         except AssertionError as late:
             states = [(p.args, p.poll()) for p in self.tenants.processes]
             raise AssertionError(f"{late}; {states}; {self.node.get('/v1/vgpus')}; {self.node.log_text()[-500:]}") from late
-        def described():  # a process says what it draws with when its first frame is measured
+        def described():  # a process reports its renderer when its first frame is measured
             there = self.processes()
             return there if len(there) == programs and all(process["renderer"] for process in there) else None
         processes = e2e.wait_for(described, 10, f"{programs} attached processes that say what they draw with")
@@ -82,12 +83,12 @@ class Programs(e2e.WithNode):
 
 
 class Packaged(Programs):
-    def test_glmark2_on_glx_ends_as_ever(self):
+    def test_glmark2_on_glx_ends_normally(self):
         done = self.run_to_end(["glmark2", "-b", "build:duration=1", "-s", "200x200"])
         self.assertEqual((done.returncode, "glmark2 Score" in done.stdout, done.stderr.count("\n")), (0, True, 1))
         self.assertGreater(self.totals()["frames"], 10)
 
-    def test_glmark2_on_egl_ends_as_ever(self):
+    def test_glmark2_on_egl_ends_normally(self):
         done = self.run_to_end(["glmark2-es2", "-b", "build:duration=1", "-s", "200x200"])
         self.assertEqual((done.returncode, "glmark2 Score" in done.stdout, done.stderr.count("\n")), (0, True, 1))
         self.assertGreater(self.totals()["frames"], 10)
@@ -183,8 +184,8 @@ class Ends(Programs):
 @unittest.skipUnless(os.path.exists(os.path.join(MANGOHUD, "libMangoHud_dlsym.so")),
                      "MangoHud is not installed; scripts/install-deps --test brings it")
 class BesideMangoHud(Programs):
-    """Another library that hooks the same names. It finds the driver's functions past everybody else, so it has to come
-    after us to leave us anything to catch; before us, the program still works."""
+    """Another library that hooks the same names. It finds the driver's functions past all other libraries, so the shim
+    catches presents only if it precedes that library; after it, the program still works."""
 
     LIMIT = 40
 

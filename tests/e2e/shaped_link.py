@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Another network namespace on this machine, and a link of a given rate to it: two machines' network without the machines. Needs root."""
+"""Another network namespace on this machine, and a link of a given rate to it: models two machines' network. Needs
+root."""
 import subprocess
 import sys
 
 SPACE, NEAR, FAR = "weir-far", "10.77.7.1", "10.77.7.2"
-INSIDE = ["ip", "netns", "exec", SPACE]  # a command's beginning that runs it there
+INSIDE = ["ip", "netns", "exec", SPACE]  # the command prefix that runs a command there
 
 
 def run(*command):
@@ -14,11 +15,12 @@ def run(*command):
 
 
 class ShapedLink:
-    """From NEAR, here, to FAR, there; `rate` as tc takes it, each way."""
+    """A link from NEAR, here, to FAR, there; `rate` in tc's syntax, in each direction."""
 
     def __init__(self, rate):
         subprocess.run(["ip", "netns", "del", SPACE], capture_output=True)
-        subprocess.run(["ip", "link", "del", "weir-near0"], capture_output=True)  # it outlives its other end for a moment
+        # this end exists for a moment longer than the other
+        subprocess.run(["ip", "link", "del", "weir-near0"], capture_output=True)
         run("ip", "netns", "add", SPACE)
         run("ip", "link", "add", "weir-near0", "type", "veth", "peer", "name", "weir-far0", "netns", SPACE)
         run("ip", "addr", "add", f"{NEAR}/24", "dev", "weir-near0")

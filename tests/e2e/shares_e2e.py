@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main job: unmodified programs share one device by weight. The device is emulated: how fast it works does not depend on
-what else the host does. Shares are checked against its ground truth, and the daemon's books against that."""
+"""The main job: unmodified programs share one device by weight. The device is emulated, so its speed does not depend on
+the host's load. Shares are compared with its ground truth, and so are the daemon's books."""
 import time
 
 import emulated
@@ -20,14 +20,14 @@ class Shares(emulated.WithEmulatedNode):
         for name in started:
             e2e.wait_for(lambda name=name: len(self.node.vgpu(name)["processes"]) == 2, 30, "both are attached")
             self.wait_frames(name)
-        time.sleep(1)  # start-up is over; what follows is measured over time anyway
+        time.sleep(1)  # start-up is over; the rest is measured over a time span anyway
         return started
 
     def stop(self, processes):
         for process in processes:
             self.tenants.stop(process)
 
-    def test_proportional_share_holds_weights_and_hands_time_on(self):
+    def test_proportional_share_keeps_weights_and_passes_idle_time_on(self):
         programs = self.three("proportional-share")
 
         books_before = self.node.gpu_ns()
@@ -99,7 +99,7 @@ class Caps(emulated.WithEmulatedNode):
     def test_a_cap_holds_for_a_vgpu_alone_and_can_be_changed_while_it_runs(self):
         self.node.policy("none")
         self.node.create("capped", cap=0.2)
-        # Several, so that one of them waits at the gate also where a busy host gives the others no processor.
+        # Several programs, so that one of them waits at the gate even while a busy host does not schedule the others.
         programs = {f"p{i}": self.start(e2e.PHONG, "capped") for i in range(4)}
         e2e.wait_for(lambda: len(self.node.vgpu("capped")["processes"]) == 4, 30, "four processes are attached")
         self.wait_frames("capped")

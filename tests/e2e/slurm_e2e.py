@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real Slurm hands out the shares of a node's device: `srun --gres=vgpu:N PROGRAM` makes an unmodified program the tenant
-of a vGPU of N shares, which are held to; what the node sells is what starts, and a job's vGPU ends with it."""
+"""A real Slurm grants the shares of a node's device: `srun --gres=vgpu:N PROGRAM` makes an unmodified program the
+tenant of a vGPU with N shares, which are enforced. Jobs start up to what the node sells, and a job's vGPU ends with
+it."""
 import os
 import shutil
 import signal
@@ -128,7 +129,7 @@ class SlurmJobs(e2e.WithNode):
         return self.programs.start(f"srun-{self.runs}", ["srun", *argv], {**self.slurm.environment, **self.display.environment})
 
     def free(self):
-        """Shares that a job can have now, by Slurm's account."""
+        """The shares that a job can get now, by Slurm's account."""
         words = dict(word.split("=") for word in self.slurm.run("scontrol", "-o", "show", "licenses", "vgpu").split())
         return int(words["Total"]) - int(words["Reserved"]) - int(words["Used"])
 
@@ -136,7 +137,7 @@ class SlurmJobs(e2e.WithNode):
         return {v["name"]: v for v in self.node.get("/v1/vgpus")["vgpus"] if v["name"].startswith("slurm-")}
 
     def test_the_conformance_suite(self):
-        # Another pool than the plugin's, whose jobs have no vGPU.
+        # Another pool than the plugin's; its jobs have no vGPU.
         engines.conformance(self, "RealSlurm", {**self.slurm.environment, "WEIR_TEST_SLURM": "other"})
 
     def test_a_job_with_shares_is_a_tenant_and_another_is_not(self):
@@ -153,7 +154,7 @@ class SlurmJobs(e2e.WithNode):
         with open(self.slurm.path("batch")) as said:
             text = said.read()
         self.assertEqual(text.count("WEIR_ATTACH="), 2, "the script has it, and what it runs")
-        # Without the node's daemon a job with shares isn't run; srun says so, though Slurm 22.05 ends it with 0.
+        # Without the node's daemon a job with shares does not run; srun reports that, although Slurm 22.05 returns 0.
         self.node.kill()
         failed = subprocess.run(["srun", "--gres=vgpu:1", "echo", "it ran"], capture_output=True, text=True, timeout=60,
                                 env={**os.environ, **self.slurm.environment})
@@ -173,7 +174,7 @@ class SlurmJobs(e2e.WithNode):
         self.assertEqual(sorted(caps.values()), [0.125, 0.25, 0.625])
         for name in caps:
             self.wait_frames(name)
-        time.sleep(1)  # start-up is over; what follows is measured over time anyway
+        time.sleep(1)  # start-up is over; the rest is measured over a time span anyway
         use = self.node.measure(20)
         total = sum(use.values())
         for name, cap in sorted(caps.items()):
@@ -181,7 +182,7 @@ class SlurmJobs(e2e.WithNode):
             self.assertLessEqual(use[name], cap + 0.02, name)
             self.assertAlmostEqual(use[name] / total, cap, delta=0.05, msg=name)
 
-        # A fourth waits, until the node sells more than the device.
+        # A fourth job waits until the node sells more than the device.
         self.srun("--gres=vgpu:2", *e2e.PHONG)
         e2e.wait_for(lambda: len(self.slurm.jobs("PENDING")) == 1, 10, "a fourth waits")
         self.assertEqual(self.free(), 0)
@@ -192,25 +193,25 @@ class SlurmJobs(e2e.WithNode):
         engines.figure(f"slurm: the job that waited ran after {seconds:.2f} s")
         e2e.wait_for(lambda: len(self.vgpus()) == 4, 20, "and has its vGPU")
 
-        # Lowered: nobody is evicted, nobody new begins.
+        # The node sells less: running jobs continue, and no new job starts.
         e2e.wait_for(lambda: self.free() == 2, 10, "two shares are left")
         self.weir("vgpu", "create", "local", "--cap", "25%")
         seconds = engines.took(lambda: self.free() == 0, 10, "what was bought elsewhere isn't sold")
         engines.figure(f"slurm: lowering reached Slurm after {seconds:.2f} s")
         self.srun("--gres=vgpu:1", "true")
         e2e.wait_for(lambda: len(self.slurm.jobs("PENDING")) == 1, 10, "a fifth waits")
-        time.sleep(3)  # the scheduler looks each second
+        time.sleep(3)  # the scheduler checks every second
         self.assertEqual((len(self.slurm.jobs("RUNNING")), len(self.slurm.jobs("PENDING"))), (4, 1))
         self.assertEqual(len(self.vgpus()), 4)
 
-        # A job that goes takes its vGPU along, and the next one begins.
+        # A job's end removes its vGPU, and the next job starts.
         gone = self.slurm.jobs("RUNNING")[0]
         self.slurm.run("scancel", gone)
         seconds = engines.took(lambda: f"slurm-{gone}" not in self.vgpus(), 20, "its vGPU goes with it")
         engines.figure(f"slurm: the vGPU of a cancelled job was removed after {seconds:.2f} s")
         e2e.wait_for(lambda: not self.slurm.jobs("PENDING"), 20, "and the one that waited begins")
 
-    def test_a_driver_that_is_killed_finds_its_jobs_again(self):
+    def test_a_restarted_driver_finds_its_jobs(self):
         self.weir("oversell", "strict")
         driver = self.drive()
         e2e.wait_for(lambda: self.free() == 8, 20, "the device is sold")
@@ -221,7 +222,7 @@ class SlurmJobs(e2e.WithNode):
         driver.wait()
         self.drive()
         self.wait_frames(name)
-        time.sleep(1)  # several looks
+        time.sleep(1)  # several checks of the scheduler
         self.assertEqual(list(self.vgpus()), [name])
         self.slurm.run("scancel", name.split("-")[1])
         e2e.wait_for(lambda: not self.vgpus(), 20, "it goes with its job")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One kernel on several nodes: a product of matrices that does not fit runs in part on one peer or two, by TCP, and its bytes
-are those of a run that is not split; a peer is killed while it computes.
+"""One kernel on several nodes: a matrix product that does not fit runs in part on one peer or two, over TCP, and its
+bytes are those of a run that is not split. A peer is killed while it computes.
 
 With "long" as its argument: the peer is killed at 20 random moments.
 """
@@ -17,7 +17,7 @@ from distant import text_of
 from products import Products
 
 SLOT = 64 << 20
-TOO_LARGE = ("4096", "3968", "96")  # 62 MiB of results, 3 that are read
+TOO_LARGE = ("4096", "3968", "96")  # 62 MiB of results, and 3 MiB that are read
 ROUNDS = 3
 
 
@@ -53,7 +53,7 @@ class TwoNodesOneKernel(Products, unittest.TestCase):
         return (peer or self.there).vgpu("parts")["totals"]["gpu_ns"]
 
     def kill_peer(self):
-        """Its daemon, its portal and its executor at once: a machine that is gone."""
+        """Kills its daemon, portal and executor at once, as if the machine had vanished."""
         self.there.kill()
         found = subprocess.run(["pgrep", "-f", f"weir-(portal|executor) .*{self.there.run_dir}"], capture_output=True,
                                text=True)
@@ -67,19 +67,19 @@ class TwoNodesOneKernel(Products, unittest.TestCase):
         self.assertGreater(self.computed_there(), 0)
         self.assertGreater(self.here.vgpu("small")["totals"]["gpu_ns"], 0)
 
-    def test_a_peer_that_dies_costs_nothing_but_time(self):
+    def test_parts_of_a_dead_peer_are_repeated(self):
         whole = self.sum_of(self.start("large", *TOO_LARGE))
         process = self.start("small", *TOO_LARGE, str(ROUNDS))
         e2e.wait_for(lambda: self.computed_there() > 0, 60, "the peer computes")
         self.kill_peer()
         self.assertEqual(self.sum_of(process), whole)
-        self.assertIn("no parts elsewhere", self.here.log_text())
+        self.assertIn("no parts on other nodes", self.here.log_text())
         self.assertEqual(self.sum_of(self.start("small", *TOO_LARGE)), whole)
 
 
 class ThreeNodesOneKernel(TwoNodesOneKernel):
     PEERS = 2
-    test_a_peer_that_dies_costs_nothing_but_time = None
+    test_parts_of_a_dead_peer_are_repeated = None
 
     def test_both_compute_and_the_bytes_are_those_of_one(self):
         whole = self.sum_of(self.start("large", *TOO_LARGE))
@@ -87,8 +87,8 @@ class ThreeNodesOneKernel(TwoNodesOneKernel):
         for peer in self.peers:
             self.assertGreater(self.computed_there(peer), 0)
         self.assertGreater(self.here.vgpu("small")["totals"]["gpu_ns"], 0)
-        self.assertNotIn("no parts elsewhere", self.here.log_text())
-        self.kill_peer()  # the other goes on
+        self.assertNotIn("no parts on other nodes", self.here.log_text())
+        self.kill_peer()  # the other one continues
         before = self.computed_there(self.peers[1])
         self.assertEqual(self.sum_of(self.start("small", *TOO_LARGE)), whole)
         self.assertGreater(self.computed_there(self.peers[1]), before)
@@ -96,7 +96,7 @@ class ThreeNodesOneKernel(TwoNodesOneKernel):
 
 class Soak(TwoNodesOneKernel):
     test_both_compute_and_the_bytes_are_those_of_one = None
-    test_a_peer_that_dies_costs_nothing_but_time = None
+    test_parts_of_a_dead_peer_are_repeated = None
 
     def test_killed_at_20_random_moments(self):
         seed = random.randrange(1 << 32)
@@ -108,13 +108,13 @@ class Soak(TwoNodesOneKernel):
         alone = time.monotonic() - begun
         lost = 0
         for turn in range(20):
-            before = self.here.log_text().count("no parts elsewhere")
+            before = self.here.log_text().count("no parts on other nodes")
             process = self.start("small", *TOO_LARGE)
-            # One moment of each twentieth of a run.
+            # One moment in each twentieth of a run.
             time.sleep(alone * (turn + draw.random()) / 20)
             self.kill_peer()
             self.assertEqual(self.sum_of(process), whole, f"turn {turn} of seed {seed}")
-            lost += self.here.log_text().count("no parts elsewhere") > before
+            lost += self.here.log_text().count("no parts on other nodes") > before
             self.there.arguments = ("--listen-plain", f"127.0.0.1:{self.port}", "--quiet")
             self.there.start()
             relay = lambda: self.sum_of(self.start("small", *TOO_LARGE)) and self.computed_there() > 0

@@ -20,7 +20,7 @@ import weir_e2e as e2e
 
 
 class Trace:
-    """Reads docs/protocol/trace.md, as somebody else would."""
+    """Parses the format of docs/protocol/trace.md, independently of Weir's own code."""
 
     def __init__(self, data):
         self.data, self.at = data, 0
@@ -123,7 +123,7 @@ class Record(Tools):
             self.assertIn(f"{len(rows.readlines()) - 1} frames", text)
         self.assertIsNone(program.poll(), "a program that was there before goes on")
 
-    def test_a_full_disk_is_said_and_the_figures_are_shown(self):
+    def test_a_full_disk_is_reported_and_the_figures_are_shown(self):
         done = self.weir("record", "--seconds", "10", "--out", "/dev/full", "--", "glxgears")
         self.assertEqual(done.returncode, 7, done.stderr)
         self.assertIn("No space left", done.stderr)
@@ -164,7 +164,7 @@ class Doctor(Tools):
         subprocess.run(["gcc", *flags, "-o", path, source], check=True)
         return path
 
-    def test_a_program_that_is_held(self):
+    def test_an_attached_program(self):
         code, findings, found = self.examine("--seconds", "3", "--", "glxgears")
         self.assertEqual(code, 0, findings)
         self.assertTrue(found["hooked"])
@@ -181,7 +181,7 @@ class Doctor(Tools):
         self.assertNotEqual(attached["pid"], found["trial"]["pid"])
         self.assertEqual(attached["started_by"], f"sh({found['trial']['pid']})")
 
-    def test_programs_that_are_not_held_and_why(self):
+    def test_unattached_programs_and_the_reasons(self):
         cases = [(["/bin/true"], "not-hooked"), (["sleep", "9"], "no-gl"),
                  ([self.compiled("static", "-static")], "static"),
                  (["env", "-u", "LD_PRELOAD", "glxgears"], "preload-reset")]
@@ -198,7 +198,7 @@ class Doctor(Tools):
             self.assertFalse(found["hooked"])
         self.assertEqual(self.node.get("/v1/vgpus")["vgpus"], [])
 
-    def test_a_meter_that_does_not_tell_the_truth(self):
+    def test_a_meter_with_wrong_times(self):
         code, findings, _ = self.examine("--seconds", "8", "--", *e2e.PHONG, WEIR_METER="timer-query")
         self.assertEqual(code, 0, findings)
         self.assertIn("meter-rejected", findings)
@@ -224,7 +224,7 @@ class Doctor(Tools):
 
 class Top(Tools):
     def in_a_terminal(self, columns, rows, *arguments, **more):
-        """A `weir top` on a terminal of that size: its process and our end."""
+        """A `weir top` on a terminal of that size: its process, and this end of the terminal."""
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
@@ -261,7 +261,7 @@ class Top(Tools):
         process, fd = self.in_a_terminal(80, 24, "--interval", "200ms")
         text = ""
 
-        # A second in which the program is given no processor shows no verdict.
+        # While a busy host does not schedule the program, `top` shows no verdict.
         def shows_a_verdict():
             nonlocal text
             text += self.read_for(fd, 0.5)

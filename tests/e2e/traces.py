@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of recorded programs share: three that run, and their traces."""
+"""Shared by tests of recorded programs: three programs, and their traces."""
 import os
 import subprocess
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the end-to-end tests share: a real daemon in a folder of its own, a real X server, real programs as tenants.
+"""Shared by the end-to-end tests: a real daemon in its own folder, a real X server, real programs as tenants.
 
-No sleep stands for a condition: wait_for() polls one with a deadline. Measurements of a share run for a stated time,
-because a share is something over time.
+No sleep replaces a condition: wait_for() polls one with a deadline. Measurements of a share run for a given time,
+because a share is defined over a time span.
 """
 import http.client
 import json
@@ -33,14 +33,15 @@ def wait_for(condition, seconds, what):
 
 
 def processor_ticks():
-    """(what all threads here have used, what a virtual machine's host has kept from them), of the processors' time."""
+    """(the processor time that all threads here have used, the processor time that the host of this virtual machine has
+    withheld)."""
     with open("/proc/stat") as stat:
         user, nice, system, _, _, interrupts, soft, stolen = [int(n) for n in stat.readline().split()[1:9]]
     return user + nice + system + interrupts + soft, stolen
 
 
 def end_all(processes):
-    """Kills those that still run, and closes what they wrote to."""
+    """Kills those that still run, and closes their output files."""
     for process in processes:
         if process.poll() is None:
             process.kill()
@@ -59,7 +60,7 @@ class UnixHttp(http.client.HTTPConnection):
 
 
 class Node:
-    """A daemon that is started, stopped and killed as a test wishes."""
+    """A daemon that a test starts, stops and kills."""
 
     def __init__(self, *arguments):
         self.folder = tempfile.mkdtemp(prefix="weir-e2e-")
@@ -147,7 +148,7 @@ class Node:
         return {name: (after[name] - before[name]) / span / 1e9 for name in after if name in before}
 
     def environment(self, name):
-        """Of the vGPU's programs, with what its device needs."""
+        """The environment of the vGPU's programs, with the variables that its device needs."""
         return {"LD_PRELOAD": PRELOAD, "WEIR_ATTACH": os.path.join(self.run_dir, "vgpu", name + ".sock"),
                 **dict(entry.split("=", 1) for entry in self.vgpu(name)["environment"])}
 
@@ -169,7 +170,7 @@ class Display:
         self.environment = {"DISPLAY": self.name, "LIBGL_ALWAYS_SOFTWARE": "1", "vblank_mode": "0"}
 
     def close(self):
-        # A signal that comes just before the server goes to sleep is not seen until it wakes, which may be ten minutes later.
+        # The server misses a signal that comes just before it sleeps, until it wakes, which may take ten minutes.
         for end in (self.process.terminate, self.process.terminate, self.process.kill):
             end()
             try:
@@ -179,7 +180,7 @@ class Display:
 
 
 def worker_seconds(pid):
-    """CPU time of the renderer's worker threads, from the kernel and not from our books."""
+    """CPU time of the renderer's worker threads, from the kernel and not from the daemon's books."""
     total = 0
     for task in os.listdir(f"/proc/{pid}/task"):
         try:
@@ -194,7 +195,7 @@ def worker_seconds(pid):
 
 
 class Tenants:
-    """Programs that run until the test ends, each in a process group of its own."""
+    """Programs that run until the test ends, each in its own process group."""
 
     def __init__(self, display):
         self.display = display
@@ -221,7 +222,7 @@ class Tenants:
             self.stop(process)
 
 
-# Three programs that keep the device busy, with frames of different lengths, one of them through EGL.
+# Three programs that keep the device busy, with frames of different lengths; one of them uses EGL.
 PHONG = ["glmark2", "-b", "shading:shading=phong:duration=600", "-s", "800x600"]
 BUMP = ["glmark2", "-b", "bump:duration=600", "-s", "800x600"]
 TEXTURE = ["glmark2-es2", "-b", "texture:duration=600", "-s", "800x600"]

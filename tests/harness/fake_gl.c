@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A driver library for tests and benchmarks of the preloaded stub: presents do nothing but count, contexts are numbers.
- * The environment says what it claims to be:
+ * A driver library for tests and benchmarks of the preloaded stub: presents only count, contexts are numbers. The
+ * environment describes what it reports:
  *   WEIR_FAKE_RENDERER     GL_RENDERER; "Fake GPU" when unset
- *   WEIR_FAKE_EGL_DAMAGE   set: eglGetProcAddress knows eglSwapBuffersWithDamageKHR
- *   WEIR_FAKE_EXTENSIONS   set: GetProcAddress knows the other presents that are extensions */
+ *   WEIR_FAKE_EGL_DAMAGE   set: eglGetProcAddress returns eglSwapBuffersWithDamageKHR
+ *   WEIR_FAKE_EXTENSIONS   set: GetProcAddress returns the other presents that are extensions */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -15,10 +15,10 @@ typedef void (*proc)(void);
 static _Atomic unsigned long swaps, flushes, queries;
 static void (*_Atomic on_swap)(void);
 
-/* Counts, for whoever asks; also what a present costs without anybody in between. */
+/* Counts presents; also measures what a present costs without a shim. */
 EXPORT unsigned long weir_fake_swaps(void) { return swaps; }
 EXPORT unsigned long weir_fake_flushes(void) { return flushes; }
-/* How often somebody asked about contexts, configurations and errors. */
+/* How often contexts, configurations and errors were queried. */
 EXPORT unsigned long weir_fake_queries(void) { return queries; }
 EXPORT void weir_fake_swap(void* display, unsigned long drawable) {
   (void)display;
@@ -26,12 +26,12 @@ EXPORT void weir_fake_swap(void* display, unsigned long drawable) {
   ++swaps;
 }
 EXPORT void weir_fake_flush(void) { ++flushes; }
-/* What happens inside glXSwapBuffers: a driver waits there, is cancelled there, is left from there. */
+/* Sets what happens inside glXSwapBuffers: a driver may wait, be cancelled, or be left without a return. */
 EXPORT void weir_fake_on_swap(void (*then)(void)) { on_swap = then; }
 
 /* -- GLX --------------------------------------------------------------------------------------------------------- */
 
-/* Contexts. The first is one that was made from a visual, and names no configuration, as Mesa's. */
+/* Contexts. The first is made from a visual and reports no configuration, like Mesa's. */
 enum { kNone, kSingleByVisual, kDouble, kSingle, kContexts };
 
 EXPORT void glXSwapBuffers(void* display, unsigned long drawable) {
@@ -174,7 +174,7 @@ EXPORT proc glXGetProcAddress(const unsigned char* name) {
 }
 EXPORT proc glXGetProcAddressARB(const unsigned char* name) { return glXGetProcAddress(name); }
 
-/* As before EGL 1.5, it doesn't know all that EGL itself has. */
+/* As before EGL 1.5, this does not return all of EGL's own functions. */
 EXPORT proc eglGetProcAddress(const char* name) {
   static const named core[] = {NAMED(eglSwapBuffers), NAMED(glGetString), NAMED(glFlush)};
   const proc found = FIND(core, name);

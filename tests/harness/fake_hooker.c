@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A library that hooks presents as the stub does (MangoHud): by its own dlsym, and past everybody else's. */
+ * A library that hooks presents as the stub does (MangoHud): by its own dlsym, bypassing all other libraries. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <string.h>

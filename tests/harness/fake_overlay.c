@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A library that wraps the driver's presents, as overlays and recorders do: it finds the driver's own functions through
- * dlsym and calls on. Its dlsym is ours too. */
+ * dlsym and calls on. Its calls of dlsym reach the stub's. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static void* driver(const char* name) {
 EXPORT void glXSwapBuffers(void* display, unsigned long drawable) {
   void (*next)(void*, unsigned long);
   *(void**)&next = driver("glXSwapBuffers");
-  if (++depth > 3) abort(); /* it came back to us */
+  if (++depth > 3) abort(); /* it has called itself */
   ++swaps;
   next(display, drawable);
   --depth;

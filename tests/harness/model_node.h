@@ -121,7 +121,7 @@ class ModelNode {
   };
   std::vector<Noted> TakeNotes() { return std::exchange(notes_, {}); }
   /// The drain requests that were made or cancelled since the last call.
-  std::vector<engine::AskToLeave> TakeLeave() { return std::exchange(leave_, {}); }
+  std::vector<engine::DrainChange> TakeDrainChanges() { return std::exchange(leave_, {}); }
   [[nodiscard]] std::uint64_t looks() const { return looks_; }
 
  private:
@@ -278,7 +278,7 @@ class ModelNode {
   engine::Actions scratch_;
   std::map<VgpuId, Gate> gates_;
   std::vector<Noted> notes_;
-  std::vector<engine::AskToLeave> leave_;
+  std::vector<engine::DrainChange> leave_;
   std::vector<Process> processes_;
   std::vector<engine::GateSample> samples_;
   std::uint64_t processes_made_ = 0;

@@ -183,7 +183,7 @@ class StrictOpenCl {
       cl_int status = CL_SUCCESS;
       for (cl_uint i = 0; i < count; ++i) {
         const Event& event = Of<Event>(events[i]);
-        if (!event.ended()) Die("a wait for an event that nobody sets any more");
+        if (!event.ended()) Die("a wait for an event that cannot be set any more");
         if (event.status < 0) status = CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
       }
       return status;
@@ -616,7 +616,7 @@ class StrictOpenCl {
       return CL_SUCCESS;
     };
     table_.clFinish = [](cl_command_queue queue) -> cl_int {
-      if (!Of<Queue>(queue).idle()) Die("clFinish would never come back: it waits for an event that nobody sets");
+      if (!Of<Queue>(queue).idle()) Die("clFinish would never return: it waits for an event that is never set");
       return CL_SUCCESS;
     };
   }

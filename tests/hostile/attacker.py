@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a hostile process does, by role. Prints a line for each thing that is done, and ends when its input ends.
+"""The actions of a hostile process, by role. Prints a line for each action that is done, and ends when its input ends.
 
-  silent COUNT SOCKET...    COUNT connections to each, which say nothing: prints how many were made, of how many; then more
+  silent COUNT SOCKET...      COUNT connections to each socket, without data: prints "MADE of COUNT"; then opens more
   noise SEED ROUNDS PLACE...  random bytes to each place, a socket's path or tcp:PORT
-  attach COUNT SOCKET HEX   COUNT connections that say HEX and stay: prints how many were answered
-  hello SOCKET TYPE HEX     one connection that says HEX: prints the answer's bytes, or "closed" or "silence"
-  kill                      for each line "PID": kills it
+  attach COUNT SOCKET HEX     COUNT connections that send HEX and stay open: prints how many were answered
+  hello SOCKET TYPE HEX       one connection that sends HEX: prints the answer's bytes, or "closed" or "silence"
+  kill                        for each line "PID": kills that process
 """
 import os
 import random
@@ -23,7 +23,7 @@ def say(*words):
 
 
 def connect(path, kinds=(socket.SOCK_SEQPACKET, socket.SOCK_STREAM), blocking=False):
-    """A connection, of whichever kind the socket is; None: refused, or the queue is full."""
+    """A connection of the socket's kind; None: it was refused, or the queue is full."""
     for kind in kinds:
         there = socket.socket(socket.AF_UNIX, kind)
         there.setblocking(blocking)
@@ -41,7 +41,7 @@ def silent(count, *paths):
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     kept, tried = [], 0
-    # In turns, so that one socket's limits don't keep the attack from the next one.
+    # Alternates between the sockets, so that one socket's limits don't protect the next one.
     for _ in range(int(count)):
         for path in paths:
             tried += 1
@@ -49,7 +49,7 @@ def silent(count, *paths):
             if there is not None:
                 kept.append(there)
     say(len(kept), tried)
-    # Some hundred new ones a second, in place of the oldest, so that those which were turned away come back.
+    # Several hundred new connections a second replace the oldest, so that connections which were refused try again.
     while not select.select([sys.stdin], [], [], 0.02)[0]:
         for path in paths:
             for _ in range(5):
@@ -78,7 +78,7 @@ def noise(seed, rounds, *places):
             there.setblocking(False)
             for _ in range(draw.randrange(1, 4)):
                 said = draw.randbytes(draw.choice((1, 2, 8, 16, 63, 512, 513, 4096, 70_000)))
-                # Now and then it begins as something that is known.
+                # Some begin like a known protocol.
                 said = draw.choice((b"", b"", b"WAT1\1\0", b"\x19\0\0\0\1\0\0\0", b"GET / HTTP/1.1\r\n", b"WPF1\1\0\0\0", b"leave\n", b"where\n")) + said
                 try:
                     there.send(said)
@@ -120,7 +120,7 @@ def hello(path, kind, message):
     try:
         there.send(bytes.fromhex(message))
     except BrokenPipeError:
-        pass  # it was answered before it said anything
+        pass  # it was answered before it sent anything
     try:
         said = there.recv(65536)
         say(said.hex() or "closed")

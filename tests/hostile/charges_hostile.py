@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executors that a tenant ends, again and again. What each has used is read from the kernel just before it ends."""
+"""A tenant repeatedly kills its executors. What each has used is read from the kernel just before it ends."""
 import time
 
 import hostile
@@ -9,17 +9,17 @@ CAP = 0.05
 SECONDS = 15
 WITHIN = 0.02  # of the device
 KILLED_AFTER = 0.2  # seconds of the device
-TIMEOUT = 0.5  # seconds of a kernel that never ends; the last one is beyond the cap until it is paid for
+TIMEOUT = 0.5  # seconds of a kernel that never ends; the last kernel exceeds the cap until it is paid for
 
 
 class Charges(hostile.Hostile):
     def check(self, vgpu, used, charged, span, within, what):
-        """`used`: seconds of the driver's workers over the span; `charged`: the books at its beginning."""
+        """`used`: seconds of the driver's workers over the span; `charged`: the charge at its beginning."""
         share = used / CPUS / span
         books = (self.node.gpu_ns()[vgpu] - charged) / 1e9 / span
         print(f"{what} in {span:.1f} s: used {share:.4f} of the device, charged {books:.4f}, cap {CAP}")
         self.assertLess(share, CAP + within)
-        # A process that dies is charged what it had reserved, so that the charge is the larger one.
+        # A process that dies is charged its whole reservation, so the charge exceeds the use.
         self.assertGreater(books, share - WITHIN, "nothing was used without a charge")
         self.daemon_is_well()
 
@@ -34,7 +34,7 @@ class Killed(Charges):
     def test_a_tenant_that_kills_its_executor_in_a_loop_uses_no_more_than_its_cap(self):
         self.node.create("looping", cap=CAP, owner_uid=TENANT.pw_uid)
         killer = self.attack(TENANT, "kill")
-        # None of its kernels ends before it is killed, so that no charge waits for an end.
+        # None of its kernels ends before it is killed, so no charge depends on a kernel's end.
         command = [hostile.LOOP, "600", "65536", "2147483647", "1"]
         program, running, kills, used, last = None, 0, 0, 0.0, 0.0
         charged, start = self.node.gpu_ns()["looping"], time.monotonic()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tenant that takes all of the daemon's file descriptors."""
+"""A tenant that uses up the daemon's file descriptors."""
 import resource
 import subprocess
 import time
@@ -27,7 +27,7 @@ class Descriptors(hostile.Hostile):
     def make_node(self):
         return NodeWithFewFiles()
 
-    def test_a_daemon_without_descriptors_serves_those_who_are_attached_and_lets_others_in_later(self):
+    def test_a_daemon_without_descriptors_serves_attached_programs_and_accepts_others_later(self):
         self.node.create("victim")
         self.node.create("hog", owner_uid=TENANT.pw_uid)
         victim = self.start([hostile.LOOP, "600", "65536", "200", "4"], "victim")
@@ -38,7 +38,7 @@ class Descriptors(hostile.Hostile):
         answered = int(attackers[0].says())
         self.assertGreater(answered, 10)
         self.assertLess(answered, ATTACHES, "not all could attach")
-        # The last descriptors are taken by connections that say nothing.
+        # Connections without data take the last descriptors.
         attackers.append(self.attack(TENANT, "silent", 40, hog))
         attackers[1].says()
         e2e.wait_for(lambda: "can't attach for now" in self.node.log_text(), 20, "the daemon says that it has no descriptors")
@@ -49,7 +49,7 @@ class Descriptors(hostile.Hostile):
         print(f"{answered} attached; the daemon used {busy / span:.1%} of a processor without descriptors")
         self.assertLess(busy / span, 0.5)
         self.assertIsNone(victim.poll())
-        self.wait_busy("victim")  # it is charged and let through as before
+        self.wait_busy("victim")  # it is charged and passes the gate as before
         for attacker in attackers:
             attacker.close()
         e2e.wait_for(lambda: not self.node.vgpu("hog")["processes"], 20, "those who left are forgotten")

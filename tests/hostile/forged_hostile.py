@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory statistics that are forged by a process that is no executor."""
+"""A process that is not an executor forges memory statistics."""
 import mmap
 import os
 import socket
@@ -35,7 +35,7 @@ class Forged(hostile.Hostile):
         memory = self.node.vgpu(vgpu)["memory"]
         return self.node.vgpu(vgpu)["use"] | {key: memory[key] for key in ("need_bytes", "in_use_bytes", "made_bytes", "resident_slots", "evictions", "waits")}
 
-    def test_forged_memory_statistics_of_a_process_that_is_no_executor_change_no_figure(self):
+    def test_forged_memory_statistics_of_a_non_executor_change_no_figure(self):
         status, body = self.node.call("PUT", "/v1/devices/embedded/memory", {"size_bytes": 1 << 30})
         self.assertEqual(status, 200, body)
         self.node.create("liar", memory_min_bytes=64 << 20, memory_max_bytes=512 << 20)
@@ -47,8 +47,8 @@ class Forged(hostile.Hostile):
         for there, region in liars:
             self.addCleanup(there.close)
             region[WORK_ITEMS:WORK_ITEMS + 16] = U64 * 2
-            region[MEMORY:MEMORY + 128] = U64 * 16  # all its words, with threads that are late by 2^64 ns
-        # The daemon reads these books many times a second.
+            region[MEMORY:MEMORY + 128] = U64 * 16  # all statistics, as if threads were late by 2^64 ns
+        # The daemon reads these statistics many times a second.
         end = time.monotonic() + 3
         while time.monotonic() < end:
             self.assertEqual({name: self.memory_of(name) for name in ("liar", "victim")}, before)

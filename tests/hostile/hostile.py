@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of hostile tenants share: a node, processes of another user, raw connections, and what processes used.
+"""Shared by the tests of hostile tenants: a node, processes of another user, raw connections, and processes' use.
 
-An attack is attacker.py, run as a user that owns nothing here. Tests that need a second user are skipped without root."""
+An attack is attacker.py, run as a user that owns nothing here. Tests that need a second user are skipped without
+root."""
 import os
 import pwd
 import signal
@@ -16,13 +17,14 @@ from opencl_tenants import OpenClTenants, executors_of  # noqa: E402,F401
 
 LOOP = os.path.join(e2e.BUILD, "bin/opencl_loop")
 EXECUTOR = os.path.join(e2e.BUILD, "lib/weir/weir-executor")
-PYTHON = next((each for each in ("/usr/bin/python3", sys.executable) if os.path.exists(each)))  # a home's is closed to others
+# an interpreter in a home folder is inaccessible to other users
+PYTHON = next((each for each in ("/usr/bin/python3", sys.executable) if os.path.exists(each)))
 CPUS = len(os.sched_getaffinity(0))
 TICK = os.sysconf("SC_CLK_TCK")
 
 
 def user_named(*names):
-    """The first of these users that there is."""
+    """The first of these users that exists."""
     for name in names:
         try:
             return pwd.getpwnam(name)
@@ -32,12 +34,12 @@ def user_named(*names):
 
 
 def why_no_second_user():
-    """Why nothing can run as another user; empty: it can."""
+    """The reason why no process can run as another user; empty: it is possible."""
     if os.geteuid() != 0:
         return "only root can start processes of another user"
     if STRANGER is None or TENANT is None:
         return "this system has no users 'nobody' and 'games' or 'daemon'"
-    # Programs of the build are run as TENANT.
+    # TENANT runs programs of the build.
     for program in (LOOP, EXECUTOR, PYTHON):
         if subprocess.run(["test", "-x", program], user=TENANT.pw_uid, group=TENANT.pw_gid, extra_groups=[],
                           check=False).returncode != 0:
@@ -50,7 +52,7 @@ TENANT = user_named("games", "daemon")
 
 
 class Attacker:
-    """attacker.py with a role, as a user. Says what it has done in lines; ends when its input does."""
+    """attacker.py with a role, as a user. It prints its actions as lines; it ends when its input does."""
 
     def __init__(self, user, role, *arguments):
         with open(os.path.join(HERE, "attacker.py")) as source:
@@ -84,7 +86,7 @@ class Attacker:
 
 
 class Hostile(OpenClTenants):
-    """A node whose folder others may look into, as they may into /run/weir. No display: tenants compute."""
+    """A node whose folder other users may read, like /run/weir. No display: tenants compute."""
     needs_second_user = True
 
     def setUp(self):
@@ -110,7 +112,7 @@ class Hostile(OpenClTenants):
         return attacker
 
     def sockets(self):
-        """Of the run folder and its folders."""
+        """The sockets of the run folder and its subfolders."""
         found = []
         for folder, _, names in os.walk(self.node.run_dir):
             found += [os.path.join(folder, name) for name in names if name.endswith(".sock") or ".sock." in name]
@@ -126,7 +128,8 @@ class Hostile(OpenClTenants):
 
 
 def driver_seconds(pid):
-    """CPU time of the driver's workers in an executor, from the kernel and not from our books; None: it has ended."""
+    """CPU time of the driver's workers in an executor, from the kernel and not from the daemon's books; None: it has
+    ended."""
     total = 0
     try:
         for task in os.listdir(f"/proc/{pid}/task"):

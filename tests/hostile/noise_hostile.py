@@ -13,7 +13,7 @@ ROUNDS = 250
 
 
 def children_of(pid):
-    """Names by pid of the processes that it has started."""
+    """The names of its child processes, by pid."""
     found = {}
     for each in filter(str.isdigit, os.listdir("/proc")):
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections that say nothing."""
+"""Connections that send nothing."""
 import time
 
 import hostile
@@ -18,9 +18,9 @@ class Silent(hostile.Hostile):
         self.finds_its_device("victim")
         return time.monotonic() - start
 
-    def test_silent_connections_of_another_user_to_every_socket_cost_a_victim_nothing(self):
+    def test_silent_connections_of_another_user_to_every_socket_do_not_slow_a_victim(self):
         self.node.create("victim")
-        self.finds_its_device("victim")  # its executor runs from here on
+        self.finds_its_device("victim")  # its executor runs from now on
         alone = max(self.seconds_of_clinfo() for _ in range(5))
         sockets = self.sockets()
         self.assertGreaterEqual(len(sockets), 3, sockets)
@@ -30,11 +30,12 @@ class Silent(hostile.Hostile):
         self.assertGreater(made, CONNECTIONS, "the sockets that others may reach took them")
         beside = max(self.seconds_of_clinfo() for _ in range(5))
         print(f"{made} silent connections to {len(sockets)} sockets; clinfo alone {alone:.3f} s, beside them {beside:.3f} s")
-        # What else runs on the machine slows both: a busy one takes more than a second even without an attack.
+        # The machine's other processes slow both runs: on a busy machine clinfo takes more than a second even without
+        # an attack.
         self.assertLess(beside, max(ANSWERS_IN, 3 * alone))
         self.daemon_is_well()
 
-    def test_silent_connections_keep_no_new_program_from_its_first_executor(self):
+    def test_silent_connections_do_not_block_a_new_programs_first_executor(self):
         self.node.create("victim")
         attacker = self.attack(STRANGER, "silent", CONNECTIONS, *self.sockets())
         attacker.says()

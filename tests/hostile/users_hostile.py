@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executors of another user than the daemon's."""
+"""Executors that run as another user than the daemon's."""
 import os
 import pwd
 import stat
@@ -23,7 +23,7 @@ class Users(hostile.Hostile):
             self.assertEqual(set(ids), {str(user.pw_uid)})
             self.assertIsNone(program.poll())
             home = os.path.join(self.node.run_dir, "home", f"{name}.{user.pw_uid}")
-            if os.path.exists(home):  # the user has no home of its own
+            if os.path.exists(home):  # the user has no home folder
                 found = os.stat(home)
                 self.assertEqual((found.st_uid, stat.S_IMODE(found.st_mode)), (user.pw_uid, 0o700))
         homes = os.stat(os.path.join(self.node.run_dir, "home"))
@@ -57,7 +57,7 @@ class Users(hostile.Hostile):
 
 
 class NodeOfTheUnit(e2e.Node):
-    """With the capabilities of the systemd unit, and no others."""
+    """Starts the daemon with only the capabilities of the systemd unit."""
 
     def start(self):
         with open(UNIT) as unit:
@@ -84,7 +84,8 @@ class Unit(hostile.Hostile):
         program = self.start([hostile.LOOP, "600", "65536", "200", "4"], "mine", user=TENANT)
         self.wait_busy("mine")
         executor = executors_of(self.node, "mine")[0]
-        # Its memory books are believed, also by the next daemon, which finds its pid and start time in the run folder.
+        # The daemon accepts the executor's memory statistics, and so does the next daemon, which finds the executor's
+        # pid and start time in the run folder.
         e2e.wait_for(lambda: self.node.vgpu("mine")["memory"]["made_bytes"] > 0, 20, "its books are read")
         self.node.kill()
         self.node.start()  # this daemon did not start the executor

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Older and newer protocol versions in the Hello of each protocol, as old and new programs would say them."""
+"""Older and newer protocol versions in the Hello of each protocol, as old and new programs would send them."""
 import os
 import socket
 import struct
@@ -64,7 +64,7 @@ class Versions(hostile.Hostile):
             except OSError:
                 return "closed"
 
-    def test_a_hello_of_an_older_or_newer_version_is_answered_or_refused_in_words_and_ends_nothing(self):
+    def test_a_hello_of_an_older_or_newer_version_is_answered_or_refused_with_a_reason(self):
         self.node.create("victim", device="embedded")
         self.finds_its_device("victim")
         run = self.node.run_dir
@@ -84,7 +84,7 @@ class Versions(hostile.Hostile):
         for version in (1, 2, 65535):
             welcome = self.answer(opencl, opencl_hello(version))
             self.assertEqual(welcome[8:14], b"WOC1\1\0", version)
-        self.assertIn(b"that is no Hello", self.answer(opencl, opencl_hello(0)))
+        self.assertIn(b"this is not a Hello", self.answer(opencl, opencl_hello(0)))
 
         # The emulator's drivers.
         self.assertEqual(self.answer(emulator, emulator_hello(1))[:2], b"\2\0", "a Welcome")

@@ -300,7 +300,7 @@ class LawRun {
     for (const Machine::Record& one : machine.records)
       for (std::uint64_t i = 0; !one.write && i < one.size; ++i) {
         const std::uint64_t writer = writers[one.argument][one.byte + i];
-        ASSERT_TRUE(writer == kNobody || writer == one.group[d]) << trial_.name << ": reads what others write";
+        ASSERT_TRUE(writer == kNobody || writer == one.group[d]) << trial_.name << ": reads data that others write";
       }
   }
 
@@ -336,7 +336,7 @@ class LawRun {
 };
 
 // What stands before each kernel in the files; and how many there are of each kind stands in the page.
-TEST(KernelLaws, VerdictsAreThoseThatTheFilesSay) {
+TEST(KernelLaws, VerdictsMatchTheFiles) {
   std::map<std::string, int> counts;
   for (const char* file : kKernelFiles) {
     std::ifstream lines(std::string(WEIR_KERNELS) + "/" + file);
@@ -360,7 +360,7 @@ TEST(KernelLaws, VerdictsAreThoseThatTheFilesSay) {
   EXPECT_NE(text.find("\n" + row + "\n"), std::string::npos) << "docs/kernel-analysis.md lacks the line\n" << row;
 }
 
-TEST(KernelLaws, DerivedRangesHoldAndSplitRunsGiveTheSameBytes) {
+TEST(KernelLaws, DerivedRangesAreRightAndSplitRunsGiveTheSameBytes) {
   for (const Trial& trial : kTrials) {
     const auto found = Analysed().find(trial.name);
     ASSERT_NE(found, Analysed().end()) << trial.name;

@@ -20,7 +20,7 @@ const opencl::NativeDevice& Device() {
   static const opencl::NativeDevice device = [] {
     for (const std::string& library : opencl::VendorLibraries("/etc/OpenCL/vendors"))
       if (const auto devices = opencl::OpenLibrary(library); devices && !devices->empty()) return devices->front();
-    ADD_FAILURE() << "there is no OpenCL driver: scripts/install-deps --test installs PoCL";
+    ADD_FAILURE() << "there is not an OpenCL driver: scripts/install-deps --test installs PoCL";
     std::abort();
   }();
   return device;
@@ -238,7 +238,7 @@ std::size_t Every() {
   return given == nullptr ? 1 : std::max(std::strtoul(given, nullptr, 10), 1UL);
 }
 
-TEST(KernelParts, WithSlicesOnlyTheyMakeTheBytesOfTheWhole) {
+TEST(KernelParts, PartsOnSlicesGiveTheBytesOfTheWhole) {
   std::size_t count = 0;
   for (const Trial& trial : kTrials) {
     if (count++ % Every() != 0) continue;

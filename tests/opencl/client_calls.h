@@ -44,7 +44,7 @@ inline bool MemoryIsElastic() { return ::getenv("WEIR_TEST_ELASTIC") != nullptr;
 inline bool InParts() { return std::string_view(::getenv("WEIR_TEST_ELASTIC")) == "parts"; }
 
 /// The executor is on another machine: the tests reach it by way of a relay and a portal.
-inline bool IsDistant() { return ::getenv("WEIR_TEST_PORTAL") != nullptr; }
+inline bool IsRemote() { return ::getenv("WEIR_TEST_PORTAL") != nullptr; }
 
 class OpenCl : public ::testing::Test {
  protected:

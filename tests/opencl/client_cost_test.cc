@@ -8,7 +8,7 @@
 namespace weir::opencl::icd {
 namespace {
 
-TEST_F(OpenCl, ComputesWhatTheProgramSays) {
+TEST_F(OpenCl, ComputesTheProgramsResults) {
   std::vector<int> numbers(1000);
   std::iota(numbers.begin(), numbers.end(), 0);
   cl_mem a = Buffer(4000, numbers.data()), b = Buffer(4000);
@@ -27,8 +27,8 @@ TEST_F(OpenCl, ComputesWhatTheProgramSays) {
 // -- What calls cost
 // ---------------------------------------------------------------------------------------------------
 
-TEST_F(OpenCl, OnlyCallsThatHaveToWaitDo) {
-  if (MemoryIsElastic() || IsDistant()) GTEST_SKIP() << "what lies in the arena is read and written there";
+TEST_F(OpenCl, OnlyBlockingCallsWait) {
+  if (MemoryIsElastic() || IsRemote()) GTEST_SKIP() << "what lies in the arena is read and written there";
   std::vector<int> numbers(1024, 1);
   cl_kernel add = Kernel("add");
   cl_mem a = nullptr, b = nullptr;
@@ -93,7 +93,7 @@ TEST_F(OpenCl, AWholeJobIsOneRoundTrip) {
   cl.clReleaseKernel(add);
 }
 
-TEST_F(OpenCl, WhatNobodyWaitsForWakesNobody) {
+TEST_F(OpenCl, CallsWithoutAWaiterWakeNoThread) {
   std::vector<int> numbers(1024, 1);
   const std::atomic<std::uint64_t>& wakes = Link::Existing()->stats().wakes;
   const std::uint64_t before = wakes.load();
@@ -107,7 +107,7 @@ TEST_F(OpenCl, WhatNobodyWaitsForWakesNobody) {
   EXPECT_LE(wakes.load() - before, 2 * kJobs) << "the write and the finish; not the create, nor the release";
 }
 
-TEST_F(OpenCl, ALongReadGivesWhatTheBufferHoldsHoweverItIsCut) {
+TEST_F(OpenCl, ALongReadGivesTheBuffersContentsInAnyPieces) {
   for (const std::size_t size : {(4UL << 20) + 1, 9UL << 20, (40UL << 20) + 12'345}) {
     std::vector<unsigned char> content(size + 3), back(size + 2, 0xEE);
     for (std::size_t i = 0; i < content.size(); ++i) content[i] = static_cast<unsigned char>(i * 31 + i / 65'521);
@@ -117,7 +117,7 @@ TEST_F(OpenCl, ALongReadGivesWhatTheBufferHoldsHoweverItIsCut) {
                 CL_SUCCESS);
     };
     const std::uint64_t round_trips = CostOf(read).round_trips;
-    if (IsDistant()) {
+    if (IsRemote()) {
       EXPECT_GE(round_trips, 1U);
       EXPECT_LE(round_trips, (size >> 21) + 1) << "of parts that are on their way at once";
     }
@@ -128,7 +128,7 @@ TEST_F(OpenCl, ALongReadGivesWhatTheBufferHoldsHoweverItIsCut) {
   }
 }
 
-TEST_F(OpenCl, BlockingWritesAreNoMoreAheadThanIsSaid) {
+TEST_F(OpenCl, BlockingWritesRunAheadByTheBound) {
   constexpr std::size_t kBytes = 4 << 20;
   constexpr int kWrites = 40, kAheadMost = 64 / 4;
   std::vector<unsigned char> content(kBytes);

@@ -61,7 +61,7 @@ class Executor : public ::testing::Environment {
     ASSERT_TRUE(pid) << pid.error().message;
     pid_ = *pid;
     AwaitListener(socket_);
-    ::setenv("WEIR_OPENCL", IsDistant() ? RelayTo(socket_).c_str() : socket_.c_str(), 1);
+    ::setenv("WEIR_OPENCL", IsRemote() ? RelayTo(socket_).c_str() : socket_.c_str(), 1);
   }
   void TearDown() override {
     for (const pid_t pid : {pid_, portal_, relay_}) {

@@ -18,7 +18,7 @@ namespace {
 // -- Events
 // ------------------------------------------------------------------------------------------------------------
 
-TEST_F(OpenCl, EventsOfTheProgramHoldCommandsBack) {
+TEST_F(OpenCl, UserEventsHoldCommandsBack) {
   cl_mem buffer = Buffer(64);
   const int one = 1;
   cl_event mine = cl.clCreateUserEvent(context_, &error_), filled = nullptr;
@@ -43,7 +43,7 @@ TEST_F(OpenCl, EventsOfTheProgramHoldCommandsBack) {
   cl.clReleaseMemObject(buffer);
 }
 
-TEST_F(OpenCl, WhatWaitsForAFailedEventFails) {
+TEST_F(OpenCl, ACommandAfterAFailedEventFails) {
   const int before = 7, after = 8;
   int held = before, back = 0;
   cl_mem buffer = Buffer(64, std::vector<int>(16, before).data());
@@ -57,7 +57,7 @@ TEST_F(OpenCl, WhatWaitsForAFailedEventFails) {
     return status;
   };
   cl_event mine = cl.clCreateUserEvent(context_, &error_), made[6] = {};
-  // Two wait when it fails, and somebody for one of them; the others come later.
+  // Two commands wait when it fails, and the host waits for one of them; the others come later.
   ASSERT_EQ(cl.clEnqueueFillBuffer(queue_, buffer, &after, 4, 0, 64, 1, &mine, &made[0]), CL_SUCCESS);
   ASSERT_EQ(cl.clEnqueueReadBuffer(queue_, buffer, CL_FALSE, 0, 4, &back, 0, nullptr, &made[5]), CL_SUCCESS);
   cl.clFlush(queue_);
@@ -156,7 +156,7 @@ TEST_F(OpenCl, TimesAreInOrderAndOfTheHostsClock) {
   cl.clReleaseCommandQueue(queue);
 }
 
-TEST_F(OpenCl, QueuesWithoutOrderReadWhenTheirEventsSaySo) {
+TEST_F(OpenCl, OutOfOrderQueuesReadAfterTheirEvents) {
   cl_command_queue queue = cl.clCreateCommandQueue(context_, device_, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &error_);
   ASSERT_EQ(error_, CL_SUCCESS);
   std::vector<int> ones(4096, 1), back(4096);
@@ -211,7 +211,7 @@ TEST_F(OpenCl, ThreadsShareAContext) {
 // -- Processes
 // ---------------------------------------------------------------------------------------------------------
 
-TEST_F(OpenCl, AChildOfAForkConnectsAnew) {
+TEST_F(OpenCl, AForkedChildConnectsAgain) {
   const pid_t child = ::fork();
   if (child == 0) {
     int wrong = 0;
@@ -253,7 +253,7 @@ int InAChild(const std::function<int()>& test) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-TEST_F(OpenCl, CpusAreCalledGpusForProgramsThatAskForNothingElse) {
+TEST_F(OpenCl, CpusAreReportedAsGpusToProgramsThatWantGpus) {
   cl_device_id device = nullptr;
   EXPECT_EQ(cl.clGetDeviceIDs(platform_, CL_DEVICE_TYPE_CPU, 1, &device, nullptr), CL_SUCCESS);
   EXPECT_EQ(cl.clGetDeviceIDs(platform_, CL_DEVICE_TYPE_GPU, 1, &device, nullptr), CL_DEVICE_NOT_FOUND);
@@ -273,7 +273,7 @@ TEST_F(OpenCl, CpusAreCalledGpusForProgramsThatAskForNothingElse) {
             0);
 }
 
-TEST_F(OpenCl, EveryCallFailsSoonWhenTheExecutorIsGone) {
+TEST_F(OpenCl, EveryCallFailsSoonWithoutTheExecutor) {
   EXPECT_EQ(InAChild([&] {
               const testing::TempFolder folder;
               const std::string socket = folder / "s";

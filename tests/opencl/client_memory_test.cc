@@ -150,7 +150,7 @@ TEST_F(OpenCl, AnImageThatTheHostOnlyWritesIsMappedForWriting) {
   cl.clReleaseMemObject(image);
 }
 
-TEST_F(OpenCl, AnImageOfAFormatThatTheDeviceHasNotIsRefusedAtOnce) {
+TEST_F(OpenCl, AnUnsupportedImageFormatIsRefusedAtOnce) {
   cl_image_format formats[256];
   cl_uint count = 0;
   ASSERT_EQ(cl.clGetSupportedImageFormats(context_, CL_MEM_READ_ONLY, CL_MEM_OBJECT_IMAGE2D, 256, formats, &count),

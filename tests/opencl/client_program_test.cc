@@ -11,7 +11,7 @@ namespace {
 // -- Errors
 // --------------------------------------------------------------------------------------------------------------
 
-TEST_F(OpenCl, FindsWrongArgumentsBeforeAnybodyIsAsked) {
+TEST_F(OpenCl, FindsWrongArgumentsLocally) {
   cl_kernel add = Kernel("add"), sum = Kernel("sum"), four = Kernel("four");
   cl_mem a = Buffer(4096);
   const auto error = [&](auto... arguments) { return cl.clSetKernelArg(arguments...); };
@@ -55,7 +55,7 @@ TEST_F(OpenCl, FindsWrongArgumentsBeforeAnybodyIsAsked) {
   cl.clReleaseMemObject(a);
 }
 
-TEST_F(OpenCl, ToldOfABrokenProgramReadsItsLog) {
+TEST_F(OpenCl, ReadsTheLogOfABrokenProgram) {
   cl_program program = Program("kernel void f( { }");
   EXPECT_EQ(error_, CL_BUILD_PROGRAM_FAILURE);
   char log[4096] = {};
@@ -95,7 +95,7 @@ TEST_F(OpenCl, FindsFilesThatAreIncludedByAbsoluteNames) {
   cl.clReleaseProgram(program);
 }
 
-TEST_F(OpenCl, ABinaryBringsItsKernelsBack) {
+TEST_F(OpenCl, ABinaryHasItsKernels) {
   cl_program source = Program(kSource, "-cl-kernel-arg-info");
   std::size_t size = 0;
   ASSERT_EQ(cl.clGetProgramInfo(source, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, nullptr), CL_SUCCESS);

@@ -27,7 +27,7 @@ class ElasticContents : public ElasticExecutor {
   }
 };
 
-TEST_F(ElasticContents, OfBuffersComeBack) {
+TEST_F(ElasticContents, OfBuffersAreRestored) {
   RawClient client = Prepared();
   for (const std::uint32_t id : {10U, 11U, 12U}) {
     MakeBuffer(client, id, 24 * kMiB);
@@ -97,7 +97,7 @@ TEST_F(ElasticContents, AreCopiedWhereTheyWereWritten) {
   EXPECT_EQ(Read(client, 11, 4, 4105)[0], 0x07070707U);
 }
 
-TEST_F(ElasticContents, ThatNobodyWroteAreNotCopied) {
+TEST_F(ElasticContents, ThatWereNeverWrittenAreNotCopied) {
   RawClient client = Prepared();
   for (const std::uint32_t id : {10U, 11U}) MakeBuffer(client, id, 32 * kMiB);
   Read(client, 10, 4);
@@ -107,7 +107,7 @@ TEST_F(ElasticContents, ThatNobodyWroteAreNotCopied) {
   EXPECT_EQ(Books().evictions, 1U);  // the other one was never there
 }
 
-TEST_F(ElasticContents, ThatWereGivenAtFirstAreKeptWhateverBecomesOfTheArena) {
+TEST_F(ElasticContents, GivenAtCreationAreKeptIndependentlyOfTheArena) {
   RawClient client = Prepared();
   std::memset(client.arena() + PlaceOf(11), 3, kMiB);
   MakeBuffer(client, 11, kMiB, CL_MEM_READ_WRITE, /*filled=*/true);
@@ -201,7 +201,7 @@ class ElasticImages : public ElasticContents {
   }
 };
 
-TEST_F(ElasticImages, OfTwoAndThreeDimensionsComeBack) {
+TEST_F(ElasticImages, OfTwoAndThreeDimensionsAreRestored) {
   RawClient client = Prepared();
   const std::vector<float> flat = Picture(kWidth * kHeight, 0.5F);
   const std::vector<float> deep = Picture(kWidth * kHeight * kDepth, 1000.5F);
@@ -362,7 +362,7 @@ void ElasticRandom::RunSteps(std::uint32_t slots_max) {
 TEST_F(ElasticRandom, ContentsAreRight) { RunSteps(3); }
 
 /// 192 MiB where there may be no more than 128: what is not on the device is read and written in host memory.
-TEST_F(ElasticRandom, ContentsOfMoreThanThereEverIsAreRight) { RunSteps(2); }
+TEST_F(ElasticRandom, ContentsLargerThanTheDeviceAreRight) { RunSteps(2); }
 
 class ElasticOverfull : public ElasticExecutor {
  protected:

@@ -9,7 +9,7 @@ namespace wire = proto::cl;
 
 class ElasticOrders : public ElasticExecutor {};
 
-TEST_F(ElasticOrders, AreAnsweredAlsoWhereNothingHasToGo) {
+TEST_F(ElasticOrders, AreAnsweredWithoutEvictions) {
   Start(2);
   RawClient client = Prepared();
   AwaitDone();
@@ -19,7 +19,7 @@ TEST_F(ElasticOrders, AreAnsweredAlsoWhereNothingHasToGo) {
   EXPECT_TRUE(WaitUntil([this] { return Books().threads > 0 && Books().elsewhere.count() > 0; }));
 }
 
-TEST_F(ElasticOrders, TakeWhatWasUsedLongestAgo) {
+TEST_F(ElasticOrders, EvictTheLeastRecentlyUsed) {
   Start(4);
   RawClient client = Prepared();
   for (const std::uint32_t id : {10U, 11U, 12U}) {
@@ -36,7 +36,7 @@ TEST_F(ElasticOrders, TakeWhatWasUsedLongestAgo) {
   EXPECT_EQ(Books().resident_slots, 1U);
 }
 
-TEST_F(ElasticOrders, AreDoneWhenWhatRunsHasEnded) {
+TEST_F(ElasticOrders, AreDoneAfterRunningCommands) {
   Start(2);
   RawClient client = Prepared();
   MakeBuffer(client, 10, 40 * kMiB);
@@ -57,7 +57,7 @@ TEST_F(ElasticOrders, AreDoneWhenWhatRunsHasEnded) {
   EXPECT_EQ(Read(client, 10, 4)[0], PatternOf(10) + 1);
 }
 
-TEST_F(ElasticOrders, ToHoldMoreWakeWhoWaits) {
+TEST_F(ElasticOrders, ForMoreMemoryWakeWaiters) {
   Start(0);
   RawClient client = Prepared();
   MakeBuffer(client, 10, 40 * kMiB);
@@ -77,7 +77,7 @@ TEST_F(ElasticOrders, ToHoldMoreWakeWhoWaits) {
   EXPECT_LE(Books().resident_slots, 2U);
 }
 
-TEST_F(ElasticOrders, WhatNeverFitsFailsAndSaysWhy) {
+TEST_F(ElasticOrders, ALaunchThatNeverFitsFailsWithAReason) {
   Start(2, 2);
   RawClient client = Prepared();
   Order(2, 2);
@@ -106,7 +106,7 @@ TEST_F(ElasticOrders, WhatNeverFitsFailsAndSaysWhy) {
   EXPECT_EQ(client.Finish(kQueue), CL_SUCCESS);
 }
 
-TEST_F(ElasticOrders, ItsOwnColdOnesGoWhenItNeedsRoomAndItAsksForMore) {
+TEST_F(ElasticOrders, EvictsItsOwnColdBuffersAndRequestsMore) {
   Start(1);
   Order(1, 1);
   RawClient client = Prepared();
@@ -124,7 +124,7 @@ TEST_F(ElasticOrders, ItsOwnColdOnesGoWhenItNeedsRoomAndItAsksForMore) {
   for (const std::uint32_t id : {10U, 11U}) EXPECT_TRUE(Holds(client, id, 4096, PatternOf(id)));
 }
 
-TEST_F(ElasticOrders, CopiesForThemTakeTheLinksTime) {
+TEST_F(ElasticOrders, CopiesTakeTheModelledLinksTime) {
   Start(2, 8, {"--copy-bandwidth", "0.1"});
   RawClient client = Prepared();
   MakeBuffer(client, 10, 20 * kMiB);
@@ -139,7 +139,7 @@ TEST_F(ElasticOrders, CopiesForThemTakeTheLinksTime) {
 
 TEST_F(ElasticOrders, ShareOneStoreAmongSessions) {
   Start(2);
-  Order(2, 2);  // all that it holds: nobody waits for a turn
+  Order(2, 2);  // all that it holds: no vGPU waits for a turn
   RawClient one = Prepared(), other = Prepared();
   for (RawClient* client : {&one, &other}) {
     for (const std::uint32_t id : {10U, 11U}) {
@@ -187,7 +187,7 @@ TEST_F(ElasticOrders, AClientThatGoesAwayLeavesNothing) {
   EXPECT_EQ(watcher.Finish(kQueue), CL_SUCCESS);
 }
 
-TEST_F(ElasticOrders, WaitForWhatTheProgramHasToSetAndNoCommandForEver) {
+TEST_F(ElasticOrders, WaitForUserEventsWithoutBlockingCommandsForever) {
   Start(2);
   RawClient client = Prepared();
   MakeBuffer(client, 10, 60 * kMiB);
@@ -219,7 +219,7 @@ TEST_F(ElasticOrders, WaitForWhatTheProgramHasToSetAndNoCommandForEver) {
   EXPECT_TRUE(Holds(client, 10, 4096, PatternOf(10) + 1));
 }
 
-TEST_F(ElasticOrders, AreKeptToWhileNobodyGivesAnyAndFoundAgain) {
+TEST_F(ElasticOrders, PersistWithoutADaemonAndAreFoundAgain) {
   Start(0);
   RawClient client = Prepared();
   MakeBuffer(client, 10, kMiB);
@@ -230,12 +230,11 @@ TEST_F(ElasticOrders, AreKeptToWhileNobodyGivesAnyAndFoundAgain) {
   ::usleep(200'000);
   Open();
   Order(1);
-  EXPECT_TRUE(
-      Holds(client, 10, 4096, PatternOf(10)));  // whoever waits doesn't pass the gate, and attaches all the same
+  EXPECT_TRUE(Holds(client, 10, 4096, PatternOf(10)));  // a waiting executor does not pass the gate, but attaches
   AwaitDone();
 }
 
-TEST_F(ElasticOrders, ThatComeTooLateFindAllThatIsMade) {
+TEST_F(ElasticOrders, AppliedLateCoverAllBuffers) {
   max_ = 8;
   Open();
   Order(0, 4, /*elastic=*/false);

@@ -124,7 +124,7 @@ class ElasticParts : public ElasticExecutor {
   }
 };
 
-TEST_F(ElasticParts, WhatDoesNotFitRunsInParts) {
+TEST_F(ElasticParts, ALaunchThatDoesNotFitRunsInParts) {
   StartSmall();
   RawClient client = Ready();
   MakeNumbers(client, 10);
@@ -138,7 +138,7 @@ TEST_F(ElasticParts, WhatDoesNotFitRunsInParts) {
   EXPECT_TRUE(client.notices.empty()) << client.notices[0];
 }
 
-TEST_F(ElasticParts, NeighboursAcrossACutAreThere) {
+TEST_F(ElasticParts, NeighboursAcrossACutAreCopied) {
   StartSmall();
   RawClient client = Ready();
   MakeNumbers(client, 10);
@@ -150,7 +150,7 @@ TEST_F(ElasticParts, NeighboursAcrossACutAreThere) {
   });
 }
 
-TEST_F(ElasticParts, WhatIsReadAndWrittenIsUpdatedOnce) {
+TEST_F(ElasticParts, ReadWriteDataIsUpdatedOnce) {
   StartSmall();
   RawClient client = Ready();
   MakeNumbers(client, 10);
@@ -182,7 +182,7 @@ TEST_F(ElasticParts, GroupsHaveTheIdsOfTheWholeLaunch) {
   });
 }
 
-TEST_F(ElasticParts, ATableThatAllReadStaysWhole) {
+TEST_F(ElasticParts, ASharedTableStaysWhole) {
   StartSmall();
   RawClient client = Ready();
   MakeNumbers(client, 10);
@@ -195,7 +195,7 @@ TEST_F(ElasticParts, ATableThatAllReadStaysWhole) {
   ExpectAll(client, 12, [](std::uint64_t i) { return Number(Number(i) & 1023); });
 }
 
-TEST_F(ElasticParts, WhatLiesBetweenWhatIsWrittenStays) {
+TEST_F(ElasticParts, GapsBetweenWrittenDataAreKept) {
   StartSmall();
   RawClient client = Ready();
   MakeNumbers(client, 10);
@@ -227,7 +227,7 @@ TEST_F(ElasticParts, PartsOfOneBufferAreArgumentsToo) {
   ExpectAll(client, 12, Number);
 }
 
-TEST_F(ElasticParts, AnEventTellsOfAllParts) {
+TEST_F(ElasticParts, AnEventSpansAllParts) {
   StartSmall();
   RawClient client = Ready(CL_QUEUE_PROFILING_ENABLE);
   MakeNumbers(client, 10);
@@ -242,7 +242,7 @@ TEST_F(ElasticParts, AnEventTellsOfAllParts) {
   EXPECT_GT(done.end_ns - done.start_ns, 1'000'000U);
 }
 
-TEST_F(ElasticParts, WhatCanNotBeCutSaysWhy) {
+TEST_F(ElasticParts, AnUncuttableLaunchFailsWithAReason) {
   StartSmall();
   RawClient client = Ready();
   MakeNumbers(client, 10);
@@ -257,7 +257,7 @@ TEST_F(ElasticParts, WhatCanNotBeCutSaysWhy) {
   ExpectAll(client, 10, Number);
 }
 
-TEST_F(ElasticParts, AreNotMadeWhereTheyAreNotWanted) {
+TEST_F(ElasticParts, AreDisabledByTheSetting) {
   StartSmall({"--partition", "never"});
   RawClient client = Ready();
   MakeNumbers(client, 10);
@@ -269,7 +269,7 @@ TEST_F(ElasticParts, AreNotMadeWhereTheyAreNotWanted) {
   const std::string said = OnlyNotice(client);
   EXPECT_NE(said.find("64.0 MiB is all"), std::string::npos) << said;
   EXPECT_NE(said.find("(--partition never)"), std::string::npos) << said;
-  EXPECT_EQ(FreshBooks().launches_not_cut, 0U) << "nobody tried to";
+  EXPECT_EQ(FreshBooks().launches_not_cut, 0U) << "there was no attempt";
 }
 
 TEST_F(ElasticParts, AreCounted) {
@@ -330,7 +330,7 @@ TEST_F(ElasticParts, RunOnAPeerToo) {
   EXPECT_TRUE(client.notices.empty());
 }
 
-TEST_F(ElasticParts, OfAPeerThatIsLostRunHere) {
+TEST_F(ElasticParts, OfALostPeerRunLocally) {
   StartPeer();
   StartSmall(PeerOptions());
   RawClient client = Ready();
@@ -343,7 +343,7 @@ TEST_F(ElasticParts, OfAPeerThatIsLostRunHere) {
   ASSERT_TRUE(WaitUntil([&] { return PeerTicks() > before + 2; })) << "it has not begun";
   EndPeer();
   ExpectRounds(client, 120);
-  LaunchRounds(client, 3);  // with nobody there
+  LaunchRounds(client, 3);  // without peers
   ExpectRounds(client, 3);
   EXPECT_TRUE(client.notices.empty());
 }
@@ -371,7 +371,7 @@ TEST_F(ElasticParts, RunOnTwoPeersAtOnce) {
   EXPECT_TRUE(client.notices.empty());
 }
 
-TEST_F(ElasticParts, ThatCameFromElsewhereAreNotCutAmongPeers) {
+TEST_F(ElasticParts, FromAPeerAreNotDividedAmongPeers) {
   StartPeer();
   StartSmall(PeerOptions());
   {

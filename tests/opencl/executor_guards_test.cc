@@ -51,7 +51,7 @@ class ExecutorGuards : public testing::ExecutorProcess {
 
 // -- Arguments -------------------------------------------------------------------------------------------------------
 
-TEST_F(ExecutorGuards, BytesAreNoSamplerWhateverItsTypeIsCalled) {
+TEST_F(ExecutorGuards, BytesAreNotASamplerWhateverTheTypeName) {
   RawClient client = Connected();
   Prepare(client);
   MakeBuffer(client, kOut, 0);
@@ -292,7 +292,7 @@ TEST_F(ExecutorMemory, AMessageWithAGreatIdCostsLittle) {
   EXPECT_FALSE(client.notices.empty());
 }
 
-TEST_F(ExecutorMemory, AClientMakesNoMoreContextsThanThereIsMemoryFor) {
+TEST_F(ExecutorMemory, ContextsOfAClientAreBoundedByMemory) {
   RawClient other = Connected();
   Prepare(other);
   RawClient client = Connected();

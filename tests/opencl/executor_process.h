@@ -55,9 +55,9 @@ class ExecutorProcess : public ::testing::Test {
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
   }
 
-  RawClient Connected(bool distant = false) {
+  RawClient Connected(bool remote = false) {
     for (int attempt = 0;; ++attempt) {
-      auto connection = opencl::Connect(folder_ + "/s", "executor_test", distant);
+      auto connection = opencl::Connect(folder_ + "/s", "executor_test", remote);
       if (connection) return RawClient(std::move(*connection));
       if (attempt == 500) {
         ADD_FAILURE() << connection.error().message;

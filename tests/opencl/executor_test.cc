@@ -39,7 +39,7 @@ TEST_F(Executor, RunsAKernelInTheArena) {
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(reinterpret_cast<int*>(client.arena() + kBytes)[i], 2 * i);
 }
 
-TEST_F(Executor, TellsWhenACommandRan) {
+TEST_F(Executor, ReportsTheTimesOfACommand) {
   RawClient client = Connected();
   Prepare(client);
   MakeBuffer(client, kIn, 0);
@@ -62,7 +62,7 @@ TEST_F(Executor, TellsWhenACommandRan) {
   EXPECT_LE(done.end_ns, static_cast<std::uint64_t>(platform::NowNs()));
 }
 
-TEST_F(Executor, TellsWhatABuildMade) {
+TEST_F(Executor, ReportsTheResultOfABuild) {
   RawClient client = Connected();
   Prepare(client);
   client.Send(wire::CreateProgram{
@@ -88,7 +88,7 @@ TEST_F(Executor, TellsWhatABuildMade) {
   EXPECT_NE(failed.devices[0].log.find("error"), std::string::npos);
 }
 
-TEST_F(Executor, FindsWhatAProgramIncludes) {
+TEST_F(Executor, FindsIncludedFiles) {
   RawClient client = Connected();
   Prepare(client);
   client.Send(wire::CreateProgram{
@@ -166,7 +166,7 @@ TEST_F(Executor, MalformedBytesEndTheirConnectionAndNoOther) {
   EXPECT_EQ(other.Finish(kQueue), CL_SUCCESS);
 }
 
-TEST_F(Executor, ARangeIsFreeWhenWhatUsedItHasEnded) {
+TEST_F(Executor, ARangeIsFreeAfterItsLastCommand) {
   RawClient client = Connected();
   Prepare(client);
   MakeBuffer(client, kIn, 0);
@@ -182,7 +182,7 @@ TEST_F(Executor, ARangeIsFreeWhenWhatUsedItHasEnded) {
 }
 
 // A driver takes what stands where a buffer is wanted for a pointer of its own.
-TEST_F(Executor, BytesAreNoBuffer) {
+TEST_F(Executor, BytesAreNotABuffer) {
   RawClient client = Connected();
   Prepare(client);
   MakeBuffer(client, kIn, 0);
@@ -207,7 +207,7 @@ TEST_F(Executor, AnEventWithTheIdOfItsQueueTakesItsPlace) {
   EXPECT_EQ(client.Finish(kQueue), CL_INVALID_COMMAND_QUEUE);
 }
 
-TEST_F(Executor, WhatWaitedForAUserEventThatIsGivenAgainEnds) {
+TEST_F(Executor, CommandsAfterAReplacedUserEventEnd) {
   RawClient client = Connected();
   Prepare(client);
   const std::uint32_t user_event = 40;
@@ -217,7 +217,7 @@ TEST_F(Executor, WhatWaitedForAUserEventThatIsGivenAgainEnds) {
   EXPECT_NE(client.EndOf(41, seconds(5)), -9999);
 }
 
-TEST_F(Executor, AKernelWhoseBufferIsGoneIsNotRun) {
+TEST_F(Executor, AKernelWithAReleasedBufferIsNotRun) {
   RawClient client = Connected();
   Prepare(client);
   MakeBuffer(client, kIn, 0);
@@ -231,7 +231,7 @@ TEST_F(Executor, AKernelWhoseBufferIsGoneIsNotRun) {
 
 // More batches than may be in flight wait for an event that only a later message sets: waiting for them would be for
 // ever.
-TEST_F(Executor, WaitsForNothingThatTheClientHasToSet) {
+TEST_F(Executor, DoesNotWaitForUserEvents) {
   RawClient client = Connected();
   Prepare(client);
   MakeBuffer(client, kIn, 0);
@@ -247,7 +247,7 @@ TEST_F(Executor, WaitsForNothingThatTheClientHasToSet) {
   EXPECT_EQ(client.Finish(kQueue), CL_SUCCESS);
 }
 
-// PoCL 3.1 fails what waits for an event that fails, and tells nobody.
+// PoCL 3.1 fails commands that wait for a failed event, without a report.
 TEST_F(Executor, AFinishEndsWhenWhatItWaitsForFails) {
   RawClient client = Connected();
   Prepare(client);
@@ -261,7 +261,7 @@ TEST_F(Executor, AFinishEndsWhenWhatItWaitsForFails) {
   EXPECT_EQ(std::ranges::count(client.ended_in_order, 41U), 1);
 }
 
-TEST_F(Executor, AClientThatGoesAwayTakesItsMemoryAlong) {
+TEST_F(Executor, ADisconnectedClientsMemoryIsFreed) {
   RawClient watcher = Connected();
   Prepare(watcher);
   const auto resident = [this] {
@@ -280,7 +280,7 @@ TEST_F(Executor, AClientThatGoesAwayTakesItsMemoryAlong) {
         wire::FillBuffer{.enqueue = {.queue = kQueue}, .buffer = kIn, .size = kBig, .pattern = wire::BytesOf("abcd")});
     ASSERT_EQ(client.Finish(kQueue), CL_SUCCESS);
     EXPECT_GT(resident(), before + kBig / 2);
-    // A batch that nobody lets begin.
+    // A batch that never begins.
     const std::uint32_t user_event = 40;
     client.Send(wire::CreateUserEvent{.id = user_event, .context = kContext});
     client.Send(wire::FillBuffer{.enqueue = {.queue = kQueue, .event = 0, .waits = wire::IdList(&user_event, 1)},
@@ -293,7 +293,7 @@ TEST_F(Executor, AClientThatGoesAwayTakesItsMemoryAlong) {
   EXPECT_LT(resident(), before + (32 << 20));
 }
 
-TEST_F(Executor, AClientThatDoesNotReadIsKeptWaitingAlone) {
+TEST_F(Executor, OnlyAClientThatDoesNotReadWaits) {
   RawClient other = Connected();
   Prepare(other);
   RawClient client = Connected();
@@ -309,7 +309,7 @@ TEST_F(Executor, AClientThatDoesNotReadIsKeptWaitingAlone) {
   EXPECT_EQ(client.AnswerTo(100 + 59'999).status, CL_SUCCESS);
 }
 
-TEST_F(Executor, EndsWithoutAnybodyItWaitsFor) {
+TEST_F(Executor, EndsWithoutClients) {
   // A kernel that never ends: its client goes, and nothing but the process's end can free its memory.
   {
     RawClient client = Connected();
@@ -369,7 +369,7 @@ class ExecutorWithParts : public Executor {
   }
 };
 
-TEST_F(ExecutorWithParts, NamesThemInWhatABuildMade) {
+TEST_F(ExecutorWithParts, NamesThemInTheResultOfABuild) {
   RawClient client = Connected();
   PrepareParts(client);
   const auto facts = BodyAs<wire::BuildFacts>(client.AnswerTo(1).body);
@@ -387,7 +387,7 @@ TEST_F(ExecutorWithParts, NamesThemInWhatABuildMade) {
   EXPECT_EQ(binary.body.size(), facts.devices[1].binary_size);
 }
 
-TEST_F(ExecutorWithParts, KeepsThemForWhatUsesThem) {
+TEST_F(ExecutorWithParts, KeepsThemWhileTheyAreUsed) {
   RawClient other = Connected();
   Prepare(other);
   for (const bool released : {false, true}) {
@@ -412,7 +412,7 @@ TEST_F(ExecutorWithParts, KeepsThemForWhatUsesThem) {
   }
 }
 
-TEST_F(ExecutorWithParts, WaitsForWhatRunsInAQueueThatWasReleased) {
+TEST_F(ExecutorWithParts, WaitsForCommandsOfAReleasedQueue) {
   RawClient other = Connected();
   Prepare(other);
   for (const bool parts : {false, true}) {
@@ -433,7 +433,7 @@ TEST_F(ExecutorWithParts, WaitsForWhatRunsInAQueueThatWasReleased) {
 }
 
 // A client copies what a read brought when it hears of the read's end. Who waits for the marker only relies on that.
-TEST_F(Executor, AReadIsToldOfBeforeWhatWaitedForIt) {
+TEST_F(Executor, AReadIsReportedBeforeItsDependents) {
   RawClient client = Connected();
   Prepare(client);
   constexpr std::uint32_t kOther = 8;
@@ -456,7 +456,7 @@ TEST_F(Executor, AReadIsToldOfBeforeWhatWaitedForIt) {
   }
 }
 
-TEST_F(Executor, NothingWaitsForAnEventThatNobodyCanSetAnyMore) {
+TEST_F(Executor, NothingWaitsForAReleasedUserEvent) {
   RawClient client = Connected();
   Prepare(client);
   client.Send(wire::CreateUserEvent{.id = 40, .context = kContext});
@@ -485,11 +485,11 @@ TEST_F(ExecutorThatCopies, KeepsTheBuffersApartFromTheArena) {
   EXPECT_EQ(reinterpret_cast<int*>(client.arena() + kBytes)[999], 0);
 }
 
-// A distant client doesn't see the arena. It hears of a read's end by the read's own event, by the queue's finish, or
+// A remote client doesn't see the arena. It hears of a read's end by the read's own event, by the queue's finish, or
 // by whatever waited for it.
-TEST_F(Executor, WhatAReadBroughtIsToldBeforeAnythingThatTellsOfItsEnd) {
+TEST_F(Executor, AReadsDataIsAnnouncedBeforeItsEnd) {
   using Ranges = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
-  RawClient client = Connected(/*distant=*/true);
+  RawClient client = Connected(/*remote=*/true);
   EXPECT_EQ(BodyAs<wire::PlatformFacts>(client.AnswerTo(0).body).devices[0].shares_arena, 0);
   Prepare(client);
   MakeBuffer(client, kIn, 0);
@@ -525,9 +525,9 @@ TEST_F(Executor, WhatAReadBroughtIsToldBeforeAnythingThatTellsOfItsEnd) {
 }
 
 // On a device that works in host memory nothing is moved for a read whose caller waits: it is sent from the buffer.
-TEST_F(Executor, AReadThatIsWaitedForIsSentFromWhereItsBufferLies) {
+TEST_F(Executor, ABlockingReadIsSentFromItsBuffer) {
   constexpr std::uint32_t kPart = 40, kLoose = 41;
-  RawClient client = Connected(/*distant=*/true);
+  RawClient client = Connected(/*remote=*/true);
   Prepare(client);
   const platform::Mapping& buffers = client.connection().buffers;
   ASSERT_TRUE(buffers) << "PoCL's device works in host memory";
@@ -571,7 +571,7 @@ TEST_F(Executor, AReadThatIsWaitedForIsSentFromWhereItsBufferLies) {
   }
 }
 
-TEST_F(Executor, WhoSeesTheArenaHasItsReadsThere) {
+TEST_F(Executor, ALocalClientsReadsGoToTheArena) {
   RawClient client = Connected();
   Prepare(client);
   EXPECT_FALSE(client.connection().buffers);
@@ -584,8 +584,8 @@ TEST_F(Executor, WhoSeesTheArenaHasItsReadsThere) {
   EXPECT_TRUE(client.arrivals.empty());
 }
 
-TEST_F(Executor, AReadThatFailsBringsNothing) {
-  RawClient client = Connected(/*distant=*/true);
+TEST_F(Executor, AFailedReadSendsNothing) {
+  RawClient client = Connected(/*remote=*/true);
   Prepare(client);
   MakeBuffer(client, kIn, 0);
   for (const std::uint8_t waited : {0, 1}) {
@@ -601,7 +601,7 @@ TEST_F(Executor, AReadThatFailsBringsNothing) {
 
 // -- Who may be served, and what is charged --------------------------------------------------------------------------
 
-TEST_F(Executor, SilentConnectionsKeepNobodyOut) {
+TEST_F(Executor, SilentConnectionsBlockNoOther) {
   Connected();  // it listens
   std::vector<platform::Fd> silent;
   for (int i = 0; i < 600; ++i) {
@@ -617,7 +617,7 @@ TEST_F(Executor, SilentConnectionsKeepNobodyOut) {
   EXPECT_TRUE(victim) << victim.error().message;
 }
 
-TEST_F(ExecutorWithATimeout, AnEventThatIsNeverSetKeepsNoKernelAlive) {
+TEST_F(ExecutorWithATimeout, AnUnsetEventDoesNotExtendAKernelsTime) {
   RawClient client = Connected();
   Prepare(client);
   MakeBuffer(client, kOut, 0);
@@ -628,7 +628,7 @@ TEST_F(ExecutorWithATimeout, AnEventThatIsNeverSetKeepsNoKernelAlive) {
   EXPECT_EQ(Await(), 3);
 }
 
-TEST_F(ExecutorWithATimeout, WhatWaitsForTheClientIsNoKernelThatDoesNotEnd) {
+TEST_F(ExecutorWithATimeout, ACommandThatWaitsForTheClientDoesNotTimeOut) {
   RawClient client = Connected();
   Prepare(client);
   MakeBuffer(client, kOut, 0);
@@ -646,9 +646,9 @@ class ExecutorWithAGate : public Executor {
   void SetUp() override { Start({"--attach", gates_ / "gate"}); }
   testing::TempFolder gates_;
 };
-TEST_F(ExecutorWithAGate, ServesNobodyBeforeItIsAttached) {
+TEST_F(ExecutorWithAGate, ServesNoClientBeforeItIsAttached) {
   std::string said;
-  ASSERT_TRUE(testing::WaitUntil([&] {  // it is being started: nobody listens yet
+  ASSERT_TRUE(testing::WaitUntil([&] {  // it is being started and does not listen yet
     const auto connection = opencl::Connect(folder_ + "/s", "early");
     if (!connection) said = connection.error().message;
     return connection || connection.error().code == Errc::kPermissionDenied;

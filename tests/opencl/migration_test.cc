@@ -327,7 +327,7 @@ Ground* MovedClient::ground = nullptr;
 
 constexpr std::uint64_t kHostAccess[] = {0, CL_MEM_HOST_NO_ACCESS, CL_MEM_HOST_READ_ONLY, CL_MEM_HOST_WRITE_ONLY};
 
-TEST_F(MovedClient, WhatNobodyHasWrittenToMeanwhileIsSentBeforeThePause) {
+TEST_F(MovedClient, UnchangedContentsAreSentBeforeThePause) {
   MakeBuffer(3'000'001, CL_MEM_READ_WRITE, 3, false);
   MakeBuffer(4 << 20, CL_MEM_READ_WRITE, 4, true);
   MakeImage(CL_MEM_OBJECT_IMAGE2D, 700, 500, 1, CL_MEM_READ_WRITE, 5);
@@ -343,7 +343,7 @@ TEST_F(MovedClient, WhatNobodyHasWrittenToMeanwhileIsSentBeforeThePause) {
   ExpectAllRight();
 }
 
-TEST_F(MovedClient, WhatTheHostMayNotTouchMovesAsWell) {
+TEST_F(MovedClient, HostInaccessibleBuffersMove) {
   for (const std::uint64_t access : kHostAccess) {
     MakeBuffer(1'500'001, CL_MEM_READ_WRITE | access, 11, false);
     MakeImage(CL_MEM_OBJECT_IMAGE2D, 600, 500, 1, CL_MEM_READ_WRITE | access, 12);
@@ -404,7 +404,7 @@ TEST_F(MovedClient, ABufferMovesWhoseContextHasNoQueue) {
 }
 
 // What is dirty again is read again, and of that only what has changed is sent.
-TEST_F(MovedClient, OfWhatIsWrittenAllTheTimeThePauseSendsWhatHasChanged) {
+TEST_F(MovedClient, ThePauseSendsOnlyChangedContents) {
   ModelMemory& buffer = MakeBuffer(5 << 20, CL_MEM_READ_WRITE, 1, false);
   MakeBuffer(2 << 20, CL_MEM_READ_WRITE, 2, false);
   ASSERT_EQ(client->Finish(kQueue), CL_SUCCESS);
@@ -473,7 +473,7 @@ void MovedClient::DrawAndDo(Prng& draw) {
 }
 
 // Random commands, and moves at random moments of them.
-TEST_F(MovedClient, AnyCommandsGiveWhatTheyGiveUnmoved) {
+TEST_F(MovedClient, RandomCommandsGiveTheSameResultsAsUnmoved) {
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Connect();
@@ -498,7 +498,7 @@ TEST_F(MovedClient, AnyCommandsGiveWhatTheyGiveUnmoved) {
 }
 
 // The new node's portal is killed at some moment of a move. When that comes too late the program is there, and lost.
-TEST_F(MovedClient, AMoveThatFailsLeavesEverythingWhereItWas) {
+TEST_F(MovedClient, AFailedMoveChangesNothing) {
   EXPECT_FALSE(ground->MoveTo("127.0.0.1:1"));
   int stayed = 0;
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {

@@ -149,7 +149,7 @@ class OnTwoExecutors : public ::testing::Test {
       [this](std::uint64_t offset, std::uint64_t size) { return wire::ByteView(old_client().arena() + offset, size); }};
 };
 
-TEST_F(OnTwoExecutors, ASessionGoesOnAsIfNothingHadHappened) {
+TEST_F(OnTwoExecutors, ASessionContinuesUnchanged) {
   TellAnswer(0, old_client().AnswerTo(0));
   Send(wire::CreateContext{.id = kContext, .devices = wire::IdList(&kDevice, 1)});
   Send(wire::CreateQueue{.id = kQueue, .context = kContext, .device = kDevice});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps emulated devices busy: many clients, each with two commands under way on a device. For scripts/bench-emulator.
+// Keeps emulated devices busy: many clients, each with two commands in flight on a device. For scripts/bench-emulator.
 //
 //   emulator_load SOCKET CLIENTS WORK_US SECONDS
 //
@@ -18,24 +18,24 @@ namespace {
 
 using namespace weir;
 
-/// One program: submits its next command when one has completed.
+/// One client: submits its next command when one has completed.
 class Load {
  public:
   Load(std::unique_ptr<emulator::Client> client, std::uint32_t device, std::uint64_t work_ns)
       : client_(std::move(client)), device_(device), work_ns_(work_ns) {}
   void Start() {
-    for (int i = 0; i < kUnderWay; ++i) Submit();
+    for (int i = 0; i < kInFlight; ++i) Submit();
   }
-  /// Waits for the commands under way.
+  /// Waits for the commands in flight.
   void Stop() {
     stopping_ = true;
-    for (int i = 0; i < kUnderWay; ++i) ended_.acquire();
+    for (int i = 0; i < kInFlight; ++i) ended_.acquire();
   }
   [[nodiscard]] std::uint64_t completed() const { return completed_; }
   [[nodiscard]] std::uint64_t lost() const { return lost_; }
 
  private:
-  static constexpr int kUnderWay = 2;
+  static constexpr int kInFlight = 2;
 
   void Submit() {
     const bool sent = client_->Submit({.device = device_, .work_ns = work_ns_},

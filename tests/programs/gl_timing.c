@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A GLX program that measures how a driver tells time: with fences, glFinish, timer queries and swaps.
+ * A GLX program that measures the times that a driver reports: by fences, glFinish, timer queries and swaps.
  *
  *   weir_gl_timing [--frames N] [--interval N]
  *
@@ -71,7 +71,7 @@ static void draw(void) {
   glEnd();
 }
 
-/* The frame is complete, so that the next one begins on an idle device. */
+/* Waits for the frame, so that the next one begins on an idle device. */
 static void end_frame(void) {
   glXSwapBuffers(display, window);
   glFinish();

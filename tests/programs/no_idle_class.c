@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Preloaded by scripts/bench-network --awake: no thread becomes one of the lowest kind (SCHED_IDLE), so that a relay's
-// and a portal's keep no processor awake (src/remote/keep_awake.cc). Nothing else of theirs changes.
+// Preloaded by scripts/bench-network --awake: prevents SCHED_IDLE, so that no thread of a relay or portal keeps a
+// processor awake (src/remote/keep_awake.cc). Changes nothing else.
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

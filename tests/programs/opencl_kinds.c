@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A compute program with all kinds of memory: images, buffers that forbid the host to read, to write or both, and a
- * buffer in a context whose queue it has released. It checks what it computed. Knows nothing of Weir.
+ * buffer in a context whose queue it has released. It checks what it computed. Does not use Weir's code.
  *
  *   opencl_kinds SECONDS
  *
@@ -119,7 +119,7 @@ int main(int argc, char** argv) {
 
   size_t wrong = 0;
   unsigned long frames = 0;
-  cl_uint scale = 1, offset = 0; /* of all steps so far */
+  cl_uint scale = 1, offset = 0; /* the composition of all steps so far */
   const double start = now();
   while ((now() - start < seconds && !asked_to_end) || frames % kChecks != 0) {
     check(clEnqueueNDRangeKernel(queue, take_step, 1, NULL, &items, NULL, 0, NULL, NULL), "take_step");

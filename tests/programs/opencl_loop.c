@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A compute program for tests: runs a kernel again and again and checks what it computed. Knows nothing of Weir.
+ * A compute program for tests: runs a kernel repeatedly and checks what it computed. Does not use Weir's code.
  *
  *   opencl_loop SECONDS ITEMS ROUNDS [AHEAD [REST_MS [MARK [WHOLE]]]]
  *
@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
   const int ahead = argc > 4 ? atoi(argv[4]) : 1;
   const long rest_us = argc > 5 ? atol(argv[5]) * 1000 : 0;
   const int mark = argc > 6 && atoi(argv[6]) != 0;
-  /* A kernel that may ask for the size of its launch would see that it was cut. */
+  /* A kernel that asks for the size of its launch would notice cuts. */
   const char* options = argc > 7 && atoi(argv[7]) != 0 ? "-D SIZE=get_global_size" : NULL;
   const struct timespec rest = {rest_us / 1000000, rest_us % 1000000 * 1000};
   cl_platform_id platform;
@@ -85,7 +85,7 @@ int main(int argc, char** argv) {
 
   check(clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, items * sizeof *values, values, 0, NULL, NULL),
         "clEnqueueReadBuffer");
-  /* rounds * kernels steps of x -> a x + c at once, by squaring. */
+  /* Composes rounds * kernels steps of x -> a x + c by squaring. */
   cl_uint a = 1, c = 0, step_a = 1664525u, step_c = 1013904223u;
   for (unsigned long n = kernels * rounds; n != 0; n >>= 1) {
     if (n & 1) {

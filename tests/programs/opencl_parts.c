@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A compute program for tests whose one launch uses three buffers at once: it may need more memory than its device has.
- * Checks every item of all three. Knows nothing of Weir.
+ * Checks every item of all three. Does not use Weir's code.
  *
- *   opencl_parts MIB [scatter]     three buffers of MIB; scatter: the kernel writes where what it reads says
- *   opencl_parts MIB rounds N      the kernel computes for N rounds what it writes
+ *   opencl_parts MIB [scatter]     three buffers of MIB; scatter: the kernel writes to indexes that it reads
+ *   opencl_parts MIB rounds N      the kernel computes N rounds per item
  *
- * Prints "wrong 0", and with rounds how long the launch took. Exits with 1 when a result was wrong, with 2 when a call
- * failed, and says what the driver told of it. */
+ * Prints "wrong 0", and with rounds how long the launch took. Exits with 1 when a result was wrong; with 2 when a call
+ * failed, and prints the driver's messages about it. */
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
@@ -37,7 +37,7 @@ static const char* source =
 static void check(cl_int error, const char* what) {
   if (error == CL_SUCCESS) return;
   fprintf(stderr, "opencl_parts: %s: error %d\n", what, error);
-  usleep(300000); /* what the driver has to say comes on a thread of its own */
+  usleep(300000); /* the driver's messages arrive on a thread of its own */
   exit(2);
 }
 
@@ -73,7 +73,7 @@ static cl_mem make_numbers(cl_context context, cl_uint step) {
   return buffer;
 }
 
-/* Items that are not step * i + add. */
+/* The number of items that are not step * i + add. */
 static size_t wrong_in(cl_mem buffer, cl_uint step, cl_uint add) {
   size_t wrong = 0;
   for (size_t from = 0; from < items; from += kReadItems) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// C = A * B of numbers, as an OpenCL program that knows nothing of Weir: a matrix of M * K by one of K * N, in groups
-// of 16 * 16 work-items. Checks C against rows that it computes itself, and says what its bytes sum up to, so that runs
-// can be compared.
+// An OpenCL program that does not use Weir's code: C = A * B, a matrix of M * K by one of K * N, in groups of 16 * 16
+// work-items. Compares C with rows that it computes itself, and prints a checksum of its bytes, so that runs can be
+// compared.
 //
 //   opencl_product M N K [ROUNDS [again]]     each of M, N a multiple of 16
 //
@@ -96,7 +96,8 @@ int main(int argc, char** argv) {
   Check(clEnqueueReadBuffer(queue, memory[2], CL_TRUE, 0, bytes[2], c, 0, NULL, NULL), "clEnqueueReadBuffer");
   const double took = Now() - begin;
 
-  // Every 97th row, and every row's first and last element: those at cuts are among them wherever cuts are.
+  // Checks every 97th row, and every row's first and last element, so that elements at cuts are among them wherever the
+  // cuts are.
   size_t wrong = 0;
   for (size_t row = 0; row < m; ++row)
     for (size_t column = 0; column < n; column += row % 97 == 0 || n == 1 ? 1 : n - 1) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A compute program whose need of device memory changes: scenes, each with a working set of its own, as a flight over a
- * valley has. It checks what it computed. Knows nothing of Weir.
+ * A compute program whose need of device memory changes: scenes, each with its own working set, like a flight over a
+ * valley. It checks what it computed. Does not use Weir's code.
  *
  *   opencl_scenes SECONDS LOW_MIB HIGH_MIB [SCENES [ROUNDS [FIRST [CHECKS]]]]
  *
- * A frame changes every buffer (16 MiB each) of its scene's working set, with ROUNDS (8) steps an item; SCENES (18)
- * share the time, beginning with the FIRST (0); LOW_MIB to HIGH_MIB are what they need. One buffer in CHECKS (64)
- * frames is read back and compared, and all of them at the end, which a SIGTERM brings nearer. Prints frames and MiB a
- * second and "wrong 0". Exits with 1 when a result was wrong, with 2 when a call failed. */
+ * A frame changes every buffer (16 MiB each) of its scene's working set, with ROUNDS (8) steps per item. SCENES (18)
+ * divide the time, starting with FIRST (0); they need LOW_MIB to HIGH_MIB. In every CHECKS (64) frames one buffer is
+ * read back and compared, and at the end all are. SIGTERM makes the end come early. Prints frames and MiB a second and
+ * "wrong 0". Exits with 1 when a result was wrong, with 2 when a call failed. */
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
@@ -27,7 +27,7 @@ static const char* source =
     "  a[i] = x;\n"
     "}\n";
 
-/* Of 18 scenes, how far each lies between the least and the most: long valleys, some peaks. */
+/* The position of each of 18 scenes between the least and the greatest need: long valleys, some peaks. */
 static const int kProfile[18] = {10, 20, 35, 30, 60, 90, 100, 70, 40, 25, 15, 0, 20, 50, 85, 95, 45, 5};
 
 static void check(cl_int error, const char* what) {
@@ -53,7 +53,8 @@ static cl_mem buffers[kBuffersMax];
 static unsigned long churned[kBuffersMax];
 static cl_uint* values;
 
-/* Items that are not what so many steps of x -> a x + c make of them; the steps are taken at once, by squaring. */
+/* The number of items that differ from the result of that many steps of x -> a x + c; the steps are composed by
+ * squaring. */
 static size_t wrong_in(size_t buffer, cl_uint rounds) {
   check(clEnqueueReadBuffer(queue, buffers[buffer], CL_TRUE, 0, kItems * sizeof *values, values, 0, NULL, NULL),
         "clEnqueueReadBuffer");
@@ -109,7 +110,7 @@ int main(int argc, char** argv) {
   for (double t = 0; t < seconds && !asked_to_end; t = now() - start) {
     const int scene = first + (int)(t / seconds * scenes);
     const size_t works = low + (high - low) * (size_t)kProfile[scene % 18] / 100;
-    for (; made < works; ++made) { /* a program makes what it needs when it first needs it, and keeps it */
+    for (; made < works; ++made) { /* like a program that creates its data at the first use and keeps it */
       const cl_uint seed = (cl_uint)made;
       buffers[made] = clCreateBuffer(context, CL_MEM_READ_WRITE, kItems * sizeof *values, NULL, &error);
       check(error, "clCreateBuffer");

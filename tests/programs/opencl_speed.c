@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Times what OpenCL programs do most, with whatever platform the loader finds first; scripts/bench-opencl compares two.
- * Prints one "NAME VALUE" a line; a value is nanoseconds for one call, the median of several rounds.
+ * Times the most frequent operations of OpenCL programs on the first platform that the loader finds;
+ * scripts/bench-opencl compares two platforms. Prints "NAME VALUE" on each line; a value is in nanoseconds for one
+ * call, the median of several rounds.
  *
- *   opencl_speed [--mib N] [--calls N] [WORD...]    only what has one of the words in its name; N MiB are large (256);
- *                                                   at most N calls a round */
+ *   opencl_speed [--mib N] [--calls N] [WORD...]    only operations with a WORD in their names; large: N MiB (256);
+ *                                                   at most N calls per round */
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
@@ -45,7 +46,7 @@ static int wanted(const char* name) {
   return words_count == 0;
 }
 
-/* Calls `round(n)` a few times; each says what n of it took. */
+/* Calls `round(n)` several times; each call reports the time that n operations took. */
 static void measure(const char* name, int n, void (*round)(int n)) {
   double times[kRounds];
   if (!wanted(name)) return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a compute program can observe of a device's time: events, profiling, waiting, failures, memory. Knows nothing of
- * Weir.
+ * What a compute program can observe of a device's time: events, profiling, waiting, failures, memory. Does not use
+ * Weir's code.
  *
  *   opencl_timing LAUNCHES ITEMS [TOLERANCE_NS]    TOLERANCE_NS: between times of different events (0)
  *
@@ -100,7 +100,7 @@ int main(int argc, char** argv) {
   cl_event* events = calloc((size_t)launches, sizeof *events);
   check(clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, bytes, values, 0, NULL, NULL), "clEnqueueWriteBuffer");
 
-  /* A queue in order: what events say, and how long the program waits. */
+  /* An in-order queue: the times of events, and how long the program waits. */
   cl_int complete = CL_COMPLETE, failure = -1;
   double span = now_ns();
   for (int i = 0; i < launches; ++i)
@@ -123,7 +123,7 @@ int main(int argc, char** argv) {
   }
   wait_for_callbacks(1);
 
-  /* A kernel after its wait list in another queue, and a user event that holds it back. */
+  /* A kernel after its wait list in another queue, held back by a user event. */
   cl_event held = clCreateUserEvent(context, &error), first, second;
   check(error, "clCreateUserEvent");
   check(clEnqueueNDRangeKernel(free_queue, add, 1, NULL, &items, NULL, 1, &held, &first), "clEnqueueNDRangeKernel");
@@ -155,7 +155,7 @@ int main(int argc, char** argv) {
   clReleaseEvent(first);
   clReleaseEvent(second);
 
-  /* A map is a copy out, its unmap a copy in. */
+  /* A map copies from the device, and its unmap to the device. */
   cl_uint* mapped =
       clEnqueueMapBuffer(queue, buffer, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0, NULL, NULL, &error);
   check(error, "clEnqueueMapBuffer");
@@ -168,7 +168,7 @@ int main(int argc, char** argv) {
   for (size_t i = 0; i < items; ++i) expect(values[i] == computed + 7, "a value");
   clReleaseMemObject(buffer);
 
-  /* Memory, a MiB at a time beyond the first half, until there is none. */
+  /* Allocates memory, beyond the first half in pieces of 1 MiB, until there is none. */
   int pieces = 0;
   cl_mem held_memory[4096];
   for (error = CL_SUCCESS; pieces < 4096 && error == CL_SUCCESS; ++pieces)

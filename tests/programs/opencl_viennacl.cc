@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ViennaCL's own kernels, for tests/e2e/compatibility.py, which compiles it: conjugate gradients on a sparse matrix, a
-// dense product, and an LU solution. Prints what each comes to, and how far that is from right. Ends with 1 when one
-// is.
+// dense product, and an LU solution. Prints the result of each and its error. Ends with 1 when a result is wrong.
 #define VIENNACL_WITH_OPENCL
 #include <cmath>
 #include <cstdio>
@@ -20,7 +19,7 @@ namespace {
 constexpr std::size_t kGrid = 48, kUnknowns = kGrid * kGrid;  // of a Poisson problem on a square
 constexpr std::size_t kOrder = 96;                            // of the dense matrices
 
-bool Said(const char* what, double value, double error) {
+bool Report(const char* what, double value, double error) {
   std::printf("%s %.9e, off by %.2e\n", what, value, error);
   return std::isfinite(value) && error < 1e-4;
 }
@@ -42,7 +41,7 @@ bool ConjugateGradients() {
   const viennacl::vector<double> solution = viennacl::linalg::solve(matrix, right, viennacl::linalg::cg_tag(1e-9, 400));
   const viennacl::vector<double> product = viennacl::linalg::prod(matrix, solution);
   const viennacl::vector<double> residual = right - product;
-  return Said("conjugate gradients:", viennacl::linalg::norm_2(solution), viennacl::linalg::norm_2(residual));
+  return Report("conjugate gradients:", viennacl::linalg::norm_2(solution), viennacl::linalg::norm_2(residual));
 }
 
 std::vector<std::vector<double>> Dense(double diagonal) {
@@ -69,7 +68,7 @@ bool DenseProduct() {
       sum += product[i][k];
       error = std::fmax(error, std::fabs(product[i][k] - right_one));
     }
-  return Said("dense product:", sum, error);
+  return Report("dense product:", sum, error);
 }
 
 bool LuSolution() {
@@ -85,7 +84,7 @@ bool LuSolution() {
   viennacl::linalg::lu_substitute(factors, solution);
   const viennacl::vector<double> product = viennacl::linalg::prod(matrix, solution);
   const viennacl::vector<double> residual = right - product;
-  return Said("LU solution:", viennacl::linalg::norm_2(solution), viennacl::linalg::norm_2(residual));
+  return Report("LU solution:", viennacl::linalg::norm_2(solution), viennacl::linalg::norm_2(residual));
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What TCP itself does on a way: what scripts/bench-network compares with. Prints "round trip NS" of a byte each way,
- * and "bandwidth BYTES_PER_SECOND" and "bandwidth back BYTES_PER_SECOND" of one connection that carries N MiB after
- * another there, each acknowledged with a byte, and back, each asked for with one.
+ * The speed of TCP itself, with which scripts/bench-network compares. Prints "round trip NS" of one byte each way, and
+ * "bandwidth BYTES_PER_SECOND" and "bandwidth back BYTES_PER_SECOND" of one connection that sends pieces of N MiB
+ * there, each acknowledged by a byte, and back, each requested by a byte.
  *
- *   tcp_speed [MIB]                                over loopback, with a process of its own at the other end
+ *   tcp_speed [MIB]                                over loopback, to a second process that it starts
  *   tcp_speed --serve ADDRESS PORT                 the other end, until it is killed; PORT 0 is any, and printed
- *   tcp_speed --to ADDRESS PORT [MIB [PINGS]]      to such an end */
+ *   tcp_speed --to ADDRESS PORT [MIB [PINGS]]      to such a server */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Preloaded into user-mode Linux (tests/e2e/guest_e2e.py). Linux 6.1 as a program gives its processes their registers
-// by PTRACE_SETREGSET in the 2,696 bytes that they took up to AVX-512; a kernel on a CPU with more (AMX) takes all or
-// none (EFAULT), and the virtual machine's first process is its last. What 6.1 doesn't know of stays as it is.
+// Preloaded into user-mode Linux (tests/e2e/guest_e2e.py). User-mode Linux 6.1 sets its processes' registers by
+// PTRACE_SETREGSET with 2,696 bytes, which suffice up to AVX-512. On a CPU with more registers (AMX) the host's kernel
+// accepts all of them or none (EFAULT), and the virtual machine's first process dies. This library keeps the values of
+// registers that 6.1 does not know.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -13,8 +14,9 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-enum { kBitsAt = 512 };                     // of the XSAVE area: which parts are in use (Intel SDM, volume 1, 13.4.2)
-static const uint64_t kPartsGiven = 0x2FF;  // x87 to AVX-512, and the protection keys: what lies in 2,696 bytes
+// offset in the XSAVE area: which parts are in use (Intel SDM, volume 1, 13.4.2)
+enum { kBitsAt = 512 };
+static const uint64_t kPartsGiven = 0x2FF;  // x87 to AVX-512, and the protection keys: the parts within 2,696 bytes
 
 typedef long (*PtraceFunction)(enum __ptrace_request, ...);
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A GLX program with one or more windows. It looks after each frame whether GL is as it left it.
+ * A GLX program with one or more windows. It checks after each frame that GL's state is unchanged.
  *
  *   weir_windows [--windows N] [--threads] [--single] [--frames N] [--interval-ms N] [--term clean|_exit]
  *
- *   --threads      a thread, a display connection and a context for each window; else one thread goes round
+ *   --threads      a thread, a display connection and a context for each window; otherwise one thread serves all
  *   --single       single-buffered windows: a frame ends with glFlush, every other one with glFinish
  *   --frames       of each window, then it ends; 0: until SIGTERM
- *   --term         what SIGTERM does: let it end by itself (status 0), or _exit(9) in the handler
+ *   --term         the effect of SIGTERM: a normal end (status 0), or _exit(9) in the handler
  *
- * Its last line is "frames N": what it showed in all windows. Status 1: it couldn't do what was asked; 2: GL was not
- * as it had been left. */
+ * Its last line is "frames N": the number of frames in all windows. Status 1: it could not do what was asked; 2: GL's
+ * state had changed. */
 #include <GL/gl.h>
 #include <GL/glx.h>
 #include <X11/Xlib.h>

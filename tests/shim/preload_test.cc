@@ -122,7 +122,7 @@ void ExpectHolds(const std::string& name, Environment more = {}) {
 
 // -- Programs that never present -------------------------------------------------------------------------------------
 
-TEST(Preload, AProgramThatPresentsNothingCarriesOnlyTheStub) {
+TEST(Preload, AProgramWithoutPresentsLoadsOnlyTheStub) {
   const Outcome outcome = RunProgram({"/bin/cat", "/proc/self/maps"}, {{"WEIR_ATTACH", "/nowhere"}});
   EXPECT_EQ(outcome.status, 0);
   EXPECT_NE(outcome.out.find("libweir-gl-preload.so"), std::string::npos);
@@ -178,19 +178,19 @@ TEST(Preload, ASetuidProgramRunsWithoutIt) {
 // -- Names and functions ---------------------------------------------------------------------------------------------
 
 TEST(Preload, DlsymOnAHandleGivesOursAndCallsReachTheDriver) { ExpectHolds("handle"); }
-TEST(Preload, DlsymOfOtherNamesIsAsEver) { ExpectHolds("other-names"); }
-TEST(Preload, RtldNextMeansWhatComesAfterTheCaller) { ExpectHolds("next"); }
-TEST(Preload, DlerrorSaysWhatItWouldSay) { ExpectHolds("errors"); }
+TEST(Preload, DlsymOfOtherNamesIsUnchanged) { ExpectHolds("other-names"); }
+TEST(Preload, RtldNextFindsTheLibraryAfterTheCaller) { ExpectHolds("next"); }
+TEST(Preload, DlerrorIsUnchanged) { ExpectHolds("errors"); }
 TEST(Preload, GlxGetProcAddressGivesOursIfTheDriverHasIt) { ExpectHolds("glx-get-proc"); }
 TEST(Preload, EglGetProcAddressGivesOursIfTheDriverHasIt) { ExpectHolds("egl-get-proc"); }
 TEST(Preload, SwapBuffersWithDamageIsThereIfTheDriverHasIt) {
   ExpectHolds("egl-get-proc", {{"WEIR_FAKE_EGL_DAMAGE", "1"}});
 }
-TEST(Preload, AngleIsLeftAlone) { ExpectHolds("angle"); }
+TEST(Preload, AngleIsNotIntercepted) { ExpectHolds("angle"); }
 TEST(Preload, AnOverlayThatFindsTheDriverThroughDlsymReachesIt) { ExpectHolds("overlay"); }
 TEST(Preload, ThreadsMayPresentForTheFirstTimeAtOnce) { ExpectHolds("threads"); }
 TEST(Preload, WhereThereIsNoGlItsNamesAreAbsent) { ExpectHolds("absent"); }
-TEST(Preload, EachGlFlushLeadsToTheLibraryThatItWasAskedFrom) { ExpectHolds("two-flushes"); }
+TEST(Preload, EachGlFlushReachesTheLibraryThatItWasLoadedFrom) { ExpectHolds("two-flushes"); }
 TEST(Preload, ErrnoIsLeftAlone) { ExpectHolds("errno"); }
 TEST(Preload, EglErrorsAreLeftForTheProgram) { ExpectHolds("egl-errors"); }
 TEST(Preload, TheEnvironmentIsLeftAlone) { ExpectHolds("environment"); }
@@ -272,7 +272,7 @@ TEST(Preload, ALinkedSingleBufferedProgramIsCaught) {
   EXPECT_LE(frames, 5u);
 }
 
-TEST(Preload, FlushesOfADoubleBufferedProgramAreNothing) {
+TEST(Preload, FlushesOfADoubleBufferedProgramAreIgnored) {
   ExpectHolds("double-buffered");
   EXPECT_EQ(FramesOf({WEIR_PROBE, "double-buffered"}), 3u);
 }
@@ -285,10 +285,10 @@ TEST(Preload, AnOverlayIsPreloadedBeforeOrAfterUs) {
     EXPECT_EQ(FramesOf({WEIR_PROBE_LINKED}, {}, preload), 3u) << preload;
 }
 
-TEST(Preload, AnotherLibraryThatHooksDlsymIsAskedToo) {
+TEST(Preload, AnotherLibraryThatHooksDlsymIsCalledToo) {
   const std::string ours = WEIR_PRELOAD, theirs = WEIR_FAKE_HOOKER;
   EXPECT_EQ(FramesOf({WEIR_PROBE, "hooker"}, {}, ours + ":" + theirs), 3u);
-  // Before us, it leads the program past us: that works as without us, and nobody counts.
+  // Before us, it bypasses the stub: the program works as without it, and no frame is counted.
   const Outcome outcome = Program({WEIR_PROBE, "hooker"}, {}, theirs + ":" + ours).Wait();
   EXPECT_EQ(outcome.out, "ok\n");
 }
@@ -305,7 +305,7 @@ TEST(Preload, AThreadMayBeCancelledInItsPresent) {
 
 // -- Ends ------------------------------------------------------------------------------------------------------------
 
-TEST(Preload, AProgramEndsAsItWouldWithoutIt) {
+TEST(Preload, AProgramEndsAsWithoutTheShim) {
   struct Case {
     const char* how;
     int status;
@@ -340,7 +340,7 @@ TEST(Preload, AProgramEndsWhileAThreadWaitsAtTheGate) {
   EXPECT_TRUE(WaitUntil([&] { return host.Processes() == 0; }));
 }
 
-TEST(Preload, AProgramThatIsReplacedByExecAttachesAnew) {
+TEST(Preload, AProgramAttachesAgainAfterExec) {
   const TempFolder folder;
   GateHost host(folder / "v");
   EXPECT_EQ(RunAttached({WEIR_PROBE, "execs"}, {{"WEIR_ATTACH", folder / "v"}}).out, "ok\n");
@@ -355,7 +355,7 @@ std::set<pid_t> Attached(GateHost& host) {
   });
 }
 
-TEST(Preload, AForkedChildAttachesAsAProcessOfItsOwn) {
+TEST(Preload, AForkedChildAttachesAsASeparateProcess) {
   const TempFolder folder;
   GateHost host(folder / "v");
   Program program({WEIR_PROBE, "forks"}, {{"WEIR_ATTACH", folder / "v"}});
@@ -377,13 +377,13 @@ TEST(Preload, AForkedChildThatOutlivesItsParentDoesNotKeepItsParentAttached) {
   EXPECT_TRUE(WaitUntil([&] { return host.Processes() == 0; })) << "the child ends with its input";
 }
 
-// -- Nobody there ----------------------------------------------------------------------------------------------------
+// -- No daemon -------------------------------------------------------------------------------------------------------
 
 std::size_t Lines(const std::string& text) {
   return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
 }
 
-TEST(Preload, WithoutADaemonAProgramRunsAndSaysSoOnce) {
+TEST(Preload, WithoutADaemonAProgramRunsWithOneMessage) {
   const TempFolder folder;
   for (const std::string& attach : {folder / "nobody", std::string(5'000, 'x'), folder.path()}) {
     const Outcome outcome = RunProgram({WEIR_PROBE, "threads"}, {{"WEIR_ATTACH", attach}});
@@ -394,7 +394,7 @@ TEST(Preload, WithoutADaemonAProgramRunsAndSaysSoOnce) {
   }
 }
 
-TEST(Preload, WithoutTheShimBesideItAProgramRunsAndSaysSoOnce) {
+TEST(Preload, WithoutTheShimAProgramRunsWithOneMessage) {
   const TempFolder folder;
   std::filesystem::copy_file(WEIR_PRELOAD, folder / "libweir-gl-preload.so");
   for (const char* name : {"handle", "overlay", "threads"}) {

@@ -222,7 +222,7 @@ static void forks(void) {
   EXPECT(status == 0);
 }
 
-/* Nobody has GL here: its names are as absent as they'd be without the stub, until somebody brings them. */
+/* No library has GL here: its names are absent as without the stub, until a library with them is loaded. */
 static void absent(void) {
   static const char* const names[] = {"glXSwapBuffers", "eglSwapBuffers", "glXGetProcAddressARB", "glFlush"};
   for (int i = 0; i < 4; ++i) {
@@ -317,7 +317,7 @@ static void egl_single(void) {
   EXPECT(swaps_of(gl, "weir_fake_flushes") == 900);
 }
 
-/* Flushes before each swap; nobody asks the driver anything at a flush. */
+/* Flushes before each swap; no driver function is called at a flush. */
 static void double_buffered(void) {
   void* gl = open_library("WEIR_FAKE_GL");
   glx_make_current_function make_current;

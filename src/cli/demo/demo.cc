@@ -92,7 +92,7 @@ Status WriteReport(const DemoOptions& options, const DemoResult& result) {
   file << RenderReport(result);
   file.close();
   if (file) return Ok();
-  return Fail(Errc::kIo, fmt::format("cannot write the report {}: {}; give another place with --report", options.report,
+  return Fail(Errc::kIo, fmt::format("cannot write the report {}: {}; give another file with --report", options.report,
                                      std::strerror(errno)));
 }
 

@@ -33,7 +33,7 @@ DemoResult TwoPrograms() {
   return result;
 }
 
-TEST(Judge, ComparesWhatWasPromisedWithWhatWasGot) {
+TEST(Judge, ComparesPromisesWithResults) {
   const Outcome a = Judge(TwoPrograms(), 0, 0);
   EXPECT_DOUBLE_EQ(a.promise, 0.75);
   EXPECT_DOUBLE_EQ(a.got, 0.9);

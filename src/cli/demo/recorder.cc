@@ -18,7 +18,7 @@ Result<std::vector<Tally>> Recorder::Tallies(const Snapshot& snapshot) const {
     const auto v = std::find_if(snapshot.vgpus.begin(), snapshot.vgpus.end(),
                                 [&](const VgpuView& one) { return one.name == program.name; });
     if (v == snapshot.vgpus.end())
-      return Fail(Errc::kUnavailable, fmt::format("vGPU '{}' is gone: its program has ended", program.name));
+      return Fail(Errc::kUnavailable, fmt::format("vGPU '{}' was removed: its program has ended", program.name));
     tallies.push_back({v->totals.frames, v->totals.late_frames, v->totals.gpu_ns, v->totals.wait_ns});
   }
   return tallies;

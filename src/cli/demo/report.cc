@@ -146,7 +146,7 @@ std::string Comparison(const DemoResult& result) {
          "</table></div>\n<p class=\"faint\">Promise: the weight's part of all weights. Got: part of the GPU time that "
          "all programs of the device used; the mark on "
          "the bar is the promise. Of device: part of what the device could give. A policy that only caps (reserve) "
-         "leaves what one program doesn't use to nobody: there another's part of what was used can exceed its promise, "
+         "leaves one program's unused time idle: another's part of the used time can then exceed its promise, "
          "its part of the device can't. Frame time: between the returns of "
          "two presents; mean, p99 (nearest rank) and max "
          "over all frames. Wait: of wall time, "
@@ -166,10 +166,10 @@ std::vector<FrameTimeCurve> CurvesOf(const DemoResult& result, const Phase& phas
 std::string LostNote(const Phase& phase) {
   std::int64_t lost = 0;
   for (const ProgramPhase& program : phase.programs) lost += program.lost;
-  return lost == 0 ? ""
-                   : fmt::format(
-                         "<p class=\"faint\">{} frames were counted but came too fast to be recorded one by one.</p>\n",
-                         lost);
+  return lost == 0
+             ? ""
+             : fmt::format("<p class=\"faint\">{} frames were counted but came too fast to be recorded singly.</p>\n",
+                           lost);
 }
 
 std::string RateVerdict(const DemoResult& result, std::size_t p) {

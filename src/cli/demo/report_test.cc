@@ -70,7 +70,7 @@ TEST(Report, IsWellFormedAndHasARowAndTwoPlotsForEachPolicy) {
   EXPECT_NE(html.find("prefers-color-scheme: dark"), std::string::npos);
 }
 
-TEST(Report, EscapesWhatProgramsAndMachinesAreCalled) {
+TEST(Report, EscapesNamesOfProgramsAndMachines) {
   const std::string html = RenderReport(Made(10));
   EXPECT_EQ(html.find("<script"), std::string::npos);
   EXPECT_EQ(html.find("a<b>"), std::string::npos);
@@ -78,7 +78,7 @@ TEST(Report, EscapesWhatProgramsAndMachinesAreCalled) {
   EXPECT_NE(html.find("&quot;x&quot;&amp;"), std::string::npos);
 }
 
-TEST(Report, NeedsNothingFromOutside) {
+TEST(Report, RefersToNoOtherFile) {
   const std::string html = RenderReport(Made(10));
   for (const char* outside : {"http:", "https:", "src=", "href=", "url(", "@import"})
     EXPECT_EQ(html.find(outside), std::string::npos) << outside;
@@ -127,7 +127,7 @@ TEST(Lateness, FollowsTheDefinitionOfTheControlApi) {
   EXPECT_DOUBLE_EQ(LateAfterMs(workload), 21);
 }
 
-TEST(Report, OfEmulatedDevicesSaysSoBesideEveryFigure) {
+TEST(Report, LabelsEveryFigureOfEmulatedDevices) {
   DemoResult result = Made(10);
   result.emulated = true;
   result.workloads[2].device = "emulated1";
@@ -141,7 +141,7 @@ TEST(Report, OfEmulatedDevicesSaysSoBesideEveryFigure) {
   EXPECT_EQ(RenderReport(Made(10)).find("emulated"), std::string::npos);
 }
 
-TEST(Judged, APromiseIsOfTheProgramsOfOneDevice) {
+TEST(Judged, PromisesAreRelativeToTheProgramsOfOneDevice) {
   DemoResult result = Made(10);
   result.workloads[2].device = "emulated1";
   EXPECT_DOUBLE_EQ(Judge(result, 0, 0).promise, 50.0 / 80);

@@ -39,13 +39,13 @@ TEST(GpuTimeBins, SpreadsAFrameOverTheTimeItTook) {
   EXPECT_DOUBLE_EQ(bins[3], 0);
 }
 
-TEST(GpuTimeBins, CountsOfAFrameAcrossAnEndOnlyThePartInside) {
+TEST(GpuTimeBins, CountsOnlyThePartOfAFrameWithinThePhase) {
   const auto bins =
       GpuTimeBins({{5 * kPlotMs, 10 * kPlotMs, 8}, {25 * kPlotMs, 10 * kPlotMs, 8}}, 0, 20 * kPlotMs, 10 * kPlotMs);
   EXPECT_DOUBLE_EQ(std::accumulate(bins.begin(), bins.end(), 0.0), 8);
 }
 
-TEST(ShareBins, AddUpToOneWhereAnythingWasUsed) {
+TEST(ShareBins, SumToOneInUsedBins) {
   Phase phase{"none", 0, 20 * kPlotMs, {}};
   phase.programs = {{{{10 * kPlotMs, 10 * kPlotMs, 30}}, {}, 0}, {{{10 * kPlotMs, 10 * kPlotMs, 10}}, {}, 0}};
   const auto shares = ShareBins(phase, {0, 1}, 10 * kPlotMs);

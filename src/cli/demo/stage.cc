@@ -51,7 +51,7 @@ Status CheckPolicies(const ControlClient& client, const std::vector<std::string>
   for (const PolicyView& policy : policies) known += (known.empty() ? "" : ", ") + policy.name;
   for (const std::string& name : wanted)
     if (std::none_of(policies.begin(), policies.end(), [&](const PolicyView& policy) { return policy.name == name; }))
-      return Fail(Errc::kInvalidArgument, fmt::format("cannot play the policy '{}'; there are: {}", name, known));
+      return Fail(Errc::kInvalidArgument, fmt::format("unknown policy '{}'; known: {}", name, known));
   return Ok();
 }
 
@@ -199,11 +199,9 @@ Status Stage::AwaitFrames(const std::vector<Workload>& workloads, StopSignals& s
     }
     if (waiting.empty()) return Ok();
     if (platform::Now() > end)
-      return Fail(
-          Errc::kTimeout,
-          fmt::format(
-              "no frame of {} within {:.0f} s; look with --keep at the logs, and whether the program runs without weir",
-              waiting, SecondsOf(kFramesLimit)));
+      return Fail(Errc::kTimeout, fmt::format("no frame of {} within {:.0f} s; read the logs with --keep, and check "
+                                              "whether the program runs without weir",
+                                              waiting, SecondsOf(kFramesLimit)));
     if (signals.WaitFor(milliseconds(50))) return Fail(Errc::kUnavailable, "stopped before the first frame");
   }
 }

@@ -33,7 +33,7 @@ std::string TextAt(const ReadPiece& read, std::uint64_t offset, std::size_t max)
   return text.substr(0, text.find('\0'));
 }
 
-/// Where the file holds what is mapped at `address`.
+/// Returns the file offset of the bytes that are mapped at `address`.
 std::optional<std::uint64_t> OffsetOf(const std::vector<Elf64_Phdr>& segments, std::uint64_t address) {
   for (const Elf64_Phdr& one : segments)
     if (one.p_type == PT_LOAD && address >= one.p_vaddr && address - one.p_vaddr < one.p_filesz)
@@ -83,7 +83,7 @@ ElfImage ParseElf(const ReadPiece& read) {
     if (!segment) return image;
     segments.push_back(*segment);
   }
-  // Of each the first, or a file with hundreds of them would take a million reads.
+  // The first of each type: a file may contain hundreds, which would take a million reads.
   const auto first = [&](Elf64_Word type) { return std::ranges::find(segments, type, &Elf64_Phdr::p_type); };
   if (const auto one = first(PT_INTERP); one != segments.end())
     image.loader = TextAt(read, one->p_offset, std::min<std::uint64_t>(one->p_filesz, kPathBytesMax));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an executable's headers say about how it is loaded. The file is not trusted: reads are bounded, whatever it
-// says.
+// How an executable is loaded, according to its headers. The file is not trusted: reads are bounded for any content.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +14,13 @@ struct ElfImage {
   std::uint16_t machine = 0;  // e_machine
   std::string loader;         // its interpreter (ld.so); empty: static
   std::vector<std::string> needed;
-  bool readable = false;  // the headers make sense; of another word size only `bits` and `machine` are looked at
+  bool readable = false;  // the headers are valid; with another word size only `bits` and `machine` are read
 };
 
-/// At most `size` bytes from `offset` on; fewer where the file ends.
+/// Returns at most `size` bytes from `offset` on; fewer at the end of the file.
 using ReadPiece = std::function<std::string(std::uint64_t offset, std::size_t size)>;
 
-/// Of what begins with ELF's magic.
+/// For a file that begins with ELF's magic.
 ElfImage ParseElf(const ReadPiece& read);
 
 /// "x86-64", "aarch64", "i386" …, or "machine 243".
@@ -31,9 +30,9 @@ std::uint16_t OwnMachine();
 
 struct ScriptLine {
   std::string interpreter;
-  std::string argument;  // all that follows it, as the kernel hands it on
+  std::string argument;  // the rest of the line, as the kernel passes it on
 };
-/// Of a file that begins with "#!": what stands in its first line.
+/// Parses the first line of a file that begins with "#!".
 ScriptLine ParseScriptLine(const std::string& head);
 
 }  // namespace weir::cli

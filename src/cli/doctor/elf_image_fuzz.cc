@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program's file as 'weir doctor' reads it. Any bytes are taken without crashing, and whatever they say, the number
-// of reads and the size of each are bounded.
+// A program's file as 'weir doctor' reads it. For any bytes the parser does not crash, and the number of reads and the
+// size of each are bounded.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -10,7 +10,7 @@
 
 namespace {
 
-constexpr std::size_t kReadsMax = 5'000;  // 256 segments, 4,096 dynamic entries, 256 names and some
+constexpr std::size_t kReadsMax = 5'000;  // 256 segments, 4,096 dynamic entries, 256 names, and a margin
 constexpr std::size_t kReadBytesMax = 4096;
 
 void Require(bool holds) {

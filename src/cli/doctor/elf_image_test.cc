@@ -63,7 +63,7 @@ std::string MakeProgram() {
   return bytes;
 }
 
-TEST(ElfImage, SaysWhatLoadsItAndWhatItLinks) {
+TEST(ElfImage, ReadsTheLoaderAndTheLinkedLibraries) {
   const ElfImage image = ParseText(MakeProgram());
   EXPECT_TRUE(image.readable);
   EXPECT_EQ(image.bits, 64);
@@ -72,7 +72,7 @@ TEST(ElfImage, SaysWhatLoadsItAndWhatItLinks) {
   EXPECT_EQ(image.needed, (std::vector<std::string>{"libGL.so.1", "libc.so.6"}));
 }
 
-TEST(ElfImage, OfThisTestIsRead) {
+TEST(ElfImage, ReadsThisTestProgram) {
   const std::filesystem::path self("/proc/self/exe");
   std::string bytes(std::filesystem::file_size(self), '\0');
   ASSERT_TRUE(std::ifstream(self, std::ios::binary).read(bytes.data(), static_cast<std::streamsize>(bytes.size())));
@@ -83,7 +83,7 @@ TEST(ElfImage, OfThisTestIsRead) {
                           [](const std::string& name) { return name.starts_with("libc.so"); }));
 }
 
-TEST(ElfImage, OfAnotherWordSizeSaysWhichMachine) {
+TEST(ElfImage, ReadsTheMachineOfAnotherWordSize) {
   std::string bytes = MakeProgram();
   bytes[EI_CLASS] = ELFCLASS32;
   Put(bytes, EI_NIDENT + 2, std::uint16_t{EM_386});
@@ -93,7 +93,7 @@ TEST(ElfImage, OfAnotherWordSizeSaysWhichMachine) {
   EXPECT_EQ(image.loader, "");
 }
 
-TEST(ElfImage, WhatIsNoElfHasNoBits) {
+TEST(ElfImage, OtherFilesHaveNoWordSize) {
   EXPECT_EQ(ParseText("").bits, 0);
   EXPECT_EQ(ParseText("#!/bin/sh\n").bits, 0);
   EXPECT_EQ(ParseText("\x7f"
@@ -102,13 +102,13 @@ TEST(ElfImage, WhatIsNoElfHasNoBits) {
             0);
 }
 
-TEST(ElfImage, ACutOffOneIsNotBelieved) {
+TEST(ElfImage, RefusesATruncatedFile) {
   const std::string whole = MakeProgram();
   for (std::size_t size = 0; size < 64 + 3 * 56; ++size)
     EXPECT_FALSE(ParseText(whole.substr(0, size)).readable) << size;
 }
 
-TEST(ElfImage, OfManyDynamicSectionsTheFirstIsRead) {
+TEST(ElfImage, ReadsTheFirstOfManyDynamicSections) {
   constexpr std::size_t kSegments = 256;
   Elf64_Ehdr header{};
   std::memcpy(header.e_ident, ELFMAG, SELFMAG);
@@ -125,7 +125,7 @@ TEST(ElfImage, OfManyDynamicSectionsTheFirstIsRead) {
   std::size_t reads = 0;
   const ElfImage image = ParseElf([&](std::uint64_t offset, std::size_t size) {
     ++reads;
-    // Entries without an end, wherever one looks.
+    // Endless entries at every offset.
     return offset < sizeof(header) + kSegments * sizeof(dynamic) && size != sizeof(Elf64_Dyn)
                ? bytes.substr(offset, size)
                : std::string(size, '\1');
@@ -134,7 +134,7 @@ TEST(ElfImage, OfManyDynamicSectionsTheFirstIsRead) {
   EXPECT_LT(reads, 5'000U);
 }
 
-RC_GTEST_PROP(ElfImage, AnyBytesInItsHeadersAreSurvived, ()) {
+RC_GTEST_PROP(ElfImage, SurvivesAnyBytesInTheHeaders, ()) {
   std::string bytes = MakeProgram();
   const int flips = *rc::gen::inRange(1, 20);
   for (int i = 0; i < flips; ++i) bytes[*rc::gen::inRange<std::size_t>(4, bytes.size())] = *rc::gen::arbitrary<char>();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The facts that the doctor has gathered. Plain values, so that the judgement is tested with made-up ones.
+// The facts that the doctor has gathered. Plain values, so that tests of the judgement can make them up.
 #pragma once
 
 #include <cstdint>
@@ -60,7 +60,7 @@ struct DaemonFacts {
   std::string socket;
   bool socket_named = false;  // by flag or environment: no other socket may be used
   bool socket_exists = false;
-  std::optional<Errc> code;  // it does not answer like a daemon of Weir
+  std::optional<Errc> code;  // the reply is not that of a Weir daemon
   std::string error;
   std::string version, run_dir;
   bool is_private = false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conclusions from the facts: is the program controlled, are its charges true, and if not, why and what to do. Pure.
+// Conclusions from the facts: whether the program is controlled and its charges are true, and if not, the reason and
+// the remedy. Pure.
 #pragma once
 
 #include <cstdint>

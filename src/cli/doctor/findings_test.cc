@@ -42,7 +42,7 @@ TreeProcess InTree(std::int64_t pid, const char* program) {
   return one;
 }
 
-/// A healthy node, and a program that is held.
+/// A healthy node, and a program that is attached.
 DoctorFacts Healthy() {
   DoctorFacts facts;
   facts.install = {"1.0",
@@ -72,7 +72,7 @@ DoctorFacts Healthy() {
   return facts;
 }
 
-/// The same, but no process attached.
+/// The same facts without an attached process.
 DoctorFacts Unheld() {
   DoctorFacts facts = Healthy();
   facts.trial->attached.clear();
@@ -85,7 +85,7 @@ const Finding* Find(const std::vector<Finding>& findings, const std::string& id)
   return found == findings.end() ? nullptr : &*found;
 }
 
-/// The finding is there, at that level; and everything that isn't fine says why or what to do.
+/// Expects the finding at that level, and that every other level than "fine" gives a reason or a remedy.
 void ExpectFinding(const DoctorFacts& facts, const std::string& id, Level level) {
   const std::vector<Finding> findings = Judge(facts);
   const Finding* found = Find(findings, id);
@@ -94,7 +94,7 @@ void ExpectFinding(const DoctorFacts& facts, const std::string& id, Level level)
   EXPECT_NE(found->what, "");
 }
 
-TEST(Findings, AProgramThatIsHeldHasNoProblem) {
+TEST(Findings, AnAttachedProgramHasNoProblem) {
   const auto findings = Judge(Healthy());
   EXPECT_EQ(ExitCodeOf(findings), 0) << FindingsText(findings, false);
   ExpectFinding(Healthy(), "hooked", Level::kOk);
@@ -102,26 +102,26 @@ TEST(Findings, AProgramThatIsHeldHasNoProblem) {
   EXPECT_NE(Find(findings, "hooked")->what.find("through GLX"), std::string::npos);
 }
 
-TEST(Findings, AMeterThatWasRejectedIsNamed) {
+TEST(Findings, ARejectedMeterIsReported) {
   DoctorFacts facts = Healthy();
   facts.trial->attached = {Attached(kPid, {"timer-query", "wall-clock"})};
   ExpectFinding(facts, "meter-rejected", Level::kNote);
   EXPECT_NE(Find(Judge(facts), "meter-rejected")->what.find("timer-query"), std::string::npos);
   facts.trial->attached = {Attached(kPid, {"wall-clock"})};
   ExpectFinding(facts, "meter-wall-clock", Level::kNote);
-  facts.trial->messages = {"weir: GPU timestamps of 'x' contradict the wall clock, or don't come; not used"};
-  ExpectFinding(facts, "meter-rejected", Level::kNote);  // before anybody looked
+  facts.trial->messages = {"weir: GPU timestamps of 'x' contradict the wall clock, or are missing; not used"};
+  ExpectFinding(facts, "meter-rejected", Level::kNote);  // before the trial's first poll
   facts.trial->attached = {Attached(kPid, {"none"})};
   ExpectFinding(facts, "meter-none", Level::kNote);
 }
 
-TEST(Findings, SayWhoStartedTheOneThatIsHeld) {
+TEST(Findings, ShowTheAncestryOfTheAttachedProcess) {
   DoctorFacts facts = Healthy();
   facts.trial->attached = {Attached(kPid + 1, {"worker-cpu-time"})};
   EXPECT_EQ(Find(Judge(facts), "hooked")->why, "started by sh(100)");
 }
 
-TEST(Findings, WhatLdSoWouldDropIsAProblemOfTheFile) {
+TEST(Findings, APreloadThatLdSoWouldDropIsAProblem) {
   const std::vector<std::pair<std::string, ImageFacts>> cases = [] {
     ImageFacts fixed = GlProgram(), privileged = GlProgram(), small = GlProgram(), musl = GlProgram();
     fixed.loader = "";
@@ -141,7 +141,7 @@ TEST(Findings, WhatLdSoWouldDropIsAProblemOfTheFile) {
   }
 }
 
-TEST(Findings, OfAScriptItsInterpreterIsJudged) {
+TEST(Findings, AScriptIsJudgedByItsInterpreter) {
   DoctorFacts facts = Unheld();
   ImageFacts script;
   script.path = "/x/start.sh";
@@ -165,7 +165,7 @@ TEST(Findings, AProgramThatCannotRunEndsWithItsOwnCode) {
   EXPECT_NE(Find(Judge(facts), "program")->why.find("noexec"), std::string::npos);
 }
 
-TEST(Findings, AnUnheldProgramIsExplainedByWhatItLoaded) {
+TEST(Findings, LoadedLibrariesExplainAnUnattachedProgram) {
   ExpectFinding(Unheld(), "not-hooked", Level::kProblem);
   ExpectFinding(Unheld(), "no-present", Level::kProblem);
 
@@ -196,7 +196,7 @@ TEST(Findings, AnUnheldProgramIsExplainedByWhatItLoaded) {
   ExpectFinding(angle, "angle", Level::kNote);
 }
 
-TEST(Findings, TheDaemonIsJudgedByWhatAnswers) {
+TEST(Findings, TheDaemonIsJudgedByItsReply) {
   DoctorFacts none = Healthy();
   none.program.reset();
   none.trial.reset();
@@ -232,7 +232,7 @@ TEST(Findings, TheDaemonIsJudgedByWhatAnswers) {
   ExpectFinding(pinned, "device-cpus", Level::kNote);
 
   DoctorFacts open = Healthy();
-  open.daemon.run_dir_problem = "anybody may write to /run/weir";
+  open.daemon.run_dir_problem = "every user may write to /run/weir";
   ExpectFinding(open, "run-dir", Level::kProblem);
 }
 
@@ -267,13 +267,13 @@ TEST(Findings, OtherHookersAndContainersAreNoted) {
   ExpectFinding(facts, "container", Level::kNote);
 }
 
-TEST(Findings, WhatTheProgramSaidAboutUsIsPassedOn) {
+TEST(Findings, WeirsMessagesInTheOutputAreShown) {
   DoctorFacts facts = Healthy();
   facts.trial->messages = {"weir: GPU timestamps of 'x' contradict the wall clock"};
   ExpectFinding(facts, "message", Level::kNote);
 }
 
-TEST(Findings, AreALineEachForPeopleAndAnObjectEachForScripts) {
+TEST(Findings, PrintAsLinesAndAsJsonObjects) {
   const std::vector<Finding> findings{{"a", Level::kOk, "fine", "", ""},
                                       {"b", Level::kProblem, "broken\x1b[2J", "it fell", "lift it"}};
   EXPECT_EQ(FindingsText(findings, false),

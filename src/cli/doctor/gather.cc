@@ -44,7 +44,7 @@ std::string ReadAt(int fd, std::uint64_t offset, std::size_t size) {
   return bytes;
 }
 
-/// Not a device or a pipe, which could make us wait.
+/// Opens only regular files, because reading a device or a pipe could block.
 platform::Fd OpenRegular(const std::string& path) {
   platform::Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat file {};
@@ -71,7 +71,7 @@ ImageFacts LookAt(const std::string& path) {
     image.type = ImageType::kScript;
     const ScriptLine line = ParseScriptLine(head);
     image.interpreter = line.interpreter;
-    // "#!/usr/bin/env python3" runs what env finds.
+    // "#!/usr/bin/env python3" runs the program that env finds.
     if (fs::path(line.interpreter).filename() == "env" && !line.argument.empty() && line.argument[0] != '-')
       image.interpreter = line.argument.substr(0, line.argument.find(' '));
     image.readable = !image.interpreter.empty();
@@ -99,7 +99,7 @@ LibraryFacts LookAtLibrary(const std::string& path) {
   }
   const ElfImage elf =
       ParseElf([&fd](std::uint64_t offset, std::size_t size) { return ReadAt(fd.get(), offset, size); });
-  if (elf.bits == 0) library.error = fmt::format("{} is no library", path);
+  if (elf.bits == 0) library.error = fmt::format("{} is not a library", path);
   library.bits = elf.bits;
   library.machine = elf.machine;
   library.noexec = IsNoexec(path);
@@ -108,11 +108,11 @@ LibraryFacts LookAtLibrary(const std::string& path) {
 
 std::string RunDirProblem(const std::string& path) {
   struct stat folder {};
-  if (stat(path.c_str(), &folder) != 0) return "";  // the daemon makes it
+  if (stat(path.c_str(), &folder) != 0) return "";  // the daemon creates it
   if (!S_ISDIR(folder.st_mode)) return fmt::format("{} is not a folder", path);
   if (folder.st_uid != geteuid() && folder.st_uid != 0)
     return fmt::format("{} belongs to another user (uid {})", path, folder.st_uid);
-  if ((folder.st_mode & S_IWOTH) != 0) return fmt::format("anybody may write to {}", path);
+  if ((folder.st_mode & S_IWOTH) != 0) return fmt::format("every user may write to {}", path);
   return "";
 }
 

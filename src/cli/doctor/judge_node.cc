@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Findings about what is there before any program runs: the installation, the daemon, the environment.
+// Findings that need no program: the installation, the daemon, the environment.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,12 +10,12 @@
 namespace weir::cli {
 namespace {
 
-constexpr std::int64_t kClockDifferenceMaxNs = 1'000'000'000;  // beyond it heartbeats would look stale
+constexpr std::int64_t kClockDifferenceMaxNs = 1'000'000'000;  // with a larger difference heartbeats look stale
 
 void JudgeLibrary(const LibraryFacts& library, std::uint16_t machine, std::vector<Finding>& out) {
   if (!library.error.empty()) {
     out.push_back({"shim-missing", Level::kProblem, fmt::format("the shim can't be used: {}", library.error),
-                   "without it no program is held",
+                   "without it no program is attached",
                    "reinstall weir, or set WEIR_LIB_DIR to the folder of its libraries", Errc::kNotFound});
     return;
   }
@@ -23,7 +23,8 @@ void JudgeLibrary(const LibraryFacts& library, std::uint16_t machine, std::vecto
     out.push_back({"shim-foreign", Level::kProblem,
                    fmt::format("{} is for {} ({} bits), this weir for {}", library.path, MachineName(library.machine),
                                library.bits, MachineName(machine)),
-                   "ld.so says 'wrong ELF class' and goes on without it", "reinstall weir", Errc::kVersionMismatch});
+                   "ld.so prints 'wrong ELF class' and continues without it", "reinstall weir",
+                   Errc::kVersionMismatch});
   if (library.noexec)
     out.push_back({"shim-noexec", Level::kProblem, fmt::format("{} lies on a file system mounted noexec", library.path),
                    "ld.so can't map it into a program", "install weir elsewhere, or mount that file system with exec",
@@ -39,7 +40,7 @@ void JudgeCpus(const DaemonFacts& daemon, std::vector<Finding>& out) {
       out.push_back({"device-cpus", Level::kNote,
                      fmt::format("device {} has {} CPUs, this shell may use {}", device.name, device.cpu_count,
                                  daemon.usable_cpus.size()),
-                     "programs started here can't use all of the device that shares are counted of",
+                     "programs started here can't use all of the device's CPUs, on which shares are based",
                      "start the daemon with --device-cpus of those, or the program without taskset"});
   }
 }
@@ -59,7 +60,7 @@ void JudgeInstall(const InstallFacts& install, std::vector<Finding>& out) {
 void JudgeDaemon(const DaemonFacts& daemon, const InstallFacts& install, std::vector<Finding>& out) {
   if (!daemon.run_dir_problem.empty())
     out.push_back({"run-dir", Level::kProblem, daemon.run_dir_problem,
-                   "whoever may write there can stand in for the daemon", "remove it, or name another with --run-dir",
+                   "a user who may write there can replace the daemon", "remove it, or name another with --run-dir",
                    Errc::kPermissionDenied});
   if (daemon.code == Errc::kUnavailable && !daemon.socket_exists && !daemon.socket_named) {
     out.push_back({"daemon-none", Level::kNote, fmt::format("no daemon runs at {}", daemon.socket), "",
@@ -68,21 +69,21 @@ void JudgeDaemon(const DaemonFacts& daemon, const InstallFacts& install, std::ve
   }
   if (daemon.code == Errc::kUnavailable) {
     out.push_back({"daemon-gone", daemon.socket_named ? Level::kProblem : Level::kNote,
-                   fmt::format("nobody answers at {}", daemon.socket),
-                   daemon.socket_exists ? "a daemon was there and ended without removing its socket" : "no such socket",
+                   fmt::format("no daemon answers at {}", daemon.socket),
+                   daemon.socket_exists ? "a daemon has ended without removing its socket" : "no such socket",
                    "start it: 'weir serve'", Errc::kUnavailable});
     return;
   }
   if (daemon.code == Errc::kPermissionDenied) {
     out.push_back({"daemon-denied", Level::kProblem, fmt::format("you may not open {}", daemon.socket),
                    "the socket's owner and group may steer the node",
-                   "ask the one who runs the daemon, or run your own", Errc::kPermissionDenied});
+                   "ask the user who runs the daemon, or run your own", Errc::kPermissionDenied});
     return;
   }
   if (daemon.code) {
     out.push_back({"daemon-strange", Level::kProblem,
-                   fmt::format("what answers at {} is no daemon of Weir: {}", daemon.socket, daemon.error), "",
-                   "name the right socket with --socket, or stop what listens there", *daemon.code});
+                   fmt::format("the server at {} is not a daemon of Weir: {}", daemon.socket, daemon.error), "",
+                   "give the right socket with --socket, or stop the server there", *daemon.code});
     return;
   }
   out.push_back({"daemon", Level::kOk,
@@ -96,7 +97,7 @@ void JudgeDaemon(const DaemonFacts& daemon, const InstallFacts& install, std::ve
     out.push_back({"clock", Level::kProblem,
                    fmt::format("the daemon's CLOCK_MONOTONIC is {:+.1f} s from ours",
                                static_cast<double>(daemon.clock_difference_ns) * 1e-9),
-                   "one of the two is in a time namespace: programs here would take the daemon for dead",
+                   "one of the two is in a time namespace: programs here would treat the daemon as dead",
                    "run both in one time namespace", Errc::kVersionMismatch});
   JudgeCpus(daemon, out);
 }
@@ -113,17 +114,17 @@ void JudgeEnvironment(const EnvironmentFacts& environment, bool runs_program, bo
     if (mangohud || steam)
       out.push_back(
           {"preload-other", Level::kNote,
-           fmt::format("LD_PRELOAD holds {} ({}) already", mangohud ? "MangoHud" : "the Steam overlay", entry),
-           "whoever comes first wraps the others: it stands before weir's shim, so that its own time in a "
+           fmt::format("LD_PRELOAD already contains {} ({})", mangohud ? "MangoHud" : "the Steam overlay", entry),
+           "the first library wraps the others: it precedes weir's shim, so that its own time in a "
            "present counts as the program's thinking, not as present",
            "nothing, unless the program crashes: then try without it"});
     else if (entry.find("libweir-gl-preload") == std::string::npos)
-      out.push_back({"preload-unknown", Level::kNote, fmt::format("LD_PRELOAD holds {} already", entry),
+      out.push_back({"preload-unknown", Level::kNote, fmt::format("LD_PRELOAD already contains {}", entry),
                      "if it replaces dlsym or presents too, the two may get into each other's way", ""});
   }
   if (environment.flatpak)
     out.push_back({"flatpak", Level::kNote, "this runs inside a Flatpak",
-                   "the host's folders are not there: neither the shim nor the daemon's socket",
+                   "the host's folders are missing: both the shim and the daemon's socket",
                    "install weir inside, and grant it the run folder: flatpak override --filesystem=/run/weir"});
   if (environment.steam_container)
     out.push_back({"steam-container", Level::kNote, "this runs inside Steam's container",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Findings about one program: from its files, and from what it did when it was run.
+// Findings about one program: from its files, and from its behaviour in the trial.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace weir::cli {
 namespace {
 
-/// Does a library of one of these names stand in the list?
+/// Whether the list contains a library of one of these names.
 bool Needs(const ImageFacts& image, std::initializer_list<std::string_view> names) {
   return std::any_of(image.needed.begin(), image.needed.end(), [&](const std::string& needed) {
     return std::any_of(names.begin(), names.end(), [&](std::string_view name) { return needed.starts_with(name); });
@@ -45,11 +45,11 @@ void JudgeElf(const ImageFacts& image, std::uint16_t own_machine, std::vector<Fi
     out.push_back({"privileged", Level::kProblem,
                    fmt::format("{} changes its privileges when it starts ({})", image.path, image.privilege),
                    "ld.so drops LD_PRELOAD then",
-                   image.privilege == "file capabilities" ? "run a copy of it without them: cp (a copy has none)"
+                   image.privilege == "file capabilities" ? "run a copy of it, which does not have them"
                                                           : "run a copy without that bit (cp, then chmod u-s,g-s)"});
   if (image.loader.empty()) {
     out.push_back({"static", Level::kProblem, fmt::format("{} is statically linked", image.path),
-                   "no ld.so is there to load the shim", "build it dynamically linked"});
+                   "no ld.so loads the shim", "build it dynamically linked"});
     return;
   }
   if (IsMusl(image.loader))
@@ -78,7 +78,7 @@ std::vector<const TreeProcess*> Those(const TrialFacts& trial, Condition conditi
 
 bool UsesGl(const TreeProcess& p) { return p.gl || p.egl; }
 
-/// The shim says so on stderr; that is how it is known of a meter that was gone before anybody looked.
+/// The shim's message on stderr is the only trace of a meter that was rejected before the trial's first poll.
 bool SaysRejected(const TrialFacts& trial) {
   return std::any_of(trial.messages.begin(), trial.messages.end(), [](const std::string& message) {
     return message.find("contradict the wall clock") != std::string::npos;
@@ -90,14 +90,14 @@ void JudgeMeter(const AttachedProcess& attached, const TrialFacts& trial, std::v
   const std::string who = fmt::format("{}({})", attached.process.program, attached.process.pid);
   if (meter == "wall-clock" && (attached.meters.size() > 1 || SaysRejected(trial)))
     out.push_back({"meter-rejected", Level::kNote,
-                   fmt::format("the meter of {} was rejected: {} contradicted the wall clock, or gave no answer", who,
+                   fmt::format("the meter of {} was rejected: {} contradicted the wall clock, or gave no result", who,
                                attached.meters.size() > 1 ? attached.meters.front() : "timer-query"),
-                   "what is charged now is the duration of its present calls, whatever that includes",
+                   "it is now charged the duration of its present calls, whatever that includes",
                    "shares and caps of it are rough; rates are not affected"});
   else if (meter == "wall-clock")
     out.push_back({"meter-wall-clock", Level::kNote,
                    fmt::format("{} is charged the duration of its present calls", who),
-                   "its OpenGL has no timestamps, and it is no software renderer that we know",
+                   "its OpenGL has no timestamps, and its renderer is not a known software renderer",
                    "shares and caps of it are rough; rates are not affected"});
   else if (meter == "none" || meter.empty())
     out.push_back({"meter-none", Level::kNote, fmt::format("{} has no meter yet", who), "", "try a longer --seconds"});
@@ -120,7 +120,7 @@ void JudgeAttached(const TrialFacts& trial, std::vector<Finding>& out) {
                                          : "";
     out.push_back(
         {"hooked", Level::kOk,
-         fmt::format("{}({}) is held: attached {:.2f} s after the start{}, api {}, renderer '{}'", one.process.program,
+         fmt::format("{}({}) is attached, {:.2f} s after the start{}, api {}, renderer '{}'", one.process.program,
                      one.process.pid, one.attach_seconds, path, one.process.api, one.process.renderer),
          one.process.pid == trial.pid ? "" : fmt::format("started by {}", one.started_by), ""});
     JudgeMeter(one, trial, out);
@@ -131,13 +131,13 @@ void JudgeAttached(const TrialFacts& trial, std::vector<Finding>& out) {
                    ""});
   if (trial.fail_opens > 0)
     out.push_back({"fail-open", Level::kProblem, fmt::format("it went on unthrottled {} times", trial.fail_opens),
-                   "the daemon didn't answer in time", "look at the daemon's log and at the machine's load"});
+                   "the daemon didn't answer in time", "check the daemon's log and the machine's load"});
   if (trial.records_bad > 0)
     out.push_back({"records-bad", Level::kNote,
                    fmt::format("{} of its records could not be believed", trial.records_bad), "", ""});
 }
 
-/// Nobody attached: each sentence is one reason that shows.
+/// No process attached: each sentence is one reason that the facts show.
 void JudgeUnattached(const TrialFacts& trial, std::vector<Finding>& out) {
   const std::size_t before = out.size();
   auto add = [&out](const char* id, Level level, std::string what, std::string why, std::string what_to_do) {
@@ -164,17 +164,17 @@ void JudgeUnattached(const TrialFacts& trial, std::vector<Finding>& out) {
   const auto angle = Those(trial, [](const TreeProcess& p) { return p.angle; });
   if (!angle.empty())
     add("angle", Level::kNote, fmt::format("{} renders through ANGLE (Chromium, Electron)", PidList(angle)),
-        "its own EGL is left alone; what it presents through the system's is caught, through Vulkan it isn't",
+        "its own EGL is not intercepted; presents through the system's EGL are, through Vulkan they aren't",
         "try --use-gl=desktop or --use-angle=gl");
   const auto gl = Those(trial, [](const TreeProcess& p) { return UsesGl(p) && p.stub_loaded; });
   if (!gl.empty())
     add("no-present", Level::kProblem,
         fmt::format("{} has OpenGL and the shim loaded, but presented nothing", PidList(gl)),
         "no frame was shown yet, or it renders off screen or to the front buffer (glFlush without a swap)",
-        "try a longer --seconds; a program that never swaps buffers can't be held");
+        "try a longer --seconds; a program that never swaps buffers can't be attached");
   if (out.size() == before && !looked.empty())
     add("no-gl", Level::kProblem, fmt::format("{} loaded no OpenGL, EGL or Vulkan", PidList(looked)),
-        "nothing was to be held", "try a longer --seconds if it draws later");
+        "there was nothing to attach", "try a longer --seconds if it draws later");
   if (looked.empty())
     add("ended-early", Level::kProblem, "it ended before its libraries could be looked at", "",
         "see its last line of output");
@@ -191,7 +191,7 @@ void JudgeProgram(const ProgramFacts& program, std::uint16_t own_machine, std::v
   for (const ImageFacts& image : program.chain) {
     if (!image.readable) {
       out.push_back({"unreadable", Level::kNote, fmt::format("{} can't be looked at", image.path),
-                     "it is no ELF file, or you may not read it", ""});
+                     "it is not an ELF file, or you may not read it", ""});
     } else if (image.type == ImageType::kScript) {
       out.push_back({"script", Level::kOk, fmt::format("{} is a script for {}", image.path, image.interpreter),
                      "whatever it starts inherits the shim, unless it clears LD_PRELOAD", ""});
@@ -208,13 +208,14 @@ void JudgeTrial(const TrialFacts& trial, const ProgramFacts& program, std::vecto
     return;
   }
   for (const std::string& message : trial.messages)
-    out.push_back({"message", Level::kNote, fmt::format("said while it ran: {}", message), "", ""});
+    out.push_back({"message", Level::kNote, fmt::format("printed while it ran: {}", message), "", ""});
   if (!trial.attached.empty()) return JudgeAttached(trial, out);
   out.push_back(
       {"not-hooked", Level::kProblem,
-       trial.ended ? fmt::format("'{}' is not held: it ended ({}) after {:.1f} s, having shown weir no frame",
-                                 program.name, *trial.ended, trial.seconds)
-                   : fmt::format("'{}' is not held: in {:.1f} s it showed weir no frame", program.name, trial.seconds),
+       trial.ended
+           ? fmt::format("'{}' is not attached: it ended ({}) after {:.1f} s without a frame that weir saw",
+                         program.name, *trial.ended, trial.seconds)
+           : fmt::format("'{}' is not attached: weir saw no frame of it in {:.1f} s", program.name, trial.seconds),
        trial.last_line.empty() ? "" : fmt::format("its last line of output: {}", trial.last_line), ""});
   JudgeUnattached(trial, out);
 }

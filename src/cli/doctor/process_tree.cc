@@ -24,7 +24,7 @@ struct Stat {
   bool ended = false;
 };
 
-/// proc(5): "PID (NAME) STATE PPID PGRP …"; the name may hold anything.
+/// proc(5): "PID (NAME) STATE PPID PGRP …"; the name may contain any character.
 std::optional<Stat> ReadStat(pid_t pid) {
   const auto text = platform::ReadFile(fmt::format("/proc/{}/stat", pid), 4096);
   if (!text) return std::nullopt;
@@ -76,7 +76,7 @@ void NoteLibraries(std::string_view maps, TreeProcess& process) {
     if (slash == std::string_view::npos) continue;
     const std::string_view file = line.substr(slash + 1);
     const std::string_view folder = line.substr(0, slash);
-    // Chromium ships its own libEGL beside libGLESv2, both ANGLE's; the system's is libEGL.so.1.
+    // Chromium has its own libEGL beside libGLESv2, both from ANGLE; the system's library is libEGL.so.1.
     const bool angle = file.starts_with("libANGLE") || file.starts_with("libGLESv2_angle") || file == "libEGL.so" ||
                        (file == "libGLESv2.so" && folder.find("/lib") == std::string_view::npos);
     process.stub_loaded |= file.starts_with("libweir-gl-preload.so");
@@ -93,7 +93,7 @@ std::vector<TreeProcess> LookAtTree(pid_t root) {
   const std::vector<Stat> all = AllProcesses();
   std::vector<pid_t> ours{root};
   std::vector<TreeProcess> tree;
-  for (bool grew = true; grew;) {  // /proc isn't in the order of descent
+  for (bool grew = true; grew;) {  // /proc is not sorted by ancestry
     grew = false;
     for (const Stat& one : all) {
       const bool known = std::find(ours.begin(), ours.end(), one.pid) != ours.end();
@@ -126,8 +126,8 @@ void MergeTree(const std::vector<TreeProcess>& seen, std::vector<TreeProcess>& k
       if (known.size() < kTreeProcessesMax) known.push_back(now);
       continue;
     }
-    // Just started it is still us, or has its libraries yet to load; what it had once counts. After exec everything is
-    // new, but then its name is too.
+    // A process that has just started is still a fork of this one, or has not loaded its libraries yet, so earlier
+    // findings are kept. After exec the findings are new, but so is the name.
     TreeProcess merged = now;
     if (before->program == now.program) {
       merged.stub_loaded |= before->stub_loaded;

@@ -17,7 +17,7 @@ TEST(ProcessTree, HoldsThisProcessAndItsLibraries) {
   EXPECT_FALSE(tree[0].vulkan);
 }
 
-TEST(ProcessTree, LibrariesAreToldByTheirNames) {
+TEST(ProcessTree, LibrariesAreRecognisedByName) {
   TreeProcess p;
   NoteLibraries(
       "7f00-7f01 r-xp 00000000 08:01 1 /opt/weir/lib/weir/libweir-gl-preload.so\n"
@@ -34,7 +34,7 @@ TEST(ProcessTree, LibrariesAreToldByTheirNames) {
   EXPECT_FALSE(chrome.egl);
 }
 
-TEST(ProcessTree, WhatAProcessHadOnceCountsUntilItBecomesAnother) {
+TEST(ProcessTree, EarlierLibrariesCountUntilExec) {
   TreeProcess early;
   early.pid = 5;
   early.program = "a";
@@ -50,7 +50,7 @@ TEST(ProcessTree, WhatAProcessHadOnceCountsUntilItBecomesAnother) {
   EXPECT_EQ(known.size(), 1U);
 }
 
-TEST(AncestryText, LeadsDownFromTheOneThatWasStarted) {
+TEST(AncestryText, ListsTheProcessesFromTheStartedOne) {
   std::vector<TreeProcess> tree(3);
   tree[0] = {.pid = 1, .parent = 0, .program = "launcher"};
   tree[1] = {.pid = 2, .parent = 1, .program = "sh"};
@@ -58,13 +58,13 @@ TEST(AncestryText, LeadsDownFromTheOneThatWasStarted) {
   EXPECT_EQ(AncestryText(tree, 1, 3), "launcher(1) > sh(2)");
   EXPECT_EQ(AncestryText(tree, 1, 1), "");
   tree[2].parent = 77;
-  EXPECT_EQ(AncestryText(tree, 1, 3), "a process that is gone");
+  EXPECT_EQ(AncestryText(tree, 1, 3), "an ended process");
   tree[1].parent = 3;
-  tree[2].parent = 2;  // a circle, as pids are used again
+  tree[2].parent = 2;  // a cycle, because pids are reused
   EXPECT_NE(AncestryText(tree, 1, 3), "");
 }
 
-TEST(OutputWatch, KeepsWhatExplainsAndTheLastLine) {
+TEST(OutputWatch, KeepsExplanationsAndTheLastLine) {
   OutputWatch output;
   output.Add("300 frames\nweir: cannot attach\nscene 1: weir: cannot attach\nERROR: ld.so: object 'x' can");
   output.Add("not be preloaded: ignored.\n" + std::string(10'000, 'z') + "\nError: no display\n\n");

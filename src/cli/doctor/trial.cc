@@ -21,7 +21,7 @@ namespace weir::cli {
 namespace {
 
 constexpr int kLookEveryMs = 25;
-constexpr int kDaemonPatienceMs = 200;  // for what the program did just before it ended
+constexpr int kDaemonPatienceMs = 200;  // to receive the program's last actions before its end
 
 TrialFacts CannotTry(const Error& error) {
   TrialFacts facts;
@@ -30,10 +30,10 @@ TrialFacts CannotTry(const Error& error) {
   return facts;
 }
 
-/// Takes what the program printed; it must never wait for us.
+/// Reads the program's output, so that the program never waits for the trial.
 void Drain(int fd, OutputWatch& output) {
   char bytes[16384];
-  constexpr int kReadsMax = 64;  // a program may print without end
+  constexpr int kReadsMax = 64;  // a program may print endlessly
   for (int i = 0; i < kReadsMax; ++i) {
     const ssize_t count = read(fd, bytes, sizeof bytes);
     if (count <= 0) return;
@@ -50,7 +50,7 @@ class Watch {
 
   [[nodiscard]] Duration Elapsed() const { return platform::Now() - start_; }
 
-  /// What the daemon and /proc say now.
+  /// Reads the state of the daemon and of /proc.
   void Look() {
     MergeTree(LookAtTree(static_cast<pid_t>(facts_.pid)), facts_.tree);
     LookAtDaemon();
@@ -111,7 +111,7 @@ void OutputWatch::Add(std::string_view bytes) {
 }
 
 void OutputWatch::Finish() {
-  // Ours may stand behind what the program has printed of its line.
+  // Weir's message may follow a line that the program has begun.
   const std::size_t ours = line_.find("weir: ");
   const bool from_loader =
       line_.find("ERROR: ld.so") != std::string::npos || line_.find("cannot be preloaded") != std::string::npos;
@@ -131,7 +131,7 @@ std::string AncestryText(const std::vector<TreeProcess>& tree, std::int64_t root
   auto at = find(pid);
   for (std::size_t steps = 0; at != tree.end() && at->pid != root && steps < tree.size(); ++steps) {
     at = find(at->parent);
-    if (at == tree.end()) return text.empty() ? "a process that is gone" : "… > " + text;
+    if (at == tree.end()) return text.empty() ? "an ended process" : "… > " + text;
     text = fmt::format("{}({}){}{}", at->program, at->pid, text.empty() ? "" : " > ", text);
   }
   return text;
@@ -147,7 +147,7 @@ TrialFacts TryProgram(const ControlClient& client, const TrialPlan& plan, StopSi
     return CannotTry(Fail(Errc::kIo, fmt::format("cannot make a pipe: {}", std::strerror(errno))));
   const platform::Fd read_end(ends[0]);
   platform::Fd write_end(ends[1]);
-  fcntl(read_end.get(), F_SETFL, O_NONBLOCK);  // of our end only
+  fcntl(read_end.get(), F_SETFL, O_NONBLOCK);  // only this process's end
   ChildSpec spec;
   spec.argv = plan.program;
   spec.environment = *std::move(environment);
@@ -170,7 +170,7 @@ TrialFacts TryProgram(const ControlClient& client, const TrialPlan& plan, StopSi
   Drain(read_end.get(), output);
   watch.LookAtDaemon();
   TrialFacts facts = watch.Take(std::move(ended), output, ran);
-  // It would end with us; but what we report should be all there is.
+  // The vGPU would end with this process; deleting it first makes the report complete.
   (void)client.Delete(VgpuTarget(vgpu->name) + "?force=true");
   return facts;
 }

@@ -18,18 +18,19 @@ using modules::KernelProfile;
 using modules::ProfiledKernel;
 using modules::ProfiledPair;
 
-constexpr double kBesideEnough = 0.9;     // less of company is said: its slowdown is too small by as much
-constexpr double kHardlySlower = 0.02;    // of times alone, on the mean: noise
-constexpr int kCopies = 7;                // of each kernel in a scenario: gCloud's most (section V.D)
-constexpr double kFewObservations = 10;   // of three kernels there are twelve
-constexpr double kFasterThanAlone = 0.9;  // and less is no measurement
+constexpr double kBesideEnough = 0.9;   // with less overlap, the measured slowdown is marked as too small
+constexpr double kHardlySlower = 0.02;  // of times alone, on average: noise
+// copies of each kernel in a scenario: the largest number in gCloud (section V.D)
+constexpr int kCopies = 7;
+constexpr double kFewObservations = 10;   // three kernels give twelve
+constexpr double kFasterThanAlone = 0.9;  // a smaller ratio is a measurement error
 using Weights = InterferenceModel::Weights;
 
 std::string_view NameOfWeight(std::size_t weight) {
   return weight < core::kLoadKinds ? core::NameOf(static_cast<core::LoadKind>(weight)) : "company";
 }
 
-/// What one run of the second does to the first, by what.
+/// The slowdown that one run of the second kernel causes to the first, by cause.
 Weights PartsOfPair(const KernelProfile& profile, const InterferenceModel& model, std::size_t one, std::size_t other) {
   const core::Neighbours beside{&profile.kernels[other].need, 1};
   return model.PartsOf(profile.kernels[one].need, std::span(&beside, 1), profile.capacity);
@@ -39,7 +40,7 @@ struct SlowdownCell {
   double slowdown = 0, beside = 1;
 };
 
-/// [kernel, neighbour]; what was not measured is not there. Two of one kind: the mean of both.
+/// By [kernel, neighbour]; pairs without a measurement are absent. For two of one kind: the mean of both.
 std::map<std::pair<std::size_t, std::size_t>, SlowdownCell> SlowdownCells(const KernelProfile& profile) {
   std::map<std::pair<std::size_t, std::size_t>, SlowdownCell> cells;
   for (const ProfiledPair& pair : profile.pairs) {
@@ -52,7 +53,7 @@ std::map<std::pair<std::size_t, std::size_t>, SlowdownCell> SlowdownCells(const 
   return cells;
 }
 
-/// A TOML string. What would steer a terminal is not kept.
+/// A TOML string, without characters that would control a terminal.
 std::string Quoted(const std::string& text) { return nlohmann::json(Printable(text)).dump(); }
 
 }  // namespace
@@ -103,8 +104,8 @@ std::string ProfileTables(const KernelProfile& profile, bool color) {
   text += "\n" + matrix.Render(color);
   if (flagged)
     text +=
-        "~ the other one was there for less than 90 % of its time: it is so short that it was being started for\n"
-        "  the rest, and slows it more than this\n";
+        "~ the other kernel ran for less than 90 % of this one's time, because its repetitions are short and\n"
+        "  starting them takes the rest; it slows this one more than shown\n";
   return text;
 }
 
@@ -121,14 +122,15 @@ std::string FitText(const KernelProfile& profile, const InterferenceModel& model
       least = std::min(least, slowdown);
     }
   }
-  // Weights of what no two of them load are nothing but the first guess.
+  // Weights of resources that no two kernels load are only the initial guess.
   const Weights& weights = model.weights();
   std::string line;
   for (std::size_t i = 0; i < weights.size(); ++i)
     if (sums[i] > 0 && weights[i] >= 0.005)
       line += fmt::format("{}{:.2f} {}", line.empty() ? "" : ", ", weights[i], NameOfWeight(i));
-  std::string text = fmt::format("weights: {}; off by {:.2f} times alone (root mean square, {:.0f} observations)\n",
-                                 line.empty() ? "nothing" : line, model.ErrorRms(), model.observations());
+  std::string text =
+      fmt::format("weights: {}; off by {:.2f} times the time alone (root mean square, {:.0f} observations)\n",
+                  line.empty() ? "nothing" : line, model.ErrorRms(), model.observations());
 
   const double all = std::accumulate(sums.begin(), sums.end(), 0.0);
   const double mean = observed / static_cast<double>(2 * profile.pairs.size());
@@ -137,21 +139,21 @@ std::string FitText(const KernelProfile& profile, const InterferenceModel& model
     text += "They hardly slow each other.\n";
   else
     text += fmt::format(
-        "They slow each other by {:.2f} times alone on the mean. Of what the line explains {:.0f} % is {}.\n", mean,
-        100 * sums[most] / all,
+        "They slow each other by {:.2f} times the time alone on average. {:.0f} % of what the fit explains is {}.\n",
+        mean, 100 * sums[most] / all,
         most == core::kLoadKinds ? std::string("company: whatever they load, they take turns")
                                  : fmt::format("{} that both want", NameOfWeight(most)));
   if (std::ranges::all_of(profile.kernels, [](const ProfiledKernel& one) { return one.need.loads == core::Loads{}; }))
-    text += "Nothing is known of their loads, so only company could be fitted.\n";
+    text += "Their loads are unknown, so the fit has only the number of neighbours.\n";
   else if (model.observations() < kFewObservations)
     text += "These are few observations for five weights: measure more kernels, and some that load other things.\n";
   if (all > 0 && mean >= kHardlySlower && model.ErrorRms() > mean / 2)
     text +=
-        "The line is far from what was measured: where devices give launches turns, one of many short launches waits "
-        "for the other one at each of them, and no load tells that.\n";
+        "The fit is far from the measurements: on devices that run launches in turns, each of many short launches "
+        "waits for the other kernel, and no load shows that.\n";
   if (least < kFasterThanAlone)
     text +=
-        "Some were faster beside another one than alone: something else used the machine meanwhile. Measure again, "
+        "Some were faster beside another kernel than alone: another program used the machine meanwhile. Measure again, "
         "with more --rounds.\n";
   return text;
 }
@@ -163,8 +165,8 @@ Result<std::string> ScenarioText(const KernelProfile& profile) {
     for (std::size_t other = one; other < kernels.size(); ++other)
       if (!cells.contains({one, other}))
         return Fail(Errc::kInvalidArgument,
-                    fmt::format("'{}' and '{}' were not measured together, and a scenario needs each pair: leave one "
-                                "of them away",
+                    fmt::format("'{}' and '{}' were not measured together, and a scenario needs each pair: omit one "
+                                "of them",
                                 TextOf(kernels[one].work), TextOf(kernels[other].work)));
   const core::Loads& has = profile.capacity.loads;
   std::string text = fmt::format(
@@ -183,10 +185,10 @@ Result<std::string> ScenarioText(const KernelProfile& profile) {
       "global_gb_s = {6}\n"
       "cache_kb = {7}\n",
       kCopies,
-      Quoted(
-          fmt::format("Measured on {} ({}). Two take together what was measured; of more each adds to another's time "
-                      "what it added as a pair. Change devices, runs and placements as you like.",
-                      profile.device, profile.model)),
+      Quoted(fmt::format(
+          "Measured on {} ({}). Two kernels take the measured times; of more than two, each adds to another's time "
+          "what it added in the pair. Devices, runs and placements can be changed.",
+          profile.device, profile.model)),
       profile.capacity.memory.count >> 20, profile.capacity.runs_max, has[2], has[3], static_cast<double>(has[1]) / 1e3,
       has[0]);
   for (const ProfiledKernel& kernel : kernels) {

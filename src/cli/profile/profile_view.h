@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A profile as people read it, and as a scenario of the simulator's. Pure.
+// A profile as tables for people, and as a scenario of the simulator. Pure.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace weir::cli {
 
-/// Kernels with their times and loads, and how many times its time alone each one takes beside each.
+/// Tables of the kernels' times and loads, and of each kernel's slowdown beside each other kernel.
 std::string ProfileTables(const modules::KernelProfile& profile, bool color);
 
-/// What the line through the pairs says, and how far off it is; a line or more.
+/// The result of the fit over the pairs, and its error; one or more lines.
 std::string FitText(const modules::KernelProfile& profile, const core::InterferenceModel& model);
 
-/// A file for `weir sim run` (docs/scenarios.md) in which the kernels take what was measured. kInvalidArgument: a pair
-/// is missing.
+/// A file for `weir sim run` (docs/scenarios.md) in which kernels take the measured times. kInvalidArgument: a pair is
+/// missing.
 Result<std::string> ScenarioText(const modules::KernelProfile& profile);
 
 }  // namespace weir::cli

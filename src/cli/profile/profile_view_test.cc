@@ -40,7 +40,7 @@ TEST(ProfileView, ShowsEachKernelBesideEach) {
   EXPECT_NE(text.find("measured"), std::string::npos);
   EXPECT_NE(text.find("      2.00      1.60\n"), std::string::npos) << text;
   EXPECT_NE(text.find("    2.00~      2.00\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("~ the other one was there for less than 90 % of its time"), std::string::npos);
+  EXPECT_NE(text.find("~ the other kernel ran for less than 90 % of this one's time"), std::string::npos);
   KernelProfile partly = TwoKernels();
   partly.pairs.pop_back();
   EXPECT_NE(ProfileTables(partly, false).find("     -\n"), std::string::npos);
@@ -48,35 +48,35 @@ TEST(ProfileView, ShowsEachKernelBesideEach) {
   EXPECT_EQ(ProfileTables(partly, false).find("BESIDE"), std::string::npos);
 }
 
-TEST(ProfileView, SaysInWordsWhatTheLineSays) {
+TEST(ProfileView, DescribesTheFit) {
   KernelProfile profile = TwoKernels();
   const auto said = [&] { return FitText(profile, modules::FitOf(profile).value()); };
   for (auto& pair : profile.pairs) pair = {pair.first, pair.second, 0.25, 0.25, 1, 1};
   profile.pairs[1].second_s = profile.pairs[2].first_s = profile.pairs[2].second_s = 0.5;
   profile.kernels[0].need.loads = profile.kernels[1].need.loads = {};
   EXPECT_EQ(said().find("weights: 1.00 company; off by 0.00"), 0U) << said();
-  EXPECT_NE(said().find("by 1.00 times alone on the mean. Of what the line explains 100 % is company"),
+  EXPECT_NE(said().find("by 1.00 times the time alone on average. 100 % of what the fit explains is company"),
             std::string::npos)
       << said();
   EXPECT_EQ(said().find("Measure again"), std::string::npos) << said();
-  EXPECT_EQ(said().find("The line is far"), std::string::npos) << said();
-  EXPECT_NE(said().find("Nothing is known of their loads"), std::string::npos) << said();
-  // Only those that both fill the threads slow each other.
+  EXPECT_EQ(said().find("The fit is far"), std::string::npos) << said();
+  EXPECT_NE(said().find("Their loads are unknown"), std::string::npos) << said();
+  // Only kernels that both fill the threads slow each other.
   profile.kernels[0].need.loads = {0, 0, 1'024, 0};
   profile.pairs[1].first_s = 0.125;
   profile.pairs[1].second_s = profile.pairs[2].first_s = profile.pairs[2].second_s = 0.25;
-  EXPECT_NE(said().find("% is threads that both want."), std::string::npos) << said();
-  EXPECT_EQ(said().find("Nothing is known"), std::string::npos);
+  EXPECT_NE(said().find("is threads that both want."), std::string::npos) << said();
+  EXPECT_EQ(said().find("Their loads are unknown"), std::string::npos);
   EXPECT_NE(said().find("few observations for five weights"), std::string::npos) << said();
   profile.pairs[0].first_s = profile.pairs[0].second_s = 0.125;
   EXPECT_NE(said().find("They hardly slow each other."), std::string::npos) << said();
   profile.pairs[0].first_s = 10;
-  EXPECT_NE(said().find("The line is far from what was measured"), std::string::npos) << said();
+  EXPECT_NE(said().find("The fit is far from the measurements"), std::string::npos) << said();
   profile.pairs[0].first_s = 0.1;
-  EXPECT_NE(said().find("Some were faster beside another one than alone"), std::string::npos) << said();
+  EXPECT_NE(said().find("Some were faster beside another kernel than alone"), std::string::npos) << said();
 }
 
-TEST(ProfileView, ItsScenarioIsPlayedAsItWasMeasured) {
+TEST(ProfileView, ItsScenarioGivesTheMeasuredTimes) {
   const KernelProfile profile = TwoKernels();
   const auto text = ScenarioText(profile);
   ASSERT_TRUE(text);

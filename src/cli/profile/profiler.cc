@@ -19,9 +19,9 @@ using modules::ProfiledKernel;
 using modules::RunTally;
 using nlohmann::json;
 
-constexpr int kLookMs = 250;  // between two looks whether the user wants to end
+constexpr int kLookMs = 250;  // time between two checks whether the user wants to end
 constexpr Duration kAnswerWithin = seconds(30);
-constexpr Duration kStartWithin = seconds(30);  // a host that was ended is started again in less
+constexpr Duration kStartWithin = seconds(30);  // a host that has ended is restarted in less
 
 Error Interrupted() { return Fail(Errc::kUnavailable, "it was interrupted"); }
 
@@ -49,7 +49,7 @@ Status Profiler::ChooseDevice(const std::string& wanted) {
   const json devices = ListOf(reply, "devices");
   if (devices.empty())
     return Fail(Errc::kUnavailable,
-                "no device serves here: is the vGPU of 'weir serve --modules' there, and does its driver answer?");
+                "no device is available: check that the vGPU of 'weir serve --modules' exists and its driver works");
   std::string names;
   for (const json& device : devices) {
     const std::string name = modules::TextOf(device, "name");
@@ -57,13 +57,13 @@ Status Profiler::ChooseDevice(const std::string& wanted) {
     if (!wanted.empty() && name != wanted) continue;
     if (NumberOf(device, "running") > 0)
       return Fail(Errc::kBusy,
-                  fmt::format("others run on {} now: measure when nobody else does, or on another --device", name));
+                  fmt::format("other runs are on {} now: measure when it is idle, or on another --device", name));
     out_.profile.device = name;
     out_.profile.model = modules::TextOf(device, "model");
     WEIR_TRY(out_.profile.capacity, modules::CapacityFrom(device));
     return Ok();
   }
-  return Fail(Errc::kNotFound, fmt::format("there is no device '{}' here; there are: {}", wanted, names));
+  return Fail(Errc::kNotFound, fmt::format("no device '{}' here; known: {}", wanted, names));
 }
 
 Status Profiler::ChooseKernels(const ProfileOrder& order) {
@@ -77,8 +77,7 @@ Status Profiler::ChooseKernels(const ProfileOrder& order) {
       names += (names.empty() ? "" : ", ") + TextOf(work);
       if (order.all) works.push_back(work);
     }
-  if (works.empty())
-    return Fail(Errc::kNotFound, "no module is registered here: 'weir module register NAME FILE' does that");
+  if (works.empty()) return Fail(Errc::kNotFound, "no module is registered here; use 'weir module register NAME FILE'");
   if (works.size() > KernelProfile::kKernelsMax)
     return Fail(Errc::kInvalidArgument, fmt::format("{} kernels are more than the {} of one profile: name fewer",
                                                     works.size(), KernelProfile::kKernelsMax));
@@ -94,8 +93,8 @@ Status Profiler::ChooseKernels(const ProfileOrder& order) {
         }
       }
     if (profiled.blob.empty())
-      return Fail(Errc::kNotFound, fmt::format("no kernel '{}/{}' is registered; there are: {}", work.module,
-                                               work.kernel, names.empty() ? "none" : names));
+      return Fail(Errc::kNotFound, fmt::format("no kernel '{}/{}' is registered; known: {}", work.module, work.kernel,
+                                               names.empty() ? "none" : names));
     if (std::ranges::find(out_.profile.kernels, work, &ProfiledKernel::work) != out_.profile.kernels.end())
       return Fail(Errc::kInvalidArgument, fmt::format("'{}' is named twice", TextOf(work)));
     out_.profile.kernels.push_back(std::move(profiled));
@@ -109,7 +108,7 @@ Result<json> Profiler::RunOnce(const ProfiledKernel& kernel, const std::atomic<b
   json body{{"module", kernel.work.module},  {"blob", kernel.blob},
             {"kernel", kernel.work.kernel},  {"arguments", kernel.work.arguments},
             {"device", out_.profile.device}, {"seconds_max", SecondsOf(order_.time_max)}};
-  // From then on its runs beside others teach the service's placement, too.
+  // From here on, its runs beside others also teach the service's placement.
   if (kernel.alone_s > 0) body["need"] = modules::NeedOf(kernel);
   if (measure) body["measure"] = true;
   const std::string target = "/v1/runs/" + id;
@@ -121,7 +120,7 @@ Result<json> Profiler::RunOnce(const ProfiledKernel& kernel, const std::atomic<b
     if (stopping_ || over) return Interrupted();
     if (modules::TextOf(run, "state") == "waiting" && platform::Now() >= deadline)
       return Fail(Errc::kUnavailable,
-                  fmt::format("it has waited {:.0f} s for {}: is its host there, and is there room for it?",
+                  fmt::format("it has waited {:.0f} s for {}: check that the device's host runs and has room",
                               SecondsOf(kStartWithin), out_.profile.device));
     WEIR_TRY(run, client_.Ask("GET", fmt::format("{}?wait_ms={}", target, kLookMs), "", kAnswerWithin));
   }
@@ -129,7 +128,7 @@ Result<json> Profiler::RunOnce(const ProfiledKernel& kernel, const std::atomic<b
   return run;
 }
 
-/// Not in a run whose time counts: counting takes some. Where the host can't count them all they stay as declared.
+/// Uses a separate run, because counting takes time. If the host cannot count all loads, the declared ones stay.
 Status Profiler::MeasureLoads(ProfiledKernel& kernel, std::unique_ptr<HeldRun>& held) {
   WEIR_TRY(const json run, RunOnce(kernel, stopping_, held, /*measure=*/true));
   const auto measured = run.find("measured");
@@ -143,7 +142,7 @@ Status Profiler::MeasureAlone(ProfiledKernel& kernel) {
   const auto failed = [&](const Error& why) {
     return Fail(why.code, fmt::format("'{}' alone: {}", TextOf(kernel.work), why.message));
   };
-  // The first one builds its program, and what it keeps in the context.
+  // The first run builds the kernel's program and the data that it keeps in the context.
   std::unique_ptr<HeldRun> held;
   if (const auto warm = RunOnce(kernel, stopping_, held); !warm) return failed(warm.error());
   if (!order_.declared)
@@ -172,7 +171,7 @@ void Profiler::RepeatBeside(Side& own, const Side& other, std::atomic<bool>& ove
       over = true;
       return;
     }
-    // What ended after the last one that was needed did so alone.
+    // A run that ended after the last required one of the other side ran alone.
     if (own.settled && other.settled) return;
     if (NumberOf(*run, "attempt") > 1)
       own.tally.AddSpoilt();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs kernels alone and beside each other on one device of a node's weir-modules, and says what they took. Page:
+// Runs kernels alone and beside each other on one device of a node's weir-modules, and measures their times. Page:
 // docs/placement.md, "Measuring kernels"
 //
-//   each kernel: a run that is not counted ─▶ one whose launches are ─▶ one run after another, alone ─▶ median
-//   each pair:   both at once, each started again when it is done, until each has run beside the other often enough
+//   each kernel: a warm-up run ─▶ a run whose launches are counted ─▶ one run after another, alone ─▶ median
+//   each pair:   both at once, each repeated until each has run beside the other often enough
 #pragma once
 
 #include <atomic>
@@ -22,13 +22,13 @@ namespace weir::cli {
 struct ProfileOrder {
   std::vector<modules::KernelWork> works{};
   bool all = false;       // every registered kernel without arguments, instead of `works`
-  std::string device{};   // by name; empty: the first one that serves
-  bool declared = false;  // loads as kernels' tables say them; else as launches are counted, where they are
+  std::string device{};   // by name; empty: the first device that is available
+  bool declared = false;  // take loads from the kernels' tables; otherwise count launches where possible
   std::uint32_t rounds = 3;
-  Duration time_max = seconds(60);  // of one run
+  Duration time_max = seconds(60);  // limit of one run
 };
 
-/// A run that the service has; it is forgotten when this goes, and ended where it runs.
+/// A run that the service keeps. The destructor deletes it, which ends it if it is in progress.
 class HeldRun {
  public:
   HeldRun(modules::ModuleClient& client, std::string target) : client_(client), target_(std::move(target)) {}
@@ -43,17 +43,17 @@ class HeldRun {
 
 struct Profiled {
   modules::KernelProfile profile{};
-  std::vector<std::string> left_out{};  // kernels and pairs, and why
+  std::vector<std::string> left_out{};  // kernels and pairs that were left out, with reasons
 };
 
 class Profiler {
  public:
-  /// `say` is told of each step, in words; `stopping` may become true at any time: then runs are deleted.
+  /// `say` is called with a text for each step. `stopping` may become true at any time; runs are then deleted.
   Profiler(modules::ModuleClient& client, const std::atomic<bool>& stopping,
            std::function<void(const std::string&)> say)
       : client_(client), stopping_(stopping), say_(std::move(say)) {}
 
-  /// Errors name the kernels; of a run that failed they have its code. Of `all` kernels what fails is left out.
+  /// Errors name the kernels, and have the code of a failed run. With `all`, kernels that fail are left out.
   Result<Profiled> Measure(const ProfileOrder& order);
 
  private:
@@ -70,9 +70,10 @@ class Profiler {
   Status MeasureLoads(modules::ProfiledKernel& kernel, std::unique_ptr<HeldRun>& held);
   Status MeasureAlone(modules::ProfiledKernel& kernel);
   Status MeasurePair(std::size_t first, std::size_t second);
-  /// Until both sides are settled, or one has failed.
+  /// Repeats until both sides are settled or one has failed.
   void RepeatBeside(Side& own, const Side& other, std::atomic<bool>& over);
-  /// One run to its end. What was held before is let go when it has been handed in, so that no time passes between two.
+  /// Runs the kernel once to its end. `held` is replaced after the new run was submitted, so that there is no gap
+  /// between two runs.
   Result<nlohmann::json> RunOnce(const modules::ProfiledKernel& kernel, const std::atomic<bool>& over,
                                  std::unique_ptr<HeldRun>& held, bool measure = false);
   void SayStep(const std::string& words);

@@ -237,7 +237,7 @@ TEST(ScenarioFile, WhatIsNotTomlIsRefusedWithItsLine) {
 }
 
 TEST(ScenarioFile, APolicyAndItsParametersMustExist) {
-  EXPECT_TRUE(FaultOf("[[run]]\npolicy = \"fair\"\n").starts_with("x.toml:12: no policy named 'fair'"))
+  EXPECT_TRUE(FaultOf("[[run]]\npolicy = \"fair\"\n").starts_with("x.toml:12: unknown policy 'fair'"))
       << FaultOf("[[run]]\npolicy = \"fair\"\n");
   const std::string run = "[[run]]\nlabel = \"r\"\npolicy = \"reserve\"\n";
   EXPECT_NE(FaultOf(run + "params = { period = 1 }\n").find("'period'"), std::string::npos);
@@ -459,7 +459,7 @@ TEST(ScenarioFile, RefusesTasksThatCannotBe) {
     return scenario ? "" : scenario.error().message;
   };
   EXPECT_EQ(fault("[[run]]\nlabel = \"a\"\npartition = \"half\"\n"),
-            "x.toml:12: no way of partitioning named 'half'; known: auto, never, always, paper, and without the "
+            "x.toml:12: unknown way of partitioning 'half'; known: auto, never, always, paper, and without the "
             "planner: none, wait, migrate");
   EXPECT_EQ(fault("[[run]]\nlabel = \"a\"\nsizes = { other = 8 }\n"), "x.toml:14: no task 'other'");
   EXPECT_EQ(fault("[[sweep]]\nlabel = \"a\"\ntask = \"vm\"\nsize = [9]\n"),
@@ -567,7 +567,7 @@ TEST(ScenarioFile, RefusesKernelsThatCannotBe) {
     return scenario ? "" : scenario.error().message;
   };
   EXPECT_EQ(fault("[[run]]\nlabel = \"x\"\nplacement = \"best\"\n"),
-            "x.toml:23: no placement named 'best'; known: interference-aware, serial, round-robin, binpack, spread");
+            "x.toml:23: unknown placement 'best'; known: interference-aware, serial, round-robin, binpack, spread");
   EXPECT_EQ(fault("[[run]]\nlabel = \"x\"\nkernels = [\"c\"]\n"), "x.toml:23: no kernel 'c'");
   EXPECT_EQ(fault("[[run]]\nlabel = \"x\"\nruns = [1]\n"), "x.toml:25: unknown key 'runs'");
   EXPECT_EQ(fault("[[sweep]]\nlabel = \"x\"\n"),

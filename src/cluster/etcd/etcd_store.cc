@@ -80,7 +80,7 @@ class EtcdStore final : public StateStore {
       return lead;
     }
     GiveUpLead(lead);
-    return Fail(Errc::kBusy, "another manager took the lead");
+    return Fail(Errc::kBusy, "another manager has become the leader");
   }
 
   Status KeepLead(const Lead& lead) override {

@@ -66,7 +66,7 @@ TEST(UseReconciler, ACounterThatWasThereBeforeTheFirstReadingIsFollowedFromThere
   EXPECT_EQ(book.charged[0], milliseconds(9)) << "no counter begins so high";
 }
 
-TEST(UseReconciler, ReportsStandWhereReadingsWereFarApart) {
+TEST(UseReconciler, ReportsCountWhenReadingsAreFarApart) {
   Book book(1);
   book.Read({}, {CounterOf(0, 1, milliseconds(1))});
   book.Report(0, seconds(3));
@@ -121,7 +121,7 @@ RC_GTEST_PROP(UseReconcilerLaws, WithoutAnAccountChargesAreAsReported, ()) {
   RC_ASSERT(book.Sum() == reported);
 }
 
-RC_GTEST_PROP(UseReconcilerLaws, CountersDecideWhateverIsReportedAndWhoeverEnds, ()) {
+RC_GTEST_PROP(UseReconcilerLaws, CountersDecideWhateverProcessesReport, ()) {
   constexpr std::size_t kVgpus = 3;
   Book book(kVgpus);
   struct Client {

@@ -111,9 +111,11 @@ Result<SlotRange> Balloon::Bounds(VgpuId id, Bytes min, Bytes max) const {
   std::uint32_t most =
       max.count == 0 ? arena_.slots() : static_cast<std::uint32_t>(std::min<std::uint64_t>(whole, arena_.slots()));
   if (max.count != 0 && max < min)
-    return Fail(Errc::kInvalidArgument,
-                fmt::format("vGPU {} can't have at least {:.0f} MiB and at most {:.0f} MiB; give the smaller one first",
-                            id.value, PerMebibyte(min), PerMebibyte(max)));
+    return Fail(
+        Errc::kInvalidArgument,
+        fmt::format(
+            "vGPU {} can't have a minimum of {:.0f} MiB and a maximum of {:.0f} MiB; give the smaller one first",
+            id.value, PerMebibyte(min), PerMebibyte(max)));
   if (least > arena_.slots())
     return Fail(Errc::kInvalidArgument,
                 fmt::format("vGPU {} can't be guaranteed {:.0f} MiB: the device has {} slots of {:.0f} MiB", id.value,
@@ -211,7 +213,7 @@ Result<Grant> Balloon::Ask(Instant now, VgpuId id, Bytes need, Bytes must) {
   if (member == nullptr)
     return Fail(Errc::kNotFound, fmt::format("vGPU {} has no memory on this device to ask more of", id.value));
   if (need.count == 0)
-    return Fail(Errc::kInvalidArgument, fmt::format("vGPU {} asks for no memory; one byte is the least", id.value));
+    return Fail(Errc::kInvalidArgument, fmt::format("vGPU {} requests no memory; the least is one byte", id.value));
   const std::uint32_t wanted = arena_.SlotsFor(std::max(need, must));
   const std::uint32_t held = arena_.CountOf(id);
   const std::uint32_t target = std::min(wanted, member->max);

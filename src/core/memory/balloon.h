@@ -28,41 +28,44 @@ namespace weir::core {
 inline constexpr std::array<std::string_view, 2> kSlotLayouts{"contiguous", "scattered"};
 
 inline constexpr std::array kBalloonParams{
-    PolicyParam{"look_ms", "ms", 500.0, 50.0, 60000.0, "between two looks at the overhead (gBalloon, 3.2: 0.5 s)"},
+    PolicyParam{"look_ms", "ms", 500.0, 50.0, 60000.0, "period of the overhead check (gBalloon, 3.2: 0.5 s)"},
     PolicyParam{"low_line", "", 0.5, 0.0, 2.0,
-                "overhead above it: who holds most that it doesn't use gives slots up (gBalloon, 3.2: 0.5)"},
+                "overhead above which the vGPU with most unused slots gives some up (gBalloon, 3.2: 0.5)"},
     PolicyParam{"high_line", "", 1.0, 0.0, 2.0,
-                "overhead above it: nobody gets more, and slots go used or not (gBalloon, 3.2: 1)"},
-    PolicyParam{"shrink_slots", "slots", 2.0, 1.0, 1024.0, "given up at one look (gBalloon, 3.2: two of 64 MB)"},
+                "overhead above which no vGPU gets more and used slots are given up, too (gBalloon, 3.2: 1)"},
+    PolicyParam{"shrink_slots", "slots", 2.0, 1.0, 1024.0, "slots given up at one check (gBalloon, 3.2: two of 64 MB)"},
     PolicyParam{"steal_max", "%", 0.0, 0.0, 1e9,
                 "the largest W of this machine, 1/α (gBalloon, eq. 3); 0: 100 for each CPU, twice as many threads want "
                 "to run as can"},
     PolicyParam{"copy_max", "%", 0.0, 0.0, 100.0,
                 "the largest R_copy of this machine, 1/β (gBalloon, eq. 3); 0: 100/CPUs, one CPU does nothing but copy "
                 "(gBalloon, 3.2: one does)"},
-    PolicyParam{"rest_ms", "ms", 2000.0, 0.0, 60000.0,
-                "who gave up slots gives up no more for so long; above the high line only if another can (ours)"},
+    PolicyParam{
+        "rest_ms", "ms", 2000.0, 0.0, 60000.0,
+        "after giving up slots a vGPU gives up no more for this time; above the high line only if another can (ours)"},
     PolicyParam{"regrow_ms", "ms", 2000.0, 0.0, 60000.0,
-                "who gave up slots gets none for so long, unless overhead is low (ours)"},
-    PolicyParam{"thrash_turns", "times", 2.0, 1.0, 8.0,
-                "that it may grow after it gave up slots, in a window (ours; the paper has no brake)"},
-    PolicyParam{"thrash_window_ms", "ms", 10000.0, 0.0, 600000.0, "that window (ours)"},
-    PolicyParam{"sold_max", "devices", 2.0, 0.01, 1000.0,
-                "guaranteed minima together, at most (gBalloon, section 4: 15 of 384 MB on 3,456 MB are 1.7)"},
-    PolicyParam{"turn_ms", "ms", 200.0, 1.0, 60000.0,
-                "a turn at slots that several hold, at least, while it is used (ours)"},
+                "after giving up slots a vGPU gets none for this time, unless overhead is low (ours)"},
+    PolicyParam{
+        "thrash_turns", "times", 2.0, 1.0, 8.0,
+        "number of times in a window that a vGPU may grow after it gave up slots (ours; the paper has no brake)"},
+    PolicyParam{"thrash_window_ms", "ms", 10000.0, 0.0, 600000.0, "length of the window of thrash_turns (ours)"},
+    PolicyParam{
+        "sold_max", "devices", 2.0, 0.01, 1000.0,
+        "upper bound of all guaranteed minima together (gBalloon, section 4: 15 of 384 MB on 3,456 MB are 1.7)"},
+    PolicyParam{"turn_ms", "ms", 200.0, 1.0, 60000.0, "shortest turn at shared slots while it is used (ours)"},
     PolicyParam{"turn_copies", "times", 4.0, 1.0, 100.0,
-                "and at least so many times what a switch takes; of all switches together: copying for those that "
-                "interrupt somebody takes a fifth of the time at most (ours)"},
-    PolicyParam{"busy_copies", "times", 16.0, 1.0, 100.0,
-                "the same where threads wait for CPUs as much as they can (W is steal_max); between, in proportion: a "
-                "CPU that copies is taken from them (ours)"},
+                "shortest turn as a multiple of a switch's duration; of all switches together: copying for those that "
+                "interrupt a vGPU takes at most a fifth of the time (ours)"},
+    PolicyParam{
+        "busy_copies", "times", 16.0, 1.0, 100.0,
+        "turn_copies when threads wait for CPUs as much as possible (W is steal_max); in between, in proportion: a "
+        "CPU that copies is taken from them (ours)"},
     PolicyParam{
         "answer_ms", "ms", 60000.0, 0.0, 3.6e6,
-        "an executor that has not carried out its orders for so long is ended, since others wait for its slots; "
+        "an executor that has not carried out its orders for this time is ended, since others wait for its slots; "
         "a kernel runs no longer than this after an order; 0: never (ours)"},
-    PolicyParam{"layout", "", 0.0, 0.0, 1.0, "of a vGPU's slots (gBalloon, 3.3: one range; section 6: any slots)",
-                kSlotLayouts},
+    PolicyParam{"layout", "", 0.0, 0.0, 1.0,
+                "arrangement of a vGPU's slots (gBalloon, 3.3: one range; section 6: any slots)", kSlotLayouts},
 };
 inline constexpr PolicyEntry kBalloonEntry{"memory", "gBalloon: memory that follows the need", kBalloonParams, nullptr};
 /// Checks that the parameters are complete and in range, as CheckParams of a policy does, and that low_line is at most

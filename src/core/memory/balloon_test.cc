@@ -95,7 +95,7 @@ TEST(Balloon, OverheadIsAtMostTwo) {
   EXPECT_DOUBLE_EQ(rig.balloon.overhead(), 2.0);
 }
 
-TEST(Balloon, ATotalThatFallsHasBegunAnew) {
+TEST(Balloon, ADecreasingTotalCountsAsRestarted) {
   BalloonRig rig(8);
   rig.Add(1, 1, 8);
   rig.Look(0.9);
@@ -105,7 +105,7 @@ TEST(Balloon, ATotalThatFallsHasBegunAnew) {
   EXPECT_NEAR(rig.balloon.overhead(), 0.2, 1e-9);
 }
 
-TEST(Balloon, LooksNoMoreOftenThanItSays) {
+TEST(Balloon, ChecksNoMoreOftenThanItsPeriod) {
   BalloonRig rig(8);
   rig.Add(1, 1, 8);
   rig.Look(0);
@@ -141,7 +141,7 @@ TEST(Balloon, BelowTheLowLineGrantsAllAndTakesNothing) {
   EXPECT_EQ(rig.Shrunk(), 0U);
 }
 
-TEST(Balloon, BetweenTheLinesGrantsAndShrinksWhoHoldsMostThatItDoesNotUse) {
+TEST(Balloon, BetweenTheLinesShrinksTheVgpuWithMostUnusedSlots) {
   BalloonRig rig(20);
   rig.Add(1, 4, 20);
   rig.Add(2, 2, 20);
@@ -169,7 +169,7 @@ TEST(Balloon, BetweenTheLinesGrantsAndShrinksWhoHoldsMostThatItDoesNotUse) {
   EXPECT_EQ(rig.Held(3), 11U);
 }
 
-TEST(Balloon, AboveTheHighLineRefusesAndTakesWhatIsUsedToo) {
+TEST(Balloon, AboveTheHighLineTakesUsedSlotsToo) {
   BalloonRig rig(10);
   rig.Add(1, 3, 10);
   rig.Add(2, 4, 10);
@@ -192,7 +192,7 @@ TEST(Balloon, AboveTheHighLineRefusesAndTakesWhatIsUsedToo) {
   EXPECT_EQ(rig.Shrunk(), 0U);
 }
 
-TEST(Balloon, TakesFirstFromWhoseSlotsOthersHold) {
+TEST(Balloon, TakesSharedSlotsFirst) {
   BalloonRig rig(40);
   rig.Add(1, 1, 40);
   rig.Add(2, 1, 40);
@@ -205,7 +205,7 @@ TEST(Balloon, TakesFirstFromWhoseSlotsOthersHold) {
   EXPECT_EQ(rig.notes.back().change, (SlotChange{.left = 0, .right = 2, .overlap = 2}));
 }
 
-TEST(Balloon, WhoWentToAndFroTooOftenStaysSmallForAWindow) {
+TEST(Balloon, AnOscillatingVgpuStaysSmallForAWindow) {
   BalloonRig rig(8);
   rig.Add(1, 2, 8);
   Instant first{};
@@ -342,7 +342,7 @@ double AnyOverhead() { return *rc::gen::inRange(0, 2000) / 1000.0; }
 
 std::uint64_t AnyIdOf(const BalloonRig& rig) { return (*rc::gen::elementOf(rig.views)).id.value; }
 
-RC_GTEST_PROP(Balloon, HoldsEveryoneBetweenItsBounds, ()) {
+RC_GTEST_PROP(Balloon, KeepsEveryVgpuWithinItsBounds, ()) {
   BalloonRig rig = AnyBalloon();
   if (rig.views.empty()) return;
   const std::uint32_t slots = rig.balloon.arena().slots();
@@ -403,7 +403,7 @@ RC_GTEST_PROP(Balloon, WithMuchOverheadGrantsNoneAndShrinksByTwoUntilAllHaveThei
   }
 }
 
-RC_GTEST_PROP(Balloon, GoesToAndFroABoundedNumberOfTimesUnderAnyInput, ()) {
+RC_GTEST_PROP(Balloon, OscillatesABoundedNumberOfTimes, ()) {
   BalloonRig rig = AnyBalloon();
   if (rig.views.empty()) return;
   std::map<std::uint64_t, bool> shrunk;                 // its last change
@@ -425,7 +425,7 @@ RC_GTEST_PROP(Balloon, GoesToAndFroABoundedNumberOfTimesUnderAnyInput, ()) {
   }
 }
 
-RC_GTEST_PROP(Balloon, WhoGaveUpSlotsIsLeftAloneForAWhileBetweenTheLines, ()) {
+RC_GTEST_PROP(Balloon, AVgpuThatGaveUpSlotsIsSparedForAWhile, ()) {
   BalloonRig rig = AnyBalloon();
   if (rig.views.empty()) return;
   for (const MemoryView& view : rig.views) static_cast<void>(rig.Ask(view.id.value, 60));
@@ -447,7 +447,7 @@ RC_GTEST_PROP(Balloon, WhoGaveUpSlotsIsLeftAloneForAWhileBetweenTheLines, ()) {
   }
 }
 
-RC_GTEST_PROP(Balloon, InWhichOrderTheyAreSeenChangesNothing, ()) {
+RC_GTEST_PROP(Balloon, DoesNotDependOnTheOrderOfVgpus, ()) {
   BalloonRig rig = AnyBalloon();
   if (rig.views.empty()) return;
   Balloon mirror = rig.balloon;
@@ -467,7 +467,7 @@ RC_GTEST_PROP(Balloon, InWhichOrderTheyAreSeenChangesNothing, ()) {
 
 // -- Forged figures --------------------------------------------------------------------------------------------------
 
-TEST(BalloonOfForgedFigures, CopyingIsBelievedUpToTheTimeThatHasPassed) {
+TEST(BalloonOfForgedFigures, CopyTimeIsClampedToElapsedTime) {
   BalloonRig rig(8);
   rig.Add(1, 1, 4);
   for (int look = 0; look < 4; ++look) rig.Look(0);
@@ -482,7 +482,7 @@ TEST(BalloonOfForgedFigures, CopyingIsBelievedUpToTheTimeThatHasPassed) {
 }
 
 // Otherwise one tenant's executor could take the slots of all others, and have their requests refused.
-RC_GTEST_PROP(BalloonOfForgedFigures, OneOfSeveralNeverBringsTheOthersAboveTheHighLine, ()) {
+RC_GTEST_PROP(BalloonOfForgedFigures, OneForgingVgpuCannotPushOthersAboveTheHighLine, ()) {
   BalloonRig rig(16, {{"high_line", *rc::gen::inRange(1, 20) * 0.1}, {"low_line", 0.1}});
   const auto others = *rc::gen::inRange<std::uint64_t>(1, 4);
   for (std::uint64_t id = 1; id <= others + 1; ++id) rig.Add(id, 1, 16);
@@ -500,7 +500,7 @@ RC_GTEST_PROP(BalloonOfForgedFigures, OneOfSeveralNeverBringsTheOthersAboveTheHi
   }
 }
 
-TEST(BalloonOfForgedFigures, NoMoreThreadsWaitThanThereAreCpus) {
+TEST(BalloonOfForgedFigures, WaitingThreadsAreClampedToTheCpus) {
   BalloonRig rig(8);
   rig.Add(1, 1, 4);
   rig.ViewOf(1).threads = ~0U;
@@ -511,7 +511,7 @@ TEST(BalloonOfForgedFigures, NoMoreThreadsWaitThanThereAreCpus) {
   EXPECT_NEAR(rig.balloon.steal(), 80.0, 1e-6);
 }
 
-TEST(BalloonOfForgedFigures, ALongCopyThatIsToldAtItsEndCounts) {
+TEST(BalloonOfForgedFigures, ALongCopyReportedAtItsEndCounts) {
   BalloonRig rig(8);
   rig.Add(1, 1, 4);
   for (int look = 0; look < 4; ++look) rig.Look(0);

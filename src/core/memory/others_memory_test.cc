@@ -15,7 +15,7 @@ struct Looks {
   Instant now = InstantFromNs(1'000'000'000);
 };
 
-TEST(OthersMemory, IsWhatIsUsedAndNotOursInWholeSlots) {
+TEST(OthersMemory, IsForeignUsageInWholeSlots) {
   Looks looks;
   EXPECT_FALSE(looks.See(1000, 400));
   EXPECT_FALSE(looks.See(1000, 400));
@@ -25,7 +25,7 @@ TEST(OthersMemory, IsWhatIsUsedAndNotOursInWholeSlots) {
   EXPECT_FALSE(looks.See(1300, 700)) << "what is more is ours";
 }
 
-TEST(OthersMemory, IsNotWhatOneSideSawSooner) {
+TEST(OthersMemory, IgnoresDifferencesInReadingTimes) {
   Looks looks;
   for (int i = 0; i < 5; ++i) looks.See(640, 0);
   EXPECT_EQ(looks.others.slots(), 10U);
@@ -38,7 +38,7 @@ TEST(OthersMemory, IsNotWhatOneSideSawSooner) {
   EXPECT_EQ(looks.others.slots(), 10U);
 }
 
-TEST(OthersMemory, IsOursAgainWhenItHasBeenFreeForAWhile) {
+TEST(OthersMemory, IsReturnedAfterItWasFreeForAWhile) {
   Looks looks;
   for (int i = 0; i < 3; ++i) looks.See(640, 0);
   const Instant full = looks.now;
@@ -50,7 +50,7 @@ TEST(OthersMemory, IsOursAgainWhenItHasBeenFreeForAWhile) {
   EXPECT_EQ(looks.others.slots(), 2U) << "the most that they held meanwhile";
 }
 
-TEST(OthersMemory, ThatComesBackMeanwhileHasNeverGone) {
+TEST(OthersMemory, StaysReservedWhenItReturnsSoon) {
   Looks looks;
   for (int i = 0; i < 3; ++i) looks.See(640, 0);
   for (int round = 0; round < 20; ++round) {
@@ -60,7 +60,7 @@ TEST(OthersMemory, ThatComesBackMeanwhileHasNeverGone) {
   EXPECT_EQ(looks.others.slots(), 10U);
 }
 
-TEST(OthersMemory, IsNeverLessThanNothing) {
+TEST(OthersMemory, IsNeverNegative) {
   Looks looks;
   for (int i = 0; i < 30; ++i) EXPECT_FALSE(looks.See(64, 640));
   EXPECT_EQ(looks.others.slots(), 0U);

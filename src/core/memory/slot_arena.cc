@@ -37,7 +37,7 @@ SlotArena::Holder& SlotArena::Insert(VgpuId id, std::uint32_t reach) {
 
 Status SlotArena::CanAdd(VgpuId id, std::uint32_t count) const {
   if (!id) return Fail(Errc::kInvalidArgument, "a vGPU without an id can't hold slots");
-  if (Knows(id)) return Fail(Errc::kAlreadyExists, fmt::format("vGPU {} holds slots of this device already", id.value));
+  if (Knows(id)) return Fail(Errc::kAlreadyExists, fmt::format("vGPU {} already holds slots of this device", id.value));
   if (count > slots())
     return Fail(Errc::kInvalidArgument,
                 fmt::format("{} slots of {} MiB are more than the {} that the device has; ask for less", count,

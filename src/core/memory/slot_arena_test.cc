@@ -111,7 +111,7 @@ TEST(SlotArena, RefusesInWordsAndChangesNothing) {
   }
 }
 
-TEST(SlotArena, OneThatGaveUpAllGetsAPlaceAnew) {
+TEST(SlotArena, AVgpuThatGaveUpAllSlotsIsPlacedAgain) {
   for (const SlotLayout layout : {SlotLayout::kContiguous, SlotLayout::kScattered}) {
     SlotArena arena(8, layout);
     ASSERT_TRUE(arena.Add(VgpuId{1}, 5));
@@ -294,7 +294,7 @@ RC_GTEST_PROP(SlotArena, ExpansionAndReductionByTurnsComeToAnEnd, ()) {
   RC_FAIL("does not settle");
 }
 
-RC_GTEST_PROP(SlotArena, InWhichOrderAndUnderWhichIdsOthersCameChangesNothing, ()) {
+RC_GTEST_PROP(SlotArena, DoesNotDependOnOrderOrIdsOfOthers, ()) {
   const auto slots = *rc::gen::inRange<std::uint32_t>(1, 41);
   const auto layout = static_cast<SlotLayout>(*rc::gen::inRange(0, 2));
   const std::vector<HeldRange> held = AnyRanges(slots);
@@ -314,7 +314,7 @@ RC_GTEST_PROP(SlotArena, InWhichOrderAndUnderWhichIdsOthersCameChangesNothing, (
   RC_ASSERT(std::ranges::equal(arena.sharers(), mirror.sharers()));
 }
 
-RC_GTEST_PROP(SlotArena, AddsUpWhateverIsDone, ()) {
+RC_GTEST_PROP(SlotArena, CountsStayConsistent, ()) {
   const auto slots = *rc::gen::inRange<std::uint32_t>(1, 200);
   SlotArena arena(slots, static_cast<SlotLayout>(*rc::gen::inRange(0, 2)));
   const int steps = *rc::gen::inRange(1, 60);

@@ -93,9 +93,10 @@ bool SlotTurns::Quiet(const SlotArena& arena) const {
 void SlotTurns::Settle(const SlotArena& arena) {
   for (std::uint32_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
-    if (slot.heir) {
-      const Taker* heir = Find(slot.heir);
-      if (heir == nullptr || !heir->present || !heir->waits || !arena.Holds(heir->id, i)) slot.heir = {};
+    if (slot.next_owner) {
+      const Taker* next_owner = Find(slot.next_owner);
+      if (next_owner == nullptr || !next_owner->present || !next_owner->waits || !arena.Holds(next_owner->id, i))
+        slot.next_owner = {};
     }
     if (!slot.owner) continue;
     Taker& owner = *Find(slot.owner);
@@ -178,7 +179,7 @@ void SlotTurns::EachOther(const SlotArena& arena, const Taker& waiter, Visit vis
   const auto one = [&](std::uint32_t i) {
     Slot& slot = slots_[i];
     const bool own = slot.owner == waiter.id && !slot.leaving;
-    if (!own && !slot.kept && (!slot.heir || slot.heir == waiter.id)) visit(i, slot);
+    if (!own && !slot.kept && (!slot.next_owner || slot.next_owner == waiter.id)) visit(i, slot);
   };
   if (arena.layout() == SlotLayout::kContiguous) return arena.ForEachSlot(waiter.id, one);
   for (std::uint32_t i = 0; i < slots_.size(); ++i) one(i);
@@ -223,10 +224,10 @@ void SlotTurns::Serve(Instant now, SlotArena& arena, Taker& waiter) {
     waiter.interrupts = interrupts;
     if (interrupts) ++switching_;
   }
-  MakeHeir(now, arena, waiter, missing);
+  ChooseNextOwner(now, arena, waiter, missing);
   if (arena.layout() == SlotLayout::kScattered) MoveTo(arena, waiter);
   EachOther(arena, waiter, [&](std::uint32_t i, Slot& slot) {
-    if (slot.heir == waiter.id && !slot.owner && Take(i, waiter)) slot.heir = {};
+    if (slot.next_owner == waiter.id && !slot.owner && Take(i, waiter)) slot.next_owner = {};
   });
   if (waiter.here >= target) BeginTurn(now, waiter);
 }
@@ -239,7 +240,7 @@ void SlotTurns::Refuse(Instant now, const SlotArena& arena, Taker& waiter) {
   const bool keeps = patient_until <= now;
   if (!keeps) look_again_ = std::min(look_again_, patient_until);
   EachOther(arena, waiter, [&](std::uint32_t, Slot& slot) {
-    slot.heir = {};
+    slot.next_owner = {};
     slot.kept = keeps && (!slot.owner || slot.leaving || TakenFrom(*Find(slot.owner), waiter) <= now);
   });
 }
@@ -247,29 +248,29 @@ void SlotTurns::Refuse(Instant now, const SlotArena& arena, Taker& waiter) {
 /// Chooses unowned slots first, then slots that are being revoked, then the slots of one owner after another: owners
 /// that wait themselves first, then the owner whose turn began first. So few vGPUs are interrupted and little is
 /// copied.
-void SlotTurns::MakeHeir(Instant now, const SlotArena& arena, const Taker& waiter, std::uint32_t missing) {
+void SlotTurns::ChooseNextOwner(Instant now, const SlotArena& arena, const Taker& waiter, std::uint32_t missing) {
   const auto give = [&](auto suits) {
     EachOther(arena, waiter, [&](std::uint32_t i, Slot& slot) {
       if (missing == 0 || !suits(slot)) return;
       if (slot.owner && !slot.leaving) Leave(i);
-      slot.heir = waiter.id;
+      slot.next_owner = waiter.id;
       --missing;
     });
   };
   std::uint32_t had = 0;
   EachOther(arena, waiter, [&](std::uint32_t, Slot& slot) {
-    if (slot.heir == waiter.id && had++ >= missing) slot.heir = {};
+    if (slot.next_owner == waiter.id && had++ >= missing) slot.next_owner = {};
   });
   missing -= std::min(had, missing);
-  give([](const Slot& slot) { return !slot.heir && !slot.owner; });
-  give([](const Slot& slot) { return !slot.heir && slot.leaving; });
+  give([](const Slot& slot) { return !slot.next_owner && !slot.owner; });
+  give([](const Slot& slot) { return !slot.next_owner && slot.leaving; });
   while (missing > 0) {
     const auto rank = [](const Taker& owner) {
       return std::tuple(!owner.waits, owner.in_turn, owner.waits ? -NsOf(owner.since) : NsOf(owner.began), owner.id);
     };
     const Taker* first = nullptr;
     EachOther(arena, waiter, [&](std::uint32_t, const Slot& slot) {
-      if (!slot.owner || slot.leaving || slot.heir) return;
+      if (!slot.owner || slot.leaving || slot.next_owner) return;
       const Taker* owner = Find(slot.owner);
       if (owner != first && TakenFrom(*owner, waiter) <= now && (first == nullptr || rank(*owner) < rank(*first)))
         first = owner;
@@ -277,7 +278,7 @@ void SlotTurns::MakeHeir(Instant now, const SlotArena& arena, const Taker& waite
     if (first == nullptr) return;
     const VgpuId from = first->id;
     Find(from)->in_turn = false;
-    give([from](const Slot& slot) { return slot.owner == from && !slot.leaving && !slot.heir; });
+    give([from](const Slot& slot) { return slot.owner == from && !slot.leaving && !slot.next_owner; });
   }
 }
 
@@ -286,10 +287,10 @@ void SlotTurns::MoveTo(SlotArena& arena, const Taker& waiter) {
   std::vector<std::uint32_t> others;
   arena.ForEachSlot(waiter.id, [&](std::uint32_t i) {
     const Slot& slot = slots_[i];
-    if ((slot.owner != waiter.id || slot.leaving) && slot.heir != waiter.id) others.push_back(i);
+    if ((slot.owner != waiter.id || slot.leaving) && slot.next_owner != waiter.id) others.push_back(i);
   });
   EachOther(arena, waiter, [&](std::uint32_t i, const Slot& slot) {
-    if (slot.heir != waiter.id || arena.Holds(waiter.id, i)) return;
+    if (slot.next_owner != waiter.id || arena.Holds(waiter.id, i)) return;
     arena.Move(waiter.id, others.back(), i);
     others.pop_back();
   });
@@ -301,7 +302,7 @@ void SlotTurns::GiveAhead(const SlotArena& arena) {
     if (!waiter->waits) continue;
     const std::uint32_t target = TargetOf(arena, *waiter);
     arena.ForEachSlot(waiter->id, [&](std::uint32_t i) {
-      if (waiter->here < target && !slots_[i].owner && !slots_[i].heir && !slots_[i].kept)
+      if (waiter->here < target && !slots_[i].owner && !slots_[i].next_owner && !slots_[i].kept)
         static_cast<void>(Take(i, *waiter));
     });
   }
@@ -321,7 +322,7 @@ void SlotTurns::GiveFree(const SlotArena& arena) {
       if (!taker.present) continue;
       const std::uint32_t target = TargetOf(arena, taker);
       arena.ForEachSlot(taker.id, [&](std::uint32_t i) {
-        if (slots_[i].owner || slots_[i].heir) return;
+        if (slots_[i].owner || slots_[i].next_owner) return;
         if (wanted ? taker.here < target : holders[i] == 1) static_cast<void>(Take(i, taker));
       });
     }

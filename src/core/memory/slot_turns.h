@@ -69,8 +69,8 @@ class SlotTurns {
   struct Slot {
     VgpuId owner{};
     bool leaving = false;
-    bool kept = false;  // during a look: reserved for a vGPU that has waited for long
-    VgpuId heir{};      // next owner, which gets the slot together with all others that it waits for
+    bool kept = false;    // during a look: reserved for a vGPU that has waited for long
+    VgpuId next_owner{};  // next owner, which gets the slot together with all others that it waits for
   };
   struct Taker {
     VgpuId id;
@@ -108,7 +108,7 @@ class SlotTurns {
   void EachOther(const SlotArena& arena, const Taker& waiter, Visit visit);
   [[nodiscard]] Offer OfferTo(Instant now, const SlotArena& arena, const Taker& waiter);
   void Refuse(Instant now, const SlotArena& arena, Taker& waiter);
-  void MakeHeir(Instant now, const SlotArena& arena, const Taker& waiter, std::uint32_t missing);
+  void ChooseNextOwner(Instant now, const SlotArena& arena, const Taker& waiter, std::uint32_t missing);
   void MoveTo(SlotArena& arena, const Taker& waiter);
   void GiveAhead(const SlotArena& arena);
   void GiveFree(const SlotArena& arena);

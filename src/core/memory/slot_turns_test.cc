@@ -82,7 +82,7 @@ struct TurnsRig {
   std::uint64_t orders = 0;
 };
 
-TEST(SlotTurns, WhoSharesWithNobodyHasAllItHoldsAtOnce) {
+TEST(SlotTurns, AnUnsharedVgpuIsAssignedAllItsSlots) {
   TurnsRig rig(8);
   rig.Add(1, {0, 3});
   rig.Add(2, {3, 5});
@@ -97,7 +97,7 @@ TEST(SlotTurns, WhoSharesWithNobodyHasAllItHoldsAtOnce) {
   EXPECT_EQ(rig.next, kNever);
 }
 
-TEST(SlotTurns, ASlotThatSeveralHoldIsNobodysUntilItIsWanted) {
+TEST(SlotTurns, ASharedSlotIsAssignedOnDemand) {
   TurnsRig rig(4);
   rig.Add(1, {0, 3});
   rig.Add(2, {2, 2});
@@ -110,7 +110,7 @@ TEST(SlotTurns, ASlotThatSeveralHoldIsNobodysUntilItIsWanted) {
   EXPECT_EQ(rig.turns.OwnerOf(2), VgpuId{2});
 }
 
-TEST(SlotTurns, NobodyGetsASlotBeforeTheOneBeforeItSaysThatItIsGone) {
+TEST(SlotTurns, ASlotIsAssignedOnlyAfterItsOwnerReleasedIt) {
   TurnsRig rig(4);
   rig.Add(1, {0, 4});
   rig.Add(2, {0, 4});
@@ -164,7 +164,7 @@ TEST(SlotTurns, ATurnIsTheLongerTheMoreASwitchTakes) {
   EXPECT_NEAR(ran / 20'000.0, 0.95, 0.02) << "switches take a tenth, and who is to leave computes on for half of that";
 }
 
-TEST(SlotTurns, WhoRestsGivesWayAtOnceAndWhoPausesForLessThanASwitchTakesDoesNot) {
+TEST(SlotTurns, AnIdleVgpuYieldsAtOnceButNotInAShortPause) {
   TurnsRig rig(4, {.least = seconds(10), .copies = 1});
   rig.Add(1, {0, 4});
   rig.Add(2, {0, 4});
@@ -179,7 +179,7 @@ TEST(SlotTurns, WhoRestsGivesWayAtOnceAndWhoPausesForLessThanASwitchTakesDoesNot
   EXPECT_TRUE(rig.Of(2).Runs()) << "and not after ten seconds";
 }
 
-TEST(SlotTurns, WhoComputesIsNotInterruptedForSlotsThatDoNotSuffice) {
+TEST(SlotTurns, AComputingVgpuIsNotInterruptedForTooFewSlots) {
   TurnsRig rig(6, {.least = milliseconds(100), .copies = 1});
   rig.Add(1, {0, 2});
   rig.Add(2, {4, 2});
@@ -196,7 +196,7 @@ TEST(SlotTurns, WhoComputesIsNotInterruptedForSlotsThatDoNotSuffice) {
   EXPECT_TRUE(rig.Of(3).Runs() || rig.Of(1).Runs());
 }
 
-TEST(SlotTurns, WhatDoesNotSufficeForTheOneServesTheOther) {
+TEST(SlotTurns, SlotsTooFewForOneVgpuServeAnother) {
   TurnsRig rig(6, {.least = seconds(2), .copies = 1});
   rig.Add(1, {0, 2});
   rig.Add(2, {0, 6});
@@ -214,7 +214,7 @@ TEST(SlotTurns, WhatDoesNotSufficeForTheOneServesTheOther) {
   EXPECT_GT(rig.turns.switches(), 3u);
 }
 
-TEST(SlotTurns, WhoNeedsMoreInTheMidstOfItsTurnGoesOnWithIt) {
+TEST(SlotTurns, AVgpuThatNeedsMoreKeepsItsTurn) {
   TurnsRig rig(6, {.least = seconds(1), .copies = 1});
   rig.Add(1, {0, 4});
   rig.Add(2, {2, 4});
@@ -230,7 +230,7 @@ TEST(SlotTurns, WhoNeedsMoreInTheMidstOfItsTurnGoesOnWithIt) {
   EXPECT_FALSE(rig.Of(2).Runs());
 }
 
-TEST(SlotTurns, OneSwitchThatInterruptsIsUnderWayAtATimeAndTheNextOneLater) {
+TEST(SlotTurns, InterruptingSwitchesRunOneAtATimeWithGaps) {
   TurnsRig rig(4, {.least = milliseconds(10), .copies = 5});
   for (const std::uint64_t id : {1, 2}) rig.Add(id, {0, 2});
   for (const std::uint64_t id : {3, 4}) rig.Add(id, {2, 2});
@@ -250,7 +250,7 @@ TEST(SlotTurns, OneSwitchThatInterruptsIsUnderWayAtATimeAndTheNextOneLater) {
   EXPECT_GT(rig.turns.switches() - before, 30u);
 }
 
-TEST(SlotTurns, ScatteredAnySlotsWillDo) {
+TEST(SlotTurns, ScatteredPlacementAcceptsAnySlots) {
   TurnsRig rig(6, {.least = milliseconds(100), .copies = 1}, SlotLayout::kScattered);
   rig.Add(1, {0, 2});
   rig.Add(2, {2, 3});
@@ -267,7 +267,7 @@ TEST(SlotTurns, ScatteredAnySlotsWillDo) {
   EXPECT_EQ(rig.arena.RangesOf(VgpuId{3}), (std::vector<SlotRange>{{0, 2}, {5, 1}}));
 }
 
-TEST(SlotTurns, WhoCouldDoWithLessHasItsTurnsToo) {
+TEST(SlotTurns, AVgpuThatCouldUseFewerSlotsGetsTurns) {
   SlotArena arena(4);
   const SlotRange whole{0, 4};
   for (const std::uint64_t id : {1, 2}) ASSERT_TRUE(arena.AddAt(VgpuId{id}, std::span(&whole, 1)).has_value());
@@ -286,7 +286,7 @@ TEST(SlotTurns, WhoCouldDoWithLessHasItsTurnsToo) {
   EXPECT_NEAR(had[2], 1000, 100);
 }
 
-TEST(SlotTurns, WhoWaitsForOneSlotDoesNotWaitForAllThatItWants) {
+TEST(SlotTurns, AVgpuRunsOnceItsNeededSlotsAreAssigned) {
   SlotArena arena(4);
   const SlotRange whole{0, 4}, first{0, 1};
   ASSERT_TRUE(arena.AddAt(VgpuId{1}, std::span(&first, 1)).has_value());
@@ -312,7 +312,7 @@ TEST(SlotTurns, WhoWaitsForOneSlotDoesNotWaitForAllThatItWants) {
   EXPECT_GE(turns.HereOf(VgpuId{2}), 1u);
 }
 
-TEST(SlotTurns, WhatIsHeldNoMoreLeaves) {
+TEST(SlotTurns, SlotsNoLongerHeldAreRevoked) {
   TurnsRig rig(4);
   rig.Add(1, {0, 4});
   rig.Needs(1, 4);
@@ -323,7 +323,7 @@ TEST(SlotTurns, WhatIsHeldNoMoreLeaves) {
   EXPECT_EQ(rig.Of(1).resident, 2u);
 }
 
-TEST(SlotTurns, WhoGoesLeavesItsSlotsToOthers) {
+TEST(SlotTurns, ARemovedVgpusSlotsGoToOthers) {
   TurnsRig rig(4, {.least = seconds(100), .copies = 1});
   rig.Add(1, {0, 4});
   rig.Add(2, {0, 4});
@@ -337,7 +337,7 @@ TEST(SlotTurns, WhoGoesLeavesItsSlotsToOthers) {
   EXPECT_TRUE(rig.Of(2).Runs());
 }
 
-TEST(SlotTurns, AnExecutorOfADaemonBeforeThisOneIsReckonedWith) {
+TEST(SlotTurns, AnExecutorOfAnEarlierDaemonIsAccountedFor) {
   TurnsRig rig(4);
   rig.Add(1, {0, 4});
   rig.Add(2, {0, 4});
@@ -354,7 +354,7 @@ TEST(SlotTurns, AnExecutorOfADaemonBeforeThisOneIsReckonedWith) {
   EXPECT_TRUE(rig.Of(2).Runs());
 }
 
-TEST(SlotTurns, WhoSaysThatItWaitsForEverHasNoMoreThanATurn) {
+TEST(SlotTurns, AVgpuThatClaimsToWaitForeverGetsOneTurn) {
   TurnsRig rig(2);
   rig.Add(1, {0, 2});
   rig.Add(2, {0, 2});
@@ -377,7 +377,7 @@ TEST(SlotTurns, WhoSaysThatItWaitsForEverHasNoMoreThanATurn) {
 // == Laws ============================================================================================================
 
 /// Ranges that overlap in all ways, executors that answer late, and changing needs.
-RC_GTEST_PROP(SlotTurnsLaws, WhatIsOnTheDeviceNeverExceedsItAndEverybodyIsServed, (std::uint64_t seed)) {
+RC_GTEST_PROP(SlotTurnsLaws, ResidentSlotsFitTheDeviceAndEveryVgpuIsServed, (std::uint64_t seed)) {
   Prng random(seed);
   const auto below = [&random](std::uint64_t n) { return static_cast<std::uint32_t>(random.Next() % n); };
   const std::uint32_t slots = 2 + below(12), members = 1 + below(6);
@@ -428,7 +428,7 @@ RC_GTEST_PROP(SlotTurnsLaws, WhatIsOnTheDeviceNeverExceedsItAndEverybodyIsServed
 }
 
 /// Starting from the same state with one waiting vGPU: revoked contents are copied out, and in again later.
-RC_GTEST_PROP(SlotTurnsLaws, ScatteredServesWhereverContiguousDoesAndCopiesNoMore, (std::uint64_t seed)) {
+RC_GTEST_PROP(SlotTurnsLaws, ScatteredServesWheneverContiguousDoesWithoutMoreCopies, (std::uint64_t seed)) {
   Prng random(seed);
   const auto below = [&random](std::uint64_t n) { return static_cast<std::uint32_t>(random.Next() % n); };
   const std::uint32_t slots = 2 + below(14), members = 2 + below(6);
@@ -478,7 +478,7 @@ RC_GTEST_PROP(SlotTurnsLaws, ScatteredServesWhereverContiguousDoesAndCopiesNoMor
   RC_ASSERT(scattered.CountOf(VgpuId{1}) == rig.arena.CountOf(VgpuId{1}));
 }
 
-RC_GTEST_PROP(SlotTurnsLaws, NothingIsOrderedWhereNobodyWaits, (std::uint64_t seed)) {
+RC_GTEST_PROP(SlotTurnsLaws, NoOrdersWithoutWaitingVgpus, (std::uint64_t seed)) {
   Prng random(seed);
   TurnsRig rig(10);
   for (std::uint64_t id = 1; id <= 4; ++id) rig.Add(id, {static_cast<std::uint32_t>(random.Next() % 6), 4});

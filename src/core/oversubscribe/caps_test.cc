@@ -59,7 +59,7 @@ RC_GTEST_PROP(Regain, KeepsCapsWithinTheirCeilingsAndTheDevice, ()) {
 }
 
 // The guaranteed floor: a guaranteed vGPU gets what it needs at once, whatever the others do.
-RC_GTEST_PROP(Regain, WhoIsGuaranteedAndNeedyHasItsClaim, ()) {
+RC_GTEST_PROP(Regain, AGuaranteedVgpuInNeedGetsItsClaim, ()) {
   Holders holders = AnyHolders();
   std::vector<Transfer> done;
   const Holders before = holders;
@@ -72,7 +72,7 @@ RC_GTEST_PROP(Regain, WhoIsGuaranteedAndNeedyHasItsClaim, ()) {
       RC_ASSERT(holders[i].cap >= std::min(holders[i].claim, holders[i].ceiling) - 1e-5);
 }
 
-RC_GTEST_PROP(Regain, TakesFromWhoNeedsItForNobodyWhoMerelyWants, ()) {
+RC_GTEST_PROP(Regain, TakesNothingNeededForAVgpuThatOnlyWants, ()) {
   Holders holders = AnyHolders();
   for (CapHolder& holder : holders) holder.needy = false;
   const Holders before = holders;
@@ -82,7 +82,7 @@ RC_GTEST_PROP(Regain, TakesFromWhoNeedsItForNobodyWhoMerelyWants, ()) {
     RC_ASSERT(holders[i].cap >= std::min(before[i].cap, before[i].use) - 1e-9);
 }
 
-RC_GTEST_PROP(Regain, TreatsThemAlikeInAnyOrder, ()) {
+RC_GTEST_PROP(Regain, DoesNotDependOnTheOrderOfCaps, ()) {
   Holders holders = AnyHolders();
   Holders turned(holders.rbegin(), holders.rend());
   std::vector<Transfer> done;
@@ -92,7 +92,7 @@ RC_GTEST_PROP(Regain, TreatsThemAlikeInAnyOrder, ()) {
     RC_ASSERT(std::abs(holders[i].cap - turned[holders.size() - 1 - i].cap) < 1e-9);
 }
 
-RC_GTEST_PROP(Steal, MovesAFifthOfWhatTheLightestLeavesAndComesToAnEnd, ()) {
+RC_GTEST_PROP(Steal, MovesAFifthOfTheLightestsUnusedCapAndTerminates, ()) {
   Holders holders = AnyHolders();
   const double before = SumOf(holders);
   double last = 0;
@@ -108,7 +108,7 @@ RC_GTEST_PROP(Steal, MovesAFifthOfWhatTheLightestLeavesAndComesToAnEnd, ()) {
   RC_ASSERT(last < 1e-3);
 }
 
-RC_GTEST_PROP(Steal, PicksTheSameOneInAnyOrder, ()) {
+RC_GTEST_PROP(Steal, PicksTheSameVgpuInAnyOrder, ()) {
   Holders holders = AnyHolders();
   if (*rc::gen::arbitrary<bool>())  // all equally light
     for (CapHolder& holder : holders) holder.use = holder.need = holder.cap / 2, holder.lateness = 0;
@@ -139,7 +139,7 @@ TEST(Sale, IsFoundByItsName) {
   EXPECT_NE(SaleNamed("rented").error().message.find("guaranteed, oversold, best-effort"), std::string::npos);
 }
 
-TEST(Steal, TakesFromTheTrueLightest) {
+TEST(Steal, TakesFromTheLightestVgpu) {
   // As printed, Algorithm 1 compares with a minimum that is never updated, and would choose the last vGPU.
   Holders holders{
       {.id = VgpuId{1}, .ceiling = 0.5, .cap = 0.3, .use = 0.3, .need = 0.3, .limited = true, .needy = true},
@@ -152,7 +152,7 @@ TEST(Steal, TakesFromTheTrueLightest) {
   EXPECT_DOUBLE_EQ(holders[1].cap, 0.25);
 }
 
-TEST(MakePlace, ANewcomerGetsWhatIsFreeThenWhatIsIdleThenWhatNoPromiseNeeds) {
+TEST(MakePlace, ANewVgpuGetsFreeThenIdleThenUnpromisedTime) {
   Holders holders{
       {.id = VgpuId{1}, .ceiling = 0.5, .cap = 0.4, .use = 0.1, .need = 0.1},                   // idle: 0.29
       {.id = VgpuId{2}, .ceiling = 0.5, .cap = 0.5, .use = 0.5, .need = 0.2, .limited = true},  // spare: 0.28

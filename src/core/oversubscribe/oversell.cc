@@ -43,8 +43,7 @@ const char* NameOf(OversellMode mode) { return kModes[static_cast<std::size_t>(m
 Result<OversellMode> ModeNamed(std::string_view name) {
   for (std::size_t i = 0; i < kModes.size(); ++i)
     if (kModes[i] == name) return static_cast<OversellMode>(i);
-  return Fail(Errc::kInvalidArgument,
-              fmt::format("no way of selling named '{}'; known: {}", name, fmt::join(kModes, ", ")));
+  return Fail(Errc::kInvalidArgument, fmt::format("no way of selling '{}'; known: {}", name, fmt::join(kModes, ", ")));
 }
 
 const char* NameOf(OversellNote::Kind kind) {
@@ -122,7 +121,7 @@ Status Oversell::Add(VgpuId id, Share ceiling, Sale sale, bool restored) {
       return Fail(
           Errc::kResourceExhausted,
           fmt::format("a cap of {:.0f} % can't be sold now; at most {:.0f} % can: {}. Ask for less, try again later, "
-                      "or take what is left with best effort",
+                      "or take the rest with best effort",
                       asked * 100, std::floor(offer.most() * 100), offer.reason));
   } else if (mode_ != OversellMode::kOff && sale == Sale::kGuaranteed &&
              CeilingsOf(Sale::kGuaranteed) + asked > 1 + kAlmost) {

@@ -114,7 +114,7 @@ RC_GTEST_PROP(Oversell, CapsAreWithinCeilingsAndTogetherWithinTheDevice, ()) {
   }
 }
 
-RC_GTEST_PROP(Oversell, UnderStrictNobodyIsRefusedWhatFitsAndEachHasItsCeiling, ()) {
+RC_GTEST_PROP(Oversell, StrictRefusesNothingThatFitsAndGivesEachItsCeiling, ()) {
   Shop shop(OversellMode::kStrict);
   int sold = 0;  // in thousandths, since sums of fractions are inexact
   for (std::uint64_t id = 1; id <= 10; ++id) {
@@ -132,7 +132,7 @@ RC_GTEST_PROP(Oversell, UnderStrictNobodyIsRefusedWhatFitsAndEachHasItsCeiling, 
 }
 
 // The floor: a vGPU has its ceiling two stages after it begins to want it, whatever the others do.
-RC_GTEST_PROP(Oversell, WhoWasSoldItsCeilingFirmlyHasItWithinTwoStagesOfWantingIt, ()) {
+RC_GTEST_PROP(Oversell, AFirmCeilingIsReachedWithinTwoStages, ()) {
   Shop shop(OversellMode::kAdaptive, {{"calm_reports", 1}, {"load_span_s", 0}});
   const double ceiling = Thousandths(100, 900);
   RC_ASSERT(shop.Buy(VgpuId{1}, ceiling));
@@ -150,7 +150,7 @@ RC_GTEST_PROP(Oversell, WhoWasSoldItsCeilingFirmlyHasItWithinTwoStagesOfWantingI
   RC_ASSERT(shop.sales().CapOf(VgpuId{1}).Fraction() >= ceiling - 1e-3);
 }
 
-RC_GTEST_PROP(Oversell, InWhichOrderVgpusAreListedChangesNothing, ()) {
+RC_GTEST_PROP(Oversell, DoesNotDependOnTheListedOrderOfVgpus, ()) {
   Shop one(OversellMode::kAdaptive, {{"calm_reports", 1}, {"load_span_s", 0}});
   Shop turned(OversellMode::kAdaptive, {{"calm_reports", 1}, {"load_span_s", 0}});
   for (std::uint64_t id = 1; id <= 5; ++id) {
@@ -197,14 +197,14 @@ Shop BesideBestEffort() {
   return shop;
 }
 
-TEST(Adaptive, WhoComesHasAPlaceThoughBestEffortUsesAllThereIs) {
+TEST(Adaptive, ANewVgpuGetsTimeWhileBestEffortUsesAllOfIt) {
   Shop shop = BesideBestEffort();
   ASSERT_TRUE(shop.Buy(VgpuId{2}, 0.5, Sale::kGuaranteed, 30));
   EXPECT_NEAR(shop.sales().CapOf(VgpuId{2}).Fraction(), 0.5, 1e-3);
 }
 
 // The cost of its frames is not known yet.
-TEST(Adaptive, WhoHasNotDrawnYetHasItsCeilingWithinTwoStages) {
+TEST(Adaptive, AVgpuBeforeItsFirstFrameGetsItsCeilingWithinTwoStages) {
   Shop shop = BesideBestEffort();
   ASSERT_TRUE(shop.Buy(VgpuId{2}, 0.5, Sale::kGuaranteed, 30));
   shop.See(seconds(5), [&](VgpuView& view) { view.id == VgpuId{1} ? shop.UsesItsCap(view) : Shop::Rests(view); });
@@ -215,7 +215,7 @@ TEST(Adaptive, WhoHasNotDrawnYetHasItsCeilingWithinTwoStages) {
 }
 
 // It has not been held yet: savings from its rest, or lent time, let it use more than its cap for a while.
-TEST(Adaptive, WhoComesBackAndHasMoreThanItsCapHasItsCeilingAtTheNextStage) {
+TEST(Adaptive, AReturningVgpuAboveItsCapGetsItsCeilingAtTheNextStage) {
   for (const bool has_more : {true, false}) {
     Shop shop = BesideBestEffort();
     ASSERT_TRUE(shop.Buy(VgpuId{2}, 0.5));
@@ -235,7 +235,7 @@ TEST(Adaptive, WhoComesBackAndHasMoreThanItsCapHasItsCeilingAtTheNextStage) {
   }
 }
 
-TEST(BestEffort, TogetherTheyHaveWhatIsNotSold) {
+TEST(BestEffort, TogetherTheyGetTheUnsoldTime) {
   for (const OversellMode mode : {OversellMode::kStrict, OversellMode::kStatic}) {
     Shop shop(mode);
     ASSERT_TRUE(shop.Buy(VgpuId{1}, 0.6));
@@ -246,7 +246,7 @@ TEST(BestEffort, TogetherTheyHaveWhatIsNotSold) {
   }
 }
 
-TEST(StrictSelling, WhatWasOversoldBeforeIsSoldToo) {
+TEST(StrictSelling, EarlierOversoldVgpusKeepTheirCeilings) {
   Oversell sales(OversellMode::kStrict, *CheckOversellParams({}));
   ASSERT_TRUE(sales.Add(VgpuId{1}, Share::FromFraction(0.5), Sale::kGuaranteed, /*restored=*/true));
   ASSERT_TRUE(sales.Add(VgpuId{2}, Share::FromFraction(0.3), Sale::kOversold, /*restored=*/true));

@@ -132,7 +132,7 @@ struct KernelArgument {
 
 /// Built-ins that would return another value in a part of a launch; the part's kernel has to return the whole launch's
 /// value.
-enum AskedBuiltin : std::uint8_t {
+enum WorkItemQuery : std::uint8_t {
   kAsksGroupId = 1,
   kAsksGlobalSize = 2,
   kAsksNumGroups = 4,
@@ -145,7 +145,7 @@ struct KernelAccess {
   AccessVerdict verdict = AccessVerdict::kRefuse;
   std::string reason{};    // text; empty for kExact
   std::uint32_t line = 0;  // source line of the reason; 0: none
-  std::uint8_t asks = 0;   // bits of AskedBuiltin
+  std::uint8_t asks = 0;   // bits of WorkItemQuery
   std::uint16_t loops = 0;
   std::vector<KernelArgument> arguments{};
   std::vector<Expr> exprs{};

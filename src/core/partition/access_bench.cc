@@ -4,7 +4,7 @@
 
 #include "core/partition/cuttable.h"
 #include "core/partition/expr_table.h"
-#include "core/partition/kept_plans.h"
+#include "core/partition/plan_cache.h"
 
 namespace weir::core {
 namespace {
@@ -138,10 +138,10 @@ void BM_CutDecision(benchmark::State& state, KernelAccess (*make)(), bool kept) 
                            .group_s = 1e-4}};
   for (std::int64_t i = 1; i <= state.range(0); ++i)
     views.peers.push_back({.id = NodeId{static_cast<std::uint64_t>(i)}, .device = views.here, .link = {1e8}});
-  KeptLaunches launches;
+  LaunchCache launches;
   std::uint64_t evaluated = 0;
   for (auto _ : state) {
-    auto key = KeptLaunches::KeyOf(1, 0, access, launch, 128);
+    auto key = LaunchCache::KeyOf(1, 0, access, launch, 128);
     CutLaunchPlans* plans = kept ? launches.Find(key) : nullptr;
     if (plans == nullptr)
       plans = &launches.Keep(std::move(key), std::make_unique<CutLaunchPlans>(analysis, access, launch, 128));

@@ -130,7 +130,7 @@ std::vector<std::byte> EncodeAccesses(std::span<const KernelAccess> kernels) {
 
 Result<std::vector<KernelAccess>> DecodeAccesses(std::span<const std::byte> bytes) {
   const auto malformed = [] {
-    return Fail(Errc::kProtocol, "what the analyzer answered can't be read: another version of it, or it is broken");
+    return Fail(Errc::kProtocol, "what the analyzer sent can't be read: it has another version or is defective");
   };
   AccessReader reader(bytes);
   std::uint64_t magic = 0;

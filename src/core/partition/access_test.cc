@@ -54,7 +54,7 @@ TEST(AccessCodec, GoldenBytesAreDecoded) {
   EXPECT_EQ(*decoded, KnownProgram());
 }
 
-TEST(AccessCodec, WhatIsCutOffOrGoesOnIsRefused) {
+TEST(AccessCodec, TruncatedOrOverlongBytesAreRefused) {
   const std::vector<std::byte> bytes = testing::ReadGolden(kGoldenAccess).bytes;
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     const auto decoded = DecodeAccesses(std::span(bytes).first(size));
@@ -101,7 +101,7 @@ KernelAccess CostlyKernel() {
 }
 
 // After too many steps the rest is unknown, so the whole buffer is assumed, and the launch is not cut.
-TEST(AccessCost, AFormThatTakesTooManyStepsIsNotKnown) {
+TEST(AccessCost, ATooExpensiveFormIsUnknown) {
   KernelAccess access = CostlyKernel();
   ASSERT_TRUE(CheckAccess(access));
   const std::array<LaunchArgument, 1> arguments{LaunchArgument{.memory = 1, .bytes = 4096}};

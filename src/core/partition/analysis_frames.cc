@@ -142,7 +142,7 @@ std::vector<std::byte> FrameOf(std::span<const std::byte> body) {
 
 Result<std::size_t> BodySize(std::span<const std::byte, kAnalysisHeadBytes> head) {
   const std::size_t size = NumberOf(head);
-  if (size > kAnalysisBytesMax) return Fail(Errc::kProtocol, "what weir-analyzer was asked or answered is too long");
+  if (size > kAnalysisBytesMax) return Fail(Errc::kProtocol, "a request to weir-analyzer or its reply is too long");
   return size;
 }
 

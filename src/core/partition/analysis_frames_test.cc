@@ -24,7 +24,7 @@ TEST(AnalysisFrames, ARequestIsReadAsItWasWritten) {
   }
 }
 
-TEST(AnalysisFrames, WhatIsCutOffOfARequestIsRefused) {
+TEST(AnalysisFrames, ATruncatedRequestIsRefused) {
   const std::vector<std::byte> bytes = EncodeAnalysisRequest({.options = {"-w"}, .macros = {"A"}, .source = "kernel"});
   for (std::size_t size = 0; size < bytes.size(); ++size)
     EXPECT_FALSE(DecodeAnalysisRequest(std::span(bytes).first(size))) << size;
@@ -45,7 +45,7 @@ TEST(AnalysisFrames, AReplyIsReadAsItWasWritten) {
   EXPECT_EQ(failed.error().message, "line 3: what?");
 }
 
-TEST(AnalysisFrames, AReplyThatIsNoneIsRefused) {
+TEST(AnalysisFrames, AMalformedReplyIsRefused) {
   const std::vector<std::byte> bytes = EncodeAnalysisReply(AnalysisOfTwo());
   const std::size_t whole = bytes.size() - AnalysisOfTwo().part_source.size();
   for (std::size_t size = 0; size < whole; ++size)
@@ -60,7 +60,7 @@ TEST(AnalysisFrames, AReplyThatIsNoneIsRefused) {
   EXPECT_FALSE(DecodeAnalysisReply(EncodeAnalysisReply(longest)));
 }
 
-TEST(AnalysisFrames, AnAnswerThatIsNotWholeIsNoAnswer) {
+TEST(AnalysisFrames, AnIncompleteReplyIsRefused) {
   const std::vector<std::byte> frame = FrameOf(EncodeAnalysisReply(AnalysisOfTwo()));
   ASSERT_TRUE(ReplyOf(frame));
   EXPECT_EQ(*ReplyOf(frame), AnalysisOfTwo());

@@ -60,9 +60,9 @@ class NodeChoice {
   void Answer(Instant now, NodeId node, const RoomOffer& offer, std::vector<ChoiceStep>& steps);
   void Taken(Instant now, NodeId node, std::uint64_t number, std::vector<ChoiceStep>& steps);
   void Refused(Instant now, NodeId node, std::uint64_t number, std::vector<ChoiceStep>& steps);
-  /// The result of a chosen node's part. Kept: it ran, and the node's back-off is cleared. Failed: the node had no room
-  /// for it after all.
-  void Kept(NodeId node) { trust_.erase(node); }
+  /// The result of a chosen node's part. Succeeded: it ran, and the node's back-off is cleared. Failed: the node had no
+  /// room for it after all.
+  void Succeeded(NodeId node) { trust_.erase(node); }
   void Failed(Instant now, NodeId node) { Shun(now, node); }
   /// Returns the time of the next call; Instant::max() without open questions.
   Instant Tick(Instant now, std::vector<ChoiceStep>& steps);

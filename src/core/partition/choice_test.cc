@@ -67,7 +67,7 @@ TEST(NodeChoice, TiesGoToTheLowerIdInWhateverOrderAnswersCome) {
   }
 }
 
-TEST(NodeChoice, SilenceIsAnAnswerOnceItsTimeIsOver) {
+TEST(NodeChoice, ASilentNodeCountsAsRefusingAfterItsTime) {
   ChoiceRig rig{1, 2};
   const auto number = rig.Ask();
   rig.Answer(2, number, 7);
@@ -81,7 +81,7 @@ TEST(NodeChoice, SilenceIsAnAnswerOnceItsTimeIsOver) {
   EXPECT_EQ(rig.Nodes(Step::Kind::kTake), Ids{2});
 }
 
-TEST(NodeChoice, NobodyWithRoomOrNobodyAtAllIsNone) {
+TEST(NodeChoice, WithoutANodeWithRoomTheChoiceIsNone) {
   ChoiceRig silent{1};
   silent.Ask();
   silent.Pass(milliseconds(20));
@@ -92,7 +92,7 @@ TEST(NodeChoice, NobodyWithRoomOrNobodyAtAllIsNone) {
   EXPECT_EQ(alone.Nodes(Step::Kind::kNone).size(), 1u);
 }
 
-TEST(NodeChoice, GoesOnToTheNextBestAndShunsWhoDidNotKeepItsOffer) {
+TEST(NodeChoice, TakesTheNextBestAndShunsANodeThatBrokeItsOffer) {
   ChoiceRig rig{1, 2, 3};
   const auto number = rig.Ask();
   rig.Answer(1, number, 1);
@@ -120,14 +120,14 @@ TEST(NodeChoice, ShunsForTwiceAsLongEachTimeUntilAPartHasRun) {
     rig.now += seconds(span_s);
     EXPECT_FALSE(rig.choice.Shunned(rig.now, NodeId{1}));
   }
-  rig.choice.Kept(NodeId{1});
+  rig.choice.Succeeded(NodeId{1});
   rig.choice.Failed(rig.now, NodeId{1});
   EXPECT_FALSE(rig.choice.Shunned(rig.now + seconds(1), NodeId{1}));
   for (int i = 0; i < 40; ++i) rig.choice.Failed(rig.now, NodeId{1});
   EXPECT_FALSE(rig.choice.Shunned(rig.now + seconds(300), NodeId{1}));
 }
 
-TEST(NodeChoice, AnswersOfStrangersTwiceOrTooSmallAreCountedAndChangeNothing) {
+TEST(NodeChoice, InvalidAnswersAreCountedAndIgnored) {
   ChoiceRig rig{1, 2};
   const auto number = rig.Ask(MiB(10));
   rig.Answer(9, number, 0);      // was not asked
@@ -143,7 +143,7 @@ TEST(NodeChoice, AnswersOfStrangersTwiceOrTooSmallAreCountedAndChangeNothing) {
   EXPECT_TRUE(rig.choice.Shunned(rig.now, NodeId{2}));
 }
 
-TEST(NodeChoice, EndsWithNoneWhenEverybodyBreaksItsOffer) {
+TEST(NodeChoice, EndsWithNoneWhenAllNodesBreakTheirOffers) {
   ChoiceRig rig{1, 2, 3, 4, 5, 6, 7, 8};
   const auto number = rig.Ask();
   for (std::uint64_t node = 1; node <= 8; ++node) rig.Answer(node, number, node);

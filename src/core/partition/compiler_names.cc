@@ -90,7 +90,7 @@ class CompilerQuestions {
     }
   }
 
-  std::string Asked(const std::vector<SourceToken>& tokens) {
+  std::string DependencyOf(const std::vector<SourceToken>& tokens) {
     for (std::size_t i = 0; i < tokens.size();) {
       std::size_t end = i + 1;
       if (tokens[i].Is('#') && tokens[i].line_start) {
@@ -103,7 +103,7 @@ class CompilerQuestions {
     }
     FollowConditions();
     if (asked_.empty() && pastes_) asked_ = pasted_;
-    return asked_.empty() ? "" : "its source asks for " + asked_.substr(0, 100) + ", which depends on the compiler";
+    return asked_.empty() ? "" : "its source requires " + asked_.substr(0, 100) + ", which depends on the compiler";
   }
 
  private:
@@ -226,7 +226,7 @@ std::string AsksItsCompiler(std::string_view source, std::span<const std::string
                             std::span<const std::string> macros) {
   if (HasTrigraphs(source)) return "its source has trigraphs";
   const std::string spliced = Spliced(source);
-  return CompilerQuestions(options, macros).Asked(TokensOf(spliced));
+  return CompilerQuestions(options, macros).DependencyOf(TokensOf(spliced));
 }
 
 }  // namespace weir::core

@@ -115,7 +115,7 @@ class CutModel {
     return until_[piece - 1] + PieceSeconds(ends_[piece - 1], kept);
   }
   /// Approximates H(k) from the times of whole pieces, in proportion to groups, without evaluating needs.
-  [[nodiscard]] double HereAbout(std::uint64_t kept) const {
+  [[nodiscard]] double LocalSecondsAbout(std::uint64_t kept) const {
     const auto piece = static_cast<std::size_t>(std::ranges::lower_bound(ends_, kept) - ends_.begin());
     const double before = piece == 0 ? SecondsOf(here_->queue) : until_[piece - 1];
     const std::uint64_t first = piece == 0 ? 0 : ends_[piece - 1];
@@ -128,7 +128,7 @@ class CutModel {
     return SecondsThere(peer, NeedOf(first, last), GroupsIn(first, last));
   }
   /// The fewest groups that must stay local so that the others fit the peer.
-  [[nodiscard]] std::uint64_t LeastKept(Bytes room) const {
+  [[nodiscard]] std::uint64_t MinLocalGroups(Bytes room) const {
     return FirstThat({0, count_}, [&](std::uint64_t kept) {
       return kept == count_ ? static_cast<double>(room.count) : Spare(kept, count_, room);
     });

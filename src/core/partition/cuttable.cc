@@ -211,7 +211,7 @@ class CutJudge {
                                       ? "several work-groups along dimension " + std::to_string(d) + " may write the " +
                                             "same of " + NameOfArgument(*write.access)
                                       : "work-groups along dimension " + std::to_string(d) + " may read of " +
-                                            NameOfArgument(*other.access) + " what others write",
+                                            NameOfArgument(*other.access) + " data that others write",
                        .line = other.access->line};
         return;
       }

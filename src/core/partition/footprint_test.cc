@@ -49,7 +49,7 @@ TEST(Footprint, AGuardBoundsTheLastGroup) {
   EXPECT_TRUE((*past)[1].writes.empty());
 }
 
-TEST(Cuttable, WhatIsReadAndWrittenInOneMemoryMustBeOnesOwn) {
+TEST(Cuttable, MemoryThatIsReadAndWrittenMustBePrivateToAGroup) {
   DrawnKernel k = Copy();
   const std::int32_t n = 64;
   std::array<LaunchArgument, 3> arguments{LaunchArgument{.memory = 1, .bytes = 256},
@@ -60,7 +60,7 @@ TEST(Cuttable, WhatIsReadAndWrittenInOneMemoryMustBeOnesOwn) {
   arguments[1].offset = 4;  // out is in, shifted by one
   const auto shifted = Cuttable(k.access, launch);
   EXPECT_FALSE(shifted[0].yes);
-  EXPECT_NE(shifted[0].why_not.find("what others write"), std::string::npos) << shifted[0].why_not;
+  EXPECT_NE(shifted[0].why_not.find("data that others write"), std::string::npos) << shifted[0].why_not;
   arguments[1].bytes = 200;  // and the buffer is too small
   EXPECT_NE(Cuttable(k.access, launch)[0].why_not.find("outside of its 200 bytes"), std::string::npos);
 }
@@ -74,7 +74,7 @@ DrawnKernel Plane(bool guarded) {
   return k;
 }
 
-TEST(Cuttable, RowsOfAPlaneAreApartOnlyWhereTheWidthIsKept) {
+TEST(Cuttable, RowsAreDisjointOnlyWithinTheWidth) {
   const std::int32_t w = 30;
   const std::array<LaunchArgument, 2> arguments{LaunchArgument{.memory = 1, .bytes = 4 * 32 * 32},
                                                 LaunchArgument{.value = BytesOfInt(w)}};

@@ -79,7 +79,7 @@ HandedOut PlayHandOut(std::uint64_t groups, const std::vector<FarWorker>& worker
   return played;
 }
 
-TEST(HandOut, GivesTheFasterMoreAndTheSlowNothingAtTheEnd) {
+TEST(HandOut, GivesFasterNodesMoreAndSlowOnesNothingAtTheEnd) {
   HandOut out({0, 240}, {100, 10});
   EXPECT_EQ(out.Take(0, kAnyFits, Instant{}).count(), 109u);  // half of what it will have run at the end
   EXPECT_EQ(out.Take(1, kAnyFits, Instant{}).count(), 6u);
@@ -107,7 +107,7 @@ TEST(HandOut, LeavesTheLastGroupsToTheFaster) {
   EXPECT_FALSE(out.Take(1, kAnyFits, Instant{}).empty());
 }
 
-TEST(HandOut, WhoHasSomeTakesTheNextUnlessOthersWouldHaveEndedThemBefore) {
+TEST(HandOut, ABusyNodeTakesMoreUnlessOthersWouldFinishFirst) {
   HandOut out({0, 1000}, {100, 100});
   const std::uint64_t first = out.Take(1, kAnyFits, Instant{}).count();
   EXPECT_EQ(first, 200u);                                     // two seconds, the longest range
@@ -127,7 +127,7 @@ TEST(HandOut, WhoHasSomeTakesTheNextUnlessOthersWouldHaveEndedThemBefore) {
   EXPECT_TRUE(unknown.Take(1, kAnyFits, Instant{}).empty());  // until its rate is known
 }
 
-TEST(HandOut, AllThatALostOneHasIsLeftToOthers) {
+TEST(HandOut, GroupsOfALostNodeGoToOthers) {
   HandOut out({0, 1000}, {100, 100});
   const GroupRange first = out.Take(1, kAnyFits, Instant{}), second = out.Take(1, kAnyFits, Instant{});
   out.Lost(1);
@@ -139,7 +139,7 @@ TEST(HandOut, AllThatALostOneHasIsLeftToOthers) {
   EXPECT_TRUE(out.Done());
 }
 
-TEST(HandOut, WhatNobodyCanHoldStays) {
+TEST(HandOut, GroupsThatNoNodeCanHoldRemain) {
   HandOut out({0, 8}, {0});
   EXPECT_TRUE(out.Take(
                      0, [](const GroupRange&) { return false; }, Instant{})
@@ -147,7 +147,7 @@ TEST(HandOut, WhatNobodyCanHoldStays) {
   EXPECT_FALSE(out.Done());
 }
 
-RC_GTEST_PROP(HandOutLaws, EachGroupRunsOnceWhoeverGoes, ()) {
+RC_GTEST_PROP(HandOutLaws, EachGroupRunsOnceWhicheverNodesLeave, ()) {
   const auto groups = *rc::gen::inRange<std::uint64_t>(1, 2000);
   const auto count = *rc::gen::inRange<std::size_t>(1, 6);
   std::vector<FarWorker> workers(count);

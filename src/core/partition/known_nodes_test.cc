@@ -44,11 +44,11 @@ TEST(KnownNodes, RoomForTheWholeComesBeforeFewThreads) {
   EXPECT_EQ(ChosenOf(known, MiB(100)), (Numbers{2, 1, 4})) << "a sixteenth is 6.25 MiB";
 }
 
-TEST(KnownNodes, RoomThatIsNotKnownIsEnough) {
+TEST(KnownNodes, UnknownRoomCountsAsEnough) {
   EXPECT_EQ(ChosenOf({{NodeId{1}, {}, 0}, {NodeId{2}, MiB(1), 0}}, MiB(100)), Numbers{1});
 }
 
-TEST(KnownNodes, OneThatDoesNotConfirmIsShunnedTwiceAsLongEachTime) {
+TEST(KnownNodes, ANodeThatDoesNotConfirmIsShunnedTwiceAsLongEachTime) {
   const std::vector<KnownNode> known{{NodeId{1}, MiB(100), 0}, {NodeId{2}, MiB(100), 9}};
   NodeChoice choice({.shun = seconds(10)});
   choice.SetNodes(IdsOfKnown(known));

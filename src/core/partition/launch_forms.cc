@@ -18,7 +18,7 @@ Status CheckLaunch(const KernelAccess& access, const KernelLaunch& launch) {
   for (unsigned d = 0; d < 3; ++d) {
     if (launch.global[d] < 1 || launch.global[d] > kLaunchMax || launch.local[d] < 1 ||
         launch.local[d] > launch.global[d] || launch.offset[d] > kLaunchMax)
-      return fail("a size is 0 or beyond 2^40, or a work-group is larger than the launch");
+      return fail("a size is 0 or above 2^40, or a work-group is larger than the launch");
     if (d >= launch.dimensions && (launch.global[d] != 1 || launch.offset[d] != 0))
       return fail("a dimension that it has not has a size");
   }
@@ -29,7 +29,7 @@ Status CheckLaunch(const KernelAccess& access, const KernelLaunch& launch) {
     if (wanted.kind == ArgumentKind::kScalar && launch.arguments[i].value.size() != wanted.bytes)
       return fail("argument " + std::to_string(i) + " is of " + std::to_string(wanted.bytes) + " bytes");
     if (launch.arguments[i].bytes > kLaunchMax || launch.arguments[i].offset > kLaunchMax)
-      return fail("a buffer is beyond 2^40 bytes");
+      return fail("a buffer is larger than 2^40 bytes");
   }
   return Ok();
 }

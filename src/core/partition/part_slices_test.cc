@@ -64,7 +64,7 @@ TEST(PartSlices, ArgumentsInOneMemoryShareASliceWhereTheyMeet) {
   EXPECT_FALSE(apart->slices[1].sent) << "all of it is written";
 }
 
-TEST(PartSlices, ABufferThatIsNotTouchedIsThereAllTheSame) {
+TEST(PartSlices, AnUntouchedBufferHasASlice) {
   Mover mover;
   mover.arguments = {LaunchArgument{.memory = 1, .bytes = 400}, LaunchArgument{.memory = 2, .bytes = 400}};
   mover.Prepare(10, 4);
@@ -78,7 +78,7 @@ TEST(PartSlices, ABufferThatIsNotTouchedIsThereAllTheSame) {
   EXPECT_EQ(SlicesOf(mover.kernel.access, mover.launch, {0, 4, 8}, kAligned)->arguments[1].slice, kNoSlice);
 }
 
-TEST(PartSlices, WhatEveryPartReadsIsCountedAsAlike) {
+TEST(PartSlices, DataThatEveryPartReadsCountsAsCommon) {
   Mover mover{.c = 0};
   mover.arguments = {LaunchArgument{.memory = 1, .bytes = 4}, LaunchArgument{.memory = 2, .bytes = 4000}};
   mover.Prepare(10, 4);

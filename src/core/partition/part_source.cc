@@ -320,7 +320,7 @@ class PartRewriter {
     for (std::size_t at = item.open + 1; !none && at <= close; ++at) {
       Parameter one{.begin = at};
       while (at != close && !tokens_[at].Is(',')) {
-        if (tokens_[at].kind == TokenKind::kDirective) return NotMade("there is a #pragma among its arguments");
+        if (tokens_[at].kind == TokenKind::kDirective) return NotMade("its arguments contain a #pragma");
         const bool bracket = tokens_[at].Is('(') || tokens_[at].Is('[') || tokens_[at].Is('{');
         at = bracket ? outline_.match[at] + std::size_t{1} : at + 1;
       }
@@ -347,7 +347,8 @@ class PartRewriter {
       } else if (token.kind != TokenKind::kIdentifier || token.text.starts_with("__attribute")) {
         return not_understood("has something at " + Quoted(token.text) + " that isn't understood");
       } else if (IsWordOf(token, kSpaces)) {
-        if (!parameter.space.empty() || parameter.star != 0) return not_understood("has its address space elsewhere");
+        if (!parameter.space.empty() || parameter.star != 0)
+          return not_understood("declares its address space elsewhere");
         parameter.space = token.text;
       } else if (parameter.star != 0 && !IsWordOf(token, kQualifiers)) {
         if (parameter.name != 0) return not_understood("has two names");

@@ -46,7 +46,7 @@ void ExpectContains(const std::string& text, const std::string& what) {
                                                                                         << text;
 }
 
-TEST(SourceTokens, WordsNumbersStringsAndSignsAreToldApart) {
+TEST(SourceTokens, DistinguishesWordsNumbersStringsAndSigns) {
   const auto tokens = TokensOf("a1 0x1p-3f 1.e+5 .5f \"s\\\"/*\" 'c' a->b /* \n x */ // y\n#pragma z");
   std::vector<std::string> texts;
   texts.reserve(tokens.size());
@@ -57,7 +57,7 @@ TEST(SourceTokens, WordsNumbersStringsAndSignsAreToldApart) {
   EXPECT_FALSE(tokens[8].space_before);
 }
 
-TEST(SourceTokens, WhatIsNotOfTheLanguageIsOther) {
+TEST(SourceTokens, ClassifiesForeignCharactersAsOther) {
   for (const char* text :
        {"\"unclosed", "'x\n", "/* unclosed", "\\", "a <: b", "%:define", "\xC3\xA9", "@", "`", "\x01"}) {
     const auto tokens = TokensOf(text);
@@ -87,7 +87,7 @@ TEST(PartSource, AKernelWithoutArgumentsGetsThePartAlone) {
   ExpectContains(PartsOf("kernel void f() { }", "").text, "weir_part_f(ulong16 weir_part) {");
 }
 
-TEST(PartSource, WhatAPartAnswersOtherwiseIsAskedOfThePart) {
+TEST(PartSource, WorkItemQueriesUseThePart) {
   const std::string text =
       PartsOf(
           "kernel void f(global ulong* p) { p[get_global_linear_id()] = get_group_id(get_work_dim()"
@@ -101,7 +101,7 @@ TEST(PartSource, WhatAPartAnswersOtherwiseIsAskedOfThePart) {
   ExpectContains(text, "size_t weir_group_id(ulong16 weir_part, uint weir_d) { return get_group_id(weir_d) +");
 }
 
-TEST(PartSource, FunctionsThatAskTakeThePartFromWhoeverCallsThem) {
+TEST(PartSource, FunctionsWithQueriesGetThePartFromTheirCallers) {
   const std::string text = PartsOf(
                                "size_t first(void); int plain(int x) { return x; }\n"
                                "size_t next(int k) { return first () + plain(k); }\n"
@@ -139,7 +139,7 @@ TEST(PartSource, RefusedKernelsAreLeftOut) {
   EXPECT_EQ(made.text.find("printf"), std::string::npos);
 }
 
-TEST(PartSource, OneKernelThatCantBeMadeLeavesTheOthers) {
+TEST(PartSource, OneUnsupportedKernelDoesNotAffectTheOthers) {
   const std::vector<KernelAccess> kernels{KernelOf("f", "b"), KernelOf("g", "b"), KernelOf("h", "")};
   const PartSource made =
       MakePartSource("kernel void f(global int p[4]) { } kernel void g(global int* q) { q[0] = 1; }", kernels);
@@ -168,7 +168,7 @@ TEST(PartSource, MacrosOfTheOptionsAreUndefined) {
   EXPECT_EQ(text.find("not a name"), std::string::npos);
 }
 
-TEST(PartSource, DeclarationsOfManyKindsAreLetThrough) {
+TEST(PartSource, KeepsDeclarationsOfManyKinds) {
   EXPECT_EQ(WhyNot("typedef struct __attribute__((packed)) S { int a[sizeof(int)]; struct { float b; }; } S;\n"
                    "struct T { S s; } __attribute__((aligned(16)));\nenum { kA = (1), kB };\nstruct Later;\n"
                    "constant int table[] = { (int)1, 2 }; static __constant float pi = (float)3;\n"
@@ -181,7 +181,7 @@ TEST(PartSource, DeclarationsOfManyKindsAreLetThrough) {
             "");
 }
 
-TEST(PartSource, WhatIsNotUnderstoodIsSaid) {
+TEST(PartSource, UnsupportedSourceIsReportedWithTheReason) {
   const std::string f = "kernel void f(global int* p) { }";
   const std::string asks = "size_t g(void) { return get_group_id(0); } ";
   for (const auto& [source, words] : std::vector<std::pair<std::string, std::string>>{
@@ -201,8 +201,8 @@ TEST(PartSource, WhatIsNotUnderstoodIsSaid) {
            {"kernel void f(global int* p) { ( ] }", "brackets"},
            {"kernel void f(global int* p) { ", "brackets"},
            {"constant int x", "doesn't end"},
-           {"kernel void f(global int* p) <% %>", "neither word nor sign"},
-           {"kernel void f(global int* p) { p = \"", "neither word nor sign"},
+           {"kernel void f(global int* p) <% %>", "an unknown character"},
+           {"kernel void f(global int* p) { p = \"", "an unknown character"},
            {"kernel void f(global int* p) { int get_group_id = 1; }", "otherwise than in a call"},
            {"kernel void f(global int* p) { p->get_group_id(0); }", "otherwise than in a call"},
            {"kernel void f(global int* p) { size_t get_group_id(uint); }", "otherwise than in a call"},

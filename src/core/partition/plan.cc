@@ -76,7 +76,7 @@ class Planner {
         whole_(task.need->Of({main_, 0, count()})) {}
 
   [[nodiscard]] Plan Auto() const {
-    if (whole_.device <= here_.room) return WholeHere();
+    if (whole_.device <= here_.room) return WholeLocally();
     return Fastest();
   }
 
@@ -106,7 +106,7 @@ class Planner {
   /// Algorithm 2. Its local part need not fit: the data per thread is computed as the whole need divided by the
   /// threads.
   [[nodiscard]] Plan Paper() const {
-    if (whole_.device <= here_.room) return WholeHere();
+    if (whole_.device <= here_.room) return WholeLocally();
     if (peers_.empty()) return Nothing();
     const PeerView& peer = peers_.front();
     const std::uint64_t kept = PapersCut();
@@ -136,7 +136,7 @@ class Planner {
     plan.times = Reckon(plan, task_, here_, peers_);
     return plan;
   }
-  [[nodiscard]] Plan WholeHere() const {
+  [[nodiscard]] Plan WholeLocally() const {
     return Timed(
         {.kind = PlanKind::kHere, .reason = PlanReason::kFits, .dimension = main_, .ends = {count()}, .here = 1});
   }
@@ -191,7 +191,8 @@ class Planner {
   /// Bounds of the number of local groups in a split; low is above high if no split is possible.
   [[nodiscard]] Bounds SplitBounds(const CutModel& model, const PeerView& peer) const {
     if (model.count() < 2 || model.reach() == 0) return {};
-    return {std::max<std::uint64_t>(model.LeastKept(peer.device.room), 1), std::min(model.reach(), model.count() - 1)};
+    return {std::max<std::uint64_t>(model.MinLocalGroups(peer.device.room), 1),
+            std::min(model.reach(), model.count() - 1)};
   }
 
   [[nodiscard]] Plan Fastest() const {
@@ -241,7 +242,7 @@ class Planner {
 };
 
 /// Time of the local parts, one after another; infinite if one doesn't fit.
-double SecondsHere(const CutModel& model, const Plan& plan, const DeviceView& here) {
+double LocalSeconds(const CutModel& model, const Plan& plan, const DeviceView& here) {
   double spent_s = SecondsOf(here.queue);
   std::uint64_t first = 0;
   for (std::uint32_t piece = 0; piece < plan.here; ++piece) {
@@ -264,7 +265,7 @@ Result<PartitionMode> PartitionModeNamed(std::string_view name) {
   for (std::size_t i = 0; i < kPartitionModes.size(); ++i)
     if (kPartitionModes[i] == name) return static_cast<PartitionMode>(i);
   return Fail(Errc::kInvalidArgument,
-              fmt::format("no way of partitioning named '{}'; known: {}", name, fmt::join(kPartitionModes, ", ")));
+              fmt::format("unknown way of partitioning '{}'; known: {}", name, fmt::join(kPartitionModes, ", ")));
 }
 
 namespace {
@@ -311,7 +312,7 @@ PlanTimes Reckon(const Plan& plan, const TaskView& task, const DeviceView& here,
     return {.here = AsDuration(alone),
             .total = AsDuration(std::max(arrive, SecondsOf(*task.room_in)) + alone + deliver)};
   }
-  const double here_s = plan.here > 0 ? SecondsHere(model, plan, here) : 0;
+  const double here_s = plan.here > 0 ? LocalSeconds(model, plan, here) : 0;
   double there_s = 0;
   std::uint64_t first = plan.kept();
   for (std::size_t i = 0; i < plan.nodes.size(); ++i) {

@@ -74,14 +74,14 @@ TEST(MakePlan, ThePapersPartDoesNotFitWhereAllPartsReadTheSame) {
   EXPECT_EQ(plan.times.total, Duration::max());
 }
 
-TEST(MakePlan, RunsInPiecesHereWhereTheLinkIsWhatIsSlow) {
+TEST(MakePlan, RunsLocallyInPiecesWhenTheLinkIsSlow) {
   const Plan plan = PlanRig().Make(PartitionMode::kAuto);
   EXPECT_EQ(plan.kind, kPieces);
   EXPECT_EQ(plan.here, 11u);  // 9.3 % of the rows fit beside B
   EXPECT_EQ(plan.ends.back(), 1375u);
 }
 
-TEST(MakePlan, SplitsWhereComputingIsWhatIsSlow) {
+TEST(MakePlan, SplitsWhenComputingIsSlow) {
   PlanRig rig;
   rig.here.group_s = rig.peer->device.group_s = 60.0 / (1375.0 * 1375.0);  // a minute in total
   const Plan plan = rig.Make(PartitionMode::kAuto);
@@ -105,7 +105,7 @@ TEST(MakePlan, CutsAlongTheDimensionWhoseSlicesAreContiguous) {
   EXPECT_EQ(rig.Make(PartitionMode::kAuto).reason, PlanReason::kOnlyWay);
 }
 
-TEST(MakePlan, NeverLetsNothingLeave) {
+TEST(MakePlan, NeverModeKeepsEverythingLocal) {
   PlanRig rig;
   rig.here.group_s = rig.peer->device.group_s = 1e-4;
   EXPECT_EQ(rig.Make(PartitionMode::kStay).kind, kPieces);
@@ -114,7 +114,7 @@ TEST(MakePlan, NeverLetsNothingLeave) {
   EXPECT_EQ(rig.Make(PartitionMode::kStay).kind, kWait);
 }
 
-TEST(MakePlan, APartThatCameFromElsewhereIsNotSentOn) {
+TEST(MakePlan, ARemotePartIsNotSentOn) {
   PlanRig rig;
   rig.here.queue = seconds(600);
   ASSERT_TRUE(rig.Make(PartitionMode::kAuto).Leaves());
@@ -123,7 +123,7 @@ TEST(MakePlan, APartThatCameFromElsewhereIsNotSentOn) {
     EXPECT_FALSE(rig.Make(mode).Leaves());
 }
 
-TEST(MakePlan, AlwaysSplitsInTheShareThatIsAskedForAlsoWhatFits) {
+TEST(MakePlan, AlwaysModeSplitsByTheGivenShareEvenIfItFits) {
   PlanRig rig;
   rig.here.room = MiB(4'000);
   const Plan plan = rig.Make(PartitionMode::kAlways);
@@ -134,7 +134,7 @@ TEST(MakePlan, AlwaysSplitsInTheShareThatIsAskedForAlsoWhatFits) {
   EXPECT_EQ(rig.Make(PartitionMode::kAlways).kind, kHere);
 }
 
-TEST(MakePlan, WaitsWhereRoomIsNearAndThatIsFaster) {
+TEST(MakePlan, WaitsWhenRoomComesSoonAndThatIsFaster) {
   PlanRig rig;
   rig.need.Keep(0);
   rig.need.Keep(1);
@@ -145,7 +145,7 @@ TEST(MakePlan, WaitsWhereRoomIsNearAndThatIsFaster) {
   EXPECT_EQ(rig.Make(PartitionMode::kAuto).kind, kMigrate);
 }
 
-TEST(MakePlan, RefusesWhatWillNeverFitAndSaysSo) {
+TEST(MakePlan, RefusesALaunchThatNeverFits) {
   PlanRig rig;
   rig.need.Keep(0);
   rig.need.Keep(1);
@@ -156,7 +156,7 @@ TEST(MakePlan, RefusesWhatWillNeverFitAndSaysSo) {
   EXPECT_EQ(Words(plan), "refused: larger than the device, no node with room, and no way to cut it small enough");
 }
 
-TEST(MakePlan, SaysWhatItDecidedInWords) {
+TEST(MakePlan, ExplainsItsDecision) {
   PlanRig rig;
   rig.params.min_share = 0.1;
   EXPECT_EQ(Words(rig.Make(PartitionMode::kPaper)),
@@ -170,7 +170,7 @@ TEST(PartitionMode, IsNamedAndListed) {
     EXPECT_EQ(*named, mode);
   }
   EXPECT_EQ(PartitionModeNamed("some").error().message,
-            "no way of partitioning named 'some'; known: auto, never, always, paper");
+            "unknown way of partitioning 'some'; known: auto, never, always, paper");
 }
 
 // -- Several nodes ---------------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ struct SharedRig : PlanRig {
   std::vector<PeerView> peers;
 };
 
-TEST(MakePlan, TwoNodesBothTakePartWhereThatIsFaster) {
+TEST(MakePlan, UsesTwoNodesWhenThatIsFaster) {
   SharedRig rig;
   const Plan plan = rig.Share();
   ASSERT_EQ(plan.kind, kSplit);
@@ -213,7 +213,7 @@ TEST(MakePlan, TheNodeWithTheFewestThreadsComesFirst) {
   EXPECT_EQ(rig.Share(PartitionMode::kPaper).nodes, std::vector{NodeId{5}});
 }
 
-TEST(MakePlan, ANodeThatIsMuchSlowerTakesNoPart) {
+TEST(MakePlan, AMuchSlowerNodeGetsNoPart) {
   SharedRig rig;
   rig.peers[0].device.queue = seconds(3'600);
   EXPECT_EQ(rig.Share().nodes, std::vector{NodeId{3}});
@@ -227,7 +227,7 @@ TEST(MakePlan, AlwaysSharesAmongAllNodes) {
   EXPECT_EQ(plan.ends[plan.here] - plan.kept(), 343U);
 }
 
-TEST(MakePlan, APartThatCameFromElsewhereIsSentOnToNobody) {
+TEST(MakePlan, ARemotePartIsSentToNoOtherNode) {
   SharedRig rig;
   rig.task.from_elsewhere = true;
   for (const auto mode : {PartitionMode::kAuto, PartitionMode::kAlways, PartitionMode::kPaper})
@@ -326,7 +326,7 @@ RC_GTEST_PROP(MakePlanLaw, PartsCoverAllGroupsOnceAndFitWhereTheyArePlaced, ()) 
   CheckParts(drawn, drawn.Make(PartitionMode::kPaper), !drawn.shares);
 }
 
-RC_GTEST_PROP(MakePlanLaw, AutoIsNeverSlowerThanAnotherWayByItsOwnReckoning, ()) {
+RC_GTEST_PROP(MakePlanLaw, AutoIsNeverPredictedSlowerThanAnotherWay, ()) {
   const DrawnCase drawn;
   const Plan best = drawn.Make(PartitionMode::kAuto);
   const auto reckoned = [&](const Plan& plan) { return Reckon(plan, drawn.task, drawn.here, drawn.peer).total; };
@@ -398,7 +398,7 @@ RC_GTEST_PROP(MakePlanLaw, PartsOnSeveralNodesCoverAllGroupsOnceAndFit, ()) {
   }
 }
 
-RC_GTEST_PROP(MakePlanLaw, WithAllOfTheDeviceFreeNothingIsToldToWait, ()) {
+RC_GTEST_PROP(MakePlanLaw, NothingWaitsWhenTheDeviceIsFree, ()) {
   DrawnCase drawn;
   drawn.here.room = drawn.here.total;
   for (const auto mode : {PartitionMode::kAuto, PartitionMode::kStay, PartitionMode::kAlways}) {

@@ -13,7 +13,7 @@ constexpr Instant kRoomBegin = InstantFromNs(1'000'000'000);
 constexpr ProcessId kOwn{1};
 constexpr NodeId kOneAsker{1}, kOtherAsker{2};
 
-TEST(RoomKeeper, OffersWhatIsFreeAndSaysHowManyThreadsRun) {
+TEST(RoomKeeper, OffersFreeMemoryAndItsThreadCount) {
   DeviceUsage usage(MiB(100));
   usage.Allocated(kOwn, MiB(60));
   usage.Launched(kOwn, 640);
@@ -25,7 +25,7 @@ TEST(RoomKeeper, OffersWhatIsFreeAndSaysHowManyThreadsRun) {
   EXPECT_EQ(offer->threads, 640u);
 }
 
-TEST(RoomKeeper, TwoAskersAreNotPromisedTheSameBytes) {
+TEST(RoomKeeper, TwoRequestersNeverGetTheSameBytes) {
   const DeviceUsage usage(MiB(100));
   RoomKeeper keeper;
   ASSERT_TRUE(keeper.Ask(kRoomBegin, {kOneAsker, 1, MiB(60)}, usage));
@@ -36,7 +36,7 @@ TEST(RoomKeeper, TwoAskersAreNotPromisedTheSameBytes) {
   EXPECT_TRUE(keeper.Ask(kRoomBegin, {kOtherAsker, 2, MiB(60)}, usage));
 }
 
-TEST(RoomKeeper, AnOfferExpiresAndWhatWasTakenWaitsForItsPart) {
+TEST(RoomKeeper, AnOfferExpiresButAConfirmedOneWaitsForItsPart) {
   const DeviceUsage usage(MiB(100));
   RoomKeeper keeper({.hold = milliseconds(500), .begin = seconds(10)});
   ASSERT_TRUE(keeper.Ask(kRoomBegin, {kOneAsker, 1, MiB(60)}, usage));
@@ -49,7 +49,7 @@ TEST(RoomKeeper, AnOfferExpiresAndWhatWasTakenWaitsForItsPart) {
   EXPECT_FALSE(keeper.Begin(kRoomBegin + seconds(5), kOneAsker, 2));
 }
 
-TEST(RoomKeeper, RefusesWhatItsOwnClientsHaveTakenMeanwhile) {
+TEST(RoomKeeper, RefusesRoomThatItsOwnClientsHaveTaken) {
   DeviceUsage usage(MiB(100));
   RoomKeeper keeper;
   ASSERT_TRUE(keeper.Ask(kRoomBegin, {kOneAsker, 1, MiB(60)}, usage));

@@ -21,7 +21,7 @@ struct NodeLine {
 
 NodeLine LineOf(const CutModel& model, const PeerView& peer) {
   const std::uint64_t count = model.count();
-  NodeLine line{.most = count - model.LeastKept(peer.device.room)};
+  NodeLine line{.most = count - model.MinLocalGroups(peer.device.room)};
   if (line.most == 0) return line;
   line.at_one = model.There(peer, count - 1);
   if (line.at_one >= kImpossible) return {};
@@ -31,11 +31,11 @@ NodeLine LineOf(const CutModel& model, const PeerView& peer) {
 }
 
 /// The number of local groups that are done by `by_s`, at least one.
-std::uint64_t KeptBy(const CutModel& model, double by_s) {
+std::uint64_t LocalGroupsWithin(const CutModel& model, double by_s) {
   std::uint64_t low = 1, high = std::min(model.reach(), model.count());
   while (low < high) {
     const std::uint64_t middle = high - (high - low) / 2;
-    if (model.HereAbout(middle) <= by_s)
+    if (model.LocalSecondsAbout(middle) <= by_s)
       low = middle;
     else
       high = middle - 1;
@@ -47,11 +47,11 @@ std::uint64_t KeptBy(const CutModel& model, double by_s) {
 std::vector<std::uint64_t> EndsTogether(const CutModel& model, std::span<const NodeLine> lines) {
   const std::uint64_t count = model.count();
   const auto done_by = [&](double by_s) {
-    std::uint64_t groups = KeptBy(model, by_s);
+    std::uint64_t groups = LocalGroupsWithin(model, by_s);
     for (const NodeLine& line : lines) groups += std::min(line.GroupsBy(by_s), count);
     return groups;
   };
-  double soon = 0, late = model.HereAbout(model.reach());
+  double soon = 0, late = model.LocalSecondsAbout(model.reach());
   for (const NodeLine& line : lines)
     if (line.most > 0) late = std::max(late, line.at_one + line.each * static_cast<double>(line.most));
   if (late >= kImpossible || done_by(late) < count) return {};
@@ -60,7 +60,7 @@ std::vector<std::uint64_t> EndsTogether(const CutModel& model, std::span<const N
     (done_by(middle) >= count ? late : soon) = middle;
   }
   // By `late` they complete at least all groups; the last peer takes the rest.
-  std::vector<std::uint64_t> ends{KeptBy(model, late)};
+  std::vector<std::uint64_t> ends{LocalGroupsWithin(model, late)};
   if (ends.front() == count) return {};
   for (const NodeLine& line : lines) ends.push_back(std::min(ends.back() + line.GroupsBy(late), count));
   return ends;

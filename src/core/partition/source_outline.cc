@@ -78,12 +78,12 @@ class OutlineReader {
   }
 
   static Status CheckToken(const SourceToken& token) {
-    if (token.kind == TokenKind::kOther) return NotUnderstood("what is neither word nor sign", token.text);
+    if (token.kind == TokenKind::kOther) return NotUnderstood("an unknown character", token.text);
     if (token.kind != TokenKind::kIdentifier) return Ok();
     if (token.text.size() > kSourceNameMax) return NotUnderstood("a name of more than 256 letters");
     if (token.text.starts_with("weir_")) return NotUnderstood("names that begin with weir_", token.text);
     if (IsOneOf(token, kAssembly)) return NotUnderstood("assembly");
-    if (token.text == "enqueue_kernel") return NotUnderstood("kernels that start others");
+    if (token.text == "enqueue_kernel") return NotUnderstood("kernels that launch kernels");
     return Ok();
   }
 

@@ -27,7 +27,7 @@ TEST(DeviceUsage, CountsWhatIsAllocatedAndWhatRuns) {
   EXPECT_EQ(usage.odd(), 0u);
 }
 
-TEST(DeviceUsage, WhatAClientFreesTwiceOrNeverHadIsOddAndFreesNothing) {
+TEST(DeviceUsage, InvalidFreesAreCountedAndIgnored) {
   DeviceUsage usage(MiB(100));
   usage.Allocated(kFirst, MiB(30));
   usage.Freed(kSecond, MiB(30));
@@ -38,7 +38,7 @@ TEST(DeviceUsage, WhatAClientFreesTwiceOrNeverHadIsOddAndFreesNothing) {
   EXPECT_EQ(usage.odd(), 3u);
 }
 
-TEST(DeviceUsage, WhoIsGoneHasNothing) {
+TEST(DeviceUsage, ADisconnectedClientUsesNothing) {
   DeviceUsage usage(MiB(100));
   usage.Allocated(kFirst, MiB(130));
   usage.Launched(kFirst, 10);

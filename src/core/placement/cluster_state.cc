@@ -21,9 +21,9 @@ std::size_t ClusterState::StateHash::operator()(const DeviceState& state) const 
   MixIn(hash, std::uint64_t{state.kind} << 32 | state.runs);
   MixIn(hash, state.used.count);
   MixIn(hash, state.run_ms);
-  for (const KindCount& told : state.told) {
-    if (told.runs == 0) break;
-    MixIn(hash, std::uint64_t{told.kind} << 32 | told.runs);
+  for (const KindCount& count : state.by_kind) {
+    if (count.runs == 0) break;
+    MixIn(hash, std::uint64_t{count.kind} << 32 | count.runs);
   }
   return hash;
 }
@@ -40,18 +40,19 @@ std::uint32_t ClusterState::CountAs(const RunNeed& need, const DeviceState& stat
   RunNeed kind = need;
   kind.memory = {};
   const auto known = kind_of_.find(kind);
-  if (known != kind_of_.end() && (state.told.back().runs == 0 ||
-                                  std::ranges::find(state.told, known->second, &KindCount::kind) != state.told.end())) {
+  if (known != kind_of_.end() &&
+      (state.by_kind.back().runs == 0 ||
+       std::ranges::find(state.by_kind, known->second, &KindCount::kind) != state.by_kind.end())) {
     ++run_kinds_[known->second].runs;
     return known->second;
   }
   std::uint32_t as = 0;
-  if (state.told.back().runs > 0) {
-    const auto off = [&](const KindCount& told) {
-      const std::uint64_t there = KindOf(told.kind).alone_ms;
+  if (state.by_kind.back().runs > 0) {
+    const auto off = [&](const KindCount& count) {
+      const std::uint64_t there = KindOf(count.kind).alone_ms;
       return std::max(there, need.alone_ms) - std::min(there, need.alone_ms);
     };
-    as = std::ranges::min_element(state.told, {}, off)->kind;
+    as = std::ranges::min_element(state.by_kind, {}, off)->kind;
   } else if (!free_kinds_.empty()) {
     as = free_kinds_.back();
     free_kinds_.pop_back();
@@ -102,7 +103,7 @@ Status ClusterState::Add(DeviceId device, const DeviceCapacity& capacity) {
   if (!device) return Fail(Errc::kInvalidArgument, "a device's id is 1 or more");
   WEIR_TRY_STATUS(CheckDevice(capacity));
   const auto [at, fresh] = devices_.try_emplace(device);
-  if (!fresh) return Fail(Errc::kAlreadyExists, fmt::format("device {} is there already", device.value));
+  if (!fresh) return Fail(Errc::kAlreadyExists, fmt::format("device {} exists already", device.value));
   const auto known = std::ranges::find(kinds_, capacity);
   const auto kind = static_cast<std::uint32_t>(known - kinds_.begin());
   if (known == kinds_.end()) {
@@ -116,7 +117,7 @@ Status ClusterState::Add(DeviceId device, const DeviceCapacity& capacity) {
 
 Result<std::vector<RunId>> ClusterState::Remove(DeviceId device) {
   const auto at = devices_.find(device);
-  if (at == devices_.end()) return Fail(Errc::kNotFound, fmt::format("there is no device {}", device.value));
+  if (at == devices_.end()) return Fail(Errc::kNotFound, fmt::format("no device {}", device.value));
   std::vector<RunId> lost = RunsOn(device);
   for (const RunId run : lost) {
     GiveBackKind(runs_.at(run).as);
@@ -132,7 +133,7 @@ Status ClusterState::Place(RunId run, const RunNeed& need, DeviceId device) {
   if (!run) return Fail(Errc::kInvalidArgument, "a run's id is 1 or more");
   WEIR_TRY_STATUS(CheckNeed(need));
   const auto at = devices_.find(device);
-  if (at == devices_.end()) return Fail(Errc::kNotFound, fmt::format("there is no device {}", device.value));
+  if (at == devices_.end()) return Fail(Errc::kNotFound, fmt::format("no device {}", device.value));
   if (runs_.contains(run))
     return Fail(Errc::kAlreadyExists,
                 fmt::format("run {} is on device {} already", run.value, runs_.at(run).device.value));

@@ -43,12 +43,12 @@ class ClusterState {
 
   /// The `memory` of the result is unused.
   [[nodiscard]] const RunNeed& KindOf(std::uint32_t kind) const { return run_kinds_[kind].need; }
-  using NeighboursRoom = std::array<Neighbours, kKindsTold>;
+  using NeighboursRoom = std::array<Neighbours, kKindsMax>;
   /// The runs on a device of that state, stored in `room`.
   [[nodiscard]] std::span<const Neighbours> NeighboursOf(const DeviceState& state, NeighboursRoom& room) const {
     std::size_t kinds = 0;
-    for (; kinds < kKindsTold && state.told[kinds].runs > 0; ++kinds)
-      room[kinds] = {&KindOf(state.told[kinds].kind), state.told[kinds].runs};
+    for (; kinds < kKindsMax && state.by_kind[kinds].runs > 0; ++kinds)
+      room[kinds] = {&KindOf(state.by_kind[kinds].kind), state.by_kind[kinds].runs};
     return std::span(room).first(kinds);
   }
 

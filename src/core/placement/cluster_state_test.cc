@@ -54,13 +54,13 @@ TEST(ClusterState, ADevicesLargestLoadsDoNotOverflow) {
   const RunNeed most{Bytes{1}, {kLoadMax, kLoadMax, kLoadMax, kLoadMax}, kAloneMaxMs};
   for (std::uint64_t id = 1; id <= kRunsAtOnceMax; ++id) ASSERT_TRUE(cluster.Place(RunId{id}, most, DeviceId{1}));
   EXPECT_EQ(cluster.StateOf(DeviceId{1})->run_ms, kRunsAtOnceMax * kAloneMaxMs);
-  EXPECT_EQ(cluster.StateOf(DeviceId{1})->told[0].runs, kRunsAtOnceMax);
+  EXPECT_EQ(cluster.StateOf(DeviceId{1})->by_kind[0].runs, kRunsAtOnceMax);
 }
 
-TEST(ClusterState, OfMoreKindsThanItTellsApartOneCountsAsTheNearest) {
+TEST(ClusterState, ExcessKindsCountAsTheNearestKind) {
   ClusterState cluster;
   ASSERT_TRUE(cluster.Add(DeviceId{1}, Capacity(100, 16)));
-  for (std::uint64_t id = 1; id <= kKindsTold; ++id)
+  for (std::uint64_t id = 1; id <= kKindsMax; ++id)
     ASSERT_TRUE(cluster.Place(RunId{id}, {{}, {}, 100 * id}, DeviceId{1}));
   const DeviceState before = *cluster.StateOf(DeviceId{1});
   ASSERT_TRUE(cluster.Place(RunId{50}, {{}, {}, 320}, DeviceId{1}));
@@ -74,7 +74,7 @@ TEST(ClusterState, OfMoreKindsThanItTellsApartOneCountsAsTheNearest) {
   EXPECT_EQ(*cluster.StateOf(DeviceId{1}), before);
 }
 
-TEST(ClusterState, ADeviceThatIsGoneNamesWhatRanThere) {
+TEST(ClusterState, RemovingADeviceReturnsItsRuns) {
   ClusterState cluster;
   ASSERT_TRUE(cluster.Add(DeviceId{1}, Capacity(100, 4)));
   ASSERT_TRUE(cluster.Add(DeviceId{2}, Capacity(100, 4)));
@@ -137,7 +137,7 @@ void ExpectTheSame(const ClusterState& cluster, const ListedCluster& listed) {
     const auto neighbours = cluster.NeighboursOf(*state, room);
     RC_ASSERT(neighbours.size() == kinds.size());
     for (const Neighbours& some : neighbours) RC_ASSERT(kinds.at(some.need->alone_ms) == some.runs);
-    for (std::size_t i = 1; i < neighbours.size(); ++i) RC_ASSERT(state->told[i - 1].kind < state->told[i].kind);
+    for (std::size_t i = 1; i < neighbours.size(); ++i) RC_ASSERT(state->by_kind[i - 1].kind < state->by_kind[i].kind);
     RC_ASSERT(state->used <= device.capacity.memory);
     RC_ASSERT(state->runs <= device.capacity.runs_max);
     RC_ASSERT(cluster.RunsOn(id).size() == device.runs.size());
@@ -146,7 +146,7 @@ void ExpectTheSame(const ClusterState& cluster, const ListedCluster& listed) {
   RC_ASSERT(cluster.runs() == all_runs);
 }
 
-RC_GTEST_PROP(ClusterStateLaws, IsWhatAListOfRunsWouldSay, ()) {
+RC_GTEST_PROP(ClusterStateLaws, EqualsAListOfRuns, ()) {
   ClusterState cluster;
   ListedCluster listed;
   const int steps = *rc::gen::inRange(0, 120);

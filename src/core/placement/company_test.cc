@@ -19,7 +19,7 @@ CompanyNow Now(std::initializer_list<std::uint64_t> works) {
   return now;
 }
 
-TEST(Company, APairIsOneThatHadTheOtherBesideItNearlyAllTheTime) {
+TEST(Company, APairOverlapsNearlyAllTheTime) {
   Company company;
   company.Pass(0.5, Working(1), Now({1}));
   company.Pass(9.5, Working(1), Now({1, 2}));
@@ -38,7 +38,7 @@ TEST(Company, SeveralOfOneKindAreAPairToo) {
   EXPECT_EQ(alike.Seen(2).only, 1U);
 }
 
-TEST(Company, OthersOfSeveralKindsOrOfNoneThatIsKnownAreNot) {
+TEST(Company, SeveralOrUnknownKindsAreNotAPair) {
   for (const auto& now : {Now({1, 2, 3}), Now({1, 1, 2}), Now({1, 0}), Now({1, 2, 3, 4})}) {
     Company company;
     company.Pass(1, Working(1), now);
@@ -51,7 +51,7 @@ TEST(Company, OthersOfSeveralKindsOrOfNoneThatIsKnownAreNot) {
   EXPECT_EQ(Company().Seen(2).slowdown, 0);
 }
 
-RC_GTEST_PROP(CompanyLaws, IsWhatAListOfNeighboursWouldSay, ()) {
+RC_GTEST_PROP(CompanyLaws, EqualsAListOfNeighbours, ()) {
   Company company;
   double span = 0, runs = 0, load = 0;
   std::size_t most = 0;

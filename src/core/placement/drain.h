@@ -9,7 +9,7 @@
 
 namespace weir::core {
 
-inline constexpr std::size_t kDrainedMax = 9;  // kinds at once: kKindsTold, and the new run
+inline constexpr std::size_t kDrainedMax = 9;  // kinds at once: kKindsMax, and the new run
 
 /// Runs of one kind, which all end together. Left uninitialised, since a decision creates many of them.
 struct DrainedKind {

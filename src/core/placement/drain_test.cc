@@ -10,14 +10,14 @@
 namespace weir::core {
 namespace {
 
-TEST(Drain, NothingIsDoneAtOnceAndOneAloneTakesItsTime) {
+TEST(Drain, AnEmptyDeviceDrainsAtOnceAndOneRunTakesItsTimeAlone) {
   EXPECT_EQ(Drain({}).done_s, 0);
   const DrainedKind one{.alone_s = 3, .runs = 1, .added = {5}};
   EXPECT_EQ(Drain(std::span(&one, 1)).done_s, 3);
   EXPECT_EQ(Drain(std::span(&one, 1)).lost_s, 0);
 }
 
-TEST(Drain, WhoTakesTurnsTakesAsLongAsOneAfterAnother) {
+TEST(Drain, RunsInTurnsTakeAsLongAsInSequence) {
   const std::array<DrainedKind, 2> kinds{
       {{.alone_s = 1, .runs = 3, .added = {1, 1}}, {.alone_s = 5, .runs = 2, .added = {1, 1}}}};
   EXPECT_NEAR(Drain(kinds).done_s, 13, 1e-12);
@@ -56,7 +56,7 @@ Drained DrainOneByOne(std::span<const DrainedKind> kinds) {
   return drained;
 }
 
-RC_GTEST_PROP(DrainLaws, IsWhatPlayingRunByRunGives, ()) {
+RC_GTEST_PROP(DrainLaws, EqualsARunByRunSimulation, ()) {
   std::vector<DrainedKind> kinds(*rc::gen::inRange<std::size_t>(1, kDrainedMax + 1));
   for (DrainedKind& kind : kinds) {
     kind.alone_s = *rc::gen::inRange(1, 3'000) / 1e3;

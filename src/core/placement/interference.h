@@ -27,23 +27,23 @@ namespace weir::core {
 
 inline constexpr std::array kInterferenceParams{
     PolicyParam{"prior_weight", "", 1.0, 0.0, 100.0,
-                "of each load before anything was measured (two that fill a resource share it)"},
-    PolicyParam{"prior_company", "", 0.01, 0.0, 100.0, "of each neighbour, likewise (ours: breaks ties towards few)"},
+                "initial weight of each load (two kernels that fill a resource share it)"},
+    PolicyParam{"prior_company", "", 0.01, 0.0, 100.0,
+                "initial weight of each neighbour (ours: breaks ties towards few)"},
     PolicyParam{"prior_runs", "runs", 0.01, 1e-6, 1e6,
-                "so many measured runs that fill the device count as much as the first guess (ours: few)"},
+                "number of measured runs that fill the device and weigh as much as the initial guess (ours: few)"},
     PolicyParam{"half_life_runs", "runs", 1000.0, 0.0, 1e9,
-                "after so many observations (of a pair: of that pair) an old one counts half; 0: for ever (ours)"},
-    PolicyParam{
-        "turns_at", "", 0.9, 0.0, 100.0,
-        "where, by the line, each neighbour slows a run by so many times its time alone, they only take turns (1: "
-        "two take as long as one after the other), and it is not started beside them; of known pairs: where "
-        "nothing at all is gained; 0: it always is (ours)"},
+                "number of observations (of a pair: of that pair) after which an old one counts half; 0: never (ours)"},
+    PolicyParam{"turns_at", "", 0.9, 0.0, 100.0,
+                "predicted slowdown per neighbour, in times alone, at which runs only take turns (1: "
+                "two take as long as one after the other), and it is not started beside them; of known pairs: where "
+                "nothing at all is gained; 0: it always is (ours)"},
     PolicyParam{
         "turns_deep", "runs", 2.0, 1.0, 1000.0,
-        "but so many of them are started at once: while one copies, checks or is fetched another computes (ours)"},
+        "number of runs that take turns and are started at once: while one copies or checks, another computes (ours)"},
     PolicyParam{
         "near", "", 1.1, 1.0, 100.0,
-        "devices that are done in so many times the time of the one that is done first are as good, and of these "
+        "devices that finish within this multiple of the earliest finish are equally good, and of these "
         "the one is taken where least is lost; where even that one is later than waiting for the next device to "
         "be done, by more than that, it waits (ours: predictions are hardly better than that)"},
 };

@@ -69,7 +69,7 @@ TEST(Interference, SaysWhichLoadIsMostOfIt) {
   EXPECT_EQ(parts[2], 0);
 }
 
-TEST(Interference, RefusesMeasurementsThatAreNone) {
+TEST(Interference, RefusesInvalidMeasurements) {
   const SoloRun a{"a", NeedWith({1, 1, 1, 1}), 1.0};
   const auto message = [](const auto& result) { return result ? std::string("accepted") : result.error().message; };
   EXPECT_EQ(message(Fit(std::array{a, a}, {}, kHundred)), "kernel 'a' has two solo runs: give one");
@@ -82,7 +82,7 @@ TEST(Interference, RefusesMeasurementsThatAreNone) {
   EXPECT_FALSE(Fit(std::array{a}, {}, DeviceCapacity{.loads = {0, 1, 1, 1}}));
 }
 
-TEST(Interference, IgnoresWhatCanNotHaveBeenSeen) {
+TEST(Interference, IgnoresImpossibleObservations) {
   InterferenceModel model;
   const LoadWeights before = model.weights();
   const RunNeed run = NeedWith({50, 50, 50, 50});
@@ -94,7 +94,7 @@ TEST(Interference, IgnoresWhatCanNotHaveBeenSeen) {
   EXPECT_EQ(model.observations(), 0);
 }
 
-TEST(Interference, ForgetsWhatNoLongerHolds) {
+TEST(Interference, ForgetsOldObservations) {
   InterferenceModel model(CheckInterferenceParams({{"half_life_runs", 10.0}}).value());
   const RunNeed run = NeedWith({0, 100, 0, 0});
   for (int i = 0; i < 50; ++i) model.Observe(run, {0, 100, 0, 0}, 0, kHundred, 3);
@@ -111,7 +111,7 @@ TEST(Interference, EveryParameterHasARangeThatHoldsItsDefault) {
   }
 }
 
-TEST(Interference, WhatRunsInTurnsIsToldByItsPairs) {
+TEST(Interference, RecognisesTurnsByPairs) {
   // Two kernels of the four on one unit of a processor, with any loads: both together take as long as in sequence.
   std::vector<SoloRun> solos;
   std::vector<PairRun> pairs;
@@ -156,7 +156,7 @@ InterferenceModel TwoKnown() {
   return Fit(solos, pairs, kHundred).value();
 }
 
-TEST(Interference, APairThatIsKnownIsLookedUp) {
+TEST(Interference, UsesTheMeasurementOfAKnownPair) {
   const InterferenceModel model = TwoKnown();
   const RunNeed brief = WorkNeed(1, 100), lasting = WorkNeed(2, 1'000);
   const Interference predicted = model.Predict(brief, Beside(std::span(&lasting, 1)), kHundred);
@@ -173,7 +173,7 @@ TEST(Interference, APairThatIsKnownIsLookedUp) {
   EXPECT_LT(model.Predict(unknown, Beside(std::span(&lasting, 1)), kHundred).slowdown, 6);
 }
 
-TEST(Interference, WhatIsKnownOfSomeIsAddedToWhatTheLineSaysOfTheOthers) {
+TEST(Interference, CombinesKnownPairsWithTheFit) {
   const InterferenceModel model = TwoKnown();
   const RunNeed brief = WorkNeed(1, 100), unknown = WorkNeed(7, 100);
   const std::array beside{WorkNeed(2, 1'000), unknown};
@@ -185,7 +185,7 @@ TEST(Interference, WhatIsKnownOfSomeIsAddedToWhatTheLineSaysOfTheOthers) {
   EXPECT_NEAR(std::accumulate(parts.begin(), parts.end(), 0.0), line, 1e-9);
 }
 
-TEST(Interference, OfKnownPairsItHoldsBackWhereNothingAtAllIsGained) {
+TEST(Interference, WithKnownPairsItWaitsOnlyWithoutAnyGain) {
   const RunNeed one = WorkNeed(1, 1'000), other = WorkNeed(2, 1'000);
   for (const double slower : {1.9, 1.99, 2.0, 2.1}) {
     InterferenceModel model(CheckInterferenceParams({{"turns_deep", 1.0}}).value());
@@ -196,7 +196,7 @@ TEST(Interference, OfKnownPairsItHoldsBackWhereNothingAtAllIsGained) {
   }
 }
 
-TEST(Interference, LearnsAPairFromARunThatHadNothingElseBesideIt) {
+TEST(Interference, LearnsAPairFromARunWithOneNeighbour) {
   InterferenceModel model;
   const RunNeed one = WorkNeed(1, 1'000);
   model.Observe(one, {.slowdown = 4, .neighbours = 1.5, .only = 2}, kHundred);
@@ -207,7 +207,7 @@ TEST(Interference, LearnsAPairFromARunThatHadNothingElseBesideIt) {
   EXPECT_EQ(model.pairs().pairs(), 1U);
 }
 
-RC_GTEST_PROP(InterferenceLaws, FindsTheLineThatItsMeasurementsLieOn, ()) {
+RC_GTEST_PROP(InterferenceLaws, RecoversTheTrueWeights, ()) {
   LoadWeights truth{};
   for (double& one : truth) one = *rc::gen::inRange(0, 300) / 100.0;
   std::vector<SoloRun> solos;
@@ -231,7 +231,7 @@ RC_GTEST_PROP(InterferenceLaws, FindsTheLineThatItsMeasurementsLieOn, ()) {
   RC_ASSERT(model->ErrorRms() < 1e-4);
 }
 
-RC_GTEST_PROP(InterferenceLaws, TheFitIsTheLeastThatWeightsOfNothingBelowZeroAllow, ()) {
+RC_GTEST_PROP(InterferenceLaws, TheFitIsTheNonNegativeLeastSquares, ()) {
   struct Seen {
     LoadWeights x;
     double y;
@@ -263,7 +263,7 @@ RC_GTEST_PROP(InterferenceLaws, TheFitIsTheLeastThatWeightsOfNothingBelowZeroAll
   }
 }
 
-RC_GTEST_PROP(InterferenceLaws, FittingAtOnceIsLearningOneByOne, ()) {
+RC_GTEST_PROP(InterferenceLaws, BatchFitEqualsIncrementalLearning, ()) {
   std::vector<SoloRun> solos;
   for (const RunNeed& need : *rc::gen::nonEmpty(rc::gen::container<std::vector<RunNeed>>(AnyNeed())))
     solos.push_back({fmt::format("k{}", solos.size()), need, *rc::gen::inRange(1, 100) / 10.0});
@@ -281,9 +281,9 @@ RC_GTEST_PROP(InterferenceLaws, FittingAtOnceIsLearningOneByOne, ()) {
   RC_ASSERT(fitted->observations() == learned.observations());
 }
 
-RC_GTEST_PROP(InterferenceLaws, EachNeighbourAddsWhatItAddsByItself, ()) {
+RC_GTEST_PROP(InterferenceLaws, NeighboursEffectsAdd, ()) {
   auto there = *rc::gen::resize(8, rc::gen::container<std::vector<RunNeed>>(AnyNeed()));
-  if (there.size() > kKindsTold) there.resize(kKindsTold);
+  if (there.size() > kKindsMax) there.resize(kKindsMax);
   RunNeed run = *AnyNeed();
   InterferenceModel model;
   run.work = 1;

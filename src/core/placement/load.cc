@@ -53,25 +53,25 @@ void DeviceState::Take(const RunNeed& need, std::uint32_t as) {
   used.count += need.memory.count;
   run_ms += need.alone_ms;
   std::size_t at = 0;
-  while (at < kKindsTold && told[at].runs > 0 && told[at].kind < as) ++at;
-  if (at < kKindsTold && told[at].kind == as) {
-    ++told[at].runs;
+  while (at < kKindsMax && by_kind[at].runs > 0 && by_kind[at].kind < as) ++at;
+  if (at < kKindsMax && by_kind[at].kind == as) {
+    ++by_kind[at].runs;
     return;
   }
-  WEIR_CHECK(told.back().runs == 0);
-  std::shift_right(told.begin() + static_cast<std::ptrdiff_t>(at), told.end(), 1);
-  told[at] = {as, 1};
+  WEIR_CHECK(by_kind.back().runs == 0);
+  std::shift_right(by_kind.begin() + static_cast<std::ptrdiff_t>(at), by_kind.end(), 1);
+  by_kind[at] = {as, 1};
 }
 
 void DeviceState::GiveBack(const RunNeed& need, std::uint32_t as) {
   --runs;
   used.count -= need.memory.count;
   run_ms -= need.alone_ms;
-  const auto at = std::ranges::find(told, as, &KindCount::kind);
-  WEIR_CHECK(at != told.end());
+  const auto at = std::ranges::find(by_kind, as, &KindCount::kind);
+  WEIR_CHECK(at != by_kind.end());
   if (--at->runs > 0) return;
-  std::shift_left(at, told.end(), 1);
-  told.back() = {};
+  std::shift_left(at, by_kind.end(), 1);
+  by_kind.back() = {};
 }
 
 }  // namespace weir::core

@@ -61,15 +61,15 @@ struct KindCount {
 };
 /// Kinds that are distinguished on one device, which bounds the cost of a decision. A run of a further kind counts as
 /// the present kind with the most similar time alone.
-inline constexpr std::size_t kKindsTold = 8;
+inline constexpr std::size_t kKindsMax = 8;
 
 /// The runs on a device. Devices of equal state differ for a placement only by their ids.
 struct DeviceState {
   std::uint32_t kind = 0;  // index for ClusterState::CapacityOf
   std::uint32_t runs = 0;
-  Bytes used{};                              // memory
-  std::uint64_t run_ms = 0;                  // the sum of alone_ms
-  std::array<KindCount, kKindsTold> told{};  // ascending by kind; empty entries come last
+  Bytes used{};                                // memory
+  std::uint64_t run_ms = 0;                    // the sum of alone_ms
+  std::array<KindCount, kKindsMax> by_kind{};  // ascending by kind; empty entries come last
   friend auto operator<=>(const DeviceState&, const DeviceState&) = default;
 
   /// Adds a run that counts as kind `as`, which is present or for which an entry is free.

@@ -11,7 +11,7 @@
 namespace weir::core {
 namespace {
 
-TEST(PairTable, KnowsNothingOfWhatItWasNotTold) {
+TEST(PairTable, UnobservedPairsAreUnknown) {
   PairTable table;
   EXPECT_EQ(table.Added(1, 2), PairTable::kUnknown);
   EXPECT_EQ(table.Added(0, 0), PairTable::kUnknown);
@@ -22,7 +22,7 @@ TEST(PairTable, KnowsNothingOfWhatItWasNotTold) {
   EXPECT_EQ(table.Added(1, 0), PairTable::kUnknown);
 }
 
-TEST(PairTable, IgnoresWhatCanNotHaveBeenSeen) {
+TEST(PairTable, IgnoresImpossibleObservations) {
   PairTable table;
   table.Observe(0, 1, 1);
   table.Observe(1, 0, 1);
@@ -33,7 +33,7 @@ TEST(PairTable, IgnoresWhatCanNotHaveBeenSeen) {
   EXPECT_EQ(table.Added(1, 2), 0);
 }
 
-TEST(PairTable, ForgetsOfAPairWhatNoLongerHolds) {
+TEST(PairTable, ForgetsOldObservationsOfAPair) {
   PairTable table(std::exp2(-1.0 / 10));
   for (int i = 0; i < 100; ++i) table.Observe(1, 2, 5);
   table.Observe(3, 4, 7);
@@ -42,7 +42,7 @@ TEST(PairTable, ForgetsOfAPairWhatNoLongerHolds) {
   EXPECT_EQ(table.Added(3, 4), 7);  // no newer observation of this pair
 }
 
-TEST(PairTable, TheKindOfWhichNothingWasLearnedForLongestMakesRoom) {
+TEST(PairTable, EvictsTheLeastRecentlyLearnedKind) {
   PairTable table;
   for (std::uint64_t work = 1; work <= PairTable::kKindsMax; ++work) table.Observe(work, work, 1);
   table.Observe(1, 2, 4);
@@ -54,7 +54,7 @@ TEST(PairTable, TheKindOfWhichNothingWasLearnedForLongestMakesRoom) {
   EXPECT_EQ(table.Added(1'000, 1'000), PairTable::kUnknown);  // nothing about 3 is left
 }
 
-RC_GTEST_PROP(PairTableLaws, IsTheMeanOfWhatWasSeenOfEachPair, ()) {
+RC_GTEST_PROP(PairTableLaws, IsTheMeanOfEachPairsObservations, ()) {
   PairTable table;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::pair<double, int>> seen;
   const int steps = *rc::gen::inRange(0, 100);

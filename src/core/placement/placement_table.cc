@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 10> kPlacementReasons{
     "the fullest of those with room",
     "the emptiest of those with room",
     "no device is idle",
-    "beside what runs there it would only take turns",
+    "beside the runs there it would only take turns",
     "all is done sooner if it waits for the device that is done first",
     "no device has the memory free and runs fewer than it may",
     "no device has that much memory",
@@ -88,11 +88,11 @@ class InterferenceAware final : public Placement {
       soonest_s = std::min(soonest_s, longest_s);
       if (!state.Holds(need, capacity) || !model_.AsGood(longest_s, done_s)) continue;
       Looked& looked = looked_[PlaceOf(state)];
-      const bool again = looked.choice == choice_ && looked.kind == state.kind && looked.told == state.told;
+      const bool again = looked.choice == choice_ && looked.kind == state.kind && looked.by_kind == state.by_kind;
       if (again && !model_.AsGood(looked.done_s, done_s)) continue;
       model_.Meet(need, there, capacity, meeting);
       const Drained all = meeting.All();
-      looked = {.told = state.told, .kind = state.kind, .choice = choice_, .done_s = all.done_s};
+      looked = {.by_kind = state.by_kind, .kind = state.kind, .choice = choice_, .done_s = all.done_s};
       if (!model_.AsGood(all.done_s, done_s)) continue;
       const Interference predicted = meeting.Predicted(all);
       if (model_.TakesTurns(predicted, need, state.runs)) {
@@ -133,7 +133,7 @@ class InterferenceAware final : public Placement {
   };
   /// Cached results by state without memory use: many devices differ only in their memory.
   struct Looked {
-    std::array<KindCount, kKindsTold> told{};
+    std::array<KindCount, kKindsMax> by_kind{};
     std::uint32_t kind = 0;
     std::uint64_t choice = 0;
     double done_s = 0;
@@ -141,9 +141,9 @@ class InterferenceAware final : public Placement {
   static constexpr std::size_t kLookedMax = 2'048;
   static std::size_t PlaceOf(const DeviceState& state) {
     std::uint64_t hash = state.kind;
-    for (const KindCount& told : state.told) {
-      if (told.runs == 0) break;
-      hash = (hash ^ (std::uint64_t{told.kind} << 8 | told.runs)) * 0x9E3779B97F4A7C15ULL;
+    for (const KindCount& count : state.by_kind) {
+      if (count.runs == 0) break;
+      hash = (hash ^ (std::uint64_t{count.kind} << 8 | count.runs)) * 0x9E3779B97F4A7C15ULL;
     }
     return (hash >> 40) % kLookedMax;
   }
@@ -217,14 +217,14 @@ std::unique_ptr<Placement> MakePlain(const PolicyParams&) {
 }
 
 constexpr std::array<PlacementEntry, 5> kPlacements{{
-    {"interference-aware", "an idle device, else one that is done first, by known interference (gCloud)",
+    {"interference-aware", "an idle device, else the one that finishes first, by known interference (gCloud)",
      kInterferenceParams,
      [](const PolicyParams& checked) -> std::unique_ptr<Placement> {
        return std::make_unique<InterferenceAware>(checked);
      }},
     {"serial", "one run at a time on each device", {}, &MakePlain<Serial>},
     {"round-robin", "one device after another", {}, &MakePlain<InTurn>},
-    {"binpack", "the device with the least memory free, so that others stay idle", {}, &MakePlain<BinPack>},
+    {"binpack", "the device with the least free memory, so that others stay idle", {}, &MakePlain<BinPack>},
     {"spread", "the device with the fewest runs", {}, &MakePlain<Spread>},
 }};
 
@@ -249,7 +249,7 @@ std::string WordsOf(const PlacementCandidate& candidate, const RunNeed& need, co
                     const InterferenceModel& model) {
   if (!candidate.room)
     return state.runs >= capacity.runs_max
-               ? fmt::format("no room: {} runs there, as many as it takes", state.runs)
+               ? fmt::format("no room: {} runs there, the maximum", state.runs)
                : fmt::format("no room: {} of {} MiB are free, {} are needed",
                              (capacity.memory.count - std::min(capacity.memory, state.used).count) >> 20,
                              capacity.memory.count >> 20, (need.memory.count + (1 << 20) - 1) >> 20);
@@ -284,7 +284,7 @@ Result<const PlacementEntry*> FindPlacement(std::string_view name) {
     if (entry.name == name) return &entry;
     known += (known.empty() ? "" : ", ") + std::string(entry.name);
   }
-  return Fail(Errc::kNotFound, fmt::format("no placement named '{}'; known: {}", name, known));
+  return Fail(Errc::kNotFound, fmt::format("unknown placement '{}'; known: {}", name, known));
 }
 
 Result<std::unique_ptr<Placement>> MakePlacement(std::string_view name, const PolicyParams& given) {

@@ -36,16 +36,16 @@ TEST(PlacementTable, EveryPlacementIsMadeFromItsPresets) {
   for (const PlacementEntry& entry : PlacementTable()) EXPECT_TRUE(MakePlacement(entry.name, {}).has_value());
   EXPECT_TRUE(FindPlacement(kDefaultPlacement).has_value());
   EXPECT_EQ(MakePlacement("best", {}).error().message,
-            "no placement named 'best'; known: interference-aware, serial, round-robin, binpack, spread");
+            "unknown placement 'best'; known: interference-aware, serial, round-robin, binpack, spread");
   EXPECT_FALSE(MakePlacement("spread", {{"prior_weight", 1.0}}));
 }
 
-TEST(PlacementTable, EveryPlacementAnswersForNoDeviceAtAll) {
+TEST(PlacementTable, EveryPlacementHandlesZeroDevices) {
   for (const PlacementEntry& entry : PlacementTable())
     EXPECT_EQ(Words(Named(entry.name)->Choose({}, kTraffic)), "refused: no device has that much memory") << entry.name;
 }
 
-TEST(PlacementTable, WhatInterferesIsKeptApart) {
+TEST(PlacementTable, InterferingKernelsAreSeparated) {
   ClusterState cluster = Devices(2);
   const auto placement = Named("interference-aware");
   RunNeed threads = kThreads;
@@ -56,7 +56,7 @@ TEST(PlacementTable, WhatInterferesIsKeptApart) {
   EXPECT_EQ(PlaceBy(*placement, cluster, 4, kTraffic), 2U);
 }
 
-TEST(PlacementTable, ADeviceThatIsDoneMuchSoonerIsTakenThoughMoreIsLostThere) {
+TEST(PlacementTable, PrefersAMuchEarlierFinishOverLessInterference) {
   ClusterState cluster = Devices(2);
   const auto placement = Named("interference-aware");
   EXPECT_EQ(PlaceBy(*placement, cluster, 1, kTraffic), 1U);
@@ -64,19 +64,19 @@ TEST(PlacementTable, ADeviceThatIsDoneMuchSoonerIsTakenThoughMoreIsLostThere) {
   EXPECT_EQ(PlaceBy(*placement, cluster, 3, kThreads), 2U);
 }
 
-TEST(PlacementTable, TwoThatOnlyTakeTurnsAreStartedAtOnce) {
+TEST(PlacementTable, TwoKernelsThatTakeTurnsStartTogether) {
   ClusterState cluster = Devices(2);
   const auto placement = Named("interference-aware");
   for (std::uint64_t run = 1; run <= 4; ++run) EXPECT_EQ(PlaceBy(*placement, cluster, run, kWhole), 1 + (run - 1) % 2);
-  EXPECT_EQ(Words(placement->Choose(cluster, kWhole)), "waits: beside what runs there it would only take turns");
+  EXPECT_EQ(Words(placement->Choose(cluster, kWhole)), "waits: beside the runs there it would only take turns");
 }
 
-TEST(PlacementTable, WhatWouldOnlyTakeTurnsWaits) {
+TEST(PlacementTable, AThirdRunThatWouldOnlyTakeTurnsWaits) {
   ClusterState cluster = Devices(2);
   const auto placement = MakePlacement("interference-aware", {{"turns_deep", 1.0}}).value();
   EXPECT_EQ(PlaceBy(*placement, cluster, 1, kWhole), 1U);
   EXPECT_EQ(PlaceBy(*placement, cluster, 2, kWhole), 2U);
-  EXPECT_EQ(Words(placement->Choose(cluster, kWhole)), "waits: beside what runs there it would only take turns");
+  EXPECT_EQ(Words(placement->Choose(cluster, kWhole)), "waits: beside the runs there it would only take turns");
   EXPECT_EQ(Explain(cluster, *placement->model(), kWhole)[0].reason,
             "1 run there: 2.26 times its time alone, mostly by threads, they would only take turns");
   // A run with other loads may run there, and with turns_at = 0 no run waits.
@@ -88,7 +88,7 @@ TEST(PlacementTable, WhatWouldOnlyTakeTurnsWaits) {
   EXPECT_EQ(PlaceBy(*placement, cluster, 5, kWhole), 2U);
 }
 
-TEST(PlacementTable, OfDevicesThatAreDoneAtTheSameTimeTheLeastWorkIsTaken) {
+TEST(PlacementTable, TiesGoToTheDeviceWithTheLeastWork) {
   ClusterState cluster = Devices(2);
   const auto placement = MakePlacement("interference-aware", {{"prior_company", 0.0}}).value();
   const RunNeed longer{MiB(10), {}, 900}, shorter{MiB(10), {}, 300};
@@ -122,7 +122,7 @@ TEST(PlacementTable, RunsWhereItIsKnownToDisturbLeast) {
             "1 run there: 1.9 times its time alone, as measured, 0.9 s lost in all");
 }
 
-TEST(PlacementTable, WaitsWhereAllIsDoneSoonerSo) {
+TEST(PlacementTable, WaitsWhenThatFinishesSooner) {
   const RunNeed brief{MiB(10), {0, 50, 50, 50}, 500, 1}, lasting{MiB(10), {0, 50, 50, 50}, 500, 2};
   ClusterState cluster = Devices(1);
   ASSERT_TRUE(cluster.Place(RunId{1}, lasting, DeviceId{1}));
@@ -150,7 +150,7 @@ TEST(PlacementTable, SerialWaitsForAnIdleDevice) {
   EXPECT_EQ(PlaceBy(*placement, cluster, 3, kTraffic), 1U);
 }
 
-TEST(PlacementTable, RoundRobinGoesRoundAndLeavesOutWhatIsFull) {
+TEST(PlacementTable, RoundRobinSkipsFullDevices) {
   ClusterState cluster = Devices(3);
   const auto placement = Named("round-robin");
   ASSERT_TRUE(cluster.Place(RunId{100}, {MiB(350), {}, 1}, DeviceId{2}));
@@ -173,14 +173,14 @@ TEST(PlacementTable, BinpackFillsOneDeviceAndSpreadAll) {
   EXPECT_EQ(ids_spread, (std::vector<std::uint64_t>{1, 2, 3, 1, 2, 3}));
 }
 
-TEST(PlacementTable, WhatFitsNowhereEverIsRefusedAndNotKeptWaiting) {
+TEST(PlacementTable, RefusesARunThatNeverFits) {
   const ClusterState cluster = Devices(1);
   const RunNeed huge{MiB(401), {}, 1};
   for (const PlacementEntry& entry : PlacementTable())
     EXPECT_EQ(Named(entry.name)->Choose(cluster, huge).reason, PlacementReason::kTooLarge) << entry.name;
 }
 
-TEST(PlacementTable, ExplainsInWordsTheBestFirst) {
+TEST(PlacementTable, ExplainsDevicesBestFirst) {
   ClusterState cluster = Devices(6);
   ASSERT_TRUE(cluster.Place(RunId{1}, kTraffic, DeviceId{1}));
   ASSERT_TRUE(cluster.Place(RunId{2}, kThreads, DeviceId{2}));
@@ -196,7 +196,7 @@ TEST(PlacementTable, ExplainsInWordsTheBestFirst) {
   EXPECT_EQ(all[2].reason,
             "1 run there: 1.84 times its time alone, mostly by global memory traffic, 3.36 s lost in all");
   EXPECT_EQ(all[3].reason, "no room: 50 of 400 MiB are free, 100 are needed");
-  EXPECT_EQ(all[4].reason, "no room: 4 runs there, as many as it takes");
+  EXPECT_EQ(all[4].reason, "no room: 4 runs there, the maximum");
   EXPECT_EQ(Explain(cluster, InterferenceModel(), kTraffic, 2).size(), 2U);
 }
 

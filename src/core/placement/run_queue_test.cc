@@ -15,7 +15,7 @@ RunNeed Needing(std::uint64_t mib) { return {MiB(mib), {10, 10, 10, 10}, 100}; }
 
 RunQueue QueueBy(std::string_view name) { return RunQueue(MakePlacement(name, {}).value()); }
 
-TEST(RunQueue, StartsWhoWaitsInTheOrderInWhichTheyCame) {
+TEST(RunQueue, StartsWaitingRunsInOrderOfArrival) {
   RunQueue queue = QueueBy("interference-aware");
   std::vector<RunAction> actions;
   ASSERT_TRUE(queue.AddDevice(DeviceId{1}, kTwoAtOnce, actions));
@@ -31,7 +31,7 @@ TEST(RunQueue, StartsWhoWaitsInTheOrderInWhichTheyCame) {
   EXPECT_EQ(actions.back().run, RunId{4});
 }
 
-TEST(RunQueue, RefusesWhatNoDeviceHolds) {
+TEST(RunQueue, RefusesARunThatNoDeviceCanHold) {
   RunQueue queue = QueueBy("spread");
   std::vector<RunAction> actions;
   ASSERT_TRUE(queue.Submit(RunId{1}, Needing(500), actions));
@@ -58,7 +58,7 @@ TEST(RunQueue, RunsOfALostDeviceRunAgainBeforeThoseThatWait) {
   EXPECT_EQ(queue.LoseDevice(DeviceId{2}, actions).error().code, Errc::kNotFound);
 }
 
-TEST(RunQueue, RefusesASecondRunOfOneIdAndTheEndOfNone) {
+TEST(RunQueue, RefusesDuplicateIdsAndUnknownEnds) {
   RunQueue queue = QueueBy("serial");
   std::vector<RunAction> actions;
   ASSERT_TRUE(queue.AddDevice(DeviceId{1}, kTwoAtOnce, actions));
@@ -68,7 +68,7 @@ TEST(RunQueue, RefusesASecondRunOfOneIdAndTheEndOfNone) {
   EXPECT_EQ(queue.Done(RunId{2}, {}, actions).error().code, Errc::kNotFound);
 }
 
-TEST(RunQueue, TakesRunsThatAreThereAlready) {
+TEST(RunQueue, AcceptsRunsAlreadyInProgress) {
   RunQueue queue = QueueBy("spread");
   std::vector<RunAction> actions;
   ASSERT_TRUE(queue.AddDevice(DeviceId{1}, kTwoAtOnce, actions));
@@ -95,7 +95,7 @@ TEST(RunQueue, WithdrawnRunsMakeRoomForThoseBehind) {
   EXPECT_EQ(queue.waiting(), 0U);
 }
 
-TEST(RunQueue, LearnsFromWhatIsDone) {
+TEST(RunQueue, LearnsFromFinishedRuns) {
   RunQueue queue = QueueBy("interference-aware");
   std::vector<RunAction> actions;
   ASSERT_TRUE(queue.AddDevice(DeviceId{1}, kTwoAtOnce, actions));

@@ -11,19 +11,23 @@
 namespace weir::core {
 
 inline constexpr std::array kCapParams{
-    PolicyParam{"period_ms", "ms", 1000.0, 10.0, 60000.0, "what is left of a period is lost at its end (gOver: 1 s)"},
-    PolicyParam{"stages", "stages", 10.0, 1.0, 100.0, "of a period, each with its part of the cap (gOver: 10)"},
+    PolicyParam{"period_ms", "ms", 1000.0, 10.0, 60000.0,
+                "length of a period, at whose end unused time is lost (gOver: 1 s)"},
+    PolicyParam{"stages", "stages", 10.0, 1.0, 100.0,
+                "number of stages in a period, each with its part of the cap (gOver: 10)"},
     PolicyParam{"quantum_ms", "ms of GPU time", 5.0, 0.1, 100.0,
-                "how far those with time left may together run ahead of the last"},
+                "GPU time that all vGPUs with time left may together run ahead of the last"},
     PolicyParam{
         "ahead_ms", "ms of GPU time", 2.0, 0.0, 100.0,
-        "while somebody is behind its promised rate, others go when the device has less to do; 0: by caps alone"},
+        "while a vGPU is behind its promised rate, others submit only below this load of the device; 0: by caps alone"},
     PolicyParam{"lend_ms", "ms of GPU time", 3.0, 0.0, 1000.0,
-                "no longer frame or kernel goes beyond its cap, up to its ceiling, on a device that would be idle"},
+                "longest frame or kernel that may exceed its cap, up to its ceiling, on a device that would be idle"},
 };
 inline constexpr std::array kCapPaperParams{
-    PolicyParam{"period_ms", "ms", 1000.0, 10.0, 60000.0, "debt and savings end with it (gOver: 1 s)"},
-    PolicyParam{"stages", "stages", 10.0, 1.0, 100.0, "of a period, each with its part of the cap (gOver: 10)"},
+    PolicyParam{"period_ms", "ms", 1000.0, 10.0, 60000.0,
+                "length of a period, at whose end debt and savings end (gOver: 1 s)"},
+    PolicyParam{"stages", "stages", 10.0, 1.0, 100.0,
+                "number of stages in a period, each with its part of the cap (gOver: 10)"},
     PolicyParam{"quantum_ms", "ms of GPU time", 1.0, 0.1, 100.0, "length of a turn (gVirt: about 1 ms)"},
 };
 

@@ -8,7 +8,7 @@ namespace {
 
 constexpr Share kQuarter{250'000};
 
-TEST(CapBucket, FillsAtItsCapAndSavesUpNoMoreThanTheBurst) {
+TEST(CapBucket, FillsAtItsCapUpToTheBurst) {
   CapBucket bucket;
   Instant now = InstantFromNs(1);
   EXPECT_EQ(bucket.Level(now, kQuarter, Duration{0}), milliseconds(25));

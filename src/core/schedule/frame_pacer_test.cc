@@ -54,7 +54,7 @@ TEST(FramePacer, PredictsThePresentByTheMeanOfTheLastTwenty) {
   EXPECT_EQ(loop.pacer.PredictedPresent(), microseconds(10'500));
 }
 
-TEST(FramePacer, SleepsThatEndTooLateAreAllowedFor) {
+TEST(FramePacer, CompensatesForLateWakeUps) {
   Loop loop;
   for (int i = 0; i < 100; ++i) loop.Frame(milliseconds(5), milliseconds(2), microseconds(400));
   EXPECT_EQ(loop.Span() / 99, kInterval);
@@ -81,7 +81,7 @@ TEST(FramePacer, AStallOfMoreThanFourIntervalsIsNotMadeGood) {
   for (std::size_t i = 32; i < 61; ++i) EXPECT_EQ(loop.Latency(i), kInterval) << i;
 }
 
-TEST(FramePacer, AnotherIntervalHoldsFromTheNextFrame) {
+TEST(FramePacer, ANewIntervalAppliesFromTheNextFrame) {
   Loop loop;
   for (int i = 0; i < 30; ++i) loop.Frame(milliseconds(2), milliseconds(1));
   for (int i = 0; i < 30; ++i) loop.Frame(milliseconds(2), milliseconds(1), {}, milliseconds(50));
@@ -96,7 +96,7 @@ TEST(FramePacer, AProgramTooSlowForItsPaceIsNeverDelayed) {
   EXPECT_EQ(loop.Span(), 99 * milliseconds(21));
 }
 
-TEST(FramePacer, SynchronisingIsWorthwhileWhileThereIsTimeToSpareNowAndThen) {
+TEST(FramePacer, SynchronisesWhileFramesHaveSomeSlack) {
   Loop loop;
   for (int i = 0; i < 200; ++i) {
     loop.Frame(i % 10 == 0 ? milliseconds(1) : milliseconds(18), milliseconds(1));

@@ -48,7 +48,7 @@ TEST(Hybrid, StartsInFairProportionalShare) {
   EXPECT_EQ(b.verdicts[0].allowance, b.verdicts[1].allowance);
 }
 
-TEST(Hybrid, WhoOnlyComputesIsNeverTooSlow) {
+TEST(Hybrid, AComputingVgpuIsNeverTooSlow) {
   HybridBench b;
   b.rate[1] = 1;  // a kernel per second
   b.views[1].draws = false;
@@ -91,7 +91,7 @@ TEST(Hybrid, ThePromiseOfAVgpuIsItsThreshold) {
   EXPECT_TRUE(b.sla);
 }
 
-TEST(Hybrid, AProgramThatPresentsNothingIsNotStarved) {
+TEST(Hybrid, AProgramWithoutPresentsDoesNotCountAsStarved) {
   HybridBench b;
   b.rate[1] = 0;
   b.views[1].in_flight = 0;
@@ -120,7 +120,7 @@ TEST(Hybrid, GoesBackWhenTheDeviceIsUsedLittleForFiveSeconds) {
 }
 
 // s_i = u_i + (1 - Σu)/n: 0.3 + 0.25 and 0.2 + 0.25   (VGRIS, eq. 2)
-TEST(Hybrid, ReckonsSharesByEquationTwoOnlyWhenItGoesBack) {
+TEST(Hybrid, ComputesSharesByEquationTwoOnlyOnTheWayBack) {
   HybridBench b({{"shares", 1.0}});  // reserve: the allowance after a period is the period's share
   b.rate[1] = 20;
   b.RunFor(seconds(7));

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::array<PolicyEntry, 8> kPolicies{{
     {"none", "first come, first served; only measures", {}, &MakeNone},
-    {"proportional-share", "GPU time by weight, idle time goes to whoever wants it", kProportionalShareParams,
+    {"proportional-share", "GPU time by weight; idle time goes to any vGPU that wants it", kProportionalShareParams,
      &MakeProportionalShare},
     {"sla-aware", "each program at its promised rate and no faster (VGRIS)", kSlaAwareParams, &MakeSlaAware},
     {"hybrid", "shares while every promise is kept, else sla-aware (VGRIS, Algorithm 1)", kHybridParams, &MakeHybrid},
@@ -28,7 +28,7 @@ constexpr std::array<PolicyEntry, 8> kPolicies{{
     {"cap", "each vGPU at most its cap of every period, in stages (gOver); debt is carried", kCapParams, &MakeCap},
     {"cap-paper", "gOver's Algorithms 2 and 3 to the letter: each period forgives debt", kCapPaperParams,
      &MakeCapPaper},
-    {"round-robin", "the device goes round in equal turns", kRoundRobinParams, &MakeRoundRobin},
+    {"round-robin", "vGPUs use the device in equal turns", kRoundRobinParams, &MakeRoundRobin},
 }};
 
 std::string Joined(std::span<const std::string_view> names) {
@@ -47,7 +47,7 @@ Result<const PolicyEntry*> FindPolicy(std::string_view name) {
     if (entry.name == name) return &entry;
     known += (known.empty() ? "" : ", ") + std::string(entry.name);
   }
-  return Fail(Errc::kNotFound, fmt::format("no policy named '{}'; known: {}", name, known));
+  return Fail(Errc::kNotFound, fmt::format("unknown policy '{}'; known: {}", name, known));
 }
 
 Result<PolicyParams> CheckParams(const PolicyEntry& entry, const PolicyParams& given) {
@@ -61,7 +61,7 @@ Result<PolicyParams> CheckParams(const PolicyEntry& entry, const PolicyParams& g
       return Fail(Errc::kInvalidArgument, fmt::format("policy {} has no parameter '{}'", entry.name, name));
     if (!known->choices.empty() && value != std::floor(value))
       return Fail(Errc::kInvalidArgument,
-                  fmt::format("policy {}: {} = {} is none of: {}", entry.name, name, value, Joined(known->choices)));
+                  fmt::format("policy {}: {} = {} is not one of: {}", entry.name, name, value, Joined(known->choices)));
     if (!std::isfinite(value) || value < known->min || value > known->max)
       return Fail(Errc::kInvalidArgument, fmt::format("policy {}: {} = {} is outside {} … {} {}", entry.name, name,
                                                       value, known->min, known->max, known->unit));
@@ -78,8 +78,8 @@ Result<double> ValueOfChoice(const PolicyEntry& entry, std::string_view param, s
     if (known.choices.empty())
       return Fail(Errc::kInvalidArgument,
                   fmt::format("policy {}: {} = '{}' is not a number", entry.name, param, choice));
-    return Fail(Errc::kInvalidArgument,
-                fmt::format("policy {}: {} = '{}' is none of: {}", entry.name, param, choice, Joined(known.choices)));
+    return Fail(Errc::kInvalidArgument, fmt::format("policy {}: {} = '{}' is not one of: {}", entry.name, param, choice,
+                                                    Joined(known.choices)));
   }
   return Fail(Errc::kInvalidArgument, fmt::format("policy {} has no parameter '{}'", entry.name, param));
 }

@@ -20,24 +20,24 @@ TEST(PolicyTable, EveryPolicyIsMadeFromItsPresets) {
 
 TEST(PolicyTable, TheDefaultIsInTheTable) { EXPECT_TRUE(FindPolicy(kDefaultPolicy).has_value()); }
 
-TEST(PolicyTable, EveryPolicyAnswersForNoVgpuAtAll) {
+TEST(PolicyTable, EveryPolicyHandlesZeroVgpus) {
   for (const PolicyEntry& entry : PolicyTable()) {
     auto policy = MakePolicy(entry.name, {});
     EXPECT_EQ((*policy)->Decide({InstantFromNs(5), {}}, {}), kNever) << entry.name;
   }
 }
 
-TEST(PolicyTable, AChoiceIsTakenByItsNameOrItsNumberAndByNothingElse) {
+TEST(PolicyTable, AChoiceIsSetByNameOrNumberOnly) {
   const PolicyEntry& entry = **FindPolicy("sla-aware");
   EXPECT_EQ(ValueOfChoice(entry, "sync", "fence").value(), 3.0);
   EXPECT_EQ(NameOfChoice("sla-aware", "sync", 3.0), "fence");
   EXPECT_EQ(NameOfChoice("sla-aware", "fps", 3.0), "");
   EXPECT_EQ(ValueOfChoice(entry, "sync", "often").error().message,
-            "policy sla-aware: sync = 'often' is none of: auto, none, flush, fence, finish");
+            "policy sla-aware: sync = 'often' is not one of: auto, none, flush, fence, finish");
   EXPECT_EQ(ValueOfChoice(entry, "fps", "fast").error().message, "policy sla-aware: fps = 'fast' is not a number");
   EXPECT_EQ(ValueOfChoice(entry, "speed", "fast").error().message, "policy sla-aware has no parameter 'speed'");
   EXPECT_EQ(CheckParams(entry, {{"sync", 1.5}}).error().message,
-            "policy sla-aware: sync = 1.5 is none of: auto, none, flush, fence, finish");
+            "policy sla-aware: sync = 1.5 is not one of: auto, none, flush, fence, finish");
   EXPECT_FALSE(CheckParams(entry, {{"sync", 5.0}}));
 }
 

@@ -41,22 +41,22 @@ bool PromisesFirst::Account(Instant now, std::span<const VgpuView> views) {
   bool drawn = false;
   for (const VgpuView& view : views) {
     bool fresh = false;
-    Creditor& creditor = creditors_.At(view, fresh);
-    const Duration charged = fresh ? Duration{0} : view.used - creditor.charged;
+    FrameCredit& credit = credits_.At(view, fresh);
+    const Duration charged = fresh ? Duration{0} : view.used - credit.charged;
     // A held vGPU can't have begun anything. Counting its charges would let a tenant with false charges keep the device
     // from others for longer than its own slice.
-    if (creditor.open) on_device_ += charged;
-    creditor.charged = view.used;
-    creditor.open = !view.held;
-    if (fresh || view.waiting == 0 || view.held || charged > Duration{0}) creditor.let_in = now;
+    if (credit.open) on_device_ += charged;
+    credit.charged = view.used;
+    credit.open = !view.held;
+    if (fresh || view.waiting == 0 || view.held || charged > Duration{0}) credit.let_in = now;
     const Duration interval = IntervalOf(view);
     if (interval <= Duration{0}) continue;
-    creditor.draws |= view.promised > Duration{0} && charged > Duration{0} && creditor.owed > 0;
-    creditor.draws &= view.in_flight > 0;
-    drawn |= creditor.draws;
+    credit.draws |= view.promised > Duration{0} && charged > Duration{0} && credit.owed > 0;
+    credit.draws &= view.in_flight > 0;
+    drawn |= credit.draws;
     const double due = SecondsOf(passed) / SecondsOf(interval);
     const double had = CostOf(view) > Duration{0} ? SecondsOf(charged) / SecondsOf(CostOf(view)) : 0;
-    creditor.owed = std::clamp(creditor.owed + due - had, -kHadAheadMost, kOwedMost);
+    credit.owed = std::clamp(credit.owed + due - had, -kHadAheadMost, kOwedMost);
   }
   on_device_ = std::max(on_device_, Duration{0});
   if (on_device_ > Duration{0}) busy_until_ = now + on_device_;
@@ -72,16 +72,16 @@ bool PromisesFirst::IsLent(const VgpuView& view, const TimeLeft& left) const {
 bool PromisesFirst::IsOwed(const VgpuView& view, bool lent) const {
   const Duration interval = IntervalOf(view);
   return interval > Duration{0} && (!view.held || lent) && Competes(view, last_, 2 * interval) &&
-         creditors_.Seen(view).owed > 0;
+         credits_.Seen(view).owed > 0;
 }
 
 /// Time until which its next frame or kernel must begin to end when it is due.
 Duration PromisesFirst::StartBy(const VgpuView& view) const {
-  return FromSeconds((1 - creditors_.Seen(view).owed) * SecondsOf(IntervalOf(view))) - CostOf(view);
+  return FromSeconds((1 - credits_.Seen(view).owed) * SecondsOf(IntervalOf(view))) - CostOf(view);
 }
 
-Duration PromisesFirst::KeptOut(const VgpuView& view) const {
-  const Duration waited = last_ - creditors_.Seen(view).let_in;
+Duration PromisesFirst::StarvedFor(const VgpuView& view) const {
+  const Duration waited = last_ - credits_.Seen(view).let_in;
   return waited >= kKeptOutMost ? waited : Duration{0};
 }
 
@@ -97,14 +97,14 @@ void PromisesFirst::Queue(std::span<const VgpuView> views, std::span<const TimeL
                       .owed = owed,
                       .lent = lent,
                       .start_by = owed ? StartBy(views[i]) : Duration{0},
-                      .kept_out = KeptOut(views[i]),
+                      .starved_for = StarvedFor(views[i]),
                       .lead = SecondsOf(verdicts[i].allowance) / views[i].weight});
   }
   const auto idle =
       std::partition(queue_.begin(), queue_.end(), [&](const Place& p) { return views[p.index].waiting > 0; });
   std::sort(queue_.begin(), idle, [](const Place& a, const Place& b) {
-    return std::tuple(b.kept_out, !a.owed, a.lent, a.start_by, b.lead, a.id) <
-           std::tuple(a.kept_out, !b.owed, b.lent, b.start_by, a.lead, b.id);
+    return std::tuple(b.starved_for, !a.owed, a.lent, a.start_by, b.lead, a.id) <
+           std::tuple(a.starved_for, !b.owed, b.lent, b.start_by, a.lead, b.id);
   });
 }
 
@@ -120,15 +120,15 @@ void PromisesFirst::Reorder(Instant now, std::span<const VgpuView> views, std::s
     const VgpuView& view = views[place.index];
     TimeLeft& mine = left[place.index];
     Duration& allowance = verdicts[place.index].allowance;
-    const bool kept_out = place.kept_out > Duration{0};
-    const bool at_once = first && !place.lent && (kept_out || (place.owed && !drawn));
+    const bool starved_for = place.starved_for > Duration{0};
+    const bool at_once = first && !place.lent && (starved_for || (place.owed && !drawn));
     if (place.lent) {
       mine.lent = view.waiting > 0 && on_device < ahead_;
-      creditors_.Seen(view).open = mine.lent;
+      credits_.Seen(view).open = mine.lent;
       allowance = mine.lent ? kOne : std::min(allowance, Duration{0});
     } else if (any && on_device >= ahead_ && !at_once) {
       allowance = std::min(allowance, Duration{0});
-    } else if (place.owed || kept_out) {
+    } else if (place.owed || starved_for) {
       allowance = mine.of_cap;
     } else if (!any && view.waiting > 0 && on_device < ahead_) {
       allowance = std::max(allowance, kOne);

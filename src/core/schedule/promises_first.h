@@ -45,7 +45,7 @@ class PromisesFirst {
   void Reorder(Instant now, std::span<const VgpuView> views, std::span<TimeLeft> left, std::span<Verdict> verdicts);
 
  private:
-  struct Creditor {
+  struct FrameCredit {
     Duration charged{};
     double owed = 0;     // frames or kernels of credit; negative: it was served ahead of time
     bool draws = false;  // it draws a frame that used credit
@@ -56,10 +56,10 @@ class PromisesFirst {
     std::size_t index = 0;
     VgpuId id;
     bool owed = false;
-    bool lent = false;    // its cap is used up, and some of its ceiling is left
-    Duration start_by{};  // latest start of its next frame; set for a vGPU with credit
-    Duration kept_out{};  // wait beyond the starvation limit, else zero
-    double lead = 0;      // position in the policy's own order
+    bool lent = false;       // its cap is used up, and some of its ceiling is left
+    Duration start_by{};     // latest start of its next frame; set for a vGPU with credit
+    Duration starved_for{};  // wait beyond the starvation limit, else zero
+    double lead = 0;         // position in the policy's own order
   };
 
   bool Account(Instant now, std::span<const VgpuView> views);
@@ -67,13 +67,13 @@ class PromisesFirst {
   [[nodiscard]] bool IsLent(const VgpuView& view, const TimeLeft& left) const;
   [[nodiscard]] bool IsOwed(const VgpuView& view, bool lent) const;
   [[nodiscard]] Duration StartBy(const VgpuView& view) const;
-  [[nodiscard]] Duration KeptOut(const VgpuView& view) const;
+  [[nodiscard]] Duration StarvedFor(const VgpuView& view) const;
 
   const Duration ahead_, lend_;
   Instant last_{};
   Instant busy_until_{};
   Duration on_device_{};
-  SlotStates<Creditor> creditors_;
+  SlotStates<FrameCredit> credits_;
   std::vector<Place> queue_;
 };
 

@@ -43,7 +43,7 @@ CapBench OwedBesideKernels(const PolicyParams& params = {}) {
   return b;
 }
 
-TEST(PromisesFirst, NobodyIsLetInBesideAFrameThatIsOwed) {
+TEST(PromisesFirst, OtherVgpusWaitWhileAFrameIsOwed) {
   CapBench b = OwedBesideKernels();
   b.views[0].waiting = b.views[1].waiting = 1;
   b.Decide();
@@ -51,7 +51,7 @@ TEST(PromisesFirst, NobodyIsLetInBesideAFrameThatIsOwed) {
   EXPECT_LE(b.verdicts[1].allowance, Duration{0}) << "a kernel would be drawn in turns with it";
 }
 
-TEST(PromisesFirst, OthersGoAgainWhenTheDeviceIsNearlyDone) {
+TEST(PromisesFirst, OtherVgpusResumeWhenTheDeviceIsNearlyIdle) {
   CapBench b = OwedBesideKernels();
   b.views[0].waiting = 1;
   b.Decide();
@@ -63,7 +63,7 @@ TEST(PromisesFirst, OthersGoAgainWhenTheDeviceIsNearlyDone) {
   EXPECT_GT(b.verdicts[1].allowance, Duration{0}) << "the device would have nothing to do until the next look";
 }
 
-TEST(PromisesFirst, AFrameThatNeverEndsKeepsNobodyOut) {
+TEST(PromisesFirst, AnEndlessFrameDoesNotBlockOthers) {
   CapBench b = OwedBesideKernels();
   b.views[0].in_flight = 1, b.views[1].waiting = 1;
   b.Charge(0, milliseconds(15));
@@ -72,7 +72,7 @@ TEST(PromisesFirst, AFrameThatNeverEndsKeepsNobodyOut) {
   EXPECT_GT(b.verdicts[1].allowance, Duration{0});
 }
 
-TEST(PromisesFirst, WherePromisesAreMoreThanThereIsNobodyIsKeptOutForLong) {
+TEST(PromisesFirst, OverpromisedDevicesBlockOthersOnlyBriefly) {
   CapBench b;  // two with a promise of the whole device each, and one without a promise
   for (std::uint64_t id = 1; id <= 3; ++id)
     b.views.push_back({.id = VgpuId{id},
@@ -115,7 +115,7 @@ CapBench SmallFrameBesideKernels(const PolicyParams& params = {}) {
   return b;
 }
 
-TEST(PromisesFirst, WhoIsBehindWithSmallFramesKeepsNobodyFromAnIdleDevice) {
+TEST(PromisesFirst, AVgpuBehindWithSmallFramesDoesNotIdleTheDevice) {
   CapBench b = SmallFrameBesideKernels();
   b.Decide();
   EXPECT_LE(b.verdicts[1].allowance, Duration{0}) << "the device has the kernel that was charged";
@@ -127,7 +127,7 @@ TEST(PromisesFirst, WhoIsBehindWithSmallFramesKeepsNobodyFromAnIdleDevice) {
   EXPECT_LE(by_caps.verdicts[1].allowance, Duration{0});
 }
 
-TEST(PromisesFirst, AtZeroCapsAloneSayWhoGoes) {
+TEST(PromisesFirst, AtZeroOnlyCapsDecide) {
   CapBench b = OwedBesideKernels({{"ahead_ms", 0}});
   b.views[0].waiting = b.views[1].waiting = 1;
   b.Decide();
@@ -155,7 +155,7 @@ CapBench UsedUp(Share ceiling, Duration frame_gpu, Duration idle, const PolicyPa
 constexpr Duration kShort = milliseconds(2), kLong = milliseconds(10), kDone = milliseconds(1);
 const Share kHalf = Share::FromFraction(0.5);
 
-TEST(Lending, AnIdleDeviceIsLentBeyondACapUpToTheCeiling) {
+TEST(Lending, AnIdleDeviceIsLentUpToTheCeiling) {
   CapBench b = UsedUp(kHalf, kShort, kDone);
   EXPECT_TRUE(b.verdicts[0].held) << "that its cap has nothing left is still to be seen";
   EXPECT_GT(b.verdicts[0].allowance, Duration{0});
@@ -168,13 +168,13 @@ TEST(Lending, AnIdleDeviceIsLentBeyondACapUpToTheCeiling) {
   EXPECT_LE(b.verdicts[0].allowance, Duration{0}) << "its ceiling's part of the stage has been used, too";
 }
 
-TEST(Lending, ALongKernelIsLetInBeyondACapOnlyWhereTheDeviceHasBeenIdleForAWhile) {
-  EXPECT_LE(UsedUp(kHalf, kLong, kDone).verdicts[0].allowance, Duration{0}) << "somebody's frame may come";
+TEST(Lending, ALongKernelMayExceedTheCapOnlyOnALongIdleDevice) {
+  EXPECT_LE(UsedUp(kHalf, kLong, kDone).verdicts[0].allowance, Duration{0}) << "another frame may come";
   EXPECT_GT(UsedUp(kHalf, kLong, milliseconds(5)).verdicts[0].allowance, Duration{0});
   EXPECT_LE(UsedUp(kHalf, kLong, milliseconds(5), {{"lend_ms", 0}}).verdicts[0].allowance, Duration{0});
 }
 
-TEST(Lending, WhatWasLentIsNotPaidForLater) {
+TEST(Lending, LentTimeIsNotPaidBack) {
   CapBench b = UsedUp(kHalf, kShort, kDone);
   b.Charge(0, milliseconds(20));
   b.Decide();
@@ -182,7 +182,7 @@ TEST(Lending, WhatWasLentIsNotPaidForLater) {
   EXPECT_FALSE(b.verdicts[0].held) << "of the first stage it owes 2 ms, and has 10 of the second";
 }
 
-TEST(Lending, WhoHasTimeLeftGoesBeforeWhoBorrows) {
+TEST(Lending, RemainingTimeHasPriorityOverBorrowing) {
   CapBench b = UsedUp(kHalf, kShort, Duration{0});
   b.views.push_back({.id = VgpuId{2},
                      .slot = 1,
@@ -197,7 +197,7 @@ TEST(Lending, WhoHasTimeLeftGoesBeforeWhoBorrows) {
   EXPECT_LE(b.verdicts[0].allowance, Duration{0}) << "the device has enough to do with the other one";
 }
 
-TEST(PromisesFirst, AShareThatIsOwedAKernelGoesBeforeWhoMerelyHasTimeLeft) {
+TEST(PromisesFirst, AnOwedShareHasPriorityOverRemainingTime) {
   CapBench b;
   const Share third = Share::FromFraction(0.33);
   for (std::uint64_t id = 1; id <= 2; ++id)
@@ -234,7 +234,7 @@ void Live(CapBench& b, std::size_t quiet) {
 // Law: no vGPU uses more than its ceiling's part of the stages that have begun, except for the frame that overdraws it.
 // Lent time is not charged to the cap. So if a lent frame overdrew the ceiling in an earlier stage, the cap's part of
 // the stages since then is added, with a frame that overdraws it.
-RC_GTEST_PROP(Lending, NobodyHasMoreThanItsCeiling, ()) {
+RC_GTEST_PROP(Lending, NoVgpuExceedsItsCeiling, ()) {
   CapBench b;
   const int count = *rc::gen::inRange(1, 6);
   for (int i = 0; i < count; ++i) {
@@ -260,7 +260,7 @@ RC_GTEST_PROP(Lending, NobodyHasMoreThanItsCeiling, ()) {
 
 // Law: a vGPU with promised frames, frame credit and time left waits at most for the work on the device, if no vGPU has
 // been starved.
-RC_GTEST_PROP(PromisesFirst, WhoIsOwedAFrameAndHasTimeLeftWaitsAtMostForWhatIsInFlight, ()) {
+RC_GTEST_PROP(PromisesFirst, AnOwedFrameWaitsOnlyForWorkInFlight, ()) {
   constexpr std::size_t kNobody = 99;
   CapBench b;
   const int count = *rc::gen::inRange(2, 9);

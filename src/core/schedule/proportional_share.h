@@ -11,16 +11,15 @@ namespace weir::core {
 
 inline constexpr std::array kProportionalShareParams{
     PolicyParam{"quantum_ms", "ms of GPU time", 5.0, 0.1, 100.0,
-                "how far those who compete may together run ahead of the last"},
+                "GPU time that all competing vGPUs together may run ahead of the last"},
     PolicyParam{"lag_ms", "ms of GPU time", 100.0, 1.0, 10000.0,
-                "how much a vGPU that could not use its share may catch up"},
-    PolicyParam{"grace_ms", "ms", 10.0, 0.0, 1000.0,
-                "how long at most to wait for the next frame of a vGPU that is behind"},
+                "upper bound of what a vGPU that could not use its share may catch up"},
+    PolicyParam{"grace_ms", "ms", 10.0, 0.0, 1000.0, "longest wait for the next frame of a vGPU that is behind"},
     PolicyParam{"hold_duty", "fraction", 0.7, 0.0, 1.0,
-                "a vGPU that alone would use this much of the device is always waited for"},
+                "use of the device alone from which a vGPU is always waited for"},
     PolicyParam{"member_ms", "ms", 1000.0, 1.0, 60000.0,
                 "how long after its last frame a vGPU keeps its claim to catch up"},
-    PolicyParam{"tick_ms", "ms", 1.0, 0.1, 100.0, "how often allowances are renewed while vGPUs compete"},
+    PolicyParam{"tick_ms", "ms", 1.0, 0.1, 100.0, "period of renewing allowances while vGPUs compete"},
 };
 
 std::unique_ptr<Policy> MakeProportionalShare(const PolicyParams& checked);

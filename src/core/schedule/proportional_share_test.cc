@@ -33,7 +33,7 @@ TEST(ProportionalShare, TheQuantumIsSplitByWeight) {
   EXPECT_EQ(b.verdicts[1].allowance, milliseconds(2));
 }
 
-TEST(ProportionalShare, WhoIsAheadByMoreThanTheQuantumWaits) {
+TEST(ProportionalShare, AVgpuAheadByMoreThanTheQuantumWaits) {
   ShareBench b = Two();
   b.views[1].used = milliseconds(8);
   b.now += milliseconds(1);
@@ -42,7 +42,7 @@ TEST(ProportionalShare, WhoIsAheadByMoreThanTheQuantumWaits) {
   EXPECT_EQ(b.verdicts[0].allowance, milliseconds(3));
 }
 
-TEST(ProportionalShare, WaitsForOneThatIsBehindAsLongAsItsNextFrameShouldTake) {
+TEST(ProportionalShare, WaitsForALaggingVgpuUpToItsNextFrameTime) {
   ShareBench b = Two();
   b.views[1].used = milliseconds(8);
   b.views[0].waiting = 0;
@@ -57,7 +57,7 @@ TEST(ProportionalShare, WaitsForOneThatIsBehindAsLongAsItsNextFrameShouldTake) {
   EXPECT_GT(b.verdicts[1].allowance, Duration{0});
 }
 
-TEST(ProportionalShare, NobodyWaitsForOneThatCouldNotUseItsShareAlone) {
+TEST(ProportionalShare, DoesNotWaitForAVgpuThatCannotUseItsShare) {
   ShareBench b = Two();
   b.views[1].used = milliseconds(8);
   b.views[0].waiting = 0;
@@ -69,7 +69,7 @@ TEST(ProportionalShare, NobodyWaitsForOneThatCouldNotUseItsShareAlone) {
   EXPECT_GT(b.verdicts[1].allowance, Duration{0});
 }
 
-TEST(ProportionalShare, LooksAgainOnlyWhileSomebodyCompetes) {
+TEST(ProportionalShare, PollsOnlyUnderContention) {
   ShareBench b = Two();
   EXPECT_EQ(b.Decide(), b.now + milliseconds(1));
   b.views[0].waiting = b.views[1].in_flight = 0;
@@ -80,7 +80,7 @@ TEST(ProportionalShare, LooksAgainOnlyWhileSomebodyCompetes) {
 }
 
 // In any state one of the waiting vGPUs may go; otherwise the device would stall.
-RC_GTEST_PROP(ProportionalShare, OneOfThoseWhoCompeteMayAlwaysGo, ()) {
+RC_GTEST_PROP(ProportionalShare, OneCompetingVgpuMayAlwaysSubmit, ()) {
   ShareBench b;
   const auto count = *rc::gen::inRange<std::uint32_t>(1, 8);
   for (std::uint32_t i = 0; i < count; ++i)

@@ -45,7 +45,7 @@ TEST(Reserve, MissedPeriodsAreCaughtUpInClosedForm) {
   EXPECT_EQ(b.Allowance(milliseconds(4)), microseconds(-8500));
 }
 
-TEST(Reserve, WhatIsSpentAfterAnIdleStretchIsNotForgiven) {
+TEST(Reserve, UseAfterAnIdleStretchIsCharged) {
   ReserveBench b;
   b.Allowance(Duration{0});
   EXPECT_EQ(b.Allowance(seconds(10), milliseconds(5)), microseconds(-4500));  // 0.25 (full) - 5 + 0.25

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// round-robin: the device goes round in equal turns, to one vGPU at a time. Page: docs/policies/round-robin.md
+// round-robin: vGPUs use the device in equal turns, to one vGPU at a time. Page: docs/policies/round-robin.md
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@ namespace weir::core {
 
 inline constexpr std::array kRoundRobinParams{
     PolicyParam{"quantum_ms", "ms of GPU time", 2.0, 0.1, 1000.0, "length of a turn"},
-    PolicyParam{"tick_ms", "ms", 0.5, 0.1, 100.0, "how often the turn is looked at while vGPUs compete"},
+    PolicyParam{"tick_ms", "ms", 0.5, 0.1, 100.0, "period of checking the turn while vGPUs compete"},
 };
 
 std::unique_ptr<Policy> MakeRoundRobin(const PolicyParams& checked);

@@ -79,7 +79,7 @@ TEST(RoundRobin, AFrameInFlightKeepsTheTurn) {
   EXPECT_EQ(b.Look(), static_cast<int>(1 - first));
 }
 
-TEST(RoundRobin, WhenNobodyWantsTheTurnWhoeverComesMayBegin) {
+TEST(RoundRobin, AnIdleTurnGoesToTheFirstArrival) {
   TurnBench b({milliseconds(2), milliseconds(2)});
   for (VgpuView& view : b.views) view.waiting = 0;
   b.Look();
@@ -89,7 +89,7 @@ TEST(RoundRobin, WhenNobodyWantsTheTurnWhoeverComesMayBegin) {
 }
 
 // With frames of any length, no vGPU gets more than a frame and a turn ahead of another.
-RC_GTEST_PROP(RoundRobinLaw, WhoAlwaysWantsTheDeviceGetsAsMuchAsAnybodyElse, ()) {
+RC_GTEST_PROP(RoundRobinLaw, ABusyVgpuGetsAnEqualPart, ()) {
   const auto lengths_us =
       *rc::gen::container<std::vector<int>>(*rc::gen::inRange<std::size_t>(2, 6), rc::gen::inRange(100, 40'000));
   std::vector<Duration> lengths;

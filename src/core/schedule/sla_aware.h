@@ -15,9 +15,9 @@ namespace weir::core {
 inline constexpr std::array<std::string_view, 5> kFrameSyncNames{"auto", "none", "flush", "fence", "finish"};
 
 inline constexpr std::array kSlaAwareParams{
-    PolicyParam{"fps", "frames/s", 30.0, 0.0, 1000.0, "rate of a vGPU without a promise of its own; 0: as it likes"},
+    PolicyParam{"fps", "frames/s", 30.0, 0.0, 1000.0, "rate of a vGPU without its own promise; 0: unlimited"},
     PolicyParam{"sync", "choice", 0.0, 0.0, 4.0,
-                "what is done before a frame is delayed; auto: finish on a software renderer, fence on hardware",
+                "synchronisation before a frame is delayed; auto: finish on a software renderer, fence on hardware",
                 kFrameSyncNames},
 };
 

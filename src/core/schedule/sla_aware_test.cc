@@ -20,19 +20,19 @@ TEST(SlaAware, PacesByThePromiseAndNeverGates) {
   EXPECT_EQ(verdict.sync, FrameSync::kAuto);
 }
 
-TEST(SlaAware, WhoWasPromisedNothingRunsAtThePresetRate) {
+TEST(SlaAware, AVgpuWithoutAPromiseRunsAtThePresetRate) {
   EXPECT_EQ(Decide({}, {.id = VgpuId{1}}).frame_interval, FromSeconds(1.0 / 30)) << "VGRIS's 30 frames/s";
   EXPECT_EQ(Decide({{"fps", 50.0}}, {.id = VgpuId{1}}).frame_interval, milliseconds(20));
   EXPECT_EQ(Decide({{"fps", 0.0}}, {.id = VgpuId{1}}).frame_interval, Duration{0});
 }
 
-TEST(SlaAware, WhoOnlyComputesIsPacedByAPromiseAndByNothingElse) {
+TEST(SlaAware, AComputingVgpuIsPacedOnlyByItsPromise) {
   EXPECT_EQ(Decide({}, {.id = VgpuId{1}, .draws = false}).frame_interval, Duration{0});
   EXPECT_EQ(Decide({}, {.id = VgpuId{1}, .promised = milliseconds(20), .draws = false}).frame_interval,
             milliseconds(20));
 }
 
-TEST(SlaAware, TellsHowToSynchronise) {
+TEST(SlaAware, PublishesTheSynchronisation) {
   for (std::size_t i = 0; i < kFrameSyncNames.size(); ++i)
     EXPECT_EQ(Decide({{"sync", static_cast<double>(i)}}, {.id = VgpuId{1}}).sync, static_cast<FrameSync>(i));
 }

@@ -15,18 +15,18 @@ Duration LeftAfterAPeriod(const SliceClock& clock, Share cap, Duration kept) {
   return slice.Left(clock, clock.BeginOf(20), cap, {}, kept);
 }
 
-TEST(TimeSlice, WhatAPeriodLeavesIsLostButForWhatIsKept) {
+TEST(TimeSlice, UnusedTimeIsLostExceptTheKeptPart) {
   const Share cap = Share::FromFraction(0.6);
   EXPECT_EQ(LeftAfterAPeriod(kTenths, cap, Duration{0}), milliseconds(60));
   EXPECT_EQ(LeftAfterAPeriod(kTenths, cap, milliseconds(500)), milliseconds(560))
       << "a kernel that had to let one pass";
 }
 
-TEST(TimeSlice, NoMoreIsKeptThanAPeriodBrings) {
+TEST(TimeSlice, KeepsAtMostOnePeriodsTime) {
   EXPECT_EQ(LeftAfterAPeriod(kTenths, Share::FromFraction(0.2), seconds(5)), milliseconds(220));
 }
 
-TEST(TimeSlice, ThePapersLosesWhatIsLeftAndWhatIsOwed) {
+TEST(TimeSlice, ThePapersVariantForgetsUnusedTimeAndDebt) {
   const SliceClock forgiving{.stage = milliseconds(100), .stages = 10, .forgives = true};
   const Share cap = Share::FromFraction(0.6);
   EXPECT_EQ(LeftAfterAPeriod(forgiving, cap, milliseconds(500)), milliseconds(60));

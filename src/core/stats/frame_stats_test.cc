@@ -74,7 +74,7 @@ TEST(FrameStats, RatesAreOfTheTasksThatEndedWithARecord) {
   EXPECT_EQ(stats.totals().late_frames, 1U);
 }
 
-TEST(FrameStats, MoreLoopsThanItCountsPushTheSilentOnesOut) {
+TEST(FrameStats, ExcessLoopsEvictTheSilentOnes) {
   FrameStats stats;
   Instant now = InstantFromNs(5'000'000'000);
   for (int i = 0; i < 2'000; ++i) {
@@ -105,7 +105,7 @@ TEST(FrameStats, APredictionFailsBeyondTwoMilliseconds) {
   EXPECT_EQ(stats.totals().predicted, 4U);
 }
 
-TEST(FrameStats, PercentilesForgetWhatIsOld) {
+TEST(FrameStats, PercentilesForgetOldFrames) {
   FrameStats stats;
   Instant now = InstantFromNs(1'000'000'000);
   stats.Add(FrameAt(now, seconds(2)), {});

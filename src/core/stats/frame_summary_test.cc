@@ -61,7 +61,7 @@ TEST(FrameSummary, OneFrameIsItsOwnLow) {
   }
 }
 
-TEST(FrameSummary, NoFrameHasNoFigures) {
+TEST(FrameSummary, WithoutFramesThereAreNoFigures) {
   const FrameSummary summary = Summarize({}, {.fps = 60});
   EXPECT_EQ(summary.frames, 0U);
   EXPECT_EQ(summary.fps, 0);

@@ -196,7 +196,7 @@ int slurm_spank_init_post_opt(spank_t spank, int count, char** arguments) {
   if (!run(make, name, sizeof name, true)) return kFailed;
   if (name[0] == '\0') return ESPANK_SUCCESS;  // a job without shares
   if (!is_name(name)) {
-    slurm_error("weir: %s did not say a vGPU's name", settings.driver);
+    slurm_error("weir: %s did not print a vGPU's name", settings.driver);
     return kFailed;
   }
 
@@ -205,7 +205,7 @@ int slurm_spank_init_post_opt(spank_t spank, int count, char** arguments) {
   *append(ask + 4, "--socket", settings.socket) = NULL;
   if (!run(ask, said, sizeof said, true)) return kFailed;
   if (!set_environment(spank, said)) {
-    slurm_error("weir: %s did not say an environment", settings.weir);
+    slurm_error("weir: %s did not print an environment", settings.weir);
     return kFailed;
   }
   return ESPANK_SUCCESS;

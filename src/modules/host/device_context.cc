@@ -14,8 +14,8 @@ Result<std::vector<cl_device_id>> AllDevices() {
   cl_uint count = 0;
   const cl_int error = ::clGetPlatformIDs(0, nullptr, &count);
   if (error != CL_SUCCESS || count == 0)
-    return Fail(Errc::kUnavailable,
-                "there is no OpenCL here (error " + std::to_string(error) + "): is the vGPU there, or the driver?");
+    return Fail(Errc::kUnavailable, "OpenCL is not available (error " + std::to_string(error) +
+                                        "): check that the vGPU and the driver exist");
   std::vector<cl_platform_id> platforms(count);
   ::clGetPlatformIDs(count, platforms.data(), nullptr);
   std::vector<cl_device_id> devices;
@@ -26,7 +26,7 @@ Result<std::vector<cl_device_id>> AllDevices() {
     devices.resize(before + there);
     ::clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, there, devices.data() + before, nullptr);
   }
-  if (devices.empty()) return Fail(Errc::kUnavailable, "OpenCL has no device here: is the vGPU there?");
+  if (devices.empty()) return Fail(Errc::kUnavailable, "OpenCL has no device: check that the vGPU exists");
   return devices;
 }
 
@@ -104,7 +104,7 @@ Status DeviceContext::Probe() const {
   if (error == CL_SUCCESS || error == CL_MEM_OBJECT_ALLOCATION_FAILURE || error == CL_OUT_OF_RESOURCES ||
       error == CL_OUT_OF_HOST_MEMORY)
     return Ok();
-  return ClError("asking the device whether it is there", error);
+  return ClError("testing whether the device works", error);
 }
 
 }  // namespace weir::modules

@@ -16,14 +16,14 @@ constexpr const char* kUsage =
     "Usage: weir-module-host --fd N --store DIR --device N [--sub-device-units N] [--keep-bytes N]\n"
     "       weir-module-host --fd N --store DIR --inspect SHA256\n"
     "\n"
-    "Runs kernels of modules on one device, told by weir-modules, which starts it by itself.\n"
+    "Runs kernels of modules on one device. weir-modules starts and controls it.\n"
     "\n"
     "  --fd N                  the socket to weir-modules\n"
     "  --store DIR             the folder of blobs\n"
     "  --device N              which device of those that OpenCL shows\n"
-    "  --sub-device-units N    counting parts of devices, of so many compute units each\n"
+    "  --sub-device-units N    counting parts of devices with N compute units each\n"
     "  --keep-bytes N          residual data at most (default: a quarter of the device's memory)\n"
-    "  --inspect SHA256        only say what this module exports\n";
+    "  --inspect SHA256        only print what this module exports\n";
 
 enum Option { kFd = 1, kStore, kDevice, kUnits, kKeep, kInspect, kHelp };
 constexpr option kOptions[] = {{"fd", required_argument, nullptr, kFd},
@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
     std::uint64_t value = 0;
     const bool numeric = which == kFd || which == kDevice || which == kUnits || which == kKeep;
     if (numeric && !Whole(optarg, value)) {
-      std::fprintf(stderr, "weir-module-host: '%s' is no whole number\n", optarg);
+      std::fprintf(stderr, "weir-module-host: '%s' is not a whole number\n", optarg);
       return 2;
     }
     switch (which) {

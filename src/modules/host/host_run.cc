@@ -80,7 +80,7 @@ Status HostRun::Outcome(const char* what, int failed) {
   const std::scoped_lock lock(mutex_);
   if (!words_.empty()) return Fail(Errc::kInternal, words_);
   if (failed != 0)
-    return Fail(Errc::kInternal, std::string(what) + " failed with " + std::to_string(failed) + " and said no more");
+    return Fail(Errc::kInternal, std::string(what) + " failed with " + std::to_string(failed) + " without a reason");
   if (error != CL_SUCCESS)
     return Fail(Errc::kInternal, std::string("its commands failed: OpenCL error ") + std::to_string(error));
   return Ok();

@@ -35,7 +35,7 @@ std::string Bounded(const char* text, std::size_t max) {
   return text == nullptr ? std::string{} : std::string(text, ::strnlen(text, max));
 }
 
-Error BadTable(const std::string& why) { return Fail(Errc::kInvalidArgument, "this is no module: " + why); }
+Error BadTable(const std::string& why) { return Fail(Errc::kInvalidArgument, "this is not a module: " + why); }
 
 }  // namespace
 
@@ -51,7 +51,7 @@ Status LoadedModule::ReadTable() {
                                             " of the ABI, and this Weir runs version 1 (weir/module.h)");
   if (table_->api != WEIR_API_OPENCL)
     return Fail(Errc::kVersionMismatch,
-                "the module wants " +
+                "the module requires " +
                     (table_->api == WEIR_API_CUDA ? std::string("CUDA") : "API " + std::to_string(table_->api)) +
                     ", and this node serves OpenCL only");
   if (table_->size < sizeof(weir_module) || table_->kernel_size < sizeof(weir_kernel) || table_->kernel_size > 4096)

@@ -129,7 +129,7 @@ Result<std::string> Preprocess(const std::vector<std::string>& options, const st
   arguments.insert(arguments.end(), given.begin(), given.end());
   WEIR_TRY(const std::vector<char> text, RunClang(std::move(arguments), source));
   if (text.size() > kPreprocessedMax)
-    return Fail(Errc::kInvalidArgument, "the source is beyond 8 MiB without its macros: it can't be analysed");
+    return Fail(Errc::kInvalidArgument, "the source is larger than 8 MiB after macro expansion: it can't be analysed");
   return std::string(text.begin(), text.end());
 }
 

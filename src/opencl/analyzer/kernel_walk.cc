@@ -296,12 +296,12 @@ class KernelWalker {
   void Take(const llvm::Instruction& instruction) {
     if (const auto* load = llvm::dyn_cast<llvm::LoadInst>(&instruction)) {
       if ((load->isVolatile() || load->isAtomic()) && MayBeBuffer(load->getPointerOperand()->getType()))
-        return Refuse("it waits for, or tells, other work-groups: a volatile or atomic access", &instruction);
+        return Refuse("it synchronises with other work-groups: a volatile or atomic access", &instruction);
       return Touch(instruction, load->getPointerOperand(), false, SizeOf(load->getType()), Zero());
     }
     if (const auto* store = llvm::dyn_cast<llvm::StoreInst>(&instruction)) {
       if ((store->isVolatile() || store->isAtomic()) && MayBeBuffer(store->getPointerOperand()->getType()))
-        return Refuse("it waits for, or tells, other work-groups: a volatile or atomic access", &instruction);
+        return Refuse("it synchronises with other work-groups: a volatile or atomic access", &instruction);
       if (MayBeBuffer(store->getValueOperand()->getType()))
         return Refuse("it stores a pointer to memory", &instruction);
       return Touch(instruction, store->getPointerOperand(), true, SizeOf(store->getValueOperand()->getType()), Zero());
@@ -353,7 +353,7 @@ class KernelWalker {
       // Events have a generic address but lie in private memory.
       if (!MayBeBuffer(argument->getType()) || name == "prefetch" || name == "wait_group_events") continue;
       return Refuse(atomic ? "it uses atomics on a buffer ('" + name + "')"
-                           : "it gives a buffer to '" + name + "', which isn't understood",
+                           : "it passes a buffer to '" + name + "', which isn't understood",
                     &call);
     }
     constexpr llvm::StringRef kHarmless[]{"barrier",         "work_group_barrier",

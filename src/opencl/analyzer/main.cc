@@ -102,7 +102,7 @@ Bytes AnswerTo(const Bytes& body) {
     ::close(ends[0]);
     if (!EnterSandbox()) ::_exit(1);
     Bytes answer = core::EncodeAnalysisReply(Analyse(body));
-    if (answer.size() > core::kAnalysisBytesMax) answer = failed("what there is to say of the source is beyond 8 MiB");
+    if (answer.size() > core::kAnalysisBytesMax) answer = failed("the analysis of the source is larger than 8 MiB");
     WriteAll(ends[1], answer.data(), answer.size());
     ::_exit(0);
   }

@@ -35,7 +35,7 @@ int ErrnoInside(const std::function<long()>& call) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-TEST(AnalyzerSandbox, RefusesWhatReachesOtherProcesses) {
+TEST(AnalyzerSandbox, RefusesCallsThatAffectOtherProcesses) {
   const pid_t other = ::getpid();
   const auto refused = [](const std::function<long()>& call) { EXPECT_EQ(ErrnoInside(call), EPERM); };
   refused([other] { return ::syscall(SYS_tgkill, other, other, 0); });

@@ -21,13 +21,13 @@ constexpr std::size_t kProgramBytesMax = 255;
 Result<wire::Header> HeaderOf(std::span<const std::byte> packet, std::uint16_t op) {
   wire::Header header;
   if (!wire::ReadHeader(packet, header) || header.size != packet.size() || header.op != op)
-    return Fail(Errc::kProtocol, "what came is no handshake of Weir's OpenCL");
+    return Fail(Errc::kProtocol, "the data is not a handshake of Weir's OpenCL");
   return header;
 }
 
 }  // namespace
 
-Result<Connection> Connect(const std::string& path, const std::string& program, bool distant) {
+Result<Connection> Connect(const std::string& path, const std::string& program, bool remote) {
   Connection connection;
   WEIR_TRY(connection.socket, platform::ConnectSeqPacket(path));
   const int socket = connection.socket.get();
@@ -35,7 +35,7 @@ Result<Connection> Connect(const std::string& path, const std::string& program, 
       socket, wire::Encode(wire::Hello{.magic = wire::kHelloMagic,
                                        .version = wire::kVersion,
                                        .program = std::string_view(program).substr(0, kProgramBytesMax),
-                                       .distant = distant}));
+                                       .remote = remote}));
   // The executor may have refused and closed the connection before the Hello was sent.
   if (!sent && !platform::WaitReadable(socket, 0)) return sent.error();
   if (!platform::WaitReadable(socket, static_cast<int>(kHandshakeWait.count() / 1'000'000)))
@@ -45,7 +45,7 @@ Result<Connection> Connect(const std::string& path, const std::string& program, 
   WEIR_TRY([[maybe_unused]] const auto header, HeaderOf(packet.bytes, wire::Welcome::kOp));
   wire::Welcome welcome;
   if (!wire::Decode(packet.bytes, welcome) || welcome.magic != wire::kHelloMagic)
-    return Fail(Errc::kProtocol, path + ": the answer is no Welcome");
+    return Fail(Errc::kProtocol, path + ": the reply is not a Welcome");
   if (!welcome.refusal.empty()) return Fail(Errc::kPermissionDenied, Printable(welcome.refusal));
   const std::size_t fds = welcome.buffers_bytes != 0 ? 3 : 2;
   if (welcome.version == 0 || packet.fds.size() != fds || welcome.ring_bytes != kRingBytes)
@@ -53,7 +53,7 @@ Result<Connection> Connect(const std::string& path, const std::string& program, 
   connection.version = std::min(welcome.version, wire::kVersion);
   WEIR_TRY(connection.channel, MapChannel(packet.fds[0].get(), Side::kClient));
   WEIR_TRY(connection.arena, platform::MapForeignRegion(packet.fds[1].get(), welcome.arena_bytes));
-  if (distant) connection.arena_file = std::move(packet.fds[1]);
+  if (remote) connection.arena_file = std::move(packet.fds[1]);
   if (welcome.buffers_bytes != 0) {
     WEIR_TRY(connection.buffers, platform::MapForeignRegion(packet.fds[2].get(), welcome.buffers_bytes));
     connection.buffers_file = std::move(packet.fds[2]);
@@ -80,19 +80,19 @@ Result<Accepted> Welcome(platform::Fd connection, uid_t owner, std::uint64_t are
   WEIR_TRY([[maybe_unused]] const auto header, HeaderOf(packet.bytes, wire::Hello::kOp));
   wire::Hello hello;
   if (!wire::Decode(packet.bytes, hello) || hello.magic != wire::kHelloMagic || hello.version == 0)
-    return refuse(Errc::kProtocol, "that is no Hello");
+    return refuse(Errc::kProtocol, "this is not a Hello");
   accepted.program = Printable(hello.program.substr(0, kProgramBytesMax));
   accepted.version = std::min(hello.version, wire::kVersion);
-  accepted.distant = hello.distant != 0;
+  accepted.remote = hello.remote != 0;
 
   WEIR_TRY(const platform::SharedRegion rings, platform::MakeSharedRegion("weir-opencl-rings", kRingsBytes));
   WEIR_TRY(accepted.channel, MapChannel(rings.fd.get(), Side::kExecutor));
   platform::SharedRegion buffers;
-  if (accepted.distant && in_host_memory) {
+  if (accepted.remote && in_host_memory) {
     WEIR_TRY(buffers, platform::MakeSharedRegion("weir-opencl-buffers", arena_bytes));
   }
   const std::uint64_t buffers_bytes = buffers.mapping.bytes();
-  if (accepted.distant) arena_bytes += kSpareBytes;
+  if (accepted.remote) arena_bytes += kSpareBytes;
   WEIR_TRY(platform::SharedRegion arena, platform::MakeSharedRegion("weir-opencl-arena", arena_bytes));
   const std::array fds{rings.fd.get(), arena.fd.get(), buffers.fd.get()};
   WEIR_TRY_STATUS(platform::SendPacket(socket,

@@ -22,16 +22,16 @@ struct Connection {
   platform::Fd socket;
   Channel channel;
   platform::Mapping arena;
-  platform::Fd arena_file;  // the file that is mapped at `arena`; only of a `distant` connection
-  // The device's buffers; only of a `distant` connection to a device that works in host memory
+  platform::Fd arena_file;  // the file that is mapped at `arena`; only of a `remote` connection
+  // The device's buffers; only of a `remote` connection to a device that works in host memory
   platform::Mapping buffers;
   platform::Fd buffers_file;
   std::uint16_t version = 0;  // the version that both sides speak
 };
 /// Errors: kNotFound and kUnavailable, no executor listens; kTimeout; kPermissionDenied with the executor's reason;
-/// kVersionMismatch; kProtocol. `distant`: the arena is copied to another machine, so that the executor must report
+/// kVersionMismatch; kProtocol. `remote`: the arena is copied to another machine, so that the executor must report
 /// what it writes to it.
-Result<Connection> Connect(const std::string& path, const std::string& program, bool distant = false);
+Result<Connection> Connect(const std::string& path, const std::string& program, bool remote = false);
 
 /// The executor's side.
 struct Accepted {
@@ -39,7 +39,7 @@ struct Accepted {
   platform::Peer peer;
   std::string program;  // as the client reports it
   std::uint16_t version = 0;
-  bool distant = false;
+  bool remote = false;
   Channel channel;
   platform::Mapping arena;
   platform::Fd arena_file;    // the file that is mapped at `arena`

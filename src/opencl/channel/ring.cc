@@ -76,7 +76,7 @@ void RingProducer::WaitForRoom(std::size_t bytes, Duration timeout) {
 Result<std::span<const std::byte>> RingConsumer::Next(std::span<std::byte> into) {
   const std::uint64_t there = control_->produced.load(std::memory_order_acquire) - consumed_;
   if (there == 0) return std::span<const std::byte>{};
-  if (there > data_.bytes()) return Fail(Errc::kProtocol, "the ring holds more than it can");
+  if (there > data_.bytes()) return Fail(Errc::kProtocol, "the ring contains more than its size");
   const std::byte* at = data_.data() + consumed_ % data_.bytes();
   proto::cl::Header header;
   if (there < sizeof header) return Fail(Errc::kProtocol, "a message of less than a header");

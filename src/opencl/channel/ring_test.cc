@@ -55,7 +55,7 @@ class Ring : public ::testing::Test {
   std::vector<std::byte> scratch_ = std::vector<std::byte>(wire::kMessageBytesMax);
 };
 
-TEST_F(Ring, HandsMessagesOnInOrderAndWhole) {
+TEST_F(Ring, DeliversWholeMessagesInOrder) {
   Prng prng(1);
   std::uint64_t sent = 0, seen = 0;
   while (seen < 20'000) {
@@ -76,7 +76,7 @@ TEST_F(Ring, HandsMessagesOnInOrderAndWhole) {
   EXPECT_TRUE(executor_.in.Empty());
 }
 
-TEST_F(Ring, WhatDoesNotFitIsNotSent) {
+TEST_F(Ring, AMessageThatDoesNotFitIsNotSent) {
   std::uint64_t sent = 0;
   while (Send(Numbered(sent, 4'096))) ++sent;
   EXPECT_EQ(sent, kRingBytes / 4'096);
@@ -84,7 +84,7 @@ TEST_F(Ring, WhatDoesNotFitIsNotSent) {
   EXPECT_TRUE(Send(Numbered(sent, 4'096)));
 }
 
-TEST_F(Ring, OneSleepsUntilTheOtherSends) {
+TEST_F(Ring, AReaderSleepsUntilAMessageArrives) {
   constexpr std::uint64_t kMessages = 20'000;
   std::thread sender([this] {
     Prng prng(2);
@@ -131,7 +131,7 @@ TEST_F(Ring, AWaitMayBeInterrupted) {
 // -- A hostile other side
 // ----------------------------------------------------------------------------------------------
 
-TEST_F(Ring, APositionThatCannotBeIsRefused) {
+TEST_F(Ring, AnInvalidPositionIsRefused) {
   control().produced.store(kRingBytes + 8);
   EXPECT_EQ(executor_.in.Next(scratch_).error().code, Errc::kProtocol);
   control().consumed.store(8);  // more than was sent
@@ -139,7 +139,7 @@ TEST_F(Ring, APositionThatCannotBeIsRefused) {
   EXPECT_TRUE(client_.out.broken());
 }
 
-TEST_F(Ring, ASizeThatCannotBeIsRefused) {
+TEST_F(Ring, AnInvalidSizeIsRefused) {
   for (const std::uint32_t size : {0U, 7U, 65U, 0xFFFFFFFFU}) {
     auto fresh = MapChannel(region_.fd.get(), Side::kExecutor);
     ASSERT_TRUE(fresh);
@@ -153,7 +153,7 @@ TEST_F(Ring, ASizeThatCannotBeIsRefused) {
   EXPECT_EQ(fresh->in.Next(scratch_).error().code, Errc::kProtocol);
 }
 
-TEST_F(Ring, AMessageLongerThanAnyIsRefused) {
+TEST_F(Ring, AnOverlongMessageIsRefused) {
   const wire::Header header{static_cast<std::uint32_t>(wire::kMessageBytesMax + 8), 7, 0};
   std::memcpy(data(), &header, sizeof header);
   control().produced.store(2 * wire::kMessageBytesMax);
@@ -172,15 +172,15 @@ TEST_F(Ring, AMessageWhosePaddingWasNotSentIsRefused) {
 // -- Wake-ups
 // ----------------------------------------------------------------------------------------------------------
 
-TEST_F(Ring, WhoIsAwakeIsNotWokenAndWhoSleepsIsOnce) {
+TEST_F(Ring, OnlyASleepingReaderIsWokenAndOnlyOnce) {
   for (std::uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(Send(Numbered(i, 64)));
-  EXPECT_EQ(client_.out.wakes(), 0U) << "nobody sleeps";
+  EXPECT_EQ(client_.out.wakes(), 0U) << "the reader does not sleep";
   control().consumer_sleeps = 1;
   for (std::uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(Send(Numbered(i, 64)));
   EXPECT_EQ(client_.out.wakes(), 1U) << "it is awake since the first";
 }
 
-TEST_F(Ring, WhatCanWaitWakesNobodyUntilSomethingElseDoesOrThereIsNoRoom) {
+TEST_F(Ring, DeferrableMessagesWakeNoReaderUntilNeeded) {
   const auto publish = [&](std::uint64_t number) {
     const auto message = Numbered(number, 4096);
     std::memcpy(client_.out.Reserve(message.size()), message.data(), message.size());
@@ -204,7 +204,7 @@ TEST_F(Ring, WhatCanWaitWakesNobodyUntilSomethingElseDoesOrThereIsNoRoom) {
   EXPECT_EQ(client_.out.wakes(), 2U) << "else they would wait for each other";
 }
 
-TEST_F(Ring, AnInterruptThatComesBeforeTheWaitEndsItToo) {
+TEST_F(Ring, AnInterruptBeforeTheWaitEndsIt) {
   executor_.in.Interrupt();
   EXPECT_FALSE(executor_.in.Wait(seconds(600)));
   EXPECT_FALSE(executor_.in.Wait(milliseconds(1))) << "it ends one";
@@ -212,7 +212,7 @@ TEST_F(Ring, AnInterruptThatComesBeforeTheWaitEndsItToo) {
 
 // -- Spinning --------------------------------------------------------------------------------------------------------
 
-TEST(AdaptiveSpin, StopsWhereItDoesNotPayAndTriesAgainNowAndThen) {
+TEST(AdaptiveSpin, StopsSpinningWhenItDoesNotPayAndRetries) {
   AdaptiveSpin spin;
   for (int i = 0; i < 20; ++i)
     if (spin.Rounds() > 0) spin.DidNotCome();
@@ -227,7 +227,7 @@ TEST(AdaptiveSpin, StopsWhereItDoesNotPayAndTriesAgainNowAndThen) {
   EXPECT_EQ(tried, 10U);
 }
 
-TEST(AdaptiveSpin, GrowsWithWhatPays) {
+TEST(AdaptiveSpin, GrowsWhileSpinningPays) {
   AdaptiveSpin spin;
   spin.Came(900);
   EXPECT_EQ(spin.Rounds(), 1'800U);

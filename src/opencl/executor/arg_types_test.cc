@@ -110,7 +110,7 @@ class ArgTypes : public ::testing::Test {
   ArgProbe probe_;
 };
 
-TEST_F(ArgTypes, ValuesAreToldFromHandlesByTheSpecification) {
+TEST_F(ArgTypes, DistinguishesValuesFromHandlesByTheSpecification) {
   EXPECT_TRUE(IsValue(Really::kPair, 8));
   EXPECT_TRUE(IsValue(Really::kLarge, 24));
   for (const Really handle : kHandles)
@@ -122,7 +122,7 @@ TEST_F(ArgTypes, ValuesAreToldFromHandlesByTheSpecification) {
   EXPECT_FALSE(IsBuffer(Really::kSampler));
 }
 
-TEST_F(ArgTypes, ValuesAreToldFromHandlesOnPocl) {
+TEST_F(ArgTypes, DistinguishesValuesFromHandlesOnPocl) {
   FakeDriver::manners = Manners::kLikePocl;
   EXPECT_TRUE(IsValue(Really::kPair, 8));
   EXPECT_TRUE(IsValue(Really::kLarge, 24));
@@ -132,7 +132,7 @@ TEST_F(ArgTypes, ValuesAreToldFromHandlesOnPocl) {
   EXPECT_TRUE(IsBuffer(Really::kBuffer));
 }
 
-TEST_F(ArgTypes, NothingIsShownOnADriverThatAcceptsAll) {
+TEST_F(ArgTypes, ADriverThatAcceptsAllShowsNothing) {
   FakeDriver::manners = Manners::kAcceptsAll;
   for (std::uint32_t what = 0; what < FakeDriver::args.size(); ++what) {
     EXPECT_FALSE(IsValue(static_cast<Really>(what), 8));
@@ -142,14 +142,14 @@ TEST_F(ArgTypes, NothingIsShownOnADriverThatAcceptsAll) {
   }
 }
 
-TEST_F(ArgTypes, NothingIsShownWhereTheTestsCanNotBeTried) {
+TEST_F(ArgTypes, WithoutTestsNothingIsShown) {
   FakeDriver::builds = false;
   EXPECT_FALSE(IsValue(Really::kPair, 8));
   EXPECT_FALSE(IsSampler(Really::kSampler));
   EXPECT_FALSE(IsBuffer(Really::kBuffer));
 }
 
-TEST_F(ArgTypes, ADriverThatTellsNothingLeavesAllUntold) {
+TEST_F(ArgTypes, ADriverWithoutAnswersLeavesAllUnknown) {
   const auto takes = WhatArgsTake(FakeDriver::Table(), reinterpret_cast<cl_kernel>(&FakeDriver::of_client));
   EXPECT_EQ(takes, std::vector<ArgTakes>(6, ArgTakes::kUntold));
 }

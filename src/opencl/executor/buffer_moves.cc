@@ -21,7 +21,8 @@ struct Leaving {
 };
 
 void SayStuck(const Stored& object, cl_int error) {
-  std::fprintf(stderr, "weir-executor: the driver does not give the contents of %s of %s out (error %d): it stays\n",
+  std::fprintf(stderr,
+               "weir-executor: the driver does not return the contents of %s of %s (error %d): it is not evicted\n",
                object.shape.image ? "an image" : "a buffer", MebibytesOf(object.bytes).c_str(), error);
 }
 
@@ -72,7 +73,7 @@ void BufferStore::Left(std::uint64_t bytes) {
   changed_.notify_all();
 }
 
-void CL_CALLBACK BufferStore::WhenNativeGone(cl_mem, void* data) {
+void CL_CALLBACK BufferStore::OnNativeReleased(cl_mem, void* data) {
   const std::unique_ptr<Leaving> leaving(static_cast<Leaving*>(data));
   leaving->store->Left(leaving->bytes);
 }
@@ -81,7 +82,7 @@ void CL_CALLBACK BufferStore::WhenNativeGone(cl_mem, void* data) {
 cl_int BufferStore::CountNative(Stored& object) {
   auto leaving = std::make_unique<Leaving>(Leaving{shared_from_this(), object.bytes});
   const cl_int error =
-      object.context->cl.clSetMemObjectDestructorCallback(object.native, WhenNativeGone, leaving.get());
+      object.context->cl.clSetMemObjectDestructorCallback(object.native, OnNativeReleased, leaving.get());
   if (error == CL_SUCCESS) static_cast<void>(leaving.release());
   return error;
 }

@@ -104,16 +104,16 @@ Room BufferStore::RoomNow() const {
   return {std::min(most, options_.device_bytes), order_.here * kSlotBytes.count, taken_};
 }
 
-Wish BufferStore::WishOf(const Working& work) const {
-  Wish wish;
-  wish.pinned_besides = ledger_.pinned();
+Demand BufferStore::DemandOf(const Working& work) const {
+  Demand demand;
+  demand.pinned_besides = ledger_.pinned();
   for (const auto& root : work.roots) {
-    wish.all += root->bytes;
-    if (root->moving) wish.moving = true;
-    if (!root->resident) wish.missing += root->bytes;
-    if (root->pins > 0) wish.pinned_besides -= root->bytes;
+    demand.all += root->bytes;
+    if (root->moving) demand.moving = true;
+    if (!root->resident) demand.missing += root->bytes;
+    if (root->pins > 0) demand.pinned_besides -= root->bytes;
   }
-  return wish;
+  return demand;
 }
 
 /// Whether an earlier waiter could proceed if others made room.
@@ -232,9 +232,9 @@ BufferStore::Outcome BufferStore::AcquireRoots(Working& work, Pins* pins, const 
     if (patience.stop != nullptr && patience.stop->load(std::memory_order_relaxed)) return Outcome::kEnded;
     const std::int64_t now_ns = platform::NowNs();
     for (const auto& root : work.roots) ledger_.Touch(*root, now_ns);
-    const Wish wish = WishOf(work);
-    work.me.bytes = wish.all;
-    Step step = NextStep(RoomNow(), wish);
+    const Demand demand = DemandOf(work);
+    work.me.bytes = demand.all;
+    Step step = NextStep(RoomNow(), demand);
     if (step == Step::kGo) {
       if (pins != nullptr) {
         PinAll(work, *pins);
@@ -247,7 +247,7 @@ BufferStore::Outcome BufferStore::AcquireRoots(Working& work, Pins* pins, const 
     Brought brought = Brought::kNone;
     if (step == Step::kBring && !HasToQueue(work.me, now_ns)) {
       if (!RatherWaits(work, now_ns)) brought = BringOne(lock, work);
-    } else if (work.told && !wish.moving && wish.all > RoomNow().allowed) {
+    } else if (work.told && !demand.moving && demand.all > RoomNow().allowed) {
       brought = BringAhead(lock, work);
     }
     if (brought == Brought::kFailed) return Outcome::kFailed;

@@ -150,7 +150,7 @@ class BufferStore : public std::enable_shared_from_this<BufferStore> {
   cl_int FillIn(std::span<const MemoryUse> uses);
   void PinAll(Working& work, Pins& pins);
   [[nodiscard]] Room RoomNow() const;
-  [[nodiscard]] Wish WishOf(const Working& work) const;
+  [[nodiscard]] Demand DemandOf(const Working& work) const;
   bool HasToQueue(const Waiter& me, std::int64_t now_ns) const;
   [[nodiscard]] std::uint64_t WantedBytes(std::int64_t now_ns) const;
   bool RatherWaits(Working& work, std::int64_t now_ns) const;
@@ -170,7 +170,7 @@ class BufferStore : public std::enable_shared_from_this<BufferStore> {
   cl_int CountNative(Stored& object);
   void CountBytes(Stored& object);
   [[nodiscard]] std::uint64_t Excess(std::uint64_t more) const;
-  static void CL_CALLBACK WhenNativeGone(cl_mem, void* data);
+  static void CL_CALLBACK OnNativeReleased(cl_mem, void* data);
 
   const Options options_;
   std::function<void()> tell_;

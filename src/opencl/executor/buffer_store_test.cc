@@ -67,7 +67,7 @@ class StoreOfBuffers : public ::testing::Test {
   std::vector<int> order_;
 };
 
-TEST_F(StoreOfBuffers, WhatIsPinnedStaysUntilItsBatchIsDone) {
+TEST_F(StoreOfBuffers, PinnedBuffersStayUntilTheirBatchIsDone) {
   const auto object = Make(40);
   auto pins = std::make_unique<Pins>(store_);
   ASSERT_EQ(Pin(object, *pins), Outcome::kThere);
@@ -83,7 +83,7 @@ TEST_F(StoreOfBuffers, WhatIsPinnedStaysUntilItsBatchIsDone) {
   EXPECT_EQ(store_->Report().evictions, 1U);
 }
 
-TEST_F(StoreOfBuffers, WhoWouldEvictForEachCommandWaitsForItsTurn) {
+TEST_F(StoreOfBuffers, ASessionThatWouldEvictForEachCommandWaitsForItsTurn) {
   const auto one = Make(40), other = Make(40);
   {
     Pins pins(store_);
@@ -106,7 +106,7 @@ TEST_F(StoreOfBuffers, WhoWouldEvictForEachCommandWaitsForItsTurn) {
   EXPECT_GE(store_->Report().evictions, 2U);
 }
 
-TEST_F(StoreOfBuffers, WhoHasItsSlotsMustHaveThemUntilItsContentsAreThere) {
+TEST_F(StoreOfBuffers, SlotsAreKeptUntilTheirContentsAreCopied) {
   const auto object = Make(40);
   {
     Pins pins(store_);
@@ -127,7 +127,7 @@ TEST_F(StoreOfBuffers, WhoHasItsSlotsMustHaveThemUntilItsContentsAreThere) {
   EXPECT_EQ(told, 2) << "that it waits, and that it waits no more";
 }
 
-TEST_F(StoreOfBuffers, WhoEvictsItsOwnAsksForAllThatItUsesAlsoWhenThatTakesLong) {
+TEST_F(StoreOfBuffers, ASessionThatEvictsItsOwnBuffersRequestsItsWholeUse) {
   store_->Adopt({.number = 8, .elastic = true, .limit = 1, .here = 1, .max = 4});
   const auto one = Make(40), other = Make(40);
   {
@@ -144,7 +144,7 @@ TEST_F(StoreOfBuffers, WhoEvictsItsOwnAsksForAllThatItUsesAlsoWhenThatTakesLong)
   EXPECT_EQ(store_->Report().need_bytes, 80 * kMiBytes);
 }
 
-TEST_F(StoreOfBuffers, ABatchKeepsWhatTheClientHasReleased) {
+TEST_F(StoreOfBuffers, ABatchKeepsReleasedBuffers) {
   auto object = Make(40);
   auto pins = std::make_unique<Pins>(store_);
   ASSERT_EQ(Pin(object, *pins), Outcome::kThere);
@@ -155,7 +155,7 @@ TEST_F(StoreOfBuffers, ABatchKeepsWhatTheClientHasReleased) {
   EXPECT_EQ(store_->Report().resident_slots, 0U);
 }
 
-TEST_F(StoreOfBuffers, NoMoreGoesThanHasToWhereTheDriverLetsGoLate) {
+TEST_F(StoreOfBuffers, ADriverThatReleasesLateCausesNoExtraEvictions) {
   const auto one = Make(30), other = Make(30), third = Make(60);
   for (const auto& object : {one, other}) {
     Pins pins(store_);
@@ -174,7 +174,7 @@ TEST_F(StoreOfBuffers, NoMoreGoesThanHasToWhereTheDriverLetsGoLate) {
   EXPECT_EQ(Pin(third, pins), Outcome::kThere);
 }
 
-TEST_F(StoreOfBuffers, WhatTheDriverDoesNotGiveOutStays) {
+TEST_F(StoreOfBuffers, BuffersThatTheDriverCannotReadStay) {
   const auto object = Make(40);
   {
     Pins pins(store_);
@@ -187,7 +187,7 @@ TEST_F(StoreOfBuffers, WhatTheDriverDoesNotGiveOutStays) {
   EXPECT_EQ(store_->Report().evictions, 0U);
 }
 
-TEST_F(StoreOfBuffers, WhatTheDriverDoesNotMakeTakesNothing) {
+TEST_F(StoreOfBuffers, AFailedBufferUsesNoMemory) {
   const auto object = Make(40);
   driver_.refuse_buffers = true;
   Pins pins(store_);
@@ -198,7 +198,7 @@ TEST_F(StoreOfBuffers, WhatTheDriverDoesNotMakeTakesNothing) {
   EXPECT_EQ(Pin(object, pins), Outcome::kThere);
 }
 
-TEST_F(StoreOfBuffers, WhatIsMoreThanThereEverIsIsNotWaitedFor) {
+TEST_F(StoreOfBuffers, ARequestAboveTheMaximumFailsAtOnce) {
   const auto object = Make(100);
   Allow(1, 1);
   Pins pins(store_);
@@ -207,7 +207,7 @@ TEST_F(StoreOfBuffers, WhatIsMoreThanThereEverIsIsNotWaitedFor) {
   EXPECT_EQ(Pin(object, pins), Outcome::kWouldWait);
 }
 
-TEST_F(StoreOfBuffers, WhoCameFirstGoesFirst) {
+TEST_F(StoreOfBuffers, WaitersAreServedInOrder) {
   const auto pinned = Make(60), first = Make(60), second = Make(10);
   auto pins = std::make_unique<Pins>(store_);
   ASSERT_EQ(Pin(pinned, *pins), Outcome::kThere);
@@ -223,7 +223,7 @@ TEST_F(StoreOfBuffers, WhoCameFirstGoesFirst) {
 }
 
 // A session that cannot proceed whatever others release blocks no other session.
-TEST_F(StoreOfBuffers, WhoWaitsForSlotsLeavesOthersTheirs) {
+TEST_F(StoreOfBuffers, AWaiterDoesNotBlockOthers) {
   int told = 0;
   store_->OnWait([this, &told] {
     const std::lock_guard lock(mutex_);
@@ -243,7 +243,7 @@ TEST_F(StoreOfBuffers, WhoWaitsForSlotsLeavesOthersTheirs) {
   EXPECT_EQ(told, 2) << "that it waits, and that it waits no more";
 }
 
-TEST_F(StoreOfBuffers, WhoIsToldToStopWaitsNoMore) {
+TEST_F(StoreOfBuffers, AStoppedSessionStopsWaiting) {
   const auto object = Make(100);
   std::thread waits([&] {
     cl_mem native = nullptr;
@@ -258,7 +258,7 @@ TEST_F(StoreOfBuffers, WhoIsToldToStopWaitsNoMore) {
   EXPECT_EQ(store_->Report().must_bytes, 0U);
 }
 
-TEST_F(StoreOfBuffers, HoldsItsBoundWhateverManySessionsAndOrdersDo) {
+TEST_F(StoreOfBuffers, KeepsItsBoundUnderManySessionsAndOrders) {
   constexpr int kSessions = 3, kRounds = 300;
   std::vector<std::thread> sessions;
   for (int who = 0; who < kSessions; ++who)

@@ -12,7 +12,7 @@ std::string Made(std::string_view client) {
   return made ? *made : "invalid";
 }
 
-TEST(BuildOptions, AreTheClientsWordsAfterOurs) {
+TEST(BuildOptions, FollowWeirsOwnOptions) {
   EXPECT_EQ(Made(""), "-own");
   EXPECT_EQ(Made("  -w\t-cl-std=CL1.2 "), "-own -w -cl-std=CL1.2");
   EXPECT_EQ(Made("-D X=1 -DY=2 -D  Z=\"a b\""), "-own -D X=1 -DY=2 -D Z=\"a b\"");
@@ -27,7 +27,7 @@ TEST(BuildOptions, AreInvalidWithoutAnArgumentOrTheEndOfAQuote) {
 }
 
 // For any client text, the result begins with the executor's options, and parsing the rest again changes nothing.
-RC_GTEST_PROP(BuildOptionsLaws, OursComeFirstAndReadingAgainChangesNothing, ()) {
+RC_GTEST_PROP(BuildOptionsLaws, WeirsOptionsComeFirstAndParsingIsStable, ()) {
   const auto piece = rc::gen::element<std::string>("-D", "-I", " ", "\"", "'", "\\", "a", "-", "-w", "=", "\t");
   std::string client;
   for (const std::string& part : *rc::gen::container<std::vector<std::string>>(piece)) client += part;

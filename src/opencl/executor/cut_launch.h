@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/partition/hand_out.h"
-#include "core/partition/kept_plans.h"
+#include "core/partition/plan_cache.h"
 #include "opencl/executor/part_launch.h"
 #include "opencl/executor/session.h"
 

@@ -146,7 +146,7 @@ Result<std::vector<NativeDevice>> OpenLibrary(const std::string& library) {
   if (handle == nullptr) return Fail(Errc::kUnavailable, std::string("cannot open an OpenCL driver: ") + ::dlerror());
   using Lookup = void* (*)(const char*);
   const auto lookup = reinterpret_cast<Lookup>(::dlsym(handle, "clGetExtensionFunctionAddress"));
-  if (lookup == nullptr) return Fail(Errc::kUnavailable, library + " is no OpenCL driver");
+  if (lookup == nullptr) return Fail(Errc::kUnavailable, library + " is not an OpenCL driver");
   const auto platforms_of = reinterpret_cast<clIcdGetPlatformIDsKHR_fn>(lookup("clIcdGetPlatformIDsKHR"));
   std::array<cl_platform_id, 16> platforms{};
   cl_uint count = 0;

@@ -30,7 +30,7 @@ TEST(ChooseDevice, AnAddressOrAUuidIsTheSameDeviceWhateverItsNumber) {
   EXPECT_EQ(*ChooseDevice(TwoCards(), "0f0f0f0f-1111-2222-3333-444444444444"), 0U);
 }
 
-TEST(ChooseDevice, AnUnknownAddressIsAnErrorThatNamesWhatThereIs) {
+TEST(ChooseDevice, AnUnknownAddressIsAnErrorThatListsTheDevices) {
   const auto chosen = ChooseDevice(TwoCards(), "0000:04:00.0");
   ASSERT_FALSE(chosen);
   EXPECT_NE(chosen.error().message.find("0000:65:00.0, 0000:03:00.0"), std::string::npos) << chosen.error().message;

@@ -35,7 +35,7 @@ TEST(HostBudget, AChargeReturnsWhatItTook) {
   EXPECT_EQ(budget->used(), 0U);
 }
 
-RC_GTEST_PROP(HostBudgetLaws, NoMoreIsTakenThanThereIs, (std::vector<std::uint64_t> takes)) {
+RC_GTEST_PROP(HostBudgetLaws, NeverExceedsTheBudget, (std::vector<std::uint64_t> takes)) {
   HostBudget budget(1000);
   unsigned __int128 taken = 0;
   for (const std::uint64_t bytes : takes)

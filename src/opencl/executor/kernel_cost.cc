@@ -9,7 +9,7 @@ namespace {
 constexpr double kDayNs = 86'400e9;
 
 /// The decay of the sums with each batch: they span about eight batches.
-constexpr double kKept = 7.0 / 8;
+constexpr double kDecay = 7.0 / 8;
 
 /// A batch that takes this many times its prediction is considered different work, for example with other arguments,
 /// and replaces what was known. The factor exceeds two, because two batches may be charged as one.
@@ -38,7 +38,7 @@ void KernelCost::Learn(double gpu_ns, double items) {
   if (items <= 0) return;
   const std::lock_guard lock(mutex_);
   const bool anew = lessons_ < 2 || gpu_ns > kSurprise * NsPerItem() * items;
-  const double kept = anew ? 0 : kKept;
+  const double kept = anew ? 0 : kDecay;
   gpu_ns_ = kept * gpu_ns_ + gpu_ns;
   items_ = kept * items_ + items;
   if (lessons_ < 2) ++lessons_;

@@ -19,7 +19,7 @@ TEST(KernelCost, FromTheSecondBatchOnItIsKnown) {
 }
 
 // Of two batches that end together, the first is charged the time of both.
-TEST(KernelCost, TimeToldToANeighbourLeavesTheMeanRight) {
+TEST(KernelCost, TimeAttributedToANeighbourKeepsTheMeanRight) {
   KernelCost cost;
   for (int i = 0; i < 200; ++i) {
     cost.Learn(i % 2 == 0 ? 4'000 : 0, 1'000);
@@ -36,7 +36,7 @@ TEST(KernelCost, OtherWorkIsLearnedAtOnceWhenItIsLonger) {
   EXPECT_EQ(cost.PredictNs(1'000), 1'000'000);
 }
 
-TEST(KernelCost, NoPredictionIsBeyondADayOrNothing) {
+TEST(KernelCost, PredictionsAreBetweenZeroAndADay) {
   KernelCost cost;
   cost.Learn(0, 1);
   cost.Learn(0, 1);

@@ -91,13 +91,13 @@ std::uint64_t Ledger::UsedSince(std::int64_t since_ns) const {
   return bytes;
 }
 
-Step NextStep(const Room& room, const Wish& wish) {
-  if (wish.all > room.most) return Step::kNever;
-  if (wish.moving) return Step::kWait;
+Step NextStep(const Room& room, const Demand& demand) {
+  if (demand.all > room.most) return Step::kNever;
+  if (demand.moving) return Step::kWait;
   // Above the allowed amount an order is being carried out. A command that adds nothing to the pinned objects may run.
-  if (wish.missing == 0)
-    return room.taken <= room.allowed || wish.pinned_besides + wish.all <= room.allowed ? Step::kGo : Step::kWait;
-  return wish.all <= room.allowed && room.taken <= room.allowed ? Step::kBring : Step::kWait;
+  if (demand.missing == 0)
+    return room.taken <= room.allowed || demand.pinned_besides + demand.all <= room.allowed ? Step::kGo : Step::kWait;
+  return demand.all <= room.allowed && room.taken <= room.allowed ? Step::kBring : Step::kWait;
 }
 
 }  // namespace weir::opencl

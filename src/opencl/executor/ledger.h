@@ -63,7 +63,7 @@ struct Room {
   std::uint64_t taken = 0;    // is used
 };
 /// The needs of a command.
-struct Wish {
+struct Demand {
   std::uint64_t all = 0;
   std::uint64_t missing = 0;  // the part that is not on the device
   std::uint64_t pinned_besides = 0;
@@ -75,6 +75,6 @@ enum class Step : std::uint8_t {
   kBring,  // missing objects may be loaded, evicting others if necessary
   kWait,
 };
-Step NextStep(const Room& room, const Wish& wish);
+Step NextStep(const Room& room, const Demand& demand);
 
 }  // namespace weir::opencl

@@ -53,7 +53,7 @@ std::uint64_t SumOf(const std::vector<Held*>& items) {
                          [](std::uint64_t sum, const Held* item) { return sum + item->bytes; });
 }
 
-TEST(Ledger, TheColdestGoFirst) {
+TEST(Ledger, EvictsTheColdestFirst) {
   Shelf shelf;
   Held &first = shelf.Add(10), &second = shelf.Add(10), &third = shelf.Add(10);
   shelf.ledger.Touch(first, 100);
@@ -64,7 +64,7 @@ TEST(Ledger, TheColdestGoFirst) {
   EXPECT_EQ(shelf.ledger.Victims(5, spare), std::vector<Held*>{&first});
 }
 
-TEST(Ledger, WhatIsPromisedStaysUntilThenOrUntilItIsUsed) {
+TEST(Ledger, PromisedBuffersStayUntilTheyAreUsedOrExpire) {
   Shelf shelf;
   Held& item = shelf.Add(10);
   item.promised_ns = 50;
@@ -76,7 +76,7 @@ TEST(Ledger, WhatIsPromisedStaysUntilThenOrUntilItIsUsed) {
   EXPECT_EQ(shelf.ledger.Victims(5, {}, 12), std::vector<Held*>{&item});
 }
 
-TEST(Ledger, NobodyGoesInVain) {
+TEST(Ledger, NoEvictionIsUseless) {
   Shelf shelf;
   shelf.Add(1);
   shelf.Add(2);
@@ -84,7 +84,7 @@ TEST(Ledger, NobodyGoesInVain) {
   EXPECT_EQ(shelf.ledger.Victims(50, {}), std::vector<Held*>{&large});
 }
 
-RC_GTEST_PROP(Ledger, VictimsSufficeOrAreAllThatCanGo, ()) {
+RC_GTEST_PROP(Ledger, VictimsSufficeOrAreAllEvictableBuffers, ()) {
   Shelf shelf;
   Shake(shelf);
   const auto excess = *rc::gen::inRange<std::uint64_t>(0, 1500);
@@ -108,7 +108,7 @@ RC_GTEST_PROP(Ledger, VictimsSufficeOrAreAllThatCanGo, ()) {
 }
 
 // All items older than the youngest victim would not suffice.
-RC_GTEST_PROP(Ledger, NoYoungerOneGoesThanHasTo, ()) {
+RC_GTEST_PROP(Ledger, EvictsNoMoreRecentBufferThanNecessary, ()) {
   Shelf shelf;
   Shake(shelf);
   const auto excess = *rc::gen::inRange<std::uint64_t>(1, 1500);
@@ -139,7 +139,7 @@ RC_GTEST_PROP(Ledger, AddsUp, ()) {
   RC_ASSERT(shelf.ledger.made() == 0U && shelf.ledger.pinned() == 0U);
 }
 
-TEST(NextStepOf, ACommandRunsWhereAllIsThereAndNothingIsOver) {
+TEST(NextStepOf, ACommandRunsWhenItsBuffersAreResidentWithinTheLimit) {
   const Room room{.most = 100, .allowed = 50, .taken = 50};
   EXPECT_EQ(NextStep(room, {.all = 30}), Step::kGo);
   EXPECT_EQ(NextStep(room, {.all = 30, .missing = 10}), Step::kBring);
@@ -148,22 +148,22 @@ TEST(NextStepOf, ACommandRunsWhereAllIsThereAndNothingIsOver) {
   EXPECT_EQ(NextStep(room, {.all = 30, .moving = true}), Step::kWait);
 }
 
-TEST(NextStepOf, WhileAnOrderIsCarriedOutOnlyWhatAddsNothingRuns) {
+TEST(NextStepOf, DuringAnOrderOnlyCommandsWithoutNewBuffersRun) {
   const Room room{.most = 100, .allowed = 50, .taken = 80};
   EXPECT_EQ(NextStep(room, {.all = 30, .pinned_besides = 20}), Step::kGo);
   EXPECT_EQ(NextStep(room, {.all = 30, .pinned_besides = 21}), Step::kWait);
   EXPECT_EQ(NextStep(room, {.all = 30, .missing = 1}), Step::kWait);
 }
 
-RC_GTEST_PROP(NextStepOf, NoneGoesBeyondWhatIsAllowed, ()) {
+RC_GTEST_PROP(NextStepOf, NoStepExceedsTheLimit, ()) {
   const auto number = rc::gen::inRange<std::uint64_t>(0, 100);
   const Room room{.most = *number, .allowed = *number, .taken = *number};
-  Wish wish{.all = *number, .pinned_besides = *number, .moving = *rc::gen::arbitrary<bool>()};
-  wish.missing = *rc::gen::inRange<std::uint64_t>(0, wish.all + 1);
-  const Step step = NextStep(room, wish);
-  if (step == Step::kGo) RC_ASSERT(room.taken <= room.allowed || wish.pinned_besides + wish.all <= room.allowed);
-  if (step == Step::kBring) RC_ASSERT(wish.all <= room.allowed);
-  RC_ASSERT((step == Step::kNever) == (wish.all > room.most));
+  Demand demand{.all = *number, .pinned_besides = *number, .moving = *rc::gen::arbitrary<bool>()};
+  demand.missing = *rc::gen::inRange<std::uint64_t>(0, demand.all + 1);
+  const Step step = NextStep(room, demand);
+  if (step == Step::kGo) RC_ASSERT(room.taken <= room.allowed || demand.pinned_besides + demand.all <= room.allowed);
+  if (step == Step::kBring) RC_ASSERT(demand.all <= room.allowed);
+  RC_ASSERT((step == Step::kNever) == (demand.all > room.most));
 }
 
 TEST(HullOfABox, IsFromItsFirstByteToItsLast) {

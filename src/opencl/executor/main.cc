@@ -15,30 +15,30 @@
 namespace {
 
 constexpr const char* kUsage =
-    "Usage: weir-executor --socket PATH [OPTIONS]     serve OpenCL clients that connect there\n"
+    "Usage: weir-executor --socket PATH [OPTIONS]     serve OpenCL clients that connect to PATH\n"
     "       weir-executor --list                      the OpenCL devices of this machine, a line each\n"
     "\n"
     "The daemon starts executors by itself; by hand it serves without a daemon, or for looking at things:\n"
     "  weir-executor --socket /tmp/cl.sock &\n"
     "  OCL_ICD_VENDORS=.../lib/weir/icd WEIR_OPENCL=/tmp/cl.sock clinfo -l\n"
     "\n"
-    "  --socket PATH            listen there\n"
+    "  --socket PATH            listen at PATH\n"
     "  --listener FD            or on this descriptor, which listens already\n"
     "  --attach PATH            the vGPU's attach socket (default: pass no gate)\n"
     "  --vgpu NAME              its name, for messages\n"
-    "  --owner UID              who may connect, beside root (default: this user)\n"
+    "  --owner UID              the user who may connect, beside root (default: this user)\n"
     "  --library FILE           the vendor's OpenCL library (default: the first of /etc/OpenCL/vendors that works)\n"
     "  --device DEVICE          which device: its number in the library, UUID or PCI address (default: 0)\n"
     "  --cpus N                 for drivers that compute on CPUs: how many workers (default: the driver's choice)\n"
-    "  --copies                 treat a device that computes in host memory as if it had memory of its own\n"
+    "  --copies                 treat a device that computes in host memory as if it had its own memory\n"
     "  --partition MODE         elastic memory: launches that do not fit the device run in parts (auto), fail (never), "
     "or\n"
     "                           are cut whenever they can be (always, for tests); default: auto\n"
     "  --peer SOCKET            an executor that may run parts, or a relay to one on another node; may be repeated\n"
     "  --peer-list FILE         more of them, of a list that changes: lines of ROOM_BYTES THREADS SOCKET\n"
-    "  --copy-bandwidth GB/S    elastic memory: model a link to the device that is as fast as this (default: none)\n"
-    "  --idle-exit SECONDS      end when nobody has been connected for so long (default: 10)\n"
-    "  --kernel-timeout SECONDS a kernel that runs longer ends the executor (default: none)\n";
+    "  --copy-bandwidth GB/S    elastic memory: model a link to the device with this rate (default: none)\n"
+    "  --idle-exit SECONDS      end after this time without a client (default: 10)\n"
+    "  --kernel-timeout SECONDS time limit of a kernel, after which the executor ends (default: none)\n";
 
 enum Option {
   kSocket = 1,
@@ -123,7 +123,7 @@ int main(int argc, char** argv) {
     const bool numeric = which == kListener || which == kOwner || which == kCpus || which == kCopyBandwidth ||
                          which == kIdle || which == kTimeout;
     if (numeric && !Number(optarg, value)) {
-      std::fprintf(stderr, "weir-executor: '%s' is no number; see weir-executor --help\n", optarg);
+      std::fprintf(stderr, "weir-executor: '%s' is not a number; see weir-executor --help\n", optarg);
       return 2;
     }
     switch (which) {
@@ -168,8 +168,7 @@ int main(int argc, char** argv) {
     options.listener = std::move(*listener);
   }
   if (!options.listener) {
-    std::fputs("weir-executor: where are clients to connect? Give --socket or --listener; see weir-executor --help\n",
-               stderr);
+    std::fputs("weir-executor: no socket for clients: give --socket or --listener; see weir-executor --help\n", stderr);
     return 2;
   }
   const weir::Status status = weir::opencl::RunExecutor(std::move(options));

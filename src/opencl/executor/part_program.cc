@@ -30,7 +30,7 @@ std::string FirstLineOfLog(const cl_icd_dispatch& cl, cl_program program, cl_dev
   std::array<char, 4096> log{};
   if (cl.clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, log.size() - 1, log.data(), nullptr) !=
       CL_SUCCESS)
-    return "it says nothing";
+    return "it gives no reason";
   const std::string text(log.data());
   return text.substr(0, text.find('\n'));
 }

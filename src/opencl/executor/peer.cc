@@ -138,7 +138,7 @@ Status Peer::Receive() {
     }
     default: break;  // Freed, Arrived
   }
-  return understood ? Ok() : Fail(Errc::kProtocol, path_ + " sent what is no message");
+  return understood ? Ok() : Fail(Errc::kProtocol, path_ + " sent a malformed message");
 }
 
 Status Peer::Await(std::uint32_t request, std::string_view attempted) {
@@ -189,7 +189,7 @@ Result<std::uint64_t> Peer::Place(std::uint64_t bytes) {
   return at;
 }
 
-Result<std::uint32_t> Peer::SendSlice(UnderWay& mine, std::uint64_t bytes, const std::byte* contents) {
+Result<std::uint32_t> Peer::SendSlice(InFlightPart& mine, std::uint64_t bytes, const std::byte* contents) {
   WEIR_TRY(const std::uint64_t at, Place(bytes));
   if (contents != nullptr) {
     std::memcpy(connection_.arena.As<std::byte>() + at, contents, bytes);
@@ -210,9 +210,9 @@ Result<std::uint32_t> Peer::SendSlice(UnderWay& mine, std::uint64_t bytes, const
 
 /// Slices that stay for the next parts come first, and keep their place in the arena. Beside another part none is
 /// added.
-Status Peer::SendSlices(UnderWay& mine, const PartLaunch& part, const std::vector<const std::byte*>& contents) {
+Status Peer::SendSlices(InFlightPart& mine, const PartLaunch& part, const std::vector<const std::byte*>& contents) {
   const std::vector<core::MemorySlice>& slices = part.slices.slices;
-  const bool alone = under_way_.empty();
+  const bool alone = in_flight_.empty();
   mine.buffers.assign(slices.size(), 0);
   if (alone) {
     placed_ = std::max(sources_, held_end_);
@@ -244,7 +244,7 @@ Status Peer::SendSlices(UnderWay& mine, const PartLaunch& part, const std::vecto
   return Ok();
 }
 
-Status Peer::SendArgs(const UnderWay& mine, const PartLaunch& part) {
+Status Peer::SendArgs(const InFlightPart& mine, const PartLaunch& part) {
   for (std::uint32_t i = 0; i < part.args.size(); ++i) {
     const PartArg& arg = part.args[i];
     wire::SetArg message{.kernel = mine.kernel->id, .index = i};
@@ -272,7 +272,7 @@ Status Peer::SendArgs(const UnderWay& mine, const PartLaunch& part) {
   return Ok();
 }
 
-Status Peer::SendReads(UnderWay& mine, const PartLaunch& part) {
+Status Peer::SendReads(InFlightPart& mine, const PartLaunch& part) {
   for (std::size_t i = 0; i < part.slices.slices.size(); ++i)
     for (const core::Extent& extent : part.slices.slices[i].written) {
       WEIR_TRY(const std::uint64_t at, Place(extent.total()));
@@ -296,8 +296,8 @@ Status Peer::Mark(std::uint32_t event) {
 
 Status Peer::Begin(const PartProgram& program, const PartLaunch& part, const std::vector<const std::byte*>& contents,
                    Duration at_most) {
-  UnderWay mine{.half = under_way_.empty() ? 0 : 1 - under_way_.back().half,
-                .until_ns = platform::NowNs() + at_most.count()};
+  InFlightPart mine{.half = in_flight_.empty() ? 0 : 1 - in_flight_.back().half,
+                    .until_ns = platform::NowNs() + at_most.count()};
   until_ns_ = mine.until_ns;
   WEIR_TRY(mine.kernel, KernelOf(program, part.kernel));
   WEIR_TRY_STATUS(Mark(mine.marks().begun));
@@ -316,12 +316,12 @@ Status Peer::Begin(const PartProgram& program, const PartLaunch& part, const std
   WEIR_TRY_STATUS(SendReads(mine, part));
   mine.request = ++next_request_;
   WEIR_TRY_STATUS(Send(wire::Finish{.request = mine.request, .queue = kQueue}));
-  half_is_free_ = !under_way_.empty() || placed_ <= half_;
-  under_way_.push_back(std::move(mine));
+  half_is_free_ = !in_flight_.empty() || placed_ <= half_;
+  in_flight_.push_back(std::move(mine));
   return Ok();
 }
 
-Status Peer::AwaitEnd(const UnderWay& part) {
+Status Peer::AwaitEnd(const InFlightPart& part) {
   for (auto& [number, program] : programs_) {
     if (program.build_request == 0) continue;
     WEIR_TRY_STATUS(Await(std::exchange(program.build_request, 0), "building the part's kernels"));
@@ -338,7 +338,7 @@ Status Peer::AwaitEnd(const UnderWay& part) {
 
 /// The peer's clock gives the duration of the slices' transfer and the time of its device. The first part of a kernel
 /// is ignored, because it includes the compiler's time.
-void Peer::Learn(const UnderWay& part, double device_s) {
+void Peer::Learn(const InFlightPart& part, double device_s) {
   if (!std::exchange(part.kernel->has_run, true)) return;
   const double sent_s = SecondsOf(Duration{static_cast<std::int64_t>(done_[part.marks().arrived].queued_ns) -
                                            static_cast<std::int64_t>(done_[part.marks().begun].queued_ns)});
@@ -351,8 +351,8 @@ void Peer::Learn(const UnderWay& part, double device_s) {
 }
 
 Status Peer::End(const std::vector<std::byte*>& memory, double device_s) {
-  const UnderWay part = std::move(under_way_.front());
-  under_way_.pop_front();
+  const InFlightPart part = std::move(in_flight_.front());
+  in_flight_.pop_front();
   until_ns_ = part.until_ns;
   WEIR_TRY_STATUS(AwaitEnd(part));
   Learn(part, device_s);

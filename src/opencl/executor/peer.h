@@ -44,7 +44,7 @@ class Peer {
   Status End(const std::vector<std::byte*>& memory, double device_s);
   /// Whether a part may begin: always if none is in progress; beside one that uses only its half of the arena, a part
   /// that needs at most half of `room`.
-  [[nodiscard]] bool MayBegin() const { return under_way_.empty() || (under_way_.size() == 1 && half_is_free_); }
+  [[nodiscard]] bool MayBegin() const { return in_flight_.empty() || (in_flight_.size() == 1 && half_is_free_); }
   /// Releases what is kept between the parts of one launch.
   Status EndLaunch();
 
@@ -88,7 +88,7 @@ class Peer {
   /// For a part in the first half of the arena, and for one in the second.
   static constexpr Marks kMarks[] = {{4, 5, 6}, {7, 8, 9}};
   /// A part in progress.
-  struct UnderWay {
+  struct InFlightPart {
     std::size_t half = 0;
     KernelThere* kernel = nullptr;
     std::vector<std::uint32_t> buffers{};  // for each slice
@@ -108,14 +108,14 @@ class Peer {
   Status LearnFacts(const proto::cl::DeviceFacts& ours);
   Result<KernelThere*> KernelOf(const PartProgram& program, const std::string& kernel);
   /// Waits for the results of a part. Errors include those of the build.
-  Status AwaitEnd(const UnderWay& part);
+  Status AwaitEnd(const InFlightPart& part);
   Status Mark(std::uint32_t event);
-  void Learn(const UnderWay& part, double device_s);
+  void Learn(const InFlightPart& part, double device_s);
   Result<std::uint64_t> Place(std::uint64_t bytes);
-  Status SendSlices(UnderWay& mine, const PartLaunch& part, const std::vector<const std::byte*>& contents);
-  Result<std::uint32_t> SendSlice(UnderWay& mine, std::uint64_t bytes, const std::byte* contents);
-  Status SendArgs(const UnderWay& mine, const PartLaunch& part);
-  Status SendReads(UnderWay& mine, const PartLaunch& part);
+  Status SendSlices(InFlightPart& mine, const PartLaunch& part, const std::vector<const std::byte*>& contents);
+  Result<std::uint32_t> SendSlice(InFlightPart& mine, std::uint64_t bytes, const std::byte* contents);
+  Status SendArgs(const InFlightPart& mine, const PartLaunch& part);
+  Status SendReads(InFlightPart& mine, const PartLaunch& part);
 
   const std::string path_;
   Connection connection_;
@@ -133,7 +133,7 @@ class Peer {
   std::uint64_t placed_ = 0, end_ = 0;  // of the current placement: its position and its end
   std::vector<Held> held_;
   std::uint32_t next_buffer_ = 0;
-  std::deque<UnderWay> under_way_;
+  std::deque<InFlightPart> in_flight_;
   bool half_is_free_ = false;
   std::int64_t until_ns_ = 0;  // deadline of the current wait
   std::uint64_t room_ = 0;

@@ -17,7 +17,9 @@ constexpr double kPeerCopyBytesPerS = 8e9;
 /// Limit of connections that are kept for later launches.
 constexpr std::size_t kJoinedMax = 2 * core::kPlanPeersMax;
 
-void SayLost(const Error& why) { std::fprintf(stderr, "weir-executor: no parts elsewhere: %s\n", why.message.c_str()); }
+void SayLost(const Error& why) {
+  std::fprintf(stderr, "weir-executor: no parts on other nodes: %s\n", why.message.c_str());
+}
 
 }  // namespace
 

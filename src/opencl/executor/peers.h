@@ -4,7 +4,7 @@
 // and joined when first chosen.
 //
 //   not joined ──chosen──▶ joined ──Lost──▶ back off, twice as long each time in succession ──▶ not joined
-//        ▲                   │ └─ Kept: resets the back-off
+//        ▲                   │ └─ Succeeded: resets the back-off
 //        └── no longer listed┘
 #pragma once
 
@@ -42,7 +42,7 @@ class Peers {
   [[nodiscard]] Peer* Of(NodeId node) const;
   /// The peer is unusable: its parts run elsewhere.
   void Lost(NodeId node, const Error& why);
-  void Kept(NodeId node) { choice_.Kept(node); }
+  void Succeeded(NodeId node) { choice_.Succeeded(node); }
   /// Drops the peer, whose current part is not awaited. Does not cause a back-off.
   void Leave(NodeId node);
 

@@ -128,7 +128,7 @@ Result<bool> Server::AwaitGate(int signals) {
     const std::int64_t now_ns = platform::NowNs();
     const std::string why =
         "the executor of '" + options_.vgpu +
-        "' is not attached to the gate of its vGPU, and serves nobody before it is: " + agent_.last_error();
+        "' is not attached to the gate of its vGPU, and serves no client before it is: " + agent_.last_error();
     if (now_ns - start_ns > kAttachPatience.count()) RefuseAll(why);
     if (now_ns > give_up_ns) return Fail(Errc::kUnavailable, why);
     pollfd watched{signals, POLLIN, 0};

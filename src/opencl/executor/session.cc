@@ -28,7 +28,7 @@ Session::Session(Shared& shared, Accepted accepted)
       in_(std::move(accepted.channel.in)),
       host_budget_(std::make_shared<HostBudget>(HostBudget::kSessionBytesMax, shared.host_budget)),
       replies_(std::make_shared<Replies>(std::move(accepted.channel.out), host_budget_)),
-      arrivals_(accepted.distant ? std::make_shared<Arrivals>(cl_, replies_) : nullptr),
+      arrivals_(accepted.remote ? std::make_shared<Arrivals>(cl_, replies_) : nullptr),
       admission_(std::make_shared<Admission>(Tenancy{shared.agent, shared.meter, shared.work_items})),
       scratch_(wire::kMessageBytesMax),
       from_elsewhere_(program_.starts_with(kPartsProgram)),
@@ -70,7 +70,7 @@ Status Session::Serve() {
   while (!stop_.load(std::memory_order_relaxed)) {
     WEIR_TRY(const wire::ByteView message, in_.Next(scratch_));
     if (!message.empty()) {
-      if (!Handle(message)) return Fail(Errc::kProtocol, program_ + " sent what is no message");
+      if (!Handle(message)) return Fail(Errc::kProtocol, program_ + " sent a malformed message");
       continue;
     }
     CloseBatch();
@@ -106,7 +106,7 @@ void Session::Keep(std::uint32_t id, std::shared_ptr<Object> object, cl_int erro
   if (error != CL_SUCCESS) Complain(error, attempted);
   // Without room for the object, the error is not stored either: the id names nothing.
   if (object->host.empty() && Charge(*object) != CL_SUCCESS) object = nullptr;
-  if (!Place(id, std::move(object))) Complain(CL_INVALID_VALUE, "an id beyond what a client may use");
+  if (!Place(id, std::move(object))) Complain(CL_INVALID_VALUE, "an id above the largest that a client may use");
 }
 
 void Session::Complain(cl_int error, const char* attempted) {

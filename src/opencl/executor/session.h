@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/partition/hand_out.h"
-#include "core/partition/kept_plans.h"
+#include "core/partition/plan_cache.h"
 #include "opencl/channel/handshake.h"
 #include "opencl/executor/admission.h"
 #include "opencl/executor/arrivals.h"
@@ -172,7 +172,7 @@ class Session {
   void SayThatItNeverFits();
   void NoteArgs(const Kernel& kernel);
   /// The native objects of its arguments differ after an eviction.
-  cl_int SetArgsAnew(Kernel& kernel);
+  cl_int SetArgsAgain(Kernel& kernel);
   void LearnArgs(Kernel& kernel) const;
   cl_int MakeStoredImage(const proto::cl::CreateImage& m, Memory& image, const Shape& shape,
                          proto::cl::ByteView content);
@@ -228,7 +228,7 @@ class Session {
   cl_int RunPlan(CutLaunch& cut, Kernel& kernel, EventSpan& span);
   cl_int RunHandedOut(CutLaunch& cut, Kernel& kernel, EventSpan& span);
   void RunSharesThere(const CutLaunch& cut, SharedCut& shared, std::size_t worker) const;
-  cl_int RunSharesHere(CutLaunch& cut, Kernel& kernel, SharedCut& shared, EventSpan& span);
+  cl_int RunLocalShares(CutLaunch& cut, Kernel& kernel, SharedCut& shared, EventSpan& span);
   cl_int RunHere(CutLaunch& cut, Kernel& kernel, const GroupRange& range, const std::vector<std::uint64_t>& ends,
                  EventSpan& span);
   static std::vector<std::uint64_t> EndsThatFit(const CutLaunch& cut, const GroupRange& range);
@@ -285,7 +285,7 @@ class Session {
   // The client is an executor that partitions launches: its launches are not distributed again
   const bool from_elsewhere_;
   Peers peers_;
-  core::KeptLaunches kept_launches_;
+  core::LaunchCache launch_cache_;
   bool never_fits_ = false;    // elastic: the command failed because its objects exceed the maximum
   std::string why_not_;        // elastic: explanation of the command's error
   std::string no_parts_;       // why it cannot be partitioned

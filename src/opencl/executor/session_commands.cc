@@ -56,8 +56,8 @@ EventSpan SpanOf(const cl_icd_dispatch& cl, cl_event event) {
           .end_ns = TimeOf(cl, event, CL_PROFILING_COMMAND_END)};
 }
 
-/// Reports the end of an event once, whoever detects it. The driver's callback holds only the Ending, because PoCL 3.1
-/// never releases the data of a callback that it does not call.
+/// Reports the end of an event once, however it is detected. The driver's callback holds only the Ending, because
+/// PoCL 3.1 never releases the data of a callback that it does not call.
 struct Session::MayFail {
   struct Ending {
     void Tell(cl_int status) {
@@ -313,7 +313,7 @@ cl_int Session::LaunchOne(std::uint32_t id, Queue& queue, Kernel& kernel, const 
   // Until two pieces have been measured, the second is predicted to take as long as the first, including compilation.
   const std::int64_t predicted_ns = kernel.cost->PredictNs(items);
   cl_int error = Admit(queue, id, predicted_ns, entry);
-  if (error == CL_SUCCESS && shared_.store != nullptr) error = SetArgsAnew(kernel);
+  if (error == CL_SUCCESS && shared_.store != nullptr) error = SetArgsAgain(kernel);
   if (error != CL_SUCCESS) return error;
   admission_->AddLaunch(kernel.cost, items, predicted_ns);
   error =

@@ -81,7 +81,7 @@ Status Session::GatherArgs(CutLaunch& cut, const Kernel& kernel) const {
     const auto object = i < kernel.args.size() && kernel.args[i] ? kernel.args[i]->lock() : nullptr;
     if (!object) continue;  // a null pointer
     if (object->kind != Kind::kMemory || static_cast<const Memory&>(*object).image)
-      return Fail(Errc::kUnavailable, "argument " + std::to_string(i) + " is no buffer");
+      return Fail(Errc::kUnavailable, "argument " + std::to_string(i) + " is not a buffer");
     const auto& memory = static_cast<const Memory&>(*object);
     const std::shared_ptr<Stored> root = memory.stored->root().shared_from_this();
     auto at = std::ranges::find(cut.roots, root);
@@ -114,7 +114,7 @@ void Session::GatherSizes(CutLaunch& cut, const Launch& launch) {
 
 /// Gathers what all parts have in common, and the plan.
 Status Session::PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch, PartsCount& cost) {
-  if (user_events_ > 0) return Fail(Errc::kUnavailable, "the program has events of its own that it has not set");
+  if (user_events_ > 0) return Fail(Errc::kUnavailable, "the program has user events that it has not set");
   WEIR_TRY(cut.kernel, PartOf(kernel, cost));
   cut.program = kernel.program->parts.get();
   const core::KernelAccess& access = *cut.kernel.access;
@@ -123,12 +123,12 @@ Status Session::PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch,
   cut.whole_bytes = shared_.store->BytesOf(uses_);
   GatherSizes(cut, launch);
   WEIR_TRY_STATUS(GatherArgs(cut, kernel));
-  auto key = core::KeptLaunches::KeyOf(cut.program->number(), cut.kernel.number, access, cut.launch, cut.alignment);
-  cut.plans = kept_launches_.Find(key);
+  auto key = core::LaunchCache::KeyOf(cut.program->number(), cut.kernel.number, access, cut.launch, cut.alignment);
+  cut.plans = launch_cache_.Find(key);
   if (cut.plans == nullptr) {
     WEIR_TRY_STATUS(core::CheckLaunch(access, cut.launch));
-    cut.plans = &kept_launches_.Keep(std::move(key), std::make_unique<core::CutLaunchPlans>(
-                                                         cut.program->analysis(), access, cut.launch, cut.alignment));
+    cut.plans = &launch_cache_.Keep(std::move(key), std::make_unique<core::CutLaunchPlans>(
+                                                        cut.program->analysis(), access, cut.launch, cut.alignment));
   }
   JoinPeers(cut.whole_bytes);
   // Until the cost of a group is known, all available nodes get some.

@@ -196,11 +196,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   {
     Accepted accepted;
     accepted.program = "session_fuzz";
-    accepted.distant = (options & 1) != 0;
+    accepted.remote = (options & 1) != 0;
     accepted.channel = Must(MapChannel(rings.fd.get(), Side::kExecutor));
     accepted.arena = platform::Mapping(arena.Begin(), kArenaBytes);
     // Smaller than the arena, as an executor creates it.
-    if (accepted.distant && !shared.copies) accepted.buffers = platform::Mapping(buffers.Begin(), kArenaBytes / 2);
+    if (accepted.remote && !shared.copies) accepted.buffers = platform::Mapping(buffers.Begin(), kArenaBytes / 2);
     Session session(shared, std::move(accepted));
     static_cast<void>(session.Run());
   }

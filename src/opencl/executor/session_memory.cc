@@ -96,7 +96,7 @@ std::string Session::WhatItNeeds() const {
 }
 
 void Session::SayThatItNeverFits() {
-  why_not_ = WhatItNeeds() + ", and " + MebibytesOf(shared_.store->MostBytes()) + " is all that there ever is" +
+  why_not_ = WhatItNeeds() + ", and " + MebibytesOf(shared_.store->MostBytes()) + " is its maximum" +
              (no_parts_.empty() ? "" : "; it can't run in parts: " + no_parts_);
   if (shared_.partition == core::PartitionMode::kStay)
     why_not_ += "; launches don't run in parts here (--partition never)";
@@ -142,7 +142,7 @@ void Session::NoteArgs(const Kernel& kernel) {
   }
 }
 
-cl_int Session::SetArgsAnew(Kernel& kernel) {
+cl_int Session::SetArgsAgain(Kernel& kernel) {
   for (std::size_t i = 0; i < kernel.args.size(); ++i) {
     if (!kernel.args[i]) continue;
     const std::shared_ptr<Object> object = kernel.args[i]->lock();

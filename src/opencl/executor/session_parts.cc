@@ -99,7 +99,7 @@ cl_int Session::RunPlan(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
     if (error != CL_SUCCESS) {
       peers_.Leave(part.node);  // its result is not awaited
     } else if (const Status status = EndThere(cut, part); status) {
-      peers_.Kept(part.node);
+      peers_.Succeeded(part.node);
       ++cut.done.parts;
     } else {
       peers_.Lost(part.node, status.error());
@@ -132,7 +132,7 @@ cl_int Session::RunHandedOut(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < shared.others.size(); ++i)
     threads.emplace_back([this, &cut, &shared, i] { RunSharesThere(cut, shared, i + 1); });
-  const cl_int error = RunSharesHere(cut, kernel, shared, span);
+  const cl_int error = RunLocalShares(cut, kernel, shared, span);
   for (std::thread& thread : threads) thread.join();
   for (std::size_t i = 0; i < shared.others.size(); ++i) {
     const SharedCut::Other& one = shared.others[i];
@@ -147,7 +147,7 @@ cl_int Session::RunHandedOut(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
     else if (one.busy)
       peers_.Leave(one.node);  // the launch has failed on this node: the result is not awaited
     else if (!one.ran.empty())
-      peers_.Kept(one.node);
+      peers_.Succeeded(one.node);
   }
   return error;
 }
@@ -202,7 +202,7 @@ void Session::RunSharesThere(const CutLaunch& cut, SharedCut& shared, std::size_
 }
 
 /// Runs until all groups have been executed, on any node.
-cl_int Session::RunSharesHere(CutLaunch& cut, Kernel& kernel, SharedCut& shared, EventSpan& span) {
+cl_int Session::RunLocalShares(CutLaunch& cut, Kernel& kernel, SharedCut& shared, EventSpan& span) {
   const auto fits = [&](const GroupRange& range) {
     return cut.plans->need().Of({cut.plan.dimension, range.first, range.end}).device.count <= cut.room;
   };

@@ -231,7 +231,7 @@ TEST_F(SessionOfTimedKernels, EveryPieceOfALongLaunchIsCharged) {
   ExpectAllCharged([] {});
 }
 
-TEST_F(SessionOfTimedKernels, AMarkerWithoutTimesHidesNothing) {
+TEST_F(SessionOfTimedKernels, AMarkerWithoutTimesDoesNotHideOtherTimes) {
   ExpectAllCharged([this] { Send(wire::Marker{.enqueue = {.queue = kQueue}}); });
 }
 

@@ -9,20 +9,20 @@ namespace {
 
 /// "atom" matches atomic_add, atom_add and __opencl_atomic_load. "group" matches queries of the work-group and also
 /// barriers across it, which is more than necessary.
-constexpr std::array<std::string_view, 12> kTold{"get_group_id",
-                                                 "get_num_groups",
-                                                 "get_global_size",
-                                                 "get_global_offset",
-                                                 "get_global_linear_id",
-                                                 "get_local_size",
-                                                 "get_enqueued_local_size",
-                                                 "get_local_linear_id",
-                                                 "get_work_dim",
-                                                 "atom",
-                                                 "printf",
-                                                 "##"};
+constexpr std::array<std::string_view, 12> kLaunchQueries{"get_group_id",
+                                                          "get_num_groups",
+                                                          "get_global_size",
+                                                          "get_global_offset",
+                                                          "get_global_linear_id",
+                                                          "get_local_size",
+                                                          "get_enqueued_local_size",
+                                                          "get_local_linear_id",
+                                                          "get_work_dim",
+                                                          "atom",
+                                                          "printf",
+                                                          "##"};
 /// If the driver chooses the local size, pieces may get another one than the whole launch.
-constexpr std::array<std::string_view, 4> kToldOfGroups{"get_local_id", "barrier", "local", "sub_group"};
+constexpr std::array<std::string_view, 4> kGroupQueries{"get_local_id", "barrier", "local", "sub_group"};
 
 /// Without a local size, pieces along the fastest dimension have multiples of this size, because drivers choose the
 /// local size among the divisors.
@@ -34,7 +34,7 @@ bool Names(std::string_view source, const auto& words) {
 
 }  // namespace
 
-bool MayBeSliced(std::string_view source) { return !Names(source, kTold) && !Names(source, kToldOfGroups); }
+bool MayBeSliced(std::string_view source) { return !Names(source, kLaunchQueries) && !Names(source, kGroupQueries); }
 
 Slicer::Slicer(const Launch& launch, std::uint64_t pieces) : whole_(launch) {
   if (pieces < 2) return;

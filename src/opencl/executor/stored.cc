@@ -17,7 +17,7 @@ constexpr cl_mem_flags kHostAccess = CL_MEM_HOST_NO_ACCESS | CL_MEM_HOST_READ_ON
 
 std::atomic<std::uint64_t> g_natives_made{0};
 
-void CL_CALLBACK WhenGone(cl_mem, void* data) {
+void CL_CALLBACK OnReleased(cl_mem, void* data) {
   const std::unique_ptr<Gone> gone(static_cast<Gone*>(data));
   gone->Tell();
 }
@@ -31,7 +31,7 @@ void Gone::Tell() const {
 
 void ReleaseAndTell(const cl_icd_dispatch& cl, cl_mem native, Gone gone) {
   auto data = std::make_unique<Gone>(std::move(gone));
-  if (native != nullptr && cl.clSetMemObjectDestructorCallback(native, WhenGone, data.get()) == CL_SUCCESS) {
+  if (native != nullptr && cl.clSetMemObjectDestructorCallback(native, OnReleased, data.get()) == CL_SUCCESS) {
     static_cast<void>(data.release());
   } else {
     data->Tell();

@@ -9,7 +9,7 @@
 namespace weir::opencl {
 namespace {
 
-TEST(WaitsOfThreads, AreCountedForGoodAndOnce) {
+TEST(WaitsOfThreads, AreCountedOnce) {
   ThreadWaits waits({});
   const ThreadWaits::Sums first = waits.Sample();
   EXPECT_GE(first.threads, 1U);

@@ -20,7 +20,7 @@ std::vector<std::byte> Known(std::string_view native) {
        .native = proto::cl::BytesOf(native)});
 }
 
-TEST(BinaryEnvelope, BringsBackWhatWasPutIn) {
+TEST(BinaryEnvelope, ReturnsTheOriginalBinary) {
   const auto bytes = Known("native code");
   const auto envelope = ReadEnvelope(bytes);
   ASSERT_TRUE(envelope);

@@ -14,13 +14,13 @@ cl_int Command::Open(cl_command_queue queue, cl_uint wait_count, const cl_event*
 }
 
 cl_int Command::WaitUntilItMay() const {
-  if (may_be_done_here()) return CL_SUCCESS;
+  if (may_complete_locally()) return CL_SUCCESS;
   waits_.Watch();
   if (const cl_int error = queue_->WaitUntilIdle(); error != CL_SUCCESS) return error;
   return waits_.Wait();
 }
 
-cl_int Command::DoneHere(cl_command_type type) {
+cl_int Command::CompleteLocally(cl_command_type type) {
   if (event_ != nullptr) *event_ = reinterpret_cast<cl_event>(LocalEvent(*queue_, type, begun_ns_));
   return CL_SUCCESS;
 }

@@ -27,7 +27,7 @@ class Command {
 
   /// Whether the client may execute the command itself now: buffers are arena ranges, the queue is idle, and there is
   /// nothing to wait for.
-  [[nodiscard]] bool may_be_done_here() const {
+  [[nodiscard]] bool may_complete_locally() const {
     return queue_->works_in_arena() && queue_->idle() && waits_.complete();
   }
   /// Whether the client may execute it itself after waiting. Only for in-order queues, because in others an earlier
@@ -38,7 +38,7 @@ class Command {
   /// Waits until the client may execute the command. Costs one round trip.
   [[nodiscard]] cl_int WaitUntilItMay() const;
   /// Records that the client has executed the command.
-  cl_int DoneHere(cl_command_type type);
+  cl_int CompleteLocally(cl_command_type type);
 
   /// Sends `command`. With `arrival` it is watched, and its data is delivered before the command is seen to be
   /// complete.

@@ -145,10 +145,10 @@ cl_int EnqueueReadBuffer(cl_command_queue queue, cl_mem handle, cl_bool blocking
     return error;
   if (to == nullptr || size == 0 || !Inside(*buffer, offset, size)) return CL_INVALID_VALUE;
   if ((buffer->flags & kHostMayNotRead) != 0) return CL_INVALID_OPERATION;
-  if (command.may_be_done_here() || (blocking != CL_FALSE && command.may_be_done_here_after_waiting())) {
+  if (command.may_complete_locally() || (blocking != CL_FALSE && command.may_be_done_here_after_waiting())) {
     if (const cl_int error = command.WaitUntilItMay(); error != CL_SUCCESS) return error;
     BulkCopy(to, buffer->bytes() + offset, size);
-    return command.DoneHere(CL_COMMAND_READ_BUFFER);
+    return command.CompleteLocally(CL_COMMAND_READ_BUFFER);
   }
   // Not if the program wants an event, because none of several would represent the whole.
   if (blocking != CL_FALSE && size > kStagedBytesMax && !command.wants_event() && !command.queue().works_in_arena() &&
@@ -170,7 +170,7 @@ cl_int EnqueueWriteBuffer(cl_command_queue queue, cl_mem handle, cl_bool blockin
   if ((buffer->flags & kHostMayNotWrite) != 0) return CL_INVALID_OPERATION;
   if (command.FailsAtOnce(blocking)) return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
   const bool large = blocking != CL_FALSE && size > kStagedBytesMax;
-  bool here = command.may_be_done_here() || (large && command.may_be_done_here_after_waiting());
+  bool here = command.may_complete_locally() || (large && command.may_be_done_here_after_waiting());
   // In an in-order queue the last part ends the whole. Profiling needs the times of the whole command.
   if (!here && size > kStagedBytesMax && !command.queue().works_in_arena() && command.queue().in_order() &&
       !(command.queue().profiling() && command.wants_event()))
@@ -188,7 +188,7 @@ cl_int EnqueueWriteBuffer(cl_command_queue queue, cl_mem handle, cl_bool blockin
   if (here) {
     if (const cl_int error = command.WaitUntilItMay(); error != CL_SUCCESS) return error;
     BulkCopy(buffer->bytes() + offset, from, size);
-    return command.DoneHere(CL_COMMAND_WRITE_BUFFER);
+    return command.CompleteLocally(CL_COMMAND_WRITE_BUFFER);
   }
   wire::WriteBuffer write{
       .buffer = buffer->id, .offset = offset, .content = content.blob(), .ticket = content.ticket()};
@@ -215,11 +215,11 @@ cl_int EnqueueReadBufferRect(cl_command_queue queue, cl_mem handle, cl_bool bloc
   if ((buffer->flags & kHostMayNotRead) != 0) return CL_INVALID_OPERATION;
   std::byte* const first = static_cast<std::byte*>(to) + here.first();
   const std::size_t box[3] = {region[0], region[1], region[2]};
-  if (command.may_be_done_here() || (blocking != CL_FALSE && command.may_be_done_here_after_waiting())) {
+  if (command.may_complete_locally() || (blocking != CL_FALSE && command.may_be_done_here_after_waiting())) {
     if (const cl_int error = command.WaitUntilItMay(); error != CL_SUCCESS) return error;
     CopyBox({first, here.row_pitch, here.slice_pitch},
             {buffer->bytes() + there.first(), there.row_pitch, there.slice_pitch}, box);
-    return command.DoneHere(CL_COMMAND_READ_BUFFER_RECT);
+    return command.CompleteLocally(CL_COMMAND_READ_BUFFER_RECT);
   }
   wire::ReadBufferRect read{.buffer = buffer->id, .row_pitch = there.row_pitch, .slice_pitch = there.slice_pitch};
   Copy3(read.origin, buffer_origin);
@@ -250,10 +250,10 @@ cl_int EnqueueWriteBufferRect(cl_command_queue queue, cl_mem handle, cl_bool blo
   // CopyBox only reads from it.
   auto* const first = const_cast<std::byte*>(static_cast<const std::byte*>(from)) + here.first();
   const std::size_t box[3] = {region[0], region[1], region[2]};
-  if (command.may_be_done_here()) {
+  if (command.may_complete_locally()) {
     CopyBox({buffer->bytes() + there.first(), there.row_pitch, there.slice_pitch},
             {first, here.row_pitch, here.slice_pitch}, box);
-    return command.DoneHere(CL_COMMAND_WRITE_BUFFER_RECT);
+    return command.CompleteLocally(CL_COMMAND_WRITE_BUFFER_RECT);
   }
   StagedContent content;
   if (!content.Make(command.link(), box[0] * box[1] * box[2]))

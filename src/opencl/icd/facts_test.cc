@@ -35,7 +35,7 @@ FactTable Drivers() {
   return facts;
 }
 
-TEST(OurFacts, TellOnlyOfWhatTravels) {
+TEST(OurFacts, ReportOnlyForwardedFeatures) {
   const FactTable facts = OurFacts(Drivers(), {.arena_bytes = 1 << 30});
   EXPECT_EQ(facts.Text(CL_DEVICE_EXTENSIONS), "cl_khr_fp64 cl_khr_byte_addressable_store");
   EXPECT_EQ(*facts.Find(CL_DEVICE_EXTENSIONS_WITH_VERSION), Versions({"cl_khr_fp64"}));
@@ -45,13 +45,13 @@ TEST(OurFacts, TellOnlyOfWhatTravels) {
   EXPECT_EQ(facts.Get<cl_device_exec_capabilities>(CL_DEVICE_EXECUTION_CAPABILITIES), CL_EXEC_KERNEL);
 }
 
-TEST(OurFacts, PromiseNoMoreMemoryThanThereIs) {
+TEST(OurFacts, ReportNoMoreMemoryThanTheVgpuHas) {
   const FactTable facts = OurFacts(Drivers(), {.arena_bytes = 1 << 30});
   EXPECT_EQ(facts.Get<cl_ulong>(CL_DEVICE_GLOBAL_MEM_SIZE), 1U << 30);
   EXPECT_EQ(facts.Get<cl_ulong>(CL_DEVICE_MAX_MEM_ALLOC_SIZE), 1U << 20);
 }
 
-TEST(OurFacts, CallACpuAGpuWhereThatIsAskedFor) {
+TEST(OurFacts, ReportACpuAsAGpuOnRequest) {
   const auto type = [](bool as_gpu) {
     return OurFacts(Drivers(), {.arena_bytes = 1, .as_gpu = as_gpu}).Get<cl_device_type>(CL_DEVICE_TYPE);
   };
@@ -59,14 +59,14 @@ TEST(OurFacts, CallACpuAGpuWhereThatIsAskedFor) {
   EXPECT_EQ(type(true), cl_device_type{CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_DEFAULT});
 }
 
-TEST(OurFacts, AnswerWhatOldDriversDontKnow) {
+TEST(OurFacts, AnswerQueriesUnknownToOldDrivers) {
   const FactTable facts = OurFacts({}, {});
   for (const cl_uint name : {CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT, CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES,
                              CL_DEVICE_OPENCL_C_ALL_VERSIONS, CL_DEVICE_PIPE_SUPPORT, CL_DEVICE_ILS_WITH_VERSION})
     EXPECT_NE(facts.Find(name), nullptr) << std::hex << name;
 }
 
-TEST(ArgType, ComesFromWhatTheDriverTells) {
+TEST(ArgType, FollowsTheDriversAnswer) {
   const auto of = [](std::string type, cl_uint address) {
     const ArgType found = ArgTypeOf({.name = "", .type = std::move(type), .address = address});
     return std::pair(found.what, found.bytes);

@@ -44,10 +44,10 @@ bool Forget(Memory& memory, const void* pointer, MappedRegion& region) {
 cl_int MapBuffer(Command& command, Memory& buffer, bool blocking, const MappedRegion& region) {
   const bool wanted = (region.flags & CL_MAP_WRITE_INVALIDATE_REGION) == 0;
   std::byte* const in_arena = buffer.bytes() + region.offset;
-  if (command.may_be_done_here() || (blocking && command.may_be_done_here_after_waiting())) {
+  if (command.may_complete_locally() || (blocking && command.may_be_done_here_after_waiting())) {
     if (const cl_int error = command.WaitUntilItMay(); error != CL_SUCCESS) return error;
     if (buffer.uses_host_ptr() && wanted) BulkCopy(region.pointer, in_arena, region.size);
-    return command.DoneHere(CL_COMMAND_MAP_BUFFER);
+    return command.CompleteLocally(CL_COMMAND_MAP_BUFFER);
   }
   std::unique_ptr<Arrival> arrival;
   if (buffer.uses_host_ptr() && wanted)
@@ -75,7 +75,7 @@ cl_int UnmapBuffer(Command& command, Memory& buffer, const MappedRegion& region)
   const bool written = region.for_writing();
   // No command on the device may access the region while the program may write to it, so that no wait is needed.
   if (buffer.uses_host_ptr() && written) BulkCopy(buffer.bytes() + region.offset, region.pointer, region.size);
-  if (command.may_be_done_here()) return command.DoneHere(CL_COMMAND_UNMAP_MEM_OBJECT);
+  if (command.may_complete_locally()) return command.CompleteLocally(CL_COMMAND_UNMAP_MEM_OBJECT);
   if (command.queue().works_in_arena() || !written) {
     wire::Marker marker;
     return command.Send(marker, CL_COMMAND_UNMAP_MEM_OBJECT);

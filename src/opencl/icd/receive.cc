@@ -133,7 +133,7 @@ void Link::Dispatch(std::span<const std::byte> message) {
       default: good = (header.flags & wire::kMayIgnore) != 0;
     }
   }
-  if (!good) Lose("it sent what is no message");
+  if (!good) Lose("it sent a malformed message");
 }
 
 void Link::OnReply(const wire::Reply& reply) {

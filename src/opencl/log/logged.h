@@ -32,11 +32,11 @@ struct Record {
 
 /// One build or compile of a program.
 struct BuildStep {
-  enum class State : std::uint8_t { kAsked, kBuilt, kFailed, kRefused };
+  enum class State : std::uint8_t { kPending, kBuilt, kFailed, kRefused };
   std::uint64_t at = 0;     // number of its message
   Record asked;             // names the program first, then `devices` devices
   std::size_t devices = 0;  // 0: all devices of the program
-  State state = State::kAsked;
+  State state = State::kPending;
   std::int32_t status = 0;  // status of the executor's answer
   std::uint32_t depth = 0;
 

@@ -243,7 +243,7 @@ class MadeAheadOn {
   std::uint32_t requests_ = 0;
 };
 
-RC_GTEST_PROP(ObjectLogLaws, WhatWasMadeAheadChangesNothing,
+RC_GTEST_PROP(ObjectLogLaws, ObjectsMadeInAdvanceChangeNothing,
               (const std::vector<Drawn>& first, const std::vector<Drawn>& then, const std::vector<Drawn>& at_last,
                std::uint32_t drawn)) {
   const std::uint32_t which = drawn * 0x9E3779B1U;  // rapidcheck draws mostly small numbers
@@ -296,7 +296,7 @@ RC_GTEST_PROP(ObjectLogLaws, AReplayReplaysToItself, (const std::vector<Drawn>& 
   RC_ASSERT(kept.events >= first.log.kept().events);
 }
 
-RC_GTEST_PROP(ObjectLogLaws, NothingIsKeptOfWhatWasReleased, (const std::vector<Drawn>& drawn)) {
+RC_GTEST_PROP(ObjectLogLaws, KeepsNothingOfReleasedObjects, (const std::vector<Drawn>& drawn)) {
   FollowedConnection connection;
   Player player(connection);
   for (const Drawn& message : drawn) player.Play(message);

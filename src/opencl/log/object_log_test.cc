@@ -253,7 +253,7 @@ TEST_F(ObjectLogOf, ContentsAreKnownAsWhatTheyAre) {
   EXPECT_EQ(connection.log.memories().size(), 4U);
 }
 
-TEST_F(ObjectLogOf, WhatIsToldOfAMemoryObjectIsEnoughToReadIt) {
+TEST_F(ObjectLogOf, TheDescriptionOfAMemoryObjectSufficesToReadIt) {
   MakeBuffer(kBuffer, 1, CL_MEM_READ_WRITE | CL_MEM_HOST_NO_ACCESS);
   connection.Send(wire::CreateSubBuffer{.id = kPart, .parent = kBuffer, .origin = 64, .size = 80});
   Release(kBuffer);
@@ -284,7 +284,7 @@ TEST_F(ObjectLogOf, WhatIsToldOfAMemoryObjectIsEnoughToReadIt) {
   EXPECT_FALSE(connection.log.BusyQueues(kContext));
 }
 
-TEST_F(ObjectLogOf, WhoeverReadsKnowsWhomToWaitFor) {
+TEST_F(ObjectLogOf, AReaderKnowsItsPrecedingWriters) {
   using Ids = std::vector<std::uint32_t>;
   EXPECT_EQ(connection.log.BusyQueues(kContext), Ids());
   connection.answer_at_once = false;
@@ -305,7 +305,7 @@ TEST_F(ObjectLogOf, WhoeverReadsKnowsWhomToWaitFor) {
   EXPECT_EQ(connection.log.BusyQueues(kContext), Ids());
 }
 
-TEST_F(ObjectLogOf, WhatIsForgottenIsToBeMovedAgain) {
+TEST_F(ObjectLogOf, ForgottenContentsAreMovedAgain) {
   MakeBuffer(kBuffer, 1);
   MakeBuffer(10);
   connection.log.ContentsKnown(kBuffer);
@@ -315,7 +315,7 @@ TEST_F(ObjectLogOf, WhatIsForgottenIsToBeMovedAgain) {
   EXPECT_EQ(ContentsOf(10), ObjectLog::Contents::kNone);
 }
 
-TEST(ObjectLog, WhatTheClientMayWriteWithoutAWordCountsAsWritten) {
+TEST(ObjectLog, MemoryThatTheClientMayWriteCountsAsWritten) {
   FollowedConnection connection(true);
   connection.Send(wire::CreateContext{.id = kContext, .devices = wire::IdList(&kDevice, 1)});
   connection.Send(wire::CreateBuffer{.id = kBuffer, .context = kContext, .size = 4096, .offset = 8192});
@@ -348,7 +348,7 @@ TEST_F(ObjectLogOf, APartKeepsItsBufferAndItsTicket) {
   EXPECT_TRUE(connection.log.in_flight().none());
 }
 
-TEST_F(ObjectLogOf, EventsThatHaveEndedAreMadeAnewAsEnded) {
+TEST_F(ObjectLogOf, EndedEventsAreRecreatedAsEnded) {
   MakeBuffer(kBuffer);
   connection.Send(wire::WriteBuffer{.enqueue = {.queue = kQueue, .event = 30}, .buffer = kBuffer});
   connection.Send(wire::WriteBuffer{.enqueue = {.queue = kQueue, .event = 31}, .buffer = 99});
@@ -369,7 +369,7 @@ TEST_F(ObjectLogOf, EventsThatHaveEndedAreMadeAnewAsEnded) {
   ExpectSame();
 }
 
-TEST_F(ObjectLogOf, WhatIsInFlightIsKnown) {
+TEST_F(ObjectLogOf, KnowsCommandsInFlight) {
   connection.answer_at_once = false;
   MakeBuffer(kBuffer);
   MakeProgram(kProgram, "source");
@@ -400,7 +400,7 @@ TEST_F(ObjectLogOf, AnInOrderQueueHasEndedWhatCameBefore) {
   EXPECT_EQ(connection.log.in_flight().commands, 0U);
 }
 
-TEST_F(ObjectLogOf, AQueueIsAskedBeforeItIsReleased) {
+TEST_F(ObjectLogOf, AQueueIsFinishedBeforeItIsReleased) {
   connection.Send(wire::Marker{.enqueue = {.queue = kQueue}});
   const auto release = wire::Encode(wire::Release{.id = kQueue});
   EXPECT_TRUE(connection.log.Ahead(release));
@@ -414,7 +414,7 @@ TEST_F(ObjectLogOf, AQueueIsAskedBeforeItIsReleased) {
   EXPECT_EQ(connection.log.in_flight().lost_queues, 1U);
 }
 
-TEST_F(ObjectLogOf, AnErrorThatAQuestionWasToldIsOwedToTheClient) {
+TEST_F(ObjectLogOf, AnErrorLearntByAProbeIsPassedToTheClient) {
   connection.Send(wire::CopyBuffer{.enqueue = {.queue = kQueue}, .from = 98, .to = 99});
   connection.Settle();
   const auto before = connection.MakeReplay().messages.size();
@@ -426,7 +426,7 @@ TEST_F(ObjectLogOf, AnErrorThatAQuestionWasToldIsOwedToTheClient) {
   EXPECT_EQ(reply.status, CL_INVALID_MEM_OBJECT);
 }
 
-TEST_F(ObjectLogOf, AnErrorThatOnlyAFinishTellsIsAskedForThoughLaterOnesHaveEnded) {
+TEST_F(ObjectLogOf, AnErrorReportedOnlyByAFinishIsFetched) {
   connection.Send(wire::CopyBuffer{.enqueue = {.queue = kQueue}, .from = 98, .to = 99});
   connection.Send(wire::Marker{.enqueue = {.queue = kQueue, .event = 30}});
   connection.Send(wire::Watch{.event = 30});

@@ -366,7 +366,7 @@ std::optional<ObjectLog::Replay> ObjectLog::BuilderOf(Standing& program, std::ui
   program.builds.clear();
   if (builds == builds_.end()) return std::move(writing.replay);
   for (const logged::BuildRef& step : builds->second) {
-    if (step->state == logged::BuildStep::State::kAsked || step->program() != object) return std::nullopt;
+    if (step->state == logged::BuildStep::State::kPending || step->program() != object) return std::nullopt;
     const auto needs = std::span(step->asked.needs).subspan(1);
     if (!std::ranges::all_of(needs, stands) || !writing.Add(step.get())) return std::nullopt;
     program.builds.push_back(step->at);

@@ -159,7 +159,7 @@ class Bracket {
   std::vector<Worker*> workers_;
 };
 
-TEST(WorkerMeter, IsNoneWhereThereAreNoWorkers) {
+TEST(WorkerMeter, IsAbsentWithoutWorkers) {
   EXPECT_EQ(MakeWorkerMeter({}), nullptr);
   Worker almost("llvmpipe"), not_at_all("xllvmpipe-0");
   EXPECT_EQ(MakeWorkerMeter({}), nullptr);
@@ -186,7 +186,7 @@ TEST(WorkerMeter, ChargesTheCpuTimeOfItsWorkersDividedByTheCpusOfTheDevice) {
   }
 }
 
-TEST(WorkerMeter, DoesNotChargeWhatWasDoneBeforeItsTime) {
+TEST(WorkerMeter, DoesNotChargeEarlierWork) {
   Worker worker("llvmpipe-0");
   worker.Burn(20 * kMs);
   const std::int64_t before = worker.CpuNs();
@@ -368,7 +368,7 @@ class TimerMeter : public ::testing::Test {
 
 constexpr int kCheckedFrames = 20;
 
-TEST_F(TimerMeter, IsNoneWithoutTimestamps) {
+TEST_F(TimerMeter, IsAbsentWithoutTimestamps) {
   GlFunctions gl = FakeGl();
   gl.query_counter = nullptr;
   EXPECT_EQ(MakeTimerMeter(gl), nullptr);
@@ -378,7 +378,7 @@ TEST_F(TimerMeter, IsNoneWithoutTimestamps) {
   EXPECT_EQ(MakeTimerMeter({}), nullptr);
 }
 
-TEST_F(TimerMeter, StaysInUseOnAGpuThatTellsTheTruth) {
+TEST_F(TimerMeter, StaysInUseOnAGpuWithTrueTimestamps) {
   const auto meter = MakeTimerMeter(FakeGl());
   ASSERT_NE(meter, nullptr);
   EXPECT_EQ(meter->kind(), MeterKind::kTimerQuery);
@@ -399,7 +399,7 @@ TEST_F(TimerMeter, ChecksItsFirstFramesOnly) {
   EXPECT_EQ(gpu_.finishes, finishes);
 }
 
-TEST_F(TimerMeter, IsNotTakenForALiarWhenTheGpuFallsFramesBehind) {
+TEST_F(TimerMeter, IsNotRejectedWhenTheGpuFallsBehind) {
   const auto meter = MakeTimerMeter(FakeGl());
   meter->AfterPresent(platform::NowNs());
   std::int64_t used = 0;
@@ -543,7 +543,7 @@ TEST_F(TimerMeter, ComesAfterWorkersAndAfterSoftwareRenderersAndBeforeTheWallClo
   EXPECT_EQ(ChooseMeter(gl, {}, "auto")->kind(), MeterKind::kTimerQuery) << "a CPU driver renders for an emulated GPU";
 }
 
-TEST_F(TimerMeter, IsOneOfThoseThatCanBeForced) {
+TEST_F(TimerMeter, CanBeForced) {
   const GlFunctions gl = FakeGl();
   for (const MeterKind kind : {MeterKind::kTimerQuery, MeterKind::kWallClock, MeterKind::kPresentCpuTime})
     EXPECT_EQ(ChooseMeter(gl, {}, NameOf(kind))->kind(), kind);

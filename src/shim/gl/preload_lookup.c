@@ -245,7 +245,7 @@ weir_gl_proc real_function(int hook) {
   if (found != NULL) return found;
   const char* name = kTable[hook].name;
   void* pointer = real_dlsym()(RTLD_NEXT, name);
-  /* Or the library was opened privately: by the program, or by nobody yet. */
+  /* Or the library was opened privately: by the program, or not yet at all. */
   if (pointer == NULL) pointer = from_known_library(name);
   if (pointer == NULL) pointer = from_system_library(name);
   if (pointer == NULL) { /* an extension: only GetProcAddress knows it */

@@ -15,7 +15,7 @@
 /* -- Calls in progress ------------------------------------------------------------------------------------------- */
 
 /* This thread's calls through us that have not returned, outermost first. A call may also be left by longjmp: it then
- * lies below the stack of whoever calls next, and is dropped there. */
+ * lies below the stack of the next caller, and is dropped there. */
 typedef struct call {
   const void* frame;
   int hook;
@@ -133,7 +133,7 @@ __attribute__((constructor)) static void prepare_linked_program(void) {
 __thread drawing_state drawing;
 
 /* Parts of a frame: copied rectangles, and flushes of a single-buffered window. Programs show several in a row, so what
- * follows within this time belongs to the same frame; 250 such frames a second are more than anybody sees. */
+ * follows within this time belongs to the same frame; 250 such frames a second are more than a person can see. */
 static const long long kFrameOfParts = 4000000;
 
 static long long now_ns(void) {

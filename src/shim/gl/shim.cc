@@ -146,7 +146,7 @@ void GlShim::AfterPresent(weir_gl_present& present) noexcept {
     if (meter_ != nullptr) {
       gpu_ns = meter_->AfterPresent(end_ns, pass.pace_ns + pass.ticket.wait_ns);
       if (!meter_->truthful()) {
-        std::fprintf(stderr, "weir: GPU timestamps of '%s' contradict the wall clock, or don't come; not used\n",
+        std::fprintf(stderr, "weir: GPU timestamps of '%s' contradict the wall clock, or are missing; not used\n",
                      renderer_.c_str());
         meter_ = MakeWallMeter();
         agent_.Describe(meter_->kind(), renderer_.c_str());

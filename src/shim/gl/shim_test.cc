@@ -66,7 +66,7 @@ TEST_F(Shim, DescribesItsRendererAndMeterOnceAttached) {
   EXPECT_FALSE(info.program.empty());
 }
 
-TEST_F(Shim, AFrameBeginsWhereTheFormerPresentOfTheSameWindowEnded) {
+TEST_F(Shim, AFrameBeginsAtTheEndOfTheWindowsPreviousPresent) {
   GlShim shim(path_, "wall-clock");
   Attach(shim);
   for (const std::uint64_t surface : {100, 200, 100, 200}) Present(shim, surface);
@@ -88,7 +88,7 @@ TEST_F(Shim, MoreWindowsThanItsTableHoldsAreRecordedNevertheless) {
   EXPECT_EQ(drained.bad, 0u);
 }
 
-TEST_F(Shim, ThreadsThatShareAWindowLeaveOnlyRecordsThatCanBeTrue) {
+TEST_F(Shim, ThreadsThatShareAWindowLeaveOnlyPlausibleRecords) {
   GlShim shim(path_, "wall-clock");
   Attach(shim);
   Present(shim, 7);
@@ -126,7 +126,7 @@ TEST_F(Shim, ManyThreadsPresentAtOnce) {
 
 // -- Pace ------------------------------------------------------------------------------------------------------------
 
-TEST_F(Shim, FramesKeepThePaceTheyAreTold) {
+TEST_F(Shim, FramesKeepThePublishedPace) {
   GlShim shim(path_, "wall-clock");
   Attach(shim);
   SetPace(20 * kNsPerMs);
@@ -148,7 +148,7 @@ TEST_F(Shim, FramesKeepThePaceTheyAreTold) {
   EXPECT_LT(frames[5].gpu_ns, 10 * kNsPerMs) << "the delay is not charged";
 }
 
-TEST_F(Shim, WindowsKeepEachItsOwnPace) {
+TEST_F(Shim, EachWindowKeepsItsOwnPace) {
   GlShim shim(path_, "wall-clock");
   Attach(shim);
   SetPace(30 * kNsPerMs);
@@ -159,7 +159,7 @@ TEST_F(Shim, WindowsKeepEachItsOwnPace) {
   EXPECT_LE(slept, 4) << "three windows in one thread wait at the same time, not one after the other";
 }
 
-TEST_F(Shim, ASleepingFrameFeelsAnotherPaceAtOnce) {
+TEST_F(Shim, ANewPaceAffectsASleepingFrameAtOnce) {
   GlShim shim(path_, "wall-clock");
   Attach(shim);
   SetPace(9'000 * kNsPerMs);
@@ -187,7 +187,7 @@ TEST_F(Shim, TheDaemonsDeathEndsEveryPace) {
   EXPECT_LT(platform::NowNs() - start_ns, 5'000 * kNsPerMs);
 }
 
-TEST_F(Shim, ThePauseOfAVgpuHoldsBehindThePace) {
+TEST_F(Shim, APausedVgpuStopsAPacedFrame) {
   GlShim shim(path_, "wall-clock");
   Attach(shim);
   host_.With(
@@ -265,14 +265,14 @@ class Synchronising : public Shim {
   }
 };
 
-TEST_F(Synchronising, AutoWaitsForTheFrameItselfOnASoftwareRenderer) {
+TEST_F(Synchronising, AutoWaitsForThePresentFrameOnASoftwareRenderer) {
   counted_gl.renderer = "llvmpipe (LLVM 15.0.6, 256 bits)";
   Run(proto::FrameSync::kAuto);
   EXPECT_EQ(counted_gl.finishes, 4);
   EXPECT_EQ(counted_gl.fences_made, 0u);
 }
 
-TEST_F(Synchronising, AutoWaitsForTheFrameBeforeOnHardware) {
+TEST_F(Synchronising, AutoWaitsForThePreviousFrameOnHardware) {
   Run(proto::FrameSync::kAuto);
   EXPECT_EQ(counted_gl.finishes, 0);
   EXPECT_EQ(counted_gl.fences_made, 4u);
@@ -290,7 +290,7 @@ TEST_F(Synchronising, AProgramThatNeverHasTimeToSpareIsNotSynchronised) {
   EXPECT_GE(counted_gl.fences_made, 1u);
 }
 
-TEST_F(Synchronising, AFenceOfAnotherContextIsLeftAlone) {
+TEST_F(Synchronising, AFenceOfAnotherContextIsNotUsed) {
   counted_gl.knows_fences = false;
   Run(proto::FrameSync::kFence);
   EXPECT_TRUE(counted_gl.waited.empty());
@@ -306,14 +306,14 @@ TEST_F(Synchronising, AContextWithoutFencesIsFlushed) {
   }
 }
 
-TEST_F(Synchronising, NothingIsDoneWhenNothingIsWantedOrNothingIsPaced) {
+TEST_F(Synchronising, DoesNothingWithoutModeOrPace) {
   Run(proto::FrameSync::kNone);
   Run(proto::FrameSync::kFinish, 0);
   EXPECT_EQ(counted_gl.finishes + counted_gl.flushes, 0);
   EXPECT_EQ(counted_gl.fences_made, 0u);
 }
 
-TEST(GlVersion, IsReadFromWhatDriversSay) {
+TEST(GlVersion, IsParsedFromDriversVersionStrings) {
   const auto expect = [](const char* text, bool es, int major, int minor) {
     const GlVersion version = ParseGlVersion(text);
     EXPECT_EQ(version.es, es) << text;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/kept_process.h"
+#include "daemon/supervised_process.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 namespace weir::daemon {
 namespace {
 
-TEST(KeptProcess, SaysWhyItDoesNotRun) {
+TEST(SupervisedProcess, SaysWhyItDoesNotRun) {
   boost::asio::io_context loop{1};
-  const auto kept = KeptProcess::Start(loop, "portal", {"/bin/sh", "-c", "exit 4"});
+  const auto kept = SupervisedProcess::Start(loop, "portal", {"/bin/sh", "-c", "exit 4"});
   ASSERT_TRUE(kept.has_value()) << kept.error().message;
   EXPECT_EQ((*kept)->name(), "portal");
   EXPECT_EQ((*kept)->problem(), "");
@@ -22,9 +22,9 @@ TEST(KeptProcess, SaysWhyItDoesNotRun) {
   EXPECT_EQ((*kept)->problem(), "it ended with the error 'already-exists'");
 }
 
-TEST(KeptProcess, AProgramThatIsNotInstalledIsAnError) {
+TEST(SupervisedProcess, AProgramThatIsNotInstalledIsAnError) {
   boost::asio::io_context loop{1};
-  EXPECT_EQ(KeptProcess::Start(loop, "portal", {""}).error().code, Errc::kNotFound);
+  EXPECT_EQ(SupervisedProcess::Start(loop, "portal", {""}).error().code, Errc::kNotFound);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/partition/kept_plans.h"
+#include "core/partition/plan_cache.h"
 
 #include <gtest/gtest.h>
 
@@ -11,10 +11,10 @@ namespace {
 using enum PlanKind;
 
 /// to[id] = from[id + n] * other: accesses depend on one of the two int arguments.
-struct KeptRig {
+struct PlanCacheRig {
   static constexpr std::uint64_t kGroups = 4096, kLocal = 64, kBytes = kGroups * kLocal * 4;
 
-  KeptRig() {
+  PlanCacheRig() {
     DrawnKernel kernel;
     const auto from = kernel.Buffer(), to = kernel.Buffer();
     const auto n = kernel.Scalar();
@@ -31,7 +31,7 @@ struct KeptRig {
     launch = {.global = {kGroups * kLocal, 1, 1}, .local = {kLocal, 1, 1}, .arguments = arguments};
   }
   [[nodiscard]] const KernelAccess& access() const { return analysis->kernels.front(); }
-  [[nodiscard]] std::vector<std::byte> Key() const { return KeptLaunches::KeyOf(1, 0, access(), launch, 16); }
+  [[nodiscard]] std::vector<std::byte> Key() const { return LaunchCache::KeyOf(1, 0, access(), launch, 16); }
   [[nodiscard]] std::unique_ptr<CutLaunchPlans> Plans() const {
     return std::make_unique<CutLaunchPlans>(analysis, access(), launch, 16);
   }
@@ -48,8 +48,8 @@ struct KeptRig {
   KernelLaunch launch{};
 };
 
-TEST(KeptLaunches, AScalarThatNoAccessDependsOnIsNotInTheKey) {
-  KeptRig rig;
+TEST(LaunchCache, TheKeyOmitsScalarsWithoutEffectOnAccesses) {
+  PlanCacheRig rig;
   const auto key = rig.Key();
   rig.other = 7;
   EXPECT_EQ(rig.Key(), key);
@@ -57,37 +57,38 @@ TEST(KeptLaunches, AScalarThatNoAccessDependsOnIsNotInTheKey) {
   EXPECT_NE(rig.Key(), key);
 }
 
-TEST(KeptLaunches, WhereBuffersLieAndHowManyItemsThereAreIsInTheKey) {
-  KeptRig rig;
+TEST(LaunchCache, TheKeyContainsBufferLayoutAndLaunchSize) {
+  PlanCacheRig rig;
   const auto key = rig.Key();
-  for (auto change : {+[](KeptRig& r) { r.arguments[1].offset = 64; }, +[](KeptRig& r) { r.arguments[1].bytes -= 4; },
-                      +[](KeptRig& r) { r.arguments[1].memory = 1; }, +[](KeptRig& r) { r.launch.global[0] -= 64; },
-                      +[](KeptRig& r) { r.launch.offset[0] = 64; }, +[](KeptRig& r) { r.launch.local[0] = 32; }}) {
-    KeptRig changed;
+  for (auto change :
+       {+[](PlanCacheRig& r) { r.arguments[1].offset = 64; }, +[](PlanCacheRig& r) { r.arguments[1].bytes -= 4; },
+        +[](PlanCacheRig& r) { r.arguments[1].memory = 1; }, +[](PlanCacheRig& r) { r.launch.global[0] -= 64; },
+        +[](PlanCacheRig& r) { r.launch.offset[0] = 64; }, +[](PlanCacheRig& r) { r.launch.local[0] = 32; }}) {
+    PlanCacheRig changed;
     change(changed);
     EXPECT_NE(changed.Key(), key);
   }
 }
 
-TEST(KeptLaunches, AreBoundedAndTheLastUsedStay) {
-  KeptRig rig;
-  KeptLaunches kept;
+TEST(LaunchCache, AreBoundedAndEvictTheLeastRecentlyUsed) {
+  PlanCacheRig rig;
+  LaunchCache kept;
   const auto first = rig.Key();
   kept.Keep(first, rig.Plans());
-  for (std::size_t i = 1; i < 3 * KeptLaunches::kLaunchesMax; ++i) {
-    rig.launch.global[0] = (1 + i) * KeptRig::kLocal;
+  for (std::size_t i = 1; i < 3 * LaunchCache::kLaunchesMax; ++i) {
+    rig.launch.global[0] = (1 + i) * PlanCacheRig::kLocal;
     kept.Keep(rig.Key(), rig.Plans());
     EXPECT_NE(kept.Find(first), nullptr);
   }
-  EXPECT_EQ(kept.size(), KeptLaunches::kLaunchesMax);
-  rig.launch.global[0] = 2 * KeptRig::kLocal;
+  EXPECT_EQ(kept.size(), LaunchCache::kLaunchesMax);
+  rig.launch.global[0] = 2 * PlanCacheRig::kLocal;
   EXPECT_EQ(kept.Find(rig.Key()), nullptr);
 }
 
 TEST(CutLaunchPlans, TheSameLaunchAgainEvaluatesNothing) {
-  const KeptRig rig;
+  const PlanCacheRig rig;
   const auto plans = rig.Plans();
-  const PlanViews views = KeptRig::Views(KeptRig::kBytes);
+  const PlanViews views = PlanCacheRig::Views(PlanCacheRig::kBytes);
   const Plan first = plans->PlanFor(views, false);
   EXPECT_EQ(first.kind, kSplit);
   const std::uint64_t evaluated = plans->need().evaluated();
@@ -99,22 +100,22 @@ TEST(CutLaunchPlans, TheSameLaunchAgainEvaluatesNothing) {
 }
 
 TEST(CutLaunchPlans, APeerThatIsALittleFasterChangesNothing) {
-  const KeptRig rig;
+  const PlanCacheRig rig;
   const auto plans = rig.Plans();
-  plans->PlanFor(KeptRig::Views(KeptRig::kBytes, 1e8), false);
-  plans->PlanFor(KeptRig::Views(KeptRig::kBytes, 1.05e8), false);
+  plans->PlanFor(PlanCacheRig::Views(PlanCacheRig::kBytes, 1e8), false);
+  plans->PlanFor(PlanCacheRig::Views(PlanCacheRig::kBytes, 1.05e8), false);
   EXPECT_EQ(plans->made(), 1U);
-  plans->PlanFor(KeptRig::Views(KeptRig::kBytes, 2e8), false);
+  plans->PlanFor(PlanCacheRig::Views(PlanCacheRig::kBytes, 2e8), false);
   EXPECT_EQ(plans->made(), 2U);
 }
 
-TEST(CutLaunchPlans, LessRoomOrNoPeerIsAnotherPlan) {
-  const KeptRig rig;
+TEST(CutLaunchPlans, LessRoomOrNoPeerGivesAnotherPlan) {
+  const PlanCacheRig rig;
   const auto plans = rig.Plans();
-  PlanViews views = KeptRig::Views(KeptRig::kBytes);
+  PlanViews views = PlanCacheRig::Views(PlanCacheRig::kBytes);
   EXPECT_EQ(plans->PlanFor(views, false).kind, kSplit);
   EXPECT_EQ(plans->PlanFor(views, true).kind, kPieces) << "what came from elsewhere is not sent on";
-  views.here.room = Bytes{KeptRig::kBytes / 2};
+  views.here.room = Bytes{PlanCacheRig::kBytes / 2};
   plans->PlanFor(views, false);
   views.peers.clear();
   EXPECT_EQ(plans->PlanFor(views, false).kind, kPieces);

@@ -44,7 +44,7 @@ class CutLaunchPlans {
   [[nodiscard]] std::uint64_t made() const { return made_; }  // number of plans made so far
 
  private:
-  struct Kept {
+  struct CachedPlan {
     PlanViews views;
     bool from_elsewhere = false;
     Plan plan;
@@ -55,12 +55,12 @@ class CutLaunchPlans {
   std::vector<LaunchArgument> arguments_;
   KernelLaunch launch_;
   FootprintNeed need_;
-  std::list<Kept> plans_;  // most recently used first
+  std::list<CachedPlan> plans_;  // most recently used first
   std::uint64_t made_ = 0;
 };
 
 /// Cached launches of one session. Two launches with the same key have the same needs.
-class KeptLaunches {
+class LaunchCache {
  public:
   static constexpr std::size_t kLaunchesMax = 64;
 

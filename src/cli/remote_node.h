@@ -24,7 +24,7 @@ struct MoveFlags {
   }
 };
 
-struct DistantNode {
+struct RemoteNode {
   std::string node;     // HOST:PORT, or the path of a virtual machine's port to its host
   std::string token;    // file
   bool plain = false;   // no token: unauthenticated
@@ -36,12 +36,12 @@ struct DistantNode {
 
 /// The command line with which the relay of process `pid` moves its program; empty: the program stays. `weir`: this
 /// executable.
-std::vector<std::string> MoveCommandOf(const DistantNode& distant, const std::string& weir, const std::string& run_dir,
+std::vector<std::string> MoveCommandOf(const RemoteNode& remote, const std::string& weir, const std::string& run_dir,
                                        pid_t pid);
 
 /// Starts a relay for this process and the program that it becomes, and waits until the node has accepted it. Returns
 /// the environment that the program needs. The error comes from the node or the relay.
-Result<std::vector<std::pair<std::string, std::string>>> StartRelay(const DistantNode& distant,
+Result<std::vector<std::pair<std::string, std::string>>> StartRelay(const RemoteNode& remote,
                                                                     const std::string& run_dir);
 
 }  // namespace weir::cli

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "engine/events.h"
-#include "proto/leave_list.h"
+#include "proto/drain_list.h"
 
 namespace weir::daemon {
 
-class LeaveBook {
+class DrainBook {
  public:
   /// Records a drain request. True: portals must be notified.
   bool Ask(const std::string& vgpu, const std::string& why);
@@ -24,12 +24,12 @@ class LeaveBook {
   [[nodiscard]] std::string Text() const;
   /// Records how many connections of the drained vGPUs this portal has; an empty list: it has disconnected. Returns the
   /// events to log.
-  std::vector<engine::Note> Hear(std::uint64_t portal, const std::vector<proto::AskedHere>& here);
+  std::vector<engine::Note> Hear(std::uint64_t portal, const std::vector<proto::DrainState>& here);
 
  private:
   struct Entry {
     std::string why;
-    std::map<std::uint64_t, proto::AskedHere> portals{};
+    std::map<std::uint64_t, proto::DrainState> portals{};
     bool told = false, left = false;  // already logged as events
   };
   static void Tell(const std::string& vgpu, Entry& entry, std::vector<engine::Note>& notes);

@@ -14,27 +14,27 @@
 namespace weir::proto {
 
 inline constexpr const char* kPortalsSocket = "portals.sock";
-inline constexpr std::size_t kLeaveBytesMax = 4096;
+inline constexpr std::size_t kDrainListBytesMax = 4096;
 inline constexpr std::size_t kWhyBytesMax = 255;
 
-struct LeaveAsk {
+struct DrainRequest {
   std::string vgpu = {};
   std::string why = {};  // text for users
-  friend bool operator==(const LeaveAsk&, const LeaveAsk&) = default;
+  friend bool operator==(const DrainRequest&, const DrainRequest&) = default;
 };
 /// There is at most one request per device; requests that do not fit into the packet are omitted.
-std::string LeaveListText(const std::vector<LeaveAsk>& asks);
+std::string DrainListText(const std::vector<DrainRequest>& asks);
 /// Nothing if the text is not such a list.
-std::optional<std::vector<LeaveAsk>> LeaveListFrom(std::string_view text);
+std::optional<std::vector<DrainRequest>> DrainListFrom(std::string_view text);
 
 /// The connections at one portal of a vGPU with a drain request.
-struct AskedHere {
+struct DrainState {
   std::string vgpu = {};
   std::uint32_t here = 0;   // connections
   std::uint32_t asked = 0;  // of these; relays of older versions can't be asked
-  friend bool operator==(const AskedHere&, const AskedHere&) = default;
+  friend bool operator==(const DrainState&, const DrainState&) = default;
 };
-std::string AskedHereText(const std::vector<AskedHere>& all);
-std::optional<std::vector<AskedHere>> AskedHereFrom(std::string_view text);
+std::string DrainStateText(const std::vector<DrainState>& all);
+std::optional<std::vector<DrainState>> DrainStateFrom(std::string_view text);
 
 }  // namespace weir::proto

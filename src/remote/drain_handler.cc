@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "remote/leaver.h"
+#include "remote/drain_handler.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kOutputBytesMax = 4096;
 
-void SayLeaving(const std::string& text) { std::fprintf(stderr, "weir: %s\n", text.c_str()); }
+void SayDraining(const std::string& text) { std::fprintf(stderr, "weir: %s\n", text.c_str()); }
 
 /// Reads a pipe whose writers have closed it.
 std::string TextIn(int pipe) {
@@ -29,24 +29,24 @@ std::string TextIn(int pipe) {
 
 }  // namespace
 
-Leaver::~Leaver() {
+DrainHandler::~DrainHandler() {
   if (pid_ == 0) return;
   ::kill(pid_, SIGTERM);
   ::waitpid(pid_, nullptr, 0);
 }
 
-void Leaver::See(Instant now, const std::string& why) {
+void DrainHandler::See(Instant now, const std::string& why) {
   Reap(now);
   if (command_.empty()) {
     if (why.empty() || said_) return;
     said_ = true;
-    return SayLeaving(program_ + ": its node asks it to leave: " + why + hint_);
+    return SayDraining(program_ + ": its node asks it to leave: " + why + hint_);
   }
   if (timer_.TryAt(now, !why.empty())) Start(now, why);
 }
 
-void Leaver::Start(Instant now, const std::string& why) {
-  SayLeaving(program_ + ": its node asks it to leave: " + why + "; it is being moved");
+void DrainHandler::Start(Instant now, const std::string& why) {
+  SayDraining(program_ + ": its node asks it to leave: " + why + "; it is being moved");
   int ends[2] = {-1, -1};
   Status started =
       ::pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0 ? Ok() : Status(platform::ErrnoError("making a pipe", errno));
@@ -60,18 +60,18 @@ void Leaver::Start(Instant now, const std::string& why) {
       started = pid.error();
   }
   if (started) return;
-  SayLeaving(program_ + ": it can't be moved: " + started.error().message);
+  SayDraining(program_ + ": it can't be moved: " + started.error().message);
   timer_.Ended(now);
 }
 
-void Leaver::Reap(Instant now) {
+void DrainHandler::Reap(Instant now) {
   int status = 0;
   if (pid_ == 0 || ::waitpid(pid_, &status, WNOHANG) != pid_) return;
   pid_ = 0;
   timer_.Ended(now);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return SayLeaving(program_ + ": " + TextIn(output_.get()));
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return SayDraining(program_ + ": " + TextIn(output_.get()));
   const auto pause_s = static_cast<long long>(SecondsOf(timer_.again_at() - now));
-  SayLeaving(program_ + ": it was not moved; not again within " + std::to_string(pause_s) + " s");
+  SayDraining(program_ + ": it was not moved; not again within " + std::to_string(pause_s) + " s");
 }
 
 }  // namespace weir::remote

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/leave_book.h"
+#include "daemon/drain_book.h"
 
 #include <gtest/gtest.h>
 
@@ -14,12 +14,12 @@ Words KindsOf(const std::vector<engine::Note>& notes) {
   return kinds;
 }
 
-TEST(LeaveBook, SaysOnceThatItAskedAndThatTheyHaveLeft) {
-  LeaveBook book;
+TEST(DrainBook, ReportsARequestAndItsSuccessOnce) {
+  DrainBook book;
   EXPECT_TRUE(book.Ask("game", "full"));
   EXPECT_FALSE(book.Ask("game", "full")) << "portals know";
   EXPECT_EQ(book.Text(), "leave\ngame full\n");
-  EXPECT_EQ(KindsOf(book.Hear(1, {{"game", 2, 0}})), Words{}) << "nobody has been asked yet";
+  EXPECT_EQ(KindsOf(book.Hear(1, {{"game", 2, 0}})), Words{}) << "no request yet";
   const auto asked = book.Hear(1, {{"game", 2, 1}});
   ASSERT_EQ(KindsOf(asked), Words{"asked game"});
   EXPECT_NE(asked[0].text.find("1 of its 2 connections"), std::string::npos) << asked[0].text;
@@ -31,8 +31,8 @@ TEST(LeaveBook, SaysOnceThatItAskedAndThatTheyHaveLeft) {
   EXPECT_EQ(KindsOf(book.Hear(1, {})), Words{}) << "once";
 }
 
-TEST(LeaveBook, WhatWasTakenBackIsNothing) {
-  LeaveBook book;
+TEST(DrainBook, ACancelledRequestIsNotReported) {
+  DrainBook book;
   EXPECT_FALSE(book.TakeBack("game"));
   book.Ask("game", "full");
   book.Hear(1, {{"game", 1, 1}});
@@ -43,8 +43,8 @@ TEST(LeaveBook, WhatWasTakenBackIsNothing) {
   EXPECT_EQ(KindsOf(book.Hear(1, {{"game", 1, 1}})), Words{"asked game"});
 }
 
-TEST(LeaveBook, APortalSpeaksOnlyOfThoseWhoAreAsked) {
-  LeaveBook book;
+TEST(DrainBook, APortalReportsOnlyRequestedVgpus) {
+  DrainBook book;
   book.Ask("game", "full");
   EXPECT_EQ(KindsOf(book.Hear(1, {{"other", 7, 7}, {"game", 1, 1}})), Words{"asked game"});
 }

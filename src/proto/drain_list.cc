@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/leave_list.h"
+#include "proto/drain_list.h"
 
 #include <algorithm>
 #include <charconv>
@@ -27,7 +27,7 @@ std::string PacketOf(std::string_view head, const All& all, Line line) {
   std::string text = std::string(head) + "\n";
   for (const auto& one : all) {
     const std::string said = line(one) + "\n";
-    if (text.size() + said.size() > kLeaveBytesMax) break;
+    if (text.size() + said.size() > kDrainListBytesMax) break;
     text += said;
   }
   return text;
@@ -36,7 +36,7 @@ std::string PacketOf(std::string_view head, const All& all, Line line) {
 /// Calls `take` with the first word and the rest of each line. Returns false if the text is not such a list.
 template <typename Take>
 bool TakeLines(std::string_view text, std::string_view head, Take take) {
-  if (text.size() > kLeaveBytesMax || TakeTo('\n', text) != head) return false;
+  if (text.size() > kDrainListBytesMax || TakeTo('\n', text) != head) return false;
   while (!text.empty()) {
     std::string_view line = TakeTo('\n', text);
     const std::string_view vgpu = TakeTo(' ', line);
@@ -47,12 +47,13 @@ bool TakeLines(std::string_view text, std::string_view head, Take take) {
 
 }  // namespace
 
-std::string LeaveListText(const std::vector<LeaveAsk>& asks) {
-  return PacketOf(kLeave, asks, [](const LeaveAsk& ask) { return ask.vgpu + " " + ask.why.substr(0, kWhyBytesMax); });
+std::string DrainListText(const std::vector<DrainRequest>& asks) {
+  return PacketOf(kLeave, asks,
+                  [](const DrainRequest& ask) { return ask.vgpu + " " + ask.why.substr(0, kWhyBytesMax); });
 }
 
-std::optional<std::vector<LeaveAsk>> LeaveListFrom(std::string_view text) {
-  std::vector<LeaveAsk> asks;
+std::optional<std::vector<DrainRequest>> DrainListFrom(std::string_view text) {
+  std::vector<DrainRequest> asks;
   const bool good = TakeLines(text, kLeave, [&](std::string vgpu, std::string_view why) {
     if (why.empty() || why.size() > kWhyBytesMax) return false;
     asks.push_back({std::move(vgpu), std::string(why)});
@@ -61,16 +62,16 @@ std::optional<std::vector<LeaveAsk>> LeaveListFrom(std::string_view text) {
   return good ? std::optional(std::move(asks)) : std::nullopt;
 }
 
-std::string AskedHereText(const std::vector<AskedHere>& all) {
-  return PacketOf(kHere, all, [](const AskedHere& one) {
+std::string DrainStateText(const std::vector<DrainState>& all) {
+  return PacketOf(kHere, all, [](const DrainState& one) {
     return one.vgpu + " " + std::to_string(one.here) + " " + std::to_string(one.asked);
   });
 }
 
-std::optional<std::vector<AskedHere>> AskedHereFrom(std::string_view text) {
-  std::vector<AskedHere> all;
+std::optional<std::vector<DrainState>> DrainStateFrom(std::string_view text) {
+  std::vector<DrainState> all;
   const bool good = TakeLines(text, kHere, [&](std::string vgpu, std::string_view counts) {
-    AskedHere one{.vgpu = std::move(vgpu)};
+    DrainState one{.vgpu = std::move(vgpu)};
     const std::string_view here = TakeTo(' ', counts);
     if (!CountFrom(here, one.here) || !CountFrom(counts, one.asked) || one.asked > one.here) return false;
     all.push_back(std::move(one));

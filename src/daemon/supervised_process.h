@@ -18,22 +18,22 @@
 
 namespace weir::daemon {
 
-class KeptProcess {
+class SupervisedProcess {
  public:
   /// `name` is for messages. An error means that the program can't be executed. Problems after that are logged by the
   /// program itself.
-  static Result<std::unique_ptr<KeptProcess>> Start(boost::asio::io_context& loop, std::string name,
-                                                    std::vector<std::string> argv);
+  static Result<std::unique_ptr<SupervisedProcess>> Start(boost::asio::io_context& loop, std::string name,
+                                                          std::vector<std::string> argv);
   /// Asks the process to end and stops restarting it. The object may then be destroyed.
   void End();
   [[nodiscard]] const std::string& name() const { return name_; }
   /// Why the process does not run or keeps ending; empty: no problem.
   [[nodiscard]] std::string problem() const;
-  KeptProcess(const KeptProcess&) = delete;
-  KeptProcess& operator=(const KeptProcess&) = delete;
+  SupervisedProcess(const SupervisedProcess&) = delete;
+  SupervisedProcess& operator=(const SupervisedProcess&) = delete;
 
  private:
-  KeptProcess(boost::asio::io_context& loop, std::string name, std::vector<std::string> argv)
+  SupervisedProcess(boost::asio::io_context& loop, std::string name, std::vector<std::string> argv)
       : loop_(loop), timer_(loop), name_(std::move(name)), argv_(std::move(argv)) {}
   Status Spawn();
   void OnEnd();

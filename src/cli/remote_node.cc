@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/distant_node.h"
+#include "cli/remote_node.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -27,19 +27,19 @@ Errc CodeOf(int status) {
 
 }  // namespace
 
-std::vector<std::string> MoveCommandOf(const DistantNode& distant, const std::string& weir, const std::string& run_dir,
+std::vector<std::string> MoveCommandOf(const RemoteNode& remote, const std::string& weir, const std::string& run_dir,
                                        pid_t pid) {
-  const MoveFlags& move = distant.move;
+  const MoveFlags& move = remote.move;
   if (move.to.empty()) return {};
   std::vector<std::string> command{weir,         "--run-dir", run_dir, "migrate", std::to_string(pid),
                                    "--if-asked", "--to",      move.to};
   const auto add = [&command](const char* option, const std::string& value) {
     if (!value.empty()) command.insert(command.end(), {option, value});
   };
-  if (distant.plain) {
+  if (remote.plain) {
     command.emplace_back("--plain");
     // With a name or "auto", the vGPU is the one that the node offers.
-    if (move.to.find(':') != std::string::npos) add("--vgpu", distant.vgpu);
+    if (move.to.find(':') != std::string::npos) add("--vgpu", remote.vgpu);
   }
   add("--token", move.token);
   if (move.room.count > 0) add("--room", std::to_string(move.room.count));
@@ -48,30 +48,30 @@ std::vector<std::string> MoveCommandOf(const DistantNode& distant, const std::st
   return command;
 }
 
-Result<std::vector<std::pair<std::string, std::string>>> StartRelay(const DistantNode& distant,
+Result<std::vector<std::pair<std::string, std::string>>> StartRelay(const RemoteNode& remote,
                                                                     const std::string& run_dir) {
   WEIR_TRY(const std::filesystem::path self, SelfExecutable());
   const std::string relay = FindHelper(self, kRelay);
   const std::filesystem::path vendors = std::filesystem::path(relay).parent_path() / "icd";
   if (relay.empty() || !std::filesystem::is_directory(vendors))
-    return Fail(Errc::kNotFound, "weir-relay or the OpenCL client library is not where weir was installed");
+    return Fail(Errc::kNotFound, "weir-relay or the OpenCL client library is not installed beside weir");
   WEIR_TRY_STATUS(platform::MakeFolder(run_dir));
   const std::string socket = fmt::format("{}/relay-{}.sock", run_dir, ::getpid());
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0) return platform::ErrnoError("starting the relay", errno);
   const platform::Fd read_end(ends[0]);
   platform::Fd write_end(ends[1]);
-  platform::SpawnSpec spec{.argv = {relay, "--node", distant.node, "--socket", socket, "--program", distant.program,
+  platform::SpawnSpec spec{.argv = {relay, "--node", remote.node, "--socket", socket, "--program", remote.program,
                                     "--parent", std::to_string(::getpid()), "--ready-fd", std::to_string(ends[1])},
                            .kept_fd = ends[1]};
-  if (distant.by_port()) {
+  if (remote.by_port()) {
     // No authentication: only the host and its hypervisor can use the port.
-  } else if (distant.plain) {
-    spec.argv.insert(spec.argv.end(), {"--plain", "--vgpu", distant.vgpu});
+  } else if (remote.plain) {
+    spec.argv.insert(spec.argv.end(), {"--plain", "--vgpu", remote.vgpu});
   } else {
-    spec.argv.insert(spec.argv.end(), {"--token", distant.token});
+    spec.argv.insert(spec.argv.end(), {"--token", remote.token});
   }
-  for (const std::string& word : MoveCommandOf(distant, self, run_dir, ::getpid()))
+  for (const std::string& word : MoveCommandOf(remote, self, run_dir, ::getpid()))
     spec.argv.insert(spec.argv.end(), {"--when-asked", word});
   WEIR_TRY(const pid_t pid, platform::Spawn(spec));
   write_end.Reset();
@@ -84,7 +84,7 @@ Result<std::vector<std::pair<std::string, std::string>>> StartRelay(const Distan
                                                             {"OCL_ICD_VENDORS", vendors.string()}};
   int status = 0;
   ::waitpid(pid, &status, 0);
-  return Fail(CodeOf(status), "no OpenCL device on " + distant.node);
+  return Fail(CodeOf(status), "no OpenCL device on " + remote.node);
 }
 
 }  // namespace weir::cli

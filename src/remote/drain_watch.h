@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The portal's connection to its daemon. It receives the vGPUs with a drain request, and reports how many connections
-// they have (proto/leave_list.h). The last list stays valid until a new one arrives, also while no daemon runs.
+// they have (proto/drain_list.h). The last list stays valid until a new one arrives, also while no daemon runs.
 #pragma once
 
 #include <map>
@@ -10,14 +10,14 @@
 
 #include "base/units.h"
 #include "platform/fd.h"
-#include "proto/leave_list.h"
+#include "proto/drain_list.h"
 
 namespace weir::remote {
 
-class LeaveWatch {
+class DrainWatch {
  public:
   /// `path`: the daemon's socket. Empty: there are no drain requests.
-  explicit LeaveWatch(std::string path) : path_(std::move(path)) {}
+  explicit DrainWatch(std::string path) : path_(std::move(path)) {}
 
   /// Receives pending lists. Connects, at most once a second, if there is no connection. Returns whether the list has
   /// changed. Never blocks.
@@ -25,9 +25,9 @@ class LeaveWatch {
   /// The reason of the vGPU's drain request; empty if there is none. May be called from any thread.
   std::string Why(const std::string& vgpu) const;
   /// The vGPUs with a drain request.
-  [[nodiscard]] std::vector<std::string> Asked() const;
+  [[nodiscard]] std::vector<std::string> Requested() const;
   /// Sends the counts to the daemon unless they are the ones sent last.
-  void Say(const std::vector<proto::AskedHere>& here);
+  void Say(const std::vector<proto::DrainState>& here);
 
  private:
   const std::string path_;

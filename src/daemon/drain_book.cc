@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/leave_book.h"
+#include "daemon/drain_book.h"
 
 #include <fmt/format.h>
 
@@ -7,25 +7,25 @@
 
 namespace weir::daemon {
 
-bool LeaveBook::Ask(const std::string& vgpu, const std::string& why) {
+bool DrainBook::Ask(const std::string& vgpu, const std::string& why) {
   const auto [entry, fresh] = entries_.try_emplace(vgpu, Entry{.why = why});
   const bool other = entry->second.why != why;
   entry->second.why = why;
   return fresh || other;
 }
 
-bool LeaveBook::TakeBack(const std::string& vgpu) { return entries_.erase(vgpu) > 0; }
+bool DrainBook::TakeBack(const std::string& vgpu) { return entries_.erase(vgpu) > 0; }
 
-std::string LeaveBook::Text() const {
-  std::vector<proto::LeaveAsk> asks;
+std::string DrainBook::Text() const {
+  std::vector<proto::DrainRequest> asks;
   for (const auto& [vgpu, entry] : entries_) asks.push_back({.vgpu = vgpu, .why = entry.why});
-  return proto::LeaveListText(asks);
+  return proto::DrainListText(asks);
 }
 
-std::vector<engine::Note> LeaveBook::Hear(std::uint64_t portal, const std::vector<proto::AskedHere>& here) {
+std::vector<engine::Note> DrainBook::Hear(std::uint64_t portal, const std::vector<proto::DrainState>& here) {
   std::vector<engine::Note> notes;
   for (auto& [vgpu, entry] : entries_) {
-    const auto said = std::ranges::find(here, vgpu, &proto::AskedHere::vgpu);
+    const auto said = std::ranges::find(here, vgpu, &proto::DrainState::vgpu);
     if (said == here.end())
       entry.portals.erase(portal);
     else
@@ -35,7 +35,7 @@ std::vector<engine::Note> LeaveBook::Hear(std::uint64_t portal, const std::vecto
   return notes;
 }
 
-void LeaveBook::Tell(const std::string& vgpu, Entry& entry, std::vector<engine::Note>& notes) {
+void DrainBook::Tell(const std::string& vgpu, Entry& entry, std::vector<engine::Note>& notes) {
   std::uint64_t connections = 0, asked = 0;
   for (const auto& [portal, here] : entry.portals) connections += here.here, asked += here.asked;
   if (asked > 0 && !entry.told) {
@@ -48,8 +48,7 @@ void LeaveBook::Tell(const std::string& vgpu, Entry& entry, std::vector<engine::
   }
   if (entry.told && !entry.left && connections == 0) {
     entry.left = true;
-    notes.push_back(
-        {.device = "", .kind = "left", .vgpu = vgpu, .text = "nobody from other machines is here any more"});
+    notes.push_back({.device = "", .kind = "left", .vgpu = vgpu, .text = "no program from another machine is left"});
   }
 }
 

@@ -13,16 +13,16 @@
 
 namespace weir::remote {
 
-class Leaver {
+class DrainHandler {
  public:
   /// `command` moves the program through the relay's control socket; empty: there is none. `program` and `hint` are
   /// used in messages.
-  Leaver(std::vector<std::string> command, std::string program, std::string hint)
+  DrainHandler(std::vector<std::string> command, std::string program, std::string hint)
       : command_(std::move(command)), program_(std::move(program)), hint_(std::move(hint)) {}
   /// Ends a command that still runs.
-  ~Leaver();
-  Leaver(const Leaver&) = delete;
-  Leaver& operator=(const Leaver&) = delete;
+  ~DrainHandler();
+  DrainHandler(const DrainHandler&) = delete;
+  DrainHandler& operator=(const DrainHandler&) = delete;
 
   /// Called repeatedly. `why`: the reason of the drain request; empty if there is none.
   void See(Instant now, const std::string& why);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/kept_process.h"
+#include "daemon/supervised_process.h"
 
 #include <sys/wait.h>
 
@@ -32,16 +32,16 @@ std::string EndOf(int status) {
 
 }  // namespace
 
-Result<std::unique_ptr<KeptProcess>> KeptProcess::Start(boost::asio::io_context& loop, std::string name,
-                                                        std::vector<std::string> argv) {
+Result<std::unique_ptr<SupervisedProcess>> SupervisedProcess::Start(boost::asio::io_context& loop, std::string name,
+                                                                    std::vector<std::string> argv) {
   if (argv.front().empty())
-    return Fail(Errc::kNotFound, "this daemon has no " + name + ": its program is not where weir was installed");
-  std::unique_ptr<KeptProcess> kept(new KeptProcess(loop, std::move(name), std::move(argv)));
+    return Fail(Errc::kNotFound, "this daemon has no " + name + ": its program is not installed beside weir");
+  std::unique_ptr<SupervisedProcess> kept(new SupervisedProcess(loop, std::move(name), std::move(argv)));
   WEIR_TRY_STATUS(kept->Spawn());
   return kept;
 }
 
-Status KeptProcess::Spawn() {
+Status SupervisedProcess::Spawn() {
   WEIR_TRY(pid_, platform::Spawn({.argv = argv_}));
   WEIR_TRY(process_, platform::OpenPidFd(pid_));
   started_ = platform::Now();
@@ -49,7 +49,7 @@ Status KeptProcess::Spawn() {
   return Ok();
 }
 
-void KeptProcess::End() {
+void SupervisedProcess::End() {
   timer_.cancel();
   if (!process_) return;
   watch_.reset();
@@ -57,12 +57,12 @@ void KeptProcess::End() {
   Reaper::Start(loop_, std::exchange(pid_, 0), std::move(process_));
 }
 
-std::string KeptProcess::problem() const {
+std::string SupervisedProcess::problem() const {
   if (process_ && platform::Now() - started_ >= kEndedAtOnce) return {};
   return problem_;
 }
 
-void KeptProcess::OnEnd() {
+void SupervisedProcess::OnEnd() {
   watch_.reset();
   int status = 0;
   ::waitpid(pid_, &status, 0);
@@ -73,7 +73,7 @@ void KeptProcess::OnEnd() {
 }
 
 /// Logs the problem unless the last start failed in the same way.
-void KeptProcess::Failed(std::string problem) {
+void SupervisedProcess::Failed(std::string problem) {
   if (wait_ == Duration{} || problem != problem_)
     std::fprintf(stderr, "weir: the %s does not run: %s; it is started again, less and less often\n", name_.c_str(),
                  problem.c_str());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/partition/kept_plans.h"
+#include "core/partition/plan_cache.h"
 
 #include <algorithm>
 #include <cmath>
@@ -73,8 +73,9 @@ CutLaunchPlans::CutLaunchPlans(std::shared_ptr<const ProgramAnalysis> analysis, 
       need_(access, launch_, alignment) {}
 
 const Plan& CutLaunchPlans::PlanFor(const PlanViews& views, bool from_elsewhere) {
-  const auto known = std::ranges::find_if(
-      plans_, [&](const Kept& kept) { return kept.from_elsewhere == from_elsewhere && Alike(kept.views, views); });
+  const auto known = std::ranges::find_if(plans_, [&](const CachedPlan& kept) {
+    return kept.from_elsewhere == from_elsewhere && Alike(kept.views, views);
+  });
   if (known != plans_.end()) {
     plans_.splice(plans_.begin(), plans_, known);
     return plans_.front().plan;
@@ -89,8 +90,8 @@ const Plan& CutLaunchPlans::PlanFor(const PlanViews& views, bool from_elsewhere)
   return plans_.front().plan;
 }
 
-std::vector<std::byte> KeptLaunches::KeyOf(std::uint64_t program, std::size_t kernel, const KernelAccess& access,
-                                           const KernelLaunch& launch, std::uint64_t alignment) {
+std::vector<std::byte> LaunchCache::KeyOf(std::uint64_t program, std::size_t kernel, const KernelAccess& access,
+                                          const KernelLaunch& launch, std::uint64_t alignment) {
   KeyWriter key;
   key.Word(program);
   key.Word(kernel);
@@ -116,7 +117,7 @@ std::vector<std::byte> KeptLaunches::KeyOf(std::uint64_t program, std::size_t ke
   return key.Take();
 }
 
-CutLaunchPlans* KeptLaunches::Find(std::span<const std::byte> key) {
+CutLaunchPlans* LaunchCache::Find(std::span<const std::byte> key) {
   const auto known =
       std::ranges::find_if(launches_, [&](const Known& one) { return std::ranges::equal(one.key, key); });
   if (known == launches_.end()) return nullptr;
@@ -124,7 +125,7 @@ CutLaunchPlans* KeptLaunches::Find(std::span<const std::byte> key) {
   return known->plans.get();
 }
 
-CutLaunchPlans& KeptLaunches::Keep(std::vector<std::byte> key, std::unique_ptr<CutLaunchPlans> plans) {
+CutLaunchPlans& LaunchCache::Keep(std::vector<std::byte> key, std::unique_ptr<CutLaunchPlans> plans) {
   launches_.push_front({.key = std::move(key), .plans = std::move(plans)});
   if (launches_.size() > kLaunchesMax) launches_.pop_back();
   return *launches_.front().plans;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Uses commands without effect. tests/e2e/leave_e2e.py migrates a real program.
-#include "remote/leaver.h"
+#include "remote/drain_handler.h"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr Instant kThen = InstantFromNs(1'000'000'000'000);
 
-class LeaverTest : public ::testing::Test {
+class DrainHandlerTest : public ::testing::Test {
  protected:
   /// A command that records its run and then executes `end`.
   [[nodiscard]] std::vector<std::string> Command(const std::string& end) const {
@@ -34,68 +34,69 @@ class LeaverTest : public ::testing::Test {
       std::this_thread::sleep_for(milliseconds(2));
     EXPECT_TRUE(holds());
   }
-  static void AwaitEnd(Leaver& leaver, Instant now) {
+  static void AwaitEnd(DrainHandler& drain_handler, Instant now) {
     Until([&] {
-      leaver.See(now, "");
-      return !leaver.trying();
+      drain_handler.See(now, "");
+      return !drain_handler.trying();
     });
   }
   testing::TempFolder folder_;
 };
 
-TEST_F(LeaverTest, WithoutACommandItIsSaidOnce) {
+TEST_F(DrainHandlerTest, WithoutACommandTheRequestIsReportedOnce) {
   ::testing::internal::CaptureStderr();
-  Leaver leaver({}, "job", "; there is a way");
-  leaver.See(kThen, "");
-  for (int i = 0; i < 3; ++i) leaver.See(kThen + seconds(i * 1000), "full");
+  DrainHandler drain_handler({}, "job", "; there is a way");
+  drain_handler.See(kThen, "");
+  for (int i = 0; i < 3; ++i) drain_handler.See(kThen + seconds(i * 1000), "full");
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "weir: job: its node asks it to leave: full; there is a way\n");
 }
 
-TEST_F(LeaverTest, TheCommandRunsWhenItIsAskedAndAgainAfterAPause) {
+TEST_F(DrainHandlerTest, TheCommandRunsOnRequestAndAgainAfterAPause) {
   ::testing::internal::CaptureStderr();
-  Leaver leaver(Command("exit 3"), "job", "");
-  leaver.See(kThen, "");
-  EXPECT_FALSE(leaver.trying());
-  leaver.See(kThen, "full");
-  EXPECT_TRUE(leaver.trying());
-  AwaitEnd(leaver, kThen + seconds(5));
-  leaver.See(kThen + seconds(14), "full");
+  DrainHandler drain_handler(Command("exit 3"), "job", "");
+  drain_handler.See(kThen, "");
+  EXPECT_FALSE(drain_handler.trying());
+  drain_handler.See(kThen, "full");
+  EXPECT_TRUE(drain_handler.trying());
+  AwaitEnd(drain_handler, kThen + seconds(5));
+  drain_handler.See(kThen + seconds(14), "full");
   EXPECT_EQ(Runs().size(), 1U);
-  leaver.See(kThen + seconds(15), "");
-  EXPECT_FALSE(leaver.trying()) << "it need not any more";
-  leaver.See(kThen + seconds(15), "full");
-  AwaitEnd(leaver, kThen + seconds(15));
+  drain_handler.See(kThen + seconds(15), "");
+  EXPECT_FALSE(drain_handler.trying()) << "it need not any more";
+  drain_handler.See(kThen + seconds(15), "full");
+  AwaitEnd(drain_handler, kThen + seconds(15));
   EXPECT_EQ(Runs().size(), 2U);
   const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_NE(said.find("not again within 10 s\n"), std::string::npos) << said;
   EXPECT_NE(said.find("not again within 20 s\n"), std::string::npos) << said;
 }
 
-TEST_F(LeaverTest, OneRunsAtATimeAndSaysWhereItIs) {
+TEST_F(DrainHandlerTest, OneCommandRunsAtATimeAndReportsItsNode) {
   ::testing::internal::CaptureStderr();
-  Leaver leaver(Command("while [ ! -e " + (folder_ / "go") + " ]; do sleep 0.01; done; echo moved to n2"), "job", "");
-  for (int i = 0; i < 5; ++i) leaver.See(kThen + seconds(i * 1000), "full");
+  DrainHandler drain_handler(Command("while [ ! -e " + (folder_ / "go") + " ]; do sleep 0.01; done; echo moved to n2"),
+                             "job", "");
+  for (int i = 0; i < 5; ++i) drain_handler.See(kThen + seconds(i * 1000), "full");
   std::ofstream(folder_ / "go") << "\n";
-  AwaitEnd(leaver, kThen + seconds(5000));
+  AwaitEnd(drain_handler, kThen + seconds(5000));
   EXPECT_EQ(Runs().size(), 1U);
   const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_NE(said.find("weir: job: moved to n2\n"), std::string::npos) << said;
 }
 
-TEST_F(LeaverTest, WhatRunsEndsWithIt) {
+TEST_F(DrainHandlerTest, ARunningCommandEndsWithTheLeaver) {
   {
-    Leaver leaver(Command("exec sleep 600"), "job", "");
-    leaver.See(kThen, "full");
+    DrainHandler drain_handler(Command("exec sleep 600"), "job", "");
+    drain_handler.See(kThen, "full");
     Until([&] { return Runs().size() == 1; });
   }
   EXPECT_NE(::kill(Runs()[0], 0), 0);
 }
 
-TEST_F(LeaverTest, ACommandThatIsNotThereIsSaid) {
+TEST_F(DrainHandlerTest, AMissingCommandIsReported) {
   ::testing::internal::CaptureStderr();
-  Leaver leaver({folder_ / "nothing"}, "job", "");
-  leaver.See(kThen, "full");
-  EXPECT_FALSE(leaver.trying());
+  DrainHandler drain_handler({folder_ / "nothing"}, "job", "");
+  drain_handler.See(kThen, "full");
+  EXPECT_FALSE(drain_handler.trying());
   EXPECT_NE(::testing::internal::GetCapturedStderr().find("it can't be moved"), std::string::npos);
 }
 
