@@ -18,6 +18,7 @@ import weir_e2e as e2e
 MODULES = os.path.join(e2e.BUILD, "lib/weir/modules")
 FAULTY = os.path.join(e2e.BUILD, "lib/test/faulty_module")
 SERVICE = os.path.join(e2e.BUILD, "lib/weir/weir-modules")
+NAP_MS = 1200  # long beside the time until a busy host has started another program
 EXAMPLE = os.path.join(e2e.BUILD, "lib/test/weir_client_example")
 APPLICATIONS = [("binomial_options", "binomial-options", "n=64 steps=128"),
                 ("black_scholes", "black-scholes", "n=4096"),
@@ -201,7 +202,7 @@ class OnTheDriver(WithAService):
     def test_a_crash_fails_its_own_run_and_the_others_end_right(self):
         self.faulty()
         for kernel, words in (("crash", "signal 11"), ("overflow", "signal 11"), ("leave", "exit")):
-            naps = self.naps(2, 300)
+            naps = self.naps(2, NAP_MS)
             self.refused(70, words, "run", "faulty", kernel)
             for nap in naps:
                 run = self.wait_over(nap)
@@ -217,7 +218,7 @@ class OnTheDriver(WithAService):
 
     def test_runs_of_a_killed_host_are_repeated(self):
         self.faulty()
-        naps = self.naps(6, 300)
+        naps = self.naps(6, NAP_MS)
         e2e.wait_for(lambda: self.ask("GET", "/v1/devices")[1]["devices"][0]["running"] == 4, 10, "four run")
         os.kill(self.hosts()[0], signal.SIGKILL)
         for nap in naps:

@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """OpenCL on another machine's device: real programs behind a relay and a portal, over TLS, with delay, refused, cut off
-and killed. Both machines are this one, connected by TCP."""
+and killed. Both machines are this one, connected by TCP. Shares are those of an emulated card."""
 import os
 import signal
 import socket
+import time
 import unittest
 
+import emulated
 import weir_e2e as e2e
 from delay_proxy import DelayProxy
 from distant import LOOP, Distant, scenes
+from opencl_tenants import executors_of
+
+# A launch takes 20 ms of the device, and no time of the host's processors.
+LAUNCH_ITEMS = 2500
+CARD = emulated.CARD + '[[kernel]]\nname = "churn"\nper_item = "8 us"\ncomputed = false\n'
+
 
 class Programs(Distant):
     def test_unmodified_programs_give_the_same_results_remotely(self):
@@ -22,7 +30,7 @@ class Programs(Distant):
         self.right(self.start(scenes(2), token))
         self.assertGreater(self.node.vgpu("game")["totals"]["gpu_ns"], 0, "it passed the node's gate")
 
-    def test_two_remote_programs_share_as_promised(self):
+    def test_two_remote_programs_compute_what_each_computes_alone(self):
         for name in ("a", "b"):
             self.node.create(name)
         programs = [self.start(scenes(3), self.token(name)) for name in ("a", "b")]
@@ -35,6 +43,31 @@ class Programs(Distant):
         self.addCleanup(proxy.close)
         self.right(self.start(scenes(3), vgpu="game", port=proxy.port))
         self.assertGreater(proxy.connections, 0)
+
+
+class Shares(Distant):
+    WEIGHTS = {"a": 70, "b": 30}
+
+    def make_node(self):
+        return emulated.EmulatedNode(CARD, "--listen", "127.0.0.1:0", "--listen-plain", "127.0.0.1:0")
+
+    def test_two_of_them_share_as_promised_to_each(self):
+        self.node.policy("proportional-share")
+        for name, weight in self.WEIGHTS.items():
+            self.node.create(name, weight=weight)
+            self.start([LOOP, "600", str(LAUNCH_ITEMS), "1", "4", "0", "0", "1"], self.token(name))
+        for name in self.WEIGHTS:
+            self.busy(name)
+        executors = {name: executors_of(self.node, name)[0] for name in self.WEIGHTS}
+        time.sleep(1)  # start-up is over
+        before = self.node.used_ns()
+        time.sleep(10)
+        after = self.node.used_ns()
+        used = {name: after[pid] - before[pid] for name, pid in executors.items()}
+        shares = {name: part / sum(used.values()) for name, part in used.items()}
+        print({name: f"{share:.4f}" for name, share in shares.items()})
+        for name, weight in self.WEIGHTS.items():
+            self.assertAlmostEqual(shares[name], weight / 100, delta=0.02, msg=name)
 
 
 class Refusals(Distant):

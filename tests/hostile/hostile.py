@@ -19,7 +19,6 @@ LOOP = os.path.join(e2e.BUILD, "bin/opencl_loop")
 EXECUTOR = os.path.join(e2e.BUILD, "lib/weir/weir-executor")
 # an interpreter in a home folder is inaccessible to other users
 PYTHON = next((each for each in ("/usr/bin/python3", sys.executable) if os.path.exists(each)))
-CPUS = len(os.sched_getaffinity(0))
 TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -125,22 +124,6 @@ class Hostile(OpenClTenants):
     def daemon_is_well(self):
         self.assertIsNone(self.node.process.poll(), self.node.log_text())
         self.assertTrue(self.node.answers())
-
-
-def driver_seconds(pid):
-    """CPU time of the driver's workers in an executor, from the kernel and not from the daemon's books; None: it has
-    ended."""
-    total = 0
-    try:
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{task}/comm") as comm:
-                if comm.read().strip() == "weir-session" or int(task) == pid:
-                    continue
-            with open(f"/proc/{pid}/task/{task}/schedstat") as stat:
-                total += int(stat.read().split()[0]) / 1e9
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return total
 
 
 def cpu_seconds(pid):
