@@ -81,10 +81,10 @@ TEST(Trace, GoldenBytesAreDecoded) {
 
 TEST(Trace, GoldenBytesOfVersion0AreDecoded) {
   const auto decoded = DecodeTrace(testing::ReadGolden(kGoldenOfVersion0).bytes);
-  ASSERT_TRUE(decoded) << decoded.error().message;
+  ASSERT_TRUE(decoded) << kGoldenOfVersion0 << ": " << decoded.error().message;
   Trace without = KnownTrace();
   without.charges.clear();
-  EXPECT_EQ(*decoded, without);
+  EXPECT_EQ(*decoded, without) << kGoldenOfVersion0;
 }
 
 TEST(Trace, AppendingInPiecesGivesTheSame) {

@@ -24,7 +24,7 @@ class Trace:
 
     def __init__(self, data):
         self.data, self.at = data, 0
-        assert self.take(4) == b"WTRC" and struct.unpack("<HH", self.take(4)) == (1, 0)
+        assert self.take(4) == b"WTRC" and struct.unpack("<HH", self.take(4)) == (1, 1)
         self.at = self.varint() + self.at
         self.processes, self.frames, self.lost, self.until_ns = [], [], 0, None
         while self.at < len(data):

@@ -47,8 +47,9 @@ FrameWeights WeightsOf(const proto::Trace& trace) {
 struct Charged {
   std::int64_t from_ns = 0, to_ns = 0;
   double ns = 0;
-  double weight = 0;  // of the frames in it
+  double weight = 0, frames = 0;  // of the frames in it
   [[nodiscard]] double Scale() const { return weight > 0 ? ns / weight : 1; }
+  [[nodiscard]] double Mean() const { return frames > 0 ? ns / frames : 0; }
 };
 
 std::vector<Charged> SpansOf(const proto::Trace& trace) {
@@ -89,17 +90,20 @@ std::vector<Duration> FrameCosts(const proto::Trace& trace) {
     return costs;
   }
   for (std::size_t i = 0; i < weights.size(); ++i)
-    ForEachSpan(trace.frames[i], spans, [&](Charged& span, double part) { span.weight += weights[i] * part; });
+    ForEachSpan(trace.frames[i], spans, [&](Charged& span, double part) {
+      span.weight += weights[i] * part;
+      span.frames += part;
+    });
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const proto::TraceFrame& frame = trace.frames[i];
-    // What lies before the first charge or after the last is taken to cost what it costs next to it.
+    // What lies before the first charge or after the last is taken to cost what frames next to it cost in the mean.
     const Charged& nearest = frame.begin_ns < spans.front().from_ns ? spans.front() : spans.back();
     double outside = 1, scale = 0;
     ForEachSpan(frame, spans, [&](const Charged& span, double part) {
       outside -= part;
       scale += part * span.Scale();
     });
-    costs.emplace_back(static_cast<std::int64_t>(weights[i] * (scale + std::max(outside, 0.0) * nearest.Scale())));
+    costs.emplace_back(static_cast<std::int64_t>(weights[i] * scale + std::max(outside, 0.0) * nearest.Mean()));
   }
   return costs;
 }

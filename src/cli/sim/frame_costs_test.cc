@@ -72,6 +72,13 @@ TEST(FrameCosts, BeforeAndAfterTheChargesFramesCostWhatThoseNextToThemDo) {
   EXPECT_NEAR(MillisecondsOf(costs.back()), 4, 0.001);
 }
 
+TEST(FrameCosts, AWildFrameAfterTheChargesCostsWhatOthersDo) {
+  proto::Trace trace = TraceWith("worker-cpu-time", Even);
+  trace.charges = {{kStart, 0}, {kStart + 3900 * kMsNs, 390 * 3 * kMsNs}};
+  trace.frames.back().gpu_ns = 10'000 * kMsNs;
+  EXPECT_NEAR(MillisecondsOf(FrameCosts(trace).back()), 3, 0.001);
+}
+
 TEST(FrameCosts, AFrameThatIsCutCountsByItsPart) {
   EXPECT_DOUBLE_EQ(PartInside(0, 100, 0, 100), 1);
   EXPECT_DOUBLE_EQ(PartInside(0, 100, 75, 1000), 0.25);
