@@ -52,7 +52,7 @@ class NoDaemon(emulated.WithEmulatedNode):
         """All of the device, for half a second."""
         e2e.wait_for(lambda: self.node.used_ns()[program.pid] > before + 500_000_000, seconds, "it runs free")
 
-    def test_programs_go_on_unthrottled_while_there_is_no_daemon(self):
+    def test_programs_continue_unthrottled_without_a_daemon(self):
         program, before = self.start_capped()
         time.sleep(2)
         capped = self.node.used_ns()[program.pid]

@@ -51,7 +51,7 @@ class Shares(Distant):
     def make_node(self):
         return emulated.EmulatedNode(CARD, "--listen", "127.0.0.1:0", "--listen-plain", "127.0.0.1:0")
 
-    def test_two_of_them_share_as_promised_to_each(self):
+    def test_two_remote_programs_share_as_promised(self):
         self.node.policy("proportional-share")
         for name, weight in self.WEIGHTS.items():
             self.node.create(name, weight=weight)
