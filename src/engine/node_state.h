@@ -90,7 +90,8 @@ struct NodeEngine::Vgpu_ {
   std::int64_t reserved_ns = 0;                    // for work in flight, in the unit of reports
   std::int64_t reserved_before_ns = 0;             // the same at the last reading
   std::int64_t reported_ns = 0;                    // since the last reading, reservations included
-  double reported_lately = 0, charged_lately = 0;  // ns up to the last reading, with older ones weighted less
+  Duration begun{};                                // what the account has counted of work in flight
+  double reported_lately = 0, counted_lately = 0;  // ns of ended work, with older readings weighted less
   double scale = 1;                                // what the account counts for each reported second
   [[nodiscard]] Duration GpuTimeOf(std::int64_t reports) const { return Duration{Scaled(reports, scale)}; }
   [[nodiscard]] std::int64_t ReportOf(Duration gpu_time) const { return Scaled(gpu_time.count(), 1 / scale); }

@@ -29,19 +29,24 @@ void NodeEngine::Correct(Vgpu_& vgpu, const core::VgpuUse& use) {
   view.used = vgpu.settled + vgpu.pending;
 }
 
-/// Learns what the account counts for each second that the vGPU's processes report.
+/// Learns what the account counts for each second that the vGPU's processes report. Only work that has ended is compared:
+/// a reservation counts as a report once its work has ended, and what the account has counted of work in flight is left
+/// out until then.
 void NodeEngine::LearnScale(Vgpu_& vgpu, const core::VgpuUse& use) {
   constexpr double kScaleMax = 100;
-  // A reservation counts as a report once its work has ended.
-  const std::int64_t ended = vgpu.reported_ns - (vgpu.reserved_ns - vgpu.reserved_before_ns);
+  const Duration begun = use.listed ? vgpu.GpuTimeOf(vgpu.reserved_ns) - vgpu.pending : Duration{0};
+  const std::int64_t reported = vgpu.reported_ns - (vgpu.reserved_ns - vgpu.reserved_before_ns);
+  const Duration counted = use.reported + use.correction - (begun - vgpu.begun);
   vgpu.reported_ns = 0;
   vgpu.reserved_before_ns = vgpu.reserved_ns;
-  const Duration counted = use.reported + use.correction;
-  vgpu.reported_lately = vgpu.reported_lately * kKeptOfBefore + static_cast<double>(ended);
-  vgpu.charged_lately = vgpu.charged_lately * kKeptOfBefore + static_cast<double>(counted.count());
+  vgpu.begun = begun;
+  // Readings in which nothing ends say nothing about reports, and must not outweigh those that do.
+  const double kept = reported > 0 ? kKeptOfBefore : 1;
+  vgpu.reported_lately = vgpu.reported_lately * kept + static_cast<double>(reported);
+  vgpu.counted_lately = vgpu.counted_lately * kept + static_cast<double>(counted.count());
   vgpu.scale = !use.listed || vgpu.reported_lately <= 0
                    ? 1
-                   : std::clamp(vgpu.charged_lately / vgpu.reported_lately, 1 / kScaleMax, kScaleMax);
+                   : std::clamp(vgpu.counted_lately / vgpu.reported_lately, 1 / kScaleMax, kScaleMax);
 }
 
 Status NodeEngine::On(Instant now, const SeeDeviceUse& event, Actions& actions) {

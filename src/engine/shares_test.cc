@@ -94,6 +94,25 @@ TEST(ProportionalShare, SharesHoldWhereReportsIncludeTheTurnsOfOthers) {
   }
 }
 
+// Frames that are as long as the time between two readings, so a reading rarely sees one end.
+TEST(ProportionalShare, FourProcessesGetNoMoreThanOneWhereReportsIncludeTheTurnsOfOthers) {
+  for (const Duration frame : {milliseconds(4), milliseconds(30), milliseconds(100), milliseconds(250)}) {
+    ModelNode node;
+    node.SetPolicy("proportional-share");
+    node.MeterSpans();
+    const VgpuId one = node.AddVgpu("one", {.weight = 50});
+    const VgpuId four = node.AddVgpu("four", {.weight = 50});
+    node.AddProcess(one, {.think = microseconds(300), .gpu = frame});
+    for (int i = 0; i < 4; ++i) node.AddProcess(four, {.think = microseconds(300), .gpu = frame});
+    node.RunFor(seconds(2));
+    auto before = node.Snapshot();
+    node.RunFor(seconds(30));
+    SCOPED_TRACE(::testing::Message() << "frames of " << frame.count() / 1'000'000 << " ms");
+    EXPECT_LE(node.ShareSince(before, four), 0.51);
+    EXPECT_GT(node.DeviceUseSince(before), 0.97);
+  }
+}
+
 // A frame of 16 ms takes up to 128 ms beside seven others, longer than the time between two readings.
 TEST(ProportionalShare, EightSharesHoldWhereReportsIncludeTheTurnsOfOthers) {
   ModelNode node;

@@ -176,7 +176,7 @@ class OnTheDriver(WithAService):
         self.refused(2, "exports no weir_module_v1", "register", "a", os.path.join(e2e.BUILD, "lib/weir/libweir-opencl.so"))
         self.refused(2, "is a program", "register", "a", e2e.WEIR)
         self.refused(2, "opening it failed", "register", "a", FAULTY + "_constructor.so")
-        self.refused(10, "wants CUDA", "register", "a", FAULTY + "_cuda.so")
+        self.refused(10, "requires CUDA", "register", "a", FAULTY + "_cuda.so")
         self.refused(3, "", "register", "a", "/nowhere.so")
         self.refused(2, "name is 1 to 64", "register", "a b", FAULTY + ".so")
         self.assertIn("no module is registered", self.ok("list"))
@@ -256,7 +256,7 @@ class OnTheDriver(WithAService):
         for arguments, code, words in (
                 (("mine", FAULTY + ".so", "refuse", "", "1"), 70, "not in the mood"),
                 (("mine", FAULTY + ".so", "none", "", "1"), 3, "no kernel 'none'"),
-                (("mine", FAULTY + "_cuda.so", "nap", "", "1"), 10, "wants CUDA"),
+                (("mine", FAULTY + "_cuda.so", "nap", "", "1"), 10, "requires CUDA"),
                 (("a b", FAULTY + ".so", "nap", "", "1"), 2, "name is 1 to 64")):
             done = self.example(*arguments)
             self.assertEqual((done.returncode, words in done.stderr), (code, True), done.stderr)

@@ -101,7 +101,7 @@ TEST_F(ElasticOrders, ALaunchThatNeverFitsFailsWithAReason) {
   EXPECT_EQ(client.Finish(kQueue), CL_MEM_OBJECT_ALLOCATION_FAILURE);
   ASSERT_EQ(client.notices.size(), 2U);
   EXPECT_NE(client.notices[1].find("needs 100.0 MiB"), std::string::npos) << client.notices[1];
-  EXPECT_NE(client.notices[1].find("64.0 MiB is all"), std::string::npos) << client.notices[1];
+  EXPECT_NE(client.notices[1].find("64.0 MiB is its maximum"), std::string::npos) << client.notices[1];
   MakeBuffer(client, 12, 4096);
   EXPECT_EQ(client.Finish(kQueue), CL_SUCCESS);
 }

@@ -251,7 +251,7 @@ TEST_F(ElasticParts, AnUncuttableLaunchFailsWithAReason) {
   Launch(client, kItems, 50);
   EXPECT_EQ(client.EndOf(50), CL_MEM_OBJECT_ALLOCATION_FAILURE);
   const std::string said = OnlyNotice(client);
-  EXPECT_NE(said.find("64.0 MiB is all"), std::string::npos) << said;
+  EXPECT_NE(said.find("64.0 MiB is its maximum"), std::string::npos) << said;
   EXPECT_NE(said.find("it can't run in parts: "), std::string::npos) << said;
   // The others are as they were.
   ExpectAll(client, 10, Number);
@@ -267,7 +267,7 @@ TEST_F(ElasticParts, AreDisabledByTheSetting) {
   Launch(client, kItems, 50);
   EXPECT_EQ(client.EndOf(50), CL_MEM_OBJECT_ALLOCATION_FAILURE);
   const std::string said = OnlyNotice(client);
-  EXPECT_NE(said.find("64.0 MiB is all"), std::string::npos) << said;
+  EXPECT_NE(said.find("64.0 MiB is its maximum"), std::string::npos) << said;
   EXPECT_NE(said.find("(--partition never)"), std::string::npos) << said;
   EXPECT_EQ(FreshBooks().launches_not_cut, 0U) << "there was no attempt";
 }
