@@ -34,10 +34,13 @@ class DaemonDies(emulated.WithEmulatedNode):
                              f"{name} is attached again after kill {kill}")
         for name in programs:
             self.wait_frames(name)
-        use = self.measure_truth(programs, 6)
-        print({name: f"{part:.3f}" for name, part in use.items()})
-        for name, part in use.items():
-            self.assertAlmostEqual(part / sum(use.values()), 1 / 3, delta=0.03, msg=f"{name}: the promises hold again")
+
+        def promises_hold_again(use):
+            print({name: f"{part:.3f}" for name, part in use.items()})
+            for name, part in use.items():
+                self.assertAlmostEqual(part / sum(use.values()), 1 / 3, delta=0.03, msg=name)
+
+        self.settled(programs, 6, promises_hold_again)
 
 
 class NoDaemon(emulated.WithEmulatedNode):
