@@ -136,7 +136,7 @@ class Profiles(WithAService):
         done = self.profile("faulty/nap 1", "--device", "device0")
         self.assertEqual((done.returncode, "other runs are on device0 now" in done.stderr), (5, True), done.stderr)
         self.ask("DELETE", "/v1/runs/other")
-        for text, code, words in (('{"weir_profile": 1, "dev', 2, "was cut off"), ("{}", 2, "is no profile"),
+        for text, code, words in (('{"weir_profile": 1, "dev', 2, "is incomplete"), ("{}", 2, "is not a profile"),
                                   ('{"weir_profile": 9}', 10, "version 9, and this Weir reads version 1")):
             file = os.path.join(self.folder, "none.profile")
             with open(file, "w") as out:
