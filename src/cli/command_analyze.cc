@@ -81,8 +81,8 @@ std::string ConditionText(const core::KernelAccess& kernel, std::uint16_t contex
     const core::Expr& condition = kernel.exprs[one.condition];
     const std::string plain =
         condition.op == core::ExprOp::kData ? "depends on data" : core::ExprText(kernel, one.condition);
-    text = (one.holds || condition.op == core::ExprOp::kData ? plain : "not (" + plain + ")") +
-           (text.empty() ? "" : " and " + text);
+    const bool as_it_is = one.holds || condition.op == core::ExprOp::kData;
+    text = fmt::format("{}{}{}", as_it_is ? plain : fmt::format("not ({})", plain), text.empty() ? "" : " and ", text);
   }
   return text;
 }

@@ -30,7 +30,7 @@ Manager::Manager(boost::asio::io_context& loop, StateStore& store, modules::Modu
       loop_, store_, options_.self,
       LeadKeeper::Callbacks{.leads =
                                 [this, alive](Lead lead, const std::vector<Entry>& entries) {
-                                  if (!alive.expired()) Lead_(lead, entries);
+                                  if (!alive.expired()) TakeLead(lead, entries);
                                 },
                             .follows =
                                 [this, alive](const std::string& leader, const std::string& why) {
@@ -55,7 +55,7 @@ std::optional<std::vector<std::string>> Manager::NamedBlobs() const {
   return named;
 }
 
-void Manager::Lead_(Lead lead, const std::vector<Entry>& entries) {
+void Manager::TakeLead(Lead lead, const std::vector<Entry>& entries) {
   auto records = RecordsOf(entries);
   if (!records) return fatal_(records.error());
   auto placement = core::MakePlacement(options_.placement, {});

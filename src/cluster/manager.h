@@ -63,7 +63,7 @@ class Manager {
 
   /// Empty while this manager does not lead: it then does not know the blobs.
   [[nodiscard]] std::optional<std::vector<std::string>> NamedBlobs() const;
-  void Lead_(Lead lead, const std::vector<Entry>& entries);
+  void TakeLead(Lead lead, const std::vector<Entry>& entries);
   void StepDown(const std::string& leader, const std::string& why);
   /// Handles one event, sends its writes, and answers the requests that are now due.
   Status Step(const engine::ClusterEvent& event, engine::ClusterActions& actions);
@@ -80,11 +80,11 @@ class Manager {
   void HandleRuns(const http::Request& request, const std::string& id, http::Respond respond);
   void HandleMember(const http::Request& request, const std::string& rest, http::Respond respond);
   void Inspect(const std::string& name, const std::string& blob, http::Respond respond);
-  void Inspected(const std::string& name, const http::Request& request, http::Respond respond);
+  void Inspected(const std::string& name, const http::Request& request, const http::Respond& respond);
   [[nodiscard]] bool HasInspection() const;
   void Hello(const std::string& name, const http::Request& request, http::Respond respond);
   void Work(const std::string& name, const http::Request& request, http::Respond respond);
-  void Parts(const std::string& name, const http::Request& request, http::Respond respond);
+  void Parts(const std::string& name, const http::Request& request, const http::Respond& respond);
   void Results(const std::string& name, const http::Request& request, http::Respond respond);
   http::Reply RunReply(const std::string& id, unsigned status) const;
   http::Reply Explain(const std::string& id);

@@ -161,7 +161,7 @@ void Manager::Inspect(const std::string& name, const std::string& blob, http::Re
   AnswerWaiters();  // one of them may be a node that waits for work
 }
 
-void Manager::Inspected(const std::string& name, const http::Request& request, http::Respond respond) {
+void Manager::Inspected(const std::string& name, const http::Request& request, const http::Respond& respond) {
   const auto body = ParseBody(request.body);
   const json session = body ? body->value("session", json(0U)) : json();
   const json blob = body ? body->value("blob", json("")) : json();
@@ -227,8 +227,8 @@ void Manager::HandleMember(const http::Request& request, const std::string& rest
   const std::string what = slash == std::string::npos ? "" : rest.substr(slash + 1);
   if (request.method == "POST" && what == "hello") return Hello(name, request, std::move(respond));
   if (request.method == "GET" && what == "work") return Work(name, request, std::move(respond));
-  if (request.method == "POST" && what == "inspected") return Inspected(name, request, std::move(respond));
-  if (request.method == "POST" && what == "parts") return Parts(name, request, std::move(respond));
+  if (request.method == "POST" && what == "inspected") return Inspected(name, request, respond);
+  if (request.method == "POST" && what == "parts") return Parts(name, request, respond);
   if (request.method == "POST" && what == "results") return Results(name, request, std::move(respond));
   respond(http::ErrorReply(NothingAt(request)));
 }
@@ -287,7 +287,7 @@ void Manager::Work(const std::string& name, const http::Request& request, http::
        std::move(respond), milliseconds(std::min(*wait_ms, kWorkWaitMsMax)));
 }
 
-void Manager::Parts(const std::string& name, const http::Request& request, http::Respond respond) {
+void Manager::Parts(const std::string& name, const http::Request& request, const http::Respond& respond) {
   const auto body = ParseBody(request.body);
   if (!body) return respond(http::ErrorReply(body.error()));
   const json session = body->value("session", json()), device = body->value("device", json("")),

@@ -90,6 +90,7 @@ Result<std::unique_ptr<cluster::StateStore>> OpenState(const Flags& flags) {
   if (!flags.etcd.empty()) {
     WEIR_TRY(const auto members, cluster::ParseAddresses(flags.etcd));
     std::vector<std::string> names;
+    names.reserve(members.size());
     for (const cluster::Address& member : members) names.push_back(member.Text());
     return cluster::MakeEtcdStore(names);
   }

@@ -104,13 +104,13 @@ Result<json> Member::AskManagerFor(http::Call call, Duration timeout) {
   return http::ObjectOf(answer, asked);
 }
 
-Result<http::Answer> Member::AskNode(http::Call call, Duration timeout) {
+Result<http::Answer> Member::AskNode(const http::Call& call, Duration timeout) {
   return http::AskUnix(options_.modules_socket, call, timeout);
 }
 
-Result<json> Member::AskNodeFor(http::Call call, Duration timeout) {
+Result<json> Member::AskNodeFor(const http::Call& call, Duration timeout) {
   const std::string asked = "asked " + options_.modules_socket + " for " + call.method + " " + call.target;
-  WEIR_TRY(const http::Answer answer, AskNode(std::move(call), timeout));
+  WEIR_TRY(const http::Answer answer, AskNode(call, timeout));
   return http::ObjectOf(answer, asked);
 }
 

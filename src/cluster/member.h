@@ -79,8 +79,8 @@ class Member {
 
   Result<http::Answer> AskManager(http::Call call, Duration timeout);
   Result<nlohmann::json> AskManagerFor(http::Call call, Duration timeout);
-  Result<http::Answer> AskNode(http::Call call, Duration timeout);
-  Result<nlohmann::json> AskNodeFor(http::Call call, Duration timeout);
+  Result<http::Answer> AskNode(const http::Call& call, Duration timeout);
+  Result<nlohmann::json> AskNodeFor(const http::Call& call, Duration timeout);
   void NextManager(std::size_t after);
   void SayOnce(const std::string& what);
 

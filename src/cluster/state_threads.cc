@@ -170,7 +170,7 @@ Status StateWriter::Write(const std::vector<Change>& changes) {
   const Instant until = platform::Now() + kWriteMax;
   for (;;) {
     // The transaction requires the lead and only the leader writes, so repeating it is harmless.
-    const Status status = store_.Write(lead_, changes);
+    Status status = store_.Write(lead_, changes);
     if (status || status.error().code == Errc::kBusy || platform::Now() >= until) return status;
     std::unique_lock guard(mutex_);
     if (changed_.wait_for(guard, kTryAgainAfter, [this] { return ends_; })) return status;
@@ -182,6 +182,7 @@ void StateWriter::Run() {
     std::vector<Ordered> taken = Take();
     if (taken.empty()) return;
     std::vector<Change> changes;
+    changes.reserve(taken.size());
     for (Ordered& each : taken) changes.push_back(std::move(each.change));
     const Status status = Write(changes);
     if (!status) {

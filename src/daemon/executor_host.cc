@@ -34,22 +34,22 @@ constexpr double kIdleSeconds = 10;
 class LingeringRefusal {
  public:
   static void Start(boost::asio::io_context& loop, platform::Fd connection) {
-    if (count_ >= kMost) return;  // the connection is closed without an answer
+    if (count >= kMost) return;  // the connection is closed without an answer
     auto lingering = std::make_shared<LingeringRefusal>(loop, std::move(connection));
     lingering->timer_.expires_after(seconds(1));
     lingering->timer_.async_wait([lingering](const boost::system::error_code&) {});
   }
   LingeringRefusal(boost::asio::io_context& loop, platform::Fd connection)
       : connection_(std::move(connection)), timer_(loop) {
-    ++count_;
+    ++count;
   }
-  ~LingeringRefusal() { --count_; }
+  ~LingeringRefusal() { --count; }
   LingeringRefusal(const LingeringRefusal&) = delete;
   LingeringRefusal& operator=(const LingeringRefusal&) = delete;
 
  private:
   static constexpr int kMost = 64;
-  static inline int count_ = 0;  // only the loop's thread uses it
+  static inline int count = 0;  // only the loop's thread uses it
   const platform::Fd connection_;
   boost::asio::steady_timer timer_;
 };

@@ -144,7 +144,7 @@ Status PlacementDriver::Publish(const std::string& gpu, std::int64_t shares) {
 Status PlacementDriver::SetSellable(const std::string& gpu, std::int64_t shares) {
   if (shares < 0) return Fail(Errc::kInvalidArgument, fmt::format("{} shares can't be sellable", shares));
   WEIR_TRY(const std::string uuid, UuidOf(gpu));
-  const Status done = ReadAndWrite(
+  Status done = ReadAndWrite(
       [&]() -> Result<http::Answer> {
         WEIR_TRY(http::Answer answer, Once("GET", InventoryTarget(uuid)));
         if (RefusalOf(answer, "")) return answer;

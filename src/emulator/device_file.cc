@@ -343,7 +343,7 @@ Result<Emulated> ReadDevices(std::string_view text, const std::string& file) {
 Result<Emulated> LoadDevices(const std::string& name, const std::vector<std::string>& folders) {
   std::vector<std::string> tried{name};
   if (name.find('/') == std::string::npos)
-    for (const std::string& folder : folders) tried.push_back(folder + "/" + name + ".toml");
+    for (const std::string& folder : folders) tried.push_back(fmt::format("{}/{}.toml", folder, name));
   for (const std::string& path : tried) {
     if (!std::filesystem::is_regular_file(path)) continue;
     WEIR_TRY(const std::string text, platform::ReadFile(path, kFileBytesMax));

@@ -84,7 +84,7 @@ Status Serve(const std::string& devices, const std::string& socket, pid_t parent
   for (const emulator::DeviceDescription& device : emulated.devices)
     std::fprintf(stderr, "weir-emulated-gpu: %s (emulated), %s\n", device.name.c_str(), device.pci.c_str());
   emulator::Service service(std::move(emulated), std::move(listener));
-  const Status ended = service.Run(stop.get(), parent.get());
+  Status ended = service.Run(stop.get(), parent.get());
   ::unlink(socket.c_str());
   return ended;
 }

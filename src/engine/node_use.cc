@@ -29,9 +29,9 @@ void NodeEngine::Correct(Vgpu_& vgpu, const core::VgpuUse& use) {
   view.used = vgpu.settled + vgpu.pending;
 }
 
-/// Learns what the account counts for each second that the vGPU's processes report. Only work that has ended is compared:
-/// a reservation counts as a report once its work has ended, and what the account has counted of work in flight is left
-/// out until then.
+/// Learns what the account counts for each second that the vGPU's processes report. Only work that has ended is
+/// compared: a reservation counts as a report once its work has ended, and what the account has counted of work in
+/// flight is left out until then.
 void NodeEngine::LearnScale(Vgpu_& vgpu, const core::VgpuUse& use) {
   constexpr double kScaleMax = 100;
   const Duration begun = use.listed ? vgpu.GpuTimeOf(vgpu.reserved_ns) - vgpu.pending : Duration{0};

@@ -84,13 +84,13 @@ int ConnectWithin(int fd, const addrinfo& address, Duration timeout) {
 /// Detects a machine that has vanished: data or a probe that it does not acknowledge within three seconds ends the
 /// connection, also while the client only waits.
 void NoticeIfItVanishes(int fd) {
-  constexpr int kOn = 1, kAfter_s = 1, kEvery_s = 1, kTimes = 3;
-  constexpr unsigned kUnheard_ms = 3'000;
+  constexpr int kOn = 1, kAfterSeconds = 1, kEverySeconds = 1, kTimes = 3;
+  constexpr unsigned kUnheardMs = 3'000;
   ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &kOn, sizeof kOn);
-  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &kAfter_s, sizeof kAfter_s);
-  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &kEvery_s, sizeof kEvery_s);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &kAfterSeconds, sizeof kAfterSeconds);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &kEverySeconds, sizeof kEverySeconds);
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &kTimes, sizeof kTimes);
-  ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUnheard_ms, sizeof kUnheard_ms);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUnheardMs, sizeof kUnheardMs);
 }
 
 Result<Connected> ConnectTcp(const std::string& host, std::uint16_t port, const std::string& if_absent,

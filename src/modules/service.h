@@ -80,7 +80,7 @@ class Service {
   // Hosts (service_hosts.cc).
   void StartHost(Slot& slot);
   void StartHostLater(Slot& slot);
-  void OnFrame(Slot& slot, HostFrame frame, std::vector<platform::Fd> fds);
+  void OnFrame(Slot& slot, HostFrame frame, const std::vector<platform::Fd>& fds);
   void OnDevice(Slot& slot, const DeviceFrame& frame);
   void OnDone(Slot& slot, const DoneFrame& frame, const std::vector<platform::Fd>& fds);
   void OnHostEnd(Slot& slot, const std::string& how);

@@ -40,7 +40,7 @@ void Service::StartHost(Slot& slot) {
   auto host = HostProcess::Start(
       loop_, std::move(argv),
       {.frame = [this, &slot](HostFrame frame,
-                              std::vector<platform::Fd> fds) { OnFrame(slot, std::move(frame), std::move(fds)); },
+                              const std::vector<platform::Fd>& fds) { OnFrame(slot, std::move(frame), fds); },
        .ended = [this, &slot](const std::string& how) { OnHostEnd(slot, how); }});
   if (host) {
     slot.host = std::move(*host);
@@ -61,7 +61,7 @@ void Service::StartHostLater(Slot& slot) {
   });
 }
 
-void Service::OnFrame(Slot& slot, HostFrame frame, std::vector<platform::Fd> fds) {
+void Service::OnFrame(Slot& slot, HostFrame frame, const std::vector<platform::Fd>& fds) {
   std::vector<BookAction> actions;
   if (const auto* device = std::get_if<DeviceFrame>(&frame)) {
     OnDevice(slot, *device);

@@ -85,7 +85,7 @@ Result<Entry> Enter(net::Stream& stream, const Greeting& greeting) {
   std::vector<std::byte> bytes;
   wire::Welcome welcome;
   if (Status received = ReceiveFrame(stream, wire::Kind::kWelcome, bytes, welcome, kWelcomeWithin); !received) {
-    Error error = std::move(received.error());
+    Error error = received.error();
     if (error.code == Errc::kUnavailable && stream.peer_name().empty())
       error.message += ", before it answered; is it a port with TLS, for --token?";
     return error;

@@ -135,6 +135,7 @@ Result<int> RunDemo(const DemoOptions& options) {
   WEIR_TRY(const auto device_reply, stage->client().Get("/v1/devices"));
   WEIR_TRY(const auto devices, DevicesFromJson(device_reply));
   std::vector<std::string> names;
+  names.reserve(devices.size());
   for (const DeviceView& device : devices) names.push_back(device.name);
   result.emulated = std::ranges::any_of(devices, [](const DeviceView& device) { return device.kind == "emulated"; });
   result.workloads = result.emulated ? EmulatedWorkloads(names) : DefaultWorkloads();

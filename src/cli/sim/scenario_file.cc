@@ -553,7 +553,7 @@ namespace {
 std::filesystem::path ScenarioFolder() {
   std::error_code none;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", none);
-  const auto installed = program.parent_path().parent_path() / "share/weir/scenarios";
+  auto installed = program.parent_path().parent_path() / "share/weir/scenarios";
   if (!none && std::filesystem::is_directory(installed, none)) return installed;
   return WEIR_SCENARIOS;
 }

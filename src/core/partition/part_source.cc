@@ -387,7 +387,10 @@ class PartRewriter {
       WriteTokens(one.begin, one.end);
       writer_.Put(" = (");
       WriteTokens(one.begin, one.star + 1);
-      writer_.Put(")((" + std::string(one.space) + " char*)weir_given_" + number + " - weir_offset_" + number + ");");
+      std::string given = ")((";
+      given.append(one.space).append(" char*)weir_given_").append(number);
+      given.append(" - weir_offset_").append(number).append(");");
+      writer_.Put(given);
     }
     writer_.NewLine();
     WriteTokens(item.body + 1, item.end);

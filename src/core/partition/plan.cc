@@ -27,8 +27,8 @@ constexpr std::array<std::string_view, 8> kPlanReasons{
     "larger than the device, no node with room, and no way to cut it small enough"};
 
 Duration AsDuration(double spent_s) {
-  constexpr double kForever_s = 1e9;
-  return spent_s < kForever_s ? FromSeconds(spent_s) : Duration::max();
+  constexpr double kForeverSeconds = 1e9;
+  return spent_s < kForeverSeconds ? FromSeconds(spent_s) : Duration::max();
 }
 
 /// The cuttable dimension whose slices have the fewest stretches; with one stretch per argument they are contiguous.

@@ -92,6 +92,11 @@ class ProportionalShare final : public Policy {
       const auto step = static_cast<double>(used.count());
       service.v += step / vgpu.weight;
       largest_step_ns_ = std::max(largest_step_ns_, step);
+      // Frames of several processes are on the device together. They pass one by one, and then run together.
+      if (vgpu.in_flight > 1) {
+        const double together = vgpu.in_flight * static_cast<double>(vgpu.frame_gpu.count());
+        largest_step_ns_ = std::max(largest_step_ns_, together);
+      }
     }
   }
 
@@ -177,7 +182,8 @@ class ProportionalShare final : public Policy {
   Instant last_{};
   double center_ = 0;
   double member_weights_ = 0;
-  double largest_step_ns_ = 0;  // frames are reserved whole, so this approximates the longest frame
+  double largest_step_ns_ = 0;  // frames are reserved whole, so this approximates the longest frame, or several of one
+                                // vGPU that are in flight together
   SlotStates<Service> services_;
 };
 

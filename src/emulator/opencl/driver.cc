@@ -103,7 +103,7 @@ void Driver::AfterForkInChild() {
 }
 
 bool Driver::Start() {
-  static const bool started = [] {
+  static const bool kStarted = [] {
     std::string error = "out of memory";
     try {
       if (Driver* driver = Make(error).release()) {  // The client's thread may use it from now on.
@@ -119,7 +119,7 @@ bool Driver::Start() {
     std::fprintf(stderr, "weir: no emulated GPU: %s\n", error.c_str());
     return false;
   }();
-  return started;
+  return kStarted;
 }
 
 const Driver::Device* Driver::Find(cl_device_id device) const {

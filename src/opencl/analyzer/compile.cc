@@ -62,6 +62,7 @@ Result<std::vector<char>> RunClang(std::vector<std::string> arguments, const std
   WEIR_TRY(const platform::Fd out, MemoryFile("weir-output", ""));
   WEIR_TRY(const platform::Fd said, MemoryFile("weir-diagnostics", ""));
   std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   char* no_environment[]{nullptr};

@@ -65,6 +65,7 @@ core::AnalysisReply Analyse(const Bytes& body) {
   WEIR_TRY(const std::vector<char> bitcode, CompileToBitcode(LanguageOptions(request.options), text));
   WEIR_TRY(analysis.kernels, LowerBitcode(bitcode));
   std::vector<std::string> names;
+  names.reserve(defined.size());
   for (const std::string& macro : defined) names.emplace_back(core::MacroName(macro));
   core::PartSource made =
       asked.empty() ? core::MakePartSource(text, analysis.kernels, names) : core::NoPartSource(analysis.kernels, asked);

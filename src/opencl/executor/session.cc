@@ -61,7 +61,7 @@ void Session::End() {
 }
 
 Status Session::Run() {
-  const Status status = Serve();
+  Status status = Serve();
   End();
   return status;
 }

@@ -358,6 +358,7 @@ void Session::Do(const wire::Migrate& m) {
           [&](cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
             if (found != CL_SUCCESS) return found;
             std::vector<cl_mem> objects;
+            objects.reserve(memories.size());
             for (const Memory* memory : memories) objects.push_back(memory->native);
             return cl_.clEnqueueMigrateMemObjects(queue, static_cast<cl_uint>(objects.size()), objects.data(), m.flags,
                                                   count, waits, event);

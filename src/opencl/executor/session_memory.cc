@@ -149,8 +149,8 @@ cl_int Session::SetArgsAgain(Kernel& kernel) {
     if (!object || object->kind != Kind::kMemory) continue;
     const auto& memory = static_cast<const Memory&>(*object);
     if (kernel.set_to[i] == memory.stored->number) continue;
-    const cl_int error =
-        cl_.clSetKernelArg(kernel.native, static_cast<cl_uint>(i), sizeof memory.native, &memory.native);
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): the argument is the handle
+    const cl_int error = cl_.clSetKernelArg(kernel.native, static_cast<cl_uint>(i), sizeof(cl_mem), &memory.native);
     if (error != CL_SUCCESS) return error;
     kernel.set_to[i] = memory.stored->number;
   }

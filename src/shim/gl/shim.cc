@@ -24,8 +24,8 @@ using Lock = platform::PthreadLock;
 constexpr Duration kPacedSlice = microseconds(100);
 
 void WakePromptly() {
-  static thread_local const bool asked = platform::SetThreadSlice(kPacedSlice);
-  static_cast<void>(asked);
+  static thread_local const bool kAsked = platform::SetThreadSlice(kPacedSlice);
+  static_cast<void>(kAsked);
 }
 
 constexpr GlFunctions::GlEnum kGlSyncGpuCommandsComplete = 0x9117;
