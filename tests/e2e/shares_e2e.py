@@ -72,11 +72,6 @@ class Shares(emulated.WithEmulatedNode):
 
         self.settled(programs, 7, free_time_stays_free)
 
-
-class OneAndFour(emulated.WithEmulatedNode):
-    # Longer frames: one process alone has to keep its claim on a busy host.
-    description = emulated.CARD + '[[program]]\nname = "*"\nframe = "100 ms"\ndrawn = false\n'
-
     def test_four_processes_of_a_tenant_get_no_more_than_one(self):
         for name in ("one", "four"):
             self.node.create(name, weight=50)

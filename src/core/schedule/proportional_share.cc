@@ -2,6 +2,7 @@
 #include "core/schedule/proportional_share.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace weir::core {
@@ -91,7 +92,8 @@ class ProportionalShare final : public Policy {
       if (used == Duration{0}) continue;  // most of them
       const auto step = static_cast<double>(used.count());
       service.v += step / vgpu.weight;
-      largest_step_ns_ = std::max(largest_step_ns_, step);
+      // A correction by the driver's account may be negative: until then the vGPU seemed to be ahead by as much.
+      largest_step_ns_ = std::max(largest_step_ns_, std::abs(step));
       // Frames of several processes are on the device together. They pass one by one, and then run together.
       if (vgpu.in_flight > 1) {
         const double together = vgpu.in_flight * static_cast<double>(vgpu.frame_gpu.count());
