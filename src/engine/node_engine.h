@@ -160,6 +160,7 @@ class NodeEngine {
   Status On(Instant now, const SetMemory& event, Actions& actions);
   Status On(Instant now, const SeeDeviceMemory& event, Actions& actions);
   Status On(Instant now, const SeeDeviceUse& event, Actions& actions);
+  static core::VgpuUse UseOf(Vgpu_& vgpu, bool partial);
   static void Correct(Vgpu_& vgpu, const core::VgpuUse& use);
   static void LearnScale(Vgpu_& vgpu, const core::VgpuUse& use);
   Status On(Instant now, const ProcessAttached& event, Actions& actions);
@@ -195,7 +196,7 @@ class NodeEngine {
   std::vector<std::unique_ptr<Device_>> devices_;
   std::map<VgpuId, std::unique_ptr<Vgpu_>> vgpus_;
   std::map<std::string, VgpuId, std::less<>> names_;
-  const Vgpu_* drawn_last_ = nullptr;  // whose frames came last
+  const Vgpu_* drawn_last_ = nullptr;  // the vGPU of the last FramesDone
   std::uint64_t next_id_ = 1;
 };
 

@@ -83,8 +83,7 @@ struct NodeEngine::Vgpu_ {
   Instant last_progress{};  // last time that it was charged, or had no reason to be
 
   // Charges and the driver's account (docs/accounting.md)
-  Duration settled{};                              // `used` at the last reading, without `pending`
-  Duration pending{};                              // charged at the last reading for work in flight
+  Duration settled{};                              // `used` at the last reading, without work in flight
   Instant settled_at{};                            // {}: there was no reading
   bool listed = false;                             // a process of it has had a counter
   std::int64_t reserved_ns = 0;                    // for work in flight, in the unit of reports

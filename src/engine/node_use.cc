@@ -17,6 +17,16 @@ double NodeEngine::ReportScale(VgpuId id) const {
   return found == vgpus_.end() ? 1 : found->second->scale;
 }
 
+/// What the reconciler corrects. Where the account counts, work in flight is charged once it has run. A process that
+/// has ended without a last value is charged what it reported, unscaled: other processes of the vGPU may have reported
+/// so that the scale is small, and may have written any reservation.
+core::VgpuUse NodeEngine::UseOf(Vgpu_& vgpu, bool partial) {
+  Duration& used = vgpu.View().used;
+  if (partial) used += std::max(Duration{vgpu.reported_ns} - vgpu.GpuTimeOf(vgpu.reported_ns), Duration{0});
+  const Duration in_flight = vgpu.listed && !partial ? vgpu.GpuTimeOf(vgpu.reserved_ns) : Duration{0};
+  return {.vgpu = vgpu.id, .reported = used - vgpu.settled - in_flight, .listed = vgpu.listed, .partial = partial};
+}
+
 /// Applies a correction. What the account has not counted yet of the reservations of work in flight stays charged.
 /// Otherwise each reading would return them, and the vGPU could pass the gate again although its work still waits for
 /// the device.
@@ -24,9 +34,8 @@ void NodeEngine::Correct(Vgpu_& vgpu, const core::VgpuUse& use) {
   core::VgpuView& view = vgpu.View();
   const Duration before = view.used;
   vgpu.settled += use.reported + use.correction;
-  vgpu.pending =
-      use.listed ? std::clamp(before - vgpu.settled, Duration{0}, vgpu.GpuTimeOf(vgpu.reserved_ns)) : Duration{0};
-  view.used = vgpu.settled + vgpu.pending;
+  view.used = vgpu.settled;
+  if (use.listed) view.used += std::clamp(before - vgpu.settled, Duration{0}, vgpu.GpuTimeOf(vgpu.reserved_ns));
 }
 
 /// Learns what the account counts for each second that the vGPU's processes report. Only work that has ended is
@@ -34,7 +43,8 @@ void NodeEngine::Correct(Vgpu_& vgpu, const core::VgpuUse& use) {
 /// flight is left out until then.
 void NodeEngine::LearnScale(Vgpu_& vgpu, const core::VgpuUse& use) {
   constexpr double kScaleMax = 100;
-  const Duration begun = use.listed ? vgpu.GpuTimeOf(vgpu.reserved_ns) - vgpu.pending : Duration{0};
+  const Duration to_run = vgpu.View().used - vgpu.settled;
+  const Duration begun = use.listed ? vgpu.GpuTimeOf(vgpu.reserved_ns) - to_run : Duration{0};
   const std::int64_t reported = vgpu.reported_ns - (vgpu.reserved_ns - vgpu.reserved_before_ns);
   const Duration counted = use.reported + use.correction - (begun - vgpu.begun);
   vgpu.reported_ns = 0;
@@ -59,16 +69,11 @@ Status NodeEngine::On(Instant now, const SeeDeviceUse& event, Actions& actions) 
   std::ranges::sort(listed);
   std::vector<core::VgpuUse> uses;
   uses.reserve(vgpus.size());
-  for (const Vgpu_* vgpu : vgpus) {
+  for (Vgpu_* vgpu : vgpus) {
     const bool partial = vgpu->ended_beyond > 0 || std::ranges::any_of(vgpu->ended, [&](ProcessId process) {
                            return !std::ranges::binary_search(listed, process);
                          });
-    // Where the account counts, work in flight is charged once it has run.
-    const Duration in_flight = vgpu->listed ? vgpu->GpuTimeOf(vgpu->reserved_ns) : Duration{0};
-    uses.push_back({.vgpu = vgpu->id,
-                    .reported = vgpu->View().used - vgpu->settled - in_flight,
-                    .listed = vgpu->listed,
-                    .partial = partial});
+    uses.push_back(UseOf(*vgpu, partial));
   }
   device->reconciler.Settle(now, event.reading, uses);
   for (std::size_t i = 0; i < vgpus.size(); ++i) {

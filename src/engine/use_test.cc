@@ -103,6 +103,25 @@ TEST(DeviceUse, AProcessThatEndsWithoutALastValueIsChargedWhatItReported) {
   EXPECT_EQ(Charged(node, vgpu), before);
 }
 
+// A tenant whose other processes report too much gets a small scale. It must not make short-lived processes cheap.
+TEST(DeviceUse, AProcessThatEndsWithoutALastValueIsChargedWithoutTheScale) {
+  ModelNode node;
+  const VgpuId vgpu = node.AddVgpu("a", {});
+  const ProcessId process = node.AddProcess(vgpu, {});
+  for (int i = 1; i <= 30; ++i) {
+    node.RunFor(milliseconds(100));
+    const core::UseCounter counter{.vgpu = vgpu, .process = process, .key = 1, .total = node.Used(vgpu) / 20};
+    ASSERT_TRUE(node.Do(engine::SeeDeviceUse{"", {.busy = {}, .counters = {&counter, 1}}}));
+  }
+  ASSERT_LT(node.engine().ReportScale(vgpu), 0.1);
+  const Duration settled = node.engine().Vgpu(node.now(), vgpu)->settled;
+  const Duration used = node.Used(vgpu);
+  node.RunFor(milliseconds(50));
+  node.EndProcess(process);
+  ASSERT_TRUE(node.Do(engine::SeeDeviceUse{}));
+  EXPECT_GE(Charged(node, vgpu) - settled, node.Used(vgpu) - used - milliseconds(6)) << "a frame was in flight";
+}
+
 TEST(DeviceUse, AnUnknownDeviceIsAnError) {
   ModelNode node;
   EXPECT_FALSE(node.Do(engine::SeeDeviceUse{"none", {}}));

@@ -82,7 +82,7 @@ class OneCpu:
         return total
 
     def busy_s(self, node):
-        """Since boot, whoever used it, a virtual machine's host excepted."""
+        """Seconds since boot that any process used the processor; without the time that a virtual machine's host took."""
         with open("/proc/stat") as stat:
             for line in stat:
                 fields = line.split()

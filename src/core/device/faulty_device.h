@@ -44,7 +44,7 @@ class FaultyDevice {
   void Remove(Instant now, std::uint32_t client);
   Answer Allocate(Instant now, std::uint32_t client, Bytes bytes);
   void Free(std::uint32_t client, Bytes bytes) { model_.Free(client, bytes); }
-  /// Whether somebody who asks for the account now is answered.
+  /// Whether a request for the account is answered now.
   bool AnswersAccount();
 
   /// For ground truth.
