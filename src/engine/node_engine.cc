@@ -237,7 +237,7 @@ void NodeEngine::TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu) 
     ++vgpu.samples_bad;
   } else if (spent != 0) {
     view.used += vgpu.GpuTimeOf(spent);
-    vgpu.reported_ns += spent;
+    view.reported += Duration{spent};
     vgpu.device->NoteCharge(now, vgpu.GpuTimeOf(spent));
     if (!sample.runs_on) vgpu.last_progress = now;  // one long kernel is charged and nevertheless stuck
   }

@@ -88,7 +88,7 @@ struct NodeEngine::Vgpu_ {
   bool listed = false;                             // a process of it has had a counter
   std::int64_t reserved_ns = 0;                    // for work in flight, in the unit of reports
   std::int64_t reserved_before_ns = 0;             // the same at the last reading
-  std::int64_t reported_ns = 0;                    // since the last reading, reservations included
+  Duration reported_before{};                      // reports up to the last reading, reservations included
   Duration begun{};                                // what the account has counted of work in flight
   double reported_lately = 0, counted_lately = 0;  // ns of ended work, with older readings weighted less
   double scale = 1;                                // what the account counts for each reported second

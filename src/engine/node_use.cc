@@ -22,7 +22,10 @@ double NodeEngine::ReportScale(VgpuId id) const {
 /// so that the scale is small, and may have written any reservation.
 core::VgpuUse NodeEngine::UseOf(Vgpu_& vgpu, bool partial) {
   Duration& used = vgpu.View().used;
-  if (partial) used += std::max(Duration{vgpu.reported_ns} - vgpu.GpuTimeOf(vgpu.reported_ns), Duration{0});
+  if (partial) {
+    const Duration reported = vgpu.View().reported - vgpu.reported_before;
+    used += std::max(reported - vgpu.GpuTimeOf(reported.count()), Duration{0});
+  }
   const Duration in_flight = vgpu.listed && !partial ? vgpu.GpuTimeOf(vgpu.reserved_ns) : Duration{0};
   return {.vgpu = vgpu.id, .reported = used - vgpu.settled - in_flight, .listed = vgpu.listed, .partial = partial};
 }
@@ -45,9 +48,10 @@ void NodeEngine::LearnScale(Vgpu_& vgpu, const core::VgpuUse& use) {
   constexpr double kScaleMax = 100;
   const Duration to_run = vgpu.View().used - vgpu.settled;
   const Duration begun = use.listed ? vgpu.GpuTimeOf(vgpu.reserved_ns) - to_run : Duration{0};
-  const std::int64_t reported = vgpu.reported_ns - (vgpu.reserved_ns - vgpu.reserved_before_ns);
+  const Duration all = vgpu.View().reported - vgpu.reported_before;
+  const std::int64_t reported = all.count() - (vgpu.reserved_ns - vgpu.reserved_before_ns);
   const Duration counted = use.reported + use.correction - (begun - vgpu.begun);
-  vgpu.reported_ns = 0;
+  vgpu.reported_before = vgpu.View().reported;
   vgpu.reserved_before_ns = vgpu.reserved_ns;
   vgpu.begun = begun;
   // Readings in which nothing ends say nothing about reports, and must not outweigh those that do.

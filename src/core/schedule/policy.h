@@ -22,6 +22,7 @@ struct VgpuView {
   std::uint32_t weight = 1;     // 1 … kWeightMax
   Share cap = Share::Whole();   // upper limit of GPU time
   Duration used{};              // GPU time charged so far: settled, plus reserved for what is in flight
+  Duration reported{};          // as the programs report it, before the driver's account corrects it
   std::uint32_t waiting = 0;    // threads waiting at the gate
   std::uint32_t in_flight = 0;  // threads between the gate and the end of their present
   bool stuck = false;           // no work began or ended for long although threads may be present; both counts are 0

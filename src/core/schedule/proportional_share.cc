@@ -2,7 +2,6 @@
 #include "core/schedule/proportional_share.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace weir::core {
@@ -12,7 +11,7 @@ namespace {
 /// service.
 struct Service {
   double v = 0;
-  Duration used{};
+  Duration used{}, reported{};
   bool member = false;
 };
 
@@ -88,17 +87,13 @@ class ProportionalShare final : public Policy {
       bool fresh = false;
       Service& service = services_.At(vgpu, fresh);
       const Duration used = fresh ? Duration{0} : vgpu.used - service.used;
+      const Duration reported = fresh ? Duration{0} : vgpu.reported - service.reported;
       service.used = vgpu.used;
-      if (used == Duration{0}) continue;  // most of them
-      const auto step = static_cast<double>(used.count());
-      service.v += step / vgpu.weight;
-      // A correction by the driver's account may be negative: until then the vGPU seemed to be ahead by as much.
-      largest_step_ns_ = std::max(largest_step_ns_, std::abs(step));
-      // Frames of several processes are on the device together. They pass one by one, and then run together.
-      if (vgpu.in_flight > 1) {
-        const double together = vgpu.in_flight * static_cast<double>(vgpu.frame_gpu.count());
-        largest_step_ns_ = std::max(largest_step_ns_, together);
-      }
+      service.reported = vgpu.reported;
+      if (used == Duration{0}) continue;  // most of them; or a policy that uses this one does not charge it, see cap.cc
+      service.v += static_cast<double>(used.count()) / vgpu.weight;
+      const double in_flight = vgpu.in_flight > 1 ? vgpu.in_flight * static_cast<double>(vgpu.frame_gpu.count()) : 0;
+      largest_step_ns_ = std::max({largest_step_ns_, static_cast<double>(std::max(used, reported).count()), in_flight});
     }
   }
 
@@ -184,8 +179,10 @@ class ProportionalShare final : public Policy {
   Instant last_{};
   double center_ = 0;
   double member_weights_ = 0;
-  double largest_step_ns_ = 0;  // frames are reserved whole, so this approximates the longest frame, or several of one
-                                // vGPU that are in flight together
+  // How long a vGPU may have to wait for frames of another one that passed before its own: the largest recent charge,
+  // report, or work in flight of one vGPU. The report of a frame covers the time that it was on the device, other
+  // clients' turns included. Of a long kernel only the beginning is reserved.
+  double largest_step_ns_ = 0;
   SlotStates<Service> services_;
 };
 
