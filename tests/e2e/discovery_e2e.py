@@ -15,7 +15,7 @@ from split_e2e import ROUNDS, SLOT, TOO_LARGE
 
 
 class Discovery(Products, unittest.TestCase):
-    lost_after = "2"
+    lost_after = "5"
 
     def setUp(self):
         self.processes = Processes()
@@ -99,7 +99,7 @@ class Discovery(Products, unittest.TestCase):
         e2e.wait_for(lambda: self.offer_of("there")["threads"] > 0, 60, "the node says that it is at work")
         self.kill(there)
         self.assertEqual(self.sum_of(program), whole)
-        e2e.wait_for(lambda: self.found() and text_of(os.path.join(self.here.run_dir, "peers")) == "", 20,
+        e2e.wait_for(lambda: self.found() and text_of(os.path.join(self.here.run_dir, "peers")) == "", 60,
                      "the node is offered no more")
 
     def test_a_node_without_a_token_here_is_not_used(self):

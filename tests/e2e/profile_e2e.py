@@ -47,7 +47,8 @@ class Profiles(WithAService):
     def test_measurements_are_learned_and_used_by_placement_and_simulation(self):
         self.ok("register", "sort", os.path.join(MODULES, "sorting_network.so"))
         file = os.path.join(self.folder, "lab.profile")
-        naps = ["faulty/nap 30", "faulty/nap 45"]
+        # Longer than the pauses of a busy host, which would count as slowdown.
+        naps = ["faulty/nap 200", "faulty/nap 300"]
         report, said = self.profiled(*naps, "sort/sorting-network n=16384", "--rounds", "2", "--output", file)
         kernels, pairs = report["kernels"], report["pairs"]
         self.assertEqual([f"{one['module']}/{one['kernel']} {one['arguments']}" for one in kernels],
@@ -56,9 +57,9 @@ class Profiles(WithAService):
         self.assertEqual(said.count(" alone: "), 3, said)
         self.assertEqual(said.count(" times alone"), 6, said)
         # A sleeping kernel disturbs no other, and none wakes early.
-        self.assertGreaterEqual(kernels[0]["need"]["alone_s"], 0.03)
-        self.assertGreaterEqual(pairs[1]["first_s"], 0.03)
-        self.assertGreaterEqual(pairs[1]["second_s"], 0.045)
+        self.assertGreaterEqual(kernels[0]["need"]["alone_s"], 0.2)
+        self.assertGreaterEqual(pairs[1]["first_s"], 0.2)
+        self.assertGreaterEqual(pairs[1]["second_s"], 0.3)
         for pair in pairs:
             self.assertLessEqual(pair["first_beside"], 1.1)
             self.assertGreaterEqual(pair["first_beside"], 0.5)
@@ -79,14 +80,14 @@ class Profiles(WithAService):
         self.assertIn("interference-aware", played.stdout)
 
         before = self.ask("GET", "/v1/devices")[1]["interference"]["observations"]
-        self.ok("run", "faulty", "nap", "--args", "30", "--profile", file)
+        self.ok("run", "faulty", "nap", "--args", "200", "--profile", file)
         self.assertGreater(self.ask("GET", "/v1/devices")[1]["interference"]["observations"], before)
-        self.refused(3, "it has arguments '30', '45'", "run", "faulty", "nap", "--args", "31", "--profile", file)
+        self.refused(3, "it has arguments '200', '300'", "run", "faulty", "nap", "--args", "31", "--profile", file)
         self.refused(3, "nothing of that kernel", "run", "faulty", "count", "--profile", file)
         self.refused(3, "without input", "run", "sort", "sorting-network", "--args", "n=16384", "--input", file,
                      "--profile", file)
         self.ok("register", "faulty", os.path.join(MODULES, "sorting_network.so"))
-        self.refused(10, "differs from the measured one", "run", "faulty", "nap", "--args", "30", "--profile", file)
+        self.refused(10, "differs from the measured one", "run", "faulty", "nap", "--args", "200", "--profile", file)
 
     def test_loads_are_counted_launch_by_launch(self):
         for module in ("sorting_network", "binomial_options"):

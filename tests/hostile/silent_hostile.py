@@ -6,7 +6,7 @@ import hostile
 from hostile import STRANGER, e2e
 
 CONNECTIONS = 600
-ANSWERS_IN = 1.0  # seconds, of a victim's clinfo
+ANSWERS_IN = 1.0  # seconds, of a victim's fastest clinfo: a connection that blocks others does so for several seconds
 
 
 class Silent(hostile.Hostile):
@@ -28,10 +28,9 @@ class Silent(hostile.Hostile):
         made, tried = map(int, attacker.says().split())
         self.assertEqual(tried, CONNECTIONS * len(sockets))
         self.assertGreater(made, CONNECTIONS, "the sockets that others may reach took them")
-        beside = max(self.seconds_of_clinfo() for _ in range(5))
-        print(f"{made} silent connections to {len(sockets)} sockets; clinfo alone {alone:.3f} s, beside them {beside:.3f} s")
-        # The machine's other processes slow both runs: on a busy machine clinfo takes more than a second even without
-        # an attack.
+        # A silent connection that blocks others delays each run of clinfo. A pause of the host delays one or two of them.
+        beside = min(self.seconds_of_clinfo() for _ in range(5))
+        print(f"{made} silent connections to {len(sockets)} sockets; clinfo alone at most {alone:.3f} s, beside them at least {beside:.3f} s")
         self.assertLess(beside, max(ANSWERS_IN, 3 * alone))
         self.daemon_is_well()
 
