@@ -16,10 +16,10 @@
 #include <map>
 #include <memory>
 
+#include "cli/common/places.h"
+#include "cli/common/table.h"
 #include "cli/options.h"
-#include "cli/places.h"
-#include "cli/table.h"
-#include "core/partition/analysis_frames.h"
+#include "kernel/analysis_frames.h"
 #include "platform/fd.h"
 
 namespace weir::cli {
@@ -36,7 +36,7 @@ struct AnalyzeFlags {
 };
 
 /// Sends one request to a new weir-analyzer, which ends with its input.
-core::AnalysisReply AskAnalyzer(const core::AnalysisRequest& request) {
+kernel::AnalysisReply AskAnalyzer(const kernel::AnalysisRequest& request) {
   WEIR_TRY(const std::filesystem::path self, SelfExecutable());
   std::string analyzer = FindHelper(self, kAnalyzer);
   if (analyzer.empty()) return Fail(Errc::kUnavailable, "weir-analyzer is not where weir was installed");
@@ -57,7 +57,7 @@ core::AnalysisReply AskAnalyzer(const core::AnalysisRequest& request) {
   posix_spawn_file_actions_destroy(&files);
   if (error != 0) return platform::ErrnoError("starting " + analyzer, error);
   from_write.Reset();
-  const std::vector<std::byte> frame = core::FrameOf(core::EncodeAnalysisRequest(request));
+  const std::vector<std::byte> frame = kernel::FrameOf(kernel::EncodeAnalysisRequest(request));
   ::signal(SIGPIPE, SIG_IGN);
   for (std::size_t done = 0; done < frame.size();) {
     const ssize_t n = ::write(to_write.get(), frame.data() + done, frame.size() - done);
@@ -71,66 +71,67 @@ core::AnalysisReply AskAnalyzer(const core::AnalysisRequest& request) {
     answer.insert(answer.end(), part.begin(), part.begin() + got);
   while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
   }
-  return core::ReplyOf(answer);
+  return kernel::ReplyOf(answer);
 }
 
-std::string ConditionText(const core::KernelAccess& kernel, std::uint16_t context) {
+std::string ConditionText(const kernel::KernelAccess& kernel, std::uint16_t context) {
   std::string text;
   for (; context != 0; context = kernel.contexts[context].parent) {
-    const core::AccessContext& one = kernel.contexts[context];
-    const core::Expr& condition = kernel.exprs[one.condition];
+    const kernel::AccessContext& one = kernel.contexts[context];
+    const kernel::Expr& condition = kernel.exprs[one.condition];
     const std::string plain =
-        condition.op == core::ExprOp::kData ? "depends on data" : core::ExprText(kernel, one.condition);
-    const bool as_it_is = one.holds || condition.op == core::ExprOp::kData;
+        condition.op == kernel::ExprOp::kData ? "depends on data" : kernel::ExprText(kernel, one.condition);
+    const bool as_it_is = one.holds || condition.op == kernel::ExprOp::kData;
     text = fmt::format("{}{}{}", as_it_is ? plain : fmt::format("not ({})", plain), text.empty() ? "" : " and ", text);
   }
   return text;
 }
 
-std::string PlaceText(const core::KernelAccess& kernel, const core::MemoryAccess& one) {
-  const core::Expr& offset = kernel.exprs[one.offset];
-  std::string text = offset.op == core::ExprOp::kData ? std::string("anywhere")
-                                                      : fmt::format("{} bytes at {}", core::ExprText(kernel, one.bytes),
-                                                                    core::ExprText(kernel, one.offset));
+std::string PlaceText(const kernel::KernelAccess& kernel, const kernel::MemoryAccess& one) {
+  const kernel::Expr& offset = kernel.exprs[one.offset];
+  std::string text =
+      offset.op == kernel::ExprOp::kData
+          ? std::string("anywhere")
+          : fmt::format("{} bytes at {}", kernel::ExprText(kernel, one.bytes), kernel::ExprText(kernel, one.offset));
   if (const std::string condition = ConditionText(kernel, one.context); !condition.empty())
     text += "  where " + condition;
   return text;
 }
 
-void PrintKernel(const core::KernelAccess& kernel, const std::string& no_part) {
-  fmt::print("{}: {}{}\n", Printable(kernel.kernel), core::NameOf(kernel.verdict),
+void PrintKernel(const kernel::KernelAccess& kernel, const std::string& no_part) {
+  fmt::print("{}: {}{}\n", Printable(kernel.kernel), kernel::NameOf(kernel.verdict),
              kernel.reason.empty()
                  ? ""
                  : ": " + Printable(kernel.reason) + (kernel.line != 0 ? fmt::format(" (line {})", kernel.line) : ""));
-  for (const core::MemoryAccess& one : kernel.accesses)
+  for (const kernel::MemoryAccess& one : kernel.accesses)
     fmt::print("  {} {:<12} {}\n", one.write ? (one.may ? "may write" : "writes   ") : "reads    ",
                Printable(kernel.arguments[one.argument].name), Printable(PlaceText(kernel, one)));
   if (!no_part.empty()) fmt::print("  no part's kernel: {}\n", Printable(no_part));
 }
 
-ordered_json KernelJson(const core::KernelAccess& kernel, const std::string& no_part) {
-  ordered_json out{{"kernel", kernel.kernel},   {"verdict", core::NameOf(kernel.verdict)},
+ordered_json KernelJson(const kernel::KernelAccess& kernel, const std::string& no_part) {
+  ordered_json out{{"kernel", kernel.kernel},   {"verdict", kernel::NameOf(kernel.verdict)},
                    {"reason", kernel.reason},   {"line", kernel.line},
                    {"no_part_kernel", no_part}, {"accesses", ordered_json::array()}};
-  for (const core::MemoryAccess& one : kernel.accesses)
+  for (const kernel::MemoryAccess& one : kernel.accesses)
     out["accesses"].push_back({{"argument", kernel.arguments[one.argument].name},
                                {"write", one.write},
                                {"may", one.may},
-                               {"bytes", core::ExprText(kernel, one.bytes)},
-                               {"offset", core::ExprText(kernel, one.offset)},
+                               {"bytes", kernel::ExprText(kernel, one.bytes)},
+                               {"offset", kernel::ExprText(kernel, one.offset)},
                                {"where", ConditionText(kernel, one.context)},
                                {"line", one.line}});
   return out;
 }
 
 /// Returns 1 if a kernel that may be split has no source for parts.
-Result<int> PrintPartSource(const core::ProgramAnalysis& analysis) {
+Result<int> PrintPartSource(const kernel::ProgramAnalysis& analysis) {
   std::string text = analysis.part_source;
   std::replace_if(
       text.begin(), text.end(), [](char c) { return c == 0x7F || (c >= 0 && c < ' ' && c != '\n'); }, ' ');
   fmt::print("{}", text);
   bool all = true;
-  for (const core::PartKernel& part : analysis.parts) {
+  for (const kernel::PartKernel& part : analysis.parts) {
     if (part.why_not.empty()) continue;
     all = false;
     fmt::print(stderr, "weir: no part's kernel of {}: {}\n", Printable(part.kernel), Printable(part.why_not));
@@ -141,26 +142,26 @@ Result<int> PrintPartSource(const core::ProgramAnalysis& analysis) {
 Result<int> Analyze(const Session& session, const AnalyzeFlags& flags) {
   std::ifstream file(flags.file, std::ios::binary);
   if (!file) return Fail(Errc::kNotFound, fmt::format("cannot read '{}': {}", flags.file, std::strerror(errno)));
-  if (flags.options.size() > core::kAnalysisOptionsMax || flags.macros.size() > core::kAnalysisMacrosMax)
-    return Fail(Errc::kInvalidArgument, fmt::format("more than {} options or macros", core::kAnalysisOptionsMax));
-  core::AnalysisRequest request{.options = flags.options, .macros = flags.macros};
+  if (flags.options.size() > kernel::kAnalysisOptionsMax || flags.macros.size() > kernel::kAnalysisMacrosMax)
+    return Fail(Errc::kInvalidArgument, fmt::format("more than {} options or macros", kernel::kAnalysisOptionsMax));
+  kernel::AnalysisRequest request{.options = flags.options, .macros = flags.macros};
   request.source.assign(std::istreambuf_iterator<char>(file), {});
-  if (request.source.find('\0') != std::string::npos || request.source.size() > core::kAnalysisBytesMax / 2)
+  if (request.source.find('\0') != std::string::npos || request.source.size() > kernel::kAnalysisBytesMax / 2)
     return Fail(Errc::kInvalidArgument,
                 fmt::format("'{}' is not an OpenCL C source, or is larger than 4 MiB", flags.file));
-  WEIR_TRY(core::ProgramAnalysis analysis, AskAnalyzer(request));
+  WEIR_TRY(kernel::ProgramAnalysis analysis, AskAnalyzer(request));
   if (flags.part_source) return PrintPartSource(analysis);
-  std::vector<core::KernelAccess>& kernels = analysis.kernels;
+  std::vector<kernel::KernelAccess>& kernels = analysis.kernels;
   std::map<std::string, std::string> no_parts;
-  for (const core::PartKernel& part : analysis.parts) no_parts[part.kernel] = part.why_not;
+  for (const kernel::PartKernel& part : analysis.parts) no_parts[part.kernel] = part.why_not;
   if (!flags.kernel.empty()) {
     std::erase_if(kernels, [&](const auto& one) { return one.kernel != flags.kernel; });
     if (kernels.empty()) return Fail(Errc::kNotFound, fmt::format("'{}' has no kernel '{}'", flags.file, flags.kernel));
   }
   ordered_json out = ordered_json::array();
   bool refused = false;
-  for (const core::KernelAccess& kernel : kernels) {
-    refused = refused || kernel.verdict == core::AccessVerdict::kRefuse;
+  for (const kernel::KernelAccess& kernel : kernels) {
+    refused = refused || kernel.verdict == kernel::AccessVerdict::kRefuse;
     if (session.json)
       out.push_back(KernelJson(kernel, no_parts[kernel.kernel]));
     else

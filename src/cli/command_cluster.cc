@@ -4,12 +4,12 @@
 
 #include <memory>
 
-#include "cli/control_client.h"
+#include "cli/common/control_client.h"
+#include "cli/common/table.h"
+#include "cli/common/terminal.h"
+#include "cli/common/text_units.h"
 #include "cli/manager_client.h"
 #include "cli/options.h"
-#include "cli/table.h"
-#include "cli/terminal.h"
-#include "cli/text_units.h"
 #include "http/client.h"
 
 namespace weir::cli {

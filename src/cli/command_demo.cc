@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
 
-#include "cli/demo/demo.h"
+#include "cli/common/text_units.h"
 #include "cli/options.h"
-#include "cli/text_units.h"
+#include "tools/demo/demo.h"
 
 namespace weir::cli {
 namespace {

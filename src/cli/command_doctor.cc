@@ -5,13 +5,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "cli/doctor/findings.h"
-#include "cli/doctor/gather.h"
-#include "cli/doctor/trial.h"
+#include "cli/common/terminal.h"
+#include "cli/common/text_units.h"
 #include "cli/options.h"
 #include "cli/private_daemon.h"
-#include "cli/terminal.h"
-#include "cli/text_units.h"
+#include "tools/doctor/findings.h"
+#include "tools/doctor/gather.h"
+#include "tools/doctor/trial.h"
 
 namespace weir::cli {
 namespace {

@@ -6,9 +6,9 @@
 #include <deque>
 #include <memory>
 
+#include "cli/common/terminal.h"
 #include "cli/event_text.h"
 #include "cli/options.h"
-#include "cli/terminal.h"
 
 namespace weir::cli {
 namespace {

@@ -8,10 +8,10 @@
 #include <filesystem>
 #include <memory>
 
+#include "cli/common/terminal.h"
+#include "cli/common/text_units.h"
 #include "cli/key_view.h"
 #include "cli/options.h"
-#include "cli/terminal.h"
-#include "cli/text_units.h"
 #include "net/keys.h"
 #include "platform/files.h"
 

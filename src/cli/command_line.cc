@@ -12,9 +12,9 @@
 #include <exception>
 #include <system_error>
 
+#include "cli/common/table.h"
+#include "cli/common/version.h"
 #include "cli/options.h"
-#include "cli/table.h"
-#include "cli/version.h"
 
 namespace weir::cli {
 namespace {

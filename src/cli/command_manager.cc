@@ -7,8 +7,8 @@
 #include <cstring>
 #include <memory>
 
+#include "cli/common/places.h"
 #include "cli/options.h"
-#include "cli/places.h"
 
 namespace weir::cli {
 namespace {

@@ -5,13 +5,13 @@
 #include <memory>
 #include <optional>
 
-#include "cli/memory_view.h"
+#include "cli/common/memory_view.h"
+#include "cli/common/places.h"
+#include "cli/common/snapshot.h"
+#include "cli/common/terminal.h"
+#include "cli/common/text_units.h"
 #include "cli/opencl_devices.h"
 #include "cli/options.h"
-#include "cli/places.h"
-#include "cli/snapshot.h"
-#include "cli/terminal.h"
-#include "cli/text_units.h"
 
 namespace weir::cli {
 namespace {

@@ -6,11 +6,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/common/places.h"
+#include "cli/common/text_units.h"
 #include "cli/manager_client.h"
 #include "cli/migration_targets.h"
 #include "cli/options.h"
-#include "cli/places.h"
-#include "cli/text_units.h"
 #include "platform/unix_socket.h"
 #include "proto/relay_control.h"
 

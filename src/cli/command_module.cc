@@ -5,11 +5,11 @@
 #include <cstdio>
 #include <memory>
 
+#include "cli/common/places.h"
+#include "cli/common/table.h"
+#include "cli/common/terminal.h"
+#include "cli/common/text_units.h"
 #include "cli/options.h"
-#include "cli/places.h"
-#include "cli/table.h"
-#include "cli/terminal.h"
-#include "cli/text_units.h"
 #include "http/client.h"
 #include "modules/kernel_profile.h"
 #include "modules/module_client.h"

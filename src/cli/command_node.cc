@@ -6,15 +6,15 @@
 #include <cstdio>
 #include <memory>
 
+#include "cli/common/places.h"
+#include "cli/common/snapshot.h"
+#include "cli/common/table.h"
+#include "cli/common/terminal.h"
+#include "cli/common/text_units.h"
+#include "cli/common/version.h"
+#include "cli/common/views.h"
 #include "cli/opencl_devices.h"
 #include "cli/options.h"
-#include "cli/places.h"
-#include "cli/snapshot.h"
-#include "cli/table.h"
-#include "cli/terminal.h"
-#include "cli/text_units.h"
-#include "cli/version.h"
-#include "cli/views.h"
 
 namespace weir::cli {
 namespace {
@@ -159,10 +159,6 @@ Result<int> Stop(const Session& session) {
 }
 
 }  // namespace
-
-void PrintJson(const json& object) { fmt::print("{}\n", object.dump(2, ' ', false, json::error_handler_t::replace)); }
-
-void Say(const std::string& message) { fmt::print(stderr, "weir: {}\n", Printable(message)); }
 
 void AddStatus(Command app, Session& session) {
   const Command command = AddCommand(app, "status", "Show whether a daemon runs, and its socket",

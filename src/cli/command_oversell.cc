@@ -7,13 +7,13 @@
 #include <memory>
 #include <optional>
 
+#include "cli/common/snapshot.h"
+#include "cli/common/table.h"
+#include "cli/common/terminal.h"
+#include "cli/common/text_units.h"
 #include "cli/options.h"
 #include "cli/oversell_view.h"
-#include "cli/sim/selling_plan.h"
-#include "cli/snapshot.h"
-#include "cli/table.h"
-#include "cli/terminal.h"
-#include "cli/text_units.h"
+#include "tools/sim/selling_plan.h"
 
 namespace weir::cli {
 namespace {

@@ -5,13 +5,13 @@
 #include <cmath>
 #include <memory>
 
+#include "cli/common/table.h"
+#include "cli/common/terminal.h"
+#include "cli/common/text_units.h"
 #include "cli/options.h"
-#include "cli/sim/play.h"
-#include "cli/sim/selling_plan.h"
-#include "cli/sim/trace_file.h"
-#include "cli/table.h"
-#include "cli/terminal.h"
-#include "cli/text_units.h"
+#include "tools/sim/play.h"
+#include "tools/sim/selling_plan.h"
+#include "tools/sim/trace_file.h"
 
 namespace weir::cli {
 namespace {

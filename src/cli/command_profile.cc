@@ -6,14 +6,14 @@
 #include <memory>
 #include <thread>
 
+#include "cli/common/places.h"
+#include "cli/common/terminal.h"
+#include "cli/common/text_units.h"
 #include "cli/options.h"
-#include "cli/places.h"
-#include "cli/profile/profile_view.h"
-#include "cli/profile/profiler.h"
-#include "cli/terminal.h"
-#include "cli/text_units.h"
 #include "modules/run_json.h"
 #include "platform/files.h"
+#include "tools/profile/profile_view.h"
+#include "tools/profile/profiler.h"
 
 namespace weir::cli {
 namespace {

@@ -9,15 +9,15 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "cli/child.h"
+#include "cli/common/child.h"
+#include "cli/common/program.h"
+#include "cli/common/tenant.h"
+#include "cli/common/terminal.h"
+#include "cli/common/text_units.h"
 #include "cli/options.h"
 #include "cli/private_daemon.h"
-#include "cli/program.h"
-#include "cli/record/frame_recorder.h"
-#include "cli/tenant.h"
-#include "cli/terminal.h"
-#include "cli/text_units.h"
 #include "platform/clock.h"
+#include "tools/record/frame_recorder.h"
 
 namespace weir::cli {
 namespace {

@@ -9,15 +9,15 @@
 #include <filesystem>
 #include <memory>
 
+#include "cli/common/places.h"
+#include "cli/common/program.h"
+#include "cli/common/tenant.h"
+#include "cli/common/text_units.h"
+#include "cli/common/views.h"
 #include "cli/migration_targets.h"
 #include "cli/options.h"
-#include "cli/places.h"
 #include "cli/private_daemon.h"
-#include "cli/program.h"
 #include "cli/remote_node.h"
-#include "cli/tenant.h"
-#include "cli/text_units.h"
-#include "cli/views.h"
 
 namespace weir::cli {
 namespace {

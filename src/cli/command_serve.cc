@@ -9,11 +9,11 @@
 #include <string_view>
 #include <thread>
 
+#include "cli/common/places.h"
+#include "cli/common/text_units.h"
 #include "cli/options.h"
-#include "cli/places.h"
 #include "cli/private_daemon.h"
 #include "cli/serve_devices.h"
-#include "cli/text_units.h"
 #include "cluster/addresses.h"
 #include "core/placement/placement_table.h"
 #include "daemon/serve.h"

@@ -6,12 +6,12 @@
 #include <filesystem>
 #include <memory>
 
+#include "cli/common/table.h"
+#include "cli/common/terminal.h"
 #include "cli/options.h"
-#include "cli/sim/play.h"
-#include "cli/sim/scenario_file.h"
-#include "cli/sim/swarm_command.h"
-#include "cli/table.h"
-#include "cli/terminal.h"
+#include "tools/sim/play.h"
+#include "tools/sim/scenario_file.h"
+#include "tools/sim/swarm_command.h"
 
 namespace weir::cli {
 namespace {

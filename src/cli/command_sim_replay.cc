@@ -5,14 +5,14 @@
 #include <cmath>
 #include <memory>
 
+#include "cli/common/places.h"
+#include "cli/common/table.h"
+#include "cli/common/terminal.h"
+#include "cli/common/text_units.h"
 #include "cli/options.h"
-#include "cli/places.h"
-#include "cli/sim/replay.h"
-#include "cli/sim/trace_file.h"
-#include "cli/table.h"
-#include "cli/terminal.h"
-#include "cli/text_units.h"
 #include "emulator/device_file.h"
+#include "tools/sim/replay.h"
+#include "tools/sim/trace_file.h"
 
 namespace weir::cli {
 namespace {

@@ -6,10 +6,10 @@
 #include <cstdio>
 #include <memory>
 
+#include "cli/common/terminal.h"
+#include "cli/common/text_units.h"
+#include "cli/common/top_view.h"
 #include "cli/options.h"
-#include "cli/terminal.h"
-#include "cli/text_units.h"
-#include "cli/top_view.h"
 #include "platform/clock.h"
 
 namespace weir::cli {

@@ -6,14 +6,14 @@
 #include <filesystem>
 #include <memory>
 
+#include "cli/common/places.h"
+#include "cli/common/snapshot.h"
+#include "cli/common/table.h"
+#include "cli/common/tenant.h"
+#include "cli/common/terminal.h"
+#include "cli/common/text_units.h"
+#include "cli/common/views.h"
 #include "cli/options.h"
-#include "cli/places.h"
-#include "cli/snapshot.h"
-#include "cli/table.h"
-#include "cli/tenant.h"
-#include "cli/terminal.h"
-#include "cli/text_units.h"
-#include "cli/views.h"
 
 namespace weir::cli {
 namespace {

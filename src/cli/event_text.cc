@@ -7,7 +7,7 @@
 #include <ctime>
 
 #include "base/units.h"
-#include "cli/table.h"
+#include "cli/common/table.h"
 
 namespace weir::cli {
 namespace {

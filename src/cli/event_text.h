@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "cli/views.h"
+#include "cli/common/views.h"
 
 namespace weir::cli {
 

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/table.h"
+#include "cli/common/table.h"
 
 namespace weir::cli {
 

@@ -3,7 +3,7 @@
 
 #include <thread>
 
-#include "cli/places.h"
+#include "cli/common/places.h"
 #include "http/client.h"
 #include "http/json_api.h"
 #include "platform/clock.h"

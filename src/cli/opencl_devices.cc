@@ -5,8 +5,8 @@
 
 #include <array>
 
-#include "cli/child.h"
-#include "cli/text_units.h"
+#include "cli/common/child.h"
+#include "cli/common/text_units.h"
 
 namespace weir::cli {
 

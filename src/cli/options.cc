@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/text_units.h"
+#include "cli/common/text_units.h"
 
 namespace weir::cli {
 namespace {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cli/session.h"
-#include "cli/settings.h"
+#include "cli/common/session.h"
+#include "cli/common/settings.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): of the library CLI11
 class App;

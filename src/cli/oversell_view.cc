@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "base/units.h"
-#include "cli/table.h"
-#include "cli/text_units.h"
+#include "cli/common/table.h"
+#include "cli/common/text_units.h"
 
 namespace weir::cli {
 namespace {

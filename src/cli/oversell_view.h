@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/views.h"
+#include "cli/common/views.h"
 
 namespace weir::cli {
 

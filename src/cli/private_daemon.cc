@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "cli/control_client.h"
-#include "cli/program.h"
+#include "cli/common/control_client.h"
+#include "cli/common/program.h"
 #include "daemon/folder_lock.h"
 #include "platform/clock.h"
 #include "platform/fd.h"

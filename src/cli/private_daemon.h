@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
-#include "cli/places.h"
+#include "cli/common/places.h"
 
 namespace weir::cli {
 

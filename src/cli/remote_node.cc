@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "cli/places.h"
+#include "cli/common/places.h"
 #include "platform/fd.h"
 #include "platform/files.h"
 #include "platform/spawn.h"

@@ -6,11 +6,11 @@
 
 #include <algorithm>
 
-#include "cli/child.h"
-#include "cli/device_lines.h"
+#include "cli/common/child.h"
+#include "cli/common/device_lines.h"
+#include "cli/common/places.h"
+#include "cli/common/text_units.h"
 #include "cli/drm_device.h"
-#include "cli/places.h"
-#include "cli/text_units.h"
 
 namespace weir::cli {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/device_lines.h"
+#include "cli/common/device_lines.h"
 
 namespace weir::cli {
 namespace {

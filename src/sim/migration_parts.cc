@@ -17,7 +17,7 @@ void MigrationSimulation::Start(std::uint32_t index) {
   EnterPhase(index, false, Phase::kArriving);
 }
 
-core::PartRange MigrationSimulation::RangeOf(const Task& task, bool there) const {
+kernel::PartRange MigrationSimulation::RangeOf(const Task& task, bool there) const {
   const core::Plan& plan = task.plan;
   if (there) return {plan.dimension, plan.kept(), plan.ends.back()};
   const std::uint32_t piece = task.here.piece;
@@ -34,7 +34,7 @@ void MigrationSimulation::EnterPhase(std::uint32_t index, bool there, Phase phas
   const core::PartNeed whole = task.need.Of({task.plan.dimension, 0, task.plan.ends.back()});
   const bool ends =
       phase == Phase::kArriving || phase == Phase::kReturning || phase == Phase::kDone || phase == Phase::kHolding;
-  const core::PartRange range = ends ? core::PartRange{} : RangeOf(task, there);
+  const kernel::PartRange range = ends ? kernel::PartRange{} : RangeOf(task, there);
   const core::PartNeed need = ends ? whole : task.need.Of(range);
   const auto bytes = [](Bytes size) { return static_cast<double>(size.count); };
   // What the stretches cost, as bytes of the link.

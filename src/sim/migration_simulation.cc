@@ -257,7 +257,7 @@ void MigrationSimulation::Decide(std::uint32_t index, std::uint64_t number, Node
     // What the plan needs there is counted as allocated from now on; the rest of what was held is free.
     keeper.Begin(ClockOf(nodes_[task.peer]), IdOf(task.node), number);
     if (task.plan.Leaves()) {
-      const core::PartRange range = RangeOf(task, true);
+      const kernel::PartRange range = RangeOf(task, true);
       Allocate(task.peer, index, task.need.Of(range).device);
     }
   }

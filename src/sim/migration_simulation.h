@@ -119,7 +119,7 @@ class MigrationSimulation {
   void LeavePhase(std::uint32_t task, bool there);
   void PartDone(std::uint32_t task);
   void End(std::uint32_t task);
-  [[nodiscard]] core::PartRange RangeOf(const Task& task, bool there) const;
+  [[nodiscard]] kernel::PartRange RangeOf(const Task& task, bool there) const;
   void Allocate(std::uint32_t node, std::uint32_t task, Bytes size);
   void AllocateHere(std::uint32_t task);
   void Free(std::uint32_t node, std::uint32_t task);

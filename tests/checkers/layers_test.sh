@@ -6,8 +6,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/expect.sh"
 # A small tree that keeps every rule.
 good_tree() {
   local src="$1/src"
-  mkdir -p "${src}"/{base,core/schedule,platform}
-  printf '# comment\nbase pure:\ncore pure: base\nplatform : base\n' >"${src}/LAYERS"
+  mkdir -p "${src}"/{base,core/schedule,platform,gpu/ring,gpu/log}
+  printf '# comment\nbase pure:\ncore pure: base\nplatform : base\ngpu/ring : base\ngpu/log : base\n' >"${src}/LAYERS"
   printf '#pragma once\n#include <vector>\n#include <chrono>\n#include <fmt/format.h>\n' >"${src}/base/units.h"
   printf '#include "base/check.h"\n#include <cstdio>\n#include <cstdlib>\n' >"${src}/base/check.cc"
   printf '#include "base/units.h"\n#include "core/schedule/policy.h"\n' >"${src}/core/schedule/policy.cc"
@@ -52,11 +52,15 @@ done
 broken "the exception of check.cc is its own" "base is pure" base/units.h '#include <cstdio>'
 broken "test libraries stay in tests" "only *_test" platform/socket.cc '#include <gtest/gtest.h>'
 broken "so does the harness" "only *_test" platform/socket.cc '#include "tests/harness/x.h"'
+broken "a nested module is allowed only what its own line says" "src/LAYERS lets gpu/log include base" gpu/log/log.cc \
+  '#include "platform/socket.h"'
+broken "its neighbours are other modules" "src/LAYERS lets gpu/log include base" gpu/log/log.cc '#include "gpu/ring/ring.h"'
+broken "a file between nested modules belongs to none" "src/gpu/stray.cc: src/gpu has no line" gpu/stray.cc '// nothing'
 broken "a folder without a line fails" "src/stray: has no line" stray/x.cc '// nothing'
 broken "a source file outside a module fails" "src/stray.cc" stray.cc '// nothing'
 broken "a cycle fails" "so that there is no cycle" LAYERS $'gate : daemon\ndaemon : gate'
 broken "a pure module may not depend on one that isn't" "pure depends on pure" LAYERS 'engine pure: platform'
 broken "an unknown module fails" "no such module" LAYERS 'gate : bse'
 broken "a second line for a module fails" "has a line already" LAYERS 'core : base platform'
-broken "a line that can't be read fails" "src/LAYERS:5" LAYERS 'gate base'
+broken "a line that can't be read fails" "src/LAYERS:7" LAYERS 'gate base'
 finish

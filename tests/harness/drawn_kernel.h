@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "core/partition/expr_table.h"
+#include "kernel/expr_table.h"
 
-namespace weir::core {
+namespace weir::kernel {
 
 /// A kernel that is written down by hand.
 struct DrawnKernel {
@@ -41,4 +41,4 @@ struct DrawnKernel {
   }
 };
 
-}  // namespace weir::core
+}  // namespace weir::kernel

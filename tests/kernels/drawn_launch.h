@@ -14,8 +14,8 @@
 #include <map>
 
 #include "base/prng.h"
-#include "core/partition/analysis_frames.h"
-#include "core/partition/cuttable.h"
+#include "kernel/analysis_frames.h"
+#include "kernel/cuttable.h"
 
 namespace weir::testing {
 
@@ -62,8 +62,8 @@ inline const Trial kTrials[]{WEIR_TRIALS(WEIR_TRIAL)};
 struct DrawnLaunch {
   std::vector<Given> given;
   std::vector<std::vector<std::byte>> buffers, scalars;  // by argument
-  std::vector<core::LaunchArgument> arguments;
-  core::KernelLaunch launch{};
+  std::vector<kernel::LaunchArgument> arguments;
+  kernel::KernelLaunch launch{};
 
   DrawnLaunch() = default;
   DrawnLaunch(DrawnLaunch&&) = default;
@@ -131,8 +131,8 @@ inline std::string KernelFile(const std::string& name) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-inline core::ProgramAnalysis AnalyseFile(const std::string& name) {
-  const std::vector<std::byte> frame = core::FrameOf(core::EncodeAnalysisRequest({.source = KernelFile(name)}));
+inline kernel::ProgramAnalysis AnalyseFile(const std::string& name) {
+  const std::vector<std::byte> frame = kernel::FrameOf(kernel::EncodeAnalysisRequest({.source = KernelFile(name)}));
   int to[2], from[2];
   EXPECT_EQ(pipe2(to, O_CLOEXEC), 0);
   EXPECT_EQ(pipe2(from, O_CLOEXEC), 0);
@@ -152,14 +152,14 @@ inline core::ProgramAnalysis AnalyseFile(const std::string& name) {
   for (ssize_t n = 0; (n = read(from[0], part, sizeof part)) > 0;) answer.insert(answer.end(), part, part + n);
   close(from[0]);
   waitpid(child, nullptr, 0);
-  auto analysis = core::ReplyOf(answer);
+  auto analysis = kernel::ReplyOf(answer);
   EXPECT_TRUE(analysis) << (analysis ? "" : analysis.error().message);
-  return analysis ? std::move(*analysis) : core::ProgramAnalysis{};
+  return analysis ? std::move(*analysis) : kernel::ProgramAnalysis{};
 }
 
 template <typename Each>
-void ForBytes(const std::vector<core::Extent>& extents, Each each) {
-  for (const core::Extent& one : extents)
+void ForBytes(const std::vector<kernel::Extent>& extents, Each each) {
+  for (const kernel::Extent& one : extents)
     for (std::uint64_t row = 0; row < one.rows; ++row)
       for (std::uint64_t i = 0; i < one.bytes; ++i) each(one.begin + row * one.stride + i, one.whole);
 }

@@ -14,7 +14,7 @@
 namespace weir::testing {
 namespace {
 
-using core::KernelAccess;
+using kernel::KernelAccess;
 using Ids = std::array<std::uint64_t, 3>;
 
 /// What the program under test asks and does.
@@ -25,7 +25,7 @@ struct Machine {
     bool write;
     Ids group;
   };
-  core::KernelLaunch launch{};
+  kernel::KernelLaunch launch{};
   Ids group{}, local{};
   std::vector<std::vector<std::byte>> buffers;
   std::vector<Record> records;
@@ -208,14 +208,14 @@ class LawRun {
     RunPart({.dimension = 0, .first = 0, .end = machine.launch.Groups(0)});
     machine.recording = false;
     const std::vector<std::vector<std::byte>> unsplit = machine.buffers;
-    const auto answers = core::Cuttable(access_, machine.launch);
+    const auto answers = kernel::Cuttable(access_, machine.launch);
     bool cut = false;
     for (unsigned d = 0; d < trial_.dimensions; ++d) {
       const std::uint64_t groups = machine.launch.Groups(d);
       const auto at = static_cast<std::uint64_t>(prng_.Between(1, static_cast<std::int64_t>(groups)));
-      std::vector<core::PartRange> parts{{d, 0, at}};
+      std::vector<kernel::PartRange> parts{{d, 0, at}};
       if (at < groups) parts.push_back({d, at, groups});
-      for (const core::PartRange& part : parts) CheckContained(part);
+      for (const kernel::PartRange& part : parts) CheckContained(part);
       if (!answers[d].yes) continue;
       cut = true;
       CheckApart(d);
@@ -251,7 +251,7 @@ class LawRun {
     }
   }
 
-  void RunPart(const core::PartRange& part) {
+  void RunPart(const kernel::PartRange& part) {
     for (std::uint64_t z = 0; z < machine.launch.Groups(2); ++z)
       for (std::uint64_t y = 0; y < machine.launch.Groups(1); ++y)
         for (std::uint64_t x = 0; x < machine.launch.Groups(0); ++x) {
@@ -261,8 +261,8 @@ class LawRun {
         }
   }
 
-  void CheckContained(const core::PartRange& part) {
-    const auto footprint = core::FootprintOf(access_, machine.launch, part);
+  void CheckContained(const kernel::PartRange& part) {
+    const auto footprint = kernel::FootprintOf(access_, machine.launch, part);
     ASSERT_TRUE(footprint) << footprint.error().message;
     std::vector<std::vector<std::uint8_t>> marks;  // 1: read, 2: written, 4: surely; 8: it was
     for (std::size_t i = 0; i < machine.buffers.size(); ++i) {
@@ -304,11 +304,11 @@ class LawRun {
       }
   }
 
-  void CheckSplit(const std::vector<core::PartRange>& parts, const std::vector<std::vector<std::byte>>& before,
+  void CheckSplit(const std::vector<kernel::PartRange>& parts, const std::vector<std::vector<std::byte>>& before,
                   const std::vector<std::vector<std::byte>>& unsplit) {
     std::vector<std::vector<std::byte>> merged = before;
-    for (const core::PartRange& part : parts) {
-      const auto footprint = core::FootprintOf(access_, machine.launch, part);
+    for (const kernel::PartRange& part : parts) {
+      const auto footprint = kernel::FootprintOf(access_, machine.launch, part);
       ASSERT_TRUE(footprint);
       for (std::size_t i = 0; i < before.size(); ++i) {
         std::vector<std::byte>& buffer = machine.buffers[i];
@@ -348,8 +348,8 @@ TEST(KernelLaws, VerdictsMatchTheFiles) {
       const std::string name = line.substr(begin, end - begin);
       const auto found = Analysed().find(name);
       ASSERT_NE(found, Analysed().end()) << name;
-      EXPECT_EQ(core::NameOf(found->second.verdict), said) << name << ": " << found->second.reason;
-      ++counts[std::string(core::NameOf(found->second.verdict))];
+      EXPECT_EQ(kernel::NameOf(found->second.verdict), said) << name << ": " << found->second.reason;
+      ++counts[std::string(kernel::NameOf(found->second.verdict))];
     }
   }
   std::string row = "|";
@@ -364,14 +364,14 @@ TEST(KernelLaws, DerivedRangesAreRightAndSplitRunsGiveTheSameBytes) {
   for (const Trial& trial : kTrials) {
     const auto found = Analysed().find(trial.name);
     ASSERT_NE(found, Analysed().end()) << trial.name;
-    EXPECT_NE(found->second.verdict, core::AccessVerdict::kRefuse) << trial.name << ": " << found->second.reason;
-    if (found->second.verdict == core::AccessVerdict::kRefuse) continue;
+    EXPECT_NE(found->second.verdict, kernel::AccessVerdict::kRefuse) << trial.name << ": " << found->second.reason;
+    if (found->second.verdict == kernel::AccessVerdict::kRefuse) continue;
     int cuts = 0;
     for (std::uint64_t seed = 1; seed <= kLaunches; ++seed) {
       cuts += LawRun(trial, found->second, seed).Check() ? 1 : 0;
       if (::testing::Test::HasFatalFailure()) FAIL() << trial.name << ", seed " << seed;
     }
-    std::printf("%-24s %-10s cut in %d of %d launches\n", trial.name, core::NameOf(found->second.verdict), cuts,
+    std::printf("%-24s %-10s cut in %d of %d launches\n", trial.name, kernel::NameOf(found->second.verdict), cuts,
                 kLaunches);
   }
 }

@@ -56,8 +56,8 @@ cl_program Built(const std::string& source) {
 }
 
 struct KernelOnDevice {
-  core::KernelAccess access{};
-  core::PartKernel part{};
+  kernel::KernelAccess access{};
+  kernel::PartKernel part{};
   cl_kernel whole = nullptr, parts = nullptr;
 };
 
@@ -65,12 +65,12 @@ const std::map<std::string, KernelOnDevice>& OnDevice() {
   static const auto all = [] {
     std::map<std::string, KernelOnDevice> made;
     for (const char* file : kKernelFiles) {
-      const core::ProgramAnalysis analysis = AnalyseFile(file);
+      const kernel::ProgramAnalysis analysis = AnalyseFile(file);
       cl_program whole = Built(KernelFile(file)), parts = Built(analysis.part_source);
-      for (const core::KernelAccess& access : analysis.kernels)
-        if (access.verdict != core::AccessVerdict::kRefuse)
+      for (const kernel::KernelAccess& access : analysis.kernels)
+        if (access.verdict != kernel::AccessVerdict::kRefuse)
           made[access.kernel] = {.access = access, .whole = Cl().clCreateKernel(whole, access.kernel.c_str(), nullptr)};
-      for (const core::PartKernel& part : analysis.parts) {
+      for (const kernel::PartKernel& part : analysis.parts) {
         made[part.kernel].part = part;
         made[part.kernel].parts = Cl().clCreateKernel(parts, ("weir_part_" + part.kernel).c_str(), nullptr);
       }
@@ -87,7 +87,7 @@ class PartsRun {
 
   /// How many parts were run.
   int Check() {
-    const auto answers = core::Cuttable(kernel_.access, drawn_.launch);
+    const auto answers = kernel::Cuttable(kernel_.access, drawn_.launch);
     std::vector<std::vector<std::byte>> unsplit;
     int parts = 0;
     for (unsigned d = 0; d < trial_.dimensions; ++d) {
@@ -116,7 +116,7 @@ class PartsRun {
     std::vector<std::byte> bytes;
   };
 
-  void Run(cl_kernel kernel, std::vector<Slice>& slices, const core::PartRange* part) {
+  void Run(cl_kernel kernel, std::vector<Slice>& slices, const kernel::PartRange* part) {
     std::vector<std::vector<std::byte>> memories(slices.size());
     std::vector<cl_mem> made;
     cl_uint argument = 0;
@@ -141,7 +141,7 @@ class PartsRun {
         ASSERT_EQ(Cl().clSetKernelArg(kernel, argument, sizeof(cl_mem), &made.back()), CL_SUCCESS);
       }
     }
-    const core::KernelLaunch& launch = drawn_.launch;
+    const kernel::KernelLaunch& launch = drawn_.launch;
     std::array<std::size_t, 3> offset{}, global{}, local{};
     for (unsigned d = 0; d < 3; ++d)
       offset[d] = launch.offset[d], global[d] = launch.global[d], local[d] = launch.local[d];
@@ -194,15 +194,15 @@ class PartsRun {
     return unsplit;
   }
 
-  void RunPart(const core::PartRange& part, std::vector<std::vector<std::byte>>& merged) {
-    const auto footprint = core::FootprintOf(kernel_.access, drawn_.launch, part);
+  void RunPart(const kernel::PartRange& part, std::vector<std::vector<std::byte>>& merged) {
+    const auto footprint = kernel::FootprintOf(kernel_.access, drawn_.launch, part);
     ASSERT_TRUE(footprint);
     std::vector<Slice> slices(drawn_.given.size());
     for (std::size_t i = 0; i < slices.size(); ++i) {
-      const core::ArgumentFootprint& one = (*footprint)[i];
+      const kernel::ArgumentFootprint& one = (*footprint)[i];
       std::uint64_t begin = ~std::uint64_t{0}, end = 0;
       for (const auto* extents : {&one.reads, &one.writes})
-        for (const core::Extent& extent : *extents)
+        for (const kernel::Extent& extent : *extents)
           begin = std::min(begin, extent.begin), end = std::max(end, extent.end());
       if (end == 0) continue;
       slices[i].begin = begin / kSliceAlign * kSliceAlign;

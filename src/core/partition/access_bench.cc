@@ -2,9 +2,9 @@
 // Cost of a launch of a kernel with known accesses: whether it may be cut, and what one part touches (bar: 20 us).
 #include <benchmark/benchmark.h>
 
-#include "core/partition/cuttable.h"
-#include "core/partition/expr_table.h"
 #include "core/partition/plan_cache.h"
+#include "kernel/cuttable.h"
+#include "kernel/expr_table.h"
 
 namespace weir::core {
 namespace {
@@ -13,18 +13,18 @@ namespace {
 class PlaneKernel {
  public:
   explicit PlaneKernel(std::uint16_t planes) {
-    access_.verdict = AccessVerdict::kExact;
+    access_.verdict = kernel::AccessVerdict::kExact;
     access_.kernel = "planes";
-    for (std::uint16_t i = 0; i < planes; ++i) access_.arguments.push_back({.kind = ArgumentKind::kBuffer});
-    access_.arguments.push_back({.kind = ArgumentKind::kScalar, .bytes = 4});
+    for (std::uint16_t i = 0; i < planes; ++i) access_.arguments.push_back({.kind = kernel::ArgumentKind::kBuffer});
+    access_.arguments.push_back({.kind = kernel::ArgumentKind::kScalar, .bytes = 4});
     width_ = table_.Argument(planes, 32);
-    column_ = table_.Convert(ExprOp::kTrunc, table_.Leaf(ExprOp::kGlobalId, 0), 32);
-    row_ = table_.Convert(ExprOp::kTrunc, table_.Leaf(ExprOp::kGlobalId, 1), 32);
+    column_ = table_.Convert(kernel::ExprOp::kTrunc, table_.Leaf(kernel::ExprOp::kGlobalId, 0), 32);
+    row_ = table_.Convert(kernel::ExprOp::kTrunc, table_.Leaf(kernel::ExprOp::kGlobalId, 1), 32);
   }
 
   /// Later accesses happen only if a < b.
   void Where(std::uint16_t a, std::uint16_t b) {
-    const auto condition = table_.Binary(ExprOp::kSLt, a, b);
+    const auto condition = table_.Binary(kernel::ExprOp::kSLt, a, b);
     access_.contexts.push_back({.parent = context_, .condition = condition});
     context_ = static_cast<std::uint16_t>(access_.contexts.size() - 1);
   }
@@ -33,37 +33,40 @@ class PlaneKernel {
   std::uint16_t RoundsUpToWidth() {
     const auto none = table_.Constant(0, 32), one = table_.Constant(1, 32);
     access_.tests.push_back({.loop = access_.loops, .start = none, .step = one, .bound = width_});
-    return table_.Leaf(ExprOp::kLoop, access_.loops++, 32);
+    return table_.Leaf(kernel::ExprOp::kLoop, access_.loops++, 32);
   }
   /// plane[row * width + column]
   void Touch(std::uint16_t plane, bool write, std::uint16_t row, std::uint16_t column) {
-    const auto index = table_.Binary(ExprOp::kAdd, table_.Binary(ExprOp::kMul, row, width_), column);
+    const auto index = table_.Binary(kernel::ExprOp::kAdd, table_.Binary(kernel::ExprOp::kMul, row, width_), column);
     const auto four = table_.Constant(4);
-    access_.accesses.push_back({.argument = plane,
-                                .write = write,
-                                .context = context_,
-                                .offset = table_.Binary(ExprOp::kMul, table_.Convert(ExprOp::kSExt, index, 64), four),
-                                .bytes = four});
+    access_.accesses.push_back(
+        {.argument = plane,
+         .write = write,
+         .context = context_,
+         .offset = table_.Binary(kernel::ExprOp::kMul, table_.Convert(kernel::ExprOp::kSExt, index, 64), four),
+         .bytes = four});
   }
   std::uint16_t Constant(std::int64_t value) { return table_.Constant(value, 32); }
-  std::uint16_t Plus(std::uint16_t a, std::int64_t b) { return table_.Binary(ExprOp::kAdd, a, table_.Constant(b, 32)); }
+  std::uint16_t Plus(std::uint16_t a, std::int64_t b) {
+    return table_.Binary(kernel::ExprOp::kAdd, a, table_.Constant(b, 32));
+  }
   [[nodiscard]] std::uint16_t width() const { return width_; }
   [[nodiscard]] std::uint16_t row() const { return row_; }
   [[nodiscard]] std::uint16_t column() const { return column_; }
 
-  KernelAccess Take() {
+  kernel::KernelAccess Take() {
     access_.exprs = table_.exprs();
     return std::move(access_);
   }
 
  private:
-  ExprTable table_;
-  KernelAccess access_;
+  kernel::ExprTable table_;
+  kernel::KernelAccess access_;
   std::uint16_t width_ = 0, row_ = 0, column_ = 0, context_ = 0;
 };
 
 /// for (k = 0; k < n; ++k) sum += a[row][k] * b[k][column]; c[row][column] = sum
-KernelAccess ProductAccess() {
+kernel::KernelAccess ProductAccess() {
   PlaneKernel k(3);
   k.Where(k.row(), k.width());
   k.Where(k.column(), k.width());
@@ -77,7 +80,7 @@ KernelAccess ProductAccess() {
 }
 
 /// Reads five points of one plane, inside its border, and writes another plane.
-KernelAccess StencilAccess() {
+kernel::KernelAccess StencilAccess() {
   PlaneKernel k(2);
   k.Where(k.Constant(0), k.row());
   k.Where(k.Constant(0), k.column());
@@ -95,28 +98,28 @@ KernelAccess StencilAccess() {
 constexpr std::int32_t kPlaneWidth = 4096;
 constexpr std::uint64_t kPlaneBytes = 4ULL * kPlaneWidth * kPlaneWidth;
 
-std::vector<LaunchArgument> PlanesOf(const KernelAccess& access) {
-  std::vector<LaunchArgument> arguments;
+std::vector<kernel::LaunchArgument> PlanesOf(const kernel::KernelAccess& access) {
+  std::vector<kernel::LaunchArgument> arguments;
   for (std::size_t i = 0; i + 1 < access.arguments.size(); ++i)
     arguments.push_back({.memory = i, .bytes = kPlaneBytes});
   arguments.push_back({.value = std::as_bytes(std::span(&kPlaneWidth, 1))});
   return arguments;
 }
 
-KernelLaunch PlaneLaunch(const std::vector<LaunchArgument>& arguments) {
+kernel::KernelLaunch PlaneLaunch(const std::vector<kernel::LaunchArgument>& arguments) {
   return {.dimensions = 2, .global = {kPlaneWidth, kPlaneWidth, 1}, .local = {16, 16, 1}, .arguments = arguments};
 }
 
-void BM_LaunchAccess(benchmark::State& state, KernelAccess (*make)()) {
-  const KernelAccess access = make();
-  const std::vector<LaunchArgument> arguments = PlanesOf(access);
-  const KernelLaunch launch = PlaneLaunch(arguments);
-  const PartRange part{.dimension = 1, .first = 64, .end = 128};
-  if (!CheckAccess(access) || !Cuttable(access, launch)[1].yes)
+void BM_LaunchAccess(benchmark::State& state, kernel::KernelAccess (*make)()) {
+  const kernel::KernelAccess access = make();
+  const std::vector<kernel::LaunchArgument> arguments = PlanesOf(access);
+  const kernel::KernelLaunch launch = PlaneLaunch(arguments);
+  const kernel::PartRange part{.dimension = 1, .first = 64, .end = 128};
+  if (!kernel::CheckAccess(access) || !kernel::Cuttable(access, launch)[1].yes)
     return state.SkipWithError("it is not cut along its rows, which is what this is the cost of");
   for (auto _ : state) {
-    const auto answers = Cuttable(access, launch);
-    const auto footprint = FootprintOf(access, launch, part);
+    const auto answers = kernel::Cuttable(access, launch);
+    const auto footprint = kernel::FootprintOf(access, launch, part);
     benchmark::DoNotOptimize(answers.data());
     benchmark::DoNotOptimize(footprint->data());
   }
@@ -126,11 +129,11 @@ BENCHMARK_CAPTURE(BM_LaunchAccess, stencil, StencilAccess);
 
 /// All decisions about one launch that does not fit, with `peers` nodes: whether it may be cut, and where. `kept`: the
 /// launch is in the cache.
-void BM_CutDecision(benchmark::State& state, KernelAccess (*make)(), bool kept) {
-  const auto analysis = std::make_shared<const ProgramAnalysis>(ProgramAnalysis{.kernels = {make()}});
-  const KernelAccess& access = analysis->kernels.front();
-  const std::vector<LaunchArgument> arguments = PlanesOf(access);
-  const KernelLaunch launch = PlaneLaunch(arguments);
+void BM_CutDecision(benchmark::State& state, kernel::KernelAccess (*make)(), bool kept) {
+  const auto analysis = std::make_shared<const kernel::ProgramAnalysis>(kernel::ProgramAnalysis{.kernels = {make()}});
+  const kernel::KernelAccess& access = analysis->kernels.front();
+  const std::vector<kernel::LaunchArgument> arguments = PlanesOf(access);
+  const kernel::KernelLaunch launch = PlaneLaunch(arguments);
   PlanViews views{.here = {.room = Bytes{kPlaneBytes * 3 / 2},
                            .total = Bytes{kPlaneBytes * 3 / 2},
                            .in_bytes_per_s = 8e9,

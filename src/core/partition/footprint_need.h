@@ -4,9 +4,9 @@
 
 #include <unordered_map>
 
-#include "core/partition/cuttable.h"
 #include "core/partition/need.h"
-#include "core/partition/part_slices.h"
+#include "kernel/cuttable.h"
+#include "kernel/part_slices.h"
 
 namespace weir::core {
 
@@ -14,32 +14,34 @@ namespace weir::core {
 /// evaluated needs more than any device has. Results are cached, up to a bound. Not thread-safe.
 class FootprintNeed final : public TaskNeed {
  public:
-  FootprintNeed(const KernelAccess& access, const KernelLaunch& launch, std::uint64_t alignment);
+  FootprintNeed(const kernel::KernelAccess& access, const kernel::KernelLaunch& launch, std::uint64_t alignment);
 
   [[nodiscard]] bool Cuttable(unsigned dimension) const override { return may_[dimension].yes; }
-  [[nodiscard]] PartNeed Of(const PartRange& part) const override;
+  [[nodiscard]] PartNeed Of(const kernel::PartRange& part) const override;
   /// Number of ranges that were evaluated so far.
   [[nodiscard]] std::uint64_t evaluated() const { return evaluated_; }
   /// Why a dimension can't be cut, as text.
-  [[nodiscard]] const CutAnswer& Answer(unsigned dimension) const { return may_[dimension]; }
+  [[nodiscard]] const kernel::CutAnswer& Answer(unsigned dimension) const { return may_[dimension]; }
   /// Slices that all parts along this dimension read and none writes.
-  [[nodiscard]] const std::vector<MemorySlice>& AlikeAlong(unsigned dimension) const { return alike_[dimension]; }
+  [[nodiscard]] const std::vector<kernel::MemorySlice>& AlikeAlong(unsigned dimension) const {
+    return alike_[dimension];
+  }
 
  private:
   static constexpr std::size_t kKnownMax = 4096;
-  [[nodiscard]] PartNeed Evaluate(const PartRange& part) const;
+  [[nodiscard]] PartNeed Evaluate(const kernel::PartRange& part) const;
 
-  const KernelAccess& access_;
-  const KernelLaunch& launch_;
+  const kernel::KernelAccess& access_;
+  const kernel::KernelLaunch& launch_;
   const std::uint64_t alignment_;
-  std::array<CutAnswer, kDimensionsMax> may_;
-  std::array<std::vector<MemorySlice>, kDimensionsMax> alike_;
+  std::array<kernel::CutAnswer, kDimensionsMax> may_;
+  std::array<std::vector<kernel::MemorySlice>, kDimensionsMax> alike_;
   struct RangeHash {
-    std::size_t operator()(const PartRange& part) const {
+    std::size_t operator()(const kernel::PartRange& part) const {
       return (part.first * 0x9E3779B97F4A7C15U ^ part.end) * 0x9E3779B97F4A7C15U + part.dimension;
     }
   };
-  mutable std::unordered_map<PartRange, PartNeed, RangeHash> known_;
+  mutable std::unordered_map<kernel::PartRange, PartNeed, RangeHash> known_;
   mutable std::uint64_t evaluated_ = 0;
 };
 

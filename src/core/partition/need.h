@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "core/partition/part_range.h"
+#include "kernel/part_range.h"
 
 namespace weir::core {
 
@@ -28,7 +28,7 @@ class TaskNeed {
   virtual ~TaskNeed() = default;
   /// Whether parts along this dimension can run separately with the same result.
   [[nodiscard]] virtual bool Cuttable(unsigned dimension) const = 0;
-  [[nodiscard]] virtual PartNeed Of(const PartRange& part) const = 0;
+  [[nodiscard]] virtual PartNeed Of(const kernel::PartRange& part) const = 0;
 };
 
 /// An argument whose part grows with the groups along one dimension: fixed + groups · per_group.
@@ -48,7 +48,7 @@ class AffineNeed final : public TaskNeed {
   [[nodiscard]] bool Cuttable(unsigned dimension) const override {
     return !of_[dimension].empty() && !kept_[dimension];
   }
-  [[nodiscard]] PartNeed Of(const PartRange& part) const override {
+  [[nodiscard]] PartNeed Of(const kernel::PartRange& part) const override {
     PartNeed need;
     for (const AffineArgument& argument : of_[part.dimension]) {
       const std::uint64_t size = argument.fixed.count + argument.per_group.count * part.count();

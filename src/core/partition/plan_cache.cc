@@ -38,22 +38,22 @@ class KeyWriter {
   std::vector<std::byte> key_;
 };
 
-std::vector<std::vector<std::byte>> ValuesOf(const KernelLaunch& launch) {
+std::vector<std::vector<std::byte>> ValuesOf(const kernel::KernelLaunch& launch) {
   std::vector<std::vector<std::byte>> values;
-  for (const LaunchArgument& argument : launch.arguments)
+  for (const kernel::LaunchArgument& argument : launch.arguments)
     values.emplace_back(argument.value.begin(), argument.value.end());
   return values;
 }
 
-std::vector<LaunchArgument> ArgumentsWith(const KernelLaunch& launch,
-                                          const std::vector<std::vector<std::byte>>& values) {
-  std::vector<LaunchArgument> arguments(launch.arguments.begin(), launch.arguments.end());
+std::vector<kernel::LaunchArgument> ArgumentsWith(const kernel::KernelLaunch& launch,
+                                                  const std::vector<std::vector<std::byte>>& values) {
+  std::vector<kernel::LaunchArgument> arguments(launch.arguments.begin(), launch.arguments.end());
   for (std::size_t i = 0; i < arguments.size(); ++i) arguments[i].value = values[i];
   return arguments;
 }
 
-KernelLaunch LaunchWith(const KernelLaunch& launch, std::span<const LaunchArgument> arguments) {
-  KernelLaunch copy = launch;
+kernel::KernelLaunch LaunchWith(const kernel::KernelLaunch& launch, std::span<const kernel::LaunchArgument> arguments) {
+  kernel::KernelLaunch copy = launch;
   copy.arguments = arguments;
   return copy;
 }
@@ -64,8 +64,9 @@ bool Alike(const PlanViews& a, const PlanViews& b) {
   return a.mode == b.mode && DevicesAlike(a.here, b.here) && std::ranges::equal(a.peers, b.peers, PeersAlike);
 }
 
-CutLaunchPlans::CutLaunchPlans(std::shared_ptr<const ProgramAnalysis> analysis, const KernelAccess& access,
-                               const KernelLaunch& launch, std::uint64_t alignment)
+CutLaunchPlans::CutLaunchPlans(std::shared_ptr<const kernel::ProgramAnalysis> analysis,
+                               const kernel::KernelAccess& access, const kernel::KernelLaunch& launch,
+                               std::uint64_t alignment)
     : analysis_(std::move(analysis)),
       values_(ValuesOf(launch)),
       arguments_(ArgumentsWith(launch, values_)),
@@ -90,8 +91,8 @@ const Plan& CutLaunchPlans::PlanFor(const PlanViews& views, bool from_elsewhere)
   return plans_.front().plan;
 }
 
-std::vector<std::byte> LaunchCache::KeyOf(std::uint64_t program, std::size_t kernel, const KernelAccess& access,
-                                          const KernelLaunch& launch, std::uint64_t alignment) {
+std::vector<std::byte> LaunchCache::KeyOf(std::uint64_t program, std::size_t kernel, const kernel::KernelAccess& access,
+                                          const kernel::KernelLaunch& launch, std::uint64_t alignment) {
   KeyWriter key;
   key.Word(program);
   key.Word(kernel);
@@ -102,14 +103,14 @@ std::vector<std::byte> LaunchCache::KeyOf(std::uint64_t program, std::size_t ker
     key.Word(launch.global[d]);
     key.Word(launch.local[d]);
   }
-  for (const LaunchArgument& argument : launch.arguments) {
+  for (const kernel::LaunchArgument& argument : launch.arguments) {
     key.Word(argument.memory);
     key.Word(argument.offset);
     key.Word(argument.bytes);
     key.Word(argument.value.size());
   }
-  for (const Expr& expr : access.exprs) {
-    if (expr.op != ExprOp::kArgument || expr.a >= launch.arguments.size()) continue;
+  for (const kernel::Expr& expr : access.exprs) {
+    if (expr.op != kernel::ExprOp::kArgument || expr.a >= launch.arguments.size()) continue;
     const std::span<const std::byte> value = launch.arguments[expr.a].value;
     const std::size_t begin = std::min<std::size_t>(expr.b, value.size());
     key.Bytes(value.subspan(begin, std::min<std::size_t>((expr.bits + 7) / 8, value.size() - begin)));

@@ -9,9 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "core/partition/analysis_frames.h"
 #include "core/partition/footprint_need.h"
 #include "core/partition/plan.h"
+#include "kernel/analysis_frames.h"
 
 namespace weir::core {
 
@@ -32,13 +32,13 @@ class CutLaunchPlans {
   static constexpr std::size_t kPlansMax = 4;
 
   /// Copies `launch` with its arguments; it has passed CheckLaunch. `analysis` owns `access`.
-  CutLaunchPlans(std::shared_ptr<const ProgramAnalysis> analysis, const KernelAccess& access,
-                 const KernelLaunch& launch, std::uint64_t alignment);
+  CutLaunchPlans(std::shared_ptr<const kernel::ProgramAnalysis> analysis, const kernel::KernelAccess& access,
+                 const kernel::KernelLaunch& launch, std::uint64_t alignment);
   CutLaunchPlans(const CutLaunchPlans&) = delete;
   CutLaunchPlans& operator=(const CutLaunchPlans&) = delete;
 
   [[nodiscard]] const FootprintNeed& need() const { return need_; }
-  [[nodiscard]] const KernelLaunch& launch() const { return launch_; }
+  [[nodiscard]] const kernel::KernelLaunch& launch() const { return launch_; }
   /// The result of MakePlan for the whole launch with these views, or with similar ones. Valid until the next call.
   const Plan& PlanFor(const PlanViews& views, bool from_elsewhere);
   [[nodiscard]] std::uint64_t made() const { return made_; }  // number of plans made so far
@@ -50,10 +50,10 @@ class CutLaunchPlans {
     Plan plan;
   };
 
-  const std::shared_ptr<const ProgramAnalysis> analysis_;
+  const std::shared_ptr<const kernel::ProgramAnalysis> analysis_;
   std::vector<std::vector<std::byte>> values_;
-  std::vector<LaunchArgument> arguments_;
-  KernelLaunch launch_;
+  std::vector<kernel::LaunchArgument> arguments_;
+  kernel::KernelLaunch launch_;
   FootprintNeed need_;
   std::list<CachedPlan> plans_;  // most recently used first
   std::uint64_t made_ = 0;
@@ -66,8 +66,8 @@ class LaunchCache {
 
   /// Key of a launch of kernel number `kernel` of program number `program`. It contains everything that determines its
   /// needs: geometry, buffer positions, and those bytes of scalars that accesses depend on.
-  static std::vector<std::byte> KeyOf(std::uint64_t program, std::size_t kernel, const KernelAccess& access,
-                                      const KernelLaunch& launch, std::uint64_t alignment);
+  static std::vector<std::byte> KeyOf(std::uint64_t program, std::size_t kernel, const kernel::KernelAccess& access,
+                                      const kernel::KernelLaunch& launch, std::uint64_t alignment);
 
   /// Null if the launch is not in the cache.
   CutLaunchPlans* Find(std::span<const std::byte> key);

@@ -23,14 +23,14 @@ struct PlanCacheRig {
     kernel.Touch(from, false, kernel.Scaled(at, 4));
     kernel.Touch(to, true, kernel.Scaled(kernel.Id(0), 4));
     kernel.Done();
-    analysis = std::make_shared<const ProgramAnalysis>(ProgramAnalysis{.kernels = {kernel.access}});
+    analysis = std::make_shared<const kernel::ProgramAnalysis>(kernel::ProgramAnalysis{.kernels = {kernel.access}});
     arguments[0] = {.memory = 1, .bytes = kBytes};
     arguments[1] = {.memory = 2, .bytes = kBytes};
     arguments[2].value = std::as_bytes(std::span(&shifted, 1));
     arguments[3].value = std::as_bytes(std::span(&other, 1));
     launch = {.global = {kGroups * kLocal, 1, 1}, .local = {kLocal, 1, 1}, .arguments = arguments};
   }
-  [[nodiscard]] const KernelAccess& access() const { return analysis->kernels.front(); }
+  [[nodiscard]] const kernel::KernelAccess& access() const { return analysis->kernels.front(); }
   [[nodiscard]] std::vector<std::byte> Key() const { return LaunchCache::KeyOf(1, 0, access(), launch, 16); }
   [[nodiscard]] std::unique_ptr<CutLaunchPlans> Plans() const {
     return std::make_unique<CutLaunchPlans>(analysis, access(), launch, 16);
@@ -43,9 +43,9 @@ struct PlanCacheRig {
   }
 
   std::int32_t shifted = 0, other = 0;
-  std::shared_ptr<const ProgramAnalysis> analysis;
-  std::array<LaunchArgument, 4> arguments{};
-  KernelLaunch launch{};
+  std::shared_ptr<const kernel::ProgramAnalysis> analysis;
+  std::array<kernel::LaunchArgument, 4> arguments{};
+  kernel::KernelLaunch launch{};
 };
 
 TEST(LaunchCache, TheKeyOmitsScalarsWithoutEffectOnAccesses) {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/partition/access.h"
+#include "kernel/access.h"
 
 namespace weir::opencl {
 
@@ -17,7 +17,7 @@ enum class AccessClass : std::uint8_t {
 };
 
 /// The loops whose counters an expression uses.
-inline std::vector<std::uint16_t> LoopsIn(const std::vector<core::Expr>& exprs, std::uint16_t root) {
+inline std::vector<std::uint16_t> LoopsIn(const std::vector<kernel::Expr>& exprs, std::uint16_t root) {
   std::vector<std::uint16_t> loops, left{root};
   std::vector<bool> seen(exprs.size(), false);
   while (!left.empty()) {
@@ -25,19 +25,19 @@ inline std::vector<std::uint16_t> LoopsIn(const std::vector<core::Expr>& exprs, 
     left.pop_back();
     if (seen[at]) continue;
     seen[at] = true;
-    const core::Expr& expr = exprs[at];
-    if (expr.op == core::ExprOp::kLoop) loops.push_back(expr.a);
-    core::ForOperands(expr, [&](std::uint16_t operand) { left.push_back(operand); });
+    const kernel::Expr& expr = exprs[at];
+    if (expr.op == kernel::ExprOp::kLoop) loops.push_back(expr.a);
+    kernel::ForOperands(expr, [&](std::uint16_t operand) { left.push_back(operand); });
   }
   return loops;
 }
 
 class AccessClasses {
  public:
-  explicit AccessClasses(const core::KernelAccess& access) : access_(access) {
+  explicit AccessClasses(const kernel::KernelAccess& access) : access_(access) {
     std::vector<bool> bounded(access.loops, false);
-    for (const core::LoopTest& test : access.tests) bounded[test.loop] = true;
-    for (const core::Expr& expr : access.exprs) {
+    for (const kernel::LoopTest& test : access.tests) bounded[test.loop] = true;
+    for (const kernel::Expr& expr : access.exprs) {
       classes_.push_back(Classify(expr, bounded));
       ids_.push_back(MentionsIds(expr));
     }
@@ -58,8 +58,8 @@ class AccessClasses {
   }
 
  private:
-  [[nodiscard]] AccessClass Classify(const core::Expr& expr, const std::vector<bool>& bounded) const {
-    using core::ExprOp;
+  [[nodiscard]] AccessClass Classify(const kernel::Expr& expr, const std::vector<bool>& bounded) const {
+    using kernel::ExprOp;
     const auto of = [&](std::uint16_t operand) { return classes_[operand]; };
     switch (expr.op) {
       case ExprOp::kGlobalId:
@@ -104,23 +104,23 @@ class AccessClasses {
     return worst == AccessClass::kUniform ? worst : std::max(worst, AccessClass::kBounded);
   }
 
-  [[nodiscard]] bool HeldBy(const core::Expr& expr, core::ExprOp other) const {
+  [[nodiscard]] bool HeldBy(const kernel::Expr& expr, kernel::ExprOp other) const {
     for (const auto& [inner, limit] : {std::pair(expr.a, expr.b), std::pair(expr.b, expr.a)}) {
       if (classes_[limit] != AccessClass::kUniform || access_.exprs[inner].op != other) continue;
-      const core::Expr& held = access_.exprs[inner];
+      const kernel::Expr& held = access_.exprs[inner];
       if (classes_[held.a] == AccessClass::kUniform || classes_[held.b] == AccessClass::kUniform) return true;
     }
     return false;
   }
 
-  [[nodiscard]] bool MentionsIds(const core::Expr& expr) const {
-    using core::ExprOp;
+  [[nodiscard]] bool MentionsIds(const kernel::Expr& expr) const {
+    using kernel::ExprOp;
     bool ids = expr.op == ExprOp::kGlobalId || expr.op == ExprOp::kGroupId || expr.op == ExprOp::kLocalId;
-    core::ForOperands(expr, [&](std::uint16_t operand) { ids = ids || ids_[operand]; });
+    kernel::ForOperands(expr, [&](std::uint16_t operand) { ids = ids || ids_[operand]; });
     return ids;
   }
 
-  const core::KernelAccess& access_;
+  const kernel::KernelAccess& access_;
   std::vector<AccessClass> classes_;
   std::vector<bool> ids_;
 };

@@ -13,7 +13,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/partition/analysis_frames.h"
+#include "kernel/analysis_frames.h"
 #include "platform/fd.h"
 
 namespace weir::opencl {

@@ -19,7 +19,7 @@
 namespace weir::opencl {
 namespace {
 
-using core::ExprOp;
+using kernel::ExprOp;
 
 // Address spaces of spir64
 constexpr unsigned kPrivate = 0, kGlobal = 1, kConstantMemory = 2, kLocal = 3, kGeneric = 4;
@@ -50,9 +50,9 @@ class KernelWalker {
         evolution_(analyses.getResult<llvm::ScalarEvolutionAnalysis>(function)),
         values_(function, loops_, evolution_) {}
 
-  core::KernelAccess Walk() {
-    access_.kernel = function_.getName().str().substr(0, core::kAccessTextMax);
-    access_.verdict = core::AccessVerdict::kExact;
+  kernel::KernelAccess Walk() {
+    access_.kernel = function_.getName().str().substr(0, kernel::kAccessTextMax);
+    access_.verdict = kernel::AccessVerdict::kExact;
     TakeArguments();
     if (!refused_) TakeLoops();
     for (const llvm::BasicBlock& block : function_) {
@@ -67,7 +67,7 @@ class KernelWalker {
       access_.loops = 0;
       access_.exprs.clear();
       access_.tests.clear();
-      access_.contexts = {core::AccessContext{}};
+      access_.contexts = {kernel::AccessContext{}};
       access_.accesses.clear();
     }
     return std::move(access_);
@@ -77,22 +77,22 @@ class KernelWalker {
   void Refuse(const std::string& why, const llvm::Instruction* at = nullptr) {
     if (refused_) return;
     refused_ = true;
-    access_.verdict = core::AccessVerdict::kRefuse;
-    access_.reason = why.substr(0, core::kAccessTextMax);
+    access_.verdict = kernel::AccessVerdict::kRefuse;
+    access_.reason = why.substr(0, kernel::kAccessTextMax);
     access_.line = at != nullptr && at->getDebugLoc() ? at->getDebugLoc().getLine() : 0;
   }
 
   void TakeArguments() {
-    if (function_.arg_size() > core::kKernelArgumentsMax) return Refuse("it has more than 128 arguments");
+    if (function_.arg_size() > kernel::kKernelArgumentsMax) return Refuse("it has more than 128 arguments");
     for (const llvm::Argument& argument : function_.args()) {
-      core::KernelArgument& taken = access_.arguments.emplace_back();
+      kernel::KernelArgument& taken = access_.arguments.emplace_back();
       taken.name = argument.getName().str().substr(0, 64);
       llvm::Type* type = argument.getType();
       if (IsOpaque(type)) return Refuse("it uses images, samplers or pipes ('" + taken.name + "')");
       if (argument.hasByValAttr()) type = argument.getParamByValType();
       if (type->isPointerTy() && !argument.hasByValAttr()) {
         const unsigned space = type->getPointerAddressSpace();
-        taken.kind = space == kLocal ? core::ArgumentKind::kLocal : core::ArgumentKind::kBuffer;
+        taken.kind = space == kLocal ? kernel::ArgumentKind::kLocal : kernel::ArgumentKind::kBuffer;
       } else {
         const std::uint64_t bytes = layout_.getTypeAllocSize(type).getFixedSize();
         if (bytes > 4096) return Refuse("its argument '" + taken.name + "' is of more than 4096 bytes");
@@ -143,7 +143,7 @@ class KernelWalker {
       predicate = llvm::CmpInst::getSwappedPredicate(predicate);
     }
     if (!counts(left) || !evolution_.isLoopInvariant(right, &loop)) return;
-    core::LoopTest test{.loop = index, .test = ExprOp::kNe};
+    kernel::LoopTest test{.loop = index, .test = ExprOp::kNe};
     switch (predicate) {
       case llvm::CmpInst::ICMP_NE: break;
       case llvm::CmpInst::ICMP_SGT: test.descending = true; [[fallthrough]];
@@ -160,13 +160,13 @@ class KernelWalker {
     test.start = values_.Of(recurrence->getStart());
     test.step = values_.Of(recurrence->getOperand(1));
     test.bound = values_.Of(right);
-    if (access_.tests.size() < core::kAccessTestsMax) access_.tests.push_back(test);
+    if (access_.tests.size() < kernel::kAccessTestsMax) access_.tests.push_back(test);
   }
 
   std::uint16_t ContextWith(std::uint16_t parent, std::uint16_t condition, bool holds) {
     const auto key = std::make_tuple(parent, condition, holds);
     if (const auto found = joined_.find(key); found != joined_.end()) return found->second;
-    if (access_.contexts.size() == core::kAccessContextsMax) {
+    if (access_.contexts.size() == kernel::kAccessContextsMax) {
       any_unsure_ = true;
       return parent;
     }
@@ -236,7 +236,7 @@ class KernelWalker {
     const llvm::SCEV* scev = evolution_.getSCEV(const_cast<llvm::Value*>(pointer));
     const auto* base = llvm::dyn_cast<llvm::SCEVUnknown>(evolution_.getPointerBase(scev));
     const auto* argument = base != nullptr ? llvm::dyn_cast<llvm::Argument>(base->getValue()) : nullptr;
-    core::ExprTable& table = values_.table();
+    kernel::ExprTable& table = values_.table();
     if (argument != nullptr && !argument->hasByValAttr()) {
       const std::uint16_t offset = values_.Of(evolution_.removePointerBase(scev));
       return Add(at, *argument, write, table.Binary(ExprOp::kAdd, offset, further), bytes);
@@ -261,21 +261,21 @@ class KernelWalker {
   void Add(const llvm::Instruction& at, const llvm::Argument& argument, bool write, std::uint16_t offset,
            std::uint16_t bytes) {
     const Place place = PlaceOf(at.getParent());
-    core::MemoryAccess one{.argument = static_cast<std::uint16_t>(argument.getArgNo()),
-                           .write = write,
-                           .may = !place.sure || any_unsure_ || !RoundsAreSure(at.getParent()) ||
-                                  UsesEndedLoop(at.getParent(), offset) ||
-                                  ConditionUsesEndedLoop(at.getParent(), place.context),
-                           .context = place.context,
-                           .offset = offset,
-                           .bytes = bytes,
-                           .line = at.getDebugLoc() ? at.getDebugLoc().getLine() : 0};
-    for (const core::MemoryAccess& before : access_.accesses) {
-      core::MemoryAccess same = before;
+    kernel::MemoryAccess one{.argument = static_cast<std::uint16_t>(argument.getArgNo()),
+                             .write = write,
+                             .may = !place.sure || any_unsure_ || !RoundsAreSure(at.getParent()) ||
+                                    UsesEndedLoop(at.getParent(), offset) ||
+                                    ConditionUsesEndedLoop(at.getParent(), place.context),
+                             .context = place.context,
+                             .offset = offset,
+                             .bytes = bytes,
+                             .line = at.getDebugLoc() ? at.getDebugLoc().getLine() : 0};
+    for (const kernel::MemoryAccess& before : access_.accesses) {
+      kernel::MemoryAccess same = before;
       same.line = one.line;
       if (same == one) return;
     }
-    if (access_.accesses.size() == core::kAccessesMax)
+    if (access_.accesses.size() == kernel::kAccessesMax)
       return Refuse("it accesses buffers in more than 128 places", &at);
     access_.accesses.push_back(one);
   }
@@ -383,7 +383,7 @@ class KernelWalker {
     const std::int64_t element =
         half ? 2 : static_cast<std::int64_t>(layout_.getTypeStoreSize(type->getScalarType()).getFixedSize());
     const std::int64_t apart = lanes == 3 && name.find("a_half") != std::string::npos ? 4 : lanes;
-    core::ExprTable& table = values_.table();
+    kernel::ExprTable& table = values_.table();
     const std::uint16_t further = table.Binary(ExprOp::kMul, values_.Of(index), table.Constant(apart * element));
     Touch(call, pointer, write, table.Constant(lanes * element), further);
   }
@@ -393,7 +393,7 @@ class KernelWalker {
   void TakeGroupCopy(const llvm::CallInst& call, const std::string& name) {
     if (name != "async_work_group_copy" || call.arg_size() != 4 || !call.getArgOperand(2)->getType()->isIntegerTy())
       return Refuse("it calls '" + name + "', which isn't understood", &call);
-    core::ExprTable& table = values_.table();
+    kernel::ExprTable& table = values_.table();
     for (const unsigned i : {0U, 1U}) {
       const llvm::Value* pointer = call.getArgOperand(i);
       if (!MayBeBuffer(pointer->getType())) continue;
@@ -406,30 +406,30 @@ class KernelWalker {
 
   void Judge() {
     const AccessClasses classes(access_);
-    for (core::MemoryAccess& one : access_.accesses) {
+    for (kernel::MemoryAccess& one : access_.accesses) {
       const std::string& name = access_.arguments[one.argument].name;
       const AccessClass where = std::max(classes.Of(one.offset), classes.Of(one.bytes));
       const bool unsure = classes.OfContext(one.context) == AccessClass::kData;
       one.may = one.may || unsure;
-      const auto lessen = [&](core::AccessVerdict to, const std::string& why) {
+      const auto lessen = [&](kernel::AccessVerdict to, const std::string& why) {
         if (to <= access_.verdict) return;
         access_.verdict = to;
         access_.reason = why;
         access_.line = one.line;
       };
       if (one.write && where == AccessClass::kData)
-        lessen(core::AccessVerdict::kRefuse, "where it writes in '" + name + "' depends on data");
+        lessen(kernel::AccessVerdict::kRefuse, "where it writes in '" + name + "' depends on data");
       else if (one.write && where == AccessClass::kUniform && !classes.ContextMentionsIds(one.context))
-        lessen(core::AccessVerdict::kRefuse, "all work-items write the same bytes of '" + name + "'");
+        lessen(kernel::AccessVerdict::kRefuse, "all work-items write the same bytes of '" + name + "'");
       else if (where == AccessClass::kData)
-        lessen(core::AccessVerdict::kReplicate, "where it reads in '" + name + "' depends on data");
+        lessen(kernel::AccessVerdict::kReplicate, "where it reads in '" + name + "' depends on data");
       else if (one.write && one.may)
-        lessen(core::AccessVerdict::kGuarded, "whether it writes in '" + name + "' depends on data");
+        lessen(kernel::AccessVerdict::kGuarded, "whether it writes in '" + name + "' depends on data");
       else if (where == AccessClass::kBounded)
-        lessen(core::AccessVerdict::kGuarded, "only bounds are known of where it " +
-                                                  std::string(one.write ? "writes" : "reads") + " in '" + name + "'");
+        lessen(kernel::AccessVerdict::kGuarded, "only bounds are known of where it " +
+                                                    std::string(one.write ? "writes" : "reads") + " in '" + name + "'");
     }
-    refused_ = access_.verdict == core::AccessVerdict::kRefuse;
+    refused_ = access_.verdict == kernel::AccessVerdict::kRefuse;
   }
 
   llvm::Function& function_;
@@ -439,7 +439,7 @@ class KernelWalker {
   llvm::LoopInfo& loops_;
   llvm::ScalarEvolution& evolution_;
   ValueLowering values_;
-  core::KernelAccess access_;
+  kernel::KernelAccess access_;
   std::map<std::tuple<std::uint16_t, std::uint16_t, bool>, std::uint16_t> joined_;
   llvm::DenseMap<const llvm::BasicBlock*, Place> places_;
   bool refused_ = false, any_unsure_ = false;
@@ -447,7 +447,7 @@ class KernelWalker {
 
 }  // namespace
 
-core::KernelAccess WalkKernel(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+kernel::KernelAccess WalkKernel(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
   return KernelWalker(function, analyses).Walk();
 }
 

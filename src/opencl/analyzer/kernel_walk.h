@@ -4,10 +4,10 @@
 
 #include <llvm/IR/PassManager.h>
 
-#include "core/partition/access.h"
+#include "kernel/access.h"
 
 namespace weir::opencl {
 
-core::KernelAccess WalkKernel(llvm::Function& function, llvm::FunctionAnalysisManager& analyses);
+kernel::KernelAccess WalkKernel(llvm::Function& function, llvm::FunctionAnalysisManager& analyses);
 
 }  // namespace weir::opencl

@@ -64,7 +64,7 @@ void Optimise(llvm::Module& module, llvm::ModuleAnalysisManager& analyses) {
 
 }  // namespace
 
-Result<std::vector<core::KernelAccess>> LowerBitcode(std::span<const char> bitcode) {
+Result<std::vector<kernel::KernelAccess>> LowerBitcode(std::span<const char> bitcode) {
   llvm::LLVMContext context;
   auto module = llvm::parseBitcodeFile({llvm::StringRef(bitcode.data(), bitcode.size()), "kernels"}, context);
   if (!module)
@@ -80,12 +80,12 @@ Result<std::vector<core::KernelAccess>> LowerBitcode(std::span<const char> bitco
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, groups, modules);
   Optimise(**module, modules);
-  std::vector<core::KernelAccess> kernels;
+  std::vector<kernel::KernelAccess> kernels;
   for (llvm::Function& function : **module) {
     if (function.isDeclaration() || function.getCallingConv() != llvm::CallingConv::SPIR_KERNEL) continue;
-    if (kernels.size() == core::kKernelsMax) return Fail(Errc::kInvalidArgument, "it has more than 256 kernels");
+    if (kernels.size() == kernel::kKernelsMax) return Fail(Errc::kInvalidArgument, "it has more than 256 kernels");
     kernels.push_back(WalkKernel(function, functions));
-    WEIR_TRY_STATUS(core::CheckAccess(kernels.back()));
+    WEIR_TRY_STATUS(kernel::CheckAccess(kernels.back()));
   }
   return kernels;
 }

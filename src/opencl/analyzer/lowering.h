@@ -5,12 +5,12 @@
 #include <span>
 #include <vector>
 
-#include "core/partition/access.h"
+#include "kernel/access.h"
 
 namespace weir::opencl {
 
 /// Returns the accesses of each kernel in a module's bitcode, which clang has compiled for spir64 without optimisation.
 /// Light optimisation first makes loops and indices visible. kInvalidArgument: malformed bitcode.
-Result<std::vector<core::KernelAccess>> LowerBitcode(std::span<const char> bitcode);
+Result<std::vector<kernel::KernelAccess>> LowerBitcode(std::span<const char> bitcode);
 
 }  // namespace weir::opencl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir-analyzer: reads frames of core/partition/analysis_frames.h from standard input and answers on standard output
+// weir-analyzer: reads frames of kernel/analysis_frames.h from standard input and answers on standard output
 // until the input ends. Each request runs in a fork of this process, which has LLVM loaded, so that a source that
 // crashes the compiler or LLVM costs only its own answer.
 #include <poll.h>
@@ -14,8 +14,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "core/partition/analysis_frames.h"
-#include "core/partition/compiler_names.h"
+#include "kernel/analysis_frames.h"
+#include "kernel/compiler_names.h"
 #include "opencl/analyzer/compile.h"
 #include "opencl/analyzer/lowering.h"
 #include "opencl/analyzer/sandbox.h"
@@ -46,29 +46,29 @@ bool WriteAll(int fd, const std::byte* from, std::size_t size) {
   return true;
 }
 
-core::AnalysisReply Analyse(const Bytes& body) {
-  WEIR_TRY(const core::AnalysisRequest request, core::DecodeAnalysisRequest(body));
-  const std::vector<std::string> defined = core::MacrosOfOptions(request.options);
-  const std::string asked = core::AsksItsCompiler(request.source, defined, request.macros);
-  core::ProgramAnalysis analysis;
+kernel::AnalysisReply Analyse(const Bytes& body) {
+  WEIR_TRY(const kernel::AnalysisRequest request, kernel::DecodeAnalysisRequest(body));
+  const std::vector<std::string> defined = kernel::MacrosOfOptions(request.options);
+  const std::string asked = kernel::AsksItsCompiler(request.source, defined, request.macros);
+  kernel::ProgramAnalysis analysis;
   if (!asked.empty() && request.macros.empty()) {
     // Without the device's macros, the macros of this clang are sufficient for a verdict.
     WEIR_TRY(const std::vector<char> bitcode, CompileToBitcode(request.options, request.source));
     WEIR_TRY(analysis.kernels, LowerBitcode(bitcode));
-    analysis.parts = core::NoPartSource(analysis.kernels, asked).parts;
+    analysis.parts = kernel::NoPartSource(analysis.kernels, asked).parts;
     return analysis;
   }
   // The analysis uses the same text as the part kernels.
-  const bool as_it_is = core::IsPreprocessed(request.source, defined, request.macros);
+  const bool as_it_is = kernel::IsPreprocessed(request.source, defined, request.macros);
   WEIR_TRY(const std::string text,
            as_it_is ? request.source : Preprocess(request.options, request.macros, request.source));
   WEIR_TRY(const std::vector<char> bitcode, CompileToBitcode(LanguageOptions(request.options), text));
   WEIR_TRY(analysis.kernels, LowerBitcode(bitcode));
   std::vector<std::string> names;
   names.reserve(defined.size());
-  for (const std::string& macro : defined) names.emplace_back(core::MacroName(macro));
-  core::PartSource made =
-      asked.empty() ? core::MakePartSource(text, analysis.kernels, names) : core::NoPartSource(analysis.kernels, asked);
+  for (const std::string& macro : defined) names.emplace_back(kernel::MacroName(macro));
+  kernel::PartSource made = asked.empty() ? kernel::MakePartSource(text, analysis.kernels, names)
+                                          : kernel::NoPartSource(analysis.kernels, asked);
   analysis.parts = std::move(made.parts);
   analysis.part_source = std::move(made.text);
   return analysis;
@@ -85,14 +85,14 @@ Bytes AnswerOf(int from) {
     std::byte part[65'536];
     const ssize_t n = ::read(from, part, sizeof part);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0 || answer.size() > core::kAnalysisBytesMax) return answer;
+    if (n <= 0 || answer.size() > kernel::kAnalysisBytesMax) return answer;
     answer.insert(answer.end(), part, part + n);
   }
 }
 
 Bytes AnswerTo(const Bytes& body) {
   const auto failed = [](const std::string& why) {
-    return core::EncodeAnalysisReply(Fail(Errc::kInvalidArgument, why));
+    return kernel::EncodeAnalysisReply(Fail(Errc::kInvalidArgument, why));
   };
   int ends[2];
   if (::pipe(ends) != 0) return failed(std::string("making a pipe: ") + std::strerror(errno));
@@ -102,8 +102,8 @@ Bytes AnswerTo(const Bytes& body) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::close(ends[0]);
     if (!EnterSandbox()) ::_exit(1);
-    Bytes answer = core::EncodeAnalysisReply(Analyse(body));
-    if (answer.size() > core::kAnalysisBytesMax) answer = failed("the analysis of the source is larger than 8 MiB");
+    Bytes answer = kernel::EncodeAnalysisReply(Analyse(body));
+    if (answer.size() > kernel::kAnalysisBytesMax) answer = failed("the analysis of the source is larger than 8 MiB");
     WriteAll(ends[1], answer.data(), answer.size());
     ::_exit(0);
   }
@@ -126,13 +126,13 @@ int Serve() {
     std::fputs("weir-analyzer: this kernel has no Landlock: source that is analysed may read files of this user\n",
                stderr);
   for (;;) {
-    std::array<std::byte, core::kAnalysisHeadBytes> head{};
+    std::array<std::byte, kernel::kAnalysisHeadBytes> head{};
     if (!ReadAll(STDIN_FILENO, head.data(), head.size())) return 0;
-    const auto size = core::BodySize(head);
+    const auto size = kernel::BodySize(head);
     if (!size) return 2;
     Bytes body(*size);
     if (!ReadAll(STDIN_FILENO, body.data(), body.size())) return 2;
-    const Bytes answer = core::FrameOf(AnswerTo(body));
+    const Bytes answer = kernel::FrameOf(AnswerTo(body));
     if (!WriteAll(STDOUT_FILENO, answer.data(), answer.size())) return 0;
   }
 }

@@ -9,7 +9,7 @@
 namespace weir::opencl {
 namespace {
 
-using core::ExprOp;
+using kernel::ExprOp;
 
 constexpr int kLoweringDepthMax = 200;
 
@@ -53,7 +53,7 @@ Builtin BuiltinOf(const llvm::CallInst& call) {
 ValueLowering::ValueLowering(llvm::Function& function, llvm::LoopInfo& loops, llvm::ScalarEvolution& evolution)
     : loop_info_(loops), evolution_(evolution), layout_(function.getParent()->getDataLayout()) {
   for (const llvm::Loop* loop : loops.getLoopsInPreorder()) {
-    if (order_.size() == core::kAccessLoopsMax) break;
+    if (order_.size() == kernel::kAccessLoopsMax) break;
     loop_index_[loop] = static_cast<std::uint16_t>(order_.size());
     order_.push_back(loop);
   }

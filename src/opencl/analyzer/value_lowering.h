@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Translates LLVM's integer values and ScalarEvolution's expressions to the expressions of core/partition/access.h.
+// Translates LLVM's integer values and ScalarEvolution's expressions to the expressions of kernel/access.h.
 #pragma once
 
 #include <llvm/ADT/DenseMap.h>
@@ -11,7 +11,7 @@
 
 #include <optional>
 
-#include "core/partition/expr_table.h"
+#include "kernel/expr_table.h"
 
 namespace weir::opencl {
 
@@ -33,7 +33,7 @@ class ValueLowering {
   std::uint16_t Comparison(const llvm::ICmpInst& condition);
   [[nodiscard]] std::optional<std::uint16_t> LoopIndex(const llvm::Loop* loop) const;
   [[nodiscard]] const std::vector<const llvm::Loop*>& loops() const { return order_; }
-  core::ExprTable& table() { return table_; }
+  kernel::ExprTable& table() { return table_; }
   [[nodiscard]] std::uint8_t asks() const { return asks_; }
 
  private:
@@ -44,12 +44,12 @@ class ValueLowering {
   std::uint16_t LowerField(const llvm::Value* from, std::uint64_t at, unsigned bits);
   std::uint16_t Shifted(const llvm::Instruction& instruction, unsigned bits);
   template <typename Nary>
-  std::uint16_t Folded(core::ExprOp op, const Nary* scev);
+  std::uint16_t Folded(kernel::ExprOp op, const Nary* scev);
 
   llvm::LoopInfo& loop_info_;
   llvm::ScalarEvolution& evolution_;
   const llvm::DataLayout& layout_;
-  core::ExprTable table_;
+  kernel::ExprTable table_;
   llvm::DenseMap<const llvm::Value*, std::uint16_t> lowered_;
   llvm::DenseMap<const llvm::Loop*, std::uint16_t> loop_index_;
   std::vector<const llvm::Loop*> order_;  // outer loops first

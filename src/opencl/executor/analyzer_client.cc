@@ -19,7 +19,7 @@ void AnalyzerClient::Start() {
   if (auto started = platform::PipedChild::Start({program_})) process_.emplace(std::move(*started));
 }
 
-Result<AnalyzerClient::Answer> AnalyzerClient::Ask(const core::AnalysisRequest& request) {
+Result<AnalyzerClient::Answer> AnalyzerClient::Ask(const kernel::AnalysisRequest& request) {
   const std::lock_guard lock(mutex_);
   const auto found = std::ranges::find(known_, request, &Known::request);
   if (found != known_.end()) {
@@ -36,7 +36,7 @@ Result<AnalyzerClient::Answer> AnalyzerClient::Ask(const core::AnalysisRequest& 
   return answer;
 }
 
-void AnalyzerClient::AskAhead(core::AnalysisRequest request) {
+void AnalyzerClient::AskAhead(kernel::AnalysisRequest request) {
   const std::lock_guard lock(ahead_mutex_);
   ahead_.remove_if([](const auto& one) { return one.wait_for(std::chrono::seconds(0)) == std::future_status::ready; });
   if (ahead_.size() >= kAheadMax) return;
@@ -44,19 +44,19 @@ void AnalyzerClient::AskAhead(core::AnalysisRequest request) {
       std::async(std::launch::async, [this, asked = std::move(request)] { static_cast<void>(Ask(asked)); }));
 }
 
-Result<AnalyzerClient::Answer> AnalyzerClient::AskProcess(const core::AnalysisRequest& request) {
+Result<AnalyzerClient::Answer> AnalyzerClient::AskProcess(const kernel::AnalysisRequest& request) {
   if (!process_) {
     WEIR_TRY(platform::PipedChild started, platform::PipedChild::Start({program_}));
     process_.emplace(std::move(started));
   }
-  WEIR_TRY_STATUS(process_->Send(core::FrameOf(core::EncodeAnalysisRequest(request)), kAnswerWithin));
-  std::array<std::byte, core::kAnalysisHeadBytes> head{};
+  WEIR_TRY_STATUS(process_->Send(kernel::FrameOf(kernel::EncodeAnalysisRequest(request)), kAnswerWithin));
+  std::array<std::byte, kernel::kAnalysisHeadBytes> head{};
   WEIR_TRY_STATUS(process_->Receive(head, kAnswerWithin));
-  WEIR_TRY(const std::size_t size, core::BodySize(head));
+  WEIR_TRY(const std::size_t size, kernel::BodySize(head));
   std::vector<std::byte> answer(size);
   WEIR_TRY_STATUS(process_->Receive(answer, kAnswerWithin));
-  WEIR_TRY(core::ProgramAnalysis analysis, core::DecodeAnalysisReply(answer));
-  return std::make_shared<const core::ProgramAnalysis>(std::move(analysis));
+  WEIR_TRY(kernel::ProgramAnalysis analysis, kernel::DecodeAnalysisReply(answer));
+  return std::make_shared<const kernel::ProgramAnalysis>(std::move(analysis));
 }
 
 }  // namespace weir::opencl

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "core/partition/analysis_frames.h"
+#include "kernel/analysis_frames.h"
 #include "platform/piped_child.h"
 
 namespace weir::opencl {
@@ -23,20 +23,20 @@ class AnalyzerClient {
   /// request.
   void Start();
 
-  using Answer = std::shared_ptr<const core::ProgramAnalysis>;
+  using Answer = std::shared_ptr<const kernel::ProgramAnalysis>;
   /// Analyses each combination of source and options only once. Errors: those of weir-analyzer, and those that keep it
   /// from answering. The next request restarts it.
-  Result<Answer> Ask(const core::AnalysisRequest& request);
+  Result<Answer> Ask(const kernel::AnalysisRequest& request);
   /// Starts a request in the background. A later Ask for the same program finds the answer, or waits for the rest of
   /// the time. Does nothing if too many requests are pending.
-  void AskAhead(core::AnalysisRequest request);
+  void AskAhead(kernel::AnalysisRequest request);
 
  private:
   struct Known {
-    core::AnalysisRequest request;
+    kernel::AnalysisRequest request;
     Answer answer;
   };
-  Result<Answer> AskProcess(const core::AnalysisRequest& request);
+  Result<Answer> AskProcess(const kernel::AnalysisRequest& request);
 
   const std::string program_;
   std::mutex mutex_;

@@ -21,7 +21,7 @@ __kernel void product(__global const float* a, __global const float* b, __global
 /// `known`: use the same source each time.
 void BM_AnalysisAsk(benchmark::State& state, bool known) {
   AnalyzerClient client(WEIR_ANALYZER);
-  core::AnalysisRequest request{.options = {"-cl-mad-enable"}, .source = kProductSource};
+  kernel::AnalysisRequest request{.options = {"-cl-mad-enable"}, .source = kProductSource};
   if (const auto first = client.Ask(request); !first) return state.SkipWithError(first.error().message.c_str());
   std::uint64_t number = 0;
   for (auto _ : state) {

@@ -20,8 +20,8 @@ struct Session::CutLaunch {
   Queue* queue = nullptr;
   const PartProgram* program = nullptr;
   PartProgram::Part kernel{};
-  core::KernelLaunch launch{};
-  std::vector<core::LaunchArgument> arguments{};
+  kernel::KernelLaunch launch{};
+  std::vector<kernel::LaunchArgument> arguments{};
   std::vector<ArgValue> values{};
   std::vector<std::shared_ptr<Stored>> roots{};  // of memory 1, 2, ...
   std::uint64_t alignment = 1;
@@ -35,18 +35,18 @@ struct Session::CutLaunch {
   // Parts are assigned dynamically to this node and peers as each becomes free; otherwise as planned
   bool handed_out = false;
   // Slices that all parts share, kept from one part to the next.
-  std::vector<core::MemorySlice> alike{};
+  std::vector<kernel::MemorySlice> alike{};
   std::vector<std::shared_ptr<Stored>> kept{};
 
   [[nodiscard]] std::uint64_t groups() const { return launch.Groups(plan.dimension); }
-  [[nodiscard]] Stored& RootOf(const core::MemorySlice& slice) const { return *roots[slice.memory - 1]; }
-  [[nodiscard]] bool IsWhole(const core::MemorySlice& slice) const {
+  [[nodiscard]] Stored& RootOf(const kernel::MemorySlice& slice) const { return *roots[slice.memory - 1]; }
+  [[nodiscard]] bool IsWhole(const kernel::MemorySlice& slice) const {
     return slice.written.empty() && slice.begin == 0 && slice.end == RootOf(slice).shape.size;
   }
   /// Every part reads the whole object.
   [[nodiscard]] bool Stays(const Stored& root) const {
     return std::ranges::any_of(alike,
-                               [&](const core::MemorySlice& one) { return &RootOf(one) == &root && IsWhole(one); });
+                               [&](const kernel::MemorySlice& one) { return &RootOf(one) == &root && IsWhole(one); });
   }
 };
 

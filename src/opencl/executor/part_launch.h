@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/partition/part_slices.h"
+#include "kernel/part_slices.h"
 #include "opencl/executor/part_program.h"
 
 namespace weir::opencl {
@@ -21,7 +21,7 @@ struct PartArg {
 
 struct PartLaunch {
   std::string kernel{};  // kernel name in the program
-  core::PartSlices slices{};
+  kernel::PartSlices slices{};
   std::vector<bool> alike{};  // for each slice: all parts of the launch share it, and none writes to it
   std::vector<PartArg> args{};
   unsigned dimensions = 1;

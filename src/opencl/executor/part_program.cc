@@ -88,17 +88,17 @@ std::vector<std::string> MacrosOf(const cl_icd_dispatch& cl, cl_device_id device
   return macros;
 }
 
-Result<core::AnalysisRequest> PartProgram::RequestOf(const Program& program) {
+Result<kernel::AnalysisRequest> PartProgram::RequestOf(const Program& program) {
   if (!program.built) return Fail(Errc::kUnavailable, "its program was not built from source at once");
   if (program.includes) return Fail(Errc::kUnavailable, "its program includes files");
-  core::AnalysisRequest request{.options = OptionsToAnalyse(program), .source = SourceOf(program)};
+  kernel::AnalysisRequest request{.options = OptionsToAnalyse(program), .source = SourceOf(program)};
   request.macros = MacrosOf(program.cl, program.context->devices.front().second->native);
   if (request.source.empty()) return Fail(Errc::kUnavailable, "its program was not made from source");
   return request;
 }
 
 Result<std::unique_ptr<PartProgram>> PartProgram::Make(AnalyzerClient& analyzer, const Program& program) {
-  WEIR_TRY(const core::AnalysisRequest request, RequestOf(program));
+  WEIR_TRY(const kernel::AnalysisRequest request, RequestOf(program));
   WEIR_TRY(AnalyzerClient::Answer analysis, analyzer.Ask(request));
   return std::unique_ptr<PartProgram>(new PartProgram(program, std::move(analysis)));
 }
@@ -130,10 +130,10 @@ PartProgram::~PartProgram() {
 
 Result<PartProgram::Part> PartProgram::Find(const std::string& kernel) {
   if (const auto known = kernels_.find(kernel); known != kernels_.end()) return known->second;
-  const auto access = std::ranges::find(analysis_->kernels, kernel, &core::KernelAccess::kernel);
+  const auto access = std::ranges::find(analysis_->kernels, kernel, &kernel::KernelAccess::kernel);
   if (access == analysis_->kernels.end()) return Fail(Errc::kUnavailable, "the analyzer finds no such kernel");
-  if (access->verdict == core::AccessVerdict::kRefuse) return Fail(Errc::kUnavailable, access->reason);
-  const auto made = std::ranges::find(analysis_->parts, kernel, &core::PartKernel::kernel);
+  if (access->verdict == kernel::AccessVerdict::kRefuse) return Fail(Errc::kUnavailable, access->reason);
+  const auto made = std::ranges::find(analysis_->parts, kernel, &kernel::PartKernel::kernel);
   if (made == analysis_->parts.end()) return Fail(Errc::kUnavailable, "the analyzer makes no part kernel of it");
   if (!made->why_not.empty()) return Fail(Errc::kUnavailable, made->why_not);
   cl_int error = CL_SUCCESS;

@@ -23,7 +23,7 @@ std::vector<std::string> MacrosOf(const cl_icd_dispatch& cl, cl_device_id device
 class PartProgram {
  public:
   /// The analyzer's request for a program built from source. Errors: as Make.
-  static Result<core::AnalysisRequest> RequestOf(const Program& program);
+  static Result<kernel::AnalysisRequest> RequestOf(const Program& program);
   /// Requires a program built from source; source() is then available. Errors: why none of its kernels can run in
   /// parts.
   static Result<std::unique_ptr<PartProgram>> Make(AnalyzerClient& analyzer, const Program& program);
@@ -34,7 +34,7 @@ class PartProgram {
   PartProgram& operator=(const PartProgram&) = delete;
 
   struct Part {
-    const core::KernelAccess* access = nullptr;
+    const kernel::KernelAccess* access = nullptr;
     std::size_t number = 0;  // index in the program
     cl_kernel native = nullptr;
     std::array<std::size_t, 3> local{};  // the size that it was compiled for; zeros: any

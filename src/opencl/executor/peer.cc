@@ -211,7 +211,7 @@ Result<std::uint32_t> Peer::SendSlice(InFlightPart& mine, std::uint64_t bytes, c
 /// Slices that stay for the next parts come first, and keep their place in the arena. Beside another part none is
 /// added.
 Status Peer::SendSlices(InFlightPart& mine, const PartLaunch& part, const std::vector<const std::byte*>& contents) {
-  const std::vector<core::MemorySlice>& slices = part.slices.slices;
+  const std::vector<kernel::MemorySlice>& slices = part.slices.slices;
   const bool alone = in_flight_.empty();
   mine.buffers.assign(slices.size(), 0);
   if (alone) {
@@ -221,7 +221,7 @@ Status Peer::SendSlices(InFlightPart& mine, const PartLaunch& part, const std::v
   for (std::size_t i = 0; i < slices.size(); ++i) {
     if (!part.alike[i]) continue;
     const auto held =
-        std::ranges::find_if(held_, [&](const Held& one) { return core::SameBytes(one.slice, slices[i]); });
+        std::ranges::find_if(held_, [&](const Held& one) { return kernel::SameBytes(one.slice, slices[i]); });
     if (held != held_.end()) {
       mine.buffers[i] = held->id;
     } else if (alone) {
@@ -274,7 +274,7 @@ Status Peer::SendArgs(const InFlightPart& mine, const PartLaunch& part) {
 
 Status Peer::SendReads(InFlightPart& mine, const PartLaunch& part) {
   for (std::size_t i = 0; i < part.slices.slices.size(); ++i)
-    for (const core::Extent& extent : part.slices.slices[i].written) {
+    for (const kernel::Extent& extent : part.slices.slices[i].written) {
       WEIR_TRY(const std::uint64_t at, Place(extent.total()));
       const std::uint64_t pitch = extent.rows > 1 ? extent.stride : extent.bytes;
       WEIR_TRY_STATUS(Send(wire::ReadBufferRect{.enqueue = {.queue = kQueue},

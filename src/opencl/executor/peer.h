@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "core/partition/part_slices.h"
+#include "kernel/part_slices.h"
 #include "opencl/channel/handshake.h"
 #include "opencl/executor/part_launch.h"
 #include "proto/opencl_messages.h"
@@ -72,13 +72,13 @@ class Peer {
   };
   /// A slice that the launch's next parts use too.
   struct Held {
-    core::MemorySlice slice{};
+    kernel::MemorySlice slice{};
     std::uint32_t id = 0;
   };
   /// A result in the arena: `rows` rows of `bytes` bytes, tightly packed.
   struct Returned {
     std::size_t slice = 0;
-    core::Extent extent{};
+    kernel::Extent extent{};
     std::uint64_t at = 0;
   };
   /// The ids of the events that report a part's progress.

@@ -71,13 +71,13 @@ Result<PartProgram::Part> Session::PartOf(Kernel& kernel, PartsCount& cost) {
 
 /// Gathers the arguments for the analysis.
 Status Session::GatherArgs(CutLaunch& cut, const Kernel& kernel) const {
-  const core::KernelAccess& access = *cut.kernel.access;
+  const kernel::KernelAccess& access = *cut.kernel.access;
   cut.values = kernel.values;
   cut.values.resize(access.arguments.size());
   cut.arguments.resize(access.arguments.size());
   for (std::size_t i = 0; i < access.arguments.size(); ++i) {
     cut.arguments[i].value = cut.values[i].bytes;
-    if (access.arguments[i].kind != core::ArgumentKind::kBuffer) continue;
+    if (access.arguments[i].kind != kernel::ArgumentKind::kBuffer) continue;
     const auto object = i < kernel.args.size() && kernel.args[i] ? kernel.args[i]->lock() : nullptr;
     if (!object) continue;  // a null pointer
     if (object->kind != Kind::kMemory || static_cast<const Memory&>(*object).image)
@@ -117,7 +117,7 @@ Status Session::PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch,
   if (user_events_ > 0) return Fail(Errc::kUnavailable, "the program has user events that it has not set");
   WEIR_TRY(cut.kernel, PartOf(kernel, cost));
   cut.program = kernel.program->parts.get();
-  const core::KernelAccess& access = *cut.kernel.access;
+  const kernel::KernelAccess& access = *cut.kernel.access;
   const cl_device_id device = kernel.program->context->devices.front().second->native;
   cut.alignment = std::max<std::uint64_t>(DeviceNumber(cl_, device, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8, 1);
   cut.whole_bytes = shared_.store->BytesOf(uses_);
@@ -126,7 +126,7 @@ Status Session::PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch,
   auto key = core::LaunchCache::KeyOf(cut.program->number(), cut.kernel.number, access, cut.launch, cut.alignment);
   cut.plans = launch_cache_.Find(key);
   if (cut.plans == nullptr) {
-    WEIR_TRY_STATUS(core::CheckLaunch(access, cut.launch));
+    WEIR_TRY_STATUS(kernel::CheckLaunch(access, cut.launch));
     cut.plans = &launch_cache_.Keep(std::move(key), std::make_unique<core::CutLaunchPlans>(
                                                         cut.program->analysis(), access, cut.launch, cut.alignment));
   }
@@ -141,7 +141,7 @@ Status Session::PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch,
   if (!Runs(cut.plan)) {
     std::string why(core::NameOf(cut.plan.reason));
     for (unsigned d = 0; d < launch.dimensions; ++d)
-      if (const core::CutAnswer& answer = cut.plans->need().Answer(d); !answer.yes)
+      if (const kernel::CutAnswer& answer = cut.plans->need().Answer(d); !answer.yes)
         why += "; dimension " + std::to_string(d) + " can't be cut: " + answer.why_not;
     return Fail(Errc::kUnavailable, why);
   }

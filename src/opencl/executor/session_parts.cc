@@ -137,8 +137,9 @@ cl_int Session::RunHandedOut(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
   for (std::size_t i = 0; i < shared.others.size(); ++i) {
     const SharedCut::Other& one = shared.others[i];
     for (const PartLaunch& part : one.ran)
-      for (const core::MemorySlice& slice : part.slices.slices)
-        for (const core::Extent& extent : slice.written) cut.RootOf(slice).content.Cover({extent.begin, extent.end()});
+      for (const kernel::MemorySlice& slice : part.slices.slices)
+        for (const kernel::Extent& extent : slice.written)
+          cut.RootOf(slice).content.Cover({extent.begin, extent.end()});
     cut.done.parts += one.ran.size();
     if (shared.hand_out.rate(i + 1) > 0)
       kernel.items_per_s[one.node] = shared.hand_out.rate(i + 1) * cut.items / groups;
@@ -174,7 +175,7 @@ void Session::RunSharesThere(const CutLaunch& cut, SharedCut& shared, std::size_
     lock.unlock();
     if (range.empty()) {
       std::vector<std::byte*> memory;
-      for (const core::MemorySlice& slice : begun.front().slices.slices)
+      for (const kernel::MemorySlice& slice : begun.front().slices.slices)
         memory.push_back(cut.RootOf(slice).host.As<std::byte>());
       mine.end = peer.End(memory, static_cast<double>(ItemsOf(begun.front())) * cut.item_s);
     } else {
@@ -260,12 +261,12 @@ cl_int Session::RunHere(CutLaunch& cut, Kernel& kernel, const GroupRange& range,
 
 /// Computes the slices and arguments of a part's kernel.
 Status Session::SliceUp(const CutLaunch& cut, const GroupRange& range, PartLaunch& part) const {
-  const core::KernelAccess& access = *cut.kernel.access;
+  const kernel::KernelAccess& access = *cut.kernel.access;
   const unsigned dimension = cut.plan.dimension;
-  WEIR_TRY(part.slices, core::SlicesOf(access, cut.launch, {dimension, range.first, range.end}, cut.alignment));
-  for (const core::MemorySlice& slice : part.slices.slices)
-    part.alike.push_back(slice.written.empty() && std::ranges::any_of(cut.alike, [&](const core::MemorySlice& one) {
-                           return core::SameBytes(one, slice);
+  WEIR_TRY(part.slices, kernel::SlicesOf(access, cut.launch, {dimension, range.first, range.end}, cut.alignment));
+  for (const kernel::MemorySlice& slice : part.slices.slices)
+    part.alike.push_back(slice.written.empty() && std::ranges::any_of(cut.alike, [&](const kernel::MemorySlice& one) {
+                           return kernel::SameBytes(one, slice);
                          }));
   part.kernel = access.kernel;
   part.dimensions = cut.launch.dimensions;
@@ -283,17 +284,17 @@ Status Session::SliceUp(const CutLaunch& cut, const GroupRange& range, PartLaunc
   }
   std::vector<PartArg> bases;
   for (std::size_t i = 0; i < access.arguments.size(); ++i) {
-    const core::SlicedArgument& at = part.slices.arguments[i];
+    const kernel::SlicedArgument& at = part.slices.arguments[i];
     switch (access.arguments[i].kind) {
-      case core::ArgumentKind::kBuffer:
+      case kernel::ArgumentKind::kBuffer:
         part.args.push_back(
-            {.kind = at.slice == core::kNoSlice ? PartArg::Kind::kNull : PartArg::Kind::kSlice, .slice = at.slice});
+            {.kind = at.slice == kernel::kNoSlice ? PartArg::Kind::kNull : PartArg::Kind::kSlice, .slice = at.slice});
         bases.push_back({.kind = PartArg::Kind::kBytes, .bytes = BytesOfValue(at.base)});
         break;
-      case core::ArgumentKind::kScalar:
+      case kernel::ArgumentKind::kScalar:
         part.args.push_back({.kind = PartArg::Kind::kBytes, .bytes = cut.values[i].bytes});
         break;
-      case core::ArgumentKind::kLocal:
+      case kernel::ArgumentKind::kLocal:
         part.args.push_back({.kind = PartArg::Kind::kLocal, .local = cut.values[i].local});
         break;
     }
@@ -305,7 +306,7 @@ Status Session::SliceUp(const CutLaunch& cut, const GroupRange& range, PartLaunc
 
 std::vector<const std::byte*> Session::ContentsOf(const CutLaunch& cut, const PartLaunch& part) {
   std::vector<const std::byte*> contents;
-  for (const core::MemorySlice& slice : part.slices.slices)
+  for (const kernel::MemorySlice& slice : part.slices.slices)
     contents.push_back(slice.sent ? cut.RootOf(slice).host.As<std::byte>() + slice.begin : nullptr);
   return contents;
 }
@@ -343,10 +344,10 @@ cl_int Session::BeginThere(CutLaunch& cut, std::uint64_t first, std::vector<Part
 
 Status Session::EndThere(const CutLaunch& cut, const PartThere& part) {
   std::vector<std::byte*> memory;
-  for (const core::MemorySlice& slice : part.launch.slices.slices) {
+  for (const kernel::MemorySlice& slice : part.launch.slices.slices) {
     Stored& root = cut.RootOf(slice);
     memory.push_back(root.host.As<std::byte>());
-    for (const core::Extent& extent : slice.written) root.content.Cover({extent.begin, extent.end()});
+    for (const kernel::Extent& extent : slice.written) root.content.Cover({extent.begin, extent.end()});
   }
   Peer& peer = *peers_.Of(part.node);
   WEIR_TRY_STATUS(peer.End(memory, static_cast<double>(ItemsOf(part.launch)) * cut.item_s));
@@ -384,21 +385,22 @@ cl_int Session::RunPart(CutLaunch& cut, Kernel& kernel, CutPart& part, EventSpan
   }
   if (part.began != nullptr) cl_.clReleaseEvent(part.began);
   ++cut.done.parts;
-  for (const core::MemorySlice& slice : part.launch.slices.slices)
-    for (const core::Extent& extent : slice.written) cut.done.out_bytes += extent.total();
+  for (const kernel::MemorySlice& slice : part.launch.slices.slices)
+    for (const kernel::Extent& extent : slice.written) cut.done.out_bytes += extent.total();
   return error;
 }
 
 /// Creates the memory of each slice, to be filled from host memory. A buffer that is read as a whole is its own slice.
 void Session::MakeSlices(CutLaunch& cut, CutPart& part) {
-  const std::vector<core::MemorySlice>& slices = part.launch.slices.slices;
+  const std::vector<kernel::MemorySlice>& slices = part.launch.slices.slices;
   part.natives.resize(slices.size());
   for (std::size_t i = 0; i < slices.size(); ++i) {
-    const core::MemorySlice& slice = slices[i];
+    const kernel::MemorySlice& slice = slices[i];
     Stored& root = cut.RootOf(slice);
     const bool whole = cut.IsWhole(slice);
-    const auto alike = std::ranges::find_if(
-        cut.alike, [&](const core::MemorySlice& one) { return core::SameBytes(one, slice) && slice.written.empty(); });
+    const auto alike = std::ranges::find_if(cut.alike, [&](const kernel::MemorySlice& one) {
+      return kernel::SameBytes(one, slice) && slice.written.empty();
+    });
     const auto place = static_cast<std::size_t>(alike - cut.alike.begin());
     std::shared_ptr<Stored> memory = whole ? root.shared_from_this() : nullptr;
     if (memory == nullptr && alike != cut.alike.end()) memory = cut.kept[place];
@@ -442,9 +444,9 @@ cl_int Session::EnqueuePart(const CutLaunch& cut, CutPart& part) {
   NoteFirst(part.began);
   std::vector<cl_event> copies;
   for (std::size_t i = 0; i < launch.slices.slices.size() && error == CL_SUCCESS; ++i) {
-    const core::MemorySlice& slice = launch.slices.slices[i];
+    const kernel::MemorySlice& slice = launch.slices.slices[i];
     Stored& root = cut.RootOf(slice);
-    for (const core::Extent& extent : slice.written) {
+    for (const kernel::Extent& extent : slice.written) {
       const std::size_t from[3] = {extent.begin - slice.begin, 0, 0}, to[3] = {extent.begin, 0, 0};
       const std::size_t region[3] = {extent.bytes, extent.rows, 1};
       const std::size_t pitch = extent.rows > 1 ? extent.stride : extent.bytes;

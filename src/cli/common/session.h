@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// One run of `weir`: the parsed command line and the resulting action.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/common/control_client.h"
+#include "cli/common/places.h"
+
+namespace weir::cli {
+
+/// A command's work; the value is the exit code.
+using Action = std::function<Result<int>()>;
+
+struct Session {
+  PlaceFlags place_flags;
+  bool json = false;
+  std::vector<std::string> program;  // of `weir run` and the like: the program and its arguments
+  Action action;
+
+  [[nodiscard]] Places places() const { return FindPlaces(place_flags); }
+  [[nodiscard]] ControlClient client() const { return ControlClient(places().socket); }
+};
+
+/// Prints the control API's reply unchanged, so that scripts do not depend on the tables.
+void PrintJson(const nlohmann::json& json);
+
+/// A message for the user, on stderr: "weir: …".
+void Say(const std::string& message);
+
+}  // namespace weir::cli

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes a program a tenant: a vGPU, and the environment that loads the shim and the client library and connects both to
+// the vGPU.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/common/control_client.h"
+#include "cli/common/settings.h"
+#include "cli/common/views.h"
+
+namespace weir::cli {
+
+/// "glmark2-4242": letters, digits and "._-" of the program's name, then the pid of the process that owns the vGPU.
+std::string EphemeralName(const std::string& program, pid_t owner);
+
+/// Makes a vGPU that ends with this process.
+Result<VgpuView> MakeEphemeralVgpu(const ControlClient& client, const std::string& name, const VgpuSettings& settings);
+
+/// The environment of a tenant of `vgpu`: WEIR_ATTACH and LD_PRELOAD, WEIR_OPENCL and OCL_ICD_VENDORS; `library` is
+/// added to the present value of LD_PRELOAD.
+Result<std::vector<std::pair<std::string, std::string>>> TenantEnvironment(const VgpuView& vgpu,
+                                                                           const std::string& library);
+
+}  // namespace weir::cli

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// weir sim swarm: random scenarios, one a seed.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "cli/common/session.h"
+
+namespace weir::cli {
+
+struct SwarmFlags {
+  std::int64_t seeds = 100;
+  std::int64_t from = 1;
+  std::int64_t seed = 0;  // only this one, with everything that was drawn; 0: `seeds` of them
+};
+
+/// The exit status: 1 when something objected.
+Result<int> Swarm(const Session& session, const SwarmFlags& flags);
+
+}  // namespace weir::cli
