@@ -75,11 +75,11 @@ std::string CapText(const VgpuView& v, bool sold) {
 
 /// "auto; launches: 2 in 7 parts (120M copied), 1 not cut".
 std::string PartsText(const VgpuView& v) {
-  const auto& m = v.memory;
+  const proto::ExecutorStatistics& m = v.memory.stats;
   std::string text = v.settings.partition;
   if (m.launches_in_parts == 0 && m.launches_not_cut == 0) return text;
   return text + fmt::format("; launches: {} in {} parts ({} copied), {} not cut", m.launches_in_parts, m.parts,
-                            FormatBytes(Bytes{m.parts_in_bytes + m.parts_out_bytes}), m.launches_not_cut);
+                            FormatBytes(Bytes{m.parts_in.count + m.parts_out.count}), m.launches_not_cut);
 }
 
 void PrintVgpu(const VgpuView& v, bool sold) {
@@ -96,8 +96,8 @@ void PrintVgpu(const VgpuView& v, bool sold) {
   line("memory", !m.elastic ? MemoryText(v)
                             : fmt::format("{} to {} slots of 64M; holds {}, {} its own now{}; made {}, copied {}",
                                           m.min_slots, m.max_slots, m.held_slots, m.here_slots,
-                                          m.waits ? ", waits" : "", FormatBytes(Bytes{m.made_bytes}),
-                                          FormatBytes(Bytes{m.copied_out_bytes + m.copied_in_bytes})));
+                                          m.waits ? ", waits" : "", FormatBytes(m.stats.made),
+                                          FormatBytes(Bytes{m.stats.copied_out.count + m.stats.copied_in.count})));
   line("parts", PartsText(v));
   line("attach", v.attach);
   line("frames", fmt::format("{}, late {}", v.totals.frames, v.totals.late_frames));

@@ -42,28 +42,13 @@ ordered_json ToJson(const core::FrameWindow& window, const engine::VgpuStatus& s
 }
 
 ordered_json MemoryJson(const engine::VgpuStatus& status) {
-  const engine::MemorySample& sample = status.memory_sample;
-  return {{"elastic", status.memory.elastic},
-          {"min_slots", status.memory_min},
-          {"max_slots", status.memory.max},
-          {"held_slots", status.memory.elastic ? status.memory.limit : 0},
-          {"here_slots", status.memory.here},
-          {"waits", status.memory_waits},
-          {"resident_slots", sample.resident},
-          {"need_bytes", sample.need.count},
-          {"in_use_bytes", sample.in_use.count},
-          {"made_bytes", sample.made.count},
-          {"copied_out_bytes", sample.copied_out.count},
-          {"copied_in_bytes", sample.copied_in.count},
-          {"evictions", sample.evictions},
-          {"switch_ns", sample.switch_copy.count()},
-          {"launches_in_parts", sample.launches_in_parts},
-          {"parts", sample.parts},
-          {"launches_not_cut", sample.launches_not_cut},
-          {"parts_in_bytes", sample.parts_in.count},
-          {"parts_out_bytes", sample.parts_out.count},
-          {"parts_decide_ns", sample.parts_decide.count()},
-          {"parts_compile_ns", sample.parts_compile.count()}};
+  ordered_json out{{"elastic", status.memory.elastic}, {"min_slots", status.memory_min},
+                   {"max_slots", status.memory.max},   {"held_slots", status.memory.elastic ? status.memory.limit : 0},
+                   {"here_slots", status.memory.here}, {"waits", status.memory_waits}};
+  proto::ExecutorStatistics::Fields([&](const proto::StatisticInfo& info, auto member, auto) {
+    if (info.name != nullptr) out[info.name] = proto::NumberOf(status.memory_sample.stats.*member);
+  });
+  return out;
 }
 
 ordered_json ToJson(const VgpuReport& vgpu) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prometheus text, from one table of metrics.
+// Prometheus text, from the tables of metrics here and the metrics of proto::ExecutorStatistics.
 #include <fmt/format.h>
 
 #include <array>
@@ -63,35 +63,25 @@ constexpr std::array kVgpuMetrics{
                [](const VgpuReport& v) -> double { return v.status.memory.elastic ? v.status.memory.limit : 0; }},
     VgpuMetric{"weir_vgpu_memory_here_slots", "gauge", "Of these, its own now",
                [](const VgpuReport& v) -> double { return v.status.memory.here; }},
-    VgpuMetric{"weir_vgpu_memory_resident_slots", "gauge", "Slots that its buffers take on the device",
-               [](const VgpuReport& v) -> double { return v.status.memory_sample.resident; }},
-    VgpuMetric{"weir_vgpu_memory_made_bytes", "gauge", "Bytes of its buffers and images, resident or not",
-               [](const VgpuReport& v) { return static_cast<double>(v.status.memory_sample.made.count); }},
-    VgpuMetric{"weir_vgpu_memory_copied_out_bytes_total", "counter", "Bytes evicted to host memory",
-               [](const VgpuReport& v) { return static_cast<double>(v.status.memory_sample.copied_out.count); }},
-    VgpuMetric{"weir_vgpu_memory_copied_in_bytes_total", "counter", "Bytes restored from host memory",
-               [](const VgpuReport& v) { return static_cast<double>(v.status.memory_sample.copied_in.count); }},
-    VgpuMetric{"weir_vgpu_memory_evictions_total", "counter", "Buffers and images evicted",
-               [](const VgpuReport& v) { return static_cast<double>(v.status.memory_sample.evictions); }},
-    VgpuMetric{"weir_vgpu_memory_switch_seconds_total", "counter", "Time of copies because slots changed their owner",
-               [](const VgpuReport& v) { return SecondsOf(v.status.memory_sample.switch_copy); }},
-    VgpuMetric{"weir_vgpu_launches_in_parts_total", "counter", "Launches that ran in parts: they did not fit",
-               [](const VgpuReport& v) { return static_cast<double>(v.status.memory_sample.launches_in_parts); }},
-    VgpuMetric{"weir_vgpu_parts_total", "counter", "Parts of these launches",
-               [](const VgpuReport& v) { return static_cast<double>(v.status.memory_sample.parts); }},
-    VgpuMetric{"weir_vgpu_launches_not_cut_total", "counter", "Launches that should have run in parts, and could not",
-               [](const VgpuReport& v) { return static_cast<double>(v.status.memory_sample.launches_not_cut); }},
-    VgpuMetric{"weir_vgpu_parts_copied_in_bytes_total", "counter", "Bytes of parts' slices, to the device",
-               [](const VgpuReport& v) { return static_cast<double>(v.status.memory_sample.parts_in.count); }},
-    VgpuMetric{"weir_vgpu_parts_copied_out_bytes_total", "counter", "Bytes of parts' slices, from the device",
-               [](const VgpuReport& v) { return static_cast<double>(v.status.memory_sample.parts_out.count); }},
-    VgpuMetric{"weir_vgpu_parts_decide_seconds_total", "counter", "Time to analyse kernels and choose nodes and cuts",
-               [](const VgpuReport& v) { return SecondsOf(v.status.memory_sample.parts_decide); }},
-    VgpuMetric{"weir_vgpu_parts_compile_seconds_total", "counter", "Time to build the kernels of parts",
-               [](const VgpuReport& v) { return SecondsOf(v.status.memory_sample.parts_compile); }},
     VgpuMetric{"weir_vgpu_fail_opens_total", "counter", "Times an agent went on without the daemon",
                [](const VgpuReport& v) { return static_cast<double>(v.fail_opens); }},
 };
+
+// Label values need no escaping: names are checked on creation.
+template <typename Value>
+std::string Lines(const char* name, const char* type, const char* help, const std::vector<VgpuReport>& vgpus,
+                  Value value) {
+  std::string out = fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type);
+  for (const VgpuReport& vgpu : vgpus)
+    out += fmt::format("{}{{vgpu=\"{}\",device=\"{}\"}} {}\n", name, vgpu.status.name, vgpu.status.device, value(vgpu));
+  return out;
+}
+
+double MetricValue(Duration value) { return SecondsOf(value); }
+template <typename Value>
+double MetricValue(Value value) {
+  return static_cast<double>(proto::NumberOf(value));
+}
 
 using engine::DeviceStatus;
 
@@ -133,13 +123,13 @@ constexpr std::array kDeviceMetrics{
 std::string MetricsText(Node& node) {
   std::string out;
   const std::vector<VgpuReport> vgpus = node.Vgpus();
-  for (const VgpuMetric& metric : kVgpuMetrics) {
-    out += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", metric.name, metric.help, metric.type);
-    // Label values need no escaping: names are checked on creation.
-    for (const VgpuReport& vgpu : vgpus)
-      out += fmt::format("{}{{vgpu=\"{}\",device=\"{}\"}} {}\n", metric.name, vgpu.status.name, vgpu.status.device,
-                         metric.value(vgpu));
-  }
+  for (const VgpuMetric& metric : kVgpuMetrics)
+    out += Lines(metric.name, metric.type, metric.help, vgpus, metric.value);
+  proto::ExecutorStatistics::Fields([&](const proto::StatisticInfo& info, auto member, auto) {
+    if (info.metric.name == nullptr) return;
+    out += Lines(info.metric.name, info.metric.type, info.metric.help, vgpus,
+                 [&](const VgpuReport& v) { return MetricValue(v.status.memory_sample.stats.*member); });
+  });
   out +=
       "# HELP weir_device_gpu_use GPU time used per second of capacity, last second\n# TYPE weir_device_gpu_use "
       "gauge\n";

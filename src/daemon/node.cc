@@ -6,7 +6,6 @@
 #include <csignal>
 #include <cstdio>
 
-#include "daemon/memory_sample.h"
 #include "daemon/tenancy.h"
 #include "platform/clock.h"
 #include "platform/files.h"
@@ -96,8 +95,7 @@ void Node::Look() {
   LookAt(sleepy && asked ? now : actions_.look_again);
 }
 
-/// Sums the memory statistics of each vGPU's executors (usually one); processes that are not executors are ignored.
-/// Sums saturate, because a tenant can write any value into the shared statistics.
+/// Combines the statistics of each vGPU's executors (usually one); processes that are not executors are ignored.
 void Node::SampleMemory() {
   memory_samples_.clear();
   if (!engine_.elastic()) return;
@@ -106,9 +104,9 @@ void Node::SampleMemory() {
     for (const ProcessId executor : tenancy->executors) {
       const auto process = tenancy->gate->processes().find(executor);
       if (process == tenancy->gate->processes().end()) continue;
-      const gate::MemoryBooks books = process->second->Memory();
-      const bool done = books.order_done == tenancy->gate->memory_order();
-      AddBooks(books, done, sample);
+      const proto::ExecutorStatistics one = process->second->Memory();
+      sample.done = sample.done && one.order_done == tenancy->gate->memory_order();
+      proto::Combine(sample.stats, one);
     }
     if (!tenancy->executors.empty()) memory_samples_.push_back(sample);
   }

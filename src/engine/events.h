@@ -19,6 +19,7 @@
 #include "core/schedule/policy_table.h"
 #include "core/stats/frame_stats.h"
 #include "proto/attach_messages.h"
+#include "proto/executor_statistics.h"
 #include "proto/gate_layout.h"
 
 namespace weir::engine {
@@ -125,20 +126,11 @@ struct GateSample {
   /// ended.
   bool runs_on = false;
 };
-/// An executor's report about its memory, limited to plausible values. Totals never fall.
+/// The combined statistics of a vGPU's executors (usually one), limited to plausible values.
 struct MemorySample {
   VgpuId vgpu;
-  bool done = true;  // it has carried out the last published order
-  std::uint32_t resident = 0;
-  Bytes need{}, must{}, in_use{}, made{}, copied_out{}, copied_in{};
-  Duration switch_copy{}, steal{}, elsewhere{};
-  std::uint64_t evictions = 0;
-  std::uint32_t threads = 0;
-  // Launches in parts (docs/partition.md, "On a node")
-  std::uint64_t launches_in_parts = 0, parts = 0, launches_not_cut = 0;
-  Bytes parts_in{}, parts_out{};
-  Duration parts_decide{}, parts_compile{};
-  Bytes resident_bytes{};  // zero: not reported; `resident` slots are assumed
+  bool done = true;  // they have carried out the last published order
+  proto::ExecutorStatistics stats{};
 };
 struct GatesSampled {
   std::span<const GateSample> samples;

@@ -28,17 +28,17 @@ struct MemoryNode {
     EXPECT_TRUE(added.has_value()) << added.error().message;
     const VgpuId id = actions.created;
     EXPECT_TRUE(Do(ProcessAttached{id, ProcessId{id.value}, false}).has_value());
-    samples.push_back({.vgpu = id, .threads = 1});
+    samples.push_back({.vgpu = id, .stats = {.threads = 1}});
     return id;
   }
   MemorySample& Of(VgpuId id) { return *std::ranges::find(samples, id, &MemorySample::vgpu); }
   void Look() {
     now += milliseconds(1);
     for (MemorySample& sample : samples)
-      sample.resident = std::min<std::uint32_t>(
-          static_cast<std::uint32_t>((sample.made.count + kSlotBytes.count - 1) / kSlotBytes.count),
+      sample.stats.resident_slots = std::min<std::uint32_t>(
+          static_cast<std::uint32_t>((sample.stats.made.count + kSlotBytes.count - 1) / kSlotBytes.count),
           granted[sample.vgpu].here);
-    for (MemorySample& sample : samples) sample.resident_bytes = SlotBytes(sample.resident);
+    for (MemorySample& sample : samples) sample.stats.resident = SlotBytes(sample.stats.resident_slots);
     std::vector<GateSample> gates;
     for (const MemorySample& sample : samples)
       gates.push_back({.vgpu = sample.vgpu, .in_flight = running[sample.vgpu] ? 1U : 0U});
@@ -67,7 +67,7 @@ TEST(ElasticMemory, StartsAtTheMinimumAndGrowsOnDemand) {
   EXPECT_EQ(node.granted[a], (MemoryGrant{.elastic = true, .limit = 2, .here = 0, .max = 8}));
   node.Look();
   EXPECT_EQ(node.granted[a].here, 2u);
-  node.Of(a).made = node.Of(a).need = node.Of(a).must = SlotBytes(5);
+  node.Of(a).stats.made = node.Of(a).stats.need = node.Of(a).stats.must = SlotBytes(5);
   node.Look();
   EXPECT_EQ(node.granted[a].limit, 5u);
   EXPECT_EQ(node.granted[a].here, 5u);
@@ -75,7 +75,7 @@ TEST(ElasticMemory, StartsAtTheMinimumAndGrowsOnDemand) {
   const VgpuStatus status = *node.engine.Vgpu(node.now, a);
   EXPECT_EQ(status.memory.limit, 5u);
   EXPECT_EQ(status.memory_min, 2u);
-  EXPECT_EQ(status.memory_sample.need, SlotBytes(5));
+  EXPECT_EQ(status.memory_sample.stats.need, SlotBytes(5));
   EXPECT_EQ(node.Memory().slots, 16u);
   EXPECT_EQ(node.Memory().held, 5u);
   const MemoryMap map = *node.engine.Memory("gpu");
@@ -89,10 +89,10 @@ TEST(ElasticMemory, StartsAtTheMinimumAndGrowsOnDemand) {
 TEST(ElasticMemory, AnExecutorThatDoesNotCarryOutItsOrderIsEndedAndItsSlotsAreFree) {
   MemoryNode node(4, {{"answer_ms", 5000}});
   const VgpuId a = node.Add("a", 4, 4), b = node.Add("b", 4, 4);
-  node.Of(a).made = node.Of(a).need = SlotBytes(4);
+  node.Of(a).stats.made = node.Of(a).stats.need = SlotBytes(4);
   node.LookFor(milliseconds(500));
   ASSERT_EQ(node.granted[a].here, 4u);
-  node.Of(b).made = node.Of(b).need = node.Of(b).must = SlotBytes(4);
+  node.Of(b).stats.made = node.Of(b).stats.need = node.Of(b).stats.must = SlotBytes(4);
   while (node.granted[a].here > 0) node.Look();
   // Its executor reports nothing more, and keeps its contents on the device.
   node.Of(a).done = false;
@@ -127,7 +127,7 @@ TEST(ElasticMemory, AnExecutorThatFollowsItsOrdersIsNotEnded) {
 TEST(ElasticMemory, ARefusalIsReportedOnce) {
   MemoryNode node(16);
   const VgpuId a = node.Add("a", 2, 4);
-  node.Of(a).made = node.Of(a).need = SlotBytes(9);
+  node.Of(a).stats.made = node.Of(a).stats.need = SlotBytes(9);
   node.LookFor(seconds(3));
   EXPECT_EQ(node.granted[a].limit, 4u);
   EXPECT_EQ(std::ranges::count(node.notes, "not-grown", &Note::kind), 1);
@@ -136,7 +136,7 @@ TEST(ElasticMemory, ARefusalIsReportedOnce) {
 TEST(ElasticMemory, BoundsOfARunningProgramMoveWhatItHoldsAtOnce) {
   MemoryNode node(16);
   const VgpuId a = node.Add("a", 2, 4);
-  node.Of(a).made = node.Of(a).need = SlotBytes(9);
+  node.Of(a).stats.made = node.Of(a).stats.need = SlotBytes(9);
   node.LookFor(milliseconds(10));
   ASSERT_TRUE(node.Do(SetVgpu{a, {.memory_min = SlotBytes(2), .memory_max = SlotBytes(9)}}).has_value());
   node.Look();
@@ -167,13 +167,13 @@ TEST(ElasticMemory, AMinimumThatCannotBeGuaranteedIsRefusedWithItsCap) {
 TEST(ElasticMemory, TwoVgpusWithSharedSlotsTakeTurns) {
   MemoryNode node(8, {{"turn_ms", 50}});
   const VgpuId a = node.Add("a", 6, 6), b = node.Add("b", 6, 6);
-  for (const VgpuId id : {a, b}) node.Of(id).made = node.Of(id).need = SlotBytes(6);
+  for (const VgpuId id : {a, b}) node.Of(id).stats.made = node.Of(id).stats.need = SlotBytes(6);
   std::map<VgpuId, int> had;
   for (int ms = 0; ms < 2000; ++ms) {
     // The vGPU with all its slots assigned runs; the other one waits.
     for (const VgpuId id : {a, b}) {
       node.running[id] = node.granted[id].here == 6;
-      node.Of(id).must = node.running[id] ? Bytes{} : SlotBytes(6);
+      node.Of(id).stats.must = node.running[id] ? Bytes{} : SlotBytes(6);
     }
     node.Look();
     ASSERT_LE(node.granted[a].here + node.granted[b].here, 8u);
@@ -187,12 +187,12 @@ TEST(ElasticMemory, TwoVgpusWithSharedSlotsTakeTurns) {
 TEST(ElasticMemory, ARemovedVgpuFreesItsSlots) {
   MemoryNode node(4);
   const VgpuId a = node.Add("a", 4, 4), b = node.Add("b", 4, 4);
-  node.Of(a).made = node.Of(a).need = node.Of(a).must = SlotBytes(4);
+  node.Of(a).stats.made = node.Of(a).stats.need = node.Of(a).stats.must = SlotBytes(4);
   node.Look();
   ASSERT_EQ(node.granted[a].here, 4u);
   ASSERT_TRUE(node.Do(RemoveVgpu{a}).has_value());
   std::erase_if(node.samples, [a](const MemorySample& sample) { return sample.vgpu == a; });
-  node.Of(b).made = node.Of(b).need = node.Of(b).must = SlotBytes(4);
+  node.Of(b).stats.made = node.Of(b).stats.need = node.Of(b).stats.must = SlotBytes(4);
   node.Look();
   EXPECT_EQ(node.granted[b].here, 4u);
 }
@@ -208,17 +208,17 @@ TEST(ElasticMemory, LaunchesInPartsAreReportedOnceASecond) {
     return texts;
   };
   EXPECT_TRUE(told("parts").empty());
-  node.Of(a).launches_in_parts = 1;
-  node.Of(a).parts = 3;
-  node.Of(a).parts_in = MiB(80);
-  node.Of(a).parts_out = MiB(40);
+  node.Of(a).stats.launches_in_parts = 1;
+  node.Of(a).stats.parts = 3;
+  node.Of(a).stats.parts_in = MiB(80);
+  node.Of(a).stats.parts_out = MiB(40);
   node.Look();
   ASSERT_EQ(told("parts").size(), 1u) << "the first at once";
   EXPECT_EQ(told("parts")[0],
             "a: 1 launch ran in 3 parts, needing more memory than it may have: copied 80.0 MiB in and 40.0 MiB out");
   for (int i = 0; i < 500; ++i) {
-    ++node.Of(a).launches_in_parts;
-    node.Of(a).parts += 3;
+    ++node.Of(a).stats.launches_in_parts;
+    node.Of(a).stats.parts += 3;
     node.Look();
   }
   EXPECT_EQ(told("parts").size(), 1u);
@@ -227,28 +227,28 @@ TEST(ElasticMemory, LaunchesInPartsAreReportedOnceASecond) {
   EXPECT_NE(told("parts")[1].find("500 launches ran in 1500 parts"), std::string::npos) << told("parts")[1];
   EXPECT_TRUE(told("not-cut").empty());
 
-  node.Of(a).launches_not_cut = 1;
+  node.Of(a).stats.launches_not_cut = 1;
   node.Look();
   ASSERT_EQ(told("not-cut").size(), 1u);
   EXPECT_EQ(told("not-cut")[0], "a: 1 launch could not be cut: it fails, and its program gets the reason");
   EXPECT_EQ(told("parts").size(), 2u);
-  EXPECT_EQ(node.engine.Vgpu(node.now, a)->memory_sample.parts, 1503u);
+  EXPECT_EQ(node.engine.Vgpu(node.now, a)->memory_sample.stats.parts, 1503u);
 }
 
 TEST(ElasticMemory, AnotherExecutorsLaunchesInPartsCountFromTheirBeginning) {
   MemoryNode node(4);
   const VgpuId a = node.Add("a", 1, 1);
-  node.Of(a).launches_in_parts = 9;
-  node.Of(a).parts = 90;
+  node.Of(a).stats.launches_in_parts = 9;
+  node.Of(a).stats.parts = 90;
   node.LookFor(seconds(2));
-  node.Of(a).launches_in_parts = 2;
-  node.Of(a).parts = 5;
+  node.Of(a).stats.launches_in_parts = 2;
+  node.Of(a).stats.parts = 5;
   node.LookFor(seconds(2));
   // An executor that is gone counts as none; its successor may have counted as far.
   const MemorySample last = node.Of(a);
   node.samples.clear();
   node.Look();
-  EXPECT_EQ(node.engine.Vgpu(node.now, a)->memory_sample.parts, 0u);
+  EXPECT_EQ(node.engine.Vgpu(node.now, a)->memory_sample.stats.parts, 0u);
   node.samples.push_back(last);
   node.LookFor(seconds(2));
   std::vector<std::string> texts;
@@ -278,7 +278,7 @@ void OthersHold(MemoryNode& node, std::uint64_t slots, int looks = 3) {
   for (int i = 0; i < looks; ++i) {
     node.LookFor(milliseconds(500));
     std::uint64_t resident = 0;
-    for (const MemorySample& sample : node.samples) resident += sample.resident;
+    for (const MemorySample& sample : node.samples) resident += sample.stats.resident_slots;
     ASSERT_TRUE(node.Do(SeeDeviceMemory{"gpu", SlotBytes(slots + resident)}).has_value());
   }
 }
@@ -286,7 +286,7 @@ void OthersHold(MemoryNode& node, std::uint64_t slots, int looks = 3) {
 TEST(WhatOthersHold, IsNotSharedOut) {
   MemoryNode node(16);
   const VgpuId a = node.Add("a", 2, 0);
-  node.Of(a).made = node.Of(a).need = SlotBytes(12);
+  node.Of(a).stats.made = node.Of(a).stats.need = SlotBytes(12);
   node.LookFor(milliseconds(10));
   ASSERT_EQ(node.granted[a].here, 12u);
   OthersHold(node, 0);
@@ -308,8 +308,8 @@ TEST(WhatOthersHold, IsNotSharedOut) {
 TEST(WhatOthersHold, KeepsSlotsThatFit) {
   MemoryNode node(16);
   const VgpuId a = node.Add("a", 1, 0), b = node.Add("b", 1, 0);
-  node.Of(a).made = node.Of(a).need = SlotBytes(5);
-  node.Of(b).made = node.Of(b).need = SlotBytes(3);
+  node.Of(a).stats.made = node.Of(a).stats.need = SlotBytes(5);
+  node.Of(b).stats.made = node.Of(b).stats.need = SlotBytes(3);
   node.LookFor(milliseconds(10));
   ASSERT_EQ(node.granted[a].here + node.granted[b].here, 8u);
   node.notes.clear();

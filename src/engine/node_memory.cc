@@ -95,12 +95,12 @@ void NodeEngine::AskMemory(Instant now, Vgpu_& vgpu, Actions& actions) {
   core::Balloon& balloon = vgpu.device->memory->balloon;
   const MemorySample& sample = vgpu.memory_sample;
   const std::uint32_t held = balloon.arena().CountOf(vgpu.id);
-  const std::uint32_t must = balloon.arena().SlotsFor(sample.must);
-  const Bytes need = std::max(sample.need, sample.must);
+  const std::uint32_t must = balloon.arena().SlotsFor(sample.stats.must);
+  const Bytes need = std::max(sample.stats.need, sample.stats.must);
   if (balloon.arena().SlotsFor(need) <= held) return;
   const bool urgent = must > held && held < balloon.MaxOf(vgpu.id);
   if (now < vgpu.memory_asks_at && !urgent) return;
-  const auto grant = balloon.Ask(now, vgpu.id, need, sample.must);
+  const auto grant = balloon.Ask(now, vgpu.id, need, sample.stats.must);
   if (!grant) return;
   vgpu.memory_asks_at = grant->again;
   if (grant->granted() || grant->note.kind != vgpu.memory_refused) Say(grant->note, *vgpu.device, actions);
@@ -129,23 +129,23 @@ void NodeEngine::AwaitAnswer(Instant now, Vgpu_& vgpu, Actions& actions) {
 
 /// Reports what is new since the last report. Counts that fell belong to a new executor, so all of them are new.
 void NodeEngine::SayParts(Instant now, Vgpu_& vgpu, Actions& actions) {
-  const MemorySample& sample = vgpu.memory_sample;
-  MemorySample& said = vgpu.parts_said;
-  if (sample.launches_in_parts < said.launches_in_parts || sample.launches_not_cut < said.launches_not_cut) said = {};
-  const std::uint64_t ran = sample.launches_in_parts - said.launches_in_parts;
-  const std::uint64_t whole = sample.launches_not_cut - said.launches_not_cut;
+  const proto::ExecutorStatistics& stats = vgpu.memory_sample.stats;
+  proto::ExecutorStatistics& said = vgpu.parts_said;
+  if (stats.launches_in_parts < said.launches_in_parts || stats.launches_not_cut < said.launches_not_cut) said = {};
+  const std::uint64_t ran = stats.launches_in_parts - said.launches_in_parts;
+  const std::uint64_t whole = stats.launches_not_cut - said.launches_not_cut;
   if ((ran == 0 && whole == 0) || now < vgpu.parts_say_at) return;
   const bool asked = vgpu.settings.partition == core::PartitionMode::kAlways;
   if (ran > 0) {
-    const std::uint64_t parts = sample.parts - std::min(said.parts, sample.parts);
+    const std::uint64_t parts = stats.parts - std::min(said.parts, stats.parts);
     actions.notes.push_back({.device = vgpu.device->spec.name,
                              .kind = "parts",
                              .vgpu = vgpu.name,
                              .text = fmt::format("{} ran in {} part{}, {}: copied {:.1f} MiB in and {:.1f} MiB out",
                                                  Launches(ran), parts, parts == 1 ? "" : "s",
                                                  asked ? "as is asked of it" : "needing more memory than it may have",
-                                                 Mebibytes(sample.parts_in) - Mebibytes(said.parts_in),
-                                                 Mebibytes(sample.parts_out) - Mebibytes(said.parts_out))});
+                                                 Mebibytes(stats.parts_in) - Mebibytes(said.parts_in),
+                                                 Mebibytes(stats.parts_out) - Mebibytes(said.parts_out))});
   }
   if (whole > 0)
     actions.notes.push_back({.device = vgpu.device->spec.name,
@@ -154,17 +154,17 @@ void NodeEngine::SayParts(Instant now, Vgpu_& vgpu, Actions& actions) {
                              .text = fmt::format("{} could not be cut: {}", Launches(whole),
                                                  asked ? "a launch that fits runs whole, another fails"
                                                        : "it fails, and its program gets the reason")});
-  said = sample;
+  said = stats;
   vgpu.parts_say_at = now + kPartsNotePeriod;
 }
 
 core::SlotNeed NodeEngine::NeedOf(const Vgpu_& vgpu, const core::SlotArena& arena) {
   const MemorySample& sample = vgpu.memory_sample;
   return {.id = vgpu.id,
-          .wants = arena.SlotsFor(sample.need),
-          .must = arena.SlotsFor(sample.must),
-          .resident = sample.resident,
-          .copying = sample.switch_copy,
+          .wants = arena.SlotsFor(sample.stats.need),
+          .must = arena.SlotsFor(sample.stats.must),
+          .resident = sample.stats.resident_slots,
+          .copying = sample.stats.switch_copy,
           .active = vgpu.View().last_active,
           .done = sample.done};
 }
@@ -185,20 +185,20 @@ void NodeEngine::SeeMemory(Instant now, Device_& device, Actions& actions) {
     }
     SayParts(now, *vgpu, actions);
     const MemorySample& sample = vgpu->memory_sample;
-    if (sample.must >= vgpu->memory_must || now - vgpu->memory_must_at > kMustKept) {
-      vgpu->memory_must = sample.must;
+    if (sample.stats.must >= vgpu->memory_must || now - vgpu->memory_must_at > kMustKept) {
+      vgpu->memory_must = sample.stats.must;
       vgpu->memory_must_at = now;
     }
     AwaitAnswer(now, *vgpu, actions);
     AskMemory(now, *vgpu, actions);
     const core::SlotArena& arena = memory.balloon.arena();
     memory.views.push_back({.id = vgpu->id,
-                            .in_use = sample.in_use,
+                            .in_use = sample.stats.in_use,
                             .must = vgpu->memory_must,
-                            .copying = sample.switch_copy,
-                            .steal = sample.steal,
-                            .elsewhere = sample.elsewhere,
-                            .threads = sample.threads});
+                            .copying = sample.stats.switch_copy,
+                            .steal = sample.stats.steal,
+                            .elsewhere = sample.stats.elsewhere,
+                            .threads = sample.stats.threads});
     memory.needs.push_back(NeedOf(*vgpu, arena));
   }
   const Instant next = memory.balloon.See(now, memory.views, memory.said);
@@ -278,7 +278,7 @@ std::uint32_t NodeEngine::SlotsBeside(const Device_& device, const SetMemory& se
 Status NodeEngine::On(Instant now, const SeeDeviceMemory& event, Actions& actions) {
   WEIR_TRY(Device_ * device, DeviceNamed(event.device));
   Bytes ours{};
-  for (const Vgpu_* vgpu : device->owners) ours.count += vgpu->memory_sample.resident_bytes.count;
+  for (const Vgpu_* vgpu : device->owners) ours.count += vgpu->memory_sample.stats.resident.count;
   if (!device->others.See(now, event.used, ours) || !device->memory) return Ok();
   const std::uint32_t slots = SlotsBeside(*device, device->memory_set);
   const std::uint32_t others = device->others.slots();

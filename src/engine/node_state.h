@@ -130,8 +130,8 @@ struct NodeEngine::Vgpu_ {
   Instant memory_owes_since{};  // start of an order that is not carried out; {}: none
   Instant memory_asks_at{};     // earliest time of the next request
   core::BalloonNote::Kind memory_refused = core::BalloonNote::Kind::kGranted;  // reason of the last refusal
-  MemorySample parts_said;  // the sample up to which launches in parts were reported
-  Instant parts_say_at{};   // earliest time of the next such report
+  proto::ExecutorStatistics parts_said;  // the statistics up to which launches in parts were reported
+  Instant parts_say_at{};                // earliest time of the next such report
 
   core::FrameStats frames;  // last, since it is large and not used in decisions
 

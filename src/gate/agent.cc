@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "gate/attachment.h"
+#include "gate/statistic_words.h"
 #include "platform/clock.h"
 #include "platform/futex.h"
 #include "platform/pthread_lock.h"
@@ -353,33 +354,10 @@ void Agent::AwaitMemoryOrder(std::uint32_t known, Duration timeout) noexcept {
   Release(attachment);
 }
 
-void Agent::ReportMemory(const MemoryReport& report, bool ring) noexcept {
+void Agent::ReportMemory(const proto::ExecutorStatistics& statistics, bool ring) noexcept {
   const Lock lock(mutex_);
   if (!current_) return;
-  proto::ProcessRegion& process = current_->process();
-  proto::MemoryWords& words = process.memory;
-  constexpr auto kRelaxed = std::memory_order_relaxed;
-  words.resident_slots.store(report.resident_slots, kRelaxed);
-  words.need_bytes.store(report.need_bytes, kRelaxed);
-  words.must_bytes.store(report.must_bytes, kRelaxed);
-  words.in_use_bytes.store(report.in_use_bytes, kRelaxed);
-  words.made_bytes.store(report.made_bytes, kRelaxed);
-  words.switch_copy_ns.store(static_cast<std::uint64_t>(report.switch_copy_ns), kRelaxed);
-  words.copied_out.store(report.copied_out, kRelaxed);
-  words.copied_in.store(report.copied_in, kRelaxed);
-  words.evictions.store(report.evictions, kRelaxed);
-  words.steal_ns.store(static_cast<std::uint64_t>(report.steal_ns), kRelaxed);
-  words.elsewhere_ns.store(static_cast<std::uint64_t>(report.elsewhere_ns), kRelaxed);
-  words.threads.store(report.threads, kRelaxed);
-  words.launches_not_cut.store(report.launches_not_cut, kRelaxed);
-  words.launches_in_parts.store(report.launches_in_parts, kRelaxed);
-  words.parts.store(report.parts, kRelaxed);
-  words.parts_in.store(report.parts_in, kRelaxed);
-  words.parts_out.store(report.parts_out, kRelaxed);
-  process.resident_bytes.store(report.resident_bytes, kRelaxed);
-  process.parts_decide_us.store(report.parts_decide_us, kRelaxed);
-  process.parts_compile_us.store(report.parts_compile_us, kRelaxed);
-  words.order_done.store(report.done, std::memory_order_release);
+  StoreStatistics(statistics, current_->process());
   if (ring) current_->RingDoorbell();
 }
 

@@ -18,6 +18,7 @@
 
 #include "base/units.h"
 #include "proto/attach_messages.h"
+#include "proto/executor_statistics.h"
 #include "proto/gate_layout.h"
 
 namespace weir::gate {
@@ -63,26 +64,12 @@ struct Frame {
 
 /// The device memory that the daemon grants, in slots of 64 MiB.
 struct MemoryOrder {
-  std::uint32_t number = 0;  // MemoryReport::done answers with this number
+  std::uint32_t number = 0;  // ExecutorStatistics::order_done answers with this number
   bool elastic = false;      // false: only `limit` is valid
   std::uint32_t limit = 0;   // slots it may hold; if not elastic: the limit of its buffers, 0: none
   std::uint32_t here = 0;    // its assigned slots: contents beyond them must be evicted
   std::uint32_t max = 0;     // upper bound of one command's memory; 0: no limit
   friend bool operator==(const MemoryOrder&, const MemoryOrder&) = default;
-};
-
-/// An executor's statistics of elastic memory: the fields of proto::MemoryWords, and the cost of preparing parts.
-struct MemoryReport {
-  std::uint32_t done = 0, resident_slots = 0;
-  std::uint64_t need_bytes = 0, must_bytes = 0, in_use_bytes = 0, made_bytes = 0;
-  std::int64_t switch_copy_ns = 0;
-  std::uint64_t copied_out = 0, copied_in = 0, evictions = 0;
-  std::int64_t steal_ns = 0, elsewhere_ns = 0;
-  std::uint32_t threads = 0;
-  std::uint32_t launches_not_cut = 0;
-  std::uint64_t launches_in_parts = 0, parts = 0, parts_in = 0, parts_out = 0;
-  std::uint32_t parts_decide_us = 0, parts_compile_us = 0;
-  std::uint64_t resident_bytes = 0;
 };
 
 class Agent {
@@ -131,7 +118,7 @@ class Agent {
   /// Waits until the order's number differs from `known`, for at most `timeout`. May return early.
   void AwaitMemoryOrder(std::uint32_t known, Duration timeout) noexcept;
   /// Publishes the statistics, and rings the doorbell if the daemon should poll at once. No-op while detached.
-  void ReportMemory(const MemoryReport& report, bool ring) noexcept;
+  void ReportMemory(const proto::ExecutorStatistics& statistics, bool ring) noexcept;
   /// Publishes what an executor's clients use of the device: work-items of unfinished launches and bytes of objects.
   /// No-op while detached.
   void ReportUse(std::uint64_t work_items, std::uint64_t memory_bytes) noexcept;

@@ -109,29 +109,32 @@ TEST_F(Gate, MemoryOrdersAreAnswered) {
   EXPECT_EQ(order.here, 12u);
   EXPECT_EQ(order.max, 20u);
 
-  agent.ReportMemory({.done = number,
+  agent.ReportMemory({.order_done = number,
                       .resident_slots = 11,
-                      .need_bytes = 1 << 20,
-                      .must_bytes = 1 << 10,
-                      .in_use_bytes = 3,
-                      .made_bytes = ~0ULL,
-                      .switch_copy_ns = 5,
-                      .copied_out = 6,
-                      .copied_in = 7,
+                      .resident = Bytes{16},
+                      .need = Bytes{1 << 20},
+                      .must = Bytes{1 << 10},
+                      .in_use = Bytes{3},
+                      .made = Bytes{~0ULL},
+                      .copied_out = Bytes{6},
+                      .copied_in = Bytes{7},
                       .evictions = 8,
-                      .steal_ns = 9,
-                      .elsewhere_ns = -1,
+                      .switch_copy = Duration{5},
+                      .steal = Duration{9},
+                      .elsewhere = Duration{-1},
                       .threads = ~0U,
-                      .launches_not_cut = 10,
                       .launches_in_parts = 11,
                       .parts = 12,
-                      .parts_in = 13,
-                      .parts_out = ~0ULL,
-                      .parts_decide_us = 14,
-                      .parts_compile_us = 15,
-                      .resident_bytes = 16},
+                      .launches_not_cut = 10,
+                      .parts_in = Bytes{13},
+                      .parts_out = Bytes{~0ULL},
+                      .parts_decide = microseconds(14),
+                      .parts_compile = microseconds(15)},
                      /*ring=*/true);
-  const MemoryBooks books = host().With([](VgpuGate& gate) { return gate.processes().begin()->second->Memory(); });
+  const auto report = [this] {
+    return host().With([](VgpuGate& gate) { return gate.processes().begin()->second->Memory(); });
+  };
+  const proto::ExecutorStatistics books = report();
   EXPECT_EQ(books.order_done, number);
   EXPECT_EQ(books.resident_slots, 11u);
   EXPECT_EQ(books.need, Bytes{1 << 20});
@@ -153,6 +156,10 @@ TEST_F(Gate, MemoryOrdersAreAnswered) {
   EXPECT_EQ(books.parts_decide, microseconds(14));
   EXPECT_EQ(books.parts_compile, microseconds(15));
   EXPECT_EQ(books.resident, Bytes{16});
+
+  agent.ReportMemory({.resident_slots = 2, .launches_not_cut = 1ULL << 40}, /*ring=*/false);
+  EXPECT_EQ(report().resident, Bytes{2 * kSlotBytes.count}) << "executors before protocol 1.5 report no exact size";
+  EXPECT_EQ(report().launches_not_cut, ~0U) << "a word of 32 bits saturates";
 }
 
 TEST_F(Gate, OnlyPlausibleUseOfAnExecutorIsAccepted) {

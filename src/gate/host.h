@@ -17,6 +17,7 @@
 #include "platform/shared_memory.h"
 #include "platform/unix_socket.h"
 #include "proto/attach_messages.h"
+#include "proto/executor_statistics.h"
 #include "proto/gate_layout.h"
 
 namespace weir::gate {
@@ -52,21 +53,6 @@ struct Drained {
   std::uint64_t bad = 0;
 };
 
-/// An executor's memory statistics, clamped to plausible values. `order_done` answers VgpuGate::memory_order.
-struct MemoryBooks {
-  std::uint32_t order_done = 0;
-  std::uint32_t resident_slots = 0;
-  Bytes need{}, must{}, in_use{}, made{}, copied_out{}, copied_in{};
-  Duration switch_copy{}, steal{}, elsewhere{};
-  std::uint64_t evictions = 0;
-  std::uint32_t threads = 0;
-  // Partitioned launches
-  std::uint64_t launches_in_parts = 0, parts = 0, launches_not_cut = 0;
-  Bytes parts_in{}, parts_out{};
-  Duration parts_decide{}, parts_compile{};
-  Bytes resident{};  // exact size, beside `resident_slots`; zero from executors before protocol 1.5
-};
-
 /// What an executor's clients use of the device, clamped. Zero for other programs and for executors before protocol
 /// 1.4.
 struct DeviceUse {
@@ -100,7 +86,8 @@ class ProcessGate {
   bool Observe(std::int64_t now_ns);
   /// How long the process has had work in flight without a charge, according to Observe; 0: nothing is in flight.
   [[nodiscard]] std::int64_t UnreportedNs(std::int64_t now_ns) const;
-  [[nodiscard]] MemoryBooks Memory() const;
+  /// An executor's statistics, limited to plausible values.
+  [[nodiscard]] proto::ExecutorStatistics Memory() const;
   [[nodiscard]] DeviceUse Use() const;
   /// Appends the records since the last call. A record later than `now_ns` is not believed.
   void Drain(std::int64_t now_ns, Drained& into);

@@ -5,6 +5,7 @@
 
 #include "base/printable.h"
 #include "gate/host.h"
+#include "gate/statistic_words.h"
 #include "platform/process.h"
 
 namespace weir::gate {
@@ -82,39 +83,7 @@ DeviceUse ProcessGate::Use() const {
           .memory = Bytes{std::min(page().memory_bytes.load(std::memory_order_relaxed), kBytesMax)}};
 }
 
-MemoryBooks ProcessGate::Memory() const {
-  static constexpr std::uint32_t kThreadsSeenMax = 1U << 16;
-  const proto::MemoryWords& words = page().memory;
-  const auto bytes = [](const proto::AtomicU64& word) {
-    return Bytes{std::min(word.load(std::memory_order_relaxed), kBytesMax)};
-  };
-  // Totals may come from any time: only their differences are used.
-  const auto time = [](const proto::AtomicU64& word) {
-    return Duration{
-        static_cast<std::int64_t>(std::min<std::uint64_t>(word.load(std::memory_order_relaxed), 1ULL << 61))};
-  };
-  return {.order_done = words.order_done.load(std::memory_order_acquire),
-          .resident_slots = words.resident_slots.load(std::memory_order_relaxed),
-          .need = bytes(words.need_bytes),
-          .must = bytes(words.must_bytes),
-          .in_use = bytes(words.in_use_bytes),
-          .made = bytes(words.made_bytes),
-          .copied_out = bytes(words.copied_out),
-          .copied_in = bytes(words.copied_in),
-          .switch_copy = time(words.switch_copy_ns),
-          .steal = time(words.steal_ns),
-          .elsewhere = time(words.elsewhere_ns),
-          .evictions = words.evictions.load(std::memory_order_relaxed),
-          .threads = std::min(words.threads.load(std::memory_order_relaxed), kThreadsSeenMax),
-          .launches_in_parts = words.launches_in_parts.load(std::memory_order_relaxed),
-          .parts = words.parts.load(std::memory_order_relaxed),
-          .launches_not_cut = words.launches_not_cut.load(std::memory_order_relaxed),
-          .parts_in = bytes(words.parts_in),
-          .parts_out = bytes(words.parts_out),
-          .parts_decide = microseconds(page().parts_decide_us.load(std::memory_order_relaxed)),
-          .parts_compile = microseconds(page().parts_compile_us.load(std::memory_order_relaxed)),
-          .resident = bytes(page().resident_bytes)};
-}
+proto::ExecutorStatistics ProcessGate::Memory() const { return LoadStatistics(page()); }
 
 std::uint32_t ProcessGate::Count(const proto::AtomicU32& word) {
   // Sequentially consistent, like the agent's write: an agent that misses the doorbell request is seen here

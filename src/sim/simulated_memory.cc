@@ -155,18 +155,19 @@ void Simulation::SampleMemory(Gate& gate, std::uint32_t threads) {
   const bool now = h.pinned > 0 || h.waiting > 0;
   memory_samples_.push_back({.vgpu = gate.id,
                              .done = h.Done(),
-                             .resident = h.resident,
-                             .need = OfSlots(now || now_ - gate.touched < kWanted ? h.wants : 0),
-                             .must = OfSlots(h.Must()),
-                             .in_use = OfSlots(now || now_ - gate.touched < kInUse ? h.wants : 0),
-                             .made = OfSlots(h.wants),
-                             .copied_out = OfSlots(h.copied_out),
-                             .copied_in = OfSlots(h.copied_in),
-                             .switch_copy = h.switch_copy,
-                             .steal = gate.steal,
-                             .elsewhere = std::max(gate.elsewhere - gate.steal, Duration{}),
-                             .evictions = h.evictions,
-                             .threads = threads});
+                             .stats = {.resident_slots = h.resident,
+                                       .resident = OfSlots(h.resident),
+                                       .need = OfSlots(now || now_ - gate.touched < kWanted ? h.wants : 0),
+                                       .must = OfSlots(h.Must()),
+                                       .in_use = OfSlots(now || now_ - gate.touched < kInUse ? h.wants : 0),
+                                       .made = OfSlots(h.wants),
+                                       .copied_out = OfSlots(h.copied_out),
+                                       .copied_in = OfSlots(h.copied_in),
+                                       .evictions = h.evictions,
+                                       .switch_copy = h.switch_copy,
+                                       .steal = gate.steal,
+                                       .elsewhere = std::max(gate.elsewhere - gate.steal, Duration{}),
+                                       .threads = threads}});
 }
 
 void Simulation::NoteMemoryWait(Loop& loop) {

@@ -352,7 +352,7 @@ void ElasticRandom::RunSteps(std::uint32_t slots_max) {
   Order(slots_max, slots_max);
   for (std::uint32_t i = 0; i < kBuffers; ++i) ASSERT_EQ(Read(client, kFirst + i, kArea), model[i]) << i;
   AwaitDone();
-  const gate::MemoryBooks books = FreshBooks();
+  const proto::ExecutorStatistics books = FreshBooks();
   EXPECT_LE(books.resident_slots, slots_max);
   EXPECT_GT(books.evictions, 100U);
   std::printf("%lu reads compared, %lu evictions, %lu MiB out, %lu MiB in\n", checks, books.evictions,

@@ -81,9 +81,9 @@ class ElasticExecutor : public ::testing::Test {
     Order(here, limit);
     AwaitDone();
   }
-  gate::MemoryBooks Books() {
+  proto::ExecutorStatistics Books() {
     return gate_->With([](gate::VgpuGate& gate) {
-      return gate.processes().empty() ? gate::MemoryBooks{} : gate.processes().begin()->second->Memory();
+      return gate.processes().empty() ? proto::ExecutorStatistics{} : gate.processes().begin()->second->Memory();
     });
   }
   std::uint32_t InFlight() {
@@ -92,7 +92,7 @@ class ElasticExecutor : public ::testing::Test {
     });
   }
   /// As they are once those of before have been replaced.
-  gate::MemoryBooks FreshBooks() {
+  proto::ExecutorStatistics FreshBooks() {
     ::usleep(250'000);
     return Books();
   }

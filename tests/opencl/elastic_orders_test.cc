@@ -116,7 +116,7 @@ TEST_F(ElasticOrders, EvictsItsOwnColdBuffersAndRequestsMore) {
       Fill(client, id, 4096);
       ASSERT_EQ(client.Finish(kQueue), CL_SUCCESS);
     }
-  const gate::MemoryBooks books = FreshBooks();
+  const proto::ExecutorStatistics books = FreshBooks();
   EXPECT_EQ(books.need.count, 80 * kMiB);
   EXPECT_GE(books.evictions, 7U);
   EXPECT_EQ(books.switch_copy.count(), 0);

@@ -283,7 +283,7 @@ TEST_F(ElasticParts, AreCounted) {
   SetNumber(client, 2, 5);
   Launch(client, kItems);
   EXPECT_EQ(client.Finish(kQueue), CL_SUCCESS);
-  const gate::MemoryBooks once = FreshBooks();
+  const proto::ExecutorStatistics once = FreshBooks();
   EXPECT_EQ(once.launches_in_parts, 1U);
   EXPECT_GE(once.parts, 2U);
   // Each byte once: no part reads what another does, and all of the output is written.
@@ -293,7 +293,7 @@ TEST_F(ElasticParts, AreCounted) {
   MakeKernel(client, "scatter", {10, 12});
   Launch(client, kItems, 50);
   EXPECT_EQ(client.EndOf(50), CL_MEM_OBJECT_ALLOCATION_FAILURE);
-  const gate::MemoryBooks twice = FreshBooks();
+  const proto::ExecutorStatistics twice = FreshBooks();
   EXPECT_EQ(twice.launches_in_parts, 2U);
   EXPECT_EQ(twice.parts, 2 * once.parts);
   EXPECT_EQ(twice.parts_out, Bytes{2 * kBytes});

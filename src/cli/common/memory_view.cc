@@ -90,7 +90,7 @@ std::string MemoryLines(const MemoryMapView& map, const std::vector<VgpuView>& v
     table.Add(
         {{holder.name, Style::kStrong},
          {fmt::format("{}/{}/{}", m.here_slots, m.held_slots, m.max_slots), m.waits ? Style::kWarning : Style::kPlain},
-         {FormatBytes(Bytes{m.in_use_bytes})},
+         {FormatBytes(m.stats.in_use)},
          {SlotRow(map, holder, width, glyphs), Style::kAccent}});
   }
   return table.empty() ? out : out + table.Render(color);
@@ -180,10 +180,10 @@ std::string MemoryMapText(const MemoryMapView& map, const std::vector<VgpuView>&
                {fmt::format("{}", m.max_slots)},
                {fmt::format("{}", m.held_slots)},
                {fmt::format("{}{}", m.here_slots, m.waits ? " waits" : ""), m.waits ? Style::kWarning : Style::kPlain},
-               {FormatBytes(Bytes{m.in_use_bytes})},
-               {FormatBytes(Bytes{m.made_bytes})},
-               {FormatBytes(Bytes{m.copied_out_bytes + m.copied_in_bytes})},
-               {fmt::format("{}", m.launches_in_parts)},
+               {FormatBytes(m.stats.in_use)},
+               {FormatBytes(m.stats.made)},
+               {FormatBytes(Bytes{m.stats.copied_out.count + m.stats.copied_in.count})},
+               {fmt::format("{}", m.stats.launches_in_parts)},
                {SlotRow(map, holder, width, glyphs)}});
   }
   const SlotSigns& signs = glyphs == Glyphs::kUnicode ? kUnicodeSigns : kAsciiSigns;

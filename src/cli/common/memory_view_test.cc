@@ -29,8 +29,8 @@ TEST(MemoryView, DrawsTheHolderAndOwnerOfEachSlot) {
 TEST(MemoryView, ShowsTheSlotsAndWaitsOfEachVgpu) {
   VgpuView a;
   a.name = "a", a.memory.held_slots = 4, a.memory.here_slots = 2, a.memory.waits = true, a.memory.max_slots = 6;
-  a.memory.made_bytes = 300U << 20;
-  a.memory.launches_in_parts = 4321;
+  a.memory.stats.made = MiB(300);
+  a.memory.stats.launches_in_parts = 4321;
   const std::string text = MemoryMapText(MemoryMapFromJson(MapReply()), {a}, 80, false, Glyphs::kAscii);
   EXPECT_NE(text.find("memory        elastic, 6 slots of 64M (384M), contiguous\n"), std::string::npos) << text;
   EXPECT_NE(text.find("held          8 (512M), of that guaranteed 4\n"), std::string::npos) << text;

@@ -139,14 +139,11 @@ Result<VgpuView> VgpuFromJson(const json& object) {
               WholeField(t, "wait_ns"),    WholeField(t, "records_lost"), WholeField(t, "fail_opens"),
               WholeField(t, "settled_ns"), WholeField(t, "settled_at_ns")};
   const json& m = Field(object, "memory");
-  v.memory = {BoolField(m, "elastic"),          BoolField(m, "waits"),
-              CountField(m, "min_slots"),       CountField(m, "max_slots"),
-              CountField(m, "held_slots"),      CountField(m, "here_slots"),
-              CountField(m, "resident_slots"),  CountField(m, "in_use_bytes"),
-              CountField(m, "made_bytes"),      CountField(m, "copied_out_bytes"),
-              CountField(m, "copied_in_bytes"), CountField(m, "launches_in_parts"),
-              CountField(m, "parts"),           CountField(m, "launches_not_cut"),
-              CountField(m, "parts_in_bytes"),  CountField(m, "parts_out_bytes")};
+  v.memory = {BoolField(m, "elastic"),    BoolField(m, "waits"),       CountField(m, "min_slots"),
+              CountField(m, "max_slots"), CountField(m, "held_slots"), CountField(m, "here_slots")};
+  proto::ExecutorStatistics::Fields([&](const proto::StatisticInfo& info, auto member, auto) {
+    if (info.name != nullptr) proto::SetNumber(v.memory.stats.*member, CountField(m, info.name));
+  });
   const json& w = Field(object, "window");
   v.window = {NumberField(w, "fps"),          NumberField(w, "frame_ms_mean"), NumberField(w, "frame_ms_p99"),
               NumberField(w, "gpu_use"),      NumberField(w, "gpu_share"),     NumberField(w, "wait_share"),

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "proto/executor_statistics.h"
 
 namespace weir::cli {
 
@@ -36,9 +37,8 @@ struct VgpuView {
   } totals;
   struct {
     bool elastic = false, waits = false;
-    std::uint64_t min_slots = 0, max_slots = 0, held_slots = 0, here_slots = 0, resident_slots = 0;
-    std::uint64_t in_use_bytes = 0, made_bytes = 0, copied_out_bytes = 0, copied_in_bytes = 0;
-    std::uint64_t launches_in_parts = 0, parts = 0, launches_not_cut = 0, parts_in_bytes = 0, parts_out_bytes = 0;
+    std::uint64_t min_slots = 0, max_slots = 0, held_slots = 0, here_slots = 0;
+    proto::ExecutorStatistics stats{};
   } memory;
   struct {
     double fps = 0, frame_ms_mean = 0, frame_ms_p99 = 0, gpu_use = 0, gpu_share = 0, wait_share = 0;

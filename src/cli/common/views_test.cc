@@ -32,11 +32,11 @@ TEST(Views, ReadTheExampleOfTheContract) {
   EXPECT_EQ(PromiseText(a), "60 fps, 20 ms");
   EXPECT_EQ(MemoryText(a), "64M:any");
   EXPECT_EQ(a.settings.partition, "never");
-  EXPECT_EQ(a.memory.launches_in_parts, 1U);
-  EXPECT_EQ(a.memory.parts, 2U);
-  EXPECT_EQ(a.memory.launches_not_cut, 3U);
-  EXPECT_EQ(a.memory.parts_in_bytes, 4U);
-  EXPECT_EQ(a.memory.parts_out_bytes, 5U);
+  EXPECT_EQ(a.memory.stats.launches_in_parts, 1U);
+  EXPECT_EQ(a.memory.stats.parts, 2U);
+  EXPECT_EQ(a.memory.stats.launches_not_cut, 3U);
+  EXPECT_EQ(a.memory.stats.parts_in.count, 4U);
+  EXPECT_EQ(a.memory.stats.parts_out.count, 5U);
 }
 
 TEST(Views, ShowTasksOfComputingPrograms) {

@@ -400,49 +400,33 @@ void BufferStore::AwaitChange(Duration timeout) {
   changed_.wait_for(lock, timeout);
 }
 
-void BufferStore::CountParts(const PartsCount& more) {
+void BufferStore::CountParts(const proto::ExecutorStatistics& more) {
   const std::lock_guard lock(mutex_);
-  parts_.launches += more.launches;
-  parts_.parts += more.parts;
-  parts_.in_bytes += more.in_bytes;
-  parts_.out_bytes += more.out_bytes;
-  parts_.not_cut += more.not_cut;
-  parts_.decide += more.decide;
-  parts_.compile += more.compile;
+  proto::Combine(parts_, more);
 }
 
-gate::MemoryReport BufferStore::Report() {
+proto::ExecutorStatistics BufferStore::Report() {
   const std::int64_t now_ns = platform::NowNs();
   const std::lock_guard lock(mutex_);
-  gate::MemoryReport report;
+  proto::ExecutorStatistics report = parts_;
   report.resident_slots = static_cast<std::uint32_t>((taken_ + kSlotBytes.count - 1) / kSlotBytes.count);
-  report.resident_bytes = taken_;
-  report.made_bytes = ledger_.made();
-  report.in_use_bytes = ledger_.UsedSince(now_ns - kInUse.count());
-  report.need_bytes = std::min(WantedBytes(now_ns), report.made_bytes);
+  report.resident = Bytes{taken_};
+  report.made = Bytes{ledger_.made()};
+  report.in_use = Bytes{ledger_.UsedSince(now_ns - kInUse.count())};
+  report.need = std::min(Bytes{WantedBytes(now_ns)}, report.made);
   // A session reports its need until everything it waited for is there. Until then its turn has not begun, and slots
   // taken away while it copies would have been assigned in vain.
-  if (!line_.empty()) report.must_bytes = line_.front()->bytes;
+  if (!line_.empty()) report.must = Bytes{line_.front()->bytes};
   for (const Waiter* waiter : line_)
     if (waiter->bytes > RoomNow().allowed) {
-      report.must_bytes = waiter->bytes;
+      report.must = Bytes{waiter->bytes};
       break;
     }
-  report.need_bytes = std::max(report.need_bytes, report.must_bytes);
-  report.switch_copy_ns = switch_copy_ns_;
-  report.copied_out = copied_out_;
-  report.copied_in = copied_in_;
+  report.need = std::max(report.need, report.must);
+  report.switch_copy = Duration{switch_copy_ns_};
+  report.copied_out = Bytes{copied_out_};
+  report.copied_in = Bytes{copied_in_};
   report.evictions = evictions_;
-  report.launches_in_parts = parts_.launches;
-  report.parts = parts_.parts;
-  report.parts_in = parts_.in_bytes;
-  report.parts_out = parts_.out_bytes;
-  report.launches_not_cut = static_cast<std::uint32_t>(std::min<std::uint64_t>(parts_.not_cut, ~0U));
-  const auto us = [](Duration time) {
-    return static_cast<std::uint32_t>(std::min<std::int64_t>(time / microseconds(1), ~0U));
-  };
-  report.parts_decide_us = us(parts_.decide);
-  report.parts_compile_us = us(parts_.compile);
   return report;
 }
 

@@ -35,16 +35,6 @@ struct MemoryUse {
   cl_mem* native = nullptr;  // receives the handle, which is valid while the object is pinned
 };
 
-/// Counts of partitioned launches: totals, or of one launch.
-struct PartsCount {
-  std::uint64_t launches = 0;  // completed launches
-  std::uint64_t parts = 0;     // of these
-  std::uint64_t in_bytes = 0;  // slices copied from host memory to the device; `out_bytes`: back
-  std::uint64_t out_bytes = 0;
-  std::uint64_t not_cut = 0;     // launches that should have run in parts but could not
-  Duration decide{}, compile{};  // before the first part: planning, and building part kernels
-};
-
 /// The objects that a batch has pinned. They are unpinned when this ends, or before by Release.
 class Pins {
  public:
@@ -108,8 +98,8 @@ class BufferStore : public std::enable_shared_from_this<BufferStore> {
   [[nodiscard]] std::uint64_t MostBytes();
   /// Bytes that may be on the device now.
   [[nodiscard]] std::uint64_t AllowedBytes();
-  /// Adds to the statistics.
-  void CountParts(const PartsCount& more);
+  /// Adds to the statistics of partitioned launches.
+  void CountParts(const proto::ExecutorStatistics& more);
   /// Makes all waiters check their `stop`.
   void Wake();
 
@@ -122,8 +112,8 @@ class BufferStore : public std::enable_shared_from_this<BufferStore> {
   bool CarryOut();
   /// Waits until pins are released or another state changes; at most `timeout`.
   void AwaitChange(Duration timeout);
-  /// The statistics, except for `done` and the threads' waits.
-  [[nodiscard]] gate::MemoryReport Report();
+  /// The statistics, except for `order_done` and the threads' waits.
+  [[nodiscard]] proto::ExecutorStatistics Report();
   /// `tell` is called without a lock when a session begins to wait for slots, and when it has stopped waiting.
   void OnWait(std::function<void()> tell) { tell_ = std::move(tell); }
 
@@ -186,7 +176,7 @@ class BufferStore : public std::enable_shared_from_this<BufferStore> {
   std::uint64_t leaving_ = 0;    // the part of these that was released but not yet freed by the driver
   std::int64_t switch_copy_ns_ = 0;
   std::uint64_t copied_out_ = 0, copied_in_ = 0, evictions_ = 0;
-  PartsCount parts_;
+  proto::ExecutorStatistics parts_;  // of partitioned launches; nothing else in it is set
 };
 
 /// For messages: "192.0 MiB".

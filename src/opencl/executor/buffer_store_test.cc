@@ -53,7 +53,7 @@ class StoreOfBuffers : public ::testing::Test {
     });
   }
   void AwaitWaiting(std::uint64_t must) {
-    while (store_->Report().must_bytes != must) std::this_thread::yield();
+    while (store_->Report().must.count != must) std::this_thread::yield();
   }
 
   testing::FakeOpenCl driver_;
@@ -96,7 +96,7 @@ TEST_F(StoreOfBuffers, ASessionThatWouldEvictForEachCommandWaitsForItsTurn) {
   store_->Adopt({.number = 10, .elastic = true, .limit = 4, .here = 4}, /*turns=*/true);
   session.join();
   EXPECT_EQ(store_->Report().evictions, 0U);
-  EXPECT_EQ(store_->Report().must_bytes, 0U);
+  EXPECT_EQ(store_->Report().must.count, 0U);
 
   // Without a daemon no slots are returned: it continues with what it has.
   store_->Adopt({.number = 12, .elastic = true, .limit = 4, .here = 1}, /*turns=*/false);
@@ -116,14 +116,14 @@ TEST_F(StoreOfBuffers, SlotsAreKeptUntilTheirContentsAreCopied) {
   ASSERT_TRUE(store_->CarryOut());
   std::uint64_t must = 0;
   int told = 0;
-  driver_.on_write = [&] { must = store_->Report().must_bytes; };
+  driver_.on_write = [&] { must = store_->Report().must.count; };
   store_->OnWait([&] { ++told; });
   auto session = Session(object, 1);
   AwaitWaiting(40 * kMiBytes);
   Allow(1);
   session.join();
   EXPECT_EQ(must, 40 * kMiBytes) << "while it is copied";
-  EXPECT_EQ(store_->Report().must_bytes, 0U);
+  EXPECT_EQ(store_->Report().must.count, 0U);
   EXPECT_EQ(told, 2) << "that it waits, and that it waits no more";
 }
 
@@ -149,9 +149,9 @@ TEST_F(StoreOfBuffers, ABatchKeepsReleasedBuffers) {
   auto pins = std::make_unique<Pins>(store_);
   ASSERT_EQ(Pin(object, *pins), Outcome::kThere);
   object.reset();
-  EXPECT_EQ(store_->Report().made_bytes, 40 * kMiBytes);
+  EXPECT_EQ(store_->Report().made.count, 40 * kMiBytes);
   pins.reset();
-  EXPECT_EQ(store_->Report().made_bytes, 0U);
+  EXPECT_EQ(store_->Report().made.count, 0U);
   EXPECT_EQ(store_->Report().resident_slots, 0U);
 }
 
@@ -239,7 +239,7 @@ TEST_F(StoreOfBuffers, AWaiterDoesNotBlockOthers) {
   Allow(2);
   waits.join();
   EXPECT_EQ(order_, (std::vector<int>{2, 1}));
-  EXPECT_EQ(store_->Report().must_bytes, 0U);
+  EXPECT_EQ(store_->Report().must.count, 0U);
   EXPECT_EQ(told, 2) << "that it waits, and that it waits no more";
 }
 
@@ -255,7 +255,7 @@ TEST_F(StoreOfBuffers, AStoppedSessionStopsWaiting) {
   stop_ = true;
   store_->Wake();
   waits.join();
-  EXPECT_EQ(store_->Report().must_bytes, 0U);
+  EXPECT_EQ(store_->Report().must.count, 0U);
 }
 
 TEST_F(StoreOfBuffers, KeepsItsBoundUnderManySessionsAndOrders) {
@@ -303,7 +303,7 @@ TEST_F(StoreOfBuffers, KeepsItsBoundUnderManySessionsAndOrders) {
     while (!store_->CarryOut()) std::this_thread::yield();
     session.join();
   }
-  EXPECT_EQ(store_->Report().made_bytes, 0U);
+  EXPECT_EQ(store_->Report().made.count, 0U);
   EXPECT_EQ(store_->Report().resident_slots, 0U);
   EXPECT_EQ(driver_.alive, 0);
 }

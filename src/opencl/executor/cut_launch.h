@@ -28,7 +28,7 @@ struct Session::CutLaunch {
   std::uint64_t whole_bytes = 0;  // of all objects that it uses
   core::CutLaunchPlans* plans = nullptr;
   core::Plan plan{};
-  PartsCount done{};
+  proto::ExecutorStatistics done{};
   std::uint64_t room = 0;  // device memory of this node that its parts may use
   double items = 1;
   double item_s = 0;  // device time of each work-item; 0: unknown

@@ -72,10 +72,10 @@ void MemoryKeeper::Publish(bool ring) {
     sums_ = waits_.Sample();
     sampled_ns_ = now_ns;
   }
-  gate::MemoryReport report = store_->Report();
-  report.done = done_;
-  report.steal_ns = sums_.steal_ns;
-  report.elsewhere_ns = sums_.elsewhere_ns;
+  proto::ExecutorStatistics report = store_->Report();
+  report.order_done = done_;
+  report.steal = Duration{sums_.steal_ns};
+  report.elsewhere = Duration{sums_.elsewhere_ns};
   report.threads = sums_.threads;
   agent_.ReportMemory(report, ring);
   published_ns_ = now_ns;

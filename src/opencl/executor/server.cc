@@ -180,9 +180,12 @@ void Server::TellWhatIsMade() {
   if (!order.elastic) return;
   const std::uint64_t made = shared_->quota->used();
   const auto slots = static_cast<std::uint32_t>((made + kSlotBytes.count - 1) / kSlotBytes.count);
-  agent_.ReportMemory(
-      {.done = order.number, .resident_slots = slots, .in_use_bytes = made, .made_bytes = made, .resident_bytes = made},
-      /*ring=*/false);
+  agent_.ReportMemory({.order_done = order.number,
+                       .resident_slots = slots,
+                       .resident = Bytes{made},
+                       .in_use = Bytes{made},
+                       .made = Bytes{made}},
+                      /*ring=*/false);
 }
 
 Status Server::Run() {

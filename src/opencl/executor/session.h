@@ -217,8 +217,8 @@ class Session {
   /// Runs a partitioned launch and waits for its end. False: it cannot be partitioned, `no_parts_` holds the reason,
   /// and nothing has run.
   bool DoInParts(const proto::cl::NdRange& m, Queue& queue, Kernel& kernel, const Launch& launch);
-  Result<PartProgram::Part> PartOf(Kernel& kernel, PartsCount& cost);
-  Status PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch, PartsCount& cost);
+  Result<PartProgram::Part> PartOf(Kernel& kernel, proto::ExecutorStatistics& cost);
+  Status PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch, proto::ExecutorStatistics& cost);
   Status GatherArgs(CutLaunch& cut, const Kernel& kernel) const;
   static void GatherSizes(CutLaunch& cut, const Launch& launch);
   core::PlanViews ViewsFor(CutLaunch& cut, const Kernel& kernel, bool alone) const;

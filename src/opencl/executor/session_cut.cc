@@ -43,7 +43,7 @@ void Session::AnalyseAhead() {
 }
 
 /// Adds the time of building the part to `cost`.
-Result<PartProgram::Part> Session::PartOf(Kernel& kernel, PartsCount& cost) {
+Result<PartProgram::Part> Session::PartOf(Kernel& kernel, proto::ExecutorStatistics& cost) {
   Program& program = *kernel.program;
   if (program.parts == nullptr && program.no_parts.empty()) {
     EndBatchBeforeCompiling();
@@ -55,7 +55,7 @@ Result<PartProgram::Part> Session::PartOf(Kernel& kernel, PartsCount& cost) {
       peers_.Prepare(**made);
       const std::int64_t began_ns = platform::NowNs();
       status = (*made)->Build(program);
-      cost.compile += Duration(platform::NowNs() - began_ns);
+      cost.parts_compile += Duration(platform::NowNs() - began_ns);
     }
     if (status)
       program.parts = std::move(*made);
@@ -113,7 +113,7 @@ void Session::GatherSizes(CutLaunch& cut, const Launch& launch) {
 }
 
 /// Gathers what all parts have in common, and the plan.
-Status Session::PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch, PartsCount& cost) {
+Status Session::PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch, proto::ExecutorStatistics& cost) {
   if (user_events_ > 0) return Fail(Errc::kUnavailable, "the program has user events that it has not set");
   WEIR_TRY(cut.kernel, PartOf(kernel, cost));
   cut.program = kernel.program->parts.get();

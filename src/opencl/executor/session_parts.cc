@@ -48,10 +48,10 @@ bool Session::FitsWhole() const { return shared_.store->BytesOf(uses_) <= shared
 bool Session::DoInParts(const wire::NdRange& m, Queue& queue, Kernel& kernel, const Launch& launch) {
   CutLaunch cut{.queue_id = m.enqueue.queue, .queue = &queue};
   const std::int64_t began_ns = platform::NowNs();
-  PartsCount cost;
+  proto::ExecutorStatistics cost;
   const Status prepared = PrepareCut(cut, kernel, launch, cost);
-  cost.decide = Duration(platform::NowNs() - began_ns) - cost.compile;
-  cost.not_cut = !prepared && !FitsWhole() ? 1 : 0;
+  cost.parts_decide = Duration(platform::NowNs() - began_ns) - cost.parts_compile;
+  cost.launches_not_cut = !prepared && !FitsWhole() ? 1 : 0;
   shared_.store->CountParts(cost);
   no_parts_ = prepared ? std::string() : prepared.error().message;
   if (!prepared) return false;
@@ -59,7 +59,7 @@ bool Session::DoInParts(const wire::NdRange& m, Queue& queue, Kernel& kernel, co
   EventSpan span;
   cl_event event = nullptr;
   cl_int error = RunCut(cut, kernel, span);
-  cut.done.launches = 1;
+  cut.done.launches_in_parts = 1;
   if (error == CL_SUCCESS) shared_.store->CountParts(cut.done);
   if (error == CL_SUCCESS) error = cl_.clEnqueueMarkerWithWaitList(queue.native, 0, nullptr, &event);
   EndCommand(m.enqueue, &queue, error, event, "clEnqueueNDRangeKernel");
@@ -386,7 +386,7 @@ cl_int Session::RunPart(CutLaunch& cut, Kernel& kernel, CutPart& part, EventSpan
   if (part.began != nullptr) cl_.clReleaseEvent(part.began);
   ++cut.done.parts;
   for (const kernel::MemorySlice& slice : part.launch.slices.slices)
-    for (const kernel::Extent& extent : slice.written) cut.done.out_bytes += extent.total();
+    for (const kernel::Extent& extent : slice.written) cut.done.parts_out.count += extent.total();
   return error;
 }
 
@@ -407,7 +407,7 @@ void Session::MakeSlices(CutLaunch& cut, CutPart& part) {
     if (memory == nullptr) {
       memory = shared_.store->Make(root.context, {.flags = CL_MEM_READ_WRITE, .size = slice.bytes()}, nullptr,
                                    slice.sent ? root.host.As<std::byte>() + slice.begin : nullptr);
-      if (slice.sent) cut.done.in_bytes += slice.bytes();
+      if (slice.sent) cut.done.parts_in.count += slice.bytes();
     }
     if (!whole && alike != cut.alike.end()) cut.kept[place] = memory;
     uses_.push_back({.object = memory.get(),
