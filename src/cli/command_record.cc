@@ -30,7 +30,7 @@ constexpr std::int64_t kForEver = std::numeric_limits<std::int64_t>::max();
 
 struct RecordFlags {
   std::string vgpu, name;
-  VgpuSettings settings;
+  GivenSettings settings;
   RecordPaths paths;
   Duration span{};  // zero: until a signal
 };

@@ -32,7 +32,7 @@ constexpr int kNotHeld = 5;  // --strict, and the shim can't be loaded into the 
 struct RunFlags {
   std::string vgpu, name;
   RemoteNode remote;
-  VgpuSettings settings;
+  GivenSettings settings;
   bool strict = false;
 };
 

@@ -37,8 +37,8 @@ Table ListTable(const Snapshot& node) {
     std::vector<Cell> row{{v.name, Style::kStrong},
                           {v.device},
                           {v.state},
-                          {fmt::format("{:g}", v.settings.weight)},
-                          {FormatPercent(v.settings.cap)}};
+                          {fmt::format("{}", v.settings.weight)},
+                          {FormatPercent(v.settings.cap.Fraction())}};
     if (sold) {
       const bool this_one = IsSold(node.devices, v);
       row.insert(row.end(), {{this_one ? FormatPercent(v.cap_now) : "-"}, {this_one ? v.sale : "-"}});
@@ -69,14 +69,14 @@ Result<int> ListVgpus(const Session& session) {
 
 /// "50 %", or with the sale: "50 % (sold as oversold, now 33 %)".
 std::string CapText(const VgpuView& v, bool sold) {
-  const std::string cap = FormatPercent(v.settings.cap);
+  const std::string cap = FormatPercent(v.settings.cap.Fraction());
   return sold ? fmt::format("{} (sold as {}, now {})", cap, v.sale, FormatPercent(v.cap_now)) : cap;
 }
 
 /// "auto; launches: 2 in 7 parts (120M copied), 1 not cut".
 std::string PartsText(const VgpuView& v) {
   const proto::ExecutorStatistics& m = v.memory.stats;
-  std::string text = v.settings.partition;
+  std::string text(core::NameOf(v.settings.partition));
   if (m.launches_in_parts == 0 && m.launches_not_cut == 0) return text;
   return text + fmt::format("; launches: {} in {} parts ({} copied), {} not cut", m.launches_in_parts, m.parts,
                             FormatBytes(Bytes{m.parts_in.count + m.parts_out.count}), m.launches_not_cut);
@@ -89,7 +89,7 @@ void PrintVgpu(const VgpuView& v, bool sold) {
   line("vGPU", v.name + (v.ephemeral ? " (ends with its program)" : ""));
   line("device", v.device);
   line("state", v.state);
-  line("weight", fmt::format("{:g}", v.settings.weight));
+  line("weight", fmt::format("{}", v.settings.weight));
   line("cap", CapText(v, sold));
   line("promise", PromiseText(v));
   const auto& m = v.memory;
@@ -127,7 +127,7 @@ Result<int> Report(const Session& session, Result<json> reply, const char* done)
   if (done == nullptr) return PrintVgpu(view, sold), 0;
   const std::string promise = PromiseText(view);
   const std::string memory = MemoryText(view);
-  fmt::print("{} {}: weight {:g}, cap {}{}{}{}{}\n", done, Printable(view.name), view.settings.weight,
+  fmt::print("{} {}: weight {}, cap {}{}{}{}{}\n", done, Printable(view.name), view.settings.weight,
              CapText(view, sold), promise.empty() ? "" : ", promise ", promise, memory.empty() ? "" : ", memory ",
              memory);
   return 0;
@@ -135,7 +135,7 @@ Result<int> Report(const Session& session, Result<json> reply, const char* done)
 
 struct VgpuFlags {
   std::string name;
-  VgpuSettings settings;
+  GivenSettings settings;
   bool force = false;
 };
 using Work = std::function<Result<int>(const VgpuFlags&)>;
@@ -170,9 +170,7 @@ void AddCreateAndSet(Command vgpu, Session& session) {
       "  weir vgpu set small --partition auto    # from its next executor on: when no OpenCL program has used it for "
       "10 s\n",
       [&session](const VgpuFlags& f) -> Result<int> {
-        if (!f.settings.Any())
-          return Fail(Errc::kInvalidArgument,
-                      "nothing to set; give one of --weight --cap --fps --latency-ms --memory --partition");
+        if (!f.settings.Any()) return Fail(Errc::kInvalidArgument, "nothing to set; give one of " + SettingFlags());
         json body = json::object();
         AddSettings(f.settings, body);
         return Report(session, session.client().Patch(VgpuTarget(f.name), body), "set");

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/common/text_units.h"
+#include "engine/vgpu_settings.h"
 
 namespace weir::cli {
 namespace {
@@ -108,23 +109,42 @@ Command AddCommandGroup(Command parent, const std::string& name, const std::stri
   return Command(*group);
 }
 
-void AddSettingOptions(Command command, VgpuSettings& settings, bool creates) {
+namespace {
+
+/// The text of an option as the control API's value of a setting of type Value.
+template <typename Value>
+Result<nlohmann::json> ParseSetting(const std::string& text) {
+  if constexpr (engine::kIsChoice<Value>) {
+    return text;
+  } else if constexpr (std::is_same_v<Value, std::uint32_t>) {
+    WEIR_TRY(const std::int64_t whole, ParseWhole(text));
+    return whole;
+  } else {
+    WEIR_TRY(const double number, (std::is_same_v<Value, Share> ? ParseFraction(text) : ParseNumber(text)));
+    return JsonNumber(number);
+  }
+}
+
+}  // namespace
+
+void AddSettingOptions(Command command, GivenSettings& settings, bool creates) {
   if (creates) command.Add("--device", "NAME", settings.device, "The device to share (default: the node's first)");
-  command.AddParsed("--weight", "N", settings.weight, ParseWhole,
-                    "Relative share of the device while it is contended, 1 to 10000 (default 100)");
-  command.AddParsed("--cap", "SHARE", settings.cap, ParseFraction,
-                    "Upper limit of GPU time, 0.01 to 1, or 40% (default 1)");
-  command.AddParsed("--fps", "N", settings.fps, ParseNumber, "Promised frames per second; 0: none");
-  command.AddParsed("--tasks", "N", settings.tasks_per_s, ParseNumber,
-                    "Promised tasks per second of a program that computes: kernel launches, or work that ends with "
-                    "its own markers; 0: none. Excludes --fps");
-  command.AddParsed("--latency-ms", "N", settings.latency_ms, ParseNumber,
-                    "Promised upper limit of a frame's latency; 0: none");
-  command.AddParsed("--memory", "[MIN:]MAX", settings.memory, ParseMemoryRange,
-                    "Device memory, as 512M or 512M:1G; a MAX of 0: no limit");
-  command.Add("--partition", "MODE", settings.partition,
-              "OpenCL launches that need more than the maximum of elastic memory: run in parts (auto, the default), "
-              "fail (never), or parts for all launches that can be cut (always, for tests)");
+  engine::VgpuSettings::Fields([&](const engine::SettingInfo& info, auto member) {
+    using Value = std::remove_cvref_t<decltype(engine::VgpuSettings{}.*member)>;
+    if (info.flag == nullptr) return;
+    const auto parse = [&settings, name = info.name](const std::string& text) -> Result<nlohmann::json> {
+      nlohmann::json values = settings.values;
+      if constexpr (std::is_same_v<Value, Bytes>) {  // one option for two settings: [MIN:]MAX
+        WEIR_TRY(const MemoryRange range, ParseMemoryRange(text));
+        values["memory_min_bytes"] = range.min.count;
+        values["memory_max_bytes"] = range.max.count;
+      } else {
+        WEIR_TRY(values[name], ParseSetting<Value>(text));
+      }
+      return values;
+    };
+    command.AddParsed(info.flag, info.value_name, settings.values, parse, info.summary);
+  });
   if (creates)
     command.AddFlag("--best-effort", settings.best_effort,
                     "Use only idle GPU time, without a promise: never refused on an oversold device");

@@ -100,7 +100,7 @@ Command AddCommandGroup(Command parent, const std::string& name, const std::stri
                         const std::string& examples);
 
 /// The settings of a vGPU; a command that creates it takes --device and --best-effort too.
-void AddSettingOptions(Command command, VgpuSettings& settings, bool creates);
+void AddSettingOptions(Command command, GivenSettings& settings, bool creates);
 
 // Each adds its command to `app`; when it is the one given, session.action is set.
 void AddServe(Command app, Session& session);

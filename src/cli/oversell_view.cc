@@ -57,7 +57,7 @@ std::string OversellText(const DeviceView& device, const std::vector<VgpuView>& 
     if (v.device == device.name)
       table.Add({{v.name, Style::kStrong},
                  {o.on() ? v.sale : "-"},
-                 {FormatPercent(v.settings.cap)},
+                 {FormatPercent(v.settings.cap.Fraction())},
                  {FormatPercent(v.cap_now)},
                  {FormatPercent(v.window.gpu_use)},
                  {PromiseText(v)},

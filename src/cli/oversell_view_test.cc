@@ -26,7 +26,8 @@ TEST(OversellView, ShowsWhatCanBeSoldAndTheLimit) {
 
 TEST(OversellView, ListsTheVgpusOfItsDevice) {
   VgpuView game;
-  game.name = "game", game.device = "embedded", game.sale = "oversold", game.settings.cap = 0.5, game.cap_now = 1.0 / 3;
+  game.name = "game", game.device = "embedded", game.sale = "oversold", game.settings.cap = Share::FromFraction(0.5),
+  game.cap_now = 1.0 / 3;
   VgpuView other = game;
   other.name = "other", other.device = "elsewhere";
   DeviceView device = Selling("static", 0, 0.5);

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
 #include <limits>
 
@@ -15,47 +14,25 @@ namespace {
 using engine::VgpuSettings;
 using nlohmann::json;
 
-struct SettingField {
-  const char* name;
-  double max;  // larger values overflow the field's type
-  double (*get)(const VgpuSettings&);
-  void (*set)(VgpuSettings&, double);
-};
-
-constexpr double kBytesMax = 0x1p53;  // the largest integer that a JSON number holds exactly
-
-constexpr std::array kSettingFields{
-    SettingField{"weight", 4e9, [](const VgpuSettings& s) -> double { return s.weight; },
-                 [](VgpuSettings& s, double v) { s.weight = static_cast<std::uint32_t>(v); }},
-    SettingField{"cap", 4000, [](const VgpuSettings& s) { return s.cap.Fraction(); },
-                 [](VgpuSettings& s, double v) { s.cap = Share::FromFraction(v); }},
-    SettingField{"fps", 1e9, [](const VgpuSettings& s) { return s.fps; }, [](VgpuSettings& s, double v) { s.fps = v; }},
-    SettingField{"tasks_per_s", 1e9, [](const VgpuSettings& s) { return s.tasks_per_s; },
-                 [](VgpuSettings& s, double v) { s.tasks_per_s = v; }},
-    SettingField{"latency_ms", 1e9, [](const VgpuSettings& s) { return MillisecondsOf(s.latency); },
-                 // Rounded, so that a latency is unchanged after it was saved and read again.
-                 [](VgpuSettings& s, double v) { s.latency = Duration{std::llround(v * 1e6)}; }},
-    SettingField{"memory_min_bytes", kBytesMax,
-                 [](const VgpuSettings& s) { return static_cast<double>(s.memory_min.count); },
-                 [](VgpuSettings& s, double v) { s.memory_min = Bytes{static_cast<std::uint64_t>(v)}; }},
-    SettingField{"memory_max_bytes", kBytesMax,
-                 [](const VgpuSettings& s) { return static_cast<double>(s.memory_max.count); },
-                 [](VgpuSettings& s, double v) { s.memory_max = Bytes{static_cast<std::uint64_t>(v)}; }},
-};
-
 Error WrongType(const char* name, const char* wanted, const json& value) {
   return Fail(Errc::kInvalidArgument, fmt::format("field '{}': expected {}, got {}", name, wanted, value.type_name()));
 }
 
-constexpr const char* kPartition = "partition";
-
-Status TakePartition(json& body, core::PartitionMode& mode) {
-  if (!body.contains(kPartition)) return Ok();
-  std::string name;
-  WEIR_TRY_STATUS(TakeString(body, kPartition, name));
-  const auto named = core::PartitionModeNamed(name);
-  if (!named) return Fail(Errc::kInvalidArgument, fmt::format("partition = '{}': give auto, never or always", name));
-  mode = *named;
+Status TakeSetting(json& body, const engine::SettingInfo& info, auto& value) {
+  using Value = std::remove_reference_t<decltype(value)>;
+  const auto found = body.find(info.name);
+  if (found == body.end()) return Ok();
+  if constexpr (engine::kIsChoice<Value>) {
+    if (!found->is_string()) return WrongType(info.name, "a string", *found);
+    WEIR_TRY_STATUS(engine::SetChoice(value, found->template get_ref<const std::string&>()));
+  } else {
+    if (!found->is_number()) return WrongType(info.name, "a number", *found);
+    const double number = found->template get<double>();
+    if (!std::isfinite(number) || number < 0 || number > engine::kSettingNumberMax<Value>)
+      return Fail(Errc::kInvalidArgument, fmt::format("{} = {} is out of range", info.name, number));
+    engine::SetSettingNumber(value, number);
+  }
+  body.erase(found);
   return Ok();
 }
 
@@ -63,29 +40,25 @@ Status TakePartition(json& body, core::PartitionMode& mode) {
 
 nlohmann::ordered_json SettingsToJson(const VgpuSettings& settings) {
   nlohmann::ordered_json out;
-  for (const SettingField& field : kSettingFields) {
-    const double value = field.get(settings);
-    if (value == std::floor(value))
-      out[field.name] = static_cast<std::int64_t>(value);
-    else
-      out[field.name] = value;
-  }
-  out[kPartition] = core::NameOf(settings.partition);
+  VgpuSettings::Fields([&](const engine::SettingInfo& info, auto member) {
+    const auto value = settings.*member;
+    if constexpr (engine::kIsChoice<std::remove_cvref_t<decltype(value)>>) {
+      out[info.name] = core::NameOf(value);
+    } else if (const double number = engine::SettingNumber(value); number == std::floor(number)) {
+      out[info.name] = static_cast<std::int64_t>(number);
+    } else {
+      out[info.name] = number;
+    }
+  });
   return out;
 }
 
 Status TakeSettings(json& body, VgpuSettings& settings) {
-  for (const SettingField& field : kSettingFields) {
-    const auto found = body.find(field.name);
-    if (found == body.end()) continue;
-    if (!found->is_number()) return WrongType(field.name, "a number", *found);
-    const double value = found->get<double>();
-    if (!std::isfinite(value) || value < 0 || value > field.max)
-      return Fail(Errc::kInvalidArgument, fmt::format("{} = {} is out of range", field.name, value));
-    field.set(settings, value);
-    body.erase(found);
-  }
-  return TakePartition(body, settings.partition);
+  Status all = Ok();
+  VgpuSettings::Fields([&](const engine::SettingInfo& info, auto member) {
+    if (all) all = TakeSetting(body, info, settings.*member);
+  });
+  return all;
 }
 
 Status TakeString(json& body, const char* name, std::string& value) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings of a vGPU as JSON. One table serves the control API and the saved node, so that both use the same names.
+// The settings of a vGPU as JSON, and other fields of requests. The control API and the saved node use the same names
+// (engine/vgpu_settings.h).
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prometheus text, from the tables of metrics here and the metrics of proto::ExecutorStatistics.
+// Prometheus text, from the tables of metrics here and from the fields of settings and of executors' statistics.
 #include <fmt/format.h>
 
 #include <array>
@@ -41,16 +41,8 @@ constexpr std::array kVgpuMetrics{
                [](const VgpuReport& v) { return v.status.gpu_share; }},
     VgpuMetric{"weir_vgpu_gpu_use", "gauge", "GPU time used per second of device capacity, last second",
                [](const VgpuReport& v) { return v.status.gpu_use; }},
-    VgpuMetric{"weir_vgpu_weight", "gauge", "Weight",
-               [](const VgpuReport& v) -> double { return v.status.settings.weight; }},
-    VgpuMetric{"weir_vgpu_cap", "gauge", "Cap, fraction of the device",
-               [](const VgpuReport& v) { return v.status.settings.cap.Fraction(); }},
     VgpuMetric{"weir_vgpu_cap_now", "gauge", "Its cap at this moment, fraction of the device",
                [](const VgpuReport& v) { return v.status.cap_now.Fraction(); }},
-    VgpuMetric{"weir_vgpu_fps_promised", "gauge", "Promised frames per second, 0 for none",
-               [](const VgpuReport& v) { return v.status.settings.fps; }},
-    VgpuMetric{"weir_vgpu_tasks_per_s_promised", "gauge", "Promised tasks per second, 0 for none",
-               [](const VgpuReport& v) { return v.status.settings.tasks_per_s; }},
     VgpuMetric{"weir_vgpu_processes", "gauge", "Attached processes",
                [](const VgpuReport& v) { return static_cast<double>(v.processes.size()); }},
     VgpuMetric{"weir_vgpu_records_lost_total", "counter", "Frame records that did not fit the ring",
@@ -125,6 +117,13 @@ std::string MetricsText(Node& node) {
   const std::vector<VgpuReport> vgpus = node.Vgpus();
   for (const VgpuMetric& metric : kVgpuMetrics)
     out += Lines(metric.name, metric.type, metric.help, vgpus, metric.value);
+  engine::VgpuSettings::Fields([&](const engine::SettingInfo& info, auto member) {
+    using Value = std::remove_cvref_t<decltype(engine::VgpuSettings{}.*member)>;
+    if constexpr (!engine::kIsChoice<Value>)
+      if (info.metric.name != nullptr)
+        out += Lines(info.metric.name, info.metric.type, info.metric.help, vgpus,
+                     [&](const VgpuReport& v) { return engine::SettingNumber(v.status.settings.*member); });
+  });
   proto::ExecutorStatistics::Fields([&](const proto::StatisticInfo& info, auto member, auto) {
     if (info.metric.name == nullptr) return;
     out += Lines(info.metric.name, info.metric.type, info.metric.help, vgpus,

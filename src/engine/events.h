@@ -18,6 +18,7 @@
 #include "core/partition/plan.h"
 #include "core/schedule/policy_table.h"
 #include "core/stats/frame_stats.h"
+#include "engine/vgpu_settings.h"
 #include "proto/attach_messages.h"
 #include "proto/executor_statistics.h"
 #include "proto/gate_layout.h"
@@ -31,23 +32,6 @@ struct DeviceSpec {
   std::string model{};    // the vendor's name of the model; empty: unknown
   std::string uuid{};     // empty: none or unknown
   std::string pci{};      // PCI address, as 0000:01:00.0; empty: none or unknown
-};
-
-/// Promises and limits of a vGPU. The engine checks their ranges.
-struct VgpuSettings {
-  std::uint32_t weight = 100;
-  Share cap = Share::Whole();
-  double fps = 0;          // promised frames/s; 0: none
-  double tasks_per_s = 0;  // promised tasks/s of a computing program; 0: none. Excludes `fps`
-  Duration latency{};      // promised bound of frame latency; 0: none
-  Bytes memory_min{};
-  Bytes memory_max{};  // 0: no limit
-  /// How launches are handled whose memory does not fit; takes effect when the next executor starts. kPaper is only for
-  /// the simulator; the engine rejects it.
-  core::PartitionMode partition = core::PartitionMode::kAuto;
-  /// Frames or tasks per second; 0: no promise.
-  [[nodiscard]] double promised_rate() const { return fps > 0 ? fps : tasks_per_s; }
-  friend bool operator==(const VgpuSettings&, const VgpuSettings&) = default;
 };
 
 // -- Events ----------------------------------------------------------------------------------------------------------

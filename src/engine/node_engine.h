@@ -200,8 +200,6 @@ class NodeEngine {
   std::uint64_t next_id_ = 1;
 };
 
-/// Checks ranges; the message names the field, the value and the allowed range.
-Status CheckSettings(const VgpuSettings& settings);
 /// 1 … 63 of letters, digits, '.', '_' and '-', not starting with '.' or '-', since the name becomes a file name.
 Status CheckName(std::string_view name);
 

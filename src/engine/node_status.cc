@@ -2,8 +2,6 @@
 // What the engine tells about itself, and the checks of what it is told.
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "engine/node_engine.h"
 #include "engine/node_state.h"
 
@@ -104,36 +102,6 @@ VgpuStatus NodeEngine::StatusOf(Instant now, const Vgpu_& vgpu) const {
                  : core::Competes(view, now, seconds(1)) ? VgpuState::kRunning
                                                          : VgpuState::kIdle;
   return status;
-}
-
-namespace {
-
-Status CheckRange(std::string_view field, double value, double min, double max, std::string_view unit) {
-  if (std::isfinite(value) && value >= min && value <= max) return Ok();
-  return Fail(Errc::kInvalidArgument, fmt::format("{} = {} is outside {} … {}{}", field, value, min, max, unit));
-}
-
-}  // namespace
-
-Status CheckSettings(const VgpuSettings& settings) {
-  WEIR_TRY_STATUS(CheckRange("weight", settings.weight, 1, core::kWeightMax, ""));
-  WEIR_TRY_STATUS(CheckRange("cap", settings.cap.Fraction(), 0.01, 1, ""));
-  WEIR_TRY_STATUS(CheckRange("fps", settings.fps, 0, 1000, " (0: no promise)"));
-  WEIR_TRY_STATUS(CheckRange("tasks_per_s", settings.tasks_per_s, 0, 10'000, " (0: no promise)"));
-  if (settings.fps > 0 && settings.tasks_per_s > 0)
-    return Fail(Errc::kInvalidArgument,
-                fmt::format("fps = {} and tasks_per_s = {}: a vGPU has one promised rate; set the other to 0",
-                            settings.fps, settings.tasks_per_s));
-  WEIR_TRY_STATUS(CheckRange("latency", MillisecondsOf(settings.latency), 0, 10'000, " ms (0: no promise)"));
-  constexpr Bytes kMemoryMax{std::uint64_t{1} << 50};
-  if (settings.memory_max > kMemoryMax || settings.memory_min > kMemoryMax)
-    return Fail(Errc::kInvalidArgument, "memory limit is over 1 PiB");
-  if (settings.memory_max.count != 0 && settings.memory_min > settings.memory_max)
-    return Fail(Errc::kInvalidArgument, fmt::format("memory: the minimum ({} bytes) is over the maximum ({} bytes)",
-                                                    settings.memory_min.count, settings.memory_max.count));
-  if (settings.partition == core::PartitionMode::kPaper)
-    return Fail(Errc::kInvalidArgument, "partition 'paper' is only for simulated nodes: give auto, never or always");
-  return Ok();
 }
 
 Status CheckName(std::string_view name) {

@@ -5,15 +5,10 @@
 
 #include <cstdint>
 
+#include "base/metric.h"
 #include "base/units.h"
 
 namespace weir::proto {
-
-struct Metric {
-  const char* name = nullptr;  // null: none
-  const char* type = nullptr;  // "counter" or "gauge"
-  const char* help = nullptr;
-};
 
 /// How the values of several executors of one vGPU are combined.
 enum class Combined : std::uint8_t { kSum, kLargest };

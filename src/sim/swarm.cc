@@ -310,16 +310,6 @@ class Drawer {
 
 double Ms(Duration d) { return MillisecondsOf(d); }
 
-std::string SettingsText(const engine::VgpuSettings& settings) {
-  std::string out = fmt::format("weight {}", settings.weight);
-  if (settings.cap < Share::Whole()) out += fmt::format(", cap {:g}", settings.cap.Fraction());
-  if (settings.fps > 0) out += fmt::format(", {:g} frames/s", settings.fps);
-  if (settings.latency > Duration{0}) out += fmt::format(", {:g} ms", Ms(settings.latency));
-  if (settings.memory_min.count + settings.memory_max.count > 0)
-    out += fmt::format(", {} … {} MiB", settings.memory_min.count >> 20, settings.memory_max.count >> 20);
-  return out;
-}
-
 std::string PolicyText(const std::string& policy, const core::PolicyParams& params) {
   std::string out = policy;
   for (const auto& [name, value] : params) out += fmt::format(" {}={:g}", name, value);
@@ -341,7 +331,7 @@ std::string SellingText(core::OversellMode mode, const core::PolicyParams& param
 std::string ChangeText(const Change& change) {
   if (change.oversell) return SellingText(*change.oversell, change.oversell_params);
   return change.of_policy() ? "policy " + PolicyText(change.policy, change.params)
-                            : change.tenant + ": " + SettingsText(change.settings);
+                            : change.tenant + ": " + engine::SettingsText(change.settings);
 }
 
 std::string FaultText(const Fault& fault) {
@@ -390,7 +380,7 @@ std::string Describe(const Scenario& scenario) {
   }
   for (const Tenant& tenant : scenario.tenants) {
     out += fmt::format("{} on device {}: {}; {} process{}, present {:g} ms, {} batches of {:g} ms", tenant.name,
-                       tenant.device, SettingsText(tenant.settings), tenant.processes,
+                       tenant.device, engine::SettingsText(tenant.settings), tenant.processes,
                        tenant.processes == 1 ? "" : "es", Ms(tenant.present), tenant.queue, Ms(tenant.batch));
     if (tenant.memory.count > 0)
       out += fmt::format(", {} MiB, {} at once, {:g} dirty", tenant.memory.count >> 20, tenant.command.count >> 20,

@@ -2,7 +2,8 @@
 #include "cli/common/settings.h"
 
 #include <cmath>
-#include <nlohmann/json.hpp>
+
+#include "engine/vgpu_settings.h"
 
 namespace weir::cli {
 
@@ -11,19 +12,18 @@ nlohmann::json JsonNumber(double number) {
   return number;
 }
 
-void AddSettings(const VgpuSettings& settings, nlohmann::json& body) {
+void AddSettings(const GivenSettings& settings, nlohmann::json& body) {
   if (settings.device) body["device"] = *settings.device;
-  if (settings.weight) body["weight"] = *settings.weight;
-  if (settings.cap) body["cap"] = JsonNumber(*settings.cap);
-  if (settings.fps) body["fps"] = JsonNumber(*settings.fps);
-  if (settings.tasks_per_s) body["tasks_per_s"] = JsonNumber(*settings.tasks_per_s);
-  if (settings.latency_ms) body["latency_ms"] = JsonNumber(*settings.latency_ms);
   if (settings.best_effort) body["best_effort"] = true;
-  if (settings.memory) {
-    body["memory_min_bytes"] = settings.memory->min.count;
-    body["memory_max_bytes"] = settings.memory->max.count;
-  }
-  if (settings.partition) body["partition"] = *settings.partition;
+  body.update(settings.values);
+}
+
+std::string SettingFlags() {
+  std::string out;
+  engine::VgpuSettings::Fields([&](const engine::SettingInfo& info, auto) {
+    if (info.flag != nullptr) out += (out.empty() ? "" : " ") + std::string(info.flag);
+  });
+  return out;
 }
 
 }  // namespace weir::cli

@@ -27,7 +27,8 @@ std::string EphemeralName(const std::string& program, pid_t owner) {
   return fmt::format("{}-{}", name, owner);
 }
 
-Result<VgpuView> MakeEphemeralVgpu(const ControlClient& client, const std::string& name, const VgpuSettings& settings) {
+Result<VgpuView> MakeEphemeralVgpu(const ControlClient& client, const std::string& name,
+                                   const GivenSettings& settings) {
   nlohmann::json body{{"name", name}, {"ephemeral", true}};
   AddSettings(settings, body);
   WEIR_TRY(const nlohmann::json reply, client.Post("/v1/vgpus", body));

@@ -20,7 +20,7 @@ namespace weir::cli {
 std::string EphemeralName(const std::string& program, pid_t owner);
 
 /// Makes a vGPU that ends with this process.
-Result<VgpuView> MakeEphemeralVgpu(const ControlClient& client, const std::string& name, const VgpuSettings& settings);
+Result<VgpuView> MakeEphemeralVgpu(const ControlClient& client, const std::string& name, const GivenSettings& settings);
 
 /// The environment of a tenant of `vgpu`: WEIR_ATTACH and LD_PRELOAD, WEIR_OPENCL and OCL_ICD_VENDORS; `library` is
 /// added to the present value of LD_PRELOAD.

@@ -56,8 +56,9 @@ Got RateOf(const VgpuView& v, Glyphs glyphs) {
 
 Got SlowestOf(const VgpuView& v, Glyphs glyphs) {
   const std::string got = fmt::format("{:.1f}", v.window.frame_ms_p99);
-  if (v.settings.latency_ms <= 0 || v.window.frame_ms_p99 <= 0) return {got};
-  Got out = Compare(got, v.settings.latency_ms, "", v.window.frame_ms_p99 <= v.settings.latency_ms, glyphs);
+  const double promised_ms = MillisecondsOf(v.settings.latency);
+  if (promised_ms <= 0 || v.window.frame_ms_p99 <= 0) return {got};
+  Got out = Compare(got, promised_ms, "", v.window.frame_ms_p99 <= promised_ms, glyphs);
   out.text.erase(out.text.find("  "), 1);  // there is no unit
   return out;
 }
@@ -67,7 +68,7 @@ double TopOf(const std::vector<double>& series, double least) {
 }
 
 std::string Late(const VgpuHistory& history, const VgpuView& v) {
-  const bool promised = PromisedRate(v) > 0 || v.settings.latency_ms > 0;
+  const bool promised = PromisedRate(v) > 0 || v.settings.latency > Duration{};
   return promised ? FormatPercent(history.LateFraction()) : "-";
 }
 
@@ -118,7 +119,9 @@ const std::array<TopColumn, 13>& Columns() {
        }},
       {{"WEIGHT/CAP", kAlignRight},
        7,
-       [](const Row& r) { return Cell{fmt::format("{:g}/{}", r.v.settings.weight, FormatPercent(r.v.settings.cap))}; }},
+       [](const Row& r) {
+         return Cell{fmt::format("{}/{}", r.v.settings.weight, FormatPercent(r.v.settings.cap.Fraction()))};
+       }},
       {{"LATE", kAlignRight},
        3,
        [](const Row& r) {

@@ -14,7 +14,7 @@ Snapshot KnownSnapshot() {
   VgpuView a;
   a.name = "a";
   a.state = "running";
-  a.settings = {50, 1, 60, 0, 0, 0};
+  a.settings = {.weight = 50, .fps = 60};
   a.processes = {{42, "glxgears", "gl", "llvmpipe", "worker-cpu-time"}};
   a.totals.frames = 700;
   a.totals.late_frames = 7;
@@ -58,7 +58,7 @@ TEST(RenderTop, InAsciiWhereTheTerminalHasNoMore) {
 TEST(RenderTop, MarksMissedPromises) {
   Snapshot snapshot = KnownSnapshot();
   snapshot.vgpus[0].window.fps = 31;
-  snapshot.vgpus[0].settings.latency_ms = 17;
+  snapshot.vgpus[0].settings.latency = milliseconds(17);
   const std::string text = Rendered(snapshot, {.color = true});
   EXPECT_NE(text.find("\x1b[31m31.0/60 fps ✗\x1b[0m"), std::string::npos) << text;
   EXPECT_NE(text.find("\x1b[31m17.4/17 ✗\x1b[0m"), std::string::npos) << text;
@@ -68,7 +68,7 @@ TEST(RenderTop, MarksMissedPromises) {
 
 TEST(RenderTop, ComparesTasksASecondWithThosePromised) {
   Snapshot snapshot = KnownSnapshot();
-  snapshot.vgpus[0].settings = {.weight = 50, .cap = 1, .tasks_per_s = 50};
+  snapshot.vgpus[0].settings = {.weight = 50, .tasks_per_s = 50};
   snapshot.vgpus[0].window.fps = 49.9;
   EXPECT_NE(Rendered(snapshot).find("49.9/50 tasks/s ✓"), std::string::npos) << Rendered(snapshot);
   snapshot.vgpus[0].window.fps = 30;

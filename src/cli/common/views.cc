@@ -130,9 +130,15 @@ Result<VgpuView> VgpuFromJson(const json& object) {
   v.cap_now = NumberField(object, "cap_now");
   v.ephemeral = BoolField(object, "ephemeral");
   const json& s = Field(object, "settings");
-  v.settings = {NumberField(s, "weight"),          NumberField(s, "cap"),        NumberField(s, "fps"),
-                NumberField(s, "tasks_per_s"),     NumberField(s, "latency_ms"), CountField(s, "memory_min_bytes"),
-                CountField(s, "memory_max_bytes"), TextField(s, "partition")};
+  engine::VgpuSettings::Fields([&](const engine::SettingInfo& info, auto member) {
+    using Value = std::remove_reference_t<decltype(v.settings.*member)>;
+    if constexpr (engine::kIsChoice<Value>) {
+      static_cast<void>(engine::SetChoice(v.settings.*member, TextField(s, info.name)));
+    } else if (const json& field = Field(s, info.name); field.is_number()) {
+      const double number = std::clamp(field.get<double>(), 0.0, engine::kSettingNumberMax<Value>);
+      engine::SetSettingNumber(v.settings.*member, number);
+    }
+  });
   for (const json& process : ListField(object, "processes")) v.processes.push_back(ProcessFromJson(process));
   const json& t = Field(object, "totals");
   v.totals = {WholeField(t, "frames"),     WholeField(t, "late_frames"),  WholeField(t, "gpu_ns"),
@@ -213,9 +219,7 @@ Result<std::vector<PolicyView>> PoliciesFromJson(const json& reply) {
   return ListFromJson(reply, "policies", PolicyFromJson);
 }
 
-double PromisedRate(const VgpuView& vgpu) {
-  return vgpu.settings.fps > 0 ? vgpu.settings.fps : vgpu.settings.tasks_per_s;
-}
+double PromisedRate(const VgpuView& vgpu) { return vgpu.settings.promised_rate(); }
 
 const char* RateUnit(const VgpuView& vgpu) {
   const bool computes = !vgpu.processes.empty() &&
@@ -227,16 +231,16 @@ std::string PromiseText(const VgpuView& vgpu) {
   std::string text;
   if (vgpu.settings.fps > 0) text = fmt::format("{:g} fps", vgpu.settings.fps);
   if (vgpu.settings.tasks_per_s > 0) text = fmt::format("{:g} tasks/s", vgpu.settings.tasks_per_s);
-  if (vgpu.settings.latency_ms > 0)
-    text += fmt::format("{}{:g} ms", text.empty() ? "" : ", ", vgpu.settings.latency_ms);
+  if (vgpu.settings.latency > Duration{})
+    text += fmt::format("{}{:g} ms", text.empty() ? "" : ", ", MillisecondsOf(vgpu.settings.latency));
   return text;
 }
 
 std::string MemoryText(const VgpuView& vgpu) {
-  const auto& s = vgpu.settings;
-  if (s.memory_min_bytes == 0 && s.memory_max_bytes == 0) return "";
-  const std::string max = s.memory_max_bytes == 0 ? "any" : FormatBytes(Bytes{s.memory_max_bytes});
-  return s.memory_min_bytes == 0 ? max : FormatBytes(Bytes{s.memory_min_bytes}) + ":" + max;
+  const engine::VgpuSettings& s = vgpu.settings;
+  if (s.memory_min.count == 0 && s.memory_max.count == 0) return "";
+  const std::string max = s.memory_max.count == 0 ? "any" : FormatBytes(s.memory_max);
+  return s.memory_min.count == 0 ? max : FormatBytes(s.memory_min) + ":" + max;
 }
 
 std::string RangeText(const ParamView& p) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/vgpu_settings.h"
 #include "proto/executor_statistics.h"
 
 namespace weir::cli {
@@ -25,11 +26,7 @@ struct VgpuView {
   std::string sale;                        // "guaranteed", "oversold", "best-effort"
   double cap_now = 0;                      // at most the cap in its settings
   bool ephemeral = false;
-  struct {
-    double weight = 0, cap = 0, fps = 0, tasks_per_s = 0, latency_ms = 0;
-    std::uint64_t memory_min_bytes = 0, memory_max_bytes = 0;
-    std::string partition{};  // "auto", "never", "always"; "": of a daemon that knows none
-  } settings;
+  engine::VgpuSettings settings;  // the default where the daemon reports none
   std::vector<ProcessView> processes;
   struct {
     std::int64_t frames = 0, late_frames = 0, gpu_ns = 0, wait_ns = 0, records_lost = 0, fail_opens = 0;

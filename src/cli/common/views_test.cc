@@ -25,13 +25,13 @@ TEST(Views, ReadTheExampleOfTheContract) {
   const VgpuView& a = vgpus->at(0);
   EXPECT_EQ(a.name, "a");
   EXPECT_TRUE(a.ephemeral);
-  EXPECT_EQ(a.settings.weight, 100);
+  EXPECT_EQ(a.settings.weight, 100U);
   EXPECT_EQ(a.processes.at(0).pid, 4242);
   EXPECT_EQ(a.totals.gpu_ns, 5'000'000'000);
   EXPECT_DOUBLE_EQ(a.window.gpu_share, 0.5);
   EXPECT_EQ(PromiseText(a), "60 fps, 20 ms");
   EXPECT_EQ(MemoryText(a), "64M:any");
-  EXPECT_EQ(a.settings.partition, "never");
+  EXPECT_EQ(a.settings.partition, core::PartitionMode::kStay);
   EXPECT_EQ(a.memory.stats.launches_in_parts, 1U);
   EXPECT_EQ(a.memory.stats.parts, 2U);
   EXPECT_EQ(a.memory.stats.launches_not_cut, 3U);

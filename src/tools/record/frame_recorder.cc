@@ -14,9 +14,7 @@ namespace {
 
 constexpr std::size_t kTraceRoomLeft = std::size_t{4} << 20;  // more than one reply's frames, and the end
 
-core::FramePromise PromiseOf(const VgpuView& vgpu) {
-  return {vgpu.settings.fps, FromSeconds(vgpu.settings.latency_ms / 1000)};
-}
+core::FramePromise PromiseOf(const VgpuView& vgpu) { return {vgpu.settings.fps, vgpu.settings.latency}; }
 
 core::FrameTimes TimesOf(const FrameRow& row) {
   return {InstantFromNs(row.begin_ns), InstantFromNs(row.present_ns), InstantFromNs(row.submit_ns),
@@ -24,7 +22,7 @@ core::FrameTimes TimesOf(const FrameRow& row) {
 }
 
 double TargetMs(const VgpuView& vgpu) {
-  if (vgpu.settings.latency_ms > 0) return vgpu.settings.latency_ms;
+  if (vgpu.settings.latency > Duration{}) return MillisecondsOf(vgpu.settings.latency);
   return vgpu.settings.fps > 0 ? 1000 / vgpu.settings.fps : 0;
 }
 

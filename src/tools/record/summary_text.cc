@@ -81,7 +81,7 @@ ordered_json SummaryJson(const RecordingSummary& s) {
                      {"max", MillisecondsOf(f.max)}};
   out["fps_low_1_percent"] = LowJson(f.low_1_percent);
   out["fps_low_0_1_percent"] = LowJson(f.low_0_1_percent);
-  out["promise"] = {{"fps", s.vgpu.settings.fps}, {"latency_ms", s.vgpu.settings.latency_ms}};
+  out["promise"] = {{"fps", s.vgpu.settings.fps}, {"latency_ms", MillisecondsOf(s.vgpu.settings.latency)}};
   out["late_frames"] = f.late;
   out["predicted"] = f.predicted;
   out["mispredicted"] = f.mispredicted;

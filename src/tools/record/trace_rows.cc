@@ -29,10 +29,10 @@ proto::TraceHeader TraceHeaderOf(const VgpuView& vgpu, const DeviceView& device,
   header.policy = device.policy;
   header.policy_params = device.params;
   header.vgpu = vgpu.name;
-  header.weight = static_cast<std::uint32_t>(Scaled(vgpu.settings.weight, 1, 1e9));
-  header.cap_ppm = static_cast<std::uint32_t>(Scaled(vgpu.settings.cap, 1e6, 1e6));
+  header.weight = vgpu.settings.weight;
+  header.cap_ppm = vgpu.settings.cap.ppm;
   header.fps_milli = Scaled(vgpu.settings.fps, 1e3, 1e12);
-  header.latency_ns = Scaled(vgpu.settings.latency_ms, 1e6, 1e15);
+  header.latency_ns = static_cast<std::uint64_t>(vgpu.settings.latency.count());
   return header;
 }
 

@@ -56,7 +56,7 @@ TEST(TraceRows, WhateverATenantReportsCanBeReadAgain) {
 TEST(TraceRows, TheHeaderSaysUnderWhichPromisesItWasRecorded) {
   VgpuView vgpu;
   vgpu.name = "game";
-  vgpu.settings = {.weight = 50, .cap = 0.75, .fps = 59.94, .latency_ms = 16.5};
+  vgpu.settings = {.weight = 50, .cap = Share::FromFraction(0.75), .fps = 59.94, .latency = microseconds(16'500)};
   DeviceView device;
   device.name = "embedded";
   device.kind = "software";

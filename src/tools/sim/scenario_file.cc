@@ -108,15 +108,26 @@ class Reader {
     value = MiB(mb);
   }
   void Settings(engine::VgpuSettings& settings) {
-    double cap = settings.cap.Fraction(), latency_ms = MillisecondsOf(settings.latency);
-    Whole("weight", settings.weight, 1, core::kWeightMax);
-    Number("cap", cap, 0.01, 1);
-    Number("fps", settings.fps, 0, 1000);
-    Number("latency_ms", latency_ms, 0, 10'000);
-    Memory("memory_min_mb", settings.memory_min);
-    Memory("memory_max_mb", settings.memory_max);
-    settings.cap = Share::FromFraction(cap);
-    settings.latency = FromSeconds(latency_ms * 1e-3);
+    engine::VgpuSettings::Fields([&](const engine::SettingInfo& info, auto member) {
+      auto& value = settings.*member;
+      using Value = std::remove_reference_t<decltype(value)>;
+      if constexpr (engine::kIsChoice<Value>) {
+        std::string choice(core::NameOf(value));
+        const toml::node* node = table_.get(info.name);
+        Text(info.name, choice);
+        if (const Status set = engine::SetChoice(value, choice); !set && node != nullptr)
+          Complain(*node, set.error().message);
+      } else if constexpr (std::is_same_v<Value, Bytes>) {
+        std::string name(info.name);
+        Memory(name.replace(name.rfind("_bytes"), 6, "_mb").c_str(), value);
+      } else if constexpr (std::is_same_v<Value, std::uint32_t>) {
+        Whole(info.name, value, info.min, info.max);
+      } else {
+        double number = engine::SettingNumber(value);
+        Number(info.name, number, info.min, info.max);
+        engine::SetSettingNumber(value, number);
+      }
+    });
   }
   /// Checked against the table of policies.
   void Policy(std::string& policy, core::PolicyParams& params) {

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/vgpu_settings.h"
+
+#include <fmt/format.h>
+
+namespace weir::engine {
+namespace {
+
+Status CheckRange(const SettingInfo& info, double value) {
+  if (std::isfinite(value) && value >= info.min && value <= info.max) return Ok();
+  return Fail(Errc::kInvalidArgument, fmt::format("{} = {} is outside {} … {}{}", info.name, value, info.min, info.max,
+                                                  info.zero == nullptr ? "" : fmt::format(" (0: {})", info.zero)));
+}
+
+}  // namespace
+
+Status SetChoice(core::PartitionMode& value, std::string_view name) {
+  const auto named = core::PartitionModeNamed(name);
+  if (!named) return Fail(Errc::kInvalidArgument, fmt::format("partition = '{}': give auto, never or always", name));
+  value = *named;
+  return Ok();
+}
+
+Status CheckSettings(const VgpuSettings& settings) {
+  Status all = Ok();
+  VgpuSettings::Fields([&](const SettingInfo& info, auto member) {
+    if constexpr (!kIsChoice<std::remove_cvref_t<decltype(settings.*member)>>)
+      if (all) all = CheckRange(info, SettingNumber(settings.*member));
+  });
+  WEIR_TRY_STATUS(all);
+  if (settings.fps > 0 && settings.tasks_per_s > 0)
+    return Fail(Errc::kInvalidArgument,
+                fmt::format("fps = {} and tasks_per_s = {}: a vGPU has one promised rate; set the other to 0",
+                            settings.fps, settings.tasks_per_s));
+  if (settings.memory_max.count != 0 && settings.memory_min > settings.memory_max)
+    return Fail(Errc::kInvalidArgument, fmt::format("memory: the minimum ({} bytes) is over the maximum ({} bytes)",
+                                                    settings.memory_min.count, settings.memory_max.count));
+  if (settings.partition == core::PartitionMode::kPaper)
+    return Fail(Errc::kInvalidArgument, "partition 'paper' is only for simulated nodes: give auto, never or always");
+  return Ok();
+}
+
+std::string SettingsText(const VgpuSettings& settings) {
+  std::string out;
+  VgpuSettings::Fields([&](const SettingInfo& info, auto member) {
+    const auto value = settings.*member;
+    if (value == VgpuSettings{}.*member) return;
+    out += out.empty() ? "" : ", ";
+    if constexpr (kIsChoice<std::remove_cvref_t<decltype(value)>>)
+      out += fmt::format("{} {}", info.name, core::NameOf(value));
+    else
+      out += fmt::format("{} {:.15g}", info.name, SettingNumber(value));
+  });
+  return out.empty() ? "defaults" : out;
+}
+
+}  // namespace weir::engine
