@@ -83,36 +83,23 @@ class Cap final : public Policy {
   std::vector<TimeLeft> left_;
 };
 
-SliceClock ClockOf(const PolicyParams& checked, bool forgives) {
-  const auto stages = static_cast<std::int64_t>(checked.find("stages")->second);
-  return {.stage = FromSeconds(checked.find("period_ms")->second * 1e-3 / static_cast<double>(stages)),
-          .stages = stages,
-          .forgives = forgives};
-}
-
-/// Makes a policy of the table with some parameters set.
-std::unique_ptr<Policy> Order(std::unique_ptr<Policy> (*make)(const PolicyParams&), std::span<const PolicyParam> params,
-                              PolicyParams given) {
-  for (const PolicyParam& param : params) given.emplace(param.name, param.preset);
-  return make(given);
+template <typename Params>
+SliceClock ClockOf(const Params& params, bool forgives) {
+  return {.stage = params.period / params.stages, .stages = params.stages, .forgives = forgives};
 }
 
 }  // namespace
 
 // The device is not kept idle for a vGPU between frames: its slice already guarantees its time.
-std::unique_ptr<Policy> MakeCap(const PolicyParams& checked) {
-  return std::make_unique<Cap>(ClockOf(checked, /*forgives=*/false),
-                               Order(&MakeProportionalShare, kProportionalShareParams,
-                                     {{"quantum_ms", checked.find("quantum_ms")->second}, {"grace_ms", 0}}),
-                               FromSeconds(checked.find("ahead_ms")->second * 1e-3),
-                               FromSeconds(checked.find("lend_ms")->second * 1e-3));
+std::unique_ptr<Policy> MakeCap(const CapParams& params) {
+  return std::make_unique<Cap>(ClockOf(params, /*forgives=*/false),
+                               MakeProportionalShare({.quantum = params.quantum, .grace = {}}), params.ahead,
+                               params.lend);
 }
 
-std::unique_ptr<Policy> MakeCapPaper(const PolicyParams& checked) {
-  return std::make_unique<Cap>(
-      ClockOf(checked, /*forgives=*/true),
-      Order(&MakeRoundRobin, kRoundRobinParams, {{"quantum_ms", checked.find("quantum_ms")->second}}), Duration{0},
-      Duration{0});
+std::unique_ptr<Policy> MakeCapPaper(const CapPaperParams& params) {
+  return std::make_unique<Cap>(ClockOf(params, /*forgives=*/true), MakeRoundRobin({.quantum = params.quantum}),
+                               Duration{0}, Duration{0});
 }
 
 }  // namespace weir::core

@@ -6,32 +6,55 @@
 #include <array>
 #include <memory>
 
-#include "core/schedule/policy_table.h"
+#include "core/schedule/policy.h"
+#include "core/schedule/policy_params.h"
 
 namespace weir::core {
 
-inline constexpr std::array kCapParams{
-    PolicyParam{"period_ms", "ms", 1000.0, 10.0, 60000.0,
-                "length of a period, at whose end unused time is lost (gOver: 1 s)"},
-    PolicyParam{"stages", "stages", 10.0, 1.0, 100.0,
-                "number of stages in a period, each with its part of the cap (gOver: 10)"},
-    PolicyParam{"quantum_ms", "ms of GPU time", 5.0, 0.1, 100.0,
-                "GPU time that all vGPUs with time left may together run ahead of the last"},
-    PolicyParam{
-        "ahead_ms", "ms of GPU time", 2.0, 0.0, 100.0,
-        "while a vGPU is behind its promised rate, others submit only below this load of the device; 0: by caps alone"},
-    PolicyParam{"lend_ms", "ms of GPU time", 3.0, 0.0, 1000.0,
-                "longest frame or kernel that may exceed its cap, up to its ceiling, on a device that would be idle"},
+struct CapParams {
+  Duration period = seconds(1);
+  std::int64_t stages = 10;
+  Duration quantum = milliseconds(5);
+  Duration ahead = milliseconds(2);
+  Duration lend = milliseconds(3);
+
+  static constexpr void Fields(auto&& each) {
+    using P = CapParams;
+    each(ParamInfo{"period_ms", "ms", 10, 60000, "length of a period, at whose end unused time is lost (gOver: 1 s)"},
+         &P::period);
+    each(ParamInfo{"stages", "stages", 1, 100,
+                   "number of stages in a period, each with its part of the cap (gOver: 10)"},
+         &P::stages);
+    each(ParamInfo{"quantum_ms", "ms of GPU time", 0.1, 100,
+                   "GPU time that all vGPUs with time left may together run ahead of the last"},
+         &P::quantum);
+    each(ParamInfo{"ahead_ms", "ms of GPU time", 0, 100,
+                   "while a vGPU is behind its promised rate, others submit only below this load of the device; 0: by "
+                   "caps alone"},
+         &P::ahead);
+    each(ParamInfo{"lend_ms", "ms of GPU time", 0, 1000,
+                   "longest frame or kernel that may exceed its cap, up to its ceiling, on a device that would be "
+                   "idle"},
+         &P::lend);
+  }
 };
-inline constexpr std::array kCapPaperParams{
-    PolicyParam{"period_ms", "ms", 1000.0, 10.0, 60000.0,
-                "length of a period, at whose end debt and savings end (gOver: 1 s)"},
-    PolicyParam{"stages", "stages", 10.0, 1.0, 100.0,
-                "number of stages in a period, each with its part of the cap (gOver: 10)"},
-    PolicyParam{"quantum_ms", "ms of GPU time", 1.0, 0.1, 100.0, "length of a turn (gVirt: about 1 ms)"},
+struct CapPaperParams {
+  Duration period = seconds(1);
+  std::int64_t stages = 10;
+  Duration quantum = milliseconds(1);
+
+  static constexpr void Fields(auto&& each) {
+    using P = CapPaperParams;
+    each(ParamInfo{"period_ms", "ms", 10, 60000, "length of a period, at whose end debt and savings end (gOver: 1 s)"},
+         &P::period);
+    each(ParamInfo{"stages", "stages", 1, 100,
+                   "number of stages in a period, each with its part of the cap (gOver: 10)"},
+         &P::stages);
+    each(ParamInfo{"quantum_ms", "ms of GPU time", 0.1, 100, "length of a turn (gVirt: about 1 ms)"}, &P::quantum);
+  }
 };
 
-std::unique_ptr<Policy> MakeCap(const PolicyParams& checked);
-std::unique_ptr<Policy> MakeCapPaper(const PolicyParams& checked);
+std::unique_ptr<Policy> MakeCap(const CapParams& params);
+std::unique_ptr<Policy> MakeCapPaper(const CapPaperParams& params);
 
 }  // namespace weir::core

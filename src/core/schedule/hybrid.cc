@@ -3,21 +3,13 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "core/schedule/proportional_share.h"
+#include "core/schedule/reserve.h"
 
 namespace weir::core {
 namespace {
 
 constexpr Duration kSecond = seconds(1);
-
-struct HybridSettings {
-  Duration least_interval;  // 1 / FPSthres of a vGPU without a promise
-  double fps_slack;
-  double gpu_use;
-  std::int64_t wait_s;
-  std::string_view share_policy;
-  FrameSync sync;
-};
 
 /// State of a vGPU for Algorithm 1.
 struct Tenant {
@@ -27,10 +19,8 @@ struct Tenant {
   double share = 0;           // s_i; 0: it was added after the shares were computed, and gets an average share
 };
 
-std::unique_ptr<Policy> Inner(std::string_view name, const PolicyParams& params) {
-  auto made = MakePolicy(name, params);
-  WEIR_CHECK(made.has_value());
-  return std::move(*made);
+std::unique_ptr<Policy> MakeShares(HybridShares shares) {
+  return shares == HybridShares::kReserve ? MakeReserve({}) : MakeProportionalShare({});
 }
 
 ///                 some rate < FPSthres for Time s
@@ -40,12 +30,10 @@ std::unique_ptr<Policy> Inner(std::string_view name, const PolicyParams& params)
 ///               s_i = u_i + (1 - Σu)/n   (VGRIS, eq. 2)
 class Hybrid final : public Policy {
  public:
-  explicit Hybrid(const HybridSettings& settings)
-      : settings_(settings),
-        shares_(Inner(settings.share_policy, {})),
-        sla_(Inner("sla-aware",
-                   {{"fps", 1.0 / SecondsOf(settings.least_interval)}, {"sync", static_cast<double>(settings.sync)}})) {
-  }
+  explicit Hybrid(const HybridParams& params)
+      : params_(params),
+        shares_(MakeShares(params.shares)),
+        sla_(MakeSlaAware({.fps = params.fps, .sync = params.sync})) {}
 
   Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
     for (const VgpuView& vgpu : input.vgpus) TenantOf(vgpu);
@@ -79,13 +67,12 @@ class Hybrid final : public Policy {
   void LookForLowRate(const PolicyInput& input) {
     bool starved = false;
     for (const VgpuView& vgpu : input.vgpus) {
-      const Duration interval = vgpu.promised > Duration{0} ? vgpu.promised : settings_.least_interval;
+      const Duration interval = vgpu.promised > Duration{0} ? vgpu.promised : least_interval_;
       const bool has_rate = vgpu.draws || vgpu.promised > Duration{0};
-      const bool low =
-          has_rate && Counts(vgpu, input.now) && vgpu.rate < (1 - settings_.fps_slack) / SecondsOf(interval);
+      const bool low = has_rate && Counts(vgpu, input.now) && vgpu.rate < (1 - params_.fps_slack) / SecondsOf(interval);
       Tenant& tenant = TenantOf(vgpu);
       tenant.low_s = low ? tenant.low_s + 1 : 0;
-      starved |= tenant.low_s >= settings_.wait_s;
+      starved |= tenant.low_s >= params_.wait / seconds(1);
     }
     if (!starved) return;
     sla_mode_ = true;
@@ -103,10 +90,10 @@ class Hybrid final : public Policy {
       attached |= vgpu.attached;
     }
     if (low_use_s_ == 0) low_since_ = second_began_;
-    low_use_s_ = use < settings_.gpu_use && attached ? low_use_s_ + 1 : 0;
-    if (low_use_s_ < settings_.wait_s) return;
+    low_use_s_ = use < params_.gpu_use && attached ? low_use_s_ + 1 : 0;
+    if (low_use_s_ < params_.wait / seconds(1)) return;
     sla_mode_ = false;
-    shares_ = Inner(settings_.share_policy, {});  // its state is outdated
+    shares_ = MakeShares(params_.shares);  // its state is outdated
     CalcShares(input);
   }
 
@@ -151,7 +138,8 @@ class Hybrid final : public Policy {
     return tenant;
   }
 
-  const HybridSettings settings_;
+  const HybridParams params_;
+  const Duration least_interval_ = FromSeconds(1.0 / params_.fps);  // of a vGPU without a promise
   std::unique_ptr<Policy> shares_;
   const std::unique_ptr<Policy> sla_;
   bool sla_mode_ = false;
@@ -165,15 +153,6 @@ class Hybrid final : public Policy {
 
 }  // namespace
 
-std::unique_ptr<Policy> MakeHybrid(const PolicyParams& checked) {
-  const auto value = [&checked](std::string_view name) { return checked.find(name)->second; };
-  return std::make_unique<Hybrid>(
-      HybridSettings{.least_interval = FromSeconds(1.0 / value("fps")),
-                     .fps_slack = value("fps_slack"),
-                     .gpu_use = value("gpu_use"),
-                     .wait_s = static_cast<std::int64_t>(value("wait_s")),
-                     .share_policy = kHybridShareNames[static_cast<std::size_t>(value("shares"))],
-                     .sync = static_cast<FrameSync>(value("sync"))});
-}
+std::unique_ptr<Policy> MakeHybrid(const HybridParams& params) { return std::make_unique<Hybrid>(params); }
 
 }  // namespace weir::core

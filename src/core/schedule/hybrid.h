@@ -7,23 +7,41 @@
 #include <memory>
 #include <string_view>
 
-#include "core/schedule/policy_table.h"
+#include "core/schedule/policy.h"
+#include "core/schedule/policy_params.h"
 #include "core/schedule/sla_aware.h"
 
 namespace weir::core {
 
 inline constexpr std::array<std::string_view, 2> kHybridShareNames{"proportional-share", "reserve"};
 
-inline constexpr std::array kHybridParams{
-    PolicyParam{"fps", "frames/s", 30.0, 1.0, 1000.0, "least acceptable rate of a vGPU without a promise (FPSthres)"},
-    PolicyParam{"fps_slack", "fraction", 0.05, 0.0, 0.5, "shortfall below the promise at which a rate is too low"},
-    PolicyParam{"gpu_use", "fraction", 0.85, 0.01, 1.0, "use of the device below which shares return (GPUthres)"},
-    PolicyParam{"wait_s", "s", 5.0, 1.0, 3600.0, "duration of either condition before a switch (Time)"},
-    PolicyParam{"shares", "choice", 0.0, 0.0, 1.0, "the policy that keeps the shares; reserve: exactly as in the paper",
-                kHybridShareNames},
-    PolicyParam{"sync", "choice", 0.0, 0.0, 4.0, "as sync of sla-aware", kFrameSyncNames},
+/// The policy that keeps the shares, by its place in kHybridShareNames.
+enum class HybridShares : std::uint8_t { kProportionalShare, kReserve };
+
+struct HybridParams {
+  double fps = 30;
+  double fps_slack = 0.05;
+  double gpu_use = 0.85;
+  Duration wait = seconds(5);
+  HybridShares shares = HybridShares::kProportionalShare;
+  FrameSync sync{};
+
+  static constexpr void Fields(auto&& each) {
+    using P = HybridParams;
+    each(ParamInfo{"fps", "frames/s", 1, 1000, "least acceptable rate of a vGPU without a promise (FPSthres)"},
+         &P::fps);
+    each(ParamInfo{"fps_slack", "fraction", 0, 0.5, "shortfall below the promise at which a rate is too low"},
+         &P::fps_slack);
+    each(ParamInfo{"gpu_use", "fraction", 0.01, 1, "use of the device below which shares return (GPUthres)"},
+         &P::gpu_use);
+    each(ParamInfo{"wait_s", "s", 1, 3600, "duration of either condition before a switch (Time)"}, &P::wait);
+    each(ParamInfo{"shares", "choice", 0, 1, "the policy that keeps the shares; reserve: exactly as in the paper",
+                   kHybridShareNames},
+         &P::shares);
+    each(ParamInfo{"sync", "choice", 0, 4, "as sync of sla-aware", kFrameSyncNames}, &P::sync);
+  }
 };
 
-std::unique_ptr<Policy> MakeHybrid(const PolicyParams& checked);
+std::unique_ptr<Policy> MakeHybrid(const HybridParams& params);
 
 }  // namespace weir::core

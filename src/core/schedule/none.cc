@@ -16,6 +16,6 @@ class None final : public Policy {
 
 }  // namespace
 
-std::unique_ptr<Policy> MakeNone(const PolicyParams&) { return std::make_unique<None>(); }
+std::unique_ptr<Policy> MakeNone(const NoneParams&) { return std::make_unique<None>(); }
 
 }  // namespace weir::core

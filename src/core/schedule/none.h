@@ -4,10 +4,15 @@
 
 #include <memory>
 
-#include "core/schedule/policy_table.h"
+#include "core/schedule/policy.h"
+#include "core/schedule/policy_params.h"
 
 namespace weir::core {
 
-std::unique_ptr<Policy> MakeNone(const PolicyParams& checked);
+struct NoneParams {
+  static constexpr void Fields(auto&&) {}
+};
+
+std::unique_ptr<Policy> MakeNone(const NoneParams& params);
 
 }  // namespace weir::core

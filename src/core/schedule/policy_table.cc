@@ -17,19 +17,26 @@
 namespace weir::core {
 namespace {
 
-constexpr std::array<PolicyEntry, 8> kPolicies{{
-    {"none", "first come, first served; only measures", {}, &MakeNone},
-    {"proportional-share", "GPU time by weight; idle time goes to any vGPU that wants it", kProportionalShareParams,
-     &MakeProportionalShare},
-    {"sla-aware", "each program at its promised rate and no faster (VGRIS)", kSlaAwareParams, &MakeSlaAware},
-    {"hybrid", "shares while every promise is kept, else sla-aware (VGRIS, Algorithm 1)", kHybridParams, &MakeHybrid},
-    {"reserve", "each vGPU has its weight's fraction of the device and no more (VGRIS, eq. 1)", kReserveParams,
-     &MakeReserve},
-    {"cap", "each vGPU at most its cap of every period, in stages (gOver); debt is carried", kCapParams, &MakeCap},
-    {"cap-paper", "gOver's Algorithms 2 and 3 to the letter: each period forgives debt", kCapPaperParams,
-     &MakeCapPaper},
-    {"round-robin", "vGPUs use the device in equal turns", kRoundRobinParams, &MakeRoundRobin},
-}};
+template <typename Params, std::unique_ptr<Policy> (*Make)(const Params&)>
+constexpr PolicyEntry Entry(std::string_view name, std::string_view summary) {
+  return {name, summary, kParamTable<Params>,
+          [](const PolicyParams& checked) { return Make(ParamsFrom<Params>(checked)); }};
+}
+
+constexpr std::array kPolicies{
+    Entry<NoneParams, &MakeNone>("none", "first come, first served; only measures"),
+    Entry<ProportionalShareParams, &MakeProportionalShare>(
+        "proportional-share", "GPU time by weight; idle time goes to any vGPU that wants it"),
+    Entry<SlaAwareParams, &MakeSlaAware>("sla-aware", "each program at its promised rate and no faster (VGRIS)"),
+    Entry<HybridParams, &MakeHybrid>("hybrid",
+                                     "shares while every promise is kept, else sla-aware (VGRIS, Algorithm 1)"),
+    Entry<ReserveParams, &MakeReserve>("reserve",
+                                       "each vGPU has its weight's fraction of the device and no more (VGRIS, eq. 1)"),
+    Entry<CapParams, &MakeCap>("cap", "each vGPU at most its cap of every period, in stages (gOver); debt is carried"),
+    Entry<CapPaperParams, &MakeCapPaper>("cap-paper",
+                                         "gOver's Algorithms 2 and 3 to the letter: each period forgives debt"),
+    Entry<RoundRobinParams, &MakeRoundRobin>("round-robin", "vGPUs use the device in equal turns"),
+};
 
 std::string Joined(std::span<const std::string_view> names) {
   std::string out;

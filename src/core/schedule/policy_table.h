@@ -3,7 +3,6 @@
 // line.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,21 +10,9 @@
 
 #include "base/result.h"
 #include "core/schedule/policy.h"
+#include "core/schedule/policy_params.h"
 
 namespace weir::core {
-
-struct PolicyParam {
-  std::string_view name;
-  std::string_view unit;
-  double preset;
-  double min;
-  double max;
-  std::string_view summary;
-  std::span<const std::string_view> choices{};  // names of the values 0, 1, …; empty: any number in the range
-};
-
-/// Values by parameter name. Values that come from CheckParams are complete and in range.
-using PolicyParams = std::map<std::string, double, std::less<>>;
 
 struct PolicyEntry {
   std::string_view name;

@@ -25,18 +25,9 @@ constexpr Duration kAwake = milliseconds(100);
 constexpr Duration kLoneTick = milliseconds(5);
 constexpr Duration kLoneAhead = milliseconds(20);
 
-struct ShareSettings {
-  double quantum_ns;
-  double lag_ns;
-  Duration grace;
-  double hold_duty;
-  Duration member;
-  Duration tick;
-};
-
 class ProportionalShare final : public Policy {
  public:
-  explicit ProportionalShare(const ShareSettings& settings) : settings_(settings) {}
+  explicit ProportionalShare(const ProportionalShareParams& params) : params_(params) {}
 
   Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
     Charge(input);
@@ -45,7 +36,7 @@ class ProportionalShare final : public Policy {
     if (const VgpuView* lone = LoneMember(input)) return DecideLone(input, *lone, verdicts);
     for (std::size_t i = 0; i < input.vgpus.size(); ++i)
       verdicts[i] = {.admission = Admission::kGated, .allowance = Allow(input.vgpus[i], front), .frame_interval = {}};
-    return front.awake ? input.now + settings_.tick : kNever;
+    return front.awake ? input.now + params_.tick : kNever;
   }
 
  private:
@@ -64,10 +55,10 @@ class ProportionalShare final : public Policy {
   /// once, and starts with the same virtual time.
   Instant DecideLone(const PolicyInput& input, const VgpuView& lone, std::span<Verdict> verdicts) {
     for (std::size_t i = 0; i < input.vgpus.size(); ++i) {
-      const Duration quantum{static_cast<std::int64_t>(settings_.quantum_ns)};
+      const Duration quantum = params_.quantum;
       verdicts[i] = {.admission = Admission::kGated, .allowance = input.vgpus[i].id == lone.id ? kLoneAhead : quantum};
     }
-    return Competes(lone, input.now, kAwake) ? input.now + std::max(kLoneTick, settings_.tick) : kNever;
+    return Competes(lone, input.now, kAwake) ? input.now + std::max(kLoneTick, params_.tick) : kNever;
   }
 
   struct Front {
@@ -108,7 +99,7 @@ class ProportionalShare final : public Policy {
     double ahead = std::numeric_limits<double>::lowest();
     for (const VgpuView& vgpu : input.vgpus) {
       Service& service = ServiceOf(vgpu);
-      const bool member = Competes(vgpu, input.now, settings_.member);
+      const bool member = Competes(vgpu, input.now, params_.member);
       if (member && !service.member) service.v = std::max(service.v, center_);
       service.member = member;
       if (!member) continue;
@@ -118,7 +109,7 @@ class ProportionalShare final : public Policy {
     }
     member_weights_ = weights;
     if (weights == 0) return;
-    const double claim = settings_.lag_ns + 2 * largest_step_ns_;
+    const double claim = static_cast<double>(params_.lag.count()) + 2 * largest_step_ns_;
     const double floor = center_ - claim / weights;
     double center = 0;
     for (const VgpuView& vgpu : input.vgpus) {
@@ -142,16 +133,16 @@ class ProportionalShare final : public Policy {
       weights += vgpu.weight;
       least = std::min(least, ServiceOf(vgpu).v);
     }
-    if (weights > 0) return {true, true, least + settings_.quantum_ns / weights, 0};
+    if (weights > 0) return {true, true, least + static_cast<double>(params_.quantum.count()) / weights, 0};
     double all_weights = 0;
     for (const VgpuView& vgpu : input.vgpus) all_weights += vgpu.weight;
-    return {false, awake, 0, settings_.quantum_ns / std::max(all_weights, 1.0)};
+    return {false, awake, 0, static_cast<double>(params_.quantum.count()) / std::max(all_weights, 1.0)};
   }
 
   [[nodiscard]] bool HoldsOthersBack(const VgpuView& vgpu, Instant now) const {
     if (vgpu.held || !vgpu.attached) return false;
     if (vgpu.waiting > 0 || vgpu.in_flight > 0) return true;
-    return now - vgpu.last_active < std::min(settings_.grace, 2 * vgpu.frame_think) && CouldUseItsShare(vgpu);
+    return now - vgpu.last_active < std::min(params_.grace, 2 * vgpu.frame_think) && CouldUseItsShare(vgpu);
   }
 
   /// Frames can't be preempted: a long frame that is admitted while a vGPU prepares its next frame costs that vGPU its
@@ -161,7 +152,7 @@ class ProportionalShare final : public Policy {
   [[nodiscard]] bool CouldUseItsShare(const VgpuView& vgpu) const {
     const double alone = SecondsOf(vgpu.frame_gpu + vgpu.least_think);
     const double share = vgpu.weight / std::max(member_weights_, 1.0);
-    return alone > 0 && SecondsOf(vgpu.frame_gpu) / alone >= std::min(share, settings_.hold_duty);
+    return alone > 0 && SecondsOf(vgpu.frame_gpu) / alone >= std::min(share, params_.hold_duty);
   }
 
   Duration Allow(const VgpuView& vgpu, const Front& front) {
@@ -175,7 +166,7 @@ class ProportionalShare final : public Policy {
   Service& ServiceOf(const VgpuView& vgpu) { return services_.Seen(vgpu); }
   [[nodiscard]] const Service& ServiceOf(const VgpuView& vgpu) const { return services_.Seen(vgpu); }
 
-  const ShareSettings settings_;
+  const ProportionalShareParams params_;
   Instant last_{};
   double center_ = 0;
   double member_weights_ = 0;
@@ -188,15 +179,8 @@ class ProportionalShare final : public Policy {
 
 }  // namespace
 
-std::unique_ptr<Policy> MakeProportionalShare(const PolicyParams& checked) {
-  const auto ms = [&checked](std::string_view name) { return checked.find(name)->second * 1e6; };
-  const auto duration = [&ms](std::string_view name) { return Duration{static_cast<std::int64_t>(ms(name))}; };
-  return std::make_unique<ProportionalShare>(ShareSettings{.quantum_ns = ms("quantum_ms"),
-                                                           .lag_ns = ms("lag_ms"),
-                                                           .grace = duration("grace_ms"),
-                                                           .hold_duty = checked.find("hold_duty")->second,
-                                                           .member = duration("member_ms"),
-                                                           .tick = duration("tick_ms")});
+std::unique_ptr<Policy> MakeProportionalShare(const ProportionalShareParams& params) {
+  return std::make_unique<ProportionalShare>(params);
 }
 
 }  // namespace weir::core

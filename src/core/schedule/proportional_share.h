@@ -5,23 +5,36 @@
 #include <array>
 #include <memory>
 
-#include "core/schedule/policy_table.h"
+#include "core/schedule/policy.h"
+#include "core/schedule/policy_params.h"
 
 namespace weir::core {
 
-inline constexpr std::array kProportionalShareParams{
-    PolicyParam{"quantum_ms", "ms of GPU time", 5.0, 0.1, 100.0,
-                "GPU time that all competing vGPUs together may run ahead of the last"},
-    PolicyParam{"lag_ms", "ms of GPU time", 100.0, 1.0, 10000.0,
-                "upper bound of what a vGPU that could not use its share may catch up"},
-    PolicyParam{"grace_ms", "ms", 10.0, 0.0, 1000.0, "longest wait for the next frame of a vGPU that is behind"},
-    PolicyParam{"hold_duty", "fraction", 0.7, 0.0, 1.0,
-                "use of the device alone from which a vGPU is always waited for"},
-    PolicyParam{"member_ms", "ms", 1000.0, 1.0, 60000.0,
-                "how long after its last frame a vGPU keeps its claim to catch up"},
-    PolicyParam{"tick_ms", "ms", 1.0, 0.1, 100.0, "period of renewing allowances while vGPUs compete"},
+struct ProportionalShareParams {
+  Duration quantum = milliseconds(5);
+  Duration lag = milliseconds(100);
+  Duration grace = milliseconds(10);
+  double hold_duty = 0.7;
+  Duration member = seconds(1);
+  Duration tick = milliseconds(1);
+
+  static constexpr void Fields(auto&& each) {
+    using P = ProportionalShareParams;
+    each(ParamInfo{"quantum_ms", "ms of GPU time", 0.1, 100,
+                   "GPU time that all competing vGPUs together may run ahead of the last"},
+         &P::quantum);
+    each(ParamInfo{"lag_ms", "ms of GPU time", 1, 10000,
+                   "upper bound of what a vGPU that could not use its share may catch up"},
+         &P::lag);
+    each(ParamInfo{"grace_ms", "ms", 0, 1000, "longest wait for the next frame of a vGPU that is behind"}, &P::grace);
+    each(ParamInfo{"hold_duty", "fraction", 0, 1, "use of the device alone from which a vGPU is always waited for"},
+         &P::hold_duty);
+    each(ParamInfo{"member_ms", "ms", 1, 60000, "how long after its last frame a vGPU keeps its claim to catch up"},
+         &P::member);
+    each(ParamInfo{"tick_ms", "ms", 0.1, 100, "period of renewing allowances while vGPUs compete"}, &P::tick);
+  }
 };
 
-std::unique_ptr<Policy> MakeProportionalShare(const PolicyParams& checked);
+std::unique_ptr<Policy> MakeProportionalShare(const ProportionalShareParams& params);
 
 }  // namespace weir::core

@@ -65,8 +65,6 @@ class Reserve final : public Policy {
 
 }  // namespace
 
-std::unique_ptr<Policy> MakeReserve(const PolicyParams& checked) {
-  return std::make_unique<Reserve>(FromSeconds(checked.find("period_ms")->second * 1e-3));
-}
+std::unique_ptr<Policy> MakeReserve(const ReserveParams& params) { return std::make_unique<Reserve>(params.period); }
 
 }  // namespace weir::core

@@ -6,14 +6,19 @@
 #include <array>
 #include <memory>
 
-#include "core/schedule/policy_table.h"
+#include "core/schedule/policy.h"
+#include "core/schedule/policy_params.h"
 
 namespace weir::core {
 
-inline constexpr std::array kReserveParams{
-    PolicyParam{"period_ms", "ms", 1.0, 0.1, 1000.0, "replenishment period t (VGRIS: 1 ms)"},
+struct ReserveParams {
+  Duration period = milliseconds(1);
+
+  static constexpr void Fields(auto&& each) {
+    each(ParamInfo{"period_ms", "ms", 0.1, 1000, "replenishment period t (VGRIS: 1 ms)"}, &ReserveParams::period);
+  }
 };
 
-std::unique_ptr<Policy> MakeReserve(const PolicyParams& checked);
+std::unique_ptr<Policy> MakeReserve(const ReserveParams& params);
 
 }  // namespace weir::core

@@ -131,9 +131,8 @@ class RoundRobin final : public Policy {
 
 }  // namespace
 
-std::unique_ptr<Policy> MakeRoundRobin(const PolicyParams& checked) {
-  return std::make_unique<RoundRobin>(FromSeconds(checked.find("quantum_ms")->second * 1e-3),
-                                      FromSeconds(checked.find("tick_ms")->second * 1e-3));
+std::unique_ptr<Policy> MakeRoundRobin(const RoundRobinParams& params) {
+  return std::make_unique<RoundRobin>(params.quantum, params.tick);
 }
 
 }  // namespace weir::core

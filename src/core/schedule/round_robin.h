@@ -5,15 +5,22 @@
 #include <array>
 #include <memory>
 
-#include "core/schedule/policy_table.h"
+#include "core/schedule/policy.h"
+#include "core/schedule/policy_params.h"
 
 namespace weir::core {
 
-inline constexpr std::array kRoundRobinParams{
-    PolicyParam{"quantum_ms", "ms of GPU time", 2.0, 0.1, 1000.0, "length of a turn"},
-    PolicyParam{"tick_ms", "ms", 0.5, 0.1, 100.0, "period of checking the turn while vGPUs compete"},
+struct RoundRobinParams {
+  Duration quantum = milliseconds(2);
+  Duration tick = microseconds(500);
+
+  static constexpr void Fields(auto&& each) {
+    using P = RoundRobinParams;
+    each(ParamInfo{"quantum_ms", "ms of GPU time", 0.1, 1000, "length of a turn"}, &P::quantum);
+    each(ParamInfo{"tick_ms", "ms", 0.1, 100, "period of checking the turn while vGPUs compete"}, &P::tick);
+  }
 };
 
-std::unique_ptr<Policy> MakeRoundRobin(const PolicyParams& checked);
+std::unique_ptr<Policy> MakeRoundRobin(const RoundRobinParams& params);
 
 }  // namespace weir::core

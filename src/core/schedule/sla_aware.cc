@@ -29,10 +29,8 @@ class SlaAware final : public Policy {
 
 }  // namespace
 
-std::unique_ptr<Policy> MakeSlaAware(const PolicyParams& checked) {
-  const double fps = checked.find("fps")->second;
-  return std::make_unique<SlaAware>(fps > 0 ? FromSeconds(1.0 / fps) : Duration{0},
-                                    static_cast<FrameSync>(checked.find("sync")->second));
+std::unique_ptr<Policy> MakeSlaAware(const SlaAwareParams& params) {
+  return std::make_unique<SlaAware>(params.fps > 0 ? FromSeconds(1.0 / params.fps) : Duration{0}, params.sync);
 }
 
 }  // namespace weir::core

@@ -7,20 +7,28 @@
 #include <memory>
 #include <string_view>
 
-#include "core/schedule/policy_table.h"
+#include "core/schedule/policy.h"
+#include "core/schedule/policy_params.h"
 
 namespace weir::core {
 
 /// Names of the values of FrameSync.
 inline constexpr std::array<std::string_view, 5> kFrameSyncNames{"auto", "none", "flush", "fence", "finish"};
 
-inline constexpr std::array kSlaAwareParams{
-    PolicyParam{"fps", "frames/s", 30.0, 0.0, 1000.0, "rate of a vGPU without its own promise; 0: unlimited"},
-    PolicyParam{"sync", "choice", 0.0, 0.0, 4.0,
-                "synchronisation before a frame is delayed; auto: finish on a software renderer, fence on hardware",
-                kFrameSyncNames},
+struct SlaAwareParams {
+  double fps = 30;
+  FrameSync sync{};
+
+  static constexpr void Fields(auto&& each) {
+    using P = SlaAwareParams;
+    each(ParamInfo{"fps", "frames/s", 0, 1000, "rate of a vGPU without its own promise; 0: unlimited"}, &P::fps);
+    each(ParamInfo{"sync", "choice", 0, 4,
+                   "synchronisation before a frame is delayed; auto: finish on a software renderer, fence on hardware",
+                   kFrameSyncNames},
+         &P::sync);
+  }
 };
 
-std::unique_ptr<Policy> MakeSlaAware(const PolicyParams& checked);
+std::unique_ptr<Policy> MakeSlaAware(const SlaAwareParams& params);
 
 }  // namespace weir::core
