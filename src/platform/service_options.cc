@@ -40,11 +40,11 @@ std::string TextOf(double number) {
 /// Divides by 1e9, because 1e-9 is not exact: whole seconds stay whole.
 double ExactSecondsOf(Duration duration) { return static_cast<double>(duration.count()) / 1e9; }
 
-/// "auto, never or always".
-std::string ListOf(const std::vector<std::string>& words) {
+/// "auto, never or always": `between` separates all words but the last two.
+std::string ListOf(const std::vector<std::string>& words, const char* between, const char* before_last) {
   std::string list;
   for (std::size_t i = 0; i < words.size(); ++i)
-    list += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
+    list += (i == 0 ? "" : i + 1 < words.size() ? between : before_last) + words[i];
   return list;
 }
 
@@ -112,10 +112,10 @@ void ServiceOptions::Add(const std::string& name, const std::string& value_name,
   });
 }
 
-void ServiceOptions::AddChoice(const std::string& name, const std::string& value_name, std::string& target,
-                               const std::vector<std::string>& choices, const std::string& help) {
-  Declare(name, value_name, target, help, [&target, choices](const std::string& text) -> Status {
-    if (std::ranges::find(choices, text) == choices.end()) return WrongUsage("takes " + ListOf(choices));
+void ServiceOptions::AddChoice(const std::string& name, std::string& target, const std::vector<std::string>& choices,
+                               const std::string& help) {
+  Declare(name, ListOf(choices, "|", "|"), target, help, [&target, choices](const std::string& text) -> Status {
+    if (std::ranges::find(choices, text) == choices.end()) return WrongUsage("takes " + ListOf(choices, ", ", " or "));
     target = text;
     return Ok();
   });

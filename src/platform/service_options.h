@@ -37,8 +37,9 @@ class ServiceOptions {
   /// May be repeated: each value is appended.
   void Add(const std::string& name, const std::string& value_name, std::vector<std::string>& target,
            const std::string& help);
-  void AddChoice(const std::string& name, const std::string& value_name, std::string& target,
-                 const std::vector<std::string>& choices, const std::string& help);
+  /// The help shows the choices in place of the value's name.
+  void AddChoice(const std::string& name, std::string& target, const std::vector<std::string>& choices,
+                 const std::string& help);
   /// Zero or more; `min` and `max` are valid values.
   template <std::integral T>
   void AddWhole(const std::string& name, const std::string& value_name, T& target, std::type_identity_t<T> min,

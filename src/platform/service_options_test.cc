@@ -19,7 +19,7 @@ struct EveryKind {
     options.AddFlag("--quiet", quiet, "print only errors");
     options.AddText("\nOF EACH DEVICE\n");
     options.Add("--device", "NAME", devices, "a device; may be repeated");
-    options.AddChoice("--mode", "MODE", mode, {"auto", "never", "always"}, "when to cut");
+    options.AddChoice("--mode", mode, {"auto", "never", "always"}, "when to cut");
     options.AddWhole("--count", "N", count, 1, 128, "how many");
     options.AddWhole("--bytes", "N", bytes, 0, std::numeric_limits<std::uint64_t>::max(), "how much");
     options.AddReal("--rate", "GB/S", rate, 0.5, 1e9, "how fast");
@@ -126,19 +126,19 @@ TEST(ServiceOptions, HelpListsEveryOptionWithItsDefault) {
   EveryKind kind;
   EXPECT_EQ(kind.options.Help(), R"(Usage: weir-test [OPTIONS]
 
-  --path PATH     where it is
-  --quiet         print only errors
+  --path PATH               where it is
+  --quiet                   print only errors
 
 OF EACH DEVICE
-  --device NAME   a device; may be repeated
-  --mode MODE     when to cut (default: auto)
-  --count N       how many (default: 16)
-  --bytes N       how much
-  --rate GB/S     how fast (default: 2.5)
-  --idle SECONDS  how long; 0: for ever (default: 604800)
-  --ready-fd FD   where to write
-  --parent PID    end when this process has ended
-  --pair A,B      two words
+  --device NAME             a device; may be repeated
+  --mode auto|never|always  when to cut (default: auto)
+  --count N                 how many (default: 16)
+  --bytes N                 how much
+  --rate GB/S               how fast (default: 2.5)
+  --idle SECONDS            how long; 0: for ever (default: 604800)
+  --ready-fd FD             where to write
+  --parent PID              end when this process has ended
+  --pair A,B                two words
 )");
 }
 
