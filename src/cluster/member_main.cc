@@ -75,13 +75,13 @@ const char* ProblemOf(const Arguments& arguments, bool for_parts) {
 }
 
 Status Serve(Arguments arguments) {
+  WEIR_TRY_STATUS(platform::ExitAtServiceEnd(arguments.parent));
   cluster::MemberOptions& member = arguments.member;
   WEIR_TRY(member.managers, cluster::ParseAddresses(arguments.managers));
   WEIR_TRY(member.identity, IdentityIn(arguments.identity));
   if (!arguments.token.empty()) {
     WEIR_TRY(member.token, cluster::ReadTokenFile(arguments.token));
   }
-  WEIR_TRY_STATUS(platform::ExitAtServiceEnd(arguments.parent));
   cluster::Member(std::move(member)).Run();
 }
 

@@ -40,7 +40,7 @@ class ServiceOptions {
   /// The help shows the choices in place of the value's name.
   void AddChoice(const std::string& name, std::string& target, const std::vector<std::string>& choices,
                  const std::string& help);
-  /// Zero or more; `min` and `max` are valid values.
+  /// From `min` to `max`, which are not negative; both are valid.
   template <std::integral T>
   void AddWhole(const std::string& name, const std::string& value_name, T& target, std::type_identity_t<T> min,
                 std::type_identity_t<T> max, const std::string& help) {
