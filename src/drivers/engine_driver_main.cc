@@ -2,15 +2,10 @@
 // weir-engine-driver: keeps one device of a node consistent with the external engine that grants its vGPUs
 // (docs/engines.md).
 #include <fmt/format.h>
-#include <poll.h>
-#include <sys/signalfd.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <CLI/CLI.hpp>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <memory>
 #include <thread>
@@ -22,8 +17,9 @@
 #include "drivers/slurm_driver.h"
 #include "http/client.h"
 #include "platform/clock.h"
-#include "platform/fd.h"
 #include "platform/files.h"
+#include "platform/service_end.h"
+#include "platform/service_options.h"
 
 namespace weir::drivers {
 namespace {
@@ -34,13 +30,21 @@ constexpr std::size_t kTokenBytesMax = 64 * 1024;
 constexpr int kQuietLooks = 3;                 // consecutive readings without an action, then --once ends
 constexpr Duration kOnceWithin = seconds(30);  // --once and --job give up
 
-constexpr const char* kExamples = R"(EXAMPLES
+constexpr const char* kAbout =
+    "Usage: weir-engine-driver --engine openstack --url URL --provider NAME [OPTIONS]\n"
+    "       weir-engine-driver --engine slurm [OPTIONS]\n"
+    "\n"
+    "Keeps a node's device consistent with the external engine that grants its vGPUs.\n";
+
+constexpr const char* kExamples = R"(
+EXAMPLES
   weir-engine-driver --engine openstack --url http://controller:8778 --token-file /etc/weir/placement.token --provider gpu1
   weir-engine-driver --engine slurm --licence vgpu --reservation weir-hold --shares 8
   weir-engine-driver --engine slurm --once          # for scripts: set right what there is to set right, and end
   weir-engine-driver --engine slurm --job 4711      # make the job's vGPU and print its name; what spank_weir.so asks
 
-The node's daemon runs already ('weir serve'), and 'weir oversell strict|static|on' says how its device is sold.)";
+The node's daemon runs already ('weir serve'), and 'weir oversell strict|static|on' says how its device is sold.
+)";
 
 struct Options {
   std::string engine, url, token, token_file, provider;
@@ -48,7 +52,7 @@ struct Options {
   std::string socket, device, prefix;
   std::int64_t shares = 8;
   std::int64_t interval_ms = 250;
-  std::int64_t job = -1;
+  std::uint32_t job = 0;  // 0: none
   bool once = false;
 };
 
@@ -180,17 +184,10 @@ class Keeper {
 
 /// Runs until SIGINT or SIGTERM.
 Status Keep(Keeper& keeper, Duration interval) {
-  sigset_t stops;
-  sigemptyset(&stops);
-  sigaddset(&stops, SIGINT);
-  sigaddset(&stops, SIGTERM);
-  sigprocmask(SIG_BLOCK, &stops, nullptr);
-  const platform::Fd signals(::signalfd(-1, &stops, SFD_CLOEXEC));
-  for (;;) {
-    keeper.Look();
-    pollfd waited{.fd = signals.get(), .events = POLLIN, .revents = 0};
-    if (::poll(&waited, 1, static_cast<int>(interval / milliseconds(1))) > 0) return Ok();
-  }
+  WEIR_TRY(const platform::ServiceEnd end, platform::ServiceEnd::Watch());
+  do keeper.Look();
+  while (!end.Wait(interval));
+  return Ok();
 }
 
 /// Runs until no action is left.
@@ -214,7 +211,7 @@ Status StartJob(const Options& options, const NodeDevice& device) {
                                                 [](const std::vector<std::string>& argv) {
                                                   return RunCommand(argv, SlurmDriver::kCommandTimeout);
                                                 }));
-  WEIR_TRY(const auto grant, slurm.GrantOf(static_cast<std::uint32_t>(options.job)));
+  WEIR_TRY(const auto grant, slurm.GrantOf(options.job));
   if (!grant) return Ok();
   WEIR_TRY(const std::string name, VgpuNameOf(options.prefix, grant->consumer));
   const Action make{.kind = ActionKind::kMakeVgpu,
@@ -237,6 +234,8 @@ Status Run(Options& options) {
   if (options.prefix.empty()) options.prefix = options.engine == "openstack" ? "os" : "slurm";
   if (options.engine == "openstack" && (options.url.empty() || options.provider.empty()))
     return Fail(Errc::kInvalidArgument, "--engine openstack needs --url and --provider");
+  if (const char* token = std::getenv("WEIR_ENGINE_TOKEN"); options.token.empty() && token != nullptr)
+    options.token = token;
   if (options.socket.empty()) {
     const char* named = std::getenv("WEIR_SOCKET");
     options.socket = named != nullptr && *named != '\0' ? named : platform::DefaultRunDir() + "/control.sock";
@@ -247,55 +246,50 @@ Status Run(Options& options) {
     return http::AskUnix(socket, call, kNodeTimeout);
   };
   WEIR_TRY(NodeDevice device, NodeDevice::Find(ask, options.device, options.prefix));
-  if (options.job >= 0) return StartJob(options, device);
+  if (options.job != 0) return StartJob(options, device);
   WEIR_TRY(const auto engine, MakeEngine(options));
   LoopSettings settings{.shares = options.shares, .prefix = options.prefix};
   Keeper keeper(std::move(device), *engine, std::move(settings));
   return options.once ? Once(keeper) : Keep(keeper, milliseconds(options.interval_ms));
 }
 
+void Declare(platform::ServiceOptions& command_line, Options& options) {
+  command_line.AddChoice("--engine", options.engine, {"openstack", "slurm"}, "the external engine");
+  command_line.AddWhole("--shares", "N", options.shares, 1, 10'000, "physical shares of the device");
+  command_line.Add("--device", "NAME", options.device, "the node's device (default: the only one)");
+  command_line.Add("--prefix", "NAME", options.prefix,
+                   "of the vGPUs' names: PREFIX-CONSUMER (default: os, slurm); another for each driver of a node");
+  command_line.Add("--socket", "PATH", options.socket,
+                   "the node's control socket (default: $WEIR_SOCKET, else that of the run folder)");
+  command_line.Add("--url", "URL", options.url, "openstack: address of Placement, http://HOST[:PORT][/PATH]");
+  command_line.Add("--token-file", "FILE", options.token_file,
+                   "openstack: a file with the token; read again at each request");
+  command_line.Add("--token", "TEXT", options.token,
+                   "openstack: the token itself; every user of this machine can see it (default: $WEIR_ENGINE_TOKEN)");
+  command_line.Add("--provider", "NAME", options.provider,
+                   "openstack: the host's resource provider; the device's is NAME_DEVICE");
+  command_line.Add("--licence", "NAME", options.licence, "slurm: the pool of licences");
+  command_line.Add("--reservation", "NAME", options.reservation, "slurm: the reservation that withholds licences");
+  command_line.Add("--slurm-node", "NAME", options.slurm_node,
+                   "slurm: vGPUs for the jobs on this node alone (default: for all)");
+  command_line.AddWhole("--job", "ID", options.job, 1, std::numeric_limits<std::uint32_t>::max(),
+                        "slurm: make this job's vGPU, print its name, and end");
+  command_line.AddWhole("--interval-ms", "N", options.interval_ms, 10, 60'000, "time between two checks");
+  command_line.AddFlag("--once", options.once, "end when nothing is left to do");
+  command_line.AddText(kExamples);
+}
+
 }  // namespace
 }  // namespace weir::drivers
 
 int main(int argc, char** argv) {
-  using weir::drivers::Options;
-  Options options;
-  CLI::App app("Keeps a node's device consistent with the external engine that grants its vGPUs");
-  app.footer(weir::drivers::kExamples);
-  app.add_option("--engine", options.engine, "openstack or slurm")
-      ->required()
-      ->check(CLI::IsMember({"openstack", "slurm"}));
-  app.add_option("--shares", options.shares, "Physical shares of the device (default 8)")->check(CLI::Range(1, 10'000));
-  app.add_option("--device", options.device, "The node's device (default: the only one)");
-  app.add_option("--prefix", options.prefix,
-                 "Of the vGPUs' names: PREFIX-CONSUMER (default: os, slurm); another for each driver of a node");
-  app.add_option("--socket", options.socket,
-                 "The node's control socket (default: $WEIR_SOCKET, else that of the run folder)");
-  app.add_option("--url", options.url, "openstack: address of Placement, http://HOST[:PORT][/PATH]");
-  app.add_option("--token-file", options.token_file, "openstack: a file with the token; read again at each request");
-  app.add_option("--token", options.token, "openstack: the token itself; every user of this machine can see it")
-      ->envname("WEIR_ENGINE_TOKEN");
-  app.add_option("--provider", options.provider,
-                 "openstack: the host's resource provider; the device's is NAME_DEVICE");
-  app.add_option("--licence", options.licence, "slurm: the pool of licences (default: vgpu)");
-  app.add_option("--reservation", options.reservation,
-                 "slurm: the reservation that withholds licences (default: weir-hold)");
-  app.add_option("--slurm-node", options.slurm_node, "slurm: vGPUs for the jobs on this node alone (default: for all)");
-  app.add_option("--job", options.job, "slurm: make this job's vGPU, print its name, and end")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{4294967295}));
-  app.add_option("--interval-ms", options.interval_ms, "Time between two checks (default 250)")
-      ->check(CLI::Range(10, 60'000));
-  app.add_flag("--once", options.once, "End when nothing is left to do");
+  weir::drivers::Options options;
+  weir::platform::ServiceOptions command_line("weir-engine-driver", weir::drivers::kAbout);
+  weir::drivers::Declare(command_line, options);
+  if (const auto ended = command_line.Parse(argc, argv)) return *ended;
+  if (options.engine.empty()) return command_line.Reject("--engine is needed: openstack or slurm");
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : weir::EntryOf(weir::Errc::kInvalidArgument).exit_code;
-  }
-  try {
-    const weir::Status done = weir::drivers::Run(options);
-    if (done) return 0;
-    weir::drivers::Tell(done.error().message);
-    return weir::EntryOf(done.error().code).exit_code;
+    return command_line.ExitStatusOf(weir::drivers::Run(options));
   } catch (const std::exception& surprise) {
     weir::drivers::Tell(surprise.what());
     return weir::EntryOf(weir::Errc::kInternal).exit_code;

@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // weir-emulated-gpu: emulated GPUs for real programs (docs/emulated-gpu.md).
-#include <getopt.h>
-#include <poll.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "emulator/device_file.h"
 #include "emulator/service.h"
-#include "platform/option_error.h"
-#include "platform/process.h"
+#include "platform/service_end.h"
+#include "platform/service_options.h"
 #include "platform/unix_socket.h"
 
 namespace {
@@ -22,7 +17,7 @@ namespace {
 using namespace weir;
 namespace wire = proto::emulator;
 
-constexpr const char* kUsage =
+constexpr const char* kAbout =
     "Usage: weir-emulated-gpu --devices FILE|NAME --socket PATH     emulate these devices until SIGTERM\n"
     "       weir-emulated-gpu stats --socket PATH [--json]          what each process has used of each device\n"
     "       weir-emulated-gpu check FILE|NAME                       read a description and say what is in it\n"
@@ -32,60 +27,43 @@ constexpr const char* kUsage =
     "  weir-emulated-gpu --devices four-cards --socket /tmp/gpu.sock &\n"
     "  export WEIR_EMULATOR_SOCKET=/tmp/gpu.sock WEIR_EMULATED_DEVICE=0\n"
     "  export LD_LIBRARY_PATH=.../lib/weir/emulated __GLX_VENDOR_LIBRARY_NAME=weiremulated\n"
-    "  glmark2 &  weir-emulated-gpu stats --socket /tmp/gpu.sock\n"
-    "\n"
-    "  --devices FILE|NAME  a description of devices, or one of: one-small-card, four-cards, two-unlike-cards\n"
-    "  --socket PATH        where drivers connect\n"
-    "  --parent PID         end when this process has ended and no driver is connected\n"
-    "  --json               the accounts as JSON\n";
+    "  glmark2 &  weir-emulated-gpu stats --socket /tmp/gpu.sock\n";
 
-int Failed(const Error& error) {
-  std::fprintf(stderr, "weir-emulated-gpu: %s\n", error.message.c_str());
-  return EntryOf(error.code).exit_code;
-}
-
-int Usage(const std::string& what) {
-  std::fprintf(stderr, "weir-emulated-gpu: %s; see weir-emulated-gpu --help\n", what.c_str());
-  return 2;
-}
+struct Arguments {
+  std::string devices, socket;
+  bool json = false;
+  pid_t parent = 0;
+  std::vector<std::string> command;  // empty: emulate
+};
 
 std::vector<std::string> Folders() {
   std::error_code none;
   return emulator::DescriptionFolders(std::filesystem::read_symlink("/proc/self/exe", none));
 }
 
-/// With a parent, waits until an emulator that still serves clients of a former parent has ended. No descriptor: the
-/// parent has ended.
-Result<platform::Fd> Listen(const std::string& socket, int parent) {
-  constexpr int kLookAgainMs = 100;
+/// With a parent, waits until an emulator that still serves clients of a former parent has ended. No descriptor: this
+/// one has to end.
+Result<platform::Fd> Listen(const std::string& socket, const platform::ServiceEnd& end) {
+  constexpr Duration kLookAgain = milliseconds(100);
   for (bool said = false;; said = true) {
     auto listener = platform::ListenSeqPacket(socket, 0666);
-    if (listener || parent < 0 || listener.error().code != Errc::kBusy) return listener;
+    if (listener || !end.parent || listener.error().code != Errc::kBusy) return listener;
     if (!said)
       std::fprintf(stderr, "weir-emulated-gpu: the emulator at %s still has clients; they keep it\n", socket.c_str());
-    if (platform::WaitReadable(parent, kLookAgainMs)) return platform::Fd();
+    if (end.Wait(kLookAgain)) return platform::Fd();
   }
 }
 
-Status Serve(const std::string& devices, const std::string& socket, pid_t parent_pid) {
-  WEIR_TRY(emulator::Emulated emulated, emulator::LoadDevices(devices, Folders()));
-  platform::Fd parent;
-  if (parent_pid != 0) {
-    WEIR_TRY(parent, platform::OpenPidFd(parent_pid));
-  }
-  WEIR_TRY(platform::Fd listener, Listen(socket, parent.get()));
+Status Serve(const Arguments& arguments) {
+  WEIR_TRY(emulator::Emulated emulated, emulator::LoadDevices(arguments.devices, Folders()));
+  WEIR_TRY(const platform::ServiceEnd end, platform::ServiceEnd::Watch(arguments.parent));
+  WEIR_TRY(platform::Fd listener, Listen(arguments.socket, end));
   if (!listener) return Ok();
-  sigset_t ends;
-  sigemptyset(&ends);
-  sigaddset(&ends, SIGTERM);
-  sigaddset(&ends, SIGINT);
-  ::sigprocmask(SIG_BLOCK, &ends, nullptr);
-  const platform::Fd stop(::signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK));
   for (const emulator::DeviceDescription& device : emulated.devices)
     std::fprintf(stderr, "weir-emulated-gpu: %s (emulated), %s\n", device.name.c_str(), device.pci.c_str());
   emulator::Service service(std::move(emulated), std::move(listener));
-  Status ended = service.Run(stop.get(), parent.get());
-  ::unlink(socket.c_str());
+  Status ended = service.Run(end.stop.get(), end.parent.get());
+  ::unlink(arguments.socket.c_str());
   return ended;
 }
 
@@ -155,39 +133,30 @@ Status Check(const std::string& name) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string command = argc > 1 && argv[1][0] != '-' ? argv[1] : "";
-  std::string devices, socket;
-  bool json = false;
-  pid_t parent = 0;
-  enum { kDevices = 1, kSocket, kJson, kParent };
-  constexpr option kOptions[] = {{"devices", required_argument, nullptr, kDevices},
-                                 {"socket", required_argument, nullptr, kSocket},
-                                 {"parent", required_argument, nullptr, kParent},
-                                 {"json", no_argument, nullptr, kJson},
-                                 {"help", no_argument, nullptr, 'h'},
-                                 {nullptr, 0, nullptr, 0}};
-  for (int which = 0; (which = ::getopt_long(argc, argv, ":h", kOptions, nullptr)) != -1;) {
-    switch (which) {
-      case kDevices: devices = optarg; break;
-      case kSocket: socket = optarg; break;
-      case kJson: json = true; break;
-      case kParent: parent = std::atoi(optarg); break;
-      case 'h': std::fputs(kUsage, stdout); return 0;
-      default: return Usage(platform::OptionError(which, argv));
-    }
+  Arguments arguments;
+  platform::ServiceOptions options("weir-emulated-gpu", kAbout);
+  options.Add("--devices", "FILE|NAME", arguments.devices,
+              "a description of devices, or one of: one-small-card, four-cards, two-unlike-cards");
+  options.Add("--socket", "PATH", arguments.socket, "where drivers connect");
+  options.AddParent(arguments.parent, "end when this process has ended and no driver is connected");
+  options.AddFlag("--json", arguments.json, "the accounts as JSON");
+  options.AddArguments(arguments.command);
+  if (const auto ended = options.Parse(argc, argv)) return *ended;
+  if (arguments.command.empty()) {
+    if (arguments.devices.empty() || arguments.socket.empty())
+      return options.Reject("--devices and --socket are needed");
+    return options.ExitStatusOf(Serve(arguments));
   }
-  Status status = Ok();
+  const std::string& command = arguments.command.front();
+  const std::size_t words = arguments.command.size();
   if (command == "check") {
-    if (argc - optind != 2) return Usage("check takes a file or a name");
-    status = Check(argv[optind + 1]);
-  } else if (command == "stats") {
-    if (socket.empty()) return Usage("stats needs --socket");
-    status = ShowStats(socket, json);
-  } else if (!command.empty()) {
-    return Usage("unknown command '" + command + "': there are stats and check");
-  } else {
-    if (devices.empty() || socket.empty()) return Usage("--devices and --socket are needed");
-    status = Serve(devices, socket, parent);
+    if (words != 2) return options.Reject("check takes a file or a name");
+    return options.ExitStatusOf(Check(arguments.command[1]));
   }
-  return status ? 0 : Failed(status.error());
+  if (command == "stats") {
+    if (words != 1) return options.Reject("unexpected argument '" + arguments.command[1] + "'");
+    if (arguments.socket.empty()) return options.Reject("stats needs --socket");
+    return options.ExitStatusOf(ShowStats(arguments.socket, arguments.json));
+  }
+  return options.Reject("unknown command '" + command + "': there are stats and check");
 }

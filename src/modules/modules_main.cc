@@ -1,153 +1,74 @@
 // SPDX-License-Identifier: Apache-2.0
 // weir-modules: started by `weir serve --modules`, or by hand.
-#include <getopt.h>
-#include <unistd.h>
-
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/signal_set.hpp>
 #include <charconv>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <map>
+#include <limits>
 
+#include "http/stop_on_end.h"
 #include "modules/service.h"
 #include "platform/files.h"
-#include "platform/option_error.h"
-#include "platform/process.h"
+#include "platform/service_end.h"
+#include "platform/service_options.h"
 
 namespace {
 
 using namespace weir;
 
-constexpr const char* kUsage =
+constexpr const char* kAbout =
     "Usage: weir-modules (--opencl SOCKET | --direct) [OPTIONS]\n"
     "\n"
     "Runs kernels of registered modules on this node's devices. 'weir serve --modules VGPU' starts it by itself; by\n"
     "hand, without a daemon, on the driver:\n"
     "  weir-modules --direct --socket /tmp/modules.sock --store /tmp/store &\n"
-    "  weir module list --modules-socket /tmp/modules.sock\n"
-    "\n"
-    "  --opencl SOCKET      compute in the vGPU with this OpenCL socket\n"
-    "  --direct             compute by the system's OpenCL, past every vGPU\n"
-    "  --run-dir DIR        folder of modules.sock (default: the daemon's)\n"
-    "  --socket PATH        listen at PATH instead\n"
-    "  --store DIR          the folder of blobs, which nodes and managers may share (default: modules in the state\n"
-    "                       folder)\n"
-    "  --state FILE         file that keeps the registered modules (default: none)\n"
-    "  --placement NAME     placement of runs (default: interference-aware); docs/placement.md\n"
-    "  --concurrent N       runs at once on a device (default: 16)\n"
-    "  --capacity L,R,T,B   a device's capacity: KiB of local memory, MB/s, threads, blocks (default: by its compute "
-    "units)\n"
-    "  --sub-devices N      cut each device into parts of N compute units; each is a device then\n"
-    "  --keep-bytes N       residual data on a device (default: a quarter of its memory)\n"
-    "  --keep-blobs SECONDS remove blobs that were unused for this time from the store (default: keep them)\n"
-    "  --fresh              a new process and context for each run, to measure the gain of keeping one\n"
-    "  --parent PID         end when this process has ended\n";
-
-enum Option {
-  kOpencl = 1,
-  kDirect,
-  kRunDir,
-  kSocket,
-  kStore,
-  kState,
-  kPlacement,
-  kConcurrent,
-  kCapacity,
-  kUnits,
-  kKeep,
-  kKeepBlobs,
-  kFresh,
-  kParent,
-  kHelp
-};
-constexpr option kOptions[] = {{"opencl", required_argument, nullptr, kOpencl},
-                               {"direct", no_argument, nullptr, kDirect},
-                               {"run-dir", required_argument, nullptr, kRunDir},
-                               {"socket", required_argument, nullptr, kSocket},
-                               {"store", required_argument, nullptr, kStore},
-                               {"state", required_argument, nullptr, kState},
-                               {"placement", required_argument, nullptr, kPlacement},
-                               {"concurrent", required_argument, nullptr, kConcurrent},
-                               {"capacity", required_argument, nullptr, kCapacity},
-                               {"sub-devices", required_argument, nullptr, kUnits},
-                               {"keep-bytes", required_argument, nullptr, kKeep},
-                               {"keep-blobs", required_argument, nullptr, kKeepBlobs},
-                               {"fresh", no_argument, nullptr, kFresh},
-                               {"parent", required_argument, nullptr, kParent},
-                               {"help", no_argument, nullptr, kHelp},
-                               {nullptr, 0, nullptr, 0}};
+    "  weir module list --modules-socket /tmp/modules.sock\n";
 
 struct Arguments {
   std::string opencl, run_dir, socket, store;
   bool direct = false;
-  int parent = 0;
+  pid_t parent = 0;
   modules::ServiceOptions service;
 };
 
-int Usage(const std::string& what) {
-  std::fprintf(stderr, "weir-modules: %s; see weir-modules --help\n", what.c_str());
-  return 2;
-}
-
-int Failed(const Error& error) {
-  std::fprintf(stderr, "weir-modules: %s\n", error.message.c_str());
-  return EntryOf(error.code).exit_code;
-}
-
-template <typename T>
-bool Whole(std::string_view text, T low, T high, T& value) {
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && rest == text.data() + text.size() && value >= low && value <= high;
-}
-
-bool ReadCapacity(std::string_view text, std::optional<core::Loads>& capacity) {
+Status ReadCapacity(std::string_view text, std::optional<core::Loads>& capacity) {
+  const Error wrong = Fail(Errc::kInvalidArgument, "takes four whole numbers from 1 to " +
+                                                       std::to_string(core::kLoadMax) + ", separated by commas");
   core::Loads loads{};
   for (std::size_t i = 0; i < loads.size(); ++i) {
-    const std::size_t comma = text.find(',');
-    if ((comma == std::string_view::npos) != (i + 1 == loads.size())) return false;
-    if (!Whole<std::uint64_t>(text.substr(0, comma), 1, core::kLoadMax, loads[i])) return false;
-    if (comma != std::string_view::npos) text.remove_prefix(comma + 1);
+    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), loads[i]);
+    if (error != std::errc{} || loads[i] < 1 || loads[i] > core::kLoadMax) return wrong;
+    text.remove_prefix(static_cast<std::size_t>(rest - text.data()));
+    if (i + 1 == loads.size() ? !text.empty() : !text.starts_with(',')) return wrong;
+    if (!text.empty()) text.remove_prefix(1);
   }
   capacity = loads;
-  return true;
+  return Ok();
 }
 
-/// Returns the exit status of wrong usage, or -1 to continue.
-int ReadArguments(int argc, char** argv, Arguments& out) {
-  for (int which = 0; (which = ::getopt_long(argc, argv, ":h", kOptions, nullptr)) != -1;) {
-    bool right = true;
-    switch (which) {
-      case kOpencl: out.opencl = optarg; break;
-      case kDirect: out.direct = true; break;
-      case kRunDir: out.run_dir = optarg; break;
-      case kSocket: out.socket = optarg; break;
-      case kStore: out.store = optarg; break;
-      case kState: out.service.state_file = optarg; break;
-      case kPlacement: out.service.placement = optarg; break;
-      case kConcurrent: right = Whole(optarg, 1U, core::kRunsAtOnceMax, out.service.concurrent_max); break;
-      case kCapacity: right = ReadCapacity(optarg, out.service.capacity); break;
-      case kUnits: right = Whole(optarg, 1U, 1U << 16, out.service.units); break;
-      case kKeep: right = Whole(optarg, std::uint64_t{1}, ~std::uint64_t{0}, out.service.keep_bytes); break;
-      case kKeepBlobs: {
-        std::uint32_t keep_s = 0;
-        right = Whole(optarg, 1U, 1U << 30, keep_s);
-        out.service.keep_blobs = seconds(keep_s);
-        break;
-      }
-      case kFresh: out.service.fresh = true; break;
-      case kParent: right = Whole(optarg, 1, 1 << 30, out.parent); break;
-      case 'h':
-      case kHelp: std::fputs(kUsage, stdout); return 0;
-      default: return Usage(platform::OptionError(which, argv));
-    }
-    if (!right) return Usage(std::string("'") + optarg + "' is not what --" + kOptions[which - 1].name + " takes");
-  }
-  if (optind < argc) return Usage(std::string("unexpected argument '") + argv[optind] + "'");
-  if (out.direct == !out.opencl.empty()) return Usage("give --opencl SOCKET or --direct, one of them");
-  return -1;
+void Declare(platform::ServiceOptions& options, Arguments& arguments) {
+  modules::ServiceOptions& service = arguments.service;
+  options.Add("--opencl", "SOCKET", arguments.opencl, "compute in the vGPU with this OpenCL socket");
+  options.AddFlag("--direct", arguments.direct, "compute by the system's OpenCL, past every vGPU");
+  options.Add("--run-dir", "DIR", arguments.run_dir, "folder of modules.sock (default: the daemon's)");
+  options.Add("--socket", "PATH", arguments.socket, "listen at PATH instead");
+  options.Add("--store", "DIR", arguments.store,
+              "the folder of blobs, which nodes and managers may share (default: modules in the state folder)");
+  options.Add("--state", "FILE", service.state_file, "file that keeps the registered modules (default: none)");
+  options.Add("--placement", "NAME", service.placement, "placement of runs; docs/placement.md");
+  options.AddWhole("--concurrent", "N", service.concurrent_max, 1, core::kRunsAtOnceMax, "runs at once on a device");
+  options.AddParsed(
+      "--capacity", "L,R,T,B", [&service](const std::string& text) { return ReadCapacity(text, service.capacity); },
+      "a device's capacity: KiB of local memory, MB/s, threads, blocks (default: by its compute units)");
+  options.AddWhole("--sub-devices", "N", service.units, 1, 1U << 16,
+                   "cut each device into parts of N compute units; each is a device then");
+  options.AddWhole("--keep-bytes", "N", service.keep_bytes, 1, std::numeric_limits<std::uint64_t>::max(),
+                   "residual data on a device (default: a quarter of its memory)");
+  options.AddSeconds("--keep-blobs", service.keep_blobs, seconds(1), seconds(1'000'000'000),
+                     "remove blobs that were unused for this time from the store (default: keep them)");
+  options.AddFlag("--fresh", service.fresh,
+                  "a new process and context for each run, to measure the gain of keeping one");
+  options.AddParent(arguments.parent);
 }
 
 /// A path in this program's folder.
@@ -173,22 +94,10 @@ Status Serve(Arguments& arguments) {
   }
   WEIR_TRY(auto store, modules::ModuleStore::Open(arguments.store));
 
+  WEIR_TRY(platform::ServiceEnd end, platform::ServiceEnd::Watch(arguments.parent));
+  if (end.Wait(Duration{0})) return Ok();  // before it starts hosts
   boost::asio::io_context loop(1);
-  boost::asio::signal_set signals(loop, SIGINT, SIGTERM);
-  signals.async_wait([&loop](const boost::system::error_code& error, int) {
-    if (!error) loop.stop();
-  });
-  platform::Fd parent;
-  boost::asio::posix::stream_descriptor parent_watch(loop);
-  if (arguments.parent != 0) {
-    auto opened = platform::OpenPidFd(arguments.parent);
-    if (!opened) return Ok();  // the parent has already ended
-    parent_watch.assign(opened->Release());
-    parent_watch.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                            [&loop](const boost::system::error_code& error) {
-                              if (!error) loop.stop();
-                            });
-  }
+  const http::StopOnEnd stop(loop, std::move(end));
   WEIR_TRY(const auto service, modules::Service::Start(loop, std::move(store), arguments.service));
   WEIR_TRY(const auto server,
            http::Server::ListenUnix(loop, arguments.socket,
@@ -204,7 +113,10 @@ Status Serve(Arguments& arguments) {
 
 int main(int argc, char** argv) {
   Arguments arguments;
-  if (const int status = ReadArguments(argc, argv, arguments); status >= 0) return status;
-  const Status status = Serve(arguments);
-  return status ? 0 : Failed(status.error());
+  platform::ServiceOptions options("weir-modules", kAbout);
+  Declare(options, arguments);
+  if (const auto ended = options.Parse(argc, argv)) return *ended;
+  if (arguments.direct == !arguments.opencl.empty())
+    return options.Reject("give --opencl SOCKET or --direct, one of them");
+  return options.ExitStatusOf(Serve(arguments));
 }

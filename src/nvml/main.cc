@@ -1,59 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // weir-gpu-memory: `weir serve --device nvidia:GPU` starts it to report a real GPU's memory in use to the daemon. It is
 // a separate process because the daemon opens no driver.
-#include <getopt.h>
-#include <poll.h>
-
 #include <cstdio>
-#include <cstdlib>
 #include <string>
+#include <thread>
 
 #include "http/client.h"
 #include "http/json_api.h"
 #include "nvml/nvml_device.h"
-#include "platform/fd.h"
-#include "platform/option_error.h"
-#include "platform/process.h"
+#include "platform/service_end.h"
+#include "platform/service_options.h"
 
 namespace {
 
 using namespace weir;
 
 /// Twice a second, the interval that core::OthersMemory assumes.
-constexpr int kEveryMs = 500;
+constexpr Duration kEvery = milliseconds(500);
 constexpr Duration kAnswerWithin = seconds(2);
 
-constexpr const char* kUsage =
+constexpr const char* kAbout =
     "Usage: weir-gpu-memory --gpu GPU [--control SOCKET --device NAME] [OPTIONS]\n"
     "\n"
-    "'weir serve --device nvidia:GPU' starts it by itself. By hand, without --control, it prints once what NVIDIA's "
+    "'weir serve --device nvidia:GPU' starts it by itself. By hand, without --control, it prints once what NVIDIA's\n"
     "driver reports:\n"
-    "  weir-gpu-memory --gpu 0\n"
-    "\n"
-    "  --gpu GPU         an index, a UUID or a PCI address, as printed by nvidia-smi -L\n"
-    "  --control SOCKET  report to the daemon there, twice a second\n"
-    "  --device NAME     which of its devices that is\n"
-    "  --library FILE    NVML (default: libnvidia-ml.so.1)\n"
-    "  --identify        print the GPU's UUID, PCI address and model, behind tabs, and end\n"
-    "  --parent PID      end when this process has ended\n";
-
-enum Option { kGpu = 1, kControl, kDevice, kLibraryFile, kParent, kIdentify, kHelp };
-
-constexpr option kOptions[] = {
-    {"gpu", required_argument, nullptr, kGpu},       {"control", required_argument, nullptr, kControl},
-    {"device", required_argument, nullptr, kDevice}, {"library", required_argument, nullptr, kLibraryFile},
-    {"parent", required_argument, nullptr, kParent}, {"identify", no_argument, nullptr, kIdentify},
-    {"help", no_argument, nullptr, kHelp},           {nullptr, 0, nullptr, 0}};
-
-int Failed(const Error& error) {
-  std::fprintf(stderr, "weir-gpu-memory: %s\n", error.message.c_str());
-  return EntryOf(error.code).exit_code;
-}
-
-int Usage(const char* what) {
-  std::fprintf(stderr, "weir-gpu-memory: %s; see weir-gpu-memory --help\n", what);
-  return 2;
-}
+    "  weir-gpu-memory --gpu 0\n";
 
 Status Tell(const std::string& control, const std::string& device, Bytes used) {
   const http::Call call{.method = "PUT",
@@ -64,12 +35,8 @@ Status Tell(const std::string& control, const std::string& device, Bytes used) {
   return Ok();
 }
 
-/// Runs until the parent has ended, or forever. A failure is printed once and retried.
-Status Watch(const nvml::NvmlDevice& gpu, const std::string& control, const std::string& device, int parent_pid) {
-  platform::Fd parent;
-  if (parent_pid != 0) {
-    WEIR_TRY(parent, platform::OpenPidFd(parent_pid));
-  }
+/// Runs until the process is ended. A failure is printed once and retried.
+[[noreturn]] void Watch(const nvml::NvmlDevice& gpu, const std::string& control, const std::string& device) {
   std::string said;
   for (;;) {
     const auto memory = gpu.Memory();
@@ -77,47 +44,46 @@ Status Watch(const nvml::NvmlDevice& gpu, const std::string& control, const std:
     const std::string why = status ? std::string() : status.error().message;
     if (!why.empty() && why != said) std::fprintf(stderr, "weir-gpu-memory: %s\n", why.c_str());
     said = why;
-    pollfd ended{.fd = parent.get(), .events = POLLIN, .revents = 0};
-    if (::poll(&ended, 1, kEveryMs) > 0) return Ok();
+    std::this_thread::sleep_for(kEvery);
   }
+}
+
+struct Arguments {
+  std::string gpu, control, device, library = nvml::kLibrary;
+  bool identify = false;
+  pid_t parent = 0;
+};
+
+Status Run(const Arguments& arguments) {
+  if (!arguments.control.empty()) WEIR_TRY_STATUS(platform::ExitAtServiceEnd(arguments.parent));
+  WEIR_TRY(const nvml::NvmlDevice gpu, nvml::NvmlDevice::Open(arguments.library, arguments.gpu));
+  if (arguments.identify) {
+    const nvml::DeviceIdentity identity = gpu.Identity();
+    std::printf("%s\t%s\t%s\n", identity.uuid.c_str(), identity.pci.c_str(), identity.model.c_str());
+    return Ok();
+  }
+  if (!arguments.control.empty()) Watch(gpu, arguments.control, arguments.device);
+  WEIR_TRY(const auto memory, gpu.Memory());
+  std::printf("used %llu of %llu bytes\n", static_cast<unsigned long long>(memory.used.count),
+              static_cast<unsigned long long>(memory.total.count));
+  return Ok();
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string which, control, device, library = nvml::kLibrary;
-  int parent = 0;
-  bool identify = false;
-  for (int option = 0; (option = ::getopt_long(argc, argv, ":h", kOptions, nullptr)) != -1;) {
-    switch (option) {
-      case kGpu: which = optarg; break;
-      case kControl: control = optarg; break;
-      case kDevice: device = optarg; break;
-      case kLibraryFile: library = optarg; break;
-      case kParent: parent = std::atoi(optarg); break;
-      case kIdentify: identify = true; break;
-      case 'h':
-      case kHelp: std::fputs(kUsage, stdout); return 0;
-      default: return Usage(platform::OptionError(option, argv).c_str());
-    }
-  }
-  if (optind != argc) return Usage("an argument too many");
-  if (which.empty()) return Usage("--gpu is needed");
-  if (control.empty() != device.empty()) return Usage("--control and --device go together");
-  const auto gpu = nvml::NvmlDevice::Open(library, which);
-  if (!gpu) return Failed(gpu.error());
-  if (identify) {
-    const nvml::DeviceIdentity identity = gpu->Identity();
-    std::printf("%s\t%s\t%s\n", identity.uuid.c_str(), identity.pci.c_str(), identity.model.c_str());
-    return 0;
-  }
-  if (!control.empty()) {
-    const Status status = Watch(*gpu, control, device, parent);
-    return status ? 0 : Failed(status.error());
-  }
-  const auto memory = gpu->Memory();
-  if (!memory) return Failed(memory.error());
-  std::printf("used %llu of %llu bytes\n", static_cast<unsigned long long>(memory->used.count),
-              static_cast<unsigned long long>(memory->total.count));
-  return 0;
+  Arguments arguments;
+  platform::ServiceOptions options("weir-gpu-memory", kAbout);
+  options.Add("--gpu", "GPU", arguments.gpu, "an index, a UUID or a PCI address, as printed by nvidia-smi -L");
+  options.Add("--control", "SOCKET", arguments.control, "report to the daemon there, twice a second");
+  options.Add("--device", "NAME", arguments.device, "which of its devices that is");
+  options.Add("--library", "FILE", arguments.library, "NVML");
+  options.AddFlag("--identify", arguments.identify,
+                  "print the GPU's UUID, PCI address and model, behind tabs, and end");
+  options.AddParent(arguments.parent);
+  if (const auto ended = options.Parse(argc, argv)) return *ended;
+  if (arguments.gpu.empty()) return options.Reject("--gpu is needed");
+  if (arguments.control.empty() != arguments.device.empty())
+    return options.Reject("--control and --device go together");
+  return options.ExitStatusOf(Run(arguments));
 }

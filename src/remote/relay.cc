@@ -19,6 +19,7 @@
 #include "platform/accept_pause.h"
 #include "platform/clock.h"
 #include "platform/process.h"
+#include "platform/service_end.h"
 #include "proto/opencl_messages.h"
 #include "remote/crew.h"
 #include "remote/drain_handler.h"
@@ -458,12 +459,7 @@ void Relay::Control(platform::Fd socket) {
 Status Relay::Run() {
   WEIR_TRY(first_, EnterFirst());
   entered_ns_ = platform::NowNs();
-  platform::Fd parent;
-  if (options_.parent != 0) {
-    auto opened = platform::OpenPidFd(options_.parent);
-    if (!opened) return Ok();  // it has already ended
-    parent = std::move(*opened);
-  }
+  WEIR_TRY(const platform::Fd parent, platform::WatchParent(options_.parent));
   if (options_.when_ready) options_.when_ready();
   bool alone = false;
   platform::AcceptPause pause;

@@ -19,6 +19,7 @@
 #include "opencl/analyzer/compile.h"
 #include "opencl/analyzer/lowering.h"
 #include "opencl/analyzer/sandbox.h"
+#include "platform/service_options.h"
 
 namespace weir::opencl {
 namespace {
@@ -140,4 +141,13 @@ int Serve() {
 }  // namespace
 }  // namespace weir::opencl
 
-int main() { return weir::opencl::Serve(); }
+int main(int argc, char** argv) {
+  constexpr const char* kAbout =
+      "Usage: weir-analyzer\n"
+      "\n"
+      "Analyses kernels: reads requests from standard input and writes answers to standard output until the input\n"
+      "ends. Executors and 'weir analyze' start it by themselves.\n";
+  weir::platform::ServiceOptions options("weir-analyzer", kAbout);
+  if (const auto ended = options.Parse(argc, argv)) return *ended;
+  return weir::opencl::Serve();
+}

@@ -1,88 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
 // weir-executor: started by the daemon when a vGPU's first OpenCL client connects.
-#include <getopt.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <string>
 
 #include "opencl/executor/driver.h"
 #include "opencl/executor/server.h"
-#include "platform/option_error.h"
+#include "platform/service_options.h"
 #include "platform/unix_socket.h"
 
 namespace {
 
-constexpr const char* kUsage =
+constexpr const char* kAbout =
     "Usage: weir-executor --socket PATH [OPTIONS]     serve OpenCL clients that connect to PATH\n"
     "       weir-executor --list                      the OpenCL devices of this machine, a line each\n"
     "\n"
     "The daemon starts executors by itself; by hand it serves without a daemon, or for looking at things:\n"
     "  weir-executor --socket /tmp/cl.sock &\n"
-    "  OCL_ICD_VENDORS=.../lib/weir/icd WEIR_OPENCL=/tmp/cl.sock clinfo -l\n"
-    "\n"
-    "  --socket PATH            listen at PATH\n"
-    "  --listener FD            or on this descriptor, which listens already\n"
-    "  --attach PATH            the vGPU's attach socket (default: pass no gate)\n"
-    "  --vgpu NAME              its name, for messages\n"
-    "  --owner UID              the user who may connect, beside root (default: this user)\n"
-    "  --library FILE           the vendor's OpenCL library (default: the first of /etc/OpenCL/vendors that works)\n"
-    "  --device DEVICE          which device: its number in the library, UUID or PCI address (default: 0)\n"
-    "  --cpus N                 for drivers that compute on CPUs: how many workers (default: the driver's choice)\n"
-    "  --copies                 treat a device that computes in host memory as if it had its own memory\n"
-    "  --partition MODE         elastic memory: launches that do not fit the device run in parts (auto), fail (never), "
-    "or\n"
-    "                           are cut whenever they can be (always, for tests); default: auto\n"
-    "  --peer SOCKET            an executor that may run parts, or a relay to one on another node; may be repeated\n"
-    "  --peer-list FILE         more of them, of a list that changes: lines of ROOM_BYTES THREADS SOCKET\n"
-    "  --copy-bandwidth GB/S    elastic memory: model a link to the device with this rate (default: none)\n"
-    "  --idle-exit SECONDS      end after this time without a client (default: 10)\n"
-    "  --kernel-timeout SECONDS time limit of a kernel, after which the executor ends (default: none)\n";
+    "  OCL_ICD_VENDORS=.../lib/weir/icd WEIR_OPENCL=/tmp/cl.sock clinfo -l\n";
 
-enum Option {
-  kSocket = 1,
-  kListener,
-  kAttach,
-  kVgpu,
-  kOwner,
-  kLibrary,
-  kDevice,
-  kCpus,
-  kCopies,
-  kPartition,
-  kPeer,
-  kPeerList,
-  kCopyBandwidth,
-  kIdle,
-  kTimeout,
-  kList,
-  kHelp
+constexpr weir::Duration kLongest = weir::seconds(1'000'000'000);
+
+struct Arguments {
+  weir::opencl::ExecutorOptions executor;
+  std::string socket, partition{weir::core::NameOf(executor.partition)};
+  int listener = -1;
+  unsigned cpus = 0;
+  double copy_gb_per_s = 0;
+  bool list = false;
 };
 
-constexpr option kOptions[] = {{"socket", required_argument, nullptr, kSocket},
-                               {"listener", required_argument, nullptr, kListener},
-                               {"attach", required_argument, nullptr, kAttach},
-                               {"vgpu", required_argument, nullptr, kVgpu},
-                               {"owner", required_argument, nullptr, kOwner},
-                               {"library", required_argument, nullptr, kLibrary},
-                               {"device", required_argument, nullptr, kDevice},
-                               {"cpus", required_argument, nullptr, kCpus},
-                               {"copies", no_argument, nullptr, kCopies},
-                               {"partition", required_argument, nullptr, kPartition},
-                               {"peer", required_argument, nullptr, kPeer},
-                               {"peer-list", required_argument, nullptr, kPeerList},
-                               {"copy-bandwidth", required_argument, nullptr, kCopyBandwidth},
-                               {"idle-exit", required_argument, nullptr, kIdle},
-                               {"list", no_argument, nullptr, kList},
-                               {"help", no_argument, nullptr, kHelp},
-                               {"kernel-timeout", required_argument, nullptr, kTimeout},
-                               {nullptr, 0, nullptr, 0}};
-
-bool Number(const char* text, double& value) {
-  char* end = nullptr;
-  value = std::strtod(text, &end);
-  return end != text && *end == '\0' && value >= 0 && value < 1e9;
+void Declare(weir::platform::ServiceOptions& options, Arguments& arguments) {
+  weir::opencl::ExecutorOptions& executor = arguments.executor;
+  options.Add("--socket", "PATH", arguments.socket, "listen at PATH");
+  options.AddDescriptor("--listener", arguments.listener, "or on this descriptor, which listens already");
+  options.Add("--attach", "PATH", executor.attach, "the vGPU's attach socket (default: pass no gate)");
+  options.Add("--vgpu", "NAME", executor.vgpu, "its name, for messages");
+  options.AddWhole("--owner", "UID", executor.owner, 0, std::numeric_limits<uid_t>::max() - 1,
+                   "the user who may connect, beside root (default: this user)");
+  options.Add("--library", "FILE", executor.library,
+              "the vendor's OpenCL library (default: the first of /etc/OpenCL/vendors that works)");
+  options.Add("--device", "DEVICE", executor.device,
+              "which device: its number in the library, UUID or PCI address (default: 0)");
+  options.AddWhole("--cpus", "N", arguments.cpus, 1, 1U << 16,
+                   "for drivers that compute on CPUs: how many workers (default: the driver's choice)");
+  options.AddFlag("--copies", executor.copies,
+                  "treat a device that computes in host memory as if it had its own memory");
+  options.AddChoice("--partition", arguments.partition, {"auto", "never", "always"},
+                    "elastic memory: launches that do not fit the device run in parts (auto), fail (never), or are cut "
+                    "whenever they can be (always, for tests)");
+  options.Add("--peer", "SOCKET", executor.peers.named,
+              "an executor that may run parts, or a relay to one on another node; may be repeated");
+  options.Add("--peer-list", "FILE", executor.peers.list,
+              "more of them, of a list that changes: lines of ROOM_BYTES THREADS SOCKET");
+  options.AddReal("--copy-bandwidth", "GB/S", arguments.copy_gb_per_s, 0, 1e9,
+                  "elastic memory: model a link to the device with this rate (default: none)");
+  options.AddSeconds("--idle-exit", executor.idle_exit_after, weir::Duration{0}, kLongest,
+                     "end after this time without a client");
+  options.AddSeconds("--kernel-timeout", executor.kernel_timeout, weir::Duration{0}, kLongest,
+                     "time limit of a kernel, after which the executor ends (default: none)");
+  options.AddFlag("--list", arguments.list, "print the devices and end; with --library only those of that library");
 }
 
 /// `only`: list this library; empty: all.
@@ -112,68 +92,30 @@ int List(const std::string& only) {
   return found > 0 ? 0 : 3;
 }
 
+weir::Status Serve(Arguments arguments) {
+  weir::opencl::ExecutorOptions& executor = arguments.executor;
+  WEIR_TRY(executor.partition, weir::core::PartitionModeNamed(arguments.partition));
+  executor.copy_bytes_per_s = arguments.copy_gb_per_s * 1e9;
+  if (arguments.listener >= 0) executor.listener.Reset(arguments.listener);
+  if (!arguments.socket.empty()) {
+    WEIR_TRY(executor.listener, weir::platform::ListenSeqPacket(arguments.socket, 0666));
+  }
+  const weir::Status status = weir::opencl::RunExecutor(std::move(executor));
+  if (!arguments.socket.empty()) ::unlink(arguments.socket.c_str());
+  return status;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  weir::opencl::ExecutorOptions options;
-  options.owner = ::getuid();
-  std::string socket;
-  for (int which = 0; (which = ::getopt_long(argc, argv, ":h", kOptions, nullptr)) != -1;) {
-    double value = 0;
-    const bool numeric = which == kListener || which == kOwner || which == kCpus || which == kCopyBandwidth ||
-                         which == kIdle || which == kTimeout;
-    if (numeric && !Number(optarg, value)) {
-      std::fprintf(stderr, "weir-executor: '%s' is not a number; see weir-executor --help\n", optarg);
-      return 2;
-    }
-    switch (which) {
-      case kSocket: socket = optarg; break;
-      case kListener: options.listener.Reset(static_cast<int>(value)); break;
-      case kAttach: options.attach = optarg; break;
-      case kVgpu: options.vgpu = optarg; break;
-      case kOwner: options.owner = static_cast<uid_t>(value); break;
-      case kLibrary: options.library = optarg; break;
-      case kDevice: options.device = optarg; break;
-      case kCpus: ::setenv("POCL_MAX_PTHREAD_COUNT", std::to_string(static_cast<int>(value)).c_str(), 1); break;
-      case kCopies: options.copies = true; break;
-      case kPartition: {
-        const auto mode = weir::core::PartitionModeNamed(optarg);
-        if (!mode || *mode == weir::core::PartitionMode::kPaper) {
-          std::fprintf(stderr, "weir-executor: --partition takes auto, never or always, not '%s'\n", optarg);
-          return 2;
-        }
-        options.partition = *mode;
-        break;
-      }
-      case kPeer: options.peers.named.emplace_back(optarg); break;
-      case kPeerList: options.peers.list = optarg; break;
-      case kCopyBandwidth: options.copy_bytes_per_s = value * 1e9; break;
-      case kIdle: options.idle_exit_after = weir::FromSeconds(value); break;
-      case kTimeout: options.kernel_timeout = weir::FromSeconds(value); break;
-      case kList: return List(options.library);
-      case 'h':
-      case kHelp: std::fputs(kUsage, stdout); return 0;
-      default:
-        std::fprintf(stderr, "weir-executor: %s; see weir-executor --help\n",
-                     weir::platform::OptionError(which, argv).c_str());
-        return 2;
-    }
-  }
-  if (!socket.empty()) {
-    auto listener = weir::platform::ListenSeqPacket(socket, 0666);
-    if (!listener) {
-      std::fprintf(stderr, "weir-executor: %s\n", listener.error().message.c_str());
-      return weir::EntryOf(listener.error().code).exit_code;
-    }
-    options.listener = std::move(*listener);
-  }
-  if (!options.listener) {
-    std::fputs("weir-executor: no socket for clients: give --socket or --listener; see weir-executor --help\n", stderr);
-    return 2;
-  }
-  const weir::Status status = weir::opencl::RunExecutor(std::move(options));
-  if (!socket.empty()) ::unlink(socket.c_str());
-  if (status) return 0;
-  std::fprintf(stderr, "weir-executor: %s\n", status.error().message.c_str());
-  return weir::EntryOf(status.error().code).exit_code;
+  Arguments arguments;
+  arguments.executor.owner = ::getuid();
+  weir::platform::ServiceOptions options("weir-executor", kAbout);
+  Declare(options, arguments);
+  if (const auto ended = options.Parse(argc, argv)) return *ended;
+  if (arguments.cpus > 0) ::setenv("POCL_MAX_PTHREAD_COUNT", std::to_string(arguments.cpus).c_str(), 1);
+  if (arguments.list) return List(arguments.executor.library);
+  if (arguments.socket.empty() && arguments.listener < 0)
+    return options.Reject("no socket for clients: give --socket or --listener");
+  return options.ExitStatusOf(Serve(std::move(arguments)));
 }

@@ -3,13 +3,11 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <list>
@@ -20,6 +18,7 @@
 #include "platform/accept_pause.h"
 #include "platform/clock.h"
 #include "platform/pending_peers.h"
+#include "platform/service_end.h"
 #include "proto/opencl_messages.h"
 
 namespace weir::opencl {
@@ -39,14 +38,6 @@ constexpr std::size_t kSessionsMax = 256;
 constexpr std::uint64_t kArenaBytesMin = 64ULL << 20;
 
 void Say(const std::string& text) { std::fprintf(stderr, "weir-executor: %s\n", text.c_str()); }
-
-sigset_t SignalsToEnd() {
-  sigset_t ends;
-  sigemptyset(&ends);
-  sigaddset(&ends, SIGTERM);
-  sigaddset(&ends, SIGINT);
-  return ends;
-}
 
 /// The path of weir-analyzer in this program's folder. Empty: it does not exist.
 std::string AnalyzerBesideUs() {
@@ -75,11 +66,11 @@ class Server {
         memory_bytes_(std::max(DeviceNumber(*device_.cl, device_.device, CL_DEVICE_GLOBAL_MEM_SIZE), kArenaBytesMin)),
         was_available_(Available()) {}
 
-  Status Run();
+  Status Run(int stop);
 
  private:
   [[nodiscard]] bool Attach();
-  Result<bool> AwaitGate(int signals);
+  Result<bool> AwaitGate(int stop);
   void Share();
   void TellWhatIsMade();
   [[nodiscard]] bool Available() const { return DeviceNumber(*device_.cl, device_.device, CL_DEVICE_AVAILABLE) != 0; }
@@ -121,7 +112,7 @@ bool Server::Attach() {
 
 // An executor with a gate serves no client before it has attached, because its work would have no cap and no quota.
 // Once attached it continues without the daemon, as every agent does. True: attached. False: told to end.
-Result<bool> Server::AwaitGate(int signals) {
+Result<bool> Server::AwaitGate(int stop) {
   const std::int64_t start_ns = platform::NowNs();
   const std::int64_t give_up_ns = start_ns + std::max(options_.idle_exit_after, kAttachWithin).count();
   while (!Attach()) {
@@ -131,7 +122,7 @@ Result<bool> Server::AwaitGate(int signals) {
         "' is not attached to the gate of its vGPU, and serves no client before it is: " + agent_.last_error();
     if (now_ns - start_ns > kAttachPatience.count()) RefuseAll(why);
     if (now_ns > give_up_ns) return Fail(Errc::kUnavailable, why);
-    pollfd watched{signals, POLLIN, 0};
+    pollfd watched{stop, POLLIN, 0};
     if (::poll(&watched, 1, static_cast<int>(kTick.count() / 1'000'000)) > 0) return false;
   }
   return true;
@@ -188,15 +179,13 @@ void Server::TellWhatIsMade() {
                       /*ring=*/false);
 }
 
-Status Server::Run() {
-  const sigset_t ends = SignalsToEnd();
-  const platform::Fd signals(::signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK));
-  WEIR_TRY(const bool attached, AwaitGate(signals.get()));
+Status Server::Run(int stop) {
+  WEIR_TRY(const bool attached, AwaitGate(stop));
   if (!attached) return Ok();
   Share();
   idle_since_ns_ = platform::NowNs();
   for (;;) {
-    std::vector<pollfd> watched{{signals.get(), POLLIN, 0},
+    std::vector<pollfd> watched{{stop, POLLIN, 0},
                                 {accept_pause_.Holds(platform::Now()) ? -1 : options_.listener.get(), POLLIN, 0}};
     std::vector<std::uint64_t> numbers;  // of the pending connections, which follow
     for (const auto& entry : pending_.entries()) {
@@ -327,8 +316,7 @@ void Server::Watch(const Session& session, std::int64_t now_ns) const {
 
 Status RunExecutor(ExecutorOptions options) {
   // Before any thread is started, including the driver's, so that no thread receives these signals.
-  const sigset_t ends = SignalsToEnd();
-  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+  WEIR_TRY(const platform::ServiceEnd end, platform::ServiceEnd::Watch());
   std::vector<std::string> libraries{options.library};
   if (options.library.empty()) libraries = VendorLibraries("/etc/OpenCL/vendors");
   std::string said = "no OpenCL driver is installed (/etc/OpenCL/vendors names none)";
@@ -344,7 +332,7 @@ Status RunExecutor(ExecutorOptions options) {
       continue;
     }
     NativeDevice device = std::move((*devices)[*found]);
-    return Server(std::move(options), std::move(device)).Run();
+    return Server(std::move(options), std::move(device)).Run(end.stop.get());
   }
   return Fail(Errc::kUnavailable, said);
 }
