@@ -157,7 +157,7 @@ void Node::Carry() {
         if (const auto tenancy = tenancies_.find(vgpu); tenancy != tenancies_.end()) Detach(*tenancy->second, deaf);
       });
   }
-  for (const engine::Grant& grant : actions_.grant) {
+  for (const engine::AllowanceGrant& grant : actions_.grant) {
     const auto found = tenancies_.find(grant.vgpu);
     if (found == tenancies_.end()) continue;
     if (grant.delta_ns != 0) found->second->gate->Grant(grant.delta_ns);

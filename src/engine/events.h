@@ -133,7 +133,7 @@ using Event = std::variant<CreateVgpu, SetVgpu, RemoveVgpu, PauseVgpu, SetPolicy
 // -- Actions ---------------------------------------------------------------------------------------------------------
 
 /// Adds to the vGPU's allowance (may be negative), then wakes waiting agents if `wake`.
-struct Grant {
+struct AllowanceGrant {
   VgpuId vgpu;
   std::int64_t delta_ns = 0;
   bool wake = false;
@@ -186,7 +186,7 @@ struct EndExecutors {
 struct Actions {
   std::vector<Publish> publish;  // first: a mode must be published before the wake that follows it
   std::vector<Tell> tell;
-  std::vector<Grant> grant;
+  std::vector<AllowanceGrant> grant;
   std::vector<DrainChange> leave;  // in this order
   std::vector<EndExecutors> end;
   std::vector<Note> notes;

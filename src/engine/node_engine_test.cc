@@ -106,7 +106,8 @@ TEST(NodeEngine, AVgpuThatFalselyClaimsToBeBusyStopsDelayingOthers) {
     now += milliseconds(1);
     const GateSample samples[] = {{stuck, stuck_allowance, 0, 1}, {busy, busy_allowance, 1, 0}};
     ASSERT_TRUE(engine.Step(now, GatesSampled{samples}, actions));
-    for (const Grant& grant : actions.grant) (grant.vgpu == stuck ? stuck_allowance : busy_allowance) += grant.delta_ns;
+    for (const AllowanceGrant& grant : actions.grant)
+      (grant.vgpu == stuck ? stuck_allowance : busy_allowance) += grant.delta_ns;
     if (busy_allowance <= 0) continue;
     busy_allowance -= 1'000'000;
     if (tick > 1000) spent_ns += 1'000'000;
@@ -129,7 +130,7 @@ TEST(NodeEngine, AVgpuThatWaitsBehindALongKernelKeepsItsClaim) {
   const auto look = [&] {
     const GateSample samples[] = {{long_one, long_allowance, 0, 1}, {short_one, short_allowance, 0, 1}};
     ASSERT_TRUE(engine.Step(now, GatesSampled{samples}, actions));
-    for (const Grant& grant : actions.grant)
+    for (const AllowanceGrant& grant : actions.grant)
       (grant.vgpu == long_one ? long_allowance : short_allowance) += grant.delta_ns;
   };
   look();
@@ -196,7 +197,7 @@ RC_GTEST_PROP(NodeEngine, SurvivesAnyOrderOfEvents, ()) {
         break;
       case 6: status = engine.Step(now, PauseVgpu{id, (value & 1) != 0}, actions); break;
     }
-    for (const Grant& grant : actions.grant) RC_ASSERT(engine.Vgpu(now, grant.vgpu).has_value());
+    for (const AllowanceGrant& grant : actions.grant) RC_ASSERT(engine.Vgpu(now, grant.vgpu).has_value());
     RC_ASSERT(actions.look_again > now);
   }
   double share = 0;

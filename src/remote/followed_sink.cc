@@ -63,10 +63,10 @@ Result<std::span<std::byte>> FollowedSink::Room(std::uint64_t offset, std::size_
   if (offset < spare_at_) return LineSink::Room(offset, bytes);
   const std::uint64_t at = offset - spare_at_;
   const std::lock_guard lock(followed_.mutex);
-  if (at > spare_.size() || bytes > spare_.size() - at || at / kSlotBytes != (at + bytes - 1) / kSlotBytes)
+  if (at > spare_.size() || bytes > spare_.size() - at || at / kSpareSlotBytes != (at + bytes - 1) / kSpareSlotBytes)
     return Fail(Errc::kProtocol, "contents that were not requested");
-  std::uint64_t& arrived = arrived_[at / kSlotBytes];
-  if (at % kSlotBytes == arrived) arrived += bytes;
+  std::uint64_t& arrived = arrived_[at / kSpareSlotBytes];
+  if (at % kSpareSlotBytes == arrived) arrived += bytes;
   return std::span(spare_).subspan(at, bytes);
 }
 
@@ -112,7 +112,7 @@ void FollowedSink::Expect(unsigned slot) {
 
 std::span<const std::byte> FollowedSink::ArrivedIn(unsigned slot) {
   const std::lock_guard lock(followed_.mutex);
-  return std::span<const std::byte>(spare_).subspan(slot * kSlotBytes, arrived_[slot]);
+  return std::span<const std::byte>(spare_).subspan(slot * kSpareSlotBytes, arrived_[slot]);
 }
 
 void FollowedSink::Notices(bool nobodys) {

@@ -18,8 +18,8 @@
 namespace weir::remote {
 
 /// Migrations read contents through the spare end of the arena, which is hidden from the client, one slot at a time.
-inline constexpr std::uint64_t kSlotBytes = 1 << 20;
-inline constexpr unsigned kSlots = opencl::kSpareBytes / kSlotBytes;
+inline constexpr std::uint64_t kSpareSlotBytes = 1 << 20;
+inline constexpr unsigned kSpareSlots = opencl::kSpareBytes / kSpareSlotBytes;
 
 class FollowedSink final : public LineSink {
  public:
@@ -62,7 +62,7 @@ class FollowedSink final : public LineSink {
   std::map<std::uint32_t, std::int32_t> answers_;
   std::uint32_t next_request_ = kRequests;
   std::vector<std::byte> spare_;  // never reallocated, because the reader may be writing to it
-  std::uint64_t arrived_[kSlots] = {};
+  std::uint64_t arrived_[kSpareSlots] = {};
   bool notices_are_nobodys_ = false, ended_ = false;
 };
 

@@ -99,7 +99,7 @@ Result<unsigned> Mover::FreeSlot(std::size_t flying_most) {
   while (flying_.size() >= flying_most && !stuck_) WEIR_TRY_STATUS(Land());
   const unsigned slot = next_slot_;
   if (stuck_) return slot;
-  next_slot_ = next_slot_ % (kSlots - 1) + 1;
+  next_slot_ = next_slot_ % (kSpareSlots - 1) + 1;
   if (const std::uint32_t request = std::exchange(writing_[slot], 0); request != 0)
     WEIR_TRY_STATUS(fresh_.Await(request, CL_SUCCESS, "writing contents"));
   return slot;
@@ -329,7 +329,7 @@ Status Mover::MoveItem(Item& item) {
   const Memory& memory = item.memory;
   if (memory.context == 0 || memory.device == 0)
     return Fail(Errc::kInvalidArgument, "it has released the context of a buffer, or its devices, and kept the buffer");
-  const std::vector<Piece> pieces = PiecesOf(memory, kSlotBytes);
+  const std::vector<Piece> pieces = PiecesOf(memory, kSpareSlotBytes);
   if (pieces.empty()) return Fail(Errc::kInvalidArgument, "it has an image of a format that Weir does not know");
   Own* own = OwnIn(memory);
   if (own == nullptr) return Fail(Errc::kResourceExhausted, "it has too many contexts");
@@ -357,7 +357,7 @@ Status Mover::MakeOwn(const Item& item, Own& own) {
     const Message temporary = cl::Encode(cl::CreateBuffer{.id = own.temporary,
                                                           .context = own.context,
                                                           .flags = CL_MEM_READ_WRITE,
-                                                          .size = kSlotBytes,
+                                                          .size = kSpareSlotBytes,
                                                           .offset = SpareAt(0)});
     old.push_back(temporary);
     fresh.push_back(temporary);

@@ -98,7 +98,7 @@ class Mover {
   Status Start();
   bool ChooseIds();
   [[nodiscard]] bool Mine() const;
-  [[nodiscard]] std::uint64_t SpareAt(unsigned slot) const { return old_.arena_bytes + slot * kSlotBytes; }
+  [[nodiscard]] std::uint64_t SpareAt(unsigned slot) const { return old_.arena_bytes + slot * kSpareSlotBytes; }
   [[nodiscard]] bool WasMade(const Memory& memory) const { return memory.size > 0 && memory.size <= old_.arena_bytes; }
   Item& ItemOf(const Memory& memory);
   Own* OwnIn(const Memory& memory);
@@ -141,7 +141,7 @@ class Mover {
   std::vector<opencl::ObjectLog::Standing> standing_;  // created on the new node before the pause
   std::deque<Flying> flying_;                          // in the order of the requests
   unsigned next_slot_ = 1;                             // slot 0 backs the temporary buffers
-  std::uint32_t writing_[kSlots] = {};                 // the request after which the new node no longer uses the slot
+  std::uint32_t writing_[kSpareSlots] = {};            // the request after which the new node no longer uses the slot
   std::uint32_t fresh_request_ = FollowedSink::kRequests;
   Moved moved_;
 };

@@ -119,7 +119,7 @@ Status Mover::CopyItemAhead(std::uint64_t number, const AtBoundary& at_boundary)
   Item& item = found->second;
   WEIR_TRY(const bool made, MakeAhead(item));
   if (!made) return Ok();
-  const std::vector<Piece> pieces = PiecesOf(item.memory, kSlotBytes);
+  const std::vector<Piece> pieces = PiecesOf(item.memory, kSpareSlotBytes);
   item.landed = 0;
   item.pieces = pieces.size();
   for (std::size_t index = 0; index < pieces.size(); ++index) {

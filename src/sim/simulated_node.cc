@@ -230,7 +230,7 @@ void Simulation::Carry(std::uint32_t index) {
     mix(tell.vgpu.value * 64 + static_cast<std::uint64_t>(tell.command));
     mix(tell.argument);
   }
-  for (const engine::Grant& grant : node.actions.grant) {
+  for (const engine::AllowanceGrant& grant : node.actions.grant) {
     std::int64_t& allowance = gates_[gate_of(grant.vgpu)].allowance_ns;  // wraps, as the gate's atomic does
     allowance =
         static_cast<std::int64_t>(static_cast<std::uint64_t>(allowance) + static_cast<std::uint64_t>(grant.delta_ns));

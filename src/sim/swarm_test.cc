@@ -83,7 +83,7 @@ TEST(Swarm, FindsAWakeThatIsLostNowAndThen) {
   const auto plant = [] {
     return Tamper{
         .actions = [prng = Prng(1), deaf = std::map<VgpuId, Instant>()](Instant now, engine::Actions& actions) mutable {
-          for (engine::Grant& grant : actions.grant) {
+          for (engine::AllowanceGrant& grant : actions.grant) {
             if (!grant.wake) continue;
             Instant& until = deaf[grant.vgpu];
             if (now >= until && prng.Between(1, 100) == 1) until = now + seconds(1);

@@ -265,7 +265,7 @@ class ModelNode {
       gates_[publish.vgpu].mode = publish.mode;
       gates_[publish.vgpu].frame_interval = publish.frame_interval;
     }
-    for (const engine::Grant& grant : actions_.grant) {
+    for (const engine::AllowanceGrant& grant : actions_.grant) {
       std::int64_t& allowance = gates_[grant.vgpu].allowance;  // wraps around, like the gate's atomic
       allowance =
           static_cast<std::int64_t>(static_cast<std::uint64_t>(allowance) + static_cast<std::uint64_t>(grant.delta_ns));

@@ -185,7 +185,7 @@ BalloonNote Balloon::NoteOf(BalloonNote::Kind kind, VgpuId id) const {
 
 // -- Asks ------------------------------------------------------------------------------------------------------------
 
-Grant Balloon::Refuse(BalloonNote::Kind kind, VgpuId id, std::uint32_t wanted, Instant again) const {
+SlotGrant Balloon::Refuse(BalloonNote::Kind kind, VgpuId id, std::uint32_t wanted, Instant again) const {
   BalloonNote note = NoteOf(kind, id);
   note.wanted = wanted;
   return {.note = note, .again = again};
@@ -197,7 +197,7 @@ Instant Balloon::BrakedUntil(const Ballooned& member) const {
   return member.turned[(member.turns - thrash_turns_) % kTurnsMax] + thrash_window_;
 }
 
-Grant Balloon::Give(Instant now, Ballooned& member, std::uint32_t wanted, std::uint32_t target) {
+SlotGrant Balloon::Give(Instant now, Ballooned& member, std::uint32_t wanted, std::uint32_t target) {
   const std::uint32_t held = arena_.CountOf(member.id);
   const SlotChange change = *arena_.Expand(member.id, target - held);
   if (std::exchange(member.shrunk_last, false)) member.turned[member.turns++ % kTurnsMax] = now;
@@ -208,7 +208,7 @@ Grant Balloon::Give(Instant now, Ballooned& member, std::uint32_t wanted, std::u
   return {.note = note, .again = now};
 }
 
-Result<Grant> Balloon::Ask(Instant now, VgpuId id, Bytes need, Bytes must) {
+Result<SlotGrant> Balloon::Ask(Instant now, VgpuId id, Bytes need, Bytes must) {
   Ballooned* member = Find(id);
   if (member == nullptr)
     return Fail(Errc::kNotFound, fmt::format("vGPU {} has no memory on this device to ask more of", id.value));

@@ -124,7 +124,7 @@ struct BalloonNote {
 };
 const char* NameOf(BalloonNote::Kind kind);
 
-struct Grant {
+struct SlotGrant {
   BalloonNote note;
   Instant again{};  // if refused, the earliest time at which a new request may succeed; else `now`
   [[nodiscard]] bool granted() const {
@@ -150,7 +150,7 @@ class Balloon {
   /// `need`: all bytes that the vGPU wants on the device at once. `must`: the part of them that a waiting command
   /// needs. The command can't run with less, so `must` is granted under any overhead. Fails with kNotFound for an
   /// unknown vGPU, and with kInvalidArgument if `need` is 0.
-  Result<Grant> Ask(Instant now, VgpuId id, Bytes need, Bytes must = {});
+  Result<SlotGrant> Ask(Instant now, VgpuId id, Bytes need, Bytes must = {});
 
   /// Updates overhead and pressure when a look is due. Returns the time of the next look and appends decisions to
   /// `notes`.
@@ -195,8 +195,8 @@ class Balloon {
   [[nodiscard]] Result<SlotRange> Bounds(VgpuId id, Bytes min, Bytes max) const;
   void Enter(VgpuId id, SlotRange bounds);
   [[nodiscard]] BalloonNote NoteOf(BalloonNote::Kind kind, VgpuId id) const;
-  [[nodiscard]] Grant Refuse(BalloonNote::Kind kind, VgpuId id, std::uint32_t wanted, Instant again) const;
-  Grant Give(Instant now, Ballooned& member, std::uint32_t wanted, std::uint32_t target);
+  [[nodiscard]] SlotGrant Refuse(BalloonNote::Kind kind, VgpuId id, std::uint32_t wanted, Instant again) const;
+  SlotGrant Give(Instant now, Ballooned& member, std::uint32_t wanted, std::uint32_t target);
   [[nodiscard]] Instant BrakedUntil(const Ballooned& member) const;
   void Measure(Duration span, std::span<const MemoryView> views);
   void ShrinkOne(Instant now, std::vector<BalloonNote>& notes);

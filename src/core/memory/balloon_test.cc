@@ -47,7 +47,7 @@ struct BalloonRig {
     }
     See();
   }
-  Grant Ask(std::uint64_t id, std::uint32_t slots) { return *balloon.Ask(now, VgpuId{id}, SlotsWorth(slots)); }
+  SlotGrant Ask(std::uint64_t id, std::uint32_t slots) { return *balloon.Ask(now, VgpuId{id}, SlotsWorth(slots)); }
   [[nodiscard]] std::uint32_t Held(std::uint64_t id) const { return balloon.arena().CountOf(VgpuId{id}); }
   [[nodiscard]] std::uint32_t Shrunk() const {
     std::uint32_t slots = 0;
@@ -127,14 +127,14 @@ TEST(Balloon, BelowTheLowLineGrantsAllAndTakesNothing) {
   rig.Add(1, 6, 16);
   rig.Add(2, 6, 16);
   rig.Look(0.5);
-  const Grant grant = rig.Ask(1, 13);
+  const SlotGrant grant = rig.Ask(1, 13);
   EXPECT_EQ(grant.note.kind, NoteKind::kGranted);
   EXPECT_EQ(grant.note.slots, 7U);
   EXPECT_EQ(grant.note.held, 13U);
   EXPECT_EQ(rig.Ask(1, 13).note.kind, NoteKind::kHas);
   EXPECT_EQ(rig.Ask(1, 20).note.kind, NoteKind::kPartly);
   EXPECT_EQ(rig.Held(1), 16U);
-  const Grant more = rig.Ask(1, 20);
+  const SlotGrant more = rig.Ask(1, 20);
   EXPECT_EQ(more.note.kind, NoteKind::kAtMaximum);
   EXPECT_FALSE(more.granted());
   EXPECT_EQ(more.again, Instant::max());
@@ -179,7 +179,7 @@ TEST(Balloon, AboveTheHighLineTakesUsedSlotsToo) {
   rig.Look(1.01);
   EXPECT_EQ(rig.Held(2), 6U);
   EXPECT_EQ(rig.notes.back().kind, NoteKind::kShrunkOverhead);
-  const Grant refused = rig.Ask(1, 7);
+  const SlotGrant refused = rig.Ask(1, 7);
   EXPECT_EQ(refused.note.kind, NoteKind::kOverhead);
   EXPECT_EQ(refused.again, rig.next);
   rig.Look(1.5);
@@ -211,14 +211,14 @@ TEST(Balloon, AnOscillatingVgpuStaysSmallForAWindow) {
   Instant first{};
   for (int i = 0; i < 3; ++i) {
     rig.Look(0.1);
-    const Grant grant = rig.Ask(1, 8);
+    const SlotGrant grant = rig.Ask(1, 8);
     if (i == 1) first = rig.now;
     EXPECT_TRUE(grant.granted());
     rig.Look(1.5);
     EXPECT_EQ(rig.Held(1), 6U);
   }
   rig.Look(0.1);
-  const Grant grant = rig.Ask(1, 8);
+  const SlotGrant grant = rig.Ask(1, 8);
   EXPECT_EQ(grant.note.kind, NoteKind::kThrash);
   EXPECT_EQ(grant.again, first + seconds(10));
   while (rig.now < grant.again) {
@@ -370,7 +370,7 @@ RC_GTEST_PROP(Balloon, WithLittleOverheadGrantsEveryAskWithinTheMaximum, ()) {
     const std::uint64_t id = AnyIdOf(rig);
     const std::uint32_t max = rig.balloon.MaxOf(VgpuId{id});
     const auto amount = *rc::gen::inRange<std::uint32_t>(1, max + 1);
-    const Grant grant = rig.Ask(id, amount);
+    const SlotGrant grant = rig.Ask(id, amount);
     RC_ASSERT(grant.granted());
     RC_ASSERT(rig.Held(id) >= amount);
     RC_ASSERT(rig.Shrunk() == 0U);
@@ -396,7 +396,7 @@ RC_GTEST_PROP(Balloon, WithMuchOverheadGrantsNoneAndShrinksByTwoUntilAllHaveThei
     RC_ASSERT(rig.Shrunk() == 2U || (rig.Shrunk() == 1U && before - least >= 1U));
     for (const MemoryView& view : rig.views) {
       const std::uint32_t held = rig.Held(view.id.value);
-      const Grant grant = rig.Ask(view.id.value, held + 1);
+      const SlotGrant grant = rig.Ask(view.id.value, held + 1);
       RC_ASSERT(!grant.granted());
       RC_ASSERT(rig.Held(view.id.value) == held);
     }
@@ -441,7 +441,7 @@ RC_GTEST_PROP(Balloon, AVgpuThatGaveUpSlotsIsSparedForAWhile, ()) {
       shrunk[note.vgpu.value] = rig.now;
     }
     for (const auto& [id, when] : shrunk) {
-      const Grant grant = rig.Ask(id, 60);
+      const SlotGrant grant = rig.Ask(id, 60);
       if (rig.now < when + seconds(2)) RC_ASSERT(grant.note.slots == 0U);
     }
   }
@@ -456,7 +456,7 @@ RC_GTEST_PROP(Balloon, DoesNotDependOnTheOrderOfVgpus, ()) {
     const std::uint64_t id = AnyIdOf(rig);
     const auto amount = *rc::gen::inRange<std::uint32_t>(1, 60);
     rig.ViewOf(id).in_use = SlotsWorth(amount);
-    const Grant one = rig.Ask(id, amount), other = *mirror.Ask(rig.now, VgpuId{id}, SlotsWorth(amount));
+    const SlotGrant one = rig.Ask(id, amount), other = *mirror.Ask(rig.now, VgpuId{id}, SlotsWorth(amount));
     RC_ASSERT(one.note.kind == other.note.kind);
     rig.Look(AnyOverhead());
     const std::vector<MemoryView> turned(rig.views.rbegin(), rig.views.rend());
