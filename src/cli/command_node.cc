@@ -15,6 +15,7 @@
 #include "cli/common/views.h"
 #include "cli/opencl_devices.h"
 #include "cli/options.h"
+#include "tools/doctor/debug_report.h"
 
 namespace weir::cli {
 namespace {
@@ -162,8 +163,21 @@ Result<int> Stop(const Session& session) {
 
 void AddStatus(Command app, Session& session) {
   const Command command = AddCommand(app, "status", "Show whether a daemon runs, and its socket",
-                                     "  weir status\n  weir status --json | jq .vgpus\n", session);
-  command.WhenGiven([&session] { session.action = [&session] { return ShowStatus(session); }; });
+                                     "  weir status\n  weir status --json | jq .vgpus\n"
+                                     "  weir status --debug > weir-debug.json    # for a bug report\n",
+                                     session);
+  const auto debug = std::make_shared<bool>(false);
+  command.AddFlag("--debug", *debug,
+                  "Print all that helps to find a fault, as JSON: the host, the run folder's listing, the daemon's "
+                  "devices, vGPUs and events. It contains no token or key");
+  command.WhenGiven([&session, debug] {
+    session.action = [&session, debug]() -> Result<int> {
+      if (!*debug) return ShowStatus(session);
+      fmt::print("{}\n", DebugReport(session.places(), session.client())
+                             .dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+      return 0;
+    };
+  });
 }
 
 void AddDevices(Command app, Session& session) {

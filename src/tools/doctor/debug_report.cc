@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/doctor/debug_report.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "cli/common/version.h"
+#include "platform/files.h"
+
+namespace weir::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+constexpr std::size_t kEntriesMax = 200;
+constexpr std::size_t kLogBytes = std::size_t{8} << 10, kLogBytesMax = std::size_t{64} << 20;
+
+ordered_json Host() {
+  utsname name{};
+  static_cast<void>(::uname(&name));
+  rlimit files{};
+  static_cast<void>(::getrlimit(RLIMIT_NOFILE, &files));
+  std::array<double, 3> load{};
+  static_cast<void>(::getloadavg(load.data(), static_cast<int>(load.size())));
+  const long pages = ::sysconf(_SC_PHYS_PAGES), page_bytes = ::sysconf(_SC_PAGESIZE);
+  return {{"kernel", fmt::format("{} {} {}", name.sysname, name.release, name.machine)},
+          {"cpus_online", ::sysconf(_SC_NPROCESSORS_ONLN)},
+          {"memory_bytes", static_cast<std::int64_t>(pages) * page_bytes},
+          {"load", load},
+          {"uid", ::geteuid()},
+          {"files_limit", files.rlim_cur},
+          {"files_limit_max", files.rlim_max}};
+}
+
+ordered_json Entry(const fs::path& path, const fs::path& below) {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0) return {{"name", path.lexically_relative(below).string()}, {"gone", true}};
+  return {{"name", path.lexically_relative(below).string()},
+          {"mode", fmt::format("{:06o}", info.st_mode)},
+          {"uid", info.st_uid},
+          {"bytes", info.st_size}};
+}
+
+/// Names, modes and owners of what is in the folder; not the contents.
+ordered_json Listing(const std::string& folder) {
+  ordered_json out{{"path", folder}, {"entries", ordered_json::array()}};
+  std::vector<fs::path> paths;
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(folder, fs::directory_options::skip_permission_denied, error), end;
+       !error && at != end; at.increment(error))
+    paths.push_back(at->path());
+  if (error) out["problem"] = error.message();
+  std::sort(paths.begin(), paths.end());
+  if (paths.size() > kEntriesMax) out["left_out"] = paths.size() - kEntriesMax;
+  paths.resize(std::min(paths.size(), kEntriesMax));
+  for (const fs::path& path : paths) out["entries"].push_back(Entry(path, folder));
+  return out;
+}
+
+/// The end of a private daemon's log, in lines; empty: there is none.
+ordered_json EndOfLog(const std::string& path) {
+  ordered_json lines = ordered_json::array();
+  const auto text = platform::ReadFile(path, kLogBytesMax);
+  if (!text) return lines;
+  std::string_view end = *text;
+  if (end.size() > kLogBytes) {
+    end.remove_prefix(end.size() - kLogBytes);
+    end.remove_prefix(std::min(end.find('\n'), end.size() - 1) + 1);  // a line that is cut
+  }
+  while (!end.empty()) {
+    const std::size_t length = std::min(end.find('\n'), end.size());
+    lines.push_back(std::string(end.substr(0, length)));
+    end.remove_prefix(std::min(length + 1, end.size()));
+  }
+  return lines;
+}
+
+ordered_json Answer(const ControlClient& client, const char* target) {
+  const auto reply = client.Get(target);
+  if (!reply) return {{"problem", reply.error().message}};
+  return *reply;
+}
+
+}  // namespace
+
+ordered_json DebugReport(const Places& places, const ControlClient& client) {
+  ordered_json report{{"weir", kVersion}, {"socket", places.socket}, {"host", Host()}};
+  report["run_folder"] = Listing(places.run_dir);
+  report["private_log_end"] = EndOfLog(places.run_dir + "/private.log");
+  constexpr std::pair<const char*, const char*> kQuestions[] = {{"status", "/v1/status"},
+                                                                {"devices", "/v1/devices"},
+                                                                {"vgpus", "/v1/vgpus"},
+                                                                {"peers", "/v1/peers"},
+                                                                {"events", "/v1/events"}};
+  for (const auto& [name, target] : kQuestions) {
+    report["daemon"][name] = Answer(client, target);
+    if (report["daemon"][name].contains("problem") && name == std::string_view("status")) break;  // it does not answer
+  }
+  return report;
+}
+
+}  // namespace weir::cli
