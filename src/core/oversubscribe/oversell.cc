@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -16,70 +15,13 @@ constexpr Duration kWatchedFor = seconds(1);
 /// A vGPU that waits after this many consecutive stages without a limit has returned from idleness.
 constexpr int kCameBack = 5;
 
-/// A vGPU still lends cap if it was limited in at most kSeldom stages of the last second and used at most kWellBelow of
-/// its cap.
-constexpr int kSeldom = 2;
-constexpr double kWellBelow = 0.8;
-
 /// Minimum time between two warnings of a device. A drain request is cancelled once fewer than two vGPUs have been
 /// overloaded for this long.
 constexpr Duration kWarnEvery = seconds(10);
 
-/// A ceiling is promised within two stages of needing it.
-constexpr int kDeniedMax = 2;
-
 constexpr double kAlmost = 1e-4;  // of the device: smaller differences of caps are ignored
 
-/// Frames/s. A promised rate is stored as an interval of whole nanoseconds: 30 becomes 30.0000003. Without this slack,
-/// 28 frames, which the tolerance accepts, would be too few.
-constexpr double kRateRounding = 1e-3;
-
-constexpr std::array<std::string_view, 4> kModes{"off", "strict", "static", "adaptive"};
-
 }  // namespace
-
-const char* NameOf(OversellMode mode) { return kModes[static_cast<std::size_t>(mode)].data(); }
-
-Result<OversellMode> ModeNamed(std::string_view name) {
-  for (std::size_t i = 0; i < kModes.size(); ++i)
-    if (kModes[i] == name) return static_cast<OversellMode>(i);
-  return Fail(Errc::kInvalidArgument, fmt::format("no way of selling '{}'; known: {}", name, fmt::join(kModes, ", ")));
-}
-
-const char* NameOf(OversellNote::Kind kind) {
-  switch (kind) {
-    case OversellNote::Kind::kOverload: return "overload";
-    case OversellNote::Kind::kAtCeiling: return "at-ceiling";
-    case OversellNote::Kind::kRegained: return "regained";
-    case OversellNote::Kind::kStolen: return "stolen";
-    case OversellNote::Kind::kWarning: return "warning";
-    case OversellNote::Kind::kRelieved: return "relieved";
-    case OversellNote::Kind::kSellable: return "sellable";
-    case OversellNote::Kind::kBroken: return "broken";
-    case OversellNote::Kind::kKept: return "kept";
-  }
-  return "unknown";
-}
-
-Result<PolicyParams> CheckOversellParams(const PolicyParams& given) {
-  static constexpr PolicyEntry kEntry{"oversell", "", kOversellParams, nullptr};
-  for (const auto& [name, value] : given)
-    if (std::ranges::find(kOversellParams, name, &PolicyParam::name) == kOversellParams.end()) {
-      std::string known;
-      for (const PolicyParam& param : kOversellParams)
-        known += fmt::format("{}{}", known.empty() ? "" : ", ", param.name);
-      return Fail(Errc::kInvalidArgument, fmt::format("selling has no parameter '{}'; known: {}", name, known));
-    }
-  return CheckParams(kEntry, given);
-}
-
-Prices PricesOf(const PolicyParams& checked) {
-  const auto value = [&checked](std::string_view name) { return checked.find(name)->second; };
-  return {.device_hour = value("price"),
-          .best_effort = value("best_effort_price"),
-          .penalty = value("penalty"),
-          .device_cost = value("device_cost")};
-}
 
 Oversell::Oversell(OversellMode mode, const PolicyParams& params)
     : mode_(mode),
@@ -173,12 +115,6 @@ Sale Oversell::SaleOf(VgpuId id) const {
   return member == nullptr ? Sale::kGuaranteed : member->sale;
 }
 
-bool Oversell::Watched::Lends() const {
-  if (stages_unlimited >= static_cast<int>(kMarks)) return true;
-  constexpr std::uint32_t kLastSecond = (1U << kMarks) - 1;
-  return promised > 0 && std::popcount(limited_then & kLastSecond) <= kSeldom && use <= kWellBelow * cap;
-}
-
 // -- Caps ------------------------------------------------------------------------------------------------------------
 
 template <typename Change>
@@ -264,7 +200,7 @@ SalesOffer Oversell::OfferNow() const {
   return offer;
 }
 
-// -- Watching --------------------------------------------------------------------------------------------------------
+// -- Stages ----------------------------------------------------------------------------------------------------------
 
 Instant Oversell::See(Instant now, std::span<const VgpuView> views, std::vector<OversellNote>& notes) {
   if (mode_ == OversellMode::kOff) return kNever;
@@ -290,15 +226,6 @@ Instant Oversell::See(Instant now, std::span<const VgpuView> views, std::vector<
   if (!attached) Relieve(notes);  // no further reports would do so
   if (awake) return stage_began_ + stage_;
   return attached ? report_began_ + report_ : kNever;
-}
-
-void Oversell::See(const VgpuView& view, Watched& member) const {
-  ++member.looks;
-  ++member.stage_looks;
-  if (view.waiting == 0) return;
-  ++member.waiting_looks;
-  ++member.stage_waits;
-  member.limited |= view.held;
 }
 
 void Oversell::Stage(Instant now, std::span<const VgpuView> views, std::vector<OversellNote>& notes) {
@@ -343,46 +270,7 @@ void Oversell::Stage(Instant now, std::span<const VgpuView> views, std::vector<O
   }
 }
 
-/// Measures the use over the last second, and the part of the use that the promise needs.
-void Oversell::Measure(Instant now, const VgpuView& view, Watched& member) const {
-  const std::size_t place = member.marks % Watched::kMarks;
-  const std::size_t oldest = member.marks < Watched::kMarks ? 0 : place;
-  if (member.marks > 0) {
-    const double span = SecondsOf(now - member.marked_at[oldest]);
-    if (span > 0) member.use = std::max(SecondsOf(view.used - member.marked[oldest]) / span, 0.0);
-  }
-  member.marked_at[place] = now;
-  member.marked[place] = view.used;
-  ++member.marks;
-  member.rate = view.rate;
-  member.promised = view.promised > Duration{0} ? 1 / SecondsOf(view.promised) : 0;
-  const bool enough = member.promised > 0 && member.rate > member.promised;
-  member.need = enough ? member.use * member.promised / member.rate : member.use;
-  // A vGPU with a promised share that was limited in this second has nothing to spare: it may have just returned for
-  // it.
-  const bool content = member.stages_unlimited >= static_cast<int>(Watched::kMarks);
-  if (member.promised == 0 && !content) member.need = std::max(member.need, member.cap);
-  member.lateness = member.promised > 0 ? std::clamp(1 - member.rate / member.promised, -1.0, 1.0) : 0;
-  // Rates count whole frames over the last second. When a scene has just become heavier, the cost of its frames
-  // predicts its need sooner.
-  const bool late = member.rate < member.promised - 0.5;  // half a frame: helps before the tolerance is used up
-  const double foreseen = member.promised * SecondsOf(std::max(view.frame_gpu, view.recent_gpu));
-  const bool short_of_it = member.limited && foreseen > member.cap;
-  const bool held_up = late && (member.limited || member.stage_waits > 0);  // it does not just rest by itself
-  if (short_of_it || held_up) member.need = std::max(member.need, std::min(foreseen, member.ceiling));
-  member.claim = member.ceiling;
-  if (member.promised > 0) {
-    // Uses the rate of the last second where the cost of frames is misleading: with several windows, or with frames
-    // that take longer than they cost.
-    constexpr double kFasterAtMost = 4;
-    const double slow = late ? std::min(member.promised / std::max(member.rate, 1e-3), kFasterAtMost) : 1;
-    // Without any frame there is no prediction, and the ceiling remains the claim.
-    if (foreseen > 0) member.claim = std::max(foreseen, late ? member.cap * slow : 0) * (1 + margin_);
-  }
-  member.needy = member.sale != Sale::kBestEffort && member.limited && (member.promised == 0 || late || short_of_it);
-}
-
-// -- Reports ---------------------------------------------------------------------------------------------------------
+// -- Overload --------------------------------------------------------------------------------------------------------
 
 OversellNote Oversell::NoteOf(OversellNote::Kind kind, const Watched& member) const {
   return {.kind = kind,
@@ -391,90 +279,6 @@ OversellNote Oversell::NoteOf(OversellNote::Kind kind, const Watched& member) co
           .use = member.cap > 0 ? member.use / member.cap : 1,
           .rate = member.rate,
           .promised = member.promised};
-}
-
-/// Clears the parts of the span that have passed, at most all of them.
-void Oversell::BeginPart(Instant now) {
-  for (std::size_t i = 0; i < Watched::kParts && part_ > Duration{0} && now - part_began_ >= part_; ++i) {
-    part_began_ += part_;
-    part_now_ = (part_now_ + 1) % Watched::kParts;
-    for (Watched& member : members_)
-      if (member.needed[part_now_] >= 0) member.needed[part_now_] = 0;
-  }
-  if (now - part_began_ >= part_) part_began_ = now;
-}
-
-double Oversell::PeakLoad() const {
-  std::array<double, Watched::kParts> sums{};
-  for (const Watched& member : members_) {
-    if (member.sale == Sale::kBestEffort) continue;
-    const double most = std::max(*std::ranges::max_element(member.needed), 0.0F);
-    for (std::size_t i = 0; i < sums.size(); ++i) {
-      const double then = member.needed[i];
-      sums[i] += then >= 0 ? then : most;
-    }
-  }
-  return *std::ranges::max_element(sums);
-}
-
-void Oversell::Report(Instant now, Duration span, std::span<const VgpuView> views, std::vector<OversellNote>& notes) {
-  double needed = 0, ceilings = 0;
-  load_ = 0;
-  BeginPart(now);
-  for (const VgpuView& view : views) {
-    Watched* member = Find(view.id);
-    if (member == nullptr) continue;
-    Judge(span, view, *member, notes);
-    const bool best_effort = member->sale == Sale::kBestEffort;
-    const double paid_for = best_effort ? SecondsOf(view.used - member->used) / SecondsOf(span) : member->ceiling;
-    account_.Book(prices_, paid_for, best_effort, span, member->busy_stages > 0, member->broken);
-    if (!best_effort) {
-      const double need = member->promised > 0 ? member->need : member->use;
-      load_ += need;
-      float& most = member->needed[part_now_];
-      most = part_ > Duration{0} ? std::max(most, static_cast<float>(need)) : static_cast<float>(need);
-      if (view.attached) needed += need, ceilings += member->ceiling;
-    }
-    member->used = view.used;
-    member->cap_seconds = 0;
-    member->stages = member->limited_stages = member->denied_stages = member->busy_stages = 0;
-    member->looks = member->waiting_looks = 0;
-  }
-  peak_ = PeakLoad();
-  account_.BookDevice(prices_, span);
-  if (ceilings > 0) expected_use_ = 0.8 * expected_use_ + 0.2 * needed / ceilings;
-}
-
-/// A vGPU is overloaded if its rate is below the promised one, or, with a promised share, if its use is above the line
-/// while its cap is below the ceiling. A vGPU at its ceiling has what was sold.
-void Oversell::Judge(Duration span, const VgpuView& view, Watched& member, std::vector<OversellNote>& notes) {
-  const double use = SecondsOf(view.used - member.used) / SecondsOf(span);
-  const double cap = member.cap_seconds / SecondsOf(span);
-  const bool best_effort = member.sale == Sale::kBestEffort;
-  const bool busy = member.stages > 0 && member.busy_stages >= member.stages - 1;  // active in all stages but one at
-                                                                                   // most
-  const bool waited = member.limited_stages > 0 || member.waiting_looks * 10 > member.looks;
-  const bool all_of_ceiling = use >= (1 - tolerance_) * member.ceiling;
-  const bool below_ceiling = cap < (1 - tolerance_) * member.ceiling;
-  const bool slow = member.promised > 0 && member.rate < member.promised * (1 - tolerance_) - 0.5 - kRateRounding;
-  member.late = busy && slow && waited && !all_of_ceiling;
-  member.over = use > overload_line_ * cap && member.limited_stages > 0 ? member.over + 1 : 0;
-  const bool starved =
-      member.promised == 0 && below_ceiling && member.over >= static_cast<int>(Param("overload_reports"));
-  const bool denied =
-      member.promised == 0 && busy && !all_of_ceiling &&
-      (member.denied_stages > kDeniedMax ||
-       (member.waiting_looks * 2 > member.looks && use < (1 - 2 * tolerance_) * std::min(cap, member.ceiling)));
-  const bool overloaded = !best_effort && (member.late || starved);
-  const bool at_ceiling = busy && slow && waited && all_of_ceiling;
-  const bool broken = !best_effort && (member.late || denied);
-  if (overloaded && !member.overloaded) notes.push_back(NoteOf(OversellNote::Kind::kOverload, member));
-  if (at_ceiling && !member.at_ceiling) notes.push_back(NoteOf(OversellNote::Kind::kAtCeiling, member));
-  if (broken != member.broken)
-    notes.push_back(NoteOf(broken ? OversellNote::Kind::kBroken : OversellNote::Kind::kKept, member));
-  member.overloaded = overloaded;
-  member.at_ceiling = at_ceiling;
-  member.broken = broken;
 }
 
 void Oversell::Mitigate(Instant now, std::vector<OversellNote>& notes) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// What an object log learns from its client: objects, builds and commands.
 #include "opencl/log/object_log.h"
 
 #include <algorithm>
@@ -18,14 +19,6 @@ using logged::Slot;
 /// Limit of a chain of links of linked programs, because destroying a chain takes stack. An object beyond it counts as
 /// failed.
 constexpr std::uint32_t kDepthMax = 1000;
-constexpr std::size_t kBodyBytesMax = 16 << 20;
-
-template <typename M>
-bool ReadBody(wire::ByteView body, M& m) {
-  wire::FieldReader reader(body);
-  M::Fields(m, reader);
-  return !reader.malformed();
-}
 
 /// The object that a command writes to, apart from a kernel's arguments; 0: none.
 std::uint32_t WrittenBy(const wire::WriteBuffer& m) { return m.buffer; }
@@ -43,61 +36,17 @@ std::uint32_t WrittenBy(const M&) {
   return 0;
 }
 
-/// Drops the builds of a program that later ones have superseded. At most one more than the program has devices remain.
-void DropUndone(std::vector<BuildRef>& builds) {
-  const auto known = [](const BuildStep& step) {
-    return step.state == BuildStep::State::kBuilt || step.state == BuildStep::State::kFailed;
-  };
-  for (std::size_t i = builds.size(); i-- > 0;) {
-    const auto undoes = [&](const logged::Object* device) {
-      return std::any_of(builds.begin() + static_cast<std::ptrdiff_t>(i) + 1, builds.end(), [&](const BuildRef& later) {
-        return known(*later) && (device != nullptr ? later->Covers(device) : later->CoversAll());
-      });
-    };
-    const BuildStep& step = *builds[i];
-    bool undone = known(step);
-    if (step.CoversAll()) undone = undone && undoes(nullptr);
-    for (std::size_t d = 1; d <= step.devices; ++d) undone = undone && undoes(step.asked.needs[d].get());
-    if (undone || step.state == BuildStep::State::kRefused)
-      builds.erase(builds.begin() + static_cast<std::ptrdiff_t>(i));
-  }
-}
-
 }  // namespace
 
 ObjectLog::ObjectLog(Arena arena) : arena_(std::move(arena)) { requests_[0].facts = true; }
 
-// -- Messages
-// ----------------------------------------------------------------------------------------------------------
+// -- Messages --------------------------------------------------------------------------------------------------------
 
 bool ObjectLog::FromClient(ByteView message) {
   wire::Header header;
   if (!wire::ReadHeader(message, header) || header.size > message.size()) return false;
   ++sequence_;
   return wire::DecodeFromClient(message.first(header.size), [this](auto& m) { Do(m); });
-}
-
-bool ObjectLog::FromExecutor(ByteView message) {
-  wire::Header header;
-  if (!wire::ReadHeader(message, header) || header.size > message.size()) return false;
-  message = message.first(header.size);
-  wire::Reply reply;
-  wire::EventDone done;
-  wire::Freed freed;
-  switch (static_cast<wire::Op>(header.op)) {
-    case wire::Op::kReply: return wire::Decode(message, reply) && Answered(reply);
-    case wire::Op::kEventDone:
-      if (!wire::Decode(message, done)) return false;
-      Ended(done);
-      return true;
-    case wire::Op::kFreed:
-      if (!wire::Decode(message, freed)) return false;
-      Freed(freed.ticket);
-      return true;
-    case wire::Op::kNotice:
-    case wire::Op::kArrived: return true;
-    default: return (header.flags & wire::kMayIgnore) != 0;
-  }
 }
 
 // -- Ids -------------------------------------------------------------------------------------------------------------
@@ -390,181 +339,10 @@ void ObjectLog::Do(wire::Watch& m) {
   if (Slot* slot = slots_.Find(m.event); slot != nullptr && slot->event.there) slot->event.watched = true;
 }
 
-// -- Messages of the executor
-// ------------------------------------------------------------------------------------------
-
-bool ObjectLog::Answered(const wire::Reply& m) {
-  const auto found = requests_.find(m.request);
-  if (found == requests_.end()) return true;
-  Request& request = found->second;
-  const bool has_body = request.facts || request.partition;
-  if (has_body) {
-    if (request.body.size() + m.part.size() > kBodyBytesMax) return false;
-    request.body.insert(request.body.end(), m.part.begin(), m.part.end());
-  }
-  if (m.more != 0) return true;
-  const Request answered = std::move(request);
-  requests_.erase(found);
-  Settle(answered, m.status);
-  if (!has_body || m.status != CL_SUCCESS) return true;
-  return answered.facts ? TakePlatform(answered.body) : TakeParts(answered.body, answered.partition);
-}
-
-void ObjectLog::Settle(const Request& request, std::int32_t status) {
-  if (request.queue) {
-    request.queue->ended = std::max(request.queue->ended, request.place);
-    if (!request.own) request.queue->owed = CL_SUCCESS;
-    if (request.own && request.queue->owed == CL_SUCCESS) request.queue->owed = status;
-  }
-  if (const ObjectRef linked = request.linked.lock()) linked->status = status;
-  if (!request.build) return;
-  using State = BuildStep::State;
-  request.build->status = status;
-  if (status == CL_SUCCESS)
-    request.build->state = State::kBuilt;
-  else if (status == CL_BUILD_PROGRAM_FAILURE || status == CL_COMPILE_PROGRAM_FAILURE)
-    request.build->state = State::kFailed;
-  else
-    request.build->state = State::kRefused;  // the program stays as it was
-  const auto builds = builds_.find(request.program);
-  if (builds != builds_.end() && builds->second.front()->program() == request.build->program()) {
-    DropUndone(builds->second);
-    if (builds->second.empty()) builds_.erase(builds);
-  }
-}
-
-bool ObjectLog::TakePlatform(ByteView body) {
-  wire::PlatformFacts facts;
-  if (!ReadBody(body, facts) || facts.devices.size() > kDevicesMax) return false;
-  for (const wire::DeviceFacts& fact : facts.devices) {
-    auto device = std::make_shared<Object>(Kind::kDevice, fact.id, 0);
-    device->shares_arena = fact.shares_arena != 0;
-    devices_.push_back(device);
-    if (slots_.Find(fact.id) == nullptr) Stand(fact.id, {.object = std::move(device)});
-  }
-  return true;
-}
-
-bool ObjectLog::TakeParts(ByteView body, const std::shared_ptr<logged::Partition>& partition) {
-  wire::SubDeviceFacts facts;
-  if (!ReadBody(body, facts) || facts.devices.size() > kDevicesMax) return false;
-  partition->count = static_cast<std::uint32_t>(facts.devices.size());
-  const ObjectRef& whole = partition->asked.needs.front();
-  for (std::uint32_t i = 0; i < partition->count; ++i) {
-    const std::uint32_t id = partition->first + i;
-    const Slot* there = slots_.Find(id);
-    if (there != nullptr && std::max(there->event.at, there->object ? there->object->at : 0) > partition->at) continue;
-    auto part = std::make_shared<Object>(Kind::kDevice, id, partition->at);
-    part->shares_arena = facts.devices[i].shares_arena != 0;
-    part->partition = partition;
-    part->depth = whole ? whole->depth + 1 : 0;
-    Stand(id, {.object = std::move(part)});
-  }
-  return true;
-}
-
-void ObjectLog::Ended(const wire::EventDone& m) {
-  const bool own = own_watches_.erase(m.event) > 0;
-  Slot* slot = slots_.Find(m.event);
-  if (slot == nullptr || !slot->event.there || (!own && !slot->event.watched)) return;
-  logged::Event& event = slot->event;
-  if (!own) event.watched = false;
-  if (event.user) return;
-  if (!event.told) event.status = std::min(m.status, CL_COMPLETE);
-  event.told = true;
-  if (!event.of || event.of->kind != Kind::kQueue) return;
-  if (event.of->in_order) event.of->ended = std::max(event.of->ended, event.place);
-  // Running commands keep a released queue alive.
-  ObjectRef context = event.context();
-  event.of = std::move(context);
-}
-
 // -- Tickets ---------------------------------------------------------------------------------------------------------
 
 void ObjectLog::Expect(std::uint64_t ticket) {
   if (ticket != 0) tickets_.emplace(ticket, std::weak_ptr<Object>());
-}
-
-void ObjectLog::Freed(std::uint64_t ticket) {
-  if (const auto found = tickets_.find(ticket); found != tickets_.end()) tickets_.erase(found);
-}
-
-// -- In flight -------------------------------------------------------------------------------------------------------
-
-std::optional<ObjectLog::Message> ObjectLog::Ahead(ByteView message) {
-  wire::Header header;
-  wire::Release release;
-  if (!wire::ReadHeader(message, header) || header.op != static_cast<std::uint16_t>(wire::Op::kRelease) ||
-      header.size > message.size() || !wire::Decode(message.first(header.size), release))
-    return std::nullopt;
-  const ObjectRef queue = Find(Kind::kQueue, release.id);
-  if (!queue || queue->issued == queue->ended || queue->finish_asked == queue->issued) return std::nullopt;
-  wire::Finish finish{.request = next_question_++, .queue = release.id};
-  Do(finish);
-  requests_[finish.request].own = true;
-  return wire::Encode(finish);
-}
-
-bool ObjectLog::IsOwn(ByteView message) const {
-  wire::Header header;
-  if (!wire::ReadHeader(message, header) || header.size > message.size()) return false;
-  wire::Reply reply;
-  wire::EventDone done;
-  if (header.op == static_cast<std::uint16_t>(wire::Op::kReply) && wire::Decode(message.first(header.size), reply)) {
-    const auto found = requests_.find(reply.request);
-    return found != requests_.end() && found->second.own;
-  }
-  return header.op == static_cast<std::uint16_t>(wire::Op::kEventDone) &&
-         wire::Decode(message.first(header.size), done) && own_watches_.contains(done.event);
-}
-
-std::vector<ObjectLog::Message> ObjectLog::Questions() {
-  std::vector<Message> questions;
-  std::vector<std::uint32_t> busy;
-  slots_.ForEach([&](std::uint32_t id, Slot& slot) {
-    const Object* object = slot.object.get();
-    if (object != nullptr && object->kind == Kind::kQueue && object->finish_asked < object->FinishWanted())
-      busy.push_back(id);
-    const logged::Event& event = slot.event;
-    if (event.there && !event.user && !event.told && !event.watched && own_watches_.insert(id).second)
-      questions.push_back(wire::Encode(wire::Watch{.event = id}));
-  });
-  for (const std::uint32_t queue : busy) {
-    wire::Finish finish{.request = next_question_++, .queue = queue};
-    Do(finish);
-    requests_[finish.request].own = true;
-    questions.push_back(wire::Encode(finish));
-  }
-  if (next_question_ >= kReplayRequests - kIdMax / 4) next_question_ = kQuestions;
-  return questions;
-}
-
-std::vector<ObjectLog::Message> ObjectLog::ErrorsOwed() {
-  std::vector<Message> failing;
-  slots_.ForEach([&](std::uint32_t id, Slot& slot) {
-    if (!slot.object || slot.object->kind != Kind::kQueue || slot.object->owed == CL_SUCCESS) return;
-    failing.push_back(logged::FailingCommand(id));
-    slot.object->owed = CL_SUCCESS;
-  });
-  return failing;
-}
-
-ObjectLog::InFlight ObjectLog::in_flight() const {
-  InFlight now{.lost_queues = lost_queues_, .requests = requests_.size()};
-  for (const auto& [ticket, kept] : tickets_) now.tickets += kept.expired() ? 1 : 0;
-  slots_.ForEach([&](std::uint32_t, const Slot& slot) {
-    if (slot.object && slot.object->kind == Kind::kQueue) {
-      now.commands += slot.object->issued - slot.object->ended;
-      now.errors_untold += slot.object->finish_asked < slot.object->nameless ? 1 : 0;
-    }
-    const logged::Event& event = slot.event;
-    if (!event.there) return;
-    if (event.user && !event.set && event.of)
-      ++now.user_events;
-    else if (event.watched || (!event.user && !event.told))
-      ++now.ends_untold;
-  });
-  return now;
 }
 
 }  // namespace weir::opencl

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of a scenario file that are about tasks on several nodes: [[node]], [network], [[task]], and what runs and
-// sweeps say of them. Templates over the file's reader, which is scenario_file.cc's own.
+// sweeps say of them. Templates over the file's reader (ScenarioReader), so that they need no TOML library.
 #pragma once
 
 #include <fmt/format.h>

@@ -4,21 +4,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-// Debian's library is built with exceptions, which we do not use: so from the header alone.
-#define TOML_HEADER_ONLY 1
-#define TOML_EXCEPTIONS 0
-#define TOML_ENABLE_FORMATTERS 0
-#include <toml++/toml.h>
-
 #include <algorithm>
-#include <climits>
-#include <cmath>
 #include <filesystem>
 #include <set>
 
 #include "platform/files.h"
 #include "tools/sim/cluster_section.h"
 #include "tools/sim/migration_section.h"
+#include "tools/sim/scenario_reader.h"
 
 namespace weir::cli {
 namespace {
@@ -32,237 +25,11 @@ using sim::Scenario;
 using sim::Scene;
 using sim::Tenant;
 
-constexpr double kForever = 1e7;  // s; more than any run
 constexpr std::size_t kFileBytesMax = std::size_t{1} << 20;
 constexpr Duration kLaunch = microseconds(20);  // of a compute task's launch, on the CPU
 constexpr std::size_t kTenantsMax = 1'000'000;
 
-/// Reads the keys of one table; the first fault stays, and what is left over is one.
-class Reader {
- public:
-  Reader(const toml::table& table, std::string place) : table_(table), place_(std::move(place)) {}
-
-  template <typename T>
-  void Text(const char* key, T& value) {
-    if (const toml::node* node = Take(key)) {
-      if (const auto text = node->value_exact<std::string>())
-        value = *text;
-      else
-        Complain(*node, fmt::format("'{}' is not a text", key));
-    }
-  }
-  void Number(const char* key, double& value, double min, double max) {
-    const toml::node* node = Take(key);
-    if (node == nullptr) return;
-    const auto number = node->is_number() ? node->value<double>() : std::nullopt;
-    if (!number || !std::isfinite(*number) || *number < min || *number > max)
-      return Complain(*node, fmt::format("'{}' is not a number from {:g} to {:g}", key, min, max));
-    value = *number;
-  }
-  void Whole(const char* key, auto& value, double min, double max) {
-    double number = static_cast<double>(value);
-    Number(key, number, min, max);
-    if (number != std::floor(number)) Complain(*table_.get(key), fmt::format("'{}' is not a whole number", key));
-    value = static_cast<std::remove_reference_t<decltype(value)>>(number);
-  }
-  void Flag(const char* key, bool& value) {
-    if (const toml::node* node = Take(key)) {
-      if (const auto flag = node->value_exact<bool>())
-        value = *flag;
-      else
-        Complain(*node, fmt::format("'{}' is neither true nor false", key));
-    }
-  }
-  /// In units of `unit_s` seconds.
-  void Span(const char* key, Duration& value, double unit_s, double max_s = kForever) {
-    double number = SecondsOf(value) / unit_s;
-    Number(key, number, 0, max_s / unit_s);
-    value = FromSeconds(number * unit_s);
-  }
-  void Names(const char* key, std::vector<std::string>& value) {
-    const toml::node* node = Take(key);
-    if (node == nullptr) return;
-    const toml::array* array = node->as_array();
-    if (array == nullptr) return Complain(*node, fmt::format("'{}' is not a list", key));
-    for (const toml::node& one : *array)
-      if (const auto text = one.value_exact<std::string>())
-        value.push_back(*text);
-      else
-        return Complain(one, fmt::format("'{}' holds something that is not a text", key));
-  }
-  void Numbers(const char* key, std::vector<double>& value) {
-    const toml::node* node = Take(key);
-    if (node == nullptr) return;
-    const toml::array* array = node->as_array();
-    if (array == nullptr) return Complain(*node, fmt::format("'{}' is not a list", key));
-    for (const toml::node& one : *array)
-      if (const auto number = one.is_number() ? one.value<double>() : std::nullopt)
-        value.push_back(*number);
-      else
-        return Complain(one, fmt::format("'{}' holds something that is not a number", key));
-  }
-  /// In MiB; a fraction of one is not kept.
-  void Memory(const char* key, Bytes& value) {
-    std::uint64_t mb = value.count >> 20;
-    Whole(key, mb, 0, 1 << 24);
-    value = MiB(mb);
-  }
-  void Settings(engine::VgpuSettings& settings) {
-    engine::VgpuSettings::Fields([&](const engine::SettingInfo& info, auto member) {
-      auto& value = settings.*member;
-      using Value = std::remove_reference_t<decltype(value)>;
-      if constexpr (engine::kIsChoice<Value>) {
-        std::string choice(core::NameOf(value));
-        const toml::node* node = table_.get(info.name);
-        Text(info.name, choice);
-        if (const Status set = engine::SetChoice(value, choice); !set && node != nullptr)
-          Complain(*node, set.error().message);
-      } else if constexpr (std::is_same_v<Value, Bytes>) {
-        std::string name(info.name);
-        Memory(name.replace(name.rfind("_bytes"), 6, "_mb").c_str(), value);
-      } else if constexpr (std::is_same_v<Value, std::uint32_t>) {
-        Whole(info.name, value, info.min, info.max);
-      } else {
-        double number = engine::SettingNumber(value);
-        Number(info.name, number, info.min, info.max);
-        engine::SetSettingNumber(value, number);
-      }
-    });
-  }
-  /// Checked against the table of policies.
-  void Policy(std::string& policy, core::PolicyParams& params) {
-    const toml::node* node = table_.get("policy");
-    Text("policy", policy);
-    const auto entry = core::FindPolicy(policy);
-    if (!entry)
-      return Complain(node != nullptr ? *node : static_cast<const toml::node&>(table_), entry.error().message);
-    if (const toml::table* given = Table("params"))
-      for (const auto& [key, value] : *given) {
-        const std::string name(key.str());
-        if (const auto choice = value.value_exact<std::string>()) {
-          const auto number = core::ValueOfChoice(**entry, name, *choice);
-          if (!number) return Complain(value, number.error().message);
-          params[name] = *number;
-        } else if (const auto number = value.is_number() ? value.value<double>() : std::nullopt) {
-          params[name] = *number;
-        } else {
-          return Complain(value, fmt::format("'{}' is neither a number nor a choice", name));
-        }
-      }
-    const auto checked = core::CheckParams(**entry, params);
-    if (!checked) return Complain(table_, checked.error().message);
-    params = *checked;
-  }
-  /// How the device is sold, with its parameters.
-  void Oversell(core::OversellMode& mode, core::PolicyParams& params) {
-    std::string name = core::NameOf(mode);
-    Text("oversell", name);
-    if (const auto named = core::ModeNamed(name))
-      mode = *named;
-    else
-      return Complain(table_, named.error().message);
-    if (const toml::table* given = Table("oversell_params"))
-      for (const auto& [key, value] : *given) {
-        const auto number = value.is_number() ? value.value<double>() : std::nullopt;
-        if (!number) return Complain(value, fmt::format("'{}' is not a number", key.str()));
-        params[std::string(key.str())] = *number;
-      }
-    const auto checked = core::CheckOversellParams(params);
-    if (!checked) return Complain(table_, checked.error().message);
-    params = *checked;
-  }
-  /// Whose the device's memory is, with the parameters of elastic memory.
-  void MemoryOfRun(Run& run) {
-    static constexpr std::pair<std::string_view, sim::MemoryMode> kModes[] = {{"fixed", sim::MemoryMode::kFixed},
-                                                                              {"elastic", sim::MemoryMode::kElastic},
-                                                                              {"switched", sim::MemoryMode::kSwitched}};
-    std::string name = "fixed";
-    Text("memory", name);
-    const auto* mode = std::ranges::find(kModes, name, &std::pair<std::string_view, sim::MemoryMode>::first);
-    if (mode == std::end(kModes)) return Complain(table_, "'memory' is not one of: fixed, elastic, switched");
-    run.memory = mode->second;
-    const core::PolicyEntry entry{"memory", "", core::kBalloonParams, nullptr};
-    if (const toml::table* given = Table("memory_params"))
-      for (const auto& [key, value] : *given) {
-        const std::string param(key.str());
-        const auto choice = value.value_exact<std::string>();
-        const auto number = choice              ? core::ValueOfChoice(entry, param, *choice)
-                            : value.is_number() ? Result<double>(*value.value<double>())
-                                                : Fail(Errc::kInvalidArgument, "neither a number nor a choice");
-        if (!number) return Complain(value, fmt::format("'{}': {}", param, number.error().message));
-        run.memory_params[param] = *number;
-      }
-    if (run.memory != sim::MemoryMode::kElastic && !run.memory_params.empty())
-      return Complain(table_, "'memory_params' are of memory = \"elastic\"");
-    const auto checked = core::CheckBalloonParams(run.memory_params);
-    if (!checked) return Complain(table_, checked.error().message);
-    if (run.memory == sim::MemoryMode::kElastic) run.memory_params = *checked;
-    const auto maybe = [&](const char* key, std::optional<Bytes>& value) {
-      if (!Has(key)) return;
-      Bytes size;
-      Memory(key, size);
-      value = size;
-    };
-    maybe("memory_min_mb", run.memory_min);
-    maybe("memory_max_mb", run.memory_max);
-    if (!Has("copy_cpus")) return;
-    double cpus = 0;
-    Number("copy_cpus", cpus, 0, 1024);
-    run.copy_cpus = cpus;
-  }
-  const toml::table* Table(const char* key) {
-    const toml::node* node = Take(key);
-    if (node != nullptr && !node->is_table()) Complain(*node, fmt::format("'{}' is not a table", key));
-    return node != nullptr ? node->as_table() : nullptr;
-  }
-  /// Calls `use` with a reader of each table of a list, and takes over its fault.
-  template <typename F>
-  void Each(const char* key, F use) {
-    const toml::node* node = Take(key);
-    if (node == nullptr) return;
-    const toml::array* array = node->as_array();
-    if (array == nullptr || (!array->empty() && !array->is_array_of_tables()))
-      return Complain(*node, fmt::format("'{}' is not a list of tables: write [[{}]]", key, key));
-    for (const toml::node& one : *array) {
-      Reader reader(*one.as_table(), place_);
-      use(reader);
-      if (auto status = reader.End(); !status && fault_.empty()) fault_ = status.error().message;
-    }
-  }
-  template <typename F>
-  void Sub(const char* key, F use) {
-    if (const toml::table* table = Table(key)) {
-      Reader reader(*table, place_);
-      use(reader);
-      if (auto status = reader.End(); !status && fault_.empty()) fault_ = status.error().message;
-    }
-  }
-  [[nodiscard]] bool Has(const char* key) const { return table_.contains(key); }
-  void Complain(const std::string& text) { Complain(table_, text); }
-  Status End() {
-    for (const auto& [key, value] : table_)
-      if (!taken_.contains(std::string(key.str()))) Complain(value, fmt::format("unknown key '{}'", key.str()));
-    if (fault_.empty()) return Ok();
-    return Fail(Errc::kInvalidArgument, fault_);
-  }
-  const toml::table& table() const { return table_; }
-
- private:
-  const toml::node* Take(const char* key) {
-    taken_.insert(key);
-    return table_.get(key);
-  }
-  void Complain(const toml::node& node, const std::string& text) {
-    if (fault_.empty()) fault_ = fmt::format("{}:{}: {}", place_, node.source().begin.line, text);
-  }
-
-  const toml::table& table_;
-  const std::string place_;
-  std::set<std::string, std::less<>> taken_;
-  std::string fault_;
-};
-
-void ReadScene(Reader& reader, Scene& scene) {
+void ReadScene(ScenarioReader& reader, Scene& scene) {
   reader.Span("seconds", scene.length, 1);
   reader.Span("cpu_ms", scene.cpu, 1e-3, 60);
   reader.Span("gpu_ms", scene.gpu, 1e-3, 60);
@@ -275,7 +42,7 @@ void ReadScene(Reader& reader, Scene& scene) {
   scene.memory = memory;
 }
 
-void ReadTenant(Reader& reader, Scenario& scenario) {
+void ReadTenant(ScenarioReader& reader, Scenario& scenario) {
   Tenant tenant;
   int copies = 1;
   std::string kind = "frames";
@@ -295,7 +62,7 @@ void ReadTenant(Reader& reader, Scenario& scenario) {
     reader.Whole("spike_every", scene.spike_every, 0, 1e9);
     tenant.scenes.push_back(scene);
   }
-  reader.Each("scene", [&](Reader& one) { ReadScene(one, tenant.scenes.emplace_back()); });
+  reader.Each("scene", [&](ScenarioReader& one) { ReadScene(one, tenant.scenes.emplace_back()); });
   reader.Flag("repeat", tenant.repeat);
   reader.Span("present_ms", tenant.present, 1e-3, 1);
   reader.Span("batch_ms", tenant.batch, 1e-3, 10);
@@ -343,7 +110,7 @@ const Tenant* FindTenant(const Scenario& scenario, std::string_view name) {
 }
 
 /// The settings of a tenant, changed by what the table holds.
-void ReadTenantSettings(Reader& reader, const Scenario& scenario, const std::string& name,
+void ReadTenantSettings(ScenarioReader& reader, const Scenario& scenario, const std::string& name,
                         engine::VgpuSettings& settings) {
   const Tenant* tenant = FindTenant(scenario, name);
   if (tenant == nullptr) return reader.Complain(fmt::format("no tenant '{}'", name));
@@ -351,13 +118,13 @@ void ReadTenantSettings(Reader& reader, const Scenario& scenario, const std::str
   reader.Settings(settings);
 }
 
-void AddRun(Reader& reader, Scenario& scenario, Run run) {
+void AddRun(ScenarioReader& reader, Scenario& scenario, Run run) {
   for (const Run& other : scenario.runs)
     if (other.label == run.label) reader.Complain(fmt::format("two runs are called '{}'", run.label));
   scenario.runs.push_back(std::move(run));
 }
 
-void ReadRun(Reader& reader, Scenario& scenario) {
+void ReadRun(ScenarioReader& reader, Scenario& scenario) {
   Run run;
   reader.Text("label", run.label);
   reader.Policy(run.policy, run.params);
@@ -368,13 +135,13 @@ void ReadRun(Reader& reader, Scenario& scenario) {
   reader.Names("only", run.only);
   for (const std::string& name : run.only)
     if (FindTenant(scenario, name) == nullptr) reader.Complain(fmt::format("no tenant '{}'", name));
-  reader.Sub("settings", [&](Reader& all) {
+  reader.Sub("settings", [&](ScenarioReader& all) {
     for (const auto& [key, value] : all.table()) {
       const std::string name(key.str());
-      all.Sub(name.c_str(), [&](Reader& one) { ReadTenantSettings(one, scenario, name, run.settings[name]); });
+      all.Sub(name.c_str(), [&](ScenarioReader& one) { ReadTenantSettings(one, scenario, name, run.settings[name]); });
     }
   });
-  reader.Each("change", [&](Reader& one) {
+  reader.Each("change", [&](ScenarioReader& one) {
     Change& change = run.changes.emplace_back();
     one.Span("at", change.at, 1);
     one.Text("tenant", change.tenant);
@@ -390,7 +157,7 @@ void ReadRun(Reader& reader, Scenario& scenario) {
 }
 
 /// One run for each value of a parameter of selling.
-void ReadOversellSweep(Reader& reader, Scenario& scenario, const std::string& label, const Run& run) {
+void ReadOversellSweep(ScenarioReader& reader, Scenario& scenario, const std::string& label, const Run& run) {
   std::string name;
   std::vector<double> values;
   reader.Text("oversell_param", name);
@@ -408,7 +175,7 @@ void ReadOversellSweep(Reader& reader, Scenario& scenario, const std::string& la
 }
 
 /// One run for each value of one tenant's setting, or of a parameter of selling, called LABEL-VALUE.
-void ReadSweep(Reader& reader, Scenario& scenario) {
+void ReadSweep(ScenarioReader& reader, Scenario& scenario) {
   Run run;
   std::string label, tenant_name;
   std::vector<double> values;
@@ -446,7 +213,7 @@ void ReadSweep(Reader& reader, Scenario& scenario) {
   }
 }
 
-void ReadFault(Reader& reader, Scenario& scenario) {
+void ReadFault(ScenarioReader& reader, Scenario& scenario) {
   static constexpr std::pair<std::string_view, FaultKind> kKinds[] = {{"daemon-crash", FaultKind::kDaemonCrash},
                                                                       {"process-kill", FaultKind::kProcessKill},
                                                                       {"device-stall", FaultKind::kDeviceStall},
@@ -470,7 +237,7 @@ void ReadFault(Reader& reader, Scenario& scenario) {
   scenario.faults.push_back(fault);
 }
 
-void ReadExpectation(Reader& reader, Scenario& scenario) {
+void ReadExpectation(ScenarioReader& reader, Scenario& scenario) {
   Expectation& e = scenario.expectations.emplace_back();
   const auto bound = [&](const char* key, std::optional<double>& value) {
     if (!reader.Has(key)) return;
@@ -481,7 +248,7 @@ void ReadExpectation(Reader& reader, Scenario& scenario) {
   reader.Text("metric", e.metric);
   reader.Text("run", e.run);
   reader.Text("tenant", e.tenant);
-  reader.Each("parts", [&](Reader& one) {
+  reader.Each("parts", [&](ScenarioReader& one) {
     sim::Part& part = e.parts.emplace_back();
     one.Text("tenant", part.tenant);
     one.Number("from", part.from_s, 0, kForever);
@@ -507,7 +274,7 @@ Result<Scenario> ParseScenario(std::string_view text, const std::string& place) 
     return Fail(Errc::kInvalidArgument,
                 fmt::format("{}:{}: {}", place, parsed.error().source().begin.line, parsed.error().description()));
   Scenario scenario;
-  Reader reader(parsed.table(), place);
+  ScenarioReader reader(parsed.table(), place);
   reader.Text("name", scenario.name);
   reader.Text("title", scenario.title);
   reader.Text("source", scenario.source);
@@ -515,7 +282,7 @@ Result<Scenario> ParseScenario(std::string_view text, const std::string& place) 
   reader.Whole("seed", scenario.seed, 0, 9e15);
   reader.Span("seconds", scenario.span, 1, 1e6);
   reader.Span("warm_up", scenario.warm_up, 1, 1e6);
-  reader.Sub("device", [&](Reader& one) {
+  reader.Sub("device", [&](ScenarioReader& one) {
     sim::Device device;
     int copies = 1;
     one.Text("name", device.name);
@@ -532,13 +299,13 @@ Result<Scenario> ParseScenario(std::string_view text, const std::string& place) 
     one.Whole("copies", copies, 1, 1'000'000);
     scenario.devices.assign(static_cast<std::size_t>(copies), device);
   });
-  reader.Each("tenant", [&](Reader& one) { ReadTenant(one, scenario); });
+  reader.Each("tenant", [&](ScenarioReader& one) { ReadTenant(one, scenario); });
   ReadMigrationWorld(reader, scenario.migration);
   ReadClusterWorld(reader, scenario.cluster);
-  reader.Each("run", [&](Reader& one) { ReadRun(one, scenario); });
-  reader.Each("sweep", [&](Reader& one) { ReadSweep(one, scenario); });
-  reader.Each("fault", [&](Reader& one) { ReadFault(one, scenario); });
-  reader.Each("expect", [&](Reader& one) { ReadExpectation(one, scenario); });
+  reader.Each("run", [&](ScenarioReader& one) { ReadRun(one, scenario); });
+  reader.Each("sweep", [&](ScenarioReader& one) { ReadSweep(one, scenario); });
+  reader.Each("fault", [&](ScenarioReader& one) { ReadFault(one, scenario); });
+  reader.Each("expect", [&](ScenarioReader& one) { ReadExpectation(one, scenario); });
   if (scenario.name.empty()) reader.Complain("a scenario needs a 'name'");
   switch ((scenario.tenants.empty() ? 0 : 1) + (scenario.migration ? 1 : 0) + (scenario.cluster ? 1 : 0)) {
     case 0: reader.Complain("a scenario needs a [[tenant]], a [[task]] or a [[kernel]]"); break;

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parameters of selling, and the names of its modes and notes.
+#include <fmt/format.h>
+
+#include "core/oversubscribe/oversell.h"
+
+namespace weir::core {
+namespace {
+
+constexpr std::array<std::string_view, 4> kModes{"off", "strict", "static", "adaptive"};
+
+}  // namespace
+
+const char* NameOf(OversellMode mode) { return kModes[static_cast<std::size_t>(mode)].data(); }
+
+Result<OversellMode> ModeNamed(std::string_view name) {
+  for (std::size_t i = 0; i < kModes.size(); ++i)
+    if (kModes[i] == name) return static_cast<OversellMode>(i);
+  return Fail(Errc::kInvalidArgument, fmt::format("no way of selling '{}'; known: {}", name, fmt::join(kModes, ", ")));
+}
+
+const char* NameOf(OversellNote::Kind kind) {
+  switch (kind) {
+    case OversellNote::Kind::kOverload: return "overload";
+    case OversellNote::Kind::kAtCeiling: return "at-ceiling";
+    case OversellNote::Kind::kRegained: return "regained";
+    case OversellNote::Kind::kStolen: return "stolen";
+    case OversellNote::Kind::kWarning: return "warning";
+    case OversellNote::Kind::kRelieved: return "relieved";
+    case OversellNote::Kind::kSellable: return "sellable";
+    case OversellNote::Kind::kBroken: return "broken";
+    case OversellNote::Kind::kKept: return "kept";
+  }
+  return "unknown";
+}
+
+Result<PolicyParams> CheckOversellParams(const PolicyParams& given) {
+  static constexpr PolicyEntry kEntry{"oversell", "", kOversellParams, nullptr};
+  for (const auto& [name, value] : given)
+    if (std::ranges::find(kOversellParams, name, &PolicyParam::name) == kOversellParams.end()) {
+      std::string known;
+      for (const PolicyParam& param : kOversellParams)
+        known += fmt::format("{}{}", known.empty() ? "" : ", ", param.name);
+      return Fail(Errc::kInvalidArgument, fmt::format("selling has no parameter '{}'; known: {}", name, known));
+    }
+  return CheckParams(kEntry, given);
+}
+
+Prices PricesOf(const PolicyParams& checked) {
+  const auto value = [&checked](std::string_view name) { return checked.find(name)->second; };
+  return {.device_hour = value("price"),
+          .best_effort = value("best_effort_price"),
+          .penalty = value("penalty"),
+          .device_cost = value("device_cost")};
+}
+
+}  // namespace weir::core

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Commands that an OpenCL client gives to its queues. None has an answer. Rules: opencl_messages.h
+#pragma once
+
+#include "proto/opencl_codec.h"
+#include "proto/opencl_op.h"
+
+namespace weir::proto::cl {
+
+/// Fields of every command. `event`: the id of the event that it creates, or 0.
+struct Enqueue {
+  std::uint32_t queue = 0, event = 0;
+  IdList waits{};
+  static void Fields(auto& m, auto& f) { f(m.queue, m.event, m.waits); }
+};
+
+struct NdRange {
+  static constexpr Op kOp = Op::kNdRange;
+  Enqueue enqueue{};
+  std::uint32_t kernel = 0;
+  std::uint8_t dimensions = 0;
+  std::uint8_t has_local = 0;
+  std::uint64_t offset[3] = {}, global[3] = {}, local[3] = {};
+  static void Fields(auto& m, auto& f) {
+    f(m.enqueue, m.kernel, m.dimensions, m.has_local, m.offset, m.global, m.local);
+  }
+};
+
+/// `content` may be reused after its Freed.
+struct WriteBuffer {
+  static constexpr Op kOp = Op::kWriteBuffer;
+  Enqueue enqueue{};
+  std::uint32_t buffer = 0;
+  std::uint64_t offset = 0;
+  Blob content{};
+  std::uint64_t ticket = 0;
+  static void Fields(auto& m, auto& f) { f(m.enqueue, m.buffer, m.offset, m.content, m.ticket); }
+};
+
+/// On completion the bytes are at `to` in the arena.
+struct ReadBuffer {
+  static constexpr Op kOp = Op::kReadBuffer;
+  Enqueue enqueue{};
+  std::uint32_t buffer = 0;
+  std::uint64_t offset = 0, size = 0, to = 0;
+  std::uint8_t waited = 0;  // 1: the caller waits, and meanwhile enqueues nothing that could change the bytes
+  static void Fields(auto& m, auto& f) { f(m.enqueue, m.buffer, m.offset, m.size, m.to, m.waited); }
+};
+
+struct CopyBuffer {
+  static constexpr Op kOp = Op::kCopyBuffer;
+  Enqueue enqueue{};
+  std::uint32_t from = 0, to = 0;
+  std::uint64_t from_offset = 0, to_offset = 0, size = 0;
+  static void Fields(auto& m, auto& f) { f(m.enqueue, m.from, m.to, m.from_offset, m.to_offset, m.size); }
+};
+
+struct FillBuffer {
+  static constexpr Op kOp = Op::kFillBuffer;
+  Enqueue enqueue{};
+  std::uint32_t buffer = 0;
+  std::uint64_t offset = 0, size = 0;
+  ByteView pattern{};
+  static void Fields(auto& m, auto& f) { f(m.enqueue, m.buffer, m.offset, m.size, m.pattern); }
+};
+
+/// A box in a buffer; the host's side is tightly packed.
+struct WriteBufferRect {
+  static constexpr Op kOp = Op::kWriteBufferRect;
+  Enqueue enqueue{};
+  std::uint32_t buffer = 0;
+  std::uint64_t origin[3] = {}, region[3] = {}, row_pitch = 0, slice_pitch = 0;
+  Blob content{};
+  std::uint64_t ticket = 0;
+  static void Fields(auto& m, auto& f) {
+    f(m.enqueue, m.buffer, m.origin, m.region, m.row_pitch, m.slice_pitch, m.content, m.ticket);
+  }
+};
+
+struct ReadBufferRect {
+  static constexpr Op kOp = Op::kReadBufferRect;
+  Enqueue enqueue{};
+  std::uint32_t buffer = 0;
+  std::uint64_t origin[3] = {}, region[3] = {}, row_pitch = 0, slice_pitch = 0, to = 0;
+  static void Fields(auto& m, auto& f) { f(m.enqueue, m.buffer, m.origin, m.region, m.row_pitch, m.slice_pitch, m.to); }
+};
+
+struct CopyBufferRect {
+  static constexpr Op kOp = Op::kCopyBufferRect;
+  Enqueue enqueue{};
+  std::uint32_t from = 0, to = 0;
+  std::uint64_t from_origin[3] = {}, to_origin[3] = {}, region[3] = {};
+  std::uint64_t from_row_pitch = 0, from_slice_pitch = 0, to_row_pitch = 0, to_slice_pitch = 0;
+  static void Fields(auto& m, auto& f) {
+    f(m.enqueue, m.from, m.to, m.from_origin, m.to_origin, m.region, m.from_row_pitch, m.from_slice_pitch,
+      m.to_row_pitch, m.to_slice_pitch);
+  }
+};
+
+/// Tightly packed rows.
+struct WriteImage {
+  static constexpr Op kOp = Op::kWriteImage;
+  Enqueue enqueue{};
+  std::uint32_t image = 0;
+  std::uint64_t origin[3] = {}, region[3] = {};
+  Blob content{};
+  std::uint64_t ticket = 0;
+  static void Fields(auto& m, auto& f) { f(m.enqueue, m.image, m.origin, m.region, m.content, m.ticket); }
+};
+
+/// Tightly packed rows, to a range of `size` bytes at `to`.
+struct ReadImage {
+  static constexpr Op kOp = Op::kReadImage;
+  Enqueue enqueue{};
+  std::uint32_t image = 0;
+  std::uint64_t origin[3] = {}, region[3] = {}, to = 0, size = 0;
+  static void Fields(auto& m, auto& f) { f(m.enqueue, m.image, m.origin, m.region, m.to, m.size); }
+};
+
+struct CopyImage {
+  static constexpr Op kOp = Op::kCopyImage;
+  Enqueue enqueue{};
+  std::uint32_t from = 0, to = 0;
+  std::uint64_t from_origin[3] = {}, to_origin[3] = {}, region[3] = {};
+  static void Fields(auto& m, auto& f) { f(m.enqueue, m.from, m.to, m.from_origin, m.to_origin, m.region); }
+};
+
+struct FillImage {
+  static constexpr Op kOp = Op::kFillImage;
+  Enqueue enqueue{};
+  std::uint32_t image = 0;
+  std::uint64_t origin[3] = {}, region[3] = {};
+  std::uint32_t colour[4] = {};
+  static void Fields(auto& m, auto& f) { f(m.enqueue, m.image, m.origin, m.region, m.colour); }
+};
+
+struct CopyImageToBuffer {
+  static constexpr Op kOp = Op::kCopyImageToBuffer;
+  Enqueue enqueue{};
+  std::uint32_t image = 0, buffer = 0;
+  std::uint64_t origin[3] = {}, region[3] = {}, offset = 0;
+  static void Fields(auto& m, auto& f) { f(m.enqueue, m.image, m.buffer, m.origin, m.region, m.offset); }
+};
+
+struct CopyBufferToImage {
+  static constexpr Op kOp = Op::kCopyBufferToImage;
+  Enqueue enqueue{};
+  std::uint32_t buffer = 0, image = 0;
+  std::uint64_t offset = 0, origin[3] = {}, region[3] = {};
+  static void Fields(auto& m, auto& f) { f(m.enqueue, m.buffer, m.image, m.offset, m.origin, m.region); }
+};
+
+/// Also stands for a map or unmap of a buffer in shared memory. `ends_task`: the program's own marker.
+struct Marker {
+  static constexpr Op kOp = Op::kMarker;
+  Enqueue enqueue{};
+  std::uint8_t ends_task = 0;
+  static void Fields(auto& m, auto& f) { f(m.enqueue, m.ends_task); }
+};
+
+struct Barrier {
+  static constexpr Op kOp = Op::kBarrier;
+  Enqueue enqueue{};
+  static void Fields(auto& m, auto& f) { f(m.enqueue); }
+};
+
+struct Migrate {
+  static constexpr Op kOp = Op::kMigrate;
+  Enqueue enqueue{};
+  IdList objects{};
+  std::uint64_t flags = 0;
+  static void Fields(auto& m, auto& f) { f(m.enqueue, m.objects, m.flags); }
+};
+
+struct Flush {
+  static constexpr Op kOp = Op::kFlush;
+  std::uint32_t queue = 0;
+  static void Fields(auto& m, auto& f) { f(m.queue); }
+};
+
+}  // namespace weir::proto::cl
