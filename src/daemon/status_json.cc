@@ -44,6 +44,39 @@ ordered_json MemoryJson(const engine::VgpuStatus& status) {
   return out;
 }
 
+/// Parameters that have named choices are written as those names.
+ordered_json ParamsJson(const std::string& policy, const core::PolicyParams& params) {
+  ordered_json out = ordered_json::object();
+  for (const auto& [name, value] : params) {
+    const std::string_view choice = core::NameOfChoice(policy, name, value);
+    if (choice.empty())
+      out[name] = value;
+    else
+      out[name] = choice;
+  }
+  return out;
+}
+
+ordered_json OversellJson(const engine::DeviceStatus& device) {
+  const core::Account& account = device.account;
+  return {
+      {"mode", core::NameOf(device.oversell)},
+      {"params", device.oversell_params},
+      {"sold", device.sold},
+      {"load", device.load},
+      {"offer",
+       {{"guaranteed", device.offer.guaranteed}, {"oversold", device.offer.oversold}, {"reason", device.offer.reason}}},
+      {"account",
+       {{"revenue", account.revenue},
+        {"penalty", account.penalty},
+        {"cost", account.cost},
+        {"net", account.Net()},
+        {"sold_s", account.sold_s},
+        {"broken_s", account.broken_s}}}};
+}
+
+}  // namespace
+
 ordered_json ToJson(const VgpuReport& vgpu) {
   const engine::VgpuStatus& status = vgpu.status;
   ordered_json out{{"name", status.name},
