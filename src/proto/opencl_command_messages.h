@@ -14,6 +14,10 @@ struct Enqueue {
   static void Fields(auto& m, auto& f) { f(m.queue, m.event, m.waits); }
 };
 
+/// Each command but a launch says with Written() to which object it writes, because a migration must not lose it. A
+/// launch writes to its kernel's arguments.
+inline constexpr std::uint32_t kWritesNothing = 0;
+
 struct NdRange {
   static constexpr Op kOp = Op::kNdRange;
   Enqueue enqueue{};
@@ -35,6 +39,7 @@ struct WriteBuffer {
   Blob content{};
   std::uint64_t ticket = 0;
   static void Fields(auto& m, auto& f) { f(m.enqueue, m.buffer, m.offset, m.content, m.ticket); }
+  [[nodiscard]] std::uint32_t Written() const { return buffer; }
 };
 
 /// On completion the bytes are at `to` in the arena.
@@ -45,6 +50,7 @@ struct ReadBuffer {
   std::uint64_t offset = 0, size = 0, to = 0;
   std::uint8_t waited = 0;  // 1: the caller waits, and meanwhile enqueues nothing that could change the bytes
   static void Fields(auto& m, auto& f) { f(m.enqueue, m.buffer, m.offset, m.size, m.to, m.waited); }
+  [[nodiscard]] std::uint32_t Written() const { return kWritesNothing; }
 };
 
 struct CopyBuffer {
@@ -53,6 +59,7 @@ struct CopyBuffer {
   std::uint32_t from = 0, to = 0;
   std::uint64_t from_offset = 0, to_offset = 0, size = 0;
   static void Fields(auto& m, auto& f) { f(m.enqueue, m.from, m.to, m.from_offset, m.to_offset, m.size); }
+  [[nodiscard]] std::uint32_t Written() const { return to; }
 };
 
 struct FillBuffer {
@@ -62,6 +69,7 @@ struct FillBuffer {
   std::uint64_t offset = 0, size = 0;
   ByteView pattern{};
   static void Fields(auto& m, auto& f) { f(m.enqueue, m.buffer, m.offset, m.size, m.pattern); }
+  [[nodiscard]] std::uint32_t Written() const { return buffer; }
 };
 
 /// A box in a buffer; the host's side is tightly packed.
@@ -75,6 +83,7 @@ struct WriteBufferRect {
   static void Fields(auto& m, auto& f) {
     f(m.enqueue, m.buffer, m.origin, m.region, m.row_pitch, m.slice_pitch, m.content, m.ticket);
   }
+  [[nodiscard]] std::uint32_t Written() const { return buffer; }
 };
 
 struct ReadBufferRect {
@@ -83,6 +92,7 @@ struct ReadBufferRect {
   std::uint32_t buffer = 0;
   std::uint64_t origin[3] = {}, region[3] = {}, row_pitch = 0, slice_pitch = 0, to = 0;
   static void Fields(auto& m, auto& f) { f(m.enqueue, m.buffer, m.origin, m.region, m.row_pitch, m.slice_pitch, m.to); }
+  [[nodiscard]] std::uint32_t Written() const { return kWritesNothing; }
 };
 
 struct CopyBufferRect {
@@ -95,6 +105,7 @@ struct CopyBufferRect {
     f(m.enqueue, m.from, m.to, m.from_origin, m.to_origin, m.region, m.from_row_pitch, m.from_slice_pitch,
       m.to_row_pitch, m.to_slice_pitch);
   }
+  [[nodiscard]] std::uint32_t Written() const { return to; }
 };
 
 /// Tightly packed rows.
@@ -106,6 +117,7 @@ struct WriteImage {
   Blob content{};
   std::uint64_t ticket = 0;
   static void Fields(auto& m, auto& f) { f(m.enqueue, m.image, m.origin, m.region, m.content, m.ticket); }
+  [[nodiscard]] std::uint32_t Written() const { return image; }
 };
 
 /// Tightly packed rows, to a range of `size` bytes at `to`.
@@ -115,6 +127,7 @@ struct ReadImage {
   std::uint32_t image = 0;
   std::uint64_t origin[3] = {}, region[3] = {}, to = 0, size = 0;
   static void Fields(auto& m, auto& f) { f(m.enqueue, m.image, m.origin, m.region, m.to, m.size); }
+  [[nodiscard]] std::uint32_t Written() const { return kWritesNothing; }
 };
 
 struct CopyImage {
@@ -123,6 +136,7 @@ struct CopyImage {
   std::uint32_t from = 0, to = 0;
   std::uint64_t from_origin[3] = {}, to_origin[3] = {}, region[3] = {};
   static void Fields(auto& m, auto& f) { f(m.enqueue, m.from, m.to, m.from_origin, m.to_origin, m.region); }
+  [[nodiscard]] std::uint32_t Written() const { return to; }
 };
 
 struct FillImage {
@@ -132,6 +146,7 @@ struct FillImage {
   std::uint64_t origin[3] = {}, region[3] = {};
   std::uint32_t colour[4] = {};
   static void Fields(auto& m, auto& f) { f(m.enqueue, m.image, m.origin, m.region, m.colour); }
+  [[nodiscard]] std::uint32_t Written() const { return image; }
 };
 
 struct CopyImageToBuffer {
@@ -140,6 +155,7 @@ struct CopyImageToBuffer {
   std::uint32_t image = 0, buffer = 0;
   std::uint64_t origin[3] = {}, region[3] = {}, offset = 0;
   static void Fields(auto& m, auto& f) { f(m.enqueue, m.image, m.buffer, m.origin, m.region, m.offset); }
+  [[nodiscard]] std::uint32_t Written() const { return buffer; }
 };
 
 struct CopyBufferToImage {
@@ -148,6 +164,7 @@ struct CopyBufferToImage {
   std::uint32_t buffer = 0, image = 0;
   std::uint64_t offset = 0, origin[3] = {}, region[3] = {};
   static void Fields(auto& m, auto& f) { f(m.enqueue, m.buffer, m.image, m.offset, m.origin, m.region); }
+  [[nodiscard]] std::uint32_t Written() const { return image; }
 };
 
 /// Also stands for a map or unmap of a buffer in shared memory. `ends_task`: the program's own marker.
@@ -156,12 +173,14 @@ struct Marker {
   Enqueue enqueue{};
   std::uint8_t ends_task = 0;
   static void Fields(auto& m, auto& f) { f(m.enqueue, m.ends_task); }
+  [[nodiscard]] std::uint32_t Written() const { return kWritesNothing; }
 };
 
 struct Barrier {
   static constexpr Op kOp = Op::kBarrier;
   Enqueue enqueue{};
   static void Fields(auto& m, auto& f) { f(m.enqueue); }
+  [[nodiscard]] std::uint32_t Written() const { return kWritesNothing; }
 };
 
 struct Migrate {
@@ -170,6 +189,7 @@ struct Migrate {
   IdList objects{};
   std::uint64_t flags = 0;
   static void Fields(auto& m, auto& f) { f(m.enqueue, m.objects, m.flags); }
+  [[nodiscard]] std::uint32_t Written() const { return kWritesNothing; }
 };
 
 struct Flush {

@@ -20,22 +20,6 @@ using logged::Slot;
 /// failed.
 constexpr std::uint32_t kDepthMax = 1000;
 
-/// The object that a command writes to, apart from a kernel's arguments; 0: none.
-std::uint32_t WrittenBy(const wire::WriteBuffer& m) { return m.buffer; }
-std::uint32_t WrittenBy(const wire::CopyBuffer& m) { return m.to; }
-std::uint32_t WrittenBy(const wire::FillBuffer& m) { return m.buffer; }
-std::uint32_t WrittenBy(const wire::WriteBufferRect& m) { return m.buffer; }
-std::uint32_t WrittenBy(const wire::CopyBufferRect& m) { return m.to; }
-std::uint32_t WrittenBy(const wire::WriteImage& m) { return m.image; }
-std::uint32_t WrittenBy(const wire::CopyImage& m) { return m.to; }
-std::uint32_t WrittenBy(const wire::FillImage& m) { return m.image; }
-std::uint32_t WrittenBy(const wire::CopyImageToBuffer& m) { return m.buffer; }
-std::uint32_t WrittenBy(const wire::CopyBufferToImage& m) { return m.image; }
-template <typename M>
-std::uint32_t WrittenBy(const M&) {
-  return 0;
-}
-
 }  // namespace
 
 ObjectLog::ObjectLog(Arena arena) : arena_(std::move(arena)) { requests_[0].facts = true; }
@@ -318,7 +302,7 @@ void ObjectLog::Do(wire::NdRange& m) {
 template <typename M>
 void ObjectLog::Do(M& m) {
   if constexpr (requires { m.enqueue; }) {
-    if (const std::uint32_t written = WrittenBy(m); written != 0) Written(written);
+    if (const std::uint32_t written = m.Written(); written != wire::kWritesNothing) Written(written);
     if constexpr (requires { m.ticket; }) Expect(m.ticket);
     Command(m.enqueue);
   } else if constexpr (requires { m.request; }) {
