@@ -59,26 +59,20 @@ Result<PolicyParams> CheckBalloonParams(const PolicyParams& given) {
       return Fail(Errc::kInvalidArgument, fmt::format("elastic memory has no parameter '{}'; known: {}", name, known));
     }
   WEIR_TRY(PolicyParams params, CheckParams(kBalloonEntry, given));
-  if (const double low = params.find("low_line")->second, high = params.find("high_line")->second; low > high)
+  if (const auto set = ParamsFrom<BalloonParams>(params); set.low_line > set.high_line)
     return Fail(Errc::kInvalidArgument,
-                fmt::format("low_line {} is above high_line {}; lower the one or raise the other", low, high));
+                fmt::format("low_line {} is above high_line {}; lower the one or raise the other", set.low_line,
+                            set.high_line));
   return params;
 }
 
 Balloon::Balloon(const PolicyParams& params, const DeviceMemory& device)
     : params_(params),
-      look_(Milliseconds("look_ms")),
-      rest_(Milliseconds("rest_ms")),
-      regrow_(Milliseconds("regrow_ms")),
-      thrash_window_(Milliseconds("thrash_window_ms")),
-      low_line_(Param("low_line")),
-      high_line_(Param("high_line")),
-      steal_max_(Param("steal_max") > 0 ? Param("steal_max") : 100.0 * std::max(device.cpus, 1U)),
-      copy_max_(Param("copy_max") > 0 ? Param("copy_max") : 100.0 / std::max(device.cpus, 1U)),
+      settings_(ParamsFrom<BalloonParams>(params)),
+      steal_max_(settings_.steal_max > 0 ? settings_.steal_max : 100.0 * std::max(device.cpus, 1U)),
+      copy_max_(settings_.copy_max > 0 ? settings_.copy_max : 100.0 / std::max(device.cpus, 1U)),
       cpus_(std::max(device.cpus, 1U)),
-      shrink_slots_(static_cast<std::uint32_t>(Param("shrink_slots"))),
-      thrash_turns_(std::min(static_cast<std::size_t>(Param("thrash_turns")), kTurnsMax)),
-      arena_(device.slots, Param("layout") >= 0.5 ? SlotLayout::kScattered : SlotLayout::kContiguous, device.slot) {}
+      arena_(device.slots, settings_.layout, device.slot) {}
 
 // -- Members ---------------------------------------------------------------------------------------------------------
 
@@ -123,7 +117,7 @@ Result<SlotRange> Balloon::Bounds(VgpuId id, Bytes min, Bytes max) const {
   most = std::max({most, least, std::min(arena_.slots(), 1U)});
   const Ballooned* member = Find(id);
   const std::uint64_t others = guaranteed() - (member == nullptr ? 0 : member->min);
-  const auto limit = static_cast<std::uint64_t>(Param("sold_max") * arena_.slots());
+  const auto limit = static_cast<std::uint64_t>(settings_.sold_max * arena_.slots());
   const bool more = member == nullptr || least > member->min;
   if (more && least > 0 && others + least > limit)
     return Fail(
@@ -193,8 +187,8 @@ SlotGrant Balloon::Refuse(BalloonNote::Kind kind, VgpuId id, std::uint32_t wante
 
 /// Time from which it may grow again; a time in the past allows it now. Repeated growth does not count as a turn.
 Instant Balloon::BrakedUntil(const Ballooned& member) const {
-  if (!member.shrunk_last || member.turns < thrash_turns_) return Instant::min();
-  return member.turned[(member.turns - thrash_turns_) % kTurnsMax] + thrash_window_;
+  if (!member.shrunk_last || member.turns < settings_.thrash_turns) return Instant::min();
+  return member.turned[(member.turns - settings_.thrash_turns) % kTurnsMax] + settings_.thrash_window;
 }
 
 SlotGrant Balloon::Give(Instant now, Ballooned& member, std::uint32_t wanted, std::uint32_t target) {
@@ -224,9 +218,9 @@ Result<SlotGrant> Balloon::Ask(Instant now, VgpuId id, Bytes need, Bytes must) {
     return least > held ? Give(now, *member, wanted, least) : Refuse(kind, id, wanted, again);
   };
   if (pressure_ == MemoryPressure::kHigh)
-    return or_least(BalloonNote::Kind::kOverhead, std::max(now, looked_at_ + look_));
-  if (member->shrunk && pressure_ != MemoryPressure::kLow && now < member->shrunk_at + regrow_)
-    return or_least(BalloonNote::Kind::kJustShrunk, member->shrunk_at + regrow_);
+    return or_least(BalloonNote::Kind::kOverhead, std::max(now, looked_at_ + settings_.look));
+  if (member->shrunk && pressure_ != MemoryPressure::kLow && now < member->shrunk_at + settings_.regrow)
+    return or_least(BalloonNote::Kind::kJustShrunk, member->shrunk_at + settings_.regrow);
   if (const Instant until = BrakedUntil(*member); now < until) return or_least(BalloonNote::Kind::kThrash, until);
   return Give(now, *member, wanted, target);
 }
@@ -238,18 +232,18 @@ Instant Balloon::See(Instant now, std::span<const MemoryView> views, std::vector
     started_ = true;
     looked_at_ = now;
     Measure(Duration{}, views);
-    return now + look_;
+    return now + settings_.look;
   }
-  if (now < looked_at_ + look_) return looked_at_ + look_;
+  if (now < looked_at_ + settings_.look) return looked_at_ + settings_.look;
   Measure(now - looked_at_, views);
   looked_at_ = now;
   const MemoryPressure before = pressure_;
-  pressure_ = overhead_ > high_line_  ? MemoryPressure::kHigh
-              : overhead_ > low_line_ ? MemoryPressure::kMiddle
-                                      : MemoryPressure::kLow;
+  pressure_ = overhead_ > settings_.high_line  ? MemoryPressure::kHigh
+              : overhead_ > settings_.low_line ? MemoryPressure::kMiddle
+                                               : MemoryPressure::kLow;
   if (pressure_ != before) notes.push_back(NoteOf(BalloonNote::Kind::kPressure, {}));
   if (pressure_ != MemoryPressure::kLow) ShrinkOne(now, notes);
-  return now + look_;
+  return now + settings_.look;
 }
 
 /// Applies equations 1 to 3 to the growth of the totals. In eq. 2 the times of one thread add up to the span. So the
@@ -259,8 +253,8 @@ void Balloon::Measure(Duration span, std::span<const MemoryView> views) {
   double steal = 0, waiting_part = 0, copying_part = 0;  // the parts are fractions of W_max and R_max, after limiting
   const double copy_s_max = SecondsOf(span) * cpus_ * copy_max_ / 100;
   // With several vGPUs the part of each is limited; a vGPU alone takes nothing from others.
-  const bool limited = views.size() > 1 && high_line_ > 0;
-  const double most = high_line_ * (1 - 1e-9);  // stays below the line despite rounding
+  const bool limited = views.size() > 1 && settings_.high_line > 0;
+  const double most = settings_.high_line * (1 - 1e-9);  // stays below the line despite rounding
   for (Ballooned& member : members_) member.present = false;
   for (const MemoryView& view : views) {
     Ballooned* member = Find(view.id);
@@ -296,12 +290,12 @@ void Balloon::Measure(Duration span, std::span<const MemoryView> views) {
 }
 
 double Balloon::TurnCopies() const {
-  const double calm = Param("turn_copies"), busy = std::max(calm, Param("busy_copies"));
+  const double calm = settings_.turn_copies, busy = std::max(calm, settings_.busy_copies);
   return calm + (busy - calm) * waiting_;
 }
 
 bool Balloon::Rests(const Ballooned& member, Instant now) const {
-  return member.shrunk && now < member.shrunk_at + rest_;
+  return member.shrunk && now < member.shrunk_at + settings_.rest;
 }
 
 /// Slots that the vGPU could give up: those above its minimum and above the need of one command, and between the two
@@ -333,7 +327,7 @@ void Balloon::ShrinkOne(Instant now, std::vector<BalloonNote>& notes) {
     best = rank;
   }
   if (chosen == nullptr) return;
-  const std::uint32_t slots = std::min(std::get<2>(best), shrink_slots_);
+  const std::uint32_t slots = std::min(std::get<2>(best), settings_.shrink_slots);
   const SlotChange change = *arena_.Reduce(chosen->id, slots);
   chosen->shrunk = chosen->shrunk_last = true;
   chosen->shrunk_at = now;

@@ -27,46 +27,91 @@ namespace weir::core {
 
 inline constexpr std::array<std::string_view, 2> kSlotLayouts{"contiguous", "scattered"};
 
-inline constexpr std::array kBalloonParams{
-    PolicyParam{"look_ms", "ms", 500.0, 50.0, 60000.0, "period of the overhead check (gBalloon, 3.2: 0.5 s)"},
-    PolicyParam{"low_line", "", 0.5, 0.0, 2.0,
-                "overhead above which the vGPU with most unused slots gives some up (gBalloon, 3.2: 0.5)"},
-    PolicyParam{"high_line", "", 1.0, 0.0, 2.0,
-                "overhead above which no vGPU gets more and used slots are given up, too (gBalloon, 3.2: 1)"},
-    PolicyParam{"shrink_slots", "slots", 2.0, 1.0, 1024.0, "slots given up at one check (gBalloon, 3.2: two of 64 MB)"},
-    PolicyParam{"steal_max", "%", 0.0, 0.0, 1e9,
-                "the largest W of this machine, 1/α (gBalloon, eq. 3); 0: 100 for each CPU, twice as many threads want "
-                "to run as can"},
-    PolicyParam{"copy_max", "%", 0.0, 0.0, 100.0,
-                "the largest R_copy of this machine, 1/β (gBalloon, eq. 3); 0: 100/CPUs, one CPU does nothing but copy "
-                "(gBalloon, 3.2: one does)"},
-    PolicyParam{
-        "rest_ms", "ms", 2000.0, 0.0, 60000.0,
-        "after giving up slots a vGPU gives up no more for this time; above the high line only if another can (ours)"},
-    PolicyParam{"regrow_ms", "ms", 2000.0, 0.0, 60000.0,
-                "after giving up slots a vGPU gets none for this time, unless overhead is low (ours)"},
-    PolicyParam{
-        "thrash_turns", "times", 2.0, 1.0, 8.0,
-        "number of times in a window that a vGPU may grow after it gave up slots (ours; the paper has no brake)"},
-    PolicyParam{"thrash_window_ms", "ms", 10000.0, 0.0, 600000.0, "length of the window of thrash_turns (ours)"},
-    PolicyParam{
-        "sold_max", "devices", 2.0, 0.01, 1000.0,
-        "upper bound of all guaranteed minima together (gBalloon, section 4: 15 of 384 MB on 3,456 MB are 1.7)"},
-    PolicyParam{"turn_ms", "ms", 200.0, 1.0, 60000.0, "shortest turn at shared slots while it is used (ours)"},
-    PolicyParam{"turn_copies", "times", 4.0, 1.0, 100.0,
-                "shortest turn as a multiple of a switch's duration; of all switches together: copying for those that "
-                "interrupt a vGPU takes at most a fifth of the time (ours)"},
-    PolicyParam{
-        "busy_copies", "times", 16.0, 1.0, 100.0,
-        "turn_copies when threads wait for CPUs as much as possible (W is steal_max); in between, in proportion: a "
-        "CPU that copies is taken from them (ours)"},
-    PolicyParam{
-        "answer_ms", "ms", 60000.0, 0.0, 3.6e6,
-        "an executor that has not carried out its orders for this time is ended, since others wait for its slots; "
-        "a kernel runs no longer than this after an order; 0: never (ours)"},
-    PolicyParam{"layout", "", 0.0, 0.0, 1.0,
-                "arrangement of a vGPU's slots (gBalloon, 3.3: one range; section 6: any slots)", kSlotLayouts},
+struct BalloonParams {
+  Duration look = milliseconds(500);
+  double low_line = 0.5;
+  double high_line = 1;
+  std::uint32_t shrink_slots = 2;
+  double steal_max = 0;
+  double copy_max = 0;
+  Duration rest = seconds(2);
+  Duration regrow = seconds(2);
+  std::size_t thrash_turns = 2;
+  Duration thrash_window = seconds(10);
+  double sold_max = 2;
+  Duration turn = milliseconds(200);
+  double turn_copies = 4;
+  double busy_copies = 16;
+  Duration answer = seconds(60);
+  SlotLayout layout = SlotLayout::kContiguous;
+
+  static constexpr void Fields(auto&& each) {
+    using P = BalloonParams;
+    each(ParamInfo{"look_ms", "ms", 50, 60000, "period of the overhead check (gBalloon, 3.2: 0.5 s)"}, &P::look);
+    each(ParamInfo{"low_line", "", 0, 2,
+                   "overhead above which the vGPU with most unused slots gives some up (gBalloon, 3.2: 0.5)"},
+         &P::low_line);
+    each(ParamInfo{"high_line", "", 0, 2,
+                   "overhead above which no vGPU gets more and used slots are given up, too (gBalloon, 3.2: 1)"},
+         &P::high_line);
+    each(ParamInfo{"shrink_slots", "slots", 1, 1024, "slots given up at one check (gBalloon, 3.2: two of 64 MB)"},
+         &P::shrink_slots);
+    each(
+        ParamInfo{
+            "steal_max", "%", 0, 1e9,
+            "the largest W of this machine, 1/α (gBalloon, eq. 3); 0: 100 for each CPU, twice as many threads want "
+            "to run as can"},
+        &P::steal_max);
+    each(
+        ParamInfo{
+            "copy_max", "%", 0, 100,
+            "the largest R_copy of this machine, 1/β (gBalloon, eq. 3); 0: 100/CPUs, one CPU does nothing but copy "
+            "(gBalloon, 3.2: one does)"},
+        &P::copy_max);
+    each(ParamInfo{"rest_ms", "ms", 0, 60000,
+                   "after giving up slots a vGPU gives up no more for this time; above the high line only if another "
+                   "can (ours)"},
+         &P::rest);
+    each(ParamInfo{"regrow_ms", "ms", 0, 60000,
+                   "after giving up slots a vGPU gets none for this time, unless overhead is low (ours)"},
+         &P::regrow);
+    each(
+        ParamInfo{
+            "thrash_turns", "times", 1, 8,
+            "number of times in a window that a vGPU may grow after it gave up slots (ours; the paper has no brake)"},
+        &P::thrash_turns);
+    each(ParamInfo{"thrash_window_ms", "ms", 0, 600000, "length of the window of thrash_turns (ours)"},
+         &P::thrash_window);
+    each(
+        ParamInfo{
+            "sold_max", "devices", 0.01, 1000,
+            "upper bound of all guaranteed minima together (gBalloon, section 4: 15 of 384 MB on 3,456 MB are 1.7)"},
+        &P::sold_max);
+    each(ParamInfo{"turn_ms", "ms", 1, 60000, "shortest turn at shared slots while it is used (ours)"}, &P::turn);
+    each(
+        ParamInfo{
+            "turn_copies", "times", 1, 100,
+            "shortest turn as a multiple of a switch's duration; of all switches together: copying for those that "
+            "interrupt a vGPU takes at most a fifth of the time (ours)"},
+        &P::turn_copies);
+    each(
+        ParamInfo{
+            "busy_copies", "times", 1, 100,
+            "turn_copies when threads wait for CPUs as much as possible (W is steal_max); in between, in proportion: a "
+            "CPU that copies is taken from them (ours)"},
+        &P::busy_copies);
+    each(
+        ParamInfo{
+            "answer_ms", "ms", 0, 3.6e6,
+            "an executor that has not carried out its orders for this time is ended, since others wait for its slots; "
+            "a kernel runs no longer than this after an order; 0: never (ours)"},
+        &P::answer);
+    each(ParamInfo{"layout", "", 0, 1, "arrangement of a vGPU's slots (gBalloon, 3.3: one range; section 6: any slots)",
+                   kSlotLayouts},
+         &P::layout);
+  }
 };
+inline constexpr auto kBalloonParams = kParamTable<BalloonParams>;
 inline constexpr PolicyEntry kBalloonEntry{"memory", "gBalloon: memory that follows the need", kBalloonParams, nullptr};
 /// Checks that the parameters are complete and in range, as CheckParams of a policy does, and that low_line is at most
 /// high_line.
@@ -167,7 +212,7 @@ class Balloon {
   [[nodiscard]] double steal() const { return steal_; }        // W, %: used to calibrate steal_max
   [[nodiscard]] double copying() const { return copying_; }    // R_copy, %: used to calibrate copy_max
   /// Time within which an executor has to carry out a memory order; zero: no limit.
-  [[nodiscard]] Duration AnswerWithin() const { return Milliseconds("answer_ms"); }
+  [[nodiscard]] Duration AnswerWithin() const { return settings_.answer; }
   /// Interpolates between turn_copies and busy_copies by W. Uses turn_copies if busy_copies is smaller.
   [[nodiscard]] double TurnCopies() const;
 
@@ -202,14 +247,11 @@ class Balloon {
   void ShrinkOne(Instant now, std::vector<BalloonNote>& notes);
   [[nodiscard]] std::uint32_t Spare(const Ballooned& member) const;
   [[nodiscard]] bool Rests(const Ballooned& member, Instant now) const;
-  [[nodiscard]] double Param(std::string_view name) const { return params_.find(name)->second; }
-  [[nodiscard]] Duration Milliseconds(std::string_view name) const { return FromSeconds(Param(name) * 1e-3); }
 
-  const PolicyParams params_;
-  const Duration look_, rest_, regrow_, thrash_window_;
-  const double low_line_, high_line_, steal_max_, copy_max_;
-  const std::uint32_t cpus_, shrink_slots_;
-  const std::size_t thrash_turns_;
+  const PolicyParams params_;  // as given, for `params`
+  const BalloonParams settings_;
+  const double steal_max_, copy_max_;  // not 0, unlike those of `settings_`
+  const std::uint32_t cpus_;
   SlotArena arena_;
   std::vector<Ballooned> members_;  // ascending by id
   bool started_ = false;

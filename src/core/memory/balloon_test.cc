@@ -16,13 +16,13 @@ using NoteKind = BalloonNote::Kind;
 
 Bytes SlotsWorth(std::uint32_t slots) { return Bytes{slots * kSlotBytes.count}; }
 
-PolicyParams BalloonParams(const PolicyParams& given = {}) { return *CheckBalloonParams(given); }
+PolicyParams CheckedParams(const PolicyParams& given = {}) { return *CheckBalloonParams(given); }
 
 /// A balloon for one CPU, and the observed behaviour of its vGPUs. f is the part of the time spent in copies, plus the
 /// part that one thread waits for a CPU.
 struct BalloonRig {
   explicit BalloonRig(std::uint32_t slots, const PolicyParams& params = {})
-      : balloon(BalloonParams(params), {.slots = slots}) {
+      : balloon(CheckedParams(params), {.slots = slots}) {
     See();
   }
   void Add(std::uint64_t id, std::uint32_t min, std::uint32_t max) {
@@ -66,7 +66,7 @@ struct BalloonRig {
 // -- Overhead --------------------------------------------------------------------------------------------------------
 
 TEST(Balloon, OverheadIsEquations1To3) {
-  Balloon balloon(BalloonParams({{"steal_max", 200}, {"copy_max", 10}}), {.slots = 54, .cpus = 8});
+  Balloon balloon(CheckedParams({{"steal_max", 200}, {"copy_max", 10}}), {.slots = 54, .cpus = 8});
   std::vector<BalloonNote> notes;
   std::vector<MemoryView> views{{.id = VgpuId{1}, .threads = 2}, {.id = VgpuId{2}, .threads = 1}};
   for (const MemoryView& view : views) ASSERT_TRUE(balloon.Add(view.id, SlotsWorth(6), Bytes{}).has_value());

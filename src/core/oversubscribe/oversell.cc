@@ -26,14 +26,10 @@ constexpr double kAlmost = 1e-4;  // of the device: smaller differences of caps 
 Oversell::Oversell(OversellMode mode, const PolicyParams& params)
     : mode_(mode),
       params_(params),
-      stage_(FromSeconds(Param("stage_ms") * 1e-3)),
-      report_(std::max(FromSeconds(Param("report_ms") * 1e-3), stage_)),
-      margin_(Param("margin")),
-      overload_line_(Param("overload_line")),
-      tolerance_(Param("rate_tolerance")),
-      regain_(Param("regain") >= 0.5),
+      settings_(ParamsFrom<OversellParams>(params)),
+      report_(std::max(settings_.report, settings_.stage)),
       prices_(PricesOf(params_)),
-      part_(FromSeconds(Param("load_span_s") / static_cast<double>(Watched::kParts))) {}
+      part_(settings_.load_span / static_cast<std::int64_t>(Watched::kParts)) {}
 
 // -- Members ---------------------------------------------------------------------------------------------------------
 
@@ -163,12 +159,12 @@ void Oversell::Divide() {
   Rearrange(OversellNote::Kind::kRegained, nullptr, [this](std::vector<CapHolder>& holders) {
     Fit(holders);
     for (std::size_t i = 0; i < holders.size(); ++i)
-      if (holders[i].cap < holders[i].ceiling && members_[i].marks == 0) MakePlace(holders, i, margin_, done_);
+      if (holders[i].cap < holders[i].ceiling && members_[i].marks == 0) MakePlace(holders, i, settings_.margin, done_);
   });
 }
 
 std::string Oversell::InSpan() const {
-  return part_ > Duration{0} ? fmt::format("of the last {:.0f} s was up to", Param("load_span_s")) : "is";
+  return part_ > Duration{0} ? fmt::format("of the last {:.0f} s was up to", SecondsOf(settings_.load_span)) : "is";
 }
 
 SalesOffer Oversell::OfferNow() const {
@@ -179,18 +175,18 @@ SalesOffer Oversell::OfferNow() const {
     case OversellMode::kOff: offer.guaranteed = 1; break;
     case OversellMode::kStrict: offer.guaranteed = std::max(1 - sold(), 0.0); break;
     case OversellMode::kStatic:
-      offer.oversold = std::clamp(Param("ratio") - sold(), 0.0, 1.0);
+      offer.oversold = std::clamp(settings_.ratio - sold(), 0.0, 1.0);
       offer.guaranteed = std::max(1 - sold(), 0.0);
       break;
     case OversellMode::kAdaptive: {
-      const auto wanted = static_cast<int>(Param("calm_reports"));
+      const auto wanted = settings_.calm_reports;
       if (calm_ < wanted) {
         offer.reason += fmt::format(", and {} of {} reports in succession were calm", calm_, wanted);
-      } else if (peak_ >= Param("low_line")) {
+      } else if (peak_ >= settings_.low_line) {
         offer.reason += fmt::format(", and the load {} {:.0f} % of the device (more is sold below {:.0f} %)", InSpan(),
-                                    peak_ * 100, Param("low_line") * 100);
+                                    peak_ * 100, settings_.low_line * 100);
       } else {
-        offer.oversold = std::clamp((Param("fill_line") - peak_) / std::clamp(expected_use_, 0.1, 1.0), 0.0, 1.0);
+        offer.oversold = std::clamp((settings_.fill_line - peak_) / std::clamp(expected_use_, 0.1, 1.0), 0.0, 1.0);
         offer.reason += fmt::format(", the load {} {:.0f} % of the device, and what is sold uses {:.0f} % of itself",
                                     InSpan(), peak_ * 100, expected_use_ * 100);
       }
@@ -222,9 +218,9 @@ Instant Oversell::See(Instant now, std::span<const VgpuView> views, std::vector<
     attached |= view.attached;
     awake |= Competes(view, now, kWatchedFor);
   }
-  if (now - stage_began_ >= stage_) Stage(now, views, notes);
+  if (now - stage_began_ >= settings_.stage) Stage(now, views, notes);
   if (!attached) Relieve(notes);  // no further reports would do so
-  if (awake) return stage_began_ + stage_;
+  if (awake) return stage_began_ + settings_.stage;
   return attached ? report_began_ + report_ : kNever;
 }
 
@@ -239,25 +235,26 @@ void Oversell::Stage(Instant now, std::span<const VgpuView> views, std::vector<O
     // cap, needs a higher cap.
     const bool waits = member->stage_waits * 3 > member->stage_looks;
     const bool late =
-        view.promised > Duration{0} && view.rate * SecondsOf(view.promised) < 1 && Competes(view, now, stage_);
+        view.promised > Duration{0} && view.rate * SecondsOf(view.promised) < 1 && Competes(view, now, settings_.stage);
     // A vGPU that has just returned from idleness has used little of the last second, so this stage is examined: either
     // it waited because vGPUs with more cap left go first, or it used more than its cap, from savings or lent time that
     // end soon.
     const double of_stage = member->marks > 0 ? SecondsOf(view.used - member->LastMarked()) / SecondsOf(passed) : 0;
     const bool kept_back = (waits || of_stage > member->cap) && member->stages_unlimited >= kCameBack;
-    member->limited |= kept_back || ((waits || late) && std::max(member->use, of_stage) >= (1 - margin_) * member->cap);
+    member->limited |=
+        kept_back || ((waits || late) && std::max(member->use, of_stage) >= (1 - settings_.margin) * member->cap);
     member->cap_seconds += member->cap * SecondsOf(passed);
     ++member->stages;
     member->limited_stages += member->limited ? 1 : 0;
-    member->denied_stages += member->limited && member->cap < (1 - tolerance_) * member->ceiling ? 1 : 0;
+    member->denied_stages += member->limited && member->cap < (1 - settings_.rate_tolerance) * member->ceiling ? 1 : 0;
     member->stages_unlimited = member->limited ? 0 : member->stages_unlimited + 1;
     member->limited_then = member->limited_then << 1 | (member->limited ? 1U : 0U);
-    member->busy_stages += Competes(view, now, stage_) ? 1 : 0;
+    member->busy_stages += Competes(view, now, settings_.stage) ? 1 : 0;
     Measure(now, view, *member);
   }
-  if (mode_ == OversellMode::kAdaptive && regain_)
+  if (mode_ == OversellMode::kAdaptive && settings_.regain)
     Rearrange(OversellNote::Kind::kRegained, &notes,
-              [this](std::vector<CapHolder>& holders) { Regain(holders, margin_, done_); });
+              [this](std::vector<CapHolder>& holders) { Regain(holders, settings_.margin, done_); });
   const Duration span = now - report_began_;
   if (span >= report_) {
     Report(now, span, views, notes);
@@ -287,11 +284,11 @@ void Oversell::Mitigate(Instant now, std::vector<OversellNote>& notes) {
     if (members_[i].overloaded) signals.push_back(i);
   std::ranges::stable_sort(signals, std::greater{}, [this](std::size_t i) { return members_[i].lateness; });
   calm_ = signals.empty() ? calm_ + 1 : 0;
-  const Weights weights{.use = Param("weight_use"), .lateness = Param("weight_late")};
+  const Weights weights{.use = settings_.weight_use, .lateness = settings_.weight_late};
   for (const std::size_t to : signals)
     Rearrange(OversellNote::Kind::kStolen, &notes, [&](std::vector<CapHolder>& holders) {
       Transfer transfer;
-      if (Steal(holders, to, Param("steal"), weights, transfer) > 0) done_.push_back(transfer);
+      if (Steal(holders, to, settings_.steal, weights, transfer) > 0) done_.push_back(transfer);
     });
   if (signals.size() > 1) several_at_ = now;
   if (signals.size() > 1 && (warned_ == Instant{} || now - warned_ >= kWarnEvery)) Warn(now, notes);

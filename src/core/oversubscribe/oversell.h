@@ -29,37 +29,69 @@ const char* NameOf(OversellMode mode);
 /// kInvalidArgument lists the names.
 Result<OversellMode> ModeNamed(std::string_view name);
 
-inline constexpr std::array kOversellParams{
-    PolicyParam{"ratio", "devices", 2.0, 1.0, 100.0, "static: sum of sold ceilings, relative to the device"},
-    PolicyParam{"stage_ms", "ms", 100.0, 10.0, 10000.0,
-                "time in which a vGPU that needs its ceiling gets it (gOver: 100 ms)"},
-    PolicyParam{"report_ms", "ms", 1000.0, 100.0, 60000.0, "time between two reports (gOver: 1 s)"},
-    PolicyParam{"overload_line", "part of the cap", 0.95, 0.5, 1.0,
-                "use above which a vGPU is overloaded: U_o (gOver: about 95 %)"},
-    PolicyParam{"overload_reports", "reports", 3.0, 1.0, 100.0,
-                "consecutive reports above overload_line that make an overload (gOver: 3)"},
-    PolicyParam{"rate_tolerance", "part of the rate", 0.05, 0.0, 0.5, "tolerance below the promised rate"},
-    PolicyParam{"steal", "part", 0.2, 0.0, 1.0,
-                "fraction of the lightest vGPU's unused cap that goes to the overloaded one (gOver: 0.2)"},
-    PolicyParam{"weight_use", "", 1.0, 0.0, 100.0,
-                "weight of use in choosing the lightest vGPU: w_u (gOver gives none)"},
-    PolicyParam{"weight_late", "", 1.0, 0.0, 100.0,
-                "weight of lateness in choosing the lightest vGPU: w_e (gOver gives none)"},
-    PolicyParam{"calm_reports", "reports", 3.0, 1.0, 100.0, "reports without overload before more is sold (gOver: 3)"},
-    PolicyParam{"low_line", "part of the device", 0.6, 0.0, 1.0,
-                "load below which more is sold: U_l (gOver gives none)"},
-    PolicyParam{"load_span_s", "s", 60.0, 0.0, 3600.0,
-                "time over which the highest load counts; 0: the last report only (gOver). Default: sweep"},
-    PolicyParam{"fill_line", "part of the device", 0.95, 0.1, 1.0,
-                "upper bound of the expected load by all that is sold"},
-    PolicyParam{"margin", "part of the use", 0.1, 0.0, 2.0, "margin above its use that a lender keeps"},
-    PolicyParam{"regain", "0 or 1", 1.0, 0.0, 1.0,
-                "1: ceilings are restored within a stage; 0: only by stealing, as in gOver"},
-    PolicyParam{"price", "per device-hour", 1.0, 0.0, 1e6, "of a ceiling of the whole device"},
-    PolicyParam{"best_effort_price", "part of the price", 0.3, 0.0, 1.0, "for best effort"},
-    PolicyParam{"penalty", "times the price", 10.0, 0.0, 1e6, "for a second with a broken promise"},
-    PolicyParam{"device_cost", "per hour", 0.4, 0.0, 1e6, "of the device"},
+struct OversellParams {
+  double ratio = 2;
+  Duration stage = milliseconds(100);
+  Duration report = seconds(1);
+  double overload_line = 0.95;
+  int overload_reports = 3;
+  double rate_tolerance = 0.05;
+  double steal = 0.2;
+  double weight_use = 1;
+  double weight_late = 1;
+  int calm_reports = 3;
+  double low_line = 0.6;
+  Duration load_span = seconds(60);
+  double fill_line = 0.95;
+  double margin = 0.1;
+  bool regain = true;
+  double price = 1;
+  double best_effort_price = 0.3;
+  double penalty = 10;
+  double device_cost = 0.4;
+
+  static constexpr void Fields(auto&& each) {
+    using P = OversellParams;
+    each(ParamInfo{"ratio", "devices", 1, 100, "static: sum of sold ceilings, relative to the device"}, &P::ratio);
+    each(ParamInfo{"stage_ms", "ms", 10, 10000, "time in which a vGPU that needs its ceiling gets it (gOver: 100 ms)"},
+         &P::stage);
+    each(ParamInfo{"report_ms", "ms", 100, 60000, "time between two reports (gOver: 1 s)"}, &P::report);
+    each(ParamInfo{"overload_line", "part of the cap", 0.5, 1,
+                   "use above which a vGPU is overloaded: U_o (gOver: about 95 %)"},
+         &P::overload_line);
+    each(ParamInfo{"overload_reports", "reports", 1, 100,
+                   "consecutive reports above overload_line that make an overload (gOver: 3)"},
+         &P::overload_reports);
+    each(ParamInfo{"rate_tolerance", "part of the rate", 0, 0.5, "tolerance below the promised rate"},
+         &P::rate_tolerance);
+    each(ParamInfo{"steal", "part", 0, 1,
+                   "fraction of the lightest vGPU's unused cap that goes to the overloaded one (gOver: 0.2)"},
+         &P::steal);
+    each(ParamInfo{"weight_use", "", 0, 100, "weight of use in choosing the lightest vGPU: w_u (gOver gives none)"},
+         &P::weight_use);
+    each(ParamInfo{"weight_late", "", 0, 100,
+                   "weight of lateness in choosing the lightest vGPU: w_e (gOver gives none)"},
+         &P::weight_late);
+    each(ParamInfo{"calm_reports", "reports", 1, 100, "reports without overload before more is sold (gOver: 3)"},
+         &P::calm_reports);
+    each(ParamInfo{"low_line", "part of the device", 0, 1, "load below which more is sold: U_l (gOver gives none)"},
+         &P::low_line);
+    each(ParamInfo{"load_span_s", "s", 0, 3600,
+                   "time over which the highest load counts; 0: the last report only (gOver). Default: sweep"},
+         &P::load_span);
+    each(ParamInfo{"fill_line", "part of the device", 0.1, 1, "upper bound of the expected load by all that is sold"},
+         &P::fill_line);
+    each(ParamInfo{"margin", "part of the use", 0, 2, "margin above its use that a lender keeps"}, &P::margin);
+    each(ParamInfo{"regain", "0 or 1", 0, 1,
+                   "1: ceilings are restored within a stage; 0: only by stealing, as in gOver"},
+         &P::regain);
+    each(ParamInfo{"price", "per device-hour", 0, 1e6, "of a ceiling of the whole device"}, &P::price);
+    each(ParamInfo{"best_effort_price", "part of the price", 0, 1, "for best effort"}, &P::best_effort_price);
+    each(ParamInfo{"penalty", "times the price", 0, 1e6, "for a second with a broken promise"}, &P::penalty);
+    each(ParamInfo{"device_cost", "per hour", 0, 1e6, "of the device"}, &P::device_cost);
+  }
 };
+inline constexpr auto kOversellParams = kParamTable<OversellParams>;
 /// Checks that the parameters are complete and in range, as CheckParams of a policy does.
 Result<PolicyParams> CheckOversellParams(const PolicyParams& given);
 Prices PricesOf(const PolicyParams& checked);
@@ -187,14 +219,12 @@ class Oversell {
   template <typename Change>
   void Rearrange(OversellNote::Kind kind, std::vector<OversellNote>* notes, Change change);
   [[nodiscard]] OversellNote NoteOf(OversellNote::Kind kind, const Watched& member) const;
-  [[nodiscard]] double Param(std::string_view name) const { return params_.find(name)->second; }
   [[nodiscard]] double CeilingsOf(Sale sale) const;
 
   const OversellMode mode_;
-  const PolicyParams params_;
-  const Duration stage_, report_;
-  const double margin_, overload_line_, tolerance_;
-  const bool regain_;
+  const PolicyParams params_;  // as given, for `params`
+  const OversellParams settings_;
+  const Duration report_;  // at least a stage
   const Prices prices_;
   std::vector<Watched> members_;    // ascending by id
   std::vector<CapHolder> holders_;  // of the members, in the same order

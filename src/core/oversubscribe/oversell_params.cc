@@ -47,11 +47,11 @@ Result<PolicyParams> CheckOversellParams(const PolicyParams& given) {
 }
 
 Prices PricesOf(const PolicyParams& checked) {
-  const auto value = [&checked](std::string_view name) { return checked.find(name)->second; };
-  return {.device_hour = value("price"),
-          .best_effort = value("best_effort_price"),
-          .penalty = value("penalty"),
-          .device_cost = value("device_cost")};
+  const auto set = ParamsFrom<OversellParams>(checked);
+  return {.device_hour = set.price,
+          .best_effort = set.best_effort_price,
+          .penalty = set.penalty,
+          .device_cost = set.device_cost};
 }
 
 }  // namespace weir::core

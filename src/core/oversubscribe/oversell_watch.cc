@@ -72,7 +72,7 @@ void Oversell::Measure(Instant now, const VgpuView& view, Watched& member) const
     constexpr double kFasterAtMost = 4;
     const double slow = late ? std::min(member.promised / std::max(member.rate, 1e-3), kFasterAtMost) : 1;
     // Without any frame there is no prediction, and the ceiling remains the claim.
-    if (foreseen > 0) member.claim = std::max(foreseen, late ? member.cap * slow : 0) * (1 + margin_);
+    if (foreseen > 0) member.claim = std::max(foreseen, late ? member.cap * slow : 0) * (1 + settings_.margin);
   }
   member.needy = member.sale != Sale::kBestEffort && member.limited && (member.promised == 0 || late || short_of_it);
 }
@@ -138,17 +138,17 @@ void Oversell::Judge(Duration span, const VgpuView& view, Watched& member, std::
   const bool busy = member.stages > 0 && member.busy_stages >= member.stages - 1;  // active in all stages but one at
                                                                                    // most
   const bool waited = member.limited_stages > 0 || member.waiting_looks * 10 > member.looks;
-  const bool all_of_ceiling = use >= (1 - tolerance_) * member.ceiling;
-  const bool below_ceiling = cap < (1 - tolerance_) * member.ceiling;
-  const bool slow = member.promised > 0 && member.rate < member.promised * (1 - tolerance_) - 0.5 - kRateRounding;
+  const bool all_of_ceiling = use >= (1 - settings_.rate_tolerance) * member.ceiling;
+  const bool below_ceiling = cap < (1 - settings_.rate_tolerance) * member.ceiling;
+  const bool slow =
+      member.promised > 0 && member.rate < member.promised * (1 - settings_.rate_tolerance) - 0.5 - kRateRounding;
   member.late = busy && slow && waited && !all_of_ceiling;
-  member.over = use > overload_line_ * cap && member.limited_stages > 0 ? member.over + 1 : 0;
-  const bool starved =
-      member.promised == 0 && below_ceiling && member.over >= static_cast<int>(Param("overload_reports"));
+  member.over = use > settings_.overload_line * cap && member.limited_stages > 0 ? member.over + 1 : 0;
+  const bool starved = member.promised == 0 && below_ceiling && member.over >= settings_.overload_reports;
   const bool denied =
       member.promised == 0 && busy && !all_of_ceiling &&
-      (member.denied_stages > kDeniedMax ||
-       (member.waiting_looks * 2 > member.looks && use < (1 - 2 * tolerance_) * std::min(cap, member.ceiling)));
+      (member.denied_stages > kDeniedMax || (member.waiting_looks * 2 > member.looks &&
+                                             use < (1 - 2 * settings_.rate_tolerance) * std::min(cap, member.ceiling)));
   const bool overloaded = !best_effort && (member.late || starved);
   const bool at_ceiling = busy && slow && waited && all_of_ceiling;
   const bool broken = !best_effort && (member.late || denied);

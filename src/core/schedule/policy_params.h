@@ -53,7 +53,7 @@ constexpr double ParamUnitNs(std::string_view name) {
 }
 
 template <typename Value>
-constexpr double ParamNumber(std::string_view name, Value value) {
+constexpr double ParamNumber([[maybe_unused]] std::string_view name, Value value) {
   if constexpr (std::is_same_v<Value, Duration>)
     return static_cast<double>(value.count()) / ParamUnitNs(name);
   else
@@ -61,9 +61,11 @@ constexpr double ParamNumber(std::string_view name, Value value) {
 }
 
 template <typename Value>
-Value ParamValue(std::string_view name, double number) {
+Value ParamValue([[maybe_unused]] std::string_view name, double number) {
   if constexpr (std::is_same_v<Value, Duration>)
     return Duration{std::llround(number * ParamUnitNs(name))};
+  else if constexpr (std::is_same_v<Value, bool>)
+    return number >= 0.5;
   else
     return static_cast<Value>(number);
 }
