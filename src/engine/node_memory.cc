@@ -211,10 +211,10 @@ void NodeEngine::SeeMemory(Instant now, Device_& device, Actions& actions) {
 /// Elastic memory with `slots` slots, with all vGPUs of the device at their minima.
 Result<std::unique_ptr<NodeEngine::Memory_>> NodeEngine::MakeMemory(const Device_& device, const SetMemory& set,
                                                                     std::uint32_t slots) const {
+  const auto params = core::ParamsFrom<core::BalloonParams>(set.params);
   auto memory = std::make_unique<Memory_>(
       Memory_{.balloon = core::Balloon(set.params, {.slots = slots, .cpus = set.cpus}),
-              .turns = core::SlotTurns(slots, {.least = FromSeconds(set.params.find("turn_ms")->second * 1e-3),
-                                               .copies = set.params.find("turn_copies")->second}),
+              .turns = core::SlotTurns(slots, {.least = params.turn, .copies = params.turn_copies}),
               .views = {},
               .needs = {},
               .said = {},
@@ -260,7 +260,7 @@ Status NodeEngine::On(Instant now, const SetMemory& event, Actions& actions) {
 /// The slots that other programs leave to vGPUs, but at least the guaranteed ones.
 std::uint32_t NodeEngine::SlotsBeside(const Device_& device, const SetMemory& set) const {
   const auto all = static_cast<std::uint32_t>(set.size.count / kSlotBytes.count);
-  const double sold_max = set.params.find("sold_max")->second;
+  const double sold_max = core::ParamsFrom<core::BalloonParams>(set.params).sold_max;
   std::uint64_t guaranteed = 0, least = 1;
   for (const auto& [id, vgpu] : vgpus_) {
     if (vgpu->device != &device) continue;

@@ -77,7 +77,7 @@ Status NodeEngine::On(Instant now, const SetOversell& event, Actions& actions) {
     if (vgpu->device == device)
       WEIR_TRY_STATUS(sales->Add(id, vgpu->settings.cap, device->sales->SaleOf(id), /*restored=*/true));
   const double most = event.mode == core::OversellMode::kStrict   ? 1
-                      : event.mode == core::OversellMode::kStatic ? params.find("ratio")->second
+                      : event.mode == core::OversellMode::kStatic ? core::ParamsFrom<core::OversellParams>(params).ratio
                                                                   : 1e9;
   if (sales->sold() > most + 1e-4)
     return Fail(

@@ -8,7 +8,12 @@
 #include <iterator>
 
 #include "core/memory/balloon.h"
+#include "core/oversubscribe/oversell.h"
 #include "core/schedule/cap_bucket.h"
+#include "core/schedule/proportional_share.h"
+#include "core/schedule/reserve.h"
+#include "core/schedule/round_robin.h"
+#include "core/schedule/sla_aware.h"
 
 namespace weir::sim {
 namespace {
@@ -67,7 +72,8 @@ double MostStaticRatio(const Run& run) {
   double most = 1;
   const auto with = [&](core::OversellMode mode, const core::PolicyParams& given) {
     if (mode != core::OversellMode::kStatic) return;
-    if (const auto params = core::CheckOversellParams(given)) most = std::max(most, params->find("ratio")->second);
+    if (const auto params = core::CheckOversellParams(given))
+      most = std::max(most, core::ParamsFrom<core::OversellParams>(*params).ratio);
   };
   with(run.oversell, run.oversell_params);
   for (const Change& change : run.changes)
@@ -272,7 +278,9 @@ class Checker {
   void CheckShares(const std::vector<Seen>& here, const Stretch& stretch) {
     const bool turns = stretch.policy == "round-robin";
     const auto weight_of = [&](const Seen& seen) { return turns ? 1.0 : seen.settings.weight; };
-    const double quantum = stretch.params.find("quantum_ms")->second * 1e-3;
+    const Duration quantum_time = turns ? core::ParamsFrom<core::RoundRobinParams>(stretch.params).quantum
+                                        : core::ParamsFrom<core::ProportionalShareParams>(stretch.params).quantum;
+    const double quantum = SecondsOf(quantum_time);
     double all_weights = 0, weights = 0, used = 0, extents = 0;
     std::vector<Seen> wanting;
     for (const Tenant& tenant : scenario_.tenants)
@@ -306,7 +314,7 @@ class Checker {
   }
 
   static double RateOf(const Seen& seen, const Stretch& stretch) {
-    const double preset = stretch.params.find("fps")->second;
+    const double preset = core::ParamsFrom<core::SlaAwareParams>(stretch.params).fps;
     const double by_latency = seen.settings.latency > Duration{0} ? 1 / SecondsOf(seen.settings.latency) : 0;
     const double promised = std::max(seen.settings.fps, by_latency);
     return promised > 0 ? promised : preset;
@@ -348,7 +356,7 @@ class Checker {
         weights += SettingsAt(run_, tenant, seconds(stretch.from_s)).weight;
     for (const Seen& seen : here) {
       const double share = seen.settings.weight / weights;
-      const double refill = stretch.params.find("period_ms")->second * 1e-3 * share;
+      const double refill = SecondsOf(core::ParamsFrom<core::ReserveParams>(stretch.params).period) * share;
       const double slack = 2 * (Extent(seen) + refill);
       // In one second, and in all of them: a little more in each would be a lot.
       for (std::int64_t s = stretch.from_s; s <= stretch.to_s; ++s) {
@@ -439,7 +447,7 @@ Duration PatienceOf(const Scenario& scenario, const Run& run, const Tenant& tena
 
 Duration MemoryPatienceOf(const Scenario& scenario, const Run& run, const Tenant& tenant) {
   if (run.memory != MemoryMode::kElastic) return Duration{0};
-  const auto params = core::CheckBalloonParams(run.memory_params);
+  const auto params = core::ParamsFrom<core::BalloonParams>(run.memory_params);
   const Device& device = scenario.devices[tenant.device];
   double others = 0, slots = 0, extents = 0;
   for (const Tenant& one : scenario.tenants) {
@@ -454,8 +462,8 @@ Duration MemoryPatienceOf(const Scenario& scenario, const Run& run, const Tenant
   const double copies = 4 * slots * static_cast<double>(kSlotBytes.count) / device.link_bytes_per_s;
   const double change = copies + extents + 0.1;
   // A turn is busy_copies of them long where tenants' threads wait for CPUs most of all (docs/memory.md).
-  const double most_copies = std::max(params->find("turn_copies")->second, params->find("busy_copies")->second);
-  const double turn = std::max(params->find("turn_ms")->second * 1e-3, most_copies * change);
+  const double most_copies = std::max(params.turn_copies, params.busy_copies);
+  const double turn = std::max(SecondsOf(params.turn), most_copies * change);
   return kStarvedAfter + FromSeconds(others * (turn + change) + change);
 }
 

@@ -289,7 +289,9 @@ class Drawer {
       if (&one > &tenant) break;
       sum += counts ? one.settings.cap.Fraction() : 0;
     }
-    const double most = run.oversell == core::OversellMode::kStatic ? run.oversell_params.find("ratio")->second : 1;
+    const double most = run.oversell == core::OversellMode::kStatic
+                            ? core::ParamsFrom<core::OversellParams>(run.oversell_params).ratio
+                            : 1;
     return sum <= most;
   }
 
