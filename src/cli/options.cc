@@ -115,10 +115,10 @@ namespace {
 template <typename Value>
 Result<nlohmann::json> ParseSetting(const std::string& text) {
   if constexpr (engine::kIsChoice<Value>) {
-    return text;
+    return nlohmann::json(text);
   } else if constexpr (std::is_same_v<Value, std::uint32_t>) {
     WEIR_TRY(const std::int64_t whole, ParseWhole(text));
-    return whole;
+    return nlohmann::json(whole);
   } else {
     WEIR_TRY(const double number, (std::is_same_v<Value, Share> ? ParseFraction(text) : ParseNumber(text)));
     return JsonNumber(number);

@@ -298,7 +298,7 @@ TEST(WhatOthersHold, IsNotSharedOut) {
   EXPECT_EQ(node.granted[a].max, 6u) << "its programs see a smaller device";
   node.Look();
   EXPECT_EQ(node.granted[a].here, 6u);
-  EXPECT_EQ(node.Of(a).resident, 6u);
+  EXPECT_EQ(node.Of(a).stats.resident_slots, 6u);
   EXPECT_TRUE(node.HasNote("memory-others"));
   OthersHold(node, 0, 20);
   EXPECT_EQ(node.Memory().slots, 16u);

@@ -50,7 +50,9 @@ TEST(VgpuSettings, NamesAndOptionsAreUnique) {
   std::set<std::string_view> names, flags;
   VgpuSettings::Fields([&](const SettingInfo& info, auto) {
     EXPECT_TRUE(names.insert(info.name).second) << info.name;
-    if (info.flag != nullptr) EXPECT_TRUE(flags.insert(info.flag).second) << info.flag;
+    if (info.flag != nullptr) {
+      EXPECT_TRUE(flags.insert(info.flag).second) << info.flag;
+    }
   });
 }
 

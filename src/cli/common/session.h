@@ -27,7 +27,7 @@ struct Session {
 };
 
 /// Prints the control API's reply unchanged, so that scripts do not depend on the tables.
-void PrintJson(const nlohmann::json& json);
+void PrintJson(const nlohmann::json& object);
 
 /// A message for the user, on stderr: "weir: …".
 void Say(const std::string& message);

@@ -135,13 +135,13 @@ TEST_F(StoreOfBuffers, ASessionThatEvictsItsOwnBuffersRequestsItsWholeUse) {
     ASSERT_EQ(Pin(one, pins, true), Outcome::kThere);
   }
   ::usleep(1'100'000);
-  EXPECT_EQ(store_->Report().need_bytes, 0U) << "it rests";
+  EXPECT_EQ(store_->Report().need.count, 0U) << "it rests";
   {
     Pins pins(store_);
     ASSERT_EQ(Pin(other, pins, true), Outcome::kThere);
   }
   EXPECT_EQ(store_->Report().evictions, 1U);
-  EXPECT_EQ(store_->Report().need_bytes, 80 * kMiBytes);
+  EXPECT_EQ(store_->Report().need.count, 80 * kMiBytes);
 }
 
 TEST_F(StoreOfBuffers, ABatchKeepsReleasedBuffers) {
@@ -235,7 +235,7 @@ TEST_F(StoreOfBuffers, AWaiterDoesNotBlockOthers) {
   std::this_thread::sleep_for(milliseconds(50));
   Session(small, 2).join();
   EXPECT_EQ(order_, std::vector<int>{2});
-  EXPECT_EQ(store_->Report().need_bytes, 150 * kMiBytes);
+  EXPECT_EQ(store_->Report().need.count, 150 * kMiBytes);
   Allow(2);
   waits.join();
   EXPECT_EQ(order_, (std::vector<int>{2, 1}));
@@ -274,7 +274,7 @@ TEST_F(StoreOfBuffers, KeepsItsBoundUnderManySessionsAndOrders) {
         const BufferStore::Patience patience{.before_waiting = [] {}, .stop = &stop_, .at_most = seconds(30)};
         const Outcome outcome = store_->Acquire(uses, nullptr, patience, error);
         ASSERT_EQ(outcome, Outcome::kThere) << "session " << who << ", round " << round << ": "
-                                            << store_->Report().resident_bytes / kMiBytes << " MiB are there";
+                                            << store_->Report().resident.count / kMiBytes << " MiB are there";
         Pins pins(store_);
         if (store_->Acquire(uses, &pins, {}, error) != Outcome::kThere) continue;
         std::byte& count =

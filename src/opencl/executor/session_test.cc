@@ -123,10 +123,10 @@ TEST_F(SessionOnOurDriver, FinishedCommandsPinNothingWhenTheClientIsTold) {
   int looked = 0;
   CallbacksOutOfOrder::Only().between = [&] {
     ++looked;
-    EXPECT_EQ(store_->Report().resident_bytes, 4096U);
+    EXPECT_EQ(store_->Report().resident.count, 4096U);
     Adopt(0);
     EXPECT_TRUE(store_->CarryOut()) << "the buffer is still pinned";
-    EXPECT_EQ(store_->Report().resident_bytes, 0U);
+    EXPECT_EQ(store_->Report().resident.count, 0U);
   };
   Run();
   EXPECT_EQ(looked, 1);

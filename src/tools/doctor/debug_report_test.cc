@@ -12,7 +12,7 @@ namespace weir::cli {
 namespace {
 
 TEST(DebugReport, SaysWhyTheDaemonDoesNotAnswerAndLists) {
-  const TempFolder folder;
+  const testing::TempFolder folder;
   const std::string run_dir = folder / "run";
   std::filesystem::create_directories(run_dir + "/opencl");
   std::ofstream(run_dir + "/opencl/secret") << "the contents of a file";
