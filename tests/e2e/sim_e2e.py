@@ -24,6 +24,7 @@ class Replay(Traces):
     PROGRAMS = {"phong": (e2e.PHONG, 50, 5), "bump": (e2e.BUMP, 30, 6), "texture": (e2e.TEXTURE, 20, 12)}
     SECONDS = 8
     RATE_MOST, SHARE_MOST = 0.05, 0.02
+    PACED = ("sla-aware",)
 
     def replay(self, traces, *arguments):
         done = subprocess.run([e2e.WEIR, "sim", "replay", *traces, "--json", *arguments], capture_output=True, text=True, timeout=300)
@@ -50,10 +51,11 @@ class Replay(Traces):
         # The device always has work queued and does not wait for the host.
         self.compare("none")
         # A frame that is delayed to keep a pace is late where the host wakes its program late.
-        if self.prompt:
-            self.compare("sla-aware")
-        else:
-            print("sla-aware is left out: this user may not run programs at real-time priority")
+        for policy in self.PACED:
+            if self.prompt:
+                self.compare(policy)
+            else:
+                print(f"{policy} is left out: this user may not run programs at real-time priority")
 
     def compare(self, policy):
         self.node.policy(policy)
@@ -88,6 +90,7 @@ class Minute(Replay):
     PROGRAMS = {f"replayed-{i}": None for i in range(len(FRAMES_MS))}
     SECONDS = 60
     RATE_MOST, SHARE_MOST = 0.01, 0.005
+    PACED = ("sla-aware", "hybrid")
 
     def run_all(self):
         for name, weight, fps in zip(self.PROGRAMS, self.WEIGHTS, self.FPS):
