@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "http/json_api.h"
+#include "http/fields.h"
 #include "modules/run_json.h"
 
 namespace weir::cluster {
@@ -15,6 +15,10 @@ namespace {
 
 using engine::ClusterRun;
 using engine::RunState;
+using http::ReadNumber;
+using http::ReadString;
+using http::ReadUnsigned;
+using http::WrongField;
 using nlohmann::json;
 using nlohmann::ordered_json;
 
@@ -22,47 +26,18 @@ constexpr std::array<const char*, core::kLoadKinds> kLoadFields{"local_memory", 
 constexpr std::array kRecordKinds{"run/", "node/", "module/"};  // indexed by RecordWrite::Kind
 constexpr std::array kRunStates{RunState::kWaiting, RunState::kRunning, RunState::kDone, RunState::kFailed};
 
-Error WrongField(const char* name, const char* should) {
-  return Fail(Errc::kInvalidArgument, fmt::format("'{}' must be {}", name, should));
-}
-
-Status TakeText(const json& body, const char* name, std::string& value) {
-  const auto at = body.find(name);
-  if (at == body.end() || at->is_null()) return Ok();
-  if (!at->is_string()) return WrongField(name, "a text");
-  value = at->get<std::string>();
-  return Ok();
-}
-
-Status TakeCount(const json& body, const char* name, std::uint64_t& value) {
-  const auto at = body.find(name);
-  if (at == body.end() || at->is_null()) return Ok();
-  if (!at->is_number_unsigned()) return WrongField(name, "a whole number of 0 or more");
-  value = at->get<std::uint64_t>();
-  return Ok();
-}
-
-Status TakeAttempt(const json& body, std::uint32_t& value) {
-  std::uint64_t count = 0;
-  WEIR_TRY_STATUS(TakeCount(body, "attempt", count));
+Status ReadAttempt(const json& body, std::uint32_t& value) {
   // A truncated number could equal another attempt's number.
-  if (count > std::numeric_limits<std::uint32_t>::max()) return WrongField("attempt", "below 2^32");
+  std::uint64_t count = value;
+  WEIR_TRY_STATUS(ReadUnsigned(body, "attempt", count, std::numeric_limits<std::uint32_t>::max()));
   value = static_cast<std::uint32_t>(count);
-  return Ok();
-}
-
-Status TakeDouble(const json& body, const char* name, double& value) {
-  const auto at = body.find(name);
-  if (at == body.end() || at->is_null()) return Ok();
-  if (!at->is_number()) return WrongField(name, "a number");
-  value = at->get<double>();
   return Ok();
 }
 
 Result<RunState> StateOf(const std::string& name) {
   for (const RunState state : kRunStates)
     if (NameOf(state) == name) return state;
-  return WrongField("state", "waiting, running, done or failed");
+  return WrongField("state", "waiting, running, done or failed", json(name));
 }
 
 ordered_json JsonOfNeed(const core::RunNeed& need, bool alone) {
@@ -74,14 +49,14 @@ ordered_json JsonOfNeed(const core::RunNeed& need, bool alone) {
 
 /// True: the need contains the run's time alone.
 Result<bool> TakeNeed(const json& body, core::RunNeed& need) {
-  if (!body.is_object()) return WrongField("need", "an object");
-  WEIR_TRY_STATUS(TakeCount(body, "memory_bytes", need.memory.count));
-  for (std::size_t i = 0; i < core::kLoadKinds; ++i) WEIR_TRY_STATUS(TakeCount(body, kLoadFields[i], need.loads[i]));
+  if (!body.is_object()) return WrongField("need", "an object", body);
+  WEIR_TRY_STATUS(ReadUnsigned(body, "memory_bytes", need.memory.count));
+  for (std::size_t i = 0; i < core::kLoadKinds; ++i) WEIR_TRY_STATUS(ReadUnsigned(body, kLoadFields[i], need.loads[i]));
   if (!body.contains("alone_s")) return false;
   double alone = 0;
-  WEIR_TRY_STATUS(TakeDouble(body, "alone_s", alone));
+  WEIR_TRY_STATUS(ReadNumber(body, "alone_s", alone));
   if (!(alone > 0) || alone > static_cast<double>(core::kAloneMaxMs) / 1e3)
-    return WrongField("alone_s", "over 0 and at most 16777");
+    return WrongField("alone_s", "a number over 0 and at most 16777", body["alone_s"]);
   need.alone_ms = modules::WholeMilliseconds(alone);
   return true;
 }
@@ -90,17 +65,17 @@ Result<ClusterRun> RunOf(const std::string& id, const json& body) {
   ClusterRun run;
   run.id = id;
   std::string state;
-  WEIR_TRY_STATUS(TakeCount(body, "number", run.number));
-  WEIR_TRY_STATUS(TakeAttempt(body, run.attempt));
-  WEIR_TRY_STATUS(TakeText(body, "state", state));
+  WEIR_TRY_STATUS(ReadUnsigned(body, "number", run.number));
+  WEIR_TRY_STATUS(ReadAttempt(body, run.attempt));
+  WEIR_TRY_STATUS(ReadString(body, "state", state));
   WEIR_TRY(run.state, StateOf(state));
-  WEIR_TRY_STATUS(TakeText(body, "node", run.node));
-  WEIR_TRY_STATUS(TakeText(body, "device", run.device));
+  WEIR_TRY_STATUS(ReadString(body, "node", run.node));
+  WEIR_TRY_STATUS(ReadString(body, "device", run.device));
   WEIR_TRY(run.request, RequestOf(body.value("request", json::object())));
   if (body.contains("result")) {
     WEIR_TRY(run.result, ResultOf(body["result"]));
   }
-  if (run.number == 0) return WrongField("number", "1 or more");
+  if (run.number == 0) return WrongField("number", "a whole number of 1 or more", body.value("number", json()));
   return run;
 }
 
@@ -123,28 +98,19 @@ ordered_json RecordOf(const engine::ClusterModule& module) {
 
 }  // namespace
 
-Result<json> ParseBody(std::string_view text) {
-  json body = http::ParseJson(text);
-  if (!body.is_object()) return Fail(Errc::kInvalidArgument, "the body must be a JSON object");
-  return body;
-}
-
 Result<engine::RunRequest> RequestOf(const json& body) {
-  if (!body.is_object()) return WrongField("request", "an object");
-  constexpr std::array kKnown{"module", "blob", "kernel", "arguments", "input", "device", "need", "seconds_max"};
-  for (const auto& [name, value] : body.items())
-    if (std::ranges::find(kKnown, name) == kKnown.end())
-      return Fail(Errc::kInvalidArgument, fmt::format("a run has no field '{}'", name));
+  WEIR_TRY_STATUS(
+      http::ExpectOnly(body, {"module", "blob", "kernel", "arguments", "input", "device", "need", "seconds_max"}));
   if (body.contains("device"))
     return Fail(Errc::kInvalidArgument,
                 "the manager chooses the device; omit 'device', or send the run to the node itself");
   engine::RunRequest request;
-  WEIR_TRY_STATUS(TakeText(body, "module", request.module));
-  WEIR_TRY_STATUS(TakeText(body, "blob", request.blob));
-  WEIR_TRY_STATUS(TakeText(body, "kernel", request.kernel));
-  WEIR_TRY_STATUS(TakeText(body, "arguments", request.arguments));
-  WEIR_TRY_STATUS(TakeText(body, "input", request.input));
-  WEIR_TRY_STATUS(TakeDouble(body, "seconds_max", request.seconds_max));
+  WEIR_TRY_STATUS(ReadString(body, "module", request.module));
+  WEIR_TRY_STATUS(ReadString(body, "blob", request.blob));
+  WEIR_TRY_STATUS(ReadString(body, "kernel", request.kernel));
+  WEIR_TRY_STATUS(ReadString(body, "arguments", request.arguments));
+  WEIR_TRY_STATUS(ReadString(body, "input", request.input));
+  WEIR_TRY_STATUS(ReadNumber(body, "seconds_max", request.seconds_max));
   if (!body.contains("need")) return request;
   WEIR_TRY(request.need_alone, TakeNeed(body["need"], request.need));
   return request;
@@ -183,28 +149,28 @@ ordered_json ShownRun(const ClusterRun& run) {
 ordered_json JsonOf(engine::RunAttempt attempt) { return {{"number", attempt.number}, {"attempt", attempt.attempt}}; }
 
 Result<engine::RunAttempt> AttemptOf(const json& body) {
-  if (!body.is_object()) return WrongField("runs", "objects of 'number' and 'attempt'");
+  if (!body.is_object()) return WrongField("runs", "objects of 'number' and 'attempt'", body);
   engine::RunAttempt attempt;
-  WEIR_TRY_STATUS(TakeCount(body, "number", attempt.number));
-  WEIR_TRY_STATUS(TakeAttempt(body, attempt.attempt));
+  WEIR_TRY_STATUS(ReadUnsigned(body, "number", attempt.number));
+  WEIR_TRY_STATUS(ReadAttempt(body, attempt.attempt));
   return attempt;
 }
 
 Result<engine::RunResult> ResultOf(const json& body) {
-  if (!body.is_object()) return WrongField("result", "an object");
+  if (!body.is_object()) return WrongField("result", "an object", body);
   engine::RunResult result;
   std::string state;
-  WEIR_TRY_STATUS(TakeText(body, "state", state));
-  if (state != "done" && state != "failed") return WrongField("state", "done or failed");
+  WEIR_TRY_STATUS(ReadString(body, "state", state));
+  if (state != "done" && state != "failed") return WrongField("state", "done or failed", json(state));
   result.failed = state == "failed";
-  WEIR_TRY_STATUS(TakeText(body, "output", result.output));
-  WEIR_TRY_STATUS(TakeText(body, "text", result.text));
-  WEIR_TRY_STATUS(TakeDouble(body, "seconds", result.seconds));
-  WEIR_TRY_STATUS(TakeDouble(body, "ran_beside", result.ran_beside));
+  WEIR_TRY_STATUS(ReadString(body, "output", result.output));
+  WEIR_TRY_STATUS(ReadString(body, "text", result.text));
+  WEIR_TRY_STATUS(ReadNumber(body, "seconds", result.seconds));
+  WEIR_TRY_STATUS(ReadNumber(body, "ran_beside", result.ran_beside));
   const json error = body.value("error", json::object());
-  if (!error.is_object()) return WrongField("error", "an object");
-  WEIR_TRY_STATUS(TakeText(error, "code", result.error_code));
-  WEIR_TRY_STATUS(TakeText(error, "message", result.error_message));
+  if (!error.is_object()) return WrongField("error", "an object", error);
+  WEIR_TRY_STATUS(ReadString(error, "code", result.error_code));
+  WEIR_TRY_STATUS(ReadString(error, "message", result.error_message));
   return result;
 }
 
@@ -227,13 +193,13 @@ ordered_json JsonOf(const engine::ClusterModule& module) {
 }
 
 Result<std::vector<engine::ModuleKernel>> KernelsOf(const json& list) {
-  if (!list.is_array()) return WrongField("kernels", "a list");
+  if (!list.is_array()) return WrongField("kernels", "a list", list);
   std::vector<engine::ModuleKernel> kernels;
   for (const json& body : list) {
-    if (!body.is_object()) return WrongField("kernels", "a list of objects");
+    if (!body.is_object()) return WrongField("kernels", "a list of objects", body);
     engine::ModuleKernel kernel;
-    WEIR_TRY_STATUS(TakeText(body, "name", kernel.name));
-    WEIR_TRY_STATUS(TakeText(body, "summary", kernel.summary));
+    WEIR_TRY_STATUS(ReadString(body, "name", kernel.name));
+    WEIR_TRY_STATUS(ReadString(body, "summary", kernel.summary));
     if (body.contains("need")) WEIR_TRY_STATUS(TakeNeed(body["need"], kernel.need));
     kernels.push_back(std::move(kernel));
   }
@@ -241,17 +207,17 @@ Result<std::vector<engine::ModuleKernel>> KernelsOf(const json& list) {
 }
 
 Result<std::vector<engine::NodeDevice>> DevicesOf(const json& list) {
-  if (!list.is_array()) return WrongField("devices", "a list");
+  if (!list.is_array()) return WrongField("devices", "a list", list);
   std::vector<engine::NodeDevice> devices;
   for (const json& body : list) {
-    if (!body.is_object()) return WrongField("devices", "a list of objects");
+    if (!body.is_object()) return WrongField("devices", "a list of objects", body);
     engine::NodeDevice device;
     std::uint64_t runs_max = device.capacity.runs_max;
-    WEIR_TRY_STATUS(TakeText(body, "name", device.name));
-    WEIR_TRY_STATUS(TakeCount(body, "memory_bytes", device.capacity.memory.count));
-    WEIR_TRY_STATUS(TakeCount(body, "concurrent_max", runs_max));
+    WEIR_TRY_STATUS(ReadString(body, "name", device.name));
+    WEIR_TRY_STATUS(ReadUnsigned(body, "memory_bytes", device.capacity.memory.count));
+    WEIR_TRY_STATUS(ReadUnsigned(body, "concurrent_max", runs_max));
     for (std::size_t i = 0; i < core::kLoadKinds; ++i)
-      WEIR_TRY_STATUS(TakeCount(body, kLoadFields[i], device.capacity.loads[i]));
+      WEIR_TRY_STATUS(ReadUnsigned(body, kLoadFields[i], device.capacity.loads[i]));
     device.capacity.runs_max = static_cast<std::uint32_t>(std::min<std::uint64_t>(runs_max, core::kRunsAtOnceMax + 1));
     devices.push_back(std::move(device));
   }
@@ -267,17 +233,15 @@ ordered_json JsonOf(const engine::NodeDevice& device) {
 }
 
 Result<engine::PartsOffer> OfferOf(const json& body) {
-  if (!body.is_object()) return WrongField("offer", "an object");
+  if (!body.is_object()) return WrongField("offer", "an object", body);
   engine::PartsOffer offer;
-  WEIR_TRY_STATUS(TakeText(body, "vgpu", offer.vgpu));
-  WEIR_TRY_STATUS(TakeText(body, "address", offer.address));
-  WEIR_TRY_STATUS(TakeText(body, "device", offer.device));
-  WEIR_TRY_STATUS(TakeText(body, "driver", offer.driver));
-  WEIR_TRY_STATUS(TakeCount(body, "room_bytes", offer.room.count));
-  WEIR_TRY_STATUS(TakeCount(body, "threads", offer.threads));
-  const auto plain = body.find("plain");
-  if (plain != body.end() && !plain->is_boolean()) return WrongField("plain", "true or false");
-  offer.plain = plain != body.end() && plain->get<bool>();
+  WEIR_TRY_STATUS(ReadString(body, "vgpu", offer.vgpu));
+  WEIR_TRY_STATUS(ReadString(body, "address", offer.address));
+  WEIR_TRY_STATUS(ReadString(body, "device", offer.device));
+  WEIR_TRY_STATUS(ReadString(body, "driver", offer.driver));
+  WEIR_TRY_STATUS(ReadUnsigned(body, "room_bytes", offer.room.count));
+  WEIR_TRY_STATUS(ReadUnsigned(body, "threads", offer.threads));
+  WEIR_TRY_STATUS(http::ReadBool(body, "plain", offer.plain));
   return offer;
 }
 
@@ -305,7 +269,7 @@ Result<engine::ClusterRecords> RecordsOf(const std::vector<Entry>& entries) {
     if (slash == std::string_view::npos) return bad;
     const std::string_view kind = rest.substr(0, slash + 1);
     const std::string name(rest.substr(slash + 1));
-    const auto body = ParseBody(entry.value);
+    const auto body = http::ParseObject(entry.value);
     if (!body) return bad;
     if (kind == kRecordKinds[0]) {
       auto run = RunOf(name, *body);
@@ -313,12 +277,12 @@ Result<engine::ClusterRecords> RecordsOf(const std::vector<Entry>& entries) {
       records.runs.push_back(std::move(*run));
     } else if (kind == kRecordKinds[1]) {
       engine::ClusterNode node{.name = name, .identity = {}, .devices = {}};
-      WEIR_TRY_STATUS(TakeText(*body, "identity", node.identity));
+      WEIR_TRY_STATUS(ReadString(*body, "identity", node.identity));
       WEIR_TRY(node.devices, DevicesOf(body->value("devices", json::array())));
       records.nodes.push_back(std::move(node));
     } else if (kind == kRecordKinds[2]) {
       engine::ClusterModule module{.name = name, .blob = {}};
-      WEIR_TRY_STATUS(TakeText(*body, "blob", module.blob));
+      WEIR_TRY_STATUS(ReadString(*body, "blob", module.blob));
       WEIR_TRY(module.kernels, KernelsOf(body->value("kernels", json::array())));
       records.modules.push_back(std::move(module));
     } else {

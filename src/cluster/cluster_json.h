@@ -13,9 +13,6 @@
 
 namespace weir::cluster {
 
-/// Parses an object. kInvalidArgument for anything else.
-Result<nlohmann::json> ParseBody(std::string_view text);
-
 /// Parses the body of PUT /v1/runs/ID. kInvalidArgument names the wrong field.
 Result<engine::RunRequest> RequestOf(const nlohmann::json& body);
 nlohmann::ordered_json JsonOf(const engine::RunRequest& request);

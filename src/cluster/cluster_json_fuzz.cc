@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "cluster/cluster_json.h"
+#include "http/fields.h"
 
 namespace {
 
@@ -66,7 +67,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     RequireSameRecordAgain(text);
     return 0;
   }
-  const auto body = ParseBody(text);
+  const auto body = http::ParseObject(text);
   if (!body) return 0;
   const auto list = [&](const char* name) { return body->contains(name) ? (*body)[name] : *body; };
   switch (data[0] % 7) {

@@ -172,11 +172,11 @@ TEST(ClusterJson, NamesTheFieldThatIsWrong) {
     const auto request = RequestOf(json::parse(body));
     return request ? std::string() : request.error().message;
   };
-  EXPECT_EQ(message(R"({"module":1})"), "'module' must be a text");
-  EXPECT_EQ(message(R"({"colour":1})"), "a run has no field 'colour'");
-  EXPECT_EQ(message(R"({"need":{"threads":-1}})"), "'threads' must be a whole number of 0 or more");
-  EXPECT_EQ(message(R"({"need":{"alone_s":0}})"), "'alone_s' must be over 0 and at most 16777");
-  EXPECT_EQ(message(R"({"seconds_max":"1"})"), "'seconds_max' must be a number");
+  EXPECT_EQ(message(R"({"module":1})"), "field 'module': expected a string, got number");
+  EXPECT_EQ(message(R"({"colour":1})"), "unknown field 'colour'; known: module, blob, kernel, arguments, input, device, need, seconds_max");
+  EXPECT_EQ(message(R"({"need":{"threads":-1}})"), "field 'threads': expected a whole number, not negative, got -1");
+  EXPECT_EQ(message(R"({"need":{"alone_s":0}})"), "field 'alone_s': expected a number over 0 and at most 16777, got 0");
+  EXPECT_EQ(message(R"({"seconds_max":"1"})"), "field 'seconds_max': expected a number, got string");
   EXPECT_NE(message(R"({"device":"gpu0"})").find("the manager chooses"), std::string::npos);
 }
 

@@ -78,7 +78,6 @@ class Manager {
   void HandleBlob(const http::Request& request, const std::string& blob, http::Respond respond);
   void HandleModules(const http::Request& request, const std::string& name, http::Respond respond);
   void HandleRuns(const http::Request& request, const std::string& id, http::Respond respond);
-  void HandleMember(const http::Request& request, const std::string& rest, http::Respond respond);
   void Inspect(const std::string& name, const std::string& blob, http::Respond respond);
   void Inspected(const std::string& name, const http::Request& request, const http::Respond& respond);
   [[nodiscard]] bool HasInspection() const;
@@ -91,6 +90,7 @@ class Manager {
   http::Reply ListRuns() const;
   http::Reply ListNodes() const;
   http::Reply ListDevices() const;
+  http::Reply ListModules() const;
   http::Reply ShowCluster() const;
   http::Reply Metrics() const;
 

@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "cluster/addresses.h"
 #include "cluster/cluster_json.h"
 #include "cluster/manager.h"
+#include "http/fields.h"
 #include "http/json_api.h"
+#include "http/route.h"
 #include "modules/module_image.h"
 #include "modules/sha256.h"
 #include "platform/clock.h"
@@ -28,31 +29,9 @@ constexpr Duration kInspectAgainAfter = seconds(12);  // then another node inspe
 
 http::Reply ErrorOf(const Status& status) { return http::ErrorReply(status.error()); }
 
-/// The value of `name` in "a=1&b=2"; 0 if absent. kInvalidArgument unless it is a whole number.
-Result<std::uint64_t> QueryNumber(const std::string& query, std::string_view name) {
-  for (std::size_t begin = 0; begin < query.size();) {
-    const std::size_t end = std::min(query.find('&', begin), query.size());
-    const std::string_view field = std::string_view(query).substr(begin, end - begin);
-    begin = end + 1;
-    if (!field.starts_with(name) || field.size() <= name.size() || field[name.size()] != '=') continue;
-    const std::string_view text = field.substr(name.size() + 1);
-    std::uint64_t value = 0;
-    const auto [at, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error == std::errc() && at == text.data() + text.size()) return value;
-    return Fail(Errc::kInvalidArgument, fmt::format("'{}' must be a whole number", name));
-  }
-  return std::uint64_t{0};
-}
+constexpr const char* kPage = "docs/cluster.md";
 
-Error NothingAt(const http::Request& request) {
-  return Fail(Errc::kNotFound, fmt::format("{} {}: not found", request.method, request.path));
-}
-
-/// The rest of the path after `prefix`; empty: the path has another prefix.
-std::optional<std::string> Behind(const std::string& path, std::string_view prefix) {
-  if (!path.starts_with(prefix)) return std::nullopt;
-  return path.substr(prefix.size());
-}
+http::Reply NothingAt(const http::Request& request) { return http::ErrorReply(http::Route(request).NotFound(kPage)); }
 
 }  // namespace
 
@@ -65,36 +44,37 @@ std::optional<http::Reply> Manager::Refusal(const http::Request& head) const {
 }
 
 void Manager::Handle(const http::Request& request, http::Respond respond) {
-  const bool get = request.method == "GET";
+  const http::Route route(request);
   // Another manager asks this to learn whether this process runs. Needs no token and tells only whether it leads.
-  if (get && request.path == "/v1/alive") return respond(http::JsonReply({{"leads", engine_ != nullptr}}));
+  if (route.Is("GET", "/v1/alive")) return respond(http::JsonReply({{"leads", engine_ != nullptr}}));
   if (auto refusal = Refusal(request)) return respond(std::move(*refusal));
   if (engine_ && keeper_->LeadIsOver()) {
     StepDown("", "its leader's lease expired");
     keeper_->StartAgain();
   }
-  if (get && request.path == "/v1/cluster") return respond(ShowCluster());
-  if (get && request.path == "/metrics") return respond(Metrics());
-  if (const auto blob = Behind(request.path, "/v1/blobs/")) return HandleBlob(request, *blob, std::move(respond));
+  const std::string third = route.Part(2);
+  if (route.Is("GET", "/v1/cluster")) return respond(ShowCluster());
+  if (route.Is("GET", "/metrics")) return respond(Metrics());
+  if (route.Is("GET PUT", "/v1/blobs/*")) return HandleBlob(request, third, std::move(respond));
   if (!engine_) return respond(NotLeading());
-  if (get && request.path == "/v1/runs") return respond(ListRuns());
-  if (get && request.path == "/v1/nodes") return respond(ListNodes());
-  if (get && request.path == "/v1/devices") return respond(ListDevices());
-  if (get && request.path == "/v1/modules") {
-    ordered_json list = ordered_json::array();
-    for (const auto& [name, module] : engine_->modules()) list.push_back(JsonOf(module));
-    return respond(http::JsonReply({{"modules", list}}));
-  }
-  if (const auto name = Behind(request.path, "/v1/modules/")) return HandleModules(request, *name, std::move(respond));
-  if (const auto id = Behind(request.path, "/v1/runs/")) return HandleRuns(request, *id, std::move(respond));
-  if (const auto rest = Behind(request.path, "/v1/members/")) return HandleMember(request, *rest, std::move(respond));
-  respond(http::ErrorReply(NothingAt(request)));
+  if (route.Is("GET", "/v1/runs")) return respond(ListRuns());
+  if (route.Is("GET", "/v1/nodes")) return respond(ListNodes());
+  if (route.Is("GET", "/v1/devices")) return respond(ListDevices());
+  if (route.Is("GET", "/v1/modules")) return respond(ListModules());
+  if (route.Is("PUT DELETE", "/v1/modules/*")) return HandleModules(request, third, std::move(respond));
+  if (route.Is("GET", "/v1/runs/*/explain")) return respond(Explain(third));
+  if (route.Is("GET PUT DELETE", "/v1/runs/*")) return HandleRuns(request, third, std::move(respond));
+  if (route.Is("POST", "/v1/members/*/hello")) return Hello(third, request, std::move(respond));
+  if (route.Is("GET", "/v1/members/*/work")) return Work(third, request, std::move(respond));
+  if (route.Is("POST", "/v1/members/*/inspected")) return Inspected(third, request, respond);
+  if (route.Is("POST", "/v1/members/*/parts")) return Parts(third, request, respond);
+  if (route.Is("POST", "/v1/members/*/results")) return Results(third, request, std::move(respond));
+  respond(NothingAt(request));
 }
 
 void Manager::HandleBlob(const http::Request& request, const std::string& blob, http::Respond respond) {
   if (!modules::IsSha256(blob))
     return respond(http::ErrorReply(Fail(Errc::kInvalidArgument, "a blob is named by its SHA-256: 64 of 0-9 a-f")));
-  if (request.method != "PUT" && request.method != "GET") return respond(http::ErrorReply(NothingAt(request)));
   blob_worker_.Answer(request, blob, std::move(respond));
 }
 
@@ -104,8 +84,7 @@ void Manager::HandleModules(const http::Request& request, const std::string& nam
     if (const Status status = Step(engine::DropModule{name}, actions); !status) return respond(ErrorOf(status));
     return WhenConfirmed([name] { return http::JsonReply({{"removed", name}}); }, std::move(respond));
   }
-  if (request.method != "PUT") return respond(http::ErrorReply(NothingAt(request)));
-  const auto body = ParseBody(request.body);
+  const auto body = http::ParseObject(request.body);
   if (!body) return respond(http::ErrorReply(body.error()));
   const auto field = body->find("blob");
   if (field == body->end() || !field->is_string())
@@ -162,7 +141,7 @@ void Manager::Inspect(const std::string& name, const std::string& blob, http::Re
 }
 
 void Manager::Inspected(const std::string& name, const http::Request& request, const http::Respond& respond) {
-  const auto body = ParseBody(request.body);
+  const auto body = http::ParseObject(request.body);
   const json session = body ? body->value("session", json(0U)) : json();
   const json blob = body ? body->value("blob", json("")) : json();
   if (!session.is_number_unsigned() || !blob.is_string())
@@ -195,11 +174,9 @@ http::Reply Manager::RunReply(const std::string& id, unsigned status) const {
 }
 
 void Manager::HandleRuns(const http::Request& request, const std::string& id, http::Respond respond) {
-  if (constexpr std::string_view kExplain = "/explain"; request.method == "GET" && id.ends_with(kExplain))
-    return respond(Explain(id.substr(0, id.size() - kExplain.size())));
   engine::ClusterActions actions;
   if (request.method == "PUT") {
-    const auto body = ParseBody(request.body);
+    const auto body = http::ParseObject(request.body);
     auto run = body ? RequestOf(*body) : Result<engine::RunRequest>(body.error());
     if (!run) return respond(http::ErrorReply(run.error()));
     if (const Status status = Step(engine::SubmitRun{id, std::move(*run)}, actions); !status)
@@ -210,8 +187,7 @@ void Manager::HandleRuns(const http::Request& request, const std::string& id, ht
     if (const Status status = Step(engine::RemoveRun{id}, actions); !status) return respond(ErrorOf(status));
     return WhenConfirmed([id] { return http::JsonReply({{"removed", id}}); }, std::move(respond));
   }
-  if (request.method != "GET") return respond(http::ErrorReply(NothingAt(request)));
-  const auto wait_ms = QueryNumber(request.query, "wait_ms");
+  const auto wait_ms = http::QueryNumber(request.query, "wait_ms", 0);
   if (!wait_ms) return respond(http::ErrorReply(wait_ms.error()));
   Wait(
       [this, id] {
@@ -221,20 +197,8 @@ void Manager::HandleRuns(const http::Request& request, const std::string& id, ht
       [this, id] { return RunReply(id, 200); }, std::move(respond), milliseconds(std::min(*wait_ms, kWaitMsMax)));
 }
 
-void Manager::HandleMember(const http::Request& request, const std::string& rest, http::Respond respond) {
-  const std::size_t slash = rest.find('/');
-  const std::string name = rest.substr(0, slash);
-  const std::string what = slash == std::string::npos ? "" : rest.substr(slash + 1);
-  if (request.method == "POST" && what == "hello") return Hello(name, request, std::move(respond));
-  if (request.method == "GET" && what == "work") return Work(name, request, std::move(respond));
-  if (request.method == "POST" && what == "inspected") return Inspected(name, request, respond);
-  if (request.method == "POST" && what == "parts") return Parts(name, request, respond);
-  if (request.method == "POST" && what == "results") return Results(name, request, std::move(respond));
-  respond(http::ErrorReply(NothingAt(request)));
-}
-
 void Manager::Hello(const std::string& name, const http::Request& request, http::Respond respond) {
-  const auto body = ParseBody(request.body);
+  const auto body = http::ParseObject(request.body);
   if (!body) return respond(http::ErrorReply(body.error()));
   engine::NodeHello hello;
   hello.node.name = name;
@@ -255,8 +219,8 @@ void Manager::Hello(const std::string& name, const http::Request& request, http:
 }
 
 void Manager::Work(const std::string& name, const http::Request& request, http::Respond respond) {
-  const auto session = QueryNumber(request.query, "session");
-  const auto wait_ms = QueryNumber(request.query, "wait_ms");
+  const auto session = http::QueryNumber(request.query, "session", 0);
+  const auto wait_ms = http::QueryNumber(request.query, "wait_ms", 0);
   if (!session || !wait_ms) return respond(http::ErrorReply(session ? wait_ms.error() : session.error()));
   engine::ClusterActions actions;
   if (const Status status = Step(engine::NodeHeard{name, *session}, actions); !status) return respond(ErrorOf(status));
@@ -288,7 +252,7 @@ void Manager::Work(const std::string& name, const http::Request& request, http::
 }
 
 void Manager::Parts(const std::string& name, const http::Request& request, const http::Respond& respond) {
-  const auto body = ParseBody(request.body);
+  const auto body = http::ParseObject(request.body);
   if (!body) return respond(http::ErrorReply(body.error()));
   const json session = body->value("session", json()), device = body->value("device", json("")),
              driver = body->value("driver", json(""));
@@ -314,7 +278,7 @@ void Manager::Parts(const std::string& name, const http::Request& request, const
 }
 
 void Manager::Results(const std::string& name, const http::Request& request, http::Respond respond) {
-  const auto body = ParseBody(request.body);
+  const auto body = http::ParseObject(request.body);
   if (!body) return respond(http::ErrorReply(body.error()));
   const auto session = body->find("session");
   if (session == body->end() || !session->is_number_unsigned())
@@ -377,6 +341,12 @@ http::Reply Manager::ListNodes() const {
     if (status.offer) list.back()["parts"] = JsonOf(*status.offer);
   }
   return http::JsonReply({{"nodes", std::move(list)}});
+}
+
+http::Reply Manager::ListModules() const {
+  ordered_json list = ordered_json::array();
+  for (const auto& [name, module] : engine_->modules()) list.push_back(JsonOf(module));
+  return http::JsonReply({{"modules", list}});
 }
 
 http::Reply Manager::ListDevices() const {

@@ -5,12 +5,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
-#include <charconv>
-
 #include "daemon/json_fields.h"
 #include "daemon/status_json.h"
 #include "http/json_api.h"
+#include "http/route.h"
 #include "platform/clock.h"
 
 namespace weir::daemon {
@@ -18,42 +16,11 @@ namespace {
 
 using http::ErrorReply;
 using http::JsonReply;
+using http::QueryFlag;
+using http::QueryNumber;
 using http::Reply;
 using http::Request;
 using nlohmann::ordered_json;
-
-/// "/v1/vgpus/a/pause" → "v1", "vgpus", "a", "pause". At most kPartsMax parts are kept; a longer path matches no route.
-constexpr std::size_t kPartsMax = 6;  // one more than the longest route has
-struct Parts {
-  std::array<std::string_view, kPartsMax> part{};
-  std::size_t count = 0;
-  explicit Parts(std::string_view path) {
-    while (!path.empty() && count < kPartsMax) {
-      if (path.front() == '/') path.remove_prefix(1);
-      const std::size_t end = std::min(path.find('/'), path.size());
-      if (end > 0) part[count++] = path.substr(0, end);
-      path.remove_prefix(end);
-    }
-  }
-};
-
-Result<std::uint64_t> QueryNumber(std::string_view query, std::string_view name, std::uint64_t preset) {
-  while (!query.empty()) {
-    const std::string_view pair = query.substr(0, query.find('&'));
-    query.remove_prefix(std::min(query.size(), pair.size() + 1));
-    if (pair.size() <= name.size() || pair.substr(0, name.size()) != name || pair[name.size()] != '=') continue;
-    const std::string_view text = pair.substr(name.size() + 1);
-    std::uint64_t value = 0;
-    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (parsed.ec != std::errc{} || parsed.ptr != text.data() + text.size())
-      return Fail(Errc::kInvalidArgument, fmt::format("{}: '{}' is not a whole number", name, text));
-    return value;
-  }
-  return preset;
-}
-bool QueryFlag(std::string_view query, std::string_view name) {
-  return query.find(std::string(name) + "=true") != std::string_view::npos;
-}
 
 Result<Reply> CreateVgpu(Node& node, const Request& request) {
   WEIR_TRY(nlohmann::json body, ParseObject(request.body));
@@ -294,49 +261,41 @@ Reply DevicesReply(Node& node) {
   return JsonReply(out);
 }
 
-Result<Reply> Route(Node& node, const ControlContext& context, const Request& request) {
-  const Parts path(request.path);
-  const auto is = [&](std::string_view methods, std::initializer_list<std::string_view> parts) {
-    if (path.count != parts.size() || methods.find(request.method) == std::string_view::npos) return false;
-    std::size_t i = 0;
-    for (const std::string_view part : parts)
-      if (const std::string_view have = path.part[i++]; part != "*" && part != have) return false;
-    return true;
-  };
-  const std::string third(path.part[2]);
-  if (is("GET", {"metrics"})) return Reply{200, "text/plain; version=0.0.4", MetricsText(node)};
-  if (is("GET", {"v1", "status"})) return StatusReply(node, context);
-  if (is("GET", {"v1", "devices"})) return DevicesReply(node);
-  if (is("GET", {"v1", "policies"})) return JsonReply(PoliciesJson());
-  if (is("PUT", {"v1", "devices", "*", "policy"})) return PutPolicy(node, third, request);
-  if (is("PUT", {"v1", "devices", "*", "oversell"})) return PutOversell(node, third, request);
-  if (is("GET", {"v1", "devices", "*", "memory"})) return MemoryReply(node, third);
-  if (is("PUT", {"v1", "devices", "*", "memory"})) return PutMemory(node, third, request);
-  if (is("PUT", {"v1", "devices", "*", "memory", "used"})) return PutMemoryUsed(node, third, request);
-  if (is("PUT", {"v1", "use"})) return PutUse(node, request);
-  if (is("GET", {"v1", "memory", "params"})) return JsonReply({{"params", ToJson(core::kBalloonParams)}});
-  if (is("GET", {"v1", "oversell", "params"})) return JsonReply({{"params", ToJson(core::kOversellParams)}});
-  if (is("GET", {"v1", "events"})) return Events(node, request);
-  if (is("GET", {"v1", "peers"})) return PeersReply(context);
-  if (is("PUT", {"v1", "peers"})) return PutPeers(context, request);
-  if (is("GET POST", {"v1", "vgpus"})) return Vgpus(node, request);
-  if (is("GET PATCH DELETE", {"v1", "vgpus", "*"})) return OneVgpu(node, third, request);
-  if (is("POST", {"v1", "vgpus", "*", "pause"})) return PauseVgpu(node, third, true);
-  if (is("POST", {"v1", "vgpus", "*", "resume"})) return PauseVgpu(node, third, false);
-  if (is("GET", {"v1", "vgpus", "*", "frames"})) return Frames(node, third, request);
-  if (is("POST", {"v1", "shutdown"})) {
+Result<Reply> ReplyTo(Node& node, const ControlContext& context, const Request& request) {
+  const http::Route route(request);
+  const std::string third = route.Part(2);
+  if (route.Is("GET", "/metrics")) return Reply{200, "text/plain; version=0.0.4", MetricsText(node)};
+  if (route.Is("GET", "/v1/status")) return StatusReply(node, context);
+  if (route.Is("GET", "/v1/devices")) return DevicesReply(node);
+  if (route.Is("GET", "/v1/policies")) return JsonReply(PoliciesJson());
+  if (route.Is("PUT", "/v1/devices/*/policy")) return PutPolicy(node, third, request);
+  if (route.Is("PUT", "/v1/devices/*/oversell")) return PutOversell(node, third, request);
+  if (route.Is("GET", "/v1/devices/*/memory")) return MemoryReply(node, third);
+  if (route.Is("PUT", "/v1/devices/*/memory")) return PutMemory(node, third, request);
+  if (route.Is("PUT", "/v1/devices/*/memory/used")) return PutMemoryUsed(node, third, request);
+  if (route.Is("PUT", "/v1/use")) return PutUse(node, request);
+  if (route.Is("GET", "/v1/memory/params")) return JsonReply({{"params", ToJson(core::kBalloonParams)}});
+  if (route.Is("GET", "/v1/oversell/params")) return JsonReply({{"params", ToJson(core::kOversellParams)}});
+  if (route.Is("GET", "/v1/events")) return Events(node, request);
+  if (route.Is("GET", "/v1/peers")) return PeersReply(context);
+  if (route.Is("PUT", "/v1/peers")) return PutPeers(context, request);
+  if (route.Is("GET POST", "/v1/vgpus")) return Vgpus(node, request);
+  if (route.Is("GET PATCH DELETE", "/v1/vgpus/*")) return OneVgpu(node, third, request);
+  if (route.Is("POST", "/v1/vgpus/*/pause")) return PauseVgpu(node, third, true);
+  if (route.Is("POST", "/v1/vgpus/*/resume")) return PauseVgpu(node, third, false);
+  if (route.Is("GET", "/v1/vgpus/*/frames")) return Frames(node, third, request);
+  if (route.Is("POST", "/v1/shutdown")) {
     context.stop();
     return JsonReply({{"stopping", true}});
   }
-  return Fail(Errc::kNotFound,
-              fmt::format("no {} {} in this API; see docs/protocol/control-api.md", request.method, request.path));
+  return route.NotFound("docs/protocol/control-api.md");
 }
 
 }  // namespace
 
 Reply Control::Handle(const Request& request) noexcept {
   try {
-    auto reply = Route(node_, context_, request);
+    auto reply = ReplyTo(node_, context_, request);
     return reply ? std::move(*reply) : ErrorReply(reply.error());
   } catch (const std::exception&) {
     return {500, "application/json",

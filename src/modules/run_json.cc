@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "http/fields.h"
 #include "http/json_api.h"
 #include "modules/sha256.h"
 
@@ -29,20 +30,14 @@ Error BadField(std::string_view field, std::string_view wants) {
 }
 
 Result<std::string> TextField(const nlohmann::json& object, const char* field, std::size_t max) {
-  if (!object.contains(field)) return std::string{};
-  const auto& value = object[field];
-  if (!value.is_string()) return BadField(field, "a text");
-  auto text = value.get<std::string>();
-  if (text.size() > max) return BadField(field, fmt::format("a text of at most {} bytes", max));
+  std::string text;
+  WEIR_TRY_STATUS(http::ReadString(object, field, text, max));
   return text;
 }
 
 Result<double> NumberField(const nlohmann::json& object, const char* field, double fallback, double max) {
-  if (!object.contains(field)) return fallback;
-  const auto& value = object[field];
-  if (!value.is_number()) return BadField(field, "a number");
-  const double number = value.get<double>();
-  if (!(number >= 0) || number > max) return BadField(field, fmt::format("between 0 and {:.12g}", max));
+  double number = fallback;
+  WEIR_TRY_STATUS(http::ReadNumber(object, field, number, 0, max));
   return number;
 }
 
@@ -108,13 +103,8 @@ ordered_json CapacityJson(const core::DeviceCapacity& capacity) {
 }
 
 Result<nlohmann::json> ObjectFrom(const std::string& body, std::initializer_list<std::string_view> known) {
-  if (http::NestsTooDeep(body))
-    return Fail(Errc::kInvalidArgument, fmt::format("the body nests deeper than {} levels", http::kJsonDepthMax));
-  auto object = http::ParseJson(body);
-  if (!object.is_object()) return Fail(Errc::kInvalidArgument, "the body is not a JSON object");
-  for (const auto& [field, value] : object.items())
-    if (std::ranges::find(known, std::string_view(field)) == known.end())
-      return Fail(Errc::kInvalidArgument, "no field '" + field + "' here");
+  WEIR_TRY(nlohmann::json object, http::ParseObject(body));
+  WEIR_TRY_STATUS(http::ExpectOnly(object, known));
   return object;
 }
 

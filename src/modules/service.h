@@ -94,7 +94,6 @@ class Service {
   void ArmDeadline();
 
   // The API (service_api.cc).
-  void HandleBlob(const http::Request& request, const std::string& blob, const http::Respond& respond);
   void HandleModule(const http::Request& request, const std::string& name, http::Respond respond);
   void HandleRun(const http::Request& request, const std::string& id, http::Respond respond);
   Result<http::Reply> PutRun(const http::Request& request, const std::string& id);

@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 
+#include "http/fields.h"
 #include "http/json_api.h"
+#include "http/route.h"
 #include "modules/service.h"
 #include "modules/sha256.h"
 #include "platform/clock.h"
@@ -20,25 +21,8 @@ using nlohmann::ordered_json;
 constexpr std::size_t kStateBytesMax = 16u << 20;
 constexpr std::size_t kModulesMax = 1'000;
 constexpr std::size_t kInspectionsMax = 8;
-constexpr int kWaitMsMax = 30'000;
-
-http::Reply NotAllowed(const http::Request& request) {
-  return http::ErrorReply(
-      Fail(Errc::kInvalidArgument, request.method + " is nothing that " + request.path + " can do"));
-}
-
-/// The value of "wait_ms=N"; 0 if absent.
-Result<int> WaitOf(const std::string& query) {
-  constexpr std::string_view kField = "wait_ms=";
-  if (query.empty()) return 0;
-  int value = 0;
-  const char* end = query.data() + query.size();
-  if (query.starts_with(kField)) {
-    const auto [rest, error] = std::from_chars(query.data() + kField.size(), end, value);
-    if (error == std::errc{} && rest == end && value >= 0 && value <= kWaitMsMax) return value;
-  }
-  return Fail(Errc::kInvalidArgument, "the query is wait_ms=N with N from 0 to 30000");
-}
+constexpr std::uint64_t kWaitMsMax = 30'000;
+constexpr const char* kPage = "docs/protocol/modules-api.md";
 
 }  // namespace
 
@@ -97,31 +81,32 @@ void Service::SaveModules() {
 }
 
 void Service::Handle(const http::Request& request, http::Respond respond) {
-  constexpr std::string_view kBlobs = "/v1/blobs/", kModules = "/v1/modules/", kRuns = "/v1/runs/";
-  const std::string& path = request.path;
-  if (path.starts_with(kBlobs)) return HandleBlob(request, path.substr(kBlobs.size()), respond);
-  if (path.starts_with(kModules)) return HandleModule(request, path.substr(kModules.size()), std::move(respond));
-  if (path.starts_with(kRuns)) return HandleRun(request, path.substr(kRuns.size()), std::move(respond));
+  const http::Route route(request);
+  const std::string third = route.Part(2);
+  if (route.Is("GET PUT", "/v1/blobs/*")) return blobs_.Answer(request, third, respond);
+  if (route.Is("GET PUT DELETE", "/v1/modules/*")) return HandleModule(request, third, std::move(respond));
+  if (route.Is("GET PUT DELETE", "/v1/runs/*")) return HandleRun(request, third, std::move(respond));
   auto list = ordered_json::array();
-  if (path == "/v1/modules") {
+  if (route.Is("GET", "/v1/modules")) {
     for (const auto& [name, module] : modules_) list.push_back(ToJson(name, module));
-  } else if (path == "/v1/runs") {
+    respond(http::JsonReply({{"modules", std::move(list)}}));
+  } else if (route.Is("GET", "/v1/runs")) {
     for (const Run* run : book_.Runs()) list.push_back(ToJson(*run, platform::Now()));
-  } else if (path == "/v1/devices") {
+    respond(http::JsonReply({{"runs", std::move(list)}}));
+  } else if (route.Is("GET", "/v1/devices")) {
     for (const auto& view : book_.Devices()) list.push_back(ToJson(view, slots_.at(view.id).model));
+    ordered_json reply{{"devices", std::move(list)}};
+    if (const core::InterferenceModel* model = book_.model(); model != nullptr) reply["interference"] = ToJson(*model);
+    respond(http::JsonReply(reply));
+  } else if (route.At("/v1/blobs/*")) {
+    respond(http::ErrorReply(route.WrongMethod("GET and PUT")));
+  } else if (route.At("/v1/modules/*") || route.At("/v1/runs/*")) {
+    respond(http::ErrorReply(route.WrongMethod("GET, PUT and DELETE")));
+  } else if (route.At("/v1/modules") || route.At("/v1/runs") || route.At("/v1/devices")) {
+    respond(http::ErrorReply(route.WrongMethod("GET")));
   } else {
-    return respond(http::ErrorReply(Fail(Errc::kNotFound, "nothing at " + path)));
+    respond(http::ErrorReply(route.NotFound(kPage)));
   }
-  if (request.method != "GET") return respond(NotAllowed(request));
-  ordered_json reply{{path.substr(4), std::move(list)}};
-  if (const core::InterferenceModel* model = book_.model(); model != nullptr && path == "/v1/devices")
-    reply["interference"] = ToJson(*model);
-  respond(http::JsonReply(reply));
-}
-
-void Service::HandleBlob(const http::Request& request, const std::string& blob, const http::Respond& respond) {
-  if (request.method != "PUT" && request.method != "GET") return respond(NotAllowed(request));
-  blobs_.Answer(request, blob, respond);
 }
 
 void Service::HandleModule(const http::Request& request, const std::string& name, http::Respond respond) {
@@ -139,7 +124,6 @@ void Service::HandleModule(const http::Request& request, const std::string& name
     DropBlob(blob);
     return respond(http::JsonReply({{"removed", name}}));
   }
-  if (request.method != "PUT") return respond(NotAllowed(request));
   const auto body = ObjectFrom(request.body, {"blob"});
   if (!body) return respond(http::ErrorReply(body.error()));
   if (!body->contains("blob") || !(*body)["blob"].is_string())
@@ -208,8 +192,9 @@ void Service::HandleRun(const http::Request& request, const std::string& id, htt
     ForgetDropped(blob);
     return respond(http::JsonReply({{"removed", id}}));
   }
-  if (request.method != "GET") return respond(NotAllowed(request));
-  const auto wait = WaitOf(request.query);
+  auto wait = http::QueryNumber(request.query, "wait_ms", 0);
+  if (wait && *wait > kWaitMsMax)
+    wait = Fail(Errc::kInvalidArgument, fmt::format("wait_ms: {} is over {}", *wait, kWaitMsMax));
   if (!wait) return respond(http::ErrorReply(wait.error()));
   if (run->over() || *wait == 0) return respond(http::JsonReply(ToJson(*run, platform::Now())));
   const std::uint64_t number = ++last_number_;

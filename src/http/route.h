@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The path of a request, compared with the paths of an API.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "http/message.h"
+
+namespace weir::http {
+
+/// Refers to the request, which must outlive it.
+class Route {
+ public:
+  explicit Route(const Request& request);
+
+  /// Whether the request has this path. A part of the pattern that is '*' stands for any part.
+  [[nodiscard]] bool At(std::string_view pattern) const;
+  /// The same, and one of these methods, as "GET" or "GET PUT".
+  [[nodiscard]] bool Is(std::string_view methods, std::string_view pattern) const;
+  /// The parts of the path, from 0: of /v1/vgpus/a the part 2 is "a". Empty: there is none.
+  [[nodiscard]] std::string Part(std::size_t index) const;
+
+  /// kNotFound for a request that no path of the API takes. `page` documents the API.
+  [[nodiscard]] Error NotFound(std::string_view page) const;
+  /// kInvalidArgument: the path exists, but not for this method.
+  [[nodiscard]] Error WrongMethod(std::string_view methods) const;
+
+ private:
+  // One more than the longest path of an API has; a longer path matches none.
+  static constexpr std::size_t kPartsMax = 6;
+  struct Parts {
+    std::array<std::string_view, kPartsMax> part{};
+    std::size_t count = 0;
+    explicit Parts(std::string_view path);
+  };
+
+  const Request& request_;
+  Parts parts_;
+};
+
+}  // namespace weir::http
