@@ -111,8 +111,10 @@ Result<engine::RunRequest> RequestOf(const json& body) {
   WEIR_TRY_STATUS(ReadString(body, "arguments", request.arguments));
   WEIR_TRY_STATUS(ReadString(body, "input", request.input));
   WEIR_TRY_STATUS(ReadNumber(body, "seconds_max", request.seconds_max));
-  if (!body.contains("need")) return request;
-  WEIR_TRY(request.need_alone, TakeNeed(body["need"], request.need));
+  if (body.contains("need")) {
+    WEIR_TRY(request.need_alone, TakeNeed(body["need"], request.need));
+  }
+  if (request.module.empty()) return Fail(Errc::kInvalidArgument, "'module' is needed: the name of a module");
   return request;
 }
 

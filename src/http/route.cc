@@ -28,6 +28,7 @@ bool Route::At(std::string_view pattern) const {
 }
 
 bool Route::Is(std::string_view methods, std::string_view pattern) const {
+  if (request_.method.find(' ') != std::string::npos) return false;
   const std::string words = " " + std::string(methods) + " ";
   return words.find(" " + request_.method + " ") != std::string::npos && At(pattern);
 }
