@@ -10,8 +10,8 @@
 #include "cli/common/snapshot.h"
 #include "cli/common/terminal.h"
 #include "cli/common/text_units.h"
-#include "cli/opencl_devices.h"
 #include "cli/options.h"
+#include "device/opencl_devices.h"
 
 namespace weir::cli {
 namespace {
@@ -68,7 +68,7 @@ Result<int> ShowMemoryParams(const Session& session, const MemoryFlags& flags) {
 /// The memory size of the first OpenCL device.
 Result<Bytes> SizeOfDevice() {
   WEIR_TRY(const std::filesystem::path self, SelfExecutable());
-  const auto devices = ListOpenClDevices(FindHelper(self, kExecutor));
+  const auto devices = device::ListOpenClDevices(FindHelper(self, kExecutor));
   if (!devices || devices->empty() || devices->front().memory_bytes == 0)
     return Fail(Errc::kInvalidArgument, "the device's memory size is unknown; give --size");
   return Bytes{devices->front().memory_bytes};

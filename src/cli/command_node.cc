@@ -13,8 +13,8 @@
 #include "cli/common/text_units.h"
 #include "cli/common/version.h"
 #include "cli/common/views.h"
-#include "cli/opencl_devices.h"
 #include "cli/options.h"
+#include "device/opencl_devices.h"
 #include "tools/doctor/debug_report.h"
 
 namespace weir::cli {
@@ -50,11 +50,11 @@ Result<int> ShowStatus(const Session& session) {
 Result<int> ShowDevices(const Session& session) {
   WEIR_TRY(json reply, session.client().Get("/v1/devices"));
   WEIR_TRY(const auto self, SelfExecutable());
-  const auto opencl = ListOpenClDevices(FindHelper(self, kExecutor));
+  const auto opencl = device::ListOpenClDevices(FindHelper(self, kExecutor));
   if (session.json) {
     json& list = reply["opencl_devices"] = json::array();
     if (opencl)
-      for (const OpenClDevice& d : *opencl)
+      for (const device::OpenClDevice& d : *opencl)
         list.push_back({{"library", d.library},
                         {"number", d.number},
                         {"uuid", d.uuid},
@@ -89,7 +89,7 @@ Result<int> ShowDevices(const Session& session) {
     return 0;
   }
   Table drivers({{"OPENCL DEVICE"}, {"DRIVER"}, {"UNITS", Table::Align::kRight}, {"MEMORY", Table::Align::kRight}});
-  for (const OpenClDevice& d : *opencl)
+  for (const device::OpenClDevice& d : *opencl)
     drivers.Add({{d.name, Style::kStrong},
                  {fmt::format("{} {}", d.library, d.number)},
                  {fmt::format("{}", d.compute_units)},

@@ -13,10 +13,10 @@
 #include "cli/common/text_units.h"
 #include "cli/options.h"
 #include "cli/private_daemon.h"
-#include "cli/serve_devices.h"
 #include "cluster/addresses.h"
 #include "core/placement/placement_table.h"
 #include "daemon/serve.h"
+#include "device/find.h"
 #include "modules/blob_keeper.h"
 #include "net/keys.h"
 #include "net/tcp_stream.h"
@@ -325,7 +325,14 @@ void AddServe(Command app, Session& session) {
       options.executor = FindHelper(self, kExecutor);
       options.opencl_library = flags->opencl_library;
       options.kernel_timeout = flags->kernel_timeout;
-      WEIR_TRY_STATUS(AddDevices(flags->devices, self, flags->nvml_library, options));
+      WEIR_TRY_STATUS(device::AddDevices(flags->devices,
+                                         {.memory_program = FindHelper(self, kGpuMemory),
+                                          .account_program = FindHelper(self, kGpuAccount),
+                                          .emulator_program = FindEmulator(self),
+                                          .emulated_drivers = FindEmulatedDrivers(self),
+                                          .nvml_library = flags->nvml_library,
+                                          .run_dir = options.run_dir},
+                                         options.devices));
       WEIR_TRY_STATUS(AddPortals(*flags, self, options));
       WEIR_TRY_STATUS(AddGuests(*flags, self, options));
       WEIR_TRY_STATUS(AddPeers(*flags, self, options));

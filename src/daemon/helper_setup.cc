@@ -107,25 +107,6 @@ std::vector<std::string> ArgvOf(const ModulesSetup& setup, const std::string& ru
   return argv;
 }
 
-std::vector<std::string> ArgvOf(const GpuMemorySetup& setup, const std::string& control, int parent) {
-  std::vector<std::string> argv{setup.program, "--gpu",      setup.gpu,
-                                "--device",    setup.device, "--control",
-                                control,       "--parent",   std::to_string(parent)};
-  if (!setup.nvml_library.empty()) argv.insert(argv.end(), {"--library", setup.nvml_library});
-  return argv;
-}
-
-std::vector<std::string> ArgvOf(const AccountSetup& setup, const std::string& control, int parent) {
-  std::vector<std::string> argv{setup.program, "--control", control, "--parent", std::to_string(parent)};
-  argv.insert(argv.end(), setup.source.begin(), setup.source.end());
-  for (const std::string& device : setup.devices) argv.insert(argv.end(), {"--device", device});
-  return argv;
-}
-
-std::vector<std::string> ArgvOf(const EmulatorSetup& setup, int parent) {
-  return {setup.program, "--devices", setup.description, "--socket", setup.socket, "--parent", std::to_string(parent)};
-}
-
 std::string PeerSocket(const std::string& run_dir, std::size_t index) {
   return run_dir + "/peer-" + std::to_string(index) + ".sock";
 }

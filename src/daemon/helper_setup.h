@@ -73,28 +73,6 @@ struct ModulesSetup {
   std::vector<std::string> options{};  // further command-line options of weir-modules
 };
 
-/// The watcher of a real GPU's memory in use (docs/memory.md, "What others hold").
-struct GpuMemorySetup {
-  std::string program;       // weir-gpu-memory
-  std::string gpu;           // in NVML's notation: an index, a UUID or a PCI address
-  std::string nvml_library;  // empty: the system's
-  std::string device;        // the device's name on this node
-};
-
-/// Emulated GPUs (docs/emulated-gpu.md).
-struct EmulatorSetup {
-  std::string program;      // weir-emulated-gpu
-  std::string description;  // of its devices: a file, or the name of a built-in description
-  std::string socket;       // where drivers connect
-};
-
-/// Reports to the daemon how long each process has used devices (docs/accounting.md).
-struct AccountSetup {
-  std::string program;               // weir-gpu-account
-  std::vector<std::string> source;   // options that select where the account is read
-  std::vector<std::string> devices;  // the daemon's device names, in the order of the source's devices
-};
-
 /// `run_dir` and `control` are the daemon's run folder and control socket; `parent` is its pid.
 std::vector<std::string> ArgvOf(const PortalSetup& setup, const std::string& run_dir, int parent);
 std::vector<std::string> ArgvOf(const GuestSetup& setup, const std::string& run_dir, int parent);
@@ -102,9 +80,6 @@ std::vector<std::string> ArgvOf(const MemberSetup& setup, const std::string& run
                                 int parent);
 std::vector<std::string> ArgvOf(const PeerSetup& setup, const std::string& socket, int parent);
 std::vector<std::string> ArgvOf(const ModulesSetup& setup, const std::string& run_dir, int parent);
-std::vector<std::string> ArgvOf(const EmulatorSetup& setup, int parent);
-std::vector<std::string> ArgvOf(const AccountSetup& setup, const std::string& control, int parent);
-std::vector<std::string> ArgvOf(const GpuMemorySetup& setup, const std::string& control, int parent);
 
 /// PeerSocket: the socket of the relay to the peer number `index`. PeerListOf: the file that lists the cluster's peers.
 /// The last one: the sockets of `count` relays.

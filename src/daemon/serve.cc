@@ -22,7 +22,6 @@
 namespace weir::daemon {
 namespace {
 
-constexpr const char* kSoftware = "software";
 
 struct Places {
   std::string run_dir;
@@ -44,22 +43,27 @@ Result<Places> Prepare(ServeOptions& options) {
 
 /// The devices to share; the options that are common to all are applied to each.
 std::vector<DeviceSetup> DevicesOf(const ServeOptions& options) {
-  std::vector<DeviceSetup> devices = options.devices;
-  if (devices.empty()) devices.push_back(EmbeddedDevice());
-  for (DeviceSetup& device : devices) {
-    if (device.spec.kind == kSoftware) device.spec.cpus = options.device_cpus;
-    device.executors.program = options.executor;
-    if (device.executors.library.empty()) device.executors.library = options.opencl_library;
-    device.executors.cpus = static_cast<unsigned>(device.spec.cpus.size());
-    device.executors.kernel_timeout = options.kernel_timeout;
+  std::vector<device::Device> devices = options.devices.devices;
+  if (devices.empty()) devices.push_back(device::EmbeddedDevice());
+  std::vector<DeviceSetup> setups;
+  for (device::Device& device : devices) {
+    if (device.spec.kind == device::kSoftware) device.spec.cpus = options.device_cpus;
+    ExecutorSetup executors{.program = options.executor,
+                            .library = device.driver.library,
+                            .device = device.driver.device,
+                            .environment = device.driver.environment};
+    if (executors.library.empty()) executors.library = options.opencl_library;
+    executors.cpus = static_cast<unsigned>(device.spec.cpus.size());
+    executors.kernel_timeout = options.kernel_timeout;
+    setups.push_back({.spec = device.spec, .executors = std::move(executors), .environment = device.environment});
   }
-  return devices;
+  return setups;
 }
 
 /// Text for messages: "device 'embedded', 2 CPUs", "4 devices, emulated".
 std::string DescribeDevices(const std::vector<engine::DeviceStatus>& devices) {
   const engine::DeviceSpec& first = devices.front().spec;
-  if (devices.size() == 1 && first.kind == kSoftware)
+  if (devices.size() == 1 && first.kind == device::kSoftware)
     return "device '" + first.name + "', " + std::to_string(first.cpus.size()) + " CPUs";
   if (devices.size() == 1) return "device '" + first.name + "', " + first.kind;
   std::string text = std::to_string(devices.size()) + " devices:";
@@ -103,8 +107,6 @@ class IdleWatch {
 
 }  // namespace
 
-DeviceSetup EmbeddedDevice() { return {.spec = {.name = "embedded", .kind = kSoftware, .cpus = {}}, .executors = {}}; }
-
 Status Serve(const ServeOptions& given) {
   ServeOptions options = given;
   WEIR_TRY_STATUS(CheckCpus(options));
@@ -140,7 +142,7 @@ Status Serve(const ServeOptions& given) {
     if (wants_parts) device.executors.peer_list = PeerListOf(places.run_dir);
   }
   std::vector<std::unique_ptr<SupervisedProcess>> kept;
-  for (const EmulatorSetup& setup : options.emulators) {
+  for (const device::Emulator& setup : options.devices.emulators) {
     WEIR_TRY(auto emulator, SupervisedProcess::Start(loop, "emulator of GPUs", ArgvOf(setup, ::getpid())));
     kept.push_back(std::move(emulator));
   }
@@ -196,12 +198,12 @@ Status Serve(const ServeOptions& given) {
                                                     ArgvOf(*options.modules, places.run_dir, ::getpid())));
     kept.push_back(std::move(service));
   }
-  for (const GpuMemorySetup& setup : options.gpu_memory) {
+  for (const device::MemoryWatch& setup : options.devices.memory) {
     WEIR_TRY(auto watch, SupervisedProcess::Start(loop, "watch over the memory of " + setup.device,
                                                   ArgvOf(setup, places.socket, ::getpid())));
     kept.push_back(std::move(watch));
   }
-  for (const AccountSetup& setup : options.accounts) {
+  for (const device::Account& setup : options.devices.accounts) {
     WEIR_TRY(auto account, SupervisedProcess::Start(loop, "account of " + setup.devices.front(),
                                                     ArgvOf(setup, places.socket, ::getpid())));
     kept.push_back(std::move(account));

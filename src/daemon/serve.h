@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "daemon/helper_setup.h"
 #include "daemon/node.h"
+#include "device/device.h"
 
 namespace weir::daemon {
 
@@ -18,7 +19,7 @@ struct ServeOptions {
   std::string run_dir;                // for sockets; empty: platform::DefaultRunDir()
   std::string state_dir;              // for saved state; empty: platform::DefaultStateDir()
   std::string socket;                 // control socket; empty: RUN_DIR/control.sock
-  std::vector<DeviceSetup> devices;   // devices to share; empty: the embedded device
+  device::Devices devices;            // to share, and their helpers; empty: the embedded device
   std::vector<int> device_cpus;       // CPUs that make up the embedded device; empty: all this process may use
   std::string executor;               // the executor program; empty: no OpenCL
   std::string opencl_library;         // the vendor's OpenCL library; empty: the first that works
@@ -34,17 +35,9 @@ struct ServeOptions {
 
   /// Runs kernels of modules in a vGPU; empty: no module service.
   std::optional<ModulesSetup> modules{};
-  /// Emulated devices.
-  std::vector<EmulatorSetup> emulators{};
-  /// Memory watchers of real GPUs.
-  std::vector<GpuMemorySetup> gpu_memory{};
-  std::vector<AccountSetup> accounts{};
   /// Checks whether the portals' addresses are free. Called once the folders are locked. Empty: no check.
   std::function<Status()> may_listen{};
 };
-
-/// The embedded device: this machine's CPUs, with Mesa's software renderer and PoCL.
-DeviceSetup EmbeddedDevice();
 
 /// Serves until SIGINT, SIGTERM, a shutdown request or, if enabled, idleness. Errors: kBusy if another daemon uses the
 /// run folder or the state folder; kInvalidArgument for invalid options; kProtocol or kVersionMismatch for an

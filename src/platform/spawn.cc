@@ -68,8 +68,10 @@ std::vector<char*> EnvironmentWith(const std::vector<std::string>& changes) {
   const bool kept = spec.kept_fd < 0 || ::fcntl(spec.kept_fd, F_SETFD, 0) == 0;
   const bool piped = spec.piped_fd < 0 || (::dup2(spec.piped_fd, STDIN_FILENO) == STDIN_FILENO &&
                                            ::dup2(spec.piped_fd, STDOUT_FILENO) == STDOUT_FILENO);
+  const bool heard = spec.output_fd < 0 || (::dup2(spec.output_fd, STDOUT_FILENO) == STDOUT_FILENO &&
+                                            ::dup2(spec.output_fd, STDERR_FILENO) == STDERR_FILENO);
   const bool confined = changed && (!spec.confined || Confine());
-  if (confined && kept && piped) ::execve(argv[0], argv.data(), environment.data());
+  if (confined && kept && piped && heard) ::execve(argv[0], argv.data(), environment.data());
   const int error = errno;
   [[maybe_unused]] const ssize_t told = ::write(error_fd, &error, sizeof error);
   ::_exit(127);

@@ -145,16 +145,6 @@ Result<NamedValue> ParseNamedValue(std::string_view text) {
   return NamedValue{std::move(name), std::string(value)};
 }
 
-std::vector<std::string> SplitList(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  while (true) {
-    const std::size_t end = text.find(separator);
-    parts.emplace_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
-
 std::string FormatBytes(Bytes bytes) {
   constexpr std::array kUnits{"", "K", "M", "G", "T", "P"};
   double amount = static_cast<double>(bytes.count);

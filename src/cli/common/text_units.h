@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/split.h"
 #include "base/units.h"
 
 namespace weir::cli {
@@ -32,8 +33,6 @@ Result<MemoryRange> ParseMemoryRange(std::string_view text);   // MIN:MAX, or ju
 Result<std::vector<int>> ParseCpuList(std::string_view text);  // 0-1,4
 Result<Duration> ParseDuration(std::string_view text);         // 15 (seconds), 1.5s, 250ms, 2m, 30d
 Result<NamedValue> ParseNamedValue(std::string_view text);     // period_ms=1, sync=finish
-
-std::vector<std::string> SplitList(std::string_view text, char separator = ',');
 
 std::string FormatBytes(Bytes bytes);        // "1.5G"; "0" is "0"
 std::string FormatDuration(Duration span);   // "1 h 3 min", "12 s", "350 ms"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/drm_device.h"
+#include "device/drm_device.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "tests/harness/temp_folder.h"
 
-namespace weir::cli {
+namespace weir::device {
 namespace {
 
 namespace fs = std::filesystem;
@@ -49,4 +49,4 @@ TEST_F(DrmDevices, AnUnknownOneIsRefusedWithTheChoices) {
 }
 
 }  // namespace
-}  // namespace weir::cli
+}  // namespace weir::device

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "cli/common/device_lines.h"
+#include "device/device_lines.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace weir::cli;
+  using namespace weir::device;
   if (size == 0) return 0;
   const std::string line(reinterpret_cast<const char*>(data + 1), size - 1);
   if (data[0] % 2 == 0) {

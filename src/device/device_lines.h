@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 
-namespace weir::cli {
+namespace weir::device {
 
 /// A GPU as weir-gpu-memory prints it: UUID, PCI address and model, separated by tabs. Fields may be empty.
 struct GpuIdentity {
@@ -22,4 +22,4 @@ struct EmulatedIdentity {
 };
 Result<EmulatedIdentity> ParseEmulatedIdentity(const std::string& line);
 
-}  // namespace weir::cli
+}  // namespace weir::device

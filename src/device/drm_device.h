@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 
-namespace weir::cli {
+namespace weir::device {
 
 struct DrmDevice {
   std::string pci;     // as 0000:03:00.0
@@ -18,4 +18,4 @@ struct DrmDevice {
 /// /sys/class/drm. kNotFound says which there are.
 Result<DrmDevice> FindDrmDevice(const std::string& wanted, const std::string& folder);
 
-}  // namespace weir::cli
+}  // namespace weir::device

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/opencl_devices.h"
+#include "device/opencl_devices.h"
 
 #include <gtest/gtest.h>
 
-namespace weir::cli {
+namespace weir::device {
 namespace {
 
 TEST(OpenClDevices, AreReadFromTheExecutorsList) {
@@ -24,4 +24,4 @@ TEST(OpenClDevices, AMissingProgramIsReported) {
 }
 
 }  // namespace
-}  // namespace weir::cli
+}  // namespace weir::device

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/drm_device.h"
+#include "device/drm_device.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <vector>
 
-namespace weir::cli {
+namespace weir::device {
 namespace {
 
 namespace fs = std::filesystem;
@@ -63,4 +63,4 @@ Result<DrmDevice> FindDrmDevice(const std::string& wanted, const std::string& fo
                                    (known.empty() ? folder + " lists none" : "there are: " + known));
 }
 
-}  // namespace weir::cli
+}  // namespace weir::device

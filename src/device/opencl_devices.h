@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 
-namespace weir::cli {
+namespace weir::device {
 
 struct OpenClDevice {
   std::string library, vendor, name;
@@ -22,4 +22,4 @@ Result<std::vector<OpenClDevice>> ListOpenClDevices(const std::string& executor)
 /// Parses the list's lines: fields separated by tabs. Malformed lines are skipped.
 std::vector<OpenClDevice> ParseOpenClDevices(const std::string& text);
 
-}  // namespace weir::cli
+}  // namespace weir::device

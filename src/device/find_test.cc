@@ -1,43 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/serve_devices.h"
+#include "device/find.h"
 
 #include <gtest/gtest.h>
 
-#include "cli/common/device_lines.h"
+#include "device/device_lines.h"
 
-namespace weir::cli {
+namespace weir::device {
 namespace {
 
-Status Add(const std::vector<std::string>& wanted, daemon::ServeOptions& options) {
-  return AddDevices(wanted, "/nowhere/bin/weir", "", options);
+Status Add(const std::vector<std::string>& wanted, Devices& devices) { return AddDevices(wanted, {}, devices); }
+
+TEST(FindDevices, EmbeddedIsADeviceLikeOthers) {
+  Devices devices;
+  ASSERT_TRUE(Add({"embedded"}, devices));
+  ASSERT_EQ(devices.devices.size(), 1U);
+  EXPECT_EQ(devices.devices[0].spec.name, "embedded");
+  EXPECT_EQ(devices.devices[0].spec.kind, "software");
 }
 
-TEST(ServeDevices, EmbeddedIsADeviceLikeOthers) {
-  daemon::ServeOptions options;
-  ASSERT_TRUE(Add({"embedded"}, options));
-  ASSERT_EQ(options.devices.size(), 1U);
-  EXPECT_EQ(options.devices[0].spec.name, "embedded");
-  EXPECT_EQ(options.devices[0].spec.kind, "software");
-}
-
-TEST(ServeDevices, ADeviceThatIsGivenTwiceIsRefused) {
-  daemon::ServeOptions options;
-  const Status added = Add({"embedded", "embedded"}, options);
+TEST(FindDevices, ADeviceThatIsGivenTwiceIsRefused) {
+  Devices devices;
+  const Status added = Add({"embedded", "embedded"}, devices);
   ASSERT_FALSE(added);
   EXPECT_EQ(added.error().code, Errc::kInvalidArgument);
 }
 
-TEST(ServeDevices, AnUnknownDeviceIsRefusedWithTheChoices) {
+TEST(FindDevices, AnUnknownDeviceIsRefusedWithTheChoices) {
   for (const char* text : {"", "nvidia", "nvidia:", "amd:0", "Embedded", "emulated", "emulated:"}) {
-    daemon::ServeOptions options;
-    const Status added = Add({text}, options);
+    Devices devices;
+    const Status added = Add({text}, devices);
     ASSERT_FALSE(added) << text;
     EXPECT_EQ(added.error().code, Errc::kInvalidArgument) << text;
     EXPECT_NE(added.error().message.find("embedded, nvidia:GPU"), std::string::npos) << added.error().message;
   }
 }
 
-TEST(ServeDevices, AnIdentityHasThreeFieldsThatMayBeEmpty) {
+TEST(FindDevices, AnIdentityHasThreeFieldsThatMayBeEmpty) {
   const auto known = ParseGpuIdentity("GPU-0f0f\t0000:65:00.0\tCard");
   ASSERT_TRUE(known);
   EXPECT_EQ(known->uuid, "GPU-0f0f");
@@ -49,7 +47,7 @@ TEST(ServeDevices, AnIdentityHasThreeFieldsThatMayBeEmpty) {
   EXPECT_FALSE(ParseGpuIdentity("Segmentation fault"));
 }
 
-TEST(ServeDevices, AnEmulatedDeviceHasAUuidAndASize) {
+TEST(FindDevices, AnEmulatedDeviceHasAUuidAndASize) {
   const auto known = ParseEmulatedIdentity("Card (emulated)\t0f0f0f0f\t0000:01:00.0\t1024");
   ASSERT_TRUE(known);
   EXPECT_EQ(known->model, "Card (emulated)");
@@ -60,12 +58,12 @@ TEST(ServeDevices, AnEmulatedDeviceHasAUuidAndASize) {
     EXPECT_FALSE(ParseEmulatedIdentity(line)) << line;
 }
 
-TEST(ServeDevices, WithoutTheEmulatorItsDevicesAreRefused) {
-  daemon::ServeOptions options;
-  const Status added = Add({"emulated:four-cards"}, options);
+TEST(FindDevices, WithoutTheEmulatorItsDevicesAreRefused) {
+  Devices devices;
+  const Status added = Add({"emulated:four-cards"}, devices);
   ASSERT_FALSE(added);
   EXPECT_EQ(added.error().code, Errc::kUnavailable);
 }
 
 }  // namespace
-}  // namespace weir::cli
+}  // namespace weir::device

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/common/device_lines.h"
+#include "device/device_lines.h"
 
 #include <charconv>
 #include <vector>
 
-#include "cli/common/text_units.h"
+#include "base/split.h"
 
-namespace weir::cli {
+namespace weir::device {
 
 Result<EmulatedIdentity> ParseEmulatedIdentity(const std::string& line) {
   const std::vector<std::string> fields = SplitList(line, '\t');
@@ -27,4 +27,4 @@ Result<GpuIdentity> ParseGpuIdentity(const std::string& line) {
   return GpuIdentity{.uuid = fields[0], .pci = fields[1], .model = fields[2]};
 }
 
-}  // namespace weir::cli
+}  // namespace weir::device
