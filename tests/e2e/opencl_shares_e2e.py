@@ -18,6 +18,7 @@ LONGER = {**LONG, "items": 1 << 22}
 
 
 class OpenClShares(emulated.WithEmulatedNode, OpenClTenants):
+    prompt_if_permitted = True
     description = emulated.CARD + emulated.LONG_FRAMES + KERNELS
 
     def shares_settle(self, wanted, delta, seconds, pids=None, books=False):

@@ -15,6 +15,7 @@ GAME = ["glmark2", "-b", "shading:shading=phong:duration=600", "-s", "400x300"]
 
 
 class Overselling(emulated.WithEmulatedNode):
+    prompt_if_permitted = True
     description = emulated.CARD + emulated.LONG_FRAMES
 
     def weir(self, *arguments):

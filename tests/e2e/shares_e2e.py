@@ -8,6 +8,7 @@ import weir_e2e as e2e
 
 
 class Shares(emulated.WithEmulatedNode):
+    prompt_if_permitted = True
     description = emulated.CARD + emulated.LONG_FRAMES
 
     def three(self, policy):
@@ -91,6 +92,8 @@ class Shares(emulated.WithEmulatedNode):
 
 
 class Caps(emulated.WithEmulatedNode):
+    prompt_if_permitted = True
+
     def test_a_cap_holds_for_a_vgpu_alone_and_can_be_changed_while_it_runs(self):
         self.node.policy("none")
         self.node.create("capped", cap=0.2)

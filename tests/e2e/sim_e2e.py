@@ -17,6 +17,7 @@ from traces import Traces
 
 
 class Replay(Traces):
+    prompt_if_permitted = True
     # Frames that are long beside the time until a program of a busy host is given a processor: two of each program's are
     # always queued, so that the device does not wait for the host.
     description = emulated.CARD + ('[[program]]\nname = "glmark2-es2"\nframe = "15 ms"\ndrawn = false\n'
@@ -31,23 +32,9 @@ class Replay(Traces):
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
-    def setUp(self):
-        self.prompt = self.run_promptly(True)
-        self.addCleanup(self.run_promptly, False)
-        super().setUp()
-
-    def run_promptly(self, wanted):
-        """What is started next, the daemon and the programs, does not wait for what else the host does. It takes little of the
-        processors. False: not permitted."""
-        try:
-            os.sched_setscheduler(0, os.SCHED_RR if wanted else os.SCHED_OTHER, os.sched_param(5 if wanted else 0))
-        except PermissionError:
-            return False
-        return True
-
     def test_the_model_shows_what_was_recorded(self):
         self.run_all()
-        self.run_promptly(False)
+        emulated.run_promptly(False)
         # The device always has work queued and does not wait for the host.
         self.compare("none")
         # A frame that is delayed to keep a pace is late where the host wakes its program late.
