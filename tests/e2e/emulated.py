@@ -113,6 +113,8 @@ class WithEmulatedNode(e2e.WithNode):
 
         def used():
             after, span = self.node.used_ns(device), time.monotonic() - start
-            return {name: sum(after[pid] - before[pid] for pid in mine) / span / 1e9 for name, mine in pids.items()}
+            # The emulator knows no process that has not begun to use it.
+            used_by = {name: sum(after.get(pid, 0) - before.get(pid, 0) for pid in mine) for name, mine in pids.items()}
+            return {name: ns / span / 1e9 for name, ns in used_by.items()}
 
         return settle(used, seconds, check)
