@@ -9,8 +9,8 @@
 
 namespace weir::cli {
 
-void PrintJson(const nlohmann::json& json) {
-  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+void PrintJson(const nlohmann::json& value) {
+  fmt::print("{}\n", value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 void Say(const std::string& message) { fmt::print(stderr, "weir: {}\n", Printable(message)); }

@@ -15,7 +15,7 @@ struct PlanCacheRig {
   static constexpr std::uint64_t kGroups = 4096, kLocal = 64, kBytes = kGroups * kLocal * 4;
 
   PlanCacheRig() {
-    DrawnKernel kernel;
+    kernel::DrawnKernel kernel;
     const auto from = kernel.Buffer(), to = kernel.Buffer();
     const auto n = kernel.Scalar();
     kernel.Scalar();

@@ -10,7 +10,7 @@
 namespace weir::core {
 namespace {
 
-constexpr Duration kInterval = microseconds(16'667);
+constexpr Duration kFrameInterval = microseconds(16'667);
 
 /// A program whose frames take `work`, whose presents take `present`, and whose sleeps end late by `late`.
 struct Loop {
@@ -18,7 +18,7 @@ struct Loop {
   Instant now = InstantFromNs(1'000'000'000);
   std::vector<Instant> ends;
 
-  void Frame(Duration work, Duration present, Duration late = {}, Duration interval = kInterval) {
+  void Frame(Duration work, Duration present, Duration late = {}, Duration interval = kFrameInterval) {
     now += work;
     const Instant submit = pacer.SubmitAt(interval);
     if (submit > now) {
@@ -43,7 +43,7 @@ TEST(FramePacer, TheFirstFrameIsNotDelayed) {
 TEST(FramePacer, FramesEndOneIntervalApart) {
   Loop loop;
   for (int i = 0; i < 100; ++i) loop.Frame(milliseconds(5), milliseconds(2));
-  for (std::size_t i = 30; i < 100; ++i) EXPECT_EQ(loop.Latency(i), kInterval) << i;
+  for (std::size_t i = 30; i < 100; ++i) EXPECT_EQ(loop.Latency(i), kFrameInterval) << i;
 }
 
 TEST(FramePacer, PredictsThePresentByTheMeanOfTheLastTwenty) {
@@ -57,20 +57,20 @@ TEST(FramePacer, PredictsThePresentByTheMeanOfTheLastTwenty) {
 TEST(FramePacer, CompensatesForLateWakeUps) {
   Loop loop;
   for (int i = 0; i < 100; ++i) loop.Frame(milliseconds(5), milliseconds(2), microseconds(400));
-  EXPECT_EQ(loop.Span() / 99, kInterval);
-  EXPECT_LE(loop.Latency(99), kInterval + microseconds(1));
+  EXPECT_EQ(loop.Span() / 99, kFrameInterval);
+  EXPECT_LE(loop.Latency(99), kFrameInterval + microseconds(1));
 }
 
 TEST(FramePacer, ALateFrameIsMadeGoodByAQuarterOfAnIntervalAFrame) {
   Loop loop;
   for (int i = 0; i < 50; ++i) loop.Frame(milliseconds(2), milliseconds(1));
-  loop.Frame(2 * kInterval, milliseconds(1));
+  loop.Frame(2 * kFrameInterval, milliseconds(1));
   for (int i = 0; i < 50; ++i) loop.Frame(milliseconds(2), milliseconds(1));
   for (std::size_t i = 52; i < 101; ++i) {
-    EXPECT_GE(loop.Latency(i), kInterval * 3 / 4) << i;
-    EXPECT_LE(loop.Latency(i), kInterval) << i;
+    EXPECT_GE(loop.Latency(i), kFrameInterval * 3 / 4) << i;
+    EXPECT_LE(loop.Latency(i), kFrameInterval) << i;
   }
-  EXPECT_NEAR(SecondsOf(loop.Span()), SecondsOf(kInterval * 100), 1e-6) << "not one frame was lost";
+  EXPECT_NEAR(SecondsOf(loop.Span()), SecondsOf(kFrameInterval * 100), 1e-6) << "not one frame was lost";
 }
 
 TEST(FramePacer, AStallOfMoreThanFourIntervalsIsNotMadeGood) {
@@ -78,7 +78,7 @@ TEST(FramePacer, AStallOfMoreThanFourIntervalsIsNotMadeGood) {
   for (int i = 0; i < 30; ++i) loop.Frame(milliseconds(2), milliseconds(1));
   loop.Frame(seconds(2), milliseconds(1));
   for (int i = 0; i < 30; ++i) loop.Frame(milliseconds(2), milliseconds(1));
-  for (std::size_t i = 32; i < 61; ++i) EXPECT_EQ(loop.Latency(i), kInterval) << i;
+  for (std::size_t i = 32; i < 61; ++i) EXPECT_EQ(loop.Latency(i), kFrameInterval) << i;
 }
 
 TEST(FramePacer, ANewIntervalAppliesFromTheNextFrame) {
@@ -86,8 +86,8 @@ TEST(FramePacer, ANewIntervalAppliesFromTheNextFrame) {
   for (int i = 0; i < 30; ++i) loop.Frame(milliseconds(2), milliseconds(1));
   for (int i = 0; i < 30; ++i) loop.Frame(milliseconds(2), milliseconds(1), {}, milliseconds(50));
   EXPECT_EQ(loop.Latency(30), milliseconds(50));
-  for (int i = 0; i < 30; ++i) loop.Frame(milliseconds(2), milliseconds(1), {}, kInterval);
-  EXPECT_EQ(loop.Latency(60), kInterval);
+  for (int i = 0; i < 30; ++i) loop.Frame(milliseconds(2), milliseconds(1), {}, kFrameInterval);
+  EXPECT_EQ(loop.Latency(60), kFrameInterval);
 }
 
 TEST(FramePacer, AProgramTooSlowForItsPaceIsNeverDelayed) {
@@ -116,7 +116,7 @@ RC_GTEST_PROP(FramePacerLaw, TheMeanRateIsThePromisedOneWhereTheWorkFits, ()) {
   const auto frames = *rc::gen::container<std::vector<std::pair<int, int>>>(
       400, rc::gen::pair(rc::gen::inRange(0, 8'000), rc::gen::inRange(0, 4'000)));
   for (const auto& [work, present] : frames) loop.Frame(Us(work), Us(present));
-  const Duration error = loop.Span() - 399 * kInterval;
+  const Duration error = loop.Span() - 399 * kFrameInterval;
   RC_ASSERT(std::abs(SecondsOf(error)) <= 0.009);
 }
 
@@ -127,7 +127,7 @@ RC_GTEST_PROP(FramePacerLaw, NoFrameIsHeldForLongerThanItsBound, ()) {
       100, rc::gen::pair(rc::gen::inRange(0, 200'000), rc::gen::inRange(0, 200'000)));
   for (const auto& [work, present] : frames) {
     const Instant before = loop.now;
-    if (!loop.ends.empty()) RC_ASSERT(loop.pacer.SubmitAt(kInterval) <= before + kInterval * 5 / 4);
+    if (!loop.ends.empty()) RC_ASSERT(loop.pacer.SubmitAt(kFrameInterval) <= before + kFrameInterval * 5 / 4);
     loop.Frame(Us(work), Us(present));
   }
 }
