@@ -101,6 +101,47 @@ class IdleWatch {
   Instant used_{};
 };
 
+/// The processes that need the node: its socket listens by then. The emulators of GPUs start before it.
+Status StartHelpers(boost::asio::io_context& loop, const ServeOptions& options, const Places& places,
+                    std::vector<std::unique_ptr<SupervisedProcess>>& kept) {
+  for (const PortalSetup& setup : options.portals) {
+    WEIR_TRY(auto portal, SupervisedProcess::Start(loop, "portal", ArgvOf(setup, places.run_dir, ::getpid())));
+    kept.push_back(std::move(portal));
+  }
+  for (const GuestSetup& setup : options.guests) {
+    WEIR_TRY(auto portal, SupervisedProcess::Start(loop, "portal of the guest at " + setup.path,
+                                                   ArgvOf(setup, places.run_dir, ::getpid())));
+    kept.push_back(std::move(portal));
+  }
+  for (std::size_t i = 0; i < options.peers.size(); ++i) {
+    const PeerSetup& setup = options.peers[i];
+    WEIR_TRY(auto relay, SupervisedProcess::Start(loop, "relay to " + setup.node,
+                                                  ArgvOf(setup, PeerSocket(places.run_dir, i), ::getpid())));
+    kept.push_back(std::move(relay));
+  }
+  if (options.member) {
+    WEIR_TRY(auto member, SupervisedProcess::Start(loop, "cluster's member",
+                                                   ArgvOf(*options.member, places.run_dir, places.socket, ::getpid())));
+    kept.push_back(std::move(member));
+  }
+  if (options.modules) {
+    WEIR_TRY(auto service, SupervisedProcess::Start(loop, "service for modules",
+                                                    ArgvOf(*options.modules, places.run_dir, ::getpid())));
+    kept.push_back(std::move(service));
+  }
+  for (const GpuMemorySetup& setup : options.gpu_memory) {
+    WEIR_TRY(auto watch, SupervisedProcess::Start(loop, "watch over the memory of " + setup.device,
+                                                  ArgvOf(setup, places.socket, ::getpid())));
+    kept.push_back(std::move(watch));
+  }
+  for (const AccountSetup& setup : options.accounts) {
+    WEIR_TRY(auto account, SupervisedProcess::Start(loop, "account of " + setup.devices.front(),
+                                                    ArgvOf(setup, places.socket, ::getpid())));
+    kept.push_back(std::move(account));
+  }
+  return Ok();
+}
+
 }  // namespace
 
 DeviceSetup EmbeddedDevice() { return {.spec = {.name = "embedded", .kind = kSoftware, .cpus = {}}, .executors = {}}; }
@@ -171,41 +212,7 @@ Status Serve(const ServeOptions& given) {
                                       control.Answer(request, respond);
                                     }));
   if (!options.portals.empty() || !options.guests.empty()) WEIR_TRY_STATUS(node.ListenForPortals());
-  for (const PortalSetup& setup : options.portals) {
-    WEIR_TRY(auto portal, SupervisedProcess::Start(loop, "portal", ArgvOf(setup, places.run_dir, ::getpid())));
-    kept.push_back(std::move(portal));
-  }
-  for (const GuestSetup& setup : options.guests) {
-    WEIR_TRY(auto portal, SupervisedProcess::Start(loop, "portal of the guest at " + setup.path,
-                                                   ArgvOf(setup, places.run_dir, ::getpid())));
-    kept.push_back(std::move(portal));
-  }
-  for (std::size_t i = 0; i < options.peers.size(); ++i) {
-    const PeerSetup& setup = options.peers[i];
-    WEIR_TRY(auto relay, SupervisedProcess::Start(loop, "relay to " + setup.node,
-                                                  ArgvOf(setup, PeerSocket(places.run_dir, i), ::getpid())));
-    kept.push_back(std::move(relay));
-  }
-  if (options.member) {
-    WEIR_TRY(auto member, SupervisedProcess::Start(loop, "cluster's member",
-                                                   ArgvOf(*options.member, places.run_dir, places.socket, ::getpid())));
-    kept.push_back(std::move(member));
-  }
-  if (options.modules) {
-    WEIR_TRY(auto service, SupervisedProcess::Start(loop, "service for modules",
-                                                    ArgvOf(*options.modules, places.run_dir, ::getpid())));
-    kept.push_back(std::move(service));
-  }
-  for (const GpuMemorySetup& setup : options.gpu_memory) {
-    WEIR_TRY(auto watch, SupervisedProcess::Start(loop, "watch over the memory of " + setup.device,
-                                                  ArgvOf(setup, places.socket, ::getpid())));
-    kept.push_back(std::move(watch));
-  }
-  for (const AccountSetup& setup : options.accounts) {
-    WEIR_TRY(auto account, SupervisedProcess::Start(loop, "account of " + setup.devices.front(),
-                                                    ArgvOf(setup, places.socket, ::getpid())));
-    kept.push_back(std::move(account));
-  }
+  WEIR_TRY_STATUS(StartHelpers(loop, options, places, kept));
   std::unique_ptr<IdleWatch> idle;
   if (options.exit_when_idle) idle = std::make_unique<IdleWatch>(loop, node, options.idle_exit_after);
   if (!options.quiet)
