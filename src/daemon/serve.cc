@@ -101,6 +101,20 @@ class IdleWatch {
   Instant used_{};
 };
 
+/// Executors of these devices use the relays to peers.
+void AddPeersTo(std::vector<DeviceSetup>& devices, const ServeOptions& options, const Places& places,
+                bool wants_parts) {
+  for (DeviceSetup& device : devices) {
+    device.executors.peers = PeerSockets(places.run_dir, options.peers.size());
+    if (wants_parts) device.executors.peer_list = PeerListOf(places.run_dir);
+  }
+}
+
+/// Posted twice, so that the reply is sent before the loop stops.
+void StopAfterReply(boost::asio::io_context& loop) {
+  boost::asio::post(loop, [&loop] { boost::asio::post(loop, [&loop] { loop.stop(); }); });
+}
+
 /// The processes that need the node: its socket listens by then. The emulators of GPUs start before it.
 Status StartHelpers(boost::asio::io_context& loop, const ServeOptions& options, const Places& places,
                     std::vector<std::unique_ptr<SupervisedProcess>>& kept) {
@@ -176,10 +190,7 @@ Status Serve(const ServeOptions& given) {
   const bool quick = platform::PreferQuickWakeups();
   const bool wants_parts = options.member && options.member->peers.wanted();
   std::vector<DeviceSetup> devices = DevicesOf(options);
-  for (DeviceSetup& device : devices) {
-    device.executors.peers = PeerSockets(places.run_dir, options.peers.size());
-    if (wants_parts) device.executors.peer_list = PeerListOf(places.run_dir);
-  }
+  AddPeersTo(devices, options, places, wants_parts);
   std::vector<std::unique_ptr<SupervisedProcess>> kept;
   for (const EmulatorSetup& setup : options.emulators) {
     WEIR_TRY(auto emulator, SupervisedProcess::Start(loop, "emulator of GPUs", ArgvOf(setup, ::getpid())));
@@ -198,11 +209,7 @@ Status Serve(const ServeOptions& given) {
                          .state_dir = options.state_dir,
                          .is_private = options.exit_when_idle,
                          .started = platform::Now(),
-                         .stop =
-                             [&loop] {
-                               // Posted twice, so that the reply is sent before the loop stops.
-                               boost::asio::post(loop, [&loop] { boost::asio::post(loop, [&loop] { loop.stop(); }); });
-                             },
+                         .stop = [&loop] { StopAfterReply(loop); },
                          .peers = relays ? &*relays : nullptr,
                          .saver = &saver,
                          .kept = &kept});
