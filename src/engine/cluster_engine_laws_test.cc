@@ -23,18 +23,12 @@ struct TestNode {
   std::map<RunAttempt, std::string> has = {};  // empty text: still running
 };
 
-/// Laws 1 to 5 and 8 of docs/cluster.md, with nodes, leaders and writes lost at drawn moments.
-RC_GTEST_PROP(ClusterEngineLaws, NoRunIsLostAndEachHasOneResult, ()) {
-  TestCluster cluster;
-  std::vector<TestNode> nodes;
-  for (int i = 0; i < 3; ++i) nodes.push_back({.record = NodeNamed("n" + std::to_string(i), 1 + i % 2)});
-  std::set<std::string> asked;                   // submitted, perhaps not stored yet
-  std::set<std::string> owed;                    // confirmed and not removed
-  std::map<std::string, std::string> given_out;  // results as first reported
-  std::map<std::string, RunAttempt> executed;    // by result text: the attempt that produced it
-  int next_run = 0, executions = 0;
-
-  const auto check = [&] {
+/// A cluster with three nodes, and what was asked of it and promised by it.
+struct DrawnCluster {
+  DrawnCluster() {
+    for (int i = 0; i < 3; ++i) nodes.push_back({.record = NodeNamed("n" + std::to_string(i), 1 + i % 2)});
+  }
+  void Check() {
     for (const auto& [id, run] : cluster.engine().runs()) {
       RC_ASSERT(asked.contains(id));
       owed.insert(id);
@@ -46,15 +40,15 @@ RC_GTEST_PROP(ClusterEngineLaws, NoRunIsLostAndEachHasOneResult, ()) {
       if (run.state == RunState::kDone) RC_ASSERT(executed.at(run.result.text) == run.Attempt());
     }
     for (const std::string& id : owed) RC_ASSERT(cluster.engine().FindRun(id) != nullptr);
-  };
-  const auto hello = [&](TestNode& node) {
+  }
+  void Hello(TestNode& node) {
     std::vector<RunAttempt> has;
     for (const auto& [attempt, text] : node.has) has.push_back(attempt);
     ClusterActions actions;
     RC_ASSERT(cluster.Do(NodeHello{node.record, has}, &actions).has_value());
     node.session = actions.session;
-  };
-  const auto work = [&](TestNode& node, bool answer_lost) {
+  }
+  void Work(TestNode& node, bool answer_lost) {
     ClusterActions actions;
     if (!cluster.Do(TakeWork{node.record.name, node.session}, &actions) || answer_lost) {
       node.session = 0;
@@ -66,15 +60,15 @@ RC_GTEST_PROP(ClusterEngineLaws, NoRunIsLostAndEachHasOneResult, ()) {
       RC_ASSERT(node.has.emplace(run.Attempt(), "").second);
     }
     RC_ASSERT(node.has.size() <= 2 * node.record.devices.size() + 16);
-  };
-  const auto finish = [&](TestNode& node, std::size_t which) {
+  }
+  void Finish(TestNode& node, std::size_t which) {
     if (node.has.empty()) return;
     auto& [attempt, text] = *std::next(node.has.begin(), static_cast<std::ptrdiff_t>(which % node.has.size()));
     if (!text.empty()) return;
     text = "execution " + std::to_string(++executions);
     executed[text] = attempt;
-  };
-  const auto report = [&](TestNode& node) {
+  }
+  void Report(TestNode& node) {
     for (auto at = node.has.begin(); at != node.has.end();) {
       if (!at->second.empty() &&
           !cluster.Do(ResultCame{node.record.name, node.session, at->first, ResultSaying(at->second)})) {
@@ -84,9 +78,9 @@ RC_GTEST_PROP(ClusterEngineLaws, NoRunIsLostAndEachHasOneResult, ()) {
       const bool taken = !at->second.empty() && cluster.engine().IsTaken(node.record.name, at->first);
       at = taken ? node.has.erase(at) : std::next(at);
     }
-  };
-
-  for (const int step : *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 10'000))) {
+  }
+  /// One event, drawn from 0 to 9999.
+  void Step(int step) {
     TestNode& node = nodes[static_cast<std::size_t>(step / 100 % 3)];
     const auto drawn = static_cast<std::size_t>(step / 300);
     switch (step % 100 / 8) {
@@ -121,30 +115,49 @@ RC_GTEST_PROP(ClusterEngineLaws, NoRunIsLostAndEachHasOneResult, ()) {
       default:
         if (!node.alive) break;
         if (node.session == 0)
-          hello(node);
+          Hello(node);
         else if (step % 3 == 0)
-          work(node, drawn % 5 == 0);
+          Work(node, drawn % 5 == 0);
         else if (step % 3 == 1)
-          finish(node, drawn);
+          Finish(node, drawn);
         else
-          report(node);
+          Report(node);
     }
-    check();
   }
-  // Faults end: every confirmed run completes.
-  for (TestNode& node : nodes) node.alive = true;
-  for (int round = 0; round < 400; ++round) {
-    for (TestNode& node : nodes) {
-      if (node.session == 0) hello(node);
-      work(node, false);
-      for (std::size_t i = 0; i < 8; ++i) finish(node, i);
-      if (node.session != 0) report(node);
+  /// Faults end: every confirmed run completes.
+  void EndFaults() {
+    for (TestNode& node : nodes) node.alive = true;
+    for (int round = 0; round < 400; ++round) {
+      for (TestNode& node : nodes) {
+        if (node.session == 0) Hello(node);
+        Work(node, false);
+        for (std::size_t i = 0; i < 8; ++i) Finish(node, i);
+        if (node.session != 0) Report(node);
+      }
+      cluster.WriteAll();
+      Check();
+      if (std::ranges::all_of(cluster.engine().runs(), [](const auto& entry) { return entry.second.ended(); })) break;
     }
-    cluster.WriteAll();
-    check();
-    if (std::ranges::all_of(cluster.engine().runs(), [](const auto& entry) { return entry.second.ended(); })) break;
+    for (const auto& [id, run] : cluster.engine().runs()) RC_ASSERT(run.ended());
   }
-  for (const auto& [id, run] : cluster.engine().runs()) RC_ASSERT(run.ended());
+
+  TestCluster cluster;
+  std::vector<TestNode> nodes;
+  std::set<std::string> asked;                   // submitted, perhaps not stored yet
+  std::set<std::string> owed;                    // confirmed and not removed
+  std::map<std::string, std::string> given_out;  // results as first reported
+  std::map<std::string, RunAttempt> executed;    // by result text: the attempt that produced it
+  int next_run = 0, executions = 0;
+};
+
+/// Laws 1 to 5 and 8 of docs/cluster.md, with nodes, leaders and writes lost at drawn moments.
+RC_GTEST_PROP(ClusterEngineLaws, NoRunIsLostAndEachHasOneResult, ()) {
+  DrawnCluster drawn;
+  for (const int step : *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 10'000))) {
+    drawn.Step(step);
+    drawn.Check();
+  }
+  drawn.EndFaults();
 }
 
 }  // namespace
