@@ -226,6 +226,114 @@ Status AddModules(const ServeFlags& flags, const std::filesystem::path& self, da
   return Ok();
 }
 
+void AddDeviceOptions(const Command& command, ServeFlags& flags) {
+  command.Add("--state-dir", "DIR", flags.state_dir,
+              "Folder in which vGPUs and policies survive a restart (default: /var/lib/weir for root)");
+  command.AddParsed("--device-cpus", "LIST", flags.device_cpus, ParseCpuList,
+                    "CPUs that are the software device, as 0-1 (default: all)");
+  command.Add("--policy", "NAME", flags.policy, "Policy of the devices (default: from the state folder)");
+  command.Add("--opencl-library", "FILE", flags.opencl_library,
+              "The vendor's OpenCL driver (default: the first of /etc/OpenCL/vendors that works)");
+  command.Add(
+      "--device", "DEVICE", flags.devices,
+      "A device to share: embedded (the default), nvidia:GPU by index, UUID or PCI address, drm:GPU (amdgpu, i915) by "
+      "index, render node or PCI address, or emulated:FILE, also "
+      "with the name of a ready description such as four-cards; may be repeated");
+  command.Add("--nvml-library", "FILE", flags.nvml_library,
+              "With --device nvidia:GPU: NVIDIA's NVML (default: libnvidia-ml.so.1)");
+  command.AddParsed("--kernel-timeout", "TIME", flags.kernel_timeout, ParseDuration,
+                    "Time limit of an OpenCL kernel, after which its executor is ended (default: 60 s; 0: none)");
+}
+
+/// Tenants on other machines and in virtual machines, and nodes that run parts of launches.
+void AddNetworkOptions(const Command& command, ServeFlags& flags) {
+  command.Add("--listen", "HOST:PORT", flags.listen,
+              "Address for tenants on other machines, with tokens ('weir keys'); ':7700' is on all addresses");
+  command.Add("--keys-dir", "DIR", flags.keys_dir, "This node's keys (default: keys in the state folder)");
+  command.Add("--listen-plain", "HOST:PORT", flags.listen_plain,
+              "The same without encryption or tokens: every client that can connect has every vGPU");
+  command.Add(
+      "--guest", "PATH=VGPU", flags.guests,
+      "Accept a virtual machine's programs as this vGPU: its port is connected to this Unix socket; may be repeated");
+  command.Add("--guest-at", "PATH=VGPU", flags.guests_at,
+              "The same where the hypervisor listens on the socket, or PATH is a terminal");
+  command.Add("--guest-memory", "FILE=VGPU[,size=SIZE]", flags.guests_memory,
+              "The same by memory that the virtual machine maps (ivshmem): a file, created with 4M if it is missing");
+  command.Add("--peer", "HOST:PORT=TOKENFILE", flags.peers,
+              "A node that runs parts of OpenCL launches whose memory does not fit here; may be repeated");
+  command.Add("--peer-plain", "HOST:PORT=VGPU", flags.peers_plain,
+              "The same by a connection without encryption or proof");
+}
+
+void AddClusterOptions(const Command& command, ServeFlags& flags) {
+  command.Add("--manager", "HOST:PORT,...", flags.managers,
+              "Join the cluster of these managers ('weir manager') and execute their runs");
+  command.Add("--node-name", "NAME", flags.node_name, "This node's name there (default: the machine's name)");
+  command.Add("--manager-token", "FILE", flags.manager_token, "The managers' token");
+  command.Add("--offer-parts", "VGPU", flags.offer_parts,
+              "With --manager and --listen: parts of other nodes' launches may run in this vGPU");
+  command.Add("--offer-host", "HOST", flags.offer_host,
+              "This node's host name for other nodes (default: the host of --listen, else the machine's name)");
+  command.Add("--peers-token", "FILE|DIR", flags.peers_token,
+              "With --manager: parts of launches run on nodes that offer it, with this token, or with DIR/NODE.token");
+  command.AddFlag("--peers-plain", flags.peers_plain_too, "The same on nodes that want no token");
+  command.Add("--modules", "VGPU", flags.modules, "Run kernels of registered modules in this vGPU ('weir module')");
+  command.Add(
+      "--module-store", "DIR", flags.store,
+      "With --modules: the folder of modules, inputs and outputs, which nodes may share (default: modules in the "
+      "state folder)");
+  command.AddWhole("--module-units", "N", flags.units, 0, 65536,
+                   "With --modules: divide the device into parts of this many compute units (default: undivided)");
+  command.Add("--placement", "NAME", flags.placement,
+              "With --modules: placement of runs (default: interference-aware)");
+}
+
+void RejectServeUsage(const ServeFlags& flags) {
+  if (flags.managers.empty() && !(flags.node_name.empty() && flags.manager_token.empty()))
+    RejectUsage("serve: --node-name and --manager-token are of --manager");
+  if (flags.managers.empty() && !(flags.offer_parts.empty() && flags.peers_token.empty() && !flags.peers_plain_too))
+    RejectUsage("serve: --offer-parts, --peers-token and --peers-plain are of --manager");
+  const auto nvidia = [](const std::string& device) { return device.starts_with("nvidia:"); };
+  if (!flags.nvml_library.empty() && std::ranges::none_of(flags.devices, nvidia))
+    RejectUsage("serve: --nvml-library is of --device nvidia:GPU");
+  if (flags.offer_parts.empty() && !flags.offer_host.empty()) RejectUsage("serve: --offer-host is of --offer-parts");
+}
+
+Result<int> RunServe(const Session& session, const ServeFlags& flags) {
+  prctl(PR_SET_NAME, "weir");  // a start through /proc/self/exe would be shown as "exe"
+  const Places places = session.places();
+  daemon::ServeOptions options;
+  options.run_dir = places.run_dir;
+  options.socket = places.socket;
+  options.state_dir = flags.state_dir;  // empty: the daemon's default
+  if (options.state_dir.empty() && flags.is_private) options.state_dir = places.run_dir + "/state";
+  options.device_cpus = flags.device_cpus;
+  options.policy = flags.policy;
+  WEIR_TRY(const std::filesystem::path self, SelfExecutable());
+  options.executor = FindHelper(self, kExecutor);
+  options.opencl_library = flags.opencl_library;
+  options.kernel_timeout = flags.kernel_timeout;
+  WEIR_TRY_STATUS(device::AddDevices(flags.devices,
+                                     {.memory_program = FindHelper(self, kGpuMemory),
+                                      .account_program = FindHelper(self, kGpuAccount),
+                                      .emulator_program = FindEmulator(self),
+                                      .emulated_drivers = FindEmulatedDrivers(self),
+                                      .nvml_library = flags.nvml_library,
+                                      .run_dir = options.run_dir},
+                                     options.devices));
+  WEIR_TRY_STATUS(AddPortals(flags, self, options));
+  WEIR_TRY_STATUS(AddGuests(flags, self, options));
+  WEIR_TRY_STATUS(AddPeers(flags, self, options));
+  WEIR_TRY_STATUS(AddMember(flags, self, options));
+  WEIR_TRY_STATUS(AddModules(flags, self, options));
+  options.may_listen = [portals = options.portals] { return CheckPortsAreFree(portals); };
+  options.exit_when_idle = flags.is_private;
+  options.idle_exit_after = kPrivateIdle;
+  options.quiet = flags.quiet;
+  WEIR_TRY_STATUS(daemon::Serve(options));
+  return 0;
+}
+
 }  // namespace
 
 void AddServe(Command app, Session& session) {
@@ -245,106 +353,15 @@ void AddServe(Command app, Session& session) {
       "  weir serve --modules kernels  # 'weir vgpu create kernels' and 'weir module register' go with it\n"
       "  weir serve --run-dir /tmp/w --state-dir /tmp/w/state    # beside another daemon\n",
       session);
-  command.Add("--state-dir", "DIR", flags->state_dir,
-              "Folder in which vGPUs and policies survive a restart (default: /var/lib/weir for root)");
-  command.AddParsed("--device-cpus", "LIST", flags->device_cpus, ParseCpuList,
-                    "CPUs that are the software device, as 0-1 (default: all)");
-  command.Add("--policy", "NAME", flags->policy, "Policy of the devices (default: from the state folder)");
-  command.Add("--opencl-library", "FILE", flags->opencl_library,
-              "The vendor's OpenCL driver (default: the first of /etc/OpenCL/vendors that works)");
-  command.Add(
-      "--device", "DEVICE", flags->devices,
-      "A device to share: embedded (the default), nvidia:GPU by index, UUID or PCI address, drm:GPU (amdgpu, i915) by "
-      "index, render node or PCI address, or emulated:FILE, also "
-      "with the name of a ready description such as four-cards; may be repeated");
-  command.Add("--nvml-library", "FILE", flags->nvml_library,
-              "With --device nvidia:GPU: NVIDIA's NVML (default: libnvidia-ml.so.1)");
-  command.AddParsed("--kernel-timeout", "TIME", flags->kernel_timeout, ParseDuration,
-                    "Time limit of an OpenCL kernel, after which its executor is ended (default: 60 s; 0: none)");
-  command.Add("--listen", "HOST:PORT", flags->listen,
-              "Address for tenants on other machines, with tokens ('weir keys'); ':7700' is on all addresses");
-  command.Add("--keys-dir", "DIR", flags->keys_dir, "This node's keys (default: keys in the state folder)");
-  command.Add("--listen-plain", "HOST:PORT", flags->listen_plain,
-              "The same without encryption or tokens: every client that can connect has every vGPU");
-  command.Add(
-      "--guest", "PATH=VGPU", flags->guests,
-      "Accept a virtual machine's programs as this vGPU: its port is connected to this Unix socket; may be repeated");
-  command.Add("--guest-at", "PATH=VGPU", flags->guests_at,
-              "The same where the hypervisor listens on the socket, or PATH is a terminal");
-  command.Add("--guest-memory", "FILE=VGPU[,size=SIZE]", flags->guests_memory,
-              "The same by memory that the virtual machine maps (ivshmem): a file, created with 4M if it is missing");
-  command.Add("--peer", "HOST:PORT=TOKENFILE", flags->peers,
-              "A node that runs parts of OpenCL launches whose memory does not fit here; may be repeated");
-  command.Add("--peer-plain", "HOST:PORT=VGPU", flags->peers_plain,
-              "The same by a connection without encryption or proof");
-  command.Add("--manager", "HOST:PORT,...", flags->managers,
-              "Join the cluster of these managers ('weir manager') and execute their runs");
-  command.Add("--node-name", "NAME", flags->node_name, "This node's name there (default: the machine's name)");
-  command.Add("--manager-token", "FILE", flags->manager_token, "The managers' token");
-  command.Add("--offer-parts", "VGPU", flags->offer_parts,
-              "With --manager and --listen: parts of other nodes' launches may run in this vGPU");
-  command.Add("--offer-host", "HOST", flags->offer_host,
-              "This node's host name for other nodes (default: the host of --listen, else the machine's name)");
-  command.Add("--peers-token", "FILE|DIR", flags->peers_token,
-              "With --manager: parts of launches run on nodes that offer it, with this token, or with DIR/NODE.token");
-  command.AddFlag("--peers-plain", flags->peers_plain_too, "The same on nodes that want no token");
-  command.Add("--modules", "VGPU", flags->modules, "Run kernels of registered modules in this vGPU ('weir module')");
-  command.Add(
-      "--module-store", "DIR", flags->store,
-      "With --modules: the folder of modules, inputs and outputs, which nodes may share (default: modules in the "
-      "state folder)");
-  command.AddWhole("--module-units", "N", flags->units, 0, 65536,
-                   "With --modules: divide the device into parts of this many compute units (default: undivided)");
-  command.Add("--placement", "NAME", flags->placement,
-              "With --modules: placement of runs (default: interference-aware)");
+  AddDeviceOptions(command, *flags);
+  AddNetworkOptions(command, *flags);
+  AddClusterOptions(command, *flags);
   command.AddFlag("--private", flags->is_private,
                   "End 10 s after the last tenant, and keep the state in the run folder");
   command.AddFlag("--quiet", flags->quiet, "Print only errors");
   command.WhenGiven([flags, &session] {
-    if (flags->managers.empty() && !(flags->node_name.empty() && flags->manager_token.empty()))
-      RejectUsage("serve: --node-name and --manager-token are of --manager");
-    if (flags->managers.empty() &&
-        !(flags->offer_parts.empty() && flags->peers_token.empty() && !flags->peers_plain_too))
-      RejectUsage("serve: --offer-parts, --peers-token and --peers-plain are of --manager");
-    const auto nvidia = [](const std::string& device) { return device.starts_with("nvidia:"); };
-    if (!flags->nvml_library.empty() && std::ranges::none_of(flags->devices, nvidia))
-      RejectUsage("serve: --nvml-library is of --device nvidia:GPU");
-    if (flags->offer_parts.empty() && !flags->offer_host.empty())
-      RejectUsage("serve: --offer-host is of --offer-parts");
-    session.action = [flags, &session]() -> Result<int> {
-      prctl(PR_SET_NAME, "weir");  // a start through /proc/self/exe would be shown as "exe"
-      const Places places = session.places();
-      daemon::ServeOptions options;
-      options.run_dir = places.run_dir;
-      options.socket = places.socket;
-      options.state_dir = flags->state_dir;  // empty: the daemon's default
-      if (options.state_dir.empty() && flags->is_private) options.state_dir = places.run_dir + "/state";
-      options.device_cpus = flags->device_cpus;
-      options.policy = flags->policy;
-      WEIR_TRY(const std::filesystem::path self, SelfExecutable());
-      options.executor = FindHelper(self, kExecutor);
-      options.opencl_library = flags->opencl_library;
-      options.kernel_timeout = flags->kernel_timeout;
-      WEIR_TRY_STATUS(device::AddDevices(flags->devices,
-                                         {.memory_program = FindHelper(self, kGpuMemory),
-                                          .account_program = FindHelper(self, kGpuAccount),
-                                          .emulator_program = FindEmulator(self),
-                                          .emulated_drivers = FindEmulatedDrivers(self),
-                                          .nvml_library = flags->nvml_library,
-                                          .run_dir = options.run_dir},
-                                         options.devices));
-      WEIR_TRY_STATUS(AddPortals(*flags, self, options));
-      WEIR_TRY_STATUS(AddGuests(*flags, self, options));
-      WEIR_TRY_STATUS(AddPeers(*flags, self, options));
-      WEIR_TRY_STATUS(AddMember(*flags, self, options));
-      WEIR_TRY_STATUS(AddModules(*flags, self, options));
-      options.may_listen = [portals = options.portals] { return CheckPortsAreFree(portals); };
-      options.exit_when_idle = flags->is_private;
-      options.idle_exit_after = kPrivateIdle;
-      options.quiet = flags->quiet;
-      WEIR_TRY_STATUS(daemon::Serve(options));
-      return 0;
-    };
+    RejectServeUsage(*flags);
+    session.action = [flags, &session] { return RunServe(session, *flags); };
   });
 }
 

@@ -67,6 +67,67 @@ Result<core::PolicyParams> ParamsOf(const std::string& policy, const std::vector
   return core::CheckParams(*entry, params);
 }
 
+struct ReplayOutcome {
+  std::vector<Recorded> real, model;  // of the second half
+  std::vector<Recorded> what_if;
+};
+
+void PrintReplayJson(const Replay& replay, const std::string& policy, const ReplayOutcome& played) {
+  nlohmann::ordered_json out{
+      {"recorded_policy", replay.policy()}, {"policy", policy}, {"vgpus", nlohmann::ordered_json::array()}};
+  for (std::size_t i = 0; i < played.real.size(); ++i)
+    out["vgpus"].push_back(
+        {{"name", played.real[i].vgpu},
+         {"factor", replay.factors()[i]},
+         {"recorded", {{"fps", replay.recorded()[i].fps}, {"share", replay.recorded()[i].share}}},
+         {"second_half", {{"fps", played.real[i].fps}, {"share", played.real[i].share}}},
+         {"model_of_second_half", {{"fps", played.model[i].fps}, {"share", played.model[i].share}}},
+         {"what_if",
+          {{"fps", played.what_if[i].fps}, {"share", played.what_if[i].share}, {"gpu_use", played.what_if[i].use}}}});
+  fmt::print("{}\n", out.dump(2));
+}
+
+void PrintReplayTables(const Replay& replay, const std::string& policy, const ReplayOutcome& played) {
+  const bool color = StdoutTakesColor();
+  constexpr auto kRight = Table::Align::kRight;
+  fmt::print(
+      "{} of frames of {} vGPUs, recorded under {}\n\nThe model, fitted to the first half, against the second:\n",
+      FormatDuration(replay.span()), played.real.size(), replay.policy());
+  Table check({{"VGPU"},
+               {"RECORDED fps", kRight},
+               {"MODEL fps", kRight},
+               {"OFF BY", kRight},
+               {"RECORDED share", kRight},
+               {"MODEL share", kRight}});
+  for (std::size_t i = 0; i < played.real.size(); ++i)
+    check.Add({{played.real[i].vgpu, Style::kStrong},
+               {fmt::format("{:.1f}", played.real[i].fps)},
+               {fmt::format("{:.1f}", played.model[i].fps)},
+               {OffText(played.model[i].fps, played.real[i].fps),
+                std::abs(played.model[i].fps / played.real[i].fps - 1) < 0.05 ? Style::kGood : Style::kWarning},
+               {fmt::format("{:.1f} %", played.real[i].share * 100)},
+               {fmt::format("{:.1f} %", played.model[i].share * 100)}});
+  fmt::print("{}\nWhat if: {}\n", check.Render(color), policy);
+  Table then({{"VGPU"},
+              {"RECORDED fps", kRight},
+              {"THEN fps", kRight},
+              {"RECORDED share", kRight},
+              {"THEN share", kRight},
+              {"OF DEVICE", kRight}});
+  for (std::size_t i = 0; i < played.real.size(); ++i)
+    then.Add({{played.real[i].vgpu, Style::kStrong},
+              {fmt::format("{:.1f}", replay.recorded()[i].fps)},
+              {fmt::format("{:.1f}", played.what_if[i].fps)},
+              {fmt::format("{:.1f} %", replay.recorded()[i].share * 100)},
+              {fmt::format("{:.1f} %", played.what_if[i].share * 100)},
+              {FormatPercent(played.what_if[i].use)}});
+  fmt::print(
+      "{}\nThe programs' own work is taken to cost what it cost when it was recorded; on a software device it costs "
+      "less\n"
+      "where the others do less.\n",
+      then.Render(color));
+}
+
 Result<int> RunReplay(const Session& session, const ReplayFlags& flags) {
   std::vector<proto::Trace> traces;
   for (const std::string& file : flags.traces) {
@@ -84,60 +145,12 @@ Result<int> RunReplay(const Session& session, const ReplayFlags& flags) {
   }
   replay.Calibrate();
   WarnOf(replay, flags.device);
-  const auto real = replay.SecondHalf(), model = replay.PlaySecondHalf();
-  const auto what_if = replay.Play(policy, params);
+  const ReplayOutcome played{replay.SecondHalf(), replay.PlaySecondHalf(), replay.Play(policy, params)};
   if (session.json) {
-    nlohmann::ordered_json out{
-        {"recorded_policy", replay.policy()}, {"policy", policy}, {"vgpus", nlohmann::ordered_json::array()}};
-    for (std::size_t i = 0; i < real.size(); ++i)
-      out["vgpus"].push_back(
-          {{"name", real[i].vgpu},
-           {"factor", replay.factors()[i]},
-           {"recorded", {{"fps", replay.recorded()[i].fps}, {"share", replay.recorded()[i].share}}},
-           {"second_half", {{"fps", real[i].fps}, {"share", real[i].share}}},
-           {"model_of_second_half", {{"fps", model[i].fps}, {"share", model[i].share}}},
-           {"what_if", {{"fps", what_if[i].fps}, {"share", what_if[i].share}, {"gpu_use", what_if[i].use}}}});
-    fmt::print("{}\n", out.dump(2));
+    PrintReplayJson(replay, policy, played);
     return 0;
   }
-  const bool color = StdoutTakesColor();
-  constexpr auto kRight = Table::Align::kRight;
-  fmt::print(
-      "{} of frames of {} vGPUs, recorded under {}\n\nThe model, fitted to the first half, against the second:\n",
-      FormatDuration(replay.span()), real.size(), replay.policy());
-  Table check({{"VGPU"},
-               {"RECORDED fps", kRight},
-               {"MODEL fps", kRight},
-               {"OFF BY", kRight},
-               {"RECORDED share", kRight},
-               {"MODEL share", kRight}});
-  for (std::size_t i = 0; i < real.size(); ++i)
-    check.Add({{real[i].vgpu, Style::kStrong},
-               {fmt::format("{:.1f}", real[i].fps)},
-               {fmt::format("{:.1f}", model[i].fps)},
-               {OffText(model[i].fps, real[i].fps),
-                std::abs(model[i].fps / real[i].fps - 1) < 0.05 ? Style::kGood : Style::kWarning},
-               {fmt::format("{:.1f} %", real[i].share * 100)},
-               {fmt::format("{:.1f} %", model[i].share * 100)}});
-  fmt::print("{}\nWhat if: {}\n", check.Render(color), policy);
-  Table then({{"VGPU"},
-              {"RECORDED fps", kRight},
-              {"THEN fps", kRight},
-              {"RECORDED share", kRight},
-              {"THEN share", kRight},
-              {"OF DEVICE", kRight}});
-  for (std::size_t i = 0; i < real.size(); ++i)
-    then.Add({{real[i].vgpu, Style::kStrong},
-              {fmt::format("{:.1f}", replay.recorded()[i].fps)},
-              {fmt::format("{:.1f}", what_if[i].fps)},
-              {fmt::format("{:.1f} %", replay.recorded()[i].share * 100)},
-              {fmt::format("{:.1f} %", what_if[i].share * 100)},
-              {FormatPercent(what_if[i].use)}});
-  fmt::print(
-      "{}\nThe programs' own work is taken to cost what it cost when it was recorded; on a software device it costs "
-      "less\n"
-      "where the others do less.\n",
-      then.Render(color));
+  PrintReplayTables(replay, policy, played);
   return 0;
 }
 

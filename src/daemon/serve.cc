@@ -22,7 +22,6 @@
 namespace weir::daemon {
 namespace {
 
-
 struct Places {
   std::string run_dir;
   std::string state_file;
@@ -105,74 +104,23 @@ class IdleWatch {
   Instant used_{};
 };
 
-}  // namespace
-
-Status Serve(const ServeOptions& given) {
-  ServeOptions options = given;
-  WEIR_TRY_STATUS(CheckCpus(options));
-  WEIR_TRY(const Places places, Prepare(options));
-  WEIR_TRY(const platform::Fd run_lock, LockRunFolder(places.run_dir, places.socket, options.exit_when_idle));
-  std::optional<ServingMark> mark;
-  if (!options.exit_when_idle) {
-    WEIR_TRY(ServingMark made, ServingMark::Make(places.run_dir));
-    mark.emplace(std::move(made));
-  }
-  WEIR_TRY(const platform::Fd state_lock,
-           LockFolder(options.state_dir, "keeps its state in", "stop it, or choose another --state-dir"));
-  if (!options.policy.empty()) WEIR_TRY_STATUS(core::MakePolicy(options.policy, {}));
-  if (options.may_listen) WEIR_TRY_STATUS(options.may_listen());
-
-  platform::FileCalls& files = platform::FileCalls::System();
-  WEIR_TRY(const SavedNode saved, LoadState(files, places.state_file));
-
-  boost::asio::io_context loop(1);
-  // Started before this thread raises its priority, which the saver's thread would inherit.
-  StateSaver saver(loop,
-                   [&files, &places](const SavedNode& state) { return WriteState(files, places.state_file, state); });
-  boost::asio::signal_set signals(loop, SIGINT, SIGTERM);
-  signals.async_wait([&loop](const boost::system::error_code& error, int) {
-    if (!error) loop.stop();
-  });
-  platform::RaiseFileLimit();  // a vGPU needs four descriptors, an attached process three
-  const bool quick = platform::PreferQuickWakeups();
-  const bool wants_parts = options.member && options.member->peers.wanted();
-  std::vector<DeviceSetup> devices = DevicesOf(options);
+/// Executors of these devices use the relays to peers.
+void AddPeersTo(std::vector<DeviceSetup>& devices, const ServeOptions& options, const Places& places,
+                bool wants_parts) {
   for (DeviceSetup& device : devices) {
     device.executors.peers = PeerSockets(places.run_dir, options.peers.size());
     if (wants_parts) device.executors.peer_list = PeerListOf(places.run_dir);
   }
-  std::vector<std::unique_ptr<SupervisedProcess>> kept;
-  for (const device::Emulator& setup : options.devices.emulators) {
-    WEIR_TRY(auto emulator, SupervisedProcess::Start(loop, "emulator of GPUs", ArgvOf(setup, ::getpid())));
-    kept.push_back(std::move(emulator));
-  }
-  Node node(loop, places.run_dir, std::move(devices), [&saver](const SavedNode& state) { saver.Save(state); });
-  for (const std::string& problem : node.Restore(saved))
-    std::fprintf(stderr, "weir: not restored: %s\n", problem.c_str());
-  if (!options.policy.empty())
-    for (const engine::DeviceStatus& device : node.Devices())
-      WEIR_TRY_STATUS(node.SetPolicy(device.spec.name, options.policy, {}));
+}
 
-  std::optional<PeerRelays> relays;
-  if (wants_parts) relays.emplace(loop, places.run_dir, options.member->peers);
-  Control control(node, {.run_dir = places.run_dir,
-                         .state_dir = options.state_dir,
-                         .is_private = options.exit_when_idle,
-                         .started = platform::Now(),
-                         .stop =
-                             [&loop] {
-                               // Posted twice, so that the reply is sent before the loop stops.
-                               boost::asio::post(loop, [&loop] { boost::asio::post(loop, [&loop] { loop.stop(); }); });
-                             },
-                         .peers = relays ? &*relays : nullptr,
-                         .saver = &saver,
-                         .kept = &kept});
-  WEIR_TRY(const auto server,
-           http::Server::ListenUnix(loop, places.socket, {},
-                                    [&control](const http::Request& request, const http::Respond& respond) {
-                                      control.Answer(request, respond);
-                                    }));
-  if (!options.portals.empty() || !options.guests.empty()) WEIR_TRY_STATUS(node.ListenForPortals());
+/// Posted twice, so that the reply is sent before the loop stops.
+void StopAfterReply(boost::asio::io_context& loop) {
+  boost::asio::post(loop, [&loop] { boost::asio::post(loop, [&loop] { loop.stop(); }); });
+}
+
+/// The processes that need the node: its socket listens by then. The emulators of GPUs start before it.
+Status StartHelpers(boost::asio::io_context& loop, const ServeOptions& options, const Places& places,
+                    std::vector<std::unique_ptr<SupervisedProcess>>& kept) {
   for (const PortalSetup& setup : options.portals) {
     WEIR_TRY(auto portal, SupervisedProcess::Start(loop, "portal", ArgvOf(setup, places.run_dir, ::getpid())));
     kept.push_back(std::move(portal));
@@ -208,6 +156,71 @@ Status Serve(const ServeOptions& given) {
                                                     ArgvOf(setup, places.socket, ::getpid())));
     kept.push_back(std::move(account));
   }
+  return Ok();
+}
+
+}  // namespace
+
+Status Serve(const ServeOptions& given) {
+  ServeOptions options = given;
+  WEIR_TRY_STATUS(CheckCpus(options));
+  WEIR_TRY(const Places places, Prepare(options));
+  WEIR_TRY(const platform::Fd run_lock, LockRunFolder(places.run_dir, places.socket, options.exit_when_idle));
+  std::optional<ServingMark> mark;
+  if (!options.exit_when_idle) {
+    WEIR_TRY(ServingMark made, ServingMark::Make(places.run_dir));
+    mark.emplace(std::move(made));
+  }
+  WEIR_TRY(const platform::Fd state_lock,
+           LockFolder(options.state_dir, "keeps its state in", "stop it, or choose another --state-dir"));
+  if (!options.policy.empty()) WEIR_TRY_STATUS(core::MakePolicy(options.policy, {}));
+  if (options.may_listen) WEIR_TRY_STATUS(options.may_listen());
+
+  platform::FileCalls& files = platform::FileCalls::System();
+  WEIR_TRY(const SavedNode saved, LoadState(files, places.state_file));
+
+  boost::asio::io_context loop(1);
+  // Started before this thread raises its priority, which the saver's thread would inherit.
+  StateSaver saver(loop,
+                   [&files, &places](const SavedNode& state) { return WriteState(files, places.state_file, state); });
+  boost::asio::signal_set signals(loop, SIGINT, SIGTERM);
+  signals.async_wait([&loop](const boost::system::error_code& error, int) {
+    if (!error) loop.stop();
+  });
+  platform::RaiseFileLimit();  // a vGPU needs four descriptors, an attached process three
+  const bool quick = platform::PreferQuickWakeups();
+  const bool wants_parts = options.member && options.member->peers.wanted();
+  std::vector<DeviceSetup> devices = DevicesOf(options);
+  AddPeersTo(devices, options, places, wants_parts);
+  std::vector<std::unique_ptr<SupervisedProcess>> kept;
+  for (const device::Emulator& setup : options.devices.emulators) {
+    WEIR_TRY(auto emulator, SupervisedProcess::Start(loop, "emulator of GPUs", ArgvOf(setup, ::getpid())));
+    kept.push_back(std::move(emulator));
+  }
+  Node node(loop, places.run_dir, std::move(devices), [&saver](const SavedNode& state) { saver.Save(state); });
+  for (const std::string& problem : node.Restore(saved))
+    std::fprintf(stderr, "weir: not restored: %s\n", problem.c_str());
+  if (!options.policy.empty())
+    for (const engine::DeviceStatus& device : node.Devices())
+      WEIR_TRY_STATUS(node.SetPolicy(device.spec.name, options.policy, {}));
+
+  std::optional<PeerRelays> relays;
+  if (wants_parts) relays.emplace(loop, places.run_dir, options.member->peers);
+  Control control(node, {.run_dir = places.run_dir,
+                         .state_dir = options.state_dir,
+                         .is_private = options.exit_when_idle,
+                         .started = platform::Now(),
+                         .stop = [&loop] { StopAfterReply(loop); },
+                         .peers = relays ? &*relays : nullptr,
+                         .saver = &saver,
+                         .kept = &kept});
+  WEIR_TRY(const auto server,
+           http::Server::ListenUnix(loop, places.socket, {},
+                                    [&control](const http::Request& request, const http::Respond& respond) {
+                                      control.Answer(request, respond);
+                                    }));
+  if (!options.portals.empty() || !options.guests.empty()) WEIR_TRY_STATUS(node.ListenForPortals());
+  WEIR_TRY_STATUS(StartHelpers(loop, options, places, kept));
   std::unique_ptr<IdleWatch> idle;
   if (options.exit_when_idle) idle = std::make_unique<IdleWatch>(loop, node, options.idle_exit_after);
   if (!options.quiet)

@@ -219,11 +219,8 @@ std::uint16_t DrawExpr(Prng& prng, DrawnKernel& k, unsigned bits, int depth) {
   return k.table.Convert(kind == 15 ? ExprOp::kZExt : ExprOp::kSExt, DrawExpr(prng, k, other, depth - 1), bits);
 }
 
-// From a seed, since shrinking so many draws takes longer than reading the failure.
-RC_GTEST_PROP(FootprintLaws, DerivedRangesContainTheTrueOnes, (std::uint64_t seed)) {
-  Prng prng(seed);
+void DrawAccesses(Prng& prng, DrawnKernel& k) {
   const auto any = [&prng](int most) { return static_cast<int>(prng.Between(0, most - 1)); };
-  DrawnKernel k;
   k.Buffer();
   k.access.verdict = AccessVerdict::kGuarded;
   const int accesses = 1 + any(3);
@@ -238,6 +235,26 @@ RC_GTEST_PROP(FootprintLaws, DerivedRangesContainTheTrueOnes, (std::uint64_t see
     k.Touch(0, any(3) != 0, DrawExpr(prng, k, 64, 3), context);
   }
   k.access.exprs = k.table.exprs();
+}
+
+void LogDrawn(const KernelAccess& access, const KernelLaunch& launch) {
+  for (const MemoryAccess& one : access.accesses) {
+    RC_LOG() << (one.write ? "writes " : "reads ") << ExprText(access, one.offset);
+    for (std::uint16_t at = one.context; at != 0; at = access.contexts[at].parent)
+      RC_LOG() << (access.contexts[at].holds ? " where " : " where not ")
+               << ExprText(access, access.contexts[at].condition);
+    RC_LOG() << "\n";
+  }
+  for (unsigned d = 0; d < 2; ++d)
+    RC_LOG() << launch.global[d] << " in " << launch.local[d] << " from " << launch.offset[d] << "\n";
+}
+
+// From a seed, since shrinking so many draws takes longer than reading the failure.
+RC_GTEST_PROP(FootprintLaws, DerivedRangesContainTheTrueOnes, (std::uint64_t seed)) {
+  Prng prng(seed);
+  const auto any = [&prng](int most) { return static_cast<int>(prng.Between(0, most - 1)); };
+  DrawnKernel k;
+  DrawAccesses(prng, k);
   RC_ASSERT(CheckAccess(k.access));
   const auto size = [&any](int most) { return static_cast<std::uint64_t>(1 + any(most - 1)); };
   const std::array<LaunchArgument, 1> arguments{LaunchArgument{.memory = 1, .bytes = 1000}};
@@ -247,15 +264,7 @@ RC_GTEST_PROP(FootprintLaws, DerivedRangesContainTheTrueOnes, (std::uint64_t see
     launch.global[d] = launch.local[d] * size(6);
     launch.offset[d] = static_cast<std::uint64_t>(any(3));
   }
-  for (const MemoryAccess& one : k.access.accesses) {
-    RC_LOG() << (one.write ? "writes " : "reads ") << ExprText(k.access, one.offset);
-    for (std::uint16_t at = one.context; at != 0; at = k.access.contexts[at].parent)
-      RC_LOG() << (k.access.contexts[at].holds ? " where " : " where not ")
-               << ExprText(k.access, k.access.contexts[at].condition);
-    RC_LOG() << "\n";
-  }
-  for (unsigned d = 0; d < 2; ++d)
-    RC_LOG() << launch.global[d] << " in " << launch.local[d] << " from " << launch.offset[d] << "\n";
+  LogDrawn(k.access, launch);
   const Reference reference(k.access, launch);
   const auto answers = Cuttable(k.access, launch);
   for (unsigned d = 0; d < 2; ++d) {

@@ -242,6 +242,13 @@ RC_GTEST_PROP(RunBookLaws, EveryRunEndsOnce, ()) {
                   .has_value());
     take(actions);
   };
+  const auto finish_one = [&] {
+    const auto [run, where] = *on.begin();
+    on.erase(run);
+    std::vector<BookAction> actions;
+    book.Finish(where, run, {}, InstantFromNs(ns), actions);
+    take(actions);
+  };
   const int steps = *rc::gen::inRange(1, 60);
   for (int step = 0; step < steps; ++step) {
     ns += *rc::gen::inRange(0, 1'000'000);
@@ -259,21 +266,11 @@ RC_GTEST_PROP(RunBookLaws, EveryRunEndsOnce, ()) {
         break;
       }
       default:
-        if (on.empty()) break;
-        const auto [run, where] = *on.begin();
-        on.erase(run);
-        book.Finish(where, run, {}, InstantFromNs(ns), actions);
-        take(actions);
+        if (!on.empty()) finish_one();
     }
   }
   for (std::uint64_t id = 1; id <= 3; ++id) add(DeviceId{id});
-  while (!on.empty()) {
-    const auto [run, where] = *on.begin();
-    on.erase(run);
-    std::vector<BookAction> actions;
-    book.Finish(where, run, {}, InstantFromNs(ns), actions);
-    take(actions);
-  }
+  while (!on.empty()) finish_one();
   for (const Run* run : book.Runs()) RC_ASSERT(run->over());
   RC_ASSERT(over.size() == book.Runs().size());
 }

@@ -151,34 +151,75 @@ struct Encoder {
   }
 };
 
+Result<Message> ReadHello(WireReader& r) {
+  if (r.Get<std::uint32_t>() != kMagic) return Fail(Errc::kProtocol, "no driver of an emulated GPU");
+  Hello m;
+  m.version = r.Get<std::uint16_t>();
+  m.program = r.GetShortString();
+  if (m.program.size() > kProgramBytesMax) return Fail(Errc::kProtocol, "the program's name is too long");
+  return Message(std::move(m));
+}
+
+Result<Message> ReadSubmit(WireReader& r) {
+  constexpr std::size_t kBytes = 4 + 4 + 8 + 1 + 4 + 8 + 8;
+  WEIR_TRY(const std::size_t count, CountOf(r, kBytes));
+  Submit m;
+  m.commands.resize(count);
+  for (Command& each : m.commands) {
+    each.device = r.Get<std::uint32_t>();
+    each.queue = r.Get<std::uint32_t>();
+    each.tag = r.Get<std::uint64_t>();
+    each.engine = r.Get<std::uint8_t>();
+    each.units = r.Get<std::uint32_t>();
+    each.work_ns = r.Get<std::uint64_t>();
+    each.bytes = r.Get<std::uint64_t>();
+  }
+  return Message(std::move(m));
+}
+
+Result<Message> ReadCompleted(WireReader& r) {
+  constexpr std::size_t kBytes = 8 + 8 + 8 + 8 + 1;
+  WEIR_TRY(const std::size_t count, CountOf(r, kBytes));
+  Completed m;
+  m.completions.resize(count);
+  for (Completion& each : m.completions) {
+    each.tag = r.Get<std::uint64_t>();
+    each.began_ns = static_cast<std::int64_t>(r.Get<std::uint64_t>());
+    each.ended_ns = static_cast<std::int64_t>(r.Get<std::uint64_t>());
+    each.busy_ns = r.Get<std::uint64_t>();
+    const auto ending = r.Get<std::uint8_t>();
+    if (ending > static_cast<std::uint8_t>(Ending::kFull)) return Fail(Errc::kProtocol, "no such ending");
+    each.ending = static_cast<Ending>(ending);
+  }
+  return Message(std::move(m));
+}
+
+Result<Message> ReadUse(WireReader& r) {
+  constexpr std::size_t kBytes = 4 + 4 + 8 + 8 + 8;
+  Use m;
+  m.compute_ns = r.Get<std::uint64_t>();
+  m.copy_in_ns = r.Get<std::uint64_t>();
+  m.copy_out_ns = r.Get<std::uint64_t>();
+  m.memory_used = r.Get<std::uint64_t>();
+  m.more = r.Get<std::uint8_t>();
+  WEIR_TRY(const std::size_t count, CountOf(r, kBytes, /*at_least=*/0));
+  m.clients.resize(count);
+  for (ClientUse& each : m.clients) {
+    each.client = r.Get<std::uint32_t>();
+    each.pid = static_cast<std::int32_t>(r.Get<std::uint32_t>());
+    each.compute_ns = r.Get<std::uint64_t>();
+    each.copy_in_ns = r.Get<std::uint64_t>();
+    each.copy_out_ns = r.Get<std::uint64_t>();
+  }
+  return Message(std::move(m));
+}
+
 Result<Message> Read(WireReader& r) {
   switch (static_cast<Kind>(r.Get<std::uint16_t>())) {
-    case Kind::kHello: {
-      if (r.Get<std::uint32_t>() != kMagic) return Fail(Errc::kProtocol, "no driver of an emulated GPU");
-      Hello m;
-      m.version = r.Get<std::uint16_t>();
-      m.program = r.GetShortString();
-      if (m.program.size() > kProgramBytesMax) return Fail(Errc::kProtocol, "the program's name is too long");
-      return Message(std::move(m));
-    }
+    case Kind::kHello: return ReadHello(r);
     case Kind::kWelcome: return Message(Welcome{TextOf(r)});
     case Kind::kRefusal: return Message(Refusal{TextOf(r)});
-    case Kind::kSubmit: {
-      constexpr std::size_t kBytes = 4 + 4 + 8 + 1 + 4 + 8 + 8;
-      WEIR_TRY(const std::size_t count, CountOf(r, kBytes));
-      Submit m;
-      m.commands.resize(count);
-      for (Command& each : m.commands) {
-        each.device = r.Get<std::uint32_t>();
-        each.queue = r.Get<std::uint32_t>();
-        each.tag = r.Get<std::uint64_t>();
-        each.engine = r.Get<std::uint8_t>();
-        each.units = r.Get<std::uint32_t>();
-        each.work_ns = r.Get<std::uint64_t>();
-        each.bytes = r.Get<std::uint64_t>();
-      }
-      return Message(std::move(m));
-    }
+    case Kind::kSubmit: return ReadSubmit(r);
     case Kind::kPresent: {
       Present m;
       m.device = r.Get<std::uint32_t>();
@@ -187,22 +228,7 @@ Result<Message> Read(WireReader& r) {
       m.tag = r.Get<std::uint64_t>();
       return Message(m);
     }
-    case Kind::kCompleted: {
-      constexpr std::size_t kBytes = 8 + 8 + 8 + 8 + 1;
-      WEIR_TRY(const std::size_t count, CountOf(r, kBytes));
-      Completed m;
-      m.completions.resize(count);
-      for (Completion& each : m.completions) {
-        each.tag = r.Get<std::uint64_t>();
-        each.began_ns = static_cast<std::int64_t>(r.Get<std::uint64_t>());
-        each.ended_ns = static_cast<std::int64_t>(r.Get<std::uint64_t>());
-        each.busy_ns = r.Get<std::uint64_t>();
-        const auto ending = r.Get<std::uint8_t>();
-        if (ending > static_cast<std::uint8_t>(Ending::kFull)) return Fail(Errc::kProtocol, "no such ending");
-        each.ending = static_cast<Ending>(ending);
-      }
-      return Message(std::move(m));
-    }
+    case Kind::kCompleted: return ReadCompleted(r);
     case Kind::kAllocate: {
       Allocate m;
       m.device = r.Get<std::uint32_t>();
@@ -232,25 +258,7 @@ Result<Message> Read(WireReader& r) {
       m.after = r.Get<std::uint32_t>();
       return Message(m);
     }
-    case Kind::kUse: {
-      constexpr std::size_t kBytes = 4 + 4 + 8 + 8 + 8;
-      Use m;
-      m.compute_ns = r.Get<std::uint64_t>();
-      m.copy_in_ns = r.Get<std::uint64_t>();
-      m.copy_out_ns = r.Get<std::uint64_t>();
-      m.memory_used = r.Get<std::uint64_t>();
-      m.more = r.Get<std::uint8_t>();
-      WEIR_TRY(const std::size_t count, CountOf(r, kBytes, /*at_least=*/0));
-      m.clients.resize(count);
-      for (ClientUse& each : m.clients) {
-        each.client = r.Get<std::uint32_t>();
-        each.pid = static_cast<std::int32_t>(r.Get<std::uint32_t>());
-        each.compute_ns = r.Get<std::uint64_t>();
-        each.copy_in_ns = r.Get<std::uint64_t>();
-        each.copy_out_ns = r.Get<std::uint64_t>();
-      }
-      return Message(std::move(m));
-    }
+    case Kind::kUse: return ReadUse(r);
   }
   return Fail(Errc::kProtocol, "a message of an unknown kind");
 }

@@ -22,6 +22,7 @@ class Player {
  public:
   explicit Player(FollowedConnection& on) : on_(on) {}
 
+  /// A case for each message that a client can send, so that the function is long.
   void Play(const Drawn& drawn) {
     const auto& [op, a, b, c, d, e] = drawn;
     const std::uint32_t id = 2 + a % 12;

@@ -208,6 +208,62 @@ class Writing {
 };
 
 using Step = std::variant<const Object*, const Partition*, const BuildStep*, std::pair<std::uint32_t, const Event*>>;
+/// Steps of a replay with the numbers of the messages that they repeat.
+using Steps = std::vector<std::pair<std::uint64_t, Step>>;
+
+/// Objects and builds that the new executor has before it receives the replay.
+struct AlreadyMade {
+  std::unordered_set<const Object*> objects;
+  std::unordered_map<const Object*, std::uint64_t> last_builds;  // of programs
+  std::unordered_set<std::uint64_t> builds;
+
+  void Add(const Object* object, const std::vector<std::uint64_t>& object_builds) {
+    objects.insert(object);
+    if (object_builds.empty()) return;
+    last_builds[object] = object_builds.back();
+    builds.insert(object_builds.begin(), object_builds.end());
+  }
+  /// False: a replay would create an object twice, or would need a build that a later one has superseded.
+  [[nodiscard]] bool Permits(const Reached& reached) const {
+    for (const Object* object : objects)
+      for (const ObjectRef& need : object->made.needs)
+        if (need->kind != Kind::kDevice && !objects.contains(need.get())) return false;  // it would be created twice
+    for (const Object* object : reached.objects)
+      for (const ObjectRef& need : object->made.needs)
+        if (!objects.contains(object) && BeforeLast(need, object->at)) return false;
+    for (const BuildStep* step : reached.builds)
+      if (!builds.contains(step->at) && BeforeLast(step->asked.needs.front(), step->at)) return false;
+    return true;
+  }
+  /// Adds what remains to be made.
+  void AddRest(const Reached& reached, Steps& steps) const {
+    for (const BuildStep* step : reached.builds)
+      if (!builds.contains(step->at)) steps.emplace_back(step->at, step);
+    for (const Partition* partition : reached.partitions) steps.emplace_back(partition->at, partition);
+    for (const Object* object : reached.objects)
+      if (object->kind != Kind::kDevice && !objects.contains(object)) steps.emplace_back(object->at, object);
+  }
+
+ private:
+  /// The program already has its last build on the new executor, so that objects of earlier builds cannot be created.
+  [[nodiscard]] bool BeforeLast(const ObjectRef& program, std::uint64_t number) const {
+    const auto last = program ? last_builds.find(program.get()) : last_builds.end();
+    return last != last_builds.end() && number < last->second;
+  }
+};
+
+/// False: no room for the contents.
+bool WriteSteps(const Steps& steps, const Reached& reached, Writing& writing) {
+  for (const auto& [at, step] : steps)
+    if (!std::visit([&](const auto& what) { return writing.Add(what); }, step)) return false;
+  for (const auto& [at, step] : steps) {
+    const auto* object = std::get_if<const Object*>(&step);
+    if (object != nullptr && (*object)->kind == Kind::kKernel) writing.SetArgs(**object, reached);
+    if (object != nullptr && (*object)->kind == Kind::kQueue && (*object)->owed != CL_SUCCESS)
+      writing.Send(FailingCommand(writing.NameOf(*object)));
+  }
+  return true;
+}
 
 std::size_t BytesOf(const logged::Record& record) {
   std::size_t bytes = record.message.size() + record.needs.size() * sizeof(ObjectRef);
@@ -228,7 +284,7 @@ namespace wire = proto::cl;
 std::optional<ObjectLog::Replay> ObjectLog::MakeReplay(const Place& place, const MadeAhead& ahead) const {
   logged::Reached reached;
   logged::Names names;
-  std::vector<std::pair<std::uint64_t, logged::Step>> steps;
+  logged::Steps steps;
   slots_.ForEach([&](std::uint32_t id, const logged::Slot& slot) {
     if (slot.object) {
       reached.Add(slot.object.get());
@@ -256,9 +312,7 @@ std::optional<ObjectLog::Replay> ObjectLog::MakeReplay(const Place& place, const
   std::unordered_map<std::uint64_t, const Object*> numbered;
   for (const Object* object : reached.objects)
     if (object->kind != Kind::kDevice) numbered[object->at] = object;
-  std::unordered_set<const Object*> made;
-  std::unordered_map<const Object*, std::uint64_t> last_builds;
-  std::unordered_set<std::uint64_t> builds_made;
+  logged::AlreadyMade made;
   for (const Standing& standing : ahead.standing) {
     const auto found = numbered.find(standing.number);
     if (found == numbered.end()) {
@@ -267,12 +321,8 @@ std::optional<ObjectLog::Replay> ObjectLog::MakeReplay(const Place& place, const
     }
     if (devices.contains(standing.id)) return std::nullopt;  // sub-devices would take its id
     const Object* object = found->second;
-    made.insert(object);
-    if (!standing.builds.empty()) {
-      writing.HasBuilt(object);
-      last_builds[object] = standing.builds.back();
-      builds_made.insert(standing.builds.begin(), standing.builds.end());
-    }
+    made.Add(object, standing.builds);
+    if (!standing.builds.empty()) writing.HasBuilt(object);
     if (names.contains(object)) continue;
     // The client has released the object, but objects created from it remain. It keeps its id unless another object has
     // it now.
@@ -281,25 +331,8 @@ std::optional<ObjectLog::Replay> ObjectLog::MakeReplay(const Place& place, const
     taken.insert(standing.id);
     hidden.push_back(object);
   }
-  for (const Object* object : made)
-    for (const ObjectRef& need : object->made.needs)
-      if (need->kind != Kind::kDevice && !made.contains(need.get())) return std::nullopt;  // it would be created twice
-  // The program already has its last build on the new executor, so that objects of earlier builds cannot be created.
-  const auto before_last = [&](const ObjectRef& program, std::uint64_t number) {
-    const auto last = program ? last_builds.find(program.get()) : last_builds.end();
-    return last != last_builds.end() && number < last->second;
-  };
-  for (const Object* object : reached.objects)
-    for (const ObjectRef& need : object->made.needs)
-      if (!made.contains(object) && before_last(need, object->at)) return std::nullopt;
-  for (const logged::BuildStep* step : reached.builds)
-    if (!builds_made.contains(step->at) && before_last(step->asked.needs.front(), step->at)) return std::nullopt;
-
-  for (const logged::BuildStep* step : reached.builds)
-    if (!builds_made.contains(step->at)) steps.emplace_back(step->at, step);
-  for (const logged::Partition* partition : reached.partitions) steps.emplace_back(partition->at, partition);
-  for (const Object* object : reached.objects)
-    if (object->kind != Kind::kDevice && !made.contains(object)) steps.emplace_back(object->at, object);
+  if (!made.Permits(reached)) return std::nullopt;
+  made.AddRest(reached, steps);
   std::ranges::sort(steps, {}, [](const auto& step) { return step.first; });
 
   std::uint32_t free_id = 1;
@@ -312,14 +345,7 @@ std::optional<ObjectLog::Replay> ObjectLog::MakeReplay(const Place& place, const
     hidden.push_back(*object);
   }
 
-  for (const auto& [at, step] : steps)
-    if (!std::visit([&](const auto& what) { return writing.Add(what); }, step)) return std::nullopt;
-  for (const auto& [at, step] : steps) {
-    const auto* object = std::get_if<const Object*>(&step);
-    if (object != nullptr && (*object)->kind == Kind::kKernel) writing.SetArgs(**object, reached);
-    if (object != nullptr && (*object)->kind == Kind::kQueue && (*object)->owed != CL_SUCCESS)
-      writing.Send(logged::FailingCommand(writing.NameOf(*object)));
-  }
+  if (!logged::WriteSteps(steps, reached, writing)) return std::nullopt;
   for (const Object* object : hidden) writing.Send(wire::Release{.id = names[object], .ticket = object->ticket});
   for (const std::uint32_t id : devices)
     if (slots_.Find(id) == nullptr) writing.Send(wire::Release{.id = id});

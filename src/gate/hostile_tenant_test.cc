@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A gate with a hostile end: tenants that write and send invalid data, and false daemons.
+// A gate with a hostile tenant, which writes and sends invalid data.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <functional>
 #include <limits>
 #include <thread>
 
@@ -21,6 +18,7 @@
 #include "platform/clock.h"
 #include "tests/harness/code_of.h"
 #include "tests/harness/gate_host.h"
+#include "tests/harness/hostile_gate.h"
 #include "tests/harness/raw_client.h"
 #include "tests/harness/temp_folder.h"
 #include "tests/harness/wait_until.h"
@@ -34,18 +32,7 @@ using weir::testing::RawClient;
 using weir::testing::TempFolder;
 using weir::testing::WaitUntil;
 
-constexpr std::uint64_t kSeed = 20140604;
 constexpr std::int64_t kDayNs = 86'400LL * 1'000'000'000;
-
-bool PresentFrame(Agent& agent) {
-  const std::int64_t now_ns = platform::NowNs();
-  const Ticket ticket = agent.Enter(now_ns);
-  agent.Leave(ticket,
-              {.surface = 0, .begin_ns = now_ns, .present_ns = now_ns, .end_ns = platform::NowNs(), .gpu_ns = 1});
-  return ticket.attachment != nullptr;
-}
-
-// == Hostile tenants =================================================================================================
 
 class HostileTenant : public ::testing::Test {
  protected:
@@ -54,7 +41,7 @@ class HostileTenant : public ::testing::Test {
   /// An honest agent is still served.
   void ExpectServed() {
     Agent honest(path_, proto::Api::kGl, "honest");
-    EXPECT_TRUE(WaitUntil([&honest] { return PresentFrame(honest); })) << honest.last_error();
+    EXPECT_TRUE(WaitUntil([&honest] { return testing::PresentFrame(honest); })) << honest.last_error();
   }
   Drained DrainAll() { return host_.Drain(); }
 
@@ -95,7 +82,7 @@ void ExpectSane(const ProcessGate& process, const Drained& drained, std::int64_t
 TEST_F(HostileTenant, GarbageInItsRegionDoesNotReachTheBooks) {
   RawClient client(path_);
   ASSERT_TRUE(client.Attach());
-  Prng prng(kSeed);
+  Prng prng(testing::kHostileSeed);
   auto* words = reinterpret_cast<std::uint64_t*>(&client.process());
   for (int round = 0; round < 300; ++round) {
     for (std::size_t i = 0; i < proto::kProcessRegionBytes / 8; ++i)
@@ -111,7 +98,7 @@ TEST_F(HostileTenant, GarbageInItsRegionDoesNotReachTheBooks) {
       process.Drain(now_ns, drained = {});
       ExpectSane(process, drained, now_ns);
     });
-    if (HasFailure()) FAIL() << "round " << round << ", seed " << kSeed;
+    if (HasFailure()) FAIL() << "round " << round << ", seed " << testing::kHostileSeed;
   }
   ExpectServed();
 }
@@ -119,7 +106,7 @@ TEST_F(HostileTenant, GarbageInItsRegionDoesNotReachTheBooks) {
 TEST_F(HostileTenant, NearlyGoodRecordsAreCheckedFieldByField) {
   RawClient client(path_);
   ASSERT_TRUE(client.Attach());
-  Prng prng(kSeed);
+  Prng prng(testing::kHostileSeed);
   std::uint64_t good = 0, bad = 0;
   for (int round = 0; round < 300; ++round) {
     const std::int64_t now_ns = platform::NowNs();
@@ -154,7 +141,7 @@ TEST_F(HostileTenant, NearlyGoodRecordsAreCheckedFieldByField) {
       good += drained.frames.size();
       bad += drained.bad;
     });
-    if (HasFailure()) FAIL() << "round " << round << ", seed " << kSeed;
+    if (HasFailure()) FAIL() << "round " << round << ", seed " << testing::kHostileSeed;
   }
   EXPECT_EQ(good + bad, 30'000u);
   EXPECT_GT(good, 15'000u);
@@ -166,7 +153,7 @@ TEST_F(HostileTenant, WritingWhileTheDaemonReadsChangesNothingThatWasChecked) {
   ASSERT_TRUE(client.Attach());
   std::atomic<bool> done{false};
   std::thread scribbler([&] {
-    Prng prng(kSeed);
+    Prng prng(testing::kHostileSeed);
     auto* words = reinterpret_cast<std::uint64_t*>(&client.process());
     const std::int64_t now_ns = platform::NowNs();
     while (!done) {
@@ -316,7 +303,7 @@ TEST_F(HostileTenant, MoreProcessesThanAVgpuMayHaveAreRefused) {
   EXPECT_EQ(host_.Processes(), kProcessesPerVgpuMax);
   Agent agent(path_, proto::Api::kGl, "one more");
   EXPECT_TRUE(WaitUntil([&] {
-    EXPECT_FALSE(PresentFrame(agent));
+    EXPECT_FALSE(testing::PresentFrame(agent));
     return agent.last_error().find("256 processes already") != std::string::npos;
   })) << agent.last_error();
   {
@@ -370,7 +357,7 @@ TEST_F(HostileTenant, AHelloOfAnotherMinorVersionIsWelcome) {
 }
 
 TEST_F(HostileTenant, GarbageInsteadOfAHelloIsRefused) {
-  Prng prng(kSeed);
+  Prng prng(testing::kHostileSeed);
   for (int round = 0; round < 100; ++round) {
     std::vector<std::byte> packet(static_cast<std::size_t>(prng.Between(1, 600)));
     for (std::byte& byte : packet) byte = static_cast<std::byte>(prng.Next());
@@ -442,221 +429,6 @@ TEST_F(HostileTenant, ControlCharactersInANameAreReplaced) {
   ASSERT_TRUE(client.Receive());
   EXPECT_EQ(host_.With([](VgpuGate& gate) { return gate.processes().begin()->second->Info().program; }),
             "evil??[31m????\"<b>");
-}
-
-// == False daemons ===================================================================================================
-
-/// Listens at the daemon's path and answers each connection as the test says.
-class FakeDaemon {
- public:
-  using Answer = std::function<void(int connection)>;
-  FakeDaemon(const std::string& path, Answer answer)
-      : listener_(Listen(path)), answer_(std::move(answer)), thread_([this] { Run(); }) {}
-  ~FakeDaemon() {
-    stopping_ = true;
-    thread_.join();
-  }
-
- private:
-  static platform::Fd Listen(const std::string& path) {
-    auto made = platform::ListenSeqPacket(path, 0600);
-    WEIR_CHECK(made.has_value());
-    return std::move(*made);
-  }
-  void Run() {
-    std::vector<platform::Fd> connections;  // kept open until the end
-    while (!stopping_) {
-      if (!platform::WaitReadable(listener_.get(), 5)) continue;
-      platform::Fd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (!connection || !platform::WaitReadable(connection.get(), 1'000)) continue;
-      static_cast<void>(platform::ReceivePacket(connection.get(), proto::kAttachMessageBytesMax).has_value());
-      answer_(connection.get());
-      connections.push_back(std::move(connection));
-    }
-  }
-
-  platform::Fd listener_;
-  Answer answer_;
-  std::atomic<bool> stopping_{false};
-  std::thread thread_;
-};
-
-/// A valid Welcome, for tests to corrupt.
-struct Offer {
-  platform::SharedRegion vgpu = *platform::MakeSharedRegion("test-vgpu", proto::kVgpuRegionBytes);
-  platform::SharedRegion process = *platform::MakeSharedRegion("test-process", proto::kProcessRegionBytes);
-  platform::Fd bell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-  proto::Welcome welcome{1, 2, proto::kVgpuRegionBytes, proto::kProcessRegionBytes, {}};
-
-  Offer() {
-    proto::InitHeader(vgpu_page().header, proto::kVgpuRegionMagic, proto::kVgpuRegionBytes, 1);
-    proto::InitHeader(process_page().header, proto::kProcessRegionMagic, proto::kProcessRegionBytes, 2);
-  }
-  [[nodiscard]] proto::VgpuRegion& vgpu_page() const { return *vgpu.mapping.As<proto::VgpuRegion>(); }
-  [[nodiscard]] proto::ProcessRegion& process_page() const { return *process.mapping.As<proto::ProcessRegion>(); }
-  void Send(int connection, std::size_t fds = proto::kWelcomeFds) const {
-    vgpu_page().heartbeat_ns = platform::NowNs();
-    const int all[] = {vgpu.fd.get(), process.fd.get(), bell.get(), bell.get()};
-    static_cast<void>(platform::SendPacket(connection, proto::Encode(welcome), {all, fds}).has_value());
-  }
-};
-
-class ForeignDaemon : public ::testing::Test {
- protected:
-  ForeignDaemon() : path_(folder_ / "v") {}
-
-  /// An agent that meets such a daemon continues, is not attached and reports why.
-  void ExpectPassedThrough(FakeDaemon::Answer answer, const std::string& why) {
-    const FakeDaemon daemon(path_, std::move(answer));
-    Agent agent(path_, proto::Api::kGl, "test");
-    // More than one attempt is needed only if the machine is so busy that the first answer comes too late.
-    EXPECT_TRUE(WaitUntil([&] {
-      EXPECT_FALSE(PresentFrame(agent));
-      return agent.last_error().find(why) != std::string::npos;
-    })) << "it says: "
-        << agent.last_error();
-    EXPECT_FALSE(agent.attached());
-  }
-
-  TempFolder folder_;
-  const std::string path_;
-};
-
-TEST_F(ForeignDaemon, ThatSaysNothing) {
-  ExpectPassedThrough([](int) {}, "no answer within the bound");
-}
-
-TEST_F(ForeignDaemon, ThatIsAHealthyOneIsAttachedTo) {  // otherwise the tests below would prove nothing
-  const Offer offer;
-  const FakeDaemon daemon(path_, [&offer](int connection) { offer.Send(connection); });
-  Agent agent(path_, proto::Api::kGl, "test");
-  EXPECT_TRUE(WaitUntil([&] { return PresentFrame(agent); })) << agent.last_error();
-}
-
-TEST_F(ForeignDaemon, ThatClosesTheConnection) {
-  ExpectPassedThrough([](int connection) { ::shutdown(connection, SHUT_RDWR); }, "closed the connection");
-}
-
-TEST_F(ForeignDaemon, ThatSendsGarbage) {
-  ExpectPassedThrough(
-      [](int connection) {
-        const std::vector<std::byte> garbage(100, std::byte{0xA5});
-        static_cast<void>(platform::SendPacket(connection, garbage).has_value());
-      },
-      "not from Weir");
-}
-
-TEST_F(ForeignDaemon, ThatSendsMoreThanAnyMessage) {
-  ExpectPassedThrough(
-      [](int connection) {
-        const std::vector<std::byte> garbage(5'000, std::byte{0xA5});
-        static_cast<void>(platform::SendPacket(connection, garbage).has_value());
-      },
-      "longer than");
-}
-
-TEST_F(ForeignDaemon, ThatAnswersWithAnotherMessage) {
-  ExpectPassedThrough(
-      [](int connection) {
-        static_cast<void>(platform::SendPacket(connection, proto::Encode(proto::Ack{})).has_value());
-      },
-      "expected a Welcome");
-}
-
-TEST_F(ForeignDaemon, ThatRefuses) {
-  ExpectPassedThrough(
-      [](int connection) {
-        const proto::Refusal refusal{Errc::kPermissionDenied, "you are not on the list"};
-        static_cast<void>(platform::SendPacket(connection, proto::Encode(refusal)).has_value());
-      },
-      "you are not on the list");
-}
-
-TEST_F(ForeignDaemon, ThatPassesTooFewOrTooManyDescriptors) {
-  const Offer offer;
-  for (const std::size_t fds : {0, 1, 2, 4})
-    ExpectPassedThrough([&](int connection) { offer.Send(connection, fds); }, "expected a Welcome with 3 descriptors");
-}
-
-TEST_F(ForeignDaemon, ThatPassesRegionsWhichItCouldTruncate) {
-  const auto unsealed = [](std::uint64_t bytes) {
-    platform::Fd fd(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    WEIR_CHECK(::ftruncate(fd.get(), static_cast<off_t>(bytes)) == 0);
-    return fd;
-  };
-  Offer vgpu_unsealed, process_unsealed;
-  vgpu_unsealed.vgpu.fd = unsealed(proto::kVgpuRegionBytes);
-  process_unsealed.process.fd = unsealed(proto::kProcessRegionBytes);
-  for (const Offer* offer : {&vgpu_unsealed, &process_unsealed})
-    ExpectPassedThrough([offer](int connection) { offer->Send(connection); }, "not a memfd sealed against resizing");
-}
-
-TEST_F(ForeignDaemon, ThatPassesRegionsOfAnotherSize) {
-  Offer shorter, longer;
-  shorter.process = *platform::MakeSharedRegion("test", 4096);
-  longer.vgpu = *platform::MakeSharedRegion("test", 2 * proto::kVgpuRegionBytes);
-  for (const Offer* offer : {&shorter, &longer})
-    ExpectPassedThrough([offer](int connection) { offer->Send(connection); }, "expected");
-}
-
-TEST_F(ForeignDaemon, ThatPassesTheRegionsInTheWrongOrder) {
-  Offer offer;
-  std::swap(offer.vgpu, offer.process);
-  ExpectPassedThrough([&](int connection) { offer.Send(connection); }, "shared region has");
-}
-
-TEST_F(ForeignDaemon, WhoseRegionsHaveAnotherMajorVersion) {
-  const Offer vgpu, process;
-  vgpu.vgpu_page().header.version_major = 2;
-  process.process_page().header.version_major = 0;
-  for (const Offer* offer : {&vgpu, &process})
-    ExpectPassedThrough([offer](int connection) { offer->Send(connection); }, "another major version");
-}
-
-TEST_F(ForeignDaemon, WhoseHeadersAreGarbage) {
-  Prng prng(kSeed);
-  for (int round = 0; round < 50; ++round) {
-    const Offer offer;
-    auto& header = round % 2 == 0 ? offer.vgpu_page().header : offer.process_page().header;
-    for (std::size_t i = 0; i < sizeof header; ++i)
-      reinterpret_cast<unsigned char*>(&header)[i] = static_cast<unsigned char>(prng.Next());
-    ExpectPassedThrough([&](int connection) { offer.Send(connection); }, "the region is not usable");
-  }
-}
-
-TEST_F(ForeignDaemon, ThatNeverStopsSendingCommandsIsReadAPieceAtATime) {
-  const Offer offer;
-  offer.vgpu_page().allowance_ns = 1'000'000'000;
-  std::atomic<bool> flooding{true};
-  const FakeDaemon daemon(path_, [&](int connection) {
-    offer.Send(connection);
-    offer.vgpu_page().messages_sent = 1;
-    const auto command = proto::Encode(proto::Command{1, proto::CommandKind::kEvict, 1});
-    while (flooding) {
-      if (CodeOf(platform::SendPacket(connection, command)) == Errc::kUnavailable)
-        return;  // the agent has disconnected
-      static_cast<void>(platform::ReceivePacket(connection, proto::kAttachMessageBytesMax).has_value());
-      offer.vgpu_page().heartbeat_ns = platform::NowNs();
-    }
-  });
-  Agent agent(path_, proto::Api::kGl, "test");
-  EXPECT_TRUE(WaitUntil([&] { return PresentFrame(agent); })) << agent.last_error();
-  for (int i = 0; i < 100; ++i) EXPECT_TRUE(PresentFrame(agent)) << agent.last_error();
-  flooding = false;
-}
-
-TEST_F(ForeignDaemon, ThatPublishesAnUnknownModeIsFailedOpenWithoutHeartbeats) {
-  const Offer offer;
-  offer.vgpu_page().mode = 77;
-  const FakeDaemon daemon(path_, [&](int connection) { offer.Send(connection); });
-  Agent agent(path_, proto::Api::kGl, "test");
-  std::thread presenter([&] {
-    while (offer.process_page().waiting == 0 && !PresentFrame(agent)) std::this_thread::yield();
-  });
-  EXPECT_TRUE(WaitUntil([&] { return offer.process_page().waiting == 1; }));
-  offer.vgpu_page().heartbeat_ns = 0;
-  presenter.join();
-  EXPECT_FALSE(agent.attached());
 }
 
 }  // namespace
