@@ -71,7 +71,7 @@ class GateHost {
     With(index, [mode](gate::VgpuGate& gate) { gate.Publish({.mode = mode}); });
   }
   void SetAllowance(std::int64_t allowance_ns, std::size_t index = 0) {
-    With(index, [=](gate::VgpuGate& gate) { gate.SlotGrant(allowance_ns - gate.AllowanceNs()); });
+    With(index, [=](gate::VgpuGate& gate) { gate.Grant(allowance_ns - gate.AllowanceNs()); });
   }
   void Wake(std::size_t index = 0) {
     With(index, [](gate::VgpuGate& gate) { gate.Wake(); });
