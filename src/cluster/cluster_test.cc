@@ -173,7 +173,8 @@ TEST(ClusterJson, NamesTheFieldThatIsWrong) {
     return request ? std::string() : request.error().message;
   };
   EXPECT_EQ(message(R"({"module":1})"), "field 'module': expected a string, got number");
-  EXPECT_EQ(message(R"({"colour":1})"), "unknown field 'colour'; known: module, blob, kernel, arguments, input, device, need, seconds_max");
+  EXPECT_EQ(message(R"({"colour":1})"),
+            "unknown field 'colour'; known: module, blob, kernel, arguments, input, device, need, seconds_max");
   EXPECT_EQ(message(R"({"need":{"threads":-1}})"), "field 'threads': expected a whole number, not negative, got -1");
   EXPECT_EQ(message(R"({"need":{"alone_s":0}})"), "field 'alone_s': expected a number over 0 and at most 16777, got 0");
   EXPECT_EQ(message(R"({"seconds_max":"1"})"), "field 'seconds_max': expected a number, got string");

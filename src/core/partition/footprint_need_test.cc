@@ -12,7 +12,8 @@ constexpr std::uint64_t kSliceAlignment = 16;
 
 TEST(FootprintNeed, DataThatEveryPartReadsCountsAsCommon) {
   kernel::Mover mover{.c = 0};
-  mover.arguments = {kernel::LaunchArgument{.memory = 1, .bytes = 4}, kernel::LaunchArgument{.memory = 2, .bytes = 4000}};
+  mover.arguments = {kernel::LaunchArgument{.memory = 1, .bytes = 4},
+                     kernel::LaunchArgument{.memory = 2, .bytes = 4000}};
   mover.Prepare(10, 4);
   const FootprintNeed need(mover.kernel.access, mover.launch, kSliceAlignment);
   ASSERT_TRUE(need.Cuttable(0));
