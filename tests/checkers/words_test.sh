@@ -30,6 +30,20 @@ rules 'reckon -> compute' 'long: docs/perf'
 passes "a folder on the list may have long lines" check
 rules 'reckon -> compute' 'long: docs/perf' 'long: docs/gone.md'
 fails "a page on the list that is gone fails" "'long: docs/gone.md' is not in the tree" check
+rules 'reckon -> compute' 'long: docs/perf'
+printf '# A page\n\n## Two `words`, both\n\n## More\n\n## More\n' >"${WORK}/docs/target.md"
+# link TARGET: a page with this link.
+link() { printf '# Page\n\n[text](%s)\n' "$1" >"${WORK}/docs/page.md"; }
+for target in target.md target.md#two-words-both target.md#more-1 '#page' perf https://x.invalid/y; do
+  link "${target}"
+  passes "a link to ${target} passes" check
+done
+link gone.md
+fails "a link to a file that is missing fails" "docs/page.md:3: the link gone.md leads to no file" check
+link target.md#gone
+fails "a link to a heading that is missing fails" "the link target.md#gone leads to no heading" check
+printf '# Page\n\n`[text](gone.md)`\n\n```\n[text](gone.md)\n```\n' >"${WORK}/docs/page.md"
+passes "a link in code is not checked" check
 rules 'reckon' 'long: docs/perf'
 fails "a line that is no rule fails" "docs/words.txt:1: not 'EXPRESSION -> TERM'" check
 rules '( -> x' 'long: docs/perf'
