@@ -28,12 +28,12 @@ struct IdBuiltin {
 constexpr IdBuiltin kIdBuiltins[]{
     {"get_global_id", ExprOp::kGlobalId, 0, 0},
     {"get_local_id", ExprOp::kLocalId, 0, 0},
-    {"get_group_id", ExprOp::kGroupId, core::kAsksGroupId, 0},
-    {"get_global_size", ExprOp::kGlobalSize, core::kAsksGlobalSize, 1},
+    {"get_group_id", ExprOp::kGroupId, kernel::kAsksGroupId, 0},
+    {"get_global_size", ExprOp::kGlobalSize, kernel::kAsksGlobalSize, 1},
     {"get_local_size", ExprOp::kLocalSize, 0, 1},
     {"get_enqueued_local_size", ExprOp::kLocalSize, 0, 1},
-    {"get_num_groups", ExprOp::kNumGroups, core::kAsksNumGroups, 1},
-    {"get_global_offset", ExprOp::kGlobalOffset, core::kAsksGlobalOffset, 0},
+    {"get_num_groups", ExprOp::kNumGroups, kernel::kAsksNumGroups, 1},
+    {"get_global_offset", ExprOp::kGlobalOffset, kernel::kAsksGlobalOffset, 0},
 };
 
 }  // namespace
@@ -191,7 +191,7 @@ std::uint16_t ValueLowering::LowerCall(const llvm::CallInst& call, unsigned bits
     return d < 3 ? table_.Leaf(one.op, static_cast<std::uint16_t>(d), bits) : table_.Constant(one.beyond, bits);
   }
   if (builtin.name == "get_work_dim") return table_.Leaf(ExprOp::kWorkDim, 0, bits);
-  if (builtin.name == "get_global_linear_id") asks_ |= core::kAsksLinearId;
+  if (builtin.name == "get_global_linear_id") asks_ |= kernel::kAsksLinearId;
   const auto of = [&](unsigned i) { return Of(call.getArgOperand(i)); };
   for (unsigned i = 0; i < call.arg_size(); ++i)
     if (call.getArgOperand(i)->getType() != call.getType()) return table_.Data(bits);
