@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A partitioned launch: session_cut.cc gathers and plans it, and session_parts.cc runs it. Private to the two files.
+// The state of one partitioned launch. Private to PartitionedLaunches.
 #pragma once
 
 #include <algorithm>
@@ -10,13 +10,12 @@
 
 #include "core/partition/hand_out.h"
 #include "core/partition/plan_cache.h"
+#include "opencl/executor/objects.h"
 #include "opencl/executor/part_launch.h"
-#include "opencl/executor/session.h"
 
 namespace weir::opencl {
 
-struct Session::CutLaunch {
-  std::uint32_t queue_id = 0;
+struct CutLaunch {
   Queue* queue = nullptr;
   const PartProgram* program = nullptr;
   PartProgram::Part kernel{};
@@ -51,7 +50,7 @@ struct Session::CutLaunch {
 };
 
 /// A part that runs on this node.
-struct Session::CutPart {
+struct CutPart {
   PartLaunch launch{};
   std::vector<std::shared_ptr<Stored>> memory{};  // for each slice
   std::vector<cl_mem> natives{};
@@ -59,7 +58,7 @@ struct Session::CutPart {
 };
 
 /// A part that runs on a peer.
-struct Session::PartThere {
+struct PartThere {
   NodeId node{};
   GroupRange range{};
   PartLaunch launch{};
@@ -67,7 +66,7 @@ struct Session::PartThere {
 
 /// State of a dynamically assigned launch. Worker 0 is this node; worker 1 is `others[0]`, whose thread alone uses its
 /// peer.
-struct Session::SharedCut {
+struct SharedCut {
   struct Other {
     NodeId node{};
     std::uint64_t room = 0;

@@ -31,7 +31,7 @@ enum class Kind : std::uint8_t { kDevice, kContext, kQueue, kMemory, kSampler, k
 
 class Pins;  // buffer_store.h
 
-struct Object {
+struct Object : std::enable_shared_from_this<Object> {
   explicit Object(Kind object_kind) : kind(object_kind) {}
   virtual ~Object() = default;
   Object(const Object&) = delete;

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions: the main loop and the dispatch of messages.
 #include "opencl/executor/session.h"
 
-#include <algorithm>
+#include <utility>
 
-#include "platform/clock.h"
 #include "proto/opencl_message_list.h"
 
 namespace weir::opencl {
@@ -15,48 +13,66 @@ namespace wire = proto::cl;
 constexpr Duration kLook = milliseconds(50);     // interval of checks of the socket while no message comes
 constexpr Duration kLookSoon = milliseconds(1);  // the same while replies wait for room
 
+template <typename Handler, typename Message>
+concept Handles = requires(Handler& handler, const Message& message) {
+  handler.Do(message);
+};
+
+/// Calls the handler of the message. A message without a handler, or with two, does not compile.
+template <typename Message, typename... Handlers>
+void Dispatch(const Message& message, Handlers&... handlers) {
+  static_assert((int{Handles<Handlers, Message>} + ...) == 1, "a message needs exactly one handler");
+  const auto offer = [&message](auto& handler) {
+    if constexpr (Handles<decltype(handler), Message>) handler.Do(message);
+  };
+  (offer(handlers), ...);
+}
+
 }  // namespace
 
 Session::Session(Shared& shared, Accepted accepted)
     : shared_(shared),
       cl_(*shared.device.cl),
       socket_(std::move(accepted.socket)),
-      program_(std::move(accepted.program)),
-      arena_(std::move(accepted.arena)),
-      buffers_(std::move(accepted.buffers)),
       control_(std::move(accepted.channel.control)),
       in_(std::move(accepted.channel.in)),
-      host_budget_(std::make_shared<HostBudget>(HostBudget::kSessionBytesMax, shared.host_budget)),
-      replies_(std::make_shared<Replies>(std::move(accepted.channel.out), host_budget_)),
-      arrivals_(accepted.remote ? std::make_shared<Arrivals>(cl_, replies_) : nullptr),
-      admission_(std::make_shared<Admission>(Tenancy{shared.agent, shared.meter, shared.work_items})),
       scratch_(wire::kMessageBytesMax),
-      from_elsewhere_(program_.starts_with(kPartsProgram)),
-      peers_(from_elsewhere_ ? PeerSources() : shared.peers, stop_) {
+      client_(cl_, accepted, shared.host_budget),
+      ends_(cl_),
+      batches_(cl_, Tenancy{shared.agent, shared.meter, shared.work_items}, ends_),
+      objects_(client_, ends_, batches_),
+      memory_(shared, objects_, batches_, ends_, stop_),
+      commands_(cl_, client_, objects_, batches_, memory_, ends_),
+      parts_(shared, client_, objects_, batches_, memory_, commands_, ends_, stop_),
+      object_messages_(shared, client_, objects_, batches_, memory_, ends_, parts_),
+      arg_messages_(shared, client_, objects_, memory_),
+      program_messages_(shared, client_, objects_, batches_),
+      transfer_messages_(cl_, client_, objects_, memory_, commands_, parts_),
+      command_messages_(shared, client_, objects_, batches_, memory_, commands_, ends_, parts_, stop_) {
   auto device = std::make_shared<Device>(cl_);
   device->native = shared.device.device;
-  device->in_host_memory = shared.device.in_host_memory && !shared.copies && arrivals_ == nullptr;
-  objects_.Put(1, device);
+  device->in_host_memory = shared.device.in_host_memory && !shared.copies && client_.arrivals == nullptr;
+  objects_.Place(1, device);
   wire::PlatformFacts facts = FactsOfPlatform(shared.device);
   facts.devices.push_back(FactsOfDevice(cl_, device->native, 1, device->in_host_memory, shared.quota->limits().each));
-  replies_->AnswerWith(0, CL_SUCCESS, facts);
+  client_.replies->AnswerWith(0, CL_SUCCESS, facts);
 }
 
 // The arena stays until the driver's threads have finished with it. Commands that wait for a user event are ended with
 // an error, because the client can no longer set it.
 void Session::End() {
-  admission_->Abandon();
+  batches_.admission().Abandon();
   objects_.ForEach<Event>([this](Event& event) {
-    if (event.user && event.native != nullptr) EndUserEvent(event, CL_DEVICE_NOT_AVAILABLE);
+    if (event.user && event.native != nullptr) ends_.EndUserEvent(event, CL_DEVICE_NOT_AVAILABLE);
   });
-  CloseBatch();
+  batches_.Close();
   objects_.ForEach<Queue>([this](Queue& queue) {
     if (queue.native != nullptr) cl_.clFinish(queue.native);
   });
-  admission_->Drain();  // a released queue may still be busy
-  open_queue_.reset();
-  replies_->Close();
-  if (arrivals_ != nullptr) arrivals_->Forget();
+  batches_.admission().Drain();  // a released queue may still be busy
+  batches_.Forget();
+  client_.replies->Close();
+  if (client_.arrivals != nullptr) client_.arrivals->Forget();
   objects_.Clear();
 }
 
@@ -70,13 +86,13 @@ Status Session::Serve() {
   while (!stop_.load(std::memory_order_relaxed)) {
     WEIR_TRY(const wire::ByteView message, in_.Next(scratch_));
     if (!message.empty()) {
-      if (!Handle(message)) return Fail(Errc::kProtocol, program_ + " sent a malformed message");
+      if (!Handle(message)) return Fail(Errc::kProtocol, client_.program + " sent a malformed message");
       continue;
     }
-    CloseBatch();
-    const bool kept = replies_->Flush();
+    batches_.Close();
+    const bool kept = client_.replies->Flush();
     if (in_.Wait(kept ? kLookSoon : kLook)) continue;
-    if (replies_->broken()) return Fail(Errc::kProtocol, program_ + " does not read its answers");
+    if (client_.replies->broken()) return Fail(Errc::kProtocol, client_.program + " does not read its answers");
     if (!StillConnected(socket_.get())) break;
   }
   return Ok();
@@ -84,47 +100,19 @@ Status Session::Serve() {
 
 void Session::Stop() {
   stop_.store(true, std::memory_order_relaxed);
-  admission_->Abandon();
+  batches_.admission().Abandon();
   in_.Interrupt();
   if (shared_.store != nullptr) shared_.store->Wake();
 }
 
-std::int64_t Session::BusySinceNs() const { return admission_->BusySinceNs(); }
+std::int64_t Session::BusySinceNs() const { return batches_.admission().BusySinceNs(); }
 
-void Session::ChargeInFlight(std::int64_t now_ns) { admission_->ChargeInFlight(now_ns); }
+void Session::ChargeInFlight(std::int64_t now_ns) { batches_.admission().ChargeInFlight(now_ns); }
 
 bool Session::Handle(wire::ByteView message) {
-  return wire::DecodeFromClient(message, [this](const auto& m) { Do(m); });
-}
-
-cl_int Session::Charge(Object& object, std::uint64_t more) const {
-  return object.host.Take(host_budget_, HostBytesOf(object.kind) + more) ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
-}
-
-void Session::Keep(std::uint32_t id, std::shared_ptr<Object> object, cl_int error, const char* attempted) {
-  object->error = error;
-  if (error != CL_SUCCESS) Complain(error, attempted);
-  // Without room for the object, the error is not stored either: the id names nothing.
-  if (object->host.empty() && Charge(*object) != CL_SUCCESS) object = nullptr;
-  if (!Place(id, std::move(object))) Complain(CL_INVALID_VALUE, "an id above the largest that a client may use");
-}
-
-void Session::Complain(cl_int error, const char* attempted) {
-  replies_->Send(wire::Notice{.context = 0, .status = error, .text = attempted});
-}
-
-bool Session::InArena(std::uint64_t offset, std::uint64_t size) const {
-  return offset <= arena_.bytes() && size <= arena_.bytes() - offset;
-}
-
-cl_int Session::View(const wire::Blob& blob, wire::ByteView& bytes) const {
-  if (blob.kind == wire::Blob::kInline) {
-    bytes = blob.bytes;
-    return CL_SUCCESS;
-  }
-  if (!InArena(blob.offset, blob.size)) return CL_INVALID_VALUE;
-  bytes = {arena_.As<std::byte>() + blob.offset, blob.size};
-  return CL_SUCCESS;
+  return wire::DecodeFromClient(message, [this](const auto& m) {
+    Dispatch(m, object_messages_, arg_messages_, program_messages_, transfer_messages_, command_messages_);
+  });
 }
 
 }  // namespace weir::opencl

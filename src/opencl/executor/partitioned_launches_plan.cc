@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans partitioned launches: gathers what a launch is, and decides where it is cut. session_parts.cc runs the parts.
-// Page: docs/partition.md
+// Plans partitioned launches: gathers what a launch is, and decides where it is cut. partitioned_launches.cc runs the
+// parts. Page: docs/partition.md
 #include <array>
 #include <cstring>
 
 #include "opencl/executor/cut_launch.h"
+#include "opencl/executor/partitioned_launches.h"
 #include "platform/clock.h"
 
 namespace weir::opencl {
@@ -26,7 +27,21 @@ std::uint64_t DivisorOf(std::uint64_t size, std::uint64_t most) {
 
 }  // namespace
 
-void Session::RememberArg(Kernel& kernel, const wire::SetArg& m) const {
+PartitionedLaunches::PartitionedLaunches(Shared& shared, const Client& client, ClientObjects& objects, Batches& batches,
+                                         CommandMemory& memory, Commands& commands, const EventEnds& ends,
+                                         const std::atomic<bool>& stop)
+    : shared_(shared),
+      cl_(*shared.device.cl),
+      client_(client),
+      objects_(objects),
+      batches_(batches),
+      memory_(memory),
+      commands_(commands),
+      ends_(ends),
+      stop_(stop),
+      peers_(client.partitions ? PeerSources() : shared.peers, stop) {}
+
+void PartitionedLaunches::RememberArg(Kernel& kernel, const wire::SetArg& m) {
   if (m.index >= kernel.values.size()) kernel.values.resize(std::size_t{m.index} + 1);
   const bool data = static_cast<wire::ArgKind>(m.kind) == wire::ArgKind::kData;
   ArgValue& value = kernel.values[m.index];
@@ -34,7 +49,7 @@ void Session::RememberArg(Kernel& kernel, const wire::SetArg& m) const {
   value.local = data ? 0 : m.size;
 }
 
-void Session::AnalyseAhead() {
+void PartitionedLaunches::AnalyseAhead() {
   if (shared_.analyzer == nullptr || std::exchange(looked_ahead_, true)) return;
   objects_.ForEach<Kernel>([this](const Kernel& kernel) {
     if (kernel.program == nullptr || std::exchange(kernel.program->asked_ahead, true)) return;
@@ -43,15 +58,15 @@ void Session::AnalyseAhead() {
 }
 
 /// Adds the time of building the part to `cost`.
-Result<PartProgram::Part> Session::PartOf(Kernel& kernel, proto::ExecutorStatistics& cost) {
+Result<PartProgram::Part> PartitionedLaunches::PartOf(Kernel& kernel, proto::ExecutorStatistics& cost) {
   Program& program = *kernel.program;
   if (program.parts == nullptr && program.no_parts.empty()) {
-    EndBatchBeforeCompiling();
+    batches_.Close();
     auto made = PartProgram::Make(*shared_.analyzer, program);
     Status status = made ? Ok() : Status(made.error());
     if (made) {
       // Peers compile while this executor does.
-      JoinPeers(shared_.store->BytesOf(uses_));
+      JoinPeers(memory_.Bytes());
       peers_.Prepare(**made);
       const std::int64_t began_ns = platform::NowNs();
       status = (*made)->Build(program);
@@ -70,7 +85,7 @@ Result<PartProgram::Part> Session::PartOf(Kernel& kernel, proto::ExecutorStatist
 }
 
 /// Gathers the arguments for the analysis.
-Status Session::GatherArgs(CutLaunch& cut, const Kernel& kernel) const {
+Status PartitionedLaunches::GatherArgs(CutLaunch& cut, const Kernel& kernel) const {
   const kernel::KernelAccess& access = *cut.kernel.access;
   cut.values = kernel.values;
   cut.values.resize(access.arguments.size());
@@ -96,7 +111,7 @@ Status Session::GatherArgs(CutLaunch& cut, const Kernel& kernel) const {
 }
 
 /// Gathers the work-items. If the driver may choose the size of work-groups, it is chosen here, once for all parts.
-void Session::GatherSizes(CutLaunch& cut, const Launch& launch) {
+void PartitionedLaunches::GatherSizes(CutLaunch& cut, const Launch& launch) {
   cut.launch.dimensions = launch.dimensions;
   std::uint64_t left = std::min<std::uint64_t>(cut.kernel.items_max, 256);
   for (unsigned d = 0; d < launch.dimensions; ++d) {
@@ -113,14 +128,15 @@ void Session::GatherSizes(CutLaunch& cut, const Launch& launch) {
 }
 
 /// Gathers what all parts have in common, and the plan.
-Status Session::PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch, proto::ExecutorStatistics& cost) {
-  if (user_events_ > 0) return Fail(Errc::kUnavailable, "the program has user events that it has not set");
+Status PartitionedLaunches::PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch,
+                                       proto::ExecutorStatistics& cost) {
+  if (ends_.user_events() > 0) return Fail(Errc::kUnavailable, "the program has user events that it has not set");
   WEIR_TRY(cut.kernel, PartOf(kernel, cost));
   cut.program = kernel.program->parts.get();
   const kernel::KernelAccess& access = *cut.kernel.access;
   const cl_device_id device = kernel.program->context->devices.front().second->native;
   cut.alignment = std::max<std::uint64_t>(DeviceNumber(cl_, device, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8, 1);
-  cut.whole_bytes = shared_.store->BytesOf(uses_);
+  cut.whole_bytes = memory_.Bytes();
   GatherSizes(cut, launch);
   WEIR_TRY_STATUS(GatherArgs(cut, kernel));
   auto key = core::LaunchCache::KeyOf(cut.program->number(), cut.kernel.number, access, cut.launch, cut.alignment);
@@ -151,7 +167,7 @@ Status Session::PrepareCut(CutLaunch& cut, Kernel& kernel, const Launch& launch,
 }
 
 /// This node has its share of the device; a peer is assumed idle until measured. `alone`: without peers.
-core::PlanViews Session::ViewsFor(CutLaunch& cut, const Kernel& kernel, bool alone) const {
+core::PlanViews PartitionedLaunches::ViewsFor(CutLaunch& cut, const Kernel& kernel, bool alone) const {
   double groups = 1;  // never 0: the launch has been checked
   for (unsigned d = 0; d < cut.launch.dimensions; ++d) groups *= static_cast<double>(cut.launch.Groups(d));
   const auto items = static_cast<std::uint64_t>(cut.items);
@@ -168,7 +184,7 @@ core::PlanViews Session::ViewsFor(CutLaunch& cut, const Kernel& kernel, bool alo
 }
 
 /// Plans the whole launch, and the device memory for its parts on this node. Uses peers if there are any and they help.
-core::Plan Session::PlanCut(CutLaunch& cut, const Kernel& kernel, bool alone) {
+core::Plan PartitionedLaunches::PlanCut(CutLaunch& cut, const Kernel& kernel, bool alone) {
   core::PlanViews views = ViewsFor(cut, kernel, alone);
   const std::vector<core::PeerView> peers = std::exchange(views.peers, {});
   // First the memory held now; if that is too little, the maximum.
@@ -179,17 +195,17 @@ core::Plan Session::PlanCut(CutLaunch& cut, const Kernel& kernel, bool alone) {
   for (const std::uint64_t room : rooms) {
     cut.room = room;
     views.here.room = {room};
-    plan = cut.plans->PlanFor(views, from_elsewhere_);
+    plan = cut.plans->PlanFor(views, client_.partitions);
     if (Runs(plan)) break;
   }
   if (peers.empty()) return plan;
   views.mode = shared_.partition;
   views.peers = peers;
-  const core::Plan& shared = cut.plans->PlanFor(views, from_elsewhere_);
+  const core::Plan& shared = cut.plans->PlanFor(views, client_.partitions);
   return Runs(shared) ? shared : plan;
 }
 
-void Session::JoinPeers(std::uint64_t need) {
+void PartitionedLaunches::JoinPeers(std::uint64_t need) {
   peers_.Join(need, [this] {
     return FactsOfDevice(cl_, shared_.device.device, 1, /*shares_arena=*/false, shared_.quota->limits().each);
   });

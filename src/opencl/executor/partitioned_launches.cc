@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs partitioned launches. A launch whose memory does not fit the device runs some work-groups at a time, each time
-// with slices of its buffers. session_cut.cc decides where it is cut. Page: docs/partition.md
+// with slices of its buffers. partitioned_launches_plan.cc decides where it is cut. Page: docs/partition.md
 //
 //   earlier commands ended ─▶ contents to host memory ─▶ remote parts begun
 //     ─▶ for each local part: slices created, claimed, part kernel, results copied back to host memory
@@ -9,6 +9,8 @@
 // If several nodes share a launch by `auto`, groups are assigned dynamically: each node takes more when it has finished
 // its last ones (core/partition/hand_out.h). The session waits for the end of each part. Contents stay in host memory
 // until another command needs them on the device.
+#include "opencl/executor/partitioned_launches.h"
+
 #include <array>
 #include <deque>
 #include <span>
@@ -43,44 +45,42 @@ std::uint64_t ItemsOf(const PartLaunch& part) { return part.global[0] * part.glo
 
 }  // namespace
 
-bool Session::FitsWhole() const { return shared_.store->BytesOf(uses_) <= shared_.store->MostBytes(); }
-
-bool Session::DoInParts(const wire::NdRange& m, Queue& queue, Kernel& kernel, const Launch& launch) {
-  CutLaunch cut{.queue_id = m.enqueue.queue, .queue = &queue};
+bool PartitionedLaunches::Run(const wire::NdRange& m, Queue& queue, Kernel& kernel, const Launch& launch) {
+  CutLaunch cut{.queue = &queue};
   const std::int64_t began_ns = platform::NowNs();
   proto::ExecutorStatistics cost;
   const Status prepared = PrepareCut(cut, kernel, launch, cost);
   cost.parts_decide = Duration(platform::NowNs() - began_ns) - cost.parts_compile;
-  cost.launches_not_cut = !prepared && !FitsWhole() ? 1 : 0;
+  cost.launches_not_cut = !prepared && !memory_.FitsWhole() ? 1 : 0;
   shared_.store->CountParts(cost);
   no_parts_ = prepared ? std::string() : prepared.error().message;
   if (!prepared) return false;
-  uses_.clear();  // from here on it holds the uses of a part
+  memory_.Forget();  // from here on it holds the uses of a part
   EventSpan span;
   cl_event event = nullptr;
   cl_int error = RunCut(cut, kernel, span);
   cut.done.launches_in_parts = 1;
   if (error == CL_SUCCESS) shared_.store->CountParts(cut.done);
   if (error == CL_SUCCESS) error = cl_.clEnqueueMarkerWithWaitList(queue.native, 0, nullptr, &event);
-  EndCommand(m.enqueue, &queue, error, event, "clEnqueueNDRangeKernel");
+  commands_.End(m.enqueue, &queue, error, event, "clEnqueueNDRangeKernel");
   Event* made = nullptr;
   if (m.enqueue.event != 0 && objects_.Find(m.enqueue.event, made) == CL_SUCCESS && made->profiling) made->span = span;
   return true;
 }
 
-cl_int Session::RunCut(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
-  CloseBatch();
-  if (!waits_.empty()) {
-    const cl_int error = cl_.clWaitForEvents(static_cast<cl_uint>(waits_.size()), waits_.data());
+cl_int PartitionedLaunches::RunCut(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
+  batches_.Close();
+  if (!commands_.waits().empty()) {
+    const cl_int error = cl_.clWaitForEvents(static_cast<cl_uint>(commands_.waits().size()), commands_.waits().data());
     if (error != CL_SUCCESS) return error;
-    waits_.clear();
+    commands_.waits().clear();
   }
   const bool may_leave = cut.plan.Leaves() || cut.handed_out;
   for (const auto& root : cut.roots) {
     if (cut.Stays(*root) && !may_leave) continue;  // no other command needs the room
     cl_int error = CL_SUCCESS;
     const auto outcome =
-        shared_.store->Withdraw(*root, {.before_waiting = [this] { CloseBatch(); }, .stop = &stop_}, error);
+        shared_.store->Withdraw(*root, {.before_waiting = [this] { batches_.Close(); }, .stop = &stop_}, error);
     if (outcome != BufferStore::Outcome::kThere)
       return outcome == BufferStore::Outcome::kEnded ? CL_OUT_OF_RESOURCES : error;
   }
@@ -88,7 +88,7 @@ cl_int Session::RunCut(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
 }
 
 /// Runs a static plan: remote parts and local pieces at the same time, then lost parts on this node.
-cl_int Session::RunPlan(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
+cl_int PartitionedLaunches::RunPlan(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
   const std::vector<std::uint64_t> ours(cut.plan.ends.begin(), cut.plan.ends.begin() + cut.plan.here);
   const GroupRange here{0, cut.plan.kept()};
   std::vector<PartThere> there;
@@ -118,7 +118,7 @@ cl_int Session::RunPlan(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
 // ------------------------------------------------------------------------------------------------
 
 /// Each node takes groups as it finishes earlier ones. Waits, copies and messages of a peer run on its own thread.
-cl_int Session::RunHandedOut(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
+cl_int PartitionedLaunches::RunHandedOut(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
   const double groups = static_cast<double>(cut.groups());
   std::vector<double> rates{kernel.parts_run >= 2 ? groups / (kernel.part_item_s * cut.items) : 0.0};
   std::vector<SharedCut::Other> others;
@@ -154,7 +154,7 @@ cl_int Session::RunHandedOut(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
 }
 
 /// Runs until no groups are left for the peer, or it is lost. The next part is transferred while one computes.
-void Session::RunSharesThere(const CutLaunch& cut, SharedCut& shared, std::size_t worker) const {
+void PartitionedLaunches::RunSharesThere(const CutLaunch& cut, SharedCut& shared, std::size_t worker) const {
   SharedCut::Other& mine = shared.others[worker - 1];
   Peer& peer = *peers_.Of(mine.node);
   const auto take = [&](std::uint64_t room) {
@@ -203,7 +203,7 @@ void Session::RunSharesThere(const CutLaunch& cut, SharedCut& shared, std::size_
 }
 
 /// Runs until all groups have been executed, on any node.
-cl_int Session::RunLocalShares(CutLaunch& cut, Kernel& kernel, SharedCut& shared, EventSpan& span) {
+cl_int PartitionedLaunches::RunLocalShares(CutLaunch& cut, Kernel& kernel, SharedCut& shared, EventSpan& span) {
   const auto fits = [&](const GroupRange& range) {
     return cut.plans->need().Of({cut.plan.dimension, range.first, range.end}).device.count <= cut.room;
   };
@@ -228,7 +228,7 @@ cl_int Session::RunLocalShares(CutLaunch& cut, Kernel& kernel, SharedCut& shared
 }
 
 /// The ends of pieces as large as the memory allows; empty if one group needs more.
-std::vector<std::uint64_t> Session::EndsThatFit(const CutLaunch& cut, const GroupRange& range) {
+std::vector<std::uint64_t> PartitionedLaunches::EndsThatFit(const CutLaunch& cut, const GroupRange& range) {
   std::vector<std::uint64_t> ends;
   std::uint64_t first = range.first;
   for (std::uint64_t size = range.end - first; first < range.end; first = ends.back()) {
@@ -244,15 +244,15 @@ std::vector<std::uint64_t> Session::EndsThatFit(const CutLaunch& cut, const Grou
 }
 
 /// Runs the pieces of `range` in order.
-cl_int Session::RunHere(CutLaunch& cut, Kernel& kernel, const GroupRange& range, const std::vector<std::uint64_t>& ends,
-                        EventSpan& span) {
+cl_int PartitionedLaunches::RunHere(CutLaunch& cut, Kernel& kernel, const GroupRange& range,
+                                    const std::vector<std::uint64_t>& ends, EventSpan& span) {
   std::uint64_t first = range.first;
   for (const std::uint64_t end : ends) {
     if (stop_.load(std::memory_order_relaxed)) return CL_OUT_OF_RESOURCES;
     CutPart part;
     if (!SliceUp(cut, {first, end}, part.launch)) return CL_OUT_OF_RESOURCES;
     const cl_int error = RunPart(cut, kernel, part, span);
-    uses_.clear();  // they belong to `part`
+    memory_.Forget();  // they belong to `part`
     if (error != CL_SUCCESS) return error;
     first = end;
   }
@@ -260,7 +260,7 @@ cl_int Session::RunHere(CutLaunch& cut, Kernel& kernel, const GroupRange& range,
 }
 
 /// Computes the slices and arguments of a part's kernel.
-Status Session::SliceUp(const CutLaunch& cut, const GroupRange& range, PartLaunch& part) const {
+Status PartitionedLaunches::SliceUp(const CutLaunch& cut, const GroupRange& range, PartLaunch& part) const {
   const kernel::KernelAccess& access = *cut.kernel.access;
   const unsigned dimension = cut.plan.dimension;
   WEIR_TRY(part.slices, kernel::SlicesOf(access, cut.launch, {dimension, range.first, range.end}, cut.alignment));
@@ -304,7 +304,7 @@ Status Session::SliceUp(const CutLaunch& cut, const GroupRange& range, PartLaunc
   return Ok();
 }
 
-std::vector<const std::byte*> Session::ContentsOf(const CutLaunch& cut, const PartLaunch& part) {
+std::vector<const std::byte*> PartitionedLaunches::ContentsOf(const CutLaunch& cut, const PartLaunch& part) {
   std::vector<const std::byte*> contents;
   for (const kernel::MemorySlice& slice : part.slices.slices)
     contents.push_back(slice.sent ? cut.RootOf(slice).host.As<std::byte>() + slice.begin : nullptr);
@@ -316,8 +316,8 @@ std::vector<const std::byte*> Session::ContentsOf(const CutLaunch& cut, const Pa
 
 /// Parts that have begun are added to `there`, and those whose peer was lost to `back`. Errors: a part's slices cannot
 /// be computed, which is not the peer's failure.
-cl_int Session::BeginThere(CutLaunch& cut, std::uint64_t first, std::vector<PartThere>& there,
-                           std::vector<GroupRange>& back) {
+cl_int PartitionedLaunches::BeginThere(CutLaunch& cut, std::uint64_t first, std::vector<PartThere>& there,
+                                       std::vector<GroupRange>& back) {
   const core::Plan& plan = cut.plan;
   const Duration at_most = cut.item_s > 0 ? kLateAfterTimes * std::min(plan.times.total, kForeseenMax) + kLateAfter
                                           : kForeseenMax;  // the cost is unknown
@@ -325,7 +325,7 @@ cl_int Session::BeginThere(CutLaunch& cut, std::uint64_t first, std::vector<Part
     PartThere part{.node = plan.nodes[i], .range = {first, plan.ends[plan.here + i]}, .launch = {}};
     first = part.range.end;
     if (const Status sliced = SliceUp(cut, part.range, part.launch); !sliced) {
-      why_not_ = "a part of it can't be made: " + sliced.error().message;
+      memory_.Explain("a part of it can't be made: " + sliced.error().message);
       return CL_INVALID_KERNEL_ARGS;
     }
     Peer* const peer = peers_.Of(part.node);
@@ -342,7 +342,7 @@ cl_int Session::BeginThere(CutLaunch& cut, std::uint64_t first, std::vector<Part
   return CL_SUCCESS;
 }
 
-Status Session::EndThere(const CutLaunch& cut, const PartThere& part) {
+Status PartitionedLaunches::EndThere(const CutLaunch& cut, const PartThere& part) {
   std::vector<std::byte*> memory;
   for (const kernel::MemorySlice& slice : part.launch.slices.slices) {
     Stored& root = cut.RootOf(slice);
@@ -357,14 +357,14 @@ Status Session::EndThere(const CutLaunch& cut, const PartThere& part) {
 // -- Local parts
 // -------------------------------------------------------------------------------------------------------
 
-cl_int Session::RunPart(CutLaunch& cut, Kernel& kernel, CutPart& part, EventSpan& span) {
+cl_int PartitionedLaunches::RunPart(CutLaunch& cut, Kernel& kernel, CutPart& part, EventSpan& span) {
   MakeSlices(cut, part);
   const std::uint64_t items = ItemsOf(part.launch);
   const std::int64_t predicted_ns = kernel.cost->PredictNs(items), begin_ns = platform::NowNs();
-  cl_int error = Admit(*cut.queue, cut.queue_id, predicted_ns, {.task = true});
-  if (error != CL_SUCCESS && never_fits_) SayThatItNeverFits();
+  cl_int error = memory_.Admit(*cut.queue, predicted_ns, {.task = true});
+  if (error != CL_SUCCESS && memory_.never_fits()) memory_.SayThatItNeverFits();
   if (error != CL_SUCCESS) return error;
-  admission_->AddLaunch(kernel.cost, items, predicted_ns);
+  batches_.admission().AddLaunch(kernel.cost, items, predicted_ns);
   error = SetPartArgs(cut, part);
   if (error == CL_SUCCESS) error = EnqueuePart(cut, part);
   if (part.ended != nullptr) {
@@ -372,7 +372,7 @@ cl_int Session::RunPart(CutLaunch& cut, Kernel& kernel, CutPart& part, EventSpan
       cl_.clRetainEvent(part.ended);
       cut.queue->SetLast(part.ended);
     }
-    CloseBatch();
+    batches_.Close();
     const cl_int failed = cl_.clWaitForEvents(1, &part.ended);
     if (error == CL_SUCCESS) error = failed;
     const double item_s = SecondsOf(Duration{platform::NowNs() - begin_ns}) / static_cast<double>(items);
@@ -391,7 +391,7 @@ cl_int Session::RunPart(CutLaunch& cut, Kernel& kernel, CutPart& part, EventSpan
 }
 
 /// Creates the memory of each slice, to be filled from host memory. A buffer that is read as a whole is its own slice.
-void Session::MakeSlices(CutLaunch& cut, CutPart& part) {
+void PartitionedLaunches::MakeSlices(CutLaunch& cut, CutPart& part) {
   const std::vector<kernel::MemorySlice>& slices = part.launch.slices.slices;
   part.natives.resize(slices.size());
   for (std::size_t i = 0; i < slices.size(); ++i) {
@@ -410,15 +410,15 @@ void Session::MakeSlices(CutLaunch& cut, CutPart& part) {
       if (slice.sent) cut.done.parts_in.count += slice.bytes();
     }
     if (!whole && alike != cut.alike.end()) cut.kept[place] = memory;
-    uses_.push_back({.object = memory.get(),
-                     .writes = !slice.written.empty(),
-                     .range = {0, memory->shape.size},
-                     .native = &part.natives[i]});
+    memory_.Add({.object = memory.get(),
+                 .writes = !slice.written.empty(),
+                 .range = {0, memory->shape.size},
+                 .native = &part.natives[i]});
     part.memory.push_back(std::move(memory));
   }
 }
 
-cl_int Session::SetPartArgs(const CutLaunch& cut, const CutPart& part) const {
+cl_int PartitionedLaunches::SetPartArgs(const CutLaunch& cut, const CutPart& part) const {
   cl_int error = CL_SUCCESS;
   for (cl_uint i = 0; i < part.launch.args.size() && error == CL_SUCCESS; ++i) {
     const PartArg& arg = part.launch.args[i];
@@ -435,13 +435,13 @@ cl_int Session::SetPartArgs(const CutLaunch& cut, const CutPart& part) const {
   return error;
 }
 
-cl_int Session::EnqueuePart(const CutLaunch& cut, CutPart& part) {
+cl_int PartitionedLaunches::EnqueuePart(const CutLaunch& cut, CutPart& part) {
   const PartLaunch& launch = part.launch;
   const cl_command_queue queue = cut.queue->native;
   cl_int error = cl_.clEnqueueNDRangeKernel(queue, cut.kernel.native, launch.dimensions, launch.offset.data(),
                                             launch.global.data(), launch.local.data(), 0, nullptr, &part.began);
   if (error != CL_SUCCESS) return error;
-  NoteFirst(part.began);
+  batches_.NoteFirst(part.began);
   std::vector<cl_event> copies;
   for (std::size_t i = 0; i < launch.slices.slices.size() && error == CL_SUCCESS; ++i) {
     const kernel::MemorySlice& slice = launch.slices.slices[i];

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernel arguments: what a client may set them to.
-#include "opencl/executor/session.h"
+#include "opencl/executor/arg_messages.h"
+
+#include "opencl/executor/partitioned_launches.h"
 
 namespace weir::opencl {
 
 namespace wire = proto::cl;
 
 // What an argument may be set to (arg_types.h). Unknown arguments are values or buffers only if a test shows it.
-cl_int Session::MayBeValue(Kernel& kernel, std::uint32_t index, std::size_t size) {
+cl_int ArgMessages::MayBeValue(Kernel& kernel, std::uint32_t index, std::size_t size) {
   if (index >= kernel.takes->size()) return CL_INVALID_ARG_INDEX;
   if (size == 0) return CL_INVALID_ARG_SIZE;  // PoCL 3.1 would end the process
   ArgTakes& takes = (*kernel.takes)[index];
@@ -19,14 +20,14 @@ cl_int Session::MayBeValue(Kernel& kernel, std::uint32_t index, std::size_t size
   return CL_SUCCESS;
 }
 
-cl_int Session::MayBeNull(const Kernel& kernel, std::uint32_t index) const {
+cl_int ArgMessages::MayBeNull(const Kernel& kernel, std::uint32_t index) {
   if (index >= kernel.takes->size()) return CL_INVALID_ARG_INDEX;
   const ArgTakes takes = (*kernel.takes)[index];
   const bool may = takes == ArgTakes::kBuffer || takes == ArgTakes::kLocal || takes == ArgTakes::kUntold;
   return may ? CL_SUCCESS : CL_INVALID_ARG_VALUE;
 }
 
-cl_int Session::MayBeSampler(const Kernel& kernel, std::uint32_t index) const {
+cl_int ArgMessages::MayBeSampler(const Kernel& kernel, std::uint32_t index) const {
   if (index >= kernel.takes->size()) return CL_INVALID_ARG_INDEX;
   const ArgTakes takes = (*kernel.takes)[index];
   if (takes == ArgTakes::kSampler) return CL_SUCCESS;
@@ -36,7 +37,7 @@ cl_int Session::MayBeSampler(const Kernel& kernel, std::uint32_t index) const {
   return shown ? CL_SUCCESS : CL_INVALID_ARG_VALUE;
 }
 
-cl_int Session::MayBeMemory(const Kernel& kernel, std::uint32_t index, bool image) const {
+cl_int ArgMessages::MayBeMemory(const Kernel& kernel, std::uint32_t index, bool image) const {
   if (index >= kernel.takes->size()) return CL_INVALID_ARG_INDEX;
   const ArgTakes takes = (*kernel.takes)[index];
   if (takes == (image ? ArgTakes::kImage : ArgTakes::kBuffer)) return CL_SUCCESS;
@@ -47,9 +48,9 @@ cl_int Session::MayBeMemory(const Kernel& kernel, std::uint32_t index, bool imag
   return shown ? CL_SUCCESS : CL_INVALID_ARG_VALUE;
 }
 
-void Session::Do(const wire::SetArg& m) {
+void ArgMessages::Do(const wire::SetArg& m) {
   Kernel* kernel = nullptr;
-  if (objects_.Find(m.kernel, kernel) != CL_SUCCESS) return Complain(CL_INVALID_KERNEL, "clSetKernelArg");
+  if (objects_.Find(m.kernel, kernel) != CL_SUCCESS) return client_.Complain(CL_INVALID_KERNEL, "clSetKernelArg");
   cl_int error = CL_INVALID_VALUE;
   std::shared_ptr<Object> kept;
   switch (static_cast<wire::ArgKind>(m.kind)) {
@@ -75,7 +76,7 @@ void Session::Do(const wire::SetArg& m) {
         error = objects_.Find(m.object, memory);
         if (error == CL_SUCCESS) error = MayBeMemory(*kernel, m.index, memory->image);
         if (error == CL_SUCCESS && shared_.store != nullptr) break;  // set at the launch
-        if (error == CL_SUCCESS) error = Materialise(*memory);
+        if (error == CL_SUCCESS) error = memory_.Materialise(*memory);
         if (error == CL_SUCCESS)
           error = cl_.clSetKernelArg(kernel->native, m.index, sizeof memory->native, &memory->native);
       }
@@ -84,7 +85,7 @@ void Session::Do(const wire::SetArg& m) {
   }
   if (error != CL_SUCCESS) {
     kernel->arg_error = error;
-    return Complain(error, "clSetKernelArg");
+    return client_.Complain(error, "clSetKernelArg");
   }
   kernel->arg_error = CL_SUCCESS;
   if (m.index >= kArgsMax) return;
@@ -94,7 +95,7 @@ void Session::Do(const wire::SetArg& m) {
     kernel->set_to.resize(kernel->args.size());
     kernel->set_to[m.index] = 0;
   }
-  if (shared_.analyzer != nullptr) RememberArg(*kernel, m);
+  if (shared_.analyzer != nullptr) PartitionedLaunches::RememberArg(*kernel, m);
   kernel->args[m.index] = kept ? std::optional<std::weak_ptr<Object>>(kept) : std::nullopt;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs: source and binaries from the client, and results of builds to the client.
+#include "opencl/executor/program_messages.h"
+
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -7,7 +8,6 @@
 
 #include "opencl/executor/build_options.h"
 #include "opencl/executor/header_folder.h"
-#include "opencl/executor/session.h"
 #include "opencl/executor/slices.h"
 
 namespace weir::opencl {
@@ -178,16 +178,21 @@ struct Prepared {
 
 }  // namespace
 
-cl_int Session::ChargeProgram(Program& program, std::uint64_t bytes) const {
-  if (bytes > kProgramTextBytesMax) return CL_OUT_OF_HOST_MEMORY;
-  return Charge(program, bytes * kHostBytesPerProgramByte);
+// A compiler takes seconds, during which an order would wait for the open batch's pins.
+void ProgramMessages::EndBatch() {
+  if (shared_.store != nullptr) batches_.Close();
 }
 
-void Session::Do(const wire::CreateProgram& m) {
+cl_int ProgramMessages::ChargeProgram(Program& program, std::uint64_t bytes) const {
+  if (bytes > kProgramTextBytesMax) return CL_OUT_OF_HOST_MEMORY;
+  return client_.Charge(program, bytes * kHostBytesPerProgramByte);
+}
+
+void ProgramMessages::Do(const wire::CreateProgram& m) {
   auto program = std::make_shared<Program>(cl_);
   wire::ByteView source;
   cl_int error = objects_.Share(m.context, program->context);
-  if (error == CL_SUCCESS) error = View(m.source, source);
+  if (error == CL_SUCCESS) error = client_.View(m.source, source);
   if (error == CL_SUCCESS) error = ChargeProgram(*program, source.size());
   if (error == CL_SUCCESS) {
     // Copied first, because the client could change the arena while the driver reads it.
@@ -197,15 +202,15 @@ void Session::Do(const wire::CreateProgram& m) {
     const std::size_t length = text.size();
     program->native = cl_.clCreateProgramWithSource(program->context->native, 1, &start, &length, &error);
   }
-  if (m.ticket != 0) replies_->Send(wire::Freed{.ticket = m.ticket});
-  Keep(m.id, std::move(program), error, "clCreateProgramWithSource");
+  client_.Free(m.ticket);
+  objects_.Keep(m.id, std::move(program), error, "clCreateProgramWithSource");
 }
 
-void Session::Do(const wire::CreateProgramFromBinary& m) {
+void ProgramMessages::Do(const wire::CreateProgramFromBinary& m) {
   auto program = std::make_shared<Program>(cl_);
   wire::ByteView binary;
   cl_int error = objects_.Share(m.context, program->context);
-  if (error == CL_SUCCESS) error = View(m.binary, binary);
+  if (error == CL_SUCCESS) error = client_.View(m.binary, binary);
   if (error == CL_SUCCESS) error = ChargeProgram(*program, binary.size());
   if (error != CL_SUCCESS) binary = {};
   const std::vector<std::byte> copy(binary.begin(), binary.end());
@@ -223,8 +228,8 @@ void Session::Do(const wire::CreateProgramFromBinary& m) {
         program->context->native, static_cast<cl_uint>(devices.size()), devices.data(), sizes.data(),
         const_cast<const unsigned char**>(binaries.data()), nullptr, &error);
   }
-  if (m.ticket != 0) replies_->Send(wire::Freed{.ticket = m.ticket});
-  Keep(m.id, std::move(program), error, "clCreateProgramWithBinary");
+  client_.Free(m.ticket);
+  objects_.Keep(m.id, std::move(program), error, "clCreateProgramWithBinary");
 }
 
 namespace {
@@ -263,7 +268,7 @@ Result<Prepared> Prepare(std::string_view options, const std::vector<wire::Inclu
 }  // namespace
 
 /// The devices that the client named, or all that it has.
-std::vector<cl_device_id> Session::DevicesOf(const wire::IdList& ids, cl_int& error) const {
+std::vector<cl_device_id> ProgramMessages::DevicesOf(const wire::IdList& ids, cl_int& error) const {
   std::vector<cl_device_id> devices;
   for (std::size_t i = 0; i < ids.size() && error == CL_SUCCESS; ++i) {
     Device* device = nullptr;
@@ -273,27 +278,28 @@ std::vector<cl_device_id> Session::DevicesOf(const wire::IdList& ids, cl_int& er
   return devices;
 }
 
-void Session::AnswerBuild(std::uint32_t request, cl_int status, const Program* program) {
+void ProgramMessages::AnswerBuild(std::uint32_t request, cl_int status, const Program* program) {
   const bool there = program != nullptr && program->native != nullptr;
-  replies_->AnswerWith(request, status, there ? FactsOfBuild(cl_, *program) : wire::BuildFacts{});
+  client_.replies->AnswerWith(request, status, there ? FactsOfBuild(cl_, *program) : wire::BuildFacts{});
 }
 
 /// Makes no further query to the driver, because PoCL would end the process.
-void Session::RefuseLongNames(std::uint32_t request, Program& program) {
+void ProgramMessages::RefuseLongNames(std::uint32_t request, Program& program) {
   cl_.clReleaseProgram(program.native);
   program.native = nullptr;
   program.error = CL_OUT_OF_RESOURCES;
   program.built = false;
-  Complain(CL_OUT_OF_RESOURCES, "a kernel of a linked program or a binary has a name of more than 128 characters");
-  replies_->AnswerWith(request, CL_OUT_OF_RESOURCES, wire::BuildFacts{});
+  client_.Complain(CL_OUT_OF_RESOURCES,
+                   "a kernel of a linked program or a binary has a name of more than 128 characters");
+  client_.replies->AnswerWith(request, CL_OUT_OF_RESOURCES, wire::BuildFacts{});
 }
 
-void Session::Do(const wire::Build& m) {
-  EndBatchBeforeCompiling();
+void ProgramMessages::Do(const wire::Build& m) {
+  EndBatch();
   Program* program = nullptr;
   cl_int error = objects_.Find(m.program, program);
   const std::vector<cl_device_id> devices = DevicesOf(m.devices, error);
-  const auto view = [this](const wire::Blob& blob, wire::ByteView& bytes) { return View(blob, bytes); };
+  const auto view = [this](const wire::Blob& blob, wire::ByteView& bytes) { return client_.View(blob, bytes); };
   auto prepared = Prepare(m.options, m.headers, view);
   if (error == CL_SUCCESS && !prepared) error = ErrorOf(prepared.error());
   if (error == CL_SUCCESS) program->may_slice = program->may_slice && prepared->may_slice;
@@ -326,18 +332,17 @@ void Session::Do(const wire::Build& m) {
     program->asked_ahead = false;
     program->no_parts.clear();
   }
-  for (const wire::IncludedFile& header : m.headers)
-    if (header.ticket != 0) replies_->Send(wire::Freed{.ticket = header.ticket});
+  for (const wire::IncludedFile& header : m.headers) client_.Free(header.ticket);
   if (too_long) return RefuseLongNames(m.request, *program);
   AnswerBuild(m.request, error, program);
 }
 
-void Session::Do(const wire::Compile& m) {
-  EndBatchBeforeCompiling();
+void ProgramMessages::Do(const wire::Compile& m) {
+  EndBatch();
   Program* program = nullptr;
   cl_int error = objects_.Find(m.program, program);
   const std::vector<cl_device_id> devices = DevicesOf(m.devices, error);
-  const auto view = [this](const wire::Blob& blob, wire::ByteView& bytes) { return View(blob, bytes); };
+  const auto view = [this](const wire::Blob& blob, wire::ByteView& bytes) { return client_.View(blob, bytes); };
   auto prepared = Prepare(m.options, m.headers, view);
   if (error == CL_SUCCESS && !prepared) error = ErrorOf(prepared.error());
   std::vector<cl_program> headers;
@@ -358,13 +363,12 @@ void Session::Do(const wire::Compile& m) {
                                  devices.empty() ? nullptr : devices.data(), prepared->options.c_str(),
                                  static_cast<cl_uint>(headers.size()), headers.empty() ? nullptr : headers.data(),
                                  pointers.empty() ? nullptr : pointers.data(), nullptr, nullptr);
-  for (const wire::IncludedFile& header : m.headers)
-    if (header.ticket != 0) replies_->Send(wire::Freed{.ticket = header.ticket});
+  for (const wire::IncludedFile& header : m.headers) client_.Free(header.ticket);
   AnswerBuild(m.request, error, program);
 }
 
-void Session::Do(const wire::Link& m) {
-  EndBatchBeforeCompiling();
+void ProgramMessages::Do(const wire::Link& m) {
+  EndBatch();
   auto program = std::make_shared<Program>(cl_);
   cl_int error = objects_.Share(m.context, program->context);
   if (error == CL_SUCCESS) error = ChargeProgram(*program, 0);
@@ -385,14 +389,14 @@ void Session::Do(const wire::Link& m) {
   }
   if (error == CL_SUCCESS && !LongNames(cl_, program->native).empty()) {
     RefuseLongNames(m.request, *program);
-    return Keep(m.id, program, CL_OUT_OF_RESOURCES, "clLinkProgram");
+    return objects_.Keep(m.id, program, CL_OUT_OF_RESOURCES, "clLinkProgram");
   }
   AnswerBuild(m.request, error, program.get());
   // A program left by a failed link has a log that can be queried.
-  Keep(m.id, program, program->native != nullptr ? CL_SUCCESS : error, "clLinkProgram");
+  objects_.Keep(m.id, program, program->native != nullptr ? CL_SUCCESS : error, "clLinkProgram");
 }
 
-void Session::Do(const wire::GetBinary& m) {
+void ProgramMessages::Do(const wire::GetBinary& m) {
   Program* program = nullptr;
   Device* device = nullptr;
   cl_int error = objects_.Find(m.program, program);
@@ -412,7 +416,7 @@ void Session::Do(const wire::GetBinary& m) {
                                    places.data(), nullptr);
     }
   }
-  replies_->Answer(m.request, error, std::as_bytes(std::span(binary)));
+  client_.replies->Answer(m.request, error, std::as_bytes(std::span(binary)));
 }
 
 }  // namespace weir::opencl

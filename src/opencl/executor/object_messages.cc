@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects that a client creates, changes and releases.
+#include "opencl/executor/object_messages.h"
+
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
 #include <string>
 
-#include "opencl/executor/session.h"
 #include "opencl/executor/transfer_check.h"
 
 namespace weir::opencl {
@@ -55,13 +55,13 @@ cl_int ImageFitsBuffer(const cl_image_desc& desc, std::uint64_t pixel_bytes, con
 
 }  // namespace
 
-void Session::Do(const wire::CreateContext& m) {
+void ObjectMessages::Do(const wire::CreateContext& m) {
   auto context = std::make_shared<Context>(cl_);
   context->id = m.id;
   context->own_memory = !shared_.device.in_host_memory;
   std::vector<cl_device_id> devices;
   cl_int error = m.devices.empty() || m.devices.size() > kDevicesMax ? CL_INVALID_VALUE : CL_SUCCESS;
-  if (error == CL_SUCCESS) error = Charge(*context);
+  if (error == CL_SUCCESS) error = client_.Charge(*context);
   for (std::size_t i = 0; i < m.devices.size() && error == CL_SUCCESS; ++i) {
     std::shared_ptr<Device> device;
     error = objects_.Share(m.devices[i], device);
@@ -76,15 +76,15 @@ void Session::Do(const wire::CreateContext& m) {
     context->native = cl_.clCreateContext(properties.data(), static_cast<cl_uint>(devices.size()), devices.data(),
                                           nullptr, nullptr, &error);
   }
-  Keep(m.id, std::move(context), error, "clCreateContext");
+  objects_.Keep(m.id, std::move(context), error, "clCreateContext");
 }
 
-void Session::Do(const wire::CreateQueue& m) {
+void ObjectMessages::Do(const wire::CreateQueue& m) {
   auto queue = std::make_shared<Queue>(cl_);
   Device* device = nullptr;
   cl_int error = objects_.Share(m.context, queue->context);
   if (error == CL_SUCCESS) error = objects_.Find(m.device, device);
-  if (error == CL_SUCCESS) error = Charge(*queue);
+  if (error == CL_SUCCESS) error = client_.Charge(*queue);
   if (error == CL_SUCCESS) {
     constexpr cl_command_queue_properties kKnown = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE;
     cl_command_queue_properties properties = m.properties & kKnown;
@@ -94,22 +94,23 @@ void Session::Do(const wire::CreateQueue& m) {
     if (!shared_.meter.by_workers()) properties |= CL_QUEUE_PROFILING_ENABLE;
     queue->native = cl_.clCreateCommandQueue(queue->context->native, device->native, properties, &error);
   }
-  Keep(m.id, std::move(queue), error, "clCreateCommandQueue");
+  objects_.Keep(m.id, std::move(queue), error, "clCreateCommandQueue");
 }
 
-void Session::Do(const wire::CreateBuffer& m) {
+void ObjectMessages::Do(const wire::CreateBuffer& m) {
   auto buffer = std::make_shared<Memory>(cl_);
   buffer->flags = m.flags & ~(kHostPointerFlags | kHostAccessFlags);
   buffer->size = m.size;
   buffer->filled = m.filled != 0;
   cl_int error = objects_.Share(m.context, buffer->context);
-  if (error == CL_SUCCESS) error = Charge(*buffer);
-  if (error == CL_SUCCESS && (m.size == 0 || m.offset % wire::kArenaAlignment != 0 || !InArena(m.offset, m.size)))
+  if (error == CL_SUCCESS) error = client_.Charge(*buffer);
+  if (error == CL_SUCCESS &&
+      (m.size == 0 || m.offset % wire::kArenaAlignment != 0 || !client_.InArena(m.offset, m.size)))
     error = CL_INVALID_BUFFER_SIZE;
   if (error == CL_SUCCESS) {
-    buffer->host = arena_.As<std::byte>() + m.offset;
-    if (m.offset <= buffers_.bytes() && m.size <= buffers_.bytes() - m.offset)
-      buffer->placed = buffers_.As<std::byte>() + m.offset;
+    buffer->host = client_.At(m.offset);
+    if (m.offset <= client_.buffers.bytes() && m.size <= client_.buffers.bytes() - m.offset)
+      buffer->placed = client_.buffers.As<std::byte>() + m.offset;
     if (shared_.quota->Take(m.size)) {
       buffer->gone.quota = shared_.quota;
       buffer->gone.charged = m.size;
@@ -122,16 +123,16 @@ void Session::Do(const wire::CreateBuffer& m) {
     buffer->stored = shared_.store->Make(buffer->context, {.flags = buffer->flags, .size = m.size}, nullptr,
                                          buffer->filled ? buffer->host : nullptr);
   }
-  Keep(m.id, std::move(buffer), error, "clCreateBuffer");
+  objects_.Keep(m.id, std::move(buffer), error, "clCreateBuffer");
 }
 
-void Session::Do(const wire::CreateSubBuffer& m) {
+void ObjectMessages::Do(const wire::CreateSubBuffer& m) {
   auto buffer = std::make_shared<Memory>(cl_);
   buffer->flags = m.flags & ~(kHostPointerFlags | kHostAccessFlags);
   buffer->origin = m.origin;
   buffer->size = m.size;
   cl_int error = objects_.Share(m.parent, buffer->parent);
-  if (error == CL_SUCCESS) error = Charge(*buffer);
+  if (error == CL_SUCCESS) error = client_.Charge(*buffer);
   if (error == CL_SUCCESS) {
     const Memory& parent = *buffer->parent;
     buffer->context = parent.context;
@@ -150,17 +151,17 @@ void Session::Do(const wire::CreateSubBuffer& m) {
     buffer->stored = shared_.store->Make(buffer->context, {.flags = buffer->flags, .size = m.size, .origin = m.origin},
                                          buffer->parent->stored, nullptr);
   }
-  Keep(m.id, std::move(buffer), error, "clCreateSubBuffer");
+  objects_.Keep(m.id, std::move(buffer), error, "clCreateSubBuffer");
 }
 
-void Session::Do(const wire::CreateImage& m) {
+void ObjectMessages::Do(const wire::CreateImage& m) {
   auto image = std::make_shared<Memory>(cl_);
   image->image = true;
   image->flags = m.flags & ~(kHostPointerFlags | kHostAccessFlags);
   wire::ByteView content;
   cl_int error = objects_.Share(m.context, image->context);
-  if (error == CL_SUCCESS) error = Charge(*image);
-  if (error == CL_SUCCESS) error = View(m.content, content);
+  if (error == CL_SUCCESS) error = client_.Charge(*image);
+  if (error == CL_SUCCESS) error = client_.View(m.content, content);
   cl_image_format format{m.channel_order, m.channel_type};
   cl_image_desc desc{};
   desc.image_type = m.type;
@@ -170,7 +171,7 @@ void Session::Do(const wire::CreateImage& m) {
   desc.image_array_size = m.array_size;
   if (error == CL_SUCCESS && m.buffer != 0) {
     error = objects_.Share(m.buffer, image->parent);
-    if (error == CL_SUCCESS && shared_.store == nullptr) error = Materialise(*image->parent);
+    if (error == CL_SUCCESS && shared_.store == nullptr) error = memory_.Materialise(*image->parent);
     if (error == CL_SUCCESS) desc.mem_object = image->parent->native;
     desc.image_row_pitch = m.row_pitch;
   }
@@ -216,42 +217,43 @@ void Session::Do(const wire::CreateImage& m) {
       error = CL_MEM_OBJECT_ALLOCATION_FAILURE;
     }
   }
-  if (m.ticket != 0) replies_->Send(wire::Freed{.ticket = m.ticket});
-  Keep(m.id, std::move(image), error, "clCreateImage");
+  client_.Free(m.ticket);
+  objects_.Keep(m.id, std::move(image), error, "clCreateImage");
 }
 
-void Session::Do(const wire::CreateSampler& m) {
+void ObjectMessages::Do(const wire::CreateSampler& m) {
   auto sampler = std::make_shared<Sampler>(cl_);
   std::shared_ptr<Context> context;
   cl_int error = objects_.Share(m.context, context);
-  if (error == CL_SUCCESS) error = Charge(*sampler);
+  if (error == CL_SUCCESS) error = client_.Charge(*sampler);
   if (error == CL_SUCCESS)
     sampler->native = cl_.clCreateSampler(context->native, m.normalized, m.addressing, m.filter, &error);
-  Keep(m.id, std::move(sampler), error, "clCreateSampler");
+  objects_.Keep(m.id, std::move(sampler), error, "clCreateSampler");
 }
 
-void Session::Do(const wire::CreateUserEvent& m) {
+void ObjectMessages::Do(const wire::CreateUserEvent& m) {
   auto event = std::make_shared<Event>(cl_);
   std::shared_ptr<Context> context;
   cl_int error = objects_.Share(m.context, context);
-  if (error == CL_SUCCESS) error = Charge(*event);
+  if (error == CL_SUCCESS) error = client_.Charge(*event);
   if (error == CL_SUCCESS) event->native = cl_.clCreateUserEvent(context->native, &error);
   event->user = error == CL_SUCCESS;
-  if (event->user && ++user_events_ == 1) CloseBatch();  // later commands may wait for the client; earlier ones do not
-  Keep(m.id, std::move(event), error, "clCreateUserEvent");
+  // Later commands may wait for the client; earlier ones do not.
+  if (event->user && ends_.AddUserEvent() == 1) batches_.Close();
+  objects_.Keep(m.id, std::move(event), error, "clCreateUserEvent");
 }
 
-void Session::Do(const wire::SetUserEvent& m) {
+void ObjectMessages::Do(const wire::SetUserEvent& m) {
   Event* event = nullptr;
   if (objects_.Find(m.id, event) != CL_SUCCESS || !event->user)
-    return Complain(CL_INVALID_EVENT, "clSetUserEventStatus");
-  EndUserEvent(*event, m.status < 0 ? m.status : CL_COMPLETE);
+    return client_.Complain(CL_INVALID_EVENT, "clSetUserEventStatus");
+  ends_.EndUserEvent(*event, m.status < 0 ? m.status : CL_COMPLETE);
 }
 
-void Session::Do(const wire::CreateKernel& m) {
+void ObjectMessages::Do(const wire::CreateKernel& m) {
   auto kernel = std::make_shared<Kernel>(cl_);
   cl_int error = objects_.Share(m.program, kernel->program);
-  if (error == CL_SUCCESS) error = Charge(*kernel);
+  if (error == CL_SUCCESS) error = client_.Charge(*kernel);
   if (error == CL_SUCCESS) {
     const auto shortened = kernel->program->short_names.find(m.name);
     const std::string name(shortened != kernel->program->short_names.end() ? std::string_view(shortened->second)
@@ -268,37 +270,20 @@ void Session::Do(const wire::CreateKernel& m) {
     }
   }
   if (error == CL_SUCCESS && shared_.store != nullptr) LearnArgs(*kernel);
-  looked_ahead_ = false;
-  Keep(m.id, std::move(kernel), error, "clCreateKernel");
+  parts_.AddKernel();
+  objects_.Keep(m.id, std::move(kernel), error, "clCreateKernel");
 }
 
-void Session::Do(const wire::Release& m) {
-  std::shared_ptr<Object> object = objects_.Take(m.id);
-  if (object && object->kind == Kind::kMemory && m.ticket != 0) {
-    auto& memory = static_cast<Memory&>(*object);
-    memory.gone.replies = replies_;
-    memory.gone.ticket = m.ticket;
-  } else if (m.ticket != 0) {
-    replies_->Send(wire::Freed{.ticket = m.ticket});
-  }
-  if (object) LetGo(*object);
+void ObjectMessages::Do(const wire::Release& m) {
+  const std::shared_ptr<Object> object = objects_.Take(m.id);
+  if (!object || object->kind != Kind::kMemory) return client_.Free(m.ticket);
+  if (m.ticket == 0) return;
+  auto& memory = static_cast<Memory&>(*object);
+  memory.gone.replies = client_.replies;
+  memory.gone.ticket = m.ticket;
 }
 
-/// Called when the client's id no longer names the object.
-void Session::LetGo(Object& object) {
-  if (object.kind == Kind::kEvent && static_cast<Event&>(object).user) {
-    // The event can no longer be set, and commands would wait for it forever.
-    EndUserEvent(static_cast<Event&>(object), CL_INVALID_EVENT);
-  }
-  if (&object == open_queue_.get()) CloseBatch();
-}
-
-bool Session::Place(std::uint32_t id, std::shared_ptr<Object> object) {
-  if (const std::shared_ptr<Object> before = objects_.Any(id)) LetGo(*before);
-  return objects_.Put(id, std::move(object));
-}
-
-void Session::Do(const wire::CreateSubDevices& m) {
+void ObjectMessages::Do(const wire::CreateSubDevices& m) {
   std::shared_ptr<Device> device;
   cl_int error = objects_.Share(m.device, device);
   std::vector<cl_device_partition_property> properties;
@@ -319,12 +304,12 @@ void Session::Do(const wire::CreateSubDevices& m) {
     sub->in_host_memory = device->in_host_memory;
     facts.devices.push_back(
         FactsOfDevice(cl_, natives[i], m.first + i, sub->in_host_memory, shared_.quota->limits().each));
-    if (!Place(m.first + i, std::move(sub))) error = CL_OUT_OF_RESOURCES;
+    if (!objects_.Place(m.first + i, std::move(sub))) error = CL_OUT_OF_RESOURCES;
   }
-  replies_->AnswerWith(m.request, error, facts);
+  client_.replies->AnswerWith(m.request, error, facts);
 }
 
-void Session::Do(const wire::KernelWorkGroup& m) {
+void ObjectMessages::Do(const wire::KernelWorkGroup& m) {
   Kernel* kernel = nullptr;
   Device* device = nullptr;
   std::array<std::byte, 256> value{};
@@ -333,10 +318,10 @@ void Session::Do(const wire::KernelWorkGroup& m) {
   if (error == CL_SUCCESS) error = objects_.Find(m.device, device);
   if (error == CL_SUCCESS)
     error = cl_.clGetKernelWorkGroupInfo(kernel->native, device->native, m.name, value.size(), value.data(), &bytes);
-  replies_->Answer(m.request, error, std::span(value).first(std::min(bytes, value.size())));
+  client_.replies->Answer(m.request, error, std::span(value).first(std::min(bytes, value.size())));
 }
 
-void Session::Do(const wire::ImageFormats& m) {
+void ObjectMessages::Do(const wire::ImageFormats& m) {
   Context* context = nullptr;
   cl_uint count = 0;
   std::vector<cl_image_format> formats;
@@ -348,7 +333,70 @@ void Session::Do(const wire::ImageFormats& m) {
     error = cl_.clGetSupportedImageFormats(context->native, m.flags & ~kHostPointerFlags, m.type, count, formats.data(),
                                            nullptr);
   }
-  replies_->Answer(m.request, error, std::as_bytes(std::span(formats)));
+  client_.replies->Answer(m.request, error, std::as_bytes(std::span(formats)));
+}
+
+// -- Kernels' arguments ----------------------------------------------------------------------------------------------
+
+/// Records which arguments the kernel cannot write through, as far as the driver reports it.
+void ObjectMessages::LearnArgs(Kernel& kernel) const {
+  cl_uint count = 0;
+  if (cl_.clGetKernelInfo(kernel.native, CL_KERNEL_NUM_ARGS, sizeof count, &count, nullptr) != CL_SUCCESS) return;
+  count = std::min(count, kArgsMax);
+  kernel.reads_only.resize(count);
+  for (cl_uint i = 0; i < count; ++i) {
+    cl_kernel_arg_type_qualifier type = 0;
+    cl_kernel_arg_address_qualifier address = 0;
+    cl_kernel_arg_access_qualifier access = 0;
+    if (cl_.clGetKernelArgInfo(kernel.native, i, CL_KERNEL_ARG_TYPE_QUALIFIER, sizeof type, &type, nullptr) !=
+            CL_SUCCESS ||
+        cl_.clGetKernelArgInfo(kernel.native, i, CL_KERNEL_ARG_ADDRESS_QUALIFIER, sizeof address, &address, nullptr) !=
+            CL_SUCCESS ||
+        cl_.clGetKernelArgInfo(kernel.native, i, CL_KERNEL_ARG_ACCESS_QUALIFIER, sizeof access, &access, nullptr) !=
+            CL_SUCCESS)
+      return;
+    kernel.reads_only[i] = (type & CL_KERNEL_ARG_TYPE_CONST) != 0 || address == CL_KERNEL_ARG_ADDRESS_CONSTANT ||
+                           access == CL_KERNEL_ARG_ACCESS_READ_ONLY;
+  }
+}
+
+// -- Images ----------------------------------------------------------------------------------------------------------
+
+/// Queries a small image, because one of full size would take memory.
+std::uint64_t ObjectMessages::PixelBytesOf(const Context& context, const Shape& shape) const {
+  const cl_mem_object_type type = shape.desc.image_type;
+  cl_image_desc desc{};
+  desc.image_type = type == CL_MEM_OBJECT_IMAGE1D_BUFFER ? CL_MEM_OBJECT_IMAGE1D : type;
+  desc.image_width = desc.image_height = desc.image_depth = desc.image_array_size = 1;
+  cl_int error = CL_SUCCESS;
+  const cl_mem probe = cl_.clCreateImage(context.native, shape.flags, &shape.format, &desc, nullptr, &error);
+  if (error != CL_SUCCESS) return 0;
+  std::size_t bytes = 0;
+  if (cl_.clGetImageInfo(probe, CL_IMAGE_ELEMENT_SIZE, sizeof bytes, &bytes, nullptr) != CL_SUCCESS) bytes = 0;
+  cl_.clReleaseMemObject(probe);
+  return bytes;
+}
+
+cl_int ObjectMessages::MakeStoredImage(const wire::CreateImage& m, Memory& image, const Shape& shape,
+                                       wire::ByteView content) {
+  Shape whole = shape;
+  whole.desc.mem_object = nullptr;
+  whole.pixel_bytes = PixelBytesOf(*image.context, shape);
+  if (whole.pixel_bytes == 0) return CL_IMAGE_FORMAT_NOT_SUPPORTED;
+  whole.size = whole.PackedBytes();
+  image.size = whole.size;
+  image.read_only = (image.flags & CL_MEM_READ_ONLY) != 0;
+  if (m.buffer != 0) {
+    image.read_only = image.read_only || image.parent->read_only;
+    image.stored = shared_.store->Make(image.context, whole, image.parent->stored, nullptr);
+    return CL_SUCCESS;
+  }
+  if (!content.empty() && content.size() < whole.size) return CL_INVALID_HOST_PTR;
+  if (!shared_.quota->Take(whole.size)) return CL_MEM_OBJECT_ALLOCATION_FAILURE;
+  image.gone.quota = shared_.quota;
+  image.gone.charged = whole.size;
+  image.stored = shared_.store->Make(image.context, whole, nullptr, nullptr);
+  return content.empty() || BufferStore::Fill(*image.stored, content) ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
 }
 
 }  // namespace weir::opencl

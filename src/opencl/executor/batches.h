@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The batches of one session. Commands of one queue pass the gate together (admission.h). A batch ends with an event,
+// and unpins its memory objects then.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "opencl/executor/admission.h"
+#include "opencl/executor/buffer_store.h"
+#include "opencl/executor/event_ends.h"
+#include "opencl/executor/objects.h"
+
+namespace weir::opencl {
+
+class Batches {
+ public:
+  Batches(const cl_icd_dispatch& cl, const Tenancy& tenancy, EventEnds& ends)
+      : cl_(cl), meter_(tenancy.meter), ends_(ends), admission_(std::make_shared<Admission>(tenancy)) {}
+  Batches(const Batches&) = delete;
+  Batches& operator=(const Batches&) = delete;
+
+  /// Opens a batch of this queue unless one is open that takes another command. Waits as long as the gate requires.
+  void Open(Queue& queue, std::int64_t predicted_ns, Admission::Entry entry);
+  /// Records the open batch's first command if events report times or whether the batch runs.
+  void NoteFirst(cl_event event);
+  void Close();
+  /// Forgets the queue of the last batch, at the session's end.
+  void Forget() { queue_.reset(); }
+
+  /// Whether the last opened batch is of this queue.
+  [[nodiscard]] bool IsOf(const Object& queue) const { return queue_.get() == &queue; }
+  /// The pins of the open batch; null: none yet. With elastic memory only.
+  [[nodiscard]] std::shared_ptr<Pins>& pins() { return pins_; }
+  /// An event for everything in the queue so far, which the caller must release. Null: the queue is empty.
+  cl_event TailOf(Queue& queue) const;
+
+  [[nodiscard]] Admission& admission() { return *admission_; }
+  [[nodiscard]] const Admission& admission() const { return *admission_; }
+
+ private:
+  const cl_icd_dispatch& cl_;
+  const DeviceMeter& meter_;
+  EventEnds& ends_;
+  const std::shared_ptr<Admission> admission_;
+  std::shared_ptr<Queue> queue_;  // of the last opened batch
+  cl_event first_ = nullptr;      // the open batch's first command, if events report times
+  std::shared_ptr<Pins> pins_;
+};
+
+}  // namespace weir::opencl
