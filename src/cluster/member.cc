@@ -57,12 +57,12 @@ bool IsPassing(const Error& error) {
 
 }  // namespace
 
-Member::Member(MemberOptions options) : options_(std::move(options)) {}
+Member::Member(MemberOptions options, NodeModules* modules) : options_(std::move(options)), modules_(modules) {}
 
 void Member::Run() {
   std::vector<std::thread> others;
   if (options_.parts) others.emplace_back([this] { TalkAboutParts(); });
-  if (!options_.modules_socket.empty()) {
+  if (modules_ != nullptr) {
     others.emplace_back([this] { TalkToNode(); });
     others.emplace_back([this] { GiveResultsBack(); });
   }
@@ -104,12 +104,10 @@ Result<json> Member::AskManagerFor(http::Call call, Duration timeout) {
   return http::ObjectOf(answer, asked);
 }
 
-Result<http::Answer> Member::AskNode(const http::Call& call, Duration timeout) {
-  return http::AskUnix(options_.modules_socket, call, timeout);
-}
+Result<http::Answer> Member::AskNode(const http::Call& call, Duration timeout) { return modules_->Ask(call, timeout); }
 
 Result<json> Member::AskNodeFor(const http::Call& call, Duration timeout) {
-  const std::string asked = "asked " + options_.modules_socket + " for " + call.method + " " + call.target;
+  const std::string asked = "asked " + modules_->name() + " for " + call.method + " " + call.target;
   WEIR_TRY(const http::Answer answer, AskNode(call, timeout));
   return http::ObjectOf(answer, asked);
 }
@@ -121,7 +119,7 @@ void Member::TalkToManager() {
     bool able = false, greeted = false;
     {
       const std::lock_guard guard(mutex_);
-      able = options_.modules_socket.empty() || (node_known_ && platform::Now() - node_heard_ < kNodeSilentMax);
+      able = modules_ == nullptr || (node_known_ && platform::Now() - node_heard_ < kNodeSilentMax);
       greeted = session_ != 0;
     }
     if (!able || !(greeted ? TakeWork() : Hello())) std::this_thread::sleep_for(kTryAgain);
@@ -202,7 +200,9 @@ void Member::TalkToNode() {
     bool some_run = false;
     for (const auto& [attempt, held] : held_) some_run |= !held.result;
     const std::size_t count = held_.size();
-    changed_.wait_for(guard, some_run ? kLookWhileRunning : kLookIdle, [&] { return held_.size() != count; });
+    changed_.wait_for(guard, some_run && !modules_->reports() ? kLookWhileRunning : kLookIdle,
+                      [&] { return held_.size() != count || look_at_node_; });
+    look_at_node_ = false;
   }
 }
 
@@ -259,6 +259,18 @@ bool Member::NodePass() {
   for (const auto& [attempt, run] : there)
     if (auto result = ResultOf(run)) EndWith(attempt, std::move(*result));
   return true;
+}
+
+void Member::RunEnded(const json& run) {
+  const auto attempt = AttemptNamed(run.value("id", ""));
+  if (!attempt) return;
+  if (auto result = ResultOf(run)) EndWith(*attempt, std::move(*result));
+}
+
+void Member::DevicesChanged() {
+  const std::lock_guard guard(mutex_);
+  look_at_node_ = true;
+  changed_.notify_all();
 }
 
 void Member::EndWith(engine::RunAttempt attempt, engine::RunResult result) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node's membership in a cluster: registers with the managers, fetches runs, submits them to the node's modules.sock,
-// and returns results until a manager has confirmed them. Opens connections only. All its state is also in the node, so
-// that a restarted member reads it from there. Page: docs/cluster.md
+// A node's membership in a cluster: registers with the managers, fetches runs, submits them to the node's module
+// service, and returns results until a manager has confirmed them. Opens connections only. All its state is also in the
+// node, so that a restarted member reads it from there. Page: docs/cluster.md
 #pragma once
 
 #include <condition_variable>
@@ -16,6 +16,7 @@
 
 #include "cluster/addresses.h"
 #include "cluster/cluster_json.h"
+#include "cluster/node_modules.h"
 #include "cluster/parts_room.h"
 #include "http/message.h"
 
@@ -38,16 +39,21 @@ struct MemberOptions {
   std::string token;  // of the cluster; empty: none
   std::string name;   // of this node
   std::string identity;
-  std::string modules_socket;  // empty: the node runs no modules and reports no devices
   std::optional<PartsMembership> parts = {};
   bool quiet = false;
 };
 
 class Member {
  public:
-  explicit Member(MemberOptions options);
+  /// `modules`: null if the node runs no modules. The member then reports no devices.
+  Member(MemberOptions options, NodeModules* modules);
   /// Runs until the process is ended, which may happen at any time.
   [[noreturn]] void Run();
+
+  // Reports of a module service that makes them (NodeModules::reports). Any thread may call them.
+  /// `run`: as the service's API shows it.
+  void RunEnded(const nlohmann::json& run);
+  void DevicesChanged();
 
  private:
   struct Held {
@@ -85,11 +91,13 @@ class Member {
   void SayOnce(const std::string& what);
 
   const MemberOptions options_;
+  NodeModules* const modules_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t manager_ = 0;
   std::uint64_t session_ = 0;  // 0: no session
   bool node_known_ = false;    // the node's runs have been read
+  bool look_at_node_ = false;  // its devices have changed
   Instant node_heard_{};
   std::vector<engine::NodeDevice> devices_;
   std::map<engine::RunAttempt, Held> held_;

@@ -11,6 +11,26 @@ std::string PortFile(const std::string& run_dir, bool plain) {
   return run_dir + "/portal" + (plain ? "-plain" : "") + ".port";
 }
 
+/// The options that weir-member and weir-modules have in common.
+std::vector<std::string> MembershipOf(const MemberSetup& setup, const std::string& run_dir,
+                                      const std::string& control) {
+  std::vector<std::string> argv{"--managers", setup.managers, "--node-name",
+                                setup.name,   "--identity",   run_dir + "/member.identity"};
+  if (!setup.token.empty()) argv.insert(argv.end(), {"--token", setup.token});
+  if (!setup.offer.vgpu.empty() || setup.peers.wanted()) {
+    argv.insert(argv.end(), {"--control", control, "--executor", setup.executor});
+    if (!setup.library.empty()) argv.insert(argv.end(), {"--opencl-library", setup.library});
+  }
+  if (setup.peers.wanted()) argv.emplace_back("--want-parts");
+  if (const OfferSetup& offer = setup.offer; !offer.vgpu.empty()) {
+    argv.insert(argv.end(), {"--offer-parts", offer.vgpu, "--offer-host", offer.host, "--offer-port-file",
+                             PortFile(run_dir, offer.plain)});
+    if (offer.plain) argv.emplace_back("--offer-plain");
+  }
+  if (setup.quiet) argv.emplace_back("--quiet");
+  return argv;
+}
+
 }  // namespace
 
 std::vector<std::string> ArgvOf(const PortalSetup& setup, const std::string& run_dir, int parent) {
@@ -66,32 +86,15 @@ std::vector<std::string> ArgvOf(const PeerSetup& setup, const std::string& socke
 
 std::vector<std::string> ArgvOf(const MemberSetup& setup, const std::string& run_dir, const std::string& control,
                                 int parent) {
-  std::vector<std::string> argv{setup.program,
-                                "--managers",
-                                setup.managers,
-                                "--node-name",
-                                setup.name,
-                                "--identity",
-                                run_dir + "/member.identity",
-                                "--parent",
-                                std::to_string(parent)};
+  std::vector<std::string> argv{setup.program, "--parent", std::to_string(parent)};
   if (setup.modules) argv.insert(argv.end(), {"--modules", run_dir + "/modules.sock"});
-  if (!setup.token.empty()) argv.insert(argv.end(), {"--token", setup.token});
-  if (!setup.offer.vgpu.empty() || setup.peers.wanted()) {
-    argv.insert(argv.end(), {"--control", control, "--executor", setup.executor});
-    if (!setup.library.empty()) argv.insert(argv.end(), {"--opencl-library", setup.library});
-  }
-  if (setup.peers.wanted()) argv.emplace_back("--want-parts");
-  if (const OfferSetup& offer = setup.offer; !offer.vgpu.empty()) {
-    argv.insert(argv.end(), {"--offer-parts", offer.vgpu, "--offer-host", offer.host, "--offer-port-file",
-                             PortFile(run_dir, offer.plain)});
-    if (offer.plain) argv.emplace_back("--offer-plain");
-  }
-  if (setup.quiet) argv.emplace_back("--quiet");
+  const std::vector<std::string> membership = MembershipOf(setup, run_dir, control);
+  argv.insert(argv.end(), membership.begin(), membership.end());
   return argv;
 }
 
-std::vector<std::string> ArgvOf(const ModulesSetup& setup, const std::string& run_dir, int parent) {
+std::vector<std::string> ArgvOf(const ModulesSetup& setup, const MemberSetup* member, const std::string& run_dir,
+                                const std::string& control, int parent) {
   std::vector<std::string> argv{setup.program,
                                 "--opencl",
                                 run_dir + "/opencl/" + setup.vgpu + ".sock",
@@ -104,6 +107,9 @@ std::vector<std::string> ArgvOf(const ModulesSetup& setup, const std::string& ru
                                 "--parent",
                                 std::to_string(parent)};
   argv.insert(argv.end(), setup.options.begin(), setup.options.end());
+  if (member == nullptr) return argv;
+  const std::vector<std::string> membership = MembershipOf(*member, run_dir, control);
+  argv.insert(argv.end(), membership.begin(), membership.end());
   return argv;
 }
 

@@ -52,7 +52,7 @@ struct OfferSetup {
 
 /// Membership of a cluster (docs/cluster.md).
 struct MemberSetup {
-  std::string program;   // weir-member
+  std::string program;   // weir-member; not used if the daemon starts a module service
   std::string managers;  // HOST:PORT,...
   std::string name;      // this node's name
   std::string token;     // file; empty: none
@@ -79,7 +79,9 @@ std::vector<std::string> ArgvOf(const GuestSetup& setup, const std::string& run_
 std::vector<std::string> ArgvOf(const MemberSetup& setup, const std::string& run_dir, const std::string& control,
                                 int parent);
 std::vector<std::string> ArgvOf(const PeerSetup& setup, const std::string& socket, int parent);
-std::vector<std::string> ArgvOf(const ModulesSetup& setup, const std::string& run_dir, int parent);
+/// `member`: the membership of the node; null: none. The module service is then the member as well.
+std::vector<std::string> ArgvOf(const ModulesSetup& setup, const MemberSetup* member, const std::string& run_dir,
+                                const std::string& control, int parent);
 
 /// PeerSocket: the socket of the relay to the peer number `index`. PeerListOf: the file that lists the cluster's peers.
 /// The last one: the sockets of `count` relays.

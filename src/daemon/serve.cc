@@ -136,14 +136,16 @@ Status StartHelpers(boost::asio::io_context& loop, const ServeOptions& options, 
                                                   ArgvOf(setup, PeerSocket(places.run_dir, i), ::getpid())));
     kept.push_back(std::move(relay));
   }
-  if (options.member) {
+  if (options.member && !options.modules) {
     WEIR_TRY(auto member, SupervisedProcess::Start(loop, "cluster's member",
                                                    ArgvOf(*options.member, places.run_dir, places.socket, ::getpid())));
     kept.push_back(std::move(member));
   }
   if (options.modules) {
-    WEIR_TRY(auto service, SupervisedProcess::Start(loop, "service for modules",
-                                                    ArgvOf(*options.modules, places.run_dir, ::getpid())));
+    const MemberSetup* const member = options.member ? &*options.member : nullptr;
+    WEIR_TRY(auto service,
+             SupervisedProcess::Start(loop, "service for modules",
+                                      ArgvOf(*options.modules, member, places.run_dir, places.socket, ::getpid())));
     kept.push_back(std::move(service));
   }
   for (const device::MemoryWatch& setup : options.devices.memory) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -40,6 +41,13 @@ class Service {
   Service& operator=(const Service&) = delete;
 
   void Handle(const http::Request& request, http::Respond respond);
+
+  /// For the member of a cluster in this process. Called in the loop's thread.
+  struct Reports {
+    std::function<void(const Run&)> run_ended{};
+    std::function<void()> devices_changed{};
+  };
+  void ReportTo(Reports reports) { reports_ = std::move(reports); }
 
  private:
   /// A device and its host, if one runs.
@@ -113,6 +121,7 @@ class Service {
   std::uint64_t last_number_ = 0;
   boost::asio::steady_timer deadline_;
   std::unique_ptr<BlobKeeper> keeper_;
+  Reports reports_;
 };
 
 }  // namespace weir::modules

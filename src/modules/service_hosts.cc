@@ -109,6 +109,7 @@ void Service::OnDevice(Slot& slot, const DeviceFrame& frame) {
       .memory = {frame.memory_bytes}, .runs_max = options_.concurrent_max, .loads = slot.capacity};
   const Status added = book_.AddDevice(slot.id, slot.name, capacity, platform::Now(), actions);
   if (!added) std::fprintf(stderr, "weir-modules: %s: %s\n", slot.name.c_str(), added.error().message.c_str());
+  if (reports_.devices_changed) reports_.devices_changed();
   Apply(actions);
 }
 
@@ -247,6 +248,7 @@ void Service::OnOver(core::RunId number) {
   if (run == nullptr) return;
   ForgetDropped(run->spec.blob);
   AnswerWaiters(run->id);
+  if (reports_.run_ended) reports_.run_ended(*run);
 }
 
 /// Called when one of the blob's names is removed.

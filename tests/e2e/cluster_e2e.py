@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster of real processes on this machine: managers with a file, members, nodes with fake modules. With --long: managers
-with etcd, and a node with real modules."""
+"""A cluster of real processes on this machine: managers with a file, members, nodes with fake modules, a node with real ones. With
+--long: managers with etcd."""
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -150,17 +151,46 @@ class WithEtcd(ClusterTest):
 
 
 class RealModules(ClusterTest):
+    def node_with_modules(self):
+        """A manager, and a node whose module service is a real one. The options of `weir module` for that manager."""
+        manager = Manager(self.processes, "manager", free_ports(1)[0], "--state", self.processes.path("state")).start()
+        self.node = Node("--quiet", "--modules", "kernels", "--manager", manager.address, "--node-name", "n1",
+                         "--manager-token", self.processes.token).start()
+        self.addCleanup(self.node.close)
+        self.node.create("kernels")
+        self.client = Client([manager])
+        self.wait_for_nodes(["n1"], 60)
+        return ["--manager", manager.address, "--token", self.processes.token]
+
+    def started_by_the_daemon(self):
+        """PID and command line of each process that the node's daemon has started."""
+        parent = str(self.node.process.pid)
+        listed = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", parent], capture_output=True, text=True).stdout
+        return {int(pid): args for pid, args in (line.split(None, 1) for line in listed.splitlines())}
+
+    def service(self):
+        """PID of the node's module service, None while there is none."""
+        return next((pid for pid, args in self.started_by_the_daemon().items() if "weir-modules" in args.split()[0]), None)
+
+    def test_a_run_ends_although_the_module_service_is_killed(self):
+        """The module service and the member are one process. The next one gets the node's runs from the manager."""
+        flags = self.node_with_modules()
+        self.assertEqual(self.weir("module", "register", "naps", FAULTY, *flags).returncode, 0)
+        self.client.submit("nap", "nap", "3000", module="naps")
+        wait_for(lambda: self.client.get("/v1/runs/nap")["state"] == "running", 30, "the run is placed")
+        first = self.service()
+        self.assertIn("--managers", self.started_by_the_daemon()[first])
+        self.assertEqual([args for args in self.started_by_the_daemon().values() if "weir-member" in args], [])
+        os.kill(first, signal.SIGKILL)
+        run = self.client.wait("nap", 60)
+        self.assertEqual((run["state"], run["attempt"]), ("done", 1))
+        self.assertNotIn(self.service(), (None, first))
+        self.assertEqual(self.client.ask("DELETE", "/v1/runs/nap")[0], 200)
+
     def test_a_module_that_a_node_has_checked_runs_in_its_vgpu(self):
         """All parts are real: the node checks the module, its image is transferred, and its runs execute as the tenant
         of a vGPU."""
-        manager = Manager(self.processes, "manager", free_ports(1)[0], "--state", self.processes.path("state")).start()
-        flags = ["--manager", manager.address, "--token", self.processes.token]
-        node = Node("--quiet", "--modules", "kernels", "--manager", manager.address, "--node-name", "n1",
-                    "--manager-token", self.processes.token).start()
-        self.addCleanup(node.close)
-        node.create("kernels")
-        self.client = Client([manager])
-        self.wait_for_nodes(["n1"], 60)
+        flags = self.node_with_modules()
         registered = self.weir("module", "register", "sort", MODULE, *flags)
         self.assertEqual(registered.returncode, 0, registered.stderr)
         self.assertIn("sorting-network", registered.stdout)
@@ -185,7 +215,7 @@ class RealModules(ClusterTest):
 if __name__ == "__main__":
     if len(sys.argv) > 1 and sys.argv[1] == "--long":
         del sys.argv[1]
-        del OneManager
+        del OneManager, RealModules
     else:
-        del WithEtcd, RealModules
+        del WithEtcd
     unittest.main(verbosity=2)

@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir-modules: started by `weir serve --modules`, or by hand.
+// weir-modules: a node's module service, and its membership in a cluster. Started by `weir serve --modules`, or by
+// hand.
 #include <boost/asio/io_context.hpp>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
+#include <optional>
+#include <thread>
 
+#include "cluster/local_modules.h"
+#include "cluster/member_options.h"
 #include "http/stop_on_end.h"
+#include "modules/run_json.h"
 #include "modules/service.h"
+#include "platform/clock.h"
 #include "platform/files.h"
 #include "platform/service_end.h"
 #include "platform/service_options.h"
@@ -22,13 +29,19 @@ constexpr const char* kAbout =
     "Runs kernels of registered modules on this node's devices. 'weir serve --modules VGPU' starts it by itself; by\n"
     "hand, without a daemon, on the driver:\n"
     "  weir-modules --direct --socket /tmp/modules.sock --store /tmp/store &\n"
-    "  weir module list --modules-socket /tmp/modules.sock\n";
+    "  weir module list --modules-socket /tmp/modules.sock\n"
+    "\n"
+    "With --managers the node is also a member of their cluster and executes their runs. 'weir serve --modules VGPU\n"
+    "--manager HOST:PORT' starts it so.\n";
 
 struct Arguments {
   std::string opencl, run_dir, socket, store;
   bool direct = false;
   pid_t parent = 0;
   modules::ServiceOptions service;
+  cluster::MemberArguments member;
+
+  [[nodiscard]] bool is_member() const { return !member.managers.empty(); }
 };
 
 Status ReadCapacity(std::string_view text, std::optional<core::Loads>& capacity) {
@@ -69,6 +82,7 @@ void Declare(platform::ServiceOptions& options, Arguments& arguments) {
   options.AddFlag("--fresh", service.fresh,
                   "a new process and context for each run, to measure the gain of keeping one");
   options.AddParent(arguments.parent);
+  cluster::Declare(options, arguments.member);
 }
 
 /// A path in this program's folder.
@@ -98,15 +112,30 @@ Status Serve(Arguments& arguments) {
   if (end.Wait(Duration{0})) return Ok();  // before it starts hosts
   boost::asio::io_context loop(1);
   const http::StopOnEnd stop(loop, std::move(end));
-  WEIR_TRY(const auto service, modules::Service::Start(loop, std::move(store), arguments.service));
-  WEIR_TRY(const auto server,
+  WEIR_TRY(auto service, modules::Service::Start(loop, std::move(store), arguments.service));
+  WEIR_TRY(auto server,
            http::Server::ListenUnix(loop, arguments.socket,
                                     {.request_bytes = modules::ModuleStore::kBlobBytesMax, .connections = 256},
                                     [&service](const http::Request& request, http::Respond respond) {
                                       service->Handle(request, std::move(respond));
                                     }));
+  if (!arguments.is_member()) {
+    loop.run();
+    return Ok();
+  }
+  WEIR_TRY(cluster::MemberOptions options, cluster::OptionsOf(arguments.member));
+  cluster::LocalModules local(loop, *service);
+  cluster::Member member(std::move(options), &local);
+  service->ReportTo(
+      {.run_ended = [&member](const modules::Run& run) { member.RunEnded(modules::ToJson(run, platform::Now())); },
+       .devices_changed = [&member] { member.DevicesChanged(); }});
+  std::thread([&member] { member.Run(); }).detach();
   loop.run();
-  return Ok();
+  // The member's threads wait for managers at any time. They end with the process.
+  local.Close();
+  server.reset();
+  service.reset();
+  std::_Exit(0);
 }
 
 }  // namespace
@@ -118,5 +147,7 @@ int main(int argc, char** argv) {
   if (const auto ended = options.Parse(argc, argv)) return *ended;
   if (arguments.direct == !arguments.opencl.empty())
     return options.Reject("give --opencl SOCKET or --direct, one of them");
+  if (arguments.is_member())
+    if (const char* problem = cluster::ProblemOf(arguments.member)) return options.Reject(problem);
   return options.ExitStatusOf(Serve(arguments));
 }
