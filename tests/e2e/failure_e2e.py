@@ -17,6 +17,7 @@ CAP = 0.02
 
 class DaemonDies(emulated.WithEmulatedNode):
     description = emulated.CARD + emulated.LONG_FRAMES
+    prompt_if_permitted = True
 
     def test_twenty_kills_under_load_leave_every_program_running_and_attached(self):
         programs = {}

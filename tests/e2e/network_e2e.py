@@ -48,6 +48,11 @@ class Programs(Distant):
 class Shares(Distant):
     WEIGHTS = {"a": 70, "b": 30}
 
+    def setUp(self):
+        if emulated.run_promptly(True):
+            self.addCleanup(emulated.run_promptly, False)
+        super().setUp()
+
     def make_node(self):
         return emulated.EmulatedNode(CARD, "--listen", "127.0.0.1:0", "--listen-plain", "127.0.0.1:0")
 
@@ -61,13 +66,18 @@ class Shares(Distant):
         executors = {name: executors_of(self.node, name)[0] for name in self.WEIGHTS}
         time.sleep(1)  # start-up is over
         before = self.node.used_ns()
-        time.sleep(10)
-        after = self.node.used_ns()
-        used = {name: after[pid] - before[pid] for name, pid in executors.items()}
-        shares = {name: part / sum(used.values()) for name, part in used.items()}
-        print({name: f"{share:.4f}" for name, share in shares.items()})
-        for name, weight in self.WEIGHTS.items():
-            self.assertAlmostEqual(shares[name], weight / 100, delta=0.02, msg=name)
+
+        def shares():
+            after = self.node.used_ns()
+            used = {name: after[pid] - before[pid] for name, pid in executors.items()}
+            return {name: part / sum(used.values()) for name, part in used.items()}
+
+        def as_promised(shares):
+            print({name: f"{share:.4f}" for name, share in shares.items()})
+            for name, weight in self.WEIGHTS.items():
+                self.assertAlmostEqual(shares[name], weight / 100, delta=0.02, msg=name)
+
+        emulated.settle(shares, 10, as_promised)
 
 
 class Refusals(Distant):
