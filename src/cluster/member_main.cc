@@ -50,11 +50,12 @@ void Declare(platform::ServiceOptions& options, Arguments& arguments) {
   options.Add("--control", "SOCKET", parts.control_socket,
               "the control socket of the node's daemon, for the options below");
   options.Add("--executor", "PROGRAM", parts.executor, "program that describes the node's device");
-  options.Add("--opencl-library", "FILE", parts.library, "of this driver");
+  options.Add("--opencl-library", "FILE", parts.library,
+              "the OpenCL driver of the device that --executor describes (default: the first that works)");
   options.AddFlag("--want-parts", parts.wanted, "tell the daemon which nodes run parts of launches");
-  options.Add("--offer-parts", "VGPU", parts.vgpu, "offer that other nodes' parts run in this vGPU");
-  options.Add("--offer-host", "HOST", parts.host, "this node's host name for them");
-  options.Add("--offer-port-file", "FILE", parts.port_file, "and at which port");
+  options.Add("--offer-parts", "VGPU", parts.vgpu, "offer other nodes to run parts of their launches in this vGPU");
+  options.Add("--offer-host", "HOST", parts.host, "this node's host name for other nodes");
+  options.Add("--offer-port-file", "FILE", parts.port_file, "a file with the port of this node for other nodes");
   options.AddFlag("--offer-plain", parts.plain, "the portal requires no token");
   options.AddParent(arguments.parent);
   options.AddFlag("--quiet", arguments.member.quiet, "print only errors");
