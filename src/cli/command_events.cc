@@ -127,7 +127,7 @@ void AddEvents(Command app, Session& session) {
                  "  weir events -n 1000 --vgpu game\n"
                  "  weir events --follow -n 0 --json | jq -r 'select(.kind == \"broken\") | .vgpu'\n"
                  "\n"
-                 "  With --json each event is one line. docs/protocol/control-api.md explains the kinds.\n",
+                 "With --json each event is one line. docs/protocol/control-api.md explains the kinds.\n",
                  session);
   command.AddFlag("-f,--follow", flags->follow, "Continue with new events until Ctrl-C; waits while no daemon runs");
   command.AddWhole("-n,--last", "N", flags->last, "Number of latest events (default 20; the daemon keeps 10000)");

@@ -2,6 +2,7 @@
 // weir memory: a device's memory, its holders, and the settings of elastic memory (docs/memory.md).
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -65,28 +66,36 @@ Result<int> ShowMemoryParams(const Session& session, const MemoryFlags& flags) {
   return 0;
 }
 
-/// The memory size of the first OpenCL device.
-Result<Bytes> SizeOfDevice() {
+/// The daemon knows the memory of emulated devices. That of a GPU is asked from its OpenCL driver, which identifies the
+/// GPU by UUID or PCI address. The embedded device is the first device of the first OpenCL driver.
+Result<Bytes> SizeOfDevice(const Snapshot& node, const std::string& name) {
+  const auto device = std::ranges::find(node.devices, name, &DeviceView::name);
+  if (device != node.devices.end() && device->memory_bytes > 0) return Bytes{device->memory_bytes};
   WEIR_TRY(const std::filesystem::path self, SelfExecutable());
-  const auto devices = device::ListOpenClDevices(FindHelper(self, kExecutor));
-  if (!devices || devices->empty() || devices->front().memory_bytes == 0)
-    return Fail(Errc::kInvalidArgument, "the device's memory size is unknown; give --size");
-  return Bytes{devices->front().memory_bytes};
+  const auto drivers = device::ListOpenClDevices(FindHelper(self, kExecutor));
+  if (device != node.devices.end() && drivers)
+    for (const device::OpenClDevice& one : *drivers) {
+      const bool identified = !device->uuid.empty() || !device->pci.empty();
+      const bool same = (!one.uuid.empty() && one.uuid == device->uuid) || (!one.pci.empty() && one.pci == device->pci);
+      if ((same || !identified) && one.memory_bytes > 0) return Bytes{one.memory_bytes};
+    }
+  return Fail(Errc::kInvalidArgument,
+              "the memory size of device " + name + " is unknown; give it, as in 'weir memory on --size 4G'");
 }
 
 Result<int> SetElastic(const Session& session, const MemoryFlags& flags) {
   json body{{"size_bytes", 0}};
+  WEIR_TRY(const std::string device, DeviceMeant(session.client(), flags.device));
   if (flags.word == "on") {
-    const Result<Bytes> size = flags.size ? Result<Bytes>(*flags.size) : SizeOfDevice();
-    if (!size) return size.error();
-    body["size_bytes"] = size->count;
+    WEIR_TRY(const Snapshot node, TakeSnapshot(session.client()));
+    WEIR_TRY(const Bytes size, flags.size ? Result<Bytes>(*flags.size) : SizeOfDevice(node, device));
+    body["size_bytes"] = size.count;
     body["params"] = json::object();
     for (const auto& [name, value] : flags.params)
       std::visit([&, key = name](const auto& v) { body["params"][key] = v; }, value);
     if (flags.layout) body["params"]["layout"] = *flags.layout;
     if (flags.copy_gb_s) body["copy_bytes_per_s"] = JsonNumber(*flags.copy_gb_s * 1e9);
   }
-  WEIR_TRY(const std::string device, DeviceMeant(session.client(), flags.device));
   WEIR_TRY(const json reply, session.client().Put("/v1/devices/" + PercentEncode(device) + "/memory", body));
   return ShowMap(session, reply);
 }
@@ -107,8 +116,7 @@ void AddMemory(Command app, Session& session) {
       session);
   command.Add("what", "on|off|status", flags->word, "Make it elastic, or not; status shows it");
   command.Add("--device", "NAME", flags->device, "The device (default: the only one; status: all)");
-  command.AddParsed("--size", "SIZE", flags->size, ParseBytes,
-                    "on: the device's memory, as 4G (default: what its OpenCL driver says)");
+  command.AddParsed("--size", "SIZE", flags->size, ParseBytes, "on: the device's memory, as 4G (default: all of it)");
   command.Add("--layout", "contiguous|scattered", flags->layout, "on: of a vGPU's slots (default: contiguous)");
   command.AddParsed("--copy-bandwidth", "GB/S", flags->copy_gb_s, ParseNumber,
                     "on: copies take as long as over a link of that speed (default: as fast as they go)");

@@ -217,8 +217,9 @@ void AddModule(Command app, Session& session) {
   run.Add("--profile", "FILE", flags->profile,
           "Place it by the measurements of 'weir profile' for this kernel and arguments; the placement learns from it");
   run.AddParsed("--seconds-max", "TIME", flags->time_max, ParseDuration, "Time limit of the run (default: 60 s)");
-  run.Add("--id", "ID", flags->id,
-          "The run's id; the same again is the same run (default: a new one, forgotten when it is over)");
+  run.Add(
+      "--id", "ID", flags->id,
+      "The run's id; a second start with this id returns the same run (default: a new id, forgotten after the run)");
 }
 
 }  // namespace weir::cli

@@ -251,18 +251,18 @@ void AddNetworkOptions(const Command& command, ServeFlags& flags) {
               "Address for tenants on other machines, with tokens ('weir keys'); ':7700' is on all addresses");
   command.Add("--keys-dir", "DIR", flags.keys_dir, "This node's keys (default: keys in the state folder)");
   command.Add("--listen-plain", "HOST:PORT", flags.listen_plain,
-              "The same without encryption or tokens: every client that can connect has every vGPU");
+              "Address for tenants without encryption or tokens: every client that can connect can use every vGPU");
   command.Add(
       "--guest", "PATH=VGPU", flags.guests,
       "Accept a virtual machine's programs as this vGPU: its port is connected to this Unix socket; may be repeated");
   command.Add("--guest-at", "PATH=VGPU", flags.guests_at,
-              "The same where the hypervisor listens on the socket, or PATH is a terminal");
-  command.Add("--guest-memory", "FILE=VGPU[,size=SIZE]", flags.guests_memory,
-              "The same by memory that the virtual machine maps (ivshmem): a file, created with 4M if it is missing");
+              "As --guest, where the hypervisor listens on the socket, or PATH is a terminal");
+  command.Add(
+      "--guest-memory", "FILE=VGPU[,size=SIZE]", flags.guests_memory,
+      "As --guest, by memory that the virtual machine maps (ivshmem): a file, created with 4M if it is missing");
   command.Add("--peer", "HOST:PORT=TOKENFILE", flags.peers,
               "A node that runs parts of OpenCL launches whose memory does not fit here; may be repeated");
-  command.Add("--peer-plain", "HOST:PORT=VGPU", flags.peers_plain,
-              "The same by a connection without encryption or proof");
+  command.Add("--peer-plain", "HOST:PORT=VGPU", flags.peers_plain, "As --peer, without encryption or token");
 }
 
 void AddClusterOptions(const Command& command, ServeFlags& flags) {
@@ -276,7 +276,7 @@ void AddClusterOptions(const Command& command, ServeFlags& flags) {
               "This node's host name for other nodes (default: the host of --listen, else the machine's name)");
   command.Add("--peers-token", "FILE|DIR", flags.peers_token,
               "With --manager: parts of launches run on nodes that offer it, with this token, or with DIR/NODE.token");
-  command.AddFlag("--peers-plain", flags.peers_plain_too, "The same on nodes that want no token");
+  command.AddFlag("--peers-plain", flags.peers_plain_too, "As --peers-token, on nodes that require no token");
   command.Add("--modules", "VGPU", flags.modules, "Run kernels of registered modules in this vGPU ('weir module')");
   command.Add(
       "--module-store", "DIR", flags.store,

@@ -165,7 +165,7 @@ void AddCreateAndSet(Command vgpu, Session& session) {
       flags);
   AddSettingOptions(create, flags->settings, /*creates=*/true);
   const Command set = AddNamed(
-      vgpu, session, "set", "Change a vGPU's limits; running programs feel it at once",
+      vgpu, session, "set", "Change a vGPU's limits at once; an option that is left out keeps its value",
       "  weir vgpu set game --weight 80\n  weir vgpu set game --fps 0 --cap 0.5\n"
       "  weir vgpu set small --partition auto    # from its next executor on: when no OpenCL program has used it for "
       "10 s\n",

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/options.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 
 #include "cli/common/text_units.h"
@@ -143,7 +145,8 @@ void AddSettingOptions(Command command, GivenSettings& settings, bool creates) {
       }
       return values;
     };
-    command.AddParsed(info.flag, info.value_name, settings.values, parse, info.summary);
+    const std::string preset = creates ? fmt::format(" (default: {})", info.preset) : "";
+    command.AddParsed(info.flag, info.value_name, settings.values, parse, info.summary + preset);
   });
   if (creates)
     command.AddFlag("--best-effort", settings.best_effort,

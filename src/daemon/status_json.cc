@@ -151,6 +151,7 @@ ordered_json ToJson(const engine::DeviceStatus& device) {
           {"model", device.spec.model},
           {"uuid", device.spec.uuid},
           {"pci", device.spec.pci},
+          {"memory_bytes", device.spec.memory.count},
           {"policy", device.policy},
           {"policy_params", ParamsJson(device.policy, device.params)},
           {"vgpus", device.vgpus},

@@ -31,8 +31,13 @@ Device DeviceOf(const EmulatedIdentity& identity, const std::string& name, const
                 const std::string& drivers) {
   const std::vector<std::string> where{"WEIR_EMULATOR_SOCKET=" + socket, "WEIR_EMULATED_DEVICE=" + identity.uuid};
   Device device;
-  device.spec = {
-      .name = name, .kind = kEmulated, .cpus = {}, .model = identity.model, .uuid = identity.uuid, .pci = identity.pci};
+  device.spec = {.name = name,
+                 .kind = kEmulated,
+                 .cpus = {},
+                 .model = identity.model,
+                 .uuid = identity.uuid,
+                 .pci = identity.pci,
+                 .memory = Bytes{identity.memory_bytes}};
   device.driver = {.library = drivers + "/libweir-emulated-opencl.so", .device = identity.uuid, .environment = where};
   device.environment = where;
   for (const char* variable : {"__GLX_VENDOR_LIBRARY_NAME=weiremulated", "LIBGL_ALWAYS_SOFTWARE=1"})

@@ -258,7 +258,8 @@ void Declare(platform::ServiceOptions& command_line, Options& options) {
   command_line.AddWhole("--shares", "N", options.shares, 1, 10'000, "physical shares of the device");
   command_line.Add("--device", "NAME", options.device, "the node's device (default: the only one)");
   command_line.Add("--prefix", "NAME", options.prefix,
-                   "of the vGPUs' names: PREFIX-CONSUMER (default: os, slurm); another for each driver of a node");
+                   "start of the vGPUs' names, PREFIX-CONSUMER (default: os or slurm); each driver of a node needs "
+                   "its own");
   command_line.Add("--socket", "PATH", options.socket,
                    "the node's control socket (default: $WEIR_SOCKET, else that of the run folder)");
   command_line.Add("--url", "URL", options.url, "openstack: address of Placement, http://HOST[:PORT][/PATH]");

@@ -32,6 +32,7 @@ struct DeviceSpec {
   std::string model{};    // the vendor's name of the model; empty: unknown
   std::string uuid{};     // empty: none or unknown
   std::string pci{};      // PCI address, as 0000:01:00.0; empty: none or unknown
+  Bytes memory{};         // 0: unknown before its OpenCL driver is opened
 };
 
 // -- Events ----------------------------------------------------------------------------------------------------------

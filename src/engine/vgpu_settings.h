@@ -23,6 +23,7 @@ struct SettingInfo {
   const char* flag = nullptr;    // on the command line; null: given together with the next setting
   const char* value_name = "N";  // of the flag, in the help
   const char* summary = "";      // of the flag, in the help
+  const char* preset = "none";   // of a new vGPU, in the help
   Metric metric{};
   const char* zero = nullptr;  // what 0 means, in messages
 };
@@ -53,7 +54,8 @@ struct VgpuSettings {
                      .min = 1,
                      .max = core::kWeightMax,
                      .flag = "--weight",
-                     .summary = "Relative share of the device while it is contended, 1 to 10000 (default 100)",
+                     .summary = "Relative share of the device while it is contended, 1 to 10000",
+                     .preset = "100",
                      .metric = {"weir_vgpu_weight", "gauge", "Weight"}},
          &S::weight);
     each(SettingInfo{.name = "cap",
@@ -61,7 +63,8 @@ struct VgpuSettings {
                      .max = 1,
                      .flag = "--cap",
                      .value_name = "SHARE",
-                     .summary = "Upper limit of GPU time, 0.01 to 1, or 40% (default 1)",
+                     .summary = "Upper limit of GPU time, 0.01 to 1, or 40%",
+                     .preset = "1",
                      .metric = {"weir_vgpu_cap", "gauge", "Cap, fraction of the device"}},
          &S::cap);
     each(SettingInfo{.name = "fps",
@@ -91,16 +94,16 @@ struct VgpuSettings {
                      .flag = "--memory",
                      .value_name = "[MIN:]MAX",
                      .summary = "Device memory, as 512M or 512M:1G; a MAX of 0: no limit",
+                     .preset = "no limit",
                      .zero = "no limit"},
          &S::memory_max);
-    each(
-        SettingInfo{.name = "partition",
-                    .flag = "--partition",
-                    .value_name = "MODE",
-                    .summary = "OpenCL launches that need more than the maximum of elastic memory: run in parts (auto, "
-                               "the default), fail (never), or parts for all launches that can be cut (always, for "
-                               "tests)"},
-        &S::partition);
+    each(SettingInfo{.name = "partition",
+                     .flag = "--partition",
+                     .value_name = "MODE",
+                     .summary = "OpenCL launches that need more than the maximum of elastic memory: run in parts "
+                                "(auto), fail (never), or parts for all launches that can be cut (always, for tests)",
+                     .preset = "auto"},
+         &S::partition);
   }
 };
 

@@ -265,6 +265,7 @@ Attachment* Agent::AttachIfDue(std::int64_t now_ns, Duration wait) {
   last_error_.clear();
   current_ = std::move(*made);
   current_->users = 1;
+  PublishDescription();
   attach_count_.fetch_add(1, std::memory_order_relaxed);
   attached_.store(true, std::memory_order_relaxed);
   return current_.get();
@@ -371,10 +372,15 @@ void Agent::ReportUse(std::uint64_t work_items, std::uint64_t memory_bytes) noex
 
 void Agent::Describe(proto::MeterKind meter, const char* renderer) noexcept {
   const Lock lock(mutex_);
-  if (!current_) return;
+  meter_ = meter;
+  std::strncpy(renderer_, renderer, sizeof renderer_ - 1);
+  if (current_) PublishDescription();
+}
+
+void Agent::PublishDescription() {
   proto::ProcessRegion& process = current_->process();
-  process.meter.store(static_cast<std::uint32_t>(meter), std::memory_order_relaxed);
-  std::strncpy(process.renderer, renderer, sizeof process.renderer - 1);
+  process.meter.store(static_cast<std::uint32_t>(meter_), std::memory_order_relaxed);
+  std::memcpy(process.renderer, renderer_, sizeof renderer_);
 }
 
 void Agent::AbandonInChild() noexcept {

@@ -124,7 +124,7 @@ class Agent {
   void ReportUse(std::uint64_t work_items, std::uint64_t memory_bytes) noexcept;
   /// Increases with every attach: the new daemon must be told everything again.
   [[nodiscard]] std::uint64_t attach_count() const noexcept { return attach_count_.load(std::memory_order_relaxed); }
-  /// Publishes the meter and the renderer. No-op while detached.
+  /// Publishes the meter and the renderer, also to every daemon that the agent attaches to later.
   void Describe(proto::MeterKind meter, const char* renderer) noexcept;
 
   /// For the child of a fork, on the inherited object, before it is abandoned. Closes the parent's connection in the
@@ -137,6 +137,7 @@ class Agent {
  private:
   Attachment* AttachIfDue(std::int64_t now_ns, Duration wait);
   Result<std::unique_ptr<Attachment>> TryAttach(std::int64_t deadline_ns);
+  void PublishDescription();
   void Drop(bool count_fail_open);
   void ReadMessages(Attachment& attachment);
   bool StillThere(Attachment& attachment, std::int64_t now_ns, bool look_at_socket);
@@ -151,11 +152,13 @@ class Agent {
   std::atomic<bool> attached_{false};
   std::atomic<std::uint64_t> attach_count_{0};
   std::atomic<std::int64_t> next_attempt_ns_{0};
-  std::unique_ptr<Attachment> current_;  // guarded by mutex_
-  std::int64_t retry_ns_ = 0;            // guarded by mutex_
-  std::int64_t predicted_ns_ = 0;        // guarded by mutex_
-  std::string last_error_;               // guarded by mutex_
-  mutable MemoryOrder memory_order_;     // guarded by mutex_; the last order read
+  std::unique_ptr<Attachment> current_;                         // guarded by mutex_
+  std::int64_t retry_ns_ = 0;                                   // guarded by mutex_
+  std::int64_t predicted_ns_ = 0;                               // guarded by mutex_
+  std::string last_error_;                                      // guarded by mutex_
+  mutable MemoryOrder memory_order_;                            // guarded by mutex_; the last order read
+  proto::MeterKind meter_ = proto::MeterKind::kNone;            // guarded by mutex_
+  char renderer_[sizeof(proto::ProcessRegion::renderer)] = {};  // guarded by mutex_
 };
 
 }  // namespace weir::gate

@@ -79,13 +79,15 @@ TEST_F(Gate, AnAgentLearnsWhichCpusTheDeviceConsistsOf) {
 
 TEST_F(Gate, ADescriptionArrives) {
   Agent agent = MakeAgent();
-  agent.Describe(proto::MeterKind::kWallClock, "there is no receiver");
+  agent.Describe(proto::MeterKind::kWallClock, "before it is attached");
   ASSERT_TRUE(Attach(agent));
-  agent.Describe(proto::MeterKind::kTimerQuery, "A renderer with a rather long name");
-  agent.Describe(proto::MeterKind::kWorkerCpuTime, "llvmpipe \"x\"\n");
   const auto info = [this] {
     return host().With([](VgpuGate& gate) { return gate.processes().begin()->second->Info(); });
   };
+  EXPECT_EQ(info().meter, proto::MeterKind::kWallClock);
+  EXPECT_EQ(info().renderer, "before it is attached");
+  agent.Describe(proto::MeterKind::kTimerQuery, "A renderer with a rather long name");
+  agent.Describe(proto::MeterKind::kWorkerCpuTime, "llvmpipe \"x\"\n");
   EXPECT_EQ(info().meter, proto::MeterKind::kWorkerCpuTime);
   EXPECT_EQ(info().renderer, "llvmpipe \"x\"?");
   agent.Describe(proto::MeterKind::kTimerQuery, std::string(500, 'r').c_str());

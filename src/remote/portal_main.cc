@@ -86,9 +86,9 @@ void Declare(platform::ServiceOptions& options, Arguments& arguments) {
   options.AddParsed("--guest", "PATH", guest_by(remote::GuestWay::kListen),
                     "listen on this Unix socket, to which a virtual machine's port is connected");
   options.AddParsed("--guest-at", "PATH", guest_by(remote::GuestWay::kConnect),
-                    "the same where the hypervisor listens, or a terminal");
+                    "as --guest, where the hypervisor listens, or PATH is a terminal");
   options.AddParsed("--guest-memory", "FILE", guest_by(remote::GuestWay::kMemory),
-                    "the same by memory that the virtual machine maps; the file is created if it is missing");
+                    "as --guest, by memory that the virtual machine maps; the file is created if it is missing");
   options.AddWhole("--memory-bytes", "N", arguments.guest.memory_bytes, 1, std::numeric_limits<std::uint64_t>::max(),
                    "size of a file that --guest-memory creates");
   options.Add("--vgpu", "NAME", arguments.guest.vgpu, "the virtual machine's vGPU");

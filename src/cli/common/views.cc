@@ -164,6 +164,7 @@ Result<DeviceView> DeviceFromJson(const json& object) {
   d.model = TextField(object, "model");
   d.uuid = TextField(object, "uuid");
   d.pci = TextField(object, "pci");
+  d.memory_bytes = CountField(object, "memory_bytes");
   d.policy = TextField(object, "policy");
   const json& params = Field(object, "policy_params");
   d.params = NumbersOf(params);

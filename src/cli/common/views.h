@@ -51,6 +51,7 @@ struct DeviceView {
   std::vector<std::pair<std::string, double>> params{};
   std::string model{}, uuid{}, pci{};  // empty: unknown
   std::uint32_t cpu_count = 0;
+  std::uint64_t memory_bytes = 0;  // 0: unknown to the daemon
   std::uint64_t memory_slots = 0;  // of elastic memory; 0: it isn't
   struct {
     std::string mode;  // "off", "strict", "static", "adaptive"; "": of a daemon that doesn't sell

@@ -77,13 +77,13 @@ struct OversellParams {
     each(ParamInfo{"low_line", "part of the device", 0, 1, "load below which more is sold: U_l (gOver gives none)"},
          &P::low_line);
     each(ParamInfo{"load_span_s", "s", 0, 3600,
-                   "time over which the highest load counts; 0: the last report only (gOver). Default: sweep"},
+                   "time over which the highest load counts; 0: the last report only (gOver); the default was found by "
+                   "a sweep"},
          &P::load_span);
     each(ParamInfo{"fill_line", "part of the device", 0.1, 1, "upper bound of the expected load by all that is sold"},
          &P::fill_line);
     each(ParamInfo{"margin", "part of the use", 0, 2, "margin above its use that a lender keeps"}, &P::margin);
-    each(ParamInfo{"regain", "0 or 1", 0, 1,
-                   "1: ceilings are restored within a stage; 0: only by stealing, as in gOver"},
+    each(ParamInfo{"regain", "", 0, 1, "1: ceilings are restored within a stage; 0: only by stealing, as in gOver"},
          &P::regain);
     each(ParamInfo{"price", "per device-hour", 0, 1e6, "of a ceiling of the whole device"}, &P::price);
     each(ParamInfo{"best_effort_price", "part of the price", 0, 1, "for best effort"}, &P::best_effort_price);

@@ -121,6 +121,13 @@ TEST(Findings, ShowTheAncestryOfTheAttachedProcess) {
   EXPECT_EQ(Find(Judge(facts), "hooked")->why, "started by sh(100)");
 }
 
+TEST(Findings, AProcessOutsideTheProgramsTreeIsTheDaemons) {
+  DoctorFacts facts = Healthy();
+  facts.trial->attached = {Attached(kPid + 1, {"worker-cpu-time"})};
+  facts.trial->attached[0].started_by = "";
+  EXPECT_EQ(Find(Judge(facts), "hooked")->why, "the daemon started it; it executes the program's OpenCL commands");
+}
+
 TEST(Findings, APreloadThatLdSoWouldDropIsAProblem) {
   const std::vector<std::pair<std::string, ImageFacts>> cases = [] {
     ImageFacts fixed = GlProgram(), privileged = GlProgram(), small = GlProgram(), musl = GlProgram();

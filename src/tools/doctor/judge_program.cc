@@ -122,7 +122,10 @@ void JudgeAttached(const TrialFacts& trial, std::vector<Finding>& out) {
         {"hooked", Level::kOk,
          fmt::format("{}({}) is attached, {:.2f} s after the start{}, api {}, renderer '{}'", one.process.program,
                      one.process.pid, one.attach_seconds, path, one.process.api, one.process.renderer),
-         one.process.pid == trial.pid ? "" : fmt::format("started by {}", one.started_by), ""});
+         one.process.pid == trial.pid ? ""
+         : one.started_by.empty()     ? "the daemon started it; it executes the program's OpenCL commands"
+                                      : fmt::format("started by {}", one.started_by),
+         ""});
     JudgeMeter(one, trial, out);
   }
   if (trial.frames > 0)
