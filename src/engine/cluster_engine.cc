@@ -46,10 +46,9 @@ void ClusterEngine::Restore(Instant now, const ClusterRecords& records, ClusterA
       const auto at = std::ranges::find_if(places_, [&run](const auto& entry) {
         return entry.second.node == run.node && entry.second.device == run.device;
       });
-      if (at != places_.end() && queue_.Resume(core::RunId{run.number}, PlacedNeed(run.request), at->first)) {
-        PutOn(now, run, at->first);
+      if (at != places_.end() &&
+          queue_.Resume(now, core::RunId{run.number}, {.need = PlacedNeed(run.request)}, at->first))
         continue;
-      }
       run.state = RunState::kWaiting;
       WriteRun(run, actions);
     }
@@ -58,10 +57,11 @@ void ClusterEngine::Restore(Instant now, const ClusterRecords& records, ClusterA
   std::vector<core::RunAction> decided;
   for (const std::string& id : waiting) {
     ClusterRun& run = runs_.at(id);
-    if (const Status status = queue_.Submit(core::RunId{run.number}, PlacedNeed(run.request), decided); !status)
+    if (const Status status = queue_.Submit(now, core::RunId{run.number}, {.need = PlacedNeed(run.request)}, decided);
+        !status)
       EndInFailure(run, status.error().code, status.error().message, actions);
   }
-  CarryOut(now, decided, actions);
+  CarryOut(decided, actions);
 }
 
 // -- Modules and runs ------------------------------------------------------------------------------------------------
@@ -117,11 +117,11 @@ Status ClusterEngine::On(Instant now, const SubmitRun& event, ClusterActions& ac
                 fmt::format("{} runs and results are in storage, the maximum: acknowledge results (DELETE /v1/runs/ID)",
                             runs_.size()));
   std::vector<core::RunAction> decided;
-  WEIR_TRY_STATUS(queue_.Submit(core::RunId{next_number_}, PlacedNeed(run.request), decided));
+  WEIR_TRY_STATUS(queue_.Submit(now, core::RunId{next_number_}, {.need = PlacedNeed(run.request)}, decided));
   run.number = next_number_++;
   ids_[run.number] = run.id;
   runs_[run.id] = run;
-  CarryOut(now, decided, actions);
+  CarryOut(decided, actions);
   if (runs_.at(run.id).state == RunState::kWaiting) WriteRun(runs_.at(run.id), actions);
   return Ok();
 }
@@ -131,16 +131,11 @@ Status ClusterEngine::On(Instant now, const RemoveRun& event, ClusterActions& ac
   if (at == runs_.end()) return Fail(Errc::kNotFound, fmt::format("no run {}", event.id));
   const ClusterRun& run = at->second;
   std::vector<core::RunAction> decided;
-  if (!run.ended()) {
-    const core::RunId number{run.number};
-    if (const DeviceId device = queue_.cluster().DeviceOf(number)) TakeOff(now, run, device);
-    WEIR_CHECK(queue_.Withdraw(number, decided).has_value());
-  }
+  if (!run.ended()) WEIR_CHECK(queue_.Withdraw(now, core::RunId{run.number}, decided).has_value());
   WriteRemoval(RecordWrite::Kind::kRun, run.id, actions);
-  beside_.erase(run.number);
   ids_.erase(run.number);
   runs_.erase(at);
-  CarryOut(now, decided, actions);
+  CarryOut(decided, actions);
   return Ok();
 }
 
@@ -157,13 +152,10 @@ Status ClusterEngine::On(Instant now, const ResultCame& event, ClusterActions& a
   run->result = Sane(event.result);
   run->state = run->result.failed ? RunState::kFailed : RunState::kDone;
   const core::RunId number{run->number};
-  const DeviceId device = queue_.cluster().DeviceOf(number);
-  TakeOff(now, *run, device);
   std::vector<core::RunAction> decided;
-  WEIR_CHECK(queue_.Done(number, SeenOf(*run), decided).has_value());
-  beside_.erase(run->number);
+  WEIR_CHECK(queue_.Done(now, number, SeenOf(now, *run), decided).has_value());
   WriteRun(*run, actions);
-  CarryOut(now, decided, actions);
+  CarryOut(decided, actions);
   return Ok();
 }
 
@@ -177,7 +169,7 @@ void ClusterEngine::EndInFailure(ClusterRun& run, Errc code, std::string message
   WriteRun(run, actions);
 }
 
-void ClusterEngine::CarryOut(Instant now, const std::vector<core::RunAction>& decided, ClusterActions& actions) {
+void ClusterEngine::CarryOut(const std::vector<core::RunAction>& decided, ClusterActions& actions) {
   // If several devices are lost at once, a run may be started and lost again: the last decision counts.
   std::map<core::RunId, const core::RunAction*> last;
   for (const core::RunAction& action : decided) last[action.run] = &action;
@@ -192,7 +184,6 @@ void ClusterEngine::CarryOut(Instant now, const std::vector<core::RunAction>& de
       run.state = RunState::kRunning;
       run.node = place.node;
       run.device = place.device;
-      PutOn(now, run, device);
       ++totals_.placed_total;
       if (run.attempt > 1) ++totals_.moved_total;
       WriteRun(run, actions);
@@ -202,37 +193,10 @@ void ClusterEngine::CarryOut(Instant now, const std::vector<core::RunAction>& de
   }
 }
 
-// -- What was beside a run -------------------------------------------------------------------------------------------
-
-void ClusterEngine::Account(Instant now, Place& place) {
-  const double span = SecondsOf(now - place.since);
-  place.since = now;
-  core::CompanyNow all;
-  for (const std::uint64_t number : place.numbers) all.Add(beside_.at(number).need);
-  for (const std::uint64_t number : place.numbers) {
-    Beside& one = beside_.at(number);
-    one.company.Pass(span, one.need, all);
-  }
-}
-
-void ClusterEngine::PutOn(Instant now, const ClusterRun& run, DeviceId device) {
-  Place& place = places_.at(device);
-  Account(now, place);
-  place.numbers.insert(run.number);
-  beside_[run.number] = {.need = PlacedNeed(run.request)};
-}
-
-void ClusterEngine::TakeOff(Instant now, const ClusterRun& run, DeviceId device) {
-  Place& place = places_.at(device);
-  Account(now, place);
-  place.numbers.erase(run.number);
-}
-
-core::RunSeen ClusterEngine::SeenOf(const ClusterRun& run) const {
-  const auto at = beside_.find(run.number);
-  if (run.state != RunState::kDone || !run.request.need_alone || !(run.result.seconds > 0) || at == beside_.end())
-    return {};
-  return at->second.company.Seen(run.result.seconds * 1e3 / static_cast<double>(run.request.need.alone_ms));
+core::RunSeen ClusterEngine::SeenOf(Instant now, const ClusterRun& run) {
+  if (run.state != RunState::kDone || !run.request.need_alone || !(run.result.seconds > 0)) return {};
+  return queue_.Beside(now, core::RunId{run.number},
+                       run.result.seconds * 1e3 / static_cast<double>(run.request.need.alone_ms));
 }
 
 }  // namespace weir::engine

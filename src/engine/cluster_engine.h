@@ -122,14 +122,6 @@ class ClusterEngine {
   };
   struct Place {
     std::string node, device;
-    core::DeviceCapacity capacity;
-    Instant since{};  // time up to which the company of its runs is accounted
-    std::set<std::uint64_t> numbers;
-  };
-  /// A run that is placed.
-  struct Beside {
-    core::RunNeed need{};
-    core::Company company{};
   };
 
   Status On(Instant now, const SetModule& event, ClusterActions& actions);
@@ -150,12 +142,10 @@ class ClusterEngine {
   void AddDevices(Instant now, Node& node, ClusterActions& actions);
   void LoseDevices(Instant now, Node& node, const std::string& why, ClusterActions& actions);
   /// Applies the queue's decisions, taking only the last one for each run.
-  void CarryOut(Instant now, const std::vector<core::RunAction>& decided, ClusterActions& actions);
+  void CarryOut(const std::vector<core::RunAction>& decided, ClusterActions& actions);
   void EndInFailure(ClusterRun& run, Errc code, std::string message, ClusterActions& actions);
-  void Account(Instant now, Place& place);
-  void PutOn(Instant now, const ClusterRun& run, DeviceId device);
-  void TakeOff(Instant now, const ClusterRun& run, DeviceId device);
-  [[nodiscard]] core::RunSeen SeenOf(const ClusterRun& run) const;
+  /// What the placement learns from a result.
+  [[nodiscard]] core::RunSeen SeenOf(Instant now, const ClusterRun& run);
 
   void WriteRun(const ClusterRun& run, ClusterActions& actions);
   void WriteRemoval(RecordWrite::Kind kind, const std::string& name, ClusterActions& actions);
@@ -174,7 +164,6 @@ class ClusterEngine {
   std::map<std::string, ClusterModule> modules_;
   std::map<std::string, Node> nodes_;
   std::map<DeviceId, Place> places_;
-  std::unordered_map<std::uint64_t, Beside> beside_;
   std::deque<RecordWrite> unconfirmed_;
   std::map<std::string, ClusterRun> confirmed_runs_;
   ClusterCounts totals_;

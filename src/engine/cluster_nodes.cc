@@ -26,12 +26,10 @@ void ClusterEngine::AddDevices(Instant now, Node& node, ClusterActions& actions)
     Place& place = places_[id];
     place.node = node.record.name;
     place.device = device.name;
-    place.capacity = device.capacity;
-    place.since = now;
-    WEIR_CHECK(queue_.AddDevice(id, device.capacity, decided).has_value());
+    WEIR_CHECK(queue_.AddDevice(now, id, device.name, device.capacity, decided).has_value());
     node.devices.push_back(id);
   }
-  CarryOut(now, decided, actions);
+  CarryOut(decided, actions);
 }
 
 void ClusterEngine::LoseDevices(Instant now, Node& node, const std::string& why, ClusterActions& actions) {
@@ -43,10 +41,9 @@ void ClusterEngine::LoseDevices(Instant now, Node& node, const std::string& why,
       if (run.state != RunState::kRunning)
         continue;  // the queue has just placed it here, from a device lost before this one
       run.state = RunState::kWaiting;
-      beside_.erase(run.number);
       lost.push_back(run.id);
     }
-    WEIR_CHECK(queue_.LoseDevice(device, decided).has_value());
+    WEIR_CHECK(queue_.LoseDevice(now, device, {}, decided).has_value());
     places_.erase(device);
   }
   node.devices.clear();
@@ -54,13 +51,13 @@ void ClusterEngine::LoseDevices(Instant now, Node& node, const std::string& why,
     ClusterRun& run = runs_.at(id);
     if (run.attempt < bounds_.attempts_max) continue;
     // The queue may have refused it already, if no remaining device could hold it.
-    (void)queue_.Withdraw(core::RunId{run.number}, decided).has_value();
+    (void)queue_.Withdraw(now, core::RunId{run.number}, decided).has_value();
     EndInFailure(
         run, Errc::kUnavailable,
         fmt::format("given up after {} attempts: {} each time, at last on node {}", run.attempt, why, run.node),
         actions);
   }
-  CarryOut(now, decided, actions);
+  CarryOut(decided, actions);
   for (const std::string& id : lost)
     if (const ClusterRun& run = runs_.at(id); run.state == RunState::kWaiting) WriteRun(run, actions);
 }

@@ -60,7 +60,7 @@ std::vector<ClusterNodeStatus> ClusterEngine::Nodes(Instant now) const {
 
 std::size_t ClusterEngine::RunsOn(const std::string& node, const std::string& device) const {
   for (const auto& [id, place] : places_)
-    if (place.node == node && place.device == device) return place.numbers.size();
+    if (place.node == node && place.device == device) return queue_.cluster().StateOf(id)->runs;
   return 0;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The runs of a node: which wait, which run on which device beside which others, and how each ended. Pure: events in,
-// actions out, `now` is an argument. core/placement chooses the device, unless the run names one. Page: docs/modules.md
+// The runs of a node, from their requests to their results: attempts, lost hosts, time limits. Pure: events in, actions
+// out, `now` is an argument. core::RunQueue decides which run starts and where. Page: docs/modules.md
 //
 //   Submit ──▶ waiting ──▶ running ──▶ done
 //                 ▲           │ ├────▶ failed   it said so, its module crashed, or it took too long
@@ -9,7 +9,6 @@
 //                                and alone on a device, so that another run's crash can't end it twice
 #pragma once
 
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,7 +16,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "core/placement/placement_table.h"
+#include "core/placement/run_queue.h"
 #include "modules/launch_loads.h"
 
 namespace weir::modules {
@@ -54,7 +53,6 @@ struct Run {
   std::optional<MeasuredLoads> measured{};
 
   [[nodiscard]] bool over() const { return stage == RunStage::kDone || stage == RunStage::kFailed; }
-  [[nodiscard]] bool alone() const { return attempt > 0; }  // a waiting run whose host has ended
 };
 
 struct BookAction {
@@ -81,7 +79,7 @@ class RunBook {
   static constexpr std::size_t kRunsMax = 10'000;  // includes ended runs that were not acknowledged
   static constexpr unsigned kAttemptsMax = 4;
 
-  explicit RunBook(std::unique_ptr<core::Placement> placement) : placement_(std::move(placement)) {}
+  explicit RunBook(std::unique_ptr<core::Placement> placement) : queue_(std::move(placement)) {}
 
   /// kAlreadyExists, kInvalidArgument.
   Status AddDevice(DeviceId device, const std::string& name, const core::DeviceCapacity& capacity, Instant now,
@@ -114,32 +112,25 @@ class RunBook {
     std::size_t running = 0, waiting = 0;  // waiting: runs that name this device
   };
   [[nodiscard]] std::vector<DeviceView> Devices() const;
-  [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
+  [[nodiscard]] std::size_t waiting() const { return queue_.waiting(); }
   /// What placement has learned; null: the placement does not learn.
-  [[nodiscard]] const core::InterferenceModel* model() const { return placement_->model(); }
+  [[nodiscard]] const core::InterferenceModel* model() const { return queue_.model(); }
 
  private:
   struct Device {
     std::string name{};
     core::DeviceCapacity capacity{};
-    Instant at{};  // time up to which the company of its runs is counted
   };
 
-  void Advance(DeviceId id, Instant now);
-  DeviceId ChooseDevice(const Run& run, core::RunNeed& need);
-  void StartWhatFits(Instant now, std::vector<BookAction>& actions);
-  void Start(Run& run, const core::RunNeed& need, DeviceId device, Instant now, std::vector<BookAction>& actions);
-  void Close(Run& run, bool learn, Instant now);
+  [[nodiscard]] std::vector<core::RunId> Running() const;
+  void CarryOut(Instant now, const std::vector<core::RunAction>& decided, std::vector<BookAction>& actions);
   void End(Run& run, RunStage stage, Instant now, std::vector<BookAction>& actions);
 
-  std::unique_ptr<core::Placement> placement_;
-  core::ClusterState cluster_;
+  core::RunQueue queue_;
   std::map<DeviceId, Device> devices_;
   std::map<core::RunId, Run> runs_;
   std::map<std::string, core::RunId> numbers_;
-  std::map<core::RunId, core::Company> company_;  // of running runs
-  std::deque<core::RunId> waiting_;
-  Bytes largest_{};  // largest memory of any device so far; a lost device may return
+  Bytes largest_{};  // memory of the largest device so far
   std::uint64_t last_number_ = 0;
 };
 

@@ -92,7 +92,8 @@ ClusterSimulation::ClusterSimulation(const Scenario& scenario, const Run& run, s
   }
   Profile();
   for (std::uint32_t i = 0; i < world_.devices.count; ++i)
-    WEIR_CHECK(queue_.AddDevice(DeviceId{i + std::uint64_t{1}}, CapacityFor(world_.devices), actions_).has_value());
+    WEIR_CHECK(
+        queue_.AddDevice(now_, DeviceId{i + std::uint64_t{1}}, {}, CapacityFor(world_.devices), actions_).has_value());
   applications_.reserve(sequence_.size());
   heap_.Push(now_, EventKind::kArrive, 0);
 }
@@ -131,7 +132,7 @@ void ClusterSimulation::SubmitNext() {
   one.kernel = sequence_[application];
   one.record.submitted_ns = NsOf(now_);
   if (application + 1 < sequence_.size()) heap_.Push(now_ + run_.gap, EventKind::kArrive, 0);
-  const Status submitted = queue_.Submit(RunOf(application), needs_[one.kernel], actions_);
+  const Status submitted = queue_.Submit(now_, RunOf(application), {.need = needs_[one.kernel]}, actions_);
   if (!submitted) out_.violations.push_back(submitted.error().message);
   Carry();
 }
@@ -229,7 +230,7 @@ void ClusterSimulation::FinishKernels(std::uint32_t index) {
     Note(std::uint64_t{application} << 32 | 0xFFFFFFFFULL);
     core::RunSeen seen;
     if (run_.learns && took > Duration{0}) seen = one.company.Seen(SecondsOf(took) / alone_s_[one.kernel]);
-    WEIR_CHECK(queue_.Done(RunOf(application), seen, actions_).has_value());
+    WEIR_CHECK(queue_.Done(now_, RunOf(application), seen, actions_).has_value());
   }
   Carry();
 }

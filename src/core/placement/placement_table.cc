@@ -12,7 +12,7 @@
 namespace weir::core {
 namespace {
 
-constexpr std::array<std::string_view, 10> kPlacementReasons{
+constexpr std::array<std::string_view, 11> kPlacementReasons{
     "idle",
     "the least interference of those with room",
     "the next one in turn with room",
@@ -23,6 +23,7 @@ constexpr std::array<std::string_view, 10> kPlacementReasons{
     "all is done sooner if it waits for the device that is done first",
     "no device has the memory free and runs fewer than it may",
     "no device has that much memory",
+    "the one that the run names",
 };
 
 PlacementChoice NoDevice(const ClusterState& cluster, const RunNeed& need, PlacementReason reason) {

@@ -26,6 +26,7 @@ enum class PlacementReason : std::uint8_t {
   kSooner,    // waiting for the device that is done first takes less time
   kNoRoom,    // no device has both enough free memory and a free place for a run
   kTooLarge,  // no device has that much memory
+  kNamed,     // the device that the run names
 };
 std::string_view NameOf(PlacementReason reason);
 

@@ -3,77 +3,155 @@
 
 #include <fmt/format.h>
 
-#include <ranges>
+#include <algorithm>
+#include <set>
 
 namespace weir::core {
 
-Status RunQueue::AddDevice(DeviceId device, const DeviceCapacity& capacity, std::vector<RunAction>& actions) {
+Status RunQueue::AddDevice(Instant now, DeviceId device, const std::string& name, const DeviceCapacity& capacity,
+                           std::vector<RunAction>& actions) {
   WEIR_TRY_STATUS(cluster_.Add(device, capacity));
-  StartWhatFits(actions);
+  devices_[device] = {.name = name, .since = now};
+  StartWhatFits(now, actions);
   return Ok();
 }
 
-Status RunQueue::LoseDevice(DeviceId device, std::vector<RunAction>& actions) {
-  std::vector<Waiting> back;
-  for (const RunId run : cluster_.RunsOn(device)) back.push_back({run, *cluster_.NeedOf(run)});
+Status RunQueue::LoseDevice(Instant now, DeviceId device, const DeviceLoss& loss, std::vector<RunAction>& actions) {
+  const DeviceState* const state = cluster_.StateOf(device);
+  if (state != nullptr && loss.returns) returning_ = std::max(returning_, cluster_.CapacityOf(*state).memory);
   WEIR_TRY(const std::vector<RunId> lost, cluster_.Remove(device));
-  waiting_ids_.insert(lost.begin(), lost.end());
+  devices_.erase(device);
+  std::vector<Waiting> back;
+  for (const RunId run : lost) {
+    const auto running = running_.find(run);
+    if (std::ranges::find(loss.ended, run) == loss.ended.end()) {
+      back.push_back({run, std::move(running->second.wish), loss.alone});
+      waiting_ids_.insert(run);
+    }
+    running_.erase(running);
+  }
   waiting_.insert(waiting_.begin(), back.begin(), back.end());
-  StartWhatFits(actions);
+  StartWhatFits(now, actions);
   return Ok();
 }
 
-Status RunQueue::Submit(RunId run, const RunNeed& need, std::vector<RunAction>& actions) {
+Status RunQueue::Submit(Instant now, RunId run, const RunWish& wish, std::vector<RunAction>& actions) {
   if (!run) return Fail(Errc::kInvalidArgument, "a run's id is 1 or more");
-  WEIR_TRY_STATUS(CheckNeed(need));
-  if (cluster_.DeviceOf(run) || waiting_ids_.contains(run))
+  WEIR_TRY_STATUS(CheckNeed(wish.need));
+  if (running_.contains(run) || waiting_ids_.contains(run))
     return Fail(Errc::kAlreadyExists, fmt::format("run {} was submitted already", run.value));
   if (waiting_.size() >= kWaitingMax)
     return Fail(Errc::kResourceExhausted,
                 fmt::format("{} runs wait, as many as may: submit run {} later", waiting_.size(), run.value));
-  waiting_.push_back({run, need});
+  waiting_.push_back({run, wish});
   waiting_ids_.insert(run);
-  if (waiting_.size() == 1) StartWhatFits(actions);
+  // Behind a first run that waits for room on any device, nothing can start.
+  if (waiting_.size() == 1 || !waiting_.front().wish.device.empty()) StartWhatFits(now, actions);
   return Ok();
 }
 
-Status RunQueue::Resume(RunId run, const RunNeed& need, DeviceId device) {
+Status RunQueue::Resume(Instant now, RunId run, const RunWish& wish, DeviceId device) {
   if (waiting_ids_.contains(run)) return Fail(Errc::kAlreadyExists, fmt::format("run {} waits", run.value));
-  return cluster_.Place(run, need, device);
+  if (devices_.contains(device)) Account(now, device);
+  WEIR_TRY_STATUS(cluster_.Place(run, wish.need, device));
+  running_[run] = {.wish = wish};
+  return Ok();
 }
 
-Status RunQueue::Withdraw(RunId run, std::vector<RunAction>& actions) {
+Status RunQueue::Withdraw(Instant now, RunId run, std::vector<RunAction>& actions) {
   if (waiting_ids_.erase(run) != 0)
     std::erase_if(waiting_, [run](const Waiting& waiting) { return waiting.run == run; });
-  else if (!cluster_.Release(run))
+  else if (!TakeOff(now, run))
     return Fail(Errc::kNotFound, fmt::format("run {} neither waits nor runs", run.value));
-  StartWhatFits(actions);
+  StartWhatFits(now, actions);
   return Ok();
 }
 
-Status RunQueue::Done(RunId run, const RunSeen& seen, std::vector<RunAction>& actions) {
+Status RunQueue::Done(Instant now, RunId run, const RunSeen& seen, std::vector<RunAction>& actions) {
   const RunNeed* need = cluster_.NeedOf(run);
   if (need == nullptr) return Fail(Errc::kNotFound, fmt::format("run {} is not running", run.value));
   if (InterferenceModel* model = placement_->model(); model != nullptr && seen.slowdown > 0)
     model->Observe(*need, seen, cluster_.CapacityOf(*cluster_.StateOf(cluster_.DeviceOf(run))));
-  WEIR_TRY_STATUS(cluster_.Release(run));
-  StartWhatFits(actions);
+  WEIR_TRY_STATUS(TakeOff(now, run));
+  StartWhatFits(now, actions);
   return Ok();
 }
 
-void RunQueue::StartWhatFits(std::vector<RunAction>& actions) {
-  while (!waiting_.empty()) {
-    const Waiting& first = waiting_.front();
-    const PlacementChoice choice = placement_->Choose(cluster_, first.need);
-    if (!choice.device && choice.reason != PlacementReason::kTooLarge) return;
-    // Without any device, the capacity of future devices is unknown, so nothing is refused.
-    if (!choice.device && cluster_.devices() == 0) return;
-    const RunAction action{choice.device ? RunAction::Kind::kStart : RunAction::Kind::kRefuse, first.run, choice};
-    if (choice.device) WEIR_CHECK(cluster_.Place(first.run, first.need, choice.device).has_value());
-    actions.push_back(action);
-    waiting_ids_.erase(first.run);
-    waiting_.pop_front();
+RunSeen RunQueue::Beside(Instant now, RunId run, double slowdown) {
+  const auto running = running_.find(run);
+  if (running == running_.end()) return {};
+  Account(now, cluster_.DeviceOf(run));
+  return running->second.company.Seen(slowdown);
+}
+
+std::size_t RunQueue::WaitingFor(const std::string& name) const {
+  return static_cast<std::size_t>(
+      std::ranges::count(waiting_, name, [](const Waiting& run) { return run.wish.device; }));
+}
+
+PlacementChoice RunQueue::Choose(const Waiting& run) {
+  if (!run.alone && run.wish.device.empty()) return placement_->Choose(cluster_, run.wish.need);
+  return ChooseAmong(run);
+}
+
+PlacementChoice RunQueue::ChooseAmong(const Waiting& run) const {
+  for (const auto& [id, device] : devices_) {
+    if (!run.wish.device.empty() && device.name != run.wish.device) continue;
+    const DeviceState& state = *cluster_.StateOf(id);
+    if (!state.Holds(run.wish.need, cluster_.CapacityOf(state)) || (run.alone && state.runs > 0)) continue;
+    return {.device = id, .reason = run.alone ? PlacementReason::kIdle : PlacementReason::kNamed};
   }
+  return {.reason = cluster_.EverHolds(run.wish.need) ? PlacementReason::kNoRoom : PlacementReason::kTooLarge};
+}
+
+void RunQueue::StartWhatFits(Instant now, std::vector<RunAction>& actions) {
+  std::set<std::string> taken;  // devices for which a run waits
+  // Without any device, the capacity of future devices is unknown, so nothing is refused.
+  for (std::size_t i = 0; i < waiting_.size() && cluster_.devices() > 0;) {
+    const Waiting& run = waiting_[i];
+    if (taken.contains(run.wish.device)) {
+      ++i;
+      continue;
+    }
+    const PlacementChoice choice = Choose(run);
+    const bool refused = choice.reason == PlacementReason::kTooLarge && run.wish.need.memory > returning_;
+    if (!choice.device && !refused) {
+      if (run.wish.device.empty()) return;
+      taken.insert(run.wish.device);
+      ++i;
+      continue;
+    }
+    actions.push_back({refused ? RunAction::Kind::kRefuse : RunAction::Kind::kStart, run.run, choice});
+    if (choice.device) PutOn(now, run, choice.device);
+    waiting_ids_.erase(run.run);
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+void RunQueue::PutOn(Instant now, const Waiting& run, DeviceId device) {
+  Account(now, device);
+  RunNeed need = run.wish.need;
+  // No byte is left for another run.
+  if (run.alone) need.memory = cluster_.CapacityOf(*cluster_.StateOf(device)).memory;
+  WEIR_CHECK(cluster_.Place(run.run, need, device).has_value());
+  running_[run.run] = {.wish = run.wish};
+}
+
+Status RunQueue::TakeOff(Instant now, RunId run) {
+  if (const DeviceId device = cluster_.DeviceOf(run)) Account(now, device);
+  running_.erase(run);
+  return cluster_.Release(run);
+}
+
+void RunQueue::Account(Instant now, DeviceId id) {
+  Device& device = devices_.at(id);
+  const double span = SecondsOf(now - device.since);
+  device.since = now;
+  if (!(span > 0)) return;
+  CompanyNow all;
+  const std::vector<RunId> there = cluster_.RunsOn(id);
+  for (const RunId run : there) all.Add(*cluster_.NeedOf(run));
+  for (const RunId run : there) running_.at(run).company.Pass(span, *cluster_.NeedOf(run), all);
 }
 
 }  // namespace weir::core

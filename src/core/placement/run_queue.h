@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Queue of runs: decides which run starts now, and on which device. The manager and the simulator use the same object;
-// events go in, actions come out. Page: docs/placement.md
+// Queue of runs: decides which run starts now, and on which device, and observes what runs beside each run. A manager,
+// a node's module service and the simulator use the same class; events go in, actions come out. Page: docs/placement.md
 //
 //   Submit ──▶ waiting ──▶ running ──▶ Done
 //                 │  ▲         │ its device is lost: back to the front
 //                 │  └─────────┘
-//                 └──▶ refused: no present device has that much memory
+//                 └──▶ refused: no device has that much memory
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <span>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "core/placement/company.h"
@@ -25,40 +29,81 @@ struct RunAction {
   PlacementChoice choice{};  // for kStart the device, for kRefuse the reason
 };
 
+struct RunWish {
+  RunNeed need{};
+  std::string device{};  // the name of the only device that it may use; empty: any device
+};
+
+/// What becomes of a lost device, and of the runs on it.
+struct DeviceLoss {
+  bool returns = false;               // a run that only this device can hold waits for it and is not refused
+  bool alone = false;                 // its runs share no device with runs that need memory when they run again
+  std::span<const RunId> ended = {};  // runs on it that end now; the others run again
+};
+
 class RunQueue {
  public:
   static constexpr std::size_t kWaitingMax = 1'000'000;
 
   explicit RunQueue(std::unique_ptr<Placement> placement) : placement_(std::move(placement)) {}
 
-  Status AddDevice(DeviceId device, const DeviceCapacity& capacity, std::vector<RunAction>& actions);
-  /// Puts the device's runs back at the front of the queue, in the order of their ids. Error: kNotFound.
-  Status LoseDevice(DeviceId device, std::vector<RunAction>& actions);
-  /// First come, first served: while the first run waits for room, all later runs wait too. Errors: kAlreadyExists for
-  /// a run that runs or waits, kResourceExhausted if kWaitingMax runs wait, kInvalidArgument (CheckNeed).
-  Status Submit(RunId run, const RunNeed& need, std::vector<RunAction>& actions);
-  /// Records a run that already runs on the device, as found by a restarted manager. Errors as in ClusterState::Place.
-  Status Resume(RunId run, const RunNeed& need, DeviceId device);
-  /// Removes a waiting or running run without learning from it. Error: kNotFound.
-  Status Withdraw(RunId run, std::vector<RunAction>& actions);
-  /// Removes a completed run. A placement with a model learns from it. Error: kNotFound.
-  Status Done(RunId run, const RunSeen& seen, std::vector<RunAction>& actions);
+  // `now` is never earlier than in the call before.
 
+  Status AddDevice(Instant now, DeviceId device, const std::string& name, const DeviceCapacity& capacity,
+                   std::vector<RunAction>& actions);
+  /// Puts the device's runs back at the front of the queue, in the order of their ids. Error: kNotFound.
+  Status LoseDevice(Instant now, DeviceId device, const DeviceLoss& loss, std::vector<RunAction>& actions);
+  /// First come, first served: while a run waits for room on any device, all later runs wait too; while a run waits for
+  /// a device that it names, later runs that name the same device wait. Errors: kAlreadyExists for a run that runs or
+  /// waits, kResourceExhausted if kWaitingMax runs wait, kInvalidArgument (CheckNeed).
+  Status Submit(Instant now, RunId run, const RunWish& wish, std::vector<RunAction>& actions);
+  /// Records a run that already runs on the device, as found by a restarted manager. Errors as in ClusterState::Place.
+  Status Resume(Instant now, RunId run, const RunWish& wish, DeviceId device);
+  /// Removes a waiting or running run without learning from it. Error: kNotFound.
+  Status Withdraw(Instant now, RunId run, std::vector<RunAction>& actions);
+  /// Removes a completed run. A placement with a model learns from it if `seen` contains a slowdown. Error: kNotFound.
+  Status Done(Instant now, RunId run, const RunSeen& seen, std::vector<RunAction>& actions);
+
+  /// What has run beside a running run since it started. `slowdown` is that of the result. Empty for any other run.
+  [[nodiscard]] RunSeen Beside(Instant now, RunId run, double slowdown = 0);
   [[nodiscard]] const ClusterState& cluster() const { return cluster_; }
   [[nodiscard]] Placement& placement() { return *placement_; }
+  /// What the placement has learned; null: it does not learn.
+  [[nodiscard]] const InterferenceModel* model() const { return placement_->model(); }
   [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
+  /// Runs that wait for the device of that name alone.
+  [[nodiscard]] std::size_t WaitingFor(const std::string& name) const;
 
  private:
   struct Waiting {
-    RunId run;
-    RunNeed need;
+    RunId run{};
+    RunWish wish{};
+    bool alone = false;
   };
-  void StartWhatFits(std::vector<RunAction>& actions);
+  struct Running {
+    RunWish wish{};
+    Company company{};
+  };
+  struct Device {
+    std::string name{};
+    Instant since{};  // time up to which the company of its runs is accounted
+  };
+
+  PlacementChoice Choose(const Waiting& run);
+  /// For a run that names a device or runs alone.
+  PlacementChoice ChooseAmong(const Waiting& run) const;
+  void StartWhatFits(Instant now, std::vector<RunAction>& actions);
+  void PutOn(Instant now, const Waiting& run, DeviceId device);
+  Status TakeOff(Instant now, RunId run);
+  void Account(Instant now, DeviceId device);
 
   std::unique_ptr<Placement> placement_;
   ClusterState cluster_;
+  std::map<DeviceId, Device> devices_;
+  std::unordered_map<RunId, Running> running_;
   std::deque<Waiting> waiting_;
-  std::set<RunId> waiting_ids_;
+  std::unordered_set<RunId> waiting_ids_;
+  Bytes returning_{};  // the largest memory of a lost device that returns
 };
 
 }  // namespace weir::core
