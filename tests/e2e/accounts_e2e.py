@@ -49,7 +49,7 @@ class Accounts(emulated.WithEmulatedNode):
             before = figures()
             time.sleep(1)
             return figures() == before and before
-        truth, books = e2e.wait_for(still, 60, "nothing is used or charged any more")
+        truth, books = e2e.wait_for(still, "nothing is used or charged any more")
         wrong = {}
         for vgpu, (device, _) in pids.items():
             print(f"{CARDS[device]}, {vgpu}: {truth[vgpu] / 1e9:.3f} s used, {books[vgpu] / 1e9:.3f} s charged: "

@@ -69,14 +69,14 @@ class Commands(e2e.WithNode):
 
     def test_run_creates_a_vgpu_that_ends_with_the_program(self):
         program = self.tenants.start([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--weight", "7", "--name", "mine", "--", "glxgears"])
-        e2e.wait_for(lambda: self.node.call("GET", "/v1/vgpus/mine")[0] == 200, 10, "the vGPU is there")
+        e2e.wait_for(lambda: self.node.call("GET", "/v1/vgpus/mine")[0] == 200, "the vGPU is there")
         self.wait_frames("mine")
         self.assertEqual(self.node.vgpu("mine")["settings"]["weight"], 7)
         self.node.kill()
         self.node.start()
-        e2e.wait_for(lambda: self.node.vgpu("mine")["processes"], 10, "it is attached again after a restart")
+        e2e.wait_for(lambda: self.node.vgpu("mine")["processes"], "it is attached again after a restart")
         self.tenants.stop(program)
-        e2e.wait_for(lambda: self.node.call("GET", "/v1/vgpus/mine")[0] == 404, 10, "the vGPU is gone")
+        e2e.wait_for(lambda: self.node.call("GET", "/v1/vgpus/mine")[0] == 404, "the vGPU is gone")
 
     def test_run_forwards_the_exit_status_and_the_output(self):
         done = self.weir("run", "--", "sh", "-c", "echo out; echo err >&2; exit 42")
@@ -172,7 +172,7 @@ class AfterACrash(unittest.TestCase):
         said = program.stderr.readline()
         self.assertIn("has crashed or is starting; waiting up to 10 s", said)
         self.node.start()
-        _, rest = program.communicate(timeout=30)
+        _, rest = program.communicate(timeout=e2e.PATIENCE)
         self.assertEqual((program.returncode, rest), (0, ""))
         self.assertFalse(self.node.get("/v1/status")["private"])
 
@@ -218,9 +218,10 @@ class WithoutADaemon(unittest.TestCase):
             done = weir("--json", "vgpu", "list", run_dir=self.folder)
             return done.returncode == 0 and sum(len(v["processes"]) for v in json.loads(done.stdout)["vgpus"]) == 2
 
-        e2e.wait_for(attached, 20, "both programs are attached to one private daemon")
+        e2e.wait_for(attached, "both programs are attached to one private daemon")
         tenants.close()
-        e2e.wait_for(lambda: weir("status", run_dir=self.folder).returncode == 8, 20, "the private daemon ended with its tenants")
+        e2e.wait_for(lambda: weir("status", run_dir=self.folder).returncode == 8,
+                     "the private daemon ended with its tenants")
 
     def test_a_daemon_takes_over_from_a_private_one_without_programs(self):
         done = weir("run", "--", "true", run_dir=self.folder)
@@ -230,7 +231,7 @@ class WithoutADaemon(unittest.TestCase):
         program = subprocess.Popen([e2e.WEIR, "--run-dir", self.folder, "run", "--name", "held", "--", "sleep", "60"],
                                    stderr=subprocess.DEVNULL)
         self.addCleanup(program.kill)
-        e2e.wait_for(lambda: weir("vgpu", "show", "held", run_dir=self.folder).returncode == 0, 20, "the program has its vGPU")
+        e2e.wait_for(lambda: weir("vgpu", "show", "held", run_dir=self.folder).returncode == 0, "the program has its vGPU")
         serve = ["serve", "--state-dir", os.path.join(self.folder, "state of the node")]
         refused = weir(*serve, run_dir=self.folder)
         self.assertEqual(refused.returncode, 5, refused.stderr)
@@ -238,7 +239,8 @@ class WithoutADaemon(unittest.TestCase):
         self.assertIn(f"weir --run-dir {self.folder} stop", refused.stderr)
         program.kill()
         program.wait()
-        e2e.wait_for(lambda: json.loads(weir("--json", "status", run_dir=self.folder).stdout)["vgpus"] == 0, 20, "its vGPU has gone")
+        e2e.wait_for(lambda: json.loads(weir("--json", "status", run_dir=self.folder).stdout)["vgpus"] == 0,
+                     "its vGPU has gone")
         daemon = subprocess.Popen([e2e.WEIR, "--run-dir", self.folder, *serve], stderr=subprocess.PIPE, text=True)
         self.addCleanup(daemon.stderr.close)
         self.addCleanup(daemon.wait)

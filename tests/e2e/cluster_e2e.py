@@ -9,7 +9,7 @@ import time
 import unittest
 
 from cluster_processes import BUILD, MODULE, Client, ClusterNode, Etcd, Manager, Processes, free_ports
-from weir_e2e import WEIR, Node, wait_for
+from weir_e2e import PATIENCE, WEIR, Node, wait_for
 
 FAULTY = os.path.join(BUILD, "lib/test/faulty_module.so")
 
@@ -28,12 +28,12 @@ class ClusterTest(unittest.TestCase):
         self.wait_for_nodes(names)
         self.client.register()
 
-    def wait_for_nodes(self, names, seconds=15):
+    def wait_for_nodes(self, names, seconds=PATIENCE):
         wait_for(lambda: {n["name"] for n in self.client.get("/v1/nodes")["nodes"] if n["state"] == "up"} == set(names),
-                 seconds, f"nodes {names}")
+                 f"nodes {names}", seconds=seconds)
 
     def weir(self, *arguments):
-        return subprocess.run([WEIR, *arguments], capture_output=True, text=True, timeout=30)
+        return subprocess.run([WEIR, *arguments], capture_output=True, text=True, timeout=PATIENCE)
 
 
 class OneManager(ClusterTest):
@@ -74,7 +74,7 @@ class OneManager(ClusterTest):
         self.cluster("n1", "n2", concurrent=2)
         for i in range(4):
             self.client.submit(f"r{i}", "sleep", f"0.{5 + i}")
-        of = wait_for(lambda: [i for i in range(4) if self.client.get(f"/v1/runs/r{i}").get("node") == "n1"], 5, "n1 has runs")
+        of = wait_for(lambda: [i for i in range(4) if self.client.get(f"/v1/runs/r{i}").get("node") == "n1"], "n1 has runs")
         self.nodes[0].kill()
         for i in range(4):
             run = self.client.wait(f"r{i}")
@@ -105,7 +105,7 @@ class OneManager(ClusterTest):
         status, reply = Client([self.manager], token="wrong" * 5).ask("GET", "/v1/runs")
         self.assertEqual((status, reply["error"]["code"]), (403, "permission-denied"))
         twin = ClusterNode(self.processes, "n1", [self.manager], run_dir="twin").start()
-        wait_for(lambda: "another node named n1 is here" in self.processes.log("n1"), 10, "the twin is refused")
+        wait_for(lambda: "another node named n1 is here" in self.processes.log("n1"), "the twin is refused")
         self.assertEqual(len(self.client.get("/v1/nodes")["nodes"]), 1)
         twin.kill()
         state = self.processes.path("state")
@@ -159,7 +159,7 @@ class RealModules(ClusterTest):
         self.addCleanup(self.node.close)
         self.node.create("kernels")
         self.client = Client([manager])
-        self.wait_for_nodes(["n1"], 60)
+        self.wait_for_nodes(["n1"])
         return ["--manager", manager.address, "--token", self.processes.token]
 
     def started_by_the_daemon(self):
@@ -177,7 +177,7 @@ class RealModules(ClusterTest):
         flags = self.node_with_modules()
         self.assertEqual(self.weir("module", "register", "naps", FAULTY, *flags).returncode, 0)
         self.client.submit("nap", "nap", "3000", module="naps")
-        wait_for(lambda: self.client.get("/v1/runs/nap")["state"] == "running", 30, "the run is placed")
+        wait_for(lambda: self.client.get("/v1/runs/nap")["state"] == "running", "the run is placed")
         first = self.service()
         self.assertIn("--managers", self.started_by_the_daemon()[first])
         self.assertEqual([args for args in self.started_by_the_daemon().values() if "weir-member" in args], [])
@@ -197,7 +197,7 @@ class RealModules(ClusterTest):
         refused = self.weir("module", "register", "none", WEIR, *flags)
         self.assertEqual(refused.returncode, 2, refused.stderr)
         done = subprocess.run([WEIR, "module", "run", "sort", "sorting-network", "--args", "n=1024", *flags],
-                              capture_output=True, text=True, timeout=120)
+                              capture_output=True, text=True, timeout=PATIENCE)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("done in", done.stdout)
         # Data that a run keeps on the device is there for the next run, from whichever client it comes.

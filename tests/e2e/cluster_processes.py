@@ -136,7 +136,7 @@ class Etcd:
     def start_all(self):
         for which in range(3):
             self.start(which)
-        wait_for(lambda: self.leader() is not None, 20, "etcd elects a leader")
+        wait_for(lambda: self.leader() is not None, "etcd elects a leader")
         return self
 
     def status(self, which):
@@ -232,7 +232,7 @@ class Client:
             raise AssertionError(f"run {run}: {status} {reply}")
         return reply
 
-    def wait(self, run, seconds=30):
+    def wait(self, run, seconds=120):
         deadline = time.monotonic() + seconds
         while True:
             reply = self.get(f"/v1/runs/{run}?wait_ms={min(2000, int(500 * self.timeout))}")

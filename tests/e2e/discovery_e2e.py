@@ -33,7 +33,7 @@ class Discovery(Products, unittest.TestCase):
                         "--node-name", name, *arguments)
 
     def weir(self, *arguments, code=0):
-        done = subprocess.run([e2e.WEIR, *arguments], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([e2e.WEIR, *arguments], capture_output=True, text=True, timeout=e2e.PATIENCE)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout
 
@@ -84,7 +84,7 @@ class Discovery(Products, unittest.TestCase):
         # Started before any other node: its executor is told of nodes that come later.
         self.assertEqual(self.sum_of(self.start("small", *TOO_LARGE)), whole)
         there = self.offering("there")
-        e2e.wait_for(lambda: self.found("there"), 30, "the node is found")
+        e2e.wait_for(lambda: self.found("there"), "the node is found")
         offer = self.offer_of("there")
         self.assertEqual((offer["vgpu"], offer["plain"], offer["room_bytes"], offer["threads"]),
                          ("parts", False, 4 * SLOT, 0))
@@ -96,16 +96,16 @@ class Discovery(Products, unittest.TestCase):
         self.assertNotIn("no parts on other nodes", self.here.log_text())
 
         program = self.start("small", *TOO_LARGE, str(ROUNDS))
-        e2e.wait_for(lambda: self.offer_of("there")["threads"] > 0, 60, "the node says that it is at work")
+        e2e.wait_for(lambda: self.offer_of("there")["threads"] > 0, "the node says that it is at work")
         self.kill(there)
         self.assertEqual(self.sum_of(program), whole)
-        e2e.wait_for(lambda: self.found() and text_of(os.path.join(self.here.run_dir, "peers")) == "", 60,
+        e2e.wait_for(lambda: self.found() and text_of(os.path.join(self.here.run_dir, "peers")) == "",
                      "the node is offered no more")
 
     def test_a_node_without_a_token_here_is_not_used(self):
         there = self.offering("there", token=False)
         self.here = self.asking()
-        e2e.wait_for(lambda: "there" in self.peers(), 30, "the node is offered")
+        e2e.wait_for(lambda: "there" in self.peers(), "the node is offered")
         self.assertRegex(self.peers()["there"]["why_not"], "no token for it: .*there.token is not there")
         self.assertEqual(text_of(os.path.join(self.here.run_dir, "peers")), "")
         # A node that joins later, without restarting anything.
@@ -113,7 +113,7 @@ class Discovery(Products, unittest.TestCase):
                   os.path.join(self.tokens, "there.token"))
         there.create("more")  # causes another report
         there.call("PATCH", "/v1/vgpus/parts", {"memory_max_bytes": 2 * SLOT})
-        e2e.wait_for(lambda: self.found("there"), 30, "the node is found")
+        e2e.wait_for(lambda: self.found("there"), "the node is found")
 
 
 class Targets(Discovery):
@@ -124,7 +124,7 @@ class Targets(Discovery):
     def test_a_program_moves_to_a_node_by_name_and_to_the_best(self):
         names = ("n1", "n2")
         nodes = {name: self.offering(name) for name in names}
-        e2e.wait_for(lambda: all(self.offer_of(name) for name in names), 30, "both nodes offer parts")
+        e2e.wait_for(lambda: all(self.offer_of(name) for name in names), "both nodes offer parts")
         run_dir = self.processes.path("tenant")
         port = text_of(os.path.join(nodes["n1"].run_dir, "portal.port"))
         program = subprocess.Popen(
@@ -132,21 +132,21 @@ class Targets(Discovery):
              os.path.join(self.tokens, "n1.token"), "--", *scenes(300)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.programs.append(program)
         computes = lambda name, more=0: nodes[name].vgpu("parts")["totals"]["gpu_ns"] > more
-        e2e.wait_for(lambda: computes("n1"), 60, "it computes")
+        e2e.wait_for(lambda: computes("n1"), "it computes")
 
         def move(*to, code=0, token=self.tokens):
             return self.weir("--run-dir", run_dir, "migrate", str(program.pid), "--token", token, "--manager",
                              self.manager.address, "--manager-token", self.processes.token, "--to", *to, code=code)
 
         self.assertRegex(move("n2"), "moved to n2: .*objects recreated")
-        e2e.wait_for(lambda: computes("n2"), 60, "it computes there")
+        e2e.wait_for(lambda: computes("n2"), "it computes there")
         before = nodes["n1"].vgpu("parts")["totals"]["gpu_ns"]
         move("auto", "--room", "100G", code=3)
         move("nowhere", code=3)
         self.assertRegex(move("auto"), "moved to n1: ")  # to the other node
-        e2e.wait_for(lambda: computes("n1", before), 60, "it computes here again")
+        e2e.wait_for(lambda: computes("n1", before), "it computes here again")
         program.terminate()  # it ends by itself, and checks everything
-        out, err = program.communicate(timeout=120)
+        out, err = program.communicate(timeout=e2e.PATIENCE)
         self.assertEqual((program.returncode, "wrong 0" in out), (0, True), out + err)
 
 

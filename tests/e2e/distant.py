@@ -57,7 +57,7 @@ class Distant(unittest.TestCase):
         return os.path.join(self.node.state_dir, "keys")
 
     def weir(self, *arguments, code=0):
-        done = subprocess.run([e2e.WEIR, *arguments], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([e2e.WEIR, *arguments], capture_output=True, text=True, timeout=e2e.PATIENCE)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout + done.stderr
 
@@ -68,7 +68,7 @@ class Distant(unittest.TestCase):
 
     def port(self, plain=False):
         path = os.path.join(self.node.run_dir, "portal-plain.port" if plain else "portal.port")
-        return int(e2e.wait_for(lambda: text_of(path), 20, "the portal listens"))
+        return int(e2e.wait_for(lambda: text_of(path), "the portal listens"))
 
     def start(self, command, token=None, vgpu=None, port=None):
         to = ["--token", token] if token else ["--plain", "--vgpu", vgpu]
@@ -93,7 +93,7 @@ class Distant(unittest.TestCase):
         self.assertEqual((code, "wrong 0" in out), (0, True), out + err + self.node.log_text())
 
     def busy(self, vgpu, more_ns=0):
-        e2e.wait_for(lambda: self.node.vgpu(vgpu)["totals"]["gpu_ns"] > more_ns, 60, f"{vgpu} computes")
+        e2e.wait_for(lambda: self.node.vgpu(vgpu)["totals"]["gpu_ns"] > more_ns, f"{vgpu} computes")
 
     def helper(self, name):
         """The pids of this test's relays or portals."""
@@ -103,7 +103,7 @@ class Distant(unittest.TestCase):
     def await_end(self, pids):
         """Waits until all their threads have ended, because only then are all their sockets closed: a process that
         exits closes its connections before its listener, which still accepts a connection between the two."""
-        e2e.wait_for(lambda: not any(map(has_threads, pids)), 20, f"the processes {pids} have ended")
+        e2e.wait_for(lambda: not any(map(has_threads, pids)), f"the processes {pids} have ended")
 
 
 class TwoNodes(Distant):
@@ -121,7 +121,7 @@ class TwoNodes(Distant):
 
     def ports(self):
         path = os.path.join(self.other.run_dir, "portal-plain.port")
-        e2e.wait_for(lambda: text_of(path), 20, "the other portal listens")
+        e2e.wait_for(lambda: text_of(path), "the other portal listens")
         return self.port(plain=True), int(text_of(path))
 
     def try_to_move(self, process, port, *more):

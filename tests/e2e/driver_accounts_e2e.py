@@ -26,7 +26,7 @@ class Nvml(e2e.WithNode):
         self.socket = os.path.join(folder.name, "gpu.sock")
         emulator = subprocess.Popen([emulated.EMULATOR, "--devices", description, "--socket", self.socket])
         self.addCleanup(e2e.end_all, [emulator])
-        e2e.wait_for(lambda: os.path.exists(self.socket), 20, "the emulator listens")
+        e2e.wait_for(lambda: os.path.exists(self.socket), "the emulator listens")
         os.environ["WEIR_EMULATOR_SOCKET"] = self.socket
         self.addCleanup(os.environ.pop, "WEIR_EMULATOR_SOCKET")
         return e2e.Node("--device", "nvidia:0", "--nvml-library", NVML)
@@ -92,18 +92,19 @@ class Fdinfo(e2e.WithNode):
         # figure, which the next reading corrects.
         def stands_still():
             first = self.charged()
-            self.wait_frames("a", 200, 60)
+            self.wait_frames("a", 200)
             return abs(self.charged() - first) < 100_000_000
-        e2e.wait_for(stands_still, 60, "the charges follow the account")
+        e2e.wait_for(stands_still, "the charges follow the account")
         first = self.charged()
         self.say(program.pid, 7_400_000_000)
-        e2e.wait_for(lambda: abs(self.charged() - first - 400_000_000) < 100_000_000, 20, "0.4 s are charged")
-        said = subprocess.run([ACCOUNT, "--drm", "0000:03:00.0", "--proc", self.proc], capture_output=True, text=True, timeout=30)
+        e2e.wait_for(lambda: abs(self.charged() - first - 400_000_000) < 100_000_000, "0.4 s are charged")
+        said = subprocess.run([ACCOUNT, "--drm", "0000:03:00.0", "--proc", self.proc], capture_output=True, text=True,
+                              timeout=e2e.PATIENCE)
         self.assertEqual(said.stdout, f"pid {program.pid} client 5 used 7400.000 ms\n")
 
     def test_a_missing_gpu_is_refused(self):
         said = subprocess.run([e2e.WEIR, "serve", "--run-dir", os.path.join(self.node.folder, "other"), "--device", "drm:none"],
-                              capture_output=True, text=True, timeout=30)
+                              capture_output=True, text=True, timeout=e2e.PATIENCE)
         self.assertNotEqual(said.returncode, 0)
         self.assertIn("--device drm:none: no GPU 'none' with a DRM driver", said.stderr)
 

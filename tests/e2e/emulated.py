@@ -28,7 +28,8 @@ def path_of(device):
 
 def truth_at(socket):
     """The ground truth of an emulator: for each device its busy time, and its use by each process."""
-    said = subprocess.run([EMULATOR, "stats", "--socket", socket, "--json"], capture_output=True, text=True, timeout=30)
+    said = subprocess.run([EMULATOR, "stats", "--socket", socket, "--json"], capture_output=True, text=True,
+                          timeout=e2e.PATIENCE)
     if said.returncode != 0:
         raise AssertionError(f"weir-emulated-gpu stats: {said.stderr}")
     return json.loads(said.stdout)

@@ -38,7 +38,7 @@ class Alone(unittest.TestCase):
 
     def run_program(self, *command, device=0):
         return subprocess.run(command, env=self.emulator.environment(WEIR_EMULATED_DEVICE=str(device)),
-                              capture_output=True, text=True, timeout=60)
+                              capture_output=True, text=True, timeout=e2e.PATIENCE)
 
     def right(self, done):
         self.assertEqual((done.returncode, "wrong 0" in done.stdout), (0, True), done.stdout + done.stderr)
@@ -49,7 +49,7 @@ class Alone(unittest.TestCase):
 
     def stats(self):
         said = subprocess.run([emulated.EMULATOR, "stats", "--socket", self.emulator.socket], capture_output=True,
-                              text=True, timeout=30)
+                              text=True, timeout=e2e.PATIENCE)
         return said.stdout
 
     def test_a_lost_device_fails_its_commands_and_has_no_context_for_others(self):
@@ -90,7 +90,7 @@ class Alone(unittest.TestCase):
         path = emulator.folder + "/bad.toml"
         with open(path, "w") as file:
             file.write(CARDS + '[[fault]]\nkind = "lost"\n')
-        done = subprocess.run([emulated.EMULATOR, "check", path], capture_output=True, text=True, timeout=30)
+        done = subprocess.run([emulated.EMULATOR, "check", path], capture_output=True, text=True, timeout=e2e.PATIENCE)
         self.assertEqual(done.returncode, 2)
         self.assertRegex(done.stderr, rf"{path}:\d+:1: a \[\[fault\]\] needs one of 'after' and 'at'")
 
@@ -104,7 +104,7 @@ class Drawing(unittest.TestCase):
         environment = emulator.environment(
             LD_LIBRARY_PATH=libraries, __GLX_VENDOR_LIBRARY_NAME="weiremulated",
             __EGL_VENDOR_LIBRARY_FILENAMES=os.path.join(libraries, "weiremulated.json"), **display.environment)
-        done = subprocess.run([TIMING], env=environment, capture_output=True, text=True, timeout=60)
+        done = subprocess.run([TIMING], env=environment, capture_output=True, text=True, timeout=e2e.PATIENCE)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout), done.stderr
 
@@ -139,7 +139,7 @@ class UnderWeir(opencl_tenants.OpenClTenants):
         return program
 
     def is_told(self, program, what=OUT_OF_RESOURCES):
-        out, err = program.communicate(timeout=60)
+        out, err = program.communicate(timeout=e2e.PATIENCE)
         self.assertEqual(program.returncode, 2, out + err)
         self.assertIn(what, err)
 
@@ -147,7 +147,7 @@ class UnderWeir(opencl_tenants.OpenClTenants):
         self.assertIsNone(self.node.process.poll(), self.node.log_text())
         self.assertIsNone(self.other.poll())
         before = self.node.truth()["devices"][1]["busy_ns"]["compute"]
-        e2e.wait_for(lambda: self.node.truth()["devices"][1]["busy_ns"]["compute"] > before, 20, "the other computes")
+        e2e.wait_for(lambda: self.node.truth()["devices"][1]["busy_ns"]["compute"] > before, "the other computes")
         self.wait_busy("other")
 
     def works_again(self, name):
@@ -183,7 +183,7 @@ class Stuck(UnderWeir):
 
     def test_a_stuck_kernel_ends_its_own_executor(self):
         program = self.start_told("a")
-        out, err = program.communicate(timeout=60)
+        out, err = program.communicate(timeout=e2e.PATIENCE)
         self.assertEqual(program.returncode, 2, out + err)
         self.assertIn("has not ended for 4000 ms", self.node.log_text())
         self.others_go_on()
@@ -196,7 +196,7 @@ class Mute(UnderWeir):
 
     def test_work_is_charged_also_while_the_account_is_not_answered(self):
         self.start(loop(600), "a")
-        e2e.wait_for(lambda: self.node.truth()["devices"][0]["faults"][0]["hit"] > 1, 30, "it is asked again")
+        e2e.wait_for(lambda: self.node.truth()["devices"][0]["faults"][0]["hit"] > 1, "it is asked again")
         self.wait_busy("a")
         self.others_go_on()
 

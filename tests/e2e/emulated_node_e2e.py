@@ -28,7 +28,8 @@ class EmulatedNode(emulated.WithEmulatedNode):
     description = '[[device]]\nname = "Small"\nmemory = "1 GiB"\n[[device]]\nname = "Large"\nmemory = "4 GiB"\n' + emulated.FRAMES
 
     def weir(self, *arguments):
-        return subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, *arguments], capture_output=True, text=True, timeout=30)
+        return subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, *arguments], capture_output=True, text=True,
+                              timeout=e2e.PATIENCE)
 
     def test_devices_are_listed_as_emulated(self):
         devices = self.node.get("/v1/devices")["devices"]
@@ -46,7 +47,8 @@ class EmulatedNode(emulated.WithEmulatedNode):
 
     def test_weir_run_leads_a_program_to_an_emulated_device(self):
         done = subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--device", "emulated0", "--", "glxinfo", "-B"],
-                              capture_output=True, text=True, timeout=60, env={**os.environ, **self.display.environment})
+                              capture_output=True, text=True, timeout=e2e.PATIENCE,
+                              env={**os.environ, **self.display.environment})
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("Small (emulated)", done.stdout)
 
@@ -58,10 +60,10 @@ class EmulatedNode(emulated.WithEmulatedNode):
         self.assertEqual(len(first), 1)
         self.node.kill()
         before = self.node.used_ns()[program.pid]
-        e2e.wait_for(lambda: self.node.used_ns()[program.pid] > before, 10, "it draws without a daemon")
+        e2e.wait_for(lambda: self.node.used_ns()[program.pid] > before, "it draws without a daemon")
         self.node.start()
-        e2e.wait_for(lambda: self.node.vgpu("game")["processes"], 10, "it is attached again")
-        self.assertIn("still has clients", e2e.wait_for(self.node.log_text, 10, "the log"))
+        e2e.wait_for(lambda: self.node.vgpu("game")["processes"], "it is attached again")
+        self.assertIn("still has clients", e2e.wait_for(self.node.log_text, "the log"))
         # A new program shares the device with the one that was there before.
         self.node.create("other")
         other = self.start(e2e.TEXTURE, "other")
@@ -70,7 +72,7 @@ class EmulatedNode(emulated.WithEmulatedNode):
         # After both have ended, the new daemon's emulator takes over.
         for one in (program, other):
             self.tenants.stop(one)
-        e2e.wait_for(lambda: len(emulators_of(self.node)) == 1 and emulators_of(self.node) != first, 20, "the first one ends")
+        e2e.wait_for(lambda: len(emulators_of(self.node)) == 1 and emulators_of(self.node) != first, "the first one ends")
         self.start(e2e.BUMP, "game")
         self.wait_frames("game")
 
@@ -78,15 +80,15 @@ class EmulatedNode(emulated.WithEmulatedNode):
         self.node.create("game")
         [first] = emulators_of(self.node)
         os.kill(first, signal.SIGKILL)
-        e2e.wait_for(lambda: emulators_of(self.node) not in ([], [first]), 20, "another one runs")
+        e2e.wait_for(lambda: emulators_of(self.node) not in ([], [first]), "another one runs")
         self.start(e2e.BUMP, "game")
         self.wait_frames("game")
 
     def test_the_emulator_ends_with_its_daemon(self):
         self.assertEqual(len(emulators_of(self.node)), 1)
         self.node.process.terminate()
-        self.node.process.wait(20)
-        e2e.wait_for(lambda: not emulators_of(self.node), 20, "it ends")
+        self.node.process.wait(e2e.PATIENCE)
+        e2e.wait_for(lambda: not emulators_of(self.node), "it ends")
 
 
 class Refused(unittest.TestCase):
@@ -94,7 +96,7 @@ class Refused(unittest.TestCase):
         node = e2e.Node()
         self.addCleanup(node.close)
         return subprocess.run([e2e.WEIR, "serve", "--run-dir", node.run_dir, "--state-dir", node.state_dir, "--device", device],
-                              capture_output=True, text=True, timeout=30)
+                              capture_output=True, text=True, timeout=e2e.PATIENCE)
 
     def test_a_malformed_description_with_its_place(self):
         node = e2e.Node()

@@ -53,7 +53,8 @@ class Emulator:
                                         stderr=subprocess.DEVNULL)
         test.addCleanup(self.close)
         asks = [emulated.EMULATOR, "stats", "--socket", self.socket, "--json"]
-        e2e.wait_for(lambda: subprocess.run(asks, capture_output=True, timeout=30).returncode == 0, 20, "the emulator answers")
+        e2e.wait_for(lambda: subprocess.run(asks, capture_output=True, timeout=e2e.PATIENCE).returncode == 0,
+                     "the emulator answers")
 
     def close(self):
         self.process.kill()
@@ -64,7 +65,7 @@ class Emulator:
 
     def truth(self, device=0):
         said = subprocess.run([emulated.EMULATOR, "stats", "--socket", self.socket, "--json"], capture_output=True,
-                              text=True, timeout=30)
+                              text=True, timeout=e2e.PATIENCE)
         return json.loads(said.stdout)["devices"][device]
 
 
@@ -74,7 +75,7 @@ class Alone(unittest.TestCase):
 
     def run_program(self, *command, expected=0, **environment):
         done = subprocess.run(command, env=self.emulator.environment(**environment), capture_output=True, text=True,
-                              timeout=120)
+                              timeout=e2e.PATIENCE)
         self.assertEqual(done.returncode, expected, done.stdout + done.stderr)
         return done
 
@@ -102,7 +103,7 @@ class Alone(unittest.TestCase):
 
     def test_a_program_without_an_emulator_finds_no_device_and_gets_the_reason(self):
         done = subprocess.run(["clinfo", "-l"], env={**without_emulator(), "OCL_ICD_VENDORS": DRIVER},
-                              capture_output=True, text=True, timeout=30)
+                              capture_output=True, text=True, timeout=e2e.PATIENCE)
         self.assertNotIn("emulated", done.stdout)
         self.assertIn("no emulated GPU: WEIR_EMULATOR_SOCKET", done.stderr)
         done = self.run_program("clinfo", "-l", WEIR_EMULATED_DEVICE="7")
@@ -130,7 +131,7 @@ class Alone(unittest.TestCase):
         programs = [subprocess.Popen(command, env=self.emulator.environment(WEIR_EMULATED_DEVICE="1"), text=True,
                                      stdout=subprocess.PIPE) for _ in range(2)]
         for program in programs:
-            self.assertIn("wrong 0", program.communicate(timeout=120)[0])
+            self.assertIn("wrong 0", program.communicate(timeout=e2e.PATIENCE)[0])
             self.assertEqual(program.returncode, 0)
         busy = self.emulator.truth(1)["busy_ns"]["compute"]
         self.assertGreater(busy, 0)
@@ -139,7 +140,7 @@ class Alone(unittest.TestCase):
     def test_a_kernel_without_an_entry_costs_what_computing_it_takes(self):
         emulator = Emulator(self, '[[device]]\nmemory = "1 GiB"\n[kernels]\nfactor = 2.0\n')
         done = subprocess.run([LOOP, "0.2", str(ITEMS), "20000", "1"], env=emulator.environment(), capture_output=True,
-                              text=True, timeout=120)
+                              text=True, timeout=e2e.PATIENCE)
         self.assertIn("wrong 0", done.stdout, done.stderr)
         # 65536 items of 20000 dependent steps: no processor takes less than a hundredth of a nanosecond per step.
         self.assertGreater(emulator.truth()["busy_ns"]["compute"], 2 * ITEMS * 20000 * 0.01)
@@ -149,11 +150,11 @@ class Alone(unittest.TestCase):
                                    stdout=subprocess.PIPE, text=True)
         self.addCleanup(program.stdout.close)
         self.addCleanup(program.kill)
-        e2e.wait_for(lambda: self.emulator.truth()["busy_ns"]["compute"] > 0, 60, "it computes")
+        e2e.wait_for(lambda: self.emulator.truth()["busy_ns"]["compute"] > 0, "it computes")
         self.assertEqual(self.emulator.truth()["memory_used_bytes"], 16 << 20)
         program.kill()
         program.wait()
-        e2e.wait_for(lambda: self.emulator.truth()["memory_used_bytes"] == 0, 20, "its memory is free")
+        e2e.wait_for(lambda: self.emulator.truth()["memory_used_bytes"] == 0, "its memory is free")
         self.assertEqual(self.emulator.truth()["clients"], [])
 
     def test_a_child_without_an_exec_gets_errors_and_its_parent_computes_on(self):
@@ -168,8 +169,8 @@ class Alone(unittest.TestCase):
         self.addCleanup(program.stdout.close)
         self.addCleanup(os.killpg, program.pid, signal.SIGKILL)
         self.assertRegex(program.stdout.readline(), r"child -5 .* made 0\n")
-        self.assertEqual(program.wait(60), 0)
-        e2e.wait_for(lambda: self.emulator.truth()["clients"] == [], 20, "its client has left")
+        self.assertEqual(program.wait(e2e.PATIENCE), 0)
+        e2e.wait_for(lambda: self.emulator.truth()["clients"] == [], "its client has left")
         self.assertEqual(self.emulator.truth()["memory_used_bytes"], 0)
         os.killpg(program.pid, 0)  # the child is there
 
@@ -177,9 +178,9 @@ class Alone(unittest.TestCase):
         program = subprocess.Popen([LOOP, "3", str(ITEMS), "10", "64"], env=self.emulator.environment(), text=True,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(program.kill)
-        e2e.wait_for(lambda: self.emulator.truth()["busy_ns"]["compute"] > 0, 60, "it computes")
+        e2e.wait_for(lambda: self.emulator.truth()["busy_ns"]["compute"] > 0, "it computes")
         self.emulator.process.send_signal(signal.SIGKILL)
-        out, err = program.communicate(timeout=60)
+        out, err = program.communicate(timeout=e2e.PATIENCE)
         self.assertEqual((program.returncode, "wrong 0" in out), (0, True), out + err)
         self.assertEqual(err.count("weir: the emulated GPU is"), 1, err)
 
@@ -197,7 +198,7 @@ class UnderWeir(emulated.WithEmulatedNode, opencl_tenants.OpenClTenants):
         self.assertGreater(busy, 0)
         self.assertEqual(busy % (ITEMS * 5 // 2), 0, "the device was busy for whole launches")
         self.assertEqual(self.node.truth()["devices"][0]["busy_ns"]["compute"], 0)
-        e2e.wait_for(lambda: abs(self.node.vgpu("a")["totals"]["gpu_ns"] / busy - 1) < 0.01, 20,
+        e2e.wait_for(lambda: abs(self.node.vgpu("a")["totals"]["gpu_ns"] / busy - 1) < 0.01,
                      "the daemon charges what the device was busy")
 
     def test_events_and_profiling_pass_through(self):
@@ -214,11 +215,11 @@ class UnderWeir(emulated.WithEmulatedNode, opencl_tenants.OpenClTenants):
         self.node.create("a", device="emulated0")
         self.node.create("b", device="emulated0")
         first = self.start([LOOP, "600", str(1 << 23), "1", "1"], "a")
-        self.wait_busy("a", 60)
+        self.wait_busy("a")
         code, _, err = self.run_to_end([LOOP, "0.2", str((1 << 23) + 1), "1", "1"], "b", 120)
         self.assertEqual(code, 2, "the executor has no buffer for it: " + err)
         self.tenants.stop(first)
-        e2e.wait_for(lambda: self.node.truth()["devices"][0]["memory_used_bytes"] == 0, 30, "its memory is free")
+        e2e.wait_for(lambda: self.node.truth()["devices"][0]["memory_used_bytes"] == 0, "its memory is free")
         code, _, err = self.run_to_end([LOOP, "0.2", str((1 << 23) + 1), "1", "1"], "b", 120)
         self.assertEqual(code, 0, err)
 
@@ -228,7 +229,7 @@ class ElasticMemory(emulated.WithEmulatedNode, opencl_tenants.OpenClTenants):
 
     def test_programs_move_their_buffers_to_host_memory_and_back(self):
         done = subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, "memory", "on", "--size", "256M"],
-                              capture_output=True, text=True, timeout=30)
+                              capture_output=True, text=True, timeout=e2e.PATIENCE)
         self.assertEqual(done.returncode, 0, done.stderr)
         programs = {}
         for name in ("a", "b"):
@@ -236,7 +237,7 @@ class ElasticMemory(emulated.WithEmulatedNode, opencl_tenants.OpenClTenants):
             programs[name] = self.start([SCENES, "6", "160", "192", "2", "1"], name, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True)
         for program in programs.values():
-            out, err = program.communicate(timeout=120)
+            out, err = program.communicate(timeout=e2e.PATIENCE)
             self.assertEqual((program.returncode, "wrong 0" in out), (0, True), out + err)
         busy = self.node.truth()["devices"][0]["busy_ns"]
         self.assertGreater(min(busy["copy-in"], busy["copy-out"], busy["compute"]), 0, busy)

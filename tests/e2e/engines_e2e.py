@@ -54,7 +54,7 @@ class Started:
         if process.poll() is None:
             process.terminate()
             try:
-                process.wait(10)
+                process.wait(e2e.PATIENCE)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, 9)
                 process.wait()
@@ -67,7 +67,7 @@ class Started:
 def took(condition, seconds, what):
     """Seconds until the condition holds."""
     began = time.monotonic()
-    e2e.wait_for(condition, seconds, what)
+    e2e.wait_for(condition, what, seconds=seconds)
     return time.monotonic() - began
 
 

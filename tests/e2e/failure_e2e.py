@@ -31,7 +31,7 @@ class DaemonDies(emulated.WithEmulatedNode):
             self.node.start()
             for name, program in programs.items():
                 self.assertIsNone(program.poll(), f"{name} ended at kill {kill}")
-                e2e.wait_for(lambda n=name: [p["pid"] for p in self.node.vgpu(n)["processes"]] == [programs[n].pid], 10,
+                e2e.wait_for(lambda n=name: [p["pid"] for p in self.node.vgpu(n)["processes"]] == [programs[n].pid],
                              f"{name} is attached again after kill {kill}")
         for name in programs:
             self.wait_frames(name)
@@ -52,9 +52,9 @@ class NoDaemon(emulated.WithEmulatedNode):
         self.wait_frames("slow", 3)
         return program, self.node.used_ns()[program.pid]
 
-    def runs_free(self, program, before, seconds=10):
+    def runs_free(self, program, before):
         """All of the device, for half a second."""
-        e2e.wait_for(lambda: self.node.used_ns()[program.pid] > before + 500_000_000, seconds, "it runs free")
+        e2e.wait_for(lambda: self.node.used_ns()[program.pid] > before + 500_000_000, "it runs free")
 
     def test_programs_continue_unthrottled_without_a_daemon(self):
         program, before = self.start_capped()
@@ -64,7 +64,7 @@ class NoDaemon(emulated.WithEmulatedNode):
         self.node.kill()
         self.runs_free(program, capped)
         self.node.start()
-        e2e.wait_for(lambda: self.node.vgpu("slow")["processes"], 10, "it is attached again")
+        e2e.wait_for(lambda: self.node.vgpu("slow")["processes"], "it is attached again")
         time.sleep(1)
         use = self.measure_truth({"slow": program}, 4)["slow"]
         print(f"cap {CAP}: {use:.4f} of the device")
@@ -74,10 +74,10 @@ class NoDaemon(emulated.WithEmulatedNode):
         program, before = self.start_capped()
         os.kill(self.node.process.pid, signal.SIGSTOP)
         try:
-            self.runs_free(program, before, 15)
+            self.runs_free(program, before)
         finally:
             os.kill(self.node.process.pid, signal.SIGCONT)
-        e2e.wait_for(lambda: self.node.vgpu("slow")["processes"], 15, "it is attached again")
+        e2e.wait_for(lambda: self.node.vgpu("slow")["processes"], "it is attached again")
 
 
 class DiskStalls(e2e.WithNode):
@@ -93,7 +93,7 @@ class DiskStalls(e2e.WithNode):
         change.start()
         # Three times as long as agents wait for a heartbeat.
         begin = self.node.get("/v1/status")["now_ns"]
-        e2e.wait_for(lambda: self.node.get("/v1/status")["now_ns"] > begin + 3_000_000_000, 30, "three seconds went by")
+        e2e.wait_for(lambda: self.node.get("/v1/status")["now_ns"] > begin + 3_000_000_000, "three seconds went by")
         self.wait_frames("a")
         self.assertEqual(self.node.vgpu("a")["totals"]["fail_opens"], before)
         self.assertEqual(replies, [], "a change is answered once it is saved")
@@ -103,7 +103,7 @@ class DiskStalls(e2e.WithNode):
         status, body = replies[0]
         self.assertGreaterEqual(status, 400, "a pipe can't be synced")
         self.assertIn("takes effect", body["error"]["message"])
-        e2e.wait_for(lambda: self.node.get("/v1/status")["not_saved"] == "", 30, "the state is written again")
+        e2e.wait_for(lambda: self.node.get("/v1/status")["not_saved"] == "", "the state is written again")
         self.node.kill()
         self.node.start()
         self.assertEqual(self.node.vgpu("a")["settings"]["weight"], 7)
@@ -120,14 +120,14 @@ class TenantsDie(e2e.WithNode):
             victim = self.start(e2e.PHONG, "a")
             self.wait_frames("a", 5)
             self.tenants.stop(victim)
-            e2e.wait_for(lambda: not self.node.vgpu("a")["processes"], 5, "the dead one is gone")
+            e2e.wait_for(lambda: not self.node.vgpu("a")["processes"], "the dead one is gone")
         self.assertIsNone(survivor.poll())
-        e2e.wait_for(lambda: self.node.vgpu("b")["window"]["gpu_share"] > 0.99, 5, "all time goes to the survivor")
+        e2e.wait_for(lambda: self.node.vgpu("b")["window"]["gpu_share"] > 0.99, "all time goes to the survivor")
 
     def test_a_fork_attaches_as_itself(self):
         self.node.create("shell", weight=50)
         program = self.start(["sh", "-c", "glxgears & glxgears & wait"], "shell")
-        e2e.wait_for(lambda: len(self.node.vgpu("shell")["processes"]) == 2, 20, "both children are attached")
+        e2e.wait_for(lambda: len(self.node.vgpu("shell")["processes"]) == 2, "both children are attached")
         self.assertNotIn(program.pid, [p["pid"] for p in self.node.vgpu("shell")["processes"]])
 
     def test_force_removes_a_busy_vgpu_and_the_program_lives(self):
@@ -145,7 +145,7 @@ class TenantsDie(e2e.WithNode):
         self.start(["glxgears"], "a")
         self.wait_frames("a")
         self.assertEqual(self.node.call("POST", "/v1/vgpus/a/pause")[1]["state"], "paused")
-        e2e.wait_for(lambda: self.node.vgpu("a")["window"]["frames"] == 0, 5, "no frame in a second")
+        e2e.wait_for(lambda: self.node.vgpu("a")["window"]["frames"] == 0, "no frame in a second")
         self.assertEqual(self.node.call("POST", "/v1/vgpus/a/resume")[0], 200)
         self.wait_frames("a")
 
@@ -154,7 +154,8 @@ class ForeignEnds(e2e.WithNode):
     """The attach path leads to a foreign file or server: the program must not notice."""
 
     def run_against(self, path):
-        result = subprocess.run(["glmark2", "-b", "build:duration=1.5", "-s", "200x200"], capture_output=True, text=True, timeout=60,
+        result = subprocess.run(["glmark2", "-b", "build:duration=1.5", "-s", "200x200"], capture_output=True,
+                                text=True, timeout=e2e.PATIENCE,
                                 env={**os.environ, **self.display.environment, "LD_PRELOAD": e2e.PRELOAD, "WEIR_ATTACH": path})
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("glmark2 Score", result.stdout)
@@ -204,7 +205,7 @@ class Preloaded(e2e.WithNode):
         self.node.create("nobody")
 
     def check(self, command, **options):
-        return subprocess.run(command, capture_output=True, text=True, timeout=30,
+        return subprocess.run(command, capture_output=True, text=True, timeout=e2e.PATIENCE,
                               env={**os.environ, **self.display.environment, **self.node.environment("nobody")}, **options)
 
     def test_a_program_without_graphics_is_not_affected(self):

@@ -40,29 +40,30 @@ class GpuMemory(unittest.TestCase):
         return memory["slots"], memory["others_slots"]
 
     def weir(self, *arguments):
-        return subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, *arguments], capture_output=True, text=True, timeout=30)
+        return subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, *arguments], capture_output=True, text=True,
+                              timeout=e2e.PATIENCE)
 
     def test_memory_of_others_is_not_assigned_and_returns(self):
         self.start()
         self.assertEqual(self.slots(), (8, 0))
         self.say(3 * SLOT - 1)
-        e2e.wait_for(lambda: self.slots() == (5, 3), 20, "three slots are others'")
+        e2e.wait_for(lambda: self.slots() == (5, 3), "three slots are others'")
         self.assertIn("3 (192M), of the device's 8 (512M)", self.weir("memory").stdout)
         texts = [event["text"] for event in self.node.get("/v1/events")["events"] if event["kind"] == "memory-others"]
         self.assertEqual(texts, ["other programs hold 3 of its 8 slots: 5 are shared out"])
         self.say(0)
-        e2e.wait_for(lambda: self.slots() == (8, 0), 30, "they are shared out again")
+        e2e.wait_for(lambda: self.slots() == (8, 0), "they are shared out again")
 
     def test_the_driver_may_be_lost_and_the_watch_killed(self):
         self.start()
         with open(self.file, "w") as file:
             file.write("lost\n")
-        e2e.wait_for(lambda: "GPU is lost" in self.node.log_text(), 20, "it is said")
+        e2e.wait_for(lambda: "GPU is lost" in self.node.log_text(), "it is said")
         self.assertEqual(self.slots(), (8, 0))
         pid = subprocess.run(["pgrep", "-P", str(self.node.process.pid), "weir-gpu-memory"], capture_output=True, text=True).stdout
         os.kill(int(pid), 9)
         self.say(2 * SLOT)
-        e2e.wait_for(lambda: self.slots() == (6, 2), 30, "another watch says it")
+        e2e.wait_for(lambda: self.slots() == (6, 2), "another watch says it")
 
     def test_a_program_goes_on_with_fewer_slots_and_its_bytes_are_right(self):
         self.start()
@@ -85,10 +86,10 @@ class GpuMemory(unittest.TestCase):
                            "WEIR_OPENCL": os.path.join(self.node.run_dir, "opencl", name + ".sock")}
             programs.append(subprocess.Popen([SCENES, "8", "192", "256", "6", "1", str(i), "4"], env=environment, stdout=subprocess.PIPE,
                                              stderr=subprocess.PIPE, text=True))
-        e2e.wait_for(lambda: self.on_device() > 4, 60, "both have more than four slots")
+        e2e.wait_for(lambda: self.on_device() > 4, "both have more than four slots")
         others[0] = 5
-        e2e.wait_for(lambda: self.slots() == (3, 5), 30, "five are others'")
-        e2e.wait_for(lambda: self.on_device() <= 3, 30, "what does not fit beside them is evicted")
+        e2e.wait_for(lambda: self.slots() == (3, 5), "five are others'")
+        e2e.wait_for(lambda: self.on_device() <= 3, "what does not fit beside them is evicted")
         for program in programs:
             out, err = program.communicate(timeout=180)
             self.assertEqual((program.returncode, "wrong 0" in out), (0, True), out + err + self.node.log_text())
@@ -98,7 +99,8 @@ class GpuMemory(unittest.TestCase):
 
     def test_an_unreadable_gpu_is_reported_with_a_reason(self):
         def ask(*arguments, **environment):
-            return subprocess.run([WATCH, *arguments], capture_output=True, text=True, timeout=30, env={**os.environ, **environment})
+            return subprocess.run([WATCH, *arguments], capture_output=True, text=True, timeout=e2e.PATIENCE,
+                                  env={**os.environ, **environment})
 
         for gpu in ("0", "00000000:65:00.0"):
             said = ask("--gpu", gpu, "--library", FAKE)

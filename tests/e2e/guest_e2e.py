@@ -108,18 +108,18 @@ run {command} >/run/a & run {command} >/run/b; wait; cat /run/a /run/b; echo "bo
             self.assertIn(word, said, self.node.log_text())
         self.assertEqual(said.count("wrong 0"), 3, said)
         self.assertGreater(self.node.vgpu("vm1")["totals"]["gpu_ns"], 0, "they passed the host's gate")
-        e2e.wait_for(lambda: self.node.log_text().count("has left 'vm1'") >= 4, 20, "they have left")
+        e2e.wait_for(lambda: self.node.log_text().count("has left 'vm1'") >= 4, "they have left")
 
     def test_a_guest_that_powers_off_leaves_nothing_and_the_next_one_is_served(self):
         first = self.boot(f"run {few_reads(60)}")
-        e2e.wait_for(lambda: self.node.vgpu("vm1")["totals"]["gpu_ns"] > 0, 90, "it computes")
+        e2e.wait_for(lambda: self.node.vgpu("vm1")["totals"]["gpu_ns"] > 0, "it computes", seconds=90)
         first.kill()
         self.before_the_next()
         said = self.boot(f"run {few_reads(1)}").said()
         self.assertIn("wrong 0", said, self.node.log_text())
 
     def before_the_next(self):
-        e2e.wait_for(lambda: "has left 'vm1'" in self.node.log_text(), 30, "the host has noticed")
+        e2e.wait_for(lambda: "has left 'vm1'" in self.node.log_text(), "the host has noticed")
 
 
 def user_mode_linux(init, *more, inherited=()):
@@ -138,7 +138,7 @@ class ByItsSerialLine(VirtualMachine, unittest.TestCase):
     def start(self, script):
         line = socket.socket(socket.AF_UNIX)
         self.addCleanup(line.close)
-        e2e.wait_for(lambda: line.connect_ex(self.at) == 0, 20, "the portal listens")
+        e2e.wait_for(lambda: line.connect_ex(self.at) == 0, "the portal listens")
         guest = user_mode_linux(self.init(script), f"ssl0=fd:{line.fileno()}", inherited=[line.fileno()])
         line.close()
         return guest
@@ -157,7 +157,7 @@ class WithMemory(VirtualMachine):
             return False
 
     def wait_set_up(self):
-        e2e.wait_for(self.is_set_up, 20, "the portal has made the memory")
+        e2e.wait_for(self.is_set_up, "the portal has made the memory")
 
 
 class ByMemory(WithMemory, unittest.TestCase):

@@ -117,23 +117,23 @@ class Leaving(Distant):
         events = self.node.get("/v1/events?after=0&limit=10000")["events"]
         return [event["text"] for event in events if (event["kind"], event["vgpu"]) == (kind, "game")]
 
-    def await_told(self, kind, seconds=30):
+    def await_told(self, kind, seconds=e2e.PATIENCE):
         def told():
             return self.told(kind)
         try:
-            return e2e.wait_for(told, seconds, f"{kind} is told")
+            return e2e.wait_for(told, f"{kind} is told", seconds=seconds)
         except AssertionError as error:
             events = self.node.get("/v1/events?after=0&limit=10000")["events"]
             raise AssertionError("\n".join([str(error)] + [f"{e['kind']} {e['vgpu']} {e['text']}" for e in events]))
 
     def over(self, game):
         game.send_signal(signal.SIGTERM)  # it checks everything that it has computed, and ends
-        out = game.communicate(timeout=60)[0]
+        out = game.communicate(timeout=e2e.PATIENCE)[0]
         self.assertEqual((game.returncode, "wrong 0" in out), (0, True), out + self.said() + self.node.log_text())
 
     def there(self):
         path = os.path.join(self.other.run_dir, "portal-plain.port")
-        return f"127.0.0.1:{e2e.wait_for(lambda: text_of(path), 20, 'the other portal listens')}"
+        return f"127.0.0.1:{e2e.wait_for(lambda: text_of(path), 'the other portal listens')}"
 
     def test_a_drained_program_moves_to_its_named_destination(self):
         there = self.there()
@@ -141,10 +141,10 @@ class Leaving(Distant):
         self.overload()
         self.await_told("warning")
         self.assertIn("1 of its 1 connections", self.await_told("asked")[0])
-        e2e.wait_for(lambda: self.other.vgpu("game")["totals"]["gpu_ns"] > 0, 30, "it computes there")
-        e2e.wait_for(lambda: computed_ns(self.other) > 0, 30, "and the device there has computed it")
-        self.await_told("left", 10)
-        e2e.wait_for(lambda: "moved to" in self.said(), 10, "it says so")
+        e2e.wait_for(lambda: self.other.vgpu("game")["totals"]["gpu_ns"] > 0, "it computes there")
+        e2e.wait_for(lambda: computed_ns(self.other) > 0, "and the device there has computed it")
+        self.await_told("left")
+        e2e.wait_for(lambda: "moved to" in self.said(), "it says so")
         self.over(game)
         self.assertRegex(self.said(), "its node asks it to leave: several vGPUs .* are overloaded; it is being moved")
         self.assertRegex(self.said(), f"moved to {there}: [1-9].* objects recreated")
@@ -164,22 +164,22 @@ class Leaving(Distant):
         self.weir("keys", "token", "game", "--dir", keys, "--out", os.path.join(tokens, "best.token"))
         best.start()
         best.create("game")
-        e2e.wait_for(lambda: any(node.get("parts") for node in Client([manager]).get("/v1/nodes")["nodes"]), 30,
+        e2e.wait_for(lambda: any(node.get("parts") for node in Client([manager]).get("/v1/nodes")["nodes"]),
                      "it is offered")
         game = self.start_game("--move-to", "auto", "--room", "64M", "--move-token", tokens, "--manager", manager.address,
                                "--manager-token", processes.token, token=self.token("game"))
         self.overload()
         self.await_told("asked")
-        e2e.wait_for(lambda: "moved" in self.said().split("being moved")[-1], 30, "it says what came of it")
+        e2e.wait_for(lambda: "moved" in self.said().split("being moved")[-1], "it says what came of it")
         self.assertIn("moved to best: ", self.said())
-        self.await_told("left", 10)
+        self.await_told("left")
         self.over(game)
 
     def test_a_drained_program_without_a_destination_stays_with_a_message(self):
         game = self.start_game()
         self.overload()
         self.await_told("asked")
-        e2e.wait_for(lambda: "asks it to leave" in self.said(), 10, "it says so")
+        e2e.wait_for(lambda: "asks it to leave" in self.said(), "it says so")
         self.assertEqual(self.told("left"), [])
         self.over(game)
         self.assertEqual(self.said().count("its node asks it to leave"), 1, self.said())
@@ -198,7 +198,7 @@ class Leaving(Distant):
         self.assertIn(b"overloaded", late.hear(MOVE_WANTED), "it came when its vGPU had been asked")
         new.socket.sendall(frame(MOVE_WANTED, 3, struct.pack("<HI4s", 1, 4, b"away")))
         new.rest()
-        e2e.wait_for(lambda: "is cut off" in self.node.log_text(), 10, "and the node says why")
+        e2e.wait_for(lambda: "is cut off" in self.node.log_text(), "and the node says why")
         self.over(game)
         for pid in self.helper("weir-portal"):
             os.kill(pid, signal.SIGTERM)
@@ -208,7 +208,7 @@ class Leaving(Distant):
         game = self.start_game("--move-to", "127.0.0.1:1")
         self.overload()
         self.await_told("asked")
-        e2e.wait_for(lambda: "not moved; not again within 10 s" in self.said(), 20, "it says that it failed")
+        e2e.wait_for(lambda: "not moved; not again within 10 s" in self.said(), "it says that it failed")
         self.over(game)
         self.assertEqual(self.said().count("it is being moved"), 1, self.said())
 

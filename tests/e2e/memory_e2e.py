@@ -57,7 +57,7 @@ class ElasticMemory(unittest.TestCase):
         return {event["kind"] for event in self.node.get("/v1/events")["events"]}
 
     def busy(self, vgpu, slots):
-        e2e.wait_for(lambda: self.memory(vgpu)["resident_slots"] >= slots, 60, f"{vgpu} has {slots} slots")
+        e2e.wait_for(lambda: self.memory(vgpu)["resident_slots"] >= slots, f"{vgpu} has {slots} slots")
 
     def on_device(self):
         return sum(v["memory"]["resident_slots"] for v in self.node.get("/v1/vgpus")["vgpus"])
@@ -94,7 +94,7 @@ class ElasticMemory(unittest.TestCase):
         self.node.create("small", memory_min_bytes=SLOT, memory_max_bytes=2 * SLOT)
         # It may create more than it may hold, as long as each command fits.
         program = self.start("small", scenes(3, 192, 256))
-        e2e.wait_for(lambda: self.memory("small")["made_bytes"] >= 192 * MIB, 60, "it has made its buffers")
+        e2e.wait_for(lambda: self.memory("small")["made_bytes"] >= 192 * MIB, "it has made its buffers")
         self.right(program)
 
     def test_bounds_of_a_running_program_change_and_return(self):
@@ -103,7 +103,7 @@ class ElasticMemory(unittest.TestCase):
         program = self.start("a", scenes(600, 192, 256))
         self.busy("a", 3)
         self.set("a", SLOT, SLOT)
-        e2e.wait_for(lambda: self.memory("a")["held_slots"] == 1 and self.memory("a")["resident_slots"] <= 1, 30,
+        e2e.wait_for(lambda: self.memory("a")["held_slots"] == 1 and self.memory("a")["resident_slots"] <= 1,
                      "it keeps to one slot")
         self.assertIsNone(program.poll())
         self.set("a", SLOT, 4 * SLOT)
@@ -116,7 +116,7 @@ class ElasticMemory(unittest.TestCase):
         self.node.create("a", memory_min_bytes=0, memory_max_bytes=SLOT)
         loop = [os.path.join(e2e.BUILD, "bin/opencl_loop"), "0.2", str(48 << 20), "1"]  # one buffer of 192 MiB
         program = self.start("a", loop)
-        _, err = program.communicate(timeout=60)
+        _, err = program.communicate(timeout=e2e.PATIENCE)
         self.assertEqual(program.returncode, 2, err)
         self.assertIn("error -61", err)  # CL_INVALID_BUFFER_SIZE: its device appears no larger
 
@@ -130,7 +130,7 @@ class ElasticMemory(unittest.TestCase):
         self.busy("b", 3)
         other.terminate()
         self.right(other)
-        e2e.wait_for(lambda: self.memory("a")["resident_slots"] == 0, 20, "nothing of it is on the device")
+        e2e.wait_for(lambda: self.memory("a")["resident_slots"] == 0, "nothing of it is on the device")
 
     def test_a_stopped_executor_loses_its_slots(self):
         self.elastic(5, answer_ms=1000)
@@ -143,7 +143,7 @@ class ElasticMemory(unittest.TestCase):
         other = self.start("b", scenes(600, 192, 256))
         self.busy("b", 3)
         self.assertIn("executor-ended", self.kinds())
-        loser.wait(60)  # its device is lost
+        loser.wait(e2e.PATIENCE)  # its device is lost
         other.terminate()
         self.right(other)
 

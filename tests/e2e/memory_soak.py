@@ -122,7 +122,8 @@ class Soak:
             time.sleep(0.1)
         if self.programs:
             self.wrong.append(f"still running: {[c for _, c, _ in self.programs.values()]}")
-        e2e.wait_for(lambda: all(v["memory"]["made_bytes"] == 0 for v in self.node.get("/v1/vgpus")["vgpus"]), 60, "nothing is left")
+        e2e.wait_for(lambda: all(v["memory"]["made_bytes"] == 0 for v in self.node.get("/v1/vgpus")["vgpus"]),
+                     "nothing is left")
         if "AddressSanitizer" in self.node.log_text() or "runtime error" in self.node.log_text():
             self.wrong.append(self.node.log_text()[-4000:])
         print(f"{self.ended} programs ended, {self.killed} killed, {self.deaths} executors and daemons killed, {self.bounds} bounds "

@@ -37,9 +37,9 @@ class Migration(TwoNodes):
     def has_moved(self, left, entered):
         """Just after a move: the device that it entered computes, the other one does not, and has its memory back."""
         at_end, charged, begun = computed(left), entered.vgpu("game")["totals"]["gpu_ns"], computed(entered)
-        e2e.wait_for(lambda: entered.vgpu("game")["totals"]["gpu_ns"] > charged, 20, "it is charged there")
-        e2e.wait_for(lambda: computed(entered) > begun, 20, "the device there computes")
-        e2e.wait_for(lambda: device_of(left)[1] == 0, 20, "what it left has its memory back")
+        e2e.wait_for(lambda: entered.vgpu("game")["totals"]["gpu_ns"] > charged, "it is charged there")
+        e2e.wait_for(lambda: computed(entered) > begun, "the device there computes")
+        e2e.wait_for(lambda: device_of(left)[1] == 0, "what it left has its memory back")
         self.assertEqual(computed(left), at_end, "what it left computes no more")
         self.assertGreater(device_of(entered)[1], 0)
 
@@ -84,7 +84,7 @@ class Migration(TwoNodes):
         unknown = self.try_to_move(program, there)
         self.assertIn("no vGPU 'game'", unknown.stderr)
         before = computed(self.node)
-        e2e.wait_for(lambda: computed(self.node) > before, 20, "it computes where it was")
+        e2e.wait_for(lambda: computed(self.node) > before, "it computes where it was")
         self.assertEqual(device_of(self.other), (0, 0))
         self.over(program)
 
@@ -97,7 +97,7 @@ class Migration(TwoNodes):
             os.kill(pid, signal.SIGKILL)
         self.node.kill()
         before = computed(self.other)
-        e2e.wait_for(lambda: computed(self.other) > before, 20, "it computes there")
+        e2e.wait_for(lambda: computed(self.other) > before, "it computes there")
         self.over(program)
 
 

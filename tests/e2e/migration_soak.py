@@ -110,7 +110,7 @@ class Soak(TwoNodes):
             self.move(program, there)
             self.kill_portals(self.node)
             self.right(program)
-            e2e.wait_for(lambda: self.ended(self.start(["clinfo", "-l"], vgpu="game"))[0] == 0, 30, "the portal is back")
+            e2e.wait_for(lambda: self.ended(self.start(["clinfo", "-l"], vgpu="game"))[0] == 0, "the portal is back")
 
     def kill_portals(self, node):
         found = subprocess.run(["pgrep", "-f", f"weir-portal .*{node.run_dir}"], capture_output=True, text=True)
@@ -132,7 +132,7 @@ class Soak(TwoNodes):
         else:
             self.assertEqual((code, "wrong 0" in out), (0, True), out + err + done.stderr)
         # The portal may have a new port, and for a moment the file still names the old one.
-        e2e.wait_for(lambda: self.ended(self.start(["clinfo", "-l"], vgpu="game", port=self.ports()[1]))[0] == 0, 30,
+        e2e.wait_for(lambda: self.ended(self.start(["clinfo", "-l"], vgpu="game", port=self.ports()[1]))[0] == 0,
                      "the other node's portal is back")
         return done.returncode == 0
 

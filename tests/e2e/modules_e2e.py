@@ -29,7 +29,7 @@ APPLICATIONS = [("binomial_options", "binomial-options", "n=64 steps=128"),
 class WithAService(unittest.TestCase):
     socket = None
 
-    def weir(self, *arguments, seconds=60):
+    def weir(self, *arguments, seconds=e2e.PATIENCE):
         return subprocess.run([e2e.WEIR, "module", arguments[0], "--modules-socket", self.socket, *arguments[1:]],
                               capture_output=True, text=True, timeout=seconds)
 
@@ -64,7 +64,7 @@ class WithAService(unittest.TestCase):
 
     def wait_over(self, run):
         return e2e.wait_for(lambda: (got := self.ask("GET", f"/v1/runs/{run}?wait_ms=5000")[1])["state"]
-                            in ("done", "failed") and got, 30, f"run {run} ends")
+                            in ("done", "failed") and got, f"run {run} ends")
 
 
 class InAVgpu(WithAService):
@@ -74,9 +74,9 @@ class InAVgpu(WithAService):
         self.socket = os.path.join(self.node.run_dir, "modules.sock")
 
     def test_the_four_applications_are_right_and_pass_the_gate(self):
-        e2e.wait_for(lambda: os.path.exists(self.socket), 10, "the service listens")
+        e2e.wait_for(lambda: os.path.exists(self.socket), "the service listens")
         self.node.create("kernels")
-        e2e.wait_for(self.serves, 15, "the host found the vGPU")
+        e2e.wait_for(self.serves, "the host found the vGPU")
         for module, kernel, arguments in APPLICATIONS:
             self.assertIn(kernel, self.ok("register", module, os.path.join(MODULES, module + ".so")))
         self.assertEqual(self.ok("list").count("\n"), 5)
@@ -116,11 +116,12 @@ class DamagedState(unittest.TestCase):
             text.write('{"modules": [')
         node.start()
         e2e.wait_for(lambda: [h["problem"] for h in node.get("/v1/status")["helpers"] if h["name"] == "service for modules"] != [""],
-                     20, "the service ended")
+                     "the service ended")
         self.assertIn(f"mv {saved} {saved}.damaged", node.log_text())
         with open(saved) as text:
             self.assertEqual(text.read(), '{"modules": [')
-        status = subprocess.run([e2e.WEIR, "--run-dir", node.run_dir, "status"], capture_output=True, text=True, timeout=60)
+        status = subprocess.run([e2e.WEIR, "--run-dir", node.run_dir, "status"], capture_output=True, text=True,
+                                timeout=e2e.PATIENCE)
         self.assertRegex(status.stdout, "does not run +service for modules")
 
 
@@ -138,7 +139,7 @@ class OnTheDriver(WithAService):
         self.process = subprocess.Popen(
             [SERVICE, "--direct", "--socket", self.socket, "--store", os.path.join(self.folder, "store"), "--state",
              os.path.join(self.folder, "modules.json"), "--concurrent", "4"])
-        e2e.wait_for(self.serves, 15, "the host has its context")
+        e2e.wait_for(self.serves, "the host has its context")
 
     def faulty(self):
         self.ok("register", "faulty", FAULTY + ".so")
@@ -161,7 +162,7 @@ class OnTheDriver(WithAService):
     def test_a_module_host_has_no_capabilities_no_new_privileges_and_a_filter_of_system_calls(self):
         self.faulty()
         self.naps(1, 2000)
-        host = e2e.wait_for(self.hosts, 20, "a module host runs")[0]
+        host = e2e.wait_for(self.hosts, "a module host runs")[0]
         with open(f"/proc/{host}/status") as status:
             fields = dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
         self.assertEqual((fields["NoNewPrivs"], fields["Seccomp"]), ("1", "2"))
@@ -219,7 +220,7 @@ class OnTheDriver(WithAService):
     def test_runs_of_a_killed_host_are_repeated(self):
         self.faulty()
         naps = self.naps(6, NAP_MS)
-        e2e.wait_for(lambda: self.ask("GET", "/v1/devices")[1]["devices"][0]["running"] == 4, 10, "four run")
+        e2e.wait_for(lambda: self.ask("GET", "/v1/devices")[1]["devices"][0]["running"] == 4, "four run")
         os.kill(self.hosts()[0], signal.SIGKILL)
         for nap in naps:
             run = self.wait_over(nap)
@@ -243,7 +244,8 @@ class OnTheDriver(WithAService):
         self.assertIn("rested", self.ok("run", "faulty", "nap", "--args", "1", "--id", "one"))
 
     def example(self, *arguments, where=None, **environment):
-        return subprocess.run([EXAMPLE, where or self.socket, *arguments], capture_output=True, text=True, timeout=60,
+        return subprocess.run([EXAMPLE, where or self.socket, *arguments], capture_output=True, text=True,
+                              timeout=e2e.PATIENCE,
                               env={**os.environ, **environment})
 
     def test_a_c_program_runs_kernels_by_the_client_library(self):
@@ -265,11 +267,11 @@ class OnTheDriver(WithAService):
         # A restarted service has lost the run, and gets it once more.
         with subprocess.Popen([EXAMPLE, self.socket, "mine", FAULTY + ".so", "nap", "1500", "1"], stdout=subprocess.PIPE,
                               text=True) as waits:
-            e2e.wait_for(lambda: self.ask("GET", "/v1/runs")[1]["runs"], 10, "its run is here")
+            e2e.wait_for(lambda: self.ask("GET", "/v1/runs")[1]["runs"], "its run is here")
             self.process.kill()
             self.process.wait()
             self.start()
-            self.assertIn("rested on device0", waits.communicate(timeout=30)[0])
+            self.assertIn("rested on device0", waits.communicate(timeout=e2e.PATIENCE)[0])
             self.assertEqual(waits.returncode, 0)
 
     def test_wrong_usage(self):
@@ -277,10 +279,11 @@ class OnTheDriver(WithAService):
                                  (["--direct", "--capacity", "1,2"], "--capacity"),
                                  (["--direct", "--placement", "chess"], "chess"), (["--direct", "x"], "unexpected argument 'x'"),
                                  (["--direct", "--chess"], "unknown option '--chess'")):
-            done = subprocess.run([SERVICE, *arguments], capture_output=True, text=True, timeout=10)
+            done = subprocess.run([SERVICE, *arguments], capture_output=True, text=True, timeout=e2e.PATIENCE)
             self.assertIn(done.returncode, (2, 3), done.stderr)
             self.assertIn(words, done.stderr)
-        done = subprocess.run([e2e.WEIR, "module", "list", "--manager", "nowhere"], capture_output=True, text=True, timeout=10)
+        done = subprocess.run([e2e.WEIR, "module", "list", "--manager", "nowhere"], capture_output=True, text=True,
+                              timeout=e2e.PATIENCE)
         self.assertEqual((done.returncode, "HOST:PORT" in done.stderr), (2, True), done.stderr)
         self.refused(2, "excludes", "list", "--manager", "a:1")
 

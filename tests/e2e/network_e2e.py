@@ -132,7 +132,7 @@ class Failures(Distant):
                 os.kill(pid, signal.SIGKILL)
             code, out, err = self.ended(program)
             self.assertNotEqual(code, 0, out + err)
-            e2e.wait_for(lambda: self.ended(self.start(["clinfo", "-l"], token))[0] == 0, 30, "the portal is back")
+            e2e.wait_for(lambda: self.ended(self.start(["clinfo", "-l"], token))[0] == 0, "the portal is back")
 
     def test_a_tenant_that_vanishes_leaves_nothing(self):
         self.node.create("game")
@@ -142,7 +142,7 @@ class Failures(Distant):
         self.busy("game")
         proxy.cut()
         self.assertNotEqual(self.ended(program)[0], 0)
-        e2e.wait_for(lambda: "has left 'game'" in self.node.log_text(), 20, "the portal has noticed")
+        e2e.wait_for(lambda: "has left 'game'" in self.node.log_text(), "the portal has noticed")
 
     def test_the_daemons_death_does_not_affect_a_remote_program(self):
         self.node.create("game")
@@ -158,7 +158,7 @@ class Failures(Distant):
     def test_a_relay_ends_with_its_program(self):
         self.node.create("game")
         self.assertEqual(self.ended(self.start(["clinfo", "-l"], vgpu="game"))[0], 0)
-        e2e.wait_for(lambda: not self.helper("weir-relay"), 20, "the relay has ended")
+        e2e.wait_for(lambda: not self.helper("weir-relay"), "the relay has ended")
         self.assertEqual([f for f in os.listdir(os.path.join(self.here, "run")) if f.startswith("relay")], [])
 
 

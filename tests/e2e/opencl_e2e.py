@@ -41,7 +41,7 @@ class OpenCl(OpenClTenants):
             except FileNotFoundError:
                 return True
 
-        e2e.wait_for(arena_is_gone, 5, "the arena is gone")
+        e2e.wait_for(arena_is_gone, "the arena is gone")
 
     def test_a_killed_executor_affects_only_its_own_clients(self):
         self.node.create("a")
@@ -51,7 +51,7 @@ class OpenCl(OpenClTenants):
         for name in ("a", "b"):
             self.wait_busy(name)
         os.kill(executors_of(self.node, "a")[0], signal.SIGKILL)
-        self.assertEqual(loser.wait(10), 2)
+        self.assertEqual(loser.wait(e2e.PATIENCE), 2)
         self.assertIn(b"error", loser.stderr.read())
         loser.stderr.close()
         self.assertIsNone(other.poll())
@@ -68,7 +68,7 @@ class OpenCl(OpenClTenants):
         self.node.kill()
         time.sleep(0.5)
         self.node.start()
-        out, err = program.communicate(timeout=30)
+        out, err = program.communicate(timeout=e2e.PATIENCE)
         self.assertEqual((program.returncode, b"wrong 0" in out), (0, True), err)
         code, out, err = self.run_to_end(loop(0.5), "a")
         self.assertEqual(code, 0, err)
@@ -83,7 +83,7 @@ class OpenCl(OpenClTenants):
 
     def test_weir_run_attaches_a_program_to_its_vgpu(self):
         done = subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--weight", "20", "--", *loop(0.5)],
-                              capture_output=True, text=True, timeout=60)
+                              capture_output=True, text=True, timeout=e2e.PATIENCE)
         self.assertEqual((done.returncode, "wrong 0" in done.stdout), (0, True), done.stderr)
 
     def test_a_program_whose_executor_cannot_start_gets_the_reason(self):
@@ -91,7 +91,7 @@ class OpenCl(OpenClTenants):
         self.addCleanup(node.close)
         node.create("a")
         for _ in range(5):
-            done = subprocess.run(["clinfo", "-l"], capture_output=True, text=True, timeout=60, env={
+            done = subprocess.run(["clinfo", "-l"], capture_output=True, text=True, timeout=e2e.PATIENCE, env={
                 **os.environ, "WEIR_OPENCL": os.path.join(node.run_dir, "opencl", "a.sock"),
                 "OCL_ICD_VENDORS": os.path.join(e2e.BUILD, "lib/weir/icd")})
             self.assertNotIn("Weir", done.stdout)
@@ -100,7 +100,7 @@ class OpenCl(OpenClTenants):
     def test_a_program_without_a_daemon_finds_no_device_and_gets_the_reason(self):
         done = subprocess.run(["clinfo", "-l"], env={**os.environ, "WEIR_OPENCL": "/nowhere/a.sock",
                               "OCL_ICD_VENDORS": os.path.join(e2e.BUILD, "lib/weir/icd")},
-                              capture_output=True, text=True, timeout=30)
+                              capture_output=True, text=True, timeout=e2e.PATIENCE)
         self.assertNotIn("Weir", done.stdout)
         self.assertIn("/nowhere/a.sock", done.stderr)
 

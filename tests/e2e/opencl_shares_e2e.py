@@ -104,7 +104,7 @@ class OpenClShares(emulated.WithEmulatedNode, OpenClTenants):
 
         emulated.settle(rates, 4, check)
         top = subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, "top", "--once", "--no-color"], capture_output=True,
-                             text=True, timeout=10)
+                             text=True, timeout=e2e.PATIENCE)
         self.assertIn("/50 tasks/s", top.stdout, top.stderr)
         status, body = self.node.call("PATCH", "/v1/vgpus/promised", {"fps": 30})
         self.assertEqual(status, 400, body)

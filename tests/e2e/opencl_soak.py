@@ -102,7 +102,7 @@ class Soak:
     def run(self, seconds):
         for tenant in self.tenants:
             tenant.start()
-        e2e.wait_for(lambda: all(t > 0 for t in self.node.gpu_ns().values()), 60, "all compute")
+        e2e.wait_for(lambda: all(t > 0 for t in self.node.gpu_ns().values()), "all compute")
         begin, before = time.monotonic(), self.node.gpu_ns()
         while time.monotonic() < begin + seconds and not self.wrong:
             self.wrong += [fault for t in self.tenants if (fault := t.look(again=True))]
@@ -131,7 +131,7 @@ class Soak:
             if late > early + GROWTH_MAX:
                 self.wrong.append(f"{name} grew from {early} to {late} bytes")
         try:
-            e2e.wait_for(lambda: not any(holds_an_arena(p) for t in self.tenants for p in executors_of(self.node, t.name)), 5,
+            e2e.wait_for(lambda: not any(holds_an_arena(p) for t in self.tenants for p in executors_of(self.node, t.name)),
                          "the arenas of clients that have gone are gone")
         except AssertionError as left:
             self.wrong.append(str(left))

@@ -25,11 +25,11 @@ class OpenClTenants(e2e.WithNode):
     def start(self, command, vgpu, **options):
         return self.tenants.start(command, self.environment(vgpu), **options)
 
-    def run_to_end(self, command, vgpu, seconds=60):
+    def run_to_end(self, command, vgpu, seconds=e2e.PATIENCE):
         done = subprocess.run(command, env={**os.environ, **self.environment(vgpu)}, capture_output=True, text=True,
                               timeout=seconds)
         return done.returncode, done.stdout, done.stderr
 
-    def wait_busy(self, vgpu, seconds=30):
+    def wait_busy(self, vgpu, seconds=e2e.PATIENCE):
         first = self.node.vgpu(vgpu)["totals"]["gpu_ns"]
-        e2e.wait_for(lambda: self.node.vgpu(vgpu)["totals"]["gpu_ns"] > first, seconds, f"{vgpu} computes")
+        e2e.wait_for(lambda: self.node.vgpu(vgpu)["totals"]["gpu_ns"] > first, f"{vgpu} computes", seconds=seconds)

@@ -39,7 +39,7 @@ sync_on_startup = true
         self.process = self.started.start(
             "placement", ["/usr/bin/placement-api", "--host", "127.0.0.1", "--port", str(self.port)],
             {"OS_PLACEMENT_CONFIG_DIR": self.folder.name})
-        e2e.wait_for(self.answers, 60, "Placement answers")
+        e2e.wait_for(self.answers, "Placement answers")
 
     def answers(self):
         if self.process.poll() is not None:
@@ -157,7 +157,7 @@ class OpenStack(e2e.WithNode):
         more = [self.placement.take(self.GPU) for _ in range(4)]
         self.assertNotIn(None, more)
         self.assertIsNone(self.placement.take(self.GPU))
-        e2e.wait_for(lambda: len(self.vgpus()) == 12, 20, "these have theirs")
+        e2e.wait_for(lambda: len(self.vgpus()) == 12, "these have theirs")
 
         # Another vGPU on the node uses what was returned: nothing more can be granted, and no consumer is evicted.
         for consumer in more[2:]:
@@ -181,13 +181,13 @@ class OpenStack(e2e.WithNode):
         self.sells(8, "the device is sold once")
         consumers = [self.placement.take(self.GPU) for _ in range(8)]
         self.assertNotIn(None, consumers)
-        e2e.wait_for(lambda: len(self.vgpus()) == 8, 20, "each has its vGPU")
+        e2e.wait_for(lambda: len(self.vgpus()) == 8, "each has its vGPU")
         self.tenants.start(GAME, self.node.environment("os-" + consumers[0]))
         self.wait_frames("os-" + consumers[0])
-        e2e.wait_for(lambda: self.placement.sellable(self.GPU) > 8, 20, "gOver sells more")
+        e2e.wait_for(lambda: self.placement.sellable(self.GPU) > 8, "gOver sells more")
         more = self.placement.take(self.GPU)
         self.assertIsNotNone(more)
-        sold = e2e.wait_for(lambda: self.vgpus().get("os-" + more), 20, "and it is made")
+        sold = e2e.wait_for(lambda: self.vgpus().get("os-" + more), "and it is made")
         self.assertEqual(sold["sale"], "oversold")
 
     def test_drivers_daemons_and_placement_can_be_restarted(self):
@@ -195,34 +195,34 @@ class OpenStack(e2e.WithNode):
         driver = self.drive()
         self.sells(8, "the device is sold")
         first = self.placement.take(self.GPU, 2)
-        e2e.wait_for(lambda: "os-" + first in self.vgpus(), 10, "its vGPU is there")
+        e2e.wait_for(lambda: "os-" + first in self.vgpus(), "its vGPU is there")
         made = self.vgpus()["os-" + first]["id"]
         self.programs.stop(driver)
         second = self.placement.take(self.GPU, 3)
         driver = self.drive()
-        e2e.wait_for(lambda: "os-" + second in self.vgpus(), 10, "what was granted meanwhile is made")
+        e2e.wait_for(lambda: "os-" + second in self.vgpus(), "what was granted meanwhile is made")
         self.assertEqual(self.vgpus()["os-" + first]["id"], made, "and what was there is left")
 
         self.node.kill()
-        e2e.wait_for(lambda: self.placement.sellable(self.GPU) == 0, 15, "a node that is gone sells nothing")
+        e2e.wait_for(lambda: self.placement.sellable(self.GPU) == 0, "a node that is gone sells nothing")
         self.assertEqual(self.placement.consumers(self.GPU), {first, second})
         self.node.start()
         self.sells(8, "and sells again when it is back")
 
         self.placement.stop()
-        e2e.wait_for(lambda: "127.0.0.1" in self.programs.text("driver"), 10, "it says who is away")
+        e2e.wait_for(lambda: "127.0.0.1" in self.programs.text("driver"), "it says who is away")
         self.placement.start()
         self.placement.give_back(first)
-        e2e.wait_for(lambda: set(self.vgpus()) == {"os-" + second}, 20, "and goes on")
+        e2e.wait_for(lambda: set(self.vgpus()) == {"os-" + second}, "and goes on")
 
         # When a consumer is deleted while its program runs, its vGPU keeps the least cap and is removed at the
         # program's end.
         game = self.tenants.start(GAME, self.node.environment("os-" + second))
         self.wait_frames("os-" + second)
         self.placement.give_back(second)
-        e2e.wait_for(lambda: self.vgpus()["os-" + second]["settings"]["cap"] == 0.01, 10, "it is squeezed")
+        e2e.wait_for(lambda: self.vgpus()["os-" + second]["settings"]["cap"] == 0.01, "it is squeezed")
         self.tenants.stop(game)
-        e2e.wait_for(lambda: not self.vgpus(), 10, "and removed")
+        e2e.wait_for(lambda: not self.vgpus(), "and removed")
         self.assertIn("programs are still attached", self.programs.text("driver"))
 
     def test_for_scripts(self):

@@ -20,7 +20,7 @@ class Overselling(emulated.WithEmulatedNode):
 
     def weir(self, *arguments):
         return subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, *arguments], capture_output=True, text=True,
-                              timeout=30)
+                              timeout=e2e.PATIENCE)
 
     def ok(self, *arguments):
         done = self.weir(*arguments)
@@ -96,19 +96,19 @@ class Overselling(emulated.WithEmulatedNode):
         self.wait_frames("game")
         follower, said = self.follow("-n", "0")
 
-        e2e.wait_for(lambda: self.selling()["offer"]["oversold"] >= 0.3, 15, "more can be sold")
+        e2e.wait_for(lambda: self.selling()["offer"]["oversold"] >= 0.3, "more can be sold")
         self.assertTrue(self.told("sellable"), self.events())
         self.assertIn("sold as oversold", self.ok("vgpu", "create", "more", "--cap", "30%"))
         self.assertIn("sold as best-effort", self.ok("vgpu", "create", "scraps", "--best-effort"))
-        e2e.wait_for(lambda: "best-effort; cap now" in said(), 5, "it is told while it happens")
+        e2e.wait_for(lambda: "best-effort; cap now" in said(), "it is told while it happens")
         self.assertRegex(said(), r"\d\d:\d\d:\d\d\.\d\d\d +sold +more +a ceiling of 30 %, oversold")
         self.assertIn("130 %", self.ok("oversell", "status"))
         self.has_at_most(0.5, game=game)
 
         self.node.kill()
-        e2e.wait_for(lambda: "waiting for it to return" in said(), 10, "the one that follows notices")
+        e2e.wait_for(lambda: "waiting for it to return" in said(), "the one that follows notices")
         self.node.start()
-        e2e.wait_for(lambda: "4 of 4 vGPUs are back" in said(), 10, "and goes on")
+        e2e.wait_for(lambda: "4 of 4 vGPUs are back" in said(), "and goes on")
         self.assertIn("was restarted", said())
         sales = {v["name"]: v["sale"] for v in self.node.get("/v1/vgpus")["vgpus"]}
         self.assertEqual(sales, {"game": "guaranteed", "idle": "guaranteed", "more": "oversold", "scraps": "best-effort"})
@@ -116,27 +116,27 @@ class Overselling(emulated.WithEmulatedNode):
         self.assertEqual((after["mode"], after["params"]["low_line"]), ("adaptive", 0.8))
         self.assertAlmostEqual(after["sold"], 1.3, delta=0.001)
         self.assertFalse(self.told("refused") + self.told("sold"), "nothing was judged again")
-        e2e.wait_for(lambda: self.node.vgpu("game")["processes"], 10, "the game is attached again")
+        e2e.wait_for(lambda: self.node.vgpu("game")["processes"], "the game is attached again")
         self.wait_frames("game", 5)
         caps = [v["cap_now"] for v in self.node.get("/v1/vgpus")["vgpus"]]
         self.assertLessEqual(sum(caps), 1.001, caps)
         self.has_at_most(0.5, game=game)
 
         follower.send_signal(signal.SIGINT)
-        self.assertEqual(follower.wait(5), 0)
+        self.assertEqual(follower.wait(e2e.PATIENCE), 0)
 
     def test_lent_time_returns_when_it_is_needed(self):
         self.ok("oversell", "on")
         self.ok("vgpu", "create", "lender")
-        e2e.wait_for(lambda: self.selling()["offer"]["oversold"] > 0.99, 15, "all of it can be sold again")
+        e2e.wait_for(lambda: self.selling()["offer"]["oversold"] > 0.99, "all of it can be sold again")
         self.ok("vgpu", "create", "guest")
         self.assertLess(self.node.vgpu("lender")["cap_now"], 0.05, "it leaves all idle")
         programs = {"guest": self.start(GAME, "guest")}
         self.wait_frames("guest")
         # Several programs, so that one of them wants the device even while a busy host does not schedule the others.
         programs.update({f"lender{i}": self.start(GAME, "lender") for i in range(4)})
-        e2e.wait_for(lambda: self.node.vgpu("lender")["cap_now"] > 0.5, 15, "it takes its cap back")
-        back = e2e.wait_for(lambda: self.told("regained", "lender"), 5, "and that is told")
+        e2e.wait_for(lambda: self.node.vgpu("lender")["cap_now"] > 0.5, "it takes its cap back")
+        back = e2e.wait_for(lambda: self.told("regained", "lender"), "and that is told")
         self.assertIn("from guest", back[0]["text"])
         self.wait_frames("lender", 5)
 

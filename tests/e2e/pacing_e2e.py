@@ -43,7 +43,7 @@ class Pacing(Programs):
         program = self.start_one(["glxgears"])
         self.check_pacing()
         program.terminate()
-        self.assertEqual(program.wait(10), -signal.SIGTERM)
+        self.assertEqual(program.wait(e2e.PATIENCE), -signal.SIGTERM)
         self.wait_gone()
 
     def test_a_game_on_sdl2(self):

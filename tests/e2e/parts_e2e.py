@@ -18,7 +18,8 @@ SLOT = 64 * MIB
 
 
 def weir(node, *arguments):
-    return subprocess.run([e2e.WEIR, "--run-dir", node.run_dir, *arguments], capture_output=True, text=True, timeout=60)
+    return subprocess.run([e2e.WEIR, "--run-dir", node.run_dir, *arguments], capture_output=True, text=True,
+                          timeout=e2e.PATIENCE)
 
 
 class OnANode(unittest.TestCase):
@@ -34,7 +35,7 @@ class OnANode(unittest.TestCase):
     def elastic(self, mebibytes):
         self.ok("memory", "on", "--size", f"{mebibytes}M")
 
-    def run_parts(self, vgpu, *arguments, seconds=60):
+    def run_parts(self, vgpu, *arguments, seconds=e2e.PATIENCE):
         environment = {**os.environ, "OCL_ICD_VENDORS": os.path.join(e2e.BUILD, "lib/weir/icd"),
                        "WEIR_OPENCL": os.path.join(self.node.run_dir, "opencl", vgpu + ".sock")}
         return subprocess.run([PARTS, *arguments], env=environment, capture_output=True, text=True, timeout=seconds)
@@ -68,7 +69,7 @@ class LaunchesInParts(OnANode):
     def test_three_times_the_memory_is_right_counted_and_reported(self):
         self.ok("vgpu", "create", "job", "--memory", "64M")
         self.right(self.run_parts("job", "64"))
-        e2e.wait_for(lambda: self.events("parts"), 10, "the event")
+        e2e.wait_for(lambda: self.events("parts"), "the event")
         memory = self.memory("job")
         self.assertEqual(memory["launches_in_parts"], 1)
         self.assertGreaterEqual(memory["parts"], 3)
@@ -87,7 +88,7 @@ class LaunchesInParts(OnANode):
         self.ok("vgpu", "create", "job", "--memory", "64M")
         self.refused(self.run_parts("job", "64", "scatter"), "64.0 MiB is its maximum",
                      "it can't run in parts: ")
-        e2e.wait_for(lambda: self.events("not-cut"), 10, "the event")
+        e2e.wait_for(lambda: self.events("not-cut"), "the event")
         self.assertEqual(self.memory("job")["launches_not_cut"], 1)
         self.assertEqual(self.events("parts"), [])
 
@@ -109,8 +110,8 @@ class LaunchesInParts(OnANode):
     def test_always_cuts_what_fits(self):
         self.ok("vgpu", "create", "job", "--memory", "256M", "--partition", "always")
         self.right(self.run_parts("job", "16"))
-        e2e.wait_for(lambda: self.memory("job")["launches_in_parts"] == 4, 10, "all four launches ran in parts")
-        e2e.wait_for(lambda: self.events("parts"), 10, "the event")
+        e2e.wait_for(lambda: self.memory("job")["launches_in_parts"] == 4, "all four launches ran in parts")
+        e2e.wait_for(lambda: self.events("parts"), "the event")
 
 
 class ALargeProblem(OnANode):
@@ -118,7 +119,7 @@ class ALargeProblem(OnANode):
         self.elastic(1024)
         self.ok("vgpu", "create", "job", "--memory", "1G")
         self.right(self.run_parts("job", "1024", seconds=900))
-        e2e.wait_for(lambda: self.events("parts"), 10, "the event")
+        e2e.wait_for(lambda: self.events("parts"), "the event")
         self.assertGreaterEqual(self.memory("job")["parts"], 3)
 
 

@@ -15,7 +15,7 @@ class Plan(Traces):
         self.node.policy("sla-aware")
         traces = [word for trace in self.record(6) for word in ("--trace", trace)]
         arguments = [e2e.WEIR, "plan", *traces, "--fps", "8", "--seconds", "60", "--customers", "6", "--ratios", "1.5,3"]
-        done = subprocess.run([*arguments, "--json"], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([*arguments, "--json"], capture_output=True, text=True, timeout=e2e.PATIENCE)
         self.assertEqual(done.returncode, 0, done.stderr)
         plan = json.loads(done.stdout)
         self.assertEqual([trace["name"] for trace in plan["traces"]], list(self.PROGRAMS))
@@ -30,9 +30,9 @@ class Plan(Traces):
             self.assertAlmostEqual(way["net"], way["revenue"] - way["penalty"] - 0.4, places=6)
             self.assertTrue(0 <= way["broken"] <= 1 and 0 < way["device_use"] <= 1)
         self.assertEqual(plan["best"], max(ways, key=lambda way: way["net"]))
-        again = subprocess.run([*arguments, "--json"], capture_output=True, text=True, timeout=120)
+        again = subprocess.run([*arguments, "--json"], capture_output=True, text=True, timeout=e2e.PATIENCE)
         self.assertEqual(again.stdout, done.stdout, "the same seed, the same plan")
-        table = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+        table = subprocess.run(arguments, capture_output=True, text=True, timeout=e2e.PATIENCE)
         self.assertEqual(table.returncode, 0, table.stderr)
         for text in ("NET/h", "static 1.5", "adaptive", "Best: " + plan["verdict"]):
             self.assertIn(text, table.stdout)

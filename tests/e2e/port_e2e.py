@@ -38,7 +38,7 @@ class Cable:
             except OSError:
                 self.host.close()
                 self.host = None
-        e2e.wait_for(connected, 20, "the host's end is there")
+        e2e.wait_for(connected, "the host's end is there")
         os.write(self.wake[1], b"x")
 
     def plug_terminal(self, master):
@@ -133,7 +133,7 @@ class Port(Distant):
         self.refused(self.run_by("/dev/virtio-ports/none.0", ["clinfo", "-l"]), "/dev/virtio-ports/none.0", "No such file")
         self.refused(self.run_by(self.here, ["clinfo", "-l"]), "neither a character device nor a socket")
         self.cable.unplug()
-        e2e.wait_for(lambda: not self.helper("weir-port"), 20, "the one that knew the host has ended")
+        e2e.wait_for(lambda: not self.helper("weir-port"), "the one that knew the host has ended")
         self.refused(self.run_by(self.cable.port, ["clinfo", "-l"]), "no answer from the host's end")
 
     def test_a_cut_connection_ends_its_programs_and_the_next_ones_work(self):
@@ -147,12 +147,12 @@ class Port(Distant):
 
         def replug():
             self.cable.unplug()
-            e2e.wait_for(lambda: self.cable.host is None, 20, "the cable is out")
+            e2e.wait_for(lambda: self.cable.host is None, "the cable is out")
             self.cable.plug()
 
         # The hypervisor restarts; the guest restarts; a person logs in on the line; the host's portal ends.
         for harm in (replug, lambda: kill("weir-port"), lambda: os.write(self.cable.slave, b"login: \r\n" * 50),
-                     lambda: (kill("weir-portal"), e2e.wait_for(lambda: self.cable.host is None, 20, "cut"),
+                     lambda: (kill("weir-portal"), e2e.wait_for(lambda: self.cable.host is None, "cut"),
                               self.cable.plug())):
             program = self.run_by(self.cable.port, [LOOP, "60", "65536", "200", "4"])
             self.assertEqual(program.stdout.readline(), "ready\n")  # work of the previous program may still be computed
@@ -162,7 +162,7 @@ class Port(Distant):
             self.assertNotEqual(code, 0, out + err)
             code, out, err = self.ended(self.run_by(self.cable.port, ["clinfo", "-l"]))
             self.assertEqual((code, "Platform #0: Weir" in out), (0, True), f"{out}{err}{self.node.log_text()[-2000:]}")
-        e2e.wait_for(lambda: not self.helper("weir-port"), 20, "no process has the port open")
+        e2e.wait_for(lambda: not self.helper("weir-port"), "no process has the port open")
 
     def test_the_daemons_death_does_not_affect_a_guests_program(self):
         self.node.create("vm1")
@@ -173,11 +173,11 @@ class Port(Distant):
         self.assertIsNone(program.poll())
         self.node.start()
         self.right(program)
-        e2e.wait_for(lambda: self.cable.host is None, 20, "the old portal has gone with its last program")
+        e2e.wait_for(lambda: self.cable.host is None, "the old portal has gone with its last program")
         self.await_end(portals)
         self.cable.plug()
         # A program that starts before the guest's end has noticed gets the error that its device is gone.
-        e2e.wait_for(lambda: self.ended(self.run_by(self.cable.port, ["clinfo", "-l"]))[0] == 0, 20, "the new one serves")
+        e2e.wait_for(lambda: self.ended(self.run_by(self.cable.port, ["clinfo", "-l"]))[0] == 0, "the new one serves")
 
 
 class Memory(Distant):
@@ -190,7 +190,7 @@ class Memory(Distant):
 
     def setUp(self):
         super().setUp()
-        e2e.wait_for(self.is_set_up, 20, "the portal has made the memory")
+        e2e.wait_for(self.is_set_up, "the portal has made the memory")
         self.node.create("vm1")
 
     def is_set_up(self):
@@ -242,8 +242,8 @@ class Memory(Distant):
             harm()
             code, out, err = self.ended(program)
             self.assertNotEqual(code, 0, out + err)
-            e2e.wait_for(lambda: self.ended(self.run_by(self.memory, ["clinfo", "-l"]))[0] == 0, 20, "the next one")
-        e2e.wait_for(lambda: not self.helper("weir-port"), 20, "no process has the memory")
+            e2e.wait_for(lambda: self.ended(self.run_by(self.memory, ["clinfo", "-l"]))[0] == 0, "the next one")
+        e2e.wait_for(lambda: not self.helper("weir-port"), "no process has the memory")
 
     def test_the_daemons_death_does_not_affect_a_guests_program(self):
         program = self.run_by(self.memory, scenes(4))
@@ -252,7 +252,7 @@ class Memory(Distant):
         self.assertIsNone(program.poll())
         self.node.start()
         self.right(program)
-        e2e.wait_for(lambda: self.ended(self.run_by(self.memory, ["clinfo", "-l"]))[0] == 0, 20, "the new one serves")
+        e2e.wait_for(lambda: self.ended(self.run_by(self.memory, ["clinfo", "-l"]))[0] == 0, "the new one serves")
 
 
 if __name__ == "__main__":

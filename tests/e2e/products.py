@@ -23,6 +23,6 @@ class Products:
 
     def sum_of(self, program):
         """Waits for the end and returns the checksum of the result."""
-        out, err = program.communicate(timeout=120)
+        out, err = program.communicate(timeout=e2e.PATIENCE)
         self.assertEqual((program.returncode, "wrong 0" in out), (0, True), out + err + self.here.log_text())
         return re.search(r"sum (\w+)", out).group(1)

@@ -25,12 +25,12 @@ class Profiles(WithAService):
         service = subprocess.Popen([SERVICE, "--direct", "--sub-devices", "1", "--socket", self.socket, "--store",
                                     os.path.join(self.folder, "store"), "--capacity", "8,10000,1024,8"])
         self.addCleanup(lambda: e2e.end_all([service]))
-        e2e.wait_for(self.serves, 15, "a host has its context")
+        e2e.wait_for(self.serves, "a host has its context")
         self.ok("register", "faulty", FAULTY + ".so")
 
     def profile(self, *arguments):
         return subprocess.run([e2e.WEIR, "profile", "--modules-socket", self.socket, *arguments], capture_output=True, text=True,
-                              timeout=90)
+                              timeout=e2e.PATIENCE)
 
     def profiled(self, *arguments):
         done = self.profile("--json", *arguments)
@@ -75,7 +75,7 @@ class Profiles(WithAService):
         scenario = os.path.join(self.folder, "lab.toml")
         with open(scenario, "w") as out:
             out.write(self.profile("--read", file, "--scenario").stdout)
-        played = subprocess.run([e2e.WEIR, "sim", "run", scenario], capture_output=True, text=True, timeout=60)
+        played = subprocess.run([e2e.WEIR, "sim", "run", scenario], capture_output=True, text=True, timeout=e2e.PATIENCE)
         self.assertEqual(played.returncode, 0, played.stdout + played.stderr)
         self.assertIn("interference-aware", played.stdout)
 
@@ -133,7 +133,7 @@ class Profiles(WithAService):
         status, _ = self.ask("PUT", "/v1/runs/other", {"module": "faulty", "kernel": "nap", "arguments": "20000",
                                                        "device": "device0"})
         self.assertEqual(status, 202)
-        e2e.wait_for(lambda: self.ask("GET", "/v1/devices")[1]["devices"][0]["running"] == 1, 15, "another client's runs")
+        e2e.wait_for(lambda: self.ask("GET", "/v1/devices")[1]["devices"][0]["running"] == 1, "another client's runs")
         done = self.profile("faulty/nap 1", "--device", "device0")
         self.assertEqual((done.returncode, "other runs are on device0 now" in done.stderr), (5, True), done.stderr)
         self.ask("DELETE", "/v1/runs/other")
@@ -157,9 +157,9 @@ class Profiles(WithAService):
     def test_an_interruption_removes_its_runs(self):
         with subprocess.Popen([e2e.WEIR, "profile", "--modules-socket", self.socket, "faulty/nap 20000"],
                               stderr=subprocess.PIPE, text=True) as profile:
-            e2e.wait_for(lambda: self.ask("GET", "/v1/runs")[1]["runs"], 15, "its first run")
+            e2e.wait_for(lambda: self.ask("GET", "/v1/runs")[1]["runs"], "its first run")
             profile.send_signal(signal.SIGINT)
-            self.assertIn("interrupted", profile.communicate(timeout=30)[1])
+            self.assertIn("interrupted", profile.communicate(timeout=e2e.PATIENCE)[1])
             self.assertEqual(profile.returncode, 130)
         self.assertEqual(self.ask("GET", "/v1/runs")[1]["runs"], [])
 

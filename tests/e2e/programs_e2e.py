@@ -40,11 +40,11 @@ class Programs(e2e.WithNode):
     def launch(self, command, more=None):
         return self.tenants.start(command, {**self.node.environment(self.vgpu), **(more or {})})
 
-    def run_to_end(self, command, more=None, seconds=30):
+    def run_to_end(self, command, more=None, seconds=e2e.PATIENCE):
         return subprocess.run(command, capture_output=True, text=True, timeout=seconds, env=self.environment(more))
 
     def without_weir(self, command, more=None):
-        return subprocess.run(command, capture_output=True, text=True, timeout=30,
+        return subprocess.run(command, capture_output=True, text=True, timeout=e2e.PATIENCE,
                               env={**os.environ, **self.display.environment, **(more or {})})
 
     def totals(self):
@@ -54,9 +54,9 @@ class Programs(e2e.WithNode):
         return self.node.vgpu(self.vgpu)["processes"]
 
     def wait_gone(self):
-        e2e.wait_for(lambda: not self.processes(), 10, "nothing of it is attached")
+        e2e.wait_for(lambda: not self.processes(), "nothing of it is attached")
 
-    def check_running(self, programs=1, meter=None, seconds=20):
+    def check_running(self, programs=1, meter=None, seconds=e2e.PATIENCE):
         """Waits for frames from the expected number of processes, with the expected meter; returns the processes."""
         try:
             self.wait_frames(self.vgpu, 10, seconds)
@@ -66,7 +66,7 @@ class Programs(e2e.WithNode):
         def described():  # a process reports its renderer when its first frame is measured
             there = self.processes()
             return there if len(there) == programs and all(process["renderer"] for process in there) else None
-        processes = e2e.wait_for(described, 10, f"{programs} attached processes that say what they draw with")
+        processes = e2e.wait_for(described, f"{programs} attached processes that say what they draw with")
         for process in processes:
             self.assertIn(self.RENDERER, process["renderer"], process)
             self.assertIn(process["meter"], meter or (self.METER,), process)
@@ -146,7 +146,7 @@ class Starts(Programs):
                                       "sh", "-c", f"{WINDOWS} --frames 0; exit 5"])
         self.check_running()
         subprocess.run(["kill", "-TERM", *[str(p["pid"]) for p in self.processes()]], check=True)
-        self.assertEqual(program.wait(10), 5)
+        self.assertEqual(program.wait(e2e.PATIENCE), 5)
         self.wait_gone()
 
 
@@ -159,9 +159,9 @@ class Ends(Programs):
             if preloaded:
                 self.check_running()
             else:
-                e2e.wait_for(lambda p=program: e2e.worker_seconds(p.pid) > 0, 10, "it draws")
+                e2e.wait_for(lambda p=program: e2e.worker_seconds(p.pid) > 0, "it draws")
             program.terminate()
-            out, _ = program.communicate(timeout=10)
+            out, _ = program.communicate(timeout=e2e.PATIENCE)
             self.assertEqual((program.returncode, "frames" in out), (status, status == 0), f"preloaded: {preloaded}")
         self.wait_gone()
 
@@ -175,9 +175,9 @@ class Ends(Programs):
         program = self.launch([WINDOWS, "--frames", "0", "--term", "_exit"])
         self.check_running()
         self.assertEqual(self.node.call("POST", f"/v1/vgpus/{self.vgpu}/pause")[0], 200)
-        e2e.wait_for(lambda: self.node.vgpu(self.vgpu)["window"]["frames"] == 0, 10, "it waits")
+        e2e.wait_for(lambda: self.node.vgpu(self.vgpu)["window"]["frames"] == 0, "it waits")
         program.terminate()
-        self.assertEqual(program.wait(10), 9)
+        self.assertEqual(program.wait(e2e.PATIENCE), 9)
         self.wait_gone()
 
 
@@ -211,7 +211,7 @@ class BesideMangoHud(Programs):
     def test_its_launcher_around_ours(self):
         environment = {k: v for k, v in self.environment().items() if k not in ("LD_PRELOAD", "WEIR_ATTACH")}
         done = subprocess.run(["mangohud", e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--vgpu", self.vgpu, "--",
-                               WINDOWS, "--frames", "40"], capture_output=True, text=True, timeout=30,
+                               WINDOWS, "--frames", "40"], capture_output=True, text=True, timeout=e2e.PATIENCE,
                               env={**environment, "MANGOHUD_CONFIG": "no_display"})
         self.assertEqual(done.returncode, 0, done.stderr)
         self.wait_gone()

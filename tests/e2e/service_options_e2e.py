@@ -17,7 +17,8 @@ PROGRAMS = {**{name: os.path.join(e2e.BUILD, "lib/weir", name) for name in LIBRA
 
 
 def ask(name, *arguments):
-    return subprocess.run([PROGRAMS[name], *arguments], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
+    return subprocess.run([PROGRAMS[name], *arguments], capture_output=True, text=True, timeout=e2e.PATIENCE,
+                          stdin=subprocess.DEVNULL,
                           check=False)
 
 
@@ -98,11 +99,11 @@ class End(unittest.TestCase):
             self.running.append(parent)
             process, made = self.start(name, parent.pid)
             if made:
-                e2e.wait_for(lambda made=made: os.path.exists(made), 60, f"{name} is up")
+                e2e.wait_for(lambda made=made: os.path.exists(made), f"{name} is up")
             self.assertIsNone(process.poll(), name)
             parent.kill()
             parent.wait()
-            self.assertEqual(process.wait(60), 0, name)
+            self.assertEqual(process.wait(e2e.PATIENCE), 0, name)
             if made and os.path.exists(made):
                 os.remove(made)
 
@@ -110,7 +111,7 @@ class End(unittest.TestCase):
         for name in self.programs:
             parent = subprocess.Popen(["true"])
             parent.wait()
-            self.assertEqual(self.start(name, parent.pid)[0].wait(60), 0, name)
+            self.assertEqual(self.start(name, parent.pid)[0].wait(e2e.PATIENCE), 0, name)
 
     def test_on_a_signal(self):
         for name, (_, made) in self.programs.items():
@@ -118,9 +119,9 @@ class End(unittest.TestCase):
                 if not made:
                     continue
                 process, _ = self.start(name, os.getpid())
-                e2e.wait_for(lambda made=made: os.path.exists(made), 60, f"{name} is up")
+                e2e.wait_for(lambda made=made: os.path.exists(made), f"{name} is up")
                 process.send_signal(number)
-                self.assertEqual(process.wait(60), 0, (name, number))
+                self.assertEqual(process.wait(e2e.PATIENCE), 0, (name, number))
                 if os.path.exists(made):
                     os.remove(made)
 

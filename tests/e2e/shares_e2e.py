@@ -19,7 +19,7 @@ class Shares(emulated.WithEmulatedNode):
             self.node.create(name, weight=weight)
             started[name] = [self.start(command, name) for _ in range(2)]
         for name in started:
-            e2e.wait_for(lambda name=name: len(self.node.vgpu(name)["processes"]) == 2, 30, "both are attached")
+            e2e.wait_for(lambda name=name: len(self.node.vgpu(name)["processes"]) == 2, "both are attached")
             self.wait_frames(name)
         time.sleep(1)  # start-up is over; the rest is measured over a time span anyway
         return started
@@ -78,7 +78,7 @@ class Shares(emulated.WithEmulatedNode):
             self.node.create(name, weight=50)
         one = [self.start(e2e.PHONG, "one")]
         four = [self.start(e2e.PHONG, "four") for _ in range(4)]
-        e2e.wait_for(lambda: len(self.node.vgpu("four")["processes"]) == 4, 30, "four processes are attached")
+        e2e.wait_for(lambda: len(self.node.vgpu("four")["processes"]) == 4, "four processes are attached")
         for name in ("one", "four"):
             self.wait_frames(name, 20)
         programs = {f"p{i}": p for i, p in enumerate(one + four)}
@@ -99,7 +99,7 @@ class Caps(emulated.WithEmulatedNode):
         self.node.create("capped", cap=0.2)
         # Several programs, so that one of them waits at the gate even while a busy host does not schedule the others.
         programs = {f"p{i}": self.start(e2e.PHONG, "capped") for i in range(4)}
-        e2e.wait_for(lambda: len(self.node.vgpu("capped")["processes"]) == 4, 30, "four processes are attached")
+        e2e.wait_for(lambda: len(self.node.vgpu("capped")["processes"]) == 4, "four processes are attached")
         self.wait_frames("capped")
 
         def cap_holds(cap):

@@ -76,10 +76,10 @@ PartitionName=all Nodes=n1 Default=YES MaxTime=INFINITE State=UP
         self.started.start("munged", ["munged", "-F", "-f", "--socket", self.path("run/munge.sock"), "--key-file",
                                       self.path("run/munge.key"), "--pid-file", self.path("run/munged.pid"), "--log-file",
                                       self.path("munge.log"), "--seed-file", self.path("run/seed"), "--num-threads", "2"])
-        e2e.wait_for(lambda: os.path.exists(self.path("run/munge.sock")), 20, "munged listens")
+        e2e.wait_for(lambda: os.path.exists(self.path("run/munge.sock")), "munged listens")
         self.started.start("slurmctld", ["slurmctld", "-D", "-i"], self.environment)
         self.started.start("slurmd", ["slurmd", "-D", "-N", "n1"], self.environment)
-        e2e.wait_for(lambda: "idle" in self.run("sinfo", "-h", "-o", "%T", check=False), 60, "the node is idle")
+        e2e.wait_for(lambda: "idle" in self.run("sinfo", "-h", "-o", "%T", check=False), "the node is idle")
 
     def path(self, name):
         return os.path.join(self.folder.name, name)
@@ -143,12 +143,12 @@ class SlurmJobs(e2e.WithNode):
     def test_a_job_with_shares_is_a_tenant_and_another_is_not(self):
         self.weir("oversell", "strict")
         self.drive()
-        e2e.wait_for(lambda: self.free() == 8, 20, "the device is sold")
+        e2e.wait_for(lambda: self.free() == 8, "the device is sold")
         said = self.slurm.run("srun", "--gres=vgpu:2", "sh", "-c", "LD_PRELOAD= env; echo job=$SLURM_JOB_ID preload=$LD_PRELOAD")
         job = said.split("job=")[1].split()[0]
         self.assertIn(f"WEIR_ATTACH={self.node.run_dir}/vgpu/slurm-{job}.sock", said)
         self.assertIn("libweir-gl-preload.so", said.split("preload=")[1])
-        e2e.wait_for(lambda: not self.vgpus(), 10, "the vGPU ends with the job")
+        e2e.wait_for(lambda: not self.vgpus(), "the vGPU ends with the job")
         self.assertNotIn("WEIR_ATTACH", self.slurm.run("srun", "env"))
         self.slurm.run("sbatch", "--wait", "--gres=vgpu:1", "--output=" + self.slurm.path("batch"), "--wrap=env; srun env")
         with open(self.slurm.path("batch")) as said:
@@ -165,12 +165,12 @@ class SlurmJobs(e2e.WithNode):
     def test_three_jobs_share_one_device(self):
         self.weir("oversell", "strict")
         self.drive()
-        e2e.wait_for(lambda: self.free() == 8, 20, "the device is sold")
+        e2e.wait_for(lambda: self.free() == 8, "the device is sold")
         for shares, program in ((1, e2e.PHONG), (2, e2e.BUMP), (5, e2e.TEXTURE)):
             self.srun(f"--gres=vgpu:{shares}", *program)
-        e2e.wait_for(lambda: len(self.slurm.jobs("RUNNING")) == 3, 20, "three jobs run")
+        e2e.wait_for(lambda: len(self.slurm.jobs("RUNNING")) == 3, "three jobs run")
         caps = {name: v["settings"]["cap"] for name, v in e2e.wait_for(
-            lambda: len(self.vgpus()) == 3 and self.vgpus(), 20, "each has its vGPU").items()}
+            lambda: len(self.vgpus()) == 3 and self.vgpus(), "each has its vGPU").items()}
         self.assertEqual(sorted(caps.values()), [0.125, 0.25, 0.625])
         for name in caps:
             self.wait_frames(name)
@@ -184,22 +184,22 @@ class SlurmJobs(e2e.WithNode):
 
         # A fourth job waits until the node sells more than the device.
         self.srun("--gres=vgpu:2", *e2e.PHONG)
-        e2e.wait_for(lambda: len(self.slurm.jobs("PENDING")) == 1, 10, "a fourth waits")
+        e2e.wait_for(lambda: len(self.slurm.jobs("PENDING")) == 1, "a fourth waits")
         self.assertEqual(self.free(), 0)
         self.weir("oversell", "static", "--ratio", "1.5")
         seconds = engines.took(lambda: self.free() > 0 or not self.slurm.jobs("PENDING"), 10, "overselling raises what is sold")
         engines.figure(f"slurm: overselling raised what Slurm grants after {seconds:.2f} s")
         seconds += engines.took(lambda: len(self.slurm.jobs("RUNNING")) == 4, 20, "it starts")
         engines.figure(f"slurm: the job that waited ran after {seconds:.2f} s")
-        e2e.wait_for(lambda: len(self.vgpus()) == 4, 20, "and has its vGPU")
+        e2e.wait_for(lambda: len(self.vgpus()) == 4, "and has its vGPU")
 
         # The node sells less: running jobs continue, and no new job starts.
-        e2e.wait_for(lambda: self.free() == 2, 10, "two shares are left")
+        e2e.wait_for(lambda: self.free() == 2, "two shares are left")
         self.weir("vgpu", "create", "local", "--cap", "25%")
         seconds = engines.took(lambda: self.free() == 0, 10, "what was bought elsewhere isn't sold")
         engines.figure(f"slurm: lowering reached Slurm after {seconds:.2f} s")
         self.srun("--gres=vgpu:1", "true")
-        e2e.wait_for(lambda: len(self.slurm.jobs("PENDING")) == 1, 10, "a fifth waits")
+        e2e.wait_for(lambda: len(self.slurm.jobs("PENDING")) == 1, "a fifth waits")
         time.sleep(3)  # the scheduler checks every second
         self.assertEqual((len(self.slurm.jobs("RUNNING")), len(self.slurm.jobs("PENDING"))), (4, 1))
         self.assertEqual(len(self.vgpus()), 4)
@@ -209,14 +209,14 @@ class SlurmJobs(e2e.WithNode):
         self.slurm.run("scancel", gone)
         seconds = engines.took(lambda: f"slurm-{gone}" not in self.vgpus(), 20, "its vGPU goes with it")
         engines.figure(f"slurm: the vGPU of a cancelled job was removed after {seconds:.2f} s")
-        e2e.wait_for(lambda: not self.slurm.jobs("PENDING"), 20, "and the one that waited begins")
+        e2e.wait_for(lambda: not self.slurm.jobs("PENDING"), "and the one that waited begins")
 
     def test_a_restarted_driver_finds_its_jobs(self):
         self.weir("oversell", "strict")
         driver = self.drive()
-        e2e.wait_for(lambda: self.free() == 8, 20, "the device is sold")
+        e2e.wait_for(lambda: self.free() == 8, "the device is sold")
         self.srun("--gres=vgpu:3", *e2e.PHONG)
-        name = next(iter(e2e.wait_for(self.vgpus, 20, "it has its vGPU")))
+        name = next(iter(e2e.wait_for(self.vgpus, "it has its vGPU")))
         self.wait_frames(name)
         driver.send_signal(signal.SIGKILL)
         driver.wait()
@@ -225,7 +225,7 @@ class SlurmJobs(e2e.WithNode):
         time.sleep(1)  # several checks of the scheduler
         self.assertEqual(list(self.vgpus()), [name])
         self.slurm.run("scancel", name.split("-")[1])
-        e2e.wait_for(lambda: not self.vgpus(), 20, "it goes with its job")
+        e2e.wait_for(lambda: not self.vgpus(), "it goes with its job")
 
 
 if __name__ == "__main__":

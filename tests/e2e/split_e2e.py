@@ -27,7 +27,7 @@ def peer_node(test):
     test.addCleanup(node.close)
     node.create("parts")
     path = os.path.join(node.run_dir, "portal-plain.port")
-    return node, e2e.wait_for(lambda: text_of(path), 20, "the peer's portal listens")
+    return node, e2e.wait_for(lambda: text_of(path), "the peer's portal listens")
 
 
 class TwoNodesOneKernel(Products, unittest.TestCase):
@@ -45,7 +45,7 @@ class TwoNodesOneKernel(Products, unittest.TestCase):
         self.here.create("small", memory_min_bytes=SLOT, memory_max_bytes=SLOT, partition="always")
         self.here.create("large", memory_min_bytes=SLOT, memory_max_bytes=2 * SLOT, partition="never")
         for i in range(self.PEERS):
-            e2e.wait_for(lambda: os.path.exists(os.path.join(self.here.run_dir, f"peer-{i}.sock")), 20, "the relay listens")
+            e2e.wait_for(lambda: os.path.exists(os.path.join(self.here.run_dir, f"peer-{i}.sock")), "the relay listens")
         self.programs = []
         self.addCleanup(e2e.end_all, self.programs)
 
@@ -70,7 +70,7 @@ class TwoNodesOneKernel(Products, unittest.TestCase):
     def test_parts_of_a_dead_peer_are_repeated(self):
         whole = self.sum_of(self.start("large", *TOO_LARGE))
         process = self.start("small", *TOO_LARGE, str(ROUNDS))
-        e2e.wait_for(lambda: self.computed_there() > 0, 60, "the peer computes")
+        e2e.wait_for(lambda: self.computed_there() > 0, "the peer computes")
         self.kill_peer()
         self.assertEqual(self.sum_of(process), whole)
         self.assertIn("no parts on other nodes", self.here.log_text())
@@ -118,7 +118,7 @@ class Soak(TwoNodesOneKernel):
             self.there.arguments = ("--listen-plain", f"127.0.0.1:{self.port}", "--quiet")
             self.there.start()
             relay = lambda: self.sum_of(self.start("small", *TOO_LARGE)) and self.computed_there() > 0
-            e2e.wait_for(relay, 60, "the peer is used again")
+            e2e.wait_for(relay, "the peer is used again")
         print(f"peer killed 20 times, {lost} times while it had a part; every result right")
         self.assertGreater(lost, 5)
 

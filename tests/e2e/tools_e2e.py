@@ -74,7 +74,7 @@ class Tools(e2e.WithNode):
                               timeout=timeout, env=self.environment(**more))
 
     def assert_ended(self, pid):
-        e2e.wait_for(lambda: not os.path.exists(f"/proc/{pid}"), 10, f"process {pid} has ended")
+        e2e.wait_for(lambda: not os.path.exists(f"/proc/{pid}"), f"process {pid} has ended")
 
 
 class Record(Tools):
@@ -105,7 +105,7 @@ class Record(Tools):
         self.assertEqual(trace.processes[0][:3], (pid, "glxgears", "gl"))
         self.assertIsNotNone(trace.until_ns)
         self.assert_ended(pid)
-        e2e.wait_for(lambda: not self.node.get("/v1/vgpus")["vgpus"], 10, "its vGPU is gone")
+        e2e.wait_for(lambda: not self.node.get("/v1/vgpus")["vgpus"], "its vGPU is gone")
 
     def test_a_vgpu_is_recorded_until_ctrl_c(self):
         self.node.create("game")
@@ -114,9 +114,9 @@ class Record(Tools):
         path = self.path("game.csv")
         recorder = subprocess.Popen([e2e.WEIR, "--run-dir", self.node.run_dir, "record", "game", "--out", path],
                                     stdout=subprocess.PIPE, text=True)
-        e2e.wait_for(lambda: os.path.exists(path) and os.path.getsize(path) > 10_000, 20, "rows are written")
+        e2e.wait_for(lambda: os.path.exists(path) and os.path.getsize(path) > 10_000, "rows are written")
         recorder.send_signal(signal.SIGINT)
-        text = recorder.communicate(timeout=20)[0]
+        text = recorder.communicate(timeout=e2e.PATIENCE)[0]
         self.assertEqual(recorder.returncode, 0, text)
         self.assertIn("1 % low, integral", text)
         with open(path) as rows:
@@ -277,7 +277,7 @@ class Top(Tools):
             nonlocal text
             text += self.read_for(fd, 0.5)
             return re.search(r"\d/60 fps [✓✗]", "\n".join(self.last_picture(text)))
-        e2e.wait_for(shows_a_verdict, 30, "the promise is compared with what the program got")
+        e2e.wait_for(shows_a_verdict, "the promise is compared with what the program got")
         picture = self.last_picture(text)
         self.assertIn("game", "\n".join(picture))
         self.assertTrue(all(len(line) <= 80 for line in picture), picture)
@@ -287,7 +287,7 @@ class Top(Tools):
         self.assertIn("PROGRAMS", "\n".join(wide))
         self.assertTrue(any("▁" in line or "█" in line for line in wide), wide)
         os.write(fd, b"xq")
-        self.assertEqual(process.wait(10), 0)
+        self.assertEqual(process.wait(e2e.PATIENCE), 0)
         self.assertIn("\x1b[?1049l", self.read_for(fd, 0.5))
 
     def test_plain_terminals_get_plain_letters_and_no_colour(self):
@@ -295,7 +295,7 @@ class Top(Tools):
         process, fd = self.in_a_terminal(120, 24, LC_ALL="C", NO_COLOR="1")
         text = self.read_for(fd, 1.5)
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(10), 0)
+        self.assertEqual(process.wait(e2e.PATIENCE), 0)
         self.assertTrue(text.isascii(), text)
         self.assertNotIn("\x1b[1m", text)
 

@@ -71,7 +71,7 @@ class Killed(Charges):
                     killer.order(str(pid))
                     self.assertEqual(killer.says(), "killed")
                     kills += 1
-                    e2e.wait_for(lambda: pid not in self.node.used_ns(), 20, "it has left the device")
+                    e2e.wait_for(lambda: pid not in self.node.used_ns(), "it has left the device")
             time.sleep(0.01)
         span = time.monotonic() - start
         self.check("looping", self.used() - begun, charged, span, CAP, f"{kills} kills")

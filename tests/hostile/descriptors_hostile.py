@@ -19,7 +19,7 @@ class NodeWithFewFiles(e2e.Node):
         self.process = subprocess.Popen(
             [e2e.WEIR, "serve", "--run-dir", self.run_dir, "--state-dir", self.state_dir, *self.arguments],
             stderr=self.log, stdout=self.log, preexec_fn=few)
-        e2e.wait_for(self.answers, 10, "the daemon answers")
+        e2e.wait_for(self.answers, "the daemon answers")
         return self
 
 
@@ -41,7 +41,7 @@ class Descriptors(hostile.Hostile):
         # Connections without data take the last descriptors.
         attackers.append(self.attack(TENANT, "silent", 40, hog))
         attackers[1].says()
-        e2e.wait_for(lambda: "can't attach for now" in self.node.log_text(), 20, "the daemon says that it has no descriptors")
+        e2e.wait_for(lambda: "can't attach for now" in self.node.log_text(), "the daemon says that it has no descriptors")
         # A listener that stays readable must not keep the daemon busy.
         busy, start = hostile.cpu_seconds(self.node.process.pid), time.monotonic()
         time.sleep(3)
@@ -52,7 +52,7 @@ class Descriptors(hostile.Hostile):
         self.wait_busy("victim")  # it is charged and passes the gate as before
         for attacker in attackers:
             attacker.close()
-        e2e.wait_for(lambda: not self.node.vgpu("hog")["processes"], 20, "those who left are forgotten")
+        e2e.wait_for(lambda: not self.node.vgpu("hog")["processes"], "those who left are forgotten")
         self.finds_its_device("victim")
         self.daemon_is_well()
 

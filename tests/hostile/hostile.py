@@ -64,7 +64,7 @@ class Attacker:
     def says(self):
         line = self.process.stdout.readline().strip()
         if not line:
-            raise AssertionError(f"the attacker ended with {self.process.wait(10)}")
+            raise AssertionError(f"the attacker ended with {self.process.wait(e2e.PATIENCE)}")
         return line
 
     def order(self, line):
@@ -78,7 +78,7 @@ class Attacker:
             except BrokenPipeError:
                 pass
         try:
-            self.process.wait(10)
+            self.process.wait(e2e.PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

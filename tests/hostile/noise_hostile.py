@@ -43,7 +43,7 @@ class Noise(hostile.Hostile):
             except FileNotFoundError:
                 return ""
 
-        return int(e2e.wait_for(read, 20, f"{path} has a port"))
+        return int(e2e.wait_for(read, f"{path} has a port"))
 
     def manager(self):
         """A manager without a token, and its port."""
@@ -57,7 +57,7 @@ class Noise(hostile.Hostile):
 
     def manager_answers(self, port):
         done = subprocess.run([e2e.WEIR, "cluster", "status", "--manager", f"127.0.0.1:{port}"], capture_output=True, text=True,
-                              timeout=30, check=False)
+                              timeout=e2e.PATIENCE, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_random_bytes_into_every_socket_and_port_end_no_process(self):
@@ -66,7 +66,7 @@ class Noise(hostile.Hostile):
         self.finds_its_device("victim")
         manager, manager_port = self.manager()
         ports = [manager_port] + [self.port(os.path.join(self.node.run_dir, name)) for name in ("portal.port", "portal-plain.port")]
-        e2e.wait_for(lambda: os.path.exists(self.guest), 20, "the guest's portal listens")
+        e2e.wait_for(lambda: os.path.exists(self.guest), "the guest's portal listens")
         places = self.sockets() + [self.guest] + [f"tcp:{port}" for port in ports]
         victim = self.start([hostile.LOOP, "600", "65536", "200", "4"], "victim")
         self.wait_busy("victim")

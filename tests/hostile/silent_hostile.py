@@ -40,7 +40,7 @@ class Silent(hostile.Hostile):
         attacker.says()
         self.finds_its_device("victim")
         program = self.start(hostile_loop(2), "victim")
-        self.assertEqual(program.wait(40), 0)
+        self.assertEqual(program.wait(e2e.PATIENCE), 0)
         self.assertGreater(self.node.vgpu("victim")["totals"]["gpu_ns"], 0, "it passed its gate")
 
 

@@ -66,7 +66,7 @@ class NodeOfTheUnit(e2e.Node):
         self.process = subprocess.Popen(
             ["setpriv", "--bounding-set", bounds, "--no-new-privs", e2e.WEIR, "serve", "--run-dir", self.run_dir, "--state-dir",
              self.state_dir, *self.arguments], stderr=self.log, stdout=self.log)
-        e2e.wait_for(self.answers, 10, "the daemon answers")
+        e2e.wait_for(self.answers, "the daemon answers")
         return self
 
 
@@ -86,11 +86,11 @@ class Unit(hostile.Hostile):
         executor = executors_of(self.node, "mine")[0]
         # The daemon accepts the executor's memory statistics, and so does the next daemon, which finds the executor's
         # pid and start time in the run folder.
-        e2e.wait_for(lambda: self.node.vgpu("mine")["memory"]["made_bytes"] > 0, 20, "its books are read")
+        e2e.wait_for(lambda: self.node.vgpu("mine")["memory"]["made_bytes"] > 0, "its books are read")
         self.node.kill()
         self.node.start()  # this daemon did not start the executor
-        e2e.wait_for(lambda: executor in executors_of(self.node, "mine"), 20, "the executor is back")
-        e2e.wait_for(lambda: self.node.vgpu("mine")["memory"]["made_bytes"] > 0, 20, "its books are read by the next daemon")
+        e2e.wait_for(lambda: executor in executors_of(self.node, "mine"), "the executor is back")
+        e2e.wait_for(lambda: self.node.vgpu("mine")["memory"]["made_bytes"] > 0, "its books are read by the next daemon")
         self.wait_busy("mine")
         self.assertIsNone(program.poll())
         status, body = self.node.call("DELETE", "/v1/vgpus/mine?force=true")

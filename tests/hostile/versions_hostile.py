@@ -99,7 +99,7 @@ class Versions(hostile.Hostile):
             except (FileNotFoundError, ValueError):
                 return 0
 
-        portal = e2e.wait_for(port, 20, "the portal listens")
+        portal = e2e.wait_for(port, "the portal listens")
         for version in (1, 2, 3, 65535):
             welcome = self.network_answer(portal, network_hello(version))
             self.assertEqual(welcome[24:28], b"WNT1", version)
@@ -107,7 +107,7 @@ class Versions(hostile.Hostile):
         self.assertEqual(self.network_answer(portal, network_hello(0)), "closed")
 
         # A virtual machine's port.
-        e2e.wait_for(lambda: os.path.exists(self.guest), 20, "the guest's portal listens")
+        e2e.wait_for(lambda: os.path.exists(self.guest), "the guest's portal listens")
         for version in (0, 1, 2, 65535):
             self.answer(self.guest, port_hello(version), "stream")
 

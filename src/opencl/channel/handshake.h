@@ -10,8 +10,8 @@
 
 namespace weir::opencl {
 
-// Long, because an executor may have to start and load a compiler
-inline constexpr Duration kHandshakeWait = seconds(10);
+// Long, because an executor may have to start and load a compiler on a machine that is busy with other work
+inline constexpr Duration kHandshakeWait = seconds(60);
 
 /// The program name that an executor uses when it sends parts of its clients' launches to other executors; the daemon's
 /// relays use it on its behalf. Launches from a client of this name are not divided among other executors again.
