@@ -22,6 +22,7 @@ Manager::Manager(boost::asio::io_context& loop, StateStore& store, modules::Modu
       options_(std::move(options)),
       fatal_(std::move(fatal)),
       why_not_("it has just been started"),
+      replies_(loop),
       timer_(loop),
       blob_keeper_(loop, blobs_, options_.keep_blobs, [this] { return NamedBlobs(); }),
       blob_worker_(loop, blobs_) {
@@ -94,9 +95,7 @@ void Manager::StepDown(const std::string& leader, const std::string& why) {
   writer_.reset();
   engine_.reset();
   inspections_.clear();
-  std::list<Waiter> waiters;
-  waiters.swap(waiters_);
-  for (const Waiter& waiter : waiters) waiter.respond(NotLeading());
+  replies_.SendAll(NotLeading());
 }
 
 void Manager::SendWrites(engine::ClusterActions& actions) {
@@ -108,25 +107,13 @@ void Manager::SendWrites(engine::ClusterActions& actions) {
 Status Manager::Step(const engine::ClusterEvent& event, engine::ClusterActions& actions) {
   WEIR_TRY_STATUS(engine_->Step(platform::Now(), event, actions));
   SendWrites(actions);
-  AnswerWaiters();
+  replies_.SendDue();
   ArmTimer();
   return Ok();
 }
 
-void Manager::AnswerWaiters() {
-  const Instant now = platform::Now();
-  std::list<Waiter> due;
-  for (auto at = waiters_.begin(); at != waiters_.end();) {
-    const auto next = std::next(at);
-    if (at->due() || now >= at->at_the_latest) due.splice(due.end(), waiters_, at);
-    at = next;
-  }
-  for (const Waiter& waiter : due) waiter.respond(waiter.answer());
-}
-
 void Manager::ArmTimer() {
-  Instant next = engine_->LookAgain();
-  for (const Waiter& waiter : waiters_) next = std::min(next, waiter.at_the_latest);
+  const Instant next = engine_->LookAgain();
   if (next == core::kNever) return;
   timer_.expires_after(std::max(next - platform::Now(), Duration(milliseconds(1))));
   timer_.async_wait([this, alive = std::weak_ptr(alive_)](const boost::system::error_code& error) {
@@ -136,18 +123,11 @@ void Manager::ArmTimer() {
   });
 }
 
-void Manager::Wait(std::function<bool()> due, std::function<http::Reply()> answer, http::Respond respond,
-                   Duration at_most) {
-  if (due()) return respond(answer());
-  waiters_.push_back({std::move(due), std::move(answer), std::move(respond), platform::Now() + at_most});
-  ArmTimer();
-}
-
 void Manager::WhenConfirmed(std::function<http::Reply()> answer, http::Respond respond) {
   constexpr Duration kConfirmedMax = seconds(20);  // longer than the writer's limit, after which it gives up the lead
   const std::uint64_t sequence = engine_->sequence();
   const auto confirmed = [this, sequence] { return engine_->confirmed() >= sequence; };
-  Wait(
+  replies_.Hold(
       confirmed, [this, confirmed, answer = std::move(answer)] { return confirmed() ? answer() : NotLeading(); },
       std::move(respond), kConfirmedMax);
 }

@@ -14,6 +14,7 @@
 #include "cluster/state_store.h"
 #include "cluster/state_threads.h"
 #include "engine/cluster_engine.h"
+#include "http/held_replies.h"
 #include "http/server.h"
 #include "modules/blob_keeper.h"
 #include "modules/blob_worker.h"
@@ -45,14 +46,6 @@ class Manager {
   [[nodiscard]] std::optional<http::Reply> Refusal(const http::Request& head) const;
 
  private:
-  /// A request whose reply is not due yet.
-  struct Waiter {
-    std::function<bool()> due;
-    std::function<http::Reply()> answer;
-    http::Respond respond;
-    Instant at_the_latest;
-  };
-
   /// A module that a node inspects: a manager runs no native code.
   struct Inspection {
     std::string name, blob;  // of the module
@@ -68,9 +61,7 @@ class Manager {
   /// Handles one event, sends its writes, and answers the requests that are now due.
   Status Step(const engine::ClusterEvent& event, engine::ClusterActions& actions);
   void SendWrites(engine::ClusterActions& actions);
-  void AnswerWaiters();
   void ArmTimer();
-  void Wait(std::function<bool()> due, std::function<http::Reply()> answer, http::Respond respond, Duration at_most);
   /// Answers once all changes decided so far are stored.
   void WhenConfirmed(std::function<http::Reply()> answer, http::Respond respond);
 
@@ -105,7 +96,7 @@ class Manager {
   std::string leader_;  // address of another leader; empty: none is known
   std::string why_not_;
   std::uint64_t led_ = 0;  // how often this manager has taken the lead
-  std::list<Waiter> waiters_;
+  http::HeldReplies replies_;
   std::list<std::shared_ptr<Inspection>> inspections_;
   boost::asio::steady_timer timer_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

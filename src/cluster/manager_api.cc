@@ -125,19 +125,20 @@ void Manager::Inspect(const std::string& name, const std::string& blob, http::Re
   inspection->name = name;
   inspection->blob = blob;
   inspections_.push_back(inspection);
-  Wait([this, inspection] { return inspection->outcome && engine_->confirmed() >= inspection->sequence; },
-       [this, inspection, name]() -> http::Reply {
-         inspections_.remove(inspection);
-         if (!inspection->outcome)
-           return http::ErrorReply(Fail(Errc::kTimeout, "no node has reported the module's kernels: try again"));
-         if (!*inspection->outcome) return ErrorOf(*inspection->outcome);
-         const auto module = engine_->modules().find(name);
-         if (module == engine_->modules().end())
-           return http::ErrorReply(Fail(Errc::kNotFound, fmt::format("module {} was removed meanwhile", name)));
-         return http::JsonReply(JsonOf(module->second));
-       },
-       std::move(respond), kInspectMax);
-  AnswerWaiters();  // one of them may be a node that waits for work
+  replies_.Hold(
+      [this, inspection] { return inspection->outcome && engine_->confirmed() >= inspection->sequence; },
+      [this, inspection, name]() -> http::Reply {
+        inspections_.remove(inspection);
+        if (!inspection->outcome)
+          return http::ErrorReply(Fail(Errc::kTimeout, "no node has reported the module's kernels: try again"));
+        if (!*inspection->outcome) return ErrorOf(*inspection->outcome);
+        const auto module = engine_->modules().find(name);
+        if (module == engine_->modules().end())
+          return http::ErrorReply(Fail(Errc::kNotFound, fmt::format("module {} was removed meanwhile", name)));
+        return http::JsonReply(JsonOf(module->second));
+      },
+      std::move(respond), kInspectMax);
+  replies_.SendDue();  // one of them may be a node that waits for work
 }
 
 void Manager::Inspected(const std::string& name, const http::Request& request, const http::Respond& respond) {
@@ -163,7 +164,7 @@ void Manager::Inspected(const std::string& name, const http::Request& request, c
     inspection->outcome = Step(engine::SetModule{{inspection->name, inspection->blob, std::move(*kernels)}}, actions);
     inspection->sequence = engine_->sequence();
   }
-  AnswerWaiters();
+  replies_.SendDue();
   respond(http::JsonReply({{"blob", blob}}));
 }
 
@@ -189,7 +190,7 @@ void Manager::HandleRuns(const http::Request& request, const std::string& id, ht
   }
   const auto wait_ms = http::QueryNumber(request.query, "wait_ms", 0);
   if (!wait_ms) return respond(http::ErrorReply(wait_ms.error()));
-  Wait(
+  replies_.Hold(
       [this, id] {
         const engine::ClusterRun* run = engine_->FindRun(id);
         return run == nullptr || run->ended();
@@ -224,31 +225,32 @@ void Manager::Work(const std::string& name, const http::Request& request, http::
   if (!session || !wait_ms) return respond(http::ErrorReply(session ? wait_ms.error() : session.error()));
   engine::ClusterActions actions;
   if (const Status status = Step(engine::NodeHeard{name, *session}, actions); !status) return respond(ErrorOf(status));
-  Wait([this, name,
-        id = *session] { return engine_->HasWork(name) || HasInspection() || !engine_->IsSession(name, id); },
-       [this, name, id = *session]() -> http::Reply {
-         engine::ClusterActions taken;
-         const Status status = engine_->Step(platform::Now(), engine::TakeWork{name, id}, taken);
-         if (!status) return ErrorOf(status);
-         ordered_json body{
-             {"start", ordered_json::array()}, {"drop", ordered_json::array()}, {"inspect", ordered_json::array()}};
-         const Instant now = platform::Now();
-         for (const auto& inspection : inspections_) {
-           if (inspection->outcome || now - inspection->given < kInspectAgainAfter) continue;
-           inspection->given = now;
-           body["inspect"].push_back(inspection->blob);
-         }
-         for (const engine::ClusterRun& run : taken.work.start) {
-           ordered_json each = JsonOf(run.Attempt());
-           each["id"] = run.id;
-           each["run"] = JsonOf(run.request);
-           each["run"]["device"] = run.device;
-           body["start"].push_back(std::move(each));
-         }
-         for (const engine::RunAttempt attempt : taken.work.drop) body["drop"].push_back(JsonOf(attempt));
-         return http::JsonReply(body);
-       },
-       std::move(respond), milliseconds(std::min(*wait_ms, kWorkWaitMsMax)));
+  replies_.Hold([this, name,
+                 id = *session] { return engine_->HasWork(name) || HasInspection() || !engine_->IsSession(name, id); },
+                [this, name, id = *session]() -> http::Reply {
+                  engine::ClusterActions taken;
+                  const Status status = engine_->Step(platform::Now(), engine::TakeWork{name, id}, taken);
+                  if (!status) return ErrorOf(status);
+                  ordered_json body{{"start", ordered_json::array()},
+                                    {"drop", ordered_json::array()},
+                                    {"inspect", ordered_json::array()}};
+                  const Instant now = platform::Now();
+                  for (const auto& inspection : inspections_) {
+                    if (inspection->outcome || now - inspection->given < kInspectAgainAfter) continue;
+                    inspection->given = now;
+                    body["inspect"].push_back(inspection->blob);
+                  }
+                  for (const engine::ClusterRun& run : taken.work.start) {
+                    ordered_json each = JsonOf(run.Attempt());
+                    each["id"] = run.id;
+                    each["run"] = JsonOf(run.request);
+                    each["run"]["device"] = run.device;
+                    body["start"].push_back(std::move(each));
+                  }
+                  for (const engine::RunAttempt attempt : taken.work.drop) body["drop"].push_back(JsonOf(attempt));
+                  return http::JsonReply(body);
+                },
+                std::move(respond), milliseconds(std::min(*wait_ms, kWorkWaitMsMax)));
 }
 
 void Manager::Parts(const std::string& name, const http::Request& request, const http::Respond& respond) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "http/held_replies.h"
 #include "http/server.h"
 #include "modules/blob_keeper.h"
 #include "modules/blob_worker.h"
@@ -71,11 +72,6 @@ class Service {
     std::unique_ptr<boost::asio::steady_timer> deadline;
     http::Respond respond;  // empty: already answered
   };
-  struct Waiter {
-    std::string run{};
-    http::Respond respond{};
-    std::unique_ptr<boost::asio::steady_timer> timer{};
-  };
 
   Service(boost::asio::io_context& loop, ModuleStore store, std::unique_ptr<core::Placement> placement,
           ServiceOptions options);
@@ -105,7 +101,6 @@ class Service {
   void HandleModule(const http::Request& request, const std::string& name, http::Respond respond);
   void HandleRun(const http::Request& request, const std::string& id, http::Respond respond);
   Result<http::Reply> PutRun(const http::Request& request, const std::string& id);
-  void AnswerWaiters(const std::string& run);
 
   boost::asio::io_context& loop_;
   const ModuleStore store_;
@@ -117,8 +112,8 @@ class Service {
   std::set<std::string> dropped_;  // blobs that are no longer registered but still used by runs
   // Keyed by a number, so that an expired timer notices when its entry has been removed.
   std::map<std::uint64_t, Inspection> inspections_;
-  std::map<std::uint64_t, Waiter> waiters_;
   std::uint64_t last_number_ = 0;
+  http::HeldReplies replies_;
   boost::asio::steady_timer deadline_;
   std::unique_ptr<BlobKeeper> keeper_;
   Reports reports_;

@@ -33,6 +33,7 @@ Service::Service(boost::asio::io_context& loop, ModuleStore store, std::unique_p
       blobs_(loop, store_),
       options_(std::move(options)),
       book_(std::move(placement)),
+      replies_(loop),
       deadline_(loop) {}
 
 Service::~Service() = default;
@@ -187,7 +188,7 @@ void Service::HandleRun(const http::Request& request, const std::string& id, htt
     const std::string blob = run->spec.blob;
     std::vector<BookAction> actions;
     book_.Remove(id, platform::Now(), actions);
-    AnswerWaiters(id);
+    replies_.SendDue();
     Apply(actions);
     ForgetDropped(blob);
     return respond(http::JsonReply({{"removed", id}}));
@@ -196,34 +197,17 @@ void Service::HandleRun(const http::Request& request, const std::string& id, htt
   if (wait && *wait > kWaitMsMax)
     wait = Fail(Errc::kInvalidArgument, fmt::format("wait_ms: {} is over {}", *wait, kWaitMsMax));
   if (!wait) return respond(http::ErrorReply(wait.error()));
-  if (run->over() || *wait == 0) return respond(http::JsonReply(ToJson(*run, platform::Now())));
-  const std::uint64_t number = ++last_number_;
-  Waiter& waiter = waiters_[number];
-  waiter = {.run = id,
-            .respond = std::move(respond),
-            .timer = std::make_unique<boost::asio::steady_timer>(loop_, milliseconds(*wait))};
-  waiter.timer->async_wait([this, number](const boost::system::error_code& error) {
-    const auto found = waiters_.find(number);
-    if (error || found == waiters_.end()) return;
-    const Waiter over = std::move(found->second);
-    waiters_.erase(found);
-    if (const Run* then = book_.Find(over.run); then != nullptr)
-      over.respond(http::JsonReply(ToJson(*then, platform::Now())));
-  });
-}
-
-void Service::AnswerWaiters(const std::string& id) {
-  const Run* run = book_.Find(id);
-  for (auto at = waiters_.begin(); at != waiters_.end();) {
-    if (at->second.run != id) {
-      ++at;
-      continue;
-    }
-    const Waiter over = std::move(at->second);
-    at = waiters_.erase(at);
-    over.respond(run != nullptr ? http::JsonReply(ToJson(*run, platform::Now()))
-                                : http::ErrorReply(Fail(Errc::kNotFound, "run '" + id + "' was removed")));
-  }
+  replies_.Hold(
+      [this, id] {
+        const Run* then = book_.Find(id);
+        return then == nullptr || then->over();
+      },
+      [this, id] {
+        const Run* then = book_.Find(id);
+        return then != nullptr ? http::JsonReply(ToJson(*then, platform::Now()))
+                               : http::ErrorReply(Fail(Errc::kNotFound, "run '" + id + "' was removed"));
+      },
+      std::move(respond), milliseconds(*wait));
 }
 
 }  // namespace weir::modules

@@ -247,7 +247,7 @@ void Service::OnOver(core::RunId number) {
   const Run* run = book_.Find(number);
   if (run == nullptr) return;
   ForgetDropped(run->spec.blob);
-  AnswerWaiters(run->id);
+  replies_.SendDue();
   if (reports_.run_ended) reports_.run_ended(*run);
 }
 

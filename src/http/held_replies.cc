@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "http/held_replies.h"
+
+#include <algorithm>
+
+namespace weir::http {
+
+void HeldReplies::Hold(std::function<bool()> due, std::function<Reply()> reply, Respond respond, Duration at_most) {
+  if (at_most <= Duration{0} || due()) return respond(reply());
+  held_.push_back({std::move(due), std::move(reply), std::move(respond), Clock::now() + at_most});
+  ArmTimer();
+}
+
+void HeldReplies::SendDue() {
+  const Clock::time_point now = Clock::now();
+  std::list<Held> due;
+  for (auto at = held_.begin(); at != held_.end();) {
+    const auto next = std::next(at);
+    if (now >= at->at_the_latest || at->due()) due.splice(due.end(), held_, at);
+    at = next;
+  }
+  for (const Held& held : due) held.respond(held.reply());
+  ArmTimer();
+}
+
+void HeldReplies::SendAll(const Reply& reply) {
+  std::list<Held> all;
+  all.swap(held_);
+  for (const Held& held : all) held.respond(reply);
+}
+
+void HeldReplies::ArmTimer() {
+  const auto first = std::ranges::min_element(held_, {}, &Held::at_the_latest);
+  if (first == held_.end()) {
+    timer_.cancel();
+    return;
+  }
+  timer_.expires_at(first->at_the_latest);
+  timer_.async_wait([this, alive = std::weak_ptr(alive_)](const boost::system::error_code& error) {
+    if (!error && !alive.expired()) SendDue();
+  });
+}
+
+}  // namespace weir::http

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Long polling: replies that are held until they are due or until a time limit is over.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <functional>
+#include <list>
+
+#include "base/units.h"
+#include "http/message.h"
+#include "http/server.h"
+
+namespace weir::http {
+
+/// Belongs to the loop's thread. A reply that is still held when this object is destroyed is never sent; its server
+/// answers with status 500.
+class HeldReplies {
+ public:
+  explicit HeldReplies(boost::asio::io_context& loop) : timer_(loop) {}
+  HeldReplies(const HeldReplies&) = delete;
+  HeldReplies& operator=(const HeldReplies&) = delete;
+
+  /// Sends `reply()` at once if `due()`, else from the SendDue that finds it due, or after `at_most`.
+  void Hold(std::function<bool()> due, std::function<Reply()> reply, Respond respond, Duration at_most);
+  /// Sends the replies that are due. The owner calls it after each change.
+  void SendDue();
+  /// Sends this reply in place of all that are held: the owner can't give them any more.
+  void SendAll(const Reply& reply);
+  [[nodiscard]] std::size_t size() const { return held_.size(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Held {
+    std::function<bool()> due;
+    std::function<Reply()> reply;
+    Respond respond;
+    Clock::time_point at_the_latest;
+  };
+  void ArmTimer();
+
+  std::list<Held> held_;
+  boost::asio::steady_timer timer_;
+  // The handler of a timer that has expired runs even if the timer is destroyed before.
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace weir::http
