@@ -232,7 +232,8 @@ void Node::Drain(Tenancy& tenancy) {
                             .took = Duration{frame.end_ns - frame.submit_ns},
                             .predicted = Duration{frame.predicted_ns},
                             .loop = std::uint64_t{static_cast<std::uint32_t>(frame.pid)} << 32 | frame.surface,
-                            .count = frame.tasks});
+                            .count = frame.tasks,
+                            .present_follows = frame.present_follows});
   }
   engine::Actions none;
   static_cast<void>(engine_.Step(

@@ -25,6 +25,7 @@ void Learn(const core::FrameDone& frame, Duration& last_gpu, core::VgpuView& vie
   const Duration think = std::clamp<Duration>(frame.present - frame.begin, Duration{0}, milliseconds(100));
   const bool first = view.frame_gpu == Duration{0} && view.frame_think == Duration{0};
   view.frame_gpu = first ? frame.gpu : (view.frame_gpu * 7 + frame.gpu) / 8;
+  view.blocks = frame.present_follows;
   view.recent_gpu = std::min(frame.gpu, last_gpu);
   last_gpu = frame.gpu;
   view.frame_think = first ? think : (view.frame_think * 7 + think) / 8;

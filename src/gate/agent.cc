@@ -82,6 +82,12 @@ Pace Agent::PaceOf(const Ticket& ticket) noexcept {
           .sync = sync <= proto::kFrameSyncMax ? static_cast<proto::FrameSync>(sync) : proto::FrameSync::kAuto};
 }
 
+bool Agent::MustWait(const Ticket& ticket) noexcept {
+  return ticket.attachment != nullptr && !ticket.attachment->dropped.load(std::memory_order_relaxed) &&
+         ticket.attachment->vgpu().mode.load(std::memory_order_relaxed) !=
+             static_cast<std::uint32_t>(proto::GateMode::kOpen);
+}
+
 std::int64_t Agent::Delay(const Ticket& ticket, std::int64_t until_ns, std::int64_t interval_ns, bool& gone) noexcept {
   Attachment& attachment = *ticket.attachment;
   proto::VgpuRegion& region = attachment.vgpu();

@@ -53,13 +53,13 @@ struct Frame {
   std::int64_t begin_ns = 0;    // return of the previous present
   std::int64_t present_ns = 0;  // call of present, before the gate
   std::int64_t submit_ns = 0;   // call of the driver's present, after the gate; 0: at once after the wait
-  std::int64_t end_ns = 0;      // return of present
+  std::int64_t end_ns = 0;      // return of present, or the end of the frame's work where Leave precedes the present
   std::int64_t gpu_ns = 0;      // in the device's unit
   std::int64_t sync_ns = 0;
   std::int64_t pace_ns = 0;
   std::int64_t predicted_ns = 0;  // of end - submit; 0: no prediction
   std::int64_t interval_ns = 0;   // frame interval in force; 0: none
-  std::uint32_t tasks = 0;        // proto::Record::tasks
+  std::uint32_t tasks = 0;        // proto::Record::tasks, with its flags
 };
 
 /// The device memory that the daemon grants, in slots of 64 MiB.
@@ -92,6 +92,8 @@ class Agent {
   std::int64_t Delay(const Ticket& ticket, std::int64_t until_ns, std::int64_t interval_ns, bool& gone) noexcept;
   /// Passes the gate; waits if necessary.
   void Enter(Ticket& ticket, std::int64_t now_ns) noexcept;
+  /// Whether the gate admits only within its allowance now. Others may then wait for this frame's work to end.
+  [[nodiscard]] static bool MustWait(const Ticket& ticket) noexcept;
   /// Arrive and Enter, for callers without a pace.
   Ticket Enter(std::int64_t now_ns) noexcept;
   /// Charges work in flight for the GPU time that it has used beyond its reservation: the reservation grows, and Leave

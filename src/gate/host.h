@@ -46,6 +46,7 @@ struct HostFrame {
   std::int64_t gpu_ns = 0, sync_ns = 0, pace_ns = 0, wait_ns = 0;
   std::int64_t predicted_ns = 0, interval_ns = 0;
   std::uint32_t tasks = 1;
+  bool present_follows = false;  // proto::kRecordPresentFollows
 };
 struct Drained {
   std::vector<HostFrame> frames;

@@ -38,7 +38,8 @@ bool Plausible(const proto::Record& record, std::uint64_t last_sequence, std::in
 /// A record without a task count stands for one task, as does a frame.
 std::uint32_t TasksOf(const proto::Record& record) {
   if ((record.tasks & proto::kRecordCountsTasks) == 0) return 1;
-  return std::min(record.tasks & ~proto::kRecordCountsTasks, proto::kRecordTasksMax);
+  constexpr std::uint32_t kFlags = proto::kRecordCountsTasks | proto::kRecordPresentFollows;
+  return std::min(record.tasks & ~kFlags, proto::kRecordTasksMax);
 }
 
 /// The text up to the first zero byte within `size`.
@@ -139,7 +140,8 @@ void ProcessGate::Drain(std::int64_t now_ns, Drained& into) {
                            .wait_ns = record.wait_ns,
                            .predicted_ns = record.predicted_ns,
                            .interval_ns = record.interval_ns,
-                           .tasks = TasksOf(record)});
+                           .tasks = TasksOf(record),
+                           .present_follows = (record.tasks & proto::kRecordPresentFollows) != 0});
   }
   page().tail.store(tail_, std::memory_order_release);
 }

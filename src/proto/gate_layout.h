@@ -28,7 +28,8 @@ inline constexpr std::uint32_t kTurnRegionMagic = 0x314E5457;     // "WTN1"
 
 /// Major: incompatible. Minor: fields were added in reserved space. An agent accepts any minor version of its major.
 inline constexpr std::uint16_t kGateVersionMajor = 1;
-inline constexpr std::uint16_t kGateVersionMinor = 5;  // 1.1: elastic memory; 1.2, 1.5: parts; 1.3: tasks; 1.4: use
+inline constexpr std::uint16_t kGateVersionMinor =
+    6;  // 1.1: elastic memory; 1.2, 1.5: parts; 1.3: tasks; 1.4: use; 1.6: presents that block
 
 /// First bytes of every region. Written by the daemon before the region is passed; never changed.
 struct RegionHeader {
@@ -148,7 +149,7 @@ struct Record {
   std::int64_t begin_ns;      // return of the previous present, at which the frame begins
   std::int64_t present_ns;    // call of present by the program
   std::int64_t submit_ns;     // call of the driver's present
-  std::int64_t end_ns;        // return of present
+  std::int64_t end_ns;        // return of present; with kRecordPresentFollows: the end of the frame's work
   std::int64_t gpu_ns;        // GPU time in the device's unit
   std::int64_t sync_ns;       // of submit - present: synchronising the frame with the device
   std::int64_t pace_ns;       // of submit - present: delayed to keep the pace
@@ -156,11 +157,14 @@ struct Record {
   std::int64_t predicted_ns;  // predicted value of end - submit; 0: no prediction
   std::int64_t interval_ns;   // the pace in force; 0: none
   std::int64_t reserved_ns;   // GPU time that was reserved for the frame on entry
-  std::uint32_t tasks;  // for an executor's batch (1.3): number of tasks that ended with it, and kRecordCountsTasks
+  std::uint32_t tasks;        // flags; for an executor's batch (1.3): also the number of tasks that ended with it
   std::uint8_t reserved[20];
 };
 /// In Record::tasks: tasks were counted. Without it, a record is one frame or one task.
 inline constexpr std::uint32_t kRecordCountsTasks = 1U << 31;
+/// In Record::tasks (1.6): the frame's work had ended when the driver's present was called, because that present waits
+/// for something else, such as a vertical blank.
+inline constexpr std::uint32_t kRecordPresentFollows = 1U << 30;
 /// A record with more tasks is rejected.
 inline constexpr std::uint32_t kRecordTasksMax = 4096;
 static_assert(sizeof(Record) == 128);

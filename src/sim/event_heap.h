@@ -20,6 +20,7 @@ enum class EventKind : std::uint8_t {
   kPresent,      // a loop calls present
   kPaceOver,     // a loop's delay is over
   kPresentOver,  // the driver's present returns
+  kShown,        // a loop's frame is shown: its vertical blank
   kBatchDone,    // a task's kernels or a piece of them have ended
   kDevice,       // a device has an event
   kCopied,       // a vGPU's slots have been copied

@@ -70,7 +70,10 @@ struct Tenant {
   bool cpu_only = false;  // a loop that draws nothing and computes nothing on the device
   Duration slice{};       // a task's launches have this GPU time each; zero: one launch
   Duration period{};  // between two tasks' beginnings; of those missed meanwhile one is made good; zero: back to back
-  double own_limit_fps = 0;  // the program's own limiter or vsync; 0: none
+  double own_limit_fps = 0;  // the program's own limiter; 0: none
+  // Its present blocks until a vertical blank, so often a second: a frame is under way until it is shown, at most one
+  // at a blank, and `frames_ahead` must be above 0. 0: a frame is shown when it is drawn.
+  double vsync_hz = 0;
   int processes = 1;
   Duration start{};
   Duration end{};  // zero: stays

@@ -74,10 +74,12 @@ void Simulation::BatchDone(const core::DeviceCompletion& done) {
   }
   --loop.under_way;
   NoteWanting(index);
+  if (LastOfFrame(done.command)) ShowAtBlank(index);
   if (loop.state == State::kAbsent) return;
   loop.finished += GateOf(loop).tenant->meter == Meter::kSpan ? done.ended - done.began : work;
   if (LastOfFrame(done.command) && loop.pins > 0) Unpin(loop, 1);
-  if (loop.state == State::kQueueing || loop.state == State::kSynchronising) Queue(index);
+  if (loop.state == State::kQueueing || loop.state == State::kFinishing || loop.state == State::kSynchronising)
+    Queue(index);
 }
 
 // -- The daemon ------------------------------------------------------------------------------------------------------

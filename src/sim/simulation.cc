@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "core/device/device_submit.h"
 
 namespace weir::sim {
 namespace {
@@ -148,6 +147,7 @@ void Simulation::RunUntil(Duration at) {
     case EventKind::kPresentOver:
       if (stamp == loops_[i].stamp) EndFrame(i);
       return;
+    case EventKind::kShown: return Shown(i);
     case EventKind::kDevice: return PlayDevice(i);
     case EventKind::kCopied:
       if (stamp != gates_[i].copy_stamp) return;
@@ -232,6 +232,8 @@ void Simulation::StartLoop(std::uint32_t index) {
   Loop& loop = loops_[index];
   if (loop.state != State::kAbsent) return;
   loop.pacer = {};
+  loop.watch = {};
+  loop.settled_at = now_;
   loop.begin = loop.scene_began = loop.release = now_;
   loop.scene = 0;
   loop.scene_ends = {};
@@ -253,7 +255,9 @@ void Simulation::StopLoop(std::uint32_t index) {
   loop.entered = false;
   node.device.Forget(loop.queue);
   PlanDevice(GateOf(loop).node);
-  loop.under_way = static_cast<int>(node.device.Outstanding(loop.queue));
+  const int forgotten = loop.under_way - static_cast<int>(node.device.Outstanding(loop.queue));
+  loop.under_way -= forgotten;
+  if (GateOf(loop).tenant->frames_ahead > 0) loop.unshown -= forgotten;  // a frame is one batch
   Gate& gate = GateOf(loop);
   NoteWanting(index);
   const auto loops = std::span(loops_).subspan(gate.first_loop, LoopsOf(gate));
@@ -296,7 +300,7 @@ void Simulation::BeginFrame(std::uint32_t index) {
   }
   loop.state = State::kDrawing;
   loop.to_queue = loop.cost;
-  loop.flushed = loop.entered = false;
+  loop.flushed = loop.entered = loop.settled = false;
   loop.interval = loop.paced = loop.waited = Duration{0};
   NoteWanting(index);
   Push(GateOf(loop).node, present, EventKind::kPresent, index, loop.stamp);
@@ -395,100 +399,6 @@ void Simulation::PassGate(std::uint32_t index) {
   if (Elastic()) Pin(loop);
   loop.state = State::kQueueing;
   Queue(index);
-}
-
-/// Sends batches while the queue has room.
-void Simulation::Send(std::uint32_t index) {
-  Loop& loop = loops_[index];
-  Gate& gate = GateOf(loop);
-  Node& node = nodes_[gate.node];
-  while (loop.to_queue > Duration{0} && loop.under_way < QueueOf(*gate.tenant)) {
-    const Duration work = std::min(loop.to_queue, BatchOf(*gate.tenant));
-    loop.to_queue -= work;
-    ++loop.under_way;
-    node.device.SubmitHere(
-        now_,
-        {.client = loop.queue, .queue = loop.queue, .tag = TagOf(index, loop.to_queue == Duration{0}), .work = work});
-    PlanDevice(gate.node);
-  }
-  NoteWanting(index);
-}
-
-/// Goes on when the last batch of the frame is in the queue.
-void Simulation::Queue(std::uint32_t index) {
-  Send(index);
-  Loop& loop = loops_[index];
-  if (loop.state == State::kSynchronising) return Synchronise(index);
-  if (loop.state == State::kQueueing && loop.to_queue == Duration{0} && MayPresent(loop)) Present(index);
-}
-
-bool Simulation::MayPresent(const Loop& loop) {
-  const Tenant& tenant = *GateOf(loop).tenant;
-  if (tenant.finishes || tenant.compute) return loop.under_way == 0;
-  return tenant.frames_ahead == 0 || loop.under_way <= tenant.frames_ahead;
-}
-
-/// The device time of a frame that ends now, as the agent's meter has it. The device may finish a frame some frames
-/// later; what it has finished by now is told with this one, as timestamps are.
-Duration Simulation::Metered(Loop& loop) {
-  if (GateOf(loop).tenant->meter == Meter::kCall) return now_ - loop.called - loop.paced - loop.waited;
-  return loop.finished - std::exchange(loop.reported, loop.finished);
-}
-
-void Simulation::Present(std::uint32_t index) {
-  Loop& loop = loops_[index];
-  loop.state = State::kPresenting;
-  Push(GateOf(loop).node, now_ + loop.present, EventKind::kPresentOver, index, loop.stamp);
-}
-
-void Simulation::EndFrame(std::uint32_t index) {
-  Loop& loop = loops_[index];
-  Gate& gate = GateOf(loop);
-  loop.pacer.Presented(loop.interval, loop.submitted, now_);
-  const Duration gpu = Metered(loop);
-  if (loop.process) {
-    Charge(gate, gpu - (loop.entered ? loop.reserved : Duration{0}));
-    loop.predicted = loop.predicted == Duration{0} ? gpu : (loop.predicted * 3 + gpu) / 4;
-    core::FrameDone& done = gate.done.emplace_back();
-    done.begin = loop.begin;
-    done.present = loop.called;
-    done.end = now_;
-    done.gpu = gpu;
-    done.wait = loop.waited;
-    done.pace = loop.paced;
-    done.took = now_ - loop.submitted;
-    done.predicted = loop.foretold;
-    done.loop = index;
-    if (!nodes_[gate.node].housekeeping) {
-      nodes_[gate.node].housekeeping = true;
-      Push(gate.node, now_ + milliseconds(50), EventKind::kHousekeep, gate.node);
-    }
-  }
-  const bool compute = gate.tenant->compute;
-  if (compute) {
-    loop.task_waited += loop.waited;
-    loop.task_left -= loop.cost;
-    if (loop.task_left > Duration{0}) {
-      loop.entered = false;
-      loop.begin = now_;
-      return Launch(index);
-    }
-  }
-  ++gate.record.frame_count;
-  if (gate.record.frames_by_s.size() <= Second()) gate.record.frames_by_s.resize(Second() + 1);
-  ++gate.record.frames_by_s[Second()];
-  if (options_.keep_frames)
-    gate.record.frames.push_back({.end_ns = (now_ - start_).count(),
-                                  .latency_ns = (now_ - (compute ? loop.task_began : loop.begin)).count(),
-                                  .gpu_ns = (compute ? loop.task_cost : loop.cost).count(),
-                                  .pace_ns = loop.paced.count(),
-                                  .wait_ns = (compute ? loop.task_waited : loop.waited).count(),
-                                  .took_ns = (now_ - loop.submitted).count(),
-                                  .predicted_ns = loop.foretold.count(),
-                                  .paced = loop.interval > Duration{0}});
-  loop.entered = false;
-  loop.begin = now_;
-  BeginFrame(index);
 }
 
 }  // namespace weir::sim

@@ -16,6 +16,7 @@
 #include "base/prng.h"
 #include "core/device/device_model.h"
 #include "core/schedule/frame_pacer.h"
+#include "core/schedule/present_watch.h"
 #include "engine/node_engine.h"
 #include "sim/elastic_memory.h"
 #include "sim/event_heap.h"
@@ -62,6 +63,7 @@ class Simulation {
     kPaced,
     kWaiting,
     kQueueing,
+    kFinishing,  // waits for its work before the present
     kPresenting
   };
   /// What a look needs comes first, in one cache line; so in Gate.
@@ -98,6 +100,13 @@ class Simulation {
     bool queues_for_memory = false;  // it waits
     bool passed = false;             // what doesn't fit has been copied for this frame
     bool pinned = false;             // this frame uses slots
+    // Of presents that block
+    core::PresentWatch watch;
+    int unshown = 0;       // frames that are queued and not shown
+    Instant shown;         // when the last frame is shown that the device has finished
+    bool settled = false;  // this frame's work has ended and is charged; its present has not returned
+    Instant settled_at;    // the end of the last frame in the agent's records
+    Instant presented;     // the call of the driver's present
   };
   struct Gate {
     VgpuId id;
@@ -186,9 +195,13 @@ class Simulation {
   void PassGate(std::uint32_t loop);
   void Queue(std::uint32_t loop);
   void Send(std::uint32_t loop);
+  [[nodiscard]] bool FinishesFirst(const Loop& loop);
   [[nodiscard]] bool MayPresent(const Loop& loop);
   void Present(std::uint32_t loop);
+  void Settle(std::uint32_t loop);
   void EndFrame(std::uint32_t loop);
+  void ShowAtBlank(std::uint32_t loop);
+  void Shown(std::uint32_t loop);
   // Memory
   [[nodiscard]] bool Elastic() const { return run_.memory == MemoryMode::kElastic; }
   void StartMemory(std::uint32_t node);
@@ -237,7 +250,9 @@ class Simulation {
   // The record
   void NoteWanting(std::uint32_t index) {
     Loop& loop = loops_[index];
-    const bool wants = loop.under_way > 0 || loop.state == State::kWaiting || loop.state == State::kQueueing ||
+    // A program that waits only for a vertical blank wants nothing.
+    const bool wants = loop.under_way > 0 || loop.state == State::kWaiting ||
+                       (loop.state == State::kQueueing && loop.to_queue > Duration{0}) ||
                        loop.state == State::kPresenting || loop.state == State::kSynchronising;
     if (wants != loop.wants) ChangeWanting(loop);
   }

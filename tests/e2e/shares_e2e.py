@@ -115,5 +115,43 @@ class Caps(emulated.WithEmulatedNode):
         cap_holds(0.1)
 
 
+class PresentsThatBlock(emulated.WithEmulatedNode):
+    """glxgears draws 2 ms a frame and waits for the vertical blank of 60 Hz in its present: it uses 0.12 of the device. A
+    device that does not preempt, and a program that takes all that it can get."""
+    prompt_if_permitted = True
+    description = """[[device]]
+name = "Card"
+memory = "2 GiB"
+arbitration = "fifo"
+[[program]]
+name = "glxgears"
+frame = "2 ms"
+drawn = false
+[[program]]
+name = "*"
+frame = "5 ms"
+drawn = false
+"""
+    USED = 60 * 0.002
+
+    def test_a_program_that_waits_for_the_blank_leaves_the_rest_of_the_device_to_others(self):
+        self.node.create("blank", weight=50)
+        self.node.create("greedy", weight=50)
+        programs = {"blank": self.tenants.start(["glxgears"], {**self.node.environment("blank"), "vblank_mode": "1"}),
+                    "greedy": self.start(e2e.PHONG, "greedy")}
+        for name in programs:
+            self.wait_frames(name)
+        for weight in (20, 50, 80):
+            self.assertEqual(self.node.call("PATCH", "/v1/vgpus/blank", {"weight": weight})[0], 200)
+            self.wait_frames("blank", 100)  # the agent has found out that the present blocks
+
+            def greedy_gets_the_rest(use):
+                print(f"weight {weight}:", {n: f"{u:.4f}" for n, u in use.items()})
+                self.assertAlmostEqual(use["blank"], self.USED, delta=0.01)
+                self.assertAlmostEqual(use["greedy"], 1 - self.USED, delta=0.02)
+
+            self.settled(programs, 4, greedy_gets_the_rest)
+
+
 if __name__ == "__main__":
     e2e.main()

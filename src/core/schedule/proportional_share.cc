@@ -148,8 +148,10 @@ class ProportionalShare final : public Policy {
   /// Frames can't be preempted: a long frame that is admitted while a vGPU prepares its next frame costs that vGPU its
   /// claim. So the device is kept idle for a vGPU that could use its share, for about as long as its next frame should
   /// take to arrive. It could use its share if its frames, alone, would keep the device busy for that fraction or for
-  /// `hold_duty`. A vGPU that can't, such as a game with its own limit of 60 frames/s, is not waited for.
+  /// `hold_duty`. A vGPU that can't, such as a game with its own limit of 60 frames/s, is not waited for. Presents that
+  /// block are such a limit: the time until the next frame is the time until a vertical blank.
   [[nodiscard]] bool CouldUseItsShare(const VgpuView& vgpu) const {
+    if (vgpu.blocks) return false;
     const double alone = SecondsOf(vgpu.frame_gpu + vgpu.least_think);
     const double share = vgpu.weight / std::max(member_weights_, 1.0);
     return alone > 0 && SecondsOf(vgpu.frame_gpu) / alone >= std::min(share, params_.hold_duty);

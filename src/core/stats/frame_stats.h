@@ -15,16 +15,17 @@ namespace weir::core {
 
 /// One completed frame or task, already validated.
 struct FrameDone {
-  Instant begin;            // return of the previous present
-  Instant present;          // call of present
-  Instant end;              // return of present
-  Duration gpu{};           // GPU time in the device's unit
-  Duration wait{};          // spent waiting at the gate
-  Duration pace{};          // delay added to keep the pace
-  Duration took{};          // duration of the driver's present
-  Duration predicted{};     // predicted duration of that present; zero: no prediction
-  std::uint64_t loop = 0;   // the window or queue of a process that the frame belongs to
-  std::uint32_t count = 1;  // tasks that ended with it; rates count these. 0: a part of a task, never late
+  Instant begin;                 // return of the previous present
+  Instant present;               // call of present
+  Instant end;                   // return of present
+  Duration gpu{};                // GPU time in the device's unit
+  Duration wait{};               // spent waiting at the gate
+  Duration pace{};               // delay added to keep the pace
+  Duration took{};               // duration of the driver's present
+  Duration predicted{};          // predicted duration of that present; zero: no prediction
+  std::uint64_t loop = 0;        // the window or queue of a process that the frame belongs to
+  std::uint32_t count = 1;       // tasks that ended with it; rates count these. 0: a part of a task, never late
+  bool present_follows = false;  // `end` is the end of its work; its present waits for something else than the device
   [[nodiscard]] Duration Latency() const { return end - begin; }
 };
 

@@ -56,7 +56,8 @@ class TimerMeter final : public Meter {
     if (check) --checks_left_;
   }
 
-  std::int64_t AfterPresent(std::int64_t now_ns, std::int64_t) override {
+  // The next frame's first timestamp must follow the present, which may wait.
+  std::int64_t AfterWork(std::int64_t now_ns, std::int64_t) override {
     std::int64_t used = 0;
     while (pending_[oldest_].waiting && Ready(End(oldest_))) {
       const std::int64_t span = Read(End(oldest_)) - Read(Begin(oldest_));
@@ -67,6 +68,11 @@ class TimerMeter final : public Meter {
     }
     // Queries belong to a context: in another context, or after its end, no result ever arrives.
     if (pending_[oldest_].waiting && now_ns - pending_[oldest_].ended_ns > kSilentNs) truthful_ = false;
+    return used;
+  }
+
+  std::int64_t AfterPresent(std::int64_t now_ns, std::int64_t held_ns) override {
+    const std::int64_t used = AfterWork(now_ns, held_ns);
     // A full ring stays full: the GPU is that far behind, and waiting here would stall the program.
     if (!pending_[next_].waiting) {
       if (checks_left_ > 0) gl_.finish();

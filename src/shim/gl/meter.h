@@ -23,6 +23,9 @@ class Meter {
   /// The driver's present has returned. `held_ns`: the time since BeforePresent spent by the pace and the gate. Returns
   /// the GPU time (ns of the device's unit) that became known since the last call.
   virtual std::int64_t AfterPresent(std::int64_t now_ns, std::int64_t held_ns = 0) = 0;
+  /// In place of AfterPresent, where the frame's work has ended before the driver's present is called. AfterPresent
+  /// follows that present, and returns what became known since.
+  virtual std::int64_t AfterWork(std::int64_t now_ns, std::int64_t held_ns) { return AfterPresent(now_ns, held_ns); }
   /// False once the meter has contradicted the wall clock; another meter must replace it.
   [[nodiscard]] virtual bool truthful() const { return true; }
 };

@@ -40,7 +40,8 @@ struct GlShim::Pass {
   gate::Ticket ticket;
   std::uint32_t surface;
   bool gated;
-  std::int64_t begin_ns;
+  bool finished;          // the frame's work has ended and is settled; the driver's present follows
+  std::int64_t begin_ns;  // of a finished frame: when its work had ended
   std::int64_t present_ns;
   std::int64_t submit_ns;
   std::int64_t sync_ns;
@@ -75,6 +76,7 @@ void GlShim::BeforePresent(weir_gl_present& present, std::uint64_t surface, weir
     if (gate::Agent::PaceOf(pass.ticket).interval_ns > 0) KeepPace(pass);
     agent_.Enter(pass.ticket, pass.submit_ns);
     pass.submit_ns += pass.ticket.wait_ns;
+    if (gate::Agent::MustWait(pass.ticket)) FinishFirst(pass);
   } catch (...) {
     // At worst out of memory. AfterPresent settles the ticket, if there is one.
   }
@@ -133,6 +135,50 @@ void GlShim::Synchronise(proto::FrameSync wanted, std::uint32_t surface) {
   gl_.delete_sync(fence);
 }
 
+// A program whose present waits for a vertical blank does not use the device while it waits. Its frame is settled when
+// the work has ended, so that others may have the device meanwhile (core/schedule/present_watch.h).
+void GlShim::FinishFirst(Pass& pass) {
+  {
+    const Lock lock(mutex_);
+    if (!surfaces_[pass.surface].watch.WorthFinishing()) return;
+  }
+  if (!WaitForWork()) return;
+  const std::int64_t now_ns = platform::NowNs();
+  std::int64_t gpu_ns = 0;
+  {
+    const Lock lock(mutex_);
+    surfaces_[pass.surface].end_ns = now_ns;
+    gpu_ns = TakeGpuTime(meter_->AfterWork(now_ns, pass.pace_ns + pass.ticket.wait_ns));
+  }
+  pass.predicted_ns = 0;  // the pacer predicts the whole present
+  pass.finished = true;
+  Leave(pass, now_ns, gpu_ns);
+  pass.begin_ns = now_ns;
+}
+
+/// False: the work has not ended within kFenceWaitNs, or the context has no fences.
+bool GlShim::WaitForWork() {
+  constexpr GlFunctions::GlEnum kGlAlreadySignaled = 0x911A;
+  constexpr GlFunctions::GlEnum kGlConditionSatisfied = 0x911C;
+  if (!gl_.HasFences()) return false;
+  GlFunctions::GlSync fence = gl_.fence_sync(kGlSyncGpuCommandsComplete, 0);
+  if (fence == nullptr) return false;
+  const GlFunctions::GlEnum status = gl_.client_wait_sync(fence, kGlSyncFlushCommandsBit, kFenceWaitNs);
+  gl_.delete_sync(fence);
+  return status == kGlAlreadySignaled || status == kGlConditionSatisfied;
+}
+
+/// Called with the lock. Replaces a meter that contradicts the wall clock.
+std::int64_t GlShim::TakeGpuTime(std::int64_t known_ns) {
+  if (!meter_->truthful()) {
+    std::fprintf(stderr, "weir: GPU timestamps of '%s' contradict the wall clock, or are missing; not used\n",
+                 renderer_.c_str());
+    meter_ = MakeWallMeter();
+    agent_.Describe(meter_->kind(), renderer_.c_str());
+  }
+  return known_ns + std::exchange(uncharged_ns_, 0);
+}
+
 void GlShim::AfterPresent(weir_gl_present& present) noexcept {
   const Pass& pass = *std::launder(reinterpret_cast<Pass*>(&present));
   if (!pass.gated) return;
@@ -141,20 +187,21 @@ void GlShim::AfterPresent(weir_gl_present& present) noexcept {
   try {
     const Lock lock(mutex_);
     Surface& surface = surfaces_[pass.surface];
-    surface.end_ns = end_ns;
     surface.pacer.Presented(Duration{pass.interval_ns}, InstantFromNs(pass.submit_ns), InstantFromNs(end_ns));
-    if (meter_ != nullptr) {
-      gpu_ns = meter_->AfterPresent(end_ns, pass.pace_ns + pass.ticket.wait_ns);
-      if (!meter_->truthful()) {
-        std::fprintf(stderr, "weir: GPU timestamps of '%s' contradict the wall clock, or are missing; not used\n",
-                     renderer_.c_str());
-        meter_ = MakeWallMeter();
-        agent_.Describe(meter_->kind(), renderer_.c_str());
-      }
+    if (meter_ != nullptr) gpu_ns = TakeGpuTime(meter_->AfterPresent(end_ns, pass.pace_ns + pass.ticket.wait_ns));
+    if (pass.finished) {
+      uncharged_ns_ = gpu_ns;
+      return surface.watch.PresentedFinished(Duration{end_ns - pass.begin_ns});
     }
+    surface.end_ns = end_ns;
+    surface.watch.Presented(Duration{gpu_ns}, Duration{end_ns - pass.submit_ns});
   } catch (...) {
     gpu_ns = 0;
   }
+  if (!pass.finished) Leave(pass, end_ns, gpu_ns);
+}
+
+void GlShim::Leave(const Pass& pass, std::int64_t end_ns, std::int64_t gpu_ns) {
   agent_.Leave(pass.ticket, {.surface = pass.surface,
                              .begin_ns = pass.begin_ns,
                              .present_ns = pass.present_ns,
@@ -164,7 +211,8 @@ void GlShim::AfterPresent(weir_gl_present& present) noexcept {
                              .sync_ns = pass.sync_ns,
                              .pace_ns = pass.pace_ns,
                              .predicted_ns = pass.predicted_ns,
-                             .interval_ns = pass.interval_ns});
+                             .interval_ns = pass.interval_ns,
+                             .tasks = pass.finished ? proto::kRecordPresentFollows : 0});
 }
 
 // Runs at every attach. Rendering before it is not charged.

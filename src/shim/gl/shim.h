@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/schedule/frame_pacer.h"
+#include "core/schedule/present_watch.h"
 #include "gate/agent.h"
 #include "shim/gl/hooks.h"
 #include "shim/gl/meter.h"
@@ -27,8 +28,9 @@ class GlShim {
   /// The last present and the pace of each window; windows beyond the table's size share its last entry.
   struct Surface {
     std::uint64_t key = 0;
-    std::int64_t end_ns = 0;
+    std::int64_t end_ns = 0;  // of the last frame's record
     core::FramePacer pacer;
+    core::PresentWatch watch;
     GlFunctions::GlSync fence = nullptr;  // inserted after the last paced frame
   };
   static constexpr std::size_t kSurfaces = 64;
@@ -38,6 +40,10 @@ class GlShim {
   bool WorthSynchronising(const Pass& pass);
   std::int64_t SubmitAt(const Pass& pass);
   void Synchronise(proto::FrameSync wanted, std::uint32_t surface);
+  void FinishFirst(Pass& pass);
+  bool WaitForWork();
+  std::int64_t TakeGpuTime(std::int64_t known_ns);
+  void Leave(const Pass& pass, std::int64_t end_ns, std::int64_t gpu_ns);
   void PrepareMeter(weir_gl_get_proc get_proc, std::int64_t now_ns);
   void ExplainOnce();
 
@@ -51,6 +57,7 @@ class GlShim {
   bool software_ = false;
   std::uint64_t described_ = 0;  // agent_.attach_count() of the last Describe
   bool explained_ = false;
+  std::int64_t uncharged_ns_ = 0;  // GPU time that became known after its frame was charged
 };
 
 }  // namespace weir::shim

@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -27,6 +28,34 @@ weir_gl_proc FakeGetProc(const char* name) {
 }
 
 constexpr std::int64_t kNsPerMs = 1'000'000;
+
+// A driver with fences whose present waits for a vertical blank.
+constexpr unsigned kAlreadySignaled = 0x911A, kTimeoutExpired = 0x911B;
+unsigned fence_status = kAlreadySignaled;
+int fences_alive = 0;
+
+GlFunctions::GlSync FakeFenceSync(unsigned, unsigned) {
+  ++fences_alive;
+  return reinterpret_cast<GlFunctions::GlSync>(&fences_alive);
+}
+unsigned FakeClientWaitSync(GlFunctions::GlSync, unsigned, std::uint64_t) { return fence_status; }
+void FakeDeleteSync(GlFunctions::GlSync) { --fences_alive; }
+unsigned char FakeIsSync(GlFunctions::GlSync) { return 1; }
+
+const unsigned char* StringOfADriverWithFences(unsigned name) {
+  constexpr unsigned kGlVersion = 0x1F02;
+  return name == kGlVersion ? reinterpret_cast<const unsigned char*>("4.6 Fake") : FakeGetString(name);
+}
+
+weir_gl_proc ProcOfADriverWithFences(const char* name) {
+  const std::string_view wanted = name;
+  if (wanted == "glGetString") return reinterpret_cast<weir_gl_proc>(&StringOfADriverWithFences);
+  if (wanted == "glFenceSync") return reinterpret_cast<weir_gl_proc>(&FakeFenceSync);
+  if (wanted == "glClientWaitSync") return reinterpret_cast<weir_gl_proc>(&FakeClientWaitSync);
+  if (wanted == "glDeleteSync") return reinterpret_cast<weir_gl_proc>(&FakeDeleteSync);
+  if (wanted == "glIsSync") return reinterpret_cast<weir_gl_proc>(&FakeIsSync);
+  return FakeGetProc(name);
+}
 
 class Shim : public ::testing::Test {
  protected:
@@ -122,6 +151,95 @@ TEST_F(Shim, ManyThreadsPresentAtOnce) {
   EXPECT_EQ(drained.frames.size(), 800u);
   EXPECT_EQ(drained.bad + drained.lost, 0u);
   EXPECT_EQ(host_.InFlight(), 0u);
+}
+
+// -- Presents that block ---------------------------------------------------------------------------------------------
+
+/// A program that uses no GPU time, as its meter says, and waits in each present.
+class BlockingShim : public Shim {
+ protected:
+  BlockingShim() {
+    fence_status = kAlreadySignaled;
+    host_.SetAllowance(3'600'000 * kNsPerMs);
+    host_.SetMode(proto::GateMode::kGated);
+  }
+  void Begin() { shim_.BeforePresent(present_ = {}, 7, &ProcOfADriverWithFences); }
+  void End(Duration blocks) {
+    std::this_thread::sleep_for(blocks);
+    shim_.AfterPresent(present_);
+  }
+  /// A whole frame. True: it was settled before its present.
+  bool Frame(Duration blocks) {
+    Begin();
+    const bool settled = host_.InFlight() == 0;
+    End(blocks);
+    return settled;
+  }
+  /// Frames until the shim has seen often enough that the present blocks.
+  void LetItSee() {
+    EXPECT_TRUE(WaitUntil([this] {
+      Frame(Duration{0});
+      return !host_.Drain().frames.empty();
+    }));
+    int frames = 0;
+    while (frames < 100 && !Frame(milliseconds(2))) ++frames;
+    EXPECT_LE(frames, 30);
+    EXPECT_GT(frames, 0);
+    host_.Drain();
+  }
+
+  GlShim shim_{path_, "present-cpu-time"};
+  weir_gl_present present_{};
+};
+
+TEST_F(BlockingShim, ItsFrameIsSettledBeforeThePresentWaits) {
+  LetItSee();
+  Begin();
+  EXPECT_EQ(host_.InFlight(), 0U) << "others may have the device";
+  const auto frames = host_.Drain().frames;
+  ASSERT_EQ(frames.size(), 1U);
+  EXPECT_TRUE(frames[0].present_follows);
+  EXPECT_EQ(frames[0].tasks, 1U);
+  EXPECT_EQ(frames[0].predicted_ns, 0) << "the prediction is one of the whole present";
+  End(milliseconds(2));
+  EXPECT_TRUE(host_.Drain().frames.empty()) << "it is recorded once";
+  Begin();
+  const auto next = host_.Drain().frames;
+  ASSERT_EQ(next.size(), 1U);
+  EXPECT_EQ(next[0].begin_ns, frames[0].end_ns);
+  End(milliseconds(2));
+  EXPECT_EQ(fences_alive, 0);
+}
+
+TEST_F(BlockingShim, AFrameWhoseWorkDoesNotEndIsSettledAfterThePresent) {
+  LetItSee();
+  fence_status = kTimeoutExpired;
+  Begin();
+  EXPECT_EQ(host_.InFlight(), 1U);
+  End(milliseconds(2));
+  EXPECT_EQ(host_.InFlight(), 0U);
+  const auto frames = host_.Drain().frames;
+  ASSERT_EQ(frames.size(), 1U);
+  EXPECT_FALSE(frames[0].present_follows);
+  EXPECT_EQ(fences_alive, 0);
+}
+
+TEST_F(BlockingShim, InAnOpenGateNothingChanges) {
+  LetItSee();
+  host_.SetMode(proto::GateMode::kOpen);
+  Begin();
+  EXPECT_EQ(host_.InFlight(), 1U);
+  End(milliseconds(2));
+  ASSERT_EQ(host_.Drain().frames.size(), 1U);
+}
+
+TEST_F(BlockingShim, APresentThatReturnsAtOnceEndsIt) {
+  LetItSee();
+  EXPECT_TRUE(Frame(Duration{0}));
+  int frames = 0;  // four, where nothing delays a present by a millisecond
+  while (frames < 10'000 && Frame(Duration{0})) ++frames;
+  EXPECT_GE(frames, 2);
+  EXPECT_LT(frames, 10'000);
 }
 
 // -- Pace ------------------------------------------------------------------------------------------------------------
