@@ -111,9 +111,9 @@ class Shim(WithDriver):
     """Weir's GL shim treats the driver as a GPU: it charges timestamps, which are the ground truth."""
 
     def test_charges_are_the_models(self):
-        # The shim compares the timestamps of its first frames with the duration of glFinish, and charges that duration
-        # until they agree. If the host delayed the program by a whole frame, the shim would reject the timestamps;
-        # therefore frames are long here. What is compared is the time after the first pause.
+        # The shim compares the timestamps of its first frames with the duration of glFinish. If the host delayed the
+        # program by a whole frame, the shim would reject the timestamps; therefore frames are long here. Beside other
+        # work of the host the first frames were charged too much once, so the time after the first pause is compared.
         frame_ns = 100_000_000
         node = Node().start()
         self.addCleanup(node.close)

@@ -23,7 +23,7 @@ namespace weir::core {
 
 class PresentWatch {
  public:
-  /// A present that waits this much longer than for the frame's work is said to block.
+  /// A present blocks if it takes this much longer than the frame's work.
   static constexpr Duration kBlocks = milliseconds(1);
 
   /// Whether the agent should wait for the frame's work before it calls the present.
@@ -32,7 +32,7 @@ class PresentWatch {
   /// Records a present that was called before the frame's work had ended. `gpu`: the work that became known with it.
   void Presented(Duration gpu, Duration took) {
     gpu_.Add(gpu);
-    if (finishing_) return;  // nobody else wanted the device
+    if (finishing_) return;  // the gate is open, or the context has no fences: says nothing new
     pause_ = std::max(pause_ - 1, 0);
     in_a_row_ = took - gpu_.mean() >= kBlocks ? in_a_row_ + 1 : 0;
     if (in_a_row_ >= kFramesUntilSure && pause_ == 0) Turn(true);

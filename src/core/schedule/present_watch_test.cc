@@ -9,7 +9,7 @@ namespace {
 constexpr Duration kFrameWork = milliseconds(2);
 constexpr Duration kBlankInterval = milliseconds(16);
 
-/// Presents of a program of 2 ms a frame. `blank`: its present waits for a vertical blank besides.
+/// Presents frames of 2 ms of work until the watch says that finishing first is worth it. Returns how many.
 int FramesUntilItFinishes(PresentWatch& watch, Duration took, int most) {
   for (int i = 0; i < most; ++i) {
     if (watch.WorthFinishing()) return i;
