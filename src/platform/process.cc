@@ -63,6 +63,11 @@ void RaiseFileLimit() {
   if (::setrlimit(RLIMIT_NOFILE, &limit) == 0) g_files_before = before;
 }
 
+std::size_t FileLimit() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
+}
+
 void RestoreFileLimit() {
   rlimit limit{};
   if (g_files_before == 0 || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;

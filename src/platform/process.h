@@ -22,6 +22,8 @@ Result<Fd> OpenPidFd(pid_t pid);
 /// Raises this process's limit of open files to the maximum. Programs that Spawn starts get the previous limit: some
 /// programs close every descriptor below the limit.
 void RaiseFileLimit();
+/// The number of files that this process may have open.
+std::size_t FileLimit();
 /// For a child, before it executes another program.
 void RestoreFileLimit();
 /// Sends a signal to the process of a pidfd; no effect if it has ended.

@@ -78,6 +78,13 @@ Result<Fd> ConnectSeqPacket(const std::string& path) { return ConnectTo(path, SO
 Result<Fd> ListenUnixStream(const std::string& path, mode_t mode) { return ListenAt(path, mode, SOCK_STREAM); }
 Result<Fd> ConnectUnixStream(const std::string& path) { return ConnectTo(path, SOCK_STREAM); }
 
+bool NobodyListens(const std::string& path) {
+  // The kernel first looks for a listener, and then compares the kinds of the sockets: EPROTOTYPE proves that one
+  // lives.
+  const auto connected = ConnectTo(path, SOCK_STREAM);
+  return !connected && (connected.error().code == Errc::kUnavailable || connected.error().code == Errc::kNotFound);
+}
+
 Result<Fd> AcceptUnix(int listener) {
   for (;;) {
     Fd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));

@@ -20,6 +20,9 @@ Result<Fd> ListenSeqPacket(const std::string& path, mode_t mode);
 /// Connects without blocking. kNotFound or kUnavailable: nothing listens; kTimeout: the backlog is full.
 Result<Fd> ConnectSeqPacket(const std::string& path);
 
+/// Whether the listener at `path` has ended. Costs a living listener nothing: no connection is made.
+bool NobodyListens(const std::string& path);
+
 /// Like the functions above, for SOCK_STREAM sockets.
 Result<Fd> ListenUnixStream(const std::string& path, mode_t mode);
 Result<Fd> ConnectUnixStream(const std::string& path);

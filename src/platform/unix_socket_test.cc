@@ -82,6 +82,19 @@ TEST(ListenSeqPacket, ReplacesAStaleSocket) {
   EXPECT_TRUE(ConnectSeqPacket(folder / "s"));
 }
 
+TEST(NobodyListens, TellsADeadListenerFromALivingOneWithoutAConnection) {
+  const TempFolder folder;
+  EXPECT_TRUE(NobodyListens(folder / "s"));
+  {
+    const auto listener = ListenSeqPacket(folder / "s", 0600);
+    ASSERT_TRUE(listener);
+    EXPECT_FALSE(NobodyListens(folder / "s"));
+    EXPECT_FALSE(WaitReadable(listener->get(), 0)) << "the listener must not have been asked";
+  }
+  ASSERT_EQ(::access((folder / "s").c_str(), F_OK), 0);
+  EXPECT_TRUE(NobodyListens(folder / "s")) << "the file alone is no listener";
+}
+
 TEST(ListenSeqPacket, KeepsALiveSocket) {
   const TempFolder folder;
   const auto first = ListenSeqPacket(folder / "s", 0600);
