@@ -23,7 +23,8 @@ std::string LocalTime(std::int64_t utc_ns) {
 
 Style StyleOf(const std::string& kind) {
   if (kind == "broken" || kind == "overload" || kind == "refused") return Style::kBad;
-  if (kind == "warning" || kind == "at-ceiling" || kind == "not-cut" || kind == "asked") return Style::kWarning;
+  if (kind == "warning" || kind == "at-ceiling" || kind == "not-cut" || kind == "asked" || kind == "full")
+    return Style::kWarning;
   if (kind == "kept" || kind == "sold" || kind == "sellable" || kind == "left" || kind == "relieved")
     return Style::kGood;
   return Style::kAccent;

@@ -41,7 +41,8 @@ Node::Node(boost::asio::io_context& loop, std::string run_dir, std::vector<Devic
       engine_(SpecsOf(devices_)),
       began_(platform::Now()),
       look_timer_(loop),
-      housekeeping_timer_(loop) {
+      housekeeping_timer_(loop),
+      places_(platform::FileLimit()) {
   Housekeeping();
 }
 
@@ -79,7 +80,7 @@ void Node::Look() {
     for (const auto& [process_id, process] : tenancy->gate->processes()) {
       sample.waiting += process->Waiting();
       sample.in_flight += process->InFlight();
-      sample.reserved_ns += process->ReservedNs();  // each is clamped, and processes are few
+      sample.reserved_ns += process->ReservedNs();  // each is clamped, and kProcessesPerVgpuMax of them fit
       moved |= process->Observe(NsOf(now));
     }
     sample.runs_on = sample.in_flight > 0 && !moved;
@@ -265,15 +266,33 @@ bool Node::IsExecutor(const Tenancy& tenancy, pid_t pid) {
   return tenancy.executor && (tenancy.executor->pid() == pid || tenancy.executor->Started(pid));
 }
 
+gate::Places Node::PlacesOf(const Tenancy& tenancy, pid_t asks) {
+  return {.most = places_.For(tenancy.gate->processes().size(), processes(), tenancies_.size()),
+          .executor_pid = IsExecutor(tenancy, asks) ? asks : 0};
+}
+
+void Node::NoteFull(Tenancy& tenancy, std::string why) {
+  const Instant now = platform::Now();
+  if (tenancy.full_said && now - *tenancy.full_said < kFullSaidEvery) return;
+  tenancy.full_said = now;
+  Note({.device = tenancy.saved.device,
+        .kind = "full",
+        .vgpu = tenancy.saved.name,
+        .text = "a program waits until another one ends: " + std::move(why)});
+}
+
 void Node::OnHello(Tenancy& tenancy, std::uint64_t number) {
   auto pending = tenancy.pending.Take(number);
   if (!pending) return;
   pending->watch.reset();
   const ProcessId id{next_process_++};
   tenancy.gate->Beat(platform::NowNs());
-  auto process =
-      tenancy.gate->Welcome(std::move(pending->connection), id, tenancy.executor ? tenancy.executor->pid() : 0);
-  if (!process) return;  // Welcome has sent it the reason
+  const auto peer = platform::PeerOf(pending->connection.get());
+  auto process = tenancy.gate->Welcome(std::move(pending->connection), id, PlacesOf(tenancy, peer ? peer->pid : 0));
+  if (!process) {  // Welcome has sent it the reason
+    if (process.error().code == Errc::kResourceExhausted) NoteFull(tenancy, std::move(process).error().message);
+    return;
+  }
   tenancy.socket_watches[id] =
       std::make_unique<FdWatch>(loop_, (*process)->socket(), [this, &tenancy, id] { OnSocket(tenancy, id); });
   if ((*process)->api() == proto::Api::kOpenCl && IsExecutor(tenancy, (*process)->pid())) tenancy.executors.insert(id);

@@ -17,6 +17,7 @@
 #include "daemon/fd_watch.h"
 #include "daemon/frame_log.h"
 #include "daemon/portal_line.h"
+#include "daemon/process_places.h"
 #include "daemon/saved_node.h"
 #include "engine/node_engine.h"
 #include "gate/host.h"
@@ -30,6 +31,8 @@ inline constexpr Duration kHousekeeping = milliseconds(50);
 inline constexpr Duration kLookSpacing = microseconds(200);
 /// A connection must send Hello within this time.
 inline constexpr Duration kHelloWithin = seconds(2);
+/// The minimum interval between two events that say that a vGPU has no place for another process.
+inline constexpr Duration kFullSaidEvery = seconds(60);
 /// Upper bound of the connections of one user that have not sent Hello yet, for each vGPU.
 inline constexpr std::size_t kPendingPerUidMax = 64;
 
@@ -124,6 +127,8 @@ class Node {
   void Look();
   void SampleMemory();
   bool IsExecutor(const Tenancy& tenancy, pid_t pid);
+  gate::Places PlacesOf(const Tenancy& tenancy, pid_t asks);
+  void NoteFull(Tenancy& tenancy, std::string why);
   bool WantDoorbells(bool wanted);
   void Housekeeping();
   void OnConnection(Tenancy& tenancy);
@@ -161,6 +166,7 @@ class Node {
   Instant looked_{};
   std::uint64_t looks_ = 0;
   std::uint64_t next_process_ = 1;
+  const ProcessPlaces places_;
   platform::AcceptPause accept_pause_;
   bool restoring_ = false;
 };

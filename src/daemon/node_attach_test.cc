@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 
@@ -92,6 +93,37 @@ TEST_F(NodeAttachTest, WithoutDescriptorsAttachingWaitsAndNothingSpins) {
   EXPECT_LT(handlers, 100U) << "the node asked the listener again and again";
   EXPECT_EQ(node_.processes(), 0U);
   EXPECT_TRUE(RunUntil([this] { return node_.processes() == 1; }));
+}
+
+// The daemon counts its places by its limit of open files, which the test lowers before it makes a node.
+TEST_F(NodeAttachTest, ManyProcessesOfOneVgpuLeavePlacesForAnothers) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit few{.rlim_cur = 256, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  Node node(loop_, folder_.path(), {{.spec = {"embedded", "software", {0, 1}}, .executors = {}}},
+            [](const SavedNode&) {});
+  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  std::vector<std::string> attach;
+  for (const char* name : {"greedy", "modest"})
+    attach.push_back(node.Create({.name = name, .device = {}, .settings = {}, .owner_uid = ::geteuid()})->attach);
+  std::vector<testing::RawClient> clients;
+  const auto attach_to = [&](const std::string& path) {
+    const testing::RawClient& client = clients.emplace_back(path);
+    EXPECT_TRUE(client.Send(proto::AttachMessage{testing::RawClient::GoodHello()}));
+    EXPECT_TRUE(RunUntil([&client] { return platform::WaitReadable(client.socket(), 0); }));
+    const auto answer = clients.back().Receive();
+    return answer && std::holds_alternative<proto::Welcome>(*answer);
+  };
+  std::size_t greedy = 0;
+  while (greedy < 100 && attach_to(attach[0])) ++greedy;
+  EXPECT_GT(greedy, 10U);
+  EXPECT_LT(greedy, 100U) << "it may not have the places of others";
+  EXPECT_TRUE(attach_to(attach[1])) << "another vGPU's program finds a place";
+  EXPECT_FALSE(attach_to(attach[0]));
+  const EventLog::Slice events = node.events().After(0, 100);
+  EXPECT_EQ(std::ranges::count_if(events.events, [](const NodeEvent& event) { return event.note.kind == "full"; }), 1)
+      << "an event says so, once";
 }
 
 // An executor that an earlier daemon started attaches to this node.

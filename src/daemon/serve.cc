@@ -189,7 +189,7 @@ Status Serve(const ServeOptions& given) {
   signals.async_wait([&loop](const boost::system::error_code& error, int) {
     if (!error) loop.stop();
   });
-  platform::RaiseFileLimit();  // a vGPU needs four descriptors, an attached process three
+  platform::RaiseFileLimit();  // before the node counts places for processes by it
   const bool quick = platform::PreferQuickWakeups();
   const bool wants_parts = options.member && options.member->peers.wanted();
   std::vector<DeviceSetup> devices = DevicesOf(options);

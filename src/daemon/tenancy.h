@@ -2,6 +2,7 @@
 // The daemon's runtime state of one vGPU, beside the engine's record. Private to the node.
 #pragma once
 
+#include <optional>
 #include <set>
 
 #include "daemon/node.h"
@@ -21,6 +22,7 @@ struct Node::Tenancy {
   proto::GateMode mode = proto::GateMode::kOpen;
   bool doorbell_wanted = false;
   FrameLog frames;
+  std::optional<Instant> full_said;  // last event about a process that found no place
   std::unique_ptr<ExecutorHost> executor;
   std::set<ProcessId> executors;  // attached executors; only their memory statistics count
 

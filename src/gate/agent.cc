@@ -53,24 +53,29 @@ Agent::Agent(std::string attach_path, proto::Api api, std::string program)
 Agent::~Agent() = default;
 
 bool Agent::Wanted() const noexcept {
-  if (attached_.load(std::memory_order_relaxed)) return true;
+  if (attached_.load(std::memory_order_relaxed) || full_.load(std::memory_order_relaxed)) return true;
   return !attach_path_.empty() && platform::CoarseNowNs() >= next_attempt_ns_.load(std::memory_order_relaxed);
 }
 
 Ticket Agent::Arrive(std::int64_t now_ns, Duration attach_wait) noexcept {
   try {
-    const Lock lock(mutex_);
-    Attachment* attachment = current_ ? current_.get() : AttachIfDue(now_ns, attach_wait);
-    if (attachment == nullptr || !StillThere(*attachment, now_ns, false)) return {};
-    if (attachment->vgpu().messages_sent.load(std::memory_order_acquire) != attachment->messages_seen) {
-      ReadMessages(*attachment);
-      if (attachment->dropped.load(std::memory_order_relaxed)) return Drop(false), Ticket{};
-    }
-    ++attachment->users;
-    return {.attachment = attachment, .reserved_ns = predicted_ns_ > 0 ? predicted_ns_ : kFirstPredictionNs};
+    const Ticket ticket = ArriveNow(now_ns, attach_wait);
+    return full_.load(std::memory_order_relaxed) ? AwaitPlace(attach_wait) : ticket;
   } catch (...) {
     return {};  // at worst out of memory: the program continues without a gate
   }
+}
+
+Ticket Agent::ArriveNow(std::int64_t now_ns, Duration attach_wait) {
+  const Lock lock(mutex_);
+  Attachment* attachment = current_ ? current_.get() : AttachIfDue(now_ns, attach_wait);
+  if (attachment == nullptr || !StillThere(*attachment, now_ns, false)) return {};
+  if (attachment->vgpu().messages_sent.load(std::memory_order_acquire) != attachment->messages_seen) {
+    ReadMessages(*attachment);
+    if (attachment->dropped.load(std::memory_order_relaxed)) return Drop(false), Ticket{};
+  }
+  ++attachment->users;
+  return {.attachment = attachment, .reserved_ns = predicted_ns_ > 0 ? predicted_ns_ : kFirstPredictionNs};
 }
 
 Pace Agent::PaceOf(const Ticket& ticket) noexcept {
@@ -127,7 +132,7 @@ void Agent::Enter(Ticket& ticket, std::int64_t now_ns) noexcept {
 
 Ticket Agent::Enter(std::int64_t now_ns) noexcept {
   Ticket ticket = Arrive(now_ns);
-  Enter(ticket, now_ns);
+  Enter(ticket, ticket.waited_for_place ? platform::NowNs() : now_ns);
   return ticket;
 }
 
@@ -253,61 +258,6 @@ void Agent::ReadMessages(Attachment& attachment) {
     // The daemon does not read: an Ack that does not fit is lost, and the daemon soon treats this agent as dead.
     static_cast<void>(platform::SendPacket(attachment.socket.get(), proto::Encode(ack)));
   }
-}
-
-Attachment* Agent::AttachIfDue(std::int64_t now_ns, Duration wait) {
-  if (attach_path_.empty() || now_ns < next_attempt_ns_.load(std::memory_order_relaxed)) return nullptr;
-  auto made = TryAttach(now_ns + wait.count());
-  if (!made) {
-    // An absent daemon is cheap to detect. A daemon that does not answer or refuses is asked less and less often.
-    const bool no_daemon = made.error().code == Errc::kNotFound || made.error().code == Errc::kUnavailable;
-    retry_ns_ =
-        no_daemon ? kAttachRetry.count() : std::clamp(retry_ns_ * 2, 2 * kAttachRetry.count(), kAttachRetryMax.count());
-    next_attempt_ns_.store(platform::NowNs() + retry_ns_, std::memory_order_relaxed);
-    last_error_ = std::move(made).error().message;
-    return nullptr;
-  }
-  retry_ns_ = 0;
-  last_error_.clear();
-  current_ = std::move(*made);
-  current_->users = 1;
-  PublishDescription();
-  attach_count_.fetch_add(1, std::memory_order_relaxed);
-  attached_.store(true, std::memory_order_relaxed);
-  return current_.get();
-}
-
-Result<std::unique_ptr<Attachment>> Agent::TryAttach(std::int64_t deadline_ns) {
-  auto made = std::make_unique<Attachment>();
-  WEIR_TRY(made->socket, platform::ConnectSeqPacket(attach_path_));
-  const proto::Hello hello{proto::kGateVersionMajor, proto::kGateVersionMinor, api_, program_};
-  WEIR_TRY_STATUS(platform::SendPacket(made->socket.get(), proto::Encode(hello)));
-  const std::int64_t left_ms = (deadline_ns - platform::NowNs()) / 1'000'000;
-  if (!platform::WaitReadable(made->socket.get(), static_cast<int>(std::max<std::int64_t>(left_ms, 1))))
-    return Fail(Errc::kTimeout, attach_path_ + ": no answer within the bound; is that a Weir daemon?");
-  WEIR_TRY(platform::Packet packet, platform::ReceivePacket(made->socket.get(), proto::kAttachMessageBytesMax));
-  if (packet.bytes.empty()) return Fail(Errc::kUnavailable, attach_path_ + ": the daemon closed the connection");
-  WEIR_TRY(const proto::AttachMessage message, proto::Decode(packet.bytes));
-  if (const auto* refusal = std::get_if<proto::Refusal>(&message)) {
-    const bool leaving = refusal->code == Errc::kUnavailable;
-    return Fail(leaving ? Errc::kUnavailable : Errc::kPermissionDenied, "the daemon refused: " + refusal->reason);
-  }
-  const auto* welcome = std::get_if<proto::Welcome>(&message);
-  if (welcome == nullptr || packet.fds.size() != proto::kWelcomeFds)
-    return Fail(Errc::kProtocol,
-                attach_path_ + ": expected a Welcome with " + std::to_string(proto::kWelcomeFds) + " descriptors");
-
-  using proto::kProcessRegionBytes, proto::kVgpuRegionBytes;
-  WEIR_TRY(made->vgpu_mapping, platform::MapForeignRegion(packet.fds[proto::kVgpuRegionFd].get(), kVgpuRegionBytes));
-  WEIR_TRY(made->process_mapping,
-           platform::MapForeignRegion(packet.fds[proto::kProcessRegionFd].get(), kProcessRegionBytes));
-  const char* fault = proto::HeaderFault(made->vgpu().header, proto::kVgpuRegionMagic, kVgpuRegionBytes);
-  if (fault == nullptr)
-    fault = proto::HeaderFault(made->process().header, proto::kProcessRegionMagic, kProcessRegionBytes);
-  if (fault != nullptr) return Fail(Errc::kVersionMismatch, attach_path_ + ": the region is not usable: " + fault);
-  made->doorbell = std::move(packet.fds[proto::kDoorbellFd]);
-  made->device_cpus = welcome->device_cpus;
-  return made;
 }
 
 proto::CpuMask Agent::device_cpus() const noexcept {

@@ -4,10 +4,12 @@
 //
 //              Welcome                     heartbeat stale, or the socket closed
 //   detached ───────────▶ attached ────────────────────────────────────────────▶ detached
-//      ▲  └── refused, no daemon: try again later, pass everything until then ───┘
+//    ▲ │ ▲  └── refused, no daemon: try again later, pass everything until then ───┘
+//    │ ▼ │
+//    full┘  refused because the vGPU has no place for another process: wait until it has one, or the daemon is gone
 //
-// Bounds: an attempt to attach blocks for at most kAttachWait by default. A wait at the gate or a delay ends at most
-// kWaitSlice after the daemon has died, or kHeartbeatStaleNs after it has started to hang.
+// Bounds: an attempt to attach blocks for at most kAttachWait by default. A wait at the gate or for a place, or a
+// delay, ends at most kWaitSlice after the daemon has died, or kHeartbeatStaleNs after it has started to hang.
 #pragma once
 
 #include <pthread.h>
@@ -27,6 +29,9 @@ inline constexpr Duration kAttachWait = milliseconds(100);
 inline constexpr Duration kWaitSlice = milliseconds(50);
 inline constexpr Duration kAttachRetry = milliseconds(100);
 inline constexpr Duration kAttachRetryMax = seconds(5);
+/// Longest time between two requests for a place. Less than kHeartbeatStaleNs, which is counted from the last refusal:
+/// a daemon that is busy has the rest of it to answer.
+inline constexpr Duration kPlaceRetryMax = milliseconds(500);
 
 /// Upper bound of a frame interval; longer values are clamped.
 inline constexpr Duration kPaceIntervalMax = seconds(10);
@@ -37,6 +42,7 @@ struct Attachment;
 struct Ticket {
   Attachment* attachment = nullptr;
   bool entered = false;
+  bool waited_for_place = false;  // by Arrive: the frame begins now, not when Arrive was called
   std::int64_t reserved_ns = 0;
   std::int64_t wait_ns = 0;
 };
@@ -80,10 +86,10 @@ class Agent {
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
-  /// Begins a frame: attaches if an attempt is due, and reads the daemon's messages. Thread-safe, like all that
-  /// follows. `now_ns`: CLOCK_MONOTONIC, just read. Every ticket with an attachment must be passed to Leave or
-  /// Withdraw. `attach_wait` limits the wait for the daemon's answer; callers outside a program's frame may wait
-  /// longer.
+  /// Begins a frame: attaches if an attempt is due, and reads the daemon's messages. While the vGPU has no place for
+  /// this process it waits, because unmanaged it would escape the vGPU's cap. Thread-safe, like all that follows.
+  /// `now_ns`: CLOCK_MONOTONIC, just read. Every ticket with an attachment must be passed to Leave or Withdraw.
+  /// `attach_wait` limits the wait for the daemon's answer; callers outside a program's frame may wait longer.
   Ticket Arrive(std::int64_t now_ns, Duration attach_wait = kAttachWait) noexcept;
   /// The pace in force now.
   [[nodiscard]] static Pace PaceOf(const Ticket& ticket) noexcept;
@@ -137,8 +143,16 @@ class Agent {
   [[nodiscard]] std::string last_error() const;
 
  private:
+  /// What the daemon has said to a Hello.
+  enum class Answer { kNone, kNoPlace, kOther };
+
+  Ticket ArriveNow(std::int64_t now_ns, Duration attach_wait);
+  Ticket AwaitPlace(Duration attach_wait);
+  bool MayGetPlace(std::int64_t now_ns);
   Attachment* AttachIfDue(std::int64_t now_ns, Duration wait);
-  Result<std::unique_ptr<Attachment>> TryAttach(std::int64_t deadline_ns);
+  void GotNoPlace(Error why, std::int64_t now_ns);
+  void AttachFailed(Error why, std::int64_t now_ns);
+  Result<std::unique_ptr<Attachment>> TryAttach(std::int64_t deadline_ns, Answer& answer);
   void PublishDescription();
   void Drop(bool count_fail_open);
   void ReadMessages(Attachment& attachment);
@@ -152,10 +166,13 @@ class Agent {
 
   mutable pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   std::atomic<bool> attached_{false};
+  std::atomic<bool> full_{false};  // the daemon's last answer: the vGPU has no place for this process
   std::atomic<std::uint64_t> attach_count_{0};
   std::atomic<std::int64_t> next_attempt_ns_{0};
   std::unique_ptr<Attachment> current_;                         // guarded by mutex_
   std::int64_t retry_ns_ = 0;                                   // guarded by mutex_
+  std::int64_t full_at_ns_ = 0;                                 // guarded by mutex_; time of that answer
+  bool full_said_ = false;                                      // guarded by mutex_
   std::int64_t predicted_ns_ = 0;                               // guarded by mutex_
   std::string last_error_;                                      // guarded by mutex_
   mutable MemoryOrder memory_order_;                            // guarded by mutex_; the last order read

@@ -22,8 +22,8 @@
 
 namespace weir::gate {
 
-/// Upper bound of the processes attached to a vGPU.
-inline constexpr std::size_t kProcessesPerVgpuMax = 256;
+/// Upper bound of the processes attached to a vGPU. A poll reads two cache lines of each.
+inline constexpr std::size_t kProcessesPerVgpuMax = 2048;
 
 /// One day: upper bound of any time that a tenant reports, so that computing with it can't overflow.
 inline constexpr std::int64_t kBelievableNs = 86'400LL * 1'000'000'000;
@@ -54,6 +54,12 @@ struct Drained {
   std::uint64_t bad = 0;
 };
 
+/// The places that a vGPU has for processes when one of them asks.
+struct Places {
+  std::size_t most = kProcessesPerVgpuMax;  // fewer: the daemon keeps its descriptors for other vGPUs
+  pid_t executor_pid = 0;                   // a living executor of the daemon, which always gets a place; 0: none
+};
+
 /// What an executor's clients use of the device, clamped. Zero for other programs and for executors before protocol
 /// 1.4.
 struct DeviceUse {
@@ -66,7 +72,7 @@ struct DeviceUse {
 class ProcessGate {
  public:
   ProcessGate(ProcessId id, platform::Fd socket, platform::Peer peer, const proto::Hello& hello,
-              platform::SharedRegion region);
+              platform::Mapping region);
 
   [[nodiscard]] ProcessId id() const { return id_; }
   [[nodiscard]] proto::Api api() const { return api_; }
@@ -75,7 +81,6 @@ class ProcessGate {
   /// Sends `signal` to an executor (Api::kOpenCl) to end it. The signal goes to the process that connected, never to
   /// another one that has reused its pid. No effect for other programs, or if the kernel offers no pidfd of the peer.
   void EndExecutor(int signal) const;
-  [[nodiscard]] const platform::SharedRegion& region() const { return region_; }
   [[nodiscard]] ProcessInfo Info() const;
   [[nodiscard]] std::uint32_t Waiting() const { return Count(page().waiting); }
   [[nodiscard]] std::uint32_t InFlight() const { return Count(page().in_flight); }
@@ -97,7 +102,7 @@ class ProcessGate {
   Status Send(const proto::Command& command);
 
  private:
-  [[nodiscard]] proto::ProcessRegion& page() const { return *region_.mapping.As<proto::ProcessRegion>(); }
+  [[nodiscard]] proto::ProcessRegion& page() const { return *region_.As<proto::ProcessRegion>(); }
   static std::uint32_t Count(const proto::AtomicU32& word);
 
   ProcessId id_;
@@ -106,7 +111,7 @@ class ProcessGate {
   platform::Fd process_;  // pidfd of an executor; empty: other programs, or unknown
   proto::Api api_;
   std::string program_;
-  platform::SharedRegion region_;
+  platform::Mapping region_;
   std::uint64_t tail_ = 0;
   std::uint64_t sequence_ = 0;
   std::uint64_t dropped_seen_ = 0;
@@ -154,8 +159,8 @@ class VgpuGate {
   /// may not attach; the connection was refused and closed.
   Result<platform::Fd> Accept();
   /// Reads and answers the Hello of an accepted connection that is readable. On an error the peer was told the reason
-  /// if possible. `executor_pid`: a living child of the daemon, which always gets a place; 0: none.
-  Result<ProcessGate*> Welcome(platform::Fd connection, ProcessId id, pid_t executor_pid = 0);
+  /// if possible; kResourceExhausted: there is no place, and its agent waits for one.
+  Result<ProcessGate*> Welcome(platform::Fd connection, ProcessId id, const Places& places = {});
   void Detach(ProcessId id);
   [[nodiscard]] const std::map<ProcessId, std::unique_ptr<ProcessGate>>& processes() const { return processes_; }
 
@@ -178,7 +183,8 @@ class VgpuGate {
   VgpuGate(VgpuId id, std::string socket_path, uid_t owner_uid, const proto::CpuMask& device_cpus)
       : id_(id), socket_path_(std::move(socket_path)), owner_uid_(owner_uid), device_cpus_(device_cpus) {}
   [[nodiscard]] proto::VgpuRegion& page() const { return *region_.mapping.As<proto::VgpuRegion>(); }
-  Result<proto::Hello> ReadHello(int connection, const platform::Peer& peer, pid_t executor_pid) const;
+  Result<proto::Hello> ReadHello(int connection, const platform::Peer& peer, const Places& places) const;
+  [[nodiscard]] Status HasPlace(const platform::Peer& peer, const Places& places) const;
   [[nodiscard]] Status MayAttach(const platform::Peer& peer) const;
 
   VgpuId id_;

@@ -50,7 +50,7 @@ std::string PrintableUpToZero(const char* text, std::size_t size) {
 }  // namespace
 
 ProcessGate::ProcessGate(ProcessId id, platform::Fd socket, platform::Peer peer, const proto::Hello& hello,
-                         platform::SharedRegion region)
+                         platform::Mapping region)
     : id_(id),
       socket_(std::move(socket)),
       peer_(peer),

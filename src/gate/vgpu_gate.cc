@@ -4,6 +4,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -11,6 +12,15 @@
 #include "platform/futex.h"
 
 namespace weir::gate {
+namespace {
+
+/// Tells the peer why it is refused, as far as possible: the connection is closed anyway.
+Error Refuse(int connection, Error why) {
+  static_cast<void>(platform::SendPacket(connection, proto::Encode(proto::Refusal{why.code, why.message})));
+  return why;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<VgpuGate>> VgpuGate::Make(VgpuId id, const std::string& socket_path, uid_t owner_uid,
                                                  const proto::CpuMask& device_cpus, std::int64_t now_ns) {
@@ -44,9 +54,7 @@ Result<platform::Fd> VgpuGate::Accept() {
     // would be lost.
     static_cast<void>(
         platform::ReceivePacket(connection.get(), proto::kAttachMessageBytesMax, platform::Descriptors::kRefused));
-    const proto::Refusal refusal{may.error().code, may.error().message};
-    static_cast<void>(platform::SendPacket(connection.get(), proto::Encode(refusal)));
-    return std::move(may).error();
+    return Refuse(connection.get(), std::move(may).error());
   }
   return connection;
 }
@@ -58,15 +66,24 @@ Status VgpuGate::MayAttach(const platform::Peer& peer) const {
                                            std::to_string(owner_uid_));
 }
 
-Result<proto::Hello> VgpuGate::ReadHello(int connection, const platform::Peer& peer, pid_t executor_pid) const {
+Status VgpuGate::HasPlace(const platform::Peer& peer, const Places& places) const {
+  if (processes_.size() < places.most) return Ok();
+  // The daemon's own executor has a reserved place, so that other processes can't exclude it.
+  const auto is_peer = [&peer](const auto& process) { return process.second->pid() == peer.pid; };
+  if (places.executor_pid != 0 && peer.pid == places.executor_pid && std::ranges::none_of(processes_, is_peer))
+    return Ok();
+  std::string why = "this vGPU has " + std::to_string(processes_.size()) + " processes already";
+  if (places.most < kProcessesPerVgpuMax)
+    why += ", and the daemon keeps its last file descriptors for other vGPUs; raise the daemon's limit of open files";
+  return Fail(Errc::kResourceExhausted, std::move(why));
+}
+
+Result<proto::Hello> VgpuGate::ReadHello(int connection, const platform::Peer& peer, const Places& places) const {
   // Read before a refusal: unread data at close would reset the connection, and the Refusal would be lost.
   const auto packet =
       platform::ReceivePacket(connection, proto::kAttachMessageBytesMax, platform::Descriptors::kRefused);
   WEIR_TRY_STATUS(MayAttach(peer));
-  // The daemon's own executor has a reserved place, so that other processes can't exclude it.
-  if (processes_.size() >= kProcessesPerVgpuMax && (executor_pid == 0 || peer.pid != executor_pid))
-    return Fail(Errc::kResourceExhausted,
-                "this vGPU has " + std::to_string(kProcessesPerVgpuMax) + " processes already");
+  WEIR_TRY_STATUS(HasPlace(peer, places));
   if (!packet) return packet.error();
   WEIR_TRY(proto::AttachMessage message, proto::Decode(packet->bytes));
   auto* hello = std::get_if<proto::Hello>(&message);
@@ -77,26 +94,22 @@ Result<proto::Hello> VgpuGate::ReadHello(int connection, const platform::Peer& p
   return std::move(*hello);
 }
 
-Result<ProcessGate*> VgpuGate::Welcome(platform::Fd connection, ProcessId id, pid_t executor_pid) {
+Result<ProcessGate*> VgpuGate::Welcome(platform::Fd connection, ProcessId id, const Places& places) {
   WEIR_TRY(const platform::Peer peer, platform::PeerOf(connection.get()));
-  auto hello = ReadHello(connection.get(), peer, executor_pid);
-  if (!hello) {
-    const proto::Refusal refusal{hello.error().code, hello.error().message};
-    static_cast<void>(
-        platform::SendPacket(connection.get(), proto::Encode(refusal)));  // best effort: it is closed anyway
-    return std::move(hello).error();
-  }
-  WEIR_TRY(platform::SharedRegion region,
-           platform::MakeSharedRegion("weir-process-" + std::to_string(id.value), proto::kProcessRegionBytes));
-  proto::InitHeader(region.mapping.As<proto::ProcessRegion>()->header, proto::kProcessRegionMagic,
+  auto hello = ReadHello(connection.get(), peer, places);
+  if (!hello) return Refuse(connection.get(), std::move(hello).error());
+  auto region = platform::MakeSharedRegion("weir-process-" + std::to_string(id.value), proto::kProcessRegionBytes);
+  if (!region) return Refuse(connection.get(), std::move(region).error());
+  proto::InitHeader(region->mapping.As<proto::ProcessRegion>()->header, proto::kProcessRegionMagic,
                     proto::kProcessRegionBytes, id.value);
   const proto::Welcome welcome{id_.value, id.value, proto::kVgpuRegionBytes, proto::kProcessRegionBytes, device_cpus_};
   std::array<int, proto::kWelcomeFds> fds{};
   fds[proto::kVgpuRegionFd] = region_.fd.get();
-  fds[proto::kProcessRegionFd] = region.fd.get();
+  fds[proto::kProcessRegionFd] = region->fd.get();
   fds[proto::kDoorbellFd] = doorbell_.get();
   WEIR_TRY_STATUS(platform::SendPacket(connection.get(), proto::Encode(welcome), fds));
-  auto process = std::make_unique<ProcessGate>(id, std::move(connection), peer, *hello, std::move(region));
+  // The region's descriptor is closed here: the daemon needs only the mapping.
+  auto process = std::make_unique<ProcessGate>(id, std::move(connection), peer, *hello, std::move(region->mapping));
   ProcessGate* raw = process.get();
   processes_.emplace(id, std::move(process));
   return raw;

@@ -102,6 +102,8 @@ class GateHost {
 
   /// Sets the process that always gets a place.
   void SetExecutor(pid_t pid) { executor_pid_ = pid; }
+  /// Sets how many places each vGPU has for processes.
+  void SetPlaces(std::size_t most) { places_ = most; }
 
   std::vector<Ended> ended() {
     const std::lock_guard lock(mutex_);
@@ -205,7 +207,8 @@ class GateHost {
   /// True: the connection was accepted or refused.
   bool Answer(Pending& pending) {
     if (!platform::WaitReadable(pending.connection.get(), 0)) return false;
-    auto welcome = pending.gate->Welcome(std::move(pending.connection), ProcessId{next_process_}, executor_pid_);
+    auto welcome = pending.gate->Welcome(std::move(pending.connection), ProcessId{next_process_},
+                                         {.most = places_, .executor_pid = executor_pid_});
     if (welcome) {
       ++next_process_;
     } else {
@@ -221,6 +224,7 @@ class GateHost {
   std::vector<Ended> ended_;
   std::size_t refused_ = 0;
   std::atomic<pid_t> executor_pid_{0};
+  std::atomic<std::size_t> places_{gate::kProcessesPerVgpuMax};
   Error last_refusal_;
   bool beating_ = true;
   bool read_acks_ = true;

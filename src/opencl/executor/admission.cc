@@ -32,6 +32,7 @@ void Admission::Begin(std::int64_t predicted_ns, const Entry& entry) {
   }
   std::int64_t now_ns = platform::NowNs();
   batch->ticket = tenancy_.agent.Arrive(now_ns);
+  if (batch->ticket.waited_for_place) now_ns = platform::NowNs();
   batch->ticket.reserved_ns = std::clamp<std::int64_t>(predicted_ns, 1'000, kReservedMaxNs);
   for (bool gone = false; entry.task && !gone;) {
     const gate::Pace pace = gate::Agent::PaceOf(batch->ticket);

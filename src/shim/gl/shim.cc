@@ -65,6 +65,7 @@ void GlShim::BeforePresent(weir_gl_present& present, std::uint64_t surface, weir
     {
       const Lock lock(mutex_);
       if (!pass.gated) return ExplainOnce();
+      if (pass.ticket.waited_for_place) pass.present_ns = pass.submit_ns = platform::NowNs();
       if (described_ != agent_.attach_count()) PrepareMeter(get_proc, pass.present_ns);
       pass.surface = SurfaceIndex(surface);
       const Surface& last = surfaces_[pass.surface];

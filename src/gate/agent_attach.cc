@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// How an agent attaches to a gate, and how it waits for a place in a vGPU that has none for it.
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <utility>
+
+#include "gate/agent.h"
+#include "gate/attachment.h"
+#include "platform/clock.h"
+#include "platform/pthread_lock.h"
+#include "platform/unix_socket.h"
+
+namespace weir::gate {
+
+using Lock = platform::PthreadLock;
+using proto::kHeartbeatStaleNs;
+
+// The mutex is not held while this thread sleeps. Of several threads that wait here, the first whose attempt is due
+// asks for a place.
+Ticket Agent::AwaitPlace(Duration attach_wait) {
+  for (;;) {
+    const timespec nap{.tv_sec = 0, .tv_nsec = kWaitSlice.count()};
+    ::nanosleep(&nap, nullptr);
+    const std::int64_t now_ns = platform::NowNs();
+    Ticket ticket = MayGetPlace(now_ns) ? ArriveNow(now_ns, attach_wait) : Ticket{};
+    ticket.waited_for_place = true;
+    if (!full_.load(std::memory_order_relaxed)) return ticket;
+  }
+}
+
+/// Whether the daemon lives, as far as its listener shows. False: the agent fails open.
+bool Agent::MayGetPlace(std::int64_t now_ns) {
+  const Lock lock(mutex_);
+  if (!full_.load(std::memory_order_relaxed) || !platform::NobodyListens(attach_path_)) return true;
+  AttachFailed(Fail(Errc::kUnavailable, attach_path_ + ": no daemon listens there any more"), now_ns);
+  return false;
+}
+
+Attachment* Agent::AttachIfDue(std::int64_t now_ns, Duration wait) {
+  if (attach_path_.empty() || now_ns < next_attempt_ns_.load(std::memory_order_relaxed)) return nullptr;
+  const bool was_full = full_.load(std::memory_order_relaxed);
+  const std::int64_t stale_at_ns = full_at_ns_ + kHeartbeatStaleNs;
+  Answer answer = Answer::kNone;
+  auto made =
+      TryAttach(was_full ? std::max(stale_at_ns, now_ns + kHeartbeatStaleNs / 2) : now_ns + wait.count(), answer);
+  if (!made) {
+    const std::int64_t failed_ns = platform::NowNs();
+    if (answer == Answer::kNoPlace)
+      GotNoPlace(std::move(made).error(), failed_ns);
+    else if (was_full && answer == Answer::kNone && failed_ns < stale_at_ns && !platform::NobodyListens(attach_path_))
+      next_attempt_ns_.store(failed_ns + kWaitSlice.count(), std::memory_order_relaxed);  // the daemon is busy
+    else
+      AttachFailed(std::move(made).error(), failed_ns);
+    return nullptr;
+  }
+  retry_ns_ = 0;
+  full_.store(false, std::memory_order_relaxed);
+  last_error_.clear();
+  current_ = std::move(*made);
+  current_->users = 1;
+  PublishDescription();
+  attach_count_.fetch_add(1, std::memory_order_relaxed);
+  attached_.store(true, std::memory_order_relaxed);
+  return current_.get();
+}
+
+void Agent::GotNoPlace(Error why, std::int64_t now_ns) {
+  full_.store(true, std::memory_order_relaxed);
+  full_at_ns_ = now_ns;
+  retry_ns_ = std::clamp(retry_ns_ * 2, 2 * kAttachRetry.count(), kPlaceRetryMax.count());
+  next_attempt_ns_.store(now_ns + retry_ns_, std::memory_order_relaxed);
+  last_error_ = std::move(why.message);
+  if (!std::exchange(full_said_, true))
+    std::fprintf(stderr, "weir: %s; this program waits until it is admitted\n", last_error_.c_str());
+}
+
+void Agent::AttachFailed(Error why, std::int64_t now_ns) {
+  // An absent daemon is cheap to detect. A daemon that does not answer or refuses is asked less and less often.
+  const bool no_daemon = why.code == Errc::kNotFound || why.code == Errc::kUnavailable;
+  retry_ns_ =
+      no_daemon ? kAttachRetry.count() : std::clamp(retry_ns_ * 2, 2 * kAttachRetry.count(), kAttachRetryMax.count());
+  next_attempt_ns_.store(now_ns + retry_ns_, std::memory_order_relaxed);
+  last_error_ = std::move(why.message);
+  full_.store(false, std::memory_order_relaxed);
+}
+
+Result<std::unique_ptr<Attachment>> Agent::TryAttach(std::int64_t deadline_ns, Answer& answer) {
+  auto made = std::make_unique<Attachment>();
+  WEIR_TRY(made->socket, platform::ConnectSeqPacket(attach_path_));
+  const proto::Hello hello{proto::kGateVersionMajor, proto::kGateVersionMinor, api_, program_};
+  WEIR_TRY_STATUS(platform::SendPacket(made->socket.get(), proto::Encode(hello)));
+  const std::int64_t left_ms = (deadline_ns - platform::NowNs()) / 1'000'000;
+  if (!platform::WaitReadable(made->socket.get(), static_cast<int>(std::max<std::int64_t>(left_ms, 1))))
+    return Fail(Errc::kTimeout, attach_path_ + ": no answer within the bound; is that a Weir daemon?");
+  WEIR_TRY(platform::Packet packet, platform::ReceivePacket(made->socket.get(), proto::kAttachMessageBytesMax));
+  if (packet.bytes.empty()) return Fail(Errc::kUnavailable, attach_path_ + ": the daemon closed the connection");
+  answer = Answer::kOther;
+  WEIR_TRY(const proto::AttachMessage message, proto::Decode(packet.bytes));
+  if (const auto* refusal = std::get_if<proto::Refusal>(&message)) {
+    if (refusal->code == Errc::kResourceExhausted) answer = Answer::kNoPlace;
+    const bool leaving = refusal->code == Errc::kUnavailable;
+    return Fail(leaving ? Errc::kUnavailable : Errc::kPermissionDenied, "the daemon refused: " + refusal->reason);
+  }
+  const auto* welcome = std::get_if<proto::Welcome>(&message);
+  if (welcome == nullptr || packet.fds.size() != proto::kWelcomeFds)
+    return Fail(Errc::kProtocol,
+                attach_path_ + ": expected a Welcome with " + std::to_string(proto::kWelcomeFds) + " descriptors");
+
+  using proto::kProcessRegionBytes, proto::kVgpuRegionBytes;
+  WEIR_TRY(made->vgpu_mapping, platform::MapForeignRegion(packet.fds[proto::kVgpuRegionFd].get(), kVgpuRegionBytes));
+  WEIR_TRY(made->process_mapping,
+           platform::MapForeignRegion(packet.fds[proto::kProcessRegionFd].get(), kProcessRegionBytes));
+  const char* fault = proto::HeaderFault(made->vgpu().header, proto::kVgpuRegionMagic, kVgpuRegionBytes);
+  if (fault == nullptr)
+    fault = proto::HeaderFault(made->process().header, proto::kProcessRegionMagic, kProcessRegionBytes);
+  if (fault != nullptr) return Fail(Errc::kVersionMismatch, attach_path_ + ": the region is not usable: " + fault);
+  made->doorbell = std::move(packet.fds[proto::kDoorbellFd]);
+  made->device_cpus = welcome->device_cpus;
+  return made;
+}
+
+}  // namespace weir::gate
