@@ -13,9 +13,6 @@
 
 namespace weir::gate {
 
-using Lock = platform::PthreadLock;
-using proto::kHeartbeatStaleNs;
-
 // The mutex is not held while this thread sleeps. Of several threads that wait here, the first whose attempt is due
 // asks for a place.
 Ticket Agent::AwaitPlace(Duration attach_wait) {
@@ -31,7 +28,7 @@ Ticket Agent::AwaitPlace(Duration attach_wait) {
 
 /// Whether the daemon lives, as far as its listener shows. False: the agent fails open.
 bool Agent::MayGetPlace(std::int64_t now_ns) {
-  const Lock lock(mutex_);
+  const platform::PthreadLock lock(mutex_);
   if (!full_.load(std::memory_order_relaxed) || !platform::NobodyListens(attach_path_)) return true;
   AttachFailed(Fail(Errc::kUnavailable, attach_path_ + ": no daemon listens there any more"), now_ns);
   return false;
@@ -40,10 +37,10 @@ bool Agent::MayGetPlace(std::int64_t now_ns) {
 Attachment* Agent::AttachIfDue(std::int64_t now_ns, Duration wait) {
   if (attach_path_.empty() || now_ns < next_attempt_ns_.load(std::memory_order_relaxed)) return nullptr;
   const bool was_full = full_.load(std::memory_order_relaxed);
-  const std::int64_t stale_at_ns = full_at_ns_ + kHeartbeatStaleNs;
+  const std::int64_t stale_at_ns = full_at_ns_ + proto::kHeartbeatStaleNs;
   Answer answer = Answer::kNone;
-  auto made =
-      TryAttach(was_full ? std::max(stale_at_ns, now_ns + kHeartbeatStaleNs / 2) : now_ns + wait.count(), answer);
+  auto made = TryAttach(was_full ? std::max(stale_at_ns, now_ns + proto::kHeartbeatStaleNs / 2) : now_ns + wait.count(),
+                        answer);
   if (!made) {
     const std::int64_t failed_ns = platform::NowNs();
     if (answer == Answer::kNoPlace)
