@@ -162,7 +162,7 @@ void Node::Carry() {
     const auto found = tenancies_.find(grant.vgpu);
     if (found == tenancies_.end()) continue;
     if (grant.delta_ns != 0) found->second->gate->Grant(grant.delta_ns);
-    if (grant.wake) found->second->gate->Wake();
+    if (grant.wake) found->second->gate->WakeNext();
   }
   for (const engine::EndExecutors& end : std::exchange(actions_.end, {})) {
     const auto found = tenancies_.find(end.vgpu);

@@ -11,6 +11,7 @@
 
 #include "gate/attachment.h"
 #include "gate/statistic_words.h"
+#include "gate/turns.h"
 #include "platform/clock.h"
 #include "platform/futex.h"
 #include "platform/pthread_lock.h"
@@ -102,7 +103,7 @@ std::int64_t Agent::Delay(const Ticket& ticket, std::int64_t until_ns, std::int6
   while (now_ns < until_ns) {
     const std::uint32_t word = region.wake_word.load(std::memory_order_acquire);
     if (PaceOf(ticket).interval_ns != interval_ns) break;
-    platform::FutexWait(region.wake_word, word, std::min(Duration{until_ns - now_ns}, kWaitSlice));
+    platform::FutexWait(region.wake_word, word, std::min(Duration{until_ns - now_ns}, kWaitSlice), kWaitsForNoTurn);
     now_ns = platform::NowNs();
     if (now_ns - looked_ns < kWaitSlice.count()) continue;
     looked_ns = now_ns;
@@ -191,7 +192,9 @@ void Agent::Wait(Attachment& attachment, Ticket& ticket, std::int64_t now_ns) {
   for (;;) {
     const std::uint32_t word = region.wake_word.load(std::memory_order_acquire);
     if (attachment.TryReserve(ticket.reserved_ns)) break;
-    platform::FutexWait(region.wake_word, word, kWaitSlice);
+    // A paused process can't use its turn, and must not keep it from others.
+    const bool paused = attachment.process().paused.load(std::memory_order_relaxed) != 0;
+    platform::FutexWait(region.wake_word, word, kWaitSlice, TurnBit(Duration{paused ? 0 : now_ns - start_ns}));
     now_ns = platform::NowNs();
     const bool slice_over = now_ns - looked_ns >= kWaitSlice.count();
     if (slice_over) looked_ns = now_ns;
@@ -203,6 +206,8 @@ void Agent::Wait(Attachment& attachment, Ticket& ticket, std::int64_t now_ns) {
     }
   }
   ticket.wait_ns = now_ns - start_ns;
+  // The daemon wakes one thread. What is left of the allowance is for the next one.
+  if (region.allowance_ns.load(std::memory_order_relaxed) > 0) WakeNext(region);
 }
 
 // Called with the mutex held. False: the daemon is gone. The attachment was dropped, and the caller continues
@@ -306,7 +311,7 @@ void Agent::AwaitMemoryOrder(std::uint32_t known, Duration timeout) noexcept {
   proto::VgpuRegion& region = attachment->vgpu();
   const std::uint32_t word = region.wake_word.load(std::memory_order_acquire);
   if (region.memory_order.load(std::memory_order_acquire) == known)
-    platform::FutexWait(region.wake_word, word, std::min(timeout, kWaitSlice));
+    platform::FutexWait(region.wake_word, word, std::min(timeout, kWaitSlice), kWaitsForNoTurn);
   const Lock lock(mutex_);
   Release(attachment);
 }

@@ -174,7 +174,10 @@ class VgpuGate {
     return std::clamp(page().allowance_ns.load(std::memory_order_relaxed), -kBelievableNs, kBelievableNs);
   }
   void Grant(std::int64_t delta_ns) { page().allowance_ns.fetch_add(delta_ns, std::memory_order_relaxed); }
+  /// Wakes all threads that wait, for whatever reason.
   void Wake();
+  /// Wakes the thread whose turn it is to pass (gate/turns.h); it wakes the next one while there is allowance left.
+  void WakeNext();
   /// Sends to every attached agent. Returns the processes that can't take the message and must be detached.
   std::vector<ProcessId> Tell(proto::CommandKind command, std::uint64_t argument);
   [[nodiscard]] std::uint64_t FailOpens() const { return page().fail_opens.load(std::memory_order_relaxed); }

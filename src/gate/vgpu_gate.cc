@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "gate/host.h"
+#include "gate/turns.h"
 #include "platform/futex.h"
 
 namespace weir::gate {
@@ -137,6 +138,11 @@ void VgpuGate::Publish(const Controls& controls) {
 void VgpuGate::Wake() {
   page().wake_word.fetch_add(1, std::memory_order_release);
   platform::FutexWakeAll(page().wake_word);
+}
+
+void VgpuGate::WakeNext() {
+  page().wake_word.fetch_add(1, std::memory_order_release);
+  gate::WakeNext(page());
 }
 
 std::vector<ProcessId> VgpuGate::Tell(proto::CommandKind command, std::uint64_t argument) {

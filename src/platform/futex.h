@@ -9,8 +9,16 @@
 
 namespace weir::platform {
 
-/// Returns when woken, when the word no longer holds `expected`, after `timeout`, or spuriously.
-void FutexWait(std::atomic<std::uint32_t>& word, std::uint32_t expected, Duration timeout);
+/// Bits of a waiter that no FutexWakeOne excludes.
+inline constexpr std::uint32_t kFutexAnyBits = 0xFFFF'FFFF;
+
+/// Returns when woken, when the word no longer holds `expected`, after `timeout`, or spuriously. `bits`: not 0; which
+/// calls of FutexWakeOne may wake this thread.
+void FutexWait(std::atomic<std::uint32_t>& word, std::uint32_t expected, Duration timeout,
+               std::uint32_t bits = kFutexAnyBits);
+/// Wakes the thread that has waited longest, in any process, of those that have one of these bits. False: there is
+/// none.
+bool FutexWakeOne(std::atomic<std::uint32_t>& word, std::uint32_t bits);
 /// Wakes all threads that wait on the word, in any process.
 void FutexWakeAll(std::atomic<std::uint32_t>& word);
 
