@@ -18,6 +18,7 @@
 #include <semaphore>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "emulator/client.h"
@@ -42,9 +43,15 @@ int PassFrames(const std::string& attach, const std::string& emulator, std::int6
     return 1;
   }
   gate::Agent agent(attach, proto::Api::kGl, "gate_crowd");
-  // A daemon that is asked by a thousand processes at once answers the last of them late.
-  const gate::Ticket first = agent.Arrive(platform::NowNs(), seconds(60));
-  agent.Withdraw(first);
+  // A daemon that a thousand processes ask at once answers the last of them late, and its queue may be full. That is
+  // not what this program is for. A process that is refused begins nevertheless.
+  for (bool asked = false; !asked;) {
+    const gate::Ticket first = agent.Arrive(platform::NowNs(), seconds(60));
+    agent.Withdraw(first);
+    asked = first.attachment != nullptr || agent.last_error().find("refused") != std::string::npos;
+    if (!asked) std::fprintf(stderr, "gate_crowd: %s\n", agent.last_error().c_str());
+    if (!asked) std::this_thread::sleep_for(gate::kAttachRetry);
+  }
   std::binary_semaphore ended{0};
   bool lost = false;
   for (std::int64_t begin_ns = platform::NowNs(); !lost;) {
