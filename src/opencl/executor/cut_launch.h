@@ -12,6 +12,7 @@
 #include "core/partition/plan_cache.h"
 #include "opencl/executor/objects.h"
 #include "opencl/executor/part_launch.h"
+#include "proto/executor_statistics.h"
 
 namespace weir::opencl {
 
@@ -60,7 +61,7 @@ struct CutPart {
 /// A part that runs on a peer.
 struct PartThere {
   NodeId node{};
-  GroupRange range{};
+  core::GroupRange range{};
   PartLaunch launch{};
 };
 
