@@ -3,7 +3,7 @@
 
   silent COUNT SOCKET...      COUNT connections to each socket, without data: prints "MADE of COUNT"; then opens more
   noise SEED ROUNDS PLACE...  random bytes to each place, a socket's path or tcp:PORT
-  attach COUNT SOCKET HEX     COUNT connections that send HEX and stay open: prints how many were answered
+  attach COUNT SOCKET HEX     COUNT connections that send HEX and stay open: prints how many were welcomed
   hello SOCKET TYPE HEX       one connection that sends HEX: prints the answer's bytes, or "closed" or "silence"
   kill                        for each line "PID": kills that process
 """
@@ -90,10 +90,13 @@ def noise(seed, rounds, *places):
     sys.stdin.read()
 
 
+WELCOME = bytes((2, 0))  # the type of a message, after the magic and the version (proto/attach_messages.h)
+
+
 def attach(count, path, message):
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
-    kept, answered = [], 0
+    kept, welcomed = [], 0
     for _ in range(int(count)):
         there = connect(path)
         if there is None:
@@ -105,10 +108,10 @@ def attach(count, path, message):
             continue
         if select.select([there], [], [], 0.2)[0]:
             try:
-                answered += len(there.recv(4096)) > 0
+                welcomed += there.recv(4096)[6:8] == WELCOME
             except OSError:
                 pass
-    say(answered)
+    say(welcomed)
     sys.stdin.read()
 
 
