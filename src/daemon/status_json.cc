@@ -41,6 +41,12 @@ ordered_json MemoryJson(const engine::VgpuStatus& status) {
   return out;
 }
 
+/// Null where no rate and no latency is promised.
+ordered_json ToJson(const engine::PromiseStatus& promise) {
+  if (!promise.given) return nullptr;
+  return {{"kept_by_policy", promise.kept_by_policy}, {"warnings", promise.warnings}};
+}
+
 /// Parameters that have named choices are written as those names.
 ordered_json ParamsJson(const std::string& policy, const core::PolicyParams& params) {
   ordered_json out = ordered_json::object();
@@ -85,6 +91,7 @@ ordered_json ToJson(const VgpuReport& vgpu) {
                    {"settings", SettingsToJson(status.settings)},
                    {"sale", core::NameOf(status.sale)},
                    {"cap_now", status.cap_now.Fraction()},
+                   {"promise", ToJson(vgpu.promise)},
                    {"attach", vgpu.attach},
                    {"opencl", vgpu.opencl},
                    {"environment", vgpu.environment}};
@@ -154,6 +161,8 @@ ordered_json ToJson(const engine::DeviceStatus& device) {
           {"memory_bytes", device.spec.memory.count},
           {"policy", device.policy},
           {"policy_params", ParamsJson(device.policy, device.params)},
+          {"keeps_rates", device.keeps_rates},
+          {"warnings", device.warnings},
           {"vgpus", device.vgpus},
           {"gpu_use", device.gpu_use},
           {"gpu_ns_total", device.gpu_total.count()},
@@ -178,7 +187,11 @@ ordered_json ToJson(std::span<const core::PolicyParam> params) {
 ordered_json PoliciesJson() {
   ordered_json out{{"policies", ordered_json::array()}};
   for (const core::PolicyEntry& entry : core::PolicyTable())
-    out["policies"].push_back({{"name", entry.name}, {"summary", entry.summary}, {"params", ToJson(entry.params)}});
+    out["policies"].push_back({{"name", entry.name},
+                               {"summary", entry.summary},
+                               {"keeps_rates", entry.rates.keeps},
+                               {"keeps_rates_unless_zero", entry.rates.off_at_zero},
+                               {"params", ToJson(entry.params)}});
   return out;
 }
 

@@ -40,6 +40,13 @@ inline constexpr Duration kSpentSlack = seconds(60);
 enum class VgpuState : std::uint8_t { kIdle, kRunning, kWaiting, kPaused };
 const char* NameOf(VgpuState state);
 
+/// What becomes of a vGPU's promised rate or latency.
+struct PromiseStatus {
+  bool given = false;
+  bool kept_by_policy = false;        // the policy of its device keeps rates
+  std::vector<std::string> warnings;  // reasons why it may not be kept, and what to do
+};
+
 /// All information about a vGPU, as a copy.
 struct VgpuStatus {
   VgpuId id;
@@ -102,6 +109,8 @@ struct DeviceStatus {
   DeviceSpec spec;
   std::string policy;
   core::PolicyParams params;
+  bool keeps_rates = false;           // the policy does, with these parameters
+  std::vector<std::string> warnings;  // promises that are not kept
   std::size_t vgpus = 0;
   double gpu_use = 0;
   Duration gpu_total{};
@@ -136,6 +145,8 @@ class NodeEngine {
   /// Whether any device has elastic memory, so that executors' memory reports must be sampled.
   [[nodiscard]] bool elastic() const;
   Result<VgpuStatus> Vgpu(Instant now, VgpuId id) const;
+  /// What becomes of its promise; the default for an unknown vGPU.
+  [[nodiscard]] PromiseStatus Promise(VgpuId id) const;
   /// The GPU time that was charged to a vGPU. `Vgpu` computes percentiles too, which takes a microsecond.
   [[nodiscard]] Result<Duration> GpuTotal(VgpuId id) const;
   /// The kind of sale of an existing vGPU.
@@ -173,6 +184,9 @@ class NodeEngine {
   [[nodiscard]] Vgpu_* Find(VgpuId id) const;
   [[nodiscard]] Vgpu_* FindBehind(const Vgpu_* last, VgpuId id) const;
   Result<Device_*> DeviceNamed(std::string_view name) const;
+  static bool KeepsRates(const Device_& device);
+  static std::string Unkept(const Device_& device);
+  static std::vector<std::string> WarningsOf(const Device_& device);
   VgpuStatus StatusOf(Instant now, const Vgpu_& vgpu) const;
   void TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu);
   void Decide(Instant now, Device_& device, Actions& actions);

@@ -23,6 +23,8 @@ std::vector<DeviceStatus> NodeEngine::Devices(Instant now) const {
     DeviceStatus status{.spec = device->spec,
                         .policy = device->policy_name,
                         .params = device->params,
+                        .keeps_rates = KeepsRates(*device),
+                        .warnings = WarningsOf(*device),
                         .vgpus = device->views.size(),
                         .gpu_total = device->gone,
                         .oversell = device->sales->mode(),
