@@ -91,7 +91,7 @@ void PrintVgpu(const VgpuView& v, bool sold) {
   line("state", v.state);
   line("weight", fmt::format("{}", v.settings.weight));
   line("cap", CapText(v, sold));
-  line("promise", PromiseText(v));
+  line("promise", v.promise.empty() ? PromiseText(v) : v.promise);
   for (const std::string& warning : v.warnings) line("warning", warning);
   const auto& m = v.memory;
   line("memory", !m.elastic ? MemoryText(v)
@@ -133,6 +133,7 @@ Result<int> Report(const Session& session, Result<json> reply, const char* done)
   fmt::print("{} {}: weight {}, cap {}{}{}{}{}\n", done, Printable(view.name), view.settings.weight,
              CapText(view, sold), promise.empty() ? "" : ", promise ", promise, memory.empty() ? "" : ", memory ",
              memory);
+  if (!view.promise.empty()) fmt::print("promise: {}\n", Printable(view.promise));
   return 0;
 }
 

@@ -31,6 +31,9 @@ std::vector<DeviceStatus> NodeEngine::Devices(Instant now) const {
                         .oversell_params = device->sales->params(),
                         .sold = device->sales->sold(),
                         .load = device->sales->load(),
+                        .promised = device->promised,
+                        .promised_unknown = device->promised_unknown,
+                        .promises_fit = device->fit.fits(),
                         .offer = device->sales->OfferNow(),
                         .account = device->sales->account(),
                         .memory = MemoryOf(*device)};

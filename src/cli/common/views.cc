@@ -132,6 +132,7 @@ Result<VgpuView> VgpuFromJson(const json& object) {
   v.attach = TextField(object, "attach");
   v.opencl = TextField(object, "opencl");
   v.environment = TextsField(object, "environment");
+  v.promise = TextField(Field(object, "promise"), "text");
   v.warnings = TextsField(Field(object, "promise"), "warnings");
   v.sale = TextField(object, "sale");
   v.cap_now = NumberField(object, "cap_now");

@@ -25,6 +25,7 @@ struct VgpuView {
   std::vector<std::string> environment{};  // NAME=VALUE, of programs that use its device
   std::string sale;                        // "guaranteed", "oversold", "best-effort"
   double cap_now = 0;                      // at most the cap in its settings
+  std::string promise;                     // what its promise needs, and whether that fits; "": nothing is promised
   std::vector<std::string> warnings{};     // about its promise
   bool ephemeral = false;
   engine::VgpuSettings settings;  // the default where the daemon reports none
