@@ -226,6 +226,7 @@ Status NodeEngine::On(Instant now, const FramesDone& event, Actions&) {
     Learn(frame, vgpu->last_gpu, vgpu->View());
   }
   vgpu->View().rate = vgpu->frames.Rate(now);
+  vgpu->View().loops_gpu = vgpu->costs.Now().each;
   vgpu->records_lost += event.lost;
   vgpu->records_bad += event.bad;
   return Ok();

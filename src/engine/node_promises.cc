@@ -122,11 +122,11 @@ void NodeEngine::SeePromises(Instant now, Device_& device, Actions& actions) {
 std::vector<std::string> NodeEngine::GivingWay(const Device_& device) {
   std::vector<core::PromiseClaim> claims;
   for (const Vgpu_* vgpu : device.owners)
-    claims.push_back({.id = vgpu->id, .weight = vgpu->settings.weight, .need = vgpu->need});
+    claims.push_back({.id = vgpu->id, .index = vgpu->index, .weight = vgpu->settings.weight, .need = vgpu->need});
   core::Grant(claims);
   std::vector<std::string> names;
-  for (std::size_t i = 0; i < claims.size(); ++i)
-    if (claims[i].gives_way()) names.push_back(device.owners[i]->name);
+  for (const core::PromiseClaim& claim : claims)
+    if (claim.gives_way()) names.push_back(device.owners[claim.index]->name);
   std::ranges::sort(names);
   return names;
 }

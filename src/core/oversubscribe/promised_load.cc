@@ -10,21 +10,19 @@ double NeedOf(Duration interval, Duration cost, Share cap) {
   return std::min(SecondsOf(cost) / SecondsOf(interval), cap.Fraction());
 }
 
-void Grant(std::span<PromiseClaim> claims) {
-  std::vector<PromiseClaim*> order;
-  for (PromiseClaim& claim : claims) order.push_back(&claim);
+void Grant(std::span<PromiseClaim> claims, double device) {
   // By id too: sums of floating-point numbers depend on their order, and the listed order must decide nothing.
-  std::ranges::sort(order, [](const PromiseClaim* a, const PromiseClaim* b) {
-    return a->weight != b->weight ? a->weight > b->weight : a->id < b->id;
+  std::ranges::sort(claims, [](const PromiseClaim& a, const PromiseClaim& b) {
+    return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
   });
-  double left = 1;
-  for (auto first = order.begin(); first != order.end();) {
-    const auto end =
-        std::find_if(first, order.end(), [&](const auto* claim) { return claim->weight != (*first)->weight; });
+  double left = device;
+  for (auto first = claims.begin(); first != claims.end();) {
+    const std::uint32_t weight = first->weight;
+    const auto end = std::find_if(first, claims.end(), [weight](const auto& claim) { return claim.weight != weight; });
     double needed = 0;
-    for (auto at = first; at != end; ++at) needed += (*at)->need;
+    for (auto at = first; at != end; ++at) needed += at->need;
     const double part = needed <= left ? 1 : left / needed;
-    for (; first != end; ++first) (*first)->granted = (*first)->need * part;
+    for (; first != end; ++first) first->granted = first->need * part;
     left = std::max(left - needed, 0.0);
   }
 }

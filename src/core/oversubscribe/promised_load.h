@@ -18,17 +18,19 @@ namespace weir::core {
 /// The promise of one vGPU, in fractions of the device.
 struct PromiseClaim {
   VgpuId id;
+  std::size_t index = 0;  // the caller's
   std::uint32_t weight = 1;
   double need = 0;
-  double granted = 0;  // set by Grant
+  double least = 0;    // the caller's: what it has in any case, besides `need`
+  double granted = 0;  // of `need`; set by Grant
   [[nodiscard]] bool gives_way() const { return granted < need; }
 };
 
 /// The part of the device that a rate needs.
 double NeedOf(Duration interval, Duration cost, Share cap);
 
-/// Divides the device among the claims, in any order of them.
-void Grant(std::span<PromiseClaim> claims);
+/// Divides `device` among the claims, which may come in any order, and sorts them: the heaviest first.
+void Grant(std::span<PromiseClaim> claims, double device = 1);
 
 /// Says when the promises of a device stop fitting and when they fit again. Costs of frames vary, so that both have to
 /// hold for a while, and there is a band between them.

@@ -43,6 +43,7 @@ TEST(Grant, TheLightestGivesWayFirst) {
   EXPECT_DOUBLE_EQ(GrantedTo(claims, 2), 0.5);
   EXPECT_DOUBLE_EQ(GrantedTo(claims, 1), 0.5);
   EXPECT_DOUBLE_EQ(GrantedTo(claims, 3), 0);
+  EXPECT_EQ(claims[0].id, VgpuId{2}) << "the heaviest first";
   EXPECT_TRUE(claims[2].gives_way());
   EXPECT_FALSE(claims[0].gives_way());
 }
