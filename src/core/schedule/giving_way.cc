@@ -57,6 +57,7 @@ void GivingWay::Claim(Instant now, std::span<const VgpuView> views) {
     const bool active = view.rate > 0 || Competes(view, now, seconds(1));
     if (interval <= Duration{0} || !view.attached || !active || view.loops_gpu <= Duration{0}) continue;
     const double promised = NeedOf(interval, view.loops_gpu, view.cap);
+    if (promised <= 0) continue;  // nothing can be granted to a cap of zero, which overselling gives at times
     // One that gives way and draws as often as it may would draw more. Otherwise its low rate would end the overload.
     const Duration longer = parts_.Seen(view).longer;
     const bool kept_back = longer > Duration{0} && (view.rate + 1) * SecondsOf(longer) >= kKeepsUp;

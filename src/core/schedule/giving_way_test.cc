@@ -79,6 +79,17 @@ TEST(GivingWay, NoVgpuIsSlowedBelowATenth) {
   EXPECT_NEAR(rates[0], 6, 0.1);
 }
 
+// Overselling lends all of an idle vGPU's cap.
+TEST(GivingWay, AVgpuWithoutACapIsNotSlowedFurther) {
+  Order order;
+  VgpuView none = Drawing(3, 10, 60, milliseconds(5));
+  none.cap = Share{};
+  const std::vector<double> rates =
+      order.Rates({Drawing(1, 50, 60, milliseconds(10)), Drawing(2, 200, 60, milliseconds(10)), none});
+  EXPECT_LT(rates[0], 45);
+  EXPECT_NEAR(rates[2], 60, 1e-3) << "its cap holds it";
+}
+
 TEST(GivingWay, AVgpuWithoutAPromiseDoesBeforeAllOthers) {
   Order order(FromSeconds(1.0 / 30));
   VgpuView preset = Drawing(1, 10'000, 30, milliseconds(15));
