@@ -110,11 +110,12 @@ Result<int> ShowPolicies(const Session& session) {
   WEIR_TRY(const auto policies, PoliciesFromJson(policy_reply));
   Table current({{"DEVICE"}, {"POLICY"}, {"PARAMETERS"}});
   for (const DeviceView& d : devices) current.Add({{d.name}, {d.policy, Style::kStrong}, {d.policy_params}});
-  Table known({{"POLICY"}, {"WHAT IT DOES"}, {"PARAMETER"}, {"DEFAULT", Table::Align::kRight}, {"RANGE"}});
+  Table known({{"POLICY"}, {"RATES"}, {"WHAT IT DOES"}, {"PARAMETER"}, {"DEFAULT", Table::Align::kRight}, {"RANGE"}});
   for (const PolicyView& policy : policies) {
-    known.Add({{policy.name, Style::kStrong}, {policy.summary}, {""}, {""}, {""}});
+    known.Add(
+        {{policy.name, Style::kStrong}, {policy.keeps_rates ? "kept" : "ignored"}, {policy.summary}, {""}, {""}, {""}});
     for (const ParamView& p : policy.params)
-      known.Add({{""}, {"  " + p.summary}, {p.name}, {DefaultText(p)}, {RangeText(p)}});
+      known.Add({{""}, {""}, {"  " + p.summary}, {p.name}, {DefaultText(p)}, {RangeText(p)}});
   }
   const bool color = StdoutTakesColor();
   fmt::print("{}\n{}", current.Render(color), known.Render(color));
@@ -133,8 +134,9 @@ Result<int> SetPolicy(const Session& session, const std::string& name, const std
       field = std::get<std::string>(value);
   }
   WEIR_TRY(const json reply, session.client().Put("/v1/devices/" + PercentEncode(device) + "/policy", body));
-  if (session.json) return PrintJson(reply), 0;
   WEIR_TRY(const DeviceView set, DeviceFromJson(reply));
+  Warn(set.warnings);
+  if (session.json) return PrintJson(reply), 0;
   fmt::print("{}: {}{}{}\n", Printable(set.name), set.policy, set.policy_params.empty() ? "" : ", ", set.policy_params);
   return 0;
 }

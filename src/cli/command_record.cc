@@ -119,6 +119,7 @@ Result<int> Record(const Session& session, const RecordFlags& flags) {
   const ControlClient client = session.client();
   Subject subject;
   WEIR_TRY(subject.vgpu, runs_program ? VgpuForProgram(session, flags) : NamedVgpu(client, flags.vgpu));
+  if (runs_program) Warn(subject.vgpu.warnings);
   StopSignals signals;
   const std::int64_t start_ns = platform::NowNs();
   FrameRecorder recorder(client, subject.vgpu, start_ns);

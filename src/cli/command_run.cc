@@ -77,6 +77,8 @@ Result<int> RunProgram(const Session& session, const RunFlags& flags) {
   WEIR_TRY(const std::string library, FindPreloadLibrary(self));
   WEIR_TRY_STATUS(EnsureDaemon(session.places(), flags.vgpu));
   WEIR_TRY(const VgpuView vgpu, TakeVgpu(session, flags));
+  if (flags.vgpu.empty() && !vgpu.promise.empty()) Say("promise: " + vgpu.promise);
+  Warn(vgpu.warnings);
   WEIR_TRY(const auto environment, TenantEnvironment(vgpu, library));
   for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
   return Execute(session.program);

@@ -91,7 +91,8 @@ void PrintVgpu(const VgpuView& v, bool sold) {
   line("state", v.state);
   line("weight", fmt::format("{}", v.settings.weight));
   line("cap", CapText(v, sold));
-  line("promise", PromiseText(v));
+  line("promise", v.promise.empty() ? PromiseText(v) : v.promise);
+  for (const std::string& warning : v.warnings) line("warning", warning);
   const auto& m = v.memory;
   line("memory", !m.elastic ? MemoryText(v)
                             : fmt::format("{} to {} slots of 64M; holds {}, {} its own now{}; made {}, copied {}",
@@ -116,11 +117,13 @@ void PrintVgpu(const VgpuView& v, bool sold) {
   fmt::print("\n{}", table.Render(StdoutTakesColor()));
 }
 
-/// Prints the vGPU in the reply, or one line about it.
+/// Prints the vGPU in the reply, or one line about it. `done`: null to show all. Warnings go to stderr, unless all is
+/// shown.
 Result<int> Report(const Session& session, Result<json> reply, const char* done) {
   WEIR_TRY(const json vgpu, std::move(reply));
-  if (session.json) return PrintJson(vgpu), 0;
   WEIR_TRY(const VgpuView view, VgpuFromJson(vgpu));
+  if (done != nullptr) Warn(view.warnings);
+  if (session.json) return PrintJson(vgpu), 0;
   WEIR_TRY(const json devices_reply, session.client().Get("/v1/devices"));
   WEIR_TRY(const auto devices, DevicesFromJson(devices_reply));
   const bool sold = IsSold(devices, view);
@@ -130,6 +133,7 @@ Result<int> Report(const Session& session, Result<json> reply, const char* done)
   fmt::print("{} {}: weight {}, cap {}{}{}{}{}\n", done, Printable(view.name), view.settings.weight,
              CapText(view, sold), promise.empty() ? "" : ", promise ", promise, memory.empty() ? "" : ", memory ",
              memory);
+  if (!view.promise.empty()) fmt::print("promise: {}\n", Printable(view.promise));
   return 0;
 }
 

@@ -57,6 +57,7 @@ struct CreateRequest {
 /// A vGPU as the control API shows it: the engine's view and the gate's.
 struct VgpuReport {
   engine::VgpuStatus status;
+  engine::PromiseStatus promise;
   std::string attach;
   std::string opencl;                    // the socket for OpenCL clients
   std::vector<std::string> environment;  // for the vGPU's programs, from its device

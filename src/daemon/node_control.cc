@@ -304,6 +304,7 @@ VgpuReport Node::ReportOf(Instant now, Tenancy& tenancy) {
   auto status = engine_.Vgpu(now, tenancy.saved.id);
   WEIR_CHECK(status.has_value());
   VgpuReport report{.status = std::move(*status),
+                    .promise = engine_.Promise(tenancy.saved.id),
                     .attach = tenancy.gate->socket_path(),
                     .opencl = tenancy.executor->path(),
                     .environment = SetupNamed(tenancy.saved.device).environment,

@@ -41,6 +41,22 @@ ordered_json MemoryJson(const engine::VgpuStatus& status) {
   return out;
 }
 
+/// Null where no rate and no latency is promised.
+ordered_json ToJson(const engine::PromiseStatus& promise) {
+  if (!promise.given) return nullptr;
+  ordered_json out{{"kept_by_policy", promise.kept_by_policy},
+                   {"fits", engine::NameOf(promise.fit)},
+                   {"frame_gpu_ns", promise.cost.each.count()},
+                   {"loops", promise.cost.loops},
+                   {"need", promise.need},
+                   {"others_need", promise.others},
+                   {"others_unknown", promise.others_unknown},
+                   {"text", promise.text},
+                   {"warnings", promise.warnings}};
+  if (promise.cost.loops == 0) out["need"] = nullptr;
+  return out;
+}
+
 /// Parameters that have named choices are written as those names.
 ordered_json ParamsJson(const std::string& policy, const core::PolicyParams& params) {
   ordered_json out = ordered_json::object();
@@ -85,6 +101,7 @@ ordered_json ToJson(const VgpuReport& vgpu) {
                    {"settings", SettingsToJson(status.settings)},
                    {"sale", core::NameOf(status.sale)},
                    {"cap_now", status.cap_now.Fraction()},
+                   {"promise", ToJson(vgpu.promise)},
                    {"attach", vgpu.attach},
                    {"opencl", vgpu.opencl},
                    {"environment", vgpu.environment}};
@@ -145,20 +162,24 @@ ordered_json MapJson(const engine::MemoryMap& map) {
 }
 
 ordered_json ToJson(const engine::DeviceStatus& device) {
-  return {{"name", device.spec.name},
-          {"kind", device.spec.kind},
-          {"cpus", device.spec.cpus},
-          {"model", device.spec.model},
-          {"uuid", device.spec.uuid},
-          {"pci", device.spec.pci},
-          {"memory_bytes", device.spec.memory.count},
-          {"policy", device.policy},
-          {"policy_params", ParamsJson(device.policy, device.params)},
-          {"vgpus", device.vgpus},
-          {"gpu_use", device.gpu_use},
-          {"gpu_ns_total", device.gpu_total.count()},
-          {"oversell", OversellJson(device)},
-          {"memory", MemoryJson(device.memory)}};
+  return {
+      {"name", device.spec.name},
+      {"kind", device.spec.kind},
+      {"cpus", device.spec.cpus},
+      {"model", device.spec.model},
+      {"uuid", device.spec.uuid},
+      {"pci", device.spec.pci},
+      {"memory_bytes", device.spec.memory.count},
+      {"policy", device.policy},
+      {"policy_params", ParamsJson(device.policy, device.params)},
+      {"keeps_rates", device.keeps_rates},
+      {"promised", {{"need", device.promised}, {"unknown", device.promised_unknown}, {"fits", device.promises_fit}}},
+      {"warnings", device.warnings},
+      {"vgpus", device.vgpus},
+      {"gpu_use", device.gpu_use},
+      {"gpu_ns_total", device.gpu_total.count()},
+      {"oversell", OversellJson(device)},
+      {"memory", MemoryJson(device.memory)}};
 }
 
 ordered_json ToJson(std::span<const core::PolicyParam> params) {
@@ -178,7 +199,11 @@ ordered_json ToJson(std::span<const core::PolicyParam> params) {
 ordered_json PoliciesJson() {
   ordered_json out{{"policies", ordered_json::array()}};
   for (const core::PolicyEntry& entry : core::PolicyTable())
-    out["policies"].push_back({{"name", entry.name}, {"summary", entry.summary}, {"params", ToJson(entry.params)}});
+    out["policies"].push_back({{"name", entry.name},
+                               {"summary", entry.summary},
+                               {"keeps_rates", entry.rates.keeps},
+                               {"keeps_rates_unless_zero", entry.rates.off_at_zero},
+                               {"params", ToJson(entry.params)}});
   return out;
 }
 

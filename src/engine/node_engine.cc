@@ -75,6 +75,7 @@ Status NodeEngine::On(Instant now, const CreateVgpu& event, Actions& actions) {
   if (event.id && vgpus_.contains(event.id))
     return Fail(Errc::kAlreadyExists, fmt::format("a vGPU with id {} exists already", event.id.value));
   WEIR_TRY(Device_ * device, DeviceNamed(event.device));
+  if (!event.restored) WEIR_TRY_STATUS(CheckPromise(*device, nullptr, event.settings));
 
   auto vgpu = std::make_unique<Vgpu_>();
   vgpu->id = event.id ? event.id : VgpuId{next_id_};
@@ -101,6 +102,7 @@ Status NodeEngine::On(Instant now, const CreateVgpu& event, Actions& actions) {
 Status NodeEngine::On(Instant now, const SetVgpu& event, Actions& actions) {
   WEIR_TRY(Vgpu_ * vgpu, Get(event.id));
   WEIR_TRY_STATUS(CheckSettings(event.settings));
+  WEIR_TRY_STATUS(CheckPromise(*vgpu->device, vgpu, event.settings));
   const Share before = vgpu->settings.cap;
   WEIR_TRY_STATUS(vgpu->device->sales->SetCeiling(vgpu->id, event.settings.cap));
   if (vgpu->device->memory) {
@@ -119,6 +121,7 @@ Status NodeEngine::On(Instant now, const SetVgpu& event, Actions& actions) {
   vgpu->View().promised = PromisedInterval(event.settings);
   if (event.settings.cap >= Share::Whole()) vgpu->cap_bucket = {};  // use without a cap causes no debt
   vgpu->published = false;
+  vgpu->device->promises_at = {};
   Decide(now, *vgpu->device, actions);
   return Ok();
 }
@@ -219,9 +222,11 @@ Status NodeEngine::On(Instant now, const FramesDone& event, Actions&) {
   const core::FramePromise promise{.fps = vgpu->settings.promised_rate(), .latency = vgpu->settings.latency};
   for (const core::FrameDone& frame : event.frames) {
     vgpu->frames.Add(frame, promise);
+    vgpu->costs.Add(frame);
     Learn(frame, vgpu->last_gpu, vgpu->View());
   }
   vgpu->View().rate = vgpu->frames.Rate(now);
+  vgpu->View().loops_gpu = vgpu->costs.Now().each;
   vgpu->records_lost += event.lost;
   vgpu->records_bad += event.bad;
   return Ok();
@@ -265,6 +270,7 @@ void NodeEngine::Redecide(Instant now, Actions& actions) {
 void NodeEngine::Decide(Instant now, Device_& device, Actions& actions) {
   device.Mark(now);
   if (device.sales->mode() != core::OversellMode::kOff) SeeSales(now, device, actions);
+  if (now >= device.promises_at) SeePromises(now, device, actions);
   const bool kept = device.policy->keeps_caps();
   for (std::size_t i = 0; i < device.views.size(); ++i) {
     core::VgpuView& view = device.views[i];

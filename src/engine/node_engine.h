@@ -14,6 +14,7 @@
 
 #include "base/result.h"
 #include "core/schedule/cap_bucket.h"
+#include "core/stats/loop_costs.h"
 #include "engine/events.h"
 
 namespace weir::core {
@@ -39,6 +40,22 @@ inline constexpr Duration kSpentSlack = seconds(60);
 
 enum class VgpuState : std::uint8_t { kIdle, kRunning, kWaiting, kPaused };
 const char* NameOf(VgpuState state);
+
+enum class PromiseFit : std::uint8_t { kUnknown, kFits, kTooMuch };
+const char* NameOf(PromiseFit fit);
+
+/// What becomes of a vGPU's promised rate or latency. Parts are of the device.
+struct PromiseStatus {
+  bool given = false;
+  bool kept_by_policy = false;  // the policy of its device keeps rates
+  PromiseFit fit = PromiseFit::kUnknown;
+  core::LoopCost cost;                  // learned; no loops: not known yet
+  double need = 0;                      // where the cost is known
+  double others = 0;                    // what the promises of the device's other vGPUs need, as far as known
+  std::size_t others_unknown = 0;       // other vGPUs whose need is not known
+  std::string text{};                   // all that in one line
+  std::vector<std::string> warnings{};  // reasons why it may not be kept, and what to do
+};
 
 /// All information about a vGPU, as a copy.
 struct VgpuStatus {
@@ -102,14 +119,19 @@ struct DeviceStatus {
   DeviceSpec spec;
   std::string policy;
   core::PolicyParams params;
+  bool keeps_rates = false;           // the policy does, with these parameters
+  std::vector<std::string> warnings;  // promises that are not kept
   std::size_t vgpus = 0;
   double gpu_use = 0;
   Duration gpu_total{};
   // Overselling (docs/oversubscription.md)
   core::OversellMode oversell = core::OversellMode::kOff;
   core::PolicyParams oversell_params;
-  double sold = 0;  // sum of ceilings, in devices
-  double load = 0;  // part of the device that promises need
+  double sold = 0;                   // sum of ceilings, in devices
+  double load = 0;                   // part of the device that promises need
+  double promised = 0;               // part of the device that promised rates and shares need, as far as known
+  std::size_t promised_unknown = 0;  // vGPUs with promised rates whose need is not known
+  bool promises_fit = true;
   core::SalesOffer offer;
   core::Account account;
   MemoryStatus memory;
@@ -136,6 +158,8 @@ class NodeEngine {
   /// Whether any device has elastic memory, so that executors' memory reports must be sampled.
   [[nodiscard]] bool elastic() const;
   Result<VgpuStatus> Vgpu(Instant now, VgpuId id) const;
+  /// What becomes of its promise; the default for an unknown vGPU.
+  [[nodiscard]] PromiseStatus Promise(VgpuId id) const;
   /// The GPU time that was charged to a vGPU. `Vgpu` computes percentiles too, which takes a microsecond.
   [[nodiscard]] Result<Duration> GpuTotal(VgpuId id) const;
   /// The kind of sale of an existing vGPU.
@@ -173,6 +197,14 @@ class NodeEngine {
   [[nodiscard]] Vgpu_* Find(VgpuId id) const;
   [[nodiscard]] Vgpu_* FindBehind(const Vgpu_* last, VgpuId id) const;
   Result<Device_*> DeviceNamed(std::string_view name) const;
+  static bool KeepsRates(const Device_& device);
+  static void SeePromises(Instant now, Device_& device, Actions& actions);
+  static std::vector<std::string> GivingWay(const Device_& device);
+  static double NeedOf(Instant now, const Vgpu_& vgpu);
+  static PromiseStatus PromiseOf(const Device_& device, const Vgpu_* vgpu, const VgpuSettings& settings);
+  static Status CheckPromise(const Device_& device, const Vgpu_* vgpu, const VgpuSettings& asked);
+  static std::string Unkept(const Device_& device);
+  static std::vector<std::string> WarningsOf(const Device_& device);
   VgpuStatus StatusOf(Instant now, const Vgpu_& vgpu) const;
   void TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu);
   void Decide(Instant now, Device_& device, Actions& actions);

@@ -7,6 +7,7 @@
 
 #include "core/memory/others_memory.h"
 #include "core/memory/slot_turns.h"
+#include "core/oversubscribe/promised_load.h"
 #include "engine/node_engine.h"
 
 namespace weir::engine {
@@ -114,6 +115,9 @@ struct NodeEngine::Vgpu_ {
   Share published_cap;
   MemoryGrant memory;   // as last published
   Duration last_gpu{};  // of the last frame
+  core::LoopCosts costs;
+  double need = 0;            // part of the device that its promise needs, as of the last check
+  bool unknown_need = false;  // a rate is promised whose cost is not known
   core::CapBucket cap_bucket;
   Duration cap_level{};  // of the bucket, at the last decision
   UseMarks marks;
@@ -156,6 +160,10 @@ struct NodeEngine::Device_ {
   std::unique_ptr<core::Policy> policy;
   std::unique_ptr<core::Oversell> sales;  // never null
   std::vector<core::OversellNote> said;   // scratch
+  core::FitWatch fit;                     // of promised rates
+  double promised = 0;                    // sum of the vGPUs' needs, as of the last check
+  std::size_t promised_unknown = 0;       // vGPUs whose need is not known
+  Instant promises_at{};                  // time of the next check; {}: promises have changed
   std::unique_ptr<Memory_> memory;        // null: not elastic
   SetMemory memory_set;                   // the event that made it elastic
   core::OthersMemory others;              // slots that are not available to vGPUs
@@ -176,6 +184,7 @@ struct NodeEngine::Device_ {
     vgpu.index = views.size();
     owners.push_back(&vgpu);
     rated_at = -1;
+    promises_at = {};
     views.push_back({.id = vgpu.id,
                      .slot = slot,
                      .weight = vgpu.settings.weight,
@@ -185,6 +194,7 @@ struct NodeEngine::Device_ {
   void Drop(const Vgpu_& vgpu) {
     const std::size_t hole = vgpu.index;
     gone += views[hole].used;
+    promises_at = {};
     free_slots.push_back(views[hole].slot);
     views[hole] = views.back();
     owners[hole] = owners.back();

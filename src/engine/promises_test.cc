@@ -121,6 +121,35 @@ TEST(Hybrid, SwitchesToPromisesOnStarvationAndBackWhenIdle) {
   EXPECT_GT(Watch(node, game, seconds(3)).fps, 30) << "its share is now 60 % + 14 %";
 }
 
+// Three programs need 36, 36 and 48 % of the device. 95 % are divided: where the lightest is the one of 48 %, 23 % are
+// left to it, which are 28.8 frames/s; where it is one of 36 %, 11 %, 18.3 frames/s. Under `cap`, which paces no
+// program, it has up to the whole rest. The order is that of the weights, whatever the frames cost.
+TEST(Overload, TheLightestGivesWayUnderEveryPolicyThatKeepsRates) {
+  for (const std::string_view policy : core::PoliciesThatKeepRates()) {
+    for (const std::size_t lightest : {0, 2}) {
+      ModelNode node;
+      std::vector<VgpuId> vgpus;
+      for (std::size_t i = 0; i < 3; ++i) {
+        VgpuSettings settings = Fps(60);
+        settings.weight = i == lightest ? 50 : 200;
+        vgpus.push_back(node.AddVgpu(std::string(1, static_cast<char>('a' + i)), settings));
+        node.AddProcess(vgpus[i], {.think = milliseconds(2), .gpu = milliseconds(i == 2 ? 8 : 6)});
+      }
+      node.SetPolicy(std::string(policy));
+      node.RunFor(seconds(15));
+      const double left = lightest == 2 ? 0.23 / 0.008 : 0.11 / 0.006;
+      const double rest = lightest == 2 ? 0.28 / 0.008 : 0.16 / 0.006;
+      for (std::size_t i = 0; i < 3; ++i) {
+        const double fps = Watch(node, vgpus[i], seconds(10)).fps;
+        EXPECT_GT(fps, i == lightest ? left - 2 : 58) << policy << ", vGPU " << i;
+        if (i == lightest) {
+          EXPECT_LT(fps, (policy == "cap" ? rest : left) + 2) << policy << ", vGPU " << i;
+        }
+      }
+    }
+  }
+}
+
 TEST(RoundRobin, GivesProgramsWithFramesOfAnyLengthTheSameGpuTime) {
   ModelNode node;
   const VgpuId a = node.AddVgpu("a", {}), b = node.AddVgpu("b", {}), c = node.AddVgpu("c", {});

@@ -15,4 +15,8 @@ void PrintJson(const nlohmann::json& object) {
 
 void Say(const std::string& message) { fmt::print(stderr, "weir: {}\n", Printable(message)); }
 
+void Warn(const std::vector<std::string>& warnings) {
+  for (const std::string& warning : warnings) Say("warning: " + warning);
+}
+
 }  // namespace weir::cli

@@ -31,5 +31,7 @@ void PrintJson(const nlohmann::json& object);
 
 /// A message for the user, on stderr: "weir: …".
 void Say(const std::string& message);
+/// Each as "weir: warning: …".
+void Warn(const std::vector<std::string>& warnings);
 
 }  // namespace weir::cli

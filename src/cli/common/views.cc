@@ -28,6 +28,13 @@ const json& ListField(const json& object, const char* key) {
   return field.is_array() ? field : kEmpty;
 }
 
+std::vector<std::string> TextsField(const json& object, const char* key) {
+  std::vector<std::string> texts;
+  for (const json& text : ListField(object, key))
+    if (text.is_string()) texts.push_back(text.get<std::string>());
+  return texts;
+}
+
 bool BoolField(const json& object, const char* key) {
   const json& field = Field(object, key);
   return field.is_boolean() && field.get<bool>();
@@ -87,6 +94,7 @@ Result<PolicyView> PolicyFromJson(const json& object) {
   PolicyView policy;
   WEIR_TRY(policy.name, NameOf(object, "policy"));
   policy.summary = TextField(object, "summary");
+  policy.keeps_rates = BoolField(object, "keeps_rates");
   policy.params = ParamsFromJson(object);
   return policy;
 }
@@ -123,9 +131,9 @@ Result<VgpuView> VgpuFromJson(const json& object) {
   v.state = TextField(object, "state");
   v.attach = TextField(object, "attach");
   v.opencl = TextField(object, "opencl");
-  if (const auto environment = object.find("environment"); environment != object.end() && environment->is_array())
-    for (const auto& entry : *environment)
-      if (entry.is_string()) v.environment.push_back(entry.get<std::string>());
+  v.environment = TextsField(object, "environment");
+  v.promise = TextField(Field(object, "promise"), "text");
+  v.warnings = TextsField(Field(object, "promise"), "warnings");
   v.sale = TextField(object, "sale");
   v.cap_now = NumberField(object, "cap_now");
   v.ephemeral = BoolField(object, "ephemeral");
@@ -166,6 +174,7 @@ Result<DeviceView> DeviceFromJson(const json& object) {
   d.pci = TextField(object, "pci");
   d.memory_bytes = CountField(object, "memory_bytes");
   d.policy = TextField(object, "policy");
+  d.warnings = TextsField(object, "warnings");
   const json& params = Field(object, "policy_params");
   d.params = NumbersOf(params);
   if (params.is_object())

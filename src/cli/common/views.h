@@ -25,6 +25,8 @@ struct VgpuView {
   std::vector<std::string> environment{};  // NAME=VALUE, of programs that use its device
   std::string sale;                        // "guaranteed", "oversold", "best-effort"
   double cap_now = 0;                      // at most the cap in its settings
+  std::string promise;                     // what its promise needs, and whether that fits; "": nothing is promised
+  std::vector<std::string> warnings{};     // about its promise
   bool ephemeral = false;
   engine::VgpuSettings settings;  // the default where the daemon reports none
   std::vector<ProcessView> processes;
@@ -51,8 +53,9 @@ struct DeviceView {
   std::vector<std::pair<std::string, double>> params{};
   std::string model{}, uuid{}, pci{};  // empty: unknown
   std::uint32_t cpu_count = 0;
-  std::uint64_t memory_bytes = 0;  // 0: unknown to the daemon
-  std::uint64_t memory_slots = 0;  // of elastic memory; 0: it isn't
+  std::uint64_t memory_bytes = 0;       // 0: unknown to the daemon
+  std::uint64_t memory_slots = 0;       // of elastic memory; 0: it isn't
+  std::vector<std::string> warnings{};  // promises that are not kept
   struct {
     std::string mode;  // "off", "strict", "static", "adaptive"; "": of a daemon that doesn't sell
     std::vector<std::pair<std::string, double>> params{};
@@ -75,6 +78,7 @@ struct EventView {
 };
 struct PolicyView {
   std::string name, summary;
+  bool keeps_rates = false;
   std::vector<ParamView> params;
 };
 

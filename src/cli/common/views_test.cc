@@ -65,6 +65,13 @@ TEST(Views, SkipUnknownFieldsAndSurviveWrongTypes) {
   EXPECT_EQ(PromiseText(*vgpu), "");
 }
 
+TEST(Views, ReadWarningsAboutPromises) {
+  const auto vgpu = VgpuFromJson(json::parse(R"({"name": "a", "promise": {"warnings": ["ignored", 7]}})"));
+  EXPECT_EQ(vgpu->warnings, std::vector<std::string>{"ignored"});
+  EXPECT_TRUE(VgpuFromJson(json::parse(R"({"name": "a", "promise": null})"))->warnings.empty());
+  EXPECT_EQ(DeviceFromJson(json::parse(R"({"name": "d", "warnings": ["ignored"]})"))->warnings.size(), 1U);
+}
+
 TEST(Views, RequireANameAndAList) {
   EXPECT_EQ(VgpuFromJson(json::parse("{}")).error().code, Errc::kProtocol);
   EXPECT_EQ(VgpuFromJson(json::parse("[]")).error().code, Errc::kProtocol);

@@ -45,6 +45,7 @@ struct OversellParams {
   double fill_line = 0.95;
   double margin = 0.1;
   bool regain = true;
+  bool refuse_rates = false;
   double price = 1;
   double best_effort_price = 0.3;
   double penalty = 10;
@@ -85,6 +86,9 @@ struct OversellParams {
     each(ParamInfo{"margin", "part of the use", 0, 2, "margin above its use that a lender keeps"}, &P::margin);
     each(ParamInfo{"regain", "", 0, 1, "1: ceilings are restored within a stage; 0: only by stealing, as in gOver"},
          &P::regain);
+    each(ParamInfo{"refuse_rates", "", 0, 1,
+                   "1: a promised rate that does not fit beside the others is refused; 0: it only gets a warning"},
+         &P::refuse_rates);
     each(ParamInfo{"price", "per device-hour", 0, 1e6, "of a ceiling of the whole device"}, &P::price);
     each(ParamInfo{"best_effort_price", "part of the price", 0, 1, "for best effort"}, &P::best_effort_price);
     each(ParamInfo{"penalty", "times the price", 0, 1e6, "for a second with a broken promise"}, &P::penalty);
@@ -135,6 +139,8 @@ class Oversell {
 
   [[nodiscard]] OversellMode mode() const { return mode_; }
   [[nodiscard]] const PolicyParams& params() const { return params_; }
+  /// Whether a promised rate that does not fit is refused.
+  [[nodiscard]] bool refuses_rates() const { return settings_.refuse_rates; }
 
   /// Adds a vGPU. `restored`: it was sold before, as `sale`; otherwise the kind of sale follows from what is free. On
   /// kResourceExhausted nothing has changed, and the message says what can be sold instead.

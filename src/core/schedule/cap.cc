@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/schedule/giving_way.h"
 #include "core/schedule/promises_first.h"
 #include "core/schedule/proportional_share.h"
 #include "core/schedule/round_robin.h"
@@ -40,7 +41,12 @@ class Cap final : public Policy {
       awake |= Competes(view, input.now, kRenewedFor);
     }
     const Instant look_again = order_->Decide({input.now, views_}, verdicts);
-    for (std::size_t i = 0; i < views_.size(); ++i) views_[i].used = input.vgpus[i].used;
+    giving_way_.See(input.now, input.vgpus);
+    for (std::size_t i = 0; i < views_.size(); ++i) {
+      views_[i].used = input.vgpus[i].used;
+      views_[i].promised = giving_way_.IntervalOf(input.vgpus[i]);
+      left_[i].gives_way = views_[i].promised > input.vgpus[i].promised;
+    }
     promises_.Reorder(input.now, views_, left_, verdicts);
     for (std::size_t i = 0; i < views_.size(); ++i) {
       Account& account = accounts_.Seen(views_[i]);
@@ -78,6 +84,7 @@ class Cap final : public Policy {
   const SliceClock clock_;
   const std::unique_ptr<Policy> order_;
   PromisesFirst promises_;
+  GivingWay giving_way_{Duration{0}};
   SlotStates<Account> accounts_;
   std::vector<VgpuView> views_;
   std::vector<TimeLeft> left_;

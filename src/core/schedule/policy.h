@@ -32,6 +32,7 @@ struct VgpuView {
   Duration frame_think{};  // mean time that its program takes between two presents, without waits
   Duration least_think{};  // the least frame_think of the last seconds: without disturbance by others
   bool blocks = false;     // its presents wait for something else than the device, such as a vertical blank
+  Duration loops_gpu{};    // GPU time of one frame of each of its loops, summed; zero: not known yet
   Duration promised{};     // promised interval between its frames; zero: no promise
   double rate = 0;         // frames/s of its fastest loop (window, queue) in the last second
   bool attached = false;   // it has at least one process

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -18,21 +19,24 @@ namespace weir::core {
 namespace {
 
 template <typename Params, std::unique_ptr<Policy> (*Make)(const Params&)>
-constexpr PolicyEntry Entry(std::string_view name, std::string_view summary) {
+constexpr PolicyEntry Entry(std::string_view name, std::string_view summary, RateKeeping rates = {}) {
   return {name, summary, kParamTable<Params>,
-          [](const PolicyParams& checked) { return Make(ParamsFrom<Params>(checked)); }};
+          [](const PolicyParams& checked) { return Make(ParamsFrom<Params>(checked)); }, rates};
 }
+
+constexpr RateKeeping kKept{.keeps = true};
 
 constexpr std::array kPolicies{
     Entry<NoneParams, &MakeNone>("none", "first come, first served; only measures"),
     Entry<ProportionalShareParams, &MakeProportionalShare>(
         "proportional-share", "GPU time by weight; idle time goes to any vGPU that wants it"),
-    Entry<SlaAwareParams, &MakeSlaAware>("sla-aware", "each program at its promised rate and no faster (VGRIS)"),
+    Entry<SlaAwareParams, &MakeSlaAware>("sla-aware", "each program at its promised rate and no faster (VGRIS)", kKept),
     Entry<HybridParams, &MakeHybrid>("hybrid",
-                                     "shares while every promise is kept, else sla-aware (VGRIS, Algorithm 1)"),
+                                     "shares while every promise is kept, else sla-aware (VGRIS, Algorithm 1)", kKept),
     Entry<ReserveParams, &MakeReserve>("reserve",
                                        "each vGPU has its weight's fraction of the device and no more (VGRIS, eq. 1)"),
-    Entry<CapParams, &MakeCap>("cap", "each vGPU at most its cap of every period, in stages (gOver); debt is carried"),
+    Entry<CapParams, &MakeCap>("cap", "each vGPU at most its cap of every period, in stages (gOver); debt is carried",
+                               {.keeps = true, .off_at_zero = "ahead_ms"}),
     Entry<CapPaperParams, &MakeCapPaper>("cap-paper",
                                          "gOver's Algorithms 2 and 3 to the letter: each period forgives debt"),
     Entry<RoundRobinParams, &MakeRoundRobin>("round-robin", "vGPUs use the device in equal turns"),
@@ -98,6 +102,22 @@ std::string_view NameOfChoice(std::string_view policy, std::string_view param, d
           value < static_cast<double>(known.choices.size()))
         return known.choices[static_cast<std::size_t>(value)];
   return {};
+}
+
+bool KeepsRates(const PolicyEntry& entry, const PolicyParams& params) {
+  if (!entry.rates.keeps || entry.rates.off_at_zero.empty()) return entry.rates.keeps;
+  const auto given = params.find(entry.rates.off_at_zero);
+  if (given != params.end()) return given->second > 0;
+  return std::ranges::any_of(entry.params, [&entry](const PolicyParam& param) {
+    return param.name == entry.rates.off_at_zero && param.preset > 0;
+  });
+}
+
+std::vector<std::string_view> PoliciesThatKeepRates() {
+  std::vector<std::string_view> names;
+  for (const PolicyEntry& entry : kPolicies)
+    if (KeepsRates(entry, {})) names.push_back(entry.name);
+  return names;
 }
 
 Result<std::unique_ptr<Policy>> MakePolicy(std::string_view name, const PolicyParams& given) {

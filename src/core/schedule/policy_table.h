@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "core/schedule/policy.h"
@@ -14,11 +15,18 @@
 
 namespace weir::core {
 
+/// Whether a policy keeps promised rates and latencies. One that doesn't only reports them.
+struct RateKeeping {
+  bool keeps = false;
+  std::string_view off_at_zero{};  // the parameter whose value 0 makes the policy ignore rates; empty: there is none
+};
+
 struct PolicyEntry {
   std::string_view name;
   std::string_view summary;
   std::span<const PolicyParam> params;
   std::unique_ptr<Policy> (*make)(const PolicyParams& checked);
+  RateKeeping rates{};
 };
 
 std::span<const PolicyEntry> PolicyTable();
@@ -34,6 +42,11 @@ Result<PolicyParams> CheckParams(const PolicyEntry& entry, const PolicyParams& g
 Result<double> ValueOfChoice(const PolicyEntry& entry, std::string_view param, std::string_view choice);
 /// The name of a parameter's value when it is a choice, else empty.
 std::string_view NameOfChoice(std::string_view policy, std::string_view param, double value);
+
+/// Whether the policy keeps promised rates with these parameters; absent ones have their defaults.
+bool KeepsRates(const PolicyEntry& entry, const PolicyParams& params);
+/// The names of the policies that keep promised rates, in the table's order: the first is the simplest choice.
+std::vector<std::string_view> PoliciesThatKeepRates();
 
 Result<std::unique_ptr<Policy>> MakePolicy(std::string_view name, const PolicyParams& given);
 

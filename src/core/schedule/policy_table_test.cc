@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace weir::core {
 namespace {
 
@@ -48,6 +50,24 @@ TEST(PolicyTable, NamesOfChoicesCoverTheirRange) {
         EXPECT_EQ(param.min, 0) << entry.name << "." << param.name;
         EXPECT_EQ(param.max, static_cast<double>(param.choices.size() - 1)) << entry.name << "." << param.name;
       }
+}
+
+TEST(PolicyTable, SaysWhichPoliciesKeepRates) {
+  EXPECT_EQ(PoliciesThatKeepRates(), (std::vector<std::string_view>{"sla-aware", "hybrid", "cap"}));
+  for (const PolicyEntry& entry : PolicyTable()) {
+    const std::string_view zero = entry.rates.off_at_zero;
+    EXPECT_TRUE(zero.empty() ||
+                std::ranges::any_of(entry.params, [&](const auto& param) { return param.name == zero; }))
+        << entry.name << " has no parameter " << zero;
+  }
+}
+
+TEST(PolicyTable, CapKeepsRatesUnlessCapsAloneDecide) {
+  const PolicyEntry& cap = **FindPolicy("cap");
+  EXPECT_TRUE(KeepsRates(cap, {}));
+  EXPECT_TRUE(KeepsRates(cap, {{"ahead_ms", 1}}));
+  EXPECT_FALSE(KeepsRates(cap, {{"ahead_ms", 0}}));
+  EXPECT_FALSE(KeepsRates(**FindPolicy("none"), {}));
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ void PromisesFirst::Reorder(Instant now, std::span<const VgpuView> views, std::s
       mine.lent = view.waiting > 0 && on_device < ahead_;
       credits_.Seen(view).open = mine.lent;
       allowance = mine.lent ? kOne : std::min(allowance, Duration{0});
-    } else if (any && on_device >= ahead_ && !at_once) {
+    } else if (any && !at_once && (on_device >= ahead_ || (mine.gives_way && !place.owed))) {
       allowance = std::min(allowance, Duration{0});
     } else if (place.owed || starved_for) {
       allowance = mine.of_cap;

@@ -12,6 +12,8 @@
 //                      `ahead` to do
 //   starvation         a vGPU with time left that has waited for two stages of 100 ms goes before all of these: where
 //                      more is promised than the device has, frame credit never ends
+//   giving way         a vGPU that gives way to heavier ones is not admitted before its frames are due, while others
+//                      have credit
 //   no frame credit    the policy's order holds, and vGPUs with time left are admitted frame by frame while the device
 //                      has less than `ahead` to do: a vGPU that is behind can't keep the device full with small frames
 //   lending            where caps move, a vGPU that has used up its cap goes on up to its ceiling, after the vGPUs with
@@ -30,8 +32,9 @@ namespace weir::core {
 /// GPU time that a vGPU may still spend.
 struct TimeLeft {
   Duration of_cap{};
-  Duration of_ceiling{};  // beyond its cap; zero where it borrows no GPU time
-  bool lent = false;      // it is admitted beyond its cap
+  Duration of_ceiling{};   // beyond its cap; zero where it borrows no GPU time
+  bool lent = false;       // it is admitted beyond its cap
+  bool gives_way = false;  // its frames are due less often than promised (giving_way.h)
 };
 
 class PromisesFirst {

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/schedule/sla_aware.h"
 
+#include "core/schedule/giving_way.h"
+
 namespace weir::core {
 namespace {
 
 /// The policy only sets the pace: each agent delays its own frames (core/schedule/frame_pacer.h) by its own history.
+/// Where the promised rates need more than the device has, lighter vGPUs are paced more slowly.
 class SlaAware final : public Policy {
  public:
-  SlaAware(Duration preset, FrameSync sync) : preset_(preset), sync_(sync) {}
+  SlaAware(Duration preset, FrameSync sync) : sync_(sync), giving_way_(preset) {}
 
   Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
-    for (std::size_t i = 0; i < input.vgpus.size(); ++i) {
-      const VgpuView& vgpu = input.vgpus[i];
-      const Duration unpromised = vgpu.draws ? preset_ : Duration{0};  // a frame rate means nothing to a vGPU that only
-                                                                       // computes
+    giving_way_.See(input.now, input.vgpus);
+    for (std::size_t i = 0; i < input.vgpus.size(); ++i)
       verdicts[i] = {.admission = Admission::kOpen,
                      .allowance = {},
-                     .frame_interval = vgpu.promised > Duration{0} ? vgpu.promised : unpromised,
+                     .frame_interval = giving_way_.IntervalOf(input.vgpus[i]),
                      .sync = sync_};
-    }
-    return kNever;
+    return giving_way_.any() ? input.now + GivingWay::kEvery : kNever;
   }
 
  private:
-  const Duration preset_;
   const FrameSync sync_;
+  GivingWay giving_way_;
 };
 
 }  // namespace

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Learns the GPU time that a frame or task of each loop of a vGPU costs. A promised rate holds for each loop (window,
+// executor), so what the promise needs is the rate times the sum of these costs. The costs of loops that have ended are
+// kept until the vGPU draws again: a promise to an idle vGPU stands.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/units.h"
+#include "core/stats/frame_stats.h"
+
+namespace weir::core {
+
+/// GPU time of one frame or task of each loop, summed over the loops. No loops: the cost is not known.
+struct LoopCost {
+  Duration each{};
+  std::uint32_t loops = 0;
+};
+
+class LoopCosts {
+ public:
+  /// Beyond these the loop that has been silent for longest is forgotten, as in FrameStats.
+  static constexpr std::size_t kLoops = 8;
+  /// A loop whose last frame is this much older than the vGPU's last one has ended, and no longer counts.
+  static constexpr Duration kEnded = seconds(5);
+  /// A cost is known after this many frames besides the first, which often compiles shaders.
+  static constexpr std::uint32_t kKnownAfter = 4;
+
+  void Add(const FrameDone& frame);
+  /// Loops whose costs are not known yet are left out while another's cost is known.
+  [[nodiscard]] LoopCost Now() const;
+
+ private:
+  struct Loop {
+    std::uint64_t key = 0;
+    Instant last{};
+    std::uint32_t ended = 0;  // frames and tasks that ended, counted up to kMeanOf
+    Duration pending{};       // of parts of a task that has not ended
+    Duration cost{};          // mean over about the last kMeanOf
+    bool used = false;
+  };
+  static constexpr std::uint32_t kMeanOf = 16;
+
+  Loop& At(std::uint64_t key);
+
+  std::array<Loop, kLoops> loops_{};
+  Instant last_{};
+};
+
+}  // namespace weir::core

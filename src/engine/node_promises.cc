@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// What becomes of promised rates: whether the policy of the device keeps them, what they need, and whether that fits.
+// core/oversubscribe/promised_load decides; this file carries it into views and says it in words.
+#include <fmt/format.h>
+
+#include "engine/node_engine.h"
+#include "engine/node_state.h"
+
+namespace weir::engine {
+namespace {
+
+constexpr std::size_t kNamedMax = 5;
+constexpr Duration kPromisesEvery = seconds(1);
+
+/// "a, b", from the name at `from` on.
+template <typename Names>
+std::string Joined(const Names& names, std::size_t from, std::size_t to) {
+  std::string text;
+  for (std::size_t i = from; i < to; ++i) text += fmt::format("{}{}", i == from ? "" : ", ", names[i]);
+  return text;
+}
+
+/// "a, b and 3 more".
+std::string Listed(const std::vector<std::string>& names) {
+  const std::size_t named = std::min(names.size(), kNamedMax);
+  const std::string text = Joined(names, 0, named);
+  return names.size() > named ? text + fmt::format(" and {} more", names.size() - named) : text;
+}
+
+std::string PartText(double part) { return fmt::format("{:.0f} %", part * 100); }
+
+/// "60 frames/s", "5 tasks/s", "a frame every 20 ms".
+std::string RateText(const VgpuSettings& settings) {
+  if (settings.latency > Duration{0} && PromisedInterval(settings) == settings.latency)
+    return fmt::format("a frame every {:g} ms", MillisecondsOf(settings.latency));
+  return fmt::format("{:g} {}/s", settings.promised_rate(), settings.fps > 0 ? "frames" : "tasks");
+}
+
+/// One line: what the promise needs, what the others need, and whether that fits.
+std::string InWords(const PromiseStatus& promise, const std::string& device, const std::string& vgpu,
+                    const VgpuSettings& settings, bool over_cap) {
+  std::string others = fmt::format("{} of {} is promised to others", PartText(promise.others), device);
+  if (promise.others_unknown > 0)
+    others += fmt::format(", besides {} vGPU{} whose cost is not known yet", promise.others_unknown,
+                          promise.others_unknown == 1 ? "" : "s");
+  const std::string rate = RateText(settings);
+  if (promise.cost.loops == 0)
+    return fmt::format(
+        "{}; {}; {}", rate, others,
+        promise.fit == PromiseFit::kTooMuch
+            ? "it does not fit"
+            : fmt::format("its cost is not known yet: 'weir vgpu show {}' says later whether it fits", vgpu));
+  const std::string needs =
+      fmt::format("{} need{} {} of {}", rate, rate.starts_with('a') ? "s" : "", PartText(promise.need), device);
+  if (over_cap) return fmt::format("{}, more than the cap of {}", needs, PartText(settings.cap.Fraction()));
+  return fmt::format("{}; {}: {}", needs, others,
+                     promise.fit == PromiseFit::kTooMuch ? "it does not fit"
+                     : promise.others_unknown > 0        ? "it may fit"
+                                                         : "it fits");
+}
+
+}  // namespace
+
+const char* NameOf(PromiseFit fit) {
+  switch (fit) {
+    case PromiseFit::kUnknown: return "unknown";
+    case PromiseFit::kFits: return "yes";
+    case PromiseFit::kTooMuch: return "no";
+  }
+  return "unknown";
+}
+
+bool NodeEngine::KeepsRates(const Device_& device) {
+  const auto entry = core::FindPolicy(device.policy_name);
+  return entry && core::KeepsRates(**entry, device.params);
+}
+
+/// That the policy of the device ignores rates, and how to change it.
+std::string NodeEngine::Unkept(const Device_& device) {
+  const std::vector<std::string_view> keep = core::PoliciesThatKeepRates();
+  return fmt::format(
+      "the policy of {0}, {1}, ignores promised rates and latencies; 'weir policy {2} --device {0}' keeps them (as do: "
+      "{3})",
+      device.spec.name, device.policy_name, keep.front(), Joined(keep, 1, keep.size()));
+}
+
+/// What the vGPU's promise needs of its device. A promised share needs what it uses, as in Oversell's load.
+double NodeEngine::NeedOf(Instant now, const Vgpu_& vgpu) {
+  if (vgpu.device->sales->SaleOf(vgpu.id) == core::Sale::kBestEffort) return 0;
+  const core::VgpuView& view = vgpu.View();
+  if (view.promised > Duration{0}) return core::NeedOf(view.promised, vgpu.costs.Now().each, vgpu.settings.cap);
+  return view.share_promised ? std::min(vgpu.marks.Rate(now, view.used), 1.0) : 0;
+}
+
+/// Adds up what the promises of a device need, and notes when that stops fitting and when it fits again. Looks at all
+/// vGPUs, so that it is called once in kPromisesEvery, and when promises have changed.
+void NodeEngine::SeePromises(Instant now, Device_& device, Actions& actions) {
+  const bool regular = device.promises_at != Instant{};
+  device.promises_at = now + kPromisesEvery;
+  device.promised = 0;
+  device.promised_unknown = 0;
+  for (Vgpu_* vgpu : device.owners) {
+    vgpu->unknown_need = vgpu->View().promised > Duration{0} && vgpu->costs.Now().loops == 0 &&
+                         device.sales->SaleOf(vgpu->id) != core::Sale::kBestEffort;
+    vgpu->need = NeedOf(now, *vgpu);
+    device.promised += vgpu->need;
+    device.promised_unknown += vgpu->unknown_need ? 1 : 0;
+  }
+  const auto change = regular ? device.fit.See(device.promised) : core::FitWatch::Change::kNone;
+  if (change == core::FitWatch::Change::kNone) return;
+  const bool fits = change == core::FitWatch::Change::kFits;
+  actions.notes.push_back(
+      {.device = device.spec.name,
+       .kind = fits ? "fits" : "overpromised",
+       .vgpu = "",
+       .text = fits ? fmt::format("its promises fit again: they need {} of it", PartText(device.promised))
+                    : fmt::format("its promises need {} of it; by weight it keeps all but those of: {}",
+                                  PartText(device.promised), Listed(GivingWay(device)))});
+}
+
+/// The vGPUs whose promises the device can't keep if heavier ones come first, by name.
+std::vector<std::string> NodeEngine::GivingWay(const Device_& device) {
+  std::vector<core::PromiseClaim> claims;
+  for (const Vgpu_* vgpu : device.owners)
+    claims.push_back({.id = vgpu->id, .index = vgpu->index, .weight = vgpu->settings.weight, .need = vgpu->need});
+  core::Grant(claims);
+  std::vector<std::string> names;
+  for (const core::PromiseClaim& claim : claims)
+    if (claim.gives_way()) names.push_back(device.owners[claim.index]->name);
+  std::ranges::sort(names);
+  return names;
+}
+
+/// The promise in `settings`, for the vGPU or, where it is null, for a new one.
+PromiseStatus NodeEngine::PromiseOf(const Device_& device, const Vgpu_* vgpu, const VgpuSettings& settings) {
+  const Duration interval = PromisedInterval(settings);
+  if (interval == Duration{0}) return {};
+  PromiseStatus status{.given = true,
+                       .kept_by_policy = KeepsRates(device),
+                       .fit = PromiseFit::kUnknown,
+                       .cost = vgpu != nullptr ? vgpu->costs.Now() : core::LoopCost{},
+                       .others = std::max(device.promised - (vgpu != nullptr ? vgpu->need : 0), 0.0),
+                       .others_unknown = device.promised_unknown - (vgpu != nullptr && vgpu->unknown_need ? 1 : 0)};
+  const bool known = status.cost.loops > 0;
+  // Without the cap: more than that is a reason of its own.
+  status.need = SecondsOf(status.cost.each) / SecondsOf(interval);
+  const bool over_cap = settings.cap < Share::Whole() && status.need > settings.cap.Fraction();
+  const double together = status.others + status.need;
+  if (over_cap || together > core::FitWatch::kOver || (!known && status.others >= core::FitWatch::kOver))
+    status.fit = PromiseFit::kTooMuch;
+  else if (known && status.others_unknown == 0)
+    status.fit = PromiseFit::kFits;
+  status.text = InWords(status, device.spec.name, vgpu != nullptr ? vgpu->name : "NAME", settings, over_cap);
+  if (!status.kept_by_policy) status.warnings.push_back(Unkept(device));
+  if (status.fit == PromiseFit::kTooMuch && over_cap)
+    status.warnings.push_back("its promise does not fit its cap: raise the cap, or promise less");
+  else if (status.fit == PromiseFit::kTooMuch)
+    status.warnings.push_back(
+        fmt::format("the promises on {} need {} of it: promise less, or give more weight to those that are to be kept",
+                    device.spec.name, PartText(together)));
+  return status;
+}
+
+PromiseStatus NodeEngine::Promise(VgpuId id) const {
+  const Vgpu_* vgpu = Find(id);
+  return vgpu == nullptr ? PromiseStatus{} : PromiseOf(*vgpu->device, vgpu, vgpu->settings);
+}
+
+/// Refuses a promise that is known not to fit, where the device is sold so. A promise that is not raised stays.
+Status NodeEngine::CheckPromise(const Device_& device, const Vgpu_* vgpu, const VgpuSettings& asked) {
+  if (!device.sales->refuses_rates()) return Ok();
+  const Duration before = vgpu == nullptr ? Duration{0} : PromisedInterval(vgpu->settings);
+  const Duration interval = PromisedInterval(asked);
+  const bool raised = interval > Duration{0} && (before == Duration{0} || interval < before);
+  const bool lower_cap = vgpu != nullptr && asked.cap < vgpu->settings.cap;
+  if (!raised && !(lower_cap && interval > Duration{0})) return Ok();
+  const PromiseStatus status = PromiseOf(device, vgpu, asked);
+  if (status.fit != PromiseFit::kTooMuch) return Ok();
+  return Fail(
+      Errc::kResourceExhausted,
+      fmt::format("the promise does not fit: {}. Promise less, or have {} only warn ('weir oversell {} --device "
+                  "{} --param refuse_rates=0')",
+                  status.text, device.spec.name, core::NameOf(device.sales->mode()), device.spec.name));
+}
+
+std::vector<std::string> NodeEngine::WarningsOf(const Device_& device) {
+  if (KeepsRates(device)) return {};
+  std::vector<std::string> promised;
+  for (const Vgpu_* vgpu : device.owners)
+    if (PromisedInterval(vgpu->settings) > Duration{0}) promised.push_back(vgpu->name);
+  if (promised.empty()) return {};
+  std::ranges::sort(promised);
+  return {fmt::format("{}; promised to: {}", Unkept(device), Listed(promised))};
+}
+
+}  // namespace weir::engine
