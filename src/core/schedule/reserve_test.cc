@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/schedule/policy_table.h"
+
 namespace weir::core {
 namespace {
 
