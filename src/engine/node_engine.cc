@@ -11,8 +11,6 @@ namespace weir::engine {
 
 namespace {
 
-constexpr Duration kLeastMemory = seconds(10);
-
 // The core is independent of the gate's layout; the values of both enums are equal.
 static_assert(static_cast<std::uint32_t>(core::FrameSync::kFinish) ==
               static_cast<std::uint32_t>(proto::FrameSync::kFinish));
@@ -20,20 +18,16 @@ static_assert(static_cast<std::uint32_t>(core::FrameSync::kFinish) ==
 /// Agents show caps to users, so changes below one hundredth are not published.
 bool Apart(Share a, Share b) { return (a > b ? a.ppm - b.ppm : b.ppm - a.ppm) >= Share::kWholePpm / 100; }
 
-/// Means over about eight frames. A stall (loading, a dialogue) is not thinking time and counts as at most 100 ms.
-void Learn(const core::FrameDone& frame, Duration& last_gpu, core::VgpuView& view) {
-  const Duration think = std::clamp<Duration>(frame.present - frame.begin, Duration{0}, milliseconds(100));
+/// The mean cost covers about eight frames.
+void Learn(const core::FrameDone& frame, Duration& last_gpu, core::ThinkTime& think, core::VgpuView& view) {
   const bool first = view.frame_gpu == Duration{0} && view.frame_think == Duration{0};
   view.frame_gpu = first ? frame.gpu : (view.frame_gpu * 7 + frame.gpu) / 8;
   view.blocks = frame.present_follows;
   view.recent_gpu = std::min(frame.gpu, last_gpu);
   last_gpu = frame.gpu;
-  view.frame_think = first ? think : (view.frame_think * 7 + think) / 8;
-  // On a device made of CPUs other vGPUs slow down a program's own work, too, so the mean says little about what the
-  // program could do. The minimum does; it decays at a rate of e in kLeastMemory.
-  const double grown =
-      SecondsOf(view.least_think) * (1 + std::min(SecondsOf(frame.Latency()) / SecondsOf(kLeastMemory), 1.0));
-  view.least_think = first ? think : std::min(think, FromSeconds(grown));
+  think.Add(frame.end, frame.present - frame.begin);
+  view.frame_think = think.mean();
+  view.least_think = think.least();
 }
 
 Error NoVgpu(VgpuId id) { return Fail(Errc::kNotFound, fmt::format("no vGPU with id {}", id.value)); }
@@ -223,7 +217,7 @@ Status NodeEngine::On(Instant now, const FramesDone& event, Actions&) {
   for (const core::FrameDone& frame : event.frames) {
     vgpu->frames.Add(frame, promise);
     vgpu->costs.Add(frame);
-    Learn(frame, vgpu->last_gpu, vgpu->View());
+    Learn(frame, vgpu->last_gpu, vgpu->think, vgpu->View());
   }
   vgpu->View().rate = vgpu->frames.Rate(now);
   vgpu->View().loops_gpu = vgpu->costs.Now().each;

@@ -8,6 +8,7 @@
 #include "core/memory/others_memory.h"
 #include "core/memory/slot_turns.h"
 #include "core/oversubscribe/promised_load.h"
+#include "core/schedule/think_time.h"
 #include "engine/node_engine.h"
 
 namespace weir::engine {
@@ -116,6 +117,7 @@ struct NodeEngine::Vgpu_ {
   MemoryGrant memory;   // as last published
   Duration last_gpu{};  // of the last frame
   core::LoopCosts costs;
+  core::ThinkTime think;
   double need = 0;            // part of the device that its promise needs, as of the last check
   bool unknown_need = false;  // a rate is promised whose cost is not known
   core::CapBucket cap_bucket;
